@@ -1,0 +1,39 @@
+// Why capture stops at an instruction: a registry with stable ids, and one record for each break that happened.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "graph/support/expected.h"
+
+namespace framejit::capture {
+
+enum class BreakId : uint16_t {
+#define FRAMEJIT_BREAK(id, name, what, why, example, way_out) name = id,
+#include "capture/breaks.inc"
+#undef FRAMEJIT_BREAK
+};
+
+struct BreakInfo {
+  BreakId id;
+  std::string_view name, what, why, example, way_out;
+};
+const BreakInfo& info(BreakId id);
+std::string_view code_of(BreakId id);  // "FJ031"
+
+struct Break {
+  BreakId id;
+  std::string detail;  // joined to `what` by ": " in messages
+  // Filled by the frame that it reached:
+  uint32_t instr = 0;
+  std::string function, file;
+  int line = 0, column = 0, end_column = 0;
+};
+
+template <class T>
+using Captured = Expected<T, Break>;
+
+inline Unexpected<Break> break_at(BreakId id, std::string detail = {}) { return {Break{id, std::move(detail), 0, {}, {}, 0, 0, 0}}; }
+
+}  // namespace framejit::capture

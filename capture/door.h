@@ -1,0 +1,51 @@
+// Door: a family of arrays (ndarray, Tensor) and the library functions over them. ext implements one each; capture knows arrays
+// and their operations only through this.
+//
+// Every operation either adds graph nodes and gives the Value that eager execution would give (its wrap says the type:
+// ndarray or NumPy scalar ...), or breaks with a reason and leaves no trace that Session::rollback would not remove.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "capture/break.h"
+#include "capture/session.h"
+#include "capture/value.h"
+
+namespace framejit::capture {
+
+using Keyword = std::pair<std::string_view, Value*>;
+enum class Unary : uint8_t { Positive, Negative, Invert };
+
+class Door {
+ public:
+  virtual ~Door() = default;
+  virtual std::string_view name() const = 0;  // "numpy", "tensor"
+
+  /// Is the object an array or scalar of this door that it can compile (exact type, supported dtype, native, ...)? `wrap` makes
+  /// it an input; Break UnsupportedArray for kin that must stay in the interpreter (subclasses, object arrays).
+  virtual bool owns(PyObject* object) const = 0;
+  virtual Captured<Value*> wrap(Session&, PyObject* object, SourceRef source) = 0;
+  /// Takes part in operators of this value: an Array with one of this door's wraps.
+  virtual bool owns(const Value& value) const = 0;
+
+  /// Is the callable one of this door's functions (np.add, np.where, an ndarray type method descriptor, a dtype class)?
+  virtual bool knows(PyObject* callable) const = 0;
+  virtual Captured<Value*> call(Session&, PyObject* callable, std::span<Value* const> args,
+                                std::span<const Keyword> keywords) = 0;
+
+  /// At least one operand is this door's. `nb` is BINARY_OP's argument (NB_ADD ... NB_INPLACE_XOR).
+  virtual Captured<Value*> binary(Session&, int nb, Value* left, Value* right) = 0;
+  virtual Captured<Value*> unary(Session&, Unary op, Value* operand) = 0;
+  virtual Captured<Value*> compare(Session&, int py_op, Value* left, Value* right) = 0;
+
+  virtual Captured<Value*> get_attr(Session&, Value* array, std::string_view name) = 0;
+  virtual Captured<Value*> call_method(Session&, Value* array, std::string_view name, std::span<Value* const> args,
+                                       std::span<const Keyword> keywords) = 0;
+  virtual Captured<Value*> get_item(Session&, Value* array, Value* key) = 0;
+  virtual Captured<bool> set_item(Session&, Value* array, Value* key, Value* value) = 0;
+  virtual Captured<Value*> length(Session&, Value* array) = 0;
+};
+
+}  // namespace framejit::capture

@@ -1,0 +1,69 @@
+// Guards: what must hold of the inputs for a compiled entry to be used. Data; ext compiles them (ext/guard_program.h).
+//
+// Every guard prints itself as a Python expression, knows the user's line that made it, and holds for the inputs that it was
+// made from (checked after capture).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "capture/source.h"
+#include "graph/graph.h"
+
+namespace framejit::capture {
+
+/// What an object is when a door makes it an operand, and how a result is given back.
+enum class Wrap : uint8_t {
+  NdArray,      // exact numpy.ndarray, any rank
+  NumpyScalar,  // numpy.float64(...), numpy.bool_(...): 0-d
+  PyFloat,      // 0-d F64 in the graph
+  PyInt,        // 0-d I64 in the graph, or a Dim
+  PyBool,       // 0-d Bool in the graph
+  PyComplex,    // 0-d C128
+  Tensor,       // framejit.Tensor
+};
+
+/// What is required of an array-like input. Dims that are a bare symbol seen for the first time bind that symbol.
+struct ArraySpec {
+  Wrap wrap = Wrap::NdArray;
+  graph::DType dtype = graph::DType::F64;
+  graph::Dims shape;
+  graph::Dims strides;         // bytes; equal to graph::c_strides: tested by the C-contiguous flag
+  bool writeable = false;      // required, because the graph writes it
+  bool aligned = true;
+};
+
+enum class GuardKind : uint8_t {
+  Identity,    // source is object
+  Type,        // type(source) is object
+  Equal,       // exact int, str, bytes, bool, None, float (by bits), or tuple of these: equal to object in type and value
+  Array,       // array
+  IntSymbol,   // exact int that fits int64; binds the symbol of `dim`
+  Length,      // len(source) == number, for exact tuple, list, dict
+  Keys,        // exact dict whose keys are, in order, the items of the tuple `object`
+  Unbound,     // the slot is unbound
+  HasNot,      // looking up `key` does not find it: in the instance dict (attribute shadowing) or a module dict
+  TypeAttr,    // looking up the key on type(source)'s MRO gives object
+  Code,        // exact function whose __code__ is object
+  DimRelation, // relation between bound symbols
+  Disjoint,    // memory of arrays `source` and `other` does not overlap
+  SameObject,  // source is other (true at capture); DistinctObject: is not
+  DistinctObject,
+};
+
+struct Guard {
+  GuardKind kind;
+  SourceRef source;
+  SourceRef other;
+  Ref<> object;
+  Ref<> key;
+  int64_t number = 0;
+  ArraySpec array;
+  graph::DimGuard dim{graph::Relation::Eq, 0, 0, true};
+  uint32_t location = 0;  // in the graph's table: the user's line that made it
+  std::string reason;     // "x * w[None, :]"; may be empty
+
+  std::string str() const;  // x.shape[0] == 64
+};
+
+}  // namespace framejit::capture

@@ -1,0 +1,42 @@
+// Ownership of Python objects: Ref owns one reference, Borrowed none. The GIL is held wherever these appear.
+#pragma once
+
+#include <Python.h>
+
+#include <utility>
+
+namespace framejit::capture {
+
+template <class T = PyObject>
+class Ref {
+ public:
+  Ref() = default;
+  static Ref steal(T* p) { return Ref(p); }
+  static Ref share(T* p) {
+    Py_XINCREF(reinterpret_cast<PyObject*>(p));
+    return Ref(p);
+  }
+  Ref(const Ref& o) : p_(o.p_) { Py_XINCREF(reinterpret_cast<PyObject*>(p_)); }
+  Ref(Ref&& o) noexcept : p_(std::exchange(o.p_, nullptr)) {}
+  Ref& operator=(Ref o) noexcept {
+    std::swap(p_, o.p_);
+    return *this;
+  }
+  ~Ref() { Py_XDECREF(reinterpret_cast<PyObject*>(p_)); }
+
+  T* get() const { return p_; }
+  T* operator->() const { return p_; }
+  explicit operator bool() const { return p_ != nullptr; }
+  [[nodiscard]] T* release() { return std::exchange(p_, nullptr); }
+  void reset() { *this = Ref(); }
+
+ private:
+  explicit Ref(T* p) : p_(p) {}
+  T* p_ = nullptr;
+};
+
+/// A view of an object that something else keeps alive.
+template <class T = PyObject>
+using Borrowed = T*;
+
+}  // namespace framejit::capture

@@ -1,0 +1,96 @@
+// Region: what capture gives to the compiler - a graph, guards, inputs, and how to leave.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "capture/break.h"
+#include "capture/code_view.h"
+#include "capture/guard.h"
+#include "capture/session.h"
+#include "capture/splice.h"
+
+namespace framejit::capture {
+
+/// How to make an object that is live at the exit. A tree; equal objects share one recipe (by index), so that identity holds.
+struct Recipe {
+  enum class Kind : uint8_t {
+    Null,       // NULL on the stack, or an unbound local
+    Constant,   // object
+    Fetch,      // source
+    Result,     // graph result `index`, given back as `wrap` (a view result: see graph type's root)
+    Int,        // Python int: value of `dim`
+    Tuple, List, Dict, Slice, Range,  // items (Dict: key, value, key, value ...)
+    Function,   // items: code, globals, name, defaults or null, kwdefaults or null, closure or null (annotations: object)
+    BoundMethod,  // items: self, function
+    Cell,       // items: contents or nothing
+    Iterator,   // object: what to call on items (iter, enumerate, zip ...); the iterator is advanced `index` times
+  } kind;
+  Ref<> object;
+  SourceRef source;
+  uint32_t index = 0;
+  Wrap wrap = Wrap::NdArray;
+  graph::Dim dim;
+  std::vector<uint32_t> items;  // indices into Region::recipes
+};
+
+/// A plain store that is made after the graph has succeeded. In program order.
+struct Effect {
+  enum class Kind : uint8_t {
+    StoreCell,    // target[0] cell, value (none: delete)
+    StoreGlobal,  // object: dict, key, value (none: delete)
+    StoreAttr,    // target, key, value: instance dict store, no user code
+    StoreItem,    // target exact list or dict, key recipe, value
+    ListExtend,   // target exact list, items: values
+    ListReplace,  // target exact list: items become its contents
+    DictReplace,  // target exact dict likewise
+  } kind;
+  int32_t target = -1, key = -1, value = -1;  // recipe indices, -1: none
+  Ref<> object;
+  Ref<> name;
+  std::vector<uint32_t> items;
+};
+
+struct Region {
+  std::string function;                    // qualified name, for logs
+  std::shared_ptr<const CodeView> view;
+  uint32_t entry = 0;                      // Instr index
+  uint32_t exit = 0;                       // Instr index; with `returns`: of the return instruction
+  bool returns = false;                    // the region ends by returning recipe `result`
+  std::unique_ptr<graph::Graph> graph;     // its results are what the recipes' Result indices name
+  std::vector<Guard> guards;
+  std::vector<Input> inputs;               // one for each graph param
+  std::vector<Recipe> recipes;
+  std::vector<std::pair<int, uint32_t>> locals;  // localsplus slots that change: recipe
+  std::vector<uint32_t> stack;             // recipes, bottom first, at the exit
+  uint32_t result = 0;                     // with `returns`
+  std::vector<Effect> effects;
+  std::vector<Break> breaks;               // the break that ended it (none with `returns`), and callees not inlined
+  uint32_t instructions = 0;               // executed symbolically
+};
+
+struct CaptureOptions {
+  bool fullgraph = false;
+  uint32_t instruction_limit = 20000;
+  uint32_t inline_depth = 16;
+};
+
+struct CaptureRequest {
+  std::shared_ptr<const CodeView> view;
+  uint32_t entry = 0;      // 0: the function's start, before the prologue; then the stack is empty and cells are not made
+  FrameView frame;         // concrete locals and stack
+  const Varied* varied = nullptr;
+  std::vector<Door*> doors;
+  CaptureOptions options;
+};
+
+struct CaptureOutcome {
+  std::shared_ptr<Region> region;  // null: nothing worth compiling (no graph node) before the break
+  std::vector<Break> breaks;
+};
+
+/// Executes symbolically from the entry to a return or to the first break. Runs no user code, has no effect on any object.
+CaptureOutcome capture(const CaptureRequest& request);
+
+}  // namespace framejit::capture

@@ -1,0 +1,87 @@
+// Session: everything that one capture builds up - graph, guards, inputs, values, the effects - with transactions.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "capture/break.h"
+#include "capture/guard.h"
+#include "capture/value.h"
+#include "graph/builder.h"
+
+namespace framejit::capture {
+
+class Door;
+
+/// What earlier captures of this function saw vary: these are symbolic now. Strings are Source::str() of ints, and
+/// "<source>.shape[i]" of dimensions, "<source>.strides[i]" of strides.
+struct Varied {
+  std::set<std::string> names;
+  bool all = false;  // dynamic=True
+  bool contains(const std::string& name) const { return all || names.count(name) != 0; }
+};
+
+/// A graph param: where it comes from at run time.
+struct Input {
+  SourceRef source;
+  ArraySpec spec;  // wrap says how to get at the data: array memory, or the number itself
+  uint32_t guard;  // its Array guard
+};
+
+class Session {
+ public:
+  Session(std::string name, const Varied& varied, std::vector<Door*> doors);
+
+  graph::Graph& graph() { return *graph_; }
+  graph::GraphBuilder& builder() { return builder_; }
+  const Varied& varied() const { return varied_; }
+  const std::vector<Door*>& doors() const { return doors_; }
+
+  // Values (owned by the session's arena).
+  Value* make(ValueKind kind);
+  Value* constant(PyObject* object);                      // new reference is taken
+  Value* array(graph::ValueId id, Wrap wrap);
+  Value* integer(const graph::Dim& dim);                  // Constant for a known one
+  Value* tuple(std::vector<Value*> items);
+
+  /// The graph param for an array-like object: finds the one made before for the same object, or guards and adds one.
+  /// Two params never stand for one object.
+  Value* array_input(PyObject* object, SourceRef source, ArraySpec spec);
+  void add_guard(Guard guard);  // duplicates are dropped
+  const std::vector<Guard>& guards() const { return guards_; }
+  const std::vector<Input>& inputs() const { return inputs_; }
+
+  /// A param is about to be written: guards that it is writeable and that no other array input overlaps it.
+  Captured<bool> prepare_write(graph::ValueId dst);
+
+  /// Runs `change` now and `revert` if the transaction is taken back.
+  void record(std::function<void()> revert);
+
+  uint32_t location() const { return location_; }
+  void set_location(uint32_t location);
+
+  struct Mark {
+    graph::Graph::Mark graph;
+    std::size_t guards, inputs, undo;
+  };
+  Mark mark() const;
+  void rollback(const Mark& m);
+
+ private:
+  std::unique_ptr<graph::Graph> graph_;
+  graph::GraphBuilder builder_;
+  const Varied& varied_;
+  std::vector<Door*> doors_;
+  std::vector<std::unique_ptr<Value>> arena_;
+  std::vector<Guard> guards_;
+  std::vector<Input> inputs_;
+  std::vector<PyObject*> input_objects_;  // alive during capture: the frame holds them
+  std::vector<std::function<void()>> undo_;
+  uint32_t location_ = 0;
+  friend class RegionBuilder;
+};
+
+}  // namespace framejit::capture

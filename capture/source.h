@@ -1,0 +1,43 @@
+// Source: how to fetch an object again at the next call. Guards, inputs and rebuilt results share it.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "capture/py/ref.h"
+
+namespace framejit::capture {
+
+struct Source;
+using SourceRef = std::shared_ptr<const Source>;
+
+enum class SourceKind : uint8_t {
+  Local,    // localsplus slot `index` of the entry frame (a cell slot gives the cell)
+  Stack,    // stack slot `index` at the entry of the region
+  Constant, // `object` itself (kept alive here)
+  Global,   // item `key` of the module dict `object`
+  Builtin,  // item `key` of the builtins dict `object`
+  Cell,     // contents of the cell `base`
+  Closure,  // cell `index` of the function `base`
+  Attr,     // base.key by generic lookup in instance dict or type; guarded so that no user code runs
+  Item,     // base[key] of an exact dict, or base[index] of an exact tuple or list
+  Default,  // positional default `index` of the function `base`; with a key: keyword-only default
+  Self,     // __self__ of the bound method `base`
+  Method,   // __func__ of the bound method `base`
+};
+
+struct Source {
+  SourceKind kind;
+  SourceRef base;
+  int index = -1;
+  Ref<> key;
+  Ref<> object;
+  std::string name;  // of a local, for printing
+
+  /// As a Python expression: x, self.weights[0], sim.DT.
+  std::string str() const;
+};
+
+bool same(const Source& a, const Source& b);
+
+}  // namespace framejit::capture

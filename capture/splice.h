@@ -1,0 +1,74 @@
+// Splicing: one rewritten code object that keeps the user's bytecode whole, with sites that ask regions, and landings for
+// every legal exit (design: Breaks are spliced). splice.cpp writes the sequences; frame access is in py/frame_3XX.cpp.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "capture/code_view.h"
+#include "capture/py/ref.h"
+#include "graph/support/expected.h"
+
+namespace framejit::capture {
+
+/// What a region sees of the frame that asks: localsplus and the stack as they are before the site's own operand.
+struct FrameView {
+  PyObject** locals;  // localsplus: unbound is null; cells are cell objects
+  int local_count;
+  PyObject** stack;   // bottom first; entries may be NULL (PUSH_NULL)
+  int depth;
+  PyObject* globals;
+  PyObject* builtins;
+  PyObject* function;  // borrowed function object of the frame
+};
+
+/// New contents of the frame at the exit. Each entry owns a reference (null: unbound local, NULL on the stack).
+struct FrameUpdate {
+  uint32_t exit_instr;  // Instr index, a boundary
+  struct Local {
+    int slot;
+    PyObject* value;
+  };
+  std::vector<Local> locals;        // only the slots that change
+  std::vector<PyObject*> stack;     // the whole stack at the exit, bottom first
+};
+
+/// A site's owner. `ask` runs with the GIL held inside the user's frame. False: the user's own instruction runs. It never
+/// leaves a Python exception set.
+class SiteHandler {
+ public:
+  virtual ~SiteHandler() = default;
+  virtual bool ask(uint32_t site_instr, const FrameView& frame, FrameUpdate& update) = 0;
+};
+
+struct SpliceOptions {
+  bool all_boundaries = false;  // a site at every legal boundary (tests), else at entry, loop heads, behind calls, handlers
+};
+
+class SplicedCode {
+ public:
+  /// Fails with a reason where the code cannot be spliced.
+  static Expected<std::unique_ptr<SplicedCode>, std::string> make(std::shared_ptr<const CodeView> view,
+                                                                  std::shared_ptr<SiteHandler> handler,
+                                                                  const SpliceOptions& options = {});
+  virtual ~SplicedCode() = default;
+  virtual PyCodeObject* code() const = 0;             // the rewritten code object
+  virtual std::span<const uint32_t> sites() const = 0;  // Instr indices
+  /// A dormant site is jumped over; it can be woken again.
+  virtual void set_dormant(uint32_t site_instr, bool dormant) = 0;
+};
+
+/// Tools that must see every line (settrace, setprofile, monitoring) are active on this thread.
+bool tools_active();
+/// Room for the goto's extra recursion level.
+bool has_headroom();
+/// Something asks the interpreter for attention (signals, GIL requests, pending calls).
+bool eval_breaker_set();
+
+/// Test hooks, exported by the extension module as framejit._core._splice_test(...): see tests/capture/test_splice.py.
+
+}  // namespace framejit::capture

@@ -1,0 +1,60 @@
+// Value: what is known of an object during symbolic execution.
+//
+//        Constant      the very object is known (under guard), e.g. a function, a module, None, an int that was specialised
+//        Array         a graph value with a wrap: what type of object it stands for
+//        Number        a Python int or float that is a run-time input: a Dim, or a 0-d graph value
+//        Tuple, List,  containers whose items are Values; new ones, or existing ones under guard (then `source` is set)
+//        Dict, Slice
+//        others        see ValueKind
+//
+// Knowledge only narrows. Values live in the Session's arena. Containers and objects that change are changed through
+// Session::record, so that a transaction can take it back.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "capture/guard.h"
+#include "capture/py/ref.h"
+#include "capture/source.h"
+#include "graph/graph.h"
+
+namespace framejit::capture {
+
+enum class ValueKind : uint8_t {
+  Null,         // what PUSH_NULL pushes
+  Constant,     // object
+  Array,        // id, wrap (NdArray, NumpyScalar, Tensor); also PyFloat/PyBool/PyInt computed from arrays
+  Int,          // exact Python int: dim (a symbol or polynomial; a known int is a Constant)
+  Tuple, List,  // items
+  Dict,         // items[2k], items[2k+1]: keys (hashable Constants) and values in order
+  Slice,        // items: start, stop, step
+  Range,        // items: start, stop, step
+  Iterator,     // over items (`position`), a range, enumerate or zip: see `iterated`
+  Function,     // made by MAKE_FUNCTION during capture
+  BoundMethod,  // items: self, function
+  Cell,         // items[0]: contents or null
+  Object,       // an existing object under a type guard; attributes are read through it
+};
+
+struct Value {
+  ValueKind kind = ValueKind::Constant;
+  SourceRef source;    // set: the object exists outside and can be fetched again
+  Ref<> object;        // Constant: the object. With a source: the object seen at capture
+  graph::ValueId id = graph::kNoValue;
+  Wrap wrap = Wrap::NdArray;
+  graph::Dim dim;
+  std::vector<Value*> items;
+  std::int64_t position = 0;
+  int iterated = 0;    // Iterator: 0 sequence items, 1 range, 2 enumerate, 3 zip, 4 reversed
+  bool weak = false;   // Array with wrap PyFloat/PyInt/PyBool: promotes as a Python number
+  Ref<> extra;         // Function: code object and the like; owned by the handlers
+  std::vector<std::pair<std::string, Value*>> attributes;  // Function, Object: tracked attributes
+
+  bool is_constant() const { return kind == ValueKind::Constant; }
+  bool is_none() const { return is_constant() && object.get() == Py_None; }
+  bool is_array() const { return kind == ValueKind::Array; }
+};
+
+}  // namespace framejit::capture

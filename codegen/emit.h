@@ -1,0 +1,17 @@
+// The emitter: one LoopNest in, machine code out. The only file set that sees asmjit.
+#pragma once
+
+#include "codegen/cpu.h"
+#include "codegen/kernel.h"
+#include "codegen/loop_nest.h"
+#include "graph/support/expected.h"
+
+namespace framejit::codegen {
+
+/// Can codegen emit this operator inline for these dtypes (at O1: with its own math)? Else a host loop is needed.
+bool emits(graph::Op op, graph::DType operand, graph::DType result, bool o1, Isa isa);
+
+/// Fails with a reason only for nests that use what `emits` denies.
+Expected<KernelCode, std::string> emit(const LoopNest& nest, Isa isa, bool with_listing = false);
+
+}  // namespace framejit::codegen

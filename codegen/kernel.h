@@ -1,0 +1,122 @@
+// What code generation hands to the run time: machine code as bytes, and the program that strings kernels together.
+// Assembler-free and Python-free, so that runtime/ may include it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "graph/dim.h"
+#include "graph/dtype.h"
+#include "graph/graph.h"
+
+namespace framejit::codegen {
+
+/// Machine code of an inner kernel. No calls out, no stack unwinding, leaves MXCSR's control bits alone (flags accumulate).
+///   ptrs[i]     first element of operand i
+///   strides     [2*i] inner, [2*i+1] outer stride of operand i, in bytes
+/// Idle lanes of masked tails raise no flags.
+using KernelFn = void (*)(char* const* ptrs, const int64_t* strides, int64_t n_inner, int64_t n_outer);
+
+/// A matrix-product core: see codegen/matmul.h. C[m,n] = A[m,k] B[k,n], row strides in bytes, B packed or not per core.
+using MatMulFn = void (*)(const char* a, const char* b, char* c, int64_t m, int64_t n, int64_t k, int64_t lda,
+                          int64_t ldb, int64_t ldc);
+
+/// A host inner loop, with NumPy's signature: steps in bytes. `data` is what the loop was registered with. Needs no GIL.
+struct HostLoop {
+  void (*function)(char** args, const intptr_t* dimensions, const intptr_t* steps, void* data) = nullptr;
+  void* data = nullptr;
+  explicit operator bool() const { return function != nullptr; }
+};
+
+/// Position-independent bytes.
+struct KernelCode {
+  std::string name;
+  std::vector<uint8_t> bytes;
+  std::string listing;  // assembly text, only where asked for
+};
+
+using KernelIndex = uint32_t;
+using BufferIndex = uint32_t;
+
+enum class BufferKind : uint8_t {
+  Param,    // memory of the caller: `param` says which graph param
+  Result,   // fresh memory that the caller allocates and keeps: `result` says which root (Program::result_roots)
+  Temp,     // memory that the plan owns; lives from its first to its last step
+  Literal,  // constant bytes inside the program
+};
+
+struct Buffer {
+  BufferKind kind;
+  uint32_t number = 0;   // Param: graph param; Result: index into Program::results_roots
+  graph::Dim bytes = 0;  // Result, Temp
+  std::vector<uint8_t> literal;
+};
+
+/// An operand of a loop step: byte offset of the first element, byte strides per loop axis (outer to inner).
+struct LoopOperand {
+  BufferIndex buffer = 0;
+  bool scratch = false;  // tile-local: `buffer` is the scratch slot, element size in `dtype`; strides are of the tile
+  graph::DType dtype;
+  graph::Dim offset = 0;
+  graph::Dims strides;
+  bool written = false;
+};
+
+/// One stage over a tile: a kernel, or a host loop over one output and its inputs (inputs first, as NumPy orders them).
+struct Stage {
+  std::variant<KernelIndex, HostLoop> code;
+  std::vector<uint16_t> operands;  // into LoopStep::operands, in the order that the kernel or loop expects
+};
+
+enum class ReduceKind : uint8_t { None, Pairwise, Rows, AnyOrder, LeftFold };
+
+/// A rectangular domain. Axes are ordered outer to inner and coalesced. With more than one stage, or a pairwise reduction, the
+/// innermost axis is cut into tiles (multiples of 64 elements, the last one not shorter than 32) that scratch operands fit.
+struct LoopStep {
+  std::string name;
+  uint32_t group = 0;             // of the fusion, for reports
+  graph::Dims extents;            // outer to inner; empty: one element
+  std::vector<LoopOperand> operands;
+  std::vector<Stage> stages;      // run in order for each tile
+  uint32_t scratch_slots = 0;
+  bool parallel = true;           // axes that are not reduced may be split between threads
+  double cost = 1;                // estimated nanoseconds per element, on one thread
+
+  // Reductions: the last stage produces the value to reduce (or is the fold kernel itself). Reduced axes are the innermost
+  // `reduced_axes` axes for Pairwise, AnyOrder and LeftFold, the outermost ones for Rows.
+  ReduceKind reduce = ReduceKind::None;
+  uint32_t reduced_axes = 0;
+  int64_t run_cut = 0;            // Pairwise: cut a run every so many elements (0: never), combined by a left fold
+};
+
+struct MatMulStep {
+  std::string name;
+  uint32_t group = 0;
+  graph::DType dtype;
+  LoopOperand a, b, c;            // 2-D: strides [row, column]
+  graph::Dim m, n, k;
+};
+
+/// Saves the bytes of an operand into a Temp before the steps that overwrite it, so that they can be put back.
+struct UndoStep {
+  LoopOperand source;             // strides over `extents`
+  graph::Dims extents;
+  BufferIndex saved;              // contiguous
+};
+
+using Step = std::variant<LoopStep, MatMulStep, UndoStep>;
+
+/// Everything that a Plan needs. Dims are over the graph's symbols.
+struct Program {
+  std::vector<KernelCode> kernels;
+  std::vector<Buffer> buffers;
+  std::vector<Step> steps;
+  std::vector<graph::ValueId> result_roots;  // graph values whose bytes the caller allocates, in the order of Result numbers
+  bool may_set_flags = false;
+  std::string listing;                       // steps as text, for reports
+};
+
+}  // namespace framejit::codegen

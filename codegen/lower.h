@@ -1,0 +1,30 @@
+// Lowering: an optimized graph becomes a Program. Groups (graph/passes/fuse.h) turn into loop steps: axes ordered and
+// coalesced, operands classified, expressions split into stages around host loops, reductions given NumPy's order.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "codegen/cpu.h"
+#include "codegen/kernel.h"
+#include "graph/passes/fuse.h"
+#include "graph/support/expected.h"
+
+namespace framejit::codegen {
+
+struct LowerOptions {
+  Cpu cpu;
+  bool o1 = false;
+  bool listing = false;
+  /// NumPy's inner loop for an operator on operands of a dtype; an empty HostLoop where there is none.
+  std::function<HostLoop(graph::Op, graph::DType operand, graph::DType result)> host_loop;
+  /// Length at which the running NumPy cuts the run of a contiguous pairwise sum: 8192 up to 2.2, 0 (never) from 2.3.
+  int64_t pairwise_cut = 0;
+};
+
+/// The failure is a sentence for the log: this graph stays in the interpreter.
+Expected<Program, std::string> lower(const graph::Graph& graph, const std::vector<graph::Group>& groups,
+                                     const LowerOptions& options);
+
+}  // namespace framejit::codegen

@@ -1,0 +1,67 @@
+// GraphBuilder: appends nodes with their result types. The shape, layout and aliasing rules of every operator are here;
+// dtypes are the caller's (operands of an elementwise operator must agree, insert casts first).
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "graph/support/expected.h"
+
+namespace framejit::graph {
+
+/// Why an operator does not apply to these operands ("operands could not be broadcast together ..."). The front door turns
+/// it into a break: eager execution raises, with its own words.
+struct ShapeError {
+  std::string message;
+};
+using BuildResult = Expected<ValueId, ShapeError>;
+
+class GraphBuilder {
+ public:
+  explicit GraphBuilder(Graph& graph) : graph_(graph) {}
+  Graph& graph() { return graph_; }
+  void set_location(uint32_t location) { location_ = location; }
+
+  ValueId param(Type type, std::string name);
+  ValueId constant(DType dtype, Scalar value);  // 0-d
+  ValueId dim_value(const Dim& d);              // 0-d i64: the value of a dimension
+  /// `value`: 0-d. A fresh C-ordered array filled with it.
+  ValueId full(ValueId value, Dims shape);
+  /// start + i * step for i < n, computed as NumPy's arange fills: i64 or float dtypes. `start`, `step`: 0-d.
+  ValueId iota(DType dtype, const Dim& n);
+
+  /// Broadcasts; guards that a symbolic dimension that is not broadcast is not 1; result layout is NumPy's order 'K'
+  /// (axes sorted by |stride| of the operands, negative strides become positive, broadcast-only axes in C order).
+  BuildResult elementwise(Op op, std::span<const ValueId> operands);
+  BuildResult cast(ValueId x, DType dtype);
+  /// `axes` sorted, non-negative. The result has those axes removed; layout as NumPy allocates it. An empty reduction of
+  /// min or max is a ShapeError.
+  BuildResult reduce(Op op, ValueId x, std::vector<int64_t> axes);
+
+  // Views: results share the root of x.
+  ValueId view(ValueId x, Dims shape, Dims strides, Dim offset_from_x);
+  /// Bounds are normalised already (0 <= start, length elements at `step`).
+  ValueId slice(ValueId x, int axis, const Dim& start, const Dim& length, int64_t step);
+  ValueId select(ValueId x, int axis, const Dim& position);  // drops the axis
+  ValueId expand_dims(ValueId x, int axis);
+  ValueId transpose(ValueId x, std::span<const int> permutation);
+  BuildResult broadcast_to(ValueId x, Dims shape);
+  /// A view where NumPy gives a view, else a C-ordered copy; `shape` has no -1.
+  BuildResult reshape(ValueId x, Dims shape);
+  /// order: 'C' or 'K'.
+  ValueId copy(ValueId x, char order);
+
+  /// Stores `value` (same dtype, broadcastable to dst) into dst. Reads of `value` complete before the first store.
+  Expected<ValueId, ShapeError> write(ValueId dst, ValueId value);
+
+  BuildResult matmul(ValueId a, ValueId b);
+
+ private:
+  ValueId append(Op op, std::vector<ValueId> inputs, Type type, std::vector<std::pair<AttrKey, AttrValue>> attrs = {});
+  Graph& graph_;
+  uint32_t location_ = 0;
+};
+
+}  // namespace framejit::graph

@@ -1,0 +1,63 @@
+// Dimensions: integers that are known at capture or symbolic.
+//
+// A Dim is an immutable value: a constant, or a polynomial over symbols (s0, s1, ...) and atoms (floordiv, min, max of
+// Dims), kept in a canonical form, so that equal polynomials compare equal: (s0 + 1) * 2 == 2*s0 + 2. Constants carry no
+// allocation. What a canonical form cannot decide is asked of a ShapeEnv, which knows the values seen at capture and
+// records the answer as a guard.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace framejit::graph {
+
+enum class SymbolId : uint32_t {};
+
+namespace detail {
+struct Polynomial;  // dim.cpp
+}
+
+class Dim {
+ public:
+  Dim() = default;
+  Dim(int64_t value) : value_(value) {}  // implicit: a number is a dimension
+  static Dim symbol(SymbolId id);
+
+  bool is_const() const { return poly_ == nullptr; }
+  int64_t value() const { return value_; }  // only where is_const()
+
+  friend Dim operator+(const Dim& a, const Dim& b);
+  friend Dim operator-(const Dim& a, const Dim& b);
+  friend Dim operator*(const Dim& a, const Dim& b);
+  friend Dim floordiv(const Dim& a, const Dim& b);  // b is never 0
+  friend Dim min(const Dim& a, const Dim& b);
+  friend Dim max(const Dim& a, const Dim& b);
+  friend bool operator==(const Dim& a, const Dim& b);
+
+  /// The value for given values of the symbols, indexed by SymbolId.
+  int64_t evaluate(std::span<const int64_t> symbols) const;
+  void collect_symbols(std::vector<SymbolId>& out) const;
+
+  /// "64", "s0", "2*s0 + 2", "floordiv(s0 + 1, 2)"; parse_dim reads the same.
+  std::string str() const;
+
+ private:
+  explicit Dim(std::shared_ptr<const detail::Polynomial> poly) : poly_(std::move(poly)) {}
+  int64_t value_ = 0;
+  std::shared_ptr<const detail::Polynomial> poly_;
+  friend struct detail::Polynomial;
+};
+
+/// Reads a Dim from the front of `text` and drops what it read; nothing where there is none.
+bool parse_dim(std::string_view& text, Dim& out);
+
+using Dims = std::vector<Dim>;
+
+Dim product(std::span<const Dim> dims);
+
+}  // namespace framejit::graph

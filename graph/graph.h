@@ -1,0 +1,130 @@
+// Graph: typed SSA over arrays, in program order.
+//
+//     graph @f(%x: f32[s0, 64], %c: f32[]) {
+//       %2 = multiply %x, %c : f32[s0, 64]          # sim.py:14
+//       %3 = reduce_sum %2 {axes=[1]} : f32[s0]
+//       return %3
+//     }
+//
+// Memory. A value is *fresh* (it owns its bytes: results of elementwise operators, copies, fulls), a *param* (it owns bytes
+// that the user can see) or a *view* (it shares the bytes of its root, at an offset and with strides of its own). Nodes stand
+// in program order, and a node that reads a value reads the bytes as they are at that place: a `write` changes what later
+// nodes see through every view of the same root, and nothing may move across it that touches the same root. Two params are
+// assumed not to overlap when one of them is written (capture guards it).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "graph/dim.h"
+#include "graph/dtype.h"
+#include "graph/op.h"
+#include "graph/shape_env.h"
+
+namespace framejit::graph {
+
+enum class ValueId : uint32_t {};
+inline constexpr ValueId kNoValue{0xffffffffu};
+constexpr uint32_t index(ValueId v) { return static_cast<uint32_t>(v); }
+
+/// dtype, shape, and where the elements lie. Strides and offset are in bytes; a 0-d value has empty shape and strides.
+struct Type {
+  DType dtype = DType::F64;
+  Dims shape;
+  Dims strides;
+  ValueId root = kNoValue;  // for a view: the fresh value or param whose bytes it shares; kNoValue: itself
+  Dim offset = 0;           // for a view: of its first element from the root's first element
+
+  int rank() const { return static_cast<int>(shape.size()); }
+  bool is_view() const { return root != kNoValue; }
+  Dim size() const { return product(shape); }  // elements
+};
+
+/// C-order byte strides of a shape.
+Dims c_strides(DType dtype, std::span<const Dim> shape);
+
+/// A scalar of any dtype, as bits (complex: two halves). Little endian, zero extended.
+struct Scalar {
+  uint64_t lo = 0, hi = 0;
+  friend bool operator==(const Scalar&, const Scalar&) = default;
+};
+
+/// Where in the user's code a node comes from.
+struct Location {
+  std::string file;
+  int line = 0, column = 0, end_column = 0;
+};
+
+enum class AttrKey : uint8_t { Index, Value, Axes, Dim, Name };
+using AttrValue = std::variant<int64_t, Scalar, std::vector<int64_t>, Dim, std::string>;
+
+struct Block;
+
+struct Node {
+  Op op;
+  std::vector<ValueId> inputs;
+  std::vector<std::pair<AttrKey, AttrValue>> attrs;  // Index: param number; Value: constant bits; Axes; Dim; Name
+  Type type;
+  uint32_t location = 0;  // index into Graph::locations
+  std::vector<std::unique_ptr<Block>> blocks;  // bodies of structured control flow
+
+  const AttrValue* find(AttrKey key) const;
+};
+
+/// A body: its own parameters, nodes and results. Values of enclosing blocks are visible in it.
+struct Block {
+  std::vector<ValueId> params;
+  std::vector<ValueId> nodes;  // in program order
+  std::vector<ValueId> results;
+};
+
+class Graph {
+ public:
+  explicit Graph(std::string name = "f") : name_(std::move(name)) { locations_.emplace_back(); }
+
+  const std::string& name() const { return name_; }
+  Block& body() { return body_; }
+  const Block& body() const { return body_; }
+  ShapeEnv& shapes() { return shapes_; }
+  const ShapeEnv& shapes() const { return shapes_; }
+
+  Node& node(ValueId v) { return nodes_[index(v)]; }
+  const Node& node(ValueId v) const { return nodes_[index(v)]; }
+  const Type& type(ValueId v) const { return node(v).type; }
+  std::size_t value_count() const { return nodes_.size(); }
+
+  /// The value that owns the bytes of `v`.
+  ValueId root(ValueId v) const { return type(v).is_view() ? type(v).root : v; }
+
+  /// Appends to the body. Types come from GraphBuilder or from a parser; the verifier checks them.
+  ValueId append(Node node);
+  ValueId append(Block& block, Node node);
+
+  uint32_t add_location(Location location);
+  const Location& location(uint32_t i) const { return locations_[i]; }
+
+  const std::vector<ValueId>& params() const { return body_.params; }
+  const std::vector<ValueId>& results() const { return body_.results; }
+  void set_results(std::vector<ValueId> results) { body_.results = std::move(results); }
+
+  /// For transactions at capture.
+  struct Mark {
+    std::size_t nodes, body_nodes, params;
+    ShapeEnv::Mark shapes;
+  };
+  Mark mark() const;
+  void rollback(const Mark& m);
+
+ private:
+  std::string name_;
+  std::vector<Node> nodes_;
+  Block body_;
+  ShapeEnv shapes_;
+  std::vector<Location> locations_;
+};
+
+}  // namespace framejit::graph

@@ -1,0 +1,36 @@
+// The reference interpreter: runs any graph slowly and obviously, one element at a time. The oracle of passes and kernels.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "graph/support/expected.h"
+
+namespace framejit::graph {
+
+/// A caller-owned array: `data` is the first element; strides in bytes, any sign.
+struct ArrayRef {
+  std::byte* data;
+  std::vector<int64_t> shape, strides;
+};
+
+/// Results are fresh arrays with the layout of their type, or views into params or into other results' roots.
+struct InterpretedArray {
+  std::vector<std::byte> owned;  // empty for a view of a param
+  ArrayRef array;
+};
+
+struct Interpretation {
+  std::vector<InterpretedArray> results;
+  unsigned fp_flags;  // FE_DIVBYZERO | FE_OVERFLOW | FE_UNDERFLOW | FE_INVALID that were raised
+};
+
+/// `symbols`: values of the graph's symbols. `scalar function of NumpyLoop operators`: the C library's, in the dtype.
+Expected<Interpretation, std::string> interpret(const Graph& graph, std::span<const ArrayRef> params,
+                                                std::span<const int64_t> symbols);
+
+}  // namespace framejit::graph

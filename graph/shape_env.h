@@ -1,0 +1,49 @@
+// What is known of symbolic dimensions: the value that each symbol had at capture, and the relations relied upon since.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "graph/dim.h"
+
+namespace framejit::graph {
+
+enum class Relation : uint8_t { Eq, Ne, Lt, Le };  // Gt and Ge are Lt and Le with the operands swapped
+
+/// A relation that held at capture and must hold again wherever the graph is used.
+struct DimGuard {
+  Relation relation;
+  Dim left, right;
+  bool outcome;  // what the relation gave at capture
+};
+
+class ShapeEnv {
+ public:
+  /// A new symbol whose value at capture was `hint`.
+  Dim fresh(int64_t hint);
+  int64_t hint(const Dim& d) const { return d.evaluate(hints_); }
+  std::size_t symbol_count() const { return hints_.size(); }
+  const std::vector<int64_t>& hints() const { return hints_; }
+
+  /// Decides by canonical form where possible; else by the hints, recording a guard.
+  bool holds(Relation relation, const Dim& left, const Dim& right);
+  bool equal(const Dim& a, const Dim& b) { return holds(Relation::Eq, a, b); }
+  /// Fixes a symbolic dimension to its hint (a guard) and gives the constant.
+  int64_t specialize(const Dim& d);
+
+  const std::vector<DimGuard>& guards() const { return guards_; }
+
+  /// For transactions: forget what was recorded after `mark()`.
+  struct Mark {
+    std::size_t symbols, guards;
+  };
+  Mark mark() const { return {hints_.size(), guards_.size()}; }
+  void rollback(Mark m);
+
+ private:
+  std::vector<int64_t> hints_;
+  std::vector<DimGuard> guards_;
+};
+
+}  // namespace framejit::graph

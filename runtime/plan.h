@@ -1,0 +1,64 @@
+// Plan: a Program made ready to run. Immutable once built; any number of threads may run it at once.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "codegen/kernel.h"
+#include "graph/support/expected.h"
+
+namespace framejit::runtime {
+
+/// Sticky floating-point flags, as in MXCSR bits 0..5.
+enum FpFlags : unsigned { kInvalid = 1, kDenormal = 2, kDivide = 4, kOverflow = 8, kUnderflow = 16, kInexact = 32 };
+inline constexpr unsigned kReported = kInvalid | kDivide | kOverflow | kUnderflow;  // what NumPy reports
+
+enum class RunStatus : uint8_t {
+  Done,
+  OutOfMemory,  // nothing was written to params
+  Interrupted,  // a signal is pending and long work was cancelled; params are as before
+};
+
+/// Copies of the param memory that a run overwrote. Destroying it keeps what the run wrote.
+class Undo {
+ public:
+  virtual ~Undo() = default;
+  virtual void rollback() = 0;  // puts the old bytes back
+};
+
+struct RunResult {
+  RunStatus status = RunStatus::Done;
+  unsigned flags = 0;           // subset of kReported raised by the kernels; the caller decides what they mean
+  std::unique_ptr<Undo> undo;   // where the program writes params and flags were raised
+};
+
+class Plan {
+ public:
+  /// Puts the machine code into executable memory. The failure is a sentence for the log.
+  static Expected<std::unique_ptr<Plan>, std::string> create(codegen::Program program, std::vector<int64_t> static_symbols = {});
+  ~Plan();
+  Plan(const Plan&) = delete;
+
+  /// `params`: first element of each graph param (0-d params point to their value); `results`: memory for each
+  /// Program::result_roots, of result_bytes(); `symbols`: values of the graph's symbols. Sticky flags are cleared before and
+  /// left cleared after. Needs no GIL; `poll`, if given, is called now and then on long runs by the calling thread only and
+  /// says whether to cancel.
+  RunResult run(std::span<char* const> params, std::span<char* const> results, std::span<const int64_t> symbols,
+                bool (*poll)() = nullptr) const;
+
+  int64_t result_bytes(std::size_t result, std::span<const int64_t> symbols) const;
+  /// Estimated single-thread nanoseconds, to decide about releasing the GIL.
+  double cost(std::span<const int64_t> symbols) const;
+  const codegen::Program& program() const;
+  std::size_t code_bytes() const;
+
+ private:
+  struct Impl;
+  explicit Plan(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace framejit::runtime
