@@ -3,6 +3,7 @@
 #include <Python.h>
 
 #include "capture/code_view.h"
+#include "capture/code_writer.h"
 #include "capture/opcodes.h"
 #include "ext/module.h"
 
@@ -54,6 +55,21 @@ PyObject* decode(PyObject*, PyObject* code) {
   });
 }
 
+PyObject* bytes_of(const std::string& s) {
+  return PyBytes_FromStringAndSize(s.data(), static_cast<Py_ssize_t>(s.size()));
+}
+
+/// (code, linetable, exceptiontable), written again from what was decoded.
+PyObject* encode(PyObject*, PyObject* code) {
+  if (!check_code(code)) return nullptr;
+  return guarded([&]() -> PyObject* {
+    auto* object = reinterpret_cast<PyCodeObject*>(code);
+    const WrittenCode written = CodeWriter::copy_of(RawCode(object)).write(object->co_firstlineno);
+    return Py_BuildValue("(NNN)", bytes_of(written.code), bytes_of(written.linetable),
+                         bytes_of(written.exceptiontable));
+  });
+}
+
 /// For each raw opcode None, or (canonical name, cache entries).
 PyObject* opcodes(PyObject*, PyObject*) {
   Ref<> list = Ref<>::steal(PyList_New(0));
@@ -69,6 +85,7 @@ PyObject* opcodes(PyObject*, PyObject*) {
 }
 
 PyMethodDef methods[] = {{"_splice_decode", decode, METH_O, "The canonical instructions of a code object."},
+                         {"_splice_encode", encode, METH_O, "The code, decoded and encoded."},
                          {"_splice_opcodes", opcodes, METH_NOARGS, "The opcode table."},
                          {nullptr, nullptr, 0, nullptr}};
 

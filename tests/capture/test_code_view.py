@@ -147,3 +147,8 @@ def test_all_codes_finds_nested():
     code = compile("def f():\n  return lambda: [x for x in y]", "<t>", "exec")
     assert isinstance(code, types.CodeType)
     assert {c.co_name for c in all_codes(code)} >= {"<module>", "f", "<lambda>"}
+
+
+def test_sample_encodes_to_the_same_bytes():
+    for code in stdlib_codes(sample_modules()):
+        assert core._splice_encode(code) == (code.co_code, code.co_linetable, code.co_exceptiontable), code
