@@ -94,10 +94,8 @@ void put_handler_number(std::string& out, uint32_t value, unsigned mark) {
 CodeWriter CodeWriter::copy_of(const RawCode& raw) {
   CodeWriter writer;
   for (const RawInstr& instr : raw.instrs) {
-    // Jumps get the size they need, other prefixes are kept; so are those of a jump that the compiler left unneeded (3.13).
-    const bool needed = instr.prefixes == prefixes_for(instr.arg);
-    const uint8_t prefixes = instr.target >= 0 && needed ? 0 : instr.prefixes;
-    writer.items.push_back({instr.op, instr.arg, instr.target, instr.handler, instr.position, prefixes});
+    // As many prefixes as the compiler gave it: sizes depend on each other, and there it may not have found the least ones.
+    writer.items.push_back({instr.op, instr.arg, instr.target, instr.handler, instr.position, instr.prefixes});
   }
   for (const RawHandler& handler : raw.handlers)
     writer.handlers.push_back({handler.target, handler.depth, handler.lasti});
