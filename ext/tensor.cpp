@@ -21,10 +21,27 @@ namespace {
 
 PyTypeObject* the_type = nullptr;
 
+/// NumPy's type numbers in the order of DType; numpy_api.h has those that compile, a Tensor may hold all but bfloat16.
+constexpr std::array<int, graph::kDTypeCount> kTypeNumbers = {
+    NPY_BOOL,   NPY_INT8,   NPY_INT16, NPY_INT32,  NPY_INT64,   NPY_UINT8,   NPY_UINT16,    NPY_UINT32,
+    NPY_UINT64, NPY_HALF,   -1,        NPY_FLOAT32, NPY_FLOAT64, NPY_COMPLEX64, NPY_COMPLEX128};
+
+int number_of_dtype(DType dtype) { return kTypeNumbers[static_cast<std::size_t>(dtype)]; }
+
+DType dtype_of_descr(PyArray_Descr* descr) {
+  for (int i = 0; i < graph::kDTypeCount; ++i)
+    if (kTypeNumbers[static_cast<std::size_t>(i)] == descr->type_num) return static_cast<DType>(i);
+  // A C type that shares its size with a numbered one (long long).
+  int64_t size = PyDataType_ELSIZE(descr);
+  bool is_signed = descr->kind == 'i';
+  for (DType t : {DType::I8, DType::I16, DType::I32, DType::I64, DType::U8, DType::U16, DType::U32, DType::U64})
+    if (graph::size_of(t) == size && graph::is_signed_int(t) == is_signed) return t;
+  return DType::F64;
+}
+
 PyArrayObject* as_array(PyObject* object) { return reinterpret_cast<PyArrayObject*>(object); }
 
-/// The dtype of a tensor; F16, BF16 and complex included.
-DType dtype_of(PyObject* tensor) { return *dtype_of_number(PyArray_TYPE(as_array(tensor_array(tensor)))); }
+DType dtype_of_tensor(PyObject* tensor) { return dtype_of_descr(PyArray_DESCR(as_array(tensor_array(tensor)))); }
 
 /// An attribute of a Python module of the package, looked up once a process (modules are never reloaded).
 PyObject* package_attribute(const char* module, const char* name) {
@@ -62,7 +79,7 @@ Ref<> cast(PyObject* array, DType dtype) {
 bool is_python_number(PyObject* o) { return PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o); }
 
 Promoted promoted_of(PyObject* operand) {
-  if (is_tensor(operand)) return {dtype_of(operand), false};
+  if (is_tensor(operand)) return {dtype_of_tensor(operand), false};
   if (PyBool_Check(operand)) return {DType::Bool, true};
   return {PyLong_CheckExact(operand) ? DType::I64 : DType::F64, true};
 }
@@ -224,7 +241,7 @@ std::optional<DType> dtype_argument(PyObject* argument) {
   if (!convert) return std::nullopt;
   Ref<> descr = Ref<>::steal(PyObject_CallOneArg(convert, argument));
   if (!descr) return std::nullopt;
-  return dtype_of_number(reinterpret_cast<PyArray_Descr*>(descr.get())->type_num);
+  return dtype_of_descr(reinterpret_cast<PyArray_Descr*>(descr.get()));
 }
 
 template <bool mean>
@@ -236,7 +253,7 @@ PyObject* sum_or_mean(PyObject* self, PyObject* args, PyObject* keywords) {
   bool parsed = mean ? PyArg_ParseTupleAndKeywords(args, keywords, "|Op", const_cast<char**>(mean_names), &axis, &keepdims)
                      : PyArg_ParseTupleAndKeywords(args, keywords, "|OOp", const_cast<char**>(sum_names), &axis, &dtype, &keepdims);
   if (!parsed) return nullptr;
-  std::optional<DType> out = mean ? dtype_of(self) : sum_dtype(dtype_of(self));
+  std::optional<DType> out = mean ? dtype_of_tensor(self) : sum_dtype(dtype_of_tensor(self));
   if (dtype != Py_None && !(out = dtype_argument(dtype))) return nullptr;
   return reduce(self, mean ? "mean" : "sum", axis, keepdims, out);
 }
@@ -314,7 +331,7 @@ PyObject* get_ndim(PyObject* self, void*) { return PyLong_FromLong(PyArray_NDIM(
 PyObject* get_size(PyObject* self, void*) { return PyLong_FromSsize_t(PyArray_SIZE(as_array(tensor_array(self)))); }
 PyObject* get_itemsize(PyObject* self, void*) { return PyObject_GetAttrString(tensor_array(self), "itemsize"); }
 PyObject* get_nbytes(PyObject* self, void*) { return PyObject_GetAttrString(tensor_array(self), "nbytes"); }
-PyObject* get_dtype(PyObject* self, void*) { return tensor_dtype_object(dtype_of(self)); }
+PyObject* get_dtype(PyObject* self, void*) { return tensor_dtype_object(dtype_of_tensor(self)); }
 PyObject* get_transposed(PyObject* self, void*) {
   Ref<> view = Ref<>::steal(PyArray_Transpose(as_array(tensor_array(self)), nullptr));
   return view ? wrap(PyArray_NewCopy(as_array(view.get()), NPY_CORDER)) : nullptr;

@@ -1,9 +1,10 @@
 // The Tensor front door: what eager Tensors do (tensor.cpp), as graph nodes. Both ask tensor_promotion.h.
 #include "ext/tensor_door.h"
 
+#include <opcode.h>  // NB_ADD and its like
+
 #include <algorithm>
 #include <array>
-#include <cstring>
 
 #include "ext/numpy_api.h"
 #include "ext/tensor.h"
@@ -77,19 +78,6 @@ std::optional<Promoted> promoted_of(Session& session, const Value& value) {
   return std::nullopt;
 }
 
-/// The bits of a Python number as an element of `dtype`, converted as NumPy converts; nothing where that raises or warns.
-std::optional<graph::Scalar> scalar_bits(PyObject* number, DType dtype) {
-  if (dtype == DType::BF16) return std::nullopt;
-  Ref<> array = Ref<>::steal(PyArray_FromAny(number, PyArray_DescrFromType(number_of_dtype(dtype)), 0, 0, NPY_ARRAY_FORCECAST, nullptr));
-  if (!array) {
-    PyErr_Clear();
-    return std::nullopt;
-  }
-  graph::Scalar bits;
-  std::memcpy(&bits, PyArray_DATA(reinterpret_cast<PyArrayObject*>(array.get())), static_cast<std::size_t>(graph::size_of(dtype)));
-  return bits;
-}
-
 /// The items of a tuple, known or under construction; a single value as one item.
 std::vector<Value*> items_of(Session& session, Value* value) {
   if (value->kind == ValueKind::Tuple || value->kind == ValueKind::List) return value->items;
@@ -111,9 +99,9 @@ class TensorDoor final : public Door {
     auto* array = reinterpret_cast<PyArrayObject*>(tensor_array(object));
     ArraySpec spec;
     spec.wrap = Wrap::Tensor;
-    spec.dtype = *dtype_of_number(PyArray_TYPE(array));
-    if (spec.dtype == DType::F16 || graph::is_complex(spec.dtype))
-      return break_at(BreakId::UnsupportedArray, "Tensor of " + std::string(graph::name_of(spec.dtype)));
+    std::optional<DType> dtype = dtype_of(PyArray_DESCR(array));
+    if (!dtype) return break_at(BreakId::UnsupportedArray, "Tensor of a dtype that is not compiled");
+    spec.dtype = *dtype;
     std::string base = source->str();
     for (int i = 0; i < PyArray_NDIM(array); ++i) {
       int64_t size = PyArray_DIM(array, i);
@@ -208,7 +196,7 @@ class TensorDoor final : public Door {
     } else if (value.kind == ValueKind::Int) {
       id = builder.dim_value(value.dim);
     } else {
-      std::optional<graph::Scalar> bits = scalar_bits(value.object.get(), dtype);
+      std::optional<graph::Scalar> bits = pack(value.object.get(), dtype);
       if (!bits) return break_at(BreakId::WouldRaise, "a number that does not fit the Tensor's dtype");
       return builder.constant(dtype, *bits);
     }

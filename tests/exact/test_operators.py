@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import framejit
-from shapes import SHAPE_CLASSES, special_values
+from exact.shapes import SHAPE_CLASSES, special_values
 
-from same import assert_same
+from exact.same import assert_same
 
 DTYPES = ["bool", "uint8", "int16", "int32", "int64", "float32", "float64"]
 

@@ -9,7 +9,7 @@ import pytest
 
 import framejit
 
-from same import assert_same, observe
+from exact.same import assert_same, observe
 
 WEIGHT = 0.25
 TABLE = {"scale": 2.0, "shift": np.float32(0.5)}

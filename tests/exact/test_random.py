@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import framejit
-from shapes import special_values
+from exact.shapes import special_values
 
-from same import assert_same
+from exact.same import assert_same
 
 NAMES = ["a", "b", "c", "d"]
 UNARY = ["-{x}", "abs({x})", "np.sqrt({x})", "np.exp({x})", "np.sin({x})", "np.floor({x})", "{x}.T", "{x}.copy()",

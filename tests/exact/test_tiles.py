@@ -14,7 +14,7 @@ import zlib
 import numpy as np
 import pytest
 
-from shapes import special_values
+from exact.shapes import special_values
 
 UNARY = ["exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "arcsin", "arccos", "arctan", "sinh",
          "cosh", "tanh", "sqrt"]
