@@ -30,6 +30,9 @@ class Door {
   /// Takes part in operators of this value: an Array with one of this door's wraps.
   virtual bool owns(const Value& value) const = 0;
 
+  /// type(value), borrowed; null: not known.
+  virtual PyObject* type_of(const Value&) const { return nullptr; }
+
   /// Is the callable one of this door's functions (np.add, np.where, an ndarray type method descriptor, a dtype class)?
   virtual bool knows(PyObject* callable) const = 0;
   virtual Captured<Value*> call(Session&, PyObject* callable, std::span<Value* const> args,

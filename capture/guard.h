@@ -42,9 +42,10 @@ enum class GuardKind : uint8_t {
   Length,      // len(source) == number, for exact tuple, list, dict
   Keys,        // exact dict whose keys are, in order, the items of the tuple `object`
   Unbound,     // the slot is unbound
-  HasNot,      // looking up `key` does not find it: in the instance dict (attribute shadowing) or a module dict
-  TypeAttr,    // looking up the key on type(source)'s MRO gives object
-  Code,        // exact function whose __code__ is object
+  HasNot,      // `key` is not found: no source: in the dict `object` (a module's); source an exact dict: in it; else in the
+               // instance dict of source (attribute shadowing), which may be missing
+  TypeAttr,    // looking up the key on type(source)'s MRO gives object (raw, no descriptor called); no object: nothing
+  Code,        // exact function whose __code__ is object and whose __globals__ is key
   DimRelation, // relation between bound symbols
   Disjoint,    // memory of arrays `source` and `other` does not overlap
   SameObject,  // source is other (true at capture); DistinctObject: is not
@@ -62,6 +63,7 @@ struct Guard {
   graph::DimGuard dim{graph::Relation::Eq, 0, 0, true};
   uint32_t location = 0;  // in the graph's table: the user's line that made it
   std::string reason;     // "x * w[None, :]"; may be empty
+  std::string shown;      // DimRelation: printed with what the symbols stand for
 
   std::string str() const;  // x.shape[0] == 64
 };

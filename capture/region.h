@@ -14,6 +14,8 @@
 namespace framejit::capture {
 
 /// How to make an object that is live at the exit. A tree; equal objects share one recipe (by index), so that identity holds.
+/// All recipes are made before the first effect is committed and before the first slot of the frame is written. Lists, dicts
+/// and cells may contain themselves: make them empty first, fill them last.
 struct Recipe {
   enum class Kind : uint8_t {
     Null,       // NULL on the stack, or an unbound local
@@ -25,7 +27,8 @@ struct Recipe {
     Function,   // items: code, globals, name, defaults or null, kwdefaults or null, closure or null (annotations: object)
     BoundMethod,  // items: self, function
     Cell,       // items: contents or nothing
-    Iterator,   // object: what to call on items (iter, enumerate, zip ...); the iterator is advanced `index` times
+    Iterator,   // object: the type to call on items (enumerate, zip, reversed; null: iter()); then advanced `index` times
+    Method,     // getattr(items[0], object): a C method of an exact builtin or array; runs no user code
   } kind;
   Ref<> object;
   SourceRef source;
@@ -68,12 +71,16 @@ struct Region {
   std::vector<Effect> effects;
   std::vector<Break> breaks;               // the break that ended it (none with `returns`), and callees not inlined
   uint32_t instructions = 0;               // executed symbolically
+  Ref<> globals, builtins;                 // of the frame: the region fits no other function with the same code
 };
 
 struct CaptureOptions {
   bool fullgraph = false;
   uint32_t instruction_limit = 20000;
   uint32_t inline_depth = 16;
+  uint32_t unroll_nodes = 400;  // graph nodes that one loop may add before it is left to the bytecode
+  /// The Python function behind a callable (a jitted function), borrowed, or null.
+  PyObject* (*unwrap)(PyObject* callable) = nullptr;
 };
 
 struct CaptureRequest {

@@ -42,7 +42,7 @@ class Session {
 
   // Values (owned by the session's arena).
   Value* make(ValueKind kind);
-  Value* constant(PyObject* object);                      // new reference is taken
+  Value* constant(PyObject* object);                      // takes a reference of its own; the caller keeps its
   Value* array(graph::ValueId id, Wrap wrap);
   Value* integer(const graph::Dim& dim);                  // Constant for a known one
   Value* tuple(std::vector<Value*> items);

@@ -22,8 +22,11 @@
 
 namespace framejit::capture {
 
+enum Iterated : int { kOverSequence, kOverRange, kEnumerate, kZip, kReversed, kOverKeys, kOverValues, kOverItems, kMap };
+
 enum class ValueKind : uint8_t {
   Null,         // what PUSH_NULL pushes
+  Lazy,         // an existing object that nothing was asked of yet: no guard. Never handed to a door
   Constant,     // object
   Array,        // id, wrap (NdArray, NumpyScalar, Tensor); also PyFloat/PyBool/PyInt computed from arrays
   Int,          // exact Python int: dim (a symbol or polynomial; a known int is a Constant)
@@ -47,7 +50,8 @@ struct Value {
   graph::Dim dim;
   std::vector<Value*> items;
   std::int64_t position = 0;
-  int iterated = 0;    // Iterator: 0 sequence items, 1 range, 2 enumerate, 3 zip, 4 reversed
+  int iterated = 0;    // Iterator: an Iterated
+  bool partial = false;  // an existing Dict whose items are only the pairs that were looked at
   bool weak = false;   // Array with wrap PyFloat/PyInt/PyBool: promotes as a Python number
   Ref<> extra;         // Function: code object and the like; owned by the handlers
   std::vector<std::pair<std::string, Value*>> attributes;  // Function, Object: tracked attributes
