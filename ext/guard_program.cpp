@@ -186,19 +186,11 @@ int GuardProgram::run(Matched& m) const noexcept {
         ok = overflow == 0;
         break;
       }
-      case GuardOp::LengthTuple: {
+      case GuardOp::Length: {
         PyObject* o = object(m, i->a);
-        ok = o && PyTuple_CheckExact(o) && PyTuple_GET_SIZE(o) == i->number;
-        break;
-      }
-      case GuardOp::LengthList: {
-        PyObject* o = object(m, i->a);
-        ok = o && PyList_CheckExact(o) && PyList_GET_SIZE(o) == i->number;
-        break;
-      }
-      case GuardOp::LengthDict: {
-        PyObject* o = object(m, i->a);
-        ok = o && PyDict_CheckExact(o) && PyDict_GET_SIZE(o) == i->number;
+        if (!o) break;
+        if (PyTuple_CheckExact(o) || PyList_CheckExact(o)) ok = Py_SIZE(o) == i->number;
+        else ok = PyDict_CheckExact(o) && PyDict_GET_SIZE(o) == i->number;
         break;
       }
       case GuardOp::Keys: {
@@ -219,7 +211,8 @@ int GuardProgram::run(Matched& m) const noexcept {
       }
       case GuardOp::Code: {
         PyObject* o = object(m, i->a);
-        ok = o && PyFunction_Check(o) && PyFunction_GET_CODE(o) == i->object;
+        ok = o && PyFunction_Check(o) && PyFunction_GET_CODE(o) == i->object &&
+             (!i->key || PyFunction_GET_GLOBALS(o) == i->key);
         break;
       }
       case GuardOp::Relation: ok = holds(impl_->relations[i->number], m.symbols, symbol_count); break;

@@ -35,7 +35,7 @@ struct LiveSlots {
 
 /// Where an object is found while the program runs.
 struct Operand {
-  enum Base : uint8_t { Local, Stack, Slot, Fixed };
+  enum Base : uint8_t { Local, Stack, Slot, Fixed, Function };
   Base base = Local;
   uint16_t index = 0;
 };
@@ -85,6 +85,7 @@ class GuardProgram {
       case Operand::Local: return m.live->locals[o.index];
       case Operand::Stack: return m.live->stack[o.index];
       case Operand::Slot: return m.slots[o.index];
+      case Operand::Function: return m.live->function;
       case Operand::Fixed: break;
     }
     return fixed_[o.index];

@@ -120,12 +120,9 @@ class GuardCompiler {
     return source.kind == SourceKind::Global || source.kind == SourceKind::Builtin;
   }
 
-  /// A HasNot whose holder is a known dict or module: looked up with the other names of that dict.
+  /// The dict of a HasNot that names one (a module's): looked up with the other names of that dict.
   static PyObject* known_namespace(const Guard& g) {
-    if (g.kind != GuardKind::HasNot || !g.source || g.source->kind != SourceKind::Constant) return nullptr;
-    PyObject* holder = g.source->object.get();
-    if (PyDict_CheckExact(holder)) return holder;
-    return PyModule_CheckExact(holder) ? PyModule_GetDict(holder) : nullptr;
+    return g.kind == GuardKind::HasNot && !g.source ? g.object.get() : nullptr;
   }
 
   void note_names(const capture::Source& source) {
@@ -182,11 +179,10 @@ class GuardCompiler {
 
   Operand fetch(GuardOp op, const capture::Source& source) {
     GuardInstr instr{.op = op, .guard = guard_, .key = source.key.get(), .number = source.index};
-    if (source.base) {
-      instr.a = operand_of(source.base);
-    } else {
-      fail("source " + source.str() + " has no base");
-    }
+    if (source.base) instr.a = operand_of(source.base);
+    else if (op == GuardOp::FetchClosure || op == GuardOp::FetchDefault || op == GuardOp::FetchKeywordDefault)
+      instr.a = {Operand::Function, 0};
+    else fail("source " + source.str() + " has no base");
     instr.out = new_slot();
     emit(instr);
     return {Operand::Slot, instr.out};
@@ -315,7 +311,7 @@ class GuardCompiler {
       case GuardKind::Identity: instr.op = GuardOp::Identity; break;
       case GuardKind::Type: instr.op = GuardOp::Type; break;
       case GuardKind::Equal: instr.op = GuardOp::Equal; break;
-      case GuardKind::Length: return add_length(g, instr);
+      case GuardKind::Length: instr.op = GuardOp::Length; break;
       case GuardKind::Keys: instr.op = GuardOp::Keys; break;
       case GuardKind::Unbound: instr.op = GuardOp::Unbound; break;
       case GuardKind::HasNot: instr.op = GuardOp::HasNot; break;
@@ -333,19 +329,6 @@ class GuardCompiler {
       case GuardKind::IntSymbol:
       case GuardKind::DimRelation: return;
     }
-    emit(instr);
-  }
-
-  /// The type that has this length is known only from another guard or from the object itself; the test wants it exact, so all
-  /// three are tried in turn at run time by the container's own type guard.
-  void add_length(const Guard& g, GuardInstr instr) {
-    PyObject* type = nullptr;
-    for (const Guard& other : impl_.guards)
-      if (other.kind == GuardKind::Type && other.source && same(*other.source, *g.source)) type = other.object.get();
-    if (type == reinterpret_cast<PyObject*>(&PyList_Type)) instr.op = GuardOp::LengthList;
-    else if (type == reinterpret_cast<PyObject*>(&PyDict_Type)) instr.op = GuardOp::LengthDict;
-    else if (type == reinterpret_cast<PyObject*>(&PyTuple_Type)) instr.op = GuardOp::LengthTuple;
-    else return fail("the length of something that has no type guard: " + g.str());
     emit(instr);
   }
 

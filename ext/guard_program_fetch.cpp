@@ -15,6 +15,8 @@ using capture::SourceKind;
 
 namespace {
 
+constexpr unsigned long kManagedDict = 1UL << 4;  // Py_TPFLAGS_MANAGED_DICT, which 3.11 does not name in public
+
 /// Does getting this attribute through the descriptor give an object that its holder keeps, and run no code?
 bool plain_member(PyObject* descriptor) {
   if (!Py_IS_TYPE(descriptor, &PyMemberDescr_Type)) return false;
@@ -22,57 +24,55 @@ bool plain_member(PyObject* descriptor) {
   return type == T_OBJECT_EX || type == T_OBJECT;
 }
 
+/// Generic lookup where the type has nothing by that name or a plain object: gives the instance's own value, else the type's.
 PyObject* generic_attribute(PyObject* base, PyObject* key) {
   PyObject* value = _PyObject_GenericGetAttrWithDict(base, key, nullptr, 1);
   if (!value) {
     if (PyErr_Occurred()) PyErr_Clear();
     return nullptr;
   }
-  // Borrowed from here on: the instance, its dict or its type holds it (generic attributes of modules and of plain members
-  // included), and nothing runs before it is used.
-  if (Py_REFCNT(value) == 1) {
-    Py_DECREF(value);
-    return nullptr;  // made on the way: nobody holds it
-  }
+  // Borrowed from here on: the instance, its dict or its type holds it, and nothing runs before it is used.
+  const bool held = Py_REFCNT(value) > 1;
   Py_DECREF(value);
-  return value;
+  return held ? value : nullptr;
+}
+
+/// The value under `key` in the instance dict; `found` is what the type has by that name. Looks into inline values without
+/// making a dict of them wherever the C API can.
+PyObject* instance_value(PyObject* object, PyObject* key, PyObject* found) {
+  PyTypeObject* type = Py_TYPE(object);
+  if (type->tp_dictoffset == 0 && !(type->tp_flags & kManagedDict)) return nullptr;
+  if (!found) return generic_attribute(object, key);
+  if (!Py_TYPE(found)->tp_descr_get && !Py_TYPE(found)->tp_descr_set) {
+    PyObject* value = generic_attribute(object, key);
+    return value == found ? nullptr : value;
+  }
+  if (PyType_HasFeature(Py_TYPE(found), Py_TPFLAGS_METHOD_DESCRIPTOR) &&
+      type->tp_getattro == PyObject_GenericGetAttr) {
+    PyObject* value = nullptr;
+    const int unbound = _PyObject_GetMethod(object, key, &value);
+    if (!value) {
+      PyErr_Clear();
+      return nullptr;
+    }
+    const bool held = Py_REFCNT(value) > 1;
+    Py_DECREF(value);
+    return unbound || !held ? nullptr : value;
+  }
+  PyObject** dict = _PyObject_GetDictPtr(object);
+  return dict && *dict ? fetch_item(*dict, key) : nullptr;
 }
 
 }  // namespace
 
 PyObject* fetch_attribute(PyObject* base, PyObject* key) {
   if (!base) return nullptr;
-  PyTypeObject* type = Py_TYPE(base);
-  if (PyType_Check(base)) {
-    // An attribute of a class: found on its own MRO and plain. A metaclass that has a say is left alone.
-    if (type != &PyType_Type) return nullptr;
-    PyObject* value = _PyType_Lookup(reinterpret_cast<PyTypeObject*>(base), key);
-    if (!value) return nullptr;
-    if (Py_TYPE(value)->tp_descr_get && !PyFunction_Check(value)) return nullptr;
-    return value;
-  }
-  if (type->tp_getattro != PyObject_GenericGetAttr) {
-    if (!PyModule_CheckExact(base)) return nullptr;
-    PyObject* dict = PyModule_GetDict(base);
-    return dict ? fetch_item(dict, key) : nullptr;
-  }
-  PyObject* found = _PyType_Lookup(type, key);
-  if (found) {
-    if (Py_TYPE(found)->tp_descr_set) return plain_member(found) ? generic_attribute(base, key) : nullptr;
-    // Functions and other descriptors would give a new object unless the instance shadows them; the instance dict decides.
-    if (Py_TYPE(found)->tp_descr_get) {
-      if (!PyFunction_Check(found)) return nullptr;
-      PyObject* value = nullptr;
-      const int unbound = _PyObject_GetMethod(base, key, &value);
-      if (!value) {
-        PyErr_Clear();
-        return nullptr;
-      }
-      Py_DECREF(value);
-      return unbound ? nullptr : value;
-    }
-  }
-  return generic_attribute(base, key);
+  if (PyType_Check(base)) return _PyType_Lookup(reinterpret_cast<PyTypeObject*>(base), key);
+  PyObject* found = _PyType_Lookup(Py_TYPE(base), key);
+  if (found && plain_member(found)) return generic_attribute(base, key);
+  if (found && Py_TYPE(found)->tp_descr_set) return found;
+  PyObject* value = instance_value(base, key, found);
+  return value ? value : found;
 }
 
 PyObject* fetch_item(PyObject* dict, PyObject* key) {
@@ -100,6 +100,10 @@ PyObject* fetch_closure(PyObject* function, int64_t index) {
 
 PyObject* fetch_default(PyObject* function, int64_t index) {
   if (!function || !PyFunction_Check(function)) return nullptr;
+  if (index < 0) {
+    PyObject* all = PyFunction_GET_DEFAULTS(function);
+    return all ? all : Py_None;
+  }
   return fetch_index(PyFunction_GET_DEFAULTS(function), index);
 }
 
@@ -158,27 +162,7 @@ bool same_value(PyObject* a, PyObject* b) {
 
 bool lacks_attribute(PyObject* object, PyObject* key) {
   if (PyDict_CheckExact(object)) return fetch_item(object, key) == nullptr;
-  if (PyModule_CheckExact(object)) return fetch_item(PyModule_GetDict(object), key) == nullptr;
-  PyTypeObject* type = Py_TYPE(object);
-  if (type->tp_dictoffset == 0 && !(type->tp_flags & (1UL << 4))) return true;  // 1 << 4: managed dict
-  PyObject* found = _PyType_Lookup(type, key);
-  if (found && PyType_HasFeature(Py_TYPE(found), Py_TPFLAGS_METHOD_DESCRIPTOR) &&
-      type->tp_getattro == PyObject_GenericGetAttr) {
-    // Looks into inline values without making a dict of them.
-    PyObject* value = nullptr;
-    const int unbound = _PyObject_GetMethod(object, key, &value);
-    if (!value) PyErr_Clear();
-    Py_XDECREF(value);
-    return unbound == 1;
-  }
-  if (!found && type->tp_getattro == PyObject_GenericGetAttr) {
-    PyObject* value = _PyObject_GenericGetAttrWithDict(object, key, nullptr, 1);
-    if (!value && PyErr_Occurred()) PyErr_Clear();
-    Py_XDECREF(value);
-    return value == nullptr;
-  }
-  PyObject** dict = _PyObject_GetDictPtr(object);
-  return !dict || !*dict || fetch_item(*dict, key) == nullptr;
+  return instance_value(object, key, _PyType_Lookup(Py_TYPE(object), key)) == nullptr;
 }
 
 void memory_bounds(PyArrayObject* array, uintptr_t& low, uintptr_t& high) {

@@ -65,7 +65,7 @@ enum class GuardOp : uint8_t {
   FetchGroup,    // number: group
   FetchCell, FetchClosure, FetchAttr, FetchKey, FetchIndex, FetchDefault, FetchKeywordDefault, FetchSelf, FetchMethod,
   Bound,         // a local or stack slot that later instructions rely on
-  Identity, Type, Equal, Array, BindInt, LengthTuple, LengthList, LengthDict, Keys, Unbound, HasNot, TypeAttr, Code, Relation,
+  Identity, Type, Equal, Array, BindInt, Length, Keys, Unbound, HasNot, TypeAttr, Code, Relation,
   Disjoint, Same, Distinct,
 };
 
