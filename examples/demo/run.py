@@ -131,11 +131,12 @@ def describe(report: dict[str, Any]) -> list[str]:
     """Graphs, kernels and breaks of a report, in a few lines."""
     lines = []
     for function in report.get("functions", []):
-        counts = f"{len(function['graphs'])} graphs, {len(function['kernels'])} kernels, {len(function['breaks'])} breaks"
-        lines.append(f"  {function['name']}(): {counts}")
+        entries = function["entries"]
+        kernels = sum(entry["kernel_count"] for entry in entries)
+        lines.append(f"    {function['name']}(): {len(entries)} graphs, {kernels} kernels, {len(function['breaks'])} breaks")
         for record in function["breaks"]:
             detail = f": {record['detail']}" if record.get("detail") else ""
-            lines.append(f"      line {record['line']}: {record['id']} {record['what']}{detail}")
+            lines.append(f"        line {record['line']}: {record['id']} {record['what']}{detail}")
     return lines
 
 

@@ -88,9 +88,9 @@ def _run(options: argparse.Namespace, program: list[str]) -> int:
         _show(error)
         return 1
     finally:
-        handle.close()
         if report is not None:
             report.save(options.report)
+        handle.close()
         if options.stats_file is not None:
             write_stats(options.stats_file)
         sys.argv, sys.path[:], sys.modules["__main__"] = before

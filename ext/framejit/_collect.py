@@ -1,30 +1,49 @@
-"""What was compiled and what was not, by function: collected from events while a program runs."""
+"""What was compiled and what was not, by function."""
 
 from __future__ import annotations
 
 import ast
 import linecache
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from framejit._events import CHANNELS, listen
+from framejit import _jit, _mark
+from framejit._events import listen
 
 
 @dataclass
 class FunctionReport:
-    """What happened to one function."""
+    """What became of one function.
+
+    Attributes
+    ----------
+    name, file, line
+        The function's qualified name and place.
+    entries : list of dict
+        What is compiled: kind, line, end_line, guards, graph, kernels, hits, times in nanoseconds.
+    breaks : list of dict
+        Where capture stopped.
+    recompiles : list of dict
+        Which guard failed and had another entry compiled.
+    """
 
     name: str
     file: str
     line: int
+    entries: list[dict[str, Any]] = field(default_factory=list)
     breaks: list[dict[str, Any]] = field(default_factory=list)
-    graphs: list[dict[str, Any]] = field(default_factory=list)
-    guards: list[dict[str, Any]] = field(default_factory=list)
-    kernels: list[dict[str, Any]] = field(default_factory=list)
-    asm: list[dict[str, Any]] = field(default_factory=list)
     recompiles: list[dict[str, Any]] = field(default_factory=list)
-    times: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def kernel_count(self) -> int:
+        """Kernels of all entries."""
+        return sum(int(entry.get("kernel_count", 0)) for entry in self.entries)
+
+    @property
+    def hits(self) -> int:
+        """Runs of all entries."""
+        return sum(int(entry.get("hits", 0)) for entry in self.entries)
 
     def source(self) -> list[tuple[int, str]]:
         """The numbered lines of the function, without their ends; empty where there is no source."""
@@ -33,10 +52,13 @@ class FunctionReport:
         return [(number, lines[number - 1].rstrip()) for number in range(first, last + 1)]
 
     def captured_lines(self) -> set[int]:
-        """The lines that compiled code covers."""
+        """The lines that compiled code covers: all of them where a whole call is one entry."""
         covered: set[int] = set()
-        for graph in self.graphs:
-            covered.update(graph.get("lines") or range(graph.get("first_line", 0), graph.get("last_line", -1) + 1))
+        for entry in self.entries:
+            if entry.get("kind") == "function":
+                return {number for number, _ in self.source()}
+            first, last = sorted((int(entry.get("line", 0)), int(entry.get("end_line", 0))))
+            covered.update(range(first, last + 1))
         return covered
 
     def to_dict(self) -> dict[str, Any]:
@@ -62,48 +84,36 @@ def _extent(text: str, name: str, line: int) -> tuple[int, int]:
     return found
 
 
-_ATTRIBUTES = {
-    "graph_breaks": "breaks",
-    "recompiles": "recompiles",
-    "guards": "guards",
-    "graph": "graphs",
-    "kernels": "kernels",
-    "asm": "asm",
-    "perf": "times",
-}
+def function_report(record: dict[str, Any]) -> FunctionReport:
+    """From what the compiled half tells about a function."""
+    name, file, line = str(record["function"]), str(record["file"]), int(record["line"])
+    return FunctionReport(name, file, line, list(record["entries"]), list(record["breaks"]))
 
 
 class Collector:
-    """Listens to events and keeps them by function, each break once.
+    """Notes recompilations, and functions that are marked, until it is asked for what became of them."""
 
-    Parameters
-    ----------
-    channels : iterable of str
-        What to listen to; all by default.
-    """
+    def __init__(self) -> None:
+        self._recompiles: list[dict[str, Any]] = []
+        self._functions: list[Any] = []
+        self._stop: Callable[[], None] = listen(lambda _, record: self._recompiles.append(dict(record)), ["recompiles"])
+        _jit.on_made.append(self._functions.append)
 
-    def __init__(self, channels: Iterable[str] = tuple(CHANNELS)) -> None:
-        self.functions: dict[tuple[str, str, int], FunctionReport] = {}
-        self._breaks: set[tuple[Any, ...]] = set()
-        self._stop: Callable[[], None] | None = listen(self._take, channels)
+    def add(self, function: Any) -> None:
+        """Report on a marked function that was made earlier."""
+        self._functions.append(function)
 
-    def stop(self) -> list[FunctionReport]:
-        """Stop listening; gives the functions in the order in which they were first heard of."""
-        if self._stop is not None:
-            self._stop()
-            self._stop = None
-        return list(self.functions.values())
-
-    def _take(self, channel: str, record: dict[str, Any]) -> None:
-        name, file = str(record.get("function", "")), str(record.get("file", ""))
-        line = int(record.get("function_line", record.get("line", 0)))
-        key = (file, name, int(record.get("function_line", 0)))
-        report = self.functions.get(key)
-        if report is None:
-            report = self.functions[key] = FunctionReport(name, file, line)
-        if channel == "graph_breaks":
-            place = (*key, record.get("id"), record.get("line"), record.get("column"), record.get("detail"))
-            if place in self._breaks:
-                return
-            self._breaks.add(place)
-        getattr(report, _ATTRIBUTES[channel]).append(dict(record))
+    def finish(self) -> list[FunctionReport]:
+        """Stop, and report on every function of which something was compiled, or tried to be."""
+        self._stop()
+        if self._functions.append in _jit.on_made:
+            _jit.on_made.remove(self._functions.append)
+        records = [function._report() for function in self._functions if hasattr(function, "_report")]
+        records += _mark.reports()
+        reports = [function_report(record) for record in records if record["entries"] or record["breaks"]]
+        reports.sort(key=lambda report: (report.file, report.line))
+        for record in self._recompiles:
+            for report in reports:
+                if (report.file, report.name, report.line) == (record["file"], record["function"], record["line"]):
+                    report.recompiles.append(record)
+        return reports

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from framejit._collect import Collector, FunctionReport
-from framejit._format import break_text, function_name, plain_text, recompile_text, short_path
-from framejit._jit import compile_any, is_compiled, jit
+from framejit._format import break_text, entry_text, function_name, recompile_text, short_path
+from framejit._jit import compile_any, is_compiled, jit, settings_of
 from framejit._platform import reason
 
 
@@ -37,21 +37,24 @@ class Explanation:
         return [record for function in self.functions for record in function.breaks]
 
     @property
-    def graphs(self) -> list[str]:
-        """The graphs as text."""
-        return [str(row.get("text", "")) for function in self.functions for row in function.graphs]
+    def entries(self) -> list[dict[str, Any]]:
+        """What is compiled: kind, line, end_line, guards, graph, kernels, hits, and times in nanoseconds."""
+        return [entry for function in self.functions for entry in function.entries]
 
     @property
-    def kernels(self) -> list[dict[str, Any]]:
-        """The kernels."""
-        return [row for function in self.functions for row in function.kernels]
+    def graphs(self) -> list[str]:
+        """The graphs as text."""
+        return [str(entry["graph"]) for entry in self.entries]
+
+    @property
+    def kernels(self) -> list[str]:
+        """The kernels as text, one for each graph."""
+        return [str(entry["kernels"]) for entry in self.entries]
 
     @property
     def guards(self) -> list[str]:
         """The guards as Python expressions."""
-        return [
-            line for function in self.functions for row in function.guards for line in str(row.get("text", "")).splitlines()
-        ]
+        return [str(guard) for entry in self.entries for guard in entry["guards"]]
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data, for JSON."""
@@ -64,25 +67,23 @@ class Explanation:
     def __str__(self) -> str:
         lines = [self._summary()]
         for function in self.functions:
-            lines.append("")
-            lines.append(f"{function_name({'function': function.name})}  {short_path(function.file)}:{function.line}")
-            for record in function.breaks:
-                lines += ["  " + line for line in break_text(record).splitlines()]
-            for record in function.recompiles:
-                lines += ["  " + line for line in recompile_text(record).splitlines()]
-            for kind, rows in (("graph", function.graphs), ("guards", function.guards), ("kernels", function.kernels)):
-                for row in rows:
-                    lines.append(f"  {kind}")
-                    lines += ["    " + line for line in str(row.get("text") or plain_text(row)).splitlines()]
-            for row in function.times:
-                times = (f"{k.removesuffix('_ns')} {v / 1000:.1f} us" for k, v in row.items() if k.endswith("_ns"))
-                lines.append("  times  " + ", ".join(times))
+            lines += ["", f"{function_name({'function': function.name})}  {short_path(function.file)}:{function.line}"]
+            for text in [*map(break_text, function.breaks), *map(recompile_text, function.recompiles)]:
+                lines += _indented(text, 2)
+            for number, entry in enumerate(function.entries):
+                lines.append(f"  entry {number}: {entry_text(entry)}")
+                for title, text in (
+                    ("guards", "\n".join(entry["guards"])),
+                    ("graph", entry["graph"]),
+                    ("kernels", entry["kernels"]),
+                ):
+                    lines += [f"    {title}", *_indented(str(text), 6)]
         return "\n".join(lines)
 
     def _summary(self) -> str:
         if reason is not None:
             return f"{self.name}(): ran as plain Python: {reason}"
-        graphs = sum(len(f.graphs) for f in self.functions)
+        graphs = len(self.entries)
         counts = f"{graphs} graph{'s' * (graphs != 1)}, {len(self.breaks)} break{'s' * (len(self.breaks) != 1)}"
         raised = "" if self.error is None else f"; raised {type(self.error).__name__}: {self.error}"
         return f"{self.name}(): {counts}{raised}"
@@ -105,6 +106,10 @@ class Explanation:
 
         body = f"<h1>framejit</h1>{self._heading()}{functions_body(self.functions)}"
         Path(file).write_text(page(f"framejit: {self.name}", body), encoding="utf-8")
+
+
+def _indented(text: str, by: int) -> list[str]:
+    return [" " * by + line for line in text.rstrip().splitlines()]
 
 
 def explain(function: Any, **jit_arguments: Any) -> Callable[..., Explanation]:
@@ -136,19 +141,20 @@ def explain(function: Any, **jit_arguments: Any) -> Callable[..., Explanation]:
     if is_compiled(inner):
         if jit_arguments:
             raise TypeError("explain() of a marked function takes no arguments of jit: it has its own")
-        fresh = compile_any(function, inner.__framejit_settings__)
+        fresh = compile_any(function, settings_of(inner))
     else:
         fresh = jit(**jit_arguments)(function)
 
     def call(*args: Any, **kwargs: Any) -> Explanation:
         result, error = None, None
         collector = Collector()
+        collector.add(getattr(fresh, "__func__", fresh))
         try:
             result = fresh(*args, **kwargs)
         except Exception as raised:
             error = raised
         finally:
-            functions = collector.stop()
+            functions = collector.finish()
         return Explanation(getattr(function, "__qualname__", type(function).__qualname__), result, error, functions)
 
     return call

@@ -76,6 +76,18 @@ def recompile_text(record: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+TIMES = {"capture_ns": "capture", "passes_ns": "passes", "codegen_ns": "code generation"}
+
+
+def entry_text(entry: dict[str, Any]) -> str:
+    """What a compiled entry is, in a line."""
+    first, last = sorted((int(entry["line"]), int(entry["end_line"])))
+    place = "the whole call" if entry["kind"] == "function" else f"lines {first} to {last}"
+    times = ", ".join(f"{name} {entry[key] / 1000:.0f} us" for key, name in TIMES.items() if key in entry)
+    kernels = int(entry["kernel_count"])
+    return f"{place}, {kernels} kernel{'s' * (kernels != 1)}, {entry['hits']} runs, {entry['code_bytes']} bytes; {times}"
+
+
 def plain_text(record: dict[str, Any]) -> str:
     """Any other event: its place, its text where it has one, its other fields."""
     rest = dict(record)

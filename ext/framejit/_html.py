@@ -6,7 +6,7 @@ from html import escape
 from typing import Any
 
 from framejit._collect import FunctionReport
-from framejit._format import function_name, recompile_text, short_path
+from framejit._format import entry_text, function_name, recompile_text, short_path
 
 STYLE = """
 body{font:15px/1.45 system-ui,sans-serif;margin:2em auto;max-width:70em;padding:0 1em;color:#1b1f24;background:#fff}
@@ -45,46 +45,32 @@ def table(head: list[str], rows: list[list[Any]], numbers: frozenset[int] = froz
 
 def functions_body(functions: list[FunctionReport]) -> str:
     """A table of all functions, then each by itself."""
+    head = ["function", "place", "graphs", "kernels", "runs", "breaks", "recompiled"]
     rows = [
         [
-            f"{function_name({'function': f.name})}",
+            function_name({"function": f.name}),
             f"{short_path(f.file)}:{f.line}",
-            len(f.graphs),
-            len(f.kernels),
-            len(f.breaks),
-            len(f.recompiles),
+            *(len(f.entries), f.kernel_count, f.hits, len(f.breaks), len(f.recompiles)),
         ]
         for f in functions
     ]
-    head = ["function", "place", "graphs", "kernels", "breaks", "recompiled"]
-    return table(head, rows, frozenset({2, 3, 4, 5})) + "".join(function_body(f) for f in functions)
+    return table(head, rows, frozenset(range(2, 7))) + "".join(function_body(f) for f in functions)
 
 
 def function_body(function: FunctionReport) -> str:
-    """One function: annotated source, breaks, graphs, kernels, guards."""
+    """One function: annotated source, breaks, graphs, kernels, guards, times."""
     parts = [
         f"<h2>{escape(function_name({'function': function.name}))} "
         f'<span class="soft">{escape(short_path(function.file))}:{function.line}</span></h2>',
         _source(function),
     ]
     parts += [f"<pre>{escape(recompile_text(record))}</pre>" for record in function.recompiles]
-    parts += [_folded("graph", row) for row in function.graphs]
-    parts += [_folded("kernels", row) for row in function.kernels]
-    parts += [_folded("guards", row) for row in function.guards]
-    parts += [_folded("assembly", row) for row in function.asm]
-    if function.times:
-        names = sorted({key for row in function.times for key in row if key.endswith("_ns")})
-        head = [name.removesuffix("_ns") + " (µs)" for name in names]
-        rows = [[f"{row.get(name, 0) / 1000:.1f}" for name in names] for row in function.times]
-        parts.append(table(head, rows, frozenset(range(len(names)))))
+    for number, entry in enumerate(function.entries):
+        parts.append(f"<p>entry {number}: {escape(entry_text(entry))}</p>")
+        guards = "\n".join(map(str, entry["guards"]))
+        for title, text in (("graph", entry["graph"]), ("kernels", entry["kernels"]), ("guards", guards)):
+            parts.append(f"<details><summary>{title}</summary><pre>{escape(str(text))}</pre></details>")
     return "\n".join(parts)
-
-
-def _folded(what: str, record: dict[str, Any]) -> str:
-    text = str(record.get("text", ""))
-    known = ("text", "function", "file", "function_line", "lines")
-    fields = ", ".join(f"{key} {value}" for key, value in record.items() if key not in known)
-    return f"<details><summary>{what} <span class=soft>{escape(fields)}</span></summary><pre>{escape(text)}</pre></details>"
 
 
 def _source(function: FunctionReport) -> str:

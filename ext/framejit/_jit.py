@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
@@ -181,12 +182,23 @@ def is_compiled(function: Any) -> bool:
     return isinstance(function, FunctionType) and "__framejit_settings__" in function.__dict__
 
 
+def settings_of(function: Any) -> dict[str, Any]:
+    """The arguments that a marked function was marked with."""
+    return function._settings if core is not None else function.__framejit_settings__
+
+
+on_made: list[Callable[[Any], None]] = []  # told about every function that is marked
+
+
 def make_function(function: FunctionType, settings: dict[str, Any]) -> Any:
     """The compiled callable for a plain function."""
     if core is None:
         say_once(reason or "")
         return plain_function(function, settings)
-    return core.Function(function, settings)
+    made = core.Function(function, settings)
+    for tell in on_made:
+        tell(made)
+    return made
 
 
 def _marked(function: Any, settings: dict[str, Any]) -> Any:

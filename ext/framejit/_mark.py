@@ -194,3 +194,14 @@ def _discover(function: FunctionType, code: CodeType) -> dict[str, Any] | None:
             _own(code, handle)
             return handle.settings
     return None
+
+
+def reports() -> list[dict[str, Any]]:
+    """What is compiled for each code object that is marked now."""
+    found = []
+    for reference, _ in list(_owners.values()):
+        code = reference()
+        record = None if code is None or core is None else core.mark_report(code)
+        if record is not None:
+            found.append(record)
+    return found

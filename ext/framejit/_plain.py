@@ -34,8 +34,8 @@ def plain_function(function: types.FunctionType, settings: dict[str, Any]) -> ty
         __framejit_settings__=settings,
         cache_entries=list,
         cache_clear=_nothing,
-        graphs=str,
-        asm=str,
+        graphs=list,
+        asm=list,
     )
     return copy
 

@@ -11,18 +11,18 @@ from framejit._stats import COUNTERS, stats
 
 
 class Recorder:
-    """Listens while a program runs; writes report.html and report.json."""
+    """Watches while a program runs; writes report.html and report.json."""
 
     def __init__(self) -> None:
         self._collector = Collector()
 
     def save(self, folder: Path) -> None:
-        """Stop listening and write both files."""
+        """Write both files. To be called while the functions are still marked."""
         from html import escape
 
         from framejit._html import functions_body, page, table
 
-        functions = self._collector.stop()
+        functions = self._collector.finish()
         counted = stats()
         folder.mkdir(parents=True, exist_ok=True)
         about = configuration()
