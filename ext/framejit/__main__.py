@@ -120,7 +120,7 @@ def _show(error: Exception) -> None:
     ours = (__file__, runpy.__file__, "<frozen runpy>")
     while traceback is not None and traceback.tb_frame.f_code.co_filename in ours:
         traceback = traceback.tb_next
-    sys.excepthook(type(error), error, traceback)
+    sys.excepthook(type(error), error.with_traceback(traceback), traceback)
 
 
 if __name__ == "__main__":

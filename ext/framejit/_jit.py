@@ -79,13 +79,13 @@ def jit(
         options=options,
     )
     if function is None:
-        return lambda decorated: _compiled(decorated, settings)
+        return lambda decorated: _marked(decorated, settings)
     if capture_mode == "trace":
         raise ValueError(
             "For 'jit', the 'capture_mode' 'trace' is for decorators only: jit(function, capture_mode='trace') must be "
             "written as @jit(capture_mode='trace') at the function's definition."
         )
-    return _compiled(function, settings)
+    return _marked(function, settings)
 
 
 ms_function = jit
@@ -189,16 +189,23 @@ def make_function(function: FunctionType, settings: dict[str, Any]) -> Any:
     return core.Function(function, settings)
 
 
-def _compiled(function: Any, settings: dict[str, Any]) -> Any:
-    if is_compiled(function):
+def _marked(function: Any, settings: dict[str, Any]) -> Any:
+    """`compile_any`, with a warning where `function` is marked already."""
+    if is_compiled(getattr(function, "__func__", function)):
         _warn(f"{function.__qualname__} is marked by jit already; it is marked again with the new arguments.")
+    return compile_any(function, settings)
+
+
+def compile_any(function: Any, settings: dict[str, Any]) -> Any:
+    """The compiled callable for anything that `jit` takes; other things unchanged, with a warning."""
+    if is_compiled(function):
         function = function.__wrapped__
     if isinstance(function, FunctionType):
         return make_function(function, settings)
     if isinstance(function, (staticmethod, classmethod)):
-        return type(function)(_compiled(function.__func__, settings))
+        return type(function)(compile_any(function.__func__, settings))
     if isinstance(function, MethodType) and (isinstance(function.__func__, FunctionType) or is_compiled(function.__func__)):
-        return MethodType(_compiled(function.__func__, settings), function.__self__)
+        return MethodType(compile_any(function.__func__, settings), function.__self__)
     call = None if isinstance(function, (type, BuiltinFunctionType)) else getattr(type(function), "__call__", None)
     if isinstance(call, FunctionType):
         return MethodType(make_function(call, settings), function)
