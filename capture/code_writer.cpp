@@ -94,7 +94,8 @@ void put_handler_number(std::string& out, uint32_t value, unsigned mark) {
 CodeWriter CodeWriter::copy_of(const RawCode& raw) {
   CodeWriter writer;
   for (const RawInstr& instr : raw.instrs) {
-    // As many prefixes as the compiler gave it: sizes depend on each other, and there it may not have found the least ones.
+    // As many prefixes as the compiler gave it: sizes depend on each other, and there it may not have found the least
+    // ones.
     writer.items.push_back({instr.op, instr.arg, instr.target, instr.handler, instr.position, instr.prefixes});
   }
   for (const RawHandler& handler : raw.handlers)

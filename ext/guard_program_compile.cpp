@@ -300,6 +300,10 @@ class GuardCompiler {
       case GuardKind::HasNot:
         if (known_namespace(g)) return;  // in its group
         break;
+      case GuardKind::Unbound:
+        // Slots behind the arguments are always unbound where a call starts.
+        if (g.source->kind == SourceKind::Local && g.source->index >= locals_) return;
+        break;
       case GuardKind::Identity:
         if (is_name(*g.source)) return;  // in its group
         if (g.source->kind == SourceKind::Constant && g.source->object.get() == g.object.get()) return;
