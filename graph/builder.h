@@ -11,8 +11,8 @@
 
 namespace framejit::graph {
 
-/// Why an operator does not apply to these operands ("operands could not be broadcast together ..."). The front door turns
-/// it into a break: eager execution raises, with its own words.
+/// Why an operator does not apply to these operands ("operands could not be broadcast together ..."). The front door
+/// turns it into a break: eager execution raises, with its own words.
 struct ShapeError {
   std::string message;
 };
@@ -29,16 +29,22 @@ class GraphBuilder {
   ValueId dim_value(const Dim& d);              // 0-d i64: the value of a dimension
   /// `value`: 0-d. A fresh C-ordered array filled with it.
   ValueId full(ValueId value, Dims shape);
-  /// start + i * step for i < n, computed as NumPy's arange fills: i64 or float dtypes. `start`, `step`: 0-d.
+  /// 0, 1 .. n-1, in integers or rounded to a float dtype. The front door adds start and step as NumPy's arange fills.
   ValueId iota(DType dtype, const Dim& n);
 
-  /// Broadcasts; guards that a symbolic dimension that is not broadcast is not 1; result layout is NumPy's order 'K'
-  /// (axes sorted by |stride| of the operands, negative strides become positive, broadcast-only axes in C order).
-  BuildResult elementwise(Op op, std::span<const ValueId> operands);
+  /// Broadcasts; where a symbolic dimension decides whether an axis is broadcast, that is guarded; result layout is
+  /// NumPy's order 'K' (axes sorted by |stride| of the operands, negative strides become positive, broadcast-only axes
+  /// in C order). `seen`: the values whose strides NumPy's iterator sees in place of `operands`, which is what an
+  /// operand was before the cast that promotion puts in; it matters where that had strides of 0.
+  BuildResult elementwise(Op op, std::span<const ValueId> operands, std::span<const ValueId> seen = {});
+  /// As astype(order='K'): axes sorted by |stride|.
   BuildResult cast(ValueId x, DType dtype);
-  /// `axes` sorted, non-negative. The result has those axes removed; layout as NumPy allocates it. An empty reduction of
-  /// min or max is a ShapeError.
+  /// `axes` sorted, non-negative. The result has those axes removed; layout as NumPy allocates it. An empty reduction
+  /// of min or max is a ShapeError.
   BuildResult reduce(Op op, ValueId x, std::vector<int64_t> axes);
+  /// keepdims: the view of `reduced`, a reduction of x over `axes`, that has them as axes of length 1, with NumPy's
+  /// strides.
+  ValueId keep_dims(ValueId reduced, ValueId x, std::span<const int64_t> axes);
 
   // Views: results share the root of x.
   ValueId view(ValueId x, Dims shape, Dims strides, Dim offset_from_x);
@@ -53,13 +59,15 @@ class GraphBuilder {
   /// order: 'C' or 'K'.
   ValueId copy(ValueId x, char order);
 
-  /// Stores `value` (same dtype, broadcastable to dst) into dst. Reads of `value` complete before the first store.
+  /// Stores `value` (same dtype, broadcastable to dst) into dst. Reads of `value` complete before the first store. The
+  /// value of a write has dst's type and is no operand of anything.
   Expected<ValueId, ShapeError> write(ValueId dst, ValueId value);
 
   BuildResult matmul(ValueId a, ValueId b);
 
  private:
-  ValueId append(Op op, std::vector<ValueId> inputs, Type type, std::vector<std::pair<AttrKey, AttrValue>> attrs = {});
+  using Attrs = std::vector<std::pair<AttrKey, AttrValue>>;
+  ValueId append(Op op, std::vector<ValueId> inputs, Type type, Attrs attrs = {});
   Graph& graph_;
   uint32_t location_ = 0;
 };

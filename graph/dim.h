@@ -1,12 +1,12 @@
 // Dimensions: integers that are known at capture or symbolic.
 //
 // A Dim is an immutable value: a constant, or a polynomial over symbols (s0, s1, ...) and atoms (floordiv, min, max of
-// Dims), kept in a canonical form, so that equal polynomials compare equal: (s0 + 1) * 2 == 2*s0 + 2. Constants carry no
-// allocation. What a canonical form cannot decide is asked of a ShapeEnv, which knows the values seen at capture and
-// records the answer as a guard.
+// Dims), kept in a canonical form, so that equal polynomials compare equal: (s0 + 1) * 2 == 2*s0 + 2. Constants carry
+// no allocation. What a canonical form cannot decide is asked of a ShapeEnv, which knows the values seen at capture and
+// records the answer as a guard. Arithmetic wraps modulo 2**64.
 #pragma once
 
-#include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -41,7 +41,10 @@ class Dim {
 
   /// The value for given values of the symbols, indexed by SymbolId.
   int64_t evaluate(std::span<const int64_t> symbols) const;
+  /// Appends the symbols that occur, each once, in order of first occurrence.
   void collect_symbols(std::vector<SymbolId>& out) const;
+  /// Equal Dims have equal hashes, the same in every run.
+  std::size_t hash() const;
 
   /// "64", "s0", "2*s0 + 2", "floordiv(s0 + 1, 2)"; parse_dim reads the same.
   std::string str() const;
@@ -52,6 +55,14 @@ class Dim {
   std::shared_ptr<const detail::Polynomial> poly_;
   friend struct detail::Polynomial;
 };
+
+Dim operator+(const Dim& a, const Dim& b);
+Dim operator-(const Dim& a, const Dim& b);
+Dim operator*(const Dim& a, const Dim& b);
+bool operator==(const Dim& a, const Dim& b);
+Dim floordiv(const Dim& a, const Dim& b);
+Dim min(const Dim& a, const Dim& b);
+Dim max(const Dim& a, const Dim& b);
 
 /// Reads a Dim from the front of `text` and drops what it read; nothing where there is none.
 bool parse_dim(std::string_view& text, Dim& out);

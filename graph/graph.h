@@ -1,21 +1,22 @@
 // Graph: typed SSA over arrays, in program order.
 //
 //     graph @f(%x: f32[s0, 64], %c: f32[]) {
-//       %2 = multiply %x, %c : f32[s0, 64]          # sim.py:14
+//       %2 = multiply %x, %c : f32[s0, 64]  # sim.py:14
 //       %3 = reduce_sum %2 {axes=[1]} : f32[s0]
 //       return %3
 //     }
 //
-// Memory. A value is *fresh* (it owns its bytes: results of elementwise operators, copies, fulls), a *param* (it owns bytes
-// that the user can see) or a *view* (it shares the bytes of its root, at an offset and with strides of its own). Nodes stand
-// in program order, and a node that reads a value reads the bytes as they are at that place: a `write` changes what later
-// nodes see through every view of the same root, and nothing may move across it that touches the same root. Two params are
-// assumed not to overlap when one of them is written (capture guards it).
+// Memory. A value is *fresh* (it owns its bytes: results of elementwise operators, copies, fulls), a *param* (it owns
+// bytes that the user can see) or a *view* (it shares the bytes of its root, at an offset and with strides of its own).
+// Nodes stand in program order, and a node that reads a value reads the bytes as they are at that place: a `write`
+// changes what later nodes see through every view of the same root, and nothing may move across it that touches the
+// same root. Two params are assumed not to overlap when one of them is written (capture guards it).
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -44,10 +45,11 @@ struct Type {
   Dim size() const { return product(shape); }  // elements
 };
 
-/// C-order byte strides of a shape.
+/// C-order byte strides of a shape. A shape that is known to be empty has strides 0, as arrays of NumPy 2.4 have; what
+/// an older NumPy shows for an empty array is for the one who makes the array object.
 Dims c_strides(DType dtype, std::span<const Dim> shape);
 
-/// A scalar of any dtype, as bits (complex: two halves). Little endian, zero extended.
+/// A scalar of any dtype, as bits (complex: real part in lo, imaginary part in hi). Little endian, zero extended.
 struct Scalar {
   uint64_t lo = 0, hi = 0;
   friend bool operator==(const Scalar&, const Scalar&) = default;
@@ -69,16 +71,22 @@ struct Node {
   std::vector<ValueId> inputs;
   std::vector<std::pair<AttrKey, AttrValue>> attrs;  // Index: param number; Value: constant bits; Axes; Dim; Name
   Type type;
-  uint32_t location = 0;  // index into Graph::locations
+  uint32_t location = 0;                       // index into Graph::locations
   std::vector<std::unique_ptr<Block>> blocks;  // bodies of structured control flow
 
   const AttrValue* find(AttrKey key) const;
+  /// The attributes that the operator's row demands.
+  const std::vector<int64_t>& axes() const;
+  const Scalar& value() const;
+  const Dim& dim() const;
+  int64_t index() const;
+  std::string_view name() const;  // empty where there is none
 };
 
 /// A body: its own parameters, nodes and results. Values of enclosing blocks are visible in it.
 struct Block {
-  std::vector<ValueId> params;
-  std::vector<ValueId> nodes;  // in program order
+  std::vector<ValueId> params;  // nodes with Op::Param; they stand here and not in `nodes`
+  std::vector<ValueId> nodes;   // in program order
   std::vector<ValueId> results;
 };
 
@@ -100,10 +108,12 @@ class Graph {
   /// The value that owns the bytes of `v`.
   ValueId root(ValueId v) const { return type(v).is_view() ? type(v).root : v; }
 
-  /// Appends to the body. Types come from GraphBuilder or from a parser; the verifier checks them.
+  /// Appends to the body: a Param to its params, else to its nodes. Types come from GraphBuilder or from a parser; the
+  /// verifier checks them. References to nodes do not survive an append.
   ValueId append(Node node);
   ValueId append(Block& block, Node node);
 
+  /// Location 0 is "unknown". The same location twice in a row is one entry.
   uint32_t add_location(Location location);
   const Location& location(uint32_t i) const { return locations_[i]; }
 
@@ -111,7 +121,7 @@ class Graph {
   const std::vector<ValueId>& results() const { return body_.results; }
   void set_results(std::vector<ValueId> results) { body_.results = std::move(results); }
 
-  /// For transactions at capture.
+  /// For transactions at capture: rollback forgets what was appended after `mark()`. What was changed in place stays.
   struct Mark {
     std::size_t nodes, body_nodes, params;
     ShapeEnv::Mark shapes;

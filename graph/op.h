@@ -37,6 +37,7 @@ enum class Flags : uint8_t {
   IntZero,  // additionally signals division by zero (and MIN // -1 as overflow) on integers: must be raised by the kernel
 };
 
+// clang-format off
 // X(Enumerator, text name, operand count, class, exactness, result rule, flags, commutative, NumPy ufunc or function)
 #define FRAMEJIT_OPS(X)                                                                                          \
   X(Param, "param", 0, Source, Native, Attribute, None, false, "")                                               \
@@ -120,6 +121,7 @@ enum class Flags : uint8_t {
   X(Copy, "copy", 1, Copy, Native, Same, None, false, "copy")                                                    \
   X(Write, "write", 2, Write, Native, Same, None, false, "")                                                     \
   X(MatMul, "matmul", 2, Contraction, HostCall, Same, Float, false, "matmul")
+// clang-format on
 
 enum class Op : uint8_t {
 #define FRAMEJIT_OP_ENUM(name, ...) name,
@@ -164,6 +166,71 @@ constexpr bool may_set_flags(Op op, DType operand) {
     case Flags::IntZero: return true;
   }
   return true;
+}
+
+/// Does the operator take operands of this dtype? (Where: as second and third operand, the first is bool.) Where NumPy
+/// would promote first, such as exp of an integer, the front door inserts the cast.
+constexpr bool takes(Op op, DType operand) {
+  const bool integral = is_int(operand) || operand == DType::Bool;
+  switch (op) {
+    case Op::BitwiseAnd:
+    case Op::BitwiseOr:
+    case Op::BitwiseXor:
+    case Op::Invert: return integral;
+    case Op::LeftShift:
+    case Op::RightShift: return is_int(operand);
+    case Op::Arctan2:
+    case Op::Hypot:
+    case Op::Copysign:
+    case Op::SignBit:
+    case Op::Erf:
+    case Op::Ndtr: return is_float(operand);
+    case Op::Divide:
+    case Op::Reciprocal:
+    case Op::Sqrt:
+    case Op::Exp:
+    case Op::Exp2:
+    case Op::Expm1:
+    case Op::Log:
+    case Op::Log2:
+    case Op::Log10:
+    case Op::Log1p:
+    case Op::Sin:
+    case Op::Cos:
+    case Op::Tan:
+    case Op::Arcsin:
+    case Op::Arccos:
+    case Op::Arctan:
+    case Op::Sinh:
+    case Op::Cosh:
+    case Op::Tanh: return !integral;
+    case Op::FloorDivide:
+    case Op::Remainder:
+    case Op::Fmod: return !is_complex(operand) && operand != DType::Bool;
+    case Op::Floor:
+    case Op::Ceil:
+    case Op::Rint:
+    case Op::Trunc: return !is_complex(operand);
+    case Op::Subtract:
+    case Op::Negative:
+    case Op::Power:
+    case Op::Square:
+    case Op::Sign: return operand != DType::Bool;
+    default: return true;
+  }
+}
+
+/// The dtype of the result for operands of this dtype; nothing where the row leaves it to the node
+/// (ResultRule::Attribute).
+constexpr std::optional<DType> result_dtype(Op op, DType operand) {
+  switch (def(op).result) {
+    case ResultRule::Same:
+      if (op == Op::Absolute && is_complex(operand)) return operand == DType::C64 ? DType::F32 : DType::F64;
+      return operand;
+    case ResultRule::Bool: return DType::Bool;
+    case ResultRule::Attribute: return std::nullopt;
+  }
+  return std::nullopt;
 }
 
 }  // namespace framejit::graph

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "graph/dim.h"
@@ -26,7 +27,8 @@ class ShapeEnv {
   std::size_t symbol_count() const { return hints_.size(); }
   const std::vector<int64_t>& hints() const { return hints_; }
 
-  /// Decides by canonical form where possible; else by the hints, recording a guard.
+  /// Decides by canonical form where possible; else by the guards already recorded; else by the hints, recording a
+  /// guard.
   bool holds(Relation relation, const Dim& left, const Dim& right);
   bool equal(const Dim& a, const Dim& b) { return holds(Relation::Eq, a, b); }
   /// Fixes a symbolic dimension to its hint (a guard) and gives the constant.
@@ -42,8 +44,16 @@ class ShapeEnv {
   void rollback(Mark m);
 
  private:
+  /// An answer that a guard already fixes, so that it is neither asked nor recorded again.
+  struct Decision {
+    Dim difference;
+    bool zero, answer;  // is the difference 0 (or, not `zero`, negative)?
+    uint32_t guard;
+  };
+
   std::vector<int64_t> hints_;
   std::vector<DimGuard> guards_;
+  std::unordered_multimap<std::size_t, Decision> decided_;
 };
 
 }  // namespace framejit::graph

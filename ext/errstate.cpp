@@ -1,0 +1,92 @@
+// np.errstate: a ContextVar in NumPy 2, thread-local in NumPy 1.
+#include "ext/errstate.h"
+
+#include "ext/numpy_api.h"
+
+#include <cfenv>
+
+namespace framejit::ext {
+
+using capture::Ref;
+
+namespace {
+
+struct Class {
+  const char* key;
+  int shift;  // in the mask of NumPy 1
+  unsigned flag;
+};
+constexpr Class kClasses[] = {
+    {"divide", 0, FE_DIVBYZERO}, {"over", 3, FE_OVERFLOW}, {"under", 6, FE_UNDERFLOW}, {"invalid", 9, FE_INVALID}};
+constexpr long kActionMask = 7;  // 0: ignore
+
+constexpr unsigned kWarned = FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW | FE_UNDERFLOW;
+
+struct Raw {
+  unsigned watched = kWarned;
+  std::int64_t buffer_size = 0;
+};
+
+/// NumPy 2: the state is an immutable object in a context variable. Naming its contents costs a dict, so the last one seen is
+/// kept, together with a reference that stops its address from being used again.
+Raw from_context() {
+  static PyObject* variable = PyObject_GetAttrString(umath_module(), "_extobj_contextvar");
+  static PyObject* reader = PyObject_GetAttrString(umath_module(), "_get_extobj_dict");
+  static PyObject* seen = nullptr;
+  static Raw known;
+  if (!variable || !reader) return {};
+  PyObject* now_raw = nullptr;
+  if (PyContextVar_Get(variable, nullptr, &now_raw) < 0) return {};
+  Ref<> now = Ref<>::steal(now_raw);
+  if (now && now.get() == seen) return known;
+  Ref<> state = Ref<>::steal(PyObject_CallNoArgs(reader));
+  if (!state || !PyDict_Check(state.get())) return {};
+  Raw raw{0, 0};
+  for (const Class& row : kClasses) {
+    PyObject* action = PyDict_GetItemString(state.get(), row.key);
+    if (!action || !PyUnicode_Check(action)) return {};
+    if (PyUnicode_CompareWithASCIIString(action, "ignore") != 0) raw.watched |= row.flag;
+  }
+  PyObject* size = PyDict_GetItemString(state.get(), "bufsize");
+  raw.buffer_size = size ? PyLong_AsLongLong(size) : 0;
+  if (now) {
+    PyObject* old = seen;
+    seen = now.release();
+    known = raw;
+    Py_XDECREF(old);
+  }
+  return raw;
+}
+
+/// NumPy 1: [buffer size, mask, callback] of the thread.
+Raw from_thread() {
+  static PyObject* reader = PyObject_GetAttrString(umath_module(), "geterrobj");
+  Ref<> state = reader ? Ref<>::steal(PyObject_CallNoArgs(reader)) : Ref<>();
+  if (!state || !PyList_Check(state.get()) || PyList_GET_SIZE(state.get()) < 2) return {};
+  long mask = PyLong_AsLong(PyList_GET_ITEM(state.get(), 1));
+  if (mask == -1 && PyErr_Occurred()) return {};
+  Raw raw{0, PyLong_AsLongLong(PyList_GET_ITEM(state.get(), 0))};
+  for (const Class& row : kClasses)
+    if ((mask >> row.shift) & kActionMask) raw.watched |= row.flag;
+  return raw;
+}
+
+}  // namespace
+
+ErrState ErrState::current() {
+  ErrState state;
+  if (!umath_module()) return state;
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  Raw raw = numpy_version().major >= 2 ? from_context() : from_thread();
+  PyErr_Restore(type, value, traceback);
+  state.watched_ = raw.watched;
+  state.buffer_size_ = raw.buffer_size;
+  return state;
+}
+
+bool all_ignored(unsigned flags) {
+  return (flags & kWarned) == 0 || ErrState::current().all_ignored(flags & kWarned);
+}
+
+}  // namespace framejit::ext

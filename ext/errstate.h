@@ -1,0 +1,27 @@
+// The thread's np.errstate, read where a kernel has set a floating-point flag or a reduction depends on the buffer size.
+#pragma once
+
+#include <cstdint>
+
+namespace framejit::ext {
+
+class ErrState {
+ public:
+  /// The state of the running thread and context. Exceptions while reading count as "nothing is ignored".
+  static ErrState current();
+
+  /// Does NumPy ignore every flag of the set? `flags`: FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW | FE_UNDERFLOW; the inexact
+  /// flag does not count.
+  bool all_ignored(unsigned flags) const { return (flags & watched_) == 0; }
+  /// np.getbufsize(): where casting and long reductions are cut.
+  std::int64_t buffer_size() const { return buffer_size_; }
+
+ private:
+  unsigned watched_ = 0;  // flags that warn, raise, call, print or log
+  std::int64_t buffer_size_ = 0;
+};
+
+/// ErrState::current().all_ignored(flags), without any look where no flag is set.
+bool all_ignored(unsigned flags);
+
+}  // namespace framejit::ext

@@ -1,0 +1,13 @@
+// NumPy's (and SciPy's) own inner loops, for kernels that call them on tiles.
+#pragma once
+
+#include "codegen/kernel.h"
+#include "graph/op.h"
+
+namespace framejit::ext {
+
+/// The inner loop of the operator's ufunc on operands of `operand` giving `result`; an empty HostLoop where the running
+/// NumPy has none. The loops of scipy.special are found only where the program has imported it. GIL held.
+codegen::HostLoop host_loop(graph::Op op, graph::DType operand, graph::DType result);
+
+}  // namespace framejit::ext

@@ -1,0 +1,66 @@
+// Decisions about dimensions: by canonical form, by what was decided before, else by the hints with a guard.
+#include "graph/shape_env.h"
+
+namespace framejit::graph {
+
+namespace {
+
+/// Each relation as a question about one difference: is it 0, or is it negative?
+struct Question {
+  Dim difference;
+  bool zero;     // "== 0"; otherwise "< 0"
+  bool negated;  // the relation is the opposite of the question
+};
+
+Question question_of(Relation relation, const Dim& left, const Dim& right) {
+  switch (relation) {
+    case Relation::Eq:
+    case Relation::Ne: {
+      const bool in_order = left.hash() <= right.hash();  // a == b and b == a are one question
+      return {in_order ? left - right : right - left, true, relation == Relation::Ne};
+    }
+    case Relation::Lt: return {left - right, false, false};
+    case Relation::Le: return {left - right - 1, false, false};
+  }
+  return {left - right, true, false};
+}
+
+}  // namespace
+
+Dim ShapeEnv::fresh(int64_t hint) {
+  hints_.push_back(hint);
+  return Dim::symbol(SymbolId{static_cast<uint32_t>(hints_.size() - 1)});
+}
+
+bool ShapeEnv::holds(Relation relation, const Dim& left, const Dim& right) {
+  const Question q = question_of(relation, left, right);
+  if (q.difference.is_const()) {
+    const int64_t d = q.difference.value();
+    return (q.zero ? d == 0 : d < 0) != q.negated;
+  }
+  const std::size_t key = q.difference.hash() * 2 + q.zero;
+  const auto [first, last] = decided_.equal_range(key);
+  for (auto it = first; it != last; ++it)
+    if (it->second.difference == q.difference && it->second.zero == q.zero) return it->second.answer != q.negated;
+  const int64_t d = hint(q.difference);
+  const bool answer = q.zero ? d == 0 : d < 0;
+  const bool outcome = answer != q.negated;
+  decided_.emplace(key, Decision{q.difference, q.zero, answer, static_cast<uint32_t>(guards_.size())});
+  guards_.push_back({relation, left, right, outcome});
+  return outcome;
+}
+
+int64_t ShapeEnv::specialize(const Dim& d) {
+  if (d.is_const()) return d.value();
+  const int64_t value = hint(d);
+  holds(Relation::Eq, d, value);
+  return value;
+}
+
+void ShapeEnv::rollback(Mark m) {
+  hints_.resize(m.symbols);
+  guards_.resize(m.guards);
+  std::erase_if(decided_, [&](const auto& entry) { return entry.second.guard >= m.guards; });
+}
+
+}  // namespace framejit::graph

@@ -1,0 +1,160 @@
+// Dimensions and the shape environment.
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <random>
+
+#include "graph/shape_env.h"
+
+namespace framejit::graph {
+namespace {
+
+Dim s(uint32_t i) { return Dim::symbol(SymbolId{i}); }
+
+Dim parsed(std::string_view text) {
+  Dim d;
+  EXPECT_TRUE(parse_dim(text, d)) << text;
+  EXPECT_TRUE(text.empty()) << text;
+  return d;
+}
+
+TEST(Dim, EqualPolynomialsAreEqual) {
+  EXPECT_EQ((s(0) + 1) * 2, 2 * s(0) + 2);
+  EXPECT_EQ((s(0) + s(1)) * (s(0) - s(1)), s(0) * s(0) - s(1) * s(1));
+  EXPECT_EQ(s(0) - s(0), Dim(0));
+  EXPECT_TRUE((s(0) - s(0)).is_const());
+  EXPECT_FALSE(s(0) == s(1));
+  EXPECT_FALSE(s(0) == Dim(3));
+  EXPECT_EQ(((s(0) + 1) * 2).hash(), (2 * s(0) + 2).hash());
+}
+
+TEST(Dim, Text) {
+  EXPECT_EQ(Dim(-3).str(), "-3");
+  EXPECT_EQ((2 * s(0) + 2).str(), "2*s0 + 2");
+  EXPECT_EQ((2 - s(1)).str(), "-s1 + 2");
+  EXPECT_EQ((s(1) * s(0) * s(1) - 3 * s(0)).str(), "s0*s1*s1 - 3*s0");
+  EXPECT_EQ(floordiv(s(0) + 1, 2).str(), "floordiv(s0 + 1, 2)");
+  EXPECT_EQ((floordiv(s(0), s(1)) * 4 + min(s(0), 5)).str(), "4*floordiv(s0, s1) + min(5, s0)");
+  EXPECT_EQ(Dim(std::numeric_limits<int64_t>::min()).str(), "-9223372036854775808");
+}
+
+TEST(Dim, Parsing) {
+  for (const char* text : {"64", "-1", "s0", "2*s0 + 2", "-s1 + 2", "floordiv(s0 + 1, 2)", "min(5, s0)",
+                           "-7*floordiv(s3, s4) + max(s1*s2, s0)", "-9223372036854775808"})
+    EXPECT_EQ(parsed(text).str(), text);
+  EXPECT_EQ(parsed("(s0+1)*(s0-1)").str(), "s0*s0 - 1");
+  for (const char* text : {"", "x", "s", "+", "floordiv(s0, 0)", "floordiv(s0", "min(1 2)", "(s0"}) {
+    std::string_view rest = text;
+    Dim d;
+    EXPECT_FALSE(parse_dim(rest, d)) << text;
+    EXPECT_EQ(rest, text);
+  }
+  std::string_view list = "s0 + 1, 5]";
+  Dim d;
+  ASSERT_TRUE(parse_dim(list, d));
+  EXPECT_EQ(d, s(0) + 1);
+  EXPECT_EQ(list, ", 5]");
+}
+
+TEST(Dim, FloorDivision) {
+  EXPECT_EQ(floordiv(-7, 2), Dim(-4));
+  EXPECT_EQ(floordiv(7, -2), Dim(-4));
+  EXPECT_EQ(floordiv(4 * s(0) + 6, 2), 2 * s(0) + 3);
+  EXPECT_EQ(floordiv(4 * s(0) + 7, 2), 2 * s(0) + 3);
+  EXPECT_EQ(floordiv(5 * s(0), 2), 2 * s(0) + floordiv(s(0), 2));
+  EXPECT_EQ(floordiv(6 * s(0) * s(1), 2 * s(0)), 3 * s(1));
+  EXPECT_EQ(floordiv(s(0), s(0)), Dim(1));
+  EXPECT_EQ(floordiv(s(0), 1), s(0));
+  EXPECT_EQ(floordiv(0, s(0)), Dim(0));
+}
+
+TEST(Dim, Extrema) {
+  EXPECT_EQ(min(s(0), s(0) + 2), s(0));
+  EXPECT_EQ(max(s(0), s(0) + 2), s(0) + 2);
+  EXPECT_EQ(min(s(0), s(1)), min(s(1), s(0)));
+  EXPECT_EQ(min(3, 4), Dim(3));
+}
+
+/// A random expression, computed symbolically and directly.
+TEST(Dim, EvaluationAgreesWithArithmetic) {
+  std::mt19937 random(7);
+  const auto pick = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+  for (int round = 0; round < 2000; ++round) {
+    const std::vector<int64_t> symbols{pick(20) - 5, pick(9) + 1, pick(100)};
+    std::vector<std::pair<Dim, int64_t>> values;
+    for (uint32_t i = 0; i < 3; ++i) values.emplace_back(s(i), symbols[i]);
+    for (int i = -2; i < 4; ++i) values.emplace_back(i, i);
+    for (int step = 0; step < 8; ++step) {
+      const auto [a, x] = values[static_cast<std::size_t>(pick(static_cast<int>(values.size())))];
+      const auto [b, y] = values[static_cast<std::size_t>(pick(static_cast<int>(values.size())))];
+      switch (pick(6)) {
+        case 0: values.emplace_back(a + b, x + y); break;
+        case 1: values.emplace_back(a - b, x - y); break;
+        case 2: values.emplace_back(a * b, x * y); break;
+        case 3: values.emplace_back(min(a, b), std::min(x, y)); break;
+        case 4: values.emplace_back(max(a, b), std::max(x, y)); break;
+        default: {
+          const int64_t n = pick(5) + 1;
+          values.emplace_back(floordiv(a, n), x / n - (x % n < 0 ? 1 : 0));
+        }
+      }
+      if (std::abs(values.back().second) > 1000000) values.pop_back();
+    }
+    for (const auto& [d, v] : values) {
+      ASSERT_EQ(d.evaluate(symbols), v) << d.str();
+      ASSERT_EQ(parsed(d.str()), d) << d.str();
+    }
+  }
+}
+
+TEST(Dim, CollectsSymbolsOnce) {
+  std::vector<SymbolId> found;
+  (s(3) * floordiv(s(1), s(3) + 1) + s(1)).collect_symbols(found);
+  EXPECT_EQ(found.size(), 2u);
+}
+
+TEST(ShapeEnv, CanonicalFormNeedsNoGuard) {
+  ShapeEnv env;
+  const Dim n = env.fresh(5);
+  EXPECT_TRUE(env.equal((n + 1) * 2, 2 * n + 2));
+  EXPECT_TRUE(env.holds(Relation::Lt, n, n + 1));
+  EXPECT_FALSE(env.holds(Relation::Lt, n, n));
+  EXPECT_TRUE(env.holds(Relation::Le, n, n));
+  EXPECT_FALSE(env.holds(Relation::Ne, n, n));
+  EXPECT_TRUE(env.guards().empty());
+}
+
+TEST(ShapeEnv, HintsDecideWithAGuard) {
+  ShapeEnv env;
+  const Dim n = env.fresh(5), m = env.fresh(5);
+  EXPECT_TRUE(env.equal(n, m));
+  ASSERT_EQ(env.guards().size(), 1u);
+  EXPECT_TRUE(env.guards()[0].outcome);
+  EXPECT_TRUE(env.equal(m, n));
+  EXPECT_FALSE(env.holds(Relation::Ne, n, m));
+  EXPECT_EQ(env.guards().size(), 1u) << "what a guard fixes is not asked again";
+  EXPECT_FALSE(env.holds(Relation::Lt, n, 3));
+  EXPECT_FALSE(env.holds(Relation::Le, n, 2));
+  EXPECT_EQ(env.guards().size(), 2u);
+  EXPECT_EQ(env.specialize(n * 2), 10);
+  EXPECT_EQ(env.hint(n + m), 10);
+}
+
+TEST(ShapeEnv, RollbackForgetsDecisions) {
+  ShapeEnv env;
+  const Dim n = env.fresh(5);
+  env.equal(n, 1);
+  const ShapeEnv::Mark mark = env.mark();
+  env.fresh(9);
+  env.equal(n, 2);
+  env.rollback(mark);
+  EXPECT_EQ(env.symbol_count(), 1u);
+  EXPECT_EQ(env.guards().size(), 1u);
+  env.equal(n, 1);
+  EXPECT_EQ(env.guards().size(), 1u);
+  env.equal(n, 2);
+  EXPECT_EQ(env.guards().size(), 2u);
+}
+
+}  // namespace
+}  // namespace framejit::graph
