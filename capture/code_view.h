@@ -46,11 +46,11 @@ std::string_view name_of(Opcode op);
 
 struct Instr {
   Opcode op;
-  bool flag = false;         // LoadGlobal: pushes NULL first. Jumps: backward
+  bool flag = false;         // LoadGlobal: pushes NULL first. Jumps: backward. CompareOp: makes a bool of it (3.13)
   int32_t arg = 0;           // as stated above; jumps: index of the target Instr
   uint32_t offset = 0;       // raw code unit where a frame would resume to execute this (KW_NAMES / PRECALL included)
   int32_t kwnames = -1;      // Call: consts index of the keyword names, or -1
-  int32_t line = 0, end_line = 0, column = -1, end_column = -1;
+  int32_t line = -1, end_line = -1, column = -1, end_column = -1;  // -1: the line table says none
   int16_t depth = -1;        // stack depth before it; -1: unreachable
   bool boundary = false;     // may a region begin or end in front of it (splicing rules)?
 };

@@ -1,5 +1,6 @@
-// Splicing: one rewritten code object that keeps the user's bytecode whole, with sites that ask regions, and landings for
-// every legal exit (design: Breaks are spliced). splice.cpp writes the sequences; frame access is in py/frame_3XX.cpp.
+// Splicing: one rewritten code object that keeps the user's bytecode whole, with sites that ask regions, and landings
+// for every legal exit (design: Breaks are spliced). splice.cpp writes the sequences; frame access is in
+// py/frame_3XX.cpp.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@ namespace framejit::capture {
 struct FrameView {
   PyObject** locals;  // localsplus: unbound is null; cells are cell objects
   int local_count;
-  PyObject** stack;   // bottom first; entries may be NULL (PUSH_NULL)
+  PyObject** stack;  // bottom first; entries may be NULL (PUSH_NULL)
   int depth;
   PyObject* globals;
   PyObject* builtins;
@@ -33,12 +34,12 @@ struct FrameUpdate {
     int slot;
     PyObject* value;
   };
-  std::vector<Local> locals;        // only the slots that change
-  std::vector<PyObject*> stack;     // the whole stack at the exit, bottom first
+  std::vector<Local> locals;     // only the slots that change
+  std::vector<PyObject*> stack;  // the whole stack at the exit, bottom first
 };
 
-/// A site's owner. `ask` runs with the GIL held inside the user's frame. False: the user's own instruction runs. It never
-/// leaves a Python exception set.
+/// A site's owner. `ask` runs with the GIL held inside the user's frame. False: the user's own instruction runs. It
+/// never leaves a Python exception set.
 class SiteHandler {
  public:
   virtual ~SiteHandler() = default;
@@ -46,17 +47,28 @@ class SiteHandler {
 };
 
 struct SpliceOptions {
-  bool all_boundaries = false;  // a site at every legal boundary (tests), else at entry, loop heads, behind calls, handlers
+  bool all_boundaries = false;  // a site at every legal boundary (tests), else those of default_sites()
+  std::vector<uint32_t>
+      extra_sites;  // further ones, for instance behind breaks that capture has seen; others are ignored
 };
 
+/// Function entry, loop heads, join points and branch targets, bodies of handlers, behind calls and suspension points.
+std::vector<uint32_t> default_sites(const CodeView& view);
+
+/// Holds the handler and the rewritten code object. Regions in the code's constants own neither: code objects are not
+/// seen by the cycle collector. Once this is destroyed the sites answer that no region ran, and the code goes on as
+/// bytecode.
 class SplicedCode {
  public:
+  /// The rewritten code needs so many more words of stack than the user's.
+  static constexpr int kExtraStack = 3;
+
   /// Fails with a reason where the code cannot be spliced.
   static Expected<std::unique_ptr<SplicedCode>, std::string> make(std::shared_ptr<const CodeView> view,
                                                                   std::shared_ptr<SiteHandler> handler,
                                                                   const SpliceOptions& options = {});
   virtual ~SplicedCode() = default;
-  virtual PyCodeObject* code() const = 0;             // the rewritten code object
+  virtual PyCodeObject* code() const = 0;               // the rewritten code object
   virtual std::span<const uint32_t> sites() const = 0;  // Instr indices
   /// A dormant site is jumped over; it can be woken again.
   virtual void set_dormant(uint32_t site_instr, bool dormant) = 0;
@@ -68,6 +80,11 @@ bool tools_active();
 bool has_headroom();
 /// Something asks the interpreter for attention (signals, GIL requests, pending calls).
 bool eval_breaker_set();
+/// Handlers that threw or left an exception set, since the start. 0 unless there is a bug.
+uint64_t splice_internal_errors();
+/// A function object like `function` (globals, defaults, closure, attributes) that runs `code`. Null: an exception is
+/// set.
+Ref<> function_with_code(PyFunctionObject* function, PyCodeObject* code);
 
 /// Test hooks, exported by the extension module as framejit._core._splice_test(...): see tests/capture/test_splice.py.
 

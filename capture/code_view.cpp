@@ -1,0 +1,185 @@
+// From raw instructions to the canonical set.
+#include "capture/code_view.h"
+
+#include <algorithm>
+
+#include "capture/code_raw.h"
+
+namespace framejit::capture {
+
+namespace {
+
+// CALL_INTRINSIC_1 functions that were instructions of their own in 3.11.
+Opcode intrinsic1(uint32_t number) {
+  switch (number) {
+    case 1: return Opcode::PrintExpr;
+    case 2: return Opcode::ImportStar;
+    case 4: return Opcode::AsyncGenWrap;
+    case 5: return Opcode::UnaryPositive;
+    case 6: return Opcode::ListToTuple;
+    default: return Opcode::Intrinsic;
+  }
+}
+
+class Canonicalizer {
+ public:
+  Canonicalizer(const RawCode& raw, std::vector<Instr>& out) : raw_(raw), out_(out) {}
+
+  /// Appends the canonical form of the raw instruction at `i`; gives the number of raw instructions it took.
+  uint32_t append(uint32_t i) {
+    const RawInstr& first = raw_.instrs[i];
+    if (first.op == kRaw.kw_names || first.op == kRaw.precall) return append_call(i);
+    if (first.op == kRaw.load_const && kRaw.call_kw >= 0 && i + 1 < raw_.instrs.size() &&
+        raw_.instrs[i + 1].op == kRaw.call_kw)
+      return append_call(i);
+    const OpcodeRow& row = opcode_table()[first.op];
+    Instr instr = start(first, first, row.op);
+    const auto arg = static_cast<int32_t>(first.arg);
+    switch (row.form) {
+      case ArgForm::None: break;
+      case ArgForm::Plain: instr.arg = arg; break;
+      case ArgForm::Forward:
+      case ArgForm::Backward:
+        instr.arg = first.target;  // raw index; made canonical once all are known
+        instr.flag = row.form == ArgForm::Backward;
+        break;
+      case ArgForm::Global:
+        instr.arg = arg >> 1;
+        instr.flag = arg & 1;
+        break;
+      case ArgForm::Attribute:
+        instr.arg = arg >> 1;
+        if (arg & 1) instr.op = Opcode::LoadMethod;
+        break;
+      case ArgForm::Compare4: instr.arg = arg >> 4; break;
+      case ArgForm::Compare5:
+        instr.arg = arg >> 5;
+        instr.flag = (arg & 16) != 0;
+        break;
+      case ArgForm::Intrinsic1:
+        instr.op = intrinsic1(first.arg);
+        instr.arg = arg;
+        break;
+      case ArgForm::Intrinsic2:
+        if (arg == 1) instr.op = Opcode::PrepReraiseStar;
+        instr.arg = arg;
+        break;
+      case ArgForm::FormatPlain: break;
+      case ArgForm::FormatSpec: instr.arg = 4; break;
+      case ArgForm::Pair: return append_pair(first, row.op);
+    }
+    out_.push_back(instr);
+    return 1;
+  }
+
+ private:
+  static Instr start(const RawInstr& from, const RawInstr& place, Opcode op) {
+    Instr instr{op};
+    instr.offset = from.offset;
+    instr.depth = from.depth;
+    instr.boundary = from.boundary;
+    instr.line = place.position.line;
+    instr.end_line = place.position.end_line;
+    instr.column = place.position.column;
+    instr.end_column = place.position.end_column;
+    return instr;
+  }
+
+  // KW_NAMES, PRECALL and CALL; on 3.13 LOAD_CONST and CALL_KW.
+  uint32_t append_call(uint32_t i) {
+    uint32_t last = i;
+    int32_t names = -1;
+    if (raw_.instrs[i].op == kRaw.kw_names || raw_.instrs[i].op == kRaw.load_const) {
+      names = static_cast<int32_t>(raw_.instrs[i].arg);
+      ++last;
+    }
+    if (raw_.instrs[last].op == kRaw.precall) ++last;
+    Instr instr = start(raw_.instrs[i], raw_.instrs[last], Opcode::Call);
+    instr.arg = static_cast<int32_t>(raw_.instrs[last].arg);
+    instr.kwnames = names;
+    out_.push_back(instr);
+    return last - i + 1;
+  }
+
+  // 3.13: two accesses of locals in one instruction. Nothing can stand between them.
+  uint32_t append_pair(const RawInstr& raw, Opcode first_op) {
+    const int effect = PyCompile_OpcodeStackEffectWithJump(raw.op, static_cast<int>(raw.arg), 0);
+    Instr first = start(raw, raw, first_op);
+    first.arg = static_cast<int32_t>(raw.arg >> 4);
+    Instr second = first;
+    second.op = effect == -2 ? Opcode::StoreFast : Opcode::LoadFast;
+    second.arg = static_cast<int32_t>(raw.arg & 15);
+    second.boundary = false;
+    if (raw.depth >= 0) second.depth = static_cast<int16_t>(raw.depth + (first_op == Opcode::LoadFast ? 1 : -1));
+    out_.push_back(first);
+    out_.push_back(second);
+    return 1;
+  }
+
+  const RawCode& raw_;
+  std::vector<Instr>& out_;
+};
+
+constexpr int kCellFlag = 0x40, kFreeFlag = 0x80;  // CO_FAST_CELL, CO_FAST_FREE
+
+int local_kind(PyCodeObject* code, int i) {
+  return static_cast<unsigned char>(PyBytes_AS_STRING(code->co_localspluskinds)[i]);
+}
+
+}  // namespace
+
+std::string_view name_of(Opcode op) {
+  switch (op) {
+#define FRAMEJIT_OPCODE_NAME(name) \
+  case Opcode::name: return #name;
+    FRAMEJIT_OPCODES(FRAMEJIT_OPCODE_NAME)
+#undef FRAMEJIT_OPCODE_NAME
+  }
+  return "?";
+}
+
+std::shared_ptr<const CodeView> CodeView::decode(PyCodeObject* code) {
+  const RawCode raw(code);
+  auto view = std::make_shared<CodeView>();
+  view->code_ = Ref<PyCodeObject>::share(code);
+  std::vector<Instr>& instrs = view->instrs_;
+  std::vector<int32_t> canonical(raw.instrs.size() + 1, -1);  // raw index -> Instr
+  Canonicalizer canonicalizer(raw, instrs);
+  for (uint32_t i = 0; i < raw.instrs.size();) {
+    const auto index = static_cast<int32_t>(instrs.size());
+    const uint32_t taken = canonicalizer.append(i);
+    for (uint32_t k = 0; k < taken; ++k) canonical[i + k] = index;
+    i += taken;
+  }
+  canonical[raw.instrs.size()] = static_cast<int32_t>(instrs.size());
+
+  view->index_of_.assign(raw.index_of.size(), -1);
+  for (uint32_t unit = 0; unit < raw.index_of.size(); ++unit)
+    if (raw.index_of[unit] >= 0) view->index_of_[unit] = canonical[raw.index_of[unit]];
+  for (uint32_t i = 0; i < raw.instrs.size(); ++i)
+    if (raw.instrs[i].target >= 0) instrs[canonical[i]].arg = canonical[raw.instrs[i].target];
+  for (const RawHandler& handler : raw.handlers)
+    view->handlers_.push_back({static_cast<uint32_t>(canonical[handler.start]),
+                               static_cast<uint32_t>(canonical[handler.end]),
+                               static_cast<uint32_t>(canonical[handler.target]), handler.depth, handler.lasti});
+  for (Py_ssize_t i = 0; i < code->co_nlocalsplus; ++i)
+    view->locals_.push_back(PyTuple_GET_ITEM(code->co_localsplusnames, i));
+  return view;
+}
+
+int CodeView::at_offset(uint32_t offset) const { return offset < index_of_.size() ? index_of_[offset] : -1; }
+
+const Handler* CodeView::handler_of(uint32_t i) const {
+  // Entries are sorted by start and do not overlap.
+  auto after = std::upper_bound(handlers_.begin(), handlers_.end(), i,
+                                [](uint32_t index, const Handler& handler) { return index < handler.start; });
+  if (after == handlers_.begin()) return nullptr;
+  const Handler& handler = *(after - 1);
+  return i < handler.end ? &handler : nullptr;
+}
+
+bool CodeView::is_cell(int i) const { return (local_kind(code_.get(), i) & (kCellFlag | kFreeFlag)) != 0; }
+
+bool CodeView::is_free(int i) const { return (local_kind(code_.get(), i) & kFreeFlag) != 0; }
+
+}  // namespace framejit::capture

@@ -1,0 +1,210 @@
+// The PEP 523 hook. What is known of a code object stands in its extra slot, so that a frame of unmarked code costs one
+// load.
+//
+// All state is guarded by the GIL. The hook is in the interpreter's slot, or in the chain of a later hook, while
+// something is marked or patterns are active, except where it is suspended: with any hook a Python call uses C stack
+// (400 to 500 bytes on 3.11, where plain calls use none), so past half of the thread's stack the hook takes itself out
+// until that frame returns.
+#include "capture/py/frame.h"
+
+#include "capture/hook.h"
+
+#include <pthread.h>
+
+#include <utility>
+
+#include "capture/splice.h"
+
+namespace framejit::capture {
+
+namespace {
+
+struct Mark {
+  std::shared_ptr<FrameInterceptor> interceptor;
+};
+
+struct HookState {
+  Py_ssize_t extra_index = -1;
+  std::size_t marks = 0;
+  Discover discover = nullptr;
+  uintptr_t generation = 1;  // of the patterns
+  py::EvalFunction previous = nullptr;
+  bool in_chain = false;
+  int suspended = 0;
+};
+
+HookState state;
+
+// A slot holds null, a Mark, or a word with bit 0 set: bit 1 says that stack has been reserved, the rest is the
+// generation of the patterns for which the code object was found of no interest.
+constexpr uintptr_t kWordBit = 1, kReservedBit = 2;
+
+bool is_word(void* extra) { return (reinterpret_cast<uintptr_t>(extra) & kWordBit) != 0; }
+void* word(uintptr_t generation, bool reserved) {
+  return reinterpret_cast<void*>(generation << 2 | (reserved ? kReservedBit : 0) | kWordBit);
+}
+bool has_reserve(void* extra) {
+  return extra && (!is_word(extra) || (reinterpret_cast<uintptr_t>(extra) & kReservedBit) != 0);
+}
+
+PyObject* hook(PyThreadState* tstate, py::Frame* frame, int throwflag);
+
+bool slot_is_empty(PyThreadState* tstate) { return py::eval_slot(tstate) == nullptr; }
+
+/// Puts the hook where it is wanted and takes it out where it is not.
+void refresh() {
+  PyThreadState* tstate = py::thread();
+  if (!tstate) return;  // code objects die after the thread state at shutdown
+  const bool wanted = (state.marks > 0 || state.discover) && state.suspended == 0;
+  if (state.in_chain && slot_is_empty(tstate)) state.in_chain = false;  // somebody reset the slot
+  if (wanted && !state.in_chain) {
+    state.previous = py::eval_slot(tstate);
+    py::set_eval_function(tstate, hook);
+    state.in_chain = true;
+  } else if (!wanted && state.in_chain && py::eval_slot(tstate) == hook) {
+    py::set_eval_function(tstate, state.previous ? state.previous : _PyEval_EvalFrameDefault);
+    state.in_chain = false;
+  }
+  // Under a later hook this one stays in the chain and passes frames on.
+}
+
+/// Bounds of the thread's C stack; asking the system for them costs microseconds.
+struct StackBounds {
+  bool known = false;
+  uintptr_t low = 0;
+  uintptr_t size = 0;
+};
+thread_local StackBounds bounds [[gnu::tls_model("initial-exec")]];
+
+[[gnu::cold, gnu::noinline]] void find_bounds() {
+  bounds = {true, 0, 0};
+  pthread_attr_t attributes;
+  if (pthread_getattr_np(pthread_self(), &attributes) != 0) return;
+  void* low = nullptr;
+  std::size_t size = 0;
+  if (pthread_attr_getstack(&attributes, &low, &size) == 0) {
+    bounds.low = reinterpret_cast<uintptr_t>(low);
+    bounds.size = size;
+  }
+  pthread_attr_destroy(&attributes);
+}
+
+/// More than half of the stack is used, or this is a stack that nothing is known of.
+bool stack_is_low() {
+  if (!bounds.known) [[unlikely]]
+    find_bounds();
+  const uintptr_t left = reinterpret_cast<uintptr_t>(__builtin_frame_address(0)) - bounds.low;
+  return left < bounds.size / 2 || left > bounds.size;
+}
+
+PyObject* pass_on(PyThreadState* tstate, py::Frame* frame, int throwflag) {
+  return state.previous ? state.previous(tstate, frame, throwflag) : py::default_eval(tstate, frame, throwflag);
+}
+
+[[gnu::noinline]] PyObject* evaluate_suspended(PyThreadState* tstate, py::Frame* frame, int throwflag) {
+  ++state.suspended;
+  refresh();
+  PyObject* result = pass_on(tstate, frame, throwflag);
+  --state.suspended;
+  refresh();
+  return result;
+}
+
+PyObject* evaluate(PyThreadState* tstate, py::Frame* frame, int throwflag) {
+  if (stack_is_low()) [[unlikely]]
+    return evaluate_suspended(tstate, frame, throwflag);
+  return pass_on(tstate, frame, throwflag);
+}
+
+/// Asks the patterns about a code object that they have not seen; gives what its slot holds then.
+[[gnu::noinline]] void* discover(py::Frame* frame) {
+  PyCodeObject* code = py::code_of(frame);
+  void* extra = py::extra_of(code, state.extra_index);
+  // First, so that frames of this code that run meanwhile do not ask again.
+  py::set_extra(code, state.extra_index, word(state.generation, has_reserve(extra)));
+  try {
+    if (auto interceptor = state.discover(py::function_of(frame), code)) mark_code(code, std::move(interceptor));
+  } catch (const std::exception&) {
+  }
+  if (PyErr_Occurred()) PyErr_Clear();
+  return py::extra_of(code, state.extra_index);
+}
+
+bool wants_discovery(void* extra) {
+  if (!state.discover) return false;
+  return !extra || (is_word(extra) && reinterpret_cast<uintptr_t>(extra) >> 2 != state.generation);
+}
+
+PyObject* enter_marked(PyThreadState* tstate, py::Frame* frame, const Mark& mark) {
+  const std::shared_ptr<FrameInterceptor> interceptor = mark.interceptor;  // the mark may go while it runs
+  PyCodeObject* code = py::code_of(frame);
+  FrameInterceptor::Outcome outcome;
+  try {
+    outcome = interceptor->enter(py::function_of(frame), code, py::localsplus(frame), code->co_nlocalsplus);
+  } catch (const std::exception&) {
+    outcome = {};
+  }
+  if (outcome.handled) return outcome.result;  // the caller clears the frame
+  if (outcome.replacement) py::replace_code(tstate, frame, outcome.replacement);
+  return evaluate(tstate, frame, 0);
+}
+
+PyObject* hook(PyThreadState* tstate, py::Frame* frame, int throwflag) {
+  // Frames that are resumed, and those of frame objects, are left alone.
+  if (throwflag || !py::is_fresh(frame)) return evaluate(tstate, frame, throwflag);
+  void* extra = py::extra_of(py::code_of(frame), state.extra_index);
+  if (wants_discovery(extra)) [[unlikely]]
+    extra = discover(frame);
+  if (!extra || is_word(extra)) return evaluate(tstate, frame, throwflag);
+  return enter_marked(tstate, frame, *static_cast<Mark*>(extra));
+}
+
+void free_extra(void* extra) {
+  if (!extra || is_word(extra)) return;
+  delete static_cast<Mark*>(extra);
+  --state.marks;
+  refresh();
+}
+
+bool have_index() {
+  if (state.extra_index < 0) state.extra_index = py::request_extra_index(free_extra);
+  return state.extra_index >= 0;
+}
+
+}  // namespace
+
+bool mark_code(PyCodeObject* code, std::shared_ptr<FrameInterceptor> interceptor) {
+  if (!py::kSupported || !have_index()) return false;
+  const bool reserved = has_reserve(py::extra_of(code, state.extra_index));
+  auto mark = std::make_unique<Mark>(std::move(interceptor));
+  if (!py::set_extra(code, state.extra_index, mark.get())) {
+    PyErr_Clear();
+    return false;
+  }
+  mark.release();
+  ++state.marks;
+  if (!reserved) py::reserve_stack(code, SplicedCode::kExtraStack);
+  refresh();
+  return true;
+}
+
+void unmark_code(PyCodeObject* code) {
+  if (state.extra_index < 0) return;
+  void* extra = py::extra_of(code, state.extra_index);
+  if (!extra || is_word(extra)) return;
+  py::set_extra(code, state.extra_index, word(state.generation, true));  // frees the mark
+}
+
+void set_discover(Discover discover) {
+  if (!py::kSupported || !have_index()) return;
+  state.discover = discover;
+  ++state.generation;
+  refresh();
+}
+
+bool hook_installed() {
+  PyThreadState* tstate = py::thread();
+  return tstate && py::eval_slot(tstate) == hook;
+}
+
+}  // namespace framejit::capture

@@ -1,0 +1,165 @@
+// CPython 3.11: access to frames, thread state and interpreter state. See README.md for why each use is sound.
+#pragma once
+
+#include <internal/pycore_code.h>
+#include <internal/pycore_frame.h>
+#include <internal/pycore_interp.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+
+namespace framejit::capture::py {
+
+inline constexpr bool kSupported = true;
+
+using Frame = _PyInterpreterFrame;
+using EvalFunction = _PyFrameEvalFunction;
+
+inline PyThreadState* thread() { return _PyThreadState_UncheckedGet(); }
+
+inline Frame* current_frame(PyThreadState* tstate) { return tstate->cframe->current_frame; }
+inline Frame* previous(Frame* frame) { return frame->previous; }
+inline PyCodeObject* code_of(Frame* frame) { return frame->f_code; }
+inline PyFunctionObject* function_of(Frame* frame) { return frame->f_func; }
+inline PyObject* globals_of(Frame* frame) { return frame->f_globals; }
+inline PyObject* builtins_of(Frame* frame) { return frame->f_builtins; }
+inline PyObject** localsplus(Frame* frame) { return frame->localsplus; }
+
+/// Code unit of the instruction that the frame executes now (valid inside an instruction, not at a call).
+inline uint32_t unit_of(Frame* frame) { return static_cast<uint32_t>(frame->prev_instr - _PyCode_CODE(frame->f_code)); }
+
+/// While the frame calls another that was inlined: the stack it will find when that one returns, without the result.
+inline int depth_of(Frame* frame) { return frame->stacktop - frame->f_code->co_nlocalsplus; }
+inline void set_depth(Frame* frame, int depth) { frame->stacktop = frame->f_code->co_nlocalsplus + depth; }
+
+/// The frame goes on at `unit` when the inlined callee returns. f_lineno is that of the unit before.
+inline void resume_at(Frame* frame, uint32_t unit) { frame->prev_instr = _PyCode_CODE(frame->f_code) + unit - 1; }
+
+inline EvalFunction& eval_slot(PyThreadState* tstate) { return tstate->interp->eval_frame; }
+inline bool error_set(PyThreadState* tstate) { return tstate->curexc_type != nullptr; }
+
+inline PyObject* default_eval(PyThreadState* tstate, Frame* frame, int throwflag) {
+  return _PyEval_EvalFrameDefault(tstate, frame, throwflag);
+}
+
+inline bool tools_active(PyThreadState* tstate) { return tstate->cframe->use_tracing != 0; }
+
+inline bool eval_breaker_set(PyThreadState* tstate) {
+  return _Py_atomic_load_relaxed(&tstate->interp->ceval.eval_breaker) != 0;
+}
+
+/// Room for a call of a Python function without locals: a recursion level, and a frame on the data stack. Where its
+/// chunk is full the call allocates another, so that must be possible.
+inline bool has_headroom(PyThreadState* tstate) {
+  constexpr std::size_t kFrameWords = FRAME_SPECIALS_SIZE + 8;
+  if (tstate->recursion_remaining < 2) return false;
+  if (_PyThreadState_HasStackSpace(tstate, kFrameWords)) [[likely]]
+    return true;
+  void* probe = std::malloc(1 << 15);
+  std::free(probe);
+  return probe != nullptr;
+}
+
+/// A frame on the data stack that has not begun: not of a generator that is resumed, nor of a frame object.
+inline bool is_fresh(Frame* frame) {
+  return frame->owner == FRAME_OWNED_BY_THREAD && frame->prev_instr == _PyCode_CODE(frame->f_code) - 1;
+}
+
+/// Sees to it that a fresh frame, the last thing on the data stack, has room for `words` of stack.
+inline bool make_room(PyThreadState* tstate, Frame* frame, std::ptrdiff_t words) {
+  PyObject** stack = frame->localsplus + frame->f_code->co_nlocalsplus;
+  const std::ptrdiff_t missing = words - (tstate->datastack_top - stack);
+  if (missing <= 0) return true;
+  // Made before its code was marked. What pops it goes by its start, so it can grow where the chunk has room.
+  if (!_PyThreadState_HasStackSpace(tstate, static_cast<std::size_t>(missing))) return false;
+  tstate->datastack_top += missing;
+  return true;
+}
+
+/// Exchanges the code of a fresh frame, where that is possible: see README.md.
+inline bool replace_code(PyThreadState* tstate, Frame* frame, PyCodeObject* replacement) {
+  PyCodeObject* code = frame->f_code;
+  if (!is_fresh(frame) || replacement->co_nlocalsplus != code->co_nlocalsplus) return false;
+  // RETURN_GENERATOR makes an object with the room that the code of the function asks for.
+  constexpr int kGenerators = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
+  if (replacement->co_flags & kGenerators) {
+    auto* of_function = reinterpret_cast<PyCodeObject*>(frame->f_func->func_code);
+    if (of_function->co_nlocalsplus != code->co_nlocalsplus || of_function->co_stacksize < replacement->co_stacksize)
+      return false;
+  }
+  if (!make_room(tstate, frame, replacement->co_stacksize)) return false;
+  Py_INCREF(replacement);
+  frame->f_code = replacement;
+  frame->prev_instr = _PyCode_CODE(replacement) - 1;
+  Py_DECREF(code);
+  return true;
+}
+
+inline void reserve_stack(PyCodeObject* code, int words) { code->co_stacksize += words; }
+
+/// Argument byte of a unit in the live code.
+inline uint8_t* live_argument(PyCodeObject* code, uint32_t unit) {
+  return reinterpret_cast<uint8_t*>(_PyCode_CODE(code) + unit) + 1;
+}
+
+/// What the extra slot `index` of `code` holds, or null.
+inline void* extra_of(PyCodeObject* code, Py_ssize_t index) {
+  struct Extra {  // _PyCodeObjectExtra of codeobject.c
+    Py_ssize_t size;
+    void* slots[1];
+  };
+  auto* extra = static_cast<Extra*>(code->co_extra);
+  return extra && index < extra->size ? extra->slots[index] : nullptr;
+}
+inline Py_ssize_t request_extra_index(freefunc free) { return _PyEval_RequestCodeExtraIndex(free); }
+inline bool set_extra(PyCodeObject* code, Py_ssize_t index, void* value) {
+  return _PyCode_SetExtra(reinterpret_cast<PyObject*>(code), index, value) == 0;
+}
+
+inline void set_eval_function(PyThreadState* tstate, EvalFunction function) {
+  _PyInterpreterState_SetEvalFrameFunc(tstate->interp, function);
+}
+
+/// A code object with the layout, names and flags of `code`, without the audit event of code.replace().
+inline PyCodeObject* code_like(PyCodeObject* code, PyObject* bytecode, PyObject* linetable, PyObject* exceptiontable,
+                               PyObject* consts, int stacksize, int flags) {
+  _PyCodeConstructor parts{};
+  parts.filename = code->co_filename;
+  parts.name = code->co_name;
+  parts.qualname = code->co_qualname;
+  parts.flags = flags;
+  parts.code = bytecode;
+  parts.firstlineno = code->co_firstlineno;
+  parts.linetable = linetable;
+  parts.consts = consts;
+  parts.names = code->co_names;
+  parts.localsplusnames = code->co_localsplusnames;
+  parts.localspluskinds = code->co_localspluskinds;
+  parts.argcount = code->co_argcount;
+  parts.posonlyargcount = code->co_posonlyargcount;
+  parts.kwonlyargcount = code->co_kwonlyargcount;
+  parts.stacksize = stacksize;
+  parts.exceptiontable = exceptiontable;
+  if (_PyCode_Validate(&parts) < 0) return nullptr;
+  return _PyCode_New(&parts);
+}
+
+/// A code object with no locals and no RESUME, without positions; at most eight units.
+inline PyCodeObject* bare_code(const char* name, PyObject* bytecode, PyObject* consts, int stacksize) {
+  const auto units = static_cast<unsigned>(PyBytes_GET_SIZE(bytecode) / 2);
+  const char nowhere = static_cast<char>(0x80 | 15 << 3 | (units - 1));
+  PyCodeObject* empty = PyCode_NewEmpty("<framejit>", name, 1);
+  PyObject* linetable = PyBytes_FromStringAndSize(&nowhere, 1);
+  PyObject* nothing = PyBytes_FromStringAndSize(nullptr, 0);
+  PyCodeObject* code = nullptr;
+  // With these flags the call needs no locals dict and is specialised.
+  if (empty && linetable && nothing)
+    code = code_like(empty, bytecode, linetable, nothing, consts, stacksize, CO_OPTIMIZED | CO_NEWLOCALS);
+  Py_XDECREF(nothing);
+  Py_XDECREF(linetable);
+  Py_XDECREF(empty);
+  return code;
+}
+
+}  // namespace framejit::capture::py
