@@ -215,6 +215,8 @@ Captured<Value*> call_ascontiguousarray(const Call& call) {
   FRAMEJIT_TRY(array, array_argument(call.session, v[0]));
   const graph::Type& type = call.session.graph().type(array->id);
   if (type.rank() == 0) return break_at(BreakId::UnsupportedArgument, "np.ascontiguousarray of a 0-d array");
+  if (call.session.graph().shapes().equal(type.size(), 0))
+    return break_at(BreakId::UnsupportedArgument, "np.ascontiguousarray of an empty array");
   if (graph::is_c_contiguous(call.session.graph().shapes(), type)) return array;
   return fresh_array(call.session, call.session.builder().copy(array->id, 'C'));
 }

@@ -44,8 +44,16 @@ Captured<Dims> resolve_unknown(Session& session, const Dim& size, Dims shape) {
   return shape;
 }
 
-Captured<Value*> reshaped(Session& session, Value* array, Dims shape) {
+/// An array to be seen in another shape. The strides of empty arrays differ between ways and versions.
+Captured<Value*> whole_array(Session& session, Value* array) {
   FRAMEJIT_TRY(x, array_argument(session, array));
+  if (session.graph().shapes().equal(session.graph().type(x->id).size(), 0))
+    return break_at(BreakId::UnsupportedArgument, "an empty array in another shape");
+  return x;
+}
+
+Captured<Value*> reshaped(Session& session, Value* array, Dims shape) {
+  FRAMEJIT_TRY(x, whole_array(session, array));
   FRAMEJIT_TRY(full, resolve_unknown(session, session.graph().type(x->id).size(), std::move(shape)));
   FRAMEJIT_TRY(id, built(session.builder().reshape(x->id, std::move(full))));
   return new_view(session, x->id, id);
@@ -81,7 +89,7 @@ Captured<Value*> flat(const Call& call, bool view_if_possible) {
   FRAMEJIT_TRY(plain, none_given({v[1]}));
   (void)plain;
   Session& session = call.session;
-  FRAMEJIT_TRY(x, array_argument(session, v[0]));
+  FRAMEJIT_TRY(x, whole_array(session, v[0]));
   Dim size = settle(session, session.graph().type(x->id).size());
   // What is not contiguous is copied first and owns its memory; the copy is the one-dimensional array itself.
   bool view = view_if_possible && graph::is_c_contiguous(session.graph().shapes(), session.graph().type(x->id));
@@ -173,7 +181,7 @@ Captured<Value*> call_broadcast_to(const Call& call) {
 Captured<Value*> call_expand_dims(const Call& call) {
   FRAMEJIT_TRY(v, bind(call, {"a", "axis"}, 2));
   Session& session = call.session;
-  FRAMEJIT_TRY(x, array_argument(session, v[0]));
+  FRAMEJIT_TRY(x, whole_array(session, v[0]));
   const Dims old = session.graph().type(x->id).shape;
   int rank = static_cast<int>(old.size() + spread(session, v[1]).size());
   FRAMEJIT_TRY(axes, axes_argument(session, v[1], rank));
