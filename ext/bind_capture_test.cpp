@@ -8,7 +8,6 @@
 #include "ext/module.h"
 #include "ext/numpy_door.h"
 #include "graph/text.h"
-#include "graph/verify.h"
 
 namespace framejit::ext {
 
@@ -114,12 +113,10 @@ Ref<> describe(const Region& region) {
   for (const auto& [slot, recipe] : region.locals)
     if (!locals || PyDict_SetItem(locals.get(), region.view->local_name(slot), str(text(region, recipe)).get()) < 0)
       return {};
-  std::optional<std::string> unsound = graph::verify(*region.graph);
   const Instr& exit = region.view->instrs()[region.exit];
   const bool ok = put(d, "graph", str(graph::print(*region.graph))) && put(d, "guards", strings(guards)) &&
                   put(d, "inputs", strings(inputs)) && put(d, "stack", strings(stack)) &&
                   put(d, "effects", strings(effects)) && put(d, "locals", locals) &&
-                  put(d, "unsound", unsound ? str(*unsound) : Ref<>::share(Py_None)) &&
                   put(d, "returns", Ref<>::steal(PyBool_FromLong(region.returns))) &&
                   put(d, "result", region.returns ? str(text(region, region.result)) : Ref<>::share(Py_None)) &&
                   put(d, "exit", Ref<>::steal(PyLong_FromLong(region.exit))) &&

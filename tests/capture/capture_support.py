@@ -17,8 +17,6 @@ class Capture:
         self.breaks = breaks
         for key, value in (region or {}).items():
             setattr(self, key, value)
-        if region is not None:
-            assert region["unsound"] is None, region["unsound"]
 
     @property
     def codes(self):
