@@ -244,7 +244,7 @@ PyGetSetDef getset[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSe
 PyMemberDef members[] = {{"__dictoffset__", T_PYSSIZET, offsetof(FunctionObject, dict), READONLY, nullptr},
                          {"__weaklistoffset__", T_PYSSIZET, offsetof(FunctionObject, weakrefs), READONLY, nullptr},
                          {"__vectorcalloffset__", T_PYSSIZET, offsetof(FunctionObject, vectorcall), READONLY, nullptr},
-                         {"_settings", T_OBJECT, offsetof(FunctionObject, settings), READONLY, nullptr},
+                         {"__framejit_settings__", T_OBJECT, offsetof(FunctionObject, settings), READONLY, nullptr},
                          {nullptr, 0, 0, 0, nullptr}};
 
 PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void*>(function_new)},
@@ -312,9 +312,8 @@ PyFunctionObject* SplicedFunction::get(const std::shared_ptr<CodeState>& of, PyF
   PyCodeObject* replacement = of->replacement();
   if (!replacement) return nullptr;
   if (!function) {
-    Ref<> made = Ref<>::steal(PyFunction_NewWithQualName(reinterpret_cast<PyObject*>(replacement), original->func_globals,
-                                                         original->func_qualname));
-    if (!made || (original->func_closure && PyFunction_SetClosure(made.get(), original->func_closure) < 0)) {
+    Ref<> made = capture::function_with_code(original, replacement);
+    if (!made) {
       PyErr_Clear();
       return nullptr;
     }

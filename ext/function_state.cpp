@@ -283,6 +283,7 @@ void CodeState::set_dormant(Place& place, uint32_t site, bool dormant) {
 bool CodeState::ask(uint32_t site, const FrameView& frame, capture::FrameUpdate& update) {
   if (site >= sites_.size() || !sites_[site]) return false;
   if (capture::tools_active() || !capture::has_headroom() || capture::eval_breaker_set()) return false;
+  const std::shared_ptr<CodeState> keep = shared_from_this();  // a finalizer may drop the function meanwhile
   Busy busy(*this);
   try {
     return ask_place(*sites_[site], site, frame, update);

@@ -1,4 +1,6 @@
 // How sources are fetched and objects compared without running Python code.
+#include <Python.h>
+
 #include <structmember.h>
 
 #include <cstring>

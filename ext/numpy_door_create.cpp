@@ -1,0 +1,279 @@
+// Functions that make arrays: zeros, full, arange, asarray, astype, copy.
+#include <bit>
+#include <cmath>
+
+#include "ext/numpy_door_parts.h"
+#include "ext/numpy_index.h"
+
+namespace framejit::ext {
+
+using graph::Dim;
+using graph::Dims;
+using graph::Relation;
+
+namespace {
+
+Captured<Dims> shape_of(Session& session, Value* value) {
+  FRAMEJIT_TRY(dims, dims_argument(session, value));
+  for (const Dim& dim : dims)
+    if (!session.graph().shapes().holds(Relation::Le, 0, dim))
+      return break_at(BreakId::WouldRaise, "negative dimensions are not allowed");
+  return dims;
+}
+
+Captured<ValueId> known_number(Session& session, int number, DType dtype) {
+  Ref<> object = Ref<>::steal(PyLong_FromLong(number));
+  std::optional<graph::Scalar> bits = object ? pack(object.get(), dtype) : std::nullopt;
+  if (!bits) return break_at(BreakId::UnsupportedArgument, "dtype=");
+  return session.builder().constant(dtype, *bits);
+}
+
+Captured<Value*> filled(const Call& call, int number) {
+  FRAMEJIT_TRY(v, bind(call, {"shape", "dtype", "order", "device", "like"}, 1));
+  FRAMEJIT_TRY(plain, none_given({v[2], v[3], v[4]}));
+  (void)plain;
+  FRAMEJIT_TRY(shape, shape_of(call.session, v[0]));
+  FRAMEJIT_TRY(dtype, dtype_argument(v[1]));
+  FRAMEJIT_TRY(value, known_number(call.session, number, dtype.value_or(DType::F64)));
+  return fresh_array(call.session, call.session.builder().full(value, std::move(shape)));
+}
+
+Captured<Value*> call_zeros(const Call& call) { return filled(call, 0); }
+Captured<Value*> call_ones(const Call& call) { return filled(call, 1); }
+
+/// What is filled in: one number, in the dtype asked for or its own.
+Captured<ValueId> fill_value(Session& session, Value* value, std::optional<DType> dtype) {
+  FRAMEJIT_TRY(number, operand(session, value));
+  if (!number.type.scalar) return break_at(BreakId::UnsupportedArgument, "an array as fill value");
+  DType to = dtype.value_or(number.type.dtype);
+  // copyto of a NaN into integers warns or not, by version.
+  if (graph::is_float(number.type.dtype) && !graph::is_float(to))
+    return break_at(BreakId::UnsupportedArgument, "a float as fill value of integers");
+  return convert(session, number, to);
+}
+
+Captured<Value*> call_full(const Call& call) {
+  FRAMEJIT_TRY(v, bind(call, {"shape", "fill_value", "dtype", "order", "device", "like"}, 2));
+  FRAMEJIT_TRY(plain, none_given({v[3], v[4], v[5]}));
+  (void)plain;
+  FRAMEJIT_TRY(shape, shape_of(call.session, v[0]));
+  FRAMEJIT_TRY(dtype, dtype_argument(v[2]));
+  FRAMEJIT_TRY(value, fill_value(call.session, v[1], dtype));
+  return fresh_array(call.session, call.session.builder().full(value, std::move(shape)));
+}
+
+/// The model of zeros_like: its order is kept, which a fill in C order does where the model is C-contiguous.
+Captured<graph::Type> model(Session& session, Value* value) {
+  FRAMEJIT_TRY(array, array_argument(session, value));
+  const graph::Type& type = session.graph().type(array->id);
+  if (type.rank() > 1 && type.strides != graph::c_strides(type.dtype, type.shape))
+    return break_at(BreakId::UnsupportedArgument, "an array like one that is not C-contiguous");
+  return type;
+}
+
+Captured<Value*> filled_like(const Call& call, int number) {
+  FRAMEJIT_TRY(v, bind(call, {"a", "dtype", "order", "subok", "shape", "device"}, 1));
+  FRAMEJIT_TRY(plain, none_given({v[2], v[3], v[4], v[5]}));
+  (void)plain;
+  FRAMEJIT_TRY(type, model(call.session, v[0]));
+  FRAMEJIT_TRY(dtype, dtype_argument(v[1]));
+  FRAMEJIT_TRY(value, known_number(call.session, number, dtype.value_or(type.dtype)));
+  return fresh_array(call.session, call.session.builder().full(value, type.shape));
+}
+
+Captured<Value*> call_zeros_like(const Call& call) { return filled_like(call, 0); }
+Captured<Value*> call_ones_like(const Call& call) { return filled_like(call, 1); }
+
+Captured<Value*> call_full_like(const Call& call) {
+  FRAMEJIT_TRY(v, bind(call, {"a", "fill_value", "dtype", "order", "subok", "shape", "device"}, 2));
+  FRAMEJIT_TRY(plain, none_given({v[3], v[4], v[5], v[6]}));
+  (void)plain;
+  FRAMEJIT_TRY(type, model(call.session, v[0]));
+  FRAMEJIT_TRY(dtype, dtype_argument(v[2]));
+  FRAMEJIT_TRY(value, fill_value(call.session, v[1], dtype.value_or(type.dtype)));
+  return fresh_array(call.session, call.session.builder().full(value, type.shape));
+}
+
+/// start + i * step in one dtype; `n` elements.
+Captured<Value*> progression(Session& session, DType dtype, const Dim& n, ValueId start, ValueId step, bool from_zero,
+                             bool by_one) {
+  graph::GraphBuilder& builder = session.builder();
+  ValueId at = builder.iota(dtype, settle(session, n));
+  if (!by_one) {
+    const ValueId inputs[] = {at, step};
+    FRAMEJIT_TRY(scaled, built(builder.elementwise(Op::Multiply, inputs)));
+    at = scaled;
+  }
+  if (!from_zero) {
+    const ValueId inputs[] = {start, at};
+    FRAMEJIT_TRY(moved, built(builder.elementwise(Op::Add, inputs)));
+    at = moved;
+  }
+  return fresh_array(session, at);
+}
+
+Captured<Value*> integer_range(Session& session, const Dim& start, const Dim& stop, const Dim& step_dim, DType dtype) {
+  graph::ShapeEnv& shapes = session.graph().shapes();
+  int64_t step = shapes.specialize(step_dim);
+  if (step == 0) return break_at(BreakId::WouldRaise, "arange with a step of 0");
+  bool by_one = step == 1, from_zero = start == Dim(0);
+  if (dtype != DType::I64 && !(dtype == DType::F64 && by_one && from_zero))
+    return break_at(BreakId::UnsupportedArgument, "np.arange in another dtype");
+  Dim span = step > 0 ? stop - start : start - stop, size = step > 0 ? step : -step;
+  Dim n = 0;
+  if (shapes.holds(Relation::Lt, 0, span)) n = by_one ? span : floordiv(span + size - Dim(1), size);
+  // As doubles the numbers are exact up to 2**53.
+  if (dtype == DType::F64 && !shapes.holds(Relation::Le, n, int64_t{1} << 53))
+    return break_at(BreakId::UnsupportedArgument, "np.arange of a huge range");
+  graph::GraphBuilder& builder = session.builder();
+  ValueId first = from_zero ? graph::kNoValue : builder.dim_value(start);
+  ValueId by = by_one ? graph::kNoValue : builder.dim_value(step);
+  return progression(session, dtype, n, first, by, from_zero, by_one);
+}
+
+std::optional<double> known_float(Value* value) {
+  if (!value->is_constant() || !value->object) return std::nullopt;
+  PyObject* object = value->object.get();
+  if (!PyFloat_CheckExact(object) && !PyLong_CheckExact(object)) return std::nullopt;
+  double number = PyFloat_AsDouble(object);
+  if (number == -1.0 && PyErr_Occurred()) {
+    PyErr_Clear();
+    return std::nullopt;
+  }
+  return std::isfinite(number) && std::fabs(number) <= 0x1p53 ? std::optional<double>(number) : std::nullopt;
+}
+
+/// Floats that are known. NumPy stores start and start + step, and fills on with their difference.
+Captured<Value*> float_range(Session& session, double start, double stop, double step) {
+  double size = (stop - start) / step;
+  if (step == 0 || !std::isfinite(size) || std::fabs(size) > 1e9 || (size == 0 && stop != start))
+    return break_at(BreakId::UnsupportedArgument, "np.arange of such floats");
+  double second = start + step, by = second - start;
+  // The fill must give the second element again, and -0.0 as the first one is lost by it.
+  if (start + by != second || (start == 0 && std::signbit(start)))
+    return break_at(BreakId::UnsupportedArgument, "np.arange of such floats");
+  int64_t n = size > 0 ? static_cast<int64_t>(std::ceil(size)) : 0;
+  graph::GraphBuilder& builder = session.builder();
+  auto number = [&](double value) { return builder.constant(DType::F64, {std::bit_cast<uint64_t>(value), 0}); };
+  return progression(session, DType::F64, n, number(start), number(by), start == 0, by == 1);
+}
+
+Captured<Value*> call_arange(const Call& call) {
+  FRAMEJIT_TRY(v, bind(call, {"start", "stop", "step", "dtype", "device", "like"}, 1));
+  FRAMEJIT_TRY(plain, none_given({v[4], v[5]}));
+  (void)plain;
+  Session& session = call.session;
+  FRAMEJIT_TRY(dtype, dtype_argument(v[3]));
+  Ref<> zero = Ref<>::steal(PyLong_FromLong(0)), one = Ref<>::steal(PyLong_FromLong(1));
+  Value* start = absent(v[1]) ? session.constant(zero.get()) : v[0];
+  Value* stop = absent(v[1]) ? v[0] : v[1];
+  Value* step = absent(v[2]) ? session.constant(one.get()) : v[2];
+  std::optional<Dim> a = as_dim(*start), b = as_dim(*stop), c = as_dim(*step);
+  if (a && b && c) return integer_range(session, *a, *b, *c, dtype.value_or(DType::I64));
+  std::optional<double> x = known_float(start), y = known_float(stop), z = known_float(step);
+  if (x && y && z && dtype.value_or(DType::F64) == DType::F64) return float_range(session, *x, *y, *z);
+  return break_at(BreakId::UnsupportedArgument, "np.arange of numbers known at run time only");
+}
+
+/// An array of its own with the elements of an array or number.
+Captured<Value*> copied(Session& session, Value* value, std::optional<DType> dtype, char order) {
+  FRAMEJIT_TRY(x, operand(session, value));
+  // Out of range, numbers raise and elements do not: only arrays change their dtype here.
+  if (dtype && *dtype != x.type.dtype && !x.is_array())
+    return break_at(BreakId::UnsupportedArgument, "a number as an array of another dtype");
+  DType to = dtype.value_or(x.type.dtype);
+  FRAMEJIT_TRY(id, convert(session, x, to));
+  if (id == x.id || !x.is_array() || order == 'C') id = session.builder().copy(id, order);
+  return fresh_array(session, id);
+}
+
+Captured<Value*> call_array(const Call& call) {
+  FRAMEJIT_TRY(v, bind(call, {"object", "dtype", "copy", "order", "subok", "ndmin", "like"}, 1));
+  FRAMEJIT_TRY(plain, none_given({v[3], v[4], v[5], v[6]}));
+  (void)plain;
+  FRAMEJIT_TRY(copy, flag_argument(v[2], true));
+  if (!copy) return break_at(BreakId::UnsupportedArgument, "np.array with copy=False");
+  FRAMEJIT_TRY(dtype, dtype_argument(v[1]));
+  return copied(call.session, v[0], dtype, 'K');
+}
+
+Captured<Value*> call_asarray(const Call& call) {
+  FRAMEJIT_TRY(v, bind(call, {"a", "dtype", "order", "device", "copy", "like"}, 1));
+  FRAMEJIT_TRY(plain, none_given({v[2], v[3], v[4], v[5]}));
+  (void)plain;
+  FRAMEJIT_TRY(dtype, dtype_argument(v[1]));
+  FRAMEJIT_TRY(x, operand(call.session, v[0]));
+  if (x.is_array() && dtype.value_or(x.type.dtype) == x.type.dtype) return x.value;
+  return copied(call.session, v[0], dtype, 'K');
+}
+
+Captured<Value*> call_ascontiguousarray(const Call& call) {
+  FRAMEJIT_TRY(v, bind(call, {"a", "dtype", "like"}, 1));
+  FRAMEJIT_TRY(plain, none_given({v[1], v[2]}));
+  (void)plain;
+  FRAMEJIT_TRY(array, array_argument(call.session, v[0]));
+  const graph::Type& type = call.session.graph().type(array->id);
+  if (type.rank() == 0) return break_at(BreakId::UnsupportedArgument, "np.ascontiguousarray of a 0-d array");
+  if (type.strides == graph::c_strides(type.dtype, type.shape)) return array;
+  // Axes of length 1 count as contiguous whatever their stride is.
+  for (const Dim& dim : type.shape)
+    if (dim.is_const() && dim.value() <= 1)
+      return break_at(BreakId::UnsupportedArgument, "np.ascontiguousarray with axes of length 1");
+  return fresh_array(call.session, call.session.builder().copy(array->id, 'C'));
+}
+
+std::optional<char> order_argument(Value* value, char otherwise) {
+  if (!value) return otherwise;
+  PyObject* object = value->is_constant() ? value->object.get() : nullptr;
+  if (!object || !PyUnicode_CheckExact(object)) return std::nullopt;
+  for (char order : {'C', 'K'})
+    if (PyUnicode_GET_LENGTH(object) == 1 && PyUnicode_READ_CHAR(object, 0) == static_cast<Py_UCS4>(order)) return order;
+  return std::nullopt;
+}
+
+Captured<Value*> copy_with_order(const Call& call, Value* array, Value* order_value, char otherwise) {
+  std::optional<char> order = order_argument(order_value, otherwise);
+  if (!order) return break_at(BreakId::UnsupportedArgument, "order=");
+  FRAMEJIT_TRY(x, array_argument(call.session, array));
+  return copied(call.session, x, std::nullopt, *order);
+}
+
+Captured<Value*> call_copy(const Call& call) {
+  FRAMEJIT_TRY(v, bind(call, {"a", "order"}, 1));
+  return copy_with_order(call, v[0], v[1], 'K');
+}
+
+Captured<Value*> method_copy(const Call& call) {
+  FRAMEJIT_TRY(v, bind(call, {"self", "order"}, 1));
+  return copy_with_order(call, v[0], v[1], 'C');
+}
+
+Captured<Value*> method_astype(const Call& call) {
+  FRAMEJIT_TRY(v, bind(call, {"self", "dtype", "order", "casting", "subok", "copy"}, 2));
+  FRAMEJIT_TRY(plain, none_given({v[2], v[3], v[4]}));
+  (void)plain;
+  FRAMEJIT_TRY(copy, flag_argument(v[5], true));
+  FRAMEJIT_TRY(dtype, dtype_argument(v[1]));
+  if (!dtype || v[1]->is_none()) return break_at(BreakId::UnsupportedArgument, "astype(None)");
+  FRAMEJIT_TRY(x, operand(call.session, v[0]));
+  if (x.type.dtype == *dtype && !copy) return x.value;
+  FRAMEJIT_TRY(id, convert(call.session, x, *dtype));
+  if (id == x.id) id = call.session.builder().copy(id, 'K');
+  return call.session.array(id, x.is_array() ? Wrap::NdArray : Wrap::NumpyScalar);
+}
+
+constexpr FunctionRow kFunctions[] = {
+    {"zeros", call_zeros},         {"ones", call_ones},           {"full", call_full},
+    {"zeros_like", call_zeros_like}, {"ones_like", call_ones_like}, {"full_like", call_full_like},
+    {"arange", call_arange},       {"array", call_array},         {"asarray", call_asarray},
+    {"asanyarray", call_asarray},  {"ascontiguousarray", call_ascontiguousarray}, {"copy", call_copy},
+};
+
+constexpr FunctionRow kMethods[] = {{"astype", method_astype}, {"copy", method_copy}};
+
+}  // namespace
+
+std::span<const FunctionRow> creation_functions() { return kFunctions; }
+std::span<const FunctionRow> creation_methods() { return kMethods; }
+
+}  // namespace framejit::ext

@@ -1,0 +1,100 @@
+// Calls of ufuncs, np.where, np.clip, and of the scalar types.
+#include <cmath>
+
+#include "ext/numpy_door_parts.h"
+
+namespace framejit::ext {
+
+Captured<Value*> call_ufunc(const Call& call) {
+  if (!call.keywords.empty())
+    return break_at(BreakId::UnsupportedArgument, "a ufunc with " + std::string(call.keywords[0].first) + "=");
+  if (call.args.size() != graph::def(call.op).operands)
+    return break_at(BreakId::UnsupportedArgument, "a ufunc with out=");
+  return apply_ufunc(call.session, call.op, call.args);
+}
+
+Captured<Value*> call_scalar_type(const Call& call) {
+  FRAMEJIT_TRY(args, bind(call, {"x"}, 1));
+  FRAMEJIT_TRY(x, operand(call.session, args[0]));
+  if (!x.type.scalar) return break_at(BreakId::UnsupportedArgument, "a scalar type called with an array");
+  // Into an integer: NaN and numbers out of range raise.
+  if (x.id != graph::kNoValue && graph::is_float(x.type.dtype) && graph::is_int(call.dtype))
+    return break_at(BreakId::UnsupportedArgument, "a float, known at run time only, as an integer");
+  FRAMEJIT_TRY(id, convert(call.session, x, call.dtype));
+  // A 0-d array may be written later.
+  if (x.is_array() && id == x.id) id = call.session.builder().copy(id, 'C');
+  return call.session.array(id, Wrap::NumpyScalar);
+}
+
+namespace {
+
+Captured<Value*> call_where(const Call& call) {
+  FRAMEJIT_TRY(args, bind(call, {"condition", "x", "y"}, 3));
+  return where(call.session, args[0], args[1], args[2]);
+}
+
+Captured<Value*> call_clip(const Call& call) {
+  FRAMEJIT_TRY(args, bind(call, {"a", "a_min", "a_max", "out"}, 3));
+  FRAMEJIT_TRY(plain, none_given({args[3]}));
+  (void)plain;
+  return clip(call.session, args[0], args[1], args[2]);
+}
+
+Captured<Value*> call_positive(const Call& call) {
+  FRAMEJIT_TRY(args, bind(call, {"x"}, 1));
+  return unary_operator(call.session, capture::Unary::Positive, args[0]);
+}
+
+/// abs() of an array or NumPy scalar; scalars have arithmetic of their own for integers.
+Captured<Value*> call_abs(const Call& call) {
+  FRAMEJIT_TRY(args, bind(call, {"x"}, 1));
+  if (!is_owned(*args[0])) return break_at(BreakId::UnknownCallable, "abs()");
+  FRAMEJIT_TRY(result, apply_ufunc(call.session, Op::Absolute, std::span<Value* const>(args)));
+  if (args[0]->wrap == Wrap::NumpyScalar && !graph::is_float(call.session.graph().type(result->id).dtype))
+    return break_at(BreakId::UnsupportedArgument, "abs() of an integer scalar");
+  return result;
+}
+
+/// The factor of np.deg2rad and np.rad2deg, as NumPy has rounded it: what it makes of 1.
+Captured<Value*> scale_angle(const Call& call, const char* name) {
+  FRAMEJIT_TRY(args, bind(call, {"x"}, 1));
+  Session& session = call.session;
+  FRAMEJIT_TRY(x, operand(session, args[0]));
+  static PyObject* numpy = numpy_module();
+  Ref<> ufunc = Ref<>::steal(PyObject_GetAttrString(numpy, name));
+  if (!ufunc || !PyObject_TypeCheck(ufunc.get(), &PyUFunc_Type)) {
+    PyErr_Clear();
+    return break_at(BreakId::UnknownCallable, name);
+  }
+  FRAMEJIT_TRY(loop, loop_types(reinterpret_cast<PyUFuncObject*>(ufunc.get()), std::span(&x.type, 1)));
+  Ref<> one = Ref<>::steal(PyFloat_FromDouble(1));
+  Py_INCREF(descr_of(loop.in[0]));
+  Ref<> unit = Ref<>::steal(PyArray_FromAny(one.get(), descr_of(loop.in[0]), 0, 0, NPY_ARRAY_FORCECAST, nullptr));
+  Ref<> factor = unit ? Ref<>::steal(PyObject_CallOneArg(ufunc.get(), unit.get())) : Ref<>();
+  if (!factor) {
+    PyErr_Clear();
+    return break_at(BreakId::UnknownCallable, name);
+  }
+  FRAMEJIT_TRY(angle, convert(session, x, loop.in[0]));
+  FRAMEJIT_TRY(scale, operand(session, session.constant(factor.get())));
+  FRAMEJIT_TRY(by, convert(session, scale, loop.in[0]));
+  const ValueId inputs[] = {angle, by};
+  const ValueId seen[] = {x.type.scalar ? angle : x.id, by};
+  FRAMEJIT_TRY(result, built(session.builder().elementwise(Op::Multiply, inputs, seen)));
+  return session.array(result, x.type.scalar ? Wrap::NumpyScalar : Wrap::NdArray);
+}
+
+Captured<Value*> call_to_radians(const Call& call) { return scale_angle(call, "deg2rad"); }
+Captured<Value*> call_to_degrees(const Call& call) { return scale_angle(call, "rad2deg"); }
+
+constexpr FunctionRow kFunctions[] = {
+    {"where", call_where},         {"clip", call_clip},          {"positive", call_positive},
+    {"deg2rad", call_to_radians},  {"radians", call_to_radians}, {"rad2deg", call_to_degrees},
+    {"degrees", call_to_degrees},  {"builtins.abs", call_abs},
+};
+
+}  // namespace
+
+std::span<const FunctionRow> elementwise_functions() { return kFunctions; }
+
+}  // namespace framejit::ext

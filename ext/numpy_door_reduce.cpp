@@ -1,0 +1,191 @@
+// Reductions: np.sum and its kin, as functions and as methods.
+#include <algorithm>
+
+#include "ext/numpy_door_parts.h"
+#include "ext/numpy_index.h"
+#include "ext/numpy_probe.h"
+
+namespace framejit::ext {
+
+using graph::Dim;
+using graph::Relation;
+
+namespace {
+
+struct Reduction {
+  ValueId x = graph::kNoValue;
+  std::vector<int64_t> axes;
+  bool keep = false;
+  std::optional<DType> dtype;
+};
+
+struct Arguments {
+  Value *a, *axis, *dtype, *keepdims;
+};
+
+Captured<Reduction> reduction(Session& session, const Arguments& given) {
+  Reduction result;
+  FRAMEJIT_TRY(array, array_argument(session, given.a));
+  result.x = array->id;
+  int rank = session.graph().type(array->id).rank();
+  FRAMEJIT_TRY(axes, axes_argument(session, given.axis, rank));
+  if (axes.empty()) return break_at(BreakId::UnsupportedArgument, "a reduction over no axis");
+  result.axes = std::move(axes);
+  FRAMEJIT_TRY(keep, flag_argument(given.keepdims, false));
+  result.keep = keep;
+  FRAMEJIT_TRY(dtype, dtype_argument(given.dtype));
+  result.dtype = dtype;
+  return result;
+}
+
+Dim count_of(Session& session, const Reduction& r) {
+  Dim count = 1;
+  for (int64_t axis : r.axes) count = count * session.graph().type(r.x).shape[static_cast<std::size_t>(axis)];
+  return count;
+}
+
+/// Over the reduction's axes; the result has them as length 1 where they are kept, and is an array of its own.
+Captured<Value*> reduced(Session& session, const Reduction& r, Op op, ValueId x) {
+  graph::GraphBuilder& builder = session.builder();
+  FRAMEJIT_TRY(id, built(builder.reduce(op, x, r.axes)));
+  if (!r.keep) return session.array(id, scalar_wrap(session.graph().type(id)));
+  return fresh_array(session, builder.copy(builder.keep_dims(id, x, r.axes), 'K'));
+}
+
+/// Integers narrower than the machine's are summed in int64 or uint64.
+DType wide(DType dtype) {
+  if (graph::is_unsigned_int(dtype)) return DType::U64;
+  return graph::is_float(dtype) ? dtype : DType::I64;
+}
+
+/// NumPy sums integers into doubles through a buffer that cuts its runs. All partial sums are whole numbers: below 2**53
+/// no order rounds.
+bool sums_exactly(Session& session, const Reduction& r) {
+  constexpr int64_t kExact = int64_t{1} << 53;
+  DType dtype = session.graph().type(r.x).dtype;
+  int bits = dtype == DType::Bool ? 1 : 8 * graph::size_of(dtype);
+  if (bits > 32) return false;
+  return session.graph().shapes().holds(Relation::Le, count_of(session, r), Dim(kExact >> bits));
+}
+
+/// The operand of a sum, in the dtype that NumPy adds up in.
+Captured<ValueId> summand(Session& session, const Reduction& r, DType to) {
+  DType from = session.graph().type(r.x).dtype;
+  if (graph::is_float(to)) {
+    if (!sums_compilable()) return break_at(BreakId::UnsupportedArgument, "the order of sums of this NumPy is not known");
+    bool whole = !graph::is_float(from) && to == DType::F64 && sums_exactly(session, r);
+    if (from != to && !whole)
+      return break_at(BreakId::UnsupportedArgument, "a sum in another dtype: NumPy's buffers decide its order");
+  } else if (graph::is_float(from) || to == DType::Bool) {
+    return break_at(BreakId::UnsupportedArgument, "a sum in another dtype");
+  }
+  return cast(session, r.x, to);
+}
+
+Captured<Value*> call_sum(const Call& call) {
+  FRAMEJIT_TRY(v, bind(call, {"a", "axis", "dtype", "out", "keepdims", "initial", "where"}, 1));
+  FRAMEJIT_TRY(plain, none_given({v[3], v[5], v[6]}));
+  (void)plain;
+  FRAMEJIT_TRY(r, reduction(call.session, {v[0], v[1], v[2], v[4]}));
+  DType to = r.dtype.value_or(wide(call.session.graph().type(r.x).dtype));
+  FRAMEJIT_TRY(x, summand(call.session, r, to));
+  return reduced(call.session, r, call.op, x);
+}
+
+Captured<Value*> call_prod(const Call& call) {
+  FRAMEJIT_TRY(v, bind(call, {"a", "axis", "dtype", "out", "keepdims", "initial", "where"}, 1));
+  FRAMEJIT_TRY(plain, none_given({v[3], v[5], v[6]}));
+  (void)plain;
+  FRAMEJIT_TRY(r, reduction(call.session, {v[0], v[1], v[2], v[4]}));
+  DType from = call.session.graph().type(r.x).dtype, to = r.dtype.value_or(wide(from));
+  if (from != to && (graph::is_float(from) || !graph::is_int(to)))
+    return break_at(BreakId::UnsupportedArgument, "a product in another dtype");
+  FRAMEJIT_TRY(x, cast(call.session, r.x, to));
+  return reduced(call.session, r, call.op, x);
+}
+
+Captured<Value*> extreme(const Call& call, const std::vector<Value*>& v) {
+  FRAMEJIT_TRY(plain, none_given({v[2], v[4], v[5]}));
+  (void)plain;
+  FRAMEJIT_TRY(r, reduction(call.session, {v[0], v[1], nullptr, v[3]}));
+  Op op = call.op;
+  if (call.session.graph().type(r.x).dtype == DType::Bool) op = op == Op::ReduceMin ? Op::ReduceAll : Op::ReduceAny;
+  if (!call.session.graph().shapes().holds(Relation::Lt, 0, count_of(call.session, r)))
+    return break_at(BreakId::WouldRaise, "zero-size array to a reduction operation which has no identity");
+  return reduced(call.session, r, op, r.x);
+}
+
+Captured<Value*> call_extreme(const Call& call) {
+  FRAMEJIT_TRY(v, bind(call, {"a", "axis", "out", "keepdims", "initial", "where"}, 1));
+  return extreme(call, v);
+}
+
+Captured<Value*> truth(const Call& call, const std::vector<Value*>& v) {
+  FRAMEJIT_TRY(plain, none_given({v[2], v[4]}));
+  (void)plain;
+  FRAMEJIT_TRY(r, reduction(call.session, {v[0], v[1], nullptr, v[3]}));
+  FRAMEJIT_TRY(x, cast(call.session, r.x, DType::Bool));
+  return reduced(call.session, r, call.op, x);
+}
+
+Captured<Value*> call_truth(const Call& call) {
+  FRAMEJIT_TRY(v, bind(call, {"a", "axis", "out", "keepdims", "where"}, 1));
+  return truth(call, v);
+}
+
+/// The count of a mean: np.intp(n), a NumPy scalar.
+Captured<Operand> count_operand(Session& session, const Dim& count) {
+  if (count.is_const()) {
+    Ref<> number = Ref<>::steal(PyLong_FromLongLong(count.value()));
+    Ref<> scalar = number ? Ref<>::steal(PyObject_CallOneArg(
+                                reinterpret_cast<PyObject*>(scalar_type_of(DType::I64)), number.get()))
+                          : Ref<>();
+    PyErr_Clear();
+    if (!scalar) return break_at(BreakId::UnsupportedArgument, "the count of a mean");
+    return operand(session, session.constant(scalar.get()));
+  }
+  return operand(session, session.array(session.builder().dim_value(count), Wrap::NumpyScalar));
+}
+
+/// add.reduce, then true_divide by the count: in place with an 'unsafe' cast for arrays, as type(sum / count) for scalars.
+Captured<Value*> mean(Session& session, const Reduction& r) {
+  graph::GraphBuilder& builder = session.builder();
+  DType from = session.graph().type(r.x).dtype;
+  DType to = r.dtype.value_or(graph::is_float(from) ? from : DType::F64);
+  if (!graph::is_float(to)) return break_at(BreakId::UnsupportedArgument, "a mean of integers as integers");
+  Dim count = count_of(session, r);
+  if (!session.graph().shapes().holds(Relation::Lt, 0, count))
+    return break_at(BreakId::UnsupportedArgument, "the mean of an empty slice, which warns");
+  FRAMEJIT_TRY(x, summand(session, r, to));
+  FRAMEJIT_TRY(sum, built(builder.reduce(Op::ReduceSum, x, r.axes)));
+  if (r.keep) sum = builder.keep_dims(sum, x, r.axes);
+  Value* total = session.array(sum, r.keep ? Wrap::NdArray : scalar_wrap(session.graph().type(sum)));
+  FRAMEJIT_TRY(dividend, operand(session, total));
+  FRAMEJIT_TRY(divisor, count_operand(session, count));
+  const Operand both[] = {dividend, divisor};
+  FRAMEJIT_TRY(quotient, apply_ufunc(session, Op::Divide, both));
+  FRAMEJIT_TRY(result, cast(session, quotient->id, to));
+  return session.array(result, total->wrap);
+}
+
+Captured<Value*> call_mean(const Call& call) {
+  FRAMEJIT_TRY(v, bind(call, {"a", "axis", "dtype", "out", "keepdims", "where"}, 1));
+  FRAMEJIT_TRY(plain, none_given({v[3], v[5]}));
+  (void)plain;
+  FRAMEJIT_TRY(r, reduction(call.session, {v[0], v[1], v[2], v[4]}));
+  return mean(call.session, r);
+}
+
+constexpr FunctionRow kFunctions[] = {
+    {"sum", call_sum, Op::ReduceSum},     {"prod", call_prod, Op::ReduceProd},   {"min", call_extreme, Op::ReduceMin},
+    {"max", call_extreme, Op::ReduceMax}, {"amin", call_extreme, Op::ReduceMin}, {"amax", call_extreme, Op::ReduceMax},
+    {"any", call_truth, Op::ReduceAny},   {"all", call_truth, Op::ReduceAll},    {"mean", call_mean, Op::ReduceSum},
+};
+
+}  // namespace
+
+// The methods take the same arguments in the same order, up to `where`.
+std::span<const FunctionRow> reduction_functions() { return kFunctions; }
+std::span<const FunctionRow> reduction_methods() { return kFunctions; }
+
+}  // namespace framejit::ext

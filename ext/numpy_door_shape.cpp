@@ -1,0 +1,296 @@
+// Functions that look at the same elements in another shape, and the attributes of arrays.
+#include <algorithm>
+#include <numeric>
+
+#include "ext/numpy_door_parts.h"
+#include "ext/numpy_index.h"
+
+namespace framejit::ext {
+
+using graph::Dim;
+using graph::Dims;
+using graph::Relation;
+
+namespace {
+
+/// A view that is an object of its own, also where it shows the same elements in the same places.
+Value* new_view(Session& session, ValueId of, ValueId view) {
+  if (view == of) {
+    const graph::Type type = session.graph().type(of);
+    view = session.builder().view(of, type.shape, type.strides, 0);
+  }
+  return fresh_array(session, view);
+}
+
+Captured<Dims> resolve_unknown(Session& session, const Dim& size, Dims shape) {
+  graph::ShapeEnv& shapes = session.graph().shapes();
+  int unknown = -1;
+  Dim known = 1;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (shapes.holds(Relation::Le, 0, shape[i])) {
+      known = known * shape[i];
+      continue;
+    }
+    if (unknown >= 0 || !shapes.equal(shape[i], -1))
+      return break_at(BreakId::WouldRaise, "can only specify one unknown dimension");
+    unknown = static_cast<int>(i);
+  }
+  if (unknown >= 0) {
+    if (shapes.equal(known, 0)) return break_at(BreakId::WouldRaise, "cannot reshape an empty array");
+    shape[static_cast<std::size_t>(unknown)] = settle(session, floordiv(size, known));
+  }
+  if (!shapes.equal(product(shape), size)) return break_at(BreakId::WouldRaise, "cannot reshape array");
+  return shape;
+}
+
+Captured<Value*> reshaped(Session& session, Value* array, Dims shape) {
+  FRAMEJIT_TRY(x, array_argument(session, array));
+  FRAMEJIT_TRY(full, resolve_unknown(session, session.graph().type(x->id).size(), std::move(shape)));
+  FRAMEJIT_TRY(id, built(session.builder().reshape(x->id, std::move(full))));
+  return new_view(session, x->id, id);
+}
+
+Captured<Value*> call_reshape(const Call& call) {
+  FRAMEJIT_TRY(v, bind(call, {"a", "shape", "order"}, 2));
+  FRAMEJIT_TRY(plain, none_given({v[2]}));
+  (void)plain;
+  FRAMEJIT_TRY(shape, dims_argument(call.session, v[1]));
+  return reshaped(call.session, v[0], std::move(shape));
+}
+
+/// x.reshape(2, 3), x.reshape((2, 3)).
+Captured<Value*> method_reshape(const Call& call) {
+  if (!call.keywords.empty() || call.args.size() < 2) return break_at(BreakId::UnsupportedArgument, "reshape");
+  Dims shape;
+  if (call.args.size() == 2) {
+    FRAMEJIT_TRY(all, dims_argument(call.session, call.args[1]));
+    shape = std::move(all);
+  } else {
+    for (Value* value : call.args.subspan(1)) {
+      std::optional<Dim> dim = as_dim(*value);
+      if (!dim) return break_at(BreakId::UnsupportedArgument, "a dimension of type " + type_name(*value));
+      shape.push_back(settle(call.session, *dim));
+    }
+  }
+  return reshaped(call.session, call.args[0], std::move(shape));
+}
+
+bool is_c_contiguous(Session& session, ValueId id) {
+  const graph::Type& type = session.graph().type(id);
+  return type.strides == graph::c_strides(type.dtype, type.shape);
+}
+
+Captured<Value*> flat(const Call& call, bool view_if_possible) {
+  FRAMEJIT_TRY(v, bind(call, {"a", "order"}, 1));
+  FRAMEJIT_TRY(plain, none_given({v[1]}));
+  (void)plain;
+  Session& session = call.session;
+  FRAMEJIT_TRY(x, array_argument(session, v[0]));
+  Dim size = settle(session, session.graph().type(x->id).size());
+  // What is not contiguous is copied first and owns its memory; the copy is the one-dimensional array itself.
+  bool view = view_if_possible && is_c_contiguous(session, x->id);
+  const int rank = session.graph().type(x->id).rank();
+  if (!view && rank > 1 && !is_c_contiguous(session, x->id)) {
+    for (const Dim& dim : session.graph().type(x->id).shape)
+      if (dim.is_const() && dim.value() <= 1)
+        return break_at(BreakId::UnsupportedArgument, "a flat copy of an array with axes of length 1");
+  }
+  FRAMEJIT_TRY(line, built(session.builder().reshape(x->id, Dims{size})));
+  if (view) return new_view(session, x->id, line);
+  return fresh_array(session, session.builder().copy(line, 'C'));
+}
+
+Captured<Value*> call_ravel(const Call& call) { return flat(call, true); }
+Captured<Value*> method_flatten(const Call& call) { return flat(call, false); }
+
+Captured<Value*> transposed(Session& session, Value* array, std::span<Value* const> axes) {
+  FRAMEJIT_TRY(x, array_argument(session, array));
+  int rank = session.graph().type(x->id).rank();
+  std::vector<int> permutation;
+  if (axes.empty()) {
+    for (int i = rank; i-- > 0;) permutation.push_back(i);
+  } else {
+    if (static_cast<int>(axes.size()) != rank) return break_at(BreakId::WouldRaise, "axes don't match array");
+    for (Value* value : axes) {
+      FRAMEJIT_TRY(axis, axis_argument(session, value, rank));
+      if (std::count(permutation.begin(), permutation.end(), axis))
+        return break_at(BreakId::WouldRaise, "repeated axis in transpose");
+      permutation.push_back(axis);
+    }
+  }
+  return new_view(session, x->id, session.builder().transpose(x->id, permutation));
+}
+
+/// The items of a tuple or list argument; the argument itself where it is none.
+std::vector<Value*> spread(Session& session, Value* value) {
+  if (value->kind == ValueKind::Tuple || value->kind == ValueKind::List) return value->items;
+  std::vector<Value*> items;
+  if (value->is_constant() && value->object && PyTuple_CheckExact(value->object.get())) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value->object.get()); ++i)
+      items.push_back(session.constant(PyTuple_GET_ITEM(value->object.get(), i)));
+    return items;
+  }
+  return {value};
+}
+
+Captured<Value*> call_transpose(const Call& call) {
+  FRAMEJIT_TRY(v, bind(call, {"a", "axes"}, 1));
+  std::vector<Value*> axes;
+  if (!absent(v[1])) axes = spread(call.session, v[1]);
+  if (!absent(v[1]) && axes.empty()) return break_at(BreakId::UnsupportedArgument, "transpose with no axes");
+  return transposed(call.session, v[0], axes);
+}
+
+/// x.transpose(), x.transpose(1, 0), x.transpose((1, 0)).
+Captured<Value*> method_transpose(const Call& call) {
+  if (!call.keywords.empty()) return break_at(BreakId::UnsupportedArgument, "transpose");
+  std::vector<Value*> axes(call.args.begin() + 1, call.args.end());
+  if (axes.size() == 1 && !axes[0]->is_none()) {
+    axes = spread(call.session, axes[0]);
+    if (axes.empty()) return break_at(BreakId::UnsupportedArgument, "transpose with no axes");
+  } else if (axes.size() == 1) {
+    axes.clear();
+  }
+  return transposed(call.session, call.args[0], axes);
+}
+
+Captured<Value*> call_swapaxes(const Call& call) {
+  FRAMEJIT_TRY(v, bind(call, {"a", "axis1", "axis2"}, 3));
+  FRAMEJIT_TRY(x, array_argument(call.session, v[0]));
+  int rank = call.session.graph().type(x->id).rank();
+  FRAMEJIT_TRY(first, axis_argument(call.session, v[1], rank));
+  FRAMEJIT_TRY(second, axis_argument(call.session, v[2], rank));
+  std::vector<int> permutation(static_cast<std::size_t>(rank));
+  std::iota(permutation.begin(), permutation.end(), 0);
+  std::swap(permutation[static_cast<std::size_t>(first)], permutation[static_cast<std::size_t>(second)]);
+  return new_view(call.session, x->id, call.session.builder().transpose(x->id, permutation));
+}
+
+Captured<Value*> call_broadcast_to(const Call& call) {
+  FRAMEJIT_TRY(v, bind(call, {"array", "shape", "subok"}, 2));
+  FRAMEJIT_TRY(plain, none_given({v[2]}));
+  (void)plain;
+  FRAMEJIT_TRY(x, array_argument(call.session, v[0]));
+  FRAMEJIT_TRY(shape, dims_argument(call.session, v[1]));
+  FRAMEJIT_TRY(id, built(call.session.builder().broadcast_to(x->id, std::move(shape))));
+  // The result is read-only, which only its strides tell afterwards.
+  if (!repeats_elements(call.session.graph(), id))
+    return break_at(BreakId::UnsupportedArgument, "np.broadcast_to that repeats nothing");
+  return new_view(call.session, x->id, id);
+}
+
+/// np.expand_dims reshapes: unlike x[:, None], which has a stride of 0.
+Captured<Value*> call_expand_dims(const Call& call) {
+  FRAMEJIT_TRY(v, bind(call, {"a", "axis"}, 2));
+  Session& session = call.session;
+  FRAMEJIT_TRY(x, array_argument(session, v[0]));
+  const Dims old = session.graph().type(x->id).shape;
+  int rank = static_cast<int>(old.size() + spread(session, v[1]).size());
+  FRAMEJIT_TRY(axes, axes_argument(session, v[1], rank));
+  if (axes.empty()) return break_at(BreakId::UnsupportedArgument, "np.expand_dims with no axis");
+  Dims shape;
+  std::size_t from = 0;
+  for (int i = 0; i < rank; ++i) {
+    bool added = std::binary_search(axes.begin(), axes.end(), i);
+    shape.push_back(added ? Dim(1) : old[from++]);
+  }
+  FRAMEJIT_TRY(id, built(session.builder().reshape(x->id, std::move(shape))));
+  return new_view(session, x->id, id);
+}
+
+Captured<Value*> call_squeeze(const Call& call) {
+  FRAMEJIT_TRY(v, bind(call, {"a", "axis"}, 1));
+  Session& session = call.session;
+  FRAMEJIT_TRY(x, array_argument(session, v[0]));
+  const graph::Type type = session.graph().type(x->id);
+  std::vector<int64_t> axes;
+  if (absent(v[1])) {
+    for (int i = 0; i < type.rank(); ++i)
+      if (session.graph().shapes().equal(type.shape[static_cast<std::size_t>(i)], 1)) axes.push_back(i);
+    if (axes.empty()) return x;
+  } else {
+    FRAMEJIT_TRY(given, axes_argument(session, v[1], type.rank()));
+    axes = std::move(given);
+    if (axes.empty()) return break_at(BreakId::UnsupportedArgument, "squeeze with no axes");
+  }
+  Dims shape, strides;
+  for (int i = 0; i < type.rank(); ++i) {
+    std::size_t at = static_cast<std::size_t>(i);
+    if (!std::binary_search(axes.begin(), axes.end(), i)) {
+      shape.push_back(type.shape[at]);
+      strides.push_back(type.strides[at]);
+    } else if (!session.graph().shapes().equal(type.shape[at], 1)) {
+      return break_at(BreakId::WouldRaise, "cannot select an axis to squeeze out which has size not equal to one");
+    }
+  }
+  return fresh_array(session, session.builder().view(x->id, std::move(shape), std::move(strides), 0));
+}
+
+Captured<Value*> method_clip(const Call& call) {
+  FRAMEJIT_TRY(v, bind(call, {"self", "min", "max", "out"}, 1));
+  FRAMEJIT_TRY(plain, none_given({v[3]}));
+  (void)plain;
+  return clip(call.session, v[0], v[1], v[2]);
+}
+
+constexpr FunctionRow kFunctions[] = {
+    {"reshape", call_reshape},           {"ravel", call_ravel},
+    {"transpose", call_transpose},       {"swapaxes", call_swapaxes},
+    {"broadcast_to", call_broadcast_to}, {"expand_dims", call_expand_dims},
+    {"squeeze", call_squeeze},
+};
+
+constexpr FunctionRow kMethods[] = {
+    {"reshape", method_reshape},     {"ravel", call_ravel},       {"flatten", method_flatten},
+    {"transpose", method_transpose}, {"swapaxes", call_swapaxes}, {"squeeze", call_squeeze},
+    {"clip", method_clip},
+};
+
+// Attributes.
+
+Value* shape_tuple(Session& session, const graph::Type& type) {
+  std::vector<Value*> items;
+  for (const Dim& dim : type.shape) items.push_back(session.integer(dim));
+  return session.tuple(std::move(items));
+}
+
+struct Attribute {
+  std::string_view name;
+  Captured<Value*> (*read)(Session&, Value*, const graph::Type&);
+};
+
+constexpr Attribute kAttributes[] = {
+    {"shape", [](Session& s, Value*, const graph::Type& t) -> Captured<Value*> { return shape_tuple(s, t); }},
+    {"ndim", [](Session& s, Value*, const graph::Type& t) -> Captured<Value*> { return s.integer(t.rank()); }},
+    {"size", [](Session& s, Value*, const graph::Type& t) -> Captured<Value*> { return s.integer(t.size()); }},
+    {"itemsize",
+     [](Session& s, Value*, const graph::Type& t) -> Captured<Value*> { return s.integer(graph::size_of(t.dtype)); }},
+    {"nbytes",
+     [](Session& s, Value*, const graph::Type& t) -> Captured<Value*> {
+       return s.integer(t.size() * Dim(graph::size_of(t.dtype)));
+     }},
+    {"dtype",
+     [](Session& s, Value*, const graph::Type& t) -> Captured<Value*> {
+       return s.constant(reinterpret_cast<PyObject*>(descr_of(t.dtype)));
+     }},
+    {"T",
+     [](Session& s, Value* x, const graph::Type&) -> Captured<Value*> {
+       if (x->wrap == Wrap::NumpyScalar) return x;
+       return transposed(s, x, {});
+     }},
+    {"real", [](Session&, Value* x, const graph::Type&) -> Captured<Value*> { return x; }},
+};
+
+}  // namespace
+
+std::span<const FunctionRow> shape_functions() { return kFunctions; }
+std::span<const FunctionRow> shape_methods() { return kMethods; }
+
+Captured<Value*> array_attribute(Session& session, Value* array, std::string_view name) {
+  const graph::Type type = session.graph().type(array->id);
+  for (const Attribute& row : kAttributes)
+    if (row.name == name) return row.read(session, array, type);
+  return break_at(BreakId::UnsupportedArgument, "attribute ." + std::string(name) + " of an array");
+}
+
+}  // namespace framejit::ext

@@ -1,0 +1,197 @@
+// Basic indexing: see numpy_index.h. Python's rules for slices, on dimensions that may be symbolic: each decision that
+// depends on a symbol is a guard.
+#include "ext/numpy_index.h"
+
+#include <vector>
+
+namespace framejit::ext {
+
+using graph::Dim;
+using graph::Relation;
+using graph::ShapeEnv;
+
+std::optional<Dim> as_dim(const Value& value) {
+  if (value.kind == ValueKind::Int) return value.dim;
+  if (!value.is_constant() || !value.object || !PyLong_CheckExact(value.object.get())) return std::nullopt;
+  int overflow = 0;
+  long long number = PyLong_AsLongLongAndOverflow(value.object.get(), &overflow);
+  if (overflow) return std::nullopt;
+  return Dim(number);
+}
+
+Dim settle(Session& session, const Dim& dim) {
+  if (dim.is_const()) return dim;
+  ShapeEnv& shapes = session.graph().shapes();
+  return shapes.hint(dim) <= 1 ? Dim(shapes.specialize(dim)) : dim;
+}
+
+namespace {
+
+/// The parts of a slice; absent where None was given.
+struct SliceParts {
+  std::optional<Dim> start, stop;
+  int64_t step = 1;
+};
+
+enum class Part : uint8_t { Integer, Slice, Ellipsis, NewAxis };
+
+struct IndexPart {
+  Part part;
+  Dim position;
+  SliceParts slice;
+};
+
+Captured<std::optional<Dim>> bound(Value* value) {
+  if (!value || value->is_none()) return std::optional<Dim>();
+  std::optional<Dim> dim = as_dim(*value);
+  if (!dim) return break_at(BreakId::UnsupportedArgument, "a slice with a bound of type " + type_name(*value));
+  return dim;
+}
+
+Captured<SliceParts> slice_parts(Session& session, Value* start, Value* stop, Value* step) {
+  SliceParts parts;
+  FRAMEJIT_TRY(first, bound(start));
+  FRAMEJIT_TRY(last, bound(stop));
+  FRAMEJIT_TRY(stride, bound(step));
+  parts.start = std::move(first);
+  parts.stop = std::move(last);
+  if (stride) parts.step = session.graph().shapes().specialize(*stride);
+  if (parts.step == 0) return break_at(BreakId::WouldRaise, "slice step cannot be zero");
+  return parts;
+}
+
+/// A slice object that is a constant.
+Captured<SliceParts> constant_slice(Session& session, PyObject* object) {
+  auto* slice = reinterpret_cast<PySliceObject*>(object);
+  return slice_parts(session, session.constant(slice->start), session.constant(slice->stop),
+                     session.constant(slice->step));
+}
+
+Captured<IndexPart> index_part(Session& session, Value* key) {
+  if (std::optional<Dim> position = as_dim(*key)) return IndexPart{Part::Integer, *position, {}};
+  if (key->kind == ValueKind::Slice) {
+    FRAMEJIT_TRY(parts, slice_parts(session, key->items[0], key->items[1], key->items[2]));
+    return IndexPart{Part::Slice, 0, std::move(parts)};
+  }
+  if (key->is_constant() && key->object) {
+    PyObject* object = key->object.get();
+    if (object == Py_None) return IndexPart{Part::NewAxis, 0, {}};
+    if (object == Py_Ellipsis) return IndexPart{Part::Ellipsis, 0, {}};
+    if (PySlice_Check(object)) {
+      FRAMEJIT_TRY(parts, constant_slice(session, object));
+      return IndexPart{Part::Slice, 0, std::move(parts)};
+    }
+  }
+  return break_at(BreakId::UnsupportedArgument,
+                  key->is_array() ? "an array as an index" : "an index of type " + type_name(*key));
+}
+
+Captured<std::vector<IndexPart>> index_parts(Session& session, Value* key) {
+  std::vector<Value*> items;
+  if (key->kind == ValueKind::Tuple) {
+    items = key->items;
+  } else if (key->is_constant() && key->object && PyTuple_CheckExact(key->object.get())) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key->object.get()); ++i)
+      items.push_back(session.constant(PyTuple_GET_ITEM(key->object.get(), i)));
+  } else {
+    items.push_back(key);
+  }
+  std::vector<IndexPart> parts;
+  for (Value* item : items) {
+    FRAMEJIT_TRY(part, index_part(session, item));
+    parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
+/// 0 <= position < length, with negative positions counted from the end; nothing where out of range.
+std::optional<Dim> normal_position(ShapeEnv& shapes, const Dim& position, const Dim& length) {
+  Dim at = shapes.holds(Relation::Le, 0, position) ? position : position + length;
+  bool inside = shapes.holds(Relation::Le, 0, at) && shapes.holds(Relation::Lt, at, length);
+  return inside ? std::optional<Dim>(at) : std::nullopt;
+}
+
+/// A bound of a slice, moved into [low, high].
+Dim clamp(ShapeEnv& shapes, const Dim& given, const Dim& length, const Dim& low, const Dim& high) {
+  Dim at = shapes.holds(Relation::Le, 0, given) ? given : given + length;
+  if (shapes.holds(Relation::Lt, at, low)) return low;
+  return shapes.holds(Relation::Lt, high, at) ? high : at;
+}
+
+struct Range {
+  Dim start, length;
+  int64_t step;
+};
+
+/// As PySlice_AdjustIndices; an empty slice starts at 0 with step 1, as NumPy's view does.
+Range adjust(Session& session, const SliceParts& slice, const Dim& length) {
+  ShapeEnv& shapes = session.graph().shapes();
+  bool forward = slice.step > 0;
+  Dim low = forward ? Dim(0) : Dim(-1), high = forward ? length : length - Dim(1);
+  Dim start = slice.start ? clamp(shapes, *slice.start, length, low, high) : forward ? low : high;
+  Dim stop = slice.stop ? clamp(shapes, *slice.stop, length, low, high) : forward ? high : low;
+  Dim span = forward ? stop - start : start - stop;
+  if (!shapes.holds(Relation::Lt, 0, span)) return {0, 0, 1};
+  Dim size = Dim(forward ? slice.step : -slice.step);
+  Dim count = size == Dim(1) ? span : floordiv(span - Dim(1), size) + Dim(1);
+  count = settle(session, count);
+  return {start, std::move(count), slice.step};
+}
+
+}  // namespace
+
+Captured<Indexed> index_view(Session& session, ValueId array, Value* key) {
+  FRAMEJIT_TRY(parts, index_parts(session, key));
+  int rank = session.graph().type(array).rank();
+  int used = 0, ellipses = 0;
+  for (const IndexPart& part : parts) {
+    used += part.part == Part::Integer || part.part == Part::Slice;
+    ellipses += part.part == Part::Ellipsis;
+  }
+  if (used > rank) return break_at(BreakId::WouldRaise, "too many indices for array");
+  if (ellipses > 1) return break_at(BreakId::WouldRaise, "an index can only have a single ellipsis");
+  graph::GraphBuilder& builder = session.builder();
+  const graph::Type whole = session.graph().type(array);
+  ValueId at = builder.view(array, whole.shape, whole.strides, 0);
+  int axis = 0;
+  bool element = ellipses == 0 && used == rank;
+  for (const IndexPart& part : parts) {
+    if (part.part != Part::Integer) element = false;
+    switch (part.part) {
+      case Part::Ellipsis: axis += rank - used; break;
+      case Part::NewAxis: at = builder.expand_dims(at, axis++); break;
+      case Part::Integer: {
+        const Dim length = session.graph().type(at).shape[axis];
+        std::optional<Dim> position = normal_position(session.graph().shapes(), part.position, length);
+        if (!position) return break_at(BreakId::WouldRaise, "index out of bounds");
+        at = builder.select(at, axis, *position);
+        break;
+      }
+      case Part::Slice: {
+        const Dim length = session.graph().type(at).shape[axis];
+        Range range = adjust(session, part.slice, length);
+        at = builder.slice(at, axis++, range.start, range.length, range.step);
+        break;
+      }
+    }
+  }
+  return Indexed{at, element};
+}
+
+Captured<Value*> read_item(Session& session, Value* array, Value* key) {
+  if (array->wrap != Wrap::NdArray) return break_at(BreakId::UnsupportedArgument, "an index into a NumPy scalar");
+  FRAMEJIT_TRY(indexed, index_view(session, array->id, key));
+  if (!indexed.element) return session.array(indexed.view, Wrap::NdArray);
+  return session.array(session.builder().copy(indexed.view, 'C'), Wrap::NumpyScalar);
+}
+
+Captured<bool> write_item(Session& session, Value* array, Value* key, Value* value) {
+  if (array->wrap != Wrap::NdArray) return break_at(BreakId::WouldRaise, "assignment to a NumPy scalar");
+  FRAMEJIT_TRY(indexed, index_view(session, array->id, key));
+  // One element takes arrays of one element in ways that are deprecated.
+  if (indexed.element && value->is_array() && session.graph().type(value->id).rank() > 0)
+    return break_at(BreakId::UnsupportedArgument, "an array assigned to one element");
+  return store(session, indexed.view, value);
+}
+
+}  // namespace framejit::ext

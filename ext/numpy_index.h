@@ -1,0 +1,25 @@
+// Basic indexing: integers, slices, Ellipsis, newaxis and tuples of them, as views.
+#pragma once
+
+#include "ext/numpy_ops.h"
+
+namespace framejit::ext {
+
+struct Indexed {
+  ValueId view = graph::kNoValue;
+  bool element = false;  // integers for every axis: reading gives a scalar, a copy
+};
+
+/// The view that `array[key]` names. Breaks for advanced indices, and where NumPy raises.
+Captured<Indexed> index_view(Session& session, ValueId array, Value* key);
+
+Captured<Value*> read_item(Session& session, Value* array, Value* key);
+Captured<bool> write_item(Session& session, Value* array, Value* key, Value* value);
+
+/// A Python int as a dimension, if it is one: an exact int that is known, or symbolic.
+std::optional<graph::Dim> as_dim(const Value& value);
+
+/// A dimension of a result: 0 and 1 are always constants.
+graph::Dim settle(Session& session, const graph::Dim& dim);
+
+}  // namespace framejit::ext

@@ -1,0 +1,339 @@
+// Operands and elementwise nodes: see numpy_ops.h.
+#include "ext/numpy_ops.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <limits>
+#include <vector>
+
+namespace framejit::ext {
+
+using graph::Relation;
+
+std::string type_name(const Value& value) {
+  if (value.is_constant() && value.object) return Py_TYPE(value.object.get())->tp_name;
+  switch (value.kind) {
+    case ValueKind::Tuple: return "tuple";
+    case ValueKind::List: return "list";
+    case ValueKind::Dict: return "dict";
+    case ValueKind::Slice: return "slice";
+    case ValueKind::Object: return value.object ? Py_TYPE(value.object.get())->tp_name : "object";
+    default: return "object";
+  }
+}
+
+namespace {
+
+Captured<Operand> constant_operand(Session& session, Value* value) {
+  PyObject* object = value->object.get();
+  if (compilable(object) && value->source) {
+    FRAMEJIT_TRY(input, wrap_object(session, object, value->source));
+    return operand(session, input);
+  }
+  Operand result;
+  result.value = value;
+  result.type.scalar = true;
+  result.type.value = object;
+  if (PyBool_Check(object)) {
+    result.type.dtype = DType::Bool;
+  } else if (PyLong_CheckExact(object)) {
+    result.type.dtype = DType::I64;
+    result.type.literal = true;
+  } else if (PyFloat_CheckExact(object)) {
+    result.type.dtype = DType::F64;
+    result.type.literal = true;
+  } else if (auto dtype = scalar_dtype_of(object)) {
+    result.type.dtype = *dtype;
+  } else {
+    return break_at(PyArray_Check(object) ? BreakId::UnsupportedArray : BreakId::UnknownObject,
+                    std::string("operand of type ") + Py_TYPE(object)->tp_name);
+  }
+  return result;
+}
+
+Captured<Operand> array_operand(Session& session, Value* value) {
+  Operand result;
+  result.value = value;
+  result.id = value->id;
+  const graph::Type& type = session.graph().type(value->id);
+  result.type.dtype = type.dtype;
+  result.type.scalar = type.rank() == 0;
+  switch (value->wrap) {
+    case Wrap::NdArray:
+    case Wrap::NumpyScalar:
+    case Wrap::PyBool: return result;
+    case Wrap::PyInt:
+    case Wrap::PyFloat: result.type.literal = true; return result;
+    case Wrap::PyComplex:
+    case Wrap::Tensor: break;
+  }
+  return break_at(BreakId::UnknownObject, "an operand that is not NumPy's");
+}
+
+}  // namespace
+
+Captured<Operand> operand(Session& session, Value* value) {
+  switch (value->kind) {
+    case ValueKind::Constant: return constant_operand(session, value);
+    case ValueKind::Array: return array_operand(session, value);
+    case ValueKind::Int: {
+      Operand result;
+      result.value = value;
+      result.dim = value->dim;
+      result.symbolic = true;
+      result.type = {DType::I64, true, true, nullptr};
+      return result;
+    }
+    case ValueKind::Tuple:
+    case ValueKind::List:
+      return break_at(BreakId::UnsupportedArgument, "a sequence as an operand of an array operation");
+    default: return break_at(BreakId::UnknownObject, "operand of type " + type_name(*value));
+  }
+}
+
+Captured<ValueId> cast(Session& session, ValueId x, DType to) {
+  DType from = session.graph().type(x).dtype;
+  if (from == to) return x;
+  // Out of range, NumPy's vector body and its scalar tail give different numbers.
+  if (to == DType::U32 && graph::is_float(from))
+    return break_at(BreakId::UnsupportedArgument, "float to uint32: the result out of range depends on the position");
+  return built(session.builder().cast(x, to));
+}
+
+namespace {
+
+/// The values that a Python int may have to become an element of `dtype` exactly as NumPy makes it. Into a float it goes
+/// through a double, which is exact up to 2**53.
+std::pair<int64_t, int64_t> int_range(DType dtype) {
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max(), kExact = int64_t{1} << 53;
+  if (graph::is_float(dtype)) return {-kExact, kExact};
+  if (dtype == DType::Bool) return {-kMax - 1, kMax};
+  int bits = 8 * graph::size_of(dtype);
+  if (graph::is_unsigned_int(dtype)) return {0, bits == 64 ? kMax : (int64_t{1} << bits) - 1};
+  int64_t limit = bits == 64 ? kMax : (int64_t{1} << (bits - 1)) - 1;
+  return {-limit - 1, limit};
+}
+
+Captured<ValueId> convert_int(Session& session, const graph::Dim& dim, DType to) {
+  auto [low, high] = int_range(to);
+  graph::ShapeEnv& shapes = session.graph().shapes();
+  bool whole = low == std::numeric_limits<int64_t>::min();
+  bool fits = (whole || shapes.holds(Relation::Le, low, dim)) &&
+              (high == std::numeric_limits<int64_t>::max() || shapes.holds(Relation::Le, dim, high));
+  if (!fits) return break_at(BreakId::ScalarOverflow, "a Python int out of the range of the array's dtype");
+  return cast(session, session.builder().dim_value(dim), to);
+}
+
+Captured<ValueId> convert_known(Session& session, PyObject* object, DType to) {
+  std::optional<graph::Scalar> bits = pack(object, to);
+  if (!bits) return break_at(BreakId::WouldRaise, "a Python number out of the range of the array's dtype");
+  return session.builder().constant(to, *bits);
+}
+
+/// A Python number that is computed at run time.
+Captured<ValueId> convert_number(Session& session, const Operand& number, DType to) {
+  DType from = number.type.dtype;
+  if (from == to) return number.id;
+  if (graph::is_float(to) && from == DType::I64) {
+    FRAMEJIT_TRY(wide, cast(session, number.id, DType::F64));
+    return cast(session, wide, to);
+  }
+  if (graph::is_float(to) || to == DType::Bool) return cast(session, number.id, to);
+  return break_at(BreakId::UnsupportedArgument, "a Python number, known at run time only, as an element of integers");
+}
+
+}  // namespace
+
+Captured<ValueId> convert(Session& session, const Operand& operand, DType to) {
+  if (operand.symbolic) return convert_int(session, operand.dim, to);
+  if (operand.id == graph::kNoValue) {
+    // A NumPy scalar or a bool has elements of its own dtype first.
+    if (operand.literal() || operand.type.dtype == to) return convert_known(session, operand.type.value, to);
+    FRAMEJIT_TRY(own, convert_known(session, operand.type.value, operand.type.dtype));
+    return cast(session, own, to);
+  }
+  if (operand.literal()) return convert_number(session, operand, to);
+  return cast(session, operand.id, to);
+}
+
+Captured<ValueId> convert_for_store(Session& session, const Operand& operand, DType to) {
+  return convert(session, operand, to);
+}
+
+namespace {
+
+// What an operator's loop does on a kind of dtype where it is not the row's own operation.
+enum class Form : uint8_t { Other, Copy };
+
+struct Special {
+  Op op;
+  char kind;  // of the loop's dtype
+  Form form;
+  Op emit;
+};
+
+constexpr Special kSpecial[] = {
+    {Op::Add, 'b', Form::Other, Op::BitwiseOr},        {Op::Multiply, 'b', Form::Other, Op::BitwiseAnd},
+    {Op::Minimum, 'b', Form::Other, Op::BitwiseAnd},   {Op::Maximum, 'b', Form::Other, Op::BitwiseOr},
+    {Op::Fmin, 'b', Form::Other, Op::BitwiseAnd},      {Op::Fmax, 'b', Form::Other, Op::BitwiseOr},
+    {Op::Fmin, 'i', Form::Other, Op::Minimum},         {Op::Fmin, 'u', Form::Other, Op::Minimum},
+    {Op::Fmax, 'i', Form::Other, Op::Maximum},         {Op::Fmax, 'u', Form::Other, Op::Maximum},
+    {Op::Invert, 'b', Form::Other, Op::LogicalNot},    {Op::Absolute, 'b', Form::Copy, Op::Copy},
+    {Op::Absolute, 'u', Form::Copy, Op::Copy},         {Op::Floor, 'b', Form::Copy, Op::Copy},
+    {Op::Floor, 'i', Form::Copy, Op::Copy},            {Op::Floor, 'u', Form::Copy, Op::Copy},
+    {Op::Ceil, 'b', Form::Copy, Op::Copy},             {Op::Ceil, 'i', Form::Copy, Op::Copy},
+    {Op::Ceil, 'u', Form::Copy, Op::Copy},             {Op::Trunc, 'b', Form::Copy, Op::Copy},
+    {Op::Trunc, 'i', Form::Copy, Op::Copy},            {Op::Trunc, 'u', Form::Copy, Op::Copy},
+};
+
+const Special* special(Op op, DType dtype) {
+  for (const Special& row : kSpecial)
+    if (row.op == op && row.kind == graph::info(dtype).kind) return &row;
+  return nullptr;
+}
+
+/// Operators whose loops on integers (or bool) have no node.
+bool left_to_numpy(Op op, DType dtype) {
+  char kind = graph::info(dtype).kind;
+  switch (op) {
+    case Op::IsNan:
+    case Op::IsInf:
+    case Op::IsFinite:
+    case Op::Reciprocal:  // of an integer 0: NumPy's own rules
+    case Op::Rint: return kind != 'f';
+    case Op::Sign: return kind == 'u';
+    case Op::Clip: return kind == 'b';
+    default: return !graph::takes(op, dtype);
+  }
+}
+
+/// An integer loop of power raises for a negative exponent, and a kernel cannot.
+bool exponent_may_raise(const Operand& exponent, DType loop) {
+  if (!graph::is_signed_int(loop) || graph::is_unsigned_int(exponent.type.dtype)) return false;
+  if (exponent.type.dtype == DType::Bool) return false;
+  if (!exponent.type.value) return true;
+  Ref<> zero = Ref<>::steal(PyLong_FromLong(0));
+  int negative = PyObject_RichCompareBool(exponent.type.value, zero.get(), Py_LT);
+  PyErr_Clear();
+  return negative != 0;
+}
+
+}  // namespace
+
+Captured<Value*> positive(Session& session, const Operand& x) {
+  FRAMEJIT_TRY(id, convert(session, x, x.type.dtype));
+  ValueId fresh = session.builder().copy(id, 'K');
+  return session.array(fresh, scalar_wrap(session.graph().type(fresh)));
+}
+
+Captured<Value*> apply_ufunc(Session& session, Op op, std::span<const Operand> operands) {
+  std::vector<OperandType> types;
+  bool scalars = true;
+  for (const Operand& operand : operands) {
+    types.push_back(operand.type);
+    scalars = scalars && operand.type.scalar;
+  }
+  FRAMEJIT_TRY(loop, loop_types(ufunc_of(op), types));
+  DType dtype = loop.in[0];
+  if (op == Op::Power && exponent_may_raise(operands[1], dtype))
+    return break_at(BreakId::UnsupportedArgument, "integers to a power that may be negative");
+  std::vector<ValueId> inputs, seen;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    FRAMEJIT_TRY(input, convert(session, operands[i], loop.in[i]));
+    inputs.push_back(input);
+    seen.push_back(operands[i].id == graph::kNoValue || operands[i].type.scalar ? input : operands[i].id);
+  }
+  const Special* row = special(op, dtype);
+  ValueId result;
+  if (row && row->form == Form::Copy) {
+    result = session.builder().copy(inputs[0], 'K');
+  } else {
+    Op emitted = row ? row->emit : op;
+    if (left_to_numpy(emitted, dtype))
+      return break_at(BreakId::UnsupportedArgument,
+                      "np." + std::string(graph::name_of(op)) + " of " + std::string(graph::name_of(dtype)));
+    FRAMEJIT_TRY(node, built(session.builder().elementwise(emitted, inputs, seen)));
+    result = node;
+  }
+  if (session.graph().type(result).dtype != loop.out)
+    return break_at(BreakId::UnsupportedArgument, "a loop with a result of another dtype");
+  return session.array(result, scalars ? Wrap::NumpyScalar : Wrap::NdArray);
+}
+
+Captured<Value*> apply_ufunc(Session& session, Op op, std::span<Value* const> values) {
+  std::vector<Operand> operands;
+  for (Value* value : values) {
+    FRAMEJIT_TRY(one, operand(session, value));
+    operands.push_back(std::move(one));
+  }
+  return apply_ufunc(session, op, operands);
+}
+
+Captured<Value*> where(Session& session, Value* condition, Value* x, Value* y) {
+  FRAMEJIT_TRY(c, operand(session, condition));
+  FRAMEJIT_TRY(a, operand(session, x));
+  FRAMEJIT_TRY(b, operand(session, y));
+  const OperandType types[] = {a.type, b.type};
+  FRAMEJIT_TRY(dtype, result_type(types));
+  FRAMEJIT_TRY(mask, convert(session, c, DType::Bool));
+  FRAMEJIT_TRY(left, convert(session, a, dtype));
+  FRAMEJIT_TRY(right, convert(session, b, dtype));
+  const ValueId inputs[] = {mask, left, right};
+  const ValueId seen[] = {c.type.scalar ? mask : c.id, a.type.scalar ? left : a.id, b.type.scalar ? right : b.id};
+  FRAMEJIT_TRY(result, built(session.builder().elementwise(Op::Where, inputs, seen)));
+  return session.array(result, Wrap::NdArray);
+}
+
+bool repeats_elements(const graph::Graph& graph, ValueId value) {
+  while (true) {
+    const graph::Type& type = graph.type(value);
+    for (int i = 0; i < type.rank(); ++i)
+      if (type.strides[i] == graph::Dim(0) && !(type.shape[i] == graph::Dim(1)) && !(type.shape[i] == graph::Dim(0)))
+        return true;
+    const graph::Node& node = graph.node(value);
+    if (node.op != Op::View) return false;
+    value = node.inputs[0];
+  }
+}
+
+namespace {
+
+/// Do different indices name different bytes? Arrays made by as_strided may overlap themselves.
+bool overlaps_itself(const graph::Type& type) {
+  std::vector<std::pair<int64_t, int64_t>> axes;  // |stride|, length
+  for (int i = 0; i < type.rank(); ++i) {
+    if (!type.strides[i].is_const() || !type.shape[i].is_const()) continue;
+    if (type.shape[i].value() == 0) return false;
+    if (type.shape[i].value() > 1) axes.emplace_back(std::abs(type.strides[i].value()), type.shape[i].value());
+  }
+  std::sort(axes.begin(), axes.end());
+  int64_t reach = graph::size_of(type.dtype);
+  for (auto [stride, length] : axes) {
+    if (stride < reach) return true;
+    reach = stride * (length - 1) + reach;
+  }
+  return false;
+}
+
+}  // namespace
+
+Captured<bool> write(Session& session, ValueId dst, ValueId value) {
+  graph::Graph& graph = session.graph();
+  if (repeats_elements(graph, dst)) return break_at(BreakId::WouldRaise, "assignment to a broadcast view");
+  if (overlaps_itself(graph.type(graph.root(dst))))
+    return break_at(BreakId::OverlappingMemory, "an array that overlaps itself");
+  FRAMEJIT_TRY(ready, session.prepare_write(dst));
+  (void)ready;
+  FRAMEJIT_TRY(done, built(session.builder().write(dst, value)));
+  (void)done;
+  return true;
+}
+
+Captured<bool> store(Session& session, ValueId dst, Value* value) {
+  FRAMEJIT_TRY(source, operand(session, value));
+  DType to = session.graph().type(dst).dtype;
+  FRAMEJIT_TRY(elements, convert_for_store(session, source, to));
+  return write(session, dst, elements);
+}
+
+}  // namespace framejit::ext

@@ -1,0 +1,211 @@
+// The operators of Python on arrays and NumPy scalars: which ufunc each one calls, and where an operator is not its ufunc.
+#include <opcode.h>
+
+#include <vector>
+
+#include "ext/numpy_ops.h"
+#include "ext/numpy_probe.h"
+
+namespace framejit::ext {
+
+using graph::Relation;
+
+namespace {
+
+struct BinaryOperator {
+  int nb;
+  Op op;
+};
+
+// The in-place forms follow in the same order (NB_INPLACE_ADD - NB_ADD apart). `@` is NumPy's own, see below.
+constexpr BinaryOperator kBinary[] = {
+    {NB_ADD, Op::Add},
+    {NB_AND, Op::BitwiseAnd},
+    {NB_FLOOR_DIVIDE, Op::FloorDivide},
+    {NB_LSHIFT, Op::LeftShift},
+    {NB_MULTIPLY, Op::Multiply},
+    {NB_REMAINDER, Op::Remainder},
+    {NB_OR, Op::BitwiseOr},
+    {NB_POWER, Op::Power},
+    {NB_RSHIFT, Op::RightShift},
+    {NB_SUBTRACT, Op::Subtract},
+    {NB_TRUE_DIVIDE, Op::Divide},
+    {NB_XOR, Op::BitwiseXor},
+};
+constexpr int kInplace = NB_INPLACE_ADD - NB_ADD;
+
+constexpr Op kCompare[] = {Op::Less, Op::LessEqual, Op::Equal, Op::NotEqual, Op::Greater, Op::GreaterEqual};
+static_assert(Py_LT == 0 && Py_LE == 1 && Py_EQ == 2 && Py_NE == 3 && Py_GT == 4 && Py_GE == 5);
+
+/// Arithmetic of NumPy scalars has code of its own: integers warn on overflow, where arrays wrap, and powers are the C
+/// library's. What is the same: IEEE operations, comparisons, bits.
+bool scalar_math_differs(Op op, DType result) {
+  switch (op) {
+    case Op::Power: return true;
+    case Op::LeftShift:
+    case Op::RightShift: return true;
+    case Op::BitwiseAnd:
+    case Op::BitwiseOr:
+    case Op::BitwiseXor:
+    case Op::Invert: return false;
+    default: return !graph::is_float(result) && graph::def(op).result != graph::ResultRule::Bool;
+  }
+}
+
+Captured<Value*> check_scalar_math(Session& session, Op op, Value* result) {
+  if (scalar_math_differs(op, session.graph().type(result->id).dtype))
+    return break_at(BreakId::UnsupportedArgument, "arithmetic of NumPy scalars that warns on overflow");
+  return result;
+}
+
+/// NumPy writes the result of an operator into a large temporary operand, which then keeps its own layout.
+Captured<Value*> check_elision(Session& session, Value* result, std::initializer_list<const Operand*> operands) {
+  constexpr int64_t kElided = 256 * 1024;
+  graph::Graph& graph = session.graph();
+  const graph::Type type = graph.type(result->id);
+  if (type.rank() < 2) return result;
+  for (const Operand* operand : operands) {
+    if (operand->id == graph::kNoValue || !operand->is_array()) continue;
+    const graph::Node& node = graph.node(operand->id);
+    if (node.op == Op::Param || node.type.is_view() || node.type.dtype != type.dtype) continue;
+    if (node.type.shape != type.shape || node.type.strides == type.strides) continue;
+    if (!graph.shapes().holds(Relation::Lt, type.size() * graph::Dim(graph::size_of(type.dtype)), kElided))
+      return break_at(BreakId::UnsupportedArgument, "operands in different memory orders");
+  }
+  return result;
+}
+
+Captured<Value*> compute(Session& session, Op op, const Operand& left, const Operand& right, bool inplace);
+
+bool is_number(const Operand& exponent, double& value, bool& real) {
+  PyObject* object = exponent.type.value;
+  if (!object || exponent.type.dtype == DType::Bool) return false;
+  real = graph::is_float(exponent.type.dtype);
+  value = PyFloat_AsDouble(object);
+  if (value == -1.0 && PyErr_Occurred()) PyErr_Clear();
+  return true;
+}
+
+Captured<Value*> unary_ufunc(Session& session, Op op, const Operand& x) {
+  return apply_ufunc(session, op, std::span<const Operand>(&x, 1));
+}
+
+/// NumPy 2.3 and later: int -1 and 2, float 0.5, of Python's own types.
+Captured<Value*> narrow_power(Session& session, const Operand& base, const Operand& exponent) {
+  const Operand both[] = {base, exponent};
+  double value = 0;
+  bool real = false;
+  if (!exponent.literal() || !is_number(exponent, value, real)) return apply_ufunc(session, Op::Power, both);
+  if (!real && value == 2) return unary_ufunc(session, Op::Square, base);
+  if (graph::is_float(base.type.dtype)) {
+    if (!real && value == -1) return unary_ufunc(session, Op::Reciprocal, base);
+    if (real && value == 0.5) return unary_ufunc(session, Op::Sqrt, base);
+  }
+  return apply_ufunc(session, Op::Power, both);
+}
+
+/// Up to 2.2: -1, 0, 0.5, 1 and 2 as Python number, NumPy scalar or 0-d array. The result keeps the dtype of the base.
+Captured<Value*> wide_power(Session& session, const Operand& base, const Operand& exponent, bool inplace) {
+  const Operand both[] = {base, exponent};
+  if (!exponent.type.scalar) return apply_ufunc(session, Op::Power, both);
+  if (!exponent.type.value && !exponent.symbolic)
+    return break_at(BreakId::UnsupportedArgument, "a power whose short way depends on the exponent's value");
+  double value = 0;
+  bool real = false;
+  if (exponent.symbolic)
+    value = static_cast<double>(session.graph().shapes().specialize(exponent.dim));
+  else if (!is_number(exponent, value, real))
+    return break_at(BreakId::UnsupportedArgument, "a bool as exponent");
+  if (graph::is_float(base.type.dtype)) {
+    if (value == 1) return positive(session, base);
+    if (value == -1) return unary_ufunc(session, Op::Reciprocal, base);
+    if (value == 0) return break_at(BreakId::UnsupportedArgument, "a power of 0");
+    if (value == 0.5) return unary_ufunc(session, Op::Sqrt, base);
+    if (value == 2) return unary_ufunc(session, Op::Square, base);
+  } else if (value == 2) {
+    if (!real || inplace) return unary_ufunc(session, Op::Square, base);
+    // Through a copy in C or Fortran order, whatever the order of the base.
+    const graph::Type& type = session.graph().type(base.id);
+    if (base.type.dtype == DType::Bool || type.strides != graph::c_strides(type.dtype, type.shape))
+      return break_at(BreakId::UnsupportedArgument, "integers to the power 2.0");
+    FRAMEJIT_TRY(real_base, cast(session, base.id, DType::F64));
+    Operand as_double = base;
+    as_double.id = real_base;
+    as_double.type.dtype = DType::F64;
+    return unary_ufunc(session, Op::Square, as_double);
+  }
+  return apply_ufunc(session, Op::Power, both);
+}
+
+Captured<Value*> power(Session& session, const Operand& base, const Operand& exponent, bool inplace) {
+  if (base.is_array() && numpy_probe().wide_power) return wide_power(session, base, exponent, inplace);
+  if (base.is_array()) return narrow_power(session, base, exponent);
+  const Operand both[] = {base, exponent};
+  return apply_ufunc(session, Op::Power, both);
+}
+
+Captured<Value*> compute(Session& session, Op op, const Operand& left, const Operand& right, bool inplace) {
+  if (op == Op::Power) return power(session, left, right, inplace);
+  const Operand both[] = {left, right};
+  return apply_ufunc(session, op, both);
+}
+
+/// `x op= y` on an array: computed in the loop's dtype, stored in x's own under the 'same_kind' rule.
+Captured<Value*> inplace_operator(Session& session, Op op, const Operand& left, const Operand& right) {
+  graph::Graph& graph = session.graph();
+  FRAMEJIT_TRY(result, compute(session, op, left, right, true));
+  const graph::Type target = graph.type(left.id);
+  const graph::Type found = graph.type(result->id);
+  if (!PyArray_CanCastTypeTo(descr_of(found.dtype), descr_of(target.dtype), NPY_SAME_KIND_CASTING))
+    return break_at(BreakId::WouldRaise, "the result does not cast back to the array's dtype");
+  bool same = found.rank() == target.rank();
+  for (int i = 0; same && i < target.rank(); ++i) same = graph.shapes().equal(found.shape[i], target.shape[i]);
+  if (!same) return break_at(BreakId::WouldRaise, "non-broadcastable output operand");
+  FRAMEJIT_TRY(elements, cast(session, result->id, target.dtype));
+  FRAMEJIT_TRY(done, write(session, left.id, elements));
+  (void)done;
+  return left.value;
+}
+
+Captured<Value*> out_of_place(Session& session, Op op, const Operand& left, const Operand& right) {
+  FRAMEJIT_TRY(result, compute(session, op, left, right, false));
+  if (!left.is_array() && !right.is_array()) return check_scalar_math(session, op, result);
+  return check_elision(session, result, {&left, &right});
+}
+
+}  // namespace
+
+Captured<Value*> binary_operator(Session& session, int nb, Value* left, Value* right) {
+  bool inplace = nb >= kInplace;
+  int plain = inplace ? nb - kInplace : nb;
+  if (plain == NB_MATRIX_MULTIPLY)
+    return break_at(BreakId::UnsupportedArgument, "a matrix product: NumPy's BLAS decides its bits");
+  for (const BinaryOperator& row : kBinary) {
+    if (row.nb != plain) continue;
+    FRAMEJIT_TRY(a, operand(session, left));
+    FRAMEJIT_TRY(b, operand(session, right));
+    if (inplace && a.is_array()) return inplace_operator(session, row.op, a, b);
+    return out_of_place(session, row.op, a, b);
+  }
+  return break_at(BreakId::UnsupportedArgument, "an operator that arrays are not compiled for");
+}
+
+Captured<Value*> compare_operator(Session& session, int py_op, Value* left, Value* right) {
+  if (py_op < Py_LT || py_op > Py_GE) return break_at(BreakId::UnsupportedArgument, "comparison");
+  FRAMEJIT_TRY(a, operand(session, left));
+  FRAMEJIT_TRY(b, operand(session, right));
+  return out_of_place(session, kCompare[py_op], a, b);
+}
+
+Captured<Value*> unary_operator(Session& session, capture::Unary unary, Value* value) {
+  FRAMEJIT_TRY(x, operand(session, value));
+  if (unary == capture::Unary::Positive) {
+    if (x.type.dtype == DType::Bool) return break_at(BreakId::WouldRaise, "+ of bool");
+    return positive(session, x);
+  }
+  Op op = unary == capture::Unary::Negative ? Op::Negative : Op::Invert;
+  FRAMEJIT_TRY(result, unary_ufunc(session, op, x));
+  return x.is_array() ? Captured<Value*>(result) : check_scalar_math(session, op, result);
+}
+
+}  // namespace framejit::ext
