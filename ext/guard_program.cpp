@@ -201,7 +201,7 @@ int GuardProgram::run(Matched& m) const noexcept {
       case GuardOp::Unbound: ok = object(m, i->a) == nullptr; break;
       case GuardOp::HasNot: {
         PyObject* o = object(m, i->a);
-        ok = o && lacks_attribute(o, i->key);
+        ok = o && lacks_attribute(o, i->key, i->number == 1);
         break;
       }
       case GuardOp::TypeAttr: {
