@@ -154,7 +154,8 @@ void Entry::collect_owned() {
       object(s->object.get());
     }
   };
-  for (const std::vector<Guard>* guards : {&region_->guards, static_cast<const std::vector<Guard>*>(&all_guards_)})
+  for (const std::vector<Guard>* guards : {static_cast<const std::vector<Guard>*>(&region_->guards),
+                                           static_cast<const std::vector<Guard>*>(&all_guards_)})
     for (const Guard& g : *guards) {
       object(g.object.get());
       object(g.key.get());
@@ -223,7 +224,8 @@ Outcome Entry::run_plan(Workspace& w) {
   switch (run.status) {
     case runtime::RunStatus::Done: break;
     case runtime::RunStatus::OutOfMemory: runtime::trim(); return Outcome::Declined;
-    case runtime::RunStatus::Interrupted: return Outcome::Declined;
+    case runtime::RunStatus::Interrupted:
+    case runtime::RunStatus::Redo: return Outcome::Declined;
   }
   if (run.flags && !all_ignored(run.flags)) [[unlikely]] return after_flags(run);
   streak_ = 0;

@@ -36,15 +36,21 @@ Ref<> guard_list(const Entry& entry) {
 Ref<> entry_record(const Entry& entry, int site) {
   const capture::Region& region = entry.region();
   const auto instrs = region.view->instrs();
+  const Ref<> kernels = Ref<>::steal(PyList_New(0));
+  for (const codegen::KernelCode& kernel : entry.plan().program().kernels) {
+    Record k;
+    k.put("name", kernel.name).put("bytes", static_cast<int64_t>(kernel.bytes.size()));
+    if (!kernels || PyList_Append(kernels.get(), k.get()) < 0) return {};
+  }
   Record r;
   r.put("kind", std::string(site < 0 ? "function" : "region"))
-      .put("line", static_cast<int64_t>(instrs[region.entry].line))
-      .put("end_line", static_cast<int64_t>(instrs[region.exit].line))
+      .put("first_line", static_cast<int64_t>(instrs[region.entry].line))
+      .put("last_line", static_cast<int64_t>(instrs[region.exit].line))
       .put("returns", region.returns ? Py_True : Py_False)
       .put("guards", guard_list(entry).get())
       .put("graph", entry.graph_text())
-      .put("kernels", entry.plan().program().listing)
-      .put("kernel_count", static_cast<int64_t>(entry.plan().program().kernels.size()))
+      .put("kernels", kernels.get())
+      .put("program", entry.plan().program().listing)
       .put("steps", static_cast<int64_t>(entry.plan().program().steps.size()))
       .put("host_loops", entry.compiled().host_stages)
       .put("instructions", static_cast<int64_t>(region.instructions))
@@ -77,13 +83,17 @@ PyObject* function_cache_clear(PyObject* self, PyObject*) {
 }
 
 PyObject* function_graphs(PyObject* self, PyObject*) {
-  return list_of_entries(self, [](const Entry& entry, int) { return text(entry.graph_text()); });
+  std::string all;
+  state_of(self).for_each_entry([&](const Entry& entry, int) { all += (all.empty() ? "" : "\n") + entry.graph_text(); });
+  return text(all).release();
 }
 
 PyObject* function_asm(PyObject* self, PyObject*) {
   try {
-    return list_of_entries(
-        self, [](const Entry& entry, int) { return text(listing(*entry.region().graph, entry.options())); });
+    std::string all;
+    state_of(self).for_each_entry(
+        [&](const Entry& entry, int) { all += listing(*entry.region().graph, entry.options()); });
+    return text(all).release();
   } catch (const std::exception& error) {
     return PyErr_Format(PyExc_RuntimeError, "framejit: %s", error.what());
   }

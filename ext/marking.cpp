@@ -3,7 +3,7 @@
 
 #include "capture/hook.h"
 #include "ext/bind_arguments.h"
-#include "ext/config.h"
+#include "ext/control.h"
 #include "ext/function.h"
 #include "ext/module.h"
 #include "ext/stats.h"
@@ -22,7 +22,7 @@ class MarkedCode final : public capture::FrameInterceptor {
   Outcome enter(PyFunctionObject* function, PyCodeObject* code, PyObject** locals, int local_count) override {
     (void)local_count;
     ++stats.frames_marked;
-    if (capture::tools_active()) return {};
+    if (capture::tools_active() || stance == Stance::ForceEager || is_disabled(code)) return {};
     try {
       return enter_checked(function, code, locals);
     } catch (const std::exception& error) {
@@ -91,7 +91,7 @@ PyObject* unmark_code(PyObject*, PyObject* code) {
   Py_RETURN_NONE;
 }
 
-PyObject* mark_report(PyObject*, PyObject* code) {
+PyObject* code_report(PyObject*, PyObject* code) {
   const auto at = marked().find(reinterpret_cast<PyCodeObject*>(code));
   const std::shared_ptr<MarkedCode> interceptor = at == marked().end() ? nullptr : at->second.lock();
   if (!interceptor) Py_RETURN_NONE;
@@ -132,7 +132,7 @@ PyObject* hook_installed(PyObject*, PyObject*) { return PyBool_FromLong(capture:
 PyMethodDef methods[] = {
     {"mark_code", mark_code, METH_VARARGS, "mark_code(code, settings): frames of this code object are compiled from now on."},
     {"unmark_code", unmark_code, METH_O, "unmark_code(code): takes the mark back."},
-    {"mark_report", mark_report, METH_O, "mark_report(code): what is compiled for a marked code object, or None."},
+    {"code_report", code_report, METH_O, "code_report(code): what is compiled for a marked code object, or None."},
     {"set_discover", set_discover, METH_O,
      "set_discover(callable or None): callable(function, code) gives settings to mark an unseen code object with, or None."},
     {"hook_installed", hook_installed, METH_NOARGS, "Is the frame hook installed?"},

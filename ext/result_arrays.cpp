@@ -41,7 +41,7 @@ bool init(PyObject*) {
 }
 const ModulePart part(0, init);
 
-int contiguity(int rank, const npy_intp* dims, const npy_intp* strides, npy_intp item) {
+int contiguity_of(int rank, const npy_intp* dims, const npy_intp* strides, npy_intp item) {
   bool c = true, f = true, empty = false;
   for (int i = 0; i < rank; ++i) empty = empty || dims[i] == 0;
   if (!empty) {
@@ -145,7 +145,7 @@ ArrayLayout ArrayLayout::make(const graph::Type& type) {
     evaluate(type.shape, {}, layout.dims.data());
     evaluate(type.strides, {}, layout.strides.data());
     const npy_intp item = graph::size_of(type.dtype);
-    layout.contiguity = contiguity(layout.rank, layout.dims.data(), layout.strides.data(), item);
+    layout.contiguity = contiguity_of(layout.rank, layout.dims.data(), layout.strides.data(), item);
     layout.bytes = item;
     for (const npy_intp size : layout.dims) layout.bytes *= size;
   }
@@ -163,7 +163,7 @@ PyObject* new_array(const ArrayLayout& layout, int64_t bytes, std::span<const in
   } else {
     evaluate(layout.type->shape, symbols, dims);
     evaluate(layout.type->strides, symbols, strides);
-    flags = contiguity(layout.rank, dims, strides, graph::size_of(layout.dtype));
+    flags = contiguity_of(layout.rank, dims, strides, graph::size_of(layout.dtype));
   }
   char* data = static_cast<char*>(runtime::allocate(bytes > 0 ? static_cast<std::size_t>(bytes) : 1));
   if (!data) return PyErr_NoMemory();
