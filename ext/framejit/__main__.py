@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import builtins
 import io
+import os
 import runpy
 import sys
 import types
@@ -106,6 +107,7 @@ def _prepare(argv: list[str], folder: str) -> None:
 
 def _run_script(file: str) -> None:
     """Run a script as ``__main__``, as ``python file`` does."""
+    file = os.path.abspath(file)
     module = types.ModuleType("__main__")
     module.__dict__.update(__file__=file, __builtins__=builtins, __loader__=None, __spec__=None)
     with io.open_code(file) as stream:
