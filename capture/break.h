@@ -34,6 +34,8 @@ struct Break {
 template <class T>
 using Captured = Expected<T, Break>;
 
-inline Unexpected<Break> break_at(BreakId id, std::string detail = {}) { return {Break{id, std::move(detail), 0, {}, {}, 0, 0, 0}}; }
+inline Unexpected<Break> break_at(BreakId id, std::string detail = {}) {
+  return {Break{id, std::move(detail), 0, {}, {}, 0, 0, 0}};
+}
 
 }  // namespace framejit::capture

@@ -1,7 +1,7 @@
 // Guards: what must hold of the inputs for a compiled entry to be used. Data; ext compiles them (ext/guard_program.h).
 //
-// Every guard prints itself as a Python expression, knows the user's line that made it, and holds for the inputs that it was
-// made from (checked after capture).
+// Every guard prints itself as a Python expression, knows the user's line that made it, and holds for the inputs that
+// it was made from (checked after capture).
 #pragma once
 
 #include <string>
@@ -28,27 +28,27 @@ struct ArraySpec {
   Wrap wrap = Wrap::NdArray;
   graph::DType dtype = graph::DType::F64;
   graph::Dims shape;
-  graph::Dims strides;         // bytes; equal to graph::c_strides: tested by the C-contiguous flag
-  bool writeable = false;      // required, because the graph writes it
+  graph::Dims strides;     // bytes; equal to graph::c_strides: tested by the C-contiguous flag
+  bool writeable = false;  // required, because the graph writes it
   bool aligned = true;
 };
 
 enum class GuardKind : uint8_t {
-  Identity,    // source is object
-  Type,        // type(source) is object
-  Equal,       // exact int, str, bytes, bool, None, float (by bits), or tuple of these: equal to object in type and value
-  Array,       // array
-  IntSymbol,   // exact int that fits int64; binds the symbol of `dim`
-  Length,      // len(source) == number, for exact tuple, list, dict
-  Keys,        // exact dict whose keys are, in order, the items of the tuple `object`
-  Unbound,     // the slot is unbound
-  HasNot,      // `key` is not found: no source: in the dict `object` (a module's); source an exact dict: in it; else in the
-               // instance dict of source (attribute shadowing), which may be missing
-  TypeAttr,    // looking up the key on type(source)'s MRO gives object (raw, no descriptor called); no object: nothing
-  Code,        // exact function whose __code__ is object and whose __globals__ is key
-  DimRelation, // relation between bound symbols
-  Disjoint,    // memory of arrays `source` and `other` does not overlap
-  SameObject,  // source is other (true at capture); DistinctObject: is not
+  Identity,  // source is object
+  Type,      // type(source) is object
+  Equal,     // exact int, str, bytes, bool, None, float (by bits), or tuple of these: equal to object in type and value
+  Array,     // array
+  IntSymbol,  // exact int that fits int64; binds the symbol of `dim`
+  Length,     // len(source) == number, for exact tuple, list, dict
+  Keys,       // exact dict whose keys are, in order, the items of the tuple `object`
+  Unbound,    // the slot is unbound
+  HasNot,  // `key` is not found: no source: in the dict `object` (a module's); source an exact dict (then number is 1):
+           // in it; else in the instance dict of source (attribute shadowing), which may be missing
+  TypeAttr,     // looking up the key on type(source)'s MRO gives object (raw, no descriptor called); no object: nothing
+  Code,         // exact function whose __code__ is object and whose __globals__ is key
+  DimRelation,  // relation between bound symbols
+  Disjoint,     // memory of arrays `source` and `other` does not overlap
+  SameObject,   // source is other (true at capture); DistinctObject: is not
   DistinctObject,
 };
 

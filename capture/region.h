@@ -13,22 +13,28 @@
 
 namespace framejit::capture {
 
-/// How to make an object that is live at the exit. A tree; equal objects share one recipe (by index), so that identity holds.
-/// All recipes are made before the first effect is committed and before the first slot of the frame is written. Lists, dicts
-/// and cells may contain themselves: make them empty first, fill them last.
+/// How to make an object that is live at the exit. A tree; equal objects share one recipe (by index), so that identity
+/// holds. All recipes are made before the first effect is committed and before the first slot of the frame is written.
+/// Lists, dicts and cells may contain themselves: make them empty first, fill them last.
 struct Recipe {
   enum class Kind : uint8_t {
-    Null,       // NULL on the stack, or an unbound local
-    Constant,   // object
-    Fetch,      // source
-    Result,     // graph result `index`, given back as `wrap` (a view result: see graph type's root)
-    Int,        // Python int: value of `dim`
-    Tuple, List, Dict, Slice, Range,  // items (Dict: key, value, key, value ...)
-    Function,   // items: code, globals, name, defaults or null, kwdefaults or null, closure or null (annotations: object)
+    Null,      // NULL on the stack, or an unbound local
+    Constant,  // object
+    Fetch,     // source
+    Result,    // graph result `index`, given back as `wrap` (a view result: see graph type's root)
+    Int,       // Python int: value of `dim`
+    Tuple,
+    List,
+    Dict,
+    Slice,
+    Range,        // items (Dict: key, value, key, value ...)
+    Function,     // items: code, globals, name, defaults or null, kwdefaults or null, closure or null (annotations:
+                  // object)
     BoundMethod,  // items: self, function
-    Cell,       // items: contents or nothing
-    Iterator,   // object: the type to call on items (enumerate, zip, reversed; null: iter()); then advanced `index` times
-    Method,     // getattr(items[0], object): a C method of an exact builtin or array; runs no user code
+    Cell,         // items: contents or nothing
+    Iterator,     // object: the type to call on items (enumerate, zip, reversed; null: iter()); then advanced `index`
+                  // times
+    Method,       // getattr(items[0], object): a C method of an exact builtin or array; runs no user code
   } kind;
   Ref<> object;
   SourceRef source;
@@ -56,22 +62,22 @@ struct Effect {
 };
 
 struct Region {
-  std::string function;                    // qualified name, for logs
+  std::string function;  // qualified name, for logs
   std::shared_ptr<const CodeView> view;
-  uint32_t entry = 0;                      // Instr index
-  uint32_t exit = 0;                       // Instr index; with `returns`: of the return instruction
-  bool returns = false;                    // the region ends by returning recipe `result`
-  std::unique_ptr<graph::Graph> graph;     // its results are what the recipes' Result indices name
+  uint32_t entry = 0;                   // Instr index
+  uint32_t exit = 0;                    // Instr index; with `returns`: of the return instruction
+  bool returns = false;                 // the region ends by returning recipe `result`
+  std::unique_ptr<graph::Graph> graph;  // its results are what the recipes' Result indices name
   std::vector<Guard> guards;
-  std::vector<Input> inputs;               // one for each graph param
+  std::vector<Input> inputs;  // one for each graph param
   std::vector<Recipe> recipes;
   std::vector<std::pair<int, uint32_t>> locals;  // localsplus slots that change: recipe
-  std::vector<uint32_t> stack;             // recipes, bottom first, at the exit
-  uint32_t result = 0;                     // with `returns`
+  std::vector<uint32_t> stack;                   // recipes, bottom first, at the exit
+  uint32_t result = 0;                           // with `returns`
   std::vector<Effect> effects;
-  std::vector<Break> breaks;               // the break that ended it (none with `returns`), and callees not inlined
-  uint32_t instructions = 0;               // executed symbolically
-  Ref<> globals, builtins;                 // of the frame: the region fits no other function with the same code
+  std::vector<Break> breaks;  // the break that ended it (none with `returns`), and callees not inlined
+  uint32_t instructions = 0;  // executed symbolically
+  Ref<> globals, builtins;    // of the frame: the region fits no other function with the same code
 };
 
 struct CaptureOptions {
@@ -85,8 +91,8 @@ struct CaptureOptions {
 
 struct CaptureRequest {
   std::shared_ptr<const CodeView> view;
-  uint32_t entry = 0;      // 0: the function's start, before the prologue; then the stack is empty and cells are not made
-  FrameView frame;         // concrete locals and stack
+  uint32_t entry = 0;  // 0: the function's start, before the prologue; then the stack is empty and cells are not made
+  FrameView frame;     // concrete locals and stack
   const Varied* varied = nullptr;
   std::vector<Door*> doors;
   CaptureOptions options;
@@ -97,7 +103,8 @@ struct CaptureOutcome {
   std::vector<Break> breaks;
 };
 
-/// Executes symbolically from the entry to a return or to the first break. Runs no user code, has no effect on any object.
+/// Executes symbolically from the entry to a return or to the first break. Runs no user code, has no effect on any
+/// object.
 CaptureOutcome capture(const CaptureRequest& request);
 
 }  // namespace framejit::capture

@@ -42,9 +42,9 @@ class Session {
 
   // Values (owned by the session's arena).
   Value* make(ValueKind kind);
-  Value* constant(PyObject* object);                      // takes a reference of its own; the caller keeps its
+  Value* constant(PyObject* object);  // takes a reference of its own; the caller keeps its
   Value* array(graph::ValueId id, Wrap wrap);
-  Value* integer(const graph::Dim& dim);                  // Constant for a known one
+  Value* integer(const graph::Dim& dim);  // Constant for a known one
   Value* tuple(std::vector<Value*> items);
 
   /// The graph param for an array-like object: finds the one made before for the same object, or guards and adds one.
@@ -57,7 +57,12 @@ class Session {
   /// A param is about to be written: guards that it is writeable and that no other array input overlaps it.
   Captured<bool> prepare_write(graph::ValueId dst);
 
-  /// Runs `change` now and `revert` if the transaction is taken back.
+  /// An input that was wrapped after a write overlaps the written memory: the instruction must be given up.
+  bool has_overlap() const { return overlap_; }
+  /// Relations that the ShapeEnv recorded since the last call become guards at the present location.
+  void sync_dim_guards();
+
+  /// The caller has made a change to a Value; `revert` runs if the transaction is taken back.
   void record(std::function<void()> revert);
 
   uint32_t location() const { return location_; }
@@ -79,8 +84,14 @@ class Session {
   std::vector<Guard> guards_;
   std::vector<Input> inputs_;
   std::vector<PyObject*> input_objects_;  // alive during capture: the frame holds them
+  std::vector<Value*> input_values_;
+  std::vector<std::size_t> written_;  // inputs that the graph writes
+  bool overlap_ = false;              // an input read after a write shares its memory
+  std::size_t dim_guards_ = 0;        // how many of the ShapeEnv's guards are in guards_
   std::vector<std::function<void()>> undo_;
   uint32_t location_ = 0;
+  bool overlaps(std::size_t written, std::size_t other);
+  std::string shown(const graph::Dim& dim) const;
   friend class RegionBuilder;
 };
 

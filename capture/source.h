@@ -12,20 +12,22 @@ struct Source;
 using SourceRef = std::shared_ptr<const Source>;
 
 enum class SourceKind : uint8_t {
-  Local,    // localsplus slot `index` of the entry frame (a cell slot gives the cell)
-  Stack,    // stack slot `index` at the entry of the region
-  Constant, // `object` itself (kept alive here); `name`: the expression that an Identity, TypeAttr or Code guard found it at
-  Global,   // item `key` of the module dict `object`
-  Builtin,  // item `key` of the builtins dict `object`
-  Cell,     // contents of the cell `base`
-  Closure,  // cell `index` of the function `base`; no base: of the frame's own function
-  Attr,     // base.key without calling anything: of an instance, its dict, else the raw object on its type's MRO (a slot's
-            // member descriptor: the slot); of a type, the raw object on its own MRO. Missing: the guard that reads it fails
-  Item,     // base[key] of an exact dict, or base[index] of an exact tuple or list
-  Default,  // positional default `index` of the function `base`; with a key: keyword-only default; index -1 and no key: the
-            // whole `__defaults__`, None where there are none
-  Self,     // __self__ of the bound method `base`
-  Method,   // __func__ of the bound method `base`
+  Local,     // localsplus slot `index` of the entry frame (a cell slot gives the cell)
+  Stack,     // stack slot `index` at the entry of the region
+  Constant,  // `object` itself (kept alive here); `name`: the expression that an Identity, TypeAttr or Code guard found
+             // it at
+  Global,    // item `key` of the module dict `object`
+  Builtin,   // item `key` of the builtins dict `object`
+  Cell,      // contents of the cell `base`
+  Closure,   // cell `index` of the function `base`; no base: of the frame's own function
+  Attr,  // base.key without calling anything: of an instance, its dict, else the raw object on its type's MRO (a slot's
+         // member descriptor: the slot); of a type, the raw object on its own MRO. Missing: the guard that reads it
+         // fails
+  Item,  // base[key] of an exact dict, or base[index] of an exact tuple or list
+  Default,  // positional default `index` of the function `base`; with a key: keyword-only default; index -1 and no key:
+            // the whole `__defaults__`, None where there are none
+  Self,    // __self__ of the bound method `base`
+  Method,  // __func__ of the bound method `base`
 };
 
 struct Source {

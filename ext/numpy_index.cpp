@@ -41,21 +41,14 @@ struct IndexPart {
   SliceParts slice;
 };
 
-Captured<std::optional<Dim>> bound(Value* value) {
-  if (!value || value->is_none()) return std::optional<Dim>();
-  std::optional<Dim> dim = as_dim(*value);
-  if (!dim) return break_at(BreakId::UnsupportedArgument, "a slice with a bound of type " + type_name(*value));
-  return dim;
-}
-
 Captured<SliceParts> slice_parts(Session& session, Value* start, Value* stop, Value* step) {
+  for (Value* bound : {start, stop, step})
+    if (!bound->is_none() && !as_dim(*bound))
+      return break_at(BreakId::UnsupportedArgument, "a slice with a bound of type " + type_name(*bound));
   SliceParts parts;
-  FRAMEJIT_TRY(first, bound(start));
-  FRAMEJIT_TRY(last, bound(stop));
-  FRAMEJIT_TRY(stride, bound(step));
-  parts.start = std::move(first);
-  parts.stop = std::move(last);
-  if (stride) parts.step = session.graph().shapes().specialize(*stride);
+  parts.start = as_dim(*start);
+  parts.stop = as_dim(*stop);
+  if (!step->is_none()) parts.step = session.graph().shapes().specialize(*as_dim(*step));
   if (parts.step == 0) return break_at(BreakId::WouldRaise, "slice step cannot be zero");
   return parts;
 }

@@ -126,7 +126,7 @@ Captured<Value*> wide_power(Session& session, const Operand& base, const Operand
     if (!real || inplace) return unary_ufunc(session, Op::Square, base);
     // Through a copy in C or Fortran order, whatever the order of the base.
     const graph::Type& type = session.graph().type(base.id);
-    if (base.type.dtype == DType::Bool || type.strides != graph::c_strides(type.dtype, type.shape))
+    if (base.type.dtype == DType::Bool || type.rank() == 0 || type.strides != graph::c_strides(type.dtype, type.shape))
       return break_at(BreakId::UnsupportedArgument, "integers to the power 2.0");
     FRAMEJIT_TRY(real_base, cast(session, base.id, DType::F64));
     Operand as_double = base;

@@ -1,6 +1,7 @@
 // Promotion: see numpy_ops_types.h.
 #include "ext/numpy_ops_types.h"
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <string>
@@ -107,8 +108,28 @@ Captured<LoopTypes> loop_types_by_dtype(PyUFuncObject* ufunc, std::span<const Op
   return types;
 }
 
-// NumPy 1: a scalar among arrays counts as the smallest type of its kind that holds its value. The samples are one value
-// for each such type; an answer that is the same for all of them does not depend on the value.
+// NumPy 1: a scalar among arrays counts as the smallest type of its kind that holds its value, unless its kind (bool, integer,
+// float) is above that of every array. The samples are one value for each such type; an answer that is the same for all of
+// them does not depend on the value.
+
+int kind_order(DType dtype) { return dtype == DType::Bool ? 0 : graph::is_int(dtype) ? 1 : 2; }
+
+bool values_count(std::span<const OperandType> operands) {
+  int arrays = -1, scalars = -1;
+  for (const OperandType& operand : operands) {
+    int& highest = operand.scalar ? scalars : arrays;
+    highest = std::max(highest, kind_order(operand.dtype));
+  }
+  return arrays >= 0 && arrays >= scalars;
+}
+
+/// A Python int that NumPy 1 makes an uint64 or an object.
+bool is_huge(const OperandType& operand) {
+  if (!operand.literal || !operand.value || !PyLong_CheckExact(operand.value)) return false;
+  int overflow = 0;
+  PyLong_AsLongLongAndOverflow(operand.value, &overflow);
+  return overflow != 0;
+}
 
 std::vector<Ref<>> samples(const OperandType& operand, bool value_based) {
   auto array = [&](PyObject* number) {
@@ -148,10 +169,12 @@ using Ask = std::function<Captured<LoopTypes>(const std::vector<PyObject*>&)>;
 bool equal(const LoopTypes& a, const LoopTypes& b) { return a.in == b.in && a.out == b.out; }
 
 Captured<LoopTypes> ask_by_value(std::span<const OperandType> operands, const Ask& ask) {
-  bool arrays = false;
-  for (const OperandType& operand : operands) arrays = arrays || !operand.scalar;
+  bool by_value = values_count(operands);
   std::vector<std::vector<Ref<>>> choices;
-  for (const OperandType& operand : operands) choices.push_back(samples(operand, arrays));
+  for (const OperandType& operand : operands) {
+    if (is_huge(operand)) return break_at(BreakId::ScalarOverflow, "a Python int beyond int64");
+    choices.push_back(samples(operand, by_value));
+  }
   std::optional<LoopTypes> answer;
   std::vector<std::size_t> at(operands.size(), 0);
   while (true) {
@@ -201,11 +224,8 @@ Captured<LoopTypes> search_loop(PyUFuncObject* ufunc, const std::vector<PyObject
 }
 
 Captured<LoopTypes> loop_types_by_value(PyUFuncObject* ufunc, std::span<const OperandType> operands) {
-  bool arrays = false, integers = true;
-  for (const OperandType& operand : operands) {
-    arrays = arrays || !operand.scalar;
-    integers = integers && !graph::is_float(operand.dtype);
-  }
+  bool by_value = values_count(operands), integers = true;
+  for (const OperandType& operand : operands) integers = integers && !graph::is_float(operand.dtype);
   return ask_by_value(operands, [&](const std::vector<PyObject*>& chosen) -> Captured<LoopTypes> {
     Ref<> result = Ref<>::steal(PyObject_Vectorcall(reinterpret_cast<PyObject*>(ufunc), chosen.data(), chosen.size(),
                                                     nullptr));
@@ -215,7 +235,7 @@ Captured<LoopTypes> loop_types_by_value(PyUFuncObject* ufunc, std::span<const Op
                           PyArray_DESCR(reinterpret_cast<PyArrayObject*>(result.get())))));
     // The one resolver that does not search: integers divide as doubles.
     if (ufunc == ufunc_of(Op::Divide) && integers) return LoopTypes{{DType::F64, DType::F64, DType::F64}, DType::F64};
-    return search_loop(ufunc, chosen, arrays, out);
+    return search_loop(ufunc, chosen, by_value, out);
   });
 }
 

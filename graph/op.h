@@ -186,6 +186,7 @@ constexpr bool takes(Op op, DType operand) {
     case Op::Erf:
     case Op::Ndtr: return is_float(operand);
     case Op::Divide:
+    case Op::Reciprocal:
     case Op::Sqrt:
     case Op::Exp:
     case Op::Exp2:
@@ -214,7 +215,6 @@ constexpr bool takes(Op op, DType operand) {
     case Op::Negative:
     case Op::Power:
     case Op::Square:
-    case Op::Reciprocal:
     case Op::Sign: return operand != DType::Bool;
     default: return true;
   }

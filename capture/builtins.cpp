@@ -1,0 +1,218 @@
+// Builtin functions and types over Values: a table of handlers by name. What is not in it is a Break.
+#include "capture/builtins.h"
+
+#include <cstring>
+
+#include "capture/py/instance.h"
+#include "capture/py/repr.h"
+
+namespace framejit::capture {
+
+namespace {
+
+using Handler = Captured<Value*> (*)(Executor&, const Values&);
+
+Unexpected<Break> unsupported(const char* name) {
+  return break_at(BreakId::UnsupportedArgument, std::string(name) + "()");
+}
+
+Captured<Value*> do_len(Executor& x, const Values& a) { return a.size() == 1 ? x.length(a[0]) : unsupported("len"); }
+
+Captured<Value*> do_abs(Executor& x, const Values& a) {
+  if (a.size() != 1) return unsupported("abs");
+  Session& s = x.session();
+  Value* v = a[0];
+  if (Door* door = x.door_of(*v)) return door->call_method(s, v, "__abs__", {}, {});
+  if (v->kind == ValueKind::Int)
+    return x.shapes().holds(graph::Relation::Lt, v->dim, graph::Dim(0)) ? x.number_unary(Unary::Negative, v) : v;
+  if (v->is_array() && v->wrap == Wrap::PyFloat) {
+    const graph::ValueId operands[] = {v->id};
+    graph::BuildResult made = s.builder().elementwise(graph::Op::Absolute, operands);
+    if (made) return s.array(*made, Wrap::PyFloat);
+  }
+  if (!v->is_constant() || !is_number(*v)) return unsupported("abs");
+  Ref<> result = Ref<>::steal(PyNumber_Absolute(v->object.get()));
+  if (!result) {
+    PyErr_Clear();
+    return unsupported("abs");
+  }
+  return s.constant(result.get());
+}
+
+Captured<Value*> extreme(Executor& x, const Values& a, int op, const char* name) {
+  Values items = a;
+  if (a.size() == 1) {
+    FRAMEJIT_TRY(unpacked, x.unpack(a[0]));
+    items = std::move(unpacked);
+  }
+  Value* best = nullptr;
+  for (Value* item : items) {
+    item = x.look(item);
+    if (!is_number(*item) && !(item->is_constant() && is_plain(item->object.get()))) return unsupported(name);
+    if (best) {
+      FRAMEJIT_TRY(wins, x.compare(op, item, best));
+      FRAMEJIT_TRY(truth, x.truth(wins));
+      if (!truth) continue;
+    }
+    best = item;
+  }
+  return best ? Captured<Value*>(best) : break_at(BreakId::WouldRaise, std::string(name) + "() of nothing");
+}
+Captured<Value*> do_min(Executor& x, const Values& a) { return extreme(x, a, Py_LT, "min"); }
+Captured<Value*> do_max(Executor& x, const Values& a) { return extreme(x, a, Py_GT, "max"); }
+
+Captured<Value*> do_sum(Executor& x, const Values& a) {
+  if (a.empty() || a.size() > 2) return unsupported("sum");
+  // sum() of an array adds its rows one by one, as iteration gives them.
+  FRAMEJIT_TRY(items, x.unpack(a[0]));
+  Value* total = a.size() == 2 ? a[1] : x.session().integer(graph::Dim(0));
+  for (Value* item : items) {
+    item = x.look(item);
+#if PY_VERSION_HEX >= 0x030c0000
+    // Floats are added with compensation since 3.12.
+    if (x.type_of(item) == reinterpret_cast<PyObject*>(&PyFloat_Type)) return unsupported("sum");
+#endif
+    if (x.type_of(item) == reinterpret_cast<PyObject*>(&PyUnicode_Type)) return unsupported("sum");
+    FRAMEJIT_TRY(next, x.binary(0, total, item));
+    total = next;
+  }
+  return total;
+}
+
+Captured<Value*> any_all(Executor& x, const Values& a, bool stop, const char* name) {
+  if (a.size() != 1) return unsupported(name);
+  FRAMEJIT_TRY(iterator, x.iterate(a[0]));
+  for (;;) {
+    FRAMEJIT_TRY(item, x.next(iterator));
+    if (!item) return x.boolean(!stop);
+    FRAMEJIT_TRY(truth, x.truth(x.look(item)));
+    if (truth == stop) return x.boolean(stop);
+  }
+}
+Captured<Value*> do_any(Executor& x, const Values& a) { return any_all(x, a, true, "any"); }
+Captured<Value*> do_all(Executor& x, const Values& a) { return any_all(x, a, false, "all"); }
+
+Captured<Value*> do_isinstance(Executor& x, const Values& a) {
+  if (a.size() != 2) return unsupported("isinstance");
+  PyObject* type = x.type_of(a[0]);
+  if (!type) return unsupported("isinstance");
+  FRAMEJIT_TRY(is, instance_of(x, reinterpret_cast<PyTypeObject*>(type), a[1]));
+  return x.boolean(is);
+}
+
+Captured<Value*> do_getattr(Executor& x, const Values& a) {
+  if (a.size() < 2 || a.size() > 3 || !a[1]->is_constant() || !PyUnicode_CheckExact(a[1]->object.get()))
+    return unsupported("getattr");
+  if (a.size() == 3) {
+    FRAMEJIT_TRY(has, x.has_attr(a[0], a[1]->object.get()));
+    if (!has) return a[2];
+  }
+  return x.get_attr(a[0], a[1]->object.get());
+}
+
+Captured<Value*> do_hasattr(Executor& x, const Values& a) {
+  if (a.size() != 2 || !a[1]->is_constant() || !PyUnicode_CheckExact(a[1]->object.get())) return unsupported("hasattr");
+  FRAMEJIT_TRY(has, x.has_attr(a[0], a[1]->object.get()));
+  return x.boolean(has);
+}
+
+Captured<Value*> do_iter(Executor& x, const Values& a) { return a.size() == 1 ? x.iterate(a[0]) : unsupported("iter"); }
+
+Captured<Value*> do_next(Executor& x, const Values& a) {
+  if (a.empty() || a.size() > 2 || a[0]->kind != ValueKind::Iterator) return unsupported("next");
+  FRAMEJIT_TRY(item, x.next(a[0]));
+  if (item) return x.look(item);
+  return a.size() == 2 ? Captured<Value*>(a[1]) : break_at(BreakId::WouldRaise, "StopIteration");
+}
+
+Captured<Value*> do_callable(Executor& x, const Values& a) {
+  if (a.size() == 1 && (a[0]->kind == ValueKind::Function || a[0]->kind == ValueKind::BoundMethod))
+    return x.boolean(true);
+  if (a.size() == 1 && is_number(*a[0])) return x.boolean(false);
+  return unsupported("callable");
+}
+
+Captured<Value*> do_divmod(Executor& x, const Values& a) {
+  if (a.size() != 2 || !is_number(*a[0]) || !is_number(*a[1])) return unsupported("divmod");
+  FRAMEJIT_TRY(quotient, x.number_binary(2, a[0], a[1]));
+  FRAMEJIT_TRY(remainder, x.number_binary(6, a[0], a[1]));
+  return x.session().tuple({quotient, remainder});
+}
+
+Captured<Value*> do_print(Executor&, const Values&) { return break_at(BreakId::UserEffect, "print"); }
+
+struct Row {
+  const char* name;
+  Handler handler;
+};
+constexpr Row kFunctions[] = {
+    {"len", do_len},           {"abs", do_abs},         {"min", do_min},    {"max", do_max},
+    {"sum", do_sum},           {"any", do_any},         {"all", do_all},    {"isinstance", do_isinstance},
+    {"getattr", do_getattr},   {"hasattr", do_hasattr}, {"iter", do_iter},  {"next", do_next},
+    {"callable", do_callable}, {"divmod", do_divmod},   {"print", do_print}};
+
+// Pure functions of numbers that raise or give a number, and are cheap for every argument.
+constexpr const char* kMath[] = {"sqrt",  "exp",   "log",      "log2",     "log10",   "log1p",  "expm1", "sin",
+                                 "cos",   "tan",   "asin",     "acos",     "atan",    "atan2",  "sinh",  "cosh",
+                                 "tanh",  "floor", "ceil",     "trunc",    "fabs",    "pow",    "fmod",  "hypot",
+                                 "isnan", "isinf", "isfinite", "copysign", "degrees", "radians"};
+
+Captured<Value*> fold_math(Executor& x, PyObject* function, const Values& args) {
+  Ref<> packed = Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(args.size())));
+  if (!packed) PyErr_Clear();
+  for (std::size_t i = 0; packed && i < args.size(); ++i) {
+    Value* known = is_number(*args[i]) ? x.specialize(args[i]) : nullptr;
+    if (!known || PyComplex_CheckExact(known->object.get()))
+      return break_at(BreakId::UnknownCallable, short_repr(function) + " of a value that is known only at run time");
+    PyTuple_SET_ITEM(packed.get(), static_cast<Py_ssize_t>(i), Ref<>(known->object).release());
+  }
+  Ref<> result = packed ? Ref<>::steal(PyObject_Call(function, packed.get(), nullptr)) : Ref<>();
+  if (!result) {
+    PyErr_Clear();
+    return break_at(BreakId::WouldRaise, short_repr(function));
+  }
+  return x.session().constant(result.get());
+}
+
+}  // namespace
+
+Captured<bool> instance_of(Executor& x, PyTypeObject* type, Value* cls) {
+  if (cls->kind == ValueKind::Tuple) {
+    for (Value* each : cls->items) {
+      FRAMEJIT_TRY(is, instance_of(x, type, x.look(each)));
+      if (is) return true;
+    }
+    return false;
+  }
+  PyObject* c = cls->is_constant() ? cls->object.get() : nullptr;
+  if (!c || !PyType_Check(c)) return unsupported("isinstance");
+  if (reinterpret_cast<PyObject*>(type) == c) return true;
+  // A metaclass of the user's may answer as it likes, and so may a __class__ of the object's type.
+  if (type_attr(Py_TYPE(c), "__instancecheck__") != type_attr(&PyType_Type, "__instancecheck__"))
+    return unsupported("isinstance");
+  if (PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(c))) return true;
+  if (type_attr(type, "__class__") != type_attr(&PyBaseObject_Type, "__class__")) return unsupported("isinstance");
+  return false;
+}
+
+Captured<Value*> Executor::call_builtin(PyObject* callable, const Values& raw, const Keywords& keywords) {
+  Values args;
+  for (Value* a : raw) args.push_back(look(a));
+  if (PyType_Check(callable)) return call_type(*this, reinterpret_cast<PyTypeObject*>(callable), args, keywords);
+  if (PyCFunction_Check(callable)) {
+    auto* function = reinterpret_cast<PyCFunctionObject*>(callable);
+    const std::string module = function->m_module ? text_of(function->m_module) : "";
+    const char* name = function->m_ml->ml_name;
+    if (module == "builtins" && (keywords.empty() || std::strcmp(name, "print") == 0)) {
+      for (const Row& row : kFunctions)
+        if (std::strcmp(row.name, name) == 0) return row.handler(*this, args);
+    }
+    if (module == "math" && keywords.empty()) {
+      for (const char* known_name : kMath)
+        if (std::strcmp(known_name, name) == 0) return fold_math(*this, callable, args);
+    }
+  }
+  return break_at(BreakId::UnknownCallable, "'" + short_repr(callable) + "'");
+}
+
+}  // namespace framejit::capture

@@ -1,0 +1,210 @@
+// Calls of builtin types over Values.
+#include <algorithm>
+
+#include "capture/builtins.h"
+#include "capture/py/repr.h"
+
+namespace framejit::capture {
+
+namespace {
+
+Unexpected<Break> unsupported(PyTypeObject* type) {
+  return break_at(BreakId::UnsupportedArgument, std::string(type->tp_name) + "()");
+}
+
+Captured<Value*> make_range(Executor& x, const Values& args) {
+  Session& s = x.session();
+  if (args.empty() || args.size() > 3) return unsupported(&PyRange_Type);
+  for (Value* a : args)
+    if (!is_int_like(*a) || !fits_int64(*a)) return unsupported(&PyRange_Type);
+  Value* range = s.make(ValueKind::Range);
+  Value *zero = s.integer(graph::Dim(0)), *one = s.integer(graph::Dim(1));
+  if (args.size() == 1)
+    range->items = {zero, args[0], one};
+  else
+    range->items = {args[0], args[1], args.size() == 3 ? args[2] : one};
+  if (!range->items[2]->is_constant()) range->items[2] = x.specialize(range->items[2]);
+  if (dim_of(*range->items[2]).value() == 0) return break_at(BreakId::WouldRaise, "range() of step 0");
+  constexpr int64_t kBound = int64_t{1} << 60;
+  for (Value* part : range->items)
+    if (part->is_constant() && (dim_of(*part).value() > kBound || dim_of(*part).value() < -kBound))
+      return break_at(BreakId::ScalarOverflow, "range()");
+  return range;
+}
+
+Captured<Value*> make_enumerate(Executor& x, Values args, const Keywords& keywords) {
+  for (const auto& [name, value] : keywords)
+    if (args.size() == 1 && text_of(name) == "start")
+      args.push_back(x.look(value));
+    else
+      return unsupported(&PyEnum_Type);
+  if (args.empty() || args.size() > 2) return unsupported(&PyEnum_Type);
+  if (args.size() == 2 && !is_int_like(*args[1])) return unsupported(&PyEnum_Type);
+  FRAMEJIT_TRY(inner, x.iterate(args[0]));
+  Value* it = x.session().make(ValueKind::Iterator);
+  it->iterated = kEnumerate;
+  it->items = {inner, args.size() == 2 ? args[1] : x.session().integer(graph::Dim(0))};
+  return it;
+}
+
+Captured<Value*> make_zip(Executor& x, const Values& args) {
+  Value* it = x.session().make(ValueKind::Iterator);
+  it->iterated = kZip;
+  for (Value* a : args) {
+    FRAMEJIT_TRY(inner, x.iterate(a));
+    it->items.push_back(inner);
+  }
+  return it;
+}
+
+Captured<Value*> make_map(Executor& x, const Values& args) {
+  if (args.size() < 2) return break_at(BreakId::WouldRaise, "map()");
+  Value* it = x.session().make(ValueKind::Iterator);
+  it->iterated = kMap;
+  it->items = {args[0]};
+  for (std::size_t i = 1; i < args.size(); ++i) {
+    FRAMEJIT_TRY(inner, x.iterate(args[i]));
+    it->items.push_back(inner);
+  }
+  return it;
+}
+
+Captured<Value*> make_reversed(Executor& x, const Values& args) {
+  if (args.size() != 1) return unsupported(&PyReversed_Type);
+  Value* over = args[0];
+  Session& s = x.session();
+  if (over->kind == ValueKind::Range) {
+    FRAMEJIT_TRY(items, x.unpack(over));
+    std::reverse(items.begin(), items.end());
+    // reversed(range) is a range iterator: of the range that runs the other way.
+    const int64_t step = dim_of(*over->items[2]).value();
+    const int64_t first = items.empty() ? 0 : dim_of(*items.front()).value();
+    const int64_t last = items.empty() ? 0 : dim_of(*items.back()).value();
+    Value* range = s.make(ValueKind::Range);
+    range->items = {s.integer(graph::Dim(first)), s.integer(graph::Dim(items.empty() ? 0 : last - step)),
+                    s.integer(graph::Dim(-step))};
+    return x.iterate(range);
+  }
+  if (over->kind != ValueKind::Tuple && over->kind != ValueKind::List) return unsupported(&PyReversed_Type);
+  FRAMEJIT_TRY(n, x.length(over));
+  Value* it = s.make(ValueKind::Iterator);
+  it->iterated = kReversed;
+  it->items = {over, n};
+  return it;
+}
+
+Captured<Value*> make_dict(Executor& x, const Values& args, const Keywords& keywords) {
+  Value* dict = x.session().make(ValueKind::Dict);
+  if (args.size() > 1) return unsupported(&PyDict_Type);
+  if (args.size() == 1 && args[0]->kind == ValueKind::Dict) {
+    FRAMEJIT_TRY(opened, x.open(args[0]));
+    (void)opened;
+    dict->items = args[0]->items;
+  } else if (args.size() == 1) {
+    FRAMEJIT_TRY(pairs, x.unpack(args[0]));
+    for (Value* pair : pairs) {
+      FRAMEJIT_TRY(parts, x.unpack(x.look(pair)));
+      if (parts.size() != 2) return break_at(BreakId::WouldRaise, "dict()");
+      FRAMEJIT_TRY(stored, x.dict_set(dict, x.look(parts[0]), parts[1]));
+      (void)stored;
+    }
+  }
+  for (const auto& [name, value] : keywords) {
+    FRAMEJIT_TRY(stored, x.dict_set(dict, x.session().constant(name), value));
+    (void)stored;
+  }
+  return dict;
+}
+
+Captured<Value*> make_float(Executor& x, Value* v) {
+  Session& s = x.session();
+  if (is_number(*v) || (v->is_constant() && PyUnicode_CheckExact(v->object.get()))) return x.to_float(v);
+  if (x.door_of(*v) && v->wrap != Wrap::Tensor) {
+    const graph::Type& type = s.graph().type(v->id);
+    if (type.rank() == 0 && !graph::is_complex(type.dtype) && type.dtype != graph::DType::BF16) {
+      // The number is read now; what is written into the array later does not reach it.
+      graph::ValueId id = v->wrap == Wrap::NdArray ? s.builder().copy(v->id, 'C') : v->id;
+      if (type.dtype != graph::DType::F64) {
+        graph::BuildResult cast = s.builder().cast(id, graph::DType::F64);
+        if (!cast) return break_at(BreakId::WouldRaise, cast.error().message);
+        id = *cast;
+      }
+      return s.array(id, Wrap::PyFloat);
+    }
+  }
+  return unsupported(&PyFloat_Type);
+}
+
+Captured<Value*> make_int(Executor& x, Value* v) {
+  if (is_int_like(*v))
+    return v->is_constant() && PyBool_Check(v->object.get()) ? Captured<Value*>(x.session().integer(dim_of(*v))) : v;
+  Value* known = is_number(*v) || v->is_constant() ? x.specialize(v) : nullptr;
+  if (!known || !is_plain(known->object.get()) || PyUnicode_CheckExact(known->object.get())) {
+    if (!known || !PyUnicode_CheckExact(known->object.get()) || PyUnicode_GET_LENGTH(known->object.get()) > 100)
+      return unsupported(&PyLong_Type);
+  }
+  Ref<> number = Ref<>::steal(PyNumber_Long(known->object.get()));
+  if (!number) {
+    PyErr_Clear();
+    return break_at(BreakId::WouldRaise, "int()");
+  }
+  return x.session().constant(number.get());
+}
+
+}  // namespace
+
+Captured<Value*> call_type(Executor& x, PyTypeObject* type, const Values& args, const Keywords& keywords) {
+  Session& s = x.session();
+  if (type == &PyEnum_Type) return make_enumerate(x, args, keywords);
+  if (type == &PyDict_Type) return make_dict(x, args, keywords);
+  if (!keywords.empty())
+    return break_at(BreakId::UnknownCallable, "'" + std::string(type->tp_name) + "' with keywords");
+  if (type == &PyRange_Type) return make_range(x, args);
+  if (type == &PyZip_Type) return make_zip(x, args);
+  if (type == &PyMap_Type) return make_map(x, args);
+  if (type == &PyReversed_Type) return make_reversed(x, args);
+  if (type == &PyTuple_Type || type == &PyList_Type) {
+    if (args.size() > 1) return unsupported(type);
+    if (args.size() == 1 && type == &PyTuple_Type && args[0]->kind == ValueKind::Tuple) return args[0];
+    Values items;
+    if (args.size() == 1) {
+      FRAMEJIT_TRY(unpacked, x.unpack(args[0]));
+      items = std::move(unpacked);
+    }
+    Value* made = s.make(type == &PyTuple_Type ? ValueKind::Tuple : ValueKind::List);
+    made->items = std::move(items);
+    return made;
+  }
+  if (type == &PySlice_Type && !args.empty() && args.size() <= 3) {
+    Value* slice = s.make(ValueKind::Slice);
+    slice->items = {args.size() == 1 ? x.none() : args[0], args.size() == 1 ? args[0] : args[1],
+                    args.size() == 3 ? args[2] : x.none()};
+    return slice;
+  }
+  if (args.size() == 1) {
+    if (type == &PyFloat_Type) return make_float(x, args[0]);
+    if (type == &PyLong_Type) return make_int(x, args[0]);
+    if (type == &PyBool_Type) {
+      FRAMEJIT_TRY(truth, x.truth(args[0]));
+      return x.boolean(truth);
+    }
+    if (type == &PyType_Type) {
+      PyObject* of = x.type_of(args[0]);
+      if (!of) return unsupported(type);
+      return s.constant(of);
+    }
+    if (type == &PyUnicode_Type) {
+      Value* known = x.specialize(args[0]);
+      if (!known || !is_plain(known->object.get())) return break_at(BreakId::UnknownObject, "text of a value");
+      Ref<> text = Ref<>::steal(PyObject_Str(known->object.get()));
+      if (!text) {
+        PyErr_Clear();
+        return break_at(BreakId::WouldRaise, "str()");
+      }
+      return s.constant(text.get());
+    }
+  }
+  return break_at(BreakId::UnknownCallable, "'" + std::string(type->tp_name) + "'");
+}
+
+}  // namespace framejit::capture

@@ -1,0 +1,283 @@
+// Calls: library functions go to their door, Python functions are inlined as nested frames.
+#include "capture/executor.h"
+#include "capture/py/instance.h"
+#include "capture/py/repr.h"
+#include "capture/symbolic_frame.h"
+
+namespace framejit::capture {
+
+namespace {
+
+SourceRef function_part(SourceKind kind, const SourceRef& function, int index, PyObject* key, std::string name = {}) {
+  auto s = std::make_shared<Source>();
+  s->kind = kind;
+  s->base = function;
+  s->index = index;
+  s->key = Ref<>::share(key);
+  s->name = std::move(name);
+  return s;
+}
+
+// The parts of a function that a call needs, of an existing function or of one made during capture.
+struct Callee {
+  PyCodeObject* code;
+  PyObject* globals;
+  Values defaults;  // of the last positional parameters; looked at when they are used
+  Value* function;
+};
+
+std::string name_of_code(PyCodeObject* code) { return text_of(code->co_qualname); }
+
+// Puts arguments into the slots of the callee. The order of locals: positional, keyword-only, *args, **kwargs.
+class Binder {
+ public:
+  Binder(Executor& x, const Callee& callee, Values& locals)
+      : x_(x), callee_(callee), locals_(locals), code_(callee.code) {}
+
+  Captured<bool> bind(const Values& args, const Keywords& keywords) {
+    const int positional = code_->co_argcount, total = positional + code_->co_kwonlyargcount;
+    int slot = total;
+    Value* rest = nullptr;
+    const int given = std::min<int>(positional, static_cast<int>(args.size()));
+    for (int i = 0; i < given; ++i) locals_[static_cast<std::size_t>(i)] = args[static_cast<std::size_t>(i)];
+    if (code_->co_flags & CO_VARARGS) {
+      rest = x_.session().tuple(Values(args.begin() + given, args.end()));
+      locals_[static_cast<std::size_t>(slot++)] = rest;
+    } else if (static_cast<int>(args.size()) > positional) {
+      return raises("too many arguments");
+    }
+    Value* extra = nullptr;
+    if (code_->co_flags & CO_VARKEYWORDS) {
+      extra = x_.session().make(ValueKind::Dict);
+      locals_[static_cast<std::size_t>(slot)] = extra;
+    }
+    for (const auto& [name, value] : keywords) {
+      const int at = parameter(name, total);
+      if (at < 0) {
+        if (!extra) return raises("unexpected keyword argument " + text_of(name));
+        extra->items.push_back(x_.session().constant(name));
+        extra->items.push_back(value);
+        continue;
+      }
+      if (locals_[static_cast<std::size_t>(at)]) return raises("two values for argument " + text_of(name));
+      locals_[static_cast<std::size_t>(at)] = value;
+    }
+    return fill_defaults(positional, total);
+  }
+
+ private:
+  Unexpected<Break> raises(const std::string& why) {
+    return break_at(BreakId::WouldRaise, name_of_code(code_) + "(): " + why);
+  }
+
+  int parameter(PyObject* name, int total) {
+    for (int i = code_->co_posonlyargcount; i < total; ++i)
+      if (same_key(PyTuple_GET_ITEM(code_->co_localsplusnames, i), name)) return i;
+    return -1;
+  }
+
+  Captured<bool> fill_defaults(int positional, int total) {
+    for (int i = 0; i < positional; ++i) {
+      if (locals_[static_cast<std::size_t>(i)]) continue;
+      FRAMEJIT_TRY(value, positional_default(i, positional));
+      if (!value) return raises("missing argument");
+      locals_[static_cast<std::size_t>(i)] = value;
+    }
+    for (int i = positional; i < total; ++i) {
+      if (locals_[static_cast<std::size_t>(i)]) continue;
+      FRAMEJIT_TRY(value, keyword_default(PyTuple_GET_ITEM(code_->co_localsplusnames, i)));
+      if (!value) return raises("missing keyword-only argument");
+      locals_[static_cast<std::size_t>(i)] = value;
+    }
+    return true;
+  }
+
+  Captured<Value*> positional_default(int i, int positional) {
+    Value* f = callee_.function;
+    if (!f->source) {
+      Value* tuple = f->items[0];
+      if (!tuple) return static_cast<Value*>(nullptr);
+      const int at = i - (positional - static_cast<int>(tuple->items.size()));
+      return at < 0 ? nullptr : tuple->items[static_cast<std::size_t>(at)];
+    }
+    PyObject* defaults = reinterpret_cast<PyFunctionObject*>(f->object.get())->func_defaults;
+    if (!defaults || !PyTuple_CheckExact(defaults)) return static_cast<Value*>(nullptr);
+    // How many there are decides which parameter each belongs to.
+    const Py_ssize_t count = PyTuple_GET_SIZE(defaults);
+    x_.guard(GuardKind::Length, function_part(SourceKind::Default, f->source, -1, nullptr), nullptr, nullptr, count);
+    const int at = i - (positional - static_cast<int>(count));
+    if (at < 0) return static_cast<Value*>(nullptr);
+    return x_.lazy(PyTuple_GET_ITEM(defaults, at), function_part(SourceKind::Default, f->source, at, nullptr));
+  }
+
+  Captured<Value*> keyword_default(PyObject* name) {
+    Value* f = callee_.function;
+    if (!f->source) {
+      Value* dict = f->items[1];
+      for (std::size_t k = 0; dict && k < dict->items.size(); k += 2)
+        if (same_key(dict->items[k]->object.get(), name)) return dict->items[k + 1];
+      return static_cast<Value*>(nullptr);
+    }
+    PyObject* defaults = reinterpret_cast<PyFunctionObject*>(f->object.get())->func_kwdefaults;
+    if (!defaults || !PyDict_CheckExact(defaults)) return static_cast<Value*>(nullptr);
+    PyObject* found = PyDict_GetItemWithError(defaults, name);
+    if (!found) {
+      PyErr_Clear();
+      return static_cast<Value*>(nullptr);
+    }
+    return x_.lazy(found, function_part(SourceKind::Default, f->source, -1, name));
+  }
+
+  Executor& x_;
+  const Callee& callee_;
+  Values& locals_;
+  PyCodeObject* code_;
+};
+
+}  // namespace
+
+std::shared_ptr<const CodeView> Executor::view_of(PyCodeObject* code) {
+  auto& view = views_[code];
+  if (!view) view = CodeView::decode(code);
+  return view;
+}
+
+std::vector<uint32_t>& Executor::locations(const CodeView* view) {
+  std::vector<uint32_t>& ids = locations_[view];
+  ids.resize(view->instrs().size(), 0);
+  return ids;
+}
+
+Captured<Value*> Executor::call_function(Value* function, const Values& args, const Keywords& keywords) {
+  const bool existing = function->source != nullptr;
+  auto* object = reinterpret_cast<PyFunctionObject*>(function->object.get());
+  Callee callee{existing ? reinterpret_cast<PyCodeObject*>(object->func_code)
+                         : reinterpret_cast<PyCodeObject*>(function->object.get()),
+                existing ? object->func_globals : function->extra.get(),
+                {},
+                function};
+  const std::string name = name_of_code(callee.code);
+  if (callee.code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE))
+    return break_at(BreakId::GeneratorFrame, name + "()");
+  if (depth >= options_.inline_depth) return break_at(BreakId::RecursiveCall, name + "()");
+  if (existing) {
+    if (object->func_builtins != builtins) return break_at(BreakId::UnsupportedInstruction, "other builtins");
+    Guard g{};
+    g.kind = GuardKind::Code;
+    g.source = function->source;
+    g.object = Ref<>::share(object->func_code);
+    g.key = Ref<>::share(object->func_globals);
+    g.reason = name;
+    session_.add_guard(std::move(g));
+  }
+  SymbolicFrame inner(*this, view_of(callee.code), callee.globals, builtins);
+  FRAMEJIT_TRY(bound, Binder(*this, callee, inner.locals).bind(args, keywords));
+  (void)bound;
+  const auto free_count = static_cast<std::size_t>(callee.code->co_nfreevars);
+  for (std::size_t i = 0; i < free_count; ++i) {
+    if (!existing) {
+      inner.closure.push_back(function->items[2]->items[i]);
+      continue;
+    }
+    PyObject* cell =
+        object->func_closure ? PyTuple_GET_ITEM(object->func_closure, static_cast<Py_ssize_t>(i)) : nullptr;
+    if (!cell || !PyCell_Check(cell)) return break_at(BreakId::UnboundVariable, name + "() closure");
+    const int slot = callee.code->co_nlocalsplus - callee.code->co_nfreevars + static_cast<int>(i);
+    inner.closure.push_back(
+        cell_of(cell, function_part(SourceKind::Closure, function->source, static_cast<int>(i), nullptr,
+                                    text_of(PyTuple_GET_ITEM(callee.code->co_localsplusnames, slot)))));
+  }
+  ++depth;
+  Captured<Value*> result = inner.run();
+  --depth;
+  return result;
+}
+
+Captured<Value*> Executor::call(Value* callable, const Values& args, const Keywords& keywords) {
+  callable = look(callable);
+  switch (callable->kind) {
+    case ValueKind::Function: return call_function(callable, args, keywords);
+    case ValueKind::BoundMethod: {
+      Value* self = look(callable->items[0]);
+      if (!callable->items[1]) return call_method(self, text_of(callable->extra.get()), args, keywords);
+      Values all{self};
+      all.insert(all.end(), args.begin(), args.end());
+      return call(callable->items[1], all, keywords);
+    }
+    case ValueKind::Constant: {
+      PyObject* o = callable->object.get();
+      if (Door* door = door_for(o)) {
+        Values forced;
+        for (Value* a : args) {
+          forced.push_back(look(a));
+          FRAMEJIT_TRY(ok, force(forced.back()));
+          (void)ok;
+        }
+        std::vector<std::string> names;
+        names.reserve(keywords.size());
+        std::vector<Keyword> named;
+        for (const auto& [name, value] : keywords) {
+          names.push_back(text_of(name));
+          named.emplace_back(names.back(), look(value));
+          FRAMEJIT_TRY(ok, force(named.back().second));
+          (void)ok;
+        }
+        return door->call(session_, o, forced, named);
+      }
+      if (Py_IS_TYPE(o, &PyMethodDescr_Type) && !args.empty()) {
+        Value* self = look(args[0]);
+        auto* descriptor = reinterpret_cast<PyDescrObject*>(o);
+        if (type_of(self) == reinterpret_cast<PyObject*>(descriptor->d_type))
+          return call_method(self, text_of(descriptor->d_name), Values(args.begin() + 1, args.end()), keywords);
+      }
+      return call_builtin(o, args, keywords);
+    }
+    case ValueKind::Object: {
+      PyObject* o = callable->object.get();
+      if (PyObject* function = options_.unwrap ? options_.unwrap(o) : nullptr) {
+        guard(GuardKind::Identity, callable->source, o);
+        auto source = std::make_shared<Source>();
+        source->kind = SourceKind::Constant;
+        source->object = Ref<>::share(function);
+        source->name = callable->source->str() + ".__wrapped__";
+        return call(wrap(function, source), args, keywords);
+      }
+      PyTypeObject* type = Py_TYPE(o);
+      PyObject* name = PyUnicode_InternFromString("__call__");
+      if (!name) {
+        PyErr_Clear();
+        break;
+      }
+      const Ref<> owned = Ref<>::steal(name);
+      PyObject* raw = type_attr(type, name);
+      if (!raw || !PyFunction_Check(raw) || !PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) break;
+      guard(GuardKind::TypeAttr, callable->source, raw, name);
+      Value* function = session_.make(ValueKind::Function);
+      auto source = std::make_shared<Source>();
+      source->kind = SourceKind::Constant;
+      source->object = Ref<>::share(raw);
+      source->name = callable->source->str() + ".__call__";
+      function->object = Ref<>::share(raw);
+      function->source = source;
+      Values all{callable};
+      all.insert(all.end(), args.begin(), args.end());
+      return call_function(function, all, keywords);
+    }
+    case ValueKind::Null:
+    case ValueKind::Lazy:
+    case ValueKind::Array:
+    case ValueKind::Int:
+    case ValueKind::Tuple:
+    case ValueKind::List:
+    case ValueKind::Dict:
+    case ValueKind::Slice:
+    case ValueKind::Range:
+    case ValueKind::Iterator:
+    case ValueKind::Cell: break;
+  }
+  PyObject* type = type_of(callable);
+  return break_at(BreakId::UnknownCallable,
+                  type ? std::string(reinterpret_cast<PyTypeObject*>(type)->tp_name) + " object" : "object");
+}
+
+}  // namespace framejit::capture

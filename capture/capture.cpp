@@ -1,0 +1,221 @@
+// The entry point: sets up the outermost frame, keeps the states it may go back to, and ends the region.
+#include <algorithm>
+#include <map>
+
+#include "capture/py/repr.h"
+#include "capture/region_builder.h"
+#include "capture/symbolic_frame.h"
+
+namespace framejit::capture {
+
+namespace {
+
+/// A state of the outermost frame at an instruction where a region may end.
+struct Checkpoint {
+  uint32_t pc;
+  std::vector<Value*> locals, stack;
+  Session::Mark mark;
+};
+
+SourceRef slot_source(SourceKind kind, int index, std::string name) {
+  auto s = std::make_shared<Source>();
+  s->kind = kind;
+  s->index = index;
+  s->name = std::move(name);
+  return s;
+}
+
+/// Does the graph do work on arrays? Views and arithmetic of Python numbers alone are not worth a region.
+bool is_worthwhile(const graph::Graph& graph) {
+  for (graph::ValueId v : graph.body().nodes) {
+    const graph::Node& node = graph.node(v);
+    const graph::OpClass cls = graph::def(node.op).cls;
+    if (cls == graph::OpClass::Source || cls == graph::OpClass::View) continue;
+    if (cls == graph::OpClass::Write || node.type.rank() > 0) return true;
+    for (graph::ValueId input : node.inputs)
+      if (graph.type(input).rank() > 0) return true;
+  }
+  return false;
+}
+
+class Attempt {
+ public:
+  Attempt(const CaptureRequest& request, bool one_round)
+      : request_(request),
+        one_round_(one_round),
+        no_varied_{},
+        session_(text_of(request.view->code()->co_name), request.varied ? *request.varied : no_varied_, request.doors),
+        executor_(session_, request.options),
+        frame_(executor_, request.view, request.frame.globals, request.frame.builtins) {
+    executor_.builtins = request.frame.builtins;
+    frame_.outermost = true;
+    frame_.pc = request.entry;
+    set_up();
+  }
+
+  CaptureOutcome run();
+  /// The break lies in a loop that began at or before the entry: one round of it may still be a region.
+  bool wants_one_round() const { return wants_one_round_; }
+
+ private:
+  void set_up();
+  void checkpoint();
+  bool can_leave() const;
+  const Checkpoint* loop_entry(uint32_t pc) const;
+  CaptureOutcome finish(const Checkpoint* at, Value* returned, std::vector<Break> breaks);
+
+  const CaptureRequest& request_;
+  bool one_round_;
+  bool wants_one_round_ = false;
+  Varied no_varied_;
+  Session session_;
+  Executor executor_;
+  SymbolicFrame frame_;
+  std::vector<Value*> initial_;
+  std::vector<Checkpoint> last_;        // at most one
+  std::map<uint32_t, uint32_t> loops_;  // head: the last instruction that jumps back to it
+  std::map<uint32_t, uint32_t> rounds_;
+  std::vector<Checkpoint> heads_;  // first arrivals, in order
+};
+
+void Attempt::set_up() {
+  const CodeView& view = *request_.view;
+  const FrameView& given = request_.frame;
+  for (int i = 0; i < view.local_count(); ++i) {
+    PyObject* object = i < given.local_count ? given.locals[i] : nullptr;
+    if (!object) continue;
+    const SourceRef source = slot_source(SourceKind::Local, i, text_of(view.local_name(i)));
+    const bool cell = request_.entry != 0 && (view.is_cell(i) || view.is_free(i)) && PyCell_Check(object);
+    frame_.locals[static_cast<std::size_t>(i)] =
+        cell ? executor_.cell_of(object, source) : executor_.lazy(object, source);
+  }
+  for (int i = 0; i < given.depth; ++i) {
+    PyObject* object = given.stack[i];
+    frame_.stack.push_back(object ? executor_.lazy(object, slot_source(SourceKind::Stack, i, {}))
+                                  : session_.make(ValueKind::Null));
+  }
+  if (given.function && PyFunction_Check(given.function)) {
+    PyObject* closure = reinterpret_cast<PyFunctionObject*>(given.function)->func_closure;
+    const Py_ssize_t count = closure ? PyTuple_GET_SIZE(closure) : 0;
+    for (Py_ssize_t i = 0; i < count && request_.entry == 0; ++i) {
+      PyObject* cell = PyTuple_GET_ITEM(closure, i);
+      const int slot = view.local_count() - static_cast<int>(count) + static_cast<int>(i);
+      if (PyCell_Check(cell))
+        frame_.closure.push_back(executor_.cell_of(
+            cell, slot_source(SourceKind::Closure, static_cast<int>(i), text_of(view.local_name(slot)))));
+    }
+  }
+  initial_ = frame_.locals;
+  for (uint32_t i = 0; i < view.instrs().size(); ++i) {
+    const Instr& instr = view.instrs()[i];
+    switch (instr.op) {
+      case Opcode::Jump:
+      case Opcode::PopJumpIfFalse:
+      case Opcode::PopJumpIfTrue:
+      case Opcode::PopJumpIfNone:
+      case Opcode::PopJumpIfNotNone:
+        if (instr.arg >= 0 && static_cast<uint32_t>(instr.arg) <= i) loops_[static_cast<uint32_t>(instr.arg)] = i;
+        break;
+      default: break;
+    }
+  }
+}
+
+bool Attempt::can_leave() const {
+  for (const Value* v : frame_.locals)
+    if (v && !is_materializable(v)) return false;
+  for (const Value* v : frame_.stack)
+    if (!is_materializable(v)) return false;
+  for (const PendingEffect& e : const_cast<Executor&>(executor_).effects().log()) {
+    if (e.value && !is_materializable(e.value)) return false;
+    for (const Value* item : e.items)
+      if (!is_materializable(item)) return false;
+  }
+  return true;
+}
+
+void Attempt::checkpoint() {
+  if (!frame_.current().boundary || !can_leave()) return;
+  last_.clear();
+  last_.push_back({frame_.pc, frame_.locals, frame_.stack, session_.mark()});
+  if (loops_.count(frame_.pc) &&
+      std::none_of(heads_.begin(), heads_.end(), [&](const Checkpoint& c) { return c.pc == frame_.pc; }))
+    heads_.push_back(last_.back());
+}
+
+/// The first arrival at the outermost loop that has gone round and holds `pc`.
+const Checkpoint* Attempt::loop_entry(uint32_t pc) const {
+  for (const Checkpoint& c : heads_) {
+    const auto rounds = rounds_.find(c.pc);
+    if (rounds != rounds_.end() && rounds->second > 1 && c.pc <= pc && pc <= loops_.at(c.pc)) return &c;
+  }
+  return nullptr;
+}
+
+CaptureOutcome Attempt::finish(const Checkpoint* at, Value* returned, std::vector<Break> breaks) {
+  CaptureOutcome outcome;
+  if (at) {
+    session_.rollback(at->mark);
+    frame_.pc = at->pc;
+    frame_.locals = at->locals;
+    frame_.stack = at->stack;
+    for (Break& b : breaks) b.instr = at->pc;
+  }
+  outcome.breaks = breaks;
+  if ((!at && !returned) || !is_worthwhile(session_.graph())) return outcome;
+  auto region = std::make_shared<Region>();
+  region->function = text_of(request_.view->code()->co_qualname);
+  region->view = request_.view;
+  region->entry = request_.entry;
+  region->breaks = std::move(breaks);
+  region->globals = Ref<>::share(request_.frame.globals);
+  region->builtins = Ref<>::share(request_.frame.builtins);
+  RegionBuilder(executor_, session_, *region).build(frame_, initial_, returned);
+  outcome.region = std::move(region);
+  return outcome;
+}
+
+CaptureOutcome Attempt::run() {
+  executor_.frame = &frame_;
+  for (;;) {
+    checkpoint();
+    const uint32_t before = frame_.pc;
+    Step done = frame_.advance();
+    if (done && *done == Flow::Returned) {
+      if (is_materializable(frame_.returned) && can_leave()) return finish(nullptr, frame_.returned, {});
+      done = break_at(BreakId::UnsupportedInstruction, "a result that cannot be made again");
+    }
+    if (done && *done == Flow::Jumped && frame_.pc <= before) {
+      ++rounds_[frame_.pc];
+      if (one_round_) {
+        checkpoint();
+        done = break_at(BreakId::CapturedTooMuch, "a loop of many rounds");
+      }
+    }
+    if (done) continue;
+    Break why = frame_.locate(std::move(done.error()));
+    const Checkpoint* at = last_.empty() ? nullptr : &last_.back();
+    // A loop that is too long to unroll is left to the bytecode as a whole; its body is a region of its own.
+    if (why.id == BreakId::CapturedTooMuch && !one_round_)
+      if (const Checkpoint* loop = loop_entry(before)) {
+        at = loop;
+        wants_one_round_ = true;
+      }
+    CaptureOutcome outcome = finish(at, nullptr, {std::move(why)});
+    if (outcome.region) wants_one_round_ = false;
+    return outcome;
+  }
+}
+
+}  // namespace
+
+CaptureOutcome capture(const CaptureRequest& request) {
+  Attempt whole(request, false);
+  CaptureOutcome outcome = whole.run();
+  if (!whole.wants_one_round()) return outcome;
+  Attempt round(request, true);
+  CaptureOutcome one = round.run();
+  return one.region ? std::move(one) : std::move(outcome);
+}
+
+}  // namespace framejit::capture

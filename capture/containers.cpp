@@ -1,0 +1,313 @@
+// Tuples, lists and dicts: items, stores, lengths. Stores into existing ones are effects, visible to later loads.
+#include "capture/executor.h"
+#include "capture/py/repr.h"
+
+namespace framejit::capture {
+
+namespace {
+
+constexpr int64_t kArrayRows = 64;  // of an array that is unpacked
+
+// A dict key of ours: exact str, int, float, bool, None, bytes or a constant tuple; null for others.
+PyObject* plain_key(const Value* v) {
+  PyObject* o = v->is_constant() || (v->kind == ValueKind::Tuple && !v->source) ? v->object.get() : nullptr;
+  return o && is_plain(o) ? o : nullptr;
+}
+
+bool equal_keys(PyObject* a, PyObject* b) {
+  if (a == b) return true;
+  const int equal = PyObject_RichCompareBool(a, b, Py_EQ);  // plain objects
+  if (equal < 0) PyErr_Clear();
+  return equal == 1;
+}
+
+// Do lookups in this dict compare nothing but str and int?
+bool has_plain_keys(PyObject* dict) {
+  PyObject *key, *value;
+  Py_ssize_t at = 0;
+  while (PyDict_Next(dict, &at, &key, &value))
+    if (!PyUnicode_CheckExact(key) && !PyLong_CheckExact(key)) return false;
+  return true;
+}
+
+// Bounds of a slice over `size` items; all parts are known.
+struct Bounds {
+  Py_ssize_t start, step, count;
+};
+Captured<Bounds> bounds_of(Executor& x, Value* slice, Py_ssize_t size) {
+  PyObject* parts[3];
+  Ref<> owned[3];
+  for (int i = 0; i < 3; ++i) {
+    Value* part = x.look(slice->items[static_cast<std::size_t>(i)]);
+    if (!part->is_none() && !is_int_like(*part)) return break_at(BreakId::UnsupportedArgument, "slice bound");
+    owned[i] = x.specialize(part)->object;
+    parts[i] = owned[i].get();
+  }
+  Ref<> object = Ref<>::steal(PySlice_New(parts[0], parts[1], parts[2]));
+  Py_ssize_t start = 0, stop = 0, step = 0;
+  if (!object || PySlice_Unpack(object.get(), &start, &stop, &step) < 0) {
+    PyErr_Clear();
+    return break_at(BreakId::WouldRaise, "slice");
+  }
+  const Py_ssize_t count = PySlice_AdjustIndices(size, &start, &stop, step);
+  return Bounds{start, step, count};
+}
+
+// The place of an index in `size` items.
+Captured<std::size_t> place_of(Executor& x, Value* key, std::size_t size) {
+  if (!is_int_like(*key)) return break_at(BreakId::UnsupportedArgument, "index");
+  Value* known = x.specialize(key);
+  if (!fits_int64(*known)) return break_at(BreakId::WouldRaise, "index out of range");
+  int64_t at = dim_of(*known).value();
+  if (at < 0) at += static_cast<int64_t>(size);
+  if (at < 0 || at >= static_cast<int64_t>(size)) return break_at(BreakId::WouldRaise, "index out of range");
+  return static_cast<std::size_t>(at);
+}
+
+void set_items(Session& s, Value* v, Values items) {
+  Values before = std::move(v->items);
+  v->items = std::move(items);
+  s.record([v, before = std::move(before)] { v->items = before; });
+}
+
+}  // namespace
+
+Captured<Value*> Executor::get_item(Value* container, Value* key) {
+  if (Door* door = door_of(*container)) {
+    switch (key->kind) {
+      case ValueKind::Object:
+      case ValueKind::Function:
+      case ValueKind::BoundMethod:
+      case ValueKind::Iterator:
+      case ValueKind::Dict: return break_at(BreakId::UnknownObject, "index of an array");
+      default: break;
+    }
+    FRAMEJIT_TRY(forced, force(key));
+    (void)forced;
+    return door->get_item(session_, container, key);
+  }
+  switch (container->kind) {
+    case ValueKind::Tuple:
+    case ValueKind::List: {
+      FRAMEJIT_TRY(opened, open(container));
+      (void)opened;
+      if (key->kind == ValueKind::Slice) {
+        FRAMEJIT_TRY(b, bounds_of(*this, key, static_cast<Py_ssize_t>(container->items.size())));
+        if (container->kind == ValueKind::Tuple && b.step == 1 &&
+            b.count == static_cast<Py_ssize_t>(container->items.size()))
+          return container;  // the very object
+        Value* part = session_.make(container->kind);
+        for (Py_ssize_t i = 0; i < b.count; ++i)
+          part->items.push_back(container->items[static_cast<std::size_t>(b.start + i * b.step)]);
+        return part;
+      }
+      FRAMEJIT_TRY(at, place_of(*this, key, container->items.size()));
+      return look(container->items[at]);
+    }
+    case ValueKind::Dict: {
+      FRAMEJIT_TRY(found, dict_peek(container, key));
+      if (!found) return break_at(BreakId::WouldRaise, "KeyError");
+      return look(found);
+    }
+    case ValueKind::Range: {
+      FRAMEJIT_TRY(items, unpack(container));
+      FRAMEJIT_TRY(at, place_of(*this, key, items.size()));
+      return items[at];
+    }
+    case ValueKind::Constant: {
+      PyObject* o = container->object.get();
+      Value* known_key = is_int_like(*key) ? specialize(key) : nullptr;
+      if (!known_key || !PyUnicode_CheckExact(o)) break;
+      Ref<> item = Ref<>::steal(PyObject_GetItem(o, known_key->object.get()));
+      if (!item) {
+        PyErr_Clear();
+        return break_at(BreakId::WouldRaise, "index out of range");
+      }
+      return session_.constant(item.get());
+    }
+    default: break;
+  }
+  PyObject* type = type_of(container);
+  return break_at(BreakId::UnknownObject,
+                  (type ? std::string(reinterpret_cast<PyTypeObject*>(type)->tp_name) : "object") + "[...]");
+}
+
+Captured<bool> Executor::set_item(Value* container, Value* key, Value* value) {
+  if (Door* door = door_of(*container)) {
+    value = look(value);
+    for (Value* v : {key, value}) {
+      switch (v->kind) {
+        case ValueKind::Object:
+        case ValueKind::Function:
+        case ValueKind::BoundMethod:
+        case ValueKind::Iterator:
+        case ValueKind::Dict: return break_at(BreakId::UnknownObject, "store into an array");
+        default: break;
+      }
+      FRAMEJIT_TRY(forced, force(v));
+      (void)forced;
+    }
+    return door->set_item(session_, container, key, value);
+  }
+  if (container->kind == ValueKind::Dict) return dict_set(container, key, value);
+  if (container->kind != ValueKind::List) return break_at(BreakId::UserEffect, "store into an item");
+  FRAMEJIT_TRY(opened, open(container));
+  (void)opened;
+  if (key->kind == ValueKind::Slice) return break_at(BreakId::UserEffect, "store into a slice of a list");
+  FRAMEJIT_TRY(at, place_of(*this, key, container->items.size()));
+  Value* before = container->items[at];
+  container->items[at] = value;
+  session_.record([container, at, before] { container->items[at] = before; });
+  if (container->source) effects_.store_item(container, session_.integer(graph::Dim(static_cast<int64_t>(at))), value);
+  return true;
+}
+
+Captured<bool> Executor::del_item(Value* container, Value* key) {
+  Values items;
+  if (container->kind == ValueKind::Dict) {
+    FRAMEJIT_TRY(at, find_key(container, key));
+    if (at < 0) return break_at(BreakId::WouldRaise, "KeyError");
+    items = container->items;
+    items.erase(items.begin() + at, items.begin() + at + 2);
+  } else if (container->kind == ValueKind::List && key->kind != ValueKind::Slice) {
+    FRAMEJIT_TRY(opened, open(container));
+    (void)opened;
+    FRAMEJIT_TRY(at, place_of(*this, key, container->items.size()));
+    items = container->items;
+    items.erase(items.begin() + static_cast<std::ptrdiff_t>(at));
+  } else {
+    return break_at(BreakId::UserEffect, "deletion of an item");
+  }
+  set_items(session_, container, std::move(items));
+  if (container->source) effects_.replace(container);
+  return true;
+}
+
+Captured<Value*> Executor::length(Value* v) {
+  if (Door* door = door_of(*v)) return door->length(session_, v);
+  int64_t n = 0;
+  switch (v->kind) {
+    case ValueKind::Tuple:
+    case ValueKind::List:
+    case ValueKind::Dict: {
+      FRAMEJIT_TRY(opened, open(v));
+      (void)opened;
+      n = static_cast<int64_t>(v->items.size() / (v->kind == ValueKind::Dict ? 2 : 1));
+      break;
+    }
+    case ValueKind::Range: {
+      FRAMEJIT_TRY(items, unpack(v));
+      n = static_cast<int64_t>(items.size());
+      break;
+    }
+    case ValueKind::Iterator:
+      if (v->position != kView) return break_at(BreakId::WouldRaise, "len() of an iterator");
+      return length(v->items[0]);
+    case ValueKind::Constant:
+      if (PyUnicode_CheckExact(v->object.get()) || PyBytes_CheckExact(v->object.get())) {
+        n = PyObject_Size(v->object.get());
+        break;
+      }
+      [[fallthrough]];
+    default: return break_at(BreakId::UnknownObject, "len()");
+  }
+  return session_.integer(graph::Dim(n));
+}
+
+Captured<bool> Executor::append(Value* list, Value* item) {
+  if (list->kind != ValueKind::List) return break_at(BreakId::UnknownObject, "append");
+  list->items.push_back(item);
+  session_.record([list] { list->items.pop_back(); });
+  if (list->source) effects_.extend(list, {item});
+  return true;
+}
+
+Captured<Value*> Executor::dict_peek(Value* dict, Value* key) {
+  PyObject* k = plain_key(key);
+  const bool simple = k && (PyUnicode_CheckExact(k) || PyLong_CheckExact(k));
+  if (!dict->partial || !simple) {
+    FRAMEJIT_TRY(at, find_key(dict, key));
+    return at < 0 ? nullptr : dict->items[static_cast<std::size_t>(at) + 1];
+  }
+  for (std::size_t i = 0; i < dict->items.size(); i += 2)
+    if (same_key(dict->items[i]->object.get(), k)) return dict->items[i + 1];
+  if (!has_plain_keys(dict->object.get()))
+    return break_at(BreakId::UnknownObject, "a dict with keys that are not str or int");
+  PyObject* found = PyDict_GetItemWithError(dict->object.get(), k);
+  if (!found) {
+    PyErr_Clear();
+    guard(GuardKind::HasNot, dict->source, nullptr, k, 1);
+    return static_cast<Value*>(nullptr);
+  }
+  auto source = std::make_shared<Source>();
+  source->kind = SourceKind::Item;
+  source->base = dict->source;
+  source->key = Ref<>::share(k);
+  Value* value = look(lazy(found, source));  // its guard says that the key is there
+  dict->items.push_back(session_.constant(k));
+  dict->items.push_back(value);
+  session_.record([dict] { dict->items.resize(dict->items.size() - 2); });
+  return value;
+}
+
+Captured<int64_t> Executor::find_key(Value* dict, Value* key) {
+  PyObject* k = plain_key(key);
+  if (!k || dict->kind != ValueKind::Dict) return break_at(BreakId::UnknownObject, "key of a dict");
+  FRAMEJIT_TRY(opened, open(dict));
+  (void)opened;
+  for (std::size_t i = 0; i < dict->items.size(); i += 2)
+    if (equal_keys(dict->items[i]->object.get(), k)) return static_cast<int64_t>(i);
+  return int64_t{-1};
+}
+
+Captured<bool> Executor::dict_set(Value* dict, Value* key, Value* value) {
+  FRAMEJIT_TRY(at, find_key(dict, key));
+  Value* k = session_.constant(plain_key(key));
+  if (at >= 0) {
+    const auto place = static_cast<std::size_t>(at) + 1;
+    Value* before = dict->items[place];
+    dict->items[place] = value;
+    session_.record([dict, place, before] { dict->items[place] = before; });
+  } else {
+    dict->items.push_back(k);
+    dict->items.push_back(value);
+    session_.record([dict] { dict->items.resize(dict->items.size() - 2); });
+  }
+  if (dict->source) effects_.store_item(dict, k, value);
+  return true;
+}
+
+Captured<Values> Executor::unpack(Value* v) {
+  switch (v->kind) {
+    case ValueKind::Tuple: return v->items;
+    case ValueKind::List: {
+      FRAMEJIT_TRY(opened, open(v));
+      (void)opened;
+      return v->items;
+    }
+    case ValueKind::Array: {
+      Door* door = door_of(*v);
+      if (!door || session_.graph().type(v->id).rank() == 0) break;
+      FRAMEJIT_TRY(size, door->length(session_, v));
+      Value* n = specialize(size);
+      if (!n || dim_of(*n).value() > kArrayRows) return break_at(BreakId::CapturedTooMuch, "the rows of an array");
+      Values rows;
+      for (int64_t i = 0; i < dim_of(*n).value(); ++i) {
+        FRAMEJIT_TRY(row, door->get_item(session_, v, session_.integer(graph::Dim(i))));
+        rows.push_back(row);
+      }
+      return rows;
+    }
+    default: break;
+  }
+  FRAMEJIT_TRY(iterator, iterate(v));
+  Values items;
+  for (;;) {
+    if (items.size() > 10000) return break_at(BreakId::CapturedTooMuch, "a long sequence");
+    FRAMEJIT_TRY(item, next(iterator));
+    if (!item) return items;
+    items.push_back(item);
+  }
+}
+
+}  // namespace framejit::capture

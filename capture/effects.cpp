@@ -1,0 +1,76 @@
+// The log of stores, and the state of globals as later loads see it.
+#include "capture/effects.h"
+
+#include "capture/py/repr.h"
+
+namespace framejit::capture {
+
+void Effects::append(PendingEffect effect) {
+  log_.push_back(std::move(effect));
+  session_.record([this] { log_.pop_back(); });
+}
+
+void Effects::store_attr(Value* object, PyObject* name, Value* value) {
+  const std::string text = text_of(name);
+  for (std::size_t i = 0; i < object->attributes.size(); ++i)
+    if (object->attributes[i].first == text) {
+      Value* before = object->attributes[i].second;
+      object->attributes[i].second = value;
+      session_.record([object, i, before] { object->attributes[i].second = before; });
+      append({Effect::Kind::StoreAttr, object, nullptr, value, {}, Ref<>::share(name), {}});
+      return;
+    }
+  object->attributes.emplace_back(text, value);
+  session_.record([object] { object->attributes.pop_back(); });
+  append({Effect::Kind::StoreAttr, object, nullptr, value, {}, Ref<>::share(name), {}});
+}
+
+const GlobalSlot* Effects::global(PyObject* dict, PyObject* name) const {
+  for (const GlobalSlot& slot : globals_)
+    if (slot.dict == dict && same_key(slot.key, name)) return &slot;
+  return nullptr;
+}
+
+void Effects::remember_global(PyObject* dict, PyObject* name, Value* value) {
+  for (std::size_t i = 0; i < globals_.size(); ++i)
+    if (globals_[i].dict == dict && same_key(globals_[i].key, name)) {
+      Value* before = globals_[i].value;
+      globals_[i].value = value;
+      session_.record([this, i, before] { globals_[i].value = before; });
+      return;
+    }
+  globals_.push_back({dict, name, value});
+  session_.record([this] { globals_.pop_back(); });
+}
+
+void Effects::store_global(PyObject* dict, PyObject* name, Value* value) {
+  remember_global(dict, name, value);
+  append({Effect::Kind::StoreGlobal, nullptr, nullptr, value, Ref<>::share(dict), Ref<>::share(name), {}});
+}
+
+void Effects::store_cell(Value* cell, Value* value) {
+  std::vector<Value*> before = cell->items;
+  cell->items = value ? std::vector<Value*>{value} : std::vector<Value*>{};
+  session_.record([cell, before = std::move(before)] { cell->items = before; });
+  if (cell->source) append({Effect::Kind::StoreCell, cell, nullptr, value, {}, {}, {}});
+}
+
+void Effects::store_item(Value* container, Value* key, Value* value) {
+  append({Effect::Kind::StoreItem, container, key, value, {}, {}, {}});
+}
+
+void Effects::extend(Value* list, std::vector<Value*> items) {
+  append({Effect::Kind::ListExtend, list, nullptr, nullptr, {}, {}, std::move(items)});
+}
+
+void Effects::replace(Value* container) {
+  append({container->kind == ValueKind::Dict ? Effect::Kind::DictReplace : Effect::Kind::ListReplace,
+          container,
+          nullptr,
+          nullptr,
+          {},
+          {},
+          container->items});
+}
+
+}  // namespace framejit::capture

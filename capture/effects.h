@@ -1,0 +1,55 @@
+// Effects: plain stores into objects that exist outside, collected in program order and committed once, after the
+// graph.
+#pragma once
+
+#include <vector>
+
+#include "capture/region.h"
+#include "capture/session.h"
+
+namespace framejit::capture {
+
+/// An Effect over Values; RegionBuilder turns it into recipes.
+struct PendingEffect {
+  Effect::Kind kind;
+  Value* target = nullptr;
+  Value* key = nullptr;
+  Value* value = nullptr;  // null: delete
+  Ref<> object, name;      // StoreGlobal: dict and key; StoreAttr: name
+  std::vector<Value*> items;
+};
+
+/// Values keyed by a module dict and a name in it.
+struct GlobalSlot {
+  PyObject* dict;
+  PyObject* key;
+  Value* value;  // null: deleted
+};
+
+class Effects {
+ public:
+  explicit Effects(Session& session) : session_(session) {}
+
+  void store_attr(Value* object, PyObject* name, Value* value);
+  void store_global(PyObject* dict, PyObject* name, Value* value);
+  /// Cells: `value` null deletes.
+  void store_cell(Value* cell, Value* value);
+  void store_item(Value* container, Value* key, Value* value);
+  void extend(Value* list, std::vector<Value*> items);
+  /// The list or dict takes its present items as its contents.
+  void replace(Value* container);
+
+  /// A global that was looked at or stored before; null: not yet.
+  const GlobalSlot* global(PyObject* dict, PyObject* name) const;
+  void remember_global(PyObject* dict, PyObject* name, Value* value);
+
+  const std::vector<PendingEffect>& log() const { return log_; }
+
+ private:
+  void append(PendingEffect effect);
+  Session& session_;
+  std::vector<PendingEffect> log_;
+  std::vector<GlobalSlot> globals_;
+};
+
+}  // namespace framejit::capture

@@ -1,0 +1,157 @@
+// Executor: what all frames of one capture share - how existing objects become Values, attribute lookup, calls,
+// operators.
+//
+// No function here runs user code or changes an object. Each either gives the Value that the interpreter would give, or
+// a Break; what it did before the Break is taken back by the frame's checkpoint (Session::rollback).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "capture/break.h"
+#include "capture/code_view.h"
+#include "capture/door.h"
+#include "capture/effects.h"
+#include "capture/region.h"
+#include "capture/session.h"
+
+namespace framejit::capture {
+
+using Values = std::vector<Value*>;
+inline constexpr std::int64_t kView = -2;  // position of an Iterator that stands for dict.values() or dict.items()
+using Keywords = std::vector<std::pair<PyObject*, Value*>>;  // exact str, borrowed from code objects or Constants
+
+class SymbolicFrame;
+
+class Executor {
+ public:
+  Executor(Session& session, const CaptureOptions& options);
+
+  Session& session() { return session_; }
+  Effects& effects() { return effects_; }
+  const CaptureOptions& options() const { return options_; }
+  graph::ShapeEnv& shapes() { return session_.graph().shapes(); }
+
+  // --- objects.cpp: existing objects become Values
+  Value* lazy(PyObject* object, SourceRef source);
+  Value* look(Value* v);
+  Value* wrap(PyObject* object, SourceRef source);
+  /// Objects of code constants: immutable, tuples become Tuple.
+  Value* literal(PyObject* object);
+  Value* cell_of(PyObject* cell, SourceRef source);
+  /// The items of an existing List, Dict under a Length or Keys guard.
+  Captured<bool> open(Value* container);
+  /// Everything inside is looked at: what a door or a recipe is given.
+  Captured<bool> force(Value* v);
+  /// The very object, adding an Identity guard where only its kind was guarded; null where there is none.
+  PyObject* known(Value* v);
+  /// A Constant in place of a symbolic int or of a float argument, under an Equal guard; null where that is not
+  /// possible.
+  Value* specialize(Value* v);
+  Door* door_of(const Value& v) const;
+  Door* door_for(PyObject* callable) const;
+  /// type(v), borrowed; null: not known.
+  PyObject* type_of(Value* v);
+  void guard(GuardKind kind, const SourceRef& source, PyObject* object = nullptr, PyObject* key = nullptr,
+             int64_t number = 0);
+
+  // --- attributes.cpp
+  /// With `self`: a method found on the type is given unbound, *self is then v (else null).
+  Captured<Value*> get_attr(Value* v, PyObject* name, Value** self = nullptr);
+  /// A C method of an exact builtin or array type.
+  bool has_method(Value* v, PyObject* name);
+  /// Is there such an attribute? Both answers are guarded.
+  Captured<bool> has_attr(Value* v, PyObject* name);
+  Captured<bool> set_attr(Value* v, PyObject* name, Value* value);
+  Captured<Value*> load_global(PyObject* globals, PyObject* builtins, PyObject* name, const std::string& module);
+  Captured<Value*> global_item(PyObject* dict, PyObject* name, const std::string& module);
+
+  // --- calls.cpp
+  Captured<Value*> call(Value* callable, const Values& args, const Keywords& keywords);
+  Captured<Value*> call_function(Value* function, const Values& args, const Keywords& keywords);
+
+  // --- builtins.cpp, methods.cpp: null result of the lookup: not known
+  Captured<Value*> call_builtin(PyObject* callable, const Values& args, const Keywords& keywords);
+  Captured<Value*> call_method(Value* self, const std::string& name, const Values& args, const Keywords& keywords);
+
+  // --- operators.cpp, numbers.cpp
+  Captured<Value*> binary(int nb, Value* left, Value* right);
+  Captured<Value*> unary(Unary op, Value* v);
+  Captured<Value*> compare(int op, Value* left, Value* right);
+  Captured<bool> truth(Value* v);
+  Captured<bool> is_same(Value* left, Value* right);
+  Captured<bool> equal(Value* left, Value* right);  // as `in` and dict lookup do: identity, then ==
+  Captured<bool> contains(Value* container, Value* item);
+  Captured<Value*> number_binary(int nb, Value* left, Value* right);
+  Captured<Value*> number_unary(Unary op, Value* v);
+  Captured<Value*> number_compare(int op, Value* left, Value* right);
+  Captured<Value*> to_float(Value* v);
+  /// A graph value of dtype F64 for a Python number.
+  Captured<graph::ValueId> f64(Value* v);
+
+  // --- containers.cpp
+  Captured<Value*> get_item(Value* container, Value* key);
+  Captured<bool> set_item(Value* container, Value* key, Value* value);
+  Captured<bool> del_item(Value* container, Value* key);
+  Captured<Value*> length(Value* v);
+  Captured<bool> append(Value* list, Value* item);
+  /// The place of a key in a Dict's items (index of the key), or -1. Opens the dict.
+  Captured<int64_t> find_key(Value* dict, Value* key);
+  /// The value under a plain key of a Dict, or null; guards that key only where the dict was not opened.
+  Captured<Value*> dict_peek(Value* dict, Value* key);
+  Captured<bool> dict_set(Value* dict, Value* key, Value* value);
+  Captured<Values> unpack(Value* iterable);  // tuple(iterable), without consuming an Iterator that others see
+
+  // --- iterate.cpp
+  Captured<Value*> iterate(Value* iterable);
+  /// The next item, or null at the end.
+  Captured<Value*> next(Value* iterator);
+
+  Value* none() { return session_.constant(Py_None); }
+  Value* boolean(bool b) { return session_.constant(b ? Py_True : Py_False); }
+  Value* str(const std::string& text);
+
+  uint32_t steps = 0;              // instructions executed, all frames
+  uint32_t depth = 0;              // inlined frames
+  SymbolicFrame* frame = nullptr;  // the innermost one
+  std::shared_ptr<const CodeView> view_of(PyCodeObject* code);
+  /// Graph locations of a code's instructions; 0: not made yet.
+  std::vector<uint32_t>& locations(const CodeView* view);
+  PyObject* builtins = nullptr;  // of the outermost frame, borrowed
+
+  struct Tracked {
+    Value* value;
+    SourceRef source;
+  };
+  const std::unordered_map<PyObject*, Tracked>& tracked() const { return tracked_; }
+
+ private:
+  Value* wrap_container(PyObject* object, SourceRef source);
+  Captured<Value*> instance_attr_value(Value* v, PyObject* name, Value** self);
+  Captured<Value*> class_attr_value(Value* v, PyObject* name);
+  Captured<Value*> bind_descriptor(Value* owner, PyObject* raw, PyObject* name, Value** self);
+  Value* track(PyObject* object, const SourceRef& source, Value* v);
+  Captured<Value*> fold(int nb, PyObject* left, PyObject* right);
+  Captured<Value*> sequence_binary(int nb, Value* left, Value* right);
+  Captured<Value*> int_binary(int nb, const graph::Dim& left, const graph::Dim& right);
+
+  Session& session_;
+  const CaptureOptions& options_;
+  Effects effects_;
+  std::unordered_map<PyObject*, Tracked> tracked_;  // existing mutable objects: one Value each
+  std::unordered_map<PyCodeObject*, std::shared_ptr<const CodeView>> views_;
+  std::unordered_map<const CodeView*, std::vector<uint32_t>> locations_;
+  std::vector<Ref<>> kept_;
+};
+
+/// Is it an exact Python number: a constant int, float, bool or complex, a symbolic int, or a run-time number?
+bool is_number(const Value& v);
+bool is_int_like(const Value& v);   // constant int or bool, or a Dim
+graph::Dim dim_of(const Value& v);  // of an is_int_like value that fits int64
+bool fits_int64(const Value& v);
+
+}  // namespace framejit::capture

@@ -1,0 +1,83 @@
+// Guards as Python expressions.
+#include "capture/guard.h"
+
+#include "capture/py/repr.h"
+
+namespace framejit::capture {
+
+namespace {
+
+std::string shape_text(const graph::Dims& shape) {
+  std::string out = "(";
+  for (std::size_t i = 0; i < shape.size(); ++i) out += (i ? ", " : "") + shape[i].str();
+  return out + (shape.size() == 1 ? ",)" : ")");
+}
+
+std::string numpy_name(graph::DType dtype) {
+  std::string_view name = graph::name_of(dtype);
+  const graph::DTypeInfo& row = graph::info(dtype);
+  if (dtype == graph::DType::Bool || dtype == graph::DType::BF16)
+    return dtype == graph::DType::Bool ? "bool" : "bfloat16";
+  const char* kind = row.kind == 'i' ? "int" : row.kind == 'u' ? "uint" : row.kind == 'f' ? "float" : "complex";
+  return kind + std::string(name.substr(1));
+}
+
+std::string array_text(const std::string& x, const ArraySpec& spec) {
+  switch (spec.wrap) {
+    case Wrap::PyFloat: return "type(" + x + ") is float";
+    case Wrap::PyInt: return "type(" + x + ") is int";
+    case Wrap::PyBool: return "type(" + x + ") is bool";
+    case Wrap::PyComplex: return "type(" + x + ") is complex";
+    case Wrap::NumpyScalar: return "type(" + x + ") is numpy." + numpy_name(spec.dtype);
+    case Wrap::NdArray:
+    case Wrap::Tensor: break;
+  }
+  std::string out = "type(" + x + ") is " + (spec.wrap == Wrap::Tensor ? "Tensor" : "ndarray");
+  out += " and " + x + ".dtype == " + numpy_name(spec.dtype) + " and " + x + ".shape == " + shape_text(spec.shape);
+  if (spec.strides != graph::c_strides(spec.dtype, spec.shape))
+    out += " and " + x + ".strides == " + shape_text(spec.strides);
+  if (spec.writeable) out += " and " + x + ".flags.writeable";
+  return out;
+}
+
+std::string relation_text(const graph::DimGuard& g) {
+  const char* op = "==";
+  switch (g.relation) {
+    case graph::Relation::Eq: op = g.outcome ? " == " : " != "; break;
+    case graph::Relation::Ne: op = g.outcome ? " != " : " == "; break;
+    case graph::Relation::Lt: op = g.outcome ? " < " : " >= "; break;
+    case graph::Relation::Le: op = g.outcome ? " <= " : " > "; break;
+  }
+  return g.left.str() + op + g.right.str();
+}
+
+}  // namespace
+
+std::string Guard::str() const {
+  const std::string x = source ? source->str() : std::string();
+  const std::string name = key ? text_of(key.get()) : std::string();
+  switch (kind) {
+    case GuardKind::Identity: return x + " is " + short_repr(object.get());
+    case GuardKind::Type: return "type(" + x + ") is " + short_repr(object.get());
+    case GuardKind::Equal: return x + " == " + short_repr(object.get());
+    case GuardKind::Array: return array_text(x, array);
+    case GuardKind::IntSymbol: return "type(" + x + ") is int";
+    case GuardKind::Length: return "len(" + x + ") == " + std::to_string(number);
+    case GuardKind::Keys: return "list(" + x + ") == list(" + short_repr(object.get()) + ")";
+    case GuardKind::Unbound: return x + " is unbound";
+    case GuardKind::HasNot:
+      if (!source) return short_repr(key.get()) + " not in globals()";
+      return short_repr(key.get()) + " not in " + x + (number ? "" : ".__dict__");
+    case GuardKind::TypeAttr:
+      if (!object) return "not hasattr(type(" + x + "), " + short_repr(key.get()) + ")";
+      return "type(" + x + ")." + name + " is " + short_repr(object.get());
+    case GuardKind::Code: return x + ".__code__ is the code of " + (reason.empty() ? x : reason);
+    case GuardKind::DimRelation: return shown.empty() ? relation_text(dim) : shown;
+    case GuardKind::Disjoint: return "not may_share_memory(" + x + ", " + other->str() + ")";
+    case GuardKind::SameObject: return x + " is " + other->str();
+    case GuardKind::DistinctObject: return x + " is not " + other->str();
+  }
+  return {};
+}
+
+}  // namespace framejit::capture

@@ -1,0 +1,170 @@
+// Handlers: stack, locals, cells, globals, imports, attributes.
+#include "capture/py/repr.h"
+#include "capture/symbolic_frame.h"
+#include "graph/support/check.h"
+
+namespace framejit::capture {
+
+Step SymbolicFrame::stack_op(const Instr& i) {
+  switch (i.op) {
+    case Opcode::PushNull: push(s.make(ValueKind::Null)); break;
+    case Opcode::PopTop: pop_raw(); break;
+    case Opcode::Copy: push(stack[stack.size() - static_cast<std::size_t>(i.arg)]); break;
+    case Opcode::Swap: std::swap(stack.back(), stack[stack.size() - static_cast<std::size_t>(i.arg)]); break;
+    case Opcode::LoadConst: push(x.literal(view->constant(i.arg))); break;
+    case Opcode::LoadAssertionError: push(s.constant(PyExc_AssertionError)); break;
+    default: break;  // Nop, Resume
+  }
+  return Flow::Next;
+}
+
+Step SymbolicFrame::local_op(const Instr& i) {
+  Value*& slot = locals[static_cast<std::size_t>(i.arg)];
+  switch (i.op) {
+    case Opcode::StoreFast: slot = pop_raw(); break;
+    case Opcode::DeleteFast:
+      if (!slot) return break_at(BreakId::UnboundVariable, text_of(view->local_name(i.arg)));
+      slot = nullptr;
+      break;
+    case Opcode::LoadFastAndClear:
+      push(slot ? slot : s.make(ValueKind::Null));
+      slot = nullptr;
+      break;
+    default:  // LoadFast, LoadFastCheck
+      if (!slot) return break_at(BreakId::UnboundVariable, text_of(view->local_name(i.arg)));
+      push(slot);
+  }
+  return Flow::Next;
+}
+
+Step SymbolicFrame::cell_op(const Instr& i) {
+  const auto at = static_cast<std::size_t>(i.arg);
+  if (i.op == Opcode::CopyFreeVars) {
+    const std::size_t first = locals.size() - at;
+    FRAMEJIT_CHECK(closure.size() >= at, "a closure shorter than the code's free variables");
+    for (std::size_t k = 0; k < at; ++k) locals[first + k] = closure[k];
+    return Flow::Next;
+  }
+  Value*& slot = locals[at];
+  if (i.op == Opcode::MakeCell) {
+    Value* cell = s.make(ValueKind::Cell);
+    if (slot) cell->items.push_back(slot);
+    slot = cell;
+    return Flow::Next;
+  }
+  if (!slot || slot->kind != ValueKind::Cell)
+    return break_at(BreakId::UnboundVariable, text_of(view->local_name(i.arg)));
+  switch (i.op) {
+    case Opcode::LoadClosure: push(slot); break;
+    case Opcode::LoadDeref:
+      if (slot->items.empty()) return break_at(BreakId::UnboundVariable, text_of(view->local_name(i.arg)));
+      push(slot->items[0]);
+      break;
+    case Opcode::StoreDeref: x.effects().store_cell(slot, pop_raw()); break;
+    default:  // DeleteDeref
+      if (slot->items.empty()) return break_at(BreakId::UnboundVariable, text_of(view->local_name(i.arg)));
+      x.effects().store_cell(slot, nullptr);
+  }
+  return Flow::Next;
+}
+
+Step SymbolicFrame::global_op(const Instr& i) {
+  PyObject* name = view->name(i.arg);
+  if (i.op == Opcode::LoadGlobal) {
+    if (i.flag) push(s.make(ValueKind::Null));
+    return push_or_break(x.load_global(globals, builtins, name, module_));
+  }
+  if (!PyDict_CheckExact(globals))
+    return break_at(BreakId::UnsupportedInstruction, "globals that are not a plain dict");
+  if (i.op == Opcode::StoreGlobal) {
+    x.effects().store_global(globals, name, pop_raw());
+    return Flow::Next;
+  }
+  FRAMEJIT_TRY(present, x.global_item(globals, name, module_));
+  if (!present) return break_at(BreakId::UnboundVariable, text_of(name));
+  x.effects().store_global(globals, name, nullptr);
+  return Flow::Next;
+}
+
+// An import of a module that is loaded already, under a guard on sys.modules and on __import__.
+Step SymbolicFrame::import_op(const Instr& i) {
+  PyObject* name = view->name(i.arg);
+  if (i.op == Opcode::ImportFrom) {
+    Value* module = peek(1);
+    if (!module->is_constant() || !PyModule_CheckExact(module->object.get()))
+      return break_at(BreakId::UserEffect, "import");
+    return push_or_break(x.get_attr(module, name));
+  }
+  Value* from = pop();
+  Value* level = pop();
+  PyObject* modules = PyImport_GetModuleDict();
+  const bool absolute =
+      level->is_constant() && PyLong_CheckExact(level->object.get()) && PyLong_AsLong(level->object.get()) == 0;
+  if (!absolute || !modules || !PyDict_CheckExact(modules))
+    return break_at(BreakId::UserEffect, "import " + text_of(name));
+  const std::string full = text_of(name);
+  // `import a.b` binds a, `from a.b import c` and `import a.b as d` need a.b itself; all need a.b to be there.
+  const std::string wanted = from->is_none() ? full.substr(0, full.find('.')) : full;
+  PyObject* result = nullptr;
+  for (const std::string& each : {full, wanted}) {
+    Ref<> key = Ref<>::steal(PyUnicode_FromStringAndSize(each.data(), static_cast<Py_ssize_t>(each.size())));
+    result = key ? PyDict_GetItemWithError(modules, key.get()) : nullptr;
+    if (!result || !PyModule_CheckExact(result)) {
+      PyErr_Clear();
+      return break_at(BreakId::UserEffect, "import " + full);
+    }
+    auto base = std::make_shared<Source>();
+    base->kind = SourceKind::Constant;
+    base->object = Ref<>::share(modules);
+    base->name = "sys.modules";
+    auto source = std::make_shared<Source>();
+    source->kind = SourceKind::Item;
+    source->base = base;
+    source->key = key;
+    x.guard(GuardKind::Identity, source, result);
+  }
+  if (from->kind == ValueKind::Tuple) {
+    for (Value* item : from->items) {
+      if (!item->is_constant() || !PyDict_GetItemWithError(PyModule_GetDict(result), item->object.get())) {
+        PyErr_Clear();
+        return break_at(BreakId::UserEffect, "import " + full);
+      }
+    }
+  } else if (!from->is_none()) {
+    return break_at(BreakId::UserEffect, "import " + full);
+  }
+  Ref<> importer = Ref<>::steal(PyUnicode_InternFromString("__import__"));
+  FRAMEJIT_TRY(function, x.load_global(globals, builtins, importer.get(), module_));
+  function = x.look(function);
+  if (!function->is_constant() || !PyCFunction_Check(function->object.get()))
+    return break_at(BreakId::UserEffect, "import " + full);
+  push(s.constant(result));
+  return Flow::Next;
+}
+
+Step SymbolicFrame::attr_op(const Instr& i) {
+  PyObject* name = view->name(i.arg);
+  if (i.op == Opcode::StoreAttr) {
+    Value* target = pop();
+    Value* value = pop_raw();
+    FRAMEJIT_TRY(stored, x.set_attr(target, name, value));
+    (void)stored;
+    return Flow::Next;
+  }
+  Value* from = pop();
+  if (i.op == Opcode::LoadAttr) return push_or_break(x.get_attr(from, name));
+  Value* self = nullptr;
+  FRAMEJIT_TRY(found, x.get_attr(from, name, &self));
+  if (self) {
+    push(found);
+    push(self);
+  } else {
+    push(s.make(ValueKind::Null));
+    push(found);
+  }
+  return Flow::Next;
+}
+
+Step SymbolicFrame::load_super(const Instr& i) { return unsupported(i, BreakId::UnsupportedInstruction); }
+
+}  // namespace framejit::capture

@@ -1,0 +1,166 @@
+// Iterators over known sequences: position and what they run over; each step is taken during capture.
+#include "capture/executor.h"
+#include "capture/py/repr.h"
+
+namespace framejit::capture {
+
+namespace {
+
+constexpr std::int64_t kExhausted = -1;
+constexpr int64_t kIteratedRows = 64;
+
+void move_to(Session& s, Value* it, std::int64_t position) {
+  const std::int64_t before = it->position;
+  it->position = position;
+  s.record([it, before] { it->position = before; });
+}
+
+}  // namespace
+
+Captured<Value*> Executor::iterate(Value* v) {
+  int over = kOverSequence;
+  switch (v->kind) {
+    case ValueKind::Iterator:
+      if (v->position != kView) return v;
+      {
+        Value* it = session_.make(ValueKind::Iterator);
+        it->iterated = v->iterated;
+        it->items = v->items;
+        FRAMEJIT_TRY(n, length(v->items[0]));
+        it->items.push_back(n);
+        return it;
+      }
+    case ValueKind::Tuple:
+    case ValueKind::List: break;
+    case ValueKind::Range:
+      for (Value* part : v->items)
+        if (!part->is_constant()) return break_at(BreakId::UnknownIterable, "a range whose bounds vary");
+      over = kOverRange;
+      break;
+    case ValueKind::Dict: {
+      Value* it = session_.make(ValueKind::Iterator);
+      it->iterated = kOverKeys;
+      FRAMEJIT_TRY(n, length(v));
+      it->items = {v, n};
+      return it;
+    }
+    case ValueKind::Array: {
+      Door* door = door_of(*v);
+      if (!door) return break_at(BreakId::WouldRaise, "iteration over a number");
+      if (session_.graph().type(v->id).rank() == 0) return break_at(BreakId::WouldRaise, "iteration over a 0-d array");
+      FRAMEJIT_TRY(size, door->length(session_, v));
+      if (size->is_constant() ? dim_of(*size).value() > kIteratedRows : shapes().hint(size->dim) > kIteratedRows)
+        return break_at(BreakId::CapturedTooMuch, "the rows of an array");
+      if (!size->is_constant()) specialize(size);
+      break;
+    }
+    case ValueKind::Constant:
+      if (PyUnicode_CheckExact(v->object.get())) break;
+      [[fallthrough]];
+    default: return break_at(BreakId::UnknownIterable);
+  }
+  Value* it = session_.make(ValueKind::Iterator);
+  it->iterated = over;
+  it->items = {v};
+  return it;
+}
+
+Captured<Value*> Executor::next(Value* it) {
+  auto end = [&]() -> Captured<Value*> {
+    move_to(session_, it, kExhausted);
+    return static_cast<Value*>(nullptr);
+  };
+  if (it->position == kView) return break_at(BreakId::WouldRaise, "next() of a view");
+  if (it->position == kExhausted) return static_cast<Value*>(nullptr);
+  const auto at = static_cast<std::size_t>(it->position);
+  switch (static_cast<Iterated>(it->iterated)) {
+    case kOverSequence: {
+      Value* over = it->items[0];
+      Value* item = nullptr;
+      if (over->is_array()) {
+        Door* door = door_of(*over);
+        FRAMEJIT_TRY(size, door->length(session_, over));
+        Value* n = specialize(size);
+        if (it->position >= dim_of(*n).value()) return end();
+        FRAMEJIT_TRY(row, door->get_item(session_, over, session_.integer(graph::Dim(it->position))));
+        item = row;
+      } else if (over->is_constant()) {
+        if (it->position >= PyUnicode_GET_LENGTH(over->object.get())) return end();
+        Ref<> letter = Ref<>::steal(PySequence_GetItem(over->object.get(), it->position));
+        if (!letter) {
+          PyErr_Clear();
+          return break_at(BreakId::WouldRaise, "iteration");
+        }
+        item = session_.constant(letter.get());
+      } else {
+        FRAMEJIT_TRY(opened, open(over));  // a list may have grown since
+        (void)opened;
+        if (at >= over->items.size()) return end();
+        item = over->items[at];
+      }
+      move_to(session_, it, it->position + 1);
+      return item;
+    }
+    case kOverRange: {
+      const Value* range = it->items[0];
+      const int64_t start = dim_of(*range->items[0]).value(), stop = dim_of(*range->items[1]).value(),
+                    step = dim_of(*range->items[2]).value();
+      const int64_t value = start + it->position * step;
+      if (step > 0 ? value >= stop : value <= stop) return end();
+      move_to(session_, it, it->position + 1);
+      return session_.integer(graph::Dim(value));
+    }
+    case kReversed: {
+      Value* over = it->items[0];
+      const int64_t size = dim_of(*it->items[1]).value();
+      if (over->items.size() < static_cast<std::size_t>(size - it->position) || it->position >= size) return end();
+      Value* item = over->items[static_cast<std::size_t>(size - 1 - it->position)];
+      move_to(session_, it, it->position + 1);
+      return item;
+    }
+    case kEnumerate: {
+      FRAMEJIT_TRY(item, next(it->items[0]));
+      if (!item) return static_cast<Value*>(nullptr);
+      FRAMEJIT_TRY(count, number_binary(0, it->items[1], session_.integer(graph::Dim(it->position))));
+      move_to(session_, it, it->position + 1);
+      return session_.tuple({count, item});
+    }
+    case kZip: {
+      Values items;
+      for (Value* inner : it->items) {
+        FRAMEJIT_TRY(item, next(inner));
+        if (!item) return static_cast<Value*>(nullptr);
+        items.push_back(item);
+      }
+      if (items.empty()) return static_cast<Value*>(nullptr);
+      return session_.tuple(std::move(items));
+    }
+    case kMap: {
+      Values args;
+      for (std::size_t i = 1; i < it->items.size(); ++i) {
+        FRAMEJIT_TRY(item, next(it->items[i]));
+        if (!item) return static_cast<Value*>(nullptr);
+        args.push_back(item);
+      }
+      return call(it->items[0], args, {});
+    }
+    case kOverKeys:
+    case kOverValues:
+    case kOverItems: {
+      Value* dict = it->items[0];
+      FRAMEJIT_TRY(opened, open(dict));
+      (void)opened;
+      if (static_cast<int64_t>(dict->items.size() / 2) != dim_of(*it->items[1]).value())
+        return break_at(BreakId::WouldRaise, "dictionary changed size during iteration");
+      if (2 * at >= dict->items.size()) return end();
+      Value* key = literal(dict->items[2 * at]->object.get());
+      Value* value = dict->items[2 * at + 1];
+      move_to(session_, it, it->position + 1);
+      if (it->iterated == kOverKeys) return key;
+      return it->iterated == kOverValues ? value : session_.tuple({key, value});
+    }
+  }
+  return break_at(BreakId::UnknownIterable);
+}
+
+}  // namespace framejit::capture

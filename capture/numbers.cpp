@@ -1,0 +1,275 @@
+// Python numbers: symbolic ints are Dims under guards, run-time floats are 0-d graph values with the semantics of
+// Python.
+//
+// Python float operations never warn. The nodes made here may still set a floating-point flag (overflow of a product):
+// the region then gives its place to the bytecode, which is slower but right. What raises in Python (division by zero,
+// int to float overflow) is excluded by a guard or is a Break.
+#include <cstring>
+
+#include "capture/executor.h"
+#include "capture/py/repr.h"
+
+namespace framejit::capture {
+
+namespace {
+
+constexpr int64_t kExactFloat = int64_t{1} << 53;  // ints up to here are floats without rounding
+constexpr int64_t kFactor = int64_t{1} << 31;      // symbolic factors below this do not overflow
+constexpr int64_t kTerm = int64_t{1} << 61;
+
+enum Nb {
+  kAdd,
+  kAnd,
+  kFloorDivide,
+  kLshift,
+  kMatMul,
+  kMultiply,
+  kRemainder,
+  kOr,
+  kPower,
+  kRshift,
+  kSubtract,
+  kTrueDivide,
+  kXor
+};
+
+graph::Scalar bits_of(double d) {
+  graph::Scalar s;
+  std::memcpy(&s.lo, &d, sizeof d);
+  return s;
+}
+
+bool is_runtime(const Value& v) { return v.is_array(); }
+bool is_float_like(const Value& v) {
+  return (v.is_array() && v.wrap == Wrap::PyFloat) || (v.is_constant() && PyFloat_CheckExact(v.object.get()));
+}
+
+}  // namespace
+
+bool is_number(const Value& v) {
+  switch (v.kind) {
+    case ValueKind::Int: return true;
+    case ValueKind::Array:
+      return v.wrap == Wrap::PyFloat || v.wrap == Wrap::PyInt || v.wrap == Wrap::PyBool || v.wrap == Wrap::PyComplex;
+    case ValueKind::Constant: {
+      PyObject* o = v.object.get();
+      return PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyBool_Check(o) || PyComplex_CheckExact(o);
+    }
+    default: return false;
+  }
+}
+
+bool is_int_like(const Value& v) {
+  if (v.kind == ValueKind::Int) return true;
+  return v.is_constant() && (PyLong_CheckExact(v.object.get()) || PyBool_Check(v.object.get()));
+}
+
+bool fits_int64(const Value& v) {
+  if (v.kind == ValueKind::Int) return true;
+  int overflow = 0;
+  PyLong_AsLongLongAndOverflow(v.object.get(), &overflow);
+  return overflow == 0;
+}
+
+graph::Dim dim_of(const Value& v) {
+  if (v.kind == ValueKind::Int) return v.dim;
+  int overflow = 0;
+  return graph::Dim(static_cast<int64_t>(PyLong_AsLongLongAndOverflow(v.object.get(), &overflow)));
+}
+
+Captured<graph::ValueId> Executor::f64(Value* v) {
+  graph::GraphBuilder& b = session_.builder();
+  if (v->is_array() && v->wrap == Wrap::PyFloat) return v->id;
+  if (v->is_constant()) {
+    PyObject* o = v->object.get();
+    if (PyFloat_CheckExact(o)) return b.constant(graph::DType::F64, bits_of(PyFloat_AS_DOUBLE(o)));
+    if (PyLong_CheckExact(o) || PyBool_Check(o)) {
+      const double d = PyLong_AsDouble(o);
+      if (d == -1.0 && PyErr_Occurred()) {
+        PyErr_Clear();
+        return break_at(BreakId::WouldRaise, "int too large to convert to float");
+      }
+      return b.constant(graph::DType::F64, bits_of(d));
+    }
+  }
+  if (v->kind == ValueKind::Int) {
+    graph::ShapeEnv& env = shapes();
+    if (!env.holds(graph::Relation::Le, v->dim, graph::Dim(kExactFloat)) ||
+        !env.holds(graph::Relation::Le, graph::Dim(-kExactFloat), v->dim))
+      return break_at(BreakId::ScalarOverflow, "int beyond 2**53 as float");
+    graph::BuildResult cast = b.cast(b.dim_value(v->dim), graph::DType::F64);
+    if (!cast) return break_at(BreakId::WouldRaise, cast.error().message);
+    return *cast;
+  }
+  return break_at(BreakId::UnsupportedArgument, "number of this kind");
+}
+
+Captured<Value*> Executor::to_float(Value* v) {
+  if (is_float_like(*v)) return v;
+  if (v->is_constant()) {
+    Ref<> f = is_plain(v->object.get()) ? Ref<>::steal(PyNumber_Float(v->object.get())) : Ref<>();
+    if (!f) {
+      PyErr_Clear();
+      return break_at(BreakId::WouldRaise, "float()");
+    }
+    return session_.constant(f.get());
+  }
+  FRAMEJIT_TRY(id, f64(v));
+  return session_.array(id, Wrap::PyFloat);
+}
+
+Captured<Value*> Executor::number_binary(int nb, Value* left, Value* right) {
+  const int op = nb % 13;  // Python numbers are immutable: in place is the same
+  if (left->is_constant() && right->is_constant()) return fold(nb, left->object.get(), right->object.get());
+  if (is_int_like(*left) && is_int_like(*right)) {
+    if (!fits_int64(*left) || !fits_int64(*right)) return break_at(BreakId::ScalarOverflow);
+    if (op != kTrueDivide) return int_binary(nb, dim_of(*left), dim_of(*right));
+  }
+  const bool usable = [&] {
+    for (Value* v : {left, right})
+      if (!is_float_like(*v) && !is_int_like(*v)) return false;
+    return true;
+  }();
+  if (usable && (op == kAdd || op == kSubtract || op == kMultiply || op == kTrueDivide)) {
+    graph::Op node = op == kAdd        ? graph::Op::Add
+                     : op == kSubtract ? graph::Op::Subtract
+                     : op == kMultiply ? graph::Op::Multiply
+                                       : graph::Op::Divide;
+    if (op == kTrueDivide) {
+      // Division by zero raises in Python.
+      if (right->kind == ValueKind::Int) {
+        if (shapes().holds(graph::Relation::Eq, right->dim, graph::Dim(0)))
+          return break_at(BreakId::WouldRaise, "division by zero");
+      } else {
+        Value* divisor = specialize(right);
+        if (!divisor)
+          return break_at(BreakId::UnsupportedArgument, "division by a float that is known only at run time");
+        if (PyObject_IsTrue(divisor->object.get()) != 1) return break_at(BreakId::WouldRaise, "division by zero");
+        right = divisor;
+        if (left->is_constant()) return fold(nb, left->object.get(), right->object.get());
+      }
+      // int / int is rounded once: exact only where both are floats exactly, which f64() guards for Dims.
+      for (Value* v : {left, right})
+        if (v->is_constant() && PyLong_CheckExact(v->object.get()) && is_int_like(*left) && is_int_like(*right) &&
+            (dim_of(*v).value() > kExactFloat || dim_of(*v).value() < -kExactFloat))
+          return break_at(BreakId::ScalarOverflow);
+    }
+    FRAMEJIT_TRY(a, f64(left));
+    FRAMEJIT_TRY(b, f64(right));
+    const graph::ValueId operands[] = {a, b};
+    graph::BuildResult made = session_.builder().elementwise(node, operands);
+    if (!made) return break_at(BreakId::WouldRaise, made.error().message);
+    return session_.array(*made, Wrap::PyFloat);
+  }
+  // Everything else needs the values: **, //, % and the bit operations.
+  Value* l = specialize(left);
+  Value* r = l ? specialize(right) : nullptr;
+  if (l && r) return fold(nb, l->object.get(), r->object.get());
+  return break_at(BreakId::UnsupportedArgument, "this operation on a number that is known only at run time");
+}
+
+Captured<Value*> Executor::int_binary(int nb, const graph::Dim& l, const graph::Dim& r) {
+  graph::ShapeEnv& env = shapes();
+  auto within = [&](const graph::Dim& d, int64_t bound) {
+    if (d.is_const()) return d.value() <= bound && d.value() >= -bound;
+    return env.holds(graph::Relation::Le, d, graph::Dim(bound)) &&
+           env.holds(graph::Relation::Le, graph::Dim(-bound), d);
+  };
+  const int op = nb % 13;
+  switch (op) {
+    case kAdd:
+    case kSubtract:
+      if (!within(l, kTerm) || !within(r, kTerm)) return break_at(BreakId::ScalarOverflow);
+      return session_.integer(op == kAdd ? l + r : l - r);
+    case kMultiply:
+      if (!within(l, kFactor) || !within(r, kFactor)) return break_at(BreakId::ScalarOverflow);
+      return session_.integer(l * r);
+    case kFloorDivide:
+    case kRemainder: {
+      if (env.holds(graph::Relation::Eq, r, graph::Dim(0))) return break_at(BreakId::WouldRaise, "division by zero");
+      // One sign of the divisor, so that the rounding is one formula.
+      if (!env.holds(graph::Relation::Lt, graph::Dim(0), r) || !within(l, kTerm)) break;
+      const graph::Dim quotient = floordiv(l, r);
+      return session_.integer(op == kFloorDivide ? quotient : l - r * quotient);
+    }
+    default: break;
+  }
+  Value* a = session_.integer(graph::Dim(env.specialize(l)));
+  Value* b = session_.integer(graph::Dim(env.specialize(r)));
+  return fold(nb, a->object.get(), b->object.get());
+}
+
+Captured<Value*> Executor::number_unary(Unary op, Value* v) {
+  if (v->is_constant()) {
+    PyObject* o = v->object.get();
+    if (op == Unary::Invert && PyBool_Check(o)) return break_at(BreakId::UnsupportedArgument, "~ of a bool");
+    Ref<> result = Ref<>::steal(op == Unary::Positive   ? PyNumber_Positive(o)
+                                : op == Unary::Negative ? PyNumber_Negative(o)
+                                                        : PyNumber_Invert(o));
+    if (!result) {
+      PyErr_Clear();
+      return break_at(BreakId::WouldRaise, "unary operator");
+    }
+    return session_.constant(result.get());
+  }
+  if (v->kind == ValueKind::Int) {
+    if (op == Unary::Positive) return v;
+    FRAMEJIT_TRY(negative, int_binary(kSubtract, graph::Dim(op == Unary::Negative ? 0 : -1), v->dim));
+    return negative;
+  }
+  if (v->wrap == Wrap::PyFloat && op == Unary::Positive) return v;
+  if (v->wrap == Wrap::PyFloat && op == Unary::Negative) {
+    const graph::ValueId operands[] = {v->id};
+    graph::BuildResult made = session_.builder().elementwise(graph::Op::Negative, operands);
+    if (made) return session_.array(*made, Wrap::PyFloat);
+  }
+  return break_at(BreakId::UnsupportedArgument, "unary operator on a number that is known only at run time");
+}
+
+Captured<Value*> Executor::number_compare(int op, Value* left, Value* right) {
+  // A float that was passed in is compared to decide something: its value is guarded while it does not vary.
+  if (is_runtime(*left) || is_runtime(*right)) {
+    Value* l = specialize(left);
+    Value* r = l ? specialize(right) : nullptr;
+    if (l && r) {
+      left = l;
+      right = r;
+    }
+  }
+  if (left->is_constant() && right->is_constant()) {
+    Ref<> result = Ref<>::steal(PyObject_RichCompare(left->object.get(), right->object.get(), op));
+    if (!result) {
+      PyErr_Clear();
+      return break_at(BreakId::WouldRaise, "comparison");
+    }
+    return session_.constant(result.get());
+  }
+  if (is_int_like(*left) && is_int_like(*right)) {
+    if (!fits_int64(*left) || !fits_int64(*right)) return break_at(BreakId::ScalarOverflow);
+    const graph::Dim l = dim_of(*left), r = dim_of(*right);
+    graph::ShapeEnv& env = shapes();
+    switch (op) {
+      case Py_EQ: return boolean(env.holds(graph::Relation::Eq, l, r));
+      case Py_NE: return boolean(env.holds(graph::Relation::Ne, l, r));
+      case Py_LT: return boolean(env.holds(graph::Relation::Lt, l, r));
+      case Py_LE: return boolean(env.holds(graph::Relation::Le, l, r));
+      case Py_GT: return boolean(env.holds(graph::Relation::Lt, r, l));
+      default: return boolean(env.holds(graph::Relation::Le, r, l));
+    }
+  }
+  // Python compares int and float by value, without rounding: only ints that are floats exactly become nodes.
+  for (Value* v : {left, right})
+    if (is_int_like(*v) && v->is_constant() &&
+        (!fits_int64(*v) || dim_of(*v).value() > kExactFloat || dim_of(*v).value() < -kExactFloat))
+      return break_at(BreakId::ScalarOverflow);
+  FRAMEJIT_TRY(a, f64(left));
+  FRAMEJIT_TRY(b, f64(right));
+  static constexpr graph::Op kOps[] = {graph::Op::Less,     graph::Op::LessEqual, graph::Op::Equal,
+                                       graph::Op::NotEqual, graph::Op::Greater,   graph::Op::GreaterEqual};
+  const graph::ValueId operands[] = {a, b};
+  graph::BuildResult made = session_.builder().elementwise(kOps[op], operands);
+  if (!made) return break_at(BreakId::WouldRaise, made.error().message);
+  return session_.array(*made, Wrap::PyBool);
+}
+
+}  // namespace framejit::capture

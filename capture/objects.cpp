@@ -1,0 +1,358 @@
+// How existing objects become Values: what is guarded when an object is looked at, and one Value for each mutable
+// object.
+#include <algorithm>
+
+#include "capture/executor.h"
+#include "capture/py/instance.h"
+#include "capture/py/repr.h"
+#include "graph/support/check.h"
+
+namespace framejit::capture {
+
+namespace {
+
+constexpr Py_ssize_t kContainerLimit = 10000;  // items of an existing list or dict that are worth looking at
+constexpr int kNestingLimit = 32;
+
+SourceRef item_source(const SourceRef& base, int index, PyObject* key = nullptr) {
+  auto s = std::make_shared<Source>();
+  s->kind = SourceKind::Item;
+  s->base = base;
+  s->index = index;
+  s->key = Ref<>::share(key);
+  return s;
+}
+
+SourceRef part_source(SourceKind kind, const SourceRef& base) {
+  auto s = std::make_shared<Source>();
+  s->kind = kind;
+  s->base = base;
+  return s;
+}
+
+bool is_singleton(PyObject* o) {
+  return o == Py_None || o == Py_True || o == Py_False || o == Py_Ellipsis || o == Py_NotImplemented;
+}
+
+// Objects that are what they are called, and do not change in a way that matters: an Identity guard says all.
+bool is_fixed(PyObject* o) {
+  return PyCFunction_Check(o) || PyType_Check(o) || PyModule_CheckExact(o) || PyCode_Check(o) ||
+         Py_IS_TYPE(o, &PyMethodDescr_Type) || Py_IS_TYPE(o, &PyWrapperDescr_Type) ||
+         Py_IS_TYPE(o, &PyClassMethodDescr_Type);
+}
+
+}  // namespace
+
+Executor::Executor(Session& session, const CaptureOptions& options)
+    : session_(session), options_(options), effects_(session) {}
+
+void Executor::guard(GuardKind kind, const SourceRef& source, PyObject* object, PyObject* key, int64_t number) {
+  Guard g{};
+  g.kind = kind;
+  g.source = source;
+  g.object = Ref<>::share(object);
+  g.key = Ref<>::share(key);
+  g.number = number;
+  session_.add_guard(std::move(g));
+}
+
+Value* Executor::str(const std::string& text) {
+  Ref<> object = Ref<>::steal(PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size())));
+  if (!object) PyErr_Clear();
+  FRAMEJIT_CHECK(object, "no memory for a str");
+  return session_.constant(object.get());
+}
+
+Value* Executor::lazy(PyObject* object, SourceRef source) {
+  Value* v = session_.make(ValueKind::Lazy);
+  v->object = Ref<>::share(object);
+  v->source = std::move(source);
+  return v;
+}
+
+Value* Executor::look(Value* v) {
+  if (!v || v->kind != ValueKind::Lazy) return v;
+  if (v->items.empty()) {
+    v->items.push_back(wrap(v->object.get(), v->source));
+    session_.record([v] { v->items.clear(); });
+  }
+  return v->items[0];
+}
+
+Value* Executor::literal(PyObject* object) {
+  if (!PyTuple_CheckExact(object)) return session_.constant(object);
+  Values items;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i) items.push_back(literal(PyTuple_GET_ITEM(object, i)));
+  Value* v = session_.tuple(std::move(items));
+  v->object = Ref<>::share(object);
+  return v;
+}
+
+Value* Executor::track(PyObject* object, const SourceRef& source, Value* v) {
+  tracked_.emplace(object, Tracked{v, source});
+  kept_.push_back(Ref<>::share(object));
+  session_.record([this, object] {
+    tracked_.erase(object);
+    kept_.pop_back();
+  });
+  return v;
+}
+
+Value* Executor::cell_of(PyObject* cell, SourceRef source) {
+  if (auto seen = tracked_.find(cell); seen != tracked_.end()) {
+    if (!same(*seen->second.source, *source)) {
+      Guard g{};
+      g.kind = GuardKind::SameObject;
+      g.source = source;
+      g.other = seen->second.source;
+      session_.add_guard(std::move(g));
+    }
+    return seen->second.value;
+  }
+  Value* v = session_.make(ValueKind::Cell);
+  v->source = source;
+  v->object = Ref<>::share(cell);
+  if (PyObject* contents = PyCell_GET(cell)) v->items.push_back(lazy(contents, part_source(SourceKind::Cell, source)));
+  return track(cell, source, v);
+}
+
+Value* Executor::wrap(PyObject* o, SourceRef source) {
+  if (is_singleton(o) || is_fixed(o)) {
+    guard(GuardKind::Identity, source, o);
+    Value* v = session_.constant(o);
+    v->source = source;
+    return v;
+  }
+  if (PyLong_CheckExact(o)) {
+    int overflow = 0;
+    const long long number = PyLong_AsLongLongAndOverflow(o, &overflow);
+    if (!overflow && session_.varied().contains(source->str())) {
+      Guard g{};
+      g.kind = GuardKind::IntSymbol;
+      g.source = source;
+      const graph::Dim symbol = shapes().fresh(number);
+      g.dim.left = symbol;
+      session_.add_guard(std::move(g));
+      Value* v = session_.integer(symbol);
+      v->source = source;
+      v->object = Ref<>::share(o);
+      return v;
+    }
+  }
+  if (PyLong_CheckExact(o) || PyUnicode_CheckExact(o) || PyBytes_CheckExact(o)) {
+    guard(GuardKind::Equal, source, o);
+    Value* v = session_.constant(o);
+    v->source = source;
+    return v;
+  }
+  if (PyFloat_CheckExact(o) || PyComplex_CheckExact(o)) {
+    ArraySpec spec;
+    spec.wrap = PyFloat_CheckExact(o) ? Wrap::PyFloat : Wrap::PyComplex;
+    spec.dtype = PyFloat_CheckExact(o) ? graph::DType::F64 : graph::DType::C128;
+    return session_.array_input(o, source, spec);
+  }
+  if (PyFunction_Check(o)) {
+    Value* v = session_.make(ValueKind::Function);  // Code or Identity is guarded when it is called or compared
+    v->object = Ref<>::share(o);
+    v->source = source;
+    return v;
+  }
+  if (PyTuple_CheckExact(o) && PyTuple_GET_SIZE(o) <= kContainerLimit) {
+    Value* v = session_.make(ValueKind::Tuple);
+    v->object = Ref<>::share(o);
+    v->source = source;
+    guard(GuardKind::Length, source, nullptr, nullptr, PyTuple_GET_SIZE(o));
+    guard(GuardKind::Type, source, reinterpret_cast<PyObject*>(&PyTuple_Type));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(o); ++i)
+      v->items.push_back(lazy(PyTuple_GET_ITEM(o, i), item_source(source, static_cast<int>(i))));
+    return v;
+  }
+  if (Py_IS_TYPE(o, &PyMethod_Type)) {
+    guard(GuardKind::Type, source, reinterpret_cast<PyObject*>(&PyMethod_Type));
+    Value* v = session_.make(ValueKind::BoundMethod);
+    v->object = Ref<>::share(o);
+    v->source = source;
+    v->items = {lazy(PyMethod_GET_SELF(o), part_source(SourceKind::Self, source)),
+                lazy(PyMethod_GET_FUNCTION(o), part_source(SourceKind::Method, source))};
+    return v;
+  }
+  if (auto seen = tracked_.find(o); seen != tracked_.end()) {
+    if (!same(*seen->second.source, *source)) {
+      Guard g{};
+      g.kind = GuardKind::SameObject;
+      g.source = source;
+      g.other = seen->second.source;
+      session_.add_guard(std::move(g));
+    }
+    return seen->second.value;
+  }
+  for (Door* door : session_.doors()) {
+    if (door->knows(o)) {
+      guard(GuardKind::Identity, source, o);
+      Value* v = session_.constant(o);
+      v->source = source;
+      return v;
+    }
+    if (!door->owns(o)) continue;
+    const Session::Mark mark = session_.mark();
+    Captured<Value*> v = door->wrap(session_, o, source);
+    if (v) return (*v)->wrap == Wrap::NdArray || (*v)->wrap == Wrap::Tensor ? track(o, source, *v) : *v;
+    session_.rollback(mark);
+    break;
+  }
+  return wrap_container(o, source);
+}
+
+Value* Executor::wrap_container(PyObject* o, SourceRef source) {
+  const bool list = PyList_CheckExact(o), dict = PyDict_CheckExact(o);
+  Value* v = session_.make(list ? ValueKind::List : dict ? ValueKind::Dict : ValueKind::Object);
+  v->object = Ref<>::share(o);
+  v->source = source;
+  v->partial = list || dict;
+  guard(GuardKind::Type, source, reinterpret_cast<PyObject*>(Py_TYPE(o)));
+  return track(o, source, v);
+}
+
+Captured<bool> Executor::open(Value* v) {
+  if (!v->partial) return true;
+  PyObject* o = v->object.get();
+  Values items;
+  if (v->kind == ValueKind::List) {
+    if (PyList_GET_SIZE(o) > kContainerLimit) return break_at(BreakId::CapturedTooMuch, "a list of many items");
+    guard(GuardKind::Length, v->source, nullptr, nullptr, PyList_GET_SIZE(o));
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(o); ++i)
+      items.push_back(lazy(PyList_GET_ITEM(o, i), item_source(v->source, static_cast<int>(i))));
+    items.insert(items.end(), v->items.begin(), v->items.end());  // appended before
+  } else {
+    if (PyDict_GET_SIZE(o) > kContainerLimit) return break_at(BreakId::CapturedTooMuch, "a dict of many items");
+    Ref<> keys = Ref<>::steal(PyTuple_New(PyDict_GET_SIZE(o)));
+    if (!keys) {
+      PyErr_Clear();
+      return break_at(BreakId::CapturedTooMuch, "out of memory");
+    }
+    PyObject *key, *value;
+    Py_ssize_t at = 0, n = 0;
+    while (PyDict_Next(o, &at, &key, &value)) {
+      if (!PyUnicode_CheckExact(key) && !PyLong_CheckExact(key))
+        return break_at(BreakId::UnknownObject, "a dict with keys that are not str or int");
+      PyTuple_SET_ITEM(keys.get(), n++, Ref<>::share(key).release());
+      Value* known_value = nullptr;
+      for (std::size_t i = 0; i < v->items.size(); i += 2)
+        if (same_key(v->items[i]->object.get(), key)) known_value = v->items[i + 1];
+      items.push_back(session_.constant(key));
+      items.push_back(known_value ? known_value : lazy(value, item_source(v->source, -1, key)));
+    }
+    guard(GuardKind::Keys, v->source, keys.get());
+  }
+  Values before = v->items;
+  v->items = std::move(items);
+  v->partial = false;
+  session_.record([v, before = std::move(before)] {
+    v->items = before;
+    v->partial = true;
+  });
+  return true;
+}
+
+namespace {
+
+Captured<bool> force_items(Executor& x, Value* v, int depth) {
+  switch (v->kind) {
+    case ValueKind::Tuple:
+    case ValueKind::List:
+    case ValueKind::Dict:
+    case ValueKind::Slice:
+    case ValueKind::Range: break;
+    default: return true;
+  }
+  if (depth > kNestingLimit) return break_at(BreakId::UnsupportedArgument, "containers nested too deep");
+  FRAMEJIT_TRY(opened, x.open(v));
+  (void)opened;
+  for (Value*& item : v->items) {
+    if (item && item->kind == ValueKind::Lazy) {
+      Value* before = item;
+      item = x.look(item);
+      const auto at = static_cast<std::size_t>(&item - v->items.data());
+      x.session().record([v, at, before] { v->items[at] = before; });
+    }
+    if (item) {
+      FRAMEJIT_TRY(inner, force_items(x, item, depth + 1));
+      (void)inner;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+Captured<bool> Executor::force(Value* v) { return force_items(*this, v, 0); }
+
+PyObject* Executor::known(Value* v) {
+  if (v->is_constant()) return v->object.get();
+  if (v->kind == ValueKind::Function && v->source) {
+    guard(GuardKind::Identity, v->source, v->object.get());
+    return v->object.get();
+  }
+  return nullptr;
+}
+
+Value* Executor::specialize(Value* v) {
+  if (v->is_constant()) return v;
+  if (v->kind == ValueKind::Int) return session_.integer(graph::Dim(shapes().specialize(v->dim)));
+  if (v->is_array() && v->wrap == Wrap::PyFloat && v->source && v->object &&
+      session_.varied().names.count(v->source->str()) == 0) {
+    guard(GuardKind::Equal, v->source, v->object.get());
+    return session_.constant(v->object.get());
+  }
+  return nullptr;
+}
+
+Door* Executor::door_of(const Value& v) const {
+  if (v.kind != ValueKind::Array || v.wrap == Wrap::PyFloat || v.wrap == Wrap::PyInt || v.wrap == Wrap::PyBool ||
+      v.wrap == Wrap::PyComplex)
+    return nullptr;
+  for (Door* door : session_.doors())
+    if (door->owns(v)) return door;
+  return nullptr;
+}
+
+Door* Executor::door_for(PyObject* callable) const {
+  for (Door* door : session_.doors())
+    if (door->knows(callable)) return door;
+  return nullptr;
+}
+
+PyObject* Executor::type_of(Value* v) {
+  auto as = [](PyTypeObject& type) { return reinterpret_cast<PyObject*>(&type); };
+  if (v->object && (v->is_constant() || v->source)) return as(*Py_TYPE(v->object.get()));
+  switch (v->kind) {
+    case ValueKind::Int: return as(PyLong_Type);
+    case ValueKind::Tuple: return as(PyTuple_Type);
+    case ValueKind::List: return as(PyList_Type);
+    case ValueKind::Dict: return as(PyDict_Type);
+    case ValueKind::Slice: return as(PySlice_Type);
+    case ValueKind::Range: return as(PyRange_Type);
+    case ValueKind::Function: return as(PyFunction_Type);
+    case ValueKind::Array: break;
+    case ValueKind::Null:
+    case ValueKind::Lazy:
+    case ValueKind::Constant:
+    case ValueKind::Iterator:
+    case ValueKind::BoundMethod:
+    case ValueKind::Cell:
+    case ValueKind::Object: return nullptr;
+  }
+  switch (v->wrap) {
+    case Wrap::PyFloat: return as(PyFloat_Type);
+    case Wrap::PyInt: return as(PyLong_Type);
+    case Wrap::PyBool: return as(PyBool_Type);
+    case Wrap::PyComplex: return as(PyComplex_Type);
+    case Wrap::NdArray:
+    case Wrap::NumpyScalar:
+    case Wrap::Tensor: break;
+  }
+  Door* door = door_of(*v);
+  return door ? door->type_of(*v) : nullptr;
+}
+
+}  // namespace framejit::capture

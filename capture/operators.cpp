@@ -1,0 +1,359 @@
+// Operators over Values: arrays go to their door, numbers to numbers.cpp, constants are folded, sequences joined.
+#include "capture/executor.h"
+#include "capture/py/instance.h"
+#include "capture/py/repr.h"
+
+namespace framejit::capture {
+
+namespace {
+
+constexpr Py_ssize_t kFoldedItems = 10000;  // of a str or bytes that folding makes
+
+std::string type_text(Executor& x, Value* v) {
+  PyObject* type = x.type_of(v);
+  return type ? reinterpret_cast<PyTypeObject*>(type)->tp_name : "object";
+}
+
+const char* operator_text(int nb) {
+  static constexpr const char* kText[] = {
+      "+",  "&",  "//",  "<<",  "@",  "*",  "%",  "|",  "**",  ">>",  "-",  "/",  "^",
+      "+=", "&=", "//=", "<<=", "@=", "*=", "%=", "|=", "**=", ">>=", "-=", "/=", "^="};
+  return kText[nb];
+}
+
+// What may stand beside an array in an operator of its door.
+bool fits_array(Executor& x, Value* v) {
+  switch (v->kind) {
+    case ValueKind::Array:
+    case ValueKind::Int: return true;
+    case ValueKind::Tuple:
+    case ValueKind::List: return true;  // the door converts or breaks
+    case ValueKind::Constant: return is_plain(v->object.get()) || x.door_for(v->object.get());
+    default: return false;
+  }
+}
+
+bool is_sequence(const Value* v) { return v->kind == ValueKind::Tuple || v->kind == ValueKind::List; }
+
+}  // namespace
+
+Captured<Value*> Executor::binary(int nb, Value* left, Value* right) {
+  Door* door = door_of(*left);
+  if (!door) door = door_of(*right);
+  if (door) {
+    if (!fits_array(*this, left) || !fits_array(*this, right))
+      return break_at(BreakId::UnknownObject,
+                      type_text(*this, left) + " " + operator_text(nb) + " " + type_text(*this, right));
+    for (Value* v : {left, right}) {
+      FRAMEJIT_TRY(forced, force(v));
+      (void)forced;
+    }
+    return door->binary(session_, nb, left, right);
+  }
+  if (is_number(*left) && is_number(*right)) return number_binary(nb, left, right);
+  if (is_sequence(left) || is_sequence(right)) return sequence_binary(nb, left, right);
+  if (left->is_constant() && right->is_constant()) return fold(nb, left->object.get(), right->object.get());
+  if (Value* l = specialize(left), *r = specialize(right);
+      l && r && is_plain(l->object.get()) && is_plain(r->object.get()))
+    return fold(nb, l->object.get(), r->object.get());
+  return break_at(BreakId::UnknownObject,
+                  type_text(*this, left) + " " + operator_text(nb) + " " + type_text(*this, right));
+}
+
+// Exact builtin immutable constants, where the result is small and nothing is raised.
+Captured<Value*> Executor::fold(int nb, PyObject* l, PyObject* r) {
+  const std::string what = std::string("constant ") + operator_text(nb);
+  if (!is_plain(l) || !is_plain(r)) return break_at(BreakId::UnknownObject, what);
+  const bool ints = (PyLong_CheckExact(l) || PyBool_Check(l)) && (PyLong_CheckExact(r) || PyBool_Check(r));
+  const int op = nb % 13;
+  if (ints) {
+    const std::size_t bits = _PyLong_NumBits(l) + _PyLong_NumBits(r);
+    if (bits > 2048) return break_at(BreakId::ScalarOverflow, what);
+    if (op == 8 || op == 3) {  // ** and <<: the size of the result is in the value of the right side
+      const long long times = PyLong_AsLongLong(r);
+      if (times == -1 && PyErr_Occurred()) PyErr_Clear();
+      const auto magnitude = static_cast<long long>(_PyLong_NumBits(l));
+      if (times < 0 || times > 2048 || (op == 8 && magnitude * times > 2048)) {
+        if (op == 3 || times > 0) return break_at(BreakId::ScalarOverflow, what);
+      }
+    }
+  }
+  auto size_of = [](PyObject* o) -> Py_ssize_t {
+    return PyUnicode_CheckExact(o) || PyBytes_CheckExact(o) || PyTuple_CheckExact(o) ? PyObject_Size(o) : -1;
+  };
+  const Py_ssize_t l_size = size_of(l), r_size = size_of(r);
+  if (op == 5 && (l_size >= 0 || r_size >= 0)) {
+    const long long times = PyLong_Check(l_size >= 0 ? r : l) ? PyLong_AsLongLong(l_size >= 0 ? r : l) : 0;
+    if (PyErr_Occurred()) PyErr_Clear();
+    if (times < 0 || times > kFoldedItems || times * std::max(l_size, r_size) > kFoldedItems)
+      return break_at(BreakId::CapturedTooMuch, what);
+  } else if (l_size + r_size > 2 * kFoldedItems) {
+    return break_at(BreakId::CapturedTooMuch, what);
+  }
+  if (op == 6 && (PyUnicode_CheckExact(l) || PyBytes_CheckExact(l)) && PyTuple_CheckExact(r) && r_size > 16)
+    return break_at(BreakId::CapturedTooMuch, what);
+  if (op == 6 && (PyUnicode_CheckExact(l) || PyBytes_CheckExact(l)) && text_of(l).find('*') != std::string::npos)
+    return break_at(BreakId::CapturedTooMuch, what);  // a width of any size
+  using Function = PyObject* (*)(PyObject*, PyObject*);
+  static constexpr Function kFunctions[] = {
+      PyNumber_Add,      PyNumber_And,        PyNumber_FloorDivide, PyNumber_Lshift, PyNumber_MatrixMultiply,
+      PyNumber_Multiply, PyNumber_Remainder,  PyNumber_Or,          nullptr,         PyNumber_Rshift,
+      PyNumber_Subtract, PyNumber_TrueDivide, PyNumber_Xor};
+  Ref<> result = Ref<>::steal(op == 8 ? PyNumber_Power(l, r, Py_None) : kFunctions[op](l, r));
+  if (!result) {
+    PyErr_Clear();
+    return break_at(BreakId::WouldRaise, what);
+  }
+  return literal(result.get());
+}
+
+Captured<Value*> Executor::sequence_binary(int nb, Value* left, Value* right) {
+  const int op = nb % 13;
+  const bool in_place = nb >= 13;
+  if (op == 0 && left->kind == ValueKind::List && in_place) {
+    FRAMEJIT_TRY(items, unpack(right));
+    for (Value* item : items) {
+      FRAMEJIT_TRY(appended, append(left, item));
+      (void)appended;
+    }
+    return left;
+  }
+  if (op == 0 && left->kind == right->kind) {
+    FRAMEJIT_TRY(l, unpack(left));
+    FRAMEJIT_TRY(r, unpack(right));
+    if (left->kind == ValueKind::Tuple && r.empty()) return left;  // as CPython gives the very object
+    if (left->kind == ValueKind::Tuple && l.empty()) return right;
+    l.insert(l.end(), r.begin(), r.end());
+    Value* v = session_.make(left->kind);
+    v->items = std::move(l);
+    return v;
+  }
+  Value* sequence = is_sequence(left) ? left : right;
+  Value* times = sequence == left ? right : left;
+  if (op == 5 && is_int_like(*times) && !(in_place && sequence->kind == ValueKind::List)) {
+    times = specialize(times);
+    if (times && fits_int64(*times)) {
+      FRAMEJIT_TRY(items, unpack(sequence));
+      const int64_t count = std::max<int64_t>(0, dim_of(*times).value());
+      if (count * static_cast<int64_t>(items.size()) > kFoldedItems)
+        return break_at(BreakId::CapturedTooMuch, "a long sequence");
+      if (sequence->kind == ValueKind::Tuple && count == 1) return sequence;
+      Value* v = session_.make(sequence->kind);
+      for (int64_t k = 0; k < count; ++k) v->items.insert(v->items.end(), items.begin(), items.end());
+      return v;
+    }
+  }
+  return break_at(BreakId::UnknownObject,
+                  type_text(*this, left) + " " + operator_text(nb) + " " + type_text(*this, right));
+}
+
+Captured<Value*> Executor::unary(Unary op, Value* v) {
+  if (Door* door = door_of(*v)) return door->unary(session_, op, v);
+  if (is_number(*v)) return number_unary(op, v);
+  return break_at(BreakId::UnknownObject, type_text(*this, v));
+}
+
+Captured<bool> Executor::is_same(Value* left, Value* right) {
+  if (left == right) return true;
+  auto singleton = [](Value* v) {
+    PyObject* o = v->is_constant() ? v->object.get() : nullptr;
+    return o == Py_None || o == Py_True || o == Py_False || o == Py_Ellipsis || o == Py_NotImplemented;
+  };
+  auto is_bool = [](Value* v) { return v->is_constant() && PyBool_Check(v->object.get()); };
+  for (auto [a, b] : {std::pair{left, right}, std::pair{right, left}}) {
+    if (!singleton(a)) continue;
+    if (b->is_constant()) return a->object.get() == b->object.get();
+    // A run-time Python bool may be True or False; everything else that is not a Constant is no singleton.
+    if (b->is_array() && b->wrap == Wrap::PyBool && is_bool(a)) return break_at(BreakId::DataDependentBranch, "is");
+    return false;
+  }
+  const bool l_made = !left->source && !left->object, r_made = !right->source && !right->object;
+  auto mutable_kind = [](Value* v) {
+    return v->kind == ValueKind::List || v->kind == ValueKind::Dict || v->kind == ValueKind::Cell;
+  };
+  if ((l_made && mutable_kind(left)) || (r_made && mutable_kind(right))) return false;
+  PyObject *l = known(left), *r = known(right);
+  if (l && r) {
+    // Objects that are fixed by Identity are what they are; equal ints and strings may or may not be one object.
+    if (!is_plain(l) || !is_plain(r)) return l == r;
+    if (Py_TYPE(l) != Py_TYPE(r)) return false;
+    return break_at(BreakId::UnsupportedArgument, "identity of equal constants");
+  }
+  auto existing_object = [](Value* v) {
+    return v->source && (v->kind == ValueKind::Object || v->kind == ValueKind::List || v->kind == ValueKind::Dict ||
+                         (v->is_array() && (v->wrap == Wrap::NdArray || v->wrap == Wrap::Tensor)));
+  };
+  if (existing_object(left) && existing_object(right)) {
+    // One Value stands for one object, so these are two.
+    Guard g{};
+    g.kind = GuardKind::DistinctObject;
+    g.source = left->source;
+    g.other = right->source;
+    session_.add_guard(std::move(g));
+    return false;
+  }
+  if ((existing_object(left) && (l || l_made)) || (existing_object(right) && (r || r_made)))
+    if (!(left->is_array() && right->is_array() && left->id == right->id)) return false;
+  return break_at(BreakId::UnsupportedArgument, "identity of these objects");
+}
+
+Captured<bool> Executor::truth(Value* v) {
+  switch (v->kind) {
+    case ValueKind::Constant: {
+      PyObject* o = v->object.get();
+      if (is_plain(o)) return PyObject_IsTrue(o) == 1;
+      if (PyCFunction_Check(o) || PyModule_CheckExact(o) || Py_IS_TYPE(o, &PyType_Type)) return true;
+      return break_at(BreakId::UnknownObject, "truth of " + short_repr(o));
+    }
+    case ValueKind::Int: return shapes().holds(graph::Relation::Ne, v->dim, graph::Dim(0));
+    case ValueKind::Array: {
+      if (v->wrap == Wrap::PyFloat)
+        if (Value* known_value = specialize(v)) return truth(known_value);
+      return break_at(BreakId::DataDependentBranch);
+    }
+    case ValueKind::List:
+    case ValueKind::Dict: {
+      FRAMEJIT_TRY(opened, open(v));
+      (void)opened;
+      return !v->items.empty();
+    }
+    case ValueKind::Tuple: return !v->items.empty();
+    case ValueKind::Range: {
+      FRAMEJIT_TRY(n, length(v));
+      return truth(n);
+    }
+    case ValueKind::Iterator:
+    case ValueKind::Function:
+    case ValueKind::BoundMethod:
+    case ValueKind::Slice: return true;
+    case ValueKind::Object: {
+      PyTypeObject* type = Py_TYPE(v->object.get());
+      if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) break;
+      for (const char* method : {"__bool__", "__len__"}) {
+        Ref<> name = Ref<>::steal(PyUnicode_InternFromString(method));
+        if (!name || type_attr(type, name.get())) return break_at(BreakId::UnknownObject, "truth of an object");
+        guard(GuardKind::TypeAttr, v->source, nullptr, name.get());
+      }
+      return true;
+    }
+    case ValueKind::Null:
+    case ValueKind::Lazy:
+    case ValueKind::Cell: break;
+  }
+  return break_at(BreakId::UnknownObject, "truth of " + type_text(*this, v));
+}
+
+Captured<Value*> Executor::compare(int op, Value* left, Value* right) {
+  Door* door = door_of(*left);
+  if (!door) door = door_of(*right);
+  if (door) {
+    if (!fits_array(*this, left) || !fits_array(*this, right))
+      return break_at(BreakId::UnknownObject, "comparison with " + type_text(*this, door_of(*left) ? right : left));
+    for (Value* v : {left, right}) {
+      FRAMEJIT_TRY(forced, force(v));
+      (void)forced;
+    }
+    return door->compare(session_, op, left, right);
+  }
+  if (is_number(*left) && is_number(*right)) return number_compare(op, left, right);
+  if (left->is_constant() && right->is_constant()) {
+    PyObject *l = left->object.get(), *r = right->object.get();
+    if (!is_plain(l) || !is_plain(r)) {
+      // Functions, modules and plain classes compare by identity.
+      auto by_identity = [](PyObject* o) {
+        return PyCFunction_Check(o) || PyModule_CheckExact(o) || Py_IS_TYPE(o, &PyType_Type);
+      };
+      if ((op == Py_EQ || op == Py_NE) && (by_identity(l) || by_identity(r)) && (by_identity(l) || is_plain(l)) &&
+          (by_identity(r) || is_plain(r)))
+        return boolean((l == r) == (op == Py_EQ));
+      return break_at(BreakId::UnknownObject, "comparison of " + short_repr(l) + " and " + short_repr(r));
+    }
+    if (PyBytes_CheckExact(l) != PyBytes_CheckExact(r))
+      return break_at(BreakId::UnsupportedArgument, "bytes and another type");
+    Ref<> result = Ref<>::steal(PyObject_RichCompare(l, r, op));
+    if (!result) {
+      PyErr_Clear();
+      return break_at(BreakId::WouldRaise, "comparison");
+    }
+    return session_.constant(result.get());
+  }
+  if (op == Py_EQ || op == Py_NE) {
+    if (is_sequence(left) && is_sequence(right)) {
+      if (left->kind != right->kind) return boolean(op == Py_NE);
+      FRAMEJIT_TRY(l, unpack(left));
+      FRAMEJIT_TRY(r, unpack(right));
+      bool same_items = l.size() == r.size();
+      for (std::size_t i = 0; same_items && i < l.size(); ++i) {
+        FRAMEJIT_TRY(same_item, equal(look(l[i]), look(r[i])));
+        same_items = same_item;
+      }
+      return boolean(same_items == (op == Py_EQ));
+    }
+    // A list or tuple of ours and a constant of another type.
+    for (auto [a, b] : {std::pair{left, right}, std::pair{right, left}})
+      if ((is_sequence(a) || a->kind == ValueKind::Dict) && b->is_constant() && is_plain(b->object.get()) &&
+          !PyTuple_CheckExact(b->object.get()))
+        return boolean(op == Py_NE);
+    // None and what cannot be None compares by identity where neither side has an __eq__ of its own.
+    if ((left->is_none() && is_number(*right)) || (right->is_none() && is_number(*left))) return boolean(op == Py_NE);
+  }
+  return break_at(BreakId::UnknownObject,
+                  "comparison of " + type_text(*this, left) + " and " + type_text(*this, right));
+}
+
+Captured<bool> Executor::equal(Value* left, Value* right) {
+  if (left == right) return true;
+  if (left->is_constant() && right->is_constant() && left->object.get() == right->object.get()) return true;
+  if (door_of(*left) || door_of(*right)) return break_at(BreakId::DataDependentBranch, "equality of arrays");
+  FRAMEJIT_TRY(result, compare(Py_EQ, left, right));
+  return truth(result);
+}
+
+Captured<bool> Executor::contains(Value* container, Value* item) {
+  switch (container->kind) {
+    case ValueKind::Tuple:
+    case ValueKind::List: {
+      FRAMEJIT_TRY(items, unpack(container));
+      for (Value* each : items) {
+        FRAMEJIT_TRY(same_item, equal(look(each), item));
+        if (same_item) return true;
+      }
+      return false;
+    }
+    case ValueKind::Dict: {
+      // Absence of one key needs a guard on that key only.
+      if (container->partial && item->is_constant() &&
+          (PyUnicode_CheckExact(item->object.get()) || PyLong_CheckExact(item->object.get()))) {
+        FRAMEJIT_TRY(found, dict_peek(container, item));
+        return found != nullptr;
+      }
+      FRAMEJIT_TRY(at, find_key(container, item));
+      return at >= 0;
+    }
+    case ValueKind::Constant: {
+      PyObject* o = container->object.get();
+      if (!PyUnicode_CheckExact(o) && !PyFrozenSet_CheckExact(o)) break;
+      if (!is_plain(o) || !item->is_constant() || !is_plain(item->object.get())) break;
+      const int found = PySequence_Contains(o, item->object.get());
+      if (found < 0) {
+        PyErr_Clear();
+        return break_at(BreakId::WouldRaise, "in");
+      }
+      return found == 1;
+    }
+    case ValueKind::Range: {
+      Value* known_item = is_int_like(*item) ? specialize(item) : nullptr;
+      FRAMEJIT_TRY(items, unpack(container));
+      if (!known_item) break;
+      for (Value* each : items) {
+        FRAMEJIT_TRY(same_item, equal(each, known_item));
+        if (same_item) return true;
+      }
+      return false;
+    }
+    default: break;
+  }
+  return break_at(BreakId::UnknownObject, "in " + type_text(*this, container));
+}
+
+}  // namespace framejit::capture

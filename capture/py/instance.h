@@ -1,0 +1,17 @@
+// Looking into instances and types without running user code and without leaving a trace on the object.
+#pragma once
+
+#include "capture/py/ref.h"
+
+namespace framejit::capture {
+
+/// What the instance's own dict holds under an exact str (borrowed), or null. Does not make the dict of an instance
+/// that keeps its attributes inline, which would slow the object down from then on.
+PyObject* instance_attr(PyObject* object, PyObject* name);
+/// Can the instance hold attributes of its own?
+bool has_instance_dict(PyTypeObject* type);
+/// The raw object on the type's MRO (borrowed), or null.
+PyObject* type_attr(PyTypeObject* type, PyObject* name);
+PyObject* type_attr(PyTypeObject* type, const char* name);
+
+}  // namespace framejit::capture

@@ -1,0 +1,107 @@
+// Printing and comparing exact builtin objects without running user code.
+#include "capture/py/repr.h"
+
+#include <cstring>
+
+namespace framejit::capture {
+
+namespace {
+
+std::string utf8(PyObject* str) {
+  Py_ssize_t size = 0;
+  const char* data = PyUnicode_AsUTF8AndSize(str, &size);
+  if (data) return std::string(data, static_cast<std::size_t>(size));
+  PyErr_Clear();  // lone surrogates
+  Ref<> bytes = Ref<>::steal(PyUnicode_AsEncodedString(str, "utf-8", "backslashreplace"));
+  if (!bytes) {
+    PyErr_Clear();
+    return "?";
+  }
+  return PyBytes_AS_STRING(bytes.get());
+}
+
+constexpr std::size_t kReprLimit = 60;
+
+}  // namespace
+
+std::string text_of(PyObject* object) {
+  return object && PyUnicode_CheckExact(object) ? utf8(object) : short_repr(object);
+}
+
+std::string short_repr(PyObject* object) {
+  if (!object) return "<nothing>";
+  if (is_plain(object)) {
+    // A long int costs quadratic time and may hit the digit limit.
+    if (PyLong_CheckExact(object) && _PyLong_NumBits(object) > 256) return "<long int>";
+    Ref<> repr = Ref<>::steal(PyObject_Repr(object));
+    if (repr) {
+      std::string text = utf8(repr.get());
+      return text.size() <= kReprLimit ? text : text.substr(0, kReprLimit - 3) + "...";
+    }
+    PyErr_Clear();
+  }
+  if (PyFunction_Check(object)) return utf8(reinterpret_cast<PyFunctionObject*>(object)->func_qualname);
+  if (PyCFunction_Check(object)) {
+    PyObject* module = reinterpret_cast<PyCFunctionObject*>(object)->m_module;
+    const char* name = reinterpret_cast<PyCFunctionObject*>(object)->m_ml->ml_name;
+    if (module && PyUnicode_CheckExact(module) && utf8(module) != "builtins") return utf8(module) + "." + name;
+    return name;
+  }
+  if (PyType_Check(object)) return reinterpret_cast<PyTypeObject*>(object)->tp_name;
+  if (PyModule_Check(object)) {
+    const char* name = PyModule_GetName(object);
+    if (name) return name;
+    PyErr_Clear();
+  }
+  return std::string("<") + Py_TYPE(object)->tp_name + " object>";
+}
+
+bool is_plain(PyObject* o) {
+  if (o == Py_None || o == Py_Ellipsis || o == Py_NotImplemented || PyBool_Check(o)) return true;
+  if (PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyComplex_CheckExact(o) || PyUnicode_CheckExact(o) ||
+      PyBytes_CheckExact(o))
+    return true;
+  if (PyTuple_CheckExact(o)) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(o); ++i)
+      if (!is_plain(PyTuple_GET_ITEM(o, i))) return false;
+    return true;
+  }
+  if (PyFrozenSet_CheckExact(o)) {
+    PyObject* item;
+    Py_ssize_t at = 0;
+    Py_hash_t hash;
+    while (_PySet_NextEntry(o, &at, &item, &hash))
+      if (!is_plain(item)) return false;
+    return true;
+  }
+  return false;
+}
+
+bool same_plain(PyObject* a, PyObject* b) {
+  if (a == b) return true;
+  if (!a || !b || Py_TYPE(a) != Py_TYPE(b)) return false;
+  if (PyFloat_CheckExact(a)) {
+    double x = PyFloat_AS_DOUBLE(a), y = PyFloat_AS_DOUBLE(b);
+    return std::memcmp(&x, &y, sizeof x) == 0;
+  }
+  if (PyComplex_CheckExact(a)) {
+    Py_complex x = PyComplex_AsCComplex(a), y = PyComplex_AsCComplex(b);
+    return std::memcmp(&x, &y, sizeof x) == 0;
+  }
+  if (PyTuple_CheckExact(a)) {
+    if (PyTuple_GET_SIZE(a) != PyTuple_GET_SIZE(b)) return false;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(a); ++i)
+      if (!same_plain(PyTuple_GET_ITEM(a, i), PyTuple_GET_ITEM(b, i))) return false;
+    return true;
+  }
+  if (PyLong_CheckExact(a) || PyUnicode_CheckExact(a) || PyBytes_CheckExact(a)) {
+    int equal = PyObject_RichCompareBool(a, b, Py_EQ);
+    if (equal < 0) PyErr_Clear();
+    return equal == 1;
+  }
+  return false;
+}
+
+bool same_key(PyObject* a, PyObject* b) { return a == b || (a && b && is_plain(a) && same_plain(a, b)); }
+
+}  // namespace framejit::capture

@@ -1,0 +1,22 @@
+// Printing and comparing exact builtin objects. None of these runs user code: other objects are shown by type and name
+// only.
+#pragma once
+
+#include <string>
+
+#include "capture/py/ref.h"
+
+namespace framejit::capture {
+
+/// The text of an exact str, else its short_repr.
+std::string text_of(PyObject* object);
+/// repr() of numbers, strings and tuples of these, cut to a line; "<function f>", "<class C>", "<T object>" of others.
+std::string short_repr(PyObject* object);
+/// Exact int, float, complex, bool, str, bytes, None, Ellipsis, NotImplemented, or a tuple or frozenset of these.
+bool is_plain(PyObject* object);
+/// Equal in type and value (floats by bits), for plain objects; identical, for others. Null equals null.
+bool same_plain(PyObject* a, PyObject* b);
+/// Keys of sources and guards: identical, or equal plain objects.
+bool same_key(PyObject* a, PyObject* b);
+
+}  // namespace framejit::capture

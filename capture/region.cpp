@@ -1,0 +1,257 @@
+// Recipes, effects and guards of a Region.
+#include "capture/region.h"
+
+#include <algorithm>
+
+#include "capture/py/repr.h"
+#include "capture/region_builder.h"
+#include "graph/support/check.h"
+
+namespace framejit::capture {
+
+namespace {
+
+const Value* resolved(const Value* v) { return v && v->kind == ValueKind::Lazy && !v->items.empty() ? v->items[0] : v; }
+
+Value* resolved(Value* v) { return const_cast<Value*>(resolved(static_cast<const Value*>(v))); }
+
+bool materializable(const Value* v, std::vector<const Value*>& path) {
+  v = resolved(v);
+  if (!v || v->source || (v->object && v->kind == ValueKind::Tuple)) return true;
+  if (std::find(path.begin(), path.end(), v) != path.end()) return true;
+  if (path.size() > 64) return false;
+  switch (v->kind) {
+    case ValueKind::Null:
+    case ValueKind::Constant:
+    case ValueKind::Array:
+    case ValueKind::Int: return true;
+    case ValueKind::Iterator:
+      if (v->position < 0 || v->iterated == kMap || v->iterated == kOverValues || v->iterated == kOverItems)
+        return false;
+      break;
+    case ValueKind::Function:
+      // Annotations are an object of the recipe: constants only.
+      if (const Value* notes = v->items[3])
+        for (const Value* item : notes->items)
+          if (!resolved(item)->is_constant()) return false;
+      break;
+    case ValueKind::Lazy:
+    case ValueKind::Object: return v->source != nullptr;
+    case ValueKind::Tuple:
+    case ValueKind::List:
+    case ValueKind::Dict:
+    case ValueKind::Slice:
+    case ValueKind::Range:
+    case ValueKind::BoundMethod:
+    case ValueKind::Cell: break;
+  }
+  path.push_back(v);
+  bool all = true;
+  for (const Value* item : v->items) all = all && (!item || materializable(item, path));
+  path.pop_back();
+  return all;
+}
+
+Recipe of(Recipe::Kind kind) {
+  Recipe r{};
+  r.kind = kind;
+  return r;
+}
+
+}  // namespace
+
+bool is_materializable(const Value* v) {
+  std::vector<const Value*> path;
+  return materializable(v, path);
+}
+
+uint32_t RegionBuilder::add(Recipe r) {
+  region_.recipes.push_back(std::move(r));
+  return static_cast<uint32_t>(region_.recipes.size() - 1);
+}
+
+void RegionBuilder::fill(uint32_t at, const std::vector<Value*>& items) {
+  for (Value* item : items) {
+    const uint32_t index = item ? recipe(item) : add(of(Recipe::Kind::Null));
+    region_.recipes[at].items.push_back(index);
+  }
+}
+
+uint32_t RegionBuilder::recipe(Value* given) {
+  Value* v = resolved(given);
+  if (auto seen = made_.find(v); seen != made_.end()) return seen->second;
+  // Objects fixed by an Identity guard need no fetching; equal ints and strings keep the caller's object.
+  const bool fixed =
+      v->is_constant() && (!v->source || !is_plain(v->object.get()) || v->is_none() || PyBool_Check(v->object.get()));
+  if (fixed || (v->kind == ValueKind::Tuple && v->object && !v->source)) {
+    auto [at, fresh] = constants_.emplace(v->object.get(), 0u);
+    if (fresh) {
+      Recipe r = of(Recipe::Kind::Constant);
+      r.object = v->object;
+      at->second = add(std::move(r));
+    }
+    return made_[v] = at->second;
+  }
+  if (v->source) {
+    Recipe r = of(Recipe::Kind::Fetch);
+    r.source = v->source;
+    return made_[v] = add(std::move(r));
+  }
+  if (v->kind == ValueKind::Array) {
+    auto at = std::find(results_.begin(), results_.end(), v->id);
+    if (at == results_.end()) at = results_.insert(results_.end(), v->id);
+    Recipe r = of(Recipe::Kind::Result);
+    r.index = static_cast<uint32_t>(at - results_.begin());
+    r.wrap = v->wrap;
+    return made_[v] = add(std::move(r));
+  }
+  if (v->kind == ValueKind::Int) {
+    Recipe r = of(Recipe::Kind::Int);
+    r.dim = v->dim;
+    return made_[v] = add(std::move(r));
+  }
+  if (v->kind == ValueKind::Null) return made_[v] = add(of(Recipe::Kind::Null));
+
+  const uint32_t at = made_[v] = add(of(kind_of(*v)));
+  switch (v->kind) {
+    case ValueKind::Function: {
+      auto* code = reinterpret_cast<PyCodeObject*>(v->object.get());
+      Values parts{s_.constant(v->object.get()),
+                   s_.constant(v->extra.get()),
+                   s_.constant(code->co_name),
+                   v->items[0],
+                   v->items[1],
+                   v->items[2]};
+      fill(at, parts);
+      if (const Value* notes = v->items[3]) {
+        Ref<> tuple = Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(notes->items.size())));
+        FRAMEJIT_CHECK(tuple, "no memory for annotations");
+        for (std::size_t i = 0; i < notes->items.size(); ++i)
+          PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), Ref<>(resolved(notes->items[i])->object).release());
+        region_.recipes[at].object = tuple;
+      }
+      break;
+    }
+    case ValueKind::BoundMethod:
+      if (v->items[1]) {
+        fill(at, v->items);
+      } else {
+        region_.recipes[at].object = v->extra;
+        fill(at, {v->items[0]});
+      }
+      break;
+    case ValueKind::Iterator: {
+      // An outer iterator is made over its inner ones as they stand; the innermost is advanced to its position.
+      PyTypeObject* type = v->iterated == kEnumerate  ? &PyEnum_Type
+                           : v->iterated == kZip      ? &PyZip_Type
+                           : v->iterated == kReversed ? &PyReversed_Type
+                                                      : nullptr;
+      region_.recipes[at].object = Ref<>::share(reinterpret_cast<PyObject*>(type));
+      if (v->iterated == kEnumerate) {
+        Captured<Value*> count = x_.number_binary(0, v->items[1], s_.integer(graph::Dim(v->position)));
+        FRAMEJIT_CHECK(count.has_value(), "the count of an enumerate");
+        fill(at, {v->items[0], *count});
+      } else if (v->iterated == kZip) {
+        fill(at, v->items);
+      } else {
+        region_.recipes[at].index = static_cast<uint32_t>(v->position);
+        fill(at, {v->items[0]});
+      }
+      break;
+    }
+    default: fill(at, v->items);
+  }
+  return at;
+}
+
+Recipe::Kind RegionBuilder::kind_of(const Value& v) const {
+  switch (v.kind) {
+    case ValueKind::Tuple: return Recipe::Kind::Tuple;
+    case ValueKind::List: return Recipe::Kind::List;
+    case ValueKind::Dict: return Recipe::Kind::Dict;
+    case ValueKind::Slice: return Recipe::Kind::Slice;
+    case ValueKind::Range: return Recipe::Kind::Range;
+    case ValueKind::Function: return Recipe::Kind::Function;
+    case ValueKind::BoundMethod: return v.items[1] ? Recipe::Kind::BoundMethod : Recipe::Kind::Method;
+    case ValueKind::Cell: return Recipe::Kind::Cell;
+    case ValueKind::Iterator: return Recipe::Kind::Iterator;
+    case ValueKind::Null:
+    case ValueKind::Lazy:
+    case ValueKind::Constant:
+    case ValueKind::Array:
+    case ValueKind::Int:
+    case ValueKind::Object: break;
+  }
+  check_failed(__FILE__, __LINE__, "recipe kind", std::to_string(static_cast<int>(v.kind)));
+}
+
+void RegionBuilder::add_effects() {
+  for (const PendingEffect& p : x_.effects().log()) {
+    Effect e{};
+    e.kind = p.kind;
+    e.object = p.object;
+    e.name = p.name;
+    if (p.target) e.target = static_cast<int32_t>(recipe(p.target));
+    if (p.key) e.key = static_cast<int32_t>(recipe(p.key));
+    if (p.value) e.value = static_cast<int32_t>(recipe(p.value));
+    for (Value* item : p.items) e.items.push_back(recipe(item));
+    region_.effects.push_back(std::move(e));
+  }
+}
+
+// Objects that were two at capture must be two again where one of them changes: a store through one name would be seen
+// through the other.
+void RegionBuilder::keep_apart() {
+  std::vector<Value*> changed;
+  for (const PendingEffect& p : x_.effects().log())
+    if (p.target && std::find(changed.begin(), changed.end(), p.target) == changed.end()) changed.push_back(p.target);
+  std::vector<const Value*> all;
+  for (const auto& [object, tracked] : x_.tracked()) all.push_back(tracked.value);
+  std::sort(all.begin(), all.end(), [](const Value* a, const Value* b) { return a->source->str() < b->source->str(); });
+  for (std::size_t i = 0; i < changed.size(); ++i) {
+    const Value* c = changed[i];
+    for (const Value* other : all) {
+      if (other == c || other->kind != c->kind) continue;
+      const auto earlier = std::find(changed.begin(), changed.end(), other);
+      if (earlier < changed.begin() + static_cast<std::ptrdiff_t>(i)) continue;  // that pair is done
+      if (c->kind == ValueKind::Object && Py_TYPE(c->object.get()) != Py_TYPE(other->object.get())) continue;
+      // Cells of one frame, and of one function, are made apart.
+      if (c->kind == ValueKind::Cell && c->source->kind == other->source->kind) continue;
+      Guard g{};
+      g.kind = GuardKind::DistinctObject;
+      g.source = c->source;
+      g.other = other->source;
+      s_.add_guard(std::move(g));
+    }
+  }
+}
+
+void RegionBuilder::build(const SymbolicFrame& frame, const std::vector<Value*>& initial, Value* returned) {
+  region_.returns = returned != nullptr;
+  region_.exit = frame.pc;
+  if (returned) {
+    region_.result = recipe(returned);
+  } else {
+    for (std::size_t i = 0; i < frame.locals.size(); ++i) {
+      Value* now = frame.locals[i];
+      if (now == initial[i]) continue;
+      if (!now) {
+        region_.locals.emplace_back(static_cast<int>(i), add(of(Recipe::Kind::Null)));
+        continue;
+      }
+      if (initial[i] && resolved(now) == resolved(initial[i])) continue;
+      region_.locals.emplace_back(static_cast<int>(i), recipe(now));
+    }
+    for (Value* v : frame.stack) region_.stack.push_back(recipe(v));
+  }
+  add_effects();
+  keep_apart();
+  s_.sync_dim_guards();
+  s_.graph().set_results(results_);
+  region_.graph = std::move(s_.graph_);
+  region_.guards = std::move(s_.guards_);
+  region_.inputs = std::move(s_.inputs_);
+  region_.instructions = x_.steps;
+}
+
+}  // namespace framejit::capture

@@ -1,0 +1,37 @@
+// RegionBuilder: turns the state of the outermost frame at an exit into recipes, effects and guards of a Region.
+#pragma once
+
+#include <unordered_map>
+
+#include "capture/executor.h"
+#include "capture/symbolic_frame.h"
+
+namespace framejit::capture {
+
+/// Can the object be made again at the exit?
+bool is_materializable(const Value* v);
+
+class RegionBuilder {
+ public:
+  RegionBuilder(Executor& x, Session& s, Region& region) : x_(x), s_(s), region_(region) {}
+
+  /// `initial`: the locals at the entry. The graph and the guards move into the region.
+  void build(const SymbolicFrame& frame, const std::vector<Value*>& initial, Value* returned);
+
+ private:
+  uint32_t recipe(Value* v);
+  uint32_t add(Recipe r);
+  void fill(uint32_t at, const std::vector<Value*>& items);
+  Recipe::Kind kind_of(const Value& v) const;
+  void add_effects();
+  void keep_apart();
+
+  Executor& x_;
+  Session& s_;
+  Region& region_;
+  std::unordered_map<const Value*, uint32_t> made_;
+  std::unordered_map<PyObject*, uint32_t> constants_;
+  std::vector<graph::ValueId> results_;
+};
+
+}  // namespace framejit::capture

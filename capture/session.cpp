@@ -1,0 +1,249 @@
+// Session: the graph, guards and inputs of one capture, and how they are taken back.
+#include "capture/session.h"
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+
+#include "capture/door.h"
+#include "capture/py/extent.h"
+#include "capture/py/repr.h"
+#include "graph/support/check.h"
+
+namespace framejit::capture {
+
+namespace {
+
+bool by_identity(Wrap wrap) { return wrap == Wrap::NdArray || wrap == Wrap::Tensor; }
+bool is_python_number(Wrap wrap) {
+  return wrap == Wrap::PyFloat || wrap == Wrap::PyInt || wrap == Wrap::PyBool || wrap == Wrap::PyComplex;
+}
+
+// A graph name: letters, digits and underscores.
+std::string graph_name(const std::string& expression, std::size_t number) {
+  std::string out;
+  for (char c : expression) {
+    if (std::isalnum(static_cast<unsigned char>(c)) || c == '_')
+      out += c;
+    else if (!out.empty() && out.back() != '_')
+      out += '_';
+  }
+  while (!out.empty() && out.back() == '_') out.pop_back();
+  if (out.empty() || std::isdigit(static_cast<unsigned char>(out[0]))) out = "p" + std::to_string(number);
+  return out;
+}
+
+bool same_source(const SourceRef& a, const SourceRef& b) { return a == b || (a && b && same(*a, *b)); }
+
+bool same_dim_guard(const graph::DimGuard& a, const graph::DimGuard& b) {
+  return a.relation == b.relation && a.outcome == b.outcome && a.left == b.left && a.right == b.right;
+}
+
+}  // namespace
+
+Session::Session(std::string name, const Varied& varied, std::vector<Door*> doors)
+    : graph_(std::make_unique<graph::Graph>(std::move(name))),
+      builder_(*graph_),
+      varied_(varied),
+      doors_(std::move(doors)) {}
+
+Value* Session::make(ValueKind kind) {
+  arena_.push_back(std::make_unique<Value>());
+  arena_.back()->kind = kind;
+  return arena_.back().get();
+}
+
+Value* Session::constant(PyObject* object) {
+  FRAMEJIT_CHECK(object, "constant without an object");
+  Value* v = make(ValueKind::Constant);
+  v->object = Ref<>::share(object);
+  return v;
+}
+
+Value* Session::array(graph::ValueId id, Wrap wrap) {
+  Value* v = make(ValueKind::Array);
+  v->id = id;
+  v->wrap = wrap;
+  v->weak = is_python_number(wrap);
+  return v;
+}
+
+Value* Session::integer(const graph::Dim& dim) {
+  if (dim.is_const()) {
+    Ref<> number = Ref<>::steal(PyLong_FromLongLong(dim.value()));
+    if (!number) PyErr_Clear();
+    FRAMEJIT_CHECK(number, "no memory for an int");
+    return constant(number.get());
+  }
+  Value* v = make(ValueKind::Int);
+  v->dim = dim;
+  return v;
+}
+
+Value* Session::tuple(std::vector<Value*> items) {
+  Value* v = make(ValueKind::Tuple);
+  v->items = std::move(items);
+  return v;
+}
+
+Value* Session::array_input(PyObject* object, SourceRef source, ArraySpec spec) {
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    const bool equal_source = same_source(inputs_[i].source, source);
+    // Numbers and scalars are immutable: only arrays are one thing behind two names.
+    if (by_identity(spec.wrap) ? input_objects_[i] != object : !equal_source) continue;
+    if (!equal_source) {
+      Guard g{};
+      g.kind = GuardKind::SameObject;
+      g.source = source;
+      g.other = inputs_[i].source;
+      add_guard(std::move(g));
+    }
+    return input_values_[i];
+  }
+  graph::Type type;
+  type.dtype = spec.dtype;
+  type.shape = spec.shape;
+  type.strides = spec.strides;
+  std::string name = graph_name(source->str(), inputs_.size());
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    const graph::AttrValue* used = graph_->node(input_values_[i]->id).find(graph::AttrKey::Name);
+    if (used && std::get_if<std::string>(used) && std::get<std::string>(*used) == name) {
+      name += "_" + std::to_string(inputs_.size());
+      break;
+    }
+  }
+  graph::ValueId id = builder_.param(std::move(type), name);
+  Guard g{};
+  g.kind = GuardKind::Array;
+  g.source = source;
+  g.array = spec;
+  g.location = location_;
+  const auto guard = static_cast<uint32_t>(guards_.size());
+  guards_.push_back(std::move(g));
+
+  Value* v = array(id, spec.wrap);
+  v->source = source;
+  v->object = Ref<>::share(object);
+  inputs_.push_back(Input{source, spec, guard});
+  input_objects_.push_back(object);
+  input_values_.push_back(v);
+  if (by_identity(spec.wrap))
+    for (std::size_t w : written_)
+      if (overlaps(w, inputs_.size() - 1)) overlap_ = true;
+  return v;
+}
+
+void Session::add_guard(Guard guard) {
+  for (const Guard& g : guards_)
+    if (g.kind == guard.kind && g.object.get() == guard.object.get() && g.number == guard.number &&
+        same_source(g.source, guard.source) && same_source(g.other, guard.other) &&
+        same_key(g.key.get(), guard.key.get()) && g.kind != GuardKind::Array && g.kind != GuardKind::IntSymbol &&
+        (g.kind != GuardKind::DimRelation || same_dim_guard(g.dim, guard.dim)))
+      return;
+  if (guard.location == 0) guard.location = location_;
+  guards_.push_back(std::move(guard));
+}
+
+bool Session::overlaps(std::size_t written, std::size_t other) {
+  std::optional<Extent> a = extent_of(input_objects_[written]), b = extent_of(input_objects_[other]);
+  if (!a || !b || a->overlaps(*b)) return true;
+  Guard g{};
+  g.kind = GuardKind::Disjoint;
+  g.source = inputs_[written].source;
+  g.other = inputs_[other].source;
+  add_guard(std::move(g));
+  return false;
+}
+
+Captured<bool> Session::prepare_write(graph::ValueId dst) {
+  const graph::ValueId root = graph_->root(dst);
+  std::size_t i = 0;
+  while (i < inputs_.size() && input_values_[i]->id != root) ++i;
+  if (i == inputs_.size()) return true;  // memory that the graph made
+  if (std::find(written_.begin(), written_.end(), i) != written_.end()) return true;
+  if (!by_identity(inputs_[i].spec.wrap)) return break_at(BreakId::UnsupportedArgument, "write into a scalar");
+  std::optional<Extent> extent = extent_of(input_objects_[i]);
+  if (!extent) return break_at(BreakId::UnsupportedArray, "memory that cannot be examined");
+  if (!extent->writeable) return break_at(BreakId::WouldRaise, "assignment destination is read-only");
+  for (std::size_t j = 0; j < inputs_.size(); ++j)
+    if (j != i && by_identity(inputs_[j].spec.wrap) && overlaps(i, j))
+      return break_at(BreakId::OverlappingMemory, inputs_[i].source->str() + " and " + inputs_[j].source->str());
+  guards_[inputs_[i].guard].array.writeable = true;
+  inputs_[i].spec.writeable = true;
+  written_.push_back(i);
+  record([this, i] {
+    guards_[inputs_[i].guard].array.writeable = false;
+    inputs_[i].spec.writeable = false;
+    written_.pop_back();
+  });
+  return true;
+}
+
+void Session::record(std::function<void()> revert) { undo_.push_back(std::move(revert)); }
+
+void Session::set_location(uint32_t location) {
+  location_ = location;
+  builder_.set_location(location);
+}
+
+std::string Session::shown(const graph::Dim& dim) const {
+  // Every symbol by the expression whose value it is.
+  std::vector<graph::SymbolId> symbols;
+  dim.collect_symbols(symbols);
+  std::map<std::string, std::string, std::greater<>> names;  // longer names first: s10 before s1
+  auto bind = [&](const graph::Dim& d, const std::string& name) {
+    if (!d.is_const()) names.emplace(d.str(), name);
+  };
+  for (const Input& in : inputs_)
+    for (std::size_t k = 0; k < in.spec.shape.size(); ++k)
+      bind(in.spec.shape[k], in.source->str() + ".shape[" + std::to_string(k) + "]");
+  for (const Guard& g : guards_)
+    if (g.kind == GuardKind::IntSymbol) bind(g.dim.left, g.source->str());
+  const std::string text = dim.str();
+  std::string out;
+  for (std::size_t i = 0; i < text.size();) {
+    const bool start = text[i] == 's' && (i == 0 || !std::isalnum(static_cast<unsigned char>(text[i - 1])));
+    std::size_t end = i + 1;
+    while (start && end < text.size() && std::isdigit(static_cast<unsigned char>(text[end]))) ++end;
+    auto found = start ? names.find(text.substr(i, end - i)) : names.end();
+    out += found != names.end() ? found->second : text.substr(i, end - i);
+    i = end;
+  }
+  return out;
+}
+
+void Session::sync_dim_guards() {
+  const std::vector<graph::DimGuard>& recorded = graph_->shapes().guards();
+  if (recorded.size() == dim_guards_) return;
+  const std::size_t before = dim_guards_;
+  for (std::size_t i = dim_guards_; i < recorded.size(); ++i) {
+    Guard g{};
+    g.kind = GuardKind::DimRelation;
+    g.dim = recorded[i];
+    static constexpr const char* kYes[] = {" == ", " != ", " < ", " <= "};
+    static constexpr const char* kNo[] = {" != ", " == ", " >= ", " > "};
+    const auto relation = static_cast<std::size_t>(g.dim.relation);
+    g.shown = shown(g.dim.left) + (g.dim.outcome ? kYes : kNo)[relation] + shown(g.dim.right);
+    add_guard(std::move(g));
+  }
+  dim_guards_ = recorded.size();
+  record([this, before] { dim_guards_ = before; });
+}
+
+Session::Mark Session::mark() const { return {graph_->mark(), guards_.size(), inputs_.size(), undo_.size()}; }
+
+void Session::rollback(const Mark& m) {
+  while (undo_.size() > m.undo) {
+    std::function<void()> revert = std::move(undo_.back());
+    undo_.pop_back();
+    revert();
+  }
+  guards_.erase(guards_.begin() + static_cast<std::ptrdiff_t>(m.guards), guards_.end());
+  inputs_.erase(inputs_.begin() + static_cast<std::ptrdiff_t>(m.inputs), inputs_.end());
+  input_objects_.resize(m.inputs);
+  input_values_.resize(m.inputs);
+  overlap_ = false;
+  graph_->rollback(m.graph);
+}
+
+}  // namespace framejit::capture

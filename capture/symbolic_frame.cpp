@@ -1,0 +1,261 @@
+// The loop of a symbolic frame, its limits, and the dispatch of instructions to handlers.
+#include "capture/symbolic_frame.h"
+
+#include "capture/py/repr.h"
+#include "graph/support/check.h"
+
+namespace framejit::capture {
+
+namespace {
+constexpr std::size_t kGraphNodeLimit = 8000;
+}
+
+SymbolicFrame::SymbolicFrame(Executor& executor, std::shared_ptr<const CodeView> code_view, PyObject* globals_dict,
+                             PyObject* builtins_dict)
+    : view(std::move(code_view)),
+      globals(globals_dict),
+      builtins(builtins_dict),
+      locals(static_cast<std::size_t>(view->local_count()), nullptr),
+      x(executor),
+      s(executor.session()) {}
+
+Break SymbolicFrame::locate(Break b) const {
+  if (!b.function.empty()) return b;  // a frame further in knows better
+  const Instr& i = current();
+  b.function = text_of(view->code()->co_qualname);
+  b.file = text_of(view->code()->co_filename);
+  b.line = i.line;
+  b.column = i.column;
+  b.end_column = i.end_column;
+  return b;
+}
+
+void SymbolicFrame::begin_step() {
+  ++x.steps;
+  const Instr& i = current();
+  uint32_t& id = x.locations(view.get())[pc];
+  if (id == 0) id = s.graph().add_location({text_of(view->code()->co_filename), i.line, i.column, i.end_column});
+  s.set_location(id);
+}
+
+Captured<bool> SymbolicFrame::check_unrolled(uint32_t head) {
+  const std::size_t nodes = s.graph().value_count();
+  for (const Loop& loop : loops_)
+    if (loop.head == head) {
+      if (nodes > loop.nodes + x.options().unroll_nodes)
+        return break_at(BreakId::CapturedTooMuch, "a loop of many rounds");
+      return true;
+    }
+  loops_.push_back({head, nodes});
+  return true;
+}
+
+Step SymbolicFrame::advance() {
+  if (x.steps >= x.options().instruction_limit) return break_at(BreakId::CapturedTooMuch);
+  if (s.graph().value_count() > kGraphNodeLimit) return break_at(BreakId::CapturedTooMuch, "graph nodes");
+  begin_step();
+  Step done = step(current());
+  if (done && s.has_overlap()) return break_at(BreakId::OverlappingMemory, "read after a write");
+  if (!done) return done;
+  s.sync_dim_guards();
+  if (*done == Flow::Next) ++pc;
+  return done;
+}
+
+Captured<Value*> SymbolicFrame::run() {
+  SymbolicFrame* caller = x.frame;
+  const uint32_t location = s.location();
+  x.frame = this;
+  for (;;) {
+    Step done = advance();
+    if (!done) {
+      x.frame = caller;
+      return Unexpected<Break>{locate(std::move(done.error()))};
+    }
+    if (*done != Flow::Returned) continue;
+    x.frame = caller;
+    s.set_location(location);
+    return returned;
+  }
+}
+
+Value* SymbolicFrame::pop_raw() {
+  FRAMEJIT_CHECK(!stack.empty(), "symbolic stack underflow");
+  Value* v = stack.back();
+  stack.pop_back();
+  return v;
+}
+
+Value* SymbolicFrame::pop() { return x.look(pop_raw()); }
+
+Values SymbolicFrame::pop_raw(int count) {
+  FRAMEJIT_CHECK(static_cast<std::size_t>(count) <= stack.size(), "symbolic stack underflow");
+  Values out(stack.end() - count, stack.end());
+  stack.resize(stack.size() - static_cast<std::size_t>(count));
+  return out;
+}
+
+Value* SymbolicFrame::peek(int from_top) {
+  FRAMEJIT_CHECK(static_cast<std::size_t>(from_top) <= stack.size(), "symbolic stack underflow");
+  return x.look(stack[stack.size() - static_cast<std::size_t>(from_top)]);
+}
+
+Step SymbolicFrame::push_or_break(Captured<Value*> v) {
+  if (!v) return v.failure();
+  push(*v);
+  return Flow::Next;
+}
+
+Step SymbolicFrame::jump(const Instr& i) {
+  const auto target = static_cast<uint32_t>(i.arg);
+  if (target <= pc) {
+    FRAMEJIT_TRY(fits, check_unrolled(target));
+    (void)fits;
+  }
+  pc = target;
+  return Flow::Jumped;
+}
+
+Step SymbolicFrame::unsupported(const Instr& i, BreakId id) { return break_at(id, std::string(name_of(i.op))); }
+
+Step SymbolicFrame::step(const Instr& i) {
+  switch (i.op) {
+    case Opcode::Nop:
+    case Opcode::Resume:
+    case Opcode::PushNull:
+    case Opcode::PopTop:
+    case Opcode::Copy:
+    case Opcode::Swap:
+    case Opcode::LoadConst:
+    case Opcode::LoadAssertionError: return stack_op(i);
+
+    case Opcode::LoadFast:
+    case Opcode::LoadFastCheck:
+    case Opcode::LoadFastAndClear:
+    case Opcode::StoreFast:
+    case Opcode::DeleteFast: return local_op(i);
+
+    case Opcode::MakeCell:
+    case Opcode::CopyFreeVars:
+    case Opcode::LoadClosure:
+    case Opcode::LoadDeref:
+    case Opcode::StoreDeref:
+    case Opcode::DeleteDeref: return cell_op(i);
+
+    case Opcode::LoadGlobal:
+    case Opcode::StoreGlobal:
+    case Opcode::DeleteGlobal: return global_op(i);
+
+    case Opcode::ImportName:
+    case Opcode::ImportFrom: return import_op(i);
+
+    case Opcode::LoadAttr:
+    case Opcode::LoadMethod:
+    case Opcode::StoreAttr: return attr_op(i);
+    case Opcode::LoadSuperAttr: return load_super(i);
+
+    case Opcode::UnaryPositive:
+    case Opcode::UnaryNegative:
+    case Opcode::UnaryNot:
+    case Opcode::UnaryInvert:
+    case Opcode::ToBool:
+    case Opcode::BinaryOp:
+    case Opcode::CompareOp:
+    case Opcode::IsOp:
+    case Opcode::ContainsOp: return operator_op(i);
+
+    case Opcode::BinarySubscr:
+    case Opcode::StoreSubscr:
+    case Opcode::DeleteSubscr:
+    case Opcode::BinarySlice:
+    case Opcode::StoreSlice: return subscript_op(i);
+
+    case Opcode::BuildTuple:
+    case Opcode::BuildList:
+    case Opcode::BuildMap:
+    case Opcode::BuildConstKeyMap:
+    case Opcode::BuildSlice: return build_op(i);
+
+    case Opcode::ListAppend:
+    case Opcode::MapAdd:
+    case Opcode::ListExtend:
+    case Opcode::DictUpdate:
+    case Opcode::DictMerge:
+    case Opcode::ListToTuple: return extend_op(i);
+
+    case Opcode::BuildString:
+    case Opcode::FormatValue: return string_op(i);
+
+    case Opcode::UnpackSequence:
+    case Opcode::UnpackEx: return unpack_op(i);
+
+    case Opcode::GetLen:
+    case Opcode::MatchMapping:
+    case Opcode::MatchSequence: return match_op(i);
+
+    case Opcode::Jump:
+    case Opcode::PopJumpIfFalse:
+    case Opcode::PopJumpIfTrue:
+    case Opcode::PopJumpIfNone:
+    case Opcode::PopJumpIfNotNone:
+    case Opcode::JumpIfFalseOrPop:
+    case Opcode::JumpIfTrueOrPop: return jump_op(i);
+
+    case Opcode::GetIter:
+    case Opcode::ForIter: return iterate_op(i);
+
+    case Opcode::Call: return call_op(i);
+    case Opcode::CallFunctionEx: return call_ex(i);
+    case Opcode::MakeFunction: return make_function(i);
+    case Opcode::SetFunctionAttribute: return set_function_attribute(i);
+
+    case Opcode::ReturnValue: returned = pop_raw(); return Flow::Returned;
+    case Opcode::ReturnConst: returned = x.literal(view->constant(i.arg)); return Flow::Returned;
+
+    // Suspended by others.
+    case Opcode::ReturnGenerator:
+    case Opcode::YieldValue:
+    case Opcode::Send:
+    case Opcode::EndSend:
+    case Opcode::GetYieldFromIter:
+    case Opcode::GetAwaitable:
+    case Opcode::GetAIter:
+    case Opcode::GetANext:
+    case Opcode::EndAsyncFor:
+    case Opcode::BeforeAsyncWith:
+    case Opcode::AsyncGenWrap:
+    case Opcode::CleanupThrow: return unsupported(i, BreakId::GeneratorFrame);
+
+    case Opcode::RaiseVarargs:
+    case Opcode::Reraise:
+    case Opcode::PushExcInfo:
+    case Opcode::PopExcept:
+    case Opcode::CheckExcMatch:
+    case Opcode::CheckEgMatch:
+    case Opcode::PrepReraiseStar:
+    case Opcode::WithExceptStart: return unsupported(i, BreakId::ExceptionHandling);
+
+    // __enter__ and __exit__ run user code; module and class bodies; sets, whose order is not ours to keep.
+    case Opcode::BeforeWith:
+    case Opcode::EndFor:  // FOR_ITER goes past it
+    case Opcode::LoadClassDeref:
+    case Opcode::LoadName:
+    case Opcode::StoreName:
+    case Opcode::DeleteName:
+    case Opcode::LoadBuildClass:
+    case Opcode::SetupAnnotations:
+    case Opcode::ImportStar:
+    case Opcode::DeleteAttr:
+    case Opcode::BuildSet:
+    case Opcode::SetAdd:
+    case Opcode::SetUpdate:
+    case Opcode::MatchKeys:
+    case Opcode::MatchClass:
+    case Opcode::PrintExpr:
+    case Opcode::Intrinsic:
+    case Opcode::Unknown: return unsupported(i, BreakId::UnsupportedInstruction);
+  }
+  return unsupported(i, BreakId::UnsupportedInstruction);
+}
+
+}  // namespace framejit::capture

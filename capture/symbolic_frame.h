@@ -1,0 +1,86 @@
+// SymbolicFrame: locals, stack and position of one Python frame that is executed symbolically.
+//
+// step() executes one canonical instruction; one handler for each, grouped by family in handlers_*.cpp.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "capture/executor.h"
+
+namespace framejit::capture {
+
+enum class Flow : uint8_t { Next, Jumped, Returned };
+using Step = Captured<Flow>;
+
+class SymbolicFrame {
+ public:
+  SymbolicFrame(Executor& executor, std::shared_ptr<const CodeView> view, PyObject* globals, PyObject* builtins);
+
+  /// To the return, or to the first Break.
+  Captured<Value*> run();
+  /// One instruction: limits, location, handler; moves the position.
+  Step advance();
+  Step step(const Instr& instr);
+  const Instr& current() const { return view->instrs()[pc]; }
+  Break locate(Break b) const;
+  /// The loop at `head` begins another round: has it added more nodes than a graph should hold?
+  Captured<bool> check_unrolled(uint32_t head);
+  void begin_step();  // location, limits
+  std::string module_name() const { return module_; }
+
+  std::shared_ptr<const CodeView> view;
+  PyObject* globals;           // borrowed
+  PyObject* builtins;          // borrowed
+  std::vector<Value*> locals;  // null: unbound
+  std::vector<Value*> stack;
+  Values closure;  // cells of the function, for COPY_FREE_VARS
+  uint32_t pc = 0;
+  Value* returned = nullptr;
+  bool outermost = false;
+
+ private:
+  Value* pop();  // looked at
+  Value* pop_raw();
+  Value* peek(int from_top);  // 1: top; looked at
+  void push(Value* v) { stack.push_back(v); }
+  Values pop_raw(int count);
+  Step next() const { return Flow::Next; }
+  Step jump(const Instr& i);
+  Step push_or_break(Captured<Value*> v);
+
+  Step stack_op(const Instr& i);
+  Step local_op(const Instr& i);
+  Step cell_op(const Instr& i);
+  Step global_op(const Instr& i);
+  Step import_op(const Instr& i);
+  Step attr_op(const Instr& i);
+  Step load_super(const Instr& i);
+  Step operator_op(const Instr& i);
+  Step subscript_op(const Instr& i);
+  Step build_op(const Instr& i);
+  Step extend_op(const Instr& i);
+  Step string_op(const Instr& i);
+  Step unpack_op(const Instr& i);
+  Step match_op(const Instr& i);
+  Step jump_op(const Instr& i);
+  Step iterate_op(const Instr& i);
+  Step call_op(const Instr& i);
+  Step call_ex(const Instr& i);
+  Step make_function(const Instr& i);
+  Step set_function_attribute(const Instr& i);
+  Step unsupported(const Instr& i, BreakId id);
+
+  Executor& x;
+  Session& s;
+  std::string module_;
+  struct Loop {
+    uint32_t head;
+    std::size_t nodes;
+  };
+  std::vector<Loop> loops_;
+};
+
+}  // namespace framejit::capture

@@ -1,0 +1,269 @@
+// The reference interpreter: one node after the other, one element at a time.
+#include "graph/interpret.h"
+
+#include <cfenv>
+#include <cstring>
+#include <memory>
+
+#include "graph/interpret_reduce.h"
+#include "graph/scalar_ops.h"
+#include "graph/support/check.h"
+
+namespace framejit::graph {
+
+namespace {
+
+/// A value with numbers for its dimensions.
+struct Array {
+  DType dtype = DType::F64;
+  ArrayRef ref{};
+};
+
+/// The byte strides with which `shape` walks `a`: 0 along axes that are repeated.
+std::vector<int64_t> broadcast_strides(const ArrayRef& a, const std::vector<int64_t>& shape) {
+  std::vector<int64_t> out(shape.size(), 0);
+  const std::size_t missing = shape.size() - a.shape.size();
+  for (std::size_t i = 0; i < a.shape.size(); ++i)
+    if (a.shape[i] != 1) out[missing + i] = a.strides[i];
+  return out;
+}
+
+/// Calls f with the index vector of each element, in C order.
+template <class F>
+void for_each_index(const std::vector<int64_t>& shape, F&& f) {
+  for (int64_t d : shape)
+    if (d <= 0) return;
+  std::vector<int64_t> at(shape.size(), 0);
+  for (;;) {
+    f(at);
+    std::size_t axis = shape.size();
+    while (axis > 0 && ++at[axis - 1] == shape[axis - 1]) at[--axis] = 0;
+    if (axis == 0) return;
+  }
+}
+
+int64_t dot(const std::vector<int64_t>& at, const std::vector<int64_t>& strides) {
+  int64_t offset = 0;
+  for (std::size_t i = 0; i < at.size(); ++i) offset += at[i] * strides[i];
+  return offset;
+}
+
+int64_t element_count(const std::vector<int64_t>& shape) {
+  int64_t n = 1;
+  for (int64_t d : shape) n *= d;
+  return n;
+}
+
+/// Clears the thread's floating-point flags and puts its environment back at the end.
+class FlagScope {
+ public:
+  FlagScope() {
+    std::fegetenv(&saved_);
+    std::feclearexcept(FE_ALL_EXCEPT);
+  }
+  ~FlagScope() { std::fesetenv(&saved_); }
+  FlagScope(const FlagScope&) = delete;
+  static unsigned raised() {
+    return static_cast<unsigned>(std::fetestexcept(FE_DIVBYZERO | FE_OVERFLOW | FE_UNDERFLOW | FE_INVALID));
+  }
+
+ private:
+  std::fenv_t saved_;
+};
+
+class Interpreter {
+ public:
+  Interpreter(const Graph& graph, std::span<const ArrayRef> params, std::span<const int64_t> symbols)
+      : graph_(graph), params_(params), symbols_(symbols), values_(graph.value_count()), owned_(graph.value_count()) {}
+
+  Expected<Interpretation, std::string> run() {
+    if (params_.size() != graph_.params().size()) return Unexpected{std::string("number of params")};
+    for (std::size_t i = 0; i < params_.size(); ++i) {
+      Array& p = values_[index(graph_.params()[i])];
+      const Type& t = graph_.type(graph_.params()[i]);
+      p = {t.dtype, {params_[i].data, evaluate(t.shape), evaluate(t.strides)}};
+      if (p.ref.shape != params_[i].shape) return Unexpected{"shape of param " + std::to_string(i)};
+      p.ref.strides = params_[i].strides;  // axes of length 1 may have any
+    }
+    const FlagScope flags;
+    for (ValueId v : graph_.body().nodes)
+      if (!node(v))
+        return Unexpected{"no reference for " + std::string(name_of(graph_.node(v).op)) + " of " +
+                          std::string(name_of(operand_dtype(v)))};
+    Interpretation out;
+    out.fp_flags = FlagScope::raised();
+    for (ValueId v : graph_.results())
+      out.results.push_back({std::move(owned_[index(graph_.root(v))]), values_[index(v)].ref});
+    return out;
+  }
+
+ private:
+  std::vector<int64_t> evaluate(const Dims& dims) const {
+    std::vector<int64_t> out;
+    for (const Dim& d : dims) out.push_back(d.evaluate(symbols_));
+    return out;
+  }
+
+  DType operand_dtype(ValueId v) const {
+    const Node& n = graph_.node(v);
+    return n.inputs.empty() ? n.type.dtype : graph_.type(n.inputs.back()).dtype;
+  }
+
+  const Array& input(const Node& n, std::size_t i) const { return values_[index(n.inputs[i])]; }
+
+  Array& allocate(ValueId v) {
+    const Type& t = graph_.type(v);
+    Array& a = values_[index(v)];
+    a = {t.dtype, {nullptr, evaluate(t.shape), evaluate(t.strides)}};
+    int64_t bytes = element_count(a.ref.shape) == 0 ? 0 : size_of(t.dtype);
+    for (std::size_t i = 0; bytes != 0 && i < a.ref.shape.size(); ++i) bytes += (a.ref.shape[i] - 1) * a.ref.strides[i];
+    owned_[index(v)].resize(static_cast<std::size_t>(bytes));
+    a.ref.data = owned_[index(v)].data();
+    return a;
+  }
+
+  static Scalar load(const Array& a, int64_t offset) {
+    Scalar s;
+    const int size = size_of(a.dtype), half = is_complex(a.dtype) ? size / 2 : size;
+    std::memcpy(&s.lo, a.ref.data + offset, static_cast<std::size_t>(half));
+    if (half != size) std::memcpy(&s.hi, a.ref.data + offset + half, static_cast<std::size_t>(half));
+    return s;
+  }
+
+  static void store(const Array& a, int64_t offset, const Scalar& s) {
+    const int size = size_of(a.dtype), half = is_complex(a.dtype) ? size / 2 : size;
+    std::memcpy(a.ref.data + offset, &s.lo, static_cast<std::size_t>(half));
+    if (half != size) std::memcpy(a.ref.data + offset + half, &s.hi, static_cast<std::size_t>(half));
+  }
+
+  bool node(ValueId v) {
+    const Node& n = graph_.node(v);
+    switch (def(n.op).cls) {
+      case OpClass::Source: return source(v, n);
+      case OpClass::Elementwise:
+      case OpClass::Cast: return elementwise(v, n);
+      case OpClass::Copy: assign(allocate(v), input(n, 0)); return true;
+      case OpClass::Reduction: return reduce(v, n);
+      case OpClass::View: return view(v, n);
+      case OpClass::Write: return write(n);
+      case OpClass::Contraction: return matmul(v, n);
+    }
+    return false;
+  }
+
+  bool source(ValueId v, const Node& n) {
+    switch (n.op) {
+      case Op::Constant: store(allocate(v), 0, n.value()); return true;
+      case Op::DimValue: store(allocate(v), 0, Scalar{static_cast<uint64_t>(n.dim().evaluate(symbols_))}); return true;
+      case Op::Full: assign(allocate(v), input(n, 0)); return true;
+      case Op::Iota: return iota(v, n);
+      default: return false;
+    }
+  }
+
+  bool iota(ValueId v, const Node& n) {
+    const Array& out = allocate(v);
+    for (int64_t i = 0; i < out.ref.shape[0]; ++i) {
+      const Scalar position{static_cast<uint64_t>(i)};
+      Scalar value;
+      if (!apply_scalar(Op::Cast, DType::I64, n.type.dtype, {&position, 1}, value)) return false;
+      store(out, i * out.ref.strides[0], value);
+    }
+    return true;
+  }
+
+  bool elementwise(ValueId v, const Node& n) {
+    const Array& out = allocate(v);
+    std::vector<std::vector<int64_t>> strides;
+    for (std::size_t i = 0; i < n.inputs.size(); ++i)
+      strides.push_back(broadcast_strides(input(n, i).ref, out.ref.shape));
+    ScalarOptions options;
+    if (n.op == Op::Clip)
+      options.uniform_bounds = element_count(input(n, 1).ref.shape) == 1 && element_count(input(n, 2).ref.shape) == 1;
+    bool ok = true;
+    for_each_index(out.ref.shape, [&](const std::vector<int64_t>& at) {
+      Scalar args[3], result;
+      for (std::size_t i = 0; i < n.inputs.size(); ++i) args[i] = load(input(n, i), dot(at, strides[i]));
+      ok = ok && apply_scalar(n.op, operand_dtype(v), out.dtype, {args, n.inputs.size()}, result, options);
+      store(out, dot(at, out.ref.strides), result);
+    });
+    return ok;
+  }
+
+  static void assign(const Array& out, const Array& in) {
+    const std::vector<int64_t> strides = broadcast_strides(in.ref, out.ref.shape);
+    for_each_index(out.ref.shape, [&](const std::vector<int64_t>& at) {
+      store(out, dot(at, out.ref.strides), load(in, dot(at, strides)));
+    });
+  }
+
+  bool view(ValueId v, const Node& n) {
+    values_[index(v)] = {n.type.dtype,
+                         {values_[index(n.type.root)].ref.data + n.type.offset.evaluate(symbols_),
+                          evaluate(n.type.shape), evaluate(n.type.strides)}};
+    return true;
+  }
+
+  /// All of the value is read before the first store.
+  bool write(const Node& n) {
+    const Array &dst = input(n, 0), &value = input(n, 1);
+    std::vector<Scalar> read;
+    const std::vector<int64_t> strides = broadcast_strides(value.ref, dst.ref.shape);
+    for_each_index(dst.ref.shape,
+                   [&](const std::vector<int64_t>& at) { read.push_back(load(value, dot(at, strides))); });
+    std::size_t next = 0;
+    for_each_index(dst.ref.shape,
+                   [&](const std::vector<int64_t>& at) { store(dst, dot(at, dst.ref.strides), read[next++]); });
+    return true;
+  }
+
+  bool reduce(ValueId v, const Node& n) {
+    const Array& out = allocate(v);
+    return interpret_reduction(n.op, input(n, 0).dtype, out.dtype, input(n, 0).ref, n.axes(), out.ref);
+  }
+
+  /// Plain sums of products in the order i, k, j: the value of an element is a left fold over k.
+  bool matmul(ValueId v, const Node& n) {
+    const Array& out = allocate(v);
+    ArrayRef a = input(n, 0).ref, b = input(n, 1).ref, c = out.ref;
+    if (a.shape.size() == 1) expand(a, 0), expand(c, static_cast<int64_t>(c.shape.size()) - (b.shape.size() > 1));
+    if (b.shape.size() == 1) expand(b, 1), expand(c, static_cast<int64_t>(c.shape.size()));
+    const int64_t depth = a.shape.back(), step_a = a.strides.back(), step_b = b.strides[b.strides.size() - 2];
+    a.shape.back() = 1;               // broadcasts over the columns
+    b.shape[b.shape.size() - 2] = 1;  // broadcasts over the rows
+    const std::vector<int64_t> at_a = broadcast_strides(a, c.shape), at_b = broadcast_strides(b, c.shape);
+    bool ok = true;
+    for_each_index(c.shape, [&](const std::vector<int64_t>& at) {
+      Scalar sum;
+      for (int64_t k = 0; ok && k < depth; ++k) {
+        Scalar factors[2] = {load(input(n, 0), dot(at, at_a) + k * step_a),
+                             load(input(n, 1), dot(at, at_b) + k * step_b)};
+        Scalar terms[2] = {sum, {}};
+        ok = apply_scalar(Op::Multiply, out.dtype, out.dtype, factors, terms[1]) &&
+             apply_scalar(Op::Add, out.dtype, out.dtype, terms, sum);
+      }
+      store(out, dot(at, c.strides), sum);
+    });
+    return ok;
+  }
+
+  static void expand(ArrayRef& a, int64_t axis) {
+    a.shape.insert(a.shape.begin() + axis, 1);
+    a.strides.insert(a.strides.begin() + axis, 0);
+  }
+
+  const Graph& graph_;
+  std::span<const ArrayRef> params_;
+  std::span<const int64_t> symbols_;
+  std::vector<Array> values_;
+  std::vector<std::vector<std::byte>> owned_;  // by root; moving a vector leaves its bytes in place
+};
+
+}  // namespace
+
+Expected<Interpretation, std::string> interpret(const Graph& graph, std::span<const ArrayRef> params,
+                                                std::span<const int64_t> symbols) {
+  return Interpreter(graph, params, symbols).run();
+}
+
+}  // namespace framejit::graph

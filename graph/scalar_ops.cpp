@@ -1,0 +1,291 @@
+// One case for each operator and kind of dtype; the formulas are NumPy's (numpy 2.x loops_*.c.src, npymath).
+#include "graph/scalar_ops.h"
+
+#include <algorithm>
+#include <array>
+
+#include "graph/scalar_cast.h"
+
+namespace framejit::graph {
+
+namespace {
+
+template <class T>
+T clip(T x, T low, T high, bool uniform_bounds) {
+  if (!uniform_bounds) return minimum(maximum(x, low), high);
+  if (is_nan(low)) return low;
+  if (is_nan(high)) return high;
+  if (less(x, low)) x = low;
+  return less(high, x) ? high : x;
+}
+
+/// What every arithmetic type has: comparison, logic, selection. `handled` says whether the operator is one of these.
+template <class T>
+Scalar compare_or_select(Op op, const std::array<T, 3>& x, const ScalarOptions& options, bool& handled) {
+  const auto [a, b, c] = x;
+  const T zero{};
+  switch (op) {
+    case Op::Equal: return scalar_of(a == b);
+    case Op::NotEqual: return scalar_of(!(a == b));
+    case Op::Less: return scalar_of(less(a, b));
+    case Op::LessEqual: return scalar_of(less(a, b) || a == b);
+    case Op::Greater: return scalar_of(less(b, a));
+    case Op::GreaterEqual: return scalar_of(less(b, a) || a == b);
+    case Op::LogicalAnd: return scalar_of(a != zero && b != zero);
+    case Op::LogicalOr: return scalar_of(a != zero || b != zero);
+    case Op::LogicalXor: return scalar_of((a != zero) != (b != zero));
+    case Op::LogicalNot: return scalar_of(a == zero);
+    case Op::Minimum: return scalar_of(minimum(a, b));
+    case Op::Maximum: return scalar_of(maximum(a, b));
+    case Op::Fmin: return scalar_of(is_nan(b) ? a : x86_min(a, b));
+    case Op::Fmax: return scalar_of(is_nan(b) ? a : x86_max(a, b));
+    case Op::Clip: return scalar_of(clip(a, b, c, options.uniform_bounds));
+    default: handled = false; return {};
+  }
+}
+
+Scalar apply_bool(Op op, bool a, bool b, bool& handled) {
+  switch (op) {
+    case Op::Add:
+    case Op::BitwiseOr: return scalar_of(a || b);
+    case Op::Multiply:
+    case Op::BitwiseAnd: return scalar_of(a && b);
+    case Op::BitwiseXor: return scalar_of(a != b);
+    case Op::Invert: return scalar_of(!a);
+    case Op::Absolute:
+    case Op::Floor:
+    case Op::Ceil:
+    case Op::Rint:
+    case Op::Trunc: return scalar_of(a);
+    case Op::IsNan:
+    case Op::IsInf: return scalar_of(false);
+    case Op::IsFinite: return scalar_of(true);
+    default: handled = false; return {};
+  }
+}
+
+template <class T>
+T int_floor_divide(T a, T b) {
+  if (b == 0) {
+    std::feraiseexcept(FE_DIVBYZERO);
+    return 0;
+  }
+  if constexpr (std::is_signed_v<T>) {
+    if (b == -1) {
+      if (a == std::numeric_limits<T>::min()) {
+        std::feraiseexcept(FE_OVERFLOW);
+        return a;
+      }
+      return static_cast<T>(-a);
+    }
+    const T q = static_cast<T>(a / b);
+    return a % b != 0 && (a < 0) != (b < 0) ? static_cast<T>(q - 1) : q;
+  }
+  return static_cast<T>(a / b);
+}
+
+/// C's remainder; `floored`: with the sign of the divisor, as Python has it.
+template <class T>
+T int_remainder(T a, T b, bool floored) {
+  if (b == 0) {
+    std::feraiseexcept(FE_DIVBYZERO);
+    return 0;
+  }
+  if constexpr (std::is_signed_v<T>) {
+    if (b == -1) return 0;  // the smallest number % -1 traps
+    const T m = static_cast<T>(a % b);
+    return floored && m != 0 && (m < 0) != (b < 0) ? static_cast<T>(m + b) : m;
+  }
+  return static_cast<T>(a % b);
+}
+
+template <class T>
+T left_shift(T a, T b) {
+  using U = std::make_unsigned_t<T>;
+  if (static_cast<U>(b) >= 8 * sizeof(T)) return 0;  // negative counts too
+  return static_cast<T>(static_cast<uint64_t>(static_cast<U>(a)) << b);
+}
+
+template <class T>
+T right_shift(T a, T b) {
+  using U = std::make_unsigned_t<T>;
+  if (static_cast<U>(b) >= 8 * sizeof(T)) return a < T{} ? static_cast<T>(-1) : T{};
+  return static_cast<T>(a >> b);
+}
+
+template <class T>
+T int_power(T base, T exponent) {
+  uint64_t result = 1, factor = static_cast<uint64_t>(base);
+  for (uint64_t e = static_cast<uint64_t>(exponent); e != 0; e >>= 1) {
+    if (e & 1) result *= factor;
+    factor *= factor;
+  }
+  return static_cast<T>(result);
+}
+
+template <class T>
+Scalar apply_int(Op op, T a, T b, bool& handled) {
+  // Arithmetic in uint64_t wraps, and its low bits are those of every narrower type.
+  const uint64_t x = static_cast<uint64_t>(a), y = static_cast<uint64_t>(b);
+  const auto wrapped = [](uint64_t v) { return scalar_of(static_cast<T>(v)); };
+  switch (op) {
+    case Op::Add: return wrapped(x + y);
+    case Op::Subtract: return wrapped(x - y);
+    case Op::Multiply: return wrapped(x * y);
+    case Op::Square: return wrapped(x * x);
+    case Op::Negative: return wrapped(0 - x);
+    case Op::Absolute: return a < T{} ? wrapped(0 - x) : wrapped(x);
+    case Op::Sign: return scalar_of(static_cast<T>(a > T{} ? 1 : a < T{} ? -1 : 0));
+    case Op::FloorDivide: return scalar_of(int_floor_divide(a, b));
+    case Op::Remainder: return scalar_of(int_remainder(a, b, true));
+    case Op::Fmod: return scalar_of(int_remainder(a, b, false));
+    case Op::BitwiseAnd: return wrapped(x & y);
+    case Op::BitwiseOr: return wrapped(x | y);
+    case Op::BitwiseXor: return wrapped(x ^ y);
+    case Op::Invert: return wrapped(~x);
+    case Op::LeftShift: return scalar_of(left_shift(a, b));
+    case Op::RightShift: return scalar_of(right_shift(a, b));
+    case Op::Power:
+      if (b < T{}) break;  // NumPy raises
+      return scalar_of(int_power(a, b));
+    case Op::Floor:
+    case Op::Ceil:
+    case Op::Rint:
+    case Op::Trunc: return scalar_of(a);
+    case Op::IsNan:
+    case Op::IsInf: return scalar_of(false);
+    case Op::IsFinite: return scalar_of(true);
+    default: break;
+  }
+  handled = false;
+  return {};
+}
+
+template <class T>
+T float_floor_divide(T a, T b) {
+  if (b == 0) return a / b;
+  const T m = std::fmod(a, b);
+  T d = (a - m) / b;
+  if (m != 0 && std::isless(b, T{}) != std::isless(m, T{})) d -= 1;
+  if (d == 0) return std::copysign(T{}, a / b);
+  const T f = std::floor(d);
+  return std::isgreater(d - f, static_cast<T>(0.5)) ? f + 1 : f;
+}
+
+template <class T>
+T float_remainder(T a, T b) {
+  const T m = std::fmod(a, b);
+  if (b == 0) return m;
+  if (m == 0) return std::copysign(T{}, b);
+  return std::isless(b, T{}) != std::isless(m, T{}) ? m + b : m;
+}
+
+/// The normal distribution's integral, as scipy's ndtr cuts it into erf and erfc.
+template <class T>
+T ndtr(T x) {
+  const T z = x * static_cast<T>(0.70710678118654752440);
+  const T size = std::fabs(z);
+  if (std::isless(size, T{1})) return static_cast<T>(0.5) + static_cast<T>(0.5) * std::erf(z);
+  const T tail = static_cast<T>(0.5) * std::erfc(size);
+  return std::isgreater(z, T{}) ? 1 - tail : tail;
+}
+
+template <class T>
+T sign(T x) {
+  if (is_nan(x)) return x;
+  return static_cast<T>(less(T{}, x) ? 1 : less(x, T{}) ? -1 : 0);
+}
+
+template <class T>
+Scalar apply_float(Op op, T a, T b, bool& handled) {
+  switch (op) {
+    case Op::Add: return scalar_of(a + b);
+    case Op::Subtract: return scalar_of(a - b);
+    case Op::Multiply: return scalar_of(a * b);
+    case Op::Divide: return scalar_of(a / b);
+    case Op::FloorDivide: return scalar_of(float_floor_divide(a, b));
+    case Op::Remainder: return scalar_of(float_remainder(a, b));
+    case Op::Fmod: return scalar_of(std::fmod(a, b));
+    case Op::Power: return scalar_of(std::pow(a, b));
+    case Op::Arctan2: return scalar_of(std::atan2(a, b));
+    case Op::Hypot: return scalar_of(std::hypot(a, b));
+    case Op::Copysign: return scalar_of(std::copysign(a, b));
+    case Op::Negative: return scalar_of(-a);
+    case Op::Absolute: return scalar_of(std::fabs(a));
+    case Op::Sign: return scalar_of(sign(a));
+    case Op::Square: return scalar_of(a * a);
+    case Op::Reciprocal: return scalar_of(1 / a);
+    case Op::Sqrt: return scalar_of(std::sqrt(a));
+    case Op::Floor: return scalar_of(std::floor(a));
+    case Op::Ceil: return scalar_of(std::ceil(a));
+    case Op::Rint: return scalar_of(std::nearbyint(a));
+    case Op::Trunc: return scalar_of(std::trunc(a));
+    case Op::Exp: return scalar_of(std::exp(a));
+    case Op::Exp2: return scalar_of(std::exp2(a));
+    case Op::Expm1: return scalar_of(std::expm1(a));
+    case Op::Log: return scalar_of(std::log(a));
+    case Op::Log2: return scalar_of(std::log2(a));
+    case Op::Log10: return scalar_of(std::log10(a));
+    case Op::Log1p: return scalar_of(std::log1p(a));
+    case Op::Sin: return scalar_of(std::sin(a));
+    case Op::Cos: return scalar_of(std::cos(a));
+    case Op::Tan: return scalar_of(std::tan(a));
+    case Op::Arcsin: return scalar_of(std::asin(a));
+    case Op::Arccos: return scalar_of(std::acos(a));
+    case Op::Arctan: return scalar_of(std::atan(a));
+    case Op::Sinh: return scalar_of(std::sinh(a));
+    case Op::Cosh: return scalar_of(std::cosh(a));
+    case Op::Tanh: return scalar_of(std::tanh(a));
+    case Op::Erf: return scalar_of(std::erf(a));
+    case Op::Ndtr: return scalar_of(ndtr(a));
+    case Op::IsNan: return scalar_of(std::isnan(a));
+    case Op::IsInf: return scalar_of(std::isinf(a));
+    case Op::IsFinite: return scalar_of(std::isfinite(a));
+    case Op::SignBit: return scalar_of(std::signbit(a));
+    default: handled = false; return {};
+  }
+}
+
+template <class T>
+bool apply_typed(Op op, std::span<const Scalar> args, Scalar& out, const ScalarOptions& options) {
+  std::array<T, 3> x{};
+  for (std::size_t i = 0; i < args.size(); ++i) x[i] = value_of<T>(args[i]);
+  bool handled = true;
+  out = compare_or_select(op, x, options, handled);
+  if (handled) return true;
+  handled = true;
+  if constexpr (std::is_same_v<T, bool>)
+    out = apply_bool(op, x[0], x[1], handled);
+  else if constexpr (std::is_integral_v<T>)
+    out = apply_int(op, x[0], x[1], handled);
+  else
+    out = apply_float(op, x[0], x[1], handled);
+  return handled;
+}
+
+bool apply_cast(DType from, DType to, const Scalar& x, Scalar& out) {
+  if (from == to) {
+    out = x;
+    return true;
+  }
+  return with_type(from, [&](auto source) {
+    return with_type(to, [&](auto target) {
+      out = scalar_of(convert<decltype(target)>(value_of<decltype(source)>(x)));
+      return true;
+    });
+  });
+}
+
+}  // namespace
+
+bool apply_scalar(Op op, DType operand, DType result, std::span<const Scalar> args, Scalar& out,
+                  const ScalarOptions& options) {
+  if (op == Op::Cast) return apply_cast(operand, result, args[0], out);
+  if (op == Op::Where) {
+    out = args[0].lo != 0 ? args[1] : args[2];
+    return true;
+  }
+  return with_type(operand, [&](auto t) { return apply_typed<decltype(t)>(op, args, out, options); });
+}
+
+}  // namespace framejit::graph
