@@ -95,7 +95,9 @@ def mark(*targets: Any, **jit_arguments: Any) -> Mark:
     """
     for name in ("fullgraph", "capture_mode"):
         if name in jit_arguments:
-            raise TypeError(f"mark() has no argument '{name}': it marks with capture_mode='bytecode' and never fullgraph")
+            raise TypeError(
+                f"mark() has no argument '{name}': it marks with capture_mode='bytecode' and never fullgraph"
+            )
     if not targets:
         raise TypeError("mark() needs a target: a function, class, module, package or pattern")
     fields = {name: jit_arguments.pop(name, default) for name, default in _DEFAULTS.items()}

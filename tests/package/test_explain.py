@@ -14,7 +14,7 @@ import framejit as fj
 import numpy as np
 import pytest
 
-SOURCE = '''\
+SOURCE = """\
 import datetime
 import numpy as np
 
@@ -26,7 +26,7 @@ def step(x, w):
 
 def whole(x):
     return np.sqrt(x) * 2 + 1
-'''
+"""
 
 
 @pytest.fixture
