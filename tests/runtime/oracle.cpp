@@ -7,6 +7,7 @@
 #include <cstring>
 #include <map>
 
+#include "graph/passes/fuse.h"
 #include "graph/scalar_ops.h"
 #include "graph/text.h"
 #include "runtime/fp_state.h"
@@ -143,6 +144,8 @@ std::vector<Group> one_each(const Graph& graph) {
   return groups;
 }
 
+std::vector<Group> fused(const Graph& graph) { return fuse(graph, PassContext{}); }
+
 codegen::HostLoop reference_loop(Op op, DType operand, DType result) {
   if (def(op).exactness != Exactness::NumpyLoop || !is_float(operand) || !has_scalar_ops(operand)) return {};
   static std::map<std::tuple<Op, DType, DType>, LoopData> loops;
@@ -267,7 +270,4 @@ void expect_agrees(const std::string& text, std::vector<int64_t> symbols, const 
     for (bool fuse : {false, true}) EXPECT_EQ(compare(graph, params, symbols, {cpu, fuse, 0}), "");
 }
 
-}  // namespace framejit::runtime::testing
-namespace framejit::runtime::testing {
-std::vector<Group> fused(const Graph& graph) { return one_each(graph); }
 }  // namespace framejit::runtime::testing
