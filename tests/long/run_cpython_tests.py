@@ -193,7 +193,7 @@ def compare_module(name, modes, options):
     plain = run_module(name, "plain", 0, 0, options.timeout)
     report["tests"] = len(plain["outcomes"])
     report["status"] = plain["status"]
-    for mode in modes:
+    for mode in modes if plain["status"] == "ran" else ():
         share = 0 if mode == "fall" else options.share
         timeout = 6 * options.timeout
         spliced = run_module(name, mode, share, options.seed, timeout)
@@ -238,10 +238,12 @@ def main():
     start = time.time()
     reports = []
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        for report in pool.map(lambda n: compare_module(n, modes, options), names):
+        futures = [pool.submit(compare_module, n, modes, options) for n in names]
+        for future in concurrent.futures.as_completed(futures):
+            report = future.result()
             reports.append(report)
             if report["differences"] or report["status"] != "ran":
-                print(f"{report['name']}: plain {report['status']}", flush=True)
+                print(f"[{len(reports)}] {report['name']}: plain {report['status']}", flush=True)
             for mode, test_id, before, after, detail in report["differences"]:
                 print(f"  DIFFERENT [{mode}] {test_id}: {before} -> {after}\n{detail}", flush=True)
     if options.report:
