@@ -112,13 +112,15 @@ def child(name, mode, share, seed, output):
     details = {}
     counters = {}
     with os_helper.temp_cwd():
+        stop_rewriting = lambda: None  # noqa: E731
         if mode != "plain" and name in LOADED:
-            splice_what_is_loaded(core, share, seed)
+            stop_rewriting = splice_what_is_loaded(core, share, seed)
         elif mode != "plain":
             # The harness: outcomes must be noted even where a test breaks what it runs in.
             core._hook_splice_all(share, seed, (str(HERE / "run_cpython_tests.py"),))
         try:
             suite = unittest.defaultTestLoader.loadTestsFromName(f"test.{name}")
+            stop_rewriting()  # tests that trace would see it
             suite.run(Result())
         except unittest.SkipTest as e:
             outcomes["module"] = f"skipped: {e}"
@@ -147,6 +149,7 @@ def splice_what_is_loaded(core, share, seed):
         return code and rewrite(code)
 
     importlib.machinery.SourceFileLoader.get_code = get_spliced_code
+    return lambda: setattr(importlib.machinery.SourceFileLoader, "get_code", get_code)
 
 
 def find_core():
