@@ -15,6 +15,8 @@
 
 #include "capture/splice.h"
 
+#if FRAMEJIT_CAN_SPLICE
+
 namespace framejit::capture {
 
 namespace {
@@ -167,7 +169,6 @@ void free_extra(void* extra) {
 
 /// False in interpreters other than the first that asks.
 bool is_ready() {
-  if (!py::kSupported) return false;
   if (!state.interpreter) state.interpreter = PyInterpreterState_Get();
   if (state.interpreter != PyInterpreterState_Get()) return false;
   if (state.extra_index < 0) state.extra_index = py::request_extra_index(free_extra);
@@ -208,3 +209,5 @@ void set_discover(Discover discover) {
 bool hook_installed() { return state.interpreter && py::eval_slot(state.interpreter) == hook; }
 
 }  // namespace framejit::capture
+
+#endif

@@ -16,6 +16,8 @@
 #include "capture/opcodes.h"
 #include "graph/support/check.h"
 
+#if FRAMEJIT_CAN_SPLICE
+
 namespace framejit::capture {
 
 namespace {
@@ -244,3 +246,5 @@ bool eval_breaker_set() { return py::eval_breaker_set(py::thread()); }
 uint64_t splice_internal_errors() { return internal_errors; }
 
 }  // namespace framejit::capture
+
+#endif

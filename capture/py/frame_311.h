@@ -11,8 +11,6 @@
 
 namespace framejit::capture::py {
 
-inline constexpr bool kSupported = true;
-
 using Frame = _PyInterpreterFrame;
 using EvalFunction = _PyFrameEvalFunction;
 
