@@ -28,6 +28,7 @@ struct FunctionRow {
 };
 
 std::span<const FunctionRow> elementwise_functions();
+std::span<const FunctionRow> elementwise_methods();
 std::span<const FunctionRow> reduction_functions();
 std::span<const FunctionRow> reduction_methods();
 std::span<const FunctionRow> creation_functions();

@@ -203,15 +203,18 @@ Captured<Value*> call_mean(const Call& call) {
 }
 
 constexpr FunctionRow kFunctions[] = {
-    {"sum", call_sum, Op::ReduceSum},     {"prod", call_prod, Op::ReduceProd},   {"min", call_extreme, Op::ReduceMin},
-    {"max", call_extreme, Op::ReduceMax}, {"amin", call_extreme, Op::ReduceMin}, {"amax", call_extreme, Op::ReduceMax},
-    {"any", call_truth, Op::ReduceAny},   {"all", call_truth, Op::ReduceAll},    {"mean", call_mean, Op::ReduceSum},
+    {"amin", call_extreme, Op::ReduceMin}, {"amax", call_extreme, Op::ReduceMax},  // not methods: see below
+    {"sum", call_sum, Op::ReduceSum},      {"prod", call_prod, Op::ReduceProd},
+    {"min", call_extreme, Op::ReduceMin},  {"max", call_extreme, Op::ReduceMax},
+    {"any", call_truth, Op::ReduceAny},    {"all", call_truth, Op::ReduceAll},
+    {"mean", call_mean, Op::ReduceSum},
 };
+constexpr std::size_t kFunctionsOnly = 2;
 
 }  // namespace
 
 // The methods take the same arguments in the same order, up to `where`.
 std::span<const FunctionRow> reduction_functions() { return kFunctions; }
-std::span<const FunctionRow> reduction_methods() { return kFunctions; }
+std::span<const FunctionRow> reduction_methods() { return std::span(kFunctions).subspan(kFunctionsOnly); }
 
 }  // namespace framejit::ext

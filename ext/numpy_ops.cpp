@@ -250,14 +250,49 @@ Captured<Value*> positive(Session& session, const Operand& x) {
   return session.array(identity_loop(session, id), x.type.scalar ? Wrap::NumpyScalar : Wrap::NdArray);
 }
 
-Captured<Value*> apply_ufunc(Session& session, Op op, std::span<const Operand> operands) {
+bool specialize_number(Session& session, Operand& number, const char* reason) {
+  const Value* value = number.value;
+  if (!number.literal() || number.type.value || !value->source || !value->object) return false;
+  if (!PyFloat_CheckExact(value->object.get()) || session.varied().names.count(value->source->str())) return false;
+  capture::Guard guard{};
+  guard.kind = capture::GuardKind::Equal;
+  guard.source = value->source;
+  guard.object = value->object;
+  guard.reason = reason;
+  session.add_guard(std::move(guard));
+  number.type.value = value->object.get();
+  number.id = graph::kNoValue;
+  return true;
+}
+
+namespace {
+
+std::vector<OperandType> types_of(std::span<const Operand> operands) {
   std::vector<OperandType> types;
+  for (const Operand& operand : operands) types.push_back(operand.type);
+  return types;
+}
+
+/// Asks for types; where NumPy 1, which promotes by value, has no answer, once more with the numbers known.
+template <class Ask>
+auto ask_types(Session& session, std::vector<Operand>& operands, Ask&& ask) {
+  auto answer = ask(types_of(operands));
+  bool known = false;
+  if (!answer && numpy_version().major < 2)
+    for (Operand& operand : operands)
+      known = specialize_number(session, operand, "this NumPy promotes by value") || known;
+  return known ? ask(types_of(operands)) : std::move(answer);
+}
+
+}  // namespace
+
+Captured<Value*> apply_ufunc(Session& session, Op op, std::span<const Operand> given) {
+  std::vector<Operand> operands(given.begin(), given.end());
   bool scalars = true;
-  for (const Operand& operand : operands) {
-    types.push_back(operand.type);
-    scalars = scalars && operand.type.scalar;
-  }
-  FRAMEJIT_TRY(loop, loop_types(ufunc_of(op), types));
+  for (const Operand& operand : operands) scalars = scalars && operand.type.scalar;
+  FRAMEJIT_TRY(loop, ask_types(session, operands, [&](const std::vector<OperandType>& types) {
+                 return loop_types(ufunc_of(op), types);
+               }));
   DType dtype = loop.in[0];
   if (op == Op::Power && exponent_may_raise(operands[1], dtype))
     return break_at(BreakId::UnsupportedArgument, "integers to a power that may be negative");
@@ -298,10 +333,13 @@ Captured<Value*> apply_ufunc(Session& session, Op op, std::span<Value* const> va
 
 Captured<Value*> where(Session& session, Value* condition, Value* x, Value* y) {
   FRAMEJIT_TRY(c, operand(session, condition));
-  FRAMEJIT_TRY(a, operand(session, x));
-  FRAMEJIT_TRY(b, operand(session, y));
-  const OperandType types[] = {a.type, b.type};
-  FRAMEJIT_TRY(dtype, result_type(types));
+  FRAMEJIT_TRY(first, operand(session, x));
+  FRAMEJIT_TRY(second, operand(session, y));
+  std::vector<Operand> choices{first, second};
+  FRAMEJIT_TRY(dtype, ask_types(session, choices, [](const std::vector<OperandType>& types) {
+                 return result_type(types);
+               }));
+  const Operand &a = choices[0], &b = choices[1];
   FRAMEJIT_TRY(mask, convert(session, c, DType::Bool));
   FRAMEJIT_TRY(left, convert(session, a, dtype));
   FRAMEJIT_TRY(right, convert(session, b, dtype));

@@ -45,6 +45,8 @@ Captured<Operand> operand(Session& session, Value* value);
 Captured<Value*> wrap_object(Session& session, PyObject* object, capture::SourceRef source);
 bool compilable(PyObject* object);
 
+/// Makes a Python float that comes from outside a known one, under a guard; not where it was seen to vary.
+bool specialize_number(Session& session, Operand& number, const char* reason);
 /// The operand as elements of `to`, as NumPy converts the operands of a ufunc.
 Captured<ValueId> convert(Session& session, const Operand& operand, DType to);
 /// astype: 'unsafe' casts. Breaks for those whose result depends on the position in memory.

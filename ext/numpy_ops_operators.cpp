@@ -105,7 +105,8 @@ Captured<Value*> narrow_power(Session& session, const Operand& base, const Opera
 }
 
 /// Up to 2.2: -1, 0, 0.5, 1 and 2 as Python number, NumPy scalar or 0-d array. The result keeps the dtype of the base.
-Captured<Value*> wide_power(Session& session, const Operand& base, const Operand& exponent, bool inplace) {
+Captured<Value*> wide_power(Session& session, const Operand& base, Operand exponent, bool inplace) {
+  if (!exponent.type.value) specialize_number(session, exponent, "the way of ** depends on the exponent");
   const Operand both[] = {base, exponent};
   if (!exponent.type.scalar) return apply_ufunc(session, Op::Power, both);
   if (!exponent.type.value && !exponent.symbolic)
