@@ -14,7 +14,7 @@ struct Call {
   Session& session;
   std::span<Value* const> args;
   std::span<const capture::Keyword> keywords;
-  Op op = Op::Param;               // of the row
+  Op op = Op::Param;                // of the row
   DType dtype = graph::DType::F64;  // of a scalar type
 };
 

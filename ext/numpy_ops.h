@@ -1,5 +1,5 @@
-// Elementwise operations of the NumPy door: operands, their conversion to the dtypes of NumPy's loop, and the graph nodes
-// that do what the loop does.
+// Elementwise operations of the NumPy door: operands, their conversion to the dtypes of NumPy's loop, and the graph
+// nodes that do what the loop does.
 #pragma once
 
 #include "ext/numpy_ops_types.h"
@@ -14,8 +14,8 @@
 namespace framejit::ext {
 
 using capture::Break;
-using capture::BreakId;
 using capture::break_at;
+using capture::BreakId;
 using capture::Captured;
 using capture::Ref;
 using capture::Session;
@@ -70,7 +70,8 @@ Captured<Value*> binary_operator(Session& session, int nb, Value* left, Value* r
 Captured<Value*> unary_operator(Session& session, capture::Unary op, Value* operand);
 Captured<Value*> compare_operator(Session& session, int py_op, Value* left, Value* right);
 
-/// Stores an operand into an array (a view or a whole one): converts, broadcasts, writes. Breaks where NumPy would refuse.
+/// Stores an operand into an array (a view or a whole one): converts, broadcasts, writes. Breaks where NumPy would
+/// refuse.
 Captured<bool> store(Session& session, ValueId dst, Value* value);
 /// Is the value a view that repeats elements, as np.broadcast_to makes them? Such arrays are read-only.
 bool repeats_elements(const graph::Graph& graph, ValueId value);
