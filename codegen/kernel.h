@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -11,10 +12,12 @@
 #include "graph/dim.h"
 #include "graph/dtype.h"
 #include "graph/graph.h"
+#include "graph/shape_env.h"
 
 namespace framejit::codegen {
 
-/// Machine code of an inner kernel. No calls out, no stack unwinding, leaves MXCSR's control bits alone (flags accumulate).
+/// Machine code of an inner kernel. No calls out, no stack unwinding, leaves MXCSR's control bits alone (flags
+/// accumulate).
 ///   ptrs[i]     first element of operand i
 ///   strides     [2*i] inner, [2*i+1] outer stride of operand i, in bytes
 /// Idle lanes of masked tails raise no flags.
@@ -24,7 +27,8 @@ using KernelFn = void (*)(char* const* ptrs, const int64_t* strides, int64_t n_i
 using MatMulFn = void (*)(const char* a, const char* b, char* c, int64_t m, int64_t n, int64_t k, int64_t lda,
                           int64_t ldb, int64_t ldc);
 
-/// A host inner loop, with NumPy's signature: steps in bytes. `data` is what the loop was registered with. Needs no GIL.
+/// A host inner loop, with NumPy's signature: steps in bytes. `data` is what the loop was registered with. Needs no
+/// GIL.
 struct HostLoop {
   void (*function)(char** args, const intptr_t* dimensions, const intptr_t* steps, void* data) = nullptr;
   void* data = nullptr;
@@ -42,10 +46,11 @@ using KernelIndex = uint32_t;
 using BufferIndex = uint32_t;
 
 enum class BufferKind : uint8_t {
-  Param,    // memory of the caller: `param` says which graph param
-  Result,   // fresh memory that the caller allocates and keeps: `result` says which root (Program::result_roots)
-  Temp,     // memory that the plan owns; lives from its first to its last step
-  Literal,  // constant bytes inside the program
+  Param,     // memory of the caller: `param` says which graph param
+  Result,    // fresh memory that the caller allocates and keeps: `result` says which root (Program::result_roots)
+  Temp,      // memory that the plan owns; lives from its first to its last step
+  Literal,   // constant bytes inside the program
+  DimValue,  // an i64 that holds the value of `value` for the symbols of the run
 };
 
 struct Buffer {
@@ -53,6 +58,7 @@ struct Buffer {
   uint32_t number = 0;   // Param: graph param; Result: index into Program::results_roots
   graph::Dim bytes = 0;  // Result, Temp
   std::vector<uint8_t> literal;
+  graph::Dim value = 0;  // DimValue
 };
 
 /// An operand of a loop step: byte offset of the first element, byte strides per loop axis (outer to inner).
@@ -63,48 +69,70 @@ struct LoopOperand {
   graph::Dim offset = 0;
   graph::Dims strides;
   bool written = false;
+  /// An i64 cell of the run time's own in place of a buffer: the index, along the innermost axis, of the first element
+  /// that a kernel is given.
+  bool index = false;
+  /// Read by a host loop: a run in which one of its strides is negative ends in RunStatus::Redo.
+  bool nonnegative = false;
 };
 
 /// One stage over a tile: a kernel, or a host loop over one output and its inputs (inputs first, as NumPy orders them).
 struct Stage {
   std::variant<KernelIndex, HostLoop> code;
-  std::vector<uint16_t> operands;  // into LoopStep::operands, in the order that the kernel or loop expects
+  std::vector<uint16_t> operands;        // into LoopStep::operands, in the order that the kernel or loop expects
+  std::optional<KernelIndex> streaming;  // the same kernel with non-temporal stores: see LoopStep::streaming_bytes
 };
 
 enum class ReduceKind : uint8_t { None, Pairwise, Rows, AnyOrder, LeftFold };
 
-/// A rectangular domain. Axes are ordered outer to inner and coalesced. With more than one stage, or a pairwise reduction, the
-/// innermost axis is cut into tiles (multiples of 64 elements, the last one not shorter than 32) that scratch operands fit.
+/// A rectangular domain. Axes are ordered outer to inner and coalesced. With scratch operands the two innermost axes
+/// are cut into tiles of at most `tile` elements: whole rows, or (long rows) stretches of one row that are multiples of
+/// 64 elements, the last one not shorter than 32. A tile's scratch is contiguous.
+///
+/// Reductions: the last stage holds the fold kernel. `output` has stride 0 on reduced axes and, but for Pairwise, is
+/// set to `identity` before. Reduced axes are the innermost `reduced_axes` ones; for Rows they stand just outside the
+/// innermost axis, which is not reduced. Pairwise: the innermost `run_axes` axes are one run, whose linear index
+/// NumPy's recursion splits; runs, and their cuts, are added to a start value of +0.0 one after the other. With
+/// run_axes > 1 all that the fold kernel and the host loops read is scratch, or the same for the whole run.
 struct LoopStep {
   std::string name;
-  uint32_t group = 0;             // of the fusion, for reports
-  graph::Dims extents;            // outer to inner; empty: one element
+  uint32_t group = 0;   // of the fusion, for reports
+  graph::Dims extents;  // outer to inner; empty: one element
   std::vector<LoopOperand> operands;
-  std::vector<Stage> stages;      // run in order for each tile
+  std::vector<Stage> stages;  // run in order for each tile
   uint32_t scratch_slots = 0;
-  bool parallel = true;           // axes that are not reduced may be split between threads
-  double cost = 1;                // estimated nanoseconds per element, on one thread
+  int64_t tile = 0;             // elements; 0 where there is no scratch
+  bool parallel = true;         // axes that are not reduced may be split between threads
+  double cost = 1;              // estimated nanoseconds per element, on one thread, in cache
+  int64_t streaming_bytes = 0;  // where the step writes more than this, streaming kernels are taken
 
-  // Reductions: the last stage produces the value to reduce (or is the fold kernel itself). Reduced axes are the innermost
-  // `reduced_axes` axes for Pairwise, AnyOrder and LeftFold, the outermost ones for Rows.
   ReduceKind reduce = ReduceKind::None;
   uint32_t reduced_axes = 0;
-  int64_t run_cut = 0;            // Pairwise: cut a run every so many elements (0: never), combined by a left fold
+  uint32_t run_axes = 1;
+  int64_t run_cut = 0;  // Pairwise: cut a run every so many elements (0: never), combined by a left fold
+  uint16_t output = 0;  // the operand that is reduced into
+  graph::Op combine = graph::Op::Add;
+  /// Pairwise: of the fold kernel's scalar; f32 for an f16 output, which is rounded once per run.
+  graph::DType accumulator = graph::DType::F64;
+  graph::Scalar identity{};
+  bool redo_zero_or_nan = false;   // a result that is a zero or a NaN is left to NumPy: RunStatus::Redo
+  bool small_domain_redo = false;  // a domain of one element is left to NumPy (float16 host loops)
 };
 
 struct MatMulStep {
   std::string name;
   uint32_t group = 0;
   graph::DType dtype;
-  LoopOperand a, b, c;            // 2-D: strides [row, column]
+  KernelIndex kernel = 0;
+  LoopOperand a, b, c;  // 2-D: strides [row, column]
   graph::Dim m, n, k;
 };
 
 /// Saves the bytes of an operand into a Temp before the steps that overwrite it, so that they can be put back.
 struct UndoStep {
-  LoopOperand source;             // strides over `extents`
+  LoopOperand source;  // strides over `extents`
   graph::Dims extents;
-  BufferIndex saved;              // contiguous
+  BufferIndex saved;  // contiguous
 };
 
 using Step = std::variant<LoopStep, MatMulStep, UndoStep>;
@@ -114,9 +142,13 @@ struct Program {
   std::vector<KernelCode> kernels;
   std::vector<Buffer> buffers;
   std::vector<Step> steps;
-  std::vector<graph::ValueId> result_roots;  // graph values whose bytes the caller allocates, in the order of Result numbers
+  std::vector<graph::ValueId>
+      result_roots;  // graph values whose bytes the caller allocates, in the order of Result numbers
+  /// Relations between symbols on which the lowering relied beyond the graph's own guards; checked by each run, which
+  /// gives RunStatus::Redo where one does not hold.
+  std::vector<graph::DimGuard> conditions;
   bool may_set_flags = false;
-  std::string listing;                       // steps as text, for reports
+  std::string listing;  // steps as text, for reports
 };
 
 }  // namespace framejit::codegen

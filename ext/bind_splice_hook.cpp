@@ -84,8 +84,7 @@ bool is_excluded(PyCodeObject* code) {
   return false;
 }
 
-std::shared_ptr<FrameInterceptor> splice_everything(PyFunctionObject*, PyCodeObject* code) {
-  if (is_excluded(code)) return nullptr;
+std::unique_ptr<SplicedCode> splice_stressed(PyCodeObject* code) {
   auto view = CodeView::decode(code);
   SpliceOptions options;
   options.all_boundaries = true;
@@ -96,7 +95,32 @@ std::shared_ptr<FrameInterceptor> splice_everything(PyFunctionObject*, PyCodeObj
     return nullptr;
   }
   ++stress->codes;
-  return std::make_shared<SplicingInterceptor>(std::move(*made));
+  return std::move(*made);
+}
+
+std::shared_ptr<FrameInterceptor> splice_everything(PyFunctionObject*, PyCodeObject* code) {
+  if (is_excluded(code)) return nullptr;
+  auto spliced = splice_stressed(code);
+  return spliced ? std::make_shared<SplicingInterceptor>(std::move(spliced)) : nullptr;
+}
+
+void configure_stress(unsigned share, uint64_t seed) {
+  if (!stress) stress = new Stress;  // frames that run spliced code use it until the process ends
+  stress->share = share;
+  stress->seed = seed;
+}
+
+/// _splice_stressed(code, share, seed): its spliced form, or the code itself where it cannot be spliced. Lives for
+/// ever.
+PyObject* stressed_code(PyObject*, PyObject* args) {
+  PyObject* code;
+  unsigned share;
+  unsigned long long seed;
+  if (!PyArg_ParseTuple(args, "O!IK", &PyCode_Type, &code, &share, &seed)) return nullptr;
+  configure_stress(share, seed);
+  auto spliced = splice_stressed(reinterpret_cast<PyCodeObject*>(code));
+  if (!spliced) return Ref<>::share(code).release();
+  return Ref<>::share(reinterpret_cast<PyObject*>(spliced.release()->code())).release();
 }
 
 /// _hook_splice_all(share, seed, excluded): from now on every frame that begins runs spliced at every boundary; `share`
@@ -110,9 +134,7 @@ PyObject* splice_all(PyObject*, PyObject* args) {
     set_discover(nullptr);
     Py_RETURN_NONE;
   }
-  if (!stress) stress = new Stress;  // frames that run spliced code use it until the process ends
-  stress->share = static_cast<unsigned>(PyLong_AsUnsignedLong(share));
-  stress->seed = seed;
+  configure_stress(static_cast<unsigned>(PyLong_AsUnsignedLong(share)), seed);
   stress->excluded.clear();
   for (Py_ssize_t i = 0; excluded && i < PyTuple_GET_SIZE(excluded); ++i)
     if (const char* part = PyUnicode_AsUTF8(PyTuple_GET_ITEM(excluded, i))) stress->excluded.emplace_back(part);
@@ -173,6 +195,7 @@ PyMethodDef methods[] = {
     {"_hook_unmark", unmark, METH_O, "Takes the mark off."},
     {"_hook_installed", installed, METH_NOARGS, "Is the hook in the interpreter's slot?"},
     {"_hook_discover", discover, METH_O, "Sets what is asked about unmarked code."},
+    {"_splice_stressed", stressed_code, METH_VARARGS, "Code spliced at every boundary, with the mock."},
     {"_hook_splice_all", splice_all, METH_VARARGS, "Splices everything that begins to run."},
     {"_hook_splice_all_counters", splice_all_counters, METH_NOARGS, "What was spliced, asked and left."},
     {nullptr, nullptr, 0, nullptr}};

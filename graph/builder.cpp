@@ -170,6 +170,7 @@ ValueId GraphBuilder::keep_dims(ValueId reduced, ValueId x, std::span<const int6
 }
 
 ValueId GraphBuilder::view(ValueId x, Dims shape, Dims strides, Dim offset_from_x) {
+  if (graph_.node(x).op == Op::Constant || graph_.node(x).op == Op::DimValue) x = copy(x, 'C');  // gives it bytes
   const Type& t = graph_.type(x);
   Type type{t.dtype, std::move(shape), std::move(strides), graph_.root(x), t.offset + offset_from_x};
   FRAMEJIT_CHECK(type.shape.size() == type.strides.size(), "a stride for each axis");
@@ -269,6 +270,7 @@ Expected<ValueId, ShapeError> GraphBuilder::write(ValueId dst, ValueId value) {
     return shape_error("could not broadcast input array from shape " + shape_str(source.shape) + " into shape " +
                        shape_str(target.shape));
   target.root = graph_.root(dst);
+  if (graph_.root(value) == target.root && !same_place(source, target)) value = copy(value, 'K');
   return append(Op::Write, {dst, value}, std::move(target));
 }
 

@@ -46,7 +46,7 @@ class GraphBuilder {
   /// strides.
   ValueId keep_dims(ValueId reduced, ValueId x, std::span<const int64_t> axes);
 
-  // Views: results share the root of x.
+  // Views: results share the root of x. (A constant has no bytes to share: the view is one of a copy.)
   ValueId view(ValueId x, Dims shape, Dims strides, Dim offset_from_x);
   /// Bounds are normalised already (0 <= start, length elements at `step`).
   ValueId slice(ValueId x, int axis, const Dim& start, const Dim& length, int64_t step);
@@ -59,8 +59,8 @@ class GraphBuilder {
   /// order: 'C' or 'K'.
   ValueId copy(ValueId x, char order);
 
-  /// Stores `value` (same dtype, broadcastable to dst) into dst. Reads of `value` complete before the first store. The
-  /// value of a write has dst's type and is no operand of anything.
+  /// Stores `value` (same dtype, broadcastable to dst) into dst. Reads of `value` complete before the first store: another
+  /// view of dst's root is copied first. The value of a write has dst's type and is no operand of anything.
   Expected<ValueId, ShapeError> write(ValueId dst, ValueId value);
 
   BuildResult matmul(ValueId a, ValueId b);

@@ -16,6 +16,10 @@ Dims c_strides(DType dtype, std::span<const Dim> shape) {
   return strides;
 }
 
+bool same_place(const Type& a, const Type& b) {
+  return a.dtype == b.dtype && a.shape == b.shape && a.strides == b.strides && a.offset == b.offset;
+}
+
 const AttrValue* Node::find(AttrKey key) const {
   for (const auto& [k, value] : attrs)
     if (k == key) return &value;

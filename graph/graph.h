@@ -45,6 +45,9 @@ struct Type {
   Dim size() const { return product(shape); }  // elements
 };
 
+/// Do two values of the same root (or one of them the root) have the same elements at the same indices?
+bool same_place(const Type& a, const Type& b);
+
 /// C-order byte strides of a shape. A shape that is known to be empty has strides 0, as arrays of NumPy 2.4 have; what
 /// an older NumPy shows for an empty array is for the one who makes the array object.
 Dims c_strides(DType dtype, std::span<const Dim> shape);

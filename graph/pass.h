@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,7 @@ namespace framejit::graph {
 
 struct PassContext {
   bool o1 = false;  // optimizations that stay within documented error bounds are allowed
+  bool ignore_flags = false;  // errstate ignores every class of floating-point warning, and that is guarded
   std::vector<std::string> disabled;
   bool verify = false;  // after each pass; a violation is an InternalError that names the pass
   struct Timing {
@@ -46,11 +48,16 @@ class PhaseScope {
   int exceptions_;
 };
 
-// The passes (graph/passes/NAME.cpp):
-bool canonicalize(Graph&, PassContext&);  // commuted operands in order, views of views joined, casts to the same dtype gone
+// The passes (graph/passes/NAME.cpp). Each is idempotent, keeps what can be seen (values, layout, aliasing, which flags
+// may be raised) and takes time about linear in the number of nodes:
+bool canonicalize(Graph&, PassContext&);  // commuted operands in order, views of views joined, needless copies gone
 bool fold(Graph&, PassContext&);          // 0-d constants, where evaluation sets no flag
+bool forward(Graph&, PassContext&);       // what was just written is used in place of being read again
 bool cse(Graph&, PassContext&);           // equal nodes over equal memory states
-bool dce(Graph&, PassContext&);           // keeps operators that may set a flag, and writes to params
+bool dce(Graph&, PassContext&);           // keeps operators that may set a flag, and writes that can be seen
+
+/// The passes in the order in which optimize() runs them.
+std::span<const Pass> all_passes();
 
 /// All passes in order.
 void optimize(Graph&, PassContext&);

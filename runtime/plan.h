@@ -20,6 +20,7 @@ enum class RunStatus : uint8_t {
   Done,
   OutOfMemory,  // nothing was written to params
   Interrupted,  // a signal is pending and long work was cancelled; params are as before
+  Redo,         // NumPy's own answer is needed (codegen/kernel.h says where); params are as before
 };
 
 /// Copies of the param memory that a run overwrote. Destroying it keeps what the run wrote.
@@ -31,21 +32,22 @@ class Undo {
 
 struct RunResult {
   RunStatus status = RunStatus::Done;
-  unsigned flags = 0;           // subset of kReported raised by the kernels; the caller decides what they mean
-  std::unique_ptr<Undo> undo;   // where the program writes params and flags were raised
+  unsigned flags = 0;          // subset of kReported raised by the kernels; the caller decides what they mean
+  std::unique_ptr<Undo> undo;  // where the program writes params and flags were raised
 };
 
 class Plan {
  public:
   /// Puts the machine code into executable memory. The failure is a sentence for the log.
-  static Expected<std::unique_ptr<Plan>, std::string> create(codegen::Program program, std::vector<int64_t> static_symbols = {});
+  static Expected<std::unique_ptr<Plan>, std::string> create(codegen::Program program,
+                                                             std::vector<int64_t> static_symbols = {});
   ~Plan();
   Plan(const Plan&) = delete;
 
   /// `params`: first element of each graph param (0-d params point to their value); `results`: memory for each
-  /// Program::result_roots, of result_bytes(); `symbols`: values of the graph's symbols. Sticky flags are cleared before and
-  /// left cleared after. Needs no GIL; `poll`, if given, is called now and then on long runs by the calling thread only and
-  /// says whether to cancel.
+  /// Program::result_roots, of result_bytes(); `symbols`: values of the graph's symbols. Sticky flags are cleared
+  /// before and left cleared after. Needs no GIL; `poll`, if given, is called now and then on long runs by the calling
+  /// thread only and says whether to cancel.
   RunResult run(std::span<char* const> params, std::span<char* const> results, std::span<const int64_t> symbols,
                 bool (*poll)() = nullptr) const;
 

@@ -10,10 +10,13 @@ namespace framejit::runtime {
 void set_num_threads(int n);
 int num_threads();
 
-/// Runs body(begin, end) over [0, n) cut at multiples of `grain`, on the calling thread and on workers. `nanoseconds` is the
-/// estimated cost of all; below the threshold (about 10 us when a region ended less than 50 us ago, 100 us otherwise) it runs
-/// here. The workers' sticky flags are merged into the caller's MXCSR.
+/// Runs body(begin, end) over [0, n) cut at multiples of `grain`, on the calling thread and on workers. `nanoseconds`
+/// is the estimated cost of all; below the threshold (about 10 us when a region ended less than 50 us ago, 100 us
+/// otherwise) it runs here. The workers' sticky flags are merged into the caller's MXCSR.
 void parallel_for(int64_t n, int64_t grain, double nanoseconds, const std::function<void(int64_t, int64_t)>& body);
+
+/// Whether parallel_for would split work of this estimated cost now. False in a forked child, and inside a body.
+bool worth_splitting(double nanoseconds);
 
 /// Called once at import: fork handlers (the child never touches the parent's arenas), shutdown order.
 void initialize_scheduler();

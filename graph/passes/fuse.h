@@ -1,4 +1,18 @@
 // Fusion: which nodes run together in one loop nest. A side table over the optimized graph, not a rewrite of it.
+//
+// Nodes are taken in program order, and each joins a group or opens a new one at the end. Every group runs at its place in
+// the list, as a whole, so a node may join a group if
+//  - the group's iteration shape is the node's (for a reduction: that of its operand);
+//  - each operand is computed in the group itself, element by element, or stored by an earlier group;
+//  - memory order holds: what it reads was last written by an earlier group; what it writes is read by no later group, and
+//    inside the group is read and written at exactly the same place only (offset, strides, shape), where element by element
+//    is as good as one after the other. In a loop body loads and stores keep the order of `nodes`.
+// Other values are materialised: x[1:] += x[:-1] becomes a group that stores the sum and one that copies it.
+//
+// 0-d operators that are one native operation, on memory that the graph never writes, are free: they are recomputed in each
+// group that uses them. The others run in a group of shape [] and are loaded.
+//
+// In-place writes to params are joined freely, across statements that may set a flag too: the run time keeps undo copies.
 #pragma once
 
 #include <vector>
@@ -8,20 +22,21 @@
 
 namespace framejit::graph {
 
-/// A maximal stretch of nodes that one loop nest computes, in program order. Exactly one of:
+/// A stretch of nodes that one loop nest computes, operands before users. Exactly one of:
 ///  - elementwise: `nodes` are elementwise, casts, fulls, iotas, copies and writes over one iteration shape; every value in
 ///    `stored` is written to memory, the others live in registers or tile scratch only;
-///  - reduction: as above, with one or more reductions over the same operand shape and axes as the last nodes;
+///  - reduction: as above, with one or more reductions over the same axes, of operands with the same shape and layout, as
+///    the last nodes; their results are in `stored`;
 ///  - contraction: a single MatMul.
-/// Views, params, constants and dims belong to no group; 0-d nodes are computed in the group that uses them, or alone.
+/// A write stores its value at its destination and is not in `stored`. A group that only sets flags stores nothing.
+/// Views, params, constants and dims belong to no group; 0-d nodes may stand in several.
 struct Group {
   std::vector<ValueId> nodes;
   std::vector<ValueId> stored;
   Dims shape;  // the iteration shape (of the operand, for a reduction)
 };
 
-/// Groups in an order in which they can run: memory order is kept, a value is computed once (or recomputed where that is
-/// free), in-place writes to params are not joined across a statement that may set a flag.
+/// Groups in an order in which they can run. Each value is stored by one group at most.
 std::vector<Group> fuse(const Graph& graph, const PassContext& context);
 
 }  // namespace framejit::graph

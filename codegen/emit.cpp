@@ -1,0 +1,87 @@
+// emit(): a LoopNest to position-independent bytes, through asmjit's register allocator.
+#include "codegen/emit.h"
+
+#include <string>
+
+#include "codegen/asmjit_shim.h"
+#include "codegen/emit_nest.h"
+#include "graph/support/check.h"
+
+namespace framejit::codegen {
+
+namespace {
+
+class ErrorRecorder : public asmjit::ErrorHandler {
+ public:
+  void handleError(asmjit::Error code, const char* message, asmjit::BaseEmitter*) override {
+    if (text.empty()) text = std::to_string(code) + ": " + message;
+  }
+  std::string text;
+};
+
+/// The first thing in the nest that cannot be emitted, or "".
+std::string denied(const LoopNest& nest, Isa isa) {
+  if (isa == Isa::None) return "no vector instruction set";
+  const auto supported = [](DType t) { return t != DType::F16 && t != DType::BF16 && !graph::is_complex(t); };
+  for (const NestOperand& o : nest.operands)
+    if (!supported(o.dtype)) return "operand of " + std::string(graph::name_of(o.dtype));
+  for (const Expr& e : nest.body) {
+    if (e.kind == ExprKind::Apply) {
+      const DType operand = e.op == graph::Op::Where ? e.dtype : e.operand_dtype;
+      if (!emits(e.op, operand, e.dtype, nest.o1, isa))
+        return std::string(graph::name_of(e.op)) + " on " + std::string(graph::name_of(e.operand_dtype));
+    } else if (!supported(e.dtype) || (e.kind == ExprKind::InnerIndex && e.dtype == DType::Bool)) {
+      return "value of " + std::string(graph::name_of(e.dtype));
+    }
+  }
+  if (nest.stores.empty()) return "no store";
+  if (nest.fold != Fold::None && nest.fold != Fold::PairwiseLeaf) {
+    const DType t = nest.body[nest.stores[0].expr].dtype;
+    const bool logical = nest.combine == graph::Op::LogicalOr || nest.combine == graph::Op::LogicalAnd;
+    if (logical ? t != DType::Bool : !emits(nest.combine, t, t, nest.o1, isa))
+      return "fold by " + std::string(graph::name_of(nest.combine)) + " of " + std::string(graph::name_of(t));
+  }
+  if (nest.fold == Fold::PairwiseLeaf && !graph::is_float(nest.body[nest.stores[0].expr].dtype))
+    return "pairwise sum of " + std::string(graph::name_of(nest.body[nest.stores[0].expr].dtype));
+  return {};
+}
+
+}  // namespace
+
+bool emits(graph::Op op, graph::DType operand, graph::DType result, bool o1, Isa isa) {
+  return isa != Isa::None && has_op(op, operand, result, o1);
+}
+
+Expected<KernelCode, std::string> emit(const LoopNest& nest, Isa isa, bool with_listing) {
+  use_asmjit_shim();
+  if (std::string reason = denied(nest, isa); !reason.empty()) return Unexpected{reason};
+
+  asmjit::CodeHolder code;
+  code.init(asmjit::Environment::host());
+  ErrorRecorder errors;
+  code.setErrorHandler(&errors);
+  asmjit::StringLogger logger;
+  if (with_listing) code.setLogger(&logger);
+  asmjit::x86::Compiler cc(&code);
+#ifndef NDEBUG
+  cc.addDiagnosticOptions(asmjit::DiagnosticOptions::kValidateAssembler |
+                          asmjit::DiagnosticOptions::kValidateIntermediate);
+#endif
+  NestEmitter emitter(nest, cc, isa == Isa::Avx512);
+  emitter.emit_function();
+  cc.finalize();
+  code.flatten();
+  code.resolveUnresolvedLinks();
+  FRAMEJIT_CHECK(errors.text.empty(), "asmjit " + errors.text + "\n" + nest.str());
+  // Nothing but jumps and reads inside these bytes: they run wherever they are put.
+  FRAMEJIT_CHECK(!code.hasUnresolvedLinks() && code.relocEntries().empty(), nest.str());
+
+  KernelCode out;
+  out.name = nest.name;
+  out.bytes.resize(code.codeSize());
+  code.copyFlattenedData(out.bytes.data(), out.bytes.size());
+  if (with_listing) out.listing.assign(logger.data(), logger.dataSize());
+  return out;
+}
+
+}  // namespace framejit::codegen

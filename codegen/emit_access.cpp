@@ -1,0 +1,216 @@
+// Loads and stores of operands: whole vectors and masked tails; contiguous, broadcast and strided.
+#include "codegen/emit_nest.h"
+#include "graph/support/check.h"
+
+namespace framejit::codegen {
+
+namespace x86 = asmjit::x86;
+
+namespace {
+constexpr int shift_of(int size) { return size == 1 ? 0 : size == 2 ? 1 : size == 4 ? 2 : 3; }
+}  // namespace
+
+Mem NestEmitter::address(const OperandState& o, int u) {
+  const int displacement = u * v_.lanes * o.size;
+  if (o.access == Access::Broadcast) return x86::ptr(rows_ ? o.at : o.row);
+  if (o.access == Access::Strided) return x86::ptr(o.at);
+  if (rows_) return x86::ptr(o.at, displacement);
+  return x86::ptr(o.row, index_, shift_of(o.size), displacement);
+}
+
+Value NestEmitter::to_value(DType t, const Vec& loaded) {
+  Value r;
+  r.valid = true;
+  if (t == DType::Bool)
+    r.m = v_.nonzero(1, loaded);
+  else
+    r.v = loaded;
+  return r;
+}
+
+Vec NestEmitter::to_memory(DType t, const Value& value) {
+  return t == DType::Bool ? v_.keep(1, value.m, v_.splat(1, 1)) : value.v;
+}
+
+Vec NestEmitter::iota(int size) {
+  uint8_t table[64] = {};
+  for (int i = 0; i < v_.lanes; ++i) table[i * size] = static_cast<uint8_t>(i);
+  return v_.load(size, v_.const_table(table, std::max(16, v_.bytes(size))));
+}
+
+Mask NestEmitter::tail_mask(int size) {
+  Mask m;
+  m.size = size;
+  if (v_.avx512)
+    m.k = tail_k_;
+  else if (size >= 4)
+    m.v = tail_lanes_[size == 8];
+  else
+    m = v_.icmp(size, true, Cmp::Gt, v_.broadcast_gp(size, count_), iota(size));
+  return m;
+}
+
+Vec NestEmitter::load_broadcast(const OperandState& o) { return v_.broadcast(o.size, address(o, 0)); }
+
+Value NestEmitter::load_operand(int operand, int u) {
+  OperandState& o = operands_[operand];
+  if (o.access == Access::Broadcast) return to_value(o.dtype, load_broadcast(o));
+  return to_value(o.dtype, tail_ ? load_tail(o, u) : load_lanes(o, u));
+}
+
+Vec NestEmitter::load_lanes(OperandState& o, int u) {
+  if (o.access == Access::Contiguous) return v_.load(o.size, address(o, u));
+  return o.size >= 4 ? gather(o) : gather_by_element(o, u);
+}
+
+Vec NestEmitter::load_tail(OperandState& o, int u) {
+  if (o.access == Access::Strided) return o.size >= 4 ? gather(o) : gather_by_element(o, u);
+  const Mem at = address(o, u);
+  if (v_.avx512) {
+    const Vec r = v_.broadcast(o.size, at);
+    cc_.k(tail_k_);
+    switch (o.size) {
+      case 1: cc_.vmovdqu8(r, at); break;
+      case 2: cc_.vmovdqu16(r, at); break;
+      case 4: cc_.vmovdqu32(r, at); break;
+      default: cc_.vmovdqu64(r, at); break;
+    }
+    return r;
+  }
+  if (o.size < 4) return gather_by_element(o, u);
+  const Vec loaded = v_.fresh(o.size);
+  const Mask live = tail_mask(o.size);
+  if (o.size == 4)
+    cc_.vpmaskmovd(loaded, live.v, at);
+  else
+    cc_.vpmaskmovq(loaded, live.v, at);
+  return v_.select(o.size, live, loaded, v_.broadcast(o.size, at));
+}
+
+Vec NestEmitter::gather(OperandState& o) {
+  // Offsets are 64 bits wide, so a vector of 4-byte elements may need two gathers.
+  const int per_gather = v_.avx512 ? 8 : 4, parts = (v_.lanes + per_gather - 1) / per_gather;
+  Vec halves[2];
+  for (int part = 0; part < parts; ++part) {
+    const Mem from = x86::ptr(o.at, o.index[part]);
+    const Vec r = v_.fresh_bytes(per_gather * o.size);
+    LaneScope scope(v_, per_gather);
+    if (tail_)
+      cc_.vmovups(r, v_.broadcast(o.size, x86::ptr(o.at)));
+    else
+      cc_.vmovups(r, v_.zero(o.size));  // no dependence on what the register held
+    if (v_.avx512) {
+      const KReg k = cc_.newKq();
+      if (!tail_)
+        cc_.kxnorq(k, k, k);
+      else if (part == 0)
+        cc_.kmovq(k, tail_k_);
+      else
+        cc_.kshiftrq(k, tail_k_, asmjit::Imm(8));
+      cc_.k(k).emit(o.size == 4 ? I::kIdVpgatherqd : I::kIdVpgatherqq, r, from);
+    } else {
+      Vec live = v_.fresh(o.size);
+      if (!tail_)
+        cc_.vpcmpeqd(live, live, live);
+      else if (parts == 1)
+        cc_.vmovups(live, tail_lanes_[o.size == 8]);
+      else if (part == 0)
+        cc_.vmovups(live, tail_lanes_[0].xmm());
+      else
+        cc_.vextracti128(live.xmm(), tail_lanes_[0].ymm(), asmjit::Imm(1));
+      cc_.emit(o.size == 4 ? I::kIdVpgatherqd : I::kIdVpgatherqq, r, from, live);
+    }
+    halves[part] = r;
+  }
+  return parts == 1 ? halves[0] : v_.concat(halves[0], halves[1], per_gather * o.size);
+}
+
+Vec NestEmitter::gather_by_element(OperandState& o, int u) {
+  const Mem buffer = v_.scratch(2);
+  if (tail_) v_.store(o.size, buffer, v_.broadcast(o.size, address(o, u)));
+  const Gp from = v_.gp(), element = v_.gp();
+  cc_.lea(from, address(o, u));
+  for_each_lane([&](const Gp& lane) {
+    Mem to = buffer.cloneAdjusted(0);
+    to.setIndex(lane, shift_of(o.size));
+    to.setSize(o.size);
+    if (o.size == 1) {
+      cc_.movzx(element.r32(), x86::byte_ptr(from));
+      cc_.mov(to, element.r8());
+    } else {
+      cc_.movzx(element.r32(), x86::word_ptr(from));
+      cc_.mov(to, element.r16());
+    }
+    if (o.access == Access::Strided)
+      cc_.add(from, o.stride);
+    else
+      cc_.add(from, o.size);
+  });
+  return v_.load(o.size, buffer);
+}
+
+void NestEmitter::scatter_by_element(OperandState& o, int u, const Vec& a) {
+  const Mem buffer = v_.scratch(2);
+  v_.store(o.size, buffer, a);
+  const Gp to = v_.gp(), element = v_.gp();
+  cc_.lea(to, address(o, u));
+  for_each_lane([&](const Gp& lane) {
+    Mem from = buffer.cloneAdjusted(0);
+    from.setIndex(lane, shift_of(o.size));
+    from.setSize(o.size);
+    switch (o.size) {
+      case 1:
+        cc_.movzx(element.r32(), from);
+        cc_.mov(x86::byte_ptr(to), element.r8());
+        break;
+      case 2:
+        cc_.movzx(element.r32(), from);
+        cc_.mov(x86::word_ptr(to), element.r16());
+        break;
+      case 4:
+        cc_.mov(element.r32(), from);
+        cc_.mov(x86::dword_ptr(to), element.r32());
+        break;
+      default:
+        cc_.mov(element, from);
+        cc_.mov(x86::qword_ptr(to), element);
+        break;
+    }
+    if (o.access == Access::Strided)
+      cc_.add(to, o.stride);
+    else
+      cc_.add(to, o.size);
+  });
+}
+
+void NestEmitter::store_operand(int operand, int u, const Value& value, bool non_temporal) {
+  OperandState& o = operands_[operand];
+  const Vec a = to_memory(o.dtype, value);
+  // A written operand of stride 0 is one element written again and again: the last lane wins.
+  if (o.access != Access::Contiguous) return scatter_by_element(o, u, a);
+  const Mem to = address(o, u);
+  if (!tail_) {
+    if (non_temporal && v_.bytes(o.size) >= 16)
+      cc_.vmovntps(to, a);
+    else
+      v_.store(o.size, to, a);
+    return;
+  }
+  if (v_.avx512) {
+    cc_.k(tail_k_);
+    switch (o.size) {
+      case 1: cc_.vmovdqu8(to, a); break;
+      case 2: cc_.vmovdqu16(to, a); break;
+      case 4: cc_.vmovdqu32(to, a); break;
+      default: cc_.vmovdqu64(to, a); break;
+    }
+  } else if (o.size == 4) {
+    cc_.vpmaskmovd(to, tail_lanes_[0], a);
+  } else if (o.size == 8) {
+    cc_.vpmaskmovq(to, tail_lanes_[1], a);
+  } else {
+    scatter_by_element(o, u, a);
+  }
+}
+
+}  // namespace framejit::codegen

@@ -1,0 +1,377 @@
+// Folds: NumPy's pairwise leaf, folds in any order, strict left folds, and folds of rows into a row.
+#include <algorithm>
+
+#include "codegen/emit_nest.h"
+#include "graph/support/check.h"
+
+namespace framejit::codegen {
+
+using graph::Op;
+namespace x86 = asmjit::x86;
+
+DType NestEmitter::fold_dtype() const { return nest_.body[nest_.stores[0].expr].dtype; }
+
+Vec NestEmitter::combine(const Vec& a, const Vec& b) {
+  Operands x;
+  x.op = nest_.fold == Fold::PairwiseLeaf ? Op::Add : nest_.combine;
+  x.operand = x.result = fold_dtype();
+  x.a.v = a;
+  x.b.v = b;
+  return apply(v_, x).v;
+}
+
+/// One element in lane 0, zeros above (which no combiner turns into a flag).
+Vec NestEmitter::load_scalar(int size, const Mem& from) {
+  const Vec r = cc_.newXmm();
+  switch (size) {
+    case 1:
+    case 2: {
+      const Gp element = v_.gp();
+      Mem sized = from;
+      sized.setSize(size);
+      cc_.movzx(element.r32(), sized);
+      cc_.vmovd(r.xmm(), element.r32());
+      break;
+    }
+    case 4: cc_.vmovd(r.xmm(), from); break;
+    default: cc_.vmovq(r.xmm(), from); break;
+  }
+  return r;
+}
+
+void NestEmitter::store_scalar(int size, const Mem& to, const Vec& a) {
+  switch (size) {
+    case 1: cc_.vpextrb(to, a.xmm(), asmjit::Imm(0)); break;
+    case 2: cc_.vpextrw(to, a.xmm(), asmjit::Imm(0)); break;
+    case 4: cc_.vmovd(to, a.xmm()); break;
+    default: cc_.vmovq(to, a.xmm()); break;
+  }
+}
+
+// --- Pairwise
+// ----------------------------------------------------------------------------------------------------------
+
+/// (0+1)+(2+3), and so on for each four lanes; then the upper half is added to the lower. Shuffles repeat live lanes,
+/// so no lane raises what a live one does not.
+Vec NestEmitter::pairwise_horizontal(const Vec& a, int size) {
+  const int width = v_.bytes(size);
+  const Vec swapped =
+      v_.op(size == 4 ? I::kIdVpermilps : I::kIdVpermilpd, size, a, asmjit::Imm(size == 4 ? 0xb1 : 0x55));
+  const Vec pairs = v_.fadd(size, a, swapped);
+  const Vec other = size == 4 ? v_.op(I::kIdVpermilps, size, pairs, asmjit::Imm(0x4e))
+                              : v_.op(I::kIdVpermpd, size, pairs, asmjit::Imm(0x4e));
+  const Vec fours = v_.fadd(size, pairs, other);
+  if (v_.lanes == 4) return fours;
+  LaneScope scope(v_, 4);
+  return v_.fadd(size, v_.lower_half(fours, width), v_.upper_half(fours, width));
+}
+
+void NestEmitter::add_elements_in_order(const Vec& accumulator, const Value& element_values) {
+  const int size = fold_size();
+  const Mem buffer = v_.scratch(3);
+  v_.store(size, buffer, to_memory(fold_dtype(), element_values));
+  for_each_lane([&](const Gp& lane) {
+    Mem from = buffer.cloneAdjusted(0);
+    from.setIndex(lane, size == 1 ? 0 : size == 2 ? 1 : size == 4 ? 2 : 3);
+    const Vec element = load_scalar(size, from);
+    LaneScope scope(v_, 16 / size);
+    cc_.vmovups(accumulator.xmm(), combine(accumulator, element).xmm());
+  });
+}
+
+void NestEmitter::fold_pairwise() {
+  const DType t = fold_dtype();
+  const int size = fold_size(), parts = 8 / v_.lanes;
+  const uint16_t result = nest_.stores[0].expr;
+  hoist_row();
+  cc_.xor_(index_.r32(), index_.r32());
+  const Vec total = cc_.newXmm();
+  {
+    LaneScope scope(v_, 16 / size);
+    cc_.vmovups(total.xmm(), v_.splat(size, Vasm::sign_bit(size)));  // -0.0 + x is x for every x
+  }
+  const Label tail = cc_.newLabel(), reduce = cc_.newLabel(), again = cc_.newLabel();
+  const Gp limit = v_.gp();
+  cc_.lea(limit, x86::ptr(n_inner_, -8));
+  cc_.test(limit, limit);
+  cc_.js(tail);
+  Vec accumulators[2];
+  for (int part = 0; part < 2 && part < parts; ++part) accumulators[part] = v_.fresh(size);
+  const auto block = [&](bool first) {
+    for (int part = 0; part < parts; ++part) {
+      eval_body(part);
+      const Vec element = values_[result].v;
+      cc_.vmovups(accumulators[part], first ? element : v_.fadd(size, accumulators[part], element));
+      store_all(part, 1);
+      advance_strided();
+    }
+    cc_.add(index_, 8);
+    cc_.cmp(index_, limit);
+  };
+  block(true);
+  cc_.jg(reduce);
+  cc_.bind(again);
+  block(false);
+  cc_.jle(again);
+  cc_.bind(reduce);
+  Vec sum = pairwise_horizontal(accumulators[0], size);
+  if (parts == 2) {
+    LaneScope scope(v_, 4);
+    sum = v_.fadd(size, sum, pairwise_horizontal(accumulators[1], size));
+  }
+  cc_.vmovups(total.xmm(), sum.xmm());
+  cc_.bind(tail);
+  tail_loop([&] {
+    eval_body(0);
+    add_elements_in_order(total, values_[result]);
+    store_all(0, 1);
+  });
+  store_scalar(graph::size_of(t), x86::ptr(operands_[nest_.stores[0].operand].row), total);
+}
+
+// --- Any order
+// ---------------------------------------------------------------------------------------------------------
+
+Vec NestEmitter::horizontal(const Vec& a, int size) {
+  Vec r = a;
+  int width = v_.bytes(size);
+  while (width > 16) {
+    const Vec low = v_.lower_half(r, width), high = v_.upper_half(r, width);
+    width /= 2;
+    LaneScope scope(v_, width / size);
+    r = combine(low, high);
+  }
+  LaneScope scope(v_, 16 / size);
+  for (int step = width / 2; step >= size; step /= 2) {
+    Vec shifted;
+    if (step >= 4)
+      shifted = v_.op(I::kIdVpshufd, size, r, asmjit::Imm(step == 8 ? 0x4e : 0xb1));
+    else
+      shifted = v_.op(I::kIdVpsrldq, size, r, asmjit::Imm(step));
+    r = combine(r, shifted);
+  }
+  return r;
+}
+
+void NestEmitter::fold_any_order() {
+  const DType t = fold_dtype();
+  const int size = fold_size();
+  const NestStore& store = nest_.stores[0];
+  const bool idempotent = nest_.combine != Op::Add && nest_.combine != Op::Multiply;
+  const uint64_t identity = nest_.combine == Op::Multiply ? (graph::is_float(t) ? float_bits(size, 1.0) : 1)
+                            : graph::is_float(t)          ? Vasm::sign_bit(size)
+                                                          : 0;
+  hoist_row();
+  cc_.xor_(index_.r32(), index_.r32());
+  const int unroll = std::min<int>(contains_heavy_op() ? 1 : 4, nest_.body.size() <= 4    ? 4
+                                                                : nest_.body.size() <= 10 ? 2
+                                                                                          : 1);
+  const Mem out = x86::ptr(operands_[store.operand].row);
+  std::vector<Vec> accumulators;
+  for (int u = 0; u < unroll; ++u) {
+    accumulators.push_back(v_.fresh(size));
+    // Minimum and the like start from the value so far; sums from nothing, and are added to it in the end.
+    cc_.vmovups(accumulators[u], idempotent ? v_.broadcast(size, out) : v_.splat(size, identity));
+  }
+  const auto take = [&](int u) {
+    cc_.vmovups(accumulators[u], combine(accumulators[u], values_[store.expr].v));
+    store_all(u, 1);
+    advance_strided();
+  };
+  const Label again = cc_.newLabel(), tail = cc_.newLabel();
+  const Gp limit = v_.gp();
+  cc_.lea(limit, x86::ptr(n_inner_, -unroll * v_.lanes));
+  cc_.test(limit, limit);
+  cc_.js(tail);
+  cc_.bind(again);
+  for (int u = 0; u < unroll; ++u) {
+    eval_body(u);
+    take(u);
+  }
+  cc_.add(index_, unroll * v_.lanes);
+  cc_.cmp(index_, limit);
+  cc_.jle(again);
+  cc_.bind(tail);
+  tail_loop([&] {
+    eval_body(0);
+    Vec element = values_[store.expr].v;
+    if (!idempotent) element = v_.select(size, tail_mask(size), element, v_.splat(size, identity));
+    cc_.vmovups(accumulators[0], combine(accumulators[0], element));
+    store_all(0, 1);
+  });
+  Vec total = accumulators[0];
+  for (int u = 1; u < unroll; ++u) total = combine(total, accumulators[u]);
+  total = horizontal(total, size);
+  if (!idempotent) {
+    LaneScope scope(v_, 16 / size);
+    total = combine(load_scalar(size, out), total);
+  }
+  store_scalar(size, out, total);
+}
+
+void NestEmitter::fold_any_order_bool() {
+  // Both are "is there a lane that decides": a true one for any, a false one for all.
+  const NestStore& store = nest_.stores[0];
+  const bool all = nest_.combine == Op::LogicalAnd || nest_.combine == Op::Multiply || nest_.combine == Op::Minimum ||
+                   nest_.combine == Op::BitwiseAnd;
+  hoist_row();
+  cc_.xor_(index_.r32(), index_.r32());
+  const Mask found = v_.mask_const(false);
+  const auto take = [&](const Mask& m) {
+    const Mask merged = v_.mask_or(found, all ? v_.mask_not(m) : m);
+    if (v_.avx512)
+      cc_.kmovq(found.k, merged.k);
+    else
+      cc_.vmovups(found.v, v_.mask_lanes(merged, found.size));
+  };
+  const Label again = cc_.newLabel(), tail = cc_.newLabel(), undecided = cc_.newLabel();
+  const Gp limit = v_.gp();
+  cc_.lea(limit, x86::ptr(n_inner_, -v_.lanes));
+  cc_.test(limit, limit);
+  cc_.js(tail);
+  cc_.bind(again);
+  eval_body(0);
+  take(values_[store.expr].m);
+  store_all(0, 1);
+  advance_strided();
+  cc_.add(index_, v_.lanes);
+  cc_.cmp(index_, limit);
+  cc_.jle(again);
+  cc_.bind(tail);
+  tail_loop([&] {
+    eval_body(0);
+    take(values_[store.expr].m);
+    store_all(0, 1);
+  });
+  v_.branch(found, false, undecided);
+  cc_.mov(x86::byte_ptr(operands_[store.operand].row), all ? 0 : 1);
+  cc_.bind(undecided);
+}
+
+// --- Left fold
+// ---------------------------------------------------------------------------------------------------------
+
+void NestEmitter::fold_left() {
+  const NestStore& store = nest_.stores[0];
+  if (fold_dtype() == DType::Bool) return fold_any_order_bool();  // order does not matter
+  const int size = fold_size();
+  hoist_row();
+  cc_.xor_(index_.r32(), index_.r32());
+  const Mem out = x86::ptr(operands_[store.operand].row);
+  const Vec total = load_scalar(size, out);
+  const Label again = cc_.newLabel(), tail = cc_.newLabel();
+  const Gp limit = v_.gp();
+  cc_.lea(limit, x86::ptr(n_inner_, -v_.lanes));
+  cc_.test(limit, limit);
+  cc_.js(tail);
+  cc_.bind(again);
+  eval_body(0);
+  add_elements_in_order(total, values_[store.expr]);
+  store_all(0, 1);
+  advance_strided();
+  cc_.add(index_, v_.lanes);
+  cc_.cmp(index_, limit);
+  cc_.jle(again);
+  cc_.bind(tail);
+  tail_loop([&] {
+    eval_body(0);
+    add_elements_in_order(total, values_[store.expr]);
+    store_all(0, 1);
+  });
+  store_scalar(size, out, total);
+}
+
+// --- Rows
+// --------------------------------------------------------------------------------------------------------------
+
+void NestEmitter::fold_rows_block(int unroll) {
+  const DType t = fold_dtype();
+  const NestStore& store = nest_.stores[0];
+  for (OperandState& o : operands_) cc_.mov(o.at, o.block);
+  std::vector<Value> accumulators;
+  for (int u = 0; u < unroll; ++u) {
+    const Value loaded = load_operand(store.operand, u);
+    Value accumulator;  // registers of its own: written in the loop
+    accumulator.valid = true;
+    if (t != DType::Bool) {
+      accumulator.v = v_.copy(graph::size_of(t), loaded.v);
+    } else {
+      accumulator.m = v_.mask_const(false);
+      if (v_.avx512)
+        cc_.kmovq(accumulator.m.k, loaded.m.k);
+      else
+        cc_.vmovups(accumulator.m.v, v_.mask_lanes(loaded.m, accumulator.m.size));
+    }
+    accumulators.push_back(accumulator);
+  }
+  const Gp rows = v_.gp();
+  const Label again = cc_.newLabel();
+  cc_.mov(rows, n_outer_);
+  cc_.bind(again);
+  for (int u = 0; u < unroll; ++u) {
+    eval_body(u);
+    const Value& element = values_[store.expr];
+    if (t != DType::Bool) {
+      cc_.vmovups(accumulators[u].v, combine(accumulators[u].v, element.v));
+    } else {
+      Operands x;
+      x.op = nest_.combine;
+      x.operand = x.result = DType::Bool;
+      x.a = accumulators[u];
+      x.b = element;
+      const Mask merged = apply(v_, x).m;
+      if (v_.avx512)
+        cc_.kmovq(accumulators[u].m.k, merged.k);
+      else
+        cc_.vmovups(accumulators[u].m.v, v_.mask_lanes(merged, accumulators[u].m.size));
+    }
+    store_all(u, 1);
+  }
+  for (std::size_t i = 0; i < operands_.size(); ++i)
+    if (i != store.operand) cc_.add(operands_[i].at, x86::qword_ptr(strides_, static_cast<int>(16 * i + 8)));
+  cc_.dec(rows);
+  cc_.jnz(again);
+  for (int u = 0; u < unroll; ++u) store_operand(store.operand, u, accumulators[u], false);
+  for (OperandState& o : operands_) {
+    if (o.access == Access::Contiguous)
+      cc_.add(o.block, unroll * v_.lanes * o.size);
+    else if (o.access == Access::Strided)
+      cc_.add(o.block, o.step);
+  }
+}
+
+void NestEmitter::fold_rows() {
+  bool strided = false;
+  for (OperandState& o : operands_) {
+    o.block = cc_.newIntPtr();
+    cc_.mov(o.block, o.row);
+    strided = strided || o.access == Access::Strided;
+  }
+  cc_.xor_(index_.r32(), index_.r32());
+  // Several vectors side by side hide the latency of the combiner and use whole cache lines of each row.
+  const std::size_t size = nest_.body.size();
+  const int unroll = strided || contains_heavy_op() || size > 10 ? 1 : size > 4 ? 2 : 4;
+  for (int u = unroll; u >= 1; u = u == 4 ? 1 : u - 1) {
+    const Label again = cc_.newLabel(), done = cc_.newLabel();
+    const Gp limit = v_.gp();
+    cc_.lea(limit, x86::ptr(n_inner_, -u * v_.lanes));
+    cc_.cmp(index_, limit);
+    cc_.jg(done);
+    cc_.bind(again);
+    fold_rows_block(u);
+    cc_.add(index_, u * v_.lanes);
+    cc_.cmp(index_, limit);
+    cc_.jle(again);
+    cc_.bind(done);
+  }
+  const Label exit = cc_.newLabel();
+  cc_.cmp(index_, n_inner_);
+  cc_.jge(exit);
+  tail_ = true;
+  set_tail();
+  fold_rows_block(1);
+  tail_ = false;
+  cc_.bind(exit);
+}
+
+}  // namespace framejit::codegen

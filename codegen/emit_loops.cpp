@@ -1,0 +1,381 @@
+// The loops around a nest's body, and the body itself.
+#include <algorithm>
+
+#include "codegen/emit_nest.h"
+#include "graph/support/check.h"
+
+namespace framejit::codegen {
+
+using graph::Op;
+namespace x86 = asmjit::x86;
+
+namespace {
+
+/// Hoisted constants beyond this would only be spilled; they are then loaded from the pool where they are used.
+constexpr int kHoistedConstants[2] = {6, 14};
+/// Bodies above this are emitted once, masked throughout: compile time counts more than the masks.
+constexpr std::size_t kSingleBody = 64;
+
+bool is_heavy(Op op, DType t) {
+  if (op == Op::FloorDivide || op == Op::Remainder || op == Op::Fmod) return true;
+  return graph::is_float(t) && has_math(op, t);
+}
+
+}  // namespace
+
+int nest_lanes(const LoopNest& nest, bool avx512) {
+  int widest = 1;
+  for (const NestOperand& o : nest.operands) widest = std::max(widest, graph::size_of(o.dtype));
+  for (const Expr& e : nest.body) {
+    widest = std::max(widest, graph::size_of(e.dtype));
+    if (e.kind == ExprKind::Apply) widest = std::max(widest, graph::size_of(e.operand_dtype));
+    // A cast between a float and an integer goes through words of at least four bytes.
+    if (e.kind == ExprKind::Apply && e.op == Op::Cast && (graph::is_float(e.dtype) || graph::is_float(e.operand_dtype)))
+      widest = std::max(widest, 4);
+  }
+  if (nest.fold == Fold::PairwiseLeaf) widest = std::max(widest, avx512 ? 8 : 4);  // the eight accumulators
+  return (avx512 ? 64 : 32) / widest;
+}
+
+NestEmitter::NestEmitter(const LoopNest& nest, x86::Compiler& cc, bool avx512)
+    : nest_(nest), cc_(cc), v_(cc, avx512, nest_lanes(nest, avx512)) {}
+
+void NestEmitter::analyse() {
+  const std::size_t n = nest_.body.size();
+  invariant_.assign(n, false);
+  contracted_.assign(n, false);
+  hoisted_.assign(n, {});
+  std::vector<int> uses(n, 0);
+  std::vector<bool> only_product(n, true);
+  for (std::size_t i = 0; i < n; ++i) {
+    const Expr& e = nest_.body[i];
+    switch (e.kind) {
+      case ExprKind::Constant: invariant_[i] = true; break;
+      // In a Rows fold every operand moves on with each row.
+      case ExprKind::Load:
+        invariant_[i] = nest_.operands[e.args[0]].access == Access::Broadcast && nest_.fold != Fold::Rows;
+        break;
+      case ExprKind::InnerIndex: break;
+      case ExprKind::Apply: {
+        const int count = graph::def(e.op).operands;
+        invariant_[i] = true;
+        for (int a = 0; a < count; ++a) {
+          invariant_[i] = invariant_[i] && invariant_[e.args[a]];
+          ++uses[e.args[a]];
+          if (e.op != Op::Add && e.op != Op::Subtract) only_product[e.args[a]] = false;
+        }
+        break;
+      }
+    }
+  }
+  for (const NestStore& s : nest_.stores) ++uses[s.expr];
+  if (!nest_.o1) return;
+  for (std::size_t i = 0; i < n; ++i) {
+    const Expr& e = nest_.body[i];
+    contracted_[i] = e.kind == ExprKind::Apply && (e.op == Op::Multiply || e.op == Op::Square) &&
+                     graph::is_float(e.dtype) && uses[i] == 1 && only_product[i] && !invariant_[i];
+  }
+  // Not where the one use is a store; and of two products in one sum only the first is taken in.
+  for (const NestStore& s : nest_.stores) contracted_[s.expr] = false;
+  for (const Expr& e : nest_.body)
+    if (e.kind == ExprKind::Apply && (e.op == Op::Add || e.op == Op::Subtract) && contracted_[e.args[0]])
+      contracted_[e.args[1]] = false;
+}
+
+void NestEmitter::load_arguments() {
+  for (std::size_t i = 0; i < nest_.operands.size(); ++i) {
+    const NestOperand& operand = nest_.operands[i];
+    OperandState o;
+    o.dtype = operand.dtype;
+    o.size = graph::size_of(operand.dtype);
+    o.access = operand.access;
+    o.row = cc_.newIntPtr();
+    cc_.mov(o.row, x86::qword_ptr(ptrs_, static_cast<int>(8 * i)));
+    if (o.access == Access::Strided || rows_) o.at = cc_.newIntPtr();
+    if (o.access == Access::Strided) {
+      o.stride = cc_.newIntPtr();
+      o.step = cc_.newIntPtr();
+      cc_.mov(o.stride, x86::qword_ptr(strides_, static_cast<int>(16 * i)));
+      cc_.imul(o.step, o.stride, asmjit::Imm(v_.lanes));
+      if (o.size >= 4) {
+        // Offsets of the lanes, for gathers: made on the stack.
+        const Mem buffer = v_.scratch(2);
+        const Gp offset = v_.gp();
+        const int per_gather = v_.avx512 ? 8 : 4;
+        cc_.xor_(offset.r32(), offset.r32());
+        for (int part = 0; part * per_gather < v_.lanes; ++part) {
+          for (int lane = 0; lane < per_gather; ++lane) {
+            cc_.mov(buffer.cloneAdjusted(8 * lane), offset);
+            cc_.add(offset, o.stride);
+          }
+          o.index[part] = v_.fresh_bytes(8 * per_gather);
+          cc_.vmovups(o.index[part], buffer);
+        }
+      }
+    }
+    operands_.push_back(o);
+  }
+}
+
+void NestEmitter::hoist_constants() {
+  int budget = kHoistedConstants[v_.avx512];
+  for (std::size_t i = 0; i < nest_.body.size(); ++i)
+    if (nest_.body[i].kind == ExprKind::Constant && budget-- > 0) hoisted_[i] = constant(nest_.body[i]);
+}
+
+void NestEmitter::hoist_row() {
+  // `values_` collects what the evaluation needs; only what is an invariant by itself is kept for the loops.
+  values_ = hoisted_;
+  for (std::size_t i = 0; i < nest_.body.size(); ++i) {
+    const Expr& e = nest_.body[i];
+    if (!invariant_[i] || hoisted_[i].valid || e.kind == ExprKind::Constant) continue;
+    hoisted_[i] = value(static_cast<uint16_t>(i), 0);
+  }
+}
+
+// --- Body
+// --------------------------------------------------------------------------------------------------------------
+
+Value NestEmitter::constant(const Expr& e) {
+  Value r;
+  r.valid = true;
+  if (e.dtype == DType::Bool)
+    r.m = v_.mask_const(e.constant.lo & 0xff);
+  else
+    r.v = v_.splat(graph::size_of(e.dtype), e.constant.lo);
+  return r;
+}
+
+Value NestEmitter::inner_index(const Expr& e, int u) {
+  const bool real = graph::is_float(e.dtype);
+  const int size = graph::size_of(e.dtype);
+  const Gp first = v_.gp();
+  cc_.lea(first, x86::ptr(index_, u * v_.lanes));
+  Value r;
+  r.valid = true;
+  r.v = v_.iadd(size, v_.broadcast_gp(size, first), iota(size));
+  return real ? cast(v_, size == 4 ? DType::I32 : DType::I64, e.dtype, r) : r;
+}
+
+/// a * b + c, a * b - c, c - a * b with one rounding (O1 only).
+Value NestEmitter::contract(const Expr& e, int u) {
+  const bool first = contracted_[e.args[0]];
+  const Expr& product = nest_.body[e.args[first ? 0 : 1]];
+  const int size = graph::size_of(e.dtype);
+  const Vec a = value(product.args[0], u).v, b = value(product.args[product.op == Op::Square ? 0 : 1], u).v;
+  const Vec c = value(e.args[first ? 1 : 0], u).v;
+  Value r;
+  r.valid = true;
+  r.v = e.op == Op::Add ? v_.fma(size, a, b, c) : first ? v_.fms(size, a, b, c) : v_.fnma(size, a, b, c);
+  return r;
+}
+
+Value NestEmitter::compute(uint16_t expr, int u) {
+  const Expr& e = nest_.body[expr];
+  switch (e.kind) {
+    case ExprKind::Load: return load_operand(e.args[0], u);
+    case ExprKind::Constant: return constant(e);
+    case ExprKind::InnerIndex: return inner_index(e, u);
+    case ExprKind::Apply: break;
+  }
+  if (e.op == Op::Cast) return cast(v_, e.operand_dtype, e.dtype, value(e.args[0], u));
+  const int count = graph::def(e.op).operands;
+  if ((e.op == Op::Add || e.op == Op::Subtract) && (contracted_[e.args[0]] || contracted_[e.args[1]]))
+    return contract(e, u);
+  Operands x;
+  x.op = e.op;
+  x.operand = e.op == Op::Where ? e.dtype : e.operand_dtype;
+  x.result = e.dtype;
+  x.a = value(e.args[0], u);
+  if (count > 1) x.b = value(e.args[1], u);
+  if (count > 2) x.c = value(e.args[2], u);
+  x.invariant_bounds = e.op == Op::Clip && invariant_[e.args[1]] && invariant_[e.args[2]];
+  return apply(v_, x);
+}
+
+const Value& NestEmitter::value(uint16_t expr, int u) {
+  if (!values_[expr].valid) values_[expr] = compute(expr, u);
+  return values_[expr];
+}
+
+void NestEmitter::eval_body(int u) {
+  // Operators in the order of the nest, whether used or not (they may raise flags); loads and constants where needed.
+  values_ = hoisted_;
+  for (std::size_t i = 0; i < nest_.body.size(); ++i)
+    if (nest_.body[i].kind == ExprKind::Apply && !contracted_[i]) value(static_cast<uint16_t>(i), u);
+  for (const NestStore& s : nest_.stores) value(s.expr, u);
+}
+
+void NestEmitter::store_all(int u, std::size_t first_store) {
+  for (std::size_t i = first_store; i < nest_.stores.size(); ++i)
+    store_operand(nest_.stores[i].operand, u, values_[nest_.stores[i].expr], nest_.stores[i].non_temporal);
+}
+
+// --- Loops
+// -------------------------------------------------------------------------------------------------------------
+
+void NestEmitter::advance_strided() {
+  for (OperandState& o : operands_)
+    if (o.access == Access::Strided) cc_.add(o.at, o.step);
+}
+
+void NestEmitter::set_tail() {
+  // count = min(n - index, lanes)
+  count_ = v_.gp();
+  const Gp all = v_.gp();
+  cc_.mov(count_, n_inner_);
+  cc_.sub(count_, index_);
+  cc_.mov(all.r32(), v_.lanes);
+  cc_.cmp(count_, all);
+  cc_.cmova(count_, all);
+  if (v_.avx512) {
+    const Gp bits = v_.gp();
+    cc_.mov(bits, -1);
+    cc_.bzhi(bits, bits, count_);
+    tail_k_ = cc_.newKq();
+    cc_.kmovq(tail_k_, bits);
+    return;
+  }
+  bool wide[2] = {false, false};
+  for (const OperandState& o : operands_)
+    if (o.size >= 4) wide[o.size == 8] = true;
+  if (nest_.fold != Fold::None && fold_size() >= 4) wide[fold_size() == 8] = true;
+  for (int i = 0; i < 2; ++i) {
+    if (!wide[i]) continue;
+    const int size = 4 << i;
+    tail_lanes_[i] = v_.icmp(size, true, Cmp::Gt, v_.broadcast_gp(size, count_), iota(size)).v;
+  }
+}
+
+bool NestEmitter::contains_heavy_op() const {
+  return std::any_of(nest_.body.begin(), nest_.body.end(),
+                     [](const Expr& e) { return e.kind == ExprKind::Apply && is_heavy(e.op, e.operand_dtype); });
+}
+
+int NestEmitter::unroll_factor() const {
+  // Loop overhead and latency show in small bodies only.
+  return nest_.body.size() <= 10 && !contains_heavy_op() ? 2 : 1;
+}
+
+void NestEmitter::main_loop(int unroll, bool non_temporal) {
+  const Label again = cc_.newLabel(), done = cc_.newLabel();
+  const Gp limit = v_.gp();
+  cc_.lea(limit, x86::ptr(n_inner_, -unroll * v_.lanes));
+  cc_.cmp(index_, limit);
+  cc_.jg(done);
+  cc_.align(asmjit::AlignMode::kCode, 32);
+  cc_.bind(again);
+  for (int u = 0; u < unroll; ++u) {
+    eval_body(u);
+    for (const NestStore& s : nest_.stores)
+      store_operand(s.operand, u, values_[s.expr], non_temporal && s.non_temporal);
+    advance_strided();
+  }
+  cc_.add(index_, unroll * v_.lanes);
+  cc_.cmp(index_, limit);
+  cc_.jle(again);
+  cc_.bind(done);
+}
+
+void NestEmitter::emit_row() {
+  hoist_row();
+  cc_.xor_(index_.r32(), index_.r32());
+  const bool any_non_temporal = std::any_of(nest_.stores.begin(), nest_.stores.end(), [&](const NestStore& s) {
+    return s.non_temporal && operands_[s.operand].access == Access::Contiguous &&
+           v_.bytes(operands_[s.operand].size) >= 16;
+  });
+  const bool narrow_access = std::any_of(operands_.begin(), operands_.end(), [&](const OperandState& o) {
+    return o.size < 4 && o.access != Access::Broadcast;
+  });
+  const bool single_body = nest_.body.size() > kSingleBody && !any_non_temporal && (v_.avx512 || !narrow_access);
+  if (any_non_temporal) {
+    // Streaming stores want whole aligned vectors; one run-time check picks the loop.
+    const Gp low_bits = v_.gp(), address_bits = v_.gp();
+    cc_.xor_(low_bits.r32(), low_bits.r32());
+    for (const NestStore& s : nest_.stores) {
+      const OperandState& o = operands_[s.operand];
+      if (!s.non_temporal || o.access != Access::Contiguous || v_.bytes(o.size) < 16) continue;
+      cc_.mov(address_bits, o.row);
+      cc_.and_(address_bits, v_.bytes(o.size) - 1);
+      cc_.or_(low_bits, address_bits);
+    }
+    const Label plain = cc_.newLabel(), tail = cc_.newLabel();
+    cc_.test(low_bits.r32(), low_bits.r32());
+    cc_.jnz(plain);
+    main_loop(1, true);
+    cc_.sfence();
+    cc_.jmp(tail);
+    cc_.bind(plain);
+    main_loop(1, false);
+    cc_.bind(tail);
+  } else if (!single_body) {
+    main_loop(unroll_factor(), false);
+  }
+  tail_loop([&] {
+    eval_body(0);
+    for (const NestStore& s : nest_.stores) store_operand(s.operand, 0, values_[s.expr], false);
+  });
+}
+
+void NestEmitter::emit_rows_of_elements() {
+  const Label outer = cc_.newLabel();
+  const std::vector<Value> constants = hoisted_;
+  cc_.bind(outer);
+  for (OperandState& o : operands_)
+    if (o.access == Access::Strided) cc_.mov(o.at, o.row);
+  switch (nest_.fold) {
+    case Fold::None: emit_row(); break;
+    case Fold::PairwiseLeaf: fold_pairwise(); break;
+    case Fold::AnyOrder:
+      if (fold_dtype() == DType::Bool)
+        fold_any_order_bool();
+      else
+        fold_any_order();
+      break;
+    case Fold::LeftFold: fold_left(); break;
+    case Fold::Rows: break;
+  }
+  for (std::size_t i = 0; i < operands_.size(); ++i)
+    cc_.add(operands_[i].row, x86::qword_ptr(strides_, static_cast<int>(16 * i + 8)));
+  cc_.dec(n_outer_);
+  cc_.jnz(outer);
+  hoisted_ = constants;
+}
+
+void NestEmitter::emit_function() {
+  cc_.endbr64();
+  asmjit::FuncNode* function = cc_.addFunc(asmjit::FuncSignatureT<void, const void*, const void*, int64_t, int64_t>());
+  function->frame().setAvxEnabled();
+  function->frame().setAvxCleanup();
+  if (v_.avx512) function->frame().setAvx512Enabled();
+  ptrs_ = cc_.newIntPtr();
+  strides_ = cc_.newIntPtr();
+  n_inner_ = cc_.newInt64();
+  n_outer_ = cc_.newInt64();
+  index_ = cc_.newInt64();
+  function->setArg(0, ptrs_);
+  function->setArg(1, strides_);
+  function->setArg(2, n_inner_);
+  function->setArg(3, n_outer_);
+
+  const Label exit = cc_.newLabel();
+  rows_ = nest_.fold == Fold::Rows;
+  cc_.test(n_outer_, n_outer_);
+  cc_.jle(exit);
+  if (nest_.fold != Fold::PairwiseLeaf) {  // an empty leaf stores its start value
+    cc_.test(n_inner_, n_inner_);
+    cc_.jle(exit);
+  }
+  analyse();
+  load_arguments();
+  hoist_constants();
+  if (rows_)
+    fold_rows();
+  else
+    emit_rows_of_elements();
+  cc_.bind(exit);
+  cc_.ret();
+  cc_.endFunc();
+}
+
+}  // namespace framejit::codegen

@@ -1,0 +1,148 @@
+// NestEmitter: the code of one LoopNest. Private to the emitter.
+//
+//   entry -> pointers and strides to registers, constants
+//   for each outer row                        (Rows folds: for each block of columns, then for each row)
+//     invariants (broadcast loads and what depends on them alone)
+//     main loop: whole vectors                 body emitted `unroll` times
+//     tail loop: at most one vector at a time  body emitted once, with masks
+//
+// Idle lanes of a tail are filled with a copy of its first element at every load, so that they raise what a live lane
+// raises anyway, whatever the body does.
+#pragma once
+
+#include <vector>
+
+#include "codegen/emit_ops.h"
+#include "codegen/loop_nest.h"
+
+namespace framejit::codegen {
+
+class NestEmitter {
+ public:
+  NestEmitter(const LoopNest& nest, asmjit::x86::Compiler& cc, bool avx512);
+  void emit_function();
+
+ private:
+  struct OperandState {
+    DType dtype;
+    int size;
+    Access access;
+    Gp row;        // first element of the row
+    Gp at;         // Strided and Rows: element at the current position; else unused
+    Gp stride;     // Strided: inner stride in bytes
+    Gp step;       // Strided: stride * lanes
+    Gp block;      // Rows: first row of the current block of columns
+    Vec index[2];  // Strided, 4 and 8 bytes: offsets for gathers
+  };
+
+  // Setup and control (emit_loops.cpp).
+  void analyse();
+  void load_arguments();
+  void hoist_constants();
+  void hoist_row();
+  void emit_rows_of_elements();
+  void emit_row();
+  void main_loop(int unroll, bool non_temporal);
+  template <class F>
+  void tail_loop(F&& body);
+  void set_tail();
+  void advance_strided();
+  bool contains_heavy_op() const;
+  int unroll_factor() const;
+
+  // Body (emit_loops.cpp).
+  void eval_body(int u);
+  const Value& value(uint16_t expr, int u);
+  Value compute(uint16_t expr, int u);
+  Value contract(const Expr& e, int u);
+  Value constant(const Expr& e);
+  Value inner_index(const Expr& e, int u);
+  void store_all(int u, std::size_t first_store);
+
+  // Operands (emit_access.cpp).
+  Mem address(const OperandState& o, int u);
+  Value load_operand(int operand, int u);
+  Vec load_lanes(OperandState& o, int u);
+  Vec load_tail(OperandState& o, int u);
+  Vec gather(OperandState& o);
+  Vec gather_by_element(OperandState& o, int u);
+  void store_operand(int operand, int u, const Value& value, bool non_temporal);
+  void scatter_by_element(OperandState& o, int u, const Vec& a);
+  Vec load_broadcast(const OperandState& o);
+  Value to_value(DType t, const Vec& loaded);
+  Vec to_memory(DType t, const Value& value);
+  Vec iota(int size);
+  Mask tail_mask(int size);
+  template <class F>
+  void for_each_lane(F&& body);
+
+  // Folds (emit_fold.cpp).
+  void fold_pairwise();
+  void fold_any_order();
+  void fold_any_order_bool();
+  void fold_left();
+  void fold_rows();
+  void fold_rows_block(int unroll);
+  void add_elements_in_order(const Vec& accumulator, const Value& value);
+  Vec combine(const Vec& a, const Vec& b);
+  Vec horizontal(const Vec& a, int size);
+  Vec pairwise_horizontal(const Vec& a, int size);
+  Vec load_scalar(int size, const Mem& from);
+  void store_scalar(int size, const Mem& to, const Vec& a);
+  DType fold_dtype() const;
+  int fold_size() const { return graph::size_of(fold_dtype()); }
+
+  const LoopNest& nest_;
+  asmjit::x86::Compiler& cc_;
+  Vasm v_;
+  std::vector<OperandState> operands_;
+  std::vector<bool> invariant_;   // by expression
+  std::vector<bool> contracted_;  // O1: a product that its one user takes into a fused multiply-add
+  std::vector<Value> hoisted_, values_;
+  Gp ptrs_, strides_, n_inner_, n_outer_;
+  Gp index_;  // inner index of the current vector
+  bool tail_ = false;
+  bool rows_ = false;  // inside a Rows fold: operands are at `at`, not at row + index
+  Gp count_;           // live lanes of the tail, 1..lanes
+  KReg tail_k_;
+  Vec tail_lanes_[2];  // AVX2: masks for lanes of 4 and 8 bytes
+};
+
+/// Emits a loop over the live lanes; `body` gets a register that counts them.
+template <class F>
+void NestEmitter::for_each_lane(F&& body) {
+  const Gp lane = v_.gp();
+  const Label again = cc_.newLabel();
+  cc_.xor_(lane.r32(), lane.r32());
+  cc_.bind(again);
+  body(lane);
+  cc_.inc(lane);
+  if (tail_)
+    cc_.cmp(lane, count_);
+  else
+    cc_.cmp(lane, v_.lanes);
+  cc_.jb(again);
+}
+
+/// One vector at a time from `index_` on, masked; `body` evaluates and stores.
+template <class F>
+void NestEmitter::tail_loop(F&& body) {
+  const Label again = cc_.newLabel(), done = cc_.newLabel();
+  cc_.cmp(index_, n_inner_);
+  cc_.jge(done);
+  cc_.bind(again);
+  tail_ = true;
+  set_tail();
+  body();
+  advance_strided();
+  tail_ = false;
+  cc_.add(index_, v_.lanes);
+  cc_.cmp(index_, n_inner_);
+  cc_.jl(again);
+  cc_.bind(done);
+}
+
+/// Lanes of the nest's vectors.
+int nest_lanes(const LoopNest& nest, bool avx512);
+
+}  // namespace framejit::codegen

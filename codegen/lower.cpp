@@ -1,0 +1,506 @@
+// From groups to a program. A group is cut into parts where one loop nest cannot keep the order of memory, or where values
+// of another shape have to be ready before; each part becomes one step, and each of its reductions another one.
+#include "codegen/lower.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "codegen/emit.h"
+#include "codegen/lower_terms.h"
+#include "graph/support/check.h"
+
+namespace framejit::codegen {
+
+namespace detail {
+namespace {
+
+using graph::Graph;
+using graph::Group;
+using graph::Node;
+using graph::OpClass;
+
+/// Nodes that one step computes (reductions: one step each, behind it).
+struct Part {
+  std::vector<ValueId> nodes;
+  std::set<ValueId> stored;  // values that later parts or groups, or the caller, read from memory
+  Dims shape;
+  uint32_t group = 0;
+};
+
+class Lowerer : public Memory {
+ public:
+  Lowerer(const Graph& graph, const std::vector<Group>& groups, const LowerOptions& options)
+      : graph_(graph),
+        groups_(groups),
+        options_(options),
+        facts_(graph.shapes()),
+        kernels_(program_, options),
+        context_{options, program_, facts_, kernels_} {}
+
+  Program run() {
+    if (options_.cpu.isa == Isa::None) fail("this processor has no AVX2");
+    find_results();
+    for (uint32_t g = 0; g < groups_.size(); ++g) cut_group(g);
+    find_stored();
+    save_params();
+    for (const Part& part : parts_) lower_part(part);
+    store_scalar_results();
+    program_.conditions = facts_.conditions();
+    program_.listing = describe(program_);
+    return std::move(program_);
+  }
+
+  BufferIndex buffer_of(ValueId root) override {
+    if (const auto it = buffers_.find(root); it != buffers_.end()) return it->second;
+    const Node& node = graph_.node(root);
+    Buffer b{};
+    if (node.op == Op::Param) {
+      b.kind = BufferKind::Param;
+      b.number = static_cast<uint32_t>(node.index());
+    } else if (node.op == Op::DimValue) {
+      b.kind = BufferKind::DimValue;
+      b.value = node.dim();
+    } else if (const auto it = result_number_.find(root); it != result_number_.end()) {
+      b.kind = BufferKind::Result;
+      b.number = it->second;
+      b.bytes = bytes_of(root);
+    } else {
+      b.kind = BufferKind::Temp;
+      b.bytes = bytes_of(root);
+    }
+    program_.buffers.push_back(std::move(b));
+    return buffers_[root] = static_cast<BufferIndex>(program_.buffers.size() - 1);
+  }
+
+ private:
+  Dim bytes_of(ValueId v) const { return graph_.type(v).size() * Dim(graph::size_of(graph_.type(v).dtype)); }
+  OpClass cls(ValueId v) const { return graph::def(graph_.node(v).op).cls; }
+  bool may_flag(ValueId v) const {
+    const Node& node = graph_.node(v);
+    return !node.inputs.empty() && graph::may_set_flags(node.op, graph_.type(node.inputs.back()).dtype);
+  }
+
+  /// The shape that a node is computed over.
+  const Dims& shape_of(ValueId v) const {
+    const Node& node = graph_.node(v);
+    if (node.op == Op::Write || cls(v) == OpClass::Reduction) return graph_.type(node.inputs[0]).shape;
+    return node.type.shape;
+  }
+
+  bool same_shape(const Dims& a, const Dims& b) {
+    if (a.size() != b.size()) return false;
+    for (std::size_t i = 0; i < a.size(); ++i)
+      if (!facts_.proven_equal(a[i], b[i])) return false;
+    return true;
+  }
+
+  bool is_scalar_shape(const Dims& shape) {
+    return std::all_of(shape.begin(), shape.end(), [&](const Dim& d) { return facts_.is_one(d); });
+  }
+
+  void find_results() {
+    for (ValueId v : graph_.results()) {
+      const ValueId root = graph_.root(v);
+      if (graph_.node(root).op == Op::Param || result_number_.contains(root)) continue;
+      result_number_[root] = static_cast<uint32_t>(program_.result_roots.size());
+      program_.result_roots.push_back(root);
+    }
+    for (ValueId v : graph_.body().nodes) {
+      if (may_flag(v)) program_.may_set_flags = true;
+      const graph::Op op = graph_.node(v).op;
+      const bool redo = (op == Op::ReduceMin || op == Op::ReduceMax) && graph::is_float(graph_.type(v).dtype) && !options_.o1;
+      if (may_flag(v) || redo) needs_undo_ = true;
+    }
+  }
+
+  // ---- parts --------------------------------------------------------------------------------------------------------
+
+  /// Cuts a group where a node reads or writes memory that an earlier node of the part wrote, or reads, in another view.
+  void cut_group(uint32_t g) {
+    std::vector<std::vector<ValueId>> pieces(1);
+    for (ValueId v : groups_[g].nodes) {
+      if (must_cut_before(pieces.back(), v)) pieces.emplace_back();
+      pieces.back().push_back(v);
+      if (stands_alone(v)) pieces.emplace_back();
+    }
+    for (std::vector<ValueId>& piece : pieces)
+      if (!piece.empty()) cut_by_shape(piece, g);
+  }
+
+  /// fmin and fmax give one of two zeros by the position in NumPy's loop, which only a step of their own keeps.
+  bool stands_alone(ValueId v) const {
+    const graph::Op op = graph_.node(v).op;
+    return op == Op::Fmin || op == Op::Fmax || op == Op::MatMul;
+  }
+
+  bool must_cut_before(const std::vector<ValueId>& piece, ValueId v) {
+    if (piece.empty()) return false;
+    if (stands_alone(v)) return true;
+    const Node& node = graph_.node(v);
+    const bool reduces = cls(v) == OpClass::Reduction;
+    for (ValueId earlier : piece) {
+      const Node& before = graph_.node(earlier);
+      if (cls(earlier) == OpClass::Reduction) {
+        if (!reduces) return true;  // reductions end a part
+        for (ValueId input : node.inputs)
+          if (graph_.root(input) == earlier) return true;
+      }
+      if (before.op == Op::Write) {
+        if (reduces) return true;  // its operands are computed once more, and must find what was there
+        for (ValueId input : node.inputs)
+          if (graph_.root(input) == graph_.root(before.inputs[0]) && !same_view(graph_, input, before.inputs[0])) return true;
+      }
+      for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+        const ValueId input = node.inputs[i];
+        if (input != earlier && graph_.root(input) == earlier && !same_bytes(input, earlier)) return true;
+      }
+      if (node.op == Op::Write) {
+        const ValueId destination = node.inputs[0];
+        for (ValueId input : before.inputs)
+          if (graph_.root(input) == graph_.root(destination) && !same_view(graph_, input, destination)) return true;
+        if (earlier == graph_.root(destination) && !same_bytes(destination, earlier)) return true;
+      }
+    }
+    return false;
+  }
+
+  /// A view that is the whole of its root, but for axes of length 1.
+  bool same_bytes(ValueId view, ValueId root) { return same_view(graph_, view, root) || (squeezed(view) == squeezed(root) && graph_.type(view).offset == Dim(0)); }
+  std::vector<std::pair<Dim, Dim>> squeezed(ValueId v) {
+    const graph::Type& t = graph_.type(v);
+    std::vector<std::pair<Dim, Dim>> axes;
+    for (std::size_t i = 0; i < t.shape.size(); ++i)
+      if (!facts_.is_one(t.shape[i])) axes.emplace_back(t.shape[i], t.strides[i]);
+    return axes;
+  }
+
+  /// Nodes of smaller shapes come first, in parts of their own; scalars may stay where they are free of host loops, and
+  /// their flags would not be lost with an empty array.
+  void cut_by_shape(const std::vector<ValueId>& piece, uint32_t g) {
+    std::vector<std::pair<Dims, std::vector<ValueId>>> shapes;
+    for (ValueId v : piece) {
+      const Dims& shape = shape_of(v);
+      auto it = std::find_if(shapes.begin(), shapes.end(), [&](const auto& s) { return same_shape(s.first, shape); });
+      if (it == shapes.end()) it = shapes.insert(shapes.end(), {shape, {}});
+      it->second.push_back(v);
+    }
+    auto moving_axes = [&](const Dims& shape) {
+      return std::count_if(shape.begin(), shape.end(), [&](const Dim& d) { return !facts_.is_one(d); });
+    };
+    std::stable_sort(shapes.begin(), shapes.end(),
+                     [&](const auto& a, const auto& b) { return moving_axes(a.first) < moving_axes(b.first); });
+    if (shapes.size() == 2 && shapes[0].first.size() <= shapes[1].first.size() && is_scalar_shape(shapes[0].first) &&
+        scalars_stay(shapes[0].second, shapes[1].second, shapes[1].first, g)) {
+      parts_.push_back({piece, {}, shapes[1].first, g});
+      return;
+    }
+    for (auto& [shape, nodes] : shapes) parts_.push_back({std::move(nodes), {}, shape, g});
+  }
+
+  bool scalars_stay(const std::vector<ValueId>& scalars, const std::vector<ValueId>& others, const Dims& shape, uint32_t g) {
+    const bool never_empty = std::all_of(shape.begin(), shape.end(), [](const Dim& d) { return d.is_const() && d.value() > 0; });
+    const std::set<ValueId> set(scalars.begin(), scalars.end());
+    for (ValueId v : scalars) {
+      const Node& node = graph_.node(v);
+      if (cls(v) != OpClass::Elementwise && cls(v) != OpClass::Cast && cls(v) != OpClass::Copy) return false;
+      if (may_flag(v) && !never_empty) return false;
+      if (cls(v) != OpClass::Copy && is_host(v)) return false;
+      const std::vector<ValueId>& stored = groups_[g].stored;
+      if (std::find(stored.begin(), stored.end(), v) != stored.end()) return false;
+      (void)node;
+    }
+    for (ValueId v : others) {
+      const bool elementwise = cls(v) == OpClass::Elementwise || cls(v) == OpClass::Cast;
+      if (!elementwise || !is_host(v)) continue;
+      for (ValueId input : graph_.node(v).inputs)
+        if (set.contains(graph_.root(input))) return false;
+    }
+    return true;
+  }
+
+  bool is_host(ValueId v) const {
+    const Node& node = graph_.node(v);
+    return context_.needs_host_loop(node.op, graph_.type(node.inputs.back()).dtype, node.type.dtype);
+  }
+
+  /// What each part has to leave in memory.
+  void find_stored() {
+    std::map<ValueId, std::size_t> part_of;
+    for (std::size_t p = 0; p < parts_.size(); ++p)
+      for (ValueId v : parts_[p].nodes) part_of[v] = p;
+    std::set<ValueId> wanted;
+    for (const Group& group : groups_) wanted.insert(group.stored.begin(), group.stored.end());
+    for (ValueId root : program_.result_roots) wanted.insert(root);
+    for (std::size_t p = 0; p < parts_.size(); ++p)
+      for (ValueId v : parts_[p].nodes)
+        for (ValueId input : graph_.node(v).inputs) {
+          const ValueId root = graph_.root(input);
+          const auto it = part_of.find(root);
+          if (it != part_of.end() && it->second != p) wanted.insert(root);
+          last_reader_[root] = p;
+        }
+    for (Part& part : parts_)
+      for (ValueId v : part.nodes)
+        if (wanted.contains(v) && cls(v) != OpClass::Write) part.stored.insert(v);
+  }
+
+  // ---- steps --------------------------------------------------------------------------------------------------------
+
+  /// Copies of what the program overwrites, if it may have to be taken back.
+  void save_params() {
+    if (!needs_undo_) return;
+    std::vector<ValueId> saved;
+    for (ValueId v : graph_.body().nodes) {
+      const Node& node = graph_.node(v);
+      if (node.op != Op::Write) continue;
+      const ValueId destination = node.inputs[0];
+      if (graph_.node(graph_.root(destination)).op != Op::Param) continue;
+      if (std::any_of(saved.begin(), saved.end(), [&](ValueId s) { return same_view(graph_, s, destination); })) continue;
+      saved.push_back(destination);
+      const graph::Type& type = graph_.type(destination);
+      UndoStep undo;
+      undo.source.buffer = buffer_of(graph_.root(destination));
+      undo.source.dtype = type.dtype;
+      undo.source.offset = type.offset;
+      undo.source.strides = type.strides;
+      undo.extents = type.shape;
+      Buffer b{};
+      b.kind = BufferKind::Temp;
+      b.bytes = bytes_of(destination);
+      program_.buffers.push_back(std::move(b));
+      undo.saved = static_cast<BufferIndex>(program_.buffers.size() - 1);
+      program_.steps.emplace_back(std::move(undo));
+    }
+  }
+
+  void lower_part(const Part& part) {
+    if (part.nodes.size() == 1 && graph_.node(part.nodes[0]).op == Op::MatMul) return lower_matmul(part);
+    std::vector<ValueId> reductions, elementwise;
+    for (ValueId v : part.nodes) (cls(v) == OpClass::Reduction ? reductions : elementwise).push_back(v);
+    if (reductions.empty()) return lower_elementwise(part, elementwise, part.stored);
+
+    // What is stored, or dear and shared, is computed once before; the reductions compute the rest as they go.
+    std::set<ValueId> stored;
+    for (ValueId v : elementwise)
+      if (part.stored.contains(v) || (reductions.size() > 1 && feeds_several(v, part, reductions))) stored.insert(v);
+    std::set<ValueId> reached;
+    for (ValueId r : reductions) reach(graph_.node(r).inputs[0], part, reached);
+    const bool unreached_flags =
+        std::any_of(elementwise.begin(), elementwise.end(), [&](ValueId v) { return may_flag(v) && !reached.contains(v); });
+    if (!stored.empty() || unreached_flags) lower_elementwise(part, needed(part, elementwise, stored, reached), stored);
+    for (ValueId r : reductions) lower_reduction(part, elementwise, stored, r);
+  }
+
+  /// Values of the part that `v` is computed from, itself included.
+  void reach(ValueId v, const Part& part, std::set<ValueId>& out) const {
+    v = graph_.root(v);
+    if (std::find(part.nodes.begin(), part.nodes.end(), v) == part.nodes.end() || !out.insert(v).second) return;
+    for (ValueId input : graph_.node(v).inputs) reach(input, part, out);
+  }
+
+  bool feeds_several(ValueId v, const Part& part, const std::vector<ValueId>& reductions) const {
+    if ((cls(v) != OpClass::Elementwise && cls(v) != OpClass::Cast) || !is_host(v)) return false;
+    int count = 0;
+    for (ValueId r : reductions) {
+      std::set<ValueId> reached;
+      reach(graph_.node(r).inputs[0], part, reached);
+      count += reached.contains(v);
+    }
+    return count > 1;
+  }
+
+  /// Of the elementwise nodes before reductions, those for what is stored and those that nothing else would compute.
+  std::vector<ValueId> needed(const Part& part, const std::vector<ValueId>& elementwise, const std::set<ValueId>& stored,
+                              const std::set<ValueId>& reached) const {
+    std::set<ValueId> keep;
+    for (ValueId v : stored) reach(v, part, keep);
+    for (ValueId v : elementwise)
+      if (may_flag(v) && !reached.contains(v)) reach(v, part, keep);
+    std::vector<ValueId> out;
+    for (ValueId v : elementwise)
+      if (keep.contains(v)) out.push_back(v);
+    return out;
+  }
+
+  StepSpec new_step(const Part& part) const {
+    StepSpec spec;
+    spec.group = part.group;
+    spec.shape = part.shape;
+    return spec;
+  }
+
+  void lower_elementwise(const Part& part, const std::vector<ValueId>& nodes, const std::set<ValueId>& stored) {
+    StepSpec spec = new_step(part);
+    TermBuilder terms(graph_, *this, context_, spec);
+    for (ValueId v : nodes) terms.compute(v);
+    for (ValueId v : nodes)
+      if (stored.contains(v)) terms.store(v);
+    terms.finish(stored);
+    for (ValueId v : nodes)
+      if (may_flag(v)) terms.keep(v);
+    const std::size_t here = static_cast<std::size_t>(&part - parts_.data());
+    spec.streams = std::all_of(stored.begin(), stored.end(), [&](ValueId v) {
+      const auto it = last_reader_.find(v);
+      return it == last_reader_.end() || it->second <= here;
+    });
+    if (!spec.stores.empty() || !spec.kept.empty()) program_.steps.emplace_back(build_step(spec, context_));
+  }
+
+  void lower_reduction(const Part& part, const std::vector<ValueId>& elementwise, const std::set<ValueId>& stored, ValueId r) {
+    const Node& node = graph_.node(r);
+    const ValueId input = node.inputs[0];
+    StepSpec spec = new_step(part);
+    TermBuilder terms(graph_, *this, context_, spec);
+    std::set<ValueId> reached;
+    reach_unstored(input, part, stored, reached);
+    for (ValueId v : elementwise)
+      if (reached.contains(v)) terms.compute(v);
+
+    // dtype= of a reduction: NumPy casts in its buffers, so that the layout of what is cast decides the order.
+    const bool casting = node.find(graph::AttrKey::Name) != nullptr && node.name() == "casting";
+    const ValueId seen = casting && graph_.node(input).op == Op::Cast ? graph_.node(input).inputs[0] : input;
+    FoldSpec fold = reduction(graph_, r, graph_.type(seen), casting, context_);
+    fold.output.buffer = buffer_of(r);
+    fold.value = terms.operand(input);
+    const DType dtype = graph_.type(input).dtype;
+    if (node.op == Op::ReduceAny || node.op == Op::ReduceAll) {
+      if (dtype != DType::Bool) fold.value = terms.apply(Op::NotEqual, dtype, DType::Bool, {fold.value, terms.constant(dtype, {})});
+    } else if (fold.accumulator != dtype) {
+      fold.value = terms.apply(Op::Cast, dtype, fold.accumulator, {fold.value});
+    }
+    if (fold.order.empty() || std::none_of(fold.order.begin(), fold.order.end(), [&](int axis) {
+          return fold.reduced[static_cast<std::size_t>(axis)];
+        }))
+      return lower_trivial(spec, terms, fold, node);
+    spec.fold = std::move(fold);
+    program_.steps.emplace_back(build_step(spec, context_));
+  }
+
+  void reach_unstored(ValueId v, const Part& part, const std::set<ValueId>& stored, std::set<ValueId>& out) const {
+    v = graph_.root(v);
+    if (stored.contains(v)) return;
+    if (std::find(part.nodes.begin(), part.nodes.end(), v) == part.nodes.end() || !out.insert(v).second) return;
+    for (ValueId input : graph_.node(v).inputs) reach_unstored(input, part, stored, out);
+  }
+
+  /// Every reduced axis has length 1: the start value combined with the one element.
+  void lower_trivial(StepSpec& spec, TermBuilder& terms, const FoldSpec& fold, const Node& node) {
+    const DType dtype = fold.output.dtype;
+    TermId value = fold.value;
+    if (fold.accumulator != dtype && fold.kind == ReduceKind::Pairwise) value = terms.apply(Op::Cast, fold.accumulator, dtype, {value});
+    const bool sums = node.op == Op::ReduceSum && (graph::is_float(dtype) || graph::is_complex(dtype));
+    if (sums) value = terms.apply(Op::Add, dtype, dtype, {terms.constant(dtype, {}), value});
+    spec.stores.push_back({fold.output, value, false, true});
+    program_.steps.emplace_back(build_step(spec, context_));
+  }
+
+  // ---- matrix products ------------------------------------------------------------------------------------------------
+
+  LoopOperand matrix(ValueId v, std::size_t first_axis) {
+    const graph::Type& type = graph_.type(v);
+    LoopOperand out;
+    out.buffer = buffer_of(graph_.root(v));
+    out.dtype = type.dtype;
+    out.offset = type.offset;
+    out.strides.assign(type.strides.begin() + static_cast<std::ptrdiff_t>(first_axis), type.strides.end());
+    return out;
+  }
+
+  /// A matrix whose rows are contiguous: itself, or a copy.
+  LoopOperand packed_matrix(ValueId v, uint32_t group) {
+    const graph::Type& type = graph_.type(v);
+    const Dim item(graph::size_of(type.dtype));
+    if (type.strides[1] == item || facts_.is_one(type.shape[1])) return matrix(v, 0);
+    StepSpec spec;
+    spec.group = group;
+    spec.shape = type.shape;
+    TermBuilder terms(graph_, *this, context_, spec);
+    Access packed;
+    packed.dtype = type.dtype;
+    packed.strides = {type.shape[1] * item, item};
+    Buffer b{};
+    b.kind = BufferKind::Temp;
+    b.bytes = bytes_of(v);
+    program_.buffers.push_back(std::move(b));
+    packed.buffer = static_cast<BufferIndex>(program_.buffers.size() - 1);
+    spec.stores.push_back({packed, terms.operand(v), false, true});
+    program_.steps.emplace_back(build_step(spec, context_));
+    LoopOperand out;
+    out.buffer = packed.buffer;
+    out.dtype = packed.dtype;
+    out.strides = packed.strides;
+    return out;
+  }
+
+  void lower_matmul(const Part& part) {
+    const ValueId v = part.nodes[0];
+    const Node& node = graph_.node(v);
+    if (!options_.o1) fail("a matrix product is NumPy's own at O0");
+    const graph::Type &left = graph_.type(node.inputs[0]), &right = graph_.type(node.inputs[1]);
+    if (left.rank() != 2 || right.rank() != 2) fail("a matrix product of arrays that are not 2-D");
+    if (left.dtype != DType::F32 && left.dtype != DType::F64)
+      fail("a matrix product of " + std::string(graph::name_of(left.dtype)));
+    MatMulStep step;
+    step.group = part.group;
+    step.dtype = left.dtype;
+    step.m = left.shape[0];
+    step.k = left.shape[1];
+    step.n = right.shape[1];
+    step.name = "matmul_" + std::string(graph::name_of(left.dtype));
+    step.a = packed_matrix(node.inputs[0], part.group);
+    step.b = packed_matrix(node.inputs[1], part.group);
+    step.c = matrix(v, 0);
+    step.c.written = true;
+    step.kernel = kernels_.add_matmul(left.dtype);
+    program_.steps.emplace_back(std::move(step));
+  }
+
+  /// Results that are constants or dimensions and belong to no group.
+  void store_scalar_results() {
+    for (ValueId root : program_.result_roots) {
+      const graph::Op op = graph_.node(root).op;
+      if (op != Op::Constant && op != Op::DimValue) continue;
+      StepSpec spec;
+      TermBuilder terms(graph_, *this, context_, spec);
+      Buffer b{};
+      b.kind = BufferKind::Result;
+      b.number = result_number_[root];
+      b.bytes = bytes_of(root);
+      program_.buffers.push_back(std::move(b));
+      Access out;
+      out.buffer = static_cast<BufferIndex>(program_.buffers.size() - 1);
+      out.dtype = graph_.type(root).dtype;
+      const TermId value = terms.operand(root);
+      spec.stores.push_back({out, value, false, true});
+      program_.steps.emplace_back(build_step(spec, context_));
+    }
+  }
+
+  const Graph& graph_;
+  const std::vector<Group>& groups_;
+  const LowerOptions& options_;
+  Program program_;
+  Facts facts_;
+  KernelPool kernels_;
+  LowerContext context_;
+  std::map<ValueId, BufferIndex> buffers_;
+  std::map<ValueId, uint32_t> result_number_;
+  std::map<ValueId, std::size_t> last_reader_;  // by root: the last part that reads it
+  std::vector<Part> parts_;
+  bool needs_undo_ = false;
+};
+
+}  // namespace
+}  // namespace detail
+
+Expected<Program, std::string> lower(const graph::Graph& graph, const std::vector<graph::Group>& groups,
+                                     const LowerOptions& options) {
+  try {
+    return detail::Lowerer(graph, groups, options).run();
+  } catch (detail::LowerFailure& failure) {
+    return Unexpected{std::move(failure.reason)};
+  }
+}
+
+}  // namespace framejit::codegen

@@ -1,0 +1,85 @@
+// Kernels of a program: emitted once for each text of a loop nest, in the program and in the process.
+#include <list>
+#include <mutex>
+
+#include "codegen/emit.h"
+#include "codegen/lower_step.h"
+#include "codegen/matmul.h"
+
+namespace framejit::codegen::detail {
+
+namespace {
+
+/// Machine code by key, the least recently used dropped beyond a limit. Position-independent, so any program may copy it.
+class KernelCache {
+ public:
+  bool find(const std::string& key, KernelCode& out) {
+    std::lock_guard lock(mutex_);
+    const auto it = entries_.find(key);
+    if (it == entries_.end()) return false;
+    recent_.splice(recent_.begin(), recent_, it->second);
+    out = it->second->code;
+    return true;
+  }
+
+  void add(const std::string& key, const KernelCode& code) {
+    std::lock_guard lock(mutex_);
+    if (entries_.contains(key)) return;
+    recent_.push_front({key, code});
+    entries_[key] = recent_.begin();
+    if (entries_.size() <= kLimit) return;
+    entries_.erase(recent_.back().key);
+    recent_.pop_back();
+  }
+
+ private:
+  static constexpr std::size_t kLimit = 4096;
+  struct Entry {
+    std::string key;
+    KernelCode code;
+  };
+  std::mutex mutex_;
+  std::list<Entry> recent_;
+  std::unordered_map<std::string, std::list<Entry>::iterator> entries_;
+};
+
+KernelCache& cache() {
+  static KernelCache* const instance = new KernelCache;
+  return *instance;
+}
+
+}  // namespace
+
+KernelIndex KernelPool::add(std::string key, Expected<KernelCode, std::string> (*emit_code)(const void*, const LowerOptions&),
+                            const void* what) {
+  key += options_.cpu.isa == Isa::Avx512 ? " avx512" : " avx2";
+  if (options_.listing) key += " listing";
+  if (const auto it = known_.find(key); it != known_.end()) return it->second;
+  KernelCode code;
+  if (!cache().find(key, code)) {
+    Expected<KernelCode, std::string> emitted = emit_code(what, options_);
+    if (!emitted) fail(std::move(emitted.error()));
+    code = std::move(*emitted);
+    cache().add(key, code);
+  }
+  program_.kernels.push_back(std::move(code));
+  return known_[key] = static_cast<KernelIndex>(program_.kernels.size() - 1);
+}
+
+KernelIndex KernelPool::add(const LoopNest& nest) {
+  return add(nest.str(),
+             [](const void* what, const LowerOptions& options) {
+               return emit(*static_cast<const LoopNest*>(what), options.cpu.isa, options.listing);
+             },
+             &nest);
+}
+
+KernelIndex KernelPool::add_matmul(DType dtype) {
+  return add("matmul " + std::string(graph::name_of(dtype)),
+             [](const void* what, const LowerOptions& options) {
+               return emit_matmul(*static_cast<const DType*>(what), options.cpu.isa, options.listing);
+             },
+             &dtype);
+}
+
+}  // namespace framejit::codegen::detail

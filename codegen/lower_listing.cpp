@@ -1,0 +1,95 @@
+// A program as text, for reports.
+#include "codegen/lower_step.h"
+
+namespace framejit::codegen::detail {
+
+namespace {
+
+std::string list(const Dims& dims) {
+  std::string out = "[";
+  for (std::size_t i = 0; i < dims.size(); ++i) out += (i ? ", " : "") + dims[i].str();
+  return out + "]";
+}
+
+std::string buffer_name(const Program& program, BufferIndex index) {
+  const Buffer& b = program.buffers[index];
+  switch (b.kind) {
+    case BufferKind::Param: return "param " + std::to_string(b.number);
+    case BufferKind::Result: return "result " + std::to_string(b.number);
+    case BufferKind::Temp: return "temp " + std::to_string(index);
+    case BufferKind::Literal: return "literal";
+    case BufferKind::DimValue: return "dim " + b.value.str();
+  }
+  return "";
+}
+
+std::string operand_text(const Program& program, const LoopOperand& o) {
+  std::string out = o.written ? "write " : "read ";
+  out += graph::name_of(o.dtype);
+  if (o.index) return "index";
+  if (o.scratch) return out + " scratch " + std::to_string(o.buffer);
+  out += " " + buffer_name(program, o.buffer);
+  if (!(o.offset == Dim(0))) out += " + " + o.offset.str();
+  return out + " strides " + list(o.strides);
+}
+
+std::string_view reduce_name(ReduceKind kind) {
+  switch (kind) {
+    case ReduceKind::None: return "none";
+    case ReduceKind::Pairwise: return "pairwise";
+    case ReduceKind::Rows: return "rows";
+    case ReduceKind::AnyOrder: return "any order";
+    case ReduceKind::LeftFold: return "left fold";
+  }
+  return "";
+}
+
+std::string loop_text(const Program& program, const LoopStep& step) {
+  std::string out = "loop " + step.name + " " + list(step.extents) + " group " + std::to_string(step.group);
+  if (step.reduce != ReduceKind::None) {
+    out += " reduce " + std::string(reduce_name(step.reduce)) + " " + std::string(graph::name_of(step.combine)) + " over " +
+           std::to_string(step.reduced_axes);
+    if (step.run_axes > 1) out += " runs of " + std::to_string(step.run_axes) + " axes";
+    if (step.run_cut > 0) out += " cut " + std::to_string(step.run_cut);
+  }
+  if (step.tile > 0) out += " tile " + std::to_string(step.tile);
+  out += "\n";
+  for (std::size_t i = 0; i < step.operands.size(); ++i)
+    out += "    %" + std::to_string(i) + ": " + operand_text(program, step.operands[i]) + "\n";
+  for (const Stage& stage : step.stages) {
+    const auto* kernel = std::get_if<KernelIndex>(&stage.code);
+    out += kernel ? "    kernel " + std::to_string(*kernel) + " " + program.kernels[*kernel].name : std::string("    host loop");
+    out += "(";
+    for (std::size_t i = 0; i < stage.operands.size(); ++i) out += (i ? ", %" : "%") + std::to_string(stage.operands[i]);
+    out += ")";
+    if (stage.streaming) out += " streaming " + std::to_string(*stage.streaming) + " from " + std::to_string(step.streaming_bytes) + " bytes";
+    out += "\n";
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string describe(const Program& program) {
+  std::string out;
+  for (const Step& step : program.steps) {
+    if (const auto* loop = std::get_if<LoopStep>(&step)) {
+      out += loop_text(program, *loop);
+    } else if (const auto* product = std::get_if<MatMulStep>(&step)) {
+      out += "matmul " + std::string(graph::name_of(product->dtype)) + " [" + product->m.str() + ", " + product->k.str() +
+             "] x [" + product->k.str() + ", " + product->n.str() + "]\n";
+      for (const LoopOperand* o : {&product->a, &product->b, &product->c}) out += "    " + operand_text(program, *o) + "\n";
+    } else {
+      const auto& undo = std::get<UndoStep>(step);
+      out += "undo " + list(undo.extents) + "\n    " + operand_text(program, undo.source) + "\n";
+    }
+  }
+  for (const graph::DimGuard& g : program.conditions) {
+    static constexpr const char* kNames[] = {"==", "!=", "<", "<="};
+    out += std::string("condition ") + (g.outcome ? "" : "not ") + g.left.str() + " " + kNames[static_cast<int>(g.relation)] + " " +
+           g.right.str() + "\n";
+  }
+  return out;
+}
+
+}  // namespace framejit::codegen::detail

@@ -1,0 +1,190 @@
+// Terms from graph nodes: operands resolved through what the step has computed or written, else loads.
+#include "codegen/lower_terms.h"
+
+#include <algorithm>
+
+#include "codegen/emit.h"
+#include "graph/support/check.h"
+
+namespace framejit::codegen::detail {
+
+bool same_view(const graph::Graph& graph, ValueId a, ValueId b) {
+  if (a == b) return true;
+  if (graph.root(a) != graph.root(b)) return false;
+  const graph::Type &x = graph.type(a), &y = graph.type(b);
+  return x.shape == y.shape && x.strides == y.strides && x.offset == y.offset;
+}
+
+BufferIndex LowerContext::literal(const void* bytes, std::size_t size) {
+  const auto* data = static_cast<const uint8_t*>(bytes);
+  for (std::size_t i = 0; i < program.buffers.size(); ++i) {
+    const Buffer& b = program.buffers[i];
+    if (b.kind == BufferKind::Literal && b.literal.size() == size && std::equal(data, data + size, b.literal.begin()))
+      return static_cast<BufferIndex>(i);
+  }
+  Buffer b{};
+  b.kind = BufferKind::Literal;
+  b.literal.assign(data, data + size);
+  program.buffers.push_back(std::move(b));
+  return static_cast<BufferIndex>(program.buffers.size() - 1);
+}
+
+bool LowerContext::needs_host_loop(Op op, DType operand, DType result) const {
+  if (options.o1 && emits(op, operand, result, true, options.cpu.isa)) return false;
+  const bool exact = graph::def(op).exactness == graph::Exactness::Native;
+  if (exact && emits(op, operand, result, false, options.cpu.isa)) return false;
+  if (op != Op::Cast && options.host_loop && options.host_loop(op, operand, result)) return true;
+  const std::string dtypes = op == Op::Cast ? std::string(graph::name_of(operand)) + " to " + std::string(graph::name_of(result))
+                                            : std::string(graph::name_of(operand));
+  fail(std::string(graph::name_of(op)) + " of " + dtypes + " has neither machine code nor a loop of NumPy's here");
+}
+
+TermId TermBuilder::append(Term term) {
+  spec_.terms.push_back(std::move(term));
+  return static_cast<TermId>(spec_.terms.size() - 1);
+}
+
+TermId TermBuilder::apply(Op op, DType operand_dtype, DType dtype, std::vector<TermId> args) {
+  Term term;
+  term.kind = Term::kApply;
+  term.op = op;
+  term.dtype = dtype;
+  term.operand_dtype = operand_dtype;
+  term.args = std::move(args);
+  term.host = context_.needs_host_loop(op, operand_dtype, dtype);
+  return append(std::move(term));
+}
+
+TermId TermBuilder::constant(DType dtype, graph::Scalar value) {
+  Term term;
+  term.kind = Term::kConstant;
+  term.dtype = term.operand_dtype = dtype;
+  term.constant = value;
+  return append(std::move(term));
+}
+
+Dims TermBuilder::aligned_strides(const graph::Type& type) {
+  FRAMEJIT_CHECK(type.shape.size() <= spec_.shape.size(), "an operand of more axes than its step");
+  Dims out(spec_.shape.size() - type.shape.size(), 0);
+  for (std::size_t i = 0; i < type.shape.size(); ++i) {
+    const Dim& target = spec_.shape[out.size()];
+    const bool moves = type.shape[i] == target ? !context_.facts.is_one(target) : !context_.facts.is_one(type.shape[i]);
+    out.push_back(moves ? type.strides[i] : Dim(0));
+  }
+  return out;
+}
+
+Access TermBuilder::access(ValueId value) {
+  const graph::Type& type = graph_.type(value);
+  Access out;
+  out.buffer = memory_.buffer_of(graph_.root(value));
+  out.dtype = type.dtype;
+  out.offset = type.offset;
+  out.strides = aligned_strides(type);
+  return out;
+}
+
+TermId TermBuilder::load(ValueId value) {
+  if (const auto it = loads_.find(value); it != loads_.end()) return it->second;
+  const graph::Node& root = graph_.node(graph_.root(value));
+  const DType dtype = graph_.type(value).dtype;
+  if (root.op == Op::Constant) return loads_[value] = constant(dtype, root.value());
+  if (root.op == Op::DimValue && root.dim().is_const())
+    return loads_[value] = constant(dtype, {static_cast<uint64_t>(root.dim().value()), 0});
+  Term term;
+  term.kind = Term::kLoad;
+  term.dtype = term.operand_dtype = dtype;
+  term.access = access(value);
+  // One load for one access, so that "the same operand twice" stays that.
+  for (TermId t = 0; t < spec_.terms.size(); ++t)
+    if (spec_.terms[t].kind == Term::kLoad && spec_.terms[t].access == term.access) return loads_[value] = t;
+  return loads_[value] = append(std::move(term));
+}
+
+TermId TermBuilder::operand(ValueId value) {
+  for (auto it = written_.rbegin(); it != written_.rend(); ++it)
+    if (same_view(graph_, it->destination, value)) return it->value;
+  if (const auto it = terms_.find(value); it != terms_.end()) return it->second;
+  const ValueId root = graph_.root(value);
+  if (const auto it = terms_.find(root); it != terms_.end()) {
+    // A view that only adds axes of length 1 or none.
+    const graph::Type &type = graph_.type(value), &whole = graph_.type(root);
+    auto squeezed = [&](const graph::Type& t) {
+      std::vector<std::pair<Dim, Dim>> axes;
+      for (std::size_t i = 0; i < t.shape.size(); ++i)
+        if (!context_.facts.is_one(t.shape[i])) axes.emplace_back(t.shape[i], t.strides[i]);
+      return axes;
+    };
+    if (type.offset == Dim(0) && squeezed(type) == squeezed(whole)) return it->second;
+    fail("a view of a value that was not stored");
+  }
+  return load(value);
+}
+
+TermId TermBuilder::iota(ValueId node) {
+  const DType dtype = graph_.type(node).dtype;
+  FRAMEJIT_CHECK(spec_.shape.size() == 1, "iota in a step of one axis");
+  if (context_.facts.is_one(spec_.shape[0])) return constant(dtype, {0, 0});
+  Term index;
+  index.kind = Term::kIndex;
+  index.dtype = index.operand_dtype = DType::I64;
+  TermId term = append(std::move(index));
+  Term copy;  // computed in a kernel, where a host loop may need it in memory
+  copy.kind = Term::kCopy;
+  copy.dtype = copy.operand_dtype = DType::I64;
+  copy.args = {term};
+  term = append(std::move(copy));
+  // NumPy fills float16 in float32.
+  if (dtype == DType::F16) term = apply(Op::Cast, DType::I64, DType::F32, {term});
+  if (dtype == DType::F16) return apply(Op::Cast, DType::F32, DType::F16, {term});
+  return dtype == DType::I64 ? term : apply(Op::Cast, DType::I64, dtype, {term});
+}
+
+void TermBuilder::compute(ValueId v) {
+  const graph::Node& node = graph_.node(v);
+  switch (graph::def(node.op).cls) {
+    case graph::OpClass::Source:
+      terms_[v] = node.op == Op::Iota ? iota(v) : operand(node.inputs.at(0));
+      return;
+    case graph::OpClass::Copy: terms_[v] = operand(node.inputs[0]); return;
+    case graph::OpClass::Write: {
+      const TermId value = operand(node.inputs[1]);
+      std::erase_if(written_, [&](const Written& w) { return same_view(graph_, w.destination, node.inputs[0]); });
+      written_.push_back({node.inputs[0], value});
+      return;
+    }
+    case graph::OpClass::Cast:
+    case graph::OpClass::Elementwise: {
+      std::vector<TermId> args;
+      for (ValueId input : node.inputs) args.push_back(operand(input));
+      const DType operand_dtype = graph_.type(node.inputs.back()).dtype;
+      if (node.op == Op::Cast && operand_dtype == node.type.dtype)
+        terms_[v] = args[0];
+      else
+        terms_[v] = apply(node.op, operand_dtype, node.type.dtype, std::move(args));
+      return;
+    }
+    case graph::OpClass::Reduction:
+    case graph::OpClass::View:
+    case graph::OpClass::Contraction: break;
+  }
+  FRAMEJIT_CHECK(false, std::string(graph::name_of(node.op)) + " in a loop step");
+}
+
+void TermBuilder::store(ValueId value) {
+  // What was written over it since is what its memory holds in the end.
+  for (const Written& w : written_)
+    if (same_view(graph_, w.destination, value)) return;
+  spec_.stores.push_back({access(value), terms_.at(value), false, true});
+}
+
+void TermBuilder::finish(const std::set<ValueId>& stored) {
+  for (const Written& w : written_) {
+    const ValueId root = graph_.root(w.destination);
+    const bool fresh = terms_.contains(root);
+    if (fresh && !stored.contains(root)) continue;
+    spec_.stores.push_back({access(w.destination), w.value, !fresh, false});
+  }
+}
+
+}  // namespace framejit::codegen::detail

@@ -1,0 +1,93 @@
+// The whole compiler on one page: optimize -> fuse -> lower -> Plan.
+#include "ext/compile.h"
+
+#include <chrono>
+
+#include "codegen/lower.h"
+#include "ext/config.h"
+#include "ext/host_loops.h"
+#include "ext/numpy_api.h"
+#include "ext/stats.h"
+#include "graph/pass.h"
+#include "graph/passes/fuse.h"
+#include "graph/verify.h"
+#include "graph/support/check.h"
+
+namespace framejit::ext {
+
+namespace {
+
+/// "-fuse,-cse" -> {fuse, cse}
+std::vector<std::string> disabled_passes() {
+  std::vector<std::string> out;
+  const std::string& text = config().passes;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    if (text[at] == '-') out.push_back(text.substr(at + 1, end - at - 1));
+    at = end + 1;
+  }
+  return out;
+}
+
+graph::PassContext pass_context(const CompileOptions& options) {
+  graph::PassContext context;
+  context.o1 = options.o1;
+  context.disabled = disabled_passes();
+  context.verify = config().strict;
+  return context;
+}
+
+codegen::LowerOptions lower_options(const CompileOptions& options) {
+  codegen::LowerOptions out;
+  out.cpu = target_cpu();
+  out.o1 = options.o1;
+  out.listing = options.listing;
+  out.host_loop = host_loop;
+  out.pairwise_cut = numpy_version() < NumpyVersion{2, 3} ? 8192 : 0;
+  return out;
+}
+
+}  // namespace
+
+int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+Expected<Compiled, std::string> compile(graph::Graph& graph, const CompileOptions& options) {
+  if (stats.code_bytes > config().code_bytes_limit)
+    return Unexpected<std::string>{"the limit of machine code, config.code_bytes_limit, is reached"};
+  Compiled out;
+  const int64_t start = now_ns();
+  graph::PassContext context = pass_context(options);
+  graph::optimize(graph, context);
+  const std::vector<graph::Group> groups = graph::fuse(graph, context);
+  const int64_t optimized = now_ns();
+  out.passes_ns = optimized - start;
+
+  FRAMEJIT_TRY(program, codegen::lower(graph, groups, lower_options(options)));
+  for (const codegen::Step& step : program.steps)
+    if (const auto* loop = std::get_if<codegen::LoopStep>(&step))
+      for (const codegen::Stage& stage : loop->stages) out.host_stages += std::holds_alternative<codegen::HostLoop>(stage.code);
+  const auto kernels = static_cast<int64_t>(program.kernels.size());
+  FRAMEJIT_TRY(plan, runtime::Plan::create(std::move(program)));
+  out.plan = std::move(plan);
+  out.codegen_ns = now_ns() - optimized;
+
+  stats.kernels_compiled += kernels;
+  stats.code_bytes += static_cast<int64_t>(out.plan->code_bytes());
+  stats.compile_ns += now_ns() - start;
+  return out;
+}
+
+std::string listing(const graph::Graph& optimized, const CompileOptions& options) {
+  CompileOptions with_listing = options;
+  with_listing.listing = true;
+  const std::vector<graph::Group> groups = graph::fuse(optimized, pass_context(options));
+  auto program = codegen::lower(optimized, groups, lower_options(with_listing));
+  if (!program) return "; " + program.error() + "\n";
+  std::string text = program->listing;
+  for (const codegen::KernelCode& kernel : program->kernels) text += "\n; " + kernel.name + "\n" + kernel.listing;
+  return text;
+}
+
+}  // namespace framejit::ext

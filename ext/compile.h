@@ -1,0 +1,33 @@
+// The pipeline from a captured graph to a Plan.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "graph/graph.h"
+#include "graph/support/expected.h"
+#include "runtime/plan.h"
+
+namespace framejit::ext {
+
+struct CompileOptions {
+  bool o1 = false;
+  bool listing = false;
+};
+
+struct Compiled {
+  std::unique_ptr<runtime::Plan> plan;
+  int64_t passes_ns = 0, codegen_ns = 0;
+  int64_t host_stages = 0;  // stages of a run that are NumPy's loops
+};
+
+/// Optimizes the graph in place and compiles it. The failure is a sentence: this region stays in the interpreter.
+Expected<Compiled, std::string> compile(graph::Graph& graph, const CompileOptions& options);
+
+/// The machine code of a graph that compile() has optimized, as text.
+std::string listing(const graph::Graph& optimized, const CompileOptions& options);
+
+int64_t now_ns();
+
+}  // namespace framejit::ext

@@ -1,0 +1,304 @@
+// Running compiled regions.
+#include "ext/entry.h"
+
+#include <alloca.h>
+
+#include <cstring>
+#include <set>
+
+#include "ext/config.h"
+#include "ext/errstate.h"
+#include "ext/events.h"
+#include "ext/stats.h"
+#include "graph/support/check.h"
+#include "graph/text.h"
+#include "runtime/allocator.h"
+
+namespace framejit::ext {
+
+using capture::Guard;
+using capture::GuardKind;
+using capture::Ref;
+
+namespace {
+
+constexpr std::size_t kScratchOnStack = 16 << 10;
+
+std::size_t words(std::size_t count) { return count * sizeof(void*); }
+
+bool same_relation(const graph::DimGuard& a, const graph::DimGuard& b) {
+  return a.relation == b.relation && a.outcome == b.outcome && a.left == b.left && a.right == b.right;
+}
+
+bool poll_interpreter() { return capture::eval_breaker_set(); }
+
+}  // namespace
+
+/// Divides one block of memory among the arrays of a run. What owns references starts zeroed.
+struct Entry::Scratch {
+  Matched matched;
+  Workspace workspace;
+
+  static std::size_t bytes(const GuardProgram& g, const Materializer& m) {
+    return words(g.slot_count() + g.symbol_count() + 3 * g.input_count() + 4 * m.root_count() + m.object_count());
+  }
+  Scratch(char* memory, const GuardProgram& g, const Materializer& m, const LiveSlots& live) {
+    auto take = [&memory](std::size_t count) {
+      char* at = memory;
+      memory += words(count);
+      return at;
+    };
+    matched.live = &live;
+    matched.slots = reinterpret_cast<PyObject**>(take(g.slot_count()));
+    matched.symbols = reinterpret_cast<int64_t*>(take(g.symbol_count()));
+    matched.params = reinterpret_cast<char**>(take(g.input_count()));
+    matched.scalars = reinterpret_cast<int64_t*>(take(2 * g.input_count()));
+    workspace.matched = &matched;
+    workspace.cells = reinterpret_cast<int64_t*>(take(2 * m.root_count()));
+    workspace.roots = reinterpret_cast<PyObject**>(take(m.root_count()));
+    workspace.results = reinterpret_cast<char**>(take(m.root_count()));
+    workspace.objects = reinterpret_cast<PyObject**>(take(m.object_count()));
+  }
+  void clear_owned(const Materializer& m) {
+    std::memset(workspace.roots, 0, words(2 * m.root_count() + m.object_count()));
+  }
+};
+
+/// Memory for a Scratch, on the stack where it is small.
+#define FRAMEJIT_SCRATCH(name)                                                                             \
+  std::unique_ptr<char[]> name##_heap;                                                                     \
+  if (scratch_bytes_ > kScratchOnStack) [[unlikely]] name##_heap.reset(new char[scratch_bytes_]);          \
+  Scratch name(name##_heap ? name##_heap.get() : static_cast<char*>(alloca(scratch_bytes_)), *guards_, *materializer_, live)
+
+/// What a run owns until its results are handed over.
+class Entry::Run {
+ public:
+  Run(const Materializer& m, Workspace& w) : materializer_(m), w_(w) {}
+  ~Run() {
+    materializer_.drop(w_);
+    for (PyObject* object : trash) Py_DECREF(object);
+  }
+  Run(const Run&) = delete;
+  std::vector<PyObject*> trash;
+
+ private:
+  const Materializer& materializer_;
+  Workspace& w_;
+};
+
+Expected<std::shared_ptr<Entry>, std::string> Entry::make(std::shared_ptr<capture::Region> region,
+                                                          const CompileOptions& options, const LiveSlots& live,
+                                                          int local_count) {
+  std::shared_ptr<Entry> entry(new Entry());
+  entry->region_ = std::move(region);
+  entry->options_ = options;
+  FRAMEJIT_TRY(compiled, compile(*entry->region_->graph, options));
+  entry->compiled_ = std::move(compiled);
+  if (std::string why = entry->link(live, local_count); !why.empty()) return Unexpected<std::string>{std::move(why)};
+  return entry;
+}
+
+std::string Entry::link(const LiveSlots& live, int local_count) {
+  const graph::Graph& graph = *region_->graph;
+  all_guards_ = region_->guards;
+  // What passes relied upon since capture is guarded too.
+  for (const graph::DimGuard& dim : graph.shapes().guards()) {
+    bool known = false;
+    for (const Guard& g : all_guards_) known = known || (g.kind == GuardKind::DimRelation && same_relation(g.dim, dim));
+    if (known) continue;
+    Guard& g = all_guards_.emplace_back();
+    g.kind = GuardKind::DimRelation;
+    g.dim = dim;
+  }
+  auto program = GuardProgram::make(all_guards_, region_->inputs, Materializer::sources(*region_),
+                                    graph.shapes().symbol_count(), local_count);
+  if (!program) return program.error();
+  guards_ = std::move(*program);
+  auto materializer = Materializer::make(*region_, *guards_, *compiled_.plan);
+  if (!materializer) return materializer.error();
+  materializer_ = std::move(*materializer);
+
+  graph_text_ = graph::print(graph);
+  scratch_bytes_ = Scratch::bytes(*guards_, *materializer_) + sizeof(void*);
+  if (graph.shapes().symbol_count() == 0) constant_cost_ = plan().cost({});
+  for (const graph::ValueId v : graph.body().nodes) {
+    const graph::Node& node = graph.node(v);
+    if (node.op == graph::Op::Write) {
+      const graph::ValueId root = graph.root(node.inputs[0]);
+      writes_params_ = writes_params_ || graph.node(root).op == graph::Op::Param;
+    }
+    order_matters_ = order_matters_ || ((node.op == graph::Op::ReduceSum || node.op == graph::Op::ReduceProd) &&
+                                        (graph::is_float(node.type.dtype) || graph::is_complex(node.type.dtype)));
+  }
+  steps_ = static_cast<int64_t>(plan().program().steps.size());
+  collect_owned();
+
+  if (std::optional<GuardFailure> failure = guards_->explain(live))
+    FRAMEJIT_CHECK(false, "a guard does not hold for the inputs that it was made from: " + failure->guard + " (found " +
+                              failure->found + ")\n" + graph_text_);
+  return {};
+}
+
+Entry::~Entry() {
+  if (compiled_.plan) stats.code_bytes -= static_cast<int64_t>(compiled_.plan->code_bytes());
+}
+
+void Entry::collect_owned() {
+  std::set<const capture::Source*> seen;
+  auto object = [&](PyObject* o) {
+    if (o) owned_.push_back(o);
+  };
+  auto source = [&](const capture::SourceRef& ref) {
+    for (const capture::Source* s = ref.get(); s && seen.insert(s).second; s = s->base.get()) {
+      object(s->key.get());
+      object(s->object.get());
+    }
+  };
+  for (const std::vector<Guard>* guards : {static_cast<const std::vector<Guard>*>(&region_->guards),
+                                           static_cast<const std::vector<Guard>*>(&all_guards_)})
+    for (const Guard& g : *guards) {
+      object(g.object.get());
+      object(g.key.get());
+      source(g.source);
+      source(g.other);
+    }
+  for (const capture::Input& input : region_->inputs) source(input.source);
+  for (const capture::Recipe& r : region_->recipes) {
+    object(r.object.get());
+    source(r.source);
+  }
+  for (const capture::Effect& e : region_->effects) {
+    object(e.object.get());
+    object(e.name.get());
+  }
+  object(region_->globals.get());
+  object(region_->builtins.get());
+}
+
+int Entry::traverse(visitproc visit, void* arg) const {
+  for (PyObject* object : owned_) Py_VISIT(object);
+  return 0;
+}
+
+/// Is the entry one whose flags keep firing, and not tried this time?
+bool Entry::rests() {
+  if (streak_ < kDemoteAfter) [[likely]] return false;
+  return ++rest_ % kRetryEvery != 0;
+}
+
+Outcome Entry::after_flags(runtime::RunResult& run) {
+  if (run.undo) run.undo->rollback();
+  if (++streak_ == kDemoteAfter && events_on(Channel::Perf))
+    emit(Channel::Perf, std::move(Record()
+                                      .put("function", region_->function)
+                                      .put("what", std::string("demoted"))
+                                      .put("detail", std::string("floating-point flags fired in run after run; the "
+                                                                 "interpreter runs this region from now on"))));
+  return Outcome::Declined;
+}
+
+Outcome Entry::run_plan(Workspace& w) {
+  const GuardProgram& guards = *guards_;
+  const std::span<char* const> params(w.matched->params, guards.input_count());
+  const std::span<char* const> results(w.results, materializer_->root_count());
+  const std::span<const int64_t> symbols(w.matched->symbols, guards.symbol_count());
+  const double cost = constant_cost_ >= 0 ? constant_cost_ : plan().cost(symbols);
+  runtime::RunResult run;
+  if (cost < kReleaseAbove || writes_params_) {
+    run = plan().run(params, results, symbols);
+  } else {
+    // Other threads may rebind what holds the inputs.
+    std::vector<Ref<>> held;
+    for (const Operand& operand : guards.input_operands()) held.push_back(Ref<>::share(guards.object(*w.matched, operand)));
+    PyThreadState* thread = PyEval_SaveThread();
+    try {
+      run = plan().run(params, results, symbols, poll_interpreter);
+    } catch (...) {
+      PyEval_RestoreThread(thread);
+      throw;
+    }
+    PyEval_RestoreThread(thread);
+  }
+  stats.kernel_calls += steps_;
+  stats.host_calls += compiled_.host_stages;
+  switch (run.status) {
+    case runtime::RunStatus::Done: break;
+    case runtime::RunStatus::OutOfMemory: runtime::trim(); return Outcome::Declined;
+    case runtime::RunStatus::Interrupted:
+    case runtime::RunStatus::Redo: return Outcome::Declined;
+  }
+  if (run.flags && !all_ignored(run.flags)) [[unlikely]] return after_flags(run);
+  streak_ = 0;
+  return Outcome::Done;
+}
+
+Outcome Entry::call_single(Workspace& w, PyObject*& result) {
+  PyObject* array = materializer_->allocate_single(w);
+  if (!array) {
+    PyErr_Clear();
+    return Outcome::Declined;
+  }
+  const Outcome outcome = run_plan(w);
+  if (outcome == Outcome::Done) [[likely]] result = array;
+  else Py_DECREF(array);
+  return outcome;
+}
+
+Outcome Entry::call(const LiveSlots& live, PyObject*& result) {
+  FRAMEJIT_SCRATCH(s);
+  if (!guards_->match(s.matched)) return Outcome::Miss;
+  ++hits_;
+  if (rests()) return Outcome::Declined;
+  if (order_matters_ && ErrState::current().buffer_size() != NPY_BUFSIZE) return Outcome::Declined;
+  if (materializer_->single_array()) return call_single(s.workspace, result);
+
+  s.clear_owned(*materializer_);
+  Run run(*materializer_, s.workspace);
+  if (!materializer_->prepare(s.workspace)) {
+    PyErr_Clear();
+    return Outcome::Declined;
+  }
+  if (const Outcome outcome = run_plan(s.workspace); outcome != Outcome::Done) return outcome;
+  if (!materializer_->finish(s.workspace)) {
+    if (writes_params_) return Outcome::Error;
+    PyErr_Clear();
+    return Outcome::Declined;
+  }
+  if (materializer_->has_effects() && !materializer_->commit(s.workspace, run.trash)) return Outcome::Error;
+  result = Py_NewRef(s.workspace.objects[region_->result]);
+  return Outcome::Done;
+}
+
+Outcome Entry::enter(const LiveSlots& live, capture::FrameUpdate& update) {
+  FRAMEJIT_SCRATCH(s);
+  if (!guards_->match(s.matched)) return Outcome::Miss;
+  ++hits_;
+  if (rests()) return Outcome::Declined;
+  if (order_matters_ && ErrState::current().buffer_size() != NPY_BUFSIZE) return Outcome::Declined;
+  s.clear_owned(*materializer_);
+  Run run(*materializer_, s.workspace);
+  if (!materializer_->prepare(s.workspace)) {
+    PyErr_Clear();
+    return Outcome::Declined;
+  }
+  if (const Outcome outcome = run_plan(s.workspace); outcome != Outcome::Done) return outcome;
+  if (!materializer_->finish(s.workspace)) {
+    if (writes_params_) return Outcome::Error;
+    PyErr_Clear();
+    return Outcome::Declined;
+  }
+  update.exit_instr = region_->exit;
+  update.locals.reserve(region_->locals.size());
+  update.stack.reserve(region_->stack.size() + 1);
+  if (materializer_->has_effects() && !materializer_->commit(s.workspace, run.trash)) return Outcome::Error;
+  PyObject** objects = s.workspace.objects;
+  for (const auto& [slot, recipe] : region_->locals) update.locals.push_back({slot, Py_XNewRef(objects[recipe])});
+  for (const uint32_t recipe : region_->stack) update.stack.push_back(Py_XNewRef(objects[recipe]));
+  // A return instruction takes its value from the stack (RETURN_CONST takes none).
+  const int depth = region_->view->instrs()[region_->exit].depth;
+  if (region_->returns && depth > static_cast<int>(region_->stack.size()))
+    update.stack.push_back(Py_NewRef(objects[region_->result]));
+  return Outcome::Done;
+}
+
+}  // namespace framejit::ext

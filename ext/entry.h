@@ -1,0 +1,85 @@
+// Entry: one compiled region - its guards, its plan, and how its results come back.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "capture/region.h"
+#include "ext/compile.h"
+#include "ext/guard_program.h"
+#include "ext/materialize.h"
+
+namespace framejit::ext {
+
+enum class Outcome : uint8_t {
+  Miss,      // a guard failed
+  Declined,  // the guards hold, but this time the interpreter has to do it: nothing happened
+  Done,
+  Error,     // a Python exception is set; only where effects were half way committed and memory ran out
+};
+
+class Entry {
+ public:
+  /// Optimizes and compiles the region's graph. The failure is a sentence. `live`: what it was captured from; guards that do not
+  /// hold for it are an internal error.
+  static Expected<std::shared_ptr<Entry>, std::string> make(std::shared_ptr<capture::Region> region,
+                                                            const CompileOptions& options, const LiveSlots& live,
+                                                            int local_count);
+
+  /// Runs a region that returns; `result` is a new reference.
+  Outcome call(const LiveSlots& live, PyObject*& result);
+  /// Runs a region inside a frame; the update is filled in when Done.
+  Outcome enter(const LiveSlots& live, capture::FrameUpdate& update);
+
+  std::optional<GuardFailure> explain(const LiveSlots& live) const { return guards_->explain(live); }
+
+  const capture::Region& region() const { return *region_; }
+  const runtime::Plan& plan() const { return *compiled_.plan; }
+  const Compiled& compiled() const { return compiled_; }
+  const CompileOptions& options() const { return options_; }
+  const std::string& graph_text() const { return graph_text_; }
+  const std::vector<capture::Guard>& guards() const { return all_guards_; }
+  int64_t hits() const { return hits_; }
+  bool demoted() const { return streak_ >= kDemoteAfter; }
+  int64_t capture_ns = 0;
+
+  /// Visits every reference that the entry owns, once each.
+  int traverse(visitproc visit, void* arg) const;
+
+  ~Entry();
+
+ private:
+  static constexpr int kDemoteAfter = 4;     // consecutive runs whose flags fired
+  static constexpr int kRetryEvery = 64;     // a demoted entry is tried again this often
+  static constexpr double kReleaseAbove = 50e3;  // ns of work from which on the GIL is released
+
+  struct Scratch;
+  class Run;
+  Entry() = default;
+  std::string link(const LiveSlots& live, int local_count);
+  void collect_owned();
+  bool rests();
+  Outcome run_plan(Workspace& w);
+  Outcome after_flags(runtime::RunResult& run);
+  Outcome call_single(Workspace& w, PyObject*& result);
+
+  // Declared so that what points into the region goes first.
+  std::shared_ptr<capture::Region> region_;
+  std::vector<capture::Guard> all_guards_;
+  Compiled compiled_;
+  CompileOptions options_;
+  std::unique_ptr<GuardProgram> guards_;
+  std::unique_ptr<Materializer> materializer_;
+  std::string graph_text_;
+  std::vector<PyObject*> owned_;  // borrowed: one for each reference in region_ and all_guards_
+  std::size_t scratch_bytes_ = 0;
+  double constant_cost_ = -1;     // where no symbol decides
+  bool writes_params_ = false;
+  bool order_matters_ = false;    // a floating-point reduction: NumPy's buffer size has a say
+  int64_t hits_ = 0;
+  int64_t steps_ = 0;
+  int streak_ = 0, rest_ = 0;
+};
+
+}  // namespace framejit::ext

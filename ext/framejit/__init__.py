@@ -1,0 +1,72 @@
+"""A tracing JIT inside CPython for NumPy code.
+
+Examples
+--------
+>>> import numpy as np
+>>> import framejit as fj
+>>> @fj.jit
+... def f(a, b, c):
+...     return a * b + c
+>>> f(np.arange(3.0), 2.0, 1.0)
+array([1., 3., 5.])
+"""
+
+from __future__ import annotations
+
+from importlib import import_module as _import_module
+
+from framejit import _start
+from framejit._config import config
+from framejit._errors import GraphBreakError, PerformanceWarning, RecompileLimitWarning, Unsupported
+from framejit._jit import jit, ms_function
+from framejit._platform import unsupported_reason
+from framejit._stats import reset, stats
+
+__version__ = "0.1.0"
+
+# Names that are imported when they are first used, and the modules that have them.
+_LAZY = {
+    **dict.fromkeys(("mark", "Mark"), "_mark"),
+    **dict.fromkeys(("disable", "graph_break", "is_compiling"), "_control"),
+    **dict.fromkeys(("explain", "Explanation"), "_explain"),
+    "JitConfig": "_jit_config",
+    "show_config": "_info",
+    **dict.fromkeys(
+        (
+            *("bool_", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+            *("float16", "bfloat16", "float32", "float64", "complex64", "complex128"),
+        ),
+        "_dtypes",
+    ),
+    "Tensor": "_core",
+}
+
+__all__ = [
+    "GraphBreakError",
+    "PerformanceWarning",
+    "RecompileLimitWarning",
+    "Unsupported",
+    "config",
+    "jit",
+    "ms_function",
+    "reset",
+    "stats",
+    "unsupported_reason",
+    *_LAZY,
+]
+
+
+def __getattr__(name: str) -> object:
+    module = _LAZY.get(name)
+    if module is None:
+        raise AttributeError(f"module 'framejit' has no attribute {name!r}")
+    value = getattr(_import_module("framejit." + module), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})
+
+
+_start.start()

@@ -1,0 +1,134 @@
+"""``python -m framejit``: run a script or module with its functions compiled where they stand."""
+
+from __future__ import annotations
+
+import argparse
+import builtins
+import io
+import os
+import runpy
+import sys
+import types
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m framejit",
+        description="Runs a script or module with its functions compiled where they stand.",
+        usage="%(prog)s [options] (-m MODULE | SCRIPT) [ARGS ...]\n       %(prog)s info",
+    )
+    parser.add_argument(
+        "--mark",
+        action="append",
+        metavar="PATTERN",
+        help="which functions: a pattern on their module's "
+        "name, or on the file name if it has a / (default: those of the script)",
+    )
+    parser.add_argument("--jit-level", default="O0", choices=("O0", "O1"), metavar="L", help="O0 (default) or O1")
+    parser.add_argument("--report", type=Path, metavar="DIR", help="write report.html and report.json into DIR")
+    parser.add_argument("--stats-file", type=Path, metavar="F", help="write the counters as JSON")
+    parser.add_argument("-m", dest="module", metavar="MODULE", help="run a module")
+    return parser
+
+
+def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Our own arguments, and what is left for the program."""
+    own: list[str] = []
+    rest = list(arguments)
+    takes_value = {"--mark", "--jit-level", "--report", "--stats-file"}
+    while rest:
+        head = rest[0]
+        if head == "-m":
+            own += rest[:2]
+            return own, rest[2:]
+        if head.startswith("-m") and not head.startswith("--"):
+            own += ["-m", head[2:]]
+            return own, rest[1:]
+        if not head.startswith("-") or head == "-":
+            return own, rest
+        count = 2 if head in takes_value else 1
+        own += rest[:count]
+        rest = rest[count:]
+    return own, rest
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; gives the exit status."""
+    own, program = _split(sys.argv[1:] if arguments is None else arguments)
+    parser = _parser()
+    options = parser.parse_args(own)
+    if options.module is None and program == ["info"] and not Path("info").exists():
+        from framejit import show_config
+
+        show_config()
+        return 0
+    if options.module is None and not program:
+        parser.error("a script or -m MODULE is needed")
+    if options.module is None and not Path(program[0]).exists():
+        parser.error(f"there is no file {program[0]!r}")
+    return _run(options, program)
+
+
+def _run(options: argparse.Namespace, program: list[str]) -> int:
+    from framejit._mark import mark
+    from framejit._stats import write_stats
+
+    report: Any = None
+    if options.report is not None:
+        from framejit._report import Recorder
+
+        report = Recorder()
+    before = sys.argv[:], sys.path[:], sys.modules["__main__"]
+    handle = mark(*(options.mark or ["__main__"]), jit_level=options.jit_level)
+    try:
+        if options.module is not None:
+            _prepare([options.module, *program], str(Path.cwd()))
+            runpy.run_module(options.module, run_name="__main__", alter_sys=True)
+        else:
+            _prepare(program, str(Path(program[0]).resolve().parent))
+            _run_script(program[0])
+    except Exception as error:
+        _show(error)
+        return 1
+    finally:
+        if report is not None:
+            report.save(options.report)
+        handle.close()
+        if options.stats_file is not None:
+            write_stats(options.stats_file)
+        sys.argv, sys.path[:], sys.modules["__main__"] = before
+    return 0
+
+
+def _prepare(argv: list[str], folder: str) -> None:
+    sys.argv = argv
+    if not sys.flags.safe_path:
+        # As the interpreter does: the script's folder, or the current one, comes first, and `python -m framejit`'s own is gone.
+        sys.path[:1] = [folder]
+
+
+def _run_script(file: str) -> None:
+    """Run a script as ``__main__``, as ``python file`` does."""
+    file = os.path.abspath(file)  # noqa: PTH100  (links are not followed)
+    module = types.ModuleType("__main__")
+    module.__dict__.update(__file__=file, __builtins__=builtins, __loader__=None, __spec__=None)
+    with io.open_code(file) as stream:
+        code = compile(stream.read(), file, "exec", dont_inherit=True)
+    sys.modules["__main__"] = module
+    exec(code, module.__dict__)
+
+
+def _show(error: Exception) -> None:
+    """Print the traceback as the interpreter does, without the frames of this file and of `runpy`."""
+    traceback = error.__traceback__
+    ours = (__file__, runpy.__file__, "<frozen runpy>")
+    while traceback is not None and traceback.tb_frame.f_code.co_filename in ours:
+        traceback = traceback.tb_next
+    sys.excepthook(type(error), error.with_traceback(traceback), traceback)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

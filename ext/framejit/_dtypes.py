@@ -1,0 +1,110 @@
+"""The dtypes, under MindSpore's names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+_REPRS = {
+    "bool_": "Bool",
+    "int8": "Int8",
+    "int16": "Int16",
+    "int32": "Int32",
+    "int64": "Int64",
+    "uint8": "UInt8",
+    "uint16": "UInt16",
+    "uint32": "UInt32",
+    "uint64": "UInt64",
+    "float16": "Float16",
+    "bfloat16": "BFloat16",
+    "float32": "Float32",
+    "float64": "Float64",
+    "complex64": "Complex64",
+    "complex128": "Complex128",
+}
+_known: dict[str, DType] = {}
+
+
+class DType:
+    """A dtype; there is one object for each.
+
+    Parameters
+    ----------
+    name : str
+        As in ``framejit.float32.name``.
+
+    Attributes
+    ----------
+    name : str
+        The name under which framejit has it.
+    numpy : numpy.dtype or None
+        NumPy's dtype; None for bfloat16, which NumPy does not have.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import framejit as fj
+    >>> fj.float32
+    Float32
+    >>> np.zeros(2, fj.float32.numpy).dtype
+    dtype('float32')
+    """
+
+    __slots__ = ("name", "numpy")
+    name: str
+    numpy: np.dtype[Any] | None
+
+    def __new__(cls, name: str) -> DType:
+        """The one object for a name."""
+        if name in _known:
+            return _known[name]
+        if name not in _REPRS:
+            raise ValueError(f"'name' is {name!r}; there are the dtypes {', '.join(_REPRS)}")
+        self = super().__new__(cls)
+        self.name = name
+        self.numpy = None if name == "bfloat16" else np.dtype(name.rstrip("_"))
+        _known[name] = self
+        return self
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return 2 if self.numpy is None else self.numpy.itemsize
+
+    def __repr__(self) -> str:
+        return _REPRS[self.name]
+
+    def __reduce__(self) -> tuple[type[DType], tuple[str]]:
+        return DType, (self.name,)
+
+
+ALL = {name: DType(name) for name in _REPRS}
+globals().update(ALL)
+_FROM_NUMPY = {dtype.numpy: dtype for dtype in ALL.values() if dtype.numpy is not None}
+
+
+def from_numpy(dtype: np.dtype[Any]) -> DType:
+    """The framejit dtype for NumPy's, in whichever byte order; raises `TypeError` where there is none."""
+    found = _FROM_NUMPY.get(dtype.newbyteorder("="))
+    if found is None:
+        raise TypeError(f"'dtype' is {dtype!r}; framejit has {', '.join(ALL)}")
+    return found
+
+
+def numpy_dtype(dtype: Any) -> np.dtype[Any]:
+    """NumPy's dtype for a framejit dtype, a NumPy dtype or scalar type, a name, or a Python type."""
+    if isinstance(dtype, DType):
+        if dtype.numpy is None:
+            raise TypeError(f"'dtype' is {dtype!r}, which NumPy does not have")
+        return dtype.numpy
+    found = None
+    if isinstance(dtype, (np.dtype, type, str)):
+        try:
+            found = np.dtype(dtype)
+        except TypeError:
+            found = None
+    if found is None or found.newbyteorder("=") not in _FROM_NUMPY:
+        allowed = f"a framejit dtype ({', '.join(ALL)}), the same of NumPy, or bool, int, float, complex"
+        raise TypeError(f"'dtype' must be {allowed}, but got {dtype!r} of type {type(dtype).__name__}")
+    return found

@@ -1,0 +1,160 @@
+"""``explain``: call a function once and say what was compiled, what was not, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from framejit._collect import Collector, FunctionReport
+from framejit._format import break_text, entry_text, function_name, recompile_text, short_path
+from framejit._jit import compile_any, is_compiled, jit, settings_of
+from framejit._platform import reason
+
+
+class Explanation:
+    """What one call compiled. Prints as a report; shows as HTML in notebooks.
+
+    Attributes
+    ----------
+    result : object
+        What the call returned.
+    error : BaseException or None
+        What it raised.
+    functions : list of FunctionReport
+        The function, and those that were compiled on their own below it.
+    """
+
+    def __init__(self, name: str, result: Any, error: Exception | None, functions: list[FunctionReport]) -> None:
+        self.name = name
+        self.result = result
+        self.error = error
+        self.functions = functions
+
+    @property
+    def breaks(self) -> list[dict[str, Any]]:
+        """The places at which capture stopped: id, what, why, way_out, detail, function, file, line, column."""
+        return [record for function in self.functions for record in function.breaks]
+
+    @property
+    def entries(self) -> list[dict[str, Any]]:
+        """What is compiled: kind, line, end_line, guards, graph, kernels, hits, and times in nanoseconds."""
+        return [entry for function in self.functions for entry in function.entries]
+
+    @property
+    def graphs(self) -> list[str]:
+        """The graphs as text."""
+        return [str(entry["graph"]) for entry in self.entries]
+
+    @property
+    def kernels(self) -> list[str]:
+        """The kernels as text, one for each graph."""
+        return [str(entry["kernels"]) for entry in self.entries]
+
+    @property
+    def guards(self) -> list[str]:
+        """The guards as Python expressions."""
+        return [str(guard) for entry in self.entries for guard in entry["guards"]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data, for JSON."""
+        return {
+            "name": self.name,
+            "error": None if self.error is None else f"{type(self.error).__name__}: {self.error}",
+            "functions": [function.to_dict() for function in self.functions],
+        }
+
+    def __str__(self) -> str:
+        lines = [self._summary()]
+        for function in self.functions:
+            lines += ["", f"{function_name({'function': function.name})}  {short_path(function.file)}:{function.line}"]
+            for text in [*map(break_text, function.breaks), *map(recompile_text, function.recompiles)]:
+                lines += _indented(text, 2)
+            for number, entry in enumerate(function.entries):
+                lines.append(f"  entry {number}: {entry_text(entry)}")
+                for title, text in (
+                    ("guards", "\n".join(entry["guards"])),
+                    ("graph", entry["graph"]),
+                    ("kernels", entry["kernels"]),
+                ):
+                    lines += [f"    {title}", *_indented(str(text), 6)]
+        return "\n".join(lines)
+
+    def _summary(self) -> str:
+        if reason is not None:
+            return f"{self.name}(): ran as plain Python: {reason}"
+        graphs = len(self.entries)
+        counts = f"{graphs} graph{'s' * (graphs != 1)}, {len(self.breaks)} break{'s' * (len(self.breaks) != 1)}"
+        raised = "" if self.error is None else f"; raised {type(self.error).__name__}: {self.error}"
+        return f"{self.name}(): {counts}{raised}"
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        from framejit._html import STYLE, functions_body
+
+        return f"<style>{STYLE}</style>{self._heading()}{functions_body(self.functions)}"
+
+    def _heading(self) -> str:
+        from html import escape
+
+        return f"<p>{escape(self._summary())}</p>"
+
+    def save(self, file: str | Path) -> None:
+        """Write the report as one HTML file that needs nothing else."""
+        from framejit._html import functions_body, page
+
+        body = f"<h1>framejit</h1>{self._heading()}{functions_body(self.functions)}"
+        Path(file).write_text(page(f"framejit: {self.name}", body), encoding="utf-8")
+
+
+def _indented(text: str, by: int) -> list[str]:
+    return [" " * by + line for line in text.rstrip().splitlines()]
+
+
+def explain(function: Any, **jit_arguments: Any) -> Callable[..., Explanation]:
+    """Explain what `jit` makes of a call.
+
+    Parameters
+    ----------
+    function : callable
+        A function, marked or not. It is compiled anew, so that everything shows.
+    **jit_arguments
+        Arguments of `jit`, for a function that is not marked.
+
+    Returns
+    -------
+    callable
+        Takes the function's arguments, calls it, and gives an `Explanation`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import framejit as fj
+    >>> def f(x):
+    ...     return x * 2 + 1
+    >>> report = fj.explain(f)(np.arange(3.0))
+    >>> report.result
+    array([1., 3., 5.])
+    """
+    inner = getattr(function, "__func__", function)
+    if is_compiled(inner):
+        if jit_arguments:
+            raise TypeError("explain() of a marked function takes no arguments of jit: it has its own")
+        fresh = compile_any(function, settings_of(inner))
+    else:
+        fresh = jit(**jit_arguments)(function)
+
+    def call(*args: Any, **kwargs: Any) -> Explanation:
+        result, error = None, None
+        collector = Collector()
+        collector.add(getattr(fresh, "__func__", fresh))
+        try:
+            result = fresh(*args, **kwargs)
+        except Exception as raised:
+            error = raised
+        finally:
+            functions = collector.finish()
+        return Explanation(getattr(function, "__qualname__", type(function).__qualname__), result, error, functions)
+
+    return call

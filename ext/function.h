@@ -1,0 +1,49 @@
+// _core.Function: the callable that jit() makes of a Python function.
+#pragma once
+
+#include <memory>
+
+#include "ext/function_state.h"
+
+namespace framejit::ext {
+
+/// Spliced code of a state and the function object that runs it.
+struct SplicedFunction {
+  std::shared_ptr<CodeState> state;
+  std::unique_ptr<capture::SplicedCode> code;
+  capture::Ref<PyFunctionObject> function;
+
+  SplicedFunction() = default;
+  SplicedFunction(SplicedFunction&&) = default;
+  SplicedFunction& operator=(SplicedFunction&&) = default;
+  ~SplicedFunction() { reset(); }
+  void reset();
+
+  /// Makes it if the state asks for it, keeps it in step with `original`; null where the user's own code is to run. Leaves no
+  /// exception.
+  PyFunctionObject* get(const std::shared_ptr<CodeState>& of, PyFunctionObject* original);
+};
+
+struct FunctionObject {
+  PyObject_HEAD
+  vectorcallfunc vectorcall;
+  PyFunctionObject* function;  // owned
+  PyObject* settings;          // owned dict
+  PyObject* dict;
+  PyObject* weakrefs;
+  std::shared_ptr<CodeState> state;
+  SplicedFunction spliced;
+};
+
+PyTypeObject* function_type();
+
+// function_report.cpp: methods that say what is compiled.
+PyObject* function_cache_entries(PyObject* self, PyObject*);
+PyObject* function_cache_clear(PyObject* self, PyObject*);
+PyObject* function_graphs(PyObject* self, PyObject*);
+PyObject* function_asm(PyObject* self, PyObject*);
+PyObject* function_report(PyObject* self, PyObject*);
+/// The same dict for any state.
+PyObject* report_of(CodeState& state);
+
+}  // namespace framejit::ext

@@ -1,0 +1,104 @@
+// Settings, doors, and the errors and warnings that users see.
+#include "ext/config.h"
+#include "ext/function_state.h"
+#include "ext/module.h"
+#include "ext/numpy_door.h"
+#include "ext/stats.h"
+#include "ext/tensor_door.h"
+
+namespace framejit::ext {
+
+using capture::Ref;
+
+namespace {
+
+// Classes of the Python package; owned, set once at its import.
+PyObject* graph_break_error = nullptr;
+PyObject* recompile_limit_warning = nullptr;
+
+PyObject* set_exceptions(PyObject*, PyObject* args) {
+  PyObject *break_error, *performance = nullptr, *limit = nullptr;
+  if (!PyArg_ParseTuple(args, "O|OO:set_exceptions", &break_error, &performance, &limit)) return nullptr;
+  Py_XSETREF(graph_break_error, Py_NewRef(break_error));
+  Py_XSETREF(recompile_limit_warning, Py_XNewRef(limit));
+  Py_RETURN_NONE;
+}
+
+PyMethodDef methods[] = {
+    {"set_exceptions", set_exceptions, METH_VARARGS,
+     "set_exceptions(GraphBreakError, PerformanceWarning, RecompileLimitWarning): classes that framejit raises and warns with."},
+    {nullptr, nullptr, 0, nullptr}};
+
+const ModulePart part(20, [](PyObject* module) { return PyModule_AddFunctions(module, methods) == 0; });
+
+/// The text of a break as logs show it, or a plain form of it where the Python package is not there.
+std::string break_text(const capture::Break& b, PyObject* record) {
+  Ref<> format = Ref<>::steal(PyImport_ImportModule("framejit._format"));
+  Ref<> text = format ? Ref<>::steal(PyObject_CallMethod(format.get(), "break_text", "O", record)) : Ref<>();
+  const char* utf8 = text && PyUnicode_Check(text.get()) ? PyUnicode_AsUTF8(text.get()) : nullptr;
+  if (utf8) return utf8;
+  PyErr_Clear();
+  std::string plain = b.file + ":" + std::to_string(b.line) + " " + b.function + "(): " + std::string(capture::code_of(b.id)) +
+                      " " + std::string(capture::info(b.id).what);
+  if (!b.detail.empty()) plain += ": " + b.detail;
+  return plain;
+}
+
+}  // namespace
+
+bool read_settings(PyObject* dict, JitSettings& out) {
+  if (!PyDict_Check(dict)) {
+    PyErr_Format(PyExc_TypeError, "settings must be a dict, not %.100s", Py_TYPE(dict)->tp_name);
+    return false;
+  }
+  auto truth = [&](const char* key, bool& flag) {
+    PyObject* value = PyDict_GetItemString(dict, key);
+    if (!value) return true;
+    const int is_true = PyObject_IsTrue(value);
+    flag = is_true > 0;
+    return is_true >= 0;
+  };
+  if (!truth("fullgraph", out.fullgraph) || !truth("dynamic", out.dynamic)) return false;
+  PyObject* level = PyDict_GetItemString(dict, "jit_level");
+  out.o1 = level && PyUnicode_Check(level) && PyUnicode_CompareWithASCIIString(level, "O0") != 0;
+  return true;
+}
+
+const std::vector<capture::Door*>& doors() {
+  static const std::vector<capture::Door*> all = {make_numpy_door().release(), make_tensor_door().release()};
+  return all;
+}
+
+bool internal_error(const std::string& where, const std::string& what) {
+  ++stats.internal_errors;
+  if (PyErr_Occurred()) PyErr_Clear();
+  if (events_on(Channel::Perf))
+    emit(Channel::Perf,
+         std::move(Record().put("function", where).put("what", std::string("internal error")).put("text", what)));
+  if (!config().strict) return false;
+  PyErr_Format(PyExc_RuntimeError, "framejit: internal error in %s(): %s", where.c_str(), what.c_str());
+  return true;
+}
+
+void raise_graph_break(const capture::Break& b) {
+  Record record = break_record(b);
+  const std::string text = break_text(b, record.get());
+  PyObject* type = graph_break_error ? graph_break_error : PyExc_RuntimeError;
+  Ref<> error = Ref<>::steal(PyObject_CallFunction(type, "s#", text.data(), static_cast<Py_ssize_t>(text.size())));
+  if (!error) return;
+  if (PyObject_SetAttrString(error.get(), "record", record.get()) < 0) PyErr_Clear();
+  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error.get());
+}
+
+void warn_recompile_limit(const std::string& function, const GuardFailure& failure) {
+  if (!recompile_limit_warning) return;
+  // A filter that turns it into an error has no say: the call must give what plain Python gives.
+  if (PyErr_WarnFormat(recompile_limit_warning, 1,
+                       "%s() was compiled %lld times (config.recompile_limit); the interpreter runs it from now on. The last "
+                       "guard that failed: %s (was %s, is %s)",
+                       function.c_str(), static_cast<long long>(config().recompile_limit + 1), failure.guard.c_str(),
+                       failure.expected.c_str(), failure.found.c_str()) < 0)
+    PyErr_Clear();
+}
+
+}  // namespace framejit::ext

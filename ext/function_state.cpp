@@ -1,0 +1,389 @@
+// Capturing, compiling and running what belongs to one code object.
+#include "ext/function_state.h"
+
+#include <algorithm>
+
+#include "ext/bind_arguments.h"
+#include "ext/config.h"
+#include "ext/control.h"
+#include "ext/stats.h"
+#include "graph/support/check.h"
+
+namespace framejit::ext {
+
+using capture::Break;
+using capture::FrameView;
+using capture::Ref;
+
+namespace {
+
+constexpr int kGeneratorFlags = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
+constexpr int kMaxFailures = 3;  // of one site, before it sleeps for good
+
+/// A region may be entered only where the code's names mean what they meant at capture.
+bool same_namespace(const capture::Region& region, PyObject* function) {
+  const auto* f = reinterpret_cast<PyFunctionObject*>(function);
+  return f->func_globals == region.globals.get() && f->func_builtins == region.builtins.get();
+}
+
+std::string text_of(PyObject* text) {
+  const char* utf8 = text ? PyUnicode_AsUTF8(text) : nullptr;
+  if (!utf8) PyErr_Clear();
+  return utf8 ? utf8 : "";
+}
+
+}  // namespace
+
+/// Marks the state as in use: entries that are taken out meanwhile stay alive until nothing runs.
+class CodeState::Busy {
+ public:
+  explicit Busy(CodeState& state) : state_(state) { ++state_.running_; }
+  ~Busy() {
+    if (--state_.running_ == 0 && !state_.retired_.empty()) [[unlikely]] {
+      const std::vector<std::shared_ptr<Entry>> dropped = std::move(state_.retired_);
+      state_.retired_.clear();
+    }
+  }
+  Busy(const Busy&) = delete;
+
+ private:
+  CodeState& state_;
+};
+
+CodeState::CodeState(PyCodeObject* code, const JitSettings& settings)
+    : code_(Ref<PyCodeObject>::share(code)), settings_(settings) {
+  whole_.varied.all = settings.dynamic;
+  // The frame of a generator is others' to resume: only what stands between its yields compiles.
+  broke_ = (code->co_flags & kGeneratorFlags) && !settings.fullgraph;
+}
+
+const std::shared_ptr<const capture::CodeView>& CodeState::view() {
+  if (!view_) view_ = capture::CodeView::decode(code_.get());
+  return view_;
+}
+
+std::string CodeState::name() const { return text_of(code_->co_qualname); }
+
+// Whole calls.
+
+bool CodeState::fits(PyFunctionObject* function) const {
+  return whole_.entries.empty() ||
+         same_namespace(whole_.entries.front()->region(), reinterpret_cast<PyObject*>(function));
+}
+
+Outcome CodeState::call(const LiveSlots& live, PyObject*& result) {
+  std::vector<std::shared_ptr<Entry>>& entries = whole_.entries;
+  if (entries.empty()) return Outcome::Miss;
+  Busy busy(*this);
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    Entry* entry = entries[i].get();
+    const Outcome outcome = entry->call(live, result);
+    if (outcome == Outcome::Miss) continue;
+    // Entries may have changed meanwhile: look before moving.
+    if (i != 0 && i < entries.size() && entries[i].get() == entry)
+      std::rotate(entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(i),
+                  entries.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+    return outcome;
+  }
+  ++stats.guard_failures;
+  return Outcome::Miss;
+}
+
+Outcome CodeState::capture_whole(PyFunctionObject* function, PyObject* const* slots, PyObject*& result) {
+  const int slot_count = argument_slots(code_.get());
+  std::vector<PyObject*> locals(static_cast<std::size_t>(std::max(view()->local_count(), slot_count)), nullptr);
+  std::copy(slots, slots + slot_count, locals.begin());
+  const FrameView frame{locals.data(),           static_cast<int>(locals.size()), nullptr, 0, function->func_globals,
+                        function->func_builtins, reinterpret_cast<PyObject*>(function)};
+  const LiveSlots live{locals.data(), frame.local_count, nullptr, 0, frame.function};
+  if (!may_compile(whole_, live)) return PyErr_Occurred() ? Outcome::Error : Outcome::Declined;
+
+  Busy busy(*this);
+  Captured captured = compile_at(whole_, 0, frame, true);
+  if (!captured.entry) {
+    ++whole_.failures;
+    if (settings_.fullgraph && !captured.breaks.empty()) {
+      raise_graph_break(captured.breaks.front());
+      return Outcome::Error;
+    }
+    broke_ = true;
+    return Outcome::Declined;
+  }
+  Entry* entry = captured.entry.get();
+  insert(whole_, std::move(captured.entry));
+  const Outcome outcome = entry->call(live, result);
+  return outcome == Outcome::Miss ? Outcome::Declined : outcome;
+}
+
+// Capture and compilation of one place.
+
+bool CodeState::may_compile(Place& place, const LiveSlots& live) {
+  if (place.exhausted || compiling_) return false;
+  if (place.entries.empty()) return true;
+  const Entry& last = *place.entries.front();
+  const std::optional<GuardFailure> failure = last.explain(live);
+  if (!failure) return false;  // it fits after all: the guard changed its mind between two looks
+  for (const std::string& varied : failure->varied) place.varied.names.insert(varied);
+  if (stance == Stance::FailOnRecompile) {
+    PyErr_Format(PyExc_RuntimeError,
+                 "framejit: %s() would be compiled again under the stance 'fail_on_recompile'. Guard that failed: %s (was "
+                 "%s, is %s)",
+                 name().c_str(), failure->guard.c_str(), failure->expected.c_str(), failure->found.c_str());
+    return false;
+  }
+  const bool limit = place.made > config().recompile_limit;
+  if (limit) place.exhausted = true;
+  else ++stats.recompiles;
+  if (events_on(Channel::Recompiles)) {
+    const graph::Location& at = last.region().graph->location(failure->location);
+    Record record;
+    record.put("function", name())
+        .put("file", text_of(code_->co_filename))
+        .put("line", static_cast<int64_t>(code_->co_firstlineno))
+        .put("entry", static_cast<int64_t>(place.made - 1))
+        .put("guard", failure->guard)
+        .put("expected", failure->expected)
+        .put("found", failure->found)
+        .put("guard_file", at.file)
+        .put("guard_line", static_cast<int64_t>(at.line))
+        .put("reason", failure->reason);
+    if (!limit) record.put("new_entry", static_cast<int64_t>(place.made));
+    if (!failure->varied.empty() && !limit) record.put("becomes", std::string("symbolic from now on"));
+    if (limit) record.put("becomes", std::string("config.recompile_limit is reached: the interpreter runs it from now on"));
+    emit(Channel::Recompiles, std::move(record));
+  }
+  if (limit) warn_recompile_limit(name(), *failure);
+  return !limit;
+}
+
+CodeState::Captured CodeState::compile_at(Place& place, uint32_t instr, const FrameView& frame, bool whole) {
+  struct Flag {
+    bool& flag;
+    explicit Flag(bool& f) : flag(f) { flag = true; }
+    ~Flag() { flag = false; }
+  } compiling(compiling_);
+
+  capture::CaptureRequest request;
+  request.view = view();
+  request.entry = instr;
+  request.frame = frame;
+  request.varied = &place.varied;
+  request.doors = doors();
+  request.options.fullgraph = settings_.fullgraph;
+  request.options.instruction_limit = static_cast<uint32_t>(std::min<int64_t>(config().instruction_limit, 1 << 30));
+  request.options.unwrap = unwrap_function;
+  const int64_t start = now_ns();
+  capture::CaptureOutcome outcome = capture::capture(request);
+  const int64_t captured_ns = now_ns() - start;
+  stats.compile_ns += captured_ns;
+
+  Captured out;
+  out.breaks = std::move(outcome.breaks);
+  if (outcome.region) out.breaks.insert(out.breaks.end(), outcome.region->breaks.begin(), outcome.region->breaks.end());
+  if (outcome.region && (!whole || outcome.region->returns)) {
+    const LiveSlots live{frame.locals, frame.local_count, frame.stack, frame.depth, frame.function};
+    CompileOptions options;
+    options.o1 = settings_.o1;
+    options.listing = events_on(Channel::Asm) || events_on(Channel::Kernels);
+    std::shared_ptr<capture::Region> region = outcome.region;
+    auto entry = Entry::make(region, options, live, whole ? argument_slots(code_.get()) : frame.local_count);
+    if (entry) {
+      out.entry = std::move(*entry);
+      out.entry->capture_ns = captured_ns;
+    } else {
+      Break failed{capture::BreakId::LoweringFailed, entry.error(), 0, {}, {}, 0, 0, 0};
+      failed.instr = instr;
+      failed.function = region->function;
+      failed.file = text_of(code_->co_filename);
+      failed.line = view()->instrs()[instr].line;
+      out.breaks.push_back(std::move(failed));
+    }
+  }
+  note_breaks(out.breaks);
+  return out;
+}
+
+void CodeState::note_breaks(const std::vector<Break>& breaks) {
+  for (const Break& b : breaks) {
+    if (!known_breaks_.insert({b.instr, static_cast<uint16_t>(b.id)}).second) continue;
+    ++stats.graph_breaks;
+    breaks_.push_back(b);
+    if (events_on(Channel::GraphBreaks)) emit(Channel::GraphBreaks, break_record(b));
+  }
+}
+
+void CodeState::insert(Place& place, std::shared_ptr<Entry> entry) {
+  announce(*entry, place.made);
+  ++place.made;
+  place.entries.insert(place.entries.begin(), std::move(entry));
+}
+
+void CodeState::announce(const Entry& entry, int64_t number) {
+  if (!enabled_channels) return;
+  const capture::Region& region = entry.region();
+  auto record = [&] {
+    Record r;
+    r.put("function", name()).put("file", text_of(code_->co_filename));
+    r.put("line", static_cast<int64_t>(view()->instrs()[region.entry].line)).put("entry", number);
+    return r;
+  };
+  if (events_on(Channel::Guards)) {
+    std::string text;
+    for (const capture::Guard& g : entry.guards()) text += g.str() + "\n";
+    emit(Channel::Guards, std::move(record().put("text", text)));
+  }
+  if (events_on(Channel::Graph)) emit(Channel::Graph, std::move(record().put("text", entry.graph_text())));
+  if (events_on(Channel::Kernels)) emit(Channel::Kernels, std::move(record().put("text", entry.plan().program().listing)));
+  if (events_on(Channel::Asm)) {
+    std::string text;
+    for (const codegen::KernelCode& kernel : entry.plan().program().kernels) text += "; " + kernel.name + "\n" + kernel.listing + "\n";
+    emit(Channel::Asm, std::move(record().put("text", text)));
+  }
+  if (events_on(Channel::Perf)) {
+    emit(Channel::Perf, std::move(record()
+                                      .put("what", std::string("compiled"))
+                                      .put("capture_ns", entry.capture_ns)
+                                      .put("passes_ns", entry.compiled().passes_ns)
+                                      .put("codegen_ns", entry.compiled().codegen_ns)
+                                      .put("code_bytes", static_cast<int64_t>(entry.plan().code_bytes()))));
+  }
+}
+
+// Regions.
+
+std::unique_ptr<capture::SplicedCode> CodeState::splice() {
+  auto made = capture::SplicedCode::make(view(), shared_from_this());
+  if (!made) {
+    unsplicable_ = true;
+    return nullptr;
+  }
+  spliced_ = made->get();
+  sites_.clear();
+  sites_.resize(view()->instrs().size());
+  for (const uint32_t site : spliced_->sites()) {
+    sites_[site] = std::make_unique<Place>();
+    sites_[site]->varied.all = settings_.dynamic;
+  }
+  dormant_ = 0;
+  return std::move(*made);
+}
+
+PyCodeObject* CodeState::replacement() {
+  if (!spliced_) return nullptr;
+  const int64_t n = ++spliced_calls_;
+  if (n == 4 || n == 64 || n == 1024) wake_sites();
+  return dormant_ < spliced_->sites().size() ? spliced_->code() : nullptr;
+}
+
+void CodeState::wake_sites() {
+  for (const uint32_t site : spliced_->sites())
+    if (Place& place = *sites_[site]; place.dormant && place.failures < kMaxFailures) set_dormant(place, site, false);
+}
+
+void CodeState::set_dormant(Place& place, uint32_t site, bool dormant) {
+  if (place.dormant == dormant || !spliced_) return;
+  spliced_->set_dormant(site, dormant);
+  place.dormant = dormant;
+  if (dormant) ++dormant_;
+  else --dormant_;
+}
+
+bool CodeState::ask(uint32_t site, const FrameView& frame, capture::FrameUpdate& update) {
+  if (site >= sites_.size() || !sites_[site]) return false;
+  if (stance == Stance::ForceEager || is_disabled(code_.get())) return false;
+  if (capture::tools_active() || !capture::has_headroom() || capture::eval_breaker_set()) return false;
+  const std::shared_ptr<CodeState> keep = shared_from_this();  // a finalizer may drop the function meanwhile
+  Busy busy(*this);
+  try {
+    return ask_place(*sites_[site], site, frame, update);
+  } catch (const std::exception& error) {
+    if (internal_error(name(), error.what())) keep_error();
+    sites_[site]->exhausted = true;
+    return false;
+  }
+}
+
+/// A region cannot raise; the call that it is part of does, at its end.
+void CodeState::keep_error() {
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  pending_error_ = Ref<>::steal(value);
+  Py_XDECREF(type);
+  Py_XDECREF(traceback);
+}
+
+bool CodeState::ask_place(Place& place, uint32_t site, const FrameView& frame, capture::FrameUpdate& update) {
+  const LiveSlots live{frame.locals, frame.local_count, frame.stack, frame.depth, frame.function};
+  std::vector<std::shared_ptr<Entry>>& entries = place.entries;
+  if (!entries.empty() && !same_namespace(entries.front()->region(), frame.function)) return false;
+  auto answered = [&](Outcome outcome) {
+    if (outcome == Outcome::Error) {
+      // Out of memory between two effects: there is no way back, and the interpreter would do them twice.
+      PyErr_Clear();
+      Py_FatalError("framejit: out of memory while effects are committed");
+    }
+    return outcome == Outcome::Done;
+  };
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    Entry* entry = entries[i].get();
+    const Outcome outcome = entry->enter(live, update);
+    if (outcome == Outcome::Miss) continue;
+    if (i != 0 && i < entries.size() && entries[i].get() == entry)
+      std::rotate(entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(i),
+                  entries.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+    return answered(outcome);
+  }
+  if (!entries.empty()) ++stats.guard_failures;
+  if (!may_compile(place, live)) {
+    if (PyErr_Occurred()) keep_error();
+    if (place.exhausted && entries.empty()) set_dormant(place, site, true);
+    return false;
+  }
+  Captured captured = compile_at(place, site, frame, false);
+  if (!captured.entry) {
+    ++place.failures;
+    if (entries.empty()) set_dormant(place, site, true);
+    else if (place.failures >= kMaxFailures) place.exhausted = true;
+    return false;
+  }
+  Entry* entry = captured.entry.get();
+  insert(place, std::move(captured.entry));
+  return answered(entry->enter(live, update));
+}
+
+// Lifetime.
+
+void CodeState::clear() {
+  auto retire = [&](Place& place) {
+    for (auto& entry : place.entries) retired_.push_back(std::move(entry));
+    place.entries.clear();
+    place.varied.names.clear();
+    place.made = place.failures = 0;
+    place.exhausted = false;
+  };
+  Busy busy(*this);  // its end releases the entries, unless something else runs
+  retire(whole_);
+  for (uint32_t site = 0; site < sites_.size(); ++site) {
+    if (!sites_[site]) continue;
+    retire(*sites_[site]);
+    set_dormant(*sites_[site], site, false);
+  }
+  broke_ = (code_->co_flags & kGeneratorFlags) && !settings_.fullgraph;
+  breaks_.clear();
+  known_breaks_.clear();
+  spliced_calls_ = 0;
+}
+
+int CodeState::traverse(visitproc visit, void* arg) const {
+  int result = 0;
+  for_each_entry([&](const Entry& entry, int) {
+    if (!result) result = entry.traverse(visit, arg);
+  });
+  for (const auto& entry : retired_)
+    if (!result) result = entry->traverse(visit, arg);
+  if (!result) Py_VISIT(pending_error_.get());
+  return result;
+}
+
+}  // namespace framejit::ext

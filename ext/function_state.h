@@ -1,0 +1,133 @@
+// CodeState: everything that is compiled for one code object - entries for whole calls, spliced code with the entries of its
+// regions, what varied, what broke. Shared by a Function, by frames that run its spliced code, and by marked code.
+//
+//     call  ->  whole entries (no frame)            where one capture went from the start to a return
+//           ->  spliced code -> ask(site) -> entries of that site     where it did not
+//           ->  the user's own code                 under tools, past limits, with nothing to compile
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "capture/region.h"
+#include "capture/splice.h"
+#include "ext/entry.h"
+#include "ext/events.h"
+
+namespace framejit::ext {
+
+/// What jit() was asked for.
+struct JitSettings {
+  bool fullgraph = false;
+  bool dynamic = false;
+  bool o1 = false;
+};
+/// From the dict that the Python side made; false with an exception set where it is malformed.
+bool read_settings(PyObject* dict, JitSettings& out);
+
+/// A function's start or one site: its entries, most recent hit first.
+struct Place {
+  std::vector<std::shared_ptr<Entry>> entries;
+  capture::Varied varied;
+  int made = 0;            // entries ever made here
+  int failures = 0;        // captures that gave nothing
+  bool exhausted = false;  // past the recompile limit
+  bool dormant = false;
+};
+
+class CodeState final : public capture::SiteHandler, public std::enable_shared_from_this<CodeState> {
+ public:
+  CodeState(PyCodeObject* code, const JitSettings& settings);
+
+  PyCodeObject* code() const { return code_.get(); }
+  const JitSettings& settings() const { return settings_; }
+  const std::shared_ptr<const capture::CodeView>& view();
+
+  /// May entries of this state serve the function: do its names mean what they meant at capture?
+  bool fits(PyFunctionObject* function) const;
+  /// Runs a whole entry that fits.
+  Outcome call(const LiveSlots& live, PyObject*& result);
+  /// Should capture_whole be tried after a miss?
+  bool wants_capture() const { return !broke_ && !whole_.exhausted && !compiling_; }
+  /// Captures from the function's start, and runs what came out. `slots`: bound arguments. Declined: run something else.
+  /// With fullgraph, Error and GraphBreakError where capture breaks.
+  Outcome capture_whole(PyFunctionObject* function, PyObject* const* slots, PyObject*& result);
+
+  /// The code to run in place of the user's, or null: not broken, cannot be spliced, or all of its sites are dormant.
+  /// Counts a call; sites that gave nothing are tried again after some.
+  PyCodeObject* replacement();
+  bool ask(uint32_t site, const capture::FrameView& frame, capture::FrameUpdate& update) override;
+
+  /// An error of a region, kept for the end of the call: internal ones under config.strict, those of the stance.
+  capture::Ref<> take_pending_error() { return std::move(pending_error_); }
+
+  void clear();
+  int traverse(visitproc visit, void* arg) const;
+
+  /// For reports, oldest place first: the function's start, then sites in order.
+  template <class F>
+  void for_each_entry(F&& f) const {
+    for (const auto& entry : whole_.entries) f(*entry, -1);
+    for (std::size_t site = 0; site < sites_.size(); ++site)
+      if (sites_[site])
+        for (const auto& entry : sites_[site]->entries) f(*entry, static_cast<int>(site));
+  }
+  const std::vector<capture::Break>& breaks() const { return breaks_; }
+  const capture::SplicedCode* spliced() const { return spliced_; }
+  std::size_t dormant_count() const { return dormant_; }
+
+  /// The spliced code is owned by who runs it (it owns this state through its sites).
+  std::unique_ptr<capture::SplicedCode> splice();
+  void forget_spliced() { spliced_ = nullptr; }
+  bool needs_splicing() const { return broke_ && !spliced_ && !unsplicable_; }
+
+ private:
+  class Busy;
+  struct Captured {
+    std::shared_ptr<Entry> entry;
+    std::vector<capture::Break> breaks;
+  };
+  /// Captures and compiles at one place. Null entry: nothing came of it, the breaks say why.
+  Captured compile_at(Place& place, uint32_t instr, const capture::FrameView& frame, bool whole);
+  bool may_compile(Place& place, const LiveSlots& live);
+  void note_breaks(const std::vector<capture::Break>& breaks);
+  void insert(Place& place, std::shared_ptr<Entry> entry);
+  void announce(const Entry& entry, int64_t number);
+  bool ask_place(Place& place, uint32_t site, const capture::FrameView& frame, capture::FrameUpdate& update);
+  void set_dormant(Place& place, uint32_t site, bool dormant);
+  void wake_sites();
+  void keep_error();
+  std::string name() const;
+
+  capture::Ref<PyCodeObject> code_;
+  JitSettings settings_;
+  std::shared_ptr<const capture::CodeView> view_;
+  Place whole_;
+  std::vector<std::unique_ptr<Place>> sites_;  // by Instr index
+  capture::SplicedCode* spliced_ = nullptr;
+  std::vector<capture::Break> breaks_;         // each once
+  std::set<std::pair<uint32_t, uint16_t>> known_breaks_;
+  std::vector<std::shared_ptr<Entry>> retired_;  // removed while something ran
+  capture::Ref<> pending_error_;
+  int running_ = 0;
+  int64_t spliced_calls_ = 0;
+  std::size_t dormant_ = 0;
+  bool compiling_ = false;
+  bool broke_ = false;        // a capture from the start did not reach a return
+  bool unsplicable_ = false;
+};
+
+/// The Python function behind a jitted one, borrowed, or null: inlined as if it were not marked.
+PyObject* unwrap_function(PyObject* callable);
+/// The doors of all array kinds.
+const std::vector<capture::Door*>& doors();
+/// Counts an error of ours and tells the log; raises it as RuntimeError and gives true where config.strict says so.
+bool internal_error(const std::string& where, const std::string& what);
+/// GraphBreakError with the record of the break.
+void raise_graph_break(const capture::Break& b);
+void warn_recompile_limit(const std::string& function, const GuardFailure& failure);
+
+}  // namespace framejit::ext

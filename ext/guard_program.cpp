@@ -1,0 +1,240 @@
+// The interpreter of guard programs.
+#include "ext/guard_program.h"
+
+#include <cstring>
+
+#include "ext/guard_program_impl.h"
+
+namespace framejit::ext {
+
+namespace {
+
+inline uint64_t version_tag(PyObject* dict) {
+#if PY_VERSION_HEX >= 0x030c0000
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+#endif
+  return reinterpret_cast<PyDictObject*>(dict)->ma_version_tag;
+#if PY_VERSION_HEX >= 0x030c0000
+#pragma GCC diagnostic pop
+#endif
+}
+
+/// The item that is not as expected, or -1.
+[[gnu::noinline]] int refresh(DictGroup& group) {
+  // The tag is read first: should a lookup of a key with the same hash run user code that changes the dict, the next match
+  // looks again.
+  const uint64_t tag = version_tag(group.dict);
+  group.tag = 0;
+  for (std::size_t i = 0; i < group.items.size(); ++i) {
+    DictGroup::Item& item = group.items[i];
+    PyObject* value = _PyDict_GetItem_KnownHash(group.dict, item.key, item.hash);
+    if (!value && PyErr_Occurred()) PyErr_Clear();
+    if (item.absent ? value != nullptr : (!value || (item.expected && value != item.expected)))
+      return static_cast<int>(i);
+    item.value = value;
+  }
+  group.tag = tag;
+  return -1;
+}
+
+bool keys_are(PyObject* dict, PyObject* keys) {
+  if (!PyDict_CheckExact(dict) || PyDict_GET_SIZE(dict) != PyTuple_GET_SIZE(keys)) return false;
+  Py_ssize_t position = 0, i = 0;
+  PyObject *key, *value;
+  while (PyDict_Next(dict, &position, &key, &value)) {
+    PyObject* expected = PyTuple_GET_ITEM(keys, i++);
+    if (key != expected && !same_value(key, expected)) return false;
+  }
+  return true;
+}
+
+bool overlap(PyObject* a, PyObject* b) {
+  uintptr_t a_low, a_high, b_low, b_high;
+  memory_bounds(reinterpret_cast<PyArrayObject*>(a), a_low, a_high);
+  memory_bounds(reinterpret_cast<PyArrayObject*>(b), b_low, b_high);
+  return a_low < b_high && b_low < a_high;
+}
+
+bool holds(const RelationTest& test, const int64_t* symbols, std::size_t symbol_count) {
+  const int64_t left = test.left.evaluate(symbols, symbol_count);
+  const int64_t right = test.right.evaluate(symbols, symbol_count);
+  bool result = false;
+  switch (test.relation) {
+    case graph::Relation::Eq: result = left == right; break;
+    case graph::Relation::Ne: result = left != right; break;
+    case graph::Relation::Lt: result = left < right; break;
+    case graph::Relation::Le: result = left <= right; break;
+  }
+  return result == test.outcome;
+}
+
+}  // namespace
+
+bool array_fits(const ArrayTest& test, PyObject* object, Matched& m, std::size_t symbol_count) {
+  if (Py_TYPE(object) != test.type) return false;
+  char* data = nullptr;
+  switch (test.wrap) {
+    case capture::Wrap::Tensor:
+    case capture::Wrap::NdArray: {
+      PyArrayObject* held = held_array(test.wrap, object);
+      const auto* array = reinterpret_cast<PyArrayObject_fields*>(held);
+      if (array->descr != test.descr && !same_descr(array->descr, test.type_number)) return false;
+      if (array->nd != test.rank || (array->flags & test.flags) != test.flags) return false;
+      for (int i = 0; i < test.rank; ++i) {
+        if (test.binds[i]) m.symbols[test.shape[i].value] = array->dimensions[i];
+        else if (array->dimensions[i] != test.shape[i].evaluate(m.symbols, symbol_count)) return false;
+      }
+      if (test.layout == ArrayTest::Product) {
+        int64_t stride = test.item_size;
+        for (int i = test.rank - 1; i >= 0; --i) {
+          if (array->strides[i] != stride) return false;
+          stride *= array->dimensions[i];
+        }
+      } else if (test.layout == ArrayTest::Exact) {
+        for (int i = 0; i < test.rank; ++i)
+          if (array->strides[i] != test.strides[i].evaluate(m.symbols, symbol_count)) return false;
+      }
+      data = array->data;
+      break;
+    }
+    case capture::Wrap::NumpyScalar: data = scalar_value(object); break;
+    case capture::Wrap::PyFloat: data = reinterpret_cast<char*>(&reinterpret_cast<PyFloatObject*>(object)->ob_fval); break;
+    case capture::Wrap::PyComplex:
+      data = reinterpret_cast<char*>(&reinterpret_cast<PyComplexObject*>(object)->cval);
+      break;
+    case capture::Wrap::PyInt: {
+      int overflow = 0;
+      const long long value = PyLong_AsLongLongAndOverflow(object, &overflow);
+      if (overflow) return false;
+      if (test.input < 0) return true;
+      m.scalars[2 * test.input] = value;
+      data = reinterpret_cast<char*>(&m.scalars[2 * test.input]);
+      break;
+    }
+    case capture::Wrap::PyBool:
+      if (test.input < 0) return true;
+      m.scalars[2 * test.input] = object == Py_True;
+      data = reinterpret_cast<char*>(&m.scalars[2 * test.input]);
+      break;
+  }
+  if (test.input >= 0) m.params[test.input] = data;
+  return true;
+}
+
+int GuardProgram::run(Matched& m) const noexcept {
+  const GuardInstr* const begin = impl_->code.data();
+  const GuardInstr* const end = begin + impl_->code.size();
+  const std::size_t symbol_count = impl_->symbols;
+  for (const GuardInstr* i = begin; i != end; ++i) {
+    bool ok = false;
+    switch (i->op) {
+      case GuardOp::FetchGroup: {
+        DictGroup& group = impl_->groups[i->number];
+        if (version_tag(group.dict) != group.tag && refresh(group) >= 0) break;
+        for (const uint32_t item : group.wanted) m.slots[group.items[item].slot] = group.items[item].value;
+        ok = true;
+        break;
+      }
+      case GuardOp::FetchCell: {
+        PyObject* cell = object(m, i->a);
+        PyObject* value = cell && PyCell_Check(cell) ? PyCell_GET(cell) : nullptr;
+        m.slots[i->out] = value;
+        ok = value != nullptr;
+        break;
+      }
+      case GuardOp::FetchClosure: ok = (m.slots[i->out] = fetch_closure(object(m, i->a), i->number)) != nullptr; break;
+      case GuardOp::FetchAttr: ok = (m.slots[i->out] = fetch_attribute(object(m, i->a), i->key)) != nullptr; break;
+      case GuardOp::FetchKey: ok = (m.slots[i->out] = fetch_item(object(m, i->a), i->key)) != nullptr; break;
+      case GuardOp::FetchIndex: ok = (m.slots[i->out] = fetch_index(object(m, i->a), i->number)) != nullptr; break;
+      case GuardOp::FetchDefault: ok = (m.slots[i->out] = fetch_default(object(m, i->a), i->number)) != nullptr; break;
+      case GuardOp::FetchKeywordDefault:
+        ok = (m.slots[i->out] = fetch_keyword_default(object(m, i->a), i->key)) != nullptr;
+        break;
+      case GuardOp::FetchSelf: {
+        PyObject* method = object(m, i->a);
+        ok = method && PyMethod_Check(method) && (m.slots[i->out] = PyMethod_GET_SELF(method)) != nullptr;
+        break;
+      }
+      case GuardOp::FetchMethod: {
+        PyObject* method = object(m, i->a);
+        ok = method && PyMethod_Check(method) && (m.slots[i->out] = PyMethod_GET_FUNCTION(method)) != nullptr;
+        break;
+      }
+      case GuardOp::Bound: ok = object(m, i->a) != nullptr; break;
+      case GuardOp::Identity: ok = object(m, i->a) == i->object; break;
+      case GuardOp::Type: {
+        PyObject* o = object(m, i->a);
+        ok = o && reinterpret_cast<PyObject*>(Py_TYPE(o)) == i->object;
+        break;
+      }
+      case GuardOp::Equal: {
+        PyObject* o = object(m, i->a);
+        ok = o == i->object || (o && same_value(o, i->object));
+        break;
+      }
+      case GuardOp::Array: {
+        PyObject* o = object(m, i->a);
+        ok = o && array_fits(impl_->arrays[i->number], o, m, symbol_count);
+        break;
+      }
+      case GuardOp::BindInt: {
+        PyObject* o = object(m, i->a);
+        if (!o || !PyLong_CheckExact(o)) break;
+        int overflow = 0;
+        m.symbols[i->number] = PyLong_AsLongLongAndOverflow(o, &overflow);
+        ok = overflow == 0;
+        break;
+      }
+      case GuardOp::Length: {
+        PyObject* o = object(m, i->a);
+        if (!o) break;
+        if (PyTuple_CheckExact(o) || PyList_CheckExact(o)) ok = Py_SIZE(o) == i->number;
+        else ok = PyDict_CheckExact(o) && PyDict_GET_SIZE(o) == i->number;
+        break;
+      }
+      case GuardOp::Keys: {
+        PyObject* o = object(m, i->a);
+        ok = o && keys_are(o, i->object);
+        break;
+      }
+      case GuardOp::Unbound: ok = object(m, i->a) == nullptr; break;
+      case GuardOp::HasNot: {
+        PyObject* o = object(m, i->a);
+        ok = o && lacks_attribute(o, i->key, i->number == 1);
+        break;
+      }
+      case GuardOp::TypeAttr: {
+        PyObject* o = object(m, i->a);
+        ok = o && _PyType_Lookup(Py_TYPE(o), i->key) == i->object;
+        break;
+      }
+      case GuardOp::Code: {
+        PyObject* o = object(m, i->a);
+        ok = o && PyFunction_Check(o) && PyFunction_GET_CODE(o) == i->object &&
+             (!i->key || PyFunction_GET_GLOBALS(o) == i->key);
+        break;
+      }
+      case GuardOp::Relation: ok = holds(impl_->relations[i->number], m.symbols, symbol_count); break;
+      case GuardOp::Disjoint: {
+        PyObject* left = object(m, i->a);
+        PyObject* right = object(m, i->b);
+        ok = left && right && !overlap(left, right);
+        break;
+      }
+      case GuardOp::Same: ok = object(m, i->a) == object(m, i->b); break;
+      case GuardOp::Distinct: ok = object(m, i->a) != object(m, i->b); break;
+    }
+    if (!ok) return static_cast<int>(i - begin);
+  }
+  return -1;
+}
+
+GuardProgram::GuardProgram() : impl_(std::make_unique<Impl>()) {}
+GuardProgram::~GuardProgram() = default;
+
+std::size_t GuardProgram::slot_count() const { return impl_->slots; }
+std::size_t GuardProgram::symbol_count() const { return impl_->symbols; }
+std::size_t GuardProgram::input_count() const { return impl_->inputs; }
+
+}  // namespace framejit::ext

@@ -1,0 +1,120 @@
+// Instructions of a GuardProgram, shared by its compiler, its interpreter and the explanation of failures.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "ext/guard_program.h"
+#include "ext/result_arrays.h"
+
+namespace framejit::ext {
+
+/// A dimension ready to evaluate: most are a constant or one symbol.
+struct DimCode {
+  enum Kind : uint8_t { Const, Symbol, General };
+  Kind kind = Const;
+  int64_t value = 0;  // Const: the value; Symbol: its number
+  const graph::Dim* dim = nullptr;
+
+  int64_t evaluate(const int64_t* symbols, std::size_t symbol_count) const {
+    switch (kind) {
+      case Const: return value;
+      case Symbol: return symbols[value];
+      case General: break;
+    }
+    return dim->evaluate({symbols, symbol_count});
+  }
+};
+
+struct ArrayTest {
+  /// How the strides are tested: by the C-contiguous flag alone (every dimension is known and above 1, so that the flag
+  /// implies them), against a running product, or one by one.
+  enum Layout : uint8_t { Flag, Product, Exact };
+
+  capture::Wrap wrap;
+  Layout layout;
+  PyTypeObject* type;
+  PyArray_Descr* descr;  // of NdArray and Tensor; borrowed: builtin descriptors live for ever
+  int type_number;
+  int flags;             // that must be set
+  int rank;
+  int64_t item_size;
+  int32_t input;         // number of the input whose data pointer this leaves behind, or -1
+  std::vector<DimCode> shape, strides;
+  std::vector<uint8_t> binds;  // shape[i] is a symbol that is seen here for the first time
+};
+
+/// Names looked up in one dict. While its version tag is the one seen last the values are too.
+struct DictGroup {
+  struct Item {
+    PyObject* key;
+    Py_hash_t hash;
+    PyObject* expected;  // null: any
+    bool absent;         // must not be there
+    int32_t slot;        // where the value goes, or -1
+    uint32_t guard;      // that fails with it
+    PyObject* value;     // seen last; borrowed from the dict
+  };
+  PyObject* dict;
+  uint64_t tag = 0;
+  std::vector<Item> items;
+  std::vector<uint32_t> wanted;  // items with a slot
+};
+
+enum class GuardOp : uint8_t {
+  FetchGroup,    // number: group
+  FetchCell, FetchClosure, FetchAttr, FetchKey, FetchIndex, FetchDefault, FetchKeywordDefault, FetchSelf, FetchMethod,
+  Bound,         // a local or stack slot that later instructions rely on
+  Identity, Type, Equal, Array, BindInt, Length, Keys, Unbound, HasNot, TypeAttr, Code, Relation,
+  Disjoint, Same, Distinct,
+};
+
+struct GuardInstr {
+  GuardOp op;
+  Operand a, b;
+  uint16_t out = 0;          // slot that a fetch fills
+  uint32_t guard = 0;        // for explanations
+  PyObject* object = nullptr;
+  PyObject* key = nullptr;
+  int64_t number = 0;
+};
+
+struct RelationTest {
+  graph::Relation relation;
+  DimCode left, right;
+  bool outcome;
+};
+
+struct GuardProgram::Impl {
+  std::vector<GuardInstr> code;
+  std::vector<ArrayTest> arrays;
+  std::vector<RelationTest> relations;
+  mutable std::vector<DictGroup> groups;
+  std::vector<std::pair<capture::SourceRef, Operand>> sources;
+  std::vector<capture::Guard> guards;  // copies share the sources and objects
+  std::size_t slots = 0, symbols = 0;
+  std::size_t inputs = 0;
+};
+
+// Fetches. Borrowed results that live as long as their holder is not changed; null where there is none. No user code runs and no
+// exception is left.
+PyObject* fetch_attribute(PyObject* base, PyObject* key);
+PyObject* fetch_item(PyObject* dict, PyObject* key);
+PyObject* fetch_index(PyObject* sequence, int64_t index);
+PyObject* fetch_closure(PyObject* function, int64_t index);
+PyObject* fetch_default(PyObject* function, int64_t index);
+PyObject* fetch_keyword_default(PyObject* function, PyObject* key);
+/// Follows a source through all its bases.
+PyObject* fetch_source(const capture::Source& source, const LiveSlots& live);
+
+/// Type and value are the same: exact int, str, bytes, bool, None, float by its bits, complex likewise, and tuples of these.
+bool same_value(PyObject* a, PyObject* b);
+/// Is the key missing from an exact dict (`in_dict`), or from the instance dict of an object?
+bool lacks_attribute(PyObject* object, PyObject* key, bool in_dict);
+/// The first and the past-the-end byte that an array can touch; equal for an array without elements.
+void memory_bounds(PyArrayObject* array, uintptr_t& low, uintptr_t& high);
+/// The array that a Wrap::NdArray or Wrap::Tensor operand stands for, or null.
+PyArrayObject* held_array(capture::Wrap wrap, PyObject* object);
+bool array_fits(const ArrayTest& test, PyObject* object, Matched& m, std::size_t symbol_count);
+
+}  // namespace framejit::ext

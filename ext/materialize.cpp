@@ -1,0 +1,414 @@
+// Objects from recipes.
+#include "ext/materialize.h"
+
+#include <cstring>
+
+#include "ext/guard_program_impl.h"
+#include "ext/tensor.h"
+#include "runtime/allocator.h"
+
+namespace framejit::ext {
+
+using capture::Recipe;
+using capture::Ref;
+using capture::Wrap;
+using graph::ValueId;
+
+namespace {
+
+bool is_mutable(const Recipe& r) {
+  return r.kind == Recipe::Kind::List || r.kind == Recipe::Kind::Dict || r.kind == Recipe::Kind::Cell;
+}
+
+bool is_array(Wrap wrap) { return wrap == Wrap::NdArray || wrap == Wrap::Tensor; }
+
+/// Can the value be written into the object after it was made?
+bool is_open(Wrap wrap, graph::DType dtype) {
+  return wrap == Wrap::PyFloat || wrap == Wrap::PyComplex || (wrap == Wrap::NumpyScalar && dtype != graph::DType::Bool);
+}
+
+}  // namespace
+
+std::vector<capture::SourceRef> Materializer::sources(const capture::Region& region) {
+  std::vector<capture::SourceRef> out;
+  for (const Recipe& r : region.recipes)
+    if (r.kind == Recipe::Kind::Fetch) out.push_back(r.source);
+  for (const capture::Input& input : region.inputs) out.push_back(input.source);
+  return out;
+}
+
+Expected<std::unique_ptr<Materializer>, std::string> Materializer::make(const capture::Region& region,
+                                                                        const GuardProgram& guards,
+                                                                        const runtime::Plan& plan) {
+  std::unique_ptr<Materializer> out(new Materializer(region, guards, plan));
+  if (std::string why = out->analyse(); !why.empty()) return Unexpected<std::string>{std::move(why)};
+  return out;
+}
+
+std::string Materializer::analyse() {
+  const graph::Graph& graph = *region_.graph;
+  for (const ValueId root : plan_.program().result_roots) {
+    roots_.emplace_back();
+    roots_.back().layout = ArrayLayout::make(graph.type(root));
+  }
+  const std::size_t n = region_.recipes.size();
+  result_of_.assign(n, -1);
+  operands_.resize(n);
+  visited_.assign(n, 0);
+  filled_.assign(n, 0);
+  is_late_.assign(n, 0);
+  fill_late_.assign(n, 0);
+  for (uint32_t i = 0; i < n; ++i) {
+    if (region_.recipes[i].kind == Recipe::Kind::Fetch) operands_[i] = guards_.operand_of(region_.recipes[i].source);
+    if (region_.recipes[i].kind == Recipe::Kind::Result)
+      if (std::string why = analyse_result(i); !why.empty()) return why;
+  }
+  for (Result& result : results_) {
+    // A number whose root is nothing else is written in place by the kernel.
+    if (result.kind != Result::RootNumber) continue;
+    Root& root = roots_[result.number];
+    if (root.storage == Storage::Hidden) {
+      root.storage = is_open(result.wrap, root.layout.dtype) ? Storage::Number : Storage::Cell;
+      root.wrap = result.wrap;
+      if (root.storage == Storage::Number) result.kind = Result::RootObject;
+    }
+  }
+  for (const Root& root : roots_)
+    if (root.storage == Storage::Cell && (!root.layout.constant || root.layout.bytes > 16)) return "a number of more than one element";
+  for (uint32_t i = 0; i < n; ++i) order(i);
+  for (uint32_t i = 0; i < n; ++i)
+    if (is_mutable(region_.recipes[i])) order_fill(i);
+  single_ = region_.returns && region_.effects.empty() && n == 1 && region_.recipes[0].kind == Recipe::Kind::Result &&
+            roots_.size() == 1 && roots_[0].storage == Storage::Array && results_[0].kind == Result::RootObject &&
+            results_[0].wrap == Wrap::NdArray;
+  return {};
+}
+
+std::string Materializer::analyse_result(uint32_t recipe) {
+  const graph::Graph& graph = *region_.graph;
+  const Recipe& r = region_.recipes[recipe];
+  if (r.index >= graph.results().size()) return "a result that the graph does not have";
+  const ValueId value = graph.results()[r.index];
+  const ValueId root = graph.root(value);
+  const bool view = value != root;
+  Result result{Result::RootObject, r.wrap, 0, ArrayLayout::make(graph.type(value)), graph.type(value).offset};
+  if (!result.layout.descr) return "NumPy has no dtype for a result";
+
+  const std::vector<ValueId>& params = graph.params();
+  for (uint32_t p = 0; p < params.size(); ++p) {
+    if (params[p] != root) continue;
+    result.number = p;
+    if (is_array(r.wrap)) result.kind = view ? Result::ParamView : Result::ParamObject;
+    else result.kind = !view && region_.inputs[p].spec.wrap == r.wrap ? Result::ParamObject : Result::ParamNumber;
+    if (result.kind == Result::ParamView && region_.inputs[p].spec.wrap == Wrap::Tensor) return "a view of a Tensor";
+    result_of_[recipe] = static_cast<int32_t>(results_.size());
+    results_.push_back(std::move(result));
+    return {};
+  }
+
+  const std::vector<ValueId>& fresh = plan_.program().result_roots;
+  for (uint32_t k = 0; k < fresh.size(); ++k) {
+    if (fresh[k] != root) continue;
+    result.number = k;
+    if (!is_array(r.wrap)) {
+      result.kind = Result::RootNumber;
+      if (view) roots_[k].storage = Storage::Array;
+    } else {
+      bool taken = false;  // two recipes are two objects, even where equal computations were joined
+      for (const Result& other : results_)
+        taken = taken || (other.kind == Result::RootObject && other.number == k);
+      result.kind = view ? Result::RootView : taken ? Result::RootCopy : Result::RootObject;
+      roots_[k].storage = Storage::Array;
+    }
+    result_of_[recipe] = static_cast<int32_t>(results_.size());
+    results_.push_back(std::move(result));
+    return {};
+  }
+  return "a result that the program does not give back";
+}
+
+// Steps are put in order once. Mutable containers exist before what they contain, so that they may contain themselves.
+
+void Materializer::order(uint32_t recipe) {
+  if (visited_[recipe]) return;
+  visited_[recipe] = 1;
+  const Recipe& r = region_.recipes[recipe];
+  bool late = false;
+  if (r.kind == Recipe::Kind::Result) {
+    const Result& result = results_[result_of_[recipe]];
+    late = result.kind == Result::RootNumber || result.kind == Result::ParamNumber || result.kind == Result::RootCopy;
+  } else if (!is_mutable(r)) {
+    for (const uint32_t item : r.items) {
+      order(item);
+      late = late || is_late_[item];
+      if (r.kind == Recipe::Kind::Iterator && is_mutable(region_.recipes[item])) {
+        order_fill(item);
+        late = late || fill_late_[item];
+      }
+    }
+  }
+  is_late_[recipe] = late;
+  (late ? late_ : early_).push_back({recipe, false});
+}
+
+void Materializer::order_fill(uint32_t recipe) {
+  if (filled_[recipe]) return;
+  filled_[recipe] = 1;
+  bool late = false;
+  for (const uint32_t item : region_.recipes[recipe].items) {
+    order(item);
+    late = late || is_late_[item];
+  }
+  fill_late_[recipe] = late;
+  (late ? late_ : early_).push_back({recipe, true});
+}
+
+// Running.
+
+bool Materializer::allocate_root(Workspace& w, std::size_t k) const {
+  const Root& root = roots_[k];
+  switch (root.storage) {
+    case Storage::Array: {
+      const int64_t bytes = root.layout.constant ? root.layout.bytes : plan_.result_bytes(k, symbols(w));
+      w.roots[k] = new_array(root.layout, bytes, symbols(w));
+      if (!w.roots[k]) return false;
+      w.results[k] = PyArray_BYTES(as_ndarray(w.roots[k]));
+      return true;
+    }
+    case Storage::Number:
+      w.roots[k] = new_number(root.wrap, root.layout.dtype);
+      if (!w.roots[k]) return false;
+      w.results[k] = number_memory(root.wrap, w.roots[k]);
+      return true;
+    case Storage::Cell: w.results[k] = reinterpret_cast<char*>(&w.cells[2 * k]); return true;
+    case Storage::Hidden: {
+      const int64_t bytes = plan_.result_bytes(k, symbols(w));
+      w.results[k] = static_cast<char*>(runtime::allocate(bytes > 0 ? static_cast<std::size_t>(bytes) : 1));
+      if (w.results[k]) return true;
+      PyErr_NoMemory();
+      return false;
+    }
+  }
+  return false;
+}
+
+PyObject* Materializer::allocate_single(Workspace& w) const {
+  const ArrayLayout& layout = roots_[0].layout;
+  const int64_t bytes = layout.constant ? layout.bytes : plan_.result_bytes(0, symbols(w));
+  PyObject* array = new_array(layout, bytes, symbols(w));
+  if (array) w.results[0] = PyArray_BYTES(as_ndarray(array));
+  return array;
+}
+
+bool Materializer::prepare(Workspace& w) const {
+  for (std::size_t k = 0; k < roots_.size(); ++k)
+    if (!allocate_root(w, k)) return false;
+  return run(w, early_);
+}
+
+bool Materializer::finish(Workspace& w) const { return run(w, late_); }
+
+bool Materializer::run(Workspace& w, const std::vector<Step>& steps) const {
+  for (const Step& step : steps) {
+    if (step.fill) {
+      if (!fill(w, step.recipe)) return false;
+    } else if (region_.recipes[step.recipe].kind != Recipe::Kind::Null) {
+      w.objects[step.recipe] = create(w, step.recipe);
+      if (!w.objects[step.recipe]) return false;
+    }
+  }
+  return true;
+}
+
+void Materializer::drop(Workspace& w) const {
+  for (std::size_t k = 0; k < roots_.size(); ++k) {
+    Py_XDECREF(w.roots[k]);
+    if (roots_[k].storage == Storage::Hidden && w.results[k]) runtime::release(w.results[k]);
+  }
+  for (std::size_t i = 0; i < recipe_count_; ++i) Py_XDECREF(w.objects[i]);
+}
+
+PyObject* Materializer::create(Workspace& w, uint32_t recipe) const {
+  const Recipe& r = region_.recipes[recipe];
+  auto item = [&](std::size_t i) { return w.objects[r.items[i]]; };
+  switch (r.kind) {
+    case Recipe::Kind::Null: return nullptr;
+    case Recipe::Kind::Constant: return Py_NewRef(r.object.get());
+    case Recipe::Kind::Fetch: return Py_NewRef(guards_.object(*w.matched, operands_[recipe]));
+    case Recipe::Kind::Result: return create_result(w, results_[result_of_[recipe]]);
+    case Recipe::Kind::Int: return PyLong_FromLongLong(r.dim.is_const() ? r.dim.value() : r.dim.evaluate(symbols(w)));
+    case Recipe::Kind::Tuple: {
+      PyObject* tuple = PyTuple_New(static_cast<Py_ssize_t>(r.items.size()));
+      if (!tuple) return nullptr;
+      for (std::size_t i = 0; i < r.items.size(); ++i) PyTuple_SET_ITEM(tuple, static_cast<Py_ssize_t>(i), Py_NewRef(item(i)));
+      return tuple;
+    }
+    case Recipe::Kind::List: return PyList_New(0);
+    case Recipe::Kind::Dict: return PyDict_New();
+    case Recipe::Kind::Cell: return PyCell_New(nullptr);
+    case Recipe::Kind::Slice: return PySlice_New(item(0), item(1), item(2));
+    case Recipe::Kind::Range:
+      return PyObject_CallFunctionObjArgs(reinterpret_cast<PyObject*>(&PyRange_Type), item(0), item(1), item(2), nullptr);
+    case Recipe::Kind::Function: return create_function(w, r);
+    case Recipe::Kind::BoundMethod: return PyMethod_New(item(1), item(0));
+    case Recipe::Kind::Iterator: return create_iterator(w, r);
+    case Recipe::Kind::Method: return PyObject_GetAttr(item(0), r.object.get());
+  }
+  return nullptr;
+}
+
+PyObject* Materializer::create_result(Workspace& w, const Result& result) const {
+  const int64_t offset = result.offset.is_const() ? result.offset.value() : result.offset.evaluate(symbols(w));
+  auto wrapped = [&](PyObject* array) {
+    return array && result.wrap == Wrap::Tensor ? tensor_from_array(array) : array;
+  };
+  auto number = [&](char* data) -> PyObject* {
+    if (!is_open(result.wrap, result.layout.dtype)) return python_number(result.wrap, data);
+    PyObject* object = new_number(result.wrap, result.layout.dtype);
+    if (object)
+      std::memcpy(number_memory(result.wrap, object), data, static_cast<std::size_t>(graph::size_of(result.layout.dtype)));
+    return object;
+  };
+  switch (result.kind) {
+    case Result::RootObject: return wrapped(Py_NewRef(w.roots[result.number]));
+    case Result::RootCopy: return wrapped(PyArray_NewCopy(as_ndarray(w.roots[result.number]), NPY_KEEPORDER));
+    case Result::RootView:
+      return wrapped(new_view(result.layout, w.results[result.number] + offset, w.roots[result.number], symbols(w)));
+    case Result::RootNumber: return number(w.results[result.number] + offset);
+    case Result::ParamObject: return Py_NewRef(guards_.object(*w.matched, guards_.input_operands()[result.number]));
+    case Result::ParamView: {
+      PyObject* base = guards_.object(*w.matched, guards_.input_operands()[result.number]);
+      return wrapped(new_view(result.layout, w.matched->params[result.number] + offset, base, symbols(w)));
+    }
+    case Result::ParamNumber: return number(w.matched->params[result.number] + offset);
+  }
+  return nullptr;
+}
+
+PyObject* Materializer::create_function(Workspace& w, const Recipe& r) const {
+  auto item = [&](std::size_t i) -> PyObject* {
+    PyObject* object = i < r.items.size() ? w.objects[r.items[i]] : nullptr;
+    return object == Py_None ? nullptr : object;
+  };
+  Ref<> function = Ref<>::steal(PyFunction_NewWithQualName(item(0), item(1), item(2)));
+  if (!function) return nullptr;
+  if (PyObject* defaults = item(3))
+    if (PyFunction_SetDefaults(function.get(), defaults) < 0) return nullptr;
+  if (PyObject* defaults = item(4))
+    if (PyFunction_SetKwDefaults(function.get(), defaults) < 0) return nullptr;
+  if (PyObject* closure = item(5))
+    if (PyFunction_SetClosure(function.get(), closure) < 0) return nullptr;
+  if (r.object) {
+    // MAKE_FUNCTION stores a tuple of names and values as it is; the function makes a dict of it when asked.
+    auto* f = reinterpret_cast<PyFunctionObject*>(function.get());
+    Py_XSETREF(f->func_annotations, Py_NewRef(r.object.get()));
+  }
+  return function.release();
+}
+
+PyObject* Materializer::create_iterator(Workspace& w, const Recipe& r) const {
+  Ref<> iterator;
+  if (!r.object) {
+    iterator = Ref<>::steal(PyObject_GetIter(w.objects[r.items[0]]));
+  } else {
+    std::vector<PyObject*> items;
+    for (const uint32_t i : r.items) items.push_back(w.objects[i]);
+    iterator = Ref<>::steal(PyObject_Vectorcall(r.object.get(), items.data(), items.size(), nullptr));
+  }
+  for (uint32_t i = 0; iterator && i < r.index; ++i) {
+    Ref<> passed = Ref<>::steal(PyIter_Next(iterator.get()));
+    if (!passed) return PyErr_Occurred() ? nullptr : iterator.release();
+  }
+  return iterator.release();
+}
+
+bool Materializer::fill(Workspace& w, uint32_t recipe) const {
+  const Recipe& r = region_.recipes[recipe];
+  PyObject* container = w.objects[recipe];
+  auto item = [&](std::size_t i) { return w.objects[r.items[i]]; };
+  switch (r.kind) {
+    case Recipe::Kind::List:
+      for (std::size_t i = 0; i < r.items.size(); ++i)
+        if (PyList_Append(container, item(i)) < 0) return false;
+      return true;
+    case Recipe::Kind::Dict:
+      for (std::size_t i = 0; i + 1 < r.items.size(); i += 2)
+        if (PyDict_SetItem(container, item(i), item(i + 1)) < 0) return false;
+      return true;
+    case Recipe::Kind::Cell:
+      if (!r.items.empty() && item(0)) PyCell_SET(container, Py_NewRef(item(0)));
+      return true;
+    default: return true;
+  }
+}
+
+// Effects.
+
+bool Materializer::commit(Workspace& w, std::vector<PyObject*>& trash) const {
+  for (const capture::Effect& effect : region_.effects)
+    if (!store(w, effect, trash)) return false;
+  return true;
+}
+
+bool Materializer::store(Workspace& w, const capture::Effect& e, std::vector<PyObject*>& trash) const {
+  using Kind = capture::Effect::Kind;
+  PyObject* target = e.target >= 0 ? w.objects[e.target] : nullptr;
+  PyObject* value = e.value >= 0 ? w.objects[e.value] : nullptr;
+  PyObject* key = e.name ? e.name.get() : e.key >= 0 ? w.objects[e.key] : nullptr;
+  auto keep = [&](PyObject* displaced) {
+    if (displaced) trash.push_back(Py_NewRef(displaced));
+  };
+  auto set_in = [&](PyObject* dict) {
+    keep(PyDict_GetItemWithError(dict, key));
+    if (value) return PyDict_SetItem(dict, key, value) == 0;
+    return PyDict_DelItem(dict, key) == 0;
+  };
+  switch (e.kind) {
+    case Kind::StoreCell: {
+      PyObject* old = PyCell_GET(target);
+      PyCell_SET(target, Py_XNewRef(value));
+      if (old) trash.push_back(old);
+      return true;
+    }
+    case Kind::StoreGlobal: return set_in(e.object.get());
+    case Kind::StoreAttr:
+      keep(fetch_attribute(target, key));
+      return PyObject_GenericSetAttr(target, key, value) == 0;
+    case Kind::StoreItem: {
+      if (PyDict_CheckExact(target)) return set_in(target);
+      const Py_ssize_t index = PyLong_AsSsize_t(key);
+      const Py_ssize_t at = index < 0 ? index + PyList_GET_SIZE(target) : index;
+      if (at < 0 || at >= PyList_GET_SIZE(target) || !value) return false;
+      trash.push_back(PyList_GET_ITEM(target, at));
+      PyList_SET_ITEM(target, at, Py_NewRef(value));
+      return true;
+    }
+    case Kind::ListExtend:
+      for (const uint32_t item : e.items)
+        if (PyList_Append(target, w.objects[item]) < 0) return false;
+      return true;
+    case Kind::ListReplace: {
+      Ref<> items = Ref<>::steal(PyList_New(static_cast<Py_ssize_t>(e.items.size())));
+      if (!items) return false;
+      for (std::size_t i = 0; i < e.items.size(); ++i)
+        PyList_SET_ITEM(items.get(), static_cast<Py_ssize_t>(i), Py_NewRef(w.objects[e.items[i]]));
+      for (Py_ssize_t i = 0; i < PyList_GET_SIZE(target); ++i) keep(PyList_GET_ITEM(target, i));
+      return PyList_SetSlice(target, 0, PyList_GET_SIZE(target), items.get()) == 0;
+    }
+    case Kind::DictReplace: {
+      Py_ssize_t position = 0;
+      PyObject *old_key, *old_value;
+      while (PyDict_Next(target, &position, &old_key, &old_value)) {
+        keep(old_key);
+        keep(old_value);
+      }
+      PyDict_Clear(target);
+      for (std::size_t i = 0; i + 1 < e.items.size(); i += 2)
+        if (PyDict_SetItem(target, w.objects[e.items[i]], w.objects[e.items[i + 1]]) < 0) return false;
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace framejit::ext

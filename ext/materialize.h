@@ -1,0 +1,107 @@
+// Materializer: the objects that are live where a region ends, made from its recipes; and its effects, committed.
+//
+// What can fail for want of memory comes first: result arrays are allocated, numbers made with their value still open, containers
+// built around them. Then the kernels run and write straight into these objects. Only what depends on a computed value (an int,
+// a bool, a copy) is made after that. Effects come last, in program order, and what they displace is released at the very end,
+// because a finalizer may look at anything.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "capture/region.h"
+#include "codegen/kernel.h"
+#include "ext/guard_program.h"
+#include "ext/result_arrays.h"
+#include "runtime/plan.h"
+
+namespace framejit::ext {
+
+/// The working memory of one run; sized by the Materializer, provided and zeroed by the caller.
+struct Workspace {
+  Matched* matched;
+  PyObject** roots;    // owned: array or number of each result root
+  char** results;      // memory of each result root
+  int64_t* cells;      // two words for each root that is neither
+  PyObject** objects;  // owned: one for each recipe
+};
+
+class Materializer {
+ public:
+  /// The region, the guard program and the program outlive it. Fails with a reason on a recipe that cannot be made.
+  static Expected<std::unique_ptr<Materializer>, std::string> make(const capture::Region& region,
+                                                                   const GuardProgram& guards,
+                                                                   const runtime::Plan& plan);
+  /// What recipes and effects fetch, for GuardProgram::make.
+  static std::vector<capture::SourceRef> sources(const capture::Region& region);
+
+  std::size_t root_count() const { return roots_.size(); }
+  std::size_t object_count() const { return recipe_count_; }
+
+  /// The steps of a run, in this order. False: out of memory, with the Python exception set; nothing is visible yet.
+  bool prepare(Workspace& w) const;  // memory of the roots, objects that do not depend on values
+  bool finish(Workspace& w) const;   // the others
+  /// Stores the effects. False only when out of memory half way. Displaced objects are appended to `trash`.
+  bool commit(Workspace& w, std::vector<PyObject*>& trash) const;
+  /// Releases what the workspace still owns.
+  void drop(Workspace& w) const;
+
+  bool has_effects() const { return !region_.effects.empty(); }
+
+  /// The only thing that comes out is one fresh array, returned: then `prepare` is allocate_single and there is no `finish`.
+  bool single_array() const { return single_; }
+  PyObject* allocate_single(Workspace& w) const;
+
+ private:
+  enum class Storage : uint8_t { Array, Number, Cell, Hidden };
+  struct Root {
+    Storage storage = Storage::Hidden;
+    capture::Wrap wrap = capture::Wrap::NdArray;  // Number
+    ArrayLayout layout;
+  };
+  /// What a Result recipe gives.
+  struct Result {
+    enum Kind : uint8_t { RootObject, RootCopy, RootView, RootNumber, ParamObject, ParamView, ParamNumber } kind;
+    capture::Wrap wrap;
+    uint32_t number = 0;  // root or param
+    ArrayLayout layout;
+    graph::Dim offset = 0;
+  };
+  struct Step {
+    uint32_t recipe;
+    bool fill;
+  };
+
+  Materializer(const capture::Region& region, const GuardProgram& guards, const runtime::Plan& plan)
+      : region_(region), guards_(guards), plan_(plan), recipe_count_(region.recipes.size()) {}
+  std::string analyse();
+  std::string analyse_result(uint32_t recipe);
+  void order(uint32_t recipe);
+  void order_fill(uint32_t recipe);
+
+  std::span<const int64_t> symbols(const Workspace& w) const { return {w.matched->symbols, guards_.symbol_count()}; }
+  bool allocate_root(Workspace& w, std::size_t k) const;
+  PyObject* create(Workspace& w, uint32_t recipe) const;
+  PyObject* create_result(Workspace& w, const Result& result) const;
+  PyObject* create_function(Workspace& w, const capture::Recipe& r) const;
+  PyObject* create_iterator(Workspace& w, const capture::Recipe& r) const;
+  bool fill(Workspace& w, uint32_t recipe) const;
+  bool run(Workspace& w, const std::vector<Step>& steps) const;
+  bool store(Workspace& w, const capture::Effect& effect, std::vector<PyObject*>& trash) const;
+
+  const capture::Region& region_;
+  const GuardProgram& guards_;
+  const runtime::Plan& plan_;
+  std::size_t recipe_count_;
+  std::vector<Root> roots_;
+  std::vector<Result> results_;             // of Result recipes
+  std::vector<int32_t> result_of_;          // recipe -> results_
+  std::vector<Operand> operands_;           // recipe -> of Fetch
+  std::vector<Step> early_, late_;
+  std::vector<uint8_t> visited_, filled_, is_late_, fill_late_;
+  bool single_ = false;
+};
+
+}  // namespace framejit::ext

@@ -1,0 +1,223 @@
+// Results: ndarrays with a memory handler of our own, and numbers.
+#include "ext/result_arrays.h"
+
+#include <cstring>
+
+#include "ext/module.h"
+#include "ext/tensor.h"
+#include "runtime/allocator.h"
+
+namespace framejit::ext {
+
+using capture::Ref;
+using capture::Wrap;
+
+namespace {
+
+// The memory handler.
+
+void* handler_malloc(void*, std::size_t size) { return runtime::allocate(size); }
+void* handler_calloc(void*, std::size_t count, std::size_t size) {
+  std::size_t bytes;
+  if (__builtin_mul_overflow(count, size, &bytes)) return nullptr;
+  return runtime::allocate_zeroed(bytes);
+}
+void* handler_realloc(void*, void* block, std::size_t size) { return runtime::reallocate(block, size); }
+void handler_free(void*, void* block, std::size_t) { runtime::release(block); }
+
+PyDataMem_Handler handler = {
+    "framejit", 1, {nullptr, handler_malloc, handler_calloc, handler_realloc, handler_free}};
+PyObject* handler_capsule = nullptr;  // lives as long as the process: arrays refer to it
+
+/// May ndarrays be filled in by hand? Only where the struct is the one that these headers know (it is the same from NumPy 1.22
+/// to 2.4); otherwise NumPy's constructor makes them.
+bool known_struct = false;
+
+bool init(PyObject*) {
+  if (!import_numpy()) return false;
+  handler_capsule = PyCapsule_New(&handler, "mem_handler", nullptr);
+  known_struct = PyArray_Type.tp_basicsize == sizeof(PyArrayObject_fields);
+  return handler_capsule != nullptr;
+}
+const ModulePart part(0, init);
+
+int contiguity_of(int rank, const npy_intp* dims, const npy_intp* strides, npy_intp item) {
+  bool c = true, f = true, empty = false;
+  for (int i = 0; i < rank; ++i) empty = empty || dims[i] == 0;
+  if (!empty) {
+    npy_intp expected = item;
+    for (int i = rank - 1; i >= 0; --i) {
+      if (dims[i] != 1 && strides[i] != expected) c = false;
+      expected *= dims[i];
+    }
+    expected = item;
+    for (int i = 0; i < rank; ++i) {
+      if (dims[i] != 1 && strides[i] != expected) f = false;
+      expected *= dims[i];
+    }
+  }
+  return (c ? NPY_ARRAY_C_CONTIGUOUS : 0) | (f ? NPY_ARRAY_F_CONTIGUOUS : 0);
+}
+
+void evaluate(const graph::Dims& dims, std::span<const int64_t> symbols, npy_intp* out) {
+  for (std::size_t i = 0; i < dims.size(); ++i) out[i] = dims[i].is_const() ? dims[i].value() : dims[i].evaluate(symbols);
+}
+
+/// An ndarray filled in by hand, as PyArray_NewFromDescr would; half its price. NumPy frees the dimensions with PyMem_RawFree,
+/// or keeps them in a cache that hands them out for arrays of the same rank.
+PyObject* bare_array(const ArrayLayout& layout, const npy_intp* dims, const npy_intp* strides, char* data, int flags) {
+  auto* array = static_cast<PyArrayObject_fields*>(PyObject_Malloc(sizeof(PyArrayObject_fields)));
+  if (!array) return PyErr_NoMemory();
+  npy_intp* sizes = nullptr;
+  if (layout.rank) {
+    sizes = static_cast<npy_intp*>(PyMem_RawMalloc(sizeof(npy_intp) * 2 * static_cast<std::size_t>(layout.rank)));
+    if (!sizes) {
+      PyObject_Free(array);
+      return PyErr_NoMemory();
+    }
+    std::memcpy(sizes, dims, sizeof(npy_intp) * static_cast<std::size_t>(layout.rank));
+    std::memcpy(sizes + layout.rank, strides, sizeof(npy_intp) * static_cast<std::size_t>(layout.rank));
+  }
+  PyObject_Init(reinterpret_cast<PyObject*>(array), &PyArray_Type);
+  Py_INCREF(layout.descr);
+  Py_INCREF(handler_capsule);
+  array->data = data;
+  array->nd = layout.rank;
+  array->dimensions = sizes;
+  array->strides = sizes ? sizes + layout.rank : nullptr;
+  array->base = nullptr;
+  array->descr = layout.descr;
+  array->flags = flags | NPY_ARRAY_OWNDATA | NPY_ARRAY_ALIGNED | NPY_ARRAY_WRITEABLE;
+  array->weakreflist = nullptr;
+  array->_buffer_info = nullptr;
+  array->mem_handler = handler_capsule;
+  return reinterpret_cast<PyObject*>(array);
+}
+
+/// The same through the public constructor.
+PyObject* public_array(const ArrayLayout& layout, npy_intp* dims, npy_intp* strides, char* data) {
+  Py_INCREF(layout.descr);
+  PyObject* object = PyArray_NewFromDescr(&PyArray_Type, layout.descr, layout.rank, dims, strides, data,
+                                          NPY_ARRAY_WRITEABLE | NPY_ARRAY_ALIGNED, nullptr);
+  if (!object) return nullptr;
+  auto* array = reinterpret_cast<PyArrayObject_fields*>(object);
+  array->flags |= NPY_ARRAY_OWNDATA;
+  array->mem_handler = Py_NewRef(handler_capsule);
+  return object;
+}
+
+}  // namespace
+
+bool same_descr(PyArray_Descr* descr, int type_number) {
+  if (descr->type_num != type_number || !PyArray_ISNBO(descr->byteorder)) return false;
+  PyObject* metadata = PyDataType_METADATA(descr);
+  return metadata == nullptr || metadata == Py_None;
+}
+
+PyTypeObject* wrap_type(Wrap wrap, graph::DType dtype) {
+  switch (wrap) {
+    case Wrap::NdArray: return &PyArray_Type;
+    case Wrap::NumpyScalar: return scalar_type_of(dtype);
+    case Wrap::PyFloat: return &PyFloat_Type;
+    case Wrap::PyInt: return &PyLong_Type;
+    case Wrap::PyBool: return &PyBool_Type;
+    case Wrap::PyComplex: return &PyComplex_Type;
+    case Wrap::Tensor: return tensor_type();
+  }
+  return nullptr;
+}
+
+PyArrayObject* held_array(Wrap wrap, PyObject* object) {
+  return as_ndarray(wrap == Wrap::Tensor ? tensor_array(object) : object);
+}
+
+ArrayLayout ArrayLayout::make(const graph::Type& type) {
+  ArrayLayout layout;
+  layout.type = &type;
+  layout.dtype = type.dtype;
+  layout.descr = descr_of(type.dtype);
+  layout.rank = type.rank();
+  for (const graph::Dims* dims : {&type.shape, &type.strides})
+    for (const graph::Dim& dim : *dims) layout.constant = layout.constant && dim.is_const();
+  if (layout.constant) {
+    layout.dims.resize(type.shape.size());
+    layout.strides.resize(type.shape.size());
+    evaluate(type.shape, {}, layout.dims.data());
+    evaluate(type.strides, {}, layout.strides.data());
+    const npy_intp item = graph::size_of(type.dtype);
+    layout.contiguity = contiguity_of(layout.rank, layout.dims.data(), layout.strides.data(), item);
+    layout.bytes = item;
+    for (const npy_intp size : layout.dims) layout.bytes *= size;
+  }
+  return layout;
+}
+
+PyObject* new_array(const ArrayLayout& layout, int64_t bytes, std::span<const int64_t> symbols) {
+  npy_intp dims[NPY_MAXDIMS], strides[NPY_MAXDIMS];
+  npy_intp* d = dims;
+  npy_intp* s = strides;
+  int flags = layout.contiguity;
+  if (layout.constant) [[likely]] {
+    d = const_cast<npy_intp*>(layout.dims.data());
+    s = const_cast<npy_intp*>(layout.strides.data());
+  } else {
+    evaluate(layout.type->shape, symbols, dims);
+    evaluate(layout.type->strides, symbols, strides);
+    flags = contiguity_of(layout.rank, dims, strides, graph::size_of(layout.dtype));
+  }
+  char* data = static_cast<char*>(runtime::allocate(bytes > 0 ? static_cast<std::size_t>(bytes) : 1));
+  if (!data) return PyErr_NoMemory();
+  PyObject* array = known_struct ? bare_array(layout, d, s, data, flags) : public_array(layout, d, s, data);
+  if (!array) runtime::release(data);
+  return array;
+}
+
+PyObject* new_view(const ArrayLayout& layout, char* data, PyObject* base, std::span<const int64_t> symbols) {
+  npy_intp dims[NPY_MAXDIMS], strides[NPY_MAXDIMS];
+  evaluate(layout.type->shape, symbols, dims);
+  evaluate(layout.type->strides, symbols, strides);
+  Py_INCREF(layout.descr);
+  Ref<> view = Ref<>::steal(PyArray_NewFromDescr(&PyArray_Type, layout.descr, layout.rank, dims, strides, data,
+                                                 PyArray_FLAGS(as_ndarray(base)) & (NPY_ARRAY_WRITEABLE | NPY_ARRAY_ALIGNED),
+                                                 nullptr));
+  if (!view || PyArray_SetBaseObject(as_ndarray(view.get()), Py_NewRef(base)) < 0) return nullptr;
+  return view.release();
+}
+
+PyObject* new_number(Wrap wrap, graph::DType dtype) {
+  switch (wrap) {
+    case Wrap::PyFloat: return PyFloat_FromDouble(0.0);
+    case Wrap::PyComplex: return PyComplex_FromDoubles(0.0, 0.0);
+    case Wrap::NumpyScalar: {
+      PyTypeObject* type = scalar_type_of(dtype);
+      if (dtype != graph::DType::Bool) return type->tp_alloc(type, 0);
+      break;
+    }
+    case Wrap::NdArray:
+    case Wrap::Tensor:
+    case Wrap::PyInt:
+    case Wrap::PyBool: break;
+  }
+  PyErr_SetString(PyExc_SystemError, "framejit: a number whose memory cannot be filled in");
+  return nullptr;
+}
+
+char* number_memory(Wrap wrap, PyObject* number) {
+  switch (wrap) {
+    case Wrap::PyFloat: return reinterpret_cast<char*>(&reinterpret_cast<PyFloatObject*>(number)->ob_fval);
+    case Wrap::PyComplex: return reinterpret_cast<char*>(&reinterpret_cast<PyComplexObject*>(number)->cval);
+    default: return scalar_value(number);
+  }
+}
+
+PyObject* python_number(Wrap wrap, const char* data) {
+  if (wrap == Wrap::PyBool) return PyBool_FromLong(*data != 0);
+  if (wrap == Wrap::NumpyScalar) {  // bool: NumPy has two of them, no others
+    return Py_NewRef(*data ? PyArrayScalar_True : PyArrayScalar_False);
+  }
+  int64_t value;
+  std::memcpy(&value, data, sizeof(value));
+  return PyLong_FromLongLong(value);
+}
+
+}  // namespace framejit::ext

@@ -1,0 +1,58 @@
+// Arrays and scalars that compiled code gives back, and access to the memory of those it is given.
+//
+// Results are exact ndarrays over memory from runtime/allocator.h. They own it through a memory handler (NEP 49) of our own,
+// set on these arrays only: `np.core.multiarray.get_handler_name(result)` says framejit, and NumPy frees, resizes and views
+// them as any others. The GIL is held in all of these.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "capture/guard.h"
+#include "ext/guard_program.h"
+#include "ext/numpy_api.h"
+
+namespace framejit::ext {
+
+inline PyArrayObject* as_ndarray(PyObject* object) { return reinterpret_cast<PyArrayObject*>(object); }
+
+/// Where the value of an exact NumPy scalar of a compiled dtype lies.
+inline char* scalar_value(PyObject* scalar) {
+  return reinterpret_cast<char*>(&reinterpret_cast<PyDoubleScalarObject*>(scalar)->obval);
+}
+
+/// Is a descriptor that is not the builtin one of `type_number` equal to it in all that can be seen (a copied dtype)?
+bool same_descr(PyArray_Descr* descr, int type_number);
+
+/// The exact type of objects that a wrap stands for.
+PyTypeObject* wrap_type(capture::Wrap wrap, graph::DType dtype);
+
+/// dtype, shape and strides of a result, ready to evaluate.
+struct ArrayLayout {
+  PyArray_Descr* descr = nullptr;  // borrowed: builtin
+  graph::DType dtype = graph::DType::F64;
+  int rank = 0;
+  bool constant = true;            // no symbols: dims, strides, flags and bytes below hold
+  std::vector<npy_intp> dims, strides;
+  int contiguity = 0;              // NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_F_CONTIGUOUS as they apply
+  int64_t bytes = 0;               // of a fresh array
+  const graph::Type* type = nullptr;
+
+  /// `type` must outlive the layout.
+  static ArrayLayout make(const graph::Type& type);
+};
+
+/// A fresh array, its memory not initialised. `bytes`: its size; computed for constant layouts. Null with MemoryError set.
+PyObject* new_array(const ArrayLayout& layout, int64_t bytes, std::span<const int64_t> symbols);
+
+/// A view of `base`'s memory at `data`; the base chain is collapsed and the flags follow the base as NumPy does it.
+PyObject* new_view(const ArrayLayout& layout, char* data, PyObject* base, std::span<const int64_t> symbols);
+
+/// An exact NumPy scalar, Python float or complex whose value is filled in later through number_memory().
+PyObject* new_number(capture::Wrap wrap, graph::DType dtype);
+char* number_memory(capture::Wrap wrap, PyObject* number);
+
+/// An int or bool from an element in memory.
+PyObject* python_number(capture::Wrap wrap, const char* data);
+
+}  // namespace framejit::ext

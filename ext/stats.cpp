@@ -1,0 +1,45 @@
+// _core.stats() and _core.stats_reset().
+#include "ext/stats.h"
+
+#include <Python.h>
+
+#include "capture/py/ref.h"
+#include "ext/module.h"
+#include "runtime/allocator.h"
+
+namespace framejit::ext {
+namespace {
+
+using capture::Ref;
+
+bool put(PyObject* dict, const char* name, int64_t value) {
+  Ref<> number = Ref<>::steal(PyLong_FromLongLong(value));
+  return number && PyDict_SetItemString(dict, name, number.get()) == 0;
+}
+
+PyObject* stats_dict(PyObject*, PyObject*) {
+  Ref<> dict = Ref<>::steal(PyDict_New());
+  if (!dict) return nullptr;
+#define FRAMEJIT_STAT_PUT(name) \
+  if (!put(dict.get(), #name, stats.name)) return nullptr;
+  FRAMEJIT_STATS(FRAMEJIT_STAT_PUT)
+#undef FRAMEJIT_STAT_PUT
+  if (!put(dict.get(), "peak_buffer_bytes", runtime::allocator_stats().peak_bytes)) return nullptr;
+  return dict.release();
+}
+
+PyObject* stats_reset(PyObject*, PyObject*) {
+  const int64_t code_bytes = stats.code_bytes;  // a gauge: the code is still there
+  stats = Stats{};
+  stats.code_bytes = code_bytes;
+  Py_RETURN_NONE;
+}
+
+PyMethodDef methods[] = {{"stats", stats_dict, METH_NOARGS, "The counters since import or stats_reset()."},
+                         {"stats_reset", stats_reset, METH_NOARGS, "Sets the counters to zero."},
+                         {nullptr, nullptr, 0, nullptr}};
+
+const ModulePart part(10, [](PyObject* module) { return PyModule_AddFunctions(module, methods) == 0; });
+
+}  // namespace
+}  // namespace framejit::ext

@@ -1,0 +1,21 @@
+// Counters behind framejit.stats(). Every place that counts holds the GIL, so they are plain integers.
+#pragma once
+
+#include <cstdint>
+
+namespace framejit::ext {
+
+// X(name): what each counts is in the documentation of framejit.stats().
+#define FRAMEJIT_STATS(X)                                                                                        \
+  X(frames_marked) X(frames_captured) X(graph_breaks) X(guard_failures) X(recompiles) X(kernels_compiled)        \
+  X(kernel_calls) X(host_calls) X(internal_errors) X(code_bytes) X(compile_ns)
+
+struct Stats {
+#define FRAMEJIT_STAT_FIELD(name) int64_t name = 0;
+  FRAMEJIT_STATS(FRAMEJIT_STAT_FIELD)
+#undef FRAMEJIT_STAT_FIELD
+};
+
+inline Stats stats;
+
+}  // namespace framejit::ext

@@ -1,0 +1,51 @@
+// The order of the passes, and what surrounds each of them.
+#include "graph/pass.h"
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+
+#include "graph/support/check.h"
+#include "graph/verify.h"
+
+namespace framejit::graph {
+
+namespace {
+
+int64_t now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+PhaseScope::PhaseScope(std::string_view name, Graph& graph, PassContext& context)
+    : name_(name),
+      graph_(graph),
+      context_(context),
+      start_(now()),
+      enabled_(std::find(context.disabled.begin(), context.disabled.end(), name) == context.disabled.end()),
+      exceptions_(std::uncaught_exceptions()) {}
+
+PhaseScope::~PhaseScope() noexcept(false) {
+  if (!enabled_) return;
+  context_.timings.push_back({name_, now() - start_, changed_});
+  if (!context_.verify || std::uncaught_exceptions() != exceptions_) return;
+  const std::optional<std::string> violation = verify(graph_);
+  FRAMEJIT_CHECK(!violation, "after " + std::string(name_) + ": " + *violation);
+}
+
+std::span<const Pass> all_passes() {
+  static constexpr Pass kPasses[] = {
+      {"canonicalize", canonicalize}, {"fold", fold}, {"forward", forward}, {"cse", cse}, {"dce", dce}};
+  return kPasses;
+}
+
+void optimize(Graph& graph, PassContext& context) {
+  for (const Pass& pass : all_passes()) {
+    PhaseScope scope(pass.name, graph, context);
+    if (scope.enabled()) scope.set_changed(pass.run(graph, context));
+  }
+}
+
+}  // namespace framejit::graph

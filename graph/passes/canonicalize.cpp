@@ -1,0 +1,69 @@
+// canonicalize: one way to write the same thing, so that cse and fuse find it.
+//
+//   add(c, x)            -> add(x, c)       operands of commutative operators by number, constants last (equal to the
+//   bit,
+//                                           which of two NaN payloads apart)
+//   view(view(x))        -> view(x)         types of views are relative to the root anyway
+//   op(view(x) as x)     -> op(x)           a view of all of x in x's own layout
+//   cast(x) to its dtype -> x               also copy(x): where nothing is written or seen that tells the two apart,
+//   and
+//                                           the layout is the same (the order of a sum depends on it)
+#include <algorithm>
+
+#include "graph/pass.h"
+#include "graph/passes/memory.h"
+
+namespace framejit::graph {
+
+namespace {
+
+bool comes_later(const Graph& graph, ValueId a, ValueId b) {
+  const bool a_constant = graph.node(a).op == Op::Constant, b_constant = graph.node(b).op == Op::Constant;
+  if (a_constant != b_constant) return a_constant;
+  return index(a) > index(b);
+}
+
+/// May every use of the copy `v` use its operand instead?
+bool is_needless_copy(const Graph& graph, const MemoryFacts& facts, ValueId v, int32_t position) {
+  const Node& n = graph.node(v);
+  if (n.op != Op::Copy && n.op != Op::Cast) return false;
+  const Type& source = graph.type(n.inputs[0]);
+  if (source.dtype != n.type.dtype || source.shape != n.type.shape || source.strides != n.type.strides) return false;
+  if (facts.escapes[index(v)] || facts.viewed[index(v)]) return false;
+  return facts.last_write[index(graph.root(n.inputs[0]))] <= position;
+}
+
+}  // namespace
+
+bool canonicalize(Graph& graph, PassContext&) {
+  const MemoryFacts facts(graph);
+  Replacements replacements(graph);
+  bool changed = false;
+  int32_t position = 0;
+  std::vector<ValueId>& nodes = graph.body().nodes;
+  std::vector<ValueId> kept;
+  kept.reserve(nodes.size());
+  for (ValueId v : nodes) {
+    Node& n = graph.node(v);
+    changed |= replacements.rename(n);
+    if (def(n.op).commutative && comes_later(graph, n.inputs[0], n.inputs[1])) {
+      std::swap(n.inputs[0], n.inputs[1]);
+      changed = true;
+    }
+    if (n.op == Op::View) {
+      changed |= n.inputs[0] != n.type.root;
+      n.inputs[0] = n.type.root;
+      if (!facts.result[index(v)] && same_place(n.type, graph.type(n.type.root))) replacements.add(v, n.type.root);
+    }
+    if (is_needless_copy(graph, facts, v, position++)) {
+      replacements.add(v, n.inputs[0]);
+      changed = true;
+      continue;
+    }
+    kept.push_back(v);
+  }
+  nodes = std::move(kept);
+  return changed;
+}
+
+}  // namespace framejit::graph

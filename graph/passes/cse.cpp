@@ -1,0 +1,99 @@
+// cse: of equal nodes over equal memory states only the first is kept.
+//
+// Two nodes are equal if operator, operands, attributes and type are, and no root that they read was written in
+// between: each root has a version that a write raises. A duplicate stays where its bytes can be told from the first
+// one's: either of them is written, or the duplicate is a result (or a result shares its bytes). Flags are sticky, so
+// once is enough.
+#include <algorithm>
+#include <unordered_map>
+
+#include "graph/pass.h"
+#include "graph/passes/hash.h"
+#include "graph/passes/memory.h"
+
+namespace framejit::graph {
+
+namespace {
+
+class CommonNodes {
+ public:
+  explicit CommonNodes(Graph& graph)
+      : graph_(graph), facts_(graph), replacements_(graph), version_(graph.value_count(), 0), seen_at_(version_) {}
+
+  bool run() {
+    std::vector<ValueId>& nodes = graph_.body().nodes;
+    const std::size_t before = nodes.size();
+    std::erase_if(nodes, [&](ValueId v) { return !keep(v); });
+    return nodes.size() != before;
+  }
+
+ private:
+  bool keep(ValueId v) {
+    Node& n = graph_.node(v);
+    replacements_.rename(n);
+    if (n.op == Op::Write) {
+      ++version_[index(n.type.root)];
+      return true;
+    }
+    const bool is_view = n.op == Op::View;
+    if (is_view ? facts_.result[index(v)] : is_written(v)) return true;
+    seen_at_[index(v)] = memory_state(n);
+    const std::size_t key = hash(n, seen_at_[index(v)]);
+    const auto [first, last] = table_.equal_range(key);
+    const bool may_replace = is_view || !facts_.escapes[index(v)];
+    for (auto it = first; may_replace && it != last; ++it) {
+      if (!equal(v, it->second)) continue;
+      replacements_.add(v, it->second);
+      return false;
+    }
+    table_.emplace(key, v);
+    return true;
+  }
+
+  bool is_written(ValueId v) const { return facts_.last_write[index(v)] >= 0; }
+
+  /// The versions of the roots that the node reads, as one number: they only grow, so equal sums of the same roots mean
+  /// equal versions.
+  uint32_t memory_state(const Node& n) const {
+    uint32_t sum = 0;
+    for (std::size_t i = 0; i < n.inputs.size(); ++i)
+      if (reads_operand(n, i)) sum += version_[index(graph_.root(n.inputs[i]))];
+    return sum;
+  }
+
+  std::size_t hash(const Node& n, uint32_t state) const {
+    std::size_t h = mix_hash(static_cast<std::size_t>(n.op), state);
+    for (ValueId v : n.inputs) h = mix_hash(h, index(v));
+    h = mix_hash(h, hash_of_place(n.type, n.type.root));
+    for (const auto& [key, value] : n.attrs) h = mix_hash(h, hash(value));
+    return h;
+  }
+
+  static std::size_t hash(const AttrValue& value) {
+    if (const Scalar* s = std::get_if<Scalar>(&value)) return mix_hash(s->lo, s->hi);
+    if (const Dim* d = std::get_if<Dim>(&value)) return d->hash();
+    std::size_t h = value.index();
+    if (const auto* axes = std::get_if<std::vector<int64_t>>(&value))
+      for (int64_t axis : *axes) h = mix_hash(h, static_cast<std::size_t>(axis));
+    return h;
+  }
+
+  bool equal(ValueId a, ValueId b) const {
+    const Node &x = graph_.node(a), &y = graph_.node(b);
+    return x.op == y.op && seen_at_[index(a)] == seen_at_[index(b)] && x.inputs == y.inputs && x.attrs == y.attrs &&
+           x.type.root == y.type.root && same_place(x.type, y.type);
+  }
+
+  Graph& graph_;
+  const MemoryFacts facts_;
+  Replacements replacements_;
+  std::vector<uint32_t> version_;  // of each root
+  std::vector<uint32_t> seen_at_;  // memory state at which each value was computed
+  std::unordered_multimap<std::size_t, ValueId> table_;
+};
+
+}  // namespace
+
+bool cse(Graph& graph, PassContext&) { return CommonNodes(graph).run(); }
+
+}  // namespace framejit::graph

@@ -1,0 +1,257 @@
+// One walk in program order; what is known about groups and roots is in hash maps, so time is linear in operands.
+#include "graph/passes/fuse.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "graph/passes/hash.h"
+#include "graph/passes/memory.h"
+#include "graph/support/check.h"
+
+namespace framejit::graph {
+
+namespace {
+
+constexpr int32_t kNone = -1;
+
+/// Nodes without an operand in the group join it up to this size only: they would compete for registers.
+constexpr std::size_t kMaxUnrelated = 32;
+
+/// How a group touches the bytes of one root.
+struct Access {
+  ValueId place;          // a value with the type of the first access
+  bool one_place = true;  // all accesses have that type
+  bool reduced = false;   // a reduction, which comes last in the group, loads from it
+};
+
+class Fuser {
+ public:
+  explicit Fuser(const Graph& graph)
+      : graph_(graph),
+        facts_(graph),
+        group_of_(graph.value_count(), kNone),
+        ready_(graph.value_count(), 0),
+        free_(graph.value_count(), false),
+        placed_(graph.value_count(), false),
+        stored_(graph.value_count(), false),
+        written_(graph.value_count(), false),
+        roots_(graph.value_count()) {}
+
+  std::vector<Group> run() {
+    for (ValueId v : graph_.body().nodes) node(v);
+    place_unused_scalars();
+    for (Open& g : groups_) finish(g);
+    std::vector<Group> out;
+    for (Open& g : groups_) out.push_back(std::move(g.group));
+    return out;
+  }
+
+ private:
+  /// A group under construction.
+  struct Open {
+    Group group;
+    ValueId reduction = kNoValue;                   // the first one
+    bool closed = false;                            // a contraction
+    std::unordered_map<uint32_t, Access> accesses;  // by root
+    std::unordered_set<uint32_t> scalars;           // free 0-d nodes that stand in it
+  };
+
+  struct Root {
+    int32_t last_write = kNone;  // group of the last write, or of the node that fills fresh memory with an address
+    int32_t last_read = kNone;   // the last group that loads from it
+  };
+
+  static bool is_computed(const Node& n) {
+    const OpClass cls = def(n.op).cls;
+    return cls != OpClass::View && (cls != OpClass::Source || n.op == Op::Full || n.op == Op::Iota);
+  }
+
+  /// The iteration shape.
+  const Dims& shape_of(const Node& n) const {
+    return def(n.op).cls == OpClass::Reduction ? graph_.type(n.inputs[0]).shape : n.type.shape;
+  }
+
+  bool has_address(ValueId v) const { return facts_.viewed[index(v)] || facts_.escapes[index(v)]; }
+
+  /// Is the operand in a register of the group that computes it, or must it be loaded? What was written since must.
+  bool is_register(ValueId operand, const Node& user) const {
+    const Node& n = graph_.node(operand);
+    if (!is_computed(n) || free_[index(operand)] || def(n.op).cls == OpClass::Reduction || n.op == Op::MatMul)
+      return false;
+    return n.type.shape == shape_of(user) && !written_[index(operand)];
+  }
+
+  void node(ValueId v) {
+    const Node& n = graph_.node(v);
+    if (!is_computed(n)) return;
+    if (is_free(v, n)) {
+      free_[index(v)] = true;
+      for (ValueId input : n.inputs) ready_[index(v)] = std::max(ready_[index(v)], earliest_load(input));
+      return;
+    }
+    const int32_t g = n.op == Op::MatMul ? kNone : find_group(n);
+    join(v, n, g == kNone ? open(n) : g);
+  }
+
+  /// A 0-d operator that costs as little as a load, whose operands hold for the whole graph.
+  bool is_free(ValueId v, const Node& n) const {
+    const OpClass cls = def(n.op).cls;
+    if (n.type.rank() != 0 || (cls != OpClass::Elementwise && cls != OpClass::Cast) || has_address(v)) return false;
+    if (def(n.op).exactness != Exactness::Native) return false;
+    return std::all_of(n.inputs.begin(), n.inputs.end(),
+                       [&](ValueId input) { return facts_.last_write[index(graph_.root(input))] < 0; });
+  }
+
+  /// The first group that may load the value from memory (or compute it, where it is free).
+  int32_t earliest_load(ValueId v) const {
+    if (free_[index(v)]) return ready_[index(v)];
+    return roots_[index(graph_.root(v))].last_write + 1;
+  }
+
+  /// The group to join, or kNone.
+  int32_t find_group(const Node& n) {
+    int32_t least = 0, producer = kNone, neighbour = kNone;
+    for (std::size_t i = 0; i < n.inputs.size(); ++i) {
+      const ValueId input = n.inputs[i];
+      if (!reads_operand(n, i)) continue;
+      if (is_register(input, n)) {
+        producer = std::max(producer, group_of_[index(input)]);
+        least = std::max(least, group_of_[index(input)]);
+      } else {
+        least = std::max(least, earliest_load(input));
+        neighbour = std::max(neighbour, roots_[index(graph_.root(input))].last_read);
+      }
+    }
+    if (n.op == Op::Write) {
+      const Root& root = roots_[index(n.type.root)];
+      least = std::max({least, root.last_write, root.last_read});
+      neighbour = std::max(neighbour, root.last_read);
+    }
+    // The group of a producer saves storing and loading; one that reads the same memory saves loading it twice.
+    for (int32_t g : {producer, neighbour, latest(shape_of(n))}) {
+      if (g < least || !may_join(n, groups_[static_cast<std::size_t>(g)])) continue;
+      if (g == producer || groups_[static_cast<std::size_t>(g)].group.nodes.size() < kMaxUnrelated) return g;
+    }
+    return kNone;
+  }
+
+  int32_t latest(const Dims& shape) const {
+    const auto it = latest_.find(hash_of(shape));
+    return it == latest_.end() ? kNone : it->second;
+  }
+
+  bool may_join(const Node& n, const Open& g) const {
+    if (g.closed || g.group.shape != shape_of(n)) return false;
+    if (def(n.op).cls == OpClass::Reduction && g.reduction != kNoValue && !same_reduction(n, graph_.node(g.reduction)))
+      return false;
+    if (n.op != Op::Write) return true;
+    const auto it = g.accesses.find(index(n.type.root));
+    if (it == g.accesses.end()) return true;
+    const Access& access = it->second;
+    return access.one_place && !access.reduced && same_place(graph_.type(access.place), n.type);
+  }
+
+  /// Same axes over operands whose elements lie in the same order, so that one walk serves both.
+  bool same_reduction(const Node& a, const Node& b) const {
+    const Type &x = graph_.type(a.inputs[0]), &y = graph_.type(b.inputs[0]);
+    if (a.axes() != b.axes() || x.rank() != y.rank()) return false;
+    for (int i = 0; i < x.rank(); ++i)
+      if (!(x.strides[i] * Dim(size_of(y.dtype)) == y.strides[i] * Dim(size_of(x.dtype)))) return false;
+    return true;
+  }
+
+  int32_t open(const Node& n) {
+    const int32_t g = static_cast<int32_t>(groups_.size());
+    groups_.emplace_back();
+    groups_.back().group.shape = shape_of(n);
+    groups_.back().closed = n.op == Op::MatMul;
+    if (n.op != Op::MatMul) latest_[hash_of(shape_of(n))] = g;
+    return g;
+  }
+
+  void join(ValueId v, const Node& n, int32_t number) {
+    Open& g = groups_[static_cast<std::size_t>(number)];
+    for (std::size_t i = 0; i < n.inputs.size(); ++i) {
+      const ValueId input = n.inputs[i];
+      if (!reads_operand(n, i)) continue;
+      if (free_[index(input)])
+        place_scalar(input, number);
+      else if (!(is_register(input, n) && group_of_[index(input)] == number))
+        load(input, number).reduced |= def(n.op).cls == OpClass::Reduction;
+    }
+    g.group.nodes.push_back(v);
+    placed_[index(v)] = true;
+    group_of_[index(v)] = number;
+    if (n.op == Op::Write) {
+      touch(g, n.type.root, v);
+      roots_[index(n.type.root)].last_write = number;
+      written_[index(n.type.root)] = true;
+      return;
+    }
+    roots_[index(v)].last_write = number;
+    if (has_address(v)) touch(g, v, v);
+    if (has_address(v) || def(n.op).cls == OpClass::Reduction || n.op == Op::MatMul) stored_[index(v)] = true;
+    if (def(n.op).cls == OpClass::Reduction && g.reduction == kNoValue) g.reduction = v;
+  }
+
+  Access& touch(Open& g, ValueId root, ValueId place) {
+    const auto [it, inserted] = g.accesses.try_emplace(index(root), Access{place});
+    if (!inserted && !same_place(graph_.type(it->second.place), graph_.type(place))) it->second.one_place = false;
+    return it->second;
+  }
+
+  Access& load(ValueId v, int32_t number) {
+    const ValueId root = graph_.root(v);
+    roots_[index(root)].last_read = std::max(roots_[index(root)].last_read, number);
+    if (is_computed(graph_.node(root))) stored_[index(root)] = true;
+    return touch(groups_[static_cast<std::size_t>(number)], root, v);
+  }
+
+  /// Puts a free 0-d node and the free ones that it needs into a group, once.
+  void place_scalar(ValueId v, int32_t number) {
+    if (!groups_[static_cast<std::size_t>(number)].scalars.insert(index(v)).second) return;
+    for (ValueId input : graph_.node(v).inputs) {
+      if (free_[index(input)])
+        place_scalar(input, number);
+      else
+        load(input, number);
+    }
+    groups_[static_cast<std::size_t>(number)].group.nodes.push_back(v);
+    placed_[index(v)] = true;
+  }
+
+  /// Free nodes without a user still set their flags: in groups of their own, from the last of a chain.
+  void place_unused_scalars() {
+    const std::vector<ValueId>& nodes = graph_.body().nodes;
+    int32_t own = kNone;
+    for (auto it = nodes.rbegin(); it != nodes.rend(); ++it) {
+      if (!free_[index(*it)] || placed_[index(*it)]) continue;
+      if (own == kNone) own = open(graph_.node(*it));
+      place_scalar(*it, own);
+    }
+  }
+
+  void finish(Open& g) {
+    std::vector<ValueId>& nodes = g.group.nodes;
+    std::stable_partition(nodes.begin(), nodes.end(),
+                          [&](ValueId v) { return def(graph_.node(v).op).cls != OpClass::Reduction; });
+    for (ValueId v : nodes)
+      if (stored_[index(v)]) g.group.stored.push_back(v);
+  }
+
+  const Graph& graph_;
+  const MemoryFacts facts_;
+  std::vector<int32_t> group_of_;  // by value
+  std::vector<int32_t> ready_;     // by free value: the first group that may compute it
+  std::vector<bool> free_, placed_, stored_, written_;
+  std::vector<Root> roots_;
+  std::vector<Open> groups_;
+  std::unordered_map<std::size_t, int32_t> latest_;  // by hash of the shape; may_join compares
+};
+
+}  // namespace
+
+std::vector<Group> fuse(const Graph& graph, const PassContext&) { return Fuser(graph).run(); }
+
+}  // namespace framejit::graph

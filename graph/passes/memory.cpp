@@ -1,0 +1,54 @@
+// One walk over the body collects the facts.
+#include "graph/passes/memory.h"
+
+namespace framejit::graph {
+
+MemoryFacts::MemoryFacts(const Graph& graph)
+    : last_write(graph.value_count(), -1),
+      viewed(graph.value_count(), false),
+      escapes(graph.value_count(), false),
+      result(graph.value_count(), false) {
+  int32_t position = 0;
+  for (ValueId v : graph.body().nodes) {
+    if (graph.type(v).is_view()) viewed[index(graph.type(v).root)] = true;  // a write has the root of its destination
+    if (graph.node(v).op == Op::Write) last_write[index(graph.type(v).root)] = position;
+    ++position;
+  }
+  for (ValueId v : graph.results()) {
+    result[index(v)] = true;
+    escapes[index(graph.root(v))] = true;
+  }
+}
+
+bool may_set_flags(const Graph& graph, ValueId v) {
+  const Node& n = graph.node(v);
+  if (n.inputs.empty() || def(n.op).cls == OpClass::Write || def(n.op).cls == OpClass::View) return false;
+  const DType from = graph.type(n.inputs.back()).dtype, to = n.type.dtype;
+  if (n.op == Op::Cast) {
+    const bool widens =
+        is_float(from) == is_float(to) && size_of(to) >= size_of(from) && from != DType::F16 && from != DType::BF16;
+    const bool from_integer = is_int(from) || from == DType::Bool;
+    // An integer may be too large for half precision; NaN to bool is silent.
+    if (from_integer) return to == DType::F16;
+    return to != DType::Bool && from != to && !(widens && (is_float(to) || is_complex(to)));
+  }
+  return may_set_flags(n.op, from);
+}
+
+bool reads_operand(const Node& node, std::size_t operand) {
+  return node.op != Op::View && !(node.op == Op::Write && operand == 0);
+}
+
+bool Replacements::rename(Node& node) const {
+  bool changed = false;
+  const auto apply = [&](ValueId& v) {
+    const ValueId to = (*this)(v);
+    changed = changed || to != v;
+    v = to;
+  };
+  for (ValueId& v : node.inputs) apply(v);
+  if (node.type.is_view()) apply(node.type.root);
+  return changed;
+}
+
+}  // namespace framejit::graph

@@ -1,0 +1,43 @@
+// What the passes ask about memory: which roots are written, viewed or seen outside, and which nodes read bytes.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace framejit::graph {
+
+/// Facts about the roots of a graph, by index of the root.
+struct MemoryFacts {
+  explicit MemoryFacts(const Graph& graph);
+
+  std::vector<int32_t> last_write;  // position in the body of the last write; -1: never written
+  std::vector<bool> viewed;         // has a view or is written: its bytes have an address
+  std::vector<bool> escapes;        // a result shares its bytes
+  std::vector<bool> result;         // the value itself (any, not only roots) is a result
+};
+
+/// Does the node set floating-point status flags on some operands?
+bool may_set_flags(const Graph& graph, ValueId v);
+
+/// Does the node read the bytes of its operands? (A view does not; a write reads its value only.)
+bool reads_operand(const Node& node, std::size_t operand);
+
+/// Replaces values everywhere: in operands, roots of views, results. Chains of replacements are followed.
+class Replacements {
+ public:
+  explicit Replacements(const Graph& graph) : to_(graph.value_count(), kNoValue) {}
+  void add(ValueId from, ValueId to) { to_[index(from)] = to; }
+  ValueId operator()(ValueId v) const {
+    while (to_[index(v)] != kNoValue) v = to_[index(v)];
+    return v;
+  }
+  /// Renames in one node; true where something changed.
+  bool rename(Node& node) const;
+
+ private:
+  std::vector<ValueId> to_;
+};
+
+}  // namespace framejit::graph

@@ -1,0 +1,324 @@
+// The verifier. The invariants of a Graph, by number:
+//
+//  1  Params are Op::Param with their position as index, and stand in no list of nodes; each value
+//     stands in the body once.
+//  2  An operand is defined before its use, and is not a write.
+//  3  A node has as many operands as its row says, and no blocks.
+//  4  A node has exactly the attributes of its operator: constant a value, dim a dimension, reductions their axes
+//  (sorted,
+//     distinct, in range), params an index and maybe a name.
+//  5  Operands have one dtype, which the operator takes (where: the first is bool); the result has the dtype of the
+//  row. 6  A type has a stride for each axis, no negative dimension, and no symbol that the graph's ShapeEnv does not
+//  know. 7  The result shape is the operator's. Symbolic dimensions that differ pass: a guard may say that they are
+//  equal. 8  A value that is neither param, view nor write is fresh: its root is itself, its strides are those of
+//  packed memory
+//     in some order of the axes.
+//  9  A view (and a write) shares the root of its first operand, which is a param or a fresh value that has bytes; its
+//     dtype is the root's; its elements lie inside of the root's bytes where those are known.
+// 10  A write has the type of its destination; the destination repeats no element; the value broadcasts to it and is no
+//     other view of the same root (a copy of that is, since all is read before the first store).
+// 11  Results are values of the body and not writes.
+#include "graph/verify.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "graph/text.h"
+
+namespace framejit::graph {
+
+namespace {
+
+struct Violation {
+  int invariant;
+  ValueId node;
+  std::string detail;
+};
+
+bool may_be_equal(const Dim& a, const Dim& b) {
+  const Dim difference = a - b;
+  return !difference.is_const() || difference.value() == 0;
+}
+
+bool may_be_equal(const Dims& a, const Dims& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const Dim& x, const Dim& y) { return may_be_equal(x, y); });
+}
+
+bool all_const(const Dims& dims) {
+  return std::all_of(dims.begin(), dims.end(), [](const Dim& d) { return d.is_const(); });
+}
+
+bool is_empty(const Dims& shape) {
+  return std::any_of(shape.begin(), shape.end(), [](const Dim& d) { return d == Dim(0); });
+}
+
+/// Lowest and highest byte offset of an element, and the bytes of the last one; both dims constant.
+std::pair<int64_t, int64_t> extent(const Type& t) {
+  int64_t low = 0, high = size_of(t.dtype);
+  for (int i = 0; i < t.rank(); ++i) {
+    const int64_t last = (t.shape[i].value() - 1) * t.strides[i].value();
+    (last < 0 ? low : high) += last;
+  }
+  return {low, high};
+}
+
+class Verifier {
+ public:
+  explicit Verifier(const Graph& graph) : graph_(graph), defined_(graph.value_count(), false) {}
+
+  std::optional<Violation> run() {
+    for (std::size_t i = 0; i < graph_.params().size() && !found_; ++i) param(graph_.params()[i], i);
+    for (ValueId v : graph_.body().nodes) {
+      if (found_) break;
+      node(v);
+    }
+    for (ValueId v : graph_.results()) {
+      if (found_) break;
+      if (!is_defined(v))
+        report(11, kNoValue, "a result is not defined");
+      else if (graph_.node(v).op == Op::Write)
+        report(11, v, "a write is a result");
+    }
+    return found_;
+  }
+
+ private:
+  void report(int invariant, ValueId v, std::string detail) {
+    if (!found_) found_ = {invariant, v, std::move(detail)};
+  }
+
+  bool is_defined(ValueId v) const { return index(v) < defined_.size() && defined_[index(v)]; }
+
+  bool define(ValueId v) {
+    if (index(v) >= defined_.size()) {
+      report(1, kNoValue, "a value that does not exist");
+      return false;
+    }
+    if (defined_[index(v)]) report(1, v, "stands in the body twice");
+    defined_[index(v)] = true;
+    return !found_;
+  }
+
+  void param(ValueId v, std::size_t position) {
+    if (!define(v)) return;
+    const Node& n = graph_.node(v);
+    const AttrValue* number = n.find(AttrKey::Index);
+    if (n.op != Op::Param || number == nullptr || *number != AttrValue(static_cast<int64_t>(position)))
+      return report(1, v, "is no param, or not with its position as index");
+    shape_and_strides(v, n.type);
+    if (n.type.is_view()) report(8, v, "a param owns its bytes");
+  }
+
+  void node(ValueId v) {
+    if (index(v) < defined_.size() && graph_.node(v).op == Op::Param)
+      return report(1, v, "a param stands among the nodes");
+    if (index(v) >= defined_.size() || defined_[index(v)]) {
+      define(v);
+      return;
+    }
+    const Node& n = graph_.node(v);
+    for (ValueId input : n.inputs) {
+      if (!is_defined(input)) return report(2, v, "an operand is not defined before");
+      if (graph_.node(input).op == Op::Write) return report(2, v, "an operand is a write");
+    }
+    define(v);
+    if (n.inputs.size() != def(n.op).operands) return report(3, v, "number of operands");
+    if (!n.blocks.empty()) return report(3, v, "blocks");
+    attributes(v, n);
+    dtypes(v, n);
+    shape_and_strides(v, n.type);
+    if (found_) return;
+    result_shape(v, n);
+    if (def(n.op).cls == OpClass::View || def(n.op).cls == OpClass::Write)
+      shared(v, n);
+    else
+      fresh(v, n.type);
+    if (n.op == Op::Write && !found_) write(v, n);
+  }
+
+  void attributes(ValueId v, const Node& n) {
+    const bool reduction = def(n.op).cls == OpClass::Reduction;
+    const std::size_t expected = reduction || n.op == Op::Constant || n.op == Op::DimValue ? 1 : 0;
+    if (n.attrs.size() != expected) return report(4, v, "number of attributes");
+    if (expected == 0) return;
+    const auto& [key, value] = n.attrs[0];
+    if (n.op == Op::Constant) {
+      if (key != AttrKey::Value || !std::holds_alternative<Scalar>(value)) report(4, v, "a constant has a value");
+    } else if (n.op == Op::DimValue) {
+      if (key != AttrKey::Dim || !std::holds_alternative<Dim>(value)) return report(4, v, "a dim has a dimension");
+      symbols(v, std::get<Dim>(value));
+    } else {
+      const auto* axes = std::get_if<std::vector<int64_t>>(&value);
+      if (key != AttrKey::Axes || axes == nullptr) return report(4, v, "a reduction has axes");
+      const int64_t rank = graph_.type(n.inputs[0]).rank();
+      for (std::size_t i = 0; i < axes->size(); ++i)
+        if ((*axes)[i] < 0 || (*axes)[i] >= rank || (i && (*axes)[i] <= (*axes)[i - 1]))
+          return report(4, v, "axes are sorted, distinct and in range");
+    }
+  }
+
+  void dtypes(ValueId v, const Node& n) {
+    if (n.inputs.empty()) {
+      const bool is_dim = n.op == Op::DimValue && n.type.dtype != DType::I64;
+      if (is_dim || (n.op == Op::Iota && !is_int(n.type.dtype) && !is_float(n.type.dtype)))
+        report(5, v, "dtype of the result");
+      return;
+    }
+    const DType operand = graph_.type(n.inputs.back()).dtype;
+    for (std::size_t i = 0; i < n.inputs.size(); ++i) {
+      const DType expected = n.op == Op::Where && i == 0 ? DType::Bool : operand;
+      if (graph_.type(n.inputs[i]).dtype != expected) return report(5, v, "operands differ in dtype");
+    }
+    if (!takes(n.op, operand)) return report(5, v, "the operator does not take " + std::string(name_of(operand)));
+    const std::optional<DType> result = result_dtype(n.op, operand);
+    if (result && n.type.dtype != *result) report(5, v, "dtype of the result");
+  }
+
+  void symbols(ValueId v, const Dim& d) {
+    if (d.is_const()) return;
+    std::vector<SymbolId> used;
+    d.collect_symbols(used);
+    for (SymbolId s : used)
+      if (static_cast<std::size_t>(s) >= graph_.shapes().symbol_count()) report(6, v, "unknown symbol in " + d.str());
+  }
+
+  void shape_and_strides(ValueId v, const Type& t) {
+    if (t.shape.size() != t.strides.size()) return report(6, v, "a stride for each axis");
+    for (const Dim& d : t.shape) {
+      if (d.is_const() && d.value() < 0) return report(6, v, "negative dimension");
+      symbols(v, d);
+    }
+    for (const Dim& d : t.strides) symbols(v, d);
+    symbols(v, t.offset);
+  }
+
+  void result_shape(ValueId v, const Node& n) {
+    const Dims& shape = n.type.shape;
+    switch (def(n.op).cls) {
+      case OpClass::Source:
+        if (n.op == Op::Iota ? shape.size() != 1 : n.op != Op::Full && !shape.empty()) report(7, v, "rank");
+        if (n.op == Op::Full && graph_.type(n.inputs[0]).rank() != 0) report(7, v, "full of a 0-d value");
+        return;
+      case OpClass::Elementwise: return elementwise_shape(v, n);
+      case OpClass::Cast:
+      case OpClass::Copy:
+        if (!may_be_equal(shape, graph_.type(n.inputs[0]).shape)) report(7, v, "shape of the operand");
+        return;
+      case OpClass::Reduction: return reduction_shape(v, n);
+      case OpClass::Contraction: return contraction_shape(v, n);
+      case OpClass::View:
+      case OpClass::Write: return;
+    }
+  }
+
+  bool broadcasts(const Dims& from, const Dims& to) const {
+    if (from.size() > to.size()) return false;
+    const std::size_t missing = to.size() - from.size();
+    for (std::size_t i = 0; i < from.size(); ++i)
+      if (!(from[i] == Dim(1)) && !may_be_equal(from[i], to[missing + i])) return false;
+    return true;
+  }
+
+  void elementwise_shape(ValueId v, const Node& n) {
+    std::size_t rank = 0;
+    for (ValueId input : n.inputs) {
+      const Dims& shape = graph_.type(input).shape;
+      rank = std::max(rank, shape.size());
+      if (!broadcasts(shape, n.type.shape)) return report(7, v, "an operand does not broadcast to the result");
+    }
+    if (rank != n.type.shape.size()) return report(7, v, "rank");
+    for (std::size_t axis = 0; axis < rank; ++axis) {
+      const bool given = std::any_of(n.inputs.begin(), n.inputs.end(), [&](ValueId input) {
+        const Dims& shape = graph_.type(input).shape;
+        const std::size_t missing = rank - shape.size();
+        return axis >= missing && may_be_equal(shape[axis - missing], n.type.shape[axis]);
+      });
+      if (!given) return report(7, v, "no operand has the length of an axis");
+    }
+  }
+
+  void reduction_shape(ValueId v, const Node& n) {
+    const Dims& operand = graph_.type(n.inputs[0]).shape;
+    Dims kept;
+    for (std::size_t i = 0; i < operand.size(); ++i)
+      if (!std::binary_search(n.axes().begin(), n.axes().end(), static_cast<int64_t>(i))) kept.push_back(operand[i]);
+    if (!may_be_equal(kept, n.type.shape)) report(7, v, "the axes that are left");
+  }
+
+  void contraction_shape(ValueId v, const Node& n) {
+    const Dims &a = graph_.type(n.inputs[0]).shape, &b = graph_.type(n.inputs[1]).shape, &c = n.type.shape;
+    if (a.empty() || b.empty()) return report(7, v, "a product of 0-d values");
+    const std::size_t batch = std::max(a.size(), b.size()) < 3 ? 0 : std::max(a.size(), b.size()) - 2;
+    const bool rank = c.size() == batch + (a.size() > 1) + (b.size() > 1);
+    const bool rows = rank && (a.size() < 2 || may_be_equal(c[batch], a[a.size() - 2]));
+    const bool columns = rank && (b.size() < 2 || may_be_equal(c.back(), b.back()));
+    if (!rows || !columns || !may_be_equal(a.back(), b[b.size() < 2 ? 0 : b.size() - 2]))
+      report(7, v, "shape of a product");
+  }
+
+  void fresh(ValueId v, const Type& t) {
+    if (t.is_view()) return report(8, v, "is a view but the operator gives fresh memory");
+    if (!all_const(t.shape) || !all_const(t.strides) || is_empty(t.shape)) return;
+    std::vector<std::size_t> axes(t.shape.size());
+    std::iota(axes.begin(), axes.end(), 0);
+    std::erase_if(axes, [&](std::size_t i) { return t.shape[i] == Dim(1); });
+    std::sort(axes.begin(), axes.end(),
+              [&](std::size_t a, std::size_t b) { return t.strides[a].value() < t.strides[b].value(); });
+    int64_t stride = size_of(t.dtype);
+    for (std::size_t i : axes) {
+      if (t.strides[i].value() != stride) return report(8, v, "strides of memory that is not packed");
+      stride *= t.shape[i].value();
+    }
+  }
+
+  void shared(ValueId v, const Node& n) {
+    const Type& t = n.type;
+    if (!t.is_view() || t.root != graph_.root(n.inputs[0])) return report(9, v, "root of the first operand");
+    const Op owner = graph_.node(t.root).op;
+    if (graph_.type(t.root).is_view() || owner == Op::Constant || owner == Op::DimValue)
+      return report(9, v, "the root has no bytes of its own");
+    const Type& root = graph_.type(t.root);
+    if (root.dtype != t.dtype) return report(9, v, "dtype of the root");
+    const bool known = t.offset.is_const() && all_const(t.shape) && all_const(t.strides) && all_const(root.shape) &&
+                       all_const(root.strides);
+    if (!known || is_empty(t.shape)) return;
+    const auto [low, high] = extent(t);
+    const auto [first, end] = extent(root);
+    if (is_empty(root.shape) || t.offset.value() + low < first || t.offset.value() + high > end)
+      report(9, v, "elements outside of the root");
+  }
+
+  void write(ValueId v, const Node& n) {
+    const Type &dst = graph_.type(n.inputs[0]), &t = n.type;
+    if (t.shape != dst.shape || t.strides != dst.strides || !(t.offset == dst.offset))
+      return report(10, v, "type of the destination");
+    for (int i = 0; i < dst.rank(); ++i)
+      if (dst.strides[i] == Dim(0) && dst.shape[i].is_const() && dst.shape[i].value() > 1)
+        return report(10, v, "the destination repeats elements");
+    const Type& value = graph_.type(n.inputs[1]);
+    if (!broadcasts(value.shape, dst.shape)) report(10, v, "the value does not broadcast");
+    const bool same_root = graph_.root(n.inputs[0]) == graph_.root(n.inputs[1]);
+    if (same_root && !same_place(dst, value)) report(10, v, "the value is another view of the destination's root");
+  }
+
+  const Graph& graph_;
+  std::vector<bool> defined_;
+  std::optional<Violation> found_;
+};
+
+}  // namespace
+
+std::optional<std::string> verify(const Graph& graph) {
+  const std::optional<Violation> found = Verifier(graph).run();
+  if (!found) return std::nullopt;
+  std::string text = "invariant " + std::to_string(found->invariant);
+  if (found->node != kNoValue) {
+    const std::string name = value_names(graph)[index(found->node)];
+    text += ", " + (name.empty() ? "a value outside of the body" : name) + " (" +
+            std::string(name_of(graph.node(found->node).op)) + ")";
+  }
+  return text + ": " + found->detail + "\n" + print(graph);
+}
+
+}  // namespace framejit::graph

@@ -1,0 +1,295 @@
+// Evaluates a program's dimensions and lays out its temporaries.
+#include "runtime/bound.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "graph/support/check.h"
+
+namespace framejit::runtime {
+
+using namespace codegen;
+
+namespace {
+
+constexpr double kMemoryNanoseconds = 0.05;  // per byte, where a step's data does not fit the cache
+constexpr int64_t kCacheBytes = int64_t{2} << 20;
+constexpr int64_t kTempAlignment = 64;
+
+int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+class Binder {
+ public:
+  Binder(const Program& program, const CodeBlock& code, std::span<const int64_t> symbols)
+      : program_(program), code_(code), symbols_(symbols) {}
+
+  Bound run() {
+    Bound bound;
+    bound.symbols.assign(symbols_.begin(), symbols_.end());
+    bound.dim_values.assign(program_.buffers.size(), 0);
+    for (std::size_t i = 0; i < program_.buffers.size(); ++i)
+      if (program_.buffers[i].kind == BufferKind::DimValue) bound.dim_values[i] = value(program_.buffers[i].value);
+    for (const graph::DimGuard& g : program_.conditions)
+      if (holds(g) != g.outcome) bound.redo = true;
+    for (const Step& step : program_.steps) {
+      if (const auto* loop = std::get_if<LoopStep>(&step)) {
+        bound.steps.emplace_back(bind_loop(*loop, bound));
+        bound.nanoseconds += std::get<BoundLoop>(bound.steps.back()).nanoseconds;
+      } else if (const auto* product = std::get_if<MatMulStep>(&step)) {
+        bound.steps.emplace_back(bind_matmul(*product));
+        bound.nanoseconds += std::get<BoundMatMul>(bound.steps.back()).nanoseconds;
+      } else {
+        bound.steps.emplace_back(bind_undo(std::get<UndoStep>(step)));
+        bound.last_undo = bound.steps.size();
+      }
+    }
+    lay_out_temps(bound);
+    int64_t scratch = 0;
+    for (const BoundStep& step : bound.steps)
+      if (const auto* loop = std::get_if<BoundLoop>(&step)) scratch = std::max(scratch, loop->scratch_bytes);
+    bound.reserve_offset = bound.temp_bytes;
+    bound.temp_bytes += scratch;
+    return bound;
+  }
+
+ private:
+  int64_t value(const graph::Dim& d) const { return d.is_const() ? d.value() : d.evaluate(symbols_); }
+
+  bool holds(const graph::DimGuard& g) const {
+    const int64_t left = value(g.left), right = value(g.right);
+    switch (g.relation) {
+      case graph::Relation::Eq: return left == right;
+      case graph::Relation::Ne: return left != right;
+      case graph::Relation::Lt: return left < right;
+      case graph::Relation::Le: return left <= right;
+    }
+    return false;
+  }
+
+  BoundOperand bind_operand(const LoopOperand& o) const {
+    BoundOperand out;
+    out.buffer = o.buffer;
+    out.scratch = o.scratch;
+    out.index = o.index;
+    out.itemsize = graph::size_of(o.dtype);
+    out.offset = o.scratch ? 0 : value(o.offset);
+    return out;
+  }
+
+  BoundLoop bind_loop(const LoopStep& step, Bound& bound) const {
+    BoundLoop out;
+    out.step = &step;
+    out.size = 1;
+    for (const graph::Dim& d : step.extents) {
+      out.extents.push_back(value(d));
+      out.size *= out.extents.back();
+    }
+    const std::size_t rank = out.extents.size();
+    out.strides.assign(step.operands.size() * rank, 0);
+    int64_t bytes = 0, written = 0;
+    for (std::size_t i = 0; i < step.operands.size(); ++i) {
+      const LoopOperand& o = step.operands[i];
+      out.operands.push_back(bind_operand(o));
+      if (o.scratch || o.index) continue;
+      FRAMEJIT_CHECK(o.strides.size() == rank, "a stride for each axis in " + step.name);
+      int64_t touched = graph::size_of(o.dtype);
+      for (std::size_t axis = 0; axis < rank; ++axis) {
+        const int64_t stride = value(o.strides[axis]);
+        out.strides[i * rank + axis] = stride;
+        if (stride != 0) touched *= out.extents[axis];
+        if (o.nonnegative && stride < 0 && out.extents[axis] > 1) bound.redo = true;
+      }
+      bytes += touched;
+      if (o.written) written += touched;
+    }
+    reduced_range(step, out);
+    drop_axes(step, out);
+    if (step.small_domain_redo && out.size == 1) bound.redo = true;
+    const bool streams = step.streaming_bytes > 0 && written >= step.streaming_bytes;
+    for (const Stage& stage : step.stages) out.stages.push_back(bind_stage(stage, streams));
+    bind_scratch(step, out);
+    out.nanoseconds = static_cast<double>(out.size) * step.cost;
+    if (bytes > kCacheBytes) out.nanoseconds += static_cast<double>(bytes) * kMemoryNanoseconds;
+    return out;
+  }
+
+  void reduced_range(const LoopStep& step, BoundLoop& out) const {
+    const int rank = out.rank(), reduced = static_cast<int>(step.reduced_axes);
+    if (step.reduce == ReduceKind::None) return;
+    out.reduced_last = step.reduce == ReduceKind::Rows ? rank - 1 : rank;
+    out.reduced_first = out.reduced_last - reduced;
+    FRAMEJIT_CHECK(out.reduced_first >= 0, "reduced axes of " + step.name);
+    for (int axis = 0; axis < rank; ++axis)
+      if (axis < out.reduced_first || axis >= out.reduced_last) out.outputs *= out.extents[axis];
+  }
+
+  /// Outer axes of length 1 go, and axes that turn out to follow each other in memory for all operands are joined. The
+  /// inner axis keeps its stride, on which the kernels rely.
+  void drop_axes(const LoopStep& step, BoundLoop& out) const {
+    if (step.reduce == ReduceKind::Pairwise || step.reduce == ReduceKind::Rows) return;
+    for (const BoundOperand& o : out.operands)
+      if (o.index) return;
+    int axis = out.rank() - 2;
+    while (axis >= 0) {
+      const bool same_kind = (axis >= out.reduced_first && axis < out.reduced_last) ==
+                             (axis + 1 >= out.reduced_first && axis + 1 < out.reduced_last);
+      bool joins = same_kind;
+      if (out.extents[axis] != 1)
+        for (std::size_t i = 0; i < out.operands.size() && joins; ++i)
+          joins = out.stride(i, axis) == out.stride(i, axis + 1) * out.extents[axis + 1];
+      if (joins) remove_axis(out, axis);
+      --axis;
+    }
+  }
+
+  static void remove_axis(BoundLoop& out, int axis) {
+    const std::size_t rank = out.extents.size();
+    out.extents[axis + 1] *= out.extents[axis];
+    out.extents.erase(out.extents.begin() + axis);
+    std::vector<int64_t> strides;
+    strides.reserve(out.operands.size() * (rank - 1));
+    for (std::size_t i = 0; i < out.operands.size(); ++i)
+      for (std::size_t a = 0; a < rank; ++a)
+        if (static_cast<int>(a) != axis) strides.push_back(out.strides[i * rank + a]);
+    out.strides = std::move(strides);
+    if (axis < out.reduced_first) --out.reduced_first;
+    if (axis < out.reduced_last) --out.reduced_last;
+  }
+
+  BoundStage bind_stage(const Stage& stage, bool streams) const {
+    BoundStage out;
+    out.operands = stage.operands;
+    if (const auto* kernel = std::get_if<KernelIndex>(&stage.code)) {
+      const KernelIndex chosen = streams && stage.streaming ? *stage.streaming : *kernel;
+      out.kernel = reinterpret_cast<KernelFn>(const_cast<void*>(code_.entry(chosen)));
+    } else {
+      out.host = std::get<HostLoop>(stage.code);
+    }
+    return out;
+  }
+
+  void bind_scratch(const LoopStep& step, BoundLoop& out) const {
+    if (step.scratch_slots == 0) return;
+    // A little more than `tile`: the last stretch of a row is merged into the one before when it is short.
+    out.tile = std::max<int64_t>(128, step.tile);  // a pairwise leaf at least
+    const int64_t capacity = std::min<int64_t>(std::max<int64_t>(out.size, 1), out.tile + kShortestTile);
+    std::vector<int64_t> slot_item(step.scratch_slots, 0);
+    for (std::size_t i = 0; i < step.operands.size(); ++i)
+      if (step.operands[i].scratch)
+        slot_item[step.operands[i].buffer] =
+            std::max<int64_t>(slot_item[step.operands[i].buffer], out.operands[i].itemsize);
+    std::vector<int64_t> at(step.scratch_slots, 0);
+    for (uint32_t slot = 0; slot < step.scratch_slots; ++slot) {
+      at[slot] = out.scratch_bytes;
+      // The odd line keeps slots from lying at the same place of every cache set.
+      out.scratch_bytes += round_up(slot_item[slot] * capacity, kTempAlignment) + kTempAlignment;
+    }
+    for (BoundOperand& o : out.operands)
+      if (o.scratch) o.offset = at[o.buffer];
+  }
+
+  BoundMatMul bind_matmul(const MatMulStep& step) const {
+    BoundMatMul out{};
+    out.function = reinterpret_cast<MatMulFn>(const_cast<void*>(code_.entry(step.kernel)));
+    out.a = bind_operand(step.a);
+    out.b = bind_operand(step.b);
+    out.c = bind_operand(step.c);
+    out.m = value(step.m);
+    out.n = value(step.n);
+    out.k = value(step.k);
+    out.lda = value(step.a.strides[0]);
+    out.ldb = value(step.b.strides[0]);
+    out.ldc = value(step.c.strides[0]);
+    const double flops = 2.0 * static_cast<double>(out.m) * static_cast<double>(out.n) * static_cast<double>(out.k);
+    out.nanoseconds = flops / (step.dtype == graph::DType::F64 ? 50.0 : 100.0);
+    return out;
+  }
+
+  BoundUndo bind_undo(const UndoStep& step) const {
+    BoundUndo out;
+    out.source = bind_operand(step.source);
+    out.saved = step.saved;
+    for (std::size_t axis = 0; axis < step.extents.size(); ++axis) {
+      out.extents.push_back(value(step.extents[axis]));
+      out.strides.push_back(value(step.source.strides[axis]));
+    }
+    return out;
+  }
+
+  // ---- temporaries: a Temp lives from the first step that names it to the last one
+  // --------------------------------------
+
+  struct Life {
+    BufferIndex buffer;
+    std::size_t first, last;
+    int64_t bytes, offset;
+  };
+
+  template <class F>
+  static void for_each_buffer(const Step& step, F f) {
+    if (const auto* loop = std::get_if<LoopStep>(&step)) {
+      for (const LoopOperand& o : loop->operands)
+        if (!o.scratch && !o.index) f(o.buffer);
+    } else if (const auto* product = std::get_if<MatMulStep>(&step)) {
+      f(product->a.buffer);
+      f(product->b.buffer);
+      f(product->c.buffer);
+    } else {
+      const auto& undo = std::get<UndoStep>(step);
+      f(undo.source.buffer);
+      f(undo.saved);
+    }
+  }
+
+  void lay_out_temps(Bound& bound) const {
+    constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
+    const std::size_t count = program_.buffers.size();
+    std::vector<std::size_t> first(count, kNever), last(count, 0);
+    for (std::size_t i = 0; i < program_.steps.size(); ++i) {
+      for_each_buffer(program_.steps[i], [&](BufferIndex b) {
+        first[b] = std::min(first[b], i);
+        last[b] = i;
+      });
+      // What undo saved must outlive the program.
+      if (const auto* undo = std::get_if<UndoStep>(&program_.steps[i])) last[undo->saved] = program_.steps.size();
+    }
+    for (std::size_t i = 0; i < program_.steps.size(); ++i)
+      if (const auto* undo = std::get_if<UndoStep>(&program_.steps[i])) last[undo->saved] = program_.steps.size();
+    std::vector<Life> lives;
+    for (std::size_t b = 0; b < count; ++b) {
+      if (program_.buffers[b].kind != BufferKind::Temp || first[b] == kNever) continue;
+      const int64_t bytes = round_up(std::max<int64_t>(value(program_.buffers[b].bytes), 1), kTempAlignment);
+      lives.push_back({static_cast<BufferIndex>(b), first[b], last[b], bytes, 0});
+    }
+    // Largest first, each at the lowest offset that is free during its life.
+    std::vector<Life> order = lives;
+    std::stable_sort(order.begin(), order.end(), [](const Life& a, const Life& b) { return a.bytes > b.bytes; });
+    bound.temp_offsets.assign(count, -1);
+    std::vector<Life> placed;
+    for (Life& life : order) {
+      std::vector<const Life*> others;
+      for (const Life& p : placed)
+        if (p.first <= life.last && life.first <= p.last) others.push_back(&p);
+      std::sort(others.begin(), others.end(), [](const Life* a, const Life* b) { return a->offset < b->offset; });
+      for (const Life* p : others) {
+        if (p->offset >= life.offset + life.bytes) break;
+        life.offset = std::max(life.offset, p->offset + p->bytes);
+      }
+      placed.push_back(life);
+      bound.temp_offsets[life.buffer] = life.offset;
+      bound.temp_bytes = std::max(bound.temp_bytes, life.offset + life.bytes);
+    }
+  }
+
+  const Program& program_;
+  const CodeBlock& code_;
+  std::span<const int64_t> symbols_;
+};
+
+}  // namespace
+
+Bound bind(const Program& program, const CodeBlock& code, std::span<const int64_t> symbols) {
+  return Binder(program, code, symbols).run();
+}
+
+}  // namespace framejit::runtime

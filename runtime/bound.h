@@ -1,0 +1,78 @@
+// A program bound to values of its symbols: every Dim evaluated, axes that turn out to be redundant dropped, memory for
+// temporaries laid out. What a run then does is arithmetic on pointers.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "codegen/kernel.h"
+#include "runtime/exec_memory.h"
+
+namespace framejit::runtime {
+
+/// No stretch of a long row is shorter than this (unless the row is), so that a host loop takes the same path as on the
+/// row.
+inline constexpr int64_t kShortestTile = 32;
+
+struct BoundOperand {
+  codegen::BufferIndex buffer = 0;
+  bool scratch = false, index = false;
+  int itemsize = 0;
+  int64_t offset = 0;  // bytes from the buffer; scratch: from the tile's scratch, for the tile size of the step
+};
+
+struct BoundStage {
+  codegen::KernelFn kernel = nullptr;  // null: the host loop
+  codegen::HostLoop host;
+  std::vector<uint16_t> operands;
+};
+
+struct BoundLoop {
+  const codegen::LoopStep* step = nullptr;
+  std::vector<int64_t> extents;  // outer to inner
+  std::vector<BoundOperand> operands;
+  std::vector<int64_t> strides;  // [operand * rank + axis]
+  std::vector<BoundStage> stages;
+  int64_t size = 0;        // product of the extents
+  int64_t outputs = 1;     // product of the axes that are not reduced
+  double nanoseconds = 0;  // estimate for the whole step on one thread
+  int64_t tile = 0, scratch_bytes = 0;
+  int reduced_first = 0, reduced_last = 0;  // [first, last) of extents is reduced
+
+  int rank() const { return static_cast<int>(extents.size()); }
+  int64_t stride(std::size_t operand, int axis) const { return strides[operand * extents.size() + axis]; }
+};
+
+struct BoundMatMul {
+  codegen::MatMulFn function;
+  BoundOperand a, b, c;
+  int64_t m, n, k, lda, ldb, ldc;
+  double nanoseconds;
+};
+
+struct BoundUndo {
+  BoundOperand source;
+  std::vector<int64_t> extents, strides;  // outer to inner; the innermost run is copied at once where it is contiguous
+  codegen::BufferIndex saved;
+};
+
+using BoundStep = std::variant<BoundLoop, BoundMatMul, BoundUndo>;
+
+struct Bound {
+  std::vector<int64_t> symbols;
+  std::vector<BoundStep> steps;
+  std::vector<int64_t> temp_offsets;  // by buffer; -1 where it is no Temp
+  int64_t temp_bytes = 0;             // of all Temps, and behind them the reserve of scratch
+  int64_t reserve_offset = 0;
+  std::vector<int64_t> dim_values;  // by buffer
+  double nanoseconds = 0;
+  bool redo = false;          // a condition does not hold: the host's own answer is needed
+  std::size_t last_undo = 0;  // steps before this one only save
+};
+
+Bound bind(const codegen::Program& program, const CodeBlock& code, std::span<const int64_t> symbols);
+
+}  // namespace framejit::runtime

@@ -1,0 +1,83 @@
+// Runs the steps of a bound program.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "runtime/bound.h"
+
+namespace framejit::runtime {
+
+/// Asks the caller, now and then on long runs, whether to stop. Only the thread that started the run asks.
+class Poller {
+ public:
+  explicit Poller(bool (*poll)()) : poll_(poll), thread_(std::this_thread::get_id()) {}
+
+  bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
+  bool active() const { return poll_ != nullptr; }
+  /// Called between pieces of work; true: stop.
+  bool check();
+
+ private:
+  bool (*poll_)();
+  std::thread::id thread_;
+  int64_t last_ = 0;
+  std::atomic<bool> cancelled_{false};
+};
+
+/// What a run hands to its steps.
+struct RunState {
+  char* const* buffers;      // first byte of each buffer
+  Poller* poller = nullptr;  // null: nothing is ever cancelled
+  bool redo = false;
+  // Scratch for one tile of any step, taken before the run began: a run that has begun never runs out of memory.
+  char* reserve = nullptr;
+  std::mutex reserve_mutex;
+
+  bool stopped() const { return redo || (poller && poller->cancelled()); }
+};
+
+void execute_loop(const BoundLoop& loop, RunState& state);
+void execute_pairwise(const BoundLoop& loop, RunState& state);
+void execute_matmul(const BoundMatMul& product, RunState& state);
+void save_undo(const BoundUndo& undo, RunState& state);
+void restore_undo(const BoundUndo& undo, char* const* buffers);
+
+/// Work that is split in pieces: [0, n) at multiples of `grain`, on several threads where that pays, and such that a
+/// cancelled run ends within milliseconds.
+void run_pieces(int64_t n, int64_t grain, double nanoseconds, bool parallel, RunState& state,
+                const std::function<void(int64_t, int64_t)>& body);
+
+// ---- shared by the two executors
+// ------------------------------------------------------------------------------------------
+
+inline constexpr int kMaxOperands = 64;
+
+/// A rectangle of the two innermost axes, and where each operand's first element of it lies.
+struct Window {
+  char* pointers[kMaxOperands];
+  int64_t inner = 1, outer = 1;
+  int64_t inner_start = 0;  // along the innermost axis, for index operands
+};
+
+/// Runs one stage over a window whose scratch operands are contiguous.
+void run_stage(const BoundLoop& loop, const BoundStage& stage, const Window& window);
+
+/// Scratch of one tile, given back when it leaves scope.
+class Scratch {
+ public:
+  Scratch(int64_t bytes, RunState& state);
+  ~Scratch();
+  Scratch(const Scratch&) = delete;
+  char* data() const { return data_; }
+
+ private:
+  RunState& state_;
+  char* data_ = nullptr;
+  bool reserved_ = false;
+};
+
+}  // namespace framejit::runtime

@@ -1,0 +1,350 @@
+// Elementwise steps and the reductions whose order is that of the loops: axes outside the two that a kernel takes are
+// an odometer; steps with scratch go tile by tile through their stages.
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <mutex>
+
+#include "graph/support/check.h"
+#include "runtime/allocator.h"
+#include "runtime/execute.h"
+#include "runtime/fold.h"
+#include "runtime/fp_state.h"
+#include "runtime/scheduler.h"
+
+namespace framejit::runtime {
+
+using namespace codegen;
+
+namespace {
+
+constexpr int64_t kPollNanoseconds = 50'000'000;
+constexpr double kPieceNanoseconds = 2e6;  // of a run that may be cancelled
+constexpr int kMaxRank = 64;
+
+int64_t now_nanoseconds() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+/// Part of a step: the whole domain but for [begin, end) along one axis.
+struct Part {
+  int axis = -1;
+  int64_t begin = 0, end = 0;
+  char* output = nullptr;  // in place of the reduced-into operand, for partial results
+};
+
+/// Steps the odometer of axes [0, rank - 2); false when it has gone round.
+bool advance(const BoundLoop& loop, const int64_t* extents, int64_t* position, char** pointers) {
+  const int operands = static_cast<int>(loop.operands.size());
+  for (int axis = loop.rank() - 3; axis >= 0; --axis) {
+    const bool carry = ++position[axis] == extents[axis];
+    const int64_t steps = carry ? 1 - extents[axis] : 1;
+    if (carry) position[axis] = 0;
+    for (int i = 0; i < operands; ++i) pointers[i] += loop.stride(i, axis) * steps;
+    if (!carry) return true;
+  }
+  return false;
+}
+
+/// Rows of a window for a host loop: one call where all rows follow each other for every operand.
+void run_host(const BoundLoop& loop, const BoundStage& stage, const Window& w) {
+  const int rank = loop.rank();
+  const std::size_t count = stage.operands.size();
+  char* args[8];
+  intptr_t steps[8];
+  int64_t outer_steps[8];
+  FRAMEJIT_CHECK(count <= 8, "operands of a host loop");
+  bool joined = true;
+  for (std::size_t i = 0; i < count; ++i) {
+    const uint16_t operand = stage.operands[i];
+    const BoundOperand& o = loop.operands[operand];
+    args[i] = w.pointers[operand];
+    steps[i] = o.scratch ? o.itemsize : rank >= 1 ? loop.stride(operand, rank - 1) : o.itemsize;
+    outer_steps[i] = o.scratch ? o.itemsize * w.inner : rank >= 2 ? loop.stride(operand, rank - 2) : 0;
+    joined = joined && outer_steps[i] == steps[i] * w.inner;
+  }
+  // Some of NumPy's loops clear the flags that were raised before them.
+  const unsigned before = fp_flags();
+  if (joined || w.outer == 1) {
+    const intptr_t n = w.inner * w.outer;
+    stage.host.function(args, &n, steps, stage.host.data);
+  } else {
+    const intptr_t n = w.inner;
+    unsigned raised = 0;
+    for (int64_t row = 0; row < w.outer; ++row) {
+      char* row_args[8];
+      for (std::size_t i = 0; i < count; ++i) row_args[i] = args[i] + outer_steps[i] * row;
+      raised |= fp_flags();
+      stage.host.function(row_args, &n, steps, stage.host.data);
+    }
+    raise_fp_flags(raised);
+  }
+  raise_fp_flags(before);
+}
+
+/// Stages over one tile. `w` holds the pointers of the tile's operands, scratch included.
+void run_tile(const BoundLoop& loop, const Window& w) {
+  for (const BoundStage& stage : loop.stages) run_stage(loop, stage, w);
+}
+
+/// The two innermost axes of a step with scratch, tile by tile.
+void run_tiles(const BoundLoop& loop, const Window& all, char* scratch, int64_t* index_cell) {
+  const int rank = loop.rank(), operands = static_cast<int>(loop.operands.size());
+  Window w = all;
+  auto place = [&](int64_t row, int64_t column) {
+    for (int i = 0; i < operands; ++i) {
+      const BoundOperand& o = loop.operands[i];
+      if (o.scratch)
+        w.pointers[i] = scratch + o.offset;
+      else if (!o.index)
+        w.pointers[i] = all.pointers[i] + (rank >= 2 ? row * loop.stride(i, rank - 2) : 0) +
+                        (rank >= 1 ? column * loop.stride(i, rank - 1) : 0);
+    }
+    *index_cell = all.inner_start + column;
+  };
+  if (all.inner <= loop.tile) {
+    const int64_t rows = std::max<int64_t>(1, loop.tile / std::max<int64_t>(1, all.inner));
+    for (int64_t row = 0; row < all.outer; row += rows) {
+      w.outer = std::min(rows, all.outer - row);
+      place(row, 0);
+      run_tile(loop, w);
+    }
+    return;
+  }
+  // Column stretches outside of rows: a row fold then goes down its columns while they are in cache. The order of rows
+  // is kept within each column.
+  w.outer = 1;
+  const bool columns_outside = loop.step->reduce == ReduceKind::Rows;
+  auto stretch = [&](int64_t column) {
+    const int64_t left = all.inner - column;
+    return left - loop.tile < kShortestTile ? left : loop.tile;
+  };
+  if (columns_outside) {
+    for (int64_t column = 0; column < all.inner; column += w.inner) {
+      w.inner = stretch(column);
+      for (int64_t row = 0; row < all.outer; ++row) {
+        place(row, column);
+        run_tile(loop, w);
+      }
+    }
+    return;
+  }
+  for (int64_t row = 0; row < all.outer; ++row)
+    for (int64_t column = 0; column < all.inner; column += w.inner) {
+      w.inner = stretch(column);
+      place(row, column);
+      run_tile(loop, w);
+    }
+}
+
+void run_part(const BoundLoop& loop, const Part& part, RunState& state) {
+  const int rank = loop.rank(), operands = static_cast<int>(loop.operands.size());
+  int64_t extents[kMaxRank], position[kMaxRank] = {};
+  for (int axis = 0; axis < rank; ++axis) {
+    extents[axis] = axis == part.axis ? part.end - part.begin : loop.extents[axis];
+    if (extents[axis] == 0) return;
+  }
+  Scratch scratch(loop.scratch_bytes, state);
+  int64_t index_cell = 0;
+  Window w;
+  for (int i = 0; i < operands; ++i) {
+    const BoundOperand& o = loop.operands[i];
+    if (o.index)
+      w.pointers[i] = reinterpret_cast<char*>(&index_cell);
+    else if (!o.scratch)
+      w.pointers[i] =
+          state.buffers[o.buffer] + o.offset + (part.axis >= 0 ? part.begin * loop.stride(i, part.axis) : 0);
+  }
+  if (part.output) w.pointers[loop.step->output] = part.output;
+  w.inner = rank >= 1 ? extents[rank - 1] : 1;
+  w.outer = rank >= 2 ? extents[rank - 2] : 1;
+  w.inner_start = part.axis == rank - 1 ? part.begin : 0;
+  index_cell = w.inner_start;
+  const bool tiled = loop.scratch_bytes > 0;
+  do {
+    if (tiled)
+      run_tiles(loop, w, scratch.data(), &index_cell);
+    else
+      for (const BoundStage& stage : loop.stages) run_stage(loop, stage, w);
+  } while (advance(loop, extents, position, w.pointers));
+}
+
+/// Sets the outputs of a fold to its identity.
+void fill_identity(const BoundLoop& loop, RunState& state) {
+  const BoundOperand& out = loop.operands[loop.step->output];
+  for_each_output(loop, [&](int64_t offset) {
+    std::memcpy(state.buffers[out.buffer] + out.offset + offset, &loop.step->identity,
+                static_cast<std::size_t>(out.itemsize));
+  });
+}
+
+/// The axis along which a step is split between threads; -1: none.
+int split_axis(const BoundLoop& loop) {
+  if (!loop.step->parallel) return -1;
+  int best = -1;
+  for (int axis = 0; axis < loop.rank(); ++axis) {
+    if (axis >= loop.reduced_first && axis < loop.reduced_last) continue;
+    if (loop.extents[axis] >= 64) return axis;
+    if (best < 0 || loop.extents[axis] > loop.extents[best]) best = axis;
+  }
+  return best;
+}
+
+}  // namespace
+
+void run_stage(const BoundLoop& loop, const BoundStage& stage, const Window& w) {
+  if (!stage.kernel) return run_host(loop, stage, w);
+  const int rank = loop.rank();
+  char* pointers[kMaxOperands];
+  int64_t strides[2 * kMaxOperands];
+  const std::size_t count = stage.operands.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    const uint16_t operand = stage.operands[i];
+    const BoundOperand& o = loop.operands[operand];
+    pointers[i] = w.pointers[operand];
+    if (o.scratch) {
+      strides[2 * i] = o.itemsize;
+      strides[2 * i + 1] = o.itemsize * w.inner;
+    } else if (o.index) {
+      strides[2 * i] = strides[2 * i + 1] = 0;
+    } else {
+      strides[2 * i] = rank >= 1 ? loop.stride(operand, rank - 1) : 0;
+      strides[2 * i + 1] = rank >= 2 ? loop.stride(operand, rank - 2) : 0;
+    }
+  }
+  stage.kernel(pointers, strides, w.inner, w.outer);
+}
+
+Scratch::Scratch(int64_t bytes, RunState& state) : state_(state) {
+  if (bytes == 0) return;
+  data_ = static_cast<char*>(allocate(static_cast<std::size_t>(bytes)));
+  if (data_) return;
+  state_.reserve_mutex.lock();
+  reserved_ = true;
+  data_ = state_.reserve;
+}
+
+Scratch::~Scratch() {
+  if (reserved_)
+    state_.reserve_mutex.unlock();
+  else if (data_)
+    release(data_);
+}
+
+bool Poller::check() {
+  if (cancelled()) return true;
+  if (!poll_ || std::this_thread::get_id() != thread_) return false;
+  const int64_t now = now_nanoseconds();
+  if (last_ == 0) last_ = now;
+  if (now - last_ < kPollNanoseconds) return false;
+  last_ = now;
+  if (!poll_()) return false;
+  cancelled_.store(true, std::memory_order_relaxed);
+  return true;
+}
+
+void run_pieces(int64_t n, int64_t grain, double nanoseconds, bool parallel, RunState& state,
+                const std::function<void(int64_t, int64_t)>& body) {
+  const bool split = parallel && worth_splitting(nanoseconds);
+  const bool polled = state.poller && state.poller->active() && nanoseconds > kPieceNanoseconds;
+  if (!split && !polled) return body(0, n);
+  double pieces = split ? 4.0 * num_threads() : 1.0;
+  if (polled) pieces = std::max(pieces, nanoseconds / kPieceNanoseconds);
+  const auto wanted = static_cast<int64_t>(static_cast<double>(n) / pieces) + 1;
+  const int64_t piece = std::min(n, (wanted + grain - 1) / grain * grain);
+  auto checked = [&](int64_t begin, int64_t end) {
+    for (int64_t at = begin; at < end; at += piece) {
+      if (state.stopped() || (polled && state.poller->check())) return;
+      body(at, std::min(end, at + piece));
+    }
+  };
+  if (split)
+    parallel_for(n, piece, nanoseconds, checked);
+  else
+    checked(0, n);
+}
+
+void execute_loop(const BoundLoop& loop, RunState& state) {
+  const LoopStep& step = *loop.step;
+  if (step.reduce != ReduceKind::None) fill_identity(loop, state);
+  if (loop.size == 0) return;
+  int axis = split_axis(loop);
+  if (step.reduce == ReduceKind::AnyOrder && step.parallel && (axis < 0 || loop.outputs == 1)) {
+    // One output: pieces fold into cells of their own, which are combined as they come.
+    for (int a = loop.reduced_first; a < loop.reduced_last; ++a)
+      if (axis < 0 || loop.extents[a] > loop.extents[axis]) axis = a;
+    if (axis < 0) return run_part(loop, {}, state);
+    const BoundOperand& out = loop.operands[step.output];
+    char* const result = state.buffers[out.buffer] + out.offset;
+    const graph::DType dtype = step.operands[step.output].dtype;
+    std::mutex mutex;
+    const int64_t grain = axis == loop.rank() - 1 ? 64 : 1;
+    run_pieces(loop.extents[axis], grain, loop.nanoseconds, true, state, [&](int64_t begin, int64_t end) {
+      alignas(16) char cell[16];
+      std::memcpy(cell, &step.identity, sizeof(cell));
+      run_part(loop, {axis, begin, end, cell}, state);
+      std::lock_guard lock(mutex);
+      combine(step.combine, dtype, result, cell);
+    });
+    return;
+  }
+  if (axis < 0 || loop.nanoseconds < 10e3) return run_part(loop, {}, state);
+  const int64_t grain = axis == loop.rank() - 1 ? 64 : 1;
+  run_pieces(loop.extents[axis], grain, loop.nanoseconds, step.parallel, state, [&](int64_t begin, int64_t end) {
+    run_part(loop, {axis, begin, end}, state);
+  });
+}
+
+void execute_matmul(const BoundMatMul& product, RunState& state) {
+  const char* a = state.buffers[product.a.buffer] + product.a.offset;
+  const char* b = state.buffers[product.b.buffer] + product.b.offset;
+  char* c = state.buffers[product.c.buffer] + product.c.offset;
+  // Rows are independent; a multiple of any core's row block keeps its full blocks whole.
+  run_pieces(product.m, 56, product.nanoseconds, true, state, [&](int64_t begin, int64_t end) {
+    product.function(a + begin * product.lda, b, c + begin * product.ldc, end - begin, product.n, product.k,
+                     product.lda, product.ldb, product.ldc);
+  });
+}
+
+namespace {
+
+template <bool kSave>
+void copy_strided(const BoundUndo& undo, char* memory, char* saved) {
+  const std::size_t rank = undo.extents.size();
+  const auto itemsize = static_cast<std::size_t>(undo.source.itemsize);
+  for (int64_t extent : undo.extents)
+    if (extent == 0) return;
+  int64_t run = 1;  // elements that lie together
+  std::size_t outer = rank;
+  while (outer > 0 && undo.strides[outer - 1] == run * undo.source.itemsize) run *= undo.extents[--outer];
+  const std::size_t bytes = static_cast<std::size_t>(run) * itemsize;
+  std::vector<int64_t> position(outer, 0);
+  while (true) {
+    std::memcpy(kSave ? saved : memory, kSave ? memory : saved, bytes);
+    saved += bytes;
+    std::size_t axis = outer;
+    while (axis > 0) {
+      --axis;
+      memory += undo.strides[axis];
+      if (++position[axis] < undo.extents[axis]) break;
+      memory -= undo.strides[axis] * undo.extents[axis];
+      position[axis] = 0;
+      if (axis == 0) return;
+    }
+    if (outer == 0) return;
+  }
+}
+
+}  // namespace
+
+void save_undo(const BoundUndo& undo, RunState& state) {
+  copy_strided<true>(undo, state.buffers[undo.source.buffer] + undo.source.offset, state.buffers[undo.saved]);
+}
+
+void restore_undo(const BoundUndo& undo, char* const* buffers) {
+  copy_strided<false>(undo, buffers[undo.source.buffer] + undo.source.offset, buffers[undo.saved]);
+}
+
+}  // namespace framejit::runtime

@@ -1,0 +1,24 @@
+// The floating-point status of the calling thread: MXCSR's sticky flags.
+#pragma once
+
+#include <xmmintrin.h>
+
+namespace framejit::runtime {
+
+inline constexpr unsigned kStickyFlags = 0x3f;
+
+inline unsigned fp_flags() { return _mm_getcsr() & kStickyFlags; }
+
+/// Writing MXCSR costs far more than reading it, so only where there is something to clear.
+inline void clear_fp_flags() {
+  const unsigned csr = _mm_getcsr();
+  if (csr & kStickyFlags) [[unlikely]]
+    _mm_setcsr(csr & ~kStickyFlags);
+}
+
+inline void raise_fp_flags(unsigned flags) {
+  const unsigned csr = _mm_getcsr();
+  if (flags & ~csr) _mm_setcsr(csr | flags);
+}
+
+}  // namespace framejit::runtime

@@ -1,0 +1,393 @@
+// Plan: owns the code, keeps bound programs, runs them.
+#include "runtime/plan.h"
+
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <new>
+
+#include "graph/support/check.h"
+#include "runtime/allocator.h"
+#include "runtime/bound.h"
+#include "runtime/exec_memory.h"
+#include "runtime/execute.h"
+#include "runtime/fold.h"
+#include "runtime/fp_state.h"
+
+namespace framejit::runtime {
+
+using namespace codegen;
+
+namespace {
+
+constexpr std::size_t kStackBuffers = 64;
+constexpr std::size_t kBoundSlots = 64;    // a power of two
+constexpr double kFastNanoseconds = 10e3;  // longer steps may be split or cancelled
+constexpr std::size_t kLiteralAlignment = 64;
+
+/// Where a pointer comes from.
+struct Origin {
+  enum Kind : uint8_t { kParam, kResult, kFixed } kind;
+  uint32_t number;
+  char* fixed;
+};
+
+/// A program that is one call of one kernel: all that a run has to do.
+struct FastCall {
+  KernelFn kernel = nullptr;  // null: not of this shape
+  uint32_t count = 0;
+  int64_t inner = 0, outer = 0;
+  std::array<Origin, 16> origins;
+  std::array<int64_t, 16> offsets;
+  std::array<int64_t, 32> strides;
+};
+
+struct Ready {
+  Bound bound;
+  FastCall fast;
+};
+
+bool is_static(const Program& program) {
+  auto fixed = [](const graph::Dim& d) { return d.is_const(); };
+  auto all_fixed = [&](const graph::Dims& dims) {
+    for (const graph::Dim& d : dims)
+      if (!fixed(d)) return false;
+    return true;
+  };
+  auto operand_fixed = [&](const LoopOperand& o) { return fixed(o.offset) && all_fixed(o.strides); };
+  if (!program.conditions.empty()) return false;
+  for (const Buffer& b : program.buffers)
+    if (!fixed(b.bytes) || !fixed(b.value)) return false;
+  for (const Step& step : program.steps) {
+    if (const auto* loop = std::get_if<LoopStep>(&step)) {
+      if (!all_fixed(loop->extents)) return false;
+      for (const LoopOperand& o : loop->operands)
+        if (!operand_fixed(o)) return false;
+    } else if (const auto* product = std::get_if<MatMulStep>(&step)) {
+      if (!fixed(product->m) || !fixed(product->n) || !fixed(product->k)) return false;
+      if (!operand_fixed(product->a) || !operand_fixed(product->b) || !operand_fixed(product->c)) return false;
+    } else {
+      const auto& undo = std::get<UndoStep>(step);
+      if (!operand_fixed(undo.source) || !all_fixed(undo.extents)) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+struct Plan::Impl {
+  Program program;
+  CodeBlock code;
+  char* literals = nullptr;  // the bytes of all Literal buffers
+  std::vector<char*> fixed;  // by buffer: where Literals lie
+  bool may_set_flags = false, has_undo = false;
+  std::size_t first_param_write = ~std::size_t{0};
+  const Ready* constant = nullptr;  // where no Dim needs a symbol
+  mutable std::array<std::atomic<const Ready*>, kBoundSlots> slots{};
+
+  ~Impl() {
+    release(literals);
+    for (auto& slot : slots) delete slot.load(std::memory_order_relaxed);
+    delete constant;
+  }
+
+  void place_literals();
+  void find_param_writes();
+  std::unique_ptr<const Ready> prepare(std::span<const int64_t> symbols) const;
+  const Ready& ready_for(std::span<const int64_t> symbols, std::unique_ptr<const Ready>& own) const;
+  FastCall fast_call(const Bound& bound) const;
+  RunResult run_fast(const FastCall& fast, std::span<char* const> params, std::span<char* const> results) const;
+  RunResult run_steps(const Bound& bound, std::unique_ptr<const Ready> own, std::span<char* const> params,
+                      std::span<char* const> results, bool (*poll)()) const;
+  void check_results(const BoundLoop& loop, RunState& state) const;
+};
+
+namespace {
+
+/// Keeps the memory of a run's temporaries, where the saved bytes lie, and the pointers to put them back through.
+class SavedParams final : public Undo {
+ public:
+  SavedParams(const Bound& bound, std::unique_ptr<const Ready> own, std::vector<char*> buffers, char* memory)
+      : bound_(bound), own_(std::move(own)), buffers_(std::move(buffers)), memory_(memory) {}
+  ~SavedParams() override { release(memory_); }
+
+  void rollback() override {
+    // Last saved first put back: where two of them overlap, the older bytes win.
+    for (std::size_t i = bound_.steps.size(); i-- > 0;)
+      if (const auto* undo = std::get_if<BoundUndo>(&bound_.steps[i])) restore_undo(*undo, buffers_.data());
+  }
+
+ private:
+  const Bound& bound_;
+  std::unique_ptr<const Ready> own_;
+  std::vector<char*> buffers_;
+  char* memory_;
+};
+
+}  // namespace
+
+// ---- making ready
+// -----------------------------------------------------------------------------------------------------------
+
+void Plan::Impl::place_literals() {
+  fixed.assign(program.buffers.size(), nullptr);
+  std::size_t bytes = 0;
+  auto padded = [](std::size_t n) { return (n + kLiteralAlignment - 1) / kLiteralAlignment * kLiteralAlignment; };
+  for (const Buffer& b : program.buffers)
+    if (b.kind == BufferKind::Literal) bytes += padded(b.literal.size());
+  if (bytes == 0) return;
+  literals = static_cast<char*>(allocate(bytes));
+  if (!literals) throw std::bad_alloc();
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < program.buffers.size(); ++i) {
+    const Buffer& b = program.buffers[i];
+    if (b.kind != BufferKind::Literal) continue;
+    fixed[i] = literals + at;
+    std::memcpy(fixed[i], b.literal.data(), b.literal.size());
+    at += padded(b.literal.size());
+  }
+}
+
+void Plan::Impl::find_param_writes() {
+  for (std::size_t i = program.steps.size(); i-- > 0;) {
+    const Step& step = program.steps[i];
+    if (std::holds_alternative<UndoStep>(step)) has_undo = true;
+    auto writes = [&](const LoopOperand& o) {
+      if (!o.scratch && !o.index && o.written && program.buffers[o.buffer].kind == BufferKind::Param)
+        first_param_write = i;
+    };
+    if (const auto* loop = std::get_if<LoopStep>(&step))
+      for (const LoopOperand& o : loop->operands) writes(o);
+    else if (const auto* product = std::get_if<MatMulStep>(&step))
+      writes(product->c);
+  }
+}
+
+std::unique_ptr<const Ready> Plan::Impl::prepare(std::span<const int64_t> symbols) const {
+  auto ready = std::make_unique<Ready>();
+  ready->bound = bind(program, code, symbols);
+  ready->fast = fast_call(ready->bound);
+  return ready;
+}
+
+FastCall Plan::Impl::fast_call(const Bound& bound) const {
+  FastCall fast;
+  if (bound.steps.size() != 1 || bound.redo) return fast;
+  const auto* loop = std::get_if<BoundLoop>(&bound.steps[0]);
+  if (!loop || loop->step->reduce != ReduceKind::None || loop->scratch_bytes || loop->stages.size() != 1 ||
+      !loop->stages[0].kernel || loop->rank() > 2 || loop->size == 0 || loop->nanoseconds >= kFastNanoseconds)
+    return fast;
+  const BoundStage& stage = loop->stages[0];
+  if (stage.operands.size() > fast.origins.size()) return fast;
+  const int rank = loop->rank();
+  for (std::size_t i = 0; i < stage.operands.size(); ++i) {
+    const uint16_t operand = stage.operands[i];
+    const BoundOperand& o = loop->operands[operand];
+    if (o.index) return fast;
+    const Buffer& buffer = program.buffers[o.buffer];
+    switch (buffer.kind) {
+      case BufferKind::Param: fast.origins[i] = {Origin::kParam, buffer.number, nullptr}; break;
+      case BufferKind::Result: fast.origins[i] = {Origin::kResult, buffer.number, nullptr}; break;
+      case BufferKind::Literal: fast.origins[i] = {Origin::kFixed, 0, fixed[o.buffer]}; break;
+      case BufferKind::Temp:
+      case BufferKind::DimValue: return fast;
+    }
+    fast.offsets[i] = o.offset;
+    fast.strides[2 * i] = rank >= 1 ? loop->stride(operand, rank - 1) : 0;
+    fast.strides[2 * i + 1] = rank >= 2 ? loop->stride(operand, rank - 2) : 0;
+  }
+  fast.count = static_cast<uint32_t>(stage.operands.size());
+  fast.inner = rank >= 1 ? loop->extents[rank - 1] : 1;
+  fast.outer = rank >= 2 ? loop->extents[rank - 2] : 1;
+  fast.kernel = stage.kernel;
+  return fast;
+}
+
+const Ready& Plan::Impl::ready_for(std::span<const int64_t> symbols, std::unique_ptr<const Ready>& own) const {
+  uint64_t hash = 0x9e3779b97f4a7c15u;
+  for (int64_t s : symbols) hash = (hash ^ static_cast<uint64_t>(s)) * 0xff51afd7ed558ccdu, hash ^= hash >> 32;
+  // What is published is never changed nor freed before the plan is, so that readers need no lock; sizes that find
+  // their two slots taken are bound anew in each run.
+  for (uint64_t probe = 0; probe < 2; ++probe) {
+    std::atomic<const Ready*>& slot = slots[(hash + probe) & (kBoundSlots - 1)];
+    const Ready* ready = slot.load(std::memory_order_acquire);
+    if (!ready) {
+      if (!own) own = prepare(symbols);
+      const Ready* expected = nullptr;
+      if (slot.compare_exchange_strong(expected, own.get(), std::memory_order_acq_rel)) return *own.release();
+      ready = expected;
+    }
+    if (std::equal(symbols.begin(), symbols.end(), ready->bound.symbols.begin(), ready->bound.symbols.end())) {
+      own.reset();
+      return *ready;
+    }
+  }
+  if (!own) own = prepare(symbols);
+  return *own;
+}
+
+// ---- running
+// ----------------------------------------------------------------------------------------------------------------
+
+RunResult Plan::Impl::run_fast(const FastCall& fast, std::span<char* const> params,
+                               std::span<char* const> results) const {
+  std::array<char*, 16> pointers;
+  for (uint32_t i = 0; i < fast.count; ++i) {
+    const Origin& from = fast.origins[i];
+    char* base = from.kind == Origin::kParam    ? params[from.number]
+                 : from.kind == Origin::kResult ? results[from.number]
+                                                : from.fixed;
+    pointers[i] = base + fast.offsets[i];
+  }
+  clear_fp_flags();
+  fast.kernel(pointers.data(), fast.strides.data(), fast.inner, fast.outer);
+  RunResult out;
+  out.flags = fp_flags() & kReported;
+  clear_fp_flags();
+  return out;
+}
+
+void Plan::Impl::check_results(const BoundLoop& loop, RunState& state) const {
+  const BoundOperand& out = loop.operands[loop.step->output];
+  const graph::DType dtype = loop.step->operands[loop.step->output].dtype;
+  for_each_output(loop, [&](int64_t offset) {
+    if (zero_or_nan(dtype, state.buffers[out.buffer] + out.offset + offset)) state.redo = true;
+  });
+}
+
+RunResult Plan::Impl::run_steps(const Bound& bound, std::unique_ptr<const Ready> own, std::span<char* const> params,
+                                std::span<char* const> results, bool (*poll)()) const {
+  RunResult out;
+  if (bound.redo) {
+    out.status = RunStatus::Redo;
+    return out;
+  }
+  char* memory = nullptr;
+  if (bound.temp_bytes > 0) {
+    memory = static_cast<char*>(allocate(static_cast<std::size_t>(bound.temp_bytes)));
+    if (!memory) {
+      out.status = RunStatus::OutOfMemory;
+      return out;
+    }
+  }
+  std::array<char*, kStackBuffers> on_stack;
+  std::vector<char*> on_heap;
+  const std::size_t count = program.buffers.size();
+  char** buffers = on_stack.data();
+  if (count > kStackBuffers || has_undo) {
+    on_heap.resize(count);
+    buffers = on_heap.data();
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    const Buffer& buffer = program.buffers[i];
+    switch (buffer.kind) {
+      case BufferKind::Param: buffers[i] = params[buffer.number]; break;
+      case BufferKind::Result: buffers[i] = results[buffer.number]; break;
+      case BufferKind::Temp: buffers[i] = memory + bound.temp_offsets[i]; break;
+      case BufferKind::Literal: buffers[i] = fixed[i]; break;
+      case BufferKind::DimValue:
+        buffers[i] = reinterpret_cast<char*>(const_cast<int64_t*>(&bound.dim_values[i]));
+        break;
+    }
+  }
+  Poller poller(poll);
+  RunState state;
+  state.buffers = buffers;
+  state.poller = poll ? &poller : nullptr;
+  state.reserve = memory ? memory + bound.reserve_offset : nullptr;
+  clear_fp_flags();
+  for (std::size_t i = 0; i < bound.steps.size() && !state.stopped(); ++i) {
+    // What cannot be put back is not cancelled.
+    if (i >= first_param_write && !has_undo) state.poller = nullptr;
+    const BoundStep& step = bound.steps[i];
+    if (const auto* loop = std::get_if<BoundLoop>(&step)) {
+      if (loop->step->reduce == ReduceKind::Pairwise)
+        execute_pairwise(*loop, state);
+      else
+        execute_loop(*loop, state);
+      if (loop->step->redo_zero_or_nan && !state.stopped()) check_results(*loop, state);
+    } else if (const auto* product = std::get_if<BoundMatMul>(&step)) {
+      execute_matmul(*product, state);
+    } else {
+      save_undo(std::get<BoundUndo>(step), state);
+    }
+  }
+  out.flags = fp_flags() & kReported;
+  clear_fp_flags();
+  const bool cancelled = poller.cancelled();
+  if (has_undo && (out.flags || state.redo || cancelled)) {
+    auto saved =
+        std::make_unique<SavedParams>(bound, std::move(own), std::move(on_heap), std::exchange(memory, nullptr));
+    if (state.redo || cancelled)
+      saved->rollback();
+    else
+      out.undo = std::move(saved);
+  }
+  release(memory);
+  if (state.redo || cancelled) {
+    out.status = state.redo ? RunStatus::Redo : RunStatus::Interrupted;
+    out.flags = 0;
+  }
+  return out;
+}
+
+// ---- the face
+// ---------------------------------------------------------------------------------------------------------------
+
+Plan::Plan(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Plan::~Plan() = default;
+
+Expected<std::unique_ptr<Plan>, std::string> Plan::create(Program program, std::vector<int64_t> static_symbols) {
+  auto impl = std::make_unique<Impl>();
+  impl->program = std::move(program);
+  std::vector<std::span<const uint8_t>> pieces;
+  for (const KernelCode& kernel : impl->program.kernels) pieces.emplace_back(kernel.bytes);
+  FRAMEJIT_TRY(code, CodeBlock::seal(pieces));
+  impl->code = std::move(code);
+  for (const Step& step : impl->program.steps)
+    if (const auto* loop = std::get_if<LoopStep>(&step); loop && loop->operands.size() > kMaxOperands)
+      return Unexpected{"a loop step of " + std::to_string(loop->operands.size()) + " operands"};
+  impl->may_set_flags = impl->program.may_set_flags;
+  impl->place_literals();
+  impl->find_param_writes();
+  if (is_static(impl->program))
+    impl->constant = impl->prepare({}).release();
+  else if (!static_symbols.empty()) {
+    std::unique_ptr<const Ready> own;
+    impl->ready_for(static_symbols, own);
+  }
+  return std::unique_ptr<Plan>(new Plan(std::move(impl)));
+}
+
+RunResult Plan::run(std::span<char* const> params, std::span<char* const> results, std::span<const int64_t> symbols,
+                    bool (*poll)()) const {
+  const Impl& impl = *impl_;
+  if (const Ready* ready = impl.constant) [[likely]] {
+    if (ready->fast.kernel) [[likely]]
+      return impl.run_fast(ready->fast, params, results);
+    return impl.run_steps(ready->bound, nullptr, params, results, poll);
+  }
+  std::unique_ptr<const Ready> own;
+  const Ready& ready = impl.ready_for(symbols, own);
+  if (ready.fast.kernel) return impl.run_fast(ready.fast, params, results);
+  return impl.run_steps(ready.bound, std::move(own), params, results, poll);
+}
+
+int64_t Plan::result_bytes(std::size_t result, std::span<const int64_t> symbols) const {
+  for (const Buffer& b : impl_->program.buffers)
+    if (b.kind == BufferKind::Result && b.number == result) return b.bytes.evaluate(symbols);
+  FRAMEJIT_CHECK(false, "no such result");
+  return 0;
+}
+
+double Plan::cost(std::span<const int64_t> symbols) const {
+  if (impl_->constant) return impl_->constant->bound.nanoseconds;
+  std::unique_ptr<const Ready> own;
+  return impl_->ready_for(symbols, own).bound.nanoseconds;
+}
+
+const Program& Plan::program() const { return impl_->program; }
+std::size_t Plan::code_bytes() const { return impl_->code.bytes(); }
+
+}  // namespace framejit::runtime

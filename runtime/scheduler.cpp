@@ -1,0 +1,184 @@
+// Threads: one oneTBB arena, entered only where the work is worth it.
+//
+// fork: oneTBB's workers do not exist in the child and its arenas must not be touched there, not even destroyed. A pid
+// flag set by the atfork handler makes everything serial in the child; arenas are never destroyed (the process's end
+// takes them), which also settles the order of shutdown.
+#include "runtime/scheduler.h"
+
+#include <oneapi/tbb/blocked_range.h>
+#include <oneapi/tbb/global_control.h>
+#include <oneapi/tbb/parallel_for.h>
+#include <oneapi/tbb/partitioner.h>
+#include <oneapi/tbb/task_arena.h>
+#include <pthread.h>
+#include <sched.h>
+#include <unistd.h>
+#include <xmmintrin.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+namespace framejit::runtime {
+namespace {
+
+constexpr double kHotThreshold = 10e3;    // nanoseconds of work; workers still spin for the next region
+constexpr double kColdThreshold = 100e3;  // they sleep: waking one takes 35 to 45 us
+constexpr int64_t kHotWindow = 50'000;    // nanoseconds since the last region
+constexpr unsigned kStickyFlags = 0x3f;
+
+int64_t now_nanoseconds() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+/// CPUs that a control group allows, rounded up; 0: no limit.
+int cgroup_cpus() {
+  double limit = 0;
+  if (std::FILE* file = std::fopen("/sys/fs/cgroup/cpu.max", "re")) {  // version 2: "max 100000" or "150000 100000"
+    long long quota = 0, period = 0;
+    if (std::fscanf(file, "%lld %lld", &quota, &period) == 2 && quota > 0 && period > 0)
+      limit = static_cast<double>(quota) / static_cast<double>(period);
+    std::fclose(file);
+  } else if (std::FILE* quota_file = std::fopen("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "re")) {
+    long long quota = 0, period = 0;
+    if (std::fscanf(quota_file, "%lld", &quota) == 1 && quota > 0) {
+      if (std::FILE* period_file = std::fopen("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "re")) {
+        if (std::fscanf(period_file, "%lld", &period) == 1 && period > 0)
+          limit = static_cast<double>(quota) / static_cast<double>(period);
+        std::fclose(period_file);
+      }
+    }
+    std::fclose(quota_file);
+  }
+  return static_cast<int>(limit + 0.999);
+}
+
+int allowed_cpus() {
+  int cpus = static_cast<int>(std::thread::hardware_concurrency());
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) == 0) cpus = CPU_COUNT(&set);
+  if (const int limit = cgroup_cpus(); limit > 0) cpus = std::min(cpus, limit);
+  return std::max(cpus, 1);
+}
+
+struct State {
+  std::mutex mutex;
+  // By size; never destroyed: a thread may be inside one when the size changes, and a child may not touch its parent's.
+  std::map<int, std::unique_ptr<tbb::task_arena>> arenas;
+  std::unique_ptr<tbb::global_control> limit;
+  std::atomic<int> threads{0};  // 0: not asked yet
+  std::atomic<tbb::task_arena*> arena{nullptr};
+  std::atomic<int64_t> last_region{0};
+  std::atomic<bool> child{false};
+};
+
+State& state() {
+  static State* const instance = new State;
+  return *instance;
+}
+
+tbb::task_arena* arena_for(int threads) {
+  State& s = state();
+  std::lock_guard lock(s.mutex);
+  std::unique_ptr<tbb::task_arena>& arena = s.arenas[threads];
+  if (!arena) {
+    // More threads than CPUs were asked for: oneTBB would ignore it, with a warning on stderr.
+    if (threads > static_cast<int>(tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism)))
+      s.limit = std::make_unique<tbb::global_control>(tbb::global_control::max_allowed_parallelism, threads);
+    arena = std::make_unique<tbb::task_arena>(threads);
+  }
+  s.arena.store(arena.get(), std::memory_order_release);
+  return arena.get();
+}
+
+thread_local bool t_inside = false;  // a body that calls parallel_for again runs it here
+
+}  // namespace
+
+void initialize_scheduler() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    state();
+    pthread_atfork([] { state().mutex.lock(); }, [] { state().mutex.unlock(); },
+                   [] {
+                     State& s = state();
+                     s.child.store(true, std::memory_order_relaxed);
+                     s.arena.store(nullptr, std::memory_order_relaxed);
+                     s.mutex.unlock();
+                   });
+  });
+}
+
+void set_num_threads(int n) {
+  State& s = state();
+  const int allowed = allowed_cpus();
+  s.threads.store(n <= 0 ? allowed : n, std::memory_order_relaxed);
+  s.arena.store(nullptr, std::memory_order_release);
+}
+
+int num_threads() {
+  State& s = state();
+  if (s.child.load(std::memory_order_relaxed)) return 1;
+  int n = s.threads.load(std::memory_order_relaxed);
+  if (n == 0) {
+    n = allowed_cpus();
+    s.threads.store(n, std::memory_order_relaxed);
+  }
+  return n;
+}
+
+bool worth_splitting(double nanoseconds) {
+  if (nanoseconds < kHotThreshold) [[likely]]
+    return false;
+  if (t_inside || num_threads() <= 1) return false;
+  if (nanoseconds >= kColdThreshold) return true;
+  return now_nanoseconds() - state().last_region.load(std::memory_order_relaxed) < kHotWindow;
+}
+
+void parallel_for(int64_t n, int64_t grain, double nanoseconds, const std::function<void(int64_t, int64_t)>& body) {
+  if (n <= 0) return;
+  grain = std::max<int64_t>(grain, 1);
+  const int64_t pieces = (n + grain - 1) / grain;
+  if (pieces <= 1 || !worth_splitting(nanoseconds)) return body(0, n);
+
+  initialize_scheduler();
+  const int threads = num_threads();
+  tbb::task_arena* arena = state().arena.load(std::memory_order_acquire);
+  if (!arena || arena->max_concurrency() != threads) arena = arena_for(threads);
+
+  const std::thread::id caller = std::this_thread::get_id();
+  const unsigned control = _mm_getcsr() & ~kStickyFlags;
+  std::atomic<unsigned> flags{0};
+  auto piece = [&](const tbb::blocked_range<int64_t>& r) {
+    const int64_t begin = r.begin() * grain, end = std::min(n, r.end() * grain);
+    const bool was_inside = std::exchange(t_inside, true);
+    if (std::this_thread::get_id() == caller) {
+      body(begin, end);
+    } else {
+      const unsigned before = _mm_getcsr();
+      _mm_setcsr(control);
+      body(begin, end);
+      flags.fetch_or(_mm_getcsr() & kStickyFlags, std::memory_order_relaxed);
+      _mm_setcsr(before);
+    }
+    t_inside = was_inside;
+  };
+  // A few pieces for each thread: enough to even out a thread that lost its CPU, few enough to cost nothing.
+  const int64_t tbb_grain = std::max<int64_t>(1, pieces / (int64_t{threads} * 4));
+  arena->execute([&] {
+    tbb::parallel_for(tbb::blocked_range<int64_t>(0, pieces, static_cast<std::size_t>(tbb_grain)), piece,
+                      tbb::simple_partitioner());
+  });
+  state().last_region.store(now_nanoseconds(), std::memory_order_relaxed);
+  if (const unsigned raised = flags.load(std::memory_order_relaxed)) _mm_setcsr(_mm_getcsr() | raised);
+}
+
+}  // namespace framejit::runtime

@@ -1,0 +1,120 @@
+"""Compare a marked function with the unmarked one in everything that a program can see."""
+
+from __future__ import annotations
+
+import traceback
+import warnings
+from dataclasses import dataclass, field
+from typing import Any, Callable
+
+import numpy as np
+
+import framejit
+
+
+@dataclass
+class Seen:
+    """What one call did."""
+
+    result: Any = None
+    error: tuple | None = None
+    warned: list = field(default_factory=list)
+    args: tuple = ()
+
+
+def observe(function: Callable, args: tuple, errstate: dict | None = None) -> Seen:
+    """Call `function` and note result, exception with its lines, and warnings with theirs."""
+    seen = Seen(args=args)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            if errstate is None:
+                seen.result = function(*args)
+            else:
+                with np.errstate(**errstate):
+                    seen.result = function(*args)
+        except Exception as error:
+            lines = [
+                (f.filename, f.lineno, f.name)
+                for f in traceback.extract_tb(error.__traceback__)
+                if f.filename != __file__
+            ]
+            seen.error = (type(error), str(error), lines)
+    seen.warned = [(w.category, str(w.message), w.filename, w.lineno) for w in caught]
+    return seen
+
+
+def bits(array: np.ndarray) -> bytes:
+    """The elements in C order as bytes, every NaN made the same one."""
+    flat = np.array(array, order="C", copy=True)
+    if flat.dtype.kind in "fc":
+        flat = np.where(np.isnan(flat), flat.dtype.type(np.nan), flat)
+    return flat.tobytes()
+
+
+def placement(array: np.ndarray, others: list[np.ndarray]) -> list:
+    """For each other array: the byte distance if `array` shares its memory."""
+    start = array.__array_interface__["data"][0]
+    return [
+        start - other.__array_interface__["data"][0] if array.size and np.shares_memory(array, other) else None
+        for other in others
+    ]
+
+
+def assert_same_value(expected: Any, actual: Any, what: str = "result") -> None:
+    """Types, dtypes, shapes, strides, bits; containers item by item."""
+    assert type(actual) is type(expected), f"{what}: {type(actual)} for {type(expected)}"
+    if isinstance(expected, (tuple, list)):
+        assert len(actual) == len(expected), what
+        for i, (e, a) in enumerate(zip(expected, actual)):
+            assert_same_value(e, a, f"{what}[{i}]")
+    elif isinstance(expected, dict):
+        assert list(actual) == list(expected), what
+        for key in expected:
+            assert_same_value(expected[key], actual[key], f"{what}[{key!r}]")
+    elif isinstance(expected, np.ndarray):
+        assert actual.dtype == expected.dtype, f"{what}: dtype {actual.dtype} for {expected.dtype}"
+        assert actual.shape == expected.shape, f"{what}: shape {actual.shape} for {expected.shape}"
+        assert actual.strides == expected.strides, f"{what}: strides {actual.strides} for {expected.strides}"
+        assert actual.flags.writeable == expected.flags.writeable, f"{what}: writeable"
+        assert actual.flags.owndata == expected.flags.owndata, f"{what}: owndata {actual.flags.owndata}"
+        assert (actual.base is None) == (expected.base is None), f"{what}: base {type(actual.base)}"
+        if bits(actual) != bits(expected):
+            with np.errstate(all="ignore"):
+                differ = ~((actual == expected) | ((actual != actual) & (expected != expected)))
+            where = np.argwhere(differ)[:3].tolist()
+            raise AssertionError(f"{what}: bits differ at {where}: {actual!r} for {expected!r}")
+    elif isinstance(expected, np.generic):
+        assert bits(np.asarray(actual)) == bits(np.asarray(expected)), f"{what}: {actual!r} for {expected!r}"
+    elif isinstance(expected, float):
+        assert np.float64(actual).tobytes() == np.float64(expected).tobytes() or actual != actual != expected, what
+    else:
+        assert actual == expected, f"{what}: {actual!r} for {expected!r}"
+
+
+def assert_same_seen(expected: Seen, actual: Seen, what: str) -> None:
+    """Everything that the two calls did."""
+    assert actual.error == expected.error, f"{what}: {actual.error} for {expected.error}"
+    assert actual.warned == expected.warned, f"{what}: {actual.warned} for {expected.warned}"
+    assert_same_value(expected.args, actual.args, f"{what}: argument")
+    assert_same_value(expected.result, actual.result, f"{what}: result")
+    expected_arrays = [a for a in expected.args if isinstance(a, np.ndarray)]
+    actual_arrays = [a for a in actual.args if isinstance(a, np.ndarray)]
+    if isinstance(expected.result, np.ndarray):
+        assert placement(actual.result, actual_arrays) == placement(expected.result, expected_arrays), f"{what}: aliasing"
+    for e, a in zip(expected.args, actual.args):
+        assert (expected.result is e) == (actual.result is a), f"{what}: identity"
+
+
+def assert_same(
+    function: Callable, make_args: Callable[[], tuple], errstate: dict | None = None, calls: int = 3, **jit_arguments
+) -> Callable:
+    """Eager against marked, on fresh arguments each call; the later calls hit what the first compiled."""
+    marked = framejit.jit(function, **jit_arguments)
+    errors = framejit.stats()["internal_errors"]
+    for call in range(calls):
+        expected = observe(function, make_args(), errstate)
+        actual = observe(marked, make_args(), errstate)
+        assert_same_seen(expected, actual, f"call {call}")
+    assert framejit.stats()["internal_errors"] == errors
+    return marked

@@ -1,0 +1,173 @@
+"""Tensor: MindSpore's promotion and semantics, eagerly and captured, against NumPy with the promotion written out."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import operator
+import pickle
+import weakref
+
+import numpy as np
+import pytest
+
+import framejit as fj
+
+NUMPY = {
+    fj.bool_: np.bool_, fj.int8: np.int8, fj.int16: np.int16, fj.int32: np.int32, fj.int64: np.int64, fj.uint8: np.uint8,
+    fj.float32: np.float32, fj.float64: np.float64,
+}
+KIND = {"b": 0, "i": 1, "u": 1, "f": 2}
+
+
+def promoted(a: np.dtype, b: np.dtype) -> np.dtype:
+    """The stated rule, written a second time: kinds first, then width; uint8 with int8 is int16."""
+    a, b = np.dtype(a), np.dtype(b)
+    if KIND[a.kind] != KIND[b.kind]:
+        return a if KIND[a.kind] > KIND[b.kind] else b
+    if {a, b} == {np.dtype("u1"), np.dtype("i1")}:
+        return np.dtype("i2")
+    if a.itemsize == b.itemsize:
+        return a
+    return a if a.itemsize > b.itemsize else b
+
+
+def values(dtype, shape=(2, 3), seed=0):
+    rng = np.random.default_rng(seed)
+    return (rng.integers(1, 6, shape) * (0.5 if np.dtype(dtype).kind == "f" else 1)).astype(dtype)
+
+
+OPERATORS = [operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod, operator.lt, operator.eq]
+
+
+def expected(op, a: np.ndarray, b: np.ndarray, dtype: np.dtype):
+    if dtype.kind in "biu" and op is operator.truediv:
+        dtype = np.dtype("f4")
+    if dtype.kind == "b" and op in (operator.floordiv, operator.mod):
+        dtype = np.dtype("i8")
+    return op(a.astype(dtype), b.astype(dtype))
+
+
+def check(tensor, array, what):
+    assert type(tensor) is fj.Tensor, what
+    assert tensor.dtype is fj_dtype(array.dtype), (what, tensor.dtype, array.dtype)
+    assert tensor.shape == array.shape, what
+    assert tensor.asnumpy().tobytes() == np.ascontiguousarray(array).tobytes(), (what, tensor, array)
+
+
+def fj_dtype(dtype):
+    return next(k for k, v in NUMPY.items() if np.dtype(v) == dtype)
+
+
+@pytest.mark.parametrize("op", OPERATORS, ids=lambda op: op.__name__)
+def test_promotion_of_tensors(op):
+    marked = fj.jit(lambda x, y: op(x, y))
+    for left, right in itertools.product(NUMPY, NUMPY):
+        a, b = values(NUMPY[left]), values(NUMPY[right], seed=1)
+        dtype = promoted(a.dtype, b.dtype)
+        if dtype.kind == "b" and op is operator.sub:
+            with pytest.raises(TypeError):
+                op(fj.Tensor(a), fj.Tensor(b))
+            continue
+        array = expected(op, a, b, dtype)
+        check(op(fj.Tensor(a), fj.Tensor(b)), array, (op, left, right, "eager"))
+        for _ in range(2):
+            check(marked(fj.Tensor(a), fj.Tensor(b)), array, (op, left, right, "marked"))
+        marked.cache_clear()
+
+
+@pytest.mark.parametrize("number, kinds", [(2, {"b": "i8", "i": None, "u": None, "f": None}),
+                                           (1.5, {"b": "f4", "i": "f4", "u": "f4", "f": None}),
+                                           (True, {"b": None, "i": None, "u": None, "f": None})])
+def test_promotion_with_numbers(number, kinds):
+    marked = fj.jit(lambda x, n: x * n)
+    for dtype in NUMPY.values():
+        a = values(dtype)
+        result = np.dtype(kinds[a.dtype.kind] or a.dtype)
+        array = a.astype(result) * np.asarray(number).astype(result)
+        check(fj.Tensor(a) * number, array, (dtype, number))
+        check(number * fj.Tensor(a), array, (dtype, number))
+        check(marked(fj.Tensor(a), number), array, (dtype, number))
+        check(marked(fj.Tensor(a), number), array, (dtype, number))
+        marked.cache_clear()
+
+
+def test_construction():
+    assert fj.Tensor(1).dtype is fj.int64 and fj.Tensor(1.0).dtype is fj.float32 and fj.Tensor(True).dtype is fj.bool_
+    assert fj.Tensor([1.0, 2.0]).dtype is fj.float32 and fj.Tensor([1, 2]).dtype is fj.int64
+    assert fj.Tensor(np.ones(2)).dtype is fj.float64
+    assert fj.Tensor(np.ones((2, 3)), fj.float32).dtype is fj.float32
+    source = np.ones(3)
+    tensor = fj.Tensor(source)
+    source[0] = 7
+    assert tensor.asnumpy()[0] == 1
+    with pytest.raises(TypeError, match="input_data"):
+        fj.Tensor("text")
+    with pytest.raises(TypeError, match="dtype"):
+        fj.Tensor(1, "no dtype")
+    with pytest.raises(ValueError, match="shape"):
+        fj.Tensor([1, 2], shape=(3,))
+
+
+def test_repr():
+    assert repr(fj.Tensor([1.0, 2.0])) == "Tensor(shape=[2], dtype=Float32, value= [ 1.00000000e+00,  2.00000000e+00])"
+    assert repr(fj.Tensor([[1, 2]])) == "Tensor(shape=[1, 2], dtype=Int64, value=\n[[1, 2]])"
+    assert repr(fj.Tensor(3)) == "Tensor(shape=[], dtype=Int64, value= 3)"
+
+
+def test_reductions():
+    for dtype in NUMPY.values():
+        a = values(dtype, (4, 5))
+        for axis in (None, 0, 1, -1, (0, 1)):
+            for name in ("sum", "max", "min", "all", "any"):
+                options = {"dtype": np.int64} if name == "sum" and a.dtype.kind in "biu" else {}
+                array = np.asarray(getattr(a, name)(axis=axis, **options))
+                marked = fj.jit(lambda x: getattr(x, name)(axis=axis))
+                check(getattr(fj.Tensor(a), name)(axis=axis), array, (name, dtype, axis))
+                check(marked(fj.Tensor(a)), array, (name, dtype, axis))
+                check(marked(fj.Tensor(a)), array, (name, dtype, axis))
+
+
+def test_product_against_float64():
+    rng = np.random.default_rng(1)
+    marked = fj.jit(lambda x, y: x @ y)
+    for m, k, n in [(1, 1, 1), (2, 3, 4), (16, 16, 16), (33, 7, 65), (5, 0, 3), (64, 128, 31)]:
+        for dtype in (np.float32, np.float64):
+            a, b = rng.normal(size=(m, k)).astype(dtype), rng.normal(size=(k, n)).astype(dtype)
+            reference = a.astype(np.longdouble) @ b.astype(np.longdouble)
+            bound = np.finfo(dtype).eps * (k + 1) * (np.abs(a).astype(np.longdouble) @ np.abs(b).astype(np.longdouble) + 1e-30)
+            eager, compiled = fj.Tensor(a) @ fj.Tensor(b), marked(fj.Tensor(a), fj.Tensor(b))
+            assert np.all(np.abs(eager.asnumpy() - reference) <= bound)
+            assert eager.asnumpy().tobytes() == compiled.asnumpy().tobytes(), (m, k, n, dtype)
+
+
+def test_graph_is_one():
+    x, y, z = (fj.Tensor(values(np.float32, seed=s)) for s in range(3))
+    marked = fj.jit(lambda a, b, c: a * b + c, fullgraph=True)
+    check(marked(x, y, z), values(np.float32) * values(np.float32, seed=1) + values(np.float32, seed=2), "a*b+c")
+    assert len(marked.graphs()) == 1 and "multiply" in str(marked.graphs()[0]) and "add" in str(marked.graphs()[0])
+
+
+def test_python_protocols():
+    t = fj.Tensor([[1.0, 2.0], [3.0, 4.0]])
+    assert len(t) == 2 and t.ndim == 2 and t.size == 4 and t.T.asnumpy().tolist() == [[1, 3], [2, 4]]
+    assert [r.asnumpy().tolist() for r in t] == [[1, 2], [3, 4]]
+    assert float(t[0, 1]) == 2.0 and int(t[1, 1]) == 4 and bool(t[0, 0])
+    with pytest.raises(ValueError):
+        bool(t)
+    with pytest.raises(IndexError):
+        t[5]
+    with pytest.raises(TypeError):
+        t + np.ones(2)
+    assert isinstance(np.ones(2) + t, np.ndarray)
+    assert hash(t) == hash(t) and t in {t}
+    assert pickle.loads(pickle.dumps(t)).asnumpy().tolist() == t.asnumpy().tolist()
+    before = t
+    t += 1
+    assert before is not t and before.asnumpy()[0, 0] == 1.0
+    t[0] = 9
+    assert t.asnumpy()[0].tolist() == [9, 9]
+    reference = weakref.ref(t)
+    del t
+    gc.collect()
+    assert reference() is None

@@ -1,0 +1,269 @@
+"""Runs CPython's own regression tests with every code object spliced, and compares each test's outcome with a plain run.
+
+    python tests/long/run_cpython_tests.py             all modules, regions that fall through, then random exits
+    python tests/long/run_cpython_tests.py --sample    a few modules
+
+Each module runs in processes of its own: plain, `fall` (a site at every legal boundary; its region falls through) and `exits`
+(sites run random stretches and leave at random boundaries). The frame hook gives every frame of every function spliced code.
+Modules that ask whether `frame.f_code` is the function's `__code__`, which the hook makes untrue, are spliced as they are
+loaded instead. A difference counts only if a second run of both shows it again.
+"""
+
+import argparse
+import concurrent.futures
+import importlib.util
+import json
+import os
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+SAMPLE = """test_generators test_exceptions test_with test_contextlib test_coroutines test_scope test_grammar test_patma
+test_sys_settrace test_except_star test_frame test_yield_from test_super test_traceback""".split()
+
+# Not about Python code, of no use in a process that is rewritten, or in need of a terminal, a network or an hour.
+SKIPPED = {
+    "test_asyncio": "a package of tests: its modules are run one by one",
+    "test_concurrent_futures": "starts processes, minutes long",
+    "test_gdb": "starts gdb",
+    "test_idle": "needs a display",
+    "test_tk": "needs a display",
+    "test_ttk_guionly": "needs a display",
+    "test_ttk_textonly": "needs a display",
+    "test_tix": "needs a display",
+    "test_multiprocessing_fork": "starts processes, minutes long",
+    "test_multiprocessing_forkserver": "starts processes, minutes long",
+    "test_multiprocessing_spawn": "starts processes, minutes long",
+    "test_peg_generator": "compiles C for minutes",
+    "test_regrtest": "runs the test runner",
+    "test_distutils": "compiles C",
+    "test_lib2to3": "minutes long, plain Python",
+    "test_tools": "checks the source tree",
+    "test_venv": "installs packages",
+    "test_ensurepip": "installs packages",
+    "test_ssl": "needs a network",
+    "test_urllibnet": "needs a network",
+    "test_urllib2net": "needs a network",
+    "test_nntplib": "needs a network",
+    "test_smtpnet": "needs a network",
+    "test_socket": "needs a network",
+    "test_zipfile64": "writes gigabytes",
+    "test_bigmem": "needs gigabytes",
+    "test_curses": "needs a terminal",
+    "test_readline": "needs a terminal",
+    "test_winreg": "another system",
+    "test_msilib": "another system",
+    "test_startfile": "another system",
+}
+
+# They compare frame.f_code with a function's __code__.
+LOADED = {"test_sys_settrace", "test_pdb", "test_bdb", "test_trace", "test_sys_setprofile", "test_profile", "test_cprofile"}
+
+# Outcomes that rightly differ; design.md lists what may be told apart. A part of the test's id, and why.
+EXPECTED = {}
+
+
+def child(name, mode, share, seed, output):
+    """In the subprocess: run one test module, write {test id: outcome}."""
+    import unittest
+
+    if mode != "plain":
+        core = find_core()
+    from test import support
+    from test.support import os_helper
+
+    support.use_resources = {}
+    outcomes = {}
+
+    class Result(unittest.TestResult):
+        def note(self, test, outcome):
+            outcomes[test.id()] = outcome
+
+        def addSuccess(self, test):
+            outcomes.setdefault(test.id(), "ok")
+
+        def addError(self, test, err):
+            self.note(test, f"error {err[0].__name__}")
+            details[test.id()] = self._exc_info_to_string(err, test)
+
+        def addFailure(self, test, err):
+            self.note(test, "failure")
+            details[test.id()] = self._exc_info_to_string(err, test)
+
+        def addSkip(self, test, reason):
+            self.note(test, "skipped")
+
+        def addExpectedFailure(self, test, err):
+            self.note(test, "expected failure")
+
+        def addUnexpectedSuccess(self, test):
+            self.note(test, "unexpected success")
+
+        def addSubTest(self, test, subtest, err):
+            if err is not None:
+                self.note(test, "failure in a subtest")
+                details[test.id()] = self._exc_info_to_string(err, test)
+
+    details = {}
+    counters = {}
+    with os_helper.temp_cwd():
+        if mode != "plain" and name in LOADED:
+            splice_what_is_loaded(core, share, seed)
+        elif mode != "plain":
+            # The harness: outcomes must be noted even where a test breaks what it runs in.
+            core._hook_splice_all(share, seed, (str(HERE / "run_cpython_tests.py"),))
+        try:
+            suite = unittest.defaultTestLoader.loadTestsFromName(f"test.{name}")
+            suite.run(Result())
+        except unittest.SkipTest as e:
+            outcomes["module"] = f"skipped: {e}"
+        if mode != "plain":
+            if name not in LOADED:
+                core._hook_splice_all(None)
+            counters = core._hook_splice_all_counters()
+    with open(output, "w") as f:
+        json.dump({"outcomes": outcomes, "details": details, "counters": counters}, f)
+    sys.stdout.flush()
+    os._exit(0)  # what tests leave behind must not decide
+
+
+def splice_what_is_loaded(core, share, seed):
+    import importlib.machinery
+    import types
+
+    get_code = importlib.machinery.SourceFileLoader.get_code
+
+    def rewrite(code):
+        consts = tuple(rewrite(c) if isinstance(c, types.CodeType) else c for c in code.co_consts)
+        return core._splice_stressed(code.replace(co_consts=consts), share, seed)
+
+    def get_spliced_code(self, fullname):
+        code = get_code(self, fullname)
+        return code and rewrite(code)
+
+    importlib.machinery.SourceFileLoader.get_code = get_spliced_code
+
+
+def find_core():
+    try:
+        from framejit import _core
+    except ImportError:
+        import _core
+    return _core
+
+
+def run_module(name, mode, share, seed, timeout):
+    with tempfile.TemporaryDirectory() as folder:
+        output = os.path.join(folder, "result.json")
+        command = [sys.executable, "-W", "ignore", __file__, "--child", name, mode, str(share), str(seed), output]
+        try:
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout, cwd=folder)
+        except subprocess.TimeoutExpired:
+            return {"status": "timeout", "outcomes": {}, "details": {}, "counters": {}}
+        if os.path.exists(output):
+            with open(output) as f:
+                return {"status": "ran", **json.load(f)}
+        tail = done.stderr.decode(errors="replace")[-1500:]
+        return {"status": f"exit {done.returncode}", "outcomes": {}, "details": {"process": tail}, "counters": {}}
+
+
+def differences(plain, spliced):
+    if plain["status"] != spliced["status"]:
+        return {"process": (plain["status"], spliced["status"])}
+    ids = plain["outcomes"].keys() | spliced["outcomes"].keys()
+    return {
+        i: (plain["outcomes"].get(i), spliced["outcomes"].get(i))
+        for i in ids
+        if plain["outcomes"].get(i) != spliced["outcomes"].get(i)
+    }
+
+
+def expected_reason(test_id):
+    return next((reason for part, reason in EXPECTED.items() if part in test_id), None)
+
+
+def compare_module(name, modes, options):
+    """Counts and differences of one module; each difference is one that a second run of both confirms."""
+    report = {"name": name, "tests": 0, "differences": [], "expected": [], "counters": {}, "status": "ran"}
+    plain = run_module(name, "plain", 0, 0, options.timeout)
+    report["tests"] = len(plain["outcomes"])
+    report["status"] = plain["status"]
+    for mode in modes:
+        share = 0 if mode == "fall" else options.share
+        timeout = 6 * options.timeout
+        spliced = run_module(name, mode, share, options.seed, timeout)
+        report["counters"][mode] = spliced["counters"]
+        found = differences(plain, spliced)
+        if found:
+            again_plain = run_module(name, "plain", 0, 0, options.timeout)
+            again = run_module(name, mode, share, options.seed, timeout)
+            found = {i: d for i, d in found.items() if i in differences(again_plain, again)}
+        for test_id, (before, after) in sorted(found.items()):
+            reason = expected_reason(test_id)
+            if reason:
+                report["expected"].append((mode, test_id, reason))
+            else:
+                detail = spliced["details"].get(test_id, "")
+                report["differences"].append((mode, test_id, before, after, detail))
+    return report
+
+
+def all_modules():
+    folder = pathlib.Path(importlib.util.find_spec("test").origin).parent
+    names = sorted(p.stem if p.suffix else p.name for p in folder.glob("test_*") if p.suffix == ".py" or p.is_dir())
+    names = [n for n in names if n not in SKIPPED]
+    names += [f"test_asyncio.{p.stem}" for p in sorted((folder / "test_asyncio").glob("test_*.py"))]
+    return names
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--sample", action="store_true", help="a few modules only")
+    parser.add_argument("--modes", default="fall,exits")
+    parser.add_argument("--share", type=int, default=96, help="of 256 questions that run a stretch")
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
+    parser.add_argument("--timeout", type=int, default=150, help="seconds for a plain module; six times that spliced")
+    parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--report", help="write all counts there as JSON")
+    parser.add_argument("modules", nargs="*")
+    options = parser.parse_args()
+    names = options.modules or (SAMPLE if options.sample else all_modules())
+    modes = options.modes.split(",")
+    print(f"{sys.version.split()[0]}: {len(names)} modules, {modes}, seed {options.seed}", flush=True)
+    start = time.time()
+    reports = []
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        for report in pool.map(lambda n: compare_module(n, modes, options), names):
+            reports.append(report)
+            if report["differences"] or report["status"] != "ran":
+                print(f"{report['name']}: plain {report['status']}", flush=True)
+            for mode, test_id, before, after, detail in report["differences"]:
+                print(f"  DIFFERENT [{mode}] {test_id}: {before} -> {after}\n{detail}", flush=True)
+    if options.report:
+        pathlib.Path(options.report).write_text(json.dumps(reports, indent=1))
+    summarize(reports, modes, time.time() - start)
+    return 1 if any(r["differences"] for r in reports) else 0
+
+
+def summarize(reports, modes, seconds):
+    tests = sum(r["tests"] for r in reports)
+    print(f"{len(reports)} modules, {tests} tests, {seconds:.0f} s")
+    for mode in modes:
+        counted = [r["counters"].get(mode) or {} for r in reports]
+        sums = {k: sum(c.get(k, 0) for c in counted) for k in ("codes", "asked", "exits", "instructions", "moves", "errors")}
+        print(f"  {mode}: {sums}")
+    for report in reports:
+        for mode, test_id, reason in report["expected"]:
+            print(f"  as expected [{mode}] {test_id}: {reason}")
+    print(f"{sum(len(r['differences']) for r in reports)} differences")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--child"]:
+        child(sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5]), sys.argv[6])
+    sys.exit(main())

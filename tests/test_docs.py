@@ -1,0 +1,101 @@
+"""README and docs: their examples run, their generated parts are up to date, what they name exists."""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import framejit
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```(python|pycon)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+MODULES = sorted(path.stem for path in Path(framejit.__file__).parent.glob("*.py") if path.stem != "__main__")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_examples_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = page.read_text(encoding="utf-8")
+    scope: dict = {"__name__": page.stem}
+    for kind, code in BLOCK.findall(text):
+        line = text[: text.index(code)].count("\n")
+        if kind == "python":
+            # With the page's own line numbers, so that an error points at it.
+            exec(compile("\n" * line + code, str(page), "exec"), scope)
+        else:
+            test = doctest.DocTestParser().get_doctest(code, scope, page.name, str(page), line)
+            failed, run = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test, clear_globs=False)
+            assert run
+            assert not failed
+            scope.update(test.globs)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), target
+
+
+def test_commands_of_the_readme_exist():
+    commands = set(re.findall(r"\./dev ([\w-]+)", "".join(page.read_text(encoding="utf-8") for page in PAGES)))
+    assert {"demo", "test"} <= commands
+    shown = subprocess.run([str(ROOT / "dev"), "help"], capture_output=True, text=True, check=True).stdout
+    assert commands <= set(re.findall(r"^  ([\w-]+) ", shown, re.MULTILINE))
+
+
+def test_generated_pages_are_up_to_date():
+    command = [sys.executable, str(ROOT / "docs" / "generate.py"), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_break_reason_has_its_place():
+    numbers = re.findall(r"^FRAMEJIT_BREAK\((\d+),", (ROOT / "capture" / "breaks.inc").read_text(), re.MULTILINE)
+    page = (ROOT / "docs" / "breaks.md").read_text(encoding="utf-8")
+    assert numbers
+    assert [f"FJ{int(number):03d}" for number in numbers] == re.findall(r'<a id="(FJ\d{3})"></a>', page)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_docstrings(module):
+    name = "framejit" if module == "__init__" else f"framejit.{module}"
+    __import__(name)
+    failed, _ = doctest.testmod(sys.modules[name], optionflags=doctest.ELLIPSIS)
+    assert not failed
+
+
+def test_public_names_have_documentation():
+    for name in framejit.__all__:
+        if name == "Tensor" and framejit.unsupported_reason():
+            continue
+        value = getattr(framejit, name)
+        text = type(value).__doc__ if not callable(value) else value.__doc__
+        assert text, name
+
+
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+
+@pytest.mark.capture
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
+def test_example(example, tmp_path):
+    arguments = ["--calls", "20"] if example.name == "simple_function.py" else []
+    done = subprocess.run(
+        [sys.executable, str(example), *arguments],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ,
+    )
+    assert done.returncode == 0, done.stderr
+    rows = done.stdout.splitlines()
+    assert len(rows) >= 3
+    if example.name == "simple_function.py":
+        assert len(rows) == 13
