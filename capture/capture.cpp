@@ -60,7 +60,8 @@ class Attempt {
  private:
   void set_up();
   void checkpoint();
-  bool can_leave() const;
+  bool can_commit();
+  bool can_leave();
   const Checkpoint* loop_entry(uint32_t pc) const;
   CaptureOutcome finish(const Checkpoint* at, Value* returned, std::vector<Break> breaks);
 
@@ -121,17 +122,21 @@ void Attempt::set_up() {
   }
 }
 
-bool Attempt::can_leave() const {
-  for (const Value* v : frame_.locals)
-    if (v && !is_materializable(v)) return false;
-  for (const Value* v : frame_.stack)
-    if (!is_materializable(v)) return false;
-  for (const PendingEffect& e : const_cast<Executor&>(executor_).effects().log()) {
+bool Attempt::can_commit() {
+  for (const PendingEffect& e : executor_.effects().log()) {
     if (e.value && !is_materializable(e.value)) return false;
     for (const Value* item : e.items)
       if (!is_materializable(item)) return false;
   }
   return true;
+}
+
+bool Attempt::can_leave() {
+  for (const Value* v : frame_.locals)
+    if (v && !is_materializable(v)) return false;
+  for (const Value* v : frame_.stack)
+    if (!is_materializable(v)) return false;
+  return can_commit();
 }
 
 void Attempt::checkpoint() {
@@ -182,7 +187,7 @@ CaptureOutcome Attempt::run() {
     const uint32_t before = frame_.pc;
     Step done = frame_.advance();
     if (done && *done == Flow::Returned) {
-      if (is_materializable(frame_.returned) && can_leave()) return finish(nullptr, frame_.returned, {});
+      if (is_materializable(frame_.returned) && can_commit()) return finish(nullptr, frame_.returned, {});
       done = break_at(BreakId::UnsupportedInstruction, "a result that cannot be made again");
     }
     if (done && *done == Flow::Jumped && frame_.pc <= before) {

@@ -6,6 +6,9 @@
 namespace framejit::capture {
 
 Step SymbolicFrame::operator_op(const Instr& i) {
+  const bool two =
+      i.op == Opcode::BinaryOp || i.op == Opcode::CompareOp || i.op == Opcode::IsOp || i.op == Opcode::ContainsOp;
+  if (two) peek(2);  // looked at in the order of the source
   Value* right = pop();
   switch (i.op) {
     case Opcode::UnaryPositive: return push_or_break(x.unary(Unary::Positive, right));
@@ -37,6 +40,7 @@ Step SymbolicFrame::operator_op(const Instr& i) {
 }
 
 Step SymbolicFrame::subscript_op(const Instr& i) {
+  peek(2);  // the container first
   Value* key = pop();
   if (i.op == Opcode::BinarySlice || i.op == Opcode::StoreSlice) {
     Value* slice = s.make(ValueKind::Slice);

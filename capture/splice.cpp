@@ -6,8 +6,7 @@
 //                        POP_JUMP_FORWARD_IF_TRUE go
 //                        raw k                     jumps to k come to the site
 //   go:                  PUSH_NULL; LOAD_CONST goto; PRECALL 0; CALL 0; RETURN_VALUE
-//   landing of exit e:   NOP                       what f_lineno shows to finalizers while the goto runs
-//                        POP_TOP                   the goto's None
+//   landing of exit e:   POP_TOP                   the goto's None
 //                        JUMP_BACKWARD raw e
 #include "capture/py/frame.h"
 
@@ -45,6 +44,9 @@ class Layout {
 
   CodeWriter writer;
   std::vector<SiteItems> sites;
+  /// Item of the user's instruction.
+  uint32_t own_item(uint32_t instr) const { return own_[raw_index(instr)]; }
+
   std::vector<std::pair<uint32_t, uint32_t>> landings;  // Instr index, item of its POP_TOP
 
  private:
@@ -91,7 +93,6 @@ class Layout {
     for (uint32_t i = 0; i < view_.instrs().size(); ++i) {
       if (!view_.instrs()[i].boundary) continue;
       const RawInstr& exit = raw_.instrs[raw_index(i)];
-      add(exit, kRaw.nop);
       landings.push_back({i, add(exit, kRaw.pop_top)});
       add(exit, kRaw.jump_backward, 0, static_cast<int32_t>(own_[raw_index(i)]));
     }
@@ -272,7 +273,10 @@ Expected<std::unique_ptr<SplicedCode>, std::string> SplicedCode::make(std::share
   table->handler = std::move(handler);
   table->site_at.assign(written.code.size() / 2, -1);
   table->landing.assign(count, -1);
-  for (const Instr& instr : view->instrs()) table->depth.push_back(instr.depth);
+  for (uint32_t i = 0; i < count; ++i) {
+    table->depth.push_back(view->instrs()[i].depth);
+    table->own_unit.push_back(written.offsets[layout.own_item(i)]);
+  }
   for (const auto& [instr, item] : layout.landings) table->landing[instr] = static_cast<int32_t>(written.offsets[item]);
   std::vector<uint32_t> sites;
   std::map<uint32_t, Switch> switches;

@@ -36,6 +36,7 @@ struct FrameUpdate {
   };
   std::vector<Local> locals;     // only the slots that change
   std::vector<PyObject*> stack;  // the whole stack at the exit, bottom first
+  int32_t dropped_at = -1;       // Instr whose line finalizers of replaced values see; -1: the exit's
 };
 
 /// A site's owner. `ask` runs with the GIL held inside the user's frame. False: the user's own instruction runs. It

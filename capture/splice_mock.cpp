@@ -31,7 +31,7 @@ class Machine {
   Machine(const CodeView& view, const FrameView& frame, uint32_t at) : view_(view), frame_(frame) {
     for (int i = 0; i < frame.local_count; ++i) s_.locals.push_back(Ref<>::share(frame.locals[i]));
     for (int i = 0; i < frame.depth; ++i) s_.stack.push_back(Ref<>::share(frame.stack[i]));
-    s_.at = at;
+    s_.at = last_ = at;
     keep();
   }
 
@@ -39,9 +39,11 @@ class Machine {
   uint64_t run(unsigned count) {
     uint64_t done = 0, kept = 0;
     for (unsigned i = 0; i < count; ++i) {
-      const Step step = execute(view_.instrs()[s_.at]);
+      const uint32_t at = s_.at;
+      const Step step = execute(view_.instrs()[at]);
       if (step == Step::Refused) break;
       ++done;
+      last_ = at;
       if (view_.instrs()[s_.at].boundary) {
         keep();
         kept = done;
@@ -53,13 +55,17 @@ class Machine {
 
   void write(FrameUpdate& update) {
     update.exit_instr = kept_.at;
+    update.dropped_at = static_cast<int32_t>(kept_last_);
     for (int i = 0; i < frame_.local_count; ++i)
       if (kept_.locals[i].get() != frame_.locals[i]) update.locals.push_back({i, kept_.locals[i].release()});
     for (Ref<>& value : kept_.stack) update.stack.push_back(value.release());
   }
 
  private:
-  void keep() { kept_ = s_; }
+  void keep() {
+    kept_ = s_;
+    kept_last_ = last_;
+  }
 
   PyObject* top(std::size_t i = 1) { return s_.stack[s_.stack.size() - i].get(); }
   void push(Ref<> value) { s_.stack.push_back(std::move(value)); }
@@ -255,6 +261,7 @@ class Machine {
   const CodeView& view_;
   const FrameView& frame_;
   MachineState s_, kept_;
+  uint32_t last_ = 0, kept_last_ = 0;  // the instruction executed last: where values are dropped
 };
 
 class MockHandler final : public SiteHandler {

@@ -27,7 +27,8 @@ struct Region {
 struct Parked {
   py::Frame* frame = nullptr;  // null: nothing is parked
   py::EvalFunction hook = nullptr;
-  uint32_t unit = 0;
+  uint32_t unit = 0;       // of the landing
+  uint32_t seen_unit = 0;  // what finalizers see
   int depth_before = 0;
   FrameUpdate update;
 };
@@ -44,6 +45,7 @@ void drop_values(FrameUpdate& update) {
   for (PyObject* value : update.stack) Py_XDECREF(value);
   update.locals.clear();
   update.stack.clear();
+  update.dropped_at = -1;
 }
 
 /// After a goto that never came: calling it failed for lack of memory.
@@ -62,6 +64,7 @@ bool ask_handler(SiteTable& table, const SiteTable::Site& site, const FrameView&
     if (ran) {
       const uint32_t exit = update.exit_instr;
       FRAMEJIT_CHECK(exit < table.landing.size() && table.landing[exit] >= 0, "exit at no boundary");
+      FRAMEJIT_CHECK(update.dropped_at < static_cast<int32_t>(table.own_unit.size()), "dropped_at");
       FRAMEJIT_CHECK(update.stack.size() == static_cast<std::size_t>(table.depth[exit]), "stack depth at the exit");
     }
   } catch (const std::exception&) {
@@ -112,6 +115,8 @@ PyObject* ask(PyObject* self) {
     return answer(false);
   }
   parked.unit = static_cast<uint32_t>(table.landing[update.exit_instr]);
+  parked.seen_unit =
+      table.own_unit[update.dropped_at < 0 ? update.exit_instr : static_cast<uint32_t>(update.dropped_at)];
   parked.update = std::move(update);
   parked.depth_before = site.depth;
   parked.frame = frame;
@@ -142,14 +147,18 @@ PyObject* go(PyObject*) {
     if (stack[i]) dropped.push_back(stack[i]);
   for (int i = 0; i < depth; ++i) stack[i] = update.stack[i];
   py::set_depth(frame, depth);
-  py::resume_at(frame, parked.unit);
+  const uint32_t landing = parked.unit;
 
   // Last, as a finalizer may look at the frame; and it may come here again through another frame.
   update.locals.clear();
   update.stack.clear();
+  update.dropped_at = -1;
   spare_update = std::move(update);
+  py::show_at(frame, parked.seen_unit);
+  py::show_globals_of(here, frame);
   for (PyObject* old : dropped) Py_DECREF(old);
   dropped.clear();
+  py::resume_at(frame, landing);
   spare_dropped = std::move(dropped);
   Py_RETURN_NONE;
 }

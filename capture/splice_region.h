@@ -21,9 +21,10 @@ struct SiteTable {
   std::shared_ptr<SiteHandler> retired;  // a handler that went while it was being asked
   int busy = 0;
   std::vector<Site> sites;
-  std::vector<int32_t> site_at;  // code unit of the question -> index into sites, or -1
-  std::vector<int32_t> landing;  // Instr index -> code unit to resume at, or -1
-  std::vector<int16_t> depth;    // Instr index -> stack depth
+  std::vector<int32_t> site_at;    // code unit of the question -> index into sites, or -1
+  std::vector<int32_t> landing;    // Instr index -> code unit to resume at, or -1
+  std::vector<uint32_t> own_unit;  // Instr index -> code unit of the user's instruction
+  std::vector<int16_t> depth;      // Instr index -> stack depth
 };
 
 /// A new region object. Null: an exception is set.

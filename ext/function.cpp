@@ -7,6 +7,7 @@
 #include <new>
 
 #include "ext/bind_arguments.h"
+#include "ext/control.h"
 #include "ext/module.h"
 #include "ext/stats.h"
 
@@ -38,6 +39,7 @@ PyObject* call_original(FunctionObject* f, PyObject* const* args, std::size_t na
 [[gnu::noinline]] PyObject* call_missed(FunctionObject* f, PyObject* const* slots, PyObject* const* args,
                                         std::size_t nargsf, PyObject* kwnames) {
   const std::shared_ptr<CodeState> state = f->state;
+  if (is_disabled(state->code())) return call_original(f, args, nargsf, kwnames);
   if (state->wants_capture()) {
     PyObject* result = nullptr;
     switch (state->capture_whole(f->function, slots, result)) {
@@ -105,7 +107,7 @@ PyObject* vectorcall(PyObject* self, PyObject* const* args, std::size_t nargsf, 
   ++stats.frames_marked;
   const auto* code = reinterpret_cast<const PyCodeObject*>(f->function->func_code);
   if (code != f->state->code()) [[unlikely]] renew(f);
-  if (capture::tools_active()) [[unlikely]] return call_original(f, args, nargsf, kwnames);
+  if (capture::tools_active() || stance == Stance::ForceEager) [[unlikely]] return call_original(f, args, nargsf, kwnames);
   try {
     const Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
     if (binds_directly(code, nargs, kwnames)) [[likely]]
@@ -274,7 +276,9 @@ const ModulePart part(20, [](PyObject* module) {
 PyTypeObject* function_type() { return the_type; }
 
 PyObject* unwrap_function(PyObject* callable) {
-  return Py_IS_TYPE(callable, the_type) ? reinterpret_cast<PyObject*>(as_function(callable)->function) : nullptr;
+  if (!Py_IS_TYPE(callable, the_type)) return nullptr;
+  FunctionObject* f = as_function(callable);
+  return is_disabled(f->state->code()) ? nullptr : reinterpret_cast<PyObject*>(f->function);
 }
 
 // Spliced code.

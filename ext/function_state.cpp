@@ -5,6 +5,7 @@
 
 #include "ext/bind_arguments.h"
 #include "ext/config.h"
+#include "ext/control.h"
 #include "ext/stats.h"
 #include "graph/support/check.h"
 
@@ -95,7 +96,7 @@ Outcome CodeState::capture_whole(PyFunctionObject* function, PyObject* const* sl
   const FrameView frame{locals.data(),           static_cast<int>(locals.size()), nullptr, 0, function->func_globals,
                         function->func_builtins, reinterpret_cast<PyObject*>(function)};
   const LiveSlots live{locals.data(), frame.local_count, nullptr, 0, frame.function};
-  if (!may_compile(whole_, live)) return Outcome::Declined;
+  if (!may_compile(whole_, live)) return PyErr_Occurred() ? Outcome::Error : Outcome::Declined;
 
   Busy busy(*this);
   Captured captured = compile_at(whole_, 0, frame, true);
@@ -123,6 +124,13 @@ bool CodeState::may_compile(Place& place, const LiveSlots& live) {
   const std::optional<GuardFailure> failure = last.explain(live);
   if (!failure) return false;  // it fits after all: the guard changed its mind between two looks
   for (const std::string& varied : failure->varied) place.varied.names.insert(varied);
+  if (stance == Stance::FailOnRecompile) {
+    PyErr_Format(PyExc_RuntimeError,
+                 "framejit: %s() would be compiled again under the stance 'fail_on_recompile'. Guard that failed: %s (was "
+                 "%s, is %s)",
+                 name().c_str(), failure->guard.c_str(), failure->expected.c_str(), failure->found.c_str());
+    return false;
+  }
   const bool limit = place.made > config().recompile_limit;
   if (limit) place.exhausted = true;
   else ++stats.recompiles;
@@ -282,23 +290,27 @@ void CodeState::set_dormant(Place& place, uint32_t site, bool dormant) {
 
 bool CodeState::ask(uint32_t site, const FrameView& frame, capture::FrameUpdate& update) {
   if (site >= sites_.size() || !sites_[site]) return false;
+  if (stance == Stance::ForceEager || is_disabled(code_.get())) return false;
   if (capture::tools_active() || !capture::has_headroom() || capture::eval_breaker_set()) return false;
   const std::shared_ptr<CodeState> keep = shared_from_this();  // a finalizer may drop the function meanwhile
   Busy busy(*this);
   try {
     return ask_place(*sites_[site], site, frame, update);
   } catch (const std::exception& error) {
-    if (internal_error(name(), error.what())) {
-      PyObject *type, *value, *traceback;
-      PyErr_Fetch(&type, &value, &traceback);
-      PyErr_NormalizeException(&type, &value, &traceback);
-      pending_error_ = Ref<>::steal(value);
-      Py_XDECREF(type);
-      Py_XDECREF(traceback);
-    }
+    if (internal_error(name(), error.what())) keep_error();
     sites_[site]->exhausted = true;
     return false;
   }
+}
+
+/// A region cannot raise; the call that it is part of does, at its end.
+void CodeState::keep_error() {
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  pending_error_ = Ref<>::steal(value);
+  Py_XDECREF(type);
+  Py_XDECREF(traceback);
 }
 
 bool CodeState::ask_place(Place& place, uint32_t site, const FrameView& frame, capture::FrameUpdate& update) {
@@ -324,6 +336,7 @@ bool CodeState::ask_place(Place& place, uint32_t site, const FrameView& frame, c
   }
   if (!entries.empty()) ++stats.guard_failures;
   if (!may_compile(place, live)) {
+    if (PyErr_Occurred()) keep_error();
     if (place.exhausted && entries.empty()) set_dormant(place, site, true);
     return false;
   }

@@ -61,7 +61,7 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   PyCodeObject* replacement();
   bool ask(uint32_t site, const capture::FrameView& frame, capture::FrameUpdate& update) override;
 
-  /// An internal error of a region, kept for the end of the call where errors are to be raised (config.strict).
+  /// An error of a region, kept for the end of the call: internal ones under config.strict, those of the stance.
   capture::Ref<> take_pending_error() { return std::move(pending_error_); }
 
   void clear();
@@ -99,6 +99,7 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   bool ask_place(Place& place, uint32_t site, const capture::FrameView& frame, capture::FrameUpdate& update);
   void set_dormant(Place& place, uint32_t site, bool dormant);
   void wake_sites();
+  void keep_error();
   std::string name() const;
 
   capture::Ref<PyCodeObject> code_;

@@ -89,7 +89,7 @@ bool array_fits(const ArrayTest& test, PyObject* object, Matched& m, std::size_t
         int64_t stride = test.item_size;
         for (int i = test.rank - 1; i >= 0; --i) {
           if (array->strides[i] != stride) return false;
-          if (array->dimensions[i]) stride *= array->dimensions[i];  // as NumPy fills strides
+          stride *= array->dimensions[i];
         }
       } else if (test.layout == ArrayTest::Exact) {
         for (int i = 0; i < test.rank; ++i)
@@ -201,7 +201,7 @@ int GuardProgram::run(Matched& m) const noexcept {
       case GuardOp::Unbound: ok = object(m, i->a) == nullptr; break;
       case GuardOp::HasNot: {
         PyObject* o = object(m, i->a);
-        ok = o && lacks_attribute(o, i->key);
+        ok = o && lacks_attribute(o, i->key, i->number == 1);
         break;
       }
       case GuardOp::TypeAttr: {

@@ -255,15 +255,17 @@ class GuardCompiler {
       if (!test.descr) return fail("NumPy has no dtype for " + g.str());
       test.type_number = type_num_of(spec.dtype);
       test.flags = (spec.writeable ? NPY_ARRAY_WRITEABLE : 0) | (spec.aligned ? NPY_ARRAY_ALIGNED : 0);
-      bool above_one = true;
+      bool above_one = true, empty = false;
       for (const graph::Dim& dim : spec.shape) {
         const int64_t symbol = unbound_symbol(dim);
         test.binds.push_back(symbol >= 0);
         if (symbol >= 0) bound_[symbol] = true;
         test.shape.push_back(dim_code(dim));
         above_one = above_one && dim.is_const() && dim.value() > 1;
+        empty = empty || (dim.is_const() && dim.value() == 0);
       }
-      if (spec.strides == graph::c_strides(spec.dtype, spec.shape)) {
+      // Arrays without elements have strides that follow from how they were made.
+      if (!empty && spec.strides == graph::c_strides(spec.dtype, spec.shape)) {
         test.layout = above_one ? ArrayTest::Flag : ArrayTest::Product;
         if (above_one && test.rank) test.flags |= NPY_ARRAY_C_CONTIGUOUS;
       } else {

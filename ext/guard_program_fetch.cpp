@@ -162,8 +162,8 @@ bool same_value(PyObject* a, PyObject* b) {
   return false;
 }
 
-bool lacks_attribute(PyObject* object, PyObject* key) {
-  if (PyDict_CheckExact(object)) return fetch_item(object, key) == nullptr;
+bool lacks_attribute(PyObject* object, PyObject* key, bool in_dict) {
+  if (in_dict) return PyDict_CheckExact(object) && fetch_item(object, key) == nullptr;
   return instance_value(object, key, _PyType_Lookup(Py_TYPE(object), key)) == nullptr;
 }
 

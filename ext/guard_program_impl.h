@@ -109,7 +109,8 @@ PyObject* fetch_source(const capture::Source& source, const LiveSlots& live);
 
 /// Type and value are the same: exact int, str, bytes, bool, None, float by its bits, complex likewise, and tuples of these.
 bool same_value(PyObject* a, PyObject* b);
-bool lacks_attribute(PyObject* object, PyObject* key);
+/// Is the key missing from an exact dict (`in_dict`), or from the instance dict of an object?
+bool lacks_attribute(PyObject* object, PyObject* key, bool in_dict);
 /// The first and the past-the-end byte that an array can touch; equal for an array without elements.
 void memory_bounds(PyArrayObject* array, uintptr_t& low, uintptr_t& high);
 /// The array that a Wrap::NdArray or Wrap::Tensor operand stands for, or null.

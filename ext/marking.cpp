@@ -3,7 +3,7 @@
 
 #include "capture/hook.h"
 #include "ext/bind_arguments.h"
-#include "ext/config.h"
+#include "ext/control.h"
 #include "ext/function.h"
 #include "ext/module.h"
 #include "ext/stats.h"
@@ -22,7 +22,7 @@ class MarkedCode final : public capture::FrameInterceptor {
   Outcome enter(PyFunctionObject* function, PyCodeObject* code, PyObject** locals, int local_count) override {
     (void)local_count;
     ++stats.frames_marked;
-    if (capture::tools_active()) return {};
+    if (capture::tools_active() || stance == Stance::ForceEager || is_disabled(code)) return {};
     try {
       return enter_checked(function, code, locals);
     } catch (const std::exception& error) {

@@ -4,6 +4,7 @@
 
 #include "ext/numpy_door_parts.h"
 #include "ext/numpy_index.h"
+#include "graph/layout.h"
 
 namespace framejit::ext {
 
@@ -214,11 +215,9 @@ Captured<Value*> call_ascontiguousarray(const Call& call) {
   FRAMEJIT_TRY(array, array_argument(call.session, v[0]));
   const graph::Type& type = call.session.graph().type(array->id);
   if (type.rank() == 0) return break_at(BreakId::UnsupportedArgument, "np.ascontiguousarray of a 0-d array");
-  if (type.strides == graph::c_strides(type.dtype, type.shape)) return array;
-  // Axes of length 1 count as contiguous whatever their stride is.
-  for (const Dim& dim : type.shape)
-    if (dim.is_const() && dim.value() <= 1)
-      return break_at(BreakId::UnsupportedArgument, "np.ascontiguousarray with axes of length 1");
+  if (call.session.graph().shapes().equal(type.size(), 0))
+    return break_at(BreakId::UnsupportedArgument, "np.ascontiguousarray of an empty array");
+  if (graph::is_c_contiguous(call.session.graph().shapes(), type)) return array;
   return fresh_array(call.session, call.session.builder().copy(array->id, 'C'));
 }
 

@@ -67,6 +67,8 @@ Captured<Value*> scale_angle(const Call& call, const char* name) {
     return break_at(BreakId::UnknownCallable, name);
   }
   FRAMEJIT_TRY(loop, loop_types(reinterpret_cast<PyUFuncObject*>(ufunc.get()), std::span(&x.type, 1)));
+  if (!x.type.scalar && x.type.dtype != loop.in[0])
+    return break_at(BreakId::UnsupportedArgument, "angles that are not floats");
   Ref<> one = Ref<>::steal(PyFloat_FromDouble(1));
   Py_INCREF(descr_of(loop.in[0]));
   Ref<> unit = Ref<>::steal(PyArray_FromAny(one.get(), descr_of(loop.in[0]), 0, 0, NPY_ARRAY_FORCECAST, nullptr));
@@ -79,8 +81,7 @@ Captured<Value*> scale_angle(const Call& call, const char* name) {
   FRAMEJIT_TRY(scale, operand(session, session.constant(factor.get())));
   FRAMEJIT_TRY(by, convert(session, scale, loop.in[0]));
   const ValueId inputs[] = {angle, by};
-  const ValueId seen[] = {x.type.scalar ? angle : x.id, by};
-  FRAMEJIT_TRY(result, built(session.builder().elementwise(Op::Multiply, inputs, seen)));
+  FRAMEJIT_TRY(result, built(session.builder().elementwise(Op::Multiply, inputs)));
   return session.array(result, x.type.scalar ? Wrap::NumpyScalar : Wrap::NdArray);
 }
 

@@ -4,6 +4,7 @@
 #include "ext/numpy_door_parts.h"
 #include "ext/numpy_index.h"
 #include "ext/numpy_probe.h"
+#include "graph/layout.h"
 
 namespace framejit::ext {
 
@@ -44,12 +45,36 @@ Dim count_of(Session& session, const Reduction& r) {
   return count;
 }
 
+/// The reduction of x, which is r.x or a cast of it. The layout follows r.x, which is what NumPy's iterator sees.
+Captured<ValueId> reduce(Session& session, const Reduction& r, Op op, ValueId x) {
+  FRAMEJIT_TRY(id, built(session.builder().reduce(op, x, r.axes)));
+  if (x == r.x) return id;
+  graph::Graph& graph = session.graph();
+  const graph::Type source = graph.type(r.x), type = graph.type(id);
+  const graph::Type* operand = &source;
+  graph::AxisOrder order;
+  for (int axis : graph::iterator_order(graph.shapes(), source.shape, {&operand, 1})) {
+    auto above = std::lower_bound(r.axes.begin(), r.axes.end(), axis);
+    if (above == r.axes.end() || *above != axis) order.push_back(axis - static_cast<int>(above - r.axes.begin()));
+  }
+  graph.node(id).type.strides = graph::packed_strides(graph.shapes(), type.dtype, type.shape, order);
+  return id;
+}
+
+/// An array of its own, laid out as `like`: NumPy's strides of kept axes are not those of a copy.
+Value* own_array(Session& session, ValueId id, ValueId like) {
+  graph::Dims strides = session.graph().type(like).strides;
+  session.graph().node(id).type.strides = std::move(strides);
+  return fresh_array(session, id);
+}
+
 /// Over the reduction's axes; the result has them as length 1 where they are kept, and is an array of its own.
 Captured<Value*> reduced(Session& session, const Reduction& r, Op op, ValueId x) {
   graph::GraphBuilder& builder = session.builder();
-  FRAMEJIT_TRY(id, built(builder.reduce(op, x, r.axes)));
+  FRAMEJIT_TRY(id, reduce(session, r, op, x));
   if (!r.keep) return session.array(id, scalar_wrap(session.graph().type(id)));
-  return fresh_array(session, builder.copy(builder.keep_dims(id, x, r.axes), 'K'));
+  ValueId kept = builder.keep_dims(id, r.x, r.axes);
+  return own_array(session, builder.copy(kept, 'K'), kept);
 }
 
 /// Integers narrower than the machine's are summed in int64 or uint64.
@@ -157,15 +182,16 @@ Captured<Value*> mean(Session& session, const Reduction& r) {
   if (!session.graph().shapes().holds(Relation::Lt, 0, count))
     return break_at(BreakId::UnsupportedArgument, "the mean of an empty slice, which warns");
   FRAMEJIT_TRY(x, summand(session, r, to));
-  FRAMEJIT_TRY(sum, built(builder.reduce(Op::ReduceSum, x, r.axes)));
-  if (r.keep) sum = builder.keep_dims(sum, x, r.axes);
+  FRAMEJIT_TRY(sum, reduce(session, r, Op::ReduceSum, x));
+  if (r.keep) sum = builder.keep_dims(sum, r.x, r.axes);
   Value* total = session.array(sum, r.keep ? Wrap::NdArray : scalar_wrap(session.graph().type(sum)));
   FRAMEJIT_TRY(dividend, operand(session, total));
   FRAMEJIT_TRY(divisor, count_operand(session, count));
   const Operand both[] = {dividend, divisor};
   FRAMEJIT_TRY(quotient, apply_ufunc(session, Op::Divide, both));
   FRAMEJIT_TRY(result, cast(session, quotient->id, to));
-  return session.array(result, total->wrap);
+  if (total->wrap == Wrap::NdArray) return own_array(session, result, sum);
+  return session.array(result, Wrap::NumpyScalar);
 }
 
 Captured<Value*> call_mean(const Call& call) {

@@ -4,6 +4,7 @@
 
 #include "ext/numpy_door_parts.h"
 #include "ext/numpy_index.h"
+#include "graph/layout.h"
 
 namespace framejit::ext {
 
@@ -43,8 +44,16 @@ Captured<Dims> resolve_unknown(Session& session, const Dim& size, Dims shape) {
   return shape;
 }
 
-Captured<Value*> reshaped(Session& session, Value* array, Dims shape) {
+/// An array to be seen in another shape. The strides of empty arrays differ between ways and versions.
+Captured<Value*> whole_array(Session& session, Value* array) {
   FRAMEJIT_TRY(x, array_argument(session, array));
+  if (session.graph().shapes().equal(session.graph().type(x->id).size(), 0))
+    return break_at(BreakId::UnsupportedArgument, "an empty array in another shape");
+  return x;
+}
+
+Captured<Value*> reshaped(Session& session, Value* array, Dims shape) {
+  FRAMEJIT_TRY(x, whole_array(session, array));
   FRAMEJIT_TRY(full, resolve_unknown(session, session.graph().type(x->id).size(), std::move(shape)));
   FRAMEJIT_TRY(id, built(session.builder().reshape(x->id, std::move(full))));
   return new_view(session, x->id, id);
@@ -75,26 +84,15 @@ Captured<Value*> method_reshape(const Call& call) {
   return reshaped(call.session, call.args[0], std::move(shape));
 }
 
-bool is_c_contiguous(Session& session, ValueId id) {
-  const graph::Type& type = session.graph().type(id);
-  return type.strides == graph::c_strides(type.dtype, type.shape);
-}
-
 Captured<Value*> flat(const Call& call, bool view_if_possible) {
   FRAMEJIT_TRY(v, bind(call, {"a", "order"}, 1));
   FRAMEJIT_TRY(plain, none_given({v[1]}));
   (void)plain;
   Session& session = call.session;
-  FRAMEJIT_TRY(x, array_argument(session, v[0]));
+  FRAMEJIT_TRY(x, whole_array(session, v[0]));
   Dim size = settle(session, session.graph().type(x->id).size());
   // What is not contiguous is copied first and owns its memory; the copy is the one-dimensional array itself.
-  bool view = view_if_possible && is_c_contiguous(session, x->id);
-  const int rank = session.graph().type(x->id).rank();
-  if (!view && rank > 1 && !is_c_contiguous(session, x->id)) {
-    for (const Dim& dim : session.graph().type(x->id).shape)
-      if (dim.is_const() && dim.value() <= 1)
-        return break_at(BreakId::UnsupportedArgument, "a flat copy of an array with axes of length 1");
-  }
+  bool view = view_if_possible && graph::is_c_contiguous(session.graph().shapes(), session.graph().type(x->id));
   FRAMEJIT_TRY(line, built(session.builder().reshape(x->id, Dims{size})));
   if (view) return new_view(session, x->id, line);
   return fresh_array(session, session.builder().copy(line, 'C'));
@@ -183,7 +181,7 @@ Captured<Value*> call_broadcast_to(const Call& call) {
 Captured<Value*> call_expand_dims(const Call& call) {
   FRAMEJIT_TRY(v, bind(call, {"a", "axis"}, 2));
   Session& session = call.session;
-  FRAMEJIT_TRY(x, array_argument(session, v[0]));
+  FRAMEJIT_TRY(x, whole_array(session, v[0]));
   const Dims old = session.graph().type(x->id).shape;
   int rank = static_cast<int>(old.size() + spread(session, v[1]).size());
   FRAMEJIT_TRY(axes, axes_argument(session, v[1], rank));

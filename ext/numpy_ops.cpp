@@ -6,6 +6,8 @@
 #include <limits>
 #include <vector>
 
+#include "graph/layout.h"
+
 namespace framejit::ext {
 
 using graph::Relation;
@@ -220,10 +222,32 @@ bool exponent_may_raise(const Operand& exponent, DType loop) {
 
 }  // namespace
 
+namespace {
+
+/// Gives a fresh value the layout of a ufunc's result. With operands that are cast NumPy takes its general iterator, whose
+/// order differs from the short way's for axes of length 1.
+void lay_out(Session& session, ValueId result, std::span<const ValueId> seen, bool casts) {
+  graph::Graph& graph = session.graph();
+  const graph::Type type = graph.type(result);
+  std::vector<const graph::Type*> types;
+  for (ValueId value : seen) types.push_back(&graph.type(value));
+  graph::AxisOrder order = casts ? graph::iterator_order(graph.shapes(), type.shape, types)
+                                 : graph::ufunc_order(graph.shapes(), type.shape, types);
+  graph.node(result).type.strides = graph::packed_strides(graph.shapes(), type.dtype, type.shape, order);
+}
+
+/// A ufunc's loop that gives its operand back.
+ValueId identity_loop(Session& session, ValueId x) {
+  ValueId result = session.builder().copy(x, 'K');
+  lay_out(session, result, std::span(&x, 1), false);
+  return result;
+}
+
+}  // namespace
+
 Captured<Value*> positive(Session& session, const Operand& x) {
   FRAMEJIT_TRY(id, convert(session, x, x.type.dtype));
-  ValueId fresh = session.builder().copy(id, 'K');
-  return session.array(fresh, scalar_wrap(session.graph().type(fresh)));
+  return session.array(identity_loop(session, id), x.type.scalar ? Wrap::NumpyScalar : Wrap::NdArray);
 }
 
 Captured<Value*> apply_ufunc(Session& session, Op op, std::span<const Operand> operands) {
@@ -238,15 +262,17 @@ Captured<Value*> apply_ufunc(Session& session, Op op, std::span<const Operand> o
   if (op == Op::Power && exponent_may_raise(operands[1], dtype))
     return break_at(BreakId::UnsupportedArgument, "integers to a power that may be negative");
   std::vector<ValueId> inputs, seen;
+  bool casts = false;
   for (std::size_t i = 0; i < operands.size(); ++i) {
     FRAMEJIT_TRY(input, convert(session, operands[i], loop.in[i]));
     inputs.push_back(input);
-    seen.push_back(operands[i].id == graph::kNoValue || operands[i].type.scalar ? input : operands[i].id);
+    seen.push_back(operands[i].type.scalar ? input : operands[i].id);
+    casts = casts || seen.back() != input;
   }
   const Special* row = special(op, dtype);
   ValueId result;
   if (row && row->form == Form::Copy) {
-    result = session.builder().copy(inputs[0], 'K');
+    result = identity_loop(session, inputs[0]);
   } else {
     Op emitted = row ? row->emit : op;
     if (left_to_numpy(emitted, dtype))
@@ -254,6 +280,7 @@ Captured<Value*> apply_ufunc(Session& session, Op op, std::span<const Operand> o
                       "np." + std::string(graph::name_of(op)) + " of " + std::string(graph::name_of(dtype)));
     FRAMEJIT_TRY(node, built(session.builder().elementwise(emitted, inputs, seen)));
     result = node;
+    if (casts) lay_out(session, result, seen, true);
   }
   if (session.graph().type(result).dtype != loop.out)
     return break_at(BreakId::UnsupportedArgument, "a loop with a result of another dtype");

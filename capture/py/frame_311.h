@@ -33,8 +33,16 @@ inline uint32_t unit_of(Frame* frame) { return static_cast<uint32_t>(frame->prev
 inline int depth_of(Frame* frame) { return frame->stacktop - frame->f_code->co_nlocalsplus; }
 inline void set_depth(Frame* frame, int depth) { frame->stacktop = frame->f_code->co_nlocalsplus + depth; }
 
-/// The frame goes on at `unit` when the inlined callee returns. f_lineno is that of the unit before.
+/// The frame goes on at `unit` when the inlined callee returns.
 inline void resume_at(Frame* frame, uint32_t unit) { frame->prev_instr = _PyCode_CODE(frame->f_code) + unit - 1; }
+/// Meanwhile its f_lineno is that of the instruction at `unit`.
+inline void show_at(Frame* frame, uint32_t unit) { frame->prev_instr = _PyCode_CODE(frame->f_code) + unit; }
+/// PyEval_GetGlobals and PyEval_GetBuiltins of C code called in `frame` give those of `other` (both fields are
+/// borrowed).
+inline void show_globals_of(Frame* frame, Frame* other) {
+  frame->f_globals = other->f_globals;
+  frame->f_builtins = other->f_builtins;
+}
 
 inline EvalFunction& eval_slot(PyThreadState* tstate) { return tstate->interp->eval_frame; }
 inline bool error_set(PyThreadState* tstate) { return tstate->curexc_type != nullptr; }

@@ -1,0 +1,63 @@
+// _core.set_stance(name), _core.disable_code(code), _core.enable_code(code).
+#include "ext/control.h"
+
+#include <cstring>
+#include <unordered_map>
+
+#include "ext/module.h"
+
+namespace framejit::ext {
+
+using capture::Ref;
+
+namespace {
+
+constexpr const char* kStances[] = {"default", "force_eager", "fail_on_recompile"};
+
+/// How often a code object is disabled; it is kept alive as long as it is.
+std::unordered_map<PyCodeObject*, int>& disabled() {
+  static std::unordered_map<PyCodeObject*, int> map;
+  return map;
+}
+
+PyObject* set_stance(PyObject*, PyObject* name) {
+  const char* text = PyUnicode_AsUTF8(name);
+  if (!text) return nullptr;
+  for (unsigned i = 0; i < std::size(kStances); ++i) {
+    if (std::strcmp(kStances[i], text) != 0) continue;
+    PyObject* previous = PyUnicode_FromString(kStances[static_cast<unsigned>(stance)]);
+    if (previous) stance = static_cast<Stance>(i);
+    return previous;
+  }
+  return PyErr_Format(PyExc_ValueError, "there is no stance '%s': it is 'default', 'force_eager' or 'fail_on_recompile'", text);
+}
+
+PyObject* disable_code(PyObject*, PyObject* code) {
+  if (!PyCode_Check(code)) return PyErr_Format(PyExc_TypeError, "disable_code() takes a code object");
+  if (disabled()[reinterpret_cast<PyCodeObject*>(code)]++ == 0) Py_INCREF(code);
+  Py_RETURN_NONE;
+}
+
+PyObject* enable_code(PyObject*, PyObject* code) {
+  const auto at = disabled().find(reinterpret_cast<PyCodeObject*>(code));
+  if (at != disabled().end() && --at->second == 0) {
+    disabled().erase(at);
+    Py_DECREF(code);
+  }
+  Py_RETURN_NONE;
+}
+
+PyMethodDef methods[] = {
+    {"set_stance", set_stance, METH_O,
+     "set_stance('default' | 'force_eager' | 'fail_on_recompile') -> the one before, for the whole process."},
+    {"disable_code", disable_code, METH_O, "disable_code(code): it is neither compiled nor inlined; calls nest."},
+    {"enable_code", enable_code, METH_O, "enable_code(code): takes one disable_code() back."},
+    {nullptr, nullptr, 0, nullptr}};
+
+const ModulePart part(10, [](PyObject* module) { return PyModule_AddFunctions(module, methods) == 0; });
+
+}  // namespace
+
+bool is_disabled(PyCodeObject* code) { return !disabled().empty() && disabled().count(code) != 0; }
+
+}  // namespace framejit::ext

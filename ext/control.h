@@ -1,0 +1,15 @@
+// What keeps marked code in the interpreter although it was marked: the stance of the process, and disabled code objects.
+#pragma once
+
+#include "capture/py/ref.h"
+
+namespace framejit::ext {
+
+enum class Stance : uint8_t { Default, ForceEager, FailOnRecompile };
+
+inline Stance stance = Stance::Default;
+
+/// Is the code kept out by framejit.disable()?
+bool is_disabled(PyCodeObject* code);
+
+}  // namespace framejit::ext

@@ -1,0 +1,227 @@
+"""Attributes of instances, classes and modules: looked up as the interpreter does, without running anything."""
+
+import types
+
+import numpy as np
+
+from capture_support import capture
+
+X = np.arange(6.0).reshape(2, 3)
+
+
+class Base:
+    rate = 2.0
+
+    def step(self, x):
+        return x * self.rate
+
+
+class Model(Base):
+    def __init__(self, w=X):
+        self.w = w
+        self.n = 3
+
+
+def test_instance_before_class():
+    def f(m):
+        return m.w * m.rate
+
+    m = Model()
+    c = capture(f, m)
+    assert c.guard("'rate' not in m.__dict__") and c.guard("not hasattr(type(m), 'w')")
+    m.rate = 5.0
+    c = capture(f, m)
+    assert not c.guard("'rate' not in m.__dict__") and c.guard("type(m).rate is 2.0")
+
+
+def test_method_is_guarded_on_type_and_instance():
+    def f(m, x):
+        return m.step(x)
+
+    c = capture(f, Model(), X)
+    assert c.guard("'step' not in m.__dict__") and c.guard("type(m).step is Base.step") and c.guard("m.step.__code__")
+
+
+def test_instance_attribute_shadows_a_method():
+    def f(m, x):
+        return m.step(x)
+
+    m = Model()
+    m.step = lambda x: x + 1
+    assert capture(f, m, X).ops[-1] == "add"
+
+
+def test_capture_does_not_make_the_dict_of_an_instance():
+    import gc
+
+    def f(m):
+        return m.w * m.n
+
+    m = Model()
+    before = any(type(r) is dict and r.get("n") == 3 and "w" in r for r in gc.get_referents(m))
+    assert capture(f, m).returns
+    assert before == any(type(r) is dict and r.get("n") == 3 and "w" in r for r in gc.get_referents(m))
+
+
+def test_stores_are_effects_and_seen_later():
+    def f(m, x):
+        m.w = x + 1
+        m.n += 1
+        return m.w * m.n
+
+    c = capture(f, Model(), X)
+    assert c.effects == ["<m>.w = array 1", "<m>.n = 4"] and "{value=4}" in c.graph
+
+
+def test_two_objects_of_one_type_stay_apart():
+    def f(a, b, x):
+        a.w = x
+        return b.w + 1
+
+    c = capture(f, Model(), Model(X + 1), X)
+    assert c.guard("a is not b")
+    m = Model()
+    c = capture(f, m, m, X)
+    assert c.guard("b is a") and c.inputs == ["x"]
+
+
+def test_getattr_hooks_are_left():
+    class Dynamic:
+        def __init__(self):
+            self.w = X
+
+        def __getattr__(self, name):
+            raise AssertionError("must not run")
+
+    class Always:
+        def __getattribute__(self, name):
+            raise AssertionError("must not run")
+
+    def found(o, x):
+        return x * o.w
+
+    def missing(o, x):
+        y = x + 1
+        return y * o.v
+
+    assert capture(found, Dynamic(), X).returns
+    assert capture(missing, Dynamic(), X).codes == ["FJ009"]
+    assert capture(missing, Always(), X).codes == ["FJ009"]
+
+
+def test_setters_are_left():
+    class Checked:
+        def __setattr__(self, name, value):
+            raise AssertionError("must not run")
+
+    class Slotted:
+        __slots__ = ("w",)
+
+    class Property:
+        @property
+        def w(self):
+            return X
+
+        @w.setter
+        def w(self, value):
+            raise AssertionError("must not run")
+
+    def f(o, x):
+        y = x + 1
+        o.w = y
+        return y
+
+    for cls in (Checked, Slotted, Property):
+        c = capture(f, cls(), X)
+        assert c.codes == ["FJ009"] and c.exit_op == "StoreAttr" and c.locals == {"y": "array 0"}
+
+
+def test_slots_are_read():
+    class Slotted:
+        __slots__ = ("w",)
+
+    def f(o):
+        return o.w * 2
+
+    o = Slotted()
+    o.w = X
+    assert capture(f, o).inputs == ["o.w"]
+
+
+def test_class_attributes():
+    class Config:
+        DT = 0.5
+
+        @staticmethod
+        def twice(x):
+            return x * 2
+
+    def f(x):
+        return Config.twice(x) * Config.DT
+
+    c = capture(f, X)
+    assert c.returns and "Config.DT" in c.inputs
+
+
+def test_module_globals_read_and_written():
+    module = types.ModuleType("settings")
+    module.scale = 2.0
+
+    def f(x):
+        module.scale = module.scale * 2
+        return x * module.scale
+
+    c = capture(f, X)
+    assert c.returns and c.effects == ["global scale = float 1"] or c.effects == ["global scale = float 0"]
+
+
+def test_nested_objects():
+    class Layer:
+        def __init__(self, w):
+            self.w = w
+            self.act = np.tanh
+
+        def __call__(self, x):
+            return self.act(x * self.w)
+
+    class Net:
+        def __init__(self):
+            self.layers = [Layer(X), Layer(X + 1)]
+
+        def __call__(self, x):
+            for layer in self.layers:
+                x = layer(x)
+            return x
+
+    def f(net, x):
+        return net(x)
+
+    c = capture(f, Net(), X)
+    assert c.returns and c.ops == ["multiply", "tanh"] * 2
+    assert c.guard("len(net.layers) == 2") and "net.layers[1].w" in c.inputs
+
+
+def test_missing_attribute_is_left():
+    def f(m, x):
+        y = x + 1
+        return y * m.nothing
+
+    assert capture(f, Model(), X).codes == ["FJ006"]
+
+
+def test_enum_and_dataclass_values():
+    import dataclasses
+
+    @dataclasses.dataclass
+    class Params:
+        a: float = 2.0
+        n: int = 3
+        name: str = "euler"
+
+    def f(p, x):
+        if p.name == "euler":
+            return x * p.a + p.n
+        return x
+
+    c = capture(f, Params(), X)
+    assert c.returns and c.guard("p.n == 3") and c.guard("p.name == 'euler'") and "p.a" in c.inputs

@@ -1,0 +1,261 @@
+"""The ways in which peers were silently wrong: what must be guarded, ordered or left."""
+
+import numpy as np
+import pytest
+
+from capture_support import capture
+from framejit import _core
+
+X = np.arange(6.0).reshape(2, 3)
+LOG = []
+TABLE = [X]
+COUNTER = 0
+HELPER_SCALE = 2.0
+
+
+def helper(x, k=1.0):
+    return x * k * HELPER_SCALE
+
+
+def test_parts_of_functions_are_guarded():
+    def f(x):
+        return helper(x)
+
+    c = capture(f, X)
+    for part in ("helper.__code__", "len(helper.__defaults__) == 1", "type(helper.__defaults__[0]) is float",
+                 "type(HELPER_SCALE) is float"):
+        assert c.guard(part), part
+
+
+def test_global_list_that_is_also_an_argument():
+    def f(x, xs):
+        xs.append(x + 1)
+        return TABLE[-1] * 2
+
+    c = capture(f, X, TABLE)
+    assert c.guard("TABLE is xs") and c.ops == ["constant", "add", "constant", "multiply"]
+    c = capture(f, X, [])
+    assert c.guard("is not")
+
+
+def test_effects_keep_their_order():
+    def f(x, o):
+        global COUNTER
+        LOG.append("before")
+        COUNTER = COUNTER + 1
+        o.w = x * 2
+        LOG.append(COUNTER)
+        return o.w
+
+    class O:
+        pass
+
+    c = capture(f, X, O())
+    assert [e.split("=")[0].split("(")[0].strip() for e in c.effects] == [
+        "<LOG>.extend", "global COUNTER", "<o>.w", "<LOG>.extend"]
+    assert c.effects[-1] == "<LOG>.extend(1)"
+
+
+def test_text_made_before_an_in_place_update():
+    def f(x):
+        text = f"{x}"
+        x += 1
+        return text
+
+    assert capture(f, X).region is None
+
+
+def test_identity_decides():
+    def f(x, a, b):
+        if a is b:
+            return x + 1
+        return x - 1
+
+    a, b = [1], [1]
+    assert capture(f, X, a, b).guard("a is not b")
+    assert capture(f, X, a, a).guard("b is a")
+
+
+def test_class_level_list():
+    class K:
+        log = []
+
+        def add(self, x):
+            self.log.append(x)
+            return x + 1
+
+    def f(k, x):
+        return k.add(x)
+
+    c = capture(f, K(), X)
+    assert c.effects == ["<k.log>.extend(<x>)"]
+
+
+def test_in_place_operations_write():
+    def f(x, y):
+        x += y
+        x[0] = 1.0
+        return x
+
+    c = capture(f, X.copy(), X)
+    assert c.ops.count("write") == 2 and c.result == "<x>"
+    assert c.guard("x.flags.writeable") and c.guard("not may_share_memory(x, y)")
+
+
+def test_overlapping_memory_is_left():
+    def f(x, y):
+        z = y * 2
+        x += y
+        return z
+
+    x = X.copy()
+    c = capture(f, x, x[:1])
+    assert c.codes == ["FJ017"]
+
+    def late(x, d):
+        x += 1
+        return x + d["y"]
+
+    c = capture(late, x, {"y": x[:1]})
+    assert c.codes == ["FJ017"]
+
+
+def test_read_only_is_left():
+    x = X.copy()
+    x.flags.writeable = False
+
+    def f(x):
+        y = x * 2
+        x += 1
+        return y
+
+    assert capture(f, x).codes == ["FJ006"]
+
+
+def test_input_after_a_write_is_kept_apart():
+    def f(x, o):
+        x += 1
+        return x * o["y"]
+
+    assert capture(f, X.copy(), {"y": X}).guard("not may_share_memory")
+
+
+@pytest.mark.parametrize("value", [
+    np.ma.masked_array([1.0, 2.0], mask=[0, 1]), np.array([1, None], dtype=object), np.array(["a"]),
+    np.array([1.0], dtype=">f8"), np.array([1], dtype="M8[s]"), np.matrix([[1.0]]), np.zeros(2, dtype="f8,i4")])
+def test_kin_of_arrays_is_left(value):
+    def f(x, v):
+        y = x * 2
+        return y + v
+
+    c = capture(f, X, value)
+    assert not getattr(c, "returns", False) and c.region
+
+
+def test_objects_with_array_hooks_are_left():
+    class Unit:
+        __array_ufunc__ = None
+
+        def __radd__(self, other):
+            raise AssertionError("must not run")
+
+    def f(x, u):
+        y = x * 2
+        return y + u
+
+    assert capture(f, X, Unit()).codes == ["FJ008"]
+
+
+def test_nothing_is_run_at_capture():
+    class Loud:
+        def __getattr__(self, name):
+            raise AssertionError(name)
+
+        def __bool__(self):
+            raise AssertionError
+
+        def __len__(self):
+            raise AssertionError
+
+        def __iter__(self):
+            raise AssertionError
+
+        def __eq__(self, other):
+            raise AssertionError
+
+        def __hash__(self):
+            raise AssertionError
+
+        def __add__(self, other):
+            raise AssertionError
+
+        def __index__(self):
+            raise AssertionError
+
+        def __format__(self, spec):
+            raise AssertionError
+
+        def __instancecheck__(self, other):
+            raise AssertionError
+
+    bodies = [
+        lambda x, o: (x + 1, o.name), lambda x, o: (x + 1, not o), lambda x, o: (x + 1, len(o)),
+        lambda x, o: (x + 1, [i for i in o]), lambda x, o: (x + 1, o == 1), lambda x, o: (x + 1, {o: 1}),
+        lambda x, o: (x + 1, o + 1), lambda x, o: (x + 1, x[o]), lambda x, o: (x + 1, f"{o}"),
+        lambda x, o: (x + 1, isinstance(1, o)), lambda x, o: (x + 1, o in [1]), lambda x, o: (x + 1, o < 2),
+        lambda x, o: (x + 1, (1, 2)[o]), lambda x, o: (x + 1, -o), lambda x, o: (x + 1, sum(o)),
+        lambda x, o: (x + 1, x + o), lambda x, o: (x + 1, np.add(x, o)), lambda x, o: (x + 1, o(1)),
+        lambda x, o: (x + 1, o[0]), lambda x, o: (x + 1, (*o,)), lambda x, o: (x + 1, dict(**o)),
+        lambda x, o: (x + 1, max(o, 1)), lambda x, o: (x + 1, o is None),
+    ]
+    for body in bodies:
+        capture(body, X, Loud())
+
+
+def test_float_warnings_of_python_floats_do_not_matter():
+    def f(x, a):
+        return x * (a * 1e308)
+
+    assert capture(f, X, 1e308).returns
+
+
+def test_signed_zero_and_no_rewrites():
+    def f(x):
+        return x + 0.0, x * 1.0, x - x, x * 0.0
+
+    assert [op for op in capture(f, X).ops if op != "constant"] == ["add", "multiply", "subtract", "multiply"]
+
+
+def test_class_changes_are_guarded():
+    class A:
+        k = 1.0
+
+    def f(a, x):
+        return x * a.k
+
+    c = capture(f, A(), X)
+    assert c.guard("type(a) is A") and c.guard("__getattribute__") and c.guard("'k' not in a.__dict__")
+
+
+def test_every_break_has_a_page():
+    rows = _core._break_table()
+    assert [r[0] for r in rows] == [f"FJ{i:03d}" for i in range(1, len(rows) + 1)]
+    assert all(all(r) for r in rows) and len({r[1] for r in rows}) == len(rows)
+
+
+def test_symbolic_ints_do_not_overflow_silently():
+    def f(x, n):
+        return x + n * n * n
+
+    c = capture(f, X, 1000, capture_options={"varied": ("n",)})
+    assert c.guard("n <= 2147483648")
+    big = capture(f, X, 2**40, capture_options={"varied": ("n",)})
+    assert big.codes == ["FJ015"]
+
+
+def test_floor_division_of_symbolic_ints():
+    def f(x, n):
+        return x[: n // 2] * (n % 3)
+
+    c = capture(f, X, 3, capture_options={"varied": ("n",)})
+    assert c.returns
