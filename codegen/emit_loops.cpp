@@ -153,7 +153,9 @@ Value NestEmitter::inner_index(const Expr& e, int u) {
   cc_.lea(first, x86::ptr(index_, u * v_.lanes));
   Value r;
   r.valid = true;
-  r.v = v_.iadd(size, v_.broadcast_gp(size, first), iota(size));
+  // Idle lanes repeat the first one, as those of loads do.
+  const Vec offsets = tail_ ? v_.keep(size, tail_mask(size), iota(size)) : iota(size);
+  r.v = v_.iadd(size, v_.broadcast_gp(size, first), offsets);
   return real ? cast(v_, size == 4 ? DType::I32 : DType::I64, e.dtype, r) : r;
 }
 
@@ -239,6 +241,8 @@ void NestEmitter::set_tail() {
   bool wide[2] = {false, false};
   for (const OperandState& o : operands_)
     if (o.size >= 4) wide[o.size == 8] = true;
+  for (const Expr& e : nest_.body)
+    if (e.kind == ExprKind::InnerIndex && graph::size_of(e.dtype) >= 4) wide[graph::size_of(e.dtype) == 8] = true;
   if (nest_.fold != Fold::None && fold_size() >= 4) wide[fold_size() == 8] = true;
   for (int i = 0; i < 2; ++i) {
     if (!wide[i]) continue;
