@@ -183,6 +183,7 @@ constexpr bool takes(Op op, DType operand) {
     case Op::Hypot:
     case Op::Copysign:
     case Op::SignBit:
+    case Op::Rint:
     case Op::Erf:
     case Op::Ndtr: return is_float(operand);
     case Op::Divide:
@@ -209,7 +210,6 @@ constexpr bool takes(Op op, DType operand) {
     case Op::Fmod: return !is_complex(operand) && operand != DType::Bool;
     case Op::Floor:
     case Op::Ceil:
-    case Op::Rint:
     case Op::Trunc: return !is_complex(operand);
     case Op::Subtract:
     case Op::Negative:
