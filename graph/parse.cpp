@@ -238,9 +238,7 @@ class Parser {
     return w;
   }
 
-  [[noreturn]] void fail(std::string message) {
-    fail_at(here(), std::move(message));
-  }
+  [[noreturn]] void fail(std::string message) { fail_at(here(), std::move(message)); }
   [[noreturn]] static void fail_at(std::string_view where, std::string message) {
     throw Failure{where, std::move(message)};
   }
