@@ -187,7 +187,7 @@ bool looks_at_nan_bits(const LoopNest& nest) {
 class Nests : public ::testing::TestWithParam<Isa> {};
 
 TEST_P(Nests, RandomExpressions) {
-  for (uint64_t seed = 0; seed < 400; ++seed) {
+  for (uint64_t seed = 0; seed < 1500; ++seed) {
     RandomNest r(seed, 6 + static_cast<int>(seed % 40));
     if (looks_at_nan_bits(r.nest)) continue;
     check_nest(r.nest, GetParam(), r.random, {0, 1, 3, 7, 8, 9, 17, 64, 130});
@@ -196,7 +196,7 @@ TEST_P(Nests, RandomExpressions) {
 }
 
 TEST_P(Nests, LargeBodies) {
-  for (uint64_t seed = 1000; seed < 1010; ++seed) {
+  for (uint64_t seed = 1000; seed < 1040; ++seed) {
     RandomNest r(seed, 150);
     if (looks_at_nan_bits(r.nest)) continue;
     check_nest(r.nest, GetParam(), r.random, {1, 5, 16, 67});
