@@ -267,6 +267,22 @@ bool specialize_number(Session& session, Operand& number, const char* reason) {
 
 namespace {
 
+/// What NumPy's own loops do on other paths than on fresh or ordinary memory; alone, so that the rest stays compiled.
+std::optional<std::string> odd_memory(const graph::Graph& graph, Op op, std::span<const ValueId> inputs) {
+  if (graph::def(op).exactness != graph::Exactness::NumpyLoop) return std::nullopt;
+  for (ValueId input : inputs)
+    for (const graph::Dim& stride : graph.type(input).strides)
+      if (stride.is_const() && stride.value() < 0)
+        return "np." + std::string(graph::name_of(op)) + " of reversed memory";
+  if (op != Op::Power || !graph::is_float(graph.type(inputs[0]).dtype)) return std::nullopt;
+  // Where NumPy sees an exponent of stride 0 depends on shapes and buffers.
+  const graph::Type &base = graph.type(inputs[0]), &exponent = graph.type(inputs[1]);
+  if (exponent.rank() == 0) return std::nullopt;
+  if (base.shape != exponent.shape || exponent.size() == graph::Dim(1) || repeats_elements(graph, inputs[1]))
+    return "a power with a broadcast exponent";
+  return std::nullopt;
+}
+
 std::vector<OperandType> types_of(std::span<const Operand> operands) {
   std::vector<OperandType> types;
   for (const Operand& operand : operands) types.push_back(operand.type);
@@ -312,6 +328,8 @@ Captured<Value*> apply_ufunc(Session& session, Op op, std::span<const Operand> g
     if (left_to_numpy(emitted, dtype))
       return break_at(BreakId::UnsupportedArgument,
                       "np." + std::string(graph::name_of(op)) + " of " + std::string(graph::name_of(dtype)));
+    if (auto reason = odd_memory(session.graph(), emitted, inputs))
+      return break_at(BreakId::UnsupportedArgument, std::move(*reason));
     FRAMEJIT_TRY(node, built(session.builder().elementwise(emitted, inputs, seen)));
     result = node;
     if (casts) lay_out(session, result, seen, true);
@@ -390,6 +408,23 @@ Captured<bool> write(Session& session, ValueId dst, ValueId value) {
   FRAMEJIT_TRY(done, built(session.builder().write(dst, value)));
   (void)done;
   return true;
+}
+
+Captured<bool> store_result(Session& session, ValueId dst, ValueId result) {
+  graph::Graph& graph = session.graph();
+  const graph::Type target = graph.type(dst), found = graph.type(result);
+  if (!PyArray_CanCastTypeTo(descr_of(found.dtype), descr_of(target.dtype), NPY_SAME_KIND_CASTING))
+    return break_at(BreakId::WouldRaise, "the result does not cast back to the array's dtype");
+  bool fits = found.rank() <= target.rank();
+  const int missing = target.rank() - found.rank();
+  for (int i = 0; fits && i < found.rank(); ++i) {
+    const graph::Dim &length = found.shape[static_cast<std::size_t>(i)],
+                     &wanted = target.shape[static_cast<std::size_t>(missing + i)];
+    fits = graph.shapes().equal(length, wanted) || graph.shapes().equal(length, 1);
+  }
+  if (!fits) return break_at(BreakId::WouldRaise, "non-broadcastable output operand");
+  FRAMEJIT_TRY(elements, cast(session, result, target.dtype));
+  return write(session, dst, elements);
 }
 
 Captured<bool> store(Session& session, ValueId dst, Value* value) {
