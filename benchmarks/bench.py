@@ -114,7 +114,9 @@ class Bench:
                         best = min((a["ns"] for a in answers if "ns" in a), default=0)
                         if size >= 1_000_000 and best:
                             moved = CASES[case].streams * size * int(dtype[-2:]) / 8
-                            self.say(f"  {'':<22}{'':>8}fastest: {moved / best:.1f} GB/s for {CASES[case].streams} streams")
+                            self.say(
+                                f"  {'':<22}{'':>8}fastest: {moved / best:.1f} GB/s for {CASES[case].streams} streams"
+                            )
         finally:
             for process in with_processes:
                 process.__exit__(None, None, None)
@@ -125,7 +127,9 @@ class Bench:
         for number in range(min(self.rounds, 3)):
             for engine in engines:
                 with Process(engine, 1) as process:
-                    process.ask("compile", operators=2, number=number)  # what a first compilation in a process costs is not counted
+                    process.ask(
+                        "compile", operators=2, number=number
+                    )  # what a first compilation in a process costs is not counted
                     for i, count in enumerate(operators):
                         answer = process.ask("compile", operators=count, number=number)
                         if "ns" in answer:
@@ -148,7 +152,9 @@ class Bench:
         medians = {name: statistics.median(own) for name, own in times.items()}
         added = medians["numpy, framejit"] - medians["numpy"]
         self.say()
-        self.say(f"import: numpy {medians['numpy']:.0f} ms, with framejit {added:.0f} ms more (whole processes, medians)")
+        self.say(
+            f"import: numpy {medians['numpy']:.0f} ms, with framejit {added:.0f} ms more (whole processes, medians)"
+        )
 
 
 def about() -> list[str]:
@@ -180,7 +186,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--out", type=Path, default=Path("report") / "bench.txt")
-    parser.add_argument("--tiny", action="store_true", help="seconds in place of minutes: whether it runs, not how fast")
+    parser.add_argument(
+        "--tiny", action="store_true", help="seconds in place of minutes: whether it runs, not how fast"
+    )
     options = parser.parse_args()
     engines = [name for name, (module, _) in ENGINES.items() if importlib.util.find_spec(module)]
     if options.tiny:

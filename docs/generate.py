@@ -1,6 +1,6 @@
 """Writes the pages that are made from tables in the code: breaks.md, config.md and the tables in logs.md.
 
-    python docs/generate.py [--check]
+python docs/generate.py [--check]
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The three examples of the documentation of MindSpore's ``jit``."""
 
 import numpy as np
+
 from framejit import Tensor, jit
 
 x = Tensor(np.ones([1, 1, 3, 3]).astype(np.float32))

@@ -9,8 +9,9 @@ import argparse
 import time
 from collections.abc import Callable
 
-import framejit
 import numpy as np
+
+import framejit
 from framejit import Tensor
 
 

@@ -87,7 +87,12 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 def test_example(example, tmp_path):
     arguments = ["--calls", "20"] if example.name == "simple_function.py" else []
     done = subprocess.run(
-        [sys.executable, str(example), *arguments], cwd=tmp_path, capture_output=True, text=True, check=False, env=os.environ
+        [sys.executable, str(example), *arguments],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ,
     )
     assert done.returncode == 0, done.stderr
     rows = done.stdout.splitlines()

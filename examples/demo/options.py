@@ -49,7 +49,9 @@ def main():
     gamma, vega = greeks(spot, strike, years, volatility)
     worth, loss = payoff(spot, strike, call)
     print(f"{spot.size} options, mean call {call.mean():.4f}, mean put {put.mean():.4f}")
-    print(f"mean gamma {gamma.mean():.5f}, mean vega {vega.mean():.4f}, losses {loss.mean():.1%}, mean {worth.mean():.3f}")
+    print(
+        f"mean gamma {gamma.mean():.5f}, mean vega {vega.mean():.4f}, losses {loss.mean():.1%}, mean {worth.mean():.3f}"
+    )
 
 
 if __name__ == "__main__":

@@ -39,7 +39,9 @@ class Recorder:
             parts = list(arrays_of(result))
             digest = hashlib.sha256()
             for i, part in enumerate(parts):
-                digest.update(repr((part.dtype.str, part.shape, part.strides)).encode() + np.ascontiguousarray(part).tobytes())
+                digest.update(
+                    repr((part.dtype.str, part.shape, part.strides)).encode() + np.ascontiguousarray(part).tobytes()
+                )
                 self.arrays[f"{name}.{i}"] = part
             self.digests.setdefault(name, []).append(digest.hexdigest())
             return result
@@ -72,7 +74,11 @@ def main() -> None:
     recorder = Recorder()
     own = {n: f for n, f in vars(module).items() if isinstance(f, FunctionType) and f.__module__ == module.__name__}
     # A `main` that sees the recorded functions; its module's name is another, so that a pattern does not match it.
-    scope = {**vars(module), **{n: recorder.wrap(n, f) for n, f in own.items() if n != "main"}, "__name__": "recorded_main"}
+    scope = {
+        **vars(module),
+        **{n: recorder.wrap(n, f) for n, f in own.items() if n != "main"},
+        "__name__": "recorded_main",
+    }
     recorded_main = FunctionType(module.main.__code__.replace(), scope)
     printed = []
     for _ in range(rounds):

@@ -19,8 +19,9 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-import framejit
 import numpy as np
+
+import framejit
 
 HERE = Path(__file__).resolve().parent
 SCRIPTS = ("terrain.py", "options.py")
@@ -122,8 +123,10 @@ def table_of(script: str, runs: dict[Variant, Run], variants: list[Variant]) -> 
 
 def text_table(head: list[str], rows: list[list[str]]) -> str:
     widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
-    lines = ["  ".join(c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True)))
-             for row in [head, *rows]]
+    lines = [
+        "  ".join(c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True)))
+        for row in [head, *rows]
+    ]
     return "\n".join("  " + line for line in lines)
 
 
@@ -132,8 +135,10 @@ def describe(report: dict[str, Any]) -> list[str]:
     lines = []
     for function in report.get("functions", []):
         entries = function["entries"]
-        kernels = sum(entry["kernel_count"] for entry in entries)
-        lines.append(f"    {function['name']}(): {len(entries)} graphs, {kernels} kernels, {len(function['breaks'])} breaks")
+        kernels = sum(len(entry["kernels"]) for entry in entries)
+        lines.append(
+            f"    {function['name']}(): {len(entries)} graphs, {kernels} kernels, {len(function['breaks'])} breaks"
+        )
         for record in function["breaks"]:
             detail = f": {record['detail']}" if record.get("detail") else ""
             lines.append(f"        line {record['line']}: {record['id']} {record['what']}{detail}")
@@ -183,8 +188,10 @@ def main() -> int:
                     runs[variant].take(*run_once(script, variant, options.rounds, Path(folder)))
         head, rows, same = table_of(script, runs, variants)
         right = right and same
-        print(f"\n{script}: speed against plain NumPy (one thread), medians of {options.processes} processes x "
-              f"{max(1, options.rounds - 1)} calls")
+        print(
+            f"\n{script}: speed against plain NumPy (one thread), medians of {options.processes} processes x "
+            f"{max(1, options.rounds - 1)} calls"
+        )
         print("  printed: " + max(runs[variants[0]].printed).replace("\n", "\n           ").rstrip())
         print(text_table(head, rows))
         report = runs[variants[1]].report
@@ -198,7 +205,11 @@ def main() -> int:
     body = "".join(sections) + f'<h1>hillshade</h1><img alt="shaded relief" src="{image}">'
     (options.out / "report.html").write_text(page("framejit: demo", body), encoding="utf-8")
     print(f"\nwritten: {options.out / 'hillshade.png'}, {options.out / 'report.html'}")
-    print("every result at O0 equals plain NumPy's to the bit" if right else "SOME RESULTS AT O0 DIFFER from plain NumPy's")
+    print(
+        "every result at O0 equals plain NumPy's to the bit"
+        if right
+        else "SOME RESULTS AT O0 DIFFER from plain NumPy's"
+    )
     return 0 if right else 1
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import builtins
 import io
+import os
 import runpy
 import sys
 import types
@@ -19,8 +20,13 @@ def _parser() -> argparse.ArgumentParser:
         description="Runs a script or module with its functions compiled where they stand.",
         usage="%(prog)s [options] (-m MODULE | SCRIPT) [ARGS ...]\n       %(prog)s info",
     )
-    parser.add_argument("--mark", action="append", metavar="PATTERN", help="which functions: a pattern on their module's "
-                        "name, or on the file name if it has a / (default: those of the script)")
+    parser.add_argument(
+        "--mark",
+        action="append",
+        metavar="PATTERN",
+        help="which functions: a pattern on their module's "
+        "name, or on the file name if it has a / (default: those of the script)",
+    )
     parser.add_argument("--jit-level", default="O0", choices=("O0", "O1"), metavar="L", help="O0 (default) or O1")
     parser.add_argument("--report", type=Path, metavar="DIR", help="write report.html and report.json into DIR")
     parser.add_argument("--stats-file", type=Path, metavar="F", help="write the counters as JSON")
@@ -106,6 +112,7 @@ def _prepare(argv: list[str], folder: str) -> None:
 
 def _run_script(file: str) -> None:
     """Run a script as ``__main__``, as ``python file`` does."""
+    file = os.path.abspath(file)  # noqa: PTH100  (links are not followed)
     module = types.ModuleType("__main__")
     module.__dict__.update(__file__=file, __builtins__=builtins, __loader__=None, __spec__=None)
     with io.open_code(file) as stream:

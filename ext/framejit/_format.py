@@ -50,7 +50,11 @@ def break_text(record: dict[str, Any]) -> str:
     column, end_column = int(record.get("column", 0)), int(record.get("end_column", 0))
     place = f"{short_path(file)}:{line}:{column + 1}"
     regions = record.get("regions")
-    kept = "" if regions is None else f"{regions} region{'s' * (regions != 1)} around it stay{'s' * (regions == 1)} compiled; "
+    kept = (
+        ""
+        if regions is None
+        else f"{regions} region{'s' * (regions != 1)} around it stay{'s' * (regions == 1)} compiled; "
+    )
     lines = [f"{place} {function_name(record)}: {record.get('id', '')} {record.get('what', '')}{detail}"]
     lines += marked_source(file, line, column, end_column)
     lines.append(f"    {kept}{record.get('way_out', '')}. Docs: breaks#{record.get('id', '')}")
@@ -81,11 +85,13 @@ TIMES = {"capture_ns": "capture", "passes_ns": "passes", "codegen_ns": "code gen
 
 def entry_text(entry: dict[str, Any]) -> str:
     """What a compiled entry is, in a line."""
-    first, last = sorted((int(entry["line"]), int(entry["end_line"])))
+    first, last = sorted((int(entry["first_line"]), int(entry["last_line"])))
     place = "the whole call" if entry["kind"] == "function" else f"lines {first} to {last}"
     times = ", ".join(f"{name} {entry[key] / 1000:.0f} us" for key, name in TIMES.items() if key in entry)
-    kernels = int(entry["kernel_count"])
-    return f"{place}, {kernels} kernel{'s' * (kernels != 1)}, {entry['hits']} runs, {entry['code_bytes']} bytes; {times}"
+    kernels = len(entry["kernels"])
+    return (
+        f"{place}, {kernels} kernel{'s' * (kernels != 1)}, {entry['hits']} runs, {entry['code_bytes']} bytes; {times}"
+    )
 
 
 def plain_text(record: dict[str, Any]) -> str:

@@ -162,7 +162,9 @@ def _check_ge_options(given: Any) -> None:
                 unknown.append(f"{part}.{key}")
     if unknown:
         known = [f"{part}.{key}" for part, keys in GE_OPTIONS.items() for key in keys]
-        _warn(f"For 'jit', unknown keys of 'ge_options' are ignored: {', '.join(unknown)}. Known are: {', '.join(known)}.")
+        _warn(
+            f"For 'jit', unknown keys of 'ge_options' are ignored: {', '.join(unknown)}. Known are: {', '.join(known)}."
+        )
 
 
 def _warn(message: str) -> None:
@@ -184,7 +186,7 @@ def is_compiled(function: Any) -> bool:
 
 def settings_of(function: Any) -> dict[str, Any]:
     """The arguments that a marked function was marked with."""
-    return function._settings if core is not None else function.__framejit_settings__
+    return function.__framejit_settings__
 
 
 on_made: list[Callable[[Any], None]] = []  # told about every function that is marked
@@ -216,9 +218,11 @@ def compile_any(function: Any, settings: dict[str, Any]) -> Any:
         return make_function(function, settings)
     if isinstance(function, (staticmethod, classmethod)):
         return type(function)(compile_any(function.__func__, settings))
-    if isinstance(function, MethodType) and (isinstance(function.__func__, FunctionType) or is_compiled(function.__func__)):
+    if isinstance(function, MethodType) and (
+        isinstance(function.__func__, FunctionType) or is_compiled(function.__func__)
+    ):
         return MethodType(compile_any(function.__func__, settings), function.__self__)
-    call = None if isinstance(function, (type, BuiltinFunctionType)) else getattr(type(function), "__call__", None)
+    call = None if isinstance(function, (type, BuiltinFunctionType)) else getattr(type(function), "__call__", None)  # noqa: B004
     if isinstance(call, FunctionType):
         return MethodType(make_function(call, settings), function)
     _warn(f"For 'jit', {_shown(function)} is not callable Python code; it is returned unchanged.")

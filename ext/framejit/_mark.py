@@ -18,7 +18,8 @@ _OPTIMIZED = 0x1  # code flag that functions have, module and class bodies have 
 _PACKAGE_FOLDER = str(Path(__file__).parent)
 _lock = threading.RLock()
 _patterns: list[Mark] = []
-# Who marked a code object, by its id: code objects that compare equal are different ones.
+# By the id of a code object (those that compare equal are different ones): what is never marked, and who marked what is.
+_kept_out: dict[int, weakref.ref[CodeType]] = {}
 _owners: dict[int, tuple[weakref.ref[CodeType], list[Mark]]] = {}
 
 
@@ -94,7 +95,9 @@ def mark(*targets: Any, **jit_arguments: Any) -> Mark:
     """
     for name in ("fullgraph", "capture_mode"):
         if name in jit_arguments:
-            raise TypeError(f"mark() has no argument '{name}': it marks with capture_mode='bytecode' and never fullgraph")
+            raise TypeError(
+                f"mark() has no argument '{name}': it marks with capture_mode='bytecode' and never fullgraph"
+            )
     if not targets:
         raise TypeError("mark() needs a target: a function, class, module, package or pattern")
     fields = {name: jit_arguments.pop(name, default) for name, default in _DEFAULTS.items()}
@@ -107,6 +110,8 @@ def mark(*targets: Any, **jit_arguments: Any) -> Mark:
         return handle
     with _lock:
         for code in codes:
+            if id(code) in _kept_out:
+                continue
             _own(code, handle)
             core.mark_code(code, handle.settings)
         if handle._names or handle._files:
@@ -161,6 +166,19 @@ def _add_code(code: CodeType, codes: list[CodeType]) -> None:
             _add_code(constant, codes)
 
 
+def keep_out(code: CodeType) -> None:
+    """Never mark this code, nor what is inside it."""
+    codes: list[CodeType] = []
+    _add_code(code, codes)
+    with _lock:
+        for inner in codes:
+            key = id(inner)
+            _kept_out[key] = weakref.ref(inner, lambda _, key=key: _kept_out.pop(key, None))
+            if key in _owners:
+                del _owners[key]
+                core.unmark_code(inner)
+
+
 def _own(code: CodeType, handle: Mark) -> None:
     key = id(code)
     if key not in _owners:
@@ -186,7 +204,7 @@ def _discover_again() -> None:
 
 def _discover(function: FunctionType, code: CodeType) -> dict[str, Any] | None:
     """Asked by the hook, once for each code object that is not marked: the settings to mark it with, or None."""
-    if not code.co_flags & _OPTIMIZED or code.co_filename.startswith(_PACKAGE_FOLDER):
+    if not code.co_flags & _OPTIMIZED or id(code) in _kept_out or code.co_filename.startswith(_PACKAGE_FOLDER):
         return None
     module = str(function.__globals__.get("__name__", ""))
     for handle in reversed(_patterns):
@@ -201,7 +219,7 @@ def reports() -> list[dict[str, Any]]:
     found = []
     for reference, _ in list(_owners.values()):
         code = reference()
-        record = None if code is None or core is None else core.mark_report(code)
+        record = None if code is None or core is None else core.code_report(code)
         if record is not None:
             found.append(record)
     return found

@@ -24,12 +24,9 @@ def _load() -> tuple[ModuleType | None, str | None]:
     reason = _find_reason()
     if reason is not None:
         return None, reason
-    try:
-        from framejit import _core
-    except ImportError as error:
-        return None, f"framejit._core cannot be imported ({error})"
-    if not hasattr(_core, "Function"):
-        return None, "framejit._core was built without capture"
+    # Where it can be captured on, a compiled half that cannot be imported is an error, not a reason to be slow.
+    from framejit import _core
+
     return _core, None
 
 

@@ -93,7 +93,13 @@ def test_unknown_variable_is_warned_about():
 
 @pytest.mark.parametrize(
     ("variable", "text"),
-    [("RECOMPILE_LIMIT", "many"), ("STRICT", "perhaps"), ("LOGS", "graphs"), ("LOGS", "filter=("), ("NUM_THREADS", "-2")],
+    [
+        ("RECOMPILE_LIMIT", "many"),
+        ("STRICT", "perhaps"),
+        ("LOGS", "graphs"),
+        ("LOGS", "filter=("),
+        ("NUM_THREADS", "-2"),
+    ],
 )
 def test_unreadable_variable_is_warned_about(variable, text):
     done = python("import framejit; print('imported')", **{f"FRAMEJIT_{variable}": text})

@@ -36,7 +36,15 @@ def test_reprs_are_mindspores():
 
 @pytest.mark.parametrize(
     ("given", "expected"),
-    [(float, "f8"), (int, "i8"), (bool, "?"), (complex, "c16"), ("float32", "f4"), (np.int16, "i2"), (np.dtype("u1"), "u1")],
+    [
+        (float, "f8"),
+        (int, "i8"),
+        (bool, "?"),
+        (complex, "c16"),
+        ("float32", "f4"),
+        (np.int16, "i2"),
+        (np.dtype("u1"), "u1"),
+    ],
 )
 def test_numpy_dtype(given, expected):
     assert numpy_dtype(given) == np.dtype(expected)

@@ -1,0 +1,92 @@
+from collections.abc import Callable
+from typing import Any, Generic, Literal, ParamSpec, TypeVar, overload
+
+from framejit._config import config as config
+from framejit._control import disable as disable
+from framejit._control import graph_break as graph_break
+from framejit._control import is_compiling as is_compiling
+from framejit._core import Tensor as Tensor
+from framejit._dtypes import DType
+from framejit._errors import GraphBreakError as GraphBreakError
+from framejit._errors import PerformanceWarning as PerformanceWarning
+from framejit._errors import RecompileLimitWarning as RecompileLimitWarning
+from framejit._errors import Unsupported as Unsupported
+from framejit._explain import Explanation as Explanation
+from framejit._explain import explain as explain
+from framejit._info import show_config as show_config
+from framejit._jit_config import JitConfig as JitConfig
+from framejit._mark import Mark as Mark
+from framejit._mark import mark as mark
+from framejit._platform import unsupported_reason as unsupported_reason
+from framejit._stats import reset as reset
+from framejit._stats import stats as stats
+
+__version__: str
+__all__: list[str]
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R", covariant=True)
+_C = TypeVar("_C")
+
+class _Marked(Generic[_P, _R]):
+    __name__: str
+    __qualname__: str
+    __wrapped__: Callable[_P, _R]
+    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R: ...
+    @overload
+    def __get__(self, instance: None, owner: type | None = None) -> _Marked[_P, _R]: ...
+    @overload
+    def __get__(self, instance: object, owner: type | None = None) -> Callable[..., _R]: ...
+    def cache_entries(self) -> list[dict[str, Any]]: ...
+    def cache_clear(self) -> None: ...
+    def graphs(self) -> list[str]: ...
+    def asm(self) -> list[str]: ...
+
+class _Decorator:
+    @overload
+    def __call__(self, function: staticmethod[_P, _R]) -> staticmethod[_P, _R]: ...
+    @overload
+    def __call__(self, function: classmethod[_C, _P, _R]) -> classmethod[_C, _P, _R]: ...
+    @overload
+    def __call__(self, function: Callable[_P, _R]) -> _Marked[_P, _R]: ...
+
+@overload
+def jit(
+    function: None = None,
+    *,
+    capture_mode: Literal["ast", "bytecode", "trace"] = "ast",
+    jit_level: Literal["O0", "O1"] = "O0",
+    dynamic: bool = False,
+    fullgraph: bool = False,
+    backend: Literal["", "ms_backend", "GE"] = "",
+    **options: Any,
+) -> _Decorator: ...
+@overload
+def jit(
+    function: Callable[_P, _R],
+    *,
+    capture_mode: Literal["ast", "bytecode"] = "ast",
+    jit_level: Literal["O0", "O1"] = "O0",
+    dynamic: bool = False,
+    fullgraph: bool = False,
+    backend: Literal["", "ms_backend", "GE"] = "",
+    **options: Any,
+) -> _Marked[_P, _R]: ...
+
+ms_function = jit
+
+bool_: DType
+int8: DType
+int16: DType
+int32: DType
+int64: DType
+uint8: DType
+uint16: DType
+uint32: DType
+uint64: DType
+float16: DType
+bfloat16: DType
+float32: DType
+float64: DType
+complex64: DType
+complex128: DType

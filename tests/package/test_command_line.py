@@ -1,0 +1,125 @@
+"""python -m framejit: scripts and modules run as ever, and are compiled."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+SCRIPT = """\
+import sys
+import numpy as np
+
+def work(x):
+    y = x * 2 + 1
+    print("sum", y.sum())
+    return y - 1
+
+if __name__ == "__main__":
+    for _ in range(3):
+        work(np.arange(4.0))
+    print(__name__, __file__, sys.argv, sys.path[0], sys.modules["__main__"].work is work)
+    if "raise" in sys.argv:
+        raise ValueError("asked for")
+    if "exit" in sys.argv:
+        sys.exit(7)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "script.py").write_text(SCRIPT)
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "__main__.py").write_text("from package.part import f\nimport sys\nprint(f(3), sys.argv[1:])\n")
+    (package / "part.py").write_text("def f(x):\n    return x + 1\n")
+    return tmp_path
+
+
+def run(folder, *arguments, expect=0):
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=folder, capture_output=True, text=True, check=False, env=os.environ
+    )
+    assert done.returncode == expect, done.stderr
+    return done
+
+
+def test_script_runs_as_without(folder):
+    plain = run(folder, "script.py", "a", "--mark", "b")
+    ours = run(folder, "-m", "framejit", "script.py", "a", "--mark", "b")
+    assert ours.stdout == plain.stdout
+
+
+@pytest.mark.parametrize("way", [["-m", "package"], ["-mpackage"]])
+def test_module_runs_as_without(folder, way):
+    plain = run(folder, "-m", "package", "x", "-m", "y")
+    ours = run(folder, "-m", "framejit", *way, "x", "-m", "y")
+    assert ours.stdout == plain.stdout == "4 ['x', '-m', 'y']\n"
+
+
+def test_traceback_is_the_scripts_own(folder):
+    plain = run(folder, "script.py", "raise", expect=1)
+    ours = run(folder, "-m", "framejit", "script.py", "raise", expect=1)
+    assert ours.stdout == plain.stdout
+    assert ours.stderr.endswith(plain.stderr)
+
+
+def test_exit_status(folder):
+    assert run(folder, "-m", "framejit", "script.py", "exit", expect=7).stdout
+
+
+@pytest.mark.capture
+def test_counters_and_report(folder):
+    run(folder, "-m", "framejit", "--stats-file", "stats.json", "--report", "out", "script.py")
+    counted = json.loads((folder / "stats.json").read_text())
+    assert counted["frames_marked"] == 3
+    assert counted["frames_captured"] >= 1
+    assert counted["internal_errors"] == 0
+    report = json.loads((folder / "out" / "report.json").read_text())
+    (work,) = [f for f in report["functions"] if f["name"] == "work"]
+    assert work["line"] == 4
+    assert work["entries"]
+    assert work["breaks"][0]["line"] == 6
+    text = (folder / "out" / "report.html").read_text()
+    assert "work()" in text
+    assert "print(&quot;sum&quot;, y.sum())" in text
+
+
+@pytest.mark.capture
+def test_level_and_pattern(folder):
+    counted = {}
+    for pattern in ("package.*", "nothing"):
+        run(folder, "-m", "framejit", "--mark", pattern, "--jit-level", "O1", "--stats-file", "s.json", "-m", "package")
+        counted[pattern] = json.loads((folder / "s.json").read_text())["frames_marked"]
+    assert counted == {"package.*": 1, "nothing": 0}
+
+
+def test_info(folder):
+    shown = run(folder, "-m", "framejit", "info").stdout
+    for part in ("framejit: ", "numpy: ", "capture: ", "recompile_limit: 8"):
+        assert part in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "a script or -m MODULE is needed"),
+        (["nothing.py"], "there is no file 'nothing.py'"),
+        (["--jit-level", "O5", "script.py"], "--jit-level"),
+        (["--nothing", "script.py"], "--nothing"),
+    ],
+)
+def test_usage_errors(folder, arguments, message):
+    assert message in run(folder, "-m", "framejit", *arguments, expect=2).stderr
+
+
+def test_stats_file_variable(folder, monkeypatch):
+    monkeypatch.setenv("FRAMEJIT_STATS_FILE", str(folder / "at_exit.json"))
+    run(folder, "-c", "import framejit")
+    counted = json.loads((folder / "at_exit.json").read_text())
+    assert counted["internal_errors"] == 0
+    assert set(counted) >= {"frames_marked", "graph_breaks", "kernel_calls", "peak_buffer_bytes"}

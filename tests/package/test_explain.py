@@ -1,0 +1,256 @@
+"""explain and its report, the logs of a real program, counters, and memory that is never writable and executable at once."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import framejit as fj
+import numpy as np
+import pytest
+
+SOURCE = """\
+import os
+import numpy as np
+
+def step(x, w):
+    y = x * w[None, :]
+    stamp = os.getpid()
+    z = np.where(y > 1, y, "<b>&".count("b"))
+    return z, stamp
+
+def whole(x):
+    return np.sqrt(x) * 2 + 1
+"""
+
+
+@pytest.fixture
+def program(tmp_path, monkeypatch):
+    file = tmp_path / "program.py"
+    file.write_text(SOURCE)
+    monkeypatch.chdir(tmp_path)
+    spec = importlib.util.spec_from_file_location("program", file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+X = np.linspace(0.5, 4.0, 12).reshape(3, 4)
+
+
+@pytest.mark.capture
+def test_whole_function(program):
+    report = fj.explain(program.whole)(X)
+    assert np.array_equal(report.result, program.whole(X))
+    assert report.error is None
+    assert report.breaks == []
+    assert len(report.graphs) == 1
+    assert "sqrt" in report.graphs[0]
+    assert report.guards
+    (entry,) = report.entries
+    assert (entry["kind"], entry["first_line"], entry["last_line"]) == ("function", 10, 11)
+    assert entry["capture_ns"] > 0
+    assert "1 graph, 0 breaks" in str(report)
+
+
+@pytest.mark.capture
+def test_break(program):
+    report = fj.explain(program.step)(X, np.ones(4))
+    (record,) = [record for record in report.breaks if record["line"] == 6]
+    assert record["id"] == "FJ002"
+    assert record["way_out"]
+    assert "getpid" in record["detail"]
+    assert f"program.py:6:{record['column'] + 1} step(): FJ002" in str(report)
+    assert "^^^^" in str(report)
+
+
+@pytest.mark.capture
+def test_marked_function_is_compiled_anew_with_its_own_arguments(program):
+    marked = fj.jit(program.whole, jit_level="O1")
+    marked(X)
+    report = fj.explain(marked)(X)
+    assert len(report.graphs) == 1
+    assert marked.cache_entries()[0]["hits"] == 1
+    with pytest.raises(TypeError, match="its own"):
+        fj.explain(marked, jit_level="O0")
+
+
+@pytest.mark.capture
+def test_methods(program):
+    class Model:
+        def method(self, x):
+            return x * 2 + 1
+
+    report = fj.explain(Model().method)(X)
+    assert np.array_equal(report.result, X * 2 + 1)
+    assert len(report.graphs) == 1
+
+
+@pytest.mark.capture
+def test_fullgraph(program):
+    report = fj.explain(program.step, fullgraph=True)(X, np.ones(4))
+    assert isinstance(report.error, fj.GraphBreakError)
+    assert "program.py:6" in str(report.error)
+    assert "GraphBreakError" in str(report)
+    marked = fj.jit(program.step, fullgraph=True)
+    with pytest.raises(fj.GraphBreakError) as error:
+        marked(X, np.ones(4))
+    for part in ("program.py:6", "FJ002", "os.getpid()", "step()"):
+        assert part in str(error.value)
+    assert fj.jit(program.whole, fullgraph=True)(X).shape == X.shape
+
+
+def test_errors_of_the_function_are_kept(program):
+    report = fj.explain(program.whole)("text")
+    assert isinstance(report.error, TypeError)
+    assert report.result is None
+
+
+class _Checker(HTMLParser):
+    """Every tag closed in order, nothing loaded from elsewhere."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag, attrs):
+        if tag not in ("meta", "br", "img"):
+            self.open.append(tag)
+        assert tag not in ("script", "link", "iframe")
+        assert not any(name in ("src", "href") and not value.startswith("data:") for name, value in attrs)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def check_html(text: str) -> None:
+    parser = _Checker()
+    parser.feed(text)
+    parser.close()
+    assert parser.open == []
+
+
+@pytest.mark.capture
+def test_html(program, tmp_path):
+    report = fj.explain(program.step)(X, np.ones(4))
+    report.save(tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text()
+    check_html(text)
+    assert "&lt;b&gt;&amp;" in text
+    assert "<b>&" not in text
+    assert re.search(r'class="broken"><i>6</i>', text)
+    assert re.search(r'class="in"><i>5</i>', text)
+    assert "FJ002" in text
+    check_html("<div>" + report._repr_html_() + "</div>")
+
+
+def test_html_escapes_names():
+    from framejit._collect import FunctionReport
+    from framejit._html import functions_body
+
+    nasty = "<script>alert('x')</script>"
+    record = {"id": nasty, "what": nasty, "why": nasty, "way_out": nasty, "detail": nasty, "line": 3}
+    text = functions_body([FunctionReport(nasty, nasty, 1, [], [record], [])])
+    assert "<script>" not in text
+    assert "&lt;script&gt;" in text
+
+
+def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, **environment}, capture_output=True, text=True, check=True
+    )
+
+
+LOGGED = """
+import framejit as fj, numpy as np, program
+step, whole = fj.jit(program.step), fj.jit(program.whole)
+for n in (3, 3, 5, 6):
+    step(np.ones((n, 4)), np.ones(4))
+    whole(np.ones(n))
+"""
+
+
+@pytest.mark.capture
+def test_logs_of_a_program(program):
+    silent = run(LOGGED)
+    assert (silent.stdout, silent.stderr) == ("", "")
+    shown = run(LOGGED, FRAMEJIT_LOGS="graph_breaks,recompiles").stderr
+    assert re.search(
+        r"^framejit\.graph_breaks: program\.py:6:\d+ step\(\): FJ002 .*\n"
+        r"    6 |     stamp = os\.getpid\(\)\n",
+        shown,
+        re.MULTILINE,
+    )
+    assert re.search(
+        r"^framejit\.recompiles: program\.py:10 whole\(\): entry 0 did not fit, compiling entry 1\n"
+        r"    guard  .* from program\.py:11  return np\.sqrt\(x\) \* 2 \+ 1\n"
+        r"    was 3, is 5 +.*symbolic from now on\n",
+        shown,
+        re.MULTILINE,
+    )
+    assert shown == run(LOGGED, FRAMEJIT_LOGS="graph_breaks,recompiles").stderr
+    only = run(LOGGED, FRAMEJIT_LOGS="graph,filter=^whole$").stderr
+    assert "whole()" in only
+    assert "step()" not in only
+
+
+@pytest.mark.capture
+@pytest.mark.parametrize("channel", ["guards", "graph", "kernels", "asm", "perf"])
+def test_every_channel_says_something(program, channel):
+    shown = run(LOGGED, FRAMEJIT_LOGS=channel).stderr
+    assert shown.startswith(f"framejit.{channel}: ")
+    assert "whole()" in shown
+
+
+@pytest.mark.capture
+def test_counters(program):
+    fj.reset()
+    marked = fj.jit(program.whole)
+    for n in (3, 3, 5, 7):
+        marked(np.ones(n))
+    counted = fj.stats()
+    assert counted["frames_marked"] == 4
+    assert counted["frames_captured"] == 4
+    assert counted["recompiles"] == 1
+    assert counted["kernels_compiled"] >= 1
+    assert counted["kernel_calls"] >= 4
+    assert counted["compile_ns"] > 0
+    assert counted["code_bytes"] > 0
+    fj.reset()
+    assert fj.stats()["frames_marked"] == 0
+
+
+@pytest.mark.capture
+def test_no_memory_is_writable_and_executable(program):
+    marked = fj.jit(program.whole)
+    before = fj.stats()["kernel_calls"]
+    for n in range(1, 40):
+        marked(np.ones(n))
+    assert fj.stats()["kernel_calls"] > before
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        permissions = line.split()[1]
+        assert not ("w" in permissions and "x" in permissions), line
+
+
+@pytest.mark.capture
+def test_recompile_limit_warns_once():
+    def f(x, flag):
+        return x * 2 + len(flag)
+
+    before = fj.config.recompile_limit
+    fj.config.recompile_limit = 2
+    try:
+        marked = fj.jit(f)
+        with pytest.warns(fj.RecompileLimitWarning, match="recompile_limit") as caught:
+            for i in range(8):
+                key = "abcdefgh"[: i + 1]
+                assert np.array_equal(marked(X, key), f(X, key))
+        assert len(caught) == 1
+        assert issubclass(fj.RecompileLimitWarning, fj.PerformanceWarning)
+    finally:
+        fj.config.recompile_limit = before

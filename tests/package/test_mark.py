@@ -1,0 +1,252 @@
+"""Marking in place: targets, patterns, handles, and the functions that must stay out."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+import weakref
+
+import framejit as fj
+import numpy as np
+import pytest
+
+MODULE = """
+import numpy as np
+
+def twice(x):
+    return x * 2 + 1
+
+def through(x):
+    return [twice(v) for v in (x, x)]
+
+class Model:
+    @staticmethod
+    def static(x):
+        return x * 3 + 1
+
+    @classmethod
+    def of_class(cls, x):
+        return x * 4 + 1
+
+    @property
+    def rate(self):
+        return np.arange(3.0) * 5 + 1
+
+    def method(self, x):
+        return x * 6 + 1
+
+    class Inner:
+        def inner(self, x):
+            return x * 7 + 1
+"""
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch, request):
+    """A fresh package `name.part` with the functions above."""
+    name = f"marked_{abs(hash(request.node.name))}"
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "__init__.py").write_text("")
+    (tmp_path / name / "part.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield importlib.import_module(f"{name}.part")
+    for key in [key for key in sys.modules if key.startswith(name)]:
+        del sys.modules[key]
+
+
+def captured(function, *args) -> int:
+    """How many marked frames ran compiled in a few calls."""
+    before = fj.stats()
+    for _ in range(3):
+        function(*args)
+    after = fj.stats()
+    assert after["internal_errors"] == before["internal_errors"]
+    return after["frames_captured"] - before["frames_captured"]
+
+
+X = np.arange(4.0)
+
+
+@pytest.mark.capture
+def test_function(module):
+    assert captured(module.twice, X) == 0
+    with fj.mark(module.twice):
+        assert captured(module.twice, X) == 3
+        assert np.array_equal(module.twice(X), X * 2 + 1)
+    assert captured(module.twice, X) == 0
+
+
+@pytest.mark.capture
+def test_close_is_harmless_twice(module):
+    handle = fj.mark(module.twice)
+    handle.close()
+    handle.close()
+    assert captured(module.twice, X) == 0
+
+
+@pytest.mark.capture
+def test_two_marks_of_one_function(module):
+    first, second = fj.mark(module.twice), fj.mark(module.twice, jit_level="O1")
+    assert captured(module.twice, X) == 3
+    second.close()
+    assert captured(module.twice, X) == 3
+    first.close()
+    assert captured(module.twice, X) == 0
+
+
+@pytest.mark.capture
+def test_class(module):
+    model, inner = module.Model(), module.Model.Inner()
+    with fj.mark(module.Model):
+        assert captured(module.Model.static, X) == 3
+        assert captured(module.Model.of_class, X) == 3
+        assert captured(model.method, X) == 3
+        assert captured(lambda: model.rate) == 3
+        assert captured(inner.inner, X) == 3
+        assert captured(module.twice, X) == 0
+    assert captured(model.method, X) == 0
+
+
+@pytest.mark.capture
+@pytest.mark.parametrize("kind", ["module", "package", "name", "glob", "file"])
+def test_patterns(module, kind):
+    package = module.__name__.split(".")[0]
+    target = {
+        "module": module,
+        "package": sys.modules[package],
+        "name": module.__name__,
+        "glob": package + ".p*",
+        "file": "*/part.py",
+    }[kind]
+    with fj.mark(target):
+        assert captured(module.twice, X) == 3
+        assert captured(module.Model().method, X) == 3
+    assert captured(module.twice, X) == 0
+
+
+@pytest.mark.capture
+def test_pattern_of_another_module(module):
+    with fj.mark("nothing.*", module.__name__ + "x"):
+        assert captured(module.twice, X) == 0
+
+
+@pytest.mark.capture
+def test_pattern_for_code_seen_before_and_modules_imported_later(module):
+    package = module.__name__.split(".")[0]
+    with fj.mark("nothing"):
+        module.twice(X)  # asked about and turned down
+        with fj.mark(package + ".*"):
+            assert captured(module.twice, X) == 3
+            importlib.reload(module)
+            assert captured(module.twice, X) == 3
+
+
+@pytest.mark.capture
+def test_other_threads_see_the_mark(module):
+    counts = []
+    with fj.mark(module):
+        thread = threading.Thread(target=lambda: counts.append(captured(module.twice, X)))
+        thread.start()
+        thread.join()
+    assert counts == [3]
+
+
+@pytest.mark.capture
+def test_module_and_class_bodies_are_left_alone(module):
+    with fj.mark(module):
+        before = fj.stats()["frames_marked"]
+        importlib.reload(module)
+        assert fj.stats()["frames_marked"] == before
+
+
+@pytest.mark.capture
+def test_code_is_not_kept_alive_by_a_mark_that_is_closed(module):
+    scope: dict = {"__name__": module.__name__}
+    with fj.mark(module):
+        exec("def short(x):\n    return x * 8 + 1", scope)
+        assert captured(scope["short"], X) == 3
+    code = weakref.ref(scope.pop("short").__code__)
+    gc.collect()
+    assert code() is None
+
+
+@pytest.mark.capture
+def test_disabled_functions_stay_out(module):
+    seen = []
+
+    @fj.disable
+    def noted(x):
+        seen.append(fj.is_compiling())
+        return x + 1
+
+    marked = fj.jit(lambda x: noted(x * 2) * 3)
+    for _ in range(3):
+        assert np.array_equal(marked(X), (X * 2 + 1) * 3)
+    assert seen == [False] * 3
+    with fj.mark(noted.__wrapped__):
+        assert captured(noted.__wrapped__, X) == 0
+
+
+def test_disable_keeps_metadata_and_errors():
+    @fj.disable
+    def f(x: int, *, y: int = 2) -> int:
+        """Doc."""
+        return x // y
+
+    assert (f.__name__, f.__doc__) == ("f", "Doc.")
+    assert f(5, y=2) == 2
+    with pytest.raises(ZeroDivisionError):
+        f(1, y=0)
+    with pytest.raises(TypeError, match="disable"):
+        fj.disable(3)
+
+
+@pytest.mark.parametrize("target", [3, None, len, [X]])
+def test_wrong_targets(target):
+    with pytest.raises(TypeError, match="mark.*takes functions"):
+        fj.mark(target)
+
+
+@pytest.mark.parametrize("arguments", [{"fullgraph": True}, {"capture_mode": "ast"}])
+def test_arguments_that_marks_do_not_have(arguments):
+    with pytest.raises(TypeError, match=next(iter(arguments))):
+        fj.mark("x", **arguments)
+
+
+def test_wrong_jit_arguments():
+    with pytest.raises(ValueError, match="jit_level"):
+        fj.mark("x", jit_level="O7")
+    with pytest.warns(UserWarning, match="stress_level"):
+        fj.mark("nothing.here", stress_level=1).close()
+
+
+def test_no_target():
+    with pytest.raises(TypeError, match="target"):
+        fj.mark()
+
+
+@pytest.mark.capture
+def test_environment(tmp_path):
+    (tmp_path / "work.py").write_text("def f(x):\n    return x * 2 + 1\n")
+    code = """
+        import framejit as fj, numpy as np, work
+        for _ in range(3):
+            work.f(np.arange(3.0))
+        print(fj.stats()["frames_captured"])
+    """
+    for pattern, expected in (("work, other.*", "3"), ("*/work.py", "3"), ("other", "0"), ("", "0")):
+        environment = {**os.environ, "FRAMEJIT_MARK": pattern}
+        done = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(code)],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert (done.stdout.strip(), done.stderr) == (expected, "")
