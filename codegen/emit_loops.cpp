@@ -14,7 +14,7 @@ namespace {
 /// Hoisted constants beyond this would only be spilled; they are then loaded from the pool where they are used.
 constexpr int kHoistedConstants[2] = {6, 14};
 /// Bodies above this are emitted once, masked throughout: compile time counts more than the masks.
-constexpr std::size_t kSingleBody = 64;
+constexpr std::size_t kSingleBody = 40;
 
 bool is_heavy(Op op, DType t) {
   if (op == Op::FloorDivide || op == Op::Remainder || op == Op::Fmod) return true;
@@ -153,7 +153,9 @@ Value NestEmitter::inner_index(const Expr& e, int u) {
   cc_.lea(first, x86::ptr(index_, u * v_.lanes));
   Value r;
   r.valid = true;
-  r.v = v_.iadd(size, v_.broadcast_gp(size, first), iota(size));
+  // Idle lanes repeat the first one, as those of loads do.
+  const Vec offsets = tail_ ? v_.keep(size, tail_mask(size), iota(size)) : iota(size);
+  r.v = v_.iadd(size, v_.broadcast_gp(size, first), offsets);
   return real ? cast(v_, size == 4 ? DType::I32 : DType::I64, e.dtype, r) : r;
 }
 
@@ -239,6 +241,8 @@ void NestEmitter::set_tail() {
   bool wide[2] = {false, false};
   for (const OperandState& o : operands_)
     if (o.size >= 4) wide[o.size == 8] = true;
+  for (const Expr& e : nest_.body)
+    if (e.kind == ExprKind::InnerIndex && graph::size_of(e.dtype) >= 4) wide[graph::size_of(e.dtype) == 8] = true;
   if (nest_.fold != Fold::None && fold_size() >= 4) wide[fold_size() == 8] = true;
   for (int i = 0; i < 2; ++i) {
     if (!wide[i]) continue;
