@@ -135,7 +135,7 @@ def describe(report: dict[str, Any]) -> list[str]:
     lines = []
     for function in report.get("functions", []):
         entries = function["entries"]
-        kernels = sum(entry["kernel_count"] for entry in entries)
+        kernels = sum(len(entry["kernels"]) for entry in entries)
         lines.append(
             f"    {function['name']}(): {len(entries)} graphs, {kernels} kernels, {len(function['breaks'])} breaks"
         )

@@ -21,7 +21,7 @@ class FunctionReport:
     name, file, line
         The function's qualified name and place.
     entries : list of dict
-        What is compiled: kind, line, end_line, guards, graph, kernels, hits, times in nanoseconds.
+        What is compiled: kind, first_line, last_line, guards, graph, kernels, program, hits, times in nanoseconds.
     breaks : list of dict
         Where capture stopped.
     recompiles : list of dict
@@ -38,12 +38,12 @@ class FunctionReport:
     @property
     def kernel_count(self) -> int:
         """Kernels of all entries."""
-        return sum(int(entry.get("kernel_count", 0)) for entry in self.entries)
+        return sum(len(entry["kernels"]) for entry in self.entries)
 
     @property
     def hits(self) -> int:
         """Runs of all entries."""
-        return sum(int(entry.get("hits", 0)) for entry in self.entries)
+        return sum(int(entry["hits"]) for entry in self.entries)
 
     def source(self) -> list[tuple[int, str]]:
         """The numbered lines of the function, without their ends; empty where there is no source."""
@@ -57,7 +57,7 @@ class FunctionReport:
         for entry in self.entries:
             if entry.get("kind") == "function":
                 return {number for number, _ in self.source()}
-            first, last = sorted((int(entry.get("line", 0)), int(entry.get("end_line", 0))))
+            first, last = sorted((int(entry["first_line"]), int(entry["last_line"])))
             covered.update(range(first, last + 1))
         return covered
 

@@ -38,7 +38,7 @@ class Explanation:
 
     @property
     def entries(self) -> list[dict[str, Any]]:
-        """What is compiled: kind, line, end_line, guards, graph, kernels, hits, and times in nanoseconds."""
+        """What is compiled: kind, first_line, last_line, guards, graph, kernels, hits, and times in nanoseconds."""
         return [entry for function in self.functions for entry in function.entries]
 
     @property
@@ -47,9 +47,9 @@ class Explanation:
         return [str(entry["graph"]) for entry in self.entries]
 
     @property
-    def kernels(self) -> list[str]:
-        """The kernels as text, one for each graph."""
-        return [str(entry["kernels"]) for entry in self.entries]
+    def kernels(self) -> list[dict[str, Any]]:
+        """The kernels: name and bytes."""
+        return [kernel for entry in self.entries for kernel in entry["kernels"]]
 
     @property
     def guards(self) -> list[str]:
@@ -75,7 +75,7 @@ class Explanation:
                 for title, text in (
                     ("guards", "\n".join(entry["guards"])),
                     ("graph", entry["graph"]),
-                    ("kernels", entry["kernels"]),
+                    ("program", entry["program"]),
                 ):
                     lines += [f"    {title}", *_indented(str(text), 6)]
         return "\n".join(lines)

@@ -85,10 +85,10 @@ TIMES = {"capture_ns": "capture", "passes_ns": "passes", "codegen_ns": "code gen
 
 def entry_text(entry: dict[str, Any]) -> str:
     """What a compiled entry is, in a line."""
-    first, last = sorted((int(entry["line"]), int(entry["end_line"])))
+    first, last = sorted((int(entry["first_line"]), int(entry["last_line"])))
     place = "the whole call" if entry["kind"] == "function" else f"lines {first} to {last}"
     times = ", ".join(f"{name} {entry[key] / 1000:.0f} us" for key, name in TIMES.items() if key in entry)
-    kernels = int(entry["kernel_count"])
+    kernels = len(entry["kernels"])
     return (
         f"{place}, {kernels} kernel{'s' * (kernels != 1)}, {entry['hits']} runs, {entry['code_bytes']} bytes; {times}"
     )

@@ -68,7 +68,7 @@ def function_body(function: FunctionReport) -> str:
     for number, entry in enumerate(function.entries):
         parts.append(f"<p>entry {number}: {escape(entry_text(entry))}</p>")
         guards = "\n".join(map(str, entry["guards"]))
-        for title, text in (("graph", entry["graph"]), ("kernels", entry["kernels"]), ("guards", guards)):
+        for title, text in (("graph", entry["graph"]), ("program", entry["program"]), ("guards", guards)):
             parts.append(f"<details><summary>{title}</summary><pre>{escape(str(text))}</pre></details>")
     return "\n".join(parts)
 

@@ -186,7 +186,7 @@ def is_compiled(function: Any) -> bool:
 
 def settings_of(function: Any) -> dict[str, Any]:
     """The arguments that a marked function was marked with."""
-    return function._settings if core is not None else function.__framejit_settings__
+    return function.__framejit_settings__
 
 
 on_made: list[Callable[[Any], None]] = []  # told about every function that is marked

@@ -219,7 +219,7 @@ def reports() -> list[dict[str, Any]]:
     found = []
     for reference, _ in list(_owners.values()):
         code = reference()
-        record = None if code is None or core is None else core.mark_report(code)
+        record = None if code is None or core is None else core.code_report(code)
         if record is not None:
             found.append(record)
     return found

@@ -15,14 +15,14 @@ import numpy as np
 import pytest
 
 SOURCE = """\
-import datetime
+import os
 import numpy as np
 
 def step(x, w):
     y = x * w[None, :]
-    stamp = datetime.datetime.now()
+    stamp = os.getpid()
     z = np.where(y > 1, y, "<b>&".count("b"))
-    return z, stamp.year
+    return z, stamp
 
 def whole(x):
     return np.sqrt(x) * 2 + 1
@@ -53,7 +53,7 @@ def test_whole_function(program):
     assert "sqrt" in report.graphs[0]
     assert report.guards
     (entry,) = report.entries
-    assert (entry["kind"], entry["line"]) == ("function", 10)
+    assert (entry["kind"], entry["first_line"], entry["last_line"]) == ("function", 10, 11)
     assert entry["capture_ns"] > 0
     assert "1 graph, 0 breaks" in str(report)
 
@@ -64,7 +64,7 @@ def test_break(program):
     (record,) = [record for record in report.breaks if record["line"] == 6]
     assert record["id"] == "FJ002"
     assert record["way_out"]
-    assert "now" in record["detail"]
+    assert "getpid" in record["detail"]
     assert f"program.py:6:{record['column'] + 1} step(): FJ002" in str(report)
     assert "^^^^" in str(report)
 
@@ -100,7 +100,7 @@ def test_fullgraph(program):
     marked = fj.jit(program.step, fullgraph=True)
     with pytest.raises(fj.GraphBreakError) as error:
         marked(X, np.ones(4))
-    for part in ("program.py:6", "FJ002", "datetime.datetime.now()", "step()"):
+    for part in ("program.py:6", "FJ002", "os.getpid()", "step()"):
         assert part in str(error.value)
     assert fj.jit(program.whole, fullgraph=True)(X).shape == X.shape
 
@@ -182,7 +182,7 @@ def test_logs_of_a_program(program):
     shown = run(LOGGED, FRAMEJIT_LOGS="graph_breaks,recompiles").stderr
     assert re.search(
         r"^framejit\.graph_breaks: program\.py:6:\d+ step\(\): FJ002 .*\n"
-        r"    6 |     stamp = datetime\.datetime\.now\(\)\n",
+        r"    6 |     stamp = os\.getpid\(\)\n",
         shown,
         re.MULTILINE,
     )
