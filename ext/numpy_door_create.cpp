@@ -226,7 +226,8 @@ std::optional<char> order_argument(Value* value, char otherwise) {
   PyObject* object = value->is_constant() ? value->object.get() : nullptr;
   if (!object || !PyUnicode_CheckExact(object)) return std::nullopt;
   for (char order : {'C', 'K'})
-    if (PyUnicode_GET_LENGTH(object) == 1 && PyUnicode_READ_CHAR(object, 0) == static_cast<Py_UCS4>(order)) return order;
+    if (PyUnicode_GET_LENGTH(object) == 1 && PyUnicode_READ_CHAR(object, 0) == static_cast<Py_UCS4>(order))
+      return order;
   return std::nullopt;
 }
 
@@ -262,10 +263,18 @@ Captured<Value*> method_astype(const Call& call) {
 }
 
 constexpr FunctionRow kFunctions[] = {
-    {"zeros", call_zeros},         {"ones", call_ones},           {"full", call_full},
-    {"zeros_like", call_zeros_like}, {"ones_like", call_ones_like}, {"full_like", call_full_like},
-    {"arange", call_arange},       {"array", call_array},         {"asarray", call_asarray},
-    {"asanyarray", call_asarray},  {"ascontiguousarray", call_ascontiguousarray}, {"copy", call_copy},
+    {"zeros", call_zeros},
+    {"ones", call_ones},
+    {"full", call_full},
+    {"zeros_like", call_zeros_like},
+    {"ones_like", call_ones_like},
+    {"full_like", call_full_like},
+    {"arange", call_arange},
+    {"array", call_array},
+    {"asarray", call_asarray},
+    {"asanyarray", call_asarray},
+    {"ascontiguousarray", call_ascontiguousarray},
+    {"copy", call_copy},
 };
 
 constexpr FunctionRow kMethods[] = {{"astype", method_astype}, {"copy", method_copy}};

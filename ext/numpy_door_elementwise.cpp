@@ -45,10 +45,9 @@ Captured<Value*> call_positive(const Call& call) {
   return unary_operator(call.session, capture::Unary::Positive, args[0]);
 }
 
-/// abs() of an array or NumPy scalar; scalars have arithmetic of their own for integers.
-Captured<Value*> call_abs(const Call& call) {
-  FRAMEJIT_TRY(args, bind(call, {"x"}, 1));
-  if (!is_owned(*args[0])) return break_at(BreakId::UnknownCallable, "abs()");
+/// abs(): scalars have arithmetic of their own for integers.
+Captured<Value*> method_abs(const Call& call) {
+  FRAMEJIT_TRY(args, bind(call, {"self"}, 1));
   FRAMEJIT_TRY(result, apply_ufunc(call.session, Op::Absolute, std::span<Value* const>(args)));
   if (args[0]->wrap == Wrap::NumpyScalar && !graph::is_float(call.session.graph().type(result->id).dtype))
     return break_at(BreakId::UnsupportedArgument, "abs() of an integer scalar");
@@ -60,8 +59,7 @@ Captured<Value*> scale_angle(const Call& call, const char* name) {
   FRAMEJIT_TRY(args, bind(call, {"x"}, 1));
   Session& session = call.session;
   FRAMEJIT_TRY(x, operand(session, args[0]));
-  static PyObject* numpy = numpy_module();
-  Ref<> ufunc = Ref<>::steal(PyObject_GetAttrString(numpy, name));
+  Ref<> ufunc = Ref<>::steal(PyObject_GetAttrString(numpy_module(), name));
   if (!ufunc || !PyObject_TypeCheck(ufunc.get(), &PyUFunc_Type)) {
     PyErr_Clear();
     return break_at(BreakId::UnknownCallable, name);
@@ -89,13 +87,16 @@ Captured<Value*> call_to_radians(const Call& call) { return scale_angle(call, "d
 Captured<Value*> call_to_degrees(const Call& call) { return scale_angle(call, "rad2deg"); }
 
 constexpr FunctionRow kFunctions[] = {
-    {"where", call_where},         {"clip", call_clip},          {"positive", call_positive},
-    {"deg2rad", call_to_radians},  {"radians", call_to_radians}, {"rad2deg", call_to_degrees},
-    {"degrees", call_to_degrees},  {"builtins.abs", call_abs},
+    {"where", call_where},        {"clip", call_clip},          {"positive", call_positive},
+    {"deg2rad", call_to_radians}, {"radians", call_to_radians}, {"rad2deg", call_to_degrees},
+    {"degrees", call_to_degrees},
 };
+
+constexpr FunctionRow kMethods[] = {{"__abs__", method_abs}};
 
 }  // namespace
 
 std::span<const FunctionRow> elementwise_functions() { return kFunctions; }
+std::span<const FunctionRow> elementwise_methods() { return kMethods; }
 
 }  // namespace framejit::ext

@@ -83,8 +83,8 @@ DType wide(DType dtype) {
   return graph::is_float(dtype) ? dtype : DType::I64;
 }
 
-/// NumPy sums integers into doubles through a buffer that cuts its runs. All partial sums are whole numbers: below 2**53
-/// no order rounds.
+/// NumPy sums integers into doubles through a buffer that cuts its runs. All partial sums are whole numbers: below
+/// 2**53 no order rounds.
 bool sums_exactly(Session& session, const Reduction& r) {
   constexpr int64_t kExact = int64_t{1} << 53;
   DType dtype = session.graph().type(r.x).dtype;
@@ -97,7 +97,8 @@ bool sums_exactly(Session& session, const Reduction& r) {
 Captured<ValueId> summand(Session& session, const Reduction& r, DType to) {
   DType from = session.graph().type(r.x).dtype;
   if (graph::is_float(to)) {
-    if (!sums_compilable()) return break_at(BreakId::UnsupportedArgument, "the order of sums of this NumPy is not known");
+    if (!sums_compilable())
+      return break_at(BreakId::UnsupportedArgument, "the order of sums of this NumPy is not known");
     bool whole = !graph::is_float(from) && to == DType::F64 && sums_exactly(session, r);
     if (from != to && !whole)
       return break_at(BreakId::UnsupportedArgument, "a sum in another dtype: NumPy's buffers decide its order");
@@ -162,9 +163,10 @@ Captured<Value*> call_truth(const Call& call) {
 Captured<Operand> count_operand(Session& session, const Dim& count) {
   if (count.is_const()) {
     Ref<> number = Ref<>::steal(PyLong_FromLongLong(count.value()));
-    Ref<> scalar = number ? Ref<>::steal(PyObject_CallOneArg(
-                                reinterpret_cast<PyObject*>(scalar_type_of(DType::I64)), number.get()))
-                          : Ref<>();
+    Ref<> scalar =
+        number
+            ? Ref<>::steal(PyObject_CallOneArg(reinterpret_cast<PyObject*>(scalar_type_of(DType::I64)), number.get()))
+            : Ref<>();
     PyErr_Clear();
     if (!scalar) return break_at(BreakId::UnsupportedArgument, "the count of a mean");
     return operand(session, session.constant(scalar.get()));
@@ -172,7 +174,8 @@ Captured<Operand> count_operand(Session& session, const Dim& count) {
   return operand(session, session.array(session.builder().dim_value(count), Wrap::NumpyScalar));
 }
 
-/// add.reduce, then true_divide by the count: in place with an 'unsafe' cast for arrays, as type(sum / count) for scalars.
+/// add.reduce, then true_divide by the count: in place with an 'unsafe' cast for arrays, as type(sum / count) for
+/// scalars.
 Captured<Value*> mean(Session& session, const Reduction& r) {
   graph::GraphBuilder& builder = session.builder();
   DType from = session.graph().type(r.x).dtype;
@@ -203,15 +206,17 @@ Captured<Value*> call_mean(const Call& call) {
 }
 
 constexpr FunctionRow kFunctions[] = {
-    {"sum", call_sum, Op::ReduceSum},     {"prod", call_prod, Op::ReduceProd},   {"min", call_extreme, Op::ReduceMin},
-    {"max", call_extreme, Op::ReduceMax}, {"amin", call_extreme, Op::ReduceMin}, {"amax", call_extreme, Op::ReduceMax},
-    {"any", call_truth, Op::ReduceAny},   {"all", call_truth, Op::ReduceAll},    {"mean", call_mean, Op::ReduceSum},
+    {"amin", call_extreme, Op::ReduceMin}, {"amax", call_extreme, Op::ReduceMax},  // not methods: see below
+    {"sum", call_sum, Op::ReduceSum},      {"prod", call_prod, Op::ReduceProd},   {"min", call_extreme, Op::ReduceMin},
+    {"max", call_extreme, Op::ReduceMax},  {"any", call_truth, Op::ReduceAny},    {"all", call_truth, Op::ReduceAll},
+    {"mean", call_mean, Op::ReduceSum},
 };
+constexpr std::size_t kFunctionsOnly = 2;
 
 }  // namespace
 
 // The methods take the same arguments in the same order, up to `where`.
 std::span<const FunctionRow> reduction_functions() { return kFunctions; }
-std::span<const FunctionRow> reduction_methods() { return kFunctions; }
+std::span<const FunctionRow> reduction_methods() { return std::span(kFunctions).subspan(kFunctionsOnly); }
 
 }  // namespace framejit::ext

@@ -1,5 +1,5 @@
-// _core._DoorSession: the NumPy door, driven from Python without bytecode. For tests: what a program gives in the graph is
-// compared with what NumPy gives.
+// _core._DoorSession: the NumPy door, driven from Python without bytecode. For tests: what a program gives in the graph
+// is compared with what NumPy gives.
 //
 // Values of the session are numbers (handles) wrapped in a 1-tuple; anything else is a constant.
 #include <memory>
@@ -24,8 +24,7 @@ struct Driver {
 };
 
 struct DoorSession {
-  PyObject_HEAD
-  Driver* driver;
+  PyObject_HEAD Driver* driver;
 };
 
 PyObject* break_error;  // _core._DoorBreak(code, message)
@@ -172,8 +171,8 @@ PyObject* session_unary(PyObject* self, PyObject* args) {
   Driver& driver = driver_of(self);
   Value* x = take(driver, operand);
   if (!x) return nullptr;
-  return transaction(driver,
-                     [&] { return give(driver, driver.door->unary(*driver.session, static_cast<capture::Unary>(op), x)); });
+  return transaction(
+      driver, [&] { return give(driver, driver.door->unary(*driver.session, static_cast<capture::Unary>(op), x)); });
 }
 
 /// call(function, args, {name: value}); call(name, (self, ...), ...) calls a method.

@@ -97,7 +97,7 @@ class Symbol:
         return self.capture.give(self.capture.session.unary(2, self.handle))
 
     def __abs__(self) -> Any:
-        return self.capture.call(abs, (self,), {})
+        return self.capture.call("__abs__", (self,), {})
 
     __hash__ = None  # type: ignore[assignment]
 
