@@ -392,6 +392,23 @@ Captured<bool> write(Session& session, ValueId dst, ValueId value) {
   return true;
 }
 
+Captured<bool> store_result(Session& session, ValueId dst, ValueId result) {
+  graph::Graph& graph = session.graph();
+  const graph::Type target = graph.type(dst), found = graph.type(result);
+  if (!PyArray_CanCastTypeTo(descr_of(found.dtype), descr_of(target.dtype), NPY_SAME_KIND_CASTING))
+    return break_at(BreakId::WouldRaise, "the result does not cast back to the array's dtype");
+  bool fits = found.rank() <= target.rank();
+  const int missing = target.rank() - found.rank();
+  for (int i = 0; fits && i < found.rank(); ++i) {
+    const graph::Dim &length = found.shape[static_cast<std::size_t>(i)],
+                     &wanted = target.shape[static_cast<std::size_t>(missing + i)];
+    fits = graph.shapes().equal(length, wanted) || graph.shapes().equal(length, 1);
+  }
+  if (!fits) return break_at(BreakId::WouldRaise, "non-broadcastable output operand");
+  FRAMEJIT_TRY(elements, cast(session, result, target.dtype));
+  return write(session, dst, elements);
+}
+
 Captured<bool> store(Session& session, ValueId dst, Value* value) {
   FRAMEJIT_TRY(source, operand(session, value));
   DType to = session.graph().type(dst).dtype;

@@ -73,6 +73,9 @@ Captured<Value*> compare_operator(Session& session, int py_op, Value* left, Valu
 /// Stores an operand into an array (a view or a whole one): converts, broadcasts, writes. Breaks where NumPy would
 /// refuse.
 Captured<bool> store(Session& session, ValueId dst, Value* value);
+/// Stores the result of a ufunc into the array that it was told to write: cast under the 'same_kind' rule, broadcast to
+/// it.
+Captured<bool> store_result(Session& session, ValueId dst, ValueId result);
 /// Is the value a view that repeats elements, as np.broadcast_to makes them? Such arrays are read-only.
 bool repeats_elements(const graph::Graph& graph, ValueId value);
 /// Stores elements of dst's dtype.

@@ -144,19 +144,13 @@ Captured<Value*> compute(Session& session, Op op, const Operand& left, const Ope
   return apply_ufunc(session, op, both);
 }
 
-/// `x op= y` on an array: computed in the loop's dtype, stored in x's own under the 'same_kind' rule.
+/// `x op= y` on an array: computed in the loop's dtype, stored in x's own.
 Captured<Value*> inplace_operator(Session& session, Op op, const Operand& left, const Operand& right) {
-  graph::Graph& graph = session.graph();
+  const graph::Graph& graph = session.graph();
+  bool shares = right.is_array() && right.id != left.id && graph.root(right.id) == graph.root(left.id);
+  if (op == Op::Power && shares) return break_at(BreakId::OverlappingMemory, "**= with an exponent in the same memory");
   FRAMEJIT_TRY(result, compute(session, op, left, right, true));
-  const graph::Type target = graph.type(left.id);
-  const graph::Type found = graph.type(result->id);
-  if (!PyArray_CanCastTypeTo(descr_of(found.dtype), descr_of(target.dtype), NPY_SAME_KIND_CASTING))
-    return break_at(BreakId::WouldRaise, "the result does not cast back to the array's dtype");
-  bool same = found.rank() == target.rank();
-  for (int i = 0; same && i < target.rank(); ++i) same = graph.shapes().equal(found.shape[i], target.shape[i]);
-  if (!same) return break_at(BreakId::WouldRaise, "non-broadcastable output operand");
-  FRAMEJIT_TRY(elements, cast(session, result->id, target.dtype));
-  FRAMEJIT_TRY(done, write(session, left.id, elements));
+  FRAMEJIT_TRY(done, store_result(session, left.id, result->id));
   (void)done;
   return left.value;
 }

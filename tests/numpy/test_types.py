@@ -115,6 +115,8 @@ LAYOUT_PROGRAMS = {
     "abs": lambda np_, a, b: abs(a),
     "deg2rad": lambda np_, a, b: np_.deg2rad(a),
     "square": lambda np_, a, b: b**2,
+    "out": lambda np_, a, b: np_.add(a, b, out=np_.zeros(a.shape)),
+    "out twice": lambda np_, a, b: np_.multiply(a, 2, np_.add(a, b, out=np_.zeros(a.shape))),
 }
 
 
@@ -129,7 +131,7 @@ def test_layouts(name: str) -> None:
     assert captured > 100
 
 
-@pytest.mark.parametrize("name", ["sum", "prod", "min", "max", "any", "all", "mean", "amin", "amax"])
+@pytest.mark.parametrize("name", ["sum", "prod", "min", "max", "any", "all", "mean", "var", "std", "amin", "amax"])
 def test_reductions(name: str) -> None:
     rng = random.Random(name)
     captured = 0
@@ -280,6 +282,11 @@ np_.sqrt(2.0)
 np_.sqrt(2)
 np_.add(1, 2)
 np_.exp(1.5)
+np_.array([1, 2, 3])
+np_.array((1.5, 2))
+np_.array([np.float32(2), np.float32(3)])
+np_.asarray([True, False])
+np_.array([np_.sqrt(2.0), 1])
 """.strip().splitlines()
 
 
@@ -290,7 +297,7 @@ def test_creation(text: str) -> None:
     assert found == expected
 
 
-@pytest.mark.parametrize("text", ["np_.zeros(-1)", "np_.int8(300)", "np_.uint8(-1)", "np_.empty(3)", "np_.dot(1, 2)"])
+@pytest.mark.parametrize("text", ["np_.zeros(-1)", "np_.int8(300)", "np_.uint8(-1)", "np_.empty(3)", "np_.dot(1, 2)", "np_.array([1, True])"])
 def test_left_to_numpy(text: str) -> None:
     with pytest.raises(Refused):
         run(eval("lambda np_: " + text))  # noqa: S307
