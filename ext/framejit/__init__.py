@@ -60,7 +60,12 @@ def __getattr__(name: str) -> object:
     module = _LAZY.get(name)
     if module is None:
         raise AttributeError(f"module 'framejit' has no attribute {name!r}")
-    value = getattr(_import_module("framejit." + module), name)
+    try:
+        value = getattr(_import_module("framejit." + module), name)
+    except ModuleNotFoundError as error:
+        if error.name != "framejit._core":
+            raise
+        raise AttributeError(f"framejit.{name} needs the compiled half, but {unsupported_reason()}") from None
     globals()[name] = value
     return value
 

@@ -254,3 +254,17 @@ def test_recompile_limit_warns_once():
         assert issubclass(fj.RecompileLimitWarning, fj.PerformanceWarning)
     finally:
         fj.config.recompile_limit = before
+
+
+@pytest.mark.capture
+def test_graph_break():
+    def f(x):
+        y = x * 2 + 1
+        fj.graph_break("here")
+        return y * 3 - 1
+
+    report = fj.explain(f)(X)
+    assert np.array_equal(report.result, f(X))
+    assert len(report.breaks) == 1
+    assert report.breaks[0]["line"] == f.__code__.co_firstlineno + 2
+    assert len(fj.explain(lambda x: x * 2 + 1)(X).breaks) == 0
