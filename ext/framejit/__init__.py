@@ -27,7 +27,7 @@ __version__ = "0.1.0"
 # Names that are imported when they are first used, and the modules that have them.
 _LAZY = {
     **dict.fromkeys(("mark", "Mark"), "_mark"),
-    **dict.fromkeys(("disable", "graph_break", "is_compiling"), "_control"),
+    **dict.fromkeys(("disable", "graph_break", "is_compiling", "stance"), "_control"),
     **dict.fromkeys(("explain", "Explanation"), "_explain"),
     "JitConfig": "_jit_config",
     "show_config": "_info",

@@ -265,6 +265,14 @@ def test_graph_break():
 
     report = fj.explain(f)(X)
     assert np.array_equal(report.result, f(X))
-    assert len(report.breaks) == 1
-    assert report.breaks[0]["line"] == f.__code__.co_firstlineno + 2
-    assert len(fj.explain(lambda x: x * 2 + 1)(X).breaks) == 0
+    (record,) = report.breaks
+    assert record["line"] == f.__code__.co_firstlineno + 2
+    assert record["id"] == "FJ016"
+    assert "here" in record["detail"]
+
+
+@pytest.mark.capture
+def test_is_compiling():
+    marked = fj.jit(lambda x: x * (3.0 if fj.is_compiling() else 2.0) + 1)
+    assert np.array_equal(marked(X), X * 3.0 + 1)
+    assert np.array_equal(marked.__wrapped__(X), X * 2.0 + 1)
