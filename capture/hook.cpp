@@ -15,6 +15,8 @@
 
 #include "capture/splice.h"
 
+#if FRAMEJIT_CAN_SPLICE
+
 namespace framejit::capture {
 
 namespace {
@@ -27,7 +29,8 @@ struct HookState {
   Py_ssize_t extra_index = -1;
   std::size_t marks = 0;
   Discover discover = nullptr;
-  uintptr_t generation = 1;  // of the patterns
+  uintptr_t generation = 1;                   // of the patterns
+  PyInterpreterState* interpreter = nullptr;  // of the first mark; there are no marks in others
   py::EvalFunction previous = nullptr;
   bool in_chain = false;
   int suspended = 0;
@@ -49,20 +52,18 @@ bool has_reserve(void* extra) {
 
 PyObject* hook(PyThreadState* tstate, py::Frame* frame, int throwflag);
 
-bool slot_is_empty(PyThreadState* tstate) { return py::eval_slot(tstate) == nullptr; }
-
 /// Puts the hook where it is wanted and takes it out where it is not.
 void refresh() {
-  PyThreadState* tstate = py::thread();
-  if (!tstate) return;  // code objects die after the thread state at shutdown
+  if (!state.interpreter) return;
+  py::EvalFunction& slot = py::eval_slot(state.interpreter);
   const bool wanted = (state.marks > 0 || state.discover) && state.suspended == 0;
-  if (state.in_chain && slot_is_empty(tstate)) state.in_chain = false;  // somebody reset the slot
+  if (state.in_chain && !slot) state.in_chain = false;  // somebody reset the slot
   if (wanted && !state.in_chain) {
-    state.previous = py::eval_slot(tstate);
-    py::set_eval_function(tstate, hook);
+    state.previous = slot;
+    py::set_eval_function(state.interpreter, hook);
     state.in_chain = true;
-  } else if (!wanted && state.in_chain && py::eval_slot(tstate) == hook) {
-    py::set_eval_function(tstate, state.previous ? state.previous : _PyEval_EvalFrameDefault);
+  } else if (!wanted && state.in_chain && slot == hook) {
+    py::set_eval_function(state.interpreter, state.previous ? state.previous : _PyEval_EvalFrameDefault);
     state.in_chain = false;
   }
   // Under a later hook this one stays in the chain and passes frames on.
@@ -166,7 +167,10 @@ void free_extra(void* extra) {
   refresh();
 }
 
-bool have_index() {
+/// False in interpreters other than the first that asks.
+bool is_ready() {
+  if (!state.interpreter) state.interpreter = PyInterpreterState_Get();
+  if (state.interpreter != PyInterpreterState_Get()) return false;
   if (state.extra_index < 0) state.extra_index = py::request_extra_index(free_extra);
   return state.extra_index >= 0;
 }
@@ -174,7 +178,7 @@ bool have_index() {
 }  // namespace
 
 bool mark_code(PyCodeObject* code, std::shared_ptr<FrameInterceptor> interceptor) {
-  if (!py::kSupported || !have_index()) return false;
+  if (!is_ready()) return false;
   const bool reserved = has_reserve(py::extra_of(code, state.extra_index));
   auto mark = std::make_unique<Mark>(std::move(interceptor));
   if (!py::set_extra(code, state.extra_index, mark.get())) {
@@ -196,15 +200,14 @@ void unmark_code(PyCodeObject* code) {
 }
 
 void set_discover(Discover discover) {
-  if (!py::kSupported || !have_index()) return;
+  if (!is_ready()) return;
   state.discover = discover;
   ++state.generation;
   refresh();
 }
 
-bool hook_installed() {
-  PyThreadState* tstate = py::thread();
-  return tstate && py::eval_slot(tstate) == hook;
-}
+bool hook_installed() { return state.interpreter && py::eval_slot(state.interpreter) == hook; }
 
 }  // namespace framejit::capture
+
+#endif

@@ -20,6 +20,8 @@
 #include "capture/splice_region.h"
 #include "graph/support/check.h"
 
+#if FRAMEJIT_CAN_SPLICE
+
 namespace framejit::capture {
 
 namespace {
@@ -153,40 +155,6 @@ class Spliced final : public SplicedCode {
   std::map<uint32_t, Switch> switches_;
 };
 
-bool is_conditional_jump(Opcode op) {
-  switch (op) {
-    case Opcode::PopJumpIfFalse:
-    case Opcode::PopJumpIfTrue:
-    case Opcode::PopJumpIfNone:
-    case Opcode::PopJumpIfNotNone:
-    case Opcode::JumpIfFalseOrPop:
-    case Opcode::JumpIfTrueOrPop: return true;
-    default: return false;
-  }
-}
-
-bool is_jump(Opcode op) {
-  return is_conditional_jump(op) || op == Opcode::Jump || op == Opcode::ForIter || op == Opcode::Send;
-}
-
-/// Capture ends in front of these or looks at the frame anew behind them.
-bool breaks_flow(Opcode op) {
-  switch (op) {
-    case Opcode::Call:
-    case Opcode::CallFunctionEx:
-    case Opcode::PushExcInfo:
-    case Opcode::Resume:
-    case Opcode::ForIter:
-    case Opcode::BeforeWith: return true;
-    default: return is_conditional_jump(op);
-  }
-}
-
-/// Nothing that a region could do begins with these.
-bool leads_away(Opcode op) {
-  return op == Opcode::ReturnValue || op == Opcode::ReturnConst || op == Opcode::Reraise || op == Opcode::Jump;
-}
-
 std::vector<uint32_t> choose_sites(const CodeView& view, const SpliceOptions& options) {
   std::vector<uint32_t> sites;
   if (options.all_boundaries) {
@@ -204,7 +172,6 @@ std::vector<uint32_t> choose_sites(const CodeView& view, const SpliceOptions& op
 
 std::string why_not(const CodeView& view) {
   constexpr std::size_t kMostInstructions = 200000;
-  if (!py::kSupported) return "splicing is not supported on this version of CPython";
   PyCodeObject* code = view.code();
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_consts); ++i)
     if (is_region(PyTuple_GET_ITEM(code->co_consts, i))) return "the code is spliced already";
@@ -244,20 +211,6 @@ Ref<PyCodeObject> new_code(PyCodeObject* code, const WrittenCode& written, PyObj
 }
 
 }  // namespace
-
-std::vector<uint32_t> default_sites(const CodeView& view) {
-  const std::span<const Instr> instrs = view.instrs();
-  std::set<uint32_t> wanted;
-  for (uint32_t i = 0; i < instrs.size(); ++i) {
-    if (instrs[i].depth < 0) continue;
-    if (is_jump(instrs[i].op)) wanted.insert(static_cast<uint32_t>(instrs[i].arg));
-    if (breaks_flow(instrs[i].op)) wanted.insert(i + 1);
-  }
-  std::vector<uint32_t> sites;
-  for (uint32_t i : wanted)
-    if (i < instrs.size() && instrs[i].boundary && !leads_away(instrs[i].op)) sites.push_back(i);
-  return sites;
-}
 
 Expected<std::unique_ptr<SplicedCode>, std::string> SplicedCode::make(std::shared_ptr<const CodeView> view,
                                                                       std::shared_ptr<SiteHandler> handler,
@@ -300,25 +253,6 @@ Expected<std::unique_ptr<SplicedCode>, std::string> SplicedCode::make(std::share
       std::make_unique<Spliced>(std::move(table), std::move(code), std::move(sites), std::move(switches)));
 }
 
-Ref<> function_with_code(PyFunctionObject* function, PyCodeObject* code) {
-  Ref<> copy = Ref<>::steal(
-      PyFunction_NewWithQualName(reinterpret_cast<PyObject*>(code), function->func_globals, function->func_qualname));
-  if (!copy) return {};
-  auto* to = reinterpret_cast<PyFunctionObject*>(copy.get());
-  auto share = [](PyObject*& slot, PyObject* value) {
-    Ref<> old = Ref<>::steal(slot);
-    slot = Ref<>::share(value).release();
-  };
-  share(to->func_builtins, function->func_builtins);
-  share(to->func_name, function->func_name);
-  share(to->func_defaults, function->func_defaults);
-  share(to->func_kwdefaults, function->func_kwdefaults);
-  share(to->func_closure, function->func_closure);
-  share(to->func_doc, function->func_doc);
-  share(to->func_dict, function->func_dict);
-  share(to->func_module, function->func_module);
-  share(to->func_annotations, function->func_annotations);
-  return copy;
-}
-
 }  // namespace framejit::capture
+
+#endif

@@ -53,6 +53,9 @@ struct SpliceOptions {
       extra_sites;  // further ones, for instance behind breaks that capture has seen; others are ignored
 };
 
+/// False where this version of CPython is not known: then make() fails and mark_code() gives false.
+inline constexpr bool kCanSplice = PY_VERSION_HEX < 0x030c0000;
+
 /// Function entry, loop heads, join points and branch targets, bodies of handlers, behind calls and suspension points.
 std::vector<uint32_t> default_sites(const CodeView& view);
 

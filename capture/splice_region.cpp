@@ -16,6 +16,8 @@
 #include "capture/opcodes.h"
 #include "graph/support/check.h"
 
+#if FRAMEJIT_CAN_SPLICE
+
 namespace framejit::capture {
 
 namespace {
@@ -24,21 +26,34 @@ struct Region {
   PyObject_HEAD std::shared_ptr<SiteTable> table;
 };
 
+/// An update with memory that is used again. More than one is in use when a handler's ask comes here again, or lets
+/// another thread run.
+struct UpdateSlot {
+  FrameUpdate update;
+  UpdateSlot* next = nullptr;
+};
+UpdateSlot* free_slots = nullptr;
+
+UpdateSlot* acquire_slot() {
+  if (!free_slots) [[unlikely]]
+    return new UpdateSlot;
+  return std::exchange(free_slots, free_slots->next);
+}
+
+void release_slot(UpdateSlot* slot) { slot->next = std::exchange(free_slots, slot); }
+
 struct Parked {
   py::Frame* frame = nullptr;  // null: nothing is parked
   py::EvalFunction hook = nullptr;
   uint32_t unit = 0;       // of the landing
   uint32_t seen_unit = 0;  // what finalizers see
   int depth_before = 0;
-  FrameUpdate update;
+  UpdateSlot* slot = nullptr;
 };
 
 Parked parked;
 uint64_t internal_errors = 0;
-
-// Vectors that keep their memory between uses.
-FrameUpdate spare_update;
-std::vector<PyObject*> spare_dropped;
+std::vector<PyObject*> spare_dropped;  // keeps its memory
 
 void drop_values(FrameUpdate& update) {
   for (const FrameUpdate::Local& local : update.locals) Py_XDECREF(local.value);
@@ -52,11 +67,13 @@ void drop_values(FrameUpdate& update) {
 [[gnu::cold, gnu::noinline]] void unpark_stale(PyThreadState* tstate) {
   parked.frame = nullptr;
   if (py::eval_slot(tstate) == nullptr) py::eval_slot(tstate) = parked.hook;
-  FrameUpdate update = std::move(parked.update);
-  drop_values(update);
+  UpdateSlot* slot = std::exchange(parked.slot, nullptr);
+  drop_values(slot->update);
+  release_slot(slot);
 }
 
-bool ask_handler(SiteTable& table, const SiteTable::Site& site, const FrameView& view, FrameUpdate& update) {
+bool ask_handler(PyThreadState* tstate, SiteTable& table, const SiteTable::Site& site, const FrameView& view,
+                 FrameUpdate& update) {
   bool ran = false;
   ++table.busy;
   try {
@@ -71,7 +88,7 @@ bool ask_handler(SiteTable& table, const SiteTable::Site& site, const FrameView&
     ++internal_errors;
     ran = false;
   }
-  if (py::error_set(py::thread())) [[unlikely]] {
+  if (py::error_set(tstate)) [[unlikely]] {
     ++internal_errors;
     PyErr_Clear();
   }
@@ -108,16 +125,17 @@ PyObject* ask(PyObject* self) {
                        py::globals_of(frame),
                        py::builtins_of(frame),
                        reinterpret_cast<PyObject*>(py::function_of(frame))};
-  FrameUpdate update = std::move(spare_update);
-  if (!ask_handler(table, site, view, update)) {
-    drop_values(update);
-    spare_update = std::move(update);
+  UpdateSlot* slot = acquire_slot();
+  FrameUpdate& update = slot->update;
+  if (!ask_handler(tstate, table, site, view, update)) {
+    if (!update.locals.empty() || !update.stack.empty()) drop_values(update);
+    release_slot(slot);
     return answer(false);
   }
   parked.unit = static_cast<uint32_t>(table.landing[update.exit_instr]);
-  parked.seen_unit =
-      table.own_unit[update.dropped_at < 0 ? update.exit_instr : static_cast<uint32_t>(update.dropped_at)];
-  parked.update = std::move(update);
+  const uint32_t seen = update.dropped_at < 0 ? update.exit_instr : static_cast<uint32_t>(update.dropped_at);
+  parked.seen_unit = table.own_unit[seen];
+  parked.slot = slot;
   parked.depth_before = site.depth;
   parked.frame = frame;
   // With a hook the call of the goto would not be inlined. The field itself: the setter does more in later versions.
@@ -134,7 +152,8 @@ PyObject* go(PyObject*) {
   if (!parked.frame || parked.frame != frame) Py_RETURN_NONE;  // called by hand
   parked.frame = nullptr;
   py::eval_slot(tstate) = parked.hook;
-  FrameUpdate update = std::move(parked.update);
+  UpdateSlot* slot = std::exchange(parked.slot, nullptr);
+  FrameUpdate& update = slot->update;
   std::vector<PyObject*> dropped = std::move(spare_dropped);
   dropped.clear();
 
@@ -153,7 +172,7 @@ PyObject* go(PyObject*) {
   update.locals.clear();
   update.stack.clear();
   update.dropped_at = -1;
-  spare_update = std::move(update);
+  release_slot(slot);
   py::show_at(frame, parked.seen_unit);
   py::show_globals_of(here, frame);
   for (PyObject* old : dropped) Py_DECREF(old);
@@ -227,3 +246,5 @@ bool eval_breaker_set() { return py::eval_breaker_set(py::thread()); }
 uint64_t splice_internal_errors() { return internal_errors; }
 
 }  // namespace framejit::capture
+
+#endif

@@ -14,7 +14,7 @@ namespace {
 /// Hoisted constants beyond this would only be spilled; they are then loaded from the pool where they are used.
 constexpr int kHoistedConstants[2] = {6, 14};
 /// Bodies above this are emitted once, masked throughout: compile time counts more than the masks.
-constexpr std::size_t kSingleBody = 64;
+constexpr std::size_t kSingleBody = 40;
 
 bool is_heavy(Op op, DType t) {
   if (op == Op::FloorDivide || op == Op::Remainder || op == Op::Fmod) return true;

@@ -185,11 +185,12 @@ class Lowerer : public Memory {
       if (it == shapes.end()) it = shapes.insert(shapes.end(), {shape, {}});
       it->second.push_back(v);
     }
-    auto moving_axes = [&](const Dims& shape) {
-      return std::count_if(shape.begin(), shape.end(), [&](const Dim& d) { return !facts_.is_one(d); });
+    auto weight = [&](const Dims& shape) {
+      const auto moving = std::count_if(shape.begin(), shape.end(), [&](const Dim& d) { return !facts_.is_one(d); });
+      return std::pair(moving, shape.size());
     };
     std::stable_sort(shapes.begin(), shapes.end(),
-                     [&](const auto& a, const auto& b) { return moving_axes(a.first) < moving_axes(b.first); });
+                     [&](const auto& a, const auto& b) { return weight(a.first) < weight(b.first); });
     if (shapes.size() == 2 && shapes[0].first.size() <= shapes[1].first.size() && is_scalar_shape(shapes[0].first) &&
         scalars_stay(shapes[0].second, shapes[1].second, shapes[1].first, g)) {
       parts_.push_back({piece, {}, shapes[1].first, g});
@@ -224,25 +225,51 @@ class Lowerer : public Memory {
     return context_.needs_host_loop(node.op, graph_.type(node.inputs.back()).dtype, node.type.dtype);
   }
 
-  /// What each part has to leave in memory.
+  /// What each part has to leave in memory. Scalars that a part computes along the way and others want get a part of
+  /// their own, which changes what is wanted.
   void find_stored() {
-    std::map<ValueId, std::size_t> part_of;
-    for (std::size_t p = 0; p < parts_.size(); ++p)
-      for (ValueId v : parts_[p].nodes) part_of[v] = p;
     std::set<ValueId> wanted;
+    do {
+      wanted = wanted_values();
+    } while (split_wanted_scalars(wanted));
+    std::set<ValueId> placed;
+    for (Part& part : parts_)
+      for (ValueId v : part.nodes)
+        if (wanted.contains(v) && cls(v) != OpClass::Write && placed.insert(v).second) part.stored.insert(v);
+  }
+
+  std::set<ValueId> wanted_values() {
+    std::set<ValueId> wanted, computed;
     for (const Group& group : groups_) wanted.insert(group.stored.begin(), group.stored.end());
     for (ValueId root : program_.result_roots) wanted.insert(root);
-    for (std::size_t p = 0; p < parts_.size(); ++p)
+    for (const Part& part : parts_) computed.insert(part.nodes.begin(), part.nodes.end());
+    for (std::size_t p = 0; p < parts_.size(); ++p) {
+      const std::set<ValueId> own(parts_[p].nodes.begin(), parts_[p].nodes.end());
       for (ValueId v : parts_[p].nodes)
         for (ValueId input : graph_.node(v).inputs) {
           const ValueId root = graph_.root(input);
-          const auto it = part_of.find(root);
-          if (it != part_of.end() && it->second != p) wanted.insert(root);
+          if (computed.contains(root) && !own.contains(root)) wanted.insert(root);
           last_reader_[root] = p;
         }
-    for (Part& part : parts_)
-      for (ValueId v : part.nodes)
-        if (wanted.contains(v) && cls(v) != OpClass::Write) part.stored.insert(v);
+    }
+    return wanted;
+  }
+
+  bool split_wanted_scalars(const std::set<ValueId>& wanted) {
+    for (std::size_t p = 0; p < parts_.size(); ++p) {
+      auto inlined = [&](ValueId v) { return !same_shape(shape_of(v), parts_[p].shape); };
+      const std::vector<ValueId>& nodes = parts_[p].nodes;
+      if (std::none_of(nodes.begin(), nodes.end(), [&](ValueId v) { return inlined(v) && wanted.contains(v); })) continue;
+      Part scalars{{}, {}, {}, parts_[p].group};
+      std::vector<ValueId> rest;
+      for (ValueId v : nodes) (inlined(v) ? scalars.nodes : rest).push_back(v);
+      scalars.shape = shape_of(scalars.nodes[0]);
+      parts_[p].nodes = std::move(rest);
+      parts_.insert(parts_.begin() + static_cast<std::ptrdiff_t>(p), std::move(scalars));
+      last_reader_.clear();
+      return true;
+    }
+    return false;
   }
 
   // ---- steps --------------------------------------------------------------------------------------------------------

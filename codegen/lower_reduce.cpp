@@ -13,6 +13,7 @@
 
 #include "codegen/lower_step.h"
 #include "graph/layout.h"
+#include "graph/reduce_order.h"
 
 namespace framejit::codegen::detail {
 
@@ -59,42 +60,6 @@ struct Runs {
   std::size_t axes;
   int64_t cut;
 };
-
-/// NumPy 2.3 and later: the iterator's choice of a core, npyiter_find_buffering_setup. It walks outwards from the fastest
-/// axis; an operand costs one more as soon as its strides stop collapsing (or from the start where it is cast), the next
-/// axis joins while that is not dearer than buffers of what it has, and the axis at which the output starts to move is
-/// the last one looked at.
-Runs buffered_runs(const std::vector<int64_t>& extents, const std::vector<bool>& collapses, std::size_t leading, bool casting) {
-  int cost = casting ? 2 : 1, best_cost = cost;
-  int64_t size = extents[0];
-  double best_size = static_cast<double>(size);
-  std::size_t best = 0;
-  int64_t core = 1;
-  bool input_collapses = true;
-  for (std::size_t axis = 1; axis < extents.size() && axis <= leading; ++axis) {
-    if (size >= kBufferSize && cost > 1) break;
-    if (input_collapses && !collapses[axis]) {
-      input_collapses = false;
-      if (!casting) ++cost;
-    }
-    if (axis == leading) ++cost;  // the output's stride turns from 0
-    const int64_t inner = size;
-    size *= extents[axis];
-    const double buffer = static_cast<double>(std::min(size, kBufferSize));
-    if (cost * best_size <= best_cost * buffer || cost == 1) {
-      best = axis;
-      best_cost = cost;
-      best_size = static_cast<double>(size);
-      core = inner;
-    }
-  }
-  if (best == 0) return {1, casting ? kBufferSize : 0};
-  if (best_cost == 1) return {best + 1, 0};
-  // The best axis is iterated over cores; where it is the output's, the run is a core.
-  if (best == leading) return {leading, 0};
-  const int64_t chunk = core * std::max<int64_t>(1, kBufferSize / core);
-  return {best + 1, chunk};
-}
 
 class Reduction {
  public:
@@ -154,9 +119,15 @@ class Reduction {
 
   void ordered(ReduceKind innermost) { out_.kind = fastest_is_reduced() ? innermost : ReduceKind::Rows; }
 
+  /// A kept fastest axis means rows, but one of length 1 does not count.
+  void drop_fastest_ones() {
+    while (!out_.order.empty() && !fastest_is_reduced() && context_.facts.decide_one(extent(0))) out_.order.erase(out_.order.begin());
+  }
+
   void sum() {
     const DType dtype = operand_.dtype;
     if (graph::is_int(dtype) || dtype == DType::Bool) return ordered(ReduceKind::AnyOrder);
+    drop_fastest_ones();
     if (dtype == DType::BF16) fail("sum of bfloat16 has no NumPy order");
     if (!fastest_is_reduced()) {
       out_.kind = ReduceKind::Rows;
@@ -182,29 +153,26 @@ class Reduction {
     std::size_t joined = 1;
     while (joined < leading && collapses(joined)) ++joined;
     if (joined == leading) return {leading, casting_ ? kBufferSize : 0};
-    // Beyond here NumPy's choice depends on the extents themselves, of axes that are coalesced already.
-    std::vector<int64_t> extents;
-    std::vector<bool> collapse;
-    std::vector<std::size_t> members;  // how many axes of `order` each coalesced one has
+    if (casting_) fail("a sum with a cast over several axes that do not follow each other in memory");
+    // Beyond here NumPy's choice depends on the extents themselves.
+    std::vector<graph::WalkAxis> walk;
     for (std::size_t i = 0; i < out_.order.size(); ++i) {
-      const Dim& d = extent(i);
-      if (!d.is_const()) fail("a sum over several axes that do not follow each other in memory, of a symbolic length");
-      const bool kept = i >= leading && !out_.reduced[static_cast<std::size_t>(out_.order[i])];
-      if (i > 0 && i < leading && collapses(i)) {
-        extents.back() *= d.value();
-        ++members.back();
-        continue;
-      }
-      extents.push_back(d.value());
-      collapse.push_back(i > 0 && collapses(i));
-      members.push_back(1);
-      if (kept) break;
+      const Dim& moves = out_.output.strides[static_cast<std::size_t>(out_.order[i])];
+      if (!extent(i).is_const() || !stride(i).is_const() || !moves.is_const())
+        fail("a sum over several axes that do not follow each other in memory, of symbolic lengths");
+      if (extent(i).value() == 0) return {leading, 0};
+      walk.push_back({extent(i).value(), stride(i).value(), moves.value()});
     }
-    std::size_t leading_groups = 0, covered = 0;
-    while (covered < leading) covered += members[leading_groups++];
-    const Runs runs = buffered_runs(extents, collapse, leading_groups, casting_);
-    Runs out{0, runs.cut};
-    for (std::size_t g = 0; g < std::min(runs.axes, leading_groups); ++g) out.axes += members[g];
+    const graph::ReducePlan plan = graph::plan_reduction(walk);
+    // A call never spans more than a run; where calls are whole cores of one output each, the core is the run.
+    const bool cut = plan.span > plan.call && plan.span % plan.call != 0;
+    int64_t length = 1;
+    Runs out{0, 0};
+    while (out.axes < leading && length < plan.call) length *= walk[out.axes++].extent;
+    if (length > plan.call || cut) {
+      while (out.axes < leading && length < plan.span) length *= walk[out.axes++].extent;
+      out.cut = plan.call;
+    }
     return out;
   }
 

@@ -437,7 +437,17 @@ class StageBuilder {
       streams = true;
     }
     if (spec_.fold && stage == fold_stage_) add_fold(n, stage);
-    if (n.nest.stores.empty() && n.nest.body.empty()) return;
+    if (n.nest.body.empty()) return;
+    if (n.nest.stores.empty()) {
+      // Computed for its flags alone; a kernel stores something all the same.
+      const auto last = static_cast<uint16_t>(n.nest.body.size() - 1);
+      LoopOperand sink;
+      sink.scratch = sink.written = true;
+      sink.dtype = n.nest.body[last].dtype;
+      slots_.push_back({graph::size_of(sink.dtype), stage});
+      sink.buffer = static_cast<BufferIndex>(slots_.size() - 1);
+      n.nest.stores.push_back({nest_operand(n, append_operand(std::move(sink)), true), last, false});
+    }
     n.nest.name = name_of_nest(n.nest);
     Stage out;
     out.operands = n.operands;

@@ -36,7 +36,8 @@ class Facts {
   bool proven_equal(const Dim& a, const Dim& b) { return a == b || proven(graph::Relation::Eq, a, b); }
   /// Decided by the values at capture, which becomes a condition of the program where it is not proven.
   bool decide(graph::Relation relation, const Dim& left, const Dim& right) { return env_.holds(relation, left, right); }
-  bool is_one(const Dim& d) { return d.is_const() ? d.value() == 1 : decide(graph::Relation::Eq, d, 1); }
+  bool is_one(const Dim& d) { return d.is_const() ? d.value() == 1 : proven(graph::Relation::Eq, d, 1); }
+  bool decide_one(const Dim& d) { return d.is_const() ? d.value() == 1 : decide(graph::Relation::Eq, d, 1); }
   int64_t hint(const Dim& d) const { return env_.hint(d); }
   graph::ShapeEnv& env() { return env_; }
   /// What was decided beyond the graph's own guards.

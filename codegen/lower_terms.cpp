@@ -63,12 +63,37 @@ TermId TermBuilder::constant(DType dtype, graph::Scalar value) {
   return append(std::move(term));
 }
 
+/// An array of its own, in the eyes of a host loop, even where every element of it is the same.
+TermId TermBuilder::copy(TermId of) {
+  Term term;
+  term.kind = Term::kCopy;
+  term.dtype = term.operand_dtype = spec_.terms[of].dtype;
+  term.args = {of};
+  return append(std::move(term));
+}
+
+/// NumPy clips by another formula where both bounds are single elements, and sees that by their strides.
+void TermBuilder::check_clip(const graph::Node& node) {
+  for (std::size_t i : {std::size_t{1}, std::size_t{2}}) {
+    const graph::Type& type = graph_.type(node.inputs[i]);
+    bool scalar = true, all = type.shape.size() == spec_.shape.size();
+    for (std::size_t axis = 0; axis < type.shape.size(); ++axis) {
+      const bool one = context_.facts.is_one(type.shape[axis]);
+      scalar = scalar && one;
+      all = all && (!one || context_.facts.is_one(spec_.shape[axis])) && !(type.strides[axis] == Dim(0) && !one);
+    }
+    const Op root = graph_.node(graph_.root(node.inputs[i])).op;
+    if (!scalar && (!all || root == Op::Full || root == Op::Copy))
+      fail("clip with bounds that are the same along some axes");
+  }
+}
+
 Dims TermBuilder::aligned_strides(const graph::Type& type) {
   FRAMEJIT_CHECK(type.shape.size() <= spec_.shape.size(), "an operand of more axes than its step");
   Dims out(spec_.shape.size() - type.shape.size(), 0);
   for (std::size_t i = 0; i < type.shape.size(); ++i) {
     const Dim& target = spec_.shape[out.size()];
-    const bool moves = type.shape[i] == target ? !context_.facts.is_one(target) : !context_.facts.is_one(type.shape[i]);
+    const bool moves = type.shape[i] == target ? !context_.facts.is_one(target) : !context_.facts.decide_one(type.shape[i]);
     out.push_back(moves ? type.strides[i] : Dim(0));
   }
   return out;
@@ -129,11 +154,7 @@ TermId TermBuilder::iota(ValueId node) {
   index.kind = Term::kIndex;
   index.dtype = index.operand_dtype = DType::I64;
   TermId term = append(std::move(index));
-  Term copy;  // computed in a kernel, where a host loop may need it in memory
-  copy.kind = Term::kCopy;
-  copy.dtype = copy.operand_dtype = DType::I64;
-  copy.args = {term};
-  term = append(std::move(copy));
+  term = copy(term);  // computed in a kernel, where a host loop may need it in memory
   // NumPy fills float16 in float32.
   if (dtype == DType::F16) term = apply(Op::Cast, DType::I64, DType::F32, {term});
   if (dtype == DType::F16) return apply(Op::Cast, DType::F32, DType::F16, {term});
@@ -144,9 +165,9 @@ void TermBuilder::compute(ValueId v) {
   const graph::Node& node = graph_.node(v);
   switch (graph::def(node.op).cls) {
     case graph::OpClass::Source:
-      terms_[v] = node.op == Op::Iota ? iota(v) : operand(node.inputs.at(0));
+      terms_[v] = node.op == Op::Iota ? iota(v) : copy(operand(node.inputs.at(0)));
       return;
-    case graph::OpClass::Copy: terms_[v] = operand(node.inputs[0]); return;
+    case graph::OpClass::Copy: terms_[v] = copy(operand(node.inputs[0])); return;
     case graph::OpClass::Write: {
       const TermId value = operand(node.inputs[1]);
       std::erase_if(written_, [&](const Written& w) { return same_view(graph_, w.destination, node.inputs[0]); });
@@ -155,6 +176,7 @@ void TermBuilder::compute(ValueId v) {
     }
     case graph::OpClass::Cast:
     case graph::OpClass::Elementwise: {
+      if (node.op == Op::Clip) check_clip(node);
       std::vector<TermId> args;
       for (ValueId input : node.inputs) args.push_back(operand(input));
       const DType operand_dtype = graph_.type(node.inputs.back()).dtype;

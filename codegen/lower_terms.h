@@ -51,6 +51,8 @@ class TermBuilder {
   TermId append(Term term);
   TermId load(ValueId value);
   TermId iota(ValueId node);
+  TermId copy(TermId of);
+  void check_clip(const graph::Node& node);
   Dims aligned_strides(const graph::Type& type);
 
   const graph::Graph& graph_;

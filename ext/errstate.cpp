@@ -27,8 +27,8 @@ struct Raw {
   std::int64_t buffer_size = 0;
 };
 
-/// NumPy 2: the state is an immutable object in a context variable. Naming its contents costs a dict, so the last one seen is
-/// kept, together with a reference that stops its address from being used again.
+/// NumPy 2: the state is an immutable object in a context variable. Naming its contents costs a dict, so the last one
+/// seen is kept, together with a reference that stops its address from being used again.
 Raw from_context() {
   static PyObject* variable = PyObject_GetAttrString(umath_module(), "_extobj_contextvar");
   static PyObject* reader = PyObject_GetAttrString(umath_module(), "_get_extobj_dict");
@@ -85,8 +85,6 @@ ErrState ErrState::current() {
   return state;
 }
 
-bool all_ignored(unsigned flags) {
-  return (flags & kWarned) == 0 || ErrState::current().all_ignored(flags & kWarned);
-}
+bool all_ignored(unsigned flags) { return (flags & kWarned) == 0 || ErrState::current().all_ignored(flags & kWarned); }
 
 }  // namespace framejit::ext

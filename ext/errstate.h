@@ -1,4 +1,5 @@
-// The thread's np.errstate, read where a kernel has set a floating-point flag or a reduction depends on the buffer size.
+// The thread's np.errstate, read where a kernel has set a floating-point flag or a reduction depends on the buffer
+// size.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +11,8 @@ class ErrState {
   /// The state of the running thread and context. Exceptions while reading count as "nothing is ignored".
   static ErrState current();
 
-  /// Does NumPy ignore every flag of the set? `flags`: FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW | FE_UNDERFLOW; the inexact
-  /// flag does not count.
+  /// Does NumPy ignore every flag of the set? `flags`: FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW | FE_UNDERFLOW; the
+  /// inexact flag does not count.
   bool all_ignored(unsigned flags) const { return (flags & watched_) == 0; }
   /// np.getbufsize(): where casting and long reductions are cut.
   std::int64_t buffer_size() const { return buffer_size_; }

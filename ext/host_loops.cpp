@@ -1,5 +1,6 @@
-// A ufunc keeps its loops in three parallel tables: functions, their data, and the type numbers of their operands. For numeric
-// dtypes NumPy 2 wraps the very same entries. The ufunc objects are kept alive for ever: kernels hold the pointers.
+// A ufunc keeps its loops in three parallel tables: functions, their data, and the type numbers of their operands. For
+// numeric dtypes NumPy 2 wraps the very same entries. The ufunc objects are kept alive for ever: kernels hold the
+// pointers.
 #include "ext/host_loops.h"
 
 #include "ext/numpy_api.h"

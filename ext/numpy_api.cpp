@@ -21,8 +21,8 @@ struct NumpyType {
 };
 
 constexpr NumpyType kNumpyTypes[] = {
-    {DType::Bool, NPY_BOOL}, {DType::I8, NPY_INT8},   {DType::I16, NPY_INT16},   {DType::I32, NPY_INT32},
-    {DType::I64, NPY_INT64}, {DType::U8, NPY_UINT8},  {DType::U16, NPY_UINT16},  {DType::U32, NPY_UINT32},
+    {DType::Bool, NPY_BOOL},  {DType::I8, NPY_INT8},     {DType::I16, NPY_INT16},   {DType::I32, NPY_INT32},
+    {DType::I64, NPY_INT64},  {DType::U8, NPY_UINT8},    {DType::U16, NPY_UINT16},  {DType::U32, NPY_UINT32},
     {DType::U64, NPY_UINT64}, {DType::F32, NPY_FLOAT32}, {DType::F64, NPY_FLOAT64},
 };
 

@@ -35,8 +35,8 @@ NumpyVersion numpy_version();
 PyObject* numpy_module();
 PyObject* umath_module();
 
-/// The element type, for the dtypes that framejit compiles: bool, the integers, float32 and float64; native byte order, no
-/// metadata, and not the C types that share a size with another one (long long).
+/// The element type, for the dtypes that framejit compiles: bool, the integers, float32 and float64; native byte order,
+/// no metadata, and not the C types that share a size with another one (long long).
 std::optional<graph::DType> dtype_of(PyArray_Descr* descr);
 std::optional<graph::DType> dtype_of_type_num(int type_num);
 int type_num_of(graph::DType dtype);
@@ -47,8 +47,8 @@ PyTypeObject* scalar_type_of(graph::DType dtype);
 /// An exact NumPy scalar of a dtype that framejit compiles.
 std::optional<graph::DType> scalar_dtype_of(PyObject* object);
 
-/// The bits of `object` as an element of `dtype`, as an assignment to an array makes them. Nothing, with no exception set,
-/// where NumPy raises, warns, or changes a finite number into an infinity, zero or subnormal one.
+/// The bits of `object` as an element of `dtype`, as an assignment to an array makes them. Nothing, with no exception
+/// set, where NumPy raises, warns, or changes a finite number into an infinity, zero or subnormal one.
 std::optional<graph::Scalar> pack(PyObject* object, graph::DType dtype);
 
 }  // namespace framejit::ext

@@ -133,15 +133,11 @@ class Functions {
 
   /// What is not NumPy's own under that name (a replacement by someone) is not known.
   void add_named(const FunctionRow& row) {
-    std::string_view name = row.name;
-    bool builtin = name.starts_with("builtins.");
-    Ref<> module = builtin ? Ref<>::steal(PyImport_ImportModule("builtins")) : Ref<>::share(numpy_module());
-    if (builtin) name.remove_prefix(std::string_view("builtins.").size());
-    Ref<> found = module ? Ref<>::steal(PyObject_GetAttrString(module.get(), std::string(name).c_str())) : Ref<>();
+    Ref<> found = Ref<>::steal(PyObject_GetAttrString(numpy_module(), row.name));
     bool ufunc = found && PyObject_TypeCheck(found.get(), &PyUFunc_Type);
     Ref<> home = found && !ufunc ? Ref<>::steal(PyObject_GetAttrString(found.get(), "__module__")) : Ref<>();
     const char* words = home && PyUnicode_Check(home.get()) ? PyUnicode_AsUTF8(home.get()) : nullptr;
-    bool own = ufunc || (words && (std::string_view(words).starts_with("numpy") || std::string_view(words) == "builtins"));
+    bool own = ufunc || (words && std::string_view(words).starts_with("numpy"));
     PyErr_Clear();
     if (own) add(found.get(), {row.handler, row.op});
   }
@@ -163,9 +159,10 @@ const Functions& functions() {
 }
 
 const FunctionRow* find_method(std::string_view name) {
-  for (std::span<const FunctionRow> rows : {reduction_methods(), creation_methods(), shape_methods()})
+  for (std::span<const FunctionRow> rows :
+       {elementwise_methods(), reduction_methods(), creation_methods(), shape_methods()})
     for (const FunctionRow& row : rows)
-      if (row.name == name && name != "amin" && name != "amax") return &row;
+      if (row.name == name) return &row;
   return nullptr;
 }
 
@@ -233,7 +230,7 @@ class NumpyDoor final : public capture::Door {
     prepare(session);
     const FunctionRow* row = find_method(name);
     bool scalar = array->wrap == Wrap::NumpyScalar;
-    if (!row || (scalar && name != "astype"))
+    if (!row || (scalar && name != "astype" && name != "__abs__"))
       return break_at(BreakId::UnknownCallable, "method ." + std::string(name) + "()");
     std::vector<Value*> all{array};
     all.insert(all.end(), args.begin(), args.end());

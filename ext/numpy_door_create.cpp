@@ -188,6 +188,46 @@ Captured<Value*> copied(Session& session, Value* value, std::optional<DType> dty
   return fresh_array(session, id);
 }
 
+/// The dtype of an array of numbers, where that is one which all of them have, Python ints being floats among floats.
+std::optional<DType> common_dtype(std::span<const Operand> items) {
+  std::optional<DType> common;
+  for (const Operand& item : items)
+    if (!(item.literal() && item.type.dtype == DType::I64)) {
+      if (common && *common != item.type.dtype) return std::nullopt;
+      common = item.type.dtype;
+    }
+  if (!common) return DType::I64;
+  for (const Operand& item : items)
+    if (item.type.dtype != *common && *common != DType::F64) return std::nullopt;
+  return common;
+}
+
+/// np.array([a, b, c]) of numbers and NumPy scalars, element by element.
+Captured<Value*> from_items(Session& session, std::span<Value* const> values, std::optional<DType> dtype) {
+  constexpr std::size_t kMost = 32;
+  if (values.empty() || values.size() > kMost)
+    return break_at(BreakId::UnsupportedArgument, "an array of so many items");
+  std::vector<Operand> items;
+  for (Value* value : values) {
+    FRAMEJIT_TRY(item, operand(session, value));
+    if (item.is_array()) return break_at(BreakId::UnsupportedArgument, "an array of arrays");
+    items.push_back(std::move(item));
+  }
+  std::optional<DType> common = common_dtype(items);
+  if (!common || dtype.value_or(*common) != *common)
+    return break_at(BreakId::UnsupportedArgument, "an array of items of different dtypes");
+  FRAMEJIT_TRY(zero, known_number(session, 0, *common));
+  ValueId array = session.builder().full(zero, {Dim(static_cast<int64_t>(items.size()))});
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    FRAMEJIT_TRY(element, convert(session, items[i], *common));
+    FRAMEJIT_TRY(stored, write(session, session.builder().select(array, 0, static_cast<int64_t>(i)), element));
+    (void)stored;
+  }
+  return fresh_array(session, array);
+}
+
+bool is_sequence(const Value* value) { return value->kind == ValueKind::List || value->kind == ValueKind::Tuple; }
+
 Captured<Value*> call_array(const Call& call) {
   FRAMEJIT_TRY(v, bind(call, {"object", "dtype", "copy", "order", "subok", "ndmin", "like"}, 1));
   FRAMEJIT_TRY(plain, none_given({v[3], v[4], v[5], v[6]}));
@@ -195,6 +235,7 @@ Captured<Value*> call_array(const Call& call) {
   FRAMEJIT_TRY(copy, flag_argument(v[2], true));
   if (!copy) return break_at(BreakId::UnsupportedArgument, "np.array with copy=False");
   FRAMEJIT_TRY(dtype, dtype_argument(v[1]));
+  if (is_sequence(v[0])) return from_items(call.session, v[0]->items, dtype);
   return copied(call.session, v[0], dtype, 'K');
 }
 
@@ -203,6 +244,7 @@ Captured<Value*> call_asarray(const Call& call) {
   FRAMEJIT_TRY(plain, none_given({v[2], v[3], v[4], v[5]}));
   (void)plain;
   FRAMEJIT_TRY(dtype, dtype_argument(v[1]));
+  if (is_sequence(v[0])) return from_items(call.session, v[0]->items, dtype);
   FRAMEJIT_TRY(x, operand(call.session, v[0]));
   if (x.is_array() && dtype.value_or(x.type.dtype) == x.type.dtype) return x.value;
   return copied(call.session, v[0], dtype, 'K');
@@ -226,7 +268,8 @@ std::optional<char> order_argument(Value* value, char otherwise) {
   PyObject* object = value->is_constant() ? value->object.get() : nullptr;
   if (!object || !PyUnicode_CheckExact(object)) return std::nullopt;
   for (char order : {'C', 'K'})
-    if (PyUnicode_GET_LENGTH(object) == 1 && PyUnicode_READ_CHAR(object, 0) == static_cast<Py_UCS4>(order)) return order;
+    if (PyUnicode_GET_LENGTH(object) == 1 && PyUnicode_READ_CHAR(object, 0) == static_cast<Py_UCS4>(order))
+      return order;
   return std::nullopt;
 }
 
@@ -262,10 +305,18 @@ Captured<Value*> method_astype(const Call& call) {
 }
 
 constexpr FunctionRow kFunctions[] = {
-    {"zeros", call_zeros},         {"ones", call_ones},           {"full", call_full},
-    {"zeros_like", call_zeros_like}, {"ones_like", call_ones_like}, {"full_like", call_full_like},
-    {"arange", call_arange},       {"array", call_array},         {"asarray", call_asarray},
-    {"asanyarray", call_asarray},  {"ascontiguousarray", call_ascontiguousarray}, {"copy", call_copy},
+    {"zeros", call_zeros},
+    {"ones", call_ones},
+    {"full", call_full},
+    {"zeros_like", call_zeros_like},
+    {"ones_like", call_ones_like},
+    {"full_like", call_full_like},
+    {"arange", call_arange},
+    {"array", call_array},
+    {"asarray", call_asarray},
+    {"asanyarray", call_asarray},
+    {"ascontiguousarray", call_ascontiguousarray},
+    {"copy", call_copy},
 };
 
 constexpr FunctionRow kMethods[] = {{"astype", method_astype}, {"copy", method_copy}};

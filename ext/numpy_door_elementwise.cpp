@@ -5,12 +5,46 @@
 
 namespace framejit::ext {
 
+namespace {
+
+/// The array that a ufunc is told to write: out=array, out=(array,) or the argument behind the operands. Null: none.
+Captured<Value*> out_argument(const Call& call, std::size_t operands) {
+  Value* out = call.args.size() > operands ? call.args[operands] : nullptr;
+  for (const auto& [name, value] : call.keywords) {
+    if (name != "out" || out) return break_at(BreakId::UnsupportedArgument, "a ufunc with " + std::string(name) + "=");
+    out = value->kind == ValueKind::Tuple && value->items.size() == 1 ? value->items[0] : value;
+  }
+  if (absent(out)) return static_cast<Value*>(nullptr);
+  return array_argument(call.session, out);
+}
+
+/// Where an operand lies partly in the memory that is written, NumPy's loops may run on other paths than they do on
+/// fresh memory.
+bool overlaps_partly(Session& session, ValueId out, std::span<Value* const> operands) {
+  const graph::Graph& graph = session.graph();
+  for (Value* value : operands) {
+    if (!value->is_array() || graph.root(value->id) != graph.root(out)) continue;
+    const graph::Type &a = graph.type(value->id), &b = graph.type(out);
+    if (!(a.offset == b.offset) || a.shape != b.shape || a.strides != b.strides) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 Captured<Value*> call_ufunc(const Call& call) {
-  if (!call.keywords.empty())
-    return break_at(BreakId::UnsupportedArgument, "a ufunc with " + std::string(call.keywords[0].first) + "=");
-  if (call.args.size() != graph::def(call.op).operands)
-    return break_at(BreakId::UnsupportedArgument, "a ufunc with out=");
-  return apply_ufunc(call.session, call.op, call.args);
+  std::size_t operands = graph::def(call.op).operands;
+  if (call.args.size() < operands || call.args.size() > operands + 1)
+    return break_at(BreakId::WouldRaise, "a ufunc with another number of arguments");
+  FRAMEJIT_TRY(out, out_argument(call, operands));
+  FRAMEJIT_TRY(result, apply_ufunc(call.session, call.op, call.args.first(operands)));
+  if (!out) return result;
+  if (graph::def(call.op).exactness != graph::Exactness::Native &&
+      overlaps_partly(call.session, out->id, call.args.first(operands)))
+    return break_at(BreakId::OverlappingMemory, "out= overlaps an operand");
+  FRAMEJIT_TRY(stored, store_result(call.session, out->id, result->id));
+  (void)stored;
+  return out;
 }
 
 Captured<Value*> call_scalar_type(const Call& call) {
@@ -45,10 +79,9 @@ Captured<Value*> call_positive(const Call& call) {
   return unary_operator(call.session, capture::Unary::Positive, args[0]);
 }
 
-/// abs() of an array or NumPy scalar; scalars have arithmetic of their own for integers.
-Captured<Value*> call_abs(const Call& call) {
-  FRAMEJIT_TRY(args, bind(call, {"x"}, 1));
-  if (!is_owned(*args[0])) return break_at(BreakId::UnknownCallable, "abs()");
+/// abs(): scalars have arithmetic of their own for integers.
+Captured<Value*> method_abs(const Call& call) {
+  FRAMEJIT_TRY(args, bind(call, {"self"}, 1));
   FRAMEJIT_TRY(result, apply_ufunc(call.session, Op::Absolute, std::span<Value* const>(args)));
   if (args[0]->wrap == Wrap::NumpyScalar && !graph::is_float(call.session.graph().type(result->id).dtype))
     return break_at(BreakId::UnsupportedArgument, "abs() of an integer scalar");
@@ -60,8 +93,7 @@ Captured<Value*> scale_angle(const Call& call, const char* name) {
   FRAMEJIT_TRY(args, bind(call, {"x"}, 1));
   Session& session = call.session;
   FRAMEJIT_TRY(x, operand(session, args[0]));
-  static PyObject* numpy = numpy_module();
-  Ref<> ufunc = Ref<>::steal(PyObject_GetAttrString(numpy, name));
+  Ref<> ufunc = Ref<>::steal(PyObject_GetAttrString(numpy_module(), name));
   if (!ufunc || !PyObject_TypeCheck(ufunc.get(), &PyUFunc_Type)) {
     PyErr_Clear();
     return break_at(BreakId::UnknownCallable, name);
@@ -89,13 +121,16 @@ Captured<Value*> call_to_radians(const Call& call) { return scale_angle(call, "d
 Captured<Value*> call_to_degrees(const Call& call) { return scale_angle(call, "rad2deg"); }
 
 constexpr FunctionRow kFunctions[] = {
-    {"where", call_where},         {"clip", call_clip},          {"positive", call_positive},
-    {"deg2rad", call_to_radians},  {"radians", call_to_radians}, {"rad2deg", call_to_degrees},
-    {"degrees", call_to_degrees},  {"builtins.abs", call_abs},
+    {"where", call_where},        {"clip", call_clip},          {"positive", call_positive},
+    {"deg2rad", call_to_radians}, {"radians", call_to_radians}, {"rad2deg", call_to_degrees},
+    {"degrees", call_to_degrees},
 };
+
+constexpr FunctionRow kMethods[] = {{"__abs__", method_abs}};
 
 }  // namespace
 
 std::span<const FunctionRow> elementwise_functions() { return kFunctions; }
+std::span<const FunctionRow> elementwise_methods() { return kMethods; }
 
 }  // namespace framejit::ext

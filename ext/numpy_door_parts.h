@@ -14,7 +14,7 @@ struct Call {
   Session& session;
   std::span<Value* const> args;
   std::span<const capture::Keyword> keywords;
-  Op op = Op::Param;               // of the row
+  Op op = Op::Param;                // of the row
   DType dtype = graph::DType::F64;  // of a scalar type
 };
 
@@ -28,6 +28,7 @@ struct FunctionRow {
 };
 
 std::span<const FunctionRow> elementwise_functions();
+std::span<const FunctionRow> elementwise_methods();
 std::span<const FunctionRow> reduction_functions();
 std::span<const FunctionRow> reduction_methods();
 std::span<const FunctionRow> creation_functions();

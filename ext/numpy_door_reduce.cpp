@@ -83,8 +83,8 @@ DType wide(DType dtype) {
   return graph::is_float(dtype) ? dtype : DType::I64;
 }
 
-/// NumPy sums integers into doubles through a buffer that cuts its runs. All partial sums are whole numbers: below 2**53
-/// no order rounds.
+/// NumPy sums integers into doubles through a buffer that cuts its runs. All partial sums are whole numbers: below
+/// 2**53 no order rounds.
 bool sums_exactly(Session& session, const Reduction& r) {
   constexpr int64_t kExact = int64_t{1} << 53;
   DType dtype = session.graph().type(r.x).dtype;
@@ -97,7 +97,8 @@ bool sums_exactly(Session& session, const Reduction& r) {
 Captured<ValueId> summand(Session& session, const Reduction& r, DType to) {
   DType from = session.graph().type(r.x).dtype;
   if (graph::is_float(to)) {
-    if (!sums_compilable()) return break_at(BreakId::UnsupportedArgument, "the order of sums of this NumPy is not known");
+    if (!sums_compilable())
+      return break_at(BreakId::UnsupportedArgument, "the order of sums of this NumPy is not known");
     bool whole = !graph::is_float(from) && to == DType::F64 && sums_exactly(session, r);
     if (from != to && !whole)
       return break_at(BreakId::UnsupportedArgument, "a sum in another dtype: NumPy's buffers decide its order");
@@ -162,9 +163,10 @@ Captured<Value*> call_truth(const Call& call) {
 Captured<Operand> count_operand(Session& session, const Dim& count) {
   if (count.is_const()) {
     Ref<> number = Ref<>::steal(PyLong_FromLongLong(count.value()));
-    Ref<> scalar = number ? Ref<>::steal(PyObject_CallOneArg(
-                                reinterpret_cast<PyObject*>(scalar_type_of(DType::I64)), number.get()))
-                          : Ref<>();
+    Ref<> scalar =
+        number
+            ? Ref<>::steal(PyObject_CallOneArg(reinterpret_cast<PyObject*>(scalar_type_of(DType::I64)), number.get()))
+            : Ref<>();
     PyErr_Clear();
     if (!scalar) return break_at(BreakId::UnsupportedArgument, "the count of a mean");
     return operand(session, session.constant(scalar.get()));
@@ -172,26 +174,87 @@ Captured<Operand> count_operand(Session& session, const Dim& count) {
   return operand(session, session.array(session.builder().dim_value(count), Wrap::NumpyScalar));
 }
 
-/// add.reduce, then true_divide by the count: in place with an 'unsafe' cast for arrays, as type(sum / count) for scalars.
-Captured<Value*> mean(Session& session, const Reduction& r) {
-  graph::GraphBuilder& builder = session.builder();
+/// ret / count, as NumPy's Python code ends its means: true_divide(ret, count, out=ret, casting='unsafe') for arrays,
+/// type(ret / count) for scalars.
+Captured<Value*> divided(Session& session, Value* ret, const Dim& count) {
+  DType dtype = session.graph().type(ret->id).dtype;
+  FRAMEJIT_TRY(dividend, operand(session, ret));
+  FRAMEJIT_TRY(divisor, count_operand(session, count));
+  const Operand both[] = {dividend, divisor};
+  FRAMEJIT_TRY(quotient, apply_ufunc(session, Op::Divide, both));
+  FRAMEJIT_TRY(result, cast(session, quotient->id, dtype));
+  if (ret->wrap == Wrap::NdArray) return own_array(session, result, ret->id);
+  return session.array(result, Wrap::NumpyScalar);
+}
+
+/// The dtype that a mean or variance is computed in.
+Captured<DType> mean_dtype(Session& session, const Reduction& r) {
   DType from = session.graph().type(r.x).dtype;
   DType to = r.dtype.value_or(graph::is_float(from) ? from : DType::F64);
   if (!graph::is_float(to)) return break_at(BreakId::UnsupportedArgument, "a mean of integers as integers");
+  return to;
+}
+
+/// add.reduce, then the division.
+Captured<Value*> mean(Session& session, const Reduction& r) {
+  FRAMEJIT_TRY(to, mean_dtype(session, r));
   Dim count = count_of(session, r);
   if (!session.graph().shapes().holds(Relation::Lt, 0, count))
     return break_at(BreakId::UnsupportedArgument, "the mean of an empty slice, which warns");
   FRAMEJIT_TRY(x, summand(session, r, to));
   FRAMEJIT_TRY(sum, reduce(session, r, Op::ReduceSum, x));
-  if (r.keep) sum = builder.keep_dims(sum, r.x, r.axes);
-  Value* total = session.array(sum, r.keep ? Wrap::NdArray : scalar_wrap(session.graph().type(sum)));
-  FRAMEJIT_TRY(dividend, operand(session, total));
-  FRAMEJIT_TRY(divisor, count_operand(session, count));
-  const Operand both[] = {dividend, divisor};
-  FRAMEJIT_TRY(quotient, apply_ufunc(session, Op::Divide, both));
-  FRAMEJIT_TRY(result, cast(session, quotient->id, to));
-  if (total->wrap == Wrap::NdArray) return own_array(session, result, sum);
-  return session.array(result, Wrap::NumpyScalar);
+  if (r.keep) sum = session.builder().keep_dims(sum, r.x, r.axes);
+  Wrap wrap = r.keep ? Wrap::NdArray : scalar_wrap(session.graph().type(sum));
+  return divided(session, session.array(sum, wrap), count);
+}
+
+/// m = mean(keepdims); x = a - m; x *= x; add.reduce(x) / (count - ddof).
+Captured<Value*> variance(Session& session, Reduction r, int64_t ddof) {
+  if (r.dtype) return break_at(BreakId::UnsupportedArgument, "a variance in another dtype");
+  bool keep = r.keep;
+  r.keep = true;
+  FRAMEJIT_TRY(center, mean(session, r));
+  Dim count = count_of(session, r) - Dim(ddof);
+  if (!session.graph().shapes().holds(Relation::Lt, 0, count))
+    return break_at(BreakId::UnsupportedArgument, "a variance without degrees of freedom, which warns");
+  FRAMEJIT_TRY(a, operand(session, session.array(r.x, Wrap::NdArray)));
+  FRAMEJIT_TRY(m, operand(session, center));
+  const Operand both[] = {a, m};
+  FRAMEJIT_TRY(x, apply_ufunc(session, Op::Subtract, both));
+  const graph::Type moved = session.graph().type(x->id);
+  Value* const twice[] = {x, x};
+  FRAMEJIT_TRY(squares, apply_ufunc(session, Op::Multiply, std::span<Value* const>(twice)));
+  // In place: the squares lie where the differences lay.
+  session.graph().node(squares->id).type.strides = moved.strides;
+  Reduction rest = r;
+  rest.x = squares->id;
+  FRAMEJIT_TRY(sum, reduce(session, rest, Op::ReduceSum, rest.x));
+  if (keep) sum = session.builder().keep_dims(sum, rest.x, rest.axes);
+  Wrap wrap = keep ? Wrap::NdArray : scalar_wrap(session.graph().type(sum));
+  return divided(session, session.array(sum, wrap), count);
+}
+
+Captured<Value*> variance_of(const Call& call) {
+  FRAMEJIT_TRY(v, bind(call, {"a", "axis", "dtype", "out", "ddof", "keepdims", "where", "mean", "correction"}, 1));
+  FRAMEJIT_TRY(plain, none_given({v[3], v[6], v[7], v[8]}));
+  (void)plain;
+  FRAMEJIT_TRY(r, reduction(call.session, {v[0], v[1], v[2], v[5]}));
+  int64_t ddof = 0;
+  if (v[4]) {
+    FRAMEJIT_TRY(given, int_argument(call.session, v[4]));
+    ddof = given;
+  }
+  return variance(call.session, r, ddof);
+}
+
+Captured<Value*> call_var(const Call& call) { return variance_of(call); }
+
+Captured<Value*> call_std(const Call& call) {
+  FRAMEJIT_TRY(var, variance_of(call));
+  const graph::Dims strides = call.session.graph().type(var->id).strides;
+  FRAMEJIT_TRY(root, apply_ufunc(call.session, Op::Sqrt, std::span<Value* const>(&var, 1)));
+  call.session.graph().node(root->id).type.strides = strides;
+  return call.session.array(root->id, var->wrap);
 }
 
 Captured<Value*> call_mean(const Call& call) {
@@ -203,15 +266,17 @@ Captured<Value*> call_mean(const Call& call) {
 }
 
 constexpr FunctionRow kFunctions[] = {
-    {"sum", call_sum, Op::ReduceSum},     {"prod", call_prod, Op::ReduceProd},   {"min", call_extreme, Op::ReduceMin},
-    {"max", call_extreme, Op::ReduceMax}, {"amin", call_extreme, Op::ReduceMin}, {"amax", call_extreme, Op::ReduceMax},
-    {"any", call_truth, Op::ReduceAny},   {"all", call_truth, Op::ReduceAll},    {"mean", call_mean, Op::ReduceSum},
+    {"amin", call_extreme, Op::ReduceMin}, {"amax", call_extreme, Op::ReduceMax},  // not methods: see below
+    {"sum", call_sum, Op::ReduceSum},      {"prod", call_prod, Op::ReduceProd},   {"min", call_extreme, Op::ReduceMin},
+    {"max", call_extreme, Op::ReduceMax},  {"any", call_truth, Op::ReduceAny},    {"all", call_truth, Op::ReduceAll},
+    {"mean", call_mean, Op::ReduceSum},    {"var", call_var, Op::ReduceSum},      {"std", call_std, Op::ReduceSum},
 };
+constexpr std::size_t kFunctionsOnly = 2;
 
 }  // namespace
 
 // The methods take the same arguments in the same order, up to `where`.
 std::span<const FunctionRow> reduction_functions() { return kFunctions; }
-std::span<const FunctionRow> reduction_methods() { return kFunctions; }
+std::span<const FunctionRow> reduction_methods() { return std::span(kFunctions).subspan(kFunctionsOnly); }
 
 }  // namespace framejit::ext

@@ -1,15 +1,18 @@
-// _core._DoorSession: the NumPy door, driven from Python without bytecode. For tests: what a program gives in the graph is
-// compared with what NumPy gives.
+// _core._DoorSession: the NumPy door, driven from Python without bytecode. For tests: what a program gives in the graph
+// is compared with what NumPy gives.
 //
 // Values of the session are numbers (handles) wrapped in a 1-tuple; anything else is a constant.
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "ext/errstate.h"
+#include "ext/host_loops.h"
 #include "ext/module.h"
 #include "ext/numpy_api.h"
 #include "ext/numpy_door.h"
 #include "ext/numpy_ops.h"
+#include "ext/numpy_probe.h"
 #include "graph/text.h"
 
 namespace framejit::ext {
@@ -24,8 +27,7 @@ struct Driver {
 };
 
 struct DoorSession {
-  PyObject_HEAD
-  Driver* driver;
+  PyObject_HEAD Driver* driver;
 };
 
 PyObject* break_error;  // _core._DoorBreak(code, message)
@@ -54,7 +56,7 @@ PyObject* give(Driver& driver, Captured<Value*> value) {
   return value ? give(driver, *value) : raise_break(value.error());
 }
 
-/// ("value", n), ("tuple", items), ("slice", items), ("const", object).
+/// ("value", n), ("tuple", items), ("list", items), ("slice", items), ("const", object).
 Value* take(Driver& driver, PyObject* object) {
   const char* tag = nullptr;
   PyObject* rest = nullptr;
@@ -69,9 +71,9 @@ Value* take(Driver& driver, PyObject* object) {
     items.push_back(item);
   }
   if (kind == "tuple") return driver.session->tuple(std::move(items));
-  Value* slice = driver.session->make(ValueKind::Slice);
-  slice->items = std::move(items);
-  return slice;
+  Value* made = driver.session->make(kind == "list" ? ValueKind::List : ValueKind::Slice);
+  made->items = std::move(items);
+  return made;
 }
 
 bool take_all(Driver& driver, PyObject* tuple, std::vector<Value*>& out) {
@@ -172,8 +174,8 @@ PyObject* session_unary(PyObject* self, PyObject* args) {
   Driver& driver = driver_of(self);
   Value* x = take(driver, operand);
   if (!x) return nullptr;
-  return transaction(driver,
-                     [&] { return give(driver, driver.door->unary(*driver.session, static_cast<capture::Unary>(op), x)); });
+  return transaction(
+      driver, [&] { return give(driver, driver.door->unary(*driver.session, static_cast<capture::Unary>(op), x)); });
 }
 
 /// call(function, args, {name: value}); call(name, (self, ...), ...) calls a method.
@@ -299,7 +301,39 @@ PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void*>(session_new)},
                        {0, nullptr}};
 PyType_Spec spec = {"framejit._core._DoorSession", sizeof(DoorSession), 0, Py_TPFLAGS_DEFAULT, slots};
 
+/// The probes of the running NumPy, as a dict.
+PyObject* probe(PyObject*, PyObject*) {
+  const NumpyProbe& found = numpy_probe();
+  return Py_BuildValue("{sOsOsLsOsO}", "promotion_known", found.promotion_known ? Py_True : Py_False, "sums_known",
+                       found.sums_known ? Py_True : Py_False, "pairwise_cut",
+                       static_cast<long long>(found.pairwise_cut), "wide_power", found.wide_power ? Py_True : Py_False,
+                       "clip_drops_bounds", found.clip_drops_bounds ? Py_True : Py_False);
+}
+
+/// errstate(flags) -> (all ignored?, buffer size).
+PyObject* errstate(PyObject*, PyObject* flags) {
+  ErrState state = ErrState::current();
+  auto raised = static_cast<unsigned>(PyLong_AsUnsignedLong(flags));
+  return Py_BuildValue("(OL)", all_ignored(raised) ? Py_True : Py_False, static_cast<long long>(state.buffer_size()));
+}
+
+/// loop(op, dtype, result) -> the address of NumPy's inner loop, 0 where there is none.
+PyObject* loop(PyObject*, PyObject* args) {
+  const char *op, *operand_type, *result_name;
+  if (!PyArg_ParseTuple(args, "sss", &op, &operand_type, &result_name)) return nullptr;
+  auto which = graph::op_from_name(op);
+  auto from = graph::dtype_from_name(operand_type), to = graph::dtype_from_name(result_name);
+  if (!which || !from || !to) return PyLong_FromLong(0);
+  return PyLong_FromVoidPtr(reinterpret_cast<void*>(host_loop(*which, *from, *to).function));
+}
+
+PyMethodDef functions[] = {{"_numpy_probe", probe, METH_NOARGS, nullptr},
+                           {"_numpy_errstate", errstate, METH_O, nullptr},
+                           {"_numpy_loop", loop, METH_VARARGS, nullptr},
+                           {nullptr, nullptr, 0, nullptr}};
+
 bool init(PyObject* module) {
+  if (!import_numpy() || PyModule_AddFunctions(module, functions) < 0) return false;
   break_error = PyErr_NewException("framejit._core._DoorBreak", PyExc_Exception, nullptr);
   Ref<> type = Ref<>::steal(PyType_FromSpec(&spec));
   return break_error && type && PyModule_AddObjectRef(module, "_DoorBreak", break_error) == 0 &&

@@ -23,6 +23,15 @@ Value* new_view(Session& session, ValueId of, ValueId view) {
   return fresh_array(session, view);
 }
 
+/// Has it an axis of length 1 with a stride that a packed array would not have? With an unknown length NumPy makes its
+/// strides anew where the shape stays the same, and without one it does not.
+bool has_odd_axis(const graph::Type& type) {
+  const Dims packed = graph::c_strides(type.dtype, type.shape);
+  for (std::size_t i = 0; i < packed.size(); ++i)
+    if (type.shape[i] == Dim(1) && !(type.strides[i] == packed[i])) return true;
+  return false;
+}
+
 Captured<Dims> resolve_unknown(Session& session, const Dim& size, Dims shape) {
   graph::ShapeEnv& shapes = session.graph().shapes();
   int unknown = -1;
@@ -54,7 +63,11 @@ Captured<Value*> whole_array(Session& session, Value* array) {
 
 Captured<Value*> reshaped(Session& session, Value* array, Dims shape) {
   FRAMEJIT_TRY(x, whole_array(session, array));
-  FRAMEJIT_TRY(full, resolve_unknown(session, session.graph().type(x->id).size(), std::move(shape)));
+  const graph::Type type = session.graph().type(x->id);
+  const Dims given = shape;
+  FRAMEJIT_TRY(full, resolve_unknown(session, type.size(), std::move(shape)));
+  if (full != given && full == type.shape && has_odd_axis(type))
+    return break_at(BreakId::UnsupportedArgument, "a reshape of axes of length 1");
   FRAMEJIT_TRY(id, built(session.builder().reshape(x->id, std::move(full))));
   return new_view(session, x->id, id);
 }
@@ -91,6 +104,8 @@ Captured<Value*> flat(const Call& call, bool view_if_possible) {
   Session& session = call.session;
   FRAMEJIT_TRY(x, whole_array(session, v[0]));
   Dim size = settle(session, session.graph().type(x->id).size());
+  if (session.graph().type(x->id).rank() == 1 && has_odd_axis(session.graph().type(x->id)))
+    return break_at(BreakId::UnsupportedArgument, "a flat view of one element");
   // What is not contiguous is copied first and owns its memory; the copy is the one-dimensional array itself.
   bool view = view_if_possible && graph::is_c_contiguous(session.graph().shapes(), session.graph().type(x->id));
   FRAMEJIT_TRY(line, built(session.builder().reshape(x->id, Dims{size})));

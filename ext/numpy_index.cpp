@@ -27,9 +27,10 @@ Dim settle(Session& session, const Dim& dim) {
 
 namespace {
 
-/// The parts of a slice; absent where None was given.
+/// The parts of a slice; a bound is absent where None was given.
 struct SliceParts {
-  std::optional<Dim> start, stop;
+  Dim start, stop;
+  bool has_start = false, has_stop = false;
   int64_t step = 1;
 };
 
@@ -46,8 +47,10 @@ Captured<SliceParts> slice_parts(Session& session, Value* start, Value* stop, Va
     if (!bound->is_none() && !as_dim(*bound))
       return break_at(BreakId::UnsupportedArgument, "a slice with a bound of type " + type_name(*bound));
   SliceParts parts;
-  parts.start = as_dim(*start);
-  parts.stop = as_dim(*stop);
+  parts.has_start = !start->is_none();
+  parts.has_stop = !stop->is_none();
+  if (parts.has_start) parts.start = *as_dim(*start);
+  if (parts.has_stop) parts.stop = *as_dim(*stop);
   if (!step->is_none()) parts.step = session.graph().shapes().specialize(*as_dim(*step));
   if (parts.step == 0) return break_at(BreakId::WouldRaise, "slice step cannot be zero");
   return parts;
@@ -121,8 +124,8 @@ Range adjust(Session& session, const SliceParts& slice, const Dim& length) {
   ShapeEnv& shapes = session.graph().shapes();
   bool forward = slice.step > 0;
   Dim low = forward ? Dim(0) : Dim(-1), high = forward ? length : length - Dim(1);
-  Dim start = slice.start ? clamp(shapes, *slice.start, length, low, high) : forward ? low : high;
-  Dim stop = slice.stop ? clamp(shapes, *slice.stop, length, low, high) : forward ? high : low;
+  Dim start = slice.has_start ? clamp(shapes, slice.start, length, low, high) : forward ? low : high;
+  Dim stop = slice.has_stop ? clamp(shapes, slice.stop, length, low, high) : forward ? high : low;
   Dim span = forward ? stop - start : start - stop;
   if (!shapes.holds(Relation::Lt, 0, span)) return {0, 0, 1};
   Dim size = Dim(forward ? slice.step : -slice.step);

@@ -104,8 +104,8 @@ Captured<ValueId> cast(Session& session, ValueId x, DType to) {
 
 namespace {
 
-/// The values that a Python int may have to become an element of `dtype` exactly as NumPy makes it. Into a float it goes
-/// through a double, which is exact up to 2**53.
+/// The values that a Python int may have to become an element of `dtype` exactly as NumPy makes it. Into a float it
+/// goes through a double, which is exact up to 2**53.
 std::pair<int64_t, int64_t> int_range(DType dtype) {
   constexpr int64_t kMax = std::numeric_limits<int64_t>::max(), kExact = int64_t{1} << 53;
   if (graph::is_float(dtype)) return {-kExact, kExact};
@@ -175,17 +175,17 @@ struct Special {
 };
 
 constexpr Special kSpecial[] = {
-    {Op::Add, 'b', Form::Other, Op::BitwiseOr},        {Op::Multiply, 'b', Form::Other, Op::BitwiseAnd},
-    {Op::Minimum, 'b', Form::Other, Op::BitwiseAnd},   {Op::Maximum, 'b', Form::Other, Op::BitwiseOr},
-    {Op::Fmin, 'b', Form::Other, Op::BitwiseAnd},      {Op::Fmax, 'b', Form::Other, Op::BitwiseOr},
-    {Op::Fmin, 'i', Form::Other, Op::Minimum},         {Op::Fmin, 'u', Form::Other, Op::Minimum},
-    {Op::Fmax, 'i', Form::Other, Op::Maximum},         {Op::Fmax, 'u', Form::Other, Op::Maximum},
-    {Op::Invert, 'b', Form::Other, Op::LogicalNot},    {Op::Absolute, 'b', Form::Copy, Op::Copy},
-    {Op::Absolute, 'u', Form::Copy, Op::Copy},         {Op::Floor, 'b', Form::Copy, Op::Copy},
-    {Op::Floor, 'i', Form::Copy, Op::Copy},            {Op::Floor, 'u', Form::Copy, Op::Copy},
-    {Op::Ceil, 'b', Form::Copy, Op::Copy},             {Op::Ceil, 'i', Form::Copy, Op::Copy},
-    {Op::Ceil, 'u', Form::Copy, Op::Copy},             {Op::Trunc, 'b', Form::Copy, Op::Copy},
-    {Op::Trunc, 'i', Form::Copy, Op::Copy},            {Op::Trunc, 'u', Form::Copy, Op::Copy},
+    {Op::Add, 'b', Form::Other, Op::BitwiseOr},      {Op::Multiply, 'b', Form::Other, Op::BitwiseAnd},
+    {Op::Minimum, 'b', Form::Other, Op::BitwiseAnd}, {Op::Maximum, 'b', Form::Other, Op::BitwiseOr},
+    {Op::Fmin, 'b', Form::Other, Op::BitwiseAnd},    {Op::Fmax, 'b', Form::Other, Op::BitwiseOr},
+    {Op::Fmin, 'i', Form::Other, Op::Minimum},       {Op::Fmin, 'u', Form::Other, Op::Minimum},
+    {Op::Fmax, 'i', Form::Other, Op::Maximum},       {Op::Fmax, 'u', Form::Other, Op::Maximum},
+    {Op::Invert, 'b', Form::Other, Op::LogicalNot},  {Op::Absolute, 'b', Form::Copy, Op::Copy},
+    {Op::Absolute, 'u', Form::Copy, Op::Copy},       {Op::Floor, 'b', Form::Copy, Op::Copy},
+    {Op::Floor, 'i', Form::Copy, Op::Copy},          {Op::Floor, 'u', Form::Copy, Op::Copy},
+    {Op::Ceil, 'b', Form::Copy, Op::Copy},           {Op::Ceil, 'i', Form::Copy, Op::Copy},
+    {Op::Ceil, 'u', Form::Copy, Op::Copy},           {Op::Trunc, 'b', Form::Copy, Op::Copy},
+    {Op::Trunc, 'i', Form::Copy, Op::Copy},          {Op::Trunc, 'u', Form::Copy, Op::Copy},
 };
 
 const Special* special(Op op, DType dtype) {
@@ -224,8 +224,8 @@ bool exponent_may_raise(const Operand& exponent, DType loop) {
 
 namespace {
 
-/// Gives a fresh value the layout of a ufunc's result. With operands that are cast NumPy takes its general iterator, whose
-/// order differs from the short way's for axes of length 1.
+/// Gives a fresh value the layout of a ufunc's result. With operands that are cast NumPy takes its general iterator,
+/// whose order differs from the short way's for axes of length 1.
 void lay_out(Session& session, ValueId result, std::span<const ValueId> seen, bool casts) {
   graph::Graph& graph = session.graph();
   const graph::Type type = graph.type(result);
@@ -250,14 +250,48 @@ Captured<Value*> positive(Session& session, const Operand& x) {
   return session.array(identity_loop(session, id), x.type.scalar ? Wrap::NumpyScalar : Wrap::NdArray);
 }
 
-Captured<Value*> apply_ufunc(Session& session, Op op, std::span<const Operand> operands) {
+bool specialize_number(Session& session, Operand& number, const char* reason) {
+  const Value* value = number.value;
+  if (!number.literal() || number.type.value || !value->source || !value->object) return false;
+  if (!PyFloat_CheckExact(value->object.get()) || session.varied().names.count(value->source->str())) return false;
+  capture::Guard guard{};
+  guard.kind = capture::GuardKind::Equal;
+  guard.source = value->source;
+  guard.object = value->object;
+  guard.reason = reason;
+  session.add_guard(std::move(guard));
+  number.type.value = value->object.get();
+  number.id = graph::kNoValue;
+  return true;
+}
+
+namespace {
+
+std::vector<OperandType> types_of(std::span<const Operand> operands) {
   std::vector<OperandType> types;
+  for (const Operand& operand : operands) types.push_back(operand.type);
+  return types;
+}
+
+/// Asks for types; where NumPy 1, which promotes by value, has no answer, once more with the numbers known.
+template <class Ask>
+auto ask_types(Session& session, std::vector<Operand>& operands, Ask&& ask) {
+  auto answer = ask(types_of(operands));
+  bool known = false;
+  if (!answer && numpy_version().major < 2)
+    for (Operand& operand : operands)
+      known = specialize_number(session, operand, "this NumPy promotes by value") || known;
+  return known ? ask(types_of(operands)) : std::move(answer);
+}
+
+}  // namespace
+
+Captured<Value*> apply_ufunc(Session& session, Op op, std::span<const Operand> given) {
+  std::vector<Operand> operands(given.begin(), given.end());
   bool scalars = true;
-  for (const Operand& operand : operands) {
-    types.push_back(operand.type);
-    scalars = scalars && operand.type.scalar;
-  }
-  FRAMEJIT_TRY(loop, loop_types(ufunc_of(op), types));
+  for (const Operand& operand : operands) scalars = scalars && operand.type.scalar;
+  FRAMEJIT_TRY(loop, ask_types(session, operands,
+                               [&](const std::vector<OperandType>& types) { return loop_types(ufunc_of(op), types); }));
   DType dtype = loop.in[0];
   if (op == Op::Power && exponent_may_raise(operands[1], dtype))
     return break_at(BreakId::UnsupportedArgument, "integers to a power that may be negative");
@@ -298,10 +332,12 @@ Captured<Value*> apply_ufunc(Session& session, Op op, std::span<Value* const> va
 
 Captured<Value*> where(Session& session, Value* condition, Value* x, Value* y) {
   FRAMEJIT_TRY(c, operand(session, condition));
-  FRAMEJIT_TRY(a, operand(session, x));
-  FRAMEJIT_TRY(b, operand(session, y));
-  const OperandType types[] = {a.type, b.type};
-  FRAMEJIT_TRY(dtype, result_type(types));
+  FRAMEJIT_TRY(first, operand(session, x));
+  FRAMEJIT_TRY(second, operand(session, y));
+  std::vector<Operand> choices{first, second};
+  FRAMEJIT_TRY(dtype,
+               ask_types(session, choices, [](const std::vector<OperandType>& types) { return result_type(types); }));
+  const Operand &a = choices[0], &b = choices[1];
   FRAMEJIT_TRY(mask, convert(session, c, DType::Bool));
   FRAMEJIT_TRY(left, convert(session, a, dtype));
   FRAMEJIT_TRY(right, convert(session, b, dtype));
@@ -354,6 +390,23 @@ Captured<bool> write(Session& session, ValueId dst, ValueId value) {
   FRAMEJIT_TRY(done, built(session.builder().write(dst, value)));
   (void)done;
   return true;
+}
+
+Captured<bool> store_result(Session& session, ValueId dst, ValueId result) {
+  graph::Graph& graph = session.graph();
+  const graph::Type target = graph.type(dst), found = graph.type(result);
+  if (!PyArray_CanCastTypeTo(descr_of(found.dtype), descr_of(target.dtype), NPY_SAME_KIND_CASTING))
+    return break_at(BreakId::WouldRaise, "the result does not cast back to the array's dtype");
+  bool fits = found.rank() <= target.rank();
+  const int missing = target.rank() - found.rank();
+  for (int i = 0; fits && i < found.rank(); ++i) {
+    const graph::Dim &length = found.shape[static_cast<std::size_t>(i)],
+                     &wanted = target.shape[static_cast<std::size_t>(missing + i)];
+    fits = graph.shapes().equal(length, wanted) || graph.shapes().equal(length, 1);
+  }
+  if (!fits) return break_at(BreakId::WouldRaise, "non-broadcastable output operand");
+  FRAMEJIT_TRY(elements, cast(session, result, target.dtype));
+  return write(session, dst, elements);
 }
 
 Captured<bool> store(Session& session, ValueId dst, Value* value) {

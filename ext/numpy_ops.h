@@ -1,5 +1,5 @@
-// Elementwise operations of the NumPy door: operands, their conversion to the dtypes of NumPy's loop, and the graph nodes
-// that do what the loop does.
+// Elementwise operations of the NumPy door: operands, their conversion to the dtypes of NumPy's loop, and the graph
+// nodes that do what the loop does.
 #pragma once
 
 #include "ext/numpy_ops_types.h"
@@ -14,8 +14,8 @@
 namespace framejit::ext {
 
 using capture::Break;
-using capture::BreakId;
 using capture::break_at;
+using capture::BreakId;
 using capture::Captured;
 using capture::Ref;
 using capture::Session;
@@ -45,6 +45,8 @@ Captured<Operand> operand(Session& session, Value* value);
 Captured<Value*> wrap_object(Session& session, PyObject* object, capture::SourceRef source);
 bool compilable(PyObject* object);
 
+/// Makes a Python float that comes from outside a known one, under a guard; not where it was seen to vary.
+bool specialize_number(Session& session, Operand& number, const char* reason);
 /// The operand as elements of `to`, as NumPy converts the operands of a ufunc.
 Captured<ValueId> convert(Session& session, const Operand& operand, DType to);
 /// astype: 'unsafe' casts. Breaks for those whose result depends on the position in memory.
@@ -68,8 +70,12 @@ Captured<Value*> binary_operator(Session& session, int nb, Value* left, Value* r
 Captured<Value*> unary_operator(Session& session, capture::Unary op, Value* operand);
 Captured<Value*> compare_operator(Session& session, int py_op, Value* left, Value* right);
 
-/// Stores an operand into an array (a view or a whole one): converts, broadcasts, writes. Breaks where NumPy would refuse.
+/// Stores an operand into an array (a view or a whole one): converts, broadcasts, writes. Breaks where NumPy would
+/// refuse.
 Captured<bool> store(Session& session, ValueId dst, Value* value);
+/// Stores the result of a ufunc into the array that it was told to write: cast under the 'same_kind' rule, broadcast to
+/// it.
+Captured<bool> store_result(Session& session, ValueId dst, ValueId result);
 /// Is the value a view that repeats elements, as np.broadcast_to makes them? Such arrays are read-only.
 bool repeats_elements(const graph::Graph& graph, ValueId value);
 /// Stores elements of dst's dtype.

@@ -1,4 +1,5 @@
-// The operators of Python on arrays and NumPy scalars: which ufunc each one calls, and where an operator is not its ufunc.
+// The operators of Python on arrays and NumPy scalars: which ufunc each one calls, and where an operator is not its
+// ufunc.
 #include <opcode.h>
 
 #include <vector>
@@ -19,18 +20,10 @@ struct BinaryOperator {
 
 // The in-place forms follow in the same order (NB_INPLACE_ADD - NB_ADD apart). `@` is NumPy's own, see below.
 constexpr BinaryOperator kBinary[] = {
-    {NB_ADD, Op::Add},
-    {NB_AND, Op::BitwiseAnd},
-    {NB_FLOOR_DIVIDE, Op::FloorDivide},
-    {NB_LSHIFT, Op::LeftShift},
-    {NB_MULTIPLY, Op::Multiply},
-    {NB_REMAINDER, Op::Remainder},
-    {NB_OR, Op::BitwiseOr},
-    {NB_POWER, Op::Power},
-    {NB_RSHIFT, Op::RightShift},
-    {NB_SUBTRACT, Op::Subtract},
-    {NB_TRUE_DIVIDE, Op::Divide},
-    {NB_XOR, Op::BitwiseXor},
+    {NB_ADD, Op::Add},           {NB_AND, Op::BitwiseAnd},     {NB_FLOOR_DIVIDE, Op::FloorDivide},
+    {NB_LSHIFT, Op::LeftShift},  {NB_MULTIPLY, Op::Multiply},  {NB_REMAINDER, Op::Remainder},
+    {NB_OR, Op::BitwiseOr},      {NB_POWER, Op::Power},        {NB_RSHIFT, Op::RightShift},
+    {NB_SUBTRACT, Op::Subtract}, {NB_TRUE_DIVIDE, Op::Divide}, {NB_XOR, Op::BitwiseXor},
 };
 constexpr int kInplace = NB_INPLACE_ADD - NB_ADD;
 
@@ -105,7 +98,8 @@ Captured<Value*> narrow_power(Session& session, const Operand& base, const Opera
 }
 
 /// Up to 2.2: -1, 0, 0.5, 1 and 2 as Python number, NumPy scalar or 0-d array. The result keeps the dtype of the base.
-Captured<Value*> wide_power(Session& session, const Operand& base, const Operand& exponent, bool inplace) {
+Captured<Value*> wide_power(Session& session, const Operand& base, Operand exponent, bool inplace) {
+  if (!exponent.type.value) specialize_number(session, exponent, "the way of ** depends on the exponent");
   const Operand both[] = {base, exponent};
   if (!exponent.type.scalar) return apply_ufunc(session, Op::Power, both);
   if (!exponent.type.value && !exponent.symbolic)
@@ -150,19 +144,13 @@ Captured<Value*> compute(Session& session, Op op, const Operand& left, const Ope
   return apply_ufunc(session, op, both);
 }
 
-/// `x op= y` on an array: computed in the loop's dtype, stored in x's own under the 'same_kind' rule.
+/// `x op= y` on an array: computed in the loop's dtype, stored in x's own.
 Captured<Value*> inplace_operator(Session& session, Op op, const Operand& left, const Operand& right) {
-  graph::Graph& graph = session.graph();
+  const graph::Graph& graph = session.graph();
+  bool shares = right.is_array() && right.id != left.id && graph.root(right.id) == graph.root(left.id);
+  if (op == Op::Power && shares) return break_at(BreakId::OverlappingMemory, "**= with an exponent in the same memory");
   FRAMEJIT_TRY(result, compute(session, op, left, right, true));
-  const graph::Type target = graph.type(left.id);
-  const graph::Type found = graph.type(result->id);
-  if (!PyArray_CanCastTypeTo(descr_of(found.dtype), descr_of(target.dtype), NPY_SAME_KIND_CASTING))
-    return break_at(BreakId::WouldRaise, "the result does not cast back to the array's dtype");
-  bool same = found.rank() == target.rank();
-  for (int i = 0; same && i < target.rank(); ++i) same = graph.shapes().equal(found.shape[i], target.shape[i]);
-  if (!same) return break_at(BreakId::WouldRaise, "non-broadcastable output operand");
-  FRAMEJIT_TRY(elements, cast(session, result->id, target.dtype));
-  FRAMEJIT_TRY(done, write(session, left.id, elements));
+  FRAMEJIT_TRY(done, store_result(session, left.id, result->id));
   (void)done;
   return left.value;
 }

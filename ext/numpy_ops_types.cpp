@@ -9,8 +9,8 @@
 
 namespace framejit::ext {
 
-using capture::BreakId;
 using capture::break_at;
+using capture::BreakId;
 using capture::Captured;
 using capture::Ref;
 using graph::DType;
@@ -95,8 +95,8 @@ Captured<LoopTypes> loop_types_by_dtype(PyUFuncObject* ufunc, std::span<const Op
   bool strong = has_strong(operands);
   for (int i = 0; i < count; ++i) PyTuple_SET_ITEM(dtypes.get(), i, weak_or_descr(operands[i], strong).release());
   PyTuple_SET_ITEM(dtypes.get(), count, Ref<>::share(Py_None).release());
-  Ref<> resolved = Ref<>::steal(
-      PyObject_CallMethod(reinterpret_cast<PyObject*>(ufunc), "resolve_dtypes", "(O)", dtypes.get()));
+  Ref<> resolved =
+      Ref<>::steal(PyObject_CallMethod(reinterpret_cast<PyObject*>(ufunc), "resolve_dtypes", "(O)", dtypes.get()));
   if (!resolved) return break_at(BreakId::WouldRaise, exception_text());
   LoopTypes types;
   for (int i = 0; i < count; ++i) {
@@ -108,9 +108,9 @@ Captured<LoopTypes> loop_types_by_dtype(PyUFuncObject* ufunc, std::span<const Op
   return types;
 }
 
-// NumPy 1: a scalar among arrays counts as the smallest type of its kind that holds its value, unless its kind (bool, integer,
-// float) is above that of every array. The samples are one value for each such type; an answer that is the same for all of
-// them does not depend on the value.
+// NumPy 1: a scalar among arrays counts as the smallest type of its kind that holds its value, unless its kind (bool,
+// integer, float) is above that of every array. The samples are one value for each such type; an answer that is the
+// same for all of them does not depend on the value.
 
 int kind_order(DType dtype) { return dtype == DType::Bool ? 0 : graph::is_int(dtype) ? 1 : 2; }
 
@@ -227,12 +227,12 @@ Captured<LoopTypes> loop_types_by_value(PyUFuncObject* ufunc, std::span<const Op
   bool by_value = values_count(operands), integers = true;
   for (const OperandType& operand : operands) integers = integers && !graph::is_float(operand.dtype);
   return ask_by_value(operands, [&](const std::vector<PyObject*>& chosen) -> Captured<LoopTypes> {
-    Ref<> result = Ref<>::steal(PyObject_Vectorcall(reinterpret_cast<PyObject*>(ufunc), chosen.data(), chosen.size(),
-                                                    nullptr));
+    Ref<> result =
+        Ref<>::steal(PyObject_Vectorcall(reinterpret_cast<PyObject*>(ufunc), chosen.data(), chosen.size(), nullptr));
     if (!result) return break_at(BreakId::WouldRaise, exception_text());
     if (!PyArray_Check(result.get())) return break_at(BreakId::UnsupportedArgument, "not an array");
-    FRAMEJIT_TRY(out, take_dtype(reinterpret_cast<PyObject*>(
-                          PyArray_DESCR(reinterpret_cast<PyArrayObject*>(result.get())))));
+    FRAMEJIT_TRY(
+        out, take_dtype(reinterpret_cast<PyObject*>(PyArray_DESCR(reinterpret_cast<PyArrayObject*>(result.get())))));
     // The one resolver that does not search: integers divide as doubles.
     if (ufunc == ufunc_of(Op::Divide) && integers) return LoopTypes{{DType::F64, DType::F64, DType::F64}, DType::F64};
     return search_loop(ufunc, chosen, by_value, out);

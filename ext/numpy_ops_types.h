@@ -1,4 +1,5 @@
-// Which dtypes a ufunc's loop takes and gives: asked from the running NumPy, so that promotion is its own on every version.
+// Which dtypes a ufunc's loop takes and gives: asked from the running NumPy, so that promotion is its own on every
+// version.
 //
 // NumPy 2 decides by dtypes alone, Python numbers being weak. NumPy 1 looks at the values of scalars as well: where an
 // answer would depend on a value that is known at run time only, there is none.
@@ -27,12 +28,12 @@ struct LoopTypes {
   graph::DType out{};
 };
 
-/// The ufunc of an operator's row, or null. Borrowed from the ufunc table, which keeps it for ever. SciPy's are found only
-/// where scipy.special has been imported.
+/// The ufunc of an operator's row, or null. Borrowed from the ufunc table, which keeps it for ever. SciPy's are found
+/// only where scipy.special has been imported.
 PyUFuncObject* ufunc_of(graph::Op op);
 
-/// The loop that `ufunc` runs. WouldRaise where it raises, UnsupportedArgument where it computes in a dtype that framejit
-/// does not compile.
+/// The loop that `ufunc` runs. WouldRaise where it raises, UnsupportedArgument where it computes in a dtype that
+/// framejit does not compile.
 capture::Captured<LoopTypes> loop_types(PyUFuncObject* ufunc, std::span<const OperandType> operands);
 
 /// np.result_type, as np.where and concatenation use it.

@@ -67,6 +67,7 @@ void run_host(const BoundLoop& loop, const BoundStage& stage, const Window& w) {
   }
   // Some of NumPy's loops clear the flags that were raised before them.
   const unsigned before = fp_flags();
+  if (x87_flags()) clear_x87_flags();
   if (joined || w.outer == 1) {
     const intptr_t n = w.inner * w.outer;
     stage.host.function(args, &n, steps, stage.host.data);
@@ -81,7 +82,9 @@ void run_host(const BoundLoop& loop, const BoundStage& stage, const Window& w) {
     }
     raise_fp_flags(raised);
   }
-  raise_fp_flags(before);
+  const unsigned raised_x87 = x87_flags();
+  if (raised_x87) clear_x87_flags();
+  raise_fp_flags(before | raised_x87);
 }
 
 /// Stages over one tile. `w` holds the pointers of the tile's operands, scratch included.

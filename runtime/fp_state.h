@@ -3,6 +3,8 @@
 
 #include <xmmintrin.h>
 
+#include <cstdint>
+
 namespace framejit::runtime {
 
 inline constexpr unsigned kStickyFlags = 0x3f;
@@ -20,5 +22,14 @@ inline void raise_fp_flags(unsigned flags) {
   const unsigned csr = _mm_getcsr();
   if (flags & ~csr) _mm_setcsr(csr | flags);
 }
+
+/// The x87 status word's flags. NumPy reports through feraiseexcept, which raises overflow and underflow there; its bits are
+/// those of MXCSR.
+inline unsigned x87_flags() {
+  uint16_t status;
+  asm volatile("fnstsw %0" : "=a"(status));
+  return status & kStickyFlags;
+}
+inline void clear_x87_flags() { asm volatile("fnclex"); }
 
 }  // namespace framejit::runtime

@@ -259,6 +259,7 @@ void Plan::Impl::check_results(const BoundLoop& loop, RunState& state) const {
 RunResult Plan::Impl::run_steps(const Bound& bound, std::unique_ptr<const Ready> own, std::span<char* const> params,
                                 std::span<char* const> results, bool (*poll)()) const {
   RunResult out;
+  clear_fp_flags();
   if (bound.redo) {
     out.status = RunStatus::Redo;
     return out;
@@ -296,7 +297,6 @@ RunResult Plan::Impl::run_steps(const Bound& bound, std::unique_ptr<const Ready>
   state.buffers = buffers;
   state.poller = poll ? &poller : nullptr;
   state.reserve = memory ? memory + bound.reserve_offset : nullptr;
-  clear_fp_flags();
   for (std::size_t i = 0; i < bound.steps.size() && !state.stopped(); ++i) {
     // What cannot be put back is not cancelled.
     if (i >= first_param_write && !has_undo) state.poller = nullptr;

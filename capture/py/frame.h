@@ -10,8 +10,8 @@
 #endif
 #include <Python.h>
 
-#if PY_VERSION_HEX < 0x030c0000
+#define FRAMEJIT_CAN_SPLICE (PY_VERSION_HEX < 0x030c0000)
+
+#if FRAMEJIT_CAN_SPLICE
 #include "capture/py/frame_311.h"
-#else
-#include "capture/py/frame_unsupported.h"
 #endif

@@ -11,8 +11,6 @@
 
 namespace framejit::capture::py {
 
-inline constexpr bool kSupported = true;
-
 using Frame = _PyInterpreterFrame;
 using EvalFunction = _PyFrameEvalFunction;
 
@@ -44,7 +42,8 @@ inline void show_globals_of(Frame* frame, Frame* other) {
   frame->f_builtins = other->f_builtins;
 }
 
-inline EvalFunction& eval_slot(PyThreadState* tstate) { return tstate->interp->eval_frame; }
+inline EvalFunction& eval_slot(PyInterpreterState* interpreter) { return interpreter->eval_frame; }
+inline EvalFunction& eval_slot(PyThreadState* tstate) { return eval_slot(tstate->interp); }
 inline bool error_set(PyThreadState* tstate) { return tstate->curexc_type != nullptr; }
 
 inline PyObject* default_eval(PyThreadState* tstate, Frame* frame, int throwflag) {
@@ -125,8 +124,8 @@ inline bool set_extra(PyCodeObject* code, Py_ssize_t index, void* value) {
   return _PyCode_SetExtra(reinterpret_cast<PyObject*>(code), index, value) == 0;
 }
 
-inline void set_eval_function(PyThreadState* tstate, EvalFunction function) {
-  _PyInterpreterState_SetEvalFrameFunc(tstate->interp, function);
+inline void set_eval_function(PyInterpreterState* interpreter, EvalFunction function) {
+  _PyInterpreterState_SetEvalFrameFunc(interpreter, function);
 }
 
 /// A code object with the layout, names and flags of `code`, without the audit event of code.replace().

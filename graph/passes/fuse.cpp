@@ -15,14 +15,14 @@ namespace {
 
 constexpr int32_t kNone = -1;
 
-/// Nodes without an operand in the group join it up to this size only: they would compete for registers.
+/// Nodes that share nothing with a group join it up to this size only: they would compete for registers.
 constexpr std::size_t kMaxUnrelated = 32;
 
 /// How a group touches the bytes of one root.
 struct Access {
   ValueId place;          // a value with the type of the first access
   bool one_place = true;  // all accesses have that type
-  bool reduced = false;   // a reduction, which comes last in the group, loads from it
+  bool reduced = false;   // a reduction, which comes last in the group, loads or stores it
 };
 
 class Fuser {
@@ -131,9 +131,14 @@ class Fuser {
     // The group of a producer saves storing and loading; one that reads the same memory saves loading it twice.
     for (int32_t g : {producer, neighbour, latest(shape_of(n))}) {
       if (g < least || !may_join(n, groups_[static_cast<std::size_t>(g)])) continue;
-      if (g == producer || groups_[static_cast<std::size_t>(g)].group.nodes.size() < kMaxUnrelated) return g;
+      if (g == producer || g == neighbour || accepts_unrelated(n, groups_[static_cast<std::size_t>(g)])) return g;
     }
     return kNone;
+  }
+
+  /// One pass over memory in place of two saves little where they share nothing.
+  static bool accepts_unrelated(const Node& n, const Open& g) {
+    return def(n.op).cls != OpClass::Reduction && g.reduction == kNoValue && g.group.nodes.size() < kMaxUnrelated;
   }
 
   int32_t latest(const Dims& shape) const {
@@ -190,7 +195,7 @@ class Fuser {
       return;
     }
     roots_[index(v)].last_write = number;
-    if (has_address(v)) touch(g, v, v);
+    if (has_address(v)) touch(g, v, v).reduced = def(n.op).cls == OpClass::Reduction;
     if (has_address(v) || def(n.op).cls == OpClass::Reduction || n.op == Op::MatMul) stored_[index(v)] = true;
     if (def(n.op).cls == OpClass::Reduction && g.reduction == kNoValue) g.reduction = v;
   }

@@ -128,7 +128,7 @@ def without_inserted(rows, region):
     """Rows but those of sites: JUMP_FORWARD, LOAD_CONST region, UNARY_INVERT, POP_JUMP."""
     at = 0
     while at < len(rows):
-        if rows[at][0] == "Jump" and rows[at + 1][:2] == ("LoadConst", region):
+        if rows[at][0] == "Jump" and rows[at + 1 : at + 2] and rows[at + 1][:2] == ("LoadConst", region):
             at += 4
         else:
             yield rows[at]

@@ -65,7 +65,11 @@ SKIPPED = {
 LOADED = {"test_sys_settrace", "test_pdb", "test_bdb", "test_trace", "test_sys_setprofile", "test_profile", "test_cprofile"}
 
 # Outcomes that rightly differ; design.md lists what may be told apart. A part of the test's id, and why.
-EXPECTED = {}
+EXPECTED = {
+    "test_co_positions_artificial_instructions": "lists the instructions of a frame's f_code",
+    "test_dis.": "lists the instructions of a frame's f_code, or looks for specialised ones in __code__, which does not run",
+    "test_descr.ClassPropertiesAndMethods.test_slots": "counts objects while the callee is spliced for the first time",
+}
 
 
 def child(name, mode, share, seed, output):
@@ -112,13 +116,15 @@ def child(name, mode, share, seed, output):
     details = {}
     counters = {}
     with os_helper.temp_cwd():
+        stop_rewriting = lambda: None  # noqa: E731
         if mode != "plain" and name in LOADED:
-            splice_what_is_loaded(core, share, seed)
+            stop_rewriting = splice_what_is_loaded(core, share, seed)
         elif mode != "plain":
             # The harness: outcomes must be noted even where a test breaks what it runs in.
             core._hook_splice_all(share, seed, (str(HERE / "run_cpython_tests.py"),))
         try:
             suite = unittest.defaultTestLoader.loadTestsFromName(f"test.{name}")
+            stop_rewriting()  # tests that trace would see it
             suite.run(Result())
         except unittest.SkipTest as e:
             outcomes["module"] = f"skipped: {e}"
@@ -147,6 +153,7 @@ def splice_what_is_loaded(core, share, seed):
         return code and rewrite(code)
 
     importlib.machinery.SourceFileLoader.get_code = get_spliced_code
+    return lambda: setattr(importlib.machinery.SourceFileLoader, "get_code", get_code)
 
 
 def find_core():
@@ -157,12 +164,19 @@ def find_core():
     return _core
 
 
+def environment():
+    path = os.pathsep.join(os.path.abspath(p) for p in sys.path if p and p != str(HERE))
+    return {**os.environ, "PYTHONPATH": path}
+
+
 def run_module(name, mode, share, seed, timeout):
     with tempfile.TemporaryDirectory() as folder:
         output = os.path.join(folder, "result.json")
         command = [sys.executable, "-W", "ignore", __file__, "--child", name, mode, str(share), str(seed), output]
         try:
-            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout, cwd=folder)
+            done = subprocess.run(
+                command, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout, cwd=folder, env=environment()
+            )
         except subprocess.TimeoutExpired:
             return {"status": "timeout", "outcomes": {}, "details": {}, "counters": {}}
         if os.path.exists(output):
@@ -193,7 +207,7 @@ def compare_module(name, modes, options):
     plain = run_module(name, "plain", 0, 0, options.timeout)
     report["tests"] = len(plain["outcomes"])
     report["status"] = plain["status"]
-    for mode in modes:
+    for mode in modes if plain["status"] == "ran" else ():
         share = 0 if mode == "fall" else options.share
         timeout = 6 * options.timeout
         spliced = run_module(name, mode, share, options.seed, timeout)
@@ -238,10 +252,12 @@ def main():
     start = time.time()
     reports = []
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        for report in pool.map(lambda n: compare_module(n, modes, options), names):
+        futures = [pool.submit(compare_module, n, modes, options) for n in names]
+        for future in concurrent.futures.as_completed(futures):
+            report = future.result()
             reports.append(report)
             if report["differences"] or report["status"] != "ran":
-                print(f"{report['name']}: plain {report['status']}", flush=True)
+                print(f"[{len(reports)}] {report['name']}: plain {report['status']}", flush=True)
             for mode, test_id, before, after, detail in report["differences"]:
                 print(f"  DIFFERENT [{mode}] {test_id}: {before} -> {after}\n{detail}", flush=True)
     if options.report:

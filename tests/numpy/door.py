@@ -31,8 +31,8 @@ class Capture:
     def take(self, value: Any) -> tuple:
         if isinstance(value, Symbol):
             return value.handle
-        if isinstance(value, tuple):
-            return ("tuple", tuple(self.take(item) for item in value))
+        if isinstance(value, (tuple, list)):
+            return (type(value).__name__, tuple(self.take(item) for item in value))
         if isinstance(value, slice):
             return ("slice", tuple(self.take(part) for part in (value.start, value.stop, value.step)))
         return ("const", value)
@@ -97,7 +97,7 @@ class Symbol:
         return self.capture.give(self.capture.session.unary(2, self.handle))
 
     def __abs__(self) -> Any:
-        return self.capture.call(abs, (self,), {})
+        return self.capture.call("__abs__", (self,), {})
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -1,0 +1,29 @@
+// Versions of CPython whose frames framejit does not know: nothing is spliced, no hook is installed, and it says so.
+#include "capture/py/frame.h"
+
+#include "capture/hook.h"
+#include "capture/splice.h"
+
+#if !FRAMEJIT_CAN_SPLICE
+
+namespace framejit::capture {
+
+Expected<std::unique_ptr<SplicedCode>, std::string> SplicedCode::make(std::shared_ptr<const CodeView>,
+                                                                      std::shared_ptr<SiteHandler>,
+                                                                      const SpliceOptions&) {
+  return Unexpected{std::string("splicing is not supported on this version of CPython")};
+}
+
+bool tools_active() { return true; }  // so that nothing takes the place of bytecode
+bool has_headroom() { return false; }
+bool eval_breaker_set() { return false; }
+uint64_t splice_internal_errors() { return 0; }
+
+bool mark_code(PyCodeObject*, std::shared_ptr<FrameInterceptor>) { return false; }
+void unmark_code(PyCodeObject*) {}
+void set_discover(Discover) {}
+bool hook_installed() { return false; }
+
+}  // namespace framejit::capture
+
+#endif

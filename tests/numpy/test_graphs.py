@@ -1,0 +1,183 @@
+"""Programs and the graphs that they become; the door's probes, errstate and inner loops."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from door import Capture, Refused, run
+from framejit import _core
+
+VERSION = tuple(int(part) for part in np.__version__.split(".")[:2])
+F4 = np.ones(3, "f4")
+F8 = np.ones((2, 3))
+I4 = np.ones(3, "i4")
+B = np.ones(3, bool)
+
+
+def nodes(program, *args) -> list[str]:
+    """The operators of the graph, with the dtypes that they give."""
+    capture = Capture()
+    values = [capture.input(arg, "xyz"[i]) for i, arg in enumerate(args)]
+    result = program(capture.np, *values)
+    lines = capture.text(*(result if isinstance(result, tuple) else (result,))).splitlines()[1:-2]
+    return [f"{line.split()[2]}:{line.split(' : ')[1].split('[')[0]}" for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("program", "args", "expected"),
+    [
+        (lambda np_, x, y: x + y, (B, B), ["bitwise_or:bool"]),
+        (lambda np_, x, y: x * y, (B, B), ["bitwise_and:bool"]),
+        (lambda np_, x, y: np_.maximum(x, y), (B, B), ["bitwise_or:bool"]),
+        (lambda np_, x: ~x, (B,), ["logical_not:bool"]),
+        (lambda np_, x: x.max(), (B,), ["reduce_any:bool"]),
+        (lambda np_, x: x.sum(), (B,), ["cast:i64", "reduce_sum:i64"]),
+        (lambda np_, x: np_.exp(x), (I4,), ["cast:f64", "exp:f64"]),
+        (lambda np_, x: x / x, (I4,), ["cast:f64", "cast:f64", "divide:f64"]),
+        (lambda np_, x: x + 1.5, (F4,), ["constant:f32", "add:f32"]),
+        (lambda np_, x: x**2, (F4,), ["square:f32"]),
+        (lambda np_, x: x**2, (I4,), ["square:i32"]),
+        (lambda np_, x: x**0.5, (F8,), ["sqrt:f64"]),
+        (lambda np_, x: x**3, (F8,), ["constant:f64", "power:f64"]),
+        (lambda np_, x: np_.power(x, 2), (F8,), ["constant:f64", "power:f64"]),
+        (lambda np_, x: np_.fmin(x, x), (I4,), ["minimum:i32"]),
+        (lambda np_, x: np_.any(x), (F8,), ["cast:bool", "reduce_any:bool"]),
+        (lambda np_, x: x.clip(0, None), (F8,), ["constant:f64", "maximum:f64"]),
+    ],
+)
+def test_operators_become(program, args, expected) -> None:
+    assert nodes(program, *args) == expected
+
+
+def test_text() -> None:
+    capture = Capture("x.shape[0]")
+    x = capture.input(np.ones((4, 3)), "x")
+    text = capture.text((x * 2).sum(axis=1))
+    assert "%x: f64[s0, 3]" in text
+    assert "reduce_sum %2 {axes=[1]} : f64[s0]" in text
+
+
+def test_one_object_is_one_input() -> None:
+    capture = Capture("x.shape[0]", "y.shape[0]")
+    array = np.ones((4, 3))
+    x, y = capture.input(array, "x"), capture.input(array, "y")
+    assert "%y" not in capture.text(x + y)
+
+
+REFUSED = [
+    (lambda np_, x: x @ x.T, (F8,)),
+    (lambda np_, x: x[x > 0], (F8,)),
+    (lambda np_, x: x[[0, 1]], (F8,)),
+    (lambda np_, x: x - x, (B,)),
+    (lambda np_, x: -x, (B,)),
+    (lambda np_, x: x & 1.5, (I4,)),
+    (lambda np_, x: x**-1, (I4,)),
+    (lambda np_, x: x + np_.ones(4), (F4,)),
+    (lambda np_, x: x.astype("u4"), (F8,)),
+    (lambda np_, x: x.sum(dtype="f8"), (F4,)),
+    (lambda np_, x: np_.sum(x, where=True), (F8,)),
+    (lambda np_, x: x.sum(axis=2), (F8,)),
+    (lambda np_, x: np_.add(x, 1, dtype="f4"), (F8,)),
+    (lambda np_, x: np_.mean(x[:0]), (F8,)),
+    (lambda np_, x: x.max(), (F8[:0],)),
+    (lambda np_, x: x + None, (F8,)),
+    (lambda np_, x: x + "a", (F8,)),
+    (lambda np_, x: x + [1, 2, 3], (F8,)),
+]
+
+
+@pytest.mark.parametrize(("program", "args"), REFUSED)
+def test_left_to_numpy(program, args) -> None:
+    with pytest.raises(Refused):
+        run(program, *args)
+
+
+def unaligned() -> np.ndarray:
+    return np.zeros(3, np.dtype([("a", "i1"), ("b", "f8")]))["b"]
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.ones(3, "f2"),
+        np.ones(3, "c16"),
+        np.ones(3, "longlong"),
+        np.ones(3, np.longdouble),
+        np.ones(3, ">f8"),
+        np.ones(3, object),
+        np.zeros(3, "M8[s]"),
+        np.zeros(3, "i4,f8"),
+        np.array(["a"]),
+        np.ma.masked_array([1.0]),
+        np.ones((2, 2)).view(np.matrix),
+        np.ones(3, np.dtype("f8", metadata={"unit": "m"})),
+        unaligned(),
+        np.float16(1),
+        np.complex128(1),
+        np.longlong(1),
+    ],
+    ids=lambda a: f"{type(a).__name__}-{a.dtype}",
+)
+def test_unsupported_arrays(array) -> None:
+    with pytest.raises(_core._DoorBreak):
+        Capture().input(array, "x")
+
+
+def test_copied_dtypes_are_native() -> None:
+    import pickle
+
+    array = pickle.loads(pickle.dumps(np.ones(3, "f4")))  # noqa: S301
+    assert run(lambda np_, x: x + 1, array)[0] == ("array", "float32", (3,), (4,))
+
+
+def test_probe() -> None:
+    found = _core._numpy_probe()
+    assert found["promotion_known"] and found["sums_known"]
+    assert found["pairwise_cut"] == (0 if VERSION >= (2, 3) else 8192)
+    assert found["wide_power"] == (VERSION < (2, 3))
+
+
+INVALID, DIVIDE, OVER, UNDER, INEXACT = 1, 4, 8, 16, 32
+
+
+def test_errstate() -> None:
+    def ignored(flags: int) -> bool:
+        return _core._numpy_errstate(flags)[0]
+
+    assert ignored(0) and ignored(INEXACT) and ignored(UNDER | INEXACT)
+    assert not ignored(INVALID) and not ignored(DIVIDE) and not ignored(OVER)
+    with np.errstate(over="ignore", under="raise"):
+        assert ignored(OVER) and not ignored(UNDER) and not ignored(OVER | INVALID)
+        with np.errstate(all="ignore"):
+            assert ignored(INVALID | DIVIDE | OVER | UNDER)
+        assert not ignored(UNDER)
+    assert not ignored(OVER) and ignored(UNDER)
+
+
+def test_buffer_size() -> None:
+    assert _core._numpy_errstate(0)[1] == 8192
+    old = np.setbufsize(4096)
+    try:
+        assert _core._numpy_errstate(0)[1] == 4096
+        with pytest.raises(Refused):
+            run(lambda np_, x: x.sum(), F8)
+    finally:
+        np.setbufsize(old)
+
+
+def test_loops() -> None:
+    assert _core._numpy_loop("exp", "f64", "f64")
+    assert _core._numpy_loop("exp", "f32", "f32") != _core._numpy_loop("exp", "f64", "f64")
+    assert _core._numpy_loop("less", "f32", "bool")
+    assert _core._numpy_loop("arctan2", "f64", "f64")
+    assert not _core._numpy_loop("exp", "i32", "f64")
+    assert not _core._numpy_loop("reduce_sum", "f64", "f64")
+
+
+def test_scipy_loops() -> None:
+    special = pytest.importorskip("scipy.special")
+    assert _core._numpy_loop("erf", "f64", "f64")
+    assert _core._numpy_loop("ndtr", "f32", "f32")
+    capture = Capture()
+    x = capture.input(F4, "x")
+    assert capture.call(special.erf, (x,), {}).describe()[:2] == ("array", "numpy.float32")
