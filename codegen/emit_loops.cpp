@@ -380,6 +380,7 @@ void NestEmitter::emit_function() {
   cc_.bind(exit);
   cc_.ret();
   cc_.endFunc();
+  v_.emit_tables();
 }
 
 }  // namespace framejit::codegen
