@@ -101,6 +101,7 @@ Vec MathEmitter::exp_of(const Vec& high, const Vec* low) {
   const Vec one = num(1.0), sum = v.fadd(size, one, r);
   const Vec lost = v.fadd(size, v.fsub(size, one, sum), r);
   const Vec value = v.fadd(size, sum, v.fadd(size, lost, tail));
+  if (v.avx512) return v.op(f32 ? I::kIdVscalefps : I::kIdVscalefpd, size, value, n);
   // Two factors: the product reaches beyond both ends of the range, rounds once and raises what it should.
   const Vec half = v.fround(size, v.fmul(size, n, mem(0.5)), Vasm::kFloor);
   return v.fmul(size, v.fmul(size, value, power_of_two(half)), power_of_two(v.fsub(size, n, half)));
