@@ -118,6 +118,7 @@ Captured<Value*> Executor::get_attr(Value* v, PyObject* name, Value** self) {
         if (text == (i == 0 ? "start" : i == 1 ? "stop" : "step")) return look(v->items[static_cast<std::size_t>(i)]);
       break;
     case ValueKind::BoundMethod:
+      if (v->iterated == kSuper) return super_attr_value(v, name, self);
       if (text == "__self__") return look(v->items[0]);
       break;
     case ValueKind::Null:
@@ -247,6 +248,45 @@ Captured<Value*> Executor::bind_descriptor(Value* owner, PyObject* raw, PyObject
     return look(value);
   }
   return break_at(BreakId::ImpureAttribute, what);
+}
+
+// The MRO of type(self) behind the class: a function found there is a method of self.
+Captured<Value*> Executor::super_attr_value(Value* v, PyObject* name, Value** self) {
+  Value* owner = v->items[0];
+  PyObject* after = v->items[1]->object.get();
+  PyObject* mro = Py_TYPE(owner->object.get())->tp_mro;
+  bool behind = false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); ++i) {
+    PyObject* cls = PyTuple_GET_ITEM(mro, i);
+    const bool look_here = behind;
+    behind = behind || cls == after;
+    if (!look_here) continue;
+    PyObject* dict = reinterpret_cast<PyTypeObject*>(cls)->tp_dict;
+    PyObject* raw = dict ? PyDict_GetItemWithError(dict, name) : nullptr;
+    if (!raw) {
+      PyErr_Clear();
+      Guard g{};
+      g.kind = GuardKind::HasNot;
+      g.object = Ref<>::share(dict);
+      g.key = Ref<>::share(name);
+      session_.add_guard(std::move(g));
+      continue;
+    }
+    if (!PyFunction_Check(raw)) break;
+    const std::string shown = std::string(reinterpret_cast<PyTypeObject*>(cls)->tp_name);
+    guard(GuardKind::Identity, attr_source(fixed_source(cls, shown), name), raw);
+    Value* f = session_.make(ValueKind::Function);
+    f->object = Ref<>::share(raw);
+    f->source = fixed_source(raw, shown + "." + text_of(name));
+    if (self) {
+      *self = owner;
+      return f;
+    }
+    Value* m = session_.make(ValueKind::BoundMethod);
+    m->items = {owner, f};
+    return m;
+  }
+  return break_at(BreakId::ImpureAttribute, "super()." + text_of(name));
 }
 
 Captured<Value*> Executor::class_attr_value(Value* v, PyObject* name) {

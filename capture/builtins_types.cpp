@@ -3,6 +3,7 @@
 
 #include "capture/builtins.h"
 #include "capture/py/repr.h"
+#include "capture/symbolic_frame.h"
 
 namespace framejit::capture {
 
@@ -116,6 +117,33 @@ Captured<Value*> make_dict(Executor& x, const Values& args, const Keywords& keyw
   return dict;
 }
 
+// super() in a method: self is the first argument, the class is in the cell __class__.
+Captured<Value*> make_super(Executor& x, Values args) {
+  const Unexpected<Break> not_known = unsupported(&PySuper_Type);
+  if (args.empty() && x.frame) {
+    const SymbolicFrame& frame = *x.frame;
+    auto contents = [&](std::size_t slot) -> Value* {
+      Value* v = frame.locals[slot];
+      if (v && v->kind == ValueKind::Cell) v = v->items.empty() ? nullptr : v->items[0];
+      return v ? x.look(v) : nullptr;
+    };
+    Value* cls = nullptr;
+    for (int i = 0; i < frame.view->local_count(); ++i)
+      if (text_of(frame.view->local_name(i)) == "__class__") cls = contents(static_cast<std::size_t>(i));
+    Value* self = frame.view->code()->co_argcount > 0 ? contents(0) : nullptr;
+    if (!cls || !self) return not_known;
+    args = {cls, self};
+  }
+  if (args.size() != 2 || !args[0]->is_constant() || !PyType_Check(args[0]->object.get()) ||
+      args[1]->kind != ValueKind::Object ||
+      !PyType_IsSubtype(Py_TYPE(args[1]->object.get()), reinterpret_cast<PyTypeObject*>(args[0]->object.get())))
+    return not_known;
+  Value* v = x.session().make(ValueKind::BoundMethod);
+  v->iterated = kSuper;
+  v->items = {args[1], args[0]};
+  return v;
+}
+
 Captured<Value*> make_float(Executor& x, Value* v) {
   Session& s = x.session();
   if (is_number(*v) || (v->is_constant() && PyUnicode_CheckExact(v->object.get()))) return x.to_float(v);
@@ -160,6 +188,7 @@ Captured<Value*> call_type(Executor& x, PyTypeObject* type, const Values& args, 
   if (!keywords.empty())
     return break_at(BreakId::UnknownCallable, "'" + std::string(type->tp_name) + "' with keywords");
   if (type == &PyRange_Type) return make_range(x, args);
+  if (type == &PySuper_Type) return make_super(x, args);
   if (type == &PyZip_Type) return make_zip(x, args);
   if (type == &PyMap_Type) return make_map(x, args);
   if (type == &PyReversed_Type) return make_reversed(x, args);

@@ -35,6 +35,12 @@ struct Callee {
   Value* function;
 };
 
+// Is it a function of framejit's own that steers capture?
+bool is_control(PyFunctionObject* f) {
+  PyObject* module = PyDict_CheckExact(f->func_globals) ? PyDict_GetItemString(f->func_globals, "__name__") : nullptr;
+  return module && PyUnicode_CheckExact(module) && PyUnicode_CompareWithASCIIString(module, "framejit._control") == 0;
+}
+
 std::string name_of_code(PyCodeObject* code) { return text_of(code->co_qualname); }
 
 // Puts arguments into the slots of the callee. The order of locals: positional, keyword-only, *args, **kwargs.
@@ -151,6 +157,16 @@ std::shared_ptr<const CodeView> Executor::view_of(PyCodeObject* code) {
   return view;
 }
 
+Executor::~Executor() = default;  // where SymbolicFrame is complete
+
+Captured<Value*> Executor::resume(Value* generator) {
+  if (depth >= options_.inline_depth) return break_at(BreakId::RecursiveCall, "generator");
+  ++depth;
+  Captured<Value*> value = generators_[static_cast<std::size_t>(generator->position)]->resume();
+  --depth;
+  return value;
+}
+
 std::vector<uint32_t>& Executor::locations(const CodeView* view) {
   std::vector<uint32_t>& ids = locations_[view];
   ids.resize(view->instrs().size(), 0);
@@ -166,7 +182,21 @@ Captured<Value*> Executor::call_function(Value* function, const Values& args, co
                 {},
                 function};
   const std::string name = name_of_code(callee.code);
-  if (callee.code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE))
+  if (options_.leave_alone && options_.leave_alone(callee.code)) return break_at(BreakId::UserBreak, name + "() is disabled");
+  if (existing && is_control(object)) {
+    // What these functions of the package mean is decided here; their bodies are for plain Python.
+    guard(GuardKind::Identity, function->source, function->object.get());
+    if (name == "is_compiling") return boolean(true);
+    if (name == "graph_break") {
+      Value* reason = args.empty() ? nullptr : look(args[0]);
+      return break_at(BreakId::UserBreak,
+                      reason && reason->is_constant() && is_plain(reason->object.get()) ? text_of(reason->object.get()) : "");
+    }
+  }
+  // A generator that is dropped before its end would run its handlers then: only those without any are followed.
+  const bool generator = (callee.code->co_flags & CO_GENERATOR) != 0;
+  if ((callee.code->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE)) ||
+      (generator && PyBytes_GET_SIZE(callee.code->co_exceptiontable) != 0))
     return break_at(BreakId::GeneratorFrame, name + "()");
   if (depth >= options_.inline_depth) return break_at(BreakId::RecursiveCall, name + "()");
   if (existing) {
@@ -179,7 +209,8 @@ Captured<Value*> Executor::call_function(Value* function, const Values& args, co
     g.reason = name;
     session_.add_guard(std::move(g));
   }
-  SymbolicFrame inner(*this, view_of(callee.code), callee.globals, builtins);
+  auto frame_of_callee = std::make_unique<SymbolicFrame>(*this, view_of(callee.code), callee.globals, builtins);
+  SymbolicFrame& inner = *frame_of_callee;
   FRAMEJIT_TRY(bound, Binder(*this, callee, inner.locals).bind(args, keywords));
   (void)bound;
   const auto free_count = static_cast<std::size_t>(callee.code->co_nfreevars);
@@ -196,6 +227,14 @@ Captured<Value*> Executor::call_function(Value* function, const Values& args, co
         cell_of(cell, function_part(SourceKind::Closure, function->source, static_cast<int>(i), nullptr,
                                     text_of(PyTuple_GET_ITEM(callee.code->co_localsplusnames, slot)))));
   }
+  if (generator) {
+    inner.generator = true;
+    Value* it = session_.make(ValueKind::Iterator);
+    it->iterated = kGenerator;
+    it->position = static_cast<std::int64_t>(generators_.size());
+    generators_.push_back(std::move(frame_of_callee));
+    return it;
+  }
   ++depth;
   Captured<Value*> result = inner.run();
   --depth;
@@ -207,6 +246,7 @@ Captured<Value*> Executor::call(Value* callable, const Values& args, const Keywo
   switch (callable->kind) {
     case ValueKind::Function: return call_function(callable, args, keywords);
     case ValueKind::BoundMethod: {
+      if (callable->iterated == kSuper) break;
       Value* self = look(callable->items[0]);
       if (!callable->items[1]) return call_method(self, text_of(callable->extra.get()), args, keywords);
       Values all{self};

@@ -122,9 +122,7 @@ class Canonicalizer {
 
 constexpr int kCellFlag = 0x40, kFreeFlag = 0x80;  // CO_FAST_CELL, CO_FAST_FREE
 
-int local_kind(PyCodeObject* code, int i) {
-  return static_cast<unsigned char>(PyBytes_AS_STRING(code->co_localspluskinds)[i]);
-}
+int local_kind(PyObject* kinds, int i) { return static_cast<unsigned char>(PyBytes_AS_STRING(kinds)[i]); }
 
 }  // namespace
 
@@ -138,10 +136,15 @@ std::string_view name_of(Opcode op) {
   return "?";
 }
 
-std::shared_ptr<const CodeView> CodeView::decode(PyCodeObject* code) {
+std::shared_ptr<const CodeView> CodeView::decode(PyCodeObject* code, Keep keep) {
   const RawCode raw(code);
   auto view = std::make_shared<CodeView>();
-  view->code_ = Ref<PyCodeObject>::share(code);
+  view->code_ = code;
+  if (keep == Keep::Code) view->kept_code_ = Ref<>::share(reinterpret_cast<PyObject*>(code));
+  view->consts_ = Ref<>::share(code->co_consts);
+  view->names_ = Ref<>::share(code->co_names);
+  view->local_names_ = Ref<>::share(code->co_localsplusnames);
+  view->local_kinds_ = Ref<>::share(code->co_localspluskinds);
   std::vector<Instr>& instrs = view->instrs_;
   std::vector<int32_t> canonical(raw.instrs.size() + 1, -1);  // raw index -> Instr
   Canonicalizer canonicalizer(raw, instrs);
@@ -178,8 +181,8 @@ const Handler* CodeView::handler_of(uint32_t i) const {
   return i < handler.end ? &handler : nullptr;
 }
 
-bool CodeView::is_cell(int i) const { return (local_kind(code_.get(), i) & (kCellFlag | kFreeFlag)) != 0; }
+bool CodeView::is_cell(int i) const { return (local_kind(local_kinds_.get(), i) & (kCellFlag | kFreeFlag)) != 0; }
 
-bool CodeView::is_free(int i) const { return (local_kind(code_.get(), i) & kFreeFlag) != 0; }
+bool CodeView::is_free(int i) const { return (local_kind(local_kinds_.get(), i) & kFreeFlag) != 0; }
 
 }  // namespace framejit::capture

@@ -63,10 +63,13 @@ struct Handler {  // one entry of the exception table, in Instr indices
 
 class CodeView {
  public:
-  /// Never fails on code that the running compiler made; opcodes that are not known become Unknown.
-  static std::shared_ptr<const CodeView> decode(PyCodeObject* code);
+  enum class Keep : uint8_t { Code, Contents };
+  /// Never fails on code that the running compiler made; opcodes that are not known become Unknown. The view keeps the code
+  /// object alive; with Keep::Contents only its constants and names, for views that hang on the code object themselves (on a
+  /// mark of hook.h, say) and would keep it for ever: code() is then for use while the code object lives.
+  static std::shared_ptr<const CodeView> decode(PyCodeObject* code, Keep keep = Keep::Code);
 
-  PyCodeObject* code() const { return code_.get(); }
+  PyCodeObject* code() const { return code_; }
   std::span<const Instr> instrs() const { return instrs_; }
   std::span<const Handler> handlers() const { return handlers_; }
   /// Index of the instruction at a raw code-unit offset, or -1.
@@ -74,18 +77,19 @@ class CodeView {
   /// The innermost handler that covers instruction `i`, or null.
   const Handler* handler_of(uint32_t i) const;
 
-  PyObject* constant(int i) const { return PyTuple_GET_ITEM(code_->co_consts, i); }
-  PyObject* name(int i) const { return PyTuple_GET_ITEM(code_->co_names, i); }
+  PyObject* constant(int i) const { return PyTuple_GET_ITEM(consts_.get(), i); }
+  PyObject* name(int i) const { return PyTuple_GET_ITEM(names_.get(), i); }
   int local_count() const { return static_cast<int>(locals_.size()); }
   PyObject* local_name(int i) const { return locals_[i]; }  // fast locals, cells, free variables: localsplus order
   bool is_cell(int i) const;  // localsplus slot i holds a cell once the prologue has run
   bool is_free(int i) const;
 
  private:
-  Ref<PyCodeObject> code_;
+  PyCodeObject* code_ = nullptr;
+  Ref<> kept_code_, consts_, names_, local_names_, local_kinds_;
   std::vector<Instr> instrs_;
   std::vector<Handler> handlers_;
-  std::vector<PyObject*> locals_;  // borrowed from the code object
+  std::vector<PyObject*> locals_;  // borrowed from local_names_
   std::vector<int32_t> index_of_;  // raw unit -> Instr
 };
 

@@ -23,6 +23,7 @@ namespace framejit::capture {
 
 using Values = std::vector<Value*>;
 inline constexpr std::int64_t kView = -2;  // position of an Iterator that stands for dict.values() or dict.items()
+inline constexpr int kSuper = 1;  // `iterated` of a BoundMethod that stands for super(): items are self and the class
 using Keywords = std::vector<std::pair<PyObject*, Value*>>;  // exact str, borrowed from code objects or Constants
 
 class SymbolicFrame;
@@ -30,6 +31,7 @@ class SymbolicFrame;
 class Executor {
  public:
   Executor(Session& session, const CaptureOptions& options);
+  ~Executor();
 
   Session& session() { return session_; }
   Effects& effects() { return effects_; }
@@ -132,11 +134,13 @@ class Executor {
  private:
   Value* wrap_container(PyObject* object, SourceRef source);
   Captured<Value*> instance_attr_value(Value* v, PyObject* name, Value** self);
+  Captured<Value*> super_attr_value(Value* v, PyObject* name, Value** self);
   Captured<Value*> class_attr_value(Value* v, PyObject* name);
   Captured<Value*> bind_descriptor(Value* owner, PyObject* raw, PyObject* name, Value** self);
   Value* track(PyObject* object, const SourceRef& source, Value* v);
   Captured<Value*> fold(int nb, PyObject* left, PyObject* right);
   Captured<Value*> sequence_binary(int nb, Value* left, Value* right);
+  Captured<Value*> resume(Value* generator);
   Captured<Value*> int_binary(int nb, const graph::Dim& left, const graph::Dim& right);
 
   Session& session_;
@@ -146,6 +150,7 @@ class Executor {
   std::unordered_map<PyCodeObject*, std::shared_ptr<const CodeView>> views_;
   std::unordered_map<const CodeView*, std::vector<uint32_t>> locations_;
   std::vector<Ref<>> kept_;
+  std::vector<std::unique_ptr<SymbolicFrame>> generators_;  // by position of their Iterators
 };
 
 /// Is it an exact Python number: a constant int, float, bool or complex, a symbolic int, or a run-time number?

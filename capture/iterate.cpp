@@ -72,6 +72,7 @@ Captured<Value*> Executor::next(Value* it) {
   };
   if (it->position == kView) return break_at(BreakId::WouldRaise, "next() of a view");
   if (it->position == kExhausted) return static_cast<Value*>(nullptr);
+  if (it->iterated == kGenerator) return resume(it);
   const auto at = static_cast<std::size_t>(it->position);
   switch (static_cast<Iterated>(it->iterated)) {
     case kOverSequence: {
@@ -144,6 +145,7 @@ Captured<Value*> Executor::next(Value* it) {
       }
       return call(it->items[0], args, {});
     }
+    case kGenerator: break;
     case kOverKeys:
     case kOverValues:
     case kOverItems: {

@@ -5,6 +5,7 @@
 #include "capture/executor.h"
 #include "capture/py/instance.h"
 #include "capture/py/repr.h"
+#include "capture/symbolic_frame.h"
 #include "graph/support/check.h"
 
 namespace framejit::capture {
@@ -126,7 +127,7 @@ Value* Executor::wrap(PyObject* o, SourceRef source) {
   if (PyLong_CheckExact(o)) {
     int overflow = 0;
     const long long number = PyLong_AsLongLongAndOverflow(o, &overflow);
-    if (!overflow && session_.varied().contains(source->str())) {
+    if (!overflow && session_.varied().names.count(source->str()) != 0) {
       Guard g{};
       g.kind = GuardKind::IntSymbol;
       g.source = source;

@@ -26,7 +26,7 @@ bool materializable(const Value* v, std::vector<const Value*>& path) {
     case ValueKind::Array:
     case ValueKind::Int: return true;
     case ValueKind::Iterator:
-      if (v->position < 0 || v->iterated == kMap || v->iterated == kOverValues || v->iterated == kOverItems)
+      if (v->position < 0 || v->iterated == kMap || v->iterated == kGenerator || v->iterated == kOverValues || v->iterated == kOverItems)
         return false;
       break;
     case ValueKind::Function:
@@ -37,12 +37,14 @@ bool materializable(const Value* v, std::vector<const Value*>& path) {
       break;
     case ValueKind::Lazy:
     case ValueKind::Object: return v->source != nullptr;
+    case ValueKind::BoundMethod:
+      if (v->iterated == kSuper) return false;
+      break;
     case ValueKind::Tuple:
     case ValueKind::List:
     case ValueKind::Dict:
     case ValueKind::Slice:
     case ValueKind::Range:
-    case ValueKind::BoundMethod:
     case ValueKind::Cell: break;
   }
   path.push_back(v);

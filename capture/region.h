@@ -87,6 +87,8 @@ struct CaptureOptions {
   uint32_t unroll_nodes = 400;  // graph nodes that one loop may add before it is left to the bytecode
   /// The Python function behind a callable (a jitted function), borrowed, or null.
   PyObject* (*unwrap)(PyObject* callable) = nullptr;
+  /// Code that is never inlined (framejit.disable).
+  bool (*leave_alone)(PyCodeObject* code) = nullptr;
 };
 
 struct CaptureRequest {

@@ -72,11 +72,24 @@ Captured<Value*> SymbolicFrame::run() {
       x.frame = caller;
       return Unexpected<Break>{locate(std::move(done.error()))};
     }
-    if (*done != Flow::Returned) continue;
+    if (*done != Flow::Returned && *done != Flow::Yielded) continue;
     x.frame = caller;
+    finished_ = *done == Flow::Returned;
     s.set_location(location);
     return returned;
   }
+}
+
+Captured<Value*> SymbolicFrame::resume() {
+  if (finished_) return static_cast<Value*>(nullptr);
+  s.record([this, at = pc, held_locals = locals, held_stack = stack] {
+    pc = at;
+    locals = held_locals;
+    stack = held_stack;
+    finished_ = false;
+  });
+  FRAMEJIT_TRY(value, run());
+  return finished_ ? nullptr : value;
 }
 
 Value* SymbolicFrame::pop_raw() {
@@ -212,9 +225,18 @@ Step SymbolicFrame::step(const Instr& i) {
     case Opcode::ReturnValue: returned = pop_raw(); return Flow::Returned;
     case Opcode::ReturnConst: returned = x.literal(view->constant(i.arg)); return Flow::Returned;
 
-    // Suspended by others.
     case Opcode::ReturnGenerator:
+      if (!generator) return unsupported(i, BreakId::GeneratorFrame);
+      push(x.none());  // what the first next() sends; POP_TOP follows
+      return Flow::Next;
     case Opcode::YieldValue:
+      if (!generator) return unsupported(i, BreakId::GeneratorFrame);
+      returned = pop_raw();
+      push(x.none());  // what the following next() sends
+      ++pc;
+      return Flow::Yielded;
+
+    // Suspended by others.
     case Opcode::Send:
     case Opcode::EndSend:
     case Opcode::GetYieldFromIter:

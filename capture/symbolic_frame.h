@@ -12,7 +12,7 @@
 
 namespace framejit::capture {
 
-enum class Flow : uint8_t { Next, Jumped, Returned };
+enum class Flow : uint8_t { Next, Jumped, Returned, Yielded };
 using Step = Captured<Flow>;
 
 class SymbolicFrame {
@@ -21,6 +21,8 @@ class SymbolicFrame {
 
   /// To the return, or to the first Break.
   Captured<Value*> run();
+  /// Of a generator: the next value, or null at the end. Taken back with the transaction.
+  Captured<Value*> resume();
   /// One instruction: limits, location, handler; moves the position.
   Step advance();
   Step step(const Instr& instr);
@@ -40,6 +42,7 @@ class SymbolicFrame {
   uint32_t pc = 0;
   Value* returned = nullptr;
   bool outermost = false;
+  bool generator = false;      // yields to next(); `returned` is then what it yields
 
  private:
   Value* pop();  // looked at
@@ -76,6 +79,7 @@ class SymbolicFrame {
   Executor& x;
   Session& s;
   std::string module_;
+  bool finished_ = false;
   struct Loop {
     uint32_t head;
     std::size_t nodes;

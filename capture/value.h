@@ -22,7 +22,7 @@
 
 namespace framejit::capture {
 
-enum Iterated : int { kOverSequence, kOverRange, kEnumerate, kZip, kReversed, kOverKeys, kOverValues, kOverItems, kMap };
+enum Iterated : int { kOverSequence, kOverRange, kEnumerate, kZip, kReversed, kOverKeys, kOverValues, kOverItems, kMap, kGenerator };
 
 enum class ValueKind : uint8_t {
   Null,         // what PUSH_NULL pushes

@@ -185,11 +185,12 @@ class Lowerer : public Memory {
       if (it == shapes.end()) it = shapes.insert(shapes.end(), {shape, {}});
       it->second.push_back(v);
     }
-    auto moving_axes = [&](const Dims& shape) {
-      return std::count_if(shape.begin(), shape.end(), [&](const Dim& d) { return !facts_.is_one(d); });
+    auto weight = [&](const Dims& shape) {
+      const auto moving = std::count_if(shape.begin(), shape.end(), [&](const Dim& d) { return !facts_.is_one(d); });
+      return std::pair(moving, shape.size());
     };
     std::stable_sort(shapes.begin(), shapes.end(),
-                     [&](const auto& a, const auto& b) { return moving_axes(a.first) < moving_axes(b.first); });
+                     [&](const auto& a, const auto& b) { return weight(a.first) < weight(b.first); });
     if (shapes.size() == 2 && shapes[0].first.size() <= shapes[1].first.size() && is_scalar_shape(shapes[0].first) &&
         scalars_stay(shapes[0].second, shapes[1].second, shapes[1].first, g)) {
       parts_.push_back({piece, {}, shapes[1].first, g});

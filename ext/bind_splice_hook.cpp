@@ -85,7 +85,7 @@ bool is_excluded(PyCodeObject* code) {
 }
 
 std::unique_ptr<SplicedCode> splice_stressed(PyCodeObject* code) {
-  auto view = CodeView::decode(code);
+  auto view = CodeView::decode(code, CodeView::Keep::Contents);
   SpliceOptions options;
   options.all_boundaries = true;
   auto handler = make_mock_handler(view, stress->seed * 7919 + stress->codes, stress->share, &stress->counters);

@@ -84,7 +84,8 @@ void raise_graph_break(const capture::Break& b) {
   Record record = break_record(b);
   const std::string text = break_text(b, record.get());
   PyObject* type = graph_break_error ? graph_break_error : PyExc_RuntimeError;
-  Ref<> error = Ref<>::steal(PyObject_CallFunction(type, "s#", text.data(), static_cast<Py_ssize_t>(text.size())));
+  Ref<> message = Ref<>::steal(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
+  Ref<> error = message ? Ref<>::steal(PyObject_CallOneArg(type, message.get())) : Ref<>();
   if (!error) return;
   if (PyObject_SetAttrString(error.get(), "record", record.get()) < 0) PyErr_Clear();
   PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error.get());

@@ -51,7 +51,7 @@ class GraphBuilder {
   /// Bounds are normalised already (0 <= start, length elements at `step`).
   ValueId slice(ValueId x, int axis, const Dim& start, const Dim& length, int64_t step);
   ValueId select(ValueId x, int axis, const Dim& position);  // drops the axis
-  ValueId expand_dims(ValueId x, int axis);
+  ValueId expand_dims(ValueId x, int axis);                  // as x[None]: stride 0 (np.expand_dims is a reshape)
   ValueId transpose(ValueId x, std::span<const int> permutation);
   BuildResult broadcast_to(ValueId x, Dims shape);
   /// A view where NumPy gives a view, else a C-ordered copy; `shape` has no -1.
@@ -59,8 +59,8 @@ class GraphBuilder {
   /// order: 'C' or 'K'.
   ValueId copy(ValueId x, char order);
 
-  /// Stores `value` (same dtype, broadcastable to dst) into dst. Reads of `value` complete before the first store: another
-  /// view of dst's root is copied first. The value of a write has dst's type and is no operand of anything.
+  /// Stores `value` (same dtype, broadcastable to dst) into dst. Reads of `value` complete before the first store:
+  /// another view of dst's root is copied first. The value of a write has dst's type and is no operand of anything.
   Expected<ValueId, ShapeError> write(ValueId dst, ValueId value);
 
   BuildResult matmul(ValueId a, ValueId b);

@@ -17,10 +17,10 @@ struct DTypeInfo {
   char kind;              // 'b' bool, 'i' signed, 'u' unsigned, 'f' float, 'c' complex
 };
 
-inline constexpr DTypeInfo kDTypes[kDTypeCount] = {
-    {"bool", 1, 'b'}, {"i8", 1, 'i'},  {"i16", 2, 'i'},  {"i32", 4, 'i'}, {"i64", 8, 'i'},
-    {"u8", 1, 'u'},   {"u16", 2, 'u'}, {"u32", 4, 'u'},  {"u64", 8, 'u'}, {"f16", 2, 'f'},
-    {"bf16", 2, 'f'}, {"f32", 4, 'f'}, {"f64", 8, 'f'},  {"c64", 8, 'c'}, {"c128", 16, 'c'}};
+inline constexpr DTypeInfo kDTypes[kDTypeCount] = {{"bool", 1, 'b'}, {"i8", 1, 'i'},  {"i16", 2, 'i'},  {"i32", 4, 'i'},
+                                                   {"i64", 8, 'i'},  {"u8", 1, 'u'},  {"u16", 2, 'u'},  {"u32", 4, 'u'},
+                                                   {"u64", 8, 'u'},  {"f16", 2, 'f'}, {"bf16", 2, 'f'}, {"f32", 4, 'f'},
+                                                   {"f64", 8, 'f'},  {"c64", 8, 'c'}, {"c128", 16, 'c'}};
 
 constexpr const DTypeInfo& info(DType t) { return kDTypes[static_cast<int>(t)]; }
 constexpr int size_of(DType t) { return info(t).size; }

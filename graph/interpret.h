@@ -1,4 +1,5 @@
-// The reference interpreter: runs any graph slowly and obviously, one element at a time. The oracle of passes and kernels.
+// The reference interpreter: runs any graph slowly and obviously, one element at a time. The oracle of passes and
+// kernels.
 #pragma once
 
 #include <cstddef>

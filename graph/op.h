@@ -1,5 +1,5 @@
-// The operator table: one row for each operator. Capture, passes, code generation, the interpreter, the verifier, the text
-// form and the generated tests read it; nothing else lists operators.
+// The operator table: one row for each operator. Capture, passes, code generation, the interpreter, the verifier, the
+// text form and the generated tests read it; nothing else lists operators.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,8 @@ enum class ResultRule : uint8_t { Same, Bool, Attribute };
 enum class Flags : uint8_t {
   None,
   Float,    // may set floating-point status flags when T is floating or complex
-  IntZero,  // additionally signals division by zero (and MIN // -1 as overflow) on integers: must be raised by the kernel
+  IntZero,  // additionally signals division by zero (and MIN // -1 as overflow) on integers: must be raised by the
+            // kernel
 };
 
 // clang-format off
@@ -142,7 +143,7 @@ struct OpDef {
 };
 
 inline constexpr OpDef kOps[] = {
-#define FRAMEJIT_OP_ROW(name, text, operands, cls, exact, result, flags, commutative, numpy)                       \
+#define FRAMEJIT_OP_ROW(name, text, operands, cls, exact, result, flags, commutative, numpy) \
   {Op::name, text, operands, OpClass::cls, Exactness::exact, ResultRule::result, Flags::flags, commutative, numpy},
     FRAMEJIT_OPS(FRAMEJIT_OP_ROW)
 #undef FRAMEJIT_OP_ROW
@@ -183,6 +184,7 @@ constexpr bool takes(Op op, DType operand) {
     case Op::Hypot:
     case Op::Copysign:
     case Op::SignBit:
+    case Op::Rint:
     case Op::Erf:
     case Op::Ndtr: return is_float(operand);
     case Op::Divide:
@@ -209,7 +211,6 @@ constexpr bool takes(Op op, DType operand) {
     case Op::Fmod: return !is_complex(operand) && operand != DType::Bool;
     case Op::Floor:
     case Op::Ceil:
-    case Op::Rint:
     case Op::Trunc: return !is_complex(operand);
     case Op::Subtract:
     case Op::Negative:

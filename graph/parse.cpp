@@ -65,7 +65,7 @@ class Parser {
       name = new_name();
       expect("=");
     }
-    const std::string_view start = rest_;
+    const std::string_view start = here();
     const std::optional<Op> op = op_from_name(word("an operator"));
     if (!op) fail_at(start, "unknown operator");
     node.op = *op;
@@ -95,7 +95,7 @@ class Parser {
 
   void attributes(Node& node, std::string_view& constant) {
     do {
-      const std::string_view start = rest_;
+      const std::string_view start = here();
       const std::string_view key = word("an attribute");
       expect("=");
       if (key == "axes") {
@@ -121,7 +121,7 @@ class Parser {
 
   Type type() {
     Type t;
-    const std::string_view start = rest_;
+    const std::string_view start = here();
     const std::optional<DType> dtype = dtype_from_name(word("a dtype"));
     if (!dtype) fail_at(start, "unknown dtype");
     t.dtype = *dtype;
@@ -198,6 +198,11 @@ class Parser {
     }
   }
 
+  std::string_view here() {
+    skip_spaces();
+    return rest_;
+  }
+
   bool at(std::string_view token) {
     skip_spaces();
     return rest_.starts_with(token);
@@ -233,10 +238,7 @@ class Parser {
     return w;
   }
 
-  [[noreturn]] void fail(std::string message) {
-    skip_spaces();
-    fail_at(rest_, std::move(message));
-  }
+  [[noreturn]] void fail(std::string message) { fail_at(here(), std::move(message)); }
   [[noreturn]] static void fail_at(std::string_view where, std::string message) {
     throw Failure{where, std::move(message)};
   }

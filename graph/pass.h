@@ -12,7 +12,7 @@
 namespace framejit::graph {
 
 struct PassContext {
-  bool o1 = false;  // optimizations that stay within documented error bounds are allowed
+  bool o1 = false;            // optimizations that stay within documented error bounds are allowed
   bool ignore_flags = false;  // errstate ignores every class of floating-point warning, and that is guarded
   std::vector<std::string> disabled;
   bool verify = false;  // after each pass; a violation is an InternalError that names the pass

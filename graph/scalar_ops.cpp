@@ -55,7 +55,6 @@ Scalar apply_bool(Op op, bool a, bool b, bool& handled) {
     case Op::Absolute:
     case Op::Floor:
     case Op::Ceil:
-    case Op::Rint:
     case Op::Trunc: return scalar_of(a);
     case Op::IsNan:
     case Op::IsInf: return scalar_of(false);
@@ -150,7 +149,6 @@ Scalar apply_int(Op op, T a, T b, bool& handled) {
       return scalar_of(int_power(a, b));
     case Op::Floor:
     case Op::Ceil:
-    case Op::Rint:
     case Op::Trunc: return scalar_of(a);
     case Op::IsNan:
     case Op::IsInf: return scalar_of(false);

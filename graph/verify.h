@@ -1,4 +1,5 @@
-// The verifier: the invariants of a Graph, numbered in verify.cpp's header comment. Runs between passes in debug builds and tests.
+// The verifier: the invariants of a Graph, numbered in verify.cpp's header comment. Runs between passes in debug builds
+// and tests.
 #pragma once
 
 #include <optional>

@@ -1,18 +1,20 @@
 // Fusion: which nodes run together in one loop nest. A side table over the optimized graph, not a rewrite of it.
 //
-// Nodes are taken in program order, and each joins a group or opens a new one at the end. Every group runs at its place in
-// the list, as a whole, so a node may join a group if
+// Nodes are taken in program order, and each joins a group or opens a new one at the end. Every group runs at its place
+// in the list, as a whole, so a node may join a group if
 //  - the group's iteration shape is the node's (for a reduction: that of its operand);
 //  - each operand is computed in the group itself, element by element, or stored by an earlier group;
-//  - memory order holds: what it reads was last written by an earlier group; what it writes is read by no later group, and
-//    inside the group is read and written at exactly the same place only (offset, strides, shape), where element by element
-//    is as good as one after the other. In a loop body loads and stores keep the order of `nodes`.
-// Other values are materialised: x[1:] += x[:-1] becomes a group that stores the sum and one that copies it.
+//  - memory order holds: what it reads was last written by an earlier group, and what it writes is read by no later
+//    one.
+// Inside of a group the bytes of a root that is written are read and written at one place only (same offset, strides
+// and shape), and no load follows a write of it: element by element is as good as one node after the other, and a loop
+// body may load before it stores. Other values are materialised: x[1:] += x[:-1] becomes a group that stores the sum
+// and one that copies it.
 //
-// 0-d operators that are one native operation, on memory that the graph never writes, are free: they are recomputed in each
-// group that uses them. The others run in a group of shape [] and are loaded.
+// 0-d operators that are one native operation, on memory that the graph never writes, are free: they are recomputed in
+// each group that uses them. The others run in a group of shape [] and are loaded.
 //
-// In-place writes to params are joined freely, across statements that may set a flag too: the run time keeps undo copies.
+// In-place writes to params are joined freely, also across statements that may set a flag: the run time can undo them.
 #pragma once
 
 #include <vector>
@@ -23,10 +25,10 @@
 namespace framejit::graph {
 
 /// A stretch of nodes that one loop nest computes, operands before users. Exactly one of:
-///  - elementwise: `nodes` are elementwise, casts, fulls, iotas, copies and writes over one iteration shape; every value in
-///    `stored` is written to memory, the others live in registers or tile scratch only;
-///  - reduction: as above, with one or more reductions over the same axes, of operands with the same shape and layout, as
-///    the last nodes; their results are in `stored`;
+///  - elementwise: `nodes` are elementwise, casts, fulls, iotas, copies and writes over one iteration shape; every
+///    value in `stored` is written to memory, the others live in registers or tile scratch only;
+///  - reduction: as above, and the last nodes are one or more reductions over the same axes, of operands with the same
+///    shape and layout; their results are in `stored`;
 ///  - contraction: a single MatMul.
 /// A write stores its value at its destination and is not in `stored`. A group that only sets flags stores nothing.
 /// Views, params, constants and dims belong to no group; 0-d nodes may stand in several.

@@ -204,17 +204,6 @@ def test_partial_and_unknown_callables_break():
     assert c.codes == ["FJ002"] and c.locals["y"] == "array 0"
 
 
-def test_generator_function_is_left():
-    def gen(x):
-        yield x
-
-    def f(x):
-        y = x * 2
-        return list(gen(y))
-
-    assert capture(f, X).codes == ["FJ013"]
-
-
 def test_builtins_over_known_values():
     def f(xs, n):
         total = sum(x for x in ()) if n > 100 else 0.0
@@ -248,3 +237,60 @@ def test_map_and_iter_and_next():
 
     c = capture(f, (X, X + 1, X + 2))
     assert c.returns and c.ops.count("multiply") == 2
+
+
+def test_generator_expressions_are_followed():
+    def f(xs, k):
+        return sum(x * k for x in xs if x is not None), list(x + 1 for x in xs[:1]), any(i > 1 for i in range(5))
+
+    c = capture(f, [X, None, X + 1], 2.0)
+    assert c.returns and c.ops.count("multiply") == 2 and c.result.endswith("True)")
+
+
+def test_generators_interleave_with_their_consumer():
+    def gen(x, log):
+        for i in range(3):
+            log.append(i)
+            yield x * i
+
+    def f(x, log):
+        for y in gen(x, log):
+            log.append("used")
+            x = x + y
+        return x
+
+    c = capture(f, X, [])
+    assert c.returns and [e.split("(")[1] for e in c.effects] == ["0)", "'used')", "1)", "'used')", "2)", "'used')"]
+
+
+def test_generator_with_handlers_is_left():
+    def gen(x):
+        try:
+            yield x
+        finally:
+            print("closed")
+
+    def f(x):
+        y = x * 2
+        return list(gen(y))
+
+    assert capture(f, X).codes == ["FJ013"]
+
+
+def test_super():
+    class A:
+        def run(self, x):
+            return x * 2
+
+    class B(A):
+        pass
+
+    class C(B):
+        def run(self, x):
+            return super().run(x) + 1
+
+    def f(o, x):
+        return o.run(x)
+
+    c = capture(f, C(), X)
+    assert c.returns and c.ops[-1] == "add" and c.guard("A.run")

@@ -145,7 +145,7 @@ def test_graph_is_one():
     x, y, z = (fj.Tensor(values(np.float32, seed=s)) for s in range(3))
     marked = fj.jit(lambda a, b, c: a * b + c, fullgraph=True)
     check(marked(x, y, z), values(np.float32) * values(np.float32, seed=1) + values(np.float32, seed=2), "a*b+c")
-    assert len(marked.graphs()) == 1 and "multiply" in str(marked.graphs()[0]) and "add" in str(marked.graphs()[0])
+    assert marked.graphs().count("graph @") == 1 and "multiply" in marked.graphs() and "add" in marked.graphs()
 
 
 def test_python_protocols():

@@ -1,12 +1,16 @@
-// Layout rules and the order of sums against what NumPy gave (make_numpy_cases.py).
+// Scalar operators, layout rules and the order of reductions against what NumPy gave (make_numpy_cases.py).
 #include <gtest/gtest.h>
 
+#include <cfenv>
 #include <cstring>
 #include <fstream>
+#include <map>
 #include <sstream>
 
 #include "graph/builder.h"
 #include "graph/interpret.h"
+#include "graph/scalar_cast.h"
+#include "graph/scalar_ops.h"
 
 namespace framejit::graph {
 namespace {
@@ -128,28 +132,94 @@ uint64_t fnv(const std::byte* data, std::size_t size) {
   return value;
 }
 
+/// Interprets one operator on a row of values; the bits of the results.
+class ScalarCheck {
+ public:
+  void check(const Case& c) {
+    const DType dtype = *dtype_from_name(c.given[1]);
+    if (c.given[0] == "values") {
+      values_[dtype] = bits(c.given[2]);
+      return;
+    }
+    const Op op = *op_from_name(c.given[0]);
+    const DType result = *dtype_from_name(c.given[2]);
+    ASSERT_TRUE(takes(op, dtype)) << c.line;
+    std::vector<std::byte> results, flags;
+    for (const std::vector<Scalar>& args : arguments(op, dtype)) {
+      Scalar out;
+      std::feclearexcept(FE_ALL_EXCEPT);
+      ASSERT_TRUE(apply_scalar(op, dtype, result, args, out)) << c.line;
+      flags.push_back(static_cast<std::byte>(raised()));
+      if (result == DType::F32 && std::isnan(value_of<float>(out))) out = scalar_of(std::nanf(""));
+      if (result == DType::F64 && std::isnan(value_of<double>(out))) out = scalar_of(std::nan(""));
+      const auto* bytes = reinterpret_cast<const std::byte*>(&out.lo);
+      results.insert(results.end(), bytes, bytes + size_of(result));
+    }
+    EXPECT_EQ(std::to_string(fnv(results.data(), results.size())), c.expected[0]) << c.line;
+    EXPECT_EQ(std::to_string(fnv(flags.data(), flags.size())), c.expected[1]) << c.line << " (flags)";
+  }
+
+ private:
+  static std::vector<Scalar> bits(const std::string& text) {
+    std::vector<Scalar> out;
+    std::stringstream stream(text);
+    for (std::string part; std::getline(stream, part, ',');) out.push_back({std::stoull(part)});
+    return out;
+  }
+
+  std::vector<std::vector<Scalar>> arguments(Op op, DType dtype) {
+    std::vector<std::vector<Scalar>> out;
+    for (const Scalar& a : values_[dtype]) {
+      if (def(op).operands == 1) {
+        out.push_back({a});
+        continue;
+      }
+      for (const Scalar& b : values_[dtype]) {
+        const bool negative = is_signed_int(dtype) && (b.lo >> (8 * size_of(dtype) - 1)) != 0;
+        if (op != Op::Power || !negative) out.push_back({a, b});
+      }
+    }
+    return out;
+  }
+
+  static int raised() {
+    return (std::fetestexcept(FE_DIVBYZERO) ? 1 : 0) | (std::fetestexcept(FE_OVERFLOW) ? 2 : 0) |
+           (std::fetestexcept(FE_UNDERFLOW) ? 4 : 0) | (std::fetestexcept(FE_INVALID) ? 8 : 0);
+  }
+
+  std::map<DType, std::vector<Scalar>> values_;
+};
+
+TEST(NumpyScalars, HaveTheSameBitsAndFlags) {
+  ScalarCheck scalars;
+  for (const Case& c : cases("numpy_scalars.txt")) scalars.check(c);
+}
+
 template <class T>
-std::vector<std::byte> memory(int64_t count) {
+std::vector<std::byte> memory(int64_t count, bool for_product) {
   std::vector<std::byte> out(static_cast<std::size_t>(count) * sizeof(T));
   for (int64_t i = 0; i < count; ++i) {
     const uint64_t random = static_cast<uint64_t>(i) * 2654435761u % (uint64_t{1} << 32);
-    const T value = static_cast<T>(static_cast<double>(random) / 4294967296.0 - 0.5);
+    const double x = static_cast<double>(random) / 4294967296.0 - 0.5;
+    const T value = static_cast<T>(for_product ? x / 64 + 1 : x);
     std::memcpy(out.data() + static_cast<std::size_t>(i) * sizeof(T), &value, sizeof(T));
   }
   return out;
 }
 
-TEST(NumpySums, HaveTheSameBits) {
-  for (const Case& c : cases("numpy_sums.txt")) {
-    const DType dtype = *dtype_from_name(c.given[0]);
-    const std::vector<int64_t> shape = numbers(c.given[1]), strides = numbers(c.given[2]);
-    const int64_t offset = std::stoll(c.given[3]), count = std::stoll(c.given[4]);
-    std::vector<std::byte> bytes = dtype == DType::F32 ? memory<float>(count) : memory<double>(count);
+TEST(NumpyReductions, HaveTheSameBits) {
+  for (const Case& c : cases("numpy_reductions.txt")) {
+    const Op op = *op_from_name(c.given[0]);
+    const DType dtype = *dtype_from_name(c.given[1]);
+    const std::vector<int64_t> shape = numbers(c.given[2]), strides = numbers(c.given[3]);
+    const int64_t offset = std::stoll(c.given[4]), count = std::stoll(c.given[5]);
+    const bool product = op == Op::ReduceProd;
+    std::vector<std::byte> bytes = dtype == DType::F32 ? memory<float>(count, product) : memory<double>(count, product);
     Graph g;
     GraphBuilder b(g);
-    const ValueId x = b.param({dtype, dims(c.given[1]), dims(c.given[2])}, "x");
-    const ValueId sum = *b.reduce(Op::ReduceSum, x, numbers(c.given[5]));
-    g.set_results({b.copy(sum, 'C')});
+    const ValueId x = b.param({dtype, dims(c.given[2]), dims(c.given[3])}, "x");
+    const ValueId reduced = *b.reduce(op, x, numbers(c.given[6]));
+    g.set_results({b.copy(reduced, 'C')});
     const ArrayRef param{bytes.data() + offset, shape, strides};
     auto out = interpret(g, {&param, 1}, {});
     ASSERT_TRUE(out) << out.error();

@@ -1,0 +1,24 @@
+"""A few of CPython's own test modules with every code object spliced; all of them: tests/long/run_cpython_tests.py."""
+
+import importlib.util
+import pathlib
+import subprocess
+import sys
+
+import pytest
+from splice_support import core
+
+RUNNER = pathlib.Path(__file__).resolve().parent.parent / "long" / "run_cpython_tests.py"
+
+
+@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="splicing is for CPython 3.11")
+@pytest.mark.skipif(importlib.util.find_spec("test.test_generators") is None, reason="Python without its tests")
+def test_language_modules_behave_the_same():
+    assert core._splice_state()[1]
+    modules = ["test_generators", "test_with", "test_scope", "test_yield_from"]
+    done = subprocess.run(
+        [sys.executable, str(RUNNER), "--modes", "exits", "--seed", "1", *modules], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "'errors': 0" in done.stdout
+    assert "'exits': 0" not in done.stdout

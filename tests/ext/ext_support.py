@@ -1,0 +1,59 @@
+"""Helpers of the tests of the call path."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import framejit
+import numpy as np
+from framejit import _core
+
+
+def compiled(function: Callable, **settings: Any) -> Any:
+    """`function` marked, with the settings of the compiled half."""
+    return _core.Function(function, {"fullgraph": False, "dynamic": False, "jit_level": "O0", **settings})
+
+
+class Events:
+    """Collects (channel, record) of some channels while the block runs."""
+
+    def __init__(self, *channels: str) -> None:
+        self.channels = channels
+        self.seen: list[tuple[str, dict]] = []
+
+    def __enter__(self) -> Events:
+        _core.set_event_handler(lambda channel, record: self.seen.append((channel, record)), list(self.channels))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _core.set_event_handler(None)
+
+    def records(self, channel: str) -> list[dict]:
+        return [record for c, record in self.seen if c == channel]
+
+
+def hits(function: Any) -> int:
+    return sum(entry["hits"] for entry in function.cache_entries())
+
+
+def errors() -> int:
+    return framejit.stats()["internal_errors"]
+
+
+def same(expected: Any, actual: Any) -> None:
+    """Type, dtype, shape, strides, bits; containers item by item."""
+    assert type(actual) is type(expected)
+    if isinstance(expected, np.ndarray):
+        assert (actual.dtype, actual.shape, actual.strides) == (expected.dtype, expected.shape, expected.strides)
+        assert np.array_equal(actual, expected, equal_nan=expected.dtype.kind in "fc")
+    elif isinstance(expected, (list, tuple)):
+        assert len(actual) == len(expected)
+        for e, a in zip(expected, actual):
+            same(e, a)
+    elif isinstance(expected, dict):
+        assert list(actual) == list(expected)
+        for key in expected:
+            same(expected[key], actual[key])
+    else:
+        assert actual == expected or (actual != actual and expected != expected)

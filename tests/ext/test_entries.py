@@ -1,0 +1,465 @@
+"""Entries: guards and recompilation, results and aliasing, flags and errstate, breaks, events."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+
+import framejit
+import numpy as np
+import pytest
+from ext.ext_support import Events, compiled, errors, hits, same
+from framejit import _core
+
+pytestmark = pytest.mark.capture
+
+X = np.arange(6, dtype=np.float64).reshape(2, 3)
+
+
+@pytest.fixture(autouse=True)
+def no_internal_errors():
+    before = errors()
+    yield
+    assert errors() == before
+
+
+# Recompilation.
+
+
+def test_a_dimension_that_varies_becomes_symbolic():
+    def function(x):
+        return x * 2 + 1
+
+    marked = compiled(function)
+    with Events("recompiles") as events:
+        for n in (4, 5, 6, 70, 1000):
+            same(function(np.ones(n)), marked(np.ones(n)))
+    (record,) = events.records("recompiles")
+    assert record["function"] == "test_a_dimension_that_varies_becomes_symbolic.<locals>.function"
+    assert (record["guard"], record["expected"], record["found"]) == ("x.shape[0] == 4", "4", "5")
+    assert (record["entry"], record["new_entry"]) == (0, 1)
+    assert "symbolic" in record["becomes"]
+    assert len(marked.cache_entries()) == 2
+
+
+def test_an_int_that_varies_becomes_symbolic():
+    marked = compiled(lambda x, n: x * n)
+    with Events("recompiles") as events:
+        for n in (3, 4, 5, 6):
+            same(X * n, marked(X, n))
+    assert len(events.records("recompiles")) == 1
+    assert events.records("recompiles")[0]["guard"] == "n == 3"
+
+
+def test_dynamic_from_the_start():
+    marked = compiled(lambda x: x * 2, dynamic=True)
+    for n in (4, 5, 6):
+        same(np.ones(n) * 2, marked(np.ones(n)))
+    assert len(marked.cache_entries()) == 1
+
+
+def test_kinds_of_arguments_make_entries():
+    marked = compiled(lambda x, y: x + y)
+    arguments = [
+        (X, X), (X.astype("f4"), X), (X, 2.0), (X, 2), (X, True), (X, np.float32(2)), (X.T, X.T), (X[:, ::2], X[:, ::2]),
+        (2.5, 3.5), (X, [1, 2, 3]), (np.asfortranarray(X), X), (X[0], X), (X, np.array(3)), (np.matrix(X), X),
+    ]
+    for _ in range(2):
+        for a, b in arguments:
+            same(a + b, marked(a, b))
+
+
+def test_the_limit_of_entries_ends_in_the_interpreter():
+    def function(x, name):
+        return x * len(name)
+
+    marked = compiled(function)
+    with warnings.catch_warnings(record=True) as caught, Events("recompiles") as events:
+        warnings.simplefilter("always")
+        for i in range(15):
+            name = "a" * i
+            same(function(X, name), marked(X, name))
+    limited = [w for w in caught if issubclass(w.category, framejit.RecompileLimitWarning)]
+    assert len(limited) == 1
+    assert "recompile_limit" in str(limited[0].message)
+    assert len(marked.cache_entries()) == framejit.config.recompile_limit + 1
+    assert "new_entry" not in events.records("recompiles")[-1]
+
+
+def test_copied_dtypes_fit():
+    import pickle
+
+    marked = compiled(lambda x: x * 2)
+    marked(X)
+    copied = pickle.loads(pickle.dumps(X))
+    same(X * 2, marked(copied))
+    assert len(marked.cache_entries()) == 1
+
+
+def test_aliased_arguments():
+    def function(x, y):
+        x += 1
+        return x * y
+
+    marked = compiled(function)
+    for _ in range(2):
+        a, b = X.copy(), X.copy()
+        same(function(a, a), marked(b, b))
+        same(a, b)
+        a, b = X.copy(), X.copy()
+        same(function(a, X), marked(b, X))
+        same(a, b)
+        a, b = np.arange(8.0), np.arange(8.0)
+        same(function(a[1:], a[:-1]), marked(b[1:], b[:-1]))
+        same(a, b)
+
+
+# Results.
+
+
+def test_results_own_their_memory():
+    from importlib import import_module
+
+    try:
+        multiarray = import_module("numpy._core.multiarray")
+    except ImportError:
+        multiarray = import_module("numpy.core.multiarray")
+    marked = compiled(lambda x: x * 2)
+    marked(X)
+    result = marked(X)
+    assert result.flags.owndata and result.base is None and result.flags.writeable
+    assert multiarray.get_handler_name(result) == "framejit"
+    result.resize((40, 50), refcheck=False)
+    assert result.shape == (40, 50) and result[39, 49] == 0
+    view = result[1:]
+    del result
+    view += 1
+    assert view[0, 0] == 1
+    assert marked(np.ones((0, 3))).shape == (0, 3)
+
+
+def test_results_die_on_other_threads():
+    import queue
+    import threading
+
+    marked = compiled(lambda x: x * 2)
+    results: queue.Queue = queue.Queue()
+
+    def drain():
+        while results.get() is not None:
+            pass
+
+    thread = threading.Thread(target=drain)
+    thread.start()
+    for n in (10, 1000, 300_000):
+        for _ in range(50):
+            results.put(marked(np.ones(n)))
+    results.put(None)
+    thread.join()
+
+
+def test_views_alias_as_numpys():
+    def function(x):
+        y = x * 2
+        return y, y[1:], y.T, x[:, 1], x.reshape(6)
+
+    marked = compiled(function)
+    for _ in range(2):
+        x = X.copy()
+        expected, actual = function(x), marked(x)
+        same(expected, actual)
+        assert actual[1].base is actual[0] and actual[2].base is actual[0]
+        assert actual[3].base is x and actual[4].base is x
+        actual[0][:] = 7
+        assert actual[1][0, 0] == 7 and actual[2][0, 0] == 7
+    view = np.arange(12.0).reshape(2, 6)[:, ::2]
+    assert marked(view)[3].base is function(view)[3].base
+
+
+def test_equal_results_are_two_objects():
+    marked = compiled(lambda x: (x + 1, x + 1, [x * 2, x * 2]))
+    for _ in range(2):
+        a, b, (c, d) = marked(X)
+        same((X + 1, X + 1, X * 2), (a, b, c))
+        assert a is not b and c is not d
+        assert not np.shares_memory(a, b) and not np.shares_memory(c, d)
+
+
+def test_identity_is_kept():
+    def function(x, extra):
+        y = x * 2
+        pair = (y, y)
+        return pair, pair, y, x, extra
+
+    marked = compiled(function)
+    extra = object()
+    for _ in range(2):
+        pair, again, y, x, back = marked(X, extra)
+        assert pair is again and pair[0] is pair[1] is y and x is X and back is extra
+
+
+def test_numbers():
+    def function(x):
+        return x.sum(), float(x.max()), x.min() + 1, int(x.shape[0]), x[0, 1], bool(x.shape[1] > 2), (x > 1).any()
+
+    marked = compiled(function)
+    for x in (X, X + 1, X.astype("f4"), X.astype("i4")):
+        same(function(x), marked(x))
+
+
+def test_containers_and_effects():
+    log = []
+    cell = 0
+
+    class Box:
+        value = None
+
+    box = Box()
+
+    def function(x, items, table):
+        nonlocal cell
+        y = x * 2
+        log.append("called")
+        items.append(y)
+        items[0] = y + 1
+        table["y"] = y
+        box.value = y
+        cell = cell + 1
+        return {"y": y, "n": [1, (2, y)]}
+
+    marked = compiled(function)
+    for i in range(3):
+        items, table = [0], {"old": 1}
+        result = marked(X, items, table)
+        same(X * 2, result["y"])
+        assert items[1] is result["y"] is table["y"] is box.value is result["n"][1][1]
+        same(X * 2 + 1, items[0])
+        assert cell == i + 1 and len(log) == i + 1
+        assert list(table) == ["old", "y"]
+
+
+# Floating-point flags.
+
+
+def test_warnings_are_numpys():
+    def function(x):
+        y = 1 / x
+        return y + 1
+
+    marked = compiled(function)
+    marked(X + 1)
+    x = X.copy()
+    for _ in range(7):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            actual = marked(x)
+        assert len(caught) == 1
+        assert "divide by zero" in str(caught[0].message)
+        assert caught[0].filename == __file__
+        with np.errstate(all="ignore"):
+            same(function(x), actual)
+            same(function(x), marked(x))
+        with np.errstate(divide="raise"), pytest.raises(FloatingPointError, match="divide by zero"):
+            marked(x)
+    with np.errstate(all="ignore"):
+        before = hits(marked)
+        marked(x)
+        assert hits(marked) == before + 1
+
+
+def test_in_place_is_undone_before_numpy_warns():
+    def function(x):
+        x += 1
+        x /= np.array(0.0)
+        x -= 1
+        return x
+
+    marked = compiled(function)
+    for _ in range(3):
+        for errstate in ({"all": "ignore"}, {"divide": "warn"}, {"divide": "raise", "invalid": "raise"}):
+            a, b = X.copy(), X.copy()
+            outcomes = []
+            for call, x in ((function, a), (marked, b)):
+                with np.errstate(**errstate), warnings.catch_warnings(record=True) as caught:
+                    warnings.simplefilter("always")
+                    try:
+                        call(x)
+                        outcomes.append(len(caught))
+                    except FloatingPointError as error:
+                        outcomes.append(str(error))
+            assert outcomes[0] == outcomes[1]
+            same(a, b)
+
+
+def test_an_entry_whose_flags_keep_firing_rests():
+    marked = compiled(lambda x: 1 / x)
+    with np.errstate(all="ignore"):
+        marked(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with Events("perf") as events:
+            for _ in range(20):
+                marked(X)
+    assert any(record.get("what") == "demoted" for record in events.records("perf"))
+
+
+# Breaks.
+
+
+def test_breaks_keep_the_rest_compiled(capsys):
+    def function(x):
+        y = x * 2
+        print("between")
+        z = y + 1
+        return z * y
+
+    marked = compiled(function)
+    with Events("graph_breaks") as events:
+        for _ in range(3):
+            same(X * 2 * (X * 2 + 1), marked(X))
+    assert capsys.readouterr().out == "between\n" * 3
+    (record,) = events.records("graph_breaks")
+    assert record["id"] == "FJ010" and record["line"] == function.__code__.co_firstlineno + 2
+    entries = marked.cache_entries()
+    assert len(entries) == 2 and all(entry["kind"] == "region" for entry in entries)
+    report = marked._report()
+    assert report["spliced"] and len(report["breaks"]) == 1
+
+
+def test_exceptions_keep_line_and_text():
+    def function(x):
+        y = x * 2
+        return y + np.ones(7)
+
+    marked = compiled(function)
+    for _ in range(3):
+        with pytest.raises(ValueError, match="could not be broadcast") as caught:
+            marked(X)
+        last = caught.traceback[-1]
+        assert last.name == "function" and last.lineno + 1 == function.__code__.co_firstlineno + 2
+
+
+def test_fullgraph_raises_before_anything_ran(capsys):
+    def function(x, items):
+        items.append(1)
+        y = x * 2
+        print("never")
+        return y
+
+    marked = compiled(function, fullgraph=True)
+    for _ in range(2):
+        items = []
+        with pytest.raises(framejit.GraphBreakError) as caught:
+            marked(X, items)
+        assert items == [] and capsys.readouterr().out == ""
+        text = str(caught.value)
+        assert "FJ010" in text and "print" in text and "test_entries.py" in text
+        assert caught.value.record["line"] == function.__code__.co_firstlineno + 3
+    whole = compiled(lambda x: x * 2, fullgraph=True)
+    same(X * 2, whole(X))
+
+
+def test_finalizers_and_state_after_a_region():
+    order = []
+
+    class Noisy:
+        def __init__(self, name):
+            self.name = name
+
+        def __del__(self):
+            order.append(self.name)
+
+    def function(x, box):
+        box["item"] = None
+        y = x * 2
+        return y
+
+    marked = compiled(function)
+    for i in range(3):
+        box = {"item": Noisy(i)}
+        same(X * 2, marked(X, box))
+        assert order == list(range(i + 1))
+
+
+# Settings.
+
+
+def test_stance():
+    marked = compiled(lambda x: x * 2)
+    marked(X)
+    assert _core.set_stance("force_eager") == "default"
+    try:
+        before = hits(marked)
+        marked(X)
+        assert hits(marked) == before
+    finally:
+        assert _core.set_stance("fail_on_recompile") == "force_eager"
+    try:
+        marked(X)
+        with pytest.raises(RuntimeError, match="x.shape"):
+            marked(np.ones((9, 9)))
+    finally:
+        _core.set_stance("default")
+    with pytest.raises(ValueError, match="stance"):
+        _core.set_stance("whatever")
+
+
+def test_disabled_code():
+    marked = compiled(lambda x: x * 2)
+    _core.disable_code(marked.__code__)
+    try:
+        same(X * 2, marked(X))
+        assert marked.cache_entries() == []
+    finally:
+        _core.enable_code(marked.__code__)
+    marked(X)
+    assert len(marked.cache_entries()) == 1
+
+
+def test_config():
+    with pytest.raises(KeyError):
+        _core.config_get("nothing")
+    with pytest.raises(ValueError, match="recompile_limit"):
+        _core.config_set("recompile_limit", -1)
+    with pytest.raises(ValueError, match="channel"):
+        _core.set_event_handler(print, ["nothing"])
+
+
+def test_events_of_a_compilation():
+    marked = compiled(lambda x: x * 2)
+    with Events("guards", "graph", "kernels", "asm", "perf") as events:
+        marked(X)
+    assert "x.shape == (2, 3)" in events.records("guards")[0]["text"]
+    assert events.records("graph")[0]["text"].startswith("graph @")
+    assert events.records("kernels")[0]["text"]
+    assert events.records("asm")[0]["text"]
+    assert events.records("perf")[0]["codegen_ns"] > 0
+
+
+def test_a_handler_that_raises_changes_nothing(monkeypatch):
+    unraisable = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda info: unraisable.append(info.exc_type))
+    marked = compiled(lambda x: x * 2)
+
+    def handler(channel, record):
+        raise ValueError(channel)
+
+    _core.set_event_handler(handler, ["graph"])
+    try:
+        same(X * 2, marked(X))
+        assert unraisable == [ValueError]
+    finally:
+        _core.set_event_handler(None)
+
+
+def test_stats_count():
+    framejit.reset()
+    marked = compiled(lambda x: x * 2)
+    for _ in range(5):
+        marked(X)
+    marked(np.ones(3, "f4"))
+    counted = framejit.stats()
+    assert counted["frames_marked"] == counted["frames_captured"] == 6
+    assert counted["guard_failures"] == 1 and counted["recompiles"] == 1
+    assert counted["kernel_calls"] == 6 and counted["kernels_compiled"] == 2
+    assert counted["compile_ns"] > 0 and counted["code_bytes"] > 0

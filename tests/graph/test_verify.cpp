@@ -1,0 +1,113 @@
+// Each invariant, violated.
+#include "graph/verify.h"
+
+#include <gtest/gtest.h>
+
+#include "graph/builder.h"
+#include "graph/text.h"
+
+namespace framejit::graph {
+namespace {
+
+struct Broken {
+  int invariant;
+  const char* what;
+  std::string text;  // the body of a graph with params x and y: f64[4], m: f64[2, 3], b: bool[4], i: i32[4]
+  std::string results = "";
+};
+
+Graph parsed(const std::string& body, const std::string& results) {
+  auto g = parse("graph @f(%x: f64[4], %y: f64[4], %m: f64[2, 3], %b: bool[4], %i: i32[4]) {\n" + body + "\n  return " +
+                 results + "\n}\n");
+  EXPECT_TRUE(g) << g.error().message << "\n" << body;
+  return g ? std::move(*g) : Graph();
+}
+
+TEST(Verify, TextThatBreaksAnInvariant) {
+  const Broken all[] = {
+      {4, "no value", "%5 = constant : f64[]"},
+      {4, "attribute of another operator", "%5 = negative %x {axes=[0]} : f64[4]"},
+      {4, "no axes", "%5 = reduce_sum %x : f64[]"},
+      {4, "axes out of range", "%5 = reduce_sum %x {axes=[1]} : f64[4]"},
+      {4, "axes not sorted", "%5 = reduce_sum %m {axes=[1, 0]} : f64[]"},
+      {5, "operands of two dtypes", "%5 = add %x, %i : f64[4]"},
+      {5, "no condition", "%5 = where %x, %x, %y : f64[4]"},
+      {5, "dtype not taken", "%5 = sqrt %i : i32[4]"},
+      {5, "dtype of the result", "%5 = equal %x, %y : f64[4]"},
+      {5, "dim in another dtype", "%5 = dim {dim=3} : f64[]"},
+      {5, "iota of bool", "%5 = iota : bool[4]"},
+      {6, "negative dimension", "%5 = view %x : f64[-1] strides=[8] root=%x offset=0"},
+      {7, "operand does not broadcast", "%5 = add %x, %m : f64[2, 4]"},
+      {7, "rank", "%5 = negative %x : f64[1, 4]"},
+      {7, "length that no operand has", "%5 = constant {value=1} : f64[]\n  %6 = negative %5 : f64[3]"},
+      {7, "shape of a cast", "%5 = cast %x : f32[5]"},
+      {7, "shape of a reduction", "%5 = reduce_sum %m {axes=[0]} : f64[2]"},
+      {7, "shape of a product", "%5 = matmul %m, %m : f64[2, 3]"},
+      {7, "0-d constant", "%5 = constant {value=1} : f64[1]"},
+      {8, "elementwise into a view", "%5 = negative %x : f64[4] root=%x offset=0"},
+      {8, "not packed", "%5 = negative %x : f64[4] strides=[16]"},
+      {8, "backwards", "%5 = negative %x : f64[4] strides=[-8]"},
+      {9, "root of another operand", "%5 = view %x : f64[4] root=%y offset=0"},
+      {9, "no root", "%5 = view %x : f64[4]"},
+      {9, "view of a constant", "%5 = constant {value=1} : f64[]\n  %6 = view %5 : f64[1] root=%5 offset=0"},
+      {9, "outside of the root", "%5 = view %x : f64[4] root=%x offset=8"},
+      {9, "before the root", "%5 = view %x : f64[2] strides=[-8] root=%x offset=0"},
+      {10, "value does not broadcast", "write %x, %m"},
+      {10, "destination repeats elements", "%5 = view %x : f64[3, 4] strides=[0, 8] root=%x offset=0\n  write %5, %y"},
+      {10, "another view of the root", "%5 = view %x : f64[4] strides=[-8] root=%x offset=24\n  write %x, %5"},
+  };
+  for (const Broken& b : all) {
+    const std::optional<std::string> found = verify(parsed(b.text, b.results));
+    ASSERT_TRUE(found) << b.what;
+    EXPECT_TRUE(found->starts_with("invariant " + std::to_string(b.invariant) + ",")) << b.what << ": " << *found;
+    EXPECT_NE(found->find("graph @f("), std::string::npos) << "the graph's text";
+  }
+}
+
+TEST(Verify, SoundText) {
+  EXPECT_EQ(verify(parsed("%5 = where %b, %x, %y : f64[4]\n  write %x, %5\n  %7 = reduce_max %m {axes=[0, 1]} : f64[]",
+                          "%7, %x")),
+            std::nullopt);
+}
+
+/// What no text can say, put into a sound graph.
+class VerifyBroken : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    x_ = b_.param({DType::F64, {4}, {8}}, "x");
+    y_ = *b_.elementwise(Op::Negative, std::array{x_});
+    ASSERT_TRUE(b_.write(y_, x_));
+    z_ = *b_.elementwise(Op::Negative, std::array{y_});
+    g_.set_results({z_});
+    ASSERT_EQ(verify(g_), std::nullopt);
+    write_ = g_.body().nodes[1];
+  }
+
+  void expect(int invariant) {
+    const std::optional<std::string> found = verify(g_);
+    ASSERT_TRUE(found);
+    EXPECT_TRUE(found->starts_with("invariant " + std::to_string(invariant))) << *found;
+  }
+
+  Graph g_;
+  GraphBuilder b_{g_};
+  ValueId x_{}, y_{}, z_{}, write_{};
+};
+
+TEST_F(VerifyBroken, ParamAmongTheNodes) { g_.body().nodes.push_back(x_), expect(1); }
+TEST_F(VerifyBroken, NodeTwice) { g_.body().nodes.push_back(y_), expect(1); }
+TEST_F(VerifyBroken, NodeThatDoesNotExist) { g_.body().nodes.push_back(ValueId{99}), expect(1); }
+TEST_F(VerifyBroken, WrongParamNumber) { g_.node(x_).attrs[0].second = int64_t{1}, expect(1); }
+TEST_F(VerifyBroken, UseBeforeDefinition) { std::swap(g_.body().nodes[0], g_.body().nodes[2]), expect(2); }
+TEST_F(VerifyBroken, WriteAsOperand) { g_.node(z_).inputs[0] = write_, expect(2); }
+TEST_F(VerifyBroken, NumberOfOperands) { g_.node(z_).inputs.push_back(x_), expect(3); }
+TEST_F(VerifyBroken, Blocks) { g_.node(z_).blocks.push_back(std::make_unique<Block>()), expect(3); }
+TEST_F(VerifyBroken, StrideForEachAxis) { g_.node(z_).type.strides.clear(), expect(6); }
+TEST_F(VerifyBroken, UnknownSymbol) { g_.node(z_).type.shape[0] = Dim::symbol(SymbolId{3}), expect(6); }
+TEST_F(VerifyBroken, TypeOfAWrite) { g_.node(write_).type.shape[0] = 3, expect(10); }
+TEST_F(VerifyBroken, WriteAsResult) { g_.set_results({write_}), expect(11); }
+TEST_F(VerifyBroken, ResultThatDoesNotExist) { g_.set_results({ValueId{77}}), expect(11); }
+TEST_F(VerifyBroken, ParamThatIsAView) { g_.node(x_).type.root = y_, expect(8); }
+
+}  // namespace
+}  // namespace framejit::graph
