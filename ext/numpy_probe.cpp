@@ -75,8 +75,8 @@ bool numpy_sum(std::vector<T>& x, int type_num, T& sum) {
 template <class T>
 std::int64_t find_cut(int type_num) {
   bool whole = true, cut = true;
-  for (std::uint64_t seed : {1, 2}) {
-    std::vector<T> x = rough_numbers<T>(kOldCut + 1003, seed);
+  for (std::uint64_t seed : {1, 2, 3}) {
+    std::vector<T> x = rough_numbers<T>(2 * kOldCut + 1003, seed);
     T sum;
     if (!numpy_sum(x, type_num, sum)) return -1;
     whole = whole && sum == sum_cut(x, static_cast<std::int64_t>(x.size()));
