@@ -158,10 +158,6 @@ Captured<ValueId> convert(Session& session, const Operand& operand, DType to) {
   return cast(session, operand.id, to);
 }
 
-Captured<ValueId> convert_for_store(Session& session, const Operand& operand, DType to) {
-  return convert(session, operand, to);
-}
-
 namespace {
 
 // What an operator's loop does on a kind of dtype where it is not the row's own operation.
@@ -430,7 +426,7 @@ Captured<bool> store_result(Session& session, ValueId dst, ValueId result) {
 Captured<bool> store(Session& session, ValueId dst, Value* value) {
   FRAMEJIT_TRY(source, operand(session, value));
   DType to = session.graph().type(dst).dtype;
-  FRAMEJIT_TRY(elements, convert_for_store(session, source, to));
+  FRAMEJIT_TRY(elements, convert(session, source, to));
   return write(session, dst, elements);
 }
 
