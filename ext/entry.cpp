@@ -120,7 +120,7 @@ std::string Entry::link(const LiveSlots& live, int local_count) {
 
   graph_text_ = graph::print(graph);
   scratch_bytes_ = Scratch::bytes(*guards_, *materializer_) + sizeof(void*);
-  if (graph.shapes().symbol_count() == 0) constant_cost_ = plan().cost({});
+  always_short_ = graph.shapes().symbol_count() == 0 && plan().cost({}) < kReleaseAbove;
   for (const graph::ValueId v : graph.body().nodes) {
     const graph::Node& node = graph.node(v);
     if (node.op == graph::Op::Write) {
@@ -202,9 +202,8 @@ Outcome Entry::run_plan(Workspace& w) {
   const std::span<char* const> params(w.matched->params, guards.input_count());
   const std::span<char* const> results(w.results, materializer_->root_count());
   const std::span<const int64_t> symbols(w.matched->symbols, guards.symbol_count());
-  const double cost = constant_cost_ >= 0 ? constant_cost_ : plan().cost(symbols);
   runtime::RunResult run;
-  if (cost < kReleaseAbove || writes_params_) {
+  if (always_short_ || writes_params_ || plan().cost(symbols) < kReleaseAbove) {
     run = plan().run(params, results, symbols);
   } else {
     // Other threads may rebind what holds the inputs.

@@ -125,7 +125,7 @@ bool array_fits(const ArrayTest& test, PyObject* object, Matched& m, std::size_t
 int GuardProgram::run(Matched& m) const noexcept {
   const GuardInstr* const begin = impl_->code.data();
   const GuardInstr* const end = begin + impl_->code.size();
-  const std::size_t symbol_count = impl_->symbols;
+  const std::size_t symbol_count = symbols_;
   for (const GuardInstr* i = begin; i != end; ++i) {
     bool ok = false;
     switch (i->op) {
@@ -171,6 +171,20 @@ int GuardProgram::run(Matched& m) const noexcept {
       case GuardOp::Equal: {
         PyObject* o = object(m, i->a);
         ok = o == i->object || (o && same_value(o, i->object));
+        break;
+      }
+      case GuardOp::KnownArray: {
+        PyObject* o = object(m, i->a);
+        const KnownArray& test = impl_->known_arrays[i->number];
+        if (!o || Py_TYPE(o) != test.type) break;
+        const auto* array = reinterpret_cast<PyArrayObject_fields*>(o);
+        if (array->descr != test.descr && !same_descr(array->descr, test.type_number)) break;
+        if (array->nd != test.rank || (array->flags & test.flags) != test.flags) break;
+        int axis = 0;
+        while (axis < test.rank && array->dimensions[axis] == test.dims[axis]) ++axis;
+        if (axis != test.rank) break;
+        m.params[test.input] = array->data;
+        ok = true;
         break;
       }
       case GuardOp::Array: {
@@ -232,9 +246,5 @@ int GuardProgram::run(Matched& m) const noexcept {
 
 GuardProgram::GuardProgram() : impl_(std::make_unique<Impl>()) {}
 GuardProgram::~GuardProgram() = default;
-
-std::size_t GuardProgram::slot_count() const { return impl_->slots; }
-std::size_t GuardProgram::symbol_count() const { return impl_->symbols; }
-std::size_t GuardProgram::input_count() const { return impl_->inputs; }
 
 }  // namespace framejit::ext

@@ -69,9 +69,9 @@ class GuardProgram {
                                                                    std::size_t symbol_count, int local_count);
   ~GuardProgram();
 
-  std::size_t slot_count() const;
-  std::size_t symbol_count() const;
-  std::size_t input_count() const;
+  std::size_t slot_count() const { return slots_; }
+  std::size_t symbol_count() const { return symbols_; }
+  std::size_t input_count() const { return input_operands_.size(); }
 
   /// Do all guards hold? Leaves no Python exception.
   bool match(Matched& m) const noexcept { return run(m) < 0; }
@@ -100,6 +100,7 @@ class GuardProgram {
   int run(Matched& m) const noexcept;  // the instruction that failed, or -1
 
   std::unique_ptr<Impl> impl_;
+  std::size_t slots_ = 0, symbols_ = 0;
   std::vector<PyObject*> fixed_;  // borrowed from sources
   std::vector<Operand> input_operands_;
 };
