@@ -178,7 +178,29 @@ def run_generator(x, k):
     return list(yields(x, k))
 
 
+class Loud(Model):
+    def step(self, x):
+        return super().step(x) + sum(w * 2 for w in [x, self.w]) + (3.0 if any(i > 1 for i in range(3)) else 0.0)
+
+
+def gen(x, log):
+    for i in range(3):
+        log.append(i)
+        yield x * i
+
+
+def consumes(x, log):
+    for y in gen(x, log):
+        log.append(y)
+        x = x + y
+    for y in gen(x, log):
+        print(end="")
+        x = x - y
+    return x, log
+
+
 CASES = [
+    (consumes, [(X, []), (X + 1, [1])]),
     (loop_with_print, [(X, []), (X + 1, [1])]),
     (branch_on_value, [(X, 100.0), (X, 1e9), (X * 0, 5.0)]),
     (early_return, [([X, X + 1], 2.0), ([X, X * 0], 2.0), ([X], 1.0)]),
@@ -187,7 +209,7 @@ CASES = [
     (in_place, [(X, 2.0), (X, 3.0), (np.ones((4, 5)), 1.0)]),
     (containers, [(X, {}, [X]), (X, {"z": X}, [X, 1.0]), (X, {"a": 1}, [2.0])]),
     (generators, [([X, X + 1], 2.0), ([X], 2), ([X, X, X], 3.0)]),
-    (model_steps, [(Model(), X), (Model(), X + 1)]),
+    (model_steps, [(Model(), X), (Model(), X + 1), (Loud(), X)]),
     (floats, [(X, 2.0, 3.0), (X, 0.1, 0.2), (X, 1e200, 1e200), (X, float("nan"), 1.0)]),
     (while_ints, [(X, n) for n in range(6)]),
     (nested_loops, [(X, n) for n in (0, 3, 5)]),
@@ -301,3 +323,15 @@ def test_overlap_changes_between_calls():
         else:
             same(marked(a[: 6 - shift], a[shift:6]), overlapping(b[: 6 - shift], b[shift:6]))
         same(a, b)
+
+
+def test_steering():
+    def asks(x):
+        y = x + 1
+        fj.graph_break("here")
+        return y * 2
+
+    fj.graph_break()  # the name is in the module from now on
+    fj.is_compiling()
+    breaks = [b for b in fj.explain(fj.jit(asks, capture_mode="bytecode"))(X).breaks]
+    assert any("here" in str(b) for b in breaks)
