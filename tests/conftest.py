@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-import framejit
+from pathlib import Path
+
 import pytest
+
+import framejit
+
+HERE = Path(__file__).resolve().parent
+REASON = framejit.unsupported_reason()
+
+# Without the compiled half only the package and the documentation can be tested.
+collect_ignore = [
+    str(folder) for folder in HERE.iterdir() if REASON is not None and folder.is_dir() and folder.name != "package"
+]
+
+
+def pytest_report_header() -> str:
+    if REASON is None:
+        return "framejit: captures"
+    return f"framejit: plain Python, tests of capture are skipped ({REASON})"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    reason = framejit.unsupported_reason()
-    if reason is None:
-        return
-    skip = pytest.mark.skip(reason=reason)
     for item in items:
-        if item.get_closest_marker("capture"):
-            item.add_marker(skip)
+        if REASON is not None and item.get_closest_marker("capture"):
+            item.add_marker(pytest.mark.skip(reason=REASON))

@@ -141,7 +141,8 @@ def describe(report: dict[str, Any]) -> list[str]:
         )
         for record in function["breaks"]:
             detail = f": {record['detail']}" if record.get("detail") else ""
-            lines.append(f"        line {record['line']}: {record['id']} {record['what']}{detail}")
+            where = "line " if record["file"] == function["file"] else f"{Path(record['file']).name}:"
+            lines.append(f"        {where}{record['line']}: {record['id']} {record['what']}{detail}")
     return lines
 
 

@@ -27,7 +27,7 @@ __version__ = "0.1.0"
 # Names that are imported when they are first used, and the modules that have them.
 _LAZY = {
     **dict.fromkeys(("mark", "Mark"), "_mark"),
-    **dict.fromkeys(("disable", "graph_break", "is_compiling"), "_control"),
+    **dict.fromkeys(("disable", "graph_break", "is_compiling", "stance"), "_control"),
     **dict.fromkeys(("explain", "Explanation"), "_explain"),
     "JitConfig": "_jit_config",
     "show_config": "_info",
@@ -60,7 +60,12 @@ def __getattr__(name: str) -> object:
     module = _LAZY.get(name)
     if module is None:
         raise AttributeError(f"module 'framejit' has no attribute {name!r}")
-    value = getattr(_import_module("framejit." + module), name)
+    try:
+        value = getattr(_import_module("framejit." + module), name)
+    except ModuleNotFoundError as error:
+        if error.name != "framejit._core":
+            raise
+        raise AttributeError(f"framejit.{name} needs the compiled half, but {unsupported_reason()}") from None
     globals()[name] = value
     return value
 

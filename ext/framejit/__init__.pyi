@@ -5,6 +5,7 @@ from framejit._config import config as config
 from framejit._control import disable as disable
 from framejit._control import graph_break as graph_break
 from framejit._control import is_compiling as is_compiling
+from framejit._control import stance as stance
 from framejit._core import Tensor as Tensor
 from framejit._dtypes import DType
 from framejit._errors import GraphBreakError as GraphBreakError

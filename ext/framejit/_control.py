@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import functools
-import operator
-from types import FunctionType
-from typing import Any, TypeVar
+from types import FunctionType, TracebackType
+from typing import Any, TypeVar, overload
 
-from framejit import _mark
+from framejit._mark import keep_out
+from framejit._platform import core
 
 F = TypeVar("F", bound=FunctionType)
+STANCES = ("default", "force_eager", "fail_on_recompile")
 
 
 def graph_break(reason: str = "") -> None:
@@ -39,18 +39,55 @@ def is_compiling() -> bool:
     return False
 
 
-def disable(function: F) -> F:
+class stance:  # noqa: N801
+    """How marked functions run from now on, in the whole process.
+
+    Parameters
+    ----------
+    name : {'default', 'force_eager', 'fail_on_recompile'}
+        ``'force_eager'``: as plain Python. ``'fail_on_recompile'``: a call that needs another compilation is an error.
+
+    Notes
+    -----
+    As a context manager it restores the stance before it.
+
+    Examples
+    --------
+    >>> import framejit as fj
+    >>> with fj.stance("force_eager"):
+    ...     fj.jit(lambda x: x + 1)(1)
+    2
+    """
+
+    def __init__(self, name: str) -> None:
+        if name not in STANCES:
+            raise ValueError(f"For 'stance', the 'name' must be in {list(STANCES)}, but got {name!r}.")
+        self._before = "default" if core is None else core.set_stance(name)
+
+    def __enter__(self) -> stance:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        if core is not None:
+            core.set_stance(self._before)
+
+
+@overload
+def disable(function: F) -> F: ...
+@overload
+def disable() -> stance: ...
+def disable(function: Any = None) -> Any:
     """Keep a function out of compilation: its callers end their graphs at the call, and the interpreter runs it.
 
     Parameters
     ----------
-    function : function
-        Also usable as a decorator.
+    function : function, optional
+        Also usable as a decorator. Without it: a context manager in which all functions of the process run as plain Python.
 
     Returns
     -------
-    function
-        Calls `function`.
+    function or stance
+        The function itself, or the context manager.
 
     Examples
     --------
@@ -60,14 +97,13 @@ def disable(function: F) -> F:
     ...     return x + 1
     >>> fj.jit(lambda x: f(x) * 2)(1)
     4
+    >>> with fj.disable():
+    ...     f(1)
+    2
     """
+    if function is None:
+        return stance("force_eager")
     if not isinstance(function, FunctionType):
-        raise TypeError(f"disable() takes a function, but got {function!r} of type {type(function).__name__}")
-    _mark.keep_out(function.__code__)
-
-    # Called through C code that capture does not look into, so that no caller makes this function part of its graph.
-    @functools.wraps(function)
-    def disabled(*args: Any, **kwargs: Any) -> Any:
-        return operator.call(function, *args, **kwargs)
-
-    return disabled  # type: ignore[return-value]
+        raise TypeError(f"For 'disable', the 'function' must be a function, but got {function!r}.")
+    keep_out(function.__code__)
+    return function

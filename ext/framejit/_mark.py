@@ -19,7 +19,7 @@ _PACKAGE_FOLDER = str(Path(__file__).parent)
 _lock = threading.RLock()
 _patterns: list[Mark] = []
 # By the id of a code object (those that compare equal are different ones): what is never marked, and who marked what is.
-_kept_out: dict[int, weakref.ref[CodeType]] = {}
+_kept_out: set[int] = set()
 _owners: dict[int, tuple[weakref.ref[CodeType], list[Mark]]] = {}
 
 
@@ -167,15 +167,18 @@ def _add_code(code: CodeType, codes: list[CodeType]) -> None:
 
 
 def keep_out(code: CodeType) -> None:
-    """Never mark this code, nor what is inside it."""
+    """Never compile or inline this code, nor what is inside it."""
+    if core is None:
+        return
     codes: list[CodeType] = []
     _add_code(code, codes)
     with _lock:
         for inner in codes:
-            key = id(inner)
-            _kept_out[key] = weakref.ref(inner, lambda _, key=key: _kept_out.pop(key, None))
-            if key in _owners:
-                del _owners[key]
+            if id(inner) in _kept_out:
+                continue
+            core.disable_code(inner)  # keeps it alive, so that its id stays its own
+            _kept_out.add(id(inner))
+            if _owners.pop(id(inner), None) is not None:
                 core.unmark_code(inner)
 
 

@@ -254,3 +254,25 @@ def test_recompile_limit_warns_once():
         assert issubclass(fj.RecompileLimitWarning, fj.PerformanceWarning)
     finally:
         fj.config.recompile_limit = before
+
+
+@pytest.mark.capture
+def test_graph_break():
+    def f(x):
+        y = x * 2 + 1
+        fj.graph_break("here")
+        return y * 3 - 1
+
+    report = fj.explain(f)(X)
+    assert np.array_equal(report.result, f(X))
+    (record,) = report.breaks
+    assert record["line"] == f.__code__.co_firstlineno + 2
+    assert record["id"] == "FJ016"
+    assert "here" in record["detail"]
+
+
+@pytest.mark.capture
+def test_is_compiling():
+    marked = fj.jit(lambda x: x * (3.0 if fj.is_compiling() else 2.0) + 1)
+    assert np.array_equal(marked(X), X * 3.0 + 1)
+    assert np.array_equal(marked.__wrapped__(X), X * 2.0 + 1)

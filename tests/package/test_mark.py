@@ -179,17 +179,48 @@ def test_code_is_not_kept_alive_by_a_mark_that_is_closed(module):
 def test_disabled_functions_stay_out(module):
     seen = []
 
-    @fj.disable
     def noted(x):
         seen.append(fj.is_compiling())
         return x + 1
 
+    assert fj.disable(noted) is noted
     marked = fj.jit(lambda x: noted(x * 2) * 3)
     for _ in range(3):
         assert np.array_equal(marked(X), (X * 2 + 1) * 3)
     assert seen == [False] * 3
-    with fj.mark(noted.__wrapped__):
-        assert captured(noted.__wrapped__, X) == 0
+    with fj.mark(noted):
+        assert captured(noted, X) == 0
+    with fj.mark(module):
+        fj.disable(module.twice)
+        assert captured(module.twice, X) == 0
+
+
+@pytest.mark.capture
+def test_disabled_block(module):
+    marked = fj.jit(module.twice)
+    assert captured(marked, X) == 3
+    with fj.disable():
+        assert captured(marked, X) == 0
+        with fj.stance("default"):
+            assert captured(marked, X) == 3
+        assert captured(marked, X) == 0
+    assert captured(marked, X) == 3
+
+
+@pytest.mark.capture
+def test_fail_on_recompile(module):
+    marked = fj.jit(module.twice)
+    marked(X)
+    with fj.stance("fail_on_recompile"):
+        marked(X)
+        with pytest.raises(RuntimeError, match="recompil"):
+            marked(X.astype("f4"))
+    assert marked(X.astype("f4")).dtype == np.float32
+
+
+def test_wrong_stance():
+    with pytest.raises(ValueError, match="'eager'"):
+        fj.stance("eager")
 
 
 def test_disable_keeps_metadata_and_errors():
