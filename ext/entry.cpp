@@ -1,8 +1,6 @@
 // Running compiled regions.
 #include "ext/entry.h"
 
-#include <alloca.h>
-
 #include <cstring>
 #include <set>
 
@@ -22,7 +20,7 @@ using capture::Ref;
 
 namespace {
 
-constexpr std::size_t kScratchOnStack = 16 << 10;
+constexpr std::size_t kScratchOnStack = 2 << 10;
 
 std::size_t words(std::size_t count) { return count * sizeof(void*); }
 
@@ -65,10 +63,11 @@ struct Entry::Scratch {
 };
 
 /// Memory for a Scratch, on the stack where it is small.
-#define FRAMEJIT_SCRATCH(name)                                                                             \
-  std::unique_ptr<char[]> name##_heap;                                                                     \
-  if (scratch_bytes_ > kScratchOnStack) [[unlikely]] name##_heap.reset(new char[scratch_bytes_]);          \
-  Scratch name(name##_heap ? name##_heap.get() : static_cast<char*>(alloca(scratch_bytes_)), *guards_, *materializer_, live)
+#define FRAMEJIT_SCRATCH(name)                                                                                     \
+  alignas(8) char name##_stack[kScratchOnStack];                                                                              \
+  std::unique_ptr<char[]> name##_heap;                                                                             \
+  if (scratch_bytes_ > kScratchOnStack) [[unlikely]] name##_heap.reset(new char[scratch_bytes_]);                  \
+  Scratch name(name##_heap ? name##_heap.get() : name##_stack, *guards_, *materializer_, live)
 
 /// What a run owns until its results are handed over.
 class Entry::Run {

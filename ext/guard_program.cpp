@@ -122,7 +122,27 @@ bool array_fits(const ArrayTest& test, PyObject* object, Matched& m, std::size_t
   return true;
 }
 
+namespace {
+
+inline bool known_array_fits(const KnownArray& test, PyObject* object) {
+  if (!object || Py_TYPE(object) != test.type) return false;
+  const auto* array = reinterpret_cast<PyArrayObject_fields*>(object);
+  if (array->descr != test.descr && !same_descr(array->descr, test.type_number)) [[unlikely]] return false;
+  if (array->nd != test.rank || (array->flags & test.flags) != test.flags) return false;
+  for (int axis = 0; axis < test.rank; ++axis)
+    if (array->dimensions[axis] != test.dims[axis]) return false;
+  return true;
+}
+
+}  // namespace
+
 int GuardProgram::run(Matched& m) const noexcept {
+  PyObject* const* locals = m.live->locals;
+  for (const KnownArray& test : known_) {
+    PyObject* array = locals[test.local];
+    if (!known_array_fits(test, array)) return kKnown + static_cast<int>(&test - known_.data());
+    m.params[test.input] = reinterpret_cast<PyArrayObject_fields*>(array)->data;
+  }
   const GuardInstr* const begin = impl_->code.data();
   const GuardInstr* const end = begin + impl_->code.size();
   const std::size_t symbol_count = symbols_;
@@ -171,20 +191,6 @@ int GuardProgram::run(Matched& m) const noexcept {
       case GuardOp::Equal: {
         PyObject* o = object(m, i->a);
         ok = o == i->object || (o && same_value(o, i->object));
-        break;
-      }
-      case GuardOp::KnownArray: {
-        PyObject* o = object(m, i->a);
-        const KnownArray& test = impl_->known_arrays[i->number];
-        if (!o || Py_TYPE(o) != test.type) break;
-        const auto* array = reinterpret_cast<PyArrayObject_fields*>(o);
-        if (array->descr != test.descr && !same_descr(array->descr, test.type_number)) break;
-        if (array->nd != test.rank || (array->flags & test.flags) != test.flags) break;
-        int axis = 0;
-        while (axis < test.rank && array->dimensions[axis] == test.dims[axis]) ++axis;
-        if (axis != test.rank) break;
-        m.params[test.input] = array->data;
-        ok = true;
         break;
       }
       case GuardOp::Array: {

@@ -273,16 +273,16 @@ class GuardCompiler {
         for (const graph::Dim& stride : spec.strides) test.strides.push_back(dim_code(stride));
       }
     }
+    const Operand operand = operand_of(g.source);
     if (test.layout == ArrayTest::Flag && spec.wrap == capture::Wrap::NdArray && test.input >= 0 &&
-        test.rank <= KnownArray::kMaxRank) {
-      KnownArray known{test.type, test.descr, test.type_number, test.flags, test.rank, test.input, {}};
+        operand.base == Operand::Local && test.rank <= KnownArray::kMaxRank) {
+      KnownArray known{test.type, test.descr, test.type_number, test.flags, test.rank, operand.index,
+                       static_cast<uint16_t>(test.input), guard_, {}};
       for (int i = 0; i < test.rank; ++i) known.dims[i] = test.shape[i].value;
-      emit({.op = GuardOp::KnownArray, .a = operand_of(g.source), .guard = guard_,
-            .number = static_cast<int64_t>(impl_.known_arrays.size())});
-      impl_.known_arrays.push_back(known);
+      program_.known_.push_back(known);
       return;
     }
-    emit({.op = GuardOp::Array, .a = operand_of(g.source), .guard = guard_, .number = static_cast<int64_t>(impl_.arrays.size())});
+    emit({.op = GuardOp::Array, .a = operand, .guard = guard_, .number = static_cast<int64_t>(impl_.arrays.size())});
     impl_.arrays.push_back(std::move(test));
   }
 

@@ -112,11 +112,11 @@ std::optional<GuardFailure> GuardProgram::explain(const LiveSlots& live) const {
   const int failed = run(m);
   if (failed < 0) return std::nullopt;
 
-  const GuardInstr& instr = impl_->code[failed];
-  uint32_t number = instr.guard;
-  if (instr.op == GuardOp::FetchGroup) {
-    for (const DictGroup::Item& item : impl_->groups[instr.number].items) {
-      PyObject* value = fetch_item(impl_->groups[instr.number].dict, item.key);
+  uint32_t number = failed >= kKnown ? known_[failed - kKnown].guard : impl_->code[failed].guard;
+  if (failed < kKnown && impl_->code[failed].op == GuardOp::FetchGroup) {
+    const DictGroup& group = impl_->groups[impl_->code[failed].number];
+    for (const DictGroup::Item& item : group.items) {
+      PyObject* value = fetch_item(group.dict, item.key);
       if (item.absent ? value != nullptr : (!value || (item.expected && value != item.expected))) {
         number = item.guard;
         break;

@@ -44,18 +44,6 @@ struct ArrayTest {
   std::vector<uint8_t> binds;  // shape[i] is a symbol that is seen here for the first time
 };
 
-/// The array that most calls bring: known dimensions, C-contiguous. All that is looked at lies in one or two cache lines.
-struct KnownArray {
-  static constexpr int kMaxRank = 4;
-  PyTypeObject* type;
-  PyArray_Descr* descr;
-  int type_number;
-  int flags;  // that must be set, contiguity among them
-  int rank;
-  int32_t input;
-  npy_intp dims[kMaxRank];
-};
-
 /// Names looked up in one dict. While its version tag is the one seen last the values are too.
 struct DictGroup {
   struct Item {
@@ -77,7 +65,7 @@ enum class GuardOp : uint8_t {
   FetchGroup,    // number: group
   FetchCell, FetchClosure, FetchAttr, FetchKey, FetchIndex, FetchDefault, FetchKeywordDefault, FetchSelf, FetchMethod,
   Bound,         // a local or stack slot that later instructions rely on
-  Identity, Type, Equal, KnownArray, Array, BindInt, Length, Keys, Unbound, HasNot, TypeAttr, Code, Relation,
+  Identity, Type, Equal, Array, BindInt, Length, Keys, Unbound, HasNot, TypeAttr, Code, Relation,
   Disjoint, Same, Distinct,
 };
 
@@ -100,7 +88,6 @@ struct RelationTest {
 struct GuardProgram::Impl {
   std::vector<GuardInstr> code;
   std::vector<ArrayTest> arrays;
-  std::vector<KnownArray> known_arrays;
   std::vector<RelationTest> relations;
   mutable std::vector<DictGroup> groups;
   std::vector<std::pair<capture::SourceRef, Operand>> sources;
