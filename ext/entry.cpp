@@ -28,7 +28,8 @@ bool same_relation(const graph::DimGuard& a, const graph::DimGuard& b) {
   return a.relation == b.relation && a.outcome == b.outcome && a.left == b.left && a.right == b.right;
 }
 
-bool poll_interpreter() { return capture::eval_breaker_set(); }
+/// Called without the GIL; a GIL request of another thread is no reason to stop.
+bool poll_interpreter() { return capture::signal_pending(); }
 
 }  // namespace
 
