@@ -7,7 +7,10 @@ namespace {
 
 std::string list(const Dims& dims) {
   std::string out = "[";
-  for (std::size_t i = 0; i < dims.size(); ++i) out += (i ? ", " : "") + dims[i].str();
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    if (i) out += ", ";
+    out += dims[i].str();
+  }
   return out + "]";
 }
 

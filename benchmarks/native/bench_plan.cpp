@@ -21,9 +21,9 @@ namespace {
 
 double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-/// Stands in for a vector loop of NumPy's: the fastest loop that there could be, so that what surrounds it shows.
-void copy_loop(char** args, const intptr_t* dimensions, const intptr_t* steps, void*) {
-  for (intptr_t i = 0; i < *dimensions; ++i) std::memcpy(args[1] + i * steps[1], args[0] + i * steps[0], sizeof(float));
+/// Stands in for a vector loop of NumPy's: costs next to nothing, so that what surrounds it shows.
+void copy_loop(char** args, const intptr_t* dimensions, const intptr_t*, void*) {
+  std::memcpy(args[1], args[0], static_cast<std::size_t>(*dimensions) * sizeof(float));
 }
 
 std::unique_ptr<runtime::Plan> make_plan(const std::string& text) {
