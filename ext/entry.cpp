@@ -1,8 +1,11 @@
 // Running compiled regions.
 #include "ext/entry.h"
 
+#include <unistd.h>
+
 #include <cstring>
 #include <set>
+#include <utility>
 
 #include "ext/config.h"
 #include "ext/errstate.h"
@@ -28,7 +31,35 @@ bool same_relation(const graph::DimGuard& a, const graph::DimGuard& b) {
   return a.relation == b.relation && a.outcome == b.outcome && a.left == b.left && a.right == b.right;
 }
 
-bool poll_interpreter() { return capture::eval_breaker_set(); }
+/// The thread state of a run that has released the GIL.
+thread_local PyThreadState* released = nullptr;
+
+int raise_pending(void* exception) {
+  Ref<> value = Ref<>::steal(static_cast<PyObject*>(exception));
+  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(value.get())), value.get());
+  return -1;
+}
+
+/// Called now and then during long runs, by the thread that started them, without the GIL: runs signal handlers. What one raises
+/// is raised again by the interpreter, which runs the region's bytecode after the cancelled run.
+bool poll_signals() {
+  if (!released || gettid() != getpid()) return false;  // handlers run on the main thread only
+  PyEval_RestoreThread(released);
+  const bool cancel = PyErr_CheckSignals() < 0;
+  if (cancel) {
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    Py_XDECREF(type);
+    Py_XDECREF(traceback);
+    if (Py_AddPendingCall(raise_pending, value) < 0) {
+      Py_XDECREF(value);
+      PyErr_SetInterrupt();
+    }
+  }
+  released = PyEval_SaveThread();
+  return cancel;
+}
 
 }  // namespace
 
@@ -208,14 +239,11 @@ Outcome Entry::run_plan(Workspace& w) {
     // Other threads may rebind what holds the inputs.
     std::vector<Ref<>> held;
     for (const Operand& operand : guards.input_operands()) held.push_back(Ref<>::share(guards.object(*w.matched, operand)));
-    PyThreadState* thread = PyEval_SaveThread();
-    try {
-      run = plan().run(params, results, symbols, poll_interpreter);
-    } catch (...) {
-      PyEval_RestoreThread(thread);
-      throw;
-    }
-    PyEval_RestoreThread(thread);
+    struct Release {
+      Release() { released = PyEval_SaveThread(); }
+      ~Release() { PyEval_RestoreThread(std::exchange(released, nullptr)); }
+    } release;
+    run = plan().run(params, results, symbols, poll_signals);
   }
   stats.kernel_calls += steps_;
   stats.host_calls += compiled_.host_stages;
