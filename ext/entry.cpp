@@ -1,8 +1,11 @@
 // Running compiled regions.
 #include "ext/entry.h"
 
+#include <unistd.h>
+
 #include <cstring>
 #include <set>
+#include <utility>
 
 #include "ext/config.h"
 #include "ext/errstate.h"
@@ -28,8 +31,11 @@ bool same_relation(const graph::DimGuard& a, const graph::DimGuard& b) {
   return a.relation == b.relation && a.outcome == b.outcome && a.left == b.left && a.right == b.right;
 }
 
-/// Called without the GIL; a GIL request of another thread is no reason to stop.
-bool poll_interpreter() { return capture::signal_pending(); }
+/// Called now and then during long runs, by the thread that started them, without the GIL. A signal cancels the run; the
+/// interpreter, which then executes the bytecode, runs its handler. A GIL request of another thread is no reason to stop.
+bool poll_signals() {
+  return capture::signal_pending() && gettid() == getpid();  // handlers run on the main thread only
+}
 
 }  // namespace
 
@@ -209,14 +215,11 @@ Outcome Entry::run_plan(Workspace& w) {
     // Other threads may rebind what holds the inputs.
     std::vector<Ref<>> held;
     for (const Operand& operand : guards.input_operands()) held.push_back(Ref<>::share(guards.object(*w.matched, operand)));
-    PyThreadState* thread = PyEval_SaveThread();
-    try {
-      run = plan().run(params, results, symbols, poll_interpreter);
-    } catch (...) {
-      PyEval_RestoreThread(thread);
-      throw;
-    }
-    PyEval_RestoreThread(thread);
+    struct Release {
+      PyThreadState* state = PyEval_SaveThread();
+      ~Release() { PyEval_RestoreThread(state); }
+    } release;
+    run = plan().run(params, results, symbols, poll_signals);
   }
   stats.kernel_calls += steps_;
   stats.host_calls += compiled_.host_stages;

@@ -50,15 +50,16 @@ class CodeState::Busy {
   CodeState& state_;
 };
 
-CodeState::CodeState(PyCodeObject* code, const JitSettings& settings)
-    : code_(Ref<PyCodeObject>::share(code)), settings_(settings) {
+CodeState::CodeState(PyCodeObject* code, const JitSettings& settings, capture::CodeView::Keep keep)
+    : code_(code), keep_(keep), settings_(settings) {
+  if (keep == capture::CodeView::Keep::Code) kept_ = Ref<PyCodeObject>::share(code);
   whole_.varied.all = settings.dynamic;
   // The frame of a generator is others' to resume: only what stands between its yields compiles.
   broke_ = (code->co_flags & kGeneratorFlags) && !settings.fullgraph;
 }
 
 const std::shared_ptr<const capture::CodeView>& CodeState::view() {
-  if (!view_) view_ = capture::CodeView::decode(code_.get());
+  if (!view_) view_ = capture::CodeView::decode(code_, keep_);
   return view_;
 }
 
@@ -90,7 +91,7 @@ Outcome CodeState::call(const LiveSlots& live, PyObject*& result) {
 }
 
 Outcome CodeState::capture_whole(PyFunctionObject* function, PyObject* const* slots, PyObject*& result) {
-  const int slot_count = argument_slots(code_.get());
+  const int slot_count = argument_slots(code_);
   std::vector<PyObject*> locals(static_cast<std::size_t>(std::max(view()->local_count(), slot_count)), nullptr);
   std::copy(slots, slots + slot_count, locals.begin());
   const FrameView frame{locals.data(),           static_cast<int>(locals.size()), nullptr, 0, function->func_globals,
@@ -186,7 +187,7 @@ CodeState::Captured CodeState::compile_at(Place& place, uint32_t instr, const Fr
     options.o1 = settings_.o1;
     options.listing = events_on(Channel::Asm) || events_on(Channel::Kernels);
     std::shared_ptr<capture::Region> region = outcome.region;
-    auto entry = Entry::make(region, options, live, whole ? argument_slots(code_.get()) : frame.local_count);
+    auto entry = Entry::make(region, options, live, whole ? argument_slots(code_) : frame.local_count);
     if (entry) {
       out.entry = std::move(*entry);
       out.entry->capture_ns = captured_ns;
@@ -290,7 +291,7 @@ void CodeState::set_dormant(Place& place, uint32_t site, bool dormant) {
 
 bool CodeState::ask(uint32_t site, const FrameView& frame, capture::FrameUpdate& update) {
   if (site >= sites_.size() || !sites_[site]) return false;
-  if (stance == Stance::ForceEager || is_disabled(code_.get())) return false;
+  if (stance == Stance::ForceEager || is_disabled(code_)) return false;
   if (capture::tools_active() || !capture::has_headroom() || capture::eval_breaker_set()) return false;
   const std::shared_ptr<CodeState> keep = shared_from_this();  // a finalizer may drop the function meanwhile
   Busy busy(*this);

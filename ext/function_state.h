@@ -40,9 +40,11 @@ struct Place {
 
 class CodeState final : public capture::SiteHandler, public std::enable_shared_from_this<CodeState> {
  public:
-  CodeState(PyCodeObject* code, const JitSettings& settings);
+  /// `keep`: Contents for a state that hangs on the code object itself, which it must not keep alive.
+  CodeState(PyCodeObject* code, const JitSettings& settings,
+            capture::CodeView::Keep keep = capture::CodeView::Keep::Code);
 
-  PyCodeObject* code() const { return code_.get(); }
+  PyCodeObject* code() const { return code_; }
   const JitSettings& settings() const { return settings_; }
   const std::shared_ptr<const capture::CodeView>& view();
 
@@ -102,7 +104,9 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   void keep_error();
   std::string name() const;
 
-  capture::Ref<PyCodeObject> code_;
+  PyCodeObject* code_;
+  capture::CodeView::Keep keep_;
+  capture::Ref<PyCodeObject> kept_;
   JitSettings settings_;
   std::shared_ptr<const capture::CodeView> view_;
   Place whole_;

@@ -16,8 +16,9 @@ namespace {
 
 class MarkedCode final : public capture::FrameInterceptor {
  public:
-  MarkedCode(PyCodeObject* code, const JitSettings& settings) : state_(std::make_shared<CodeState>(code, settings)) {}
-  ~MarkedCode() override { state_->forget_spliced(); }
+  MarkedCode(PyCodeObject* code, const JitSettings& settings)
+      : state_(std::make_shared<CodeState>(code, settings, capture::CodeView::Keep::Contents)) {}
+  ~MarkedCode() override;
 
   Outcome enter(PyFunctionObject* function, PyCodeObject* code, PyObject** locals, int local_count) override {
     (void)local_count;
@@ -64,6 +65,12 @@ class MarkedCode final : public capture::FrameInterceptor {
 std::unordered_map<PyCodeObject*, std::weak_ptr<MarkedCode>>& marked() {
   static std::unordered_map<PyCodeObject*, std::weak_ptr<MarkedCode>> map;
   return map;
+}
+
+MarkedCode::~MarkedCode() {
+  state_->forget_spliced();
+  const auto at = marked().find(state_->code());
+  if (at != marked().end() && at->second.expired()) marked().erase(at);
 }
 
 std::shared_ptr<MarkedCode> make_interceptor(PyCodeObject* code, PyObject* settings) {

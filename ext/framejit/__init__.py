@@ -17,6 +17,7 @@ from importlib import import_module as _import_module
 
 from framejit import _start
 from framejit._config import config
+from framejit._control import disable, graph_break, is_compiling, stance
 from framejit._errors import GraphBreakError, PerformanceWarning, RecompileLimitWarning, Unsupported
 from framejit._jit import jit, ms_function
 from framejit._platform import unsupported_reason
@@ -27,7 +28,6 @@ __version__ = "0.1.0"
 # Names that are imported when they are first used, and the modules that have them.
 _LAZY = {
     **dict.fromkeys(("mark", "Mark"), "_mark"),
-    **dict.fromkeys(("disable", "graph_break", "is_compiling", "stance"), "_control"),
     **dict.fromkeys(("explain", "Explanation"), "_explain"),
     "JitConfig": "_jit_config",
     "show_config": "_info",
@@ -47,9 +47,13 @@ __all__ = [
     "RecompileLimitWarning",
     "Unsupported",
     "config",
+    "disable",
+    "graph_break",
+    "is_compiling",
     "jit",
     "ms_function",
     "reset",
+    "stance",
     "stats",
     "unsupported_reason",
     *_LAZY,

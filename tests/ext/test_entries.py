@@ -303,6 +303,58 @@ def test_an_entry_whose_flags_keep_firing_rests():
     assert any(record.get("what") == "demoted" for record in events.records("perf"))
 
 
+# Long runs.
+
+
+def test_a_signal_cancels_a_long_run():
+    import signal
+    import time
+
+    x = np.full(30_000_000, 0.5)
+    marked = compiled(lambda x: np.sin(np.sin(np.sin(np.sin(np.sin(np.sin(x)))))) + 1)
+    marked(x[:10])
+
+    class Alarm(Exception):
+        pass
+
+    def ring(number, frame):
+        raise Alarm
+
+    old = signal.signal(signal.SIGALRM, ring)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        start = time.perf_counter()
+        with pytest.raises(Alarm):
+            for _ in range(20):
+                marked(x)
+        assert time.perf_counter() - start < 60
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, old)
+    same(np.sin(x[:1000]) + 1, compiled(lambda x: np.sin(x) + 1)(x[:1000]))
+
+
+def test_large_arrays_release_the_gil():
+    import threading
+
+    x = np.ones(3_000_000)
+    marked = compiled(lambda x: np.exp(x * 0.5) + x)
+    expected = np.exp(x * 0.5) + x
+    failures = []
+
+    def work():
+        for _ in range(5):
+            if not np.array_equal(marked(x), expected):
+                failures.append(1)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
 # Breaks.
 
 

@@ -112,3 +112,19 @@ def test_mark_of_the_package():
         for _ in range(3):
             same(X - 1, function(X))
     assert framejit.stats()["frames_captured"] == before + 3
+
+
+def test_marked_code_dies_with_its_functions():
+    import gc
+    import weakref
+
+    namespace = {}
+    exec("def function(x):\n    y = x * 2\n    str(y)\n    return y + 1", namespace)
+    function = namespace.pop("function")
+    _core.mark_code(function.__code__, {})
+    for _ in range(3):
+        same(X * 2 + 1, function(X))
+    reference = weakref.ref(function.__code__)
+    del function
+    gc.collect()
+    assert reference() is None
