@@ -343,8 +343,7 @@ Captured<bool> Executor::has_attr(Value* v, PyObject* name) {
   const std::string text = text_of(name);
   if (v->is_constant() && PyModule_CheckExact(v->object.get())) {
     PyObject* dict = PyModule_GetDict(v->object.get());
-    PyObject* const hook = interned("__getattr__");
-    const Ref<> owned = Ref<>::steal(hook);
+    static PyObject* const hook = interned("__getattr__");
     FRAMEJIT_TRY(item, global_item(dict, name, text_of(name)));
     if (item) {
       look(item);

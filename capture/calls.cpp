@@ -182,15 +182,17 @@ Captured<Value*> Executor::call_function(Value* function, const Values& args, co
                 {},
                 function};
   const std::string name = name_of_code(callee.code);
-  if (options_.leave_alone && options_.leave_alone(callee.code)) return break_at(BreakId::UserBreak, name + "() is disabled");
+  if (options_.leave_alone && options_.leave_alone(callee.code))
+    return break_at(BreakId::UserBreak, name + "() is disabled");
   if (existing && is_control(object)) {
     // What these functions of the package mean is decided here; their bodies are for plain Python.
     guard(GuardKind::Identity, function->source, function->object.get());
     if (name == "is_compiling") return boolean(true);
     if (name == "graph_break") {
       Value* reason = args.empty() ? nullptr : look(args[0]);
-      return break_at(BreakId::UserBreak,
-                      reason && reason->is_constant() && is_plain(reason->object.get()) ? text_of(reason->object.get()) : "");
+      return break_at(BreakId::UserBreak, reason && reason->is_constant() && is_plain(reason->object.get())
+                                              ? text_of(reason->object.get())
+                                              : "");
     }
   }
   // A generator that is dropped before its end would run its handlers then: only those without any are followed.

@@ -144,7 +144,8 @@ void RawCode::read_handlers(PyCodeObject* code) {
     const uint32_t end = start + table.big_varint();
     const uint32_t target = table.big_varint();
     const uint32_t depth = table.big_varint();
-    FRAMEJIT_CHECK(end < index_of.size() && target < index_of.size() && index_of[start] >= 0 && index_of[target] >= 0,
+    FRAMEJIT_CHECK(start <= end && end < index_of.size() && target < index_of.size() && index_of[start] >= 0 &&
+                       index_of[target] >= 0,
                    "exception table points into the middle of an instruction");
     const uint32_t last = index_of[end] >= 0 ? static_cast<uint32_t>(index_of[end]) : instrs.size();
     RawHandler handler{static_cast<uint32_t>(index_of[start]), last, static_cast<uint32_t>(index_of[target]),
@@ -155,10 +156,11 @@ void RawCode::read_handlers(PyCodeObject* code) {
 }
 
 void RawCode::find_depths() {
+  constexpr int kMostDepth = 30000;  // the effect of what is no opcode is beyond it too
   std::vector<uint32_t> work;
-  auto reach = [&](uint32_t i, int depth) {
+  auto reach = [&](uint32_t i, int64_t depth) {
     if (i >= instrs.size() || instrs[i].depth >= 0) return;
-    FRAMEJIT_CHECK(depth >= 0, "stack depth below zero");
+    FRAMEJIT_CHECK(depth >= 0 && depth <= kMostDepth, "stack depth out of range");
     instrs[i].depth = static_cast<int16_t>(depth);
     work.push_back(i);
   };
@@ -167,7 +169,7 @@ void RawCode::find_depths() {
     const uint32_t i = work.back();
     work.pop_back();
     const RawInstr& instr = instrs[i];
-    const int depth = instr.depth;
+    const int64_t depth = instr.depth;
     if (instr.handler >= 0) {
       const RawHandler& handler = handlers[instr.handler];
       reach(handler.target, handler.depth + handler.lasti + 1);

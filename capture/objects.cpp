@@ -152,6 +152,12 @@ Value* Executor::wrap(PyObject* o, SourceRef source) {
     spec.dtype = PyFloat_CheckExact(o) ? graph::DType::F64 : graph::DType::C128;
     return session_.array_input(o, source, spec);
   }
+  if (door_for(o)) {  // before Python functions: NumPy's wrappers in Python are operators, not code to follow
+    guard(GuardKind::Identity, source, o);
+    Value* v = session_.constant(o);
+    v->source = source;
+    return v;
+  }
   if (PyFunction_Check(o)) {
     Value* v = session_.make(ValueKind::Function);  // Code or Identity is guarded when it is called or compared
     v->object = Ref<>::share(o);
@@ -188,12 +194,6 @@ Value* Executor::wrap(PyObject* o, SourceRef source) {
     return seen->second.value;
   }
   for (Door* door : session_.doors()) {
-    if (door->knows(o)) {
-      guard(GuardKind::Identity, source, o);
-      Value* v = session_.constant(o);
-      v->source = source;
-      return v;
-    }
     if (!door->owns(o)) continue;
     const Session::Mark mark = session_.mark();
     Captured<Value*> v = door->wrap(session_, o, source);

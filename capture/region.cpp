@@ -26,7 +26,8 @@ bool materializable(const Value* v, std::vector<const Value*>& path) {
     case ValueKind::Array:
     case ValueKind::Int: return true;
     case ValueKind::Iterator:
-      if (v->position < 0 || v->iterated == kMap || v->iterated == kGenerator || v->iterated == kOverValues || v->iterated == kOverItems)
+      if (v->position < 0 || v->iterated == kMap || v->iterated == kGenerator || v->iterated == kOverValues ||
+          v->iterated == kOverItems)
         return false;
       break;
     case ValueKind::Function:

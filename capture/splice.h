@@ -84,6 +84,8 @@ bool tools_active();
 bool has_headroom();
 /// Something asks the interpreter for attention (signals, GIL requests, pending calls).
 bool eval_breaker_set();
+/// A signal waits for its handler. The one of these that may be asked without the GIL.
+bool signal_pending();
 /// Handlers that threw or left an exception set, since the start. 0 unless there is a bug.
 uint64_t splice_internal_errors();
 /// A function object like `function` (globals, defaults, closure, attributes) that runs `code`. Null: an exception is

@@ -243,6 +243,7 @@ PyObject* goto_function() {
 bool tools_active() { return py::tools_active(py::thread()); }
 bool has_headroom() { return py::has_headroom(py::thread()); }
 bool eval_breaker_set() { return py::eval_breaker_set(py::thread()); }
+bool signal_pending() { return py::signal_pending(); }
 uint64_t splice_internal_errors() { return internal_errors; }
 
 }  // namespace framejit::capture

@@ -17,6 +17,7 @@ Expected<std::unique_ptr<SplicedCode>, std::string> SplicedCode::make(std::share
 bool tools_active() { return true; }  // so that nothing takes the place of bytecode
 bool has_headroom() { return false; }
 bool eval_breaker_set() { return false; }
+bool signal_pending() { return false; }
 uint64_t splice_internal_errors() { return 0; }
 
 bool mark_code(PyCodeObject*, std::shared_ptr<FrameInterceptor>) { return false; }

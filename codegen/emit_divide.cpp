@@ -81,12 +81,7 @@ Vec fmod_clean(Vasm& v, int size, const Vec& a, const Vec& b, bool zero_divisor_
   }
   const Label fine = cc.newLabel();
   v.branch(f.invalid, false, fine);
-  const Vec nothing = cc.newXmm();
-  if (v.avx512)
-    cc.vpxord(nothing.xmm(), nothing.xmm(), nothing.xmm());
-  else
-    cc.vpxor(nothing.xmm(), nothing.xmm(), nothing.xmm());
-  cc.vdivss(nothing.xmm(), nothing.xmm(), nothing.xmm());
+  v.raise_invalid();
   cc.bind(fine);
   return f.result;
 }

@@ -13,8 +13,8 @@ namespace {
 
 /// Hoisted constants beyond this would only be spilled; they are then loaded from the pool where they are used.
 constexpr int kHoistedConstants[2] = {6, 14};
-/// Bodies above this are emitted once, masked throughout: compile time counts more than the masks.
-constexpr std::size_t kSingleBody = 40;
+/// Bodies above this weight are emitted once, masked throughout: compile time counts more than the masks.
+constexpr std::size_t kSingleBody = 40, kHeavyWeight = 40;
 
 bool is_heavy(Op op, DType t) {
   if (op == Op::FloorDivide || op == Op::Remainder || op == Op::Fmod) return true;
@@ -291,7 +291,8 @@ void NestEmitter::emit_row() {
   const bool narrow_access = std::any_of(operands_.begin(), operands_.end(), [&](const OperandState& o) {
     return o.size < 4 && o.access != Access::Broadcast;
   });
-  const bool single_body = nest_.body.size() > kSingleBody && !any_non_temporal && (v_.avx512 || !narrow_access);
+  const std::size_t weight = nest_.body.size() + (contains_heavy_op() ? kHeavyWeight : 0);
+  const bool single_body = weight > kSingleBody && !any_non_temporal && (v_.avx512 || !narrow_access);
   if (any_non_temporal) {
     // Streaming stores want whole aligned vectors; one run-time check picks the loop.
     const Gp low_bits = v_.gp(), address_bits = v_.gp();
@@ -380,6 +381,7 @@ void NestEmitter::emit_function() {
   cc_.bind(exit);
   cc_.ret();
   cc_.endFunc();
+  v_.emit_tables();
 }
 
 }  // namespace framejit::codegen

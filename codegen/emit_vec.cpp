@@ -31,6 +31,20 @@ Mem Vasm::const_table(const void* data, std::size_t table_bytes) {
   return cc.newConst(asmjit::ConstPoolScope::kGlobal, data, table_bytes);
 }
 
+Mem Vasm::large_table(const void* data, std::size_t table_bytes) {
+  for (const Table& t : tables_)
+    if (t.data == data) return x86::ptr(t.label);
+  tables_.push_back({data, table_bytes, cc.newLabel()});
+  return x86::ptr(tables_.back().label);
+}
+
+void Vasm::emit_tables() {
+  for (const Table& t : tables_) {
+    cc.bind(t.label);
+    cc.embed(t.data, t.size);
+  }
+}
+
 Mem Vasm::const_mem(int size, uint64_t bits) {
   const int width = std::max(bytes(size), 16);
   if (avx512 && size >= 4) {
@@ -481,6 +495,13 @@ void Vasm::raise_divide() {
   const float values[2] = {1.0f, 0.0f};
   cc.vmovss(one, const_table(&values[0], 4));
   cc.vdivss(one, one, const_table(&values[1], 4));
+}
+
+void Vasm::raise_invalid() {
+  const asmjit::x86::Xmm nothing = cc.newXmm();
+  const float zero_value = 0.0f;
+  cc.vmovss(nothing, const_table(&zero_value, 4));
+  cc.vdivss(nothing, nothing, nothing);
 }
 
 void Vasm::raise_overflow() {

@@ -10,6 +10,8 @@
 
 #include <asmjit/x86.h>
 
+#include <vector>
+
 #include "codegen/cpu.h"
 #include "graph/dtype.h"
 
@@ -64,8 +66,11 @@ class Vasm {
   Gp gp() { return cc.newGpq(); }
   /// A constant in every lane, as a memory operand for an instruction on lanes of `size`.
   Mem const_mem(int size, uint64_t bits);
-  /// A table in the constant pool.
+  /// A table in the constant pool, of up to 64 bytes.
   Mem const_table(const void* data, std::size_t table_bytes);
+  /// A table of any size behind the function; `emit_tables` puts it there. `data` lives until then.
+  Mem large_table(const void* data, std::size_t table_bytes);
+  void emit_tables();
   Vec splat(int size, uint64_t bits);
   Vec splat_f(int size, double value);
   Vec zero(int size);
@@ -161,6 +166,7 @@ class Vasm {
   // Status flags, raised by an instruction that sets just them.
   void raise_divide();
   void raise_overflow();
+  void raise_invalid();
 
   static constexpr int kScratchSlots = 4;
 
@@ -179,7 +185,14 @@ class Vasm {
   template <class F>
   Vec by_halves(int size, bool is_signed, const Vec& a, const Vec& b, F&& f);
 
+  struct Table {
+    const void* data;
+    std::size_t size;
+    Label label;
+  };
+
   Mem scratch_[kScratchSlots];
+  std::vector<Table> tables_;
 };
 
 /// Other lane count for a while: horizontal steps of folds.

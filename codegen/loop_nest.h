@@ -46,7 +46,7 @@ struct NestStore {
   bool non_temporal = false;
 };
 
-/// How the values of `reduced` are combined.
+/// How the values of the first store are combined; its operand is the result. Further stores are elementwise.
 enum class Fold : uint8_t {
   None,
   /// NumPy's pairwise leaf: n_inner <= 128 elements (complex: counted in real numbers), eight accumulators

@@ -1,5 +1,5 @@
-// From groups to a program. A group is cut into parts where one loop nest cannot keep the order of memory, or where values
-// of another shape have to be ready before; each part becomes one step, and each of its reductions another one.
+// From groups to a program. A group is cut into parts where one loop nest cannot keep the order of memory, or where
+// values of another shape have to be ready before; each part becomes one step, and each of its reductions another one.
 #include "codegen/lower.h"
 
 #include <algorithm>
@@ -109,14 +109,16 @@ class Lowerer : public Memory {
     for (ValueId v : graph_.body().nodes) {
       if (may_flag(v)) program_.may_set_flags = true;
       const graph::Op op = graph_.node(v).op;
-      const bool redo = (op == Op::ReduceMin || op == Op::ReduceMax) && graph::is_float(graph_.type(v).dtype) && !options_.o1;
+      const bool redo =
+          (op == Op::ReduceMin || op == Op::ReduceMax) && graph::is_float(graph_.type(v).dtype) && !options_.o1;
       if (may_flag(v) || redo) needs_undo_ = true;
     }
   }
 
   // ---- parts --------------------------------------------------------------------------------------------------------
 
-  /// Cuts a group where a node reads or writes memory that an earlier node of the part wrote, or reads, in another view.
+  /// Cuts a group where a node reads or writes memory that an earlier node of the part wrote, or reads, in another
+  /// view.
   void cut_group(uint32_t g) {
     std::vector<std::vector<ValueId>> pieces(1);
     for (ValueId v : groups_[g].nodes) {
@@ -149,7 +151,8 @@ class Lowerer : public Memory {
       if (before.op == Op::Write) {
         if (reduces) return true;  // its operands are computed once more, and must find what was there
         for (ValueId input : node.inputs)
-          if (graph_.root(input) == graph_.root(before.inputs[0]) && !same_view(graph_, input, before.inputs[0])) return true;
+          if (graph_.root(input) == graph_.root(before.inputs[0]) && !same_view(graph_, input, before.inputs[0]))
+            return true;
       }
       for (std::size_t i = 0; i < node.inputs.size(); ++i) {
         const ValueId input = node.inputs[i];
@@ -166,7 +169,9 @@ class Lowerer : public Memory {
   }
 
   /// A view that is the whole of its root, but for axes of length 1.
-  bool same_bytes(ValueId view, ValueId root) { return same_view(graph_, view, root) || (squeezed(view) == squeezed(root) && graph_.type(view).offset == Dim(0)); }
+  bool same_bytes(ValueId view, ValueId root) {
+    return same_view(graph_, view, root) || (squeezed(view) == squeezed(root) && graph_.type(view).offset == Dim(0));
+  }
   std::vector<std::pair<Dim, Dim>> squeezed(ValueId v) {
     const graph::Type& t = graph_.type(v);
     std::vector<std::pair<Dim, Dim>> axes;
@@ -199,8 +204,10 @@ class Lowerer : public Memory {
     for (auto& [shape, nodes] : shapes) parts_.push_back({std::move(nodes), {}, shape, g});
   }
 
-  bool scalars_stay(const std::vector<ValueId>& scalars, const std::vector<ValueId>& others, const Dims& shape, uint32_t g) {
-    const bool never_empty = std::all_of(shape.begin(), shape.end(), [](const Dim& d) { return d.is_const() && d.value() > 0; });
+  bool scalars_stay(const std::vector<ValueId>& scalars, const std::vector<ValueId>& others, const Dims& shape,
+                    uint32_t g) {
+    const bool never_empty =
+        std::all_of(shape.begin(), shape.end(), [](const Dim& d) { return d.is_const() && d.value() > 0; });
     const std::set<ValueId> set(scalars.begin(), scalars.end());
     for (ValueId v : scalars) {
       const Node& node = graph_.node(v);
@@ -259,7 +266,8 @@ class Lowerer : public Memory {
     for (std::size_t p = 0; p < parts_.size(); ++p) {
       auto inlined = [&](ValueId v) { return !same_shape(shape_of(v), parts_[p].shape); };
       const std::vector<ValueId>& nodes = parts_[p].nodes;
-      if (std::none_of(nodes.begin(), nodes.end(), [&](ValueId v) { return inlined(v) && wanted.contains(v); })) continue;
+      if (std::none_of(nodes.begin(), nodes.end(), [&](ValueId v) { return inlined(v) && wanted.contains(v); }))
+        continue;
       Part scalars{{}, {}, {}, parts_[p].group};
       std::vector<ValueId> rest;
       for (ValueId v : nodes) (inlined(v) ? scalars.nodes : rest).push_back(v);
@@ -283,7 +291,8 @@ class Lowerer : public Memory {
       if (node.op != Op::Write) continue;
       const ValueId destination = node.inputs[0];
       if (graph_.node(graph_.root(destination)).op != Op::Param) continue;
-      if (std::any_of(saved.begin(), saved.end(), [&](ValueId s) { return same_view(graph_, s, destination); })) continue;
+      if (std::any_of(saved.begin(), saved.end(), [&](ValueId s) { return same_view(graph_, s, destination); }))
+        continue;
       saved.push_back(destination);
       const graph::Type& type = graph_.type(destination);
       UndoStep undo;
@@ -313,8 +322,8 @@ class Lowerer : public Memory {
       if (part.stored.contains(v) || (reductions.size() > 1 && feeds_several(v, part, reductions))) stored.insert(v);
     std::set<ValueId> reached;
     for (ValueId r : reductions) reach(graph_.node(r).inputs[0], part, reached);
-    const bool unreached_flags =
-        std::any_of(elementwise.begin(), elementwise.end(), [&](ValueId v) { return may_flag(v) && !reached.contains(v); });
+    const bool unreached_flags = std::any_of(elementwise.begin(), elementwise.end(),
+                                             [&](ValueId v) { return may_flag(v) && !reached.contains(v); });
     if (!stored.empty() || unreached_flags) lower_elementwise(part, needed(part, elementwise, stored, reached), stored);
     for (ValueId r : reductions) lower_reduction(part, elementwise, stored, r);
   }
@@ -338,8 +347,8 @@ class Lowerer : public Memory {
   }
 
   /// Of the elementwise nodes before reductions, those for what is stored and those that nothing else would compute.
-  std::vector<ValueId> needed(const Part& part, const std::vector<ValueId>& elementwise, const std::set<ValueId>& stored,
-                              const std::set<ValueId>& reached) const {
+  std::vector<ValueId> needed(const Part& part, const std::vector<ValueId>& elementwise,
+                              const std::set<ValueId>& stored, const std::set<ValueId>& reached) const {
     std::set<ValueId> keep;
     for (ValueId v : stored) reach(v, part, keep);
     for (ValueId v : elementwise)
@@ -374,7 +383,8 @@ class Lowerer : public Memory {
     if (!spec.stores.empty() || !spec.kept.empty()) program_.steps.emplace_back(build_step(spec, context_));
   }
 
-  void lower_reduction(const Part& part, const std::vector<ValueId>& elementwise, const std::set<ValueId>& stored, ValueId r) {
+  void lower_reduction(const Part& part, const std::vector<ValueId>& elementwise, const std::set<ValueId>& stored,
+                       ValueId r) {
     const Node& node = graph_.node(r);
     const ValueId input = node.inputs[0];
     StepSpec spec = new_step(part);
@@ -392,13 +402,13 @@ class Lowerer : public Memory {
     fold.value = terms.operand(input);
     const DType dtype = graph_.type(input).dtype;
     if (node.op == Op::ReduceAny || node.op == Op::ReduceAll) {
-      if (dtype != DType::Bool) fold.value = terms.apply(Op::NotEqual, dtype, DType::Bool, {fold.value, terms.constant(dtype, {})});
+      if (dtype != DType::Bool)
+        fold.value = terms.apply(Op::NotEqual, dtype, DType::Bool, {fold.value, terms.constant(dtype, {})});
     } else if (fold.accumulator != dtype) {
       fold.value = terms.apply(Op::Cast, dtype, fold.accumulator, {fold.value});
     }
-    if (fold.order.empty() || std::none_of(fold.order.begin(), fold.order.end(), [&](int axis) {
-          return fold.reduced[static_cast<std::size_t>(axis)];
-        }))
+    if (fold.order.empty() || std::none_of(fold.order.begin(), fold.order.end(),
+                                           [&](int axis) { return fold.reduced[static_cast<std::size_t>(axis)]; }))
       return lower_trivial(spec, terms, fold, node);
     spec.fold = std::move(fold);
     program_.steps.emplace_back(build_step(spec, context_));
@@ -415,14 +425,16 @@ class Lowerer : public Memory {
   void lower_trivial(StepSpec& spec, TermBuilder& terms, const FoldSpec& fold, const Node& node) {
     const DType dtype = fold.output.dtype;
     TermId value = fold.value;
-    if (fold.accumulator != dtype && fold.kind == ReduceKind::Pairwise) value = terms.apply(Op::Cast, fold.accumulator, dtype, {value});
+    if (fold.accumulator != dtype && fold.kind == ReduceKind::Pairwise)
+      value = terms.apply(Op::Cast, fold.accumulator, dtype, {value});
     const bool sums = node.op == Op::ReduceSum && (graph::is_float(dtype) || graph::is_complex(dtype));
     if (sums) value = terms.apply(Op::Add, dtype, dtype, {terms.constant(dtype, {}), value});
     spec.stores.push_back({fold.output, value, false, true});
     program_.steps.emplace_back(build_step(spec, context_));
   }
 
-  // ---- matrix products ------------------------------------------------------------------------------------------------
+  // ---- matrix products
+  // ------------------------------------------------------------------------------------------------
 
   LoopOperand matrix(ValueId v, std::size_t first_axis) {
     const graph::Type& type = graph_.type(v);

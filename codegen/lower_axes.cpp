@@ -52,7 +52,8 @@ std::vector<int> elementwise_order(const StepSpec& spec, const std::vector<const
   return axes;
 }
 
-/// The walk of a reduction, outer to inner: kept axes, reduced axes that are no run, the run (Rows: the kept fastest axis).
+/// The walk of a reduction, outer to inner: kept axes, reduced axes that are no run, the run (Rows: the kept fastest
+/// axis).
 std::vector<int> reduction_order(const FoldSpec& fold) {
   std::vector<int> kept, reduced, inner;
   for (auto it = fold.order.rbegin(); it != fold.order.rend(); ++it) {

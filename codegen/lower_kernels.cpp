@@ -10,7 +10,8 @@ namespace framejit::codegen::detail {
 
 namespace {
 
-/// Machine code by key, the least recently used dropped beyond a limit. Position-independent, so any program may copy it.
+/// Machine code by key, the least recently used dropped beyond a limit. Position-independent, so any program may copy
+/// it.
 class KernelCache {
  public:
   bool find(const std::string& key, KernelCode& out) {
@@ -50,7 +51,8 @@ KernelCache& cache() {
 
 }  // namespace
 
-KernelIndex KernelPool::add(std::string key, Expected<KernelCode, std::string> (*emit_code)(const void*, const LowerOptions&),
+KernelIndex KernelPool::add(std::string key,
+                            Expected<KernelCode, std::string> (*emit_code)(const void*, const LowerOptions&),
                             const void* what) {
   key += options_.cpu.isa == Isa::Avx512 ? " avx512" : " avx2";
   if (options_.listing) key += " listing";
@@ -67,19 +69,21 @@ KernelIndex KernelPool::add(std::string key, Expected<KernelCode, std::string> (
 }
 
 KernelIndex KernelPool::add(const LoopNest& nest) {
-  return add(nest.str(),
-             [](const void* what, const LowerOptions& options) {
-               return emit(*static_cast<const LoopNest*>(what), options.cpu.isa, options.listing);
-             },
-             &nest);
+  return add(
+      nest.str(),
+      [](const void* what, const LowerOptions& options) {
+        return emit(*static_cast<const LoopNest*>(what), options.cpu.isa, options.listing);
+      },
+      &nest);
 }
 
 KernelIndex KernelPool::add_matmul(DType dtype) {
-  return add("matmul " + std::string(graph::name_of(dtype)),
-             [](const void* what, const LowerOptions& options) {
-               return emit_matmul(*static_cast<const DType*>(what), options.cpu.isa, options.listing);
-             },
-             &dtype);
+  return add(
+      "matmul " + std::string(graph::name_of(dtype)),
+      [](const void* what, const LowerOptions& options) {
+        return emit_matmul(*static_cast<const DType*>(what), options.cpu.isa, options.listing);
+      },
+      &dtype);
 }
 
 }  // namespace framejit::codegen::detail

@@ -7,7 +7,10 @@ namespace {
 
 std::string list(const Dims& dims) {
   std::string out = "[";
-  for (std::size_t i = 0; i < dims.size(); ++i) out += (i ? ", " : "") + dims[i].str();
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    if (i) out += ", ";
+    out += dims[i].str();
+  }
   return out + "]";
 }
 
@@ -47,8 +50,8 @@ std::string_view reduce_name(ReduceKind kind) {
 std::string loop_text(const Program& program, const LoopStep& step) {
   std::string out = "loop " + step.name + " " + list(step.extents) + " group " + std::to_string(step.group);
   if (step.reduce != ReduceKind::None) {
-    out += " reduce " + std::string(reduce_name(step.reduce)) + " " + std::string(graph::name_of(step.combine)) + " over " +
-           std::to_string(step.reduced_axes);
+    out += " reduce " + std::string(reduce_name(step.reduce)) + " " + std::string(graph::name_of(step.combine)) +
+           " over " + std::to_string(step.reduced_axes);
     if (step.run_axes > 1) out += " runs of " + std::to_string(step.run_axes) + " axes";
     if (step.run_cut > 0) out += " cut " + std::to_string(step.run_cut);
   }
@@ -58,11 +61,15 @@ std::string loop_text(const Program& program, const LoopStep& step) {
     out += "    %" + std::to_string(i) + ": " + operand_text(program, step.operands[i]) + "\n";
   for (const Stage& stage : step.stages) {
     const auto* kernel = std::get_if<KernelIndex>(&stage.code);
-    out += kernel ? "    kernel " + std::to_string(*kernel) + " " + program.kernels[*kernel].name : std::string("    host loop");
+    out += kernel ? "    kernel " + std::to_string(*kernel) + " " + program.kernels[*kernel].name
+                  : std::string("    host loop");
     out += "(";
-    for (std::size_t i = 0; i < stage.operands.size(); ++i) out += (i ? ", %" : "%") + std::to_string(stage.operands[i]);
+    for (std::size_t i = 0; i < stage.operands.size(); ++i)
+      out += (i ? ", %" : "%") + std::to_string(stage.operands[i]);
     out += ")";
-    if (stage.streaming) out += " streaming " + std::to_string(*stage.streaming) + " from " + std::to_string(step.streaming_bytes) + " bytes";
+    if (stage.streaming)
+      out +=
+          " streaming " + std::to_string(*stage.streaming) + " from " + std::to_string(step.streaming_bytes) + " bytes";
     out += "\n";
   }
   return out;
@@ -76,9 +83,10 @@ std::string describe(const Program& program) {
     if (const auto* loop = std::get_if<LoopStep>(&step)) {
       out += loop_text(program, *loop);
     } else if (const auto* product = std::get_if<MatMulStep>(&step)) {
-      out += "matmul " + std::string(graph::name_of(product->dtype)) + " [" + product->m.str() + ", " + product->k.str() +
-             "] x [" + product->k.str() + ", " + product->n.str() + "]\n";
-      for (const LoopOperand* o : {&product->a, &product->b, &product->c}) out += "    " + operand_text(program, *o) + "\n";
+      out += "matmul " + std::string(graph::name_of(product->dtype)) + " [" + product->m.str() + ", " +
+             product->k.str() + "] x [" + product->k.str() + ", " + product->n.str() + "]\n";
+      for (const LoopOperand* o : {&product->a, &product->b, &product->c})
+        out += "    " + operand_text(program, *o) + "\n";
     } else {
       const auto& undo = std::get<UndoStep>(step);
       out += "undo " + list(undo.extents) + "\n    " + operand_text(program, undo.source) + "\n";
@@ -86,8 +94,8 @@ std::string describe(const Program& program) {
   }
   for (const graph::DimGuard& g : program.conditions) {
     static constexpr const char* kNames[] = {"==", "!=", "<", "<="};
-    out += std::string("condition ") + (g.outcome ? "" : "not ") + g.left.str() + " " + kNames[static_cast<int>(g.relation)] + " " +
-           g.right.str() + "\n";
+    out += std::string("condition ") + (g.outcome ? "" : "not ") + g.left.str() + " " +
+           kNames[static_cast<int>(g.relation)] + " " + g.right.str() + "\n";
   }
   return out;
 }

@@ -46,7 +46,8 @@ Scalar one(DType dtype) {
 Scalar extreme(DType dtype, bool highest) {
   if (dtype == DType::F16) return {highest ? 0x7c00u : 0xfc00u, 0};
   if (dtype == DType::F32) return scalar_of(highest ? INFINITY : -INFINITY);
-  if (dtype == DType::F64) return scalar_of(highest ? std::numeric_limits<double>::infinity() : -std::numeric_limits<double>::infinity());
+  if (dtype == DType::F64)
+    return scalar_of(highest ? std::numeric_limits<double>::infinity() : -std::numeric_limits<double>::infinity());
   const int bits = 8 * graph::size_of(dtype);
   if (dtype == DType::Bool) return {highest ? 1u : 0u, 0};
   const uint64_t all = bits == 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1;
@@ -64,7 +65,11 @@ struct Runs {
 class Reduction {
  public:
   Reduction(const graph::Graph& graph, ValueId node, const graph::Type& seen, bool casting, LowerContext& context)
-      : node_(graph.node(node)), operand_(graph.type(node_.inputs[0])), seen_(seen), casting_(casting), context_(context) {}
+      : node_(graph.node(node)),
+        operand_(graph.type(node_.inputs[0])),
+        seen_(seen),
+        casting_(casting),
+        context_(context) {}
 
   FoldSpec build() {
     out_.reduced.assign(operand_.shape.size(), false);
@@ -115,13 +120,16 @@ class Reduction {
       out_.output.strides.push_back(out_.reduced[axis] ? Dim(0) : node_.type.strides[kept++]);
   }
 
-  bool fastest_is_reduced() const { return out_.order.empty() || out_.reduced[static_cast<std::size_t>(out_.order[0])]; }
+  bool fastest_is_reduced() const {
+    return out_.order.empty() || out_.reduced[static_cast<std::size_t>(out_.order[0])];
+  }
 
   void ordered(ReduceKind innermost) { out_.kind = fastest_is_reduced() ? innermost : ReduceKind::Rows; }
 
   /// A kept fastest axis means rows, but one of length 1 does not count.
   void drop_fastest_ones() {
-    while (!out_.order.empty() && !fastest_is_reduced() && context_.facts.decide_one(extent(0))) out_.order.erase(out_.order.begin());
+    while (!out_.order.empty() && !fastest_is_reduced() && context_.facts.decide_one(extent(0)))
+      out_.order.erase(out_.order.begin());
   }
 
   void sum() {
@@ -146,7 +154,8 @@ class Reduction {
   const Dim& stride(std::size_t i) const { return seen_.strides[static_cast<std::size_t>(out_.order[i])]; }
   bool collapses(std::size_t i) { return context_.facts.proven_equal(stride(i), stride(i - 1) * extent(i - 1)); }
 
-  /// The leading axes that are reduced are one run up to NumPy 2.2, whatever their strides; later only where they collapse.
+  /// The leading axes that are reduced are one run up to NumPy 2.2, whatever their strides; later only where they
+  /// collapse.
   Runs find_runs(std::size_t leading) {
     if (leading == 0) return {0, 0};
     if (context_.options.pairwise_cut > 0) return {leading, context_.options.pairwise_cut};
@@ -186,7 +195,8 @@ class Reduction {
 
 }  // namespace
 
-FoldSpec reduction(const graph::Graph& graph, ValueId node, const graph::Type& seen, bool casting, LowerContext& context) {
+FoldSpec reduction(const graph::Graph& graph, ValueId node, const graph::Type& seen, bool casting,
+                   LowerContext& context) {
   return Reduction(graph, node, seen, casting, context).build();
 }
 

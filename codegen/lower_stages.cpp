@@ -32,7 +32,8 @@ double cost_of(const Term& term) {
     case Term::kLoad: return 0.02 * graph::size_of(term.dtype) / 4.0;
     case Term::kApply: break;
   }
-  if (term.host) return graph::def(term.op).exactness == graph::Exactness::NumpyLoop ? 0.6 * width * width : 0.2 * width;
+  if (term.host)
+    return graph::def(term.op).exactness == graph::Exactness::NumpyLoop ? 0.6 * width * width : 0.2 * width;
   switch (term.op) {
     case Op::Divide:
     case Op::Reciprocal:
@@ -297,8 +298,8 @@ class StageBuilder {
     return last;
   }
 
-  /// What must be written to scratch by the stage that computes it: values of kernels that another stage reads, and what
-  /// host loops compute, unless that goes straight into fresh memory.
+  /// What must be written to scratch by the stage that computes it: values of kernels that another stage reads, and
+  /// what host loops compute, unless that goes straight into fresh memory.
   void collect_outputs() {
     crosses_.assign(terms_.size(), false);
     for (TermId user : order_)
@@ -308,7 +309,8 @@ class StageBuilder {
       const TermId value = spec_.stores[i].value;
       if (computed(value) && store_stage_[i] != stage_[value] && store_stage_[i] >= 0) crosses_[value] = true;
     }
-    if (spec_.fold && computed(value_) && (terms_[value_].host || stage_[value_] != fold_stage_)) crosses_[value_] = true;
+    if (spec_.fold && computed(value_) && (terms_[value_].host || stage_[value_] != fold_stage_))
+      crosses_[value_] = true;
     for (TermId t : order_) {
       if (!terms_[t].host && !crosses_[t]) continue;
       if (!computed(t)) continue;
@@ -365,8 +367,8 @@ class StageBuilder {
     return n.loads[id] = push(n, e);
   }
 
-  /// The expression for a term in the kernel of `stage`. Arguments of the same stage are there already, because terms are
-  /// visited in order.
+  /// The expression for a term in the kernel of `stage`. Arguments of the same stage are there already, because terms
+  /// are visited in order.
   uint16_t expr(Nest& n, TermId t, int stage) {
     if (auto it = n.exprs.find(t); it != n.exprs.end()) return it->second;
     const Term& term = terms_[t];
@@ -523,7 +525,8 @@ class StageBuilder {
       name += graph::name_of(e.op);
       if (name.size() > kMaxNameLength) break;
     }
-    if (nest.fold != Fold::None) name += (name.empty() ? "fold_" : "_fold_") + std::string(graph::name_of(nest.combine));
+    if (nest.fold != Fold::None)
+      name += (name.empty() ? "fold_" : "_fold_") + std::string(graph::name_of(nest.combine));
     return name.empty() ? "copy" : name;
   }
 
@@ -538,7 +541,9 @@ class StageBuilder {
       step_.name += graph::name_of(terms_[t].op);
     }
     step_.cost = std::max(0.05, cost);
-    if (spec_.fold) step_.name += (step_.name.empty() ? "" : "_") + std::string("reduce_") + std::string(graph::name_of(spec_.fold->combine));
+    if (spec_.fold)
+      step_.name +=
+          (step_.name.empty() ? "" : "_") + std::string("reduce_") + std::string(graph::name_of(spec_.fold->combine));
     if (step_.name.empty()) step_.name = "copy";
     if (slots_.empty()) return;
     int64_t bytes = 0;

@@ -90,9 +90,9 @@ struct FoldSpec {
   graph::Scalar identity{};
   Access output;
   TermId value = 0;
-  std::vector<bool> reduced;    // by axis of the iteration shape
-  std::vector<int> order;       // axes from the fastest to the slowest, those of length 1 left out
-  std::vector<bool> in_run;     // Pairwise, by axis: part of the run
+  std::vector<bool> reduced;  // by axis of the iteration shape
+  std::vector<int> order;     // axes from the fastest to the slowest, those of length 1 left out
+  std::vector<bool> in_run;   // Pairwise, by axis: part of the run
   int64_t run_cut = 0;
   bool redo_zero_or_nan = false;
 };
@@ -105,7 +105,7 @@ struct StepSpec {
   std::vector<StoreTerm> stores;
   std::vector<TermId> kept;  // not stored, but may set a flag
   std::optional<FoldSpec> fold;
-  bool streams = false;      // what is stored is not read again by the program
+  bool streams = false;  // what is stored is not read again by the program
 };
 
 /// Iteration axes in loop order: groups of the shape's axes, outer to inner, each group one loop.
@@ -149,7 +149,8 @@ struct LowerContext {
 LoopStep build_step(const StepSpec& spec, LowerContext& context);
 
 /// The reduction `node` of a value with the iteration shape and memory layout of `seen`: order, runs, start value.
-FoldSpec reduction(const graph::Graph& graph, ValueId node, const graph::Type& seen, bool casting, LowerContext& context);
+FoldSpec reduction(const graph::Graph& graph, ValueId node, const graph::Type& seen, bool casting,
+                   LowerContext& context);
 
 std::string describe(const Program& program);
 

@@ -34,8 +34,9 @@ bool LowerContext::needs_host_loop(Op op, DType operand, DType result) const {
   const bool exact = graph::def(op).exactness == graph::Exactness::Native;
   if (exact && emits(op, operand, result, false, options.cpu.isa)) return false;
   if (op != Op::Cast && options.host_loop && options.host_loop(op, operand, result)) return true;
-  const std::string dtypes = op == Op::Cast ? std::string(graph::name_of(operand)) + " to " + std::string(graph::name_of(result))
-                                            : std::string(graph::name_of(operand));
+  const std::string dtypes = op == Op::Cast
+                                 ? std::string(graph::name_of(operand)) + " to " + std::string(graph::name_of(result))
+                                 : std::string(graph::name_of(operand));
   fail(std::string(graph::name_of(op)) + " of " + dtypes + " has neither machine code nor a loop of NumPy's here");
 }
 
@@ -93,7 +94,8 @@ Dims TermBuilder::aligned_strides(const graph::Type& type) {
   Dims out(spec_.shape.size() - type.shape.size(), 0);
   for (std::size_t i = 0; i < type.shape.size(); ++i) {
     const Dim& target = spec_.shape[out.size()];
-    const bool moves = type.shape[i] == target ? !context_.facts.is_one(target) : !context_.facts.decide_one(type.shape[i]);
+    const bool moves =
+        type.shape[i] == target ? !context_.facts.is_one(target) : !context_.facts.decide_one(type.shape[i]);
     out.push_back(moves ? type.strides[i] : Dim(0));
   }
   return out;
@@ -164,9 +166,7 @@ TermId TermBuilder::iota(ValueId node) {
 void TermBuilder::compute(ValueId v) {
   const graph::Node& node = graph_.node(v);
   switch (graph::def(node.op).cls) {
-    case graph::OpClass::Source:
-      terms_[v] = node.op == Op::Iota ? iota(v) : copy(operand(node.inputs.at(0)));
-      return;
+    case graph::OpClass::Source: terms_[v] = node.op == Op::Iota ? iota(v) : copy(operand(node.inputs.at(0))); return;
     case graph::OpClass::Copy: terms_[v] = copy(operand(node.inputs[0])); return;
     case graph::OpClass::Write: {
       const TermId value = operand(node.inputs[1]);

@@ -34,8 +34,8 @@ class TermBuilder {
   /// A value that nobody reads but that may set a flag.
   void keep(ValueId value) { spec_.kept.push_back(terms_.at(value)); }
   bool has(ValueId value) const { return terms_.contains(value); }
-  /// Adds the stores of `write` nodes; called after all nodes were computed. Writes to a value computed in this step count
-  /// where it is among `stored`.
+  /// Adds the stores of `write` nodes; called after all nodes were computed. Writes to a value computed in this step
+  /// count where it is among `stored`.
   void finish(const std::set<ValueId>& stored);
 
   TermId apply(Op op, DType operand_dtype, DType dtype, std::vector<TermId> args);

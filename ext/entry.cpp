@@ -1,8 +1,6 @@
 // Running compiled regions.
 #include "ext/entry.h"
 
-#include <alloca.h>
-
 #include <cstring>
 #include <set>
 
@@ -22,7 +20,7 @@ using capture::Ref;
 
 namespace {
 
-constexpr std::size_t kScratchOnStack = 16 << 10;
+constexpr std::size_t kScratchOnStack = 2 << 10;
 
 std::size_t words(std::size_t count) { return count * sizeof(void*); }
 
@@ -30,7 +28,8 @@ bool same_relation(const graph::DimGuard& a, const graph::DimGuard& b) {
   return a.relation == b.relation && a.outcome == b.outcome && a.left == b.left && a.right == b.right;
 }
 
-bool poll_interpreter() { return capture::eval_breaker_set(); }
+/// Called without the GIL; a GIL request of another thread is no reason to stop.
+bool poll_interpreter() { return capture::signal_pending(); }
 
 }  // namespace
 
@@ -65,10 +64,11 @@ struct Entry::Scratch {
 };
 
 /// Memory for a Scratch, on the stack where it is small.
-#define FRAMEJIT_SCRATCH(name)                                                                             \
-  std::unique_ptr<char[]> name##_heap;                                                                     \
-  if (scratch_bytes_ > kScratchOnStack) [[unlikely]] name##_heap.reset(new char[scratch_bytes_]);          \
-  Scratch name(name##_heap ? name##_heap.get() : static_cast<char*>(alloca(scratch_bytes_)), *guards_, *materializer_, live)
+#define FRAMEJIT_SCRATCH(name)                                                                                     \
+  alignas(8) char name##_stack[kScratchOnStack];                                                                              \
+  std::unique_ptr<char[]> name##_heap;                                                                             \
+  if (scratch_bytes_ > kScratchOnStack) [[unlikely]] name##_heap.reset(new char[scratch_bytes_]);                  \
+  Scratch name(name##_heap ? name##_heap.get() : name##_stack, *guards_, *materializer_, live)
 
 /// What a run owns until its results are handed over.
 class Entry::Run {
@@ -120,7 +120,7 @@ std::string Entry::link(const LiveSlots& live, int local_count) {
 
   graph_text_ = graph::print(graph);
   scratch_bytes_ = Scratch::bytes(*guards_, *materializer_) + sizeof(void*);
-  if (graph.shapes().symbol_count() == 0) constant_cost_ = plan().cost({});
+  always_short_ = graph.shapes().symbol_count() == 0 && plan().cost({}) < kReleaseAbove;
   for (const graph::ValueId v : graph.body().nodes) {
     const graph::Node& node = graph.node(v);
     if (node.op == graph::Op::Write) {
@@ -202,9 +202,8 @@ Outcome Entry::run_plan(Workspace& w) {
   const std::span<char* const> params(w.matched->params, guards.input_count());
   const std::span<char* const> results(w.results, materializer_->root_count());
   const std::span<const int64_t> symbols(w.matched->symbols, guards.symbol_count());
-  const double cost = constant_cost_ >= 0 ? constant_cost_ : plan().cost(symbols);
   runtime::RunResult run;
-  if (cost < kReleaseAbove || writes_params_) {
+  if (always_short_ || writes_params_ || plan().cost(symbols) < kReleaseAbove) {
     run = plan().run(params, results, symbols);
   } else {
     // Other threads may rebind what holds the inputs.

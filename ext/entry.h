@@ -74,7 +74,7 @@ class Entry {
   std::string graph_text_;
   std::vector<PyObject*> owned_;  // borrowed: one for each reference in region_ and all_guards_
   std::size_t scratch_bytes_ = 0;
-  double constant_cost_ = -1;     // where no symbol decides
+  bool always_short_ = false;     // no run is worth releasing the GIL for
   bool writes_params_ = false;
   bool order_matters_ = false;    // a floating-point reduction: NumPy's buffer size has a say
   int64_t hits_ = 0;

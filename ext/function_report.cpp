@@ -83,13 +83,17 @@ PyObject* function_cache_clear(PyObject* self, PyObject*) {
 }
 
 PyObject* function_graphs(PyObject* self, PyObject*) {
-  return list_of_entries(self, [](const Entry& entry, int) { return text(entry.graph_text()); });
+  std::string all;
+  state_of(self).for_each_entry([&](const Entry& entry, int) { all += (all.empty() ? "" : "\n") + entry.graph_text(); });
+  return text(all).release();
 }
 
 PyObject* function_asm(PyObject* self, PyObject*) {
   try {
-    return list_of_entries(
-        self, [](const Entry& entry, int) { return text(listing(*entry.region().graph, entry.options())); });
+    std::string all;
+    state_of(self).for_each_entry(
+        [&](const Entry& entry, int) { all += listing(*entry.region().graph, entry.options()); });
+    return text(all).release();
   } catch (const std::exception& error) {
     return PyErr_Format(PyExc_RuntimeError, "framejit: %s", error.what());
   }

@@ -122,10 +122,30 @@ bool array_fits(const ArrayTest& test, PyObject* object, Matched& m, std::size_t
   return true;
 }
 
+namespace {
+
+inline bool known_array_fits(const KnownArray& test, PyObject* object) {
+  if (!object || Py_TYPE(object) != test.type) return false;
+  const auto* array = reinterpret_cast<PyArrayObject_fields*>(object);
+  if (array->descr != test.descr && !same_descr(array->descr, test.type_number)) [[unlikely]] return false;
+  if (array->nd != test.rank || (array->flags & test.flags) != test.flags) return false;
+  for (int axis = 0; axis < test.rank; ++axis)
+    if (array->dimensions[axis] != test.dims[axis]) return false;
+  return true;
+}
+
+}  // namespace
+
 int GuardProgram::run(Matched& m) const noexcept {
+  PyObject* const* locals = m.live->locals;
+  for (const KnownArray& test : known_) {
+    PyObject* array = locals[test.local];
+    if (!known_array_fits(test, array)) return kKnown + static_cast<int>(&test - known_.data());
+    m.params[test.input] = reinterpret_cast<PyArrayObject_fields*>(array)->data;
+  }
   const GuardInstr* const begin = impl_->code.data();
   const GuardInstr* const end = begin + impl_->code.size();
-  const std::size_t symbol_count = impl_->symbols;
+  const std::size_t symbol_count = symbols_;
   for (const GuardInstr* i = begin; i != end; ++i) {
     bool ok = false;
     switch (i->op) {
@@ -232,9 +252,5 @@ int GuardProgram::run(Matched& m) const noexcept {
 
 GuardProgram::GuardProgram() : impl_(std::make_unique<Impl>()) {}
 GuardProgram::~GuardProgram() = default;
-
-std::size_t GuardProgram::slot_count() const { return impl_->slots; }
-std::size_t GuardProgram::symbol_count() const { return impl_->symbols; }
-std::size_t GuardProgram::input_count() const { return impl_->inputs; }
 
 }  // namespace framejit::ext

@@ -49,6 +49,21 @@ struct Matched {
   int64_t* scalars;    // two words for each input whose value has no address of its own
 };
 
+/// The argument that most calls bring: an ndarray of known dimensions, C-contiguous, in a local slot. Tested in front of the
+/// program proper; all that is compared lies side by side.
+struct KnownArray {
+  static constexpr int kMaxRank = 4;
+  PyTypeObject* type;
+  void* descr;
+  int type_number;
+  int flags;  // that must be set, contiguity among them
+  int rank;
+  uint16_t local;
+  uint16_t input;
+  uint32_t guard;
+  intptr_t dims[kMaxRank];
+};
+
 /// Why an entry did not fit.
 struct GuardFailure {
   std::string guard;     // x.shape[0] == 64
@@ -69,9 +84,9 @@ class GuardProgram {
                                                                    std::size_t symbol_count, int local_count);
   ~GuardProgram();
 
-  std::size_t slot_count() const;
-  std::size_t symbol_count() const;
-  std::size_t input_count() const;
+  std::size_t slot_count() const { return slots_; }
+  std::size_t symbol_count() const { return symbols_; }
+  std::size_t input_count() const { return input_operands_.size(); }
 
   /// Do all guards hold? Leaves no Python exception.
   bool match(Matched& m) const noexcept { return run(m) < 0; }
@@ -97,9 +112,12 @@ class GuardProgram {
   struct Impl;
   friend class GuardCompiler;
   GuardProgram();
-  int run(Matched& m) const noexcept;  // the instruction that failed, or -1
+  static constexpr int kKnown = 1 << 24;  // result of run: this plus the number of the KnownArray that did not fit
+  int run(Matched& m) const noexcept;     // the instruction that failed, or -1
 
   std::unique_ptr<Impl> impl_;
+  std::vector<KnownArray> known_;
+  std::size_t slots_ = 0, symbols_ = 0;
   std::vector<PyObject*> fixed_;  // borrowed from sources
   std::vector<Operand> input_operands_;
 };

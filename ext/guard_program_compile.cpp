@@ -21,7 +21,6 @@ class GuardCompiler {
   void run(const std::vector<Guard>& guards, const std::vector<capture::Input>& inputs,
            const std::vector<SourceRef>& sources) {
     impl_.guards = guards;
-    impl_.inputs = inputs.size();
     input_of_.assign(guards.size(), -1);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (inputs[i].guard >= guards.size() || guards[inputs[i].guard].kind != GuardKind::Array)
@@ -34,7 +33,7 @@ class GuardCompiler {
       add(guards[i]);
       if (!why.empty()) return;
     }
-    for (std::size_t s = 0; s < impl_.symbols; ++s)
+    for (std::size_t s = 0; s < program_.symbols_; ++s)
       if (!bound_[s]) return fail("symbol s" + std::to_string(s) + " is bound by no guard");
     for (const SourceRef& source : sources) {
       const Operand operand = operand_of(source);
@@ -49,7 +48,7 @@ class GuardCompiler {
   }
 
   void set_symbols(std::size_t count) {
-    impl_.symbols = count;
+    program_.symbols_ = count;
     bound_.assign(count, false);
   }
 
@@ -156,8 +155,8 @@ class GuardCompiler {
   }
 
   uint16_t new_slot() {
-    if (impl_.slots >= 0xffff) fail("too many sources");
-    return static_cast<uint16_t>(impl_.slots++);
+    if (program_.slots_ >= 0xffff) fail("too many sources");
+    return static_cast<uint16_t>(program_.slots_++);
   }
 
   Operand operand_of(const SourceRef& source) {
@@ -219,7 +218,7 @@ class GuardCompiler {
     dim.collect_symbols(used);
     for (const graph::SymbolId id : used) {
       const auto s = static_cast<std::size_t>(id);
-      if (s >= impl_.symbols) {
+      if (s >= program_.symbols_) {
         fail("a symbol that the graph does not have");
         return {};
       }
@@ -274,7 +273,16 @@ class GuardCompiler {
         for (const graph::Dim& stride : spec.strides) test.strides.push_back(dim_code(stride));
       }
     }
-    emit({.op = GuardOp::Array, .a = operand_of(g.source), .guard = guard_, .number = static_cast<int64_t>(impl_.arrays.size())});
+    const Operand operand = operand_of(g.source);
+    if (test.layout == ArrayTest::Flag && spec.wrap == capture::Wrap::NdArray && test.input >= 0 &&
+        operand.base == Operand::Local && test.rank <= KnownArray::kMaxRank) {
+      KnownArray known{test.type, test.descr, test.type_number, test.flags, test.rank, operand.index,
+                       static_cast<uint16_t>(test.input), guard_, {}};
+      for (int i = 0; i < test.rank; ++i) known.dims[i] = test.shape[i].value;
+      program_.known_.push_back(known);
+      return;
+    }
+    emit({.op = GuardOp::Array, .a = operand, .guard = guard_, .number = static_cast<int64_t>(impl_.arrays.size())});
     impl_.arrays.push_back(std::move(test));
   }
 

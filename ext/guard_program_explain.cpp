@@ -105,18 +105,18 @@ void note_varied(const Guard& g, const LiveSlots& live, std::vector<std::string>
 }  // namespace
 
 std::optional<GuardFailure> GuardProgram::explain(const LiveSlots& live) const {
-  std::vector<PyObject*> slots(impl_->slots + 1);
-  std::vector<int64_t> symbols(impl_->symbols + 1), scalars(2 * impl_->inputs + 2);
-  std::vector<char*> params(impl_->inputs + 1);
+  std::vector<PyObject*> slots(slots_ + 1);
+  std::vector<int64_t> symbols(symbols_ + 1), scalars(2 * input_count() + 2);
+  std::vector<char*> params(input_count() + 1);
   Matched m{&live, slots.data(), symbols.data(), params.data(), scalars.data()};
   const int failed = run(m);
   if (failed < 0) return std::nullopt;
 
-  const GuardInstr& instr = impl_->code[failed];
-  uint32_t number = instr.guard;
-  if (instr.op == GuardOp::FetchGroup) {
-    for (const DictGroup::Item& item : impl_->groups[instr.number].items) {
-      PyObject* value = fetch_item(impl_->groups[instr.number].dict, item.key);
+  uint32_t number = failed >= kKnown ? known_[failed - kKnown].guard : impl_->code[failed].guard;
+  if (failed < kKnown && impl_->code[failed].op == GuardOp::FetchGroup) {
+    const DictGroup& group = impl_->groups[impl_->code[failed].number];
+    for (const DictGroup::Item& item : group.items) {
+      PyObject* value = fetch_item(group.dict, item.key);
       if (item.absent ? value != nullptr : (!value || (item.expected && value != item.expected))) {
         number = item.guard;
         break;
@@ -135,7 +135,7 @@ std::optional<GuardFailure> GuardProgram::explain(const LiveSlots& live) const {
     out.location = g.location;
     out.reason = g.reason;
     switch (g.kind) {
-      case GuardKind::Array: explain_array(g, object, symbols.data(), impl_->symbols, out); break;
+      case GuardKind::Array: explain_array(g, object, symbols.data(), symbols_, out); break;
       case GuardKind::Type:
         out.expected = show(g.object.get());
         out.found = object ? Py_TYPE(object)->tp_name : "nothing";
@@ -157,7 +157,7 @@ std::optional<GuardFailure> GuardProgram::explain(const LiveSlots& live) const {
         out.found = show(object);
         break;
       case GuardKind::DimRelation: {
-        auto side = [&](const graph::Dim& d) { return dim_text(d, symbols.data(), impl_->symbols); };
+        auto side = [&](const graph::Dim& d) { return dim_text(d, symbols.data(), symbols_); };
         out.expected = g.dim.outcome ? "true" : "false";
         out.found = side(g.dim.left) + " and " + side(g.dim.right);
         break;

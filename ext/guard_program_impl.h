@@ -92,8 +92,6 @@ struct GuardProgram::Impl {
   mutable std::vector<DictGroup> groups;
   std::vector<std::pair<capture::SourceRef, Operand>> sources;
   std::vector<capture::Guard> guards;  // copies share the sources and objects
-  std::size_t slots = 0, symbols = 0;
-  std::size_t inputs = 0;
 };
 
 // Fetches. Borrowed results that live as long as their holder is not changed; null where there is none. No user code runs and no

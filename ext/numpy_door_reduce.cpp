@@ -93,14 +93,24 @@ bool sums_exactly(Session& session, const Reduction& r) {
   return session.graph().shapes().holds(Relation::Le, count_of(session, r), Dim(kExact >> bits));
 }
 
+/// A sum that fits one of the buffers that NumPy casts through, in the order of memory: one run that nothing cuts.
+bool fits_buffer(Session& session, const Reduction& r) {
+  constexpr int64_t kBuffer = 8192;
+  graph::ShapeEnv& shapes = session.graph().shapes();
+  const graph::Type type = session.graph().type(r.x);
+  bool whole = static_cast<int>(r.axes.size()) == type.rank();
+  bool ordered = type.rank() == 1 || graph::is_c_contiguous(shapes, type);
+  return whole && ordered && shapes.holds(Relation::Le, count_of(session, r), kBuffer);
+}
+
 /// The operand of a sum, in the dtype that NumPy adds up in.
 Captured<ValueId> summand(Session& session, const Reduction& r, DType to) {
   DType from = session.graph().type(r.x).dtype;
   if (graph::is_float(to)) {
     if (!sums_compilable())
       return break_at(BreakId::UnsupportedArgument, "the order of sums of this NumPy is not known");
-    bool whole = !graph::is_float(from) && to == DType::F64 && sums_exactly(session, r);
-    if (from != to && !whole)
+    bool exact = !graph::is_float(from) && to == DType::F64 && sums_exactly(session, r);
+    if (from != to && !exact && !fits_buffer(session, r))
       return break_at(BreakId::UnsupportedArgument, "a sum in another dtype: NumPy's buffers decide its order");
   } else if (graph::is_float(from) || to == DType::Bool) {
     return break_at(BreakId::UnsupportedArgument, "a sum in another dtype");

@@ -158,10 +158,6 @@ Captured<ValueId> convert(Session& session, const Operand& operand, DType to) {
   return cast(session, operand.id, to);
 }
 
-Captured<ValueId> convert_for_store(Session& session, const Operand& operand, DType to) {
-  return convert(session, operand, to);
-}
-
 namespace {
 
 // What an operator's loop does on a kind of dtype where it is not the row's own operation.
@@ -267,6 +263,22 @@ bool specialize_number(Session& session, Operand& number, const char* reason) {
 
 namespace {
 
+/// What NumPy's own loops do on other paths than on fresh or ordinary memory; alone, so that the rest stays compiled.
+std::optional<std::string> odd_memory(const graph::Graph& graph, Op op, std::span<const ValueId> inputs) {
+  if (graph::def(op).exactness != graph::Exactness::NumpyLoop) return std::nullopt;
+  for (ValueId input : inputs)
+    for (const graph::Dim& stride : graph.type(input).strides)
+      if (stride.is_const() && stride.value() < 0)
+        return "np." + std::string(graph::name_of(op)) + " of reversed memory";
+  if (op != Op::Power || !graph::is_float(graph.type(inputs[0]).dtype)) return std::nullopt;
+  // Where NumPy sees an exponent of stride 0 depends on shapes and buffers.
+  const graph::Type &base = graph.type(inputs[0]), &exponent = graph.type(inputs[1]);
+  if (exponent.rank() == 0) return std::nullopt;
+  if (base.shape != exponent.shape || exponent.size() == graph::Dim(1) || repeats_elements(graph, inputs[1]))
+    return "a power with a broadcast exponent";
+  return std::nullopt;
+}
+
 std::vector<OperandType> types_of(std::span<const Operand> operands) {
   std::vector<OperandType> types;
   for (const Operand& operand : operands) types.push_back(operand.type);
@@ -312,6 +324,8 @@ Captured<Value*> apply_ufunc(Session& session, Op op, std::span<const Operand> g
     if (left_to_numpy(emitted, dtype))
       return break_at(BreakId::UnsupportedArgument,
                       "np." + std::string(graph::name_of(op)) + " of " + std::string(graph::name_of(dtype)));
+    if (auto reason = odd_memory(session.graph(), emitted, inputs))
+      return break_at(BreakId::UnsupportedArgument, std::move(*reason));
     FRAMEJIT_TRY(node, built(session.builder().elementwise(emitted, inputs, seen)));
     result = node;
     if (casts) lay_out(session, result, seen, true);
@@ -412,7 +426,7 @@ Captured<bool> store_result(Session& session, ValueId dst, ValueId result) {
 Captured<bool> store(Session& session, ValueId dst, Value* value) {
   FRAMEJIT_TRY(source, operand(session, value));
   DType to = session.graph().type(dst).dtype;
-  FRAMEJIT_TRY(elements, convert_for_store(session, source, to));
+  FRAMEJIT_TRY(elements, convert(session, source, to));
   return write(session, dst, elements);
 }
 

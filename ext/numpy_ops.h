@@ -47,12 +47,10 @@ bool compilable(PyObject* object);
 
 /// Makes a Python float that comes from outside a known one, under a guard; not where it was seen to vary.
 bool specialize_number(Session& session, Operand& number, const char* reason);
-/// The operand as elements of `to`, as NumPy converts the operands of a ufunc.
+/// The operand as elements of `to`, as NumPy converts the operands of a ufunc and what is assigned to an array.
 Captured<ValueId> convert(Session& session, const Operand& operand, DType to);
 /// astype: 'unsafe' casts. Breaks for those whose result depends on the position in memory.
 Captured<ValueId> cast(Session& session, ValueId x, DType to);
-/// The operand as an element assigned to an array of `to`.
-Captured<ValueId> convert_for_store(Session& session, const Operand& operand, DType to);
 
 /// The ufunc of `op`, called. The result is a NumPy scalar if all operands are 0-d.
 Captured<Value*> apply_ufunc(Session& session, Op op, std::span<Value* const> values);

@@ -109,7 +109,12 @@ NumpyProbe probe() {
 }  // namespace
 
 const NumpyProbe& numpy_probe() {
-  static const NumpyProbe found = probe();
+  static NumpyProbe found;
+  static bool done = false;
+  if (!done) {
+    found = probe();
+    done = ErrState::current().buffer_size() == kOldCut;  // else sums were cut elsewhere: look again later
+  }
   return found;
 }
 

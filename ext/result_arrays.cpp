@@ -75,8 +75,10 @@ PyObject* bare_array(const ArrayLayout& layout, const npy_intp* dims, const npy_
       PyObject_Free(array);
       return PyErr_NoMemory();
     }
-    std::memcpy(sizes, dims, sizeof(npy_intp) * static_cast<std::size_t>(layout.rank));
-    std::memcpy(sizes + layout.rank, strides, sizeof(npy_intp) * static_cast<std::size_t>(layout.rank));
+    for (int i = 0; i < layout.rank; ++i) {  // a call of memcpy costs more
+      sizes[i] = dims[i];
+      sizes[layout.rank + i] = strides[i];
+    }
   }
   PyObject_Init(reinterpret_cast<PyObject*>(array), &PyArray_Type);
   Py_INCREF(layout.descr);

@@ -61,6 +61,10 @@ class Printer {
   }
 
   void statement(ValueId v) {
+    if (index(v) >= graph_.value_count()) {  // the verifier shows broken graphs too
+      out_ += "  %? = ?\n";
+      return;
+    }
     const Node& n = graph_.node(v);
     out_ += "  ";
     if (n.op != Op::Write) out_ += name(v) + " = ";

@@ -13,7 +13,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <unistd.h>
-#include <xmmintrin.h>
 
 #include <algorithm>
 #include <atomic>
@@ -25,13 +24,14 @@
 #include <mutex>
 #include <thread>
 
+#include "runtime/fp_state.h"
+
 namespace framejit::runtime {
 namespace {
 
 constexpr double kHotThreshold = 10e3;    // nanoseconds of work; workers still spin for the next region
 constexpr double kColdThreshold = 100e3;  // they sleep: waking one takes 35 to 45 us
 constexpr int64_t kHotWindow = 50'000;    // nanoseconds since the last region
-constexpr unsigned kStickyFlags = 0x3f;
 
 int64_t now_nanoseconds() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())

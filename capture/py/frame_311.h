@@ -3,6 +3,7 @@
 
 #include <internal/pycore_code.h>
 #include <internal/pycore_frame.h>
+#include <internal/pycore_runtime.h>
 #include <internal/pycore_interp.h>
 
 #include <cstddef>
@@ -51,6 +52,9 @@ inline PyObject* default_eval(PyThreadState* tstate, Frame* frame, int throwflag
 }
 
 inline bool tools_active(PyThreadState* tstate) { return tstate->cframe->use_tracing != 0; }
+
+/// A signal waits for the main thread. Needs neither the GIL nor a thread state.
+inline bool signal_pending() { return _Py_atomic_load_relaxed(&_PyRuntime.ceval.signals_pending) != 0; }
 
 inline bool eval_breaker_set(PyThreadState* tstate) {
   return _Py_atomic_load_relaxed(&tstate->interp->ceval.eval_breaker) != 0;

@@ -12,7 +12,8 @@
 // and one that copies it.
 //
 // 0-d operators that are one native operation, on memory that the graph never writes, are free: they are recomputed in
-// each group that uses them. The others run in a group of shape [] and are loaded.
+// each group that uses them. The others run in a group of shape [] and are loaded. A recomputed one must set its flags
+// even where the group's shape turns out to be empty.
 //
 // In-place writes to params are joined freely, also across statements that may set a flag: the run time can undo them.
 #pragma once

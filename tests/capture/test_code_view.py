@@ -6,7 +6,7 @@ import types
 
 import pytest
 
-from splice_support import all_codes, core, sample_modules, stdlib_codes
+from splice_support import all_codes, core, sample_modules, seeded, stdlib_codes
 
 FOLDED = {"CACHE", "EXTENDED_ARG", "KW_NAMES", "PRECALL"}
 
@@ -154,3 +154,24 @@ def test_all_codes_finds_nested():
 def test_sample_encodes_to_the_same_bytes():
     for code in stdlib_codes(sample_modules()):
         assert core._splice_encode(code) == (code.co_code, code.co_linetable, code.co_exceptiontable), code
+
+
+def test_code_that_no_compiler_made():
+    """Changed bytes give instructions or an error, never a crash."""
+    rng = seeded("bytes")
+    codes = [c for c in stdlib_codes(sample_modules()) if len(c.co_code) > 40]
+    # CPython's own co_code writes past the end where the last instruction seems to have caches: 10 units at most.
+    last = {"co_code": 24, "co_linetable": 0, "co_exceptiontable": 0}
+    refused = 0
+    for code in rng.sample(codes, 300):
+        parts = {name: bytearray(getattr(code, name)) for name in ("co_code", "co_linetable", "co_exceptiontable")}
+        for _ in range(rng.randrange(1, 4)):
+            name, part = rng.choice([(n, p) for n, p in parts.items() if p])
+            part[rng.randrange(len(part) - last[name])] = rng.randrange(256)
+        changed = code.replace(**{name: bytes(part) for name, part in parts.items()})
+        for what in (core._splice_decode, core._splice_encode):
+            try:
+                what(changed)
+            except RuntimeError:
+                refused += 1
+    assert 0 < refused < 600

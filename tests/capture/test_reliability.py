@@ -142,7 +142,7 @@ def test_input_after_a_write_is_kept_apart():
 
 @pytest.mark.parametrize("value", [
     np.ma.masked_array([1.0, 2.0], mask=[0, 1]), np.array([1, None], dtype=object), np.array(["a"]),
-    np.array([1.0], dtype=">f8"), np.array([1], dtype="M8[s]"), np.matrix([[1.0]]), np.zeros(2, dtype="f8,i4")])
+    np.array([1.0], dtype=">f8"), np.array([1], dtype="M8[s]"), np.ones((1, 1)).view(np.matrix), np.zeros(2, dtype="f8,i4")])
 def test_kin_of_arrays_is_left(value):
     def f(x, v):
         y = x * 2

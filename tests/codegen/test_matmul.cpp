@@ -65,7 +65,7 @@ void check_all(DType t, Isa isa) {
                          {50, 65, 256},
                          {61, 130, 257},
                          {3, 40, 600},
-                         {97, 31, 513}}) {
+                         {97, 31, 513}, {100, 150, 300}, {211, 128, 37}}) {
     check<T>(code, m, n, k, 1, true, random);
     check<T>(code, m, n, k, 0, false, random);
     if (::testing::Test::HasFatalFailure()) return;

@@ -127,7 +127,9 @@ def test_cast(source, target, isa):
 @pytest.mark.parametrize("operator", ["+=", "-=", "*=", "/=", "//=", "%=", "**=", "&=", "|=", "^=", "<<=", ">>="])
 def test_augmented(operator, dtype, isa):
     scope: dict = {}
-    exec(f"def function(x, y):\n    x {operator} y\n    return x", scope)
+    # NumPy leaves garbage in x where an integer power raises midway through a temporary copy: keep exponents positive.
+    right = "y & 7" if operator == "**=" and dtype.startswith("int") else "y"
+    exec(f"def function(x, y):\n    x {operator} {right}\n    return x", scope)
     for seed, shape_class in enumerate(SHAPE_CLASSES):
         run(scope["function"], dtype, shape_class, 2, seed)
 

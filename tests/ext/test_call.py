@@ -344,7 +344,8 @@ def test_cache_clear():
     marked = compiled(plain)
     marked(X, X, X)
     assert len(marked.cache_entries()) == 1
-    assert "multiply" in marked.graphs()[0]
+    assert marked.graphs().startswith("graph @")
+    assert "multiply" in marked.graphs()
     assert marked.asm()
     marked.cache_clear()
     assert marked.cache_entries() == []

@@ -68,6 +68,8 @@ LOADED = {"test_sys_settrace", "test_pdb", "test_bdb", "test_trace", "test_sys_s
 EXPECTED = {
     "test_co_positions_artificial_instructions": "lists the instructions of a frame's f_code",
     "test_dis.": "lists the instructions of a frame's f_code, or looks for specialised ones in __code__, which does not run",
+    "test_sys.SizeofTest.test_objecttypes": "the size of a frame object goes with the stack that its code declares",
+    "test_sys.SysModuleTest.test_getframe": "asks whether frame.f_code is __code__",
     "test_descr.ClassPropertiesAndMethods.test_slots": "counts objects while the callee is spliced for the first time",
 }
 

@@ -74,7 +74,7 @@ REFUSED = [
     (lambda np_, x: x**-1, (I4,)),
     (lambda np_, x: x + np_.ones(4), (F4,)),
     (lambda np_, x: x.astype("u4"), (F8,)),
-    (lambda np_, x: x.sum(dtype="f8"), (F4,)),
+    (lambda np_, x: x.sum(dtype="f8"), (np.ones((2, 3), "f4").T,)),
     (lambda np_, x: np_.sum(x, where=True), (F8,)),
     (lambda np_, x: x.sum(axis=2), (F8,)),
     (lambda np_, x: np_.add(x, 1, dtype="f4"), (F8,)),

@@ -29,7 +29,8 @@ struct Fill {
   int64_t limit = 100;   // of integers
 };
 
-ParamMemory make_param(const graph::Type& type, std::span<const int64_t> symbols, std::mt19937_64& random, const Fill& fill);
+ParamMemory make_param(const graph::Type& type, std::span<const int64_t> symbols, std::mt19937_64& random,
+                       const Fill& fill);
 
 /// Every node in a group of its own.
 std::vector<graph::Group> one_each(const Graph& graph);

@@ -16,7 +16,8 @@ namespace framejit::runtime {
 namespace {
 
 TEST(Allocator, AlignsEverySize) {
-  for (std::size_t bytes : {0u, 1u, 63u, 64u, 65u, 511u, 512u, 513u, 640u, 641u, 1000u, 4096u, 100000u, 3u << 20, (4u << 20) - 1}) {
+  for (std::size_t bytes :
+       {0u, 1u, 63u, 64u, 65u, 511u, 512u, 513u, 640u, 641u, 1000u, 4096u, 100000u, 3u << 20, (4u << 20) - 1}) {
     char* block = static_cast<char*>(allocate(bytes));
     ASSERT_NE(block, nullptr);
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block) % 64, 0u) << bytes;
@@ -111,7 +112,8 @@ TEST(Allocator, InjectedFaults) {
 }
 
 TEST(Allocator, BlocksCrossThreads) {
-  // Each thread fills blocks with its mark, hands them to the next one through a mailbox, checks and releases what it gets.
+  // Each thread fills blocks with its mark, hands them to the next one through a mailbox, checks and releases what it
+  // gets.
   constexpr int kThreads = 4, kRounds = 20'000, kMailboxes = 64;
   std::atomic<unsigned char*> mailbox[kMailboxes]{};
   std::atomic<bool> damaged{false};

@@ -1,4 +1,5 @@
-// Elementwise programs against the reference interpreter: layouts, sizes around the vector width, host loops, in-place writes.
+// Elementwise programs against the reference interpreter: layouts, sizes around the vector width, host loops, in-place
+// writes.
 #include <gtest/gtest.h>
 
 #include "oracle.h"
@@ -21,7 +22,8 @@ TEST(Elementwise, SymbolicSizes) {
       %2 = multiply %a, %b : f64[s0, 3]
       %3 = add %2, %a : f64[s0, 3]
       return %3, %2
-    })", {n});
+    })",
+                  {n});
 }
 
 TEST(Elementwise, Scalars) {
@@ -67,8 +69,9 @@ TEST(Elementwise, ManyDtypes) {
     const std::string d(t);
     Fill fill;
     fill.special = true;
-    expect_agrees("graph @f(%a: " + d + "[77], %b: " + d + "[77]) {\n  %2 = add %a, %b : " + d + "[77]\n  %3 = maximum %2, %a : " + d +
-                      "[77]\n  %4 = floor_divide %3, %b : " + d + "[77]\n  %5 = less %4, %a : bool[77]\n  %6 = where %5, %2, %b : " + d +
+    expect_agrees("graph @f(%a: " + d + "[77], %b: " + d + "[77]) {\n  %2 = add %a, %b : " + d +
+                      "[77]\n  %3 = maximum %2, %a : " + d + "[77]\n  %4 = floor_divide %3, %b : " + d +
+                      "[77]\n  %5 = less %4, %a : bool[77]\n  %6 = where %5, %2, %b : " + d +
                       "[77]\n  return %6, %4, %5\n}\n",
                   {}, fill);
   }
@@ -87,7 +90,8 @@ TEST(Elementwise, FillsAndRanges) {
     %1 = iota : i32[s0]
     %2 = constant {value=2.5} : f64[]
     return %0, %1, %2
-  })", {33});
+  })",
+                {33});
 }
 
 TEST(Elementwise, HostLoops) {
@@ -95,9 +99,9 @@ TEST(Elementwise, HostLoops) {
   fill.special = true;
   for (int n : {1, 40, 63, 300, 9000, 70000}) {
     const std::string s = "[" + std::to_string(n) + "]";
-    expect_agrees("graph @f(%a: f32" + s + ", %b: f32" + s + ") {\n  %2 = multiply %a, %b : f32" + s + "\n  %3 = exp %2 : f32" + s +
-                      "\n  %4 = add %3, %a : f32" + s + "\n  %5 = arctan2 %4, %b : f32" + s + "\n  %6 = sin %a : f32" + s +
-                      "\n  %7 = subtract %5, %6 : f32" + s + "\n  return %7, %3\n}\n",
+    expect_agrees("graph @f(%a: f32" + s + ", %b: f32" + s + ") {\n  %2 = multiply %a, %b : f32" + s +
+                      "\n  %3 = exp %2 : f32" + s + "\n  %4 = add %3, %a : f32" + s + "\n  %5 = arctan2 %4, %b : f32" +
+                      s + "\n  %6 = sin %a : f32" + s + "\n  %7 = subtract %5, %6 : f32" + s + "\n  return %7, %3\n}\n",
                   {}, fill);
   }
   expect_agrees(R"(graph @f(%a: f64[300, 70], %b: f64[70], %c: f64[300, 70] strides=[8, 2400], %p: f64[]) {
@@ -107,13 +111,15 @@ TEST(Elementwise, HostLoops) {
     %7 = tanh %c : f64[300, 70] strides=[8, 2400]
     %8 = multiply %6, %7 : f64[300, 70]
     return %8
-  })", {}, fill);
+  })",
+                {}, fill);
   expect_agrees(R"(graph @f(%a: f64[s0, s1] strides=[16*s1, 16]) {
     %1 = cos %a : f64[s0, s1]
     %2 = fmax %1, %a : f64[s0, s1]
     %3 = add %2, %1 : f64[s0, s1]
     return %3
-  })", {37, 90}, fill);
+  })",
+                {37, 90}, fill);
 }
 
 TEST(Elementwise, PowerTakesWholeArraysAsWhole) {
@@ -179,7 +185,8 @@ TEST(Elementwise, UndoPutsBack) {
     %5 = multiply %4, %4 : f32[7]
     write %4, %5
     return %5
-  })", {}, fill);
+  })",
+                {}, fill);
 }
 
 TEST(Elementwise, FlagsOfWhatNobodyReads) {

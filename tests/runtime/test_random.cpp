@@ -16,7 +16,8 @@ namespace {
 
 using namespace graph;
 
-constexpr DType kTested[] = {DType::F64, DType::F32, DType::F32, DType::I64, DType::I32, DType::I16, DType::U8, DType::Bool};
+constexpr DType kTested[] = {DType::F64, DType::F32, DType::F32, DType::I64,
+                             DType::I32, DType::I16, DType::U8,  DType::Bool};
 
 class RandomProgram {
  public:
@@ -93,15 +94,16 @@ class RandomProgram {
   }
 
   void elementwise() {
-    static constexpr Op kOps[] = {Op::Add,     Op::Subtract, Op::Multiply,    Op::Divide,   Op::Minimum, Op::Maximum,
-                                  Op::Less,    Op::Equal,    Op::Where,       Op::Negative, Op::Sqrt,    Op::FloorDivide,
-                                  Op::Square,  Op::Rint,     Op::LogicalAnd,  Op::IsNan,    Op::Absolute, Op::BitwiseXor,
-                                  Op::Remainder, Op::Clip};
+    static constexpr Op kOps[] = {Op::Add,     Op::Subtract,    Op::Multiply,   Op::Divide,    Op::Minimum,
+                                  Op::Maximum, Op::Less,        Op::Equal,      Op::Where,     Op::Negative,
+                                  Op::Sqrt,    Op::FloorDivide, Op::Square,     Op::Rint,      Op::LogicalAnd,
+                                  Op::IsNan,   Op::Absolute,    Op::BitwiseXor, Op::Remainder, Op::Clip};
     const Op op = kOps[pick(20)];
     const DType dtype = kTested[pick(8)];
     if (!takes(op, dtype)) return;
     std::vector<ValueId> operands;
-    for (int i = 0; i < def(op).operands; ++i) operands.push_back(any_of(op == Op::Where && i == 0 ? DType::Bool : dtype));
+    for (int i = 0; i < def(op).operands; ++i)
+      operands.push_back(any_of(op == Op::Where && i == 0 ? DType::Bool : dtype));
     if (BuildResult r = builder_.elementwise(op, operands)) add(*r);
   }
 
@@ -115,7 +117,8 @@ class RandomProgram {
   }
 
   void reduce() {
-    static constexpr Op kOps[] = {Op::ReduceSum, Op::ReduceSum, Op::ReduceMax, Op::ReduceMin, Op::ReduceAny, Op::ReduceAll, Op::ReduceProd};
+    static constexpr Op kOps[] = {Op::ReduceSum, Op::ReduceSum, Op::ReduceMax, Op::ReduceMin,
+                                  Op::ReduceAny, Op::ReduceAll, Op::ReduceProd};
     const ValueId x = any();
     const int rank = graph.type(x).rank();
     if (rank == 0) return;
@@ -175,7 +178,8 @@ void run_seed(uint64_t seed, int& declined_count) {
   for (const codegen::Cpu& cpu : cpus())
     for (bool fuse : {true, false}) {
       std::string declined;
-      ASSERT_EQ(compare(program.graph, program.memory, hints, {cpu, fuse, 0}, &declined), "") << "FRAMEJIT_SEED=" << seed;
+      ASSERT_EQ(compare(program.graph, program.memory, hints, {cpu, fuse, 0}, &declined), "")
+          << "FRAMEJIT_SEED=" << seed;
       declined_count += !declined.empty();
     }
   set_num_threads(0);
@@ -190,7 +194,9 @@ TEST(Random, PlansAgreeWithTheInterpreter) {
   for (uint64_t seed = first; seed <= last && !HasFatalFailure(); ++seed) run_seed(seed, declined);
   RecordProperty("declined", declined);
   // A test that declines most of what it is given tests nothing.
-  if (!one) EXPECT_LT(declined, static_cast<int>(4 * (last - first + 1)) * 6 / 10);
+  if (!one) {
+    EXPECT_LT(declined, static_cast<int>(4 * (last - first + 1)) / 4);
+  }
 }
 
 }  // namespace

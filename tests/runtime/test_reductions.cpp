@@ -37,16 +37,19 @@ TEST(Reductions, MinusZero) {
 TEST(Reductions, AxesOfMatrices) {
   for (auto [m, n] : {std::pair{1, 1}, {3, 5}, {17, 33}, {200, 9}, {9, 200}, {130, 260}, {1, 300}, {300, 1}}) {
     const std::string in = "f32" + shape({m, n}), rows = "f32" + shape({m}), columns = "f32" + shape({n});
-    expect_agrees("graph @f(%a: " + in + ") {\n  %1 = reduce_sum %a {axes=[1]} : " + rows + "\n  %2 = reduce_sum %a {axes=[0]} : " +
-                  columns + "\n  %3 = reduce_sum %a {axes=[0, 1]} : f32[]\n  return %1, %2, %3\n}\n");
+    expect_agrees("graph @f(%a: " + in + ") {\n  %1 = reduce_sum %a {axes=[1]} : " + rows +
+                  "\n  %2 = reduce_sum %a {axes=[0]} : " + columns +
+                  "\n  %3 = reduce_sum %a {axes=[0, 1]} : f32[]\n  return %1, %2, %3\n}\n");
     // F order.
     const std::string f = in + " strides=[4, " + std::to_string(4 * m) + "]";
-    expect_agrees("graph @f(%a: " + f + ") {\n  %1 = reduce_sum %a {axes=[1]} : " + rows + "\n  %2 = reduce_sum %a {axes=[0]} : " +
-                  columns + "\n  %3 = reduce_sum %a {axes=[0, 1]} : f32[]\n  return %1, %2, %3\n}\n");
+    expect_agrees("graph @f(%a: " + f + ") {\n  %1 = reduce_sum %a {axes=[1]} : " + rows +
+                  "\n  %2 = reduce_sum %a {axes=[0]} : " + columns +
+                  "\n  %3 = reduce_sum %a {axes=[0, 1]} : f32[]\n  return %1, %2, %3\n}\n");
     // Padded rows: the axes do not follow each other.
     const std::string p = in + " strides=[" + std::to_string(4 * n + 12) + ", 4]";
-    expect_agrees("graph @f(%a: " + p + ") {\n  %1 = reduce_sum %a {axes=[1]} : " + rows + "\n  %2 = reduce_sum %a {axes=[0]} : " +
-                  columns + "\n  %3 = reduce_sum %a {axes=[0, 1]} : f32[]\n  return %1, %2, %3\n}\n");
+    expect_agrees("graph @f(%a: " + p + ") {\n  %1 = reduce_sum %a {axes=[1]} : " + rows +
+                  "\n  %2 = reduce_sum %a {axes=[0]} : " + columns +
+                  "\n  %3 = reduce_sum %a {axes=[0, 1]} : f32[]\n  return %1, %2, %3\n}\n");
   }
 }
 
@@ -56,10 +59,13 @@ TEST(Reductions, ThreeAxes) {
     std::string out = "f64[";
     const int dims[] = {13, 21, 35};
     for (int i = 0; i < 3; ++i)
-      if (list.find(std::to_string(i)) == std::string::npos) out += (out.back() == '[' ? "" : ", ") + std::to_string(dims[i]);
+      if (list.find(std::to_string(i)) == std::string::npos)
+        out += (out.back() == '[' ? "" : ", ") + std::to_string(dims[i]);
     out += "]";
-    expect_agrees("graph @f(%a: f64[13, 21, 35], %b: f64[35]) {\n  %2 = multiply %a, %b : f64[13, 21, 35]\n  %3 = reduce_sum %2 {axes=" +
-                  list + "} : " + out + "\n  %4 = reduce_sum %a {axes=" + list + "} : " + out + "\n  return %3, %4\n}\n");
+    expect_agrees(
+        "graph @f(%a: f64[13, 21, 35], %b: f64[35]) {\n  %2 = multiply %a, %b : f64[13, 21, 35]\n  %3 = reduce_sum %2 "
+        "{axes=" +
+        list + "} : " + out + "\n  %4 = reduce_sum %a {axes=" + list + "} : " + out + "\n  return %3, %4\n}\n");
   }
 }
 
@@ -70,8 +76,9 @@ TEST(Reductions, Integers) {
     fill.special = true;
     for (const char* op : {"reduce_sum", "reduce_prod", "reduce_min", "reduce_max"}) {
       const std::string o(op);
-      expect_agrees("graph @f(%a: " + d + "[43, 71]) {\n  %1 = " + o + " %a {axes=[0]} : " + d + "[71]\n  %2 = " + o + " %a {axes=[1]} : " +
-                        d + "[43]\n  %3 = " + o + " %a {axes=[0, 1]} : " + d + "[]\n  return %1, %2, %3\n}\n",
+      expect_agrees("graph @f(%a: " + d + "[43, 71]) {\n  %1 = " + o + " %a {axes=[0]} : " + d + "[71]\n  %2 = " + o +
+                        " %a {axes=[1]} : " + d + "[43]\n  %3 = " + o + " %a {axes=[0, 1]} : " + d +
+                        "[]\n  return %1, %2, %3\n}\n",
                     {}, fill);
     }
   }
@@ -82,8 +89,9 @@ TEST(Reductions, FloatExtremes) {
     const std::string d(t);
     for (const char* op : {"reduce_min", "reduce_max", "reduce_prod"}) {
       const std::string o(op);
-      expect_agrees("graph @f(%a: " + d + "[43, 71]) {\n  %1 = " + o + " %a {axes=[0]} : " + d + "[71]\n  %2 = " + o + " %a {axes=[1]} : " +
-                    d + "[43]\n  %3 = " + o + " %a {axes=[0, 1]} : " + d + "[]\n  return %1, %2, %3\n}\n");
+      expect_agrees("graph @f(%a: " + d + "[43, 71]) {\n  %1 = " + o + " %a {axes=[0]} : " + d + "[71]\n  %2 = " + o +
+                    " %a {axes=[1]} : " + d + "[43]\n  %3 = " + o + " %a {axes=[0, 1]} : " + d +
+                    "[]\n  return %1, %2, %3\n}\n");
     }
   }
 }
@@ -109,7 +117,8 @@ TEST(Reductions, ZeroOrNanIsNumPys) {
 TEST(Reductions, AnyAndAll) {
   for (int n : {0, 1, 64, 1000}) {
     const std::string s = shape({n});
-    expect_agrees("graph @f(%a: f32" + s + ", %b: bool" + s + ") {\n  %2 = reduce_any %b {axes=[0]} : bool[]\n  %3 = reduce_all %a {axes=[0]} : bool[]" +
+    expect_agrees("graph @f(%a: f32" + s + ", %b: bool" + s +
+                  ") {\n  %2 = reduce_any %b {axes=[0]} : bool[]\n  %3 = reduce_all %a {axes=[0]} : bool[]" +
                   "\n  %4 = constant {value=9} : f32[]\n  %5 = greater %a, %4 : bool" + s +
                   "\n  %6 = reduce_any %5 {axes=[0]} : bool[]\n  return %2, %3, %6\n}\n");
   }
@@ -146,7 +155,8 @@ TEST(Reductions, SymbolicSizes) {
         %3 = reduce_sum %1 {axes=[0, 1]} : f64[]
         %4 = reduce_sum %a {axes=[0]} : f64[s1]
         return %2, %3, %4
-      })", {n, m});
+      })",
+                    {n, m});
 }
 
 TEST(Reductions, SameForAnyNumberOfThreads) {

@@ -1,0 +1,188 @@
+// O1's own vector math: error in ulp against long double, special values, flags.
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "harness.h"
+
+namespace framejit::codegen::testing {
+namespace {
+
+using Reference = long double (*)(long double);
+
+struct Function {
+  Op op;
+  Reference reference;
+  double bound_f32, bound_f64;
+};
+
+constexpr Function kFunctions[] = {{Op::Exp, expl, 1.5, 1.0}, {Op::Log, logl, 1.5, 1.0},   {Op::Sin, sinl, 1.5, 1.0},
+                                   {Op::Cos, cosl, 1.5, 1.0}, {Op::Tanh, tanhl, 2.5, 2.5}, {Op::Erf, erfl, 2.5, 2.5}};
+
+template <class T>
+double ulps(T got, long double want) {
+  const T rounded = static_cast<T>(want);
+  if (std::isnan(rounded)) return std::isnan(got) ? 0 : HUGE_VAL;
+  if (std::isinf(rounded) || std::isinf(got)) return rounded == got ? 0 : HUGE_VAL;
+  int exponent;
+  std::frexp(std::max(std::fabs(static_cast<double>(rounded)), static_cast<double>(std::numeric_limits<T>::min())),
+             &exponent);
+  return static_cast<double>(fabsl(got - want) / ldexpl(1, exponent - std::numeric_limits<T>::digits));
+}
+
+LoopNest unary(Op op, DType t) {
+  LoopNest nest;
+  nest.o1 = true;
+  const uint16_t x = add_load(nest, t, Access::Contiguous);
+  add_store(nest, t, Access::Contiguous, add_apply(nest, op, t, t, {x}));
+  return nest;
+}
+
+template <class T>
+std::vector<T> run(const Executable& code, std::vector<T>& x, unsigned* flags) {
+  std::vector<T> y(x.size());
+  char* ptrs[] = {reinterpret_cast<char*>(x.data()), reinterpret_cast<char*>(y.data())};
+  const int64_t strides[] = {sizeof(T), 0, sizeof(T), 0};
+  *flags = run_kernel(code, ptrs, strides, static_cast<int64_t>(x.size()));
+  return y;
+}
+
+template <class T>
+void check_errors(DType t, Isa isa) {
+  std::mt19937_64 random(42);
+  const auto uniform = [&](double low, double high) {
+    return static_cast<T>(std::uniform_real_distribution<double>(low, high)(random));
+  };
+  for (const Function& f : kFunctions) {
+    const Executable code = compile(unary(f.op, t), isa);
+    std::vector<T> x;
+    for (int i = 0; i < 20000; ++i) {
+      x.push_back(uniform(-1, 1));
+      x.push_back(uniform(-8, 8));
+      x.push_back(uniform(-120, 120));
+      x.push_back(uniform(-800, 800));
+      x.push_back(uniform(-1e5, 1e5));
+      x.push_back(uniform(0.5, 2));
+      uint64_t bits = random();
+      T any;
+      std::memcpy(&any, &bits, sizeof any);
+      x.push_back(any);
+      // next to a multiple of pi/2
+      const long double multiple = static_cast<long double>(random() % 60000) * (M_PIl / 2);
+      x.push_back(static_cast<T>(multiple));
+    }
+    if (t == DType::F64)  // the worst cases of argument reduction
+      for (double w :
+           {6381956970095103.0 * 0x1p797, 0x1.6ac5b262ca1ffp+849, 5.31937264832654141671e+255, 1e22, 0x1p1023})
+        x.push_back(static_cast<T>(w));
+    for (T w : {T(16367173), T(1e38), std::numeric_limits<T>::max(), T(100000), T(100001), T(0), T(-0.0),
+                std::numeric_limits<T>::denorm_min(), std::numeric_limits<T>::min()})
+      x.push_back(w);
+    unsigned flags;
+    const std::vector<T> y = run(code, x, &flags);
+    const double bound = sizeof(T) == 4 ? f.bound_f32 : f.bound_f64;
+    double worst = 0;
+    T worst_at = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const double error = ulps(y[i], f.reference(x[i]));
+      if (error > worst || std::isnan(error)) worst = error, worst_at = x[i];
+    }
+    EXPECT_LE(worst, bound) << graph::name_of(f.op) << " " << graph::name_of(t) << " " << isa_name(isa) << " at "
+                            << std::hexfloat << worst_at;
+    ::testing::Test::RecordProperty(std::string(graph::name_of(f.op)), std::to_string(worst));
+  }
+}
+
+template <class T>
+void check_flags(DType t, Isa isa) {
+  const T infinity = std::numeric_limits<T>::infinity(), nan = std::numeric_limits<T>::quiet_NaN(),
+          tiny = std::numeric_limits<T>::min();
+  struct Row {
+    Op op;
+    T x, y;
+    unsigned flags;
+  };
+  const Row rows[] = {{Op::Exp, T(1000), infinity, kOverflow},
+                      {Op::Exp, infinity, infinity, 0},
+                      {Op::Exp, -infinity, T(0), 0},
+                      {Op::Exp, T(-1000), T(0), kUnderflow},
+                      {Op::Exp, nan, nan, 0},
+                      {Op::Exp, T(0), T(1), 0},
+                      {Op::Exp, tiny, T(1), 0},
+                      {Op::Exp, std::numeric_limits<T>::denorm_min(), T(1), 0},
+                      {Op::Log, T(0), -infinity, kDivide},
+                      {Op::Log, T(-0.0), -infinity, kDivide},
+                      {Op::Log, T(-1), nan, kInvalid},
+                      {Op::Log, -infinity, nan, kInvalid},
+                      {Op::Log, infinity, infinity, 0},
+                      {Op::Log, nan, nan, 0},
+                      {Op::Log, T(1), T(0), 0},
+                      {Op::Sin, infinity, nan, kInvalid},
+                      {Op::Sin, nan, nan, 0},
+                      {Op::Sin, T(-0.0), T(-0.0), 0},
+                      {Op::Sin, tiny, tiny, 0},
+                      {Op::Sin, T(1e30), T(sinl(static_cast<long double>(T(1e30)))), 0},
+                      {Op::Cos, -infinity, nan, kInvalid},
+                      {Op::Cos, nan, nan, 0},
+                      {Op::Cos, tiny, T(1), 0},
+                      {Op::Tanh, infinity, T(1), 0},
+                      {Op::Tanh, -infinity, T(-1), 0},
+                      {Op::Tanh, nan, nan, 0},
+                      {Op::Tanh, T(-0.0), T(-0.0), 0},
+                      {Op::Tanh, tiny, tiny, 0},
+                      {Op::Erf, infinity, T(1), 0},
+                      {Op::Erf, nan, nan, 0},
+                      {Op::Erf, T(-0.0), T(-0.0), 0},
+                      {Op::Erf, T(-50), T(-1), 0}};
+  for (const Row& row : rows) {
+    const Executable code = compile(unary(row.op, t), isa);
+    for (std::size_t n : {1, 5, 37}) {
+      std::vector<T> x(n, row.x);
+      unsigned flags;
+      const std::vector<T> y = run(code, x, &flags);
+      EXPECT_EQ(flags, row.flags) << graph::name_of(row.op) << " of " << row.x << " " << graph::name_of(t) << " "
+                                  << isa_name(isa);
+      for (T value : y) {
+        if (std::isnan(row.y)) {
+          EXPECT_TRUE(std::isnan(value)) << graph::name_of(row.op) << " of " << row.x;
+        } else {
+          EXPECT_LE(ulps(value, row.y), 1.0) << graph::name_of(row.op) << " of " << row.x << " gives " << value;
+          EXPECT_EQ(std::signbit(value), std::signbit(row.y)) << graph::name_of(row.op) << " of " << row.x;
+        }
+      }
+    }
+  }
+}
+
+class Math : public ::testing::TestWithParam<Isa> {};
+
+TEST_P(Math, ErrorsF32) { check_errors<float>(DType::F32, GetParam()); }
+TEST_P(Math, ErrorsF64) { check_errors<double>(DType::F64, GetParam()); }
+TEST_P(Math, SpecialValuesAndFlagsF32) { check_flags<float>(DType::F32, GetParam()); }
+TEST_P(Math, SpecialValuesAndFlagsF64) { check_flags<double>(DType::F64, GetParam()); }
+
+TEST_P(Math, ContractionHappensAtO1Only) {
+  // x * x - y is exact only where the product is not rounded.
+  for (bool o1 : {false, true}) {
+    LoopNest nest;
+    nest.o1 = o1;
+    const uint16_t x = add_load(nest, DType::F64, Access::Contiguous),
+                   y = add_load(nest, DType::F64, Access::Contiguous);
+    const uint16_t p = add_apply(nest, Op::Multiply, DType::F64, DType::F64, {x, x});
+    add_store(nest, DType::F64, Access::Contiguous, add_apply(nest, Op::Subtract, DType::F64, DType::F64, {p, y}));
+    const Executable code = compile(nest, GetParam());
+    const double a = 1 + 0x1p-30;
+    double in[11], square[11], out[11];
+    std::fill_n(in, 11, a);
+    std::fill_n(square, 11, a * a);
+    char* ptrs[] = {reinterpret_cast<char*>(in), reinterpret_cast<char*>(square), reinterpret_cast<char*>(out)};
+    const int64_t strides[] = {8, 0, 8, 0, 8, 0};
+    run_kernel(code, ptrs, strides, 11);
+    for (double z : out) EXPECT_EQ(z, o1 ? 0x1p-60 : 0.0);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Isas, Math, ::testing::ValuesIn(isas()), [](const auto& i) { return isa_name(i.param); });
+
+}  // namespace
+}  // namespace framejit::codegen::testing
