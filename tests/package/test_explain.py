@@ -276,3 +276,16 @@ def test_is_compiling():
     marked = fj.jit(lambda x: x * (3.0 if fj.is_compiling() else 2.0) + 1)
     assert np.array_equal(marked(X), X * 3.0 + 1)
     assert np.array_equal(marked.__wrapped__(X), X * 2.0 + 1)
+
+
+@pytest.mark.capture
+def test_large_arrays_without_the_interpreter_lock(program):
+    code = """
+import numpy as np, framejit as fj, program
+x = np.linspace(0.0, 9.0, 3_000_000)
+marked = fj.jit(program.whole)
+for _ in range(3):
+    assert marked(x).tobytes() == program.whole(x).tobytes()
+assert fj.stats()["frames_captured"] == 3
+"""
+    run(code)
