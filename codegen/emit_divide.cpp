@@ -187,7 +187,7 @@ Vec divide_int(Vasm& v, Op op, int size, bool is_signed, const Vec& a, const Vec
       cc.neg(sized(result));
       // MIN // -1 stays MIN and counts as overflow.
       const Gp least = v.gp();
-      cc.mov(sized(least), asmjit::Imm(-(int64_t{1} << (size * 8 - 1))));
+      cc.mov(sized(least), asmjit::Imm(static_cast<int64_t>(~uint64_t{0} << (size * 8 - 1))));
       cc.cmp(sized(low), sized(least));
       cc.jne(no_overflow);
       v.raise_overflow();

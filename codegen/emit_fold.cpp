@@ -163,9 +163,9 @@ void NestEmitter::fold_any_order() {
                                                           : 0;
   hoist_row();
   cc_.xor_(index_.r32(), index_.r32());
-  const int unroll = std::min<int>(contains_heavy_op() ? 1 : 4, nest_.body.size() <= 4    ? 4
-                                                                : nest_.body.size() <= 10 ? 2
-                                                                                          : 1);
+  const int unroll = std::min<int>(heavy_ops() > 0 ? 1 : 4, nest_.body.size() <= 4    ? 4
+                                                            : nest_.body.size() <= 10 ? 2
+                                                                                      : 1);
   const Mem out = x86::ptr(operands_[store.operand].row);
   std::vector<Vec> accumulators;
   for (int u = 0; u < unroll; ++u) {
@@ -350,7 +350,7 @@ void NestEmitter::fold_rows() {
   cc_.xor_(index_.r32(), index_.r32());
   // Several vectors side by side hide the latency of the combiner and use whole cache lines of each row.
   const std::size_t size = nest_.body.size();
-  const int unroll = strided || contains_heavy_op() || size > 10 ? 1 : size > 4 ? 2 : 4;
+  const int unroll = strided || heavy_ops() > 0 || size > 10 ? 1 : size > 4 ? 2 : 4;
   for (int u = unroll; u >= 1; u = u == 4 ? 1 : u - 1) {
     const Label again = cc_.newLabel(), done = cc_.newLabel();
     const Gp limit = v_.gp();

@@ -1,5 +1,6 @@
 // The loops around a nest's body, and the body itself.
 #include <algorithm>
+#include <iterator>
 
 #include "codegen/emit_nest.h"
 #include "graph/support/check.h"
@@ -13,8 +14,9 @@ namespace {
 
 /// Hoisted constants beyond this would only be spilled; they are then loaded from the pool where they are used.
 constexpr int kHoistedConstants[2] = {6, 14};
-/// Bodies above this weight are emitted once, masked throughout: compile time counts more than the masks.
-constexpr std::size_t kSingleBody = 40, kHeavyWeight = 40;
+/// Bodies above this weight are emitted once, masked throughout: compile time counts more than the masks, which are
+/// dearer on AVX2. A heavy operator weighs as many simple ones as it has instructions, about.
+constexpr std::ptrdiff_t kSingleBody[2] = {100, 40}, kHeavyWeight = 40;
 
 bool is_heavy(Op op, DType t) {
   if (op == Op::FloorDivide || op == Op::Remainder || op == Op::Fmod) return true;
@@ -251,14 +253,14 @@ void NestEmitter::set_tail() {
   }
 }
 
-bool NestEmitter::contains_heavy_op() const {
-  return std::any_of(nest_.body.begin(), nest_.body.end(),
-                     [](const Expr& e) { return e.kind == ExprKind::Apply && is_heavy(e.op, e.operand_dtype); });
+std::ptrdiff_t NestEmitter::heavy_ops() const {
+  return std::count_if(nest_.body.begin(), nest_.body.end(),
+                       [](const Expr& e) { return e.kind == ExprKind::Apply && is_heavy(e.op, e.operand_dtype); });
 }
 
 int NestEmitter::unroll_factor() const {
   // Loop overhead and latency show in small bodies only.
-  return nest_.body.size() <= 10 && !contains_heavy_op() ? 2 : 1;
+  return nest_.body.size() <= 10 && heavy_ops() == 0 ? 2 : 1;
 }
 
 void NestEmitter::main_loop(int unroll, bool non_temporal) {
@@ -291,8 +293,8 @@ void NestEmitter::emit_row() {
   const bool narrow_access = std::any_of(operands_.begin(), operands_.end(), [&](const OperandState& o) {
     return o.size < 4 && o.access != Access::Broadcast;
   });
-  const std::size_t weight = nest_.body.size() + (contains_heavy_op() ? kHeavyWeight : 0);
-  const bool single_body = weight > kSingleBody && !any_non_temporal && (v_.avx512 || !narrow_access);
+  const std::ptrdiff_t weight = std::ssize(nest_.body) + kHeavyWeight * heavy_ops();
+  const bool single_body = weight > kSingleBody[v_.avx512] && !any_non_temporal && (v_.avx512 || !narrow_access);
   if (any_non_temporal) {
     // Streaming stores want whole aligned vectors; one run-time check picks the loop.
     const Gp low_bits = v_.gp(), address_bits = v_.gp();

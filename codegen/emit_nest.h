@@ -47,7 +47,7 @@ class NestEmitter {
   void tail_loop(F&& body);
   void set_tail();
   void advance_strided();
-  bool contains_heavy_op() const;
+  std::ptrdiff_t heavy_ops() const;
   int unroll_factor() const;
 
   // Body (emit_loops.cpp).
