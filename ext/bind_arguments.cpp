@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-
 namespace framejit::ext {
 
 using capture::Ref;
@@ -88,10 +87,9 @@ bool bind_arguments(PyFunctionObject* function, PyObject* const* args, Py_ssize_
   }
   for (int i = code->co_argcount; i < named; ++i) {
     if (slots[i]) continue;
-    PyObject* value =
-        function->func_kwdefaults
-            ? PyDict_GetItemWithError(function->func_kwdefaults, PyTuple_GET_ITEM(code->co_localsplusnames, i))
-            : nullptr;
+    PyObject* value = function->func_kwdefaults ? PyDict_GetItemWithError(function->func_kwdefaults,
+                                                                          PyTuple_GET_ITEM(code->co_localsplusnames, i))
+                                                : nullptr;
     if (!value) {
       PyErr_Clear();
       return false;

@@ -19,8 +19,8 @@ struct BoundExtras {
   capture::Ref<> varargs, varkeywords;
 };
 
-/// Fills `slots` with borrowed references. False where the call raises TypeError (the interpreter then says so in its own
-/// words) or memory ran out; no exception is left.
+/// Fills `slots` with borrowed references. False where the call raises TypeError (the interpreter then says so in its
+/// own words) or memory ran out; no exception is left.
 bool bind_arguments(PyFunctionObject* function, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames,
                     PyObject** slots, BoundExtras& extras);
 

@@ -10,8 +10,8 @@
 #include "ext/stats.h"
 #include "graph/pass.h"
 #include "graph/passes/fuse.h"
-#include "graph/verify.h"
 #include "graph/support/check.h"
+#include "graph/verify.h"
 
 namespace framejit::ext {
 
@@ -50,7 +50,8 @@ codegen::LowerOptions lower_options(const CompileOptions& options) {
 }  // namespace
 
 int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 Expected<Compiled, std::string> compile(graph::Graph& graph, const CompileOptions& options) {
@@ -67,7 +68,8 @@ Expected<Compiled, std::string> compile(graph::Graph& graph, const CompileOption
   FRAMEJIT_TRY(program, codegen::lower(graph, groups, lower_options(options)));
   for (const codegen::Step& step : program.steps)
     if (const auto* loop = std::get_if<codegen::LoopStep>(&step))
-      for (const codegen::Stage& stage : loop->stages) out.host_stages += std::holds_alternative<codegen::HostLoop>(stage.code);
+      for (const codegen::Stage& stage : loop->stages)
+        out.host_stages += std::holds_alternative<codegen::HostLoop>(stage.code);
   const auto kernels = static_cast<int64_t>(program.kernels.size());
   FRAMEJIT_TRY(plan, runtime::Plan::create(std::move(program)));
   out.plan = std::move(plan);

@@ -100,9 +100,9 @@ PyObject* cpu_features(PyObject*, PyObject*) {
   const codegen::Cpu& cpu = target_cpu();
   const char* isa = cpu.isa == codegen::Isa::Avx512 ? "avx512" : cpu.isa == codegen::Isa::Avx2 ? "avx2" : "none";
   return Py_BuildValue("{s:s,s:N,s:N,s:N,s:N,s:l,s:l,s:l}", "isa", isa, "amx_bf16", PyBool_FromLong(cpu.amx_bf16),
-                       "avx512_bf16", PyBool_FromLong(cpu.avx512_bf16), "avx512_fp16",
-                       PyBool_FromLong(cpu.avx512_fp16), "vnni", PyBool_FromLong(cpu.vnni), "l1d_bytes", cpu.l1d_bytes,
-                       "l2_bytes", cpu.l2_bytes, "l3_bytes", cpu.l3_bytes);
+                       "avx512_bf16", PyBool_FromLong(cpu.avx512_bf16), "avx512_fp16", PyBool_FromLong(cpu.avx512_fp16),
+                       "vnni", PyBool_FromLong(cpu.vnni), "l1d_bytes", cpu.l1d_bytes, "l2_bytes", cpu.l2_bytes,
+                       "l3_bytes", cpu.l3_bytes);
 }
 
 PyMethodDef methods[] = {{"config_set", config_set, METH_VARARGS, "config_set(name, value): changes a setting."},

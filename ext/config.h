@@ -9,10 +9,10 @@
 namespace framejit::ext {
 
 struct Config {
-  int64_t recompile_limit = 8;        // entries of one function or region, before it stays in the interpreter
-  int64_t num_threads = 0;            // 0: all that affinity and cgroup limits allow
-  std::string cpu;                    // override of the detected processor, see codegen::select_cpu
-  bool strict = false;                // internal errors raise
+  int64_t recompile_limit = 8;  // entries of one function or region, before it stays in the interpreter
+  int64_t num_threads = 0;      // 0: all that affinity and cgroup limits allow
+  std::string cpu;              // override of the detected processor, see codegen::select_cpu
+  bool strict = false;          // internal errors raise
   int64_t code_bytes_limit = 64 << 20;
   int64_t instruction_limit = 20000;  // of one capture
   std::string passes;                 // "-fuse,-cse": passes that are switched off

@@ -29,12 +29,16 @@ PyObject* set_stance(PyObject*, PyObject* name) {
     if (previous) stance = static_cast<Stance>(i);
     return previous;
   }
-  return PyErr_Format(PyExc_ValueError, "there is no stance '%s': it is 'default', 'force_eager' or 'fail_on_recompile'", text);
+  return PyErr_Format(PyExc_ValueError,
+                      "there is no stance '%s': it is 'default', 'force_eager' or 'fail_on_recompile'", text);
 }
 
 PyObject* disable_code(PyObject*, PyObject* code) {
   if (!PyCode_Check(code)) return PyErr_Format(PyExc_TypeError, "disable_code() takes a code object");
-  if (disabled()[reinterpret_cast<PyCodeObject*>(code)]++ == 0) Py_INCREF(code);
+  if (disabled()[reinterpret_cast<PyCodeObject*>(code)]++ == 0) {
+    Py_INCREF(code);
+    ++disabled_epoch;
+  }
   Py_RETURN_NONE;
 }
 
@@ -42,6 +46,7 @@ PyObject* enable_code(PyObject*, PyObject* code) {
   const auto at = disabled().find(reinterpret_cast<PyCodeObject*>(code));
   if (at != disabled().end() && --at->second == 0) {
     disabled().erase(at);
+    ++disabled_epoch;
     Py_DECREF(code);
   }
   Py_RETURN_NONE;

@@ -1,4 +1,5 @@
-// What keeps marked code in the interpreter although it was marked: the stance of the process, and disabled code objects.
+// What keeps marked code in the interpreter although it was marked: the stance of the process, and disabled code
+// objects.
 #pragma once
 
 #include "capture/py/ref.h"
@@ -9,6 +10,8 @@ enum class Stance : uint8_t { Default, ForceEager, FailOnRecompile };
 
 inline Stance stance = Stance::Default;
 
+/// Counts changes of the set of disabled code objects.
+inline uint64_t disabled_epoch = 0;
 /// Is the code kept out by framejit.disable()?
 bool is_disabled(PyCodeObject* code);
 

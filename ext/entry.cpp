@@ -70,10 +70,11 @@ struct Entry::Scratch {
 };
 
 /// Memory for a Scratch, on the stack where it is small.
-#define FRAMEJIT_SCRATCH(name)                                                                                     \
-  alignas(8) char name##_stack[kScratchOnStack];                                                                              \
-  std::unique_ptr<char[]> name##_heap;                                                                             \
-  if (scratch_bytes_ > kScratchOnStack) [[unlikely]] name##_heap.reset(new char[scratch_bytes_]);                  \
+#define FRAMEJIT_SCRATCH(name)                       \
+  alignas(8) char name##_stack[kScratchOnStack];     \
+  std::unique_ptr<char[]> name##_heap;               \
+  if (scratch_bytes_ > kScratchOnStack) [[unlikely]] \
+    name##_heap.reset(new char[scratch_bytes_]);     \
   Scratch name(name##_heap ? name##_heap.get() : name##_stack, *guards_, *materializer_, live)
 
 /// What a run owns until its results are handed over.
@@ -160,8 +161,8 @@ void Entry::collect_owned() {
       object(s->object.get());
     }
   };
-  for (const std::vector<Guard>* guards : {static_cast<const std::vector<Guard>*>(&region_->guards),
-                                           static_cast<const std::vector<Guard>*>(&all_guards_)})
+  for (const std::vector<Guard>* guards :
+       {static_cast<const std::vector<Guard>*>(&region_->guards), static_cast<const std::vector<Guard>*>(&all_guards_)})
     for (const Guard& g : *guards) {
       object(g.object.get());
       object(g.key.get());
@@ -188,7 +189,8 @@ int Entry::traverse(visitproc visit, void* arg) const {
 
 /// Is the entry one whose flags keep firing, and not tried this time?
 bool Entry::rests() {
-  if (streak_ < kDemoteAfter) [[likely]] return false;
+  if (streak_ < kDemoteAfter) [[likely]]
+    return false;
   return ++rest_ % kRetryEvery != 0;
 }
 
@@ -214,7 +216,8 @@ Outcome Entry::run_plan(Workspace& w) {
   } else {
     // Other threads may rebind what holds the inputs.
     std::vector<Ref<>> held;
-    for (const Operand& operand : guards.input_operands()) held.push_back(Ref<>::share(guards.object(*w.matched, operand)));
+    for (const Operand& operand : guards.input_operands())
+      held.push_back(Ref<>::share(guards.object(*w.matched, operand)));
     struct Release {
       PyThreadState* state = PyEval_SaveThread();
       ~Release() { PyEval_RestoreThread(state); }
@@ -229,7 +232,8 @@ Outcome Entry::run_plan(Workspace& w) {
     case runtime::RunStatus::Interrupted:
     case runtime::RunStatus::Redo: return Outcome::Declined;
   }
-  if (run.flags && !all_ignored(run.flags)) [[unlikely]] return after_flags(run);
+  if (run.flags && !all_ignored(run.flags)) [[unlikely]]
+    return after_flags(run);
   streak_ = 0;
   return Outcome::Done;
 }
@@ -241,8 +245,10 @@ Outcome Entry::call_single(Workspace& w, PyObject*& result) {
     return Outcome::Declined;
   }
   const Outcome outcome = run_plan(w);
-  if (outcome == Outcome::Done) [[likely]] result = array;
-  else Py_DECREF(array);
+  if (outcome == Outcome::Done) [[likely]]
+    result = array;
+  else
+    Py_DECREF(array);
   return outcome;
 }
 

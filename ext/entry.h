@@ -16,13 +16,13 @@ enum class Outcome : uint8_t {
   Miss,      // a guard failed
   Declined,  // the guards hold, but this time the interpreter has to do it: nothing happened
   Done,
-  Error,     // a Python exception is set; only where effects were half way committed and memory ran out
+  Error,  // a Python exception is set; only where effects were half way committed and memory ran out
 };
 
 class Entry {
  public:
-  /// Optimizes and compiles the region's graph. The failure is a sentence. `live`: what it was captured from; guards that do not
-  /// hold for it are an internal error.
+  /// Optimizes and compiles the region's graph. The failure is a sentence. `live`: what it was captured from; guards
+  /// that do not hold for it are an internal error.
   static Expected<std::shared_ptr<Entry>, std::string> make(std::shared_ptr<capture::Region> region,
                                                             const CompileOptions& options, const LiveSlots& live,
                                                             int local_count);
@@ -50,8 +50,8 @@ class Entry {
   ~Entry();
 
  private:
-  static constexpr int kDemoteAfter = 4;     // consecutive runs whose flags fired
-  static constexpr int kRetryEvery = 64;     // a demoted entry is tried again this often
+  static constexpr int kDemoteAfter = 4;         // consecutive runs whose flags fired
+  static constexpr int kRetryEvery = 64;         // a demoted entry is tried again this often
   static constexpr double kReleaseAbove = 50e3;  // ns of work from which on the GIL is released
 
   struct Scratch;
@@ -74,9 +74,9 @@ class Entry {
   std::string graph_text_;
   std::vector<PyObject*> owned_;  // borrowed: one for each reference in region_ and all_guards_
   std::size_t scratch_bytes_ = 0;
-  bool always_short_ = false;     // no run is worth releasing the GIL for
+  bool always_short_ = false;  // no run is worth releasing the GIL for
   bool writes_params_ = false;
-  bool order_matters_ = false;    // a floating-point reduction: NumPy's buffer size has a say
+  bool order_matters_ = false;  // a floating-point reduction: NumPy's buffer size has a say
   int64_t hits_ = 0;
   int64_t steps_ = 0;
   int streak_ = 0, rest_ = 0;

@@ -69,8 +69,8 @@ void emit(Channel channel, Record record) {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   Ref<> keep = Ref<>::share(handler);  // the handler may replace itself
-  Ref<> done = Ref<>::steal(
-      PyObject_CallFunction(keep.get(), "sO", kChannels[static_cast<unsigned>(channel)], record.get()));
+  Ref<> done =
+      Ref<>::steal(PyObject_CallFunction(keep.get(), "sO", kChannels[static_cast<unsigned>(channel)], record.get()));
   if (!done) PyErr_WriteUnraisable(keep.get());
   PyErr_Restore(type, value, traceback);
 }

@@ -28,8 +28,8 @@ class Record {
   capture::Ref<> dict_;
 };
 
-/// Calls the handler if the channel is on. A Python exception that is set stays set; one that the handler raises is reported
-/// as unraisable.
+/// Calls the handler if the channel is on. A Python exception that is set stays set; one that the handler raises is
+/// reported as unraisable.
 void emit(Channel channel, Record record);
 
 /// {id, name, what, why, way_out, detail, function, file, line, column, end_column}

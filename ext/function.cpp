@@ -31,8 +31,8 @@ PyObject* call_original(FunctionObject* f, PyObject* const* args, std::size_t na
 [[gnu::noinline]] void renew(FunctionObject* f) {
   JitSettings settings = f->state->settings();
   SplicedFunction old = std::move(f->spliced);
-  std::shared_ptr<CodeState> old_state =
-      std::exchange(f->state, std::make_shared<CodeState>(reinterpret_cast<PyCodeObject*>(f->function->func_code), settings));
+  std::shared_ptr<CodeState> old_state = std::exchange(
+      f->state, std::make_shared<CodeState>(reinterpret_cast<PyCodeObject*>(f->function->func_code), settings));
 }
 
 /// No entry fits. Compiles one, or runs spliced code, or the user's own.
@@ -106,8 +106,10 @@ PyObject* vectorcall(PyObject* self, PyObject* const* args, std::size_t nargsf, 
   FunctionObject* f = as_function(self);
   ++stats.frames_marked;
   const auto* code = reinterpret_cast<const PyCodeObject*>(f->function->func_code);
-  if (code != f->state->code()) [[unlikely]] renew(f);
-  if (capture::tools_active() || stance == Stance::ForceEager) [[unlikely]] return call_original(f, args, nargsf, kwnames);
+  if (code != f->state->code()) [[unlikely]]
+    renew(f);
+  if (capture::tools_active() || stance == Stance::ForceEager) [[unlikely]]
+    return call_original(f, args, nargsf, kwnames);
   try {
     const Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
     if (binds_directly(code, nargs, kwnames)) [[likely]]
@@ -132,8 +134,8 @@ bool copy_attribute(PyObject* from, PyObject* dict, const char* name) {
 PyObject* function_new(PyTypeObject* type, PyObject* args, PyObject* keywords) {
   static const char* names[] = {"function", "settings", nullptr};
   PyObject *function, *settings;
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O!O!:Function", const_cast<char**>(names), &PyFunction_Type, &function,
-                                   &PyDict_Type, &settings))
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O!O!:Function", const_cast<char**>(names), &PyFunction_Type,
+                                   &function, &PyDict_Type, &settings))
     return nullptr;
   JitSettings parsed;
   if (!read_settings(settings, parsed)) return nullptr;
@@ -196,15 +198,18 @@ PyObject* function_repr(PyObject* self) {
   return PyUnicode_FromFormat("<framejit function %U at %p>", as_function(self)->function->func_qualname, self);
 }
 
-/// By reference where the name leads back here; else by its function and settings, for picklers that take functions by value.
+/// By reference where the name leads back here; else by its function and settings, for picklers that take functions by
+/// value.
 PyObject* function_reduce(PyObject* self, PyObject*) {
   FunctionObject* f = as_function(self);
   Ref<> module_name = Ref<>::steal(PyObject_GetAttrString(self, "__module__"));
   Ref<> name = Ref<>::steal(PyObject_GetAttrString(self, "__qualname__"));
   if (!module_name || !name || !PyUnicode_Check(name.get())) return nullptr;
   Ref<> at = Ref<>::share(PyImport_GetModule(module_name.get()));
-  if (at) Py_DECREF(at.get());  // PyImport_GetModule gives a new reference
-  else PyErr_Clear();
+  if (at)
+    Py_DECREF(at.get());  // PyImport_GetModule gives a new reference
+  else
+    PyErr_Clear();
   Ref<> dot = Ref<>::steal(PyUnicode_FromString("."));
   Ref<> parts = dot ? Ref<>::steal(PyUnicode_Split(name.get(), dot.get(), -1)) : Ref<>();
   if (!parts) return nullptr;
@@ -213,23 +218,28 @@ PyObject* function_reduce(PyObject* self, PyObject*) {
     if (!at) PyErr_Clear();
   }
   if (at.get() == self) return name.release();
-  return Py_BuildValue("O(OO)", reinterpret_cast<PyObject*>(the_type), reinterpret_cast<PyObject*>(f->function), f->settings);
+  return Py_BuildValue("O(OO)", reinterpret_cast<PyObject*>(the_type), reinterpret_cast<PyObject*>(f->function),
+                       f->settings);
 }
 
 PyObject* function_forward(PyObject* self, void* name) {
-  return PyObject_GetAttrString(reinterpret_cast<PyObject*>(as_function(self)->function), static_cast<const char*>(name));
+  return PyObject_GetAttrString(reinterpret_cast<PyObject*>(as_function(self)->function),
+                                static_cast<const char*>(name));
 }
 
 int function_forward_set(PyObject* self, PyObject* value, void* name) {
-  return PyObject_SetAttrString(reinterpret_cast<PyObject*>(as_function(self)->function), static_cast<const char*>(name), value);
+  return PyObject_SetAttrString(reinterpret_cast<PyObject*>(as_function(self)->function),
+                                static_cast<const char*>(name), value);
 }
 
 PyMethodDef methods[] = {
-    {"cache_entries", function_cache_entries, METH_NOARGS, "cache_entries()\n--\n\nWhat is compiled, one dict for each entry."},
+    {"cache_entries", function_cache_entries, METH_NOARGS,
+     "cache_entries()\n--\n\nWhat is compiled, one dict for each entry."},
     {"cache_clear", function_cache_clear, METH_NOARGS, "cache_clear()\n--\n\nForget everything compiled."},
     {"graphs", function_graphs, METH_NOARGS, "graphs()\n--\n\nThe graph of each entry as text."},
     {"asm", function_asm, METH_NOARGS, "asm()\n--\n\nThe machine code of each entry as text."},
-    {"_report", function_report, METH_NOARGS, "_report()\n--\n\nEverything known about this function, for framejit.explain."},
+    {"_report", function_report, METH_NOARGS,
+     "_report()\n--\n\nEverything known about this function, for framejit.explain."},
     {"__reduce__", function_reduce, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr}};
 
@@ -262,8 +272,8 @@ PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void*>(function_new)},
                        {0, nullptr}};
 
 PyType_Spec spec = {"framejit._core.Function", sizeof(FunctionObject), 0,
-                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR |
-                        Py_TPFLAGS_IMMUTABLETYPE,
+                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
+                        Py_TPFLAGS_METHOD_DESCRIPTOR | Py_TPFLAGS_IMMUTABLETYPE,
                     slots};
 
 const ModulePart part(20, [](PyObject* module) {

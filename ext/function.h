@@ -19,14 +19,13 @@ struct SplicedFunction {
   ~SplicedFunction() { reset(); }
   void reset();
 
-  /// Makes it if the state asks for it, keeps it in step with `original`; null where the user's own code is to run. Leaves no
-  /// exception.
+  /// Makes it if the state asks for it, keeps it in step with `original`; null where the user's own code is to run.
+  /// Leaves no exception.
   PyFunctionObject* get(const std::shared_ptr<CodeState>& of, PyFunctionObject* original);
 };
 
 struct FunctionObject {
-  PyObject_HEAD
-  vectorcallfunc vectorcall;
+  PyObject_HEAD vectorcallfunc vectorcall;
   PyFunctionObject* function;  // owned
   PyObject* settings;          // owned dict
   PyObject* dict;

@@ -24,10 +24,10 @@ PyObject* set_exceptions(PyObject*, PyObject* args) {
   Py_RETURN_NONE;
 }
 
-PyMethodDef methods[] = {
-    {"set_exceptions", set_exceptions, METH_VARARGS,
-     "set_exceptions(GraphBreakError, PerformanceWarning, RecompileLimitWarning): classes that framejit raises and warns with."},
-    {nullptr, nullptr, 0, nullptr}};
+PyMethodDef methods[] = {{"set_exceptions", set_exceptions, METH_VARARGS,
+                          "set_exceptions(GraphBreakError, PerformanceWarning, RecompileLimitWarning): classes that "
+                          "framejit raises and warns with."},
+                         {nullptr, nullptr, 0, nullptr}};
 
 const ModulePart part(20, [](PyObject* module) { return PyModule_AddFunctions(module, methods) == 0; });
 
@@ -38,8 +38,8 @@ std::string break_text(const capture::Break& b, PyObject* record) {
   const char* utf8 = text && PyUnicode_Check(text.get()) ? PyUnicode_AsUTF8(text.get()) : nullptr;
   if (utf8) return utf8;
   PyErr_Clear();
-  std::string plain = b.file + ":" + std::to_string(b.line) + " " + b.function + "(): " + std::string(capture::code_of(b.id)) +
-                      " " + std::string(capture::info(b.id).what);
+  std::string plain = b.file + ":" + std::to_string(b.line) + " " + b.function +
+                      "(): " + std::string(capture::code_of(b.id)) + " " + std::string(capture::info(b.id).what);
   if (!b.detail.empty()) plain += ": " + b.detail;
   return plain;
 }
@@ -94,11 +94,12 @@ void raise_graph_break(const capture::Break& b) {
 void warn_recompile_limit(const std::string& function, const GuardFailure& failure) {
   if (!recompile_limit_warning) return;
   // A filter that turns it into an error has no say: the call must give what plain Python gives.
-  if (PyErr_WarnFormat(recompile_limit_warning, 1,
-                       "%s() was compiled %lld times (config.recompile_limit); the interpreter runs it from now on. The last "
-                       "guard that failed: %s (was %s, is %s)",
-                       function.c_str(), static_cast<long long>(config().recompile_limit + 1), failure.guard.c_str(),
-                       failure.expected.c_str(), failure.found.c_str()) < 0)
+  if (PyErr_WarnFormat(
+          recompile_limit_warning, 1,
+          "%s() was compiled %lld times (config.recompile_limit); the interpreter runs it from now on. The last "
+          "guard that failed: %s (was %s, is %s)",
+          function.c_str(), static_cast<long long>(config().recompile_limit + 1), failure.guard.c_str(),
+          failure.expected.c_str(), failure.found.c_str()) < 0)
     PyErr_Clear();
 }
 

@@ -84,7 +84,8 @@ PyObject* function_cache_clear(PyObject* self, PyObject*) {
 
 PyObject* function_graphs(PyObject* self, PyObject*) {
   std::string all;
-  state_of(self).for_each_entry([&](const Entry& entry, int) { all += (all.empty() ? "" : "\n") + entry.graph_text(); });
+  state_of(self).for_each_entry(
+      [&](const Entry& entry, int) { all += (all.empty() ? "" : "\n") + entry.graph_text(); });
   return text(all).release();
 }
 

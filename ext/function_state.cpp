@@ -73,6 +73,10 @@ bool CodeState::fits(PyFunctionObject* function) const {
 }
 
 Outcome CodeState::call(const LiveSlots& live, PyObject*& result) {
+  if (disabled_epoch_ != disabled_epoch) [[unlikely]] {
+    disabled_epoch_ = disabled_epoch;  // what was inlined may be disabled now, or no longer
+    clear();
+  }
   std::vector<std::shared_ptr<Entry>>& entries = whole_.entries;
   if (entries.empty()) return Outcome::Miss;
   Busy busy(*this);
@@ -94,8 +98,9 @@ Outcome CodeState::capture_whole(PyFunctionObject* function, PyObject* const* sl
   const int slot_count = argument_slots(code_);
   std::vector<PyObject*> locals(static_cast<std::size_t>(std::max(view()->local_count(), slot_count)), nullptr);
   std::copy(slots, slots + slot_count, locals.begin());
-  const FrameView frame{locals.data(),           static_cast<int>(locals.size()), nullptr, 0, function->func_globals,
-                        function->func_builtins, reinterpret_cast<PyObject*>(function)};
+  const FrameView frame{
+      locals.data(),           static_cast<int>(locals.size()),      nullptr, 0, function->func_globals,
+      function->func_builtins, reinterpret_cast<PyObject*>(function)};
   const LiveSlots live{locals.data(), frame.local_count, nullptr, 0, frame.function};
   if (!may_compile(whole_, live)) return PyErr_Occurred() ? Outcome::Error : Outcome::Declined;
 
@@ -126,15 +131,18 @@ bool CodeState::may_compile(Place& place, const LiveSlots& live) {
   if (!failure) return false;  // it fits after all: the guard changed its mind between two looks
   for (const std::string& varied : failure->varied) place.varied.names.insert(varied);
   if (stance == Stance::FailOnRecompile) {
-    PyErr_Format(PyExc_RuntimeError,
-                 "framejit: %s() would be compiled again under the stance 'fail_on_recompile'. Guard that failed: %s (was "
-                 "%s, is %s)",
-                 name().c_str(), failure->guard.c_str(), failure->expected.c_str(), failure->found.c_str());
+    PyErr_Format(
+        PyExc_RuntimeError,
+        "framejit: %s() would be compiled again under the stance 'fail_on_recompile'. Guard that failed: %s (was "
+        "%s, is %s)",
+        name().c_str(), failure->guard.c_str(), failure->expected.c_str(), failure->found.c_str());
     return false;
   }
   const bool limit = place.made > config().recompile_limit;
-  if (limit) place.exhausted = true;
-  else ++stats.recompiles;
+  if (limit)
+    place.exhausted = true;
+  else
+    ++stats.recompiles;
   if (events_on(Channel::Recompiles)) {
     const graph::Location& at = last.region().graph->location(failure->location);
     Record record;
@@ -150,7 +158,8 @@ bool CodeState::may_compile(Place& place, const LiveSlots& live) {
         .put("reason", failure->reason);
     if (!limit) record.put("new_entry", static_cast<int64_t>(place.made));
     if (!failure->varied.empty() && !limit) record.put("becomes", std::string("symbolic from now on"));
-    if (limit) record.put("becomes", std::string("config.recompile_limit is reached: the interpreter runs it from now on"));
+    if (limit)
+      record.put("becomes", std::string("config.recompile_limit is reached: the interpreter runs it from now on"));
     emit(Channel::Recompiles, std::move(record));
   }
   if (limit) warn_recompile_limit(name(), *failure);
@@ -173,6 +182,7 @@ CodeState::Captured CodeState::compile_at(Place& place, uint32_t instr, const Fr
   request.options.fullgraph = settings_.fullgraph;
   request.options.instruction_limit = static_cast<uint32_t>(std::min<int64_t>(config().instruction_limit, 1 << 30));
   request.options.unwrap = unwrap_function;
+  request.options.leave_alone = is_disabled;
   const int64_t start = now_ns();
   capture::CaptureOutcome outcome = capture::capture(request);
   const int64_t captured_ns = now_ns() - start;
@@ -234,10 +244,12 @@ void CodeState::announce(const Entry& entry, int64_t number) {
     emit(Channel::Guards, std::move(record().put("text", text)));
   }
   if (events_on(Channel::Graph)) emit(Channel::Graph, std::move(record().put("text", entry.graph_text())));
-  if (events_on(Channel::Kernels)) emit(Channel::Kernels, std::move(record().put("text", entry.plan().program().listing)));
+  if (events_on(Channel::Kernels))
+    emit(Channel::Kernels, std::move(record().put("text", entry.plan().program().listing)));
   if (events_on(Channel::Asm)) {
     std::string text;
-    for (const codegen::KernelCode& kernel : entry.plan().program().kernels) text += "; " + kernel.name + "\n" + kernel.listing + "\n";
+    for (const codegen::KernelCode& kernel : entry.plan().program().kernels)
+      text += "; " + kernel.name + "\n" + kernel.listing + "\n";
     emit(Channel::Asm, std::move(record().put("text", text)));
   }
   if (events_on(Channel::Perf)) {
@@ -285,8 +297,10 @@ void CodeState::set_dormant(Place& place, uint32_t site, bool dormant) {
   if (place.dormant == dormant || !spliced_) return;
   spliced_->set_dormant(site, dormant);
   place.dormant = dormant;
-  if (dormant) ++dormant_;
-  else --dormant_;
+  if (dormant)
+    ++dormant_;
+  else
+    --dormant_;
 }
 
 bool CodeState::ask(uint32_t site, const FrameView& frame, capture::FrameUpdate& update) {
@@ -344,8 +358,10 @@ bool CodeState::ask_place(Place& place, uint32_t site, const FrameView& frame, c
   Captured captured = compile_at(place, site, frame, false);
   if (!captured.entry) {
     ++place.failures;
-    if (entries.empty()) set_dormant(place, site, true);
-    else if (place.failures >= kMaxFailures) place.exhausted = true;
+    if (entries.empty())
+      set_dormant(place, site, true);
+    else if (place.failures >= kMaxFailures)
+      place.exhausted = true;
     return false;
   }
   Entry* entry = captured.entry.get();

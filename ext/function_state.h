@@ -1,5 +1,6 @@
-// CodeState: everything that is compiled for one code object - entries for whole calls, spliced code with the entries of its
-// regions, what varied, what broke. Shared by a Function, by frames that run its spliced code, and by marked code.
+// CodeState: everything that is compiled for one code object - entries for whole calls, spliced code with the entries
+// of its regions, what varied, what broke. Shared by a Function, by frames that run its spliced code, and by marked
+// code.
 //
 //     call  ->  whole entries (no frame)            where one capture went from the start to a return
 //           ->  spliced code -> ask(site) -> entries of that site     where it did not
@@ -14,6 +15,7 @@
 
 #include "capture/region.h"
 #include "capture/splice.h"
+#include "ext/control.h"
 #include "ext/entry.h"
 #include "ext/events.h"
 
@@ -54,8 +56,8 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   Outcome call(const LiveSlots& live, PyObject*& result);
   /// Should capture_whole be tried after a miss?
   bool wants_capture() const { return !broke_ && !whole_.exhausted && !compiling_; }
-  /// Captures from the function's start, and runs what came out. `slots`: bound arguments. Declined: run something else.
-  /// With fullgraph, Error and GraphBreakError where capture breaks.
+  /// Captures from the function's start, and runs what came out. `slots`: bound arguments. Declined: run something
+  /// else. With fullgraph, Error and GraphBreakError where capture breaks.
   Outcome capture_whole(PyFunctionObject* function, PyObject* const* slots, PyObject*& result);
 
   /// The code to run in place of the user's, or null: not broken, cannot be spliced, or all of its sites are dormant.
@@ -112,15 +114,16 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   Place whole_;
   std::vector<std::unique_ptr<Place>> sites_;  // by Instr index
   capture::SplicedCode* spliced_ = nullptr;
-  std::vector<capture::Break> breaks_;         // each once
+  std::vector<capture::Break> breaks_;  // each once
   std::set<std::pair<uint32_t, uint16_t>> known_breaks_;
   std::vector<std::shared_ptr<Entry>> retired_;  // removed while something ran
   capture::Ref<> pending_error_;
   int running_ = 0;
+  uint64_t disabled_epoch_ = disabled_epoch;
   int64_t spliced_calls_ = 0;
   std::size_t dormant_ = 0;
   bool compiling_ = false;
-  bool broke_ = false;        // a capture from the start did not reach a return
+  bool broke_ = false;  // a capture from the start did not reach a return
   bool unsplicable_ = false;
 };
 

@@ -22,8 +22,8 @@ inline uint64_t version_tag(PyObject* dict) {
 
 /// The item that is not as expected, or -1.
 [[gnu::noinline]] int refresh(DictGroup& group) {
-  // The tag is read first: should a lookup of a key with the same hash run user code that changes the dict, the next match
-  // looks again.
+  // The tag is read first: should a lookup of a key with the same hash run user code that changes the dict, the next
+  // match looks again.
   const uint64_t tag = version_tag(group.dict);
   group.tag = 0;
   for (std::size_t i = 0; i < group.items.size(); ++i) {
@@ -82,8 +82,10 @@ bool array_fits(const ArrayTest& test, PyObject* object, Matched& m, std::size_t
       if (array->descr != test.descr && !same_descr(array->descr, test.type_number)) return false;
       if (array->nd != test.rank || (array->flags & test.flags) != test.flags) return false;
       for (int i = 0; i < test.rank; ++i) {
-        if (test.binds[i]) m.symbols[test.shape[i].value] = array->dimensions[i];
-        else if (array->dimensions[i] != test.shape[i].evaluate(m.symbols, symbol_count)) return false;
+        if (test.binds[i])
+          m.symbols[test.shape[i].value] = array->dimensions[i];
+        else if (array->dimensions[i] != test.shape[i].evaluate(m.symbols, symbol_count))
+          return false;
       }
       if (test.layout == ArrayTest::Product) {
         int64_t stride = test.item_size;
@@ -99,7 +101,9 @@ bool array_fits(const ArrayTest& test, PyObject* object, Matched& m, std::size_t
       break;
     }
     case capture::Wrap::NumpyScalar: data = scalar_value(object); break;
-    case capture::Wrap::PyFloat: data = reinterpret_cast<char*>(&reinterpret_cast<PyFloatObject*>(object)->ob_fval); break;
+    case capture::Wrap::PyFloat:
+      data = reinterpret_cast<char*>(&reinterpret_cast<PyFloatObject*>(object)->ob_fval);
+      break;
     case capture::Wrap::PyComplex:
       data = reinterpret_cast<char*>(&reinterpret_cast<PyComplexObject*>(object)->cval);
       break;
@@ -127,7 +131,8 @@ namespace {
 inline bool known_array_fits(const KnownArray& test, PyObject* object) {
   if (!object || Py_TYPE(object) != test.type) return false;
   const auto* array = reinterpret_cast<PyArrayObject_fields*>(object);
-  if (array->descr != test.descr && !same_descr(array->descr, test.type_number)) [[unlikely]] return false;
+  if (array->descr != test.descr && !same_descr(array->descr, test.type_number)) [[unlikely]]
+    return false;
   if (array->nd != test.rank || (array->flags & test.flags) != test.flags) return false;
   for (int axis = 0; axis < test.rank; ++axis)
     if (array->dimensions[axis] != test.dims[axis]) return false;
@@ -209,8 +214,10 @@ int GuardProgram::run(Matched& m) const noexcept {
       case GuardOp::Length: {
         PyObject* o = object(m, i->a);
         if (!o) break;
-        if (PyTuple_CheckExact(o) || PyList_CheckExact(o)) ok = Py_SIZE(o) == i->number;
-        else ok = PyDict_CheckExact(o) && PyDict_GET_SIZE(o) == i->number;
+        if (PyTuple_CheckExact(o) || PyList_CheckExact(o))
+          ok = Py_SIZE(o) == i->number;
+        else
+          ok = PyDict_CheckExact(o) && PyDict_GET_SIZE(o) == i->number;
         break;
       }
       case GuardOp::Keys: {

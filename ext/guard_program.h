@@ -1,8 +1,8 @@
 // GuardProgram: the guards of a region as a flat program over the live slots of a frame.
 //
-// A source (capture/source.h) is fetched once, into a slot; guards are tests on slots, cheapest and most telling first. The
-// program also fetches what the region needs beside its guards (inputs, objects that recipes name), binds the graph's symbols
-// and leaves pointers to the data of the inputs. It runs no Python code and creates no objects.
+// A source (capture/source.h) is fetched once, into a slot; guards are tests on slots, cheapest and most telling first.
+// The program also fetches what the region needs beside its guards (inputs, objects that recipes name), binds the
+// graph's symbols and leaves pointers to the data of the inputs. It runs no Python code and creates no objects.
 //
 //     fetch.globals @g0 {np, DT}      # skipped while the dict's version tag is the one seen last
 //     type      local0  ndarray f64 [s0, 64] C
@@ -43,14 +43,14 @@ struct Operand {
 /// What a run of the program leaves behind; the memory is the caller's (sizes: the program's).
 struct Matched {
   const LiveSlots* live;
-  PyObject** slots;    // fetched objects, borrowed
+  PyObject** slots;  // fetched objects, borrowed
   int64_t* symbols;
-  char** params;       // data of the inputs, in their order
-  int64_t* scalars;    // two words for each input whose value has no address of its own
+  char** params;     // data of the inputs, in their order
+  int64_t* scalars;  // two words for each input whose value has no address of its own
 };
 
-/// The argument that most calls bring: an ndarray of known dimensions, C-contiguous, in a local slot. Tested in front of the
-/// program proper; all that is compared lies side by side.
+/// The argument that most calls bring: an ndarray of known dimensions, C-contiguous, in a local slot. Tested in front
+/// of the program proper; all that is compared lies side by side.
 struct KnownArray {
   static constexpr int kMaxRank = 4;
   PyTypeObject* type;
@@ -76,8 +76,8 @@ struct GuardFailure {
 
 class GuardProgram {
  public:
-  /// `sources`: what recipes and effects fetch. The guards and sources are kept alive by the caller (the region). Fails with a
-  /// reason on what cannot be tested, so that the region is not used.
+  /// `sources`: what recipes and effects fetch. The guards and sources are kept alive by the caller (the region). Fails
+  /// with a reason on what cannot be tested, so that the region is not used.
   static Expected<std::unique_ptr<GuardProgram>, std::string> make(const std::vector<capture::Guard>& guards,
                                                                    const std::vector<capture::Input>& inputs,
                                                                    const std::vector<capture::SourceRef>& sources,

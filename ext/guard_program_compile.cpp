@@ -16,7 +16,8 @@ using capture::SourceRef;
 /// Compiles one program; `why` is set on the first thing that cannot be tested.
 class GuardCompiler {
  public:
-  GuardCompiler(GuardProgram& program, int local_count) : program_(program), impl_(*program.impl_), locals_(local_count) {}
+  GuardCompiler(GuardProgram& program, int local_count)
+      : program_(program), impl_(*program.impl_), locals_(local_count) {}
 
   void run(const std::vector<Guard>& guards, const std::vector<capture::Input>& inputs,
            const std::vector<SourceRef>& sources) {
@@ -178,10 +179,12 @@ class GuardCompiler {
 
   Operand fetch(GuardOp op, const capture::Source& source) {
     GuardInstr instr{.op = op, .guard = guard_, .key = source.key.get(), .number = source.index};
-    if (source.base) instr.a = operand_of(source.base);
+    if (source.base)
+      instr.a = operand_of(source.base);
     else if (op == GuardOp::FetchClosure || op == GuardOp::FetchDefault || op == GuardOp::FetchKeywordDefault)
       instr.a = {Operand::Function, 0};
-    else fail("source " + source.str() + " has no base");
+    else
+      fail("source " + source.str() + " has no base");
     instr.out = new_slot();
     emit(instr);
     return {Operand::Slot, instr.out};
@@ -276,8 +279,15 @@ class GuardCompiler {
     const Operand operand = operand_of(g.source);
     if (test.layout == ArrayTest::Flag && spec.wrap == capture::Wrap::NdArray && test.input >= 0 &&
         operand.base == Operand::Local && test.rank <= KnownArray::kMaxRank) {
-      KnownArray known{test.type, test.descr, test.type_number, test.flags, test.rank, operand.index,
-                       static_cast<uint16_t>(test.input), guard_, {}};
+      KnownArray known{test.type,
+                       test.descr,
+                       test.type_number,
+                       test.flags,
+                       test.rank,
+                       operand.index,
+                       static_cast<uint16_t>(test.input),
+                       guard_,
+                       {}};
       for (int i = 0; i < test.rank; ++i) known.dims[i] = test.shape[i].value;
       program_.known_.push_back(known);
       return;
@@ -287,7 +297,8 @@ class GuardCompiler {
   }
 
   void add(const Guard& g) {
-    GuardInstr instr{.op = GuardOp::Bound, .guard = guard_, .object = g.object.get(), .key = g.key.get(), .number = g.number};
+    GuardInstr instr{
+        .op = GuardOp::Bound, .guard = guard_, .object = g.object.get(), .key = g.key.get(), .number = g.number};
     switch (g.kind) {
       case GuardKind::Array: return add_array(g);
       case GuardKind::DimRelation: {

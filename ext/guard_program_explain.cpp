@@ -38,7 +38,8 @@ std::string dim_text(const graph::Dim& dim, const int64_t* symbols, std::size_t 
   return dim.is_const() ? std::to_string(dim.value()) : std::to_string(dim.evaluate({symbols, count}));
 }
 
-/// The first difference between an array and its specification. Dims that name symbols are evaluated with what is bound so far.
+/// The first difference between an array and its specification. Dims that name symbols are evaluated with what is bound
+/// so far.
 void explain_array(const Guard& g, PyObject* object, const int64_t* symbols, std::size_t count, GuardFailure& out) {
   const capture::ArraySpec& spec = g.array;
   const std::string name = g.source->str();
@@ -76,8 +77,7 @@ void explain_array(const Guard& g, PyObject* object, const int64_t* symbols, std
 /// Known dims and ints that are different now: these become symbolic in the next entry.
 void note_varied(const Guard& g, const LiveSlots& live, std::vector<std::string>& out) {
   if (!g.source) return;
-  if (g.kind == GuardKind::Array &&
-      (g.array.wrap == capture::Wrap::NdArray || g.array.wrap == capture::Wrap::Tensor)) {
+  if (g.kind == GuardKind::Array && (g.array.wrap == capture::Wrap::NdArray || g.array.wrap == capture::Wrap::Tensor)) {
     PyObject* object = fetch_source(*g.source, live);
     if (!object || Py_TYPE(object) != wrap_type(g.array.wrap, g.array.dtype)) return;
     PyArrayObject* array = held_array(g.array.wrap, object);

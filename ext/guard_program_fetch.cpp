@@ -26,7 +26,8 @@ bool plain_member(PyObject* descriptor) {
   return type == T_OBJECT_EX || type == T_OBJECT;
 }
 
-/// Generic lookup where the type has nothing by that name or a plain object: gives the instance's own value, else the type's.
+/// Generic lookup where the type has nothing by that name or a plain object: gives the instance's own value, else the
+/// type's.
 PyObject* generic_attribute(PyObject* base, PyObject* key) {
   PyObject* value = _PyObject_GenericGetAttrWithDict(base, key, nullptr, 1);
   if (!value) {
@@ -39,8 +40,8 @@ PyObject* generic_attribute(PyObject* base, PyObject* key) {
   return held ? value : nullptr;
 }
 
-/// The value under `key` in the instance dict; `found` is what the type has by that name. Looks into inline values without
-/// making a dict of them wherever the C API can.
+/// The value under `key` in the instance dict; `found` is what the type has by that name. Looks into inline values
+/// without making a dict of them wherever the C API can.
 PyObject* instance_value(PyObject* object, PyObject* key, PyObject* found) {
   PyTypeObject* type = Py_TYPE(object);
   if (type->tp_dictoffset == 0 && !(type->tp_flags & kManagedDict)) return nullptr;
@@ -49,8 +50,7 @@ PyObject* instance_value(PyObject* object, PyObject* key, PyObject* found) {
     PyObject* value = generic_attribute(object, key);
     return value == found ? nullptr : value;
   }
-  if (PyType_HasFeature(Py_TYPE(found), Py_TPFLAGS_METHOD_DESCRIPTOR) &&
-      type->tp_getattro == PyObject_GenericGetAttr) {
+  if (PyType_HasFeature(Py_TYPE(found), Py_TPFLAGS_METHOD_DESCRIPTOR) && type->tp_getattro == PyObject_GenericGetAttr) {
     PyObject* value = nullptr;
     const int unbound = _PyObject_GetMethod(object, key, &value);
     if (!value) {
@@ -91,7 +91,8 @@ PyObject* fetch_index(PyObject* sequence, int64_t index) {
   if (!sequence || index < 0) return nullptr;
   if (PyTuple_CheckExact(sequence))
     return index < PyTuple_GET_SIZE(sequence) ? PyTuple_GET_ITEM(sequence, index) : nullptr;
-  if (PyList_CheckExact(sequence)) return index < PyList_GET_SIZE(sequence) ? PyList_GET_ITEM(sequence, index) : nullptr;
+  if (PyList_CheckExact(sequence))
+    return index < PyList_GET_SIZE(sequence) ? PyList_GET_ITEM(sequence, index) : nullptr;
   return nullptr;
 }
 
@@ -126,8 +127,7 @@ PyObject* fetch_source(const Source& source, const LiveSlots& live) {
     case SourceKind::Cell: return PyCell_Check(base) ? PyCell_GET(base) : nullptr;
     case SourceKind::Closure: return fetch_closure(source.base ? base : live.function, source.index);
     case SourceKind::Attr: return fetch_attribute(base, source.key.get());
-    case SourceKind::Item:
-      return source.key ? fetch_item(base, source.key.get()) : fetch_index(base, source.index);
+    case SourceKind::Item: return source.key ? fetch_item(base, source.key.get()) : fetch_index(base, source.index);
     case SourceKind::Default: {
       PyObject* function = source.base ? base : live.function;
       return source.key ? fetch_keyword_default(function, source.key.get()) : fetch_default(function, source.index);
@@ -176,8 +176,10 @@ void memory_bounds(PyArrayObject* array, uintptr_t& low, uintptr_t& high) {
       return;
     }
     const int64_t reach = (a->dimensions[i] - 1) * a->strides[i];
-    if (reach < 0) low += static_cast<uintptr_t>(reach);
-    else high += static_cast<uintptr_t>(reach);
+    if (reach < 0)
+      low += static_cast<uintptr_t>(reach);
+    else
+      high += static_cast<uintptr_t>(reach);
   }
   high += static_cast<uintptr_t>(PyArray_ITEMSIZE(array));
 }

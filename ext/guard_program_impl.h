@@ -36,10 +36,10 @@ struct ArrayTest {
   PyTypeObject* type;
   PyArray_Descr* descr;  // of NdArray and Tensor; borrowed: builtin descriptors live for ever
   int type_number;
-  int flags;             // that must be set
+  int flags;  // that must be set
   int rank;
   int64_t item_size;
-  int32_t input;         // number of the input whose data pointer this leaves behind, or -1
+  int32_t input;  // number of the input whose data pointer this leaves behind, or -1
   std::vector<DimCode> shape, strides;
   std::vector<uint8_t> binds;  // shape[i] is a symbol that is seen here for the first time
 };
@@ -62,18 +62,39 @@ struct DictGroup {
 };
 
 enum class GuardOp : uint8_t {
-  FetchGroup,    // number: group
-  FetchCell, FetchClosure, FetchAttr, FetchKey, FetchIndex, FetchDefault, FetchKeywordDefault, FetchSelf, FetchMethod,
-  Bound,         // a local or stack slot that later instructions rely on
-  Identity, Type, Equal, Array, BindInt, Length, Keys, Unbound, HasNot, TypeAttr, Code, Relation,
-  Disjoint, Same, Distinct,
+  FetchGroup,  // number: group
+  FetchCell,
+  FetchClosure,
+  FetchAttr,
+  FetchKey,
+  FetchIndex,
+  FetchDefault,
+  FetchKeywordDefault,
+  FetchSelf,
+  FetchMethod,
+  Bound,  // a local or stack slot that later instructions rely on
+  Identity,
+  Type,
+  Equal,
+  Array,
+  BindInt,
+  Length,
+  Keys,
+  Unbound,
+  HasNot,
+  TypeAttr,
+  Code,
+  Relation,
+  Disjoint,
+  Same,
+  Distinct,
 };
 
 struct GuardInstr {
   GuardOp op;
   Operand a, b;
-  uint16_t out = 0;          // slot that a fetch fills
-  uint32_t guard = 0;        // for explanations
+  uint16_t out = 0;    // slot that a fetch fills
+  uint32_t guard = 0;  // for explanations
   PyObject* object = nullptr;
   PyObject* key = nullptr;
   int64_t number = 0;
@@ -94,8 +115,8 @@ struct GuardProgram::Impl {
   std::vector<capture::Guard> guards;  // copies share the sources and objects
 };
 
-// Fetches. Borrowed results that live as long as their holder is not changed; null where there is none. No user code runs and no
-// exception is left.
+// Fetches. Borrowed results that live as long as their holder is not changed; null where there is none. No user code
+// runs and no exception is left.
 PyObject* fetch_attribute(PyObject* base, PyObject* key);
 PyObject* fetch_item(PyObject* dict, PyObject* key);
 PyObject* fetch_index(PyObject* sequence, int64_t index);
@@ -105,7 +126,8 @@ PyObject* fetch_keyword_default(PyObject* function, PyObject* key);
 /// Follows a source through all its bases.
 PyObject* fetch_source(const capture::Source& source, const LiveSlots& live);
 
-/// Type and value are the same: exact int, str, bytes, bool, None, float by its bits, complex likewise, and tuples of these.
+/// Type and value are the same: exact int, str, bytes, bool, None, float by its bits, complex likewise, and tuples of
+/// these.
 bool same_value(PyObject* a, PyObject* b);
 /// Is the key missing from an exact dict (`in_dict`), or from the instance dict of an object?
 bool lacks_attribute(PyObject* object, PyObject* key, bool in_dict);

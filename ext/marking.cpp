@@ -42,7 +42,8 @@ class MarkedCode final : public capture::FrameInterceptor {
     // Functions of one code object may live in several namespaces; entries are for the first that was seen.
     if (!state_->fits(function)) return {};
     ext::Outcome outcome = state_->call(live, result);
-    if (outcome == ext::Outcome::Miss && state_->wants_capture()) outcome = state_->capture_whole(function, locals, result);
+    if (outcome == ext::Outcome::Miss && state_->wants_capture())
+      outcome = state_->capture_whole(function, locals, result);
     switch (outcome) {
       case ext::Outcome::Done: ++stats.frames_captured; return {true, result, nullptr};
       case ext::Outcome::Error: return {true, nullptr, nullptr};
@@ -137,11 +138,13 @@ PyObject* set_discover(PyObject*, PyObject* callable) {
 PyObject* hook_installed(PyObject*, PyObject*) { return PyBool_FromLong(capture::hook_installed()); }
 
 PyMethodDef methods[] = {
-    {"mark_code", mark_code, METH_VARARGS, "mark_code(code, settings): frames of this code object are compiled from now on."},
+    {"mark_code", mark_code, METH_VARARGS,
+     "mark_code(code, settings): frames of this code object are compiled from now on."},
     {"unmark_code", unmark_code, METH_O, "unmark_code(code): takes the mark back."},
     {"code_report", code_report, METH_O, "code_report(code): what is compiled for a marked code object, or None."},
     {"set_discover", set_discover, METH_O,
-     "set_discover(callable or None): callable(function, code) gives settings to mark an unseen code object with, or None."},
+     "set_discover(callable or None): callable(function, code) gives settings to mark an unseen code object with, or "
+     "None."},
     {"hook_installed", hook_installed, METH_NOARGS, "Is the frame hook installed?"},
     {nullptr, nullptr, 0, nullptr}};
 

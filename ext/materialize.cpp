@@ -74,7 +74,8 @@ std::string Materializer::analyse() {
     }
   }
   for (const Root& root : roots_)
-    if (root.storage == Storage::Cell && (!root.layout.constant || root.layout.bytes > 16)) return "a number of more than one element";
+    if (root.storage == Storage::Cell && (!root.layout.constant || root.layout.bytes > 16))
+      return "a number of more than one element";
   for (uint32_t i = 0; i < n; ++i) order(i);
   for (uint32_t i = 0; i < n; ++i)
     if (is_mutable(region_.recipes[i])) order_fill(i);
@@ -98,8 +99,10 @@ std::string Materializer::analyse_result(uint32_t recipe) {
   for (uint32_t p = 0; p < params.size(); ++p) {
     if (params[p] != root) continue;
     result.number = p;
-    if (is_array(r.wrap)) result.kind = view ? Result::ParamView : Result::ParamObject;
-    else result.kind = !view && region_.inputs[p].spec.wrap == r.wrap ? Result::ParamObject : Result::ParamNumber;
+    if (is_array(r.wrap))
+      result.kind = view ? Result::ParamView : Result::ParamObject;
+    else
+      result.kind = !view && region_.inputs[p].spec.wrap == r.wrap ? Result::ParamObject : Result::ParamNumber;
     if (result.kind == Result::ParamView && region_.inputs[p].spec.wrap == Wrap::Tensor) return "a view of a Tensor";
     result_of_[recipe] = static_cast<int32_t>(results_.size());
     results_.push_back(std::move(result));
@@ -115,8 +118,7 @@ std::string Materializer::analyse_result(uint32_t recipe) {
       if (view) roots_[k].storage = Storage::Array;
     } else {
       bool taken = false;  // two recipes are two objects, even where equal computations were joined
-      for (const Result& other : results_)
-        taken = taken || (other.kind == Result::RootObject && other.number == k);
+      for (const Result& other : results_) taken = taken || (other.kind == Result::RootObject && other.number == k);
       result.kind = view ? Result::RootView : taken ? Result::RootCopy : Result::RootObject;
       roots_[k].storage = Storage::Array;
     }
@@ -240,7 +242,8 @@ PyObject* Materializer::create(Workspace& w, uint32_t recipe) const {
     case Recipe::Kind::Tuple: {
       PyObject* tuple = PyTuple_New(static_cast<Py_ssize_t>(r.items.size()));
       if (!tuple) return nullptr;
-      for (std::size_t i = 0; i < r.items.size(); ++i) PyTuple_SET_ITEM(tuple, static_cast<Py_ssize_t>(i), Py_NewRef(item(i)));
+      for (std::size_t i = 0; i < r.items.size(); ++i)
+        PyTuple_SET_ITEM(tuple, static_cast<Py_ssize_t>(i), Py_NewRef(item(i)));
       return tuple;
     }
     case Recipe::Kind::List: return PyList_New(0);
@@ -248,7 +251,8 @@ PyObject* Materializer::create(Workspace& w, uint32_t recipe) const {
     case Recipe::Kind::Cell: return PyCell_New(nullptr);
     case Recipe::Kind::Slice: return PySlice_New(item(0), item(1), item(2));
     case Recipe::Kind::Range:
-      return PyObject_CallFunctionObjArgs(reinterpret_cast<PyObject*>(&PyRange_Type), item(0), item(1), item(2), nullptr);
+      return PyObject_CallFunctionObjArgs(reinterpret_cast<PyObject*>(&PyRange_Type), item(0), item(1), item(2),
+                                          nullptr);
     case Recipe::Kind::Function: return create_function(w, r);
     case Recipe::Kind::BoundMethod: return PyMethod_New(item(1), item(0));
     case Recipe::Kind::Iterator: return create_iterator(w, r);
@@ -266,7 +270,8 @@ PyObject* Materializer::create_result(Workspace& w, const Result& result) const 
     if (!is_open(result.wrap, result.layout.dtype)) return python_number(result.wrap, data);
     PyObject* object = new_number(result.wrap, result.layout.dtype);
     if (object)
-      std::memcpy(number_memory(result.wrap, object), data, static_cast<std::size_t>(graph::size_of(result.layout.dtype)));
+      std::memcpy(number_memory(result.wrap, object), data,
+                  static_cast<std::size_t>(graph::size_of(result.layout.dtype)));
     return object;
   };
   switch (result.kind) {
@@ -371,9 +376,7 @@ bool Materializer::store(Workspace& w, const capture::Effect& e, std::vector<PyO
       return true;
     }
     case Kind::StoreGlobal: return set_in(e.object.get());
-    case Kind::StoreAttr:
-      keep(fetch_attribute(target, key));
-      return PyObject_GenericSetAttr(target, key, value) == 0;
+    case Kind::StoreAttr: keep(fetch_attribute(target, key)); return PyObject_GenericSetAttr(target, key, value) == 0;
     case Kind::StoreItem: {
       if (PyDict_CheckExact(target)) return set_in(target);
       const Py_ssize_t index = PyLong_AsSsize_t(key);

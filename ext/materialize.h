@@ -1,9 +1,9 @@
 // Materializer: the objects that are live where a region ends, made from its recipes; and its effects, committed.
 //
-// What can fail for want of memory comes first: result arrays are allocated, numbers made with their value still open, containers
-// built around them. Then the kernels run and write straight into these objects. Only what depends on a computed value (an int,
-// a bool, a copy) is made after that. Effects come last, in program order, and what they displace is released at the very end,
-// because a finalizer may look at anything.
+// What can fail for want of memory comes first: result arrays are allocated, numbers made with their value still open,
+// containers built around them. Then the kernels run and write straight into these objects. Only what depends on a
+// computed value (an int, a bool, a copy) is made after that. Effects come last, in program order, and what they
+// displace is released at the very end, because a finalizer may look at anything.
 #pragma once
 
 #include <memory>
@@ -50,7 +50,8 @@ class Materializer {
 
   bool has_effects() const { return !region_.effects.empty(); }
 
-  /// The only thing that comes out is one fresh array, returned: then `prepare` is allocate_single and there is no `finish`.
+  /// The only thing that comes out is one fresh array, returned: then `prepare` is allocate_single and there is no
+  /// `finish`.
   bool single_array() const { return single_; }
   PyObject* allocate_single(Workspace& w) const;
 
@@ -96,9 +97,9 @@ class Materializer {
   const runtime::Plan& plan_;
   std::size_t recipe_count_;
   std::vector<Root> roots_;
-  std::vector<Result> results_;             // of Result recipes
-  std::vector<int32_t> result_of_;          // recipe -> results_
-  std::vector<Operand> operands_;           // recipe -> of Fetch
+  std::vector<Result> results_;     // of Result recipes
+  std::vector<int32_t> result_of_;  // recipe -> results_
+  std::vector<Operand> operands_;   // recipe -> of Fetch
   std::vector<Step> early_, late_;
   std::vector<uint8_t> visited_, filled_, is_late_, fill_late_;
   bool single_ = false;

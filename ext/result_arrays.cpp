@@ -25,12 +25,11 @@ void* handler_calloc(void*, std::size_t count, std::size_t size) {
 void* handler_realloc(void*, void* block, std::size_t size) { return runtime::reallocate(block, size); }
 void handler_free(void*, void* block, std::size_t) { runtime::release(block); }
 
-PyDataMem_Handler handler = {
-    "framejit", 1, {nullptr, handler_malloc, handler_calloc, handler_realloc, handler_free}};
+PyDataMem_Handler handler = {"framejit", 1, {nullptr, handler_malloc, handler_calloc, handler_realloc, handler_free}};
 PyObject* handler_capsule = nullptr;  // lives as long as the process: arrays refer to it
 
-/// May ndarrays be filled in by hand? Only where the struct is the one that these headers know (it is the same from NumPy 1.22
-/// to 2.4); otherwise NumPy's constructor makes them.
+/// May ndarrays be filled in by hand? Only where the struct is the one that these headers know (it is the same from
+/// NumPy 1.22 to 2.4); otherwise NumPy's constructor makes them.
 bool known_struct = false;
 
 bool init(PyObject*) {
@@ -60,11 +59,12 @@ int contiguity_of(int rank, const npy_intp* dims, const npy_intp* strides, npy_i
 }
 
 void evaluate(const graph::Dims& dims, std::span<const int64_t> symbols, npy_intp* out) {
-  for (std::size_t i = 0; i < dims.size(); ++i) out[i] = dims[i].is_const() ? dims[i].value() : dims[i].evaluate(symbols);
+  for (std::size_t i = 0; i < dims.size(); ++i)
+    out[i] = dims[i].is_const() ? dims[i].value() : dims[i].evaluate(symbols);
 }
 
-/// An ndarray filled in by hand, as PyArray_NewFromDescr would; half its price. NumPy frees the dimensions with PyMem_RawFree,
-/// or keeps them in a cache that hands them out for arrays of the same rank.
+/// An ndarray filled in by hand, as PyArray_NewFromDescr would; half its price. NumPy frees the dimensions with
+/// PyMem_RawFree, or keeps them in a cache that hands them out for arrays of the same rank.
 PyObject* bare_array(const ArrayLayout& layout, const npy_intp* dims, const npy_intp* strides, char* data, int flags) {
   auto* array = static_cast<PyArrayObject_fields*>(PyObject_Malloc(sizeof(PyArrayObject_fields)));
   if (!array) return PyErr_NoMemory();
@@ -179,9 +179,9 @@ PyObject* new_view(const ArrayLayout& layout, char* data, PyObject* base, std::s
   evaluate(layout.type->shape, symbols, dims);
   evaluate(layout.type->strides, symbols, strides);
   Py_INCREF(layout.descr);
-  Ref<> view = Ref<>::steal(PyArray_NewFromDescr(&PyArray_Type, layout.descr, layout.rank, dims, strides, data,
-                                                 PyArray_FLAGS(as_ndarray(base)) & (NPY_ARRAY_WRITEABLE | NPY_ARRAY_ALIGNED),
-                                                 nullptr));
+  Ref<> view = Ref<>::steal(
+      PyArray_NewFromDescr(&PyArray_Type, layout.descr, layout.rank, dims, strides, data,
+                           PyArray_FLAGS(as_ndarray(base)) & (NPY_ARRAY_WRITEABLE | NPY_ARRAY_ALIGNED), nullptr));
   if (!view || PyArray_SetBaseObject(as_ndarray(view.get()), Py_NewRef(base)) < 0) return nullptr;
   return view.release();
 }

@@ -1,8 +1,8 @@
 // Arrays and scalars that compiled code gives back, and access to the memory of those it is given.
 //
-// Results are exact ndarrays over memory from runtime/allocator.h. They own it through a memory handler (NEP 49) of our own,
-// set on these arrays only: `np.core.multiarray.get_handler_name(result)` says framejit, and NumPy frees, resizes and views
-// them as any others. The GIL is held in all of these.
+// Results are exact ndarrays over memory from runtime/allocator.h. They own it through a memory handler (NEP 49) of our
+// own, set on these arrays only: `np.core.multiarray.get_handler_name(result)` says framejit, and NumPy frees, resizes
+// and views them as any others. The GIL is held in all of these.
 #pragma once
 
 #include <cstdint>
@@ -32,17 +32,18 @@ struct ArrayLayout {
   PyArray_Descr* descr = nullptr;  // borrowed: builtin
   graph::DType dtype = graph::DType::F64;
   int rank = 0;
-  bool constant = true;            // no symbols: dims, strides, flags and bytes below hold
+  bool constant = true;  // no symbols: dims, strides, flags and bytes below hold
   std::vector<npy_intp> dims, strides;
-  int contiguity = 0;              // NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_F_CONTIGUOUS as they apply
-  int64_t bytes = 0;               // of a fresh array
+  int contiguity = 0;  // NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_F_CONTIGUOUS as they apply
+  int64_t bytes = 0;   // of a fresh array
   const graph::Type* type = nullptr;
 
   /// `type` must outlive the layout.
   static ArrayLayout make(const graph::Type& type);
 };
 
-/// A fresh array, its memory not initialised. `bytes`: its size; computed for constant layouts. Null with MemoryError set.
+/// A fresh array, its memory not initialised. `bytes`: its size; computed for constant layouts. Null with MemoryError
+/// set.
 PyObject* new_array(const ArrayLayout& layout, int64_t bytes, std::span<const int64_t> symbols);
 
 /// A view of `base`'s memory at `data`; the base chain is collapsed and the flags follow the base as NumPy does it.

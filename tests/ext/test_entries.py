@@ -468,6 +468,25 @@ def test_disabled_code():
     assert len(marked.cache_entries()) == 1
 
 
+def test_disabled_callees_are_not_inlined():
+    seen = []
+
+    def callee(x):
+        seen.append(framejit.is_compiling())
+        return x + 1
+
+    marked = compiled(lambda x: callee(x * 2) * 3)
+    same((X * 2 + 1) * 3, marked(X))
+    _core.disable_code(callee.__code__)
+    try:
+        seen.clear()
+        for _ in range(2):
+            same((X * 2 + 1) * 3, marked(X))
+        assert seen == [False, False]
+    finally:
+        _core.enable_code(callee.__code__)
+
+
 def test_config():
     with pytest.raises(KeyError):
         _core.config_get("nothing")
