@@ -132,7 +132,8 @@ struct MatMulStep {
 struct UndoStep {
   LoopOperand source;  // strides over `extents`
   graph::Dims extents;
-  BufferIndex saved;  // contiguous
+  BufferIndex saved;     // contiguous
+  bool by_loop = false;  // the loop step that overwrites the operand stores what it held: nothing to do here
 };
 
 using Step = std::variant<LoopStep, MatMulStep, UndoStep>;

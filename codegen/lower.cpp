@@ -306,8 +306,34 @@ class Lowerer : public Memory {
       b.bytes = bytes_of(destination);
       program_.buffers.push_back(std::move(b));
       undo.saved = static_cast<BufferIndex>(program_.buffers.size() - 1);
+      undo.by_loop = saved_by_loop(destination, undo.saved);
       program_.steps.emplace_back(std::move(undo));
     }
+  }
+
+  /// Reading what is overwritten costs nothing in the loop that overwrites it, a pass of its own elsewhere. Taken where that
+  /// is plain: one view of the param is written, whole and in C order, by a part without reductions. Not beside host loops: next
+  /// to those a pass costs little, and a part that saves its own copy cannot be cancelled half way.
+  bool saved_by_loop(ValueId destination, BufferIndex saved) {
+    const ValueId root = graph_.root(destination);
+    const graph::Type& type = graph_.type(destination);
+    if (type.strides != graph::c_strides(type.dtype, type.shape)) return false;
+    const Part* first = nullptr;
+    for (const Part& part : parts_)
+      for (ValueId v : part.nodes) {
+        const Node& node = graph_.node(v);
+        if (node.op != Op::Write || graph_.root(node.inputs[0]) != root) continue;
+        if (!same_view(graph_, node.inputs[0], destination)) return false;
+        if (!first) first = &part;
+      }
+    if (!first || first->shape != type.shape) return false;
+    const bool plain = std::none_of(first->nodes.begin(), first->nodes.end(), [&](ValueId v) {
+      const bool elementwise = cls(v) == OpClass::Elementwise || cls(v) == OpClass::Cast;
+      return cls(v) == OpClass::Reduction || (elementwise && is_host(v));
+    });
+    if (!plain) return false;
+    saved_by_part_[first].emplace_back(destination, saved);
+    return true;
   }
 
   void lower_part(const Part& part) {
@@ -369,6 +395,8 @@ class Lowerer : public Memory {
   void lower_elementwise(const Part& part, const std::vector<ValueId>& nodes, const std::set<ValueId>& stored) {
     StepSpec spec = new_step(part);
     TermBuilder terms(graph_, *this, context_, spec);
+    if (const auto kept = saved_by_part_.find(&part); kept != saved_by_part_.end())
+      for (const auto& [destination, saved] : kept->second) terms.save(destination, saved);
     for (ValueId v : nodes) terms.compute(v);
     for (ValueId v : nodes)
       if (stored.contains(v)) terms.store(v);
@@ -528,6 +556,7 @@ class Lowerer : public Memory {
   std::map<ValueId, std::size_t> last_reader_;  // by root: the last part that reads it
   std::vector<Part> parts_;
   bool needs_undo_ = false;
+  std::map<const Part*, std::vector<std::pair<ValueId, BufferIndex>>> saved_by_part_;
 };
 
 }  // namespace

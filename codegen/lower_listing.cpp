@@ -89,7 +89,7 @@ std::string describe(const Program& program) {
         out += "    " + operand_text(program, *o) + "\n";
     } else {
       const auto& undo = std::get<UndoStep>(step);
-      out += "undo " + list(undo.extents) + "\n    " + operand_text(program, undo.source) + "\n";
+      out += std::string(undo.by_loop ? "undo by the loop " : "undo ") + list(undo.extents) + "\n    " + operand_text(program, undo.source) + "\n";
     }
   }
   for (const graph::DimGuard& g : program.conditions) {

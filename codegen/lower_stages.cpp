@@ -489,6 +489,7 @@ class StageBuilder {
     for (NestStore& s : streaming.stores) {
       const NestOperand& operand = streaming.operands[s.operand];
       if (operand.access != codegen::Access::Contiguous) continue;
+      if (n.loads.contains(n.operands[s.operand])) continue;  // in place: its lines are in the cache by then
       s.non_temporal = any = true;
       bytes = bytes + graph::product(axes_.extents) * Dim(graph::size_of(operand.dtype));
     }

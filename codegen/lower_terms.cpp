@@ -200,6 +200,12 @@ void TermBuilder::store(ValueId value) {
   spec_.stores.push_back({access(value), terms_.at(value), false, true});
 }
 
+void TermBuilder::save(ValueId destination, BufferIndex saved) {
+  const graph::Type& type = graph_.type(destination);
+  const Access kept{saved, type.dtype, 0, graph::c_strides(type.dtype, type.shape)};
+  spec_.stores.push_back({kept, operand(destination), false, false});
+}
+
 void TermBuilder::finish(const std::set<ValueId>& stored) {
   for (const Written& w : written_) {
     const ValueId root = graph_.root(w.destination);

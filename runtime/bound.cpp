@@ -205,10 +205,21 @@ class Binder {
     return out;
   }
 
+  /// The step that stores into a Temp; never the first one, since the UndoStep stands before it.
+  std::size_t writer_of(BufferIndex saved) const {
+    for (std::size_t i = 0; i < program_.steps.size(); ++i)
+      if (const auto* loop = std::get_if<LoopStep>(&program_.steps[i]))
+        for (const LoopOperand& o : loop->operands)
+          if (!o.scratch && !o.index && o.written && o.buffer == saved) return i;
+    FRAMEJIT_CHECK(false, "an undo copy that no loop makes");
+    return 0;
+  }
+
   BoundUndo bind_undo(const UndoStep& step) const {
     BoundUndo out;
     out.source = bind_operand(step.source);
     out.saved = step.saved;
+    if (step.by_loop) out.by_loop = writer_of(step.saved);
     for (std::size_t axis = 0; axis < step.extents.size(); ++axis) {
       out.extents.push_back(value(step.extents[axis]));
       out.strides.push_back(value(step.source.strides[axis]));

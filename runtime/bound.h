@@ -57,6 +57,7 @@ struct BoundUndo {
   BoundOperand source;
   std::vector<int64_t> extents, strides;  // outer to inner; the innermost run is copied at once where it is contiguous
   codegen::BufferIndex saved;
+  std::size_t by_loop = 0;  // the step that overwrites the source and saves it; 0: saved by this step itself
 };
 
 using BoundStep = std::variant<BoundLoop, BoundMatMul, BoundUndo>;

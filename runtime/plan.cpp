@@ -1,6 +1,7 @@
 // Plan: owns the code, keeps bound programs, runs them.
 #include "runtime/plan.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstring>
@@ -82,6 +83,7 @@ struct Plan::Impl {
   char* literals = nullptr;  // the bytes of all Literal buffers
   std::vector<char*> fixed;  // by buffer: where Literals lie
   bool may_set_flags = false, has_undo = false;
+  bool undo_by_loop = false;  // some of the saving happens in the loops that write
   std::size_t first_param_write = ~std::size_t{0};
   const Ready* constant = nullptr;  // where no Dim needs a symbol
   mutable std::array<std::atomic<const Ready*>, kBoundSlots> slots{};
@@ -108,14 +110,17 @@ namespace {
 /// Keeps the memory of a run's temporaries, where the saved bytes lie, and the pointers to put them back through.
 class SavedParams final : public Undo {
  public:
-  SavedParams(const Bound& bound, std::unique_ptr<const Ready> own, std::vector<char*> buffers, char* memory)
-      : bound_(bound), own_(std::move(own)), buffers_(std::move(buffers)), memory_(memory) {}
+  /// `done`: how many steps have run.
+  SavedParams(const Bound& bound, std::unique_ptr<const Ready> own, std::vector<char*> buffers, char* memory,
+              std::size_t done)
+      : bound_(bound), own_(std::move(own)), buffers_(std::move(buffers)), memory_(memory), done_(done) {}
   ~SavedParams() override { release(memory_); }
 
   void rollback() override {
     // Last saved first put back: where two of them overlap, the older bytes win.
     for (std::size_t i = bound_.steps.size(); i-- > 0;)
-      if (const auto* undo = std::get_if<BoundUndo>(&bound_.steps[i])) restore_undo(*undo, buffers_.data());
+      if (const auto* undo = std::get_if<BoundUndo>(&bound_.steps[i]); undo && std::max(i, undo->by_loop) < done_)
+        restore_undo(*undo, buffers_.data());
   }
 
  private:
@@ -123,6 +128,7 @@ class SavedParams final : public Undo {
   std::unique_ptr<const Ready> own_;
   std::vector<char*> buffers_;
   char* memory_;
+  std::size_t done_;
 };
 
 }  // namespace
@@ -152,7 +158,10 @@ void Plan::Impl::place_literals() {
 void Plan::Impl::find_param_writes() {
   for (std::size_t i = program.steps.size(); i-- > 0;) {
     const Step& step = program.steps[i];
-    if (std::holds_alternative<UndoStep>(step)) has_undo = true;
+    if (const auto* undo = std::get_if<UndoStep>(&step)) {
+      has_undo = true;
+      undo_by_loop = undo_by_loop || undo->by_loop;
+    }
     auto writes = [&](const LoopOperand& o) {
       if (!o.scratch && !o.index && o.written && program.buffers[o.buffer].kind == BufferKind::Param)
         first_param_write = i;
@@ -297,9 +306,11 @@ RunResult Plan::Impl::run_steps(const Bound& bound, std::unique_ptr<const Ready>
   state.buffers = buffers;
   state.poller = poll ? &poller : nullptr;
   state.reserve = memory ? memory + bound.reserve_offset : nullptr;
-  for (std::size_t i = 0; i < bound.steps.size() && !state.stopped(); ++i) {
+  std::size_t done = 0;
+  for (; done < bound.steps.size() && !state.stopped(); ++done) {
+    const std::size_t i = done;
     // What cannot be put back is not cancelled.
-    if (i >= first_param_write && !has_undo) state.poller = nullptr;
+    if (i >= first_param_write && (!has_undo || undo_by_loop)) state.poller = nullptr;
     const BoundStep& step = bound.steps[i];
     if (const auto* loop = std::get_if<BoundLoop>(&step)) {
       if (loop->step->reduce == ReduceKind::Pairwise)
@@ -310,7 +321,7 @@ RunResult Plan::Impl::run_steps(const Bound& bound, std::unique_ptr<const Ready>
     } else if (const auto* product = std::get_if<BoundMatMul>(&step)) {
       execute_matmul(*product, state);
     } else {
-      save_undo(std::get<BoundUndo>(step), state);
+      if (const auto& undo = std::get<BoundUndo>(step); !undo.by_loop) save_undo(undo, state);
     }
   }
   out.flags = fp_flags() & kReported;
@@ -318,7 +329,7 @@ RunResult Plan::Impl::run_steps(const Bound& bound, std::unique_ptr<const Ready>
   const bool cancelled = poller.cancelled();
   if (has_undo && (out.flags || state.redo || cancelled)) {
     auto saved =
-        std::make_unique<SavedParams>(bound, std::move(own), std::move(on_heap), std::exchange(memory, nullptr));
+        std::make_unique<SavedParams>(bound, std::move(own), std::move(on_heap), std::exchange(memory, nullptr), done);
     if (state.redo || cancelled)
       saved->rollback();
     else
