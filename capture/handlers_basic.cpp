@@ -5,6 +5,15 @@
 
 namespace framejit::capture {
 
+namespace {
+
+/// An object from outside whose last reference may be this one: its __del__ must run before what follows.
+bool may_finalize(const Value* v) {
+  return v && v->source && v->object && Py_TYPE(v->object.get())->tp_finalize != nullptr;
+}
+
+}  // namespace
+
 Step SymbolicFrame::stack_op(const Instr& i) {
   switch (i.op) {
     case Opcode::PushNull: push(s.make(ValueKind::Null)); break;
@@ -21,8 +30,12 @@ Step SymbolicFrame::stack_op(const Instr& i) {
 Step SymbolicFrame::local_op(const Instr& i) {
   Value*& slot = locals[static_cast<std::size_t>(i.arg)];
   switch (i.op) {
-    case Opcode::StoreFast: slot = pop_raw(); break;
+    case Opcode::StoreFast:
+      if (slot != stack.back() && may_finalize(slot)) return break_at(BreakId::UserEffect, "a finalizer that may run");
+      slot = pop_raw();
+      break;
     case Opcode::DeleteFast:
+      if (may_finalize(slot)) return break_at(BreakId::UserEffect, "a finalizer that may run");
       if (!slot) return break_at(BreakId::UnboundVariable, text_of(view->local_name(i.arg)));
       slot = nullptr;
       break;

@@ -302,3 +302,26 @@ def test_python_numbers():
     marked = framejit.jit(math_scalars)
     for n in range(12):
         assert repr(math_scalars(np.ones(3), n)) == repr(marked(np.ones(3), n))
+
+
+class Finalized:
+    def __init__(self, log):
+        self.log = log
+
+    def __del__(self):
+        self.log.append("finalized")
+
+
+def rebinds(x, log):
+    y = Finalized(log)
+    log.append("made")
+    y = x * 2
+    log.append("rebound")
+    z = Finalized(log)
+    del z
+    log.append("deleted")
+    return y + 1
+
+
+def test_finalizers_run_in_order():
+    captured(rebinds, lambda: (f64(3), []))
