@@ -8,6 +8,7 @@
 
 #include "ext/module.h"
 #include "ext/numpy_api.h"
+#include "ext/tensor_matmul.h"
 #include "ext/tensor_promotion.h"
 #include "graph/op.h"
 
@@ -123,6 +124,10 @@ PyObject* apply(Op op, PyObject* a, PyObject* b) {
   DType dtype = compute_dtype(op, *promoted);
   Ref<> left = operand_array(a, dtype);
   Ref<> right = left ? operand_array(b, dtype) : Ref<>();
+  if (right && op == Op::MatMul) {
+    PyObject* product = core_matmul(left.get(), right.get());
+    if (product || PyErr_Occurred()) return product ? tensor_from_array(product) : nullptr;
+  }
   PyObject* ufunc = right ? ufunc_of(op) : nullptr;
   return ufunc ? wrap(PyObject_CallFunctionObjArgs(ufunc, left.get(), right.get(), nullptr)) : nullptr;
 }

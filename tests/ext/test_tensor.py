@@ -139,6 +139,7 @@ def test_product_against_float64():
             eager, compiled = fj.Tensor(a) @ fj.Tensor(b), marked(fj.Tensor(a), fj.Tensor(b))
             assert np.all(np.abs(eager.asnumpy() - reference) <= bound)
             assert eager.asnumpy().tobytes() == compiled.asnumpy().tobytes(), (m, k, n, dtype)
+    assert "matmul" in marked.graphs() and fj.stats()["internal_errors"] == 0
 
 
 def test_graph_is_one():
