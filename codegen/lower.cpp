@@ -117,11 +117,24 @@ class Lowerer : public Memory {
 
   // ---- parts --------------------------------------------------------------------------------------------------------
 
+  /// A group lists its reductions last. Beside a write that would be too late for one that reads, by a load, what stood there before:
+  /// then the nodes go in program order.
+  std::vector<ValueId> in_order(const std::vector<ValueId>& nodes) const {
+    const bool writes = std::any_of(nodes.begin(), nodes.end(), [&](ValueId v) { return cls(v) == OpClass::Write; });
+    const bool reduces = std::any_of(nodes.begin(), nodes.end(), [&](ValueId v) { return cls(v) == OpClass::Reduction; });
+    if (!writes || !reduces) return nodes;
+    const std::set<ValueId> members(nodes.begin(), nodes.end());
+    std::vector<ValueId> out;
+    for (ValueId v : graph_.body().nodes)
+      if (members.contains(v)) out.push_back(v);
+    return out;
+  }
+
   /// Cuts a group where a node reads or writes memory that an earlier node of the part wrote, or reads, in another
   /// view.
   void cut_group(uint32_t g) {
     std::vector<std::vector<ValueId>> pieces(1);
-    for (ValueId v : groups_[g].nodes) {
+    for (ValueId v : in_order(groups_[g].nodes)) {
       if (must_cut_before(pieces.back(), v)) pieces.emplace_back();
       pieces.back().push_back(v);
       if (stands_alone(v)) pieces.emplace_back();

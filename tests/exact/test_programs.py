@@ -325,3 +325,18 @@ def rebinds(x, log):
 
 def test_finalizers_run_in_order():
     captured(rebinds, lambda: (f64(3), []))
+
+
+def reduced_then_written(x):
+    z = x + 0
+    s = z.sum()
+    m = z.max(axis=0)
+    z += 1
+    t = z.min()
+    x -= z
+    return z, s, m, t, x.sum()
+
+
+def test_reductions_before_and_after_writes():
+    captured(reduced_then_written, lambda: (f64(7),))
+    captured(reduced_then_written, lambda: (f32(30, 50),))

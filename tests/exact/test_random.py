@@ -24,7 +24,7 @@ BINARY = ["{x} + {y}", "{x} - {y}", "{x} * {y}", "{x} / {y}", "{x} // {y}", "{x}
           "np.hypot({x}, {y})", "{x} == {y}"]
 SCALARS = ["2", "0.5", "-1", "k", "np.float32(1.5)", "1e300", "True", "n"]
 STATEMENTS = ["{t} = {e}", "{t} = {e}", "{t} = {e}", "{t} = {e}", "{t} += {e}", "{t} *= {e}", "{t}[1:] = {e}", "{t}[...] = {e}",
-              "{t}[::2] -= {e}", "{t}[0] = {e}", "box.append({e})", "box[0] = {e}",
+              "{t}[::2] -= {e}", "{t}[0] = {e}", "box.append({e})", "box.append({t}.sum())", "box.append({t}.max(axis=0))", "box[0] = {e}",
               "for i in range(3):\n        {t} = {t} + i", "if len(box) > 1:\n        {t} = {e}", "print(end='')",
               "if np.any({t} > 1):\n        {t} = {e}", "{t} = helper({t}, {e})", "try:\n        {t} = {e}\n    except ValueError as error:\n        box.append(str(error))"]
 
