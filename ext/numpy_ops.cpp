@@ -423,9 +423,26 @@ Captured<bool> store_result(Session& session, ValueId dst, ValueId result) {
   return write(session, dst, elements);
 }
 
+namespace {
+
+/// Has every value of integers (or bools) of one dtype its like in another?
+bool holds_all(DType to, DType from) {
+  if (from == DType::Bool) return true;
+  if (!graph::is_int(from)) return false;
+  const bool wider = graph::size_of(to) > graph::size_of(from);
+  if (graph::is_signed_int(to) == graph::is_signed_int(from)) return wider || to == from;
+  return wider && graph::is_signed_int(to);
+}
+
+}  // namespace
+
 Captured<bool> store(Session& session, ValueId dst, Value* value) {
   FRAMEJIT_TRY(source, operand(session, value));
   DType to = session.graph().type(dst).dtype;
+  // An array is cast; a scalar out of range, or a NaN, raises.
+  if (graph::is_int(to) && !source.is_array() && source.id != graph::kNoValue && !source.literal() &&
+      !holds_all(to, source.type.dtype))
+    return break_at(BreakId::UnsupportedArgument, "a NumPy scalar into integers that may not hold it");
   FRAMEJIT_TRY(elements, convert(session, source, to));
   return write(session, dst, elements);
 }

@@ -340,3 +340,16 @@ def reduced_then_written(x):
 def test_reductions_before_and_after_writes():
     captured(reduced_then_written, lambda: (f64(7),))
     captured(reduced_then_written, lambda: (f32(30, 50),))
+
+
+@pytest.mark.parametrize("value", [1e300, float("nan"), 300.7, 3.0])
+@pytest.mark.parametrize("dtype", ["i1", "u2", "i8", "f4", "?"])
+def test_scalars_into_arrays(dtype, value):
+    def function(x, y, out):
+        out[...] = y.max()
+        out[0] = y.sum() + x
+        out[1:] = y[:1]
+        return out
+
+    assert_same(function, lambda: (np.float64(1), np.array([value, value]), np.zeros(3, dtype)))
+    assert_same(function, lambda: (np.float64(1), np.full(2, 300), np.zeros(3, dtype)))
