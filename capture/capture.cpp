@@ -92,8 +92,15 @@ void Attempt::set_up() {
   }
   for (int i = 0; i < given.depth; ++i) {
     PyObject* object = given.stack[i];
-    frame_.stack.push_back(object ? executor_.lazy(object, slot_source(SourceKind::Stack, i, {}))
-                                  : session_.make(ValueKind::Null));
+    const SourceRef source = slot_source(SourceKind::Stack, i, {});
+    if (!object) {
+      // One place can be reached with (NULL, bound method) and with (function, self): LOAD_METHOD pushes either.
+      Guard empty{};
+      empty.kind = GuardKind::Unbound;
+      empty.source = source;
+      session_.add_guard(std::move(empty));
+    }
+    frame_.stack.push_back(object ? executor_.lazy(object, source) : session_.make(ValueKind::Null));
   }
   if (given.function && PyFunction_Check(given.function)) {
     PyObject* closure = reinterpret_cast<PyFunctionObject*>(given.function)->func_closure;

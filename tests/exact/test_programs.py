@@ -9,7 +9,7 @@ import pytest
 
 import framejit
 
-from exact.same import assert_same, observe
+from exact.same import assert_same, assert_same_seen, observe
 
 WEIGHT = 0.25
 TABLE = {"scale": 2.0, "shift": np.float32(0.5)}
@@ -353,3 +353,22 @@ def test_scalars_into_arrays(dtype, value):
 
     assert_same(function, lambda: (np.float64(1), np.array([value, value]), np.zeros(3, dtype)))
     assert_same(function, lambda: (np.float64(1), np.full(2, 300), np.zeros(3, dtype)))
+
+
+def method_on_the_stack(x, n, out):
+    three = np.int8(3)
+    z = x * 1
+    m = x > 0
+    out.append(np.arctan2(((np.float32(1.5) / m * 1) // z), helper(x, gain=(n > three) * 1)))
+    return out
+
+
+def test_method_pushed_by_region_and_by_interpreter():
+    """The same place is reached with LOAD_METHOD done by a region (NULL, method) and by the interpreter (function, self)."""
+    marked = framejit.jit(method_on_the_stack)
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        x = (rng.normal(size=int(rng.choice([4, 5, 3, 1]))) * 2).astype(rng.choice(["f8", "f4", "i8"]))
+        n = int(rng.integers(0, 4))
+        expected, actual = observe(method_on_the_stack, (x, n, [])), observe(marked, (x, n, []))
+        assert_same_seen(expected, actual, f"seed {seed}")
