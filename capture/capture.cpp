@@ -17,14 +17,6 @@ struct Checkpoint {
   Session::Mark mark;
 };
 
-SourceRef slot_source(SourceKind kind, int index, std::string name) {
-  auto s = std::make_shared<Source>();
-  s->kind = kind;
-  s->index = index;
-  s->name = std::move(name);
-  return s;
-}
-
 /// Does the graph do work on arrays? Views and arithmetic of Python numbers alone are not worth a region.
 bool is_worthwhile(const graph::Graph& graph) {
   for (graph::ValueId v : graph.body().nodes) {
@@ -90,6 +82,8 @@ void Attempt::set_up() {
     frame_.locals[static_cast<std::size_t>(i)] =
         cell ? executor_.cell_of(object, source) : executor_.lazy(object, source);
   }
+  if (request_.entry != 0)
+    for (const Value* v : frame_.locals) frame_.unbound_at_entry.push_back(v == nullptr);
   for (int i = 0; i < given.depth; ++i) {
     PyObject* object = given.stack[i];
     const SourceRef source = slot_source(SourceKind::Stack, i, {});

@@ -42,6 +42,7 @@ enum class GuardKind : uint8_t {
   Length,     // len(source) == number, for exact tuple, list, dict
   Keys,       // exact dict whose keys are, in order, the items of the tuple `object`
   Unbound,    // the slot is unbound
+  Bound,      // the slot is bound, to whatever
   HasNot,  // `key` is not found: no source: in the dict `object` (a module's); source an exact dict (then number is 1):
            // in it; else in the instance dict of source (attribute shadowing), which may be missing
   TypeAttr,     // looking up the key on type(source)'s MRO gives object (raw, no descriptor called); no object: nothing

@@ -27,8 +27,22 @@ Step SymbolicFrame::stack_op(const Instr& i) {
   return Flow::Next;
 }
 
+/// What a slot of the entered frame held is relied upon by being there (a value that is loaded or deleted, perhaps never looked at), or by
+/// not being there (a variable that the region binds and deletes).
+void SymbolicFrame::guard_binding(int local, GuardKind kind) {
+  Guard g{};
+  g.kind = kind;
+  g.source = slot_source(SourceKind::Local, local, text_of(view->local_name(local)));
+  s.add_guard(std::move(g));
+}
+
 Step SymbolicFrame::local_op(const Instr& i) {
   Value*& slot = locals[static_cast<std::size_t>(i.arg)];
+  if (!unbound_at_entry.empty() && i.op != Opcode::StoreFast) {
+    const bool unbound = unbound_at_entry[static_cast<std::size_t>(i.arg)];
+    if (!unbound && slot && slot->source) guard_binding(i.arg, GuardKind::Bound);
+    if (unbound && i.op == Opcode::DeleteFast) guard_binding(i.arg, GuardKind::Unbound);
+  }
   switch (i.op) {
     case Opcode::StoreFast:
       if (slot != stack.back() && may_finalize(slot)) return break_at(BreakId::UserEffect, "a finalizer that may run");

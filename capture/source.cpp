@@ -31,6 +31,14 @@ std::string Source::str() const {
   return {};
 }
 
+SourceRef slot_source(SourceKind kind, int index, std::string name) {
+  auto s = std::make_shared<Source>();
+  s->kind = kind;
+  s->index = index;
+  s->name = std::move(name);
+  return s;
+}
+
 bool same(const Source& a, const Source& b) {
   if (&a == &b) return true;
   if (a.kind != b.kind || a.index != b.index || a.object.get() != b.object.get()) return false;

@@ -44,4 +44,7 @@ struct Source {
 
 bool same(const Source& a, const Source& b);
 
+/// A local (with its name) or a stack slot of the entry frame.
+SourceRef slot_source(SourceKind kind, int index, std::string name);
+
 }  // namespace framejit::capture

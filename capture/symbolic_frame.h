@@ -42,6 +42,7 @@ class SymbolicFrame {
   uint32_t pc = 0;
   Value* returned = nullptr;
   bool outermost = false;
+  std::vector<bool> unbound_at_entry;  // by local, of a frame that is entered in its middle; else empty
   bool generator = false;      // yields to next(); `returned` is then what it yields
 
  private:
@@ -56,6 +57,7 @@ class SymbolicFrame {
 
   Step stack_op(const Instr& i);
   Step local_op(const Instr& i);
+  void guard_binding(int local, GuardKind kind);
   Step cell_op(const Instr& i);
   Step global_op(const Instr& i);
   Step import_op(const Instr& i);

@@ -72,6 +72,7 @@ class GuardCompiler {
       case GuardKind::Type:
       case GuardKind::Equal:
       case GuardKind::Unbound:
+      case GuardKind::Bound:
       case GuardKind::Code: return local ? 0 : 1;
       case GuardKind::SameObject:
       case GuardKind::DistinctObject: return 2;
@@ -339,6 +340,7 @@ class GuardCompiler {
       case GuardKind::Length: instr.op = GuardOp::Length; break;
       case GuardKind::Keys: instr.op = GuardOp::Keys; break;
       case GuardKind::Unbound: instr.op = GuardOp::Unbound; break;
+      case GuardKind::Bound: instr.op = GuardOp::Bound; break;
       case GuardKind::HasNot: instr.op = GuardOp::HasNot; break;
       case GuardKind::TypeAttr: instr.op = GuardOp::TypeAttr; break;
       case GuardKind::Code: instr.op = GuardOp::Code; break;

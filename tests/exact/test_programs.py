@@ -372,3 +372,19 @@ def test_method_pushed_by_region_and_by_interpreter():
         n = int(rng.integers(0, 4))
         expected, actual = observe(method_on_the_stack, (x, n, [])), observe(marked, (x, n, []))
         assert_same_seen(expected, actual, f"seed {seed}")
+
+
+def deletes(x, n):
+    v = x
+    for i in range(n):
+        s = x.sum()
+        del v
+    return s
+
+
+def test_deleted_variables():
+    marked = framejit.jit(deletes)
+    for size in (4, 5, 3, 4):
+        for n in (1, 2, 3):
+            expected, actual = observe(deletes, (np.ones(size), n)), observe(marked, (np.ones(size), n))
+            assert_same_seen(expected, actual, f"{size} {n}")
