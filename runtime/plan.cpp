@@ -249,11 +249,19 @@ RunResult Plan::Impl::run_fast(const FastCall& fast, std::span<char* const> para
                                                 : from.fixed;
     pointers[i] = base + fast.offsets[i];
   }
-  clear_fp_flags();
+  const bool repeatable = first_param_write >= 1;
+  if (!repeatable) clear_fp_flags();
   fast.kernel(pointers.data(), fast.strides.data(), fast.inner, fast.outer);
   RunResult out;
   out.flags = fp_flags() & kReported;
-  clear_fp_flags();
+  if (out.flags) [[unlikely]] {
+    clear_fp_flags();
+    if (repeatable) {  // were they set before?
+      fast.kernel(pointers.data(), fast.strides.data(), fast.inner, fast.outer);
+      out.flags = fp_flags() & kReported;
+      clear_fp_flags();
+    }
+  }
   return out;
 }
 
