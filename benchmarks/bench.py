@@ -13,6 +13,7 @@ import importlib.util
 import json
 import os
 import platform
+import re
 import statistics
 import subprocess
 import sys
@@ -21,8 +22,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import numpy as np
 from cases import CASES, ENGINES
 
+SIZES = [6, *sorted([10**k for k in range(8)] + [3 * 10**k for k in range(7)])]  # 6: shape (2, 3)
 HERE = Path(__file__).resolve().parent
 
 
@@ -60,8 +63,9 @@ class Process:
 class Bench:
     """Runs cases over all engines and keeps a line of text for each."""
 
-    def __init__(self, engines: list[str], rounds: int, target: float) -> None:
+    def __init__(self, engines: list[str], rounds: int, target: float, cases: list[str]) -> None:
         self.engines = engines
+        self.cases = cases
         self.rounds = rounds
         self.target = target
         self.lines: list[str] = []
@@ -105,7 +109,7 @@ class Bench:
     def sizes(self, threads: int, sizes: list[int], dtypes: tuple[str, ...]) -> None:
         with_processes = [Process(engine, threads) for engine in self.engines]
         try:
-            for case in CASES:
+            for case in self.cases:
                 for dtype in dtypes:
                     self.head(f"{case}, {dtype}, {threads} thread{'s' * (threads > 1)}: µs a call", "elements")
                     for size in sizes:
@@ -157,6 +161,18 @@ class Bench:
         )
 
 
+def copy_bandwidth() -> float:
+    """Of `np.copyto` beyond all caches, in GB/s; the best of several."""
+    source = np.ones(10**7)
+    target = np.zeros_like(source)
+    times = []
+    for _ in range(9):
+        start = time.perf_counter()
+        np.copyto(target, source)
+        times.append(time.perf_counter() - start)
+    return 2 * source.nbytes / min(times) / 1e9
+
+
 def about() -> list[str]:
     """Machine, versions, date, command."""
     model = next((line.split(":", 1)[1].strip() for line in _cpuinfo() if line.startswith("model name")), "unknown")
@@ -189,12 +205,16 @@ def main() -> int:
     parser.add_argument(
         "--tiny", action="store_true", help="seconds in place of minutes: whether it runs, not how fast"
     )
+    parser.add_argument("--case", default="", help="regular expression: only cases whose name it matches somewhere")
     options = parser.parse_args()
     engines = [name for name, (module, _) in ENGINES.items() if importlib.util.find_spec(module)]
     if options.tiny:
         engines = [engine for engine in engines if engine.startswith(("NumPy", "framejit"))]
     rounds = 1 if options.tiny else options.rounds
-    bench = Bench(engines, rounds, 0.001 if options.tiny else 0.05)
+    cases = [name for name in CASES if re.search(options.case, name)]
+    if not cases:
+        parser.error(f"argument --case: {options.case!r} matches none of {list(CASES)}")
+    bench = Bench(engines, rounds, 0.001 if options.tiny else 0.05, cases)
     for line in about():
         bench.say(line)
     bench.say(f"medians of {rounds} interleaved rounds; in brackets: times faster than NumPy in the same run")
@@ -202,7 +222,8 @@ def main() -> int:
     if options.tiny:
         bench.sizes(1, [6, 100], ("float32",))
     else:
-        bench.sizes(1, [6, *(10**k for k in range(8))], ("float32", "float64"))
+        bench.say(f"limit: a copy by NumPy moves {copy_bandwidth():.1f} GB/s (read and written, 80 MB, one thread)")
+        bench.sizes(1, SIZES, ("float32", "float64"))
         if threads > 1:
             bench.sizes(threads, [10**6, 10**7], ("float32", "float64"))
     bench.compile_times([20] if options.tiny else [20, 200])

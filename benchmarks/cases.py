@@ -26,6 +26,14 @@ def chain(x, y):
     return np.where(x > y, np.sqrt(x * x + y * y), x - y) * 0.5
 
 
+def bell(x):
+    return np.exp(-x * x) * 2.0 + 1.0
+
+
+def total(x):
+    return x.sum()
+
+
 @dataclass(frozen=True)
 class Case:
     """A function, its arguments for a size, and the bytes that it must at least move for an element."""
@@ -56,6 +64,8 @@ CASES = {
     for case in (
         Case("a*b+c", axpy, _arrays(3), 4, "a*b+c"),
         Case("x *= c; x += y", in_place, _in_place_arguments, 4),
+        Case("exp(-x*x)*2+1", bell, _arrays(1), 2, "exp(-x * x) * 2 + 1"),
+        Case("sum", total, _arrays(1), 1),
         Case("where, sqrt", chain, _arrays(2), 3, "where(x > y, sqrt(x * x + y * y), x - y) * 0.5"),
     )
 }
