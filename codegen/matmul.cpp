@@ -4,7 +4,8 @@
 //       copy the block of B to the stack where enough rows share it
 //       for each block of rows (12, then 8, 4, 2, 1; AVX2: 6, 4, 2, 1): accumulators in registers along k
 //
-// The first block of k overwrites C, later ones add to it. Idle columns raise no flags: AVX-512 masks the arithmetic,
+// The first block of k overwrites C, later ones add to it. Products with a vector read each element of the matrix once, and go along its
+// rows: one column of B next to each other is a sum per row, one row of A adds eight rows of B at a time to C. Idle columns raise no flags: AVX-512 masks the arithmetic,
 // AVX2 fills them with a live column.
 #include "codegen/matmul.h"
 
@@ -251,6 +252,189 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
     L(skip);
   }
 
+  /// C[m] = A[m,k] b[k]: four rows at a time, then one. Idle lanes are zeros on both sides.
+  void columns_of_one() {
+    Label rows_of_four, rest, one, done;
+    mov(columns_left, r9);
+    and_(columns_left, vector_lanes_ - 1);
+    Label whole;
+    jz(whole);
+    set_tail_mask();
+    L(whole);
+    mov(a_block, slot(kA));
+    mov(c_block, slot(kC));
+    mov(rows_left, slot(kM));
+    mov(lda, slot(kLda));
+    mov(ldc, slot(kLdc));
+    lea(lda3, ptr[lda + lda * 2]);
+    L(rows_of_four);
+    cmp(rows_left, 4);
+    jl(rest, T_NEAR);
+    dot_rows(4, 2);
+    jmp(rows_of_four, T_NEAR);
+    L(rest);
+    L(one);
+    test(rows_left, rows_left);
+    jz(done, T_NEAR);
+    dot_rows(1, 8);
+    jmp(one, T_NEAR);
+    L(done);
+  }
+
+  /// `rows` sums along k, each in `vectors` accumulators.
+  void dot_rows(int rows, int vectors) {
+    const auto sum = [&](int row, int v) { return vec(row * vectors + v); };
+    const Xmm b = vec(8), element = vec(9);
+    for (int i = 0; i < rows * vectors; ++i) zero(vec(i));
+    mov(row0, a_block);
+    mov(b_at, slot(kB));
+    mov(depth, slot(kK));
+    for (int width : {vectors, 1}) {
+      Label again, rest;
+      L(again);
+      cmp(depth, width * vector_lanes_);
+      jl(rest, T_NEAR);
+      for (int v = 0; v < width; ++v) {
+        load(b, ptr[b_at + v * vector_bytes_]);
+        for (int row = 0; row < rows; ++row) {
+          load(element, row_address(row, lda, lda3, v * vector_bytes_));
+          multiply_add(sum(row, v), element, b);
+        }
+      }
+      add(row0, width * vector_bytes_);
+      add(b_at, width * vector_bytes_);
+      sub(depth, width * vector_lanes_);
+      jmp(again, T_NEAR);
+      L(rest);
+    }
+    Label no_tail;
+    test(depth, depth);
+    jz(no_tail, T_NEAR);
+    if (!avx512_) vmovups(Ymm(10), ptr[rsp + kMask]);
+    load_tail(b, ptr[b_at]);
+    for (int row = 0; row < rows; ++row) {
+      load_tail(element, row_address(row, lda, lda3, 0));
+      multiply_add(sum(row, 0), element, b);
+    }
+    L(no_tail);
+    for (int width = vectors / 2; width > 0; width /= 2)
+      for (int row = 0; row < rows; ++row)
+        for (int v = 0; v < width; ++v) add(sum(row, v), sum(row, v + width));
+    for (int row = 0; row < rows; ++row) {
+      const int at = sum(row, 0).getIdx(), other = b.getIdx();
+      if (avx512_) {
+        vextractf64x4(Ymm(other), Zmm(at), 1);
+        add(Ymm(at), Ymm(other));
+      }
+      vextractf128(Xmm(other), Ymm(at), 1);
+      add(Xmm(at), Xmm(other));
+      vshufpd(Xmm(other), Xmm(at), Xmm(at), 1);
+      add(Xmm(at), Xmm(other));
+      if (f32_) {
+        vmovshdup(Xmm(other), Xmm(at));
+        add(Xmm(at), Xmm(other));
+      }
+      f32_ ? vmovss(ptr[c_block], Xmm(at)) : vmovsd(ptr[c_block], Xmm(at));
+      add(c_block, ldc);
+    }
+    imul(row0, lda, rows);
+    add(a_block, row0);
+    sub(rows_left, rows);
+  }
+
+  /// The live lanes, zeros beside them.
+  void load_tail(const Xmm& to, const Address& from) {
+    if (avx512_)
+      load(to | tail | T_z, from);
+    else
+      f32_ ? vmaskmovps(to, Ymm(10), from) : vmaskmovpd(to, Ymm(10), from);
+  }
+
+  /// C[n] = a[k] B[k,n]: from zeros on, eight rows of B at a time, then one.
+  void row_of_one() {
+    mov(columns_left, slot(kN));
+    and_(columns_left, vector_lanes_ - 1);
+    Label whole;
+    jz(whole);
+    set_tail_mask();
+    L(whole);
+    mov(ldb, slot(kLdb));
+    lea(lda3, ptr[ldb + ldb * 2]);
+    mov(a_block, slot(kA));
+    mov(b_block, slot(kB));
+    zero(vec(8));
+    along_columns([&](bool) {}, 0);
+    for (int rows : {8, 1}) {
+      Label again, rest;
+      L(again);
+      cmp(slot(kK), rows);
+      jl(rest, T_NEAR);
+      for (int row = 0; row < rows; ++row) broadcast(vec(row), ptr[a_block + row * element_]);
+      along_columns(
+          [&](bool masked) {
+            for (int row = 0; row < rows; ++row) {
+              const Address from = row_address(row, ldb, lda3, 0);
+              if (!masked) {
+                load(vec(9), from);
+                multiply_add(vec(8), vec(row), vec(9));
+              } else if (avx512_) {
+                load(vec(9) | tail | T_z, from);
+                multiply_add(vec(8) | tail, vec(row), vec(9));
+              } else {
+                load_tail(vec(9), from);
+                broadcast(vec(11), from);
+                fill_idle(vec(9), vec(11), Ymm(10));
+                multiply_add(vec(8), vec(row), vec(9));
+              }
+            }
+          },
+          rows);
+      add(a_block, rows * element_);
+      imul(row0, ldb, rows);
+      add(b_block, row0);
+      sub(slot(kK), rows);
+      jmp(again, T_NEAR);
+      L(rest);
+    }
+  }
+
+  /// C through vec(8), one vector after the other; with `rows`, row0 and row4 walk along B.
+  template <class F>
+  void along_columns(F&& f, int rows) {
+    Label again, rest, no_tail;
+    mov(c_block, slot(kC));
+    mov(depth, slot(kN));
+    set_row_bases(b_block, ldb, rows);
+    L(again);
+    cmp(depth, vector_lanes_);
+    jl(rest, T_NEAR);
+    if (rows > 0) load(vec(8), ptr[c_block]);
+    f(false);
+    store(ptr[c_block], vec(8));
+    add(c_block, vector_bytes_);
+    add(row0, vector_bytes_);
+    if (rows > 4) add(row4, vector_bytes_);
+    sub(depth, vector_lanes_);
+    jmp(again, T_NEAR);
+    L(rest);
+    test(depth, depth);
+    jz(no_tail, T_NEAR);
+    if (!avx512_) vmovups(Ymm(10), ptr[rsp + kMask]);
+    if (rows > 0) {
+      load_tail(vec(8), ptr[c_block]);
+      if (!avx512_) {
+        broadcast(vec(11), ptr[c_block]);
+        fill_idle(vec(8), vec(11), Ymm(10));
+      }
+    }
+    f(true);
+    if (avx512_)
+      store(ptr[c_block] | tail, vec(8));
+    else
+      f32_ ? vmaskmovps(ptr[c_block], Ymm(10), vec(8)) : vmaskmovpd(ptr[c_block], Ymm(10), vec(8));
+    L(no_tail);
+  }
+
   /// Mask of the live columns, 1..lanes, in columns_left.
   void set_tail_mask() {
     if (avx512_) {
@@ -293,6 +477,21 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
       mov(slot(kLda + 8 * i), rbx);
     }
     mov(slot(kAccumulate), 0);
+
+    // Vectors.
+    Label no_column, matrices, finish;
+    cmp(r8, 1);
+    jne(no_column, T_NEAR);
+    cmp(slot(kLdb), element_);
+    jne(no_column, T_NEAR);
+    columns_of_one();
+    jmp(finish, T_NEAR);
+    L(no_column);
+    cmp(rcx, 1);
+    jne(matrices, T_NEAR);
+    row_of_one();
+    jmp(finish, T_NEAR);
+    L(matrices);
 
     L(k_block);
     mov(rax, slot(kK));
@@ -356,6 +555,7 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
     cmp(slot(kK), 0);
     jg(k_block, T_NEAR);
 
+    L(finish);
     mov(rsp, slot(kSavedRsp));
     for (const Reg64& r : {r15, r14, r13, r12, rbp, rbx}) pop(r);
     vzeroupper();
