@@ -31,9 +31,11 @@ class MathEmitter {
   Vec sine(const Vec& x, bool cosine);
   Vec tanh(const Vec& x);
   Vec erf(const Vec& x);
+  Vec ndtr(const Vec& x);
 
  private:
-  Vec num(double value) { return v.splat_f(size, value); }
+  /// May be shared: never to be changed in place.
+  Vec num(double value) { return v.constant(size, float_bits(size, value)); }
   Mem mem(double value) { return v.const_mem(size, float_bits(size, value)); }
   std::span<const double> table(std::span<const double> single, std::span<const double> twice) const {
     return f32 ? single : twice;
@@ -42,16 +44,39 @@ class MathEmitter {
   Vec polynomial(const Vec& z, std::span<const double> c);
   Vec horner(const Vec& z, std::span<const double> c, std::size_t first, std::size_t step);
   Mask not_finite(const Vec& x);
+  /// Not low <= |x| < high; NaN and 0 are outside.
+  Mask outside(const Vec& x, double low, double high);
+  /// Where any lane is rare, those lanes of `result` become what `slow` computes. It stands beside the common way.
+  template <class F>
+  void rarely(const Mask& rare, const Vec& result, F&& slow) {
+    const Label done = cc.newLabel();
+    v.branch(rare, false, done);
+    const Vasm::NoSharing none(v);
+    const Vec computed = slow();
+    cc.vmovups(result, v.select(size, rare, computed, result));
+    cc.bind(done);
+  }
   Mask smaller(const Vec& magnitude, double limit) { return v.fcmp(size, Cmp::Lt, magnitude, num(limit)); }
-  /// exp(high + low) with all the range handled by the caller: arguments are finite.
-  Vec exp_of(const Vec& high, const Vec* low);
-  Vec power_of_two(const Vec& n);
+  /// exp(high + low) = 2^n (1 + r + r^2 series), of finite arguments.
+  struct Split {
+    Vec shifted, n, r, series;
+  };
+  Split split(const Vec& high, const Vec* low);
+  /// exp(high + low), of finite arguments; `normal`: the result is a normal number.
+  Vec exp_of(const Vec& high, const Vec* low, bool normal);
+  Vec less_one(const Split& e);
+  Vec log_of(const Vec& x, const Vec* less);
+  Vec power_of_two(const Vec& shifted);
   struct Reduced {
     Vec r, low, quadrant;  // quadrant: integers, the low two bits count
   };
-  Reduced reduce(const Vec& x, const Vec& magnitude);
+  Reduced reduce(const Vec& x);
   void reduce_large(const Reduced& out, const Vec& x, const Mask& large);
   void reduce_lane(const Gp& lane);
+  Vec by_quadrant(const Vec& quadrant, const Vec& sine_value, const Vec& cosine_value);
+  Vec sine_of(const Reduced& reduced, const Vec& sized, bool cosine);
+  Vec short_sine(const Vec& x, bool cosine);
+  Vec any_sine(const Vec& argument, bool cosine);
 
   static constexpr int kFraction(bool single) { return single ? 23 : 52; }
   /// 1.5 * 2^fraction: adding it leaves a small integer in the low bits.
@@ -83,86 +108,108 @@ Mask MathEmitter::not_finite(const Vec& x) {
   return v.icmp(size, true, Cmp::Ge, v.fabs(size, x), v.splat(size, f32 ? 0x7f800000u : 0x7ff0000000000000u));
 }
 
-/// 2^n for an integer n with a normal result.
-Vec MathEmitter::power_of_two(const Vec& n) {
-  const Vec bits = v.fadd(size, n, mem(magic()));
-  return v.iadd(size, v.shl(size, bits, kFraction(f32)), num(1.0));
+Mask MathEmitter::outside(const Vec& x, double low, double high) {
+  const uint64_t first = float_bits(size, low), span = float_bits(size, high) - first;
+  return v.icmp(size, false, Cmp::Ge, v.isub(size, v.fabs(size, x), v.splat(size, first)), v.splat(size, span));
 }
 
-Vec MathEmitter::exp_of(const Vec& high, const Vec* low) {
+/// 2^n with a normal result, for an integer n that `magic` was added to.
+Vec MathEmitter::power_of_two(const Vec& shifted) {
+  return v.iadd(size, v.shl(size, shifted, kFraction(f32)), num(1.0));
+}
+
+MathEmitter::Split MathEmitter::split(const Vec& high, const Vec* low) {
   const auto ln2 = table(kLn2F32, kLn2F64);
-  const Vec n = v.fround(size, v.fmul(size, high, mem(1 / std::log(2.0))), Vasm::kNearest);
-  const Vec reduced = v.fnma(size, n, num(ln2[0]), high);  // exact
-  const Vec rest = low ? v.fms(size, n, num(ln2[1]), *low) : v.fmul(size, n, mem(ln2[1]));
-  const Vec r = v.fsub(size, reduced, rest);
-  const Vec error = v.fsub(size, v.fsub(size, reduced, r), rest);
-  const Vec tail = v.fma(size, v.fmul(size, r, r), polynomial(r, table(kExpF32, kExpF64)), error);
-  // 1 + r + tail, with one rounding that counts.
-  const Vec one = num(1.0), sum = v.fadd(size, one, r);
-  const Vec lost = v.fadd(size, v.fsub(size, one, sum), r);
-  const Vec value = v.fadd(size, sum, v.fadd(size, lost, tail));
-  if (v.avx512) return v.op(f32 ? I::kIdVscalefps : I::kIdVscalefpd, size, value, n);
+  Split out;
+  out.shifted = v.fma(size, high, num(1 / std::log(2.0)), num(magic()));
+  out.n = v.fsub(size, out.shifted, num(magic()));
+  const Vec reduced = v.fnma(size, out.n, num(ln2[0]), high);  // exact
+  out.r = v.fnma(size, out.n, num(ln2[1]), reduced);
+  if (low) out.r = v.fadd(size, out.r, *low);
+  out.series = horner(out.r, table(kExpF32, kExpF64), 0, 1);
+  return out;
+}
+
+Vec MathEmitter::exp_of(const Vec& high, const Vec* low, bool normal) {
+  const Split e = split(high, low);
+  // 1 + r (1 + r series): no power of r by itself, which could underflow
+  const Vec value = v.fma(size, e.r, v.fma(size, e.r, e.series, num(1.0)), num(1.0));
+  if (v.avx512) return v.op(f32 ? I::kIdVscalefps : I::kIdVscalefpd, size, value, e.n);
+  if (normal) return v.fmul(size, value, power_of_two(e.shifted));
   // Two factors: the product reaches beyond both ends of the range, rounds once and raises what it should.
-  const Vec half = v.fround(size, v.fmul(size, n, mem(0.5)), Vasm::kFloor);
-  return v.fmul(size, v.fmul(size, value, power_of_two(half)), power_of_two(v.fsub(size, n, half)));
+  const Vec half = v.fround(size, v.fmul(size, e.n, mem(0.5)), Vasm::kFloor);
+  const Vec first = v.fmul(size, value, power_of_two(v.fadd(size, half, num(magic()))));
+  return v.fmul(size, first, power_of_two(v.fadd(size, v.fsub(size, e.n, half), num(magic()))));
 }
 
 Vec MathEmitter::exp(const Vec& x) {
-  const Mask special = not_finite(x);
-  // A tiny number gives 1 as 0 does, and its products could underflow.
-  const Mask tiny = smaller(v.fabs(size, x), f32 ? 0x1p-30 : 0x1p-60);
-  const Vec finite = v.select(size, v.mask_or(special, tiny), v.zero(size), x);
-  const Vec clipped = v.fmax_x86(size, v.fmin_x86(size, finite, num(f32 ? 100.0 : 720.0)), num(f32 ? -120.0 : -780.0));
-  // exp of +inf and NaN is itself, of -inf is 0.
-  const Vec kept = v.select(size, v.fcmp(size, Cmp::Lt, x, v.zero(size)), v.zero(size), x);
-  return v.select(size, special, kept, exp_of(clipped, nullptr));
+  const Mask rare = v.icmp(size, true, Cmp::Ge, v.fabs(size, x), num(f32 ? 87.0 : 708.0));
+  const Vec result = exp_of(v.select(size, rare, v.zero(size), x), nullptr, true);
+  rarely(rare, result, [&] {
+    const Mask special = not_finite(x);
+    const Vec finite = v.select(size, special, v.zero(size), x);
+    const Vec clipped = v.fmax_x86(size, v.fmin_x86(size, finite, num(f32 ? 100.0 : 720.0)), num(f32 ? -120.0 : -780.0));
+    // exp of +inf and NaN is itself, of -inf is 0.
+    const Vec kept = v.select(size, v.fcmp(size, Cmp::Lt, x, v.zero(size)), v.zero(size), x);
+    return v.select(size, special, kept, exp_of(clipped, nullptr, false));
+  });
+  return result;
+}
+
+/// log of normal numbers; of other bits anything, without flags.
+Vec MathEmitter::log_of(const Vec& x, const Vec* less) {
+  const auto ln2 = table(kLn2F32, kLn2F64);
+  const int fraction = kFraction(f32);
+  // x = 2^k m with m in [sqrt(1/2), sqrt(2))
+  const Vec k_bits = v.sar(size, v.isub(size, x, num(std::sqrt(0.5))), fraction);
+  const Vec m = v.isub(size, x, v.shl(size, k_bits, fraction));
+  Vec k = v.fsub(size, v.iadd(size, k_bits, num(magic())), num(magic()));
+  if (less) k = v.fsub(size, k, *less);
+  const Vec f = v.fsub(size, m, num(1.0));
+  if (f32) {
+    // log(1 + f) = f - f^2/2 + f^3 P(f)
+    const Vec square = v.fmul(size, f, f);
+    const Vec cubic = v.fma(size, v.fmul(size, square, f), polynomial(f, kLogPF32), v.fmul(size, k, mem(ln2[1])));
+    return v.fma(size, k, num(ln2[0]), v.fadd(size, f, v.fnma(size, square, num(0.5), cubic)));
+  }
+  // log(1 + f) = f - f^2/2 + s (f^2/2 + R) with s = f / (2 + f)
+  const Vec s = v.fdiv(size, f, v.fadd(size, f, num(2.0)));
+  const Vec z = v.fmul(size, s, s);
+  const Vec half_square = v.fmul(size, v.fmul(size, f, f), num(0.5));
+  const Vec inner = v.fma(size, z, polynomial(z, kLogF64), half_square);
+  const Vec small = v.fma(size, s, inner, v.fmul(size, k, mem(ln2[1])));
+  return v.fma(size, k, num(ln2[0]), v.fsub(size, f, v.fsub(size, half_square, small)));
 }
 
 Vec MathEmitter::log(const Vec& x) {
-  const auto ln2 = table(kLn2F32, kLn2F64);
-  const int fraction = kFraction(f32);
-  const double least_normal = f32 ? 0x1p-126 : 0x1p-1022, lift = f32 ? 0x1p25 : 0x1p54;
-  const Vec zero = v.zero(size);
-  const Mask is_zero = v.fcmp(size, Cmp::Eq, x, zero), negative = v.fcmp(size, Cmp::Lt, x, zero);
-  const Mask pole = v.mask_or(is_zero, negative), special = v.mask_or(pole, not_finite(x));
-  const Label regular = cc.newLabel();
-  v.branch(pole, false, regular);
-  {
-    const Label no_zero = cc.newLabel();
+  const uint64_t least = float_bits(size, f32 ? 0x1p-126 : 0x1p-1022), infinity = float_bits(size, HUGE_VAL);
+  const Mask rare = v.icmp(size, false, Cmp::Ge, v.isub(size, x, v.splat(size, least)), v.splat(size, infinity - least));
+  const Vec result = log_of(x, nullptr);
+  rarely(rare, result, [&] {
+    const double lift = f32 ? 0x1p25 : 0x1p54;
+    const Vec zero = v.zero(size);
+    const Mask is_zero = v.fcmp(size, Cmp::Eq, x, zero), negative = v.fcmp(size, Cmp::Lt, x, zero);
+    const Mask pole = v.mask_or(is_zero, negative), special = v.mask_or(pole, not_finite(x));
+    const Label no_zero = cc.newLabel(), regular = cc.newLabel();
     v.branch(is_zero, false, no_zero);
     v.raise_divide();
     cc.bind(no_zero);
     v.branch(negative, false, regular);
     v.raise_invalid();
-  }
-  cc.bind(regular);
-  const Vec positive = v.select(size, special, num(1.0), x);
-  const Mask subnormal = smaller(positive, least_normal);
-  const Vec normal = v.select(size, subnormal, v.fmul(size, positive, mem(lift)), positive);
-  // x = 2^k m with m in [sqrt(1/2), sqrt(2))
-  const Vec k_bits = v.sar(size, v.isub(size, normal, num(std::sqrt(0.5))), fraction);
-  const Vec m = v.isub(size, normal, v.shl(size, k_bits, fraction));
-  const Vec k_raised = v.fsub(size, v.iadd(size, k_bits, num(magic())), num(magic()));
-  const Vec k = v.fsub(size, k_raised, v.keep(size, subnormal, num(std::log2(lift))));
-  // log(1 + f) = f - f^2/2 + s (f^2/2 + R) with s = f / (2 + f)
-  const Vec f = v.fsub(size, m, mem(1.0));
-  const Vec s = v.fdiv(size, f, v.fadd(size, f, mem(2.0)));
-  const Vec z = v.fmul(size, s, s);
-  const Vec series = v.fmul(size, z, polynomial(z, table(kLogF32, kLogF64)));
-  const Vec half_square = v.fmul(size, v.fmul(size, f, f), mem(0.5));
-  const Vec small = v.fma(size, s, v.fadd(size, half_square, series), v.fmul(size, k, mem(ln2[1])));
-  const Vec fraction_log = v.fsub(size, f, v.fsub(size, half_square, small));
-  const Vec result = v.fma(size, k, num(ln2[0]), fraction_log);
-  const double infinity = HUGE_VAL;
-  const Vec at_pole = v.select(size, is_zero, num(-infinity), v.splat(size, f32 ? 0xffc00000u : 0xfff8000000000000u));
-  return v.select(size, special, v.select(size, pole, at_pole, x), result);
+    cc.bind(regular);
+    const Vec positive = v.select(size, special, num(1.0), x);
+    const Mask subnormal = smaller(positive, f32 ? 0x1p-126 : 0x1p-1022);
+    const Vec normal = v.select(size, subnormal, v.fmul(size, positive, mem(lift)), positive);
+    const Vec less = v.keep(size, subnormal, num(std::log2(lift)));
+    const Vec at_pole = v.select(size, is_zero, num(-HUGE_VAL), v.splat(size, f32 ? 0xffc00000u : 0xfff8000000000000u));
+    return v.select(size, special, v.select(size, pole, at_pole, x), log_of(normal, &less));
+  });
+  return result;
 }
 
-MathEmitter::Reduced MathEmitter::reduce(const Vec& x, const Vec& magnitude) {
+MathEmitter::Reduced MathEmitter::reduce(const Vec& x) {
   const auto half_pi = table(kPiOver2F32, kPiOver2F64);
-  // Tiny numbers have quadrant 0; their product with 2/pi could underflow.
-  const Vec sized = v.select(size, smaller(magnitude, 0x1p-20), v.zero(size), x);
-  const Vec shifted = v.fma(size, sized, num(2 / M_PI), mem(magic()));
+  const Vec shifted = v.fma(size, x, num(2 / M_PI), mem(magic()));
   const Vec n = v.fsub(size, shifted, mem(magic()));
   const Vec first = v.fnma(size, n, num(half_pi[0]), x);  // exact
   const Vec second = v.fmul(size, n, mem(half_pi[1]));
@@ -317,24 +364,15 @@ void MathEmitter::reduce_large(const Reduced& out, const Vec& x, const Mask& lar
   cc.bind(skip);
 }
 
-Vec MathEmitter::sine(const Vec& argument, bool cosine) {
-  const Vec infinity = v.splat(size, f32 ? 0x7f800000u : 0x7ff0000000000000u);
-  const Vec argument_magnitude = v.fabs(size, argument);
-  const Mask special = v.icmp(size, true, Cmp::Ge, argument_magnitude, infinity);
-  const Mask infinite = v.icmp(size, true, Cmp::Eq, argument_magnitude, infinity);
-  const Label no_infinity = cc.newLabel();
-  v.branch(infinite, false, no_infinity);
-  v.raise_invalid();
-  cc.bind(no_infinity);
-  const Vec x = v.select(size, special, v.zero(size), argument);
-  const Vec magnitude = v.fabs(size, x);
-  const Mask large = v.fcmp(size, Cmp::Gt, magnitude, num(kReductionLimit));
-  // Lanes for the slow reduction take no part in the fast one, whose products could overflow.
-  Reduced reduced = reduce(v.select(size, large, v.zero(size), x), magnitude);
-  reduce_large(reduced, x, large);
+Vec MathEmitter::by_quadrant(const Vec& quadrant, const Vec& sine_value, const Vec& cosine_value) {
+  const Mask odd = v.nonzero(size, v.and_const(size, quadrant, 1));
+  const Vec sign = v.shl(size, v.and_const(size, quadrant, 2), size * 8 - 2);
+  return v.bit_xor(size, v.select(size, odd, cosine_value, sine_value), sign);
+}
+
+/// sin(r + low) or cos(r + low), by the quadrant. `z`: r^2, or 0 where that could underflow.
+Vec MathEmitter::sine_of(const Reduced& reduced, const Vec& sized, bool cosine) {
   const Vec &r = reduced.r, &low = reduced.low;
-  // r^2 of a tiny number could underflow, and counts for nothing.
-  const Vec sized = v.select(size, smaller(v.fabs(size, r), f32 ? 0x1p-30 : 0x1p-60), v.zero(size), r);
   const Vec z = v.fmul(size, sized, sized), half_z = v.fmul(size, z, mem(0.5));
   const Vec one = num(1.0);
   const Vec sine_cubic = v.fmul(size, v.fmul(size, z, sized), polynomial(z, table(kSinF32, kSinF64)));
@@ -345,32 +383,80 @@ Vec MathEmitter::sine(const Vec& argument, bool cosine) {
   const Vec cosine_value =
       v.fadd(size, near_one, v.fadd(size, v.fsub(size, v.fsub(size, one, near_one), half_z), cosine_tail));
   const Vec quadrant = cosine ? v.iadd(size, reduced.quadrant, v.splat(size, 1)) : reduced.quadrant;
-  const Mask odd = v.nonzero(size, v.and_const(size, quadrant, 1));
-  const Vec sign = v.shl(size, v.and_const(size, quadrant, 2), size * 8 - 2);
-  const Vec value = v.bit_xor(size, v.select(size, odd, cosine_value, sine_value), sign);
+  return by_quadrant(quadrant, sine_value, cosine_value);
+}
+
+/// float32 of ordinary size: the third part of pi/2 counts only where it is no more than a rounding.
+Vec MathEmitter::short_sine(const Vec& x, bool cosine) {
+  const auto half_pi = table(kPiOver2F32, kPiOver2F64);
+  const Vec shifted = v.fma(size, x, num(2 / M_PI), mem(magic()));
+  const Vec n = v.fsub(size, shifted, mem(magic()));
+  const Vec first = v.fnma(size, n, num(half_pi[0]), x);  // exact
+  const Vec r = v.fnma(size, n, num(half_pi[2]), v.fnma(size, n, num(half_pi[1]), first));
+  const Vec z = v.fmul(size, r, r);
+  const Vec sine_value = v.fma(size, v.fmul(size, z, r), horner(z, kSinF32, 0, 1), r);
+  const Vec cosine_inner = v.fma(size, z, horner(z, kCosF32, 0, 1), num(-0.5));
+  const Vec cosine_value = v.fma(size, z, cosine_inner, num(1.0));
+  return by_quadrant(cosine ? v.iadd(size, shifted, v.splat(size, 1)) : shifted, sine_value, cosine_value);
+}
+
+Vec MathEmitter::sine(const Vec& argument, bool cosine) {
+  // Squares of tiny numbers could underflow.
+  const Mask rare = outside(argument, 0x1p-20, f32 ? 5e3 : kReductionLimit);
+  const Vec ordinary = v.select(size, rare, num(1.0), argument);
+  Vec result;
+  if (f32) {
+    result = short_sine(ordinary, cosine);
+  } else {
+    const Reduced reduced = reduce(ordinary);
+    result = sine_of(reduced, reduced.r, cosine);
+  }
+  rarely(rare, result, [&] { return any_sine(argument, cosine); });
+  return result;
+}
+
+Vec MathEmitter::any_sine(const Vec& argument, bool cosine) {
+  const Vec infinity = v.splat(size, f32 ? 0x7f800000u : 0x7ff0000000000000u);
+  const Vec argument_magnitude = v.fabs(size, argument);
+  const Mask special = v.icmp(size, true, Cmp::Ge, argument_magnitude, infinity);
+  const Mask infinite = v.icmp(size, true, Cmp::Eq, argument_magnitude, infinity);
+  const Label no_infinity = cc.newLabel();
+  v.branch(infinite, false, no_infinity);
+  v.raise_invalid();
+  cc.bind(no_infinity);
+  const Vec x = v.select(size, special, v.zero(size), argument);
+  const Mask large = v.fcmp(size, Cmp::Gt, v.fabs(size, x), num(kReductionLimit));
+  // Lanes for the slow reduction take no part in the fast one, whose products could overflow.
+  const Reduced reduced = reduce(v.select(size, large, v.zero(size), x));
+  reduce_large(reduced, x, large);
+  // r^2 of a tiny number could underflow, and counts for nothing.
+  const Mask tiny = smaller(v.fabs(size, reduced.r), f32 ? 0x1p-30 : 0x1p-60);
+  const Vec value = sine_of(reduced, v.select(size, tiny, v.zero(size), reduced.r), cosine);
   // NaN stays itself, infinities give a NaN; and sin(-0) is -0.
   const Vec nan = v.or_const(size, argument, f32 ? 0x7fc00000u : 0x7ff8000000000000u);
   const Vec result = v.select(size, special, nan, value);
   return cosine ? result : v.select(size, v.fcmp(size, Cmp::Eq, argument, v.zero(size)), argument, result);
 }
 
+/// 2^n (1 + r + r^2 series) - 1, for numbers whose square is normal.
+Vec MathEmitter::less_one(const Split& e) {
+  const Vec scale = power_of_two(e.shifted);
+  return v.fma(size, v.fma(size, v.fmul(size, e.r, e.r), e.series, e.r), scale, v.fsub(size, scale, num(1.0)));
+}
+
 Vec MathEmitter::tanh(const Vec& x) {
-  const Mask special = v.fcmp(size, Cmp::Unordered, x, x);
-  const Vec number = v.select(size, special, v.zero(size), x);
-  const Vec magnitude = v.fmin_x86(size, v.fabs(size, number), num(f32 ? 10.0 : 22.0));
-  const Mask is_small = smaller(magnitude, 0.625);
-  // x + x^3 T(x^2); tiny numbers stay, without underflow.
-  const Mask cubic = v.mask_and(is_small, v.fcmp(size, Cmp::Ge, magnitude, num(f32 ? 0x1p-15 : 0x1p-30)));
-  const Vec sized = v.keep(size, cubic, number);
-  const Vec z = v.fmul(size, sized, sized);
-  const Vec direct = v.fma(size, v.fmul(size, z, polynomial(z, table(kTanhF32, kTanhF64))), sized, number);
-  // 1 - 2 / (exp(2 |x|) + 1)
-  const Vec beyond = v.fmax_x86(size, magnitude, num(0.625));
-  const Vec exponential = exp_of(v.fadd(size, beyond, beyond), nullptr);
-  const Vec one = num(1.0);
-  const Vec far = v.fsub(size, one, v.fdiv(size, num(2.0), v.fadd(size, exponential, one)));
-  const Vec signed_far = v.bit_or(size, far, v.and_const(size, x, Vasm::sign_bit(size)));
-  return v.select(size, special, x, v.select(size, is_small, direct, signed_far));
+  // t / (t + 2) with t = exp(2 |x|) - 1
+  const Vec magnitude = v.fabs(size, x);
+  const Mask rare = outside(x, 0x1p-60, HUGE_VAL);
+  const Vec limit = num(f32 ? 10.0 : 22.0);
+  const Vec bounded = v.select(size, v.mask_or(rare, v.icmp(size, true, Cmp::Ge, magnitude, limit)), limit, magnitude);
+  const Split e = split(v.fadd(size, bounded, bounded), nullptr);
+  const Vec t = less_one(e);
+  const Vec value = v.fdiv(size, t, v.fadd(size, t, num(2.0)));
+  const Vec result = v.bit_or(size, value, v.and_const(size, x, Vasm::sign_bit(size)));
+  // Tiny numbers and NaN are themselves, infinities were bounded.
+  rarely(rare, result, [&] { return v.select(size, v.icmp(size, true, Cmp::Eq, magnitude, num(HUGE_VAL)), result, x); });
+  return result;
 }
 
 Vec MathEmitter::erf(const Vec& x) {
@@ -387,10 +473,26 @@ Vec MathEmitter::erf(const Vec& x) {
   const Vec t = v.fsub(size, v.fdiv(size, num(1.0), v.fadd(size, beyond, num(2.0))), num(0.25));
   const Vec square = v.fneg(size, v.fmul(size, beyond, beyond));
   const Vec lost = v.fnma(size, beyond, beyond, v.fneg(size, square));
-  const Vec exponential = exp_of(square, &lost);
+  const Vec exponential = exp_of(square, &lost, false);
   const Vec far = v.fnma(size, exponential, polynomial(t, table(kErfcF32, kErfcF64)), num(1.0));
   const Vec signed_far = v.bit_or(size, far, v.and_const(size, x, Vasm::sign_bit(size)));
   return v.select(size, special, x, v.select(size, is_small, direct, signed_far));
+}
+
+/// The distribution function of the normal distribution: half of erfc(y) = exp(-y^2) P((y - 3) / (y + 3)) / (y + 3) with y = |x| / sqrt(2).
+Vec MathEmitter::ndtr(const Vec& x) {
+  const Vec magnitude = v.fabs(size, x), limit = num(f32 ? 15.0 : 39.0);
+  const Vec bounded = v.select(size, v.icmp(size, true, Cmp::Ge, magnitude, limit), limit, magnitude);
+  const Vec half = v.fmul(size, bounded, mem(0.5));
+  const Vec square = v.fneg(size, v.fmul(size, bounded, half)), lost = v.fnma(size, bounded, half, v.fneg(size, square));
+  const Vec y = v.fmul(size, bounded, mem(M_SQRT1_2));
+  const Vec w = v.fdiv(size, num(0.5), v.fadd(size, y, num(3.0)));
+  const Vec t = v.fnma(size, num(12.0), w, num(1.0));
+  const Vec far = v.fmul(size, exp_of(square, &lost, false), v.fmul(size, horner(t, table(kErfcxF32, kErfcxF64), 0, 1), w));
+  const Mask negative = v.icmp(size, true, Cmp::Lt, x, v.zero(size));
+  const Vec result = v.select(size, negative, far, v.fsub(size, num(1.0), far));
+  rarely(v.icmp(size, true, Cmp::Gt, magnitude, num(HUGE_VAL)), result, [&] { return x; });
+  return result;
 }
 
 }  // namespace
@@ -403,7 +505,8 @@ bool has_math(Op op, DType t) {
     case Op::Sin:
     case Op::Cos:
     case Op::Tanh:
-    case Op::Erf: return true;
+    case Op::Erf:
+    case Op::Ndtr: return true;
     default: return false;
   }
 }
@@ -417,6 +520,7 @@ Vec math(Vasm& v, Op op, int size, const Vec& a) {
     case Op::Cos: return emitter.sine(a, true);
     case Op::Tanh: return emitter.tanh(a);
     case Op::Erf: return emitter.erf(a);
+    case Op::Ndtr: return emitter.ndtr(a);
     default: FRAMEJIT_CHECK(false, "no vector math for " + std::string(graph::name_of(op)));
   }
 }

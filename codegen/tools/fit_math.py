@@ -37,7 +37,7 @@ def even_ratio(f, first, step, shift):
 
 
 def table(name, what, f, low, high, terms):
-    for kind, count in (("F32", terms[0]), ("F64", terms[1])):
+    for kind, count in zip(("F32", "F64"), terms):
         polynomial, error = chebyfit(f, [low, high], count, error=True)
         cast = (lambda v: float(v)) if kind == "F64" else (lambda v: struct.unpack("f", struct.pack("f", float(v)))[0])
         numbers = ", ".join(repr(cast(c)) for c in reversed(polynomial))
@@ -64,6 +64,9 @@ half_ln2 = log(2) / 2 * mpf("1.0001")
 exp_series = series_of(exp, 40)
 table("Exp", "(exp(r) - 1 - r) / r^2", near(lambda r: (exp(r) - 1 - r) / r**2, 30, exp_series[2:]), -half_ln2, half_ln2, (5, 11))
 s_max = (sqrt(2) - 1) / (sqrt(2) + 1)
+log_series = series_of(lambda x: log(1 + x), 40)
+table("LogP", "(log(1 + f) - f + f^2 / 2) / f^3", near(lambda f: (log(1 + f) - f + f * f / 2) / f**3, 30, log_series[3:]),
+      sqrt(mpf("0.5")) - 1, sqrt(2) - 1, (9,))
 table("Log", "(2 atanh(s) / s - 2) / s^2 in z = s^2", even_ratio(lambda s: 2 * atanh(s), 1, 2, lambda z: 2), 0, s_max**2 * mpf("1.001"), (3, 7))
 quarter = (pi / 4) ** 2 * mpf("1.001")
 table("Sin", "(sin(r) / r - 1) / r^2 in z = r^2", even_ratio(sin, 1, 2, lambda z: 1), 0, quarter, (3, 6))
@@ -74,6 +77,9 @@ table("Erf", "erf(x) / x - 1 in z = x^2, |x| <= 1",
       lambda z: sum(erf_series[2 * i + 1] * z**i for i in range(29)) - 1 if z < mpf("0.01") else erf(sqrt(z)) / sqrt(z) - 1, 0, 1, (7, 14))
 table("Erfc", "exp(x^2) erfc(x) in t = 1 / (x + 2) - 1/4, 1 <= x <= 6",
       lambda t: (lambda x: exp(x * x) * erfc(x))(1 / (t + mpf("0.25")) - 2), mpf("0.125") - mpf("0.25"), 1 / mpf(3) - mpf("0.25"), (9, 19))
+table("Erfcx", "(y + 3) exp(y^2) erfc(y) in t = (y - 3) / (y + 3), 0 <= y <= 28",
+      lambda t: (lambda y: (y + 3) * exp(y * y) * erfc(y))(3 * (1 + t) / (1 - t)),
+      -1, mpf(25) / 31, (14, 25))
 split("Ln2", log(2), {"F32": 15, "F64": 42}, 2)
 split("PiOver2", pi / 2, {"F32": 24, "F64": 53}, 3)
 mp.dps = 450

@@ -16,7 +16,14 @@ struct Function {
   double bound_f32, bound_f64;
 };
 
-constexpr Function kFunctions[] = {{Op::Exp, expl, 1.5, 1.0}, {Op::Log, logl, 1.5, 1.0},   {Op::Sin, sinl, 1.5, 1.0},
+/// erfc(-x / sqrt(2)) / 2, with what the rounding of the argument loses put back.
+long double ndtrl(long double x) {
+  const long double root = 0.70710678118654752440L, rest = 1.8950325588932570797e-20L;  // of the root's rounding
+  const long double y = x * root, lost = fmal(x, root, -y) + x * rest;
+  return erfcl(-y) / 2 + expl(-y * y) * lost * 0.56418958354775628695L;
+}
+
+constexpr Function kFunctions[] = {{Op::Ndtr, ndtrl, 2.5, 2.5}, {Op::Exp, expl, 1.5, 1.0}, {Op::Log, logl, 1.5, 1.0},   {Op::Sin, sinl, 1.5, 1.0},
                                    {Op::Cos, cosl, 1.5, 1.0}, {Op::Tanh, tanhl, 2.5, 2.5}, {Op::Erf, erfl, 2.5, 2.5}};
 
 template <class T>
@@ -130,6 +137,9 @@ void check_flags(DType t, Isa isa) {
                       {Op::Tanh, nan, nan, 0},
                       {Op::Tanh, T(-0.0), T(-0.0), 0},
                       {Op::Tanh, tiny, tiny, 0},
+                      {Op::Ndtr, infinity, T(1), kUnderflow},
+                      {Op::Ndtr, T(0), T(0.5), 0},
+                      {Op::Ndtr, nan, nan, kUnderflow},
                       {Op::Erf, infinity, T(1), 0},
                       {Op::Erf, nan, nan, 0},
                       {Op::Erf, T(-0.0), T(-0.0), 0},
