@@ -6,7 +6,7 @@ first. The error in the comment is that of the unrounded polynomial over the int
 
 import struct
 
-from mpmath import (atanh, chebyfit, cos, erf, erfc, exp, floor, ldexp, log, mp, mpf, nstr, pi, sin, sqrt, tanh, taylor)
+from mpmath import (asin, atan, atanh, chebyfit, cos, erf, erfc, exp, floor, ldexp, log, mp, mpf, nstr, pi, sin, sqrt, tanh, taylor)
 
 mp.dps = 60
 
@@ -80,6 +80,11 @@ table("Erfc", "exp(x^2) erfc(x) in t = 1 / (x + 2) - 1/4, 1 <= x <= 6",
 table("Erfcx", "(y + 3) exp(y^2) erfc(y) in t = (y - 3) / (y + 3), 0 <= y <= 28",
       lambda t: (lambda y: (y + 3) * exp(y * y) * erfc(y))(3 * (1 + t) / (1 - t)),
       -1, mpf(25) / 31, (14, 25))
+exp2_series = series_of(lambda x: mpf(2) ** x, 40)
+table("Exp2", "(2^r - 1) / r", near(lambda r: (mpf(2) ** r - 1) / r, 30, exp2_series[1:]), mpf("-0.5001"), mpf("0.5001"), (7, 12))
+table("Arctan", "(atan(x) / x - 1) / x^2 in z = x^2, |x| <= 1", even_ratio(atan, 1, 2, lambda z: 1), 0, 1, (10, 21))
+table("Arcsin", "(asin(x) / x - 1) / x^2 in z = x^2, |x| <= 1/2", even_ratio(asin, 1, 2, lambda z: 1), 0, mpf("0.2501"), (6, 13))
+split("Log10Of2", log(2) / log(10), {"F32": 15, "F64": 42}, 2)
 split("Ln2", log(2), {"F32": 15, "F64": 42}, 2)
 split("PiOver2", pi / 2, {"F32": 24, "F64": 53}, 3)
 mp.dps = 450
