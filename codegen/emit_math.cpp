@@ -219,15 +219,15 @@ MathEmitter::Parts MathEmitter::parts(const Vec& x) {
 Vec MathEmitter::log_near_one(const Vec& f, const Vec* more) {
   const Vec square = v.fmul(size, f, f);
   if (f32) {
-    // f - f^2/2 + f^3 P(f)
-    const Vec cube = v.fmul(size, square, f), series = polynomial(f, kLogPF32);
-    const Vec cubic = more ? v.fma(size, cube, series, *more) : v.fmul(size, cube, series);
-    return v.fadd(size, f, v.fnma(size, square, num(0.5), cubic));
+    // f + f^2 (f P(f) - 1/2)
+    const Vec inner = v.fma(size, f, horner(f, kLogPF32, 0, 1), num(-0.5));
+    const Vec value = v.fma(size, square, inner, f);
+    return more ? v.fadd(size, value, *more) : value;
   }
   // f - f^2/2 + s (f^2/2 + R) with s = f / (2 + f)
   const Vec s = v.fdiv(size, f, v.fadd(size, f, num(2.0)));
   const Vec z = v.fmul(size, s, s), half_square = v.fmul(size, square, num(0.5));
-  const Vec inner = v.fma(size, z, polynomial(z, kLogF64), half_square);
+  const Vec inner = v.fma(size, z, horner(z, kLogF64, 0, 1), half_square);
   const Vec small = more ? v.fma(size, s, inner, *more) : v.fmul(size, s, inner);
   return v.fsub(size, f, v.fsub(size, half_square, small));
 }
