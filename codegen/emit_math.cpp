@@ -118,7 +118,7 @@ Vec MathEmitter::horner(const Vec& z, std::span<const double> c, std::size_t fir
 }
 
 Vec MathEmitter::polynomial(const Vec& z, std::span<const double> c) {
-  if (c.size() < 6) return horner(z, c, 0, 1);
+  if (c.size() < 8) return horner(z, c, 0, 1);
   // Even and odd powers in two chains, for latency.
   const Vec zz = v.fmul(size, z, z);
   return v.fma(size, horner(zz, c, 1, 2), z, horner(zz, c, 0, 2));
@@ -183,6 +183,9 @@ Vec MathEmitter::exponential(const Vec& x, double limit, double low, double high
     const Mask special = not_finite(x);
     const Vec finite = v.select(size, special, v.zero(size), x);
     const Vec clipped = v.fmax_x86(size, v.fmin_x86(size, finite, num(high)), num(low));
+    // A subnormal result underflows for some of NumPy's loops even where it is exact.
+    const Vec least = v.keep(size, v.fcmp(size, Cmp::Lt, clipped, num(-limit)), num(f32 ? 0x1p-126 : 0x1p-1022));
+    v.fmul(size, least, least);
     // Of +inf and NaN it is the number itself, of -inf it is 0.
     const Vec kept = v.select(size, v.fcmp(size, Cmp::Lt, x, v.zero(size)), v.zero(size), x);
     return v.select(size, special, kept, f(clipped, false));
