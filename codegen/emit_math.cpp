@@ -130,7 +130,7 @@ Mask MathEmitter::not_finite(const Vec& x) {
 
 Mask MathEmitter::outside(const Vec& x, double low, double high) {
   const uint64_t first = float_bits(size, low), span = float_bits(size, high) - first;
-  return v.icmp(size, false, Cmp::Ge, v.isub(size, v.fabs(size, x), v.splat(size, first)), v.splat(size, span));
+  return v.icmp(size, false, Cmp::Ge, v.isub(size, v.fabs(size, x), v.constant(size, first)), v.constant(size, span));
 }
 
 /// |x| < 1/2^60. Raises underflow where x^2 does, since some of NumPy's loops do; where errstate minds, NumPy then decides.
@@ -495,8 +495,8 @@ Vec MathEmitter::short_sine(const Vec& x, Op op) {
 
 /// sin, cos, tan
 Vec MathEmitter::sine(Op op, const Vec& argument) {
-  // Squares of tiny numbers could underflow.
-  const Mask rare = outside(argument, 0x1p-20, f32 ? 5e3 : kReductionLimit);
+  // Powers of tiny numbers could underflow: r^3 in float32, r^4 in float64.
+  const Mask rare = outside(argument, f32 ? 0x1p-40 : 0x1p-250, f32 ? 5e3 : kReductionLimit);
   const Vec ordinary = v.select(size, rare, num(1.0), argument);
   Vec result;
   if (f32) {
@@ -679,7 +679,7 @@ Vec MathEmitter::erf(const Vec& x) {
   const Vec t = v.fsub(size, v.fdiv(size, num(1.0), v.fadd(size, beyond, num(2.0))), num(0.25));
   const Vec square = v.fneg(size, v.fmul(size, beyond, beyond));
   const Vec lost = v.fnma(size, beyond, beyond, v.fneg(size, square));
-  const Vec exponential = exp_of(square, &lost, false);
+  const Vec exponential = exp_of(square, &lost, true);
   const Vec far = v.fnma(size, exponential, polynomial(t, table(kErfcF32, kErfcF64)), num(1.0));
   const Vec signed_far = v.bit_or(size, far, v.and_const(size, x, Vasm::sign_bit(size)));
   return v.select(size, special, x, v.select(size, is_small, direct, signed_far));

@@ -90,7 +90,7 @@ Vec Vasm::splat(int size, uint64_t bits) {
 }
 
 Vec Vasm::constant(int size, uint64_t bits) {
-  constexpr std::size_t kMost[2] = {4, 16};
+  constexpr std::size_t kMost[2] = {4, 12};
   if (bits == 0 || !anchor_ || !sharing_) return splat(size, bits);
   for (const Shared& s : shared_)
     if (s.bytes == bytes(size) && s.size == size && s.bits == bits) return s.vec;
