@@ -513,7 +513,7 @@ class Lowerer : public Memory {
     return out;
   }
 
-  /// At O0 too: whoever makes the node answers for it (an ndarray's product stays NumPy's, a Tensor's is this core eagerly as well).
+  /// At O0 too: whoever makes the node answers for it (an ndarray's product is NumPy's there, a Tensor's is this core eagerly as well).
   void lower_matmul(const Part& part) {
     const ValueId v = part.nodes[0];
     const Node& node = graph_.node(v);

@@ -4,8 +4,8 @@
 //       copy the block of B to the stack where enough rows share it
 //       for each block of rows (12, then 8, 4, 2, 1; AVX2: 6, 4, 2, 1): accumulators in registers along k
 //
-// The first block of k overwrites C, later ones add to it. Products with a vector read each element of the matrix once, and go along its
-// rows: one column of B next to each other is a sum per row, one row of A adds eight rows of B at a time to C. Idle columns raise no flags: AVX-512 masks the arithmetic,
+// The first block of k overwrites C, later ones add to it. A single row takes eight vectors of columns at a time, in the same order. A
+// single column of B, its elements next to each other, has an order of its own: a sum along each row of A. Idle columns raise no flags: AVX-512 masks the arithmetic,
 // AVX2 fills them with a live column.
 #include "codegen/matmul.h"
 
@@ -31,6 +31,7 @@ using Xbyak::Ymm;
 using Xbyak::Zmm;
 
 constexpr int kDepth = 256;  // rows of B in a block: two vectors of it fit the first-level cache
+constexpr int kWide = 8;     // vectors of columns where there is one row
 constexpr std::size_t kMaxCode = 64 << 10;
 
 class MatMulGenerator : public Xbyak::CodeGenerator {
@@ -93,7 +94,7 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
     const Ymm target(r.getIdx()), other(filler.getIdx()), lanes(mask.getIdx());
     f32_ ? vblendvps(target, other, target, lanes) : vblendvpd(target, other, target, lanes);
   }
-  void multiply_add(const Xmm& to, const Xmm& x, const Xmm& y) { f32_ ? vfmadd231ps(to, x, y) : vfmadd231pd(to, x, y); }
+  void multiply_add(const Xmm& to, const Xmm& x, const Xbyak::Operand& y) { f32_ ? vfmadd231ps(to, x, y) : vfmadd231pd(to, x, y); }
 
   /// Address of row `row` of the block at row0 (row4, row8 four and eight rows on).
   Address row_address(int row, const Reg64& pitch, const Reg64& pitch3, int displacement) {
@@ -124,7 +125,8 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
     const auto accumulator = [&](int row, int v) { return vec(row * vectors + v); };
     const int free = rows * vectors;
     const auto b = [&](int v) { return vec(free + v); };
-    const Xmm element = vec(free + vectors);
+    const bool wide = vectors > 2;  // a single row: B is multiplied from memory
+    const Xmm element = wide ? vec(free) : vec(free + vectors);
     const Xmm mask = vec(15), filler = vec(14);  // AVX2 only; masked blocks there have at most four rows
     Label loop, done, overwrite, stored;
 
@@ -137,7 +139,7 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
     jz(done, T_NEAR);
     align(32);
     L(loop);
-    for (int v = 0; v < vectors; ++v) {
+    for (int v = 0; v < vectors && !wide; ++v) {
       const Address from = ptr[b_at + v * vector_bytes_];
       if (!masked || v + 1 < vectors) {
         load(b(v), from);
@@ -153,7 +155,10 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
       broadcast(element, row_address(row, lda, lda3, 0));
       for (int v = 0; v < vectors; ++v) {
         const bool edge = masked && v + 1 == vectors && avx512_;
-        multiply_add(edge ? accumulator(row, v) | tail : accumulator(row, v), element, b(v));
+        if (wide)
+          multiply_add(accumulator(row, v), element, ptr[b_at + v * vector_bytes_]);
+        else
+          multiply_add(edge ? accumulator(row, v) | tail : accumulator(row, v), element, b(v));
       }
     }
     add(row0, element_);
@@ -350,91 +355,6 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
       f32_ ? vmaskmovps(to, Ymm(10), from) : vmaskmovpd(to, Ymm(10), from);
   }
 
-  /// C[n] = a[k] B[k,n]: from zeros on, eight rows of B at a time, then one.
-  void row_of_one() {
-    mov(columns_left, slot(kN));
-    and_(columns_left, vector_lanes_ - 1);
-    Label whole;
-    jz(whole);
-    set_tail_mask();
-    L(whole);
-    mov(ldb, slot(kLdb));
-    lea(lda3, ptr[ldb + ldb * 2]);
-    mov(a_block, slot(kA));
-    mov(b_block, slot(kB));
-    zero(vec(8));
-    along_columns([&](bool) {}, 0);
-    for (int rows : {8, 1}) {
-      Label again, rest;
-      L(again);
-      cmp(slot(kK), rows);
-      jl(rest, T_NEAR);
-      for (int row = 0; row < rows; ++row) broadcast(vec(row), ptr[a_block + row * element_]);
-      along_columns(
-          [&](bool masked) {
-            for (int row = 0; row < rows; ++row) {
-              const Address from = row_address(row, ldb, lda3, 0);
-              if (!masked) {
-                load(vec(9), from);
-                multiply_add(vec(8), vec(row), vec(9));
-              } else if (avx512_) {
-                load(vec(9) | tail | T_z, from);
-                multiply_add(vec(8) | tail, vec(row), vec(9));
-              } else {
-                load_tail(vec(9), from);
-                broadcast(vec(11), from);
-                fill_idle(vec(9), vec(11), Ymm(10));
-                multiply_add(vec(8), vec(row), vec(9));
-              }
-            }
-          },
-          rows);
-      add(a_block, rows * element_);
-      imul(row0, ldb, rows);
-      add(b_block, row0);
-      sub(slot(kK), rows);
-      jmp(again, T_NEAR);
-      L(rest);
-    }
-  }
-
-  /// C through vec(8), one vector after the other; with `rows`, row0 and row4 walk along B.
-  template <class F>
-  void along_columns(F&& f, int rows) {
-    Label again, rest, no_tail;
-    mov(c_block, slot(kC));
-    mov(depth, slot(kN));
-    set_row_bases(b_block, ldb, rows);
-    L(again);
-    cmp(depth, vector_lanes_);
-    jl(rest, T_NEAR);
-    if (rows > 0) load(vec(8), ptr[c_block]);
-    f(false);
-    store(ptr[c_block], vec(8));
-    add(c_block, vector_bytes_);
-    add(row0, vector_bytes_);
-    if (rows > 4) add(row4, vector_bytes_);
-    sub(depth, vector_lanes_);
-    jmp(again, T_NEAR);
-    L(rest);
-    test(depth, depth);
-    jz(no_tail, T_NEAR);
-    if (!avx512_) vmovups(Ymm(10), ptr[rsp + kMask]);
-    if (rows > 0) {
-      load_tail(vec(8), ptr[c_block]);
-      if (!avx512_) {
-        broadcast(vec(11), ptr[c_block]);
-        fill_idle(vec(8), vec(11), Ymm(10));
-      }
-    }
-    f(true);
-    if (avx512_)
-      store(ptr[c_block] | tail, vec(8));
-    else
-      f32_ ? vmaskmovps(ptr[c_block], Ymm(10), vec(8)) : vmaskmovpd(ptr[c_block], Ymm(10), vec(8));
-    L(no_tail);
-  }
-
   /// Mask of the live columns, 1..lanes, in columns_left.
   void set_tail_mask() {
     if (avx512_) {
@@ -478,18 +398,12 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
     }
     mov(slot(kAccumulate), 0);
 
-    // Vectors.
-    Label no_column, matrices, finish;
+    Label matrices, finish;
     cmp(r8, 1);
-    jne(no_column, T_NEAR);
-    cmp(slot(kLdb), element_);
-    jne(no_column, T_NEAR);
-    columns_of_one();
-    jmp(finish, T_NEAR);
-    L(no_column);
-    cmp(rcx, 1);
     jne(matrices, T_NEAR);
-    row_of_one();
+    cmp(slot(kLdb), element_);
+    jne(matrices, T_NEAR);
+    columns_of_one();
     jmp(finish, T_NEAR);
     L(matrices);
 
@@ -514,6 +428,17 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
     mov(ldb, slot(kLdb));
     mov(ldc, slot(kLdc));
     lea(lda3, ptr[lda + lda * 2]);
+    Label rows;
+    cmp(rows_left, 1);
+    jne(rows, T_NEAR);
+    cmp(columns_left, kWide * vector_lanes_);
+    jl(rows, T_NEAR);
+    micro_kernel(1, kWide, false);
+    sub(columns_left, kWide * vector_lanes_);
+    add(slot(kBColumn), kWide * vector_bytes_);
+    add(slot(kCColumn), kWide * vector_bytes_);
+    jmp(next_columns, T_NEAR);
+    L(rows);
     cmp(columns_left, 2 * vector_lanes_);
     jl(two_masked, T_NEAR);
     pack_panel();

@@ -1,6 +1,7 @@
 // The matrix-product core against a plain triple loop.
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <random>
 
 #include "codegen/matmul.h"
@@ -94,6 +95,29 @@ TEST_P(MatMul, IdleColumnsRaiseNothing) {
     __builtin_ia32_ldmxcsr(before);
     EXPECT_EQ(after & kSeen, 0u) << n;
     for (double x : c) EXPECT_EQ(x, HUGE_VAL);
+  }
+}
+
+TEST_P(MatMul, RowsAreIndependent) {
+  // A run may hand any rows to any thread, single ones too.
+  auto emitted = emit_matmul(DType::F32, GetParam());
+  ASSERT_TRUE(emitted.has_value());
+  const Executable code(emitted->bytes);
+  const auto fn = reinterpret_cast<MatMulFn>(const_cast<void*>(code.entry()));
+  std::mt19937 random(3);
+  const int64_t m = 57, k = 600;
+  for (int64_t n : {1, 5, 40, 300}) {
+    std::vector<float> a(m * k), b(k * n), c(m * n), d(m * n);
+    for (std::vector<float>* x : {&a, &b})
+      for (float& y : *x) y = static_cast<float>(random() / 4.0e9 - 0.5);
+    const auto run = [&](std::vector<float>& out, int64_t from, int64_t to) {
+      fn(reinterpret_cast<char*>(&a[from * k]), reinterpret_cast<char*>(b.data()), reinterpret_cast<char*>(&out[from * n]), to - from, n, k,
+         k * 4, n * 4, n * 4);
+    };
+    run(c, 0, m);
+    run(d, 0, 56);
+    run(d, 56, 57);
+    EXPECT_EQ(std::memcmp(c.data(), d.data(), c.size() * 4), 0) << n;
   }
 }
 
