@@ -5,8 +5,8 @@
 //       for each block of rows (12, then 8, 4, 2, 1; AVX2: 6, 4, 2, 1): accumulators in registers along k
 //
 // The first block of k overwrites C, later ones add to it. A single row takes eight vectors of columns at a time, in the same order. A
-// single column of B, its elements next to each other, has an order of its own: a sum along each row of A. Idle columns raise no flags: AVX-512 masks the arithmetic,
-// AVX2 fills them with a live column.
+// single column of B, its elements next to each other, has an order of its own: a sum along each row of A. Idle columns raise no flags:
+// AVX-512 masks the arithmetic, AVX2 fills them with a live column.
 #include "codegen/matmul.h"
 
 #include <cstdint>

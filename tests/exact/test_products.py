@@ -135,6 +135,20 @@ def test_inside_a_larger_graph():
     assert np.array_equal(square, square.T)
 
 
+def test_between_writes_and_of_views():
+    def steps(x, y):
+        x += 1
+        first = x[1:, ::2] @ y[:3]
+        x[:, 0] = 0
+        second = x[:, 1:4] @ y[::-1][:3]
+        y *= 2
+        return first, second, second[1:]
+
+    rng = np.random.default_rng(15)
+    x, y = rng.integers(-9, 9, (5, 6)).astype(float), rng.integers(-9, 9, (4, 7)).astype(float)
+    assert_same(steps, lambda: (x.copy(), y.copy()), jit_level="O1", fullgraph=True)
+
+
 def test_is_left_to_numpy_at_o0():
     rng = np.random.default_rng(12)
     for function in FORMS:
