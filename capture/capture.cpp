@@ -39,6 +39,7 @@ class Attempt {
         session_(text_of(request.view->code()->co_name), request.varied ? *request.varied : no_varied_, request.doors),
         executor_(session_, request.options),
         frame_(executor_, request.view, request.frame.globals, request.frame.builtins) {
+    session_.set_o1(request.options.o1);
     executor_.builtins = request.frame.builtins;
     frame_.outermost = true;
     frame_.pc = request.entry;

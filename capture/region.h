@@ -82,6 +82,7 @@ struct Region {
 
 struct CaptureOptions {
   bool fullgraph = false;
+  bool o1 = false;
   uint32_t instruction_limit = 20000;
   uint32_t inline_depth = 16;
   uint32_t unroll_nodes = 400;  // graph nodes that one loop may add before it is left to the bytecode

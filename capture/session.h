@@ -39,6 +39,9 @@ class Session {
   graph::GraphBuilder& builder() { return builder_; }
   const Varied& varied() const { return varied_; }
   const std::vector<Door*>& doors() const { return doors_; }
+  /// May operators be computed within their stated bounds, where NumPy's bits cannot be had?
+  bool o1() const { return o1_; }
+  void set_o1(bool o1) { o1_ = o1; }
 
   // Values (owned by the session's arena).
   Value* make(ValueKind kind);
@@ -90,6 +93,7 @@ class Session {
   std::size_t dim_guards_ = 0;        // how many of the ShapeEnv's guards are in guards_
   std::vector<std::function<void()>> undo_;
   uint32_t location_ = 0;
+  bool o1_ = false;
   bool overlaps(std::size_t written, std::size_t other);
   std::string shown(const graph::Dim& dim) const;
   friend class RegionBuilder;

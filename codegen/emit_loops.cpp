@@ -16,7 +16,7 @@ namespace {
 constexpr int kHoistedConstants[2] = {6, 14};
 /// Bodies above this weight are emitted once, masked throughout: compile time counts more than the masks, which are
 /// dearer on AVX2. A heavy operator weighs as many simple ones as it has instructions, about.
-constexpr std::ptrdiff_t kSingleBody[2] = {100, 40}, kHeavyWeight = 40;
+constexpr std::ptrdiff_t kSingleBody[2] = {100, 200}, kHeavyWeight = 40;
 
 bool is_heavy(Op op, DType t) {
   if (op == Op::FloorDivide || op == Op::Remainder || op == Op::Fmod) return true;
@@ -376,6 +376,7 @@ void NestEmitter::emit_function() {
   analyse();
   load_arguments();
   hoist_constants();
+  v_.share_constants();
   if (rows_)
     fold_rows();
   else

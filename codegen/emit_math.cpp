@@ -1,9 +1,10 @@
-// Own vector math of O1: exp, log, sin, cos, tanh, erf on float32 and float64. Bounds in ulp
-// (tests/codegen/test_math.cpp): exp, log, sin, cos: 1.5 (f32), 1 (f64); tanh, erf: 2.5. Flags as NumPy's: overflow and
-// underflow of exp by the scaling multiplications, divide of log(0), invalid of log(-1) and sin(inf).
+// Own vector math of O1, on float32 and float64. The bounds in ulp stand in docs/o1.md and in tests/codegen/test_math.cpp.
 //
-// Lanes that would disturb the others (NaN, infinities, subnormals, zeros) compute on a harmless number and get their
-// result by a select in the end.
+// Each function has a common way without special cases, and beside it, behind a branch that is hardly ever taken, what is rare: NaN,
+// infinities, numbers out of range or so small that their squares could underflow. Rare lanes take the common way with a harmless number.
+//
+// Flags as NumPy's: overflow and underflow of exp by the scaling multiplications, divide of log(0), invalid of log(-1) and sin(inf).
+// Underflow may be raised too often, never too seldom: errstate ignores it, or NumPy's own loop has the last word.
 #include <cmath>
 #include <span>
 
@@ -27,13 +28,22 @@ class MathEmitter {
   MathEmitter(Vasm& vasm, int element_size) : v(vasm), cc(vasm.cc), size(element_size), f32(element_size == 4) {}
 
   Vec exp(const Vec& x);
-  Vec log(const Vec& x);
-  Vec sine(const Vec& x, bool cosine);
+  Vec log(Op op, const Vec& x);
+  Vec log1p(const Vec& x);
+  Vec exp2(const Vec& x);
+  Vec expm1(const Vec& x);
+  Vec sinh(const Vec& x);
+  Vec cosh(const Vec& x);
+  Vec arctan(const Vec& x);
+  Vec arcsin(const Vec& x, bool cosine);
+  Vec sine(Op op, const Vec& x);
   Vec tanh(const Vec& x);
   Vec erf(const Vec& x);
+  Vec ndtr(const Vec& x);
 
  private:
-  Vec num(double value) { return v.splat_f(size, value); }
+  /// May be shared: never to be changed in place.
+  Vec num(double value) { return v.constant(size, float_bits(size, value)); }
   Mem mem(double value) { return v.const_mem(size, float_bits(size, value)); }
   std::span<const double> table(std::span<const double> single, std::span<const double> twice) const {
     return f32 ? single : twice;
@@ -42,16 +52,51 @@ class MathEmitter {
   Vec polynomial(const Vec& z, std::span<const double> c);
   Vec horner(const Vec& z, std::span<const double> c, std::size_t first, std::size_t step);
   Mask not_finite(const Vec& x);
+  /// Not low <= |x| < high; NaN and 0 are outside.
+  Mask outside(const Vec& x, double low, double high);
+  Mask tiny(const Vec& x);
+  /// Where any lane is rare, those lanes of `result` become what `slow` computes. It stands beside the common way.
+  template <class F>
+  void rarely(const Mask& rare, const Vec& result, F&& slow) {
+    const Label done = cc.newLabel();
+    v.branch(rare, false, done);
+    const Vasm::NoSharing none(v);
+    const Vec computed = slow();
+    cc.vmovups(result, v.select(size, rare, computed, result));
+    cc.bind(done);
+  }
   Mask smaller(const Vec& magnitude, double limit) { return v.fcmp(size, Cmp::Lt, magnitude, num(limit)); }
-  /// exp(high + low) with all the range handled by the caller: arguments are finite.
-  Vec exp_of(const Vec& high, const Vec* low);
-  Vec power_of_two(const Vec& n);
+  /// exp(high + low) = 2^n (1 + r + r^2 series), of finite arguments.
+  struct Split {
+    Vec shifted, n, r, series;
+  };
+  Split split(const Vec& high, const Vec* low);
+  /// exp(high + low), of finite arguments; `normal`: the result is a normal number.
+  Vec exp_of(const Vec& high, const Vec* low, bool normal);
+  Vec half_exp(const Vec& magnitude);
+  template <class F>
+  Vec exponential(const Vec& x, double limit, double low, double high, F&& f);
+  Vec scaled(const Vec& value, const Split& e, bool normal);
+  Vec less_one(const Split& e);
+  struct Parts {
+    Vec k, f;
+  };
+  Parts parts(const Vec& x);
+  Vec log_near_one(const Vec& f, const Vec* more);
+  Vec log_of(Op op, const Parts& x);
+  Mask log_pole(const Vec& x, double pole);
+  Vec at_pole(const Vec& x, double pole);
+  Vec power_of_two(const Vec& shifted);
   struct Reduced {
     Vec r, low, quadrant;  // quadrant: integers, the low two bits count
   };
-  Reduced reduce(const Vec& x, const Vec& magnitude);
+  Reduced reduce(const Vec& x);
   void reduce_large(const Reduced& out, const Vec& x, const Mask& large);
   void reduce_lane(const Gp& lane);
+  Vec by_quadrant(Op op, const Vec& quadrants, const Vec& sine_value, const Vec& cosine_value);
+  Vec sine_of(const Reduced& reduced, const Vec& sized, Op op);
+  Vec short_sine(const Vec& x, Op op);
+  Vec any_sine(const Vec& argument, Op op);
 
   static constexpr int kFraction(bool single) { return single ? 23 : 52; }
   /// 1.5 * 2^fraction: adding it leaves a small integer in the low bits.
@@ -73,7 +118,7 @@ Vec MathEmitter::horner(const Vec& z, std::span<const double> c, std::size_t fir
 }
 
 Vec MathEmitter::polynomial(const Vec& z, std::span<const double> c) {
-  if (c.size() < 6) return horner(z, c, 0, 1);
+  if (c.size() < 8) return horner(z, c, 0, 1);
   // Even and odd powers in two chains, for latency.
   const Vec zz = v.fmul(size, z, z);
   return v.fma(size, horner(zz, c, 1, 2), z, horner(zz, c, 0, 2));
@@ -83,86 +128,177 @@ Mask MathEmitter::not_finite(const Vec& x) {
   return v.icmp(size, true, Cmp::Ge, v.fabs(size, x), v.splat(size, f32 ? 0x7f800000u : 0x7ff0000000000000u));
 }
 
-/// 2^n for an integer n with a normal result.
-Vec MathEmitter::power_of_two(const Vec& n) {
-  const Vec bits = v.fadd(size, n, mem(magic()));
-  return v.iadd(size, v.shl(size, bits, kFraction(f32)), num(1.0));
+Mask MathEmitter::outside(const Vec& x, double low, double high) {
+  const uint64_t first = float_bits(size, low), span = float_bits(size, high) - first;
+  return v.icmp(size, false, Cmp::Ge, v.isub(size, v.fabs(size, x), v.constant(size, first)), v.constant(size, span));
 }
 
-Vec MathEmitter::exp_of(const Vec& high, const Vec* low) {
+/// |x| < 1/2^60. Raises underflow where x^2 does, since some of NumPy's loops do; where errstate minds, NumPy then decides.
+Mask MathEmitter::tiny(const Vec& x) {
+  const Mask out = v.icmp(size, true, Cmp::Lt, v.fabs(size, x), num(0x1p-60));
+  const Vec number = v.keep(size, out, x);
+  v.fmul(size, number, number);
+  return out;
+}
+
+/// 2^n with a normal result, for an integer n that `magic` was added to.
+Vec MathEmitter::power_of_two(const Vec& shifted) {
+  return v.iadd(size, v.shl(size, shifted, kFraction(f32)), num(1.0));
+}
+
+MathEmitter::Split MathEmitter::split(const Vec& high, const Vec* low) {
   const auto ln2 = table(kLn2F32, kLn2F64);
-  const Vec n = v.fround(size, v.fmul(size, high, mem(1 / std::log(2.0))), Vasm::kNearest);
-  const Vec reduced = v.fnma(size, n, num(ln2[0]), high);  // exact
-  const Vec rest = low ? v.fms(size, n, num(ln2[1]), *low) : v.fmul(size, n, mem(ln2[1]));
-  const Vec r = v.fsub(size, reduced, rest);
-  const Vec error = v.fsub(size, v.fsub(size, reduced, r), rest);
-  const Vec tail = v.fma(size, v.fmul(size, r, r), polynomial(r, table(kExpF32, kExpF64)), error);
-  // 1 + r + tail, with one rounding that counts.
-  const Vec one = num(1.0), sum = v.fadd(size, one, r);
-  const Vec lost = v.fadd(size, v.fsub(size, one, sum), r);
-  const Vec value = v.fadd(size, sum, v.fadd(size, lost, tail));
-  if (v.avx512) return v.op(f32 ? I::kIdVscalefps : I::kIdVscalefpd, size, value, n);
+  Split out;
+  out.shifted = v.fma(size, high, num(1 / std::log(2.0)), num(magic()));
+  out.n = v.fsub(size, out.shifted, num(magic()));
+  const Vec reduced = v.fnma(size, out.n, num(ln2[0]), high);  // exact
+  out.r = v.fnma(size, out.n, num(ln2[1]), reduced);
+  if (low) out.r = v.fadd(size, out.r, *low);
+  out.series = horner(out.r, table(kExpF32, kExpF64), 0, 1);
+  return out;
+}
+
+Vec MathEmitter::exp_of(const Vec& high, const Vec* low, bool normal) {
+  const Split e = split(high, low);
+  // 1 + r (1 + r series): no power of r by itself, which could underflow
+  return scaled(v.fma(size, e.r, v.fma(size, e.r, e.series, num(1.0)), num(1.0)), e, normal);
+}
+
+/// value 2^n
+Vec MathEmitter::scaled(const Vec& value, const Split& e, bool normal) {
+  if (v.avx512) return v.op(f32 ? I::kIdVscalefps : I::kIdVscalefpd, size, value, e.n);
+  if (normal) return v.fmul(size, value, power_of_two(e.shifted));
   // Two factors: the product reaches beyond both ends of the range, rounds once and raises what it should.
-  const Vec half = v.fround(size, v.fmul(size, n, mem(0.5)), Vasm::kFloor);
-  return v.fmul(size, v.fmul(size, value, power_of_two(half)), power_of_two(v.fsub(size, n, half)));
+  const Vec half = v.fround(size, v.fmul(size, e.n, mem(0.5)), Vasm::kFloor);
+  const Vec first = v.fmul(size, value, power_of_two(v.fadd(size, half, num(magic()))));
+  return v.fmul(size, first, power_of_two(v.fadd(size, v.fsub(size, e.n, half), num(magic()))));
+}
+
+/// The common way of exp and exp2, and for large numbers the other one: `f` computes finite numbers, the result normal or not.
+template <class F>
+Vec MathEmitter::exponential(const Vec& x, double limit, double low, double high, F&& f) {
+  const Mask rare = v.icmp(size, true, Cmp::Ge, v.fabs(size, x), num(limit));
+  const Vec result = f(v.select(size, rare, v.zero(size), x), true);
+  rarely(rare, result, [&] {
+    const Mask special = not_finite(x);
+    const Vec finite = v.select(size, special, v.zero(size), x);
+    const Vec clipped = v.fmax_x86(size, v.fmin_x86(size, finite, num(high)), num(low));
+    // A subnormal result underflows for some of NumPy's loops even where it is exact.
+    const Vec least = v.keep(size, v.fcmp(size, Cmp::Lt, clipped, num(-limit)), num(f32 ? 0x1p-126 : 0x1p-1022));
+    v.fmul(size, least, least);
+    // Of +inf and NaN it is the number itself, of -inf it is 0.
+    const Vec kept = v.select(size, v.fcmp(size, Cmp::Lt, x, v.zero(size)), v.zero(size), x);
+    return v.select(size, special, kept, f(clipped, false));
+  });
+  return result;
 }
 
 Vec MathEmitter::exp(const Vec& x) {
-  const Mask special = not_finite(x);
-  // A tiny number gives 1 as 0 does, and its products could underflow.
-  const Mask tiny = smaller(v.fabs(size, x), f32 ? 0x1p-30 : 0x1p-60);
-  const Vec finite = v.select(size, v.mask_or(special, tiny), v.zero(size), x);
-  const Vec clipped = v.fmax_x86(size, v.fmin_x86(size, finite, num(f32 ? 100.0 : 720.0)), num(f32 ? -120.0 : -780.0));
-  // exp of +inf and NaN is itself, of -inf is 0.
-  const Vec kept = v.select(size, v.fcmp(size, Cmp::Lt, x, v.zero(size)), v.zero(size), x);
-  return v.select(size, special, kept, exp_of(clipped, nullptr));
+  return exponential(x, f32 ? 87 : 708, f32 ? -120 : -780, f32 ? 100 : 720,
+                     [&](const Vec& y, bool normal) { return exp_of(y, nullptr, normal); });
 }
 
-Vec MathEmitter::log(const Vec& x) {
-  const auto ln2 = table(kLn2F32, kLn2F64);
+Vec MathEmitter::exp2(const Vec& x) {
+  return exponential(x, f32 ? 126 : 1022, f32 ? -170 : -1120, f32 ? 140 : 1040, [&](const Vec& y, bool normal) {
+    Split e;
+    e.shifted = v.fadd(size, y, num(magic()));
+    e.n = v.fsub(size, e.shifted, num(magic()));
+    e.r = v.fsub(size, y, e.n);  // exact
+    return scaled(v.fma(size, e.r, horner(e.r, table(kExp2F32, kExp2F64), 0, 1), num(1.0)), e, normal);
+  });
+}
+
+/// x = 2^k (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)), for a normal x; for other bits anything, without flags.
+MathEmitter::Parts MathEmitter::parts(const Vec& x) {
   const int fraction = kFraction(f32);
-  const double least_normal = f32 ? 0x1p-126 : 0x1p-1022, lift = f32 ? 0x1p25 : 0x1p54;
-  const Vec zero = v.zero(size);
-  const Mask is_zero = v.fcmp(size, Cmp::Eq, x, zero), negative = v.fcmp(size, Cmp::Lt, x, zero);
-  const Mask pole = v.mask_or(is_zero, negative), special = v.mask_or(pole, not_finite(x));
-  const Label regular = cc.newLabel();
-  v.branch(pole, false, regular);
-  {
-    const Label no_zero = cc.newLabel();
-    v.branch(is_zero, false, no_zero);
-    v.raise_divide();
-    cc.bind(no_zero);
-    v.branch(negative, false, regular);
-    v.raise_invalid();
-  }
-  cc.bind(regular);
-  const Vec positive = v.select(size, special, num(1.0), x);
-  const Mask subnormal = smaller(positive, least_normal);
-  const Vec normal = v.select(size, subnormal, v.fmul(size, positive, mem(lift)), positive);
-  // x = 2^k m with m in [sqrt(1/2), sqrt(2))
-  const Vec k_bits = v.sar(size, v.isub(size, normal, num(std::sqrt(0.5))), fraction);
-  const Vec m = v.isub(size, normal, v.shl(size, k_bits, fraction));
-  const Vec k_raised = v.fsub(size, v.iadd(size, k_bits, num(magic())), num(magic()));
-  const Vec k = v.fsub(size, k_raised, v.keep(size, subnormal, num(std::log2(lift))));
-  // log(1 + f) = f - f^2/2 + s (f^2/2 + R) with s = f / (2 + f)
-  const Vec f = v.fsub(size, m, mem(1.0));
-  const Vec s = v.fdiv(size, f, v.fadd(size, f, mem(2.0)));
-  const Vec z = v.fmul(size, s, s);
-  const Vec series = v.fmul(size, z, polynomial(z, table(kLogF32, kLogF64)));
-  const Vec half_square = v.fmul(size, v.fmul(size, f, f), mem(0.5));
-  const Vec small = v.fma(size, s, v.fadd(size, half_square, series), v.fmul(size, k, mem(ln2[1])));
-  const Vec fraction_log = v.fsub(size, f, v.fsub(size, half_square, small));
-  const Vec result = v.fma(size, k, num(ln2[0]), fraction_log);
-  const double infinity = HUGE_VAL;
-  const Vec at_pole = v.select(size, is_zero, num(-infinity), v.splat(size, f32 ? 0xffc00000u : 0xfff8000000000000u));
-  return v.select(size, special, v.select(size, pole, at_pole, x), result);
+  const Vec k_bits = v.sar(size, v.isub(size, x, num(std::sqrt(0.5))), fraction);
+  Parts out;
+  out.k = v.fsub(size, v.iadd(size, k_bits, num(magic())), num(magic()));
+  out.f = v.fsub(size, v.isub(size, x, v.shl(size, k_bits, fraction)), num(1.0));
+  return out;
 }
 
-MathEmitter::Reduced MathEmitter::reduce(const Vec& x, const Vec& magnitude) {
+/// log(1 + f) + more, where `more` is small beside it or absent.
+Vec MathEmitter::log_near_one(const Vec& f, const Vec* more) {
+  const Vec square = v.fmul(size, f, f);
+  if (f32) {
+    // f + f^2 (f P(f) - 1/2)
+    const Vec inner = v.fma(size, f, horner(f, kLogPF32, 0, 1), num(-0.5));
+    const Vec value = v.fma(size, square, inner, f);
+    return more ? v.fadd(size, value, *more) : value;
+  }
+  // f - f^2/2 + s (f^2/2 + R) with s = f / (2 + f)
+  const Vec s = v.fdiv(size, f, v.fadd(size, f, num(2.0)));
+  const Vec z = v.fmul(size, s, s), half_square = v.fmul(size, square, num(0.5));
+  const Vec inner = v.fma(size, z, horner(z, kLogF64, 0, 1), half_square);
+  const Vec small = more ? v.fma(size, s, inner, *more) : v.fmul(size, s, inner);
+  return v.fsub(size, f, v.fsub(size, half_square, small));
+}
+
+/// The logarithm to the operator's base, of what parts() gave.
+Vec MathEmitter::log_of(Op op, const Parts& x) {
+  if (op == Op::Log2) return v.fma(size, log_near_one(x.f, nullptr), num(1 / M_LN2), x.k);
+  const auto step = op == Op::Log10 ? table(kLog10Of2F32, kLog10Of2F64) : table(kLn2F32, kLn2F64);
+  const Vec more = v.fmul(size, x.k, mem(step[1]));
+  if (op == Op::Log) return v.fma(size, x.k, num(step[0]), log_near_one(x.f, &more));
+  return v.fma(size, x.k, num(step[0]), v.fma(size, log_near_one(x.f, nullptr), num(1 / M_LN10), more));
+}
+
+/// log, log2, log10
+Vec MathEmitter::log(Op op, const Vec& x) {
+  const uint64_t least = float_bits(size, f32 ? 0x1p-126 : 0x1p-1022), infinity = float_bits(size, HUGE_VAL);
+  const Mask rare = v.icmp(size, false, Cmp::Ge, v.isub(size, x, v.constant(size, least)), v.constant(size, infinity - least));
+  const Vec result = log_of(op, parts(x));
+  rarely(rare, result, [&] {
+    const double lift = f32 ? 0x1p25 : 0x1p54;
+    const Mask special = v.mask_or(log_pole(x, 0), not_finite(x));
+    const Vec positive = v.select(size, special, num(1.0), x);
+    const Mask subnormal = smaller(positive, f32 ? 0x1p-126 : 0x1p-1022);
+    Parts lifted = parts(v.select(size, subnormal, v.fmul(size, positive, mem(lift)), positive));
+    lifted.k = v.fsub(size, lifted.k, v.keep(size, subnormal, num(std::log2(lift))));
+    return v.select(size, special, at_pole(x, 0), log_of(op, lifted));
+  });
+  return result;
+}
+
+/// x <= pole; raises what a logarithm raises there.
+Mask MathEmitter::log_pole(const Vec& x, double pole) {
+  const Mask at = v.fcmp(size, Cmp::Eq, x, num(pole)), beyond = v.fcmp(size, Cmp::Lt, x, num(pole));
+  const Label not_at = cc.newLabel(), not_beyond = cc.newLabel();
+  v.branch(at, false, not_at);
+  v.raise_divide();
+  cc.bind(not_at);
+  v.branch(beyond, false, not_beyond);
+  v.raise_invalid();
+  cc.bind(not_beyond);
+  return v.mask_or(at, beyond);
+}
+
+/// A logarithm at its pole: -inf; beyond it: NaN; else x, which is an infinity or a NaN.
+Vec MathEmitter::at_pole(const Vec& x, double pole) {
+  const Vec nan = v.splat(size, f32 ? 0xffc00000u : 0xfff8000000000000u);
+  const Vec beyond = v.select(size, v.fcmp(size, Cmp::Lt, x, num(pole)), nan, x);
+  return v.select(size, v.fcmp(size, Cmp::Eq, x, num(pole)), num(-HUGE_VAL), beyond);
+}
+
+/// log(u) + c / u with u + c = 1 + x
+Vec MathEmitter::log1p(const Vec& x) {
+  const Mask rare = v.mask_or(outside(x, 0x1p-60, HUGE_VAL), v.icmp(size, false, Cmp::Ge, x, num(-1.0)));
+  const Vec ordinary = v.select(size, rare, num(1.0), x);
+  const Vec one = num(1.0), u = v.fadd(size, ordinary, one), b = v.fsub(size, u, one);
+  const Vec c = v.fadd(size, v.fsub(size, ordinary, b), v.fsub(size, one, v.fsub(size, u, b)));
+  const Vec result = v.fadd(size, log_of(Op::Log, parts(u)), v.fdiv(size, c, u));
+  rarely(rare, result, [&] {
+    tiny(x);
+    log_pole(x, -1);
+    return at_pole(x, -1);  // tiny numbers are themselves
+  });
+  return result;
+}
+
+MathEmitter::Reduced MathEmitter::reduce(const Vec& x) {
   const auto half_pi = table(kPiOver2F32, kPiOver2F64);
-  // Tiny numbers have quadrant 0; their product with 2/pi could underflow.
-  const Vec sized = v.select(size, smaller(magnitude, 0x1p-20), v.zero(size), x);
-  const Vec shifted = v.fma(size, sized, num(2 / M_PI), mem(magic()));
+  const Vec shifted = v.fma(size, x, num(2 / M_PI), mem(magic()));
   const Vec n = v.fsub(size, shifted, mem(magic()));
   const Vec first = v.fnma(size, n, num(half_pi[0]), x);  // exact
   const Vec second = v.fmul(size, n, mem(half_pi[1]));
@@ -317,24 +453,20 @@ void MathEmitter::reduce_large(const Reduced& out, const Vec& x, const Mask& lar
   cc.bind(skip);
 }
 
-Vec MathEmitter::sine(const Vec& argument, bool cosine) {
-  const Vec infinity = v.splat(size, f32 ? 0x7f800000u : 0x7ff0000000000000u);
-  const Vec argument_magnitude = v.fabs(size, argument);
-  const Mask special = v.icmp(size, true, Cmp::Ge, argument_magnitude, infinity);
-  const Mask infinite = v.icmp(size, true, Cmp::Eq, argument_magnitude, infinity);
-  const Label no_infinity = cc.newLabel();
-  v.branch(infinite, false, no_infinity);
-  v.raise_invalid();
-  cc.bind(no_infinity);
-  const Vec x = v.select(size, special, v.zero(size), argument);
-  const Vec magnitude = v.fabs(size, x);
-  const Mask large = v.fcmp(size, Cmp::Gt, magnitude, num(kReductionLimit));
-  // Lanes for the slow reduction take no part in the fast one, whose products could overflow.
-  Reduced reduced = reduce(v.select(size, large, v.zero(size), x), magnitude);
-  reduce_large(reduced, x, large);
+Vec MathEmitter::by_quadrant(Op op, const Vec& quadrants, const Vec& sine_value, const Vec& cosine_value) {
+  const Vec quadrant = op == Op::Cos ? v.iadd(size, quadrants, v.splat(size, 1)) : quadrants;
+  const Mask odd = v.nonzero(size, v.and_const(size, quadrant, 1));
+  if (op == Op::Tan) {
+    const Vec above = v.select(size, odd, cosine_value, sine_value), below = v.select(size, odd, sine_value, cosine_value);
+    return v.bit_xor(size, v.fdiv(size, above, below), v.shl(size, v.and_const(size, quadrant, 1), size * 8 - 1));
+  }
+  const Vec sign = v.shl(size, v.and_const(size, quadrant, 2), size * 8 - 2);
+  return v.bit_xor(size, v.select(size, odd, cosine_value, sine_value), sign);
+}
+
+/// The sine, cosine or tangent of r + low and its quadrant. `sized`: r, or 0 where its square could underflow.
+Vec MathEmitter::sine_of(const Reduced& reduced, const Vec& sized, Op op) {
   const Vec &r = reduced.r, &low = reduced.low;
-  // r^2 of a tiny number could underflow, and counts for nothing.
-  const Vec sized = v.select(size, smaller(v.fabs(size, r), f32 ? 0x1p-30 : 0x1p-60), v.zero(size), r);
   const Vec z = v.fmul(size, sized, sized), half_z = v.fmul(size, z, mem(0.5));
   const Vec one = num(1.0);
   const Vec sine_cubic = v.fmul(size, v.fmul(size, z, sized), polynomial(z, table(kSinF32, kSinF64)));
@@ -344,33 +476,193 @@ Vec MathEmitter::sine(const Vec& argument, bool cosine) {
       v.fma(size, v.fmul(size, z, z), polynomial(z, table(kCosF32, kCosF64)), v.fneg(size, v.fmul(size, sized, low)));
   const Vec cosine_value =
       v.fadd(size, near_one, v.fadd(size, v.fsub(size, v.fsub(size, one, near_one), half_z), cosine_tail));
-  const Vec quadrant = cosine ? v.iadd(size, reduced.quadrant, v.splat(size, 1)) : reduced.quadrant;
-  const Mask odd = v.nonzero(size, v.and_const(size, quadrant, 1));
-  const Vec sign = v.shl(size, v.and_const(size, quadrant, 2), size * 8 - 2);
-  const Vec value = v.bit_xor(size, v.select(size, odd, cosine_value, sine_value), sign);
+  return by_quadrant(op, reduced.quadrant, sine_value, cosine_value);
+}
+
+/// float32 of ordinary size: the third part of pi/2 counts only where it is no more than a rounding.
+Vec MathEmitter::short_sine(const Vec& x, Op op) {
+  const auto half_pi = table(kPiOver2F32, kPiOver2F64);
+  const Vec shifted = v.fma(size, x, num(2 / M_PI), mem(magic()));
+  const Vec n = v.fsub(size, shifted, mem(magic()));
+  const Vec first = v.fnma(size, n, num(half_pi[0]), x);  // exact
+  const Vec r = v.fnma(size, n, num(half_pi[2]), v.fnma(size, n, num(half_pi[1]), first));
+  const Vec z = v.fmul(size, r, r);
+  const Vec sine_value = v.fma(size, v.fmul(size, z, r), horner(z, kSinF32, 0, 1), r);
+  const Vec cosine_inner = v.fma(size, z, horner(z, kCosF32, 0, 1), num(-0.5));
+  const Vec cosine_value = v.fma(size, z, cosine_inner, num(1.0));
+  return by_quadrant(op, shifted, sine_value, cosine_value);
+}
+
+/// sin, cos, tan
+Vec MathEmitter::sine(Op op, const Vec& argument) {
+  // Powers of tiny numbers could underflow: r^3 in float32, r^4 in float64.
+  const Mask rare = outside(argument, f32 ? 0x1p-40 : 0x1p-250, f32 ? 5e3 : kReductionLimit);
+  const Vec ordinary = v.select(size, rare, num(1.0), argument);
+  Vec result;
+  if (f32) {
+    result = short_sine(ordinary, op);
+  } else {
+    const Reduced reduced = reduce(ordinary);
+    result = sine_of(reduced, reduced.r, op);
+  }
+  rarely(rare, result, [&] { return any_sine(argument, op); });
+  return result;
+}
+
+Vec MathEmitter::any_sine(const Vec& argument, Op op) {
+  const Vec infinity = v.splat(size, f32 ? 0x7f800000u : 0x7ff0000000000000u);
+  const Vec argument_magnitude = v.fabs(size, argument);
+  tiny(argument);
+  const Mask special = v.icmp(size, true, Cmp::Ge, argument_magnitude, infinity);
+  const Mask infinite = v.icmp(size, true, Cmp::Eq, argument_magnitude, infinity);
+  const Label no_infinity = cc.newLabel();
+  v.branch(infinite, false, no_infinity);
+  v.raise_invalid();
+  cc.bind(no_infinity);
+  const Vec x = v.select(size, special, v.zero(size), argument);
+  const Mask large = v.fcmp(size, Cmp::Gt, v.fabs(size, x), num(kReductionLimit));
+  // Lanes for the slow reduction take no part in the fast one, whose products could overflow.
+  const Reduced reduced = reduce(v.select(size, large, v.zero(size), x));
+  reduce_large(reduced, x, large);
+  // r^2 of a tiny number could underflow, and counts for nothing.
+  const Mask uncounted = smaller(v.fabs(size, reduced.r), f32 ? 0x1p-30 : 0x1p-60);
+  const Vec value = sine_of(reduced, v.select(size, uncounted, v.zero(size), reduced.r), op);
   // NaN stays itself, infinities give a NaN; and sin(-0) is -0.
   const Vec nan = v.or_const(size, argument, f32 ? 0x7fc00000u : 0x7ff8000000000000u);
   const Vec result = v.select(size, special, nan, value);
-  return cosine ? result : v.select(size, v.fcmp(size, Cmp::Eq, argument, v.zero(size)), argument, result);
+  return op == Op::Cos ? result : v.select(size, v.fcmp(size, Cmp::Eq, argument, v.zero(size)), argument, result);
+}
+
+/// 2^n (1 + r + r^2 series) - 1, for numbers whose square is normal.
+Vec MathEmitter::less_one(const Split& e) {
+  const Vec scale = power_of_two(e.shifted);
+  return v.fma(size, v.fma(size, v.fmul(size, e.r, e.r), e.series, e.r), scale, v.fsub(size, scale, num(1.0)));
 }
 
 Vec MathEmitter::tanh(const Vec& x) {
-  const Mask special = v.fcmp(size, Cmp::Unordered, x, x);
-  const Vec number = v.select(size, special, v.zero(size), x);
-  const Vec magnitude = v.fmin_x86(size, v.fabs(size, number), num(f32 ? 10.0 : 22.0));
-  const Mask is_small = smaller(magnitude, 0.625);
-  // x + x^3 T(x^2); tiny numbers stay, without underflow.
-  const Mask cubic = v.mask_and(is_small, v.fcmp(size, Cmp::Ge, magnitude, num(f32 ? 0x1p-15 : 0x1p-30)));
-  const Vec sized = v.keep(size, cubic, number);
-  const Vec z = v.fmul(size, sized, sized);
-  const Vec direct = v.fma(size, v.fmul(size, z, polynomial(z, table(kTanhF32, kTanhF64))), sized, number);
-  // 1 - 2 / (exp(2 |x|) + 1)
-  const Vec beyond = v.fmax_x86(size, magnitude, num(0.625));
-  const Vec exponential = exp_of(v.fadd(size, beyond, beyond), nullptr);
-  const Vec one = num(1.0);
-  const Vec far = v.fsub(size, one, v.fdiv(size, num(2.0), v.fadd(size, exponential, one)));
-  const Vec signed_far = v.bit_or(size, far, v.and_const(size, x, Vasm::sign_bit(size)));
-  return v.select(size, special, x, v.select(size, is_small, direct, signed_far));
+  // t / (t + 2) with t = exp(2 |x|) - 1
+  const Vec magnitude = v.fabs(size, x);
+  const Mask rare = outside(x, 0x1p-60, HUGE_VAL);
+  const Vec limit = num(f32 ? 10.0 : 22.0);
+  const Vec bounded = v.select(size, v.mask_or(rare, v.icmp(size, true, Cmp::Ge, magnitude, limit)), limit, magnitude);
+  const Split e = split(v.fadd(size, bounded, bounded), nullptr);
+  const Vec t = less_one(e);
+  const Vec value = v.fdiv(size, t, v.fadd(size, t, num(2.0)));
+  const Vec result = v.bit_or(size, value, v.and_const(size, x, Vasm::sign_bit(size)));
+  // Tiny numbers and NaN are themselves, infinities were bounded.
+  rarely(rare, result, [&] {
+    tiny(x);
+    return v.select(size, v.icmp(size, true, Cmp::Eq, magnitude, num(HUGE_VAL)), result, x);
+  });
+  return result;
+}
+
+Vec MathEmitter::expm1(const Vec& x) {
+  const Mask rare = outside(x, 0x1p-60, f32 ? 87.0 : 708.0);
+  const Vec result = less_one(split(v.select(size, rare, num(1.0), x), nullptr));
+  rarely(rare, result, [&] {
+    // Tiny numbers, +inf and NaN are themselves; below -50 it is -1.
+    const Mask low = v.fcmp(size, Cmp::Lt, x, v.zero(size));
+    const Mask kept = v.mask_or(tiny(x), v.mask_and(not_finite(x), v.mask_not(low)));
+    const Vec large = v.select(size, v.mask_or(kept, low), num(1.0), x);
+    const Vec bounded = v.fmin_x86(size, large, num(f32 ? 100.0 : 720.0));
+    const Vec value = v.select(size, low, num(-1.0), exp_of(bounded, nullptr, false));
+    return v.select(size, kept, x, value);
+  });
+  return result;
+}
+
+/// exp(|x|) / 2 of large numbers, through exp(|x| / 2)^2; infinities and NaN are themselves.
+Vec MathEmitter::half_exp(const Vec& magnitude) {
+  const Mask special = not_finite(magnitude);
+  const Vec finite = v.select(size, special, num(1.0), magnitude);
+  const Vec root = exp_of(v.fmul(size, v.fmin_x86(size, finite, num(f32 ? 100.0 : 720.0)), mem(0.5)), nullptr, true);
+  return v.select(size, special, magnitude, v.fmul(size, v.fmul(size, root, mem(0.5)), root));
+}
+
+Vec MathEmitter::sinh(const Vec& x) {
+  // (t + t / (t + 1)) / 2 with t = exp(|x|) - 1
+  const Vec magnitude = v.fabs(size, x), sign = v.and_const(size, x, Vasm::sign_bit(size));
+  const Mask rare = outside(x, 0x1p-60, f32 ? 87.0 : 708.0);
+  const Vec t = less_one(split(v.select(size, rare, num(1.0), magnitude), nullptr));
+  const Vec twice = v.fadd(size, t, v.fdiv(size, t, v.fadd(size, t, num(1.0))));
+  const Vec result = v.bit_or(size, v.fmul(size, twice, mem(0.5)), sign);
+  rarely(rare, result, [&] {
+    const Mask kept = tiny(x);
+    const Vec large = half_exp(v.select(size, kept, num(1.0), magnitude));
+    return v.select(size, kept, x, v.bit_or(size, large, sign));
+  });
+  return result;
+}
+
+Vec MathEmitter::cosh(const Vec& x) {
+  const Vec magnitude = v.fabs(size, x);
+  const Mask rare = v.icmp(size, true, Cmp::Ge, magnitude, num(f32 ? 87.0 : 708.0));
+  const Vec e = exp_of(v.select(size, rare, v.zero(size), magnitude), nullptr, true);
+  const Vec result = v.fma(size, e, num(0.5), v.fdiv(size, num(0.5), e));
+  rarely(rare, result, [&] { return half_exp(v.select(size, rare, magnitude, num(1.0))); });
+  return result;
+}
+
+Vec MathEmitter::arctan(const Vec& x) {
+  // a + a^3 P(a^2) with a = |x| up to 1; beyond, pi/2 with a = -1 / |x|
+  const auto half_pi = table(kPiOver2F32, kPiOver2F64);
+  const Vec one = num(1.0), sign = v.and_const(size, x, Vasm::sign_bit(size));
+  const Mask rare = outside(x, 0x1p-30, 0x1p60);
+  const Vec magnitude = v.select(size, rare, one, v.fabs(size, x));
+  const Mask beyond = v.fcmp(size, Cmp::Gt, magnitude, one);
+  const Vec a = v.fdiv(size, v.select(size, beyond, num(-1.0), magnitude), v.select(size, beyond, magnitude, one));
+  const Vec z = v.fmul(size, a, a);
+  const Vec series = v.fmul(size, v.fmul(size, z, a), polynomial(z, table(kArctanF32, kArctanF64)));
+  const Vec small = v.fadd(size, series, v.keep(size, beyond, num(half_pi[1])));
+  const Vec value = v.fadd(size, v.keep(size, beyond, num(half_pi[0])), v.fadd(size, a, small));
+  const Vec result = v.bit_or(size, value, sign);
+  rarely(rare, result, [&] {
+    tiny(x);
+    // Tiny numbers and NaN are themselves, large ones give pi/2.
+    const Vec far = v.fabs(size, x);
+    const Mask large = v.mask_and(v.icmp(size, true, Cmp::Ge, far, one), v.icmp(size, true, Cmp::Le, far, num(HUGE_VAL)));
+    return v.select(size, large, v.bit_or(size, num(M_PI_2), sign), x);
+  });
+  return result;
+}
+
+/// arcsin, or arccos for `cosine`.
+Vec MathEmitter::arcsin(const Vec& x, bool cosine) {
+  // a + a^3 P(a^2) with a = |x| up to 1/2; beyond, pi/2 with a = -2 sqrt((1 - |x|) / 2)
+  const auto half_pi = table(kPiOver2F32, kPiOver2F64);
+  const Vec sign = v.and_const(size, x, Vasm::sign_bit(size));
+  const Mask rare = outside(x, 0x1p-60, f32 ? 0x1.000002p0 : 0x1.0000000000001p0);
+  const Vec magnitude = v.select(size, rare, num(0.25), v.fabs(size, x));
+  const Mask beyond = v.fcmp(size, Cmp::Gt, magnitude, num(0.5));
+  const Vec half_rest = v.fnma(size, magnitude, num(0.5), num(0.5));  // exact where it is used
+  const Vec z = v.select(size, beyond, half_rest, v.fmul(size, magnitude, magnitude));
+  const Vec a = v.select(size, beyond, v.fsqrt(size, half_rest), magnitude);
+  const Vec series = v.fmul(size, v.fmul(size, z, a), polynomial(z, table(kArcsinF32, kArcsinF64)));
+  const Vec arc = v.fadd(size, a, series), twice = v.fadd(size, arc, arc);
+  Vec result;
+  if (cosine) {
+    // beyond: 2 arc for x > 0, pi - 2 arc for x < 0; else pi/2 - arc with the sign of x
+    const Mask negative = v.icmp(size, true, Cmp::Lt, x, v.zero(size));
+    const Vec above = v.fadd(size, v.fsub(size, num(half_pi[0] * 2), twice), num(half_pi[1] * 2));
+    const Vec signed_arc = v.bit_xor(size, arc, sign);
+    const Vec inside = v.fadd(size, v.fsub(size, num(half_pi[0]), signed_arc), num(half_pi[1]));
+    result = v.select(size, beyond, v.select(size, negative, above, twice), inside);
+  } else {
+    const Vec far = v.fadd(size, v.fsub(size, num(half_pi[0]), twice), num(half_pi[1]));
+    result = v.bit_or(size, v.select(size, beyond, far, arc), sign);
+  }
+  rarely(rare, result, [&] {
+    const Mask near_zero = tiny(x);
+    const Mask outside_domain = v.mask_and(v.mask_not(near_zero), v.icmp(size, true, Cmp::Le, v.fabs(size, x), num(HUGE_VAL)));
+    const Label inside = cc.newLabel();
+    v.branch(outside_domain, false, inside);
+    v.raise_invalid();
+    cc.bind(inside);
+    const Vec nan = v.or_const(size, x, f32 ? 0x7fc00000u : 0x7ff8000000000000u);
+    return v.select(size, near_zero, cosine ? num(M_PI_2) : x, nan);
+  });
+  return result;
 }
 
 Vec MathEmitter::erf(const Vec& x) {
@@ -387,10 +679,26 @@ Vec MathEmitter::erf(const Vec& x) {
   const Vec t = v.fsub(size, v.fdiv(size, num(1.0), v.fadd(size, beyond, num(2.0))), num(0.25));
   const Vec square = v.fneg(size, v.fmul(size, beyond, beyond));
   const Vec lost = v.fnma(size, beyond, beyond, v.fneg(size, square));
-  const Vec exponential = exp_of(square, &lost);
+  const Vec exponential = exp_of(square, &lost, true);
   const Vec far = v.fnma(size, exponential, polynomial(t, table(kErfcF32, kErfcF64)), num(1.0));
   const Vec signed_far = v.bit_or(size, far, v.and_const(size, x, Vasm::sign_bit(size)));
   return v.select(size, special, x, v.select(size, is_small, direct, signed_far));
+}
+
+/// The distribution function of the normal distribution: half of erfc(y) = exp(-y^2) P((y - 3) / (y + 3)) / (y + 3) with y = |x| / sqrt(2).
+Vec MathEmitter::ndtr(const Vec& x) {
+  const Vec magnitude = v.fabs(size, x), limit = num(f32 ? 15.0 : 39.0);
+  const Vec bounded = v.select(size, v.icmp(size, true, Cmp::Ge, magnitude, limit), limit, magnitude);
+  const Vec half = v.fmul(size, bounded, mem(0.5));
+  const Vec square = v.fneg(size, v.fmul(size, bounded, half)), lost = v.fnma(size, bounded, half, v.fneg(size, square));
+  const Vec y = v.fmul(size, bounded, mem(M_SQRT1_2));
+  const Vec w = v.fdiv(size, num(0.5), v.fadd(size, y, num(3.0)));
+  const Vec t = v.fnma(size, num(12.0), w, num(1.0));
+  const Vec far = v.fmul(size, exp_of(square, &lost, false), v.fmul(size, horner(t, table(kErfcxF32, kErfcxF64), 0, 1), w));
+  const Mask negative = v.icmp(size, true, Cmp::Lt, x, v.zero(size));
+  const Vec result = v.select(size, negative, far, v.fsub(size, num(1.0), far));
+  rarely(v.icmp(size, true, Cmp::Gt, magnitude, num(HUGE_VAL)), result, [&] { return x; });
+  return result;
 }
 
 }  // namespace
@@ -399,11 +707,23 @@ bool has_math(Op op, DType t) {
   if (t != DType::F32 && t != DType::F64) return false;
   switch (op) {
     case Op::Exp:
+    case Op::Exp2:
+    case Op::Expm1:
     case Op::Log:
+    case Op::Log2:
+    case Op::Log10:
+    case Op::Log1p:
     case Op::Sin:
     case Op::Cos:
+    case Op::Tan:
+    case Op::Arcsin:
+    case Op::Arccos:
+    case Op::Arctan:
+    case Op::Sinh:
+    case Op::Cosh:
     case Op::Tanh:
-    case Op::Erf: return true;
+    case Op::Erf:
+    case Op::Ndtr: return true;
     default: return false;
   }
 }
@@ -412,11 +732,23 @@ Vec math(Vasm& v, Op op, int size, const Vec& a) {
   MathEmitter emitter(v, size);
   switch (op) {
     case Op::Exp: return emitter.exp(a);
-    case Op::Log: return emitter.log(a);
-    case Op::Sin: return emitter.sine(a, false);
-    case Op::Cos: return emitter.sine(a, true);
+    case Op::Exp2: return emitter.exp2(a);
+    case Op::Expm1: return emitter.expm1(a);
+    case Op::Log:
+    case Op::Log2:
+    case Op::Log10: return emitter.log(op, a);
+    case Op::Log1p: return emitter.log1p(a);
+    case Op::Sin:
+    case Op::Cos:
+    case Op::Tan: return emitter.sine(op, a);
+    case Op::Arcsin: return emitter.arcsin(a, false);
+    case Op::Arccos: return emitter.arcsin(a, true);
+    case Op::Arctan: return emitter.arctan(a);
+    case Op::Sinh: return emitter.sinh(a);
+    case Op::Cosh: return emitter.cosh(a);
     case Op::Tanh: return emitter.tanh(a);
     case Op::Erf: return emitter.erf(a);
+    case Op::Ndtr: return emitter.ndtr(a);
     default: FRAMEJIT_CHECK(false, "no vector math for " + std::string(graph::name_of(op)));
   }
 }

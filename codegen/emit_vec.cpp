@@ -89,6 +89,20 @@ Vec Vasm::splat(int size, uint64_t bits) {
   return broadcast(size, const_table(&bits, size));
 }
 
+Vec Vasm::constant(int size, uint64_t bits) {
+  constexpr std::size_t kMost[2] = {4, 12};
+  if (bits == 0 || !anchor_ || !sharing_) return splat(size, bits);
+  for (const Shared& s : shared_)
+    if (s.bytes == bytes(size) && s.size == size && s.bits == bits) return s.vec;
+  if (shared_.size() >= kMost[avx512]) return splat(size, bits);
+  asmjit::BaseNode* here = cc.setCursor(anchor_);
+  const Vec r = splat(size, bits);
+  anchor_ = cc.cursor();
+  cc.setCursor(here);
+  shared_.push_back({bytes(size), size, bits, r});
+  return r;
+}
+
 Vec Vasm::splat_f(int size, double value) { return splat(size, float_bits(size, value)); }
 
 Vec Vasm::copy(int size, const Vec& a) {
@@ -372,11 +386,14 @@ Vec Vasm::mask_lanes(const Mask& m, int size) {
 }
 
 Vec Vasm::select(int size, const Mask& m, const Vec& a, const Vec& b) {
+  if (avx512) {
+    // Not vpblendm: the register allocator believes that it reads what the result held before, and keeps that from round to round.
+    const Vec r = copy(size, b);
+    cc.k(m.k).emit(by_size(size, I::kIdVmovdqu8, I::kIdVmovdqu16, I::kIdVmovdqu32, I::kIdVmovdqu64), r, a);
+    return r;
+  }
   const Vec r = fresh(size);
-  if (avx512)
-    cc.k(m.k).emit(by_size(size, I::kIdVpblendmb, I::kIdVpblendmw, I::kIdVpblendmd, I::kIdVpblendmq), r, b, a);
-  else
-    cc.vpblendvb(r, b, a, mask_lanes(m, size));
+  cc.vpblendvb(r, b, a, mask_lanes(m, size));
   return r;
 }
 

@@ -73,6 +73,22 @@ class Vasm {
   void emit_tables();
   Vec splat(int size, uint64_t bits);
   Vec splat_f(int size, double value);
+  /// A splat that is made once, before the loops, while there are registers for that. Not to be changed in place.
+  Vec constant(int size, uint64_t bits);
+  /// From here on constants may be shared; the point is outside of all loops.
+  void share_constants() { anchor_ = cc.cursor(); }
+  /// Code that hardly ever runs makes its own.
+  class NoSharing {
+   public:
+    explicit NoSharing(Vasm& vasm) : vasm_(vasm), saved_(vasm.sharing_) { vasm.sharing_ = false; }
+    ~NoSharing() { vasm_.sharing_ = saved_; }
+    NoSharing(const NoSharing&) = delete;
+    NoSharing& operator=(const NoSharing&) = delete;
+
+   private:
+    Vasm& vasm_;
+    bool saved_;
+  };
   Vec zero(int size);
   Vec ones(int size);
   Vec copy(int size, const Vec& a);
@@ -191,6 +207,15 @@ class Vasm {
     Label label;
   };
 
+  struct Shared {
+    int bytes, size;
+    uint64_t bits;
+    Vec vec;
+  };
+
+  asmjit::BaseNode* anchor_ = nullptr;  // shared constants are made behind it
+  std::vector<Shared> shared_;
+  bool sharing_ = true;
   Mem scratch_[kScratchSlots];
   std::vector<Table> tables_;
 };

@@ -477,28 +477,28 @@ class Lowerer : public Memory {
   // ---- matrix products
   // ------------------------------------------------------------------------------------------------
 
-  LoopOperand matrix(ValueId v, std::size_t first_axis) {
+  LoopOperand matrix(ValueId v) {
     const graph::Type& type = graph_.type(v);
     LoopOperand out;
     out.buffer = buffer_of(graph_.root(v));
     out.dtype = type.dtype;
     out.offset = type.offset;
-    out.strides.assign(type.strides.begin() + static_cast<std::ptrdiff_t>(first_axis), type.strides.end());
+    out.strides = type.strides;
     return out;
   }
 
-  /// A matrix whose rows are contiguous: itself, or a copy.
+  /// A matrix whose rows are contiguous, or a contiguous vector: itself, or a copy.
   LoopOperand packed_matrix(ValueId v, uint32_t group) {
     const graph::Type& type = graph_.type(v);
     const Dim item(graph::size_of(type.dtype));
-    if (type.strides[1] == item || facts_.is_one(type.shape[1])) return matrix(v, 0);
+    if (type.strides.back() == item || facts_.is_one(type.shape.back())) return matrix(v);
     StepSpec spec;
     spec.group = group;
     spec.shape = type.shape;
     TermBuilder terms(graph_, *this, context_, spec);
     Access packed;
     packed.dtype = type.dtype;
-    packed.strides = {type.shape[1] * item, item};
+    packed.strides = graph::c_strides(type.dtype, type.shape);
     Buffer b{};
     b.kind = BufferKind::Temp;
     b.bytes = bytes_of(v);
@@ -513,25 +513,31 @@ class Lowerer : public Memory {
     return out;
   }
 
-  /// At O0 too: whoever makes the node answers for it (an ndarray's product stays NumPy's, a Tensor's is this core eagerly as well).
+  /// At O0 too: whoever makes the node answers for it (an ndarray's product is NumPy's there, a Tensor's is this core eagerly as well).
   void lower_matmul(const Part& part) {
     const ValueId v = part.nodes[0];
     const Node& node = graph_.node(v);
     const graph::Type &left = graph_.type(node.inputs[0]), &right = graph_.type(node.inputs[1]);
-    if (left.rank() != 2 || right.rank() != 2) fail("a matrix product of arrays that are not 2-D");
+    if (left.rank() > 2 || right.rank() > 2) fail("a matrix product of arrays of more than two dimensions");
     if (left.dtype != DType::F32 && left.dtype != DType::F64)
       fail("a matrix product of " + std::string(graph::name_of(left.dtype)));
     MatMulStep step;
     step.group = part.group;
     step.dtype = left.dtype;
-    step.m = left.shape[0];
-    step.k = left.shape[1];
-    step.n = right.shape[1];
+    step.m = left.rank() == 1 ? Dim(1) : left.shape[0];
+    step.k = left.shape.back();
+    step.n = right.rank() == 1 ? Dim(1) : right.shape[1];
     step.name = "matmul_" + std::string(graph::name_of(left.dtype));
     step.a = packed_matrix(node.inputs[0], part.group);
     step.b = packed_matrix(node.inputs[1], part.group);
-    step.c = matrix(v, 0);
+    step.c = matrix(v);
     step.c.written = true;
+    // A vector is a matrix of one row on the left, of one column on the right; the result lacks that axis.
+    const Dim item(graph::size_of(left.dtype));
+    if (left.rank() == 1) step.a.strides.insert(step.a.strides.begin(), step.k * item);
+    if (right.rank() == 1) step.b.strides.push_back(item);
+    if (right.rank() == 1) step.c.strides.push_back(item);
+    if (left.rank() == 1) step.c.strides.insert(step.c.strides.begin(), step.n * item);
     step.kernel = kernels_.add_matmul(left.dtype);
     program_.steps.emplace_back(std::move(step));
   }

@@ -4,8 +4,9 @@
 //       copy the block of B to the stack where enough rows share it
 //       for each block of rows (12, then 8, 4, 2, 1; AVX2: 6, 4, 2, 1): accumulators in registers along k
 //
-// The first block of k overwrites C, later ones add to it. Idle columns raise no flags: AVX-512 masks the arithmetic,
-// AVX2 fills them with a live column.
+// The first block of k overwrites C, later ones add to it. A single row takes eight vectors of columns at a time, in the same order. A
+// single column of B, its elements next to each other, has an order of its own: a sum along each row of A. Idle columns raise no flags:
+// AVX-512 masks the arithmetic, AVX2 fills them with a live column.
 #include "codegen/matmul.h"
 
 #include <cstdint>
@@ -30,6 +31,7 @@ using Xbyak::Ymm;
 using Xbyak::Zmm;
 
 constexpr int kDepth = 256;  // rows of B in a block: two vectors of it fit the first-level cache
+constexpr int kWide = 8;     // vectors of columns where there is one row
 constexpr std::size_t kMaxCode = 64 << 10;
 
 class MatMulGenerator : public Xbyak::CodeGenerator {
@@ -92,7 +94,7 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
     const Ymm target(r.getIdx()), other(filler.getIdx()), lanes(mask.getIdx());
     f32_ ? vblendvps(target, other, target, lanes) : vblendvpd(target, other, target, lanes);
   }
-  void multiply_add(const Xmm& to, const Xmm& x, const Xmm& y) { f32_ ? vfmadd231ps(to, x, y) : vfmadd231pd(to, x, y); }
+  void multiply_add(const Xmm& to, const Xmm& x, const Xbyak::Operand& y) { f32_ ? vfmadd231ps(to, x, y) : vfmadd231pd(to, x, y); }
 
   /// Address of row `row` of the block at row0 (row4, row8 four and eight rows on).
   Address row_address(int row, const Reg64& pitch, const Reg64& pitch3, int displacement) {
@@ -123,7 +125,8 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
     const auto accumulator = [&](int row, int v) { return vec(row * vectors + v); };
     const int free = rows * vectors;
     const auto b = [&](int v) { return vec(free + v); };
-    const Xmm element = vec(free + vectors);
+    const bool wide = vectors > 2;  // a single row: B is multiplied from memory
+    const Xmm element = wide ? vec(free) : vec(free + vectors);
     const Xmm mask = vec(15), filler = vec(14);  // AVX2 only; masked blocks there have at most four rows
     Label loop, done, overwrite, stored;
 
@@ -136,7 +139,7 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
     jz(done, T_NEAR);
     align(32);
     L(loop);
-    for (int v = 0; v < vectors; ++v) {
+    for (int v = 0; v < vectors && !wide; ++v) {
       const Address from = ptr[b_at + v * vector_bytes_];
       if (!masked || v + 1 < vectors) {
         load(b(v), from);
@@ -152,7 +155,10 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
       broadcast(element, row_address(row, lda, lda3, 0));
       for (int v = 0; v < vectors; ++v) {
         const bool edge = masked && v + 1 == vectors && avx512_;
-        multiply_add(edge ? accumulator(row, v) | tail : accumulator(row, v), element, b(v));
+        if (wide)
+          multiply_add(accumulator(row, v), element, ptr[b_at + v * vector_bytes_]);
+        else
+          multiply_add(edge ? accumulator(row, v) | tail : accumulator(row, v), element, b(v));
       }
     }
     add(row0, element_);
@@ -251,6 +257,104 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
     L(skip);
   }
 
+  /// C[m] = A[m,k] b[k]: four rows at a time, then one. Idle lanes are zeros on both sides.
+  void columns_of_one() {
+    Label rows_of_four, rest, one, done;
+    mov(columns_left, r9);
+    and_(columns_left, vector_lanes_ - 1);
+    Label whole;
+    jz(whole);
+    set_tail_mask();
+    L(whole);
+    mov(a_block, slot(kA));
+    mov(c_block, slot(kC));
+    mov(rows_left, slot(kM));
+    mov(lda, slot(kLda));
+    mov(ldc, slot(kLdc));
+    lea(lda3, ptr[lda + lda * 2]);
+    L(rows_of_four);
+    cmp(rows_left, 4);
+    jl(rest, T_NEAR);
+    dot_rows(4, 2);
+    jmp(rows_of_four, T_NEAR);
+    L(rest);
+    L(one);
+    test(rows_left, rows_left);
+    jz(done, T_NEAR);
+    dot_rows(1, 8);
+    jmp(one, T_NEAR);
+    L(done);
+  }
+
+  /// `rows` sums along k, each in `vectors` accumulators.
+  void dot_rows(int rows, int vectors) {
+    const auto sum = [&](int row, int v) { return vec(row * vectors + v); };
+    const Xmm b = vec(8), element = vec(9);
+    for (int i = 0; i < rows * vectors; ++i) zero(vec(i));
+    mov(row0, a_block);
+    mov(b_at, slot(kB));
+    mov(depth, slot(kK));
+    for (int width : {vectors, 1}) {
+      Label again, rest;
+      L(again);
+      cmp(depth, width * vector_lanes_);
+      jl(rest, T_NEAR);
+      for (int v = 0; v < width; ++v) {
+        load(b, ptr[b_at + v * vector_bytes_]);
+        for (int row = 0; row < rows; ++row) {
+          load(element, row_address(row, lda, lda3, v * vector_bytes_));
+          multiply_add(sum(row, v), element, b);
+        }
+      }
+      add(row0, width * vector_bytes_);
+      add(b_at, width * vector_bytes_);
+      sub(depth, width * vector_lanes_);
+      jmp(again, T_NEAR);
+      L(rest);
+    }
+    Label no_tail;
+    test(depth, depth);
+    jz(no_tail, T_NEAR);
+    if (!avx512_) vmovups(Ymm(10), ptr[rsp + kMask]);
+    load_tail(b, ptr[b_at]);
+    for (int row = 0; row < rows; ++row) {
+      load_tail(element, row_address(row, lda, lda3, 0));
+      multiply_add(sum(row, 0), element, b);
+    }
+    L(no_tail);
+    for (int width = vectors / 2; width > 0; width /= 2)
+      for (int row = 0; row < rows; ++row)
+        for (int v = 0; v < width; ++v) add(sum(row, v), sum(row, v + width));
+    for (int row = 0; row < rows; ++row) {
+      const int at = sum(row, 0).getIdx(), other = b.getIdx();
+      if (avx512_) {
+        vextractf64x4(Ymm(other), Zmm(at), 1);
+        add(Ymm(at), Ymm(other));
+      }
+      vextractf128(Xmm(other), Ymm(at), 1);
+      add(Xmm(at), Xmm(other));
+      vshufpd(Xmm(other), Xmm(at), Xmm(at), 1);
+      add(Xmm(at), Xmm(other));
+      if (f32_) {
+        vmovshdup(Xmm(other), Xmm(at));
+        add(Xmm(at), Xmm(other));
+      }
+      f32_ ? vmovss(ptr[c_block], Xmm(at)) : vmovsd(ptr[c_block], Xmm(at));
+      add(c_block, ldc);
+    }
+    imul(row0, lda, rows);
+    add(a_block, row0);
+    sub(rows_left, rows);
+  }
+
+  /// The live lanes, zeros beside them.
+  void load_tail(const Xmm& to, const Address& from) {
+    if (avx512_)
+      load(to | tail | T_z, from);
+    else
+      f32_ ? vmaskmovps(to, Ymm(10), from) : vmaskmovpd(to, Ymm(10), from);
+  }
+
   /// Mask of the live columns, 1..lanes, in columns_left.
   void set_tail_mask() {
     if (avx512_) {
@@ -294,6 +398,15 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
     }
     mov(slot(kAccumulate), 0);
 
+    Label matrices, finish;
+    cmp(r8, 1);
+    jne(matrices, T_NEAR);
+    cmp(slot(kLdb), element_);
+    jne(matrices, T_NEAR);
+    columns_of_one();
+    jmp(finish, T_NEAR);
+    L(matrices);
+
     L(k_block);
     mov(rax, slot(kK));
     mov(rbx, kDepth);
@@ -315,6 +428,17 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
     mov(ldb, slot(kLdb));
     mov(ldc, slot(kLdc));
     lea(lda3, ptr[lda + lda * 2]);
+    Label rows;
+    cmp(rows_left, 1);
+    jne(rows, T_NEAR);
+    cmp(columns_left, kWide * vector_lanes_);
+    jl(rows, T_NEAR);
+    micro_kernel(1, kWide, false);
+    sub(columns_left, kWide * vector_lanes_);
+    add(slot(kBColumn), kWide * vector_bytes_);
+    add(slot(kCColumn), kWide * vector_bytes_);
+    jmp(next_columns, T_NEAR);
+    L(rows);
     cmp(columns_left, 2 * vector_lanes_);
     jl(two_masked, T_NEAR);
     pack_panel();
@@ -356,6 +480,7 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
     cmp(slot(kK), 0);
     jg(k_block, T_NEAR);
 
+    L(finish);
     mov(rsp, slot(kSavedRsp));
     for (const Reg64& r : {r15, r14, r13, r12, rbp, rbx}) pop(r);
     vzeroupper();

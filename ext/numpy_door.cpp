@@ -113,7 +113,7 @@ class Functions {
       if (PyUFuncObject* ufunc = ufunc_of(row.op)) add(reinterpret_cast<PyObject*>(ufunc), {call_ufunc, row.op});
     }
     for (std::span<const FunctionRow> rows :
-         {elementwise_functions(), reduction_functions(), creation_functions(), shape_functions()})
+         {elementwise_functions(), reduction_functions(), creation_functions(), shape_functions(), product_functions()})
       for (const FunctionRow& row : rows) add_named(row);
     for (int i = 0; i < graph::kDTypeCount; ++i)
       if (PyTypeObject* type = scalar_type_of(static_cast<DType>(i)))
@@ -160,7 +160,7 @@ const Functions& functions() {
 
 const FunctionRow* find_method(std::string_view name) {
   for (std::span<const FunctionRow> rows :
-       {elementwise_methods(), reduction_methods(), creation_methods(), shape_methods()})
+       {elementwise_methods(), reduction_methods(), creation_methods(), shape_methods(), product_methods()})
     for (const FunctionRow& row : rows)
       if (row.name == name) return &row;
   return nullptr;

@@ -35,6 +35,8 @@ std::span<const FunctionRow> creation_functions();
 std::span<const FunctionRow> creation_methods();
 std::span<const FunctionRow> shape_functions();
 std::span<const FunctionRow> shape_methods();
+std::span<const FunctionRow> product_functions();
+std::span<const FunctionRow> product_methods();
 
 /// A ufunc, called; np.float32(x) and the like.
 Captured<Value*> call_ufunc(const Call& call);

@@ -18,7 +18,7 @@ struct BinaryOperator {
   Op op;
 };
 
-// The in-place forms follow in the same order (NB_INPLACE_ADD - NB_ADD apart). `@` is NumPy's own, see below.
+// The in-place forms follow in the same order (NB_INPLACE_ADD - NB_ADD apart). For `@` see matrix_product.
 constexpr BinaryOperator kBinary[] = {
     {NB_ADD, Op::Add},           {NB_AND, Op::BitwiseAnd},     {NB_FLOOR_DIVIDE, Op::FloorDivide},
     {NB_LSHIFT, Op::LeftShift},  {NB_MULTIPLY, Op::Multiply},  {NB_REMAINDER, Op::Remainder},
@@ -166,8 +166,7 @@ Captured<Value*> out_of_place(Session& session, Op op, const Operand& left, cons
 Captured<Value*> binary_operator(Session& session, int nb, Value* left, Value* right) {
   bool inplace = nb >= kInplace;
   int plain = inplace ? nb - kInplace : nb;
-  if (plain == NB_MATRIX_MULTIPLY)
-    return break_at(BreakId::UnsupportedArgument, "a matrix product: NumPy's BLAS decides its bits");
+  if (plain == NB_MATRIX_MULTIPLY && !inplace) return matrix_product(session, left, right);
   for (const BinaryOperator& row : kBinary) {
     if (row.nb != plain) continue;
     FRAMEJIT_TRY(a, operand(session, left));

@@ -217,6 +217,9 @@ class TensorDoor final : public Door {
     FRAMEJIT_TRY(y, operand(session, *right, dtype));
     if (op == Op::MatMul) {
       if (dtype != DType::F32 && dtype != DType::F64) return break_at(BreakId::UnsupportedArgument, "@ of " + std::string(graph::name_of(dtype)));
+      // Eagerly those are NumPy's.
+      if (session.graph().type(x).rank() != 2 || session.graph().type(y).rank() != 2)
+        return break_at(BreakId::UnsupportedArgument, "@ of Tensors that are not 2-D");
       return tensor(session, session.builder().matmul(x, y));
     }
     if (dtype == DType::Bool) op = of_bools(op);

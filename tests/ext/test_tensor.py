@@ -142,6 +142,16 @@ def test_product_against_float64():
     assert "matmul" in marked.graphs() and fj.stats()["internal_errors"] == 0
 
 
+def test_products_with_vectors_are_eager_ones():
+    rng = np.random.default_rng(2)
+    for shapes in [((40, 300), (300,)), ((300,), (300, 40)), ((300,), (300,))]:
+        a, b = (fj.Tensor(rng.normal(size=shape)) for shape in shapes)
+        for level in ("O0", "O1"):
+            marked = fj.jit(lambda x, y: x @ y, jit_level=level)
+            for _ in range(2):
+                assert np.asarray(marked(a, b)).tobytes() == np.asarray(a @ b).tobytes()
+
+
 def test_graph_is_one():
     x, y, z = (fj.Tensor(values(np.float32, seed=s)) for s in range(3))
     marked = fj.jit(lambda a, b, c: a * b + c, fullgraph=True)

@@ -1,0 +1,94 @@
+"""Elementary functions at O1: the bounds that docs/o1.md states, and NumPy's special values and warnings."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import framejit as fj
+
+PAGE = (Path(__file__).parents[2] / "docs" / "o1.md").read_text(encoding="utf-8")
+BOUNDS = {
+    name: {np.float32: float(single), np.float64: float(double)}
+    for name, single, double in re.findall(r"^\| `([\w.]+)` \| ([\d.]+) \| ([\d.]+) \|$", PAGE, re.MULTILINE)
+}
+DTYPES = [np.float32, np.float64]
+
+
+def find(name: str):
+    home, function = name.rsplit(".", 1)
+    return getattr(np if home == "np" else pytest.importorskip(home), function)
+
+
+def marked(function):
+    return fj.jit(lambda x: function(x), jit_level="O1", fullgraph=True)
+
+
+def samples(dtype) -> np.ndarray:
+    rng = np.random.default_rng(5)
+    n = 4000
+    bits = rng.integers(0, 2 ** (8 * np.dtype(dtype).itemsize), n, dtype=f"u{np.dtype(dtype).itemsize}")
+    parts = [rng.uniform(-limit, limit, n) for limit in (1, 3, 20, 90, 750, 1e5)]
+    parts += [np.exp2(rng.uniform(-60, 60, n)), 1 + rng.normal(size=n) * 1e-3, rng.integers(0, 60000, n) * (np.pi / 2)]
+    return np.concatenate([bits.view(dtype), *(part.astype(dtype) for part in parts)])
+
+
+def test_every_own_function_is_stated():
+    x = np.linspace(0.1, 0.9, 50)
+    stated = {find(name).__name__ for name in BOUNDS}
+    for name in ("power", "arctan2", "hypot", *stated):
+        function = getattr(np, name, None) or find(f"scipy.special.{name}")
+        one, two = marked(function), fj.jit(lambda x: function(x, x), jit_level="O1", fullgraph=True)
+        report = fj.explain(one if function.nin == 1 else two)(x)
+        assert f" = {name} " in report.graphs[0]
+        assert ("host" in report.entries[0]["program"]) == (name not in stated), report
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", [name for name in BOUNDS if name.startswith("np.")])
+def test_error(name, dtype):
+    function = find(name)
+    x = samples(dtype)
+    with np.errstate(all="ignore"):
+        exact, found = function(x.astype(np.longdouble)), marked(function)(x)
+        rounded = exact.astype(dtype)
+    assert np.array_equal(np.isnan(rounded), np.isnan(found)) and np.array_equal(np.isinf(rounded), np.isinf(found))
+    finite = np.isfinite(rounded)
+    _, exponent = np.frexp(np.maximum(np.abs(rounded[finite]), np.finfo(dtype).tiny))
+    unit = np.ldexp(np.longdouble(1), exponent - np.finfo(dtype).nmant - 1)
+    error = np.abs(found[finite] - exact[finite]) / unit
+    assert error.max() <= BOUNDS[name][dtype], (error.max(), x[finite][error.argmax()])
+
+
+def special(dtype) -> list:
+    info = np.finfo(dtype)
+    sizes = [0, 1, 0.5, 2, 10, 37, 38.5, 88.8, 89.3, 104, 127, 128, 149, 710.2, 711, 746, 1023, 1024, 1075, 1e5, 1e10, 1e30]
+    sizes += [1e-10, 1e-20, 1.0000001, info.max, info.tiny, info.tiny * 0.7, info.smallest_subnormal, np.inf, np.nan]
+    return [sign * size for size in sizes for sign in (1, -1)]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", BOUNDS)
+def test_special_values_and_warnings(name, dtype):
+    function = find(name)
+    compiled = marked(function)
+    errors = fj.stats()["internal_errors"]
+    for value in special(dtype):
+        for length in (1, 37):
+            x = np.full(length, value, dtype)
+            seen = []
+            for call in (function, compiled, compiled):
+                with warnings.catch_warnings(record=True) as caught, np.errstate(all="warn"):
+                    warnings.simplefilter("always")
+                    seen.append((call(x), sorted(str(w.message) for w in caught)))
+            (expected, warned), *rest = seen
+            for found, said in rest:
+                assert said == warned, (value, length)
+                number = ~np.isnan(expected)
+                assert np.array_equal(np.isnan(found), ~number) and np.array_equal(np.isinf(found), np.isinf(expected))
+                assert np.array_equal(np.signbit(found[number]), np.signbit(expected[number])), (value, found[0])
+    assert f" = {function.__name__} " in compiled.graphs() and fj.stats()["internal_errors"] == errors
