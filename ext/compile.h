@@ -14,6 +14,7 @@ namespace framejit::ext {
 struct CompileOptions {
   bool o1 = false;
   bool listing = false;
+  bool interp = false;  // runs go through the reference interpreter (stress)
 };
 
 struct Compiled {

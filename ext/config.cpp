@@ -36,6 +36,7 @@ const Field* find(const char* name) {
       {"code_bytes_limit", Kind::Int, &config().code_bytes_limit, 0},
       {"instruction_limit", Kind::Int, &config().instruction_limit, 1},
       {"passes", Kind::Text, &config().passes, 0},
+      {"stress", Kind::Text, &config().stress, 0},
   };
   for (const Field& field : fields)
     if (std::strcmp(field.name, name) == 0) return &field;

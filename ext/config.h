@@ -16,6 +16,7 @@ struct Config {
   int64_t code_bytes_limit = 64 << 20;
   int64_t instruction_limit = 20000;  // of one capture
   std::string passes;                 // "-fuse,-cse": passes that are switched off
+  std::string stress;                 // for functions that are marked from now on
 };
 
 /// Read and written with the GIL held.

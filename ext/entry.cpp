@@ -10,6 +10,7 @@
 #include "ext/config.h"
 #include "ext/errstate.h"
 #include "ext/events.h"
+#include "ext/interpreted.h"
 #include "ext/stats.h"
 #include "graph/support/check.h"
 #include "graph/text.h"
@@ -211,7 +212,9 @@ Outcome Entry::run_plan(Workspace& w) {
   const std::span<char* const> results(w.results, materializer_->root_count());
   const std::span<const int64_t> symbols(w.matched->symbols, guards.symbol_count());
   runtime::RunResult run;
-  if (always_short_ || writes_params_ || plan().cost(symbols) < kReleaseAbove) {
+  if (options_.interp) [[unlikely]] {
+    run = run_interpreted(*region_->graph, plan(), params, results, symbols);
+  } else if (always_short_ || writes_params_ || plan().cost(symbols) < kReleaseAbove) {
     run = plan().run(params, results, symbols);
   } else {
     // Other threads may rebind what holds the inputs.
@@ -224,8 +227,10 @@ Outcome Entry::run_plan(Workspace& w) {
     } release;
     run = plan().run(params, results, symbols, poll_signals);
   }
-  stats.kernel_calls += steps_;
-  stats.host_calls += compiled_.host_stages;
+  if (!options_.interp) {
+    stats.kernel_calls += steps_;
+    stats.host_calls += compiled_.host_stages;
+  }
   switch (run.status) {
     case runtime::RunStatus::Done: break;
     case runtime::RunStatus::OutOfMemory: runtime::trim(); return Outcome::Declined;

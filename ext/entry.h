@@ -33,6 +33,7 @@ class Entry {
   Outcome enter(const LiveSlots& live, capture::FrameUpdate& update);
 
   std::optional<GuardFailure> explain(const LiveSlots& live) const { return guards_->explain(live); }
+  GuardFailure explain_forced(int guard, const LiveSlots& live) const { return guards_->explain_forced(guard, live); }
 
   const capture::Region& region() const { return *region_; }
   const runtime::Plan& plan() const { return *compiled_.plan; }

@@ -61,6 +61,10 @@ bool read_settings(PyObject* dict, JitSettings& out) {
   if (!truth("fullgraph", out.fullgraph) || !truth("dynamic", out.dynamic)) return false;
   PyObject* level = PyDict_GetItemString(dict, "jit_level");
   out.o1 = level && PyUnicode_Check(level) && PyUnicode_CompareWithASCIIString(level, "O0") != 0;
+  PyObject* stress = PyDict_GetItemString(dict, "stress");
+  const char* modes = stress ? PyUnicode_AsUTF8(stress) : "";
+  if (!modes) return false;
+  out.stress = read_stress(modes) | read_stress(config().stress);
   return true;
 }
 

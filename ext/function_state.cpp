@@ -55,12 +55,16 @@ CodeState::CodeState(PyCodeObject* code, const JitSettings& settings, capture::C
   if (keep == capture::CodeView::Keep::Code) kept_ = Ref<PyCodeObject>::share(code);
   whole_.varied.all = settings.dynamic;
   // The frame of a generator is others' to resume: only what stands between its yields compiles.
-  broke_ = (code->co_flags & kGeneratorFlags) && !settings.fullgraph;
+  broke_ = starts_broken();
 }
 
 const std::shared_ptr<const capture::CodeView>& CodeState::view() {
   if (!view_) view_ = capture::CodeView::decode(code_, keep_);
   return view_;
+}
+
+bool CodeState::starts_broken() const {
+  return !settings_.fullgraph && ((code_->co_flags & kGeneratorFlags) || settings_.stress.splices());
 }
 
 std::string CodeState::name() const { return text_of(code_->co_qualname); }
@@ -79,6 +83,8 @@ Outcome CodeState::call(const LiveSlots& live, PyObject*& result) {
   }
   std::vector<std::shared_ptr<Entry>>& entries = whole_.entries;
   if (entries.empty()) return Outcome::Miss;
+  if (settings_.stress.guards && force_failure(whole_)) [[unlikely]]
+    return Outcome::Miss;
   Busy busy(*this);
   for (std::size_t i = 0; i < entries.size(); ++i) {
     Entry* entry = entries[i].get();
@@ -123,11 +129,24 @@ Outcome CodeState::capture_whole(PyFunctionObject* function, PyObject* const* sl
 
 // Capture and compilation of one place.
 
+bool CodeState::force_failure(Place& place) {
+  const std::vector<capture::Guard>& guards = place.entries.front()->guards();
+  for (std::size_t i = 0; i < guards.size(); ++i)
+    if (place.forced_before.insert(guards[i].str()).second) {
+      place.forced = static_cast<int>(i);
+      ++stats.guard_failures;
+      return true;
+    }
+  return false;
+}
+
 bool CodeState::may_compile(Place& place, const LiveSlots& live) {
   if (place.exhausted || compiling_) return false;
   if (place.entries.empty()) return true;
   const Entry& last = *place.entries.front();
-  const std::optional<GuardFailure> failure = last.explain(live);
+  const bool forced = place.forced >= 0;
+  const std::optional<GuardFailure> failure =
+      forced ? last.explain_forced(std::exchange(place.forced, -1), live) : last.explain(live);
   if (!failure) return false;  // it fits after all: the guard changed its mind between two looks
   for (const std::string& varied : failure->varied) place.varied.names.insert(varied);
   if (stance == Stance::FailOnRecompile) {
@@ -138,7 +157,7 @@ bool CodeState::may_compile(Place& place, const LiveSlots& live) {
         name().c_str(), failure->guard.c_str(), failure->expected.c_str(), failure->found.c_str());
     return false;
   }
-  const bool limit = place.made > config().recompile_limit;
+  const bool limit = place.made > config().recompile_limit && !forced;
   if (limit)
     place.exhausted = true;
   else
@@ -163,6 +182,11 @@ bool CodeState::may_compile(Place& place, const LiveSlots& live) {
     emit(Channel::Recompiles, std::move(record));
   }
   if (limit) warn_recompile_limit(name(), *failure);
+  if (forced) {
+    --place.made;
+    retired_.push_back(std::move(place.entries.front()));
+    place.entries.erase(place.entries.begin());
+  }
   return !limit;
 }
 
@@ -181,6 +205,8 @@ CodeState::Captured CodeState::compile_at(Place& place, uint32_t instr, const Fr
   request.doors = doors();
   request.options.fullgraph = settings_.fullgraph;
   request.options.o1 = settings_.o1;
+  request.options.any_work = settings_.stress.rewrite;
+  if (!settings_.fullgraph) request.options.break_every = settings_.stress.break_every;
   request.options.instruction_limit = static_cast<uint32_t>(std::min<int64_t>(config().instruction_limit, 1 << 30));
   request.options.unwrap = unwrap_function;
   request.options.leave_alone = is_disabled;
@@ -196,6 +222,7 @@ CodeState::Captured CodeState::compile_at(Place& place, uint32_t instr, const Fr
     const LiveSlots live{frame.locals, frame.local_count, frame.stack, frame.depth, frame.function};
     CompileOptions options;
     options.o1 = settings_.o1;
+    options.interp = settings_.stress.interp;
     options.listing = events_on(Channel::Asm) || events_on(Channel::Kernels);
     std::shared_ptr<capture::Region> region = outcome.region;
     auto entry = Entry::make(region, options, live, whole ? argument_slots(code_) : frame.local_count);
@@ -266,7 +293,9 @@ void CodeState::announce(const Entry& entry, int64_t number) {
 // Regions.
 
 std::unique_ptr<capture::SplicedCode> CodeState::splice() {
-  auto made = capture::SplicedCode::make(view(), shared_from_this());
+  capture::SpliceOptions options;
+  options.all_boundaries = settings_.stress.break_every > 0;
+  auto made = capture::SplicedCode::make(view(), shared_from_this(), options);
   if (!made) {
     unsplicable_ = true;
     return nullptr;
@@ -286,7 +315,7 @@ PyCodeObject* CodeState::replacement() {
   if (!spliced_) return nullptr;
   const int64_t n = ++spliced_calls_;
   if (n == 4 || n == 64 || n == 1024) wake_sites();
-  return dormant_ < spliced_->sites().size() ? spliced_->code() : nullptr;
+  return settings_.stress.rewrite || dormant_ < spliced_->sites().size() ? spliced_->code() : nullptr;
 }
 
 void CodeState::wake_sites() {
@@ -341,7 +370,8 @@ bool CodeState::ask_place(Place& place, uint32_t site, const FrameView& frame, c
     }
     return outcome == Outcome::Done;
   };
-  for (std::size_t i = 0; i < entries.size(); ++i) {
+  const bool forced = settings_.stress.guards && !entries.empty() && force_failure(place);
+  for (std::size_t i = 0; i < entries.size() && !forced; ++i) {
     Entry* entry = entries[i].get();
     const Outcome outcome = entry->enter(live, update);
     if (outcome == Outcome::Miss) continue;
@@ -350,7 +380,7 @@ bool CodeState::ask_place(Place& place, uint32_t site, const FrameView& frame, c
                   entries.begin() + static_cast<std::ptrdiff_t>(i) + 1);
     return answered(outcome);
   }
-  if (!entries.empty()) ++stats.guard_failures;
+  if (!entries.empty() && !forced) ++stats.guard_failures;
   if (!may_compile(place, live)) {
     if (PyErr_Occurred()) keep_error();
     if (place.exhausted && entries.empty()) set_dormant(place, site, true);
@@ -387,7 +417,7 @@ void CodeState::clear() {
     retire(*sites_[site]);
     set_dormant(*sites_[site], site, false);
   }
-  broke_ = (code_->co_flags & kGeneratorFlags) && !settings_.fullgraph;
+  broke_ = starts_broken();
   breaks_.clear();
   known_breaks_.clear();
   spliced_calls_ = 0;

@@ -18,6 +18,7 @@
 #include "ext/control.h"
 #include "ext/entry.h"
 #include "ext/events.h"
+#include "ext/stress.h"
 
 namespace framejit::ext {
 
@@ -26,6 +27,7 @@ struct JitSettings {
   bool fullgraph = false;
   bool dynamic = false;
   bool o1 = false;
+  Stress stress;  // those of config.stress included
 };
 /// From the dict that the Python side made; false with an exception set where it is malformed.
 bool read_settings(PyObject* dict, JitSettings& out);
@@ -38,6 +40,8 @@ struct Place {
   int failures = 0;        // captures that gave nothing
   bool exhausted = false;  // past the recompile limit
   bool dormant = false;
+  int forced = -1;  // stress: the guard of the first entry that fails in this call
+  std::set<std::string> forced_before;
 };
 
 class CodeState final : public capture::SiteHandler, public std::enable_shared_from_this<CodeState> {
@@ -96,6 +100,8 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   };
   /// Captures and compiles at one place. Null entry: nothing came of it, the breaks say why.
   Captured compile_at(Place& place, uint32_t instr, const capture::FrameView& frame, bool whole);
+  /// Stress: lets a guard of the first entry fail that has not failed here before.
+  bool force_failure(Place& place);
   bool may_compile(Place& place, const LiveSlots& live);
   void note_breaks(const std::vector<capture::Break>& breaks);
   void insert(Place& place, std::shared_ptr<Entry> entry);
@@ -104,6 +110,7 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   void set_dormant(Place& place, uint32_t site, bool dormant);
   void wake_sites();
   void keep_error();
+  bool starts_broken() const;
   std::string name() const;
 
   PyCodeObject* code_;

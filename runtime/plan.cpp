@@ -393,6 +393,12 @@ RunResult Plan::run(std::span<char* const> params, std::span<char* const> result
   return impl.run_steps(ready.bound, std::move(own), params, results, poll);
 }
 
+bool Plan::wants_redo(std::span<const int64_t> symbols) const {
+  if (impl_->constant) return impl_->constant->bound.redo;
+  std::unique_ptr<const Ready> own;
+  return impl_->ready_for(symbols, own).bound.redo;
+}
+
 int64_t Plan::result_bytes(std::size_t result, std::span<const int64_t> symbols) const {
   for (const Buffer& b : impl_->program.buffers)
     if (b.kind == BufferKind::Result && b.number == result) return b.bytes.evaluate(symbols);

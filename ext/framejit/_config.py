@@ -35,6 +35,7 @@ FIELDS = (
     Field("code_bytes_limit", 64 << 20, "machine code to keep, in bytes", True),
     Field("instruction_limit", 20000, "bytecode instructions of one capture", True),
     Field("passes", "", "passes that are switched off by name, as in `-fuse,-cse`", True),
+    Field("stress", "", "rare paths made common, for tests: see the page on [stress modes](stress.md)", True),
     Field("logs", "", "what to log: see the page on logs"),
     Field("stats_file", "", "where to write the counters of `stats()` as JSON at exit"),
     Field("mark", "", "comma list of patterns to mark in place, as by `mark()`", at_import=True),

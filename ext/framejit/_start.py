@@ -11,6 +11,12 @@ def _logs(text: str) -> None:
     configure(text)
 
 
+def _stress(text: str) -> None:
+    from framejit._stress import check_stress
+
+    check_stress(text, "config")
+
+
 def start() -> None:
     """Run once, at the end of the import."""
     if _platform.core is not None:
@@ -18,6 +24,7 @@ def start() -> None:
             _errors.GraphBreakError, _errors.PerformanceWarning, _errors.RecompileLimitWarning
         )
     _config.config._on_change("logs", _logs)
+    _config.config._on_change("stress", _stress)
     _config.read_environment()
     patterns = [pattern for pattern in map(str.strip, _config.config.mark.split(",")) if pattern]
     if patterns:

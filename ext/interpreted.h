@@ -1,0 +1,13 @@
+// A run of a graph in the reference interpreter, in place of its Plan (stress mode `interp`).
+#pragma once
+
+#include "graph/graph.h"
+#include "runtime/plan.h"
+
+namespace framejit::ext {
+
+/// As Plan::run(). Redo where the reference has no meaning for the graph, or NumPy's own answer is needed.
+runtime::RunResult run_interpreted(const graph::Graph& graph, const runtime::Plan& plan, std::span<char* const> params,
+                                   std::span<char* const> results, std::span<const int64_t> symbols);
+
+}  // namespace framejit::ext

@@ -1,0 +1,157 @@
+"""Stress modes: what each makes happen, and that small programs are still equal to eager in everything under each."""
+
+from __future__ import annotations
+
+import inspect
+
+import framejit
+import numpy as np
+import pytest
+from exact import same, test_programs
+
+MODES = ["rewrite", "break=1", "break=4", "guards", "interp", "rewrite,break=3,guards,interp"]
+PROGRAMS = [
+    name for name, f in vars(test_programs).items() if name.startswith("test_") and not inspect.signature(f).parameters
+]
+
+
+@pytest.fixture
+def stress(monkeypatch):
+    """Sets config.stress for functions marked in the test."""
+    monkeypatch.setattr(framejit.config, "strict", True)
+    yield lambda text: setattr(framejit.config, "stress", text)
+    framejit.config.stress = ""
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_programs_under_stress(program, mode, stress, monkeypatch):
+    def check(function, make_args, graphs=None, **options):
+        return same.assert_same(function, make_args, calls=6, **options)
+
+    monkeypatch.setattr(test_programs, "captured", check)
+    stress(mode)
+    before = framejit.stats()["frames_marked"]
+    getattr(test_programs, program)()
+    assert framejit.stats()["frames_marked"] > before
+
+
+def counted(call, name):
+    before = framejit.stats()[name]
+    call()
+    return framejit.stats()[name] - before
+
+
+def numbers(a, b):
+    pairs = [a, b]
+    pairs.append(a + b)
+    return {"sum": pairs[-1], "all": pairs}
+
+
+def test_rewrite_runs_frames_without_arrays(stress):
+    plain = same.assert_same(numbers, lambda: (2, 3))
+    assert not plain._report()["spliced"] or not plain.cache_entries()
+    stress("rewrite")
+    marked = same.assert_same(numbers, lambda: (2, 3))
+    assert marked._report()["spliced"]
+    assert [entry["kind"] for entry in marked.cache_entries()] == ["region"]
+    assert counted(lambda: marked(2, 3), "frames_captured") == 1
+    assert sum(entry["hits"] for entry in marked.cache_entries()) == 4
+    first = framejit.jit(numbers)
+    assert counted(lambda: first(2, 3), "frames_captured") == 1
+
+
+def chain(x):
+    y = x * 2.0 + 1.0
+    z = np.sqrt(y) - x
+    return z * y
+
+
+@pytest.mark.parametrize("n", [2, 4, 9])
+def test_break_ends_graphs(n, stress):
+    x = np.linspace(0.0, 1.0, 7)
+    assert framejit.explain(chain)(x).breaks == []
+    stress(f"break={n}")
+    marked = same.assert_same(chain, lambda: (x.copy(),))
+    breaks = marked._report()["breaks"]
+    assert {b["id"] for b in breaks} == {"FJ020"}
+    instructions = [entry["instructions"] for entry in marked._report()["entries"]]
+    assert len(instructions) >= 2
+    assert max(instructions) <= n
+
+
+def test_break_is_left_out_of_whole_graphs(stress):
+    stress("break=2")
+    marked = framejit.jit(chain, fullgraph=True)
+    assert np.array_equal(marked(np.ones(3)), chain(np.ones(3)))
+    assert marked.graphs().count("graph @") == 1
+
+
+def scaled(x, n, table):
+    return x * n + table["shift"]
+
+
+def test_guards_fail_once_each(stress):
+    args = np.ones(5), 3, {"shift": 2.0}
+    stress("guards")
+    marked = framejit.jit(scaled)
+    failures = [counted(lambda: same.same_call(scaled, marked, args), "guard_failures") for _ in range(40)]
+    assert sum(failures) >= len(framejit.explain(scaled)(*args).guards)
+    assert set(failures[1:5]) == {1}  # one for each call
+    assert failures[-1] == 0  # each has failed
+    assert len(marked.cache_entries()) == 1  # the entry whose guard was let fail is replaced
+    assert counted(lambda: marked(*args), "frames_captured") == 1
+
+
+def test_interp_runs_no_kernel(stress):
+    x = np.linspace(0.0, 1.0, 7)
+
+    def function(a, out):
+        out += np.sin(a) * 2
+        return out.reshape(7, 1) + a, a.sum()
+
+    stress("interp")
+    marked = same.assert_same(function, lambda: (x.copy(), np.zeros(7)))
+    calls = lambda: marked(x, np.zeros(7))  # noqa: E731
+    assert counted(calls, "kernel_calls") == 0
+    assert counted(calls, "frames_captured") == 1
+    stress("")
+    marked = same.assert_same(function, lambda: (x.copy(), np.zeros(7)))
+    assert counted(calls, "kernel_calls") > 0
+
+
+@pytest.mark.parametrize("values", [[1.0, 0.0], [np.inf, 1.0]])
+def test_interp_takes_writes_back_where_numpy_warns(values, stress):
+    def function(a, out):
+        out += 1
+        out /= a * 0
+        return out
+
+    stress("interp")
+    same.assert_same(function, lambda: (np.array(values), np.ones(2)))
+
+
+def test_mark_takes_stress():
+    def function(a, b):
+        return [a, b, a + b]
+
+    with framejit.mark(function, stress="rewrite, guards") as handle:
+        assert handle.settings["stress"] == "rewrite,guards"
+        assert counted(lambda: [function(1, 2) for _ in range(8)], "guard_failures") > 0
+        assert framejit._core.code_report(function.__code__)["spliced"]
+    with framejit.mark(function):
+        assert counted(lambda: [function(1, 2) for _ in range(8)], "guard_failures") == 0
+
+
+@pytest.mark.parametrize("value", ["fast", "break", "break=0", "break=N", "break=-1", "guards;interp", "rewrite,x"])
+def test_wrong_values(value):
+    for use in (
+        lambda: framejit.mark(chain, stress=value),
+        lambda: setattr(framejit.config, "stress", value),
+    ):
+        with pytest.raises(ValueError, match="'stress' must be a comma list of.*'rewrite'.*but got") as raised:
+            use()
+        assert repr(value.split(",")[-1]) in str(raised.value)
+    with pytest.raises(TypeError, match="'stress'.*3 of type int"):
+        framejit.mark(chain, stress=3)
+    assert framejit.config.stress == ""
