@@ -1,5 +1,4 @@
-// What keeps marked code in the interpreter although it was marked: the stance of the process, and disabled code
-// objects.
+// Steering: the stance of the process, disabled code objects, dimensions that are marked as dynamic.
 #pragma once
 
 #include "capture/py/ref.h"
@@ -14,5 +13,8 @@ inline Stance stance = Stance::Default;
 inline uint64_t disabled_epoch = 0;
 /// Is the code kept out by framejit.disable()?
 bool is_disabled(PyCodeObject* code);
+
+/// Was the dimension of this very array marked by framejit.mark_dynamic()?
+bool is_dynamic(PyObject* array, int dim);
 
 }  // namespace framejit::ext

@@ -100,31 +100,71 @@ Outcome CodeState::call(const LiveSlots& live, PyObject*& result) {
   return Outcome::Miss;
 }
 
-Outcome CodeState::capture_whole(PyFunctionObject* function, PyObject* const* slots, PyObject*& result) {
-  const int slot_count = argument_slots(code_);
-  std::vector<PyObject*> locals(static_cast<std::size_t>(std::max(view()->local_count(), slot_count)), nullptr);
-  std::copy(slots, slots + slot_count, locals.begin());
-  const FrameView frame{
-      locals.data(),           static_cast<int>(locals.size()),      nullptr, 0, function->func_globals,
-      function->func_builtins, reinterpret_cast<PyObject*>(function)};
-  const LiveSlots live{locals.data(), frame.local_count, nullptr, 0, frame.function};
-  if (!may_compile(whole_, live)) return PyErr_Occurred() ? Outcome::Error : Outcome::Declined;
+/// The frame of a call, before its first instruction.
+struct CodeState::Start {
+  std::vector<PyObject*> locals;
+  FrameView frame;
+  LiveSlots live;
 
-  Busy busy(*this);
-  Captured captured = compile_at(whole_, 0, frame, true);
-  if (!captured.entry) {
-    ++whole_.failures;
-    if (settings_.fullgraph && !captured.breaks.empty()) {
-      raise_graph_break(captured.breaks.front());
-      return Outcome::Error;
-    }
-    broke_ = true;
-    return Outcome::Declined;
+  Start(CodeState& state, PyFunctionObject* function, PyObject* const* slots) {
+    const int slot_count = argument_slots(state.code_);
+    locals.resize(static_cast<std::size_t>(std::max(state.view()->local_count(), slot_count)));
+    std::copy(slots, slots + slot_count, locals.begin());
+    auto* object = reinterpret_cast<PyObject*>(function);
+    const int count = static_cast<int>(locals.size());
+    frame = {locals.data(), count, nullptr, 0, function->func_globals, function->func_builtins, object};
+    live = {locals.data(), count, nullptr, 0, object};
   }
-  Entry* entry = captured.entry.get();
-  insert(whole_, std::move(captured.entry));
-  const Outcome outcome = entry->call(live, result);
+};
+
+Outcome CodeState::compile_whole(const Start& start) {
+  if (!may_compile(whole_, start.live)) return PyErr_Occurred() ? Outcome::Error : Outcome::Declined;
+  Captured captured = compile_at(whole_, 0, start.frame, true);
+  if (captured.entry) {
+    insert(whole_, std::move(captured.entry));
+    return Outcome::Miss;
+  }
+  ++whole_.failures;
+  if (settings_.fullgraph && !captured.breaks.empty()) {
+    raise_graph_break(captured.breaks.front());
+    return Outcome::Error;
+  }
+  broke_ = true;
+  return Outcome::Declined;
+}
+
+Outcome CodeState::capture_whole(PyFunctionObject* function, PyObject* const* slots, PyObject*& result) {
+  const Start start(*this, function, slots);
+  Busy busy(*this);
+  if (const Outcome outcome = compile_whole(start); outcome != Outcome::Miss) return outcome;
+  const std::shared_ptr<Entry> entry = whole_.entries.front();
+  const Outcome outcome = entry->call(start.live, result);
   return outcome == Outcome::Miss ? Outcome::Declined : outcome;
+}
+
+bool CodeState::precompile_whole(PyFunctionObject* function, PyObject* const* slots) {
+  const Start start(*this, function, slots);
+  Busy busy(*this);
+  for (const auto& entry : whole_.entries)
+    if (!entry->explain(start.live)) return true;
+  return compile_whole(start) != Outcome::Error;
+}
+
+void CodeState::precompile_start(PyFunctionObject* function, PyObject* const* slots) {
+  if (!spliced_ || spliced_->sites().empty()) return;
+  const uint32_t site = spliced_->sites().front();
+  // Cells would be there already.
+  if (site == 0 || view()->instrs()[site - 1].op != capture::Opcode::Resume || PyCode_GetNumFree(code_) > 0) return;
+  for (int i = 0; i < view()->local_count(); ++i)
+    if (view()->is_cell(i)) return;
+  const Start start(*this, function, slots);
+  Busy busy(*this);
+  Place& place = *sites_[site];
+  for (const auto& entry : place.entries)
+    if (!entry->explain(start.live)) return;
+  if (!may_compile(place, start.live)) return PyErr_Clear();
+  if (Captured captured = compile_at(place, site, start.frame, false); captured.entry)
+    insert(place, std::move(captured.entry));
 }
 
 // Capture and compilation of one place.

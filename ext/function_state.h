@@ -64,6 +64,11 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   /// else. With fullgraph, Error and GraphBreakError where capture breaks.
   Outcome capture_whole(PyFunctionObject* function, PyObject* const* slots, PyObject*& result);
 
+  /// As capture_whole, and runs nothing. False: with fullgraph, GraphBreakError where capture breaks.
+  bool precompile_whole(PyFunctionObject* function, PyObject* const* slots);
+  /// Compiles the region at the function's start, where the code is spliced.
+  void precompile_start(PyFunctionObject* function, PyObject* const* slots);
+
   /// The code to run in place of the user's, or null: not broken, cannot be spliced, or all of its sites are dormant.
   /// Counts a call; sites that gave nothing are tried again after some.
   PyCodeObject* replacement();
@@ -94,11 +99,14 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
 
  private:
   class Busy;
+  struct Start;
   struct Captured {
     std::shared_ptr<Entry> entry;
     std::vector<capture::Break> breaks;
   };
   /// Captures and compiles at one place. Null entry: nothing came of it, the breaks say why.
+  /// At the function's start; Miss where an entry is there now that has not run.
+  Outcome compile_whole(const Start& start);
   Captured compile_at(Place& place, uint32_t instr, const capture::FrameView& frame, bool whole);
   /// Stress: lets a guard of the first entry fail that has not failed here before.
   bool force_failure(Place& place);

@@ -19,6 +19,8 @@ from framejit._jit_config import JitConfig as JitConfig
 from framejit._mark import Mark as Mark
 from framejit._mark import mark as mark
 from framejit._platform import unsupported_reason as unsupported_reason
+from framejit._specs import ArraySpec as ArraySpec
+from framejit._specs import mark_dynamic as mark_dynamic
 from framejit._stats import reset as reset
 from framejit._stats import stats as stats
 
@@ -42,6 +44,7 @@ class _Marked(Generic[_P, _R]):
     def cache_clear(self) -> None: ...
     def graphs(self) -> list[str]: ...
     def asm(self) -> list[str]: ...
+    def precompile(self, *specs: Any) -> None: ...
 
 class _Decorator:
     @overload
