@@ -111,7 +111,7 @@ class Lowerer : public Memory {
       const graph::Op op = graph_.node(v).op;
       const bool redo =
           (op == Op::ReduceMin || op == Op::ReduceMax) && graph::is_float(graph_.type(v).dtype) && !options_.o1;
-      if (may_flag(v) || redo) needs_undo_ = true;
+      if (may_flag(v) || redo || op == Op::Host) needs_undo_ = true;
     }
   }
 
@@ -146,7 +146,7 @@ class Lowerer : public Memory {
   /// fmin and fmax give one of two zeros by the position in NumPy's loop, which only a step of their own keeps.
   bool stands_alone(ValueId v) const {
     const graph::Op op = graph_.node(v).op;
-    return op == Op::Fmin || op == Op::Fmax || op == Op::MatMul;
+    return op == Op::Fmin || op == Op::Fmax || graph::is_alone(op);
   }
 
   bool must_cut_before(const std::vector<ValueId>& piece, ValueId v) {
@@ -351,6 +351,7 @@ class Lowerer : public Memory {
 
   void lower_part(const Part& part) {
     if (part.nodes.size() == 1 && graph_.node(part.nodes[0]).op == Op::MatMul) return lower_matmul(part);
+    if (part.nodes.size() == 1 && graph_.node(part.nodes[0]).op == Op::Host) return lower_host(part);
     std::vector<ValueId> reductions, elementwise;
     for (ValueId v : part.nodes) (cls(v) == OpClass::Reduction ? reductions : elementwise).push_back(v);
     if (reductions.empty()) return lower_elementwise(part, elementwise, part.stored);
@@ -539,6 +540,25 @@ class Lowerer : public Memory {
     if (right.rank() == 1) step.c.strides.push_back(item);
     if (left.rank() == 1) step.c.strides.insert(step.c.strides.begin(), step.n * item);
     step.kernel = kernels_.add_matmul(left.dtype);
+    program_.steps.emplace_back(std::move(step));
+  }
+
+  void lower_host(const Part& part) {
+    const ValueId v = part.nodes[0];
+    const Node& node = graph_.node(v);
+    HostStep step;
+    step.group = part.group;
+    step.name = "host_call " + std::to_string(node.index());
+    if (options_.host_function) step.host = options_.host_function(node.index());
+    if (!step.host.function) fail("a call of a host function that is gone");
+    std::vector<ValueId> operands = node.inputs;
+    operands.push_back(v);
+    for (ValueId operand : operands) {
+      if (graph_.type(operand).rank() == 0) fail("a host call of a 0-d value");
+      step.operands.push_back(matrix(operand, 0));
+      step.shapes.push_back(graph_.type(operand).shape);
+    }
+    step.operands.back().written = true;
     program_.steps.emplace_back(std::move(step));
   }
 

@@ -87,6 +87,9 @@ std::string describe(const Program& program) {
              product->k.str() + "] x [" + product->k.str() + ", " + product->n.str() + "]\n";
       for (const LoopOperand* o : {&product->a, &product->b, &product->c})
         out += "    " + operand_text(program, *o) + "\n";
+    } else if (const auto* host = std::get_if<HostStep>(&step)) {
+      out += host->name + "\n";
+      for (const LoopOperand& o : host->operands) out += "    " + operand_text(program, o) + "\n";
     } else {
       const auto& undo = std::get<UndoStep>(step);
       out += std::string(undo.by_loop ? "undo by the loop " : "undo ") + list(undo.extents) + "\n    " + operand_text(program, undo.source) + "\n";

@@ -5,6 +5,7 @@
 
 #include "codegen/lower.h"
 #include "ext/config.h"
+#include "ext/custom_op.h"
 #include "ext/host_loops.h"
 #include "ext/numpy_api.h"
 #include "ext/stats.h"
@@ -12,6 +13,7 @@
 #include "graph/passes/fuse.h"
 #include "graph/support/check.h"
 #include "graph/verify.h"
+#include "runtime/trace.h"
 
 namespace framejit::ext {
 
@@ -43,6 +45,7 @@ codegen::LowerOptions lower_options(const CompileOptions& options) {
   out.o1 = options.o1;
   out.listing = options.listing;
   out.host_loop = host_loop;
+  out.host_function = custom_function;
   out.pairwise_cut = numpy_version() < NumpyVersion{2, 3} ? 8192 : 0;
   return out;
 }
@@ -67,13 +70,17 @@ Expected<Compiled, std::string> compile(graph::Graph& graph, const CompileOption
 
   FRAMEJIT_TRY(program, codegen::lower(graph, groups, lower_options(options)));
   for (const codegen::Step& step : program.steps)
-    if (const auto* loop = std::get_if<codegen::LoopStep>(&step))
+    if (std::holds_alternative<codegen::HostStep>(step))
+      ++out.host_stages;
+    else if (const auto* loop = std::get_if<codegen::LoopStep>(&step))
       for (const codegen::Stage& stage : loop->stages)
         out.host_stages += std::holds_alternative<codegen::HostLoop>(stage.code);
   const auto kernels = static_cast<int64_t>(program.kernels.size());
   FRAMEJIT_TRY(plan, runtime::Plan::create(std::move(program)));
   out.plan = std::move(plan);
   out.codegen_ns = now_ns() - optimized;
+  runtime::trace_span("compile", "passes", start, optimized);
+  runtime::trace_span("compile", "code generation", optimized, optimized + out.codegen_ns);
 
   stats.kernels_compiled += kernels;
   stats.code_bytes += static_cast<int64_t>(out.plan->code_bytes());

@@ -20,7 +20,7 @@ struct CompileOptions {
 struct Compiled {
   std::unique_ptr<runtime::Plan> plan;
   int64_t passes_ns = 0, codegen_ns = 0;
-  int64_t host_stages = 0;  // stages of a run that are NumPy's loops
+  int64_t host_stages = 0;  // stages of a run that are NumPy's loops, and custom operators
 };
 
 /// Optimizes the graph in place and compiles it. The failure is a sentence: this region stays in the interpreter.

@@ -7,6 +7,7 @@
 
 #include "capture/py/ref.h"
 #include "ext/module.h"
+#include "runtime/perf_names.h"
 #include "runtime/scheduler.h"
 
 namespace framejit::ext {
@@ -36,12 +37,19 @@ const Field* find(const char* name) {
       {"code_bytes_limit", Kind::Int, &config().code_bytes_limit, 0},
       {"instruction_limit", Kind::Int, &config().instruction_limit, 1},
       {"passes", Kind::Text, &config().passes, 0},
+      {"perf", Kind::Text, &config().perf, 0},
       {"stress", Kind::Text, &config().stress, 0},
   };
   for (const Field& field : fields)
     if (std::strcmp(field.name, name) == 0) return &field;
   PyErr_Format(PyExc_KeyError, "framejit has no setting '%s'", name);
   return nullptr;
+}
+
+void set_perf(const std::string& where) {
+  runtime::set_perf_names(where == "map"       ? runtime::PerfNames::Map
+                          : where == "jitdump" ? runtime::PerfNames::Jitdump
+                                               : runtime::PerfNames::Off);
 }
 
 bool apply(const Field& field, PyObject* value) {
@@ -69,6 +77,7 @@ bool apply(const Field& field, PyObject* value) {
       if (!text) return false;
       *static_cast<std::string*>(field.at) = text;
       if (field.at == &config().cpu) cpu_slot() = codegen::select_cpu(text);
+      if (field.at == &config().perf) set_perf(config().perf);
       return true;
     }
   }

@@ -16,6 +16,7 @@ struct Config {
   int64_t code_bytes_limit = 64 << 20;
   int64_t instruction_limit = 20000;  // of one capture
   std::string passes;                 // "-fuse,-cse": passes that are switched off
+  std::string perf;                   // "map", "jitdump": where perf finds the names of kernels
   std::string stress;                 // for functions that are marked from now on
 };
 

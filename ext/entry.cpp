@@ -15,6 +15,7 @@
 #include "graph/support/check.h"
 #include "graph/text.h"
 #include "runtime/allocator.h"
+#include "runtime/trace.h"
 
 namespace framejit::ext {
 
@@ -211,6 +212,7 @@ Outcome Entry::run_plan(Workspace& w) {
   const std::span<char* const> params(w.matched->params, guards.input_count());
   const std::span<char* const> results(w.results, materializer_->root_count());
   const std::span<const int64_t> symbols(w.matched->symbols, guards.symbol_count());
+  const runtime::TraceSpan span("run", region_->function);
   runtime::RunResult run;
   if (options_.interp) [[unlikely]] {
     run = run_interpreted(*region_->graph, plan(), params, results, symbols);

@@ -1,5 +1,6 @@
 // Settings, doors, and the errors and warnings that users see.
 #include "ext/config.h"
+#include "ext/custom_op.h"
 #include "ext/function_state.h"
 #include "ext/module.h"
 #include "ext/numpy_door.h"
@@ -69,7 +70,8 @@ bool read_settings(PyObject* dict, JitSettings& out) {
 }
 
 const std::vector<capture::Door*>& doors() {
-  static const std::vector<capture::Door*> all = {make_numpy_door().release(), make_tensor_door().release()};
+  static const std::vector<capture::Door*> all = {make_numpy_door().release(), make_tensor_door().release(),
+                                                   make_custom_door().release()};
   return all;
 }
 

@@ -8,6 +8,7 @@
 #include "ext/control.h"
 #include "ext/stats.h"
 #include "graph/support/check.h"
+#include "runtime/trace.h"
 
 namespace framejit::ext {
 
@@ -202,7 +203,7 @@ bool CodeState::may_compile(Place& place, const LiveSlots& live) {
     place.exhausted = true;
   else
     ++stats.recompiles;
-  if (events_on(Channel::Recompiles)) {
+  if (events_on(Channel::Recompiles) || recompiles_.size() < kMostRecompiles) {
     const graph::Location& at = last.region().graph->location(failure->location);
     Record record;
     record.put("function", name())
@@ -219,6 +220,7 @@ bool CodeState::may_compile(Place& place, const LiveSlots& live) {
     if (!failure->varied.empty() && !limit) record.put("becomes", std::string("symbolic from now on"));
     if (limit)
       record.put("becomes", std::string("config.recompile_limit is reached: the interpreter runs it from now on"));
+    if (recompiles_.size() < kMostRecompiles) recompiles_.push_back(Ref<>::share(record.get()));
     emit(Channel::Recompiles, std::move(record));
   }
   if (limit) warn_recompile_limit(name(), *failure);
@@ -254,6 +256,7 @@ CodeState::Captured CodeState::compile_at(Place& place, uint32_t instr, const Fr
   capture::CaptureOutcome outcome = capture::capture(request);
   const int64_t captured_ns = now_ns() - start;
   stats.compile_ns += captured_ns;
+  runtime::trace_span("capture", name(), start, start + captured_ns);
 
   Captured out;
   out.breaks = std::move(outcome.breaks);
@@ -460,6 +463,7 @@ void CodeState::clear() {
   broke_ = starts_broken();
   breaks_.clear();
   known_breaks_.clear();
+  recompiles_.clear();
   spliced_calls_ = 0;
 }
 

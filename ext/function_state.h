@@ -89,6 +89,8 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
         for (const auto& entry : sites_[site]->entries) f(*entry, static_cast<int>(site));
   }
   const std::vector<capture::Break>& breaks() const { return breaks_; }
+  /// A dict for each entry that did not fit and had another compiled, oldest first.
+  const std::vector<capture::Ref<>>& recompiles() const { return recompiles_; }
   const capture::SplicedCode* spliced() const { return spliced_; }
   std::size_t dormant_count() const { return dormant_; }
 
@@ -131,8 +133,10 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   capture::SplicedCode* spliced_ = nullptr;
   std::vector<capture::Break> breaks_;  // each once
   std::set<std::pair<uint32_t, uint16_t>> known_breaks_;
+  std::vector<capture::Ref<>> recompiles_;  // at most kMostRecompiles
   std::vector<std::shared_ptr<Entry>> retired_;  // removed while something ran
   capture::Ref<> pending_error_;
+  static constexpr std::size_t kMostRecompiles = 64;
   int running_ = 0;
   uint64_t disabled_epoch_ = disabled_epoch;
   int64_t spliced_calls_ = 0;

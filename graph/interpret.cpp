@@ -152,6 +152,7 @@ class Interpreter {
       case OpClass::View: return view(v, n);
       case OpClass::Write: return write(n);
       case OpClass::Contraction: return matmul(v, n);
+      case OpClass::Host: return false;
     }
     return false;
   }

@@ -60,7 +60,14 @@ struct BoundUndo {
   std::size_t by_loop = 0;  // the step that overwrites the source and saves it; 0: saved by this step itself
 };
 
-using BoundStep = std::variant<BoundLoop, BoundMatMul, BoundUndo>;
+struct BoundHost {
+  codegen::HostFunction host;
+  std::vector<BoundOperand> operands;
+  std::vector<graph::DType> dtypes;
+  std::vector<std::vector<int64_t>> shapes, strides;
+};
+
+using BoundStep = std::variant<BoundLoop, BoundMatMul, BoundUndo, BoundHost>;
 
 struct Bound {
   std::vector<int64_t> symbols;

@@ -43,6 +43,7 @@ struct RunState {
 void execute_loop(const BoundLoop& loop, RunState& state);
 void execute_pairwise(const BoundLoop& loop, RunState& state);
 void execute_matmul(const BoundMatMul& product, RunState& state);
+void execute_host(const BoundHost& call, RunState& state);
 void save_undo(const BoundUndo& undo, RunState& state);
 void restore_undo(const BoundUndo& undo, char* const* buffers);
 

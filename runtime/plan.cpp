@@ -14,6 +14,8 @@
 #include "runtime/execute.h"
 #include "runtime/fold.h"
 #include "runtime/fp_state.h"
+#include "runtime/perf_names.h"
+#include "runtime/trace.h"
 
 namespace framejit::runtime {
 
@@ -48,6 +50,13 @@ struct Ready {
   FastCall fast;
 };
 
+std::string_view name_of(const Step& step) {
+  if (const auto* loop = std::get_if<LoopStep>(&step)) return loop->name;
+  if (const auto* product = std::get_if<MatMulStep>(&step)) return product->name;
+  if (const auto* host = std::get_if<HostStep>(&step)) return host->name;
+  return "undo";
+}
+
 bool is_static(const Program& program) {
   auto fixed = [](const graph::Dim& d) { return d.is_const(); };
   auto all_fixed = [&](const graph::Dims& dims) {
@@ -67,6 +76,11 @@ bool is_static(const Program& program) {
     } else if (const auto* product = std::get_if<MatMulStep>(&step)) {
       if (!fixed(product->m) || !fixed(product->n) || !fixed(product->k)) return false;
       if (!operand_fixed(product->a) || !operand_fixed(product->b) || !operand_fixed(product->c)) return false;
+    } else if (const auto* host = std::get_if<HostStep>(&step)) {
+      for (const LoopOperand& o : host->operands)
+        if (!operand_fixed(o)) return false;
+      for (const graph::Dims& shape : host->shapes)
+        if (!all_fixed(shape)) return false;
     } else {
       const auto& undo = std::get<UndoStep>(step);
       if (!operand_fixed(undo.source) || !all_fixed(undo.extents)) return false;
@@ -320,6 +334,7 @@ RunResult Plan::Impl::run_steps(const Bound& bound, std::unique_ptr<const Ready>
     // What cannot be put back is not cancelled.
     if (i >= first_param_write && (!has_undo || undo_by_loop)) state.poller = nullptr;
     const BoundStep& step = bound.steps[i];
+    const TraceSpan span("kernel", name_of(program.steps[i]));
     if (const auto* loop = std::get_if<BoundLoop>(&step)) {
       if (loop->step->reduce == ReduceKind::Pairwise)
         execute_pairwise(*loop, state);
@@ -328,6 +343,8 @@ RunResult Plan::Impl::run_steps(const Bound& bound, std::unique_ptr<const Ready>
       if (loop->step->redo_zero_or_nan && !state.stopped()) check_results(*loop, state);
     } else if (const auto* product = std::get_if<BoundMatMul>(&step)) {
       execute_matmul(*product, state);
+    } else if (const auto* host = std::get_if<BoundHost>(&step)) {
+      execute_host(*host, state);
     } else {
       if (const auto& undo = std::get<BoundUndo>(step); !undo.by_loop) save_undo(undo, state);
     }
@@ -364,6 +381,8 @@ Expected<std::unique_ptr<Plan>, std::string> Plan::create(Program program, std::
   for (const KernelCode& kernel : impl->program.kernels) pieces.emplace_back(kernel.bytes);
   FRAMEJIT_TRY(code, CodeBlock::seal(pieces));
   impl->code = std::move(code);
+  for (std::size_t i = 0; i < pieces.size(); ++i)
+    name_for_perf(impl->code.entry(i), pieces[i].size(), impl->program.kernels[i].name);
   for (const Step& step : impl->program.steps)
     if (const auto* loop = std::get_if<LoopStep>(&step); loop && loop->operands.size() > kMaxOperands)
       return Unexpected{"a loop step of " + std::to_string(loop->operands.size()) + " operands"};
@@ -383,13 +402,13 @@ RunResult Plan::run(std::span<char* const> params, std::span<char* const> result
                     bool (*poll)()) const {
   const Impl& impl = *impl_;
   if (const Ready* ready = impl.constant) [[likely]] {
-    if (ready->fast.kernel) [[likely]]
+    if (ready->fast.kernel && !tracing.load(std::memory_order_relaxed)) [[likely]]
       return impl.run_fast(ready->fast, params, results);
     return impl.run_steps(ready->bound, nullptr, params, results, poll);
   }
   std::unique_ptr<const Ready> own;
   const Ready& ready = impl.ready_for(symbols, own);
-  if (ready.fast.kernel) return impl.run_fast(ready.fast, params, results);
+  if (ready.fast.kernel && !tracing.load(std::memory_order_relaxed)) return impl.run_fast(ready.fast, params, results);
   return impl.run_steps(ready.bound, std::move(own), params, results, poll);
 }
 

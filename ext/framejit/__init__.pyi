@@ -7,6 +7,8 @@ from framejit._control import graph_break as graph_break
 from framejit._control import is_compiling as is_compiling
 from framejit._control import stance as stance
 from framejit._core import Tensor as Tensor
+from framejit._custom import CustomOp as CustomOp
+from framejit._custom import custom_op as custom_op
 from framejit._dtypes import DType
 from framejit._errors import GraphBreakError as GraphBreakError
 from framejit._errors import PerformanceWarning as PerformanceWarning
@@ -23,6 +25,8 @@ from framejit._specs import ArraySpec as ArraySpec
 from framejit._specs import mark_dynamic as mark_dynamic
 from framejit._stats import reset as reset
 from framejit._stats import stats as stats
+from framejit._trace import Trace as Trace
+from framejit._trace import trace as trace
 
 __version__: str
 __all__: list[str]

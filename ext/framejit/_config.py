@@ -35,6 +35,8 @@ FIELDS = (
     Field("code_bytes_limit", 64 << 20, "machine code to keep, in bytes", True),
     Field("instruction_limit", 20000, "bytecode instructions of one capture", True),
     Field("passes", "", "passes that are switched off by name, as in `-fuse,-cse`", True),
+    Field("perf", "", "names of kernels for Linux perf: `map` (/tmp/perf-PID.map) or `jitdump` (jit-PID.dump)", True),
+    Field("trace", "", "where to write a Chrome trace of the process, as by `trace()`"),
     Field("stress", "", "rare paths made common, for tests: see the page on [stress modes](stress.md)", True),
     Field("logs", "", "what to log: see the page on logs"),
     Field("stats_file", "", "where to write the counters of `stats()` as JSON at exit"),
