@@ -33,6 +33,18 @@ std::string text_of(PyObject* text) {
   return utf8 ? utf8 : "";
 }
 
+/// May the bytecode come by the region's exit before it is there for good? Where the region goes round a loop that it
+/// leaves in the middle: it cannot be told then which time is the exit.
+bool is_passed_before_exit(const capture::Region& region) {
+  const std::span<const capture::Instr> instrs = region.view->instrs();
+  for (uint32_t i = region.exit; i < instrs.size() && !region.returns; ++i) {
+    const bool jump = instrs[i].op == capture::Opcode::Jump || capture::name_of(instrs[i].op).starts_with("PopJump");
+    if (!jump || instrs[i].arg < 0 || static_cast<uint32_t>(instrs[i].arg) > region.exit) continue;
+    if (region.entry < static_cast<uint32_t>(instrs[i].arg) || region.entry > i) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 /// Marks the state as in use: entries that are taken out meanwhile stay alive until nothing runs.
@@ -337,7 +349,7 @@ void CodeState::announce(const Entry& entry, int64_t number) {
 
 std::unique_ptr<capture::SplicedCode> CodeState::splice() {
   capture::SpliceOptions options;
-  options.all_boundaries = settings_.stress.break_every > 0;
+  options.all_boundaries = settings_.stress.all_sites();
   auto made = capture::SplicedCode::make(view(), shared_from_this(), options);
   if (!made) {
     unsplicable_ = true;
@@ -383,6 +395,7 @@ bool CodeState::ask(uint32_t site, const FrameView& frame, capture::FrameUpdate&
   const std::shared_ptr<CodeState> keep = shared_from_this();  // a finalizer may drop the function meanwhile
   Busy busy(*this);
   try {
+    if (settings_.stress.verify) return ask_verified(*sites_[site], site, frame);
     return ask_place(*sites_[site], site, frame, update);
   } catch (const std::exception& error) {
     if (internal_error(name(), error.what())) keep_error();
@@ -441,6 +454,61 @@ bool CodeState::ask_place(Place& place, uint32_t site, const FrameView& frame, c
   Entry* entry = captured.entry.get();
   insert(place, std::move(captured.entry));
   return answered(entry->enter(live, update));
+}
+
+/// Nothing runs in place of the bytecode: a region that would have is compared with what the bytecode does.
+bool CodeState::ask_verified(Place& place, uint32_t site, const FrameView& frame) {
+  struct Eager {  // what compares is not compiled itself
+    Stance before = std::exchange(stance, Stance::ForceEager);
+    ~Eager() { stance = before; }
+  } eager;
+  const Ref<> module = Ref<>::steal(PyImport_ImportModule("framejit._verify"));
+  const Ref<> unbound = module ? Ref<>::steal(PyObject_GetAttrString(module.get(), "UNBOUND")) : Ref<>();
+  auto listed = [&](PyObject** objects, int count) {
+    Ref<> list = Ref<>::steal(PyList_New(count));
+    for (int i = 0; list && i < count; ++i)
+      PyList_SET_ITEM(list.get(), i, Py_NewRef(objects[i] ? objects[i] : unbound.get()));
+    return list;
+  };
+  if (!unbound) return PyErr_Clear(), false;
+  if (site == spliced_->sites().front()) {
+    pending_.erase(frame.locals);  // of a frame that was left by an exception
+    const Ref<> locals = listed(frame.locals, frame.local_count);
+    const Ref<> address = Ref<>::steal(PyLong_FromVoidPtr(frame.locals));
+    Ref<>::steal(PyObject_CallMethod(module.get(), "begin", "OOO", address.get(), code_, locals.get()));
+  }
+  if (const auto at = pending_.find(frame.locals); at != pending_.end()) {
+    if (at->second.exit != site) return PyErr_Clear(), false;
+    const Ref<> prediction = std::move(at->second.prediction);
+    pending_.erase(at);
+    const Ref<> locals = listed(frame.locals, frame.local_count), stack = listed(frame.stack, frame.depth);
+    const Ref<> said = Ref<>::steal(
+        PyObject_CallMethod(module.get(), "check", "OOO", prediction.get(), locals.get(), stack.get()));
+    if (!said) throw std::runtime_error("a prediction could not be compared");
+    if (PyUnicode_GetLength(said.get()) > 0 && internal_error(name(), text_of(said.get()))) keep_error();
+  }
+  Ref<> prediction;
+  const std::shared_ptr<Entry> entry = entry_for(place, site, frame);
+  if (entry && !is_passed_before_exit(entry->region()) && entry->predict(frame, prediction) == Outcome::Done)
+    pending_[frame.locals] = {std::move(prediction), entry->region().exit};
+  if (PyErr_Occurred()) PyErr_Clear();
+  return false;
+}
+
+/// The entry that fits, compiled if there is none.
+std::shared_ptr<Entry> CodeState::entry_for(Place& place, uint32_t site, const FrameView& frame) {
+  const LiveSlots live{frame.locals, frame.local_count, frame.stack, frame.depth, frame.function};
+  if (!place.entries.empty() && !same_namespace(place.entries.front()->region(), frame.function)) return nullptr;
+  for (const auto& entry : place.entries)
+    if (!entry->explain(live)) return entry;
+  if (!may_compile(place, live)) return nullptr;
+  Captured captured = compile_at(place, site, frame, false);
+  if (!captured.entry) {
+    if (++place.failures >= kMaxFailures) place.exhausted = true;
+    return nullptr;
+  }
+  insert(place, captured.entry);
+  return captured.entry;
 }
 
 // Lifetime.

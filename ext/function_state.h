@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -117,6 +118,8 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   void insert(Place& place, std::shared_ptr<Entry> entry);
   void announce(const Entry& entry, int64_t number);
   bool ask_place(Place& place, uint32_t site, const capture::FrameView& frame, capture::FrameUpdate& update);
+  bool ask_verified(Place& place, uint32_t site, const capture::FrameView& frame);
+  std::shared_ptr<Entry> entry_for(Place& place, uint32_t site, const capture::FrameView& frame);
   void set_dormant(Place& place, uint32_t site, bool dormant);
   void wake_sites();
   void keep_error();
@@ -133,6 +136,11 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   capture::SplicedCode* spliced_ = nullptr;
   std::vector<capture::Break> breaks_;  // each once
   std::set<std::pair<uint32_t, uint16_t>> known_breaks_;
+  struct Pending {
+    capture::Ref<> prediction;
+    uint32_t exit;
+  };
+  std::map<PyObject**, Pending> pending_;  // stress verify: by frame
   std::vector<capture::Ref<>> recompiles_;  // at most kMostRecompiles
   std::vector<std::shared_ptr<Entry>> retired_;  // removed while something ran
   capture::Ref<> pending_error_;

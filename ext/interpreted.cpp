@@ -57,7 +57,33 @@ bool numpy_loop(graph::Op op, graph::DType operand, graph::DType result, std::sp
   return true;
 }
 
+std::vector<ArrayRef> param_arrays(const graph::Graph& graph, std::span<char* const> params,
+                                   std::span<const int64_t> symbols) {
+  std::vector<ArrayRef> arrays;
+  for (std::size_t i = 0; i < params.size(); ++i) {
+    const graph::Type& type = graph.type(graph.params()[i]);
+    ArrayRef& a = arrays.emplace_back();
+    a.data = reinterpret_cast<std::byte*>(params[i]);
+    for (const graph::Dim& d : type.shape) a.shape.push_back(d.evaluate(symbols));
+    for (const graph::Dim& d : type.strides) a.strides.push_back(d.evaluate(symbols));
+  }
+  return arrays;
+}
+
 }  // namespace
+
+std::unique_ptr<runtime::Undo> save_written(const graph::Graph& graph, std::span<char* const> params,
+                                            std::span<const int64_t> symbols) {
+  const std::vector<ArrayRef> arrays = param_arrays(graph, params, symbols);
+  auto undo = std::make_unique<SavedParams>();
+  for (const graph::ValueId v : graph.body().nodes) {
+    if (graph.node(v).op != graph::Op::Write) continue;
+    const graph::ValueId root = graph.root(graph.node(v).inputs[0]);
+    for (std::size_t i = 0; i < params.size(); ++i)
+      if (graph.params()[i] == root) undo->params.emplace_back(arrays[i], size_of(graph.type(root).dtype));
+  }
+  return undo;
+}
 
 runtime::RunResult run_interpreted(const graph::Graph& graph, const runtime::Plan& plan, std::span<char* const> params,
                                    std::span<char* const> results, std::span<const int64_t> symbols) {
@@ -68,22 +94,8 @@ runtime::RunResult run_interpreted(const graph::Graph& graph, const runtime::Pla
   for (const codegen::Step& step : program.steps)
     if (const auto* loop = std::get_if<codegen::LoopStep>(&step); loop && loop->redo_zero_or_nan) return out;
 
-  std::vector<ArrayRef> arrays;
-  for (std::size_t i = 0; i < params.size(); ++i) {
-    const graph::Type& type = graph.type(graph.params()[i]);
-    ArrayRef& a = arrays.emplace_back();
-    a.data = reinterpret_cast<std::byte*>(params[i]);
-    for (const graph::Dim& d : type.shape) a.shape.push_back(d.evaluate(symbols));
-    for (const graph::Dim& d : type.strides) a.strides.push_back(d.evaluate(symbols));
-  }
-  auto undo = std::make_unique<SavedParams>();
-  for (const graph::ValueId v : graph.body().nodes) {
-    if (graph.node(v).op != graph::Op::Write) continue;
-    const graph::ValueId root = graph.root(graph.node(v).inputs[0]);
-    for (std::size_t i = 0; i < params.size(); ++i)
-      if (graph.params()[i] == root) undo->params.emplace_back(arrays[i], size_of(graph.type(root).dtype));
-  }
-
+  const std::vector<ArrayRef> arrays = param_arrays(graph, params, symbols);
+  std::unique_ptr<runtime::Undo> undo = save_written(graph, params, symbols);
   auto done = graph::interpret(graph, arrays, symbols, numpy_loop);
   if (!done) {
     undo->rollback();

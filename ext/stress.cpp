@@ -17,6 +17,7 @@ Stress read_stress(std::string_view text) {
     out.rewrite |= token == "rewrite";
     out.guards |= token == "guards";
     out.interp |= token == "interp";
+    out.verify |= token == "verify";
     if (token.starts_with(kBreak)) std::from_chars(&token[kBreak.size()], &token[0] + token.size(), out.break_every);
     at = end + 1;
   }
@@ -24,7 +25,7 @@ Stress read_stress(std::string_view text) {
 }
 
 Stress operator|(const Stress& a, const Stress& b) {
-  return {a.rewrite || b.rewrite, a.guards || b.guards, a.interp || b.interp,
+  return {a.rewrite || b.rewrite, a.guards || b.guards, a.interp || b.interp, a.verify || b.verify,
           a.break_every ? a.break_every : b.break_every};
 }
 

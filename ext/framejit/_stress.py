@@ -9,6 +9,7 @@ MODES = {
     "rewrite": "no frame is declined for having no array work: it is captured, spliced and run that way",
     "break=N": "a graph ends after every N-th instruction",
     "guards": "each guard fails once",
+    "verify": "regions only predict; the bytecode runs, and what it did is compared with the prediction at the region's exit",
     "interp": "graphs run in the reference interpreter in place of machine code",
 }
 

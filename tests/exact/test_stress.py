@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import inspect
+import os
+import subprocess
+import sys
+import warnings
 
 import framejit
 import numpy as np
 import pytest
 from exact import same, test_programs
+from framejit._verify import UNBOUND, Prediction
 
-MODES = ["rewrite", "break=1", "break=4", "guards", "interp", "rewrite,break=3,guards,interp"]
+MODES = ["rewrite", "break=1", "break=4", "guards", "interp", "verify", "rewrite,break=3,guards,interp"]
 PROGRAMS = [
     name for name, f in vars(test_programs).items() if name.startswith("test_") and not inspect.signature(f).parameters
 ]
@@ -155,3 +160,123 @@ def test_wrong_values(value):
     with pytest.raises(TypeError, match="'stress'.*3 of type int"):
         framejit.mark(chain, stress=3)
     assert framejit.config.stress == ""
+
+
+def effects(x, log, model):
+    y = x * 2.0
+    log.append(y)
+    log[0] = 7
+    model["w"] = y + 1
+    x += y
+    a, b = y, y[1:]
+    for i in range(3):
+        y = y * 0.5 + i
+    return a, b, (y, 3), [a, a]
+
+
+def test_verify_predicts_and_lets_the_bytecode_run(stress):
+    stress("verify")
+    make_args = lambda: (np.linspace(0.0, 1.0, 5), [1, 2], {"k": 1})  # noqa: E731
+    marked = same.assert_same(effects, make_args, calls=6)
+    entries = marked._report()["entries"]
+    assert entries
+    assert sum(entry["hits"] for entry in entries) >= 6
+    before = framejit.stats()["kernel_calls"]
+    marked(*make_args())
+    assert framejit.stats()["kernel_calls"] > before
+
+
+CUBE = np.linspace(0.1, 3.0, 50)
+
+
+def contracted(x, scale):
+    y = x * scale + CUBE
+    return y - 1
+
+
+def test_verify_prints_a_reproducer(capsys, monkeypatch):
+    monkeypatch.setattr(framejit.config, "strict", False)
+    x = np.linspace(0.3, 7.0, 50)
+    args = x, 1.1
+    with framejit.mark(contracted, jit_level="O1", stress="verify"):  # O1 contracts to FMA: bits differ
+        before = framejit.stats()["internal_errors"]
+        results = [contracted(*args) for _ in range(2)]
+        assert framejit.stats()["internal_errors"] > before
+    assert all(np.array_equal(result, contracted(*args)) for result in results)  # what ran is the bytecode
+    text = capsys.readouterr().err
+    program = text[text.rindex("# framejit predicted") :]
+    assert "predicted lines" in program
+    assert "of contracted() otherwise" in program
+    assert "# " + "  stack[0]" in program or "variable" in program
+    # It runs by itself, and shows the same.
+    program = program.replace("stress='verify'", "stress='verify', jit_level='O1'")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, env=os.environ)
+    assert done.returncode == 0, done.stderr
+    assert "# framejit predicted lines" in done.stderr
+
+
+def test_verify_writes_reproducers(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(framejit.config, "strict", False)
+    monkeypatch.setattr(framejit.config, "repro_dir", str(tmp_path / "repros"))
+    with framejit.mark(contracted, jit_level="O1", stress="verify"):
+        contracted(np.linspace(0.3, 7.0, 50), 1.1)
+    assert capsys.readouterr().err == ""
+    files = list((tmp_path / "repros").iterdir())
+    assert [file.suffix for file in files] == [".py"] * len(files)
+    assert files
+    compile(files[0].read_text(), files[0].name, "exec")
+
+
+class Same:
+    """What a prediction says of the objects of a frame, without a frame."""
+
+    def __init__(self, before, **record):
+        def f(a, b):
+            return a, b
+
+        nothing = {"locals": [], "stack": [], "written": [], "effects": [], "existing": []}
+        rest = {"code": f.__code__, "globals": {}, "first_line": 1, "last_line": 2, "frame": 0, "returns": False}
+        self.prediction = Prediction({**nothing, **rest, **record}, before)
+
+    def differences(self, after, stack=()):
+        return self.prediction.differences(list(after), list(stack))
+
+
+def test_differences_between_prediction_and_reality():
+    x, log, held = np.arange(3.0), [1], {"k": 1}
+    one = Same([x, 3])
+    assert one.differences([x, 3]) == []
+    assert "there before" in one.differences([x.copy(), 3])[0]
+    assert "variable 'b': predicted 3, found 4" in one.differences([x, 4])[0]
+    assert "predicted 3, found True" in one.differences([x, True])[0]
+
+    y = x * 2
+    fresh = Same([x, UNBOUND], locals=[(1, y)], stack=[y, [y, x[1:]]], existing=[id(x)])
+    z = x * 2
+    assert fresh.differences([x, z], [z, [z, x[1:]]]) == []
+    assert "stands elsewhere" in fresh.differences([x, z], [z, [z.copy(), x[1:]]])[0]
+    assert "view of another array" in fresh.differences([x, z], [z, [z, x.copy()[1:]]])[0]
+    assert "predicted array([0., 2., 4.])" in fresh.differences([x, z + 1], [z, [z, x[1:]]])[0]
+    assert "stack: 2 values predicted, 1 found" in fresh.differences([x, z], [z])[0]
+    assert "with strides" in fresh.differences([x, z[::-1]], [z[::-1], [z[::-1], x[1:]]])[0]
+    assert "predicted a new ndarray, found <not bound>" in fresh.differences([x, UNBOUND], [z, [z, x[1:]]])[0]
+
+    effects_ = Same([log, held], effects=[(4, log, UNBOUND, UNBOUND, [5]), (3, held, "k", 2, [])], existing=[id(log)])
+    assert len(effects_.differences([log, held])) == 2
+    log.append(5)
+    held["k"] = 2
+    assert effects_.differences([log, held]) == []
+
+    warned = Same([x, 1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.warn("unseen", UserWarning, stacklevel=1)
+    assert warned.differences([x, 1]) == []
+    with warnings.catch_warnings(record=True):
+        warnings.simplefilter("always")
+        warnings.warn("seen", UserWarning, stacklevel=1)
+    assert warned.differences([x, 1]) == ["warnings: none predicted, 1 given"]
+
+    written = Same([x, 1], written=[x])
+    x += 1
+    assert "written in place" in written.differences([x, 1])[0]
