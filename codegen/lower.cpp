@@ -555,7 +555,7 @@ class Lowerer : public Memory {
     operands.push_back(v);
     for (ValueId operand : operands) {
       if (graph_.type(operand).rank() == 0) fail("a host call of a 0-d value");
-      step.operands.push_back(matrix(operand, 0));
+      step.operands.push_back(matrix(operand));
       step.shapes.push_back(graph_.type(operand).shape);
     }
     step.operands.back().written = true;

@@ -59,6 +59,7 @@ class Prediction:
         self.lines = record["first_line"], record["last_line"]
         self.key: int = record["frame"]
         self._existing: set[int] = set(record["existing"]) | {id(value) for value in before}
+        self._kept: set[int] = set()  # of these, what is there at the exit: the ids of others may be given anew
         self._numbers: dict[int, int] = {}  # fresh objects in the order of their description
         self._found: dict[int, int] = {}
         after = list(before)
@@ -84,6 +85,7 @@ class Prediction:
         if kind is tuple:
             return ("tuple", [self._describe(item) for item in value])
         if id(value) in self._existing:
+            self._kept.add(id(value))
             return ("same", id(value), kind)
         if kind in (BuiltinMethodType, MethodType):
             return ("bound", self._describe(value.__self__), value.__name__)
@@ -204,7 +206,7 @@ class Prediction:
         wanted = {"array": np.ndarray, "list": list, "dict": dict}.get(kind, expected[2])
         if type(value) is not wanted:
             return differs(f"predicted a new {wanted.__name__}")
-        if id(value) in self._existing:
+        if id(value) in self._kept:
             return differs("predicted a new object")
         self._found[expected[1]] = id(value)
         if kind == "list":
