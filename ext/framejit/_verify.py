@@ -61,7 +61,8 @@ class Prediction:
         self._existing: set[int] = set(record["existing"]) | {id(value) for value in before}
         self._kept: set[int] = set()  # of these, what is there at the exit: the ids of others may be given anew
         self._numbers: dict[int, int] = {}  # fresh objects in the order of their description
-        self._found: dict[int, int] = {}
+        self._fresh: dict[int, Any] = {}  # what each is
+        self._found: dict[int, int] = {}  # and the real one
         after = list(before)
         for slot, value in record["locals"]:
             after[slot] = value
@@ -89,9 +90,13 @@ class Prediction:
             return ("same", id(value), kind)
         if kind in (BuiltinMethodType, MethodType):
             return ("bound", self._describe(value.__self__), value.__name__)
-        if id(value) in self._numbers:
-            return ("again", self._numbers[id(value)])
-        number = self._numbers[id(value)] = len(self._numbers)
+        if id(value) not in self._numbers:
+            number = self._numbers[id(value)] = len(self._numbers)
+            self._fresh[number] = self._describe_fresh(number, value)
+        return ("object", self._numbers[id(value)])
+
+    def _describe_fresh(self, number: int, value: Any) -> Any:
+        kind = type(value)
         if kind is np.ndarray:
             base = None if value.base is None else id(value.base) if id(value.base) in self._existing else "fresh"
             flags = value.flags.writeable, value.flags.owndata
@@ -103,17 +108,17 @@ class Prediction:
         return ("fresh", number, kind)
 
     def _effect(self, kind: str, target: Any, key: Any, value: Any, items: list[Any]) -> None:
-        if kind == "extend":
-            known = self._effects.get(("list", id(target)))
-            earlier = known[3] if known else [self._as_it_is(item) for item in target]
-            self._effects["list", id(target)] = ("list", target, None, earlier + [self._describe(i) for i in items])
-        elif kind == "list":
-            self._effects["list", id(target)] = (kind, target, None, [self._describe(i) for i in items])
-        elif kind == "dict":
+        if kind == "dict":
             pairs = [(self._describe(k), self._describe(v)) for k, v in zip(items[::2], items[1::2])]
             self._effects["dict", id(target)] = (kind, target, None, pairs)
-        elif kind == "item" and ("list", id(target)) in self._effects:
-            self._effects["list", id(target)][3][key] = self._describe(value)
+        elif type(target) is list:
+            known = self._effects.get(("list", id(target)))
+            contents = known[3] if known else [self._as_it_is(item) for item in target]
+            if kind == "item":
+                contents[key] = self._describe(value)
+            else:
+                contents = (contents if kind == "extend" else []) + [self._describe(item) for item in items]
+            self._effects["list", id(target)] = ("list", target, None, contents)
         elif not (kind == "item" and ("dict", id(target)) in self._effects):
             self._effects[kind, id(target), repr(key)] = (kind, target, key, self._describe(value))
 
@@ -125,6 +130,7 @@ class Prediction:
     def differences(self, after: list[Any], stack: list[Any]) -> list[str]:
         """One line for each difference."""
         found: list[str] = []
+        self._found.clear()
         names = (*self.code.co_varnames, *(n for n in self.code.co_cellvars if n not in self.code.co_varnames))
         names += self.code.co_freevars
         for name, expected, value in zip(names, self._locals, after):
@@ -181,8 +187,8 @@ class Prediction:
         elif kind == "same":
             if id(value) != expected[1]:
                 differs(f"predicted the {expected[2].__name__} that was there before")
-        elif kind == "again":
-            if self._found.get(expected[1]) != id(value):
+        elif kind == "object" and expected[1] in self._found:
+            if self._found[expected[1]] != id(value):
                 differs("predicted an object that stands elsewhere too")
         elif kind == "plain":
             if type(value) is not expected[1] or repr(value) != expected[2]:
@@ -199,7 +205,7 @@ class Prediction:
                 return differs("predicted a tuple")
             self._compare_all(expected[1], value, where, found)
         else:
-            self._compare_fresh(expected, value, where, found, differs)
+            self._compare_fresh(self._fresh[expected[1]], value, where, found, differs)
 
     def _compare_fresh(self, expected: Any, value: Any, where: str, found: list[str], differs: Any) -> None:
         kind = expected[0]

@@ -166,7 +166,10 @@ def effects(x, log, model):
     y = x * 2.0
     log.append(y)
     log[0] = 7
+    log.append(y)
+    model["w"] = y
     model["w"] = y + 1
+    y = y + 0  # frees an array, whose address may be used anew
     x += y
     a, b = y, y[1:]
     for i in range(3):
