@@ -10,6 +10,7 @@
 #include "ext/config.h"
 #include "ext/errstate.h"
 #include "ext/events.h"
+#include "ext/flag_warnings.h"
 #include "ext/stats.h"
 #include "graph/support/check.h"
 #include "graph/text.h"
@@ -29,6 +30,14 @@ std::size_t words(std::size_t count) { return count * sizeof(void*); }
 
 bool same_relation(const graph::DimGuard& a, const graph::DimGuard& b) {
   return a.relation == b.relation && a.outcome == b.outcome && a.left == b.left && a.right == b.right;
+}
+
+/// A frame cannot be made to raise behind a region. An interrupt (of the code that shows a warning) comes back where the interpreter
+/// looks for signals next; the rest, such as a closed sys.stderr, is reported as Python reports what cannot be raised.
+void defer_error() {
+  if (!PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) return PyErr_WriteUnraisable(nullptr);
+  PyErr_Clear();
+  PyErr_SetInterrupt();
 }
 
 /// Called now and then during long runs, by the thread that started them, without the GIL. A signal cancels the run; the
@@ -148,6 +157,7 @@ std::string Entry::link(const LiveSlots& live, int local_count) {
 
 Entry::~Entry() {
   if (compiled_.plan) stats.code_bytes -= static_cast<int64_t>(compiled_.plan->code_bytes());
+  if (undoable_ && undoable_->plan) stats.code_bytes -= static_cast<int64_t>(undoable_->plan->code_bytes());
 }
 
 void Entry::collect_owned() {
@@ -170,6 +180,10 @@ void Entry::collect_owned() {
       source(g.other);
     }
   for (const capture::Input& input : region_->inputs) source(input.source);
+  for (const capture::Origin& origin : region_->origins) {
+    object(origin.file.get());
+    object(origin.globals.get());
+  }
   for (const capture::Recipe& r : region_->recipes) {
     object(r.object.get());
     source(r.source);
@@ -205,13 +219,37 @@ Outcome Entry::after_flags(runtime::RunResult& run) {
   return Outcome::Declined;
 }
 
-Outcome Entry::run_plan(Workspace& w) {
+/// Null where it cannot be made.
+const runtime::Plan* Entry::undoable() {
+  if (!undoable_) {
+    auto made = compile_undoable(*region_->graph, options_);
+    undoable_ = made ? std::move(*made) : Compiled{};
+  }
+  return undoable_->plan.get();
+}
+
+bool Entry::warn(const std::vector<unsigned>& unsaid) const {
+  return unsaid.empty() || warn_of_flags(*region_->graph, region_->origins, plan().program().slots, unsaid);
+}
+
+Outcome Entry::run_plan(Workspace& w, std::vector<unsigned>& unsaid) {
   const GuardProgram& guards = *guards_;
   const std::span<char* const> params(w.matched->params, guards.input_count());
   const std::span<char* const> results(w.results, materializer_->root_count());
   const std::span<const int64_t> symbols(w.matched->symbols, guards.symbol_count());
   runtime::RunResult run;
-  if (always_short_ || writes_params_ || plan().cost(symbols) < kReleaseAbove) {
+  if (compiled_.attributed()) {
+    const std::optional<WarningRules> rules = warning_rules();
+    if (rules && !(rules->log && guards.sees(*w.matched, rules->log))) [[likely]] {
+      run = plan().run(params, results, symbols, nullptr, rules->watched);
+      for (unsigned& raised : run.slots) raised &= rules->watched;
+      unsaid = std::move(run.slots);
+    } else if (const runtime::Plan* other = undoable()) {
+      run = other->run(params, results, symbols);
+    } else {
+      return Outcome::Declined;
+    }
+  } else if (always_short_ || writes_params_ || plan().cost(symbols) < kReleaseAbove) {
     run = plan().run(params, results, symbols);
   } else {
     // Other threads may rebind what holds the inputs.
@@ -231,6 +269,7 @@ Outcome Entry::run_plan(Workspace& w) {
     case runtime::RunStatus::OutOfMemory: runtime::trim(); return Outcome::Declined;
     case runtime::RunStatus::Interrupted:
     case runtime::RunStatus::Redo: return Outcome::Declined;
+    case runtime::RunStatus::Flagged: return after_flags(run);
   }
   if (run.flags && !all_ignored(run.flags)) [[unlikely]]
     return after_flags(run);
@@ -244,7 +283,10 @@ Outcome Entry::call_single(Workspace& w, PyObject*& result) {
     PyErr_Clear();
     return Outcome::Declined;
   }
-  const Outcome outcome = run_plan(w);
+  std::vector<unsigned> unsaid;
+  Outcome outcome = run_plan(w, unsaid);
+  if (outcome == Outcome::Done && !warn(unsaid)) [[unlikely]]
+    outcome = Outcome::Error;
   if (outcome == Outcome::Done) [[likely]]
     result = array;
   else
@@ -266,13 +308,15 @@ Outcome Entry::call(const LiveSlots& live, PyObject*& result) {
     PyErr_Clear();
     return Outcome::Declined;
   }
-  if (const Outcome outcome = run_plan(s.workspace); outcome != Outcome::Done) return outcome;
+  std::vector<unsigned> unsaid;
+  if (const Outcome outcome = run_plan(s.workspace, unsaid); outcome != Outcome::Done) return outcome;
   if (!materializer_->finish(s.workspace)) {
     if (writes_params_) return Outcome::Error;
     PyErr_Clear();
     return Outcome::Declined;
   }
   if (materializer_->has_effects() && !materializer_->commit(s.workspace, run.trash)) return Outcome::Error;
+  if (!warn(unsaid)) return Outcome::Error;
   result = Py_NewRef(s.workspace.objects[region_->result]);
   return Outcome::Done;
 }
@@ -289,7 +333,8 @@ Outcome Entry::enter(const LiveSlots& live, capture::FrameUpdate& update) {
     PyErr_Clear();
     return Outcome::Declined;
   }
-  if (const Outcome outcome = run_plan(s.workspace); outcome != Outcome::Done) return outcome;
+  std::vector<unsigned> unsaid;
+  if (const Outcome outcome = run_plan(s.workspace, unsaid); outcome != Outcome::Done) return outcome;
   if (!materializer_->finish(s.workspace)) {
     if (writes_params_) return Outcome::Error;
     PyErr_Clear();
@@ -306,6 +351,8 @@ Outcome Entry::enter(const LiveSlots& live, capture::FrameUpdate& update) {
   const int depth = region_->view->instrs()[region_->exit].depth;
   if (region_->returns && depth > static_cast<int>(region_->stack.size()))
     update.stack.push_back(Py_NewRef(objects[region_->result]));
+  if (!warn(unsaid)) [[unlikely]]
+    defer_error();
   return Outcome::Done;
 }
 

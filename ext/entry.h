@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "capture/region.h"
 #include "ext/compile.h"
@@ -60,7 +62,11 @@ class Entry {
   std::string link(const LiveSlots& live, int local_count);
   void collect_owned();
   bool rests();
-  Outcome run_plan(Workspace& w);
+  /// `unsaid`: flags of a run that is done and has to warn, by slot of the plan.
+  Outcome run_plan(Workspace& w, std::vector<unsigned>& unsaid);
+  const runtime::Plan* undoable();
+  /// Gives the warnings of a run that is done.
+  bool warn(const std::vector<unsigned>& unsaid) const;
   Outcome after_flags(runtime::RunResult& run);
   Outcome call_single(Workspace& w, PyObject*& result);
 
@@ -68,6 +74,7 @@ class Entry {
   std::shared_ptr<capture::Region> region_;
   std::vector<capture::Guard> all_guards_;
   Compiled compiled_;
+  std::optional<Compiled> undoable_;  // beside an attributed plan, once a call had need of it
   CompileOptions options_;
   std::unique_ptr<GuardProgram> guards_;
   std::unique_ptr<Materializer> materializer_;

@@ -1,6 +1,7 @@
 // The interpreter of guard programs.
 #include "ext/guard_program.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "ext/guard_program_impl.h"
@@ -259,5 +260,14 @@ int GuardProgram::run(Matched& m) const noexcept {
 
 GuardProgram::GuardProgram() : impl_(std::make_unique<Impl>()) {}
 GuardProgram::~GuardProgram() = default;
+
+bool GuardProgram::sees(const Matched& m, const PyObject* object) const {
+  auto among = [object](PyObject* const* objects, std::size_t count) {
+    return std::find(objects, objects + count, object) != objects + count;
+  };
+  const LiveSlots& live = *m.live;
+  return among(m.slots, slots_) || among(live.locals, static_cast<std::size_t>(live.local_count)) ||
+         among(live.stack, static_cast<std::size_t>(live.depth)) || among(fixed_.data(), fixed_.size());
+}
 
 }  // namespace framejit::ext

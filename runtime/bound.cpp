@@ -159,6 +159,7 @@ class Binder {
   BoundStage bind_stage(const Stage& stage, bool streams) const {
     BoundStage out;
     out.operands = stage.operands;
+    out.slot = stage.slot;
     if (const auto* kernel = std::get_if<KernelIndex>(&stage.code)) {
       const KernelIndex chosen = streams && stage.streaming ? *stage.streaming : *kernel;
       out.kernel = reinterpret_cast<KernelFn>(const_cast<void*>(code_.entry(chosen)));
@@ -205,21 +206,10 @@ class Binder {
     return out;
   }
 
-  /// The step that stores into a Temp; never the first one, since the UndoStep stands before it.
-  std::size_t writer_of(BufferIndex saved) const {
-    for (std::size_t i = 0; i < program_.steps.size(); ++i)
-      if (const auto* loop = std::get_if<LoopStep>(&program_.steps[i]))
-        for (const LoopOperand& o : loop->operands)
-          if (!o.scratch && !o.index && o.written && o.buffer == saved) return i;
-    FRAMEJIT_CHECK(false, "an undo copy that no loop makes");
-    return 0;
-  }
-
   BoundUndo bind_undo(const UndoStep& step) const {
     BoundUndo out;
     out.source = bind_operand(step.source);
     out.saved = step.saved;
-    if (step.by_loop) out.by_loop = writer_of(step.saved);
     for (std::size_t axis = 0; axis < step.extents.size(); ++axis) {
       out.extents.push_back(value(step.extents[axis]));
       out.strides.push_back(value(step.source.strides[axis]));

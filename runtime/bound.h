@@ -28,6 +28,7 @@ struct BoundStage {
   codegen::KernelFn kernel = nullptr;  // null: the host loop
   codegen::HostLoop host;
   std::vector<uint16_t> operands;
+  int32_t slot = -1;
 };
 
 struct BoundLoop {
@@ -57,7 +58,6 @@ struct BoundUndo {
   BoundOperand source;
   std::vector<int64_t> extents, strides;  // outer to inner; the innermost run is copied at once where it is contiguous
   codegen::BufferIndex saved;
-  std::size_t by_loop = 0;  // the step that overwrites the source and saves it; 0: saved by this step itself
 };
 
 using BoundStep = std::variant<BoundLoop, BoundMatMul, BoundUndo>;
