@@ -562,7 +562,18 @@ class StageBuilder {
     if (slots_.empty()) return;
     int64_t bytes = 0;
     for (const Slot& slot : slots_) bytes += slot.itemsize;
-    const int64_t budget = std::max<int64_t>(context_.options.cpu.l1d_bytes * 3 / 4, 16 << 10);
+    int64_t budget = std::max<int64_t>(context_.options.cpu.l1d_bytes * 3 / 4, 16 << 10);
+    if (!stage_slots_.empty()) {
+      // Plain arithmetic, cut for its flags only: what comes from memory must find room beside the scratch. (Of 32 KB 12 to 24 do
+      // equally well, 48 cost half of the speed.)
+      budget = std::max<int64_t>(context_.options.cpu.l1d_bytes / 2, 16 << 10);
+      for (std::size_t i = 0; i < memory_.size(); ++i) {
+        const Access& access = memory_[i].first;
+        const bool again = std::any_of(memory_.begin(), memory_.begin() + static_cast<std::ptrdiff_t>(i),
+                                       [&](const auto& earlier) { return earlier.first == access; });
+        if (!again && !is_scalar(access)) bytes += graph::size_of(access.dtype);
+      }
+    }
     step_.tile = std::clamp<int64_t>(budget / bytes / 64 * 64, kMinTile, kMaxTile);
   }
 

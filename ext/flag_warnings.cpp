@@ -40,23 +40,20 @@ bool is_one_of(PyObject* text, std::initializer_list<const char*> words) {
          });
 }
 
-/// The functions of `warnings` as its source defines them. Kept for ever.
+/// The functions of `warnings` as its source defines them, each known from the first time on that it is seen in its place.
 class OwnFunctions {
  public:
-  explicit OwnFunctions(PyObject* dict) {
-    for (std::size_t i = 0; i < kFunctions.size(); ++i) {
-      names_[i] = interned(kFunctions[i]);
-      PyObject* found = names_[i] ? PyDict_GetItemWithError(dict, names_[i].get()) : nullptr;
-      const bool own = found && (PyFunction_Check(found) ? PyFunction_GET_GLOBALS(found) == dict : PyType_CheckExact(found));
-      if (own) own_[i] = Ref<>::share(found);
-    }
+  OwnFunctions() {
+    for (std::size_t i = 0; i < kFunctions.size(); ++i) names_[i] = interned(kFunctions[i]);
   }
-  PyObject* in(PyObject* dict, std::size_t i) const {
-    return names_[i] ? PyDict_GetItemWithError(dict, names_[i].get()) : nullptr;
-  }
-  bool is_own(PyObject* dict, std::size_t i) const {
+  PyObject* in(PyObject* dict, std::size_t i) const { return PyDict_GetItemWithError(dict, names_[i].get()); }
+  bool is_own(PyObject* dict, std::size_t i) {
     PyObject* found = in(dict, i);
-    return found && found == own_[i].get();
+    if (found && found == own_[i].get()) return true;
+    if (!found || own_[i]) return false;
+    const bool own = PyFunction_Check(found) ? PyFunction_GET_GLOBALS(found) == dict : PyType_CheckExact(found);
+    if (own) own_[i] = Ref<>::share(found);
+    return own;
   }
 
  private:
@@ -102,13 +99,12 @@ class Inspector {
     PyObject* module = PyDict_GetItemWithError(PyImport_GetModuleDict(), name_.get());
     PyObject* dict = module && PyModule_CheckExact(module) ? PyModule_GetDict(module) : nullptr;
     if (!dict) return false;
-    if (!functions_) functions_.emplace(dict);
-    if (!functions_->is_own(dict, kShown)) {
-      log = log_of(functions_->in(dict, kShown));
+    if (!functions_.is_own(dict, kShown)) {
+      log = log_of(functions_.in(dict, kShown));
       if (!log) return false;
     }
     for (std::size_t i = 0; i < kShown; ++i)
-      if (!functions_->is_own(dict, i)) return false;
+      if (!functions_.is_own(dict, i)) return false;
     PyObject* once = PyDict_GetItemWithError(dict, once_.get());
     if (!once || !PyDict_CheckExact(once)) return false;
     PyObject* filters = PyDict_GetItemWithError(dict, filters_.get());
@@ -156,7 +152,7 @@ class Inspector {
 
   const Ref<> name_ = interned("warnings"), filters_ = interned("filters"), default_ = interned("defaultaction"),
               once_ = interned("onceregistry");
-  std::optional<OwnFunctions> functions_;
+  OwnFunctions functions_;
   std::vector<Ref<>> seen_;
   Ref<> seen_default_;
   bool harmless_ = false;

@@ -41,6 +41,7 @@ struct BoundLoop {
   int64_t outputs = 1;     // product of the axes that are not reduced
   double nanoseconds = 0;  // estimate for the whole step on one thread
   int64_t tile = 0, scratch_bytes = 0;
+  int aligned = -1;  // the operand whose tiles begin at cache lines, but for the first of a row; -1: none
   int reduced_first = 0, reduced_last = 0;  // [first, last) of extents is reduced
 
   int rank() const { return static_cast<int>(extents.size()); }

@@ -100,6 +100,14 @@ void run_stages(const BoundLoop& loop, const Window& w, RunState& state) {
   }
 }
 
+/// By how many elements a window's operand begins behind a cache line.
+int64_t behind_line(const BoundLoop& loop, const Window& w) {
+  constexpr uintptr_t kLine = 64;
+  if (loop.aligned < 0) return 0;
+  const auto bytes = static_cast<int64_t>(reinterpret_cast<uintptr_t>(w.pointers[loop.aligned]) % kLine);
+  return bytes / loop.operands[static_cast<std::size_t>(loop.aligned)].itemsize;
+}
+
 /// The two innermost axes of a step with scratch, tile by tile.
 void run_tiles(const BoundLoop& loop, const Window& all, char* scratch, int64_t* index_cell, RunState& state) {
   const int rank = loop.rank(), operands = static_cast<int>(loop.operands.size());
@@ -146,6 +154,7 @@ void run_tiles(const BoundLoop& loop, const Window& all, char* scratch, int64_t*
     for (int64_t column = 0; column < all.inner; column += w.inner) {
       w.inner = stretch(column);
       place(row, column);
+      if (column == 0) w.inner -= behind_line(loop, w);
       run_stages(loop, w, state);
     }
 }
