@@ -4,8 +4,9 @@
 #include <algorithm>
 #include <array>
 #include <cfenv>
-#include <string>
+#include <string_view>
 
+#include "ext/dict_version.h"
 #include "ext/errstate.h"
 #include "ext/numpy_ops_types.h"
 
@@ -94,27 +95,42 @@ Match match(PyObject* filter) {
 /// The verdict on the module's state, kept while the state is the same.
 class Inspector {
  public:
-  /// Null: somebody could tell.
+  /// False: somebody could tell.
   bool plain(PyObject*& log) {
     PyObject* module = PyDict_GetItemWithError(PyImport_GetModuleDict(), name_.get());
     PyObject* dict = module && PyModule_CheckExact(module) ? PyModule_GetDict(module) : nullptr;
     if (!dict) return false;
-    if (!functions_.is_own(dict, kShown)) {
-      log = log_of(functions_.in(dict, kShown));
-      if (!log) return false;
-    }
-    for (std::size_t i = 0; i < kShown; ++i)
-      if (!functions_.is_own(dict, i)) return false;
-    PyObject* once = PyDict_GetItemWithError(dict, once_.get());
-    if (!once || !PyDict_CheckExact(once)) return false;
-    PyObject* filters = PyDict_GetItemWithError(dict, filters_.get());
-    if (!filters || !PyList_CheckExact(filters)) return false;
-    PyObject* otherwise = PyDict_GetItemWithError(dict, default_.get());
-    if (otherwise != seen_default_.get() || !same(filters)) look(filters, otherwise);
-    return harmless_;
+    if (dict != dict_ || version_tag(dict) != tag_ || !same_filters()) look(dict);
+    log = log_;
+    return plain_;
   }
 
  private:
+  bool same_filters() const {
+    return !filters_ || std::equal(seen_.begin(), seen_.end(), PySequence_Fast_ITEMS(filters_),
+                                   PySequence_Fast_ITEMS(filters_) + PyList_GET_SIZE(filters_),
+                                   [](const Ref<>& seen, PyObject* now) { return seen.get() == now; });
+  }
+
+  void look(PyObject* dict) {
+    dict_ = dict;
+    tag_ = version_tag(dict);
+    log_ = filters_ = nullptr;
+    std::vector<Ref<>> seen;
+    seen.swap(seen_);  // released last: that may run code
+    plain_ = is_shown_plainly(dict) && are_filters_harmless(dict);
+  }
+
+  bool is_shown_plainly(PyObject* dict) {
+    if (!functions_.is_own(dict, kShown)) {
+      log_ = log_of(functions_.in(dict, kShown));
+      if (!log_) return false;
+    }
+    for (std::size_t i = 0; i < kShown; ++i)
+      if (!functions_.is_own(dict, i)) return false;
+    return true;
+  }
+
   /// catch_warnings(record=True) has put the `append` of its list there.
   static PyObject* log_of(PyObject* show) {
     if (!show || !PyCFunction_CheckExact(show)) return nullptr;
@@ -123,20 +139,13 @@ class Inspector {
     return list && PyList_CheckExact(list) && appends ? list : nullptr;
   }
 
-  bool same(PyObject* filters) const {
-    const auto size = static_cast<std::size_t>(PyList_GET_SIZE(filters));
-    if (size != seen_.size()) return false;
-    for (std::size_t i = 0; i < size; ++i)
-      if (PyList_GET_ITEM(filters, static_cast<Py_ssize_t>(i)) != seen_[i].get()) return false;
-    return true;
-  }
-
-  void look(PyObject* filters, PyObject* otherwise) {
-    std::vector<Ref<>> seen;
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(filters); ++i) seen.push_back(Ref<>::share(PyList_GET_ITEM(filters, i)));
-    harmless_ = judge(seen, otherwise);
-    seen_default_ = otherwise ? Ref<>::share(otherwise) : Ref<>();
-    seen_.swap(seen);  // what was seen before is released last: that may run code
+  bool are_filters_harmless(PyObject* dict) {
+    PyObject* once = PyDict_GetItemWithError(dict, once_.get());
+    PyObject* filters = PyDict_GetItemWithError(dict, filters_name_.get());
+    if (!once || !PyDict_CheckExact(once) || !filters || !PyList_CheckExact(filters)) return false;
+    filters_ = filters;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(filters); ++i) seen_.push_back(Ref<>::share(PyList_GET_ITEM(filters, i)));
+    return judge(seen_, PyDict_GetItemWithError(dict, default_.get()));
   }
 
   static bool judge(const std::vector<Ref<>>& filters, PyObject* otherwise) {
@@ -150,12 +159,13 @@ class Inspector {
     return is_one_of(otherwise, {"default", "ignore", "always", "module", "once"});
   }
 
-  const Ref<> name_ = interned("warnings"), filters_ = interned("filters"), default_ = interned("defaultaction"),
+  const Ref<> name_ = interned("warnings"), filters_name_ = interned("filters"), default_ = interned("defaultaction"),
               once_ = interned("onceregistry");
   OwnFunctions functions_;
-  std::vector<Ref<>> seen_;
-  Ref<> seen_default_;
-  bool harmless_ = false;
+  PyObject *dict_ = nullptr, *filters_ = nullptr, *log_ = nullptr;  // borrowed: they stay while the dict is the same
+  uint64_t tag_ = 0;
+  std::vector<Ref<>> seen_;  // the filters
+  bool plain_ = false;
 };
 
 /// As setup_context() of Python/_warnings.c takes it from a frame.

@@ -4,22 +4,12 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ext/dict_version.h"
 #include "ext/guard_program_impl.h"
 
 namespace framejit::ext {
 
 namespace {
-
-inline uint64_t version_tag(PyObject* dict) {
-#if PY_VERSION_HEX >= 0x030c0000
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-#endif
-  return reinterpret_cast<PyDictObject*>(dict)->ma_version_tag;
-#if PY_VERSION_HEX >= 0x030c0000
-#pragma GCC diagnostic pop
-#endif
-}
 
 /// The item that is not as expected, or -1.
 [[gnu::noinline]] int refresh(DictGroup& group) {

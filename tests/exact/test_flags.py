@@ -210,7 +210,17 @@ def read_back(x, y, c):
     return y
 
 
-@pytest.mark.parametrize("function, last", [(mixed, 3.0), (rounds, 4), (read_back, 2.0)])
+def broken_up(x, y, c):
+    x *= c
+    print(end="")
+    x += y
+    for _ in range(2):
+        y -= x
+        print(end="")
+    y *= c
+
+
+@pytest.mark.parametrize("function, last", [(broken_up, 2.0), (mixed, 3.0), (rounds, 4), (read_back, 2.0)])
 @pytest.mark.parametrize("action", ["always", "default", "error"])
 def test_programs(function, last, action):
     def make_args():
