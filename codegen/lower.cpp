@@ -3,6 +3,7 @@
 #include "codegen/lower.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -136,21 +137,14 @@ class Lowerer : public Memory {
   void attribute() {
     if (!program_.attributed) return;
     std::set<ValueId> early;
-    std::stable_partition(parts_.begin(), parts_.end(), [&](const Part& part) {
-      std::set<ValueId> own;
-      const bool ready = is_scalar_shape(part.shape) && std::all_of(part.nodes.begin(), part.nodes.end(), [&](ValueId v) {
-        own.insert(v);
-        const std::vector<ValueId>& inputs = graph_.node(v).inputs;
-        return (cls(v) == OpClass::Elementwise || cls(v) == OpClass::Cast) && !written_.contains(v) &&
-               std::all_of(inputs.begin(), inputs.end(), [&](ValueId input) {
-                 const ValueId root = graph_.root(input);
-                 const bool given = cls(root) == OpClass::Source && !written_.contains(root) && graph_.node(root).inputs.empty();
-                 return given || own.contains(root) || early.contains(root);
-               });
-      });
+    std::vector<Part> first, rest;
+    for (Part& part : parts_) {
+      const bool ready = is_ready(part, early);
       if (ready) early.insert(part.nodes.begin(), part.nodes.end());
-      return ready;
-    });
+      (ready ? first : rest).push_back(std::move(part));
+    }
+    std::move(rest.begin(), rest.end(), std::back_inserter(first));
+    parts_ = std::move(first);
     auto part = std::find_if(parts_.begin(), parts_.end(), [&](const Part& p) { return writes_param(p); });
     for (; part != parts_.end(); ++part)
       for (ValueId v : part->nodes) {
@@ -158,6 +152,21 @@ class Lowerer : public Memory {
         if (!attributable(v)) fail("a warning that " + op + " may give is NumPy's own, after a param was written");
         if (may_redo(v)) fail(op + " may have to be NumPy's, after a param was written");
       }
+  }
+
+  /// Numbers from what is there at the start and is never written, or from parts that are.
+  bool is_ready(const Part& part, std::set<ValueId> ready) {
+    return is_scalar_shape(part.shape) && std::all_of(part.nodes.begin(), part.nodes.end(), [&](ValueId v) {
+      const std::vector<ValueId>& inputs = graph_.node(v).inputs;
+      ready.insert(v);
+      return (cls(v) == OpClass::Elementwise || cls(v) == OpClass::Cast) && !written_.contains(v) &&
+             std::all_of(inputs.begin(), inputs.end(), [&](ValueId input) {
+               const ValueId root = graph_.root(input);
+               const Node& node = graph_.node(root);
+               const bool given = cls(root) == OpClass::Source && node.inputs.empty() && !written_.contains(root);
+               return given || ready.contains(root);
+             });
+    });
   }
 
   bool may_redo(ValueId v) const {

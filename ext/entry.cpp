@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <set>
 #include <utility>
@@ -148,6 +149,7 @@ std::string Entry::link(const LiveSlots& live, int local_count) {
   }
   steps_ = static_cast<int64_t>(plan().program().steps.size());
   collect_owned();
+  sees_warnings_ = std::any_of(owned_.begin(), owned_.end(), is_of_warnings);
 
   if (std::optional<GuardFailure> failure = guards_->explain(live))
     FRAMEJIT_CHECK(false, "a guard does not hold for the inputs that it was made from: " + failure->guard + " (found " +
@@ -240,7 +242,7 @@ Outcome Entry::run_plan(Workspace& w, std::vector<unsigned>& unsaid) {
   runtime::RunResult run;
   if (compiled_.attributed()) {
     const std::optional<WarningRules> rules = warning_rules();
-    if (rules && !(rules->log && guards.sees(*w.matched, rules->log))) [[likely]] {
+    if (rules && !sees_warnings_ && !(rules->log && guards.sees(*w.matched, rules->log))) [[likely]] {
       run = plan().run(params, results, symbols, nullptr, rules->watched);
       for (unsigned& raised : run.slots) raised &= rules->watched;
       unsaid = std::move(run.slots);

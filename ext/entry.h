@@ -83,6 +83,7 @@ class Entry {
   std::size_t scratch_bytes_ = 0;
   bool always_short_ = false;  // no run is worth releasing the GIL for
   bool writes_params_ = false;
+  bool sees_warnings_ = false;  // the region may tell when a warning is given
   bool order_matters_ = false;  // a floating-point reduction: NumPy's buffer size has a say
   int64_t hits_ = 0;
   int64_t steps_ = 0;

@@ -187,6 +187,12 @@ bool warn_at(const capture::Origin& origin, int line, PyObject* text) {
 
 }  // namespace
 
+bool is_of_warnings(PyObject* object) {
+  if (PyUnicode_CheckExact(object)) return PyUnicode_CompareWithASCIIString(object, "__warningregistry__") == 0;
+  static PyObject* const name = PyUnicode_InternFromString("warnings");
+  return object == PyDict_GetItemWithError(PyImport_GetModuleDict(), name);
+}
+
 std::optional<WarningRules> warning_rules() {
   static Inspector& inspector = *new Inspector();  // holds references: not destroyed at exit
   const ErrState state = ErrState::current();

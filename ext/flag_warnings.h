@@ -28,6 +28,9 @@ struct WarningRules {
 /// code of its own, or what shows warnings was replaced.
 std::optional<WarningRules> warning_rules();
 
+/// The module `warnings`, or the name of a module's record of what was warned of.
+bool is_of_warnings(PyObject* object);
+
 /// Gives the warnings of a run, call by call as NumPy would have. `owners`, `raised`: Program::slots and RunResult::slots. False: an
 /// exception is set.
 bool warn_of_flags(const graph::Graph& graph, std::span<const capture::Origin> origins,

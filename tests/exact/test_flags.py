@@ -456,6 +456,22 @@ def test_the_log_is_looked_at():
             assert function(*arrays(np.float64, 3000, True, True)) == (1, 2)
 
 
+def reads_registry(x, y, c):
+    x *= c
+    return "__warningregistry__" in globals()
+
+
+def changes_filters(x, y, c):
+    x *= c
+    warnings.filters.insert(0, ("ignore", None, RuntimeWarning, None, 0))
+    x += y
+
+
+@pytest.mark.parametrize("function", [reads_registry, changes_filters])
+def test_the_state_of_warnings_is_looked_at(function):
+    check(function, lambda: arrays(np.float64, 3000, True, True), "default", calls=1)
+
+
 def test_stderr_that_fails():
     class Broken(io.StringIO):
         def write(self, text):
