@@ -155,6 +155,19 @@ def test_sizes(size, dtype):
     check(scale_and_add, lambda: arrays(dtype, size, size > 0, size > 0, at=size - 1))
 
 
+def test_any_size():
+    marked = framejit.jit(scale_and_add, dynamic=True)
+    for size in (5000, 3000, 641, 1, 0, 2000, 100_000):
+        for fires in ((0, 0), (1, 0), (0, 1), (1, 1)):
+            fires = fires if size else (0, 0)
+            for dtype in (np.float32, np.float64):
+                eager_args, marked_args = arrays(dtype, size, *fires), arrays(dtype, size, *fires)
+                expected = run(scale_and_add, eager_args, "always", {"all": "warn"}, True)
+                assert run(marked, marked_args, "always", {"all": "warn"}, True)[:3] == expected[:3]
+                assert_same_value(list(eager_args), list(marked_args))
+    assert attributed(marked)
+
+
 def test_flags_are_not_demoted():
     marked = framejit.jit(scale_and_add)
     with warnings.catch_warnings(record=True) as caught:
@@ -296,6 +309,27 @@ def test_memory_and_kinds(function, dtype, action):
         return x, y, c
 
     check(function, make_args, action)
+
+
+def integers(x, y, c):
+    x //= y
+    x += 5
+    y %= x
+    x -= c
+    y //= x
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint8])
+@pytest.mark.parametrize("action", ["always", "error"])
+def test_integers(dtype, action):
+    def make_args():
+        x, y = np.full(2500, 7, dtype), np.full(2500, 3, dtype)
+        y[1200] = 0
+        x[1300] = np.iinfo(dtype).min
+        y[1300] = np.array(-1).astype(dtype)
+        return x, y, 7
+
+    assert attributed(check(integers, make_args, action))
 
 
 def test_unlike_dtypes():
