@@ -11,7 +11,6 @@
 #include "ext/config.h"
 #include "ext/errstate.h"
 #include "ext/events.h"
-#include "ext/flag_warnings.h"
 #include "ext/stats.h"
 #include "graph/support/check.h"
 #include "graph/text.h"
@@ -34,7 +33,7 @@ bool same_relation(const graph::DimGuard& a, const graph::DimGuard& b) {
 }
 
 /// A frame cannot be made to raise behind a region. An interrupt (of the code that shows a warning) comes back where the interpreter
-/// looks for signals next; the rest, such as a closed sys.stderr, is reported as Python reports what cannot be raised.
+/// looks for signals next; what else may be left, memory that ran out, is reported as Python reports what cannot be raised.
 void defer_error() {
   if (!PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) return PyErr_WriteUnraisable(nullptr);
   PyErr_Clear();
@@ -234,15 +233,22 @@ bool Entry::warn(const std::vector<unsigned>& unsaid) const {
   return unsaid.empty() || warn_of_flags(*region_->graph, region_->origins, plan().program().slots, unsaid);
 }
 
-Outcome Entry::run_plan(Workspace& w, std::vector<unsigned>& unsaid) {
+std::optional<WarningRules> Entry::rules_of_run(const Workspace& w, bool in_frame) const {
+  if (sees_warnings_) return std::nullopt;
+  std::optional<WarningRules> rules = warning_rules();
+  if (!rules || rules->watched == 0) return rules;
+  if (rules->log ? guards_->sees(*w.matched, rules->log) : in_frame && !stderr_takes_warnings()) return std::nullopt;
+  return rules;
+}
+
+Outcome Entry::run_plan(Workspace& w, std::vector<unsigned>& unsaid, bool in_frame) {
   const GuardProgram& guards = *guards_;
   const std::span<char* const> params(w.matched->params, guards.input_count());
   const std::span<char* const> results(w.results, materializer_->root_count());
   const std::span<const int64_t> symbols(w.matched->symbols, guards.symbol_count());
   runtime::RunResult run;
   if (compiled_.attributed()) {
-    const std::optional<WarningRules> rules = warning_rules();
-    if (rules && !sees_warnings_ && !(rules->log && guards.sees(*w.matched, rules->log))) [[likely]] {
+    if (const std::optional<WarningRules> rules = rules_of_run(w, in_frame)) [[likely]] {
       run = plan().run(params, results, symbols, nullptr, rules->watched);
       for (unsigned& raised : run.slots) raised &= rules->watched;
       unsaid = std::move(run.slots);
@@ -286,7 +292,7 @@ Outcome Entry::call_single(Workspace& w, PyObject*& result) {
     return Outcome::Declined;
   }
   std::vector<unsigned> unsaid;
-  Outcome outcome = run_plan(w, unsaid);
+  Outcome outcome = run_plan(w, unsaid, false);
   if (outcome == Outcome::Done && !warn(unsaid)) [[unlikely]]
     outcome = Outcome::Error;
   if (outcome == Outcome::Done) [[likely]]
@@ -311,7 +317,7 @@ Outcome Entry::call(const LiveSlots& live, PyObject*& result) {
     return Outcome::Declined;
   }
   std::vector<unsigned> unsaid;
-  if (const Outcome outcome = run_plan(s.workspace, unsaid); outcome != Outcome::Done) return outcome;
+  if (const Outcome outcome = run_plan(s.workspace, unsaid, false); outcome != Outcome::Done) return outcome;
   if (!materializer_->finish(s.workspace)) {
     if (writes_params_) return Outcome::Error;
     PyErr_Clear();
@@ -336,7 +342,7 @@ Outcome Entry::enter(const LiveSlots& live, capture::FrameUpdate& update) {
     return Outcome::Declined;
   }
   std::vector<unsigned> unsaid;
-  if (const Outcome outcome = run_plan(s.workspace, unsaid); outcome != Outcome::Done) return outcome;
+  if (const Outcome outcome = run_plan(s.workspace, unsaid, true); outcome != Outcome::Done) return outcome;
   if (!materializer_->finish(s.workspace)) {
     if (writes_params_) return Outcome::Error;
     PyErr_Clear();

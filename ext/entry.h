@@ -9,6 +9,7 @@
 
 #include "capture/region.h"
 #include "ext/compile.h"
+#include "ext/flag_warnings.h"
 #include "ext/guard_program.h"
 #include "ext/materialize.h"
 
@@ -63,7 +64,9 @@ class Entry {
   void collect_owned();
   bool rests();
   /// `unsaid`: flags of a run that is done and has to warn, by slot of the plan.
-  Outcome run_plan(Workspace& w, std::vector<unsigned>& unsaid);
+  Outcome run_plan(Workspace& w, std::vector<unsigned>& unsaid, bool in_frame);
+  /// May the attributed plan run, whose warnings come last?
+  std::optional<WarningRules> rules_of_run(const Workspace& w, bool in_frame) const;
   const runtime::Plan* undoable();
   /// Gives the warnings of a run that is done.
   bool warn(const std::vector<unsigned>& unsaid) const;

@@ -187,6 +187,19 @@ bool warn_at(const capture::Origin& origin, int line, PyObject* text) {
 
 }  // namespace
 
+bool stderr_takes_warnings() {
+  static PyObject* const io = PyImport_ImportModule("_io");
+  static PyObject* const types[] = {io ? PyObject_GetAttrString(io, "TextIOWrapper") : nullptr,
+                                    io ? PyObject_GetAttrString(io, "StringIO") : nullptr};
+  PyObject* file = PySys_GetObject("stderr");
+  if (!file || file == Py_None) return file != nullptr;
+  PyObject* type = reinterpret_cast<PyObject*>(Py_TYPE(file));
+  if (type != types[0] && type != types[1]) return false;
+  Ref<> closed = Ref<>::steal(PyObject_GetAttrString(file, "closed"));
+  if (!closed) PyErr_Clear();
+  return closed.get() == Py_False;
+}
+
 bool is_of_warnings(PyObject* object) {
   if (PyUnicode_CheckExact(object)) return PyUnicode_CompareWithASCIIString(object, "__warningregistry__") == 0;
   static PyObject* const name = PyUnicode_InternFromString("warnings");

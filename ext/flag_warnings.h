@@ -28,6 +28,9 @@ struct WarningRules {
 /// code of its own, or what shows warnings was replaced.
 std::optional<WarningRules> warning_rules();
 
+/// May a warning be written to sys.stderr without an error? Python's own files, while they are open, or none at all.
+bool stderr_takes_warnings();
+
 /// The module `warnings`, or the name of a module's record of what was warned of.
 bool is_of_warnings(PyObject* object);
 

@@ -511,15 +511,19 @@ def test_stderr_that_fails():
         def write(self, text):
             raise ValueError("closed")
 
-    marked = framejit.jit(scale_and_add)
-    marked(*arrays(np.float64, 3000))
-    for function in (scale_and_add, marked):
-        x, y, c = arrays(np.float64, 3000, True)
-        with contextlib.redirect_stderr(Broken()), warnings.catch_warnings():
-            warnings.simplefilter("always")
-            warnings._showwarnmsg_impl = OWN_SHOW
-            with pytest.raises(ValueError, match="closed"):
-                function(x, y, c)
+    closed = io.StringIO()
+    closed.close()
+    for plain in (scale_and_add, broken_up):
+        marked = framejit.jit(plain)
+        marked(*arrays(np.float64, 3000))
+        for function in (plain, marked):
+            for file in (Broken(), closed):
+                x, y, c = arrays(np.float64, 3000, True)
+                with contextlib.redirect_stderr(file), warnings.catch_warnings():
+                    warnings.simplefilter("always")
+                    warnings._showwarnmsg_impl = OWN_SHOW
+                    with pytest.raises(ValueError, match="closed"):
+                        function(x, y, c)
 
 
 STATEMENTS = [
