@@ -564,7 +564,7 @@ class StageBuilder {
     for (const Slot& slot : slots_) bytes += slot.itemsize;
     int64_t budget = std::max<int64_t>(context_.options.cpu.l1d_bytes * 3 / 4, 16 << 10);
     if (!stage_slots_.empty()) {
-      // Plain arithmetic, cut for its flags only: what comes from memory must find room beside the scratch. (Of 32 KB 12 to 24 do
+      // Arithmetic that is cut for its flags alone: what comes from memory must find room beside the scratch. (Of 32 KB 12 to 24 do
       // equally well, 48 cost half of the speed.)
       budget = std::max<int64_t>(context_.options.cpu.l1d_bytes / 2, 16 << 10);
       for (std::size_t i = 0; i < memory_.size(); ++i) {
