@@ -254,6 +254,7 @@ void RegionBuilder::build(const SymbolicFrame& frame, const std::vector<Value*>&
   region_.graph = std::move(s_.graph_);
   region_.guards = std::move(s_.guards_);
   region_.inputs = std::move(s_.inputs_);
+  region_.origins = std::move(s_.origins_);
   region_.instructions = x_.steps;
 }
 

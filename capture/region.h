@@ -69,7 +69,8 @@ struct Region {
   bool returns = false;                 // the region ends by returning recipe `result`
   std::unique_ptr<graph::Graph> graph;  // its results are what the recipes' Result indices name
   std::vector<Guard> guards;
-  std::vector<Input> inputs;  // one for each graph param
+  std::vector<Input> inputs;    // one for each graph param
+  std::vector<Origin> origins;  // of the graph's calls
   std::vector<Recipe> recipes;
   std::vector<std::pair<int, uint32_t>> locals;  // localsplus slots that change: recipe
   std::vector<uint32_t> stack;                   // recipes, bottom first, at the exit

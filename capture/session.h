@@ -31,6 +31,11 @@ struct Input {
   uint32_t guard;  // its Array guard
 };
 
+/// Where NumPy looks when it warns: the file of the running code, and its globals (`__name__`, `__warningregistry__`).
+struct Origin {
+  Ref<> file, globals;
+};
+
 class Session {
  public:
   Session(std::string name, const Varied& varied, std::vector<Door*> doors);
@@ -70,6 +75,14 @@ class Session {
 
   uint32_t location() const { return location_; }
   void set_location(uint32_t location);
+  /// The code that runs symbolically; both borrowed.
+  void set_frame(PyObject* file, PyObject* globals) {
+    file_ = file;
+    globals_ = globals;
+  }
+  /// The operators that were appended since there were `first` values are those of one call of a ufunc, made by the running
+  /// code: it is their graph::Call.
+  void mark_call(std::size_t first);
 
   struct Mark {
     graph::Graph::Mark graph;
@@ -94,6 +107,8 @@ class Session {
   std::vector<std::function<void()>> undo_;
   uint32_t location_ = 0;
   bool o1_ = false;
+  PyObject *file_ = nullptr, *globals_ = nullptr;
+  std::vector<Origin> origins_;  // of the graph's calls
   bool overlaps(std::size_t written, std::size_t other);
   std::string shown(const graph::Dim& dim) const;
   friend class RegionBuilder;

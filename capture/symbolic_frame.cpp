@@ -36,6 +36,7 @@ void SymbolicFrame::begin_step() {
   uint32_t& id = x.locations(view.get())[pc];
   if (id == 0) id = s.graph().add_location({text_of(view->code()->co_filename), i.line, i.column, i.end_column});
   s.set_location(id);
+  s.set_frame(view->code()->co_filename, globals);
 }
 
 Captured<bool> SymbolicFrame::check_unrolled(uint32_t head) {
@@ -76,6 +77,7 @@ Captured<Value*> SymbolicFrame::run() {
     x.frame = caller;
     finished_ = *done == Flow::Returned;
     s.set_location(location);
+    if (caller) s.set_frame(caller->view->code()->co_filename, caller->globals);
     return returned;
   }
 }

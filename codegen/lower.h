@@ -17,6 +17,8 @@ struct LowerOptions {
   Cpu cpu;
   bool o1 = false;
   bool listing = false;
+  /// A program that writes params and may set flags: attributed (kernel.h), or it fails. Else it saves what it overwrites.
+  bool attribute = false;
   /// NumPy's inner loop for an operator on operands of a dtype; an empty HostLoop where there is none.
   std::function<HostLoop(graph::Op, graph::DType operand, graph::DType result)> host_loop;
   /// Length at which the running NumPy cuts the run of a contiguous pairwise sum: 8192 up to 2.2, 0 (never) from 2.3.

@@ -3,10 +3,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "capture/region.h"
 #include "ext/compile.h"
+#include "ext/flag_warnings.h"
 #include "ext/guard_program.h"
 #include "ext/materialize.h"
 
@@ -60,7 +63,13 @@ class Entry {
   std::string link(const LiveSlots& live, int local_count);
   void collect_owned();
   bool rests();
-  Outcome run_plan(Workspace& w);
+  /// `unsaid`: flags of a run that is done and has to warn, by slot of the plan.
+  Outcome run_plan(Workspace& w, std::vector<unsigned>& unsaid, bool in_frame);
+  /// May the attributed plan run, whose warnings come last?
+  std::optional<WarningRules> rules_of_run(const Workspace& w, bool in_frame) const;
+  const runtime::Plan* undoable();
+  /// Gives the warnings of a run that is done.
+  bool warn(const std::vector<unsigned>& unsaid) const;
   Outcome after_flags(runtime::RunResult& run);
   Outcome call_single(Workspace& w, PyObject*& result);
 
@@ -68,6 +77,7 @@ class Entry {
   std::shared_ptr<capture::Region> region_;
   std::vector<capture::Guard> all_guards_;
   Compiled compiled_;
+  std::optional<Compiled> undoable_;  // beside an attributed plan, once a call had need of it
   CompileOptions options_;
   std::unique_ptr<GuardProgram> guards_;
   std::unique_ptr<Materializer> materializer_;
@@ -76,6 +86,7 @@ class Entry {
   std::size_t scratch_bytes_ = 0;
   bool always_short_ = false;  // no run is worth releasing the GIL for
   bool writes_params_ = false;
+  bool sees_warnings_ = false;  // the region may tell when a warning is given
   bool order_matters_ = false;  // a floating-point reduction: NumPy's buffer size has a say
   int64_t hits_ = 0;
   int64_t steps_ = 0;

@@ -14,11 +14,15 @@ class ErrState {
   /// Does NumPy ignore every flag of the set? `flags`: FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW | FE_UNDERFLOW; the
   /// inexact flag does not count.
   bool all_ignored(unsigned flags) const { return (flags & watched_) == 0; }
+  unsigned watched() const { return watched_; }
+  /// Is there no flag that raises, calls, prints or logs?
+  bool warns_only() const { return warns_only_; }
   /// np.getbufsize(): where casting and long reductions are cut.
   std::int64_t buffer_size() const { return buffer_size_; }
 
  private:
   unsigned watched_ = 0;  // flags that warn, raise, call, print or log
+  bool warns_only_ = false;
   std::int64_t buffer_size_ = 0;
 };
 

@@ -1,24 +1,15 @@
 // The interpreter of guard programs.
 #include "ext/guard_program.h"
 
+#include <algorithm>
 #include <cstring>
 
+#include "ext/dict_version.h"
 #include "ext/guard_program_impl.h"
 
 namespace framejit::ext {
 
 namespace {
-
-inline uint64_t version_tag(PyObject* dict) {
-#if PY_VERSION_HEX >= 0x030c0000
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-#endif
-  return reinterpret_cast<PyDictObject*>(dict)->ma_version_tag;
-#if PY_VERSION_HEX >= 0x030c0000
-#pragma GCC diagnostic pop
-#endif
-}
 
 /// The item that is not as expected, or -1.
 [[gnu::noinline]] int refresh(DictGroup& group) {
@@ -259,5 +250,14 @@ int GuardProgram::run(Matched& m) const noexcept {
 
 GuardProgram::GuardProgram() : impl_(std::make_unique<Impl>()) {}
 GuardProgram::~GuardProgram() = default;
+
+bool GuardProgram::sees(const Matched& m, const PyObject* object) const {
+  auto among = [object](PyObject* const* objects, std::size_t count) {
+    return std::find(objects, objects + count, object) != objects + count;
+  };
+  const LiveSlots& live = *m.live;
+  return among(m.slots, slots_) || among(live.locals, static_cast<std::size_t>(live.local_count)) ||
+         among(live.stack, static_cast<std::size_t>(live.depth)) || among(fixed_.data(), fixed_.size());
+}
 
 }  // namespace framejit::ext
