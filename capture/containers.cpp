@@ -179,7 +179,13 @@ Captured<bool> Executor::del_item(Value* container, Value* key) {
     return break_at(BreakId::UserEffect, "deletion of an item");
   }
   set_items(session_, container, std::move(items));
-  if (container->source) effects_.replace(container);
+  if (container->kind == ValueKind::Dict) {
+    ++container->position;
+    session_.record([container] { --container->position; });
+    if (container->source) effects_.store_item(container, session_.constant(plain_key(key)), nullptr);
+  } else if (container->source) {
+    effects_.replace(container);
+  }
   return true;
 }
 

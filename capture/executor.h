@@ -153,6 +153,8 @@ class Executor {
   std::vector<std::unique_ptr<SymbolicFrame>> generators_;  // by position of their Iterators
 };
 
+/// Have keys come or gone since the Iterator over a Dict was made?
+bool dict_changed(const Value& iterator);
 /// Is it an exact Python number: a constant int, float, bool or complex, a symbolic int, or a run-time number?
 bool is_number(const Value& v);
 bool is_int_like(const Value& v);   // constant int or bool, or a Dim

@@ -159,7 +159,9 @@ Value* Executor::wrap(PyObject* o, SourceRef source) {
     return v;
   }
   if (PyFunction_Check(o)) {
-    Value* v = session_.make(ValueKind::Function);  // Code or Identity is guarded when it is called or compared
+    // Code or Identity is guarded when it is called or compared.
+    guard(GuardKind::Type, source, reinterpret_cast<PyObject*>(&PyFunction_Type));
+    Value* v = session_.make(ValueKind::Function);
     v->object = Ref<>::share(o);
     v->source = source;
     return v;

@@ -134,8 +134,8 @@ Captured<Value*> Executor::sequence_binary(int nb, Value* left, Value* right) {
     times = specialize(times);
     if (times && fits_int64(*times)) {
       FRAMEJIT_TRY(items, unpack(sequence));
-      const int64_t count = std::max<int64_t>(0, dim_of(*times).value());
-      if (count * static_cast<int64_t>(items.size()) > kFoldedItems)
+      const int64_t count = items.empty() ? 0 : std::max<int64_t>(0, dim_of(*times).value());
+      if (count > 0 && static_cast<int64_t>(items.size()) > kFoldedItems / count)
         return break_at(BreakId::CapturedTooMuch, "a long sequence");
       if (sequence->kind == ValueKind::Tuple && count == 1) return sequence;
       Value* v = session_.make(sequence->kind);

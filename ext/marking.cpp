@@ -116,6 +116,7 @@ std::shared_ptr<capture::FrameInterceptor> discover(PyFunctionObject* function, 
   discovering = true;
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
+  const Untraced untraced;
   Ref<> callback = Ref<>::share(discover_callback);
   Ref<> settings = Ref<>::steal(PyObject_CallFunctionObjArgs(callback.get(), reinterpret_cast<PyObject*>(function),
                                                              reinterpret_cast<PyObject*>(code), nullptr));
