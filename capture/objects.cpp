@@ -325,6 +325,17 @@ Door* Executor::door_for(PyObject* callable) const {
   return nullptr;
 }
 
+bool may_finalize(const Value* v) {
+  return v && v->source && v->object && Py_TYPE(v->object.get())->tp_finalize != nullptr;
+}
+
+bool may_finalize(PyObject* dict, PyObject* name) {
+  PyObject* object = PyDict_GetItemWithError(dict, name);
+  return object && Py_TYPE(object)->tp_finalize != nullptr;
+}
+
+Unexpected<Break> finalizes() { return break_at(BreakId::UserEffect, "a finalizer that may run"); }
+
 PyObject* Executor::type_of(Value* v) {
   auto as = [](PyTypeObject& type) { return reinterpret_cast<PyObject*>(&type); };
   if (v->object && (v->is_constant() || v->source)) return as(*Py_TYPE(v->object.get()));
