@@ -92,6 +92,8 @@ Captured<Value*> Executor::fold(int nb, PyObject* l, PyObject* r) {
   }
   if (op == 6 && (PyUnicode_CheckExact(l) || PyBytes_CheckExact(l)) && PyTuple_CheckExact(r) && r_size > 16)
     return break_at(BreakId::CapturedTooMuch, what);
+  if (op == 6 && (PyUnicode_CheckExact(l) || PyBytes_CheckExact(l)) && has_long_int(r))
+    return break_at(BreakId::UnknownObject, what);
   if (op == 6 && (PyUnicode_CheckExact(l) || PyBytes_CheckExact(l)) && text_of(l).find('*') != std::string::npos)
     return break_at(BreakId::CapturedTooMuch, what);  // a width of any size
   using Function = PyObject* (*)(PyObject*, PyObject*);

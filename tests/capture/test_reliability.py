@@ -376,3 +376,18 @@ def test_a_finalizer_runs_at_its_place(where):
 
     marked = _core.Function(f, {})
     assert [run(f), *(run(marked) for _ in range(3))] == [["gone", "next"]] * 4
+
+
+def test_the_text_of_a_long_int_is_the_interpreters():
+    def by_str(x, n):
+        return x + 1, str(n)
+
+    def by_format(x, n):
+        return x + 1, f"{n}"
+
+    def by_percent(x, n):
+        return x + 1, "%d" % n
+
+    for function in (by_str, by_format, by_percent):
+        assert capture(function, X, 1 << 2000).codes == []
+        assert capture(function, X, 1 << 3000).codes == ["FJ008"], function
