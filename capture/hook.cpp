@@ -90,8 +90,7 @@ thread_local StackBounds bounds [[gnu::tls_model("initial-exec")]];
   pthread_attr_destroy(&attributes);
 }
 
-/// More than half of the stack is used, or this is a stack that nothing is known of. With bounds that are not known yet it
-/// is low too: then the next look is the slow one.
+/// More than half of the stack is used, or this is a stack that nothing is known of, or it was not asked for yet.
 bool stack_is_low() {
   const uintptr_t left = reinterpret_cast<uintptr_t>(__builtin_frame_address(0)) - bounds.low;
   return left < bounds.size / 2 || left > bounds.size;
@@ -160,7 +159,7 @@ bool wants_discovery(void* extra) {
   return enter_marked(tstate, frame, *static_cast<Mark*>(extra));
 }
 
-// What a frame of unmarked code costs: nothing here is saved on the C stack, the interpreter is jumped to.
+// All that a frame of unmarked code costs beside the call through C; it jumps to the interpreter.
 PyObject* hook(PyThreadState* tstate, py::Frame* frame, int throwflag) {
   // Frames that are resumed, and those of frame objects, are left alone; they use C stack without a hook too.
   if (throwflag || !py::is_fresh(frame)) return pass_on(tstate, frame, throwflag);

@@ -109,8 +109,8 @@ void warn_recompile_limit(const std::string& function, const GuardFailure& failu
   Ref<> file = Ref<>::steal(code ? PyObject_GetAttrString(code.get(), "co_filename") : nullptr);
   const int line = frame ? PyFrame_GetLineNumber(reinterpret_cast<PyFrameObject*>(frame)) : 1;
   if (!file) file = Ref<>::steal(PyUnicode_FromString("framejit"));
-  // Without a registry, which would be a new name among the user's globals. A filter that turns the warning into an error
-  // has no say: the call must give what plain Python gives.
+  // Without a registry, which would be a new name among the user's globals. A filter that turns the warning into an
+  // error has no say: the call must give what plain Python gives.
   if (message && file)
     PyErr_WarnExplicitObject(recompile_limit_warning, message.get(), file.get(), line, nullptr, nullptr);
   PyErr_Clear();

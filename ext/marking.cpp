@@ -122,6 +122,7 @@ std::shared_ptr<capture::FrameInterceptor> discover(PyFunctionObject* function, 
                                                              reinterpret_cast<PyObject*>(code), nullptr));
   std::shared_ptr<MarkedCode> interceptor;
   if (settings && settings.get() != Py_None) interceptor = make_interceptor(code, settings.get());
+  if (PyErr_ExceptionMatches(PyExc_RecursionError)) PyErr_Clear();  // first seen where nothing more can be called
   if (PyErr_Occurred()) PyErr_WriteUnraisable(callback.get());
   PyErr_Restore(type, value, traceback);
   discovering = false;

@@ -428,3 +428,39 @@ def test_functions_typed_at_the_prompt():
         [sys.executable, "-i"], input=lines, env=environment, capture_output=True, text=True, check=True
     )
     assert "captured 3 [1. 3. 5.]" in done.stdout
+
+
+@pytest.mark.capture
+def test_code_first_seen_at_the_recursion_limit(module, monkeypatch):
+    source = """
+def down(n):
+    try:
+        return down(n + 1)
+    except RecursionError:
+        pass
+    try:
+        return last(n)
+    except RecursionError:
+        return down_again(n)
+
+def last(n):
+    return deeper(n)
+
+def deeper(n):
+    return n
+
+def down_again(n):
+    return -1
+"""
+    unraisable = []
+    monkeypatch.setattr(sys, "unraisablehook", unraisable.append)
+    results = []
+    for marked in (False, True):
+        scope: dict = {"__name__": module.__name__}
+        exec(source, scope)
+        if not marked:
+            results.append(scope["down"](0))
+            continue
+        with fj.mark(module):
+            results.append(scope["down"](0))
+    assert results[0] == results[1] and not unraisable
