@@ -386,7 +386,9 @@ Captured<bool> Executor::set_attr(Value* v, PyObject* name, Value* value) {
   if (v->is_constant() && PyModule_CheckExact(v->object.get())) {
     PyObject* raw = type_attr(&PyModule_Type, name);
     if (raw && is_data_descriptor(raw)) return break_at(BreakId::ImpureAttribute, "module." + text);
-    effects_.store_global(PyModule_GetDict(v->object.get()), name, value);
+    PyObject* dict = PyModule_GetDict(v->object.get());
+    if (may_finalize(dict, name)) return finalizes();
+    effects_.store_global(dict, name, value);
     return true;
   }
   if (v->kind != ValueKind::Object) return break_at(BreakId::UserEffect, "store into attribute " + text);
@@ -399,6 +401,8 @@ Captured<bool> Executor::set_attr(Value* v, PyObject* name, Value* value) {
   PyObject* raw = type_attr(type, name);
   if (raw && is_data_descriptor(raw)) return break_at(BreakId::ImpureAttribute, what);
   if (!has_instance_dict(type)) return break_at(BreakId::WouldRaise, what);
+  PyObject* before = instance_attr(v->object.get(), name);
+  if (before && Py_TYPE(before)->tp_finalize) return finalizes();
   guard(GuardKind::TypeAttr, v->source, setter, kSetAttr);
   guard(GuardKind::TypeAttr, v->source, raw, name);
   effects_.store_attr(v, name, value);

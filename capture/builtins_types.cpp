@@ -224,7 +224,8 @@ Captured<Value*> call_type(Executor& x, PyTypeObject* type, const Values& args, 
     }
     if (type == &PyUnicode_Type) {
       Value* known = x.specialize(args[0]);
-      if (!known || !is_plain(known->object.get())) return break_at(BreakId::UnknownObject, "text of a value");
+      if (!known || !is_plain(known->object.get()) || has_long_int(known->object.get()))
+        return break_at(BreakId::UnknownObject, "text of a value");
       Ref<> text = Ref<>::steal(PyObject_Str(known->object.get()));
       if (!text) {
         PyErr_Clear();

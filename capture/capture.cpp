@@ -169,7 +169,9 @@ CaptureOutcome Attempt::finish(const Checkpoint* at, Value* returned, std::vecto
     for (Break& b : breaks) b.instr = at->pc;
   }
   outcome.breaks = breaks;
-  if ((!at && !returned) || !is_worthwhile(session_.graph())) return outcome;
+  if (!at && !returned) return outcome;
+  const bool moves = returned || at->pc != request_.entry || !executor_.effects().log().empty();
+  if (!(request_.options.any_work ? moves : is_worthwhile(session_.graph()))) return outcome;
   auto region = std::make_shared<Region>();
   region->function = text_of(request_.view->code()->co_qualname);
   region->view = request_.view;

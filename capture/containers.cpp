@@ -156,6 +156,7 @@ Captured<bool> Executor::set_item(Value* container, Value* key, Value* value) {
   if (key->kind == ValueKind::Slice) return break_at(BreakId::UserEffect, "store into a slice of a list");
   FRAMEJIT_TRY(at, place_of(*this, key, container->items.size()));
   Value* before = container->items[at];
+  if (may_finalize(before)) return finalizes();
   container->items[at] = value;
   session_.record([container, at, before] { container->items[at] = before; });
   if (container->source) effects_.store_item(container, session_.integer(graph::Dim(static_cast<int64_t>(at))), value);
@@ -168,18 +169,26 @@ Captured<bool> Executor::del_item(Value* container, Value* key) {
     FRAMEJIT_TRY(at, find_key(container, key));
     if (at < 0) return break_at(BreakId::WouldRaise, "KeyError");
     items = container->items;
+    if (may_finalize(items[static_cast<std::size_t>(at) + 1])) return finalizes();
     items.erase(items.begin() + at, items.begin() + at + 2);
   } else if (container->kind == ValueKind::List && key->kind != ValueKind::Slice) {
     FRAMEJIT_TRY(opened, open(container));
     (void)opened;
     FRAMEJIT_TRY(at, place_of(*this, key, container->items.size()));
     items = container->items;
+    if (may_finalize(items[at])) return finalizes();
     items.erase(items.begin() + static_cast<std::ptrdiff_t>(at));
   } else {
     return break_at(BreakId::UserEffect, "deletion of an item");
   }
   set_items(session_, container, std::move(items));
-  if (container->source) effects_.replace(container);
+  if (container->kind == ValueKind::Dict) {
+    ++container->position;
+    session_.record([container] { --container->position; });
+    if (container->source) effects_.store_item(container, session_.constant(plain_key(key)), nullptr);
+  } else if (container->source) {
+    effects_.replace(container);
+  }
   return true;
 }
 
@@ -266,6 +275,7 @@ Captured<bool> Executor::dict_set(Value* dict, Value* key, Value* value) {
   if (at >= 0) {
     const auto place = static_cast<std::size_t>(at) + 1;
     Value* before = dict->items[place];
+    if (may_finalize(before)) return finalizes();
     dict->items[place] = value;
     session_.record([dict, place, before] { dict->items[place] = before; });
   } else {

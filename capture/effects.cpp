@@ -63,14 +63,8 @@ void Effects::extend(Value* list, std::vector<Value*> items) {
   append({Effect::Kind::ListExtend, list, nullptr, nullptr, {}, {}, std::move(items)});
 }
 
-void Effects::replace(Value* container) {
-  append({container->kind == ValueKind::Dict ? Effect::Kind::DictReplace : Effect::Kind::ListReplace,
-          container,
-          nullptr,
-          nullptr,
-          {},
-          {},
-          container->items});
+void Effects::replace(Value* list) {
+  append({Effect::Kind::ListReplace, list, nullptr, nullptr, {}, {}, list->items});
 }
 
 }  // namespace framejit::capture

@@ -153,6 +153,13 @@ class Executor {
   std::vector<std::unique_ptr<SymbolicFrame>> generators_;  // by position of their Iterators
 };
 
+/// An object from outside whose last reference may be the one that goes: its __del__ must run before what follows.
+bool may_finalize(const Value* v);
+/// The same for what a namespace holds under a name now.
+bool may_finalize(PyObject* dict, PyObject* name);
+Unexpected<Break> finalizes();
+/// Have keys come or gone since the Iterator over a Dict was made?
+bool dict_changed(const Value& iterator);
 /// Is it an exact Python number: a constant int, float, bool or complex, a symbolic int, or a run-time number?
 bool is_number(const Value& v);
 bool is_int_like(const Value& v);   // constant int or bool, or a Dim

@@ -169,7 +169,7 @@ Step SymbolicFrame::string_op(const Instr& i) {
   Value* spec = (i.arg & 4) ? pop() : nullptr;
   Value* value = pop();
   Value* known = x.specialize(value);
-  if (!known || !is_plain(known->object.get()) || (spec && !spec->is_constant()))
+  if (!known || !is_plain(known->object.get()) || has_long_int(known->object.get()) || (spec && !spec->is_constant()))
     return break_at(BreakId::UnknownObject, "text of a value");
   Ref<> object = known->object;
   switch (i.arg & 3) {

@@ -6,6 +6,14 @@ namespace framejit::capture {
 
 namespace {
 
+/// Keys that are deleted leave holes that an iterator sees even where the number of keys is the same again.
+Captured<Value*> start_dict(Executor& x, Value* it, Value* dict) {
+  FRAMEJIT_TRY(n, x.length(dict));
+  it->items = {dict, n};
+  it->dim = graph::Dim(dict->position);
+  return it;
+}
+
 constexpr std::int64_t kExhausted = -1;
 constexpr int64_t kIteratedRows = 64;
 
@@ -17,6 +25,12 @@ void move_to(Session& s, Value* it, std::int64_t position) {
 
 }  // namespace
 
+bool dict_changed(const Value& it) {
+  const Value& dict = *it.items[0];
+  return static_cast<int64_t>(dict.items.size() / 2) != dim_of(*it.items[1]).value() ||
+         dict.position != it.dim.value();
+}
+
 Captured<Value*> Executor::iterate(Value* v) {
   int over = kOverSequence;
   switch (v->kind) {
@@ -25,10 +39,7 @@ Captured<Value*> Executor::iterate(Value* v) {
       {
         Value* it = session_.make(ValueKind::Iterator);
         it->iterated = v->iterated;
-        it->items = v->items;
-        FRAMEJIT_TRY(n, length(v->items[0]));
-        it->items.push_back(n);
-        return it;
+        return start_dict(*this, it, v->items[0]);
       }
     case ValueKind::Tuple:
     case ValueKind::List: break;
@@ -40,9 +51,7 @@ Captured<Value*> Executor::iterate(Value* v) {
     case ValueKind::Dict: {
       Value* it = session_.make(ValueKind::Iterator);
       it->iterated = kOverKeys;
-      FRAMEJIT_TRY(n, length(v));
-      it->items = {v, n};
-      return it;
+      return start_dict(*this, it, v);
     }
     case ValueKind::Array: {
       Door* door = door_of(*v);
@@ -152,8 +161,7 @@ Captured<Value*> Executor::next(Value* it) {
       Value* dict = it->items[0];
       FRAMEJIT_TRY(opened, open(dict));
       (void)opened;
-      if (static_cast<int64_t>(dict->items.size() / 2) != dim_of(*it->items[1]).value())
-        return break_at(BreakId::WouldRaise, "dictionary changed size during iteration");
+      if (dict_changed(*it)) return break_at(BreakId::WouldRaise, "dictionary changed size during iteration");
       if (2 * at >= dict->items.size()) return end();
       Value* key = literal(dict->items[2 * at]->object.get());
       Value* value = dict->items[2 * at + 1];

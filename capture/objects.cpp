@@ -159,7 +159,9 @@ Value* Executor::wrap(PyObject* o, SourceRef source) {
     return v;
   }
   if (PyFunction_Check(o)) {
-    Value* v = session_.make(ValueKind::Function);  // Code or Identity is guarded when it is called or compared
+    // Code or Identity is guarded when it is called or compared.
+    guard(GuardKind::Type, source, reinterpret_cast<PyObject*>(&PyFunction_Type));
+    Value* v = session_.make(ValueKind::Function);
     v->object = Ref<>::share(o);
     v->source = source;
     return v;
@@ -322,6 +324,17 @@ Door* Executor::door_for(PyObject* callable) const {
     if (door->knows(callable)) return door;
   return nullptr;
 }
+
+bool may_finalize(const Value* v) {
+  return v && v->source && v->object && Py_TYPE(v->object.get())->tp_finalize != nullptr;
+}
+
+bool may_finalize(PyObject* dict, PyObject* name) {
+  PyObject* object = PyDict_GetItemWithError(dict, name);
+  return object && Py_TYPE(object)->tp_finalize != nullptr;
+}
+
+Unexpected<Break> finalizes() { return break_at(BreakId::UserEffect, "a finalizer that may run"); }
 
 PyObject* Executor::type_of(Value* v) {
   auto as = [](PyTypeObject& type) { return reinterpret_cast<PyObject*>(&type); };

@@ -92,6 +92,8 @@ Captured<Value*> Executor::fold(int nb, PyObject* l, PyObject* r) {
   }
   if (op == 6 && (PyUnicode_CheckExact(l) || PyBytes_CheckExact(l)) && PyTuple_CheckExact(r) && r_size > 16)
     return break_at(BreakId::CapturedTooMuch, what);
+  if (op == 6 && (PyUnicode_CheckExact(l) || PyBytes_CheckExact(l)) && has_long_int(r))
+    return break_at(BreakId::UnknownObject, what);
   if (op == 6 && (PyUnicode_CheckExact(l) || PyBytes_CheckExact(l)) && text_of(l).find('*') != std::string::npos)
     return break_at(BreakId::CapturedTooMuch, what);  // a width of any size
   using Function = PyObject* (*)(PyObject*, PyObject*);
@@ -134,8 +136,8 @@ Captured<Value*> Executor::sequence_binary(int nb, Value* left, Value* right) {
     times = specialize(times);
     if (times && fits_int64(*times)) {
       FRAMEJIT_TRY(items, unpack(sequence));
-      const int64_t count = std::max<int64_t>(0, dim_of(*times).value());
-      if (count * static_cast<int64_t>(items.size()) > kFoldedItems)
+      const int64_t count = items.empty() ? 0 : std::max<int64_t>(0, dim_of(*times).value());
+      if (count > 0 && static_cast<int64_t>(items.size()) > kFoldedItems / count)
         return break_at(BreakId::CapturedTooMuch, "a long sequence");
       if (sequence->kind == ValueKind::Tuple && count == 1) return sequence;
       Value* v = session_.make(sequence->kind);

@@ -27,7 +27,7 @@ bool materializable(const Value* v, std::vector<const Value*>& path) {
     case ValueKind::Int: return true;
     case ValueKind::Iterator:
       if (v->position < 0 || v->iterated == kMap || v->iterated == kGenerator || v->iterated == kOverValues ||
-          v->iterated == kOverItems)
+          v->iterated == kOverItems || (v->iterated == kOverKeys && dict_changed(*v)))
         return false;
       break;
     case ValueKind::Function:
@@ -121,7 +121,7 @@ uint32_t RegionBuilder::recipe(Value* given) {
       auto* code = reinterpret_cast<PyCodeObject*>(v->object.get());
       Values parts{s_.constant(v->object.get()),
                    s_.constant(v->extra.get()),
-                   s_.constant(code->co_name),
+                   s_.constant(code->co_qualname),
                    v->items[0],
                    v->items[1],
                    v->items[2]};

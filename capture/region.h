@@ -50,10 +50,9 @@ struct Effect {
     StoreCell,    // target[0] cell, value (none: delete)
     StoreGlobal,  // object: dict, key, value (none: delete)
     StoreAttr,    // target, key, value: instance dict store, no user code
-    StoreItem,    // target exact list or dict, key recipe, value
+    StoreItem,    // target exact list or dict, key recipe, value (none: delete, of a dict)
     ListExtend,   // target exact list, items: values
     ListReplace,  // target exact list: items become its contents
-    DictReplace,  // target exact dict likewise
   } kind;
   int32_t target = -1, key = -1, value = -1;  // recipe indices, -1: none
   Ref<> object;
@@ -84,6 +83,7 @@ struct Region {
 struct CaptureOptions {
   bool fullgraph = false;
   bool o1 = false;
+  bool any_work = false;  // a region without array work is one too (stress)
   uint32_t instruction_limit = 20000;
   uint32_t inline_depth = 16;
   uint32_t unroll_nodes = 400;  // graph nodes that one loop may add before it is left to the bytecode

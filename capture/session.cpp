@@ -39,6 +39,11 @@ bool same_dim_guard(const graph::DimGuard& a, const graph::DimGuard& b) {
   return a.relation == b.relation && a.outcome == b.outcome && a.left == b.left && a.right == b.right;
 }
 
+std::size_t guard_hash(const Guard& g) {
+  const std::size_t hash = static_cast<std::size_t>(g.kind) + reinterpret_cast<std::size_t>(g.object.get());
+  return g.source ? hash * 1000003 + hash_of(*g.source) : hash;
+}
+
 }  // namespace
 
 Session::Session(std::string name, const Varied& varied, std::vector<Door*> doors)
@@ -134,13 +139,18 @@ Value* Session::array_input(PyObject* object, SourceRef source, ArraySpec spec) 
 }
 
 void Session::add_guard(Guard guard) {
-  for (const Guard& g : guards_)
+  const std::size_t hash = guard_hash(guard);
+  const auto [first, last] = guard_index_.equal_range(hash);
+  for (auto it = first; it != last; ++it) {
+    const Guard& g = guards_[it->second];
     if (g.kind == guard.kind && g.object.get() == guard.object.get() && g.number == guard.number &&
         same_source(g.source, guard.source) && same_source(g.other, guard.other) &&
         same_key(g.key.get(), guard.key.get()) && g.kind != GuardKind::Array && g.kind != GuardKind::IntSymbol &&
         (g.kind != GuardKind::DimRelation || same_dim_guard(g.dim, guard.dim)))
       return;
+  }
   if (guard.location == 0) guard.location = location_;
+  guard_index_.emplace(hash, guards_.size());
   guards_.push_back(std::move(guard));
 }
 
@@ -257,6 +267,11 @@ void Session::rollback(const Mark& m) {
     std::function<void()> revert = std::move(undo_.back());
     undo_.pop_back();
     revert();
+  }
+  for (std::size_t i = m.guards; i < guards_.size(); ++i) {
+    const auto [first, last] = guard_index_.equal_range(guard_hash(guards_[i]));
+    const auto at = std::find_if(first, last, [i](const auto& entry) { return entry.second == i; });
+    if (at != last) guard_index_.erase(at);
   }
   guards_.erase(guards_.begin() + static_cast<std::ptrdiff_t>(m.guards), guards_.end());
   inputs_.erase(inputs_.begin() + static_cast<std::ptrdiff_t>(m.inputs), inputs_.end());

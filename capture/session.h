@@ -5,6 +5,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "capture/break.h"
@@ -98,6 +99,7 @@ class Session {
   std::vector<Door*> doors_;
   std::vector<std::unique_ptr<Value>> arena_;
   std::vector<Guard> guards_;
+  std::unordered_multimap<std::size_t, std::size_t> guard_index_;  // hash: place in guards_
   std::vector<Input> inputs_;
   std::vector<PyObject*> input_objects_;  // alive during capture: the frame holds them
   std::vector<Value*> input_values_;

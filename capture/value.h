@@ -47,9 +47,9 @@ struct Value {
   Ref<> object;        // Constant: the object. With a source: the object seen at capture
   graph::ValueId id = graph::kNoValue;
   Wrap wrap = Wrap::NdArray;
-  graph::Dim dim;
+  graph::Dim dim;  // Int; Iterator over a Dict: its `position` at the start
   std::vector<Value*> items;
-  std::int64_t position = 0;
+  std::int64_t position = 0;  // Iterator; Dict: how many keys were deleted
   int iterated = 0;    // Iterator: an Iterated
   bool partial = false;  // an existing Dict whose items are only the pairs that were looked at
   bool weak = false;   // Array with wrap PyFloat/PyInt/PyBool: promotes as a Python number

@@ -70,7 +70,6 @@ std::string text(const Region& region, const Effect& e) {
     case Effect::Kind::StoreItem: return part(e.target) + "[" + part(e.key) + "] = " + part(e.value);
     case Effect::Kind::ListExtend: return part(e.target) + ".extend(" + items + ")";
     case Effect::Kind::ListReplace: return part(e.target) + "[:] = [" + items + "]";
-    case Effect::Kind::DictReplace: return part(e.target) + " = {" + items + "}";
   }
   return "?";
 }

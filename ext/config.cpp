@@ -3,6 +3,7 @@
 
 #include <Python.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "capture/py/ref.h"
@@ -36,6 +37,7 @@ const Field* find(const char* name) {
       {"code_bytes_limit", Kind::Int, &config().code_bytes_limit, 0},
       {"instruction_limit", Kind::Int, &config().instruction_limit, 1},
       {"passes", Kind::Text, &config().passes, 0},
+      {"stress", Kind::Text, &config().stress, 0},
   };
   for (const Field& field : fields)
     if (std::strcmp(field.name, name) == 0) return &field;
@@ -117,6 +119,15 @@ const ModulePart part(10, [](PyObject* module) { return PyModule_AddFunctions(mo
 Config& config() {
   static Config instance;
   return instance;
+}
+
+bool has_token(std::string_view list, std::string_view token) {
+  for (std::size_t at = 0; at < list.size();) {
+    const std::size_t end = std::min(list.find(',', at), list.size());
+    if (list.substr(at, end - at) == token) return true;
+    at = end + 1;
+  }
+  return false;
 }
 
 const codegen::Cpu& target_cpu() { return cpu_slot(); }

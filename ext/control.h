@@ -8,6 +8,17 @@ namespace framejit::ext {
 
 enum class Stance : uint8_t { Default, ForceEager, FailOnRecompile };
 
+/// No tool sees the Python code of framejit that runs meanwhile.
+class Untraced {
+ public:
+  Untraced() { PyThreadState_EnterTracing(state_); }
+  ~Untraced() { PyThreadState_LeaveTracing(state_); }
+  Untraced(const Untraced&) = delete;
+
+ private:
+  PyThreadState* state_ = PyThreadState_Get();
+};
+
 inline Stance stance = Stance::Default;
 
 /// Counts changes of the set of disabled code objects.

@@ -63,6 +63,8 @@ const std::shared_ptr<const capture::CodeView>& CodeState::view() {
   return view_;
 }
 
+bool CodeState::rewrites() const { return settings_.rewrite || has_token(config().stress, "rewrite"); }
+
 std::string CodeState::name() const { return text_of(code_->co_qualname); }
 
 // Whole calls.
@@ -181,6 +183,7 @@ CodeState::Captured CodeState::compile_at(Place& place, uint32_t instr, const Fr
   request.doors = doors();
   request.options.fullgraph = settings_.fullgraph;
   request.options.o1 = settings_.o1;
+  request.options.any_work = rewrites();
   request.options.instruction_limit = static_cast<uint32_t>(std::min<int64_t>(config().instruction_limit, 1 << 30));
   request.options.unwrap = unwrap_function;
   request.options.leave_alone = is_disabled;
@@ -219,6 +222,7 @@ void CodeState::note_breaks(const std::vector<Break>& breaks) {
   for (const Break& b : breaks) {
     if (!known_breaks_.insert({b.instr, static_cast<uint16_t>(b.id)}).second) continue;
     ++stats.graph_breaks;
+    ++break_counts[b.id];
     breaks_.push_back(b);
     if (events_on(Channel::GraphBreaks)) emit(Channel::GraphBreaks, break_record(b));
   }
@@ -286,7 +290,7 @@ PyCodeObject* CodeState::replacement() {
   if (!spliced_) return nullptr;
   const int64_t n = ++spliced_calls_;
   if (n == 4 || n == 64 || n == 1024) wake_sites();
-  return dormant_ < spliced_->sites().size() ? spliced_->code() : nullptr;
+  return rewrites() || dormant_ < spliced_->sites().size() ? spliced_->code() : nullptr;
 }
 
 void CodeState::wake_sites() {

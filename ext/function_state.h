@@ -26,6 +26,7 @@ struct JitSettings {
   bool fullgraph = false;
   bool dynamic = false;
   bool o1 = false;
+  bool rewrite = false;  // a stress: no frame is declined for having no array work
 };
 /// From the dict that the Python side made; false with an exception set where it is malformed.
 bool read_settings(PyObject* dict, JitSettings& out);
@@ -104,6 +105,7 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   void set_dormant(Place& place, uint32_t site, bool dormant);
   void wake_sites();
   void keep_error();
+  bool rewrites() const;
   std::string name() const;
 
   PyCodeObject* code_;

@@ -398,18 +398,6 @@ bool Materializer::store(Workspace& w, const capture::Effect& e, std::vector<PyO
       for (Py_ssize_t i = 0; i < PyList_GET_SIZE(target); ++i) keep(PyList_GET_ITEM(target, i));
       return PyList_SetSlice(target, 0, PyList_GET_SIZE(target), items.get()) == 0;
     }
-    case Kind::DictReplace: {
-      Py_ssize_t position = 0;
-      PyObject *old_key, *old_value;
-      while (PyDict_Next(target, &position, &old_key, &old_value)) {
-        keep(old_key);
-        keep(old_value);
-      }
-      PyDict_Clear(target);
-      for (std::size_t i = 0; i + 1 < e.items.size(); i += 2)
-        if (PyDict_SetItem(target, w.objects[e.items[i]], w.objects[e.items[i + 1]]) < 0) return false;
-      return true;
-    }
   }
   return false;
 }

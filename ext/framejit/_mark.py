@@ -10,6 +10,7 @@ from pathlib import Path
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+from framejit._config import check_stress
 from framejit._jit import check_settings, is_compiled
 from framejit._plain import say_once
 from framejit._platform import core, reason
@@ -64,7 +65,7 @@ class Mark:
         )
 
 
-def mark(*targets: Any, **jit_arguments: Any) -> Mark:
+def mark(*targets: Any, stress: str | None = None, **jit_arguments: Any) -> Mark:
     """Compile functions where they stand: no call site changes, and every thread sees it.
 
     Acts as ``@jit(capture_mode='bytecode')`` on every function, method, lambda, generator and comprehension that a target
@@ -75,6 +76,8 @@ def mark(*targets: Any, **jit_arguments: Any) -> Mark:
     *targets : function, class, module or str
         A string is a pattern (as of `fnmatch`) on the module's ``__name__``, or, with a ``/`` in it, on the file name.
         A package stands for all its modules.
+    stress : str, optional
+        A comma list, for tests. ``'rewrite'``: code without array work is captured and run that way too.
     **jit_arguments
         ``jit_level``, ``dynamic``, ``backend`` and options of `jit`.
 
@@ -102,6 +105,9 @@ def mark(*targets: Any, **jit_arguments: Any) -> Mark:
         raise TypeError("mark() needs a target: a function, class, module, package or pattern")
     fields = {name: jit_arguments.pop(name, default) for name, default in _DEFAULTS.items()}
     handle = Mark(check_settings(capture_mode="bytecode", fullgraph=False, options=jit_arguments, **fields))
+    if stress is not None:
+        check_stress(stress)
+        handle.settings["stress"] = stress
     codes: list[CodeType] = []
     for target in targets:
         _add(handle, target, codes)

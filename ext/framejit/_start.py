@@ -18,6 +18,7 @@ def start() -> None:
             _errors.GraphBreakError, _errors.PerformanceWarning, _errors.RecompileLimitWarning
         )
     _config.config._on_change("logs", _logs)
+    _config.config._on_change("stress", _config.check_stress)
     _config.read_environment()
     patterns = [pattern for pattern in map(str.strip, _config.config.mark.split(",")) if pattern]
     if patterns:
