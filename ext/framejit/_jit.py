@@ -203,6 +203,16 @@ def make_function(function: FunctionType, settings: dict[str, Any]) -> Any:
     return made
 
 
+def _is_cell(function: Any) -> bool:
+    """Whether it is a Cell or a class of cells; where there is one, its module has been imported."""
+    import sys
+
+    module = sys.modules.get("framejit.nn")
+    return module is not None and (
+        issubclass(function, module.Cell) if isinstance(function, type) else isinstance(function, module.Cell)
+    )
+
+
 def _marked(function: Any, settings: dict[str, Any]) -> Any:
     """`compile_any`, with a warning where `function` is marked already."""
     if is_compiled(getattr(function, "__func__", function)):
@@ -218,6 +228,12 @@ def compile_any(function: Any, settings: dict[str, Any]) -> Any:
         return make_function(function, settings)
     if isinstance(function, (staticmethod, classmethod)):
         return type(function)(compile_any(function.__func__, settings))
+    if _is_cell(function):
+        construct = function.construct
+        if isinstance(function, type):
+            function.construct = compile_any(construct, settings)
+            return function
+        return compile_any(construct, settings)
     if isinstance(function, MethodType) and (
         isinstance(function.__func__, FunctionType) or is_compiled(function.__func__)
     ):
