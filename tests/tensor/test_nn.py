@@ -296,3 +296,149 @@ def test_context():
     assert isinstance(Plain, type)
     with pytest.raises(TypeError):
         fj.jit_class(3)
+
+
+# --- Images --------------------------------------------------------------------------------------------------------------
+
+
+def direct_convolution(x, w, stride, around, dilation, groups):
+    """Element by element, in float64."""
+    x = np.pad(x.astype(np.float64), [(0, 0), (0, 0), *around])
+    height, width = ((size - d * (k - 1) - 1) // s + 1 for size, k, s, d in zip(x.shape[2:], w.shape[2:], stride, dilation))
+    out = np.zeros((x.shape[0], w.shape[0], height, width))
+    per_in, per_out = w.shape[1], w.shape[0] // groups
+    for n, o, i, j in np.ndindex(out.shape):
+        first = o // per_out * per_in
+        rows = slice(i * stride[0], i * stride[0] + dilation[0] * (w.shape[2] - 1) + 1, dilation[0])
+        columns = slice(j * stride[1], j * stride[1] + dilation[1] * (w.shape[3] - 1) + 1, dilation[1])
+        out[n, o, i, j] = (x[n, first : first + per_in, rows, columns] * w[o]).sum()
+    return out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "around"),
+    [
+        ({"kernel_size": 3}, [(1, 1), (1, 1)]),
+        ({"kernel_size": 2, "stride": 2}, [(0, 1), (0, 0)]),
+        ({"kernel_size": (3, 2), "pad_mode": "valid", "stride": (2, 1)}, [(0, 0), (0, 0)]),
+        ({"kernel_size": 3, "pad_mode": "pad", "padding": 2, "dilation": 2}, [(2, 2), (2, 2)]),
+        ({"kernel_size": 3, "pad_mode": "pad", "padding": (0, 1, 2, 0), "group": 2, "has_bias": True}, [(0, 1), (2, 0)]),
+    ],
+    ids=str,
+)
+def test_convolution(arguments, around):
+    layer = nn.Conv2d(4, 6, **arguments)
+    x = Tensor(np.random.default_rng(1).normal(size=(2, 4, 7, 6)).astype(np.float32))
+    pair = lambda value: (value, value) if isinstance(value, int) else value  # noqa: E731
+    wanted = direct_convolution(
+        x.asnumpy(), layer.weight.asnumpy(), pair(arguments.get("stride", 1)), around, pair(arguments.get("dilation", 1)), arguments.get("group", 1)
+    )
+    if layer.bias is not None:
+        wanted += layer.bias.asnumpy().reshape(-1, 1, 1)
+    np.testing.assert_allclose(layer(x).asnumpy(), wanted, rtol=1e-4, atol=1e-5)
+    marked_as_eager(lambda x: layer(x) + 1, x, breaks=None)
+
+
+def test_pooling():
+    x = Tensor(np.random.default_rng(1).normal(size=(1, 2, 5, 4)).astype(np.float32))
+    parts = np.stack([x.asnumpy()[:, :, i:i + 4:2, j:j + 4:2] for i in (0, 1) for j in (0, 1)])
+    np.testing.assert_array_equal(nn.MaxPool2d(2, 2)(x).asnumpy(), parts.max(0))
+    np.testing.assert_array_equal(ops.max_pool2d(x, 2).asnumpy(), parts.max(0))
+    np.testing.assert_allclose(nn.AvgPool2d(2, 2)(x).asnumpy(), parts.mean(0), rtol=1e-6, atol=1e-7)
+    assert nn.MaxPool2d(3, 2, "same")(x).shape == (1, 2, 3, 2)
+    np.testing.assert_allclose(nn.AvgPool2d(3, 1, "same")(ops.ones((1, 1, 3, 3))).asnumpy(), np.ones((1, 1, 3, 3)), rtol=1e-6)
+
+
+def test_batch_norm():
+    norm = nn.BatchNorm2d(3)
+    assert [p.name for p in norm.trainable_params()] == ["gamma", "beta"]
+    x = Tensor(np.random.default_rng(1).normal(2, 3, (4, 3, 5, 5)).astype(np.float32))
+    np.testing.assert_allclose(norm(x).asnumpy(), x.asnumpy() / np.sqrt(1 + 1e-5), rtol=1e-5)
+    marked_as_eager(lambda x: norm(x) * 1, x)
+    norm.set_train()
+    out = norm(x).asnumpy()
+    np.testing.assert_allclose(out.mean((0, 2, 3)), 0, atol=1e-5)
+    np.testing.assert_allclose(out.std((0, 2, 3)), 1, rtol=1e-4)
+    np.testing.assert_allclose(norm.moving_mean.asnumpy(), 0.1 * x.asnumpy().mean((0, 2, 3)), rtol=1e-5)
+    moved = [norm.moving_mean.asnumpy().copy(), norm.moving_variance.asnumpy().copy()]
+    other = nn.BatchNorm2d(3).set_train()
+    assert_same(fj.jit(other)(x), Tensor(out))
+    assert np.array_equal(other.moving_mean.asnumpy(), moved[0]) and np.array_equal(other.moving_variance.asnumpy(), moved[1])
+
+
+class LeNet5(nn.Cell):
+    def __init__(self, classes=10):
+        super().__init__()
+        self.conv1, self.conv2 = nn.Conv2d(1, 6, 5, pad_mode="valid"), nn.Conv2d(6, 16, 5, pad_mode="valid")
+        self.relu, self.pool, self.flatten = nn.ReLU(), nn.MaxPool2d(2, 2), nn.Flatten()
+        normal = fj.initializer.Normal(0.02)
+        self.fc1, self.fc2, self.fc3 = nn.Dense(400, 120, normal), nn.Dense(120, 84, normal), nn.Dense(84, classes, normal)
+
+    def construct(self, x):
+        x = self.pool(self.relu(self.conv1(x)))
+        x = self.pool(self.relu(self.conv2(x)))
+        x = self.flatten(x)
+        return self.fc3(self.relu(self.fc2(self.relu(self.fc1(x)))))
+
+
+def test_lenet_with_a_jit_config():
+    net, x = LeNet5(), Tensor(np.random.default_rng(0).normal(size=(2, 1, 32, 32)).astype(np.float32))
+    expected = net(x)
+    assert expected.shape == (2, 10) and len(net.trainable_params()) == 8
+    net.set_jit_config(fj.JitConfig(jit_level="O1"))
+    for _ in range(2):
+        np.testing.assert_allclose(net(x).asnumpy(), expected.asnumpy(), rtol=1e-4, atol=1e-6)
+
+
+# --- Optimizers ------------------------------------------------------------------------------------------------------------
+
+
+def written_out(name, options, p, gradients):
+    """The stated rules on float64 numbers."""
+    rate, m, v, t = options.get("learning_rate", 0.1 if name == "SGD" else 1e-3), 0.0, 0.0, 0
+    for g in gradients:
+        t += 1
+        g = g + options.get("weight_decay", 0.0) * p
+        if name == "Adam":
+            m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
+            p = p - rate * np.sqrt(1 - 0.999**t) / (1 - 0.9**t) * m / (np.sqrt(v) + 1e-8)
+            continue
+        mu = options.get("momentum", 0.0)
+        v = g if name == "SGD" and t == 1 else mu * v + (1 - options.get("dampening", 0.0)) * g
+        nesterov = options.get("nesterov") or options.get("use_nesterov")
+        p = p - rate * (g + mu * v if nesterov else v if mu else g)
+    return p
+
+
+@pytest.mark.parametrize("marked", [False, True])
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("SGD", {}),
+        ("SGD", {"momentum": 0.9, "dampening": 0.5, "weight_decay": 0.1}),
+        ("SGD", {"momentum": 0.9, "nesterov": True}),
+        ("Momentum", {"learning_rate": 0.2, "momentum": 0.8}),
+        ("Momentum", {"learning_rate": 0.2, "momentum": 0.8, "use_nesterov": True, "weight_decay": 0.01}),
+        ("Adam", {"learning_rate": 0.01}),
+    ],
+    ids=str,
+)
+def test_optimizers(name, options, marked):
+    start, gradients = np.array([1.0, -2.0]), [np.array([0.5, 1.0]), np.array([-0.25, 2.0]), np.array([1.0, 0.125])]
+    weight = Parameter(Tensor(start, fj.float32), name="w")
+    optimizer = getattr(nn, name)([weight], **options)
+    step = fj.jit(optimizer) if marked else optimizer
+    for gradient in gradients:
+        assert step((Tensor(gradient, fj.float32),)) == (True,)
+    np.testing.assert_allclose(weight.asnumpy(), written_out(name, options, start, gradients), rtol=1e-5)
+    assert optimizer.global_step == 3
+
+
+def test_errors_of_optimizers():
+    weight = Parameter(Tensor(1.0), name="w")
+    for wrong in (lambda: nn.SGD([]), lambda: nn.SGD([weight], -1.0), lambda: nn.Momentum([weight], 0.1, -1.0), lambda: nn.Adam([weight], beta1=2.0)):
+        with pytest.raises(ValueError):
+            wrong()
+    gamma = Parameter(Tensor(1.0), name="bn.gamma")
+    nn.SGD([gamma], weight_decay=0.5)((Tensor(0.0),))
+    assert gamma == 1

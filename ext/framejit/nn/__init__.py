@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from framejit.nn import _layers
+from framejit.nn import _image, _layers, _optim
 from framejit.nn._cell import Cell, GraphCell
 from framejit.nn._containers import CellDict, CellList, SequentialCell
 
-_LAYERS = [name for name, value in vars(_layers).items() if isinstance(value, type) and issubclass(value, Cell)]
-globals().update({name: getattr(_layers, name) for name in _LAYERS})
+_LAYERS = {
+    name: value
+    for module in (_layers, _image, _optim)
+    for name, value in vars(module).items()
+    if isinstance(value, type) and issubclass(value, Cell) and not name.startswith("_")
+}
+globals().update(_LAYERS)
 get_activation = _layers.get_activation
 __all__ = sorted({"Cell", "CellDict", "CellList", "GraphCell", "SequentialCell", "get_activation", *_LAYERS})
 
