@@ -170,6 +170,9 @@ PyObject* Executor::python_member(Value* v, PyObject* name) {
     if (!getter || !PyFunction_Check(getter.get())) return nullptr;
   } else if (!PyFunction_Check(raw)) {
     return nullptr;
+  } else if (v->source && has_instance_dict(reinterpret_cast<PyTypeObject*>(type))) {
+    if (instance_attr(v->object.get(), name)) return nullptr;
+    guard(GuardKind::HasNot, v->source, nullptr, name);
   }
   const SourceRef type_source = fixed_source(type, reinterpret_cast<PyTypeObject*>(type)->tp_name);
   if (PyFunction_Check(raw))

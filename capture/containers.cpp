@@ -209,7 +209,9 @@ Captured<Value*> Executor::length(Value* v) {
     case ValueKind::Object:
       if (Value* method = special_method(v, "__len__")) {
         FRAMEJIT_TRY(size, call_function(method, {v}, {}));
-        if (size->is_constant() && PyLong_CheckExact(size->object.get()) && fits_int64(*size) && dim_of(*size).value() >= 0) return size;
+        if (size->is_constant() && PyLong_CheckExact(size->object.get()) && fits_int64(*size) &&
+            dim_of(*size).value() >= 0)
+          return size;
       }
       return break_at(BreakId::UnknownObject, "len()");
     case ValueKind::Constant:

@@ -52,8 +52,8 @@ class Entry {
   ~Entry();
 
  private:
-  static constexpr int kDemoteAfter = 4;         // consecutive runs whose flags fired
-  static constexpr int kRetryEvery = 64;         // a demoted entry is tried again this often
+  static constexpr int kDemoteAfter = 4;  // consecutive runs whose flags fired
+  static constexpr int kRetryEvery = 64;  // a demoted entry is tried again this often
 
   struct Scratch;
   class Run;

@@ -98,7 +98,8 @@ Quiet::Quiet() {
   } else {
     before_ = PyObject_CallMethod(umath_module(), "geterrobj", nullptr);
     PyObject* size = before_ ? PyList_GetItem(before_, 0) : nullptr;
-    Ref<> done = size ? Ref<>::steal(PyObject_CallMethod(umath_module(), "seterrobj", "[OiO]", size, 0, Py_None)) : Ref<>();
+    Ref<> done =
+        size ? Ref<>::steal(PyObject_CallMethod(umath_module(), "seterrobj", "[OiO]", size, 0, Py_None)) : Ref<>();
   }
   PyErr_Clear();
 }

@@ -1,4 +1,5 @@
-// Tensor: the type, its items and protocols. Operators are in tensor_operators.cpp, methods in Python (framejit/_methods.py).
+// Tensor: the type, its items and protocols. Operators are in tensor_operators.cpp, methods in Python
+// (framejit/_methods.py).
 #include "ext/tensor.h"
 
 #include <structmember.h>
@@ -60,7 +61,8 @@ template <PyObject* (*convert)(PyObject*)>
 PyObject* convert_element(PyObject* self) {
   PyArrayObject* array = array_of(self);
   if (PyArray_SIZE(array) != 1) {
-    PyErr_Format(PyExc_ValueError, "only a Tensor with one element can be converted to a Python scalar, got one with %zd",
+    PyErr_Format(PyExc_ValueError,
+                 "only a Tensor with one element can be converted to a Python scalar, got one with %zd",
                  static_cast<Py_ssize_t>(PyArray_SIZE(array)));
     return nullptr;
   }
@@ -71,7 +73,8 @@ PyObject* convert_element(PyObject* self) {
 int truth(PyObject* self) {
   PyArrayObject* array = array_of(self);
   if (PyArray_SIZE(array) != 1) {
-    PyErr_SetString(PyExc_ValueError, "The truth value of an array with more than one element is ambiguous. Use a.any() or a.all()");
+    PyErr_SetString(PyExc_ValueError,
+                    "The truth value of an array with more than one element is ambiguous. Use a.any() or a.all()");
     return -1;
   }
   Ref<> item = Ref<>::steal(PyArray_GETITEM(array, PyArray_BYTES(array)));
@@ -150,7 +153,9 @@ PyObject* array_protocol(PyObject* self, PyObject* args, PyObject* keywords) {
   return method && given && options ? PyObject_Call(method.get(), given.get(), options.get()) : nullptr;
 }
 
-int get_buffer(PyObject* self, Py_buffer* view, int flags) { return PyObject_GetBuffer(tensor_array(self), view, flags); }
+int get_buffer(PyObject* self, Py_buffer* view, int flags) {
+  return PyObject_GetBuffer(tensor_array(self), view, flags);
+}
 
 PyObject* reduce_for_pickle(PyObject* self, PyObject*) {
   return Py_BuildValue("(O(O))", reinterpret_cast<PyObject*>(the_type), tensor_array(self));
@@ -169,9 +174,11 @@ PyObject* set_data(PyObject* self, PyObject* other) {
 }
 
 PyMethodDef methods[] = {
-    {"asnumpy", asnumpy, METH_NOARGS, "asnumpy()\n--\n\nThe elements as an ndarray of the same shape and dtype, over the same memory."},
+    {"asnumpy", asnumpy, METH_NOARGS,
+     "asnumpy()\n--\n\nThe elements as an ndarray of the same shape and dtype, over the same memory."},
     {"_set_data", set_data, METH_O, nullptr},
-    {"__array__", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(array_protocol)), METH_VARARGS | METH_KEYWORDS, nullptr},
+    {"__array__", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(array_protocol)), METH_VARARGS | METH_KEYWORDS,
+     nullptr},
     {"__reduce__", reduce_for_pickle, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr}};
 
@@ -180,22 +187,27 @@ PyObject* int_tuple(int n, const npy_intp* values) {
   for (int i = 0; out && i < n; ++i) PyTuple_SET_ITEM(out, i, PyLong_FromSsize_t(values[i]));
   return out;
 }
-PyObject* get_shape(PyObject* self, void*) { return int_tuple(PyArray_NDIM(array_of(self)), PyArray_DIMS(array_of(self))); }
-PyObject* get_strides(PyObject* self, void*) { return int_tuple(PyArray_NDIM(array_of(self)), PyArray_STRIDES(array_of(self))); }
+PyObject* get_shape(PyObject* self, void*) {
+  return int_tuple(PyArray_NDIM(array_of(self)), PyArray_DIMS(array_of(self)));
+}
+PyObject* get_strides(PyObject* self, void*) {
+  return int_tuple(PyArray_NDIM(array_of(self)), PyArray_STRIDES(array_of(self)));
+}
 PyObject* get_ndim(PyObject* self, void*) { return PyLong_FromLong(PyArray_NDIM(array_of(self))); }
 PyObject* get_size(PyObject* self, void*) { return PyLong_FromSsize_t(PyArray_SIZE(array_of(self))); }
 PyObject* get_itemsize(PyObject* self, void*) { return PyLong_FromLong(graph::size_of(dtype_of_tensor(self))); }
 PyObject* get_nbytes(PyObject* self, void*) { return PyLong_FromSsize_t(PyArray_NBYTES(array_of(self))); }
 PyObject* get_dtype(PyObject* self, void*) { return tensor_dtype_object(dtype_of_tensor(self)); }
 
-PyGetSetDef attributes[] = {{"shape", get_shape, nullptr, "Sizes of the dimensions, a tuple of ints.", nullptr},
-                            {"dtype", get_dtype, nullptr, "Element type, such as framejit.float32.", nullptr},
-                            {"ndim", get_ndim, nullptr, "Number of dimensions.", nullptr},
-                            {"size", get_size, nullptr, "Number of elements.", nullptr},
-                            {"itemsize", get_itemsize, nullptr, "Bytes of one element.", nullptr},
-                            {"nbytes", get_nbytes, nullptr, "Bytes of all elements.", nullptr},
-                            {"strides", get_strides, nullptr, "Bytes from one element to the next along each dimension.", nullptr},
-                            {nullptr, nullptr, nullptr, nullptr, nullptr}};
+PyGetSetDef attributes[] = {
+    {"shape", get_shape, nullptr, "Sizes of the dimensions, a tuple of ints.", nullptr},
+    {"dtype", get_dtype, nullptr, "Element type, such as framejit.float32.", nullptr},
+    {"ndim", get_ndim, nullptr, "Number of dimensions.", nullptr},
+    {"size", get_size, nullptr, "Number of elements.", nullptr},
+    {"itemsize", get_itemsize, nullptr, "Bytes of one element.", nullptr},
+    {"nbytes", get_nbytes, nullptr, "Bytes of all elements.", nullptr},
+    {"strides", get_strides, nullptr, "Bytes from one element to the next along each dimension.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 PyMemberDef members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(TensorObject, weakrefs), READONLY, nullptr},
                          {nullptr, 0, 0, 0, nullptr}};
@@ -291,17 +303,18 @@ PyType_Slot slots[] = {
     FRAMEJIT_SLOT(Py_sq_item, sequence_item),
     FRAMEJIT_SLOT(Py_sq_contains, contains),
     {Py_tp_doc,
-     const_cast<char*>("Tensor(input_data=None, dtype=None, shape=None, init=None)\n--\n\n"
-                       "An array with MindSpore's semantics.\n\n"
-                       "Parameters\n----------\n"
-                       "input_data : Tensor, numpy.ndarray, int, float, bool, list or tuple\n"
-                       "    The elements. An int gives int64, a float float32; an ndarray keeps its dtype. They are copied.\n"
-                       "dtype : framejit dtype, optional\n    Converts the elements.\n"
-                       "shape : tuple of int, optional\n    Checked against the data; with `init`, the shape.\n"
-                       "init : initializer, optional\n    Makes the elements, in place of `input_data`.\n\n"
-                       "Examples\n--------\n"
-                       ">>> import numpy as np, framejit as fj\n"
-                       ">>> fj.Tensor(np.ones((2, 3)), fj.float32).shape\n(2, 3)\n")},
+     const_cast<char*>(
+         "Tensor(input_data=None, dtype=None, shape=None, init=None)\n--\n\n"
+         "An array with MindSpore's semantics.\n\n"
+         "Parameters\n----------\n"
+         "input_data : Tensor, numpy.ndarray, int, float, bool, list or tuple\n"
+         "    The elements. An int gives int64, a float float32; an ndarray keeps its dtype. They are copied.\n"
+         "dtype : framejit dtype, optional\n    Converts the elements.\n"
+         "shape : tuple of int, optional\n    Checked against the data; with `init`, the shape.\n"
+         "init : initializer, optional\n    Makes the elements, in place of `input_data`.\n\n"
+         "Examples\n--------\n"
+         ">>> import numpy as np, framejit as fj\n"
+         ">>> fj.Tensor(np.ones((2, 3)), fj.float32).shape\n(2, 3)\n")},
     {0, nullptr}};
 #undef FRAMEJIT_SLOT
 
@@ -348,10 +361,11 @@ PyObject* tensor_from_array(PyObject* array) { return allocate(the_type, array);
 PyObject* tensor_from_result(PyObject* result) {
   if (!result) return nullptr;
   Ref<> owned = Ref<>::steal(result);
-  const bool own = PyArray_CheckExact(result) && Py_REFCNT(result) == 1 && PyArray_CHKFLAGS(as_array(result), NPY_ARRAY_OWNDATA) &&
-                   PyArray_ISCARRAY(as_array(result));
+  const bool own = PyArray_CheckExact(result) && Py_REFCNT(result) == 1 &&
+                   PyArray_CHKFLAGS(as_array(result), NPY_ARRAY_OWNDATA) && PyArray_ISCARRAY(as_array(result));
   if (own) return tensor_from_array(owned.release());
-  PyObject* array = PyArray_FROM_OF(result, NPY_ARRAY_CARRAY | NPY_ARRAY_ENSUREARRAY | NPY_ARRAY_ENSURECOPY | NPY_ARRAY_NOTSWAPPED);
+  PyObject* array =
+      PyArray_FROM_OF(result, NPY_ARRAY_CARRAY | NPY_ARRAY_ENSUREARRAY | NPY_ARRAY_ENSURECOPY | NPY_ARRAY_NOTSWAPPED);
   return array ? tensor_from_array(array) : nullptr;
 }
 
@@ -367,7 +381,9 @@ std::optional<DType> tensor_dtype_of(PyArray_Descr* descr) {
   return std::nullopt;
 }
 
-DType dtype_of_tensor(PyObject* tensor) { return tensor_dtype_of(PyArray_DESCR(array_of(tensor))).value_or(DType::F64); }
+DType dtype_of_tensor(PyObject* tensor) {
+  return tensor_dtype_of(PyArray_DESCR(array_of(tensor))).value_or(DType::F64);
+}
 
 PyArray_Descr* tensor_descr(DType dtype) {
   static std::array<PyArray_Descr*, graph::kDTypeCount> table{};
@@ -387,7 +403,7 @@ PyArray_Descr* tensor_descr(DType dtype) {
 PyObject* tensor_dtype_object(DType dtype) {
   static std::array<PyObject*, graph::kDTypeCount> table{};
   static constexpr std::array<const char*, graph::kDTypeCount> kNames = {
-      "bool_",  "int8",   "int16",   "int32",    "int64",   "uint8",   "uint16",   "uint32",
+      "bool_",  "int8",    "int16",    "int32",   "int64",   "uint8",     "uint16",    "uint32",
       "uint64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128"};
   PyObject*& entry = table[static_cast<std::size_t>(dtype)];
   if (!entry) entry = package_attribute("framejit._dtypes", kNames[static_cast<std::size_t>(dtype)]);

@@ -9,8 +9,7 @@ namespace framejit::ext {
 
 /// `array` is an exact, C-contiguous, aligned, native ndarray.
 struct TensorObject {
-  PyObject_HEAD
-  PyObject* array;
+  PyObject_HEAD PyObject* array;
   PyObject* weakrefs;
 };
 
@@ -22,7 +21,8 @@ inline PyObject* tensor_array(PyObject* tensor) { return reinterpret_cast<Tensor
 
 /// Takes the reference to `array`, an exact C-contiguous ndarray. Null with an exception set when out of memory.
 PyObject* tensor_from_array(PyObject* array);
-/// Takes the reference to what a function of NumPy gave, an array or scalar: a Tensor of memory that is its own. Null for null.
+/// Takes the reference to what a function of NumPy gave, an array or scalar: a Tensor of memory that is its own. Null
+/// for null.
 PyObject* tensor_from_result(PyObject* result);
 
 /// Includes the dtypes that do not compile: float16, bfloat16 and the complex ones.

@@ -73,8 +73,8 @@ class TensorDoor final : public capture::Door {
   bool owns(const Value& value) const override { return is_tensor_value(value); }
   PyObject* type_of(const Value&) const override { return reinterpret_cast<PyObject*>(tensor_type()); }
   bool knows(PyObject* callable) const override {
-    return callable == reinterpret_cast<PyObject*>(tensor_type()) || operator_of(callable) || tensor_function(callable) ||
-           is_dtype(callable);
+    return callable == reinterpret_cast<PyObject*>(tensor_type()) || operator_of(callable) ||
+           tensor_function(callable) || is_dtype(callable);
   }
 
   Captured<Value*> wrap(Session& session, PyObject* object, SourceRef source) override {
@@ -215,16 +215,20 @@ class TensorDoor final : public capture::Door {
   Captured<Value*> apply(Session& session, Op op, Value* left, Value* right) {
     std::optional<Promoted> a = promoted_of(session, *left), b = promoted_of(session, *right);
     if (!a || !b) return break_at(BreakId::UnsupportedArgument, "a Tensor with an operand that is no Tensor or number");
-    if (!is_tensor_value(*left) && !is_tensor_value(*right)) return break_at(BreakId::UnsupportedArgument, "numbers only");
+    if (!is_tensor_value(*left) && !is_tensor_value(*right))
+      return break_at(BreakId::UnsupportedArgument, "numbers only");
     std::optional<DType> promoted = promote(*a, *b);
     if (!promoted) return break_at(BreakId::WouldRaise, "no common dtype");
     const DType dtype = compute_dtype(op, *promoted);
     std::optional<Op> node = graph_operator(op, dtype);
-    if (!node) return break_at(BreakId::WouldRaise, std::string(graph::name_of(op)) + " of " + std::string(graph::name_of(dtype)));
+    if (!node)
+      return break_at(BreakId::WouldRaise,
+                      std::string(graph::name_of(op)) + " of " + std::string(graph::name_of(dtype)));
     FRAMEJIT_TRY(x, operand(session, *left, dtype));
     FRAMEJIT_TRY(y, operand(session, *right, dtype));
     if (op == Op::MatMul) {
-      if (dtype != DType::F32 && dtype != DType::F64) return break_at(BreakId::UnsupportedArgument, "@ of " + std::string(graph::name_of(dtype)));
+      if (dtype != DType::F32 && dtype != DType::F64)
+        return break_at(BreakId::UnsupportedArgument, "@ of " + std::string(graph::name_of(dtype)));
       // Eagerly those are NumPy's.
       if (session.graph().type(x).rank() != 2 || session.graph().type(y).rank() != 2)
         return break_at(BreakId::UnsupportedArgument, "@ of Tensors that are not 2-D");
@@ -238,7 +242,9 @@ class TensorDoor final : public capture::Door {
     if (!is_tensor_value(*value)) return break_at(BreakId::UnsupportedArgument, "an operand that is no Tensor");
     const DType dtype = compute_dtype(op, session.graph().type(value->id).dtype);
     std::optional<Op> node = graph_operator(op, dtype);
-    if (!node) return break_at(BreakId::WouldRaise, std::string(graph::name_of(op)) + " of " + std::string(graph::name_of(dtype)));
+    if (!node)
+      return break_at(BreakId::WouldRaise,
+                      std::string(graph::name_of(op)) + " of " + std::string(graph::name_of(dtype)));
     FRAMEJIT_TRY(x, cast(session, value->id, dtype));
     if (op == Op::Invert && dtype == DType::Bool) node = Op::LogicalNot;
     return tensor(session, session.builder().elementwise(*node, std::span(&x, 1)));
@@ -284,7 +290,8 @@ class TensorDoor final : public capture::Door {
   }
 
   static Captured<Value*> from_array(Session& session, std::span<Value* const> args) {
-    if (args.size() != 1 || !is_owned(*args[0])) return break_at(BreakId::UnsupportedArgument, "an operand that is no array");
+    if (args.size() != 1 || !is_owned(*args[0]))
+      return break_at(BreakId::UnsupportedArgument, "an operand that is no array");
     return own_tensor(session, args[0]->id);
   }
 

@@ -1,5 +1,5 @@
-// From Tensors to ndarrays and back, for the functions of framejit.ops, which are written over NumPy. Capture knows them:
-// tensor_door.cpp.
+// From Tensors to ndarrays and back, for the functions of framejit.ops, which are written over NumPy. Capture knows
+// them: tensor_door.cpp.
 #include "ext/tensor_functions.h"
 
 #include <vector>
@@ -20,7 +20,8 @@ Ref<> converted(PyObject* object, DType dtype) {
   PyArray_Descr* descr = tensor_descr(dtype);
   if (!descr) return {};
   Py_INCREF(descr);
-  if (!is_tensor(object)) return Ref<>::steal(PyArray_FromAny(object, descr, 0, 0, NPY_ARRAY_FORCECAST | NPY_ARRAY_CARRAY, nullptr));
+  if (!is_tensor(object))
+    return Ref<>::steal(PyArray_FromAny(object, descr, 0, 0, NPY_ARRAY_FORCECAST | NPY_ARRAY_CARRAY, nullptr));
   auto* array = reinterpret_cast<PyArrayObject*>(tensor_array(object));
   if (PyArray_TYPE(array) != descr->type_num) return Ref<>::steal(PyArray_CastToType(array, descr, 0));
   Py_DECREF(descr);
@@ -29,7 +30,8 @@ Ref<> converted(PyObject* object, DType dtype) {
 
 /// `object`, or a Tensor made of it.
 Ref<> made_tensor(PyObject* object) {
-  return is_tensor(object) ? Ref<>::share(object) : Ref<>::steal(PyObject_CallOneArg(reinterpret_cast<PyObject*>(tensor_type()), object));
+  return is_tensor(object) ? Ref<>::share(object)
+                           : Ref<>::steal(PyObject_CallOneArg(reinterpret_cast<PyObject*>(tensor_type()), object));
 }
 
 /// array(x, dtype=None): the ndarray of a Tensor, not to be written; of what is no Tensor, that of a Tensor made of it.
@@ -103,10 +105,12 @@ PyCFunction as_function(F* f) {
   return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(f));
 }
 
-PyMethodDef functions[] = {
-    {"_array", as_function(array), METH_FASTCALL, nullptr}, {"_arrays", as_function(arrays), METH_FASTCALL, nullptr},
-    {"_tensor", tensor, METH_O, nullptr},                   {"_shared", shared, METH_O, nullptr},
-    {"_dtype", dtype, METH_O, nullptr},                     {nullptr, nullptr, 0, nullptr}};
+PyMethodDef functions[] = {{"_array", as_function(array), METH_FASTCALL, nullptr},
+                           {"_arrays", as_function(arrays), METH_FASTCALL, nullptr},
+                           {"_tensor", tensor, METH_O, nullptr},
+                           {"_shared", shared, METH_O, nullptr},
+                           {"_dtype", dtype, METH_O, nullptr},
+                           {nullptr, nullptr, 0, nullptr}};
 
 bool init(PyObject* module) { return PyModule_AddFunctions(module, functions) == 0; }
 const ModulePart part(42, init);
@@ -138,7 +142,8 @@ std::optional<DType> promote_all(const std::vector<Promoted>& operands) {
   for (std::size_t i = 1; i < operands.size(); ++i) {
     const Promoted& next = operands[i];
     const bool numbers = all.python_number && next.python_number;
-    std::optional<DType> dtype = promote({all.dtype, all.python_number && !numbers}, {next.dtype, next.python_number && !numbers});
+    std::optional<DType> dtype =
+        promote({all.dtype, all.python_number && !numbers}, {next.dtype, next.python_number && !numbers});
     if (!dtype) return std::nullopt;
     all = {*dtype, numbers};
   }

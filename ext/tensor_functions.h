@@ -20,8 +20,8 @@ enum class TensorFunction : uint8_t {
 /// Which of them a callable is.
 std::optional<TensorFunction> tensor_function(PyObject* callable);
 
-/// The dtype that `rule` asks of an array of dtype `own`: a dtype, "sum" (integers and bools as int64) or "floating" (integers
-/// and bools as float32). Nothing with TypeError set.
+/// The dtype that `rule` asks of an array of dtype `own`: a dtype, "sum" (integers and bools as int64) or "floating"
+/// (integers and bools as float32). Nothing with TypeError set.
 std::optional<graph::DType> array_dtype(graph::DType own, PyObject* rule);
 
 /// Of any number of Tensors and numbers; numbers alone are int64, float32 and so on.

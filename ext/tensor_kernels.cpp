@@ -45,7 +45,8 @@ std::unique_ptr<runtime::Plan> make_plan(Op op, DType dtype, unsigned form) {
 /// Kept for the life of the process.
 const runtime::Plan* plan_for(Op op, DType dtype, unsigned form) {
   static auto* const kernels = new std::array<Kernel, std::size_t{graph::kOpCount} * graph::kDTypeCount * kForms>;
-  Kernel& kernel = (*kernels)[(static_cast<std::size_t>(op) * graph::kDTypeCount + static_cast<std::size_t>(dtype)) * kForms + form];
+  Kernel& kernel =
+      (*kernels)[(static_cast<std::size_t>(op) * graph::kDTypeCount + static_cast<std::size_t>(dtype)) * kForms + form];
   if (!kernel.tried) {
     kernel.tried = true;
     kernel.plan = make_plan(op, dtype, form);

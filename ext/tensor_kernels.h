@@ -17,8 +17,9 @@ struct KernelOperand {
   bool single = false;
 };
 
-/// The operator on one or two operands of `dtype`, of `count` elements each; `op` takes that dtype (graph_operator). `out` has
-/// room for the result. False where there is no kernel, or NumPy's own answer is needed; nothing was raised then.
+/// The operator on one or two operands of `dtype`, of `count` elements each; `op` takes that dtype (graph_operator).
+/// `out` has room for the result. False where there is no kernel, or NumPy's own answer is needed; nothing was raised
+/// then.
 bool run_kernel(graph::Op op, graph::DType dtype, std::span<const KernelOperand> operands, int64_t count, char* out);
 
 }  // namespace framejit::ext

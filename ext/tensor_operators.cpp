@@ -1,4 +1,5 @@
-// Eager operators: a kernel where the operands lie in memory one element after the other, else NumPy's ufunc. Nothing warns.
+// Eager operators: a kernel where the operands lie in memory one element after the other, else NumPy's ufunc. Nothing
+// warns.
 #include "ext/tensor_operators.h"
 
 #include <array>
@@ -29,7 +30,8 @@ PyArrayObject* array_of(PyObject* tensor) { return as_ndarray(tensor_array(tenso
 
 PyObject* promotion_error(Op op, DType a, DType b) {
   PyErr_Format(PyExc_TypeError, "For '%s', implicit conversion between %s and %s is not supported.",
-               std::string(graph::name_of(op)).c_str(), std::string(graph::name_of(a)).c_str(), std::string(graph::name_of(b)).c_str());
+               std::string(graph::name_of(op)).c_str(), std::string(graph::name_of(a)).c_str(),
+               std::string(graph::name_of(b)).c_str());
   return nullptr;
 }
 
@@ -67,9 +69,11 @@ PyObject* by_kernel(Op op, DType dtype, std::span<PyObject* const> operands) {
   if (!node) return nullptr;
   std::array<graph::Scalar, 2> numbers;
   std::array<KernelOperand, 2> given;
+  std::array<Ref<>, 2> held;  // a Tensor may get other data while a long kernel runs without the GIL
   PyArrayObject* shape = nullptr;
   for (std::size_t i = 0; i < operands.size(); ++i) {
     if (!kernel_operand(operands[i], dtype, numbers[i], given[i])) return nullptr;
+    if (is_tensor(operands[i])) held[i] = Ref<>::share(tensor_array(operands[i]));
     if (given[i].single) continue;
     PyArrayObject* array = array_of(operands[i]);
     if (shape && !PyArray_SAMESHAPE(shape, array)) return nullptr;
@@ -80,7 +84,8 @@ PyObject* by_kernel(Op op, DType dtype, std::span<PyObject* const> operands) {
   const DType result = *graph::result_dtype(*node, dtype);
   Ref<> out = Ref<>::steal(new_c_array(result, shape ? PyArray_NDIM(shape) : 0, shape ? PyArray_DIMS(shape) : nullptr));
   if (!out) return nullptr;
-  if (!run_kernel(*node, dtype, std::span(given.data(), operands.size()), count, PyArray_BYTES(as_ndarray(out.get())))) return nullptr;
+  if (!run_kernel(*node, dtype, std::span(given.data(), operands.size()), count, PyArray_BYTES(as_ndarray(out.get()))))
+    return nullptr;
   return tensor_from_array(out.release());
 }
 
@@ -90,13 +95,15 @@ Ref<> operand_array(PyObject* operand, DType dtype) {
   if (!descr) return {};
   if (is_tensor(operand)) {
     if (PyArray_TYPE(array_of(operand)) == descr->type_num) return Ref<>::share(tensor_array(operand));
-    return Ref<>::steal(PyArray_CastToType(array_of(operand), reinterpret_cast<PyArray_Descr*>(Py_NewRef(reinterpret_cast<PyObject*>(descr))), 0));
+    return Ref<>::steal(PyArray_CastToType(
+        array_of(operand), reinterpret_cast<PyArray_Descr*>(Py_NewRef(reinterpret_cast<PyObject*>(descr))), 0));
   }
   Py_INCREF(descr);
   return Ref<>::steal(PyArray_FromAny(operand, descr, 0, 0, NPY_ARRAY_FORCECAST, nullptr));
 }
 
-/// The ufunc of an operator's row; SciPy is imported for its own. Null with an exception set where there is none. Borrowed.
+/// The ufunc of an operator's row; SciPy is imported for its own. Null with an exception set where there is none.
+/// Borrowed.
 PyObject* numpy_ufunc(Op op) {
   static PyObject* matmul = PyObject_GetAttrString(numpy_module(), "matmul");
   if (op == Op::MatMul) return matmul;
@@ -124,7 +131,8 @@ PyObject* by_numpy(Op op, DType dtype, std::span<PyObject* const> operands) {
   return tensor_from_result(PyObject_CallFunctionObjArgs(ufunc, arrays[0].get(), arrays[1].get(), nullptr));
 }
 
-/// Tensors and numbers as they are, lists and tuples made Tensors. False for anything else, with or without an exception.
+/// Tensors and numbers as they are, lists and tuples made Tensors. False for anything else, with or without an
+/// exception.
 bool acceptable(PyObject*& operand, Ref<>& holder) {
   if (is_tensor(operand) || is_number_operand(operand)) return true;
   if (PyArray_Check(operand)) {
@@ -147,8 +155,8 @@ PyObject* refused(Op op, PyObject* operand) {
 }  // namespace
 
 bool is_number_operand(PyObject* o) {
-  return PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyComplex_CheckExact(o) || PyArray_IsScalar(o, Number) ||
-         PyArray_IsScalar(o, Bool);
+  return PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyComplex_CheckExact(o) ||
+         PyArray_IsScalar(o, Number) || PyArray_IsScalar(o, Bool);
 }
 
 Promoted promoted_of(PyObject* o) {
@@ -187,7 +195,8 @@ PyObject* apply_unary(Op op, PyObject* x) {
   return PyErr_Occurred() ? nullptr : by_numpy(op, dtype, std::span(&x, 1));
 }
 
-// --- The functions of the module: one for each elementwise row with one or two operands, and matmul. --------------------
+// --- The functions of the module: one for each elementwise row with one or two operands, and matmul.
+// --------------------
 
 namespace {
 
@@ -195,7 +204,8 @@ PyObject* call_operator(PyObject* self, PyObject* const* args, Py_ssize_t count)
   const auto op = static_cast<Op>(PyLong_AsLong(self));
   const graph::OpDef& row = graph::def(op);
   if (count != row.operands) {
-    PyErr_Format(PyExc_TypeError, "%s() takes %d arguments (%zd given)", std::string(row.name).c_str(), row.operands, count);
+    PyErr_Format(PyExc_TypeError, "%s() takes %d arguments (%zd given)", std::string(row.name).c_str(), row.operands,
+                 count);
     return nullptr;
   }
   if (count == 1) return apply_unary(op, args[0]);
@@ -222,7 +232,8 @@ bool init(PyObject* module) {
     if (!is_function(row)) continue;
     const auto i = static_cast<std::size_t>(row.op);
     names[i] = row.name;
-    methods[i] = {names[i].c_str(), reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(call_operator)), METH_FASTCALL, nullptr};
+    methods[i] = {names[i].c_str(), reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(call_operator)),
+                  METH_FASTCALL, nullptr};
     Ref<> number = Ref<>::steal(PyLong_FromSize_t(i));
     Ref<> home = Ref<>::steal(PyUnicode_FromString("framejit._core"));
     Ref<> function = number && home ? Ref<>::steal(PyCFunction_NewEx(&methods[i], number.get(), home.get())) : Ref<>();
@@ -237,7 +248,8 @@ const ModulePart part(41, init);
 std::optional<Op> operator_of(PyObject* callable) {
   if (!PyCFunction_CheckExact(callable)) return std::nullopt;
   auto* function = reinterpret_cast<PyCFunctionObject*>(callable);
-  if (function->m_ml->ml_meth != reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(call_operator))) return std::nullopt;
+  if (function->m_ml->ml_meth != reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(call_operator)))
+    return std::nullopt;
   return static_cast<Op>(PyLong_AsLong(function->m_self));
 }
 

@@ -69,7 +69,8 @@ std::optional<DType> promote(Promoted a, Promoted b) {
 DType compute_dtype(Op op, DType promoted) {
   const bool integral = promoted == DType::Bool || graph::is_int(promoted);
   if (!integral || graph::takes(op, promoted)) return promoted;
-  if (promoted == DType::Bool && (graph::takes(op, DType::I64) && op != Op::Subtract && op != Op::Negative)) return DType::I64;
+  if (promoted == DType::Bool && (graph::takes(op, DType::I64) && op != Op::Subtract && op != Op::Negative))
+    return DType::I64;
   return graph::takes(op, DType::I64) ? promoted : DType::F32;
 }
 

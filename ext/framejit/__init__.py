@@ -45,7 +45,8 @@ _LAZY = {
     **dict.fromkeys(("set_context", "get_context", "GRAPH_MODE", "PYNATIVE_MODE", "set_seed", "get_seed"), "context"),
     **dict.fromkeys(("mutable", "jit_class"), "_script"),
     **dict.fromkeys(("common", "context", "mint", "nn", "numpy", "ops"), None),
-    **{"dtype": "common", "initializer": "common"},
+    "dtype": "common",
+    "initializer": "common",
 }
 
 __all__ = [

@@ -84,7 +84,6 @@ globals().update(ALL)
 _FROM_NUMPY = {dtype.numpy: dtype for dtype in ALL.values() if dtype.numpy is not None}
 
 
-
 def _load_bfloat16(dtype: np.dtype[Any] | None = None) -> np.dtype[Any] | None:
     """The dtype that ml_dtypes defines, known to the compiled half from then on; None where it is not installed."""
     bfloat16 = ALL["bfloat16"]

@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 
 from framejit import _core
-from framejit._core import _array
-from framejit._core import _dtype
-from framejit._core import _tensor
+from framejit._core import _array, _tensor
 from framejit._dtypes import ALL
 from framejit.ops import _create, _elementwise, _reduce, _shape
 from framejit.ops._shape import _given, _ints
@@ -57,8 +55,6 @@ def contiguous(self: Any) -> Any:
 def is_contiguous(self: Any) -> bool:
     """True."""
     return True
-
-
 
 
 def type_as(self: Any, other: Any) -> Any:
@@ -110,7 +106,9 @@ def flatten(self: Any, order: str = "C", *, start_dim: int = 0, end_dim: int = -
 
 def resize(self: Any, *new_shape: Any) -> Any:
     """Cut or filled with zeros to another shape."""
-    return _tensor(np.resize(_array(self), _given(new_shape)) if self.size else np.zeros(_given(new_shape), _array(self).dtype))
+    return _tensor(
+        np.resize(_array(self), _given(new_shape)) if self.size else np.zeros(_given(new_shape), _array(self).dtype)
+    )
 
 
 def numel(self: Any) -> Any:
@@ -143,7 +141,13 @@ def sum(self: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False, 
 
 
 def max(
-    self: Any, axis: Any = None, keepdims: bool = False, *, initial: Any = None, where: Any = None, return_indices: bool = False
+    self: Any,
+    axis: Any = None,
+    keepdims: bool = False,
+    *,
+    initial: Any = None,
+    where: Any = None,
+    return_indices: bool = False,
 ) -> Any:
     """Largest element over `axis`, with `return_indices` also where it is."""
     if return_indices:
@@ -152,7 +156,13 @@ def max(
 
 
 def min(
-    self: Any, axis: Any = None, keepdims: bool = False, *, initial: Any = None, where: Any = None, return_indices: bool = False
+    self: Any,
+    axis: Any = None,
+    keepdims: bool = False,
+    *,
+    initial: Any = None,
+    where: Any = None,
+    return_indices: bool = False,
 ) -> Any:
     """Smallest element over `axis`, with `return_indices` also where it is."""
     if return_indices:
@@ -285,8 +295,31 @@ def _method_of(name: str, function: Any) -> Any:
 
 
 _TWO = {
-    *("add", "subtract", "multiply", "divide", "floor_divide", "remainder", "fmod", "power", "arctan2", "minimum", "maximum"),
-    *("copysign", "hypot", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "bitwise_and", "bitwise_or"),
+    *(
+        "add",
+        "subtract",
+        "multiply",
+        "divide",
+        "floor_divide",
+        "remainder",
+        "fmod",
+        "power",
+        "arctan2",
+        "minimum",
+        "maximum",
+    ),
+    *(
+        "copysign",
+        "hypot",
+        "equal",
+        "not_equal",
+        "less",
+        "less_equal",
+        "greater",
+        "greater_equal",
+        "bitwise_and",
+        "bitwise_or",
+    ),
     *("bitwise_xor", "logical_and", "logical_or", "logical_xor", "matmul"),
 }
 _PROPERTIES = {
@@ -301,8 +334,16 @@ _PROPERTIES = {
     "data": lambda self: self,
 }
 _CONVERSIONS = {
-    **{"half": "float16", "bfloat16": "bfloat16", "float": "float32", "double": "float64", "bool": "bool_", "byte": "uint8"},
-    **{"char": "int8", "short": "int16", "int": "int32", "long": "int64"},
+    "half": "float16",
+    "bfloat16": "bfloat16",
+    "float": "float32",
+    "double": "float64",
+    "bool": "bool_",
+    "byte": "uint8",
+    "char": "int8",
+    "short": "int16",
+    "int": "int32",
+    "long": "int64",
 }
 
 
@@ -317,19 +358,49 @@ def _install() -> None:
     for name in ("add", "sub", "mul", "div"):
         methods[name + "_"] = _in_place(name + "_", getattr(_elementwise, name))
     own = (
-        *(astype, to, item, tolist, numpy, copy, contiguous, is_contiguous, type_as, reshape, transpose, broadcast_to, repeat, tile),
-        *(flatten, resize, numel, dim, view, permute, sum, max, min, argmax, cumsum, take, new_zeros, new_ones, itemset, assign_value),
+        *(
+            astype,
+            to,
+            item,
+            tolist,
+            numpy,
+            copy,
+            contiguous,
+            is_contiguous,
+            type_as,
+            reshape,
+            transpose,
+            broadcast_to,
+            repeat,
+            tile,
+        ),
+        *(
+            flatten,
+            resize,
+            numel,
+            dim,
+            view,
+            permute,
+            sum,
+            max,
+            min,
+            argmax,
+            cumsum,
+            take,
+            new_zeros,
+            new_ones,
+            itemset,
+            assign_value,
+        ),
         *(fill_, __dlpack__, __dlpack_device__, __deepcopy__, __round__, __format__, __divmod__),
     )
     methods.update({function.__name__: function for function in own})
-    methods.update(copy_=assign_value, clone=copy, expand=broadcast_to, where=_where, view_as=_like, reshape_as=_like, expand_as=_expand_as)
-    methods.update(set_data=Tensor._set_data, from_numpy=staticmethod(from_numpy))
+    methods.update(copy_=assign_value, clone=copy, expand=broadcast_to, where=_where, view_as=_like, reshape_as=_like)
+    methods.update(expand_as=_expand_as, from_numpy=staticmethod(from_numpy))
     for name, method in methods.items():
         setattr(Tensor, name, method)
     for name, getter in _PROPERTIES.items():
         setattr(Tensor, name, property(getter))
-    # numpy.ndarray does not take part in operators with Tensors: it makes arrays of them.
-    Tensor.__array_priority__ = -1.0
 
 
 def _where(self: Any, condition: Any, y: Any) -> Any:

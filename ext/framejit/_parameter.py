@@ -62,7 +62,9 @@ class Parameter(Tensor):
     @name.setter
     def name(self, name: str) -> None:
         if not isinstance(name, str):
-            raise ValueError(f"The type of the Parameter's name should be 'string' or 'None', but got {type(name).__name__}.")
+            raise ValueError(
+                f"The type of the Parameter's name should be 'string' or 'None', but got {type(name).__name__}."
+            )
         self._name = name
 
     @property
@@ -73,7 +75,9 @@ class Parameter(Tensor):
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
         if not isinstance(value, bool):
-            raise TypeError(f"The argument 'requires_grad' must be bool, but got {value!r} of type {type(value).__name__}.")
+            raise TypeError(
+                f"The argument 'requires_grad' must be bool, but got {value!r} of type {type(value).__name__}."
+            )
         self._requires_grad = value
 
     @property
@@ -104,7 +108,9 @@ class Parameter(Tensor):
                 f"and incoming is {new.shape}."
             )
         if isinstance(data, Tensor) and not np.can_cast(_core._dtype(new.dtype), _core._dtype(self.dtype), "same_kind"):
-            raise TypeError(f"Data type {new.dtype!r} can not be converted to the Parameter's {self.dtype!r} without loss.")
+            raise TypeError(
+                f"Data type {new.dtype!r} can not be converted to the Parameter's {self.dtype!r} without loss."
+            )
         converted = new.astype(self.dtype)
         if converted.shape == self.shape:
             self.asnumpy()[...] = converted.asnumpy()
@@ -139,7 +145,13 @@ class Parameter(Tensor):
         return self.__repr__()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Parameter, (self.asnumpy(), self.name, self.requires_grad, self.layerwise_parallel, self.parallel_optimizer)
+        return Parameter, (
+            self.asnumpy(),
+            self.name,
+            self.requires_grad,
+            self.layerwise_parallel,
+            self.parallel_optimizer,
+        )
 
     def __deepcopy__(self, memo: Any) -> Parameter:
         return self.clone()
@@ -165,9 +177,13 @@ class ParameterTuple(tuple):
         seen: set[str] = set()
         for item in items:
             if not isinstance(item, Parameter):
-                raise TypeError(f"For ParameterTuple initialization, its items should be Parameter, but got {type(item).__name__}.")
+                raise TypeError(
+                    f"For ParameterTuple initialization, its items should be Parameter, but got {type(item).__name__}."
+                )
             if item.name in seen:
-                raise ValueError(f"The value {item!r}, its name '{item.name}' already exists. Please set a unique name for it.")
+                raise ValueError(
+                    f"The value {item!r}, its name '{item.name}' already exists. Please set a unique name for it."
+                )
             seen.add(item.name)
         return super().__new__(cls, items)
 

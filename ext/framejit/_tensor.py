@@ -53,7 +53,9 @@ def as_array(
     try:
         _dtypes.from_numpy(array.dtype)
     except TypeError:
-        raise TypeError(f"For 'Tensor', the elements of 'input_data' must be numbers or bools, but got {array.dtype}") from None
+        raise TypeError(
+            f"For 'Tensor', the elements of 'input_data' must be numbers or bools, but got {array.dtype}"
+        ) from None
     if target is not None:
         with np.errstate(all="ignore"):
             array = array.astype(target)
@@ -82,7 +84,8 @@ def _from_sequence(sequence: list | tuple, target: np.dtype | None) -> np.ndarra
 
 def _holds_arrays(sequence: list | tuple) -> bool:
     return any(
-        _holds_arrays(i) if isinstance(i, (list, tuple)) else isinstance(i, (np.ndarray, np.generic, _core.Tensor)) for i in sequence
+        _holds_arrays(i) if isinstance(i, (list, tuple)) else isinstance(i, (np.ndarray, np.generic, _core.Tensor))
+        for i in sequence
     )
 
 

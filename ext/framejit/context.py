@@ -72,16 +72,22 @@ def set_context(**settings: Any) -> None:
                 f"but got {value}."
             )
         if name == "device_target" and value != "CPU":
-            raise ValueError(f"For 'context.set_context', the argument 'device_target' must be 'CPU', but got {value!r}.")
+            raise ValueError(
+                f"For 'context.set_context', the argument 'device_target' must be 'CPU', but got {value!r}."
+            )
         if name == "jit_syntax_level" and value not in (STRICT, LAX):
-            raise ValueError(f"For 'context.set_context', the argument 'jit_syntax_level' must be STRICT or LAX, but got {value!r}.")
+            raise ValueError(
+                f"For 'context.set_context', the argument 'jit_syntax_level' must be STRICT or LAX, but got {value!r}."
+            )
     _settings.update(settings)
 
 
 def get_context(attr_key: str) -> Any:
     """The value of a setting."""
     if attr_key not in _settings:
-        raise ValueError(f"For 'context.get_context', the argument {attr_key} is not recognized! There are: {', '.join(_settings)}.")
+        raise ValueError(
+            f"For 'context.get_context', the argument {attr_key} is not recognized! There are: {', '.join(_settings)}."
+        )
     return _settings[attr_key]
 
 

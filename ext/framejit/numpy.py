@@ -7,10 +7,7 @@ from typing import Any
 import numpy as np
 
 from framejit import _dtypes, ops
-from framejit._core import _array
-from framejit._core import _arrays
-from framejit._core import _dtype
-from framejit._core import _tensor
+from framejit._core import _array, _arrays, _dtype, _tensor
 from framejit._tensor import Tensor
 
 globals().update(_dtypes.ALL)

@@ -32,7 +32,20 @@ def test_package():
 
 
 NEED_COMPILED_HALF = {
-    *("Tensor", "Parameter", "ParameterTuple", "common", "dtype", "from_dlpack", "from_numpy", "initializer", "mint", "nn", "numpy", "ops"),
+    *(
+        "Tensor",
+        "Parameter",
+        "ParameterTuple",
+        "common",
+        "dtype",
+        "from_dlpack",
+        "from_numpy",
+        "initializer",
+        "mint",
+        "nn",
+        "numpy",
+        "ops",
+    ),
 }
 
 

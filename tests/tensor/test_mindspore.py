@@ -10,7 +10,7 @@ import textwrap
 import framejit as fj
 import numpy as np
 import pytest
-from framejit import Tensor, context, jit, ms_function, nn, ops
+from framejit import Tensor, context, jit, ms_function, nn
 from tensor.tensor_support import assert_array, assert_same
 
 pytestmark = pytest.mark.capture
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.capture
 def graph_mode():
     """Where the pages speak of networks, these are compiled."""
     yield
-    fj.set_context(mode=fj.PYNATIVE_MODE)
+    fj.set_context(mode=fj.PYNATIVE_MODE, jit_syntax_level=context.LAX)
 
 
 def add(x, y):
@@ -98,6 +98,33 @@ def test_jit_config_of_a_network():
 
 
 # --- JIT Fallback -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("variable", ["MS_DEV_ENABLE_FALLBACK", "MS_DEV_JIT_SYNTAX_LEVEL"])
+def test_fallback_can_be_switched_off(monkeypatch, variable):
+    def host(x):
+        return x + Tensor(np.sort(np.array([3, 1, 2])))
+
+    x = Tensor([1, 1, 1])
+    assert jit(host)(x).tolist() == [2, 3, 4]
+    monkeypatch.setenv(variable, "0")
+    with pytest.raises(fj.GraphBreakError):
+        jit(host)(x)
+    assert jit(host, capture_mode="bytecode")(x).tolist() == [2, 3, 4]
+    monkeypatch.delenv(variable)
+    fj.set_context(jit_syntax_level=context.STRICT)
+    with pytest.raises(fj.GraphBreakError):
+        jit(host)(x)
+    monkeypatch.setenv("MS_DEV_JIT_SYNTAX_LEVEL", "2")
+    assert jit(host)(x).tolist() == [2, 3, 4]
+
+
+def test_jit_can_be_switched_off(monkeypatch):
+    monkeypatch.setenv("MS_JIT", "0")
+    before = fj.stats()["frames_marked"]
+    marked = jit(add)
+    assert_same(marked(Tensor(1), Tensor(2)), Tensor(3))
+    assert fj.stats()["frames_marked"] == before and marked.cache_entries() == []
 
 
 def test_numpy_inside():

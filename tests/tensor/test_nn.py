@@ -366,6 +366,20 @@ def test_batch_norm():
     assert np.array_equal(other.moving_mean.asnumpy(), moved[0]) and np.array_equal(other.moving_variance.asnumpy(), moved[1])
 
 
+def test_other_layers():
+    x = Tensor(np.random.default_rng(1).normal(size=(2, 4, 6)).astype(np.float32))
+    conv = nn.Conv1d(4, 2, 3, pad_mode="pad", padding=1, has_bias=True)
+    wanted = direct_convolution(x.asnumpy()[:, :, None], conv.weight.asnumpy(), (1, 1), [(0, 0), (1, 1)], (1, 1), 1)[:, :, 0]
+    np.testing.assert_allclose(conv(x).asnumpy(), wanted + conv.bias.asnumpy()[:, None], rtol=1e-4, atol=1e-5)
+    norm = fj.mint.nn.GroupNorm(2, 4)
+    lines = norm(x).asnumpy().reshape(2, 2, -1)
+    np.testing.assert_allclose(lines.mean(-1), 0, atol=1e-6)
+    np.testing.assert_allclose(lines.var(-1), 1, rtol=1e-3)
+    marked_as_eager(lambda x: norm(x) * 1, x)
+    primitive = ops.Conv2D(out_channel=2, kernel_size=2, pad_mode="valid")(x[:, :, :, None].repeat(3, 3), ops.ones((2, 4, 2, 2)))
+    assert primitive.shape == (2, 2, 5, 2) and ops.MaxPool(2, 2)(x[None]).shape == (1, 2, 2, 3)
+
+
 class LeNet5(nn.Cell):
     def __init__(self, classes=10):
         super().__init__()

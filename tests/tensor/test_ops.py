@@ -297,6 +297,27 @@ def test_primitives():
     marked_as_eager(lambda x: mul(add(x, 1), x), x)
 
 
+def test_loops_and_maps():
+    x = TENSORS["v"]
+    loop = ops.ForiLoop()
+    marked_as_eager(lambda x: loop(0, 3, lambda i, v: v * 2 + i, x), x)
+    scan = ops.Scan()
+    marked_as_eager(lambda x: scan(lambda c, y: (c + y, c * y), x, [x, x * 2]), x)
+    assert ops.WhileLoop()(lambda v: v.sum() < 100, lambda v: v * 2 + 1, ops.ones(3)).tolist() == [63.0] * 3
+    assert ops.HyperMap(ops.add)([Tensor(1), (Tensor(2), Tensor(3))], [Tensor(1), (Tensor(1), Tensor(1))])[1][1] == 4
+    with pytest.raises(ValueError):
+        ops.HyperMap()(ops.add, (1,), (1, 2))
+    chosen = ops.MultitypeFuncGraph("chosen")
+    chosen.register("Tensor", "Number")(lambda x, n: x * n)
+    chosen.register("Tensor", "Tensor")(lambda x, y: x + y)
+    assert chosen(Tensor(3), 2) == 6 and chosen(Tensor(3), Tensor(4)) == 7
+    with pytest.raises(TypeError):
+        chosen("a", 1)
+    assert ops.partial(ops.add, Tensor(1))(Tensor(2)) == 3 == ops.Partial()(ops.add, Tensor(1))(Tensor(2))
+    assert_array(ops.InplaceSub(indices=(0, 2))(TENSORS["m"], Tensor(np.ones((2, 3), np.float32))), M - np.float32([[1], [0], [1], [0]]))
+    assert_array(ops.InplaceAdd(indices=1)(x, Tensor(1.0)), V + np.float32([0, 1, 0, 0]))
+
+
 def test_assignments():
     variable = fj.Parameter(Tensor([1.0, 2.0]))
     assert ops.assign_add(variable, Tensor([1.0, 1.0])) is variable and variable.tolist() == [2.0, 3.0]

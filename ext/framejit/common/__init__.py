@@ -13,6 +13,20 @@ from framejit.context import get_seed, set_seed
 
 globals().update(ALL)
 __all__ = [
-    *("JitConfig", "Parameter", "ParameterTuple", "Tensor", "api", "dtype", "get_seed", "initializer", "jit", "jit_class"),
-    *("ms_function", "mutable", "parameter", "set_seed", "tensor", *ALL),
+    "JitConfig",
+    "Parameter",
+    "ParameterTuple",
+    "Tensor",
+    "api",
+    "dtype",
+    "get_seed",
+    "initializer",
+    "jit",
+    "jit_class",
+    "ms_function",
+    "mutable",
+    "parameter",
+    "set_seed",
+    "tensor",
 ]
+__all__ += [*ALL]

@@ -125,9 +125,20 @@ class HeNormal(HeUniform):
 
 
 NAMES = {
-    **{"zeros": Zero, "zero": Zero, "ones": One, "one": One, "normal": Normal, "truncatednormal": TruncatedNormal},
-    **{"uniform": Uniform, "xavier_uniform": XavierUniform, "xavieruniform": XavierUniform, "xavier_normal": XavierNormal},
-    **{"he_uniform": HeUniform, "heuniform": HeUniform, "he_normal": HeNormal, "henormal": HeNormal},
+    "zeros": Zero,
+    "zero": Zero,
+    "ones": One,
+    "one": One,
+    "normal": Normal,
+    "truncatednormal": TruncatedNormal,
+    "uniform": Uniform,
+    "xavier_uniform": XavierUniform,
+    "xavieruniform": XavierUniform,
+    "xavier_normal": XavierNormal,
+    "he_uniform": HeUniform,
+    "heuniform": HeUniform,
+    "he_normal": HeNormal,
+    "henormal": HeNormal,
 }
 
 
@@ -135,14 +146,20 @@ def initializer(init: Any, shape: Any = None, dtype: Any = _dtypes.ALL["float32"
     """A Tensor made by an initializer: one of the classes here, its name, a number, or a Tensor that has the shape."""
     if isinstance(init, Tensor):
         if shape is not None and tuple(shape) != init.shape:
-            raise ValueError(f"For 'initializer', the shape of the 'init' argument should be {tuple(shape)}, but got {init.shape}.")
+            raise ValueError(
+                f"For 'initializer', the shape of the 'init' argument should be {tuple(shape)}, but got {init.shape}."
+            )
         return init
     if isinstance(init, str):
         if init.lower() not in NAMES:
-            raise ValueError(f"For 'initializer', the class corresponding to '{init}' was not found. There are: {', '.join(NAMES)}.")
+            raise ValueError(
+                f"For 'initializer', the class corresponding to '{init}' was not found. There are: {', '.join(NAMES)}."
+            )
         init = NAMES[init.lower()]()
     elif isinstance(init, (int, float)):
         init = Constant(init)
     if not isinstance(init, Initializer):
-        raise TypeError(f"For 'initializer', 'init' must be Tensor, str, number or Initializer, but got {type(init).__name__}.")
+        raise TypeError(
+            f"For 'initializer', 'init' must be Tensor, str, number or Initializer, but got {type(init).__name__}."
+        )
     return Tensor(shape=shape, dtype=dtype, init=init)

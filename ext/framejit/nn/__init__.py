@@ -14,7 +14,8 @@ _LAYERS = {
 }
 globals().update(_LAYERS)
 get_activation = _layers.get_activation
-__all__ = sorted({"Cell", "CellDict", "CellList", "GraphCell", "SequentialCell", "get_activation", *_LAYERS})
+__all__ = ["Cell", "CellDict", "CellList", "GraphCell", "SequentialCell", "get_activation"]
+__all__ += [name for name in _LAYERS if name not in __all__]
 
 
 def __getattr__(name: str) -> object:

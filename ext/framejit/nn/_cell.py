@@ -98,14 +98,14 @@ class Cell:
 
     def _compiled_construct(self) -> Any:
         """`construct`, compiled as the cell and the context say."""
-        from framejit._jit import check_settings, compile_any, is_compiled
+        from framejit._jit import check_settings, compile_any, is_compiled, strict_syntax
 
         function = getattr(self.construct, "__func__", None)
         if function is None or is_compiled(function):  # marked by jit: its own arguments count
             return self.construct
         config = {} if self._jit_config is None else self._jit_config
         level = config.get("jit_level") or context.get_context("jit_level")
-        syntax = config.get("jit_syntax_level") or ("STRICT" if context.get_context("jit_syntax_level") == context.STRICT else "LAX")
+        syntax = config.get("jit_syntax_level") or ("STRICT" if strict_syntax() else "LAX")
         backend = {"sink": "GE", "no_sink": "ms_backend"}.get(config.get("exc_mode", "auto"), "")
         key = (function, level, syntax, backend)
         if key not in _compiled:
@@ -133,7 +133,9 @@ class Cell:
         params, cells = self.__dict__.get("_params"), self.__dict__.get("_cells")
         if params is None:
             if isinstance(value, (Parameter, Cell)):
-                raise AttributeError("For 'Cell', the function '__init__' of the base class must be called before attributes are set.")
+                raise AttributeError(
+                    "For 'Cell', the function '__init__' of the base class must be called before attributes are set."
+                )
             object.__setattr__(self, name, value)
         elif isinstance(value, Parameter):
             self._forget(name)
@@ -170,14 +172,20 @@ class Cell:
         self._params.pop(name, None)
         self._cells.pop(name, None)
 
-    def insert_param_to_cell(self, param_name: str, param: Parameter | None, check_name_contain_dot: bool = True) -> None:
+    def insert_param_to_cell(
+        self, param_name: str, param: Parameter | None, check_name_contain_dot: bool = True
+    ) -> None:
         """Add a Parameter as an attribute."""
         if not isinstance(param_name, str) or not param_name:
             raise KeyError("For 'insert_param_to_cell', the argument 'param_name' should not be empty.")
         if check_name_contain_dot and "." in param_name:
-            raise KeyError(f"For 'insert_param_to_cell', the argument 'param_name' should not contain '.', but got {param_name!r}.")
+            raise KeyError(
+                f"For 'insert_param_to_cell', the argument 'param_name' should not contain '.', but got {param_name!r}."
+            )
         if param is not None and not isinstance(param, Parameter):
-            raise TypeError(f"For 'insert_param_to_cell', the argument 'param' must be Parameter, but got {type(param).__name__}.")
+            raise TypeError(
+                f"For 'insert_param_to_cell', the argument 'param' must be Parameter, but got {type(param).__name__}."
+            )
         if param is not None:
             if not param._named:
                 param.name = param_name
@@ -188,7 +196,9 @@ class Cell:
     def insert_child_to_cell(self, child_name: str, child_cell: Cell) -> None:
         """Add a Cell as an attribute."""
         if not isinstance(child_cell, Cell):
-            raise TypeError(f"For 'insert_child_to_cell', the argument 'child_cell' must be Cell, but got {type(child_cell).__name__}.")
+            raise TypeError(
+                f"For 'insert_child_to_cell', the argument 'child_cell' must be Cell, but got {type(child_cell).__name__}."
+            )
         if child_name in self._cells:
             raise KeyError(f"For 'insert_child_to_cell', the {child_name} child cell already exists in the network.")
         setattr(self, child_name, child_cell)

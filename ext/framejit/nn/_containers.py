@@ -16,7 +16,9 @@ class _Ordered(Cell):
         cells = list(cells)
         for cell in cells:
             if not isinstance(cell, Cell):
-                raise TypeError(f"For '{type(self).__name__}', each item must be a Cell, but got {type(cell).__name__}.")
+                raise TypeError(
+                    f"For '{type(self).__name__}', each item must be a Cell, but got {type(cell).__name__}."
+                )
         known = {id(cell) for cell in self._cells.values()}
         for name in list(self._cells):
             delattr(self, name)

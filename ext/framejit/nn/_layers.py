@@ -117,7 +117,9 @@ def layer_activation(activation: Any) -> Cell | None:
     if activation.lower() == "gelu":
         return GELU()
     if activation.lower() not in names:
-        raise KeyError(f"For 'get_activation', the activation {activation!r} is not known; there are: {', '.join(names)}.")
+        raise KeyError(
+            f"For 'get_activation', the activation {activation!r} is not known; there are: {', '.join(names)}."
+        )
     return globals()[names[activation.lower()]]()
 
 
@@ -237,7 +239,10 @@ _LOSSES = {
     "SmoothL1Loss": (ops.smooth_l1_loss, {"beta": 1.0, "reduction": "none"}),
     "HuberLoss": (ops.huber_loss, {"reduction": "mean", "delta": 1.0}),
     "BCELoss": (ops.binary_cross_entropy, {"weight": None, "reduction": "mean"}),
-    "BCEWithLogitsLoss": (ops.binary_cross_entropy_with_logits, {"reduction": "mean", "weight": None, "pos_weight": None}),
+    "BCEWithLogitsLoss": (
+        ops.binary_cross_entropy_with_logits,
+        {"reduction": "mean", "weight": None, "pos_weight": None},
+    ),
     "NLLLoss": (ops.nll_loss, {"weight": None, "ignore_index": -100, "reduction": "mean"}),
     "CrossEntropyLoss": (
         ops.cross_entropy,

@@ -150,7 +150,13 @@ class Adam(Optimizer):
                 raise ValueError(f"For 'Adam', the '{name}' must be in (0, 1), but got {value}.")
         if eps <= 0:
             raise ValueError(f"For 'Adam', the 'eps' must be positive, but got {eps}.")
-        self.beta1, self.beta2, self.eps, self.use_nesterov, self.use_amsgrad = beta1, beta2, eps, use_nesterov, use_amsgrad
+        self.beta1, self.beta2, self.eps, self.use_nesterov, self.use_amsgrad = (
+            beta1,
+            beta2,
+            eps,
+            use_nesterov,
+            use_amsgrad,
+        )
         self.beta1_power = Parameter(Tensor(1.0), name="beta1_power", requires_grad=False)
         self.beta2_power = Parameter(Tensor(1.0), name="beta2_power", requires_grad=False)
         self._state("moment1")

@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 
 from framejit import _core
-from framejit._core import _array
-from framejit._core import _dtype
-from framejit._core import _tensor
+from framejit._core import _array, _dtype, _tensor
 from framejit._dtypes import ALL
 from framejit.ops._shape import _ints
 
@@ -211,7 +209,14 @@ def assign_sub(variable: Any, value: Any) -> Any:
 def inplace_add(x: Any, v: Any, indices: Any) -> Any:
     """A copy of x with v added to the rows at the indices."""
     out = np.array(_array(x))
-    out[_ints(indices) if not isinstance(indices, int) else indices,] += _array(v)
+    out[list(indices) if isinstance(indices, tuple) else indices] += _array(v)
+    return _tensor(out)
+
+
+def inplace_sub(x: Any, v: Any, indices: Any) -> Any:
+    """A copy of x with v subtracted from the rows at the indices."""
+    out = np.array(_array(x))
+    out[list(indices) if isinstance(indices, tuple) else indices] -= _array(v)
     return _tensor(out)
 
 

@@ -7,14 +7,34 @@ from typing import Any
 import numpy as np
 
 from framejit import _core
-from framejit._core import _array
-from framejit._core import _arrays
-from framejit._core import _op_add, _op_cosh, _op_divide, _op_exp, _op_floor, _op_less, _op_log, _op_logical_or, _op_maximum, _op_minimum
-from framejit._core import _op_multiply, _op_negative, _op_rint, _op_sqrt, _op_square, _op_subtract, _op_tanh, _op_trunc
-from framejit._core import _tensor
+from framejit._core import (
+    _array,
+    _arrays,
+    _op_add,
+    _op_cosh,
+    _op_divide,
+    _op_exp,
+    _op_floor,
+    _op_less,
+    _op_log,
+    _op_logical_or,
+    _op_maximum,
+    _op_minimum,
+    _op_multiply,
+    _op_negative,
+    _op_rint,
+    _op_sqrt,
+    _op_square,
+    _op_subtract,
+    _op_tanh,
+    _op_trunc,
+    _tensor,
+)
 from framejit._dtypes import ALL
 
-_INTEGRAL = tuple(ALL[name] for name in ("bool_", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"))
+_INTEGRAL = tuple(
+    ALL[name] for name in ("bool_", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+)
 
 # The operator of the table, and the names that it goes by.
 _NAMES = {
@@ -207,7 +227,9 @@ def squared_difference(x: Any, y: Any) -> Any:
 def xlogy(input: Any, other: Any) -> Any:
     """input * log(other), 0 where input is 0."""
     x, y = _arrays(input, other)
-    return _tensor(np.where(x == 0, np.zeros((), x.dtype), _array(_op_multiply(input, _op_log(other)), _tensor(x).dtype)))
+    return _tensor(
+        np.where(x == 0, np.zeros((), x.dtype), _array(_op_multiply(input, _op_log(other)), _tensor(x).dtype))
+    )
 
 
 def heaviside(input: Any, values: Any) -> Any:
@@ -342,7 +364,9 @@ def elu(input_x: Any, alpha: float = 1.0) -> Any:
 
 def celu(x: Any, alpha: float = 1.0) -> Any:
     """max(0, x) + min(0, alpha * (exp(x / alpha) - 1))."""
-    return _op_add(_op_maximum(x, 0), _op_minimum(_op_multiply(_core._op_expm1(_op_divide(_op_minimum(x, 0), alpha)), alpha), 0))
+    return _op_add(
+        _op_maximum(x, 0), _op_minimum(_op_multiply(_core._op_expm1(_op_divide(_op_minimum(x, 0), alpha)), alpha), 0)
+    )
 
 
 def selu(input_x: Any) -> Any:

@@ -6,14 +6,26 @@ from typing import Any
 
 import numpy as np
 
-from framejit._core import _array, _arrays, _op_add, _op_divide, _op_matmul, _op_multiply, _op_sqrt, _op_subtract, _tensor
+from framejit._core import (
+    _array,
+    _arrays,
+    _op_add,
+    _op_divide,
+    _op_matmul,
+    _op_multiply,
+    _op_sqrt,
+    _op_subtract,
+    _tensor,
+)
 
 
 def _pair(value: Any) -> tuple[int, int]:
     return (value, value) if isinstance(value, int) else tuple(value)
 
 
-def _around(shape: tuple[int, ...], window: tuple[int, int], stride: tuple[int, int], pad_mode: str, padding: Any) -> list[tuple[int, int]]:
+def _around(
+    shape: tuple[int, ...], window: tuple[int, int], stride: tuple[int, int], pad_mode: str, padding: Any
+) -> list[tuple[int, int]]:
     """How many elements stand (above, below) and (left, right)."""
     if pad_mode == "valid":
         return [(0, 0), (0, 0)]
@@ -23,11 +35,15 @@ def _around(shape: tuple[int, ...], window: tuple[int, int], stride: tuple[int, 
         return [(size, size) for size in _pair(padding)]
     if pad_mode != "same":
         raise ValueError(f"'pad_mode' must be 'same', 'valid' or 'pad', but got {pad_mode!r}.")
-    totals = [max((-(-size // step) - 1) * step + width - size, 0) for size, width, step in zip(shape[2:], window, stride)]
+    totals = [
+        max((-(-size // step) - 1) * step + width - size, 0) for size, width, step in zip(shape[2:], window, stride)
+    ]
     return [(total // 2, total - total // 2) for total in totals]
 
 
-def _windows(x: np.ndarray, kernel: tuple[int, int], stride: Any, pad_mode: str, padding: Any, dilation: Any, fill: Any) -> np.ndarray:
+def _windows(
+    x: np.ndarray, kernel: tuple[int, int], stride: Any, pad_mode: str, padding: Any, dilation: Any, fill: Any
+) -> np.ndarray:
     """A view of the parts under the kernel: [N, C, rows, columns, *kernel]."""
     stride, dilation = _pair(stride), _pair(dilation)
     window = tuple(step * (size - 1) + 1 for size, step in zip(kernel, dilation))
@@ -65,7 +81,9 @@ def max_pool2d(x: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, d
     """The largest element under each window."""
     array = _array(x)
     low = -np.inf if array.dtype.kind == "f" else np.iinfo(array.dtype).min
-    parts = _windows(array, _pair(kernel_size), kernel_size if stride is None else stride, "pad", padding, dilation, low)
+    parts = _windows(
+        array, _pair(kernel_size), kernel_size if stride is None else stride, "pad", padding, dilation, low
+    )
     return _tensor(parts.max((-2, -1)))
 
 
@@ -80,7 +98,9 @@ def _avg_pool(x: Any, kernel_size: Any, stride: Any, pad_mode: str, padding: Any
     total = _windows(array, kernel, stride, pad_mode, padding, 1, 0).sum((-2, -1))
     if pad_mode.lower() == "pad" and count_include_pad:
         return _tensor(total / array.dtype.type(kernel[0] * kernel[1]))
-    counts = _windows(np.ones((1, 1, *array.shape[2:]), array.dtype), kernel, stride, pad_mode, padding, 1, 0).sum((-2, -1))
+    counts = _windows(np.ones((1, 1, *array.shape[2:]), array.dtype), kernel, stride, pad_mode, padding, 1, 0).sum(
+        (-2, -1)
+    )
     return _tensor(total / counts)
 
 
@@ -115,5 +135,7 @@ def batch_norm(
     scale = _op_divide(1, _op_sqrt(_op_add(var, eps)))
     if weight is not None:
         scale = _op_multiply(scale, weight)
-    out = _op_multiply(_op_subtract(input_x, _tensor(_array(mean).reshape(shape))), _tensor(_array(scale).reshape(shape)))
+    out = _op_multiply(
+        _op_subtract(input_x, _tensor(_array(mean).reshape(shape))), _tensor(_array(scale).reshape(shape))
+    )
     return out if bias is None else _op_add(out, _tensor(_array(bias).reshape(shape)))

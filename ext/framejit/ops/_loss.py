@@ -6,10 +6,21 @@ from typing import Any
 
 import numpy as np
 
-from framejit._core import _array
-from framejit._core import _op_absolute, _op_add, _op_divide, _op_log, _op_matmul, _op_maximum, _op_multiply, _op_negative, _op_sqrt
-from framejit._core import _op_square, _op_subtract
-from framejit._core import _tensor
+from framejit._core import (
+    _array,
+    _op_absolute,
+    _op_add,
+    _op_divide,
+    _op_log,
+    _op_matmul,
+    _op_maximum,
+    _op_multiply,
+    _op_negative,
+    _op_sqrt,
+    _op_square,
+    _op_subtract,
+    _tensor,
+)
 from framejit.ops._elementwise import sigmoid, softplus, where
 from framejit.ops._reduce import log_softmax, mean, sum, var
 

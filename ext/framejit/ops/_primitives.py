@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from framejit import _core
-from framejit.ops import _create, _elementwise, _loss, _reduce, _shape
+from framejit.ops import _create, _elementwise, _image, _loss, _reduce, _shape
 
 
 class Primitive:
@@ -174,6 +174,7 @@ _ROWS: dict[str, tuple[Any, dict[str, Any]]] = {
     "AssignAdd": (_create.assign_add, {}),
     "AssignSub": (_create.assign_sub, {}),
     "InplaceAdd": (_create.inplace_add, {"indices": 0}),
+    "InplaceSub": (_create.inplace_sub, {"indices": 0}),
     "Identity": (_create.identity, {}),
     "Depend": (_create.depend, {}),
     "Print": (_create.print_, {}),
@@ -207,6 +208,37 @@ class MatMul(Primitive):
 
 
 BatchMatMul = MatMul
+
+
+class Conv2D(Primitive):
+    """`conv2d` with the weight as second operand."""
+
+    _parameters = {
+        "out_channel": 1,
+        "kernel_size": 1,
+        "mode": 1,
+        "pad_mode": "valid",
+        "pad": 0,
+        "stride": 1,
+        "dilation": 1,
+        "group": 1,
+        "data_format": "NCHW",
+    }
+
+    def __call__(self, x: Any, weight: Any) -> Any:
+        o = self._options
+        return _image.conv2d(x, weight, None, o["stride"], o["pad_mode"], o["pad"], o["dilation"], o["group"])
+
+
+class MaxPool(Primitive):
+    """The largest element under each window."""
+
+    _parameters = {"kernel_size": 1, "strides": 1, "pad_mode": "valid", "data_format": "NCHW"}
+
+    def __call__(self, x: Any) -> Any:
+        return _image._max_pool(
+            x, self._options["kernel_size"], self._options["strides"], self._options["pad_mode"], 0, 1
+        )
 
 
 class Split(Primitive):

@@ -7,11 +7,19 @@ from typing import Any
 import numpy as np
 
 from framejit import _core
-from framejit._core import _array
-from framejit._core import _arrays
-from framejit._core import _op_add, _op_divide, _op_exp, _op_log, _op_matmul, _op_multiply, _op_subtract
-from framejit._core import _dtype
-from framejit._core import _tensor
+from framejit._core import (
+    _array,
+    _arrays,
+    _dtype,
+    _op_add,
+    _op_divide,
+    _op_exp,
+    _op_log,
+    _op_matmul,
+    _op_multiply,
+    _op_subtract,
+    _tensor,
+)
 from framejit._dtypes import ALL
 from framejit.ops._elementwise import _INTEGRAL
 
@@ -193,7 +201,9 @@ def cumprod(input: Any, dim: int, dtype: Any = None) -> Any:
 def _cumulative_extreme(input: Any, axis: int, ufunc: Any) -> Any:
     x = _array(input)
     values = ufunc.accumulate(x, axis=axis)
-    places = np.broadcast_to(np.arange(x.shape[axis]).reshape([-1 if i == axis % x.ndim else 1 for i in range(x.ndim)]), x.shape)
+    places = np.broadcast_to(
+        np.arange(x.shape[axis]).reshape([-1 if i == axis % x.ndim else 1 for i in range(x.ndim)]), x.shape
+    )
     at = np.maximum.accumulate(np.where(x == values, places, -1), axis=axis)
     return _tensor(values), _tensor(at)
 

@@ -7,10 +7,8 @@ from typing import Any
 import numpy as np
 
 from framejit import _core
-from framejit._core import _array
-from framejit._core import _arrays
 from framejit._control import is_compiling
-from framejit._core import _tensor
+from framejit._core import _array, _arrays, _tensor
 from framejit._dtypes import ALL
 
 _INT32, _INT64, _BOOL = ALL["int32"], ALL["int64"], ALL["bool_"]
@@ -86,7 +84,9 @@ def broadcast_to(input: Any, shape: Any) -> Any:
     x = _array(input)
     wanted = _ints(shape)
     lead = len(wanted) - x.ndim
-    return _tensor(np.broadcast_to(x, tuple([x.shape[i - lead] if size == -1 else size for i, size in enumerate(wanted)])))
+    return _tensor(
+        np.broadcast_to(x, tuple([x.shape[i - lead] if size == -1 else size for i, size in enumerate(wanted)]))
+    )
 
 
 expand = broadcast_to
