@@ -3,7 +3,6 @@
 
 #include <opcode.h>  // NB_ADD and its like
 
-#include <algorithm>
 #include <array>
 
 #include "ext/numpy_api.h"
@@ -16,7 +15,6 @@
 
 namespace framejit::ext {
 
-using capture::GuardKind;
 using capture::Keyword;
 using capture::SourceRef;
 using capture::Unary;

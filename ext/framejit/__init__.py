@@ -76,8 +76,8 @@ def __getattr__(name: str) -> object:
         value = _import_module("framejit." + (module or name))
         if module is not None:
             value = getattr(value, name)
-    except ModuleNotFoundError as error:
-        if error.name != "framejit._core":
+    except ImportError:
+        if unsupported_reason() is None:
             raise
         raise AttributeError(f"framejit.{name} needs the compiled half, but {unsupported_reason()}") from None
     globals()[name] = value

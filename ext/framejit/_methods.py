@@ -57,6 +57,11 @@ def is_contiguous(self: Any) -> bool:
     return True
 
 
+def init_data(self: Any, *args: Any) -> Any:
+    """The Tensor: it has its elements from the start."""
+    return self
+
+
 def type_as(self: Any, other: Any) -> Any:
     """Converted to the dtype of another Tensor."""
     return _tensor(_array(self, other.dtype))
@@ -367,6 +372,7 @@ def _install() -> None:
             copy,
             contiguous,
             is_contiguous,
+            init_data,
             type_as,
             reshape,
             transpose,

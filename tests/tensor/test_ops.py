@@ -47,6 +47,8 @@ EXACT = {
     "ops.exp(i)": "np.exp(i.astype(f4))",
     "ops.div(i, j)": "i.astype(f4) / j.astype(f4)",
     "ops.div(i, j, rounding_mode='floor')": "i // j",
+    "ops.xlogy(a, p)": "np.where(a == 0, f4(0), a * np.log(p))",
+    "ops.div(i, j, rounding_mode='trunc')": "np.trunc(i / j).astype('i8')",
     "ops.div(a, 2, rounding_mode='trunc')": "np.trunc(a / f4(2))",
     "ops.pow(p, 2)": "p ** f4(2)",
     "ops.floor(i)": "i",

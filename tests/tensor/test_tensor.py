@@ -27,6 +27,7 @@ def test_construction():
     assert_array(Tensor(np.float64(3)), np.float64(3))
     assert_array(Tensor(np.arange(6).reshape(2, 3).T, fj.float16), np.arange(6).reshape(2, 3).T.astype("f2"))
     assert_array(Tensor(shape=(2, 2), dtype=fj.float32, init=fj.initializer.One()), np.ones((2, 2), "f4"))
+    assert fj.initializer.initializer("ones", (2,)).init_data().tolist() == [1, 1]
     with pytest.raises(ValueError, match="input_data and init can not be None at the same time"):
         Tensor()
     with pytest.raises(TypeError, match="numbers or bools"):

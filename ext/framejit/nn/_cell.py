@@ -13,7 +13,6 @@ from framejit._control import is_compiling
 from framejit._parameter import Parameter, ParameterTuple
 from framejit._tensor import Tensor
 
-_compiled: dict[Any, Any] = {}  # compiled constructs, by function and settings
 _hook_numbers = itertools.count()
 
 
@@ -107,8 +106,9 @@ class Cell:
         level = config.get("jit_level") or context.get_context("jit_level")
         syntax = config.get("jit_syntax_level") or ("STRICT" if strict_syntax() else "LAX")
         backend = {"sink": "GE", "no_sink": "ms_backend"}.get(config.get("exc_mode", "auto"), "")
-        key = (function, level, syntax, backend)
-        if key not in _compiled:
+        key = (level, syntax, backend)
+        compiled = function.__dict__.setdefault("__framejit_compiled__", {})
+        if key not in compiled:
             settings = check_settings(
                 capture_mode="ast",
                 jit_level="O1" if level == "O2" else level,
@@ -117,8 +117,8 @@ class Cell:
                 backend=backend,
                 options={},
             )
-            _compiled[key] = compile_any(function, settings)
-        return _compiled[key].__get__(self, type(self))
+            compiled[key] = compile_any(function, settings)
+        return compiled[key].__get__(self, type(self))
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Nothing: cells are compiled by their first call."""

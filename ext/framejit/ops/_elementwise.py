@@ -109,7 +109,7 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
         return _core._op_floor_divide(input, other)
     if rounding_mode == "trunc":
         quotient = _op_trunc(_op_divide(input, other))
-        return _tensor(_array(quotient, (_tensor(_arrays(input, other)[0])).dtype))
+        return _tensor(_array(quotient, _arrays(input, other)[0].dtype))
     raise ValueError(f"For 'div', 'rounding_mode' must be None, 'floor' or 'trunc', but got {rounding_mode!r}.")
 
 
@@ -227,9 +227,7 @@ def squared_difference(x: Any, y: Any) -> Any:
 def xlogy(input: Any, other: Any) -> Any:
     """input * log(other), 0 where input is 0."""
     x, y = _arrays(input, other)
-    return _tensor(
-        np.where(x == 0, np.zeros((), x.dtype), _array(_op_multiply(input, _op_log(other)), _tensor(x).dtype))
-    )
+    return _tensor(np.where(x == 0, np.zeros((), x.dtype), _array(_op_multiply(input, _op_log(other)), x.dtype)))
 
 
 def heaviside(input: Any, values: Any) -> Any:
