@@ -50,7 +50,7 @@ EXACT = {
     "ops.xlogy(a, p)": "np.where(a == 0, f4(0), a * np.log(p))",
     "ops.div(i, j, rounding_mode='trunc')": "np.trunc(i / j).astype('i8')",
     "ops.div(a, 2, rounding_mode='trunc')": "np.trunc(a / f4(2))",
-    "ops.pow(p, 2)": "p ** f4(2)",
+    "ops.pow(p, 2)": "np.power(p, f4(2))",
     "ops.floor(i)": "i",
     "ops.rsqrt(p)": "f4(1) / np.sqrt(p)",
     "ops.bitwise_and(i, j)": "i & j",

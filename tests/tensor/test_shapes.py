@@ -41,4 +41,4 @@ def test_shapes(name, dynamic):
     for n in (4, 5, 7, 2, 9, 1, 3, 12):
         x = Tensor(np.random.default_rng(n).normal(size=(n, 6)).astype(np.float32))
         assert_same(marked(x), function(x), (name, n))
-    assert fj.stats()["recompiles"] - before <= 4
+    assert fj.stats()["recompiles"] - before <= 6
