@@ -94,6 +94,24 @@ Captured<Value*> Executor::get_attr(Value* v, PyObject* name, Value** self) {
     case ValueKind::Array:
       if (Door* door = door_of(*v)) {
         if (has_method(v, name)) break;  // the door is asked when it is called
+        if (PyObject* raw = python_member(v, name)) {
+          Ref<> getter = Py_IS_TYPE(raw, &PyProperty_Type) ? member(raw, "fget") : Ref<>();
+          if (getter) {
+            kept_.push_back(Ref<>::share(getter.get()));
+            session_.record([this] { kept_.pop_back(); });
+          }
+          Value* f = session_.make(ValueKind::Function);
+          f->object = Ref<>::share(getter ? getter.get() : raw);
+          f->source = fixed_source(f->object.get(), text);
+          if (getter) return call_function(f, {v}, {});
+          if (self) {
+            *self = v;
+            return f;
+          }
+          Value* method = session_.make(ValueKind::BoundMethod);
+          method->items = {v, f};
+          return method;
+        }
         return door->get_attr(session_, v, text);
       }
       break;
@@ -140,6 +158,28 @@ Captured<Value*> Executor::get_attr(Value* v, PyObject* name, Value** self) {
   PyObject* type = type_of(v);
   return break_at(BreakId::UnknownObject,
                   (type ? std::string(reinterpret_cast<PyTypeObject*>(type)->tp_name) : "object") + "." + text);
+}
+
+PyObject* Executor::python_member(Value* v, PyObject* name) {
+  PyObject* type = type_of(v);
+  if (!type || !PyType_HasFeature(reinterpret_cast<PyTypeObject*>(type), Py_TPFLAGS_HEAPTYPE)) return nullptr;
+  PyObject* raw = type_attr(reinterpret_cast<PyTypeObject*>(type), name);
+  if (!raw) return nullptr;
+  if (Py_IS_TYPE(raw, &PyProperty_Type)) {
+    const Ref<> getter = member(raw, "fget");
+    if (!getter || !PyFunction_Check(getter.get())) return nullptr;
+  } else if (!PyFunction_Check(raw)) {
+    return nullptr;
+  } else if (v->source && has_instance_dict(reinterpret_cast<PyTypeObject*>(type))) {
+    if (instance_attr(v->object.get(), name)) return nullptr;
+    guard(GuardKind::HasNot, v->source, nullptr, name);
+  }
+  const SourceRef type_source = fixed_source(type, reinterpret_cast<PyTypeObject*>(type)->tp_name);
+  if (PyFunction_Check(raw))
+    guard(GuardKind::Identity, attr_source(type_source, name), raw);
+  else if (v->source)
+    guard(GuardKind::TypeAttr, v->source, raw, name);
+  return raw;
 }
 
 bool Executor::has_method(Value* v, PyObject* name) {

@@ -147,11 +147,11 @@ Captured<Value*> make_super(Executor& x, Values args) {
 Captured<Value*> make_float(Executor& x, Value* v) {
   Session& s = x.session();
   if (is_number(*v) || (v->is_constant() && PyUnicode_CheckExact(v->object.get()))) return x.to_float(v);
-  if (x.door_of(*v) && v->wrap != Wrap::Tensor) {
+  if (x.door_of(*v)) {
     const graph::Type& type = s.graph().type(v->id);
     if (type.rank() == 0 && !graph::is_complex(type.dtype) && type.dtype != graph::DType::BF16) {
       // The number is read now; what is written into the array later does not reach it.
-      graph::ValueId id = v->wrap == Wrap::NdArray ? s.builder().copy(v->id, 'C') : v->id;
+      graph::ValueId id = v->wrap == Wrap::NumpyScalar ? v->id : s.builder().copy(v->id, 'C');
       if (type.dtype != graph::DType::F64) {
         graph::BuildResult cast = s.builder().cast(id, graph::DType::F64);
         if (!cast) return break_at(BreakId::WouldRaise, cast.error().message);

@@ -243,6 +243,27 @@ Captured<Value*> Executor::call_function(Value* function, const Values& args, co
   return result;
 }
 
+Value* Executor::special_method(Value* object, const char* name) {
+  if (object->kind != ValueKind::Object) return nullptr;
+  PyTypeObject* type = Py_TYPE(object->object.get());
+  const Ref<> interned = Ref<>::steal(PyUnicode_InternFromString(name));
+  if (!interned) {
+    PyErr_Clear();
+    return nullptr;
+  }
+  PyObject* raw = type_attr(type, interned.get());
+  if (!raw || !PyFunction_Check(raw) || !PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) return nullptr;
+  guard(GuardKind::TypeAttr, object->source, raw, interned.get());
+  Value* function = session_.make(ValueKind::Function);
+  auto source = std::make_shared<Source>();
+  source->kind = SourceKind::Constant;
+  source->object = Ref<>::share(raw);
+  source->name = object->source->str() + "." + name;
+  function->object = Ref<>::share(raw);
+  function->source = source;
+  return function;
+}
+
 Captured<Value*> Executor::call(Value* callable, const Values& args, const Keywords& keywords) {
   callable = look(callable);
   switch (callable->kind) {
@@ -300,26 +321,12 @@ Captured<Value*> Executor::call(Value* callable, const Values& args, const Keywo
         source->name = callable->source->str() + ".__wrapped__";
         return call(wrap(function, source), args, keywords);
       }
-      PyTypeObject* type = Py_TYPE(o);
-      PyObject* name = PyUnicode_InternFromString("__call__");
-      if (!name) {
-        PyErr_Clear();
-        break;
+      if (Value* function = special_method(callable, "__call__")) {
+        Values all{callable};
+        all.insert(all.end(), args.begin(), args.end());
+        return call_function(function, all, keywords);
       }
-      const Ref<> owned = Ref<>::steal(name);
-      PyObject* raw = type_attr(type, name);
-      if (!raw || !PyFunction_Check(raw) || !PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) break;
-      guard(GuardKind::TypeAttr, callable->source, raw, name);
-      Value* function = session_.make(ValueKind::Function);
-      auto source = std::make_shared<Source>();
-      source->kind = SourceKind::Constant;
-      source->object = Ref<>::share(raw);
-      source->name = callable->source->str() + ".__call__";
-      function->object = Ref<>::share(raw);
-      function->source = source;
-      Values all{callable};
-      all.insert(all.end(), args.begin(), args.end());
-      return call_function(function, all, keywords);
+      break;
     }
     case ValueKind::Null:
     case ValueKind::Lazy:

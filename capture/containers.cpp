@@ -125,6 +125,9 @@ Captured<Value*> Executor::get_item(Value* container, Value* key) {
       }
       return session_.constant(item.get());
     }
+    case ValueKind::Object:
+      if (Value* method = special_method(container, "__getitem__")) return call_function(method, {container, key}, {});
+      break;
     default: break;
   }
   PyObject* type = type_of(container);
@@ -212,6 +215,14 @@ Captured<Value*> Executor::length(Value* v) {
     case ValueKind::Iterator:
       if (v->position != kView) return break_at(BreakId::WouldRaise, "len() of an iterator");
       return length(v->items[0]);
+    case ValueKind::Object:
+      if (Value* method = special_method(v, "__len__")) {
+        FRAMEJIT_TRY(size, call_function(method, {v}, {}));
+        if (size->is_constant() && PyLong_CheckExact(size->object.get()) && fits_int64(*size) &&
+            dim_of(*size).value() >= 0)
+          return size;
+      }
+      return break_at(BreakId::UnknownObject, "len()");
     case ValueKind::Constant:
       if (PyUnicode_CheckExact(v->object.get()) || PyBytes_CheckExact(v->object.get())) {
         n = PyObject_Size(v->object.get());

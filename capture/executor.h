@@ -66,6 +66,8 @@ class Executor {
   Captured<Value*> get_attr(Value* v, PyObject* name, Value** self = nullptr);
   /// A C method of an exact builtin or array type.
   bool has_method(Value* v, PyObject* name);
+  /// A method or property of an array's type that is written in Python, under a guard. Borrowed.
+  PyObject* python_member(Value* v, PyObject* name);
   /// Is there such an attribute? Both answers are guarded.
   Captured<bool> has_attr(Value* v, PyObject* name);
   Captured<bool> set_attr(Value* v, PyObject* name, Value* value);
@@ -75,6 +77,8 @@ class Executor {
   // --- calls.cpp
   Captured<Value*> call(Value* callable, const Values& args, const Keywords& keywords);
   Captured<Value*> call_function(Value* function, const Values& args, const Keywords& keywords);
+  /// A special method of an Object that its class defines in Python, under a guard; null: none.
+  Value* special_method(Value* object, const char* name);
 
   // --- builtins.cpp, methods.cpp: null result of the lookup: not known
   Captured<Value*> call_builtin(PyObject* callable, const Values& args, const Keywords& keywords);

@@ -63,6 +63,12 @@ Captured<Value*> Executor::iterate(Value* v) {
       if (!size->is_constant()) specialize(size);
       break;
     }
+    case ValueKind::Object:
+      if (Value* method = special_method(v, "__iter__")) {
+        FRAMEJIT_TRY(made, call_function(method, {v}, {}));
+        if (made->kind == ValueKind::Iterator && made->position != kView) return made;
+      }
+      return break_at(BreakId::UnknownIterable);
     case ValueKind::Constant:
       if (PyUnicode_CheckExact(v->object.get())) break;
       [[fallthrough]];

@@ -261,9 +261,10 @@ Captured<Value*> Executor::compare(int op, Value* left, Value* right) {
   if (left->is_constant() && right->is_constant()) {
     PyObject *l = left->object.get(), *r = right->object.get();
     if (!is_plain(l) || !is_plain(r)) {
-      // Functions, modules and plain classes compare by identity.
+      // Functions, modules, plain classes and objects without an __eq__ of their own compare by identity.
       auto by_identity = [](PyObject* o) {
-        return PyCFunction_Check(o) || PyModule_CheckExact(o) || Py_IS_TYPE(o, &PyType_Type);
+        return PyCFunction_Check(o) || PyModule_CheckExact(o) || Py_IS_TYPE(o, &PyType_Type) ||
+               Py_TYPE(o)->tp_richcompare == PyBaseObject_Type.tp_richcompare;
       };
       if ((op == Py_EQ || op == Py_NE) && (by_identity(l) || by_identity(r)) && (by_identity(l) || is_plain(l)) &&
           (by_identity(r) || is_plain(r)))

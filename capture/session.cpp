@@ -122,6 +122,7 @@ Value* Session::array_input(PyObject* object, SourceRef source, ArraySpec spec) 
   g.kind = GuardKind::Array;
   g.source = source;
   g.array = spec;
+  if (spec.wrap == Wrap::Tensor) g.object = Ref<>::share(reinterpret_cast<PyObject*>(Py_TYPE(object)));
   g.location = location_;
   const auto guard = static_cast<uint32_t>(guards_.size());
   guards_.push_back(std::move(g));

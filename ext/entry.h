@@ -22,6 +22,8 @@ enum class Outcome : uint8_t {
   Error,  // a Python exception is set; only where effects were half way committed and memory ran out
 };
 
+inline constexpr double kReleaseAbove = 50e3;  // ns of work from which on the GIL is released
+
 class Entry {
  public:
   /// Optimizes and compiles the region's graph. The failure is a sentence. `live`: what it was captured from; guards
@@ -53,9 +55,8 @@ class Entry {
   ~Entry();
 
  private:
-  static constexpr int kDemoteAfter = 4;         // consecutive runs whose flags fired
-  static constexpr int kRetryEvery = 64;         // a demoted entry is tried again this often
-  static constexpr double kReleaseAbove = 50e3;  // ns of work from which on the GIL is released
+  static constexpr int kDemoteAfter = 4;  // consecutive runs whose flags fired
+  static constexpr int kRetryEvery = 64;  // a demoted entry is tried again this often
 
   struct Scratch;
   class Run;

@@ -93,6 +93,39 @@ ErrState ErrState::current() {
   return state;
 }
 
+Quiet::Quiet() {
+  if (numpy_version().major >= 2) {
+    static PyObject* variable = PyObject_GetAttrString(umath_module(), "_extobj_contextvar");
+    static PyObject* state = [] {
+      Ref<> make = Ref<>::steal(PyObject_GetAttrString(umath_module(), "_make_extobj"));
+      Ref<> keywords = Ref<>::steal(Py_BuildValue("{s:s}", "all", "ignore"));
+      Ref<> none = Ref<>::steal(PyTuple_New(0));
+      return make && keywords && none ? PyObject_Call(make.get(), none.get(), keywords.get()) : nullptr;
+    }();
+    if (variable && state) before_ = PyContextVar_Set(variable, state);
+  } else {
+    before_ = PyObject_CallMethod(umath_module(), "geterrobj", nullptr);
+    PyObject* size = before_ ? PyList_GetItem(before_, 0) : nullptr;
+    Ref<> done =
+        size ? Ref<>::steal(PyObject_CallMethod(umath_module(), "seterrobj", "[OiO]", size, 0, Py_None)) : Ref<>();
+  }
+  PyErr_Clear();
+}
+
+Quiet::~Quiet() {
+  if (!before_) return;
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  if (numpy_version().major >= 2) {
+    static PyObject* variable = PyObject_GetAttrString(umath_module(), "_extobj_contextvar");
+    PyContextVar_Reset(variable, before_);
+  } else {
+    Ref<> done = Ref<>::steal(PyObject_CallMethod(umath_module(), "seterrobj", "O", before_));
+  }
+  Py_DECREF(before_);
+  PyErr_Restore(type, value, traceback);
+}
+
 bool all_ignored(unsigned flags) { return (flags & kWarned) == 0 || ErrState::current().all_ignored(flags & kWarned); }
 
 }  // namespace framejit::ext

@@ -2,6 +2,8 @@
 // size.
 #pragma once
 
+#include <Python.h>
+
 #include <cstdint>
 
 namespace framejit::ext {
@@ -28,5 +30,16 @@ class ErrState {
 
 /// ErrState::current().all_ignored(flags), without any look where no flag is set.
 bool all_ignored(unsigned flags);
+
+/// While it lives, NumPy ignores every flag in this thread and context. An error while setting it counts for nothing.
+class Quiet {
+ public:
+  Quiet();
+  ~Quiet();
+  Quiet(const Quiet&) = delete;
+
+ private:
+  PyObject* before_ = nullptr;  // NumPy 2: the token; NumPy 1: the state
+};
 
 }  // namespace framejit::ext

@@ -6,6 +6,7 @@
 
 #include "ext/dict_version.h"
 #include "ext/guard_program_impl.h"
+#include "ext/tensor.h"
 
 namespace framejit::ext {
 
@@ -42,8 +43,9 @@ bool keys_are(PyObject* dict, PyObject* keys) {
 
 bool overlap(PyObject* a, PyObject* b) {
   uintptr_t a_low, a_high, b_low, b_high;
-  memory_bounds(reinterpret_cast<PyArrayObject*>(a), a_low, a_high);
-  memory_bounds(reinterpret_cast<PyArrayObject*>(b), b_low, b_high);
+  // Their Array guards were tested: they are ndarrays or Tensors.
+  memory_bounds(as_ndarray(is_tensor(a) ? tensor_array(a) : a), a_low, a_high);
+  memory_bounds(as_ndarray(is_tensor(b) ? tensor_array(b) : b), b_low, b_high);
   return a_low < b_high && b_low < a_high;
 }
 
