@@ -119,10 +119,20 @@ Captured<Value*> do_hasattr(Executor& x, const Values& a) {
 Captured<Value*> do_iter(Executor& x, const Values& a) { return a.size() == 1 ? x.iterate(a[0]) : unsupported("iter"); }
 
 Captured<Value*> do_next(Executor& x, const Values& a) {
-  if (a.empty() || a.size() > 2 || a[0]->kind != ValueKind::Iterator) return unsupported("next");
-  FRAMEJIT_TRY(item, x.next(a[0]));
+  if (a.empty() || a.size() > 2) return unsupported("next");
+  Value* it = a[0];
+  if (it->kind == ValueKind::Object) {
+    static PyObject* const kNext = interned("__next__");
+    Captured<Value*> item = x.special(it, kNext, {});
+    if (item && !*item) return unsupported("next");
+    const Value* raised = item ? nullptr : item.error().raised;
+    const bool stop = raised && PyType_IsSubtype(class_of(*raised), reinterpret_cast<PyTypeObject*>(PyExc_StopIteration));
+    return stop && a.size() == 2 ? Captured<Value*>(a[1]) : item;
+  }
+  if (it->kind != ValueKind::Iterator || it->position == kView) return unsupported("next");
+  FRAMEJIT_TRY(item, x.next(it));
   if (item) return x.look(item);
-  return a.size() == 2 ? Captured<Value*>(a[1]) : break_at(BreakId::WouldRaise, "StopIteration");
+  return a.size() == 2 ? Captured<Value*>(a[1]) : x.stops(it);
 }
 
 Captured<Value*> do_callable(Executor& x, const Values& a) {

@@ -209,6 +209,9 @@ Captured<Value*> Executor::call_method(Value* self, const std::string& name, con
     case ValueKind::Dict: return dict_method(*this, self, name, args, keywords);
     case ValueKind::Tuple: return tuple_method(*this, self, name, args);
     case ValueKind::Constant: return constant_method(*this, self, name, args);
+    case ValueKind::Iterator:
+      if (self->iterated == kGenerator) return generator_method(self, name, args);
+      break;
     case ValueKind::Int:
     case ValueKind::Array:
       if (Value* known_value = specialize(self)) return constant_method(*this, known_value, name, args);

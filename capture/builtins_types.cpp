@@ -136,7 +136,7 @@ Captured<Value*> make_super(Executor& x, Values args) {
   }
   if (args.size() != 2 || !args[0]->is_constant() || !PyType_Check(args[0]->object.get()) ||
       args[1]->kind != ValueKind::Object ||
-      !PyType_IsSubtype(Py_TYPE(args[1]->object.get()), reinterpret_cast<PyTypeObject*>(args[0]->object.get())))
+      !PyType_IsSubtype(class_of(*args[1]), reinterpret_cast<PyTypeObject*>(args[0]->object.get())))
     return not_known;
   Value* v = x.session().make(ValueKind::BoundMethod);
   v->iterated = kSuper;
@@ -185,6 +185,9 @@ Captured<Value*> call_type(Executor& x, PyTypeObject* type, const Values& args, 
   Session& s = x.session();
   if (type == &PyEnum_Type) return make_enumerate(x, args, keywords);
   if (type == &PyDict_Type) return make_dict(x, args, keywords);
+  if (PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) ||
+      PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseException)))
+    return x.make_instance(type, args, keywords);
   if (!keywords.empty())
     return break_at(BreakId::UnknownCallable, "'" + std::string(type->tp_name) + "' with keywords");
   if (type == &PyRange_Type) return make_range(x, args);

@@ -51,6 +51,8 @@ class Executor {
   Captured<bool> force(Value* v);
   /// The very object, adding an Identity guard where only its kind was guarded; null where there is none.
   PyObject* known(Value* v);
+  /// What looking up the name on the class of an Object gives (null: nothing).
+  void guard_lookup(const Value* v, PyObject* raw, PyObject* name);
   /// A Constant in place of a symbolic int or of a float argument, under an Equal guard; null where that is not
   /// possible.
   Value* specialize(Value* v);
@@ -68,9 +70,29 @@ class Executor {
   bool has_method(Value* v, PyObject* name);
   /// Is there such an attribute? Both answers are guarded.
   Captured<bool> has_attr(Value* v, PyObject* name);
+  /// `value` null: deletes.
   Captured<bool> set_attr(Value* v, PyObject* name, Value* value);
+  /// As object.__setattr__ does: what __setattr__ of the class says does not count.
+  Captured<bool> set_attr_generic(Value* v, PyObject* name, Value* value);
   Captured<Value*> load_global(PyObject* globals, PyObject* builtins, PyObject* name, const std::string& module);
   Captured<Value*> global_item(PyObject* dict, PyObject* name, const std::string& module);
+
+  // --- instances.cpp
+  Captured<Value*> make_instance(PyTypeObject* type, const Values& args, const Keywords& keywords);
+  /// An instance of a builtin exception class that is made by its arguments alone.
+  Value* make_exception(PyObject* type, Values args);
+  /// The instruction raises this; a frame that catches it goes on.
+  Unexpected<Break> raises(PyObject* type, const std::string& text, std::string detail = {});
+  /// The same of the error that is set, which is cleared.
+  Unexpected<Break> raises_current(std::string detail);
+  Captured<Value*> exception_text(Value* e);
+  Captured<Value*> call_slot(PyObject* wrapper, const Values& args, const Keywords& keywords);
+  /// The method bound to v, where the class defines it in Python, else null.
+  Captured<Value*> special_method(Value* v, PyObject* name);
+  /// type(v).name(v, *args) where the class defines it in Python, else null.
+  Captured<Value*> special(Value* v, PyObject* name, const Values& args);
+  void set_attribute(Value* made, const std::string& name, Value* value);  // of an instance made here; null: deletes
+  static Value* attribute(const Value* made, const std::string& name);     // or null
 
   // --- calls.cpp
   Captured<Value*> call(Value* callable, const Values& args, const Keywords& keywords);
@@ -113,6 +135,15 @@ class Executor {
   /// The next item, or null at the end.
   Captured<Value*> next(Value* iterator);
 
+  // --- generators.cpp
+  Captured<Value*> resume(Value* generator, Value* sent = nullptr, Value* thrown = nullptr);
+  Captured<Value*> generator_method(Value* generator, const std::string& name, const Values& args);
+  SymbolicFrame& generator_frame(const Value* generator);
+  /// The StopIteration of an iterator that has ended.
+  Unexpected<Break> stops(const Value* iterator);
+  /// Would dropping the generators of this capture run code?
+  bool has_open_handlers() const;
+
   Value* none() { return session_.constant(Py_None); }
   Value* boolean(bool b) { return session_.constant(b ? Py_True : Py_False); }
   Value* str(const std::string& text);
@@ -120,6 +151,8 @@ class Executor {
   uint32_t steps = 0;              // instructions executed, all frames
   uint32_t depth = 0;              // inlined frames
   SymbolicFrame* frame = nullptr;  // the innermost one
+  Value* handled = nullptr;        // the exception being handled, of those that were raised during capture
+  void set_handled(Value* exception);
   std::shared_ptr<const CodeView> view_of(PyCodeObject* code);
   /// Graph locations of a code's instructions; 0: not made yet.
   std::vector<uint32_t>& locations(const CodeView* view);
@@ -137,10 +170,11 @@ class Executor {
   Captured<Value*> super_attr_value(Value* v, PyObject* name, Value** self);
   Captured<Value*> class_attr_value(Value* v, PyObject* name);
   Captured<Value*> bind_descriptor(Value* owner, PyObject* raw, PyObject* name, Value** self);
+  Value* function_at(PyObject* function, const std::string& shown);
+  Captured<bool> holds(Value* v, PyObject* name);
   Value* track(PyObject* object, const SourceRef& source, Value* v);
   Captured<Value*> fold(int nb, PyObject* left, PyObject* right);
   Captured<Value*> sequence_binary(int nb, Value* left, Value* right);
-  Captured<Value*> resume(Value* generator);
   Captured<Value*> int_binary(int nb, const graph::Dim& left, const graph::Dim& right);
 
   Session& session_;
@@ -152,6 +186,19 @@ class Executor {
   std::vector<Ref<>> kept_;
   std::vector<std::unique_ptr<SymbolicFrame>> generators_;  // by position of their Iterators
 };
+
+/// The class of an Object.
+inline PyTypeObject* class_of(const Value& v) {
+  return v.source ? Py_TYPE(v.object.get()) : reinterpret_cast<PyTypeObject*>(v.object.get());
+}
+/// An exception made during capture.
+bool is_exception(const Value& v);
+
+SourceRef attr_source(const SourceRef& base, PyObject* name);
+/// An object whose identity a guard has fixed; `expression` is for printing.
+SourceRef fixed_source(PyObject* object, std::string expression);
+/// Interned for the life of the process: function-local names only.
+PyObject* interned(const char* text);
 
 /// Is it an exact Python number: a constant int, float, bool or complex, a symbolic int, or a run-time number?
 bool is_number(const Value& v);

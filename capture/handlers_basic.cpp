@@ -171,9 +171,9 @@ Step SymbolicFrame::import_op(const Instr& i) {
 
 Step SymbolicFrame::attr_op(const Instr& i) {
   PyObject* name = view->name(i.arg);
-  if (i.op == Opcode::StoreAttr) {
+  if (i.op == Opcode::StoreAttr || i.op == Opcode::DeleteAttr) {
     Value* target = pop();
-    Value* value = pop_raw();
+    Value* value = i.op == Opcode::StoreAttr ? pop_raw() : nullptr;
     FRAMEJIT_TRY(stored, x.set_attr(target, name, value));
     (void)stored;
     return Flow::Next;

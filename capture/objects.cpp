@@ -335,13 +335,15 @@ PyObject* Executor::type_of(Value* v) {
     case ValueKind::Range: return as(PyRange_Type);
     case ValueKind::Function: return as(PyFunction_Type);
     case ValueKind::Array: break;
+    case ValueKind::Object: return as(*class_of(*v));
+    case ValueKind::Iterator:
+      if (v->iterated == kGenerator) return as(PyGen_Type);
+      return nullptr;
+    case ValueKind::BoundMethod: return v->items[1] && v->iterated != kSuper ? as(PyMethod_Type) : nullptr;
     case ValueKind::Null:
     case ValueKind::Lazy:
     case ValueKind::Constant:
-    case ValueKind::Iterator:
-    case ValueKind::BoundMethod:
-    case ValueKind::Cell:
-    case ValueKind::Object: return nullptr;
+    case ValueKind::Cell: return nullptr;
   }
   switch (v->wrap) {
     case Wrap::PyFloat: return as(PyFloat_Type);

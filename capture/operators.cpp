@@ -167,9 +167,10 @@ Captured<bool> Executor::is_same(Value* left, Value* right) {
     if (b->is_array() && b->wrap == Wrap::PyBool && is_bool(a)) return break_at(BreakId::DataDependentBranch, "is");
     return false;
   }
-  const bool l_made = !left->source && !left->object, r_made = !right->source && !right->object;
+  auto made = [](Value* v) { return (!v->source && !v->object) || v->is_made(); };
+  const bool l_made = made(left), r_made = made(right);
   auto mutable_kind = [](Value* v) {
-    return v->kind == ValueKind::List || v->kind == ValueKind::Dict || v->kind == ValueKind::Cell;
+    return v->kind == ValueKind::List || v->kind == ValueKind::Dict || v->kind == ValueKind::Cell || v->is_made();
   };
   if ((l_made && mutable_kind(left)) || (r_made && mutable_kind(right))) return false;
   PyObject *l = known(left), *r = known(right);
@@ -227,12 +228,19 @@ Captured<bool> Executor::truth(Value* v) {
     case ValueKind::BoundMethod:
     case ValueKind::Slice: return true;
     case ValueKind::Object: {
-      PyTypeObject* type = Py_TYPE(v->object.get());
-      if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) break;
-      for (const char* method : {"__bool__", "__len__"}) {
-        Ref<> name = Ref<>::steal(PyUnicode_InternFromString(method));
-        if (!name || type_attr(type, name.get())) return break_at(BreakId::UnknownObject, "truth of an object");
-        guard(GuardKind::TypeAttr, v->source, nullptr, name.get());
+      if (!PyType_HasFeature(class_of(*v), Py_TPFLAGS_HEAPTYPE) && !is_exception(*v)) break;
+      static PyObject* const kBool = interned("__bool__");
+      static PyObject* const kLen = interned("__len__");
+      for (PyObject* method : {kBool, kLen}) {
+        FRAMEJIT_TRY(answer, special(v, method, {}));
+        if (answer) {
+          answer = look(answer);
+          if (answer->is_constant() && (PyBool_Check(answer->object.get()) || (method == kLen && is_int_like(*answer))))
+            return truth(answer);
+          return break_at(BreakId::UnknownObject, "truth of an object");
+        }
+        if (type_attr(class_of(*v), method)) return break_at(BreakId::UnknownObject, "truth of an object");
+        guard_lookup(v, nullptr, method);
       }
       return true;
     }

@@ -36,8 +36,16 @@ bool materializable(const Value* v, std::vector<const Value*>& path) {
         for (const Value* item : notes->items)
           if (!resolved(item)->is_constant()) return false;
       break;
-    case ValueKind::Lazy:
-    case ValueKind::Object: return v->source != nullptr;
+    case ValueKind::Lazy: return v->source != nullptr;
+    case ValueKind::Object: {
+      if (v->source) return true;
+      if (is_exception(*v) || !PyType_HasFeature(class_of(*v), Py_TPFLAGS_HEAPTYPE)) return false;
+      path.push_back(v);
+      bool all = true;
+      for (const auto& [name, value] : v->attributes) all = all && materializable(value, path);
+      path.pop_back();
+      return all;
+    }
     case ValueKind::BoundMethod:
       if (v->iterated == kSuper) return false;
       break;
@@ -135,6 +143,16 @@ uint32_t RegionBuilder::recipe(Value* given) {
       }
       break;
     }
+    case ValueKind::Object: {
+      region_.recipes[at].object = v->object;
+      std::vector<Value*> parts;
+      for (const auto& [name, value] : v->attributes) {
+        parts.push_back(s_.constant(interned(name.c_str())));
+        parts.push_back(value);
+      }
+      fill(at, parts);
+      break;
+    }
     case ValueKind::BoundMethod:
       if (v->items[1]) {
         fill(at, v->items);
@@ -178,12 +196,12 @@ Recipe::Kind RegionBuilder::kind_of(const Value& v) const {
     case ValueKind::BoundMethod: return v.items[1] ? Recipe::Kind::BoundMethod : Recipe::Kind::Method;
     case ValueKind::Cell: return Recipe::Kind::Cell;
     case ValueKind::Iterator: return Recipe::Kind::Iterator;
+    case ValueKind::Object: return Recipe::Kind::Instance;
     case ValueKind::Null:
     case ValueKind::Lazy:
     case ValueKind::Constant:
     case ValueKind::Array:
-    case ValueKind::Int:
-    case ValueKind::Object: break;
+    case ValueKind::Int: break;
   }
   check_failed(__FILE__, __LINE__, "recipe kind", std::to_string(static_cast<int>(v.kind)));
 }

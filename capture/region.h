@@ -34,6 +34,7 @@ struct Recipe {
     Cell,         // items: contents or nothing
     Iterator,     // object: the type to call on items (enumerate, zip, reversed; null: iter()); then advanced `index`
                   // times
+    Instance,     // of the class `object`, made by object.__new__; items: name, value, name, value ...
     Method,       // getattr(items[0], object): a C method of an exact builtin or array; runs no user code
   } kind;
   Ref<> object;

@@ -38,7 +38,8 @@ enum class ValueKind : uint8_t {
   Function,     // made by MAKE_FUNCTION during capture
   BoundMethod,  // items: self, function
   Cell,         // items[0]: contents or null
-  Object,       // an existing object under a type guard; attributes are read through it
+  Object,       // an existing object under a type guard; attributes are read through it. Without a source: an instance
+                // made during capture, `object` is its class and `attributes` all that it holds
 };
 
 struct Value {
@@ -59,6 +60,7 @@ struct Value {
   bool is_constant() const { return kind == ValueKind::Constant; }
   bool is_none() const { return is_constant() && object.get() == Py_None; }
   bool is_array() const { return kind == ValueKind::Array; }
+  bool is_made() const { return kind == ValueKind::Object && !source; }
 };
 
 }  // namespace framejit::capture

@@ -203,7 +203,7 @@ CodeState::Captured CodeState::compile_at(Place& place, uint32_t instr, const Fr
       out.entry = std::move(*entry);
       out.entry->capture_ns = captured_ns;
     } else {
-      Break failed{capture::BreakId::LoweringFailed, entry.error(), 0, {}, {}, 0, 0, 0};
+      Break failed{capture::BreakId::LoweringFailed, entry.error(), 0, {}, {}, 0, 0, 0, nullptr};
       failed.instr = instr;
       failed.function = region->function;
       failed.file = text_of(code_->co_filename);
