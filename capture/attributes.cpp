@@ -156,6 +156,7 @@ Captured<Value*> Executor::get_attr(Value* v, PyObject* name, Value** self) {
     case ValueKind::Int:
     case ValueKind::Tuple:
     case ValueKind::List:
+    case ValueKind::Set:
     case ValueKind::Dict:
     case ValueKind::Iterator:
     case ValueKind::Cell: break;
@@ -389,7 +390,10 @@ Captured<Value*> Executor::class_attr_value(Value* v, PyObject* name) {
     m->items = {v, f};
     return m;
   }
-  if (Py_IS_TYPE(raw, &PyMethodDescr_Type)) {  // a C method of a builtin type: ndarray.sum, list.append
+  // C methods of a builtin type (ndarray.sum, list.append), and class methods that a polyfill stands for.
+  if (Py_IS_TYPE(raw, &PyMethodDescr_Type) || Py_IS_TYPE(raw, &PyWrapperDescr_Type) ||
+      (Py_IS_TYPE(raw, &PyClassMethodDescr_Type) && reinterpret_cast<PyDescrObject*>(raw)->d_type == type &&
+       polyfill(raw, {}))) {
     guard(GuardKind::Identity, source, raw);
     return session_.constant(raw);
   }

@@ -82,7 +82,9 @@ class Binder {
 
  private:
   Unexpected<Break> raises(const std::string& why) {
-    return break_at(BreakId::WouldRaise, name_of_code(code_) + "(): " + why);
+    Unexpected<Break> b = break_at(BreakId::WouldRaise, name_of_code(code_) + "(): " + why);
+    b.error.raised = x_.make_exception(PyExc_TypeError);  // the words are the interpreter's
+    return b;
   }
 
   int parameter(PyObject* name, int total) {

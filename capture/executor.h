@@ -53,6 +53,8 @@ class Executor {
   PyObject* known(Value* v);
   /// What looking up the name on the class of an Object gives (null: nothing).
   void guard_lookup(const Value* v, PyObject* raw, PyObject* name);
+  /// The exact object of what is_plain, and of tuples of these, under Equal guards; null for others.
+  Ref<> plain(Value* v);
   /// A Constant in place of a symbolic int or of a float argument, under an Equal guard; null where that is not
   /// possible.
   Value* specialize(Value* v);
@@ -81,8 +83,11 @@ class Executor {
   Captured<Value*> make_instance(PyTypeObject* type, const Values& args, const Keywords& keywords);
   /// An instance of a builtin exception class that is made by its arguments alone.
   Value* make_exception(PyObject* type, Values args);
+  Value* make_exception(PyObject* type);  // with arguments that are not known
   /// The instruction raises this; a frame that catches it goes on.
   Unexpected<Break> raises(PyObject* type, const std::string& text, std::string detail = {});
+  Unexpected<Break> key_error(Value* key);
+  Unexpected<Break> divides_by_zero();
   /// The same of the error that is set, which is cleared.
   Unexpected<Break> raises_current(std::string detail);
   Captured<Value*> exception_text(Value* e);
@@ -100,12 +105,18 @@ class Executor {
 
   // --- builtins.cpp, methods.cpp: null result of the lookup: not known
   Captured<Value*> call_builtin(PyObject* callable, const Values& args, const Keywords& keywords);
+  /// The function to follow in place of a C one, or null.
+  Value* polyfill(PyObject* callable, const Keywords& keywords);
+  Captured<Value*> sorted(Values items, Value* key, bool reverse);
+  Captured<std::pair<Value*, bool>> sort_order(const Keywords& keywords);  // key (or null) and reverse
   Captured<Value*> call_method(Value* self, const std::string& name, const Values& args, const Keywords& keywords);
 
   // --- operators.cpp, numbers.cpp
   Captured<Value*> binary(int nb, Value* left, Value* right);
   Captured<Value*> unary(Unary op, Value* v);
   Captured<Value*> compare(int op, Value* left, Value* right);
+  Captured<Value*> object_binary(int nb, Value* left, Value* right);
+  Captured<Value*> object_compare(int op, Value* left, Value* right);
   Captured<bool> truth(Value* v);
   Captured<bool> is_same(Value* left, Value* right);
   Captured<bool> equal(Value* left, Value* right);  // as `in` and dict lookup do: identity, then ==
@@ -129,6 +140,16 @@ class Executor {
   Captured<Value*> dict_peek(Value* dict, Value* key);
   Captured<bool> dict_set(Value* dict, Value* key, Value* value);
   Captured<Values> unpack(Value* iterable);  // tuple(iterable), without consuming an Iterator that others see
+
+  // --- sets.cpp
+  Captured<Value*> make_set();
+  Captured<bool> set_add(Value* set, Value* item);
+  Captured<bool> set_update(Value* set, Value* iterable);
+  Captured<Value*> set_method(Value* set, const std::string& name, const Values& args);
+  Captured<Value*> set_binary(int nb, Value* left, Value* right);
+  Captured<Value*> set_compare(int op, Value* left, Value* right);
+  Captured<bool> set_contains(Value* set, Value* item);
+  Captured<Value*> iterate_set(Value* set);
 
   // --- iterate.cpp
   Captured<Value*> iterate(Value* iterable);

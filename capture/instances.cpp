@@ -96,11 +96,28 @@ Captured<Value*> Executor::make_instance(PyTypeObject* type, const Values& args,
   return made;
 }
 
-Value* Executor::make_exception(PyObject* type, Values args) {
+Value* Executor::make_exception(PyObject* type) {
   Value* made = session_.make(ValueKind::Object);
   made->object = Ref<>::share(type);
+  return made;
+}
+
+Value* Executor::make_exception(PyObject* type, Values args) {
+  Value* made = make_exception(type);
   set_attribute(made, "args", session_.tuple(std::move(args)));
   return made;
+}
+
+Unexpected<Break> Executor::divides_by_zero() {
+  Unexpected<Break> b = break_at(BreakId::WouldRaise, "division by zero");
+  b.error.raised = make_exception(PyExc_ZeroDivisionError);
+  return b;
+}
+
+Unexpected<Break> Executor::key_error(Value* key) {
+  Unexpected<Break> b = break_at(BreakId::WouldRaise, "KeyError");
+  b.error.raised = make_exception(PyExc_KeyError, {key});
+  return b;
 }
 
 Unexpected<Break> Executor::raises(PyObject* type, const std::string& text, std::string detail) {
@@ -131,25 +148,13 @@ Captured<Value*> Executor::exception_text(Value* e) {
   const bool by_key = method == type_attr(reinterpret_cast<PyTypeObject*>(PyExc_KeyError), kStr);
   if (!by_key && method != type_attr(exception_base(), kStr))
     return break_at(BreakId::UnknownObject, "text of an exception");
-  Values args = attribute(e, "args")->items;
+  Value* held = attribute(e, "args");
+  if (!held) return break_at(BreakId::UnknownObject, "text of an exception");
+  const Values& args = held->items;
   if (args.empty()) return str("");
-  Value* shown = look(args[0]);
-  if (args.size() > 1) {
-    Ref<> all = Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(args.size())));
-    if (!all) PyErr_Clear();
-    for (std::size_t i = 0; all && i < args.size(); ++i) {
-      Value* item = specialize(look(args[i]));
-      if (!item || !is_plain(item->object.get())) return break_at(BreakId::UnknownObject, "text of an exception");
-      PyTuple_SET_ITEM(all.get(), static_cast<Py_ssize_t>(i), Ref<>(item->object).release());
-    }
-    shown = all ? literal(all.get()) : nullptr;
-  } else {
-    shown = specialize(shown);
-  }
-  if (!shown || !shown->object || !is_plain(shown->object.get()))
-    return break_at(BreakId::UnknownObject, "text of an exception");
-  PyObject* o = shown->object.get();
-  Ref<> text = Ref<>::steal(by_key && args.size() == 1 ? PyObject_Repr(o) : PyObject_Str(o));
+  Ref<> shown = plain(look(args.size() == 1 ? args[0] : held));
+  if (!shown) return break_at(BreakId::UnknownObject, "text of an exception");
+  Ref<> text = Ref<>::steal(by_key && args.size() == 1 ? PyObject_Repr(shown.get()) : PyObject_Str(shown.get()));
   if (!text) {
     PyErr_Clear();
     return break_at(BreakId::UnknownObject, "text of an exception");

@@ -26,7 +26,7 @@ bool materializable(const Value* v, std::vector<const Value*>& path) {
     case ValueKind::Array:
     case ValueKind::Int: return true;
     case ValueKind::Iterator:
-      if (v->position < 0 || v->iterated == kMap || v->iterated == kGenerator || v->iterated == kOverValues ||
+      if (v->position < 0 || v->iterated == kMap || v->iterated == kGenerator || v->iterated == kOverSet || v->iterated == kOverValues ||
           v->iterated == kOverItems)
         return false;
       break;
@@ -55,6 +55,9 @@ bool materializable(const Value* v, std::vector<const Value*>& path) {
     case ValueKind::Slice:
     case ValueKind::Range:
     case ValueKind::Cell: break;
+    case ValueKind::Set:
+      if (v->partial) return false;
+      break;
   }
   path.push_back(v);
   bool all = true;
@@ -190,6 +193,7 @@ Recipe::Kind RegionBuilder::kind_of(const Value& v) const {
     case ValueKind::Tuple: return Recipe::Kind::Tuple;
     case ValueKind::List: return Recipe::Kind::List;
     case ValueKind::Dict: return Recipe::Kind::Dict;
+    case ValueKind::Set: return Recipe::Kind::Set;
     case ValueKind::Slice: return Recipe::Kind::Slice;
     case ValueKind::Range: return Recipe::Kind::Range;
     case ValueKind::Function: return Recipe::Kind::Function;

@@ -21,6 +21,10 @@ SymbolicFrame::SymbolicFrame(Executor& executor, std::shared_ptr<const CodeView>
 
 Break SymbolicFrame::locate(Break b) const {
   if (!b.function.empty()) return b;  // a frame further in knows better
+  static PyObject* const kPolyfills = interned("framejit._polyfills");
+  static PyObject* const kName = interned("__name__");
+  PyObject* module = PyDict_CheckExact(globals) ? PyDict_GetItemWithError(globals, kName) : nullptr;
+  if (module && same_key(module, kPolyfills)) return b;  // not the user's: the caller says where
   const Instr& i = current();
   b.function = text_of(view->code()->co_qualname);
   b.file = text_of(view->code()->co_filename);
@@ -178,11 +182,14 @@ Step SymbolicFrame::step(const Instr& i) {
 
     case Opcode::BuildTuple:
     case Opcode::BuildList:
+    case Opcode::BuildSet:
     case Opcode::BuildMap:
     case Opcode::BuildConstKeyMap:
     case Opcode::BuildSlice: return build_op(i);
 
     case Opcode::ListAppend:
+    case Opcode::SetAdd:
+    case Opcode::SetUpdate:
     case Opcode::MapAdd:
     case Opcode::ListExtend:
     case Opcode::DictUpdate:
@@ -197,7 +204,9 @@ Step SymbolicFrame::step(const Instr& i) {
 
     case Opcode::GetLen:
     case Opcode::MatchMapping:
-    case Opcode::MatchSequence: return match_op(i);
+    case Opcode::MatchSequence:
+    case Opcode::MatchKeys:
+    case Opcode::MatchClass: return match_op(i);
 
     case Opcode::Jump:
     case Opcode::PopJumpIfFalse:
@@ -250,7 +259,7 @@ Step SymbolicFrame::step(const Instr& i) {
     case Opcode::CheckEgMatch:
     case Opcode::PrepReraiseStar: return unsupported(i, BreakId::ExceptionHandling);
 
-    // Module and class bodies; sets, whose order is not ours to keep.
+    // Module and class bodies.
     case Opcode::EndFor:  // FOR_ITER goes past it
     case Opcode::LoadClassDeref:
     case Opcode::LoadName:
@@ -259,11 +268,6 @@ Step SymbolicFrame::step(const Instr& i) {
     case Opcode::LoadBuildClass:
     case Opcode::SetupAnnotations:
     case Opcode::ImportStar:
-    case Opcode::BuildSet:
-    case Opcode::SetAdd:
-    case Opcode::SetUpdate:
-    case Opcode::MatchKeys:
-    case Opcode::MatchClass:
     case Opcode::PrintExpr:
     case Opcode::Intrinsic:
     case Opcode::Unknown: return unsupported(i, BreakId::UnsupportedInstruction);

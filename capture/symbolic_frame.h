@@ -77,6 +77,7 @@ class SymbolicFrame {
   Step string_op(const Instr& i);
   Step unpack_op(const Instr& i);
   Step match_op(const Instr& i);
+  Step match_class(const Instr& i);
   Step jump_op(const Instr& i);
   Step iterate_op(const Instr& i);
   Step call_op(const Instr& i);

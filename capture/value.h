@@ -22,7 +22,7 @@
 
 namespace framejit::capture {
 
-enum Iterated : int { kOverSequence, kOverRange, kEnumerate, kZip, kReversed, kOverKeys, kOverValues, kOverItems, kMap, kGenerator };
+enum Iterated : int { kOverSequence, kOverRange, kEnumerate, kZip, kReversed, kOverKeys, kOverValues, kOverItems, kMap, kGenerator, kOverSet };
 
 enum class ValueKind : uint8_t {
   Null,         // what PUSH_NULL pushes
@@ -31,6 +31,7 @@ enum class ValueKind : uint8_t {
   Array,        // id, wrap (NdArray, NumpyScalar, Tensor); also PyFloat/PyBool/PyInt computed from arrays
   Int,          // exact Python int: dim (a symbol or polynomial; a known int is a Constant)
   Tuple, List,  // items
+  Set,          // made during capture, of plain objects: see sets.cpp
   Dict,         // items[2k], items[2k+1]: keys (hashable Constants) and values in order
   Slice,        // items: start, stop, step
   Range,        // items: start, stop, step

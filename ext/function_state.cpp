@@ -183,6 +183,7 @@ CodeState::Captured CodeState::compile_at(Place& place, uint32_t instr, const Fr
   request.options.o1 = settings_.o1;
   request.options.instruction_limit = static_cast<uint32_t>(std::min<int64_t>(config().instruction_limit, 1 << 30));
   request.options.unwrap = unwrap_function;
+  request.options.polyfill = polyfill_of;
   request.options.leave_alone = is_disabled;
   const int64_t start = now_ns();
   capture::CaptureOutcome outcome = capture::capture(request);

@@ -250,6 +250,12 @@ PyObject* Materializer::create(Workspace& w, uint32_t recipe) const {
     case Recipe::Kind::List: return PyList_New(0);
     case Recipe::Kind::Dict: return PyDict_New();
     case Recipe::Kind::Cell: return PyCell_New(nullptr);
+    case Recipe::Kind::Set: {
+      Ref<> set = Ref<>::steal(PySet_New(nullptr));
+      for (std::size_t i = 0; set && i + 1 < r.items.size(); i += 2)
+        if (!capture::change_set(set.get(), static_cast<int>(PyLong_AsLong(item(i))), item(i + 1))) return nullptr;
+      return set.release();
+    }
     case Recipe::Kind::Slice: return PySlice_New(item(0), item(1), item(2));
     case Recipe::Kind::Range:
       return PyObject_CallFunctionObjArgs(reinterpret_cast<PyObject*>(&PyRange_Type), item(0), item(1), item(2),
