@@ -212,6 +212,9 @@ class Executor {
 inline PyTypeObject* class_of(const Value& v) {
   return v.source ? Py_TYPE(v.object.get()) : reinterpret_cast<PyTypeObject*>(v.object.get());
 }
+/// An object from outside whose last reference may be this one: its __del__ must run before what follows. Suspended
+/// generators are such objects.
+bool may_finalize(const Value* v);
 /// An exception made during capture.
 bool is_exception(const Value& v);
 

@@ -5,19 +5,17 @@
 
 namespace framejit::capture {
 
-namespace {
-
-/// An object from outside whose last reference may be this one: its __del__ must run before what follows.
 bool may_finalize(const Value* v) {
   return v && v->source && v->object && Py_TYPE(v->object.get())->tp_finalize != nullptr;
 }
 
-}  // namespace
-
 Step SymbolicFrame::stack_op(const Instr& i) {
   switch (i.op) {
     case Opcode::PushNull: push(s.make(ValueKind::Null)); break;
-    case Opcode::PopTop: pop_raw(); break;
+    case Opcode::PopTop:
+      if (may_finalize(stack.back())) return break_at(BreakId::UserEffect, "a finalizer that may run");
+      pop_raw();
+      break;
     case Opcode::Copy: push(stack[stack.size() - static_cast<std::size_t>(i.arg)]); break;
     case Opcode::Swap: std::swap(stack.back(), stack[stack.size() - static_cast<std::size_t>(i.arg)]); break;
     case Opcode::LoadConst: push(x.literal(view->constant(i.arg))); break;

@@ -11,6 +11,8 @@ namespace framejit::capture {
 bool SymbolicFrame::unwind(const Break& b) {
   const Handler* handler = b.raised ? view->handler_of(pc) : nullptr;
   if (!handler || stack.size() < handler->depth) return false;
+  for (std::size_t i = handler->depth; i < stack.size(); ++i)
+    if (may_finalize(stack[i])) return false;
   stack.resize(handler->depth);
   if (handler->lasti) push(s.integer(graph::Dim(static_cast<int64_t>(pc))));  // for RERAISE, which has no use for it here
   push(b.raised);

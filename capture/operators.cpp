@@ -213,6 +213,8 @@ Captured<bool> Executor::is_same(Value* left, Value* right) {
   }
   if ((existing_object(left) && (l || l_made)) || (existing_object(right) && (r || r_made)))
     if (!(left->is_array() && right->is_array() && left->id == right->id)) return false;
+  const PyObject *l_type = type_of(left), *r_type = type_of(right);
+  if (l_type && r_type && l_type != r_type) return false;
   return break_at(BreakId::UnsupportedArgument, "identity of these objects");
 }
 

@@ -64,19 +64,20 @@ def state(value: Any, seen: dict[int, int]) -> Any:
     if id(value) in seen:
         return ("seen", seen[id(value)])
     seen[id(value)] = len(seen)
+    kind = type(value).__qualname__  # of one name in two copies of a module
     if isinstance(value, np.ndarray):
         base = None if value.base is None else state(value.base, seen)
         if value.dtype == object:
-            return (type(value), value.shape, [state(item, seen) for item in value.ravel()])
-        return (type(value), value.dtype.str, value.shape, value.strides, value.tobytes(), value.flags.writeable, base)
+            return (kind, value.shape, [state(item, seen) for item in value.ravel()])
+        return (kind, value.dtype.str, value.shape, value.strides, value.tobytes(), value.flags.writeable, base)
     if isinstance(value, np.generic):
-        return (type(value), value.dtype.str, value.tobytes())
+        return (kind, value.dtype.str, value.tobytes())
     if isinstance(value, dict):
-        return (type(value), [(state(k, seen), state(v, seen)) for k, v in value.items()])
+        return (kind, [(state(k, seen), state(v, seen)) for k, v in value.items()])
     if isinstance(value, (set, frozenset)):
-        return (type(value), [state(item, seen) for item in value])
+        return (kind, [state(item, seen) for item in value])
     if isinstance(value, (list, tuple)):
-        return (type(value), [state(item, seen) for item in value], attributes(value, seen))
+        return (kind, [state(item, seen) for item in value], attributes(value, seen))
     if isinstance(value, BaseException):
         links = (value.__cause__, value.__context__)
         return (error_state(value, seen), attributes(value, seen), *[state(link, seen) for link in links])
@@ -90,10 +91,10 @@ def state(value: Any, seen: dict[int, int]) -> Any:
         return (slice, state((value.start, value.stop, value.step), seen))
     if isinstance(value, (type, types.ModuleType, types.BuiltinFunctionType, np.ufunc, range, np.dtype)):
         return repr(value)
-    if hasattr(value, "__next__") and isinstance(value, types.GeneratorType) is False and hasattr(value, "__reduce__"):
+    if hasattr(kind, "__next__") and not isinstance(value, types.GeneratorType):
         with contextlib.suppress(TypeError):
-            return ("iterator", type(value), state(list(value), seen))
-    return (type(value).__qualname__, attributes(value, seen))
+            return ("iterator", type(value).__qualname__, state(list(value), seen))
+    return (kind, attributes(value, seen))
 
 
 def filled(cell: types.CellType) -> bool:
@@ -118,9 +119,8 @@ def error_state(error: BaseException, seen: dict[int, int]) -> tuple:
     ):
         if place.filename in (__file__,):
             continue
-        names = sorted(frame[0].f_locals)
-        frames.append((place.filename, place.lineno, place.colno, place.name, names))
-    return (type(error), str(error), frames)
+        frames.append((place.filename, place.lineno, place.colno, place.name, sorted(frame[0].f_locals)))
+    return (type(error).__qualname__, str(error), frames)
 
 
 @dataclass
@@ -140,7 +140,8 @@ def run(function: Callable, args: tuple) -> Seen:
             outcome = state((args, drained(function(*args)), args), seen)
         except Exception as error:
             outcome = state((args, error), seen)
-    return Seen(outcome, out.getvalue(), [(w.category, str(w.message), w.filename, w.lineno) for w in caught])
+    warned = [w for w in caught if w.category is not fj.RecompileLimitWarning]
+    return Seen(outcome, out.getvalue(), [(w.category, str(w.message), w.filename, w.lineno) for w in warned])
 
 
 def drained(result: Any) -> Any:
