@@ -211,7 +211,13 @@ CaptureOutcome Attempt::run() {
         at = loop;
         wants_one_round_ = true;
       }
-    CaptureOutcome outcome = finish(at, nullptr, {std::move(why)});
+    // Where a loop was broken in its body, or at its iterable, its head is no break of its own.
+    const bool round_ends = why.id == BreakId::UnknownIterable && before > 0 &&
+                            request_.view->instrs()[before].op == Opcode::ForIter &&
+                            request_.view->instrs()[before - 1].op == Opcode::GetIter && !request_.options.fullgraph;
+    std::vector<Break> breaks;
+    if (!round_ends) breaks.push_back(std::move(why));
+    CaptureOutcome outcome = finish(at, nullptr, std::move(breaks));
     if (outcome.region) wants_one_round_ = false;
     return outcome;
   }

@@ -29,6 +29,11 @@ bool materializable(const Value* v, std::vector<const Value*>& path) {
       if (v->position < 0 || v->iterated == kMap || v->iterated == kGenerator || v->iterated == kOverSet || v->iterated == kOverValues ||
           v->iterated == kOverItems)
         return false;
+      // They are made before any store is committed.
+      for (const Value* over : v->items)
+        if (over->changed) return false;
+      if (v->iterated == kReversed && static_cast<int64_t>(v->items[0]->items.size()) != dim_of(*v->items[1]).value())
+        return false;
       break;
     case ValueKind::Function:
       // Annotations are an object of the recipe: constants only.

@@ -43,7 +43,7 @@ def logs():
     return x23(), []
 
 
-@form(breaks="FJ010", graphs=3)
+@form(breaks="FJ010", graphs=5)
 def print_in_a_loop(x):
     x = x + 1.0
     for i in range(3):
@@ -113,7 +113,7 @@ def assertion_holds(x):
     return x * 2.0
 
 
-@form(breaks="FJ014")
+@form(breaks="FJ014 FJ014")
 def assertion_fails(x):
     y = x * 2.0
     assert y.shape == (3, 2), f"shape {y.shape}"
@@ -219,7 +219,7 @@ def stop_iteration(x):
     return y
 
 
-@form(args=lambda: (x23(), object()))
+@form(breaks="FJ008 FJ014 FJ014", args=lambda: (x23(), object()))
 def attribute_error(x, o):
     try:
         k = o.missing
@@ -258,7 +258,7 @@ def type_error_of_call(x):
     return y + 1.0
 
 
-@form(breaks="FJ014")
+@form(breaks="FJ014 FJ014")
 def raise_out(x):
     y = x * 2.0
     if len(y) == 2:
@@ -266,7 +266,7 @@ def raise_out(x):
     return y
 
 
-@form(breaks="FJ014")
+@form(breaks="FJ014 FJ014 FJ014 FJ014 FJ014")
 def raise_from(x):
     y = x * 2.0
     try:
@@ -276,7 +276,7 @@ def raise_from(x):
     return y
 
 
-@form(args=logs, breaks="FJ014")
+@form(breaks="FJ014 FJ014 FJ014 FJ014", args=logs)
 def raise_again(x, log):
     y = x * 2.0
     try:
@@ -287,7 +287,7 @@ def raise_again(x, log):
         raise
 
 
-@form(breaks="FJ006 FJ014", graphs=2)
+@form(breaks="FJ006 FJ014 FJ014 FJ008", graphs=2)
 def error_of_numpy(x):
     try:
         y = x + np.ones(7)
@@ -296,7 +296,7 @@ def error_of_numpy(x):
     return y + 1.0
 
 
-@form(breaks="FJ014", graphs=1)
+@form(breaks="FJ014 FJ014 FJ014 FJ002 FJ002 FJ002 FJ014 FJ009 FJ014", graphs=3)
 def exception_group(x):
     y = x * 2.0
     try:
@@ -308,7 +308,7 @@ def exception_group(x):
     return y
 
 
-@form(args=logs)
+@form(breaks="FJ014 FJ014 FJ014 FJ014 FJ014 FJ014 FJ009 FJ008 FJ014", args=logs)
 def nested_try(x, log):
     try:
         try:
@@ -339,7 +339,7 @@ def with_two_managers(x, log):
     return y + 1.0
 
 
-@form(args=logs)
+@form(breaks="FJ009 FJ014 FJ014 FJ014", args=logs)
 def with_that_swallows(x, log):
     with Manager(log, swallow=True):
         x = x * 2.0
@@ -362,7 +362,7 @@ def with_contextmanager(x, log):
     return y * 3.0
 
 
-@form(args=logs)
+@form(graphs=2, outside=True, args=logs)
 def with_exit_stack(x, log):
     with contextlib.ExitStack() as stack:
         stack.enter_context(Manager(log))
@@ -385,7 +385,7 @@ def with_suppress(x):
     return x + 1.0
 
 
-@form(breaks="FJ001 FJ001", graphs=3)
+@form(graphs=3, outside=True)
 def with_errstate(x):
     y = x - 0.5
     with np.errstate(divide="ignore", invalid="raise"):
@@ -566,7 +566,7 @@ def generator_send(x):
     return y
 
 
-@form(args=logs)
+@form(breaks="FJ003 FJ013 FJ008 FJ002 FJ008", args=logs)
 def generator_throw(x, log):
     g = guarded(x, log)
     y = next(g)
@@ -575,14 +575,14 @@ def generator_throw(x, log):
     return y
 
 
-@form()
+@form(breaks="FJ003 FJ003 FJ001", graphs=2)
 def generator_kept(x):
     g = counted(x + 1.0, 3)
     y = next(g) + next(g)
     return y, g
 
 
-@form(graphs=3, breaks="FJ013 FJ013")
+@form(breaks="FJ013 FJ013", graphs=3)
 def generator_itself(x):
     x = x * 2.0
     yield x
@@ -592,7 +592,7 @@ def generator_itself(x):
     return x
 
 
-@form(args=logs, graphs=3, breaks="FJ013 FJ013")
+@form(breaks="FJ013 FJ013", graphs=2, args=logs)
 def generator_itself_with_try(x, log):
     try:
         y = x * 2.0
@@ -603,7 +603,7 @@ def generator_itself_with_try(x, log):
         log.append("end")
 
 
-@form(graphs=2, breaks="FJ013 FJ013 FJ013")
+@form(breaks="FJ013 FJ013 FJ007 FJ013", graphs=2)
 def generator_itself_delegates(x):
     y = x * 2.0
     yield y
@@ -618,7 +618,7 @@ class Ready:
         return 2.0
 
 
-@form(graphs=2, breaks="FJ013")
+@form(breaks="FJ013", graphs=2)
 async def coroutine(x):
     y = x * 2.0
     k = await Ready()
@@ -638,7 +638,7 @@ async def ticks(n):
         yield i
 
 
-@form(graphs=3, breaks="FJ013 FJ013 FJ013")
+@form(breaks="FJ013 FJ013 FJ013 FJ013 FJ013 FJ013 FJ013 FJ013", graphs=5)
 async def async_constructs(x):
     y = x * 2.0
     async with AsyncManager() as k:
@@ -648,7 +648,7 @@ async def async_constructs(x):
     return y + len([i async for i in ticks(3)])
 
 
-@form(graphs=2, breaks="FJ002")
+@form(breaks="FJ013", graphs=2)
 def runs_coroutine(x):
     async def inner(v):
         await asyncio.sleep(0)
@@ -659,19 +659,14 @@ def runs_coroutine(x):
     return z * 3.0
 
 
-@form(graphs=2, breaks="FJ002")
+@form(breaks="FJ002", graphs=2)
 def warns(x):
     y = x * 2.0
     warnings.warn("careful", stacklevel=1)
     return y + 1.0
 
 
-@form(graphs=1)
-def live_iterator(x):
-    return x
-
-
-@form(args=lambda: (x23(), iter([1.0, 2.0, 3.0])), graphs=2, breaks="FJ007")
+@form(breaks="FJ007", graphs=3, args=lambda: (x23(), iter([1.0, 2.0, 3.0])))
 def iterator_from_outside(x, it):
     y = x + 1.0
     for k in it:
@@ -680,7 +675,7 @@ def iterator_from_outside(x, it):
     return y - 1.0
 
 
-@form(args=lambda: (x23(), io.StringIO("1\n22\n333\n")), graphs=3, breaks="FJ002 FJ007")
+@form(breaks="FJ007", graphs=5, args=lambda: (x23(), io.StringIO("1\n22\n333\n")))
 def file_lines(x, f):
     y = x + 1.0
     for line in f:

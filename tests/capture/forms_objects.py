@@ -255,7 +255,7 @@ def callable_object(x, b):
     return b(x) * 2.0
 
 
-@form(args=made)
+@form(breaks="FJ008", args=made)
 def operators_of_objects(x, b):
     return (b + 1.0).w + (2.0 + b).w + b * x + (-b).w
 
@@ -306,7 +306,7 @@ def setattr_hook(x, c):
     return c.w * 2.0
 
 
-@form(args=lambda: (x23(), Lazy(x23())))
+@form(graphs=0, outside=True, args=lambda: (x23(), Lazy(x23())))
 def cached_property(x, lazy):
     return x + lazy.total + lazy.total
 
@@ -369,32 +369,32 @@ def dataclass_replaced(x):
     return p.x * p.y
 
 
-@form()
+@form(breaks="FJ002 FJ007")
 def namedtuple_made(x):
     p = Pair(x * 2.0, 3.0)
     a, b = p
     return p.a * b + a, p
 
 
-@form(args=lambda: (x23(), Pair(x23(), 2.0)))
+@form(breaks="FJ007", graphs=0, args=lambda: (x23(), Pair(x23(), 2.0)))
 def namedtuple_read(x, p):
     a, b = p
     return x * p.b + p[0] + a * b, len(p)
 
 
-@form()
+@form(breaks="FJ002 FJ009")
 def typed_namedtuple(x):
     t = Typed(x + 1.0)
     return t.a * t.b
 
 
-@form()
+@form(breaks="FJ002 FJ009 FJ009")
 def namedtuple_replaced(x):
     p = Pair(x * 2.0, 3.0)._replace(b=x)
     return p.a + p.b
 
 
-@form(args=lambda: (x23(), Color.RED))
+@form(breaks="FJ009 FJ009 FJ009", graphs=2, args=lambda: (x23(), Color.RED))
 def enums(x, c):
     if c is Color.RED:
         x = x * 2.0
@@ -403,7 +403,7 @@ def enums(x, c):
     return x + c.value + Number.TWO
 
 
-@form(breaks="FJ001")
+@form(breaks="FJ001", graphs=2)
 def class_made_inside(x):
     y = x * 2.0
 
@@ -439,7 +439,7 @@ def closure_written(x):
     return total, n
 
 
-@form()
+@form(breaks="FJ001")
 def closure_returned(x):
     total = x * 2.0
 
@@ -514,7 +514,7 @@ def with_mutable_default(x, held=[]):
     return x * len(held)
 
 
-@form()
+@form(breaks="FJ008")
 def mutable_default(x):
     y = with_mutable_default(x) + with_mutable_default(x)
     with_mutable_default.__defaults__[0].clear()
@@ -546,12 +546,12 @@ def power(base, exponent, scale=1.0):
 SQUARE = functools.partial(power, exponent=2, scale=0.5)
 
 
-@form()
+@form(breaks="FJ002 FJ002")
 def partial_global(x):
     return SQUARE(x) + SQUARE(x, scale=2.0)
 
 
-@form()
+@form(breaks="FJ002 FJ002")
 def partial_inside(x):
     f = functools.partial(power, x, scale=3.0)
     return f(2) + 1.0
@@ -579,7 +579,7 @@ def dispatched(x):
     return x * 2.0
 
 
-@form()
+@form(graphs=2, outside=True)
 def singledispatch(x):
     return dispatched(x + 1.0) + 1.0
 
@@ -607,7 +607,7 @@ def recursive_inner(x):
     return down(x, 3)
 
 
-@form(args=made)
+@form(breaks="FJ009", args=made)
 def object_functions(x, b):
     y = x * 2.0
     if isinstance(b, (Derived, Base)) and issubclass(type(b), Base) and callable(b) and not callable(3):
@@ -618,13 +618,13 @@ def object_functions(x, b):
     return y, type(b) is Base, type(x) is np.ndarray, b.__class__.__name__
 
 
-@form(args=made)
+@form(breaks="FJ002 FJ009", graphs=2, args=made)
 def instance_dict(x, b):
     y = x * 2.0
     return y * len(vars(b)) + b.__dict__["n"]
 
 
-@form()
+@form(breaks="FJ008", graphs=0)
 def function_attributes(x):
     y = x * takes.__kwdefaults__["c"]
     return y, takes.__name__

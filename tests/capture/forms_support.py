@@ -2,9 +2,9 @@
 
 A form is a function with the arguments to call it with and what capture is to make of it:
 
-    whole     one graph for the whole call, no break
-    "FJ010"   the ids of the breaks, in the order of the source
+    breaks    the ids of the breaks in the form's own file, in the order of the source; none: one graph for the whole call
     graphs    how many entries are compiled at the first call
+    outside   it breaks, but in the standard library only
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ class Form:
     arguments: Callable[[], tuple]
     breaks: str
     graphs: int
+    outside: bool
 
     @property
     def name(self) -> str:
@@ -41,18 +42,16 @@ def x23() -> np.ndarray:
     return np.arange(6.0).reshape(2, 3) + 0.5
 
 
-def form(breaks: str = "", graphs: int = 1, args: Callable[[], tuple] = lambda: (x23(),)) -> Callable:
-    """Registers a form; without `breaks` the call is one graph."""
+def form(
+    breaks: str = "", graphs: int = 1, outside: bool = False, args: Callable[[], tuple] = lambda: (x23(),)
+) -> Callable:
+    """Registers a form."""
 
     def register(function: Callable) -> Callable:
-        FORMS.append(Form(function, args, breaks, graphs))
+        FORMS.append(Form(function, args, breaks, graphs, outside))
         return function
 
     return register
-
-
-class Log(list):
-    """What a form wrote down in passing; a class of the user's, so that its append is a call."""
 
 
 def state(value: Any, seen: dict[int, int]) -> Any:
@@ -185,8 +184,10 @@ def structure(function: Callable, args: tuple) -> Structure:
     collector = Collector()
     marked = fj.jit(function, capture_mode="bytecode")
     run(marked, args)
-    reports = collector.finish()
+    # What the standard library is made of is not the form's.
+    reports = [report for report in collector.finish() if report.file == function.__code__.co_filename]
     breaks = sorted((b for r in reports for b in r.breaks), key=lambda b: (b["line"], b["column"]))
+    breaks = [b for b in breaks if b["file"] == function.__code__.co_filename]
     entries = [entry for report in reports for entry in report.entries]
     return Structure(
         len(entries),

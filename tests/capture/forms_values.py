@@ -21,7 +21,7 @@ def set_made(x):
     return x * len(s) if 2 in s and 7 not in s else x
 
 
-@form()
+@form(breaks="FJ007 FJ008", graphs=0)
 def set_returned(x):
     s = {i % 3 for i in range(7)}
     s |= {9}
@@ -41,13 +41,13 @@ def set_iterated(x):
     return x
 
 
-@form(args=lambda: (x23(), {"a", "b"}))
+@form(breaks="FJ008 FJ008 FJ008", args=lambda: (x23(), {"a", "b"}))
 def set_given(x, s):
     s.add("c")
     return x * len(s) if "a" in s else x
 
 
-@form()
+@form(breaks="FJ008 FJ003")
 def frozensets(x):
     return x * len(frozenset([1, 2, 2])) if 2 in {1, 2} else x
 
@@ -102,7 +102,7 @@ def list_changed_while_iterating(x):
     return x, a
 
 
-@form(breaks="FJ006", graphs=1)
+@form(breaks="FJ006")
 def dict_changed_while_iterating(x):
     d = {"a": 1.0}
     y = x * 2.0
@@ -135,14 +135,14 @@ def dict_of_tuples(x):
     return d[1, 2] * d[2, 3] + d[None] + d[1.5]
 
 
-@form()
+@form(breaks="FJ002 FJ008 FJ008", graphs=0)
 def defaultdict(x):
     d = collections.defaultdict(list)
     d["a"].append(x * 2.0)
     return d["a"][0] + 1.0
 
 
-@form()
+@form(breaks="FJ002 FJ008 FJ008 FJ008", graphs=0)
 def deque(x):
     q = collections.deque([x, 1.0])
     q.append(x * 2.0)
@@ -210,7 +210,7 @@ def float_numbers(x, a, n):
     return x * a, a + n, a * n, a - 1, n - a, -a, a / 2, a // 1, a % 1, a**2, round(a), int(a), a > n, abs(-a)
 
 
-@form()
+@form(breaks="FJ008", graphs=0)
 def complex_numbers(x):
     c = 1 + 2j
     return x * c, c * c, c.real, c.imag, abs(c)
@@ -234,7 +234,7 @@ def formatting(x):
     return x * n, f"{name}={n:03d} {n!r} {name!s:>4}", "%s-%d" % (name, n), "{}:{:.2f}".format(name, 1.5), str(n), repr(name)
 
 
-@form(breaks="FJ008", graphs=2)
+@form(breaks="FJ008")
 def formatting_of_arrays(x):
     y = x * 2.0
     text = f"{y.sum():.3f} {y.shape}"
@@ -301,7 +301,7 @@ def itertools_more(x):
     )
 
 
-@form()
+@form(breaks="FJ002 FJ002")
 def operator_functions(x):
     return operator.mul(x, 2.0) + operator.getitem([1, 2], 1), operator.itemgetter(0)([x]), operator.neg(3)
 
@@ -329,19 +329,19 @@ def asks_for_locals(x):
     return y + len(names), names
 
 
-@form(breaks="FJ002", graphs=2)
+@form(breaks="FJ002 FJ008 FJ008")
 def asks_for_the_frame(x):
     y = x * 2.0
     line = sys._getframe().f_lineno
     return y + 1.0, line, sorted(sys._getframe().f_locals)
 
 
-@form()
+@form(breaks="FJ002")
 def asks_for_globals(x):
     return x * len(globals()["WORDS"])
 
 
-@form(breaks="FJ002", graphs=2)
+@form(breaks="FJ002 FJ008")
 def clock(x):
     y = x * 2.0
     t = datetime.datetime(2020, 1, 1).year
@@ -355,13 +355,13 @@ def identity(x):
     return x * 2.0, a is b, a is not [1], x is x, None is None
 
 
-@form()
+@form(breaks="FJ002 FJ002", graphs=2)
 def array_in_container(x):
     a = [x * i for i in range(3)]
     return np.stack(a) + 1.0, np.array([1.0, 2.0]), np.concatenate((x, x))
 
 
-@form(breaks="FJ005", graphs=3)
+@form(breaks="FJ005", graphs=2)
 def branch_on_array(x):
     y = x * 2.0
     if y.sum() > 3.0:
@@ -377,7 +377,7 @@ def ranges(x):
     return x * r[1] + len(r), list(r), r.start, 4 in r, list(reversed(r)), list(range(0))
 
 
-@form()
+@form(breaks="FJ002")
 def chr_ord(x):
     return x * ord("a"), chr(98), bin(5), oct(8), hex(255), bool([]), int("12"), float("1.5"), str(3), complex(1, 2), hash(3)
 
@@ -389,7 +389,7 @@ def nested_containers(x, a):
     return d, a[1] + 1.0
 
 
-@form()
+@form(graphs=0, outside=True)
 def star_in_displays(x):
     a = [1.0, 2.0]
     return [*a, x], (*a, 3.0), {*a}, {**{"a": 1}, "b": x}, print(*[], end="") if 0 else None
