@@ -127,16 +127,21 @@ def test_tuples_of_slices():
     assert capture(f, X).returns
 
 
-def test_objects_are_left_alone():
+def test_items_of_objects_are_followed_in_python_only():
     class Box:
         def __getitem__(self, key):
             return X
+
+    class Kept(dict):
+        pass
 
     def f(x, box):
         y = x + 1
         return y * box[0]
 
-    assert capture(f, X, Box()).codes == ["FJ008"]
+    c = capture(f, X, Box())
+    assert c.returns and c.guard("__getitem__ is")
+    assert capture(f, X, Kept({0: X})).codes == ["FJ008"]
 
 
 def test_containers_of_arrays_as_index():
