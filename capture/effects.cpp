@@ -6,8 +6,14 @@
 namespace framejit::capture {
 
 void Effects::append(PendingEffect effect) {
+  Value* target = effect.target;
+  const bool first = target && !target->changed;
+  if (first) target->changed = true;
   log_.push_back(std::move(effect));
-  session_.record([this] { log_.pop_back(); });
+  session_.record([this, target, first] {
+    if (first) target->changed = false;
+    log_.pop_back();
+  });
 }
 
 void Effects::store_attr(Value* object, PyObject* name, Value* value) {

@@ -8,7 +8,10 @@ namespace framejit::capture {
 Step SymbolicFrame::stack_op(const Instr& i) {
   switch (i.op) {
     case Opcode::PushNull: push(s.make(ValueKind::Null)); break;
-    case Opcode::PopTop: pop_raw(); break;
+    case Opcode::PopTop:
+      if (may_finalize(stack.back())) return break_at(BreakId::UserEffect, "a finalizer that may run");
+      pop_raw();
+      break;
     case Opcode::Copy: push(stack[stack.size() - static_cast<std::size_t>(i.arg)]); break;
     case Opcode::Swap: std::swap(stack.back(), stack[stack.size() - static_cast<std::size_t>(i.arg)]); break;
     case Opcode::LoadConst: push(x.literal(view->constant(i.arg))); break;
@@ -167,9 +170,9 @@ Step SymbolicFrame::import_op(const Instr& i) {
 
 Step SymbolicFrame::attr_op(const Instr& i) {
   PyObject* name = view->name(i.arg);
-  if (i.op == Opcode::StoreAttr) {
+  if (i.op == Opcode::StoreAttr || i.op == Opcode::DeleteAttr) {
     Value* target = pop();
-    Value* value = pop_raw();
+    Value* value = i.op == Opcode::StoreAttr ? pop_raw() : nullptr;
     FRAMEJIT_TRY(stored, x.set_attr(target, name, value));
     (void)stored;
     return Flow::Next;

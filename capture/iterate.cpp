@@ -63,14 +63,18 @@ Captured<Value*> Executor::iterate(Value* v) {
       if (!size->is_constant()) specialize(size);
       break;
     }
-    case ValueKind::Object:
-      if (Value* method = special_method(v, "__iter__")) {
-        FRAMEJIT_TRY(made, call_function(method, {v}, {}));
-        if (made->kind == ValueKind::Iterator && made->position != kView) return made;
-      }
-      return break_at(BreakId::UnknownIterable);
+    case ValueKind::Set: return iterate_set(v);
+    case ValueKind::Object: {
+      static PyObject* const kIter = interned("__iter__");
+      FRAMEJIT_TRY(it, special(v, kIter, {}));
+      if (!it) return break_at(BreakId::UnknownIterable);
+      it = look(it);
+      const bool made = it->kind == ValueKind::Iterator && it->position != kView;
+      return made || it->kind == ValueKind::Object ? Captured<Value*>(it) : break_at(BreakId::UnknownIterable);
+    }
     case ValueKind::Constant:
       if (PyUnicode_CheckExact(v->object.get())) break;
+      if (PyFrozenSet_CheckExact(v->object.get()) && is_plain(v->object.get())) return iterate_set(v);
       [[fallthrough]];
     default: return break_at(BreakId::UnknownIterable);
   }
@@ -81,6 +85,15 @@ Captured<Value*> Executor::iterate(Value* v) {
 }
 
 Captured<Value*> Executor::next(Value* it) {
+  if (it->kind == ValueKind::Object) {  // an iterator in Python
+    static PyObject* const kNext = interned("__next__");
+    Captured<Value*> item = special(it, kNext, {});
+    if (item) return *item ? item : break_at(BreakId::UnknownIterable, "an iterator from outside");
+    const Value* raised = item.error().raised;
+    if (raised && PyType_IsSubtype(class_of(*raised), reinterpret_cast<PyTypeObject*>(PyExc_StopIteration)))
+      return static_cast<Value*>(nullptr);
+    return item;
+  }
   auto end = [&]() -> Captured<Value*> {
     move_to(session_, it, kExhausted);
     return static_cast<Value*>(nullptr);
@@ -159,6 +172,13 @@ Captured<Value*> Executor::next(Value* it) {
         args.push_back(item);
       }
       return call(it->items[0], args, {});
+    }
+    case kOverSet: {
+      if (static_cast<int64_t>(it->items[0]->items.size()) != dim_of(*it->items[2]).value())
+        return break_at(BreakId::WouldRaise, "set changed during iteration");
+      if (at >= it->items[1]->items.size()) return end();
+      move_to(session_, it, it->position + 1);
+      return it->items[1]->items[at];
     }
     case kGenerator: break;
     case kOverKeys:

@@ -97,7 +97,7 @@ Expected<Compiled, std::string> compile(graph::Graph& graph, const CompileOption
   out.passes_ns = optimized - start;
   out.codegen_ns += lowered - optimized;
   stats.compile_ns += now_ns() - start;
-  return std::move(out);
+  return out;
 }
 
 Expected<Compiled, std::string> compile_undoable(const graph::Graph& optimized, const CompileOptions& options) {
@@ -105,7 +105,7 @@ Expected<Compiled, std::string> compile_undoable(const graph::Graph& optimized, 
   FRAMEJIT_TRY(program, codegen::lower(optimized, graph::fuse(optimized, pass_context(options)), lower_options(options)));
   FRAMEJIT_TRY(out, finish(std::move(program)));
   stats.compile_ns += now_ns() - start;
-  return std::move(out);
+  return out;
 }
 
 std::string listing(const graph::Graph& optimized, const CompileOptions& options) {

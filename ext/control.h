@@ -26,4 +26,7 @@ inline uint64_t disabled_epoch = 0;
 /// Is the code kept out by framejit.disable()?
 bool is_disabled(PyCodeObject* code);
 
+/// The Python function that capture follows in place of a C function, type or descriptor; borrowed, or null.
+PyObject* polyfill_of(PyObject* callable);
+
 }  // namespace framejit::ext

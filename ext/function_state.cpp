@@ -186,6 +186,7 @@ CodeState::Captured CodeState::compile_at(Place& place, uint32_t instr, const Fr
   request.options.any_work = rewrites();
   request.options.instruction_limit = static_cast<uint32_t>(std::min<int64_t>(config().instruction_limit, 1 << 30));
   request.options.unwrap = unwrap_function;
+  request.options.polyfill = polyfill_of;
   request.options.leave_alone = is_disabled;
   const int64_t start = now_ns();
   capture::CaptureOutcome outcome = capture::capture(request);
@@ -206,7 +207,7 @@ CodeState::Captured CodeState::compile_at(Place& place, uint32_t instr, const Fr
       out.entry = std::move(*entry);
       out.entry->capture_ns = captured_ns;
     } else {
-      Break failed{capture::BreakId::LoweringFailed, entry.error(), 0, {}, {}, 0, 0, 0};
+      Break failed{capture::BreakId::LoweringFailed, entry.error(), 0, {}, {}, 0, 0, 0, nullptr};
       failed.instr = instr;
       failed.function = region->function;
       failed.file = text_of(code_->co_filename);

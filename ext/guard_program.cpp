@@ -226,7 +226,8 @@ int GuardProgram::run(Matched& m) const noexcept {
       }
       case GuardOp::TypeAttr: {
         PyObject* o = object(m, i->a);
-        ok = o && _PyType_Lookup(Py_TYPE(o), i->key) == i->object;
+        PyObject* type = i->number == 1 ? o : reinterpret_cast<PyObject*>(o ? Py_TYPE(o) : nullptr);
+        ok = type && PyType_Check(type) && _PyType_Lookup(reinterpret_cast<PyTypeObject*>(type), i->key) == i->object;
         break;
       }
       case GuardOp::Code: {

@@ -147,7 +147,7 @@ def test_special_methods_are_followed():
         return x * boxes[-1] + len(boxes)
 
     c = capture(f, X, Boxes())
-    assert c.returns and c.ops.count("add") == 3
+    assert c.returns and c.ops.count("add") == 3 and c.guard("__getitem__ is")
 
 
 def test_special_methods_in_c_are_left_alone():
