@@ -41,9 +41,9 @@ bool fill_number(PyObject* number, DType dtype, graph::Scalar& bits) {
     const double value = PyFloat_AS_DOUBLE(number);
     const auto narrow = static_cast<float>(value);
     if (dtype == DType::F64)
-      std::memcpy(&bits.bits, &value, sizeof value);
+      std::memcpy(&bits.lo, &value, sizeof value);
     else
-      std::memcpy(&bits.bits, &narrow, sizeof narrow);
+      std::memcpy(&bits.lo, &narrow, sizeof narrow);
     return dtype == DType::F64 || std::isfinite(narrow) || !std::isfinite(value);
   }
   std::optional<graph::Scalar> packed = pack(number, dtype);
