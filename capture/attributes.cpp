@@ -1,12 +1,14 @@
 // Attribute lookup as the interpreter does it, without running anything: type's data descriptor, instance, type.
+#include <Python.h>
+
+#include <structmember.h>
+
 #include "capture/executor.h"
 #include "capture/py/instance.h"
 #include "capture/py/repr.h"
 #include "graph/support/check.h"
 
 namespace framejit::capture {
-
-namespace {
 
 SourceRef attr_source(const SourceRef& base, PyObject* name) {
   auto s = std::make_shared<Source>();
@@ -16,7 +18,6 @@ SourceRef attr_source(const SourceRef& base, PyObject* name) {
   return s;
 }
 
-// An object whose identity a guard has fixed; `expression` is for printing.
 SourceRef fixed_source(PyObject* object, std::string expression) {
   auto s = std::make_shared<Source>();
   s->kind = SourceKind::Constant;
@@ -25,7 +26,6 @@ SourceRef fixed_source(PyObject* object, std::string expression) {
   return s;
 }
 
-// Interned for the life of the process: function-local names only.
 PyObject* interned(const char* text) {
   PyObject* s = PyUnicode_InternFromString(text);
   if (!s) PyErr_Clear();
@@ -33,13 +33,31 @@ PyObject* interned(const char* text) {
   return s;
 }
 
+namespace {
+
 bool is_data_descriptor(PyObject* raw) { return Py_TYPE(raw)->tp_descr_set != nullptr; }
+
+/// A slot of __slots__: an object that the instance holds.
+bool is_slot(PyObject* raw) {
+  return Py_IS_TYPE(raw, &PyMemberDescr_Type) &&
+         reinterpret_cast<PyMemberDescrObject*>(raw)->d_member->type == T_OBJECT_EX &&
+         !(reinterpret_cast<PyMemberDescrObject*>(raw)->d_member->flags & READONLY);
+}
 
 // A member of a C object without code behind it: property.fget, staticmethod.__func__.
 Ref<> member(PyObject* object, const char* name) {
   Ref<> value = Ref<>::steal(PyObject_GetAttrString(object, name));
   if (!value) PyErr_Clear();
   return value;
+}
+
+PyTypeObject* exception_type() { return reinterpret_cast<PyTypeObject*>(PyExc_BaseException); }
+
+std::string class_text(const Value* v) { return class_of(*v)->tp_name; }
+
+Unexpected<Break> no_attribute(Executor& x, const Value* v, PyObject* name) {
+  return x.raises(PyExc_AttributeError, "'" + class_text(v) + "' object has no attribute '" + text_of(name) + "'",
+                  class_text(v) + "." + text_of(name));
 }
 
 }  // namespace
@@ -94,6 +112,24 @@ Captured<Value*> Executor::get_attr(Value* v, PyObject* name, Value** self) {
     case ValueKind::Array:
       if (Door* door = door_of(*v)) {
         if (has_method(v, name)) break;  // the door is asked when it is called
+        if (PyObject* raw = python_member(v, name)) {
+          Ref<> getter = Py_IS_TYPE(raw, &PyProperty_Type) ? member(raw, "fget") : Ref<>();
+          if (getter) {
+            kept_.push_back(Ref<>::share(getter.get()));
+            session_.record([this] { kept_.pop_back(); });
+          }
+          Value* f = session_.make(ValueKind::Function);
+          f->object = Ref<>::share(getter ? getter.get() : raw);
+          f->source = fixed_source(f->object.get(), text);
+          if (getter) return call_function(f, {v}, {});
+          if (self) {
+            *self = v;
+            return f;
+          }
+          Value* method = session_.make(ValueKind::BoundMethod);
+          method->items = {v, f};
+          return method;
+        }
         return door->get_attr(session_, v, text);
       }
       break;
@@ -117,6 +153,18 @@ Captured<Value*> Executor::get_attr(Value* v, PyObject* name, Value** self) {
       for (int i = 0; i < 3; ++i)
         if (text == (i == 0 ? "start" : i == 1 ? "stop" : "step")) return look(v->items[static_cast<std::size_t>(i)]);
       break;
+    case ValueKind::Function:
+      // What a function holds as plain members, and its own attributes.
+      if (v->source) {
+        PyObject* raw = type_attr(&PyFunction_Type, name);
+        const bool held = raw && Py_IS_TYPE(raw, &PyMemberDescr_Type) &&
+                          reinterpret_cast<PyMemberDescrObject*>(raw)->d_member->type == T_OBJECT;
+        PyObject* value = raw && !held ? nullptr
+                          : held       ? member(v->object.get(), text.c_str()).get()
+                                       : instance_attr(v->object.get(), name);
+        if (value) return look(lazy(value, attr_source(v->source, name)));
+      }
+      break;
     case ValueKind::BoundMethod:
       if (v->iterated == kSuper) return super_attr_value(v, name, self);
       if (text == "__self__") return look(v->items[0]);
@@ -126,9 +174,9 @@ Captured<Value*> Executor::get_attr(Value* v, PyObject* name, Value** self) {
     case ValueKind::Int:
     case ValueKind::Tuple:
     case ValueKind::List:
+    case ValueKind::Set:
     case ValueKind::Dict:
     case ValueKind::Iterator:
-    case ValueKind::Function:
     case ValueKind::Cell: break;
   }
   if (has_method(v, name)) {
@@ -142,6 +190,28 @@ Captured<Value*> Executor::get_attr(Value* v, PyObject* name, Value** self) {
                   (type ? std::string(reinterpret_cast<PyTypeObject*>(type)->tp_name) : "object") + "." + text);
 }
 
+PyObject* Executor::python_member(Value* v, PyObject* name) {
+  PyObject* type = type_of(v);
+  if (!type || !PyType_HasFeature(reinterpret_cast<PyTypeObject*>(type), Py_TPFLAGS_HEAPTYPE)) return nullptr;
+  PyObject* raw = type_attr(reinterpret_cast<PyTypeObject*>(type), name);
+  if (!raw) return nullptr;
+  if (Py_IS_TYPE(raw, &PyProperty_Type)) {
+    const Ref<> getter = member(raw, "fget");
+    if (!getter || !PyFunction_Check(getter.get())) return nullptr;
+  } else if (!PyFunction_Check(raw)) {
+    return nullptr;
+  } else if (v->source && has_instance_dict(reinterpret_cast<PyTypeObject*>(type))) {
+    if (instance_attr(v->object.get(), name)) return nullptr;
+    guard(GuardKind::HasNot, v->source, nullptr, name);
+  }
+  const SourceRef type_source = fixed_source(type, reinterpret_cast<PyTypeObject*>(type)->tp_name);
+  if (PyFunction_Check(raw))
+    guard(GuardKind::Identity, attr_source(type_source, name), raw);
+  else if (v->source)
+    guard(GuardKind::TypeAttr, v->source, raw, name);
+  return raw;
+}
+
 bool Executor::has_method(Value* v, PyObject* name) {
   PyObject* type = type_of(v);
   if (!type) return false;
@@ -150,70 +220,96 @@ bool Executor::has_method(Value* v, PyObject* name) {
   return raw && Py_IS_TYPE(raw, &PyMethodDescr_Type);
 }
 
+void Executor::guard_lookup(const Value* v, PyObject* raw, PyObject* name) {
+  if (v->source)
+    guard(GuardKind::TypeAttr, v->source, raw, name);
+  else
+    guard(GuardKind::TypeAttr, fixed_source(v->object.get(), class_text(v)), raw, name, 1);
+}
+
+/// An existing function that a guard has fixed.
+Value* Executor::function_at(PyObject* function, const std::string& shown) {
+  kept_.push_back(Ref<>::share(function));
+  session_.record([this] { kept_.pop_back(); });
+  Value* f = session_.make(ValueKind::Function);
+  f->object = Ref<>::share(function);
+  f->source = fixed_source(function, shown);
+  return f;
+}
+
 Captured<Value*> Executor::instance_attr_value(Value* v, PyObject* name, Value** self) {
-  PyObject* o = v->object.get();
-  PyTypeObject* type = Py_TYPE(o);
+  PyTypeObject* type = class_of(*v);
   const std::string text = text_of(name);
-  const std::string what = std::string(type->tp_name) + "." + text;
+  const std::string what = class_text(v) + "." + text;
+  static PyObject* const kGetAttr = interned("__getattr__");
+  // __getattr__ matters only for what is not found; __getattribute__ always does.
+  auto missing = [&]() -> Captured<Value*> {
+    PyObject* hook = type_attr(type, kGetAttr);
+    guard_lookup(v, hook, kGetAttr);
+    if (!hook) return no_attribute(*this, v, name);
+    if (!PyFunction_Check(hook)) return break_at(BreakId::ImpureAttribute, what);
+    return call_function(function_at(hook, class_text(v) + ".__getattr__"), {v, session_.constant(name)}, {});
+  };
   for (auto& [known_name, value] : v->attributes)
     if (known_name == text) {
       if (!value) return break_at(BreakId::WouldRaise, what);
       return look(value);
     }
-  if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) return break_at(BreakId::UnknownObject, what);
-  // __getattr__ matters only for what is not found; __getattribute__ always does.
+  if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) && !is_exception(*v))
+    return break_at(BreakId::UnknownObject, what);
   static PyObject* const kGetAttribute = interned("__getattribute__");
   PyObject* getter = type_attr(type, kGetAttribute);
-  if (getter != type_attr(&PyBaseObject_Type, kGetAttribute)) return break_at(BreakId::ImpureAttribute, what);
-  guard(GuardKind::TypeAttr, v->source, getter, kGetAttribute);
+  if (getter != type_attr(is_exception(*v) ? exception_type() : &PyBaseObject_Type, kGetAttribute))
+    return break_at(BreakId::ImpureAttribute, what);
+  guard_lookup(v, getter, kGetAttribute);
 
   PyObject* raw = type_attr(type, name);
+  if (text == "__class__" && raw == type_attr(&PyBaseObject_Type, name)) {
+    guard_lookup(v, raw, name);
+    return session_.constant(reinterpret_cast<PyObject*>(type));
+  }
   if (raw && is_data_descriptor(raw)) {
-    guard(GuardKind::TypeAttr, v->source, raw, name);
+    guard_lookup(v, raw, name);
     return bind_descriptor(v, raw, name, self);
   }
-  const SourceRef source = attr_source(v->source, name);
-  if (PyObject* own = instance_attr(o, name)) {
-    guard(GuardKind::TypeAttr, v->source, raw, name);
-    Value* value = lazy(own, source);
+  PyObject* own = v->source ? instance_attr(v->object.get(), name) : nullptr;
+  if (own) {
+    guard_lookup(v, raw, name);
+    Value* value = lazy(own, attr_source(v->source, name));
     v->attributes.emplace_back(text, value);
     session_.record([v] { v->attributes.pop_back(); });
     return look(value);
   }
-  if (!raw) return break_at(type_attr(type, "__getattr__") ? BreakId::ImpureAttribute : BreakId::WouldRaise, what);
-  guard(GuardKind::HasNot, v->source, nullptr, name);
-  if (Py_TYPE(raw)->tp_descr_get) {
-    guard(GuardKind::TypeAttr, v->source, raw, name);
-    return bind_descriptor(v, raw, name, self);
+  if (v->source) guard(GuardKind::HasNot, v->source, nullptr, name);
+  if (!raw) {
+    guard_lookup(v, nullptr, name);
+    return missing();
   }
+  if (Py_TYPE(raw)->tp_descr_get || !v->source) guard_lookup(v, raw, name);
+  if (Py_TYPE(raw)->tp_descr_get) return bind_descriptor(v, raw, name, self);
   // A value on the class. Exact builtin values are no descriptors; another object's type must not become one.
+  const SourceRef source =
+      attr_source(v->source ? v->source : fixed_source(v->object.get(), class_text(v)), name);
   Value* value = wrap(raw, source);
   if (value->kind == ValueKind::Object) {
     static PyObject* const kGet = interned("__get__");
     guard(GuardKind::TypeAttr, source, nullptr, kGet);
   }
-  v->attributes.emplace_back(text, value);
-  session_.record([v] { v->attributes.pop_back(); });
   return value;
 }
 
 // `raw` was found on the type of `owner` and is fixed by a TypeAttr guard.
 Captured<Value*> Executor::bind_descriptor(Value* owner, PyObject* raw, PyObject* name, Value** self) {
-  const std::string shown = owner->source->str() + "." + text_of(name);
-  const std::string what = std::string(Py_TYPE(owner->object.get())->tp_name) + "." + text_of(name);
-  auto function_value = [&](PyObject* function) {
-    Value* f = session_.make(ValueKind::Function);
-    f->object = Ref<>::share(function);
-    f->source = fixed_source(function, shown);
-    return f;
-  };
+  const std::string what = class_text(owner) + "." + text_of(name);
+  const std::string shown = (owner->source ? owner->source->str() : class_text(owner)) + "." + text_of(name);
+  Value* cls = session_.constant(reinterpret_cast<PyObject*>(class_of(*owner)));
   auto bound = [&](Value* to, Value* function) {
     Value* m = session_.make(ValueKind::BoundMethod);
     m->items = {to, function};
     return m;
   };
   if (PyFunction_Check(raw)) {
-    Value* f = function_value(raw);
+    Value* f = function_at(raw, shown);
     if (!self) return bound(owner, f);
     *self = owner;
     return f;
@@ -221,21 +317,20 @@ Captured<Value*> Executor::bind_descriptor(Value* owner, PyObject* raw, PyObject
   if (Py_IS_TYPE(raw, &PyStaticMethod_Type) || Py_IS_TYPE(raw, &PyClassMethod_Type)) {
     Ref<> inner = member(raw, "__func__");
     if (!inner || !PyFunction_Check(inner.get())) return break_at(BreakId::ImpureAttribute, what);
-    kept_.push_back(Ref<>::share(inner.get()));
-    session_.record([this] { kept_.pop_back(); });
-    Value* f = function_value(inner.get());
+    Value* f = function_at(inner.get(), shown);
     if (Py_IS_TYPE(raw, &PyStaticMethod_Type)) return f;
-    return bound(session_.constant(reinterpret_cast<PyObject*>(Py_TYPE(owner->object.get()))), f);
+    return bound(cls, f);
   }
   if (Py_IS_TYPE(raw, &PyProperty_Type)) {
     Ref<> getter = member(raw, "fget");
     if (!getter || !PyFunction_Check(getter.get())) return break_at(BreakId::ImpureAttribute, what);
-    kept_.push_back(Ref<>::share(getter.get()));
-    session_.record([this] { kept_.pop_back(); });
-    return call_function(function_value(getter.get()), {owner}, {});
+    Captured<Value*> value = call_function(function_at(getter.get(), shown), {owner}, {});
+    if (!value && type_attr(class_of(*owner), "__getattr__")) value.error().raised = nullptr;  // it might be asked then
+    return value;
   }
   if (Py_IS_TYPE(raw, &PyMemberDescr_Type)) {  // __slots__
-    Ref<> held = Ref<>::steal(Py_TYPE(raw)->tp_descr_get(raw, owner->object.get(), nullptr));
+    if (!is_slot(raw)) return break_at(BreakId::ImpureAttribute, what);
+    Ref<> held = owner->source ? Ref<>::steal(Py_TYPE(raw)->tp_descr_get(raw, owner->object.get(), nullptr)) : Ref<>();
     if (!held) {
       PyErr_Clear();
       return break_at(BreakId::WouldRaise, what);
@@ -247,14 +342,18 @@ Captured<Value*> Executor::bind_descriptor(Value* owner, PyObject* raw, PyObject
     session_.record([owner] { owner->attributes.pop_back(); });
     return look(value);
   }
-  return break_at(BreakId::ImpureAttribute, what);
+  // A descriptor in Python: its class says how.
+  Value* descriptor = wrap(raw, attr_source(fixed_source(cls->object.get(), class_text(owner)), name));
+  static PyObject* const kGet = interned("__get__");
+  FRAMEJIT_TRY(got, special(descriptor, kGet, {owner, cls}));
+  return got ? Captured<Value*>(got) : break_at(BreakId::ImpureAttribute, what);
 }
 
 // The MRO of type(self) behind the class: a function found there is a method of self.
 Captured<Value*> Executor::super_attr_value(Value* v, PyObject* name, Value** self) {
   Value* owner = v->items[0];
   PyObject* after = v->items[1]->object.get();
-  PyObject* mro = Py_TYPE(owner->object.get())->tp_mro;
+  PyObject* mro = class_of(*owner)->tp_mro;
   bool behind = false;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); ++i) {
     PyObject* cls = PyTuple_GET_ITEM(mro, i);
@@ -272,12 +371,11 @@ Captured<Value*> Executor::super_attr_value(Value* v, PyObject* name, Value** se
       session_.add_guard(std::move(g));
       continue;
     }
-    if (!PyFunction_Check(raw)) break;
+    const bool slot = Py_IS_TYPE(raw, &PyWrapperDescr_Type);
+    if (!slot && !PyFunction_Check(raw)) break;
     const std::string shown = std::string(reinterpret_cast<PyTypeObject*>(cls)->tp_name);
     guard(GuardKind::Identity, attr_source(fixed_source(cls, shown), name), raw);
-    Value* f = session_.make(ValueKind::Function);
-    f->object = Ref<>::share(raw);
-    f->source = fixed_source(raw, shown + "." + text_of(name));
+    Value* f = slot ? session_.constant(raw) : function_at(raw, shown + "." + text_of(name));
     if (self) {
       *self = owner;
       return f;
@@ -332,7 +430,10 @@ Captured<Value*> Executor::class_attr_value(Value* v, PyObject* name) {
     m->items = {v, f};
     return m;
   }
-  if (Py_IS_TYPE(raw, &PyMethodDescr_Type)) {  // a C method of a builtin type: ndarray.sum, list.append
+  // C methods of a builtin type (ndarray.sum, list.append), and class methods that a polyfill stands for.
+  if (Py_IS_TYPE(raw, &PyMethodDescr_Type) || Py_IS_TYPE(raw, &PyWrapperDescr_Type) ||
+      (Py_IS_TYPE(raw, &PyClassMethodDescr_Type) && reinterpret_cast<PyDescrObject*>(raw)->d_type == type &&
+       polyfill(raw, {}))) {
     guard(GuardKind::Identity, source, raw);
     return session_.constant(raw);
   }
@@ -360,48 +461,105 @@ Captured<bool> Executor::has_attr(Value* v, PyObject* name) {
     }
     return false;
   }
-  if (v->kind == ValueKind::Object && PyType_HasFeature(Py_TYPE(v->object.get()), Py_TPFLAGS_HEAPTYPE)) {
-    PyTypeObject* type = Py_TYPE(v->object.get());
+  if (v->kind == ValueKind::Object && PyType_HasFeature(class_of(*v), Py_TPFLAGS_HEAPTYPE)) {
+    PyTypeObject* type = class_of(*v);
     bool stored = false;
     for (const auto& [known_name, value] : v->attributes) stored = stored || (known_name == text && value);
     static PyObject* const kHook = interned("__getattr__");
     static PyObject* const kGetAttribute = interned("__getattribute__");
     PyObject* getter = type_attr(type, kGetAttribute);
     const bool plain = getter == type_attr(&PyBaseObject_Type, kGetAttribute) && !type_attr(type, kHook);
-    if (!stored && plain && !type_attr(type, name) && !instance_attr(v->object.get(), name)) {
-      guard(GuardKind::TypeAttr, v->source, getter, kGetAttribute);
-      guard(GuardKind::TypeAttr, v->source, nullptr, kHook);
-      guard(GuardKind::TypeAttr, v->source, nullptr, name);
-      guard(GuardKind::HasNot, v->source, nullptr, name);
+    if (!stored && plain && !type_attr(type, name) && !(v->source && instance_attr(v->object.get(), name))) {
+      guard_lookup(v, getter, kGetAttribute);
+      guard_lookup(v, nullptr, kHook);
+      guard_lookup(v, nullptr, name);
+      if (v->source) guard(GuardKind::HasNot, v->source, nullptr, name);
       return false;
     }
   }
-  FRAMEJIT_TRY(value, get_attr(v, name));
-  (void)value;
-  return true;
+  Captured<Value*> value = get_attr(v, name);
+  if (value) return true;
+  const Value* raised = value.error().raised;
+  if (raised && PyType_IsSubtype(class_of(*raised), reinterpret_cast<PyTypeObject*>(PyExc_AttributeError))) return false;
+  return value.failure();
 }
 
 Captured<bool> Executor::set_attr(Value* v, PyObject* name, Value* value) {
   const std::string text = text_of(name);
   if (v->is_constant() && PyModule_CheckExact(v->object.get())) {
     PyObject* raw = type_attr(&PyModule_Type, name);
-    if (raw && is_data_descriptor(raw)) return break_at(BreakId::ImpureAttribute, "module." + text);
-    effects_.store_global(PyModule_GetDict(v->object.get()), name, value);
+    if (!value || (raw && is_data_descriptor(raw))) return break_at(BreakId::ImpureAttribute, "module." + text);
+    PyObject* dict = PyModule_GetDict(v->object.get());
+    if (may_finalize(dict, name)) return finalizes();
+    effects_.store_global(dict, name, value);
     return true;
   }
   if (v->kind != ValueKind::Object) return break_at(BreakId::UserEffect, "store into attribute " + text);
-  PyTypeObject* type = Py_TYPE(v->object.get());
-  const std::string what = std::string(type->tp_name) + "." + text;
+  if (is_exception(*v) && value && text == "__traceback__") {  // ends with the exception
+    set_attribute(v, text, value);
+    return true;
+  }
+  PyTypeObject* type = class_of(*v);
+  const std::string what = class_text(v) + "." + text;
+  if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) return break_at(BreakId::ImpureAttribute, what);
   static PyObject* const kSetAttr = interned("__setattr__");
-  PyObject* setter = type_attr(type, kSetAttr);
-  if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) || setter != type_attr(&PyBaseObject_Type, kSetAttr))
-    return break_at(BreakId::ImpureAttribute, what);
+  static PyObject* const kDelAttr = interned("__delattr__");
+  PyObject* const hook = value ? kSetAttr : kDelAttr;
+  PyObject* setter = type_attr(type, hook);
+  guard_lookup(v, setter, hook);
+  if (setter == type_attr(&PyBaseObject_Type, hook) || setter == type_attr(exception_type(), hook))
+    return set_attr_generic(v, name, value);
+  Values args{session_.constant(name)};
+  if (value) args.push_back(value);
+  FRAMEJIT_TRY(done, special(v, hook, args));
+  return done ? Captured<bool>(true) : break_at(BreakId::ImpureAttribute, what);
+}
+
+Captured<bool> Executor::set_attr_generic(Value* v, PyObject* name, Value* value) {
+  PyTypeObject* type = class_of(*v);
+  const std::string what = class_text(v) + "." + text_of(name);
   PyObject* raw = type_attr(type, name);
-  if (raw && is_data_descriptor(raw)) return break_at(BreakId::ImpureAttribute, what);
-  if (!has_instance_dict(type)) return break_at(BreakId::WouldRaise, what);
-  guard(GuardKind::TypeAttr, v->source, setter, kSetAttr);
-  guard(GuardKind::TypeAttr, v->source, raw, name);
-  effects_.store_attr(v, name, value);
+  guard_lookup(v, raw, name);
+  if (raw && is_data_descriptor(raw) && !is_slot(raw)) {
+    const std::string shown = class_text(v) + "." + text_of(name);
+    if (Py_IS_TYPE(raw, &PyProperty_Type)) {
+      Ref<> setter = member(raw, value ? "fset" : "fdel");
+      if (!setter || !PyFunction_Check(setter.get())) return break_at(BreakId::ImpureAttribute, what);
+      FRAMEJIT_TRY(done, call_function(function_at(setter.get(), shown), value ? Values{v, value} : Values{v}, {}));
+      (void)done;
+      return true;
+    }
+    static PyObject* const kSet = interned("__set__");
+    Value* descriptor = wrap(raw, attr_source(fixed_source(reinterpret_cast<PyObject*>(type), class_text(v)), name));
+    FRAMEJIT_TRY(done, value ? special(descriptor, kSet, {v, value}) : Captured<Value*>(static_cast<Value*>(nullptr)));
+    return done ? Captured<bool>(true) : break_at(BreakId::ImpureAttribute, what);
+  }
+  if (!raw && !has_instance_dict(type)) return break_at(BreakId::WouldRaise, what);
+  if (raw && !is_slot(raw) && !has_instance_dict(type)) return break_at(BreakId::WouldRaise, what);
+  PyObject* before = v->source ? instance_attr(v->object.get(), name) : nullptr;
+  if (before && Py_TYPE(before)->tp_finalize) return finalizes();
+  if (!value) {
+    FRAMEJIT_TRY(held, holds(v, name));
+    if (!held) return break_at(BreakId::WouldRaise, what);
+  }
+  if (v->source)
+    effects_.store_attr(v, name, value);
+  else
+    set_attribute(v, text_of(name), value);
+  return true;
+}
+
+/// Does the instance itself hold the attribute? Guarded.
+Captured<bool> Executor::holds(Value* v, PyObject* name) {
+  const std::string text = text_of(name);
+  for (const auto& [known_name, value] : v->attributes)
+    if (known_name == text) return value != nullptr;
+  if (!v->source) return false;
+  PyObject* own = instance_attr(v->object.get(), name);
+  if (!own) return break_at(BreakId::UserEffect, "deletion of an attribute");
+  Value* value = look(lazy(own, attr_source(v->source, name)));
+  v->attributes.emplace_back(text, value);
+  session_.record([v] { v->attributes.pop_back(); });
   return true;
 }
 

@@ -22,6 +22,8 @@ struct BreakInfo {
 const BreakInfo& info(BreakId id);
 std::string_view code_of(BreakId id);  // "FJ031"
 
+struct Value;
+
 struct Break {
   BreakId id;
   std::string detail;  // joined to `what` by ": " in messages
@@ -29,13 +31,16 @@ struct Break {
   uint32_t instr = 0;
   std::string function, file;
   int line = 0, column = 0, end_column = 0;
+  /// The exception that the instruction raises in the interpreter, where it is known and all that happened before is
+  /// captured: a frame that catches it goes on. Lives as long as the session.
+  Value* raised = nullptr;
 };
 
 template <class T>
 using Captured = Expected<T, Break>;
 
 inline Unexpected<Break> break_at(BreakId id, std::string detail = {}) {
-  return {Break{id, std::move(detail), 0, {}, {}, 0, 0, 0}};
+  return {Break{id, std::move(detail), 0, {}, {}, 0, 0, 0, nullptr}};
 }
 
 }  // namespace framejit::capture

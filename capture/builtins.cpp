@@ -56,7 +56,7 @@ Captured<Value*> extreme(Executor& x, const Values& a, int op, const char* name)
     }
     best = item;
   }
-  return best ? Captured<Value*>(best) : break_at(BreakId::WouldRaise, std::string(name) + "() of nothing");
+  return best ? Captured<Value*>(best) : x.raises(PyExc_ValueError, std::string(name) + "() arg is an empty sequence");
 }
 Captured<Value*> do_min(Executor& x, const Values& a) { return extreme(x, a, Py_LT, "min"); }
 Captured<Value*> do_max(Executor& x, const Values& a) { return extreme(x, a, Py_GT, "max"); }
@@ -119,17 +119,61 @@ Captured<Value*> do_hasattr(Executor& x, const Values& a) {
 Captured<Value*> do_iter(Executor& x, const Values& a) { return a.size() == 1 ? x.iterate(a[0]) : unsupported("iter"); }
 
 Captured<Value*> do_next(Executor& x, const Values& a) {
-  if (a.empty() || a.size() > 2 || a[0]->kind != ValueKind::Iterator) return unsupported("next");
-  FRAMEJIT_TRY(item, x.next(a[0]));
+  if (a.empty() || a.size() > 2) return unsupported("next");
+  Value* it = a[0];
+  if (it->kind == ValueKind::Object) {
+    static PyObject* const kNext = interned("__next__");
+    Captured<Value*> item = x.special(it, kNext, {});
+    if (item && !*item) return unsupported("next");
+    const Value* raised = item ? nullptr : item.error().raised;
+    const bool stop = raised && PyType_IsSubtype(class_of(*raised), reinterpret_cast<PyTypeObject*>(PyExc_StopIteration));
+    return stop && a.size() == 2 ? Captured<Value*>(a[1]) : item;
+  }
+  if (it->kind != ValueKind::Iterator || it->position == kView) return unsupported("next");
+  FRAMEJIT_TRY(item, x.next(it));
   if (item) return x.look(item);
-  return a.size() == 2 ? Captured<Value*>(a[1]) : break_at(BreakId::WouldRaise, "StopIteration");
+  return a.size() == 2 ? Captured<Value*>(a[1]) : x.stops(it);
 }
 
 Captured<Value*> do_callable(Executor& x, const Values& a) {
-  if (a.size() == 1 && (a[0]->kind == ValueKind::Function || a[0]->kind == ValueKind::BoundMethod))
-    return x.boolean(true);
-  if (a.size() == 1 && is_number(*a[0])) return x.boolean(false);
-  return unsupported("callable");
+  if (a.size() != 1) return unsupported("callable");
+  auto* type = reinterpret_cast<PyTypeObject*>(x.type_of(a[0]));
+  if (!type) return unsupported("callable");
+  if (a[0]->kind == ValueKind::Object) {
+    static PyObject* const kCall = interned("__call__");
+    x.guard_lookup(a[0], type_attr(type, kCall), kCall);
+  }
+  return x.boolean(type->tp_call != nullptr);
+}
+
+Captured<Value*> do_issubclass(Executor& x, const Values& a) {
+  if (a.size() != 2 || !a[0]->is_constant() || !PyType_Check(a[0]->object.get())) return unsupported("issubclass");
+  FRAMEJIT_TRY(is, subclass_of(x, reinterpret_cast<PyTypeObject*>(a[0]->object.get()), a[1]));
+  return x.boolean(is);
+}
+
+Captured<Value*> do_setattr(Executor& x, const Values& a) {
+  if (a.size() != 3 || !a[1]->is_constant() || !PyUnicode_CheckExact(a[1]->object.get())) return unsupported("setattr");
+  FRAMEJIT_TRY(stored, x.set_attr(a[0], a[1]->object.get(), a[2]));
+  (void)stored;
+  return x.none();
+}
+
+Captured<Value*> do_delattr(Executor& x, const Values& a) {
+  if (a.size() != 2 || !a[1]->is_constant() || !PyUnicode_CheckExact(a[1]->object.get())) return unsupported("delattr");
+  FRAMEJIT_TRY(deleted, x.set_attr(a[0], a[1]->object.get(), nullptr));
+  (void)deleted;
+  return x.none();
+}
+
+Captured<Value*> do_pow(Executor& x, const Values& a) {
+  return a.size() == 2 ? x.binary(8, a[0], a[1]) : unsupported("pow");
+}
+
+Captured<Value*> do_sorted(Executor& x, const Values& a) {
+  if (a.size() != 1) return unsupported("sorted");
+  FRAMEJIT_TRY(items, x.unpack(a[0]));
+  return x.sorted(std::move(items), nullptr, false);
 }
 
 Captured<Value*> do_divmod(Executor& x, const Values& a) {
@@ -149,13 +193,32 @@ constexpr Row kFunctions[] = {
     {"len", do_len},           {"abs", do_abs},         {"min", do_min},    {"max", do_max},
     {"sum", do_sum},           {"any", do_any},         {"all", do_all},    {"isinstance", do_isinstance},
     {"getattr", do_getattr},   {"hasattr", do_hasattr}, {"iter", do_iter},  {"next", do_next},
-    {"callable", do_callable}, {"divmod", do_divmod},   {"print", do_print}};
+    {"callable", do_callable}, {"divmod", do_divmod},   {"print", do_print},
+    {"issubclass", do_issubclass}, {"setattr", do_setattr}, {"delattr", do_delattr}, {"pow", do_pow},
+    {"sorted", do_sorted}};
 
 // Pure functions of numbers that raise or give a number, and are cheap for every argument.
 constexpr const char* kMath[] = {"sqrt",  "exp",   "log",      "log2",     "log10",   "log1p",  "expm1", "sin",
                                  "cos",   "tan",   "asin",     "acos",     "atan",    "atan2",  "sinh",  "cosh",
                                  "tanh",  "floor", "ceil",     "trunc",    "fabs",    "pow",    "fmod",  "hypot",
                                  "isnan", "isinf", "isfinite", "copysign", "degrees", "radians"};
+
+// Pure functions of plain objects, whose results are plain and small.
+constexpr const char* kPure[] = {"ord", "chr", "hex",  "oct",     "bin",  "repr", "ascii",
+                                 "round", "hash", "gcd", "lcm", "isclose", "isqrt", "ldexp", "format"};
+
+Captured<Value*> fold_plain(Executor& x, PyObject* function, const Values& args) {
+  Ref<> packed = Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(args.size())));
+  if (!packed) PyErr_Clear();
+  for (std::size_t i = 0; packed && i < args.size(); ++i) {
+    Ref<> arg = x.plain(args[i]);
+    if (!arg) return break_at(BreakId::UnknownCallable, short_repr(function) + " of a value that is known only at run time");
+    PyTuple_SET_ITEM(packed.get(), static_cast<Py_ssize_t>(i), arg.release());
+  }
+  Ref<> result = packed ? Ref<>::steal(PyObject_Call(function, packed.get(), nullptr)) : Ref<>();
+  if (!result) return x.raises_current(short_repr(function));
+  return x.literal(result.get());
+}
 
 Captured<Value*> fold_math(Executor& x, PyObject* function, const Values& args) {
   Ref<> packed = Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(args.size())));
@@ -167,14 +230,60 @@ Captured<Value*> fold_math(Executor& x, PyObject* function, const Values& args) 
     PyTuple_SET_ITEM(packed.get(), static_cast<Py_ssize_t>(i), Ref<>(known->object).release());
   }
   Ref<> result = packed ? Ref<>::steal(PyObject_Call(function, packed.get(), nullptr)) : Ref<>();
-  if (!result) {
-    PyErr_Clear();
-    return break_at(BreakId::WouldRaise, short_repr(function));
-  }
+  if (!result) return x.raises_current(short_repr(function));
   return x.session().constant(result.get());
 }
 
 }  // namespace
+
+Captured<bool> subclass_of(Executor& x, PyTypeObject* type, Value* cls) {
+  if (cls->kind == ValueKind::Tuple) {
+    for (Value* each : cls->items) {
+      FRAMEJIT_TRY(is, subclass_of(x, type, x.look(each)));
+      if (is) return true;
+    }
+    return false;
+  }
+  PyObject* c = cls->is_constant() ? cls->object.get() : nullptr;
+  if (!c || !PyType_Check(c)) return unsupported("issubclass");
+  if (type_attr(Py_TYPE(c), "__subclasscheck__") != type_attr(&PyType_Type, "__subclasscheck__"))
+    return unsupported("issubclass");
+  return PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(c)) != 0;
+}
+
+// Stable, by `<`: what any sort of plain keys that have one order gives.
+Captured<Value*> Executor::sorted(Values items, Value* key, bool reverse) {
+  const auto count = static_cast<Py_ssize_t>(items.size());
+  Ref<> rows = Ref<>::steal(PyList_New(0));
+  PyTypeObject* type = nullptr;
+  for (Py_ssize_t i = 0; rows && i < count; ++i) {
+    Value* item = look(items[static_cast<std::size_t>(i)]);
+    if (key) {
+      FRAMEJIT_TRY(made, call(key, {item}, {}));
+      item = look(made);
+    }
+    Ref<> k = plain(item);
+    const bool ordered = k && (PyLong_CheckExact(k.get()) || PyUnicode_CheckExact(k.get()) || PyTuple_CheckExact(k.get()) ||
+                               (PyFloat_CheckExact(k.get()) && PyFloat_AS_DOUBLE(k.get()) == PyFloat_AS_DOUBLE(k.get())));
+    if (!ordered || (type && Py_TYPE(k.get()) != type)) return break_at(BreakId::UnknownObject, "sorted() of these");
+    for (Py_ssize_t j = 0; PyTuple_CheckExact(k.get()) && j < PyTuple_GET_SIZE(k.get()); ++j) {
+      PyObject* part = PyTuple_GET_ITEM(k.get(), j);
+      if (!PyLong_CheckExact(part) && !PyUnicode_CheckExact(part))
+        return break_at(BreakId::UnknownObject, "sorted() of these");
+    }
+    type = Py_TYPE(k.get());
+    Ref<> row = Ref<>::steal(Py_BuildValue("(On)", k.get(), reverse ? -i : i));
+    if (!row || PyList_Append(rows.get(), row.get()) < 0) rows = {};
+  }
+  if (!rows || PyList_Sort(rows.get()) < 0) return raises_current("sorted()");
+  Value* list = session_.make(ValueKind::List);
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    PyObject* row = PyList_GET_ITEM(rows.get(), reverse ? count - 1 - i : i);
+    const Py_ssize_t at = PyLong_AsSsize_t(PyTuple_GET_ITEM(row, 1));
+    list->items.push_back(items[static_cast<std::size_t>(at < 0 ? -at : at)]);
+  }
+  return list;
+}
 
 Captured<bool> instance_of(Executor& x, PyTypeObject* type, Value* cls) {
   if (cls->kind == ValueKind::Tuple) {
@@ -195,17 +304,65 @@ Captured<bool> instance_of(Executor& x, PyTypeObject* type, Value* cls) {
   return false;
 }
 
+// A Python function that does the same is followed. Plain zip, min, max and sum are known here.
+Value* Executor::polyfill(PyObject* callable, const Keywords& keywords) {
+  const bool kind = PyCFunction_Check(callable) || Py_IS_TYPE(callable, &PyType_Type) ||
+                    Py_IS_TYPE(callable, &PyClassMethodDescr_Type);
+  if (!options_.polyfill || !kind) return nullptr;
+  PyObject* function = options_.polyfill(callable);
+  if (!function) return nullptr;
+  if (keywords.empty()) {
+    if (callable == reinterpret_cast<PyObject*>(&PyZip_Type)) return nullptr;
+    if (PyCFunction_Check(callable))
+      for (const char* name : {"min", "max", "sum"})
+        if (std::strcmp(reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name, name) == 0) return nullptr;
+  }
+  return function_at(function, short_repr(callable));
+}
+
+Captured<std::pair<Value*, bool>> Executor::sort_order(const Keywords& keywords) {
+  std::pair<Value*, bool> order{nullptr, false};
+  for (const auto& [name, given] : keywords) {
+    Value* value = look(given);
+    if (text_of(name) == "reverse") {
+      FRAMEJIT_TRY(reverse, truth(value));
+      order.second = reverse;
+    } else if (text_of(name) == "key") {
+      order.first = value->is_none() ? nullptr : value;
+    } else {
+      return unsupported("sort");
+    }
+  }
+  return order;
+}
+
 Captured<Value*> Executor::call_builtin(PyObject* callable, const Values& raw, const Keywords& keywords) {
   Values args;
   for (Value* a : raw) args.push_back(look(a));
+  if (Value* function = polyfill(callable, keywords)) {
+    FRAMEJIT_TRY(result, call_function(function, args, keywords));
+    result = look(result);
+    if (PyType_Check(callable) && result->kind == ValueKind::Iterator && !result->extra)
+      result->extra = Ref<>::share(callable);  // its type
+    return result;
+  }
   if (PyType_Check(callable)) return call_type(*this, reinterpret_cast<PyTypeObject*>(callable), args, keywords);
   if (PyCFunction_Check(callable)) {
     auto* function = reinterpret_cast<PyCFunctionObject*>(callable);
     const std::string module = function->m_module ? text_of(function->m_module) : "";
     const char* name = function->m_ml->ml_name;
+    if (module == "builtins" && std::strcmp(name, "sorted") == 0 && args.size() == 1 && !keywords.empty()) {
+      FRAMEJIT_TRY(items, unpack(args[0]));
+      FRAMEJIT_TRY(order, sort_order(keywords));
+      return sorted(std::move(items), order.first, order.second);
+    }
     if (module == "builtins" && (keywords.empty() || std::strcmp(name, "print") == 0)) {
       for (const Row& row : kFunctions)
         if (std::strcmp(row.name, name) == 0) return row.handler(*this, args);
+    }
+    if ((module == "builtins" || module == "math") && keywords.empty()) {
+      for (const char* pure : kPure)
+        if (std::strcmp(pure, name) == 0) return fold_plain(*this, callable, args);
     }
     if (module == "math" && keywords.empty()) {
       for (const char* known_name : kMath)

@@ -52,7 +52,8 @@ Captured<Value*> list_method(Executor& x, Value* list, const std::string& name, 
       FRAMEJIT_TRY(given, place(args[0], size));
       at = given;
     }
-    if (at < 0 || at >= size) return break_at(BreakId::WouldRaise, "pop index out of range");
+    if (size == 0) return x.raises(PyExc_IndexError, "pop from empty list");
+    if (at < 0 || at >= size) return x.raises(PyExc_IndexError, "pop index out of range");
     result = items[static_cast<std::size_t>(at)];
     items.erase(items.begin() + at);
   } else if (name == "insert" && args.size() == 2) {
@@ -62,6 +63,23 @@ Captured<Value*> list_method(Executor& x, Value* list, const std::string& name, 
     std::reverse(items.begin(), items.end());
   } else if (name == "clear" && args.empty()) {
     items.clear();
+  } else if ((name == "index" || name == "count" || name == "remove") && args.size() == 1) {
+    int64_t count = 0;
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      FRAMEJIT_TRY(same, x.equal(x.look(items[i]), x.look(args[0])));
+      count += same;
+      if (!same || name == "count") continue;
+      if (name == "index") return s.integer(graph::Dim(static_cast<int64_t>(i)));
+      items.erase(items.begin() + static_cast<std::ptrdiff_t>(i));
+      break;
+    }
+    if (name == "count") return s.integer(graph::Dim(count));
+    if (name == "index") {
+      Unexpected<Break> missing = break_at(BreakId::WouldRaise, "list.index(x): x not in list");
+      missing.error.raised = x.make_exception(PyExc_ValueError);
+      return missing;
+    }
+    if (count == 0) return x.raises(PyExc_ValueError, "list.remove(x): x not in list");
   } else if (name == "copy" && args.empty()) {
     Value* copy = s.make(ValueKind::List);
     copy->items = std::move(items);
@@ -97,7 +115,7 @@ Captured<Value*> dict_method(Executor& x, Value* dict, const std::string& name, 
   }
   if (name == "pop" && (args.size() == 1 || args.size() == 2)) {
     FRAMEJIT_TRY(at, x.find_key(dict, x.look(args[0])));
-    if (at < 0) return args.size() == 2 ? Captured<Value*>(args[1]) : break_at(BreakId::WouldRaise, "KeyError");
+    if (at < 0) return args.size() == 2 ? Captured<Value*>(args[1]) : x.key_error(args[0]);
     Value* value = dict->items[static_cast<std::size_t>(at) + 1];
     FRAMEJIT_TRY(deleted, x.del_item(dict, x.look(args[0])));
     (void)deleted;
@@ -121,6 +139,22 @@ Captured<Value*> dict_method(Executor& x, Value* dict, const std::string& name, 
     }
     return x.none();
   }
+  if ((name == "clear" || name == "popitem") && args.empty()) {
+    FRAMEJIT_TRY(opened, x.open(dict));
+    (void)opened;
+    Values items = dict->items;
+    Value* result = x.none();
+    if (name == "popitem") {
+      if (items.empty()) return x.raises(PyExc_KeyError, "popitem(): dictionary is empty");
+      result = s.tuple(Values(items.end() - 2, items.end()));
+      items.resize(items.size() - 2);
+    } else {
+      items.clear();
+    }
+    set_items(s, dict, std::move(items));
+    if (dict->source) x.effects().replace(dict);
+    return result;
+  }
   if (name == "copy" && args.empty()) {
     FRAMEJIT_TRY(opened, x.open(dict));
     (void)opened;
@@ -140,7 +174,7 @@ Captured<Value*> tuple_method(Executor& x, Value* tuple, const std::string& name
     if (same && name == "index") return x.session().integer(graph::Dim(static_cast<int64_t>(i)));
     count += same;
   }
-  if (name == "index") return break_at(BreakId::WouldRaise, "tuple.index(x): x not in tuple");
+  if (name == "index") return x.raises(PyExc_ValueError, "tuple.index(x): x not in tuple");
   return x.session().integer(graph::Dim(count));
 }
 
@@ -149,10 +183,48 @@ constexpr const char* kPure[] = {"lower",      "upper",      "strip",        "ls
                                  "startswith", "endswith",   "split",        "rsplit",       "find",
                                  "rfind",      "count",      "isdigit",      "isalpha",      "isidentifier",
                                  "title",      "capitalize", "removeprefix", "removesuffix", "bit_length",
-                                 "is_integer", "conjugate",  "partition",    "rpartition"};
+                                 "is_integer", "conjugate",  "partition",    "rpartition", "isspace",     "isalnum",
+                                 "islower",    "isupper",    "index",        "rindex",     "splitlines",  "encode",
+                                 "decode",     "hex",        "as_integer_ratio", "casefold", "swapcase"};
 
-Captured<Value*> constant_method(Executor& x, Value* self, const std::string& name, const Values& args) {
+Captured<Value*> join(Executor& x, PyObject* separator, Value* parts) {
+  FRAMEJIT_TRY(items, x.unpack(parts));
+  Ref<> texts = x.plain(x.session().tuple(std::move(items)));
+  if (!texts) return break_at(BreakId::UnknownObject, "text of a value");
+  Ref<> text = Ref<>::steal(PyUnicode_Join(separator, texts.get()));
+  return text ? Captured<Value*>(x.session().constant(text.get())) : x.raises_current("join()");
+}
+
+Captured<Value*> fold_method(Executor& x, Value* self, const std::string& name, const Values& args,
+                             const Keywords& keywords) {
+  Ref<> packed = x.plain(x.session().tuple(args));
+  Ref<> named = Ref<>::steal(PyDict_New());
+  for (const auto& [key, value] : keywords) {
+    Ref<> known = x.plain(value);
+    if (!known || !named || PyDict_SetItem(named.get(), key, known.get()) < 0) named = {};
+  }
+  PyErr_Clear();
+  if (!packed || !named) return break_at(BreakId::UnknownObject, "text of a value");
+  Ref<> method = Ref<>::steal(PyObject_GetAttrString(self->object.get(), name.c_str()));
+  Ref<> result = method ? Ref<>::steal(PyObject_Call(method.get(), packed.get(), named.get())) : Ref<>();
+  return result ? x.literal(result.get()) : Captured<Value*>(x.raises_current(name));
+}
+
+Captured<Value*> constant_method(Executor& x, Value* self, const std::string& name, const Values& args,
+                                 const Keywords& keywords) {
   PyObject* o = self->object.get();
+  if (PyUnicode_CheckExact(o) && name == "join" && args.size() == 1) return join(x, o, x.look(args[0]));
+  if (PyUnicode_CheckExact(o) && (name == "format" || name == "replace")) {
+    Py_ssize_t size = PyUnicode_GET_LENGTH(o);
+    for (Value* arg : args) {
+      Ref<> given = x.plain(arg);
+      if (given && PyUnicode_CheckExact(given.get())) size *= 1 + PyUnicode_GET_LENGTH(given.get());
+    }
+    const bool wide = name == "format" && text_of(o).find_first_of("*<>=^0123456789") != std::string::npos &&
+                      text_of(o).find_first_of("{") != std::string::npos && PyUnicode_GET_LENGTH(o) > 200;
+    if (size > 10000 || wide) return break_at(BreakId::CapturedTooMuch, name);
+    return fold_method(x, self, name, args, keywords);
+  }
   bool known = false;
   for (const char* pure : kPure) known = known || name == pure;
   Ref<> packed = Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(args.size())));
@@ -168,10 +240,7 @@ Captured<Value*> constant_method(Executor& x, Value* self, const std::string& na
   }
   Ref<> method = Ref<>::steal(PyObject_GetAttrString(o, name.c_str()));
   Ref<> result = method ? Ref<>::steal(PyObject_Call(method.get(), packed.get(), nullptr)) : Ref<>();
-  if (!result) {
-    PyErr_Clear();
-    return break_at(BreakId::WouldRaise, name);
-  }
+  if (!result) return x.raises_current(name);
   if (PyList_CheckExact(result.get())) {
     Value* list = x.session().make(ValueKind::List);
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(result.get()); ++i)
@@ -203,15 +272,33 @@ Captured<Value*> Executor::call_method(Value* self, const std::string& name, con
     }
     return door->call_method(session_, self, name, forced, named);
   }
-  if (!keywords.empty() && !(self->kind == ValueKind::Dict && name == "update")) return unsupported(name);
+  if (self->kind == ValueKind::List && name == "sort" && args.empty()) {
+    FRAMEJIT_TRY(opened, open(self));
+    (void)opened;
+    FRAMEJIT_TRY(order, sort_order(keywords));
+    Values items = self->items;
+    set_items(session_, self, {});  // as long as it is sorted
+    FRAMEJIT_TRY(result, sorted(std::move(items), order.first, order.second));
+    if (!self->items.empty()) return break_at(BreakId::WouldRaise, "list modified during sort");
+    set_items(session_, self, result->items);
+    if (self->source) effects_.replace(self);
+    return none();
+  }
+  const bool taken = (self->kind == ValueKind::Dict && name == "update") ||
+                     (self->is_constant() && name == "format");
+  if (!keywords.empty() && !taken) return unsupported(name);
   switch (self->kind) {
     case ValueKind::List: return list_method(*this, self, name, args);
+    case ValueKind::Set: return set_method(self, name, args);
     case ValueKind::Dict: return dict_method(*this, self, name, args, keywords);
     case ValueKind::Tuple: return tuple_method(*this, self, name, args);
-    case ValueKind::Constant: return constant_method(*this, self, name, args);
+    case ValueKind::Constant: return constant_method(*this, self, name, args, keywords);
+    case ValueKind::Iterator:
+      if (self->iterated == kGenerator) return generator_method(self, name, args);
+      break;
     case ValueKind::Int:
     case ValueKind::Array:
-      if (Value* known_value = specialize(self)) return constant_method(*this, known_value, name, args);
+      if (Value* known_value = specialize(self)) return constant_method(*this, known_value, name, args, keywords);
       break;
     default: break;
   }

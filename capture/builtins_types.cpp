@@ -25,7 +25,7 @@ Captured<Value*> make_range(Executor& x, const Values& args) {
   else
     range->items = {args[0], args[1], args.size() == 3 ? args[2] : one};
   if (!range->items[2]->is_constant()) range->items[2] = x.specialize(range->items[2]);
-  if (dim_of(*range->items[2]).value() == 0) return break_at(BreakId::WouldRaise, "range() of step 0");
+  if (dim_of(*range->items[2]).value() == 0) return x.raises(PyExc_ValueError, "range() arg 3 must not be zero");
   constexpr int64_t kBound = int64_t{1} << 60;
   for (Value* part : range->items)
     if (part->is_constant() && (dim_of(*part).value() > kBound || dim_of(*part).value() < -kBound))
@@ -136,7 +136,7 @@ Captured<Value*> make_super(Executor& x, Values args) {
   }
   if (args.size() != 2 || !args[0]->is_constant() || !PyType_Check(args[0]->object.get()) ||
       args[1]->kind != ValueKind::Object ||
-      !PyType_IsSubtype(Py_TYPE(args[1]->object.get()), reinterpret_cast<PyTypeObject*>(args[0]->object.get())))
+      !PyType_IsSubtype(class_of(*args[1]), reinterpret_cast<PyTypeObject*>(args[0]->object.get())))
     return not_known;
   Value* v = x.session().make(ValueKind::BoundMethod);
   v->iterated = kSuper;
@@ -147,11 +147,11 @@ Captured<Value*> make_super(Executor& x, Values args) {
 Captured<Value*> make_float(Executor& x, Value* v) {
   Session& s = x.session();
   if (is_number(*v) || (v->is_constant() && PyUnicode_CheckExact(v->object.get()))) return x.to_float(v);
-  if (x.door_of(*v) && v->wrap != Wrap::Tensor) {
+  if (x.door_of(*v)) {
     const graph::Type& type = s.graph().type(v->id);
     if (type.rank() == 0 && !graph::is_complex(type.dtype) && type.dtype != graph::DType::BF16) {
       // The number is read now; what is written into the array later does not reach it.
-      graph::ValueId id = v->wrap == Wrap::NdArray ? s.builder().copy(v->id, 'C') : v->id;
+      graph::ValueId id = v->wrap == Wrap::NumpyScalar ? v->id : s.builder().copy(v->id, 'C');
       if (type.dtype != graph::DType::F64) {
         graph::BuildResult cast = s.builder().cast(id, graph::DType::F64);
         if (!cast) return break_at(BreakId::WouldRaise, cast.error().message);
@@ -172,10 +172,7 @@ Captured<Value*> make_int(Executor& x, Value* v) {
       return unsupported(&PyLong_Type);
   }
   Ref<> number = Ref<>::steal(PyNumber_Long(known->object.get()));
-  if (!number) {
-    PyErr_Clear();
-    return break_at(BreakId::WouldRaise, "int()");
-  }
+  if (!number) return x.raises_current("int()");
   return x.session().constant(number.get());
 }
 
@@ -185,6 +182,9 @@ Captured<Value*> call_type(Executor& x, PyTypeObject* type, const Values& args, 
   Session& s = x.session();
   if (type == &PyEnum_Type) return make_enumerate(x, args, keywords);
   if (type == &PyDict_Type) return make_dict(x, args, keywords);
+  if (PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) ||
+      PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseException)))
+    return x.make_instance(type, args, keywords);
   if (!keywords.empty())
     return break_at(BreakId::UnknownCallable, "'" + std::string(type->tp_name) + "' with keywords");
   if (type == &PyRange_Type) return make_range(x, args);
@@ -192,6 +192,31 @@ Captured<Value*> call_type(Executor& x, PyTypeObject* type, const Values& args, 
   if (type == &PyZip_Type) return make_zip(x, args);
   if (type == &PyMap_Type) return make_map(x, args);
   if (type == &PyReversed_Type) return make_reversed(x, args);
+  if (type == &PySet_Type && args.size() <= 1) {
+    FRAMEJIT_TRY(set, x.make_set());
+    if (args.size() == 1) {
+      FRAMEJIT_TRY(filled, x.set_update(set, args[0]));
+      (void)filled;
+    }
+    return set;
+  }
+  if (type == &PyFrozenSet_Type && args.size() <= 1) {
+    if (args.size() == 1 && args[0]->is_constant() && PyFrozenSet_CheckExact(args[0]->object.get())) return args[0];
+    FRAMEJIT_TRY(set, x.make_set());
+    if (args.size() == 1) {
+      FRAMEJIT_TRY(filled, x.set_update(set, args[0]));
+      (void)filled;
+      if (set->items.size() != 2 * static_cast<std::size_t>(PySet_GET_SIZE(set->object.get())))
+        return unsupported(type);  // items that were there already
+    }
+    Ref<> items = Ref<>::steal(PyList_New(0));
+    for (std::size_t i = 1; items && i < set->items.size(); i += 2)
+      if (PyList_Append(items.get(), set->items[i]->object.get()) < 0) items = {};
+    Ref<> frozen = items ? Ref<>::steal(PyFrozenSet_New(items.get())) : Ref<>();
+    if (frozen) return s.constant(frozen.get());
+    PyErr_Clear();
+    return unsupported(type);
+  }
   if (type == &PyTuple_Type || type == &PyList_Type) {
     if (args.size() > 1) return unsupported(type);
     if (args.size() == 1 && type == &PyTuple_Type && args[0]->kind == ValueKind::Tuple) return args[0];
@@ -223,9 +248,10 @@ Captured<Value*> call_type(Executor& x, PyTypeObject* type, const Values& args, 
       return s.constant(of);
     }
     if (type == &PyUnicode_Type) {
-      Value* known = x.specialize(args[0]);
-      if (!known || !is_plain(known->object.get())) return break_at(BreakId::UnknownObject, "text of a value");
-      Ref<> text = Ref<>::steal(PyObject_Str(known->object.get()));
+      if (is_exception(*args[0])) return x.exception_text(args[0]);
+      Ref<> known = x.plain(args[0]);
+      if (!known || has_long_int(known.get())) return break_at(BreakId::UnknownObject, "text of a value");
+      Ref<> text = Ref<>::steal(PyObject_Str(known.get()));
       if (!text) {
         PyErr_Clear();
         return break_at(BreakId::WouldRaise, "str()");

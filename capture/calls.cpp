@@ -82,7 +82,9 @@ class Binder {
 
  private:
   Unexpected<Break> raises(const std::string& why) {
-    return break_at(BreakId::WouldRaise, name_of_code(code_) + "(): " + why);
+    Unexpected<Break> b = break_at(BreakId::WouldRaise, name_of_code(code_) + "(): " + why);
+    b.error.raised = x_.make_exception(PyExc_TypeError);  // the words are the interpreter's
+    return b;
   }
 
   int parameter(PyObject* name, int total) {
@@ -159,14 +161,6 @@ std::shared_ptr<const CodeView> Executor::view_of(PyCodeObject* code) {
 
 Executor::~Executor() = default;  // where SymbolicFrame is complete
 
-Captured<Value*> Executor::resume(Value* generator) {
-  if (depth >= options_.inline_depth) return break_at(BreakId::RecursiveCall, "generator");
-  ++depth;
-  Captured<Value*> value = generators_[static_cast<std::size_t>(generator->position)]->resume();
-  --depth;
-  return value;
-}
-
 std::vector<uint32_t>& Executor::locations(const CodeView* view) {
   std::vector<uint32_t>& ids = locations_[view];
   ids.resize(view->instrs().size(), 0);
@@ -195,10 +189,8 @@ Captured<Value*> Executor::call_function(Value* function, const Values& args, co
                                               : "");
     }
   }
-  // A generator that is dropped before its end would run its handlers then: only those without any are followed.
   const bool generator = (callee.code->co_flags & CO_GENERATOR) != 0;
-  if ((callee.code->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE)) ||
-      (generator && PyBytes_GET_SIZE(callee.code->co_exceptiontable) != 0))
+  if (callee.code->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE))
     return break_at(BreakId::GeneratorFrame, name + "()");
   if (depth >= options_.inline_depth) return break_at(BreakId::RecursiveCall, name + "()");
   if (existing) {
@@ -288,11 +280,12 @@ Captured<Value*> Executor::call(Value* callable, const Values& args, const Keywo
         if (type_of(self) == reinterpret_cast<PyObject*>(descriptor->d_type))
           return call_method(self, text_of(descriptor->d_name), Values(args.begin() + 1, args.end()), keywords);
       }
+      if (Py_IS_TYPE(o, &PyWrapperDescr_Type)) return call_slot(o, args, keywords);
       return call_builtin(o, args, keywords);
     }
     case ValueKind::Object: {
       PyObject* o = callable->object.get();
-      if (PyObject* function = options_.unwrap ? options_.unwrap(o) : nullptr) {
+      if (PyObject* function = options_.unwrap && callable->source ? options_.unwrap(o) : nullptr) {
         guard(GuardKind::Identity, callable->source, o);
         auto source = std::make_shared<Source>();
         source->kind = SourceKind::Constant;
@@ -300,23 +293,11 @@ Captured<Value*> Executor::call(Value* callable, const Values& args, const Keywo
         source->name = callable->source->str() + ".__wrapped__";
         return call(wrap(function, source), args, keywords);
       }
-      PyTypeObject* type = Py_TYPE(o);
-      PyObject* name = PyUnicode_InternFromString("__call__");
-      if (!name) {
-        PyErr_Clear();
-        break;
-      }
-      const Ref<> owned = Ref<>::steal(name);
-      PyObject* raw = type_attr(type, name);
-      if (!raw || !PyFunction_Check(raw) || !PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) break;
-      guard(GuardKind::TypeAttr, callable->source, raw, name);
-      Value* function = session_.make(ValueKind::Function);
-      auto source = std::make_shared<Source>();
-      source->kind = SourceKind::Constant;
-      source->object = Ref<>::share(raw);
-      source->name = callable->source->str() + ".__call__";
-      function->object = Ref<>::share(raw);
-      function->source = source;
+      static PyObject* const kCall = interned("__call__");
+      PyObject* raw = type_attr(class_of(*callable), kCall);
+      if (!raw || !PyFunction_Check(raw) || !PyType_HasFeature(class_of(*callable), Py_TPFLAGS_HEAPTYPE)) break;
+      guard_lookup(callable, raw, kCall);
+      Value* function = function_at(raw, std::string(class_of(*callable)->tp_name) + ".__call__");
       Values all{callable};
       all.insert(all.end(), args.begin(), args.end());
       return call_function(function, all, keywords);
@@ -328,6 +309,7 @@ Captured<Value*> Executor::call(Value* callable, const Values& args, const Keywo
     case ValueKind::Tuple:
     case ValueKind::List:
     case ValueKind::Dict:
+    case ValueKind::Set:
     case ValueKind::Slice:
     case ValueKind::Range:
     case ValueKind::Iterator:

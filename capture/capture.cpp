@@ -125,6 +125,7 @@ void Attempt::set_up() {
 }
 
 bool Attempt::can_commit() {
+  if (executor_.has_open_handlers()) return false;
   for (const PendingEffect& e : executor_.effects().log()) {
     if (e.value && !is_materializable(e.value)) return false;
     for (const Value* item : e.items)
@@ -134,6 +135,7 @@ bool Attempt::can_commit() {
 }
 
 bool Attempt::can_leave() {
+  if (executor_.handled) return false;
   for (const Value* v : frame_.locals)
     if (v && !is_materializable(v)) return false;
   for (const Value* v : frame_.stack)
@@ -204,6 +206,7 @@ CaptureOutcome Attempt::run() {
     }
     if (done) continue;
     Break why = frame_.locate(std::move(done.error()));
+    why.raised = nullptr;
     const Checkpoint* at = last_.empty() ? nullptr : &last_.back();
     // A loop that is too long to unroll is left to the bytecode as a whole; its body is a region of its own.
     if (why.id == BreakId::CapturedTooMuch && !one_round_)
@@ -211,7 +214,13 @@ CaptureOutcome Attempt::run() {
         at = loop;
         wants_one_round_ = true;
       }
-    CaptureOutcome outcome = finish(at, nullptr, {std::move(why)});
+    // Where a loop was broken in its body, or at its iterable, its head is no break of its own.
+    const bool round_ends = why.id == BreakId::UnknownIterable && before > 0 &&
+                            request_.view->instrs()[before].op == Opcode::ForIter &&
+                            request_.view->instrs()[before - 1].op == Opcode::GetIter && !request_.options.fullgraph;
+    std::vector<Break> breaks;
+    if (!round_ends) breaks.push_back(std::move(why));
+    CaptureOutcome outcome = finish(at, nullptr, std::move(breaks));
     if (outcome.region) wants_one_round_ = false;
     return outcome;
   }

@@ -54,13 +54,13 @@ Captured<Bounds> bounds_of(Executor& x, Value* slice, Py_ssize_t size) {
 }
 
 // The place of an index in `size` items.
-Captured<std::size_t> place_of(Executor& x, Value* key, std::size_t size) {
+Captured<std::size_t> place_of(Executor& x, Value* key, std::size_t size, const char* what) {
   if (!is_int_like(*key)) return break_at(BreakId::UnsupportedArgument, "index");
   Value* known = x.specialize(key);
-  if (!fits_int64(*known)) return break_at(BreakId::WouldRaise, "index out of range");
+  if (!fits_int64(*known)) return break_at(BreakId::WouldRaise, what);
   int64_t at = dim_of(*known).value();
   if (at < 0) at += static_cast<int64_t>(size);
-  if (at < 0 || at >= static_cast<int64_t>(size)) return break_at(BreakId::WouldRaise, "index out of range");
+  if (at < 0 || at >= static_cast<int64_t>(size)) return x.raises(PyExc_IndexError, what);
   return static_cast<std::size_t>(at);
 }
 
@@ -101,29 +101,40 @@ Captured<Value*> Executor::get_item(Value* container, Value* key) {
           part->items.push_back(container->items[static_cast<std::size_t>(b.start + i * b.step)]);
         return part;
       }
-      FRAMEJIT_TRY(at, place_of(*this, key, container->items.size()));
+      const bool tuple = container->kind == ValueKind::Tuple;
+      FRAMEJIT_TRY(at, place_of(*this, key, container->items.size(),
+                                tuple ? "tuple index out of range" : "list index out of range"));
       return look(container->items[at]);
     }
     case ValueKind::Dict: {
       FRAMEJIT_TRY(found, dict_peek(container, key));
-      if (!found) return break_at(BreakId::WouldRaise, "KeyError");
+      if (!found) return key_error(key);
       return look(found);
     }
     case ValueKind::Range: {
       FRAMEJIT_TRY(items, unpack(container));
-      FRAMEJIT_TRY(at, place_of(*this, key, items.size()));
+      FRAMEJIT_TRY(at, place_of(*this, key, items.size(), "range object index out of range"));
       return items[at];
     }
     case ValueKind::Constant: {
       PyObject* o = container->object.get();
-      Value* known_key = is_int_like(*key) ? specialize(key) : nullptr;
-      if (!known_key || !PyUnicode_CheckExact(o)) break;
-      Ref<> item = Ref<>::steal(PyObject_GetItem(o, known_key->object.get()));
-      if (!item) {
-        PyErr_Clear();
-        return break_at(BreakId::WouldRaise, "index out of range");
+      if (!PyUnicode_CheckExact(o) && !PyBytes_CheckExact(o)) break;
+      Ref<> known_key = plain(key);
+      if (key->kind == ValueKind::Slice) {
+        Ref<> parts[3];
+        for (std::size_t i = 0; i < 3; ++i) parts[i] = plain(key->items[i]);
+        if (!parts[0] || !parts[1] || !parts[2]) break;
+        known_key = Ref<>::steal(PySlice_New(parts[0].get(), parts[1].get(), parts[2].get()));
       }
-      return session_.constant(item.get());
+      if (!known_key) break;
+      Ref<> item = Ref<>::steal(PyObject_GetItem(o, known_key.get()));
+      return item ? Captured<Value*>(session_.constant(item.get())) : raises_current("index");
+    }
+    case ValueKind::Object: {
+      static PyObject* const kGetItem = interned("__getitem__");
+      FRAMEJIT_TRY(item, special(container, kGetItem, {key}));
+      if (item) return look(item);
+      break;
     }
     default: break;
   }
@@ -150,12 +161,35 @@ Captured<bool> Executor::set_item(Value* container, Value* key, Value* value) {
     return door->set_item(session_, container, key, value);
   }
   if (container->kind == ValueKind::Dict) return dict_set(container, key, value);
+  if (container->kind == ValueKind::Object) {
+    static PyObject* const kSetItem = interned("__setitem__");
+    FRAMEJIT_TRY(done, special(container, kSetItem, {key, value}));
+    if (done) return true;
+  }
   if (container->kind != ValueKind::List) return break_at(BreakId::UserEffect, "store into an item");
   FRAMEJIT_TRY(opened, open(container));
   (void)opened;
-  if (key->kind == ValueKind::Slice) return break_at(BreakId::UserEffect, "store into a slice of a list");
-  FRAMEJIT_TRY(at, place_of(*this, key, container->items.size()));
+  if (key->kind == ValueKind::Slice) {
+    FRAMEJIT_TRY(fresh, unpack(look(value)));  // before the bounds are taken: it may be the list itself
+    FRAMEJIT_TRY(b, bounds_of(*this, key, static_cast<Py_ssize_t>(container->items.size())));
+    Values items = container->items;
+    if (b.step == 1) {
+      const auto at = items.begin() + b.start;
+      items.erase(at, at + b.count);
+      items.insert(items.begin() + b.start, fresh.begin(), fresh.end());
+    } else {
+      if (static_cast<Py_ssize_t>(fresh.size()) != b.count)
+        return break_at(BreakId::WouldRaise, "an extended slice of another size");
+      for (Py_ssize_t i = 0; i < b.count; ++i)
+        items[static_cast<std::size_t>(b.start + i * b.step)] = fresh[static_cast<std::size_t>(i)];
+    }
+    set_items(session_, container, std::move(items));
+    if (container->source) effects_.replace(container);
+    return true;
+  }
+  FRAMEJIT_TRY(at, place_of(*this, key, container->items.size(), "list assignment index out of range"));
   Value* before = container->items[at];
+  if (may_finalize(before)) return finalizes();
   container->items[at] = value;
   session_.record([container, at, before] { container->items[at] = before; });
   if (container->source) effects_.store_item(container, session_.integer(graph::Dim(static_cast<int64_t>(at))), value);
@@ -164,22 +198,43 @@ Captured<bool> Executor::set_item(Value* container, Value* key, Value* value) {
 
 Captured<bool> Executor::del_item(Value* container, Value* key) {
   Values items;
+  if (container->kind == ValueKind::Object) {
+    static PyObject* const kDelItem = interned("__delitem__");
+    FRAMEJIT_TRY(done, special(container, kDelItem, {key}));
+    if (done) return true;
+  }
   if (container->kind == ValueKind::Dict) {
     FRAMEJIT_TRY(at, find_key(container, key));
-    if (at < 0) return break_at(BreakId::WouldRaise, "KeyError");
+    if (at < 0) return key_error(key);
     items = container->items;
+    if (may_finalize(items[static_cast<std::size_t>(at) + 1])) return finalizes();
     items.erase(items.begin() + at, items.begin() + at + 2);
   } else if (container->kind == ValueKind::List && key->kind != ValueKind::Slice) {
     FRAMEJIT_TRY(opened, open(container));
     (void)opened;
-    FRAMEJIT_TRY(at, place_of(*this, key, container->items.size()));
+    FRAMEJIT_TRY(at, place_of(*this, key, container->items.size(), "list assignment index out of range"));
     items = container->items;
+    if (may_finalize(items[at])) return finalizes();
     items.erase(items.begin() + static_cast<std::ptrdiff_t>(at));
+  } else if (container->kind == ValueKind::List) {
+    FRAMEJIT_TRY(opened, open(container));
+    (void)opened;
+    FRAMEJIT_TRY(b, bounds_of(*this, key, static_cast<Py_ssize_t>(container->items.size())));
+    std::vector<bool> gone(container->items.size());
+    for (Py_ssize_t i = 0; i < b.count; ++i) gone[static_cast<std::size_t>(b.start + i * b.step)] = true;
+    for (std::size_t i = 0; i < gone.size(); ++i)
+      if (!gone[i]) items.push_back(container->items[i]);
   } else {
     return break_at(BreakId::UserEffect, "deletion of an item");
   }
   set_items(session_, container, std::move(items));
-  if (container->source) effects_.replace(container);
+  if (container->kind == ValueKind::Dict) {
+    ++container->position;
+    session_.record([container] { --container->position; });
+    if (container->source) effects_.store_item(container, session_.constant(plain_key(key)), nullptr);
+  } else if (container->source) {
+    effects_.replace(container);
+  }
   return true;
 }
 
@@ -200,12 +255,26 @@ Captured<Value*> Executor::length(Value* v) {
       n = static_cast<int64_t>(items.size());
       break;
     }
+    case ValueKind::Set: n = PySet_GET_SIZE(v->object.get()); break;
+    case ValueKind::Object: {
+      static PyObject* const kLen = interned("__len__");
+      FRAMEJIT_TRY(answer, special(v, kLen, {}));
+      answer = look(answer);
+      if (answer && is_int_like(*answer) && (!answer->is_constant() || PyLong_CheckExact(answer->object.get())) &&
+          shapes().holds(graph::Relation::Le, graph::Dim(0), dim_of(*answer)))
+        return answer;
+      return break_at(BreakId::UnknownObject, "len()");
+    }
     case ValueKind::Iterator:
       if (v->position != kView) return break_at(BreakId::WouldRaise, "len() of an iterator");
       return length(v->items[0]);
     case ValueKind::Constant:
       if (PyUnicode_CheckExact(v->object.get()) || PyBytes_CheckExact(v->object.get())) {
         n = PyObject_Size(v->object.get());
+        break;
+      }
+      if (PyFrozenSet_CheckExact(v->object.get())) {
+        n = PySet_GET_SIZE(v->object.get());
         break;
       }
       [[fallthrough]];
@@ -266,6 +335,7 @@ Captured<bool> Executor::dict_set(Value* dict, Value* key, Value* value) {
   if (at >= 0) {
     const auto place = static_cast<std::size_t>(at) + 1;
     Value* before = dict->items[place];
+    if (may_finalize(before)) return finalizes();
     dict->items[place] = value;
     session_.record([dict, place, before] { dict->items[place] = before; });
   } else {

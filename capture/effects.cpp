@@ -6,8 +6,14 @@
 namespace framejit::capture {
 
 void Effects::append(PendingEffect effect) {
+  Value* target = effect.target;
+  const bool first = target && !target->changed;
+  if (first) target->changed = true;
   log_.push_back(std::move(effect));
-  session_.record([this] { log_.pop_back(); });
+  session_.record([this, target, first] {
+    if (first) target->changed = false;
+    log_.pop_back();
+  });
 }
 
 void Effects::store_attr(Value* object, PyObject* name, Value* value) {
@@ -63,14 +69,8 @@ void Effects::extend(Value* list, std::vector<Value*> items) {
   append({Effect::Kind::ListExtend, list, nullptr, nullptr, {}, {}, std::move(items)});
 }
 
-void Effects::replace(Value* container) {
-  append({container->kind == ValueKind::Dict ? Effect::Kind::DictReplace : Effect::Kind::ListReplace,
-          container,
-          nullptr,
-          nullptr,
-          {},
-          {},
-          container->items});
+void Effects::replace(Value* list) {
+  append({Effect::Kind::ListReplace, list, nullptr, nullptr, {}, {}, list->items});
 }
 
 }  // namespace framejit::capture

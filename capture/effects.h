@@ -36,8 +36,8 @@ class Effects {
   void store_cell(Value* cell, Value* value);
   void store_item(Value* container, Value* key, Value* value);
   void extend(Value* list, std::vector<Value*> items);
-  /// The list or dict takes its present items as its contents.
-  void replace(Value* container);
+  /// The list takes its present items as its contents.
+  void replace(Value* list);
 
   /// A global that was looked at or stored before; null: not yet.
   const GlobalSlot* global(PyObject* dict, PyObject* name) const;

@@ -51,6 +51,10 @@ class Executor {
   Captured<bool> force(Value* v);
   /// The very object, adding an Identity guard where only its kind was guarded; null where there is none.
   PyObject* known(Value* v);
+  /// What looking up the name on the class of an Object gives (null: nothing).
+  void guard_lookup(const Value* v, PyObject* raw, PyObject* name);
+  /// The exact object of what is_plain, and of tuples of these, under Equal guards; null for others.
+  Ref<> plain(Value* v);
   /// A Constant in place of a symbolic int or of a float argument, under an Equal guard; null where that is not
   /// possible.
   Value* specialize(Value* v);
@@ -66,11 +70,36 @@ class Executor {
   Captured<Value*> get_attr(Value* v, PyObject* name, Value** self = nullptr);
   /// A C method of an exact builtin or array type.
   bool has_method(Value* v, PyObject* name);
+  /// A method or property of an array's type that is written in Python, under a guard. Borrowed.
+  PyObject* python_member(Value* v, PyObject* name);
   /// Is there such an attribute? Both answers are guarded.
   Captured<bool> has_attr(Value* v, PyObject* name);
+  /// `value` null: deletes.
   Captured<bool> set_attr(Value* v, PyObject* name, Value* value);
+  /// As object.__setattr__ does: what __setattr__ of the class says does not count.
+  Captured<bool> set_attr_generic(Value* v, PyObject* name, Value* value);
   Captured<Value*> load_global(PyObject* globals, PyObject* builtins, PyObject* name, const std::string& module);
   Captured<Value*> global_item(PyObject* dict, PyObject* name, const std::string& module);
+
+  // --- instances.cpp
+  Captured<Value*> make_instance(PyTypeObject* type, const Values& args, const Keywords& keywords);
+  /// An instance of a builtin exception class that is made by its arguments alone.
+  Value* make_exception(PyObject* type, Values args);
+  Value* make_exception(PyObject* type);  // with arguments that are not known
+  /// The instruction raises this; a frame that catches it goes on.
+  Unexpected<Break> raises(PyObject* type, const std::string& text, std::string detail = {});
+  Unexpected<Break> key_error(Value* key);
+  Unexpected<Break> divides_by_zero();
+  /// The same of the error that is set, which is cleared.
+  Unexpected<Break> raises_current(std::string detail);
+  Captured<Value*> exception_text(Value* e);
+  Captured<Value*> call_slot(PyObject* wrapper, const Values& args, const Keywords& keywords);
+  /// The method bound to v, where the class defines it in Python, else null.
+  Captured<Value*> special_method(Value* v, PyObject* name);
+  /// type(v).name(v, *args) where the class defines it in Python, else null.
+  Captured<Value*> special(Value* v, PyObject* name, const Values& args);
+  void set_attribute(Value* made, const std::string& name, Value* value);  // of an instance made here; null: deletes
+  static Value* attribute(const Value* made, const std::string& name);     // or null
 
   // --- calls.cpp
   Captured<Value*> call(Value* callable, const Values& args, const Keywords& keywords);
@@ -78,12 +107,18 @@ class Executor {
 
   // --- builtins.cpp, methods.cpp: null result of the lookup: not known
   Captured<Value*> call_builtin(PyObject* callable, const Values& args, const Keywords& keywords);
+  /// The function to follow in place of a C one, or null.
+  Value* polyfill(PyObject* callable, const Keywords& keywords);
+  Captured<Value*> sorted(Values items, Value* key, bool reverse);
+  Captured<std::pair<Value*, bool>> sort_order(const Keywords& keywords);  // key (or null) and reverse
   Captured<Value*> call_method(Value* self, const std::string& name, const Values& args, const Keywords& keywords);
 
   // --- operators.cpp, numbers.cpp
   Captured<Value*> binary(int nb, Value* left, Value* right);
   Captured<Value*> unary(Unary op, Value* v);
   Captured<Value*> compare(int op, Value* left, Value* right);
+  Captured<Value*> object_binary(int nb, Value* left, Value* right);
+  Captured<Value*> object_compare(int op, Value* left, Value* right);
   Captured<bool> truth(Value* v);
   Captured<bool> is_same(Value* left, Value* right);
   Captured<bool> equal(Value* left, Value* right);  // as `in` and dict lookup do: identity, then ==
@@ -108,10 +143,29 @@ class Executor {
   Captured<bool> dict_set(Value* dict, Value* key, Value* value);
   Captured<Values> unpack(Value* iterable);  // tuple(iterable), without consuming an Iterator that others see
 
+  // --- sets.cpp
+  Captured<Value*> make_set();
+  Captured<bool> set_add(Value* set, Value* item);
+  Captured<bool> set_update(Value* set, Value* iterable);
+  Captured<Value*> set_method(Value* set, const std::string& name, const Values& args);
+  Captured<Value*> set_binary(int nb, Value* left, Value* right);
+  Captured<Value*> set_compare(int op, Value* left, Value* right);
+  Captured<bool> set_contains(Value* set, Value* item);
+  Captured<Value*> iterate_set(Value* set);
+
   // --- iterate.cpp
   Captured<Value*> iterate(Value* iterable);
   /// The next item, or null at the end.
   Captured<Value*> next(Value* iterator);
+
+  // --- generators.cpp
+  Captured<Value*> resume(Value* generator, Value* sent = nullptr, Value* thrown = nullptr);
+  Captured<Value*> generator_method(Value* generator, const std::string& name, const Values& args);
+  SymbolicFrame& generator_frame(const Value* generator);
+  /// The StopIteration of an iterator that has ended.
+  Unexpected<Break> stops(const Value* iterator);
+  /// Would dropping the generators of this capture run code?
+  bool has_open_handlers() const;
 
   Value* none() { return session_.constant(Py_None); }
   Value* boolean(bool b) { return session_.constant(b ? Py_True : Py_False); }
@@ -120,6 +174,8 @@ class Executor {
   uint32_t steps = 0;              // instructions executed, all frames
   uint32_t depth = 0;              // inlined frames
   SymbolicFrame* frame = nullptr;  // the innermost one
+  Value* handled = nullptr;        // the exception being handled, of those that were raised during capture
+  void set_handled(Value* exception);
   std::shared_ptr<const CodeView> view_of(PyCodeObject* code);
   /// Graph locations of a code's instructions; 0: not made yet.
   std::vector<uint32_t>& locations(const CodeView* view);
@@ -137,10 +193,11 @@ class Executor {
   Captured<Value*> super_attr_value(Value* v, PyObject* name, Value** self);
   Captured<Value*> class_attr_value(Value* v, PyObject* name);
   Captured<Value*> bind_descriptor(Value* owner, PyObject* raw, PyObject* name, Value** self);
+  Value* function_at(PyObject* function, const std::string& shown);
+  Captured<bool> holds(Value* v, PyObject* name);
   Value* track(PyObject* object, const SourceRef& source, Value* v);
   Captured<Value*> fold(int nb, PyObject* left, PyObject* right);
   Captured<Value*> sequence_binary(int nb, Value* left, Value* right);
-  Captured<Value*> resume(Value* generator);
   Captured<Value*> int_binary(int nb, const graph::Dim& left, const graph::Dim& right);
 
   Session& session_;
@@ -152,6 +209,27 @@ class Executor {
   std::vector<Ref<>> kept_;
   std::vector<std::unique_ptr<SymbolicFrame>> generators_;  // by position of their Iterators
 };
+
+/// An object from outside whose last reference may be the one that goes: its __del__ must run before what follows. Suspended
+/// generators are such objects.
+bool may_finalize(const Value* v);
+/// The same for what a namespace holds under a name now.
+bool may_finalize(PyObject* dict, PyObject* name);
+Unexpected<Break> finalizes();
+/// Have keys come or gone since the Iterator over a Dict was made?
+bool dict_changed(const Value& iterator);
+/// The class of an Object.
+inline PyTypeObject* class_of(const Value& v) {
+  return v.source ? Py_TYPE(v.object.get()) : reinterpret_cast<PyTypeObject*>(v.object.get());
+}
+/// An exception made during capture.
+bool is_exception(const Value& v);
+
+SourceRef attr_source(const SourceRef& base, PyObject* name);
+/// An object whose identity a guard has fixed; `expression` is for printing.
+SourceRef fixed_source(PyObject* object, std::string expression);
+/// Interned for the life of the process: function-local names only.
+PyObject* interned(const char* text);
 
 /// Is it an exact Python number: a constant int, float, bool or complex, a symbolic int, or a run-time number?
 bool is_number(const Value& v);

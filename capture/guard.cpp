@@ -56,6 +56,7 @@ std::string relation_text(const graph::DimGuard& g) {
 std::string Guard::str() const {
   const std::string x = source ? source->str() : std::string();
   const std::string name = key ? text_of(key.get()) : std::string();
+  const std::string type = kind == GuardKind::TypeAttr && number == 1 ? x : "type(" + x + ")";
   switch (kind) {
     case GuardKind::Identity: return x + " is " + short_repr(object.get());
     case GuardKind::Type: return "type(" + x + ") is " + short_repr(object.get());
@@ -70,8 +71,8 @@ std::string Guard::str() const {
       if (!source) return short_repr(key.get()) + " not in globals()";
       return short_repr(key.get()) + " not in " + x + (number ? "" : ".__dict__");
     case GuardKind::TypeAttr:
-      if (!object) return "not hasattr(type(" + x + "), " + short_repr(key.get()) + ")";
-      return "type(" + x + ")." + name + " is " + short_repr(object.get());
+      if (!object) return "not hasattr(" + type + ", " + short_repr(key.get()) + ")";
+      return type + "." + name + " is " + short_repr(object.get());
     case GuardKind::Code: return x + ".__code__ is the code of " + (reason.empty() ? x : reason);
     case GuardKind::DimRelation: return shown.empty() ? relation_text(dim) : shown;
     case GuardKind::Disjoint: return "not may_share_memory(" + x + ", " + other->str() + ")";

@@ -45,7 +45,8 @@ enum class GuardKind : uint8_t {
   Bound,      // the slot is bound, to whatever
   HasNot,  // `key` is not found: no source: in the dict `object` (a module's); source an exact dict (then number is 1):
            // in it; else in the instance dict of source (attribute shadowing), which may be missing
-  TypeAttr,     // looking up the key on type(source)'s MRO gives object (raw, no descriptor called); no object: nothing
+  TypeAttr,     // looking up the key on type(source)'s MRO gives object (raw, no descriptor called); no object: nothing;
+                // number is 1: on the MRO of the type that source is
   Code,         // exact function whose __code__ is object and whose __globals__ is key
   DimRelation,  // relation between bound symbols
   Disjoint,     // memory of arrays `source` and `other` does not overlap

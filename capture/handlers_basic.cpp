@@ -5,19 +5,13 @@
 
 namespace framejit::capture {
 
-namespace {
-
-/// An object from outside whose last reference may be this one: its __del__ must run before what follows.
-bool may_finalize(const Value* v) {
-  return v && v->source && v->object && Py_TYPE(v->object.get())->tp_finalize != nullptr;
-}
-
-}  // namespace
-
 Step SymbolicFrame::stack_op(const Instr& i) {
   switch (i.op) {
     case Opcode::PushNull: push(s.make(ValueKind::Null)); break;
-    case Opcode::PopTop: pop_raw(); break;
+    case Opcode::PopTop:
+      if (may_finalize(stack.back())) return break_at(BreakId::UserEffect, "a finalizer that may run");
+      pop_raw();
+      break;
     case Opcode::Copy: push(stack[stack.size() - static_cast<std::size_t>(i.arg)]); break;
     case Opcode::Swap: std::swap(stack.back(), stack[stack.size() - static_cast<std::size_t>(i.arg)]); break;
     case Opcode::LoadConst: push(x.literal(view->constant(i.arg))); break;
@@ -45,11 +39,11 @@ Step SymbolicFrame::local_op(const Instr& i) {
   }
   switch (i.op) {
     case Opcode::StoreFast:
-      if (slot != stack.back() && may_finalize(slot)) return break_at(BreakId::UserEffect, "a finalizer that may run");
+      if (slot != stack.back() && may_finalize(slot)) return finalizes();
       slot = pop_raw();
       break;
     case Opcode::DeleteFast:
-      if (may_finalize(slot)) return break_at(BreakId::UserEffect, "a finalizer that may run");
+      if (may_finalize(slot)) return finalizes();
       if (!slot) return break_at(BreakId::UnboundVariable, text_of(view->local_name(i.arg)));
       slot = nullptr;
       break;
@@ -87,9 +81,13 @@ Step SymbolicFrame::cell_op(const Instr& i) {
       if (slot->items.empty()) return break_at(BreakId::UnboundVariable, text_of(view->local_name(i.arg)));
       push(slot->items[0]);
       break;
-    case Opcode::StoreDeref: x.effects().store_cell(slot, pop_raw()); break;
+    case Opcode::StoreDeref:
+      if (!slot->items.empty() && may_finalize(slot->items[0])) return finalizes();
+      x.effects().store_cell(slot, pop_raw());
+      break;
     default:  // DeleteDeref
       if (slot->items.empty()) return break_at(BreakId::UnboundVariable, text_of(view->local_name(i.arg)));
+      if (may_finalize(slot->items[0])) return finalizes();
       x.effects().store_cell(slot, nullptr);
   }
   return Flow::Next;
@@ -103,6 +101,7 @@ Step SymbolicFrame::global_op(const Instr& i) {
   }
   if (!PyDict_CheckExact(globals))
     return break_at(BreakId::UnsupportedInstruction, "globals that are not a plain dict");
+  if (may_finalize(globals, name)) return finalizes();
   if (i.op == Opcode::StoreGlobal) {
     x.effects().store_global(globals, name, pop_raw());
     return Flow::Next;
@@ -171,9 +170,9 @@ Step SymbolicFrame::import_op(const Instr& i) {
 
 Step SymbolicFrame::attr_op(const Instr& i) {
   PyObject* name = view->name(i.arg);
-  if (i.op == Opcode::StoreAttr) {
+  if (i.op == Opcode::StoreAttr || i.op == Opcode::DeleteAttr) {
     Value* target = pop();
-    Value* value = pop_raw();
+    Value* value = i.op == Opcode::StoreAttr ? pop_raw() : nullptr;
     FRAMEJIT_TRY(stored, x.set_attr(target, name, value));
     (void)stored;
     return Flow::Next;

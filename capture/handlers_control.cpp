@@ -30,7 +30,7 @@ Step SymbolicFrame::jump_op(const Instr& i) {
 Step SymbolicFrame::iterate_op(const Instr& i) {
   if (i.op == Opcode::GetIter) return push_or_break(x.iterate(pop()));
   Value* iterator = peek(1);
-  if (iterator->kind != ValueKind::Iterator) return break_at(BreakId::UnknownIterable, "an iterator from outside");
+  if (iterator->kind != ValueKind::Iterator && iterator->kind != ValueKind::Object) return break_at(BreakId::UnknownIterable, "an iterator from outside");
   FRAMEJIT_TRY(item, x.next(iterator));
   if (item) {
     push(item);

@@ -1,4 +1,5 @@
 // Handlers: operators, subscripts, building and unpacking of containers, strings, patterns.
+#include "capture/builtins.h"
 #include "capture/py/repr.h"
 #include "capture/symbolic_frame.h"
 #include "graph/support/check.h"
@@ -74,6 +75,15 @@ Step SymbolicFrame::build_op(const Instr& i) {
       push(list);
       return Flow::Next;
     }
+    case Opcode::BuildSet: {
+      FRAMEJIT_TRY(set, x.make_set());
+      for (Value* item : pop_raw(i.arg)) {
+        FRAMEJIT_TRY(added, x.set_add(set, item));
+        (void)added;
+      }
+      push(set);
+      return Flow::Next;
+    }
     case Opcode::BuildSlice: {
       Values parts = pop_raw(i.arg);
       for (Value*& part : parts) part = x.look(part);
@@ -125,8 +135,18 @@ Step SymbolicFrame::extend_op(const Instr& i) {
     (void)appended;
     return Flow::Next;
   }
+  if (i.op == Opcode::SetAdd) {
+    FRAMEJIT_TRY(added, x.set_add(peek(i.arg), value));
+    (void)added;
+    return Flow::Next;
+  }
   Value* target = peek(i.arg);
   value = x.look(value);
+  if (i.op == Opcode::SetUpdate) {
+    FRAMEJIT_TRY(updated, x.set_update(target, value));
+    (void)updated;
+    return Flow::Next;
+  }
   if (i.op == Opcode::ListExtend) {
     FRAMEJIT_TRY(items, x.unpack(value));
     for (Value* item : items) {
@@ -168,10 +188,11 @@ Step SymbolicFrame::string_op(const Instr& i) {
   }
   Value* spec = (i.arg & 4) ? pop() : nullptr;
   Value* value = pop();
-  Value* known = x.specialize(value);
-  if (!known || !is_plain(known->object.get()) || (spec && !spec->is_constant()))
+  if (is_exception(*value) && (i.arg & 3) <= 1 && !spec) return push_or_break(x.exception_text(value));
+  Ref<> plain = x.plain(value);
+  if (!plain || has_long_int(plain.get()) || (spec && !spec->is_constant()))
     return break_at(BreakId::UnknownObject, "text of a value");
-  Ref<> object = known->object;
+  Ref<> object = plain;
   switch (i.arg & 3) {
     case 1: object = Ref<>::steal(PyObject_Str(object.get())); break;
     case 2: object = Ref<>::steal(PyObject_Repr(object.get())); break;
@@ -190,14 +211,25 @@ Step SymbolicFrame::string_op(const Instr& i) {
 Step SymbolicFrame::unpack_op(const Instr& i) {
   Value* value = pop();
   FRAMEJIT_TRY(items, x.unpack(value));
+  const std::size_t least = i.op == Opcode::UnpackSequence ? static_cast<std::size_t>(i.arg)
+                                                           : static_cast<std::size_t>((i.arg & 0xff) + (i.arg >> 8));
+  // An iterator that has too many is asked for one more than are wanted, not for all.
+  if (value->kind == ValueKind::Iterator && items.size() > least && i.op == Opcode::UnpackSequence)
+    return break_at(BreakId::WouldRaise, "unpacking of another length");
   if (i.op == Opcode::UnpackSequence) {
-    if (items.size() != static_cast<std::size_t>(i.arg))
-      return break_at(BreakId::WouldRaise, "unpacking of another length");
+    if (items.size() != least)
+      return x.raises(PyExc_ValueError,
+                      items.size() > least
+                          ? "too many values to unpack (expected " + std::to_string(i.arg) + ")"
+                          : "not enough values to unpack (expected " + std::to_string(i.arg) + ", got " +
+                                std::to_string(items.size()) + ")");
     for (auto item = items.rbegin(); item != items.rend(); ++item) push(*item);
     return Flow::Next;
   }
   const auto before = static_cast<std::size_t>(i.arg & 0xff), after = static_cast<std::size_t>(i.arg >> 8);
-  if (items.size() < before + after) return break_at(BreakId::WouldRaise, "not enough values to unpack");
+  if (items.size() < least) 
+    return x.raises(PyExc_ValueError, "not enough values to unpack (expected at least " +
+                                          std::to_string(least) + ", got " + std::to_string(items.size()) + ")");
   for (std::size_t k = 0; k < after; ++k) push(items[items.size() - 1 - k]);
   Value* rest = s.make(ValueKind::List);
   rest->items.assign(items.begin() + static_cast<std::ptrdiff_t>(before),
@@ -208,13 +240,78 @@ Step SymbolicFrame::unpack_op(const Instr& i) {
 }
 
 Step SymbolicFrame::match_op(const Instr& i) {
+  if (i.op == Opcode::MatchClass) return match_class(i);
+  if (i.op == Opcode::MatchKeys) {
+    Value* keys = peek(1);
+    Value* subject = peek(2);
+    if (subject->kind != ValueKind::Dict) return unsupported(i, BreakId::UnsupportedInstruction);
+    Values found;
+    for (Value* key : keys->items) {
+      FRAMEJIT_TRY(value, x.dict_peek(subject, x.look(key)));
+      if (!value) {
+        push(x.none());
+        return Flow::Next;
+      }
+      found.push_back(value);
+    }
+    push(s.tuple(std::move(found)));
+    return Flow::Next;
+  }
   Value* subject = peek(1);
   if (i.op == Opcode::GetLen) return push_or_break(x.length(subject));
-  const bool sequence = subject->kind == ValueKind::Tuple || subject->kind == ValueKind::List;
+  const bool sequence = subject->kind == ValueKind::Tuple || subject->kind == ValueKind::List ||
+                        subject->kind == ValueKind::Range;
   const bool mapping = subject->kind == ValueKind::Dict;
-  const bool scalar = is_number(*subject) || (subject->is_constant() && is_plain(subject->object.get()));
-  if (!sequence && !mapping && !scalar) return unsupported(i, BreakId::UnsupportedInstruction);
-  push(x.boolean(i.op == Opcode::MatchSequence ? sequence : mapping));
+  auto* type = reinterpret_cast<PyTypeObject*>(x.type_of(subject));
+  if (!sequence && !mapping && !type) return unsupported(i, BreakId::UnsupportedInstruction);
+  const unsigned long flag = i.op == Opcode::MatchSequence ? Py_TPFLAGS_SEQUENCE : Py_TPFLAGS_MAPPING;
+  if (type)
+    push(x.boolean(PyType_HasFeature(type, flag)));
+  else
+    push(x.boolean(i.op == Opcode::MatchSequence ? sequence : mapping));
+  return Flow::Next;
+}
+
+// subject, class, names of keyword patterns -> tuple of attributes, or None.
+Step SymbolicFrame::match_class(const Instr& i) {
+  Value* names = pop();
+  Value* cls = pop();
+  Value* subject = pop();
+  auto* type = reinterpret_cast<PyTypeObject*>(x.type_of(subject));
+  auto* wanted = reinterpret_cast<PyTypeObject*>(cls->is_constant() ? cls->object.get() : nullptr);
+  if (!type || !wanted || !PyType_Check(cls->object.get())) return unsupported(i, BreakId::UnsupportedInstruction);
+  FRAMEJIT_TRY(is, instance_of(x, type, cls));
+  if (!is) {
+    push(x.none());
+    return Flow::Next;
+  }
+  Values found;
+  static constexpr unsigned long kMatchSelf = 1UL << 22;  // _Py_TPFLAGS_MATCH_SELF
+  if (i.arg > 0 && (wanted->tp_flags & kMatchSelf)) {
+    if (i.arg > 1) return break_at(BreakId::WouldRaise, "positional patterns");
+    found.push_back(subject);
+  } else if (i.arg > 0) {
+    static PyObject* const kMatchArgs = interned("__match_args__");
+    FRAMEJIT_TRY(match_args, x.get_attr(cls, kMatchArgs));
+    if (match_args->kind != ValueKind::Tuple || match_args->items.size() < static_cast<std::size_t>(i.arg))
+      return break_at(BreakId::WouldRaise, "positional patterns");
+    Values all(match_args->items.begin(), match_args->items.begin() + i.arg);
+    all.insert(all.end(), names->items.begin(), names->items.end());
+    names = s.tuple(std::move(all));
+  }
+  for (Value* name : names->items) {
+    name = x.look(name);
+    if (!name->is_constant() || !PyUnicode_CheckExact(name->object.get()))
+      return break_at(BreakId::WouldRaise, "__match_args__");
+    FRAMEJIT_TRY(has, x.has_attr(subject, name->object.get()));
+    if (!has) {
+      push(x.none());
+      return Flow::Next;
+    }
+    FRAMEJIT_TRY(value, x.get_attr(subject, name->object.get()));
+    found.push_back(value);
+  }
+  push(s.tuple(std::move(found)));
   return Flow::Next;
 }
 

@@ -90,10 +90,8 @@ thread_local StackBounds bounds [[gnu::tls_model("initial-exec")]];
   pthread_attr_destroy(&attributes);
 }
 
-/// More than half of the stack is used, or this is a stack that nothing is known of.
+/// More than half of the stack is used, or this is a stack that nothing is known of, or it was not asked for yet.
 bool stack_is_low() {
-  if (!bounds.known) [[unlikely]]
-    find_bounds();
   const uintptr_t left = reinterpret_cast<uintptr_t>(__builtin_frame_address(0)) - bounds.low;
   return left < bounds.size / 2 || left > bounds.size;
 }
@@ -102,7 +100,11 @@ PyObject* pass_on(PyThreadState* tstate, py::Frame* frame, int throwflag) {
   return state.previous ? state.previous(tstate, frame, throwflag) : py::default_eval(tstate, frame, throwflag);
 }
 
-[[gnu::noinline]] PyObject* evaluate_suspended(PyThreadState* tstate, py::Frame* frame, int throwflag) {
+[[gnu::cold, gnu::noinline]] PyObject* evaluate_low(PyThreadState* tstate, py::Frame* frame, int throwflag) {
+  if (!bounds.known) {
+    find_bounds();
+    if (!stack_is_low()) return pass_on(tstate, frame, throwflag);
+  }
   ++state.suspended;
   refresh();
   PyObject* result = pass_on(tstate, frame, throwflag);
@@ -113,7 +115,7 @@ PyObject* pass_on(PyThreadState* tstate, py::Frame* frame, int throwflag) {
 
 PyObject* evaluate(PyThreadState* tstate, py::Frame* frame, int throwflag) {
   if (stack_is_low()) [[unlikely]]
-    return evaluate_suspended(tstate, frame, throwflag);
+    return evaluate_low(tstate, frame, throwflag);
   return pass_on(tstate, frame, throwflag);
 }
 
@@ -136,7 +138,7 @@ bool wants_discovery(void* extra) {
   return !extra || (is_word(extra) && reinterpret_cast<uintptr_t>(extra) >> 2 != state.generation);
 }
 
-PyObject* enter_marked(PyThreadState* tstate, py::Frame* frame, const Mark& mark) {
+[[gnu::noinline]] PyObject* enter_marked(PyThreadState* tstate, py::Frame* frame, const Mark& mark) {
   const std::shared_ptr<FrameInterceptor> interceptor = mark.interceptor;  // the mark may go while it runs
   PyCodeObject* code = py::code_of(frame);
   FrameInterceptor::Outcome outcome;
@@ -150,14 +152,21 @@ PyObject* enter_marked(PyThreadState* tstate, py::Frame* frame, const Mark& mark
   return evaluate(tstate, frame, 0);
 }
 
-PyObject* hook(PyThreadState* tstate, py::Frame* frame, int throwflag) {
-  // Frames that are resumed, and those of frame objects, are left alone.
-  if (throwflag || !py::is_fresh(frame)) return evaluate(tstate, frame, throwflag);
-  void* extra = py::extra_of(py::code_of(frame), state.extra_index);
+[[gnu::noinline]] PyObject* enter(PyThreadState* tstate, py::Frame* frame, void* extra) {
   if (wants_discovery(extra)) [[unlikely]]
     extra = discover(frame);
-  if (!extra || is_word(extra)) return evaluate(tstate, frame, throwflag);
+  if (!extra || is_word(extra)) return evaluate(tstate, frame, 0);
   return enter_marked(tstate, frame, *static_cast<Mark*>(extra));
+}
+
+// All that a frame of unmarked code costs beside the call through C; it jumps to the interpreter.
+PyObject* hook(PyThreadState* tstate, py::Frame* frame, int throwflag) {
+  // Frames that are resumed, and those of frame objects, are left alone; they use C stack without a hook too.
+  if (throwflag || !py::is_fresh(frame)) return pass_on(tstate, frame, throwflag);
+  void* extra = py::extra_of(py::code_of(frame), state.extra_index);
+  if (state.discover || (extra && !is_word(extra))) [[unlikely]]
+    return enter(tstate, frame, extra);
+  return evaluate(tstate, frame, 0);
 }
 
 void free_extra(void* extra) {

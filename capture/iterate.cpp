@@ -6,6 +6,14 @@ namespace framejit::capture {
 
 namespace {
 
+/// Keys that are deleted leave holes that an iterator sees even where the number of keys is the same again.
+Captured<Value*> start_dict(Executor& x, Value* it, Value* dict) {
+  FRAMEJIT_TRY(n, x.length(dict));
+  it->items = {dict, n};
+  it->dim = graph::Dim(dict->position);
+  return it;
+}
+
 constexpr std::int64_t kExhausted = -1;
 constexpr int64_t kIteratedRows = 64;
 
@@ -17,6 +25,12 @@ void move_to(Session& s, Value* it, std::int64_t position) {
 
 }  // namespace
 
+bool dict_changed(const Value& it) {
+  const Value& dict = *it.items[0];
+  return static_cast<int64_t>(dict.items.size() / 2) != dim_of(*it.items[1]).value() ||
+         dict.position != it.dim.value();
+}
+
 Captured<Value*> Executor::iterate(Value* v) {
   int over = kOverSequence;
   switch (v->kind) {
@@ -25,10 +39,7 @@ Captured<Value*> Executor::iterate(Value* v) {
       {
         Value* it = session_.make(ValueKind::Iterator);
         it->iterated = v->iterated;
-        it->items = v->items;
-        FRAMEJIT_TRY(n, length(v->items[0]));
-        it->items.push_back(n);
-        return it;
+        return start_dict(*this, it, v->items[0]);
       }
     case ValueKind::Tuple:
     case ValueKind::List: break;
@@ -40,9 +51,7 @@ Captured<Value*> Executor::iterate(Value* v) {
     case ValueKind::Dict: {
       Value* it = session_.make(ValueKind::Iterator);
       it->iterated = kOverKeys;
-      FRAMEJIT_TRY(n, length(v));
-      it->items = {v, n};
-      return it;
+      return start_dict(*this, it, v);
     }
     case ValueKind::Array: {
       Door* door = door_of(*v);
@@ -54,8 +63,18 @@ Captured<Value*> Executor::iterate(Value* v) {
       if (!size->is_constant()) specialize(size);
       break;
     }
+    case ValueKind::Set: return iterate_set(v);
+    case ValueKind::Object: {
+      static PyObject* const kIter = interned("__iter__");
+      FRAMEJIT_TRY(it, special(v, kIter, {}));
+      if (!it) return break_at(BreakId::UnknownIterable);
+      it = look(it);
+      const bool made = it->kind == ValueKind::Iterator && it->position != kView;
+      return made || it->kind == ValueKind::Object ? Captured<Value*>(it) : break_at(BreakId::UnknownIterable);
+    }
     case ValueKind::Constant:
       if (PyUnicode_CheckExact(v->object.get())) break;
+      if (PyFrozenSet_CheckExact(v->object.get()) && is_plain(v->object.get())) return iterate_set(v);
       [[fallthrough]];
     default: return break_at(BreakId::UnknownIterable);
   }
@@ -66,6 +85,15 @@ Captured<Value*> Executor::iterate(Value* v) {
 }
 
 Captured<Value*> Executor::next(Value* it) {
+  if (it->kind == ValueKind::Object) {  // an iterator in Python
+    static PyObject* const kNext = interned("__next__");
+    Captured<Value*> item = special(it, kNext, {});
+    if (item) return *item ? item : break_at(BreakId::UnknownIterable, "an iterator from outside");
+    const Value* raised = item.error().raised;
+    if (raised && PyType_IsSubtype(class_of(*raised), reinterpret_cast<PyTypeObject*>(PyExc_StopIteration)))
+      return static_cast<Value*>(nullptr);
+    return item;
+  }
   auto end = [&]() -> Captured<Value*> {
     move_to(session_, it, kExhausted);
     return static_cast<Value*>(nullptr);
@@ -145,6 +173,13 @@ Captured<Value*> Executor::next(Value* it) {
       }
       return call(it->items[0], args, {});
     }
+    case kOverSet: {
+      if (static_cast<int64_t>(it->items[0]->items.size()) != dim_of(*it->items[2]).value())
+        return break_at(BreakId::WouldRaise, "set changed during iteration");
+      if (at >= it->items[1]->items.size()) return end();
+      move_to(session_, it, it->position + 1);
+      return it->items[1]->items[at];
+    }
     case kGenerator: break;
     case kOverKeys:
     case kOverValues:
@@ -152,8 +187,7 @@ Captured<Value*> Executor::next(Value* it) {
       Value* dict = it->items[0];
       FRAMEJIT_TRY(opened, open(dict));
       (void)opened;
-      if (static_cast<int64_t>(dict->items.size() / 2) != dim_of(*it->items[1]).value())
-        return break_at(BreakId::WouldRaise, "dictionary changed size during iteration");
+      if (dict_changed(*it)) return break_at(BreakId::WouldRaise, "dictionary changed size during iteration");
       if (2 * at >= dict->items.size()) return end();
       Value* key = literal(dict->items[2 * at]->object.get());
       Value* value = dict->items[2 * at + 1];

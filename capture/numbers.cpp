@@ -108,10 +108,7 @@ Captured<Value*> Executor::to_float(Value* v) {
   if (is_float_like(*v)) return v;
   if (v->is_constant()) {
     Ref<> f = is_plain(v->object.get()) ? Ref<>::steal(PyNumber_Float(v->object.get())) : Ref<>();
-    if (!f) {
-      PyErr_Clear();
-      return break_at(BreakId::WouldRaise, "float()");
-    }
+    if (!f) return PyErr_Occurred() ? raises_current("float()") : break_at(BreakId::WouldRaise, "float()");
     return session_.constant(f.get());
   }
   FRAMEJIT_TRY(id, f64(v));
@@ -139,12 +136,12 @@ Captured<Value*> Executor::number_binary(int nb, Value* left, Value* right) {
       // Division by zero raises in Python.
       if (right->kind == ValueKind::Int) {
         if (shapes().holds(graph::Relation::Eq, right->dim, graph::Dim(0)))
-          return break_at(BreakId::WouldRaise, "division by zero");
+          return divides_by_zero();
       } else {
         Value* divisor = specialize(right);
         if (!divisor)
           return break_at(BreakId::UnsupportedArgument, "division by a float that is known only at run time");
-        if (PyObject_IsTrue(divisor->object.get()) != 1) return break_at(BreakId::WouldRaise, "division by zero");
+        if (PyObject_IsTrue(divisor->object.get()) != 1) return divides_by_zero();
         right = divisor;
         if (left->is_constant()) return fold(nb, left->object.get(), right->object.get());
       }
@@ -186,7 +183,7 @@ Captured<Value*> Executor::int_binary(int nb, const graph::Dim& l, const graph::
       return session_.integer(l * r);
     case kFloorDivide:
     case kRemainder: {
-      if (env.holds(graph::Relation::Eq, r, graph::Dim(0))) return break_at(BreakId::WouldRaise, "division by zero");
+      if (env.holds(graph::Relation::Eq, r, graph::Dim(0))) return divides_by_zero();
       // One sign of the divisor, so that the rounding is one formula.
       if (!env.holds(graph::Relation::Lt, graph::Dim(0), r) || !within(l, kTerm)) break;
       const graph::Dim quotient = floordiv(l, r);
@@ -206,10 +203,7 @@ Captured<Value*> Executor::number_unary(Unary op, Value* v) {
     Ref<> result = Ref<>::steal(op == Unary::Positive   ? PyNumber_Positive(o)
                                 : op == Unary::Negative ? PyNumber_Negative(o)
                                                         : PyNumber_Invert(o));
-    if (!result) {
-      PyErr_Clear();
-      return break_at(BreakId::WouldRaise, "unary operator");
-    }
+    if (!result) return raises_current("unary operator");
     return session_.constant(result.get());
   }
   if (v->kind == ValueKind::Int) {
@@ -238,10 +232,7 @@ Captured<Value*> Executor::number_compare(int op, Value* left, Value* right) {
   }
   if (left->is_constant() && right->is_constant()) {
     Ref<> result = Ref<>::steal(PyObject_RichCompare(left->object.get(), right->object.get(), op));
-    if (!result) {
-      PyErr_Clear();
-      return break_at(BreakId::WouldRaise, "comparison");
-    }
+    if (!result) return raises_current("comparison");
     return session_.constant(result.get());
   }
   if (is_int_like(*left) && is_int_like(*right)) {

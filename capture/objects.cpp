@@ -159,7 +159,9 @@ Value* Executor::wrap(PyObject* o, SourceRef source) {
     return v;
   }
   if (PyFunction_Check(o)) {
-    Value* v = session_.make(ValueKind::Function);  // Code or Identity is guarded when it is called or compared
+    // Code or Identity is guarded when it is called or compared.
+    guard(GuardKind::Type, source, reinterpret_cast<PyObject*>(&PyFunction_Type));
+    Value* v = session_.make(ValueKind::Function);
     v->object = Ref<>::share(o);
     v->source = source;
     return v;
@@ -308,6 +310,23 @@ Value* Executor::specialize(Value* v) {
   return nullptr;
 }
 
+Ref<> Executor::plain(Value* v) {
+  v = look(v);
+  if (v->kind == ValueKind::Tuple) {
+    const auto count = static_cast<Py_ssize_t>(v->items.size());
+    Ref<> tuple = count <= kContainerLimit ? Ref<>::steal(PyTuple_New(count)) : Ref<>();
+    for (Py_ssize_t i = 0; tuple && i < count; ++i) {
+      Ref<> item = plain(v->items[static_cast<std::size_t>(i)]);
+      if (!item) return {};
+      PyTuple_SET_ITEM(tuple.get(), i, item.release());
+    }
+    if (!tuple) PyErr_Clear();
+    return tuple;
+  }
+  Value* known_value = specialize(v);
+  return known_value && is_plain(known_value->object.get()) ? known_value->object : Ref<>();
+}
+
 Door* Executor::door_of(const Value& v) const {
   if (v.kind != ValueKind::Array || v.wrap == Wrap::PyFloat || v.wrap == Wrap::PyInt || v.wrap == Wrap::PyBool ||
       v.wrap == Wrap::PyComplex)
@@ -323,6 +342,17 @@ Door* Executor::door_for(PyObject* callable) const {
   return nullptr;
 }
 
+bool may_finalize(const Value* v) {
+  return v && v->source && v->object && Py_TYPE(v->object.get())->tp_finalize != nullptr;
+}
+
+bool may_finalize(PyObject* dict, PyObject* name) {
+  PyObject* object = PyDict_GetItemWithError(dict, name);
+  return object && Py_TYPE(object)->tp_finalize != nullptr;
+}
+
+Unexpected<Break> finalizes() { return break_at(BreakId::UserEffect, "a finalizer that may run"); }
+
 PyObject* Executor::type_of(Value* v) {
   auto as = [](PyTypeObject& type) { return reinterpret_cast<PyObject*>(&type); };
   if (v->object && (v->is_constant() || v->source)) return as(*Py_TYPE(v->object.get()));
@@ -331,17 +361,20 @@ PyObject* Executor::type_of(Value* v) {
     case ValueKind::Tuple: return as(PyTuple_Type);
     case ValueKind::List: return as(PyList_Type);
     case ValueKind::Dict: return as(PyDict_Type);
+    case ValueKind::Set: return as(PySet_Type);
     case ValueKind::Slice: return as(PySlice_Type);
     case ValueKind::Range: return as(PyRange_Type);
     case ValueKind::Function: return as(PyFunction_Type);
     case ValueKind::Array: break;
+    case ValueKind::Object: return as(*class_of(*v));
+    case ValueKind::Iterator:
+      if (v->extra) return v->extra.get();
+      return v->iterated == kGenerator ? as(PyGen_Type) : nullptr;
+    case ValueKind::BoundMethod: return v->items[1] && v->iterated != kSuper ? as(PyMethod_Type) : nullptr;
     case ValueKind::Null:
     case ValueKind::Lazy:
     case ValueKind::Constant:
-    case ValueKind::Iterator:
-    case ValueKind::BoundMethod:
-    case ValueKind::Cell:
-    case ValueKind::Object: return nullptr;
+    case ValueKind::Cell: return nullptr;
   }
   switch (v->wrap) {
     case Wrap::PyFloat: return as(PyFloat_Type);

@@ -1,4 +1,6 @@
 // Operators over Values: arrays go to their door, numbers to numbers.cpp, constants are folded, sequences joined.
+#include <tuple>
+
 #include "capture/executor.h"
 #include "capture/py/instance.h"
 #include "capture/py/repr.h"
@@ -51,8 +53,24 @@ Captured<Value*> Executor::binary(int nb, Value* left, Value* right) {
     return door->binary(session_, nb, left, right);
   }
   if (is_number(*left) && is_number(*right)) return number_binary(nb, left, right);
-  if (is_sequence(left) || is_sequence(right)) return sequence_binary(nb, left, right);
+  if (left->kind == ValueKind::Object || right->kind == ValueKind::Object) return object_binary(nb, left, right);
+  if (left->kind == ValueKind::Set || right->kind == ValueKind::Set) return set_binary(nb, left, right);
+  if (left->kind == ValueKind::Dict && right->kind == ValueKind::Dict && nb % 13 == 7) {
+    if (nb >= 13) {
+      FRAMEJIT_TRY(done, call_method(left, "update", {right}, {}));
+      (void)done;
+      return left;
+    }
+    FRAMEJIT_TRY(merged, call_method(left, "copy", {}, {}));
+    FRAMEJIT_TRY(done, call_method(merged, "update", {right}, {}));
+    (void)done;
+    return merged;
+  }
+  const bool formatting = left->is_constant() && nb % 13 == 6;
+  if (!formatting && (is_sequence(left) || is_sequence(right))) return sequence_binary(nb, left, right);
   if (left->is_constant() && right->is_constant()) return fold(nb, left->object.get(), right->object.get());
+  if (left->is_constant() && PyUnicode_CheckExact(left->object.get()) && nb % 13 == 6)
+    if (Ref<> r = plain(right)) return fold(nb, left->object.get(), r.get());
   if (Value* l = specialize(left), *r = specialize(right);
       l && r && is_plain(l->object.get()) && is_plain(r->object.get()))
     return fold(nb, l->object.get(), r->object.get());
@@ -92,6 +110,8 @@ Captured<Value*> Executor::fold(int nb, PyObject* l, PyObject* r) {
   }
   if (op == 6 && (PyUnicode_CheckExact(l) || PyBytes_CheckExact(l)) && PyTuple_CheckExact(r) && r_size > 16)
     return break_at(BreakId::CapturedTooMuch, what);
+  if (op == 6 && (PyUnicode_CheckExact(l) || PyBytes_CheckExact(l)) && has_long_int(r))
+    return break_at(BreakId::UnknownObject, what);
   if (op == 6 && (PyUnicode_CheckExact(l) || PyBytes_CheckExact(l)) && text_of(l).find('*') != std::string::npos)
     return break_at(BreakId::CapturedTooMuch, what);  // a width of any size
   using Function = PyObject* (*)(PyObject*, PyObject*);
@@ -100,10 +120,7 @@ Captured<Value*> Executor::fold(int nb, PyObject* l, PyObject* r) {
       PyNumber_Multiply, PyNumber_Remainder,  PyNumber_Or,          nullptr,         PyNumber_Rshift,
       PyNumber_Subtract, PyNumber_TrueDivide, PyNumber_Xor};
   Ref<> result = Ref<>::steal(op == 8 ? PyNumber_Power(l, r, Py_None) : kFunctions[op](l, r));
-  if (!result) {
-    PyErr_Clear();
-    return break_at(BreakId::WouldRaise, what);
-  }
+  if (!result) return raises_current(what);
   return literal(result.get());
 }
 
@@ -134,8 +151,8 @@ Captured<Value*> Executor::sequence_binary(int nb, Value* left, Value* right) {
     times = specialize(times);
     if (times && fits_int64(*times)) {
       FRAMEJIT_TRY(items, unpack(sequence));
-      const int64_t count = std::max<int64_t>(0, dim_of(*times).value());
-      if (count * static_cast<int64_t>(items.size()) > kFoldedItems)
+      const int64_t count = items.empty() ? 0 : std::max<int64_t>(0, dim_of(*times).value());
+      if (count > 0 && static_cast<int64_t>(items.size()) > kFoldedItems / count)
         return break_at(BreakId::CapturedTooMuch, "a long sequence");
       if (sequence->kind == ValueKind::Tuple && count == 1) return sequence;
       Value* v = session_.make(sequence->kind);
@@ -150,6 +167,9 @@ Captured<Value*> Executor::sequence_binary(int nb, Value* left, Value* right) {
 Captured<Value*> Executor::unary(Unary op, Value* v) {
   if (Door* door = door_of(*v)) return door->unary(session_, op, v);
   if (is_number(*v)) return number_unary(op, v);
+  static PyObject* const kNames[] = {interned("__pos__"), interned("__neg__"), interned("__invert__")};
+  FRAMEJIT_TRY(result, special(v, kNames[static_cast<int>(op)], {}));
+  if (result) return look(result);
   return break_at(BreakId::UnknownObject, type_text(*this, v));
 }
 
@@ -167,9 +187,10 @@ Captured<bool> Executor::is_same(Value* left, Value* right) {
     if (b->is_array() && b->wrap == Wrap::PyBool && is_bool(a)) return break_at(BreakId::DataDependentBranch, "is");
     return false;
   }
-  const bool l_made = !left->source && !left->object, r_made = !right->source && !right->object;
+  auto made = [](Value* v) { return (!v->source && !v->object) || v->kind == ValueKind::Set || v->is_made(); };
+  const bool l_made = made(left), r_made = made(right);
   auto mutable_kind = [](Value* v) {
-    return v->kind == ValueKind::List || v->kind == ValueKind::Dict || v->kind == ValueKind::Cell;
+    return v->kind == ValueKind::List || v->kind == ValueKind::Dict || v->kind == ValueKind::Cell || v->kind == ValueKind::Set || v->is_made();
   };
   if ((l_made && mutable_kind(left)) || (r_made && mutable_kind(right))) return false;
   PyObject *l = known(left), *r = known(right);
@@ -194,6 +215,8 @@ Captured<bool> Executor::is_same(Value* left, Value* right) {
   }
   if ((existing_object(left) && (l || l_made)) || (existing_object(right) && (r || r_made)))
     if (!(left->is_array() && right->is_array() && left->id == right->id)) return false;
+  const PyObject *l_type = type_of(left), *r_type = type_of(right);
+  if (l_type && r_type && l_type != r_type) return false;
   return break_at(BreakId::UnsupportedArgument, "identity of these objects");
 }
 
@@ -218,6 +241,7 @@ Captured<bool> Executor::truth(Value* v) {
       return !v->items.empty();
     }
     case ValueKind::Tuple: return !v->items.empty();
+    case ValueKind::Set: return PySet_GET_SIZE(v->object.get()) > 0;
     case ValueKind::Range: {
       FRAMEJIT_TRY(n, length(v));
       return truth(n);
@@ -227,12 +251,19 @@ Captured<bool> Executor::truth(Value* v) {
     case ValueKind::BoundMethod:
     case ValueKind::Slice: return true;
     case ValueKind::Object: {
-      PyTypeObject* type = Py_TYPE(v->object.get());
-      if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) break;
-      for (const char* method : {"__bool__", "__len__"}) {
-        Ref<> name = Ref<>::steal(PyUnicode_InternFromString(method));
-        if (!name || type_attr(type, name.get())) return break_at(BreakId::UnknownObject, "truth of an object");
-        guard(GuardKind::TypeAttr, v->source, nullptr, name.get());
+      if (!PyType_HasFeature(class_of(*v), Py_TPFLAGS_HEAPTYPE) && !is_exception(*v)) break;
+      static PyObject* const kBool = interned("__bool__");
+      static PyObject* const kLen = interned("__len__");
+      for (PyObject* method : {kBool, kLen}) {
+        FRAMEJIT_TRY(answer, special(v, method, {}));
+        if (answer) {
+          answer = look(answer);
+          if (answer->is_constant() && (PyBool_Check(answer->object.get()) || (method == kLen && is_int_like(*answer))))
+            return truth(answer);
+          return break_at(BreakId::UnknownObject, "truth of an object");
+        }
+        if (type_attr(class_of(*v), method)) return break_at(BreakId::UnknownObject, "truth of an object");
+        guard_lookup(v, nullptr, method);
       }
       return true;
     }
@@ -256,12 +287,15 @@ Captured<Value*> Executor::compare(int op, Value* left, Value* right) {
     return door->compare(session_, op, left, right);
   }
   if (is_number(*left) && is_number(*right)) return number_compare(op, left, right);
+  if (left->kind == ValueKind::Object || right->kind == ValueKind::Object) return object_compare(op, left, right);
+  if (left->kind == ValueKind::Set || right->kind == ValueKind::Set) return set_compare(op, left, right);
   if (left->is_constant() && right->is_constant()) {
     PyObject *l = left->object.get(), *r = right->object.get();
     if (!is_plain(l) || !is_plain(r)) {
-      // Functions, modules and plain classes compare by identity.
+      // Functions, modules, plain classes and objects without an __eq__ of their own compare by identity.
       auto by_identity = [](PyObject* o) {
-        return PyCFunction_Check(o) || PyModule_CheckExact(o) || Py_IS_TYPE(o, &PyType_Type);
+        return PyCFunction_Check(o) || PyModule_CheckExact(o) || Py_IS_TYPE(o, &PyType_Type) ||
+               Py_TYPE(o)->tp_richcompare == PyBaseObject_Type.tp_richcompare;
       };
       if ((op == Py_EQ || op == Py_NE) && (by_identity(l) || by_identity(r)) && (by_identity(l) || is_plain(l)) &&
           (by_identity(r) || is_plain(r)))
@@ -271,11 +305,14 @@ Captured<Value*> Executor::compare(int op, Value* left, Value* right) {
     if (PyBytes_CheckExact(l) != PyBytes_CheckExact(r))
       return break_at(BreakId::UnsupportedArgument, "bytes and another type");
     Ref<> result = Ref<>::steal(PyObject_RichCompare(l, r, op));
-    if (!result) {
-      PyErr_Clear();
-      return break_at(BreakId::WouldRaise, "comparison");
-    }
+    if (!result) return raises_current("comparison");
     return session_.constant(result.get());
+  }
+  if (op != Py_EQ && op != Py_NE && left->kind == ValueKind::Tuple && right->kind == ValueKind::Tuple) {
+    Ref<> l = plain(left), r = plain(right);
+    Ref<> result = l && r ? Ref<>::steal(PyObject_RichCompare(l.get(), r.get(), op)) : Ref<>();
+    if (result) return session_.constant(result.get());
+    PyErr_Clear();
   }
   if (op == Py_EQ || op == Py_NE) {
     if (is_sequence(left) && is_sequence(right)) {
@@ -299,6 +336,89 @@ Captured<Value*> Executor::compare(int op, Value* left, Value* right) {
   }
   return break_at(BreakId::UnknownObject,
                   "comparison of " + type_text(*this, left) + " and " + type_text(*this, right));
+}
+
+namespace {
+
+bool is_not_implemented(const Value* v) { return v->is_constant() && v->object.get() == Py_NotImplemented; }
+
+/// Both classes in one line of descent: the one further down is asked first if it says something else. Left alone.
+bool one_descends(const Value* left, const Value* right) {
+  return left->kind == ValueKind::Object && right->kind == ValueKind::Object && class_of(*left) != class_of(*right) &&
+         PyType_IsSubtype(class_of(*right), class_of(*left));
+}
+
+}  // namespace
+
+// Operators that a class defines in Python.
+Captured<Value*> Executor::object_binary(int nb, Value* left, Value* right) {
+  static constexpr const char* kNames[] = {"add", "and", "floordiv", "lshift", "matmul",  "mul", "mod",
+                                           "or",  "pow", "rshift",   "sub",    "truediv", "xor"};
+  const std::string name = kNames[nb % 13];
+  const std::string what = type_text(*this, left) + " " + operator_text(nb) + " " + type_text(*this, right);
+  const Unexpected<Break> unknown = break_at(BreakId::UnknownObject, what);
+  if (one_descends(left, right)) return unknown;
+  if (left->kind == ValueKind::Object) {
+    for (const char* prefix : {"__i", "__"}) {
+      if (nb < 13 && prefix[2] == 'i') continue;
+      PyObject* method = interned((prefix + name + "__").c_str());
+      FRAMEJIT_TRY(result, special(left, method, {right}));
+      if (result) {
+        result = look(result);
+        if (!is_not_implemented(result)) return result;
+      } else {
+        if (type_attr(class_of(*left), method)) return unknown;
+        guard_lookup(left, nullptr, method);
+      }
+    }
+  } else if (!is_number(*left)) {
+    return unknown;
+  }
+  if (right->kind != ValueKind::Object || (left->kind == ValueKind::Object && class_of(*left) == class_of(*right)))
+    return unknown;
+  FRAMEJIT_TRY(result, special(right, interned(("__r" + name + "__").c_str()), {left}));
+  if (!result) return unknown;
+  result = look(result);
+  return is_not_implemented(result) ? Captured<Value*>(unknown) : result;
+}
+
+Captured<Value*> Executor::object_compare(int op, Value* left, Value* right) {
+  static constexpr const char* kNames[] = {"__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__"};
+  static constexpr int kSwapped[] = {Py_GT, Py_GE, Py_EQ, Py_NE, Py_LT, Py_LE};
+  const std::string what = "comparison of " + type_text(*this, left) + " and " + type_text(*this, right);
+  const Unexpected<Break> unknown = break_at(BreakId::UnknownObject, what);
+  if (one_descends(left, right)) return unknown;
+  for (auto [v, other, how] : {std::tuple{left, right, op}, std::tuple{right, left, kSwapped[op]}}) {
+    if (v->kind != ValueKind::Object) {
+      if (!is_number(*v) && !v->is_none()) return unknown;
+      continue;  // numbers and None know no other objects
+    }
+    PyObject* name = interned(kNames[how]);
+    FRAMEJIT_TRY(result, special(v, name, {other}));
+    if (result) {
+      result = look(result);
+      if (!is_not_implemented(result)) return result;
+      continue;
+    }
+    PyObject* raw = type_attr(class_of(*v), name);
+    if (raw != type_attr(&PyBaseObject_Type, name)) return unknown;
+    guard_lookup(v, raw, name);
+    if (how != Py_NE) continue;
+    // object.__ne__ asks __eq__.
+    FRAMEJIT_TRY(same_value, special(v, interned("__eq__"), {other}));
+    if (!same_value) {
+      PyObject* eq = type_attr(class_of(*v), interned("__eq__"));
+      if (eq != type_attr(&PyBaseObject_Type, interned("__eq__"))) return unknown;
+      guard_lookup(v, eq, interned("__eq__"));
+      continue;
+    }
+    if (is_not_implemented(look(same_value))) continue;
+    FRAMEJIT_TRY(equals, truth(look(same_value)));
+    return boolean(!equals);
+  }
+  if (op != Py_EQ && op != Py_NE) return unknown;
+  FRAMEJIT_TRY(identical, is_same(left, right));
+  return boolean(identical == (op == Py_EQ));
 }
 
 Captured<bool> Executor::equal(Value* left, Value* right) {
@@ -330,15 +450,19 @@ Captured<bool> Executor::contains(Value* container, Value* item) {
       FRAMEJIT_TRY(at, find_key(container, item));
       return at >= 0;
     }
+    case ValueKind::Set: return set_contains(container, item);
+    case ValueKind::Object: {
+      static PyObject* const kContains = interned("__contains__");
+      FRAMEJIT_TRY(answer, special(container, kContains, {item}));
+      if (answer) return truth(look(answer));
+      break;
+    }
     case ValueKind::Constant: {
       PyObject* o = container->object.get();
       if (!PyUnicode_CheckExact(o) && !PyFrozenSet_CheckExact(o)) break;
       if (!is_plain(o) || !item->is_constant() || !is_plain(item->object.get())) break;
       const int found = PySequence_Contains(o, item->object.get());
-      if (found < 0) {
-        PyErr_Clear();
-        return break_at(BreakId::WouldRaise, "in");
-      }
+      if (found < 0) return raises_current("in");
       return found == 1;
     }
     case ValueKind::Range: {

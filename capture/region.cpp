@@ -26,8 +26,13 @@ bool materializable(const Value* v, std::vector<const Value*>& path) {
     case ValueKind::Array:
     case ValueKind::Int: return true;
     case ValueKind::Iterator:
-      if (v->position < 0 || v->iterated == kMap || v->iterated == kGenerator || v->iterated == kOverValues ||
-          v->iterated == kOverItems)
+      if (v->position < 0 || v->iterated == kMap || v->iterated == kGenerator || v->iterated == kOverSet ||
+          v->iterated == kOverValues || v->iterated == kOverItems || (v->iterated == kOverKeys && dict_changed(*v)))
+        return false;
+      // They are made before any store is committed.
+      for (const Value* over : v->items)
+        if (over->changed) return false;
+      if (v->iterated == kReversed && static_cast<int64_t>(v->items[0]->items.size()) != dim_of(*v->items[1]).value())
         return false;
       break;
     case ValueKind::Function:
@@ -36,8 +41,16 @@ bool materializable(const Value* v, std::vector<const Value*>& path) {
         for (const Value* item : notes->items)
           if (!resolved(item)->is_constant()) return false;
       break;
-    case ValueKind::Lazy:
-    case ValueKind::Object: return v->source != nullptr;
+    case ValueKind::Lazy: return v->source != nullptr;
+    case ValueKind::Object: {
+      if (v->source) return true;
+      if (is_exception(*v) || !PyType_HasFeature(class_of(*v), Py_TPFLAGS_HEAPTYPE)) return false;
+      path.push_back(v);
+      bool all = true;
+      for (const auto& [name, value] : v->attributes) all = all && materializable(value, path);
+      path.pop_back();
+      return all;
+    }
     case ValueKind::BoundMethod:
       if (v->iterated == kSuper) return false;
       break;
@@ -47,6 +60,9 @@ bool materializable(const Value* v, std::vector<const Value*>& path) {
     case ValueKind::Slice:
     case ValueKind::Range:
     case ValueKind::Cell: break;
+    case ValueKind::Set:
+      if (v->partial) return false;
+      break;
   }
   path.push_back(v);
   bool all = true;
@@ -121,7 +137,7 @@ uint32_t RegionBuilder::recipe(Value* given) {
       auto* code = reinterpret_cast<PyCodeObject*>(v->object.get());
       Values parts{s_.constant(v->object.get()),
                    s_.constant(v->extra.get()),
-                   s_.constant(code->co_name),
+                   s_.constant(code->co_qualname),
                    v->items[0],
                    v->items[1],
                    v->items[2]};
@@ -133,6 +149,16 @@ uint32_t RegionBuilder::recipe(Value* given) {
           PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), Ref<>(resolved(notes->items[i])->object).release());
         region_.recipes[at].object = tuple;
       }
+      break;
+    }
+    case ValueKind::Object: {
+      region_.recipes[at].object = v->object;
+      std::vector<Value*> parts;
+      for (const auto& [name, value] : v->attributes) {
+        parts.push_back(s_.constant(interned(name.c_str())));
+        parts.push_back(value);
+      }
+      fill(at, parts);
       break;
     }
     case ValueKind::BoundMethod:
@@ -172,18 +198,19 @@ Recipe::Kind RegionBuilder::kind_of(const Value& v) const {
     case ValueKind::Tuple: return Recipe::Kind::Tuple;
     case ValueKind::List: return Recipe::Kind::List;
     case ValueKind::Dict: return Recipe::Kind::Dict;
+    case ValueKind::Set: return Recipe::Kind::Set;
     case ValueKind::Slice: return Recipe::Kind::Slice;
     case ValueKind::Range: return Recipe::Kind::Range;
     case ValueKind::Function: return Recipe::Kind::Function;
     case ValueKind::BoundMethod: return v.items[1] ? Recipe::Kind::BoundMethod : Recipe::Kind::Method;
     case ValueKind::Cell: return Recipe::Kind::Cell;
     case ValueKind::Iterator: return Recipe::Kind::Iterator;
+    case ValueKind::Object: return Recipe::Kind::Instance;
     case ValueKind::Null:
     case ValueKind::Lazy:
     case ValueKind::Constant:
     case ValueKind::Array:
-    case ValueKind::Int:
-    case ValueKind::Object: break;
+    case ValueKind::Int: break;
   }
   check_failed(__FILE__, __LINE__, "recipe kind", std::to_string(static_cast<int>(v.kind)));
 }
@@ -254,6 +281,7 @@ void RegionBuilder::build(const SymbolicFrame& frame, const std::vector<Value*>&
   region_.graph = std::move(s_.graph_);
   region_.guards = std::move(s_.guards_);
   region_.inputs = std::move(s_.inputs_);
+  region_.origins = std::move(s_.origins_);
   region_.instructions = x_.steps;
 }
 

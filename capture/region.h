@@ -13,6 +13,11 @@
 
 namespace framejit::capture {
 
+/// What is done to a set, in order, from the empty one on.
+enum SetChange : int { kSetAdd, kSetUpdate, kSetDiscard, kSetClear };
+/// False: an error is set.
+bool change_set(PyObject* set, int how, PyObject* operand);
+
 /// How to make an object that is live at the exit. A tree; equal objects share one recipe (by index), so that identity
 /// holds. All recipes are made before the first effect is committed and before the first slot of the frame is written.
 /// Lists, dicts and cells may contain themselves: make them empty first, fill them last.
@@ -26,6 +31,7 @@ struct Recipe {
     Tuple,
     List,
     Dict,
+    Set,          // items: a SetChange and its operand, in turn
     Slice,
     Range,        // items (Dict: key, value, key, value ...)
     Function,     // items: code, globals, name, defaults or null, kwdefaults or null, closure or null (annotations:
@@ -34,6 +40,7 @@ struct Recipe {
     Cell,         // items: contents or nothing
     Iterator,     // object: the type to call on items (enumerate, zip, reversed; null: iter()); then advanced `index`
                   // times
+    Instance,     // of the class `object`, made by object.__new__; items: name, value, name, value ...
     Method,       // getattr(items[0], object): a C method of an exact builtin or array; runs no user code
   } kind;
   Ref<> object;
@@ -50,10 +57,9 @@ struct Effect {
     StoreCell,    // target[0] cell, value (none: delete)
     StoreGlobal,  // object: dict, key, value (none: delete)
     StoreAttr,    // target, key, value: instance dict store, no user code
-    StoreItem,    // target exact list or dict, key recipe, value
+    StoreItem,    // target exact list or dict, key recipe, value (none: delete, of a dict)
     ListExtend,   // target exact list, items: values
     ListReplace,  // target exact list: items become its contents
-    DictReplace,  // target exact dict likewise
   } kind;
   int32_t target = -1, key = -1, value = -1;  // recipe indices, -1: none
   Ref<> object;
@@ -69,7 +75,8 @@ struct Region {
   bool returns = false;                 // the region ends by returning recipe `result`
   std::unique_ptr<graph::Graph> graph;  // its results are what the recipes' Result indices name
   std::vector<Guard> guards;
-  std::vector<Input> inputs;  // one for each graph param
+  std::vector<Input> inputs;    // one for each graph param
+  std::vector<Origin> origins;  // of the graph's calls
   std::vector<Recipe> recipes;
   std::vector<std::pair<int, uint32_t>> locals;  // localsplus slots that change: recipe
   std::vector<uint32_t> stack;                   // recipes, bottom first, at the exit
@@ -90,6 +97,8 @@ struct CaptureOptions {
   uint32_t unroll_nodes = 400;  // graph nodes that one loop may add before it is left to the bytecode
   /// The Python function behind a callable (a jitted function), borrowed, or null.
   PyObject* (*unwrap)(PyObject* callable) = nullptr;
+  /// The Python function that is followed in place of a C function or type, borrowed, or null.
+  PyObject* (*polyfill)(PyObject* callable) = nullptr;
   /// Code that is never inlined (framejit.disable).
   bool (*leave_alone)(PyCodeObject* code) = nullptr;
 };

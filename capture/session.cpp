@@ -39,6 +39,11 @@ bool same_dim_guard(const graph::DimGuard& a, const graph::DimGuard& b) {
   return a.relation == b.relation && a.outcome == b.outcome && a.left == b.left && a.right == b.right;
 }
 
+std::size_t guard_hash(const Guard& g) {
+  const std::size_t hash = static_cast<std::size_t>(g.kind) + reinterpret_cast<std::size_t>(g.object.get());
+  return g.source ? hash * 1000003 + hash_of(*g.source) : hash;
+}
+
 }  // namespace
 
 Session::Session(std::string name, const Varied& varied, std::vector<Door*> doors)
@@ -117,6 +122,7 @@ Value* Session::array_input(PyObject* object, SourceRef source, ArraySpec spec) 
   g.kind = GuardKind::Array;
   g.source = source;
   g.array = spec;
+  if (spec.wrap == Wrap::Tensor) g.object = Ref<>::share(reinterpret_cast<PyObject*>(Py_TYPE(object)));
   g.location = location_;
   const auto guard = static_cast<uint32_t>(guards_.size());
   guards_.push_back(std::move(g));
@@ -134,13 +140,18 @@ Value* Session::array_input(PyObject* object, SourceRef source, ArraySpec spec) 
 }
 
 void Session::add_guard(Guard guard) {
-  for (const Guard& g : guards_)
+  const std::size_t hash = guard_hash(guard);
+  const auto [first, last] = guard_index_.equal_range(hash);
+  for (auto it = first; it != last; ++it) {
+    const Guard& g = guards_[it->second];
     if (g.kind == guard.kind && g.object.get() == guard.object.get() && g.number == guard.number &&
         same_source(g.source, guard.source) && same_source(g.other, guard.other) &&
         same_key(g.key.get(), guard.key.get()) && g.kind != GuardKind::Array && g.kind != GuardKind::IntSymbol &&
         (g.kind != GuardKind::DimRelation || same_dim_guard(g.dim, guard.dim)))
       return;
+  }
   if (guard.location == 0) guard.location = location_;
+  guard_index_.emplace(hash, guards_.size());
   guards_.push_back(std::move(guard));
 }
 
@@ -184,6 +195,26 @@ void Session::record(std::function<void()> revert) { undo_.push_back(std::move(r
 void Session::set_location(uint32_t location) {
   location_ = location;
   builder_.set_location(location);
+}
+
+void Session::mark_call(std::size_t first) {
+  if (!globals_) return;
+  for (std::size_t i = first; i < graph_->value_count(); ++i) {
+    graph::Node& node = graph_->node(graph::ValueId{static_cast<uint32_t>(i)});
+    const bool flags = graph::def(node.op).cls == graph::OpClass::Elementwise &&
+                       graph::may_set_flags(node.op, graph_->type(node.inputs.back()).dtype);
+    if (!flags) continue;
+    uint32_t origin = 0;
+    while (origin < origins_.size() && (origins_[origin].file.get() != file_ || origins_[origin].globals.get() != globals_))
+      ++origin;
+    if (origin == origins_.size()) origins_.push_back({Ref<>::share(file_), Ref<>::share(globals_)});
+    node.calls = {graph_->add_call({node.op, location_, origin})};
+    // What is computed in another dtype than that of out= is cast by the ufunc itself.
+    for (std::size_t j = i + 1; j < graph_->value_count(); ++j) {
+      graph::Node& cast = graph_->node(graph::ValueId{static_cast<uint32_t>(j)});
+      if (cast.op == graph::Op::Cast && graph::index(cast.inputs[0]) == i) cast.calls = node.calls;
+    }
+  }
 }
 
 std::string Session::shown(const graph::Dim& dim) const {
@@ -237,6 +268,11 @@ void Session::rollback(const Mark& m) {
     std::function<void()> revert = std::move(undo_.back());
     undo_.pop_back();
     revert();
+  }
+  for (std::size_t i = m.guards; i < guards_.size(); ++i) {
+    const auto [first, last] = guard_index_.equal_range(guard_hash(guards_[i]));
+    const auto at = std::find_if(first, last, [i](const auto& entry) { return entry.second == i; });
+    if (at != last) guard_index_.erase(at);
   }
   guards_.erase(guards_.begin() + static_cast<std::ptrdiff_t>(m.guards), guards_.end());
   inputs_.erase(inputs_.begin() + static_cast<std::ptrdiff_t>(m.inputs), inputs_.end());

@@ -5,6 +5,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "capture/break.h"
@@ -29,6 +30,11 @@ struct Input {
   SourceRef source;
   ArraySpec spec;  // wrap says how to get at the data: array memory, or the number itself
   uint32_t guard;  // its Array guard
+};
+
+/// Where NumPy looks when it warns: the file of the running code, and its globals (`__name__`, `__warningregistry__`).
+struct Origin {
+  Ref<> file, globals;
 };
 
 class Session {
@@ -70,6 +76,14 @@ class Session {
 
   uint32_t location() const { return location_; }
   void set_location(uint32_t location);
+  /// The code that runs symbolically; both borrowed.
+  void set_frame(PyObject* file, PyObject* globals) {
+    file_ = file;
+    globals_ = globals;
+  }
+  /// The operators that were appended since there were `first` values are those of one call of a ufunc, made by the running
+  /// code: it is their graph::Call.
+  void mark_call(std::size_t first);
 
   struct Mark {
     graph::Graph::Mark graph;
@@ -85,6 +99,7 @@ class Session {
   std::vector<Door*> doors_;
   std::vector<std::unique_ptr<Value>> arena_;
   std::vector<Guard> guards_;
+  std::unordered_multimap<std::size_t, std::size_t> guard_index_;  // hash: place in guards_
   std::vector<Input> inputs_;
   std::vector<PyObject*> input_objects_;  // alive during capture: the frame holds them
   std::vector<Value*> input_values_;
@@ -94,6 +109,8 @@ class Session {
   std::vector<std::function<void()>> undo_;
   uint32_t location_ = 0;
   bool o1_ = false;
+  PyObject *file_ = nullptr, *globals_ = nullptr;
+  std::vector<Origin> origins_;  // of the graph's calls
   bool overlaps(std::size_t written, std::size_t other);
   std::string shown(const graph::Dim& dim) const;
   friend class RegionBuilder;

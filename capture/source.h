@@ -43,6 +43,8 @@ struct Source {
 };
 
 bool same(const Source& a, const Source& b);
+/// Equal for sources that are the same.
+std::size_t hash_of(const Source& s);
 
 /// A local (with its name) or a stack slot of the entry frame.
 SourceRef slot_source(SourceKind kind, int index, std::string name);

@@ -21,6 +21,10 @@ SymbolicFrame::SymbolicFrame(Executor& executor, std::shared_ptr<const CodeView>
 
 Break SymbolicFrame::locate(Break b) const {
   if (!b.function.empty()) return b;  // a frame further in knows better
+  static PyObject* const kPolyfills = interned("framejit._polyfills");
+  static PyObject* const kName = interned("__name__");
+  PyObject* module = PyDict_CheckExact(globals) ? PyDict_GetItemWithError(globals, kName) : nullptr;
+  if (module && same_key(module, kPolyfills)) return b;  // not the user's: the caller says where
   const Instr& i = current();
   b.function = text_of(view->code()->co_qualname);
   b.file = text_of(view->code()->co_filename);
@@ -36,6 +40,7 @@ void SymbolicFrame::begin_step() {
   uint32_t& id = x.locations(view.get())[pc];
   if (id == 0) id = s.graph().add_location({text_of(view->code()->co_filename), i.line, i.column, i.end_column});
   s.set_location(id);
+  s.set_frame(view->code()->co_filename, globals);
 }
 
 Captured<bool> SymbolicFrame::check_unrolled(uint32_t head) {
@@ -56,6 +61,7 @@ Step SymbolicFrame::advance() {
   begin_step();
   Step done = step(current());
   if (done && s.has_overlap()) return break_at(BreakId::OverlappingMemory, "read after a write");
+  if (!done && unwind(done.error())) done = Flow::Jumped;
   if (!done) return done;
   s.sync_dim_guards();
   if (*done == Flow::Next) ++pc;
@@ -65,31 +71,23 @@ Step SymbolicFrame::advance() {
 Captured<Value*> SymbolicFrame::run() {
   SymbolicFrame* caller = x.frame;
   const uint32_t location = s.location();
+  Value* const handled = x.handled;
   x.frame = this;
   for (;;) {
     Step done = advance();
     if (!done) {
       x.frame = caller;
+      if (x.handled != handled) x.set_handled(handled);
       return Unexpected<Break>{locate(std::move(done.error()))};
     }
     if (*done != Flow::Returned && *done != Flow::Yielded) continue;
     x.frame = caller;
     finished_ = *done == Flow::Returned;
     s.set_location(location);
+    if (caller) s.set_frame(caller->view->code()->co_filename, caller->globals);
+    if (x.handled != handled) return break_at(BreakId::GeneratorFrame, "yield in a handler");
     return returned;
   }
-}
-
-Captured<Value*> SymbolicFrame::resume() {
-  if (finished_) return static_cast<Value*>(nullptr);
-  s.record([this, at = pc, held_locals = locals, held_stack = stack] {
-    pc = at;
-    locals = held_locals;
-    stack = held_stack;
-    finished_ = false;
-  });
-  FRAMEJIT_TRY(value, run());
-  return finished_ ? nullptr : value;
 }
 
 Value* SymbolicFrame::pop_raw() {
@@ -164,7 +162,8 @@ Step SymbolicFrame::step(const Instr& i) {
 
     case Opcode::LoadAttr:
     case Opcode::LoadMethod:
-    case Opcode::StoreAttr: return attr_op(i);
+    case Opcode::StoreAttr:
+    case Opcode::DeleteAttr: return attr_op(i);
     case Opcode::LoadSuperAttr: return load_super(i);
 
     case Opcode::UnaryPositive:
@@ -185,11 +184,14 @@ Step SymbolicFrame::step(const Instr& i) {
 
     case Opcode::BuildTuple:
     case Opcode::BuildList:
+    case Opcode::BuildSet:
     case Opcode::BuildMap:
     case Opcode::BuildConstKeyMap:
     case Opcode::BuildSlice: return build_op(i);
 
     case Opcode::ListAppend:
+    case Opcode::SetAdd:
+    case Opcode::SetUpdate:
     case Opcode::MapAdd:
     case Opcode::ListExtend:
     case Opcode::DictUpdate:
@@ -204,7 +206,9 @@ Step SymbolicFrame::step(const Instr& i) {
 
     case Opcode::GetLen:
     case Opcode::MatchMapping:
-    case Opcode::MatchSequence: return match_op(i);
+    case Opcode::MatchSequence:
+    case Opcode::MatchKeys:
+    case Opcode::MatchClass: return match_op(i);
 
     case Opcode::Jump:
     case Opcode::PopJumpIfFalse:
@@ -232,14 +236,13 @@ Step SymbolicFrame::step(const Instr& i) {
     case Opcode::YieldValue:
       if (!generator) return unsupported(i, BreakId::GeneratorFrame);
       returned = pop_raw();
-      push(x.none());  // what the following next() sends
       ++pc;
       return Flow::Yielded;
+    case Opcode::GetYieldFromIter:
+    case Opcode::Send: return delegate_op(i);
 
     // Suspended by others.
-    case Opcode::Send:
     case Opcode::EndSend:
-    case Opcode::GetYieldFromIter:
     case Opcode::GetAwaitable:
     case Opcode::GetAIter:
     case Opcode::GetANext:
@@ -249,16 +252,16 @@ Step SymbolicFrame::step(const Instr& i) {
     case Opcode::CleanupThrow: return unsupported(i, BreakId::GeneratorFrame);
 
     case Opcode::RaiseVarargs:
-    case Opcode::Reraise:
+    case Opcode::Reraise: return raise_op(i);
     case Opcode::PushExcInfo:
     case Opcode::PopExcept:
-    case Opcode::CheckExcMatch:
-    case Opcode::CheckEgMatch:
-    case Opcode::PrepReraiseStar:
-    case Opcode::WithExceptStart: return unsupported(i, BreakId::ExceptionHandling);
-
-    // __enter__ and __exit__ run user code; module and class bodies; sets, whose order is not ours to keep.
+    case Opcode::CheckExcMatch: return handler_op(i);
     case Opcode::BeforeWith:
+    case Opcode::WithExceptStart: return with_op(i);
+    case Opcode::CheckEgMatch:
+    case Opcode::PrepReraiseStar: return unsupported(i, BreakId::ExceptionHandling);
+
+    // Module and class bodies.
     case Opcode::EndFor:  // FOR_ITER goes past it
     case Opcode::LoadClassDeref:
     case Opcode::LoadName:
@@ -267,12 +270,6 @@ Step SymbolicFrame::step(const Instr& i) {
     case Opcode::LoadBuildClass:
     case Opcode::SetupAnnotations:
     case Opcode::ImportStar:
-    case Opcode::DeleteAttr:
-    case Opcode::BuildSet:
-    case Opcode::SetAdd:
-    case Opcode::SetUpdate:
-    case Opcode::MatchKeys:
-    case Opcode::MatchClass:
     case Opcode::PrintExpr:
     case Opcode::Intrinsic:
     case Opcode::Unknown: return unsupported(i, BreakId::UnsupportedInstruction);

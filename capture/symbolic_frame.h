@@ -21,8 +21,14 @@ class SymbolicFrame {
 
   /// To the return, or to the first Break.
   Captured<Value*> run();
-  /// Of a generator: the next value, or null at the end. Taken back with the transaction.
-  Captured<Value*> resume();
+  /// Of a generator: the next value, or null at the end, when `returned` is what it gave back. `sent` null: None;
+  /// `thrown`: raised where it stands. Taken back with the transaction.
+  Captured<Value*> resume(Value* sent, Value* thrown);
+  /// A generator between two yields that would run its handlers if it were dropped now.
+  bool holds_handlers() const;
+  bool is_finished() const { return finished_; }
+  /// Stands in a `yield from`.
+  bool is_delegating() const;
   /// One instruction: limits, location, handler; moves the position.
   Step advance();
   Step step(const Instr& instr);
@@ -44,6 +50,7 @@ class SymbolicFrame {
   bool outermost = false;
   std::vector<bool> unbound_at_entry;  // by local, of a frame that is entered in its middle; else empty
   bool generator = false;      // yields to next(); `returned` is then what it yields
+  bool started = false;
 
  private:
   Value* pop();  // looked at
@@ -70,12 +77,21 @@ class SymbolicFrame {
   Step string_op(const Instr& i);
   Step unpack_op(const Instr& i);
   Step match_op(const Instr& i);
+  Step match_class(const Instr& i);
   Step jump_op(const Instr& i);
   Step iterate_op(const Instr& i);
   Step call_op(const Instr& i);
   Step call_ex(const Instr& i);
   Step make_function(const Instr& i);
   Step set_function_attribute(const Instr& i);
+  Step delegate_op(const Instr& i);
+  Step raise_op(const Instr& i);
+  Step handler_op(const Instr& i);
+  Step with_op(const Instr& i);
+  Step raise(Value* exception, BreakId id);
+  /// To the handler of the current instruction, if the exception is known and there is one.
+  bool unwind(const Break& b);
+  Captured<bool> catches(Value* wanted, PyTypeObject* raised);
   Step unsupported(const Instr& i, BreakId id);
 
   Executor& x;

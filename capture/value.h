@@ -22,7 +22,7 @@
 
 namespace framejit::capture {
 
-enum Iterated : int { kOverSequence, kOverRange, kEnumerate, kZip, kReversed, kOverKeys, kOverValues, kOverItems, kMap, kGenerator };
+enum Iterated : int { kOverSequence, kOverRange, kEnumerate, kZip, kReversed, kOverKeys, kOverValues, kOverItems, kMap, kGenerator, kOverSet };
 
 enum class ValueKind : uint8_t {
   Null,         // what PUSH_NULL pushes
@@ -31,6 +31,7 @@ enum class ValueKind : uint8_t {
   Array,        // id, wrap (NdArray, NumpyScalar, Tensor); also PyFloat/PyBool/PyInt computed from arrays
   Int,          // exact Python int: dim (a symbol or polynomial; a known int is a Constant)
   Tuple, List,  // items
+  Set,          // made during capture, of plain objects: see sets.cpp
   Dict,         // items[2k], items[2k+1]: keys (hashable Constants) and values in order
   Slice,        // items: start, stop, step
   Range,        // items: start, stop, step
@@ -38,7 +39,8 @@ enum class ValueKind : uint8_t {
   Function,     // made by MAKE_FUNCTION during capture
   BoundMethod,  // items: self, function
   Cell,         // items[0]: contents or null
-  Object,       // an existing object under a type guard; attributes are read through it
+  Object,       // an existing object under a type guard; attributes are read through it. Without a source: an instance
+                // made during capture, `object` is its class and `attributes` all that it holds
 };
 
 struct Value {
@@ -47,11 +49,12 @@ struct Value {
   Ref<> object;        // Constant: the object. With a source: the object seen at capture
   graph::ValueId id = graph::kNoValue;
   Wrap wrap = Wrap::NdArray;
-  graph::Dim dim;
+  graph::Dim dim;  // Int; Iterator over a Dict: its `position` at the start
   std::vector<Value*> items;
-  std::int64_t position = 0;
+  std::int64_t position = 0;  // Iterator; Dict: how many keys were deleted
   int iterated = 0;    // Iterator: an Iterated
   bool partial = false;  // an existing Dict whose items are only the pairs that were looked at
+  bool changed = false;  // an existing List or Dict with a store in the log: iterators over it cannot be made again
   bool weak = false;   // Array with wrap PyFloat/PyInt/PyBool: promotes as a Python number
   Ref<> extra;         // Function: code object and the like; owned by the handlers
   std::vector<std::pair<std::string, Value*>> attributes;  // Function, Object: tracked attributes
@@ -59,6 +62,7 @@ struct Value {
   bool is_constant() const { return kind == ValueKind::Constant; }
   bool is_none() const { return is_constant() && object.get() == Py_None; }
   bool is_array() const { return kind == ValueKind::Array; }
+  bool is_made() const { return kind == ValueKind::Object && !source; }
 };
 
 }  // namespace framejit::capture

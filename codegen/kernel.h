@@ -96,6 +96,7 @@ struct Stage {
   std::variant<KernelIndex, HostLoop> code;
   std::vector<uint16_t> operands;        // into LoopStep::operands, in the order that the kernel or loop expects
   std::optional<KernelIndex> streaming;  // the same kernel with non-temporal stores: see LoopStep::streaming_bytes
+  int32_t slot = -1;                     // into Program::slots: whose flags the stage sets, and no others
 };
 
 enum class ReduceKind : uint8_t { None, Pairwise, Rows, AnyOrder, LeftFold };
@@ -147,8 +148,7 @@ struct MatMulStep {
 struct UndoStep {
   LoopOperand source;  // strides over `extents`
   graph::Dims extents;
-  BufferIndex saved;     // contiguous
-  bool by_loop = false;  // the loop step that overwrites the operand stores what it held: nothing to do here
+  BufferIndex saved;  // contiguous
 };
 
 struct HostStep {
@@ -172,6 +172,10 @@ struct Program {
   /// gives RunStatus::Redo where one does not hold.
   std::vector<graph::DimGuard> conditions;
   bool may_set_flags = false;
+  /// From the first step on that writes a param each stage sets the flags of one operator at most. Then nothing has to be undone
+  /// for a warning's sake: a run tells for each slot what was raised. What the steps before raise has to stop the run.
+  bool attributed = false;
+  std::vector<std::vector<uint32_t>> slots;  // Node::calls
   std::string listing;  // steps as text, for reports
 };
 

@@ -3,6 +3,7 @@
 #include "codegen/lower.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -42,9 +43,13 @@ class Lowerer : public Memory {
     if (options_.cpu.isa == Isa::None) fail("this processor has no AVX2");
     find_results();
     for (uint32_t g = 0; g < groups_.size(); ++g) cut_group(g);
+    attribute();
     find_stored();
     save_params();
-    for (const Part& part : parts_) lower_part(part);
+    for (const Part& part : parts_) {
+      context_.attributed = program_.attributed && (context_.attributed || writes_param(part));
+      lower_part(part);
+    }
     store_scalar_results();
     program_.conditions = facts_.conditions();
     program_.listing = describe(program_);
@@ -76,10 +81,7 @@ class Lowerer : public Memory {
  private:
   Dim bytes_of(ValueId v) const { return graph_.type(v).size() * Dim(graph::size_of(graph_.type(v).dtype)); }
   OpClass cls(ValueId v) const { return graph::def(graph_.node(v).op).cls; }
-  bool may_flag(ValueId v) const {
-    const Node& node = graph_.node(v);
-    return !node.inputs.empty() && graph::may_set_flags(node.op, graph_.type(node.inputs.back()).dtype);
-  }
+  bool may_flag(ValueId v) const { return detail::may_flag(graph_, v); }
 
   /// The shape that a node is computed over.
   const Dims& shape_of(ValueId v) const {
@@ -106,13 +108,72 @@ class Lowerer : public Memory {
       result_number_[root] = static_cast<uint32_t>(program_.result_roots.size());
       program_.result_roots.push_back(root);
     }
+    bool writes_params = false, calls_host = false;
     for (ValueId v : graph_.body().nodes) {
       if (may_flag(v)) program_.may_set_flags = true;
       const graph::Op op = graph_.node(v).op;
-      const bool redo =
-          (op == Op::ReduceMin || op == Op::ReduceMax) && graph::is_float(graph_.type(v).dtype) && !options_.o1;
-      if (may_flag(v) || redo || op == Op::Host) needs_undo_ = true;
+      if (may_flag(v) || may_redo(v) || op == Op::Host) needs_undo_ = true;
+      writes_params = writes_params || is_param_write(v);
+      calls_host = calls_host || op == Op::Host;
+      if (op == Op::Write) written_.insert(graph_.root(graph_.node(v).inputs[0]));
     }
+    needs_undo_ = needs_undo_ && writes_params;
+    program_.attributed = needs_undo_ && options_.attribute;
+    if (program_.attributed && calls_host) fail("a host call says itself what it warns of");
+    if (program_.attributed) needs_undo_ = false;
+  }
+
+  bool is_param_write(ValueId v) const {
+    const Node& node = graph_.node(v);
+    return node.op == Op::Write && graph_.node(graph_.root(node.inputs[0])).op == Op::Param;
+  }
+  bool writes_param(const Part& part) const {
+    return std::any_of(part.nodes.begin(), part.nodes.end(), [&](ValueId v) { return is_param_write(v); });
+  }
+
+  /// Is it known to whom to say what a node has raised?
+  bool attributable(ValueId v) const { return !may_flag(v) || (!graph_.node(v).calls.empty() && cls(v) != OpClass::Reduction); }
+
+  /// From the first part on that writes a param, flags must have an owner and nothing may ask for a second run. Numbers that are
+  /// ready before, such as a Python float in the array's dtype, are computed before.
+  void attribute() {
+    if (!program_.attributed) return;
+    std::set<ValueId> early;
+    std::vector<Part> first, rest;
+    for (Part& part : parts_) {
+      const bool ready = is_ready(part, early);
+      if (ready) early.insert(part.nodes.begin(), part.nodes.end());
+      (ready ? first : rest).push_back(std::move(part));
+    }
+    std::move(rest.begin(), rest.end(), std::back_inserter(first));
+    parts_ = std::move(first);
+    auto part = std::find_if(parts_.begin(), parts_.end(), [&](const Part& p) { return writes_param(p); });
+    for (; part != parts_.end(); ++part)
+      for (ValueId v : part->nodes) {
+        const std::string op(graph::name_of(graph_.node(v).op));
+        if (!attributable(v)) fail("a warning that " + op + " may give is NumPy's own, after a param was written");
+        if (may_redo(v)) fail(op + " may have to be NumPy's, after a param was written");
+      }
+  }
+
+  /// Numbers from what is there at the start and is never written, or from parts that are.
+  bool is_ready(const Part& part, std::set<ValueId> ready) {
+    return is_scalar_shape(part.shape) && std::all_of(part.nodes.begin(), part.nodes.end(), [&](ValueId v) {
+      const std::vector<ValueId>& inputs = graph_.node(v).inputs;
+      ready.insert(v);
+      return (cls(v) == OpClass::Elementwise || cls(v) == OpClass::Cast) && !written_.contains(v) &&
+             std::all_of(inputs.begin(), inputs.end(), [&](ValueId input) {
+               const ValueId root = graph_.root(input);
+               const Node& node = graph_.node(root);
+               const bool given = cls(root) == OpClass::Source && node.inputs.empty() && !written_.contains(root);
+               return given || ready.contains(root);
+             });
+    });
+  }
+
+  bool may_redo(ValueId v) const {
+    const graph::Op op = graph_.node(v).op;
+    return (op == Op::ReduceMin || op == Op::ReduceMax) && graph::is_float(graph_.type(v).dtype) && !options_.o1;
   }
 
   // ---- parts --------------------------------------------------------------------------------------------------------
@@ -226,6 +287,7 @@ class Lowerer : public Memory {
       const Node& node = graph_.node(v);
       if (cls(v) != OpClass::Elementwise && cls(v) != OpClass::Cast && cls(v) != OpClass::Copy) return false;
       if (may_flag(v) && !never_empty) return false;
+      if (program_.attributed && !attributable(v)) return false;
       if (cls(v) != OpClass::Copy && is_host(v)) return false;
       const std::vector<ValueId>& stored = groups_[g].stored;
       if (std::find(stored.begin(), stored.end(), v) != stored.end()) return false;
@@ -319,34 +381,8 @@ class Lowerer : public Memory {
       b.bytes = bytes_of(destination);
       program_.buffers.push_back(std::move(b));
       undo.saved = static_cast<BufferIndex>(program_.buffers.size() - 1);
-      undo.by_loop = saved_by_loop(destination, undo.saved);
       program_.steps.emplace_back(std::move(undo));
     }
-  }
-
-  /// Reading what is overwritten costs nothing in the loop that overwrites it, a pass of its own elsewhere. Taken where that
-  /// is plain: one view of the param is written, whole and in C order, by a part without reductions. Not beside host loops: next
-  /// to those a pass costs little, and a part that saves its own copy cannot be cancelled half way.
-  bool saved_by_loop(ValueId destination, BufferIndex saved) {
-    const ValueId root = graph_.root(destination);
-    const graph::Type& type = graph_.type(destination);
-    if (type.strides != graph::c_strides(type.dtype, type.shape)) return false;
-    const Part* first = nullptr;
-    for (const Part& part : parts_)
-      for (ValueId v : part.nodes) {
-        const Node& node = graph_.node(v);
-        if (node.op != Op::Write || graph_.root(node.inputs[0]) != root) continue;
-        if (!same_view(graph_, node.inputs[0], destination)) return false;
-        if (!first) first = &part;
-      }
-    if (!first || first->shape != type.shape) return false;
-    const bool plain = std::none_of(first->nodes.begin(), first->nodes.end(), [&](ValueId v) {
-      const bool elementwise = cls(v) == OpClass::Elementwise || cls(v) == OpClass::Cast;
-      return cls(v) == OpClass::Reduction || (elementwise && is_host(v));
-    });
-    if (!plain) return false;
-    saved_by_part_[first].emplace_back(destination, saved);
-    return true;
   }
 
   void lower_part(const Part& part) {
@@ -409,8 +445,6 @@ class Lowerer : public Memory {
   void lower_elementwise(const Part& part, const std::vector<ValueId>& nodes, const std::set<ValueId>& stored) {
     StepSpec spec = new_step(part);
     TermBuilder terms(graph_, *this, context_, spec);
-    if (const auto kept = saved_by_part_.find(&part); kept != saved_by_part_.end())
-      for (const auto& [destination, saved] : kept->second) terms.save(destination, saved);
     for (ValueId v : nodes) terms.compute(v);
     for (ValueId v : nodes)
       if (stored.contains(v)) terms.store(v);
@@ -595,7 +629,7 @@ class Lowerer : public Memory {
   std::map<ValueId, std::size_t> last_reader_;  // by root: the last part that reads it
   std::vector<Part> parts_;
   bool needs_undo_ = false;
-  std::map<const Part*, std::vector<std::pair<ValueId, BufferIndex>>> saved_by_part_;
+  std::set<ValueId> written_;  // roots
 };
 
 }  // namespace

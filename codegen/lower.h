@@ -17,6 +17,8 @@ struct LowerOptions {
   Cpu cpu;
   bool o1 = false;
   bool listing = false;
+  /// A program that writes params and may set flags: attributed (kernel.h), or it fails. Else it saves what it overwrites.
+  bool attribute = false;
   /// NumPy's inner loop for an operator on operands of a dtype; an empty HostLoop where there is none.
   std::function<HostLoop(graph::Op, graph::DType operand, graph::DType result)> host_loop;
   /// The host's function of a host_call, by its index.

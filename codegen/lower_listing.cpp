@@ -67,6 +67,7 @@ std::string loop_text(const Program& program, const LoopStep& step) {
     for (std::size_t i = 0; i < stage.operands.size(); ++i)
       out += (i ? ", %" : "%") + std::to_string(stage.operands[i]);
     out += ")";
+    if (stage.slot >= 0) out += " flags " + std::to_string(stage.slot);
     if (stage.streaming)
       out +=
           " streaming " + std::to_string(*stage.streaming) + " from " + std::to_string(step.streaming_bytes) + " bytes";
@@ -92,7 +93,7 @@ std::string describe(const Program& program) {
       for (const LoopOperand& o : host->operands) out += "    " + operand_text(program, o) + "\n";
     } else {
       const auto& undo = std::get<UndoStep>(step);
-      out += std::string(undo.by_loop ? "undo by the loop " : "undo ") + list(undo.extents) + "\n    " + operand_text(program, undo.source) + "\n";
+      out += "undo " + list(undo.extents) + "\n    " + operand_text(program, undo.source) + "\n";
     }
   }
   for (const graph::DimGuard& g : program.conditions) {

@@ -4,7 +4,8 @@
 //     stage 1  host     exp, log ... of scratch or of memory      -> scratch, or straight into fresh memory
 //     stage 2  kernel   what depends on stage 1 ...               -> memory, or the fold
 //
-// Even stages are one kernel each, odd ones a list of host loops in program order.
+// Even stages are one kernel each, odd ones a list of host loops in program order. Where terms have slots for their flags, those of
+// two slots are in kernels of their own.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -158,6 +159,10 @@ class StageBuilder {
         else
           stage = std::max(stage, terms_[arg].host ? from + 1 : from);
       }
+      if (!term.host && term.slot >= 0) {
+        while (slot_of_stage(stage) >= 0 && slot_of_stage(stage) != term.slot) stage += 2;
+        stage_slots_[stage] = term.slot;
+      }
       stage_[t] = stage;
       highest = std::max(highest, stage);
     }
@@ -173,6 +178,12 @@ class StageBuilder {
       }
       store_stage_.push_back(stage);
     }
+  }
+
+  /// Whose flags the kernel of a stage sets; -1: nobody's, or nobody asks.
+  int32_t slot_of_stage(int stage) const {
+    const auto it = stage_slots_.find(stage);
+    return it == stage_slots_.end() ? -1 : it->second;
   }
 
   bool can_write_directly(const StoreTerm& s) const {
@@ -454,6 +465,7 @@ class StageBuilder {
     Stage out;
     out.operands = n.operands;
     out.code = context_.kernels.add(n.nest);
+    out.slot = slot_of_stage(stage);
     if (streams && spec_.streams && step_.stages.empty() && last_ == 0) add_streaming(n, out);
     step_.stages.push_back(std::move(out));
   }
@@ -513,6 +525,7 @@ class StageBuilder {
       }
       out.operands.push_back(in_memory_.at(t));
       out.code = context_.options.host_loop(term.op, term.operand_dtype, term.dtype);
+      out.slot = term.slot;
       if (term.dtype == DType::F16) step_.small_domain_redo = true;
       step_.stages.push_back(std::move(out));
     }
@@ -549,7 +562,18 @@ class StageBuilder {
     if (slots_.empty()) return;
     int64_t bytes = 0;
     for (const Slot& slot : slots_) bytes += slot.itemsize;
-    const int64_t budget = std::max<int64_t>(context_.options.cpu.l1d_bytes * 3 / 4, 16 << 10);
+    int64_t budget = std::max<int64_t>(context_.options.cpu.l1d_bytes * 3 / 4, 16 << 10);
+    if (!stage_slots_.empty()) {
+      // Arithmetic that is cut for its flags alone: what comes from memory must find room beside the scratch. (Of 32 KB 12 to 24 do
+      // equally well, 48 cost half of the speed.)
+      budget = std::max<int64_t>(context_.options.cpu.l1d_bytes / 2, 16 << 10);
+      for (std::size_t i = 0; i < memory_.size(); ++i) {
+        const Access& access = memory_[i].first;
+        const bool again = std::any_of(memory_.begin(), memory_.begin() + static_cast<std::ptrdiff_t>(i),
+                                       [&](const auto& earlier) { return earlier.first == access; });
+        if (!again && !is_scalar(access)) bytes += graph::size_of(access.dtype);
+      }
+    }
     step_.tile = std::clamp<int64_t>(budget / bytes / 64 * 64, kMinTile, kMaxTile);
   }
 
@@ -566,6 +590,7 @@ class StageBuilder {
   std::vector<bool> visited_, crosses_;
   std::vector<TermId> order_;
   std::vector<int> stage_, store_stage_;
+  std::map<int, int32_t> stage_slots_;
   int last_ = 0, fold_stage_ = -1;
   std::map<TermId, const StoreTerm*> direct_;
   std::vector<std::pair<Access, OperandId>> memory_;

@@ -73,6 +73,7 @@ struct Term {
   Access access{};
   graph::Scalar constant{};
   bool host = false;  // by a host loop
+  int32_t slot = -1;  // of the flags that it may set; -1: none, or nobody asks whose they are
 };
 
 struct StoreTerm {
@@ -140,13 +141,19 @@ struct LowerContext {
   Program& program;
   Facts& facts;
   KernelPool& kernels;
+  bool attributed = false;  // of the part at hand
 
+  /// The slot for a node's flags; -1 where it sets none or nobody asks.
+  int32_t slot_of(const graph::Graph& graph, ValueId node) const;
   BufferIndex literal(const void* bytes, std::size_t size);
   /// Is this operator computed by NumPy's own loop? Fails where neither it nor machine code exists.
   bool needs_host_loop(Op op, DType operand, DType result) const;
 };
 
 LoopStep build_step(const StepSpec& spec, LowerContext& context);
+
+/// May the node set a floating-point flag, or signal as one does?
+bool may_flag(const graph::Graph& graph, ValueId node);
 
 /// The reduction `node` of a value with the iteration shape and memory layout of `seen`: order, runs, start value.
 FoldSpec reduction(const graph::Graph& graph, ValueId node, const graph::Type& seen, bool casting,

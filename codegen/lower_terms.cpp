@@ -29,6 +29,19 @@ BufferIndex LowerContext::literal(const void* bytes, std::size_t size) {
   return static_cast<BufferIndex>(program.buffers.size() - 1);
 }
 
+bool may_flag(const graph::Graph& graph, ValueId v) {
+  const graph::Node& node = graph.node(v);
+  return !node.inputs.empty() && graph::may_set_flags(node.op, graph.type(node.inputs.back()).dtype);
+}
+
+int32_t LowerContext::slot_of(const graph::Graph& graph, ValueId v) const {
+  if (!attributed || !may_flag(graph, v)) return -1;
+  const std::vector<uint32_t>& calls = graph.node(v).calls;
+  auto it = std::find(program.slots.begin(), program.slots.end(), calls);
+  if (it == program.slots.end()) it = program.slots.insert(it, calls);
+  return static_cast<int32_t>(it - program.slots.begin());
+}
+
 bool LowerContext::needs_host_loop(Op op, DType operand, DType result) const {
   if (options.o1 && emits(op, operand, result, true, options.cpu.isa)) return false;
   const bool exact = graph::def(op).exactness == graph::Exactness::Native;
@@ -184,6 +197,7 @@ void TermBuilder::compute(ValueId v) {
         terms_[v] = args[0];
       else
         terms_[v] = apply(node.op, operand_dtype, node.type.dtype, std::move(args));
+      if (const int32_t slot = context_.slot_of(graph_, v); slot >= 0) spec_.terms[terms_[v]].slot = slot;
       return;
     }
     case graph::OpClass::Reduction:
@@ -199,12 +213,6 @@ void TermBuilder::store(ValueId value) {
   for (const Written& w : written_)
     if (same_view(graph_, w.destination, value)) return;
   spec_.stores.push_back({access(value), terms_.at(value), false, true});
-}
-
-void TermBuilder::save(ValueId destination, BufferIndex saved) {
-  const graph::Type& type = graph_.type(destination);
-  const Access kept{saved, type.dtype, 0, graph::c_strides(type.dtype, type.shape)};
-  spec_.stores.push_back({kept, operand(destination), false, false});
 }
 
 void TermBuilder::finish(const std::set<ValueId>& stored) {

@@ -31,8 +31,6 @@ class TermBuilder {
   TermId operand(ValueId value);
   /// Stores a computed value into its own fresh memory.
   void store(ValueId value);
-  /// Stores what a param holds before this step writes it: called before any node is computed.
-  void save(ValueId destination, BufferIndex saved);
   /// A value that nobody reads but that may set a flag.
   void keep(ValueId value) { spec_.kept.push_back(terms_.at(value)); }
   bool has(ValueId value) const { return terms_.contains(value); }

@@ -46,6 +46,7 @@ std::string text(const Region& region, uint32_t index, int depth = 0) {
     case Recipe::Kind::Tuple: return "(" + items() + ")";
     case Recipe::Kind::List: return "[" + items() + "]";
     case Recipe::Kind::Dict: return "{" + items() + "}";
+    case Recipe::Kind::Set: return "set(" + items() + ")";
     case Recipe::Kind::Slice: return "slice(" + items() + ")";
     case Recipe::Kind::Range: return "range(" + items() + ")";
     case Recipe::Kind::Function: return "function(" + items() + ")";
@@ -54,6 +55,7 @@ std::string text(const Region& region, uint32_t index, int depth = 0) {
     case Recipe::Kind::Iterator:
       return (r.object ? short_repr(r.object.get()) : "iter") + "(" + items() + ")" +
              (r.index ? "+" + std::to_string(r.index) : "");
+    case Recipe::Kind::Instance: return short_repr(r.object.get()) + "(" + items() + ")";
     case Recipe::Kind::Method: return "getattr(" + items() + ", " + short_repr(r.object.get()) + ")";
   }
   return "?";
@@ -70,7 +72,6 @@ std::string text(const Region& region, const Effect& e) {
     case Effect::Kind::StoreItem: return part(e.target) + "[" + part(e.key) + "] = " + part(e.value);
     case Effect::Kind::ListExtend: return part(e.target) + ".extend(" + items + ")";
     case Effect::Kind::ListReplace: return part(e.target) + "[:] = [" + items + "]";
-    case Effect::Kind::DictReplace: return part(e.target) + " = {" + items + "}";
   }
   return "?";
 }

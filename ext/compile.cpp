@@ -57,18 +57,11 @@ int64_t now_ns() {
       .count();
 }
 
-Expected<Compiled, std::string> compile(graph::Graph& graph, const CompileOptions& options) {
-  if (stats.code_bytes > config().code_bytes_limit)
-    return Unexpected<std::string>{"the limit of machine code, config.code_bytes_limit, is reached"};
+namespace {
+
+Expected<Compiled, std::string> finish(codegen::Program program) {
   Compiled out;
   const int64_t start = now_ns();
-  graph::PassContext context = pass_context(options);
-  graph::optimize(graph, context);
-  const std::vector<graph::Group> groups = graph::fuse(graph, context);
-  const int64_t optimized = now_ns();
-  out.passes_ns = optimized - start;
-
-  FRAMEJIT_TRY(program, codegen::lower(graph, groups, lower_options(options)));
   for (const codegen::Step& step : program.steps)
     if (std::holds_alternative<codegen::HostStep>(step))
       ++out.host_stages;
@@ -78,12 +71,47 @@ Expected<Compiled, std::string> compile(graph::Graph& graph, const CompileOption
   const auto kernels = static_cast<int64_t>(program.kernels.size());
   FRAMEJIT_TRY(plan, runtime::Plan::create(std::move(program)));
   out.plan = std::move(plan);
-  out.codegen_ns = now_ns() - optimized;
-  runtime::trace_span("compile", "passes", start, optimized);
-  runtime::trace_span("compile", "code generation", optimized, optimized + out.codegen_ns);
-
+  out.codegen_ns = now_ns() - start;
   stats.kernels_compiled += kernels;
   stats.code_bytes += static_cast<int64_t>(out.plan->code_bytes());
+  return out;
+}
+
+/// Where it can be, a program is attributed.
+Expected<codegen::Program, std::string> lower_best(const graph::Graph& graph, const std::vector<graph::Group>& groups,
+                                              codegen::LowerOptions options) {
+  options.attribute = true;
+  if (auto program = codegen::lower(graph, groups, options)) return program;
+  options.attribute = false;
+  return codegen::lower(graph, groups, options);
+}
+
+}  // namespace
+
+Expected<Compiled, std::string> compile(graph::Graph& graph, const CompileOptions& options) {
+  if (stats.code_bytes > config().code_bytes_limit)
+    return Unexpected<std::string>{"the limit of machine code, config.code_bytes_limit, is reached"};
+  const int64_t start = now_ns();
+  graph::PassContext context = pass_context(options);
+  graph::optimize(graph, context);
+  const std::vector<graph::Group> groups = graph::fuse(graph, context);
+  const int64_t optimized = now_ns();
+  FRAMEJIT_TRY(program, lower_best(graph, groups, lower_options(options)));
+  const int64_t lowered = now_ns();
+  FRAMEJIT_TRY(out, finish(std::move(program)));
+  out.passes_ns = optimized - start;
+  out.codegen_ns += lowered - optimized;
+  const int64_t end = now_ns();
+  stats.compile_ns += end - start;
+  runtime::trace_span("compile", "passes", start, optimized);
+  runtime::trace_span("compile", "code generation", optimized, end);
+  return out;
+}
+
+Expected<Compiled, std::string> compile_undoable(const graph::Graph& optimized, const CompileOptions& options) {
+  const int64_t start = now_ns();
+  FRAMEJIT_TRY(program, codegen::lower(optimized, graph::fuse(optimized, pass_context(options)), lower_options(options)));
+  FRAMEJIT_TRY(out, finish(std::move(program)));
   stats.compile_ns += now_ns() - start;
   return out;
 }
@@ -92,7 +120,7 @@ std::string listing(const graph::Graph& optimized, const CompileOptions& options
   CompileOptions with_listing = options;
   with_listing.listing = true;
   const std::vector<graph::Group> groups = graph::fuse(optimized, pass_context(options));
-  auto program = codegen::lower(optimized, groups, lower_options(with_listing));
+  auto program = lower_best(optimized, groups, lower_options(with_listing));
   if (!program) return "; " + program.error() + "\n";
   std::string text = program->listing;
   for (const codegen::KernelCode& kernel : program->kernels) text += "\n; " + kernel.name + "\n" + kernel.listing;

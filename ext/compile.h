@@ -21,10 +21,15 @@ struct Compiled {
   std::unique_ptr<runtime::Plan> plan;
   int64_t passes_ns = 0, codegen_ns = 0;
   int64_t host_stages = 0;  // stages of a run that are NumPy's loops, and custom operators
+
+  bool attributed() const { return plan->program().attributed; }
 };
 
 /// Optimizes the graph in place and compiles it. The failure is a sentence: this region stays in the interpreter.
 Expected<Compiled, std::string> compile(graph::Graph& graph, const CompileOptions& options);
+
+/// The Plan for calls in which an attributed one (codegen/kernel.h) will not do: it can be taken back. `optimized`: by compile().
+Expected<Compiled, std::string> compile_undoable(const graph::Graph& optimized, const CompileOptions& options);
 
 /// The machine code of a graph that compile() has optimized, as text.
 std::string listing(const graph::Graph& optimized, const CompileOptions& options);

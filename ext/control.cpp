@@ -73,7 +73,18 @@ PyObject* forget_dynamic(PyObject*, PyObject* address) {
   Py_RETURN_NONE;
 }
 
+/// What set_polyfills() was given; lives as long as the process.
+PyObject* polyfills = nullptr;
+
+PyObject* set_polyfills(PyObject*, PyObject* table) {
+  if (!PyDict_CheckExact(table)) return PyErr_Format(PyExc_TypeError, "set_polyfills() takes a dict");
+  Py_XSETREF(polyfills, Py_NewRef(table));
+  Py_RETURN_NONE;
+}
+
 PyMethodDef methods[] = {
+    {"set_polyfills", set_polyfills, METH_O,
+     "set_polyfills(dict): Python functions that capture follows in place of C functions and types."},
     {"set_stance", set_stance, METH_O,
      "set_stance('default' | 'force_eager' | 'fail_on_recompile') -> the one before, for the whole process."},
     {"disable_code", disable_code, METH_O, "disable_code(code): it is neither compiled nor inlined; calls nest."},
@@ -85,6 +96,13 @@ PyMethodDef methods[] = {
 const ModulePart part(10, [](PyObject* module) { return PyModule_AddFunctions(module, methods) == 0; });
 
 }  // namespace
+
+PyObject* polyfill_of(PyObject* callable) {
+  // By identity: C functions, types and their descriptors have no other equality.
+  PyObject* found = polyfills ? PyDict_GetItemWithError(polyfills, callable) : nullptr;
+  if (!found) PyErr_Clear();
+  return found;
+}
 
 bool is_disabled(PyCodeObject* code) { return !disabled().empty() && disabled().count(code) != 0; }
 

@@ -7,6 +7,17 @@ namespace framejit::ext {
 
 enum class Stance : uint8_t { Default, ForceEager, FailOnRecompile };
 
+/// No tool sees the Python code of framejit that runs meanwhile.
+class Untraced {
+ public:
+  Untraced() { PyThreadState_EnterTracing(state_); }
+  ~Untraced() { PyThreadState_LeaveTracing(state_); }
+  Untraced(const Untraced&) = delete;
+
+ private:
+  PyThreadState* state_ = PyThreadState_Get();
+};
+
 inline Stance stance = Stance::Default;
 
 /// Counts changes of the set of disabled code objects.
@@ -16,5 +27,8 @@ bool is_disabled(PyCodeObject* code);
 
 /// Was the dimension of this very array marked by framejit.mark_dynamic()?
 bool is_dynamic(PyObject* array, int dim);
+
+/// The Python function that capture follows in place of a C function, type or descriptor; borrowed, or null.
+PyObject* polyfill_of(PyObject* callable);
 
 }  // namespace framejit::ext

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <set>
 #include <utility>
@@ -31,6 +32,14 @@ std::size_t words(std::size_t count) { return count * sizeof(void*); }
 
 bool same_relation(const graph::DimGuard& a, const graph::DimGuard& b) {
   return a.relation == b.relation && a.outcome == b.outcome && a.left == b.left && a.right == b.right;
+}
+
+/// A frame cannot be made to raise behind a region. An interrupt (of the code that shows a warning) comes back where the interpreter
+/// looks for signals next; what else may be left, memory that ran out, is reported as Python reports what cannot be raised.
+void defer_error() {
+  if (!PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) return PyErr_WriteUnraisable(nullptr);
+  PyErr_Clear();
+  PyErr_SetInterrupt();
 }
 
 /// Called now and then during long runs, by the thread that started them, without the GIL. A signal cancels the run; the
@@ -141,6 +150,7 @@ std::string Entry::link(const LiveSlots& live, int local_count) {
   }
   steps_ = static_cast<int64_t>(plan().program().steps.size());
   collect_owned();
+  sees_warnings_ = std::any_of(owned_.begin(), owned_.end(), is_of_warnings);
 
   if (std::optional<GuardFailure> failure = guards_->explain(live))
     FRAMEJIT_CHECK(false, "a guard does not hold for the inputs that it was made from: " + failure->guard + " (found " +
@@ -150,6 +160,7 @@ std::string Entry::link(const LiveSlots& live, int local_count) {
 
 Entry::~Entry() {
   if (compiled_.plan) stats.code_bytes -= static_cast<int64_t>(compiled_.plan->code_bytes());
+  if (undoable_ && undoable_->plan) stats.code_bytes -= static_cast<int64_t>(undoable_->plan->code_bytes());
 }
 
 void Entry::collect_owned() {
@@ -172,6 +183,10 @@ void Entry::collect_owned() {
       source(g.other);
     }
   for (const capture::Input& input : region_->inputs) source(input.source);
+  for (const capture::Origin& origin : region_->origins) {
+    object(origin.file.get());
+    object(origin.globals.get());
+  }
   for (const capture::Recipe& r : region_->recipes) {
     object(r.object.get());
     source(r.source);
@@ -207,7 +222,28 @@ Outcome Entry::after_flags(runtime::RunResult& run) {
   return Outcome::Declined;
 }
 
-Outcome Entry::run_plan(Workspace& w) {
+/// Null where it cannot be made.
+const runtime::Plan* Entry::undoable() {
+  if (!undoable_) {
+    auto made = compile_undoable(*region_->graph, options_);
+    undoable_ = made ? std::move(*made) : Compiled{};
+  }
+  return undoable_->plan.get();
+}
+
+bool Entry::warn(const std::vector<unsigned>& unsaid) const {
+  return unsaid.empty() || warn_of_flags(*region_->graph, region_->origins, plan().program().slots, unsaid);
+}
+
+std::optional<WarningRules> Entry::rules_of_run(const Workspace& w, bool in_frame) const {
+  if (sees_warnings_) return std::nullopt;
+  std::optional<WarningRules> rules = warning_rules();
+  if (!rules || rules->watched == 0) return rules;
+  if (rules->log ? guards_->sees(*w.matched, rules->log) : in_frame && !stderr_takes_warnings()) return std::nullopt;
+  return rules;
+}
+
+Outcome Entry::run_plan(Workspace& w, std::vector<unsigned>& unsaid, bool in_frame) {
   const GuardProgram& guards = *guards_;
   const std::span<char* const> params(w.matched->params, guards.input_count());
   const std::span<char* const> results(w.results, materializer_->root_count());
@@ -216,6 +252,16 @@ Outcome Entry::run_plan(Workspace& w) {
   runtime::RunResult run;
   if (options_.interp) [[unlikely]] {
     run = run_interpreted(*region_->graph, plan(), params, results, symbols);
+  } else if (compiled_.attributed()) {
+    if (const std::optional<WarningRules> rules = rules_of_run(w, in_frame)) [[likely]] {
+      run = plan().run(params, results, symbols, nullptr, rules->watched);
+      for (unsigned& raised : run.slots) raised &= rules->watched;
+      unsaid = std::move(run.slots);
+    } else if (const runtime::Plan* other = undoable()) {
+      run = other->run(params, results, symbols);
+    } else {
+      return Outcome::Declined;
+    }
   } else if (always_short_ || writes_params_ || plan().cost(symbols) < kReleaseAbove) {
     run = plan().run(params, results, symbols);
   } else {
@@ -238,6 +284,7 @@ Outcome Entry::run_plan(Workspace& w) {
     case runtime::RunStatus::OutOfMemory: runtime::trim(); return Outcome::Declined;
     case runtime::RunStatus::Interrupted:
     case runtime::RunStatus::Redo: return Outcome::Declined;
+    case runtime::RunStatus::Flagged: return after_flags(run);
   }
   if (run.flags && !all_ignored(run.flags)) [[unlikely]]
     return after_flags(run);
@@ -251,7 +298,10 @@ Outcome Entry::call_single(Workspace& w, PyObject*& result) {
     PyErr_Clear();
     return Outcome::Declined;
   }
-  const Outcome outcome = run_plan(w);
+  std::vector<unsigned> unsaid;
+  Outcome outcome = run_plan(w, unsaid, false);
+  if (outcome == Outcome::Done && !warn(unsaid)) [[unlikely]]
+    outcome = Outcome::Error;
   if (outcome == Outcome::Done) [[likely]]
     result = array;
   else
@@ -273,13 +323,15 @@ Outcome Entry::call(const LiveSlots& live, PyObject*& result) {
     PyErr_Clear();
     return Outcome::Declined;
   }
-  if (const Outcome outcome = run_plan(s.workspace); outcome != Outcome::Done) return outcome;
+  std::vector<unsigned> unsaid;
+  if (const Outcome outcome = run_plan(s.workspace, unsaid, false); outcome != Outcome::Done) return outcome;
   if (!materializer_->finish(s.workspace)) {
     if (writes_params_) return Outcome::Error;
     PyErr_Clear();
     return Outcome::Declined;
   }
   if (materializer_->has_effects() && !materializer_->commit(s.workspace, run.trash)) return Outcome::Error;
+  if (!warn(unsaid)) return Outcome::Error;
   result = Py_NewRef(s.workspace.objects[region_->result]);
   return Outcome::Done;
 }
@@ -296,7 +348,8 @@ Outcome Entry::enter(const LiveSlots& live, capture::FrameUpdate& update) {
     PyErr_Clear();
     return Outcome::Declined;
   }
-  if (const Outcome outcome = run_plan(s.workspace); outcome != Outcome::Done) return outcome;
+  std::vector<unsigned> unsaid;
+  if (const Outcome outcome = run_plan(s.workspace, unsaid, true); outcome != Outcome::Done) return outcome;
   if (!materializer_->finish(s.workspace)) {
     if (writes_params_) return Outcome::Error;
     PyErr_Clear();
@@ -313,6 +366,8 @@ Outcome Entry::enter(const LiveSlots& live, capture::FrameUpdate& update) {
   const int depth = region_->view->instrs()[region_->exit].depth;
   if (region_->returns && depth > static_cast<int>(region_->stack.size()))
     update.stack.push_back(Py_NewRef(objects[region_->result]));
+  if (!warn(unsaid)) [[unlikely]]
+    defer_error();
   return Outcome::Done;
 }
 
@@ -405,7 +460,8 @@ Outcome Entry::predict(const capture::FrameView& frame, Ref<>& record) {
     const std::unique_ptr<runtime::Undo> undo =
         save_written(*region_->graph, std::span<char* const>(s.matched.params, guards_->input_count()),
                      std::span<const int64_t>(s.matched.symbols, guards_->symbol_count()));
-    outcome = run_plan(s.workspace);
+    std::vector<unsigned> unsaid;  // the bytecode says it
+    outcome = run_plan(s.workspace, unsaid, true);
     if (outcome == Outcome::Done) {
       if (materializer_->finish(s.workspace)) record = prediction(frame, s.workspace);
       undo->rollback();

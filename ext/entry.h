@@ -3,10 +3,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "capture/region.h"
 #include "ext/compile.h"
+#include "ext/flag_warnings.h"
 #include "ext/guard_program.h"
 #include "ext/materialize.h"
 
@@ -18,6 +21,8 @@ enum class Outcome : uint8_t {
   Done,
   Error,  // a Python exception is set; only where effects were half way committed and memory ran out
 };
+
+inline constexpr double kReleaseAbove = 50e3;  // ns of work from which on the GIL is released
 
 class Entry {
  public:
@@ -55,9 +60,8 @@ class Entry {
   ~Entry();
 
  private:
-  static constexpr int kDemoteAfter = 4;         // consecutive runs whose flags fired
-  static constexpr int kRetryEvery = 64;         // a demoted entry is tried again this often
-  static constexpr double kReleaseAbove = 50e3;  // ns of work from which on the GIL is released
+  static constexpr int kDemoteAfter = 4;  // consecutive runs whose flags fired
+  static constexpr int kRetryEvery = 64;  // a demoted entry is tried again this often
 
   struct Scratch;
   class Run;
@@ -65,7 +69,13 @@ class Entry {
   std::string link(const LiveSlots& live, int local_count);
   void collect_owned();
   bool rests();
-  Outcome run_plan(Workspace& w);
+  /// `unsaid`: flags of a run that is done and has to warn, by slot of the plan.
+  Outcome run_plan(Workspace& w, std::vector<unsigned>& unsaid, bool in_frame);
+  /// May the attributed plan run, whose warnings come last?
+  std::optional<WarningRules> rules_of_run(const Workspace& w, bool in_frame) const;
+  const runtime::Plan* undoable();
+  /// Gives the warnings of a run that is done.
+  bool warn(const std::vector<unsigned>& unsaid) const;
   Outcome after_flags(runtime::RunResult& run);
   capture::Ref<> prediction(const capture::FrameView& frame, const Workspace& w) const;
   Outcome call_single(Workspace& w, PyObject*& result);
@@ -74,6 +84,7 @@ class Entry {
   std::shared_ptr<capture::Region> region_;
   std::vector<capture::Guard> all_guards_;
   Compiled compiled_;
+  std::optional<Compiled> undoable_;  // beside an attributed plan, once a call had need of it
   CompileOptions options_;
   std::unique_ptr<GuardProgram> guards_;
   std::unique_ptr<Materializer> materializer_;
@@ -82,6 +93,7 @@ class Entry {
   std::size_t scratch_bytes_ = 0;
   bool always_short_ = false;  // no run is worth releasing the GIL for
   bool writes_params_ = false;
+  bool sees_warnings_ = false;  // the region may tell when a warning is given
   bool order_matters_ = false;  // a floating-point reduction: NumPy's buffer size has a say
   int64_t hits_ = 0;
   int64_t steps_ = 0;

@@ -18,12 +18,13 @@ struct Class {
 };
 constexpr Class kClasses[] = {
     {"divide", 0, FE_DIVBYZERO}, {"over", 3, FE_OVERFLOW}, {"under", 6, FE_UNDERFLOW}, {"invalid", 9, FE_INVALID}};
-constexpr long kActionMask = 7;  // 0: ignore
+constexpr long kActionMask = 7;  // 0: ignore, 1: warn
 
 constexpr unsigned kWarned = FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW | FE_UNDERFLOW;
 
 struct Raw {
   unsigned watched = kWarned;
+  bool warns_only = false;
   std::int64_t buffer_size = 0;
 };
 
@@ -41,11 +42,13 @@ Raw from_context() {
   if (now && now.get() == seen) return known;
   Ref<> state = Ref<>::steal(PyObject_CallNoArgs(reader));
   if (!state || !PyDict_Check(state.get())) return {};
-  Raw raw{0, 0};
+  Raw raw{0, true, 0};
   for (const Class& row : kClasses) {
     PyObject* action = PyDict_GetItemString(state.get(), row.key);
     if (!action || !PyUnicode_Check(action)) return {};
-    if (PyUnicode_CompareWithASCIIString(action, "ignore") != 0) raw.watched |= row.flag;
+    if (PyUnicode_CompareWithASCIIString(action, "ignore") == 0) continue;
+    raw.watched |= row.flag;
+    raw.warns_only = raw.warns_only && PyUnicode_CompareWithASCIIString(action, "warn") == 0;
   }
   PyObject* size = PyDict_GetItemString(state.get(), "bufsize");
   raw.buffer_size = size ? PyLong_AsLongLong(size) : 0;
@@ -65,9 +68,13 @@ Raw from_thread() {
   if (!state || !PyList_Check(state.get()) || PyList_GET_SIZE(state.get()) < 2) return {};
   long mask = PyLong_AsLong(PyList_GET_ITEM(state.get(), 1));
   if (mask == -1 && PyErr_Occurred()) return {};
-  Raw raw{0, PyLong_AsLongLong(PyList_GET_ITEM(state.get(), 0))};
-  for (const Class& row : kClasses)
-    if ((mask >> row.shift) & kActionMask) raw.watched |= row.flag;
+  Raw raw{0, true, PyLong_AsLongLong(PyList_GET_ITEM(state.get(), 0))};
+  for (const Class& row : kClasses) {
+    const long action = (mask >> row.shift) & kActionMask;
+    if (action == 0) continue;
+    raw.watched |= row.flag;
+    raw.warns_only = raw.warns_only && action == 1;
+  }
   return raw;
 }
 
@@ -81,8 +88,42 @@ ErrState ErrState::current() {
   Raw raw = numpy_version().major >= 2 ? from_context() : from_thread();
   PyErr_Restore(type, value, traceback);
   state.watched_ = raw.watched;
+  state.warns_only_ = raw.warns_only;
   state.buffer_size_ = raw.buffer_size;
   return state;
+}
+
+Quiet::Quiet() {
+  if (numpy_version().major >= 2) {
+    static PyObject* variable = PyObject_GetAttrString(umath_module(), "_extobj_contextvar");
+    static PyObject* state = [] {
+      Ref<> make = Ref<>::steal(PyObject_GetAttrString(umath_module(), "_make_extobj"));
+      Ref<> keywords = Ref<>::steal(Py_BuildValue("{s:s}", "all", "ignore"));
+      Ref<> none = Ref<>::steal(PyTuple_New(0));
+      return make && keywords && none ? PyObject_Call(make.get(), none.get(), keywords.get()) : nullptr;
+    }();
+    if (variable && state) before_ = PyContextVar_Set(variable, state);
+  } else {
+    before_ = PyObject_CallMethod(umath_module(), "geterrobj", nullptr);
+    PyObject* size = before_ ? PyList_GetItem(before_, 0) : nullptr;
+    Ref<> done =
+        size ? Ref<>::steal(PyObject_CallMethod(umath_module(), "seterrobj", "[OiO]", size, 0, Py_None)) : Ref<>();
+  }
+  PyErr_Clear();
+}
+
+Quiet::~Quiet() {
+  if (!before_) return;
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  if (numpy_version().major >= 2) {
+    static PyObject* variable = PyObject_GetAttrString(umath_module(), "_extobj_contextvar");
+    PyContextVar_Reset(variable, before_);
+  } else {
+    Ref<> done = Ref<>::steal(PyObject_CallMethod(umath_module(), "seterrobj", "O", before_));
+  }
+  Py_DECREF(before_);
+  PyErr_Restore(type, value, traceback);
 }
 
 bool all_ignored(unsigned flags) { return (flags & kWarned) == 0 || ErrState::current().all_ignored(flags & kWarned); }

@@ -2,6 +2,8 @@
 // size.
 #pragma once
 
+#include <Python.h>
+
 #include <cstdint>
 
 namespace framejit::ext {
@@ -14,15 +16,30 @@ class ErrState {
   /// Does NumPy ignore every flag of the set? `flags`: FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW | FE_UNDERFLOW; the
   /// inexact flag does not count.
   bool all_ignored(unsigned flags) const { return (flags & watched_) == 0; }
+  unsigned watched() const { return watched_; }
+  /// Is there no flag that raises, calls, prints or logs?
+  bool warns_only() const { return warns_only_; }
   /// np.getbufsize(): where casting and long reductions are cut.
   std::int64_t buffer_size() const { return buffer_size_; }
 
  private:
   unsigned watched_ = 0;  // flags that warn, raise, call, print or log
+  bool warns_only_ = false;
   std::int64_t buffer_size_ = 0;
 };
 
 /// ErrState::current().all_ignored(flags), without any look where no flag is set.
 bool all_ignored(unsigned flags);
+
+/// While it lives, NumPy ignores every flag in this thread and context. An error while setting it counts for nothing.
+class Quiet {
+ public:
+  Quiet();
+  ~Quiet();
+  Quiet(const Quiet&) = delete;
+
+ private:
+  PyObject* before_ = nullptr;  // NumPy 2: the token; NumPy 1: the state
+};
 
 }  // namespace framejit::ext

@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "ext/control.h"
 #include "ext/module.h"
 
 namespace framejit::ext {
@@ -68,6 +69,7 @@ void emit(Channel channel, Record record) {
   if (!events_on(channel) || !handler || !record.get()) return;
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
+  const Untraced untraced;
   Ref<> keep = Ref<>::share(handler);  // the handler may replace itself
   Ref<> done =
       Ref<>::steal(PyObject_CallFunction(keep.get(), "sO", kChannels[static_cast<unsigned>(channel)], record.get()));

@@ -99,14 +99,22 @@ void raise_graph_break(const capture::Break& b) {
 
 void warn_recompile_limit(const std::string& function, const GuardFailure& failure) {
   if (!recompile_limit_warning) return;
-  // A filter that turns it into an error has no say: the call must give what plain Python gives.
-  if (PyErr_WarnFormat(
-          recompile_limit_warning, 1,
-          "%s() was compiled %lld times (config.recompile_limit); the interpreter runs it from now on. The last "
-          "guard that failed: %s (was %s, is %s)",
-          function.c_str(), static_cast<long long>(config().recompile_limit + 1), failure.guard.c_str(),
-          failure.expected.c_str(), failure.found.c_str()) < 0)
-    PyErr_Clear();
+  Ref<> message = Ref<>::steal(PyUnicode_FromFormat(
+      "%s() was compiled %lld times (config.recompile_limit); the interpreter runs it from now on. The last guard that "
+      "failed: %s (was %s, is %s)",
+      function.c_str(), static_cast<long long>(config().recompile_limit + 1), failure.guard.c_str(),
+      failure.expected.c_str(), failure.found.c_str()));
+  auto* frame = reinterpret_cast<PyObject*>(PyThreadState_GetFrame(PyThreadState_Get()));
+  Ref<> held = Ref<>::steal(frame);
+  Ref<> code = Ref<>::steal(frame ? PyObject_GetAttrString(frame, "f_code") : nullptr);
+  Ref<> file = Ref<>::steal(code ? PyObject_GetAttrString(code.get(), "co_filename") : nullptr);
+  const int line = frame ? PyFrame_GetLineNumber(reinterpret_cast<PyFrameObject*>(frame)) : 1;
+  if (!file) file = Ref<>::steal(PyUnicode_FromString("framejit"));
+  // Without a registry, which would be a new name among the user's globals. A filter that turns the warning into an
+  // error has no say: the call must give what plain Python gives.
+  if (message && file)
+    PyErr_WarnExplicitObject(recompile_limit_warning, message.get(), file.get(), line, nullptr, nullptr);
+  PyErr_Clear();
 }
 
 }  // namespace framejit::ext

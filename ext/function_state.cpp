@@ -263,6 +263,7 @@ CodeState::Captured CodeState::compile_at(Place& place, uint32_t instr, const Fr
   if (!settings_.fullgraph) request.options.break_every = settings_.stress.break_every;
   request.options.instruction_limit = static_cast<uint32_t>(std::min<int64_t>(config().instruction_limit, 1 << 30));
   request.options.unwrap = unwrap_function;
+  request.options.polyfill = polyfill_of;
   request.options.leave_alone = is_disabled;
   const int64_t start = now_ns();
   capture::CaptureOutcome outcome = capture::capture(request);
@@ -285,7 +286,7 @@ CodeState::Captured CodeState::compile_at(Place& place, uint32_t instr, const Fr
       out.entry = std::move(*entry);
       out.entry->capture_ns = captured_ns;
     } else {
-      Break failed{capture::BreakId::LoweringFailed, entry.error(), 0, {}, {}, 0, 0, 0};
+      Break failed{capture::BreakId::LoweringFailed, entry.error(), 0, {}, {}, 0, 0, 0, nullptr};
       failed.instr = instr;
       failed.function = region->function;
       failed.file = text_of(code_->co_filename);
@@ -301,6 +302,7 @@ void CodeState::note_breaks(const std::vector<Break>& breaks) {
   for (const Break& b : breaks) {
     if (!known_breaks_.insert({b.instr, static_cast<uint16_t>(b.id)}).second) continue;
     ++stats.graph_breaks;
+    ++break_counts[b.id];
     breaks_.push_back(b);
     if (events_on(Channel::GraphBreaks)) emit(Channel::GraphBreaks, break_record(b));
   }

@@ -1,24 +1,16 @@
 // The interpreter of guard programs.
 #include "ext/guard_program.h"
 
+#include <algorithm>
 #include <cstring>
 
+#include "ext/dict_version.h"
 #include "ext/guard_program_impl.h"
+#include "ext/tensor.h"
 
 namespace framejit::ext {
 
 namespace {
-
-inline uint64_t version_tag(PyObject* dict) {
-#if PY_VERSION_HEX >= 0x030c0000
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-#endif
-  return reinterpret_cast<PyDictObject*>(dict)->ma_version_tag;
-#if PY_VERSION_HEX >= 0x030c0000
-#pragma GCC diagnostic pop
-#endif
-}
 
 /// The item that is not as expected, or -1.
 [[gnu::noinline]] int refresh(DictGroup& group) {
@@ -51,8 +43,9 @@ bool keys_are(PyObject* dict, PyObject* keys) {
 
 bool overlap(PyObject* a, PyObject* b) {
   uintptr_t a_low, a_high, b_low, b_high;
-  memory_bounds(reinterpret_cast<PyArrayObject*>(a), a_low, a_high);
-  memory_bounds(reinterpret_cast<PyArrayObject*>(b), b_low, b_high);
+  // Their Array guards were tested: they are ndarrays or Tensors.
+  memory_bounds(as_ndarray(is_tensor(a) ? tensor_array(a) : a), a_low, a_high);
+  memory_bounds(as_ndarray(is_tensor(b) ? tensor_array(b) : b), b_low, b_high);
   return a_low < b_high && b_low < a_high;
 }
 
@@ -233,7 +226,8 @@ int GuardProgram::run(Matched& m) const noexcept {
       }
       case GuardOp::TypeAttr: {
         PyObject* o = object(m, i->a);
-        ok = o && _PyType_Lookup(Py_TYPE(o), i->key) == i->object;
+        PyObject* type = i->number == 1 ? o : reinterpret_cast<PyObject*>(o ? Py_TYPE(o) : nullptr);
+        ok = type && PyType_Check(type) && _PyType_Lookup(reinterpret_cast<PyTypeObject*>(type), i->key) == i->object;
         break;
       }
       case GuardOp::Code: {
@@ -259,5 +253,14 @@ int GuardProgram::run(Matched& m) const noexcept {
 
 GuardProgram::GuardProgram() : impl_(std::make_unique<Impl>()) {}
 GuardProgram::~GuardProgram() = default;
+
+bool GuardProgram::sees(const Matched& m, const PyObject* object) const {
+  auto among = [object](PyObject* const* objects, std::size_t count) {
+    return std::find(objects, objects + count, object) != objects + count;
+  };
+  const LiveSlots& live = *m.live;
+  return among(m.slots, slots_) || among(live.locals, static_cast<std::size_t>(live.local_count)) ||
+         among(live.stack, static_cast<std::size_t>(live.depth)) || among(fixed_.data(), fixed_.size());
+}
 
 }  // namespace framejit::ext

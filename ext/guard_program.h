@@ -108,6 +108,8 @@ class GuardProgram {
     }
     return fixed_[o.index];
   }
+  /// Might the region have looked at this object, or hand it on?
+  bool sees(const Matched& m, const PyObject* object) const;
   /// Objects of the inputs, so that they can be kept alive while the GIL is released.
   const std::vector<Operand>& input_operands() const { return input_operands_; }
 

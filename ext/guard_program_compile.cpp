@@ -251,7 +251,7 @@ class GuardCompiler {
     test.input = input_of_[guard_];
     test.rank = static_cast<int>(spec.shape.size());
     test.item_size = graph::size_of(spec.dtype);
-    test.type = wrap_type(spec.wrap, spec.dtype);
+    test.type = guarded_type(g);
     if (!test.type) return fail("no type for " + g.str());
     if (spec.wrap == capture::Wrap::NdArray || spec.wrap == capture::Wrap::Tensor) {
       test.descr = descr_of(spec.dtype);

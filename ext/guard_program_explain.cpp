@@ -48,7 +48,7 @@ void explain_array(const Guard& g, PyObject* object, const int64_t* symbols, std
     out.expected = std::move(expected);
     out.found = std::move(found);
   };
-  PyTypeObject* type = wrap_type(spec.wrap, spec.dtype);
+  PyTypeObject* type = guarded_type(g);
   if (!object || Py_TYPE(object) != type)
     return tell("type(" + name + ")", type ? type->tp_name : "?", object ? Py_TYPE(object)->tp_name : "nothing");
   if (spec.wrap != capture::Wrap::NdArray && spec.wrap != capture::Wrap::Tensor)
@@ -79,7 +79,7 @@ void note_varied(const Guard& g, const LiveSlots& live, std::vector<std::string>
   if (!g.source) return;
   if (g.kind == GuardKind::Array && (g.array.wrap == capture::Wrap::NdArray || g.array.wrap == capture::Wrap::Tensor)) {
     PyObject* object = fetch_source(*g.source, live);
-    if (!object || Py_TYPE(object) != wrap_type(g.array.wrap, g.array.dtype)) return;
+    if (!object || Py_TYPE(object) != guarded_type(g)) return;
     PyArrayObject* array = held_array(g.array.wrap, object);
     if (PyArray_NDIM(array) != static_cast<int>(g.array.shape.size())) return;
     const std::string name = g.source->str();

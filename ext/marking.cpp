@@ -116,11 +116,13 @@ std::shared_ptr<capture::FrameInterceptor> discover(PyFunctionObject* function, 
   discovering = true;
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
+  const Untraced untraced;
   Ref<> callback = Ref<>::share(discover_callback);
   Ref<> settings = Ref<>::steal(PyObject_CallFunctionObjArgs(callback.get(), reinterpret_cast<PyObject*>(function),
                                                              reinterpret_cast<PyObject*>(code), nullptr));
   std::shared_ptr<MarkedCode> interceptor;
   if (settings && settings.get() != Py_None) interceptor = make_interceptor(code, settings.get());
+  if (PyErr_ExceptionMatches(PyExc_RecursionError)) PyErr_Clear();  // first seen where nothing more can be called
   if (PyErr_Occurred()) PyErr_WriteUnraisable(callback.get());
   PyErr_Restore(type, value, traceback);
   discovering = false;

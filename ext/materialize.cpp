@@ -17,7 +17,8 @@ using graph::ValueId;
 namespace {
 
 bool is_mutable(const Recipe& r) {
-  return r.kind == Recipe::Kind::List || r.kind == Recipe::Kind::Dict || r.kind == Recipe::Kind::Cell;
+  return r.kind == Recipe::Kind::List || r.kind == Recipe::Kind::Dict || r.kind == Recipe::Kind::Cell ||
+         r.kind == Recipe::Kind::Instance;
 }
 
 bool is_array(Wrap wrap) { return wrap == Wrap::NdArray || wrap == Wrap::Tensor; }
@@ -249,6 +250,12 @@ PyObject* Materializer::create(Workspace& w, uint32_t recipe) const {
     case Recipe::Kind::List: return PyList_New(0);
     case Recipe::Kind::Dict: return PyDict_New();
     case Recipe::Kind::Cell: return PyCell_New(nullptr);
+    case Recipe::Kind::Set: {
+      Ref<> set = Ref<>::steal(PySet_New(nullptr));
+      for (std::size_t i = 0; set && i + 1 < r.items.size(); i += 2)
+        if (!capture::change_set(set.get(), static_cast<int>(PyLong_AsLong(item(i))), item(i + 1))) return nullptr;
+      return set.release();
+    }
     case Recipe::Kind::Slice: return PySlice_New(item(0), item(1), item(2));
     case Recipe::Kind::Range:
       return PyObject_CallFunctionObjArgs(reinterpret_cast<PyObject*>(&PyRange_Type), item(0), item(1), item(2),
@@ -256,6 +263,11 @@ PyObject* Materializer::create(Workspace& w, uint32_t recipe) const {
     case Recipe::Kind::Function: return create_function(w, r);
     case Recipe::Kind::BoundMethod: return PyMethod_New(item(1), item(0));
     case Recipe::Kind::Iterator: return create_iterator(w, r);
+    case Recipe::Kind::Instance: {
+      Ref<> nothing = Ref<>::steal(PyTuple_New(0));
+      auto* type = reinterpret_cast<PyTypeObject*>(r.object.get());
+      return nothing ? type->tp_new(type, nothing.get(), nullptr) : nullptr;
+    }
     case Recipe::Kind::Method: return PyObject_GetAttr(item(0), r.object.get());
   }
   return nullptr;
@@ -340,6 +352,10 @@ bool Materializer::fill(Workspace& w, uint32_t recipe) const {
       for (std::size_t i = 0; i + 1 < r.items.size(); i += 2)
         if (PyDict_SetItem(container, item(i), item(i + 1)) < 0) return false;
       return true;
+    case Recipe::Kind::Instance:
+      for (std::size_t i = 0; i + 1 < r.items.size(); i += 2)
+        if (PyObject_GenericSetAttr(container, item(i), item(i + 1)) < 0) return false;
+      return true;
     case Recipe::Kind::Cell:
       if (!r.items.empty() && item(0)) PyCell_SET(container, Py_NewRef(item(0)));
       return true;
@@ -397,18 +413,6 @@ bool Materializer::store(Workspace& w, const capture::Effect& e, std::vector<PyO
         PyList_SET_ITEM(items.get(), static_cast<Py_ssize_t>(i), Py_NewRef(w.objects[e.items[i]]));
       for (Py_ssize_t i = 0; i < PyList_GET_SIZE(target); ++i) keep(PyList_GET_ITEM(target, i));
       return PyList_SetSlice(target, 0, PyList_GET_SIZE(target), items.get()) == 0;
-    }
-    case Kind::DictReplace: {
-      Py_ssize_t position = 0;
-      PyObject *old_key, *old_value;
-      while (PyDict_Next(target, &position, &old_key, &old_value)) {
-        keep(old_key);
-        keep(old_value);
-      }
-      PyDict_Clear(target);
-      for (std::size_t i = 0; i + 1 < e.items.size(); i += 2)
-        if (PyDict_SetItem(target, w.objects[e.items[i]], w.objects[e.items[i + 1]]) < 0) return false;
-      return true;
     }
   }
   return false;

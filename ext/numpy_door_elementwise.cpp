@@ -37,13 +37,21 @@ Captured<Value*> call_ufunc(const Call& call) {
   if (call.args.size() < operands || call.args.size() > operands + 1)
     return break_at(BreakId::WouldRaise, "a ufunc with another number of arguments");
   FRAMEJIT_TRY(out, out_argument(call, operands));
+  const std::size_t first = call.session.graph().value_count();
+  auto mark = [&] {
+    if (ufunc_of(call.op)) call.session.mark_call(first);  // SciPy's have no say
+  };
   FRAMEJIT_TRY(result, apply_ufunc(call.session, call.op, call.args.first(operands)));
-  if (!out) return result;
+  if (!out) {
+    mark();
+    return result;
+  }
   if (graph::def(call.op).exactness != graph::Exactness::Native &&
       overlaps_partly(call.session, out->id, call.args.first(operands)))
     return break_at(BreakId::OverlappingMemory, "out= overlaps an operand");
   FRAMEJIT_TRY(stored, store_result(call.session, out->id, result->id));
   (void)stored;
+  mark();
   return out;
 }
 

@@ -171,8 +171,11 @@ Captured<Value*> binary_operator(Session& session, int nb, Value* left, Value* r
     if (row.nb != plain) continue;
     FRAMEJIT_TRY(a, operand(session, left));
     FRAMEJIT_TRY(b, operand(session, right));
-    if (inplace && a.is_array()) return inplace_operator(session, row.op, a, b);
-    return out_of_place(session, row.op, a, b);
+    const std::size_t first = session.graph().value_count();
+    FRAMEJIT_TRY(result, inplace && a.is_array() ? inplace_operator(session, row.op, a, b)
+                                                 : out_of_place(session, row.op, a, b));
+    if (a.is_array() || b.is_array()) session.mark_call(first);
+    return result;
   }
   return break_at(BreakId::UnsupportedArgument, "an operator that arrays are not compiled for");
 }

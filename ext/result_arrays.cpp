@@ -174,6 +174,26 @@ PyObject* new_array(const ArrayLayout& layout, int64_t bytes, std::span<const in
   return array;
 }
 
+PyObject* new_c_array(graph::DType dtype, int rank, const npy_intp* dims) {
+  npy_intp strides[NPY_MAXDIMS];
+  npy_intp step = graph::size_of(dtype);
+  for (int i = rank - 1; i >= 0; --i) {
+    strides[i] = step;
+    step *= dims[i];
+  }
+  ArrayLayout layout;
+  layout.descr = descr_of(dtype);
+  layout.dtype = dtype;
+  layout.rank = rank;
+  char* data = static_cast<char*>(runtime::allocate(step > 0 ? static_cast<std::size_t>(step) : 1));
+  if (!data) return PyErr_NoMemory();
+  const int flags = contiguity_of(rank, dims, strides, graph::size_of(dtype));
+  PyObject* array = known_struct ? bare_array(layout, dims, strides, data, flags)
+                                 : public_array(layout, const_cast<npy_intp*>(dims), strides, data);
+  if (!array) runtime::release(data);
+  return array;
+}
+
 PyObject* new_view(const ArrayLayout& layout, char* data, PyObject* base, std::span<const int64_t> symbols) {
   npy_intp dims[NPY_MAXDIMS], strides[NPY_MAXDIMS];
   evaluate(layout.type->shape, symbols, dims);

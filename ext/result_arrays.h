@@ -27,6 +27,11 @@ bool same_descr(PyArray_Descr* descr, int type_number);
 /// The exact type of objects that a wrap stands for.
 PyTypeObject* wrap_type(capture::Wrap wrap, graph::DType dtype);
 
+/// The exact type that an Array guard asks for: it names Tensor or Parameter itself.
+inline PyTypeObject* guarded_type(const capture::Guard& g) {
+  return g.object ? reinterpret_cast<PyTypeObject*>(g.object.get()) : wrap_type(g.array.wrap, g.array.dtype);
+}
+
 /// dtype, shape and strides of a result, ready to evaluate.
 struct ArrayLayout {
   PyArray_Descr* descr = nullptr;  // borrowed: builtin
@@ -45,6 +50,9 @@ struct ArrayLayout {
 /// A fresh array, its memory not initialised. `bytes`: its size; computed for constant layouts. Null with MemoryError
 /// set.
 PyObject* new_array(const ArrayLayout& layout, int64_t bytes, std::span<const int64_t> symbols);
+
+/// A fresh C-ordered array of a dtype that framejit compiles, its memory not initialised. Null with MemoryError set.
+PyObject* new_c_array(graph::DType dtype, int rank, const npy_intp* dims);
 
 /// A view of `base`'s memory at `data`; the base chain is collapsed and the flags follow the base as NumPy does it.
 PyObject* new_view(const ArrayLayout& layout, char* data, PyObject* base, std::span<const int64_t> symbols);

@@ -29,9 +29,18 @@ PyObject* stats_dict(PyObject*, PyObject*) {
   return dict.release();
 }
 
+PyObject* break_counts_dict(PyObject*, PyObject*) {
+  Ref<> dict = Ref<>::steal(PyDict_New());
+  if (!dict) return nullptr;
+  for (const auto& [id, count] : break_counts)
+    if (!put(dict.get(), capture::code_of(id).data(), count)) return nullptr;
+  return dict.release();
+}
+
 PyObject* stats_reset(PyObject*, PyObject*) {
   const int64_t code_bytes = stats.code_bytes;  // a gauge: the code is still there
   stats = Stats{};
+  break_counts.clear();
   stats.code_bytes = code_bytes;
   Py_RETURN_NONE;
 }
@@ -47,6 +56,7 @@ PyObject* trace_stop(PyObject*, PyObject*) {
 }
 
 PyMethodDef methods[] = {{"stats", stats_dict, METH_NOARGS, "The counters since import or stats_reset()."},
+                         {"break_counts", break_counts_dict, METH_NOARGS, "Places that broke, by reason."},
                          {"stats_reset", stats_reset, METH_NOARGS, "Sets the counters to zero."},
                          {"trace_start", trace_start, METH_NOARGS, "Notes spans of time from now on."},
                          {"trace_stop", trace_stop, METH_NOARGS, "Stops; the spans as the text of a JSON file."},

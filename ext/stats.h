@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+
+#include "capture/break.h"
 
 namespace framejit::ext {
 
@@ -18,5 +21,8 @@ struct Stats {
 };
 
 inline Stats stats;
+
+/// Breaks by reason; each counts once for each place.
+inline std::map<capture::BreakId, int64_t> break_counts;
 
 }  // namespace framejit::ext

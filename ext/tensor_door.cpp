@@ -3,20 +3,22 @@
 
 #include <opcode.h>  // NB_ADD and its like
 
-#include <algorithm>
 #include <array>
 
 #include "ext/control.h"
 #include "ext/numpy_api.h"
+#include "ext/numpy_index.h"
 #include "ext/tensor.h"
+#include "ext/tensor_functions.h"
+#include "ext/tensor_operators.h"
 #include "ext/tensor_promotion.h"
+#include "graph/layout.h"
 
 namespace framejit::ext {
 
-using namespace capture;
-using graph::DType;
-using graph::Op;
-using graph::ValueId;
+using capture::Keyword;
+using capture::SourceRef;
+using capture::Unary;
 
 namespace {
 
@@ -24,24 +26,6 @@ Captured<Value*> tensor(Session& session, graph::BuildResult built) {
   if (!built) return break_at(BreakId::WouldRaise, built.error().message);
   return session.array(*built, Wrap::Tensor);
 }
-
-struct NamedOp {
-  std::string_view name;
-  Op op;
-};
-
-template <std::size_t n>
-const Op* find(const std::array<NamedOp, n>& table, std::string_view name) {
-  auto found = std::find_if(table.begin(), table.end(), [&](const NamedOp& row) { return row.name == name; });
-  return found == table.end() ? nullptr : &found->op;
-}
-
-constexpr std::array<NamedOp, 6> kReductions = {{{"sum", Op::ReduceSum},
-                                                 {"mean", Op::ReduceSum},
-                                                 {"max", Op::ReduceMax},
-                                                 {"min", Op::ReduceMin},
-                                                 {"all", Op::ReduceAll},
-                                                 {"any", Op::ReduceAny}}};
 
 /// Operators in the order of NB_ADD, ...; in-place forms rebind, so they are the same.
 struct BinaryRow {
@@ -57,6 +41,8 @@ constexpr BinaryRow kBinary[] = {
     {NB_REMAINDER, NB_INPLACE_REMAINDER, Op::Remainder},
     {NB_POWER, NB_INPLACE_POWER, Op::Power},
     {NB_MATRIX_MULTIPLY, NB_INPLACE_MATRIX_MULTIPLY, Op::MatMul},
+    {NB_LSHIFT, NB_INPLACE_LSHIFT, Op::LeftShift},
+    {NB_RSHIFT, NB_INPLACE_RSHIFT, Op::RightShift},
     {NB_AND, NB_INPLACE_AND, Op::BitwiseAnd},
     {NB_OR, NB_INPLACE_OR, Op::BitwiseOr},
     {NB_XOR, NB_INPLACE_XOR, Op::BitwiseXor},
@@ -79,26 +65,20 @@ std::optional<Promoted> promoted_of(Session& session, const Value& value) {
   return std::nullopt;
 }
 
-/// The items of a tuple, known or under construction; a single value as one item.
-std::vector<Value*> items_of(Session& session, Value* value) {
-  if (value->kind == ValueKind::Tuple || value->kind == ValueKind::List) return value->items;
-  if (!value->is_constant() || !PyTuple_CheckExact(value->object.get())) return {value};
-  std::vector<Value*> items;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value->object.get()); ++i)
-    items.push_back(session.constant(PyTuple_GET_ITEM(value->object.get(), i)));
-  return items;
-}
-
-class TensorDoor final : public Door {
+class TensorDoor final : public capture::Door {
  public:
   std::string_view name() const override { return "tensor"; }
-  bool owns(PyObject* object) const override { return is_tensor(object); }
+  bool owns(PyObject* object) const override { return is_captured_tensor_type(Py_TYPE(object)); }
   bool owns(const Value& value) const override { return is_tensor_value(value); }
-  bool knows(PyObject*) const override { return false; }
+  PyObject* type_of(const Value&) const override { return reinterpret_cast<PyObject*>(tensor_type()); }
+  bool knows(PyObject* callable) const override {
+    return callable == reinterpret_cast<PyObject*>(tensor_type()) || operator_of(callable) ||
+           tensor_function(callable) || is_dtype(callable);
+  }
 
   Captured<Value*> wrap(Session& session, PyObject* object, SourceRef source) override {
     auto* array = reinterpret_cast<PyArrayObject*>(tensor_array(object));
-    ArraySpec spec;
+    capture::ArraySpec spec;
     spec.wrap = Wrap::Tensor;
     std::optional<DType> dtype = dtype_of(PyArray_DESCR(array));
     if (!dtype) return break_at(BreakId::UnsupportedArray, "Tensor of a dtype that is not compiled");
@@ -106,15 +86,30 @@ class TensorDoor final : public Door {
     std::string base = source->str();
     for (int i = 0; i < PyArray_NDIM(array); ++i) {
       int64_t size = PyArray_DIM(array, i);
-      bool symbolic = size > 1 && (session.varied().contains(base + ".shape[" + std::to_string(i) + "]") ||
-                                   is_dynamic(object, i));
+      const bool symbolic = size > 1 && (session.varied().contains(base + ".shape[" + std::to_string(i) + "]") ||
+                                         is_dynamic(object, i));
       spec.shape.push_back(symbolic ? session.graph().shapes().fresh(size) : graph::Dim(size));
     }
     spec.strides = graph::c_strides(spec.dtype, spec.shape);
     return session.array_input(object, std::move(source), std::move(spec));
   }
 
-  Captured<Value*> call(Session&, PyObject*, std::span<Value* const>, std::span<const Keyword>) override {
+  Captured<Value*> call(Session& session, PyObject* callable, std::span<Value* const> args,
+                        std::span<const Keyword> keywords) override {
+    if (callable == reinterpret_cast<PyObject*>(tensor_type())) return construct(session, args, keywords);
+    if (!keywords.empty()) return break_at(BreakId::UnsupportedArgument, "keywords");
+    if (std::optional<Op> op = operator_of(callable)) {
+      if (args.size() != graph::def(*op).operands) return break_at(BreakId::WouldRaise, "number of arguments");
+      return args.size() == 1 ? apply_one(session, *op, args[0]) : apply(session, *op, args[0], args[1]);
+    }
+    if (std::optional<TensorFunction> function = tensor_function(callable)) {
+      switch (*function) {
+        case TensorFunction::Array: return to_array(session, args);
+        case TensorFunction::Arrays: return to_arrays(session, args);
+        case TensorFunction::Tensor: return from_array(session, args);
+        case TensorFunction::DType: return to_dtype(session, args);
+      }
+    }
     return break_at(BreakId::UnknownCallable);
   }
 
@@ -130,18 +125,10 @@ class TensorDoor final : public Door {
   }
 
   Captured<Value*> unary(Session& session, Unary op, Value* operand) override {
-    graph::GraphBuilder& builder = session.builder();
-    DType dtype = session.graph().type(operand->id).dtype;
-    bool integral = dtype == DType::Bool || graph::is_int(dtype);
-    ValueId x = operand->id;
     switch (op) {
-      case Unary::Positive: return session.array(builder.copy(x, 'C'), Wrap::Tensor);
-      case Unary::Negative:
-        if (dtype == DType::Bool) return break_at(BreakId::WouldRaise, "negative of a bool Tensor");
-        return tensor(session, builder.elementwise(Op::Negative, std::span(&x, 1)));
-      case Unary::Invert:
-        if (!integral) return break_at(BreakId::WouldRaise, "~ of a floating Tensor");
-        return tensor(session, builder.elementwise(Op::Invert, std::span(&x, 1)));
+      case Unary::Positive: return session.array(session.builder().copy(operand->id, 'C'), Wrap::Tensor);
+      case Unary::Negative: return apply_one(session, Op::Negative, operand);
+      case Unary::Invert: return apply_one(session, Op::Invert, operand);
     }
     return break_at(BreakId::UnsupportedArgument);
   }
@@ -160,26 +147,26 @@ class TensorDoor final : public Door {
       Ref<> object = Ref<>::steal(tensor_dtype_object(type.dtype));
       return session.constant(object.get());
     }
-    if (name == "T") {
-      std::vector<int> reversed(static_cast<std::size_t>(type.rank()));
-      for (int i = 0; i < type.rank(); ++i) reversed[static_cast<std::size_t>(i)] = type.rank() - 1 - i;
-      return session.array(session.builder().copy(session.builder().transpose(array->id, reversed), 'C'), Wrap::Tensor);
-    }
+    if (name == "nbytes") return session.integer(type.size() * graph::Dim(graph::size_of(type.dtype)));
     return break_at(BreakId::UnsupportedArgument, "Tensor." + std::string(name));
   }
 
   Captured<Value*> call_method(Session& session, Value* array, std::string_view name, std::span<Value* const> args,
                                std::span<const Keyword> keywords) override {
-    if (const Op* op = find(kReductions, name)) return reduce(session, *op, name == "mean", array, args, keywords);
-    if (name == "reshape" && keywords.empty()) return reshape(session, array, args);
+    if (name == "__abs__" && args.empty() && keywords.empty()) return apply_one(session, Op::Absolute, array);
     return break_at(BreakId::UnsupportedArgument, "Tensor." + std::string(name) + "()");
   }
 
-  Captured<Value*> get_item(Session&, Value*, Value*) override {
-    return break_at(BreakId::UnsupportedArgument, "indexing of a Tensor");
+  Captured<Value*> get_item(Session& session, Value* array, Value* key) override {
+    FRAMEJIT_TRY(indexed, index_view(session, array->id, key));
+    return session.array(session.builder().copy(indexed.view, 'C'), Wrap::Tensor);
   }
-  Captured<bool> set_item(Session&, Value*, Value*, Value*) override {
-    return break_at(BreakId::UnsupportedArgument, "assignment to an item of a Tensor");
+  Captured<bool> set_item(Session& session, Value* array, Value* key, Value* value) override {
+    FRAMEJIT_TRY(indexed, index_view(session, array->id, key));
+    if (!value->is_array() || value->wrap != Wrap::Tensor) return store(session, indexed.view, value);
+    if (indexed.element && session.graph().type(value->id).rank() > 0)
+      return break_at(BreakId::UnsupportedArgument, "a Tensor assigned to one element");
+    return store(session, indexed.view, session.array(value->id, Wrap::NdArray));
   }
 
   Captured<Value*> length(Session& session, Value* array) override {
@@ -189,6 +176,21 @@ class TensorDoor final : public Door {
   }
 
  private:
+  static bool is_dtype(PyObject* object) {
+    static PyTypeObject* const type = [] {
+      Ref<> one = Ref<>::steal(tensor_dtype_object(DType::F32));
+      return one ? Py_TYPE(one.get()) : nullptr;
+    }();
+    return type && Py_IS_TYPE(object, type);
+  }
+
+  static Captured<DType> dtype_of_rule(DType own, const Value& rule) {
+    std::optional<DType> dtype = rule.is_constant() ? array_dtype(own, rule.object.get()) : std::nullopt;
+    PyErr_Clear();
+    if (!dtype || !descr_of(*dtype)) return break_at(BreakId::UnsupportedArgument, "a dtype that is not compiled");
+    return *dtype;
+  }
+
   /// The operand as a graph value of `dtype`.
   Captured<ValueId> operand(Session& session, const Value& value, DType dtype) {
     graph::GraphBuilder& builder = session.builder();
@@ -202,142 +204,138 @@ class TensorDoor final : public Door {
       if (!bits) return break_at(BreakId::WouldRaise, "a number that does not fit the Tensor's dtype");
       return builder.constant(dtype, *bits);
     }
+    return cast(session, id, dtype);
+  }
+
+  static Captured<ValueId> cast(Session& session, ValueId id, DType dtype) {
     if (session.graph().type(id).dtype == dtype) return id;
-    graph::BuildResult cast = builder.cast(id, dtype);
-    if (!cast) return break_at(BreakId::WouldRaise, cast.error().message);
-    return *cast;
+    return ext::cast(session, id, dtype);
   }
 
   Captured<Value*> apply(Session& session, Op op, Value* left, Value* right) {
     std::optional<Promoted> a = promoted_of(session, *left), b = promoted_of(session, *right);
     if (!a || !b) return break_at(BreakId::UnsupportedArgument, "a Tensor with an operand that is no Tensor or number");
+    if (!is_tensor_value(*left) && !is_tensor_value(*right))
+      return break_at(BreakId::UnsupportedArgument, "numbers only");
     std::optional<DType> promoted = promote(*a, *b);
     if (!promoted) return break_at(BreakId::WouldRaise, "no common dtype");
-    DType dtype = compute_dtype(op, *promoted);
-    if (refused(op, dtype)) return break_at(BreakId::WouldRaise, std::string(graph::name_of(op)) + " of " + std::string(graph::name_of(dtype)));
+    const DType dtype = compute_dtype(op, *promoted);
+    std::optional<Op> node = graph_operator(op, dtype);
+    if (!node)
+      return break_at(BreakId::WouldRaise,
+                      std::string(graph::name_of(op)) + " of " + std::string(graph::name_of(dtype)));
     FRAMEJIT_TRY(x, operand(session, *left, dtype));
     FRAMEJIT_TRY(y, operand(session, *right, dtype));
     if (op == Op::MatMul) {
-      if (dtype != DType::F32 && dtype != DType::F64) return break_at(BreakId::UnsupportedArgument, "@ of " + std::string(graph::name_of(dtype)));
+      if (dtype != DType::F32 && dtype != DType::F64)
+        return break_at(BreakId::UnsupportedArgument, "@ of " + std::string(graph::name_of(dtype)));
       // Eagerly those are NumPy's.
       if (session.graph().type(x).rank() != 2 || session.graph().type(y).rank() != 2)
         return break_at(BreakId::UnsupportedArgument, "@ of Tensors that are not 2-D");
       return tensor(session, session.builder().matmul(x, y));
     }
-    if (dtype == DType::Bool) op = of_bools(op);
     std::array<ValueId, 2> operands = {x, y};
-    return tensor(session, session.builder().elementwise(op, operands));
+    return tensor(session, session.builder().elementwise(*node, operands));
   }
 
-  /// NumPy's ufunc has no loop for it, or one that raises depending on values: eager execution decides.
-  static bool refused(Op op, DType dtype) {
-    if (dtype == DType::Bool) return op == Op::Subtract || op == Op::Divide;
-    if (graph::is_float(dtype)) return op == Op::BitwiseAnd || op == Op::BitwiseOr || op == Op::BitwiseXor;
-    return graph::is_int(dtype) && op == Op::Power;
+  Captured<Value*> apply_one(Session& session, Op op, Value* value) {
+    if (!is_tensor_value(*value)) return break_at(BreakId::UnsupportedArgument, "an operand that is no Tensor");
+    const DType dtype = compute_dtype(op, session.graph().type(value->id).dtype);
+    std::optional<Op> node = graph_operator(op, dtype);
+    if (!node)
+      return break_at(BreakId::WouldRaise,
+                      std::string(graph::name_of(op)) + " of " + std::string(graph::name_of(dtype)));
+    FRAMEJIT_TRY(x, cast(session, value->id, dtype));
+    if (op == Op::Invert && dtype == DType::Bool) node = Op::LogicalNot;
+    return tensor(session, session.builder().elementwise(*node, std::span(&x, 1)));
   }
 
-  static Op of_bools(Op op) {
-    if (op == Op::Add) return Op::LogicalOr;
-    if (op == Op::Multiply) return Op::LogicalAnd;
-    return op;
+  /// A Tensor with memory of its own.
+  static Value* own_tensor(Session& session, ValueId id) {
+    const graph::Type& type = session.graph().type(id);
+    const graph::Op op = session.graph().node(id).op;
+    const bool fresh = !type.is_view() && op != Op::Param && op != Op::Constant && op != Op::DimValue;
+    if (!fresh || !graph::is_c_contiguous(session.graph().shapes(), type)) id = session.builder().copy(id, 'C');
+    return session.array(id, Wrap::Tensor);
   }
 
-  Captured<Value*> reduce(Session& session, Op op, bool mean, Value* array, std::span<Value* const> args,
-                          std::span<const Keyword> keywords) {
-    if (args.size() > 1) return break_at(BreakId::UnsupportedArgument, "a reduction with more than an axis");
-    Value* axis = args.empty() ? nullptr : args[0];
-    bool keep = false;
+  Captured<Value*> to_array(Session& session, std::span<Value* const> args) {
+    if (args.empty() || args.size() > 2) return break_at(BreakId::WouldRaise, "array()");
+    std::optional<Promoted> own = promoted_of(session, *args[0]);
+    if (!own) return break_at(BreakId::UnsupportedArgument, "an operand that is no Tensor or number");
+    DType dtype = own->python_number && own->dtype == DType::F64 ? DType::F32 : own->dtype;
+    if (args.size() == 2 && !args[1]->is_none()) {
+      FRAMEJIT_TRY(asked, dtype_of_rule(dtype, *args[1]));
+      dtype = asked;
+    }
+    FRAMEJIT_TRY(id, operand(session, *args[0], dtype));
+    return session.array(id, Wrap::NdArray);
+  }
+
+  Captured<Value*> to_arrays(Session& session, std::span<Value* const> args) {
+    std::vector<Promoted> given;
+    for (const Value* value : args) {
+      std::optional<Promoted> one = promoted_of(session, *value);
+      if (!one) return break_at(BreakId::UnsupportedArgument, "an operand that is no Tensor or number");
+      given.push_back(*one);
+    }
+    std::optional<DType> dtype = promote_all(given);
+    if (!dtype) return break_at(BreakId::WouldRaise, "no common dtype");
+    std::vector<Value*> items;
+    for (const Value* value : args) {
+      FRAMEJIT_TRY(id, operand(session, *value, *dtype));
+      items.push_back(session.array(id, Wrap::NdArray));
+    }
+    return session.tuple(std::move(items));
+  }
+
+  static Captured<Value*> from_array(Session& session, std::span<Value* const> args) {
+    if (args.size() != 1 || !is_owned(*args[0]))
+      return break_at(BreakId::UnsupportedArgument, "an operand that is no array");
+    return own_tensor(session, args[0]->id);
+  }
+
+  static Captured<Value*> to_dtype(Session& session, std::span<Value* const> args) {
+    if (args.size() != 1) return break_at(BreakId::WouldRaise, "dtype()");
+    if (args[0]->is_none()) return args[0];
+    FRAMEJIT_TRY(dtype, dtype_of_rule(DType::F32, *args[0]));
+    return session.constant(reinterpret_cast<PyObject*>(descr_of(dtype)));
+  }
+
+  /// Tensor(input_data, dtype=None) of an array, Tensor or number.
+  Captured<Value*> construct(Session& session, std::span<Value* const> args, std::span<const Keyword> keywords) {
+    Value *data = args.empty() ? nullptr : args[0], *rule = args.size() > 1 ? args[1] : nullptr;
     for (const auto& [key, value] : keywords) {
-      if (key == "axis" && !axis) {
-        axis = value;
-      } else if (key == (mean ? "keep_dims" : "keepdims") && value->is_constant() && PyBool_Check(value->object.get())) {
-        keep = value->object.get() == Py_True;
-      } else {
-        return break_at(BreakId::UnsupportedArgument, std::string(key));
+      if (key == "input_data" && !data)
+        data = value;
+      else if (key == "dtype" && !rule)
+        rule = value;
+      else
+        return break_at(BreakId::UnsupportedArgument, "Tensor(" + std::string(key) + "=)");
+    }
+    if (!data || args.size() > 2) return break_at(BreakId::UnsupportedArgument, "Tensor()");
+    Value* array = data;
+    if (!is_owned(*data)) {
+      FRAMEJIT_TRY(made, to_array(session, std::span(&data, 1)));
+      array = made;
+    }
+    ValueId id = array->id;
+    if (rule && !rule->is_none()) {
+      FRAMEJIT_TRY(dtype, dtype_of_rule(session.graph().type(id).dtype, *rule));
+      // A number is converted from what it is, not from what it would be inferred to be.
+      if (data->is_constant()) {
+        FRAMEJIT_TRY(number, operand(session, *data, dtype));
+        id = number;
       }
+      FRAMEJIT_TRY(converted, cast(session, id, dtype));
+      id = converted;
     }
-    const graph::Type type = session.graph().type(array->id);
-    FRAMEJIT_TRY(axes, axes_of(session, type.rank(), axis));
-    graph::GraphBuilder& builder = session.builder();
-    ValueId x = array->id;
-    DType target = type.dtype;
-    if (op == Op::ReduceSum) {
-      if (mean && !graph::is_float(type.dtype)) return break_at(BreakId::UnsupportedArgument, "mean of an integer Tensor");
-      target = sum_dtype(type.dtype);
-    }
-    if (target != type.dtype) {
-      graph::BuildResult cast = builder.cast(x, target);
-      if (!cast) return break_at(BreakId::WouldRaise, cast.error().message);
-      x = *cast;
-    }
-    graph::BuildResult reduced = builder.reduce(op, x, axes);
-    if (!reduced) return break_at(BreakId::WouldRaise, reduced.error().message);
-    ValueId result = *reduced;
-    if (mean) {
-      FRAMEJIT_TRY(divided, divide_by_count(session, result, type, axes));
-      result = divided;
-    }
-    if (keep)
-      for (int64_t a : axes) result = builder.expand_dims(result, static_cast<int>(a));
-    if (session.graph().type(result).is_view()) result = builder.copy(result, 'C');
-    return session.array(result, Wrap::Tensor);
-  }
-
-  Captured<ValueId> divide_by_count(Session& session, ValueId sum, const graph::Type& type, const std::vector<int64_t>& axes) {
-    graph::Dim count = 1;
-    for (int64_t a : axes) count = count * type.shape[static_cast<std::size_t>(a)];
-    if (!session.graph().shapes().holds(graph::Relation::Lt, 0, count)) return break_at(BreakId::WouldRaise, "mean of an empty Tensor");
-    graph::BuildResult divisor = session.builder().cast(session.builder().dim_value(count), type.dtype);
-    if (!divisor) return break_at(BreakId::WouldRaise, divisor.error().message);
-    std::array<ValueId, 2> operands = {sum, *divisor};
-    graph::BuildResult out = session.builder().elementwise(Op::Divide, operands);
-    if (!out) return break_at(BreakId::WouldRaise, out.error().message);
-    return *out;
-  }
-
-  /// None: all axes; an int or a tuple of ints, negative ones from the end.
-  static Captured<std::vector<int64_t>> axes_of(Session& session, int rank, Value* axis) {
-    std::vector<int64_t> axes;
-    if (!axis || axis->is_none()) {
-      for (int i = 0; i < rank; ++i) axes.push_back(i);
-      return axes;
-    }
-    for (Value* item : items_of(session, axis)) {
-      if (!item->is_constant() || !PyLong_CheckExact(item->object.get())) return break_at(BreakId::UnsupportedArgument, "axis");
-      long value = PyLong_AsLong(item->object.get());
-      if (value == -1 && PyErr_Occurred()) PyErr_Clear();
-      if (value < -rank || value >= rank) return break_at(BreakId::WouldRaise, "axis out of range");
-      axes.push_back(value < 0 ? value + rank : value);
-    }
-    std::sort(axes.begin(), axes.end());
-    if (std::adjacent_find(axes.begin(), axes.end()) != axes.end()) return break_at(BreakId::WouldRaise, "duplicate axis");
-    return axes;
-  }
-
-  Captured<Value*> reshape(Session& session, Value* array, std::span<Value* const> args) {
-    std::vector<Value*> items(args.begin(), args.end());
-    if (items.size() == 1) items = items_of(session, items[0]);
-    graph::Dims shape;
-    for (Value* item : items) {
-      if (item->kind == ValueKind::Int) {
-        shape.push_back(item->dim);
-        continue;
-      }
-      if (!item->is_constant() || !PyLong_CheckExact(item->object.get())) return break_at(BreakId::UnsupportedArgument, "shape");
-      long value = PyLong_AsLong(item->object.get());
-      if (value < 0) return break_at(BreakId::UnsupportedArgument, "reshape with -1");
-      shape.push_back(value);
-    }
-    const graph::Type& type = session.graph().type(array->id);
-    if (!session.graph().shapes().equal(graph::product(shape), type.size())) return break_at(BreakId::WouldRaise, "sizes differ");
-    graph::BuildResult view = session.builder().reshape(array->id, std::move(shape));
-    if (!view) return break_at(BreakId::WouldRaise, view.error().message);
-    return session.array(session.builder().copy(*view, 'C'), Wrap::Tensor);
+    return own_tensor(session, id);
   }
 };
 
 }  // namespace
 
-std::unique_ptr<Door> make_tensor_door() { return std::make_unique<TensorDoor>(); }
+std::unique_ptr<capture::Door> make_tensor_door() { return std::make_unique<TensorDoor>(); }
 
 }  // namespace framejit::ext

@@ -67,10 +67,19 @@ std::optional<DType> promote(Promoted a, Promoted b) {
 }
 
 DType compute_dtype(Op op, DType promoted) {
-  bool integral = promoted == DType::Bool || graph::is_int(promoted);
-  if (op == Op::Divide && integral) return DType::F32;
-  if (promoted == DType::Bool && (op == Op::FloorDivide || op == Op::Power || op == Op::Remainder)) return DType::I64;
-  return promoted;
+  const bool integral = promoted == DType::Bool || graph::is_int(promoted);
+  if (!integral || graph::takes(op, promoted)) return promoted;
+  if (promoted == DType::Bool && (graph::takes(op, DType::I64) && op != Op::Subtract && op != Op::Negative))
+    return DType::I64;
+  return graph::takes(op, DType::I64) ? promoted : DType::F32;
+}
+
+std::optional<Op> graph_operator(Op op, DType dtype) {
+  if (!graph::takes(op, dtype)) return std::nullopt;
+  if (op == Op::Power && graph::is_int(dtype)) return std::nullopt;
+  if (dtype == DType::Bool && op == Op::Add) return Op::LogicalOr;
+  if (dtype == DType::Bool && op == Op::Multiply) return Op::LogicalAnd;
+  return op;
 }
 
 DType sum_dtype(DType dtype) { return dtype == DType::Bool || graph::is_int(dtype) ? DType::I64 : dtype; }

@@ -64,6 +64,13 @@ struct Location {
   int line = 0, column = 0, end_column = 0;
 };
 
+/// A call of a ufunc by the user's code, which NumPy names when it warns: the text by `op`, the place by `location` and `origin`
+/// (what that indexes is the capture's).
+struct Call {
+  Op op;
+  uint32_t location = 0, origin = 0;
+};
+
 enum class AttrKey : uint8_t { Index, Value, Axes, Dim, Name };
 using AttrValue = std::variant<int64_t, Scalar, std::vector<int64_t>, Dim, std::string>;
 
@@ -75,6 +82,9 @@ struct Node {
   std::vector<std::pair<AttrKey, AttrValue>> attrs;  // Index: param number; Value: constant bits; Axes; Dim; Name
   Type type;
   uint32_t location = 0;                       // index into Graph::locations
+  /// Indices into Graph::calls, ascending: the calls to which the node's floating-point flags belong, one but for what cse joined.
+  /// Empty: not known; NumPy has to warn itself.
+  std::vector<uint32_t> calls;
   std::vector<std::unique_ptr<Block>> blocks;  // bodies of structured control flow
 
   const AttrValue* find(AttrKey key) const;
@@ -120,6 +130,13 @@ class Graph {
   uint32_t add_location(Location location);
   const Location& location(uint32_t i) const { return locations_[i]; }
 
+  /// Calls are numbered in the order in which they are made.
+  uint32_t add_call(Call call) {
+    calls_.push_back(call);
+    return static_cast<uint32_t>(calls_.size() - 1);
+  }
+  const std::vector<Call>& calls() const { return calls_; }
+
   const std::vector<ValueId>& params() const { return body_.params; }
   const std::vector<ValueId>& results() const { return body_.results; }
   void set_results(std::vector<ValueId> results) { body_.results = std::move(results); }
@@ -138,6 +155,7 @@ class Graph {
   Block body_;
   ShapeEnv shapes_;
   std::vector<Location> locations_;
+  std::vector<Call> calls_;
 };
 
 }  // namespace framejit::graph

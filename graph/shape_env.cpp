@@ -25,6 +25,16 @@ Question question_of(Relation relation, const Dim& left, const Dim& right) {
   return {left - right, true, false};
 }
 
+bool compare(Relation relation, int64_t left, int64_t right) {
+  switch (relation) {
+    case Relation::Eq: return left == right;
+    case Relation::Ne: return left != right;
+    case Relation::Lt: return left < right;
+    case Relation::Le: return left <= right;
+  }
+  return false;
+}
+
 }  // namespace
 
 Dim ShapeEnv::fresh(int64_t hint) {
@@ -42,9 +52,8 @@ bool ShapeEnv::holds(Relation relation, const Dim& left, const Dim& right) {
   const auto [first, last] = decided_.equal_range(key);
   for (auto it = first; it != last; ++it)
     if (it->second.difference == q.difference && it->second.zero == q.zero) return it->second.answer != q.negated;
-  const int64_t d = hint(q.difference);
-  const bool answer = q.zero ? d == 0 : d < 0;
-  const bool outcome = answer != q.negated;
+  const bool outcome = compare(relation, hint(left), hint(right));  // their difference may overflow
+  const bool answer = outcome != q.negated;
   decided_.emplace(key, Decision{q.difference, q.zero, answer, static_cast<uint32_t>(guards_.size())});
   guards_.push_back({relation, left, right, outcome});
   return outcome;

@@ -114,6 +114,7 @@ class Binder {
     const bool streams = step.streaming_bytes > 0 && written >= step.streaming_bytes;
     for (const Stage& stage : step.stages) out.stages.push_back(bind_stage(stage, streams));
     bind_scratch(step, out);
+    out.aligned = operand_to_align(step, out);
     out.nanoseconds = static_cast<double>(out.size) * step.cost;
     if (bytes > kCacheBytes) out.nanoseconds += static_cast<double>(bytes) * kMemoryNanoseconds;
     return out;
@@ -165,6 +166,7 @@ class Binder {
   BoundStage bind_stage(const Stage& stage, bool streams) const {
     BoundStage out;
     out.operands = stage.operands;
+    out.slot = stage.slot;
     if (const auto* kernel = std::get_if<KernelIndex>(&stage.code)) {
       const KernelIndex chosen = streams && stage.streaming ? *stage.streaming : *kernel;
       out.kernel = reinterpret_cast<KernelFn>(const_cast<void*>(code_.entry(chosen)));
@@ -208,6 +210,18 @@ class Binder {
     return out;
   }
 
+  /// NumPy's arrays begin 16 bytes behind a cache line, which makes each vector of a kernel touch two. Host loops keep their
+  /// stretches.
+  static int operand_to_align(const LoopStep& step, const BoundLoop& out) {
+    if (out.tile == 0 || step.reduce != ReduceKind::None || out.rank() == 0) return -1;
+    for (const BoundStage& stage : out.stages)
+      if (!stage.kernel) return -1;
+    for (std::size_t i = 0; i < step.operands.size(); ++i)
+      if (const LoopOperand& o = step.operands[i]; o.written && !o.scratch)
+        if (out.stride(i, out.rank() - 1) == out.operands[i].itemsize) return static_cast<int>(i);
+    return -1;
+  }
+
   BoundMatMul bind_matmul(const MatMulStep& step) const {
     BoundMatMul out{};
     out.function = reinterpret_cast<MatMulFn>(const_cast<void*>(code_.entry(step.kernel)));
@@ -225,21 +239,10 @@ class Binder {
     return out;
   }
 
-  /// The step that stores into a Temp; never the first one, since the UndoStep stands before it.
-  std::size_t writer_of(BufferIndex saved) const {
-    for (std::size_t i = 0; i < program_.steps.size(); ++i)
-      if (const auto* loop = std::get_if<LoopStep>(&program_.steps[i]))
-        for (const LoopOperand& o : loop->operands)
-          if (!o.scratch && !o.index && o.written && o.buffer == saved) return i;
-    FRAMEJIT_CHECK(false, "an undo copy that no loop makes");
-    return 0;
-  }
-
   BoundUndo bind_undo(const UndoStep& step) const {
     BoundUndo out;
     out.source = bind_operand(step.source);
     out.saved = step.saved;
-    if (step.by_loop) out.by_loop = writer_of(step.saved);
     for (std::size_t axis = 0; axis < step.extents.size(); ++axis) {
       out.extents.push_back(value(step.extents[axis]));
       out.strides.push_back(value(step.source.strides[axis]));

@@ -28,6 +28,7 @@ struct BoundStage {
   codegen::KernelFn kernel = nullptr;  // null: the host loop
   codegen::HostLoop host;
   std::vector<uint16_t> operands;
+  int32_t slot = -1;
 };
 
 struct BoundLoop {
@@ -40,6 +41,7 @@ struct BoundLoop {
   int64_t outputs = 1;     // product of the axes that are not reduced
   double nanoseconds = 0;  // estimate for the whole step on one thread
   int64_t tile = 0, scratch_bytes = 0;
+  int aligned = -1;  // the operand whose tiles begin at cache lines, but for the first of a row; -1: none
   int reduced_first = 0, reduced_last = 0;  // [first, last) of extents is reduced
 
   int rank() const { return static_cast<int>(extents.size()); }
@@ -57,7 +59,6 @@ struct BoundUndo {
   BoundOperand source;
   std::vector<int64_t> extents, strides;  // outer to inner; the innermost run is copied at once where it is contiguous
   codegen::BufferIndex saved;
-  std::size_t by_loop = 0;  // the step that overwrites the source and saves it; 0: saved by this step itself
 };
 
 struct BoundHost {

@@ -11,6 +11,7 @@
 #include "runtime/execute.h"
 #include "runtime/fold.h"
 #include "runtime/fp_state.h"
+#include "runtime/plan.h"
 #include "runtime/scheduler.h"
 #include "runtime/trace.h"
 
@@ -88,13 +89,28 @@ void run_host(const BoundLoop& loop, const BoundStage& stage, const Window& w) {
   raise_fp_flags(before | raised_x87);
 }
 
-/// Stages over one tile. `w` holds the pointers of the tile's operands, scratch included.
-void run_tile(const BoundLoop& loop, const Window& w) {
-  for (const BoundStage& stage : loop.stages) run_stage(loop, stage, w);
+/// The stages over one window. `w` holds the pointers of its operands, scratch included.
+void run_stages(const BoundLoop& loop, const Window& w, RunState& state) {
+  for (const BoundStage& stage : loop.stages) {
+    run_stage(loop, stage, w);
+    if (stage.slot < 0) continue;
+    if (const unsigned raised = fp_flags() & kReported) [[unlikely]] {
+      state.slots[stage.slot].fetch_or(raised, std::memory_order_relaxed);
+      clear_fp_flags();
+    }
+  }
+}
+
+/// By how many elements a window's operand begins behind a cache line.
+int64_t behind_line(const BoundLoop& loop, const Window& w) {
+  constexpr uintptr_t kLine = 64;
+  if (loop.aligned < 0) return 0;
+  const auto bytes = static_cast<int64_t>(reinterpret_cast<uintptr_t>(w.pointers[loop.aligned]) % kLine);
+  return bytes / loop.operands[static_cast<std::size_t>(loop.aligned)].itemsize;
 }
 
 /// The two innermost axes of a step with scratch, tile by tile.
-void run_tiles(const BoundLoop& loop, const Window& all, char* scratch, int64_t* index_cell) {
+void run_tiles(const BoundLoop& loop, const Window& all, char* scratch, int64_t* index_cell, RunState& state) {
   const int rank = loop.rank(), operands = static_cast<int>(loop.operands.size());
   Window w = all;
   auto place = [&](int64_t row, int64_t column) {
@@ -113,7 +129,7 @@ void run_tiles(const BoundLoop& loop, const Window& all, char* scratch, int64_t*
     for (int64_t row = 0; row < all.outer; row += rows) {
       w.outer = std::min(rows, all.outer - row);
       place(row, 0);
-      run_tile(loop, w);
+      run_stages(loop, w, state);
     }
     return;
   }
@@ -130,7 +146,7 @@ void run_tiles(const BoundLoop& loop, const Window& all, char* scratch, int64_t*
       w.inner = stretch(column);
       for (int64_t row = 0; row < all.outer; ++row) {
         place(row, column);
-        run_tile(loop, w);
+        run_stages(loop, w, state);
       }
     }
     return;
@@ -139,7 +155,8 @@ void run_tiles(const BoundLoop& loop, const Window& all, char* scratch, int64_t*
     for (int64_t column = 0; column < all.inner; column += w.inner) {
       w.inner = stretch(column);
       place(row, column);
-      run_tile(loop, w);
+      if (column == 0) w.inner -= behind_line(loop, w);
+      run_stages(loop, w, state);
     }
 }
 
@@ -169,9 +186,9 @@ void run_part(const BoundLoop& loop, const Part& part, RunState& state) {
   const bool tiled = loop.scratch_bytes > 0;
   do {
     if (tiled)
-      run_tiles(loop, w, scratch.data(), &index_cell);
+      run_tiles(loop, w, scratch.data(), &index_cell, state);
     else
-      for (const BoundStage& stage : loop.stages) run_stage(loop, stage, w);
+      run_stages(loop, w, state);
   } while (advance(loop, extents, position, w.pointers));
 }
 

@@ -23,7 +23,7 @@ using namespace codegen;
 
 namespace {
 
-constexpr std::size_t kStackBuffers = 64;
+constexpr std::size_t kStackBuffers = 64, kStackSlots = 16;
 constexpr std::size_t kBoundSlots = 64;    // a power of two
 constexpr double kFastNanoseconds = 10e3;  // longer steps may be split or cancelled
 constexpr std::size_t kLiteralAlignment = 64;
@@ -97,7 +97,6 @@ struct Plan::Impl {
   char* literals = nullptr;  // the bytes of all Literal buffers
   std::vector<char*> fixed;  // by buffer: where Literals lie
   bool may_set_flags = false, has_undo = false;
-  bool undo_by_loop = false;  // some of the saving happens in the loops that write
   std::size_t first_param_write = ~std::size_t{0};
   const Ready* constant = nullptr;  // where no Dim needs a symbol
   mutable std::array<std::atomic<const Ready*>, kBoundSlots> slots{};
@@ -115,7 +114,7 @@ struct Plan::Impl {
   FastCall fast_call(const Bound& bound) const;
   RunResult run_fast(const FastCall& fast, std::span<char* const> params, std::span<char* const> results) const;
   RunResult run_steps(const Bound& bound, std::unique_ptr<const Ready> own, std::span<char* const> params,
-                      std::span<char* const> results, bool (*poll)()) const;
+                      std::span<char* const> results, bool (*poll)(), unsigned watched) const;
   void check_results(const BoundLoop& loop, RunState& state) const;
 };
 
@@ -133,7 +132,7 @@ class SavedParams final : public Undo {
   void rollback() override {
     // Last saved first put back: where two of them overlap, the older bytes win.
     for (std::size_t i = bound_.steps.size(); i-- > 0;)
-      if (const auto* undo = std::get_if<BoundUndo>(&bound_.steps[i]); undo && std::max(i, undo->by_loop) < done_)
+      if (const auto* undo = std::get_if<BoundUndo>(&bound_.steps[i]); undo && i < done_)
         restore_undo(*undo, buffers_.data());
   }
 
@@ -172,10 +171,7 @@ void Plan::Impl::place_literals() {
 void Plan::Impl::find_param_writes() {
   for (std::size_t i = program.steps.size(); i-- > 0;) {
     const Step& step = program.steps[i];
-    if (const auto* undo = std::get_if<UndoStep>(&step)) {
-      has_undo = true;
-      undo_by_loop = undo_by_loop || undo->by_loop;
-    }
+    if (std::holds_alternative<UndoStep>(step)) has_undo = true;
     auto writes = [&](const LoopOperand& o) {
       if (!o.scratch && !o.index && o.written && program.buffers[o.buffer].kind == BufferKind::Param)
         first_param_write = i;
@@ -275,6 +271,10 @@ RunResult Plan::Impl::run_fast(const FastCall& fast, std::span<char* const> para
       out.flags = fp_flags() & kReported;
       clear_fp_flags();
     }
+    if (program.attributed) {  // one kernel: one slot
+      out.slots.assign(1, out.flags);
+      out.flags = 0;
+    }
   }
   return out;
 }
@@ -288,7 +288,7 @@ void Plan::Impl::check_results(const BoundLoop& loop, RunState& state) const {
 }
 
 RunResult Plan::Impl::run_steps(const Bound& bound, std::unique_ptr<const Ready> own, std::span<char* const> params,
-                                std::span<char* const> results, bool (*poll)()) const {
+                                std::span<char* const> results, bool (*poll)(), unsigned watched) const {
   RunResult out;
   clear_fp_flags();
   if (bound.redo) {
@@ -328,11 +328,23 @@ RunResult Plan::Impl::run_steps(const Bound& bound, std::unique_ptr<const Ready>
   state.buffers = buffers;
   state.poller = poll ? &poller : nullptr;
   state.reserve = memory ? memory + bound.reserve_offset : nullptr;
+  std::array<std::atomic<unsigned>, kStackSlots> slots_on_stack{};
+  std::vector<std::atomic<unsigned>> slots_on_heap(program.slots.size() > kStackSlots ? program.slots.size() : 0);
+  state.slots = slots_on_heap.empty() ? slots_on_stack.data() : slots_on_heap.data();
   std::size_t done = 0;
   for (; done < bound.steps.size() && !state.stopped(); ++done) {
     const std::size_t i = done;
     // What cannot be put back is not cancelled.
-    if (i >= first_param_write && (!has_undo || undo_by_loop)) state.poller = nullptr;
+    if (i >= first_param_write && !has_undo) state.poller = nullptr;
+    if (program.attributed && i == first_param_write) {
+      out.flags = fp_flags() & watched;
+      clear_fp_flags();
+      if (out.flags) {
+        out.status = RunStatus::Flagged;
+        release(memory);
+        return out;
+      }
+    }
     const BoundStep& step = bound.steps[i];
     const TraceSpan span("kernel", name_of(program.steps[i]));
     if (const auto* loop = std::get_if<BoundLoop>(&step)) {
@@ -346,11 +358,16 @@ RunResult Plan::Impl::run_steps(const Bound& bound, std::unique_ptr<const Ready>
     } else if (const auto* host = std::get_if<BoundHost>(&step)) {
       execute_host(*host, state);
     } else {
-      if (const auto& undo = std::get<BoundUndo>(step); !undo.by_loop) save_undo(undo, state);
+      save_undo(std::get<BoundUndo>(step), state);
     }
   }
   out.flags = fp_flags() & kReported;
   clear_fp_flags();
+  for (std::size_t i = 0; i < program.slots.size(); ++i)
+    if (const unsigned raised = state.slots[i].load(std::memory_order_relaxed)) [[unlikely]] {
+      out.slots.resize(program.slots.size());
+      out.slots[i] = raised;
+    }
   const bool cancelled = poller.cancelled();
   if (has_undo && (out.flags || state.redo || cancelled)) {
     auto saved =
@@ -399,17 +416,17 @@ Expected<std::unique_ptr<Plan>, std::string> Plan::create(Program program, std::
 }
 
 RunResult Plan::run(std::span<char* const> params, std::span<char* const> results, std::span<const int64_t> symbols,
-                    bool (*poll)()) const {
+                    bool (*poll)(), unsigned watched) const {
   const Impl& impl = *impl_;
   if (const Ready* ready = impl.constant) [[likely]] {
     if (ready->fast.kernel && !tracing.load(std::memory_order_relaxed)) [[likely]]
       return impl.run_fast(ready->fast, params, results);
-    return impl.run_steps(ready->bound, nullptr, params, results, poll);
+    return impl.run_steps(ready->bound, nullptr, params, results, poll, watched);
   }
   std::unique_ptr<const Ready> own;
   const Ready& ready = impl.ready_for(symbols, own);
   if (ready.fast.kernel && !tracing.load(std::memory_order_relaxed)) return impl.run_fast(ready.fast, params, results);
-  return impl.run_steps(ready.bound, std::move(own), params, results, poll);
+  return impl.run_steps(ready.bound, std::move(own), params, results, poll, watched);
 }
 
 bool Plan::wants_redo(std::span<const int64_t> symbols) const {

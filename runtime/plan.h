@@ -21,6 +21,7 @@ enum class RunStatus : uint8_t {
   OutOfMemory,  // nothing was written to params
   Interrupted,  // a signal is pending and long work was cancelled; params are as before
   Redo,         // NumPy's own answer is needed (codegen/kernel.h says where); params are as before
+  Flagged,      // an attributed program raised a watched flag before it wrote any param
 };
 
 /// Copies of the param memory that a run overwrote. Destroying it keeps what the run wrote.
@@ -34,6 +35,7 @@ struct RunResult {
   RunStatus status = RunStatus::Done;
   unsigned flags = 0;          // subset of kReported raised by the kernels; the caller decides what they mean
   std::unique_ptr<Undo> undo;  // where the program writes params and flags were raised
+  std::vector<unsigned> slots;  // of an attributed program, where any was raised: flags by Program::slots
 };
 
 class Plan {
@@ -47,9 +49,9 @@ class Plan {
   /// `params`: first element of each graph param (0-d params point to their value); `results`: memory for each
   /// Program::result_roots, of result_bytes(); `symbols`: values of the graph's symbols. Sticky flags are cleared
   /// before and left cleared after. Needs no GIL; `poll`, if given, is called now and then on long runs by the calling
-  /// thread only and says whether to cancel.
+  /// thread only and says whether to cancel. `watched`: flags for which an attributed program does not begin to write.
   RunResult run(std::span<char* const> params, std::span<char* const> results, std::span<const int64_t> symbols,
-                bool (*poll)() = nullptr) const;
+                bool (*poll)() = nullptr, unsigned watched = kReported) const;
 
   /// Would a run with these symbols give Redo before its first step?
   bool wants_redo(std::span<const int64_t> symbols) const;

@@ -18,3 +18,9 @@ def test_tiny(tmp_path):
     for part in ("a*b+c, float32", "x *= c; x += y, float32", "first call of a function", "import: numpy", "machine:"):
         assert part in text
     assert "wrong" not in text
+
+
+def test_marked():
+    command = [sys.executable, str(BENCH.with_name("marked.py")), "--rounds", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ)
+    assert "geometric mean" in done.stdout, done.stderr

@@ -102,6 +102,16 @@ bool same_plain(PyObject* a, PyObject* b) {
   return false;
 }
 
+bool has_long_int(PyObject* o) {
+  constexpr std::size_t kAlwaysPrinted = 2048;  // bits; the limit cannot be set below 640 digits
+  if (PyLong_CheckExact(o)) return _PyLong_NumBits(o) > kAlwaysPrinted;
+  if (PyFrozenSet_CheckExact(o)) return true;  // not looked into
+  if (!PyTuple_CheckExact(o)) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(o); ++i)
+    if (has_long_int(PyTuple_GET_ITEM(o, i))) return true;
+  return false;
+}
+
 bool same_key(PyObject* a, PyObject* b) { return a == b || (a && b && is_plain(a) && same_plain(a, b)); }
 
 }  // namespace framejit::capture

@@ -18,5 +18,7 @@ bool is_plain(PyObject* object);
 bool same_plain(PyObject* a, PyObject* b);
 /// Keys of sources and guards: identical, or equal plain objects.
 bool same_key(PyObject* a, PyObject* b);
+/// Is there an int in this plain object for whose text sys.set_int_max_str_digits() has a say?
+bool has_long_int(PyObject* plain);
 
 }  // namespace framejit::capture

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from importlib import import_module as _import_module
 
-from framejit import _start
+from framejit import _polyfills, _start
 from framejit._config import config
 from framejit._control import disable, graph_break, is_compiling, stance
 from framejit._errors import GraphBreakError, PerformanceWarning, RecompileLimitWarning, Unsupported
@@ -25,7 +25,7 @@ from framejit._stats import reset, stats
 
 __version__ = "0.1.0"
 
-# Names that are imported when they are first used, and the modules that have them.
+# Names that are imported when they are first used, and the modules that have them; None: they are modules.
 _LAZY = {
     **dict.fromkeys(("mark", "Mark"), "_mark"),
     **dict.fromkeys(("explain", "Explanation"), "_explain"),
@@ -41,7 +41,15 @@ _LAZY = {
         ),
         "_dtypes",
     ),
-    "Tensor": "_core",
+    "Tensor": "_tensor",
+    **dict.fromkeys(("from_numpy", "from_dlpack"), "_methods"),
+    **dict.fromkeys(("Parameter", "ParameterTuple"), "_parameter"),
+    **dict.fromkeys(("dtype_to_nptype", "pytype_to_dtype"), "_dtypes"),
+    **dict.fromkeys(("set_context", "get_context", "GRAPH_MODE", "PYNATIVE_MODE", "set_seed", "get_seed"), "context"),
+    **dict.fromkeys(("mutable", "jit_class"), "_script"),
+    **dict.fromkeys(("common", "context", "mint", "nn", "numpy", "ops"), None),
+    "dtype": "common",
+    "initializer": "common",
 }
 
 __all__ = [
@@ -64,13 +72,15 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    module = _LAZY.get(name)
-    if module is None:
-        raise AttributeError(f"module 'framejit' has no attribute {name!r}")
+    if name not in _LAZY:
+        raise _import_module("framejit._names").unknown("framejit", name, __all__)
+    module = _LAZY[name]
     try:
-        value = getattr(_import_module("framejit." + module), name)
-    except ModuleNotFoundError as error:
-        if error.name != "framejit._core":
+        value = _import_module("framejit." + (module or name))
+        if module is not None:
+            value = getattr(value, name)
+    except ImportError:
+        if unsupported_reason() is None:
             raise
         raise AttributeError(f"framejit.{name} needs the compiled half, but {unsupported_reason()}") from None
     globals()[name] = value

@@ -1,6 +1,12 @@
 from collections.abc import Callable
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, overload
 
+from framejit import common as common
+from framejit import context as context
+from framejit import mint as mint
+from framejit import nn as nn
+from framejit import numpy as numpy
+from framejit import ops as ops
 from framejit._config import config as config
 from framejit._control import disable as disable
 from framejit._control import graph_break as graph_break
@@ -10,6 +16,8 @@ from framejit._core import Tensor as Tensor
 from framejit._custom import CustomOp as CustomOp
 from framejit._custom import custom_op as custom_op
 from framejit._dtypes import DType
+from framejit._dtypes import dtype_to_nptype as dtype_to_nptype
+from framejit._dtypes import pytype_to_dtype as pytype_to_dtype
 from framejit._errors import GraphBreakError as GraphBreakError
 from framejit._errors import PerformanceWarning as PerformanceWarning
 from framejit._errors import RecompileLimitWarning as RecompileLimitWarning
@@ -20,13 +28,27 @@ from framejit._info import show_config as show_config
 from framejit._jit_config import JitConfig as JitConfig
 from framejit._mark import Mark as Mark
 from framejit._mark import mark as mark
+from framejit._methods import from_dlpack as from_dlpack
+from framejit._methods import from_numpy as from_numpy
+from framejit._parameter import Parameter as Parameter
+from framejit._parameter import ParameterTuple as ParameterTuple
 from framejit._platform import unsupported_reason as unsupported_reason
+from framejit._script import jit_class as jit_class
+from framejit._script import mutable as mutable
 from framejit._specs import ArraySpec as ArraySpec
 from framejit._specs import mark_dynamic as mark_dynamic
 from framejit._stats import reset as reset
 from framejit._stats import stats as stats
 from framejit._trace import Trace as Trace
 from framejit._trace import trace as trace
+from framejit.common import dtype as dtype
+from framejit.common import initializer as initializer
+from framejit.context import GRAPH_MODE as GRAPH_MODE
+from framejit.context import PYNATIVE_MODE as PYNATIVE_MODE
+from framejit.context import get_context as get_context
+from framejit.context import get_seed as get_seed
+from framejit.context import set_context as set_context
+from framejit.context import set_seed as set_seed
 
 __version__: str
 __all__: list[str]

@@ -29,6 +29,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--jit-level", default="O0", choices=("O0", "O1"), metavar="L", help="O0 (default) or O1")
     parser.add_argument("--stress", metavar="S", help="comma list of stress modes, for tests")
+    parser.add_argument("--as-mindspore", action="store_true", help="`import mindspore` gives framejit")
     parser.add_argument("--report", type=Path, metavar="DIR", help="write report.html and report.json into DIR")
     parser.add_argument("--stats-file", type=Path, metavar="F", help="write the counters as JSON")
     parser.add_argument("-m", dest="module", metavar="MODULE", help="run a module")
@@ -84,6 +85,10 @@ def _run(options: argparse.Namespace, program: list[str]) -> int:
     from framejit._mark import mark
     from framejit._stats import write_stats
 
+    if options.as_mindspore:
+        from framejit._mindspore import install
+
+        install()
     report: Any = None
     if options.report is not None:
         from framejit._report import Recorder

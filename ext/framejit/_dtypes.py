@@ -39,7 +39,7 @@ class DType:
     name : str
         The name under which framejit has it.
     numpy : numpy.dtype or None
-        NumPy's dtype; None for bfloat16, which NumPy does not have.
+        NumPy's dtype. Of bfloat16, which NumPy does not have, that of the package ml_dtypes, once a Tensor has needed it.
 
     Examples
     --------
@@ -84,8 +84,28 @@ globals().update(ALL)
 _FROM_NUMPY = {dtype.numpy: dtype for dtype in ALL.values() if dtype.numpy is not None}
 
 
+def _load_bfloat16(dtype: np.dtype[Any] | None = None) -> np.dtype[Any] | None:
+    """The dtype that ml_dtypes defines, known to the compiled half from then on; None where it is not installed."""
+    bfloat16 = ALL["bfloat16"]
+    if bfloat16.numpy is None:
+        if dtype is None:
+            try:
+                import ml_dtypes
+            except ImportError:
+                return None
+            dtype = np.dtype(ml_dtypes.bfloat16)
+        from framejit import _core
+
+        bfloat16.numpy = dtype
+        _FROM_NUMPY[dtype] = bfloat16
+        _core._set_bfloat16(dtype)
+    return bfloat16.numpy
+
+
 def from_numpy(dtype: np.dtype[Any]) -> DType:
     """The framejit dtype for NumPy's, in whichever byte order; raises `TypeError` where there is none."""
+    if dtype.name == "bfloat16":
+        _load_bfloat16(dtype)
     found = _FROM_NUMPY.get(dtype.newbyteorder("="))
     if found is None:
         raise TypeError(f"'dtype' is {dtype!r}; framejit has {', '.join(ALL)}")
@@ -94,17 +114,32 @@ def from_numpy(dtype: np.dtype[Any]) -> DType:
 
 def numpy_dtype(dtype: Any) -> np.dtype[Any]:
     """NumPy's dtype for a framejit dtype, a NumPy dtype or scalar type, a name, or a Python type."""
+    if dtype is ALL["bfloat16"] or dtype == "bfloat16":
+        loaded = _load_bfloat16()
+        if loaded is None:
+            raise TypeError(f"'dtype' is {dtype!r}, which NumPy does not have; it needs the package ml_dtypes")
+        return loaded
     if isinstance(dtype, DType):
-        if dtype.numpy is None:
-            raise TypeError(f"'dtype' is {dtype!r}, which NumPy does not have")
+        assert dtype.numpy is not None
         return dtype.numpy
     found = None
     if isinstance(dtype, (np.dtype, type, str)):
         try:
             found = np.dtype(dtype)
+            from_numpy(found)
         except TypeError:
             found = None
-    if found is None or found.newbyteorder("=") not in _FROM_NUMPY:
+    if found is None:
         allowed = f"a framejit dtype ({', '.join(ALL)}), the same of NumPy, or bool, int, float, complex"
         raise TypeError(f"'dtype' must be {allowed}, but got {dtype!r} of type {type(dtype).__name__}")
     return found
+
+
+def dtype_to_nptype(dtype: DType) -> type[np.generic]:
+    """NumPy's scalar type for a dtype."""
+    return numpy_dtype(dtype).type
+
+
+def pytype_to_dtype(python_type: type) -> DType:
+    """The dtype of Tensors made of this Python type, or of a NumPy scalar type."""
+    return from_numpy(numpy_dtype(python_type))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import warnings
 from collections.abc import Callable
 from types import BuiltinFunctionType, FunctionType, MethodType
@@ -79,6 +81,7 @@ def jit(
         backend=backend,
         options=options,
     )
+    settings["fullgraph"] = fullgraph or (capture_mode == "ast" and strict_syntax())
     if function is None:
         return lambda decorated: _marked(decorated, settings)
     if capture_mode == "trace":
@@ -112,6 +115,17 @@ def check_settings(
         "backend": backend,
         "options": _check_options(options),
     }
+
+
+def strict_syntax() -> bool:
+    """Whether the environment or the context says that what cannot be captured is an error, as MindSpore reads them."""
+    level = os.environ.get("MS_DEV_JIT_SYNTAX_LEVEL")
+    if level in ("0", "2"):
+        return level == "0"
+    if os.environ.get("MS_DEV_ENABLE_FALLBACK") == "0":
+        return True
+    context = sys.modules.get("framejit.context")  # where it was not imported, nothing was set
+    return context is not None and context.get_context("jit_syntax_level") == context.STRICT
 
 
 def _shown(value: Any) -> str:
@@ -169,8 +183,6 @@ def _check_ge_options(given: Any) -> None:
 
 def _warn(message: str) -> None:
     """A warning at the line that called into this package."""
-    import sys
-
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("framejit."):
         level, frame = level + 1, frame.f_back
@@ -194,6 +206,8 @@ on_made: list[Callable[[Any], None]] = []  # told about every function that is m
 
 def make_function(function: FunctionType, settings: dict[str, Any]) -> Any:
     """The compiled callable for a plain function."""
+    if os.environ.get("MS_JIT") == "0":
+        return plain_function(function, settings)
     if core is None:
         say_once(reason or "")
         return plain_function(function, settings)
@@ -201,6 +215,14 @@ def make_function(function: FunctionType, settings: dict[str, Any]) -> Any:
     for tell in on_made:
         tell(made)
     return made
+
+
+def _is_cell(function: Any) -> bool:
+    """Whether it is a Cell or a class of cells; where there is one, its module has been imported."""
+    module = sys.modules.get("framejit.nn")
+    return module is not None and (
+        issubclass(function, module.Cell) if isinstance(function, type) else isinstance(function, module.Cell)
+    )
 
 
 def _marked(function: Any, settings: dict[str, Any]) -> Any:
@@ -218,6 +240,12 @@ def compile_any(function: Any, settings: dict[str, Any]) -> Any:
         return make_function(function, settings)
     if isinstance(function, (staticmethod, classmethod)):
         return type(function)(compile_any(function.__func__, settings))
+    if _is_cell(function):
+        construct = function.construct
+        if isinstance(function, type):
+            function.construct = compile_any(construct, settings)
+            return function
+        return compile_any(construct, settings)
     if isinstance(function, MethodType) and (
         isinstance(function.__func__, FunctionType) or is_compiled(function.__func__)
     ):

@@ -18,7 +18,7 @@ import numpy as np
 from framejit._config import config
 
 UNBOUND = type("Unbound", (), {"__repr__": lambda self: "<not bound>"})()  # a variable without a value, NULL on the stack
-_KINDS = ("cell", "global", "attribute", "item", "extend", "list", "dict")
+_KINDS = ("cell", "global", "attribute", "item", "extend", "list")
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...), type(NotImplemented), range, slice)
 
 _warned = 0
@@ -108,10 +108,7 @@ class Prediction:
         return ("fresh", number, kind)
 
     def _effect(self, kind: str, target: Any, key: Any, value: Any, items: list[Any]) -> None:
-        if kind == "dict":
-            pairs = [(self._describe(k), self._describe(v)) for k, v in zip(items[::2], items[1::2])]
-            self._effects["dict", id(target)] = (kind, target, None, pairs)
-        elif type(target) is list:
+        if type(target) is list:
             known = self._effects.get(("list", id(target)))
             contents = known[3] if known else [self._as_it_is(item) for item in target]
             if kind == "item":
@@ -119,7 +116,7 @@ class Prediction:
             else:
                 contents = (contents if kind == "extend" else []) + [self._describe(item) for item in items]
             self._effects["list", id(target)] = ("list", target, None, contents)
-        elif not (kind == "item" and ("dict", id(target)) in self._effects):
+        else:
             self._effects[kind, id(target), repr(key)] = (kind, target, key, self._describe(value))
 
     def _as_it_is(self, value: Any) -> Any:
@@ -165,8 +162,6 @@ class Prediction:
         where = f"{kind} {'' if key is None else repr(key) + ' '}of a {type(target).__name__}"
         if kind == "list":
             self._compare_all(expected, list(target), where, found)
-        elif kind == "dict":
-            self._compare_pairs(expected, target, where, found)
         elif kind == "cell":
             self._compare(expected, _contents(target), where, found)
         elif kind == "attribute":

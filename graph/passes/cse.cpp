@@ -3,8 +3,9 @@
 // Two nodes are equal if operator, operands, attributes and type are, and no root that they read was written in
 // between: each root has a version that a write raises. A duplicate stays where its bytes can be told from the first
 // one's: either of them is written, or the duplicate is a result (or a result shares its bytes). Flags are sticky, so
-// once is enough.
+// once is enough; they belong to the calls of both, and to none that is known where one of them has none.
 #include <algorithm>
+#include <iterator>
 #include <unordered_map>
 
 #include "graph/pass.h"
@@ -44,10 +45,18 @@ class CommonNodes {
     for (auto it = first; may_replace && it != last; ++it) {
       if (!equal(v, it->second)) continue;
       replacements_.add(v, it->second);
+      join_calls(graph_.node(it->second), n);
       return false;
     }
     table_.emplace(key, v);
     return true;
+  }
+
+  static void join_calls(Node& kept, const Node& dropped) {
+    if (kept.calls.empty() || dropped.calls.empty()) return kept.calls.clear();
+    std::vector<uint32_t> both;
+    std::set_union(kept.calls.begin(), kept.calls.end(), dropped.calls.begin(), dropped.calls.end(), std::back_inserter(both));
+    kept.calls = std::move(both);
   }
 
   bool is_written(ValueId v) const { return facts_.last_write[index(v)] >= 0; }

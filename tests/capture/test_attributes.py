@@ -85,7 +85,7 @@ def test_two_objects_of_one_type_stay_apart():
     assert c.guard("b is a") and c.inputs == ["x"]
 
 
-def test_getattr_hooks_are_left():
+def test_getattr_hooks_are_followed():
     class Dynamic:
         def __init__(self):
             self.w = X
@@ -105,11 +105,12 @@ def test_getattr_hooks_are_left():
         return y * o.v
 
     assert capture(found, Dynamic(), X).returns
-    assert capture(missing, Dynamic(), X).codes == ["FJ009"]
+    c = capture(missing, Dynamic(), X)
+    assert c.codes == ["FJ014"] and c.exit_op == "LoadAttr"
     assert capture(missing, Always(), X).codes == ["FJ009"]
 
 
-def test_setters_are_left():
+def test_setters_are_followed():
     class Checked:
         def __setattr__(self, name, value):
             raise AssertionError("must not run")
@@ -131,9 +132,11 @@ def test_setters_are_left():
         o.w = y
         return y
 
-    for cls in (Checked, Slotted, Property):
+    for cls in (Checked, Property):
         c = capture(f, cls(), X)
-        assert c.codes == ["FJ009"] and c.exit_op == "StoreAttr" and c.locals == {"y": "array 0"}
+        assert c.codes == ["FJ014"] and c.exit_op == "StoreAttr" and c.locals == {"y": "array 0"}
+    c = capture(f, Slotted(), X)
+    assert c.returns and c.effects == ["<o>.w = array 0"]
 
 
 def test_slots_are_read():

@@ -263,18 +263,25 @@ def test_generators_interleave_with_their_consumer():
     assert c.returns and [e.split("(")[1] for e in c.effects] == ["0)", "'used')", "1)", "'used')", "2)", "'used')"]
 
 
-def test_generator_with_handlers_is_left():
-    def gen(x):
+def test_no_region_ends_while_a_generator_would_run_a_handler():
+    def gen(x, log):
         try:
             yield x
         finally:
-            print("closed")
+            log.append("closed")
 
-    def f(x):
+    def ended(x, log):
         y = x * 2
-        return list(gen(y))
+        return list(gen(y, log))
 
-    assert capture(f, X).codes == ["FJ013"]
+    def suspended(x, log):
+        y = x * 2
+        return next(gen(y, log))
+
+    c = capture(ended, X, [])
+    assert c.returns and c.effects == ["<log>.extend('closed')"]
+    c = capture(suspended, X, [])
+    assert c.codes == ["FJ001"] and not c.returns and not c.effects
 
 
 def test_super():

@@ -127,16 +127,38 @@ def test_tuples_of_slices():
     assert capture(f, X).returns
 
 
-def test_objects_are_left_alone():
-    class Box:
+def test_special_methods_are_followed():
+    class Boxes:
+        def __init__(self):
+            self.arrays = (X, X + 1)
+
         def __getitem__(self, key):
-            return X
+            return self.arrays[key]
+
+        def __len__(self):
+            return len(self.arrays)
+
+        def __iter__(self):
+            return iter(self.arrays)
+
+    def f(x, boxes):
+        for box in boxes:
+            x = x + box
+        return x * boxes[-1] + len(boxes)
+
+    c = capture(f, X, Boxes())
+    assert c.returns and c.ops.count("add") == 3 and c.guard("__getitem__ is")
+
+
+def test_special_methods_in_c_are_left_alone():
+    class Box(dict):
+        pass
 
     def f(x, box):
         y = x + 1
         return y * box[0]
 
-    assert capture(f, X, Box()).codes == ["FJ008"]
+    assert capture(f, X, Box({0: X})).codes == ["FJ008"]
 
 
 def test_containers_of_arrays_as_index():

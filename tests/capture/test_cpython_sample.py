@@ -22,3 +22,15 @@ def test_language_modules_behave_the_same():
     assert done.returncode == 0, done.stdout + done.stderr
     assert "'errors': 0" in done.stdout
     assert "'exits': 0" not in done.stdout
+
+
+@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="splicing is for CPython 3.11")
+@pytest.mark.skipif(importlib.util.find_spec("test.test_generators") is None, reason="Python without its tests")
+def test_language_modules_marked_in_place_behave_the_same():
+    modules = ["test_generators", "test_scope", "test_sys_setprofile", "test_dict"]
+    done = subprocess.run(
+        [sys.executable, str(RUNNER), "--modes", "marked,rewrite", *modules], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("'internal_errors': 0") == 2
+    assert done.stdout.count("% of the marked frames") == 2

@@ -114,6 +114,30 @@ def in_place(x, k):
     return v, x
 
 
+class Shelf(Model):
+    """Special methods that change the object, and one that raises."""
+
+    def __len__(self):
+        self.n += 1
+        return self.n
+
+    def __getitem__(self, key):
+        self.w = self.w + key
+        return self.w * key
+
+    def __iter__(self):
+        for i in range(3):
+            self.n += i
+            yield self.w * i
+
+
+def special_methods(m, x, key):
+    y = m[key] + len(m)
+    for w in m:
+        y = y + w * len(m)
+    return y + m[key + 1] * x, m
+
+
 def containers(x, d, xs):
     d["y"] = x * 2
     d.setdefault("z", x + 1)
@@ -200,6 +224,7 @@ def consumes(x, log):
 
 
 CASES = [
+    (special_methods, [(Shelf(), X, 1), (Shelf(), X, 2), (Shelf(), X + 1, 1)]),
     (consumes, [(X, []), (X + 1, [1])]),
     (loop_with_print, [(X, []), (X + 1, [1])]),
     (branch_on_value, [(X, 100.0), (X, 1e9), (X * 0, 5.0)]),

@@ -259,3 +259,135 @@ def test_floor_division_of_symbolic_ints():
 
     c = capture(f, X, 3, capture_options={"varied": ("n",)})
     assert c.returns
+
+
+def test_a_function_that_is_only_looked_at_is_guarded():
+    def f(x, g):
+        return x * 2 if g is None else x + 1
+
+    def by_type(x, g):
+        return x * 2 if isinstance(g, type(helper)) else x + 1
+
+    def by_truth(x, g):
+        return x * 2 if g else x + 1
+
+    for function in (f, by_type, by_truth):
+        assert capture(function, X, helper).guard("type(g) is function"), function
+
+
+def test_a_sequence_too_long_to_make():
+    def f(x, n):
+        return x + 1, [1] * n
+
+    def empty(x, n):
+        return x + 1, [] * n
+
+    assert capture(f, X, 1 << 62).codes == ["FJ011"]
+    assert capture(empty, X, 1 << 62).codes == []
+
+
+def test_a_function_made_in_the_region_has_its_qualified_name():
+    def f(x):
+        def inner():
+            return 1
+
+        return x + 1, inner
+
+    for _ in range(3):
+        made = _core.Function(f, {})(X)[1]
+        assert (made.__qualname__, made.__name__) == (f(X)[1].__qualname__, "inner")
+
+
+def test_a_deleted_key_leaves_a_hole():
+    def f(x, d):
+        for key in d:
+            del d[key]
+            d[key] = x + 1
+
+    def unrolled(x):
+        d = {1: x}
+        for key in d:
+            del d[key]
+            d[key] = x + 1
+
+    for function, arguments in ((f, lambda: (X, {1: X})), (unrolled, lambda: (X,))):
+        marked = _core.Function(function, {})
+        for _ in range(3):
+            for each in (function, marked):
+                with pytest.raises(RuntimeError, match="dictionary keys changed during iteration"):
+                    each(*arguments())
+
+    def popped(x, d):
+        del d["a"]
+        d["b"] = x + 1
+
+    assert capture(popped, X, {"a": 1, "c": 2}).effects == ["<d>['a'] = NULL", "<d>['b'] = array 0"]
+
+
+class Final:
+    def __del__(self):
+        LOG.append("gone")
+
+
+GLOBAL = None
+
+
+@pytest.mark.parametrize("where", ["item", "list", "attribute", "global", "cell", "deletion"])
+def test_a_finalizer_runs_at_its_place(where):
+    cell = None
+
+    def f(x, box, items, instance):
+        nonlocal cell
+        global GLOBAL
+        y = x + 1
+        if where == "item":
+            box["a"] = y
+        elif where == "list":
+            items[0] = y
+        elif where == "attribute":
+            instance.a = y
+        elif where == "global":
+            GLOBAL = y
+        elif where == "cell":
+            cell = y
+        else:
+            del box["a"]
+        LOG.append("next")
+        return y * 2
+
+    def run(function):
+        nonlocal cell
+        global GLOBAL
+        instance = type("Instance", (), {})()
+        LOG.clear()
+        box, items = {}, [None]
+        if where in ("item", "deletion"):
+            box["a"] = Final()
+        elif where == "list":
+            items[0] = Final()
+        elif where == "attribute":
+            instance.a = Final()
+        elif where == "global":
+            GLOBAL = Final()
+        else:
+            cell = Final()
+        function(X, box, items, instance)
+        return list(LOG)
+
+    marked = _core.Function(f, {})
+    assert [run(f), *(run(marked) for _ in range(3))] == [["gone", "next"]] * 4
+
+
+def test_the_text_of_a_long_int_is_the_interpreters():
+    def by_str(x, n):
+        return x + 1, str(n)
+
+    def by_format(x, n):
+        return x + 1, f"{n}"
+
+    def by_percent(x, n):
+        return x + 1, "%d" % n
+
+    for function in (by_str, by_format, by_percent):
+        assert capture(function, X, 1 << 2000).codes == []
+        assert capture(function, X, 1 << 3000).codes == ["FJ008"], function

@@ -81,6 +81,9 @@ def test_the_limit_of_entries_ends_in_the_interpreter():
             same(function(X, name), marked(X, name))
     limited = [w for w in caught if issubclass(w.category, framejit.RecompileLimitWarning)]
     assert len(limited) == 1
+    assert limited[0].filename == __file__
+    registry = globals().get("__warningregistry__", {})  # a name that would be new among the user's
+    assert not any(framejit.RecompileLimitWarning in key for key in registry if isinstance(key, tuple))
     assert "recompile_limit" in str(limited[0].message)
     assert len(marked.cache_entries()) == framejit.config.recompile_limit + 1
     assert "new_entry" not in events.records("recompiles")[-1]

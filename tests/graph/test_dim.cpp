@@ -140,6 +140,13 @@ TEST(ShapeEnv, HintsDecideWithAGuard) {
   EXPECT_EQ(env.hint(n + m), 10);
 }
 
+TEST(ShapeEnv, DecidesNumbersWhoseDifferenceOverflows) {
+  ShapeEnv env;
+  const Dim least = env.fresh(std::numeric_limits<int64_t>::min());
+  EXPECT_FALSE(env.holds(Relation::Lt, 0, least));
+  EXPECT_TRUE(env.holds(Relation::Le, least, 1));
+}
+
 TEST(ShapeEnv, RollbackForgetsDecisions) {
   ShapeEnv env;
   const Dim n = env.fresh(5);

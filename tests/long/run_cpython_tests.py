@@ -1,12 +1,20 @@
-"""Runs CPython's own regression tests with every code object spliced, and compares each test's outcome with a plain run.
+"""Runs CPython's own regression tests with every code object spliced or marked, and compares each test's outcome with a plain run.
 
-    python tests/long/run_cpython_tests.py             all modules, regions that fall through, then random exits
-    python tests/long/run_cpython_tests.py --sample    a few modules
+    python tests/long/run_cpython_tests.py                    all modules, regions that fall through, then random exits
+    python tests/long/run_cpython_tests.py --modes marked     every function of the test module marked in place
+    python tests/long/run_cpython_tests.py --sample           a few modules
 
-Each module runs in processes of its own: plain, `fall` (a site at every legal boundary; its region falls through) and `exits`
-(sites run random stretches and leave at random boundaries). The frame hook gives every frame of every function spliced code.
-Modules that ask whether `frame.f_code` is the function's `__code__`, which the hook makes untrue, are spliced as they are
-loaded instead. A difference counts only if a second run of both shows it again.
+Each module runs in processes of its own, plain and in each mode:
+
+    fall      a site at every legal boundary; its region falls through
+    exits     sites run random stretches and leave at random boundaries
+    marked    framejit.mark() on the test module
+    library   on the pure Python standard library too
+    rewrite   as `library`, with stress='rewrite': what does no array work is captured and run by framejit all the same
+
+In the first two the frame hook gives every frame of every function spliced code. Modules that ask whether `frame.f_code` is the
+function's `__code__`, which the hook makes untrue, are spliced as they are loaded instead. The others are compared with a plain
+run in a process that has imported framejit. A difference counts only if a second run of both shows it again.
 """
 
 import argparse
@@ -73,13 +81,28 @@ EXPECTED = {
     "test_descr.ClassPropertiesAndMethods.test_slots": "counts objects while the callee is spliced for the first time",
 }
 
+# The same for marks in place.
+EXPECTED_MARKED = {
+    "test_dis.": EXPECTED["test_dis."],
+    "test_co_positions_artificial_instructions": EXPECTED["test_co_positions_artificial_instructions"],
+    "test_sys.SizeofTest.test_objecttypes": EXPECTED["test_sys.SizeofTest.test_objecttypes"],
+    "test_sys.SysModuleTest.test_getframe": EXPECTED["test_sys.SysModuleTest.test_getframe"],
+    "test_descr.ClassPropertiesAndMethods.test_slots": "counts objects while the callee is compiled for the first time",
+    "test_descr.ClassPropertiesAndMethods.test_remove_subclass": "guards keep the class that they name alive",
+}
+
+MARKING = ("marked", "library", "rewrite")
+
 
 def child(name, mode, share, seed, output):
     """In the subprocess: run one test module, write {test id: outcome}."""
     import unittest
 
-    if mode != "plain":
+    splices = mode in ("fall", "exits")
+    if splices:
         core = find_core()
+    elif mode != "plain":
+        import framejit
     from test import support
     from test.support import os_helper
 
@@ -119,9 +142,11 @@ def child(name, mode, share, seed, output):
     counters = {}
     with os_helper.temp_cwd():
         stop_rewriting = lambda: None  # noqa: E731
-        if mode != "plain" and name in LOADED:
+        if mode in MARKING:
+            handle = framejit.mark(*targets(name, mode), stress="rewrite" if mode == "rewrite" else None)
+        elif splices and name in LOADED:
             stop_rewriting = splice_what_is_loaded(core, share, seed)
-        elif mode != "plain":
+        elif splices:
             # The harness: outcomes must be noted even where a test breaks what it runs in.
             core._hook_splice_all(share, seed, (str(HERE / "run_cpython_tests.py"),))
         try:
@@ -130,7 +155,10 @@ def child(name, mode, share, seed, output):
             suite.run(Result())
         except unittest.SkipTest as e:
             outcomes["module"] = f"skipped: {e}"
-        if mode != "plain":
+        if mode in MARKING:
+            counters = {**framejit.stats(), **framejit._core.break_counts()}
+            handle.close()
+        elif splices:
             if name not in LOADED:
                 core._hook_splice_all(None)
             counters = core._hook_splice_all_counters()
@@ -138,6 +166,12 @@ def child(name, mode, share, seed, output):
         json.dump({"outcomes": outcomes, "details": details, "counters": counters}, f)
     sys.stdout.flush()
     os._exit(0)  # what tests leave behind must not decide
+
+
+def targets(name, mode):
+    if mode == "marked":
+        return f"test.{name}", f"test.{name}.*"
+    return (os.path.dirname(os.__file__) + "/*",)
 
 
 def splice_what_is_loaded(core, share, seed):
@@ -184,13 +218,15 @@ def run_module(name, mode, share, seed, timeout):
         if os.path.exists(output):
             with open(output) as f:
                 return {"status": "ran", **json.load(f)}
-        tail = done.stderr.decode(errors="replace")[-1500:]
+        tail = done.stderr.decode(errors="replace")[-3000:]
         return {"status": f"exit {done.returncode}", "outcomes": {}, "details": {"process": tail}, "counters": {}}
 
 
 def differences(plain, spliced):
     if plain["status"] != spliced["status"]:
         return {"process": (plain["status"], spliced["status"])}
+    if spliced["counters"].get("internal_errors"):
+        return {"internal_errors": (0, spliced["counters"]["internal_errors"])}
     ids = plain["outcomes"].keys() | spliced["outcomes"].keys()
     return {
         i: (plain["outcomes"].get(i), spliced["outcomes"].get(i))
@@ -199,28 +235,34 @@ def differences(plain, spliced):
     }
 
 
-def expected_reason(test_id):
-    return next((reason for part, reason in EXPECTED.items() if part in test_id), None)
+def plain_mode(mode):
+    return "imported" if mode in MARKING else "plain"
+
+
+def expected_reason(test_id, mode):
+    table = EXPECTED_MARKED if mode in MARKING else EXPECTED
+    return next((reason for part, reason in table.items() if part in test_id), None)
 
 
 def compare_module(name, modes, options):
     """Counts and differences of one module; each difference is one that a second run of both confirms."""
     report = {"name": name, "tests": 0, "differences": [], "expected": [], "counters": {}, "status": "ran"}
-    plain = run_module(name, "plain", 0, 0, options.timeout)
-    report["tests"] = len(plain["outcomes"])
-    report["status"] = plain["status"]
-    for mode in modes if plain["status"] == "ran" else ():
+    plains = {p: run_module(name, p, 0, 0, options.timeout) for p in {plain_mode(mode) for mode in modes}}
+    report["tests"] = max(len(plain["outcomes"]) for plain in plains.values())
+    report["status"] = next((p["status"] for p in plains.values() if p["status"] != "ran"), "ran")
+    for mode in modes if report["status"] == "ran" else ():
+        plain = plains[plain_mode(mode)]
         share = 0 if mode == "fall" else options.share
         timeout = 6 * options.timeout
         spliced = run_module(name, mode, share, options.seed, timeout)
         report["counters"][mode] = spliced["counters"]
         found = differences(plain, spliced)
         if found:
-            again_plain = run_module(name, "plain", 0, 0, options.timeout)
+            again_plain = run_module(name, plain_mode(mode), 0, 0, options.timeout)
             again = run_module(name, mode, share, options.seed, timeout)
             found = {i: d for i, d in found.items() if i in differences(again_plain, again)}
         for test_id, (before, after) in sorted(found.items()):
-            reason = expected_reason(test_id)
+            reason = expected_reason(test_id, mode)
             if reason:
                 report["expected"].append((mode, test_id, reason))
             else:
@@ -273,8 +315,13 @@ def summarize(reports, modes, seconds):
     print(f"{len(reports)} modules, {tests} tests, {seconds:.0f} s")
     for mode in modes:
         counted = [r["counters"].get(mode) or {} for r in reports]
-        sums = {k: sum(c.get(k, 0) for c in counted) for k in ("codes", "asked", "exits", "instructions", "moves", "errors")}
+        sums = {}
+        for key, value in (item for counters in counted for item in counters.items()):
+            if isinstance(value, int):
+                sums[key] = sums.get(key, 0) + value
         print(f"  {mode}: {sums}")
+        if sums.get("frames_marked"):
+            print(f"    captured: {sums['frames_captured'] / sums['frames_marked']:.2%} of the marked frames")
     for report in reports:
         for mode, test_id, reason in report["expected"]:
             print(f"  as expected [{mode}] {test_id}: {reason}")

@@ -53,3 +53,10 @@ def test_random_exits_with_many_seeds(share):
 def test_cpython_tests_spliced():
     done = subprocess.run([sys.executable, str(RUNNER)], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
+
+
+@only_311
+def test_cpython_tests_marked():
+    command = [sys.executable, str(RUNNER), "--modes", "marked,rewrite"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout

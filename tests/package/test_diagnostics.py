@@ -115,7 +115,7 @@ def test_perf_takes_two_words():
 
 def breaks(x, out):
     y = x * 2
-    out.append(str(y.shape))
+    out.append(str(y))
     return y + 1
 
 

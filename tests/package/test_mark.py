@@ -281,3 +281,186 @@ def test_environment(tmp_path):
             check=True,
         )
         assert (done.stdout.strip(), done.stderr) == (expected, "")
+
+
+KINDS = """
+import asyncio
+import numpy as np
+
+numbers = lambda x: x * 2 + 1
+
+def generator(x):
+    while True:
+        x = yield x * 2 + 1
+
+async def coroutine(x):
+    await asyncio.sleep(0)
+    return x * 2 + 1
+
+async def asynchronous_generator(x):
+    for i in range(3):
+        yield x * i
+
+def run_generator(x):
+    g = generator(x)
+    return [next(g), g.send(x + 1), g.send(x + 2)]
+
+def run_coroutine(x):
+    async def main():
+        return [await coroutine(x), [y async for y in asynchronous_generator(x)]]
+    return asyncio.run(main())
+
+def comprehensions(x):
+    return [[v * 2 for v in x], {v: v * 2 for v in "ab"}, sorted({v + 1 for v in (1, 2)}), list(v * x for v in (1, 2))]
+
+def body(x):
+    class Inner:
+        value = x * 2
+        def method(self):
+            return self.value + x
+    return Inner().method()
+"""
+
+
+@pytest.mark.capture
+@pytest.mark.parametrize("stress", [None, "rewrite"])
+def test_every_kind_of_frame(stress):
+    scope: dict = {"__name__": "kinds_of_frames"}
+    exec(KINDS, scope)
+    names = ["numbers", "run_generator", "run_coroutine", "comprehensions", "body"]
+    expected = [repr(scope[name](X)) for name in names]
+    with fj.mark("kinds_of_frames", stress=stress):
+        before = fj.stats()
+        for _ in range(4):
+            assert [repr(scope[name](X)) for name in names] == expected
+        after = fj.stats()
+        assert after["frames_captured"] > before["frames_captured"]
+        assert after["internal_errors"] == before["internal_errors"]
+
+
+@pytest.mark.capture
+def test_rewrite_takes_what_does_no_array_work():
+    def total(n):
+        s = 0
+        for i in range(n):
+            s += i
+        return s
+
+    with fj.mark(total):
+        assert captured(total, 5) <= 1  # the one that found that out
+    with fj.mark(total, stress="rewrite"):
+        assert captured(total, 5) == 3
+        assert [total(n) for n in range(8)] == [sum(range(n)) for n in range(8)]
+
+
+@pytest.mark.capture
+@pytest.mark.parametrize("kind", ["settrace", "setprofile"])
+def test_tools_see_the_program_only(module, kind):
+    def events_of(marked):
+        seen = []
+
+        def tool(frame, event, argument):
+            seen.append((frame.f_code.co_filename, frame.f_lineno, event))
+            return tool
+
+        module.twice.__code__ = module.twice.__code__.replace()  # not seen by the patterns yet
+        if marked:
+            handle = fj.mark(module)
+        getattr(sys, kind)(tool)
+        try:
+            module.twice(X)
+        finally:
+            getattr(sys, kind)(None)
+        if marked:
+            assert captured(module.twice, X) == 3
+            handle.close()
+        return seen
+
+    assert events_of(True) == events_of(False) != []
+
+
+@pytest.mark.capture
+def test_breakpoint(module, monkeypatch):
+    source = "def stops(x):\n    y = x * 2\n    breakpoint()\n    return y + 1"
+    scope: dict = {"__name__": module.__name__}
+    exec(source, scope)
+    seen = []
+    monkeypatch.setattr(sys, "breakpointhook", lambda: seen.append(dict(sys._getframe(1).f_locals)))
+    with fj.mark(module):
+        assert captured(scope["stops"], X) == 3
+    assert len(seen) == 3
+    for found in seen:
+        assert list(found) == ["x", "y"] and np.array_equal(found["y"], X * 2)
+
+
+@pytest.mark.capture
+@pytest.mark.parametrize("limit", [200, 5000, 20000])
+@pytest.mark.parametrize("stress", [None, "rewrite"])
+def test_recursion_goes_as_deep(module, limit, stress):
+    source = """
+def depth(n, x):
+    y = x * 0.5
+    try:
+        found = depth(n + 1, y)
+    except RecursionError:
+        return n
+    return found if y is not None else 0
+"""
+    scope: dict = {"__name__": module.__name__}
+    exec(source, scope)
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(limit)
+    try:
+        expected = scope["depth"](0, X)
+        with fj.mark(module, stress=stress):
+            for _ in range(3):
+                assert scope["depth"](0, X) == expected
+    finally:
+        sys.setrecursionlimit(before)
+
+
+@pytest.mark.capture
+def test_functions_typed_at_the_prompt():
+    lines = "import framejit as fj, numpy as np\ndef f(x):\n    return x * 2 + 1\n\n"
+    lines += "for i in range(3): y = f(np.arange(3.0))\n\nprint('captured', fj.stats()['frames_captured'], y)\n"
+    environment = {**os.environ, "FRAMEJIT_MARK": "__main__"}
+    done = subprocess.run(
+        [sys.executable, "-i"], input=lines, env=environment, capture_output=True, text=True, check=True
+    )
+    assert "captured 3 [1. 3. 5.]" in done.stdout
+
+
+@pytest.mark.capture
+def test_code_first_seen_at_the_recursion_limit(module, monkeypatch):
+    source = """
+def down(n):
+    try:
+        return down(n + 1)
+    except RecursionError:
+        pass
+    try:
+        return last(n)
+    except RecursionError:
+        return down_again(n)
+
+def last(n):
+    return deeper(n)
+
+def deeper(n):
+    return n
+
+def down_again(n):
+    return -1
+"""
+    unraisable = []
+    monkeypatch.setattr(sys, "unraisablehook", unraisable.append)
+    results = []
+    for marked in (False, True):
+        scope: dict = {"__name__": module.__name__}
+        exec(source, scope)
+        if not marked:
+            results.append(scope["down"](0))
+            continue
+        with fj.mark(module):
+            results.append(scope["down"](0))
+    assert results[0] == results[1] and not unraisable

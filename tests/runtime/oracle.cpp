@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <optional>
 
 #include "graph/passes/fuse.h"
 #include "graph/scalar_ops.h"
@@ -160,12 +161,30 @@ std::vector<codegen::Cpu> cpus() {
   return out;
 }
 
-std::string compare(const Graph& graph, const std::vector<ParamMemory>& params, std::span<const int64_t> symbols,
+namespace {
+
+/// The same graph, with a call for each operator that may set flags.
+Graph with_calls(const Graph& graph) {
+  Graph out = parse_graph(print(graph));
+  for (ValueId v : out.body().nodes) {
+    Node& node = out.node(v);
+    if (def(node.op).cls == OpClass::Elementwise || node.op == Op::Cast) node.calls = {out.add_call({node.op})};
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string compare(const Graph& given, const std::vector<ParamMemory>& params, std::span<const int64_t> symbols,
                     const CompareOptions& options, std::string* declined) {
+  std::optional<Graph> own;
+  if (options.attribute) own = with_calls(given);
+  const Graph& graph = own ? *own : given;
   codegen::LowerOptions lower_options;
   lower_options.cpu = options.cpu;
   lower_options.host_loop = reference_loop;
   lower_options.pairwise_cut = options.pairwise_cut;
+  lower_options.attribute = options.attribute;
   auto program = codegen::lower(graph, options.fuse ? fused(graph) : one_each(graph), lower_options);
   if (!program) {
     if (declined) *declined = program.error();
@@ -200,9 +219,11 @@ std::string compare(const Graph& graph, const std::vector<ParamMemory>& params, 
   RunResult run = (*plan)->run(pointers, result_pointers, symbols);
   const std::string where = "\n" + listing + print(graph);
   if (fp_flags() & kReported) return "sticky flags are left" + where;
-  if (run.status == RunStatus::Redo) {
+  const unsigned flags = reference->fp_flags & kReported;
+  if (run.status == RunStatus::Redo || run.status == RunStatus::Flagged) {
     for (std::size_t i = 0; i < params.size(); ++i)
       if (actual[i].bytes != params[i].bytes) return "redo left a param changed" + where;
+    if (run.status == RunStatus::Flagged) return run.flags && !(run.flags & ~flags) ? "" : "flags before writes" + where;
     if (declined) *declined = "redo";
     return declined ? "" : "redo" + where;
   }
@@ -242,7 +263,10 @@ std::string compare(const Graph& graph, const std::vector<ParamMemory>& params, 
                element_text(type.dtype, actual[i].bytes.data() + at) + ", expected " +
                element_text(type.dtype, expected[i].bytes.data() + at) + where;
   }
-  const unsigned flags = reference->fp_flags & kReported;
+  if (options.attribute && (*plan)->program().attributed) {
+    if (run.flags || run.undo) return "flags that belong to nobody" + where;
+    for (unsigned raised : run.slots) run.flags |= raised;
+  }
   if (run.flags != flags) return "flags " + std::to_string(run.flags) + ", expected " + std::to_string(flags) + where;
   if (run.undo) {
     run.undo->rollback();
@@ -267,7 +291,11 @@ void expect_agrees(const std::string& text, std::vector<int64_t> symbols, const 
   std::vector<ParamMemory> params;
   for (ValueId p : graph.params()) params.push_back(make_param(graph.type(p), symbols, random, fill));
   for (const codegen::Cpu& cpu : cpus())
-    for (bool fuse : {false, true}) EXPECT_EQ(compare(graph, params, symbols, {cpu, fuse, 0}), "");
+    for (bool fuse : {false, true}) {
+      EXPECT_EQ(compare(graph, params, symbols, {cpu, fuse}), "");
+      std::string declined;  // what cannot be attributed
+      EXPECT_EQ(compare(graph, params, symbols, {cpu, fuse, 0, true}, &declined), "");
+    }
 }
 
 }  // namespace framejit::runtime::testing

@@ -47,6 +47,7 @@ struct CompareOptions {
   codegen::Cpu cpu;
   bool fuse = true;
   int64_t pairwise_cut = 0;
+  bool attribute = false;  // each operator that may set flags is a call of the user's
 };
 
 /// Nothing where both agree or where the lowering declines (then `declined` is set); else what differs.

@@ -189,6 +189,46 @@ TEST(Elementwise, UndoPutsBack) {
                 {}, fill);
 }
 
+TEST(Elementwise, FlagsHaveOwners) {
+  Graph graph = parse_graph(R"(graph @f(%x: f64[5000], %y: f64[5000], %c: f64[]) {
+    %3 = multiply %x, %c : f64[5000]
+    write %x, %3
+    %5 = add %3, %y : f64[5000]
+    write %x, %5
+    return %x
+  })");
+  for (ValueId v : graph.body().nodes)
+    if (graph.node(v).op != graph::Op::Write) graph.node(v).calls = {graph.add_call({graph.node(v).op})};
+  codegen::LowerOptions options;
+  options.cpu = cpus().back();
+  options.attribute = true;
+  auto program = codegen::lower(graph, fused(graph), options);
+  ASSERT_TRUE(program) << program.error();
+  EXPECT_TRUE(program->attributed);
+  EXPECT_EQ(program->slots, (std::vector<std::vector<uint32_t>>{{0}, {1}}));
+  EXPECT_EQ(program->steps.size(), 1u);
+  auto plan = Plan::create(std::move(*program));
+  ASSERT_TRUE(plan);
+  for (int which = 0; which < 4; ++which)
+    for (std::size_t at : {std::size_t{0}, std::size_t{1000}, std::size_t{4999}})
+      for (int threads : {1, 2}) {
+        set_num_threads(threads);
+        std::vector<double> x(5000, 1), y(5000, 1);
+        double c = 1.5;
+        if (which & 1) x[at] = 1.7e308;
+        if (which & 2) x[4999 - at] = 1e308, y[4999 - at] = 1e308;
+        std::vector<char*> params{reinterpret_cast<char*>(x.data()), reinterpret_cast<char*>(y.data()), reinterpret_cast<char*>(&c)};
+        const RunResult run = (*plan)->run(params, {}, {});
+        EXPECT_EQ(run.status, RunStatus::Done);
+        EXPECT_EQ(run.flags, 0u);
+        std::vector<unsigned> slots{which & 1 ? kOverflow : 0u, which & 2 ? kOverflow : 0u};
+        if (which == 0) slots.clear();
+        EXPECT_EQ(run.slots, slots) << which << " " << at;
+        EXPECT_EQ(x[2000], 2.5);
+      }
+  set_num_threads(0);
+}
+
 TEST(Elementwise, FlagsOfWhatNobodyReads) {
   const Graph graph = parse_graph(R"(graph @f(%a: f64[10]) {
     %1 = constant {value=0} : f64[]

@@ -181,6 +181,8 @@ void run_seed(uint64_t seed, int& declined_count) {
       ASSERT_EQ(compare(program.graph, program.memory, hints, {cpu, fuse, 0}, &declined), "")
           << "FRAMEJIT_SEED=" << seed;
       declined_count += !declined.empty();
+      ASSERT_EQ(compare(program.graph, program.memory, hints, {cpu, fuse, 0, true}, &declined), "")
+          << "FRAMEJIT_SEED=" << seed;
     }
   set_num_threads(0);
 }

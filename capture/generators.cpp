@@ -1,0 +1,137 @@
+// Generators that are made and run during capture: their frames stand still between two values.
+#include "capture/executor.h"
+#include "capture/py/repr.h"
+#include "capture/symbolic_frame.h"
+
+namespace framejit::capture {
+
+namespace {
+
+bool is_stop(const Value& v) {
+  return is_exception(v) && PyType_IsSubtype(class_of(v), reinterpret_cast<PyTypeObject*>(PyExc_StopIteration));
+}
+
+}  // namespace
+
+Captured<Value*> SymbolicFrame::resume(Value* sent, Value* thrown) {
+  if (finished_) {
+    returned = x.none();
+    if (thrown) return raise(thrown, BreakId::ExceptionHandling).failure();
+    return static_cast<Value*>(nullptr);
+  }
+  s.record([this, at = pc, held_locals = locals, held_stack = stack, was_started = started, gave = returned] {
+    pc = at;
+    locals = held_locals;
+    stack = held_stack;
+    started = was_started;
+    returned = gave;
+    finished_ = false;
+  });
+  if (thrown) {
+    if (started) --pc;  // it is raised at the yield
+    Break at = raise(thrown, BreakId::ExceptionHandling).error();
+    if (!started || !unwind(at)) {
+      finished_ = true;
+      if (is_stop(*thrown)) at.raised = nullptr;
+      return Unexpected<Break>{std::move(at)};
+    }
+  } else if (started) {
+    push(sent ? sent : x.none());
+  } else if (sent && !sent->is_none()) {
+    return break_at(BreakId::WouldRaise, "can't send non-None value to a just-started generator");
+  }
+  started = true;
+  Captured<Value*> value = run();
+  if (!value) {
+    finished_ = true;
+    if (value.error().raised && is_stop(*value.error().raised)) value.error().raised = nullptr;  // a RuntimeError of it
+    return value;
+  }
+  return finished_ ? nullptr : *value;
+}
+
+bool SymbolicFrame::holds_handlers() const {
+  return started && !finished_ && pc > 0 && view->handler_of(pc - 1) != nullptr;
+}
+
+bool SymbolicFrame::is_delegating() const {
+  return started && !finished_ && pc >= 2 && view->instrs()[pc - 2].op == Opcode::Send;
+}
+
+Step SymbolicFrame::delegate_op(const Instr& i) {
+  if (i.op == Opcode::GetYieldFromIter) return push_or_break(x.iterate(pop()));
+  if (!generator) return unsupported(i, BreakId::GeneratorFrame);
+  Value* sent = pop();
+  Value* receiver = peek(1);
+  if (receiver->kind != ValueKind::Iterator) return unsupported(i, BreakId::GeneratorFrame);
+  const bool inner = receiver->iterated == kGenerator;
+  if (!inner && !sent->is_none()) return break_at(BreakId::GeneratorFrame, "send() to an iterator");
+  FRAMEJIT_TRY(value, inner ? x.resume(receiver, sent) : x.next(receiver));
+  if (value) {
+    push(value);
+    return Flow::Next;
+  }
+  pop_raw();
+  push(inner ? x.generator_frame(receiver).returned : x.none());
+  pc = static_cast<uint32_t>(i.arg);
+  return Flow::Jumped;
+}
+
+SymbolicFrame& Executor::generator_frame(const Value* generator) {
+  return *generators_[static_cast<std::size_t>(generator->position)];
+}
+
+Captured<Value*> Executor::resume(Value* generator, Value* sent, Value* thrown) {
+  if (depth >= options_.inline_depth) return break_at(BreakId::RecursiveCall, "generator");
+  ++depth;
+  Captured<Value*> value = generator_frame(generator).resume(sent, thrown);
+  --depth;
+  return value;
+}
+
+bool Executor::has_open_handlers() const {
+  for (const auto& frame_of_generator : generators_)
+    if (frame_of_generator->holds_handlers()) return true;
+  return false;
+}
+
+/// What next() does at the end of an iterator.
+Unexpected<Break> Executor::stops(const Value* iterator) {
+  Values args;
+  if (iterator->iterated == kGenerator) {
+    Value* gave = generator_frame(iterator).returned;
+    if (!look(gave)->is_none()) args.push_back(gave);
+  }
+  Unexpected<Break> b = break_at(BreakId::WouldRaise, "StopIteration");
+  b.error.raised = make_exception(PyExc_StopIteration, std::move(args));
+  return b;
+}
+
+Captured<Value*> Executor::generator_method(Value* generator, const std::string& name, const Values& args) {
+  if (name == "__next__" || (name == "send" && args.size() == 1)) {
+    FRAMEJIT_TRY(value, resume(generator, args.empty() ? nullptr : look(args[0])));
+    return value ? Captured<Value*>(look(value)) : stops(generator);
+  }
+  if (name == "throw" && !args.empty()) {
+    Value* thrown = nullptr;
+    for (Value* arg : args)
+      if (!thrown && is_exception(*look(arg))) thrown = look(arg);
+    if (!thrown) return break_at(BreakId::ExceptionHandling, "throw()");
+    if (generator_frame(generator).is_delegating()) return break_at(BreakId::GeneratorFrame, "throw() into yield from");
+    FRAMEJIT_TRY(value, resume(generator, nullptr, thrown));
+    return value ? Captured<Value*>(look(value)) : stops(generator);
+  }
+  if (name == "close" && args.empty()) {
+    SymbolicFrame& frame_of_generator = generator_frame(generator);
+    if (frame_of_generator.is_finished()) return none();
+    if (frame_of_generator.is_delegating()) return break_at(BreakId::GeneratorFrame, "close() within yield from");
+    Value* thrown = make_exception(PyExc_GeneratorExit, {});
+    Captured<Value*> value = resume(generator, nullptr, thrown);
+    if (value && *value) return break_at(BreakId::WouldRaise, "generator ignored GeneratorExit");
+    if (value || value.error().raised == thrown) return none();
+    return value;
+  }
+  return break_at(BreakId::UnknownCallable, "'generator." + name + "'");
+}
+
+}  // namespace framejit::capture

@@ -1,0 +1,114 @@
+// Handlers: exceptions that are known at capture, and `with`.
+//
+// An instruction that raises a known exception (Break::raised) goes on in the handler that covers it, in its frame or in
+// a caller's. While one is being handled no region may end: what sys.exc_info() gives cannot be made again.
+#include "capture/builtins.h"
+#include "capture/symbolic_frame.h"
+#include "graph/support/check.h"
+
+namespace framejit::capture {
+
+bool SymbolicFrame::unwind(const Break& b) {
+  const Handler* handler = b.raised ? view->handler_of(pc) : nullptr;
+  if (!handler || stack.size() < handler->depth) return false;
+  for (std::size_t i = handler->depth; i < stack.size(); ++i)
+    if (may_finalize(stack[i])) return false;
+  stack.resize(handler->depth);
+  if (handler->lasti) push(s.integer(graph::Dim(static_cast<int64_t>(pc))));  // for RERAISE, which has no use for it here
+  push(b.raised);
+  pc = handler->target;
+  return true;
+}
+
+Step SymbolicFrame::raise(Value* exception, BreakId id) {
+  Unexpected<Break> b = break_at(id, std::string(class_of(*exception)->tp_name));
+  b.error.raised = exception;
+  return b;
+}
+
+Step SymbolicFrame::raise_op(const Instr& i) {
+  if (i.op == Opcode::Reraise) {
+    Value* exception = pop();
+    return is_exception(*exception) ? raise(exception, BreakId::ExceptionHandling)
+                                    : unsupported(i, BreakId::ExceptionHandling);
+  }
+  if (i.arg == 2) pop();  // __cause__: reading it is a break
+  if (i.arg == 0)
+    return x.handled ? raise(x.handled, BreakId::ExceptionHandling) : unsupported(i, BreakId::ExceptionHandling);
+  Value* exception = pop();
+  if (exception->is_constant() && PyType_Check(exception->object.get()) &&
+      PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(exception->object.get()),
+                       reinterpret_cast<PyTypeObject*>(PyExc_BaseException))) {
+    FRAMEJIT_TRY(made, x.call(exception, {}, {}));
+    exception = made;
+  }
+  if (!is_exception(*exception)) return unsupported(i, BreakId::ExceptionHandling);
+  return raise(exception, BreakId::ExceptionHandling);
+}
+
+Step SymbolicFrame::handler_op(const Instr& i) {
+  switch (i.op) {
+    case Opcode::PushExcInfo: {
+      Value* exception = pop();
+      if (!is_exception(*exception)) return unsupported(i, BreakId::ExceptionHandling);
+      push(x.handled ? x.handled : s.make(ValueKind::Null));
+      push(exception);
+      x.set_handled(exception);
+      return Flow::Next;
+    }
+    case Opcode::PopExcept: {
+      if (!x.handled) return unsupported(i, BreakId::ExceptionHandling);
+      Value* before = pop_raw();
+      x.set_handled(before->kind == ValueKind::Null ? nullptr : before);
+      return Flow::Next;
+    }
+    default: break;
+  }
+  // CheckExcMatch
+  Value* wanted = pop();
+  Value* exception = peek(1);
+  if (!is_exception(*exception)) return unsupported(i, BreakId::ExceptionHandling);
+  FRAMEJIT_TRY(is, catches(wanted, class_of(*exception)));
+  push(x.boolean(is));
+  return Flow::Next;
+}
+
+// `except` looks at the MRO only: no __instancecheck__.
+Captured<bool> SymbolicFrame::catches(Value* wanted, PyTypeObject* raised) {
+  if (wanted->kind == ValueKind::Tuple) {
+    for (Value* each : wanted->items) {
+      each = x.look(each);
+      if (each->kind == ValueKind::Tuple) return break_at(BreakId::ExceptionHandling, "nested tuples of exceptions");
+      FRAMEJIT_TRY(is, catches(each, raised));
+      if (is) return true;
+    }
+    return false;
+  }
+  PyObject* type = wanted->is_constant() ? wanted->object.get() : nullptr;
+  if (!type || !PyType_Check(type) ||
+      !PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type), reinterpret_cast<PyTypeObject*>(PyExc_BaseException)))
+    return break_at(BreakId::ExceptionHandling, "except of what is no exception");
+  return PyType_IsSubtype(raised, reinterpret_cast<PyTypeObject*>(type)) != 0;
+}
+
+Step SymbolicFrame::with_op(const Instr& i) {
+  static PyObject* const kEnter = interned("__enter__");
+  static PyObject* const kExit = interned("__exit__");
+  if (i.op == Opcode::BeforeWith) {
+    Value* manager = pop();
+    FRAMEJIT_TRY(leave, x.special_method(manager, kExit));
+    FRAMEJIT_TRY(enter, x.special_method(manager, kEnter));
+    if (!leave || !enter) return break_at(BreakId::UserEffect, "with");
+    push(leave);
+    return push_or_break(x.call(enter, {}, {}));
+  }
+  // WithExceptStart: __exit__, lasti, what was handled before, the exception
+  Value* exception = peek(1);
+  if (!is_exception(*exception) || stack.size() < 4) return unsupported(i, BreakId::ExceptionHandling);
+  Value* traceback = s.make(ValueKind::Object);  // of no known class: using it is a break
+  traceback->object = Ref<>::share(reinterpret_cast<PyObject*>(&PyTraceBack_Type));
+  Value* type = s.constant(reinterpret_cast<PyObject*>(class_of(*exception)));
+  return push_or_break(x.call(peek(4), {type, exception, traceback}, {}));
+}
+
+}  // namespace framejit::capture

@@ -1,0 +1,32 @@
+"""Names that scripts for MindSpore import from ``mindspore.common``."""
+
+from __future__ import annotations
+
+from framejit._dtypes import ALL
+from framejit._jit import jit, ms_function
+from framejit._jit_config import JitConfig
+from framejit._parameter import Parameter, ParameterTuple
+from framejit._script import jit_class, mutable
+from framejit._tensor import Tensor
+from framejit.common import api, dtype, initializer, parameter, tensor
+from framejit.context import get_seed, set_seed
+
+globals().update(ALL)
+__all__ = [
+    "JitConfig",
+    "Parameter",
+    "ParameterTuple",
+    "Tensor",
+    "api",
+    "dtype",
+    "get_seed",
+    "initializer",
+    "jit",
+    "jit_class",
+    "ms_function",
+    "mutable",
+    "parameter",
+    "set_seed",
+    "tensor",
+]
+__all__ += [*ALL]

@@ -1,0 +1,7 @@
+"""Tensor."""
+
+from __future__ import annotations
+
+from framejit._tensor import Tensor
+
+__all__ = ["Tensor"]

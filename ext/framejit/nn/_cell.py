@@ -1,0 +1,346 @@
+"""Cell: the parts that networks are made of."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from framejit import context
+from framejit._control import is_compiling
+from framejit._parameter import Parameter, ParameterTuple
+from framejit._tensor import Tensor
+
+_hook_numbers = itertools.count()
+
+
+class HookHandle:
+    """Takes a hook out again: ``remove()``."""
+
+    def __init__(self, cell: Cell, hooks: dict[int, Any], number: int) -> None:
+        self._cell, self._hooks, self._number = cell, hooks, number
+
+    def remove(self) -> None:
+        """Take the hook out."""
+        self._hooks.pop(self._number, None)
+        self._cell._update_hooked()
+
+
+class Cell:
+    """A network or a part of one: parameters and other cells as attributes, and what it computes as `construct`.
+
+    Parameters
+    ----------
+    auto_prefix : bool
+        Whether the names of the parameters of a cell in an attribute get the name of the attribute in front.
+
+    Examples
+    --------
+    >>> import framejit as fj
+    >>> class Scale(fj.nn.Cell):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.factor = fj.Parameter(fj.Tensor([2.0]))
+    ...     def construct(self, x):
+    ...         return x * self.factor
+    >>> Scale()(fj.Tensor([1.0, 3.0])).tolist()
+    [2.0, 6.0]
+    """
+
+    def __init__(self, auto_prefix: bool = True, flags: dict[str, Any] | None = None) -> None:
+        self.__dict__.update(
+            _params=OrderedDict(),
+            _cells=OrderedDict(),
+            _auto_prefix=auto_prefix,
+            _training=False,
+            _requires_grad=False,
+            _pre_hooks={},
+            _hooks={},
+            _hooked=False,
+            _jit_config=None,
+            cls_name=type(self).__name__,
+        )
+        if flags:
+            self.add_flags(**flags)
+
+    # --- Calling -----------------------------------------------------------------------------------------------------
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._hooked:
+            return self._call_with_hooks(args, kwargs)
+        if is_compiling():
+            return self.construct(*args, **kwargs)
+        return self._compute(args, kwargs)
+
+    def construct(self, *args: Any, **kwargs: Any) -> Any:
+        """What the cell computes; defined by the class."""
+        raise AttributeError("For 'Cell', the method 'construct' is not defined.")
+
+    def _compute(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if (self._jit_config is None and not context.in_graph_mode()) or os.environ.get("MS_JIT") == "0":
+            return self.construct(*args, **kwargs)
+        return self._compiled_construct()(*args, **kwargs)
+
+    def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        for hook in list(self._pre_hooks.values()):
+            changed = hook(self, args)
+            if changed is not None:
+                args = changed if isinstance(changed, tuple) else (changed,)
+        output = self._compute(args, kwargs)
+        for hook in list(self._hooks.values()):
+            changed = hook(self, args, output)
+            if changed is not None:
+                output = changed
+        return output
+
+    def _compiled_construct(self) -> Any:
+        """`construct`, compiled as the cell and the context say."""
+        from framejit._jit import check_settings, compile_any, is_compiled, strict_syntax
+
+        function = getattr(self.construct, "__func__", None)
+        if function is None or is_compiled(function):  # marked by jit: its own arguments count
+            return self.construct
+        config = {} if self._jit_config is None else self._jit_config
+        level = config.get("jit_level") or context.get_context("jit_level")
+        syntax = config.get("jit_syntax_level") or ("STRICT" if strict_syntax() else "LAX")
+        backend = {"sink": "GE", "no_sink": "ms_backend"}.get(config.get("exc_mode", "auto"), "")
+        key = (level, syntax, backend)
+        compiled = function.__dict__.setdefault("__framejit_compiled__", {})
+        if key not in compiled:
+            settings = check_settings(
+                capture_mode="ast",
+                jit_level="O1" if level == "O2" else level,
+                dynamic=False,
+                fullgraph=syntax == "STRICT",
+                backend=backend,
+                options={},
+            )
+            compiled[key] = compile_any(function, settings)
+        return compiled[key].__get__(self, type(self))
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Nothing: cells are compiled by their first call."""
+
+    def set_jit_config(self, jit_config: Any) -> None:
+        """Compile calls of this cell as a `JitConfig` says; its cells become part of its graph."""
+        self.__dict__["_jit_config"] = dict(jit_config.jit_config_dict)
+
+    # --- Attributes ------------------------------------------------------------------------------------------------------
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        params, cells = self.__dict__.get("_params"), self.__dict__.get("_cells")
+        if params is None:
+            if isinstance(value, (Parameter, Cell)):
+                raise AttributeError(
+                    "For 'Cell', the function '__init__' of the base class must be called before attributes are set."
+                )
+            object.__setattr__(self, name, value)
+        elif isinstance(value, Parameter):
+            self._forget(name)
+            self.insert_param_to_cell(name, value)
+        elif isinstance(value, ParameterTuple):
+            self._forget(name)
+            for parameter in value:
+                params.setdefault(parameter.name, parameter)
+            self.__dict__[name] = value
+        elif isinstance(value, Cell):
+            self._forget(name)
+            if self._auto_prefix:
+                value.update_parameters_name(name + ".")
+            cells[name] = value
+            self.__dict__[name] = value
+        elif name in params and value is not None:
+            if not isinstance(value, Tensor):
+                raise TypeError(
+                    f"For 'Cell', the type of {name} must be Parameter or Tensor, but got {type(value).__name__}: it already exists in "
+                    "the network as a Parameter."
+                )
+            params[name].set_data(value)
+        elif name in cells and value is not None:
+            raise TypeError(f"For 'Cell', the type of {name} must be Cell, but got {type(value).__name__}.")
+        else:
+            self._forget(name)
+            object.__setattr__(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        self._forget(name)
+        object.__delattr__(self, name)
+
+    def _forget(self, name: str) -> None:
+        self._params.pop(name, None)
+        self._cells.pop(name, None)
+
+    def insert_param_to_cell(
+        self, param_name: str, param: Parameter | None, check_name_contain_dot: bool = True
+    ) -> None:
+        """Add a Parameter as an attribute."""
+        if not isinstance(param_name, str) or not param_name:
+            raise KeyError("For 'insert_param_to_cell', the argument 'param_name' should not be empty.")
+        if check_name_contain_dot and "." in param_name:
+            raise KeyError(
+                f"For 'insert_param_to_cell', the argument 'param_name' should not contain '.', but got {param_name!r}."
+            )
+        if param is not None and not isinstance(param, Parameter):
+            raise TypeError(
+                f"For 'insert_param_to_cell', the argument 'param' must be Parameter, but got {type(param).__name__}."
+            )
+        if param is not None:
+            if not param._named:
+                param.name = param_name
+                param._named = True
+            self._params[param_name] = param
+        self.__dict__[param_name] = param
+
+    def insert_child_to_cell(self, child_name: str, child_cell: Cell) -> None:
+        """Add a Cell as an attribute."""
+        if not isinstance(child_cell, Cell):
+            raise TypeError(
+                f"For 'insert_child_to_cell', the argument 'child_cell' must be Cell, but got {type(child_cell).__name__}."
+            )
+        if child_name in self._cells:
+            raise KeyError(f"For 'insert_child_to_cell', the {child_name} child cell already exists in the network.")
+        setattr(self, child_name, child_cell)
+
+    # --- Parameters and cells -----------------------------------------------------------------------------------------------
+
+    def cells(self) -> Any:
+        """The cells in attributes."""
+        return self._cells.values()
+
+    def name_cells(self) -> OrderedDict[str, Cell]:
+        """The cells in attributes by name."""
+        return OrderedDict(self._cells)
+
+    def cells_and_names(self, cells: set[int] | None = None, name_prefix: str = "") -> Iterator[tuple[str, Cell]]:
+        """This cell and all below it, with their paths."""
+        seen = set() if cells is None else cells
+        if id(self) in seen:
+            return
+        seen.add(id(self))
+        yield name_prefix, self
+        for name, cell in self._cells.items():
+            yield from cell.cells_and_names(seen, f"{name_prefix}.{name}" if name_prefix else name)
+
+    def parameters_and_names(self, name_prefix: str = "", expand: bool = True) -> Iterator[tuple[str, Parameter]]:
+        """The parameters with their paths: of this cell first, then of its cells in the order of their definition."""
+        seen: set[int] = set()
+        for path, cell in self.cells_and_names(name_prefix=name_prefix) if expand else [(name_prefix, self)]:
+            for name, parameter in cell._params.items():
+                if id(parameter) not in seen:
+                    seen.add(id(parameter))
+                    yield f"{path}.{name}" if path else name, parameter
+
+    def get_parameters(self, expand: bool = True) -> Iterator[Parameter]:
+        """The parameters."""
+        for _, parameter in self.parameters_and_names(expand=expand):
+            yield parameter
+
+    def trainable_params(self, recurse: bool = True) -> list[Parameter]:
+        """The parameters that require gradients."""
+        return [parameter for parameter in self.get_parameters(recurse) if parameter.requires_grad]
+
+    def untrainable_params(self, recurse: bool = True) -> list[Parameter]:
+        """The other parameters."""
+        return [parameter for parameter in self.get_parameters(recurse) if not parameter.requires_grad]
+
+    def parameters_dict(self, recurse: bool = True) -> OrderedDict[str, Parameter]:
+        """The parameters by name."""
+        return OrderedDict((parameter.name, parameter) for parameter in self.get_parameters(recurse))
+
+    def update_parameters_name(self, prefix: str = "", recurse: bool = True) -> None:
+        """Put a prefix before the names of the parameters."""
+        for parameter in self.get_parameters(recurse):
+            parameter.name = prefix + parameter.name
+            parameter._named = True
+
+    def check_names(self) -> None:
+        """Raise `ValueError` where two parameters have one name."""
+        ParameterTuple(self.get_parameters())
+
+    def apply(self, fn: Callable[[Cell], Any]) -> Cell:
+        """Call `fn` with each cell below, and this one last."""
+        for cell in self.cells():
+            cell.apply(fn)
+        fn(self)
+        return self
+
+    # --- Modes ----------------------------------------------------------------------------------------------------------
+
+    @property
+    def training(self) -> bool:
+        """Whether the cell trains; `set_train` sets it."""
+        return self._training
+
+    @training.setter
+    def training(self, value: bool) -> None:
+        self.__dict__["_training"] = value
+
+    def set_train(self, mode: bool = True) -> Cell:
+        """Set whether this cell and those below it train."""
+        for _, cell in self.cells_and_names():
+            cell.training = mode
+        return self
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether the cell computes gradients."""
+        return self._requires_grad
+
+    def set_grad(self, requires_grad: bool = True) -> Cell:
+        """Set whether this cell computes gradients."""
+        self.__dict__["_requires_grad"] = requires_grad
+        return self
+
+    def add_flags(self, **flags: Any) -> Cell:
+        """Set attributes."""
+        self.__dict__.update(flags)
+        return self
+
+    def set_inputs(self, *inputs: Any, **kwargs: Any) -> None:
+        """Nothing: shapes that vary are found at run time."""
+
+    # --- Hooks --------------------------------------------------------------------------------------------------------------
+
+    def register_forward_pre_hook(self, hook_fn: Callable[[Cell, tuple[Any, ...]], Any]) -> HookHandle:
+        """Call ``hook_fn(cell, inputs)`` before `construct`; what it returns, if anything, takes the place of the inputs."""
+        return self._register(self._pre_hooks, hook_fn)
+
+    def register_forward_hook(self, hook_fn: Callable[[Cell, tuple[Any, ...], Any], Any]) -> HookHandle:
+        """Call ``hook_fn(cell, inputs, output)`` after `construct`; what it returns takes the place of the output."""
+        return self._register(self._hooks, hook_fn)
+
+    def _register(self, hooks: dict[int, Any], hook: Any) -> HookHandle:
+        if not callable(hook):
+            raise TypeError(f"The hook must be a function, but got {type(hook).__name__}.")
+        number = next(_hook_numbers)
+        hooks[number] = hook
+        self._update_hooked()
+        return HookHandle(self, hooks, number)
+
+    def _update_hooked(self) -> None:
+        self.__dict__["_hooked"] = bool(self._hooks or self._pre_hooks)
+
+    # --- Text -----------------------------------------------------------------------------------------------------------------
+
+    def extend_repr(self) -> str:
+        """What the text of the cell says between its parentheses."""
+        return ""
+
+    def __repr__(self) -> str:
+        lines = [f"  ({name}): {cell!r}".replace("\n", "\n  ") for name, cell in self._cells.items()]
+        inner = "\n".join([self.extend_repr()] * bool(self.extend_repr()) + lines)
+        return f"{type(self).__name__}({inner})" if not lines else f"{type(self).__name__}(\n{inner}\n)"
+
+
+class GraphCell(Cell):
+    """A cell around a function."""
+
+    def __init__(self, graph: Any, params_init: Any = None, obf_random_seed: Any = None) -> None:
+        super().__init__()
+        self.graph = graph
+
+    def construct(self, *args: Any) -> Any:
+        """The function's result."""
+        return self.graph(*args)

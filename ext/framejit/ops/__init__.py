@@ -1,0 +1,30 @@
+"""Functions of Tensors, under MindSpore's names.
+
+Elementwise functions are rows of the operator table: eagerly they run the kernel that a captured call fuses. The others are
+written over NumPy, between ``_core._array`` and ``_core._tensor``, which capture follows; so eager execution and graphs agree.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from framejit.ops import _control, _create, _elementwise, _image, _loss, _primitives, _reduce, _shape
+
+_ELSEWHERE = {"Any", "ALL", "annotations", "np", "is_compiling", "functools", "inspect"}
+for _module in (_elementwise, _reduce, _shape, _create, _image, _loss, _primitives, _control):
+    for _name, _value in list(vars(_module).items()):
+        if not _name.startswith("_") and _name not in _ELSEWHERE:
+            globals()[_name] = _value
+slice = _shape.slice_
+__all__ = sorted(name for name in globals() if not name.startswith("_") and name not in (*_ELSEWHERE, "sys"))
+del _module, _name, _value
+# MindSpore has modules for what it generates, composes and writes in Python: the same functions.
+operations = functional = composite = sys.modules[__name__]
+for _alias in ("operations", "functional", "composite"):
+    sys.modules[f"{__name__}.{_alias}"] = operations
+
+
+def __getattr__(name: str) -> object:
+    from framejit._names import unknown
+
+    raise unknown("framejit.ops", name, __all__)

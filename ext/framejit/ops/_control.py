@@ -1,0 +1,137 @@
+"""Loops, and functions over functions."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from typing import Any
+
+from framejit import _core
+from framejit.ops._primitives import Primitive
+
+partial = functools.partial
+
+
+def make_tuple(*items: Any) -> Any:
+    """The arguments as a tuple."""
+    return items
+
+
+def tuple_getitem(items: Any, index: int) -> Any:
+    """One item of a tuple."""
+    return items[index]
+
+
+class Partial(Primitive):
+    """`functools.partial`."""
+
+    def __call__(self, func: Any, *args: Any, **kwargs: Any) -> Any:
+        return functools.partial(func, *args, **kwargs)
+
+
+class WhileLoop(Primitive):
+    """``while cond_func(value): value = loop_func(value)``."""
+
+    def __call__(self, cond_func: Any, loop_func: Any, init_val: Any) -> Any:
+        value = init_val
+        while cond_func(value):
+            value = loop_func(value)
+        return value
+
+
+class ForiLoop(Primitive):
+    """``for i in range(lower, upper): value = loop_func(i, value)``."""
+
+    def __call__(self, lower: int, upper: int, loop_func: Any, init_val: Any, unroll: bool = True) -> Any:
+        value = init_val
+        for i in range(lower, upper):
+            value = loop_func(i, value)
+        return value
+
+
+class Scan(Primitive):
+    """``carry, y = loop_func(carry, x)`` for each x: the last carry and the list of all y."""
+
+    def __call__(self, loop_func: Any, init: Any, xs: Any, length: int | None = None, unroll: bool = True) -> Any:
+        carry, ys = init, []
+        for i in range(len(xs) if length is None else length):
+            carry, y = loop_func(carry, None if xs is None else xs[i])
+            ys.append(y)
+        return carry, ys
+
+
+class HyperMap:
+    """Calls a function with the items of lists, tuples or dicts at the same places, also of those within them.
+
+    Parameters
+    ----------
+    ops : callable, optional
+        The function; without it the first argument of a call.
+    reverse : bool
+        From the last item to the first.
+    """
+
+    def __init__(self, ops: Any = None, reverse: bool = False) -> None:
+        self.ops, self.reverse = ops, reverse
+
+    def __call__(self, *args: Any) -> Any:
+        if self.ops is None:
+            return HyperMap(args[0], self.reverse)(*args[1:])
+        first = args[0]
+        if isinstance(first, dict):
+            return {key: self(*[one[key] for one in args]) for key in first}
+        if not isinstance(first, (list, tuple)):
+            return self.ops(*args)
+        if any(len(one) != len(first) for one in args):
+            raise ValueError("For 'HyperMap', the lengths of the inputs must be the same.")
+        rows = list(zip(*args))
+        if not self.reverse:
+            return type(first)([self(*row) for row in rows])
+        return type(first)([self(*row) for row in rows[::-1]][::-1])
+
+
+Map = HyperMap
+
+
+class MultitypeFuncGraph:
+    """A function chosen by the types of its arguments: ``@f.register("Tensor", "Number")``."""
+
+    def __init__(self, name: str, read_value: bool = False, doc_url: str = "") -> None:
+        self.name, self.entries = name, []
+
+    def register(self, *type_names: Any) -> Any:
+        """A decorator for the function that takes these types: names or classes."""
+
+        def add(function: Any) -> Any:
+            self.entries.append((type_names, function))
+            return function
+
+        return add
+
+    def __call__(self, *args: Any) -> Any:
+        for names, function in self.entries:
+            if len(names) == len(args) and all(_is_type(arg, name) for arg, name in zip(args, names)):
+                return function(*args)
+        kinds = ", ".join(type(arg).__name__ for arg in args)
+        raise TypeError(f"For 'MultitypeFuncGraph' {self.name!r}, there is no function for the types ({kinds}).")
+
+
+_TYPES = {
+    "Tensor": _core.Tensor,
+    "Number": (int, float),
+    "Bool": bool,
+    "String": str,
+    "Tuple": tuple,
+    "List": list,
+    "Dictionary": dict,
+    "Int": int,
+    "Float": float,
+    "None": type(None),
+    "Function": (type(lambda: 0), type(len)),
+}
+
+
+def _is_type(arg: Any, name: Any) -> bool:
+    if inspect.isclass(name):
+        return isinstance(arg, name)
+    return isinstance(arg, _TYPES.get(name, ())) and not (isinstance(arg, bool) and name in ("Number", "Int"))

@@ -1,0 +1,141 @@
+"""Convolution and pooling of images in the layout NCHW, and normalization by channel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from framejit._core import (
+    _array,
+    _arrays,
+    _op_add,
+    _op_divide,
+    _op_matmul,
+    _op_multiply,
+    _op_sqrt,
+    _op_subtract,
+    _tensor,
+)
+
+
+def _pair(value: Any) -> tuple[int, int]:
+    return (value, value) if isinstance(value, int) else tuple(value)
+
+
+def _around(
+    shape: tuple[int, ...], window: tuple[int, int], stride: tuple[int, int], pad_mode: str, padding: Any
+) -> list[tuple[int, int]]:
+    """How many elements stand (above, below) and (left, right)."""
+    if pad_mode == "valid":
+        return [(0, 0), (0, 0)]
+    if pad_mode == "pad":
+        if isinstance(padding, (tuple, list)) and len(padding) == 4:
+            return [tuple(padding[:2]), tuple(padding[2:])]
+        return [(size, size) for size in _pair(padding)]
+    if pad_mode != "same":
+        raise ValueError(f"'pad_mode' must be 'same', 'valid' or 'pad', but got {pad_mode!r}.")
+    totals = [
+        max((-(-size // step) - 1) * step + width - size, 0) for size, width, step in zip(shape[2:], window, stride)
+    ]
+    return [(total // 2, total - total // 2) for total in totals]
+
+
+def _windows(
+    x: np.ndarray, kernel: tuple[int, int], stride: Any, pad_mode: str, padding: Any, dilation: Any, fill: Any
+) -> np.ndarray:
+    """A view of the parts under the kernel: [N, C, rows, columns, *kernel]."""
+    stride, dilation = _pair(stride), _pair(dilation)
+    window = tuple(step * (size - 1) + 1 for size, step in zip(kernel, dilation))
+    around = _around(x.shape, window, stride, pad_mode.lower(), padding)
+    if around != [(0, 0), (0, 0)]:
+        x = np.pad(x, [(0, 0), (0, 0), *around], constant_values=fill)
+    parts = np.lib.stride_tricks.sliding_window_view(x, window, (2, 3))
+    return parts[:, :, :: stride[0], :: stride[1], :: dilation[0], :: dilation[1]]
+
+
+def conv2d(
+    input: Any,
+    weight: Any,
+    bias: Any = None,
+    stride: Any = 1,
+    pad_mode: str = "valid",
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+) -> Any:
+    """Convolution: `weight` is [channels out, channels in / groups, height, width]."""
+    x, w = _arrays(input, weight)
+    parts = _windows(x, w.shape[2:], stride, pad_mode, padding, dilation, 0)
+    count, channels, rows, columns = parts.shape[:4]
+    outputs = []
+    for part, kernel in zip(np.split(parts, groups, 1), np.split(w, groups, 0)):
+        lines = part.transpose(0, 2, 3, 1, 4, 5).reshape(count * rows * columns, -1)
+        product = _op_matmul(_tensor(lines), _tensor(kernel.reshape(kernel.shape[0], -1).T))
+        outputs.append(_array(product).reshape(count, rows, columns, -1))
+    out = _tensor(np.concatenate(outputs, -1).transpose(0, 3, 1, 2))
+    return out if bias is None else _op_add(out, _tensor(_array(bias).reshape(-1, 1, 1)))
+
+
+def max_pool2d(x: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1) -> Any:
+    """The largest element under each window."""
+    array = _array(x)
+    low = -np.inf if array.dtype.kind == "f" else np.iinfo(array.dtype).min
+    parts = _windows(
+        array, _pair(kernel_size), kernel_size if stride is None else stride, "pad", padding, dilation, low
+    )
+    return _tensor(parts.max((-2, -1)))
+
+
+def _max_pool(x: Any, kernel_size: Any, stride: Any, pad_mode: str, padding: Any, dilation: Any) -> Any:
+    array = _array(x)
+    return _tensor(_windows(array, _pair(kernel_size), stride, pad_mode, padding, dilation, -np.inf).max((-2, -1)))
+
+
+def _avg_pool(x: Any, kernel_size: Any, stride: Any, pad_mode: str, padding: Any, count_include_pad: bool) -> Any:
+    array = _array(x)
+    kernel = _pair(kernel_size)
+    total = _windows(array, kernel, stride, pad_mode, padding, 1, 0).sum((-2, -1))
+    if pad_mode.lower() == "pad" and count_include_pad:
+        return _tensor(total / array.dtype.type(kernel[0] * kernel[1]))
+    counts = _windows(np.ones((1, 1, *array.shape[2:]), array.dtype), kernel, stride, pad_mode, padding, 1, 0).sum(
+        (-2, -1)
+    )
+    return _tensor(total / counts)
+
+
+def avg_pool2d(x: Any, kernel_size: Any = 1, stride: Any = 1, padding: Any = 0, count_include_pad: bool = True) -> Any:
+    """The mean under each window."""
+    return _avg_pool(x, kernel_size, stride, "pad", padding, count_include_pad)
+
+
+def batch_norm(
+    input_x: Any,
+    running_mean: Any,
+    running_var: Any,
+    weight: Any = None,
+    bias: Any = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Any:
+    """Mean 0 and variance 1 for each channel (dimension 1), then scaled and moved.
+
+    While training they are of the batch, and `running_mean` and `running_var` move towards them.
+    """
+    shape = (1, -1) + (1,) * (input_x.ndim - 2)
+    if training:
+        x = _array(input_x)
+        axes = (0, *tuple(range(2, x.ndim)))
+        mean, var = _tensor(np.mean(x, axis=axes)), _tensor(np.var(x, axis=axes))
+        running_mean[...] = running_mean * (1 - momentum) + mean * momentum
+        running_var[...] = running_var * (1 - momentum) + var * momentum
+    else:
+        mean, var = running_mean, running_var
+    scale = _op_divide(1, _op_sqrt(_op_add(var, eps)))
+    if weight is not None:
+        scale = _op_multiply(scale, weight)
+    out = _op_multiply(
+        _op_subtract(input_x, _tensor(_array(mean).reshape(shape))), _tensor(_array(scale).reshape(shape))
+    )
+    return out if bias is None else _op_add(out, _tensor(_array(bias).reshape(shape)))

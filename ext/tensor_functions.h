@@ -1,0 +1,30 @@
+// The functions by which framejit.ops goes from Tensors to ndarrays and back.
+#pragma once
+
+#include <Python.h>
+
+#include <optional>
+#include <vector>
+
+#include "ext/tensor_promotion.h"
+
+namespace framejit::ext {
+
+enum class TensorFunction : uint8_t {
+  Array,   // array(x, dtype=None): the ndarray of a Tensor, converted; see array_dtype
+  Arrays,  // arrays(*xs): promoted to one dtype
+  Tensor,  // tensor(array)
+  DType,   // dtype(d): NumPy's dtype for framejit's
+};
+
+/// Which of them a callable is.
+std::optional<TensorFunction> tensor_function(PyObject* callable);
+
+/// The dtype that `rule` asks of an array of dtype `own`: a dtype, "sum" (integers and bools as int64) or "floating"
+/// (integers and bools as float32). Nothing with TypeError set.
+std::optional<graph::DType> array_dtype(graph::DType own, PyObject* rule);
+
+/// Of any number of Tensors and numbers; numbers alone are int64, float32 and so on.
+std::optional<graph::DType> promote_all(const std::vector<Promoted>& operands);
+
+}  // namespace framejit::ext

@@ -1,0 +1,197 @@
+"""Runs a small function plainly and marked, and compares all that a program can see of it.
+
+A form is a function with the arguments to call it with and what capture is to make of it:
+
+    breaks    the ids of the breaks in the form's own file, in the order of the source; none: one graph for the whole call
+    graphs    how many entries are compiled at the first call
+    outside   it breaks, but in the standard library only
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import traceback
+import types
+import warnings
+from dataclasses import dataclass
+from typing import Any, Callable
+
+import numpy as np
+
+import framejit as fj
+from framejit._collect import Collector
+
+FORMS: list[Form] = []
+
+
+@dataclass
+class Form:
+    function: Callable
+    arguments: Callable[[], tuple]
+    breaks: str
+    graphs: int
+    outside: bool
+
+    @property
+    def name(self) -> str:
+        return self.function.__name__
+
+
+def x23() -> np.ndarray:
+    return np.arange(6.0).reshape(2, 3) + 0.5
+
+
+def form(
+    breaks: str = "", graphs: int = 1, outside: bool = False, args: Callable[[], tuple] = lambda: (x23(),)
+) -> Callable:
+    """Registers a form."""
+
+    def register(function: Callable) -> Callable:
+        FORMS.append(Form(function, args, breaks, graphs, outside))
+        return function
+
+    return register
+
+
+def state(value: Any, seen: dict[int, int]) -> Any:
+    """All of a value as plain data: types, bits, layout, and which objects are one."""
+    if isinstance(value, (type(None), bool, int, str, bytes, type(Ellipsis))):
+        return (type(value), value)
+    if isinstance(value, (float, complex)):
+        return (type(value), np.array(value).tobytes())
+    if id(value) in seen:
+        return ("seen", seen[id(value)])
+    seen[id(value)] = len(seen)
+    kind = type(value).__qualname__  # of one name in two copies of a module
+    if isinstance(value, np.ndarray):
+        base = None if value.base is None else state(value.base, seen)
+        if value.dtype == object:
+            return (kind, value.shape, [state(item, seen) for item in value.ravel()])
+        return (kind, value.dtype.str, value.shape, value.strides, value.tobytes(), value.flags.writeable, base)
+    if isinstance(value, np.generic):
+        return (kind, value.dtype.str, value.tobytes())
+    if isinstance(value, dict):
+        return (kind, [(state(k, seen), state(v, seen)) for k, v in value.items()])
+    if isinstance(value, (set, frozenset)):
+        return (kind, [state(item, seen) for item in value])
+    if isinstance(value, (list, tuple)):
+        return (kind, [state(item, seen) for item in value], attributes(value, seen))
+    if isinstance(value, BaseException):
+        links = (value.__cause__, value.__context__)
+        return (error_state(value, seen), attributes(value, seen), *[state(link, seen) for link in links])
+    if isinstance(value, types.FunctionType):
+        cells = [state(c.cell_contents, seen) if filled(c) else None for c in value.__closure__ or ()]
+        notes = (value.__defaults__, value.__kwdefaults__, value.__annotations__)
+        return ("function", value.__qualname__, cells, *[state(note, seen) for note in notes])
+    if isinstance(value, types.MethodType):
+        return ("method", state(value.__self__, seen), state(value.__func__, seen))
+    if isinstance(value, slice):
+        return (slice, state((value.start, value.stop, value.step), seen))
+    if isinstance(value, (type, types.ModuleType, types.BuiltinFunctionType, np.ufunc, range, np.dtype)):
+        return repr(value)
+    if hasattr(kind, "__next__") and not isinstance(value, types.GeneratorType):
+        with contextlib.suppress(TypeError):
+            return ("iterator", type(value).__qualname__, state(list(value), seen))
+    return (kind, attributes(value, seen))
+
+
+def filled(cell: types.CellType) -> bool:
+    try:
+        cell.cell_contents
+    except ValueError:
+        return False
+    return True
+
+
+def attributes(value: Any, seen: dict[int, int]) -> Any:
+    slots = [name for cls in type(value).__mro__ for name in getattr(cls, "__slots__", ()) if hasattr(value, name)]
+    held = {**{name: getattr(value, name) for name in slots}, **getattr(value, "__dict__", {})}
+    return [(name, state(item, seen)) for name, item in held.items()]
+
+
+def error_state(error: BaseException, seen: dict[int, int]) -> tuple:
+    """Type, text, and every frame of the traceback with its line, columns and locals that are plain."""
+    frames = []
+    for frame, place in zip(
+        traceback.walk_tb(error.__traceback__), traceback.StackSummary.extract(traceback.walk_tb(error.__traceback__))
+    ):
+        if place.filename in (__file__,):
+            continue
+        frames.append((place.filename, place.lineno, place.colno, place.name, sorted(frame[0].f_locals)))
+    return (type(error).__qualname__, str(error), frames)
+
+
+@dataclass
+class Seen:
+    outcome: Any
+    out: str
+    warned: list
+
+
+def run(function: Callable, args: tuple) -> Seen:
+    """Calls, and takes down result or exception, the arguments afterwards, output and warnings."""
+    out = io.StringIO()
+    seen: dict[int, int] = {}
+    with warnings.catch_warnings(record=True) as caught, contextlib.redirect_stdout(out):
+        warnings.simplefilter("always")
+        try:
+            outcome = state((args, drained(function(*args)), args), seen)
+        except Exception as error:
+            outcome = state((args, error), seen)
+    warned = [w for w in caught if w.category is not fj.RecompileLimitWarning]
+    return Seen(outcome, out.getvalue(), [(w.category, str(w.message), w.filename, w.lineno) for w in warned])
+
+
+def drained(result: Any) -> Any:
+    """Generators and coroutines are run to their end."""
+    if isinstance(result, types.GeneratorType):
+        return ("generator", list(result))
+    if isinstance(result, types.CoroutineType):
+        try:
+            while True:
+                result.send(None)
+        except StopIteration as stop:
+            return ("coroutine", stop.value)
+    return result
+
+
+def differences(a: Any, b: Any, path: str = "") -> str:
+    """Where two states part."""
+    if type(a) is type(b) and isinstance(a, (list, tuple)) and len(a) == len(b):
+        for i, (p, q) in enumerate(zip(a, b)):
+            if p != q:
+                return differences(p, q, f"{path}[{i}]")
+    return f"{path}: {a!r} for {b!r}"
+
+
+def check_same(expected: Seen, actual: Seen, what: str) -> None:
+    assert actual.outcome == expected.outcome, f"{what}: {differences(actual.outcome, expected.outcome)}"
+    assert actual.out == expected.out, f"{what}: printed {actual.out!r} for {expected.out!r}"
+    assert actual.warned == expected.warned, f"{what}: warned {actual.warned} for {expected.warned}"
+
+
+@dataclass
+class Structure:
+    graphs: int
+    breaks: list[str]  # ids, in the order of the source
+    detail: list[str]
+    whole: bool
+
+
+def structure(function: Callable, args: tuple) -> Structure:
+    """What the first call compiles."""
+    collector = Collector()
+    marked = fj.jit(function, capture_mode="bytecode")
+    run(marked, args)
+    # What the standard library is made of is not the form's.
+    reports = [report for report in collector.finish() if report.file == function.__code__.co_filename]
+    breaks = sorted((b for r in reports for b in r.breaks), key=lambda b: (b["line"], b["column"]))
+    breaks = [b for b in breaks if b["file"] == function.__code__.co_filename]
+    entries = [entry for report in reports for entry in report.entries]
+    return Structure(
+        len(entries),
+        [b["id"] for b in breaks],
+        [f"{b['id']} {b['detail']} @{b['line']}" for b in breaks],
+        [entry["kind"] for entry in entries] == ["function"] and not breaks,
+    )

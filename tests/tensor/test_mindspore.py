@@ -1,0 +1,352 @@
+"""The examples of MindSpore's pages about jit, and scripts that import mindspore."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import framejit as fj
+import numpy as np
+import pytest
+from framejit import Tensor, context, jit, ms_function, nn
+from tensor.tensor_support import assert_array, assert_same
+
+pytestmark = pytest.mark.capture
+
+
+@pytest.fixture(autouse=True)
+def graph_mode():
+    """Where the pages speak of networks, these are compiled."""
+    yield
+    fj.set_context(mode=fj.PYNATIVE_MODE, jit_syntax_level=context.LAX)
+
+
+def add(x, y):
+    z = x + y
+    return z
+
+
+@pytest.mark.parametrize("mark", [lambda f: jit(function=f), jit, jit(fullgraph=True)])
+def test_page_of_jit(mark):
+    x, y = (Tensor(np.ones([1, 1, 3, 3]).astype(np.float32)) for _ in range(2))
+    assert_array(mark(add)(x, y), np.full((1, 1, 3, 3), 2, np.float32))
+
+
+def f(a: Tensor, b: Tensor, c: Tensor):
+    return a * b + c
+
+
+MODES = [
+    {"capture_mode": mode, **more}
+    for mode in ("ast", "bytecode")
+    for more in ({"jit_level": "O0"}, {"backend": "GE"}, {"jit_level": "O0", "fullgraph": True}, {"backend": "GE", "fullgraph": True})
+]
+
+
+@pytest.mark.parametrize("arguments", MODES, ids=str)
+def test_ways_to_mark(arguments):
+    inputs = [Tensor(np.random.randn(2, 3), fj.float32) for _ in range(3)]
+    marked = jit(f, **arguments)
+    assert_same(marked(*inputs), f(*inputs))
+    assert_same(marked(*inputs), f(*inputs))
+
+
+@pytest.mark.parametrize("arguments", [{"capture_mode": "ast", "jit_level": "O1"}, {"capture_mode": "bytecode", "jit_level": "O1"}], ids=str)
+def test_ways_to_mark_at_o1(arguments):
+    inputs = [Tensor(np.random.randn(2, 3), fj.float32) for _ in range(3)]
+    marked = jit(f, **arguments)
+    for _ in range(2):
+        np.testing.assert_allclose(marked(*inputs).asnumpy(), f(*inputs).asnumpy(), rtol=1e-6, atol=1e-6)
+
+
+def test_trace_is_a_decorator_only():
+    with pytest.raises(ValueError, match="trace"):
+        jit(f, capture_mode="trace")
+
+    @jit(capture_mode="trace", jit_level="O0")
+    def traced(a, b, c):
+        return a * b + c
+
+    inputs = [Tensor(np.random.randn(2, 3), fj.float32) for _ in range(3)]
+    assert_same(traced(*inputs), f(*inputs))
+
+
+def test_terminal_code_is_compiled():
+    names = {}
+    exec("def g(a, b, c):\n    return a * b + c", names)
+    inputs = [Tensor(np.random.randn(2, 3), fj.float32) for _ in range(3)]
+    marked = jit(names["g"], fullgraph=True)
+    assert_same(marked(*inputs), f(*inputs))
+
+
+def test_jit_config_of_a_network():
+    class Net(nn.Cell):
+        def __init__(self):
+            super().__init__()
+            self.flatten, self.relu = nn.Flatten(), nn.ReLU()
+            self.fc1, self.fc2 = nn.Dense(12, 8, fj.initializer.Normal(0.02)), nn.Dense(8, 4)
+
+        def construct(self, x):
+            return self.fc2(self.relu(self.fc1(self.flatten(x))))
+
+    net, x = Net(), Tensor(np.random.randn(2, 3, 4), fj.float32)
+    expected = net(x)
+    net.set_jit_config(fj.JitConfig(jit_level="O1"))
+    np.testing.assert_allclose(net(x).asnumpy(), expected.asnumpy(), rtol=1e-5, atol=1e-6)
+
+
+# --- JIT Fallback -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("variable", ["MS_DEV_ENABLE_FALLBACK", "MS_DEV_JIT_SYNTAX_LEVEL"])
+def test_fallback_can_be_switched_off(monkeypatch, variable):
+    def host(x):
+        return x + Tensor(np.sort(np.array([3, 1, 2])))
+
+    x = Tensor([1, 1, 1])
+    assert jit(host)(x).tolist() == [2, 3, 4]
+    monkeypatch.setenv(variable, "0")
+    with pytest.raises(fj.GraphBreakError):
+        jit(host)(x)
+    assert jit(host, capture_mode="bytecode")(x).tolist() == [2, 3, 4]
+    monkeypatch.delenv(variable)
+    fj.set_context(jit_syntax_level=context.STRICT)
+    with pytest.raises(fj.GraphBreakError):
+        jit(host)(x)
+    monkeypatch.setenv("MS_DEV_JIT_SYNTAX_LEVEL", "2")
+    assert jit(host)(x).tolist() == [2, 3, 4]
+
+
+def test_jit_can_be_switched_off(monkeypatch):
+    monkeypatch.setenv("MS_JIT", "0")
+    before = fj.stats()["frames_marked"]
+    marked = jit(add)
+    assert_same(marked(Tensor(1), Tensor(2)), Tensor(3))
+    assert fj.stats()["frames_marked"] == before and marked.cache_entries() == []
+
+
+def test_numpy_inside():
+    @ms_function
+    def np_binop():
+        a = np.array([1, 2, 3])
+        b = np.array([4, 5, 6])
+        c = a + b
+        return Tensor(c)
+
+    for _ in range(3):
+        assert str(np_binop()) == "[5 7 9]"
+
+
+def test_tensor_made_inside():
+    class BinOpNet(nn.Cell):
+        def construct(self):
+            tensor_num = Tensor(np.array(9))
+            res = tensor_num + tensor_num
+            return res
+
+    context.set_context(mode=context.GRAPH_MODE)
+    net = BinOpNet()
+    for _ in range(3):
+        assert str(net()) == "18"
+
+
+def test_print_inside(capsys):
+    @ms_function
+    def test_print():
+        x = Tensor(np.array([1, 2, 3, 4, 5]))
+        y = Tensor(np.array([1, 2, 3, 4, 5]))
+        tensor_sum = x + y
+        print("tensor_sum: ", tensor_sum)
+        x = np.array([1, 2, 3, 4, 5])
+        y = np.array([1, 2, 3, 4, 5])
+        np_sum = x + y
+        print("np_sum: ", np_sum)
+        return tensor_sum, Tensor(np_sum)
+
+    for _ in range(3):
+        tensor_sum, np_sum = test_print()
+        assert capsys.readouterr().out == "tensor_sum:  [ 2  4  6  8 10]\nnp_sum:  [ 2  4  6  8 10]\n"
+        assert tensor_sum.tolist() == np_sum.tolist() == [2, 4, 6, 8, 10]
+
+
+def test_limit_1_values_may_be_arguments():
+    @ms_function
+    def with_arguments(x, y):
+        return Tensor(np.add(x, y) * 2)
+
+    for n in (1, 2, 3):
+        x = np.arange(n + 2) * n
+        assert_array(with_arguments(x, x), np.add(x, x) * 2)
+
+
+def test_limit_2_python_types():
+    @ms_function
+    def mixed(x, names, table):
+        total = x
+        for name in names:
+            total = total + table[name]
+        return total, {"sum": total, "names": set(names)}, f"{len(names)} names"
+
+    x = Tensor([1.0])
+    for _ in range(2):
+        total, more, text = mixed(x, ["a", "b"], {"a": 1, "b": 2.5})
+        assert total.tolist() == [4.5] and more["names"] == {"a", "b"} and more["sum"] is total and text == "2 names"
+
+
+def test_limit_3_arrays_may_be_returned():
+    @ms_function
+    def test_np_add():
+        x = np.array([1, 2, 3, 4, 5])
+        y = np.array([1, 2, 3, 4, 5])
+        return np.add(x, y)
+
+    for _ in range(3):
+        result = test_np_add()
+        assert type(result) is np.ndarray and result.tolist() == [2, 4, 6, 8, 10]
+
+
+def test_limit_4_control_flow():
+    @ms_function
+    def flow(x, y):
+        values = np.array([1.0, 2.0], np.float32)
+        while x < 3:
+            x = x + Tensor(values)[0]
+        if x > y:
+            return x * Tensor(values)
+        for v in values:
+            y = y - float(v)
+        return y
+
+    for x, y in ((0.0, 1.0), (0.0, 9.0), (2.5, 3.0)):
+        args = Tensor(x), Tensor(y)
+        assert_same(flow(*args), flow.__wrapped__(*args))
+
+
+def test_limit_5_attributes_and_methods_of_classes():
+    class Numbers:
+        def __init__(self, count):
+            self.values = np.arange(count, dtype=np.float32)
+            self.calls = 0
+
+        def doubled(self):
+            self.calls += 1
+            return self.values * 2
+
+    numbers = Numbers(3)
+
+    @ms_function
+    def use(x):
+        return x + Tensor(numbers.doubled()) + Tensor(numbers.values)
+
+    for calls in (1, 2, 3):
+        assert use(Tensor([1.0, 1.0, 1.0])).tolist() == [1, 4, 7] and numbers.calls == calls
+
+
+def test_limit_6_mindspore_numpy():
+    mnp = fj.numpy
+
+    @ms_function
+    def test_mnp_average():
+        x = mnp.array([[1.0, 2.0], [3.0, 4.0]])
+        x_average = mnp.average(x)
+        return Tensor(x_average)
+
+    for _ in range(3):
+        assert_array(test_mnp_average(), np.float32(2.5))
+
+
+def test_limit_7_results_may_be_dropped():
+    @ms_function
+    def test_np_vdot():
+        x = np.array([[1, 2], [3, 4]])
+        y = x.T
+        np.vdot(x, y)
+        return Tensor(y)
+
+    for _ in range(3):
+        assert test_np_vdot().tolist() == [[1, 3], [2, 4]]
+
+
+def test_limit_8_methods_of_self_take_arrays():
+    class Network(nn.Cell):
+        def __init__(self):
+            super().__init__()
+            self.value = 1
+
+        def construct(self):
+            x = np.array([1, 2, 3])
+            y = np.array([3, 4, 5])
+            z = self.fn(x, y)
+            out = Tensor(z)
+            return out
+
+        def fn(self, x, y):
+            return x + y
+
+    context.set_context(mode=context.GRAPH_MODE)
+    net = Network()
+    for _ in range(3):
+        assert net().tolist() == [4, 6, 8]
+
+
+# --- Scripts that import mindspore ----------------------------------------------------------------------------------------
+
+SCRIPT = """
+import mindspore as ms
+import mindspore.nn as nn
+import mindspore.numpy as mnp
+import mindspore.ops as ops
+import mindspore.common.dtype as mstype
+from mindspore import Tensor, Parameter, ParameterTuple, context, jit, set_seed
+from mindspore.common.initializer import initializer, Normal
+from mindspore.common.parameter import Parameter as P2
+from mindspore.mint.nn import functional as MF
+from mindspore.ops import functional as F
+from mindspore.ops import operations as P
+
+assert P2 is Parameter and ms.dtype.float32 is mstype.float32 is ms.float32 and F.add is ops.add
+context.set_context(mode=context.GRAPH_MODE, device_target="CPU")
+
+class Net(nn.Cell):
+    def __init__(self):
+        super(Net, self).__init__()
+        self.w = Parameter(initializer("ones", [3, 2], mstype.float32), name="w")
+        self.matmul, self.relu = P.MatMul(), P.ReLU()
+
+    def construct(self, x):
+        return self.relu(self.matmul(x, self.w)) + 1
+
+print(Net()(Tensor([[1, 2, 3]], ms.float32)), mnp.ones((2,)).sum())
+try:
+    ops.sofmax
+except AttributeError as error:
+    print(error)
+try:
+    import mindspore.nothing
+except ImportError as error:
+    print(error)
+"""
+
+
+def test_as_mindspore(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(textwrap.dedent(SCRIPT))
+    command = [sys.executable, "-m", "framejit", "--as-mindspore", str(script)]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "FRAMEJIT_STRICT": "1"})
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0] == "[[7. 7.]] 2.0" and "softmax" in lines[1] and "mindspore.nothing" in lines[2]
+
+
+def test_imports_changed_to_framejit():
+    changed = SCRIPT.replace("mindspore", "framejit").split("try:")[0]
+    done = subprocess.run([sys.executable, "-c", changed], capture_output=True, text=True)
+    assert done.stdout == "[[7. 7.]] 2.0\n", done.stderr
+
+
+def test_importing_is_quick():
+    """Nothing of Tensors is imported before it is used."""
+    code = "import sys, framejit; print([m for m in sys.modules if m.startswith('framejit.') and any(p in m for p in ('ops', 'nn', 'tensor', 'mint'))])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"

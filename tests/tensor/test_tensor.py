@@ -1,0 +1,298 @@
+"""The Tensor type: construction, protocols, items, exchange of memory, Parameters."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import warnings
+
+import framejit as fj
+import numpy as np
+import pytest
+from framejit import Parameter, Tensor
+from tensor.tensor_support import assert_array, marked_as_eager
+
+pytestmark = pytest.mark.capture
+
+
+def make(shape=(3, 4), dtype=np.float32, seed=0):
+    return Tensor((np.random.default_rng(seed).normal(size=shape) * 3).astype(dtype))
+
+
+def test_construction():
+    assert_array(Tensor(2), np.int64(2))
+    assert_array(Tensor([1, 2.5]), np.float32([1, 2.5]))
+    assert_array(Tensor([Tensor(1.5), Tensor(2.5)]), np.float32([1.5, 2.5]))
+    assert_array(Tensor(1 + 2j), np.complex128(1 + 2j))
+    assert_array(Tensor(np.float64(3)), np.float64(3))
+    assert_array(Tensor(np.arange(6).reshape(2, 3).T, fj.float16), np.arange(6).reshape(2, 3).T.astype("f2"))
+    assert_array(Tensor(shape=(2, 2), dtype=fj.float32, init=fj.initializer.One()), np.ones((2, 2), "f4"))
+    assert fj.initializer.initializer("ones", (2,)).init_data().tolist() == [1, 1]
+    with pytest.raises(ValueError, match="input_data and init can not be None at the same time"):
+        Tensor()
+    with pytest.raises(TypeError, match="numbers or bools"):
+        Tensor(np.array(["a"]))
+
+
+def test_nothing_warns():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        zero = Tensor([0.0, -1.0])
+        big = Tensor(np.full(5, 3e38, np.float32))
+        assert np.isinf((1 / zero).asnumpy()[0]) and np.isnan(fj.ops.log(zero).asnumpy()[1])
+        assert np.isinf((big * 10).asnumpy()).all() and np.isinf((big[::2] * Tensor([[10.0]])).asnumpy()).all()
+        assert (Tensor([1, 2]) // Tensor([0, 1])).tolist() == [0, 2]
+        marked_as_eager(lambda x: (1 / x, fj.ops.log(x) * 2), zero)
+
+
+def test_text():
+    x = Tensor([[1.0, -2.5]])
+    assert str(x) == str(x.asnumpy()) and f"{x}" == str(x) and f"{x[0, 0]:.2f}" == "1.00"
+    assert repr(Tensor([True])) == "Tensor(shape=[1], dtype=Bool, value= [ True])"
+    assert repr(Tensor(2.0)) == "Tensor(shape=[], dtype=Float32, value=  2.00000000e+00)"
+
+
+def test_conversions_and_containers():
+    x = Tensor([[1, 2], [3, 4]])
+    assert 3 in x and 9 not in x and len(x) == 2 and [r.tolist() for r in x] == [[1, 2], [3, 4]]
+    assert [10, 20, 30][Tensor(1)] == 20 and int(Tensor([7])) == 7 and float(Tensor(2.5)) == 2.5
+    assert hash(x) == hash(x) and (x == None) is False  # noqa: E711
+    assert x.item(3) == 4 and Tensor(2.5).item() == 2.5 and x.tolist() == [[1, 2], [3, 4]]
+    for convert in (bool, int, float):
+        with pytest.raises(ValueError):
+            convert(x)
+    with pytest.raises(TypeError, match="0-D"):
+        len(Tensor(1))
+    with pytest.raises(TypeError):
+        iter(Tensor(1))
+    assert pickle.loads(pickle.dumps(x)).tolist() == x.tolist() == copy.deepcopy(x).tolist()
+
+
+def test_numbers_of_captured_tensors():
+    marked_as_eager(lambda x: x * float(x.sum()) + float(x[0, 0]), make())
+    marked_as_eager(lambda x: x * x.sum().item(), make(), breaks=None)
+    marked_as_eager(lambda x: x + int(x[0, 0]) if x.sum() > 0 else x, make(), breaks=None)
+
+
+def test_size_and_shape_attributes():
+    x = make((2, 3), np.float64)
+    assert (x.ndim, x.size, x.itemsize, x.nbytes, x.strides, x.shape) == (2, 6, 8, 48, (24, 8), (2, 3))
+    assert x.dtype is fj.float64 and x.T.shape == (3, 2) and x.numel() == 6 and x.dim() == 2
+
+
+KEYS = ["1", "-1", ":", "1:", "::-1", "::2", "0, 1", ":, 2", "..., 0", "None", "None, :, None, 1", "0:2, 1:3", "1, ...", "5:9"]
+ADVANCED = ["[0, 2]", "[True, False, True]", ":, [1, 1]", "[0, 1], [1, 2]", "True"]
+
+
+@pytest.mark.parametrize("key", KEYS + ADVANCED)
+def test_items(key):
+    x = make()
+    get = eval(f"lambda t: t[{key}]")
+    assert_array(get(x), get(x.asnumpy()))
+    part = get(x)
+    if part.size:
+        part[...] = 0
+        assert x.asnumpy().all(), "parts have memory of their own"
+    marked_as_eager(eval(f"lambda t: t[{key}] + 1"), x, breaks=0 if key in KEYS and key != "0, 1" else None)  # one element: not worth a graph
+
+
+def test_tensor_keys():
+    x = make()
+    at, mask = Tensor([2, 0]), x > 0
+    assert_array(x[at], x.asnumpy()[[2, 0]])
+    assert_array(x[mask], x.asnumpy()[mask.asnumpy()])
+    assert_array(x[:, at], x.asnumpy()[:, [2, 0]])
+    y = x.copy()
+    y[mask] = 0
+    assert_array(y, np.where(x.asnumpy() > 0, np.float32(0), x.asnumpy()))
+
+
+@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("value", ["2", "1.5", "Tensor(3)", "[7.0]", "t[0, 0]"])
+def test_assignment_to_items(key, value):
+    names = {"Tensor": Tensor}
+    exec(f"def assign(t):\n    y = t * 1\n    y[{key}] = {value}\n    return y, t", names)
+    if value == "[7.0]" and key == "0, 1":
+        return  # NumPy refuses a list for one element
+    x = make()
+    array = x.asnumpy() * 1
+    exec(f"array[{key}] = {value}", {"array": array, "t": x.asnumpy(), "Tensor": int})
+    assert_array(names["assign"](x)[0], array)
+    marked_as_eager(names["assign"], x, breaks=None if value == "[7.0]" else 0)
+
+
+def test_assignment_changes_the_argument():
+    def assign(t, u):
+        t[0] = u[1] * 2
+        return t
+
+    results = []
+    for function in (assign, fj.jit(assign)):
+        for _ in range(2):
+            t, u = make(), make(seed=1)
+            assert function(t, u) is t
+            results.append(t.asnumpy().tobytes())
+    assert len(set(results)) == 1
+    explained = fj.explain(assign)(make(), make(seed=1))
+    assert explained.breaks == [] and "write" in str(explained.graphs[0])
+
+
+def test_errors_of_items():
+    x = make()
+    for key in (5, (0, 9), (0, 0, 0)):
+        with pytest.raises(IndexError):
+            x[key]
+    with pytest.raises(IndexError):
+        x[1.0]
+    with pytest.raises(TypeError, match="ndarray"):
+        x[0] = np.ones(4)
+    with pytest.raises(ValueError):
+        x[0] = Tensor(np.ones(3))
+    with pytest.raises(IndexError):
+        x[7] = 1
+    with pytest.raises(TypeError):
+        del x[0]
+
+
+def test_in_place_operators_rebind():
+    def update(x):
+        y = x
+        y += 1
+        y *= 2
+        y -= 0.5
+        y /= 2
+        return x, y
+
+    marked_as_eager(update, make())
+    x = make()
+    before, y = update(x)
+    assert before is x and y is not x
+
+
+def test_shared_memory():
+    source = np.arange(6, dtype=np.float32).reshape(2, 3)
+    x = fj.from_numpy(source)
+    source[0, 0] = 9
+    assert x[0, 0] == 9
+    view = x.asnumpy()
+    x[0, 1] = 8
+    assert view[0, 1] == source[0, 1] == 8
+    assert np.asarray(x).ctypes.data == source.ctypes.data == np.from_dlpack(x).ctypes.data
+    assert memoryview(x).shape == (2, 3) and x.__array_interface__["data"][0] == source.ctypes.data
+    if np.from_dlpack(source).flags.writeable:  # NumPy 1 makes read-only arrays of it, which are copied
+        assert fj.from_dlpack(x).asnumpy().ctypes.data == source.ctypes.data
+    assert fj.from_dlpack(x).tolist() == x.tolist()
+    assert isinstance(np.ones((2, 3)) + x, np.ndarray) and np.array(x).ctypes.data != source.ctypes.data
+    assert fj.from_numpy(source.T).asnumpy().ctypes.data != source.ctypes.data, "other layouts are copied"
+    with pytest.raises(TypeError):
+        fj.from_numpy([1, 2])
+
+
+def test_shared_memory_in_a_graph():
+    def both(t, a):
+        t[0] = 5.0
+        return t + 0, a + 0
+
+    results = []
+    for function in (both, fj.jit(both)):
+        for shared in (False, True, True):
+            a = np.arange(4.0)
+            t = fj.from_numpy(a) if shared else Tensor(a)
+            new_t, new_a = function(t, a)
+            results.append((shared, new_t.tolist(), new_a.tolist()))
+    assert results[:3] == results[3:]
+
+
+def test_operators_with_other_things():
+    x = make()
+    assert_array(x + [[1.0] * 4], x.asnumpy() + np.ones((1, 4), np.float32))
+    assert_array(x * np.float64(2), x.asnumpy() * np.float32(2))
+    assert_array(x.astype(fj.float64) + True, x.asnumpy().astype("f8") + 1)
+    assert_array(Tensor([1, 2]) << 2, np.array([4, 8]))
+    assert_array(divmod(Tensor([7, 8]), 3)[1], np.array([1, 2]))
+    assert_array(Tensor([1, 2]) + 1j, np.array([1 + 1j, 2 + 1j], np.complex64))
+    for other in (np.ones(4), "text", object()):
+        with pytest.raises(TypeError):
+            x + other
+    with pytest.raises(TypeError, match="uint64"):
+        fj.ops.where(x > 0, Tensor([1], fj.uint64), Tensor([1]))
+
+
+def test_dtypes():
+    for name in ("bool_", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64"):
+        dtype = getattr(fj, name)
+        assert Tensor([1, 0, 1], dtype).dtype is dtype
+        assert make().to(dtype).dtype is dtype and Tensor(np.ones(2, dtype.numpy)).dtype is dtype
+    assert Tensor([1]).float().dtype is fj.float32 and Tensor([1]).half().dtype is fj.float16 and Tensor([1.5]).long().tolist() == [1]
+    assert (Tensor([1.0], fj.float16) + 2.5).dtype is fj.float16 and Tensor([1.0], fj.float16).mean().dtype is fj.float16
+    with pytest.raises(TypeError):
+        make().astype("nothing")
+    marked_as_eager(lambda x: x * 2 if x.dtype == fj.float32 else x, make())
+
+
+def test_bfloat16():
+    pytest.importorskip("ml_dtypes")
+    x = Tensor([1.0, 2.5], fj.bfloat16)
+    assert x.dtype is fj.bfloat16 and x.itemsize == 2 and (x + 1).dtype is fj.bfloat16 and (x + 1).astype(fj.float32).tolist() == [2.0, 3.5]
+    assert (x + Tensor([1.0, 1.0], fj.float16)).dtype is fj.float32
+    assert Tensor(x.asnumpy()).dtype is fj.bfloat16
+
+
+def test_parameters():
+    p = Parameter(np.ones((2, 2), np.float32), name="w")
+    assert isinstance(p, Tensor) and repr(p) == "Parameter (name=w, shape=(2, 2), dtype=Float32, requires_grad=True)"
+    assert Parameter(1).dtype is fj.int32 and Parameter(1.0).dtype is fj.float32
+    assert type(p + 1) is Tensor and type(-p) is Tensor
+    marked_as_eager(lambda x: x * 2 + p, make((2, 2)))
+    p.set_data(Tensor(np.full((2, 2), 3, np.float64)))
+    assert p.dtype is fj.float32 and p.tolist() == [[3, 3], [3, 3]]
+    with pytest.raises(ValueError, match="shape"):
+        p.set_data(Tensor([1.0]))
+    with pytest.raises(TypeError):
+        p.set_data("text")
+    copied = p.clone()
+    copied[0] = 0
+    assert p[0, 0] == 3 and copied.name == "w" and pickle.loads(pickle.dumps(p)).name == "w"
+    assert fj.ops.assign(p, Tensor(np.zeros((2, 2), np.float32))) is p and not p.asnumpy().any()
+    with pytest.raises(ValueError):
+        fj.ParameterTuple([p, p])
+    with pytest.raises(TypeError):
+        fj.ParameterTuple([Tensor(1)])
+
+
+def test_type_of_parameter_is_guarded():
+    def kind(x):
+        return x + (1 if isinstance(x, Parameter) else 2)
+
+    marked = fj.jit(kind)
+    t, p = Tensor([0.0]), Parameter(Tensor([0.0]))
+    for x in (t, p, t, p):
+        assert marked(x).tolist() == kind(x).tolist()
+
+
+def test_attributes_of_parameters_hide_methods():
+    p = Parameter(Tensor([1.0, 2.0]))
+
+    def total(x):
+        return x + p.sum()
+
+    marked, x = fj.jit(total), Tensor(1.0)
+    assert marked(x) == 4 and fj.explain(total)(x).breaks == []
+    p.sum = lambda: 10.0
+    assert marked(x) == total(x) == 11
+    del p.sum
+    assert marked(x) == 4
+
+
+def test_updates_of_parameters_are_seen():
+    p = Parameter(Tensor([1.0, 2.0]))
+
+    def step(x):
+        fj.ops.assign_add(p, x)
+        return p * 1
+
+    expected = []
+    for function in (step, fj.jit(step)):
+        p.set_data(Tensor([1.0, 2.0]))
+        expected.append([function(Tensor([1.0, 1.0])).tolist() for _ in range(3)] + [p.tolist()])
+    assert expected[0] == expected[1] == [[2.0, 3.0], [3.0, 4.0], [4.0, 5.0], [4.0, 5.0]]
