@@ -54,7 +54,8 @@ class Runner {
              p_.m, c_at_ + block.column * core_.item, core_.item, p_.c_row, scratch);
         break;
     }
-    if (p_.path != Product::Path::PackedTiles) finish(block.batch, block.row, block.row_end, block.column, block.column_end);
+    if (p_.path == Product::Path::Dots || p_.path == Product::Path::DotsOfB)
+      finish(block.batch, block.row, block.row_end, block.column, block.column_end);
   }
 
   /// The whole product by one tile.
@@ -143,18 +144,21 @@ class Runner {
     const bool one_pass = rows_all <= most || p_.k <= p_.tuning.shallow || columns * p_.depth * core_.item <= p_.tuning.small_b;
     const int64_t width = one_pass ? columns : widest * core_.lanes;
     const int64_t fitting = p_.l2_bytes / 4 / ((p_.depth + columns) * core_.item) / most * most;
-    const int64_t height = one_pass ? rows_all : std::max(most, fitting);
-    for (int64_t at = 0; at == 0 || at < p_.k; at += p_.depth) {
-      args.k = std::min(p_.depth, p_.k - at);
-      args.add = at > 0;
-      for (int64_t top = block.row; top < block.row_end; top += height)
+    const int64_t height = std::max(most, fitting);
+    for (int64_t top = block.row; top < block.row_end; top += height) {
+      const int64_t bottom = std::min(block.row_end, top + height);
+      for (int64_t at = 0; at == 0 || at < p_.k; at += p_.depth) {
+        args.k = std::min(p_.depth, p_.k - at);
+        args.add = at > 0;
         for (int64_t column = block.column; column < block.column_end; column += width)
-          row_blocks(top, std::min(block.row_end, top + height), most, [&](int64_t row, int64_t rows) {
+          row_blocks(top, bottom, most, [&](int64_t row, int64_t rows) {
             args.a = a_at_ + row * p_.a_row + at * p_.a_k;
             args.b = b_at_ + at * p_.b_k + column * p_.b_column;
             args.c = c_at_ + row * p_.c_row + column * core_.item;
             tiles(args, static_cast<int>(rows), std::min(width, block.column_end - column), 0, widest);
           });
+      }
+      finish(block.batch, top, bottom, block.column, block.column_end);
     }
   }
 

@@ -15,10 +15,14 @@
 #include <string>
 #include <vector>
 
+#include "codegen/lower.h"
 #include "codegen/matmul.h"
+#include "graph/passes/fuse.h"
+#include "graph/text.h"
 #include "runtime/allocator.h"
 #include "runtime/exec_memory.h"
 #include "runtime/execute.h"
+#include "runtime/plan.h"
 #include "runtime/scheduler.h"
 
 using namespace framejit;
@@ -178,7 +182,7 @@ struct Blas {
 
 struct Options {
   int threads = 1;
-  bool f32 = true, avx2 = false;
+  bool f32 = true, avx2 = false, epilogue = false;
   double seconds = 0.3;
   std::string set;
   runtime::Product::Tuning tuning;
@@ -201,6 +205,53 @@ double largest_error(const Shape& s, const T* a, const T* b, const T* c) {
     if (!(error <= worst)) worst = error;
   }
   return worst;
+}
+
+/// relu(x @ w + b) beside x @ w, both as plans: what the epilogue costs.
+void measure_epilogue(const Shape& s, const Options& o) {
+  const auto matrix = [&](int64_t rows, int64_t columns) {
+    return std::string(o.f32 ? "f32[" : "f64[") + std::to_string(rows) + ", " + std::to_string(columns) + "]";
+  };
+  const std::string x = matrix(s.m, s.k), w = matrix(s.k, s.n), y = matrix(s.m, s.n), scalar = o.f32 ? "f32[]" : "f64[]",
+                    row = std::string(o.f32 ? "f32[" : "f64[") + std::to_string(s.n) + "]";
+  auto make = [&](const std::string& rest) {
+    auto graph = graph::parse("graph @f(%x: " + x + ", %w: " + w + ", %b: " + row + ") {\n  %3 = matmul %x, %w : " + y + "\n" + rest);
+    codegen::LowerOptions options;
+    options.cpu = codegen::select_cpu(o.avx2 ? "avx2" : "");
+    auto program = codegen::lower(*graph, graph::fuse(*graph, {}), options);
+    return std::move(*runtime::Plan::create(std::move(*program)));
+  };
+  const std::unique_ptr<runtime::Plan> plans[] = {
+      make("  return %3\n}\n"),
+      make("  %4 = add %3, %b : " + y + "\n  %5 = constant {value=0} : " + scalar + "\n  %6 = maximum %4, %5 : " + y +
+           "\n  return %6\n}\n")};
+  const std::size_t item = o.f32 ? 4 : 8;
+  std::vector<char*> params;
+  for (int64_t count : {s.m * s.k, s.k * s.n, s.n}) {
+    params.push_back(static_cast<char*>(runtime::allocate_zeroed(static_cast<std::size_t>(count) * item)));
+  }
+  char* results[] = {static_cast<char*>(runtime::allocate(static_cast<std::size_t>(s.m * s.n) * item))};
+  const int inner = std::max(1, static_cast<int>(2e7 / (2.0 * static_cast<double>(s.m * s.n * s.k))));
+  auto clock = [&] { return o.threads == 1 ? cpu_seconds() : seconds(); };
+  double best[2] = {1e9, 1e9};
+  std::vector<double> ratios;
+  const double stop = seconds() + o.seconds;
+  while (seconds() < stop || ratios.size() < 5) {
+    double took[2];
+    for (int which = 0; which < 2; ++which) {
+      const double start = clock();
+      for (int i = 0; i < inner; ++i) plans[which]->run(params, results, {});
+      took[which] = (clock() - start) / inner;
+      best[which] = std::min(best[which], took[which]);
+    }
+    ratios.push_back(took[1] / took[0]);
+  }
+  std::nth_element(ratios.begin(), ratios.begin() + static_cast<std::ptrdiff_t>(ratios.size() / 2), ratios.end());
+  std::printf("%6ld %5ld %5ld  product %11.0f ns, with bias and relu %11.0f ns: least %+5.1f %%, median %+5.1f %%\n", s.m, s.n, s.k,
+              best[0] * 1e9, best[1] * 1e9, (best[1] / best[0] - 1) * 100, (ratios[ratios.size() / 2] - 1) * 100);
+  std::fflush(stdout);
+  for (char* p : params) runtime::release(p);
+  runtime::release(results[0]);
 }
 
 void measure(const Shape& s, const Options& o, const void* code, const Blas& blas) {
@@ -277,6 +328,7 @@ int main(int argc, char** argv) {
     else if (name == "--avx2") o.avx2 = true;
     else if (name == "--set") o.set = argv[++i];
     else if (name == "--seconds") o.seconds = std::atof(argv[++i]);
+    else if (name == "--epilogue") o.epilogue = true;
     else if (name == "--depth") o.tuning.depth = std::atoi(argv[++i]);
     else if (name == "--few") o.tuning.few = std::atoi(argv[++i]);
     else if (name == "--few-depth") o.tuning.few_depth = std::atoi(argv[++i]);
@@ -297,6 +349,11 @@ int main(int argc, char** argv) {
       if (o.set.empty() || o.set == s.set) shapes.push_back(s);
   runtime::initialize_scheduler();
   runtime::set_num_threads(o.threads);
+  if (o.epilogue) {
+    for (const Shape& s : shapes)
+      if (!s.at && !s.bt) measure_epilogue(s, o);
+    return 0;
+  }
   double start = seconds();
   auto kernel = codegen::emit_matmul(o.f32 ? graph::DType::F32 : graph::DType::F64,
                                      o.avx2 ? codegen::Isa::Avx2 : codegen::Isa::Avx512);
