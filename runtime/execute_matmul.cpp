@@ -357,10 +357,10 @@ void Product::plan() {
   scratch_bytes = 0;
   single = -1;
   const int64_t most = core.most_rows(2);
-  if (n <= tuning.few && a_k == item && k >= tuning.few_depth) {
+  if (n <= tuning.few_columns && a_k == item && k >= tuning.few_depth * n) {
     path = Path::Dots;
     if (b_k != item) scratch_bytes = round_up(k, lanes) * n * item;
-  } else if (m <= tuning.few && b_k == item && b_column != item && k >= tuning.few_depth) {
+  } else if (m <= tuning.few_rows && b_k == item && b_column != item && k >= tuning.few_depth * m) {
     path = Path::DotsOfB;
     if (a_k != item) scratch_bytes = round_up(k, lanes) * m * item;
   } else if (k == 0 || (b_column == item && (m <= core.most_rows(4) || (m <= tuning.plain_rows && n * k * item <= 4 * l2_bytes) ||

@@ -1,7 +1,10 @@
 // Matrix products alone: GFLOP/s, the share of the FMA peak measured beside them, and, with the path of a CBLAS library
 // (that of NumPy's wheel: numpy.libs/libscipy_openblas64_*.so), the ratio to that library in the same rounds.
 //
-//     bench_matmul [--threads N] [--f64] [--avx2] [--set NAME] [--seconds S] [--shape M,N,K[,at][,bt]] [LIBRARY]
+//     bench_matmul [--threads N] [--f64] [--avx2] [--set NAME] [--seconds S] [--shape M,N,K[,at][,bt]] [--epilogue] [LIBRARY]
+//
+// One thread is measured by its CPU time, so that other processes show only through the caches. Options named after the fields of
+// runtime::Product::Tuning (--depth, --plain-rows, ...) set them.
 #include <dlfcn.h>
 #include <immintrin.h>
 
@@ -330,10 +333,12 @@ int main(int argc, char** argv) {
     else if (name == "--seconds") o.seconds = std::atof(argv[++i]);
     else if (name == "--epilogue") o.epilogue = true;
     else if (name == "--depth") o.tuning.depth = std::atoi(argv[++i]);
-    else if (name == "--few") o.tuning.few = std::atoi(argv[++i]);
+    else if (name == "--few-columns") o.tuning.few_columns = std::atoi(argv[++i]);
+    else if (name == "--few-rows") o.tuning.few_rows = std::atoi(argv[++i]);
     else if (name == "--few-depth") o.tuning.few_depth = std::atoi(argv[++i]);
     else if (name == "--plain-rows") o.tuning.plain_rows = std::atoi(argv[++i]);
     else if (name == "--plain-depth") o.tuning.plain_depth = std::atoi(argv[++i]);
+    else if (name == "--shallow") o.tuning.shallow = std::atoi(argv[++i]);
     else if (name == "--small-b") o.tuning.small_b = std::atoi(argv[++i]);
     else if (name == "--packed-ahead") o.tuning.packed_ahead = std::atoi(argv[++i]);
     else if (name == "--plain-ahead") o.tuning.plain_ahead = std::atoi(argv[++i]);
