@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,8 +36,8 @@ constexpr std::size_t kMaxCode = 256 << 10;
 
 class MatMulGenerator : public Xbyak::CodeGenerator {
  public:
-  MatMulGenerator(void* buffer, const MatMulCore& core)
-      : CodeGenerator(kMaxCode, buffer), core_(core), f32_(core.item == 4), avx512_(core.avx512) {
+  MatMulGenerator(void* buffer, const MatMulCore& core, std::optional<NarrowProduct> narrow = {})
+      : CodeGenerator(kMaxCode, buffer), core_(core), f32_(core.item == 4), avx512_(core.avx512), narrow_(narrow) {
     std::vector<uint32_t> offsets(MatMulCore::kParts, 0);
     for (int i = 0; i < MatMulCore::kParts; ++i) dd(0);
     auto begin_part = [&](int number) {
@@ -53,6 +54,18 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
           tile(rows, half_ ? 1 : vectors, masked);
         }
     half_ = false;
+    if (!narrow_) pack_and_dot(begin_part);
+    align(32);
+    // Ones before zeros: the mask of n lanes begins n elements before the zeros.
+    L(mask_table_);
+    for (int i = 0; i < 8; ++i) dd(0xffffffffu);
+    for (int i = 0; i < 8; ++i) dd(0);
+    for (std::size_t i = 0; i < offsets.size(); ++i) rewrite(i * 4, offsets[i], 4);
+  }
+
+ private:
+  template <class F>
+  void pack_and_dot(F&& begin_part) {
     for (int vectors : {1, 2})
       for (bool masked : {false, true}) {
         begin_part(MatMulCore::copy(vectors, masked));
@@ -61,20 +74,12 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
     begin_part(MatMulCore::kTranspose);
     transpose();
     for (int rows = 1; rows <= MatMulCore::kMostDots; ++rows)
-      for (int columns = 1; columns <= core.most_dot_columns(rows); ++columns) {
+      for (int columns = 1; columns <= core_.most_dot_columns(rows); ++columns) {
         begin_part(MatMulCore::dots(rows, columns));
         dots(rows, columns);
       }
-    align(32);
-    // Ones before zeros: the mask of n lanes begins n elements before the zeros.
-    L(mask_table_);
-    for (int i = 0; i < 8; ++i) dd(0xffffffffu);
-    for (int i = 0; i < 8; ++i) dd(0);
-    for (std::size_t i = 0; i < offsets.size(); ++i)
-      rewrite(i * 4, offsets[i], 4);
   }
 
- private:
   const Reg64 args = rdi;
   // Tiles: a base for every four rows of A, then of C.
   const Reg64 base0 = rax, base4 = rbx, base8 = rbp, base12 = r8;
@@ -109,8 +114,13 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
       vbroadcastsd(to.isZMM() ? static_cast<Ymm>(Zmm(to.getIdx())) : Ymm(to.getIdx()), from);
   }
   using CodeGenerator::add;
-  void add_vectors(const Xmm& to, const Xmm& x, const Xbyak::Operand& y) { f32_ ? vaddps(to, x, y) : vaddpd(to, x, y); }
+  void add_vectors(const Xmm& to, const Xmm& x, const Xbyak::Operand& y) {
+    if (narrow_ == NarrowProduct::Int8) return vpaddd(to, x, y);
+    f32_ ? vaddps(to, x, y) : vaddpd(to, x, y);
+  }
   void multiply_add(const Xmm& to, const Xmm& x, const Xbyak::Operand& y) {
+    if (narrow_ == NarrowProduct::BFloat16) return vdpbf16ps(to, x, y);
+    if (narrow_ == NarrowProduct::Int8) return vpdpbusd(to, x, y);
     f32_ ? vfmadd231ps(to, x, y) : vfmadd231pd(to, x, y);
   }
   void load_masked(const Xmm& to, const Xmm& mask, const Address& from) {
@@ -255,7 +265,8 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
   /// One k of a tile.
   void tile_step(const Shape& s) {
     if (s.vectors >= 4) return wide_step(s);
-    const bool embedded = s.vectors == 1 && avx512_;  // the element of A as a broadcast operand
+    // The element of A as a broadcast operand; not of int8, where the operands differ in sign.
+    const bool embedded = s.vectors == 1 && avx512_ && narrow_ != NarrowProduct::Int8;
     for (int v = 0; v < s.vectors; ++v) {
       const Address from = ptr[b_at + v * vector_bytes()];
       const Xmm b = vec(s.free() + v);
@@ -548,9 +559,24 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
   static constexpr int kPrefetchDepth = 32;  // below it, C is as near as the operands
   const MatMulCore core_;
   const bool f32_, avx512_;
+  const std::optional<NarrowProduct> narrow_;
   bool half_ = false;
   Label mask_table_;
 };
+
+KernelCode assemble(std::string name, const MatMulCore& core, std::optional<NarrowProduct> narrow) {
+  // Written into memory of our own, which is never executable; the code is position independent.
+  std::vector<uint8_t> buffer(kMaxCode);
+  KernelCode out;
+  out.name = std::move(name);
+  try {
+    const MatMulGenerator generator(buffer.data(), core, narrow);
+    out.bytes.assign(buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(generator.getSize()));
+  } catch (const Xbyak::Error& error) {
+    FRAMEJIT_CHECK(false, error.what());
+  }
+  return out;
+}
 
 }  // namespace
 
@@ -559,20 +585,17 @@ Expected<KernelCode, std::string> emit_matmul(graph::DType dtype, Isa isa, bool 
   if (dtype != graph::DType::F32 && dtype != graph::DType::F64)
     return Unexpected{"matrix product of " + std::string(graph::name_of(dtype))};
   const MatMulCore core(dtype, isa == Isa::Avx512);
-  // Written into memory of our own, which is never executable; the code is position independent.
-  std::vector<uint8_t> buffer(kMaxCode);
-  KernelCode out;
-  out.name = "matmul_" + std::string(graph::name_of(dtype));
-  try {
-    const MatMulGenerator generator(buffer.data(), core);
-    out.bytes.assign(buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(generator.getSize()));
-  } catch (const Xbyak::Error& error) {
-    FRAMEJIT_CHECK(false, error.what());
-  }
+  KernelCode out = assemble("matmul_" + std::string(graph::name_of(dtype)), core, {});
   if (with_listing)
     out.listing = "; " + out.name + ": " + std::to_string(core.most_rows(2)) + " rows x 2 " +
                   (isa == Isa::Avx512 ? "zmm, " : "ymm, ") + std::to_string(out.bytes.size()) + " bytes\n";
   return out;
+}
+
+Expected<KernelCode, std::string> emit_narrow_matmul(NarrowProduct kind, const Cpu& cpu) {
+  const bool bf16 = kind == NarrowProduct::BFloat16;
+  if (!(bf16 ? cpu.avx512_bf16 : cpu.vnni)) return Unexpected{std::string(bf16 ? "no AVX512-BF16" : "no AVX512-VNNI")};
+  return assemble(bf16 ? "matmul_bf16" : "matmul_u8_s8", MatMulCore(graph::DType::F32, true), kind);
 }
 
 }  // namespace framejit::codegen

@@ -181,6 +181,72 @@ TEST_P(MatMul, IdleColumnsRaiseNothing) {
     }
 }
 
+uint16_t bfloat16_of(int value) {
+  const float wide = static_cast<float>(value);
+  uint32_t bits;
+  std::memcpy(&bits, &wide, 4);
+  return static_cast<uint16_t>(bits >> 16);  // exact for the small integers here
+}
+
+/// Sums of integers, exact in either arithmetic.
+template <class A, class B, class C, class ToA, class ToB>
+void check_narrow(NarrowProduct kind, ToA to_a, ToB to_b, int least, std::mt19937& random) {
+  auto emitted = emit_narrow_matmul(kind, detected_cpu());
+  ASSERT_TRUE(emitted.has_value());
+  const Executable code(emitted->bytes);
+  const MatMulCore core(DType::F32, true);
+  constexpr int kGroup = 4 / sizeof(A);
+  for (int vectors : {MatMulCore::kHalf, 1, 2, 4, 8})
+    for (int rows = 1; rows <= core.most_rows(vectors); ++rows)
+      for (int live : {0, 1, 5, 8})
+        for (int64_t k : {0, 1, 9}) {
+          if (!core.has_tile(rows, vectors, live > 0)) continue;
+          const int width = vectors == MatMulCore::kHalf ? core.lanes / 2 : vectors * core.lanes;
+          const int last = vectors == MatMulCore::kHalf ? width : core.lanes;
+          const int columns = live > 0 ? width - last + live : width;
+          const Matrix<A> a(rows, k * kGroup, k * kGroup, random);
+          const Matrix<B> b(k, columns * kGroup, columns * kGroup, random);
+          const Matrix<C> c(rows, columns, columns + 1, random);
+          const auto number = [&](int from) { return static_cast<int>(random() % 30) + from; };
+          std::vector<int> x(a.size()), y(b.size());
+          for (std::size_t i = 0; i < x.size(); ++i) a.data()[i] = to_a(x[i] = number(least));
+          for (std::size_t i = 0; i < y.size(); ++i) b.data()[i] = to_b(y[i] = number(-15));
+          for (std::size_t i = 0; i < c.size(); ++i) c.data()[i] = static_cast<C>(number(0));
+          std::vector<C> want = c.copy();
+          for (int i = 0; i < rows; ++i)
+            for (int j = 0; j < columns; ++j)
+              for (int64_t l = 0; l < k * kGroup; ++l)
+                want[static_cast<std::size_t>(i * (columns + 1) + j)] +=
+                    static_cast<C>(x[static_cast<std::size_t>(i * k * kGroup + l)] *
+                                   y[static_cast<std::size_t>((l / kGroup * columns + j) * kGroup + l % kGroup)]);
+          MatMulArgs args{};
+          args.a = a.bytes(), args.b = b.bytes(), args.c = c.bytes();
+          args.a_row = k * 4, args.a_k = 4, args.b_k = columns * 4, args.c_row = c.stride();
+          args.k = k, args.live = live, args.panels = 1, args.add = 1;
+          MatMulCore::part(code.entry(), MatMulCore::tile(rows, vectors, live > 0))(&args);
+          ASSERT_EQ(c.copy(), want) << rows << " rows, " << vectors << " vectors, " << live << " live, k " << k;
+        }
+}
+
+TEST(NarrowMatMul, BFloat16) {
+  if (!detected_cpu().avx512_bf16) GTEST_SKIP() << "no AVX512-BF16";
+  std::mt19937 random(4);
+  check_narrow<uint16_t, uint16_t, float>(NarrowProduct::BFloat16, bfloat16_of, bfloat16_of, -15, random);
+}
+
+TEST(NarrowMatMul, Int8) {
+  if (!detected_cpu().vnni) GTEST_SKIP() << "no AVX512-VNNI";
+  std::mt19937 random(5);
+  const auto to_a = [](int x) { return static_cast<uint8_t>(x); };
+  const auto to_b = [](int x) { return static_cast<int8_t>(x); };
+  check_narrow<uint8_t, int8_t, int32_t>(NarrowProduct::Int8, to_a, to_b, 200, random);
+}
+
+TEST(NarrowMatMul, OtherProcessorsAreDenied) {
+  EXPECT_FALSE(emit_narrow_matmul(NarrowProduct::BFloat16, select_cpu("avx2")).has_value());
+  EXPECT_FALSE(emit_narrow_matmul(NarrowProduct::Int8, select_cpu("avx2")).has_value());
+}
+
 TEST_P(MatMul, OtherDtypesAreDenied) { EXPECT_FALSE(emit_matmul(DType::I32, GetParam()).has_value()); }
 
 INSTANTIATE_TEST_SUITE_P(Isas, MatMul, ::testing::ValuesIn(isas()), [](const auto& i) { return isa_name(i.param); });
