@@ -51,6 +51,23 @@ def test_an_int_that_varies_becomes_symbolic():
     assert events.records("recompiles")[0]["guard"] == "n == 3"
 
 
+@pytest.mark.parametrize("first", [-(2**63), -(2**63) + 1, -(2**62), 2**63 - 2, 2**63 - 1])
+def test_ints_whose_difference_is_no_int64(first):
+    def order(x, n, m):
+        if n < m:
+            return x + 1
+        return x - 1 if n <= 7 else x * 2
+
+    def bounds(x, n, m):
+        return x[n:m] * 2
+
+    for function in (order, bounds):
+        marked = compiled(function)
+        for other in (2**63 - 1, 0, -1, 5, -(2**63), 2**62 + 1):
+            for n, m in ((first, other), (other, first), (first + 1, other), (other, first - 1)):
+                same(function(X, n, m), marked(X, n, m))
+
+
 def test_dynamic_from_the_start():
     marked = compiled(lambda x: x * 2, dynamic=True)
     for n in (4, 5, 6):
