@@ -214,20 +214,24 @@ bool operator==(const Dim& a, const Dim& b) {
 
 namespace {
 
-/// floordiv by a constant: what is a multiple of it comes out, floordiv(q*b + r, b) == q + floordiv(r, b).
+/// floordiv by a constant: what is a multiple of it comes out, floordiv(q*b + r, b) == q + floordiv(r, b). A rest keeps
+/// the sign of its term, so that it is no larger and does not wrap; only small constants become positive.
 Dim floordiv_const(const Dim& a, int64_t b) {
+  constexpr int64_t kSmall = int64_t{1} << 31;
   if (b == 1) return a;
   if (b == std::numeric_limits<int64_t>::min()) return detail::atom(FactorKind::FloorDiv, a, b);
   if (b < 0) return floordiv(a * Dim(-1), -b);
   std::vector<Term> quotient, rest;
   for (const Term& t : Polynomial::terms_of(a)) {
-    const int64_t q = detail::floordiv_int(t.coefficient, b), r = detail::sub(t.coefficient, detail::mul(q, b));
+    const bool floor = t.factors.empty() && b <= kSmall;
+    const int64_t q = floor ? detail::floordiv_int(t.coefficient, b) : t.coefficient / b;
+    const int64_t r = detail::sub(t.coefficient, detail::mul(q, b));
     if (q != 0) quotient.push_back({t.factors, q});
     if (r != 0) rest.push_back({t.factors, r});
   }
   const Dim r = Polynomial::make(std::move(rest));
   const Dim q = Polynomial::make(std::move(quotient));
-  return r.is_const() ? q : q + detail::atom(FactorKind::FloorDiv, r, b);  // a constant rest lies in [0, b)
+  return q + (r.is_const() ? Dim(detail::floordiv_int(r.value(), b)) : detail::atom(FactorKind::FloorDiv, r, b));
 }
 
 /// a / b where b is one term that divides each term of a.

@@ -63,7 +63,10 @@ TEST(Dim, FloorDivision) {
   EXPECT_EQ(floordiv(4 * s(0) + 7, 2), 2 * s(0) + 3);
   EXPECT_EQ(floordiv(5 * s(0), 2), 2 * s(0) + floordiv(s(0), 2));
   const int64_t low = std::numeric_limits<int64_t>::min();
-  const int64_t five[] = {5};
+  const int64_t five[] = {5}, large[] = {int64_t{1} << 61};
+  EXPECT_EQ(floordiv(-1 * s(0), 7).evaluate(large), -(int64_t{1} << 61) / 7 - 1) << "6*s0 would wrap";
+  EXPECT_EQ(floordiv(s(0) - 1, std::numeric_limits<int64_t>::max()).evaluate(five), 0);
+  EXPECT_EQ(floordiv(s(0) - 1, 2), floordiv(s(0) + 1, 2) - 1);
   EXPECT_EQ(floordiv(s(0), low).evaluate(five), -1);
   EXPECT_EQ(floordiv(s(0) * low, s(0) * -1), Dim(low)) << "wraps, as -INT64_MIN";
   EXPECT_EQ(floordiv(s(0) * low, 3).evaluate(std::vector<int64_t>{1}), low / 3 - 1);
