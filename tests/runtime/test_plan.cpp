@@ -105,6 +105,28 @@ TEST(Plan, ManyThreadsAtOnce) {
   EXPECT_EQ(wrong, 0);
 }
 
+TEST(Plan, ThreadsShareOnePlanWhileOthersComeAndGo) {
+  initialize_scheduler();
+  set_num_threads(2);
+  auto shared = make_plan(kSquares);
+  ASSERT_TRUE(shared);
+  const auto expected = run_squares(*shared);
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t)
+    threads.emplace_back([&] {
+      for (int i = 0; i < 4; ++i) {
+        auto own = make_plan(kSquares);
+        if (!own || run_squares(*own) != expected) ++wrong;
+        own.reset();
+        if (run_squares(*shared) != expected) ++wrong;
+      }
+    });
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(wrong, 0);
+  set_num_threads(0);
+}
+
 int g_polls = 0;
 
 TEST(Plan, LongRunsCanBeCancelled) {
