@@ -247,9 +247,13 @@ Captured<LoopTypes> loop_types_by_value(PyUFuncObject* ufunc, std::span<const Op
     Ref<> result =
         Ref<>::steal(PyObject_Vectorcall(reinterpret_cast<PyObject*>(ufunc), chosen.data(), chosen.size(), nullptr));
     if (!result) return break_at(BreakId::WouldRaise, exception_text());
-    if (!PyArray_Check(result.get())) return break_at(BreakId::UnsupportedArgument, "not an array");
-    FRAMEJIT_TRY(
-        out, take_dtype(reinterpret_cast<PyObject*>(PyArray_DESCR(reinterpret_cast<PyArrayObject*>(result.get())))));
+    Ref<> descr;
+    if (PyArray_Check(result.get()))
+      descr = as_object(PyArray_DESCR(reinterpret_cast<PyArrayObject*>(result.get())));
+    else if (PyArray_IsScalar(result.get(), Generic))  // a product of two vectors
+      descr = Ref<>::steal(reinterpret_cast<PyObject*>(PyArray_DescrFromScalar(result.get())));
+    if (!descr) return break_at(BreakId::UnsupportedArgument, "not an array");
+    FRAMEJIT_TRY(out, take_dtype(descr.get()));
     // The one resolver that does not search: integers divide as doubles.
     if (ufunc == ufunc_of(Op::Divide) && integers) return LoopTypes{{DType::F64, DType::F64, DType::F64}, DType::F64};
     return search_loop(ufunc, chosen, by_value, out);
