@@ -198,6 +198,5 @@ def test_class_methods_of_builtins_stay_bound():
         make = dict.fromkeys
         return x + 1, make, list(make(items, 2.0))
 
-    marked = framejit.jit(f)(X, [1, 2, 1])
+    marked = framejit.jit(f, fullgraph=True)(X, [1, 2, 1])
     assert marked[1]("ab") == {"a": None, "b": None} and marked[2] == [1, 2]
-    assert capture(f, X, [1, 2, 1]).returns
