@@ -431,11 +431,17 @@ Captured<Value*> Executor::class_attr_value(Value* v, PyObject* name) {
     return m;
   }
   // C methods of a builtin type (ndarray.sum, list.append), and class methods that a polyfill stands for.
-  if (Py_IS_TYPE(raw, &PyMethodDescr_Type) || Py_IS_TYPE(raw, &PyWrapperDescr_Type) ||
-      (Py_IS_TYPE(raw, &PyClassMethodDescr_Type) && reinterpret_cast<PyDescrObject*>(raw)->d_type == type &&
-       polyfill(raw, {}))) {
+  if (Py_IS_TYPE(raw, &PyMethodDescr_Type) || Py_IS_TYPE(raw, &PyWrapperDescr_Type)) {
     guard(GuardKind::Identity, source, raw);
     return session_.constant(raw);
+  }
+  if (Py_IS_TYPE(raw, &PyClassMethodDescr_Type) && reinterpret_cast<PyDescrObject*>(raw)->d_type == type &&
+      polyfill(raw, {})) {
+    guard(GuardKind::Identity, source, raw);
+    Value* bound = session_.make(ValueKind::BoundMethod);
+    bound->items = {v, nullptr};
+    bound->extra = Ref<>::share(name);
+    return bound;
   }
   return break_at(BreakId::ImpureAttribute, what);
 }

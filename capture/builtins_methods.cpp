@@ -142,17 +142,18 @@ Captured<Value*> dict_method(Executor& x, Value* dict, const std::string& name, 
   if ((name == "clear" || name == "popitem") && args.empty()) {
     FRAMEJIT_TRY(opened, x.open(dict));
     (void)opened;
-    Values items = dict->items;
+    const Values items = dict->items;
     Value* result = x.none();
+    std::size_t first = 0;
     if (name == "popitem") {
       if (items.empty()) return x.raises(PyExc_KeyError, "popitem(): dictionary is empty");
+      first = items.size() - 2;
       result = s.tuple(Values(items.end() - 2, items.end()));
-      items.resize(items.size() - 2);
-    } else {
-      items.clear();
     }
-    set_items(s, dict, std::move(items));
-    if (dict->source) x.effects().replace(dict);
+    for (std::size_t i = first; i < items.size(); i += 2) {
+      FRAMEJIT_TRY(deleted, x.del_item(dict, items[i]));
+      (void)deleted;
+    }
     return result;
   }
   if (name == "copy" && args.empty()) {

@@ -148,7 +148,7 @@ Captured<Value*> make_float(Executor& x, Value* v) {
   Session& s = x.session();
   if (is_number(*v) || (v->is_constant() && PyUnicode_CheckExact(v->object.get()))) return x.to_float(v);
   if (x.door_of(*v)) {
-    const graph::Type& type = s.graph().type(v->id);
+    const graph::Type type = s.graph().type(v->id);  // a copy: nodes are added below
     if (type.rank() == 0 && !graph::is_complex(type.dtype) && type.dtype != graph::DType::BF16) {
       // The number is read now; what is written into the array later does not reach it.
       graph::ValueId id = v->wrap == Wrap::NumpyScalar ? v->id : s.builder().copy(v->id, 'C');

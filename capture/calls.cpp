@@ -242,7 +242,15 @@ Captured<Value*> Executor::call(Value* callable, const Values& args, const Keywo
     case ValueKind::BoundMethod: {
       if (callable->iterated == kSuper) break;
       Value* self = look(callable->items[0]);
-      if (!callable->items[1]) return call_method(self, text_of(callable->extra.get()), args, keywords);
+      if (!callable->items[1]) {
+        PyObject* of = self->is_constant() ? self->object.get() : nullptr;
+        PyObject* raw = of && PyType_Check(of)
+                            ? type_attr(reinterpret_cast<PyTypeObject*>(of), callable->extra.get())
+                            : nullptr;
+        if (raw && Py_IS_TYPE(raw, &PyClassMethodDescr_Type))
+          if (Value* function = polyfill(raw, keywords)) return call_function(function, args, keywords);
+        return call_method(self, text_of(callable->extra.get()), args, keywords);
+      }
       Values all{self};
       all.insert(all.end(), args.begin(), args.end());
       return call(callable->items[1], all, keywords);

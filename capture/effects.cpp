@@ -2,6 +2,7 @@
 #include "capture/effects.h"
 
 #include "capture/py/repr.h"
+#include "graph/support/check.h"
 
 namespace framejit::capture {
 
@@ -70,6 +71,7 @@ void Effects::extend(Value* list, std::vector<Value*> items) {
 }
 
 void Effects::replace(Value* list) {
+  FRAMEJIT_CHECK(list->kind == ValueKind::List, "only lists are replaced");
   append({Effect::Kind::ListReplace, list, nullptr, nullptr, {}, {}, list->items});
 }
 

@@ -122,11 +122,13 @@ Mem Vasm::scratch(int slot) {
 
 Vec Vasm::load(int size, const Mem& from) {
   const Vec r = fresh(size);
+  Mem part = from;  // a constant is 16 bytes or more
+  part.setSize(bytes(size));
   switch (bytes(size)) {
     case 1:
     case 2: FRAMEJIT_CHECK(false, "vector of less than four bytes"); break;
-    case 4: cc.vmovd(r.xmm(), from); break;
-    case 8: cc.vmovq(r.xmm(), from); break;
+    case 4: cc.vmovd(r.xmm(), part); break;
+    case 8: cc.vmovq(r.xmm(), part); break;
     default: cc.vmovups(r, from); break;
   }
   return r;

@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "codegen/matmul_core.h"
 #include "graph/dim.h"
 #include "graph/dtype.h"
 #include "graph/graph.h"
@@ -23,10 +24,6 @@ namespace framejit::codegen {
 ///   strides     [2*i] inner, [2*i+1] outer stride of operand i, in bytes
 /// Idle lanes of masked tails raise no flags.
 using KernelFn = void (*)(char* const* ptrs, const int64_t* strides, int64_t n_inner, int64_t n_outer);
-
-/// A matrix-product core: see codegen/matmul.h. C[m,n] = A[m,k] B[k,n], row strides in bytes, B packed or not per core.
-using MatMulFn = void (*)(const char* a, const char* b, char* c, int64_t m, int64_t n, int64_t k, int64_t lda,
-                          int64_t ldb, int64_t ldc);
 
 /// A host inner loop, with NumPy's signature: steps in bytes. `data` is what the loop was registered with. Needs no
 /// GIL.
@@ -135,13 +132,19 @@ struct LoopStep {
   bool small_domain_redo = false;  // a domain of one element is left to NumPy (float16 host loops)
 };
 
+/// C[batch, m, n] = A[batch, m, k] B[batch, k, n].
 struct MatMulStep {
   std::string name;
   uint32_t group = 0;
   graph::DType dtype;
   KernelIndex kernel = 0;
-  LoopOperand a, b, c;  // 2-D: strides [row, column]
+  MatMulCore core;
+  int64_t l2_bytes = 0;
+  LoopOperand a, b, c;  // strides [batch..., row, column], 0 where an operand is broadcast; columns of C are contiguous
+  graph::Dims batch;
   graph::Dim m, n, k;
+  /// One kernel over [batch..., m, n], run on each rectangle of C as soon as it is done. May write where C lies.
+  std::optional<LoopStep> epilogue;
 };
 
 /// Saves the bytes of an operand into a Temp before the steps that overwrite it, so that they can be put back.

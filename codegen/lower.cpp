@@ -46,9 +46,16 @@ class Lowerer : public Memory {
     attribute();
     find_stored();
     save_params();
+    std::map<const Part*, const Part*> waiting;  // by epilogue: its product
     for (const Part& part : parts_) {
       context_.attributed = program_.attributed && (context_.attributed || writes_param(part));
-      lower_part(part);
+      const Part* epilogue = is_product(part) ? epilogue_of(part) : nullptr;
+      if (const auto product = waiting.find(&part); product != waiting.end())
+        lower_matmul(*product->second, &part);
+      else if (epilogue)
+        waiting[epilogue] = &part;
+      else
+        lower_part(part);
     }
     store_scalar_results();
     program_.conditions = facts_.conditions();
@@ -386,7 +393,7 @@ class Lowerer : public Memory {
   }
 
   void lower_part(const Part& part) {
-    if (part.nodes.size() == 1 && graph_.node(part.nodes[0]).op == Op::MatMul) return lower_matmul(part);
+    if (is_product(part)) return lower_matmul(part, nullptr);
     if (part.nodes.size() == 1 && graph_.node(part.nodes[0]).op == Op::Host) return lower_host(part);
     std::vector<ValueId> reductions, elementwise;
     for (ValueId v : part.nodes) (cls(v) == OpClass::Reduction ? reductions : elementwise).push_back(v);
@@ -444,6 +451,16 @@ class Lowerer : public Memory {
 
   void lower_elementwise(const Part& part, const std::vector<ValueId>& nodes, const std::set<ValueId>& stored) {
     StepSpec spec = new_step(part);
+    fill_elementwise(spec, part, nodes, stored);
+    const std::size_t here = static_cast<std::size_t>(&part - parts_.data());
+    spec.streams = std::all_of(stored.begin(), stored.end(), [&](ValueId v) {
+      const auto it = last_reader_.find(v);
+      return it == last_reader_.end() || it->second <= here;
+    });
+    if (!spec.stores.empty() || !spec.kept.empty()) program_.steps.emplace_back(build_step(spec, context_));
+  }
+
+  void fill_elementwise(StepSpec& spec, const Part& part, const std::vector<ValueId>& nodes, const std::set<ValueId>& stored) {
     TermBuilder terms(graph_, *this, context_, spec);
     for (ValueId v : nodes) terms.compute(v);
     for (ValueId v : nodes)
@@ -451,12 +468,6 @@ class Lowerer : public Memory {
     terms.finish(stored);
     for (ValueId v : nodes)
       if (may_flag(v)) terms.keep(v);
-    const std::size_t here = static_cast<std::size_t>(&part - parts_.data());
-    spec.streams = std::all_of(stored.begin(), stored.end(), [&](ValueId v) {
-      const auto it = last_reader_.find(v);
-      return it == last_reader_.end() || it->second <= here;
-    });
-    if (!spec.stores.empty() || !spec.kept.empty()) program_.steps.emplace_back(build_step(spec, context_));
   }
 
   void lower_reduction(const Part& part, const std::vector<ValueId>& elementwise, const std::set<ValueId>& stored,
@@ -512,69 +523,124 @@ class Lowerer : public Memory {
   // ---- matrix products
   // ------------------------------------------------------------------------------------------------
 
-  LoopOperand matrix(ValueId v) {
+  /// At O0 too: whoever makes the node answers for it (an ndarray's product stays NumPy's, a Tensor's is this core eagerly as
+  /// well).
+  void lower_matmul(const Part& part, const Part* epilogue) {
+    const ValueId v = part.nodes[0];
+    const Node& node = graph_.node(v);
+    const graph::Type &left = graph_.type(node.inputs[0]), &right = graph_.type(node.inputs[1]), &out = node.type;
+    if (left.dtype != DType::F32 && left.dtype != DType::F64)
+      fail("a matrix product of " + std::string(graph::name_of(left.dtype)));
+    const Dim item(graph::size_of(left.dtype));
+    const bool rows = left.rank() >= 2, columns = right.rank() >= 2;
+    MatMulStep step;
+    step.group = part.group;
+    step.dtype = left.dtype;
+    step.name = "matmul_" + std::string(graph::name_of(left.dtype));
+    step.kernel = kernels_.add_matmul(left.dtype);
+    step.core = MatMulCore(left.dtype, options_.cpu.isa == Isa::Avx512);
+    step.l2_bytes = options_.cpu.l2_bytes;
+    step.batch = Dims(out.shape.begin(), out.shape.end() - rows - columns);
+    step.m = rows ? left.shape.end()[-2] : Dim(1);
+    step.k = left.shape.back();
+    step.n = columns ? right.shape.back() : Dim(1);
+    step.a = matrix(node.inputs[0], 1 + rows, step.batch, rows ? left.strides.end()[-2] : item, left.strides.back());
+    step.b = matrix(node.inputs[1], 1 + columns, step.batch, columns ? right.strides.end()[-2] : right.strides.back(),
+                    columns ? right.strides.back() : item);
+    std::optional<LoopStep> finish = epilogue ? lower_epilogue(*epilogue, v) : std::nullopt;
+    step.c = matrix(v, rows + columns, step.batch, rows ? out.strides.end()[-1 - columns] : item, item);
+    step.c.written = true;
+    step.epilogue = std::move(finish);
+    const bool separate = epilogue && !step.epilogue;
+    program_.steps.emplace_back(std::move(step));
+    if (separate) lower_elementwise(*epilogue, epilogue->nodes, epilogue->stored);
+  }
+
+  /// The innermost `axes` axes are those of the matrix or vector, whose strides are given; the others are aligned with `batch`.
+  LoopOperand matrix(ValueId v, int axes, const Dims& batch, Dim row, Dim column) {
     const graph::Type& type = graph_.type(v);
     LoopOperand out;
     out.buffer = buffer_of(graph_.root(v));
     out.dtype = type.dtype;
     out.offset = type.offset;
-    out.strides = type.strides;
+    const std::size_t own = static_cast<std::size_t>(type.rank() - axes);
+    out.strides.assign(batch.size() - own, 0);
+    for (std::size_t i = 0; i < own; ++i) {
+      const Dim& target = batch[batch.size() - own + i];
+      const bool moves = type.shape[i] == target ? !facts_.is_one(target) : !facts_.decide_one(type.shape[i]);
+      out.strides.push_back(moves ? type.strides[i] : Dim(0));
+    }
+    out.strides.push_back(std::move(row));
+    out.strides.push_back(std::move(column));
     return out;
   }
 
-  /// A matrix whose rows are contiguous, or a contiguous vector: itself, or a copy.
-  LoopOperand packed_matrix(ValueId v, uint32_t group) {
-    const graph::Type& type = graph_.type(v);
-    const Dim item(graph::size_of(type.dtype));
-    if (type.strides.back() == item || facts_.is_one(type.shape.back())) return matrix(v);
-    StepSpec spec;
-    spec.group = group;
-    spec.shape = type.shape;
-    TermBuilder terms(graph_, *this, context_, spec);
-    Access packed;
-    packed.dtype = type.dtype;
-    packed.strides = graph::c_strides(type.dtype, type.shape);
-    Buffer b{};
-    b.kind = BufferKind::Temp;
-    b.bytes = bytes_of(v);
-    program_.buffers.push_back(std::move(b));
-    packed.buffer = static_cast<BufferIndex>(program_.buffers.size() - 1);
-    spec.stores.push_back({packed, terms.operand(v), false, true});
-    program_.steps.emplace_back(build_step(spec, context_));
-    LoopOperand out;
-    out.buffer = packed.buffer;
-    out.dtype = packed.dtype;
-    out.strides = packed.strides;
-    return out;
-  }
-
-  /// At O0 too: whoever makes the node answers for it (an ndarray's product is NumPy's there, a Tensor's is this core eagerly as well).
-  void lower_matmul(const Part& part) {
-    const ValueId v = part.nodes[0];
+  /// The part that computes element by element what is made of a product, if the product may wait for it: its first reader, over
+  /// the product's shape, with nothing in between that writes what the product reads. Of several products the last one. None where
+  /// flags have owners: those are told apart step by step.
+  const Part* epilogue_of(const Part& product) const {
+    const ValueId v = product.nodes[0];
     const Node& node = graph_.node(v);
-    const graph::Type &left = graph_.type(node.inputs[0]), &right = graph_.type(node.inputs[1]);
-    if (left.rank() > 2 || right.rank() > 2) fail("a matrix product of arrays of more than two dimensions");
-    if (left.dtype != DType::F32 && left.dtype != DType::F64)
-      fail("a matrix product of " + std::string(graph::name_of(left.dtype)));
-    MatMulStep step;
-    step.group = part.group;
-    step.dtype = left.dtype;
-    step.m = left.rank() == 1 ? Dim(1) : left.shape[0];
-    step.k = left.shape.back();
-    step.n = right.rank() == 1 ? Dim(1) : right.shape[1];
-    step.name = "matmul_" + std::string(graph::name_of(left.dtype));
-    step.a = packed_matrix(node.inputs[0], part.group);
-    step.b = packed_matrix(node.inputs[1], part.group);
-    step.c = matrix(v);
-    step.c.written = true;
-    // A vector is a matrix of one row on the left, of one column on the right; the result lacks that axis.
-    const Dim item(graph::size_of(left.dtype));
-    if (left.rank() == 1) step.a.strides.insert(step.a.strides.begin(), step.k * item);
-    if (right.rank() == 1) step.b.strides.push_back(item);
-    if (right.rank() == 1) step.c.strides.push_back(item);
-    if (left.rank() == 1) step.c.strides.insert(step.c.strides.begin(), step.n * item);
-    step.kernel = kernels_.add_matmul(left.dtype);
-    program_.steps.emplace_back(std::move(step));
+    if (program_.attributed || node.type.rank() < 2 || graph_.type(node.inputs[0]).rank() < 2 || graph_.type(node.inputs[1]).rank() < 2) return nullptr;
+    const auto reads = [&](const Part& part, ValueId root) {
+      return std::any_of(part.nodes.begin(), part.nodes.end(), [&](ValueId user) {
+        const std::vector<ValueId>& inputs = graph_.node(user).inputs;
+        return std::any_of(inputs.begin(), inputs.end(), [&](ValueId i) { return graph_.root(i) == root; });
+      });
+    };
+    for (const Part* part = &product + 1; part < parts_.data() + parts_.size(); ++part) {
+      for (ValueId other : part->nodes) {
+        const Node& n = graph_.node(other);
+        if (n.op != Op::Write) continue;
+        for (ValueId input : node.inputs)
+          if (graph_.root(n.inputs[0]) == graph_.root(input)) return nullptr;
+      }
+      if (!reads(*part, v)) continue;
+      if (part->shape != node.type.shape) return nullptr;
+      for (ValueId other : part->nodes) {
+        if (cls(other) != OpClass::Elementwise && cls(other) != OpClass::Cast) return nullptr;
+        for (ValueId input : graph_.node(other).inputs)
+          if (graph_.root(input) == v && !same_view(graph_, input, v)) return nullptr;
+      }
+      for (const Part* later = &product + 1; later < part; ++later)
+        if (is_product(*later) && reads(*part, later->nodes[0])) return nullptr;
+      return part;
+    }
+    return nullptr;
+  }
+
+  bool is_product(const Part& part) const {
+    return part.nodes.size() == 1 && graph_.node(part.nodes[0]).op == Op::MatMul;
+  }
+
+  /// As one kernel over all axes; nothing where it needs more than that.
+  std::optional<LoopStep> lower_epilogue(const Part& part, ValueId product) {
+    StepSpec spec = new_step(part);
+    spec.whole_axes = true;
+    fill_elementwise(spec, part, part.nodes, part.stored);
+    LoopStep step = build_step(spec, context_);
+    const bool one_kernel = step.stages.size() == 1 && std::holds_alternative<KernelIndex>(step.stages[0].code) &&
+                            step.scratch_slots == 0;
+    const bool indexed = std::any_of(step.operands.begin(), step.operands.end(), [](const LoopOperand& o) { return o.index; });
+    if (!one_kernel || indexed) return std::nullopt;
+    place_in_result(part, product, step);
+    return step;
+  }
+
+  /// A product that only its epilogue reads lies where the epilogue's first result of that dtype will.
+  void place_in_result(const Part& part, ValueId product, LoopStep& epilogue) {
+    const auto reader = last_reader_.find(product);
+    if (result_number_.contains(product) || reader == last_reader_.end() || &parts_[reader->second] != &part) return;
+    const graph::Type& type = graph_.type(product);
+    for (ValueId v : part.nodes) {
+      const graph::Type& own = graph_.type(v);
+      if (!part.stored.contains(v) || own.dtype != type.dtype || own.strides != type.strides) continue;
+      const BufferIndex before = buffer_of(product), result = buffer_of(v);
+      for (LoopOperand& o : epilogue.operands)
+        if (!o.scratch && o.buffer == before) o.buffer = result;
+      buffers_[product] = result;
+      return;
+    }
   }
 
   void lower_host(const Part& part) {
@@ -588,9 +654,14 @@ class Lowerer : public Memory {
     std::vector<ValueId> operands = node.inputs;
     operands.push_back(v);
     for (ValueId operand : operands) {
-      if (graph_.type(operand).rank() == 0) fail("a host call of a 0-d value");
-      step.operands.push_back(matrix(operand));
-      step.shapes.push_back(graph_.type(operand).shape);
+      const graph::Type& type = graph_.type(operand);
+      if (type.rank() == 0) fail("a host call of a 0-d value");
+      LoopOperand& o = step.operands.emplace_back();
+      o.buffer = buffer_of(graph_.root(operand));
+      o.dtype = type.dtype;
+      o.offset = type.offset;
+      o.strides = type.strides;
+      step.shapes.push_back(type.shape);
     }
     step.operands.back().written = true;
     program_.steps.emplace_back(std::move(step));

@@ -83,6 +83,12 @@ int role(const StepSpec& spec, int axis) {
 }  // namespace
 
 LoopAxes loop_axes(const StepSpec& spec, Facts& facts) {
+  if (spec.whole_axes) {
+    LoopAxes out;
+    out.extents = spec.shape;
+    for (int axis = 0; axis < static_cast<int>(spec.shape.size()); ++axis) out.innermost.push_back(axis);
+    return out;
+  }
   const std::vector<const Access*> all = accesses(spec);
   const std::vector<int> order = spec.fold ? reduction_order(*spec.fold) : elementwise_order(spec, all, facts);
   LoopAxes out;

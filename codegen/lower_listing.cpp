@@ -84,10 +84,13 @@ std::string describe(const Program& program) {
     if (const auto* loop = std::get_if<LoopStep>(&step)) {
       out += loop_text(program, *loop);
     } else if (const auto* product = std::get_if<MatMulStep>(&step)) {
-      out += "matmul " + std::string(graph::name_of(product->dtype)) + " [" + product->m.str() + ", " +
+      out += "matmul " + std::string(graph::name_of(product->dtype)) + " ";
+      if (!product->batch.empty()) out += list(product->batch) + " x ";
+      out += "[" + product->m.str() + ", " +
              product->k.str() + "] x [" + product->k.str() + ", " + product->n.str() + "]\n";
       for (const LoopOperand* o : {&product->a, &product->b, &product->c})
         out += "    " + operand_text(program, *o) + "\n";
+      if (product->epilogue) out += "  finished by " + loop_text(program, *product->epilogue);
     } else if (const auto* host = std::get_if<HostStep>(&step)) {
       out += host->name + "\n";
       for (const LoopOperand& o : host->operands) out += "    " + operand_text(program, o) + "\n";

@@ -107,6 +107,7 @@ struct StepSpec {
   std::vector<TermId> kept;  // not stored, but may set a flag
   std::optional<FoldSpec> fold;
   bool streams = false;  // what is stored is not read again by the program
+  bool whole_axes = false;  // one loop for each axis of the shape, in that order
 };
 
 /// Iteration axes in loop order: groups of the shape's axes, outer to inner, each group one loop.

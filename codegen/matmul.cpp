@@ -1,16 +1,18 @@
-// Matrix-product core: a register-blocked micro-kernel for float32 and float64 on AVX2 and AVX-512.
+// Parts of a matrix-product core: tiles held in registers along k, the packing that feeds them, dot products.
 //
-//     for each block of k (at most 256): for each block of columns (two vectors, then one, the last one masked):
-//       copy the block of B to the stack where enough rows share it
-//       for each block of rows (12, then 8, 4, 2, 1; AVX2: 6, 4, 2, 1): accumulators in registers along k
+//     tile, two vectors:  b0, b1 <- B[k, :]                  four and more:  e[rows] <- A[:, k]
+//                         for each row: e <- A[row, k]                       for each vector: b <- B[k, v]
+//                           acc[row, :] += e * b0, b1                          acc[:, v] += e[rows] * b
 //
-// The first block of k overwrites C, later ones add to it. A single row takes eight vectors of columns at a time, in the same order. A
-// single column of B, its elements next to each other, has an order of its own: a sum along each row of A. Idle columns raise no flags:
-// AVX-512 masks the arithmetic, AVX2 fills them with a live column.
+// Rows of A are reached through a pointer for every four of them, so that packed and plain, row- and column-major blocks
+// of A need no parts of their own. Idle columns raise no flags: AVX-512 masks the arithmetic, AVX2 fills them with a live column.
 #include "codegen/matmul.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #define XBYAK_NO_OP_NAMES
@@ -30,75 +32,134 @@ using Xbyak::Xmm;
 using Xbyak::Ymm;
 using Xbyak::Zmm;
 
-constexpr int kDepth = 256;  // rows of B in a block: two vectors of it fit the first-level cache
-constexpr int kWide = 8;     // vectors of columns where there is one row
-constexpr std::size_t kMaxCode = 64 << 10;
+constexpr std::size_t kMaxCode = 256 << 10;
 
 class MatMulGenerator : public Xbyak::CodeGenerator {
  public:
-  MatMulGenerator(void* buffer, bool is_f32, bool use_avx512)
-      : CodeGenerator(kMaxCode, buffer),
-        f32_(is_f32),
-        avx512_(use_avx512),
-        element_(is_f32 ? 4 : 8),
-        vector_bytes_(use_avx512 ? 64 : 32),
-        vector_lanes_(vector_bytes_ / element_) {
-    generate();
+  MatMulGenerator(void* buffer, const MatMulCore& core, std::optional<NarrowProduct> narrow = {})
+      : CodeGenerator(kMaxCode, buffer), core_(core), f32_(core.item == 4), avx512_(core.avx512), narrow_(narrow) {
+    std::vector<uint32_t> offsets(MatMulCore::kParts, 0);
+    for (int i = 0; i < MatMulCore::kParts; ++i) dd(0);
+    auto begin_part = [&](int number) {
+      align(16);
+      offsets[static_cast<std::size_t>(number)] = static_cast<uint32_t>(getSize());
+      for (int code_byte : {0xf3, 0x0f, 0x1e, 0xfa}) db(code_byte);  // endbr64
+    };
+    for (int vectors : {MatMulCore::kHalf, 1, 2, 4, 8})
+      for (int rows = 1; rows <= core.most_rows(vectors); ++rows)
+        for (bool masked : {false, true}) {
+          if (!core.has_tile(rows, vectors, masked)) continue;
+          begin_part(MatMulCore::tile(rows, vectors, masked));
+          half_ = vectors == MatMulCore::kHalf;
+          tile(rows, half_ ? 1 : vectors, masked);
+        }
+    half_ = false;
+    if (!narrow_) pack_and_dot(begin_part);
+    align(32);
+    // Ones before zeros: the mask of n lanes begins n elements before the zeros.
+    L(mask_table_);
+    for (int i = 0; i < 8; ++i) dd(0xffffffffu);
+    for (int i = 0; i < 8; ++i) dd(0);
+    for (std::size_t i = 0; i < offsets.size(); ++i) rewrite(i * 4, offsets[i], 4);
   }
 
  private:
-  // Registers outside the micro-kernel.
-  const Reg64 a_block = rdi, b_block = rsi, rows_left = r8, columns_left = r9;
-  // Inside it: three row bases for A (then C), so that twelve rows need no further pointers.
-  const Reg64 row0 = rax, row4 = rbx, row8 = rbp, lda = r10, lda3 = r11, b_at = rdx, ldb = r12, depth = rcx,
-              c_block = r13, ldc = r14, scratch = r15;
+  template <class F>
+  void pack_and_dot(F&& begin_part) {
+    for (int vectors : {1, 2})
+      for (bool masked : {false, true}) {
+        begin_part(MatMulCore::copy(vectors, masked));
+        copy(vectors, masked);
+      }
+    begin_part(MatMulCore::kTranspose);
+    transpose();
+    for (int rows = 1; rows <= MatMulCore::kMostDots; ++rows)
+      for (int columns = 1; columns <= core_.most_dot_columns(rows); ++columns) {
+        begin_part(MatMulCore::dots(rows, columns));
+        dots(rows, columns);
+      }
+  }
+
+  const Reg64 args = rdi;
+  // Tiles: a base for every four rows of A, then of C.
+  const Reg64 base0 = rax, base4 = rbx, base8 = rbp, base12 = r8;
+  const Reg64 pitch = r10, pitch3 = r11, a_k = r9, b_at = rdx, b_k = r12, depth = rcx, c_tile = r13, c_row = r14,
+              panels = r15, ahead = rsi;
   const Opmask tail = k1;
 
-  // Stack frame, from rsp.
-  enum Frame : int {
-    kA = 0,
-    kB = 8,
-    kC = 16,
-    kM = 24,
-    kN = 32,
-    kK = 40,
-    kLda = 48,
-    kLdb = 56,
-    kLdc = 64,
-    kDepthNow = 72,
-    kAccumulate = 80,
-    kCColumn = 88,
-    kBColumn = 96,
-    kSavedRsp = 104,
-    kMask = 128,
-    kPanel = 192,
-  };
-  int panel_row() const { return 2 * vector_bytes_; }
-  int frame_bytes() const { return kPanel + kDepth * panel_row(); }
-  Address slot(int at) { return qword[rsp + at]; }
+  Address arg(int64_t MatMulArgs::*field) {
+    const MatMulArgs sample{};
+    return qword[args + (reinterpret_cast<const char*>(&(sample.*field)) - reinterpret_cast<const char*>(&sample))];
+  }
+  Address arg_a() { return qword[args + offsetof(MatMulArgs, a)]; }
+  Address arg_b() { return qword[args + offsetof(MatMulArgs, b)]; }
+  Address arg_c() { return qword[args + offsetof(MatMulArgs, c)]; }
 
-  Xmm vec(int i) const { return avx512_ ? static_cast<Xmm>(Zmm(i)) : static_cast<Xmm>(Ymm(i)); }
+  Xmm vec(int i) const {
+    if (avx512_ && !half_) return Zmm(i);
+    return avx512_ || !half_ ? static_cast<Xmm>(Ymm(i)) : Xmm(i);
+  }
+  Xmm mask() const { return vec(15); }    // AVX2
+  Xmm filler() const { return vec(14); }  // AVX2
+  int vector_bytes() const { return half_ ? core_.vector_bytes() / 2 : core_.vector_bytes(); }
 
   void load(const Xmm& to, const Address& from) { f32_ ? vmovups(to, from) : vmovupd(to, from); }
   void store(const Address& to, const Xmm& from) { f32_ ? vmovups(to, from) : vmovupd(to, from); }
   void broadcast(const Xmm& to, const Address& from) {
     if (f32_)
       vbroadcastss(to, from);
+    else if (to.isXMM())
+      vmovddup(to, from);
     else
-      vbroadcastsd(avx512_ ? static_cast<Ymm>(Zmm(to.getIdx())) : Ymm(to.getIdx()), from);
+      vbroadcastsd(to.isZMM() ? static_cast<Ymm>(Zmm(to.getIdx())) : Ymm(to.getIdx()), from);
   }
-  void add(const Xmm& to, const Xmm& x) { f32_ ? vaddps(to, to, x) : vaddpd(to, to, x); }
   using CodeGenerator::add;
-  /// AVX2: lanes of `r` outside the mask become those of `filler`.
-  void fill_idle(const Xmm& r, const Xmm& filler, const Xmm& mask) {
-    const Ymm target(r.getIdx()), other(filler.getIdx()), lanes(mask.getIdx());
-    f32_ ? vblendvps(target, other, target, lanes) : vblendvpd(target, other, target, lanes);
+  void add_vectors(const Xmm& to, const Xmm& x, const Xbyak::Operand& y) {
+    if (narrow_ == NarrowProduct::Int8) return vpaddd(to, x, y);
+    f32_ ? vaddps(to, x, y) : vaddpd(to, x, y);
   }
-  void multiply_add(const Xmm& to, const Xmm& x, const Xbyak::Operand& y) { f32_ ? vfmadd231ps(to, x, y) : vfmadd231pd(to, x, y); }
+  void multiply_add(const Xmm& to, const Xmm& x, const Xbyak::Operand& y) {
+    if (narrow_ == NarrowProduct::BFloat16) return vdpbf16ps(to, x, y);
+    if (narrow_ == NarrowProduct::Int8) return vpdpbusd(to, x, y);
+    f32_ ? vfmadd231ps(to, x, y) : vfmadd231pd(to, x, y);
+  }
+  void load_masked(const Xmm& to, const Xmm& mask, const Address& from) {
+    if (avx512_)
+      load(to | tail | T_z, from);
+    else
+      f32_ ? vmaskmovps(to, mask, from) : vmaskmovpd(to, mask, from);
+  }
+  /// A vector whose idle lanes are copies of its first one; `filler` is written on AVX2.
+  void load_filled(const Xmm& to, const Xmm& filler, const Xmm& mask, const Address& from) {
+    if (avx512_) {
+      broadcast(to, from);
+      load(to | tail, from);
+      return;
+    }
+    load_masked(to, mask, from);
+    broadcast(filler, from);
+    f32_ ? vblendvps(to, filler, to, mask) : vblendvpd(to, filler, to, mask);
+  }
+  void zero(const Xmm& r) { avx512_ ? vpxord(r, r, r) : vxorps(r, r, r); }
 
-  /// Address of row `row` of the block at row0 (row4, row8 four and eight rows on).
-  Address row_address(int row, const Reg64& pitch, const Reg64& pitch3, int displacement) {
-    const Reg64& base = row < 4 ? row0 : row < 8 ? row4 : row8;
+  /// The mask of `live` (1..lanes) lanes, into `tail` or `mask`; both registers are overwritten.
+  void set_mask(const Reg64& live, const Reg64& scratch, const Xmm& mask) {
+    if (avx512_) {
+      mov(scratch, -1);
+      bzhi(scratch, scratch, live);
+      kmovq(tail, scratch);
+      return;
+    }
+    lea(scratch, ptr[rip + mask_table_]);
+    neg(live);
+    vmovups(mask, ptr[scratch + live * core_.item + 32]);
+  }
+
+  // ---- tiles --------------------------------------------------------------------------------------------------------
+
+  /// Address of row `row` from base0 (base4, base8 and base12: four, eight and twelve rows on).
+  Address row_address(int row, int displacement = 0) {
+    const Reg64& base = row < 4 ? base0 : row < 8 ? base4 : row < 12 ? base8 : base12;
     switch (row % 4) {
       case 0: return ptr[base + displacement];
       case 1: return ptr[base + pitch + displacement];
@@ -106,397 +167,416 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
       default: return ptr[base + pitch3 + displacement];
     }
   }
-
-  void set_row_bases(const Reg64& first, const Reg64& pitch, int rows) {
-    mov(row0, first);
-    if (rows > 4) lea(row4, ptr[row0 + pitch * 4]);
-    if (rows > 8) lea(row8, ptr[row4 + pitch * 4]);
+  void set_bases(int rows) {
+    lea(pitch3, ptr[pitch + pitch * 2]);
+    if (rows > 4) lea(base4, ptr[base0 + pitch * 4]);
+    if (rows > 8) lea(base8, ptr[base4 + pitch * 4]);
+    if (rows > 12) lea(base12, ptr[base8 + pitch * 4]);
   }
 
-  void zero(const Xmm& r) {
-    if (avx512_)
-      vpxord(r, r, r);
-    else
-      vxorps(r, r, r);
-  }
+  struct Shape {
+    int rows, vectors;
+    bool masked;
+    int acc(int row, int v) const { return row * vectors + v; }
+    int free() const { return rows * vectors; }
+    bool edge(int v) const { return masked && v + 1 == vectors; }
+  };
 
-  /// C[rows, vectors] (+)= A[rows, depth] B[depth, vectors]; the last vector masked or whole.
-  void micro_kernel(int rows, int vectors, bool masked) {
-    const auto accumulator = [&](int row, int v) { return vec(row * vectors + v); };
-    const int free = rows * vectors;
-    const auto b = [&](int v) { return vec(free + v); };
-    const bool wide = vectors > 2;  // a single row: B is multiplied from memory
-    const Xmm element = wide ? vec(free) : vec(free + vectors);
-    const Xmm mask = vec(15), filler = vec(14);  // AVX2 only; masked blocks there have at most four rows
-    Label loop, done, overwrite, stored;
+  void tile(int rows, int vectors, bool masked) {
+    const Shape s{rows, vectors, masked};
+    Label panel, loop, done, cold, overwrite;
+    for (const Reg64& r : {rbx, rbp, r12, r13, r14, r15}) push(r);
+    if (masked) {
+      mov(rcx, arg(&MatMulArgs::live));
+      set_mask(rcx, rax, mask());
+    }
+    mov(a_k, arg(&MatMulArgs::a_k));
+    mov(b_k, arg(&MatMulArgs::b_k));
+    mov(c_tile, arg_c());
+    mov(c_row, arg(&MatMulArgs::c_row));
+    mov(panels, arg(&MatMulArgs::panels));
+    mov(ahead, arg(&MatMulArgs::b_ahead));
+    mov(b_at, arg_b());
 
-    for (int i = 0; i < rows * vectors; ++i) zero(vec(i));
-    set_row_bases(a_block, lda, rows);
-    mov(b_at, b_block);
-    mov(depth, slot(kDepthNow));
-    if (masked && !avx512_) vmovups(mask, ptr[rsp + kMask]);
+    L(panel);
+    mov(ptr[rsp - 8], b_at);
+    mov(depth, arg(&MatMulArgs::k));
+    cmp(depth, kPrefetchDepth);
+    jl(cold, T_NEAR);
+    mov(pitch, c_row);
+    mov(base0, c_tile);
+    set_bases(rows);
+    for (int row = 0; row < rows; ++row)
+      for (int v = 0; v < vectors; v += std::max(1, 64 / vector_bytes())) prefetchw(row_address(row, v * vector_bytes()));
+    L(cold);
+    for (int i = 0; i < s.free(); ++i) zero(vec(i));
+    mov(pitch, arg(&MatMulArgs::a_row));
+    mov(base0, arg_a());
+    set_bases(rows);
     test(depth, depth);
     jz(done, T_NEAR);
     align(32);
     L(loop);
-    for (int v = 0; v < vectors && !wide; ++v) {
-      const Address from = ptr[b_at + v * vector_bytes_];
-      if (!masked || v + 1 < vectors) {
-        load(b(v), from);
-      } else if (avx512_) {
-        load(b(v) | tail | T_z, from);
-      } else {
-        f32_ ? vmaskmovps(b(v), mask, from) : vmaskmovpd(b(v), mask, from);
-        broadcast(filler, from);
-        fill_idle(b(v), filler, mask);
-      }
-    }
-    for (int row = 0; row < rows; ++row) {
-      broadcast(element, row_address(row, lda, lda3, 0));
-      for (int v = 0; v < vectors; ++v) {
-        const bool edge = masked && v + 1 == vectors && avx512_;
-        if (wide)
-          multiply_add(accumulator(row, v), element, ptr[b_at + v * vector_bytes_]);
-        else
-          multiply_add(edge ? accumulator(row, v) | tail : accumulator(row, v), element, b(v));
-      }
-    }
-    add(row0, element_);
-    if (rows > 4) add(row4, element_);
-    if (rows > 8) add(row8, element_);
-    add(b_at, ldb);
+    tile_step(s);
+    add(base0, a_k);
+    if (rows > 4) add(base4, a_k);
+    if (rows > 8) add(base8, a_k);
+    if (rows > 12) add(base12, a_k);
+    add(b_at, b_k);
     dec(depth);
     jnz(loop, T_NEAR);
-    L(done);
 
-    // Rows of C; `depth` is free and holds three times the pitch.
-    set_row_bases(c_block, ldc, rows);
-    lea(depth, ptr[ldc + ldc * 2]);
-    cmp(slot(kAccumulate), 0);
+    L(done);
+    mov(pitch, c_row);
+    mov(base0, c_tile);
+    set_bases(rows);
+    cmp(arg(&MatMulArgs::add), 0);
     je(overwrite, T_NEAR);
-    each_of_c(rows, vectors, masked, [&](int row, int v, const Address& at, bool edge) {
-      const Xmm old = b(0);
+    each_of_c(s, [&](const Xmm& acc, const Address& at, bool edge) {
+      const Xmm old = vec(s.free());
       if (!edge) {
-        load(old, at);
-        add(accumulator(row, v), old);
+        add_vectors(acc, acc, at);
       } else if (avx512_) {
-        load(old | tail | T_z, at);
-        f32_ ? vaddps(accumulator(row, v) | tail, accumulator(row, v), old)
-             : vaddpd(accumulator(row, v) | tail, accumulator(row, v), old);
+        add_vectors(acc | tail, acc, at);
       } else {
-        f32_ ? vmaskmovps(old, mask, at) : vmaskmovpd(old, mask, at);
-        broadcast(filler, at);
-        fill_idle(old, filler, mask);
-        add(accumulator(row, v), old);
+        load_filled(old, filler(), mask(), at);
+        add_vectors(acc, acc, old);
       }
     });
     L(overwrite);
-    each_of_c(rows, vectors, masked, [&](int row, int v, const Address& at, bool edge) {
+    each_of_c(s, [&](const Xmm& acc, const Address& at, bool edge) {
       if (!edge)
-        store(at, accumulator(row, v));
+        store(at, acc);
       else if (avx512_)
-        store(at | tail, accumulator(row, v));
+        store(at | tail, acc);
       else
-        f32_ ? vmaskmovps(at, mask, accumulator(row, v)) : vmaskmovpd(at, mask, accumulator(row, v));
+        f32_ ? vmaskmovps(at, mask(), acc) : vmaskmovpd(at, mask(), acc);
     });
-    // Next block of rows.
-    imul(row0, lda, rows);
-    add(a_block, row0);
-    imul(row0, ldc, rows);
-    add(c_block, row0);
-    sub(rows_left, rows);
+    add(c_tile, vectors * vector_bytes());
+    mov(b_at, ptr[rsp - 8]);
+    add(b_at, arg(&MatMulArgs::b_panel));
+    dec(panels);
+    jnz(panel, T_NEAR);
+    for (const Reg64& r : {r15, r14, r13, r12, rbp, rbx}) pop(r);
+    vzeroupper();
+    ret();
+  }
+
+  /// One k of a tile.
+  void tile_step(const Shape& s) {
+    if (s.vectors >= 4) return wide_step(s);
+    // The element of A as a broadcast operand; not of int8, where the operands differ in sign.
+    const bool embedded = s.vectors == 1 && avx512_ && narrow_ != NarrowProduct::Int8;
+    for (int v = 0; v < s.vectors; ++v) {
+      const Address from = ptr[b_at + v * vector_bytes()];
+      const Xmm b = vec(s.free() + v);
+      if (!s.edge(v))
+        load(b, from);
+      else if (avx512_)
+        load_masked(b, mask(), from);
+      else
+        load_filled(b, filler(), mask(), from);
+      if (v * vector_bytes() % 64 == 0) prefetcht0(ptr[b_at + ahead + v * vector_bytes()]);
+    }
+    for (int row = 0; row < s.rows; ++row) {
+      const Xmm element = vec(s.free() + s.vectors + row % 2);
+      if (!embedded) broadcast(element, row_address(row));
+      for (int v = 0; v < s.vectors; ++v) {
+        const Xmm acc = vec(s.acc(row, v)), b = vec(s.free() + v);
+        const Xmm to = s.edge(v) && avx512_ ? acc | tail : acc;
+        if (embedded)
+          multiply_add(to, b, row_address_broadcast(row));
+        else
+          multiply_add(to, element, b);
+      }
+    }
+  }
+  Address row_address_broadcast(int row) {
+    const Reg64& base = row < 4 ? base0 : row < 8 ? base4 : row < 12 ? base8 : base12;
+    switch (row % 4) {
+      case 0: return ptr_b[base];
+      case 1: return ptr_b[base + pitch];
+      case 2: return ptr_b[base + pitch * 2];
+      default: return ptr_b[base + pitch3];
+    }
+  }
+
+  void wide_step(const Shape& s) {
+    for (int row = 0; row < s.rows; ++row) broadcast(vec(s.free() + row), row_address(row));
+    for (int v = 0; v < s.vectors; ++v) {
+      const Address from = ptr[b_at + v * vector_bytes()];
+      if (v * vector_bytes() % 64 == 0) prefetcht0(ptr[b_at + ahead + v * vector_bytes()]);
+      if (s.rows == 1) {
+        multiply_add(vec(s.acc(0, v)), vec(s.free()), from);
+        continue;
+      }
+      const Xmm b = vec(s.free() + s.rows + (avx512_ ? v % 2 : 0));
+      load(b, from);
+      for (int row = 0; row < s.rows; ++row) multiply_add(vec(s.acc(row, v)), vec(s.free() + row), b);
+    }
   }
 
   template <class F>
-  void each_of_c(int rows, int vectors, bool masked, F&& f) {
-    for (int row = 0; row < rows; ++row)
-      for (int v = 0; v < vectors; ++v)
-        f(row, v, row_address(row, ldc, depth, v * vector_bytes_), masked && v + 1 == vectors);
+  void each_of_c(const Shape& s, F&& f) {
+    for (int row = 0; row < s.rows; ++row)
+      for (int v = 0; v < s.vectors; ++v) f(vec(s.acc(row, v)), row_address(row, v * vector_bytes()), s.edge(v));
   }
 
-  /// All rows of a block of columns.
-  void row_blocks(int vectors, bool masked) {
-    const int most = avx512_ ? 12 : masked ? 4 : 6;
-    Label again, rest;
-    L(again);
-    cmp(rows_left, most);
-    jl(rest, T_NEAR);
-    micro_kernel(most, vectors, masked);
-    jmp(again, T_NEAR);
-    L(rest);
-    for (int rows : {8, 4, 2, 1}) {
-      if (rows >= most) continue;
-      Label skip;
-      cmp(rows_left, rows);
-      jl(skip, T_NEAR);
-      micro_kernel(rows, vectors, masked);
-      L(skip);
+  // ---- packing ------------------------------------------------------------------------------------------------------
+
+  void copy(int vectors, bool masked) {
+    const Reg64 from = rax, to = rdx, from_step = r9, to_step = r10, left = rcx, live = r8, scratch = r11;
+    Label loop, done;
+    if (masked) {
+      mov(live, arg(&MatMulArgs::live));
+      set_mask(live, scratch, mask());
     }
-  }
-
-  /// Copies the block of B next to each other, where it is whole and many rows read it again.
-  void pack_panel() {
-    Label loop, skip;
-    cmp(rows_left, 48);
-    jl(skip, T_NEAR);
-    mov(depth, slot(kDepthNow));
-    test(depth, depth);
-    jz(skip, T_NEAR);
-    lea(scratch, ptr[rsp + kPanel]);
-    L(loop);
-    load(vec(0), ptr[b_block]);
-    load(vec(1), ptr[b_block + vector_bytes_]);
-    store(ptr[scratch], vec(0));
-    store(ptr[scratch + vector_bytes_], vec(1));
-    add(b_block, ldb);
-    add(scratch, panel_row());
-    dec(depth);
-    jnz(loop);
-    lea(b_block, ptr[rsp + kPanel]);
-    mov(ldb, panel_row());
-    L(skip);
-  }
-
-  /// C[m] = A[m,k] b[k]: four rows at a time, then one. Idle lanes are zeros on both sides.
-  void columns_of_one() {
-    Label rows_of_four, rest, one, done;
-    mov(columns_left, r9);
-    and_(columns_left, vector_lanes_ - 1);
-    Label whole;
-    jz(whole);
-    set_tail_mask();
-    L(whole);
-    mov(a_block, slot(kA));
-    mov(c_block, slot(kC));
-    mov(rows_left, slot(kM));
-    mov(lda, slot(kLda));
-    mov(ldc, slot(kLdc));
-    lea(lda3, ptr[lda + lda * 2]);
-    L(rows_of_four);
-    cmp(rows_left, 4);
-    jl(rest, T_NEAR);
-    dot_rows(4, 2);
-    jmp(rows_of_four, T_NEAR);
-    L(rest);
-    L(one);
-    test(rows_left, rows_left);
+    mov(from, arg_a());
+    mov(to, arg_c());
+    mov(from_step, arg(&MatMulArgs::a_k));
+    mov(to_step, arg(&MatMulArgs::c_row));
+    mov(left, arg(&MatMulArgs::k));
+    test(left, left);
     jz(done, T_NEAR);
-    dot_rows(1, 8);
-    jmp(one, T_NEAR);
+    L(loop);
+    for (int v = 0; v < vectors; ++v) {
+      const Address at = ptr[from + v * vector_bytes()];
+      if (masked && v + 1 == vectors)
+        load_filled(vec(v), filler(), mask(), at);
+      else
+        load(vec(v), at);
+    }
+    for (int v = 0; v < vectors; ++v) store(ptr[to + v * vector_bytes()], vec(v));
+    add(from, from_step);
+    add(to, to_step);
+    dec(left);
+    jnz(loop);
     L(done);
-  }
-
-  /// `rows` sums along k, each in `vectors` accumulators.
-  void dot_rows(int rows, int vectors) {
-    const auto sum = [&](int row, int v) { return vec(row * vectors + v); };
-    const Xmm b = vec(8), element = vec(9);
-    for (int i = 0; i < rows * vectors; ++i) zero(vec(i));
-    mov(row0, a_block);
-    mov(b_at, slot(kB));
-    mov(depth, slot(kK));
-    for (int width : {vectors, 1}) {
-      Label again, rest;
-      L(again);
-      cmp(depth, width * vector_lanes_);
-      jl(rest, T_NEAR);
-      for (int v = 0; v < width; ++v) {
-        load(b, ptr[b_at + v * vector_bytes_]);
-        for (int row = 0; row < rows; ++row) {
-          load(element, row_address(row, lda, lda3, v * vector_bytes_));
-          multiply_add(sum(row, v), element, b);
-        }
-      }
-      add(row0, width * vector_bytes_);
-      add(b_at, width * vector_bytes_);
-      sub(depth, width * vector_lanes_);
-      jmp(again, T_NEAR);
-      L(rest);
-    }
-    Label no_tail;
-    test(depth, depth);
-    jz(no_tail, T_NEAR);
-    if (!avx512_) vmovups(Ymm(10), ptr[rsp + kMask]);
-    load_tail(b, ptr[b_at]);
-    for (int row = 0; row < rows; ++row) {
-      load_tail(element, row_address(row, lda, lda3, 0));
-      multiply_add(sum(row, 0), element, b);
-    }
-    L(no_tail);
-    for (int width = vectors / 2; width > 0; width /= 2)
-      for (int row = 0; row < rows; ++row)
-        for (int v = 0; v < width; ++v) add(sum(row, v), sum(row, v + width));
-    for (int row = 0; row < rows; ++row) {
-      const int at = sum(row, 0).getIdx(), other = b.getIdx();
-      if (avx512_) {
-        vextractf64x4(Ymm(other), Zmm(at), 1);
-        add(Ymm(at), Ymm(other));
-      }
-      vextractf128(Xmm(other), Ymm(at), 1);
-      add(Xmm(at), Xmm(other));
-      vshufpd(Xmm(other), Xmm(at), Xmm(at), 1);
-      add(Xmm(at), Xmm(other));
-      if (f32_) {
-        vmovshdup(Xmm(other), Xmm(at));
-        add(Xmm(at), Xmm(other));
-      }
-      f32_ ? vmovss(ptr[c_block], Xmm(at)) : vmovsd(ptr[c_block], Xmm(at));
-      add(c_block, ldc);
-    }
-    imul(row0, lda, rows);
-    add(a_block, row0);
-    sub(rows_left, rows);
-  }
-
-  /// The live lanes, zeros beside them.
-  void load_tail(const Xmm& to, const Address& from) {
-    if (avx512_)
-      load(to | tail | T_z, from);
-    else
-      f32_ ? vmaskmovps(to, Ymm(10), from) : vmaskmovpd(to, Ymm(10), from);
-  }
-
-  /// Mask of the live columns, 1..lanes, in columns_left.
-  void set_tail_mask() {
-    if (avx512_) {
-      mov(rax, -1);
-      bzhi(rax, rax, columns_left);
-      kmovq(tail, rax);
-      return;
-    }
-    // Ones before zeros: the mask of n columns begins n elements before the zeros.
-    lea(rax, ptr[rip + mask_table_]);
-    mov(scratch, columns_left);
-    neg(scratch);
-    vmovups(Ymm(0), ptr[rax + scratch * element_ + 32]);
-    vmovups(ptr[rsp + kMask], Ymm(0));
-  }
-
-  void generate() {
-    for (int code_byte : {0xf3, 0x0f, 0x1e, 0xfa}) db(code_byte);  // endbr64
-    Label exit, k_block, k_small, column_block, columns_done, next_columns, two_masked, one_whole, one_masked;
-    cmp(rcx, 0);
-    jle(exit, T_NEAR);
-    cmp(r8, 0);
-    jle(exit, T_NEAR);
-    for (const Reg64& r : {rbx, rbp, r12, r13, r14, r15}) push(r);
-    const int arguments = 6 * 8 + 8;  // pushed registers, return address
-    mov(rax, rsp);
-    // The frame is larger than a guard page: touch its pages in order.
-    for (int page = 4096; page < frame_bytes(); page += 4096) or_(qword[rsp - page], 0);
-    sub(rsp, frame_bytes());
-    and_(rsp, -64);
-    mov(slot(kSavedRsp), rax);
-    mov(slot(kA), rdi);
-    mov(slot(kB), rsi);
-    mov(slot(kC), rdx);
-    mov(slot(kM), rcx);
-    mov(slot(kN), r8);
-    mov(slot(kK), r9);
-    for (int i = 0; i < 3; ++i) {
-      mov(rbx, ptr[rax + arguments + 8 * i]);
-      mov(slot(kLda + 8 * i), rbx);
-    }
-    mov(slot(kAccumulate), 0);
-
-    Label matrices, finish;
-    cmp(r8, 1);
-    jne(matrices, T_NEAR);
-    cmp(slot(kLdb), element_);
-    jne(matrices, T_NEAR);
-    columns_of_one();
-    jmp(finish, T_NEAR);
-    L(matrices);
-
-    L(k_block);
-    mov(rax, slot(kK));
-    mov(rbx, kDepth);
-    cmp(rax, rbx);
-    cmovg(rax, rbx);
-    mov(slot(kDepthNow), rax);
-    mov(rax, slot(kB));
-    mov(slot(kBColumn), rax);
-    mov(rax, slot(kC));
-    mov(slot(kCColumn), rax);
-    mov(columns_left, slot(kN));
-
-    L(column_block);
-    mov(a_block, slot(kA));
-    mov(b_block, slot(kBColumn));
-    mov(c_block, slot(kCColumn));
-    mov(rows_left, slot(kM));
-    mov(lda, slot(kLda));
-    mov(ldb, slot(kLdb));
-    mov(ldc, slot(kLdc));
-    lea(lda3, ptr[lda + lda * 2]);
-    Label rows;
-    cmp(rows_left, 1);
-    jne(rows, T_NEAR);
-    cmp(columns_left, kWide * vector_lanes_);
-    jl(rows, T_NEAR);
-    micro_kernel(1, kWide, false);
-    sub(columns_left, kWide * vector_lanes_);
-    add(slot(kBColumn), kWide * vector_bytes_);
-    add(slot(kCColumn), kWide * vector_bytes_);
-    jmp(next_columns, T_NEAR);
-    L(rows);
-    cmp(columns_left, 2 * vector_lanes_);
-    jl(two_masked, T_NEAR);
-    pack_panel();
-    row_blocks(2, false);
-    sub(columns_left, 2 * vector_lanes_);
-    add(slot(kBColumn), 2 * vector_bytes_);
-    add(slot(kCColumn), 2 * vector_bytes_);
-    jmp(next_columns, T_NEAR);
-
-    L(two_masked);
-    cmp(columns_left, vector_lanes_);
-    je(one_whole, T_NEAR);
-    jl(one_masked, T_NEAR);
-    sub(columns_left, vector_lanes_);
-    set_tail_mask();
-    row_blocks(2, true);
-    jmp(columns_done, T_NEAR);
-    L(one_whole);
-    row_blocks(1, false);
-    jmp(columns_done, T_NEAR);
-    L(one_masked);
-    set_tail_mask();
-    row_blocks(1, true);
-    jmp(columns_done, T_NEAR);
-
-    L(next_columns);
-    test(columns_left, columns_left);
-    jnz(column_block, T_NEAR);
-
-    L(columns_done);
-    mov(rax, slot(kDepthNow));
-    mov(rbx, slot(kLdb));
-    imul(rbx, rax);
-    add(slot(kB), rbx);
-    lea(rbx, ptr[rax * element_]);
-    add(slot(kA), rbx);
-    mov(slot(kAccumulate), 1);
-    sub(slot(kK), rax);
-    cmp(slot(kK), 0);
-    jg(k_block, T_NEAR);
-
-    L(finish);
-    mov(rsp, slot(kSavedRsp));
-    for (const Reg64& r : {r15, r14, r13, r12, rbp, rbx}) pop(r);
     vzeroupper();
-    L(exit);
     ret();
-
-    align(32);
-    L(mask_table_);
-    for (int i = 0; i < 8; ++i) dd(0xffffffffu);
-    for (int i = 0; i < 8; ++i) dd(0);
   }
 
+  /// Blocks of lanes x lanes. Pointers to the rows lie in the red zone.
+  void transpose() {
+    const Reg64 at = rdx, to = r8, to_step = r10, to_step3 = r11, left = rcx, row = rax, last = r9, scratch = rsi;
+    const int lanes = core_.lanes;
+    Label block, rest, done;
+    mov(row, arg_a());
+    mov(last, arg(&MatMulArgs::live));
+    for (int i = 0; i < lanes; ++i) {
+      mov(ptr[rsp - 128 + 8 * i], row);
+      mov(scratch, row);
+      add(scratch, arg(&MatMulArgs::a_row));
+      cmp(last, i + 1);
+      cmovg(row, scratch);
+    }
+    mov(to, arg_c());
+    mov(to_step, arg(&MatMulArgs::c_row));
+    lea(to_step3, ptr[to_step + to_step * 2]);
+    mov(left, arg(&MatMulArgs::k));
+    xor_(at, at);
+    L(block);
+    cmp(left, lanes);
+    jl(rest, T_NEAR);
+    for (int i = 0; i < lanes; ++i) {
+      mov(row, ptr[rsp - 128 + 8 * i]);
+      load(vec(i), ptr[row + at]);
+    }
+    const std::vector<int> columns = transpose_registers();
+    auto store_column = [&](int j) {
+      const Xmm value = vec(columns[static_cast<std::size_t>(j)]);
+      switch (j % 4) {
+        case 0: store(ptr[to], value); break;
+        case 1: store(ptr[to + to_step], value); break;
+        case 2: store(ptr[to + to_step * 2], value); break;
+        default:
+          store(ptr[to + to_step3], value);
+          lea(to, ptr[to + to_step * 4]);
+      }
+    };
+    for (int j = 0; j < lanes; ++j) store_column(j);
+    add(at, vector_bytes());
+    sub(left, lanes);
+    jmp(block, T_NEAR);
+
+    L(rest);
+    test(left, left);
+    jz(done, T_NEAR);
+    const Xmm mask = vec(2 * lanes - 1);  // a temporary of the network, dead until the loads are done
+    mov(last, left);
+    set_mask(last, scratch, mask);
+    for (int i = 0; i < lanes; ++i) {
+      mov(row, ptr[rsp - 128 + 8 * i]);
+      load_masked(vec(i), mask, ptr[row + at]);
+    }
+    FRAMEJIT_CHECK(transpose_registers() == columns, "the same network");
+    for (int j = 0; j < lanes; ++j) {
+      if (j > 0) {
+        cmp(left, j);
+        jle(done, T_NEAR);
+      }
+      store_column(j);
+    }
+    L(done);
+    vzeroupper();
+    ret();
+  }
+
+  /// Transposes registers [0, lanes), with [lanes, 2 lanes) as temporaries; gives the register of each column.
+  std::vector<int> transpose_registers() {
+    const int lanes = core_.lanes, quads = vector_bytes() / 16, width = lanes / quads;  // width: elements of 128 bits
+    std::vector<int> from(static_cast<std::size_t>(lanes)), to(from);
+    for (int i = 0; i < lanes; ++i) from[static_cast<std::size_t>(i)] = i, to[static_cast<std::size_t>(i)] = lanes + i;
+    const auto in = [&](int i) { return vec(from[static_cast<std::size_t>(i)]); };
+    const auto out = [&](int i) { return vec(to[static_cast<std::size_t>(i)]); };
+    if (f32_) {
+      for (int i = 0; i < lanes; i += 2) {
+        vunpcklps(out(i), in(i), in(i + 1));
+        vunpckhps(out(i + 1), in(i), in(i + 1));
+      }
+      std::swap(from, to);
+      for (int i = 0; i < lanes; i += 4)
+        for (int half = 0; half < 2; ++half) {
+          vunpcklpd(out(i + 2 * half), in(i + half), in(i + half + 2));
+          vunpckhpd(out(i + 2 * half + 1), in(i + half), in(i + half + 2));
+        }
+    } else {
+      for (int i = 0; i < lanes; i += 2) {
+        vunpcklpd(out(i), in(i), in(i + 1));
+        vunpckhpd(out(i + 1), in(i), in(i + 1));
+      }
+    }
+    std::swap(from, to);
+    // Register width * g + c now holds, in its 128 bits number q, column width * q + c of rows width * g and on.
+    if (!avx512_) {
+      for (int c = 0; c < width; ++c) {
+        const Ymm low(in(c).getIdx()), high(in(width + c).getIdx());
+        vperm2f128(Ymm(out(c).getIdx()), low, high, 0x20);
+        vperm2f128(Ymm(out(width + c).getIdx()), low, high, 0x31);
+      }
+      return to;
+    }
+    for (int pass = 0; pass < 2; ++pass) {
+      for (int c = 0; c < width; ++c)
+        for (int half = 0; half < 2; ++half) {
+          // First pass: even and odd 128-bit parts of neighbours; second: the same of what that gave.
+          const int x = pass == 0 ? 2 * half * width + c : half * width + c;
+          const int y = pass == 0 ? x + width : x + 2 * width;
+          const Zmm left(in(x).getIdx()), right(in(y).getIdx());
+          const int even = pass == 0 ? 2 * half * width + c : half * width + c;
+          const int odd = pass == 0 ? even + width : even + 2 * width;
+          vshuff32x4(Zmm(out(even).getIdx()), left, right, 0x88);
+          vshuff32x4(Zmm(out(odd).getIdx()), left, right, 0xdd);
+        }
+      std::swap(from, to);
+    }
+    return from;
+  }
+
+  // ---- dot products -------------------------------------------------------------------------------------------------
+
+  void dots(int rows, int columns) {
+    const Reg64 column = r8, columns_pitch = r9, columns_pitch3 = rdx;
+    const auto acc = [&](int row, int j) { return vec(row * columns + j); };
+    const auto b = [&](int j) { return vec(rows * columns + j); };
+    const Xmm element = vec(rows * columns + columns);
+    Label loop, rest, done;
+    push(rbx);
+    mov(base0, arg_a());
+    mov(pitch, arg(&MatMulArgs::a_row));
+    set_bases(rows);
+    mov(column, arg_b());
+    mov(columns_pitch, arg(&MatMulArgs::b_k));
+    lea(columns_pitch3, ptr[columns_pitch + columns_pitch * 2]);
+    mov(depth, arg(&MatMulArgs::k));
+    for (int i = 0; i < rows * columns; ++i) zero(vec(i));
+    const auto step = [&](bool masked) {
+      for (int j = 0; j < columns; ++j) {
+        const Address at = j == 0   ? ptr[column]
+                           : j == 1 ? ptr[column + columns_pitch]
+                           : j == 2 ? ptr[column + columns_pitch * 2]
+                                    : ptr[column + columns_pitch3];
+        masked ? load_masked(b(j), mask(), at) : load(b(j), at);
+      }
+      for (int row = 0; row < rows; ++row) {
+        if (columns == 1 && !masked) {
+          multiply_add(acc(row, 0), b(0), row_address(row));
+          continue;
+        }
+        masked ? load_masked(element, mask(), row_address(row)) : load(element, row_address(row));
+        for (int j = 0; j < columns; ++j) multiply_add(acc(row, j), element, b(j));
+      }
+    };
+    L(loop);
+    cmp(depth, core_.lanes);
+    jl(rest, T_NEAR);
+    step(false);
+    add(base0, vector_bytes());
+    if (rows > 4) add(base4, vector_bytes());
+    add(column, vector_bytes());
+    sub(depth, core_.lanes);
+    jmp(loop, T_NEAR);
+    L(rest);
+    test(depth, depth);
+    jz(done, T_NEAR);
+    set_mask(depth, rsi, mask());
+    step(true);
+    L(done);
+    const Reg64 to = rax;
+    mov(rsi, arg_c());
+    for (int row = 0; row < rows; ++row) {
+      mov(to, rsi);
+      for (int j = 0; j < columns; ++j) {
+        sum_lanes(acc(row, j), element);
+        f32_ ? vmovss(ptr[to], Xmm(acc(row, j).getIdx())) : vmovsd(ptr[to], Xmm(acc(row, j).getIdx()));
+        if (j + 1 < columns) add(to, arg(&MatMulArgs::b_panel));
+      }
+      if (row + 1 < rows) add(rsi, arg(&MatMulArgs::c_row));
+    }
+    pop(rbx);
+    vzeroupper();
+    ret();
+  }
+
+  /// The sum of all lanes into the first one: halves are added.
+  void sum_lanes(const Xmm& r, const Xmm& scratch) {
+    const int x = r.getIdx(), y = scratch.getIdx();
+    if (avx512_) {
+      vextractf64x4(Ymm(y), Zmm(x), 1);
+      add_vectors(Ymm(x), Ymm(x), Ymm(y));
+      vextractf64x2(Xmm(y), Ymm(x), 1);
+    } else {
+      vextractf128(Xmm(y), Ymm(x), 1);
+    }
+    add_vectors(Xmm(x), Xmm(x), Xmm(y));
+    vpermilpd(Xmm(y), Xmm(x), 1);
+    add_vectors(Xmm(x), Xmm(x), Xmm(y));
+    if (!f32_) return;
+    vmovshdup(Xmm(y), Xmm(x));
+    add_vectors(Xmm(x), Xmm(x), Xmm(y));
+  }
+
+  static constexpr int kPrefetchDepth = 32;  // below it, C is as near as the operands
+  const MatMulCore core_;
   const bool f32_, avx512_;
-  const int element_, vector_bytes_, vector_lanes_;
+  const std::optional<NarrowProduct> narrow_;
+  bool half_ = false;
   Label mask_table_;
 };
+
+KernelCode assemble(std::string name, const MatMulCore& core, std::optional<NarrowProduct> narrow) {
+  // Written into memory of our own, which is never executable; the code is position independent.
+  std::vector<uint8_t> buffer(kMaxCode);
+  KernelCode out;
+  out.name = std::move(name);
+  try {
+    const MatMulGenerator generator(buffer.data(), core, narrow);
+    out.bytes.assign(buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(generator.getSize()));
+  } catch (const Xbyak::Error& error) {
+    FRAMEJIT_CHECK(false, error.what());
+  }
+  return out;
+}
 
 }  // namespace
 
@@ -504,20 +584,18 @@ Expected<KernelCode, std::string> emit_matmul(graph::DType dtype, Isa isa, bool 
   if (isa == Isa::None) return Unexpected{std::string("no vector instruction set")};
   if (dtype != graph::DType::F32 && dtype != graph::DType::F64)
     return Unexpected{"matrix product of " + std::string(graph::name_of(dtype))};
-  // Written into memory of our own, which is never executable; the code is position independent.
-  std::vector<uint8_t> buffer(kMaxCode);
-  KernelCode out;
-  out.name = "matmul_" + std::string(graph::name_of(dtype));
-  try {
-    const MatMulGenerator generator(buffer.data(), dtype == graph::DType::F32, isa == Isa::Avx512);
-    out.bytes.assign(buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(generator.getSize()));
-  } catch (const Xbyak::Error& error) {
-    FRAMEJIT_CHECK(false, error.what());
-  }
+  const MatMulCore core(dtype, isa == Isa::Avx512);
+  KernelCode out = assemble("matmul_" + std::string(graph::name_of(dtype)), core, {});
   if (with_listing)
-    out.listing = "; " + out.name + ": " + (isa == Isa::Avx512 ? "12 rows x 2 zmm" : "6 rows x 2 ymm") + ", depth " +
-                  std::to_string(kDepth) + ", " + std::to_string(out.bytes.size()) + " bytes\n";
+    out.listing = "; " + out.name + ": " + std::to_string(core.most_rows(2)) + " rows x 2 " +
+                  (isa == Isa::Avx512 ? "zmm, " : "ymm, ") + std::to_string(out.bytes.size()) + " bytes\n";
   return out;
+}
+
+Expected<KernelCode, std::string> emit_narrow_matmul(NarrowProduct kind, const Cpu& cpu) {
+  const bool bf16 = kind == NarrowProduct::BFloat16;
+  if (!(bf16 ? cpu.avx512_bf16 : cpu.vnni)) return Unexpected{std::string(bf16 ? "no AVX512-BF16" : "no AVX512-VNNI")};
+  return assemble(bf16 ? "matmul_bf16" : "matmul_u8_s8", MatMulCore(graph::DType::F32, true), kind);
 }
 
 }  // namespace framejit::codegen

@@ -1,14 +1,24 @@
 // Matrix-product cores, through xbyak.
 #pragma once
 
+#include <string>
+
 #include "codegen/cpu.h"
 #include "codegen/kernel.h"
+#include "codegen/matmul_core.h"
 #include "graph/support/expected.h"
 
 namespace framejit::codegen {
 
-/// C[m,n] = A[m,k] B[k,n] for float32 or float64, rows contiguous, any m, n, k >= 0 (k == 0 stores zeros). One column of B is fast where
-/// its elements are next to each other (ldb the element's size).
+/// The parts of MatMulCore(dtype, isa == Isa::Avx512), for float32 and float64. The table of their offsets comes first, so the
+/// code has no entry of its own.
 Expected<KernelCode, std::string> emit_matmul(graph::DType dtype, Isa isa, bool with_listing = false);
+
+/// Narrow elements are multiplied in groups that fill 32 bits, packed next to each other along k: pairs of bfloat16, added up in
+/// float32, or fours of uint8 (A) and int8 (B), in int32. `k` counts groups, and A, B and C are, to the tiles, of 4-byte elements.
+enum class NarrowProduct : unsigned char { BFloat16, Int8 };
+
+/// The tiles of MatMulCore(F32, true), where the processor has AVX512-BF16 or VNNI.
+Expected<KernelCode, std::string> emit_narrow_matmul(NarrowProduct kind, const Cpu& cpu);
 
 }  // namespace framejit::codegen

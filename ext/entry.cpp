@@ -460,10 +460,12 @@ Outcome Entry::predict(const capture::FrameView& frame, Ref<>& record) {
     const std::unique_ptr<runtime::Undo> undo =
         save_written(*region_->graph, std::span<char* const>(s.matched.params, guards_->input_count()),
                      std::span<const int64_t>(s.matched.symbols, guards_->symbol_count()));
-    std::vector<unsigned> unsaid;  // the bytecode says it
+    std::vector<unsigned> unsaid;
     outcome = run_plan(s.workspace, unsaid, true);
     if (outcome == Outcome::Done) {
-      if (materializer_->finish(s.workspace)) record = prediction(frame, s.workspace);
+      // A prediction has no warnings.
+      const bool warns = std::any_of(unsaid.begin(), unsaid.end(), [](unsigned raised) { return raised != 0; });
+      if (!warns && materializer_->finish(s.workspace)) record = prediction(frame, s.workspace);
       undo->rollback();
       if (!record) outcome = Outcome::Declined;
     }

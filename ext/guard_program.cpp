@@ -52,14 +52,7 @@ bool overlap(PyObject* a, PyObject* b) {
 bool holds(const RelationTest& test, const int64_t* symbols, std::size_t symbol_count) {
   const int64_t left = test.left.evaluate(symbols, symbol_count);
   const int64_t right = test.right.evaluate(symbols, symbol_count);
-  bool result = false;
-  switch (test.relation) {
-    case graph::Relation::Eq: result = left == right; break;
-    case graph::Relation::Ne: result = left != right; break;
-    case graph::Relation::Lt: result = left < right; break;
-    case graph::Relation::Le: result = left <= right; break;
-  }
-  return result == test.outcome;
+  return graph::related(test.relation, left, right) == test.outcome;
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 // depends on a symbol is a guard.
 #include "ext/numpy_index.h"
 
+#include <algorithm>
+#include <limits>
 #include <vector>
 
 namespace framejit::ext {
@@ -52,6 +54,7 @@ Captured<SliceParts> slice_parts(Session& session, Value* start, Value* stop, Va
   if (parts.has_start) parts.start = *as_dim(*start);
   if (parts.has_stop) parts.stop = *as_dim(*stop);
   if (!step->is_none()) parts.step = session.graph().shapes().specialize(*as_dim(*step));
+  parts.step = std::max(parts.step, -std::numeric_limits<int64_t>::max());  // as PySlice_Unpack
   if (parts.step == 0) return break_at(BreakId::WouldRaise, "slice step cannot be zero");
   return parts;
 }

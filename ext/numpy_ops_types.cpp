@@ -202,25 +202,42 @@ bool can_cast(PyObject* sample, int type_num, bool by_value) {
                   : PyArray_CanCastTypeTo(PyArray_DESCR(from), descr, NPY_SAFE_CASTING);
 }
 
-/// The first loop that every operand casts to safely, as NumPy's type resolvers search.
-Captured<LoopTypes> search_loop(PyUFuncObject* ufunc, const std::vector<PyObject*>& operands, bool by_value,
-                                DType result) {
+bool is_nd_array(PyObject* sample) {
+  return PyArray_Check(sample) && PyArray_NDIM(reinterpret_cast<PyArrayObject*>(sample)) > 0;
+}
+
+/// The types of the first loop whose operand types all satisfy `fits(operand, type_num)`, or null.
+template <class Fits>
+const char* find_loop(PyUFuncObject* ufunc, const std::vector<PyObject*>& operands, Fits fits) {
   for (int loop = 0; loop < ufunc->ntypes; ++loop) {
     const char* types = ufunc->types + loop * ufunc->nargs;
-    bool fits = true;
-    for (int i = 0; i < ufunc->nin && fits; ++i) fits = can_cast(operands[i], types[i], by_value);
-    if (!fits) continue;
-    LoopTypes found;
-    found.out = result;
-    for (int i = 0; i < ufunc->nin; ++i) {
-      std::optional<DType> dtype = dtype_of_type_num(types[i]);
-      if (!dtype) return break_at(BreakId::UnsupportedArgument, "NumPy computes this in another dtype");
-      found.in[i] = *dtype;
-    }
-    if (types[ufunc->nin] != type_num_of(result)) break;
-    return found;
+    bool all = true;
+    for (int i = 0; i < ufunc->nin && all; ++i) all = fits(operands[i], types[i]);
+    if (all) return types;
   }
-  return break_at(BreakId::UnsupportedArgument, "the loop that NumPy runs is not known");
+  return nullptr;
+}
+
+/// The loop of NumPy 1: the one of exactly these dtypes, unless scalars count by value, else the first one that every
+/// operand casts to safely. SciPy's ufuncs have float64 before float32, so the first need not be the exact one.
+Captured<LoopTypes> search_loop(PyUFuncObject* ufunc, const std::vector<PyObject*>& operands, bool by_value,
+                                DType result) {
+  auto is_exact = [](PyObject* operand, int type_num) {
+    return is_nd_array(operand) && PyArray_TYPE(reinterpret_cast<PyArrayObject*>(operand)) == type_num;
+  };
+  auto casts = [&](PyObject* operand, int type_num) { return can_cast(operand, type_num, by_value); };
+  const char* types = find_loop(ufunc, operands, is_exact);
+  if (!types) types = find_loop(ufunc, operands, casts);
+  if (!types || types[ufunc->nin] != type_num_of(result))
+    return break_at(BreakId::UnsupportedArgument, "the loop that NumPy runs is not known");
+  LoopTypes found;
+  found.out = result;
+  for (int i = 0; i < ufunc->nin; ++i) {
+    std::optional<DType> dtype = dtype_of_type_num(types[i]);
+    if (!dtype) return break_at(BreakId::UnsupportedArgument, "NumPy computes this in another dtype");
+    found.in[i] = *dtype;
+  }
+  return found;
 }
 
 Captured<LoopTypes> loop_types_by_value(PyUFuncObject* ufunc, std::span<const OperandType> operands) {
@@ -230,9 +247,13 @@ Captured<LoopTypes> loop_types_by_value(PyUFuncObject* ufunc, std::span<const Op
     Ref<> result =
         Ref<>::steal(PyObject_Vectorcall(reinterpret_cast<PyObject*>(ufunc), chosen.data(), chosen.size(), nullptr));
     if (!result) return break_at(BreakId::WouldRaise, exception_text());
-    if (!PyArray_Check(result.get())) return break_at(BreakId::UnsupportedArgument, "not an array");
-    FRAMEJIT_TRY(
-        out, take_dtype(reinterpret_cast<PyObject*>(PyArray_DESCR(reinterpret_cast<PyArrayObject*>(result.get())))));
+    Ref<> descr;
+    if (PyArray_Check(result.get()))
+      descr = as_object(PyArray_DESCR(reinterpret_cast<PyArrayObject*>(result.get())));
+    else if (PyArray_IsScalar(result.get(), Generic))  // a product of two vectors
+      descr = Ref<>::steal(reinterpret_cast<PyObject*>(PyArray_DescrFromScalar(result.get())));
+    if (!descr) return break_at(BreakId::UnsupportedArgument, "not an array");
+    FRAMEJIT_TRY(out, take_dtype(descr.get()));
     // The one resolver that does not search: integers divide as doubles.
     if (ufunc == ufunc_of(Op::Divide) && integers) return LoopTypes{{DType::F64, DType::F64, DType::F64}, DType::F64};
     return search_loop(ufunc, chosen, by_value, out);

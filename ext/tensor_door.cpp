@@ -229,9 +229,6 @@ class TensorDoor final : public capture::Door {
     if (op == Op::MatMul) {
       if (dtype != DType::F32 && dtype != DType::F64)
         return break_at(BreakId::UnsupportedArgument, "@ of " + std::string(graph::name_of(dtype)));
-      // Eagerly those are NumPy's.
-      if (session.graph().type(x).rank() != 2 || session.graph().type(y).rank() != 2)
-        return break_at(BreakId::UnsupportedArgument, "@ of Tensors that are not 2-D");
       return tensor(session, session.builder().matmul(x, y));
     }
     std::array<ValueId, 2> operands = {x, y};

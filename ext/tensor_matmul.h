@@ -5,8 +5,8 @@
 
 namespace framejit::ext {
 
-/// a @ b as a new C-contiguous ndarray, for C-contiguous 2-D float32 or float64 ndarrays of one dtype and fitting shapes. Null without
-/// an exception where the core does not apply (another rank or dtype, a processor without AVX2): NumPy's product is next.
+/// a @ b as a new C-contiguous ndarray, for float32 or float64 ndarrays of one dtype with any strides. Null without an exception where
+/// the core does not apply (shapes that do not fit, another dtype, a processor without AVX2): NumPy's product is next.
 PyObject* core_matmul(PyObject* a, PyObject* b);
 
 }  // namespace framejit::ext

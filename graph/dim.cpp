@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <charconv>
 #include <compare>
+#include <limits>
 #include <optional>
 
 #include "graph/support/check.h"
@@ -213,19 +214,24 @@ bool operator==(const Dim& a, const Dim& b) {
 
 namespace {
 
-/// floordiv by a constant: what is a multiple of it comes out, floordiv(q*b + r, b) == q + floordiv(r, b).
+/// floordiv by a constant: what is a multiple of it comes out, floordiv(q*b + r, b) == q + floordiv(r, b). A rest keeps
+/// the sign of its term, so that it is no larger and does not wrap; only small constants become positive.
 Dim floordiv_const(const Dim& a, int64_t b) {
+  constexpr int64_t kSmall = int64_t{1} << 31;
   if (b == 1) return a;
-  if (b < 0) return floordiv(a * Dim(-1), detail::sub(0, b));
+  if (b == std::numeric_limits<int64_t>::min()) return detail::atom(FactorKind::FloorDiv, a, b);
+  if (b < 0) return floordiv(a * Dim(-1), -b);
   std::vector<Term> quotient, rest;
   for (const Term& t : Polynomial::terms_of(a)) {
-    const int64_t q = detail::floordiv_int(t.coefficient, b), r = t.coefficient - q * b;
+    const bool floor = t.factors.empty() && b <= kSmall;
+    const int64_t q = floor ? detail::floordiv_int(t.coefficient, b) : t.coefficient / b;
+    const int64_t r = detail::sub(t.coefficient, detail::mul(q, b));
     if (q != 0) quotient.push_back({t.factors, q});
     if (r != 0) rest.push_back({t.factors, r});
   }
   const Dim r = Polynomial::make(std::move(rest));
   const Dim q = Polynomial::make(std::move(quotient));
-  return r.is_const() ? q : q + detail::atom(FactorKind::FloorDiv, r, b);  // a constant rest lies in [0, b)
+  return q + (r.is_const() ? Dim(detail::floordiv_int(r.value(), b)) : detail::atom(FactorKind::FloorDiv, r, b));
 }
 
 /// a / b where b is one term that divides each term of a.
@@ -235,14 +241,17 @@ std::optional<Dim> divide_exactly(const Dim& a, const Dim& b) {
   std::vector<Term> out;
   for (const Term& t : Polynomial::terms_of(a)) {
     std::optional<Term> q = detail::divide_factors(t, divisor[0]);
-    if (!q || q->coefficient % divisor[0].coefficient != 0) return std::nullopt;
-    q->coefficient /= divisor[0].coefficient;
+    if (!q) return std::nullopt;
+    const int64_t quotient = detail::floordiv_int(q->coefficient, divisor[0].coefficient);
+    if (detail::mul(quotient, divisor[0].coefficient) != q->coefficient) return std::nullopt;
+    q->coefficient = quotient;
     out.push_back(std::move(*q));
   }
   return Polynomial::make(std::move(out));
 }
 
 Dim extremum(FactorKind kind, const Dim& a, const Dim& b) {
+  if (a.is_const() && b.is_const()) return (a.value() <= b.value()) == (kind == FactorKind::Min) ? a : b;
   const Dim difference = a - b;
   if (difference.is_const()) return (difference.value() <= 0) == (kind == FactorKind::Min) ? a : b;
   return detail::compare(a, b) <= 0 ? detail::atom(kind, a, b) : detail::atom(kind, b, a);

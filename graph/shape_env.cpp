@@ -1,6 +1,8 @@
 // Decisions about dimensions: by canonical form, by what was decided before, else by the hints with a guard.
 #include "graph/shape_env.h"
 
+#include <limits>
+
 namespace framejit::graph {
 
 namespace {
@@ -25,7 +27,16 @@ Question question_of(Relation relation, const Dim& left, const Dim& right) {
   return {left - right, true, false};
 }
 
-bool compare(Relation relation, int64_t left, int64_t right) {
+/// Whether no int64 on the symbolic side changes the answer. These are also the constants whose differences wrap.
+bool is_limit(Relation relation, const Dim& left, const Dim& right) {
+  const Dim low = std::numeric_limits<int64_t>::min(), high = std::numeric_limits<int64_t>::max();
+  if (relation == Relation::Lt) return left == high || right == low;
+  return relation == Relation::Le && (left == low || right == high);
+}
+
+}  // namespace
+
+bool related(Relation relation, int64_t left, int64_t right) {
   switch (relation) {
     case Relation::Eq: return left == right;
     case Relation::Ne: return left != right;
@@ -35,14 +46,14 @@ bool compare(Relation relation, int64_t left, int64_t right) {
   return false;
 }
 
-}  // namespace
-
 Dim ShapeEnv::fresh(int64_t hint) {
   hints_.push_back(hint);
   return Dim::symbol(SymbolId{static_cast<uint32_t>(hints_.size() - 1)});
 }
 
 bool ShapeEnv::holds(Relation relation, const Dim& left, const Dim& right) {
+  if (left.is_const() && right.is_const()) return related(relation, left.value(), right.value());
+  if (is_limit(relation, left, right)) return relation == Relation::Le;
   const Question q = question_of(relation, left, right);
   if (q.difference.is_const()) {
     const int64_t d = q.difference.value();
@@ -52,9 +63,9 @@ bool ShapeEnv::holds(Relation relation, const Dim& left, const Dim& right) {
   const auto [first, last] = decided_.equal_range(key);
   for (auto it = first; it != last; ++it)
     if (it->second.difference == q.difference && it->second.zero == q.zero) return it->second.answer != q.negated;
-  const bool outcome = compare(relation, hint(left), hint(right));  // their difference may overflow
-  const bool answer = outcome != q.negated;
-  decided_.emplace(key, Decision{q.difference, q.zero, answer, static_cast<uint32_t>(guards_.size())});
+  // The sides are compared, not the difference with 0: it wraps where they are far apart.
+  const bool outcome = related(relation, hint(left), hint(right));
+  decided_.emplace(key, Decision{q.difference, q.zero, outcome != q.negated, static_cast<uint32_t>(guards_.size())});
   guards_.push_back({relation, left, right, outcome});
   return outcome;
 }

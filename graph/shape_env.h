@@ -12,6 +12,8 @@ namespace framejit::graph {
 
 enum class Relation : uint8_t { Eq, Ne, Lt, Le };  // Gt and Ge are Lt and Le with the operands swapped
 
+bool related(Relation relation, int64_t left, int64_t right);
+
 /// A relation that held at capture and must hold again wherever the graph is used.
 struct DimGuard {
   Relation relation;
@@ -28,7 +30,7 @@ class ShapeEnv {
   const std::vector<int64_t>& hints() const { return hints_; }
 
   /// Decides by canonical form where possible; else by the guards already recorded; else by the hints, recording a
-  /// guard.
+  /// guard. Neither side may have wrapped; their difference may.
   bool holds(Relation relation, const Dim& left, const Dim& right);
   bool equal(const Dim& a, const Dim& b) { return holds(Relation::Eq, a, b); }
   /// Fixes a symbolic dimension to its hint (a guard) and gives the constant.

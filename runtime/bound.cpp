@@ -39,8 +39,8 @@ class Binder {
         bound.steps.emplace_back(bind_loop(*loop, bound));
         bound.nanoseconds += std::get<BoundLoop>(bound.steps.back()).nanoseconds;
       } else if (const auto* product = std::get_if<MatMulStep>(&step)) {
-        bound.steps.emplace_back(bind_matmul(*product));
-        bound.nanoseconds += std::get<BoundMatMul>(bound.steps.back()).nanoseconds;
+        bound.steps.emplace_back(bind_matmul(*product, bound));
+        bound.nanoseconds += std::get<BoundMatMul>(bound.steps.back()).product.nanoseconds;
       } else if (const auto* host = std::get_if<HostStep>(&step)) {
         bound.steps.emplace_back(bind_host(*host));
         bound.nanoseconds += kHostNanoseconds;
@@ -51,8 +51,11 @@ class Binder {
     }
     lay_out_temps(bound);
     int64_t scratch = 0;
-    for (const BoundStep& step : bound.steps)
+    for (const BoundStep& step : bound.steps) {
       if (const auto* loop = std::get_if<BoundLoop>(&step)) scratch = std::max(scratch, loop->scratch_bytes);
+      if (const auto* product = std::get_if<BoundMatMul>(&step))
+        scratch = std::max(scratch, product->product.scratch_bytes);
+    }
     bound.reserve_offset = bound.temp_bytes;
     bound.temp_bytes += scratch;
     return bound;
@@ -82,7 +85,7 @@ class Binder {
     return out;
   }
 
-  BoundLoop bind_loop(const LoopStep& step, Bound& bound) const {
+  BoundLoop bind_loop(const LoopStep& step, Bound& bound, bool may_drop_axes = true) const {
     BoundLoop out;
     out.step = &step;
     out.size = 1;
@@ -109,7 +112,7 @@ class Binder {
       if (o.written) written += touched;
     }
     reduced_range(step, out);
-    drop_axes(step, out);
+    if (may_drop_axes) drop_axes(step, out);
     if (step.small_domain_redo && out.size == 1) bound.redo = true;
     const bool streams = step.streaming_bytes > 0 && written >= step.streaming_bytes;
     for (const Stage& stage : step.stages) out.stages.push_back(bind_stage(stage, streams));
@@ -222,20 +225,32 @@ class Binder {
     return -1;
   }
 
-  BoundMatMul bind_matmul(const MatMulStep& step) const {
-    BoundMatMul out{};
-    out.function = reinterpret_cast<MatMulFn>(const_cast<void*>(code_.entry(step.kernel)));
+  BoundMatMul bind_matmul(const MatMulStep& step, Bound& bound) const {
+    BoundMatMul out;
     out.a = bind_operand(step.a);
     out.b = bind_operand(step.b);
     out.c = bind_operand(step.c);
-    out.m = value(step.m);
-    out.n = value(step.n);
-    out.k = value(step.k);
-    out.lda = value(step.a.strides[0]);
-    out.ldb = value(step.b.strides[0]);
-    out.ldc = value(step.c.strides[0]);
-    const double flops = 2.0 * static_cast<double>(out.m) * static_cast<double>(out.n) * static_cast<double>(out.k);
-    out.nanoseconds = flops / (step.dtype == graph::DType::F64 ? 50.0 : 100.0);
+    Product& p = out.product;
+    p.core = step.core;
+    p.code = code_.entry(step.kernel);
+    p.l2_bytes = step.l2_bytes;
+    p.m = value(step.m);
+    p.n = value(step.n);
+    p.k = value(step.k);
+    const std::size_t axes = step.batch.size();
+    p.a_row = value(step.a.strides[axes]);
+    p.a_k = value(step.a.strides[axes + 1]);
+    p.b_k = value(step.b.strides[axes]);
+    p.b_column = value(step.b.strides[axes + 1]);
+    p.c_row = value(step.c.strides[axes]);
+    for (std::size_t i = 0; i < axes; ++i)
+      p.batch.push_back(
+          {value(step.batch[i]), value(step.a.strides[i]), value(step.b.strides[i]), value(step.c.strides[i])});
+    p.plan();
+    if (step.epilogue) {
+      out.epilogue = bind_loop(*step.epilogue, bound, false);
+      p.nanoseconds += out.epilogue->nanoseconds;
+    }
     return out;
   }
 
@@ -268,6 +283,7 @@ class Binder {
       f(product->a.buffer);
       f(product->b.buffer);
       f(product->c.buffer);
+      if (product->epilogue) for_each_buffer(*product->epilogue, f);
     } else if (const auto* host = std::get_if<HostStep>(&step)) {
       for (const LoopOperand& o : host->operands) f(o.buffer);
     } else {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <variant>
@@ -10,6 +11,7 @@
 
 #include "codegen/kernel.h"
 #include "runtime/exec_memory.h"
+#include "runtime/product.h"
 
 namespace framejit::runtime {
 
@@ -49,10 +51,9 @@ struct BoundLoop {
 };
 
 struct BoundMatMul {
-  codegen::MatMulFn function;
+  Product product;
   BoundOperand a, b, c;
-  int64_t m, n, k, lda, ldb, ldc;
-  double nanoseconds;
+  std::optional<BoundLoop> epilogue;  // rank: batch axes, rows, columns
 };
 
 struct BoundUndo {

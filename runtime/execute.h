@@ -43,10 +43,17 @@ struct RunState {
 
 void execute_loop(const BoundLoop& loop, RunState& state);
 void execute_pairwise(const BoundLoop& loop, RunState& state);
-void execute_matmul(const BoundMatMul& product, RunState& state);
+void execute_matmul(const BoundMatMul& step, RunState& state);
 void execute_host(const BoundHost& call, RunState& state);
+
+/// Called for rectangles of C that are done, once for each element: batch number, rows, columns.
+using FinishedTile = std::function<void(int64_t batch, int64_t row, int64_t row_end, int64_t column, int64_t column_end)>;
+void run_product(const Product& product, const char* a, const char* b, char* c, RunState& state,
+                 const FinishedTile* finished = nullptr);
 void save_undo(const BoundUndo& undo, RunState& state);
 void restore_undo(const BoundUndo& undo, char* const* buffers);
+
+inline constexpr double kPieceNanoseconds = 2e6;  // of a run that may be cancelled
 
 /// Work that is split in pieces: [0, n) at multiples of `grain`, on several threads where that pays, and such that a
 /// cancelled run ends within milliseconds.

@@ -22,7 +22,6 @@ using namespace codegen;
 namespace {
 
 constexpr int64_t kPollNanoseconds = 50'000'000;
-constexpr double kPieceNanoseconds = 2e6;  // of a run that may be cancelled
 constexpr int kMaxRank = 64;
 
 int64_t now_nanoseconds() {
@@ -316,17 +315,6 @@ void execute_loop(const BoundLoop& loop, RunState& state) {
   const int64_t grain = axis == loop.rank() - 1 ? 64 : 1;
   run_pieces(loop.extents[axis], grain, loop.nanoseconds, step.parallel, state, [&](int64_t begin, int64_t end) {
     run_part(loop, {axis, begin, end}, state);
-  });
-}
-
-void execute_matmul(const BoundMatMul& product, RunState& state) {
-  const char* a = state.buffers[product.a.buffer] + product.a.offset;
-  const char* b = state.buffers[product.b.buffer] + product.b.offset;
-  char* c = state.buffers[product.c.buffer] + product.c.offset;
-  // Rows are independent; a multiple of any core's row block keeps its full blocks whole.
-  run_pieces(product.m, 56, product.nanoseconds, true, state, [&](int64_t begin, int64_t end) {
-    product.function(a + begin * product.lda, b, c + begin * product.ldc, end - begin, product.n, product.k,
-                     product.lda, product.ldb, product.ldc);
   });
 }
 

@@ -76,6 +76,10 @@ bool is_static(const Program& program) {
     } else if (const auto* product = std::get_if<MatMulStep>(&step)) {
       if (!fixed(product->m) || !fixed(product->n) || !fixed(product->k)) return false;
       if (!operand_fixed(product->a) || !operand_fixed(product->b) || !operand_fixed(product->c)) return false;
+      if (!all_fixed(product->batch)) return false;
+      if (product->epilogue)
+        for (const LoopOperand& o : product->epilogue->operands)
+          if (!operand_fixed(o)) return false;
     } else if (const auto* host = std::get_if<HostStep>(&step)) {
       for (const LoopOperand& o : host->operands)
         if (!operand_fixed(o)) return false;
@@ -400,9 +404,12 @@ Expected<std::unique_ptr<Plan>, std::string> Plan::create(Program program, std::
   impl->code = std::move(code);
   for (std::size_t i = 0; i < pieces.size(); ++i)
     name_for_perf(impl->code.entry(i), pieces[i].size(), impl->program.kernels[i].name);
-  for (const Step& step : impl->program.steps)
-    if (const auto* loop = std::get_if<LoopStep>(&step); loop && loop->operands.size() > kMaxOperands)
+  for (const Step& step : impl->program.steps) {
+    const auto* loop = std::get_if<LoopStep>(&step);
+    if (const auto* product = std::get_if<MatMulStep>(&step); product && product->epilogue) loop = &*product->epilogue;
+    if (loop && loop->operands.size() > kMaxOperands)
       return Unexpected{"a loop step of " + std::to_string(loop->operands.size()) + " operands"};
+  }
   impl->may_set_flags = impl->program.may_set_flags;
   impl->place_literals();
   impl->find_param_writes();

@@ -26,6 +26,10 @@
 
 #include "runtime/fp_state.h"
 
+#ifdef __SANITIZE_THREAD__
+#include <sanitizer/tsan_interface.h>
+#endif
+
 namespace framejit::runtime {
 namespace {
 
@@ -99,6 +103,17 @@ tbb::task_arena* arena_for(int threads) {
   return arena.get();
 }
 
+// The installed oneTBB is not instrumented: what it orders is told to ThreadSanitizer here, and races inside its headers
+// are in tests/runtime/tsan.supp.
+#ifdef __SANITIZE_THREAD__
+char g_started;
+void happens_before(void* point) { __tsan_release(point); }
+void happens_after(void* point) { __tsan_acquire(point); }
+#define FRAMEJIT_TSAN(edge) edge
+#else
+#define FRAMEJIT_TSAN(edge)
+#endif
+
 thread_local bool t_inside = false;  // a body that calls parallel_for again runs it here
 
 }  // namespace
@@ -158,6 +173,7 @@ void parallel_for(int64_t n, int64_t grain, double nanoseconds, const std::funct
   const unsigned control = _mm_getcsr() & ~kStickyFlags;
   std::atomic<unsigned> flags{0};
   auto piece = [&](const tbb::blocked_range<int64_t>& r) {
+    FRAMEJIT_TSAN(happens_after(&g_started));
     const int64_t begin = r.begin() * grain, end = std::min(n, r.end() * grain);
     const bool was_inside = std::exchange(t_inside, true);
     if (std::this_thread::get_id() == caller) {
@@ -170,13 +186,18 @@ void parallel_for(int64_t n, int64_t grain, double nanoseconds, const std::funct
       _mm_setcsr(before);
     }
     t_inside = was_inside;
+    FRAMEJIT_TSAN(happens_before(&flags));
   };
   // A few pieces for each thread: enough to even out a thread that lost its CPU, few enough to cost nothing.
   const int64_t tbb_grain = std::max<int64_t>(1, pieces / (int64_t{threads} * 4));
-  arena->execute([&] {
+  auto all = [&] {
+    FRAMEJIT_TSAN(happens_after(&g_started));  // a full arena has another thread run this
     tbb::parallel_for(tbb::blocked_range<int64_t>(0, pieces, static_cast<std::size_t>(tbb_grain)), piece,
                       tbb::simple_partitioner());
-  });
+  };
+  FRAMEJIT_TSAN(happens_before(&g_started));
+  arena->execute(all);
+  FRAMEJIT_TSAN(happens_after(&flags));
   state().last_region.store(now_nanoseconds(), std::memory_order_relaxed);
   if (const unsigned raised = flags.load(std::memory_order_relaxed)) _mm_setcsr(_mm_getcsr() | raised);
 }

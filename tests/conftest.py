@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,10 @@ REASON = framejit.unsupported_reason()
 collect_ignore = [
     str(folder) for folder in HERE.iterdir() if REASON is not None and folder.is_dir() and folder.name != "package"
 ]
+
+
+# A shell's background jobs ignore it, and the tests of interrupts would wait for ever.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_report_header() -> str:

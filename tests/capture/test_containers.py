@@ -1,5 +1,6 @@
 """Lists, tuples and dicts: new ones are rebuilt, stores into existing ones are effects."""
 
+import framejit
 import numpy as np
 
 from capture_support import capture
@@ -190,3 +191,12 @@ def test_mutation_while_iterating():
 
     c = capture(f, X)
     assert c.returns and c.result == "[<x>, array 0, array 1]"
+
+
+def test_class_methods_of_builtins_stay_bound():
+    def f(x, items):
+        make = dict.fromkeys
+        return x + 1, make, list(make(items, 2.0))
+
+    marked = framejit.jit(f, fullgraph=True)(X, [1, 2, 1])
+    assert marked[1]("ab") == {"a": None, "b": None} and marked[2] == [1, 2]

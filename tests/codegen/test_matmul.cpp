@@ -1,7 +1,5 @@
-// The matrix-product core against a plain triple loop.
-#include <array>
+// The parts of a matrix-product core, to the bit: a tile's element is one chain of fused multiply-adds along k.
 #include <cmath>
-#include <cstring>
 #include <random>
 
 #include "codegen/matmul.h"
@@ -10,115 +8,243 @@
 namespace framejit::codegen::testing {
 namespace {
 
+/// A matrix of `rows` rows, `pitch` elements apart, that ends at a guard page.
 template <class T>
-void check(const Executable& code, int64_t m, int64_t n, int64_t k, int pad, bool integers, std::mt19937& random) {
-  const auto fn = reinterpret_cast<MatMulFn>(const_cast<void*>(code.entry()));
-  const int64_t lda = k + pad, ldb = n + (n == 1 ? 0 : 2 * pad), ldc = n + pad;
-  // The matrices end at a guard page: nothing past the last column of the last row is touched.
-  const auto buffer = [&](int64_t rows, int64_t columns, int64_t pitch) {
-    GuardedBuffer b(
-        static_cast<std::size_t>(rows > 0 ? ((rows - 1) * pitch + columns) * static_cast<int64_t>(sizeof(T)) : 0));
-    T* x = reinterpret_cast<T*>(b.data());
-    for (std::size_t i = 0; i < b.size() / sizeof(T); ++i)
-      x[i] = integers ? static_cast<T>(static_cast<int>(random() % 15) - 7) : static_cast<T>(random() / 4.0e9 - 0.5);
-    return b;
-  };
-  const GuardedBuffer a = buffer(m, k, lda), b = buffer(k, n, ldb), c = buffer(m, n, ldc);
-  const T *x = reinterpret_cast<const T*>(a.data()), *y = reinterpret_cast<const T*>(b.data());
-  T* z = reinterpret_cast<T*>(c.data());
-  const std::vector<T> before(z, z + c.size() / sizeof(T));
-  fn(a.data(), b.data(), c.data(), m, n, k, lda * sizeof(T), ldb * sizeof(T), ldc * sizeof(T));
-  const double epsilon = sizeof(T) == 4 ? 6e-8 : 1.2e-16;
-  for (int64_t i = 0; i < m; ++i)
-    for (int64_t j = 0; j < ldc && i * ldc + j < static_cast<int64_t>(before.size()); ++j) {
-      if (j >= n) {
-        ASSERT_EQ(z[i * ldc + j], before[i * ldc + j]) << "wrote between rows";
-        continue;
+class Matrix {
+ public:
+  Matrix(int64_t rows, int64_t columns, int64_t pitch, std::mt19937& random)
+      : pitch_(pitch),
+        buffer_(static_cast<std::size_t>(rows > 0 ? ((rows - 1) * pitch + columns) * static_cast<int64_t>(sizeof(T)) : 0)) {
+    for (std::size_t i = 0; i < size(); ++i) data()[i] = static_cast<T>(random() / 4.0e9 - 0.5);
+  }
+  T* data() const { return reinterpret_cast<T*>(buffer_.data()); }
+  char* bytes() const { return buffer_.data(); }
+  std::size_t size() const { return buffer_.size() / sizeof(T); }
+  T& at(int64_t row, int64_t column) const { return data()[row * pitch_ + column]; }
+  int64_t stride() const { return pitch_ * static_cast<int64_t>(sizeof(T)); }
+  std::vector<T> copy() const { return {data(), data() + size()}; }
+
+ private:
+  int64_t pitch_;
+  GuardedBuffer buffer_;
+};
+
+class MatMul : public ::testing::TestWithParam<Isa> {
+ protected:
+  template <class T>
+  static Executable make(Isa isa) {
+    auto emitted = emit_matmul(sizeof(T) == 4 ? DType::F32 : DType::F64, isa, true);
+    EXPECT_TRUE(emitted.has_value());
+    EXPECT_FALSE(emitted->listing.empty());
+    return Executable(emitted->bytes);
+  }
+  template <class T>
+  static MatMulCore core() {
+    return MatMulCore(sizeof(T) == 4 ? DType::F32 : DType::F64, GetParam() == Isa::Avx512);
+  }
+};
+
+template <class T>
+void check_tile(const Executable& code, const MatMulCore& core, int rows, int vectors, int live, int64_t k, int panels,
+                bool transposed, bool add, std::mt19937& random) {
+  const int width = vectors == MatMulCore::kHalf ? core.lanes / 2 : vectors * core.lanes;
+  const int last = vectors == MatMulCore::kHalf ? width : core.lanes;
+  const int64_t columns = (live > 0 ? width - last + live : width) * panels;
+  const int64_t item = sizeof(T), pad = k % 3;
+  const Matrix<T> a(transposed ? k : rows, transposed ? rows : k, (transposed ? rows : k) + pad, random);
+  const Matrix<T> b(k, columns, columns + pad, random), c(rows, columns, columns + pad, random);
+  const std::vector<T> before = c.copy();
+  MatMulArgs args{};
+  args.a = a.bytes(), args.b = b.bytes(), args.c = c.bytes();
+  args.a_row = transposed ? item : a.stride(), args.a_k = transposed ? a.stride() : item;
+  args.b_k = b.stride(), args.c_row = c.stride(), args.k = k, args.live = live;
+  args.panels = panels, args.b_panel = width * item, args.add = add, args.b_ahead = 4 * b.stride();
+  MatMulCore::part(code.entry(), MatMulCore::tile(rows, vectors, live > 0))(&args);
+  std::vector<T> want = before;
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < columns; ++j) {
+      T sum = 0;
+      for (int64_t l = 0; l < k; ++l) sum = std::fma(transposed ? a.at(l, i) : a.at(i, l), b.at(l, j), sum);
+      T& to = want[static_cast<std::size_t>(i * (columns + pad) + j)];
+      to = add ? to + sum : sum;
+    }
+  ASSERT_EQ(c.copy(), want) << rows << " rows, " << vectors << " vectors, " << live << " live, k " << k;
+}
+
+template <class T>
+void check_tiles(const Executable& code, const MatMulCore& core) {
+  std::mt19937 random(1);
+  for (int vectors : {MatMulCore::kHalf, 1, 2, 4, 8})
+    for (int rows = 1; rows <= core.most_rows(vectors); ++rows)
+      for (int live = 0; live <= (vectors == MatMulCore::kHalf ? core.lanes / 2 : core.lanes); ++live) {
+        if (!core.has_tile(rows, vectors, live > 0)) continue;
+        for (int64_t k : {0, 1, 2, 7, 40})
+          for (bool add : {false, true}) {
+            check_tile<T>(code, core, rows, vectors, live, k, live > 0 ? 1 : 1 + static_cast<int>(k % 3), rows % 2 == k % 2,
+                          add, random);
+            if (::testing::Test::HasFatalFailure()) return;
+          }
       }
-      double want = 0, magnitude = 0;
-      for (int64_t l = 0; l < k; ++l) {
-        want += static_cast<double>(x[i * lda + l]) * static_cast<double>(y[l * ldb + j]);
-        magnitude += std::fabs(static_cast<double>(x[i * lda + l]) * static_cast<double>(y[l * ldb + j]));
+}
+
+TEST_P(MatMul, TilesOfFloat32) { check_tiles<float>(make<float>(GetParam()), core<float>()); }
+TEST_P(MatMul, TilesOfFloat64) { check_tiles<double>(make<double>(GetParam()), core<double>()); }
+
+template <class T>
+void check_packing(const Executable& code, const MatMulCore& core) {
+  std::mt19937 random(2);
+  const int64_t item = sizeof(T);
+  for (int vectors : {1, 2})
+    for (int live = 0; live <= core.lanes; ++live)
+      for (int64_t k : {0, 1, 5}) {
+        const int64_t width = vectors * core.lanes, columns = live > 0 ? width - core.lanes + live : width;
+        const Matrix<T> from(k, columns, columns + 3, random), to(k, width, width, random);
+        MatMulArgs args{};
+        args.a = from.bytes(), args.a_k = from.stride(), args.c = to.bytes(), args.c_row = to.stride();
+        args.k = k, args.live = live;
+        MatMulCore::part(code.entry(), MatMulCore::copy(vectors, live > 0))(&args);
+        for (int64_t i = 0; i < k; ++i)
+          for (int64_t j = 0; j < width; ++j)  // idle lanes: the first live lane of their vector
+            ASSERT_EQ(to.at(i, j), from.at(i, j < columns ? j : width - core.lanes)) << vectors << " " << live;
       }
-      if (integers)
-        ASSERT_EQ(z[i * ldc + j], want) << m << "x" << n << "x" << k << " at " << i << "," << j;
-      else
-        ASSERT_NEAR(z[i * ldc + j], want, magnitude * epsilon * (static_cast<double>(k) + 2))
-            << m << "x" << n << "x" << k;
+  for (int live = 1; live <= core.lanes; ++live)
+    for (int64_t k = 0; k <= 2 * core.lanes + 1; ++k) {
+      const Matrix<T> from(live, k, k + 2, random), to(k, core.lanes, core.lanes, random);
+      MatMulArgs args{};
+      args.a = from.bytes(), args.a_row = from.stride(), args.c = to.bytes(), args.c_row = core.lanes * item;
+      args.k = k, args.live = live;
+      MatMulCore::part(code.entry(), MatMulCore::kTranspose)(&args);
+      for (int64_t i = 0; i < k; ++i)
+        for (int64_t j = 0; j < core.lanes; ++j) ASSERT_EQ(to.at(i, j), from.at(std::min<int64_t>(j, live - 1), i)) << live;
     }
 }
 
+TEST_P(MatMul, PackingOfFloat32) { check_packing<float>(make<float>(GetParam()), core<float>()); }
+TEST_P(MatMul, PackingOfFloat64) { check_packing<double>(make<double>(GetParam()), core<double>()); }
+
 template <class T>
-void check_all(DType t, Isa isa) {
-  auto emitted = emit_matmul(t, isa, true);
-  ASSERT_TRUE(emitted.has_value());
-  EXPECT_FALSE(emitted->listing.empty());
-  const Executable code(emitted->bytes);
-  std::mt19937 random(1);
-  for (int64_t m : {0, 1, 2, 3, 5, 6, 7, 11, 12, 13, 25})
-    for (int64_t n = 0; n <= 70; n += n < 36 ? 1 : 5)
-      for (int64_t k : {0, 1, 2, 7, n < 2 || m == 1 ? 45 : 8}) {
-        check<T>(code, m, n, k, static_cast<int>(n % 3), true, random);
-        if (::testing::Test::HasFatalFailure()) return;
+void check_dots(const Executable& code, const MatMulCore& core) {
+  std::mt19937 random(3);
+  for (int rows = 1; rows <= MatMulCore::kMostDots; ++rows)
+    for (int columns = 1; columns <= core.most_dot_columns(rows); ++columns)
+      for (int64_t k = 0; k <= 3 * core.lanes + 1; ++k) {
+        const Matrix<T> a(rows, k, k + 1, random), b(columns, k, k + 2, random), c(rows, columns, columns + 1, random);
+        const std::vector<T> before = c.copy();
+        MatMulArgs args{};
+        args.a = a.bytes(), args.b = b.bytes(), args.c = c.bytes();
+        args.a_row = a.stride(), args.b_k = b.stride(), args.c_row = c.stride(), args.b_panel = sizeof(T), args.k = k;
+        MatMulCore::part(code.entry(), MatMulCore::dots(rows, columns))(&args);
+        for (std::size_t i = 0; i < c.size(); ++i) {
+          const auto row = static_cast<int64_t>(i) / (columns + 1), column = static_cast<int64_t>(i) % (columns + 1);
+          if (column == columns) {
+            ASSERT_EQ(c.data()[i], before[i]) << "wrote between rows";
+            continue;
+          }
+          // One chain for each lane, then halves are added.
+          std::vector<T> lanes(static_cast<std::size_t>(core.lanes), 0);
+          for (int64_t l = 0; l < k; ++l) {
+            T& lane = lanes[static_cast<std::size_t>(l % core.lanes)];
+            lane = std::fma(a.at(row, l), b.at(column, l), lane);
+          }
+          for (std::size_t half = lanes.size() / 2; half > 0; half /= 2)
+            for (std::size_t lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
+          ASSERT_EQ(c.data()[i], lanes[0]) << rows << "x" << columns << " k " << k;
+        }
       }
-  for (auto [m, n, k] : {std::array<int64_t, 3>{64, 64, 64},
-                         {49, 33, 255},
-                         {50, 65, 256},
-                         {61, 130, 257},
-                         {3, 40, 600},
-                         {97, 31, 513}, {100, 150, 300}, {211, 128, 37}, {1, 300, 41}, {1, 77, 300}, {41, 1, 300}, {7, 1, 77}, {1, 1, 1000}}) {
-    check<T>(code, m, n, k, 1, true, random);
-    check<T>(code, m, n, k, 0, false, random);
-    if (::testing::Test::HasFatalFailure()) return;
-  }
 }
 
-class MatMul : public ::testing::TestWithParam<Isa> {};
-
-TEST_P(MatMul, Float32) { check_all<float>(DType::F32, GetParam()); }
-TEST_P(MatMul, Float64) { check_all<double>(DType::F64, GetParam()); }
+TEST_P(MatMul, DotsOfFloat32) { check_dots<float>(make<float>(GetParam()), core<float>()); }
+TEST_P(MatMul, DotsOfFloat64) { check_dots<double>(make<double>(GetParam()), core<double>()); }
 
 TEST_P(MatMul, IdleColumnsRaiseNothing) {
   // An infinity times a live column of ones is no invalid operation, whatever the idle columns hold.
-  auto emitted = emit_matmul(DType::F64, GetParam());
-  ASSERT_TRUE(emitted.has_value());
-  const Executable code(emitted->bytes);
-  const auto fn = reinterpret_cast<MatMulFn>(const_cast<void*>(code.entry()));
-  for (int n : {1, 3, 5, 7, 9, 13, 31}) {
-    const int m = n == 31 ? 1 : 5;
-    std::vector<double> a(m * 300, HUGE_VAL), b(300 * n, 1.0), c(m * n);
-    const unsigned before = __builtin_ia32_stmxcsr();
-    __builtin_ia32_ldmxcsr(before & ~63u);
-    fn(reinterpret_cast<char*>(a.data()), reinterpret_cast<char*>(b.data()), reinterpret_cast<char*>(c.data()), m, n,
-       300, 300 * 8, n * 8, n * 8);
-    const unsigned after = __builtin_ia32_stmxcsr();
-    __builtin_ia32_ldmxcsr(before);
-    EXPECT_EQ(after & kSeen, 0u) << n;
-    for (double x : c) EXPECT_EQ(x, HUGE_VAL);
-  }
+  const Executable code = make<double>(GetParam());
+  const MatMulCore c = core<double>();
+  for (int vectors : {MatMulCore::kHalf, 1, 2})
+    for (int live = 1; live < (vectors == MatMulCore::kHalf ? c.lanes / 2 : c.lanes); ++live) {
+      if (!c.has_tile(5, vectors, true)) continue;
+      const int width = vectors == MatMulCore::kHalf ? live : (vectors - 1) * c.lanes + live;
+      std::vector<double> x(5 * 30, HUGE_VAL), y(static_cast<std::size_t>(30 * width), 1.0),
+          z(static_cast<std::size_t>(5 * width), 0.0);
+      MatMulArgs args{};
+      args.a = reinterpret_cast<char*>(x.data()), args.b = reinterpret_cast<char*>(y.data());
+      args.c = reinterpret_cast<char*>(z.data());
+      args.a_row = 30 * 8, args.a_k = 8, args.b_k = width * 8, args.c_row = width * 8;
+      args.k = 30, args.live = live, args.panels = 1, args.add = 1;
+      const unsigned before = __builtin_ia32_stmxcsr();
+      __builtin_ia32_ldmxcsr(before & ~63u);
+      MatMulCore::part(code.entry(), MatMulCore::tile(5, vectors, true))(&args);
+      const unsigned after = __builtin_ia32_stmxcsr();
+      __builtin_ia32_ldmxcsr(before);
+      EXPECT_EQ(after & kSeen, 0u) << live;
+      for (double value : z) EXPECT_EQ(value, HUGE_VAL);
+    }
 }
 
-TEST_P(MatMul, RowsAreIndependent) {
-  // A run may hand any rows to any thread, single ones too.
-  auto emitted = emit_matmul(DType::F32, GetParam());
+uint16_t bfloat16_of(int value) {
+  const float wide = static_cast<float>(value);
+  uint32_t bits;
+  std::memcpy(&bits, &wide, 4);
+  return static_cast<uint16_t>(bits >> 16);  // exact for the small integers here
+}
+
+/// Sums of integers, exact in either arithmetic.
+template <class A, class B, class C, class ToA, class ToB>
+void check_narrow(NarrowProduct kind, ToA to_a, ToB to_b, int least, std::mt19937& random) {
+  auto emitted = emit_narrow_matmul(kind, detected_cpu());
   ASSERT_TRUE(emitted.has_value());
   const Executable code(emitted->bytes);
-  const auto fn = reinterpret_cast<MatMulFn>(const_cast<void*>(code.entry()));
-  std::mt19937 random(3);
-  const int64_t m = 57, k = 600;
-  for (int64_t n : {1, 5, 40, 300}) {
-    std::vector<float> a(m * k), b(k * n), c(m * n), d(m * n);
-    for (std::vector<float>* x : {&a, &b})
-      for (float& y : *x) y = static_cast<float>(random() / 4.0e9 - 0.5);
-    const auto run = [&](std::vector<float>& out, int64_t from, int64_t to) {
-      fn(reinterpret_cast<char*>(&a[from * k]), reinterpret_cast<char*>(b.data()), reinterpret_cast<char*>(&out[from * n]), to - from, n, k,
-         k * 4, n * 4, n * 4);
-    };
-    run(c, 0, m);
-    run(d, 0, 56);
-    run(d, 56, 57);
-    EXPECT_EQ(std::memcmp(c.data(), d.data(), c.size() * 4), 0) << n;
-  }
+  const MatMulCore core(DType::F32, true);
+  constexpr int kGroup = 4 / sizeof(A);
+  for (int vectors : {MatMulCore::kHalf, 1, 2, 4, 8})
+    for (int rows = 1; rows <= core.most_rows(vectors); ++rows)
+      for (int live : {0, 1, 5, 8})
+        for (int64_t k : {0, 1, 9}) {
+          if (!core.has_tile(rows, vectors, live > 0)) continue;
+          const int width = vectors == MatMulCore::kHalf ? core.lanes / 2 : vectors * core.lanes;
+          const int last = vectors == MatMulCore::kHalf ? width : core.lanes;
+          const int columns = live > 0 ? width - last + live : width;
+          const Matrix<A> a(rows, k * kGroup, k * kGroup, random);
+          const Matrix<B> b(k, columns * kGroup, columns * kGroup, random);
+          const Matrix<C> c(rows, columns, columns + 1, random);
+          const auto number = [&](int from) { return static_cast<int>(random() % 30) + from; };
+          std::vector<int> x(a.size()), y(b.size());
+          for (std::size_t i = 0; i < x.size(); ++i) a.data()[i] = to_a(x[i] = number(least));
+          for (std::size_t i = 0; i < y.size(); ++i) b.data()[i] = to_b(y[i] = number(-15));
+          for (std::size_t i = 0; i < c.size(); ++i) c.data()[i] = static_cast<C>(number(0));
+          std::vector<C> want = c.copy();
+          for (int i = 0; i < rows; ++i)
+            for (int j = 0; j < columns; ++j)
+              for (int64_t l = 0; l < k * kGroup; ++l)
+                want[static_cast<std::size_t>(i * (columns + 1) + j)] +=
+                    static_cast<C>(x[static_cast<std::size_t>(i * k * kGroup + l)] *
+                                   y[static_cast<std::size_t>((l / kGroup * columns + j) * kGroup + l % kGroup)]);
+          MatMulArgs args{};
+          args.a = a.bytes(), args.b = b.bytes(), args.c = c.bytes();
+          args.a_row = k * 4, args.a_k = 4, args.b_k = columns * 4, args.c_row = c.stride();
+          args.k = k, args.live = live, args.panels = 1, args.add = 1;
+          MatMulCore::part(code.entry(), MatMulCore::tile(rows, vectors, live > 0))(&args);
+          ASSERT_EQ(c.copy(), want) << rows << " rows, " << vectors << " vectors, " << live << " live, k " << k;
+        }
+}
+
+TEST(NarrowMatMul, BFloat16) {
+  if (!detected_cpu().avx512_bf16) GTEST_SKIP() << "no AVX512-BF16";
+  std::mt19937 random(4);
+  check_narrow<uint16_t, uint16_t, float>(NarrowProduct::BFloat16, bfloat16_of, bfloat16_of, -15, random);
+}
+
+TEST(NarrowMatMul, Int8) {
+  if (!detected_cpu().vnni) GTEST_SKIP() << "no AVX512-VNNI";
+  std::mt19937 random(5);
+  const auto to_a = [](int x) { return static_cast<uint8_t>(x); };
+  const auto to_b = [](int x) { return static_cast<int8_t>(x); };
+  check_narrow<uint8_t, int8_t, int32_t>(NarrowProduct::Int8, to_a, to_b, 200, random);
+}
+
+TEST(NarrowMatMul, OtherProcessorsAreDenied) {
+  EXPECT_FALSE(emit_narrow_matmul(NarrowProduct::BFloat16, select_cpu("avx2")).has_value());
+  EXPECT_FALSE(emit_narrow_matmul(NarrowProduct::Int8, select_cpu("avx2")).has_value());
 }
 
 TEST_P(MatMul, OtherDtypesAreDenied) { EXPECT_FALSE(emit_matmul(DType::I32, GetParam()).has_value()); }

@@ -77,6 +77,18 @@ def test_binary(name, dtype, isa):
         run(function, dtype, shape_class, 2, seed)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", ["erf", "ndtr"])
+def test_scipy(name, dtype, isa):
+    ufunc = getattr(pytest.importorskip("scipy.special"), name)
+
+    def function(x):
+        return ufunc(x)
+
+    for seed, shape_class in enumerate(SHAPE_CLASSES):
+        run(function, dtype, shape_class, 1, seed)
+
+
 MIXED = [p for p in itertools.product(DTYPES, DTYPES) if p[0] != p[1]]
 
 

@@ -189,6 +189,20 @@ def test_verify_predicts_and_lets_the_bytecode_run(stress):
     assert framejit.stats()["kernel_calls"] > before
 
 
+def test_verify_leaves_runs_that_warn_to_the_bytecode(stress):
+    def function(a, out):
+        out += 1
+        out /= a
+        return out
+
+    stress("verify")
+    marked = same.assert_same(function, lambda: (np.array([1.0, 0.0]), np.zeros(2)))
+    predicted = framejit.stats()["kernel_calls"]
+    with pytest.warns(RuntimeWarning, match="divide by zero"):
+        assert marked(np.array([2.0, 0.0]), np.zeros(2)).tolist() == [0.5, np.inf]
+    assert framejit.stats()["kernel_calls"] > predicted  # it was predicted all the same
+
+
 CUBE = np.linspace(0.1, 3.0, 50)
 
 

@@ -8,6 +8,7 @@ import warnings
 import framejit
 import numpy as np
 import pytest
+from exact.same import assert_same_seen, observe
 from ext.ext_support import Events, compiled, errors, hits, same
 from framejit import _core
 
@@ -49,6 +50,29 @@ def test_an_int_that_varies_becomes_symbolic():
             same(X * n, marked(X, n))
     assert len(events.records("recompiles")) == 1
     assert events.records("recompiles")[0]["guard"] == "n == 3"
+
+
+@pytest.mark.parametrize("first", [-(2**63), -(2**63) + 1, -(2**62), 2**63 - 2, 2**63 - 1])
+def test_ints_whose_difference_is_no_int64(first):
+    def order(x, n, m):
+        if n < m:
+            return x + 1
+        return x - 1 if n <= 7 else x * 2
+
+    def bounds(x, n, m):
+        return x[n:m] * 2, x[: m + 7 : n] + 1, x[::m]
+
+    for function in (order, bounds):
+        for other in (2**63 - 1, 0, -1, 5, -(2**63), 2**62 + 1):
+            marked = compiled(function)
+            for n, m in ((first, other), (other, first), (first + 1, other), (other, first - 1)):
+                assert_same_seen(observe(function, (X, n, m)), observe(marked, (X, n, m)), f"{n}, {m}")
+
+
+def test_floor_division_of_large_ints():
+    marked = compiled(lambda x, n: x + (5 - n) // 7 + (n - 5) // 2**40 + (3 * n) // -9)
+    for n in (2**30, 2**30 - 1, 1 - 2**30, 2**61 - 1, -(2**61) + 5, 7, 0):
+        same(marked.__wrapped__(X, n), marked(X, n))
 
 
 def test_dynamic_from_the_start():

@@ -152,6 +152,40 @@ def test_products_with_vectors_are_eager_ones():
                 assert np.asarray(marked(a, b)).tobytes() == np.asarray(a @ b).tobytes()
 
 
+def test_products_of_all_layouts_are_the_same_eagerly_and_captured():
+    rng = np.random.default_rng(2)
+    shapes = [((5,), (5,)), ((5,), (5, 4)), ((4, 5), (5,)), ((3, 4, 5), (5, 6)), ((3, 4, 5), (3, 5, 6)), ((2, 1, 4, 5), (3, 5, 6)),
+              ((3, 1, 40), (40, 50)), ((2, 0, 5), (5, 3)), ((4, 0), (0, 3)), ((2, 70, 300), (300, 40)), ((200, 600), (600,))]
+    for left, right in shapes:
+        marked = fj.jit(lambda x, y: x @ y, fullgraph=True)
+        for dtype in (np.float32, np.float64):
+            a, b = rng.normal(size=left).astype(dtype), rng.normal(size=right).astype(dtype)
+            x, y = fj.Tensor(a), fj.Tensor(b)
+            exact = np.matmul(a.astype(np.longdouble), b.astype(np.longdouble))
+            bound = np.finfo(dtype).eps * (left[-1] + 2) * (np.matmul(abs(a).astype(np.longdouble), abs(b).astype(np.longdouble)) + 1e-30)
+            eager, compiled = x @ y, marked(x, y)
+            assert eager.shape == compiled.shape == exact.shape and eager.asnumpy().dtype == dtype
+            assert np.all(np.abs(eager.asnumpy() - exact) <= bound), (left, right)
+            assert eager.asnumpy().tobytes() == compiled.asnumpy().tobytes(), (left, right, dtype)
+    for m, k, n in [(4, 5, 6), (1, 300, 40), (40, 300, 1), (3, 300, 100), (100, 300, 3), (130, 270, 65)]:
+        turned = fj.jit(lambda x, y: x.T @ y.T, fullgraph=True)
+        x, y = (fj.Tensor(rng.normal(size=s).astype(np.float32)) for s in ((k, m), (n, k)))
+        eager, compiled = x.T @ y.T, turned(x, y)
+        np.testing.assert_allclose(eager.asnumpy(), x.asnumpy().T @ y.asnumpy().T, rtol=1e-4, atol=1e-4)
+        assert eager.asnumpy().tobytes() == compiled.asnumpy().tobytes(), (m, k, n)
+    assert fj.stats()["internal_errors"] == 0
+
+
+def test_what_is_made_of_a_product_runs_on_its_tiles():
+    rng = np.random.default_rng(3)
+    marked = fj.jit(lambda x, w, b, rest: (x @ w + b) * 0.5 - rest, fullgraph=True)
+    for m, k, n in [(4, 4, 4), (33, 300, 65), (128, 64, 200)]:
+        x, w, b, rest = (fj.Tensor(rng.normal(size=s).astype(np.float32)) for s in ((m, k), (k, n), (n,), (m, n)))
+        eager = (x @ w + b) * 0.5 - rest
+        assert marked(x, w, b, rest).asnumpy().tobytes() == eager.asnumpy().tobytes(), (m, k, n)
+    assert marked.asm().count("finished by loop") >= 1 and marked.asm().count("\nloop ") == 0
+
+
 def test_graph_is_one():
     x, y, z = (fj.Tensor(values(np.float32, seed=s)) for s in range(3))
     marked = fj.jit(lambda a, b, c: a * b + c, fullgraph=True)

@@ -62,6 +62,14 @@ TEST(Dim, FloorDivision) {
   EXPECT_EQ(floordiv(4 * s(0) + 6, 2), 2 * s(0) + 3);
   EXPECT_EQ(floordiv(4 * s(0) + 7, 2), 2 * s(0) + 3);
   EXPECT_EQ(floordiv(5 * s(0), 2), 2 * s(0) + floordiv(s(0), 2));
+  const int64_t low = std::numeric_limits<int64_t>::min();
+  const int64_t five[] = {5}, large[] = {int64_t{1} << 61};
+  EXPECT_EQ(floordiv(-1 * s(0), 7).evaluate(large), -(int64_t{1} << 61) / 7 - 1) << "6*s0 would wrap";
+  EXPECT_EQ(floordiv(s(0) - 1, std::numeric_limits<int64_t>::max()).evaluate(five), 0);
+  EXPECT_EQ(floordiv(s(0) - 1, 2), floordiv(s(0) + 1, 2) - 1);
+  EXPECT_EQ(floordiv(s(0), low).evaluate(five), -1);
+  EXPECT_EQ(floordiv(s(0) * low, s(0) * -1), Dim(low)) << "wraps, as -INT64_MIN";
+  EXPECT_EQ(floordiv(s(0) * low, 3).evaluate(std::vector<int64_t>{1}), low / 3 - 1);
   EXPECT_EQ(floordiv(6 * s(0) * s(1), 2 * s(0)), 3 * s(1));
   EXPECT_EQ(floordiv(s(0), s(0)), Dim(1));
   EXPECT_EQ(floordiv(s(0), 1), s(0));
@@ -69,6 +77,8 @@ TEST(Dim, FloorDivision) {
 }
 
 TEST(Dim, Extrema) {
+  EXPECT_EQ(min(Dim(std::numeric_limits<int64_t>::min()), 1), Dim(std::numeric_limits<int64_t>::min()));
+  EXPECT_EQ(max(Dim(std::numeric_limits<int64_t>::min()), 1), Dim(1));
   EXPECT_EQ(min(s(0), s(0) + 2), s(0));
   EXPECT_EQ(max(s(0), s(0) + 2), s(0) + 2);
   EXPECT_EQ(min(s(0), s(1)), min(s(1), s(0)));
@@ -140,11 +150,32 @@ TEST(ShapeEnv, HintsDecideWithAGuard) {
   EXPECT_EQ(env.hint(n + m), 10);
 }
 
-TEST(ShapeEnv, DecidesNumbersWhoseDifferenceOverflows) {
+TEST(ShapeEnv, SidesFarApart) {
+  const int64_t low = std::numeric_limits<int64_t>::min(), high = std::numeric_limits<int64_t>::max();
+  const int64_t values[] = {low, low + 1, low / 2, -1, 0, 1, high / 2 + 1, high - 1, high};
+  for (const int64_t a : values) {
+    for (const int64_t b : values) {
+      for (const Relation relation : {Relation::Eq, Relation::Ne, Relation::Lt, Relation::Le}) {
+        const bool expected = related(relation, a, b);
+        ShapeEnv env;
+        const Dim n = env.fresh(a), m = env.fresh(b);
+        EXPECT_EQ(env.holds(relation, a, b), expected);
+        EXPECT_TRUE(env.guards().empty());
+        for (int asked = 0; asked < 2; ++asked) {  // by the hints, then by the guards
+          EXPECT_EQ(env.holds(relation, n, m), expected) << a << " " << b;
+          EXPECT_EQ(env.holds(relation, n, b), expected) << a << " " << b;
+          EXPECT_EQ(env.holds(relation, a, m), expected) << a << " " << b;
+        }
+        for (const DimGuard& g : env.guards())
+          EXPECT_EQ(related(g.relation, env.hint(g.left), env.hint(g.right)), g.outcome);
+      }
+    }
+  }
   ShapeEnv env;
-  const Dim least = env.fresh(std::numeric_limits<int64_t>::min());
-  EXPECT_FALSE(env.holds(Relation::Lt, 0, least));
-  EXPECT_TRUE(env.holds(Relation::Le, least, 1));
+  const Dim n = env.fresh(0);
+  EXPECT_TRUE(env.holds(Relation::Le, n, high));
+  EXPECT_FALSE(env.holds(Relation::Lt, n, low)) << "n - high - 1 is n - low";
+  EXPECT_TRUE(env.guards().empty()) << "every int64 is within the limits";
 }
 
 TEST(ShapeEnv, RollbackForgetsDecisions) {

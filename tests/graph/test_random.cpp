@@ -183,16 +183,16 @@ class RandomGraph {
 
   void write() {
     const ValueId dst = any();
-    const Node& n = graph.node(dst);
-    if (n.op == Op::Constant) return;
-    for (int i = 0; i < n.type.rank(); ++i)
-      if (n.type.strides[i] == Dim(0)) return;
-    ValueId value = any_of(n.type.dtype);
+    const Type type = graph.type(dst);  // a copy: more nodes follow
+    if (graph.node(dst).op == Op::Constant) return;
+    for (const Dim& stride : type.strides)
+      if (stride == Dim(0)) return;
+    ValueId value = any_of(type.dtype);
     if (pick(2)) {  // an in-place operation
       const ValueId operands[] = {dst, value};
-      const Op op = n.type.dtype == DType::Bool ? Op::BitwiseXor : pick(2) ? Op::Add : Op::Multiply;
+      const Op op = type.dtype == DType::Bool ? Op::BitwiseXor : pick(2) ? Op::Add : Op::Multiply;
       auto computed = builder_.elementwise(op, operands);
-      if (!computed || graph.type(*computed).rank() != graph.type(dst).rank()) return;
+      if (!computed || graph.type(*computed).rank() != type.rank()) return;
       value = *computed;
     }
     (void)builder_.write(dst, value).has_value();

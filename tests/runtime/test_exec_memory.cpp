@@ -4,8 +4,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <fstream>
 #include <string>
+#include <thread>
 
 #include "runtime/exec_memory.h"
 
@@ -47,6 +49,22 @@ TEST(ExecMemory, NoPageIsWritableAndExecutable) {
     if (begin <= entry && entry < end) executable = line.find("r-xp") != std::string::npos;
   }
   EXPECT_TRUE(executable);
+}
+
+TEST(ExecMemory, BlocksOfManyThreads) {
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      const std::vector<uint8_t> code = returns(static_cast<uint8_t>(t));
+      const std::span<const uint8_t> piece(code);
+      for (int i = 0; i < 200; ++i) {
+        auto block = CodeBlock::seal({&piece, 1});
+        if (!block.has_value() || call(block->entry(0)) != t) ++wrong;
+      }
+    });
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(wrong, 0);
 }
 
 TEST(ExecMemory, EmptyProgramsNeedNone) {

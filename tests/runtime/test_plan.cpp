@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <fstream>
@@ -105,6 +104,28 @@ TEST(Plan, ManyThreadsAtOnce) {
   EXPECT_EQ(wrong, 0);
 }
 
+TEST(Plan, ThreadsShareOnePlanWhileOthersComeAndGo) {
+  initialize_scheduler();
+  set_num_threads(2);
+  auto shared = make_plan(kSquares);
+  ASSERT_TRUE(shared);
+  const auto expected = run_squares(*shared);
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t)
+    threads.emplace_back([&] {
+      for (int i = 0; i < 4; ++i) {
+        auto own = make_plan(kSquares);
+        if (!own || run_squares(*own) != expected) ++wrong;
+        own.reset();
+        if (run_squares(*shared) != expected) ++wrong;
+      }
+    });
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(wrong, 0);
+  set_num_threads(0);
+}
+
 int g_polls = 0;
 
 TEST(Plan, LongRunsCanBeCancelled) {
@@ -121,13 +142,10 @@ TEST(Plan, LongRunsCanBeCancelled) {
     std::vector<double> data = before;
     char* params[] = {reinterpret_cast<char*>(data.data())};
     g_polls = 0;
-    const auto start = std::chrono::steady_clock::now();
     RunResult run = plan->run(params, {}, {}, [] { return ++g_polls >= 2; });
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     EXPECT_EQ(run.status, RunStatus::Interrupted);
     EXPECT_EQ(g_polls, 2);
     EXPECT_TRUE(data == before);
-    EXPECT_LT(seconds, 2.0);
   }
   set_num_threads(0);
 }

@@ -1,0 +1,95 @@
+"""Products of Tensors beside NumPy's @ and, where it can be imported, torch's.
+
+    ./dev python benchmarks/products.py [--threads N] [--rounds R] [--dtype float32|float64] [--small]
+
+The engines take turns in each round; the figures are medians over rounds, of ratios taken within a round. With one thread, times are
+CPU times of the thread, so that other processes of the machine show only through the caches. Results are compared with float64 first.
+"""
+
+import argparse
+import os
+import statistics
+import sys
+import time
+
+SHAPES = [
+    *[(n, n, n, "") for n in (4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048)],
+    # transformer
+    *[(128, 768, 768, ""), (128, 3072, 768, ""), (128, 768, 3072, ""), (512, 1024, 1024, ""), (512, 1024, 1024, "T")],
+    *[(512, 2048, 512, "T"), (512, 512, 64, "T"), (512, 64, 512, ""), (128, 128, 64, "T"), (128, 64, 128, "")],
+    # convolutions as products
+    *[(3136, 64, 576, ""), (784, 128, 1152, ""), (196, 256, 2304, ""), (49, 512, 4608, ""), (3136, 256, 64, "")],
+    *[(12544, 64, 147, ""), (64, 3136, 576, ""), (128, 784, 1152, ""), (256, 196, 2304, "")],
+    # one dimension small
+    *[(1, 1024, 1024, ""), (1, 4096, 1024, ""), (1, 1024, 1024, "T"), (1024, 1, 1024, ""), (4096, 1, 4096, "")],
+    *[(4, 1024, 1024, ""), (4, 1024, 1024, "T"), (8, 4096, 1024, ""), (8, 1024, 1024, "T"), (32, 1024, 1024, "T")],
+    *[(1024, 4, 1024, ""), (1024, 8, 1024, ""), (100000, 8, 16, ""), (10000, 32, 32, ""), (32, 10, 784, "")],
+    *[(256, 256, 8, ""), (2000, 2000, 16, ""), (16, 16, 10000, ""), (33, 65, 129, "")],
+]
+
+
+def engines(fj, torch, a, b):
+    """Name to a call without arguments that gives the product."""
+    x, y = fj.Tensor(a), fj.Tensor(b)  # keeps the strides
+    out = {"framejit": lambda: x @ y, "numpy": lambda: a @ b}
+    if torch:
+        s, t = torch.from_numpy(a), torch.from_numpy(b)
+        out["torch"] = lambda: s @ t
+    return out
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--small", action="store_true", help="leave out what takes more than 10 ms")
+    options = parser.parse_args()
+    for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[name] = str(options.threads)
+    import numpy as np
+
+    import framejit as fj
+
+    try:
+        import torch
+
+        torch.set_num_threads(options.threads)
+    except ImportError:
+        torch = None
+    fj.config.num_threads = options.threads
+    clock = time.thread_time_ns if options.threads == 1 else time.perf_counter_ns
+    rng = np.random.default_rng(0)
+    versions = f"NumPy {np.__version__}" + (f", torch {torch.__version__}" if torch else "")
+    print(f"# {versions}; {options.dtype}, {options.threads} threads, load {os.getloadavg()[0]:.1f}; {' '.join(sys.argv)}")
+    ratios = []
+    for m, n, k, layout in SHAPES:
+        flops = 2 * m * n * k
+        if options.small and flops > 1e9:
+            continue
+        a = rng.uniform(-1, 1, (m, k)).astype(options.dtype)
+        b = rng.uniform(-1, 1, (n, k)).astype(options.dtype).T if layout else rng.uniform(-1, 1, (k, n)).astype(options.dtype)
+        calls = engines(fj, torch, a, b)
+        exact, size = a.astype(float) @ b.astype(float), np.abs(a).astype(float) @ np.abs(b).astype(float)
+        for name, call in calls.items():
+            error = np.max(np.abs(np.asarray(call(), dtype=float) - exact) / size)
+            assert error < (k + 1) * np.finfo(options.dtype).eps, (name, m, n, k)
+        inner = max(1, int(1e8 / (flops + 1e5)))
+        rounds: dict[str, list[float]] = {name: [] for name in calls}
+        for _ in range(options.rounds):
+            for name, call in calls.items():
+                start = clock()
+                for _ in range(inner):
+                    call()
+                rounds[name].append((clock() - start) / inner)
+        peers = [name for name in calls if name != "framejit"]
+        best = min(peers, key=lambda name: statistics.median(rounds[name]))
+        ratio = statistics.median(p / o for p, o in zip(rounds[best], rounds["framejit"], strict=True))
+        ratios.append(ratio)
+        times = "".join(f"  {name} {min(t):11.0f} ns {flops / min(t):6.1f} GF" for name, t in rounds.items())
+        print(f"{m:6} {n:5} {k:5} {layout or ' '}{times}  {ratio:5.2f} x {best}", flush=True)
+    print(f"geometric mean {statistics.geometric_mean(ratios):.2f} x the best other, least {min(ratios):.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,421 @@
+// Whole products against the sum that product.h promises, to the bit; the same for any number of threads; epilogues against the
+// same operators run by themselves.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+
+#include "codegen/matmul.h"
+#include "oracle.h"
+#include "runtime/allocator.h"
+#include "runtime/exec_memory.h"
+#include "runtime/execute.h"
+#include "runtime/scheduler.h"
+
+namespace framejit::runtime::testing {
+namespace {
+
+/// Memory between two unmapped pages; its end stands right before the second.
+class Guarded {
+ public:
+  explicit Guarded(int64_t bytes) {
+    const int64_t page = sysconf(_SC_PAGESIZE);
+    size_ = (bytes + page - 1) / page * page + 2 * page;
+    map_ = static_cast<char*>(
+        mmap(nullptr, static_cast<std::size_t>(size_), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    mprotect(map_, static_cast<std::size_t>(page), PROT_NONE);
+    mprotect(map_ + size_ - page, static_cast<std::size_t>(page), PROT_NONE);
+    data = map_ + size_ - page - bytes;
+  }
+  ~Guarded() { munmap(map_, static_cast<std::size_t>(size_)); }
+  Guarded(const Guarded&) = delete;
+  char* data;
+
+ private:
+  char* map_;
+  int64_t size_;
+};
+
+struct Case {
+  int64_t m, n, k;
+  bool at = false, bt = false;  // stored transposed
+  int64_t batch = 1;
+  bool shared_b = false;  // one B for all of the batch
+  int64_t pad = 0;        // elements between rows
+  int64_t spread = 1;     // elements from a column to the next
+};
+
+template <class T>
+class Check {
+ public:
+  Check(const Case& c, const codegen::Cpu& cpu, const void* code, std::mt19937_64& random) : case_(c) {
+    const int64_t item = sizeof(T);
+    p_.core = codegen::MatMulCore(item == 4 ? DType::F32 : DType::F64, cpu.isa == codegen::Isa::Avx512);
+    p_.code = code;
+    p_.m = c.m, p_.n = c.n, p_.k = c.k;
+    const int64_t a_rows = c.at ? c.k : c.m, a_columns = c.at ? c.m : c.k;
+    const int64_t b_rows = c.bt ? c.n : c.k, b_columns = c.bt ? c.k : c.n;
+    const int64_t a_pitch = (a_columns * c.spread + c.pad) * item, b_pitch = (b_columns * c.spread + c.pad) * item;
+    p_.a_row = c.at ? c.spread * item : a_pitch, p_.a_k = c.at ? a_pitch : c.spread * item;
+    p_.b_column = c.bt ? b_pitch : c.spread * item, p_.b_k = c.bt ? c.spread * item : b_pitch;
+    p_.c_row = (c.n + c.pad) * item;
+    a_bytes_ = size(a_rows, a_columns, a_pitch), b_bytes_ = size(b_rows, b_columns, b_pitch);
+    c_bytes_ = c.m * c.n > 0 ? (c.m - 1) * p_.c_row + c.n * item : 0;
+    if (c.batch != 1) p_.batch = {{c.batch, a_bytes_, c.shared_b ? 0 : b_bytes_, c_bytes_}};
+    given_ = p_;
+    p_.plan();
+    a_ = std::make_unique<Guarded>(a_bytes_ * c.batch);
+    b_ = std::make_unique<Guarded>(b_bytes_ * (c.shared_b ? 1 : c.batch));
+    c_ = std::make_unique<Guarded>(c_bytes_ * c.batch);
+    fill(a_->data, a_bytes_ * c.batch, random);
+    fill(b_->data, b_bytes_ * (c.shared_b ? 1 : c.batch), random);
+  }
+
+  Product& product() { return p_; }
+  char* a() { return a_->data; }
+  char* b() { return b_->data; }
+
+  std::vector<T> run() {
+    std::memset(c_->data, 0x55, static_cast<std::size_t>(c_bytes_ * case_.batch));
+    RunState state;
+    run_product(p_, a_->data, b_->data, c_->data, state);
+    std::vector<T> out(static_cast<std::size_t>(c_bytes_ * case_.batch) / sizeof(T));
+    if (!out.empty()) std::memcpy(out.data(), c_->data, out.size() * sizeof(T));
+    return out;
+  }
+
+  void expect_right(const std::vector<T>& got) const {
+    const bool dots = p_.path == Product::Path::Dots || p_.path == Product::Path::DotsOfB;
+    const int64_t depth = std::max<int64_t>(p_.depth, 1);
+    const int64_t pitch = given_.c_row / static_cast<int64_t>(sizeof(T));
+    if (got.empty()) return;
+    for (int64_t batch = 0; batch < case_.batch; ++batch)
+      for (int64_t i = 0; i < case_.m; ++i)
+        for (int64_t j = 0; j < pitch; ++j) {
+          const int64_t index = batch * (c_bytes_ / static_cast<int64_t>(sizeof(T))) + i * pitch + j;
+          if (j >= case_.n) {
+            if (i + 1 == case_.m) continue;  // the next matrix begins here
+            T untouched;
+            std::memset(&untouched, 0x55, sizeof(T));
+            ASSERT_EQ(std::memcmp(&got[static_cast<std::size_t>(index)], &untouched, sizeof(T)), 0) << "wrote between rows";
+            continue;
+          }
+          // Of large products some elements, and the last row and column.
+          if (case_.m * case_.n * case_.k > 500'000 && (31 * i + j) % 41 != 0 && i + 1 != case_.m && j + 1 != case_.n) continue;
+          T want = 0;
+          double exact = 0, size = 0;
+          for (int64_t first = 0; first < case_.k; first += depth) {
+            T block = 0;
+            for (int64_t l = first; l < std::min(case_.k, first + depth); ++l) {
+              const T x = at(a_->data + batch * a_bytes_ + i * given_.a_row + l * given_.a_k);
+              const T y = at(b_->data + (case_.shared_b ? 0 : batch * b_bytes_) + l * given_.b_k + j * given_.b_column);
+              block = std::fma(x, y, block);
+              exact += static_cast<double>(x) * static_cast<double>(y);
+              size += std::fabs(static_cast<double>(x) * static_cast<double>(y));
+            }
+            want = first == 0 ? block : want + block;
+          }
+          const T value = got[static_cast<std::size_t>(index)];
+          if (dots)
+            ASSERT_NEAR(value, exact, size * static_cast<double>(case_.k) * std::numeric_limits<T>::epsilon()) << name();
+          else
+            ASSERT_EQ(value, want) << name() << " at " << i << "," << j;
+        }
+  }
+
+  std::string name() const {
+    return std::to_string(case_.m) + "x" + std::to_string(case_.n) + "x" + std::to_string(case_.k) +
+           (case_.at ? " A^T" : "") + (case_.bt ? " B^T" : "") + " path " + std::to_string(static_cast<int>(p_.path));
+  }
+
+ private:
+  static int64_t size(int64_t rows, int64_t columns, int64_t pitch) { return rows * columns > 0 ? rows * pitch : 0; }
+  static T at(const char* from) {
+    T value;
+    std::memcpy(&value, from, sizeof(T));
+    return value;
+  }
+  static void fill(char* to, int64_t bytes, std::mt19937_64& random) {
+    for (int64_t i = 0; i < bytes; i += static_cast<int64_t>(sizeof(T))) {
+      const T value = static_cast<T>(static_cast<double>(random() % 20001) / 10000 - 1);
+      std::memcpy(to + i, &value, sizeof(T));
+    }
+  }
+
+  Case case_;
+  Product p_, given_;
+  int64_t a_bytes_, b_bytes_, c_bytes_;
+  std::unique_ptr<Guarded> a_, b_, c_;
+};
+
+class MatMulProduct : public ::testing::Test {
+ protected:
+  template <class F>
+  void each_core(F&& f) {
+    for (const codegen::Cpu& cpu : cpus())
+      for (DType dtype : {DType::F32, DType::F64}) {
+        auto kernel = codegen::emit_matmul(dtype, cpu.isa);
+        ASSERT_TRUE(kernel.has_value());
+        const std::span<const uint8_t> piece(kernel->bytes);
+        auto block = CodeBlock::seal({&piece, 1});
+        ASSERT_TRUE(block.has_value());
+        f(cpu, dtype, block->entry(0));
+        if (HasFatalFailure()) return;
+      }
+  }
+
+  void check(const std::vector<Case>& cases) {
+    std::mt19937_64 random(7);
+    each_core([&](const codegen::Cpu& cpu, DType dtype, const void* code) {
+      for (const Case& c : cases) {
+        auto one = [&](auto zero) {
+          Check<decltype(zero)> product(c, cpu, code, random);
+          product.expect_right(product.run());
+        };
+        dtype == DType::F32 ? one(0.0f) : one(0.0);
+        if (HasFatalFailure()) return;
+      }
+    });
+  }
+};
+
+std::vector<Case> with_layouts(std::vector<std::array<int64_t, 3>> shapes, int64_t batch = 1) {
+  std::vector<Case> out;
+  for (const auto& [m, n, k] : shapes)
+    for (int layout = 0; layout < 4; ++layout)
+      out.push_back({m, n, k, layout % 2 == 1, layout / 2 == 1, batch, (m + n) % 2 == 0, (m + k) % 3, 1});
+  return out;
+}
+
+TEST_F(MatMulProduct, TailsOfRowsAndColumns) {
+  std::vector<std::array<int64_t, 3>> shapes;
+  for (int64_t m : {1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 14, 15, 28, 29, 43, 44})
+    for (int64_t n : {1, 2, 4, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 47, 63, 65, 130})
+      for (int64_t k : {1, 3, 33}) shapes.push_back({m, n, k});
+  check(with_layouts(shapes));
+}
+
+TEST_F(MatMulProduct, TailsOfDepth) {
+  std::vector<std::array<int64_t, 3>> shapes;
+  for (int64_t k : {15, 16, 17, 31, 255, 256, 257, 263, 264, 511, 513, 770})
+    for (auto [m, n] : {std::pair<int64_t, int64_t>{3, 40}, {50, 65}, {5, 3}, {3, 200}, {60, 9}}) shapes.push_back({m, n, k});
+  check(with_layouts(shapes));
+}
+
+TEST_F(MatMulProduct, Blocks) {
+  check(with_layouts({{130, 700, 300}, {61, 1300, 70}, {300, 64, 520}, {45, 330, 1100}}));
+}
+
+TEST_F(MatMulProduct, Nothing) {
+  check(with_layouts({{0, 5, 3}, {5, 0, 3}, {5, 3, 0}, {0, 0, 0}, {60, 70, 0}, {1, 1, 0}}));
+  check(with_layouts({{3, 5, 2}}, 0));
+}
+
+TEST_F(MatMulProduct, Strides) {
+  std::vector<Case> cases;
+  for (bool at : {false, true})
+    for (bool bt : {false, true})
+      for (auto [m, n, k] : {std::array<int64_t, 3>{3, 5, 7}, {50, 70, 40}, {3, 70, 40}, {50, 3, 40}, {1, 40, 40}, {40, 1, 40}})
+        cases.push_back({m, n, k, at, bt, 1, false, 2, 3});
+  check(cases);
+}
+
+TEST_F(MatMulProduct, Batches) {
+  std::vector<Case> cases;
+  for (bool shared : {false, true})
+    for (auto [m, n, k] : {std::array<int64_t, 3>{1, 5, 4}, {4, 4, 4}, {9, 33, 40}, {60, 40, 70}, {20, 1, 50}})
+      for (bool bt : {false, true}) cases.push_back({m, n, k, false, bt, 5, shared, 0, 1});
+  check(cases);
+}
+
+TEST_F(MatMulProduct, ThreadsDoNotChangeBits) {
+  initialize_scheduler();
+  std::mt19937_64 random(9);
+  each_core([&](const codegen::Cpu& cpu, DType dtype, const void* code) {
+    for (const Case& c : with_layouts({{300, 310, 300}, {1000, 3, 100}, {3, 1000, 100}, {30, 1000, 100}, {70, 40, 300}}, 2)) {
+      auto one = [&](auto zero) {
+        Check<decltype(zero)> product(c, cpu, code, random);
+        product.product().nanoseconds = 1e9;  // as if it were long: cut in as many pieces as there may be
+        set_num_threads(1);
+        const auto serial = product.run();
+        product.expect_right(serial);
+        for (int threads : {2, 3, 8}) {
+          set_num_threads(threads);
+          EXPECT_EQ(product.run(), serial) << product.name() << " on " << threads << " threads";
+        }
+      };
+      dtype == DType::F32 ? one(0.0f) : one(0.0);
+      if (HasFatalFailure()) return;
+    }
+  });
+  set_num_threads(0);
+}
+
+TEST_F(MatMulProduct, NanAndInfinityStayInTheirRowAndColumn) {
+  std::mt19937_64 random(3);
+  each_core([&](const codegen::Cpu& cpu, DType dtype, const void* code) {
+    if (dtype != DType::F32) return;
+    for (const Case& c : with_layouts({{20, 37, 40}, {60, 70, 300}, {3, 70, 40}, {50, 3, 40}})) {
+      Check<float> product(c, cpu, code, random);
+      const float nan = NAN, infinity = HUGE_VALF;
+      const Product& p = product.product();
+      std::memcpy(product.a() + (c.at ? 4 : (c.k + c.pad) * 4), &nan, 4);          // A[1, 0]
+      std::memcpy(product.b() + 2 * (c.bt ? (c.k + c.pad) * 4 : 4), &infinity, 4);  // B[0, 2]
+      const std::vector<float> got = product.run();
+      const int64_t pitch = (c.n + c.pad);
+      for (int64_t i = 0; i < c.m; ++i)
+        for (int64_t j = 0; j < c.n; ++j) {
+          const float value = got[static_cast<std::size_t>(i * pitch + j)];
+          EXPECT_EQ(std::isnan(value), i == 1) << i << "," << j << " path " << static_cast<int>(p.path);
+          if (i != 1) {
+            EXPECT_EQ(std::isinf(value), j == 2) << i << "," << j;
+          }
+        }
+    }
+  });
+}
+
+// ---- epilogues ----------------------------------------------------------------------------------------------------------------
+
+struct Ran {
+  std::vector<std::vector<std::byte>> results;
+  std::string listing;
+};
+
+Ran run_graph(const std::string& text, const std::vector<std::vector<std::byte>>& params, const codegen::Cpu& cpu,
+              std::vector<int64_t> symbols = {}) {
+  const Graph graph = parse_graph(text);
+  codegen::LowerOptions options;
+  options.cpu = cpu;
+  options.o1 = true;
+  options.host_loop = reference_loop;
+  auto program = codegen::lower(graph, fused(graph), options);
+  if (!program) {
+    ADD_FAILURE() << program.error();
+    return {};
+  }
+  Ran out;
+  out.listing = program->listing;
+  auto plan = Plan::create(std::move(*program));
+  if (!plan) {
+    ADD_FAILURE() << plan.error();
+    return {};
+  }
+  std::vector<char*> pointers, results;
+  for (const auto& p : params) pointers.push_back(reinterpret_cast<char*>(const_cast<std::byte*>(p.data())));
+  for (std::size_t i = 0; i < (*plan)->program().result_roots.size(); ++i) {
+    out.results.emplace_back(static_cast<std::size_t>((*plan)->result_bytes(static_cast<uint32_t>(i), symbols)));
+    results.push_back(reinterpret_cast<char*>(out.results.back().data()));
+  }
+  EXPECT_EQ((*plan)->run(pointers, results, symbols).status, RunStatus::Done);
+  return out;
+}
+
+std::vector<std::byte> floats(int64_t count, std::mt19937_64& random) {
+  std::vector<std::byte> out(static_cast<std::size_t>(count) * 4);
+  for (int64_t i = 0; i < count; ++i) {
+    const float value = static_cast<float>(static_cast<double>(random() % 20001) / 10000 - 1);
+    std::memcpy(out.data() + 4 * i, &value, 4);
+  }
+  return out;
+}
+
+std::size_t loops(const std::string& listing) {
+  std::size_t count = 0;
+  for (std::size_t at = listing.find("\nloop "); at != std::string::npos; at = listing.find("\nloop ", at + 1)) ++count;
+  return count + listing.starts_with("loop ");
+}
+
+TEST(Epilogue, BiasAndReluGiveTheBitsOfLoops) {
+  std::mt19937_64 random(5);
+  initialize_scheduler();
+  for (const codegen::Cpu& cpu : cpus())
+    for (auto [m, n, k] : {std::array<int64_t, 3>{5, 7, 3}, {60, 70, 600}, {128, 320, 64}, {33, 2, 90}, {2, 33, 90}, {4, 4, 0}}) {
+      const auto dims = [](int64_t x, int64_t y) { return "f32[" + std::to_string(x) + ", " + std::to_string(y) + "]"; };
+      const std::string c = dims(m, n), row = "f32[" + std::to_string(n) + "]", one = "f32[]";
+      const std::vector<std::vector<std::byte>> params = {floats(m * k, random), floats(k * n, random), floats(n, random),
+                                                          floats(m, random), floats(m * n, random)};
+      const std::string body = "  %10 = add @, %bias : " + c + "\n  %11 = multiply %10, %scale : " + c +
+                               "\n  %12 = add %11, %rest : " + c + "\n  %13 = constant {value=0} : " + one +
+                               "\n  %14 = maximum %12, %13 : " + c + "\n  return %14\n}";
+      const std::string operands = ", %bias: " + row + ", %scale: " + dims(m, 1) + ", %rest: " + c + ") {\n";
+      auto with = [&](const std::string& product) {
+        std::string out = body;
+        out.replace(out.find('@'), 1, product);
+        return out;
+      };
+      const Ran product = run_graph("graph @f(%a: " + dims(m, k) + ", %b: " + dims(k, n) + ") {\n  %9 = matmul %a, %b : " + c +
+                                        "\n  return %9\n}",
+                                    {params[0], params[1]}, cpu);
+      const Ran rest = run_graph("graph @f(%p: " + c + operands + with("%p"),
+                                 {product.results[0], params[2], params[3], params[4]}, cpu);
+      for (int threads : {1, 3}) {
+        set_num_threads(threads);
+        const Ran whole = run_graph("graph @f(%a: " + dims(m, k) + ", %b: " + dims(k, n) + operands +
+                                        "  %9 = matmul %a, %b : " + c + "\n" + with("%9"),
+                                    params, cpu);
+        EXPECT_EQ(whole.results, rest.results) << m << "x" << n << "x" << k;
+        EXPECT_NE(whole.listing.find("finished by loop"), std::string::npos) << whole.listing;
+        EXPECT_EQ(loops(whole.listing), 0u) << whole.listing;
+        EXPECT_EQ(whole.listing.find("temp"), std::string::npos) << whole.listing;
+      }
+    }
+  set_num_threads(0);
+}
+
+TEST(Epilogue, BatchesCastsAndSharedProducts) {
+  std::mt19937_64 random(6);
+  for (const codegen::Cpu& cpu : cpus()) {
+    const std::vector<std::vector<std::byte>> params = {floats(2 * 3 * 20 * 16, random), floats(16 * 24, random),
+                                                        floats(3 * 20 * 24, random)};
+    const std::string c = "f32[2, 3, 20, 24]", head = "graph @f(%a: f32[2, 3, 20, 16], %b: f32[16, 24]";
+    const Ran product = run_graph(head + ") {\n  %3 = matmul %a, %b : " + c + "\n  return %3\n}", {params[0], params[1]}, cpu);
+    const Ran cast = run_graph("graph @f(%p: " + c + ", %m: f32[3, 20, 24]) {\n  %3 = add %p, %m : " + c +
+                                   "\n  %4 = cast %3 : f64[2, 3, 20, 24]\n  return %4\n}",
+                               {product.results[0], params[2]}, cpu);
+    const Ran whole = run_graph(head + ", %m: f32[3, 20, 24]) {\n  %3 = matmul %a, %b : " + c + "\n  %4 = add %3, %m : " + c +
+                                    "\n  %5 = cast %4 : f64[2, 3, 20, 24]\n  return %5, %3\n}",
+                                params, cpu);
+    ASSERT_EQ(whole.results.size(), 2u);
+    EXPECT_EQ(whole.results[0], cast.results[0]);
+    EXPECT_EQ(whole.results[1], product.results[0]);
+    EXPECT_NE(whole.listing.find("finished by loop"), std::string::npos) << whole.listing;
+  }
+}
+
+TEST(Epilogue, WhatMustNotWaitIsSeparate) {
+  std::mt19937_64 random(8);
+  const codegen::Cpu cpu = cpus().back();
+  const std::vector<std::vector<std::byte>> params = {floats(64, random), floats(64, random)};
+  // A write to an operand between the product and its reader.
+  Ran ran = run_graph("graph @f(%a: f32[8, 8], %b: f32[8, 8]) {\n  %2 = matmul %a, %b : f32[8, 8]\n  write %a, %b\n"
+                      "  %4 = add %2, %b : f32[8, 8]\n  return %4\n}",
+                      params, cpu);
+  EXPECT_EQ(ran.listing.find("finished by"), std::string::npos) << ran.listing;
+  // A reader that sees the product transposed.
+  ran = run_graph("graph @f(%a: f32[8, 8], %b: f32[8, 8]) {\n  %2 = matmul %a, %b : f32[8, 8]\n"
+                  "  %3 = view %2 : f32[8, 8] strides=[4, 32] root=%2 offset=0\n  %4 = add %3, %2 : f32[8, 8]\n  return %4\n}",
+                  params, cpu);
+  EXPECT_EQ(ran.listing.find("finished by"), std::string::npos) << ran.listing;
+  // Of two products the later one.
+  ran = run_graph("graph @f(%a: f32[8, 8], %b: f32[8, 8]) {\n  %2 = matmul %a, %b : f32[8, 8]\n  %3 = matmul %b, %a : f32[8, 8]\n"
+                  "  %4 = add %2, %3 : f32[8, 8]\n  return %4\n}",
+                  params, cpu);
+  const Ran left = run_graph("graph @f(%a: f32[8, 8], %b: f32[8, 8]) {\n  %2 = matmul %a, %b : f32[8, 8]\n  return %2\n}", params, cpu);
+  const Ran right = run_graph("graph @f(%a: f32[8, 8], %b: f32[8, 8]) {\n  %2 = matmul %b, %a : f32[8, 8]\n  return %2\n}", params, cpu);
+  for (std::size_t i = 0; i < 64; ++i) {
+    float x, y, sum;
+    std::memcpy(&x, left.results[0].data() + 4 * i, 4);
+    std::memcpy(&y, right.results[0].data() + 4 * i, 4);
+    std::memcpy(&sum, ran.results[0].data() + 4 * i, 4);
+    EXPECT_EQ(sum, x + y);
+  }
+  EXPECT_EQ(loops(ran.listing), 0u) << ran.listing;
+}
+
+}  // namespace
+}  // namespace framejit::runtime::testing
