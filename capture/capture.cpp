@@ -188,10 +188,11 @@ CaptureOutcome Attempt::finish(const Checkpoint* at, Value* returned, std::vecto
 
 CaptureOutcome Attempt::run() {
   executor_.frame = &frame_;
-  for (;;) {
+  for (int64_t executed = 0;; ++executed) {
     checkpoint();
     const uint32_t before = frame_.pc;
-    Step done = frame_.advance();
+    const int64_t most = request_.options.break_every;
+    Step done = most > 0 && executed >= most ? break_at(BreakId::Stress) : frame_.advance();
     if (done && *done == Flow::Returned) {
       if (is_materializable(frame_.returned) && can_commit()) return finish(nullptr, frame_.returned, {});
       done = break_at(BreakId::UnsupportedInstruction, "a result that cannot be made again");

@@ -90,7 +90,8 @@ struct Region {
 struct CaptureOptions {
   bool fullgraph = false;
   bool o1 = false;
-  bool any_work = false;  // a region without array work is one too (stress)
+  bool any_work = false;     // a region without array work is one too (stress)
+  int64_t break_every = 0;  // stress: a region ends after so many instructions of its own frame; 0: never for that
   uint32_t instruction_limit = 20000;
   uint32_t inline_depth = 16;
   uint32_t unroll_nodes = 400;  // graph nodes that one loop may add before it is left to the bytecode

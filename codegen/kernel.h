@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -30,6 +31,20 @@ struct HostLoop {
   void (*function)(char** args, const intptr_t* dimensions, const intptr_t* steps, void* data) = nullptr;
   void* data = nullptr;
   explicit operator bool() const { return function != nullptr; }
+};
+
+/// An operand of a host call: lengths and byte strides.
+struct HostArray {
+  char* data;
+  graph::DType dtype;
+  std::span<const int64_t> shape, strides;
+};
+
+/// A pure function of the host: reads all arrays but the last, fills that one. False: its answer is none that a graph
+/// can hold, the run ends in RunStatus::Redo. Called on the thread that runs the plan.
+struct HostFunction {
+  bool (*function)(void* context, std::span<const HostArray> arrays) = nullptr;
+  void* context = nullptr;
 };
 
 /// Position-independent bytes.
@@ -139,7 +154,15 @@ struct UndoStep {
   BufferIndex saved;  // contiguous
 };
 
-using Step = std::variant<LoopStep, MatMulStep, UndoStep>;
+struct HostStep {
+  std::string name;
+  uint32_t group = 0;
+  HostFunction host;
+  std::vector<LoopOperand> operands;  // strides of their own shapes; the last one is written
+  std::vector<graph::Dims> shapes;
+};
+
+using Step = std::variant<LoopStep, MatMulStep, UndoStep, HostStep>;
 
 /// Everything that a Plan needs. Dims are over the graph's symbols.
 struct Program {

@@ -115,16 +115,18 @@ class Lowerer : public Memory {
       result_number_[root] = static_cast<uint32_t>(program_.result_roots.size());
       program_.result_roots.push_back(root);
     }
-    bool writes_params = false;
+    bool writes_params = false, calls_host = false;
     for (ValueId v : graph_.body().nodes) {
       if (may_flag(v)) program_.may_set_flags = true;
       const graph::Op op = graph_.node(v).op;
-      if (may_flag(v) || may_redo(v)) needs_undo_ = true;
+      if (may_flag(v) || may_redo(v) || op == Op::Host) needs_undo_ = true;
       writes_params = writes_params || is_param_write(v);
+      calls_host = calls_host || op == Op::Host;
       if (op == Op::Write) written_.insert(graph_.root(graph_.node(v).inputs[0]));
     }
     needs_undo_ = needs_undo_ && writes_params;
     program_.attributed = needs_undo_ && options_.attribute;
+    if (program_.attributed && calls_host) fail("a host call says itself what it warns of");
     if (program_.attributed) needs_undo_ = false;
   }
 
@@ -212,7 +214,7 @@ class Lowerer : public Memory {
   /// fmin and fmax give one of two zeros by the position in NumPy's loop, which only a step of their own keeps.
   bool stands_alone(ValueId v) const {
     const graph::Op op = graph_.node(v).op;
-    return op == Op::Fmin || op == Op::Fmax || op == Op::MatMul;
+    return op == Op::Fmin || op == Op::Fmax || graph::is_alone(op);
   }
 
   bool must_cut_before(const std::vector<ValueId>& piece, ValueId v) {
@@ -392,6 +394,7 @@ class Lowerer : public Memory {
 
   void lower_part(const Part& part) {
     if (is_product(part)) return lower_matmul(part, nullptr);
+    if (part.nodes.size() == 1 && graph_.node(part.nodes[0]).op == Op::Host) return lower_host(part);
     std::vector<ValueId> reductions, elementwise;
     for (ValueId v : part.nodes) (cls(v) == OpClass::Reduction ? reductions : elementwise).push_back(v);
     if (reductions.empty()) return lower_elementwise(part, elementwise, part.stored);
@@ -638,6 +641,30 @@ class Lowerer : public Memory {
       buffers_[product] = result;
       return;
     }
+  }
+
+  void lower_host(const Part& part) {
+    const ValueId v = part.nodes[0];
+    const Node& node = graph_.node(v);
+    HostStep step;
+    step.group = part.group;
+    step.name = "host_call " + std::to_string(node.index());
+    if (options_.host_function) step.host = options_.host_function(node.index());
+    if (!step.host.function) fail("a call of a host function that is gone");
+    std::vector<ValueId> operands = node.inputs;
+    operands.push_back(v);
+    for (ValueId operand : operands) {
+      const graph::Type& type = graph_.type(operand);
+      if (type.rank() == 0) fail("a host call of a 0-d value");
+      LoopOperand& o = step.operands.emplace_back();
+      o.buffer = buffer_of(graph_.root(operand));
+      o.dtype = type.dtype;
+      o.offset = type.offset;
+      o.strides = type.strides;
+      step.shapes.push_back(type.shape);
+    }
+    step.operands.back().written = true;
+    program_.steps.emplace_back(std::move(step));
   }
 
   /// Results that are constants or dimensions and belong to no group.

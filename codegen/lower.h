@@ -21,6 +21,8 @@ struct LowerOptions {
   bool attribute = false;
   /// NumPy's inner loop for an operator on operands of a dtype; an empty HostLoop where there is none.
   std::function<HostLoop(graph::Op, graph::DType operand, graph::DType result)> host_loop;
+  /// The host's function of a host_call, by its index.
+  std::function<HostFunction(int64_t index)> host_function;
   /// Length at which the running NumPy cuts the run of a contiguous pairwise sum: 8192 up to 2.2, 0 (never) from 2.3.
   int64_t pairwise_cut = 0;
 };

@@ -91,6 +91,9 @@ std::string describe(const Program& program) {
       for (const LoopOperand* o : {&product->a, &product->b, &product->c})
         out += "    " + operand_text(program, *o) + "\n";
       if (product->epilogue) out += "  finished by " + loop_text(program, *product->epilogue);
+    } else if (const auto* host = std::get_if<HostStep>(&step)) {
+      out += host->name + "\n";
+      for (const LoopOperand& o : host->operands) out += "    " + operand_text(program, o) + "\n";
     } else {
       const auto& undo = std::get<UndoStep>(step);
       out += "undo " + list(undo.extents) + "\n    " + operand_text(program, undo.source) + "\n";

@@ -1,4 +1,4 @@
-"""Writes the pages that are made from tables in the code: breaks.md, config.md and the tables in logs.md.
+"""Writes the pages that are made from tables in the code: breaks.md, config.md and the tables in logs.md and stress.md.
 
 python docs/generate.py [--check]
 """
@@ -87,24 +87,36 @@ def logs_page(text: str) -> str:
     from framejit._logs import TOKENS
     from framejit._stats import COUNTERS
 
-    for name, head, rows in (("tokens", ("token", "shows"), TOKENS), ("counters", ("counter", "counts"), COUNTERS)):
-        table = [f"| {head[0]} | {head[1]} |", "| --- | --- |"]
-        table += [f"| `{key}` | {meaning} |" for key, meaning in rows.items()]
-        start, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
-        if start not in text or end not in text:
-            raise SystemExit(f"logs.md has no place for the table of {name}")
-        before, rest = text.split(start)
-        text = before + start + "\n".join(table) + "\n" + end + rest.split(end)[1]
-    return text
+    text = with_table(text, "tokens", ("token", "shows"), TOKENS)
+    return with_table(text, "counters", ("counter", "counts"), COUNTERS)
+
+
+def stress_page(text: str) -> str:
+    """docs/stress.md with its table made anew."""
+    from framejit._stress import MODES
+
+    return with_table(text, "modes", ("mode", "makes happen"), MODES)
+
+
+def with_table(text: str, name: str, head: tuple[str, str], rows: dict[str, str]) -> str:
+    """A page with the table between its two marks made anew."""
+    table = [f"| {head[0]} | {head[1]} |", "| --- | --- |"]
+    table += [f"| `{key}` | {meaning} |" for key, meaning in rows.items()]
+    start, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
+    if start not in text or end not in text:
+        raise SystemExit(f"a page has no place for the table of {name}")
+    before, rest = text.split(start)
+    return before + start + "\n".join(table) + "\n" + end + rest.split(end)[1]
 
 
 def pages() -> dict[Path, str]:
     """Every generated page with its text."""
-    logs = DOCS / "logs.md"
+    logs, stress = DOCS / "logs.md", DOCS / "stress.md"
     return {
         DOCS / "breaks.md": breaks_page(),
         DOCS / "config.md": config_page(),
         logs: logs_page(logs.read_text(encoding="utf-8")),
+        stress: stress_page(stress.read_text(encoding="utf-8")),
     }
 
 

@@ -5,6 +5,7 @@
 
 #include "codegen/lower.h"
 #include "ext/config.h"
+#include "ext/custom_op.h"
 #include "ext/host_loops.h"
 #include "ext/numpy_api.h"
 #include "ext/stats.h"
@@ -12,6 +13,7 @@
 #include "graph/passes/fuse.h"
 #include "graph/support/check.h"
 #include "graph/verify.h"
+#include "runtime/trace.h"
 
 namespace framejit::ext {
 
@@ -43,6 +45,7 @@ codegen::LowerOptions lower_options(const CompileOptions& options) {
   out.o1 = options.o1;
   out.listing = options.listing;
   out.host_loop = host_loop;
+  out.host_function = custom_function;
   out.pairwise_cut = numpy_version() < NumpyVersion{2, 3} ? 8192 : 0;
   return out;
 }
@@ -60,7 +63,9 @@ Expected<Compiled, std::string> finish(codegen::Program program) {
   Compiled out;
   const int64_t start = now_ns();
   for (const codegen::Step& step : program.steps)
-    if (const auto* loop = std::get_if<codegen::LoopStep>(&step))
+    if (std::holds_alternative<codegen::HostStep>(step))
+      ++out.host_stages;
+    else if (const auto* loop = std::get_if<codegen::LoopStep>(&step))
       for (const codegen::Stage& stage : loop->stages)
         out.host_stages += std::holds_alternative<codegen::HostLoop>(stage.code);
   const auto kernels = static_cast<int64_t>(program.kernels.size());
@@ -96,7 +101,10 @@ Expected<Compiled, std::string> compile(graph::Graph& graph, const CompileOption
   FRAMEJIT_TRY(out, finish(std::move(program)));
   out.passes_ns = optimized - start;
   out.codegen_ns += lowered - optimized;
-  stats.compile_ns += now_ns() - start;
+  const int64_t end = now_ns();
+  stats.compile_ns += end - start;
+  runtime::trace_span("compile", "passes", start, optimized);
+  runtime::trace_span("compile", "code generation", optimized, end);
   return out;
 }
 

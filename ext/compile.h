@@ -14,12 +14,13 @@ namespace framejit::ext {
 struct CompileOptions {
   bool o1 = false;
   bool listing = false;
+  bool interp = false;  // runs go through the reference interpreter (stress)
 };
 
 struct Compiled {
   std::unique_ptr<runtime::Plan> plan;
   int64_t passes_ns = 0, codegen_ns = 0;
-  int64_t host_stages = 0;  // stages of a run that are NumPy's loops
+  int64_t host_stages = 0;  // stages of a run that are NumPy's loops, and custom operators
 
   bool attributed() const { return plan->program().attributed; }
 };

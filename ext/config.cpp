@@ -3,11 +3,11 @@
 
 #include <Python.h>
 
-#include <algorithm>
 #include <cstring>
 
 #include "capture/py/ref.h"
 #include "ext/module.h"
+#include "runtime/perf_names.h"
 #include "runtime/scheduler.h"
 
 namespace framejit::ext {
@@ -37,12 +37,19 @@ const Field* find(const char* name) {
       {"code_bytes_limit", Kind::Int, &config().code_bytes_limit, 0},
       {"instruction_limit", Kind::Int, &config().instruction_limit, 1},
       {"passes", Kind::Text, &config().passes, 0},
+      {"perf", Kind::Text, &config().perf, 0},
       {"stress", Kind::Text, &config().stress, 0},
   };
   for (const Field& field : fields)
     if (std::strcmp(field.name, name) == 0) return &field;
   PyErr_Format(PyExc_KeyError, "framejit has no setting '%s'", name);
   return nullptr;
+}
+
+void set_perf(const std::string& where) {
+  runtime::set_perf_names(where == "map"       ? runtime::PerfNames::Map
+                          : where == "jitdump" ? runtime::PerfNames::Jitdump
+                                               : runtime::PerfNames::Off);
 }
 
 bool apply(const Field& field, PyObject* value) {
@@ -70,6 +77,7 @@ bool apply(const Field& field, PyObject* value) {
       if (!text) return false;
       *static_cast<std::string*>(field.at) = text;
       if (field.at == &config().cpu) cpu_slot() = codegen::select_cpu(text);
+      if (field.at == &config().perf) set_perf(config().perf);
       return true;
     }
   }
@@ -119,15 +127,6 @@ const ModulePart part(10, [](PyObject* module) { return PyModule_AddFunctions(mo
 Config& config() {
   static Config instance;
   return instance;
-}
-
-bool has_token(std::string_view list, std::string_view token) {
-  for (std::size_t at = 0; at < list.size();) {
-    const std::size_t end = std::min(list.find(',', at), list.size());
-    if (list.substr(at, end - at) == token) return true;
-    at = end + 1;
-  }
-  return false;
 }
 
 const codegen::Cpu& target_cpu() { return cpu_slot(); }

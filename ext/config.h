@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 
 #include "codegen/cpu.h"
 
@@ -17,11 +16,9 @@ struct Config {
   int64_t code_bytes_limit = 64 << 20;
   int64_t instruction_limit = 20000;  // of one capture
   std::string passes;                 // "-fuse,-cse": passes that are switched off
-  std::string stress;                 // "rewrite"
+  std::string perf;                   // "map", "jitdump": where perf finds the names of kernels
+  std::string stress;                 // for functions that are marked from now on
 };
-
-/// Is `token` one of the comma list?
-bool has_token(std::string_view list, std::string_view token);
 
 /// Read and written with the GIL held.
 Config& config();

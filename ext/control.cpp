@@ -1,4 +1,4 @@
-// _core.set_stance(name), _core.disable_code(code), _core.enable_code(code).
+// _core.set_stance(name), _core.disable_code(code), _core.enable_code(code), _core.mark_dynamic(array, dim).
 #include "ext/control.h"
 
 #include <cstring>
@@ -17,6 +17,12 @@ constexpr const char* kStances[] = {"default", "force_eager", "fail_on_recompile
 /// How often a code object is disabled; it is kept alive as long as it is.
 std::unordered_map<PyCodeObject*, int>& disabled() {
   static std::unordered_map<PyCodeObject*, int> map;
+  return map;
+}
+
+/// Marked dimensions by the array's address, a bit each; the Python side forgets an array that dies.
+std::unordered_map<void*, uint64_t>& dynamic_dims() {
+  static std::unordered_map<void*, uint64_t> map;
   return map;
 }
 
@@ -52,6 +58,21 @@ PyObject* enable_code(PyObject*, PyObject* code) {
   Py_RETURN_NONE;
 }
 
+PyObject* mark_dynamic(PyObject*, PyObject* args) {
+  PyObject* array;
+  int dim;
+  if (!PyArg_ParseTuple(args, "Oi:mark_dynamic", &array, &dim)) return nullptr;
+  dynamic_dims()[array] |= uint64_t{1} << (dim & 63);
+  Py_RETURN_NONE;
+}
+
+PyObject* forget_dynamic(PyObject*, PyObject* address) {
+  void* at = PyLong_AsVoidPtr(address);
+  if (!at && PyErr_Occurred()) return nullptr;
+  dynamic_dims().erase(at);
+  Py_RETURN_NONE;
+}
+
 /// What set_polyfills() was given; lives as long as the process.
 PyObject* polyfills = nullptr;
 
@@ -68,6 +89,8 @@ PyMethodDef methods[] = {
      "set_stance('default' | 'force_eager' | 'fail_on_recompile') -> the one before, for the whole process."},
     {"disable_code", disable_code, METH_O, "disable_code(code): it is neither compiled nor inlined; calls nest."},
     {"enable_code", enable_code, METH_O, "enable_code(code): takes one disable_code() back."},
+    {"mark_dynamic", mark_dynamic, METH_VARARGS, "mark_dynamic(array, dim): captures that meet it take it as symbolic."},
+    {"forget_dynamic", forget_dynamic, METH_O, "forget_dynamic(id): takes the marks of a dead array back."},
     {nullptr, nullptr, 0, nullptr}};
 
 const ModulePart part(10, [](PyObject* module) { return PyModule_AddFunctions(module, methods) == 0; });
@@ -82,5 +105,11 @@ PyObject* polyfill_of(PyObject* callable) {
 }
 
 bool is_disabled(PyCodeObject* code) { return !disabled().empty() && disabled().count(code) != 0; }
+
+bool is_dynamic(PyObject* array, int dim) {
+  if (dynamic_dims().empty()) return false;
+  const auto at = dynamic_dims().find(array);
+  return at != dynamic_dims().end() && (at->second >> (dim & 63) & 1);
+}
 
 }  // namespace framejit::ext

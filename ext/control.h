@@ -1,5 +1,4 @@
-// What keeps marked code in the interpreter although it was marked: the stance of the process, and disabled code
-// objects.
+// Steering: the stance of the process, disabled code objects, dimensions that are marked as dynamic.
 #pragma once
 
 #include "capture/py/ref.h"
@@ -25,6 +24,9 @@ inline Stance stance = Stance::Default;
 inline uint64_t disabled_epoch = 0;
 /// Is the code kept out by framejit.disable()?
 bool is_disabled(PyCodeObject* code);
+
+/// Was the dimension of this very array marked by framejit.mark_dynamic()?
+bool is_dynamic(PyObject* array, int dim);
 
 /// The Python function that capture follows in place of a C function, type or descriptor; borrowed, or null.
 PyObject* polyfill_of(PyObject* callable);

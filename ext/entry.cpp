@@ -11,10 +11,12 @@
 #include "ext/config.h"
 #include "ext/errstate.h"
 #include "ext/events.h"
+#include "ext/interpreted.h"
 #include "ext/stats.h"
 #include "graph/support/check.h"
 #include "graph/text.h"
 #include "runtime/allocator.h"
+#include "runtime/trace.h"
 
 namespace framejit::ext {
 
@@ -246,8 +248,11 @@ Outcome Entry::run_plan(Workspace& w, std::vector<unsigned>& unsaid, bool in_fra
   const std::span<char* const> params(w.matched->params, guards.input_count());
   const std::span<char* const> results(w.results, materializer_->root_count());
   const std::span<const int64_t> symbols(w.matched->symbols, guards.symbol_count());
+  const runtime::TraceSpan span("run", region_->function);
   runtime::RunResult run;
-  if (compiled_.attributed()) {
+  if (options_.interp) [[unlikely]] {
+    run = run_interpreted(*region_->graph, plan(), params, results, symbols);
+  } else if (compiled_.attributed()) {
     if (const std::optional<WarningRules> rules = rules_of_run(w, in_frame)) [[likely]] {
       run = plan().run(params, results, symbols, nullptr, rules->watched);
       for (unsigned& raised : run.slots) raised &= rules->watched;
@@ -270,8 +275,10 @@ Outcome Entry::run_plan(Workspace& w, std::vector<unsigned>& unsaid, bool in_fra
     } release;
     run = plan().run(params, results, symbols, poll_signals);
   }
-  stats.kernel_calls += steps_;
-  stats.host_calls += compiled_.host_stages;
+  if (!options_.interp) {
+    stats.kernel_calls += steps_;
+    stats.host_calls += compiled_.host_stages;
+  }
   switch (run.status) {
     case runtime::RunStatus::Done: break;
     case runtime::RunStatus::OutOfMemory: runtime::trim(); return Outcome::Declined;
@@ -362,6 +369,109 @@ Outcome Entry::enter(const LiveSlots& live, capture::FrameUpdate& update) {
   if (!warn(unsaid)) [[unlikely]]
     defer_error();
   return Outcome::Done;
+}
+
+// Predictions (stress mode verify).
+
+namespace {
+
+/// A list of borrowed objects, null for none: framejit._verify.UNBOUND.
+Ref<> object_list(PyObject* const* objects, std::size_t count, PyObject* unbound) {
+  Ref<> list = Ref<>::steal(PyList_New(static_cast<Py_ssize_t>(count)));
+  for (std::size_t i = 0; list && i < count; ++i)
+    PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i), Py_NewRef(objects[i] ? objects[i] : unbound));
+  return list;
+}
+
+}  // namespace
+
+Ref<> Entry::prediction(const capture::FrameView& frame, const Workspace& w) const {
+  const Ref<> module = Ref<>::steal(PyImport_ImportModule("framejit._verify"));
+  const Ref<> unbound = module ? Ref<>::steal(PyObject_GetAttrString(module.get(), "UNBOUND")) : Ref<>();
+  if (!unbound) return {};
+  auto object = [&](int64_t recipe) { return recipe >= 0 && w.objects[recipe] ? w.objects[recipe] : unbound.get(); };
+  const Ref<> existing = Ref<>::steal(PyList_New(0)), locals = Ref<>::steal(PyList_New(0)),
+              written = Ref<>::steal(PyList_New(0)), effects = Ref<>::steal(PyList_New(0));
+  if (!existing || !locals || !written || !effects) return {};
+  auto append = [](const Ref<>& list, PyObject* item) {
+    const Ref<> owned = Ref<>::steal(item);
+    return owned && PyList_Append(list.get(), owned.get()) == 0;
+  };
+  using Kind = capture::Recipe::Kind;
+  bool ok = true;
+  for (std::size_t i = 0; i < region_->recipes.size(); ++i)
+    if (region_->recipes[i].kind == Kind::Fetch || region_->recipes[i].kind == Kind::Constant)
+      ok = ok && append(existing, PyLong_FromVoidPtr(w.objects[i]));
+  const std::vector<Operand>& inputs = guards_->input_operands();
+  const graph::Graph& graph = *region_->graph;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    PyObject* input = guards_->object(*w.matched, inputs[i]);
+    ok = ok && append(existing, PyLong_FromVoidPtr(input));
+    for (const graph::ValueId v : graph.body().nodes)
+      if (graph.node(v).op == graph::Op::Write && graph.root(graph.node(v).inputs[0]) == graph.params()[i] &&
+          region_->inputs[i].spec.wrap == capture::Wrap::NdArray) {
+        ok = ok && append(written, Py_NewRef(input));
+        break;
+      }
+  }
+  for (const auto& [slot, recipe] : region_->locals) ok = ok && append(locals, Py_BuildValue("(iO)", slot, object(recipe)));
+  std::vector<PyObject*> stack;
+  for (const uint32_t recipe : region_->stack) stack.push_back(w.objects[recipe]);
+  const capture::Instr& exit = region_->view->instrs()[region_->exit];
+  if (region_->returns && exit.depth > static_cast<int>(stack.size())) stack.push_back(w.objects[region_->result]);
+  for (const capture::Effect& e : region_->effects) {
+    Ref<> items = Ref<>::steal(PyList_New(0));
+    for (const uint32_t item : e.items) ok = ok && items && PyList_Append(items.get(), object(item)) == 0;
+    PyObject* target = e.object ? e.object.get() : object(e.target);
+    PyObject* key = e.name ? e.name.get() : object(e.key);
+    ok = ok && append(effects, Py_BuildValue("(iOOOO)", static_cast<int>(e.kind), target, key, object(e.value),
+                                             items.get()));
+  }
+  const Ref<> stack_list = object_list(stack.data(), stack.size(), unbound.get());
+  const Ref<> before = object_list(frame.locals, static_cast<std::size_t>(frame.local_count), unbound.get());
+  const Ref<> address = Ref<>::steal(PyLong_FromVoidPtr(frame.locals));
+  if (!ok || !stack_list || !before || !address) return {};
+  Record record;
+  record.put("code", reinterpret_cast<PyObject*>(region_->view->code()))
+      .put("globals", frame.globals)
+      .put("first_line", static_cast<int64_t>(region_->view->instrs()[region_->entry].line))
+      .put("last_line", static_cast<int64_t>(exit.line))
+      .put("frame", address.get())
+      .put("returns", region_->returns ? Py_True : Py_False)
+      .put("existing", existing.get())
+      .put("locals", locals.get())
+      .put("stack", stack_list.get())
+      .put("written", written.get())
+      .put("effects", effects.get());
+  return Ref<>::steal(PyObject_CallMethod(module.get(), "Prediction", "OO", record.get(), before.get()));
+}
+
+Outcome Entry::predict(const capture::FrameView& frame, Ref<>& record) {
+  const LiveSlots live{frame.locals, frame.local_count, frame.stack, frame.depth, frame.function};
+  FRAMEJIT_SCRATCH(s);
+  if (!guards_->match(s.matched)) return Outcome::Miss;
+  ++hits_;
+  if (rests()) return Outcome::Declined;
+  if (order_matters_ && ErrState::current().buffer_size() != NPY_BUFSIZE) return Outcome::Declined;
+  s.clear_owned(*materializer_);
+  Run run(*materializer_, s.workspace);
+  Outcome outcome = Outcome::Declined;
+  if (materializer_->prepare(s.workspace)) {
+    const std::unique_ptr<runtime::Undo> undo =
+        save_written(*region_->graph, std::span<char* const>(s.matched.params, guards_->input_count()),
+                     std::span<const int64_t>(s.matched.symbols, guards_->symbol_count()));
+    std::vector<unsigned> unsaid;
+    outcome = run_plan(s.workspace, unsaid, true);
+    if (outcome == Outcome::Done) {
+      // A prediction has no warnings.
+      const bool warns = std::any_of(unsaid.begin(), unsaid.end(), [](unsigned raised) { return raised != 0; });
+      if (!warns && materializer_->finish(s.workspace)) record = prediction(frame, s.workspace);
+      undo->rollback();
+      if (!record) outcome = Outcome::Declined;
+    }
+  }
+  if (PyErr_Occurred()) PyErr_Clear();
+  return outcome;
 }
 
 }  // namespace framejit::ext

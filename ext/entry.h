@@ -37,7 +37,12 @@ class Entry {
   /// Runs a region inside a frame; the update is filled in when Done.
   Outcome enter(const LiveSlots& live, capture::FrameUpdate& update);
 
+  /// Runs a region without its effects, takes back what it wrote, and gives what would be at its exit: the record that
+  /// framejit._verify.Prediction takes.
+  Outcome predict(const capture::FrameView& frame, capture::Ref<>& record);
+
   std::optional<GuardFailure> explain(const LiveSlots& live) const { return guards_->explain(live); }
+  GuardFailure explain_forced(int guard, const LiveSlots& live) const { return guards_->explain_forced(guard, live); }
 
   const capture::Region& region() const { return *region_; }
   const runtime::Plan& plan() const { return *compiled_.plan; }
@@ -72,6 +77,7 @@ class Entry {
   /// Gives the warnings of a run that is done.
   bool warn(const std::vector<unsigned>& unsaid) const;
   Outcome after_flags(runtime::RunResult& run);
+  capture::Ref<> prediction(const capture::FrameView& frame, const Workspace& w) const;
   Outcome call_single(Workspace& w, PyObject*& result);
 
   // Declared so that what points into the region goes first.

@@ -232,12 +232,40 @@ int function_forward_set(PyObject* self, PyObject* value, void* name) {
                                 static_cast<const char*>(name), value);
 }
 
+/// precompile(*specs): framejit._specs makes arguments of them.
+PyObject* function_precompile(PyObject* self, PyObject* specs) {
+  FunctionObject* f = as_function(self);
+  auto* function = reinterpret_cast<PyObject*>(f->function);
+  const Ref<> module = Ref<>::steal(PyImport_ImportModule("framejit._specs"));
+  const Ref<> args = module ? Ref<>::steal(PyObject_CallMethod(module.get(), "examples", "OO", function, specs)) : Ref<>();
+  if (!args) return nullptr;
+  std::vector<PyObject*> slots(static_cast<std::size_t>(argument_slots(f->state->code())));
+  BoundExtras extras;
+  PyObject* const* given = &PyTuple_GET_ITEM(args.get(), 0);
+  if (!bind_arguments(f->function, given, PyTuple_GET_SIZE(args.get()), nullptr, slots.data(), extras))
+    return PyErr_NoMemory();  // examples() has seen that they fit
+  const std::shared_ptr<CodeState> state = f->state;
+  if (is_disabled(state->code())) Py_RETURN_NONE;
+  try {
+    if (state->wants_capture() && !state->precompile_whole(f->function, slots.data())) return nullptr;
+    if (f->spliced.get(state, f->function)) state->precompile_start(f->function, slots.data());
+  } catch (const std::exception& error) {
+    if (internal_error("precompile", error.what())) return nullptr;
+  }
+  Py_RETURN_NONE;
+}
+
 PyMethodDef methods[] = {
     {"cache_entries", function_cache_entries, METH_NOARGS,
      "cache_entries()\n--\n\nWhat is compiled, one dict for each entry."},
     {"cache_clear", function_cache_clear, METH_NOARGS, "cache_clear()\n--\n\nForget everything compiled."},
     {"graphs", function_graphs, METH_NOARGS, "graphs()\n--\n\nThe graph of each entry as text."},
     {"asm", function_asm, METH_NOARGS, "asm()\n--\n\nThe machine code of each entry as text."},
+    {"precompile", function_precompile, METH_VARARGS,
+     "precompile(*specs)\n--\n\nCompile for arguments like these, without running the function.\n\n"
+     "Parameters\n----------\n*specs : ArraySpec or object\n    One for each positional argument: an ArraySpec, or a "
+     "value that is taken as it is.\n\nRaises\n------\nGraphBreakError\n    With ``fullgraph=True``, where the "
+     "function is not one graph."},
     {"_report", function_report, METH_NOARGS,
      "_report()\n--\n\nEverything known about this function, for framejit.explain."},
     {"__reduce__", function_reduce, METH_NOARGS, nullptr},

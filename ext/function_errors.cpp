@@ -1,5 +1,6 @@
 // Settings, doors, and the errors and warnings that users see.
 #include "ext/config.h"
+#include "ext/custom_op.h"
 #include "ext/function_state.h"
 #include "ext/module.h"
 #include "ext/numpy_door.h"
@@ -61,16 +62,16 @@ bool read_settings(PyObject* dict, JitSettings& out) {
   if (!truth("fullgraph", out.fullgraph) || !truth("dynamic", out.dynamic)) return false;
   PyObject* level = PyDict_GetItemString(dict, "jit_level");
   out.o1 = level && PyUnicode_Check(level) && PyUnicode_CompareWithASCIIString(level, "O0") != 0;
-  if (PyObject* stress = PyDict_GetItemString(dict, "stress")) {
-    const char* text = PyUnicode_AsUTF8(stress);
-    if (!text) return false;
-    out.rewrite = has_token(text, "rewrite");
-  }
+  PyObject* stress = PyDict_GetItemString(dict, "stress");
+  const char* modes = stress ? PyUnicode_AsUTF8(stress) : "";
+  if (!modes) return false;
+  out.stress = read_stress(modes) | read_stress(config().stress);
   return true;
 }
 
 const std::vector<capture::Door*>& doors() {
-  static const std::vector<capture::Door*> all = {make_numpy_door().release(), make_tensor_door().release()};
+  static const std::vector<capture::Door*> all = {make_numpy_door().release(), make_tensor_door().release(),
+                                                   make_custom_door().release()};
   return all;
 }
 

@@ -103,12 +103,14 @@ PyObject* function_asm(PyObject* self, PyObject*) {
 PyObject* report_of(CodeState& state) {
   Ref<> entries = Ref<>::steal(PyList_New(0));
   Ref<> breaks = Ref<>::steal(PyList_New(0));
-  if (!entries || !breaks) return nullptr;
+  Ref<> recompiles = Ref<>::steal(PyList_New(0));
+  if (!entries || !breaks || !recompiles) return nullptr;
   bool ok = true;
   state.for_each_entry([&](const Entry& entry, int site) {
     ok = ok && PyList_Append(entries.get(), entry_record(entry, site).get()) == 0;
   });
   for (const capture::Break& b : state.breaks()) ok = ok && PyList_Append(breaks.get(), break_record(b).get()) == 0;
+  for (const Ref<>& record : state.recompiles()) ok = ok && PyList_Append(recompiles.get(), record.get()) == 0;
   if (!ok) return nullptr;
   Record r;
   r.put("function", reinterpret_cast<PyObject*>(state.code()->co_qualname))
@@ -116,9 +118,12 @@ PyObject* report_of(CodeState& state) {
       .put("line", static_cast<int64_t>(state.code()->co_firstlineno))
       .put("entries", entries.get())
       .put("breaks", breaks.get())
+      .put("recompiles", recompiles.get())
       .put("spliced", state.spliced() ? Py_True : Py_False)
       .put("sites", static_cast<int64_t>(state.spliced() ? state.spliced()->sites().size() : 0))
       .put("dormant_sites", static_cast<int64_t>(state.dormant_count()));
+  if (state.spliced())
+    r.put("codes", Ref<>::steal(PyTuple_Pack(2, state.code(), state.spliced()->code())).get());
   return r.take().release();
 }
 

@@ -8,6 +8,7 @@
 #include "ext/control.h"
 #include "ext/stats.h"
 #include "graph/support/check.h"
+#include "runtime/trace.h"
 
 namespace framejit::ext {
 
@@ -30,6 +31,18 @@ std::string text_of(PyObject* text) {
   const char* utf8 = text ? PyUnicode_AsUTF8(text) : nullptr;
   if (!utf8) PyErr_Clear();
   return utf8 ? utf8 : "";
+}
+
+/// May the bytecode come by the region's exit before it is there for good? Where the region goes round a loop that it
+/// leaves in the middle: it cannot be told then which time is the exit.
+bool is_passed_before_exit(const capture::Region& region) {
+  const std::span<const capture::Instr> instrs = region.view->instrs();
+  for (uint32_t i = region.exit; i < instrs.size() && !region.returns; ++i) {
+    const bool jump = instrs[i].op == capture::Opcode::Jump || capture::name_of(instrs[i].op).starts_with("PopJump");
+    if (!jump || instrs[i].arg < 0 || static_cast<uint32_t>(instrs[i].arg) > region.exit) continue;
+    if (region.entry < static_cast<uint32_t>(instrs[i].arg) || region.entry > i) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -55,7 +68,7 @@ CodeState::CodeState(PyCodeObject* code, const JitSettings& settings, capture::C
   if (keep == capture::CodeView::Keep::Code) kept_ = Ref<PyCodeObject>::share(code);
   whole_.varied.all = settings.dynamic;
   // The frame of a generator is others' to resume: only what stands between its yields compiles.
-  broke_ = (code->co_flags & kGeneratorFlags) && !settings.fullgraph;
+  broke_ = starts_broken();
 }
 
 const std::shared_ptr<const capture::CodeView>& CodeState::view() {
@@ -63,7 +76,9 @@ const std::shared_ptr<const capture::CodeView>& CodeState::view() {
   return view_;
 }
 
-bool CodeState::rewrites() const { return settings_.rewrite || has_token(config().stress, "rewrite"); }
+bool CodeState::starts_broken() const {
+  return !settings_.fullgraph && ((code_->co_flags & kGeneratorFlags) || settings_.stress.splices());
+}
 
 std::string CodeState::name() const { return text_of(code_->co_qualname); }
 
@@ -81,6 +96,8 @@ Outcome CodeState::call(const LiveSlots& live, PyObject*& result) {
   }
   std::vector<std::shared_ptr<Entry>>& entries = whole_.entries;
   if (entries.empty()) return Outcome::Miss;
+  if (settings_.stress.guards && force_failure(whole_)) [[unlikely]]
+    return Outcome::Miss;
   Busy busy(*this);
   for (std::size_t i = 0; i < entries.size(); ++i) {
     Entry* entry = entries[i].get();
@@ -96,40 +113,93 @@ Outcome CodeState::call(const LiveSlots& live, PyObject*& result) {
   return Outcome::Miss;
 }
 
-Outcome CodeState::capture_whole(PyFunctionObject* function, PyObject* const* slots, PyObject*& result) {
-  const int slot_count = argument_slots(code_);
-  std::vector<PyObject*> locals(static_cast<std::size_t>(std::max(view()->local_count(), slot_count)), nullptr);
-  std::copy(slots, slots + slot_count, locals.begin());
-  const FrameView frame{
-      locals.data(),           static_cast<int>(locals.size()),      nullptr, 0, function->func_globals,
-      function->func_builtins, reinterpret_cast<PyObject*>(function)};
-  const LiveSlots live{locals.data(), frame.local_count, nullptr, 0, frame.function};
-  if (!may_compile(whole_, live)) return PyErr_Occurred() ? Outcome::Error : Outcome::Declined;
+/// The frame of a call, before its first instruction.
+struct CodeState::Start {
+  std::vector<PyObject*> locals;
+  FrameView frame;
+  LiveSlots live;
 
-  Busy busy(*this);
-  Captured captured = compile_at(whole_, 0, frame, true);
-  if (!captured.entry) {
-    ++whole_.failures;
-    if (settings_.fullgraph && !captured.breaks.empty()) {
-      raise_graph_break(captured.breaks.front());
-      return Outcome::Error;
-    }
-    broke_ = true;
-    return Outcome::Declined;
+  Start(CodeState& state, PyFunctionObject* function, PyObject* const* slots) {
+    const int slot_count = argument_slots(state.code_);
+    locals.resize(static_cast<std::size_t>(std::max(state.view()->local_count(), slot_count)));
+    std::copy(slots, slots + slot_count, locals.begin());
+    auto* object = reinterpret_cast<PyObject*>(function);
+    const int count = static_cast<int>(locals.size());
+    frame = {locals.data(), count, nullptr, 0, function->func_globals, function->func_builtins, object};
+    live = {locals.data(), count, nullptr, 0, object};
   }
-  Entry* entry = captured.entry.get();
-  insert(whole_, std::move(captured.entry));
-  const Outcome outcome = entry->call(live, result);
+};
+
+Outcome CodeState::compile_whole(const Start& start) {
+  if (!may_compile(whole_, start.live)) return PyErr_Occurred() ? Outcome::Error : Outcome::Declined;
+  Captured captured = compile_at(whole_, 0, start.frame, true);
+  if (captured.entry) {
+    insert(whole_, std::move(captured.entry));
+    return Outcome::Miss;
+  }
+  ++whole_.failures;
+  if (settings_.fullgraph && !captured.breaks.empty()) {
+    raise_graph_break(captured.breaks.front());
+    return Outcome::Error;
+  }
+  broke_ = true;
+  return Outcome::Declined;
+}
+
+Outcome CodeState::capture_whole(PyFunctionObject* function, PyObject* const* slots, PyObject*& result) {
+  const Start start(*this, function, slots);
+  Busy busy(*this);
+  if (const Outcome outcome = compile_whole(start); outcome != Outcome::Miss) return outcome;
+  const std::shared_ptr<Entry> entry = whole_.entries.front();
+  const Outcome outcome = entry->call(start.live, result);
   return outcome == Outcome::Miss ? Outcome::Declined : outcome;
 }
 
+bool CodeState::precompile_whole(PyFunctionObject* function, PyObject* const* slots) {
+  const Start start(*this, function, slots);
+  Busy busy(*this);
+  for (const auto& entry : whole_.entries)
+    if (!entry->explain(start.live)) return true;
+  return compile_whole(start) != Outcome::Error;
+}
+
+void CodeState::precompile_start(PyFunctionObject* function, PyObject* const* slots) {
+  if (!spliced_ || spliced_->sites().empty()) return;
+  const uint32_t site = spliced_->sites().front();
+  // Cells would be there already.
+  if (site == 0 || view()->instrs()[site - 1].op != capture::Opcode::Resume || PyCode_GetNumFree(code_) > 0) return;
+  for (int i = 0; i < view()->local_count(); ++i)
+    if (view()->is_cell(i)) return;
+  const Start start(*this, function, slots);
+  Busy busy(*this);
+  Place& place = *sites_[site];
+  for (const auto& entry : place.entries)
+    if (!entry->explain(start.live)) return;
+  if (!may_compile(place, start.live)) return PyErr_Clear();
+  if (Captured captured = compile_at(place, site, start.frame, false); captured.entry)
+    insert(place, std::move(captured.entry));
+}
+
 // Capture and compilation of one place.
+
+bool CodeState::force_failure(Place& place) {
+  const std::vector<capture::Guard>& guards = place.entries.front()->guards();
+  for (std::size_t i = 0; i < guards.size(); ++i)
+    if (place.forced_before.insert(guards[i].str()).second) {
+      place.forced = static_cast<int>(i);
+      ++stats.guard_failures;
+      return true;
+    }
+  return false;
+}
 
 bool CodeState::may_compile(Place& place, const LiveSlots& live) {
   if (place.exhausted || compiling_) return false;
   if (place.entries.empty()) return true;
   const Entry& last = *place.entries.front();
-  const std::optional<GuardFailure> failure = last.explain(live);
+  const bool forced = place.forced >= 0;
+  const std::optional<GuardFailure> failure =
+      forced ? last.explain_forced(std::exchange(place.forced, -1), live) : last.explain(live);
   if (!failure) return false;  // it fits after all: the guard changed its mind between two looks
   for (const std::string& varied : failure->varied) place.varied.names.insert(varied);
   if (stance == Stance::FailOnRecompile) {
@@ -140,12 +210,12 @@ bool CodeState::may_compile(Place& place, const LiveSlots& live) {
         name().c_str(), failure->guard.c_str(), failure->expected.c_str(), failure->found.c_str());
     return false;
   }
-  const bool limit = place.made > config().recompile_limit;
+  const bool limit = place.made > config().recompile_limit && !forced;
   if (limit)
     place.exhausted = true;
   else
     ++stats.recompiles;
-  if (events_on(Channel::Recompiles)) {
+  if (events_on(Channel::Recompiles) || recompiles_.size() < kMostRecompiles) {
     const graph::Location& at = last.region().graph->location(failure->location);
     Record record;
     record.put("function", name())
@@ -162,9 +232,15 @@ bool CodeState::may_compile(Place& place, const LiveSlots& live) {
     if (!failure->varied.empty() && !limit) record.put("becomes", std::string("symbolic from now on"));
     if (limit)
       record.put("becomes", std::string("config.recompile_limit is reached: the interpreter runs it from now on"));
+    if (recompiles_.size() < kMostRecompiles) recompiles_.push_back(Ref<>::share(record.get()));
     emit(Channel::Recompiles, std::move(record));
   }
   if (limit) warn_recompile_limit(name(), *failure);
+  if (forced) {
+    --place.made;
+    retired_.push_back(std::move(place.entries.front()));
+    place.entries.erase(place.entries.begin());
+  }
   return !limit;
 }
 
@@ -183,7 +259,8 @@ CodeState::Captured CodeState::compile_at(Place& place, uint32_t instr, const Fr
   request.doors = doors();
   request.options.fullgraph = settings_.fullgraph;
   request.options.o1 = settings_.o1;
-  request.options.any_work = rewrites();
+  request.options.any_work = settings_.stress.rewrite;
+  if (!settings_.fullgraph) request.options.break_every = settings_.stress.break_every;
   request.options.instruction_limit = static_cast<uint32_t>(std::min<int64_t>(config().instruction_limit, 1 << 30));
   request.options.unwrap = unwrap_function;
   request.options.polyfill = polyfill_of;
@@ -192,6 +269,7 @@ CodeState::Captured CodeState::compile_at(Place& place, uint32_t instr, const Fr
   capture::CaptureOutcome outcome = capture::capture(request);
   const int64_t captured_ns = now_ns() - start;
   stats.compile_ns += captured_ns;
+  runtime::trace_span("capture", name(), start, start + captured_ns);
 
   Captured out;
   out.breaks = std::move(outcome.breaks);
@@ -200,6 +278,7 @@ CodeState::Captured CodeState::compile_at(Place& place, uint32_t instr, const Fr
     const LiveSlots live{frame.locals, frame.local_count, frame.stack, frame.depth, frame.function};
     CompileOptions options;
     options.o1 = settings_.o1;
+    options.interp = settings_.stress.interp;
     options.listing = events_on(Channel::Asm) || events_on(Channel::Kernels);
     std::shared_ptr<capture::Region> region = outcome.region;
     auto entry = Entry::make(region, options, live, whole ? argument_slots(code_) : frame.local_count);
@@ -271,7 +350,9 @@ void CodeState::announce(const Entry& entry, int64_t number) {
 // Regions.
 
 std::unique_ptr<capture::SplicedCode> CodeState::splice() {
-  auto made = capture::SplicedCode::make(view(), shared_from_this());
+  capture::SpliceOptions options;
+  options.all_boundaries = settings_.stress.all_sites();
+  auto made = capture::SplicedCode::make(view(), shared_from_this(), options);
   if (!made) {
     unsplicable_ = true;
     return nullptr;
@@ -291,7 +372,7 @@ PyCodeObject* CodeState::replacement() {
   if (!spliced_) return nullptr;
   const int64_t n = ++spliced_calls_;
   if (n == 4 || n == 64 || n == 1024) wake_sites();
-  return rewrites() || dormant_ < spliced_->sites().size() ? spliced_->code() : nullptr;
+  return settings_.stress.rewrite || dormant_ < spliced_->sites().size() ? spliced_->code() : nullptr;
 }
 
 void CodeState::wake_sites() {
@@ -316,6 +397,7 @@ bool CodeState::ask(uint32_t site, const FrameView& frame, capture::FrameUpdate&
   const std::shared_ptr<CodeState> keep = shared_from_this();  // a finalizer may drop the function meanwhile
   Busy busy(*this);
   try {
+    if (settings_.stress.verify) return ask_verified(*sites_[site], site, frame);
     return ask_place(*sites_[site], site, frame, update);
   } catch (const std::exception& error) {
     if (internal_error(name(), error.what())) keep_error();
@@ -346,7 +428,8 @@ bool CodeState::ask_place(Place& place, uint32_t site, const FrameView& frame, c
     }
     return outcome == Outcome::Done;
   };
-  for (std::size_t i = 0; i < entries.size(); ++i) {
+  const bool forced = settings_.stress.guards && !entries.empty() && force_failure(place);
+  for (std::size_t i = 0; i < entries.size() && !forced; ++i) {
     Entry* entry = entries[i].get();
     const Outcome outcome = entry->enter(live, update);
     if (outcome == Outcome::Miss) continue;
@@ -355,7 +438,7 @@ bool CodeState::ask_place(Place& place, uint32_t site, const FrameView& frame, c
                   entries.begin() + static_cast<std::ptrdiff_t>(i) + 1);
     return answered(outcome);
   }
-  if (!entries.empty()) ++stats.guard_failures;
+  if (!entries.empty() && !forced) ++stats.guard_failures;
   if (!may_compile(place, live)) {
     if (PyErr_Occurred()) keep_error();
     if (place.exhausted && entries.empty()) set_dormant(place, site, true);
@@ -375,6 +458,61 @@ bool CodeState::ask_place(Place& place, uint32_t site, const FrameView& frame, c
   return answered(entry->enter(live, update));
 }
 
+/// Nothing runs in place of the bytecode: a region that would have is compared with what the bytecode does.
+bool CodeState::ask_verified(Place& place, uint32_t site, const FrameView& frame) {
+  struct Eager {  // what compares is not compiled itself
+    Stance before = std::exchange(stance, Stance::ForceEager);
+    ~Eager() { stance = before; }
+  } eager;
+  const Ref<> module = Ref<>::steal(PyImport_ImportModule("framejit._verify"));
+  const Ref<> unbound = module ? Ref<>::steal(PyObject_GetAttrString(module.get(), "UNBOUND")) : Ref<>();
+  auto listed = [&](PyObject** objects, int count) {
+    Ref<> list = Ref<>::steal(PyList_New(count));
+    for (int i = 0; list && i < count; ++i)
+      PyList_SET_ITEM(list.get(), i, Py_NewRef(objects[i] ? objects[i] : unbound.get()));
+    return list;
+  };
+  if (!unbound) return PyErr_Clear(), false;
+  if (site == spliced_->sites().front()) {
+    pending_.erase(frame.locals);  // of a frame that was left by an exception
+    const Ref<> locals = listed(frame.locals, frame.local_count);
+    const Ref<> address = Ref<>::steal(PyLong_FromVoidPtr(frame.locals));
+    Ref<>::steal(PyObject_CallMethod(module.get(), "begin", "OOO", address.get(), code_, locals.get()));
+  }
+  if (const auto at = pending_.find(frame.locals); at != pending_.end()) {
+    if (at->second.exit != site) return PyErr_Clear(), false;
+    const Ref<> prediction = std::move(at->second.prediction);
+    pending_.erase(at);
+    const Ref<> locals = listed(frame.locals, frame.local_count), stack = listed(frame.stack, frame.depth);
+    const Ref<> said = Ref<>::steal(
+        PyObject_CallMethod(module.get(), "check", "OOO", prediction.get(), locals.get(), stack.get()));
+    if (!said) throw std::runtime_error("a prediction could not be compared");
+    if (PyUnicode_GetLength(said.get()) > 0 && internal_error(name(), text_of(said.get()))) keep_error();
+  }
+  Ref<> prediction;
+  const std::shared_ptr<Entry> entry = entry_for(place, site, frame);
+  if (entry && !is_passed_before_exit(entry->region()) && entry->predict(frame, prediction) == Outcome::Done)
+    pending_[frame.locals] = {std::move(prediction), entry->region().exit};
+  if (PyErr_Occurred()) PyErr_Clear();
+  return false;
+}
+
+/// The entry that fits, compiled if there is none.
+std::shared_ptr<Entry> CodeState::entry_for(Place& place, uint32_t site, const FrameView& frame) {
+  const LiveSlots live{frame.locals, frame.local_count, frame.stack, frame.depth, frame.function};
+  if (!place.entries.empty() && !same_namespace(place.entries.front()->region(), frame.function)) return nullptr;
+  for (const auto& entry : place.entries)
+    if (!entry->explain(live)) return entry;
+  if (!may_compile(place, live)) return nullptr;
+  Captured captured = compile_at(place, site, frame, false);
+  if (!captured.entry) {
+    if (++place.failures >= kMaxFailures) place.exhausted = true;
+    return nullptr;
+  }
+  insert(place, captured.entry);
+  return captured.entry;
+}
+
 // Lifetime.
 
 void CodeState::clear() {
@@ -392,9 +530,10 @@ void CodeState::clear() {
     retire(*sites_[site]);
     set_dormant(*sites_[site], site, false);
   }
-  broke_ = (code_->co_flags & kGeneratorFlags) && !settings_.fullgraph;
+  broke_ = starts_broken();
   breaks_.clear();
   known_breaks_.clear();
+  recompiles_.clear();
   spliced_calls_ = 0;
 }
 

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -18,6 +19,7 @@
 #include "ext/control.h"
 #include "ext/entry.h"
 #include "ext/events.h"
+#include "ext/stress.h"
 
 namespace framejit::ext {
 
@@ -26,7 +28,7 @@ struct JitSettings {
   bool fullgraph = false;
   bool dynamic = false;
   bool o1 = false;
-  bool rewrite = false;  // a stress: no frame is declined for having no array work
+  Stress stress;  // those of config.stress included
 };
 /// From the dict that the Python side made; false with an exception set where it is malformed.
 bool read_settings(PyObject* dict, JitSettings& out);
@@ -39,6 +41,8 @@ struct Place {
   int failures = 0;        // captures that gave nothing
   bool exhausted = false;  // past the recompile limit
   bool dormant = false;
+  int forced = -1;  // stress: the guard of the first entry that fails in this call
+  std::set<std::string> forced_before;
 };
 
 class CodeState final : public capture::SiteHandler, public std::enable_shared_from_this<CodeState> {
@@ -61,6 +65,11 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   /// else. With fullgraph, Error and GraphBreakError where capture breaks.
   Outcome capture_whole(PyFunctionObject* function, PyObject* const* slots, PyObject*& result);
 
+  /// As capture_whole, and runs nothing. False: with fullgraph, GraphBreakError where capture breaks.
+  bool precompile_whole(PyFunctionObject* function, PyObject* const* slots);
+  /// Compiles the region at the function's start, where the code is spliced.
+  void precompile_start(PyFunctionObject* function, PyObject* const* slots);
+
   /// The code to run in place of the user's, or null: not broken, cannot be spliced, or all of its sites are dormant.
   /// Counts a call; sites that gave nothing are tried again after some.
   PyCodeObject* replacement();
@@ -81,6 +90,8 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
         for (const auto& entry : sites_[site]->entries) f(*entry, static_cast<int>(site));
   }
   const std::vector<capture::Break>& breaks() const { return breaks_; }
+  /// A dict for each entry that did not fit and had another compiled, oldest first.
+  const std::vector<capture::Ref<>>& recompiles() const { return recompiles_; }
   const capture::SplicedCode* spliced() const { return spliced_; }
   std::size_t dormant_count() const { return dormant_; }
 
@@ -91,21 +102,28 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
 
  private:
   class Busy;
+  struct Start;
   struct Captured {
     std::shared_ptr<Entry> entry;
     std::vector<capture::Break> breaks;
   };
   /// Captures and compiles at one place. Null entry: nothing came of it, the breaks say why.
+  /// At the function's start; Miss where an entry is there now that has not run.
+  Outcome compile_whole(const Start& start);
   Captured compile_at(Place& place, uint32_t instr, const capture::FrameView& frame, bool whole);
+  /// Stress: lets a guard of the first entry fail that has not failed here before.
+  bool force_failure(Place& place);
   bool may_compile(Place& place, const LiveSlots& live);
   void note_breaks(const std::vector<capture::Break>& breaks);
   void insert(Place& place, std::shared_ptr<Entry> entry);
   void announce(const Entry& entry, int64_t number);
   bool ask_place(Place& place, uint32_t site, const capture::FrameView& frame, capture::FrameUpdate& update);
+  bool ask_verified(Place& place, uint32_t site, const capture::FrameView& frame);
+  std::shared_ptr<Entry> entry_for(Place& place, uint32_t site, const capture::FrameView& frame);
   void set_dormant(Place& place, uint32_t site, bool dormant);
   void wake_sites();
   void keep_error();
-  bool rewrites() const;
+  bool starts_broken() const;
   std::string name() const;
 
   PyCodeObject* code_;
@@ -118,8 +136,15 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   capture::SplicedCode* spliced_ = nullptr;
   std::vector<capture::Break> breaks_;  // each once
   std::set<std::pair<uint32_t, uint16_t>> known_breaks_;
+  struct Pending {
+    capture::Ref<> prediction;
+    uint32_t exit;
+  };
+  std::map<PyObject**, Pending> pending_;  // stress verify: by frame
+  std::vector<capture::Ref<>> recompiles_;  // at most kMostRecompiles
   std::vector<std::shared_ptr<Entry>> retired_;  // removed while something ran
   capture::Ref<> pending_error_;
+  static constexpr std::size_t kMostRecompiles = 64;
   int running_ = 0;
   uint64_t disabled_epoch_ = disabled_epoch;
   int64_t spliced_calls_ = 0;

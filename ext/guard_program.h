@@ -93,6 +93,9 @@ class GuardProgram {
   /// Runs the program again and says which guard failed; nothing where all hold.
   std::optional<GuardFailure> explain(const LiveSlots& live) const;
 
+  /// As explain(), for a guard that holds and is let fail: what it guards is taken to vary.
+  GuardFailure explain_forced(int guard, const LiveSlots& live) const;
+
   /// Where a source given to make() is found after a match.
   Operand operand_of(const capture::SourceRef& source) const;
   PyObject* object(const Matched& m, Operand o) const {

@@ -172,4 +172,20 @@ std::optional<GuardFailure> GuardProgram::explain(const LiveSlots& live) const {
   return out;
 }
 
+GuardFailure GuardProgram::explain_forced(int number, const LiveSlots& live) const {
+  const Guard& g = impl_->guards[static_cast<std::size_t>(number)];
+  GuardFailure out;
+  out.guard = g.str();
+  out.location = g.location;
+  out.reason = g.reason;
+  out.expected = "true";
+  out.found = "true (stress)";
+  PyObject* object = g.source ? fetch_source(*g.source, live) : nullptr;
+  if (g.kind == GuardKind::Array)
+    for (std::size_t i = 0; i < g.array.shape.size(); ++i)
+      out.varied.push_back(g.source->str() + ".shape[" + std::to_string(i) + "]");
+  if (g.kind == GuardKind::Equal && object && PyLong_CheckExact(object)) out.varied.push_back(g.source->str());
+  return out;
+}
+
 }  // namespace framejit::ext

@@ -6,6 +6,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "ext/control.h"
 #include "ext/numpy_index.h"
 #include "ext/numpy_probe.h"
 
@@ -25,9 +26,10 @@ std::optional<DType> array_dtype(PyObject* object) {
   return dtype_of(PyArray_DESCR(array));
 }
 
-/// A length or stride of an input: a symbol where earlier captures saw it vary. Lengths 0 and 1 are always constants.
-Dim input_dim(Session& session, int64_t value, const std::string& name, bool always) {
-  bool varies = session.varied().contains(name) && (always || value > 1);
+/// A length of an input: a symbol where earlier captures saw it vary, or it is marked. Lengths 0 and 1 are constants.
+Dim input_dim(Session& session, PyArrayObject* array, int i, const std::string& name) {
+  const int64_t value = PyArray_DIM(array, i);
+  const bool varies = value > 1 && (session.varied().contains(name) || is_dynamic(reinterpret_cast<PyObject*>(array), i));
   return varies ? session.graph().shapes().fresh(value) : Dim(value);
 }
 
@@ -83,7 +85,7 @@ Captured<Value*> wrap_object(Session& session, PyObject* object, SourceRef sourc
     spec.dtype = *dtype;
     for (int i = 0; i < PyArray_NDIM(array); ++i)
       spec.shape.push_back(
-          input_dim(session, PyArray_DIM(array, i), name + ".shape[" + std::to_string(i) + "]", false));
+          input_dim(session, array, i, name + ".shape[" + std::to_string(i) + "]"));
     spec.strides = input_strides(session, array, *dtype, spec.shape, name);
   } else {
     spec.wrap = Wrap::NumpyScalar;

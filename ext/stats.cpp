@@ -1,4 +1,4 @@
-// _core.stats() and _core.stats_reset().
+// _core.stats(), _core.stats_reset(), _core.trace_start(), _core.trace_stop().
 #include "ext/stats.h"
 
 #include <Python.h>
@@ -6,6 +6,7 @@
 #include "capture/py/ref.h"
 #include "ext/module.h"
 #include "runtime/allocator.h"
+#include "runtime/trace.h"
 
 namespace framejit::ext {
 namespace {
@@ -44,9 +45,21 @@ PyObject* stats_reset(PyObject*, PyObject*) {
   Py_RETURN_NONE;
 }
 
+PyObject* trace_start(PyObject*, PyObject*) {
+  runtime::trace_start();
+  Py_RETURN_NONE;
+}
+
+PyObject* trace_stop(PyObject*, PyObject*) {
+  const std::string text = runtime::trace_stop();
+  return PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace");
+}
+
 PyMethodDef methods[] = {{"stats", stats_dict, METH_NOARGS, "The counters since import or stats_reset()."},
                          {"break_counts", break_counts_dict, METH_NOARGS, "Places that broke, by reason."},
                          {"stats_reset", stats_reset, METH_NOARGS, "Sets the counters to zero."},
+                         {"trace_start", trace_start, METH_NOARGS, "Notes spans of time from now on."},
+                         {"trace_stop", trace_stop, METH_NOARGS, "Stops; the spans as the text of a JSON file."},
                          {nullptr, nullptr, 0, nullptr}};
 
 const ModulePart part(10, [](PyObject* module) { return PyModule_AddFunctions(module, methods) == 0; });

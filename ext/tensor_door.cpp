@@ -5,6 +5,7 @@
 
 #include <array>
 
+#include "ext/control.h"
 #include "ext/numpy_api.h"
 #include "ext/numpy_index.h"
 #include "ext/tensor.h"
@@ -85,7 +86,8 @@ class TensorDoor final : public capture::Door {
     std::string base = source->str();
     for (int i = 0; i < PyArray_NDIM(array); ++i) {
       int64_t size = PyArray_DIM(array, i);
-      const bool symbolic = size > 1 && session.varied().contains(base + ".shape[" + std::to_string(i) + "]");
+      const bool symbolic = size > 1 && (session.varied().contains(base + ".shape[" + std::to_string(i) + "]") ||
+                                         is_dynamic(object, i));
       spec.shape.push_back(symbolic ? session.graph().shapes().fresh(size) : graph::Dim(size));
     }
     spec.strides = graph::c_strides(spec.dtype, spec.shape);

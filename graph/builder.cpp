@@ -307,4 +307,10 @@ BuildResult GraphBuilder::matmul(ValueId a, ValueId b) {
   return append(Op::MatMul, {a, b}, Type{left.dtype, std::move(m.result), std::move(strides)});
 }
 
+ValueId GraphBuilder::host_call(int64_t index, std::vector<ValueId> operands, DType dtype, Dims shape) {
+  Dims strides = packed_strides(graph_.shapes(), dtype, shape, c_order(static_cast<int>(shape.size())));
+  return append(Op::Host, std::move(operands), Type{dtype, std::move(shape), std::move(strides)},
+                {{AttrKey::Index, index}});
+}
+
 }  // namespace framejit::graph

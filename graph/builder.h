@@ -64,6 +64,8 @@ class GraphBuilder {
   Expected<ValueId, ShapeError> write(ValueId dst, ValueId value);
 
   BuildResult matmul(ValueId a, ValueId b);
+  /// A call of the host's function number `index`; the result is a fresh C-ordered array.
+  ValueId host_call(int64_t index, std::vector<ValueId> operands, DType dtype, Dims shape);
 
  private:
   using Attrs = std::vector<std::pair<AttrKey, AttrValue>>;

@@ -73,8 +73,13 @@ class FlagScope {
 
 class Interpreter {
  public:
-  Interpreter(const Graph& graph, std::span<const ArrayRef> params, std::span<const int64_t> symbols)
-      : graph_(graph), params_(params), symbols_(symbols), values_(graph.value_count()), owned_(graph.value_count()) {}
+  Interpreter(const Graph& graph, std::span<const ArrayRef> params, std::span<const int64_t> symbols, HostLoop host)
+      : graph_(graph),
+        params_(params),
+        symbols_(symbols),
+        host_(host),
+        values_(graph.value_count()),
+        owned_(graph.value_count()) {}
 
   Expected<Interpretation, std::string> run() {
     if (params_.size() != graph_.params().size()) return Unexpected{std::string("number of params")};
@@ -147,6 +152,7 @@ class Interpreter {
       case OpClass::View: return view(v, n);
       case OpClass::Write: return write(n);
       case OpClass::Contraction: return matmul(v, n);
+      case OpClass::Host: return false;
     }
     return false;
   }
@@ -174,6 +180,7 @@ class Interpreter {
 
   bool elementwise(ValueId v, const Node& n) {
     const Array& out = allocate(v);
+    if (host_ && def(n.op).exactness == Exactness::NumpyLoop) return host_loop(v, n, out);
     std::vector<std::vector<int64_t>> strides;
     for (std::size_t i = 0; i < n.inputs.size(); ++i)
       strides.push_back(broadcast_strides(input(n, i).ref, out.ref.shape));
@@ -188,6 +195,26 @@ class Interpreter {
       store(out, dot(at, out.ref.strides), result);
     });
     return ok;
+  }
+
+  bool host_loop(ValueId v, const Node& n, const Array& out) {
+    Array packed = out;  // in C order; the last one is the result
+    const int64_t count = element_count(out.ref.shape);
+    std::vector<std::vector<std::byte>> memory;
+    std::vector<std::byte*> operands;
+    for (std::size_t i = 0; i <= n.inputs.size(); ++i) {
+      const bool result = i == n.inputs.size();
+      packed.dtype = result ? out.dtype : input(n, i).dtype;
+      int64_t stride = size_of(packed.dtype);
+      for (std::size_t axis = out.ref.shape.size(); axis-- > 0; stride *= out.ref.shape[axis])
+        packed.ref.strides[axis] = stride;
+      packed.ref.data = memory.emplace_back(static_cast<std::size_t>(count * size_of(packed.dtype))).data();
+      operands.push_back(packed.ref.data);
+      if (!result) assign(packed, input(n, i));
+    }
+    if (!host_(n.op, operand_dtype(v), out.dtype, operands, count)) return false;
+    assign(out, packed);
+    return true;
   }
 
   static void assign(const Array& out, const Array& in) {
@@ -255,6 +282,7 @@ class Interpreter {
   const Graph& graph_;
   std::span<const ArrayRef> params_;
   std::span<const int64_t> symbols_;
+  HostLoop host_;
   std::vector<Array> values_;
   std::vector<std::vector<std::byte>> owned_;  // by root; moving a vector leaves its bytes in place
 };
@@ -262,8 +290,8 @@ class Interpreter {
 }  // namespace
 
 Expected<Interpretation, std::string> interpret(const Graph& graph, std::span<const ArrayRef> params,
-                                                std::span<const int64_t> symbols) {
-  return Interpreter(graph, params, symbols).run();
+                                                std::span<const int64_t> symbols, HostLoop host) {
+  return Interpreter(graph, params, symbols, host).run();
 }
 
 }  // namespace framejit::graph

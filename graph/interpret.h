@@ -30,8 +30,12 @@ struct Interpretation {
   unsigned fp_flags;  // FE_DIVBYZERO | FE_OVERFLOW | FE_UNDERFLOW | FE_INVALID that were raised
 };
 
-/// `symbols`: values of the graph's symbols. `scalar function of NumpyLoop operators`: the C library's, in the dtype.
+/// The host's own loop of an elementwise operator, over contiguous operands (the result last). False: it has none.
+using HostLoop = bool (*)(Op op, DType operand, DType result, std::span<std::byte* const> operands, int64_t count);
+
+/// `symbols`: values of the graph's symbols. NumpyLoop operators run in `host`, else as the C library's functions in
+/// the dtype.
 Expected<Interpretation, std::string> interpret(const Graph& graph, std::span<const ArrayRef> params,
-                                                std::span<const int64_t> symbols);
+                                                std::span<const int64_t> symbols, HostLoop host = nullptr);
 
 }  // namespace framejit::graph

@@ -19,6 +19,7 @@ enum class OpClass : uint8_t {
   Copy,         // fresh C- or K-ordered copy of operand 0
   Write,        // stores operand 1, broadcast, into operand 0 (a view or root); no result is used
   Contraction,  // matrix product
+  Host,         // a function of the host, known to be pure, over whole arrays; which one is its Index
 };
 
 /// How bit equality with eager NumPy is reached at O0.
@@ -37,6 +38,8 @@ enum class Flags : uint8_t {
   IntZero,  // additionally signals division by zero (and MIN // -1 as overflow) on integers: must be raised by the
             // kernel
 };
+
+inline constexpr uint8_t kAnyOperands = 255;
 
 // clang-format off
 // X(Enumerator, text name, operand count, class, exactness, result rule, flags, commutative, NumPy ufunc or function)
@@ -121,7 +124,8 @@ enum class Flags : uint8_t {
   X(View, "view", 1, View, Native, Same, None, false, "")                                                        \
   X(Copy, "copy", 1, Copy, Native, Same, None, false, "copy")                                                    \
   X(Write, "write", 2, Write, Native, Same, None, false, "")                                                     \
-  X(MatMul, "matmul", 2, Contraction, HostCall, Same, Float, false, "matmul")
+  X(MatMul, "matmul", 2, Contraction, HostCall, Same, Float, false, "matmul")                                    \
+  X(Host, "host_call", kAnyOperands, Host, HostCall, Attribute, None, false, "")
 // clang-format on
 
 enum class Op : uint8_t {
@@ -157,6 +161,12 @@ constexpr std::optional<Op> op_from_name(std::string_view name) {
   for (const OpDef& d : kOps)
     if (d.name == name) return d.op;
   return std::nullopt;
+}
+
+/// Is it a step of its own, between arrays in memory?
+constexpr bool is_alone(Op op) { return def(op).cls == OpClass::Contraction || def(op).cls == OpClass::Host; }
+constexpr bool takes_operands(Op op, std::size_t count) {
+  return def(op).operands == kAnyOperands || count == def(op).operands;
 }
 
 /// May the operator set a floating-point status flag (or its integer equivalent) on operands of this dtype?

@@ -75,7 +75,7 @@ class Parser {
       do node.inputs.push_back(value());
       while (take(","));
     }
-    if (node.inputs.size() != def(node.op).operands) fail_at(start, "number of operands");
+    if (!takes_operands(node.op, node.inputs.size())) fail_at(start, "number of operands");
     std::string_view constant;
     if (take("{")) attributes(node, constant);
     if (node.op == Op::Write) {
@@ -105,6 +105,8 @@ class Parser {
           axes.push_back(d.value());
         }
         node.attrs.emplace_back(AttrKey::Axes, std::move(axes));
+      } else if (key == "index") {
+        node.attrs.emplace_back(AttrKey::Index, dim().value());
       } else if (key == "dim") {
         node.attrs.emplace_back(AttrKey::Dim, dim());
       } else if (key == "value") {

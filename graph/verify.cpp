@@ -123,7 +123,7 @@ class Verifier {
       if (graph_.node(input).op == Op::Write) return report(2, v, "an operand is a write");
     }
     define(v);
-    if (n.inputs.size() != def(n.op).operands) return report(3, v, "number of operands");
+    if (!takes_operands(n.op, n.inputs.size())) return report(3, v, "number of operands");
     if (!n.blocks.empty()) return report(3, v, "blocks");
     attributes(v, n);
     dtypes(v, n);
@@ -139,7 +139,8 @@ class Verifier {
 
   void attributes(ValueId v, const Node& n) {
     const bool reduction = def(n.op).cls == OpClass::Reduction;
-    const std::size_t expected = reduction || n.op == Op::Constant || n.op == Op::DimValue ? 1 : 0;
+    const bool host = n.op == Op::Host;
+    const std::size_t expected = reduction || host || n.op == Op::Constant || n.op == Op::DimValue ? 1 : 0;
     if (n.attrs.size() != expected) return report(4, v, "number of attributes");
     if (expected == 0) return;
     const auto& [key, value] = n.attrs[0];
@@ -148,6 +149,8 @@ class Verifier {
     } else if (n.op == Op::DimValue) {
       if (key != AttrKey::Dim || !std::holds_alternative<Dim>(value)) return report(4, v, "a dim has a dimension");
       symbols(v, std::get<Dim>(value));
+    } else if (host) {
+      if (key != AttrKey::Index) report(4, v, "a host call has an index");
     } else {
       const auto* axes = std::get_if<std::vector<int64_t>>(&value);
       if (key != AttrKey::Axes || axes == nullptr) return report(4, v, "a reduction has axes");
@@ -159,6 +162,7 @@ class Verifier {
   }
 
   void dtypes(ValueId v, const Node& n) {
+    if (n.op == Op::Host) return;
     if (n.inputs.empty()) {
       const bool is_dim = n.op == Op::DimValue && n.type.dtype != DType::I64;
       if (is_dim || (n.op == Op::Iota && !is_int(n.type.dtype) && !is_float(n.type.dtype)))
@@ -208,6 +212,7 @@ class Verifier {
       case OpClass::Reduction: return reduction_shape(v, n);
       case OpClass::Contraction: return contraction_shape(v, n);
       case OpClass::View:
+      case OpClass::Host:
       case OpClass::Write: return;
     }
   }

@@ -18,6 +18,9 @@ constexpr int64_t kTempAlignment = 64;
 
 int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
+/// What a call of a host function is taken to cost at least: too little to release the GIL for.
+constexpr double kHostNanoseconds = 1e3;
+
 class Binder {
  public:
   Binder(const Program& program, const CodeBlock& code, std::span<const int64_t> symbols)
@@ -38,6 +41,9 @@ class Binder {
       } else if (const auto* product = std::get_if<MatMulStep>(&step)) {
         bound.steps.emplace_back(bind_matmul(*product, bound));
         bound.nanoseconds += std::get<BoundMatMul>(bound.steps.back()).product.nanoseconds;
+      } else if (const auto* host = std::get_if<HostStep>(&step)) {
+        bound.steps.emplace_back(bind_host(*host));
+        bound.nanoseconds += kHostNanoseconds;
       } else {
         bound.steps.emplace_back(bind_undo(std::get<UndoStep>(step)));
         bound.last_undo = bound.steps.size();
@@ -193,6 +199,20 @@ class Binder {
       if (o.scratch) o.offset = at[o.buffer];
   }
 
+  BoundHost bind_host(const HostStep& step) const {
+    BoundHost out;
+    out.host = step.host;
+    for (std::size_t i = 0; i < step.operands.size(); ++i) {
+      const LoopOperand& o = step.operands[i];
+      out.operands.push_back(bind_operand(o));
+      out.dtypes.push_back(o.dtype);
+      std::vector<int64_t>&shape = out.shapes.emplace_back(), &strides = out.strides.emplace_back();
+      for (const graph::Dim& d : step.shapes[i]) shape.push_back(value(d));
+      for (const graph::Dim& d : o.strides) strides.push_back(value(d));
+    }
+    return out;
+  }
+
   /// NumPy's arrays begin 16 bytes behind a cache line, which makes each vector of a kernel touch two. Host loops keep their
   /// stretches.
   static int operand_to_align(const LoopStep& step, const BoundLoop& out) {
@@ -264,6 +284,8 @@ class Binder {
       f(product->b.buffer);
       f(product->c.buffer);
       if (product->epilogue) for_each_buffer(*product->epilogue, f);
+    } else if (const auto* host = std::get_if<HostStep>(&step)) {
+      for (const LoopOperand& o : host->operands) f(o.buffer);
     } else {
       const auto& undo = std::get<UndoStep>(step);
       f(undo.source.buffer);

@@ -62,7 +62,14 @@ struct BoundUndo {
   codegen::BufferIndex saved;
 };
 
-using BoundStep = std::variant<BoundLoop, BoundMatMul, BoundUndo>;
+struct BoundHost {
+  codegen::HostFunction host;
+  std::vector<BoundOperand> operands;
+  std::vector<graph::DType> dtypes;
+  std::vector<std::vector<int64_t>> shapes, strides;
+};
+
+using BoundStep = std::variant<BoundLoop, BoundMatMul, BoundUndo, BoundHost>;
 
 struct Bound {
   std::vector<int64_t> symbols;

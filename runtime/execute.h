@@ -44,6 +44,7 @@ struct RunState {
 void execute_loop(const BoundLoop& loop, RunState& state);
 void execute_pairwise(const BoundLoop& loop, RunState& state);
 void execute_matmul(const BoundMatMul& step, RunState& state);
+void execute_host(const BoundHost& call, RunState& state);
 
 /// Called for rectangles of C that are done, once for each element: batch number, rows, columns.
 using FinishedTile = std::function<void(int64_t batch, int64_t row, int64_t row_end, int64_t column, int64_t column_end)>;

@@ -13,6 +13,7 @@
 #include "runtime/fp_state.h"
 #include "runtime/plan.h"
 #include "runtime/scheduler.h"
+#include "runtime/trace.h"
 
 namespace framejit::runtime {
 
@@ -274,6 +275,7 @@ void run_pieces(int64_t n, int64_t grain, double nanoseconds, bool parallel, Run
   const auto wanted = static_cast<int64_t>(static_cast<double>(n) / pieces) + 1;
   const int64_t piece = std::min(n, (wanted + grain - 1) / grain * grain);
   auto checked = [&](int64_t begin, int64_t end) {
+    const TraceSpan span(split ? "thread" : nullptr, "part of a kernel");
     for (int64_t at = begin; at < end; at += piece) {
       if (state.stopped() || (polled && state.poller->check())) return;
       body(at, std::min(end, at + piece));
@@ -314,6 +316,18 @@ void execute_loop(const BoundLoop& loop, RunState& state) {
   run_pieces(loop.extents[axis], grain, loop.nanoseconds, step.parallel, state, [&](int64_t begin, int64_t end) {
     run_part(loop, {axis, begin, end}, state);
   });
+}
+
+/// The host's code clears and reads the status flags: those raised so far are set aside meanwhile.
+void execute_host(const BoundHost& call, RunState& state) {
+  std::vector<codegen::HostArray> arrays;
+  for (std::size_t i = 0; i < call.operands.size(); ++i)
+    arrays.push_back({state.buffers[call.operands[i].buffer] + call.operands[i].offset, call.dtypes[i], call.shapes[i],
+                      call.strides[i]});
+  const unsigned raised = fp_flags();
+  if (!call.host.function(call.host.context, arrays)) state.redo = true;
+  clear_fp_flags();
+  raise_fp_flags(raised);
 }
 
 namespace {

@@ -14,6 +14,8 @@
 #include "runtime/execute.h"
 #include "runtime/fold.h"
 #include "runtime/fp_state.h"
+#include "runtime/perf_names.h"
+#include "runtime/trace.h"
 
 namespace framejit::runtime {
 
@@ -48,6 +50,13 @@ struct Ready {
   FastCall fast;
 };
 
+std::string_view name_of(const Step& step) {
+  if (const auto* loop = std::get_if<LoopStep>(&step)) return loop->name;
+  if (const auto* product = std::get_if<MatMulStep>(&step)) return product->name;
+  if (const auto* host = std::get_if<HostStep>(&step)) return host->name;
+  return "undo";
+}
+
 bool is_static(const Program& program) {
   auto fixed = [](const graph::Dim& d) { return d.is_const(); };
   auto all_fixed = [&](const graph::Dims& dims) {
@@ -71,6 +80,11 @@ bool is_static(const Program& program) {
       if (product->epilogue)
         for (const LoopOperand& o : product->epilogue->operands)
           if (!operand_fixed(o)) return false;
+    } else if (const auto* host = std::get_if<HostStep>(&step)) {
+      for (const LoopOperand& o : host->operands)
+        if (!operand_fixed(o)) return false;
+      for (const graph::Dims& shape : host->shapes)
+        if (!all_fixed(shape)) return false;
     } else {
       const auto& undo = std::get<UndoStep>(step);
       if (!operand_fixed(undo.source) || !all_fixed(undo.extents)) return false;
@@ -336,6 +350,7 @@ RunResult Plan::Impl::run_steps(const Bound& bound, std::unique_ptr<const Ready>
       }
     }
     const BoundStep& step = bound.steps[i];
+    const TraceSpan span("kernel", name_of(program.steps[i]));
     if (const auto* loop = std::get_if<BoundLoop>(&step)) {
       if (loop->step->reduce == ReduceKind::Pairwise)
         execute_pairwise(*loop, state);
@@ -344,6 +359,8 @@ RunResult Plan::Impl::run_steps(const Bound& bound, std::unique_ptr<const Ready>
       if (loop->step->redo_zero_or_nan && !state.stopped()) check_results(*loop, state);
     } else if (const auto* product = std::get_if<BoundMatMul>(&step)) {
       execute_matmul(*product, state);
+    } else if (const auto* host = std::get_if<BoundHost>(&step)) {
+      execute_host(*host, state);
     } else {
       save_undo(std::get<BoundUndo>(step), state);
     }
@@ -385,6 +402,8 @@ Expected<std::unique_ptr<Plan>, std::string> Plan::create(Program program, std::
   for (const KernelCode& kernel : impl->program.kernels) pieces.emplace_back(kernel.bytes);
   FRAMEJIT_TRY(code, CodeBlock::seal(pieces));
   impl->code = std::move(code);
+  for (std::size_t i = 0; i < pieces.size(); ++i)
+    name_for_perf(impl->code.entry(i), pieces[i].size(), impl->program.kernels[i].name);
   for (const Step& step : impl->program.steps) {
     const auto* loop = std::get_if<LoopStep>(&step);
     if (const auto* product = std::get_if<MatMulStep>(&step); product && product->epilogue) loop = &*product->epilogue;
@@ -407,14 +426,20 @@ RunResult Plan::run(std::span<char* const> params, std::span<char* const> result
                     bool (*poll)(), unsigned watched) const {
   const Impl& impl = *impl_;
   if (const Ready* ready = impl.constant) [[likely]] {
-    if (ready->fast.kernel) [[likely]]
+    if (ready->fast.kernel && !tracing.load(std::memory_order_relaxed)) [[likely]]
       return impl.run_fast(ready->fast, params, results);
     return impl.run_steps(ready->bound, nullptr, params, results, poll, watched);
   }
   std::unique_ptr<const Ready> own;
   const Ready& ready = impl.ready_for(symbols, own);
-  if (ready.fast.kernel) return impl.run_fast(ready.fast, params, results);
+  if (ready.fast.kernel && !tracing.load(std::memory_order_relaxed)) return impl.run_fast(ready.fast, params, results);
   return impl.run_steps(ready.bound, std::move(own), params, results, poll, watched);
+}
+
+bool Plan::wants_redo(std::span<const int64_t> symbols) const {
+  if (impl_->constant) return impl_->constant->bound.redo;
+  std::unique_ptr<const Ready> own;
+  return impl_->ready_for(symbols, own).bound.redo;
 }
 
 int64_t Plan::result_bytes(std::size_t result, std::span<const int64_t> symbols) const {

@@ -53,6 +53,8 @@ class Plan {
   RunResult run(std::span<char* const> params, std::span<char* const> results, std::span<const int64_t> symbols,
                 bool (*poll)() = nullptr, unsigned watched = kReported) const;
 
+  /// Would a run with these symbols give Redo before its first step?
+  bool wants_redo(std::span<const int64_t> symbols) const;
   int64_t result_bytes(std::size_t result, std::span<const int64_t> symbols) const;
   /// Estimated single-thread nanoseconds, to decide about releasing the GIL.
   double cost(std::span<const int64_t> symbols) const;

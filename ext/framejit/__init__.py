@@ -30,6 +30,9 @@ _LAZY = {
     **dict.fromkeys(("mark", "Mark"), "_mark"),
     **dict.fromkeys(("explain", "Explanation"), "_explain"),
     "JitConfig": "_jit_config",
+    **dict.fromkeys(("Trace", "trace"), "_trace"),
+    **dict.fromkeys(("CustomOp", "custom_op"), "_custom"),
+    **dict.fromkeys(("ArraySpec", "mark_dynamic"), "_specs"),
     "show_config": "_info",
     **dict.fromkeys(
         (

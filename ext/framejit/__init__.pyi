@@ -13,6 +13,8 @@ from framejit._control import graph_break as graph_break
 from framejit._control import is_compiling as is_compiling
 from framejit._control import stance as stance
 from framejit._core import Tensor as Tensor
+from framejit._custom import CustomOp as CustomOp
+from framejit._custom import custom_op as custom_op
 from framejit._dtypes import DType
 from framejit._dtypes import dtype_to_nptype as dtype_to_nptype
 from framejit._dtypes import pytype_to_dtype as pytype_to_dtype
@@ -33,8 +35,12 @@ from framejit._parameter import ParameterTuple as ParameterTuple
 from framejit._platform import unsupported_reason as unsupported_reason
 from framejit._script import jit_class as jit_class
 from framejit._script import mutable as mutable
+from framejit._specs import ArraySpec as ArraySpec
+from framejit._specs import mark_dynamic as mark_dynamic
 from framejit._stats import reset as reset
 from framejit._stats import stats as stats
+from framejit._trace import Trace as Trace
+from framejit._trace import trace as trace
 from framejit.common import dtype as dtype
 from framejit.common import initializer as initializer
 from framejit.context import GRAPH_MODE as GRAPH_MODE
@@ -64,6 +70,7 @@ class _Marked(Generic[_P, _R]):
     def cache_clear(self) -> None: ...
     def graphs(self) -> list[str]: ...
     def asm(self) -> list[str]: ...
+    def precompile(self, *specs: Any) -> None: ...
 
 class _Decorator:
     @overload

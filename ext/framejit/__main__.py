@@ -28,6 +28,7 @@ def _parser() -> argparse.ArgumentParser:
         "name, or on the file name if it has a / (default: those of the script)",
     )
     parser.add_argument("--jit-level", default="O0", choices=("O0", "O1"), metavar="L", help="O0 (default) or O1")
+    parser.add_argument("--stress", metavar="S", help="comma list of stress modes, for tests")
     parser.add_argument("--as-mindspore", action="store_true", help="`import mindspore` gives framejit")
     parser.add_argument("--report", type=Path, metavar="DIR", help="write report.html and report.json into DIR")
     parser.add_argument("--stats-file", type=Path, metavar="F", help="write the counters as JSON")
@@ -39,7 +40,7 @@ def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     """Our own arguments, and what is left for the program."""
     own: list[str] = []
     rest = list(arguments)
-    takes_value = {"--mark", "--jit-level", "--report", "--stats-file"}
+    takes_value = {"--mark", "--jit-level", "--stress", "--report", "--stats-file"}
     while rest:
         head = rest[0]
         if head == "-m":
@@ -70,6 +71,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("a script or -m MODULE is needed")
     if options.module is None and not Path(program[0]).exists():
         parser.error(f"there is no file {program[0]!r}")
+    if options.stress is not None:
+        from framejit._stress import check_stress
+
+        try:
+            options.stress = check_stress(options.stress, "--stress")
+        except ValueError as error:
+            parser.error(str(error))
     return _run(options, program)
 
 
@@ -87,7 +95,7 @@ def _run(options: argparse.Namespace, program: list[str]) -> int:
 
         report = Recorder()
     before = sys.argv[:], sys.path[:], sys.modules["__main__"]
-    handle = mark(*(options.mark or ["__main__"]), jit_level=options.jit_level)
+    handle = mark(*(options.mark or ["__main__"]), jit_level=options.jit_level, stress=options.stress)
     try:
         if options.module is not None:
             _prepare([options.module, *program], str(Path.cwd()))

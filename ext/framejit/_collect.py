@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import ast
 import linecache
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from framejit import _jit, _mark
-from framejit._events import listen
+from framejit._bytecode import side_by_side
 
 
 @dataclass
@@ -26,6 +25,8 @@ class FunctionReport:
         Where capture stopped.
     recompiles : list of dict
         Which guard failed and had another entry compiled.
+    bytecode : str
+        The function's bytecode beside the code that runs in its place; empty where there is none.
     """
 
     name: str
@@ -34,6 +35,7 @@ class FunctionReport:
     entries: list[dict[str, Any]] = field(default_factory=list)
     breaks: list[dict[str, Any]] = field(default_factory=list)
     recompiles: list[dict[str, Any]] = field(default_factory=list)
+    bytecode: str = ""
 
     @property
     def kernel_count(self) -> int:
@@ -87,16 +89,16 @@ def _extent(text: str, name: str, line: int) -> tuple[int, int]:
 def function_report(record: dict[str, Any]) -> FunctionReport:
     """From what the compiled half tells about a function."""
     name, file, line = str(record["function"]), str(record["file"]), int(record["line"])
-    return FunctionReport(name, file, line, list(record["entries"]), list(record["breaks"]))
+    bytecode = side_by_side(*record["codes"]) if "codes" in record else ""
+    lists = (list(record[kind]) for kind in ("entries", "breaks", "recompiles"))
+    return FunctionReport(name, file, line, *lists, bytecode)
 
 
 class Collector:
-    """Notes recompilations, and functions that are marked, until it is asked for what became of them."""
+    """Notes functions that are marked, until it is asked for what became of them."""
 
     def __init__(self) -> None:
-        self._recompiles: list[dict[str, Any]] = []
         self._functions: list[Any] = []
-        self._stop: Callable[[], None] = listen(lambda _, record: self._recompiles.append(dict(record)), ["recompiles"])
         _jit.on_made.append(self._functions.append)
 
     def add(self, function: Any) -> None:
@@ -105,15 +107,10 @@ class Collector:
 
     def finish(self) -> list[FunctionReport]:
         """Stop, and report on every function of which something was compiled, or tried to be."""
-        self._stop()
         if self._functions.append in _jit.on_made:
             _jit.on_made.remove(self._functions.append)
         records = [function._report() for function in self._functions if hasattr(function, "_report")]
         records += _mark.reports()
         reports = [function_report(record) for record in records if record["entries"] or record["breaks"]]
         reports.sort(key=lambda report: (report.file, report.line))
-        for record in self._recompiles:
-            for report in reports:
-                if (report.file, report.name, report.line) == (record["file"], record["function"], record["line"]):
-                    report.recompiles.append(record)
         return reports

@@ -35,13 +35,15 @@ FIELDS = (
     Field("code_bytes_limit", 64 << 20, "machine code to keep, in bytes", True),
     Field("instruction_limit", 20000, "bytecode instructions of one capture", True),
     Field("passes", "", "passes that are switched off by name, as in `-fuse,-cse`", True),
-    Field("stress", "", "rare paths made common, for tests, as in `mark(stress=)`: `rewrite`", True),
+    Field("perf", "", "names of kernels for Linux perf: `map` (/tmp/perf-PID.map) or `jitdump` (jit-PID.dump)", True),
+    Field("trace", "", "where to write a Chrome trace of the process, as by `trace()`"),
+    Field("repro_dir", "", "where the stress mode `verify` writes programs that show a difference; empty: standard error"),
+    Field("stress", "", "rare paths made common, for tests: see the page on [stress modes](stress.md)", True),
     Field("logs", "", "what to log: see the page on logs"),
     Field("stats_file", "", "where to write the counters of `stats()` as JSON at exit"),
     Field("mark", "", "comma list of patterns to mark in place, as by `mark()`", at_import=True),
     Field("disable", False, "marked functions run as plain Python", at_import=True),
 )
-STRESSES = ("rewrite",)
 _BY_NAME = {field.name: field for field in FIELDS}
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off")
 
@@ -64,15 +66,6 @@ def _check(field: Field, value: Any) -> None:
         raise TypeError(f"config.{field.name} must be {wanted.__name__}, not {type(value).__name__}")
     if wanted is int and value < 0:
         raise ValueError(f"config.{field.name} must be at least 0, not {value}")
-
-
-def check_stress(text: Any) -> None:
-    """Raises for what is not a comma list of stresses."""
-    if not isinstance(text, str):
-        raise TypeError(f"stress must be str, not {type(text).__name__}")
-    unknown = [token for token in text.split(",") if token and token not in STRESSES]
-    if unknown:
-        raise ValueError(f"there is no stress {unknown[0]!r}; there are: {', '.join(STRESSES)}")
 
 
 class Config:

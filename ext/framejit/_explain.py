@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,16 @@ class Explanation:
         return [kernel for entry in self.entries for kernel in entry["kernels"]]
 
     @property
+    def recompiles(self) -> list[dict[str, Any]]:
+        """Which guard of which entry failed and had another compiled: entry, guard, expected, found, becomes."""
+        return [record for function in self.functions for record in function.recompiles]
+
+    @property
+    def bytecode(self) -> str:
+        """The bytecode of each function that breaks beside the code that runs in its place."""
+        return "\n\n".join(function.bytecode for function in self.functions if function.bytecode)
+
+    @property
     def guards(self) -> list[str]:
         """The guards as Python expressions."""
         return [str(guard) for entry in self.entries for guard in entry["guards"]]
@@ -78,6 +89,8 @@ class Explanation:
                     ("program", entry["program"]),
                 ):
                     lines += [f"    {title}", *_indented(str(text), 6)]
+            if function.bytecode:
+                lines += ["  bytecode", *_indented(function.bytecode, 4)]
         return "\n".join(lines)
 
     def _summary(self) -> str:
@@ -89,6 +102,23 @@ class Explanation:
         return f"{self.name}(): {counts}{raised}"
 
     __repr__ = __str__
+
+    def __rich__(self) -> Any:
+        """For `rich.print`: sources, graphs and assembly stand in panels of their own."""
+        from framejit._rich import renderable
+
+        return renderable(self._summary(), self.functions)
+
+    def show(self) -> None:
+        """Print the report, in colours where `rich` is installed and the output is a terminal."""
+        import sys
+
+        if sys.stdout.isatty() and find_spec("rich") is not None:
+            from rich import print as rich_print
+
+            rich_print(self)
+        else:
+            print(self)
 
     def _repr_html_(self) -> str:
         from framejit._html import STYLE, functions_body
@@ -125,7 +155,8 @@ def explain(function: Any, **jit_arguments: Any) -> Callable[..., Explanation]:
     Returns
     -------
     callable
-        Takes the function's arguments, calls it, and gives an `Explanation`.
+        Takes the function's arguments, calls it, and gives an `Explanation`; further calls of it go on with what the earlier
+        ones compiled.
 
     Examples
     --------

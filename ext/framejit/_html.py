@@ -70,6 +70,8 @@ def function_body(function: FunctionReport) -> str:
         guards = "\n".join(map(str, entry["guards"]))
         for title, text in (("graph", entry["graph"]), ("program", entry["program"]), ("guards", guards)):
             parts.append(f"<details><summary>{title}</summary><pre>{escape(str(text))}</pre></details>")
+    if function.bytecode:
+        parts.append(f"<details><summary>bytecode</summary><pre>{escape(function.bytecode)}</pre></details>")
     return "\n".join(parts)
 
 
@@ -94,4 +96,4 @@ def _source(function: FunctionReport) -> str:
 def _why(record: dict[str, Any]) -> str:
     detail = f": {record['detail']}" if record.get("detail") else ""
     text = f"{record.get('id', '')} {record.get('what', '')}{detail}"
-    return f'<div class="why"><b>{escape(text)}</b><br>{escape(str(record.get("why", "")))}. {escape(str(record.get("way_out", "")))}</div>'
+    return f'<div class="why"><b>{escape(text)}</b><br>{escape(str(record.get("why", "")))}. <b>Way out:</b> {escape(str(record.get("way_out", "")))}.</div>'

@@ -61,7 +61,7 @@ def jit(
     -------
     callable
         The compiled function; it keeps name, signature and documentation, and has ``cache_entries()``, ``cache_clear()``,
-        ``graphs()`` and ``asm()``. Without `function`, a decorator.
+        ``graphs()``, ``asm()`` and ``precompile(*specs)``. Without `function`, a decorator.
 
     Examples
     --------

@@ -10,10 +10,10 @@ from pathlib import Path
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from framejit._config import check_stress
 from framejit._jit import check_settings, is_compiled
 from framejit._plain import say_once
 from framejit._platform import core, reason
+from framejit._stress import check_stress
 
 _OPTIMIZED = 0x1  # code flag that functions have, module and class bodies have not
 _PACKAGE_FOLDER = str(Path(__file__).parent)
@@ -77,7 +77,7 @@ def mark(*targets: Any, stress: str | None = None, **jit_arguments: Any) -> Mark
         A string is a pattern (as of `fnmatch`) on the module's ``__name__``, or, with a ``/`` in it, on the file name.
         A package stands for all its modules.
     stress : str, optional
-        A comma list, for tests. ``'rewrite'``: code without array work is captured and run that way too.
+        For tests: a comma list of ``'rewrite'``, ``'break=N'``, ``'guards'``, ``'interp'``, ``'verify'``, which make rare paths common.
     **jit_arguments
         ``jit_level``, ``dynamic``, ``backend`` and options of `jit`.
 
@@ -106,8 +106,7 @@ def mark(*targets: Any, stress: str | None = None, **jit_arguments: Any) -> Mark
     fields = {name: jit_arguments.pop(name, default) for name, default in _DEFAULTS.items()}
     handle = Mark(check_settings(capture_mode="bytecode", fullgraph=False, options=jit_arguments, **fields))
     if stress is not None:
-        check_stress(stress)
-        handle.settings["stress"] = stress
+        handle.settings["stress"] = check_stress(stress)
     codes: list[CodeType] = []
     for target in targets:
         _add(handle, target, codes)

@@ -36,9 +36,10 @@ def plain_function(function: types.FunctionType, settings: dict[str, Any]) -> ty
         cache_clear=_nothing,
         graphs=list,
         asm=list,
+        precompile=_nothing,
     )
     return copy
 
 
-def _nothing() -> None:
+def _nothing(*_: Any) -> None:
     """Nothing is compiled, so nothing is dropped."""

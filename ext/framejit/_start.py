@@ -11,6 +11,25 @@ def _logs(text: str) -> None:
     configure(text)
 
 
+def _stress(text: str) -> None:
+    from framejit._stress import check_stress
+
+    check_stress(text, "config")
+
+
+def _perf(text: str) -> None:
+    if text not in ("", "map", "jitdump"):
+        raise ValueError(f"config.perf must be '', 'map' or 'jitdump', not {text!r}")
+
+
+def _trace(file: str) -> None:
+    from framejit._trace import close_running, trace
+
+    close_running()
+    if file:
+        trace(file)
+
+
 def start() -> None:
     """Run once, at the end of the import."""
     if _platform.core is not None:
@@ -18,7 +37,8 @@ def start() -> None:
             _errors.GraphBreakError, _errors.PerformanceWarning, _errors.RecompileLimitWarning
         )
     _config.config._on_change("logs", _logs)
-    _config.config._on_change("stress", _config.check_stress)
+    for name, hook in (("stress", _stress), ("perf", _perf), ("trace", _trace)):
+        _config.config._on_change(name, hook)
     _config.read_environment()
     patterns = [pattern for pattern in map(str.strip, _config.config.mark.split(",")) if pattern]
     if patterns:

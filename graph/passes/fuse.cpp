@@ -77,7 +77,7 @@ class Fuser {
   /// Is the operand in a register of the group that computes it, or must it be loaded? What was written since must.
   bool is_register(ValueId operand, const Node& user) const {
     const Node& n = graph_.node(operand);
-    if (!is_computed(n) || free_[index(operand)] || def(n.op).cls == OpClass::Reduction || n.op == Op::MatMul)
+    if (!is_computed(n) || free_[index(operand)] || def(n.op).cls == OpClass::Reduction || is_alone(n.op))
       return false;
     return n.type.shape == shape_of(user) && !written_[index(operand)];
   }
@@ -90,7 +90,7 @@ class Fuser {
       for (ValueId input : n.inputs) ready_[index(v)] = std::max(ready_[index(v)], earliest_load(input));
       return;
     }
-    const int32_t g = n.op == Op::MatMul ? kNone : find_group(n);
+    const int32_t g = is_alone(n.op) ? kNone : find_group(n);
     join(v, n, g == kNone ? open(n) : g);
   }
 
@@ -170,8 +170,8 @@ class Fuser {
     const int32_t g = static_cast<int32_t>(groups_.size());
     groups_.emplace_back();
     groups_.back().group.shape = shape_of(n);
-    groups_.back().closed = n.op == Op::MatMul;
-    if (n.op != Op::MatMul) latest_[hash_of(shape_of(n))] = g;
+    groups_.back().closed = is_alone(n.op);
+    if (!is_alone(n.op)) latest_[hash_of(shape_of(n))] = g;
     return g;
   }
 
@@ -196,7 +196,7 @@ class Fuser {
     }
     roots_[index(v)].last_write = number;
     if (has_address(v)) touch(g, v, v).reduced = def(n.op).cls == OpClass::Reduction;
-    if (has_address(v) || def(n.op).cls == OpClass::Reduction || n.op == Op::MatMul) stored_[index(v)] = true;
+    if (has_address(v) || def(n.op).cls == OpClass::Reduction || is_alone(n.op)) stored_[index(v)] = true;
     if (def(n.op).cls == OpClass::Reduction && g.reduction == kNoValue) g.reduction = v;
   }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import traceback
 import warnings
 from dataclasses import dataclass, field
@@ -118,3 +119,9 @@ def assert_same(
         assert_same_seen(expected, actual, f"call {call}")
     assert framejit.stats()["internal_errors"] == errors
     return marked
+
+
+def same_call(function: Callable, marked: Callable, args: tuple) -> None:
+    """One call of each, on copies of the arguments."""
+    expected, actual = observe(function, copy.deepcopy(args)), observe(marked, copy.deepcopy(args))
+    assert_same_seen(expected, actual, "call")

@@ -123,3 +123,15 @@ def test_stats_file_variable(folder, monkeypatch):
     counted = json.loads((folder / "at_exit.json").read_text())
     assert counted["internal_errors"] == 0
     assert set(counted) >= {"frames_marked", "graph_breaks", "kernel_calls", "peak_buffer_bytes"}
+
+
+@pytest.mark.capture
+def test_stress(folder):
+    plain = run(folder, "-m", "framejit", "--stats-file", "plain.json", "script.py")
+    stressed = run(folder, "-m", "framejit", "--stress", "rewrite,break=2", "--stats-file", "s.json", "script.py")
+    assert stressed.stdout == plain.stdout
+    counted = [json.loads((folder / name).read_text())["graph_breaks"] for name in ("plain.json", "s.json")]
+    assert counted[1] > counted[0]
+    wrong = run(folder, "-m", "framejit", "--stress", "fast", "script.py", expect=2)
+    assert "'stress' must be a comma list of" in wrong.stderr and "'fast'" in wrong.stderr
+    assert wrong.stdout == ""

@@ -1,0 +1,26 @@
+"""Stress modes: rare paths made common, for tests."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+MODES = {
+    "rewrite": "no frame is declined for having no array work: it is captured, spliced and run that way",
+    "break=N": "a graph ends after every N-th instruction",
+    "guards": "each guard fails once",
+    "verify": "regions only predict; the bytecode runs, and what it did is compared with the prediction at the region's exit",
+    "interp": "graphs run in the reference interpreter in place of machine code",
+}
+
+
+def check_stress(value: Any, where: str = "mark") -> str:
+    """The comma list without blanks; raises what names the argument, what was given and what is allowed."""
+    allowed = f"For {where!r}, the 'stress' must be a comma list of {list(MODES)}, but got "
+    if not isinstance(value, str):
+        raise TypeError(f"{allowed}{value!r} of type {type(value).__name__}.")
+    tokens = [token for token in map(str.strip, value.split(",")) if token]
+    for token in tokens:
+        if (token not in MODES or token == "break=N") and not re.fullmatch(r"break=[1-9][0-9]{0,8}", token):
+            raise ValueError(f"{allowed}{token!r}.")
+    return ",".join(tokens)
