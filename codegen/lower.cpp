@@ -451,7 +451,7 @@ class Lowerer : public Memory {
 
   void lower_elementwise(const Part& part, const std::vector<ValueId>& nodes, const std::set<ValueId>& stored) {
     StepSpec spec = new_step(part);
-    fill_elementwise(spec, part, nodes, stored);
+    fill_elementwise(spec, nodes, stored);
     const std::size_t here = static_cast<std::size_t>(&part - parts_.data());
     spec.streams = std::all_of(stored.begin(), stored.end(), [&](ValueId v) {
       const auto it = last_reader_.find(v);
@@ -460,7 +460,7 @@ class Lowerer : public Memory {
     if (!spec.stores.empty() || !spec.kept.empty()) program_.steps.emplace_back(build_step(spec, context_));
   }
 
-  void fill_elementwise(StepSpec& spec, const Part& part, const std::vector<ValueId>& nodes, const std::set<ValueId>& stored) {
+  void fill_elementwise(StepSpec& spec, const std::vector<ValueId>& nodes, const std::set<ValueId>& stored) {
     TermBuilder terms(graph_, *this, context_, spec);
     for (ValueId v : nodes) terms.compute(v);
     for (ValueId v : nodes)
@@ -617,7 +617,7 @@ class Lowerer : public Memory {
   std::optional<LoopStep> lower_epilogue(const Part& part, ValueId product) {
     StepSpec spec = new_step(part);
     spec.whole_axes = true;
-    fill_elementwise(spec, part, part.nodes, part.stored);
+    fill_elementwise(spec, part.nodes, part.stored);
     LoopStep step = build_step(spec, context_);
     const bool one_kernel = step.stages.size() == 1 && std::holds_alternative<KernelIndex>(step.stages[0].code) &&
                             step.scratch_slots == 0;

@@ -24,6 +24,7 @@ PROGRAMS = [
 def stress(monkeypatch):
     """Sets config.stress for functions marked in the test."""
     monkeypatch.setattr(framejit.config, "strict", True)
+    monkeypatch.setattr(warnings, "_showwarnmsg", warnings._showwarnmsg)  # predictions count warnings there
     yield lambda text: setattr(framejit.config, "stress", text)
     framejit.config.stress = ""
 
@@ -211,8 +212,16 @@ def contracted(x, scale):
     return y - 1
 
 
-def test_verify_prints_a_reproducer(capsys, monkeypatch):
+@pytest.fixture
+def predicts_wrongly(monkeypatch):
+    """Wrong predictions count as internal errors, and predictions count warnings: neither may show in other tests."""
     monkeypatch.setattr(framejit.config, "strict", False)
+    monkeypatch.setattr(warnings, "_showwarnmsg", warnings._showwarnmsg)
+    yield
+    framejit.reset()
+
+
+def test_verify_prints_a_reproducer(capsys, predicts_wrongly):
     x = np.linspace(0.3, 7.0, 50)
     args = x, 1.1
     with framejit.mark(contracted, jit_level="O1", stress="verify"):  # O1 contracts to FMA: bits differ
@@ -232,8 +241,7 @@ def test_verify_prints_a_reproducer(capsys, monkeypatch):
     assert "# framejit predicted lines" in done.stderr
 
 
-def test_verify_writes_reproducers(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(framejit.config, "strict", False)
+def test_verify_writes_reproducers(tmp_path, capsys, monkeypatch, predicts_wrongly):
     monkeypatch.setattr(framejit.config, "repro_dir", str(tmp_path / "repros"))
     with framejit.mark(contracted, jit_level="O1", stress="verify"):
         contracted(np.linspace(0.3, 7.0, 50), 1.1)
