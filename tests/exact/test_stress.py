@@ -20,11 +20,15 @@ PROGRAMS = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def warnings_are_shown_as_before(monkeypatch):
+    monkeypatch.setattr(warnings, "_showwarnmsg", warnings._showwarnmsg)  # predictions count there
+
+
 @pytest.fixture
 def stress(monkeypatch):
     """Sets config.stress for functions marked in the test."""
     monkeypatch.setattr(framejit.config, "strict", True)
-    monkeypatch.setattr(warnings, "_showwarnmsg", warnings._showwarnmsg)  # predictions count warnings there
     yield lambda text: setattr(framejit.config, "stress", text)
     framejit.config.stress = ""
 
@@ -214,9 +218,8 @@ def contracted(x, scale):
 
 @pytest.fixture
 def predicts_wrongly(monkeypatch):
-    """Wrong predictions count as internal errors, and predictions count warnings: neither may show in other tests."""
+    """Wrong predictions count as internal errors, which other tests have none of."""
     monkeypatch.setattr(framejit.config, "strict", False)
-    monkeypatch.setattr(warnings, "_showwarnmsg", warnings._showwarnmsg)
     yield
     framejit.reset()
 
