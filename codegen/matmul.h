@@ -5,7 +5,6 @@
 
 #include "codegen/cpu.h"
 #include "codegen/kernel.h"
-#include "codegen/matmul_core.h"
 #include "graph/support/expected.h"
 
 namespace framejit::codegen {

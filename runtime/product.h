@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "codegen/matmul_core.h"
+#include "codegen/kernel.h"
 
 namespace framejit::runtime {
 
