@@ -139,23 +139,6 @@ Captured<Value*> dict_method(Executor& x, Value* dict, const std::string& name, 
     }
     return x.none();
   }
-  if ((name == "clear" || name == "popitem") && args.empty()) {
-    FRAMEJIT_TRY(opened, x.open(dict));
-    (void)opened;
-    const Values items = dict->items;
-    Value* result = x.none();
-    std::size_t first = 0;
-    if (name == "popitem") {
-      if (items.empty()) return x.raises(PyExc_KeyError, "popitem(): dictionary is empty");
-      first = items.size() - 2;
-      result = s.tuple(Values(items.end() - 2, items.end()));
-    }
-    for (std::size_t i = first; i < items.size(); i += 2) {
-      FRAMEJIT_TRY(deleted, x.del_item(dict, items[i]));
-      (void)deleted;
-    }
-    return result;
-  }
   if (name == "copy" && args.empty()) {
     FRAMEJIT_TRY(opened, x.open(dict));
     (void)opened;
@@ -163,6 +146,7 @@ Captured<Value*> dict_method(Executor& x, Value* dict, const std::string& name, 
     copy->items = dict->items;
     return copy;
   }
+  // Not clear() and popitem(): a live iterator can tell them from deletions one by one.
   return break_at(BreakId::UnknownCallable, "'dict." + name + "'");
 }
 

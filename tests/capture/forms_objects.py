@@ -473,7 +473,7 @@ def global_made_and_deleted(x):
     return y
 
 
-@form()
+@form("FJ002")
 def global_dict_written(x):
     REGISTRY["x"] = x * 2.0
     y = REGISTRY["x"] + 1.0

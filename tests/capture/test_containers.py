@@ -200,3 +200,22 @@ def test_class_methods_of_builtins_stay_bound():
 
     marked = framejit.jit(f, fullgraph=True)(X, [1, 2, 1])
     assert marked[1]("ab") == {"a": None, "b": None} and marked[2] == [1, 2]
+
+
+def test_dicts_that_are_cleared_under_a_live_iterator():
+    def f(x, d):
+        y = x + 1
+        d.clear()
+        d["p"] = 1
+        d["q"] = 2
+        return y
+
+    def rest(function):
+        d = {"a": 1, "b": 2}
+        it = iter(d)
+        next(it)
+        function(X, d)
+        return list(it)
+
+    assert rest(framejit.jit(f)) == rest(f) == ["q"]
+    assert capture(f, X, {}).codes == ["FJ002"]
