@@ -35,6 +35,7 @@ std::string denied(const LoopNest& nest, Isa isa) {
     }
   }
   if (nest.stores.empty()) return "no store";
+  if (nest.guarded && nest.fold != Fold::None) return "a guarded fold";
   if (nest.fold != Fold::None && nest.fold != Fold::PairwiseLeaf) {
     const DType t = nest.body[nest.stores[0].expr].dtype;
     const bool logical = nest.combine == graph::Op::LogicalOr || nest.combine == graph::Op::LogicalAnd;

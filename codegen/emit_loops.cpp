@@ -3,6 +3,7 @@
 #include <iterator>
 
 #include "codegen/emit_nest.h"
+#include "codegen/kernel.h"
 #include "graph/support/check.h"
 
 namespace framejit::codegen {
@@ -324,7 +325,7 @@ void NestEmitter::emit_row() {
   });
 }
 
-void NestEmitter::emit_rows_of_elements() {
+void NestEmitter::emit_rows_of_elements(const Label& exit) {
   const Label outer = cc_.newLabel();
   const std::vector<Value> constants = hoisted_;
   cc_.bind(outer);
@@ -344,6 +345,13 @@ void NestEmitter::emit_rows_of_elements() {
   }
   for (std::size_t i = 0; i < operands_.size(); ++i)
     cc_.add(operands_[i].row, x86::qword_ptr(strides_, static_cast<int>(16 * i + 8)));
+  if (nest_.guarded) {
+    Mem status = cc_.newStack(4, 4);
+    status.setSize(4);
+    cc_.stmxcsr(status);
+    cc_.test(status, kGuardedFlags);
+    cc_.jnz(exit);
+  }
   cc_.dec(n_outer_);
   cc_.jnz(outer);
   hoisted_ = constants;
@@ -351,7 +359,7 @@ void NestEmitter::emit_rows_of_elements() {
 
 void NestEmitter::emit_function() {
   cc_.endbr64();
-  asmjit::FuncNode* function = cc_.addFunc(asmjit::FuncSignatureT<void, const void*, const void*, int64_t, int64_t>());
+  asmjit::FuncNode* function = cc_.addFunc(asmjit::FuncSignatureT<int64_t, const void*, const void*, int64_t, int64_t>());
   function->frame().setAvxEnabled();
   function->frame().setAvxCleanup();
   if (v_.avx512) function->frame().setAvx512Enabled();
@@ -380,9 +388,12 @@ void NestEmitter::emit_function() {
   if (rows_)
     fold_rows();
   else
-    emit_rows_of_elements();
+    emit_rows_of_elements(exit);
   cc_.bind(exit);
-  cc_.ret();
+  if (nest_.guarded)
+    cc_.ret(n_outer_);
+  else
+    cc_.ret();
   cc_.endFunc();
   v_.emit_tables();
 }

@@ -40,7 +40,7 @@ class NestEmitter {
   void load_arguments();
   void hoist_constants();
   void hoist_row();
-  void emit_rows_of_elements();
+  void emit_rows_of_elements(const Label& exit);
   void emit_row();
   void main_loop(int unroll, bool non_temporal);
   template <class F>

@@ -91,6 +91,11 @@ struct MatMulCore {
 /// Idle lanes of masked tails raise no flags.
 using KernelFn = void (*)(char* const* ptrs, const int64_t* strides, int64_t n_inner, int64_t n_outer);
 
+/// A kernel that looks at MXCSR behind each outer row, and stops where one of kGuardedFlags is set: how many rows are left then, the one
+/// at hand, which is written, among them. 0: none raised any. Rows are not empty.
+using GuardedFn = int64_t (*)(char* const* ptrs, const int64_t* strides, int64_t n_inner, int64_t n_outer);
+inline constexpr unsigned kGuardedFlags = 0x1d;  // all but denormal and inexact
+
 /// A host inner loop, with NumPy's signature: steps in bytes. `data` is what the loop was registered with. Needs no
 /// GIL.
 struct HostLoop {
@@ -162,6 +167,17 @@ struct Stage {
   int32_t slot = -1;                     // into Program::slots: whose flags the stage sets, and no others
 };
 
+/// All stages of a step as one kernel. It keeps what it overwrites of a row, so that a row whose flags have to be told apart can be put
+/// back and run stage by stage.
+struct GuardedKernel {
+  struct Saved {
+    uint16_t operand, scratch;  // into LoopStep::operands
+  };
+  KernelIndex kernel;  // a GuardedFn
+  std::vector<uint16_t> operands;
+  std::vector<Saved> saved;
+};
+
 enum class ReduceKind : uint8_t { None, Pairwise, Rows, AnyOrder, LeftFold };
 
 /// A rectangular domain. Axes are ordered outer to inner and coalesced. With scratch operands the two innermost axes
@@ -179,6 +195,7 @@ struct LoopStep {
   graph::Dims extents;  // outer to inner; empty: one element
   std::vector<LoopOperand> operands;
   std::vector<Stage> stages;  // run in order for each tile
+  std::optional<GuardedKernel> guarded;  // does the same as the stages
   uint32_t scratch_slots = 0;
   int64_t tile = 0;             // elements; 0 where there is no scratch
   bool parallel = true;         // axes that are not reduced may be split between threads

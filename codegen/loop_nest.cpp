@@ -20,6 +20,7 @@ std::string LoopNest::str() const {
     text += std::string(" fold=") + kFold[static_cast<int>(fold)] + ":";
     text += graph::name_of(combine);
   }
+  if (guarded) text += " guarded";
   text += "\n";
   for (std::size_t i = 0; i < operands.size(); ++i) {
     const NestOperand& o = operands[i];

@@ -69,6 +69,7 @@ struct LoopNest {
   Fold fold = Fold::None;
   graph::Op combine = graph::Op::Add;  // Add, Multiply, Minimum, Maximum, LogicalOr, LogicalAnd
   bool o1 = false;                     // own vector math, contraction to FMA
+  bool guarded = false;                // stops behind the first outer row that raises a flag: GuardedFn (kernel.h); no fold
 
   std::string str() const;  // stable text: the key of the kernel cache together with the Isa
 };

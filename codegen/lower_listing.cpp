@@ -73,6 +73,12 @@ std::string loop_text(const Program& program, const LoopStep& step) {
           " streaming " + std::to_string(*stage.streaming) + " from " + std::to_string(step.streaming_bytes) + " bytes";
     out += "\n";
   }
+  if (step.guarded) {
+    out += "    guarded kernel " + std::to_string(step.guarded->kernel) + " " + program.kernels[step.guarded->kernel].name + "(";
+    for (std::size_t i = 0; i < step.guarded->operands.size(); ++i)
+      out += (i ? ", %" : "%") + std::to_string(step.guarded->operands[i]);
+    out += ")\n";
+  }
   return out;
 }
 

@@ -62,6 +62,7 @@ class StageBuilder {
     check_host_operands();
     collect_outputs();
     emit_stages();
+    add_guarded();
     finish();
     return std::move(step_);
   }
@@ -508,6 +509,50 @@ class StageBuilder {
     if (!any || (bytes.is_const() && bytes.value() < threshold)) return;
     stage.streaming = context_.kernels.add(streaming);
     step_.streaming_bytes = threshold;
+  }
+
+  /// Does each element of the step depend on what it stores there, and on nothing else that it stores?
+  bool elementwise_in_place() const {
+    for (std::size_t i = 0; i < spec_.stores.size(); ++i) {
+      const Access& stored = spec_.stores[i].access;
+      for (std::size_t j = 0; j < i; ++j)
+        if (spec_.stores[j].access.buffer == stored.buffer) return false;
+      for (TermId t : order_)
+        if (terms_[t].kind == Term::kLoad && terms_[t].access.buffer == stored.buffer && !(terms_[t].access == stored)) return false;
+    }
+    return true;
+  }
+
+  /// One kernel beside stages that were cut for their flags alone. Comes last: the terms are of one stage from here on.
+  void add_guarded() {
+    if (stage_slots_.size() < 2 || spec_.fold || !elementwise_in_place()) return;
+    for (TermId t : order_)
+      if (terms_[t].host || terms_[t].kind == Term::kIndex) return;
+    std::fill(stage_.begin(), stage_.end(), 0);
+    Nest n;
+    n.nest.o1 = context_.options.o1;
+    n.nest.guarded = true;
+    GuardedKernel out;
+    for (TermId t : order_)
+      if (computed(t)) expr(n, t, 0);
+    for (const StoreTerm& s : spec_.stores) {
+      const uint16_t e = expr(n, s.value, 0);
+      const OperandId stored = memory_operand(s.access, true), read = memory_operand(s.access, false);
+      if (const auto old = n.loads.find(read); old != n.loads.end()) {
+        LoopOperand copy;
+        copy.scratch = copy.written = true;
+        copy.dtype = s.access.dtype;
+        slots_.push_back({graph::size_of(copy.dtype), 0});
+        copy.buffer = static_cast<BufferIndex>(slots_.size() - 1);
+        out.saved.push_back({stored, append_operand(std::move(copy))});
+        n.nest.stores.push_back({nest_operand(n, out.saved.back().scratch, true), old->second, false});
+      }
+      n.nest.stores.push_back({nest_operand(n, stored, true), e, false});
+    }
+    n.nest.name = name_of_nest(n.nest);
+    out.operands = n.operands;
+    out.kernel = context_.kernels.add(n.nest);
+    step_.guarded = std::move(out);
   }
 
   void emit_host_stage(int stage) {

@@ -116,6 +116,9 @@ class Binder {
     if (step.small_domain_redo && out.size == 1) bound.redo = true;
     const bool streams = step.streaming_bytes > 0 && written >= step.streaming_bytes;
     for (const Stage& stage : step.stages) out.stages.push_back(bind_stage(stage, streams));
+    if (step.guarded)
+      out.guarded = {reinterpret_cast<GuardedFn>(const_cast<void*>(code_.entry(step.guarded->kernel))), step.guarded->operands,
+                     step.guarded->saved};
     bind_scratch(step, out);
     out.aligned = operand_to_align(step, out);
     out.nanoseconds = static_cast<double>(out.size) * step.cost;
@@ -182,7 +185,7 @@ class Binder {
   void bind_scratch(const LoopStep& step, BoundLoop& out) const {
     if (step.scratch_slots == 0) return;
     // A little more than `tile`: the last stretch of a row is merged into the one before when it is short.
-    out.tile = std::max<int64_t>(128, step.tile);  // a pairwise leaf at least
+    out.tile = std::max<int64_t>(kGuardedRow, step.tile);  // a pairwise leaf at least, and a guarded row
     const int64_t capacity = std::min<int64_t>(std::max<int64_t>(out.size, 1), out.tile + kShortestTile);
     std::vector<int64_t> slot_item(step.scratch_slots, 0);
     for (std::size_t i = 0; i < step.operands.size(); ++i)

@@ -19,6 +19,9 @@ namespace framejit::runtime {
 /// row.
 inline constexpr int64_t kShortestTile = 32;
 
+/// Elements of a row of a guarded kernel: few, so that what it keeps stays in the first level of the cache.
+inline constexpr int64_t kGuardedRow = 256;
+
 struct BoundOperand {
   codegen::BufferIndex buffer = 0;
   bool scratch = false, index = false;
@@ -33,12 +36,19 @@ struct BoundStage {
   int32_t slot = -1;
 };
 
+struct BoundGuarded {
+  codegen::GuardedFn kernel = nullptr;  // null: there is none
+  std::vector<uint16_t> operands;
+  std::vector<codegen::GuardedKernel::Saved> saved;
+};
+
 struct BoundLoop {
   const codegen::LoopStep* step = nullptr;
   std::vector<int64_t> extents;  // outer to inner
   std::vector<BoundOperand> operands;
   std::vector<int64_t> strides;  // [operand * rank + axis]
   std::vector<BoundStage> stages;
+  BoundGuarded guarded;
   int64_t size = 0;        // product of the extents
   int64_t outputs = 1;     // product of the axes that are not reduced
   double nanoseconds = 0;  // estimate for the whole step on one thread

@@ -75,6 +75,9 @@ struct Window {
 /// Runs one stage over a window whose scratch operands are contiguous.
 void run_stage(const BoundLoop& loop, const BoundStage& stage, const Window& window);
 
+/// Puts back what a guarded kernel kept of a row.
+void restore_row(char* memory, int64_t stride, const char* saved, int64_t count, int itemsize);
+
 /// Scratch of one tile, given back when it leaves scope.
 class Scratch {
  public:

@@ -159,6 +159,86 @@ void run_tiles(const BoundLoop& loop, const Window& all, char* scratch, int64_t*
     }
 }
 
+constexpr int kFlaggedRows = 8;  // a part of a step with more of them goes on stage by stage
+
+/// The window's rows by the guarded kernel, up to the first one that raises flags, which is done again in stages and counted in `flagged`;
+/// how many rows are done.
+int64_t run_guarded(const BoundLoop& loop, Window w, const int64_t* outer_strides, char* scratch, int& flagged, RunState& state) {
+  const int rank = loop.rank();
+  char* pointers[kMaxOperands];
+  int64_t strides[2 * kMaxOperands];
+  const std::size_t count = loop.guarded.operands.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    const uint16_t operand = loop.guarded.operands[i];
+    const BoundOperand& o = loop.operands[operand];
+    pointers[i] = o.scratch ? scratch + o.offset : w.pointers[operand];
+    strides[2 * i] = o.scratch ? o.itemsize : rank >= 1 ? loop.stride(operand, rank - 1) : 0;
+    strides[2 * i + 1] = o.scratch ? 0 : outer_strides[operand];
+  }
+  const int64_t left = loop.guarded.kernel(pointers, strides, w.inner, w.outer);
+  if (left == 0) [[likely]]
+    return w.outer;
+  ++flagged;
+  clear_fp_flags();
+  const int64_t row = w.outer - left;
+  for (std::size_t i = 0; i < loop.operands.size(); ++i)
+    w.pointers[i] = loop.operands[i].scratch ? scratch + loop.operands[i].offset : w.pointers[i] + row * outer_strides[i];
+  w.outer = 1;
+  for (const GuardedKernel::Saved& saved : loop.guarded.saved)
+    restore_row(w.pointers[saved.operand], rank >= 1 ? loop.stride(saved.operand, rank - 1) : 0, w.pointers[saved.scratch], w.inner,
+                loop.operands[saved.operand].itemsize);
+  run_stages(loop, w, state);
+  return row + 1;
+}
+
+/// The two innermost axes of a step that has a guarded kernel.
+void run_guarded_rows(const BoundLoop& loop, const Window& all, char* scratch, int64_t* index_cell, int& flagged, RunState& state) {
+  const int rank = loop.rank();
+  const std::size_t operands = loop.operands.size();
+  int64_t strides[kMaxOperands];
+  Window w;
+  auto place = [&](int64_t row, int64_t column) {
+    for (std::size_t i = 0; i < operands; ++i)
+      if (!loop.operands[i].scratch)
+        w.pointers[i] = all.pointers[i] + (rank >= 2 ? row * loop.stride(i, rank - 2) : 0) +
+                        (rank >= 1 ? column * loop.stride(i, rank - 1) : 0);
+  };
+  int64_t row = 0;
+  if (all.inner <= kGuardedRow) {
+    for (std::size_t i = 0; i < operands; ++i) strides[i] = rank >= 2 ? loop.stride(i, rank - 2) : 0;
+    w.inner = all.inner;
+    while (row < all.outer && flagged < kFlaggedRows) {
+      place(row, 0);
+      w.outer = all.outer - row;
+      row += run_guarded(loop, w, strides, scratch, flagged, state);
+    }
+    if (row < all.outer) {
+      place(row, 0);
+      w.outer = all.outer - row;
+      run_tiles(loop, w, scratch, index_cell, state);
+    }
+    return;
+  }
+  for (std::size_t i = 0; i < operands; ++i) strides[i] = loop.stride(i, rank - 1) * kGuardedRow;
+  for (; row < all.outer; ++row) {
+    int64_t column = 0;
+    while (column < all.inner && flagged < kFlaggedRows) {
+      place(row, column);
+      const int64_t ahead = column == 0 ? behind_line(loop, w) : 0;
+      const int64_t left = all.inner - column;
+      w.inner = ahead > 0 ? kGuardedRow - ahead : std::min(left, kGuardedRow);
+      w.outer = ahead > 0 ? 1 : left / w.inner;
+      column += run_guarded(loop, w, strides, scratch, flagged, state) * w.inner;
+    }
+    if (column < all.inner) {
+      place(row, column);
+      w.inner = all.inner - column;
+      w.outer = 1;
+      run_tiles(loop, w, scratch, index_cell, state);
+    }
+  }
+}
+
 void run_part(const BoundLoop& loop, const Part& part, RunState& state) {
   const int rank = loop.rank(), operands = static_cast<int>(loop.operands.size());
   int64_t extents[kMaxRank], position[kMaxRank] = {};
@@ -183,8 +263,11 @@ void run_part(const BoundLoop& loop, const Part& part, RunState& state) {
   w.inner_start = part.axis == rank - 1 ? part.begin : 0;
   index_cell = w.inner_start;
   const bool tiled = loop.scratch_bytes > 0;
+  int flagged = 0;
   do {
-    if (tiled)
+    if (loop.guarded.kernel)
+      run_guarded_rows(loop, w, scratch.data(), &index_cell, flagged, state);
+    else if (tiled)
       run_tiles(loop, w, scratch.data(), &index_cell, state);
     else
       run_stages(loop, w, state);
@@ -235,6 +318,15 @@ void run_stage(const BoundLoop& loop, const BoundStage& stage, const Window& w) 
     }
   }
   stage.kernel(pointers, strides, w.inner, w.outer);
+}
+
+void restore_row(char* memory, int64_t stride, const char* saved, int64_t count, int itemsize) {
+  if (stride == itemsize) {
+    std::memcpy(memory, saved, static_cast<std::size_t>(count * itemsize));
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i)
+    std::memcpy(memory + i * stride, saved + i * itemsize, static_cast<std::size_t>(itemsize));
 }
 
 Scratch::Scratch(int64_t bytes, RunState& state) : state_(state) {

@@ -30,14 +30,17 @@ constexpr std::size_t kLiteralAlignment = 64;
 
 /// Where a pointer comes from.
 struct Origin {
-  enum Kind : uint8_t { kParam, kResult, kFixed } kind;
+  enum Kind : uint8_t { kParam, kResult, kFixed, kScratch } kind;
   uint32_t number;
   char* fixed;
 };
 
+constexpr int64_t kFastScratch = 8192;     // bytes
+
 /// A program that is one call of one kernel: all that a run has to do.
 struct FastCall {
-  KernelFn kernel = nullptr;  // null: not of this shape
+  KernelFn kernel = nullptr;    // null: not of this shape
+  GuardedFn guarded = nullptr;  // in its place, for one row
   uint32_t count = 0;
   int64_t inner = 0, outer = 0;
   std::array<Origin, 16> origins;
@@ -117,6 +120,7 @@ struct Plan::Impl {
   const Ready& ready_for(std::span<const int64_t> symbols, std::unique_ptr<const Ready>& own) const;
   FastCall fast_call(const Bound& bound) const;
   RunResult run_fast(const FastCall& fast, std::span<char* const> params, std::span<char* const> results) const;
+  bool run_fast_guarded(const Ready& ready, std::span<char* const> params, std::span<char* const> results) const;
   RunResult run_steps(const Bound& bound, std::unique_ptr<const Ready> own, std::span<char* const> params,
                       std::span<char* const> results, bool (*poll)(), unsigned watched) const;
   void check_results(const BoundLoop& loop, RunState& state) const;
@@ -198,16 +202,28 @@ FastCall Plan::Impl::fast_call(const Bound& bound) const {
   FastCall fast;
   if (bound.steps.size() != 1 || bound.redo) return fast;
   const auto* loop = std::get_if<BoundLoop>(&bound.steps[0]);
-  if (!loop || loop->step->reduce != ReduceKind::None || loop->scratch_bytes || loop->stages.size() != 1 ||
-      !loop->stages[0].kernel || loop->rank() > 2 || loop->size == 0 || loop->nanoseconds >= kFastNanoseconds)
+  if (!loop || loop->step->reduce != ReduceKind::None || loop->rank() > 2 || loop->size == 0 || loop->nanoseconds >= kFastNanoseconds)
     return fast;
-  const BoundStage& stage = loop->stages[0];
-  if (stage.operands.size() > fast.origins.size()) return fast;
   const int rank = loop->rank();
-  for (std::size_t i = 0; i < stage.operands.size(); ++i) {
-    const uint16_t operand = stage.operands[i];
+  const GuardedFn guarded = loop->guarded.kernel;
+  const bool one_row = rank < 1 || loop->size == loop->extents[rank - 1];
+  if (guarded ? !one_row : loop->scratch_bytes || loop->stages.size() != 1 || !loop->stages[0].kernel) return fast;
+  const std::vector<uint16_t>& operands = guarded ? loop->guarded.operands : loop->stages[0].operands;
+  if (operands.size() > fast.origins.size()) return fast;
+  int64_t scratch = 0;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const uint16_t operand = operands[i];
     const BoundOperand& o = loop->operands[operand];
     if (o.index) return fast;
+    if (o.scratch) {
+      fast.origins[i] = {Origin::kScratch, 0, nullptr};
+      fast.offsets[i] = scratch;
+      fast.strides[2 * i] = o.itemsize;
+      fast.strides[2 * i + 1] = 0;
+      scratch += loop->size * o.itemsize;
+      if (scratch > kFastScratch) return fast;
+      continue;
+    }
     const Buffer& buffer = program.buffers[o.buffer];
     switch (buffer.kind) {
       case BufferKind::Param: fast.origins[i] = {Origin::kParam, buffer.number, nullptr}; break;
@@ -220,10 +236,11 @@ FastCall Plan::Impl::fast_call(const Bound& bound) const {
     fast.strides[2 * i] = rank >= 1 ? loop->stride(operand, rank - 1) : 0;
     fast.strides[2 * i + 1] = rank >= 2 ? loop->stride(operand, rank - 2) : 0;
   }
-  fast.count = static_cast<uint32_t>(stage.operands.size());
+  fast.count = static_cast<uint32_t>(operands.size());
   fast.inner = rank >= 1 ? loop->extents[rank - 1] : 1;
   fast.outer = rank >= 2 ? loop->extents[rank - 2] : 1;
-  fast.kernel = stage.kernel;
+  fast.guarded = guarded;
+  if (!guarded) fast.kernel = loop->stages[0].kernel;
   return fast;
 }
 
@@ -253,16 +270,47 @@ const Ready& Plan::Impl::ready_for(std::span<const int64_t> symbols, std::unique
 // ---- running
 // ----------------------------------------------------------------------------------------------------------------
 
-RunResult Plan::Impl::run_fast(const FastCall& fast, std::span<char* const> params,
-                               std::span<char* const> results) const {
-  std::array<char*, 16> pointers;
+namespace {
+
+/// The pointers that a call hands to its kernel.
+void place(const FastCall& fast, std::span<char* const> params, std::span<char* const> results, char* scratch, char** pointers) {
   for (uint32_t i = 0; i < fast.count; ++i) {
     const Origin& from = fast.origins[i];
     char* base = from.kind == Origin::kParam    ? params[from.number]
                  : from.kind == Origin::kResult ? results[from.number]
-                                                : from.fixed;
+                 : from.kind == Origin::kFixed  ? from.fixed
+                                                : scratch;
     pointers[i] = base + fast.offsets[i];
   }
+}
+
+}  // namespace
+
+/// False: flags were raised, and the params are as before.
+bool Plan::Impl::run_fast_guarded(const Ready& ready, std::span<char* const> params, std::span<char* const> results) const {
+  const FastCall& fast = ready.fast;
+  alignas(64) std::array<char, kFastScratch> scratch;
+  std::array<char*, 16> pointers;
+  place(fast, params, results, scratch.data(), pointers.data());
+  clear_fp_flags();
+  if (fast.guarded(pointers.data(), fast.strides.data(), fast.inner, fast.outer) == 0) [[likely]]
+    return true;
+  clear_fp_flags();
+  const auto& loop = std::get<BoundLoop>(ready.bound.steps[0]);
+  auto number = [&](uint16_t operand) {
+    return static_cast<std::size_t>(std::ranges::find(loop.guarded.operands, operand) - loop.guarded.operands.begin());
+  };
+  for (const GuardedKernel::Saved& saved : loop.guarded.saved) {
+    const std::size_t i = number(saved.operand);
+    restore_row(pointers[i], fast.strides[2 * i], pointers[number(saved.scratch)], fast.inner, loop.operands[saved.operand].itemsize);
+  }
+  return false;
+}
+
+RunResult Plan::Impl::run_fast(const FastCall& fast, std::span<char* const> params,
+                               std::span<char* const> results) const {
+  std::array<char*, 16> pointers;
+  place(fast, params, results, nullptr, pointers.data());
   const bool repeatable = first_param_write >= 1;
   if (!repeatable) clear_fp_flags();
   fast.kernel(pointers.data(), fast.strides.data(), fast.inner, fast.outer);
@@ -425,14 +473,12 @@ Expected<std::unique_ptr<Plan>, std::string> Plan::create(Program program, std::
 RunResult Plan::run(std::span<char* const> params, std::span<char* const> results, std::span<const int64_t> symbols,
                     bool (*poll)(), unsigned watched) const {
   const Impl& impl = *impl_;
-  if (const Ready* ready = impl.constant) [[likely]] {
-    if (ready->fast.kernel && !tracing.load(std::memory_order_relaxed)) [[likely]]
-      return impl.run_fast(ready->fast, params, results);
-    return impl.run_steps(ready->bound, nullptr, params, results, poll, watched);
-  }
   std::unique_ptr<const Ready> own;
-  const Ready& ready = impl.ready_for(symbols, own);
-  if (ready.fast.kernel && !tracing.load(std::memory_order_relaxed)) return impl.run_fast(ready.fast, params, results);
+  const Ready& ready = impl.constant ? *impl.constant : impl.ready_for(symbols, own);
+  if (!tracing.load(std::memory_order_relaxed)) [[likely]] {
+    if (ready.fast.kernel) return impl.run_fast(ready.fast, params, results);
+    if (ready.fast.guarded && impl.run_fast_guarded(ready, params, results)) return {};
+  }
   return impl.run_steps(ready.bound, std::move(own), params, results, poll, watched);
 }
 

@@ -1,4 +1,6 @@
 // Whole nests: random expressions over mixed dtypes, several stores, outer loops, in-place operands, streaming stores.
+#include <xmmintrin.h>
+
 #include <algorithm>
 #include <random>
 
@@ -218,6 +220,36 @@ TEST_P(Nests, InPlace) {
     run_kernel(code, ptrs, strides, n);
     for (int i = 0; i < n; ++i) ASSERT_EQ(x[i], static_cast<float>(i) + 0.25f);
   }
+}
+
+TEST_P(Nests, Guarded) {
+  LoopNest nest;
+  const uint16_t a = add_load(nest, DType::F32, Access::Contiguous);
+  add_store(nest, DType::F32, Access::Contiguous, a);
+  add_store(nest, DType::F32, Access::Contiguous, add_apply(nest, Op::Square, DType::F32, DType::F32, {a}));
+  nest.guarded = true;
+  const Executable code = compile(nest, GetParam());
+  const auto kernel = reinterpret_cast<GuardedFn>(const_cast<void*>(code.entry()));
+  constexpr int64_t kRows = 5;
+  for (int64_t n : {1, 7, 16, 37})
+    for (int64_t flagged = 0; flagged <= kRows; ++flagged) {
+      std::vector<float> x(kRows * n), kept(n);
+      for (int64_t i = 0; i < kRows * n; ++i) x[i] = static_cast<float>(i + 2);
+      if (flagged < kRows) x[flagged * n + n - 1] = 3e38f;
+      const std::vector<float> old = x;
+      char* ptrs[] = {reinterpret_cast<char*>(x.data()), reinterpret_cast<char*>(kept.data()), reinterpret_cast<char*>(x.data())};
+      const int64_t strides[] = {4, 4 * n, 4, 0, 4, 4 * n};
+      _mm_setcsr(_mm_getcsr() & ~0x3fu);
+      ASSERT_EQ(kernel(ptrs, strides, n, kRows), kRows - flagged);
+      _mm_setcsr(_mm_getcsr() & ~0x3fu);
+      for (int64_t row = 0; row < kRows; ++row)
+        for (int64_t i = 0; i < n; ++i) {
+          const float was = old[row * n + i];
+          ASSERT_EQ(x[row * n + i], row <= flagged ? was * was : was);
+        }
+      const int64_t last = std::min(flagged, kRows - 1);
+      for (int64_t i = 0; i < n; ++i) ASSERT_EQ(kept[i], old[last * n + i]);
+    }
 }
 
 TEST_P(Nests, StreamingStores) {

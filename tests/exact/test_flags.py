@@ -144,12 +144,27 @@ def test_errstate_call_and_log():
         calls.clear()
 
 
-@pytest.mark.parametrize("at", [0, 1, 639, 640, 641, 1343, 1344, 2687, 4999])
+@pytest.mark.parametrize("at", [0, 1, 251, 252, 253, 255, 256, 257, 639, 640, 641, 1343, 1344, 2687, 4999])
 def test_single_tiles(at):
     check(scale_and_add, lambda: arrays(np.float32, 5000, True, True, at))
 
 
-@pytest.mark.parametrize("size", [0, 1, 2, 31, 32, 33, 639, 640, 641, 671, 672, 673, 1343, 1344, 1345, 1376, 1377, 4097])
+@pytest.mark.parametrize("every", [1, 100, 300, 2000])
+@pytest.mark.parametrize("shape", [(5000,), (20, 250), (250, 20), (10, 500)])
+def test_many_rows(every, shape):
+    def make_args():
+        x, y = np.ones((2, shape[0], *shape[1:]), np.float32)
+        x.reshape(-1)[::every] = 3e38
+        y.reshape(-1)[every // 2 :: every] = np.inf
+        x.reshape(-1)[every // 2 :: 7 * every] = -np.inf
+        wide = np.ones((*shape[:-1], shape[-1] + 3), np.float32)  # rows that do not follow each other
+        wide[..., : shape[-1]] = x
+        return wide[..., : shape[-1]], y, 1.9
+
+    assert attributed(check(scale_and_add, make_args))
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 31, 32, 33, 255, 256, 257, 511, 512, 513, 639, 640, 641, 671, 672, 673, 1343, 1344, 1345, 1376, 1377, 4097])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_sizes(size, dtype):
     check(scale_and_add, lambda: arrays(dtype, size, size > 0, size > 0, at=size - 1))

@@ -207,16 +207,25 @@ TEST(Elementwise, FlagsHaveOwners) {
   EXPECT_TRUE(program->attributed);
   EXPECT_EQ(program->slots, (std::vector<std::vector<uint32_t>>{{0}, {1}}));
   EXPECT_EQ(program->steps.size(), 1u);
+  EXPECT_TRUE(std::get<codegen::LoopStep>(program->steps[0]).guarded);
   auto plan = Plan::create(std::move(*program));
   ASSERT_TRUE(plan);
   for (int which = 0; which < 4; ++which)
     for (std::size_t at : {std::size_t{0}, std::size_t{1000}, std::size_t{4999}})
       for (int threads : {1, 2}) {
         set_num_threads(threads);
-        std::vector<double> x(5000, 1), y(5000, 1);
+        std::vector<double> x(5000), y(5000, 1);
         double c = 1.5;
-        if (which & 1) x[at] = 1.7e308;
+        for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<double>(i);
+        const std::size_t many = at == 1000 ? 300 : 5000;  // elements from one that overflows to the next: in a few rows, or in many
+        if (which & 1)
+          for (std::size_t i = at; i < 5000; i += many) x[i] = 1.7e308;
         if (which & 2) x[4999 - at] = 1e308, y[4999 - at] = 1e308;
+        std::vector<double> want(5000);
+        for (std::size_t i = 0; i < want.size(); ++i) {
+          const double product = x[i] * c;
+          want[i] = product + y[i];
+        }
         std::vector<char*> params{reinterpret_cast<char*>(x.data()), reinterpret_cast<char*>(y.data()), reinterpret_cast<char*>(&c)};
         const RunResult run = (*plan)->run(params, {}, {});
         EXPECT_EQ(run.status, RunStatus::Done);
@@ -224,7 +233,7 @@ TEST(Elementwise, FlagsHaveOwners) {
         std::vector<unsigned> slots{which & 1 ? kOverflow : 0u, which & 2 ? kOverflow : 0u};
         if (which == 0) slots.clear();
         EXPECT_EQ(run.slots, slots) << which << " " << at;
-        EXPECT_EQ(x[2000], 2.5);
+        EXPECT_EQ(x, want) << which << " " << at;
       }
   set_num_threads(0);
 }
