@@ -495,7 +495,8 @@ class StageBuilder {
 
   /// A second kernel that bypasses the cache, for steps that write more than it holds.
   void add_streaming(const Nest& n, Stage& stage) {
-    const int64_t threshold = context_.options.cpu.l2_bytes;
+    // Results of up to twice the second level's size are as likely as not found in the third one when they are read.
+    const int64_t threshold = 2 * context_.options.cpu.l2_bytes;
     Dim bytes = 0;
     LoopNest streaming = n.nest;
     bool any = false;
