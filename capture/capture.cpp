@@ -17,6 +17,18 @@ struct Checkpoint {
   Session::Mark mark;
 };
 
+/// Instructions that only push what is there: the bytecode does them faster than a region hands their values over.
+bool only_loads(Opcode op) {
+  switch (op) {
+    case Opcode::LoadFast:
+    case Opcode::LoadConst:
+    case Opcode::LoadGlobal:
+    case Opcode::LoadDeref:
+    case Opcode::PushNull: return true;
+    default: return false;
+  }
+}
+
 /// Does the graph do work on arrays? Views and arithmetic of Python numbers alone are not worth a region.
 bool is_worthwhile(const graph::Graph& graph) {
   for (graph::ValueId v : graph.body().nodes) {
@@ -67,6 +79,7 @@ class Attempt {
   SymbolicFrame frame_;
   std::vector<Value*> initial_;
   std::vector<Checkpoint> last_;        // at most one
+  std::vector<Checkpoint> unloaded_;    // at most one: from there to last_ are only loads
   std::map<uint32_t, uint32_t> loops_;  // head: the last instruction that jumps back to it
   std::map<uint32_t, uint32_t> rounds_;
   std::vector<Checkpoint> heads_;  // first arrivals, in order
@@ -144,7 +157,13 @@ bool Attempt::can_leave() {
 }
 
 void Attempt::checkpoint() {
+  const std::span<const Instr> instrs = request_.view->instrs();
   if (!frame_.current().boundary || !can_leave()) return;
+  const bool loaded = !last_.empty() && frame_.pc > last_.back().pc &&
+                      std::all_of(instrs.begin() + last_.back().pc, instrs.begin() + frame_.pc,
+                                  [](const Instr& instr) { return only_loads(instr.op); });
+  if (!loaded) unloaded_.clear();
+  else if (unloaded_.empty()) unloaded_ = std::move(last_);
   last_.clear();
   last_.push_back({frame_.pc, frame_.locals, frame_.stack, session_.mark()});
   if (loops_.count(frame_.pc) &&
@@ -208,6 +227,7 @@ CaptureOutcome Attempt::run() {
     Break why = frame_.locate(std::move(done.error()));
     why.raised = nullptr;
     const Checkpoint* at = last_.empty() ? nullptr : &last_.back();
+    if (!unloaded_.empty() && why.id != BreakId::Stress) at = &unloaded_.back();
     // A loop that is too long to unroll is left to the bytecode as a whole; its body is a region of its own.
     if (why.id == BreakId::CapturedTooMuch && !one_round_)
       if (const Checkpoint* loop = loop_entry(before)) {

@@ -1,13 +1,23 @@
-// Rewriting of a code object: sites in front of the user's instructions, landings and the shared pad behind them.
+// Rewriting of a code object: sites in front of the user's instructions, the shared pad and landings behind them.
 //
 //   site in front of k:  JUMP_FORWARD 0            dormant: over the next three
 //                        LOAD_CONST region
 //                        UNARY_INVERT
-//                        POP_JUMP_FORWARD_IF_TRUE go
+//                        POP_JUMP_FORWARD_IF_TRUE pad
 //                        raw k                     jumps to k come to the site
-//   go:                  PUSH_NULL; LOAD_CONST goto; PRECALL 0; CALL 0; RETURN_VALUE
-//   landing of exit e:   POP_TOP                   the goto's None
-//                        JUMP_BACKWARD raw e
+//   pad:                 JUMP_FORWARD e            e: a landing, or one of the three below
+//                        RETURN_VALUE              never run; where the two jumps lead as long as no region has set them
+//                        POP_TOP ...               the exit is less deep than the site: enters among these
+//                        JUMP_FORWARD out
+//                        PUSH_NULL ...             deeper: among these
+//                        LOAD_CONST region
+//                        UNARY_INVERT              the region writes what was pushed
+//                        POP_TOP
+//   out:                 JUMP_FORWARD e
+//                        RETURN_VALUE
+//   landing of exit e:   JUMP_BACKWARD raw e
+//
+// The region sets the arguments of both jumps before it answers True. Nothing runs between that and the landing.
 #include "capture/py/frame.h"
 
 #include "capture/splice.h"
@@ -31,9 +41,12 @@ uint8_t raw(int op) { return static_cast<uint8_t>(op); }
 /// The items of the rewritten code, and where things are among them.
 class Layout {
  public:
-  Layout(const CodeView& view, const std::vector<uint32_t>& chosen, uint32_t region_const, uint32_t goto_const)
-      : raw_(view.code()), view_(view), region_const_(region_const), goto_const_(goto_const) {
-    for (uint32_t site : chosen) site_of_raw_[raw_index(site)] = site;
+  Layout(const CodeView& view, const std::vector<uint32_t>& chosen, uint32_t region_const)
+      : raw_(view.code()), view_(view), region_const_(region_const) {
+    for (uint32_t site : chosen) {
+      site_of_raw_[raw_index(site)] = site;
+      most_pops_ = std::max(most_pops_, view.instrs()[site].depth);
+    }
     copy_user_code();
     add_pad();
     add_landings();
@@ -49,7 +62,10 @@ class Layout {
   /// Item of the user's instruction.
   uint32_t own_item(uint32_t instr) const { return own_[raw_index(instr)]; }
 
-  std::vector<std::pair<uint32_t, uint32_t>> landings;  // Instr index, item of its POP_TOP
+  std::vector<std::pair<uint32_t, uint32_t>> landings;  // Instr index, item
+  struct PadItems {
+    uint32_t entry, pops_end, pushes_end, question, out;
+  } pad;
 
  private:
   uint32_t raw_index(uint32_t instr) const {
@@ -81,23 +97,30 @@ class Layout {
 
   void add_pad() {
     const RawInstr nowhere;  // no position, no handler
-    const uint32_t pad = static_cast<uint32_t>(writer.items.size());
-    for (uint32_t item : to_pad_) writer.items[item].target = static_cast<int32_t>(pad);
-    if (!kNullBehindCallable) add(nowhere, kRaw.push_null);
-    add(nowhere, kRaw.load_const, goto_const_);
-    if (kNullBehindCallable) add(nowhere, kRaw.push_null);
-    if (kRaw.precall >= 0) add(nowhere, kRaw.precall);
-    add(nowhere, kRaw.call);
+    int16_t most_pushes = 0;
+    for (const Instr& instr : view_.instrs())
+      if (instr.boundary) most_pushes = std::max(most_pushes, instr.depth);
+    pad.entry = add(nowhere, kRaw.jump_forward);
+    for (uint32_t item : to_pad_) writer.items[item].target = static_cast<int32_t>(pad.entry);
+    add(nowhere, kRaw.return_value);
+    for (int i = 0; i < most_pops_; ++i) add(nowhere, kRaw.pop_top);
+    pad.pops_end = add(nowhere, kRaw.jump_forward);
+    for (int i = 0; i < most_pushes; ++i) add(nowhere, kRaw.push_null);
+    pad.pushes_end = add(nowhere, kRaw.load_const, region_const_);
+    pad.question = add(nowhere, kRaw.unary_invert);
+    add(nowhere, kRaw.pop_top);
+    pad.out = add(nowhere, kRaw.jump_forward);
+    writer.items[pad.pops_end].target = static_cast<int32_t>(pad.out);
     add(nowhere, kRaw.return_value);
   }
 
   void add_landings() {
-    for (uint32_t i = 0; i < view_.instrs().size(); ++i) {
-      if (!view_.instrs()[i].boundary) continue;
-      const RawInstr& exit = raw_.instrs[raw_index(i)];
-      landings.push_back({i, add(exit, kRaw.pop_top)});
-      add(exit, kRaw.jump_backward, 0, static_cast<int32_t>(own_[raw_index(i)]));
-    }
+    for (uint32_t i = 0; i < view_.instrs().size(); ++i)
+      if (view_.instrs()[i].boundary)
+        landings.push_back({i, add(raw_.instrs[raw_index(i)], kRaw.jump_backward, 0,
+                                   static_cast<int32_t>(own_[raw_index(i)]))});
+    // The farthest: their arguments have room for all others.
+    for (uint32_t jump : {pad.entry, pad.out}) writer.items[jump].target = static_cast<int32_t>(landings.back().second);
   }
 
   // Targets of the user's jumps and handlers become items.
@@ -111,7 +134,8 @@ class Layout {
 
   RawCode raw_;
   const CodeView& view_;
-  uint32_t region_const_, goto_const_;
+  uint32_t region_const_;
+  int16_t most_pops_ = 0;
   std::map<uint32_t, uint32_t> site_of_raw_;
   std::vector<uint32_t> entry_, own_;  // raw index -> first item (its site's, if it has one), item of the instruction
   std::vector<uint32_t> to_pad_;
@@ -145,7 +169,7 @@ class Spliced final : public SplicedCode {
     const auto found = switches_.find(site_instr);
     FRAMEJIT_CHECK(found != switches_.end(), "no site there");
     // One byte, under the GIL; also seen by frames that run this code already.
-    *py::live_argument(code_.get(), found->second.unit) = dormant ? found->second.distance : 0;
+    py::set_argument(code_.get(), found->second.unit, dormant ? found->second.distance : 0);
   }
 
  private:
@@ -185,22 +209,20 @@ std::string why_not(const CodeView& view) {
   return any ? "" : "the code has no place where a region may begin";
 }
 
-/// The user's constants, the region and the goto.
-Ref<> extended_consts(PyCodeObject* code, PyObject* region, PyObject* go) {
+/// The user's constants and the region.
+Ref<> extended_consts(PyCodeObject* code, PyObject* region) {
   const Py_ssize_t count = PyTuple_GET_SIZE(code->co_consts);
-  Ref<> consts = Ref<>::steal(PyTuple_New(count + 2));
+  Ref<> consts = Ref<>::steal(PyTuple_New(count + 1));
   if (!consts) return consts;
   for (Py_ssize_t i = 0; i < count; ++i)
     PyTuple_SET_ITEM(consts.get(), i, Ref<>::share(PyTuple_GET_ITEM(code->co_consts, i)).release());
   PyTuple_SET_ITEM(consts.get(), count, Ref<>::share(region).release());
-  PyTuple_SET_ITEM(consts.get(), count + 1, Ref<>::share(go).release());
   return consts;
 }
 
 Ref<PyCodeObject> new_code(PyCodeObject* code, const WrittenCode& written, PyObject* region) {
-  PyObject* go = goto_function();
-  if (!go || !region) return {};
-  Ref<> consts = extended_consts(code, region, go);
+  if (!region) return {};
+  Ref<> consts = extended_consts(code, region);
   Ref<> bytecode = bytes_of(written.code);
   Ref<> linetable = bytes_of(written.linetable);
   Ref<> exceptiontable = bytes_of(written.exceptiontable);
@@ -218,30 +240,39 @@ Expected<std::unique_ptr<SplicedCode>, std::string> SplicedCode::make(std::share
   if (std::string reason = why_not(*view); !reason.empty()) return Unexpected{std::move(reason)};
   PyCodeObject* user = view->code();
   const auto consts = static_cast<uint32_t>(PyTuple_GET_SIZE(user->co_consts));
-  const Layout layout(*view, choose_sites(*view, options), consts, consts + 1);
-  const WrittenCode written = layout.writer.write(user->co_firstlineno);
+  const Layout layout(*view, choose_sites(*view, options), consts);
+  WrittenCode written = layout.writer.write(user->co_firstlineno);
 
   auto table = std::make_shared<SiteTable>();
   const std::size_t count = view->instrs().size();
+  const auto unit_of = [&](uint32_t item) { return written.offsets[item]; };
   table->handler = std::move(handler);
-  table->site_at.assign(written.code.size() / 2, -1);
+  table->site_at.assign(written.code.size() / 2, SiteTable::kNoQuestion);
   table->landing.assign(count, -1);
   for (uint32_t i = 0; i < count; ++i) {
     table->depth.push_back(view->instrs()[i].depth);
-    table->own_unit.push_back(written.offsets[layout.own_item(i)]);
+    table->own_unit.push_back(unit_of(layout.own_item(i)));
   }
-  for (const auto& [instr, item] : layout.landings) table->landing[instr] = static_cast<int32_t>(written.offsets[item]);
+  for (const auto& [instr, item] : layout.landings) table->landing[instr] = static_cast<int32_t>(unit_of(item));
   std::vector<uint32_t> sites;
   std::map<uint32_t, Switch> switches;
   for (const Layout::SiteItems& site : layout.sites) {
-    table->site_at[written.offsets[site.question_item]] = static_cast<int32_t>(table->sites.size());
+    table->site_at[unit_of(site.question_item)] = static_cast<int32_t>(table->sites.size());
     table->sites.push_back({site.instr, view->instrs()[site.instr].depth});
-    const uint32_t from = written.offsets[site.switch_item];
-    const uint32_t distance = written.offsets[site.raw_item] - from - 1;
+    const uint32_t from = unit_of(site.switch_item);
+    const uint32_t distance = unit_of(site.raw_item) - from - 1;
     FRAMEJIT_CHECK(distance < 256, "a site is longer than a short jump");
     switches[site.instr] = {from, static_cast<uint8_t>(distance)};
     sites.push_back(site.instr);
   }
+  table->site_at[unit_of(layout.pad.question)] = SiteTable::kWritesPushed;
+  table->pad = {{unit_of(layout.pad.entry), unit_of(layout.pad.entry + 1)},
+                {unit_of(layout.pad.out), unit_of(layout.pad.out + 1)},
+                unit_of(layout.pad.pops_end),
+                unit_of(layout.pad.pushes_end)};
+  // Both jumps lead to the RETURN_VALUE behind them.
+  for (const PatchedJump& jump : {table->pad.entry, table->pad.out})
+    for (uint32_t unit = jump.unit; unit < jump.end; ++unit) written.code[2 * unit + 1] = 0;
   Ref<> region = make_region(table);
   Ref<PyCodeObject> code = new_code(user, written, region.get());
   if (!code) {
@@ -249,6 +280,9 @@ Expected<std::unique_ptr<SplicedCode>, std::string> SplicedCode::make(std::share
     return Unexpected{std::string("out of memory")};
   }
   table->code = code.get();
+  // CPython keeps the bytes that it gives here, and the analysis in front of a debugger's jump reads them: it sees the jumps as they
+  // are now.
+  Ref<>::steal(PyCode_GetCode(code.get()));
   return std::unique_ptr<SplicedCode>(
       std::make_unique<Spliced>(std::move(table), std::move(code), std::move(sites), std::move(switches)));
 }

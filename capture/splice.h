@@ -16,15 +16,19 @@
 
 namespace framejit::capture {
 
+/// The slots of a frame, or of a call that has no frame yet. All borrowed.
+struct LiveSlots {
+  PyObject* const* locals = nullptr;  // localsplus: unbound is null; cells are cell objects
+  int local_count = 0;
+  PyObject* const* stack = nullptr;  // bottom first; entries may be NULL (PUSH_NULL)
+  int depth = 0;
+  PyObject* function = nullptr;
+};
+
 /// What a region sees of the frame that asks: localsplus and the stack as they are before the site's own operand.
-struct FrameView {
-  PyObject** locals;  // localsplus: unbound is null; cells are cell objects
-  int local_count;
-  PyObject** stack;  // bottom first; entries may be NULL (PUSH_NULL)
-  int depth;
-  PyObject* globals;
-  PyObject* builtins;
-  PyObject* function;  // borrowed function object of the frame
+struct FrameView : LiveSlots {
+  PyObject* globals = nullptr;
+  PyObject* builtins = nullptr;
 };
 
 /// New contents of the frame at the exit. Each entry owns a reference (null: unbound local, NULL on the stack).
@@ -39,8 +43,8 @@ struct FrameUpdate {
   int32_t dropped_at = -1;       // Instr whose line finalizers of replaced values see; -1: the exit's
 };
 
-/// A site's owner. `ask` runs with the GIL held inside the user's frame. False: the user's own instruction runs. It
-/// never leaves a Python exception set.
+/// A site's owner. `ask` runs with the GIL held inside the user's frame, where no tool is active and nothing waits for the
+/// interpreter's attention. False: the user's own instruction runs. It never leaves a Python exception set.
 class SiteHandler {
  public:
   virtual ~SiteHandler() = default;
@@ -64,8 +68,8 @@ std::vector<uint32_t> default_sites(const CodeView& view);
 /// bytecode.
 class SplicedCode {
  public:
-  /// The rewritten code needs so many more words of stack than the user's.
-  static constexpr int kExtraStack = 3;
+  /// The rewritten code needs so many words of stack more than the user's.
+  static constexpr int kExtraStack = 1;
 
   /// Fails with a reason where the code cannot be spliced.
   static Expected<std::unique_ptr<SplicedCode>, std::string> make(std::shared_ptr<const CodeView> view,
@@ -80,8 +84,6 @@ class SplicedCode {
 
 /// Tools that must see every line (settrace, setprofile, monitoring) are active on this thread.
 bool tools_active();
-/// Room for the goto's extra recursion level.
-bool has_headroom();
 /// Something asks the interpreter for attention (signals, GIL requests, pending calls).
 bool eval_breaker_set();
 /// A signal waits for its handler. The one of these that may be asked without the GIL.

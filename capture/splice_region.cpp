@@ -1,12 +1,11 @@
-// Regions and gotos: what happens between the question of a site and the landing of an exit.
+// Regions: what happens between the question of a site and the landing of an exit.
 //
-//   site:  UNARY_INVERT region   ask the handler; True: park the update, take any frame hook out
-//   go:    CALL goto_function    inlined by the eval loop, now that there is no hook
-//            UNARY_INVERT goto   write the parked update into the frame below, put the hook back
-//            RETURN_VALUE        the loop reloads next instruction and stack from that frame
+//   site:  UNARY_INVERT region   ask the handler; write the frame, drop what was replaced, set the jumps of the pad: True
+//   pad:   JUMP_FORWARD landing
 //
-// No eval-breaker check, no call out of the loop and no trace event lies between True and the goto, so one parked
-// update for the process is enough. See splicing.md and py/README.md.
+// or, where the exit is deeper, PUSH_NULL ..., UNARY_INVERT region (write what was pushed), JUMP_FORWARD landing. No eval-breaker
+// check, no call out of the loop and no trace event lies between True and the landing, so one pad for a code object and one set of
+// values to push for the process are enough. See py/README.md.
 #include "capture/py/frame.h"
 
 #include "capture/splice_region.h"
@@ -26,10 +25,11 @@ struct Region {
   PyObject_HEAD std::shared_ptr<SiteTable> table;
 };
 
-/// An update with memory that is used again. More than one is in use when a handler's ask comes here again, or lets
-/// another thread run.
+/// An update and what it displaced, with memory that is used again. More than one is in use when a handler's ask or a finalizer
+/// comes here again, or lets another thread run.
 struct UpdateSlot {
   FrameUpdate update;
+  std::vector<PyObject*> dropped;
   UpdateSlot* next = nullptr;
 };
 UpdateSlot* free_slots = nullptr;
@@ -40,37 +40,17 @@ UpdateSlot* acquire_slot() {
   return std::exchange(free_slots, free_slots->next);
 }
 
-void release_slot(UpdateSlot* slot) { slot->next = std::exchange(free_slots, slot); }
+void release_slot(UpdateSlot* slot) {
+  slot->update.locals.clear();
+  slot->update.stack.clear();
+  slot->update.dropped_at = -1;
+  slot->dropped.clear();
+  slot->next = std::exchange(free_slots, slot);
+}
 
-struct Parked {
-  py::Frame* frame = nullptr;  // null: nothing is parked
-  py::EvalFunction hook = nullptr;
-  uint32_t unit = 0;       // of the landing
-  uint32_t seen_unit = 0;  // what finalizers see
-  int depth_before = 0;
-  UpdateSlot* slot = nullptr;
-};
-
-Parked parked;
+UpdateSlot* pushed = nullptr;  // the pad pushes for the values of its stack
+std::size_t pushed_from = 0;   // from this one on
 uint64_t internal_errors = 0;
-std::vector<PyObject*> spare_dropped;  // keeps its memory
-
-void drop_values(FrameUpdate& update) {
-  for (const FrameUpdate::Local& local : update.locals) Py_XDECREF(local.value);
-  for (PyObject* value : update.stack) Py_XDECREF(value);
-  update.locals.clear();
-  update.stack.clear();
-  update.dropped_at = -1;
-}
-
-/// After a goto that never came: calling it failed for lack of memory.
-[[gnu::cold, gnu::noinline]] void unpark_stale(PyThreadState* tstate) {
-  parked.frame = nullptr;
-  if (py::eval_slot(tstate) == nullptr) py::eval_slot(tstate) = parked.hook;
-  UpdateSlot* slot = std::exchange(parked.slot, nullptr);
-  drop_values(slot->update);
-  release_slot(slot);
-}
 
 bool ask_handler(PyThreadState* tstate, SiteTable& table, const SiteTable::Site& site, const FrameView& view,
                  FrameUpdate& update) {
@@ -102,84 +82,88 @@ PyObject* answer(bool ran) {
   return result;
 }
 
+/// Puts the update in the place of locals and of the stack below the operand, and drops what was there.
+void write_frame(py::Frame* frame, int site_depth, uint32_t seen_unit, UpdateSlot& slot) {
+  FrameUpdate& update = slot.update;
+  std::vector<PyObject*>& dropped = slot.dropped;
+  PyObject** locals = py::localsplus(frame);
+  PyObject** stack = locals + py::code_of(frame)->co_nlocalsplus;
+  for (const FrameUpdate::Local& local : update.locals)
+    if (PyObject* old = std::exchange(locals[local.slot], local.value)) dropped.push_back(old);
+  const int depth = static_cast<int>(update.stack.size());
+  for (int i = 0; i < site_depth; ++i) {
+    // POP_TOP, which takes those above the exit's depth, does not look for NULL.
+    PyObject* value = i < depth ? update.stack[static_cast<std::size_t>(i)] : Py_NewRef(Py_None);
+    if (PyObject* old = std::exchange(stack[i], value)) dropped.push_back(old);
+  }
+  // Last, as a finalizer may look at the frame.
+  py::show_at(frame, seen_unit);
+  for (PyObject* old : dropped) Py_DECREF(old);
+}
+
+void set_jump(PyCodeObject* code, const PatchedJump& jump, uint32_t target) {
+  uint32_t distance = target - jump.end;
+  for (uint32_t unit = jump.end; unit-- > jump.unit; distance >>= 8)
+    py::set_argument(code, unit, static_cast<uint8_t>(distance));
+}
+
+void set_pad(const SiteTable& table, int depth, int exit_depth, uint32_t landing) {
+  const SiteTable::Pad& pad = table.pad;
+  if (exit_depth == depth) return set_jump(table.code, pad.entry, landing);
+  set_jump(table.code, pad.entry,
+           exit_depth < depth ? pad.pops_end - static_cast<uint32_t>(depth - exit_depth)
+                              : pad.pushes_end - static_cast<uint32_t>(exit_depth - depth));
+  set_jump(table.code, pad.out, landing);
+}
+
+void write_pushed(PyObject** stack) {
+  UpdateSlot* slot = std::exchange(pushed, nullptr);
+  const std::vector<PyObject*>& values = slot->update.stack;
+  for (std::size_t i = pushed_from; i < values.size(); ++i) stack[i] = values[i];
+  release_slot(slot);
+}
+
 // nb_invert of a region.
 PyObject* ask(PyObject* self) {
   SiteTable& table = *reinterpret_cast<Region*>(self)->table;
   PyThreadState* tstate = py::thread();
   py::Frame* frame = py::current_frame(tstate);
-  if (!table.handler || !frame || py::code_of(frame) != table.code) return answer(false);
-  if (py::tools_active(tstate) || !py::has_headroom(tstate)) return answer(false);
-  if (parked.frame) [[unlikely]]
-    unpark_stale(tstate);
+  if (!frame || py::code_of(frame) != table.code) return answer(false);
   const uint32_t unit = py::unit_of(frame);
-  const int32_t index = unit < table.site_at.size() ? table.site_at[unit] : -1;
-  if (index < 0) return answer(false);
-  const SiteTable::Site site = table.sites[index];
-
+  const int32_t index = unit < table.site_at.size() ? table.site_at[unit] : SiteTable::kNoQuestion;
   PyObject** locals = py::localsplus(frame);
   const int local_count = py::code_of(frame)->co_nlocalsplus;
-  const FrameView view{locals,
-                       local_count,
-                       locals + local_count,
-                       site.depth,
+  if (index < 0) {
+    if (index == SiteTable::kWritesPushed && pushed) write_pushed(locals + local_count);
+    return answer(false);
+  }
+  if (!table.handler || py::tools_active(tstate) || !py::has_headroom(tstate) || py::eval_breaker_set(tstate))
+    return answer(false);
+  const SiteTable::Site site = table.sites[static_cast<std::size_t>(index)];
+  const FrameView view{{locals, local_count, locals + local_count, site.depth,
+                        reinterpret_cast<PyObject*>(py::function_of(frame))},
                        py::globals_of(frame),
-                       py::builtins_of(frame),
-                       reinterpret_cast<PyObject*>(py::function_of(frame))};
+                       py::builtins_of(frame)};
   UpdateSlot* slot = acquire_slot();
   FrameUpdate& update = slot->update;
   if (!ask_handler(tstate, table, site, view, update)) {
-    if (!update.locals.empty() || !update.stack.empty()) drop_values(update);
+    for (const FrameUpdate::Local& local : update.locals) Py_XDECREF(local.value);
+    for (PyObject* value : update.stack) Py_XDECREF(value);
     release_slot(slot);
     return answer(false);
   }
-  parked.unit = static_cast<uint32_t>(table.landing[update.exit_instr]);
   const uint32_t seen = update.dropped_at < 0 ? update.exit_instr : static_cast<uint32_t>(update.dropped_at);
-  parked.seen_unit = table.own_unit[seen];
-  parked.slot = slot;
-  parked.depth_before = site.depth;
-  parked.frame = frame;
-  // With a hook the call of the goto would not be inlined. The field itself: the setter does more in later versions.
-  parked.hook = py::eval_slot(tstate);
-  py::eval_slot(tstate) = nullptr;
-  return answer(true);
-}
-
-// nb_invert of the goto object: runs in the goto function's frame, right above the frame that leaves its region.
-PyObject* go(PyObject*) {
-  PyThreadState* tstate = py::thread();
-  py::Frame* here = py::current_frame(tstate);
-  py::Frame* frame = here ? py::previous(here) : nullptr;
-  if (!parked.frame || parked.frame != frame) Py_RETURN_NONE;  // called by hand
-  parked.frame = nullptr;
-  py::eval_slot(tstate) = parked.hook;
-  UpdateSlot* slot = std::exchange(parked.slot, nullptr);
-  FrameUpdate& update = slot->update;
-  std::vector<PyObject*> dropped = std::move(spare_dropped);
-  dropped.clear();
-
-  PyObject** locals = py::localsplus(frame);
-  for (const FrameUpdate::Local& local : update.locals)
-    if (PyObject* old = std::exchange(locals[local.slot], local.value)) dropped.push_back(old);
-  PyObject** stack = locals + py::code_of(frame)->co_nlocalsplus;
+  write_frame(frame, site.depth, table.own_unit[seen], *slot);
+  // Only now, as a finalizer may have come here through another frame of this code.
   const int depth = static_cast<int>(update.stack.size());
-  for (int i = 0; i < parked.depth_before; ++i)
-    if (stack[i]) dropped.push_back(stack[i]);
-  for (int i = 0; i < depth; ++i) stack[i] = update.stack[i];
-  py::set_depth(frame, depth);
-  const uint32_t landing = parked.unit;
-
-  // Last, as a finalizer may look at the frame; and it may come here again through another frame.
-  update.locals.clear();
-  update.stack.clear();
-  update.dropped_at = -1;
-  release_slot(slot);
-  py::show_at(frame, parked.seen_unit);
-  py::show_globals_of(here, frame);
-  for (PyObject* old : dropped) Py_DECREF(old);
-  dropped.clear();
-  py::resume_at(frame, landing);
-  spare_dropped = std::move(dropped);
-  Py_RETURN_NONE;
+  set_pad(table, site.depth, depth, static_cast<uint32_t>(table.landing[update.exit_instr]));
+  if (depth > site.depth) {
+    pushed = slot;
+    pushed_from = static_cast<std::size_t>(site.depth);
+  } else {
+    release_slot(slot);
+  }
+  return answer(true);
 }
 
 void free_region(PyObject* self) {
@@ -201,27 +185,6 @@ PyTypeObject* region_type() {
   return type;
 }
 
-Ref<> make_goto() {
-  PyType_Slot slots[] = {{Py_nb_invert, reinterpret_cast<void*>(go)}, {0, nullptr}};
-  PyType_Spec spec = {"framejit._core.Goto", sizeof(PyObject), 0,
-                      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
-  Ref<> type = Ref<>::steal(PyType_FromSpec(&spec));
-  if (!type) return {};
-  auto* type_object = reinterpret_cast<PyTypeObject*>(type.get());
-  Ref<> object = Ref<>::steal(type_object->tp_alloc(type_object, 0));
-  // No RESUME: the frame counts as not begun for ever, so no traceback, _getframe or eval-breaker check sees it.
-  const char units[] = {static_cast<char>(kRaw.load_const),   0, static_cast<char>(kRaw.unary_invert), 0,
-                        static_cast<char>(kRaw.return_value), 0};
-  Ref<> bytecode = Ref<>::steal(PyBytes_FromStringAndSize(units, sizeof units));
-  Ref<> globals = Ref<>::steal(PyDict_New());
-  if (!object || !bytecode || !globals) return {};
-  Ref<> consts = Ref<>::steal(PyTuple_Pack(1, object.get()));
-  if (!consts) return {};
-  auto code = Ref<PyCodeObject>::steal(py::bare_code("framejit goto", bytecode.get(), consts.get(), 1));
-  if (!code) return {};
-  return Ref<>::steal(PyFunction_New(reinterpret_cast<PyObject*>(code.get()), globals.get()));
-}
-
 }  // namespace
 
 Ref<> make_region(std::shared_ptr<SiteTable> table) {
@@ -234,14 +197,7 @@ Ref<> make_region(std::shared_ptr<SiteTable> table) {
 
 bool is_region(PyObject* object) { return Py_TYPE(object) == region_type(); }
 
-PyObject* goto_function() {
-  static PyObject* function = nullptr;  // lives as long as the process
-  if (!function) function = make_goto().release();
-  return function;
-}
-
 bool tools_active() { return py::tools_active(py::thread()); }
-bool has_headroom() { return py::has_headroom(py::thread()); }
 bool eval_breaker_set() { return py::eval_breaker_set(py::thread()); }
 bool signal_pending() { return py::signal_pending(); }
 uint64_t splice_internal_errors() { return internal_errors; }

@@ -1,5 +1,4 @@
-// The objects that spliced code holds in its constants: the region that is asked, and the goto that an exit goes
-// through.
+// The object that spliced code holds in its constants: the region that is asked.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +9,14 @@
 
 namespace framejit::capture {
 
+/// A JUMP_FORWARD whose argument is set in the live code.
+struct PatchedJump {
+  uint32_t unit, end;  // of its first prefix, and behind it
+};
+
 /// What a region needs to know of its code. Owns no Python object.
 struct SiteTable {
+  enum : int32_t { kNoQuestion = -1, kWritesPushed = -2 };
   struct Site {
     uint32_t instr;
     int16_t depth;
@@ -21,7 +26,11 @@ struct SiteTable {
   std::shared_ptr<SiteHandler> retired;  // a handler that went while it was being asked
   int busy = 0;
   std::vector<Site> sites;
-  std::vector<int32_t> site_at;    // code unit of the question -> index into sites, or -1
+  struct Pad {
+    PatchedJump entry, out;
+    uint32_t pops_end, pushes_end;
+  } pad;
+  std::vector<int32_t> site_at;    // code unit of a question -> index into sites, or one of the above
   std::vector<int32_t> landing;    // Instr index -> code unit to resume at, or -1
   std::vector<uint32_t> own_unit;  // Instr index -> code unit of the user's instruction
   std::vector<int16_t> depth;      // Instr index -> stack depth
@@ -30,7 +39,5 @@ struct SiteTable {
 /// A new region object. Null: an exception is set.
 Ref<> make_region(std::shared_ptr<SiteTable> table);
 bool is_region(PyObject* object);
-/// The function that spliced code calls to go to an exit; one for the process. Borrowed; null: an exception is set.
-PyObject* goto_function();
 
 }  // namespace framejit::capture

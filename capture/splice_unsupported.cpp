@@ -15,7 +15,6 @@ Expected<std::unique_ptr<SplicedCode>, std::string> SplicedCode::make(std::share
 }
 
 bool tools_active() { return true; }  // so that nothing takes the place of bytecode
-bool has_headroom() { return false; }
 bool eval_breaker_set() { return false; }
 bool signal_pending() { return false; }
 uint64_t splice_internal_errors() { return 0; }

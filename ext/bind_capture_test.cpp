@@ -167,10 +167,10 @@ PyObject* run_capture(PyObject*, PyObject* args, PyObject* kwargs) {
       PyObject* item = PyTuple_GET_ITEM(stack, i);
       entries.push_back(item == reinterpret_cast<PyObject*>(Py_TYPE(Py_NotImplemented)) ? nullptr : item);
     }
-    request.frame = FrameView{slots.data(),    static_cast<int>(slots.size()),
-                              entries.data(),  static_cast<int>(entries.size()),
-                              f->func_globals, f->func_builtins,
-                              function};
+    request.frame = FrameView{{slots.data(), static_cast<int>(slots.size()), entries.data(),
+                               static_cast<int>(entries.size()), function},
+                              f->func_globals,
+                              f->func_builtins};
     const CaptureOutcome outcome = capture::capture(request);
     Ref<> result = outcome.region ? describe(*outcome.region) : Ref<>::share(Py_None);
     Ref<> breaks = result ? describe(outcome.breaks) : Ref<>();

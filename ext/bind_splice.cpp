@@ -246,9 +246,9 @@ PyObject* function(PyObject*, PyObject* args) {
   return function_with_code(reinterpret_cast<PyFunctionObject*>(from), reinterpret_cast<PyCodeObject*>(code)).release();
 }
 
-/// (tools active, headroom, eval breaker set, internal errors)
+/// (tools active, eval breaker set, internal errors)
 PyObject* state(PyObject*, PyObject*) {
-  return Py_BuildValue("(iiiK)", tools_active(), has_headroom(), eval_breaker_set(), splice_internal_errors());
+  return Py_BuildValue("(iiK)", tools_active(), eval_breaker_set(), splice_internal_errors());
 }
 
 PyMethodDef methods[] = {{"_splice_decode", decode, METH_O, "The canonical instructions of a code object."},

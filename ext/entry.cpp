@@ -81,7 +81,7 @@ struct Entry::Scratch {
 };
 
 /// Memory for a Scratch, on the stack where it is small.
-#define FRAMEJIT_SCRATCH(name)                       \
+#define FRAMEJIT_SCRATCH(name, live)                 \
   alignas(8) char name##_stack[kScratchOnStack];     \
   std::unique_ptr<char[]> name##_heap;               \
   if (scratch_bytes_ > kScratchOnStack) [[unlikely]] \
@@ -149,6 +149,8 @@ std::string Entry::link(const LiveSlots& live, int local_count) {
                                         (graph::is_float(node.type.dtype) || graph::is_complex(node.type.dtype)));
   }
   steps_ = static_cast<int64_t>(plan().program().steps.size());
+  const int exit_depth = region_->view->instrs()[region_->exit].depth;
+  result_on_stack_ = region_->returns && exit_depth > static_cast<int>(region_->stack.size());
   collect_owned();
   sees_warnings_ = std::any_of(owned_.begin(), owned_.end(), is_of_warnings);
 
@@ -292,83 +294,70 @@ Outcome Entry::run_plan(Workspace& w, std::vector<unsigned>& unsaid, bool in_fra
   return Outcome::Done;
 }
 
-Outcome Entry::call_single(Workspace& w, PyObject*& result) {
-  PyObject* array = materializer_->allocate_single(w);
-  if (!array) {
+/// Do the guards hold, and is a run worth trying?
+inline Outcome Entry::fits(Matched& m) {
+  if (!guards_->match(m)) return Outcome::Miss;
+  ++hits_;
+  if (rests()) return Outcome::Declined;
+  if (order_matters_ && ErrState::current().buffer_size() != NPY_BUFSIZE) return Outcome::Declined;
+  return Outcome::Done;
+}
+
+/// `hand_over` takes what comes out from the workspace; false: the warnings of the run could not be given.
+template <class HandOver>
+inline Outcome Entry::run(const LiveSlots& live, bool in_frame, HandOver hand_over) {
+  FRAMEJIT_SCRATCH(s, live);
+  if (const Outcome outcome = fits(s.matched); outcome != Outcome::Done) return outcome;
+  s.clear_owned(*materializer_);
+  Run run(*materializer_, s.workspace);
+  if (!materializer_->prepare(s.workspace)) {
     PyErr_Clear();
     return Outcome::Declined;
   }
   std::vector<unsigned> unsaid;
-  Outcome outcome = run_plan(w, unsaid, false);
-  if (outcome == Outcome::Done && !warn(unsaid)) [[unlikely]]
-    outcome = Outcome::Error;
-  if (outcome == Outcome::Done) [[likely]]
-    result = array;
-  else
-    Py_DECREF(array);
-  return outcome;
+  if (const Outcome outcome = run_plan(s.workspace, unsaid, in_frame); outcome != Outcome::Done) return outcome;
+  if (!materializer_->finish(s.workspace)) {
+    if (writes_params_) return Outcome::Error;
+    PyErr_Clear();
+    return Outcome::Declined;
+  }
+  if (materializer_->has_effects() && !materializer_->commit(s.workspace, run.trash)) return Outcome::Error;
+  return hand_over(s.workspace.objects, warn(unsaid));
 }
 
 Outcome Entry::call(const LiveSlots& live, PyObject*& result) {
-  FRAMEJIT_SCRATCH(s);
-  if (!guards_->match(s.matched)) return Outcome::Miss;
-  ++hits_;
-  if (rests()) return Outcome::Declined;
-  if (order_matters_ && ErrState::current().buffer_size() != NPY_BUFSIZE) return Outcome::Declined;
-  if (materializer_->single_array()) return call_single(s.workspace, result);
-
-  s.clear_owned(*materializer_);
-  Run run(*materializer_, s.workspace);
-  if (!materializer_->prepare(s.workspace)) {
-    PyErr_Clear();
-    return Outcome::Declined;
-  }
-  std::vector<unsigned> unsaid;
-  if (const Outcome outcome = run_plan(s.workspace, unsaid, false); outcome != Outcome::Done) return outcome;
-  if (!materializer_->finish(s.workspace)) {
-    if (writes_params_) return Outcome::Error;
-    PyErr_Clear();
-    return Outcome::Declined;
-  }
-  if (materializer_->has_effects() && !materializer_->commit(s.workspace, run.trash)) return Outcome::Error;
-  if (!warn(unsaid)) return Outcome::Error;
-  result = Py_NewRef(s.workspace.objects[region_->result]);
-  return Outcome::Done;
+  return run(live, false, [&](PyObject** objects, bool warned) {
+    if (!warned) return Outcome::Error;
+    result = Py_NewRef(objects[region_->result]);
+    return Outcome::Done;
+  });
 }
 
 Outcome Entry::enter(const LiveSlots& live, capture::FrameUpdate& update) {
-  FRAMEJIT_SCRATCH(s);
-  if (!guards_->match(s.matched)) return Outcome::Miss;
-  ++hits_;
-  if (rests()) return Outcome::Declined;
-  if (order_matters_ && ErrState::current().buffer_size() != NPY_BUFSIZE) return Outcome::Declined;
-  s.clear_owned(*materializer_);
-  Run run(*materializer_, s.workspace);
-  if (!materializer_->prepare(s.workspace)) {
-    PyErr_Clear();
-    return Outcome::Declined;
+  return run(live, true, [&](PyObject** objects, bool warned) {
+    if (!warned) [[unlikely]]
+      defer_error();
+    update.exit_instr = region_->exit;
+    for (const auto& [slot, recipe] : region_->locals) update.locals.push_back({slot, Py_XNewRef(objects[recipe])});
+    for (const uint32_t recipe : region_->stack) update.stack.push_back(Py_XNewRef(objects[recipe]));
+    if (result_on_stack_) update.stack.push_back(Py_NewRef(objects[region_->result]));
+    return Outcome::Done;
+  });
+}
+
+int64_t Entry::time_kernels(const LiveSlots& live, int64_t runs) {
+  FRAMEJIT_SCRATCH(s, live);
+  if (fits(s.matched) != Outcome::Done) return -1;
+  const int64_t start = now_ns();
+  for (int64_t i = 0; i < runs; ++i) {
+    s.clear_owned(*materializer_);
+    Run run(*materializer_, s.workspace);
+    std::vector<unsigned> unsaid;
+    if (!materializer_->prepare(s.workspace) || run_plan(s.workspace, unsaid, false) != Outcome::Done ||
+        !materializer_->finish(s.workspace))
+      return PyErr_Clear(), -1;
   }
-  std::vector<unsigned> unsaid;
-  if (const Outcome outcome = run_plan(s.workspace, unsaid, true); outcome != Outcome::Done) return outcome;
-  if (!materializer_->finish(s.workspace)) {
-    if (writes_params_) return Outcome::Error;
-    PyErr_Clear();
-    return Outcome::Declined;
-  }
-  update.exit_instr = region_->exit;
-  update.locals.reserve(region_->locals.size());
-  update.stack.reserve(region_->stack.size() + 1);
-  if (materializer_->has_effects() && !materializer_->commit(s.workspace, run.trash)) return Outcome::Error;
-  PyObject** objects = s.workspace.objects;
-  for (const auto& [slot, recipe] : region_->locals) update.locals.push_back({slot, Py_XNewRef(objects[recipe])});
-  for (const uint32_t recipe : region_->stack) update.stack.push_back(Py_XNewRef(objects[recipe]));
-  // A return instruction takes its value from the stack (RETURN_CONST takes none).
-  const int depth = region_->view->instrs()[region_->exit].depth;
-  if (region_->returns && depth > static_cast<int>(region_->stack.size()))
-    update.stack.push_back(Py_NewRef(objects[region_->result]));
-  if (!warn(unsaid)) [[unlikely]]
-    defer_error();
-  return Outcome::Done;
+  return now_ns() - start;
 }
 
 // Predictions (stress mode verify).
@@ -417,8 +406,7 @@ Ref<> Entry::prediction(const capture::FrameView& frame, const Workspace& w) con
   for (const auto& [slot, recipe] : region_->locals) ok = ok && append(locals, Py_BuildValue("(iO)", slot, object(recipe)));
   std::vector<PyObject*> stack;
   for (const uint32_t recipe : region_->stack) stack.push_back(w.objects[recipe]);
-  const capture::Instr& exit = region_->view->instrs()[region_->exit];
-  if (region_->returns && exit.depth > static_cast<int>(stack.size())) stack.push_back(w.objects[region_->result]);
+  if (result_on_stack_) stack.push_back(w.objects[region_->result]);
   for (const capture::Effect& e : region_->effects) {
     Ref<> items = Ref<>::steal(PyList_New(0));
     for (const uint32_t item : e.items) ok = ok && items && PyList_Append(items.get(), object(item)) == 0;
@@ -429,13 +417,13 @@ Ref<> Entry::prediction(const capture::FrameView& frame, const Workspace& w) con
   }
   const Ref<> stack_list = object_list(stack.data(), stack.size(), unbound.get());
   const Ref<> before = object_list(frame.locals, static_cast<std::size_t>(frame.local_count), unbound.get());
-  const Ref<> address = Ref<>::steal(PyLong_FromVoidPtr(frame.locals));
+  const Ref<> address = Ref<>::steal(PyLong_FromVoidPtr(const_cast<PyObject**>(frame.locals)));
   if (!ok || !stack_list || !before || !address) return {};
   Record record;
   record.put("code", reinterpret_cast<PyObject*>(region_->view->code()))
       .put("globals", frame.globals)
       .put("first_line", static_cast<int64_t>(region_->view->instrs()[region_->entry].line))
-      .put("last_line", static_cast<int64_t>(exit.line))
+      .put("last_line", static_cast<int64_t>(region_->view->instrs()[region_->exit].line))
       .put("frame", address.get())
       .put("returns", region_->returns ? Py_True : Py_False)
       .put("existing", existing.get())
@@ -447,15 +435,12 @@ Ref<> Entry::prediction(const capture::FrameView& frame, const Workspace& w) con
 }
 
 Outcome Entry::predict(const capture::FrameView& frame, Ref<>& record) {
-  const LiveSlots live{frame.locals, frame.local_count, frame.stack, frame.depth, frame.function};
-  FRAMEJIT_SCRATCH(s);
-  if (!guards_->match(s.matched)) return Outcome::Miss;
-  ++hits_;
-  if (rests()) return Outcome::Declined;
-  if (order_matters_ && ErrState::current().buffer_size() != NPY_BUFSIZE) return Outcome::Declined;
+  FRAMEJIT_SCRATCH(s, frame);
+  Outcome outcome = fits(s.matched);
+  if (outcome != Outcome::Done) return outcome;
   s.clear_owned(*materializer_);
   Run run(*materializer_, s.workspace);
-  Outcome outcome = Outcome::Declined;
+  outcome = Outcome::Declined;
   if (materializer_->prepare(s.workspace)) {
     const std::unique_ptr<runtime::Undo> undo =
         save_written(*region_->graph, std::span<char* const>(s.matched.params, guards_->input_count()),

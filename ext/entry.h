@@ -41,6 +41,9 @@ class Entry {
   /// framejit._verify.Prediction takes.
   Outcome predict(const capture::FrameView& frame, capture::Ref<>& record);
 
+  /// What so many runs of the kernels take, with making and dropping what comes out, in nanoseconds; -1 where it does not run.
+  int64_t time_kernels(const LiveSlots& live, int64_t runs);
+
   std::optional<GuardFailure> explain(const LiveSlots& live) const { return guards_->explain(live); }
   GuardFailure explain_forced(int guard, const LiveSlots& live) const { return guards_->explain_forced(guard, live); }
 
@@ -69,6 +72,9 @@ class Entry {
   std::string link(const LiveSlots& live, int local_count);
   void collect_owned();
   bool rests();
+  Outcome fits(Matched& m);
+  template <class HandOver>
+  Outcome run(const LiveSlots& live, bool in_frame, HandOver hand_over);
   /// `unsaid`: flags of a run that is done and has to warn, by slot of the plan.
   Outcome run_plan(Workspace& w, std::vector<unsigned>& unsaid, bool in_frame);
   /// May the attributed plan run, whose warnings come last?
@@ -78,7 +84,6 @@ class Entry {
   bool warn(const std::vector<unsigned>& unsaid) const;
   Outcome after_flags(runtime::RunResult& run);
   capture::Ref<> prediction(const capture::FrameView& frame, const Workspace& w) const;
-  Outcome call_single(Workspace& w, PyObject*& result);
 
   // Declared so that what points into the region goes first.
   std::shared_ptr<capture::Region> region_;
@@ -94,6 +99,7 @@ class Entry {
   bool always_short_ = false;  // no run is worth releasing the GIL for
   bool writes_params_ = false;
   bool sees_warnings_ = false;  // the region may tell when a warning is given
+  bool result_on_stack_ = false;  // a return instruction takes its value from there (RETURN_CONST takes none)
   bool order_matters_ = false;  // a floating-point reduction: NumPy's buffer size has a say
   int64_t hits_ = 0;
   int64_t steps_ = 0;

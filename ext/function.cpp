@@ -268,6 +268,9 @@ PyMethodDef methods[] = {
      "function is not one graph."},
     {"_report", function_report, METH_NOARGS,
      "_report()\n--\n\nEverything known about this function, for framejit.explain."},
+    {"_time_kernels", function_time_kernels, METH_VARARGS,
+     "_time_kernels(runs, *args)\n--\n\nNanoseconds of so many runs of the kernels for these arguments, with making and "
+     "dropping the result; None\nwhere nothing is compiled for them. For benchmarks."},
     {"__reduce__", function_reduce, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr}};
 

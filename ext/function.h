@@ -42,6 +42,7 @@ PyObject* function_cache_clear(PyObject* self, PyObject*);
 PyObject* function_graphs(PyObject* self, PyObject*);
 PyObject* function_asm(PyObject* self, PyObject*);
 PyObject* function_report(PyObject* self, PyObject*);
+PyObject* function_time_kernels(PyObject* self, PyObject* args);
 /// The same dict for any state.
 PyObject* report_of(CodeState& state);
 

@@ -1,4 +1,5 @@
 // What a Function tells about itself.
+#include "ext/bind_arguments.h"
 #include "ext/events.h"
 #include "ext/function.h"
 
@@ -128,5 +129,18 @@ PyObject* report_of(CodeState& state) {
 }
 
 PyObject* function_report(PyObject* self, PyObject*) { return report_of(state_of(self)); }
+
+PyObject* function_time_kernels(PyObject* self, PyObject* args) {
+  const Py_ssize_t count = PyTuple_GET_SIZE(args) - 1;
+  const long long runs = count < 0 ? -1 : PyLong_AsLongLong(PyTuple_GET_ITEM(args, 0));
+  if (runs < 0) return PyErr_Occurred() ? nullptr : PyErr_Format(PyExc_TypeError, "_time_kernels(runs, *args)");
+  CodeState& state = state_of(self);
+  if (count != argument_slots(state.code())) Py_RETURN_NONE;
+  auto* function = reinterpret_cast<PyObject*>(reinterpret_cast<FunctionObject*>(self)->function);
+  const LiveSlots live{&PyTuple_GET_ITEM(args, 1), static_cast<int>(count), nullptr, 0, function};
+  const std::shared_ptr<Entry> entry = state.entry_of_call(live);
+  const int64_t nanoseconds = entry ? entry->time_kernels(live, runs) : -1;
+  return nanoseconds < 0 ? Py_NewRef(Py_None) : PyLong_FromLongLong(nanoseconds);
+}
 
 }  // namespace framejit::ext

@@ -21,12 +21,6 @@ namespace {
 constexpr int kGeneratorFlags = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
 constexpr int kMaxFailures = 3;  // of one site, before it sleeps for good
 
-/// A region may be entered only where the code's names mean what they meant at capture.
-bool same_namespace(const capture::Region& region, PyObject* function) {
-  const auto* f = reinterpret_cast<PyFunctionObject*>(function);
-  return f->func_globals == region.globals.get() && f->func_builtins == region.builtins.get();
-}
-
 std::string text_of(PyObject* text) {
   const char* utf8 = text ? PyUnicode_AsUTF8(text) : nullptr;
   if (!utf8) PyErr_Clear();
@@ -85,8 +79,7 @@ std::string CodeState::name() const { return text_of(code_->co_qualname); }
 // Whole calls.
 
 bool CodeState::fits(PyFunctionObject* function) const {
-  return whole_.entries.empty() ||
-         same_namespace(whole_.entries.front()->region(), reinterpret_cast<PyObject*>(function));
+  return whole_.is_for(function->func_globals, function->func_builtins);
 }
 
 Outcome CodeState::call(const LiveSlots& live, PyObject*& result) {
@@ -117,7 +110,6 @@ Outcome CodeState::call(const LiveSlots& live, PyObject*& result) {
 struct CodeState::Start {
   std::vector<PyObject*> locals;
   FrameView frame;
-  LiveSlots live;
 
   Start(CodeState& state, PyFunctionObject* function, PyObject* const* slots) {
     const int slot_count = argument_slots(state.code_);
@@ -125,13 +117,12 @@ struct CodeState::Start {
     std::copy(slots, slots + slot_count, locals.begin());
     auto* object = reinterpret_cast<PyObject*>(function);
     const int count = static_cast<int>(locals.size());
-    frame = {locals.data(), count, nullptr, 0, function->func_globals, function->func_builtins, object};
-    live = {locals.data(), count, nullptr, 0, object};
+    frame = {{locals.data(), count, nullptr, 0, object}, function->func_globals, function->func_builtins};
   }
 };
 
 Outcome CodeState::compile_whole(const Start& start) {
-  if (!may_compile(whole_, start.live)) return PyErr_Occurred() ? Outcome::Error : Outcome::Declined;
+  if (!may_compile(whole_, start.frame)) return PyErr_Occurred() ? Outcome::Error : Outcome::Declined;
   Captured captured = compile_at(whole_, 0, start.frame, true);
   if (captured.entry) {
     insert(whole_, std::move(captured.entry));
@@ -151,16 +142,20 @@ Outcome CodeState::capture_whole(PyFunctionObject* function, PyObject* const* sl
   Busy busy(*this);
   if (const Outcome outcome = compile_whole(start); outcome != Outcome::Miss) return outcome;
   const std::shared_ptr<Entry> entry = whole_.entries.front();
-  const Outcome outcome = entry->call(start.live, result);
+  const Outcome outcome = entry->call(start.frame, result);
   return outcome == Outcome::Miss ? Outcome::Declined : outcome;
+}
+
+std::shared_ptr<Entry> CodeState::entry_of_call(const LiveSlots& live) const {
+  for (const auto& entry : whole_.entries)
+    if (!entry->explain(live)) return entry;
+  return nullptr;
 }
 
 bool CodeState::precompile_whole(PyFunctionObject* function, PyObject* const* slots) {
   const Start start(*this, function, slots);
   Busy busy(*this);
-  for (const auto& entry : whole_.entries)
-    if (!entry->explain(start.live)) return true;
-  return compile_whole(start) != Outcome::Error;
+  return entry_of_call(start.frame) || compile_whole(start) != Outcome::Error;
 }
 
 void CodeState::precompile_start(PyFunctionObject* function, PyObject* const* slots) {
@@ -174,8 +169,8 @@ void CodeState::precompile_start(PyFunctionObject* function, PyObject* const* sl
   Busy busy(*this);
   Place& place = *sites_[site];
   for (const auto& entry : place.entries)
-    if (!entry->explain(start.live)) return;
-  if (!may_compile(place, start.live)) return PyErr_Clear();
+    if (!entry->explain(start.frame)) return;
+  if (!may_compile(place, start.frame)) return PyErr_Clear();
   if (Captured captured = compile_at(place, site, start.frame, false); captured.entry)
     insert(place, std::move(captured.entry));
 }
@@ -275,13 +270,12 @@ CodeState::Captured CodeState::compile_at(Place& place, uint32_t instr, const Fr
   out.breaks = std::move(outcome.breaks);
   if (outcome.region) out.breaks.insert(out.breaks.end(), outcome.region->breaks.begin(), outcome.region->breaks.end());
   if (outcome.region && (!whole || outcome.region->returns)) {
-    const LiveSlots live{frame.locals, frame.local_count, frame.stack, frame.depth, frame.function};
-    CompileOptions options;
+      CompileOptions options;
     options.o1 = settings_.o1;
     options.interp = settings_.stress.interp;
     options.listing = events_on(Channel::Asm) || events_on(Channel::Kernels);
     std::shared_ptr<capture::Region> region = outcome.region;
-    auto entry = Entry::make(region, options, live, whole ? argument_slots(code_) : frame.local_count);
+    auto entry = Entry::make(region, options, frame, whole ? argument_slots(code_) : frame.local_count);
     if (entry) {
       out.entry = std::move(*entry);
       out.entry->capture_ns = captured_ns;
@@ -311,6 +305,8 @@ void CodeState::note_breaks(const std::vector<Break>& breaks) {
 void CodeState::insert(Place& place, std::shared_ptr<Entry> entry) {
   announce(*entry, place.made);
   ++place.made;
+  place.globals = entry->region().globals.get();
+  place.builtins = entry->region().builtins.get();
   place.entries.insert(place.entries.begin(), std::move(entry));
 }
 
@@ -391,17 +387,15 @@ void CodeState::set_dormant(Place& place, uint32_t site, bool dormant) {
 }
 
 bool CodeState::ask(uint32_t site, const FrameView& frame, capture::FrameUpdate& update) {
-  if (site >= sites_.size() || !sites_[site]) return false;
-  if (stance == Stance::ForceEager || is_disabled(code_)) return false;
-  if (capture::tools_active() || !capture::has_headroom() || capture::eval_breaker_set()) return false;
-  const std::shared_ptr<CodeState> keep = shared_from_this();  // a finalizer may drop the function meanwhile
+  Place* place = site < sites_.size() ? sites_[site].get() : nullptr;
+  if (!place || stance == Stance::ForceEager || is_disabled(code_)) return false;
   Busy busy(*this);
   try {
-    if (settings_.stress.verify) return ask_verified(*sites_[site], site, frame);
-    return ask_place(*sites_[site], site, frame, update);
+    if (settings_.stress.verify) return ask_verified(*place, site, frame);
+    return ask_place(*place, site, frame, update);
   } catch (const std::exception& error) {
     if (internal_error(name(), error.what())) keep_error();
-    sites_[site]->exhausted = true;
+    place->exhausted = true;
     return false;
   }
 }
@@ -417,9 +411,8 @@ void CodeState::keep_error() {
 }
 
 bool CodeState::ask_place(Place& place, uint32_t site, const FrameView& frame, capture::FrameUpdate& update) {
-  const LiveSlots live{frame.locals, frame.local_count, frame.stack, frame.depth, frame.function};
   std::vector<std::shared_ptr<Entry>>& entries = place.entries;
-  if (!entries.empty() && !same_namespace(entries.front()->region(), frame.function)) return false;
+  if (!place.is_for(frame.globals, frame.builtins)) return false;
   auto answered = [&](Outcome outcome) {
     if (outcome == Outcome::Error) {
       // Out of memory between two effects: there is no way back, and the interpreter would do them twice.
@@ -431,7 +424,7 @@ bool CodeState::ask_place(Place& place, uint32_t site, const FrameView& frame, c
   const bool forced = settings_.stress.guards && !entries.empty() && force_failure(place);
   for (std::size_t i = 0; i < entries.size() && !forced; ++i) {
     Entry* entry = entries[i].get();
-    const Outcome outcome = entry->enter(live, update);
+    const Outcome outcome = entry->enter(frame, update);
     if (outcome == Outcome::Miss) continue;
     if (i != 0 && i < entries.size() && entries[i].get() == entry)
       std::rotate(entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(i),
@@ -439,7 +432,7 @@ bool CodeState::ask_place(Place& place, uint32_t site, const FrameView& frame, c
     return answered(outcome);
   }
   if (!entries.empty() && !forced) ++stats.guard_failures;
-  if (!may_compile(place, live)) {
+  if (!may_compile(place, frame)) {
     if (PyErr_Occurred()) keep_error();
     if (place.exhausted && entries.empty()) set_dormant(place, site, true);
     return false;
@@ -455,7 +448,7 @@ bool CodeState::ask_place(Place& place, uint32_t site, const FrameView& frame, c
   }
   Entry* entry = captured.entry.get();
   insert(place, std::move(captured.entry));
-  return answered(entry->enter(live, update));
+  return answered(entry->enter(frame, update));
 }
 
 /// Nothing runs in place of the bytecode: a region that would have is compared with what the bytecode does.
@@ -466,7 +459,7 @@ bool CodeState::ask_verified(Place& place, uint32_t site, const FrameView& frame
   } eager;
   const Ref<> module = Ref<>::steal(PyImport_ImportModule("framejit._verify"));
   const Ref<> unbound = module ? Ref<>::steal(PyObject_GetAttrString(module.get(), "UNBOUND")) : Ref<>();
-  auto listed = [&](PyObject** objects, int count) {
+  auto listed = [&](PyObject* const* objects, int count) {
     Ref<> list = Ref<>::steal(PyList_New(count));
     for (int i = 0; list && i < count; ++i)
       PyList_SET_ITEM(list.get(), i, Py_NewRef(objects[i] ? objects[i] : unbound.get()));
@@ -476,7 +469,7 @@ bool CodeState::ask_verified(Place& place, uint32_t site, const FrameView& frame
   if (site == spliced_->sites().front()) {
     pending_.erase(frame.locals);  // of a frame that was left by an exception
     const Ref<> locals = listed(frame.locals, frame.local_count);
-    const Ref<> address = Ref<>::steal(PyLong_FromVoidPtr(frame.locals));
+    const Ref<> address = Ref<>::steal(PyLong_FromVoidPtr(const_cast<PyObject**>(frame.locals)));
     Ref<>::steal(PyObject_CallMethod(module.get(), "begin", "OOO", address.get(), code_, locals.get()));
   }
   if (const auto at = pending_.find(frame.locals); at != pending_.end()) {
@@ -499,11 +492,10 @@ bool CodeState::ask_verified(Place& place, uint32_t site, const FrameView& frame
 
 /// The entry that fits, compiled if there is none.
 std::shared_ptr<Entry> CodeState::entry_for(Place& place, uint32_t site, const FrameView& frame) {
-  const LiveSlots live{frame.locals, frame.local_count, frame.stack, frame.depth, frame.function};
-  if (!place.entries.empty() && !same_namespace(place.entries.front()->region(), frame.function)) return nullptr;
+  if (!place.is_for(frame.globals, frame.builtins)) return nullptr;
   for (const auto& entry : place.entries)
-    if (!entry->explain(live)) return entry;
-  if (!may_compile(place, live)) return nullptr;
+    if (!entry->explain(frame)) return entry;
+  if (!may_compile(place, frame)) return nullptr;
   Captured captured = compile_at(place, site, frame, false);
   if (!captured.entry) {
     if (++place.failures >= kMaxFailures) place.exhausted = true;

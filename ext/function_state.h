@@ -43,6 +43,12 @@ struct Place {
   bool dormant = false;
   int forced = -1;  // stress: the guard of the first entry that fails in this call
   std::set<std::string> forced_before;
+  PyObject *globals = nullptr, *builtins = nullptr;  // of the entries, which own them
+
+  /// Do the code's names mean here what they meant at capture?
+  bool is_for(PyObject* its_globals, PyObject* its_builtins) const {
+    return entries.empty() || (globals == its_globals && builtins == its_builtins);
+  }
 };
 
 class CodeState final : public capture::SiteHandler, public std::enable_shared_from_this<CodeState> {
@@ -65,6 +71,8 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   /// else. With fullgraph, Error and GraphBreakError where capture breaks.
   Outcome capture_whole(PyFunctionObject* function, PyObject* const* slots, PyObject*& result);
 
+  /// The entry for a whole call that fits, or null.
+  std::shared_ptr<Entry> entry_of_call(const LiveSlots& live) const;
   /// As capture_whole, and runs nothing. False: with fullgraph, GraphBreakError where capture breaks.
   bool precompile_whole(PyFunctionObject* function, PyObject* const* slots);
   /// Compiles the region at the function's start, where the code is spliced.
@@ -140,7 +148,7 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
     capture::Ref<> prediction;
     uint32_t exit;
   };
-  std::map<PyObject**, Pending> pending_;  // stress verify: by frame
+  std::map<PyObject* const*, Pending> pending_;  // stress verify: by frame
   std::vector<capture::Ref<>> recompiles_;  // at most kMostRecompiles
   std::vector<std::shared_ptr<Entry>> retired_;  // removed while something ran
   capture::Ref<> pending_error_;

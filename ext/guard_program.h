@@ -20,18 +20,12 @@
 #include "capture/guard.h"
 #include "capture/session.h"
 #include "capture/source.h"
+#include "capture/splice.h"
 #include "graph/support/expected.h"
 
 namespace framejit::ext {
 
-/// The slots of a frame, or of a call that has no frame yet. All borrowed.
-struct LiveSlots {
-  PyObject* const* locals = nullptr;
-  int local_count = 0;
-  PyObject* const* stack = nullptr;
-  int depth = 0;
-  PyObject* function = nullptr;
-};
+using capture::LiveSlots;
 
 /// Where an object is found while the program runs.
 struct Operand {

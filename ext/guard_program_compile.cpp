@@ -29,6 +29,8 @@ class GuardCompiler {
       input_of_[inputs[i].guard] = static_cast<int32_t>(i);
     }
     collect_groups(guards, sources);
+    for (const Guard& g : guards)
+      if (g.source && fails_unbound(g)) looked_at_.push_back(g.source);
     for (const uint32_t i : order(guards)) {
       guard_ = i;
       add(guards[i]);
@@ -39,7 +41,8 @@ class GuardCompiler {
     for (const SourceRef& source : sources) {
       const Operand operand = operand_of(source);
       // A fetch tests what it fetches; a frame slot must be looked at.
-      if (operand.base <= Operand::Stack) emit({.op = GuardOp::Bound, .a = operand, .guard = ~0u});
+      if (operand.base <= Operand::Stack && !is_looked_at(source))
+        emit({.op = GuardOp::Bound, .a = operand, .guard = ~0u});
     }
     program_.input_operands_.reserve(inputs.size());
     for (const capture::Input& input : inputs) program_.input_operands_.push_back(operand_of(input.source));
@@ -86,6 +89,34 @@ class GuardCompiler {
       case GuardKind::Disjoint: return 6;
     }
     return 7;
+  }
+
+  /// Does the guard, which asks for more than that, fail where its source is unbound?
+  static bool fails_unbound(const Guard& g) {
+    switch (g.kind) {
+      case GuardKind::Identity:
+      case GuardKind::Type:
+      case GuardKind::Equal:
+      case GuardKind::Array:
+      case GuardKind::IntSymbol:
+      case GuardKind::Length:
+      case GuardKind::Keys:
+      case GuardKind::HasNot:
+      case GuardKind::TypeAttr:
+      case GuardKind::Code:
+      case GuardKind::Disjoint: return true;
+      case GuardKind::Bound:
+      case GuardKind::Unbound:
+      case GuardKind::DimRelation:
+      case GuardKind::SameObject:
+      case GuardKind::DistinctObject: return false;
+    }
+    return false;
+  }
+
+  bool is_looked_at(const SourceRef& source) const {
+    return std::any_of(looked_at_.begin(), looked_at_.end(),
+                       [&](const SourceRef& known) { return known == source || same(*known, *source); });
   }
 
   static std::vector<uint32_t> order(const std::vector<Guard>& guards) {
@@ -326,6 +357,9 @@ class GuardCompiler {
         // Slots behind the arguments are always unbound where a call starts.
         if (g.source->kind == SourceKind::Local && g.source->index >= locals_) return;
         break;
+      case GuardKind::Bound:
+        if (is_looked_at(g.source)) return;
+        break;
       case GuardKind::Identity:
         if (is_name(*g.source)) return;  // in its group
         if (g.source->kind == SourceKind::Constant && g.source->object.get() == g.object.get()) return;
@@ -365,6 +399,7 @@ class GuardCompiler {
   uint32_t guard_ = 0;
   std::vector<int32_t> input_of_;
   std::vector<bool> bound_;
+  std::vector<SourceRef> looked_at_;  // by guards that fail where they are unbound
 };
 
 Expected<std::unique_ptr<GuardProgram>, std::string> GuardProgram::make(const std::vector<Guard>& guards,

@@ -54,13 +54,11 @@ std::string Materializer::analyse() {
   }
   const std::size_t n = region_.recipes.size();
   result_of_.assign(n, -1);
-  operands_.resize(n);
   visited_.assign(n, 0);
   filled_.assign(n, 0);
   is_late_.assign(n, 0);
   fill_late_.assign(n, 0);
   for (uint32_t i = 0; i < n; ++i) {
-    if (region_.recipes[i].kind == Recipe::Kind::Fetch) operands_[i] = guards_.operand_of(region_.recipes[i].source);
     if (region_.recipes[i].kind == Recipe::Kind::Result)
       if (std::string why = analyse_result(i); !why.empty()) return why;
   }
@@ -80,9 +78,6 @@ std::string Materializer::analyse() {
   for (uint32_t i = 0; i < n; ++i) order(i);
   for (uint32_t i = 0; i < n; ++i)
     if (is_mutable(region_.recipes[i])) order_fill(i);
-  single_ = region_.returns && region_.effects.empty() && n == 1 && region_.recipes[0].kind == Recipe::Kind::Result &&
-            roots_.size() == 1 && roots_[0].storage == Storage::Array && results_[0].kind == Result::RootObject &&
-            results_[0].wrap == Wrap::NdArray;
   return {};
 }
 
@@ -133,7 +128,7 @@ std::string Materializer::analyse_result(uint32_t recipe) {
 // Steps are put in order once. Mutable containers exist before what they contain, so that they may contain themselves.
 
 void Materializer::order(uint32_t recipe) {
-  if (visited_[recipe]) return;
+  if (visited_[recipe] || region_.recipes[recipe].kind == Recipe::Kind::Null) return;
   visited_[recipe] = 1;
   const Recipe& r = region_.recipes[recipe];
   bool late = false;
@@ -151,7 +146,23 @@ void Materializer::order(uint32_t recipe) {
     }
   }
   is_late_[recipe] = late;
-  (late ? late_ : early_).push_back({recipe, false});
+  (late ? late_ : early_).push_back(step_of(recipe));
+}
+
+Materializer::Step Materializer::step_of(uint32_t recipe) const {
+  switch (region_.recipes[recipe].kind) {
+    case Recipe::Kind::Fetch:
+      return {Step::Fetch, recipe, 0, guards_.operand_of(region_.recipes[recipe].source)};
+    case Recipe::Kind::Result: {
+      const Result& result = results_[static_cast<std::size_t>(result_of_[recipe])];
+      if (result.kind == Result::RootObject && result.wrap != Wrap::Tensor) return {Step::Root, recipe, result.number};
+      if (result.kind == Result::ParamObject)
+        return {Step::Fetch, recipe, 0, guards_.input_operands()[result.number]};
+      break;
+    }
+    default: break;
+  }
+  return {Step::Make, recipe};
 }
 
 void Materializer::order_fill(uint32_t recipe) {
@@ -163,7 +174,7 @@ void Materializer::order_fill(uint32_t recipe) {
     late = late || is_late_[item];
   }
   fill_late_[recipe] = late;
-  (late ? late_ : early_).push_back({recipe, true});
+  (late ? late_ : early_).push_back({Step::Fill, recipe});
 }
 
 // Running.
@@ -195,14 +206,6 @@ bool Materializer::allocate_root(Workspace& w, std::size_t k) const {
   return false;
 }
 
-PyObject* Materializer::allocate_single(Workspace& w) const {
-  const ArrayLayout& layout = roots_[0].layout;
-  const int64_t bytes = layout.constant ? layout.bytes : plan_.result_bytes(0, symbols(w));
-  PyObject* array = new_array(layout, bytes, symbols(w));
-  if (array) w.results[0] = PyArray_BYTES(as_ndarray(array));
-  return array;
-}
-
 bool Materializer::prepare(Workspace& w) const {
   for (std::size_t k = 0; k < roots_.size(); ++k)
     if (!allocate_root(w, k)) return false;
@@ -212,14 +215,17 @@ bool Materializer::prepare(Workspace& w) const {
 bool Materializer::finish(Workspace& w) const { return run(w, late_); }
 
 bool Materializer::run(Workspace& w, const std::vector<Step>& steps) const {
-  for (const Step& step : steps) {
-    if (step.fill) {
-      if (!fill(w, step.recipe)) return false;
-    } else if (region_.recipes[step.recipe].kind != Recipe::Kind::Null) {
-      w.objects[step.recipe] = create(w, step.recipe);
-      if (!w.objects[step.recipe]) return false;
+  for (const Step& step : steps) switch (step.how) {
+      case Step::Root: w.objects[step.recipe] = Py_NewRef(w.roots[step.root]); break;
+      case Step::Fetch: w.objects[step.recipe] = Py_NewRef(guards_.object(*w.matched, step.operand)); break;
+      case Step::Fill:
+        if (!fill(w, step.recipe)) return false;
+        break;
+      case Step::Make:
+        w.objects[step.recipe] = create(w, step.recipe);
+        if (!w.objects[step.recipe]) return false;
+        break;
     }
-  }
   return true;
 }
 
@@ -235,9 +241,9 @@ PyObject* Materializer::create(Workspace& w, uint32_t recipe) const {
   const Recipe& r = region_.recipes[recipe];
   auto item = [&](std::size_t i) { return w.objects[r.items[i]]; };
   switch (r.kind) {
-    case Recipe::Kind::Null: return nullptr;
+    case Recipe::Kind::Null:
+    case Recipe::Kind::Fetch: return nullptr;  // a step of its own
     case Recipe::Kind::Constant: return Py_NewRef(r.object.get());
-    case Recipe::Kind::Fetch: return Py_NewRef(guards_.object(*w.matched, operands_[recipe]));
     case Recipe::Kind::Result: return create_result(w, results_[result_of_[recipe]]);
     case Recipe::Kind::Int: return PyLong_FromLongLong(r.dim.is_const() ? r.dim.value() : r.dim.evaluate(symbols(w)));
     case Recipe::Kind::Tuple: {
@@ -292,7 +298,7 @@ PyObject* Materializer::create_result(Workspace& w, const Result& result) const 
     case Result::RootView:
       return wrapped(new_view(result.layout, w.results[result.number] + offset, w.roots[result.number], symbols(w)));
     case Result::RootNumber: return number(w.results[result.number] + offset);
-    case Result::ParamObject: return Py_NewRef(guards_.object(*w.matched, guards_.input_operands()[result.number]));
+    case Result::ParamObject: return nullptr;  // a step of its own
     case Result::ParamView: {
       PyObject* base = guards_.object(*w.matched, guards_.input_operands()[result.number]);
       return wrapped(new_view(result.layout, w.matched->params[result.number] + offset, base, symbols(w)));

@@ -50,11 +50,6 @@ class Materializer {
 
   bool has_effects() const { return !region_.effects.empty(); }
 
-  /// The only thing that comes out is one fresh array, returned: then `prepare` is allocate_single and there is no
-  /// `finish`.
-  bool single_array() const { return single_; }
-  PyObject* allocate_single(Workspace& w) const;
-
  private:
   enum class Storage : uint8_t { Array, Number, Cell, Hidden };
   struct Root {
@@ -71,8 +66,10 @@ class Materializer {
     graph::Dim offset = 0;
   };
   struct Step {
+    enum How : uint8_t { Make, Fill, Root, Fetch } how;  // Root, Fetch: only a reference to what is there
     uint32_t recipe;
-    bool fill;
+    uint32_t root = 0;
+    Operand operand{};
   };
 
   Materializer(const capture::Region& region, const GuardProgram& guards, const runtime::Plan& plan)
@@ -81,6 +78,7 @@ class Materializer {
   std::string analyse_result(uint32_t recipe);
   void order(uint32_t recipe);
   void order_fill(uint32_t recipe);
+  Step step_of(uint32_t recipe) const;
 
   std::span<const int64_t> symbols(const Workspace& w) const { return {w.matched->symbols, guards_.symbol_count()}; }
   bool allocate_root(Workspace& w, std::size_t k) const;
@@ -99,10 +97,8 @@ class Materializer {
   std::vector<Root> roots_;
   std::vector<Result> results_;     // of Result recipes
   std::vector<int32_t> result_of_;  // recipe -> results_
-  std::vector<Operand> operands_;   // recipe -> of Fetch
   std::vector<Step> early_, late_;
   std::vector<uint8_t> visited_, filled_, is_late_, fill_late_;
-  bool single_ = false;
 };
 
 }  // namespace framejit::ext

@@ -24,3 +24,9 @@ def test_marked():
     command = [sys.executable, str(BENCH.with_name("marked.py")), "--rounds", "1"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ)
     assert "geometric mean" in done.stdout, done.stderr
+
+
+def test_regions():
+    command = [sys.executable, str(BENCH.with_name("regions.py")), "--rounds", "1", "--calls", "10"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ)
+    assert "largest" in done.stdout, done.stderr

@@ -18,7 +18,6 @@ using EvalFunction = _PyFrameEvalFunction;
 inline PyThreadState* thread() { return _PyThreadState_UncheckedGet(); }
 
 inline Frame* current_frame(PyThreadState* tstate) { return tstate->cframe->current_frame; }
-inline Frame* previous(Frame* frame) { return frame->previous; }
 inline PyCodeObject* code_of(Frame* frame) { return frame->f_code; }
 inline PyFunctionObject* function_of(Frame* frame) { return frame->f_func; }
 inline PyObject* globals_of(Frame* frame) { return frame->f_globals; }
@@ -28,23 +27,10 @@ inline PyObject** localsplus(Frame* frame) { return frame->localsplus; }
 /// Code unit of the instruction that the frame executes now (valid inside an instruction, not at a call).
 inline uint32_t unit_of(Frame* frame) { return static_cast<uint32_t>(frame->prev_instr - _PyCode_CODE(frame->f_code)); }
 
-/// While the frame calls another that was inlined: the stack it will find when that one returns, without the result.
-inline int depth_of(Frame* frame) { return frame->stacktop - frame->f_code->co_nlocalsplus; }
-inline void set_depth(Frame* frame, int depth) { frame->stacktop = frame->f_code->co_nlocalsplus + depth; }
-
-/// The frame goes on at `unit` when the inlined callee returns.
-inline void resume_at(Frame* frame, uint32_t unit) { frame->prev_instr = _PyCode_CODE(frame->f_code) + unit - 1; }
-/// Meanwhile its f_lineno is that of the instruction at `unit`.
+/// Until the frame's next instruction its f_lineno is that of the instruction at `unit`.
 inline void show_at(Frame* frame, uint32_t unit) { frame->prev_instr = _PyCode_CODE(frame->f_code) + unit; }
-/// PyEval_GetGlobals and PyEval_GetBuiltins of C code called in `frame` give those of `other` (both fields are
-/// borrowed).
-inline void show_globals_of(Frame* frame, Frame* other) {
-  frame->f_globals = other->f_globals;
-  frame->f_builtins = other->f_builtins;
-}
 
 inline EvalFunction& eval_slot(PyInterpreterState* interpreter) { return interpreter->eval_frame; }
-inline EvalFunction& eval_slot(PyThreadState* tstate) { return eval_slot(tstate->interp); }
 inline bool error_set(PyThreadState* tstate) { return tstate->curexc_type != nullptr; }
 
 inline PyObject* default_eval(PyThreadState* tstate, Frame* frame, int throwflag) {
@@ -60,17 +46,8 @@ inline bool eval_breaker_set(PyThreadState* tstate) {
   return _Py_atomic_load_relaxed(&tstate->interp->ceval.eval_breaker) != 0;
 }
 
-/// Room for a call of a Python function without locals: a recursion level, and a frame on the data stack. Where its
-/// chunk is full the call allocates another, so that must be possible.
-inline bool has_headroom(PyThreadState* tstate) {
-  constexpr std::size_t kFrameWords = FRAME_SPECIALS_SIZE + 8;
-  if (tstate->recursion_remaining < 2) return false;
-  if (_PyThreadState_HasStackSpace(tstate, kFrameWords)) [[likely]]
-    return true;
-  void* probe = std::malloc(1 << 15);
-  std::free(probe);
-  return probe != nullptr;
-}
+/// Room for two more levels of recursion: what a region takes the place of may need them, and would raise.
+inline bool has_headroom(PyThreadState* tstate) { return tstate->recursion_remaining >= 2; }
 
 /// A frame on the data stack that has not begun: not of a generator that is resumed, nor of a frame object.
 inline bool is_fresh(Frame* frame) {
@@ -109,9 +86,10 @@ inline bool replace_code(PyThreadState* tstate, Frame* frame, PyCodeObject* repl
 
 inline void reserve_stack(PyCodeObject* code, int words) { code->co_stacksize += words; }
 
-/// Argument byte of a unit in the live code.
-inline uint8_t* live_argument(PyCodeObject* code, uint32_t unit) {
-  return reinterpret_cast<uint8_t*>(_PyCode_CODE(code) + unit) + 1;
+/// Sets the argument byte of a unit in the live code. The loop reads units whole, so they are written whole.
+inline void set_argument(PyCodeObject* code, uint32_t unit, uint8_t argument) {
+  _Py_CODEUNIT& word = _PyCode_CODE(code)[unit];
+  word = static_cast<_Py_CODEUNIT>(_Py_OPCODE(word) | argument << 8);
 }
 
 /// What the extra slot `index` of `code` holds, or null.
@@ -154,23 +132,6 @@ inline PyCodeObject* code_like(PyCodeObject* code, PyObject* bytecode, PyObject*
   parts.exceptiontable = exceptiontable;
   if (_PyCode_Validate(&parts) < 0) return nullptr;
   return _PyCode_New(&parts);
-}
-
-/// A code object with no locals and no RESUME, without positions; at most eight units.
-inline PyCodeObject* bare_code(const char* name, PyObject* bytecode, PyObject* consts, int stacksize) {
-  const auto units = static_cast<unsigned>(PyBytes_GET_SIZE(bytecode) / 2);
-  const char nowhere = static_cast<char>(0x80 | 15 << 3 | (units - 1));
-  PyCodeObject* empty = PyCode_NewEmpty("<framejit>", name, 1);
-  PyObject* linetable = PyBytes_FromStringAndSize(&nowhere, 1);
-  PyObject* nothing = PyBytes_FromStringAndSize(nullptr, 0);
-  PyCodeObject* code = nullptr;
-  // With these flags the call needs no locals dict and is specialised.
-  if (empty && linetable && nothing)
-    code = code_like(empty, bytecode, linetable, nothing, consts, stacksize, CO_OPTIMIZED | CO_NEWLOCALS);
-  Py_XDECREF(nothing);
-  Py_XDECREF(linetable);
-  Py_XDECREF(empty);
-  return code;
 }
 
 }  // namespace framejit::capture::py

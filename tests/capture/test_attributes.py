@@ -106,7 +106,7 @@ def test_getattr_hooks_are_followed():
 
     assert capture(found, Dynamic(), X).returns
     c = capture(missing, Dynamic(), X)
-    assert c.codes == ["FJ014"] and c.exit_op == "LoadAttr"
+    assert c.codes == ["FJ014"] and c.exit_op == "LoadFast"
     assert capture(missing, Always(), X).codes == ["FJ009"]
 
 
@@ -134,7 +134,7 @@ def test_setters_are_followed():
 
     for cls in (Checked, Property):
         c = capture(f, cls(), X)
-        assert c.codes == ["FJ014"] and c.exit_op == "StoreAttr" and c.locals == {"y": "array 0"}
+        assert c.codes == ["FJ014"] and c.exit_op == "LoadFast" and c.locals == {"y": "array 0"}
     c = capture(f, Slotted(), X)
     assert c.returns and c.effects == ["<o>.w = array 0"]
 

@@ -6,7 +6,7 @@ import time
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "capture"))
 
-from splice_support import core, instructions, spliced  # noqa: E402
+from splice_support import instructions, spliced  # noqa: E402
 
 STATEMENTS = 32
 ROUNDS = 4000
@@ -57,14 +57,7 @@ def measure():
     load = [i for i, r in enumerate(instructions(one)) if r.op == "LoadFast" and r.arg == 1][0]
     taken = spliced(one, load, extra_sites=[load])
     asleep = best(only_awake(taken, []), 50000)
-    yield "site, exit through the goto", best(only_awake(taken, [load]), 50000) - asleep
-
-    def marked():
-        pass
-
-    core._hook_mark(marked.__code__, lambda *a: None)
-    yield "the same, a frame hook installed", best(taken, 50000) - asleep
-    core._hook_unmark(marked.__code__)
+    yield "site and exit", best(only_awake(taken, [load]), 50000) - asleep
 
 
 if __name__ == "__main__":
