@@ -14,7 +14,7 @@ import zlib
 import numpy as np
 import pytest
 
-from exact.shapes import special_values
+from exact.shapes import roomy, special_values
 
 UNARY = ["exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "arcsin", "arccos", "arctan", "sinh",
          "cosh", "tanh", "sqrt"]
@@ -89,9 +89,9 @@ def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
 
 STRIDES = {
     "contiguous": lambda fill, n: fill(n),
-    "stride 2": lambda fill, n: fill(2 * n)[::2],
-    "stride 3, offset": lambda fill, n: fill(3 * n + 1)[1::3],
-    "column": lambda fill, n: fill(5 * n).reshape(n, 5)[:, 2],
+    "stride 2": lambda fill, n: roomy(fill, 2 * n)[::2],
+    "stride 3, offset": lambda fill, n: roomy(fill, 3 * n + 1)[1::3],
+    "column": lambda fill, n: roomy(fill, 5 * n).reshape(n, 5)[:, 2],
 }
 
 
