@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -118,17 +119,16 @@ Expected<std::shared_ptr<Entry>, std::string> Entry::make(std::shared_ptr<captur
 
 std::string Entry::link(const LiveSlots& live, int local_count) {
   const graph::Graph& graph = *region_->graph;
-  all_guards_ = region_->guards;
   // What passes relied upon since capture is guarded too.
   for (const graph::DimGuard& dim : graph.shapes().guards()) {
     bool known = false;
-    for (const Guard& g : all_guards_) known = known || (g.kind == GuardKind::DimRelation && same_relation(g.dim, dim));
+    for (const Guard& g : region_->guards) known = known || (g.kind == GuardKind::DimRelation && same_relation(g.dim, dim));
     if (known) continue;
-    Guard& g = all_guards_.emplace_back();
+    Guard& g = region_->guards.emplace_back();
     g.kind = GuardKind::DimRelation;
     g.dim = dim;
   }
-  auto program = GuardProgram::make(all_guards_, region_->inputs, Materializer::sources(*region_),
+  auto program = GuardProgram::make(region_->guards, region_->inputs, Materializer::sources(*region_),
                                     graph.shapes().symbol_count(), local_count);
   if (!program) return program.error();
   guards_ = std::move(*program);
@@ -151,8 +151,7 @@ std::string Entry::link(const LiveSlots& live, int local_count) {
   steps_ = static_cast<int64_t>(plan().program().steps.size());
   const int exit_depth = region_->view->instrs()[region_->exit].depth;
   result_on_stack_ = region_->returns && exit_depth > static_cast<int>(region_->stack.size());
-  collect_owned();
-  sees_warnings_ = std::any_of(owned_.begin(), owned_.end(), is_of_warnings);
+  for_each_ref([this](const Ref<>& ref) { sees_warnings_ = sees_warnings_ || is_of_warnings(ref.get()); });
 
   if (std::optional<GuardFailure> failure = guards_->explain(live))
     FRAMEJIT_CHECK(false, "a guard does not hold for the inputs that it was made from: " + failure->guard + " (found " +
@@ -161,49 +160,102 @@ std::string Entry::link(const LiveSlots& live, int local_count) {
 }
 
 Entry::~Entry() {
+  for_each_ref([this](const Ref<>& ref) {
+    if (is_lent(ref.get())) Py_INCREF(ref.get());
+  });
+  if (watcher_) PyCapsule_SetContext(watcher_.get(), nullptr);
   if (compiled_.plan) stats.code_bytes -= static_cast<int64_t>(compiled_.plan->code_bytes());
   if (undoable_ && undoable_->plan) stats.code_bytes -= static_cast<int64_t>(undoable_->plan->code_bytes());
 }
 
-void Entry::collect_owned() {
+template <class F>
+void Entry::for_each_ref(F&& f) const {
   std::set<const capture::Source*> seen;
-  auto object = [&](PyObject* o) {
-    if (o) owned_.push_back(o);
+  auto object = [&](const Ref<>& ref) {
+    if (ref) f(ref);
   };
   auto source = [&](const capture::SourceRef& ref) {
     for (const capture::Source* s = ref.get(); s && seen.insert(s).second; s = s->base.get()) {
-      object(s->key.get());
-      object(s->object.get());
+      object(s->key);
+      object(s->object);
     }
   };
-  for (const std::vector<Guard>* guards :
-       {static_cast<const std::vector<Guard>*>(&region_->guards), static_cast<const std::vector<Guard>*>(&all_guards_)})
-    for (const Guard& g : *guards) {
-      object(g.object.get());
-      object(g.key.get());
-      source(g.source);
-      source(g.other);
-    }
+  for (const Guard& g : region_->guards) {
+    object(g.object);
+    object(g.key);
+    source(g.source);
+    source(g.other);
+  }
   for (const capture::Input& input : region_->inputs) source(input.source);
   for (const capture::Origin& origin : region_->origins) {
-    object(origin.file.get());
-    object(origin.globals.get());
+    object(origin.file);
+    object(origin.globals);
   }
   for (const capture::Recipe& r : region_->recipes) {
-    object(r.object.get());
+    object(r.object);
     source(r.source);
   }
   for (const capture::Effect& e : region_->effects) {
-    object(e.object.get());
-    object(e.name.get());
+    object(e.object);
+    object(e.name);
   }
-  object(region_->globals.get());
-  object(region_->builtins.get());
+  object(region_->globals);
+  object(region_->builtins);
 }
 
 int Entry::traverse(visitproc visit, void* arg) const {
-  for (PyObject* object : owned_) Py_VISIT(object);
-  return 0;
+  int result = 0;
+  for_each_ref([&](const Ref<>& ref) {
+    if (!result && !is_lent(ref.get())) result = visit(ref.get(), arg);
+  });
+  return result;
+}
+
+// References that are lent. The weak references are not visited: as long as they are reachable the collector calls back before it
+// clears anything.
+
+bool Entry::is_lent(PyObject* object) const {
+  return std::any_of(lent_.begin(), lent_.end(), [object](const Lent& lent) { return lent.object == object; });
+}
+
+void Entry::lend(std::function<void()> on_loss) {
+  std::map<PyObject*, Py_ssize_t> counts;
+  for_each_ref([&](const Ref<>& ref) {
+    PyObject* object = ref.get();
+    const bool for_ever = PyType_Check(object) && !PyType_HasFeature(reinterpret_cast<PyTypeObject*>(object), Py_TPFLAGS_HEAPTYPE);
+    if (PyType_SUPPORTS_WEAKREFS(Py_TYPE(object)) && !for_ever) ++counts[object];
+  });
+  if (counts.empty()) return;
+  static PyMethodDef method = {"framejit_lose", lose, METH_O, nullptr};
+  watcher_ = Ref<>::steal(PyCapsule_New(this, nullptr, nullptr));
+  const Ref<> callback = watcher_ ? Ref<>::steal(PyCFunction_New(&method, watcher_.get())) : Ref<>();
+  if (callback) PyCapsule_SetContext(watcher_.get(), this);
+  on_loss_ = std::move(on_loss);
+  for (const auto& [object, count] : counts) {
+    if (Py_REFCNT(object) <= count || !callback) continue;
+    Ref<> weakref = Ref<>::steal(PyWeakref_NewRef(object, callback.get()));
+    if (!weakref) continue;
+    lent_.push_back({std::move(weakref), object});
+    for (Py_ssize_t i = 0; i < count; ++i) Py_DECREF(object);
+  }
+  if (PyErr_Occurred()) PyErr_Clear();
+}
+
+/// An object that was lent dies.
+PyObject* Entry::lose(PyObject* capsule, PyObject* weakref) {
+  auto* entry = static_cast<Entry*>(PyCapsule_GetContext(capsule));
+  if (!entry) Py_RETURN_NONE;
+  const auto at = std::find_if(entry->lent_.begin(), entry->lent_.end(),
+                               [weakref](const Lent& lent) { return lent.weakref.get() == weakref; });
+  if (at == entry->lent_.end()) Py_RETURN_NONE;
+  entry->for_each_ref([&](const Ref<>& ref) {
+    if (ref.get() == at->object) (void)const_cast<Ref<>&>(ref).release();
+  });
+  entry->lent_.erase(at);
+  entry->lost_ = true;
+  const std::function<void()> on_loss = entry->on_loss_;  // the entry may go
+  on_loss();
+  Py_RETURN_NONE;
 }
 
 /// Is the entry one whose flags keep firing, and not tried this time?
@@ -296,7 +348,7 @@ Outcome Entry::run_plan(Workspace& w, std::vector<unsigned>& unsaid, bool in_fra
 
 /// Do the guards hold, and is a run worth trying?
 inline Outcome Entry::fits(Matched& m) {
-  if (!guards_->match(m)) return Outcome::Miss;
+  if (lost_ || !guards_->match(m)) return Outcome::Miss;
   ++hits_;
   if (rests()) return Outcome::Declined;
   if (order_matters_ && ErrState::current().buffer_size() != NPY_BUFSIZE) return Outcome::Declined;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -52,13 +53,18 @@ class Entry {
   const Compiled& compiled() const { return compiled_; }
   const CompileOptions& options() const { return options_; }
   const std::string& graph_text() const { return graph_text_; }
-  const std::vector<capture::Guard>& guards() const { return all_guards_; }
+  const std::vector<capture::Guard>& guards() const { return region_->guards; }
   int64_t hits() const { return hits_; }
   bool demoted() const { return streak_ >= kDemoteAfter; }
   int64_t capture_ns = 0;
 
   /// Visits every reference that the entry owns, once each.
   int traverse(visitproc visit, void* arg) const;
+
+  /// Gives up the references to objects that others own too and that can be referred to weakly. When one of them dies the entry
+  /// fits no more, and `on_loss` is called.
+  void lend(std::function<void()> on_loss);
+  bool is_lost() const { return lost_; }
 
   ~Entry();
 
@@ -70,7 +76,10 @@ class Entry {
   class Run;
   Entry() = default;
   std::string link(const LiveSlots& live, int local_count);
-  void collect_owned();
+  template <class F>
+  void for_each_ref(F&& f) const;
+  bool is_lent(PyObject* object) const;
+  static PyObject* lose(PyObject* capsule, PyObject* weakref);
   bool rests();
   Outcome fits(Matched& m);
   template <class HandOver>
@@ -87,14 +96,20 @@ class Entry {
 
   // Declared so that what points into the region goes first.
   std::shared_ptr<capture::Region> region_;
-  std::vector<capture::Guard> all_guards_;
   Compiled compiled_;
   std::optional<Compiled> undoable_;  // beside an attributed plan, once a call had need of it
   CompileOptions options_;
   std::unique_ptr<GuardProgram> guards_;
   std::unique_ptr<Materializer> materializer_;
   std::string graph_text_;
-  std::vector<PyObject*> owned_;  // borrowed: one for each reference in region_ and all_guards_
+  struct Lent {
+    capture::Ref<> weakref;
+    PyObject* object;  // references of region_ to it are not counted
+  };
+  std::vector<Lent> lent_;
+  capture::Ref<> watcher_;  // capsule that the weak references call with: this entry, or null when it is gone
+  std::function<void()> on_loss_;
+  bool lost_ = false;
   std::size_t scratch_bytes_ = 0;
   bool always_short_ = false;  // no run is worth releasing the GIL for
   bool writes_params_ = false;

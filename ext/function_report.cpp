@@ -19,10 +19,10 @@ template <class F>
 PyObject* list_of_entries(PyObject* self, F&& make) {
   Ref<> list = Ref<>::steal(PyList_New(0));
   bool ok = static_cast<bool>(list);
-  state_of(self).for_each_entry([&](const Entry& entry, int site) {
-    Ref<> item = ok ? make(entry, site) : Ref<>();
+  for (const auto& [entry, site] : state_of(self).entries()) {
+    Ref<> item = ok ? make(*entry, site) : Ref<>();
     ok = ok && item && PyList_Append(list.get(), item.get()) == 0;
-  });
+  }
   return ok ? list.release() : PyErr_Occurred() ? nullptr : PyErr_NoMemory();
 }
 
@@ -85,16 +85,14 @@ PyObject* function_cache_clear(PyObject* self, PyObject*) {
 
 PyObject* function_graphs(PyObject* self, PyObject*) {
   std::string all;
-  state_of(self).for_each_entry(
-      [&](const Entry& entry, int) { all += (all.empty() ? "" : "\n") + entry.graph_text(); });
+  for (const auto& [entry, site] : state_of(self).entries()) all += (all.empty() ? "" : "\n") + entry->graph_text();
   return text(all).release();
 }
 
 PyObject* function_asm(PyObject* self, PyObject*) {
   try {
     std::string all;
-    state_of(self).for_each_entry(
-        [&](const Entry& entry, int) { all += listing(*entry.region().graph, entry.options()); });
+    for (const auto& [entry, site] : state_of(self).entries()) all += listing(*entry->region().graph, entry->options());
     return text(all).release();
   } catch (const std::exception& error) {
     return PyErr_Format(PyExc_RuntimeError, "framejit: %s", error.what());
@@ -107,9 +105,8 @@ PyObject* report_of(CodeState& state) {
   Ref<> recompiles = Ref<>::steal(PyList_New(0));
   if (!entries || !breaks || !recompiles) return nullptr;
   bool ok = true;
-  state.for_each_entry([&](const Entry& entry, int site) {
-    ok = ok && PyList_Append(entries.get(), entry_record(entry, site).get()) == 0;
-  });
+  for (const auto& [entry, site] : state.entries())
+    ok = ok && PyList_Append(entries.get(), entry_record(*entry, site).get()) == 0;
   for (const capture::Break& b : state.breaks()) ok = ok && PyList_Append(breaks.get(), break_record(b).get()) == 0;
   for (const Ref<>& record : state.recompiles()) ok = ok && PyList_Append(recompiles.get(), record.get()) == 0;
   if (!ok) return nullptr;

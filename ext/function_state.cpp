@@ -190,11 +190,14 @@ bool CodeState::force_failure(Place& place) {
 
 bool CodeState::may_compile(Place& place, const LiveSlots& live) {
   if (place.exhausted || compiling_) return false;
-  if (place.entries.empty()) return true;
-  const Entry& last = *place.entries.front();
-  const bool forced = place.forced >= 0;
+  if (place.made == 0) return true;
+  // Null: what the entries were made for has died.
+  const std::shared_ptr<Entry> last = place.entries.empty() ? nullptr : place.entries.front();
+  const bool forced = last && place.forced >= 0;
   const std::optional<GuardFailure> failure =
-      forced ? last.explain_forced(std::exchange(place.forced, -1), live) : last.explain(live);
+      forced ? last->explain_forced(std::exchange(place.forced, -1), live)
+      : last ? last->explain(live)
+             : GuardFailure{"what the entry was made for is alive", "true", "false", 0, {}, {}};
   if (!failure) return false;  // it fits after all: the guard changed its mind between two looks
   for (const std::string& varied : failure->varied) place.varied.names.insert(varied);
   if (stance == Stance::FailOnRecompile) {
@@ -211,7 +214,7 @@ bool CodeState::may_compile(Place& place, const LiveSlots& live) {
   else
     ++stats.recompiles;
   if (events_on(Channel::Recompiles) || recompiles_.size() < kMostRecompiles) {
-    const graph::Location& at = last.region().graph->location(failure->location);
+    const graph::Location at = last ? last->region().graph->location(failure->location) : graph::Location{};
     Record record;
     record.put("function", name())
         .put("file", text_of(code_->co_filename))
@@ -307,7 +310,36 @@ void CodeState::insert(Place& place, std::shared_ptr<Entry> entry) {
   ++place.made;
   place.globals = entry->region().globals.get();
   place.builtins = entry->region().builtins.get();
+  entry->lend([state = weak_from_this()] {
+    if (const std::shared_ptr<CodeState> here = state.lock()) here->drop_lost();
+  });
   place.entries.insert(place.entries.begin(), std::move(entry));
+}
+
+template <class F>
+void CodeState::for_each_place(F&& f) {
+  f(whole_, -1);
+  for (std::size_t site = 0; site < sites_.size(); ++site)
+    if (sites_[site]) f(*sites_[site], static_cast<int>(site));
+}
+
+std::vector<std::pair<std::shared_ptr<Entry>, int>> CodeState::entries() const {
+  std::vector<std::pair<std::shared_ptr<Entry>, int>> all;
+  const_cast<CodeState*>(this)->for_each_place([&](const Place& place, int site) {
+    for (const auto& entry : place.entries) all.emplace_back(entry, site);
+  });
+  return all;
+}
+
+/// What entries were made for has died.
+void CodeState::drop_lost() {
+  Busy busy(*this);
+  for_each_place([this](Place& place, int) {
+    const auto lost = std::stable_partition(place.entries.begin(), place.entries.end(),
+                                            [](const auto& entry) { return !entry->is_lost(); });
+    std::move(lost, place.entries.end(), std::back_inserter(retired_));
+    place.entries.erase(lost, place.entries.end());
+  });
 }
 
 void CodeState::announce(const Entry& entry, int64_t number) {
@@ -516,12 +548,10 @@ void CodeState::clear() {
     place.exhausted = false;
   };
   Busy busy(*this);  // its end releases the entries, unless something else runs
-  retire(whole_);
-  for (uint32_t site = 0; site < sites_.size(); ++site) {
-    if (!sites_[site]) continue;
-    retire(*sites_[site]);
-    set_dormant(*sites_[site], site, false);
-  }
+  for_each_place([&](Place& place, int site) {
+    retire(place);
+    if (site >= 0) set_dormant(place, static_cast<uint32_t>(site), false);
+  });
   broke_ = starts_broken();
   breaks_.clear();
   known_breaks_.clear();
@@ -531,8 +561,9 @@ void CodeState::clear() {
 
 int CodeState::traverse(visitproc visit, void* arg) const {
   int result = 0;
-  for_each_entry([&](const Entry& entry, int) {
-    if (!result) result = entry.traverse(visit, arg);
+  const_cast<CodeState*>(this)->for_each_place([&](const Place& place, int) {
+    for (const auto& entry : place.entries)
+      if (!result) result = entry->traverse(visit, arg);
   });
   for (const auto& entry : retired_)
     if (!result) result = entry->traverse(visit, arg);

@@ -89,14 +89,8 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   void clear();
   int traverse(visitproc visit, void* arg) const;
 
-  /// For reports, oldest place first: the function's start, then sites in order.
-  template <class F>
-  void for_each_entry(F&& f) const {
-    for (const auto& entry : whole_.entries) f(*entry, -1);
-    for (std::size_t site = 0; site < sites_.size(); ++site)
-      if (sites_[site])
-        for (const auto& entry : sites_[site]->entries) f(*entry, static_cast<int>(site));
-  }
+  /// For reports, oldest place first: the function's start (-1), then sites in order.
+  std::vector<std::pair<std::shared_ptr<Entry>, int>> entries() const;
   const std::vector<capture::Break>& breaks() const { return breaks_; }
   /// A dict for each entry that did not fit and had another compiled, oldest first.
   const std::vector<capture::Ref<>>& recompiles() const { return recompiles_; }
@@ -124,6 +118,7 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   bool may_compile(Place& place, const LiveSlots& live);
   void note_breaks(const std::vector<capture::Break>& breaks);
   void insert(Place& place, std::shared_ptr<Entry> entry);
+  void drop_lost();
   void announce(const Entry& entry, int64_t number);
   bool ask_place(Place& place, uint32_t site, const capture::FrameView& frame, capture::FrameUpdate& update);
   bool ask_verified(Place& place, uint32_t site, const capture::FrameView& frame);
@@ -153,6 +148,8 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   std::vector<std::shared_ptr<Entry>> retired_;  // removed while something ran
   capture::Ref<> pending_error_;
   static constexpr std::size_t kMostRecompiles = 64;
+  template <class F>
+  void for_each_place(F&& f);
   int running_ = 0;
   uint64_t disabled_epoch_ = disabled_epoch;
   int64_t spliced_calls_ = 0;

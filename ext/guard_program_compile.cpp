@@ -275,7 +275,7 @@ class GuardCompiler {
   }
 
   void add_array(const Guard& g) {
-    // The specification in the program's own copy: General dims point into it.
+    // General dims point into it.
     const capture::ArraySpec& spec = impl_.guards[guard_].array;
     ArrayTest test{};
     test.wrap = spec.wrap;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "ext/guard_program.h"
@@ -112,7 +113,7 @@ struct GuardProgram::Impl {
   std::vector<RelationTest> relations;
   mutable std::vector<DictGroup> groups;
   std::vector<std::pair<capture::SourceRef, Operand>> sources;
-  std::vector<capture::Guard> guards;  // copies share the sources and objects
+  std::span<const capture::Guard> guards;  // the caller's
 };
 
 // Fetches. Borrowed results that live as long as their holder is not changed; null where there is none. No user code

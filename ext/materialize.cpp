@@ -146,7 +146,7 @@ void Materializer::order(uint32_t recipe) {
     }
   }
   is_late_[recipe] = late;
-  (late ? late_ : early_).push_back(step_of(recipe));
+  (r.kind == Recipe::Kind::Fetch || r.kind == Recipe::Kind::Constant ? first_ : late ? late_ : early_).push_back(step_of(recipe));
 }
 
 Materializer::Step Materializer::step_of(uint32_t recipe) const {
@@ -207,6 +207,7 @@ bool Materializer::allocate_root(Workspace& w, std::size_t k) const {
 }
 
 bool Materializer::prepare(Workspace& w) const {
+  if (!run(w, first_)) return false;
   for (std::size_t k = 0; k < roots_.size(); ++k)
     if (!allocate_root(w, k)) return false;
   return run(w, early_);
@@ -243,7 +244,7 @@ PyObject* Materializer::create(Workspace& w, uint32_t recipe) const {
   switch (r.kind) {
     case Recipe::Kind::Null:
     case Recipe::Kind::Fetch: return nullptr;  // a step of its own
-    case Recipe::Kind::Constant: return Py_NewRef(r.object.get());
+    case Recipe::Kind::Constant: return Py_XNewRef(r.object.get());
     case Recipe::Kind::Result: return create_result(w, results_[result_of_[recipe]]);
     case Recipe::Kind::Int: return PyLong_FromLongLong(r.dim.is_const() ? r.dim.value() : r.dim.evaluate(symbols(w)));
     case Recipe::Kind::Tuple: {
@@ -272,7 +273,7 @@ PyObject* Materializer::create(Workspace& w, uint32_t recipe) const {
     case Recipe::Kind::Instance: {
       Ref<> nothing = Ref<>::steal(PyTuple_New(0));
       auto* type = reinterpret_cast<PyTypeObject*>(r.object.get());
-      return nothing ? type->tp_new(type, nothing.get(), nullptr) : nullptr;
+      return nothing && type ? type->tp_new(type, nothing.get(), nullptr) : nullptr;
     }
     case Recipe::Kind::Method: return PyObject_GetAttr(item(0), r.object.get());
   }

@@ -97,7 +97,8 @@ class Materializer {
   std::vector<Root> roots_;
   std::vector<Result> results_;     // of Result recipes
   std::vector<int32_t> result_of_;  // recipe -> results_
-  std::vector<Step> early_, late_;
+  // What is only referred to comes first: an allocation may run finalizers, and objects that guards vouch for may die.
+  std::vector<Step> first_, early_, late_;
   std::vector<uint8_t> visited_, filled_, is_late_, fill_late_;
 };
 

@@ -88,7 +88,6 @@ EXPECTED_MARKED = {
     "test_sys.SizeofTest.test_objecttypes": EXPECTED["test_sys.SizeofTest.test_objecttypes"],
     "test_sys.SysModuleTest.test_getframe": EXPECTED["test_sys.SysModuleTest.test_getframe"],
     "test_descr.ClassPropertiesAndMethods.test_slots": "counts objects while the callee is compiled for the first time",
-    "test_descr.ClassPropertiesAndMethods.test_remove_subclass": "guards keep the class that they name alive",
 }
 
 MARKING = ("marked", "library", "rewrite")

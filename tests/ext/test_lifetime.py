@@ -1,0 +1,290 @@
+"""What compiled code keeps alive, what long runs leave behind, and many threads at once."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+import types
+import weakref
+
+import framejit
+import numpy as np
+import pytest
+from ext.ext_support import compiled, errors, hits, same
+
+pytestmark = pytest.mark.capture
+
+X = np.arange(6, dtype=np.float64).reshape(2, 3) + 0.5
+
+
+def local_class(scale):
+    class Local:
+        factor = scale
+
+        def scaled(self, x):
+            return x * self.factor
+
+        @property
+        def twice(self):
+            return self.factor * 2
+
+    return Local
+
+
+def local_function(scale):
+    return lambda x: x * scale
+
+
+def local_module(scale):
+    module = types.ModuleType("local")
+    module.factor = scale
+    return module
+
+
+def attribute(o, x):
+    return x * o.factor
+
+
+def instance(o, x):
+    return o().scaled(x) + o().twice
+
+
+def made(o, x):
+    here = o()
+    here.x = x * 2
+    return here.x, type(here) is o
+
+
+def call(o, x):
+    return o(x) + 1
+
+
+def handed_on(o, x):
+    return x + 1, [o]
+
+
+def broken(o, x):
+    y = x * o.factor
+    gc.isenabled()
+    return y + o.factor
+
+
+CASES = [
+    (attribute, local_class, True),
+    (attribute, local_module, True),
+    (instance, local_class, True),
+    (made, local_class, True),
+    (call, local_function, False),
+    (handed_on, local_class, False),
+    (broken, local_class, True),
+]
+
+
+@pytest.mark.parametrize(("function", "make", "named_by_guards"), CASES)
+@pytest.mark.parametrize("in_place", [False, True])
+def test_what_guards_name_dies(function, make, named_by_guards, in_place):
+    before = errors()
+
+    def run(marked):
+        for scale in (2.0, 3.0):  # the second is likely to have the address of the first
+            named = make(scale)
+            plain, got = function(named, X), [marked(named, X) for _ in range(3)]
+            for result in got:
+                assert str(result) == str(plain)
+            reference = weakref.ref(named)
+            del named, plain, got, result
+            gc.collect()
+            assert reference() is None
+
+    if in_place:
+        copy = types.FunctionType(function.__code__.replace(), function.__globals__)
+        with framejit.mark(copy):
+            run(copy)
+    else:
+        marked = compiled(function)
+        run(marked)
+        assert bool(marked.cache_entries()) is not named_by_guards
+        named = make(4.0)
+        assert str(marked(named, X)) == str(function(named, X))
+        assert marked.cache_entries()
+    assert errors() == before
+
+
+def test_classes_that_come_and_go_reach_the_limit():
+    marked = compiled(attribute)
+    with pytest.warns(framejit.RecompileLimitWarning, match="is alive"):
+        for scale in range(framejit.config.recompile_limit + 5):
+            named = local_class(float(scale))
+            same(attribute(named, X), marked(named, X))
+            del named
+            gc.collect()
+
+
+def test_a_class_and_the_function_that_names_it_die_together():
+    def make():
+        named = local_class(2.0)
+        marked = compiled(lambda x: x * named.factor)
+        named.marked = marked
+        marked(X)
+        assert hits(marked) or marked.cache_entries()
+        return weakref.ref(named), weakref.ref(marked)
+
+    references = make()
+    gc.collect()
+    assert [reference() for reference in references] == [None, None]
+
+
+# --- Long runs
+
+
+def pausing(a, b):
+    c = a * b
+    gc.isenabled()
+    d = c + b
+    gc.isenabled()
+    return d - a
+
+
+def looping(a, b):
+    for _ in range(3):
+        a = a * b
+        gc.isenabled()
+        b = b + a
+    return a, [b], {"c": a + b}
+
+
+def suspended(a, b):
+    c = a * b
+    got = yield c
+    yield c + b + (got or 0)
+
+
+def generating(a, b):
+    return [item * 2 for item in suspended_marked(a, b)]
+
+
+suspended_marked = compiled(suspended)
+
+
+def left_open(a, b):
+    return next(suspended_marked(a, b)) + 1
+
+
+def catching(a, b):
+    try:
+        c = a * b
+        raise KeyError(c)
+    except KeyError as error:
+        return error.args[0] + b
+
+
+def raising(a, b):
+    c = a + b
+    return c @ np.ones(7) + c
+
+
+def varying(a, b):
+    return a[: int(b[0, 0]) + 1] * 2
+
+
+def swallow(function, *args):
+    try:
+        return function(*args)
+    except ValueError:
+        return None
+
+
+LONG = {
+    "breaks": (pausing, [(X, X)]),
+    "loops": (looping, [(X, X)]),
+    "generators": (generating, [(X, X)]),
+    "open generators": (left_open, [(X, X)]),
+    "caught": (catching, [(X, X)]),
+    "raised": (raising, [(X, X)]),
+    "entries": (pausing, [(X, X), (X[0], X), (X.astype(np.float32), X), (2.5, X), (X, X[:, ::2][:, :1])]),
+    "varying": (varying, [(X, X), (X, X + 1)]),
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_ten_thousand_calls_leave_nothing(name):
+    function, calls = LONG[name]
+    marked = compiled(function)
+    for args in calls:
+        expected = swallow(function, *args)
+        for _ in range(40):
+            same(expected, swallow(marked, *args))
+    del expected
+    held = [value for args in calls for value in args] + [None, True, marked, function.__code__, np.ndarray]
+
+    def count():
+        gc.collect()
+        return sys.getallocatedblocks(), [sys.getrefcount(value) for value in held]
+
+    def run(times):
+        for _ in range(times):
+            for args in calls:
+                swallow(marked, *args)
+
+    run(200)
+    before = count()
+    run(10_000 // len(calls))
+    after = count()
+    assert abs(after[0] - before[0]) < 200
+    assert max(abs(a - b) for a, b in zip(after[1], before[1])) < 20
+
+
+def test_recompilations_leave_nothing():
+    marked = compiled(pausing)
+    shapes = [X, X[0], X.astype(np.float32), X[:, :1], X.T]
+
+    def run(times):
+        for _ in range(times):
+            marked.cache_clear()
+            for x in shapes:
+                same(pausing(x, x), marked(x, x))
+
+    run(10)
+    gc.collect()
+    before = sys.getallocatedblocks(), [sys.getrefcount(x) for x in shapes]
+    run(60)
+    gc.collect()
+    assert abs(sys.getallocatedblocks() - before[0]) < 300
+    assert [sys.getrefcount(x) for x in shapes] == before[1]
+
+
+# --- Threads
+
+
+@pytest.mark.parametrize("function", [pausing, looping, generating, catching])
+def test_threads_call_and_compile_at_once(function):
+    shapes = [X, X[0], X.astype(np.float32), X[:, :1], X.T, X[:1]]
+    expected = [function(x, x) for x in shapes]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for _ in range(3):
+            marked = compiled(function)
+            start = threading.Barrier(8)
+            failures = []
+
+            def work(number, marked=marked, start=start, failures=failures):
+                start.wait()
+                try:
+                    for turn in range(60):
+                        at = (turn + number) % len(shapes)
+                        same(expected[at], marked(shapes[at], shapes[at]))
+                        if number == 0 and turn % 20 == 19:
+                            marked.cache_clear()
+                except BaseException as error:
+                    failures.append(error)
+
+            threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert failures == []
+    finally:
+        sys.setswitchinterval(interval)
