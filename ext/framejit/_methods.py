@@ -274,59 +274,26 @@ _FUNCTIONS = {
     "scatter sort argsort topk unique t tensor_split take_along_dim",
     _create: "bernoulli multinomial",
 }
-# Rows of the operator table: functions in C, which need one in Python around them to be methods.
-_OPERATORS = (
-    "add sub subtract mul multiply true_divide divide floor_divide remainder fmod pow atan2 arctan2 minimum maximum copysign hypot neg "
-    "negative abs absolute sign square reciprocal sqrt exp expm1 log log2 log10 log1p sin cos tan asin arcsin acos arccos atan arctan "
-    "sinh cosh tanh erf isnan isinf isfinite signbit equal eq not_equal ne less lt less_equal le greater gt greater_equal ge "
-    "bitwise_and bitwise_or bitwise_xor bitwise_not logical_and logical_or logical_xor logical_not matmul mm bmm"
+# Rows of the operator table, of one operand and of two: functions in C, which need one in Python around them to be methods.
+_ONE = (
+    "neg negative abs absolute sign square reciprocal sqrt exp expm1 log log2 log10 log1p sin cos tan asin arcsin acos arccos atan "
+    "arctan sinh cosh tanh erf isnan isinf isfinite signbit bitwise_not logical_not"
+)
+_TWO = (
+    "add sub subtract mul multiply true_divide divide floor_divide remainder fmod pow atan2 arctan2 minimum maximum copysign hypot "
+    "equal eq not_equal ne less lt less_equal le greater gt greater_equal ge bitwise_and bitwise_or bitwise_xor logical_and logical_or "
+    "logical_xor matmul mm bmm"
 )
 
 
-def _method_of(name: str, function: Any) -> Any:
-    if function.__name__ in _TWO:
-
-        def method(self: Any, other: Any) -> Any:
-            return function(self, other)
-
-    else:
-
-        def method(self: Any) -> Any:
-            return function(self)
-
-    method.__name__ = method.__qualname__ = name
-    method.__doc__ = f"ops.{name}."
-    return method
+def _one(function: Any) -> Any:
+    return lambda self: function(self)
 
 
-_TWO = {
-    *(
-        "add",
-        "subtract",
-        "multiply",
-        "divide",
-        "floor_divide",
-        "remainder",
-        "fmod",
-        "power",
-        "arctan2",
-        "minimum",
-        "maximum",
-    ),
-    *(
-        "copysign",
-        "hypot",
-        "equal",
-        "not_equal",
-        "less",
-        "less_equal",
-        "greater",
-        "greater_equal",
-        "bitwise_and",
-        "bitwise_or",
-    ),
-    *("bitwise_xor", "logical_and", "logical_or", "logical_xor", "matmul"),
-}
+def _two(function: Any) -> Any:
+    return lambda self, other: function(self, other)
+
+
 _PROPERTIES = {
     "T": lambda self: _tensor(_array(self).transpose()),
     "mT": lambda self: _tensor(_array(self).swapaxes(-1, -2)),
@@ -352,55 +319,30 @@ _CONVERSIONS = {
 }
 
 
+# Methods that are functions of this module.
+# fmt: off
+_OWN = (
+    astype, to, item, tolist, numpy, copy, contiguous, is_contiguous, init_data, type_as, reshape, transpose, broadcast_to,
+    repeat, tile, flatten, resize, numel, dim, view, permute, sum, max, min, argmax, cumsum, take, new_zeros, new_ones,
+    itemset, assign_value, fill_, __dlpack__, __dlpack_device__, __deepcopy__, __round__, __format__, __divmod__,
+)
+# fmt: on
+
+
 def _install() -> None:
     methods: dict[str, Any] = {}
     for module, names in _FUNCTIONS.items():
         methods.update({name: getattr(module, name) for name in names.split()})
-    for name in _OPERATORS.split():
-        methods[name] = _method_of(name, getattr(_elementwise, name))
+    for names, method_of in ((_ONE, _one), (_TWO, _two)):
+        for name in names.split():
+            method = methods[name] = method_of(getattr(_elementwise, name))
+            method.__name__ = method.__qualname__ = name
+            method.__doc__ = f"ops.{name}."
     for name, dtype in _CONVERSIONS.items():
         methods[name] = _conversion(name, ALL[dtype])
     for name in ("add", "sub", "mul", "div"):
         methods[name + "_"] = _in_place(name + "_", getattr(_elementwise, name))
-    own = (
-        *(
-            astype,
-            to,
-            item,
-            tolist,
-            numpy,
-            copy,
-            contiguous,
-            is_contiguous,
-            init_data,
-            type_as,
-            reshape,
-            transpose,
-            broadcast_to,
-            repeat,
-            tile,
-        ),
-        *(
-            flatten,
-            resize,
-            numel,
-            dim,
-            view,
-            permute,
-            sum,
-            max,
-            min,
-            argmax,
-            cumsum,
-            take,
-            new_zeros,
-            new_ones,
-            itemset,
-            assign_value,
-        ),
-        *(fill_, __dlpack__, __dlpack_device__, __deepcopy__, __round__, __format__, __divmod__),
-    )
-    methods.update({function.__name__: function for function in own})
+    methods.update({function.__name__: function for function in _OWN})
     methods.update(copy_=assign_value, clone=copy, expand=broadcast_to, where=_where, view_as=_like, reshape_as=_like)
     methods.update(expand_as=_expand_as, from_numpy=staticmethod(from_numpy))
     for name, method in methods.items():
