@@ -22,22 +22,26 @@ _KINDS = ("cell", "global", "attribute", "item", "extend", "list")
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...), type(NotImplemented), range, slice)
 
 _warned = 0
+_predictions = 0  # that are alive: not compared yet
+_show: Any = None  # what shows warnings without us
 _begun: OrderedDict[int, dict[str, bytes | None]] = OrderedDict()  # arguments of calls, by frame
 
 
-def _count_warnings() -> None:
-    """Counts what `warnings` is about to show, under any filter, for as long as the process lives."""
-    show = warnings._showwarnmsg  # type: ignore[attr-defined]
-    if hasattr(show, "counts_for_framejit"):
-        return
+def _counting(message: Any) -> None:
+    global _warned
+    _warned += 1
+    _show(message)
 
-    def counting(message: Any) -> None:
-        global _warned
-        _warned += 1
-        show(message)
 
-    counting.counts_for_framejit = True  # type: ignore[attr-defined]
-    warnings._showwarnmsg = counting  # type: ignore[attr-defined]
+def _count_warnings(more: int) -> None:
+    """While there are predictions, what `warnings` is about to show is counted, under any filter."""
+    global _predictions, _show
+    _predictions += more
+    if _predictions and warnings._showwarnmsg is not _counting:  # type: ignore[attr-defined]
+        _show = warnings._showwarnmsg  # type: ignore[attr-defined]
+        warnings._showwarnmsg = _counting  # type: ignore[attr-defined]
+    elif not _predictions and warnings._showwarnmsg is _counting:  # type: ignore[attr-defined]
+        warnings._showwarnmsg = _show  # type: ignore[attr-defined]
 
 
 def _bytes(array: Any) -> bytes:
@@ -53,7 +57,7 @@ class Prediction:
     """The state at a region's exit, described without holding on to any object of the program's but its targets."""
 
     def __init__(self, record: dict[str, Any], before: list[Any]) -> None:
-        _count_warnings()
+        _count_warnings(1)
         self.code: CodeType = record["code"]
         self.globals: dict[str, Any] = record["globals"]
         self.lines = record["first_line"], record["last_line"]
@@ -73,6 +77,9 @@ class Prediction:
         for kind, target, key, value, items in record["effects"]:
             self._effect(_KINDS[kind], target, key, value, items)
         self._warned = _warned
+
+    def __del__(self) -> None:
+        _count_warnings(-1)
 
     # What an object is, as plain data.
     def _describe(self, value: Any) -> Any:

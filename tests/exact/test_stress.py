@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import os
 import subprocess
@@ -21,8 +22,11 @@ PROGRAMS = [
 
 
 @pytest.fixture(autouse=True)
-def warnings_are_shown_as_before(monkeypatch):
-    monkeypatch.setattr(warnings, "_showwarnmsg", warnings._showwarnmsg)  # predictions count there
+def warnings_are_shown_as_before():
+    before = warnings._showwarnmsg  # predictions count there
+    yield
+    gc.collect()
+    assert warnings._showwarnmsg is before
 
 
 @pytest.fixture
