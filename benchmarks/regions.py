@@ -20,8 +20,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import framejit
 import numpy as np
+
+import framejit
 
 LIMIT = 150.0  # ns over the kernel
 COUNT = 8

@@ -263,7 +263,8 @@ PyMethodDef methods[] = {
     {"asm", function_asm, METH_NOARGS, "asm()\n--\n\nThe machine code of each entry as text."},
     {"precompile", function_precompile, METH_VARARGS,
      "precompile(*specs)\n--\n\nCompile for arguments like these, without running the function.\n\n"
-     "Parameters\n----------\n*specs : ArraySpec or object\n    One for each positional argument: an ArraySpec, or a "
+     "Of a function with graph breaks that is what comes before the first one. What comes behind a break depends on what the "
+     "code\nthere gives, so it is compiled when a call has come by.\n\nParameters\n----------\n*specs : ArraySpec or object\n    One for each positional argument: an ArraySpec, or a "
      "value that is taken as it is.\n\nRaises\n------\nGraphBreakError\n    With ``fullgraph=True``, where the "
      "function is not one graph."},
     {"_report", function_report, METH_NOARGS,

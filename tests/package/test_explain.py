@@ -67,6 +67,7 @@ def test_break(program):
     assert "getpid" in record["detail"]
     assert f"program.py:6:{record['column'] + 1} step(): FJ002" in str(report)
     assert "^^^^" in str(report)
+    assert "2 regions so far" in str(report)
 
 
 @pytest.mark.capture
