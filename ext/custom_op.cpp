@@ -98,7 +98,7 @@ class CustomDoor final : public capture::Door {
   std::string_view name() const override { return "custom"; }
   bool owns(PyObject*) const override { return false; }
   bool owns(const Value&) const override { return false; }
-  bool knows(PyObject* callable) const override { return custom_ops().count(callable) != 0; }
+  bool knows(PyObject* callable) const override { return is_custom_op(callable); }
 
   Captured<Value*> call(Session& session, PyObject* callable, std::span<Value* const> args,
                         std::span<const capture::Keyword> keywords) override {
@@ -202,6 +202,8 @@ const ModulePart part(20, [](PyObject* module) { return PyModule_AddFunctions(mo
 }  // namespace
 
 std::unique_ptr<capture::Door> make_custom_door() { return std::make_unique<CustomDoor>(); }
+
+bool is_custom_op(PyObject* object) { return custom_ops().count(object) != 0; }
 
 codegen::HostFunction custom_function(int64_t index) {
   for (const auto& [op, custom] : custom_ops())

@@ -9,6 +9,7 @@
 
 namespace framejit::ext {
 
+bool is_custom_op(PyObject* object);
 /// Knows the custom operators; owns no array.
 std::unique_ptr<capture::Door> make_custom_door();
 /// By the index of the host call; empty where the operator is gone.

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "ext/config.h"
+#include "ext/custom_op.h"
 #include "ext/errstate.h"
 #include "ext/events.h"
 #include "ext/interpreted.h"
@@ -223,7 +224,8 @@ void Entry::lend(std::function<void()> on_loss) {
   for_each_ref([&](const Ref<>& ref) {
     PyObject* object = ref.get();
     const bool for_ever = PyType_Check(object) && !PyType_HasFeature(reinterpret_cast<PyTypeObject*>(object), Py_TPFLAGS_HEAPTYPE);
-    if (PyType_SUPPORTS_WEAKREFS(Py_TYPE(object)) && !for_ever) ++counts[object];
+    // A run calls custom operators: it must not lose one on the way.
+    if (PyType_SUPPORTS_WEAKREFS(Py_TYPE(object)) && !for_ever && !is_custom_op(object)) ++counts[object];
   });
   if (counts.empty()) return;
   static PyMethodDef method = {"framejit_lose", lose, METH_O, nullptr};
