@@ -259,7 +259,8 @@ Captured<Value*> Executor::instance_attr_value(Value* v, PyObject* name, Value**
     return break_at(BreakId::UnknownObject, what);
   static PyObject* const kGetAttribute = interned("__getattribute__");
   PyObject* getter = type_attr(type, kGetAttribute);
-  if (getter != type_attr(is_exception(*v) ? exception_type() : &PyBaseObject_Type, kGetAttribute))
+  if (getter != type_attr(is_exception(*v) ? exception_type() : &PyBaseObject_Type, kGetAttribute) &&
+      !is_partial(type))
     return break_at(BreakId::ImpureAttribute, what);
   guard_lookup(v, getter, kGetAttribute);
 
@@ -328,8 +329,9 @@ Captured<Value*> Executor::bind_descriptor(Value* owner, PyObject* raw, PyObject
     if (!value && type_attr(class_of(*owner), "__getattr__")) value.error().raised = nullptr;  // it might be asked then
     return value;
   }
-  if (Py_IS_TYPE(raw, &PyMemberDescr_Type)) {  // __slots__
-    if (!is_slot(raw)) return break_at(BreakId::ImpureAttribute, what);
+  if (Py_IS_TYPE(raw, &PyMemberDescr_Type)) {  // __slots__, and what C types hold
+    const int kind = reinterpret_cast<PyMemberDescrObject*>(raw)->d_member->type;
+    if (kind != T_OBJECT && kind != T_OBJECT_EX) return break_at(BreakId::ImpureAttribute, what);
     Ref<> held = owner->source ? Ref<>::steal(Py_TYPE(raw)->tp_descr_get(raw, owner->object.get(), nullptr)) : Ref<>();
     if (!held) {
       PyErr_Clear();
@@ -391,11 +393,15 @@ Captured<Value*> Executor::class_attr_value(Value* v, PyObject* name) {
   auto* type = reinterpret_cast<PyTypeObject*>(v->object.get());
   const std::string what = std::string(type->tp_name) + "." + text_of(name);
   PyTypeObject* meta = Py_TYPE(type);
-  if (meta->tp_getattro != PyType_Type.tp_getattro) return break_at(BreakId::ImpureAttribute, what);
+  // A __getattr__ of the metaclass, which enums have, is asked only for what is not found.
+  static PyObject* const kGetAttribute = interned("__getattribute__");
+  PyObject* getter = type_attr(meta, kGetAttribute);
+  if (getter != type_attr(&PyType_Type, kGetAttribute)) return break_at(BreakId::ImpureAttribute, what);
   PyObject* in_meta = type_attr(meta, name);
   if (in_meta && is_data_descriptor(in_meta)) return break_at(BreakId::ImpureAttribute, what);
   const std::string expression = v->source ? v->source->str() : type->tp_name;
   const SourceRef base = fixed_source(v->object.get(), expression);
+  if (meta != &PyType_Type) guard(GuardKind::TypeAttr, base, getter, kGetAttribute);
   if (meta != &PyType_Type) guard(GuardKind::TypeAttr, base, in_meta, name);
   PyObject* raw = type_attr(type, name);
   if (!raw) return break_at(BreakId::WouldRaise, what);
@@ -496,12 +502,15 @@ Captured<bool> Executor::set_attr(Value* v, PyObject* name, Value* value) {
     PyObject* raw = type_attr(&PyModule_Type, name);
     if (!value || (raw && is_data_descriptor(raw))) return break_at(BreakId::ImpureAttribute, "module." + text);
     PyObject* dict = PyModule_GetDict(v->object.get());
-    if (may_finalize(dict, name)) return finalizes();
+    if (may_finalize(PyDict_GetItemWithError(dict, name))) return finalizes();
     effects_.store_global(dict, name, value);
     return true;
   }
   if (v->kind != ValueKind::Object) return break_at(BreakId::UserEffect, "store into attribute " + text);
   if (is_exception(*v) && value && text == "__traceback__") {  // ends with the exception
+    value = look(value);
+    if (!value->is_none() && type_of(value) != reinterpret_cast<PyObject*>(&PyTraceBack_Type))
+      return break_at(BreakId::WouldRaise, "__traceback__");
     set_attribute(v, text, value);
     return true;
   }
@@ -542,8 +551,13 @@ Captured<bool> Executor::set_attr_generic(Value* v, PyObject* name, Value* value
   }
   if (!raw && !has_instance_dict(type)) return break_at(BreakId::WouldRaise, what);
   if (raw && !is_slot(raw) && !has_instance_dict(type)) return break_at(BreakId::WouldRaise, what);
-  PyObject* before = v->source ? instance_attr(v->object.get(), name) : nullptr;
-  if (before && Py_TYPE(before)->tp_finalize) return finalizes();
+  Ref<> before;
+  if (v->source && raw && is_slot(raw))
+    before = Ref<>::steal(Py_TYPE(raw)->tp_descr_get(raw, v->object.get(), nullptr));
+  else if (v->source)
+    before = Ref<>::share(instance_attr(v->object.get(), name));
+  if (!before) PyErr_Clear();
+  if (may_finalize(before.get())) return finalizes();
   if (!value) {
     FRAMEJIT_TRY(held, holds(v, name));
     if (!held) return break_at(BreakId::WouldRaise, what);

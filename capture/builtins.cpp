@@ -67,6 +67,7 @@ Captured<Value*> do_sum(Executor& x, const Values& a) {
   FRAMEJIT_TRY(items, x.unpack(a[0]));
   Value* total = a.size() == 2 ? a[1] : x.session().integer(graph::Dim(0));
   for (Value* item : items) {
+    if (a[0]->kind == ValueKind::List && a[0]->items != items) return unsupported("sum");  // __add__ changed it
     item = x.look(item);
 #if PY_VERSION_HEX >= 0x030c0000
     // Floats are added with compensation since 3.12.
@@ -172,7 +173,7 @@ Captured<Value*> do_pow(Executor& x, const Values& a) {
 
 Captured<Value*> do_sorted(Executor& x, const Values& a) {
   if (a.size() != 1) return unsupported("sorted");
-  FRAMEJIT_TRY(items, x.unpack(a[0]));
+  FRAMEJIT_TRY(items, x.unpack(a[0], true));
   return x.sorted(std::move(items), nullptr, false);
 }
 
@@ -217,7 +218,7 @@ Captured<Value*> fold_plain(Executor& x, PyObject* function, const Values& args)
   }
   Ref<> result = packed ? Ref<>::steal(PyObject_Call(function, packed.get(), nullptr)) : Ref<>();
   if (!result) return x.raises_current(short_repr(function));
-  return x.literal(result.get());
+  return x.fresh(result.get());
 }
 
 Captured<Value*> fold_math(Executor& x, PyObject* function, const Values& args) {
@@ -352,7 +353,7 @@ Captured<Value*> Executor::call_builtin(PyObject* callable, const Values& raw, c
     const std::string module = function->m_module ? text_of(function->m_module) : "";
     const char* name = function->m_ml->ml_name;
     if (module == "builtins" && std::strcmp(name, "sorted") == 0 && args.size() == 1 && !keywords.empty()) {
-      FRAMEJIT_TRY(items, unpack(args[0]));
+      FRAMEJIT_TRY(items, unpack(args[0], true));
       FRAMEJIT_TRY(order, sort_order(keywords));
       return sorted(std::move(items), order.first, order.second);
     }

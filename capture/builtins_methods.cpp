@@ -27,11 +27,8 @@ Captured<Value*> list_method(Executor& x, Value* list, const std::string& name, 
     return x.none();
   }
   if (name == "extend" && args.size() == 1) {
-    FRAMEJIT_TRY(items, x.unpack(x.look(args[0])));
-    for (Value* item : items) {
-      FRAMEJIT_TRY(done, x.append(list, item));
-      (void)done;
-    }
+    FRAMEJIT_TRY(done, x.extend(list, x.look(args[0])));
+    (void)done;
     return x.none();
   }
   FRAMEJIT_TRY(opened, x.open(list));
@@ -67,6 +64,7 @@ Captured<Value*> list_method(Executor& x, Value* list, const std::string& name, 
     int64_t count = 0;
     for (std::size_t i = 0; i < items.size(); ++i) {
       FRAMEJIT_TRY(same, x.equal(x.look(items[i]), x.look(args[0])));
+      if (list->items != items) return changed_by_equality();
       count += same;
       if (!same || name == "count") continue;
       if (name == "index") return s.integer(graph::Dim(static_cast<int64_t>(i)));
@@ -87,6 +85,7 @@ Captured<Value*> list_method(Executor& x, Value* list, const std::string& name, 
   } else {
     return break_at(BreakId::UnknownCallable, "'list." + name + "'");
   }
+  if (may_finalize(list->items, items)) return finalizes();
   set_items(s, list, std::move(items));
   if (list->source) x.effects().replace(list);
   return result;
@@ -173,7 +172,7 @@ constexpr const char* kPure[] = {"lower",      "upper",      "strip",        "ls
                                  "decode",     "hex",        "as_integer_ratio", "casefold", "swapcase"};
 
 Captured<Value*> join(Executor& x, PyObject* separator, Value* parts) {
-  FRAMEJIT_TRY(items, x.unpack(parts));
+  FRAMEJIT_TRY(items, x.unpack_fast(parts));
   Ref<> texts = x.plain(x.session().tuple(std::move(items)));
   if (!texts) return break_at(BreakId::UnknownObject, "text of a value");
   Ref<> text = Ref<>::steal(PyUnicode_Join(separator, texts.get()));
@@ -192,7 +191,7 @@ Captured<Value*> fold_method(Executor& x, Value* self, const std::string& name, 
   if (!packed || !named) return break_at(BreakId::UnknownObject, "text of a value");
   Ref<> method = Ref<>::steal(PyObject_GetAttrString(self->object.get(), name.c_str()));
   Ref<> result = method ? Ref<>::steal(PyObject_Call(method.get(), packed.get(), named.get())) : Ref<>();
-  return result ? x.literal(result.get()) : Captured<Value*>(x.raises_current(name));
+  return result ? x.fresh(result.get()) : Captured<Value*>(x.raises_current(name));
 }
 
 Captured<Value*> constant_method(Executor& x, Value* self, const std::string& name, const Values& args,
@@ -229,10 +228,10 @@ Captured<Value*> constant_method(Executor& x, Value* self, const std::string& na
   if (PyList_CheckExact(result.get())) {
     Value* list = x.session().make(ValueKind::List);
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(result.get()); ++i)
-      list->items.push_back(x.literal(PyList_GET_ITEM(result.get(), i)));
+      list->items.push_back(x.fresh(PyList_GET_ITEM(result.get(), i)));
     return list;
   }
-  return x.literal(result.get());
+  return x.fresh(result.get());
 }
 
 }  // namespace

@@ -182,6 +182,7 @@ Captured<Value*> call_type(Executor& x, PyTypeObject* type, const Values& args, 
   Session& s = x.session();
   if (type == &PyEnum_Type) return make_enumerate(x, args, keywords);
   if (type == &PyDict_Type) return make_dict(x, args, keywords);
+  if (is_partial(type)) return x.make_partial(type, args, keywords);
   if (PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) ||
       PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseException)))
     return x.make_instance(type, args, keywords);
@@ -222,7 +223,7 @@ Captured<Value*> call_type(Executor& x, PyTypeObject* type, const Values& args, 
     if (args.size() == 1 && type == &PyTuple_Type && args[0]->kind == ValueKind::Tuple) return args[0];
     Values items;
     if (args.size() == 1) {
-      FRAMEJIT_TRY(unpacked, x.unpack(args[0]));
+      FRAMEJIT_TRY(unpacked, x.unpack(args[0], true));
       items = std::move(unpacked);
     }
     Value* made = s.make(type == &PyTuple_Type ? ValueKind::Tuple : ValueKind::List);

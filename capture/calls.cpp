@@ -1,4 +1,6 @@
 // Calls: library functions go to their door, Python functions are inlined as nested frames.
+#include <algorithm>
+
 #include "capture/executor.h"
 #include "capture/py/instance.h"
 #include "capture/py/repr.h"
@@ -235,6 +237,56 @@ Captured<Value*> Executor::call_function(Value* function, const Values& args, co
   return result;
 }
 
+bool is_partial(const PyTypeObject* type) {
+  static PyTypeObject* const partial = [] {
+    PyObject* module = PyImport_GetModuleDict() ? PyDict_GetItemString(PyImport_GetModuleDict(), "_functools") : nullptr;
+    PyObject* found = module && PyModule_Check(module) ? PyDict_GetItemString(PyModule_GetDict(module), "partial") : nullptr;
+    return reinterpret_cast<PyTypeObject*>(Py_XNewRef(found));
+  }();
+  return partial && type == partial;
+}
+
+Captured<Value*> Executor::make_partial(PyTypeObject* type, const Values& args, const Keywords& keywords) {
+  Value* function = args.empty() ? nullptr : look(args[0]);
+  PyObject* of = function ? type_of(function) : nullptr;
+  // Of another one its parts would be taken; of what is not known to be callable, nothing.
+  if (!of || !reinterpret_cast<PyTypeObject*>(of)->tp_call || is_partial(reinterpret_cast<PyTypeObject*>(of)))
+    return break_at(BreakId::UnsupportedArgument, "partial()");
+  Value* named = session_.make(ValueKind::Dict);
+  for (const auto& [name, value] : keywords) {
+    named->items.push_back(session_.constant(name));
+    named->items.push_back(value);
+  }
+  Value* made = session_.make(ValueKind::Object);
+  made->object = Ref<>::share(reinterpret_cast<PyObject*>(type));
+  set_attribute(made, "func", function);
+  set_attribute(made, "args", session_.tuple(Values(args.begin() + 1, args.end())));
+  set_attribute(made, "keywords", named);
+  return made;
+}
+
+Captured<Value*> Executor::call_partial(Value* partial, const Values& args, const Keywords& keywords) {
+  FRAMEJIT_TRY(function, get_attr(partial, interned("func")));
+  FRAMEJIT_TRY(first, get_attr(partial, interned("args")));
+  FRAMEJIT_TRY(named, get_attr(partial, interned("keywords")));
+  FRAMEJIT_TRY(all, unpack(first));
+  if (named->kind != ValueKind::Dict) return break_at(BreakId::UnknownCallable, "partial object");
+  FRAMEJIT_TRY(opened, open(named));
+  (void)opened;
+  all.insert(all.end(), args.begin(), args.end());
+  Keywords merged;
+  for (std::size_t i = 0; i < named->items.size(); i += 2) merged.emplace_back(named->items[i]->object.get(), named->items[i + 1]);
+  for (const auto& [name, value] : keywords) {
+    auto same_name = [&name = name](const auto& each) { return same_key(each.first, name); };
+    const auto known_name = std::find_if(merged.begin(), merged.end(), same_name);
+    if (known_name != merged.end())
+      known_name->second = value;
+    else
+      merged.emplace_back(name, value);
+  }
+  return call(function, all, merged);
+}
+
 Captured<Value*> Executor::call(Value* callable, const Values& args, const Keywords& keywords) {
   callable = look(callable);
   switch (callable->kind) {
@@ -301,6 +353,7 @@ Captured<Value*> Executor::call(Value* callable, const Values& args, const Keywo
         source->name = callable->source->str() + ".__wrapped__";
         return call(wrap(function, source), args, keywords);
       }
+      if (is_partial(class_of(*callable))) return call_partial(callable, args, keywords);
       static PyObject* const kCall = interned("__call__");
       PyObject* raw = type_attr(class_of(*callable), kCall);
       if (!raw || !PyFunction_Check(raw) || !PyType_HasFeature(class_of(*callable), Py_TPFLAGS_HEAPTYPE)) break;

@@ -1,5 +1,6 @@
 // Tuples, lists and dicts: items, stores, lengths. Stores into existing ones are effects, visible to later loads.
 #include "capture/executor.h"
+#include "capture/py/instance.h"
 #include "capture/py/repr.h"
 
 namespace framejit::capture {
@@ -170,7 +171,7 @@ Captured<bool> Executor::set_item(Value* container, Value* key, Value* value) {
   FRAMEJIT_TRY(opened, open(container));
   (void)opened;
   if (key->kind == ValueKind::Slice) {
-    FRAMEJIT_TRY(fresh, unpack(look(value)));  // before the bounds are taken: it may be the list itself
+    FRAMEJIT_TRY(fresh, unpack_fast(look(value)));  // before the bounds are taken: it may be the list itself
     FRAMEJIT_TRY(b, bounds_of(*this, key, static_cast<Py_ssize_t>(container->items.size())));
     Values items = container->items;
     if (b.step == 1) {
@@ -183,6 +184,7 @@ Captured<bool> Executor::set_item(Value* container, Value* key, Value* value) {
       for (Py_ssize_t i = 0; i < b.count; ++i)
         items[static_cast<std::size_t>(b.start + i * b.step)] = fresh[static_cast<std::size_t>(i)];
     }
+    if (may_finalize(container->items, items)) return finalizes();
     set_items(session_, container, std::move(items));
     if (container->source) effects_.replace(container);
     return true;
@@ -224,6 +226,7 @@ Captured<bool> Executor::del_item(Value* container, Value* key) {
     for (Py_ssize_t i = 0; i < b.count; ++i) gone[static_cast<std::size_t>(b.start + i * b.step)] = true;
     for (std::size_t i = 0; i < gone.size(); ++i)
       if (!gone[i]) items.push_back(container->items[i]);
+    if (may_finalize(container->items, items)) return finalizes();
   } else {
     return break_at(BreakId::UserEffect, "deletion of an item");
   }
@@ -347,7 +350,54 @@ Captured<bool> Executor::dict_set(Value* dict, Value* key, Value* value) {
   return true;
 }
 
-Captured<Values> Executor::unpack(Value* v) {
+/// What an object says of its length when a list of it is made: __len__, or __length_hint__, whose answer changes nothing.
+Captured<bool> Executor::length_hint(Value* v) {
+  if (v->kind != ValueKind::Object) return true;
+  static PyObject* const kNames[] = {interned("__len__"), interned("__length_hint__")};
+  for (PyObject* name : kNames) {
+    FRAMEJIT_TRY(answer, special(v, name, {}));
+    if (!answer && type_attr(class_of(*v), name)) return break_at(BreakId::UnknownObject, text_of(name));
+    if (!answer) {
+      guard_lookup(v, nullptr, name);
+      continue;
+    }
+    answer = look(answer);
+    if (!answer->is_constant() || !is_int_like(*answer)) return break_at(BreakId::UnknownObject, text_of(name));
+    return true;
+  }
+  return true;
+}
+
+/// list.extend(): an iterator's items are appended one by one, so that it sees the list grow.
+Captured<bool> Executor::extend(Value* list, Value* iterable) {
+  if (iterable->kind != ValueKind::Iterator && iterable->kind != ValueKind::Object) {
+    FRAMEJIT_TRY(items, unpack(iterable));
+    for (Value* item : items) {
+      FRAMEJIT_TRY(done, append(list, item));
+      (void)done;
+    }
+    return true;
+  }
+  FRAMEJIT_TRY(iterator, iterate(iterable));
+  FRAMEJIT_TRY(asked, length_hint(iterable));
+  (void)asked;
+  for (int count = 0;; ++count) {
+    if (count > 10000) return break_at(BreakId::CapturedTooMuch, "a long sequence");
+    FRAMEJIT_TRY(item, next(iterator));
+    if (!item) return true;
+    FRAMEJIT_TRY(done, append(list, item));
+    (void)done;
+  }
+}
+
+/// As PySequence_Fast does: a list is made of the iterator.
+Captured<Values> Executor::unpack_fast(Value* v) {
+  if (v->kind != ValueKind::Object) return unpack(v);
+  FRAMEJIT_TRY(iterator, iterate(v));
+  return unpack(iterator, true);
+}
+
+Captured<Values> Executor::unpack(Value* v, bool hinted) {
   switch (v->kind) {
     case ValueKind::Tuple: return v->items;
     case ValueKind::List: {
@@ -371,6 +421,10 @@ Captured<Values> Executor::unpack(Value* v) {
     default: break;
   }
   FRAMEJIT_TRY(iterator, iterate(v));
+  if (hinted) {
+    FRAMEJIT_TRY(asked, length_hint(v));
+    (void)asked;
+  }
   Values items;
   for (;;) {
     if (items.size() > 10000) return break_at(BreakId::CapturedTooMuch, "a long sequence");

@@ -44,6 +44,8 @@ class Executor {
   Value* wrap(PyObject* object, SourceRef source);
   /// Objects of code constants: immutable, tuples become Tuple.
   Value* literal(PyObject* object);
+  /// The same of what an operation gives: another tuple each time.
+  Value* fresh(PyObject* object);
   Value* cell_of(PyObject* cell, SourceRef source);
   /// The items of an existing List, Dict under a Length or Keys guard.
   Captured<bool> open(Value* container);
@@ -104,6 +106,8 @@ class Executor {
   // --- calls.cpp
   Captured<Value*> call(Value* callable, const Values& args, const Keywords& keywords);
   Captured<Value*> call_function(Value* function, const Values& args, const Keywords& keywords);
+  Captured<Value*> make_partial(PyTypeObject* type, const Values& args, const Keywords& keywords);
+  Captured<Value*> call_partial(Value* partial, const Values& args, const Keywords& keywords);
 
   // --- builtins.cpp, methods.cpp: null result of the lookup: not known
   Captured<Value*> call_builtin(PyObject* callable, const Values& args, const Keywords& keywords);
@@ -141,7 +145,10 @@ class Executor {
   /// The value under a plain key of a Dict, or null; guards that key only where the dict was not opened.
   Captured<Value*> dict_peek(Value* dict, Value* key);
   Captured<bool> dict_set(Value* dict, Value* key, Value* value);
-  Captured<Values> unpack(Value* iterable);  // tuple(iterable), without consuming an Iterator that others see
+  /// Its items. `hinted`: asked for its length first, as list() and tuple() do.
+  Captured<Values> unpack(Value* iterable, bool hinted = false);
+  Captured<Values> unpack_fast(Value* iterable);
+  Captured<bool> extend(Value* list, Value* iterable);
 
   // --- sets.cpp
   Captured<Value*> make_set();
@@ -195,6 +202,7 @@ class Executor {
   Captured<Value*> bind_descriptor(Value* owner, PyObject* raw, PyObject* name, Value** self);
   Value* function_at(PyObject* function, const std::string& shown);
   Captured<bool> holds(Value* v, PyObject* name);
+  Captured<bool> length_hint(Value* v);
   Value* track(PyObject* object, const SourceRef& source, Value* v);
   Captured<Value*> fold(int nb, PyObject* left, PyObject* right);
   Captured<Value*> sequence_binary(int nb, Value* left, Value* right);
@@ -210,12 +218,17 @@ class Executor {
   std::vector<std::unique_ptr<SymbolicFrame>> generators_;  // by position of their Iterators
 };
 
-/// An object from outside whose last reference may be the one that goes: its __del__ must run before what follows. Suspended
-/// generators are such objects.
+/// An object from outside whose last reference may be the one that goes, and code would run (capture/py/drops.h): it must
+/// run before what follows.
 bool may_finalize(const Value* v);
-/// The same for what a namespace holds under a name now.
-bool may_finalize(PyObject* dict, PyObject* name);
+bool may_finalize(PyObject* object);
+/// The same for what a local or the stack held; what has other places is held by these.
+bool may_finalize_in_slot(const Value* v);
+/// The same for what a list held and does not hold any more.
+bool may_finalize(const Values& before, const Values& after);
 Unexpected<Break> finalizes();
+/// An __eq__ that changed what is being searched or compared.
+inline Unexpected<Break> changed_by_equality() { return break_at(BreakId::UnknownObject, "a list that its items' __eq__ changes"); }
 /// Have keys come or gone since the Iterator over a Dict was made?
 bool dict_changed(const Value& iterator);
 /// The class of an Object.
@@ -224,6 +237,8 @@ inline PyTypeObject* class_of(const Value& v) {
 }
 /// An exception made during capture.
 bool is_exception(const Value& v);
+/// functools.partial, no subclass.
+bool is_partial(const PyTypeObject* type);
 
 SourceRef attr_source(const SourceRef& base, PyObject* name);
 /// An object whose identity a guard has fixed; `expression` is for printing.

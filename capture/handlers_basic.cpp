@@ -9,7 +9,7 @@ Step SymbolicFrame::stack_op(const Instr& i) {
   switch (i.op) {
     case Opcode::PushNull: push(s.make(ValueKind::Null)); break;
     case Opcode::PopTop:
-      if (may_finalize(stack.back())) return break_at(BreakId::UserEffect, "a finalizer that may run");
+      if (may_finalize_in_slot(stack.back())) return finalizes();
       pop_raw();
       break;
     case Opcode::Copy: push(stack[stack.size() - static_cast<std::size_t>(i.arg)]); break;
@@ -39,11 +39,11 @@ Step SymbolicFrame::local_op(const Instr& i) {
   }
   switch (i.op) {
     case Opcode::StoreFast:
-      if (slot != stack.back() && may_finalize(slot)) return finalizes();
+      if (slot != stack.back() && may_finalize_in_slot(slot)) return finalizes();
       slot = pop_raw();
       break;
     case Opcode::DeleteFast:
-      if (may_finalize(slot)) return finalizes();
+      if (may_finalize_in_slot(slot)) return finalizes();
       if (!slot) return break_at(BreakId::UnboundVariable, text_of(view->local_name(i.arg)));
       slot = nullptr;
       break;
@@ -101,7 +101,7 @@ Step SymbolicFrame::global_op(const Instr& i) {
   }
   if (!PyDict_CheckExact(globals))
     return break_at(BreakId::UnsupportedInstruction, "globals that are not a plain dict");
-  if (may_finalize(globals, name)) return finalizes();
+  if (may_finalize(PyDict_GetItemWithError(globals, name))) return finalizes();
   if (i.op == Opcode::StoreGlobal) {
     x.effects().store_global(globals, name, pop_raw());
     return Flow::Next;

@@ -74,7 +74,7 @@ Step SymbolicFrame::call_ex(const Instr& i) {
       keywords.emplace_back(name, dict->items[k + 1]);
     }
   }
-  FRAMEJIT_TRY(args, x.unpack(pop()));
+  FRAMEJIT_TRY(args, x.unpack(pop(), true));
   Value* callable = pop_raw();
   Value* null = pop_raw();
   // 3.13 has them the other way round.

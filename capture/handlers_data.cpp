@@ -148,7 +148,7 @@ Step SymbolicFrame::extend_op(const Instr& i) {
     return Flow::Next;
   }
   if (i.op == Opcode::ListExtend) {
-    FRAMEJIT_TRY(items, x.unpack(value));
+    FRAMEJIT_TRY(items, x.unpack(value, true));
     for (Value* item : items) {
       FRAMEJIT_TRY(appended, x.append(target, item));
       (void)appended;
@@ -214,7 +214,8 @@ Step SymbolicFrame::unpack_op(const Instr& i) {
   const std::size_t least = i.op == Opcode::UnpackSequence ? static_cast<std::size_t>(i.arg)
                                                            : static_cast<std::size_t>((i.arg & 0xff) + (i.arg >> 8));
   // An iterator that has too many is asked for one more than are wanted, not for all.
-  if (value->kind == ValueKind::Iterator && items.size() > least && i.op == Opcode::UnpackSequence)
+  const bool asked = value->kind == ValueKind::Iterator || value->kind == ValueKind::Object;
+  if (asked && items.size() > least && i.op == Opcode::UnpackSequence)
     return break_at(BreakId::WouldRaise, "unpacking of another length");
   if (i.op == Opcode::UnpackSequence) {
     if (items.size() != least)
@@ -246,7 +247,12 @@ Step SymbolicFrame::match_op(const Instr& i) {
     Value* subject = peek(2);
     if (subject->kind != ValueKind::Dict) return unsupported(i, BreakId::UnsupportedInstruction);
     Values found;
-    for (Value* key : keys->items) {
+    for (std::size_t k = 0; k < keys->items.size(); ++k) {
+      Value* key = keys->items[k];
+      for (std::size_t j = 0; j < k; ++j) {
+        FRAMEJIT_TRY(twice, x.equal(x.look(keys->items[j]), x.look(key)));
+        if (twice) return break_at(BreakId::WouldRaise, "a key twice in a pattern");
+      }
       FRAMEJIT_TRY(value, x.dict_peek(subject, x.look(key)));
       if (!value) {
         push(x.none());
@@ -299,10 +305,13 @@ Step SymbolicFrame::match_class(const Instr& i) {
     all.insert(all.end(), names->items.begin(), names->items.end());
     names = s.tuple(std::move(all));
   }
-  for (Value* name : names->items) {
-    name = x.look(name);
+  for (std::size_t k = 0; k < names->items.size(); ++k) {
+    Value* name = x.look(names->items[k]);
     if (!name->is_constant() || !PyUnicode_CheckExact(name->object.get()))
       return break_at(BreakId::WouldRaise, "__match_args__");
+    for (std::size_t j = 0; j < k; ++j)
+      if (same_key(x.look(names->items[j])->object.get(), name->object.get()))
+        return break_at(BreakId::WouldRaise, "an attribute twice in a pattern");
     FRAMEJIT_TRY(has, x.has_attr(subject, name->object.get()));
     if (!has) {
       push(x.none());

@@ -12,7 +12,7 @@ bool SymbolicFrame::unwind(const Break& b) {
   const Handler* handler = b.raised ? view->handler_of(pc) : nullptr;
   if (!handler || stack.size() < handler->depth) return false;
   for (std::size_t i = handler->depth; i < stack.size(); ++i)
-    if (may_finalize(stack[i])) return false;
+    if (may_finalize_in_slot(stack[i])) return false;
   stack.resize(handler->depth);
   if (handler->lasti) push(s.integer(graph::Dim(static_cast<int64_t>(pc))));  // for RERAISE, which has no use for it here
   push(b.raised);
@@ -76,13 +76,14 @@ Step SymbolicFrame::handler_op(const Instr& i) {
 // `except` looks at the MRO only: no __instancecheck__.
 Captured<bool> SymbolicFrame::catches(Value* wanted, PyTypeObject* raised) {
   if (wanted->kind == ValueKind::Tuple) {
+    bool any = false;  // all are looked at: what is no exception raises
     for (Value* each : wanted->items) {
       each = x.look(each);
       if (each->kind == ValueKind::Tuple) return break_at(BreakId::ExceptionHandling, "nested tuples of exceptions");
       FRAMEJIT_TRY(is, catches(each, raised));
-      if (is) return true;
+      any = any || is;
     }
-    return false;
+    return any;
   }
   PyObject* type = wanted->is_constant() ? wanted->object.get() : nullptr;
   if (!type || !PyType_Check(type) ||

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "capture/executor.h"
+#include "capture/py/drops.h"
 #include "capture/py/instance.h"
 #include "capture/py/repr.h"
 #include "capture/symbolic_frame.h"
@@ -86,6 +87,12 @@ Value* Executor::literal(PyObject* object) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i) items.push_back(literal(PyTuple_GET_ITEM(object, i)));
   Value* v = session_.tuple(std::move(items));
   v->object = Ref<>::share(object);
+  return v;
+}
+
+Value* Executor::fresh(PyObject* object) {
+  Value* v = literal(object);
+  if (v->kind == ValueKind::Tuple && !v->items.empty()) v->object = {};
   return v;
 }
 
@@ -342,13 +349,23 @@ Door* Executor::door_for(PyObject* callable) const {
   return nullptr;
 }
 
-bool may_finalize(const Value* v) {
-  return v && v->source && v->object && Py_TYPE(v->object.get())->tp_finalize != nullptr;
+bool may_finalize(PyObject* object) {
+  Drops drops;
+  if (object) drops.lose(object);
+  return drops.run_code();
 }
 
-bool may_finalize(PyObject* dict, PyObject* name) {
-  PyObject* object = PyDict_GetItemWithError(dict, name);
-  return object && Py_TYPE(object)->tp_finalize != nullptr;
+bool may_finalize(const Value* v) { return v && v->source && may_finalize(v->object.get()); }
+
+bool may_finalize_in_slot(const Value* v) {
+  return v && v->source && (v->source->kind == SourceKind::Local || v->source->kind == SourceKind::Stack) &&
+         may_finalize(v);
+}
+
+bool may_finalize(const Values& before, const Values& after) {
+  return std::any_of(before.begin(), before.end(), [&after](const Value* v) {
+    return std::find(after.begin(), after.end(), v) == after.end() && may_finalize(v);
+  });
 }
 
 Unexpected<Break> finalizes() { return break_at(BreakId::UserEffect, "a finalizer that may run"); }

@@ -121,18 +121,15 @@ Captured<Value*> Executor::fold(int nb, PyObject* l, PyObject* r) {
       PyNumber_Subtract, PyNumber_TrueDivide, PyNumber_Xor};
   Ref<> result = Ref<>::steal(op == 8 ? PyNumber_Power(l, r, Py_None) : kFunctions[op](l, r));
   if (!result) return raises_current(what);
-  return literal(result.get());
+  return fresh(result.get());
 }
 
 Captured<Value*> Executor::sequence_binary(int nb, Value* left, Value* right) {
   const int op = nb % 13;
   const bool in_place = nb >= 13;
   if (op == 0 && left->kind == ValueKind::List && in_place) {
-    FRAMEJIT_TRY(items, unpack(right));
-    for (Value* item : items) {
-      FRAMEJIT_TRY(appended, append(left, item));
-      (void)appended;
-    }
+    FRAMEJIT_TRY(done, extend(left, right));
+    (void)done;
     return left;
   }
   if (op == 0 && left->kind == right->kind) {
@@ -322,6 +319,7 @@ Captured<Value*> Executor::compare(int op, Value* left, Value* right) {
       bool same_items = l.size() == r.size();
       for (std::size_t i = 0; same_items && i < l.size(); ++i) {
         FRAMEJIT_TRY(same_item, equal(look(l[i]), look(r[i])));
+        if (left->items != l || right->items != r) return changed_by_equality();
         same_items = same_item;
       }
       return boolean(same_items == (op == Py_EQ));
@@ -436,6 +434,7 @@ Captured<bool> Executor::contains(Value* container, Value* item) {
       FRAMEJIT_TRY(items, unpack(container));
       for (Value* each : items) {
         FRAMEJIT_TRY(same_item, equal(look(each), item));
+        if (container->items != items) return changed_by_equality();
         if (same_item) return true;
       }
       return false;

@@ -44,7 +44,7 @@ bool materializable(const Value* v, std::vector<const Value*>& path) {
     case ValueKind::Lazy: return v->source != nullptr;
     case ValueKind::Object: {
       if (v->source) return true;
-      if (is_exception(*v) || !PyType_HasFeature(class_of(*v), Py_TPFLAGS_HEAPTYPE)) return false;
+      if (is_exception(*v) || is_partial(class_of(*v)) || !PyType_HasFeature(class_of(*v), Py_TPFLAGS_HEAPTYPE)) return false;
       path.push_back(v);
       bool all = true;
       for (const auto& [name, value] : v->attributes) all = all && materializable(value, path);
@@ -259,6 +259,9 @@ void RegionBuilder::keep_apart() {
 void RegionBuilder::build(const SymbolicFrame& frame, const std::vector<Value*>& initial, Value* returned) {
   region_.returns = returned != nullptr;
   region_.exit = frame.pc;
+  for (std::size_t i = 0; i < frame.locals.size(); ++i)
+    if (resolved(frame.locals[i]) != resolved(initial[i]))  // a slot that was unbound may be bound another time
+      region_.displaced.push_back(static_cast<int>(i));
   if (returned) {
     region_.result = recipe(returned);
   } else {

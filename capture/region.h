@@ -79,6 +79,7 @@ struct Region {
   std::vector<Origin> origins;  // of the graph's calls
   std::vector<Recipe> recipes;
   std::vector<std::pair<int, uint32_t>> locals;  // localsplus slots that change: recipe
+  std::vector<int> displaced;  // localsplus slots that do not keep what they held at the entry
   std::vector<uint32_t> stack;                   // recipes, bottom first, at the exit
   uint32_t result = 0;                           // with `returns`
   std::vector<Effect> effects;

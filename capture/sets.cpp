@@ -88,12 +88,13 @@ Captured<bool> Executor::set_update(Value* set, Value* iterable) {
   if (set->kind != ValueKind::Set || iterable->kind == ValueKind::Dict || iterable->kind == ValueKind::Set)
     return unknown("a set from this");  // their tables are copied, in an order of their own
   if (mirror(iterable)) return change(*this, set, kSetUpdate, iterable->object.get());
-  FRAMEJIT_TRY(items, unpack(iterable));
-  for (Value* item : items) {
-    FRAMEJIT_TRY(added, set_add(set, item));
+  FRAMEJIT_TRY(iterator, iterate(iterable));
+  for (;;) {
+    FRAMEJIT_TRY(item, next(iterator));
+    if (!item) return true;
+    FRAMEJIT_TRY(added, set_add(set, look(item)));
     (void)added;
   }
-  return true;
 }
 
 Captured<Value*> Executor::set_method(Value* set, const std::string& name, const Values& args) {

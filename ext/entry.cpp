@@ -136,6 +136,7 @@ std::string Entry::link(const LiveSlots& live, int local_count) {
   auto materializer = Materializer::make(*region_, *guards_, *compiled_.plan);
   if (!materializer) return materializer.error();
   materializer_ = std::move(*materializer);
+  displaced_.emplace(*region_, *guards_);
 
   graph_text_ = graph::print(graph);
   scratch_bytes_ = Scratch::bytes(*guards_, *materializer_) + sizeof(void*);
@@ -362,6 +363,7 @@ template <class HandOver>
 inline Outcome Entry::run(const LiveSlots& live, bool in_frame, HandOver hand_over) {
   FRAMEJIT_SCRATCH(s, live);
   if (const Outcome outcome = fits(s.matched); outcome != Outcome::Done) return outcome;
+  if (displaced_->runs_code(s.matched, in_frame)) return Outcome::Declined;
   s.clear_owned(*materializer_);
   Run run(*materializer_, s.workspace);
   if (!materializer_->prepare(s.workspace)) {

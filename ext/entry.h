@@ -12,6 +12,7 @@
 #include "ext/compile.h"
 #include "ext/flag_warnings.h"
 #include "ext/guard_program.h"
+#include "ext/displaced.h"
 #include "ext/materialize.h"
 
 namespace framejit::ext {
@@ -101,6 +102,7 @@ class Entry {
   CompileOptions options_;
   std::unique_ptr<GuardProgram> guards_;
   std::unique_ptr<Materializer> materializer_;
+  std::optional<Displaced> displaced_;
   std::string graph_text_;
   struct Lent {
     capture::Ref<> weakref;

@@ -24,7 +24,7 @@ def _chain(*iterables: Iterable[Any]) -> Iterator[Any]:
         yield from iterable
 
 
-def _chain_from_iterable(iterables: Iterable[Iterable[Any]]) -> Iterator[Any]:
+def _chain_from_iterable(iterables: Iterable[Iterable[Any]], /) -> Iterator[Any]:
     return _chain_of(iter(iterables))
 
 
@@ -39,14 +39,14 @@ def _count(start: Any = 0, step: Any = 1) -> Iterator[Any]:
         start = start + step
 
 
-def _repeat(item: Any, times: Any = _MISSING) -> Iterator[Any]:
+def _repeat(object: Any, times: Any = _MISSING) -> Iterator[Any]:
     while times is _MISSING or times > 0:
         if times is not _MISSING:
             times -= 1
-        yield item
+        yield object
 
 
-def _cycle(iterable: Iterable[Any]) -> Iterator[Any]:
+def _cycle(iterable: Iterable[Any], /) -> Iterator[Any]:
     return _cycle_of(iter(iterable))
 
 
@@ -59,7 +59,7 @@ def _cycle_of(iterator: Iterator[Any]) -> Iterator[Any]:
         yield from saved
 
 
-def _islice(iterable: Iterable[Any], start: Any, stop: Any = _MISSING, step: Any = None) -> Iterator[Any]:
+def _islice(iterable: Iterable[Any], start: Any, stop: Any = _MISSING, step: Any = None, /) -> Iterator[Any]:
     if stop is _MISSING:
         start, stop = 0, start
     return _islice_of(iter(iterable), 0 if start is None else start, stop, 1 if step is None else step)
@@ -134,7 +134,7 @@ def _zip_longest_of(iterators: list[Any], fillvalue: Any) -> Iterator[tuple[Any,
         yield tuple(row)
 
 
-def _pairwise(iterable: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+def _pairwise(iterable: Iterable[Any], /) -> Iterator[tuple[Any, Any]]:
     return _pairwise_of(iter(iterable))
 
 
@@ -148,7 +148,7 @@ def _pairwise_of(iterator: Iterator[Any]) -> Iterator[tuple[Any, Any]]:
         before = item
 
 
-def _starmap(function: Callable[..., Any], iterable: Iterable[Any]) -> Iterator[Any]:
+def _starmap(function: Callable[..., Any], iterable: Iterable[Any], /) -> Iterator[Any]:
     return _starmap_of(function, iter(iterable))
 
 
@@ -157,7 +157,7 @@ def _starmap_of(function: Callable[..., Any], iterator: Iterator[Any]) -> Iterat
         yield function(*args)
 
 
-def _takewhile(predicate: Callable[[Any], Any], iterable: Iterable[Any]) -> Iterator[Any]:
+def _takewhile(predicate: Callable[[Any], Any], iterable: Iterable[Any], /) -> Iterator[Any]:
     return _takewhile_of(predicate, iter(iterable))
 
 
@@ -168,7 +168,7 @@ def _takewhile_of(predicate: Callable[[Any], Any], iterator: Iterator[Any]) -> I
         yield item
 
 
-def _dropwhile(predicate: Callable[[Any], Any], iterable: Iterable[Any]) -> Iterator[Any]:
+def _dropwhile(predicate: Callable[[Any], Any], iterable: Iterable[Any], /) -> Iterator[Any]:
     return _dropwhile_of(predicate, iter(iterable))
 
 
@@ -180,7 +180,7 @@ def _dropwhile_of(predicate: Callable[[Any], Any], iterator: Iterator[Any]) -> I
     yield from iterator
 
 
-def _filter(function: Any, iterable: Iterable[Any]) -> Iterator[Any]:
+def _filter(function: Any, iterable: Iterable[Any], /) -> Iterator[Any]:
     return _filter_of(function, iter(iterable))
 
 
@@ -190,7 +190,7 @@ def _filter_of(function: Any, iterator: Iterator[Any]) -> Iterator[Any]:
             yield item
 
 
-def _filterfalse(function: Any, iterable: Iterable[Any]) -> Iterator[Any]:
+def _filterfalse(function: Any, iterable: Iterable[Any], /) -> Iterator[Any]:
     return _filterfalse_of(function, iter(iterable))
 
 
@@ -262,7 +262,7 @@ def _zip_strict(pools: list[Iterator[Any]]) -> Iterator[tuple[Any, ...]]:
         yield tuple(row)
 
 
-def _reduce(function: Callable[[Any, Any], Any], iterable: Iterable[Any], initial: Any = _MISSING) -> Any:
+def _reduce(function: Callable[[Any, Any], Any], iterable: Iterable[Any], initial: Any = _MISSING, /) -> Any:
     iterator = iter(iterable)
     if initial is _MISSING:
         for initial in iterator:  # noqa: B007
@@ -316,7 +316,7 @@ def _prod(iterable: Iterable[Any], /, *, start: Any = 1) -> Any:
     return start
 
 
-def _fromkeys(iterable: Iterable[Any], value: Any = None) -> dict[Any, Any]:
+def _fromkeys(iterable: Iterable[Any], value: Any = None, /) -> dict[Any, Any]:
     return {key: value for key in iterable}  # noqa: C420
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import io
+import itertools
 import warnings
 
 import numpy as np
@@ -696,3 +697,61 @@ def dict_iteration(x, d):
 @form()
 def scopes(x):
     return [x * i + j for i in range(3) if i != 1 for j in range(2)], {i: x for i in range(2)}
+
+
+class Twice:
+    __match_args__ = ("a", "a")
+    a = 1
+
+
+@form(breaks="FJ006 FJ014 FJ014 FJ008 FJ006 FJ014 FJ014 FJ008", graphs=3)
+def patterns_that_raise(x):
+    y = x * 2.0
+    try:
+        match Twice():
+            case Twice(b, c):
+                y = y + 1.0
+    except TypeError as error:
+        y = y + len(str(error))
+    try:
+        match {"a": 1, "b": 2}:
+            case {Twice.key: b, "a": c}:
+                y = y + 2.0
+    except ValueError as error:
+        y = y + len(str(error))
+    return y
+
+
+Twice.key = "a"
+
+
+@form(breaks="FJ014 FJ014 FJ014 FJ014", graphs=2)
+def except_of_what_is_no_exception(x):
+    y = x * 2.0
+    try:
+        try:
+            raise ValueError
+        except (ValueError, 42):
+            y = y + 1.0
+    except TypeError:
+        y = y + 2.0
+    return y
+
+
+@form(breaks="FJ006 FJ009 FJ014 FJ014 FJ008", graphs=2)
+def traceback_that_is_none(x):
+    y = x * 2.0
+    try:
+        ValueError().__traceback__ = 5
+    except TypeError as error:
+        y = y + len(str(error))
+    return y
+
+
+@form()
+def keywords_of_c_functions(x):
+    try:
+        x = x + len(list(itertools.pairwise(iterable="abc")))
+    except TypeError:
+        x = x * 2.0
+    return x + len(list(itertools.repeat(object=1, times=3)))

@@ -4,6 +4,7 @@ import collections
 import dataclasses
 import enum
 import functools
+import operator
 import typing
 
 import numpy as np
@@ -394,13 +395,21 @@ def namedtuple_replaced(x):
     return p.a + p.b
 
 
-@form(breaks="FJ009 FJ009 FJ009", graphs=2, args=lambda: (x23(), Color.RED))
+@form(breaks="FJ008", args=lambda: (x23(), Color.RED))
 def enums(x, c):
     if c is Color.RED:
         x = x * 2.0
     if c == Color.BLUE:
         x = x * 3.0
     return x + c.value + Number.TWO
+
+
+@form(args=lambda: (x23(), Color.BLUE))
+def enum_members(x, c):
+    y = x * c.value
+    if c in (Color.RED, Color.BLUE) and c is not Color.RED and c == Color.BLUE:
+        y = y + len(c.name)
+    return y, Color.RED, isinstance(c, Color), c
 
 
 @form(breaks="FJ001", graphs=2)
@@ -546,15 +555,35 @@ def power(base, exponent, scale=1.0):
 SQUARE = functools.partial(power, exponent=2, scale=0.5)
 
 
-@form(breaks="FJ002 FJ002")
+@form()
 def partial_global(x):
     return SQUARE(x) + SQUARE(x, scale=2.0)
 
 
-@form(breaks="FJ002 FJ002")
+@form()
 def partial_inside(x):
     f = functools.partial(power, x, scale=3.0)
     return f(2) + 1.0
+
+
+HALVED = functools.partial(SQUARE, scale=0.25)
+
+
+@form(args=lambda: (x23(), functools.partial(power, exponent=3)))
+def partial_given(x, p):
+    return p(x) + HALVED(x) + p.keywords["exponent"], p.func is power, p.args
+
+
+@form(breaks="FJ001", graphs=2)
+def partial_returned(x):
+    p = functools.partial(power, x * 2.0, exponent=2)
+    return p() + 1.0, p
+
+
+@form()
+def partials_of_operators(x):
+    add = functools.partial(operator.add, x)
+    return sum(map(add, [1.0, x])) + functools.partial(np.add, x)(2.0)
 
 
 @form()

@@ -10,6 +10,7 @@ A form is a function with the arguments to call it with and what capture is to m
 from __future__ import annotations
 
 import contextlib
+import enum
 import io
 import traceback
 import types
@@ -54,15 +55,17 @@ def form(
     return register
 
 
-def state(value: Any, seen: dict[int, int]) -> Any:
+def state(value: Any, seen: dict[int, tuple[int, Any]]) -> Any:
     """All of a value as plain data: types, bits, layout, and which objects are one."""
-    if isinstance(value, (type(None), bool, int, str, bytes, type(Ellipsis))):
+    if isinstance(value, enum.Enum):
+        return (type(value).__qualname__, value.name)
+    if type(value) in (type(None), bool, int, str, bytes, type(Ellipsis), type(NotImplemented)):
         return (type(value), value)
-    if isinstance(value, (float, complex)):
+    if type(value) in (float, complex):
         return (type(value), np.array(value).tobytes())
     if id(value) in seen:
-        return ("seen", seen[id(value)])
-    seen[id(value)] = len(seen)
+        return ("seen", seen[id(value)][0])
+    seen[id(value)] = (len(seen), value)  # kept: an id is one object's as long as it lives
     kind = type(value).__qualname__  # of one name in two copies of a module
     if isinstance(value, np.ndarray):
         base = None if value.base is None else state(value.base, seen)
@@ -90,9 +93,12 @@ def state(value: Any, seen: dict[int, int]) -> Any:
         return (slice, state((value.start, value.stop, value.step), seen))
     if isinstance(value, (type, types.ModuleType, types.BuiltinFunctionType, np.ufunc, range, np.dtype)):
         return repr(value)
-    if hasattr(kind, "__next__") and not isinstance(value, types.GeneratorType):
-        with contextlib.suppress(TypeError):
-            return ("iterator", type(value).__qualname__, state(list(value), seen))
+    if isinstance(value, types.GeneratorType):
+        frame = value.gi_frame
+        return (kind, value.__qualname__, frame and (frame.f_lineno, state(frame.f_locals, seen)))
+    if type(value).__module__ in ("builtins", "itertools") and hasattr(value, "__next__"):
+        with contextlib.suppress(Exception):
+            return (kind, state(list(value), seen))
     return (kind, attributes(value, seen))
 
 
@@ -104,21 +110,22 @@ def filled(cell: types.CellType) -> bool:
     return True
 
 
-def attributes(value: Any, seen: dict[int, int]) -> Any:
+def attributes(value: Any, seen: dict[int, tuple[int, Any]]) -> Any:
     slots = [name for cls in type(value).__mro__ for name in getattr(cls, "__slots__", ()) if hasattr(value, name)]
     held = {**{name: getattr(value, name) for name in slots}, **getattr(value, "__dict__", {})}
     return [(name, state(item, seen)) for name, item in held.items()]
 
 
-def error_state(error: BaseException, seen: dict[int, int]) -> tuple:
-    """Type, text, and every frame of the traceback with its line, columns and locals that are plain."""
+def error_state(error: BaseException, seen: dict[int, tuple[int, Any]]) -> tuple:
+    """Type, text, and every frame of the traceback with its line, columns and locals."""
     frames = []
     for frame, place in zip(
         traceback.walk_tb(error.__traceback__), traceback.StackSummary.extract(traceback.walk_tb(error.__traceback__))
     ):
         if place.filename in (__file__,):
             continue
-        frames.append((place.filename, place.lineno, place.colno, place.name, sorted(frame[0].f_locals)))
+        held = {name: state(value, seen) for name, value in frame[0].f_locals.items()}
+        frames.append((place.filename, place.lineno, place.colno, place.name, held))
     return (type(error).__qualname__, str(error), frames)
 
 
@@ -132,13 +139,14 @@ class Seen:
 def run(function: Callable, args: tuple) -> Seen:
     """Calls, and takes down result or exception, the arguments afterwards, output and warnings."""
     out = io.StringIO()
-    seen: dict[int, int] = {}
+    seen: dict[int, tuple[int, Any]] = {}
     with warnings.catch_warnings(record=True) as caught, contextlib.redirect_stdout(out):
         warnings.simplefilter("always")
         try:
             outcome = state((args, drained(function(*args)), args), seen)
         except Exception as error:
             outcome = state((args, error), seen)
+    seen.clear()  # the traceback would keep it, and it the exception
     warned = [w for w in caught if w.category is not fj.RecompileLimitWarning]
     return Seen(outcome, out.getvalue(), [(w.category, str(w.message), w.filename, w.lineno) for w in warned])
 

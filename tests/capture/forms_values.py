@@ -399,3 +399,97 @@ def star_in_displays(x):
 def ellipsis_and_none(x):
     y = x[..., 0]
     return y * 2.0, ..., None, NotImplemented
+
+
+class Clears:
+    """Its __eq__ empties a list."""
+
+    def __init__(self, held):
+        self.held = held
+
+    def __eq__(self, other):
+        self.held.clear()
+        return NotImplemented
+
+    __hash__ = None
+
+
+@form(breaks="FJ008")
+def equality_that_changes_lists(x):
+    y = x * 2.0
+    a, b, c = [], [], []
+    a.append(Clears(a))
+    b.append(Clears(b))
+    c.append(Clears(c))
+    return y + 1.0, a == [1], 1 in b, c.count(1), a, b, c
+
+
+class Sized:
+    def __init__(self, log):
+        self.log = log
+
+    def __iter__(self):
+        self.log.append("iter")
+        return iter([1, 2])
+
+    def __len__(self):
+        self.log.append("len")
+        return 2
+
+
+class Hinted:
+    def __init__(self, log):
+        self.log = log
+
+    def __iter__(self):
+        return iter((3,))
+
+    def __length_hint__(self):
+        self.log.append("hint")
+        return 7
+
+
+@form(breaks="FJ008")
+def lengths_that_are_asked_for(x):
+    log = []
+    s, h = Sized(log), Hinted(log)
+    a, b = s
+    parts = [list(s), tuple(h), [*s, *h], sorted(s), max(*h, 1)]
+    parts[0] += h
+    parts[0].extend(s)
+    parts[0][1:] = s
+    return x * 2.0, log, parts, set(s), [v for v in h], a
+
+
+@form()
+def lists_that_grow_as_they_are_extended(x):
+    a = [x, x]
+    a.extend(len(a) for _ in range(3))
+    a += (len(a) for _ in range(2))
+    return a, x + 1.0
+
+
+@form()
+def tuples_that_are_made_anew(x):
+    made = [part for _ in range(2) for part in ("abc".partition("b"), (1.5).as_integer_ratio())]
+    return x * 2.0, made
+
+
+@form(breaks="FJ006 FJ009 FJ014 FJ014", graphs=2)
+def too_many_values_of_an_object(x):
+    y = x * 2.0
+    try:
+        a, b = Clears.__mro__ and Three()
+    except ValueError:
+        y = y + len(Three.log)
+    Three.log.clear()
+    return y
+
+
+class Three:
+    log: list = []  # noqa: RUF012
+
+    def __iter__(self):
+        for i in range(5):
+            self.log.append(i)
+            yield i

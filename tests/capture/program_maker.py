@@ -1,147 +1,13 @@
 """Random programs over NumPy arrays: a module with classes, functions and generators, a `main` to mark, and changes that
-are made to the world between its calls. A seed gives the same program everywhere."""
+are made to the world between its calls. A seed gives the same program everywhere. What all programs begin with is
+program_world.py."""
 
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
-HEADER = """
-import contextlib, functools, itertools, math
-import numpy as np
-
-COUNT = 1
-SCALE = 1.5
-FLAG = True
-NAMES = ["a", "bb", "ccc"]
-TABLE = {"a": 1.0, "b": 2}
-LOG = []
-
-
-class Problem(Exception):
-    def __init__(self, text, code=0):
-        super().__init__(text)
-        self.code = code
-
-
-class Model:
-    rate = 2.0
-    kinds = ("p", "q")
-
-    def __init__(self, w, n=1):
-        self.w = w
-        self.n = n
-        self.log = []
-
-    def step(self, x, k=1.0):
-        self.n += 1
-        self.w = self.w * self.rate + x * k
-        return self.w + self.n
-
-    @property
-    def half(self):
-        return self.w * 0.5
-
-    @half.setter
-    def half(self, value):
-        self.w = value + self.w
-
-    @classmethod
-    def of(cls, w):
-        return cls(w * cls.rate)
-
-    @staticmethod
-    def twice(x):
-        return x * 2.0
-
-    def __call__(self, x):
-        return x - self.w
-
-    def __enter__(self):
-        self.log.append("in")
-        return self
-
-    def __exit__(self, kind, error, tb):
-        self.log.append("out" if kind is None else "error")
-        return self.n % 4 == 0
-
-    def __add__(self, other):
-        return Model(self.w + (other.w if isinstance(other, Model) else other), self.n)
-
-    def __len__(self):
-        return self.n
-
-    def __getitem__(self, i):
-        return self.w[i]
-
-    def __eq__(self, other):
-        return isinstance(other, Model) and self.n == other.n
-
-    def __iter__(self):
-        yield self.w
-        yield self.w * 0.5
-
-
-class Deep(Model):
-    def __init__(self, w, n=2):
-        super().__init__(w, n)
-        self.extra = w + 1.0
-
-    def step(self, x, k=2.0):
-        return super().step(x, k) * 0.5 + self.extra
-
-    def __getattr__(self, name):
-        if name == "ghost":
-            return 3.0
-        raise AttributeError(name)
-
-
-class Slots:
-    __slots__ = ("a", "b")
-
-    def __init__(self, a, b=1.0):
-        self.a = a
-        self.b = b
-
-
-@contextlib.contextmanager
-def noted(log, name):
-    log.append("in " + name)
-    try:
-        yield len(log)
-    except KeyError:
-        log.append("key")
-    finally:
-        log.append("out")
-
-
-def rows(x, n):
-    for i in range(n):
-        yield x * i + 1.0
-    return n
-
-
-def careful(x, n, log):
-    try:
-        for i in range(n):
-            yield x - i
-    finally:
-        log.append(n)
-
-
-def relay(x, n):
-    got = yield from rows(x, n)
-    yield x * got
-
-
-def fails(k):
-    if k == 1:
-        raise KeyError("k1")
-    if k == 2:
-        raise ValueError("k", k)
-    if k == 3:
-        raise Problem("p", code=k)
-    return k
-"""
+HEADER = (Path(__file__).parent / "program_world.py").read_text()
 
 
 class Maker:
@@ -156,8 +22,10 @@ class Maker:
         self.dicts = ["table"]
         self.models = ["o"]
         self.loops = 0
-        self.functions = 0
         self.budget = 34
+        self.tuples: list[str] = []
+        self.values: list[str] = []  # of other kinds: points, keys
+        self.kind = self.r.choices(["function", "generator", "coroutine"], [84, 8, 8])[0]
 
     def pick(self, *choices):
         return self.r.choice(choices)
@@ -287,19 +155,23 @@ class Maker:
     # --- statements
 
     def block(self, count: int) -> None:
-        before = (list(self.arrays), list(self.ints), list(self.lists), list(self.dicts), list(self.models))
+        names = ("arrays", "ints", "lists", "dicts", "models", "tuples", "values")
+        before = {name: list(getattr(self, name)) for name in names}
         self.depth += 1
         for _ in range(count):
             self.statement()
         self.depth -= 1
-        self.arrays, self.ints, self.lists, self.dicts, self.models = before
+        for name, held in before.items():
+            setattr(self, name, held)
 
     def statement(self) -> None:
         r = self.r
         self.budget -= 1
         nested = self.depth < 3 and self.budget > 0
         kind = r.randrange(46)
-        if kind < 8:
+        if r.random() < 0.35:
+            self.wider(nested)
+        elif kind < 8:
             name = r.choice(self.arrays) if r.random() < 0.6 else self.fresh("v")
             self.put(f"{name} = {self.array()}")
             if name not in self.arrays:
@@ -330,7 +202,7 @@ class Maker:
             self.put(f"print({self.text()}, {self.integer()}{self.pick('', ', end=' + repr(';'))})")
         elif kind == 17:
             self.put(self.pick("COUNT += 1", f"COUNT = {self.integer(1)}", "SCALE = SCALE * 0.5", f"TABLE['b'] = {self.integer(1)}",
-                               "TABLE.pop('c', None)", "NAMES.append('d')"))
+                               "TABLE.pop('c', None)", "NAMES[8:] or NAMES.append('d')"))
         elif kind == 18:
             a, b = r.choice(self.arrays), r.choice(self.arrays)
             self.put(self.pick(f"{a}, {b} = {self.array(1)}, {self.array(1)}", f"{a}, *rest = [{self.array(2)}, {self.array(2)}, 1]",
@@ -405,6 +277,265 @@ class Maker:
             self.block(r.randint(1, 2))
             self.loops -= 1
             self.arrays.remove("v")
+
+    def wider(self, nested: bool) -> None:
+        """Statements of every family of library and language that functions around arrays are made of."""
+        families = [
+            self.named_tuple, self.enumeration, self.calls, self.collection, self.finalized, self.dynamic, self.conversation,
+            self.text_work, self.big_numbers, self.identity, self.bindings, self.data_class, self.keys, self.views, self.library,
+        ]
+        if nested:
+            families += [self.groups, self.local_class, self.finally_flow, self.managers]
+        if self.kind == "generator":
+            families += [self.yields] * 4
+        if self.kind == "coroutine":
+            families += [self.awaits] * 4
+        guarded = nested and self.r.random() < 0.6  # so that the program goes on
+        if guarded:
+            self.put("try:")
+            self.depth += 1
+        self.r.choice(families)()
+        if guarded:
+            self.depth -= 1
+            self.put(f"except {self.pick('Exception', '(LookupError, TypeError, ValueError)', 'ArithmeticError')} as err:")
+            self.put("    LOG.append(type(err).__name__)")
+
+    def assign(self, kind: str, value: str) -> str:
+        name = self.fresh(kind[0])
+        self.put(f"{name} = {value}")
+        getattr(self, kind).append(name)
+        return name
+
+    def note(self, *texts: str) -> None:
+        self.put(f"LOG.append({self.pick(*texts)})")
+
+    def named_tuple(self) -> None:
+        if not self.tuples or self.r.random() < 0.4:
+            self.assign("tuples", self.pick(f"Pair({self.array(1)}, {self.number()})", f"Pair({self.array(1)})", f"Pair(b={self.integer()}, a={self.array(2)})",
+                                            f"Pair._make([{self.array(2)}, 2])", f"Pair(*[{self.array(2)}][:{self.pick(1, 1, 0)}])"))
+            return
+        p = self.r.choice(self.tuples)
+        self.put(self.pick(
+            f"{self.r.choice(self.arrays)} = {p}.a * {p}.b", f"{self.r.choice(self.arrays)}, k0 = {p}", f"{p} = {p}._replace({self.pick('a', 'b', 'c')}={self.array(2)})",
+            f"{self.r.choice(self.arrays)} = {p}[{self.pick(0, 1, -1, 2)}] + 1.0", f"LOG.append((len({p}), {p}._fields, type({p}) is Pair, isinstance({p}, tuple)))",
+            f"LOG.append(sorted({p}._asdict()))", f"x = sum(v for v in {p})", f"{p}.a = 1", f"k0 = {p} + (1, 2)", f"k0 = {p} == {p}", f"k0 = {p}[::-1]",
+        ))
+
+    def enumeration(self) -> None:
+        c = self.pick("Color.RED", "Color.BLUE", "Color(1)", "Color['BLUE']", "Color(n)", "list(Color)[0]", "Level(n)", "Level.HIGH")
+        a = self.r.choice(self.arrays)
+        self.put(self.pick(
+            f"{a} = {a} * Color.{self.pick('RED', 'BLUE')}.weight", f"{a} = {a} + Level.{self.pick('LOW', 'HIGH')}", f"k0 = {c}",
+            f"LOG.append(({c}.name, {c}.value))", f"{a} = {a} * (2.0 if {c} is Color.RED else 0.5)", f"{a} = {a} * (2.0 if {c} == Color.BLUE else 0.5)",
+            f"{a} = {a} + {{Color.RED: 1.0, Color.BLUE: 2.0}}[{c}]", f"LOG.append({c} in (Color.RED, Level.LOW))", f"LOG.append([c.name for c in Color])",
+            f"LOG.append(Level.HIGH > n)", f"LOG.append(isinstance({c}, Color))", f"{a} = {a} * Level({self.integer(1)})",
+        ))
+
+    def calls(self) -> None:
+        a = self.r.choice(self.arrays)
+        self.put(f"{a} = " + self.pick(
+            f"HALF({self.array(1)})", f"HALF({self.array(1)}, by={self.number()})", f"functools.partial(helper, {self.array(2)}, c=0.5)({self.integer(1)})",
+            f"shifted({self.array(1)}{self.pick('', ', 2.0', ', by=n')})", f"{a} + COUNTER({self.pick('', 'n', 'by=2')})", f"{a} * cached({self.integer(1)})",
+            f"{a} + told({self.pick('n', 'x', 'None', '1.5')})", f"{a} + BASE({self.integer(2)})", f"(lambda v, *r, k=2.0: v * k + len(r))({self.array(1)}, 1)",
+            f"operator.add({self.array(1)}, {self.number()})", f"functools.reduce(operator.mul, [{self.array(2)}, 2.0, {a}])",
+            f"max([{self.array(2)}, {self.array(2)}], key=lambda v: v.ndim)", f"counter(2)({self.integer(1)}) * {a}",
+        ))
+
+    def collection(self) -> None:
+        a = self.r.choice(self.arrays)
+        q = self.fresh("q")
+        self.put(f"{q} = " + self.pick(
+            f"collections.deque([{a}, 1.0], maxlen=3)", "collections.defaultdict(list)", "collections.defaultdict(lambda: 2.0, b=1.0)",
+            f"collections.OrderedDict(b={a}, a=2.0)", "collections.Counter(NAMES)", f"collections.ChainMap(table, TABLE)", f"frozenset((1, n))",
+        ))
+        for _ in range(self.r.randint(1, 3)):
+            self.put(self.pick(
+                f"{q}.append({a})", f"{a} = {q}.popleft() * 2.0", f"{q}.appendleft(n)", f"{q}['a'].append({a})", f"{a} = {a} + {q}['b']", f"{q}.move_to_end('b')",
+                f"LOG.append(len({q}))", f"LOG.append(sorted({q}, key=str))", f"{q}.update(['a', 'zz'])", f"{q}['n'] += 1", f"{a} = sum(v for v in {q}) + {a}",
+                f"k0 = {q}[0]", f"k0 = {q}.get('b')", f"LOG.append({self.integer(2)} in {q})", f"k0 = list({q}.items())", f"{q} = {q}.copy()", f"k0 = {q} | {{'z': n}}",
+            ))
+
+    def finalized(self) -> None:
+        name = self.fresh("h")
+        make = f"Handle({name!r}{self.pick('', ', ' + self.array(2))})"
+        self.put(self.pick(
+            f"{name} = {make}", f"{name} = [{make}, {make}]", f"{self.r.choice(self.lists)}.append({make})", f"o.late = {make}", f"table['h'] = {make}", f"{make}",
+            f"{name} = ({make}, x)", f"NAMES[:0] = [{make}]", f"{name} = Model({make})", f"{name} = lambda v={make}: v", f"{name} = {{'k': {make}}}",
+            f"{name} = (lambda h: lambda: h)({make})", f"{name} = rows({make}, 2)", f"{name} = {make}.__init__", f"TABLE['h'] = {make}", f"HELD = [{make}]",
+        ))
+        for _ in range(self.r.randint(0, 3)):
+            self.put(self.pick(
+                f"{name} = None", f"del {name}", f"{self.r.choice(self.arrays)} = {self.array(1)}", f"LOG.append(len(LOG))", f"o.late = 1", f"table['h'] = 2", f"{name} = {self.array(2)}",
+                f"{self.r.choice(self.lists)}.clear()", f"{self.r.choice(self.lists)}[:] = []", f"{self.r.choice(self.lists)}.pop()", f"NAMES[:1] = ['n']", f"table.pop('h', None)",
+                f"del o.late", f"TABLE.pop('h', None)", f"HELD[0] = 1", f"HELD = n", f"{name}[0] = 3", f"table.update(h=1)", f"o.__dict__.pop('late', None)", f"{name} = {self.integer(1)}",
+                f"{self.r.choice(self.lists)}.sort(key=len)", f"{self.r.choice(self.lists)} += [n]", f"del {self.r.choice(self.lists)}[-1:]", f"TABLE = dict(a=1.0, b=2)",
+            ))
+            self.put(f"{self.r.choice(self.arrays)} = {self.array(1)}")
+        self.note("'after'", "len(LOG)")
+
+    def dynamic(self) -> None:
+        o = self.r.choice(self.models)
+        a = self.r.choice(self.arrays)
+        self.put(self.pick(
+            f"setattr({o}, {self.pick(repr('w'), repr('n'), repr('late'))}, {self.integer(1)})", f"{a} = getattr({o}, 'w', x)", f"delattr({o}, 'late')", f"{a} = getattr({o}, 'la' + 'te', y)",
+            f"LOG.append(sorted(vars({o})))", f"{o}.__dict__['n'] = {self.integer(1)}", f"{o}.__class__ = {self.pick('Model', 'Deep')}", f"{o}.rate = {self.number()}",
+            f"LOG.append(sorted(locals()))", f"LOG.append(sys._getframe().f_lineno)", f"LOG.append(type({o}).__mro__[0].__name__)", f"{o}.step = lambda v, k=1.0: v * k",
+            f"del {o}.n", f"LOG.append(callable({o}.step))", f"LOG.append({o}.step.__name__)", f"LOG.append(sys.exc_info()[0])", f"Model.rate = {self.number()}", f"Deep.late = {self.integer()}",
+            f"{a} = Model.step({o}, {self.array(2)})", f"LOG.append(hasattr(Model, 'late'))", f"{a} = {a} * globals()['COUNT']", f"{a} = {a} + eval('n + 1')", f"{o}.n.real = 1",
+            f"d0 = Described({self.integer()}); d0.level = {self.array(2)}; {a} = d0.level + 1.0", f"d0 = Described({self.pick('1', '99')}); LOG.append(vars(d0))",
+        ))
+
+    def conversation(self) -> None:
+        g = self.fresh("g")
+        a = self.r.choice(self.arrays)
+        self.put(f"{g} = {self.pick(f'echo({self.array(1)})', f'echo({self.array(1)})', f'careful({self.array(1)}, 2, LOG)')}")
+        for _ in range(self.r.randint(1, 4)):
+            self.put(self.pick(
+                f"{a} = next({g})", f"{a} = {g}.send({self.number()})", f"{a} = {g}.throw(KeyError('t'))", f"{g}.close()", f"{a} = next({g}, {a})", f"{g}.throw(ValueError)",
+                f"{a} = {g}.send(None)", f"del {g}", f"LOG.append({g}.gi_frame is None)", f"{a} = sum(itertools.islice({g}, 2))", f"{a}, *k0 = {g}" if self.r.random() < 0.1 else f"next({g})",
+            ))
+        self.put(f"{a} = {a} * 0.5")
+
+    def text_work(self) -> None:
+        self.note(
+            "f'{n:>4}|{SCALE:.2f}|{NAMES!r}'", "f'{n!s:*^{m + 6}}'", "'{:03d}-{x}'.format(n, x=m)", "', '.join(sorted(str(k) for k in table))", "NAMES[0][::-1] + str(COUNT)",
+            "'a,b,,c'.split(',')", "'abc'.partition('b')", "'%s and %r' % (n, NAMES)", "f'{x.shape} {x.dtype}'", "str(FLAG) + repr(SCALE)", "'x' * n", "'abcdef'[n:m]", "'a' < NAMES[0]",
+            "bytes([n, 65]).decode()", "'é'.encode()", "'abc'.startswith(('a', 'b'))", "int('0x1f', 16)", "f'{n=}'", "ascii('é')", "' pad '.strip().title()", "'abc'.index('z')", "str(x[0, 0])",
+            "repr(o.n)", "f'{o.w.sum():.3f}'", "'a' in 'cab'", "chr(97 + n)", "max(NAMES)", "min(NAMES, key=len)", "format(n, '05d')", "f'{1e300 * SCALE:g}'", "'{}'.format(Color.RED.name)",
+        )
+
+    def big_numbers(self) -> None:
+        i = self.r.choice(self.ints)
+        self.put(self.pick(
+            f"{i} = {i} << {self.pick(3, 40, 70)}", f"{i} = ({i} + 10**18) * {self.pick(3, 10**3, -1)}", f"{i}, k0 = divmod({i}, {self.integer(1)})", f"{i} = {i} ** {self.pick(2, 3, -1, 0)}",
+            f"{i} = round({self.pick('2.5', '3.5', 'SCALE', 'n / 3')})", f"{i} = {i} // {self.integer(1)}", f"{i} = -{i} % 7", f"{i} = ~{i}", f"{i} = int({i} * 1.5)", f"{i} = True + {i}",
+            f"LOG.append(({i} / 3).hex())", f"LOG.append(complex({i}, 1) * 2j)", f"{i} = ({i} & 0xff) | 8", f"{i} = abs({i} - 4)", f"{i} = len(str({i}))", f"LOG.append({i}.bit_length())",
+            f"{i} = math.floor({i} * 0.3) + math.ceil(SCALE)", f"LOG.append(0 < {i} <= 5 != m)", f"LOG.append(float('nan') == SCALE)", f"{i} = hash({i}) % 11", f"LOG.append({i} == {i} * 1.0)",
+            f"LOG.append(sum([0.1] * n))", f"{i} = sum(range({i} % 50))", f"LOG.append(math.gcd({i}, 12))", f"{i} = {i} >> {self.pick(1, 2, '(n - 2)')}", f"LOG.append(({i} * 0.1) // 0.3)",
+        ))
+        if self.r.random() < 0.6:
+            self.put(f"{self.r.choice(self.arrays)} = {self.r.choice(self.arrays)} * ({i} % 5)")
+
+    def identity(self) -> None:
+        a, b = self.r.choice(self.arrays), self.r.choice(self.arrays)
+        self.note(f"{a} is {b}", f"{a} is not x", f"items and items[0] is {a}", f"table.get('a') is {b}", f"o.w is {a}", f"o is {self.r.choice(self.models)}", f"[{a}].index({a})", f"{a}.base is None",
+                  f"any(v is {a} for v in items)", f"o.step == o.step", f"o.step is o.step", f"n is m", f"FLAG is True", f"type({a}) is type({b})", f"len({{id({a}), id({b})}})", f"{a} in [x]",
+                  f"Model.of == Deep.of", f"helper is helper", f"Model is type(o)", f"SCALE is SCALE", f"np.shares_memory({a}, {b})")
+
+    def bindings(self) -> None:
+        a = self.r.choice(self.arrays)
+        name = self.fresh("b")
+        self.put(self.pick(
+            f"{a} = ({name} := {self.array(1)}) + 1.0", f"{name} = {a}; del {name}; {a} = {a} * 2.0", f"del {name}", f"k0 = MISSING", f"{a} = {a} * 2.0 if ({name} := n) > 1 else {a}",
+            f"{name} = k0 = {self.array(1)}", f"{name}, {a} = items", f"[{a}, *{name}] = items or [x]", f"{name} = [*items, *[{a}]]", f"{name} = {{**table, 'z': {a}}}", f"{a}, ({name}, k0) = {a}, (n, m)",
+            f"FRESH = {a}", f"{name} = [v * w for v in items for w in (1.0, n) if w]", f"{name} = {{k: v for k, v in zip('ab', items)}}", f"{name} = {{*NAMES[:2], 'z'}}",
+            f"{name} = [i for i in range(n + 2)][1:]", f"{name} = sorted(NAMES, key=lambda s: (len(s), s), reverse=FLAG)", f"{name} = list(zip(*[[1, 2], [3, n]]))", f"x, y = y, x",
+            f"{name} = (lambda: {a} + COUNT)()", f"{name} = [lambda v=i: v + n for i in range(3)]; {a} = {a} + {name}[1]()", f"{name} = tuple(v for v in items)", f"{name} = list(map(operator.neg, items))",
+        ))
+
+    def data_class(self) -> None:
+        if not self.values or self.r.random() < 0.4:
+            self.assign("values", self.pick(f"Point({self.array(1)})", f"Point({self.array(1)}, b={self.number()})", f"Point({self.array(2)}).moved({self.number()})"))
+            return
+        p = self.r.choice(self.values)
+        a = self.r.choice(self.arrays)
+        self.put(self.pick(f"{a} = {p}.a * {p}.b", f"{p}.a = {self.array(1)}", f"{p}.tags.append({a})", f"{p} = dataclasses.replace({p}, b=n)", f"LOG.append([f.name for f in dataclasses.fields({p})])",
+                           f"{p} = {p}.moved({a})", f"LOG.append(len({p}.tags))", f"match {p}:\n" + "    " * (self.depth + 2) + f"case Point(a=z, b=1.5): {a} = z + 1.0", f"k0 = {p} == n", f"del {p}.b"))
+
+    def keys(self) -> None:
+        a = self.r.choice(self.arrays)
+        d = self.fresh("d")
+        self.put(f"{d} = " + self.pick("{1: x, 1.0: y, True: n}", "{Key(1): x, Key(n): y}", "{(1, n): x, (m, 'a'): y}", "{None: x}", "{Color.RED: x, n: y}", "dict(table)", "{}", "{x.shape: y}"))
+        for _ in range(self.r.randint(1, 2)):
+            self.put(self.pick(f"{a} = {d}[1]", f"{a} = {d}.get((1, n), x) + 1.0", f"{d}[Key(1)] = {a}", f"LOG.append(Key(n) in {d})", f"{a} = {a} + len({d})", f"{d}.pop(1, None)", f"{d}[n] = {a}",
+                               f"{d}.setdefault(m, {a})", f"{d} |= {{'q': {a}}}", f"{a} = {d}.popitem()[1]", f"k0 = [*{d}]", f"{a} = sum({d}.values())", f"del {d}[n]", f"{d}[[1]] = 2", f"{d}.clear()",
+                               f"LOG.append(list({d}) == list(reversed({d})))", f"LOG.append({d} == {{1: 2}})", f"for k0 in {d}: {d}['new'] = 1", f"LOG.append({d}.keys() & {{1, 'a', n}})"))
+
+    def views(self) -> None:
+        a, b = self.r.choice(self.arrays), self.fresh("v")
+        self.put(f"{b} = " + self.pick(f"{a}[0]", f"{a}.T", f"{a}.reshape(-1)", f"{a}[..., ::-1]", f"{a}[1:]", f"{a}.ravel()", f"{a}[None]", f"{a}.copy()", f"np.asarray({a})", f"{a}.astype(float)"))
+        for _ in range(self.r.randint(1, 2)):
+            self.put(self.pick(f"{b} += 1.0", f"{b}[0] = {self.number()}", f"{a} = {a} + {b}", f"{b} *= {b}", f"{a}[...] = {a} + {b}", f"np.add({b}, 1.0, out={b})", f"LOG.append({b}.tolist())", f"{a} = {b} @ {b}.T",
+                               f"{b} = {b}.sum(axis=0)", f"LOG.append({b}.shape)", f"{b} -= {a}", f"LOG.append(float({b}.max()))", f"{a} = np.concatenate([{a}, {a}])[:2]", f"{b}.flags.writeable = False"))
+
+    def library(self) -> None:
+        a = self.r.choice(self.arrays)
+        self.put(self.pick(
+            f"warnings.warn('w' + str(n))", f"LOG.append([k for k, g in itertools.groupby(NAMES, len)])", f"{a} = list(itertools.chain.from_iterable([items, [x]]))[-1]", f"{a} = next(filter(None, [0, {a}.ndim])) * {a}",
+            f"LOG.append(list(itertools.product('ab', range(n % 3))))", f"{a} = operator.itemgetter(0)([{a}, 1])", f"{a} = operator.attrgetter('w')(o) + 1.0", f"LOG.append(list(itertools.combinations(NAMES, 2)))",
+            f"LOG.append(list(itertools.zip_longest(NAMES, range(n), fillvalue=0)))", f"LOG.append(list(itertools.takewhile(lambda v: v < n, range(9))))", f"LOG.append(math.isclose(SCALE, 1.5))",
+            f"LOG.append(list(map(lambda p, q: p * q, [1, 2], range(n))))", f"{a} = {a} * math.prod([2, n])", f"LOG.append(any(v for v in [0, n]) and all([m]))", f"LOG.append(list(enumerate(reversed([n, m]), 2)))",
+            f"{a} = np.stack([{a}, {a}])[0]", f"LOG.append(isinstance(x, (np.ndarray, int)))", f"LOG.append(list(zip(NAMES, items, strict=FLAG)) and 1)", f"LOG.append(sum((i, j) == (1, 1) for i, j in np.ndindex(2, 2)))",
+            f"{a} = np.maximum({a}, n)", f"LOG.append(bool(np.any(x > 3)))", f"LOG.append(int(np.argmax({a})))", f"LOG.append(next(live, 'end'))", f"{a} = {a} / {self.integer(1)}",
+        ))
+
+    def groups(self) -> None:
+        """try with except*."""
+        self.put("try:")
+        self.depth += 1
+        self.put(f"{self.r.choice(self.arrays)} = {self.array(1)}")
+        self.put(self.pick("raise ExceptionGroup('g', [ValueError(n), KeyError('k'), TypeError()])", "raise ExceptionGroup('g', [ExceptionGroup('h', [ValueError(1)]), OSError()])", "raise KeyError(n)", "fails(n)"))
+        self.depth -= 1
+        for kind in self.r.sample(["ValueError", "(KeyError, TypeError)", "Problem", "OSError"], self.r.randint(1, 3)):
+            self.put(f"except* {kind} as err:")
+            self.depth += 1
+            self.put(self.pick("LOG.append(len(err.exceptions))", "LOG.append(type(err).__name__)", "print(err)", "raise Problem('in group')", "raise", f"{self.r.choice(self.arrays)} = {self.array(1)}"))
+            self.depth -= 1
+        if self.r.random() < 0.4:
+            self.put("finally:")
+            self.depth += 1
+            self.put("LOG.append('groups')")
+            self.depth -= 1
+
+    def local_class(self) -> None:
+        name = self.fresh("C")
+        kept = self.r.choice(self.arrays)
+        self.put(f"class {name}({self.pick('Model', 'Deep', 'Described', 'object')}):")
+        self.depth += 1
+        self.put(f"late = {self.integer(1)}")
+        self.put("def step(self, x, k=1.0):")
+        self.put(f"    return {self.pick('super().step(x, k) + ' + kept, kept + ' * k', 'x * self.late', 'self.w + ' + kept)}")
+        self.depth -= 1
+        self.put(f"{self.r.choice(self.arrays)} = {name}({self.array(2)}).step({self.array(1)})")
+
+    def finally_flow(self) -> None:
+        """Ways out of try and finally."""
+        i = self.fresh("i")
+        self.put(f"for {i} in range(3):")
+        self.depth += 1
+        self.put("try:")
+        self.depth += 1
+        self.put(f"{self.r.choice(self.arrays)} = {self.array(1)}")
+        self.put(self.pick(f"if {i} == n: break", "continue", f"if {i}: raise ValueError({i})", "fails(m)", "pass", f"if {self.condition()}: return x, {i}", "break"))
+        self.depth -= 1
+        if self.r.random() < 0.5:
+            self.put(f"except ({self.pick('ValueError', 'KeyError, ValueError')}{self.pick(',', ', TypeError')}):")
+            self.depth += 1
+            self.put(self.pick("continue", "break", "LOG.append('caught')", "raise", f"{self.r.choice(self.arrays)} = {self.array(1)}"))
+            self.depth -= 1
+        self.put("finally:")
+        self.depth += 1
+        self.put(self.pick("LOG.append('out')", "break", "continue", f"{self.r.choice(self.arrays)} = {self.array(1)}", f"if {i} == 1: return y, {i}"))
+        self.depth -= 2
+
+    def managers(self) -> None:
+        self.put("with " + self.pick(
+            "Model(x) as c1, noted(LOG, 'q') as k2:", "contextlib.ExitStack() as k2:", "np.errstate(all='raise'):", "np.errstate(divide='warn', invalid='warn'):", "(o, noted(LOG, 'p')):",
+            "contextlib.suppress(ZeroDivisionError, KeyError):", "contextlib.closing(Closer()):", "warnings.catch_warnings():", "contextlib.redirect_stdout(None):",
+        ).replace("Closer()", "careful(x, 2, LOG)"))
+        self.block(self.r.randint(1, 2))
+
+    def yields(self) -> None:
+        a = self.r.choice(self.arrays)
+        self.put(self.pick(f"yield {self.array(1)}", f"k0 = yield {a}", f"yield from rows({a}, 2)", f"{a} = yield from relay({a}, 1)", f"yield n", f"try:\n{'    ' * (self.depth + 2)}yield {a}\n{'    ' * (self.depth + 1)}finally:\n{'    ' * (self.depth + 2)}LOG.append('y')"))
+
+    def awaits(self) -> None:
+        a = self.r.choice(self.arrays)
+        if self.r.random() < 0.6 or self.depth >= 3:
+            self.put(self.pick(f"{a} = await later({self.array(1)})", f"{a} = {a} * await Ready()", f"{a} = sum([{a} * i async for i in ticks(2)])", f"k0 = await Ready()"))
+            return
+        self.put(self.pick("async with Lock() as k1:", "async for i0 in ticks(n % 3):", "async with Lock(), Lock():"))
+        self.block(self.r.randint(1, 2))
 
     def loop(self) -> None:
         r = self.r
@@ -492,13 +623,14 @@ class Maker:
         self.arrays.append(total)
 
     def program(self) -> str:
-        self.put("global COUNT, SCALE")
+        self.put("global COUNT, SCALE, HELD, FRESH, TABLE")
         for _ in range(self.r.randint(4, 9)):
             self.statement()
         self.put(f"return {self.array(1)}, {self.integer(1)}, {self.r.choice(self.models)}, {self.r.choice(self.lists)}")
-        main = "def main(x, y, o, items, table, n, m, live):\n" + "\n".join(self.lines)
-        if self.r.random() < 0.1:
-            main = main.replace("\n    global COUNT, SCALE\n", "\n    global COUNT, SCALE\n    yield x\n", 1)
+        head = "async def" if self.kind == "coroutine" else "def"
+        main = f"{head} main(x, y, o, items, table, n, m, live):\n" + "\n".join(self.lines)
+        if self.kind == "generator":
+            main += "\n    yield x"
         helper = (
             "def helper(a, b, *rest, c=1.0, **named):\n"
             f"    a = a * {self.pick('c', 'b', 'SCALE')}\n"
@@ -534,6 +666,33 @@ CHANGES = [
     "Model.__getattr__ = lambda self, name: 1.0",
     "LOG = LOG[:1]",
     "relay = rows",
+    "HELD = None",
+    "HALF = functools.partial(shifted, by=3.0)",
+    "HALF.keywords['by'] = 5.0",
+    "COUNTER.__closure__[0].cell_contents = 9",
+    "shifted.__closure__[1].cell_contents = 4.0",
+    "shifted.__wrapped__.__defaults__ = (7.0,)",
+    "Color.RED._value_ = 9",
+    "Pair = tuple",
+    "Pair.c = 3",
+    "Point.b = 9.0",
+    "Point.moved = lambda self, by: self",
+    "Handle.__del__ = lambda self: None",
+    "Handle.__del__ = lambda self: LOG.append('gone ' + self.name)",
+    "Described.level = 4.0",
+    "Limited.__get__ = lambda self, instance, owner=None: 2.0",
+    "Key.__eq__ = object.__eq__; Key.__hash__ = object.__hash__",
+    "cached.cache_clear()",
+    "told.register(np.ndarray, lambda x: 8.0)",
+    "Ready.__await__ = lambda self: iter([])",
+    "Model.__init__ = lambda self, w, n=1: self.__dict__.update(w=w, n=n, log=[])",
+    "Model.__bases__ = (type('Root', (), {'rooted': 1}),)",
+    "Deep.__bases__ = (Slots,)",
+    "noted = lambda log, name: contextlib.nullcontext(1)",
+    "echo = lambda x: iter([x, x])",
+    "helper.__defaults__ = (1.0,)",
+    "del TABLE['a']",
+    "math = None",
 ]
 
 

@@ -1,5 +1,8 @@
 """The ways in which peers were silently wrong: what must be guarded, ordered or left."""
 
+import types
+import weakref
+
 import numpy as np
 import pytest
 
@@ -324,6 +327,10 @@ def test_a_deleted_key_leaves_a_hole():
     assert capture(popped, X, {"a": 1, "c": 2}).effects == ["<d>['a'] = NULL", "<d>['b'] = array 0"]
 
 
+class Slotted:
+    __slots__ = ("a",)
+
+
 class Final:
     def __del__(self):
         LOG.append("gone")
@@ -332,13 +339,37 @@ class Final:
 GLOBAL = None
 
 
-@pytest.mark.parametrize("where", ["item", "list", "attribute", "global", "cell", "deletion"])
-def test_a_finalizer_runs_at_its_place(where):
+def watched_array():
+    array = np.ones(2)
+    WATCHED.append(weakref.ref(array, lambda _: LOG.append("gone")))
+    return array
+
+
+WATCHED = []
+HELD = {
+    "itself": Final,
+    "a list": lambda: [1, Final()],
+    "a tuple": lambda: (Final(), 1),
+    "a dict in a list": lambda: [{"k": Final()}],
+    "an instance": lambda: types.SimpleNamespace(a=Final()),
+    "a default": lambda: lambda h=Final(): h,  # noqa: B008
+    "a bound method": lambda: Final().__init__,
+    "a memory": lambda: np.frombuffer(memoryview(np.ones(2)), float),
+    "a weakref": watched_array,
+    "a list twice": lambda: [[Final()]] * 2,
+}
+PLACES = ("item", "list", "attribute", "slot", "global", "cell", "deletion", "pop", "slice", "clear", "local", "del")
+
+
+@pytest.mark.parametrize("held", HELD)
+@pytest.mark.parametrize("where", PLACES)
+def test_a_finalizer_runs_at_its_place(where, held):
     cell = None
 
-    def f(x, box, items, instance):
+    def f(x, box, items, instance, slotted, make):
         nonlocal cell
         global GLOBAL
+        local = make()
         y = x + 1
         if where == "item":
             box["a"] = y
@@ -346,36 +377,74 @@ def test_a_finalizer_runs_at_its_place(where):
             items[0] = y
         elif where == "attribute":
             instance.a = y
+        elif where == "slot":
+            slotted.a = y
         elif where == "global":
             GLOBAL = y
         elif where == "cell":
             cell = y
+        elif where == "pop":
+            items.pop()
+        elif where == "slice":
+            items[:] = [y]
+        elif where == "clear":
+            items.clear()
+        elif where == "local":
+            local = y
+        elif where == "del":
+            del local
         else:
             del box["a"]
         LOG.append("next")
         return y * 2
 
-    def run(function):
+    def run(function, make):
         nonlocal cell
         global GLOBAL
-        instance = type("Instance", (), {})()
+        instance, slotted = types.SimpleNamespace(a=None), Slotted()
         LOG.clear()
+        WATCHED.clear()
         box, items = {}, [None]
         if where in ("item", "deletion"):
-            box["a"] = Final()
-        elif where == "list":
-            items[0] = Final()
+            box["a"] = make()
+        elif where in ("list", "pop", "slice", "clear"):
+            items[0] = make()
         elif where == "attribute":
-            instance.a = Final()
+            instance.a = make()
+        elif where == "slot":
+            slotted.a = make()
         elif where == "global":
-            GLOBAL = Final()
-        else:
-            cell = Final()
-        function(X, box, items, instance)
+            GLOBAL = make()
+        elif where == "cell":
+            cell = make()
+        function(X, box, items, instance, slotted, make if where in ("local", "del") else int)
         return list(LOG)
 
-    marked = _core.Function(f, {})
-    assert [run(f), *(run(marked) for _ in range(3))] == [["gone", "next"]] * 4
+    marked, seasoned = _core.Function(f, {}), _core.Function(f, {})
+    expected = run(f, HELD[held])
+    assert [run(marked, HELD[held]) for _ in range(3)] == [expected] * 3
+    # Compiled for what runs no code.
+    assert [run(seasoned, int) for _ in range(3)] == [["next"]] * 3
+    assert run(seasoned, HELD[held]) == expected
+
+
+def test_what_is_only_moved_is_not_held_to_go():
+    def swap(x, o):
+        o.a, o.b = o.b, o.a
+        return x + 1.0
+
+    def run(function):
+        LOG.clear()
+        o = types.SimpleNamespace(a=[Final()], b=None)
+        function(X, o)
+        LOG.append("called")
+        held = o.b
+        o.b = None
+        del held
+        return list(LOG)
+
+    marked = _core.Function(swap, {})
+    assert [run(swap), run(marked), run(marked)] == [["called", "gone"]] * 3
 
 
 def test_the_text_of_a_long_int_is_the_interpreters():

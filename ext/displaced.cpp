@@ -1,0 +1,105 @@
+// Walks a region's effects over the objects as they are now.
+#include "ext/displaced.h"
+
+#include "capture/py/drops.h"
+#include "ext/guard_program_impl.h"
+#include "ext/module.h"
+#include "ext/numpy_api.h"
+
+namespace framejit::ext {
+
+using capture::Drops;
+using capture::Effect;
+using capture::Recipe;
+
+namespace {
+
+void array_holds(PyObject* object, Drops& drops) {
+  auto* array = reinterpret_cast<PyArrayObject*>(object);
+  if (PyDataType_REFCHK(PyArray_DESCR(array))) drops.set_runs_code();
+  drops.give_up(PyArray_BASE(array));
+}
+
+const ModulePart part(60, [](PyObject*) {
+  Drops::set_held_by(&PyArray_Type, array_holds);
+  return true;
+});
+
+bool same_place(const Effect& a, const Effect& b) {
+  if (a.kind == Effect::Kind::ListReplace && a.target == b.target) return true;
+  return a.kind == b.kind && a.target == b.target && a.key == b.key && a.object.get() == b.object.get() &&
+         a.name.get() == b.name.get() && a.kind != Effect::Kind::ListExtend;
+}
+
+}  // namespace
+
+Displaced::Displaced(const capture::Region& region, const GuardProgram& guards) : region_(region), guards_(guards) {
+  for (uint32_t i = 0; i < region.recipes.size(); ++i)
+    if (region.recipes[i].kind == Recipe::Kind::Fetch) fetched_[i] = guards.operand_of(region.recipes[i].source);
+  std::vector<uint8_t> seen(region.recipes.size());
+  if (region.returns) keep(region.result, seen);
+  for (const auto& [slot, recipe] : region.locals) keep(recipe, seen);
+  for (const uint32_t recipe : region.stack) keep(recipe, seen);
+  for (std::size_t i = 0; i < region.effects.size(); ++i) {
+    const Effect& e = region.effects[i];
+    bool stays = true;  // no later effect writes the same place
+    for (std::size_t later = i + 1; stays && later < region.effects.size(); ++later)
+      stays = !same_place(region.effects[later], e);
+    if (!stays) continue;
+    if (e.value >= 0) keep(static_cast<uint32_t>(e.value), seen);
+    for (const uint32_t item : e.items) keep(item, seen);
+  }
+}
+
+void Displaced::keep(uint32_t recipe, std::vector<uint8_t>& seen) {
+  if (auto found = fetched_.find(recipe); found != fetched_.end()) kept_.push_back(found->second);
+  if (seen[recipe]) return;
+  seen[recipe] = 1;
+  for (const uint32_t item : region_.recipes[recipe].items) keep(item, seen);
+}
+
+PyObject* Displaced::object(const Matched& m, int32_t recipe) const {
+  const Recipe& r = region_.recipes[static_cast<std::size_t>(recipe)];
+  if (r.kind == Recipe::Kind::Constant) return r.object.get();
+  auto found = fetched_.find(static_cast<uint32_t>(recipe));
+  return found == fetched_.end() ? nullptr : guards_.object(m, found->second);
+}
+
+bool Displaced::runs_code(const Matched& m, bool in_frame) const {
+  Drops drops;
+  for (const Operand& operand : kept_) drops.keep(guards_.object(m, operand));
+  for (const int slot : region_.displaced)
+    if (slot < m.live->local_count) drops.give_up(m.live->locals[slot]);  // a call has its arguments only
+  if (in_frame)
+    for (int i = 0; i < m.live->depth; ++i) drops.give_up(m.live->stack[i]);
+  using Kind = Effect::Kind;
+  for (std::size_t i = 0; i < region_.effects.size(); ++i) {
+    const Effect& e = region_.effects[i];
+    bool first = true;  // what a later effect displaces was stored by the region
+    for (std::size_t earlier = 0; first && earlier < i; ++earlier) first = !same_place(region_.effects[earlier], e);
+    PyObject* target = e.object ? e.object.get() : e.target >= 0 ? object(m, e.target) : nullptr;
+    if (!target || !first) continue;
+    PyObject* key = e.name ? e.name.get() : e.key >= 0 ? object(m, e.key) : nullptr;
+    switch (e.kind) {
+      case Kind::StoreCell: drops.give_up(PyCell_GET(target)); break;
+      case Kind::StoreAttr: drops.give_up(fetch_attribute(target, key)); break;
+      case Kind::StoreGlobal:
+      case Kind::StoreItem:
+        if (!key) return true;
+        if (PyDict_CheckExact(target)) {
+          drops.give_up(PyDict_GetItemWithError(target, key));
+        } else {
+          Py_ssize_t at = PyLong_AsSsize_t(key);
+          if (at < 0) at += PyList_GET_SIZE(target);
+          if (at >= 0 && at < PyList_GET_SIZE(target)) drops.give_up(PyList_GET_ITEM(target, at));
+        }
+        break;
+      case Kind::ListExtend: break;
+      case Kind::ListReplace:
+        for (Py_ssize_t k = 0; k < PyList_GET_SIZE(target); ++k) drops.give_up(PyList_GET_ITEM(target, k));
+    }
+  }
+  return drops.run_code();
+}
+
+}  // namespace framejit::ext
