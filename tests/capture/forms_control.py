@@ -731,7 +731,7 @@ def except_of_what_is_no_exception(x):
     try:
         try:
             raise ValueError
-        except (ValueError, 42):
+        except (ValueError, 42):  # noqa: B030
             y = y + 1.0
     except TypeError:
         y = y + 2.0

@@ -148,7 +148,7 @@ class Maker:
 
     def text(self) -> str:
         return self.pick(
-            f"f'{{{self.integer(1)}}}'", f"str({self.integer(1)})", f"'-'.join(NAMES)", f"NAMES[{self.integer(2)} % 3].upper()",
+            f"f'{{{self.integer(1)}}}'", f"str({self.integer(1)})", "'-'.join(NAMES)", f"NAMES[{self.integer(2)} % 3].upper()",
             f"'%d' % {self.integer(2)}", f"repr({self.number()})", f"type({self.pick(*self.models)}).__name__",
         )
 
@@ -327,8 +327,8 @@ class Maker:
         self.put(self.pick(
             f"{a} = {a} * Color.{self.pick('RED', 'BLUE')}.weight", f"{a} = {a} + Level.{self.pick('LOW', 'HIGH')}", f"k0 = {c}",
             f"LOG.append(({c}.name, {c}.value))", f"{a} = {a} * (2.0 if {c} is Color.RED else 0.5)", f"{a} = {a} * (2.0 if {c} == Color.BLUE else 0.5)",
-            f"{a} = {a} + {{Color.RED: 1.0, Color.BLUE: 2.0}}[{c}]", f"LOG.append({c} in (Color.RED, Level.LOW))", f"LOG.append([c.name for c in Color])",
-            f"LOG.append(Level.HIGH > n)", f"LOG.append(isinstance({c}, Color))", f"{a} = {a} * Level({self.integer(1)})",
+            f"{a} = {a} + {{Color.RED: 1.0, Color.BLUE: 2.0}}[{c}]", f"LOG.append({c} in (Color.RED, Level.LOW))", "LOG.append([c.name for c in Color])",
+            "LOG.append(Level.HIGH > n)", f"LOG.append(isinstance({c}, Color))", f"{a} = {a} * Level({self.integer(1)})",
         ))
 
     def calls(self) -> None:
@@ -346,7 +346,7 @@ class Maker:
         q = self.fresh("q")
         self.put(f"{q} = " + self.pick(
             f"collections.deque([{a}, 1.0], maxlen=3)", "collections.defaultdict(list)", "collections.defaultdict(lambda: 2.0, b=1.0)",
-            f"collections.OrderedDict(b={a}, a=2.0)", "collections.Counter(NAMES)", f"collections.ChainMap(table, TABLE)", f"frozenset((1, n))",
+            f"collections.OrderedDict(b={a}, a=2.0)", "collections.Counter(NAMES)", "collections.ChainMap(table, TABLE)", "frozenset((1, n))",
         ))
         for _ in range(self.r.randint(1, 3)):
             self.put(self.pick(
@@ -365,10 +365,10 @@ class Maker:
         ))
         for _ in range(self.r.randint(0, 3)):
             self.put(self.pick(
-                f"{name} = None", f"del {name}", f"{self.r.choice(self.arrays)} = {self.array(1)}", f"LOG.append(len(LOG))", f"o.late = 1", f"table['h'] = 2", f"{name} = {self.array(2)}",
-                f"{self.r.choice(self.lists)}.clear()", f"{self.r.choice(self.lists)}[:] = []", f"{self.r.choice(self.lists)}.pop()", f"NAMES[:1] = ['n']", f"table.pop('h', None)",
-                f"del o.late", f"TABLE.pop('h', None)", f"HELD[0] = 1", f"HELD = n", f"{name}[0] = 3", f"table.update(h=1)", f"o.__dict__.pop('late', None)", f"{name} = {self.integer(1)}",
-                f"{self.r.choice(self.lists)}.sort(key=len)", f"{self.r.choice(self.lists)} += [n]", f"del {self.r.choice(self.lists)}[-1:]", f"TABLE = dict(a=1.0, b=2)",
+                f"{name} = None", f"del {name}", f"{self.r.choice(self.arrays)} = {self.array(1)}", "LOG.append(len(LOG))", "o.late = 1", "table['h'] = 2", f"{name} = {self.array(2)}",
+                f"{self.r.choice(self.lists)}.clear()", f"{self.r.choice(self.lists)}[:] = []", f"{self.r.choice(self.lists)}.pop()", "NAMES[:1] = ['n']", "table.pop('h', None)",
+                "del o.late", "TABLE.pop('h', None)", "HELD[0] = 1", "HELD = n", f"{name}[0] = 3", "table.update(h=1)", "o.__dict__.pop('late', None)", f"{name} = {self.integer(1)}",
+                f"{self.r.choice(self.lists)}.sort(key=len)", f"{self.r.choice(self.lists)} += [n]", f"del {self.r.choice(self.lists)}[-1:]", "TABLE = dict(a=1.0, b=2)",
             ))
             self.put(f"{self.r.choice(self.arrays)} = {self.array(1)}")
         self.note("'after'", "len(LOG)")
@@ -379,9 +379,9 @@ class Maker:
         self.put(self.pick(
             f"setattr({o}, {self.pick(repr('w'), repr('n'), repr('late'))}, {self.integer(1)})", f"{a} = getattr({o}, 'w', x)", f"delattr({o}, 'late')", f"{a} = getattr({o}, 'la' + 'te', y)",
             f"LOG.append(sorted(vars({o})))", f"{o}.__dict__['n'] = {self.integer(1)}", f"{o}.__class__ = {self.pick('Model', 'Deep')}", f"{o}.rate = {self.number()}",
-            f"LOG.append(sorted(locals()))", f"LOG.append(sys._getframe().f_lineno)", f"LOG.append(type({o}).__mro__[0].__name__)", f"{o}.step = lambda v, k=1.0: v * k",
-            f"del {o}.n", f"LOG.append(callable({o}.step))", f"LOG.append({o}.step.__name__)", f"LOG.append(sys.exc_info()[0])", f"Model.rate = {self.number()}", f"Deep.late = {self.integer()}",
-            f"{a} = Model.step({o}, {self.array(2)})", f"LOG.append(hasattr(Model, 'late'))", f"{a} = {a} * globals()['COUNT']", f"{a} = {a} + eval('n + 1')", f"{o}.n.real = 1",
+            "LOG.append(sorted(locals()))", "LOG.append(sys._getframe().f_lineno)", f"LOG.append(type({o}).__mro__[0].__name__)", f"{o}.step = lambda v, k=1.0: v * k",
+            f"del {o}.n", f"LOG.append(callable({o}.step))", f"LOG.append({o}.step.__name__)", "LOG.append(sys.exc_info()[0])", f"Model.rate = {self.number()}", f"Deep.late = {self.integer()}",
+            f"{a} = Model.step({o}, {self.array(2)})", "LOG.append(hasattr(Model, 'late'))", f"{a} = {a} * globals()['COUNT']", f"{a} = {a} + eval('n + 1')", f"{o}.n.real = 1",
             f"d0 = Described({self.integer()}); d0.level = {self.array(2)}; {a} = d0.level + 1.0", f"d0 = Described({self.pick('1', '99')}); LOG.append(vars(d0))",
         ))
 
@@ -410,8 +410,8 @@ class Maker:
             f"{i} = {i} << {self.pick(3, 40, 70)}", f"{i} = ({i} + 10**18) * {self.pick(3, 10**3, -1)}", f"{i}, k0 = divmod({i}, {self.integer(1)})", f"{i} = {i} ** {self.pick(2, 3, -1, 0)}",
             f"{i} = round({self.pick('2.5', '3.5', 'SCALE', 'n / 3')})", f"{i} = {i} // {self.integer(1)}", f"{i} = -{i} % 7", f"{i} = ~{i}", f"{i} = int({i} * 1.5)", f"{i} = True + {i}",
             f"LOG.append(({i} / 3).hex())", f"LOG.append(complex({i}, 1) * 2j)", f"{i} = ({i} & 0xff) | 8", f"{i} = abs({i} - 4)", f"{i} = len(str({i}))", f"LOG.append({i}.bit_length())",
-            f"{i} = math.floor({i} * 0.3) + math.ceil(SCALE)", f"LOG.append(0 < {i} <= 5 != m)", f"LOG.append(float('nan') == SCALE)", f"{i} = hash({i}) % 11", f"LOG.append({i} == {i} * 1.0)",
-            f"LOG.append(sum([0.1] * n))", f"{i} = sum(range({i} % 50))", f"LOG.append(math.gcd({i}, 12))", f"{i} = {i} >> {self.pick(1, 2, '(n - 2)')}", f"LOG.append(({i} * 0.1) // 0.3)",
+            f"{i} = math.floor({i} * 0.3) + math.ceil(SCALE)", f"LOG.append(0 < {i} <= 5 != m)", "LOG.append(float('nan') == SCALE)", f"{i} = hash({i}) % 11", f"LOG.append({i} == {i} * 1.0)",
+            "LOG.append(sum([0.1] * n))", f"{i} = sum(range({i} % 50))", f"LOG.append(math.gcd({i}, 12))", f"{i} = {i} >> {self.pick(1, 2, '(n - 2)')}", f"LOG.append(({i} * 0.1) // 0.3)",
         ))
         if self.r.random() < 0.6:
             self.put(f"{self.r.choice(self.arrays)} = {self.r.choice(self.arrays)} * ({i} % 5)")
@@ -419,17 +419,17 @@ class Maker:
     def identity(self) -> None:
         a, b = self.r.choice(self.arrays), self.r.choice(self.arrays)
         self.note(f"{a} is {b}", f"{a} is not x", f"items and items[0] is {a}", f"table.get('a') is {b}", f"o.w is {a}", f"o is {self.r.choice(self.models)}", f"[{a}].index({a})", f"{a}.base is None",
-                  f"any(v is {a} for v in items)", f"o.step == o.step", f"o.step is o.step", f"n is m", f"FLAG is True", f"type({a}) is type({b})", f"len({{id({a}), id({b})}})", f"{a} in [x]",
-                  f"Model.of == Deep.of", f"helper is helper", f"Model is type(o)", f"SCALE is SCALE", f"np.shares_memory({a}, {b})")
+                  f"any(v is {a} for v in items)", "o.step == o.step", "o.step is o.step", "n is m", "FLAG is True", f"type({a}) is type({b})", f"len({{id({a}), id({b})}})", f"{a} in [x]",
+                  "Model.of == Deep.of", "helper is helper", "Model is type(o)", "SCALE is SCALE", f"np.shares_memory({a}, {b})")
 
     def bindings(self) -> None:
         a = self.r.choice(self.arrays)
         name = self.fresh("b")
         self.put(self.pick(
-            f"{a} = ({name} := {self.array(1)}) + 1.0", f"{name} = {a}; del {name}; {a} = {a} * 2.0", f"del {name}", f"k0 = MISSING", f"{a} = {a} * 2.0 if ({name} := n) > 1 else {a}",
+            f"{a} = ({name} := {self.array(1)}) + 1.0", f"{name} = {a}; del {name}; {a} = {a} * 2.0", f"del {name}", "k0 = MISSING", f"{a} = {a} * 2.0 if ({name} := n) > 1 else {a}",
             f"{name} = k0 = {self.array(1)}", f"{name}, {a} = items", f"[{a}, *{name}] = items or [x]", f"{name} = [*items, *[{a}]]", f"{name} = {{**table, 'z': {a}}}", f"{a}, ({name}, k0) = {a}, (n, m)",
             f"FRESH = {a}", f"{name} = [v * w for v in items for w in (1.0, n) if w]", f"{name} = {{k: v for k, v in zip('ab', items)}}", f"{name} = {{*NAMES[:2], 'z'}}",
-            f"{name} = [i for i in range(n + 2)][1:]", f"{name} = sorted(NAMES, key=lambda s: (len(s), s), reverse=FLAG)", f"{name} = list(zip(*[[1, 2], [3, n]]))", f"x, y = y, x",
+            f"{name} = [i for i in range(n + 2)][1:]", f"{name} = sorted(NAMES, key=lambda s: (len(s), s), reverse=FLAG)", f"{name} = list(zip(*[[1, 2], [3, n]]))", "x, y = y, x",
             f"{name} = (lambda: {a} + COUNT)()", f"{name} = [lambda v=i: v + n for i in range(3)]; {a} = {a} + {name}[1]()", f"{name} = tuple(v for v in items)", f"{name} = list(map(operator.neg, items))",
         ))
 
@@ -461,12 +461,12 @@ class Maker:
     def library(self) -> None:
         a = self.r.choice(self.arrays)
         self.put(self.pick(
-            f"warnings.warn('w' + str(n))", f"LOG.append([k for k, g in itertools.groupby(NAMES, len)])", f"{a} = list(itertools.chain.from_iterable([items, [x]]))[-1]", f"{a} = next(filter(None, [0, {a}.ndim])) * {a}",
-            f"LOG.append(list(itertools.product('ab', range(n % 3))))", f"{a} = operator.itemgetter(0)([{a}, 1])", f"{a} = operator.attrgetter('w')(o) + 1.0", f"LOG.append(list(itertools.combinations(NAMES, 2)))",
-            f"LOG.append(list(itertools.zip_longest(NAMES, range(n), fillvalue=0)))", f"LOG.append(list(itertools.takewhile(lambda v: v < n, range(9))))", f"LOG.append(math.isclose(SCALE, 1.5))",
-            f"LOG.append(list(map(lambda p, q: p * q, [1, 2], range(n))))", f"{a} = {a} * math.prod([2, n])", f"LOG.append(any(v for v in [0, n]) and all([m]))", f"LOG.append(list(enumerate(reversed([n, m]), 2)))",
-            f"{a} = np.stack([{a}, {a}])[0]", f"LOG.append(isinstance(x, (np.ndarray, int)))", f"LOG.append(list(zip(NAMES, items, strict=FLAG)) and 1)", f"LOG.append(sum((i, j) == (1, 1) for i, j in np.ndindex(2, 2)))",
-            f"{a} = np.maximum({a}, n)", f"LOG.append(bool(np.any(x > 3)))", f"LOG.append(int(np.argmax({a})))", f"LOG.append(next(live, 'end'))", f"{a} = {a} / {self.integer(1)}",
+            "warnings.warn('w' + str(n))", "LOG.append([k for k, g in itertools.groupby(NAMES, len)])", f"{a} = list(itertools.chain.from_iterable([items, [x]]))[-1]", f"{a} = next(filter(None, [0, {a}.ndim])) * {a}",
+            "LOG.append(list(itertools.product('ab', range(n % 3))))", f"{a} = operator.itemgetter(0)([{a}, 1])", f"{a} = operator.attrgetter('w')(o) + 1.0", "LOG.append(list(itertools.combinations(NAMES, 2)))",
+            "LOG.append(list(itertools.zip_longest(NAMES, range(n), fillvalue=0)))", "LOG.append(list(itertools.takewhile(lambda v: v < n, range(9))))", "LOG.append(math.isclose(SCALE, 1.5))",
+            "LOG.append(list(map(lambda p, q: p * q, [1, 2], range(n))))", f"{a} = {a} * math.prod([2, n])", "LOG.append(any(v for v in [0, n]) and all([m]))", "LOG.append(list(enumerate(reversed([n, m]), 2)))",
+            f"{a} = np.stack([{a}, {a}])[0]", "LOG.append(isinstance(x, (np.ndarray, int)))", "LOG.append(list(zip(NAMES, items, strict=FLAG)) and 1)", "LOG.append(sum((i, j) == (1, 1) for i, j in np.ndindex(2, 2)))",
+            f"{a} = np.maximum({a}, n)", "LOG.append(bool(np.any(x > 3)))", f"LOG.append(int(np.argmax({a})))", "LOG.append(next(live, 'end'))", f"{a} = {a} / {self.integer(1)}",
         ))
 
     def groups(self) -> None:
@@ -527,12 +527,12 @@ class Maker:
 
     def yields(self) -> None:
         a = self.r.choice(self.arrays)
-        self.put(self.pick(f"yield {self.array(1)}", f"k0 = yield {a}", f"yield from rows({a}, 2)", f"{a} = yield from relay({a}, 1)", f"yield n", f"try:\n{'    ' * (self.depth + 2)}yield {a}\n{'    ' * (self.depth + 1)}finally:\n{'    ' * (self.depth + 2)}LOG.append('y')"))
+        self.put(self.pick(f"yield {self.array(1)}", f"k0 = yield {a}", f"yield from rows({a}, 2)", f"{a} = yield from relay({a}, 1)", "yield n", f"try:\n{'    ' * (self.depth + 2)}yield {a}\n{'    ' * (self.depth + 1)}finally:\n{'    ' * (self.depth + 2)}LOG.append('y')"))
 
     def awaits(self) -> None:
         a = self.r.choice(self.arrays)
         if self.r.random() < 0.6 or self.depth >= 3:
-            self.put(self.pick(f"{a} = await later({self.array(1)})", f"{a} = {a} * await Ready()", f"{a} = sum([{a} * i async for i in ticks(2)])", f"k0 = await Ready()"))
+            self.put(self.pick(f"{a} = await later({self.array(1)})", f"{a} = {a} * await Ready()", f"{a} = sum([{a} * i async for i in ticks(2)])", "k0 = await Ready()"))
             return
         self.put(self.pick("async with Lock() as k1:", "async for i0 in ticks(n % 3):", "async with Lock(), Lock():"))
         self.block(self.r.randint(1, 2))

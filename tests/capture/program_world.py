@@ -1,5 +1,6 @@
 """What every random program begins with: classes, functions and generators of the kinds that functions use."""
 
+# ruff: noqa: F401
 import collections
 import contextlib
 import dataclasses
@@ -274,7 +275,7 @@ def _(x: int):
 
 class Ready:
     def __await__(self):
-        got = yield 1
+        yield 1
         return 2.0
 
 
