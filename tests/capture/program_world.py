@@ -172,6 +172,9 @@ class Handle:
         self.name = name
         self.x = x
 
+    def __hash__(self):  # sets of these have one order
+        return hash(self.name)
+
     def __del__(self):
         LOG.append("del " + self.name)
 

@@ -1,10 +1,12 @@
 """Calls of Python functions are inlined; what a call reads of the function is guarded."""
 
 import functools
+import operator
 
 import numpy as np
 
 from capture_support import capture
+from framejit import _core
 
 X = np.arange(6.0).reshape(2, 3)
 
@@ -193,15 +195,31 @@ def test_wrong_arguments_are_left():
     assert capture(f, X).codes == ["FJ006"]
 
 
-def test_partial_and_unknown_callables_break():
-    add = functools.partial(np.add, 1.0)
+def test_unknown_callables_break():
+    total = operator.methodcaller("sum")
 
     def f(x):
         y = x * 2
-        return add(y)
+        return total(y)
 
     c = capture(f, X)
     assert c.codes == ["FJ002"] and c.locals["y"] == "array 0"
+
+
+def test_the_parts_of_partial_objects_are_guarded():
+    scaled = functools.partial(lambda x, k, c: x * k + c, k=2.0, c=1.0)
+
+    def f(x):
+        return scaled(x, c=3.0)
+
+    c = capture(f, X)
+    assert c.returns
+    for part in ("args", "keywords", "func"):
+        assert any(f"scaled.{part}" in guard for guard in c.guards), c.guards
+    marked = _core.Function(f, {})
+    assert np.array_equal(marked(X), X * 2.0 + 3.0)
+    scaled.keywords["k"] = 4.0
+    assert np.array_equal(marked(X), X * 4.0 + 3.0)
 
 
 def test_builtins_over_known_values():

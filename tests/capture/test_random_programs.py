@@ -6,6 +6,7 @@ FRAMEJIT_TEST_PROGRAMS=N runs N programs; FRAMEJIT_TEST_SEED=S begins at seed S.
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import sys
 import types
@@ -54,6 +55,9 @@ def counted_run(function: Callable, args: tuple) -> tuple[Seen, list[int]]:
     before = [sys.getrefcount(o) for o in objects]
     seen = run(function, args)
     after = [sys.getrefcount(o) for o in objects]
+    if after != before:
+        gc.collect()  # cycles that hold them
+        after = [sys.getrefcount(o) for o in objects]
     return seen, [b - a for a, b in zip(before, after)]
 
 
