@@ -163,7 +163,12 @@ std::string Entry::link(const LiveSlots& live, int local_count) {
 
 Entry::~Entry() {
   for_each_ref([this](const Ref<>& ref) {
-    if (is_lent(ref.get())) Py_INCREF(ref.get());
+    const Lent* lent = lent_as(ref.get());
+    if (!lent) return;
+    if (PyWeakref_GET_OBJECT(lent->weakref.get()) != Py_None)
+      Py_INCREF(ref.get());
+    else  // it dies now, and others are told first
+      (void)const_cast<Ref<>&>(ref).release();
   });
   if (watcher_) PyCapsule_SetContext(watcher_.get(), nullptr);
   if (compiled_.plan) stats.code_bytes -= static_cast<int64_t>(compiled_.plan->code_bytes());
@@ -208,7 +213,7 @@ void Entry::for_each_ref(F&& f) const {
 int Entry::traverse(visitproc visit, void* arg) const {
   int result = 0;
   for_each_ref([&](const Ref<>& ref) {
-    if (!result && !is_lent(ref.get())) result = visit(ref.get(), arg);
+    if (!result && !lent_as(ref.get())) result = visit(ref.get(), arg);
   });
   return result;
 }
@@ -216,8 +221,10 @@ int Entry::traverse(visitproc visit, void* arg) const {
 // References that are lent. The weak references are not visited: as long as they are reachable the collector calls back before it
 // clears anything.
 
-bool Entry::is_lent(PyObject* object) const {
-  return std::any_of(lent_.begin(), lent_.end(), [object](const Lent& lent) { return lent.object == object; });
+const Entry::Lent* Entry::lent_as(PyObject* object) const {
+  for (const Lent& lent : lent_)
+    if (lent.object == object) return &lent;
+  return nullptr;
 }
 
 void Entry::lend(std::function<void()> on_loss) {

@@ -73,13 +73,17 @@ class Entry {
   static constexpr int kDemoteAfter = 4;  // consecutive runs whose flags fired
   static constexpr int kRetryEvery = 64;  // a demoted entry is tried again this often
 
+  struct Lent {
+    capture::Ref<> weakref;
+    PyObject* object;  // references of region_ to it are not counted
+  };
   struct Scratch;
   class Run;
   Entry() = default;
   std::string link(const LiveSlots& live, int local_count);
   template <class F>
   void for_each_ref(F&& f) const;
-  bool is_lent(PyObject* object) const;
+  const Lent* lent_as(PyObject* object) const;
   static PyObject* lose(PyObject* capsule, PyObject* weakref);
   bool rests();
   Outcome fits(Matched& m);
@@ -104,10 +108,6 @@ class Entry {
   std::unique_ptr<Materializer> materializer_;
   std::optional<Displaced> displaced_;
   std::string graph_text_;
-  struct Lent {
-    capture::Ref<> weakref;
-    PyObject* object;  // references of region_ to it are not counted
-  };
   std::vector<Lent> lent_;
   capture::Ref<> watcher_;  // capsule that the weak references call with: this entry, or null when it is gone
   std::function<void()> on_loss_;

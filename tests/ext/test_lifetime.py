@@ -135,6 +135,32 @@ def test_a_class_and_the_function_that_names_it_die_together():
     assert [reference() for reference in references] == [None, None]
 
 
+def test_one_loss_takes_other_entries_along():
+    """Entries of three functions name a class; losing it in one drops a namespace that owns the others."""
+
+    def make():
+        named = local_class(2.0)
+        inner = [compiled(attribute) for _ in range(3)]
+        scope = {"inner": inner, "gc": gc}
+        exec("def outer(o, x):\n    y = x * o.factor\n    gc.isenabled()\n    return y + 1", scope)
+        outer = compiled(scope["outer"])
+        scope.clear()
+        for marked in (*inner, outer):
+            marked.__dict__["others"] = inner
+            if marked is not outer:
+                same(attribute(named, X), marked(named, X))
+        named.keeps = outer, inner
+        return weakref.ref(named), [weakref.ref(marked) for marked in inner]
+
+    before = errors()
+    for _ in range(5):
+        named, inner = make()
+        gc.collect()
+        assert named() is None
+        assert [marked() for marked in inner] == [None] * 3
+    assert errors() == before
+
+
 # --- Long runs
 
 
