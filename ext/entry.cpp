@@ -29,6 +29,7 @@ using capture::Ref;
 namespace {
 
 constexpr std::size_t kScratchOnStack = 2 << 10;
+constexpr std::size_t kClearedAtOnce = 4;  // words
 
 std::size_t words(std::size_t count) { return count * sizeof(void*); }
 
@@ -58,7 +59,8 @@ struct Entry::Scratch {
   Workspace workspace;
 
   static std::size_t bytes(const GuardProgram& g, const Materializer& m) {
-    return words(g.slot_count() + g.symbol_count() + 3 * g.input_count() + 4 * m.root_count() + m.object_count());
+    return words(g.slot_count() + g.symbol_count() + 3 * g.input_count() + 4 * m.root_count() + m.object_count() +
+                 kClearedAtOnce);
   }
   Scratch(char* memory, const GuardProgram& g, const Materializer& m, const LiveSlots& live) {
     auto take = [&memory](std::size_t count) {
@@ -78,7 +80,10 @@ struct Entry::Scratch {
     workspace.objects = reinterpret_cast<PyObject**>(take(m.object_count()));
   }
   void clear_owned(const Materializer& m) {
-    std::memset(workspace.roots, 0, words(2 * m.root_count() + m.object_count()));
+    // Most runs own little: no call of memset for it. What lies behind is room that is always there.
+    std::memset(workspace.roots, 0, words(kClearedAtOnce));
+    const std::size_t count = 2 * m.root_count() + m.object_count();
+    if (count > kClearedAtOnce) std::memset(workspace.roots, 0, words(count));
   }
 };
 

@@ -207,13 +207,11 @@ bool Materializer::allocate_root(Workspace& w, std::size_t k) const {
 }
 
 bool Materializer::prepare(Workspace& w) const {
-  if (!run(w, first_)) return false;
+  if (!first_.empty() && !run(w, first_)) return false;
   for (std::size_t k = 0; k < roots_.size(); ++k)
     if (!allocate_root(w, k)) return false;
   return run(w, early_);
 }
-
-bool Materializer::finish(Workspace& w) const { return run(w, late_); }
 
 bool Materializer::run(Workspace& w, const std::vector<Step>& steps) const {
   for (const Step& step : steps) switch (step.how) {

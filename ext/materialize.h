@@ -42,7 +42,7 @@ class Materializer {
 
   /// The steps of a run, in this order. False: out of memory, with the Python exception set; nothing is visible yet.
   bool prepare(Workspace& w) const;  // memory of the roots, objects that do not depend on values
-  bool finish(Workspace& w) const;   // the others
+  bool finish(Workspace& w) const { return late_.empty() || run(w, late_); }  // the others
   /// Stores the effects. False only when out of memory half way. Displaced objects are appended to `trash`.
   bool commit(Workspace& w, std::vector<PyObject*>& trash) const;
   /// Releases what the workspace still owns.
