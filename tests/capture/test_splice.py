@@ -262,6 +262,45 @@ def test_exit_at_less_depth_than_the_site():
     assert spliced(f, once, all_boundaries=True)(1) == [50, 51, 51]
 
 
+@pytest.mark.parametrize("count", [300, 30000])
+def test_exits_at_any_distance(count):
+    scope = {}
+    exec("def f(n):\n" + "    n += 1\n" * count + "    return n\n", scope)
+    f = scope["f"]
+    loads = [i for i, r in enumerate(instructions(f)) if r.op == "LoadFast" and r.boundary]
+    for nth in (1, count):
+        exits = [(loads[nth], {0: 5}, [])]
+        assert spliced(f, lambda *a: exits.pop() if exits else None)(0) == 5 + count - nth
+
+
+def test_exits_that_push_and_pop_hundreds():
+    levels = 40
+    f = eval("lambda add, a: " + "add(a, a, a, a, a, a, a, a, " * levels + "a" + ")" * levels)
+    rows = instructions(f)
+    inmost = max(range(len(rows)), key=lambda i: rows[i].depth if rows[i].boundary else -1)
+    pushed = {"PushNull": NULL, "LoadFast": None}
+    stack = []
+    for row in rows[next(i for i, r in enumerate(rows) if r.op == "PushNull") : inmost]:
+        stack.append([add_all, 1][row.arg] if pushed[row.op] is None else NULL)
+    assert len(stack) == rows[inmost].depth > 256
+    exits = [(inmost, {}, stack)]
+    assert spliced(f, lambda *a: exits.pop() if exits else None)(None, None) == f(add_all, 1)
+
+    first = [i for i, r in enumerate(rows) if r.boundary][0]
+    asked = []
+
+    def back(site, locals_, stack, function):
+        asked.append(site)
+        return (first, {}, []) if site == inmost and asked.count(site) == 1 else None
+
+    assert spliced(f, back, all_boundaries=True)(add_all, 1) == f(add_all, 1)
+    assert asked.count(inmost) == 2
+
+
+def add_all(*numbers):
+    return sum(numbers)
+
+
 def test_unbinding_a_local():
     def f():
         x = 1
