@@ -20,6 +20,13 @@ void array_holds(PyObject* object, Drops& drops) {
   drops.give_up(PyArray_BASE(array));
 }
 
+/// An array of numbers over memory of its own that nothing refers to weakly: most of what is displaced. It takes nothing along.
+bool is_inert(PyObject* object) {
+  if (!Py_IS_TYPE(object, &PyArray_Type)) return false;
+  const auto* array = reinterpret_cast<PyArrayObject_fields*>(object);
+  return !array->base && !array->weakreflist && array->descr->type_num < NPY_OBJECT;
+}
+
 const ModulePart part(60, [](PyObject*) {
   Drops::set_held_by(&PyArray_Type, array_holds);
   return true;
@@ -68,8 +75,10 @@ PyObject* Displaced::object(const Matched& m, int32_t recipe) const {
 bool Displaced::runs_code(const Matched& m, bool in_frame) const {
   Drops drops;
   for (const Operand& operand : kept_) drops.keep(guards_.object(m, operand));
-  for (const int slot : region_.displaced)
-    if (slot < m.live->local_count) drops.give_up(m.live->locals[slot]);  // a call has its arguments only
+  for (const int slot : region_.displaced) {
+    PyObject* object = slot < m.live->local_count ? m.live->locals[slot] : nullptr;  // a call has its arguments only
+    if (object && !is_inert(object)) drops.give_up(object);
+  }
   if (in_frame)
     for (int i = 0; i < m.live->depth; ++i) drops.give_up(m.live->stack[i]);
   using Kind = Effect::Kind;
