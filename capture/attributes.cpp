@@ -146,6 +146,8 @@ Captured<Value*> Executor::get_attr(Value* v, PyObject* name, Value** self) {
         return look(item);
       }
       if (PyType_Check(o)) return class_attr_value(v, name);
+      for (Door* door : session_.doors())
+        if (Ref<> found = door->fixed_attr(o, text)) return literal(found.get());
       break;
     }
     case ValueKind::Range:

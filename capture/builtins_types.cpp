@@ -166,6 +166,15 @@ Captured<Value*> make_float(Executor& x, Value* v) {
 Captured<Value*> make_int(Executor& x, Value* v) {
   if (is_int_like(*v))
     return v->is_constant() && PyBool_Check(v->object.get()) ? Captured<Value*>(x.session().integer(dim_of(*v))) : v;
+  if (v->is_array() && v->wrap == Wrap::PyInt) return v;
+  if (v->is_array() && (v->wrap == Wrap::NumpyScalar || v->wrap == Wrap::PyBool)) {
+    const graph::DType dtype = x.session().graph().type(v->id).dtype;
+    if ((graph::is_int(dtype) && dtype != graph::DType::U64) || dtype == graph::DType::Bool) {
+      graph::BuildResult number = dtype == graph::DType::I64 ? graph::BuildResult(v->id) : x.session().builder().cast(v->id, graph::DType::I64);
+      if (!number) return break_at(BreakId::WouldRaise, number.error().message);
+      return x.session().array(*number, Wrap::PyInt);
+    }
+  }
   Value* known = is_number(*v) || v->is_constant() ? x.specialize(v) : nullptr;
   if (!known || !is_plain(known->object.get()) || PyUnicode_CheckExact(known->object.get())) {
     if (!known || !PyUnicode_CheckExact(known->object.get()) || PyUnicode_GET_LENGTH(known->object.get()) > 100)

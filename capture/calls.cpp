@@ -153,6 +153,35 @@ class Binder {
   PyCodeObject* code_;
 };
 
+/// Might the argument, or an item of it, have a say in NumPy's functions by a __array_function__ of its own?
+bool may_override(Executor& x, Value* value) {
+  value = x.look(value);
+  switch (value->kind) {
+    case ValueKind::Array: return value->wrap == Wrap::Tensor;
+    case ValueKind::Int:
+    case ValueKind::Slice:
+    case ValueKind::Range:
+    case ValueKind::Function: return false;
+    case ValueKind::List:
+      if (!x.open(value)) return true;
+      [[fallthrough]];
+    case ValueKind::Tuple:
+      return std::any_of(value->items.begin(), value->items.end(), [&](Value* item) { return may_override(x, item); });
+    case ValueKind::Constant: return type_attr(Py_TYPE(value->object.get()), "__array_function__") != nullptr;
+    case ValueKind::Object:
+      return !value->source || PyType_HasFeature(Py_TYPE(value->object.get()), Py_TPFLAGS_HEAPTYPE) ||
+             type_attr(Py_TYPE(value->object.get()), "__array_function__");
+    case ValueKind::Null:
+    case ValueKind::Lazy:
+    case ValueKind::Set:
+    case ValueKind::Dict:
+    case ValueKind::Iterator:
+    case ValueKind::BoundMethod:
+    case ValueKind::Cell: break;
+  }
+  return true;
+}
+
 }  // namespace
 
 std::shared_ptr<const CodeView> Executor::view_of(PyCodeObject* code) {
@@ -287,10 +316,25 @@ Captured<Value*> Executor::call_partial(Value* partial, const Values& args, cons
   return call(function, all, merged);
 }
 
+/// The function that a dispatching one of NumPy's comes to, or null.
+Value* Executor::dispatched(Value* callable, const Values& args, const Keywords& keywords) {
+  PyObject* o = callable->object.get();
+  PyObject* function = options_.implementation && callable->source ? options_.implementation(o) : nullptr;
+  if (!function) return nullptr;
+  bool plain = std::none_of(args.begin(), args.end(), [&](Value* a) { return may_override(*this, a); });
+  for (const auto& [name, value] : keywords) plain = plain && !may_override(*this, value);
+  if (!plain) return nullptr;
+  guard(GuardKind::Identity, callable->source, o);
+  return function_at(function, callable->source->str() + ".__wrapped__");
+}
+
 Captured<Value*> Executor::call(Value* callable, const Values& args, const Keywords& keywords) {
   callable = look(callable);
   switch (callable->kind) {
-    case ValueKind::Function: return call_function(callable, args, keywords);
+    case ValueKind::Function: {
+      Value* function = dispatched(callable, args, keywords);
+      return call_function(function ? function : callable, args, keywords);
+    }
     case ValueKind::BoundMethod: {
       if (callable->iterated == kSuper) break;
       Value* self = look(callable->items[0]);
@@ -354,6 +398,7 @@ Captured<Value*> Executor::call(Value* callable, const Values& args, const Keywo
         return call(wrap(function, source), args, keywords);
       }
       if (is_partial(class_of(*callable))) return call_partial(callable, args, keywords);
+      if (Value* function = dispatched(callable, args, keywords)) return call(function, args, keywords);
       static PyObject* const kCall = interned("__call__");
       PyObject* raw = type_attr(class_of(*callable), kCall);
       if (!raw || !PyFunction_Check(raw) || !PyType_HasFeature(class_of(*callable), Py_TPFLAGS_HEAPTYPE)) break;

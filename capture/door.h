@@ -38,6 +38,11 @@ class Door {
   virtual Captured<Value*> call(Session&, PyObject* callable, std::span<Value* const> args,
                                 std::span<const Keyword> keywords) = 0;
 
+  /// Is the object one of the library's that nothing changes and that compares without effects, but no array: a dtype?
+  virtual bool is_fixed(PyObject*) const { return false; }
+  /// An attribute of such an object, or of a callable of this door's, that is the same for ever; null: none.
+  virtual Ref<> fixed_attr(PyObject*, std::string_view) const { return {}; }
+
   /// At least one operand is this door's. `nb` is BINARY_OP's argument (NB_ADD ... NB_INPLACE_XOR).
   virtual Captured<Value*> binary(Session&, int nb, Value* left, Value* right) = 0;
   virtual Captured<Value*> unary(Session&, Unary op, Value* operand) = 0;

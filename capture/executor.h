@@ -113,6 +113,7 @@ class Executor {
   Captured<Value*> call_builtin(PyObject* callable, const Values& args, const Keywords& keywords);
   /// The function to follow in place of a C one, or null.
   Value* polyfill(PyObject* callable, const Keywords& keywords);
+  Value* dispatched(Value* callable, const Values& args, const Keywords& keywords);
   Captured<Value*> sorted(Values items, Value* key, bool reverse);
   Captured<std::pair<Value*, bool>> sort_order(const Keywords& keywords);  // key (or null) and reverse
   Captured<Value*> call_method(Value* self, const std::string& name, const Values& args, const Keywords& keywords);

@@ -125,7 +125,8 @@ Value* Executor::cell_of(PyObject* cell, SourceRef source) {
 }
 
 Value* Executor::wrap(PyObject* o, SourceRef source) {
-  if (is_singleton(o) || is_fixed(o)) {
+  const bool library = std::any_of(session_.doors().begin(), session_.doors().end(), [&](Door* door) { return door->is_fixed(o); });
+  if (is_singleton(o) || is_fixed(o) || library) {
     guard(GuardKind::Identity, source, o);
     Value* v = session_.constant(o);
     v->source = source;

@@ -294,6 +294,15 @@ Captured<Value*> Executor::compare(int op, Value* left, Value* right) {
         return PyCFunction_Check(o) || PyModule_CheckExact(o) || Py_IS_TYPE(o, &PyType_Type) ||
                Py_TYPE(o)->tp_richcompare == PyBaseObject_Type.tp_richcompare;
       };
+      auto fixed = [&](PyObject* o) {
+        return std::any_of(session_.doors().begin(), session_.doors().end(), [&](Door* door) { return door->is_fixed(o); });
+      };
+      auto simple = [&](PyObject* o) { return fixed(o) || PyType_Check(o) || PyUnicode_CheckExact(o); };
+      if ((fixed(l) || fixed(r)) && simple(l) && simple(r)) {
+        Ref<> result = Ref<>::steal(PyObject_RichCompare(l, r, op));
+        if (!result) return raises_current("comparison");
+        return session_.constant(result.get());
+      }
       if ((op == Py_EQ || op == Py_NE) && (by_identity(l) || by_identity(r)) && (by_identity(l) || is_plain(l)) &&
           (by_identity(r) || is_plain(r)))
         return boolean((l == r) == (op == Py_EQ));

@@ -98,6 +98,8 @@ struct CaptureOptions {
   uint32_t unroll_nodes = 400;  // graph nodes that one loop may add before it is left to the bytecode
   /// The Python function behind a callable (a jitted function), borrowed, or null.
   PyObject* (*unwrap)(PyObject* callable) = nullptr;
+  /// The Python function that a function of NumPy's runs where no argument has a __array_function__ of its own; borrowed, or null.
+  PyObject* (*implementation)(PyObject* callable) = nullptr;
   /// The Python function that is followed in place of a C function or type, borrowed, or null.
   PyObject* (*polyfill)(PyObject* callable) = nullptr;
   /// Code that is never inlined (framejit.disable).

@@ -21,10 +21,11 @@ SymbolicFrame::SymbolicFrame(Executor& executor, std::shared_ptr<const CodeView>
 
 Break SymbolicFrame::locate(Break b) const {
   if (!b.function.empty()) return b;  // a frame further in knows better
-  static PyObject* const kPolyfills = interned("framejit._polyfills");
   static PyObject* const kName = interned("__name__");
   PyObject* module = PyDict_CheckExact(globals) ? PyDict_GetItemWithError(globals, kName) : nullptr;
-  if (module && same_key(module, kPolyfills)) return b;  // not the user's: the caller says where
+  const std::string home = module && PyUnicode_CheckExact(module) ? text_of(module) : "";
+  const bool ours = home == "framejit._polyfills" || home == "framejit._numpy_functions";
+  if (ours || (x.depth > 0 && home.starts_with("numpy."))) return b;  // not the user's: the caller says where
   const Instr& i = current();
   b.function = text_of(view->code()->co_qualname);
   b.file = text_of(view->code()->co_filename);

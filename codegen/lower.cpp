@@ -655,7 +655,6 @@ class Lowerer : public Memory {
     operands.push_back(v);
     for (ValueId operand : operands) {
       const graph::Type& type = graph_.type(operand);
-      if (type.rank() == 0) fail("a host call of a 0-d value");
       LoopOperand& o = step.operands.emplace_back();
       o.buffer = buffer_of(graph_.root(operand));
       o.dtype = type.dtype;

@@ -8,6 +8,7 @@
 #include "ext/custom_op.h"
 #include "ext/host_loops.h"
 #include "ext/numpy_api.h"
+#include "ext/numpy_host.h"
 #include "ext/stats.h"
 #include "graph/pass.h"
 #include "graph/passes/fuse.h"
@@ -45,7 +46,10 @@ codegen::LowerOptions lower_options(const CompileOptions& options) {
   out.o1 = options.o1;
   out.listing = options.listing;
   out.host_loop = host_loop;
-  out.host_function = custom_function;
+  out.host_function = [](int64_t index) {
+    const codegen::HostFunction numpy = numpy_host_function(index);
+    return numpy.function ? numpy : custom_function(index);
+  };
   out.pairwise_cut = numpy_version() < NumpyVersion{2, 3} ? 8192 : 0;
   return out;
 }

@@ -4,6 +4,7 @@
 #include "ext/numpy_api.h"
 
 #include <cfenv>
+#include <map>
 
 namespace framejit::ext {
 
@@ -93,26 +94,49 @@ ErrState ErrState::current() {
   return state;
 }
 
-Quiet::Quiet() {
+namespace {
+
+/// NumPy 2's object for a state, made once for each set of flags.
+PyObject* raising_state(unsigned flags) {
+  static std::map<unsigned, PyObject*> states;
+  PyObject*& state = states[flags];
+  if (state) return state;
+  Ref<> make = Ref<>::steal(PyObject_GetAttrString(umath_module(), "_make_extobj"));
+  Ref<> keywords = Ref<>::steal(Py_BuildValue("{s:s}", "all", "ignore"));
+  Ref<> raise = Ref<>::steal(PyUnicode_FromString("raise"));
+  for (const Class& row : kClasses)
+    if (keywords && raise && (flags & row.flag)) PyDict_SetItemString(keywords.get(), row.key, raise.get());
+  Ref<> none = Ref<>::steal(PyTuple_New(0));
+  if (make && keywords && none) state = PyObject_Call(make.get(), none.get(), keywords.get());
+  return state;
+}
+
+long raising_mask(unsigned flags) {
+  constexpr long kRaise = 2;
+  long mask = 0;
+  for (const Class& row : kClasses)
+    if (flags & row.flag) mask |= kRaise << row.shift;
+  return mask;
+}
+
+}  // namespace
+
+OwnErrState::OwnErrState(unsigned raising) {
+  raising &= kWarned;
   if (numpy_version().major >= 2) {
     static PyObject* variable = PyObject_GetAttrString(umath_module(), "_extobj_contextvar");
-    static PyObject* state = [] {
-      Ref<> make = Ref<>::steal(PyObject_GetAttrString(umath_module(), "_make_extobj"));
-      Ref<> keywords = Ref<>::steal(Py_BuildValue("{s:s}", "all", "ignore"));
-      Ref<> none = Ref<>::steal(PyTuple_New(0));
-      return make && keywords && none ? PyObject_Call(make.get(), none.get(), keywords.get()) : nullptr;
-    }();
+    PyObject* state = raising_state(raising);
     if (variable && state) before_ = PyContextVar_Set(variable, state);
   } else {
     before_ = PyObject_CallMethod(umath_module(), "geterrobj", nullptr);
     PyObject* size = before_ ? PyList_GetItem(before_, 0) : nullptr;
-    Ref<> done =
-        size ? Ref<>::steal(PyObject_CallMethod(umath_module(), "seterrobj", "[OiO]", size, 0, Py_None)) : Ref<>();
+    Ref<> done = size ? Ref<>::steal(PyObject_CallMethod(umath_module(), "seterrobj", "[OlO]", size, raising_mask(raising), Py_None))
+                      : Ref<>();
   }
   PyErr_Clear();
 }
 
-Quiet::~Quiet() {
+OwnErrState::~OwnErrState() {
   if (!before_) return;
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);

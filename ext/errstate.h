@@ -31,12 +31,13 @@ class ErrState {
 /// ErrState::current().all_ignored(flags), without any look where no flag is set.
 bool all_ignored(unsigned flags);
 
-/// While it lives, NumPy ignores every flag in this thread and context. An error while setting it counts for nothing.
-class Quiet {
+/// While it lives, NumPy raises for these flags in this thread and context, and ignores all others. An error while setting it counts for
+/// nothing.
+class OwnErrState {
  public:
-  Quiet();
-  ~Quiet();
-  Quiet(const Quiet&) = delete;
+  explicit OwnErrState(unsigned raising);
+  ~OwnErrState();
+  OwnErrState(const OwnErrState&) = delete;
 
  private:
   PyObject* before_ = nullptr;  // NumPy 2: the token; NumPy 1: the state

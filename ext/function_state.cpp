@@ -6,6 +6,7 @@
 #include "ext/bind_arguments.h"
 #include "ext/config.h"
 #include "ext/control.h"
+#include "ext/numpy_door.h"
 #include "ext/stats.h"
 #include "graph/support/check.h"
 #include "runtime/trace.h"
@@ -262,6 +263,7 @@ CodeState::Captured CodeState::compile_at(Place& place, uint32_t instr, const Fr
   request.options.instruction_limit = static_cast<uint32_t>(std::min<int64_t>(config().instruction_limit, 1 << 30));
   request.options.unwrap = unwrap_function;
   request.options.polyfill = polyfill_of;
+  request.options.implementation = numpy_implementation;
   request.options.leave_alone = is_disabled;
   const int64_t start = now_ns();
   capture::CaptureOutcome outcome = capture::capture(request);

@@ -3,10 +3,12 @@
 
 #include "ext/numpy_door_parts.h"
 
+#include <algorithm>
 #include <string>
 #include <unordered_map>
 
 #include "ext/control.h"
+#include "ext/numpy_host.h"
 #include "ext/numpy_index.h"
 #include "ext/numpy_probe.h"
 
@@ -103,6 +105,7 @@ struct Known {
   Handler handler = nullptr;
   Op op = Op::Param;
   DType dtype = DType::F64;
+  bool host = false;
 };
 
 /// The functions by identity. They are kept alive for ever.
@@ -112,7 +115,7 @@ class Functions {
     for (const graph::OpDef& row : graph::kOps) {
       // The clip ufunc has no NumPy name of its own; np.clip is a function.
       if (row.op == Op::Clip || row.op == Op::Where) continue;
-      if (PyUFuncObject* ufunc = ufunc_of(row.op)) add(reinterpret_cast<PyObject*>(ufunc), {call_ufunc, row.op});
+      if (PyUFuncObject* ufunc = ufunc_of(row.op)) add(reinterpret_cast<PyObject*>(ufunc), {call_ufunc, row.op, DType::F64, true});
     }
     for (std::span<const FunctionRow> rows :
          {elementwise_functions(), reduction_functions(), creation_functions(), shape_functions(), product_functions()})
@@ -141,12 +144,12 @@ class Functions {
     const char* words = home && PyUnicode_Check(home.get()) ? PyUnicode_AsUTF8(home.get()) : nullptr;
     bool own = ufunc || (words && std::string_view(words).starts_with("numpy"));
     PyErr_Clear();
-    if (own) add(found.get(), {row.handler, row.op});
+    if (own) add(found.get(), {row.handler, row.op, DType::F64, row.host});
   }
 
   /// SciPy's ufuncs, imported after NumPy's were listed.
   static const Known* find_late(PyObject* callable) {
-    static const Known late[] = {{call_ufunc, Op::Erf}, {call_ufunc, Op::Ndtr}};
+    static const Known late[] = {{call_ufunc, Op::Erf, DType::F64, true}, {call_ufunc, Op::Ndtr, DType::F64, true}};
     for (const Known& known : late)
       if (reinterpret_cast<PyObject*>(ufunc_of(known.op)) == callable) return &known;
     return nullptr;
@@ -168,12 +171,106 @@ const FunctionRow* find_method(std::string_view name) {
   return nullptr;
 }
 
+/// A method of ndarray. ndarray's type has it for ever.
+Ref<> method_of(std::string_view name) {
+  Ref<> found = Ref<>::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyArray_Type), std::string(name).c_str()));
+  PyErr_Clear();
+  return found;
+}
+
+/// What `own` makes of a call, or else, where the function may be one, a host call.
+template <class Own>
+Captured<Value*> or_host(Session& session, PyObject* callable, std::span<Value* const> args,
+                         std::span<const capture::Keyword> keywords, bool host, Own&& own) {
+  const Session::Mark mark = session.mark();
+  Captured<Value*> result = own();
+  if (result || !host || result.error().id != BreakId::UnsupportedArgument) return result;
+  session.rollback(mark);
+  Captured<Value*> called = host_call(session, callable, args, keywords);
+  return called ? called : result;  // the first reason is the telling one
+}
+
 /// The name of a method of ndarray that is called through the type: np.ndarray.sum(x).
 std::optional<std::string_view> method_name(PyObject* callable) {
   if (Py_TYPE(callable) != &PyMethodDescr_Type) return std::nullopt;
   auto* descriptor = reinterpret_cast<PyMethodDescrObject*>(callable);
   if (PyDescr_TYPE(descriptor) != &PyArray_Type) return std::nullopt;
   return descriptor->d_method->ml_name;
+}
+
+/// A method of a ufunc, np.add.reduce; null: it is none.
+PyObject* ufunc_of_method(PyObject* callable) {
+  PyObject* self = PyCFunction_Check(callable) ? PyCFunction_GET_SELF(callable) : nullptr;
+  return self && PyObject_TypeCheck(self, &PyUFunc_Type) ? self : nullptr;
+}
+
+/// f.outer(a, b) is f(a[..., None ...], b).
+Captured<Value*> ufunc_outer(const Call& call, PyObject* ufunc) {
+  if (call.args.size() != 2 || !call.keywords.empty() || !functions().find(ufunc))
+    return break_at(BreakId::UnsupportedArgument, "outer() with such arguments");
+  Session& session = call.session;
+  FRAMEJIT_TRY(a, array_argument(session, call.args[0]));
+  FRAMEJIT_TRY(b, array_argument(session, call.args[1]));
+  graph::Dims shape = session.graph().type(a->id).shape;
+  if (session.graph().shapes().equal(session.graph().type(a->id).size(), 0))
+    return break_at(BreakId::UnsupportedArgument, "outer() of an empty array");
+  for (int i = 0; i < session.graph().type(b->id).rank(); ++i) shape.push_back(Dim(1));
+  FRAMEJIT_TRY(column, built(session.builder().reshape(a->id, std::move(shape))));
+  Value* const both[] = {fresh_array(session, column), b};
+  return call_ufunc({session, both, {}, functions().find(ufunc)->op, DType::F64, ufunc});
+}
+
+Captured<Value*> call_ufunc_method(const Call& call, PyObject* ufunc) {
+  const std::string_view name = reinterpret_cast<PyCFunctionObject*>(call.callable)->m_ml->ml_name;
+  if (name == "outer") return ufunc_outer(call, ufunc);
+  if (name == "accumulate") return host_call(call.session, call.callable, call.args, call.keywords);
+  if (name != "reduce") return break_at(BreakId::UnknownCallable, "ufunc." + std::string(name));
+  const Session::Mark mark = call.session.mark();
+  Captured<Value*> own = ufunc_reduce({call.session, call.args, call.keywords, Op::Param, DType::F64, ufunc});
+  if (own) return own;
+  call.session.rollback(mark);
+  return host_call(call.session, call.callable, call.args, call.keywords);
+}
+
+/// Functions of dtypes and the like, asked at capture: np.issubdtype(dtype, np.integer).
+bool is_of_dtypes(PyObject* callable) {
+  static const std::vector<PyObject*>* const all = [] {
+    auto* found = new std::vector<PyObject*>{reinterpret_cast<PyObject*>(&PyArrayDescr_Type)};
+    for (const char* name : {"issubdtype", "promote_types", "can_cast", "result_type", "finfo", "iinfo"})
+      if (PyObject* function = PyObject_GetAttrString(numpy_module(), name)) found->push_back(function);
+    PyErr_Clear();
+    return found;
+  }();
+  return std::find(all->begin(), all->end(), callable) != all->end();
+}
+
+/// np.finfo(dtype) and np.iinfo(dtype).
+bool is_limits(PyObject* object) {
+  static PyObject* const finfo = PyObject_GetAttrString(numpy_module(), "finfo");
+  static PyObject* const iinfo = PyObject_GetAttrString(numpy_module(), "iinfo");
+  PyObject* type = reinterpret_cast<PyObject*>(Py_TYPE(object));
+  return type == finfo || type == iinfo;
+}
+
+Captured<Value*> call_of_dtypes(Session& session, PyObject* callable, std::span<Value* const> args,
+                                std::span<const capture::Keyword> keywords) {
+  std::vector<PyObject*> stack;
+  for (Value* value : args) {
+    PyObject* object = value->is_constant() ? value->object.get() : nullptr;
+    // What an array promotes to its dtype does; in NumPy 2 only.
+    const bool array = value->is_array() && value->wrap == Wrap::NdArray && session.graph().type(value->id).rank() > 0;
+    if (array && numpy_version().major >= 2) object = reinterpret_cast<PyObject*>(descr_of(session.graph().type(value->id).dtype));
+    const bool plain = object && (PyArray_DescrCheck(object) || PyType_Check(object) || PyUnicode_CheckExact(object) ||
+                                  PyLong_CheckExact(object) || PyFloat_CheckExact(object) || PyBool_Check(object));
+    if (!plain || !keywords.empty()) return break_at(BreakId::UnsupportedArgument, "a function of dtypes with such arguments");
+    stack.push_back(object);
+  }
+  Ref<> result = Ref<>::steal(PyObject_Vectorcall(callable, stack.data(), stack.size(), nullptr));
+  PyErr_Clear();
+  const bool known = result && (PyBool_Check(result.get()) || is_limits(result.get()) ||
+                                (PyArray_DescrCheck(result.get()) && dtype_of(reinterpret_cast<PyArray_Descr*>(result.get()))));
+  if (!known) return break_at(BreakId::UnsupportedArgument, "a function of dtypes with such arguments");
+  return session.constant(result.get());
 }
 
 class NumpyDoor final : public capture::Door {
@@ -193,7 +290,7 @@ class NumpyDoor final : public capture::Door {
 
   bool knows(PyObject* callable) const override {
     std::optional<std::string_view> method = method_name(callable);
-    return method ? find_method(*method) != nullptr : functions().find(callable) != nullptr;
+    return method ? find_method(*method) || is_host_method(*method) : functions().find(callable) || is_host_function(callable) || ufunc_of_method(callable) || is_of_dtypes(callable);
   }
 
   Captured<Value*> call(Session& session, PyObject* callable, std::span<Value* const> args,
@@ -204,9 +301,31 @@ class NumpyDoor final : public capture::Door {
         return break_at(BreakId::UnsupportedArgument, "a method of ndarray, called with something else");
       return call_method(session, args[0], *method, args.subspan(1), keywords);
     }
+    if (PyObject* ufunc = ufunc_of_method(callable))
+      return call_ufunc_method({session, args, keywords, Op::Param, DType::F64, callable}, ufunc);
+    if (is_of_dtypes(callable)) return call_of_dtypes(session, callable, args, keywords);
     const Known* known = functions().find(callable);
-    if (!known) return break_at(BreakId::UnknownCallable);
-    return known->handler({session, args, keywords, known->op, known->dtype});
+    if (!known) return host_call(session, callable, args, keywords);
+    return or_host(session, callable, args, keywords, known->host, [&] {
+      return known->handler({session, args, keywords, known->op, known->dtype, callable});
+    });
+  }
+
+  bool is_fixed(PyObject* object) const override {
+    return is_limits(object) || PyArray_DescrCheck(object) && dtype_of(reinterpret_cast<PyArray_Descr*>(object));
+  }
+  Ref<> fixed_attr(PyObject* object, std::string_view name) const override {
+    static constexpr std::string_view kOfDTypes[] = {"kind", "type", "name", "char", "num", "itemsize", "str", "byteorder", "alignment",
+                                                     "isnative", "hasobject", "ndim", "shape", "names", "fields", "subdtype"};
+    static constexpr std::string_view kOfLimits[] = {"eps", "epsneg", "max", "min", "tiny", "smallest_normal", "bits", "dtype", "resolution"};
+    static constexpr std::string_view kOfUfuncs[] = {"reduce", "accumulate", "outer", "nin", "nout", "nargs"};
+    const bool known = is_limits(object)                          ? std::count(std::begin(kOfLimits), std::end(kOfLimits), name)
+                       : is_fixed(object)                           ? std::count(std::begin(kOfDTypes), std::end(kOfDTypes), name)
+                       : PyObject_TypeCheck(object, &PyUFunc_Type) ? std::count(std::begin(kOfUfuncs), std::end(kOfUfuncs), name)
+                                                                  : 0;
+    Ref<> found = known ? Ref<>::steal(PyObject_GetAttrString(object, std::string(name).c_str())) : Ref<>();
+    PyErr_Clear();
+    return found;
   }
 
   Captured<Value*> binary(Session& session, int nb, Value* left, Value* right) override {
@@ -232,11 +351,19 @@ class NumpyDoor final : public capture::Door {
     prepare(session);
     const FunctionRow* row = find_method(name);
     bool scalar = array->wrap == Wrap::NumpyScalar;
+    if (!row && !scalar && is_host_method(name)) {
+      Ref<> method = method_of(name);
+      std::vector<Value*> all{array};
+      all.insert(all.end(), args.begin(), args.end());
+      return host_call(session, method.get(), all, keywords);
+    }
     if (!row || (scalar && name != "astype" && name != "__abs__"))
       return break_at(BreakId::UnknownCallable, "method ." + std::string(name) + "()");
     std::vector<Value*> all{array};
     all.insert(all.end(), args.begin(), args.end());
-    return row->handler({session, all, keywords, row->op});
+    Ref<> method = row->host && !scalar ? method_of(name) : Ref<>();
+    return or_host(session, method.get(), all, keywords, static_cast<bool>(method),
+                   [&] { return row->handler({session, all, keywords, row->op, DType::F64, method.get()}); });
   }
 
   Captured<Value*> get_item(Session& session, Value* array, Value* key) override {
@@ -259,6 +386,24 @@ class NumpyDoor final : public capture::Door {
 };
 
 }  // namespace
+
+PyObject* numpy_implementation(PyObject* callable) {
+  // Up to NumPy 1.24 the dispatcher is a function in Python.
+  bool in_python = false;
+  if (PyFunction_Check(callable)) {
+    auto* function = reinterpret_cast<PyFunctionObject*>(callable);
+    PyObject* home = PyDict_Check(function->func_globals) ? PyDict_GetItemString(function->func_globals, "__name__") : nullptr;
+    PyObject* name = reinterpret_cast<PyCodeObject*>(function->func_code)->co_name;
+    in_python = home && PyUnicode_Check(home) && PyUnicode_CompareWithASCIIString(home, "numpy.core.overrides") == 0 &&
+                PyUnicode_CompareWithASCIIString(name, "public_api") == 0;
+  }
+  if (!in_python && std::string_view(Py_TYPE(callable)->tp_name) != "numpy._ArrayFunctionDispatcher") return nullptr;
+  if (PyObject* ours = polyfill_of(callable)) return ours;
+  // The dispatcher keeps it for ever.
+  Ref<> found = Ref<>::steal(PyObject_GetAttrString(callable, "__wrapped__"));
+  PyErr_Clear();
+  return found && PyFunction_Check(found.get()) ? found.get() : nullptr;
+}
 
 std::unique_ptr<capture::Door> make_numpy_door() {
   if (!import_numpy()) return nullptr;

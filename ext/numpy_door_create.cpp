@@ -29,10 +29,29 @@ Captured<ValueId> known_number(Session& session, int number, DType dtype) {
   return session.builder().constant(dtype, *bits);
 }
 
+/// order=: absent, None or 'C'.
+Captured<bool> c_order_only(Value* order) {
+  PyObject* object = !absent(order) && order->is_constant() ? order->object.get() : nullptr;
+  const bool is_c = absent(order) || (object && PyUnicode_CheckExact(object) && PyUnicode_CompareWithASCIIString(object, "C") == 0);
+  if (!is_c) return break_at(BreakId::UnsupportedArgument, "order=");
+  return true;
+}
+
+Captured<Value*> call_empty(const Call& call) {
+  FRAMEJIT_TRY(v, bind(call, {"shape", "dtype", "order", "device", "like"}, 1));
+  FRAMEJIT_TRY(plain, none_given({v[3], v[4]}));
+  FRAMEJIT_TRY(ordered, c_order_only(v[2]));
+  (void)plain, (void)ordered;
+  FRAMEJIT_TRY(shape, shape_of(call.session, v[0]));
+  FRAMEJIT_TRY(dtype, dtype_argument(v[1]));
+  return fresh_array(call.session, call.session.builder().empty(dtype.value_or(DType::F64), std::move(shape)));
+}
+
 Captured<Value*> filled(const Call& call, int number) {
   FRAMEJIT_TRY(v, bind(call, {"shape", "dtype", "order", "device", "like"}, 1));
-  FRAMEJIT_TRY(plain, none_given({v[2], v[3], v[4]}));
-  (void)plain;
+  FRAMEJIT_TRY(plain, none_given({v[3], v[4]}));
+  FRAMEJIT_TRY(ordered, c_order_only(v[2]));
+  (void)plain, (void)ordered;
   FRAMEJIT_TRY(shape, shape_of(call.session, v[0]));
   FRAMEJIT_TRY(dtype, dtype_argument(v[1]));
   FRAMEJIT_TRY(value, known_number(call.session, number, dtype.value_or(DType::F64)));
@@ -80,6 +99,20 @@ Captured<Value*> filled_like(const Call& call, int number) {
   FRAMEJIT_TRY(dtype, dtype_argument(v[1]));
   FRAMEJIT_TRY(value, known_number(call.session, number, dtype.value_or(type.dtype)));
   return fresh_array(call.session, call.session.builder().full(value, type.shape));
+}
+
+/// Keeps the model's order of axes, as a copy does.
+Captured<Value*> call_empty_like(const Call& call) {
+  FRAMEJIT_TRY(v, bind(call, {"prototype", "dtype", "order", "subok", "shape", "device"}, 1));
+  FRAMEJIT_TRY(plain, none_given({v[2], v[3], v[4], v[5]}));
+  (void)plain;
+  FRAMEJIT_TRY(array, array_argument(call.session, v[0]));
+  FRAMEJIT_TRY(dtype, dtype_argument(v[1]));
+  graph::Graph& graph = call.session.graph();
+  const graph::Type type = graph.type(array->id);
+  const DType to = dtype.value_or(type.dtype);
+  Dims strides = graph::packed_strides(graph.shapes(), to, type.shape, graph::copy_order(graph.shapes(), type));
+  return fresh_array(call.session, call.session.builder().empty(to, type.shape, std::move(strides)));
 }
 
 Captured<Value*> call_zeros_like(const Call& call) { return filled_like(call, 0); }
@@ -202,31 +235,93 @@ std::optional<DType> common_dtype(std::span<const Operand> items) {
   return common;
 }
 
-/// np.array([a, b, c]) of numbers and NumPy scalars, element by element.
-Captured<Value*> from_items(Session& session, std::span<Value* const> values, std::optional<DType> dtype) {
-  constexpr std::size_t kMost = 32;
-  if (values.empty() || values.size() > kMost)
-    return break_at(BreakId::UnsupportedArgument, "an array of so many items");
-  std::vector<Operand> items;
-  for (Value* value : values) {
-    FRAMEJIT_TRY(item, operand(session, value));
-    if (item.is_array()) return break_at(BreakId::UnsupportedArgument, "an array of arrays");
-    items.push_back(std::move(item));
+bool is_sequence(const Value* value) { return value->kind == ValueKind::List || value->kind == ValueKind::Tuple; }
+
+/// Nested sequences as one array: the leaves in C order, and the lengths of the sequences around them.
+struct Nested {
+  std::vector<Value*> leaves;
+  std::vector<int64_t> lengths;
+};
+
+Captured<bool> flatten(Value* value, std::size_t depth, Nested& into) {
+  if (!is_sequence(value)) {
+    if (depth != into.lengths.size()) return break_at(BreakId::WouldRaise, "an inhomogeneous sequence");
+    into.leaves.push_back(value);
+    return true;
   }
-  std::optional<DType> common = common_dtype(items);
-  if (!common || dtype.value_or(*common) != *common)
-    return break_at(BreakId::UnsupportedArgument, "an array of items of different dtypes");
-  FRAMEJIT_TRY(zero, known_number(session, 0, *common));
-  ValueId array = session.builder().full(zero, {Dim(static_cast<int64_t>(items.size()))});
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    FRAMEJIT_TRY(element, convert(session, items[i], *common));
-    FRAMEJIT_TRY(stored, write(session, session.builder().select(array, 0, static_cast<int64_t>(i)), element));
+  const auto length = static_cast<int64_t>(value->items.size());
+  if (depth == into.lengths.size() && into.leaves.empty()) into.lengths.push_back(length);
+  if (depth >= into.lengths.size() || into.lengths[depth] != length || length == 0 || value->partial)
+    return break_at(BreakId::UnsupportedArgument, "a sequence of this kind as an array");
+  for (Value* item : value->items) {
+    FRAMEJIT_TRY(done, flatten(item, depth + 1, into));
+    (void)done;
+  }
+  return true;
+}
+
+/// The dtype of a fresh array of arrays.
+Captured<DType> common_dtype_of_arrays(std::span<const Operand> arrays) {
+  std::vector<OperandType> types;
+  for (const Operand& array : arrays) {
+    types.push_back(array.type);
+    types.back().scalar = false;
+  }
+  return result_type(types);
+}
+
+/// np.array([a, b, c]) of numbers, NumPy scalars, sequences of them, or arrays of one shape: leaf by leaf.
+Captured<Value*> from_items(Session& session, Value* sequence, std::optional<DType> dtype) {
+  constexpr std::size_t kMost = 64;
+  Nested nested;
+  FRAMEJIT_TRY(done, flatten(sequence, 0, nested));
+  (void)done;
+  if (nested.leaves.size() > kMost) return break_at(BreakId::UnsupportedArgument, "an array of so many items");
+  std::vector<Operand> leaves;
+  bool arrays = false, numbers = false;
+  for (Value* value : nested.leaves) {
+    FRAMEJIT_TRY(leaf, operand(session, value));
+    arrays = arrays || leaf.is_array();
+    numbers = numbers || !leaf.is_array();
+    leaves.push_back(std::move(leaf));
+  }
+  if (arrays && numbers) return break_at(BreakId::UnsupportedArgument, "an array of arrays and numbers");
+  graph::Graph& graph = session.graph();
+  Dims shape(nested.lengths.begin(), nested.lengths.end());
+  DType to = DType::F64;
+  if (arrays) {
+    const Dims each = graph.type(leaves[0].id).shape;
+    for (const Operand& leaf : leaves) {
+      const Dims other = graph.type(leaf.id).shape;
+      bool same = other.size() == each.size() && !each.empty();
+      for (std::size_t i = 0; same && i < each.size(); ++i) same = graph.shapes().equal(each[i], other[i]);
+      if (!same) return break_at(BreakId::UnsupportedArgument, "an array of arrays that differ in shape");
+    }
+    FRAMEJIT_TRY(common, common_dtype_of_arrays(leaves));
+    to = dtype.value_or(common);
+    shape.insert(shape.end(), each.begin(), each.end());
+  } else {
+    std::optional<DType> common = common_dtype(leaves);
+    const bool as_floats = common && dtype && common == DType::I64 && graph::is_float(*dtype);
+    if (!common || (dtype.value_or(*common) != *common && !as_floats))
+      return break_at(BreakId::UnsupportedArgument, "an array of items of different dtypes");
+    to = dtype.value_or(*common);
+  }
+  const ValueId array = session.builder().empty(to, std::move(shape));
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    ValueId place = array;
+    std::size_t rest = i, step = leaves.size();
+    for (int64_t length : nested.lengths) {
+      step /= static_cast<std::size_t>(length);
+      place = session.builder().select(place, 0, static_cast<int64_t>(rest / step));
+      rest %= step;
+    }
+    FRAMEJIT_TRY(element, convert(session, leaves[i], to));
+    FRAMEJIT_TRY(stored, write(session, place, element));
     (void)stored;
   }
   return fresh_array(session, array);
 }
-
-bool is_sequence(const Value* value) { return value->kind == ValueKind::List || value->kind == ValueKind::Tuple; }
 
 Captured<Value*> call_array(const Call& call) {
   FRAMEJIT_TRY(v, bind(call, {"object", "dtype", "copy", "order", "subok", "ndmin", "like"}, 1));
@@ -235,7 +330,7 @@ Captured<Value*> call_array(const Call& call) {
   FRAMEJIT_TRY(copy, flag_argument(v[2], true));
   if (!copy) return break_at(BreakId::UnsupportedArgument, "np.array with copy=False");
   FRAMEJIT_TRY(dtype, dtype_argument(v[1]));
-  if (is_sequence(v[0])) return from_items(call.session, v[0]->items, dtype);
+  if (is_sequence(v[0])) return from_items(call.session, v[0], dtype);
   return copied(call.session, v[0], dtype, 'K');
 }
 
@@ -244,7 +339,7 @@ Captured<Value*> call_asarray(const Call& call) {
   FRAMEJIT_TRY(plain, none_given({v[2], v[3], v[4], v[5]}));
   (void)plain;
   FRAMEJIT_TRY(dtype, dtype_argument(v[1]));
-  if (is_sequence(v[0])) return from_items(call.session, v[0]->items, dtype);
+  if (is_sequence(v[0])) return from_items(call.session, v[0], dtype);
   FRAMEJIT_TRY(x, operand(call.session, v[0]));
   if (x.is_array() && dtype.value_or(x.type.dtype) == x.type.dtype) return x.value;
   return copied(call.session, v[0], dtype, 'K');
@@ -305,13 +400,15 @@ Captured<Value*> method_astype(const Call& call) {
 }
 
 constexpr FunctionRow kFunctions[] = {
-    {"zeros", call_zeros},
-    {"ones", call_ones},
-    {"full", call_full},
+    {"empty", call_empty},
+    {"empty_like", call_empty_like},
+    {"zeros", call_zeros, Op::Param, true},
+    {"ones", call_ones, Op::Param, true},
+    {"full", call_full, Op::Param, true},
     {"zeros_like", call_zeros_like},
     {"ones_like", call_ones_like},
     {"full_like", call_full_like},
-    {"arange", call_arange},
+    {"arange", call_arange, Op::Param, true},
     {"array", call_array},
     {"asarray", call_asarray},
     {"asanyarray", call_asarray},
@@ -322,6 +419,8 @@ constexpr FunctionRow kFunctions[] = {
 constexpr FunctionRow kMethods[] = {{"astype", method_astype}, {"copy", method_copy}};
 
 }  // namespace
+
+Captured<Value*> array_of_items(Session& session, Value* sequence) { return from_items(session, sequence, std::nullopt); }
 
 std::span<const FunctionRow> creation_functions() { return kFunctions; }
 std::span<const FunctionRow> creation_methods() { return kMethods; }

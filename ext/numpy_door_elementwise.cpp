@@ -2,20 +2,72 @@
 #include <cmath>
 
 #include "ext/numpy_door_parts.h"
+#include "ext/numpy_host.h"
 
 namespace framejit::ext {
 
 namespace {
 
-/// The array that a ufunc is told to write: out=array, out=(array,) or the argument behind the operands. Null: none.
-Captured<Value*> out_argument(const Call& call, std::size_t operands) {
+/// What a ufunc is told beside its operands.
+struct Keywords {
+  Value* out = nullptr;    // the array to write: out=array, out=(array,) or the argument behind the operands
+  Value* where = nullptr;  // an array of bools; null where it is True
+  bool other = false;      // dtype= and the like
+};
+
+Captured<Keywords> keywords_of(const Call& call, std::size_t operands) {
+  Keywords found;
   Value* out = call.args.size() > operands ? call.args[operands] : nullptr;
   for (const auto& [name, value] : call.keywords) {
-    if (name != "out" || out) return break_at(BreakId::UnsupportedArgument, "a ufunc with " + std::string(name) + "=");
-    out = value->kind == ValueKind::Tuple && value->items.size() == 1 ? value->items[0] : value;
+    if (name == "out" && !out) {
+      out = value->kind == ValueKind::Tuple && value->items.size() == 1 ? value->items[0] : value;
+    } else if (name == "where") {
+      const bool always = value->is_constant() && value->object.get() == Py_True;
+      if (always) continue;
+      FRAMEJIT_TRY(mask, array_argument(call.session, value));
+      if (call.session.graph().type(mask->id).dtype != DType::Bool) return break_at(BreakId::WouldRaise, "where= of another dtype than bool");
+      found.where = mask;
+    } else if (!absent(value)) {
+      found.other = true;
+    }
   }
-  if (absent(out)) return static_cast<Value*>(nullptr);
-  return array_argument(call.session, out);
+  if (!absent(out)) {
+    FRAMEJIT_TRY(array, array_argument(call.session, out));
+    found.out = array;
+  }
+  return found;
+}
+
+/// The operands of a ufunc with where=: 1 where it is not to compute, which sets no flag. Numbers stay as they are.
+Captured<std::vector<Operand>> masked(const Call& call, std::span<Value* const> values, Value* mask) {
+  Session& session = call.session;
+  std::vector<Operand> operands;
+  for (Value* value : values) {
+    FRAMEJIT_TRY(one, operand(session, value));
+    if (one.is_array() && one.type.dtype != DType::Bool) {
+      Ref<> number = Ref<>::steal(PyLong_FromLong(1));
+      std::optional<graph::Scalar> bits = pack(number.get(), one.type.dtype);
+      if (!bits) return break_at(BreakId::UnsupportedArgument, "a ufunc with where=");
+      const ValueId choices[] = {mask->id, one.id, session.builder().constant(one.type.dtype, *bits)};
+      FRAMEJIT_TRY(safe, built(session.builder().elementwise(Op::Where, choices)));
+      one.id = safe;
+      one.type.scalar = false;
+      one.value = session.array(safe, Wrap::NdArray);
+    }
+    operands.push_back(std::move(one));
+  }
+  return operands;
+}
+
+/// out[where] = the ufunc's results there.
+Captured<bool> store_masked(Session& session, ValueId out, ValueId result, ValueId mask) {
+  const DType from = session.graph().type(result).dtype, to = session.graph().type(out).dtype;
+  if (!PyArray_CanCastTypeTo(descr_of(from), descr_of(to), NPY_SAME_KIND_CASTING))
+    return break_at(BreakId::WouldRaise, "the result does not cast to the dtype of out=");
+  FRAMEJIT_TRY(elements, cast(session, result, to));
+  const ValueId choices[] = {mask, elements, out};
+  FRAMEJIT_TRY(all, built(session.builder().elementwise(Op::Where, choices)));
+  return store_result(session, out, all);
 }
 
 /// Where an operand lies partly in the memory that is written, NumPy's loops may run on other paths than they do on
@@ -36,11 +88,24 @@ Captured<Value*> call_ufunc(const Call& call) {
   std::size_t operands = graph::def(call.op).operands;
   if (call.args.size() < operands || call.args.size() > operands + 1)
     return break_at(BreakId::WouldRaise, "a ufunc with another number of arguments");
-  FRAMEJIT_TRY(out, out_argument(call, operands));
+  FRAMEJIT_TRY(given, keywords_of(call, operands));
+  Value* const out = given.out;
+  if (given.other && !given.where && !out) return host_call(call.session, call.callable, call.args, call.keywords);
+  if (given.other) return break_at(BreakId::UnsupportedArgument, "a ufunc with such keywords");
+  if (given.where && (!out || call.op == Op::Power || call.op == Op::Fmin || call.op == Op::Fmax))
+    return break_at(BreakId::UnsupportedArgument, "a ufunc with where=");
   const std::size_t first = call.session.graph().value_count();
   auto mark = [&] {
     if (ufunc_of(call.op)) call.session.mark_call(first);  // SciPy's have no say
   };
+  if (given.where) {
+    FRAMEJIT_TRY(safe, masked(call, call.args.first(operands), given.where));
+    FRAMEJIT_TRY(result, apply_ufunc(call.session, call.op, safe));
+    FRAMEJIT_TRY(stored, store_masked(call.session, out->id, result->id, given.where->id));
+    (void)stored;
+    mark();
+    return out;
+  }
   FRAMEJIT_TRY(result, apply_ufunc(call.session, call.op, call.args.first(operands)));
   if (!out) {
     mark();
@@ -128,13 +193,62 @@ Captured<Value*> scale_angle(const Call& call, const char* name) {
 Captured<Value*> call_to_radians(const Call& call) { return scale_angle(call, "deg2rad"); }
 Captured<Value*> call_to_degrees(const Call& call) { return scale_angle(call, "rad2deg"); }
 
+/// np.copyto: casts as 'same_kind' allows.
+Captured<Value*> call_copyto(const Call& call) {
+  FRAMEJIT_TRY(v, bind(call, {"dst", "src", "casting", "where"}, 2));
+  if (!absent(v[2])) return break_at(BreakId::UnsupportedArgument, "np.copyto with casting=");
+  Session& session = call.session;
+  FRAMEJIT_TRY(dst, array_argument(session, v[0]));
+  FRAMEJIT_TRY(src, operand(session, v[1]));
+  const DType to = session.graph().type(dst->id).dtype;
+  const bool casts = PyArray_CanCastTypeTo(descr_of(src.type.dtype), descr_of(to), NPY_SAME_KIND_CASTING);
+  if (!casts || (!src.is_array() && graph::is_unsigned_int(to)))
+    return break_at(BreakId::UnsupportedArgument, "np.copyto between dtypes of different kinds");
+  FRAMEJIT_TRY(elements, convert(session, src, to));
+  const bool always = !v[3] || (v[3]->is_constant() && v[3]->object.get() == Py_True);
+  if (!always) {
+    FRAMEJIT_TRY(mask, array_argument(session, v[3]));
+    if (session.graph().type(mask->id).dtype != DType::Bool) return break_at(BreakId::WouldRaise, "where= of another dtype than bool");
+    const ValueId choices[] = {mask->id, elements, dst->id};
+    FRAMEJIT_TRY(all, built(session.builder().elementwise(Op::Where, choices)));
+    elements = all;
+  }
+  FRAMEJIT_TRY(stored, store_result(session, dst->id, elements));
+  (void)stored;
+  return session.constant(Py_None);
+}
+
+/// x.fill(value).
+Captured<Value*> method_fill(const Call& call) {
+  FRAMEJIT_TRY(v, bind(call, {"self", "value"}, 2));
+  FRAMEJIT_TRY(x, array_argument(call.session, v[0]));
+  if (v[1]->is_array() && v[1]->wrap == Wrap::NdArray) return break_at(BreakId::UnsupportedArgument, "fill() with an array");
+  FRAMEJIT_TRY(stored, store(call.session, x->id, v[1]));
+  (void)stored;
+  return call.session.constant(Py_None);
+}
+
+/// x.item() of one element, as Python's number.
+Captured<Value*> method_item(const Call& call) {
+  FRAMEJIT_TRY(v, bind(call, {"self"}, 1));
+  Session& session = call.session;
+  const graph::Type type = session.graph().type(v[0]->id);
+  if (type.rank() != 0) return break_at(BreakId::UnsupportedArgument, "item() of an array");
+  ValueId id = v[0]->wrap == Wrap::NumpyScalar ? v[0]->id : session.builder().copy(v[0]->id, 'C');
+  if (type.dtype == DType::Bool) return session.array(id, Wrap::PyBool);
+  if (type.dtype == DType::U64) return break_at(BreakId::UnsupportedArgument, "item() of an uint64");
+  const bool real = graph::is_float(type.dtype);
+  FRAMEJIT_TRY(number, cast(session, id, real ? DType::F64 : DType::I64));
+  return session.array(number, real ? Wrap::PyFloat : Wrap::PyInt);
+}
+
 constexpr FunctionRow kFunctions[] = {
-    {"where", call_where},        {"clip", call_clip},          {"positive", call_positive},
+    {"where", call_where, Op::Param, true}, {"clip", call_clip, Op::Param, true},          {"positive", call_positive},
     {"deg2rad", call_to_radians}, {"radians", call_to_radians}, {"rad2deg", call_to_degrees},
-    {"degrees", call_to_degrees},
+    {"degrees", call_to_degrees}, {"copyto", call_copyto},
 };
 
-constexpr FunctionRow kMethods[] = {{"__abs__", method_abs}};
+constexpr FunctionRow kMethods[] = {{"__abs__", method_abs}, {"fill", method_fill}, {"item", method_item}};
 
 }  // namespace
 

@@ -1,7 +1,8 @@
-// Products of matrices and vectors at O1: @, np.matmul, np.dot. At O0 they are NumPy's, whose BLAS decides the bits.
+// Products of matrices and vectors: @, np.matmul, np.dot. At O0 they are host calls, because NumPy's BLAS decides the bits.
 #include <array>
 
 #include "ext/numpy_door_parts.h"
+#include "ext/numpy_host.h"
 
 namespace framejit::ext {
 
@@ -27,26 +28,8 @@ Captured<bool> flag_if_not_finite(Session& session, ValueId product) {
   return true;
 }
 
-Captured<Value*> call_matmul(const Call& call) {
-  if (call.args.size() != 2 || !call.keywords.empty())
-    return break_at(BreakId::UnsupportedArgument, "np.matmul with more than two arguments");
-  return matrix_product(call.session, call.args[0], call.args[1]);
-}
-
-Captured<Value*> call_dot(const Call& call) {
-  FRAMEJIT_TRY(args, bind(call, {"a", "b", "out"}, 2));
-  FRAMEJIT_TRY(plain, none_given({args[2]}));
-  (void)plain;
-  return matrix_product(call.session, args[0], args[1]);
-}
-
-constexpr FunctionRow kFunctions[] = {{"matmul", call_matmul}, {"dot", call_dot}};
-constexpr FunctionRow kMethods[] = {{"dot", call_dot}};
-
-}  // namespace
-
-Captured<Value*> matrix_product(Session& session, Value* left, Value* right) {
-  if (!session.o1()) return break_at(BreakId::UnsupportedArgument, "a matrix product: NumPy's BLAS decides its bits");
+/// 1-D and 2-D arrays of floats.
+Captured<Value*> own_product(Session& session, Value* left, Value* right) {
   std::array<Operand, 2> operands;
   std::array<OperandType, 2> types;
   for (std::size_t i = 0; i < 2; ++i) {
@@ -66,6 +49,40 @@ Captured<Value*> matrix_product(Session& session, Value* left, Value* right) {
   FRAMEJIT_TRY(flagged, flag_if_not_finite(session, product));
   (void)flagged;
   return session.array(product, scalar_wrap(session.graph().type(product)));
+}
+
+/// At O0, and of other operands, the product is a host call of the function that was called.
+Captured<Value*> product_of(Session& session, PyObject* callable, Value* left, Value* right) {
+  Value* const both[] = {left, right};
+  if (!session.o1()) return host_call(session, callable, both);
+  const Session::Mark mark = session.mark();
+  Captured<Value*> product = own_product(session, left, right);
+  if (product) return product;
+  session.rollback(mark);
+  return host_call(session, callable, both);
+}
+
+Captured<Value*> call_product(const Call& call) {
+  const bool plain = call.args.size() == 2 && call.keywords.empty();
+  return plain ? product_of(call.session, call.callable, call.args[0], call.args[1])
+               : host_call(call.session, call.callable, call.args, call.keywords);
+}
+
+Captured<Value*> method_dot(const Call& call) {
+  static PyObject* const dot = PyObject_GetAttrString(numpy_module(), "dot");  // does the same
+  FRAMEJIT_TRY(args, bind(call, {"a", "b", "out"}, 2));
+  FRAMEJIT_TRY(plain, none_given({args[2]}));
+  (void)plain;
+  return product_of(call.session, dot, args[0], args[1]);
+}
+
+constexpr FunctionRow kFunctions[] = {{"matmul", call_product}, {"dot", call_product}};
+constexpr FunctionRow kMethods[] = {{"dot", method_dot}};
+
+}  // namespace
+
+Captured<Value*> matrix_product(Session& session, Value* left, Value* right) {
+  return product_of(session, reinterpret_cast<PyObject*>(matmul_ufunc()), left, right);
 }
 
 std::span<const FunctionRow> product_functions() { return kFunctions; }

@@ -16,6 +16,7 @@ struct Call {
   std::span<const capture::Keyword> keywords;
   Op op = Op::Param;                // of the row
   DType dtype = graph::DType::F64;  // of a scalar type
+  PyObject* callable = nullptr;     // borrowed
 };
 
 using Handler = Captured<Value*> (*)(const Call&);
@@ -25,6 +26,7 @@ struct FunctionRow {
   const char* name;
   Handler handler;
   Op op = Op::Param;
+  bool host = false;  // what the handler does not compile is a host call: the function is one that could be listed
 };
 
 std::span<const FunctionRow> elementwise_functions();
@@ -41,6 +43,8 @@ std::span<const FunctionRow> product_methods();
 /// A ufunc, called; np.float32(x) and the like.
 Captured<Value*> call_ufunc(const Call& call);
 Captured<Value*> call_scalar_type(const Call& call);
+/// np.add.reduce and the like; `callable` is the ufunc.
+Captured<Value*> ufunc_reduce(const Call& call);
 Captured<Value*> array_attribute(Session& session, Value* array, std::string_view name);
 
 /// The arguments in the order of the signature; null where none was given. Breaks where they do not fit it.

@@ -275,13 +275,80 @@ Captured<Value*> call_mean(const Call& call) {
   return mean(call.session, r);
 }
 
-constexpr FunctionRow kFunctions[] = {
-    {"amin", call_extreme, Op::ReduceMin}, {"amax", call_extreme, Op::ReduceMax},  // not methods: see below
-    {"sum", call_sum, Op::ReduceSum},      {"prod", call_prod, Op::ReduceProd},   {"min", call_extreme, Op::ReduceMin},
-    {"max", call_extreme, Op::ReduceMax},  {"any", call_truth, Op::ReduceAny},    {"all", call_truth, Op::ReduceAll},
-    {"mean", call_mean, Op::ReduceSum},    {"var", call_var, Op::ReduceSum},      {"std", call_std, Op::ReduceSum},
+/// Newer versions count in NumPy's int, older ones in Python's.
+Wrap wrap_of_counts() {
+  static const Wrap wrap = [] {
+    npy_intp one = 1;
+    Ref<> array = Ref<>::steal(PyArray_ZEROS(1, &one, NPY_BOOL, 0));
+    Ref<> count = array ? Ref<>::steal(PyObject_CallMethod(numpy_module(), "count_nonzero", "O", array.get())) : Ref<>();
+    PyErr_Clear();
+    return count && PyLong_CheckExact(count.get()) ? Wrap::PyInt : Wrap::NumpyScalar;
+  }();
+  return wrap;
+}
+
+/// np.count_nonzero: of a whole array a number.
+Captured<Value*> call_count_nonzero(const Call& call) {
+  FRAMEJIT_TRY(v, bind(call, {"a", "axis", "keepdims"}, 1));
+  Session& session = call.session;
+  FRAMEJIT_TRY(r, reduction(session, {v[0], v[1], nullptr, v[2]}));
+  FRAMEJIT_TRY(truth, cast(session, r.x, DType::Bool));
+  FRAMEJIT_TRY(ones, cast(session, truth, DType::I64));
+  if (!absent(v[1]) || r.keep) return reduced(session, r, Op::ReduceSum, ones);
+  FRAMEJIT_TRY(count, reduce(session, r, Op::ReduceSum, ones));
+  return session.array(count, wrap_of_counts());
+}
+
+struct ReducedBy {
+  Op op;
+  Handler handler;
+  Op reduction;
 };
-constexpr std::size_t kFunctionsOnly = 2;
+
+constexpr ReducedBy kReducedBy[] = {
+    {Op::Add, call_sum, Op::ReduceSum},
+    {Op::Multiply, call_prod, Op::ReduceProd},
+    {Op::Minimum, call_extreme, Op::ReduceMin},
+    {Op::Maximum, call_extreme, Op::ReduceMax},
+    {Op::LogicalAnd, call_truth, Op::ReduceAll},
+    {Op::LogicalOr, call_truth, Op::ReduceAny},
+};
+
+}  // namespace
+
+Captured<Value*> ufunc_reduce(const Call& call) {
+  Session& session = call.session;
+  std::vector<Value*> args(call.args.begin(), call.args.end());
+  std::vector<capture::Keyword> keywords(call.keywords.begin(), call.keywords.end());
+  for (const ReducedBy& row : kReducedBy) {
+    const bool plain = args.size() <= 2 && reinterpret_cast<PyObject*>(ufunc_of(row.op)) == call.callable;
+    if (!plain) continue;
+    // The axis is 0 where none is given.
+    const bool given = args.size() > 1 || std::any_of(keywords.begin(), keywords.end(), [](const auto& k) { return k.first == "axis"; });
+    if (!given) keywords.emplace_back("axis", session.integer(Dim(0)));
+    return row.handler({session, args, keywords, row.reduction});
+  }
+  return break_at(BreakId::UnsupportedArgument, "reduce() of this ufunc");
+}
+
+namespace {
+
+// Means and variances of too little warn by Python's warnings: they are no host calls.
+constexpr FunctionRow kFunctions[] = {
+    {"count_nonzero", call_count_nonzero, Op::Param, true},
+    {"amin", call_extreme, Op::ReduceMin, true},
+    {"amax", call_extreme, Op::ReduceMax, true},  // not methods: see below
+    {"sum", call_sum, Op::ReduceSum, true},
+    {"prod", call_prod, Op::ReduceProd, true},
+    {"min", call_extreme, Op::ReduceMin, true},
+    {"max", call_extreme, Op::ReduceMax, true},
+    {"any", call_truth, Op::ReduceAny, true},
+    {"all", call_truth, Op::ReduceAll, true},
+    {"mean", call_mean, Op::ReduceSum},
+    {"var", call_var, Op::ReduceSum},
+    {"std", call_std, Op::ReduceSum},
+};
+constexpr std::size_t kFunctionsOnly = 3;
 
 }  // namespace
 

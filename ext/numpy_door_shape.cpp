@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "ext/numpy_door_parts.h"
+#include "ext/numpy_host.h"
 #include "ext/numpy_index.h"
 #include "graph/layout.h"
 
@@ -239,6 +240,65 @@ Captured<Value*> call_squeeze(const Call& call) {
   return fresh_array(session, session.builder().view(x->id, std::move(shape), std::move(strides), 0));
 }
 
+/// Arrays in C order, one behind the other; what differs in layout is NumPy's.
+Captured<Value*> call_concatenate(const Call& call) {
+  FRAMEJIT_TRY(v, bind(call, {"arrays", "axis", "out", "dtype", "casting"}, 1));
+  Session& session = call.session;
+  graph::Graph& graph = session.graph();
+  FRAMEJIT_TRY(dtype, dtype_argument(v[3]));
+  const bool plain = absent(v[2]) && !(v[1] && v[1]->is_none());
+  if (!plain) return break_at(BreakId::UnsupportedArgument, "np.concatenate with out= or axis=None");
+  std::vector<OperandType> types;
+  std::vector<Operand> arrays;
+  for (Value* item : spread(session, v[0])) {
+    FRAMEJIT_TRY(one, operand(session, item));
+    if (!one.is_array()) return break_at(BreakId::UnsupportedArgument, "np.concatenate of what is no array");
+    types.push_back(one.type);
+    arrays.push_back(std::move(one));
+  }
+  if (arrays.empty()) return break_at(BreakId::WouldRaise, "need at least one array to concatenate");
+  Dims shape = graph.type(arrays[0].id).shape;
+  const auto rank = static_cast<int>(shape.size());
+  if (rank == 0) return break_at(BreakId::WouldRaise, "zero-dimensional arrays cannot be concatenated");
+  int axis = 0;
+  if (v[1]) {
+    FRAMEJIT_TRY(given, axis_argument(session, v[1], rank));
+    axis = given;
+  }
+  const auto along = static_cast<std::size_t>(axis);
+  Dim length = 0;
+  for (const Operand& array : arrays) {
+    const graph::Type type = graph.type(array.id);
+    if (type.rank() != rank) return break_at(BreakId::WouldRaise, "arrays of different ranks");
+    for (std::size_t i = 0; i < shape.size(); ++i)
+      if (i != along && !graph.shapes().equal(shape[i], type.shape[i])) return break_at(BreakId::WouldRaise, "arrays that differ in shape");
+    if (rank > 1 && type.strides != graph::c_strides(type.dtype, type.shape) && !graph::is_c_contiguous(graph.shapes(), type))
+      return host_call(session, call.callable, call.args, call.keywords);
+    length = length + type.shape[along];
+  }
+  shape[along] = settle(session, length);
+  DType to = DType::F64;
+  if (dtype) {
+    to = *dtype;
+    for (const OperandType& type : types)
+      if (!PyArray_CanCastTypeTo(descr_of(type.dtype), descr_of(to), NPY_SAME_KIND_CASTING) || v[4])
+        return break_at(BreakId::UnsupportedArgument, "np.concatenate with such a dtype=");
+  } else {
+    FRAMEJIT_TRY(common, result_type(types));
+    to = common;
+  }
+  const ValueId result = session.builder().empty(to, shape);
+  Dim at = 0;
+  for (const Operand& array : arrays) {
+    const Dim part = graph.type(array.id).shape[along];
+    FRAMEJIT_TRY(elements, cast(session, array.id, to));
+    FRAMEJIT_TRY(stored, write(session, session.builder().slice(result, axis, at, part, 1), elements));
+    (void)stored;
+    at = at + part;
+  }
+  return fresh_array(session, result);
+}
+
 Captured<Value*> method_clip(const Call& call) {
   FRAMEJIT_TRY(v, bind(call, {"self", "min", "max", "out"}, 1));
   FRAMEJIT_TRY(plain, none_given({v[3]}));
@@ -250,10 +310,20 @@ constexpr FunctionRow kFunctions[] = {
     {"reshape", call_reshape},           {"ravel", call_ravel},
     {"transpose", call_transpose},       {"swapaxes", call_swapaxes},
     {"broadcast_to", call_broadcast_to}, {"expand_dims", call_expand_dims},
-    {"squeeze", call_squeeze},
+    {"squeeze", call_squeeze},           {"concatenate", call_concatenate},
 };
 
+/// x.sort(): in place.
+Captured<Value*> method_sort(const Call& call) {
+  FRAMEJIT_TRY(x, array_argument(call.session, call.args[0]));
+  FRAMEJIT_TRY(sorted, host_helper(call.session, "sorted_array", call.args, call.keywords));
+  FRAMEJIT_TRY(written, write(call.session, x->id, sorted->id));
+  (void)written;
+  return call.session.constant(Py_None);
+}
+
 constexpr FunctionRow kMethods[] = {
+    {"sort", method_sort},
     {"reshape", method_reshape},     {"ravel", call_ravel},       {"flatten", method_flatten},
     {"transpose", method_transpose}, {"swapaxes", call_swapaxes}, {"squeeze", call_squeeze},
     {"clip", method_clip},

@@ -2,6 +2,8 @@
 // depends on a symbol is a guard.
 #include "ext/numpy_index.h"
 
+#include "ext/numpy_host.h"
+
 #include <algorithm>
 #include <limits>
 #include <vector>
@@ -139,6 +141,27 @@ Range adjust(Session& session, const SliceParts& slice, const Dim& length) {
 
 }  // namespace
 
+namespace {
+
+/// Are there arrays of integers (or lists of ints) among the indices, and none of bools, whose result has as many elements as they are true?
+bool has_integer_arrays(Session& session, Value* key) {
+  bool found = false;
+  const std::vector<Value*> items = key->kind == ValueKind::Tuple ? key->items : std::vector<Value*>{key};
+  for (Value* item : items) {
+    if (item->is_array() && item->wrap == Wrap::NdArray) {
+      if (!graph::is_int(session.graph().type(item->id).dtype)) return false;
+      found = true;
+    } else if (item->kind == ValueKind::List) {
+      for (Value* part : item->items)
+        if (!part->is_constant() || !PyLong_CheckExact(part->object.get())) return false;
+      found = found || !item->items.empty();
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
 Captured<Indexed> index_view(Session& session, ValueId array, Value* key) {
   FRAMEJIT_TRY(parts, index_parts(session, key));
   int rank = session.graph().type(array).rank();
@@ -179,13 +202,68 @@ Captured<Indexed> index_view(Session& session, ValueId array, Value* key) {
 
 Captured<Value*> read_item(Session& session, Value* array, Value* key) {
   if (array->wrap != Wrap::NdArray) return break_at(BreakId::UnsupportedArgument, "an index into a NumPy scalar");
+  if (has_integer_arrays(session, key)) {
+    Value* const both[] = {array, key};
+    return host_operator(session, "getitem", both);
+  }
   FRAMEJIT_TRY(indexed, index_view(session, array->id, key));
   if (!indexed.element) return session.array(indexed.view, Wrap::NdArray);
   return session.array(session.builder().copy(indexed.view, 'C'), Wrap::NumpyScalar);
 }
 
+namespace {
+
+bool is_mask(Session& session, const Value* key) {
+  return key->is_array() && key->wrap == Wrap::NdArray && session.graph().type(key->id).dtype == DType::Bool &&
+         session.graph().type(key->id).rank() > 0;
+}
+
+/// a[indices] = value, by way of a copy of the array, where that is not much more than what is written.
+Captured<bool> write_items(Session& session, Value* array, Value* key, Value* value) {
+  constexpr int64_t kSmall = 4096;
+  const graph::ShapeEnv& shapes = session.graph().shapes();
+  int64_t written = 0;
+  for (const Value* item : key->kind == ValueKind::Tuple ? key->items : std::vector<Value*>{key})
+    if (item->is_array()) written = std::max(written, shapes.hint(session.graph().type(item->id).size()));
+  if (shapes.hint(session.graph().type(array->id).size()) > kSmall + 4 * written)
+    return break_at(BreakId::UnsupportedArgument, "a few items of a large array, by arrays of indices");
+  Value* const all[] = {array, key, value};
+  FRAMEJIT_TRY(result, host_helper(session, "with_items", all));
+  return write(session, array->id, result->id);
+}
+
+/// a[mask] = value, for values that are the same for each True of the mask.
+Captured<bool> write_masked(Session& session, ValueId array, ValueId mask, Value* value) {
+  const graph::Type type = session.graph().type(array), of_mask = session.graph().type(mask);
+  FRAMEJIT_TRY(source, operand(session, value));
+  const int rest = type.rank() - of_mask.rank();
+  if (rest < 0) return break_at(BreakId::WouldRaise, "too many indices for array");
+  for (std::size_t i = 0; i < of_mask.shape.size(); ++i)
+    if (!session.graph().shapes().equal(of_mask.shape[i], type.shape[i]))
+      return break_at(BreakId::WouldRaise, "boolean index did not match indexed array");
+  if (source.id != graph::kNoValue && session.graph().type(source.id).rank() > rest)
+    return break_at(BreakId::UnsupportedArgument, "an array of values for the True of a mask");
+  // A scalar out of range, or a NaN, raises.
+  if (graph::is_int(type.dtype) && source.id != graph::kNoValue && source.type.dtype != type.dtype)
+    return break_at(BreakId::UnsupportedArgument, "values of another dtype for the True of a mask");
+  FRAMEJIT_TRY(elements, convert(session, source, type.dtype));
+  ValueId wide = mask;
+  for (int i = 0; i < rest; ++i) wide = session.builder().expand_dims(wide, of_mask.rank() + i);
+  const ValueId choices[] = {wide, elements, array};
+  FRAMEJIT_TRY(all, built(session.builder().elementwise(Op::Where, choices)));
+  const graph::Dims shape = session.graph().type(all).shape;
+  for (std::size_t i = 0; i < shape.size(); ++i)
+    if (shape.size() != type.shape.size() || !session.graph().shapes().equal(shape[i], type.shape[i]))
+      return break_at(BreakId::WouldRaise, "values that do not fit the array");
+  return write(session, array, all);
+}
+
+}  // namespace
+
 Captured<bool> write_item(Session& session, Value* array, Value* key, Value* value) {
   if (array->wrap != Wrap::NdArray) return break_at(BreakId::WouldRaise, "assignment to a NumPy scalar");
+  if (is_mask(session, key)) return write_masked(session, array->id, key->id, value);
+  if (has_integer_arrays(session, key)) return write_items(session, array, key, value);
   FRAMEJIT_TRY(indexed, index_view(session, array->id, key));
   // One element takes arrays of one element in ways that are deprecated.
   if (indexed.element && value->is_array() && session.graph().type(value->id).rank() > 0)

@@ -87,8 +87,10 @@ Captured<Operand> operand(Session& session, Value* value) {
       return result;
     }
     case ValueKind::Tuple:
-    case ValueKind::List:
-      return break_at(BreakId::UnsupportedArgument, "a sequence as an operand of an array operation");
+    case ValueKind::List: {
+      FRAMEJIT_TRY(array, array_of_items(session, value));
+      return array_operand(session, array);
+    }
     default: return break_at(BreakId::UnknownObject, "operand of type " + type_name(*value));
   }
 }

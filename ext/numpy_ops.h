@@ -38,6 +38,9 @@ struct Operand {
   bool is_array() const { return value->is_array() && value->wrap == Wrap::NdArray; }
 };
 
+/// np.array of a list or tuple.
+Captured<Value*> array_of_items(Session& session, Value* sequence);
+
 /// Breaks where the value is of a type that NumPy would treat in a way of its own (lists, foreign objects).
 Captured<Operand> operand(Session& session, Value* value);
 

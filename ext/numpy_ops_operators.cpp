@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "ext/numpy_host.h"
 #include "ext/numpy_ops.h"
 #include "ext/numpy_probe.h"
 
@@ -30,6 +31,8 @@ constexpr int kInplace = NB_INPLACE_ADD - NB_ADD;
 constexpr Op kCompare[] = {Op::Less, Op::LessEqual, Op::Equal, Op::NotEqual, Op::Greater, Op::GreaterEqual};
 static_assert(Py_LT == 0 && Py_LE == 1 && Py_EQ == 2 && Py_NE == 3 && Py_GT == 4 && Py_GE == 5);
 
+constexpr const char* kNames[] = {"add", "and_", "floordiv", "lshift", "matmul", "mul", "mod", "or_", "pow", "rshift", "sub", "truediv", "xor"};
+
 /// Arithmetic of NumPy scalars has code of its own: integers warn on overflow, where arrays wrap, and powers are the C
 /// library's. What is the same: IEEE operations, comparisons, bits.
 bool scalar_math_differs(Op op, DType result) {
@@ -49,6 +52,19 @@ Captured<Value*> check_scalar_math(Session& session, Op op, Value* result) {
   if (scalar_math_differs(op, session.graph().type(result->id).dtype))
     return break_at(BreakId::UnsupportedArgument, "arithmetic of NumPy scalars that warns on overflow");
   return result;
+}
+
+/// What `own` makes of an operator, or else the operator as a host call.
+template <class Own>
+Captured<Value*> or_host(Session& session, const char* name, std::initializer_list<const Operand*> operands, Own&& own) {
+  const Session::Mark mark = session.mark();
+  Captured<Value*> result = own();
+  if (result || result.error().id != BreakId::UnsupportedArgument) return result;
+  session.rollback(mark);
+  std::vector<Value*> values;
+  for (const Operand* operand : operands) values.push_back(operand->value);
+  Captured<Value*> called = host_operator(session, name, values);
+  return called ? called : result;
 }
 
 /// NumPy writes the result of an operator into a large temporary operand, which then keeps its own layout.
@@ -155,10 +171,12 @@ Captured<Value*> inplace_operator(Session& session, Op op, const Operand& left, 
   return left.value;
 }
 
-Captured<Value*> out_of_place(Session& session, Op op, const Operand& left, const Operand& right) {
-  FRAMEJIT_TRY(result, compute(session, op, left, right, false));
-  if (!left.is_array() && !right.is_array()) return check_scalar_math(session, op, result);
-  return check_elision(session, result, {&left, &right});
+Captured<Value*> out_of_place(Session& session, const char* name, Op op, const Operand& left, const Operand& right) {
+  FRAMEJIT_TRY(result, or_host(session, name, {&left, &right}, [&]() -> Captured<Value*> {
+                 FRAMEJIT_TRY(own, compute(session, op, left, right, false));
+                 return left.is_array() || right.is_array() ? Captured<Value*>(own) : check_scalar_math(session, op, own);
+               }));
+  return left.is_array() || right.is_array() ? check_elision(session, result, {&left, &right}) : Captured<Value*>(result);
 }
 
 }  // namespace
@@ -173,7 +191,7 @@ Captured<Value*> binary_operator(Session& session, int nb, Value* left, Value* r
     FRAMEJIT_TRY(b, operand(session, right));
     const std::size_t first = session.graph().value_count();
     FRAMEJIT_TRY(result, inplace && a.is_array() ? inplace_operator(session, row.op, a, b)
-                                                 : out_of_place(session, row.op, a, b));
+                                                 : out_of_place(session, kNames[plain], row.op, a, b));
     if (a.is_array() || b.is_array()) session.mark_call(first);
     return result;
   }
@@ -184,7 +202,8 @@ Captured<Value*> compare_operator(Session& session, int py_op, Value* left, Valu
   if (py_op < Py_LT || py_op > Py_GE) return break_at(BreakId::UnsupportedArgument, "comparison");
   FRAMEJIT_TRY(a, operand(session, left));
   FRAMEJIT_TRY(b, operand(session, right));
-  return out_of_place(session, kCompare[py_op], a, b);
+  static constexpr const char* kCompareNames[] = {"lt", "le", "eq", "ne", "gt", "ge"};
+  return out_of_place(session, kCompareNames[py_op], kCompare[py_op], a, b);
 }
 
 Captured<Value*> unary_operator(Session& session, capture::Unary unary, Value* value) {
@@ -194,8 +213,10 @@ Captured<Value*> unary_operator(Session& session, capture::Unary unary, Value* v
     return positive(session, x);
   }
   Op op = unary == capture::Unary::Negative ? Op::Negative : Op::Invert;
-  FRAMEJIT_TRY(result, unary_ufunc(session, op, x));
-  return x.is_array() ? Captured<Value*>(result) : check_scalar_math(session, op, result);
+  return or_host(session, unary == capture::Unary::Negative ? "neg" : "invert", {&x}, [&]() -> Captured<Value*> {
+    FRAMEJIT_TRY(result, unary_ufunc(session, op, x));
+    return x.is_array() ? Captured<Value*>(result) : check_scalar_math(session, op, result);
+  });
 }
 
 }  // namespace framejit::ext

@@ -83,6 +83,11 @@ ValueId GraphBuilder::dim_value(const Dim& d) {
   return append(Op::DimValue, {}, Type{DType::I64, {}, {}}, {{AttrKey::Dim, d}});
 }
 
+ValueId GraphBuilder::empty(DType dtype, Dims shape, std::optional<Dims> strides) {
+  if (!strides) strides = packed_strides(graph_.shapes(), dtype, shape, c_order(static_cast<int>(shape.size())));
+  return append(Op::Empty, {}, Type{dtype, std::move(shape), std::move(*strides)});
+}
+
 ValueId GraphBuilder::full(ValueId value, Dims shape) {
   const DType dtype = graph_.type(value).dtype;
   FRAMEJIT_CHECK(graph_.type(value).rank() == 0, "full takes a 0-d value");
@@ -307,9 +312,9 @@ BuildResult GraphBuilder::matmul(ValueId a, ValueId b) {
   return append(Op::MatMul, {a, b}, Type{left.dtype, std::move(m.result), std::move(strides)});
 }
 
-ValueId GraphBuilder::host_call(int64_t index, std::vector<ValueId> operands, DType dtype, Dims shape) {
-  Dims strides = packed_strides(graph_.shapes(), dtype, shape, c_order(static_cast<int>(shape.size())));
-  return append(Op::Host, std::move(operands), Type{dtype, std::move(shape), std::move(strides)},
+ValueId GraphBuilder::host_call(int64_t index, std::vector<ValueId> operands, DType dtype, Dims shape, std::optional<Dims> strides) {
+  if (!strides) strides = packed_strides(graph_.shapes(), dtype, shape, c_order(static_cast<int>(shape.size())));
+  return append(Op::Host, std::move(operands), Type{dtype, std::move(shape), std::move(*strides)},
                 {{AttrKey::Index, index}});
 }
 

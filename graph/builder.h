@@ -2,6 +2,7 @@
 // dtypes are the caller's (operands of an elementwise operator must agree, insert casts first).
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,6 +28,8 @@ class GraphBuilder {
   ValueId param(Type type, std::string name);
   ValueId constant(DType dtype, Scalar value);  // 0-d
   ValueId dim_value(const Dim& d);              // 0-d i64: the value of a dimension
+  /// Fresh memory that nothing was written to.
+  ValueId empty(DType dtype, Dims shape, std::optional<Dims> strides = {});
   /// `value`: 0-d. A fresh C-ordered array filled with it.
   ValueId full(ValueId value, Dims shape);
   /// 0, 1 .. n-1, in integers or rounded to a float dtype. The front door adds start and step as NumPy's arange fills.
@@ -64,8 +67,8 @@ class GraphBuilder {
   Expected<ValueId, ShapeError> write(ValueId dst, ValueId value);
 
   BuildResult matmul(ValueId a, ValueId b);
-  /// A call of the host's function number `index`; the result is a fresh C-ordered array.
-  ValueId host_call(int64_t index, std::vector<ValueId> operands, DType dtype, Dims shape);
+  /// A call of the host's function number `index`; the result is fresh, in C order where no strides are given.
+  ValueId host_call(int64_t index, std::vector<ValueId> operands, DType dtype, Dims shape, std::optional<Dims> strides = {});
 
  private:
   using Attrs = std::vector<std::pair<AttrKey, AttrValue>>;

@@ -161,6 +161,7 @@ class Interpreter {
     switch (n.op) {
       case Op::Constant: store(allocate(v), 0, n.value()); return true;
       case Op::DimValue: store(allocate(v), 0, Scalar{static_cast<uint64_t>(n.dim().evaluate(symbols_))}); return true;
+      case Op::Empty: allocate(v); return true;
       case Op::Full: assign(allocate(v), input(n, 0)); return true;
       case Op::Iota: return iota(v, n);
       default: return false;

@@ -11,7 +11,7 @@
 namespace framejit::graph {
 
 enum class OpClass : uint8_t {
-  Source,       // param, constant, full, iota: no array operand
+  Source,       // param, constant, empty, full, iota: no array operand
   Elementwise,  // one scalar function over broadcast operands, all of one dtype unless the row says otherwise
   Cast,         // elementwise; to the dtype of the result type
   Reduction,    // attribute axes (sorted list of non-negative ints), keepdims is a reshape of its own
@@ -47,6 +47,7 @@ inline constexpr uint8_t kAnyOperands = 255;
   X(Param, "param", 0, Source, Native, Attribute, None, false, "")                                               \
   X(Constant, "constant", 0, Source, Native, Attribute, None, false, "")                                         \
   X(DimValue, "dim", 0, Source, Native, Attribute, None, false, "")                                              \
+  X(Empty, "empty", 0, Source, Native, Attribute, None, false, "empty")                                          \
   X(Full, "full", 1, Source, Native, Same, None, false, "full")                                                  \
   X(Iota, "iota", 0, Source, Native, Attribute, None, false, "arange")                                           \
   X(Add, "add", 2, Elementwise, Native, Same, Float, true, "add")                                                \
@@ -59,6 +60,12 @@ inline constexpr uint8_t kAnyOperands = 255;
   X(Power, "power", 2, Elementwise, NumpyLoop, Same, Float, false, "power")                                      \
   X(Arctan2, "arctan2", 2, Elementwise, NumpyLoop, Same, Float, false, "arctan2")                                \
   X(Hypot, "hypot", 2, Elementwise, NumpyLoop, Same, Float, false, "hypot")                                      \
+  X(Logaddexp, "logaddexp", 2, Elementwise, NumpyLoop, Same, Float, false, "logaddexp")                          \
+  X(Logaddexp2, "logaddexp2", 2, Elementwise, NumpyLoop, Same, Float, false, "logaddexp2")                       \
+  X(Nextafter, "nextafter", 2, Elementwise, NumpyLoop, Same, Float, false, "nextafter")                          \
+  X(Heaviside, "heaviside", 2, Elementwise, NumpyLoop, Same, Float, false, "heaviside")                          \
+  X(Gcd, "gcd", 2, Elementwise, NumpyLoop, Same, None, true, "gcd")                                              \
+  X(Lcm, "lcm", 2, Elementwise, NumpyLoop, Same, None, true, "lcm")                                              \
   X(Minimum, "minimum", 2, Elementwise, Native, Same, None, false, "minimum")                                    \
   X(Maximum, "maximum", 2, Elementwise, Native, Same, None, false, "maximum")                                    \
   X(Fmin, "fmin", 2, Elementwise, NumpyLoop, Same, None, false, "fmin")                                          \
@@ -90,6 +97,10 @@ inline constexpr uint8_t kAnyOperands = 255;
   X(Sinh, "sinh", 1, Elementwise, NumpyLoop, Same, Float, false, "sinh")                                         \
   X(Cosh, "cosh", 1, Elementwise, NumpyLoop, Same, Float, false, "cosh")                                         \
   X(Tanh, "tanh", 1, Elementwise, NumpyLoop, Same, Float, false, "tanh")                                         \
+  X(Arcsinh, "arcsinh", 1, Elementwise, NumpyLoop, Same, Float, false, "arcsinh")                                \
+  X(Arccosh, "arccosh", 1, Elementwise, NumpyLoop, Same, Float, false, "arccosh")                                \
+  X(Arctanh, "arctanh", 1, Elementwise, NumpyLoop, Same, Float, false, "arctanh")                                \
+  X(Cbrt, "cbrt", 1, Elementwise, NumpyLoop, Same, Float, false, "cbrt")                                         \
   X(Erf, "erf", 1, Elementwise, NumpyLoop, Same, Float, false, "scipy.special.erf")                              \
   X(Ndtr, "ndtr", 1, Elementwise, NumpyLoop, Same, Float, false, "scipy.special.ndtr")                           \
   X(IsNan, "isnan", 1, Elementwise, Native, Bool, None, false, "isnan")                                          \
@@ -189,9 +200,19 @@ constexpr bool takes(Op op, DType operand) {
     case Op::BitwiseXor:
     case Op::Invert: return integral;
     case Op::LeftShift:
-    case Op::RightShift: return is_int(operand);
+    case Op::RightShift:
+    case Op::Gcd:
+    case Op::Lcm: return is_int(operand);
     case Op::Arctan2:
     case Op::Hypot:
+    case Op::Logaddexp:
+    case Op::Logaddexp2:
+    case Op::Nextafter:
+    case Op::Heaviside:
+    case Op::Arcsinh:
+    case Op::Arccosh:
+    case Op::Arctanh:
+    case Op::Cbrt:
     case Op::Copysign:
     case Op::SignBit:
     case Op::Rint:

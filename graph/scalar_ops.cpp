@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 #include "graph/scalar_cast.h"
 
@@ -122,6 +123,23 @@ T int_power(T base, T exponent) {
   return static_cast<T>(result);
 }
 
+/// Of the magnitudes, modulo 2**bits.
+template <class T>
+uint64_t magnitude(T a) {
+  return a < T{} ? 0 - static_cast<uint64_t>(a) : static_cast<uint64_t>(a);
+}
+
+template <class T>
+T int_gcd(T a, T b) {
+  return static_cast<T>(std::gcd(magnitude(a), magnitude(b)));
+}
+
+template <class T>
+T int_lcm(T a, T b) {
+  const uint64_t divisor = std::gcd(magnitude(a), magnitude(b));
+  return static_cast<T>(divisor == 0 ? 0 : magnitude(a) / divisor * magnitude(b));
+}
+
 template <class T>
 Scalar apply_int(Op op, T a, T b, bool& handled) {
   // Arithmetic in uint64_t wraps, and its low bits are those of every narrower type.
@@ -142,6 +160,8 @@ Scalar apply_int(Op op, T a, T b, bool& handled) {
     case Op::BitwiseOr: return wrapped(x | y);
     case Op::BitwiseXor: return wrapped(x ^ y);
     case Op::Invert: return wrapped(~x);
+    case Op::Gcd: return scalar_of(int_gcd(a, b));
+    case Op::Lcm: return scalar_of(int_lcm(a, b));
     case Op::LeftShift: return scalar_of(left_shift(a, b));
     case Op::RightShift: return scalar_of(right_shift(a, b));
     case Op::Power:
@@ -188,6 +208,22 @@ T ndtr(T x) {
   return std::isgreater(z, T{}) ? 1 - tail : tail;
 }
 
+/// log(exp(a) + exp(b)); `base2`: of powers of 2.
+template <class T>
+T log_add_exp(T a, T b, bool base2) {
+  if (a == b) return a + (base2 ? T{1} : static_cast<T>(0.69314718055994530942));
+  const T difference = a - b;
+  if (is_nan(difference)) return difference;
+  const T larger = std::isgreater(difference, T{}) ? a : b, size = -std::fabs(difference);
+  return larger + (base2 ? std::log1p(std::exp2(size)) * static_cast<T>(1.4426950408889634074) : std::log1p(std::exp(size)));
+}
+
+template <class T>
+T heaviside(T x, T at_zero) {
+  if (is_nan(x)) return x;
+  return x == 0 ? at_zero : static_cast<T>(less(T{}, x) ? 1 : 0);
+}
+
 template <class T>
 T sign(T x) {
   if (is_nan(x)) return x;
@@ -207,6 +243,14 @@ Scalar apply_float(Op op, T a, T b, bool& handled) {
     case Op::Power: return scalar_of(std::pow(a, b));
     case Op::Arctan2: return scalar_of(std::atan2(a, b));
     case Op::Hypot: return scalar_of(std::hypot(a, b));
+    case Op::Logaddexp: return scalar_of(log_add_exp(a, b, false));
+    case Op::Logaddexp2: return scalar_of(log_add_exp(a, b, true));
+    case Op::Nextafter: return scalar_of(std::nextafter(a, b));
+    case Op::Heaviside: return scalar_of(heaviside(a, b));
+    case Op::Arcsinh: return scalar_of(std::asinh(a));
+    case Op::Arccosh: return scalar_of(std::acosh(a));
+    case Op::Arctanh: return scalar_of(std::atanh(a));
+    case Op::Cbrt: return scalar_of(std::cbrt(a));
     case Op::Copysign: return scalar_of(std::copysign(a, b));
     case Op::Negative: return scalar_of(-a);
     case Op::Absolute: return scalar_of(std::fabs(a));

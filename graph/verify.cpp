@@ -201,7 +201,7 @@ class Verifier {
     const Dims& shape = n.type.shape;
     switch (def(n.op).cls) {
       case OpClass::Source:
-        if (n.op == Op::Iota ? shape.size() != 1 : n.op != Op::Full && !shape.empty()) report(7, v, "rank");
+        if (n.op == Op::Iota ? shape.size() != 1 : n.op != Op::Full && n.op != Op::Empty && !shape.empty()) report(7, v, "rank");
         if (n.op == Op::Full && graph_.type(n.inputs[0]).rank() != 0) report(7, v, "full of a 0-d value");
         return;
       case OpClass::Elementwise: return elementwise_shape(v, n);

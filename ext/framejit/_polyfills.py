@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from framejit._control import graph_break
+from framejit._numpy_functions import FUNCTIONS
 from framejit._platform import core
 
 _MISSING = object()
@@ -369,4 +370,4 @@ POLYFILLS: dict[Any, Callable[..., Any]] = {
 }  # fmt: skip
 
 if core is not None:
-    core.set_polyfills(POLYFILLS)
+    core.set_polyfills({**POLYFILLS, **FUNCTIONS})

@@ -15,15 +15,16 @@ from exact.shapes import SHAPE_CLASSES, special_values
 from exact.same import assert_same
 
 DTYPES = ["bool", "uint8", "int16", "int32", "int64", "float32", "float64"]
+OTHER_DTYPES = ["int8", "uint16", "uint32", "uint64"]
 
 UNARY = [
     "negative", "positive", "absolute", "sign", "square", "reciprocal", "sqrt", "floor", "ceil", "rint", "trunc", "exp",
     "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "arcsin", "arccos", "arctan", "sinh", "cosh",
-    "tanh", "isnan", "isinf", "isfinite", "signbit", "invert", "logical_not",
+    "tanh", "arcsinh", "arccosh", "arctanh", "cbrt", "isnan", "isinf", "isfinite", "signbit", "invert", "logical_not",
 ]
 BINARY = [
     "add", "subtract", "multiply", "divide", "floor_divide", "remainder", "fmod", "power", "arctan2", "hypot", "minimum",
-    "maximum", "fmin", "fmax", "copysign", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal",
+    "maximum", "fmin", "fmax", "copysign", "logaddexp", "logaddexp2", "nextafter", "heaviside", "gcd", "lcm", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal",
     "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift", "logical_and", "logical_or", "logical_xor",
 ]
 REDUCTIONS = ["sum", "mean", "min", "max", "any", "all", "prod"]
@@ -53,7 +54,7 @@ def isa(request):
     framejit.config.cpu = before
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", DTYPES + OTHER_DTYPES)
 @pytest.mark.parametrize("name", UNARY)
 def test_unary(name, dtype, isa):
     ufunc = getattr(np, name)
@@ -65,7 +66,7 @@ def test_unary(name, dtype, isa):
         run(function, dtype, shape_class, 1, seed)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", DTYPES + OTHER_DTYPES)
 @pytest.mark.parametrize("name", BINARY)
 def test_binary(name, dtype, isa):
     ufunc = getattr(np, name)
@@ -110,7 +111,7 @@ def test_mixed_dtypes(name, isa):
         assert_same(function, make, calls=2)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", DTYPES + OTHER_DTYPES)
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_reduction(name, dtype, isa):
     functions = [

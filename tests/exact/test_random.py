@@ -18,12 +18,22 @@ NAMES = ["a", "b", "c", "d"]
 UNARY = ["-{x}", "abs({x})", "np.sqrt({x})", "np.exp({x})", "np.sin({x})", "np.floor({x})", "{x}.T", "{x}.copy()",
          "{x}.astype('f4')", "{x}.astype('i4')", "np.isnan({x})", "{x}.reshape(-1)", "{x}[::-1]", "{x}[1:]", "{x}[..., ::2]",
          "{x}[None]", "{x}[0]", "{x}.ravel()", "{x}.sum()", "{x}.sum(axis=0)", "{x}.mean(axis=-1)", "{x}.max()", "{x}.min()",
+         "{x} > 0", "np.roll({x}, 1)", "np.flip({x})", "np.cumsum({x})", "np.sort({x}, axis=None)", "np.diff({x})", "{x}.argmax()",
+         "np.concatenate(({x}, {x}))", "np.stack([{x}, {x}])", "np.count_nonzero({x})", "np.var({x})", "{x}.std(axis=0)", "np.ptp({x})",
+         "np.median({x})", "{x}[[0, -1]]", "np.repeat({x}, 2)", "np.tile({x}, 2)", "np.add.reduce({x})", "np.maximum.accumulate({x})",
+         "np.array([{x}, {x}])", "np.expand_dims({x}, 0)", "np.atleast_2d({x})", "np.hstack(({x}, {x}))",
+         "np.linspace(0, 1, 4) + {x}", "np.nan_to_num({x})", "np.average({x})", "np.squeeze({x})", "np.triu({x})", "np.isclose({x}, 1)",
+         "np.moveaxis({x}, 0, -1)", "np.argsort({x}, axis=None, kind='stable')", "np.cbrt({x})", "int(np.argmin({x}))", "{x}[{x} > 0]",
          "{x} > 0", "{x}.any()", "np.zeros_like({x})", "np.square({x})", "~({x} > 1)", "np.clip({x}, -1, 1)", "{x} ** 2"]
 BINARY = ["{x} + {y}", "{x} - {y}", "{x} * {y}", "{x} / {y}", "{x} // {y}", "{x} % {y}", "np.minimum({x}, {y})",
           "np.maximum({x}, {y})", "np.where({x} > {y}, {x}, {y})", "{x} < {y}", "({x} > 0) & ({y} > 0)", "np.arctan2({x}, {y})",
-          "np.hypot({x}, {y})", "{x} == {y}"]
+          "np.hypot({x}, {y})", "np.concatenate(({x}, {y}))", "np.vstack(({x}, {y}))", "np.outer({x}, {y})", "{x} @ {y}",
+          "np.subtract.outer({x}, {y})", "np.dot({x}, {y})", "np.logaddexp({x}, {y})", "np.array([{x}, {y}])", "np.add({x}, {y}, dtype='f8')",
+          "np.select([{x} > {y}], [{x}], default=0)", "np.allclose({x}, {y})", "np.interp({x}, [0.0, 1.0, 2.0], [1.0, 4.0, 9.0])", "{x} == {y}"]
 SCALARS = ["2", "0.5", "-1", "k", "np.float32(1.5)", "1e300", "True", "n"]
 STATEMENTS = ["{t} = {e}", "{t} = {e}", "{t} = {e}", "{t} = {e}", "{t} += {e}", "{t} *= {e}", "{t}[1:] = {e}", "{t}[...] = {e}",
+              "{t}[{t} > 1] = 0", "{t}[{e} > 0] = 2", "np.divide({t}, {e}, out={t}, where={t} > 0)", "{t}[[0, 0]] = {e}",
+              "np.copyto({t}, {e})", "np.copyto({t}, 1, where={t} < 0)", "{t}.fill(2)", "{t}.sort()", "{t}[{t} > 0] += 1",
               "{t}[::2] -= {e}", "{t}[0] = {e}", "box.append({e})", "box.append({t}.sum())", "box.append({t}.max(axis=0))", "box[0] = {e}",
               "for i in range(3):\n        {t} = {t} + i", "if len(box) > 1:\n        {t} = {e}", "print(end='')",
               "if np.any({t} > 1):\n        {t} = {e}", "{t} = helper({t}, {e})", "try:\n        {t} = {e}\n    except ValueError as error:\n        box.append(str(error))"]

@@ -1,0 +1,139 @@
+"""The programs of programs/, plain and marked, at O0 and O1: times, whether the bits are equal, what breaks.
+
+One process; plain, O0 and O1 take turns, each on arguments of its own. Times are medians; the first call is the one that compiles.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import importlib
+import os
+import pkgutil
+import statistics
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import framejit
+from framejit._events import listen
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import programs
+
+LEVELS = ("O0", "O1")
+
+
+def flat(value: Any) -> list[Any]:
+    """The arrays and numbers of a result, in order."""
+    if isinstance(value, (tuple, list)):
+        return [item for part in value for item in flat(part)]
+    return [value]
+
+
+def same_bits(expected: Any, actual: Any) -> bool:
+    """Types, dtypes, shapes, strides and bits, NaNs being alike."""
+    pairs = list(zip(flat(expected), flat(actual)))
+    if len(flat(expected)) != len(flat(actual)):
+        return False
+    for e, a in pairs:
+        if type(e) is not type(a):
+            return False
+        if not isinstance(e, (np.ndarray, np.generic)):
+            if e != a:
+                return False
+            continue
+        if e.dtype != a.dtype or e.shape != a.shape or e.strides != a.strides:
+            return False
+        nan = (e != e) & (a != a) if e.dtype.kind in "fc" else np.zeros(e.shape, bool)
+        same = np.ascontiguousarray(e).view(np.uint8).reshape(*np.atleast_1d(e).shape, -1)
+        other = np.ascontiguousarray(a).view(np.uint8).reshape(*np.atleast_1d(a).shape, -1)
+        if not np.all((same == other).all(axis=-1) | nan):
+            return False
+    return True
+
+
+def largest_error(expected: Any, actual: Any) -> float:
+    """The largest difference, relative to the largest number of its array."""
+    largest = 0.0
+    for e, a in zip(flat(expected), flat(actual)):
+        if np.asarray(e).dtype.kind in "fc" and np.shape(e) == np.shape(a) and np.size(e):
+            scale = np.nanmax(np.abs(e)) or 1.0
+            largest = max(largest, float(np.nanmax(np.abs(np.asarray(e) - a)) / scale))
+    return largest
+
+
+def place(event: dict[str, Any]) -> str:
+    return f"{os.path.basename(event['file'])}:{event['line']}: {event['what']}: {event['detail']}"
+
+
+def timed(function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[float, Any]:
+    arguments = copy.deepcopy(arguments)
+    start = time.perf_counter()
+    result = function(*arguments)
+    return time.perf_counter() - start, result
+
+
+def measure(program: Any, size: str, rounds: int) -> dict[str, Any]:
+    """Seconds of plain, O0 and O1, of their first calls, bits, errors and breaks."""
+    arguments = program.make(*program.SIZES[size])
+    breaks: Counter[str] = Counter()
+    stop = listen(lambda _, event: breaks.update([place(event)]), ("graph_breaks",))
+    functions = {"plain": program.run}
+    for level in LEVELS:
+        functions[level] = framejit.jit(program.run, capture_mode="bytecode", jit_level=level)
+    first, times = {}, {name: [] for name in functions}
+    expected = timed(program.run, arguments)[1]
+    row: dict[str, Any] = {}
+    for name, function in functions.items():
+        first[name], result = timed(function, arguments)
+        row[name + " first"] = first[name]
+        if name == "O0":
+            row["equal"] = same_bits(expected, result)
+            row["breaks"] = dict(breaks)
+    for _ in range(rounds):
+        for name, function in functions.items():
+            seconds, result = timed(function, arguments)
+            times[name].append(seconds)
+            if name == "O0":
+                row["equal"] = row["equal"] and same_bits(expected, result)
+            elif name == "O1":
+                row["error"] = largest_error(expected, result)
+    stop()
+    row.update({name: statistics.median(times[name]) for name in functions})
+    return row
+
+
+def main() -> int:
+    """Print a row for each program and size; 1 where a result at O0 is not the plain one."""
+    names = [module.name for module in pkgutil.iter_modules(programs.__path__)]
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--size", action="append", choices=("small", "medium", "large"))
+    parser.add_argument("--program", action="append", choices=names)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--breaks", action="store_true", help="print each place that breaks")
+    options = parser.parse_args()
+    wrong = 0
+    columns = ("plain", "O0", "O1", "O0 first", "O1 first")
+    print(f"{'program':12} {'size':7}" + "".join(f"{name + ', ms':>14}" for name in columns)
+          + f"{'O0/plain':>10}{'O1/plain':>10} {'bits':6} {'O1 error':>9} breaks")
+    for name in options.program or names:
+        program = importlib.import_module("programs." + name)
+        for size in options.size or ("small", "medium", "large"):
+            row = measure(program, size, options.rounds)
+            wrong += not row["equal"]
+            print(f"{name:12} {size:7}" + "".join(f"{row[column] * 1e3:14.3f}" for column in columns)
+                  + f"{row['O0'] / row['plain']:10.2f}{row['O1'] / row['plain']:10.2f}"
+                  + f" {'equal' if row['equal'] else 'DIFFER':6} {row['error']:9.1e} {len(row['breaks'])}", flush=True)
+            if options.breaks:
+                for place, count in row["breaks"].items():
+                    print(f"    {place} ({count})")
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

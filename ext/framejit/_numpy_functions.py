@@ -1,0 +1,153 @@
+"""NumPy functions in Python, for capture to follow in place of what NumPy runs; never called as they stand.
+
+Most of NumPy's own functions in Python are followed as they are. Here are those that use what capture does not know, for arguments for
+which a few lines do the same to the same arrays in the same order; for others capture gives up and NumPy's function runs.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from framejit._control import graph_break
+
+_numpy2 = int(np.__version__.split(".")[0]) >= 2
+_core = np._core if _numpy2 else np.core  # type: ignore[attr-defined]
+
+
+def _index(a: Any, /) -> Any:
+    if type(a) is not int:
+        graph_break("operator.index() of what is no int")
+    return a
+
+
+def _normalize_axis_index(axis: Any, ndim: Any, msg_prefix: Any = None) -> Any:
+    if type(axis) is not int or axis < -ndim or axis >= ndim:
+        graph_break("an axis out of range")
+    return axis + ndim if axis < 0 else axis
+
+
+def _ndim(a: Any) -> Any:
+    return 0 if isinstance(a, (int, float)) else a.ndim
+
+
+def _shape(a: Any) -> Any:
+    return () if isinstance(a, (int, float)) else a.shape
+
+
+def _size(a: Any, axis: Any = None) -> Any:
+    if isinstance(a, (int, float)):
+        return 1
+    return a.size if axis is None else a.shape[axis]
+
+
+def _roll(a: Any, shift: Any, axis: Any = None) -> Any:
+    if axis is None:
+        return _roll(a.ravel(), shift, 0).reshape(a.shape)
+    axes = axis if isinstance(axis, (tuple, list)) else (axis,)
+    shifts = shift if isinstance(shift, (tuple, list)) else (shift,) * len(axes)
+    if len(axes) == 1:
+        axes = axes * len(shifts)
+    if len(shifts) != len(axes):
+        graph_break("shift and axis of different lengths")
+    offsets = [0] * a.ndim
+    for i in range(len(axes)):
+        if type(shifts[i]) is not int:
+            graph_break("a shift that is no int")
+        offsets[_normalize_axis_index(axes[i], a.ndim)] += shifts[i]
+    pairs: list[Any] = [((), ())]
+    for i in range(a.ndim):
+        offset = offsets[i] % (a.shape[i] or 1)
+        parts: Any = ((slice(None), slice(None)),)
+        if offset:
+            parts = ((slice(None, -offset), slice(offset, None)), (slice(-offset, None), slice(None, offset)))
+        pairs = [((*source, part[0]), (*target, part[1])) for source, target in pairs for part in parts]
+    result = np.empty_like(a)
+    for source, target in pairs:
+        result[target] = a[source]
+    return result
+
+
+def _linspace(
+    start: Any, stop: Any, num: Any = 50, endpoint: Any = True, retstep: Any = False, dtype: Any = None, axis: Any = 0,
+    *, device: Any = None,
+) -> Any:  # fmt: skip
+    if retstep or dtype is not None or axis != 0 or device is not None or type(num) is not int or num < 0:
+        graph_break("np.linspace with such arguments")
+    if not isinstance(start, (int, float)) or not isinstance(stop, (int, float)):
+        graph_break("np.linspace of arrays")
+    first, last = float(start), float(stop)
+    count = num - 1 if endpoint else num
+    result = np.arange(0, num, dtype=np.float64).reshape(-1)
+    delta = last - first
+    step = delta / count if count > 0 else 0.0
+    if not -1e300 < delta < 1e300:
+        graph_break("np.linspace of huge numbers")
+    if count > 0 and step != 0:
+        result *= step
+    else:
+        graph_break("np.linspace with a step of 0")
+    result += first
+    if endpoint and num > 1:
+        result[-1, ...] = last
+    return result
+
+
+def _meshgrid(*xi: Any, copy: Any = True, sparse: Any = False, indexing: Any = "xy") -> Any:
+    ndim = len(xi)
+    if not copy or sparse or indexing not in ("xy", "ij") or ndim < 2:
+        graph_break("np.meshgrid with such arguments")
+    lengths, grids = [], []
+    for x in xi:
+        if not isinstance(x, np.ndarray) or x.ndim != 1:
+            graph_break("np.meshgrid of what is no vector")
+        lengths.append(x.shape[0])
+    order = list(range(ndim))
+    if indexing == "xy":
+        order[0], order[1] = 1, 0
+    shape = tuple([lengths[i] for i in order])
+    for i in range(ndim):
+        result = np.empty(shape, xi[i].dtype)
+        result[...] = xi[i].reshape(tuple([-1 if k == i else 1 for k in order]))
+        grids.append(result)
+    return tuple(grids) if _numpy2 else grids
+
+
+def _stack(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: Any = "same_kind") -> Any:
+    arrays = [np.asanyarray(x) for x in arrays]
+    if not arrays:
+        graph_break("np.stack of nothing")
+    for x in arrays:
+        if x.shape != arrays[0].shape:
+            graph_break("np.stack of arrays that differ in shape")
+    place = (slice(None),) * _normalize_axis_index(axis, arrays[0].ndim + 1) + (None,)
+    return np.concatenate([x[place] for x in arrays], axis, out, dtype=dtype, casting=casting)
+
+
+def _column_stack(tup: Any) -> Any:
+    columns = []
+    for x in tup:
+        if not isinstance(x, np.ndarray) or x.ndim < 1:
+            graph_break("np.column_stack of what is no array")
+        columns.append(x.reshape(-1, 1) if x.ndim == 1 else x)
+    return np.concatenate(columns, 1)
+
+
+_BY_NAME = {
+    "ndim": _ndim, "shape": _shape, "size": _size, "roll": _roll, "linspace": _linspace, "meshgrid": _meshgrid,
+    "stack": _stack, "column_stack": _column_stack,
+}  # fmt: skip
+
+def _constant(value: Any) -> Callable[[], Any]:
+    return lambda: value
+
+
+FUNCTIONS: dict[Any, Callable[..., Any]] = {
+    operator.index: _index,
+    _core.multiarray.normalize_axis_index: _normalize_axis_index,
+    **{getattr(np, name): function for name, function in _BY_NAME.items()},
+    **{f: _constant(f()) for f in (getattr(np, "_using_numpy2_behavior", None),) if f},  # NumPy 1.26
+}

@@ -1,0 +1,697 @@
+// Host calls: see numpy_host.h.
+#include "ext/numpy_host.h"
+
+#include <algorithm>
+#include <complex>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ext/errstate.h"
+#include "ext/numpy_index.h"
+#include "graph/layout.h"
+
+namespace framejit::ext {
+
+using capture::SourceRef;
+using codegen::HostArray;
+using graph::Dim;
+using graph::Dims;
+
+namespace {
+
+// ---- the list
+
+/// By module: functions that only read their arguments, give a fresh array or a number, and warn through np.errstate alone.
+struct Listed {
+  const char* module;
+  std::vector<const char*> names;
+};
+
+const std::vector<Listed>& listed() {
+  static const std::vector<Listed> all = {
+      {"numpy",
+       {"sort",       "argsort",     "lexsort",     "partition", "argpartition", "searchsorted", "digitize", "interp",
+        "convolve",   "correlate",   "cumsum",      "cumprod",   "argmin",       "argmax",       "take",     "choose",
+        "trace",      "dot",         "vdot",        "inner",     "tensordot",    "einsum",       "kron",     "linspace",
+        "logspace",   "geomspace",   "eye",         "identity",  "tri",          "tril",         "triu",     "bartlett",
+        "blackman",   "hamming",     "hanning",     "kaiser",    "percentile",   "quantile",     "median",   "repeat",
+        "tile",       "nansum",      "nanprod",     "nancumsum", "nancumprod",   "nan_to_num",   "isclose",  "i0",
+        "unwrap",     "vander",      "interp",      "packbits",  "unpackbits",   "isin",         "allclose", "array_equal",
+        "polyval",    "pad",         "select"}},
+      {"numpy.linalg", {"inv", "solve", "det", "cholesky", "pinv", "matrix_power", "eigvalsh", "norm", "cond", "matrix_rank"}},
+      {"numpy.fft", {"fftfreq", "rfftfreq"}},
+  };
+  return all;
+}
+
+}  // namespace
+
+bool is_host_function(PyObject* callable) {
+  static auto* known = new std::map<PyObject*, bool>;  // those found: kept alive for ever
+  if (auto at = known->find(callable); at != known->end()) return at->second;
+  if (!PyCallable_Check(callable) || PyType_Check(callable)) return false;
+  Ref<> home = Ref<>::steal(PyObject_GetAttrString(callable, "__module__"));
+  Ref<> name = Ref<>::steal(PyObject_GetAttrString(callable, "__name__"));
+  PyErr_Clear();
+  const char* words = name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : nullptr;
+  if (!words || !home || !PyUnicode_Check(home.get())) return false;
+  for (const Listed& row : listed()) {
+    if (PyUnicode_CompareWithASCIIString(home.get(), row.module) != 0) continue;
+    if (std::none_of(row.names.begin(), row.names.end(), [&](const char* n) { return std::string_view(n) == words; })) continue;
+    Ref<> module = Ref<>::steal(PyImport_GetModule(home.get()));
+    Ref<> found = module ? Ref<>::steal(PyObject_GetAttrString(module.get(), words)) : Ref<>();
+    PyErr_Clear();
+    if (found.get() != callable) return false;
+    Py_INCREF(callable);
+    return (*known)[callable] = true;
+  }
+  return false;
+}
+
+bool is_host_method(std::string_view name) {
+  for (std::string_view known : {"argmin", "argmax", "argsort", "argpartition", "cumsum", "cumprod", "take", "choose", "trace", "repeat",
+                                 "searchsorted", "dot", "round"})
+    if (name == known) return true;
+  return false;
+}
+
+namespace {
+
+// ---- a call, as data
+
+/// An argument: an object, the operand of a number, or a tuple, list or slice of arguments.
+struct Piece {
+  enum Kind : uint8_t { Known, Slot, Tuple, List, Slice } kind = Known;
+  Ref<> object;
+  std::size_t slot = 0;
+  Wrap wrap = Wrap::NdArray;
+  std::vector<Piece> items;
+};
+
+struct HostCall {
+  Ref<> callable;
+  std::vector<Piece> args;
+  std::vector<std::pair<Ref<>, Piece>> keywords;
+  Wrap result = Wrap::NdArray;
+  bool through_view = false;  // what is given is a view of the whole of the fresh array
+};
+
+// Custom operators are numbered from 0.
+constexpr int64_t kFirstIndex = int64_t{1} << 40;
+
+bool same_pieces(const Piece& a, const Piece& b) {
+  if (a.kind != b.kind || a.slot != b.slot || a.wrap != b.wrap || a.items.size() != b.items.size()) return false;
+  if (a.object.get() != b.object.get()) {
+    if (!a.object || !b.object || !PyLong_CheckExact(a.object.get()) || !PyLong_CheckExact(b.object.get())) return false;
+    if (PyObject_RichCompareBool(a.object.get(), b.object.get(), Py_EQ) != 1) return false;
+  }
+  return std::equal(a.items.begin(), a.items.end(), b.items.begin(), same_pieces);
+}
+
+bool same_calls(const HostCall& a, const HostCall& b) {
+  return a.callable.get() == b.callable.get() && a.result == b.result && a.through_view == b.through_view &&
+         std::equal(a.args.begin(), a.args.end(), b.args.begin(), b.args.end(), same_pieces) &&
+         std::equal(a.keywords.begin(), a.keywords.end(), b.keywords.begin(), b.keywords.end(), [](const auto& x, const auto& y) {
+           return x.first.get() == y.first.get() && same_pieces(x.second, y.second);
+         });
+}
+
+std::vector<std::unique_ptr<HostCall>>& calls() {
+  static auto* all = new std::vector<std::unique_ptr<HostCall>>;  // plans hold the pointers
+  return *all;
+}
+
+/// What a run hands to a piece: the objects for the operands.
+Ref<> build(const Piece& piece, const std::vector<Ref<>>& operands) {
+  if (piece.kind == Piece::Known) return piece.object;
+  if (piece.kind == Piece::Slot) return operands[piece.slot];
+  const auto count = static_cast<Py_ssize_t>(piece.items.size());
+  Ref<> out = Ref<>::steal(piece.kind == Piece::List ? PyList_New(count) : PyTuple_New(count));
+  for (Py_ssize_t i = 0; out && i < count; ++i) {
+    Ref<> item = build(piece.items[static_cast<std::size_t>(i)], operands);
+    if (!item) return {};
+    if (piece.kind == Piece::List)
+      PyList_SET_ITEM(out.get(), i, item.release());
+    else
+      PyTuple_SET_ITEM(out.get(), i, item.release());
+  }
+  if (out && piece.kind == Piece::Slice)
+    return Ref<>::steal(PySlice_New(PyTuple_GET_ITEM(out.get(), 0), PyTuple_GET_ITEM(out.get(), 1), PyTuple_GET_ITEM(out.get(), 2)));
+  return out;
+}
+
+Ref<> invoke(const HostCall& call, const std::vector<Ref<>>& operands) {
+  std::vector<Ref<>> held;
+  std::vector<PyObject*> stack;
+  for (const Piece& piece : call.args) held.push_back(build(piece, operands));
+  Ref<> names = Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(call.keywords.size())));
+  for (std::size_t i = 0; names && i < call.keywords.size(); ++i) {
+    held.push_back(build(call.keywords[i].second, operands));
+    PyTuple_SET_ITEM(names.get(), static_cast<Py_ssize_t>(i), Ref<>(call.keywords[i].first).release());
+  }
+  for (const Ref<>& one : held) {
+    if (!one || !names) return {};
+    stack.push_back(one.get());
+  }
+  return Ref<>::steal(PyObject_Vectorcall(call.callable.get(), stack.data(), call.args.size(), names.get()));
+}
+
+/// The wraps of the slots, in their order.
+void collect(const Piece& piece, std::vector<Wrap>& wraps) {
+  if (piece.kind == Piece::Slot) {
+    if (wraps.size() <= piece.slot) wraps.resize(piece.slot + 1);
+    wraps[piece.slot] = piece.wrap;
+  }
+  for (const Piece& item : piece.items) collect(item, wraps);
+}
+
+std::vector<Wrap> wraps_of(const HostCall& call) {
+  std::vector<Wrap> wraps;
+  for (const Piece& piece : call.args) collect(piece, wraps);
+  for (const auto& [name, piece] : call.keywords) collect(piece, wraps);
+  return wraps;
+}
+
+Ref<> array_over(DType dtype, std::span<const int64_t> shape, std::span<const int64_t> strides, char* data) {
+  PyArray_Descr* descr = descr_of(dtype);
+  Py_INCREF(descr);
+  return Ref<>::steal(PyArray_NewFromDescr(&PyArray_Type, descr, static_cast<int>(shape.size()), shape.data(), strides.data(), data,
+                                           0, nullptr));
+}
+
+/// The object that stands for an operand in memory.
+Ref<> as_object(const HostArray& a, Wrap wrap) {
+  switch (wrap) {
+    case Wrap::NdArray: return array_over(a.dtype, a.shape, a.strides, a.data);
+    case Wrap::NumpyScalar: return Ref<>::steal(PyArray_Scalar(a.data, descr_of(a.dtype), nullptr));
+    case Wrap::PyFloat: return Ref<>::steal(PyFloat_FromDouble(*reinterpret_cast<const double*>(a.data)));
+    case Wrap::PyInt: return Ref<>::steal(PyLong_FromLongLong(*reinterpret_cast<const int64_t*>(a.data)));
+    case Wrap::PyBool: return Ref<>::steal(PyBool_FromLong(*a.data != 0));
+    case Wrap::PyComplex:
+    case Wrap::Tensor: break;
+  }
+  return {};
+}
+
+/// The fresh array that `array` shows the whole of, in another order of its axes; null: it is none of these.
+PyArrayObject* shown_whole(PyArrayObject* array) {
+  PyObject* base = PyArray_BASE(array);
+  if (!base || !PyArray_CheckExact(base)) return nullptr;
+  auto* owner = reinterpret_cast<PyArrayObject*>(base);
+  const bool whole = PyArray_BYTES(owner) == PyArray_BYTES(array) && PyArray_SIZE(owner) == PyArray_SIZE(array) &&
+                     PyArray_TYPE(owner) == PyArray_TYPE(array) && PyArray_CHKFLAGS(array, NPY_ARRAY_BEHAVED);
+  return whole ? owner : nullptr;
+}
+
+/// Its object as what the graph says the result is: written to `out`.
+bool take_result(PyObject* object, Wrap wrap, bool through_view, const HostArray& out) {
+  if (!object) return false;
+  if (through_view) {
+    if (!PyArray_CheckExact(object)) return false;
+    object = reinterpret_cast<PyObject*>(shown_whole(reinterpret_cast<PyArrayObject*>(object)));
+    if (!object) return false;
+  }
+  if (wrap == Wrap::NumpyScalar) {
+    if (scalar_dtype_of(object) != out.dtype) return false;
+    PyArray_ScalarAsCtype(object, out.data);
+    return true;
+  }
+  if (wrap == Wrap::PyFloat && PyFloat_CheckExact(object)) {
+    *reinterpret_cast<double*>(out.data) = PyFloat_AS_DOUBLE(object);
+    return true;
+  }
+  if (wrap == Wrap::PyBool && PyBool_Check(object)) {
+    *out.data = object == Py_True;
+    return true;
+  }
+  if (wrap == Wrap::PyInt && PyLong_CheckExact(object)) {
+    const long long number = PyLong_AsLongLong(object);
+    if (number == -1 && PyErr_Occurred()) return false;
+    *reinterpret_cast<int64_t*>(out.data) = number;
+    return true;
+  }
+  if (wrap != Wrap::NdArray || !PyArray_CheckExact(object)) return false;
+  auto* array = reinterpret_cast<PyArrayObject*>(object);
+  if (dtype_of(PyArray_DESCR(array)) != out.dtype || PyArray_NDIM(array) != static_cast<int>(out.shape.size())) return false;
+  for (int i = 0; i < PyArray_NDIM(array); ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    if (PyArray_DIM(array, i) != out.shape[at] || PyArray_STRIDE(array, i) != out.strides[at]) return false;
+  }
+  if (!PyArray_CHKFLAGS(array, NPY_ARRAY_BEHAVED | NPY_ARRAY_OWNDATA)) return false;
+  std::memcpy(out.data, PyArray_BYTES(array), static_cast<std::size_t>(PyArray_NBYTES(array)));
+  return true;
+}
+
+/// What a function raises of itself the bytecode will raise; what a signal handler raised in between is raised once we are out of here.
+void clear_error() {
+  for (PyObject* own : {PyExc_ValueError, PyExc_TypeError, PyExc_LookupError, PyExc_ArithmeticError, PyExc_MemoryError})
+    if (!PyErr_Occurred() || PyErr_ExceptionMatches(own)) return PyErr_Clear();
+  struct Raised {
+    PyObject *type, *value, *traceback;
+  };
+  auto* raised = new Raised;
+  PyErr_Fetch(&raised->type, &raised->value, &raised->traceback);
+  Py_AddPendingCall(
+      [](void* memory) {
+        auto* all = static_cast<Raised*>(memory);
+        PyErr_Restore(all->type, all->value, all->traceback);
+        delete all;
+        return -1;
+      },
+      raised);
+}
+
+bool run_host(void* context, std::span<const HostArray> arrays) {
+  const auto& call = *static_cast<const HostCall*>(context);
+  struct Gil {
+    PyGILState_STATE state = PyGILState_Ensure();
+    ~Gil() { PyGILState_Release(state); }
+  } gil;
+  const std::vector<Wrap> wraps = wraps_of(call);
+  std::vector<Ref<>> operands;
+  for (std::size_t i = 0; i < wraps.size(); ++i) operands.push_back(as_object(arrays[i], wraps[i]));
+  Ref<> result;
+  {
+    OwnErrState raising(ErrState::current().watched());
+    result = invoke(call, operands);
+  }
+  const bool fits = take_result(result.get(), call.result, call.through_view, arrays.back());
+  clear_error();
+  return fits;
+}
+
+// ---- capture
+
+struct Arguments {
+  Session& session;
+  std::vector<ValueId> operands;
+  std::vector<Wrap> wraps;
+};
+
+Captured<Piece> slot(Arguments& into, const Value* value) {
+  Piece piece;
+  piece.kind = Piece::Slot;
+  piece.wrap = value->wrap;
+  const graph::Graph& graph = into.session.graph();
+  if (graph.node(graph.root(value->id)).op == Op::Constant)
+    return break_at(BreakId::UnsupportedArgument, "a number of the graph as the argument of a host call");
+  for (piece.slot = 0; piece.slot < into.operands.size(); ++piece.slot)
+    if (into.operands[piece.slot] == value->id && into.wraps[piece.slot] == value->wrap) return piece;
+  into.operands.push_back(value->id);
+  into.wraps.push_back(value->wrap);
+  return piece;
+}
+
+/// Objects that are the same at each call, and that no function changes.
+bool is_immutable(PyObject* o) {
+  return o == Py_None || o == Py_Ellipsis || PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) ||
+         PyComplex_CheckExact(o) || PyUnicode_CheckExact(o) || PyArray_DescrCheck(o) || PyType_Check(o) || scalar_dtype_of(o) ||
+         PyTuple_CheckExact(o);
+}
+
+Captured<Piece> argument(Arguments& into, Value* value) {
+  Piece piece;
+  switch (value->kind) {
+    case ValueKind::Constant: {
+      PyObject* o = value->object.get();
+      if (compilable(o) && value->source && PyArray_Check(o)) {
+        FRAMEJIT_TRY(input, wrap_object(into.session, o, value->source));
+        return slot(into, input);
+      }
+      if (!is_immutable(o)) break;
+      piece.object = value->object;
+      return piece;
+    }
+    case ValueKind::Int: {
+      piece.object = Ref<>::steal(PyLong_FromLongLong(into.session.graph().shapes().specialize(value->dim)));
+      return piece;
+    }
+    case ValueKind::Array:
+      if (value->wrap == Wrap::PyComplex || value->wrap == Wrap::Tensor) break;
+      return slot(into, value);
+    case ValueKind::Tuple:
+    case ValueKind::List:
+    case ValueKind::Slice:
+      piece.kind = value->kind == ValueKind::Tuple ? Piece::Tuple : value->kind == ValueKind::List ? Piece::List : Piece::Slice;
+      if (value->partial) break;
+      for (Value* item : value->items) {
+        FRAMEJIT_TRY(part, argument(into, item));
+        piece.items.push_back(std::move(part));
+      }
+      return piece;
+    default: break;
+  }
+  return break_at(BreakId::UnsupportedArgument, "an argument of type " + type_name(*value) + " of a host call");
+}
+
+/// Lengths in place of those of the operands that are symbolic or large, in three variants. The second one moves each of them by another
+/// power of 7, so that a result's length that is a sum of multiples of them tells the multiples; the third one is to check.
+class StandIns {
+ public:
+  /// Of all lengths of the operands: a longer one has a longer stand-in.
+  StandIns(Session& session, const std::vector<ValueId>& operands) : session_(session) {
+    graph::ShapeEnv& shapes = session.graph().shapes();
+    Dims all;
+    for (ValueId operand : operands)
+      for (const Dim& dim : session.graph().type(operand).shape) all.push_back(dim);
+    std::stable_sort(all.begin(), all.end(), [&](const Dim& a, const Dim& b) { return shapes.hint(a) < shapes.hint(b); });
+    for (const Dim& dim : all) of(dim, 0);
+  }
+
+  int64_t of(const Dim& dim, int variant) {
+    const graph::ShapeEnv& shapes = session_.graph().shapes();
+    const int64_t real = shapes.hint(dim);
+    if (dim.is_const() && real <= kSmall) return real;
+    std::size_t at = 0;
+    while (at < dims_.size() && !(dims_[at] == dim)) {
+      if (shapes.hint(dims_[at]) == real && session_.graph().shapes().equal(dims_[at], dim)) break;
+      ++at;
+    }
+    if (at == dims_.size()) dims_.push_back(dim);
+    return length(at, variant);
+  }
+
+  bool few() const { return dims_.size() <= kMost; }
+  /// The real length of what was so long in the three variants.
+  std::optional<Dim> real(int64_t first, int64_t second, int64_t third) const {
+    Dim sum = 0;
+    int64_t rest = second - first, at_first = 0, at_third = 0;
+    for (std::size_t i = 0; i < dims_.size(); ++i) {
+      const int64_t multiple = ((rest % 7) + 10) % 7 - 3;  // the digit of `rest` in base 7, between -3 and 3
+      rest = (rest - multiple) / 7;
+      sum = sum + dims_[i] * Dim(multiple);
+      at_first += multiple * length(i, 0);
+      at_third += multiple * length(i, 2);
+    }
+    if (rest != 0 || third - at_third != first - at_first) return std::nullopt;
+    return sum + Dim(first - at_first);
+  }
+
+ private:
+  static constexpr int64_t kSmall = 16;
+  static constexpr std::size_t kMost = 3;
+
+  static int64_t length(std::size_t at, int variant) {
+    int64_t power = 1;
+    for (std::size_t i = 0; i < std::min(at, kMost); ++i) power *= 7;
+    const int64_t base = 23 + 8 * static_cast<int64_t>(at);
+    return variant == 0 ? base : variant == 1 ? base + power : base + 2 * power + 3 + static_cast<int64_t>(at);
+  }
+
+  Session& session_;
+  std::vector<Dim> dims_;
+};
+
+using Lengths = std::function<int64_t(const Dim&)>;
+
+/// An array of ours like an operand: its dtype, its axes in the same order of memory, packed where it is, with ones on the diagonal of the
+/// last two axes.
+Ref<> like(Session& session, ValueId operand, const Lengths& length) {
+  graph::ShapeEnv& shapes = session.graph().shapes();
+  const graph::Type type = session.graph().type(operand);
+  const int rank = type.rank();
+  std::vector<int64_t> shape, strides(static_cast<std::size_t>(rank));
+  std::vector<int> order;
+  for (int i = 0; i < rank; ++i) {
+    shape.push_back(length(type.shape[static_cast<std::size_t>(i)]));
+    order.push_back(i);
+  }
+  auto hint = [&](int axis) { return std::abs(shapes.hint(type.strides[static_cast<std::size_t>(axis)])); };
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return hint(a) > hint(b); });
+  int64_t packed = graph::size_of(type.dtype);
+  bool loose = false;
+  for (int i = rank; i-- > 0;) {
+    const auto at = static_cast<std::size_t>(order[static_cast<std::size_t>(i)]);
+    packed *= shapes.hint(type.shape[at]);
+  }
+  int64_t extent = graph::size_of(type.dtype);
+  for (int i = 0; i < rank; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    if (shapes.hint(type.shape[at]) > 1) extent += (shapes.hint(type.shape[at]) - 1) * hint(i);
+  }
+  loose = extent > packed;
+  int64_t step = graph::size_of(type.dtype) * (loose ? 2 : 1), bytes = step;
+  int64_t offset = 0;
+  for (int i = rank; i-- > 0;) {
+    const auto at = static_cast<std::size_t>(order[static_cast<std::size_t>(i)]);
+    const int64_t real = shapes.hint(type.strides[at]);
+    strides[at] = real == 0 ? 0 : real < 0 ? -step : step;
+    if (real < 0) offset += step * (shape[at] - 1);
+    if (real != 0) step *= std::max<int64_t>(shape[at], 1);
+    bytes = std::max(bytes, step);
+  }
+  npy_intp size = bytes;
+  Ref<> memory = Ref<>::steal(PyArray_ZEROS(1, &size, NPY_UINT8, 0));
+  if (!memory) return {};
+  char* data = PyArray_BYTES(reinterpret_cast<PyArrayObject*>(memory.get())) + offset;
+  PyArray_Descr* descr = descr_of(type.dtype);
+  Py_INCREF(descr);
+  Ref<> array = Ref<>::steal(PyArray_NewFromDescr(&PyArray_Type, descr, rank, shape.data(), strides.data(), data,
+                                                  NPY_ARRAY_WRITEABLE, nullptr));
+  if (!array || PyArray_SetBaseObject(reinterpret_cast<PyArrayObject*>(array.get()), memory.release()) < 0) return {};
+  if (rank >= 2 && std::find(shape.begin(), shape.end(), 0) == shape.end()) {
+    Ref<> ones = Ref<>::steal(PyObject_CallMethod(numpy_module(), "eye", "LL", static_cast<long long>(shape[shape.size() - 2]),
+                                                  static_cast<long long>(shape.back())));
+    if (!ones || PyArray_CopyInto(reinterpret_cast<PyArrayObject*>(array.get()), reinterpret_cast<PyArrayObject*>(ones.get())) < 0)
+      return {};
+  }
+  return array;
+}
+
+Ref<> example(Session& session, ValueId operand, Wrap wrap, const Lengths& length) {
+  switch (wrap) {
+    case Wrap::NdArray: return like(session, operand, length);
+    case Wrap::NumpyScalar: {
+      const std::complex<double> one = 0;
+      return Ref<>::steal(PyArray_Scalar(const_cast<std::complex<double>*>(&one), descr_of(session.graph().type(operand).dtype), nullptr));
+    }
+    case Wrap::PyFloat: return Ref<>::steal(PyFloat_FromDouble(0.5));
+    case Wrap::PyInt: return Ref<>::steal(PyLong_FromLong(1));
+    case Wrap::PyBool: return Ref<>::share(Py_True);
+    case Wrap::PyComplex:
+    case Wrap::Tensor: break;
+  }
+  return {};
+}
+
+/// What a call gives, in lengths as they were in that call.
+struct Seen {
+  Wrap wrap = Wrap::NdArray;
+  DType dtype = DType::F64;
+  std::vector<int64_t> shape;
+  graph::AxisOrder order;
+  std::vector<int64_t> reshaped;  // where the fresh array is given through a view of another shape: that
+  std::vector<std::size_t> view;  // where the fresh array is given through a view: the axes of it in the view's order
+};
+
+/// The axes from the fastest to the slowest, where the array is packed.
+std::optional<graph::AxisOrder> order_of(PyArrayObject* array) {
+  const int rank = PyArray_NDIM(array);
+  graph::AxisOrder c = graph::c_order(rank), f(c.rbegin(), c.rend()), sorted = c;
+  std::stable_sort(sorted.begin(), sorted.end(), [&](int a, int b) { return PyArray_STRIDE(array, a) < PyArray_STRIDE(array, b); });
+  for (const graph::AxisOrder& order : {c, f, sorted}) {
+    npy_intp step = PyArray_ITEMSIZE(array);
+    bool packed = true;
+    for (int axis : order) {
+      packed = packed && PyArray_STRIDE(array, axis) == step;
+      step *= PyArray_DIM(array, axis);
+    }
+    if (packed) return order;
+  }
+  return std::nullopt;
+}
+
+/// The axes of `whole` in the order of the view's; false where the view is no transposition.
+bool transposed_axes(PyArrayObject* view, PyArrayObject* whole, std::vector<std::size_t>& axes) {
+  const int rank = PyArray_NDIM(whole);
+  if (PyArray_NDIM(view) != rank) return false;
+  for (int i = 0; i < rank; ++i) {
+    int found = -1;
+    for (int k = 0; k < rank; ++k)
+      if (PyArray_STRIDE(view, i) == PyArray_STRIDE(whole, k) && PyArray_DIM(view, i) == PyArray_DIM(whole, k) &&
+          std::find(axes.begin(), axes.end(), static_cast<std::size_t>(k)) == axes.end())
+        found = k;
+    if (found < 0) return false;
+    axes.push_back(static_cast<std::size_t>(found));
+  }
+  return true;
+}
+
+Captured<Seen> look_at(PyObject* object, const std::string& name) {
+  Seen seen;
+  if (auto dtype = scalar_dtype_of(object)) return Seen{Wrap::NumpyScalar, *dtype, {}, {}};
+  if (PyBool_Check(object)) return Seen{Wrap::PyBool, DType::Bool, {}, {}};
+  if (PyLong_CheckExact(object)) return Seen{Wrap::PyInt, DType::I64, {}, {}};
+  if (PyFloat_CheckExact(object)) return Seen{Wrap::PyFloat, DType::F64, {}, {}};
+  auto* array = reinterpret_cast<PyArrayObject*>(object);
+  if (PyArray_CheckExact(object) && !PyArray_CHKFLAGS(array, NPY_ARRAY_OWNDATA)) {
+    PyArrayObject* whole = shown_whole(array);
+    if (whole && transposed_axes(array, whole, seen.view)) {
+      array = whole;
+    } else if (whole && PyArray_IS_C_CONTIGUOUS(array) && PyArray_IS_C_CONTIGUOUS(whole) && PyArray_SIZE(array) > 0) {
+      seen.view.clear();
+      seen.reshaped.assign(PyArray_DIMS(array), PyArray_DIMS(array) + PyArray_NDIM(array));
+      array = whole;
+    }
+  }
+  if (!PyArray_CheckExact(object) || !PyArray_CHKFLAGS(array, NPY_ARRAY_BEHAVED | NPY_ARRAY_OWNDATA) || PyArray_SIZE(array) == 0)
+    return break_at(BreakId::UnsupportedArgument, name + " gives no fresh array here");
+  std::optional<DType> dtype = dtype_of(PyArray_DESCR(array));
+  std::optional<graph::AxisOrder> order = order_of(array);
+  if (!dtype || !order) return break_at(BreakId::UnsupportedArgument, name + " gives an array of a kind that is not compiled");
+  seen.dtype = *dtype;
+  seen.order = std::move(*order);
+  seen.shape.assign(PyArray_DIMS(array), PyArray_DIMS(array) + PyArray_NDIM(array));
+  return seen;
+}
+
+std::string name_of_callable(PyObject* callable) {
+  Ref<> name = Ref<>::steal(PyObject_GetAttrString(callable, "__name__"));
+  const char* words = name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : nullptr;
+  std::string text = words ? words : "a host call";
+  PyErr_Clear();
+  return text;
+}
+
+Captured<Seen> try_out(Arguments& arguments, const HostCall& call, const Lengths& length) {
+  std::vector<Ref<>> objects;
+  for (std::size_t i = 0; i < arguments.operands.size(); ++i)
+    objects.push_back(example(arguments.session, arguments.operands[i], arguments.wraps[i], length));
+  const std::string name = name_of_callable(call.callable.get());
+  Ref<> result;
+  if (std::all_of(objects.begin(), objects.end(), [](const Ref<>& o) { return static_cast<bool>(o); })) {
+    OwnErrState quiet(0);
+    result = invoke(call, objects);
+  }
+  PyErr_Clear();
+  if (!result) return break_at(BreakId::UnsupportedArgument, name + " of such arguments");
+  return look_at(result.get(), name);
+}
+
+constexpr int64_t kMostTried = 1 << 16;  // elements
+
+bool same_but_lengths(const Seen& a, const Seen& b) {
+  return a.wrap == b.wrap && a.dtype == b.dtype && a.order == b.order && a.view == b.view && a.shape.size() == b.shape.size() &&
+         a.reshaped.size() == b.reshaped.size();
+}
+
+/// What a call gives: the fresh array or number, and the way from it to what the program sees.
+struct Predicted {
+  graph::Type type;
+  Wrap wrap = Wrap::NdArray;
+  std::vector<std::size_t> view;
+  std::optional<Dims> reshaped;
+};
+
+/// By stand-ins; where these do not tell the lengths of the result the real ones do, specialised.
+Captured<Predicted> predict(Arguments& arguments, const HostCall& call) {
+  Session& session = arguments.session;
+  graph::ShapeEnv& shapes = session.graph().shapes();
+  StandIns lengths(session, arguments.operands);
+  std::vector<Seen> seen;
+  for (int variant = 0; variant < 3 && lengths.few(); ++variant) {
+    Captured<Seen> one = try_out(arguments, call, [&](const Dim& dim) { return lengths.of(dim, variant); });
+    if (!one || (variant > 0 && !same_but_lengths(*one, seen[0]))) break;
+    seen.push_back(std::move(*one));
+  }
+  auto finish = [&](const Seen& like, Dims shape, Dims reshaped) {
+    Predicted out;
+    out.wrap = like.wrap;
+    out.view = like.view;
+    if (!like.reshaped.empty()) out.reshaped = std::move(reshaped);
+    Dims strides = graph::packed_strides(shapes, like.dtype, shape, like.order);
+    out.type = graph::Type{like.dtype, std::move(shape), std::move(strides)};
+    return out;
+  };
+  auto real = [&](std::vector<int64_t> Seen::*which) {
+    Dims dims;
+    for (std::size_t i = 0; i < (seen[0].*which).size(); ++i)
+      if (std::optional<Dim> dim = lengths.real((seen[0].*which)[i], (seen[1].*which)[i], (seen[2].*which)[i]))
+        dims.push_back(settle(session, *dim));
+    return dims;
+  };
+  if (seen.size() == 3) {
+    Dims shape = real(&Seen::shape), reshaped = real(&Seen::reshaped);
+    if (shape.size() == seen[0].shape.size() && reshaped.size() == seen[0].reshaped.size())
+      return finish(seen[0], std::move(shape), std::move(reshaped));
+  }
+  int64_t elements = 0;
+  for (ValueId operand : arguments.operands) elements += shapes.hint(session.graph().type(operand).size());
+  if (elements > kMostTried)
+    return break_at(BreakId::UnsupportedArgument, name_of_callable(call.callable.get()) + " of arrays whose result's lengths are not known");
+  FRAMEJIT_TRY(exact, try_out(arguments, call, [&](const Dim& dim) { return shapes.specialize(dim); }));
+  return finish(exact, Dims(exact.shape.begin(), exact.shape.end()), Dims(exact.reshaped.begin(), exact.reshaped.end()));
+}
+
+}  // namespace
+
+Captured<Value*> host_call(Session& session, PyObject* callable, std::span<Value* const> args,
+                           std::span<const capture::Keyword> keywords) {
+  auto call = std::make_unique<HostCall>();
+  call->callable = Ref<>::share(callable);
+  Arguments arguments{session, {}, {}};
+  for (Value* value : args) {
+    FRAMEJIT_TRY(piece, argument(arguments, value));
+    call->args.push_back(std::move(piece));
+  }
+  for (const auto& [name, value] : keywords) {
+    if (name == "out" && !value->is_none()) return break_at(BreakId::UnsupportedArgument, "a host call with out=");
+    FRAMEJIT_TRY(piece, argument(arguments, value));
+    call->keywords.emplace_back(Ref<>::steal(PyUnicode_InternFromString(std::string(name).c_str())), std::move(piece));
+  }
+  for (ValueId operand : arguments.operands) {
+    const Dim size = session.graph().type(operand).size();
+    if (!session.graph().shapes().holds(graph::Relation::Lt, 0, size))
+      return break_at(BreakId::UnsupportedArgument, "a host call of an empty array");
+  }
+  FRAMEJIT_TRY(result, predict(arguments, *call));
+  call->result = result.wrap;
+  call->through_view = !result.view.empty() || result.reshaped;
+  const auto known = std::find_if(calls().begin(), calls().end(), [&](const auto& other) { return same_calls(*other, *call); });
+  const int64_t index = kFirstIndex + (known - calls().begin());
+  if (known == calls().end()) calls().push_back(std::move(call));
+  graph::GraphBuilder& builder = session.builder();
+  ValueId id = builder.host_call(index, std::move(arguments.operands), result.type.dtype, result.type.shape, result.type.strides);
+  if (!result.view.empty()) {
+    const std::vector<int> axes(result.view.begin(), result.view.end());
+    id = builder.transpose(id, axes);
+  } else if (result.reshaped) {
+    FRAMEJIT_TRY(view, built(builder.reshape(id, std::move(*result.reshaped))));
+    id = view;
+  }
+  return session.array(id, result.wrap);
+}
+
+namespace {
+
+Captured<Value*> host_call_of(Session& session, const char* module_name, const char* name, std::span<Value* const> args,
+                              std::span<const capture::Keyword> keywords) {
+  Ref<> module = Ref<>::steal(PyImport_ImportModule(module_name));
+  Ref<> function = module ? Ref<>::steal(PyObject_GetAttrString(module.get(), name)) : Ref<>();
+  PyErr_Clear();
+  if (!function) return break_at(BreakId::UnknownCallable, name);
+  return host_call(session, function.get(), args, keywords);
+}
+
+}  // namespace
+
+Captured<Value*> host_operator(Session& session, const char* name, std::span<Value* const> args) {
+  return host_call_of(session, "operator", name, args, {});
+}
+
+Captured<Value*> host_helper(Session& session, const char* name, std::span<Value* const> args,
+                             std::span<const capture::Keyword> keywords) {
+  return host_call_of(session, "framejit._host", name, args, keywords);
+}
+
+codegen::HostFunction numpy_host_function(int64_t index) {
+  const int64_t at = index - kFirstIndex;
+  if (at < 0 || at >= static_cast<int64_t>(calls().size())) return {};
+  return {run_host, calls()[static_cast<std::size_t>(at)].get()};
+}
+
+}  // namespace framejit::ext

@@ -1,0 +1,32 @@
+// Pure functions of NumPy's that have no nodes of their own: a call of one is a step of the plan, which calls the very function.
+//
+// What such a call gives, its dtype, shape and layout, must be known at capture. It is asked of the function itself, on small arrays
+// of ours with the same dtypes, orders of memory and constants; lengths that are symbolic or large have stand-ins. Each run compares:
+// where the function raises, warns or gives something else, the run ends in Redo, and NumPy does what it does.
+#pragma once
+
+#include "codegen/kernel.h"
+#include "ext/numpy_ops.h"
+
+namespace framejit::ext {
+
+/// Is it a listed function: np.sort, np.linalg.inv?
+bool is_host_function(PyObject* callable);
+
+/// And a method of ndarray: x.argsort?
+bool is_host_method(std::string_view name);
+
+/// The call as a node. Breaks where an argument is nothing that NumPy's functions take as it is, or the result is no fresh array or number.
+Captured<Value*> host_call(Session& session, PyObject* callable, std::span<Value* const> args,
+                           std::span<const capture::Keyword> keywords = {});
+/// The same for a function of the module `operator`.
+Captured<Value*> host_operator(Session& session, const char* name, std::span<Value* const> args);
+
+/// And for one of framejit._host.
+Captured<Value*> host_helper(Session& session, const char* name, std::span<Value* const> args,
+                             std::span<const capture::Keyword> keywords = {});
+
+/// By the index of the host call; empty where the index is none of these.
+codegen::HostFunction numpy_host_function(int64_t index);
+
+}  // namespace framejit::ext

@@ -1,0 +1,114 @@
+"""NumPy's functions over the shape classes, in statements around which everything else is compiled: equal to eager NumPy."""
+
+from __future__ import annotations
+
+import zlib
+
+import numpy as np
+import pytest
+
+import framejit
+from exact.same import assert_same
+from exact.shapes import SHAPE_CLASSES, special_values
+
+DTYPES = ["bool", "int8", "uint16", "int32", "int64", "float32", "float64"]
+
+
+def operands(dtype: str, shape_class: str, count: int, seed: int) -> tuple:
+    rng = np.random.default_rng(zlib.crc32(f"{dtype}{shape_class}{seed}".encode()))
+    return SHAPE_CLASSES[shape_class](lambda n: special_values(rng, dtype, n), count)
+
+
+def make_function(text: str):
+    scope: dict = {"np": np}
+    exec(f"def function(x, y):\n    {text}\n", scope)
+    return scope["function"]
+
+
+SHAPES = [
+    "return np.concatenate((x, y))", "return np.concatenate([x, y, x], axis=-1)", "return np.stack([x, y])",
+    "return np.stack((x, y), axis=-1) + 1", "return np.hstack((x, y))", "return np.vstack((x, y))", "return np.column_stack((x, y))",
+    "return np.dstack((x, y))", "return np.roll(x, 1)", "return np.roll(x, -3, axis=0)", "return np.roll(x, (1, 2), axis=(0, -1))",
+    "return np.flip(x)", "return np.flip(x, axis=0) + y", "return np.flip(x, 0)", "return np.fliplr(x)", "return np.rot90(x)",
+    "return np.moveaxis(x, 0, -1)", "return np.expand_dims(x, 0)", "return np.atleast_1d(x), np.atleast_2d(y)", "return np.tile(x, 2)",
+    "return np.tile(x, (2, 1))", "return np.repeat(x, 3)", "return np.repeat(x, 2, axis=0)", "return np.diff(x)",
+    "return np.diff(x, axis=0)", "return np.pad(x, 1)", "return np.pad(x, 2, mode='edge')", "return np.split(x, 1)",
+    "return np.array_split(x, 3)", "return np.triu(x)", "return np.tril(x, -1)", "return np.ravel(x), np.transpose(y)",
+    "return np.array([x, y])", "return np.array([x, x])", "z = np.empty_like(x)\n    z[...] = y\n    return z",
+    "z = np.zeros(x.shape)\n    z[:] = x\n    return z", "return np.meshgrid(x, y)", "return np.outer(x, y)", "return np.kron(x, y)",
+    "return np.append(x, y)", "return np.broadcast_arrays(x, y)",
+]  # fmt: skip
+
+VALUES = [
+    "return np.cumsum(x)", "return np.cumsum(x, axis=0)", "return x.cumsum(axis=-1)", "return np.cumprod(x)", "return np.argmin(x)",
+    "return np.argmax(x, axis=0)", "return x.argmin(axis=-1)", "return np.ptp(x)", "return np.sort(x)", "return np.sort(x, axis=0)",
+    "return np.argsort(x, kind='stable')", "return np.count_nonzero(x)", "return np.count_nonzero(x, axis=0)",
+    "return np.median(x)", "return np.median(x, axis=0)", "return np.percentile(x, 30)", "return np.percentile(x, [10, 90], axis=0)",
+    "return np.average(x)", "return np.average(x, weights=y)", "return np.nansum(x)", "return np.nansum(x, axis=0)",
+    "return np.nan_to_num(x)", "return np.isclose(x, y)", "return np.allclose(x, y)", "return np.array_equal(x, y)",
+    "return np.gradient(x)", "return np.trace(x)", "return np.maximum.accumulate(x)", "return np.add.accumulate(x)",
+    "return np.maximum.reduce(x)", "return np.add.reduce(x)", "return np.add.reduce(x, axis=None)", "return np.multiply.reduce(x, axis=-1)",
+    "return np.subtract.outer(x, y)", "return np.logical_and.reduce(x)", "return np.bitwise_or.reduce(x)",
+    "return np.add(x, y, dtype=np.float64)", "return np.multiply(x, y, casting='same_kind')",
+    "z = np.zeros(x.shape)\n    np.divide(x, y, out=z, where=y != 0)\n    return z",
+    "z = np.ones(x.shape)\n    np.log(x, out=z, where=x > 0)\n    return z",
+    "z = x.copy()\n    np.add(x, y, out=z, where=x == y)\n    return z", "z = x.copy()\n    np.sqrt(y, out=z, where=y > 1)\n    return z",
+    "x[x > 0] = 1\n    return x", "x[x == y] = 0\n    return x + y", "x[~(x < y)] = x[:1]\n    return x", "x[x > 0] = y\n    return x",
+    "x[x != x] = 2.5\n    return x", "z = x * 1\n    z[z > 1] = True\n    return z", "np.copyto(x, y)\n    return x",
+    "np.copyto(x, 1, where=y > 0)\n    return x", "x.fill(3)\n    return x", "x.fill(2.7)\n    return x", "return x.sum().item()",
+    "return np.select([x > 0, y > 0], [x, y], default=0)", "return np.searchsorted(np.arange(10), x)", "return np.interp(x, [0.0, 1.0], [2.0, 3.0])",
+    "return np.round(x, 1)", "return x.round()", "return np.clip(x, 0, 1, out=y)", "return np.take(x, [0, 0])", "return x[[0, -1]]",
+    "i = np.arange(3)\n    return x[i % 2]", "i = np.array([[0, 1], [1, 0]])\n    return x[i] + 1", "return x[..., np.array([0, 0])]",
+    "i = np.array([1, 0])\n    return x[i, i]", "x[np.array([0, 0])] = 1\n    return x", "return x[np.arange(100)]",
+    "return np.dot(x, y)", "return x @ y", "return x.T @ y", "return np.matmul(x, y) + 1", "return np.inner(x, y)",
+    "return np.einsum('i,i->', x, y)", "return np.einsum('ij,ij->i', x, y)", "return np.tensordot(x, y, axes=1)", "return np.vdot(x, y)",
+    "return np.linalg.norm(x)", "return np.linalg.norm(x, axis=0)", "return np.linalg.inv(x)", "return np.linalg.solve(x, y)", "return np.linalg.det(x)",
+    "return np.convolve(x, y)", "return np.convolve(x, y, mode='same')", "return np.trapezoid(x)" if hasattr(np, "trapezoid") else "return x",
+    "return np.hypot(x, y).max() + np.linspace(0, 1, 5)", "return np.eye(3) + np.identity(3), np.hanning(5) * x.size",
+    "return np.unwrap(x)", "return np.cov(x)", "return np.corrcoef(x)", "return np.std(x, ddof=1), np.var(x, axis=0)",
+    "return np.linspace(0.0, 2.0, 7), np.linspace(1, 5, 9, endpoint=False) + x.sum()", "return np.cross(x, y)",
+    "return np.isin(x, y)", "return np.digitize(x, [0.0, 1.0])", "return int(np.argmax(x)), float(x.sum())",
+]  # fmt: skip
+
+# Statements that raise, or warn with Python's machinery, in ways that differ between versions belong here as well as any other.
+
+
+@pytest.mark.parametrize("text", SHAPES + VALUES)
+def test_function(text):
+    function = make_function(text)
+    for seed, shape_class in enumerate(SHAPE_CLASSES):
+        if shape_class == "mild tiles" and any(name in text for name in ("kron", "outer", "meshgrid")):
+            continue  # gigabytes
+        for dtype in ("float64", DTYPES[seed % len(DTYPES)]):
+            assert_same(function, lambda: operands(dtype, shape_class, 2, seed), calls=2)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("text", SHAPES + VALUES)
+def test_function_of_dtype(text, dtype):
+    function = make_function(text)
+    for seed, shape_class in enumerate(("tails", "matrix", "fortran")):
+        for errstate in ({"all": "ignore"}, {"all": "raise"}):
+            assert_same(function, lambda: operands(dtype, shape_class, 2, seed), errstate, calls=2)
+
+
+WHOLE = [
+    "return np.concatenate((x, y))", "return np.stack([x, y])", "return np.hstack((x, y))", "return np.vstack((x, y))",
+    "return np.column_stack((x, y))", "return np.roll(x, 1, axis=0)", "return np.roll(x, (1, 2), axis=(0, 1))", "return np.flip(x, 0) + 1",
+    "return np.moveaxis(x, 0, 1) * y", "return np.diff(x, axis=0)", "return np.gradient(x)", "return np.meshgrid(x[0], y[0])",
+    "return np.cumsum(x, axis=1)", "return np.argmin(x, axis=1)", "return np.sort(x)", "return np.percentile(x, 30)",
+    "return np.linalg.inv(x)", "return x @ y", "return np.einsum('ij,ij->i', x, y)", "return x[[0, 1]]", "return np.pad(x, 1)",
+    "z = np.zeros(x.shape)\n    np.divide(x, y, out=z, where=y != 0)\n    return z", "x[x > 0] = 1\n    return x",
+    "return np.subtract.outer(x[0], y[0])", "return np.maximum.accumulate(x)", "return np.add.reduce(x)", "return np.array([x[0], y[0]])",
+    "z = np.empty((3, 2))\n    z[:, 0] = x[0, :3]\n    z[:, 1] = 1\n    return z", "return np.linspace(0, 1, 5)", "return int(np.count_nonzero(x))",
+    "return np.outer(x[0], y[0])", "x[0] = (1, 2, 3, 4)\n    return x", "return np.select([x > 0], [y], default=0)", "return np.tile(x, 2)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", WHOLE)
+def test_captured_whole(text):
+    function = make_function(text)
+    x = np.arange(16.0).reshape(4, 4) + 4 * np.eye(4)
+    explained = framejit.explain(function)(x.copy(), x.T + 1)
+    assert not explained.breaks and len(explained.graphs) == 1, str(explained)
+    assert_same(function, lambda: (x.copy(), x.T + 1))
