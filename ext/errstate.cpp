@@ -96,10 +96,10 @@ ErrState ErrState::current() {
 
 namespace {
 
-/// NumPy 2's object for a state, made once for each set of flags.
-PyObject* raising_state(unsigned flags) {
-  static std::map<unsigned, PyObject*> states;
-  PyObject*& state = states[flags];
+/// NumPy 2's object for a state, made once for each set of flags and size of buffers.
+PyObject* raising_state(unsigned flags, std::int64_t buffer_size) {
+  static std::map<std::pair<unsigned, std::int64_t>, PyObject*> states;
+  PyObject*& state = states[{flags, buffer_size}];
   if (state) return state;
   Ref<> make = Ref<>::steal(PyObject_GetAttrString(umath_module(), "_make_extobj"));
   Ref<> keywords = Ref<>::steal(Py_BuildValue("{s:s}", "all", "ignore"));
@@ -125,7 +125,7 @@ OwnErrState::OwnErrState(unsigned raising) {
   raising &= kWarned;
   if (numpy_version().major >= 2) {
     static PyObject* variable = PyObject_GetAttrString(umath_module(), "_extobj_contextvar");
-    PyObject* state = raising_state(raising);
+    PyObject* state = raising_state(raising, ErrState::current().buffer_size());
     if (variable && state) before_ = PyContextVar_Set(variable, state);
   } else {
     before_ = PyObject_CallMethod(umath_module(), "geterrobj", nullptr);

@@ -2,7 +2,6 @@
 #include "ext/numpy_host.h"
 
 #include <algorithm>
-#include <complex>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -462,15 +461,16 @@ Ref<> like(Session& session, ValueId operand, const Lengths& length) {
   return array;
 }
 
-Ref<> example(Session& session, ValueId operand, Wrap wrap, const Lengths& length) {
+Ref<> example(Session& session, ValueId operand, Wrap wrap, int64_t number, const Lengths& length) {
   switch (wrap) {
     case Wrap::NdArray: return like(session, operand, length);
     case Wrap::NumpyScalar: {
-      const std::complex<double> one = 0;
-      return Ref<>::steal(PyArray_Scalar(const_cast<std::complex<double>*>(&one), descr_of(session.graph().type(operand).dtype), nullptr));
+      const DType dtype = session.graph().type(operand).dtype;
+      int64_t bits = graph::is_int(dtype) ? number : 0;
+      return Ref<>::steal(PyArray_Scalar(&bits, descr_of(dtype), nullptr));
     }
     case Wrap::PyFloat: return Ref<>::steal(PyFloat_FromDouble(0.5));
-    case Wrap::PyInt: return Ref<>::steal(PyLong_FromLong(1));
+    case Wrap::PyInt: return Ref<>::steal(PyLong_FromLongLong(number));
     case Wrap::PyBool: return Ref<>::share(Py_True);
     case Wrap::PyComplex:
     case Wrap::Tensor: break;
@@ -557,17 +557,18 @@ std::string name_of_callable(PyObject* callable) {
   return text;
 }
 
-Captured<Seen> try_out(Arguments& arguments, const HostCall& call, const Lengths& length) {
+/// The call of examples, in which every int that is known at run time only is `number`.
+Captured<Seen> try_out(Arguments& arguments, const HostCall& call, int64_t number, const Lengths& length) {
   std::vector<Ref<>> objects;
   for (std::size_t i = 0; i < arguments.operands.size(); ++i)
-    objects.push_back(example(arguments.session, arguments.operands[i], arguments.wraps[i], length));
+    objects.push_back(example(arguments.session, arguments.operands[i], arguments.wraps[i], number, length));
   const std::string name = name_of_callable(call.callable.get());
   Ref<> result;
   if (std::all_of(objects.begin(), objects.end(), [](const Ref<>& o) { return static_cast<bool>(o); })) {
     OwnErrState quiet(0);
     result = invoke(call, objects);
   }
-  PyErr_Clear();
+  clear_error();
   if (!result) return break_at(BreakId::UnsupportedArgument, name + " of such arguments");
   return look_at(result.get(), name);
 }
@@ -594,7 +595,7 @@ Captured<Predicted> predict(Arguments& arguments, const HostCall& call) {
   StandIns lengths(session, arguments.operands);
   std::vector<Seen> seen;
   for (int variant = 0; variant < 3 && lengths.few(); ++variant) {
-    Captured<Seen> one = try_out(arguments, call, [&](const Dim& dim) { return lengths.of(dim, variant); });
+    Captured<Seen> one = try_out(arguments, call, variant + 1, [&](const Dim& dim) { return lengths.of(dim, variant); });
     if (!one || (variant > 0 && !same_but_lengths(*one, seen[0]))) break;
     seen.push_back(std::move(*one));
   }
@@ -620,10 +621,15 @@ Captured<Predicted> predict(Arguments& arguments, const HostCall& call) {
       return finish(seen[0], std::move(shape), std::move(reshaped));
   }
   int64_t elements = 0;
-  for (ValueId operand : arguments.operands) elements += shapes.hint(session.graph().type(operand).size());
-  if (elements > kMostTried)
+  bool counts = false;  // may a length of the result be one of the ints?
+  for (std::size_t i = 0; i < arguments.operands.size(); ++i) {
+    const graph::Type& type = session.graph().type(arguments.operands[i]);
+    elements += shapes.hint(type.size());
+    counts = counts || (arguments.wraps[i] != Wrap::NdArray && graph::is_int(type.dtype));
+  }
+  if (counts || elements > kMostTried)
     return break_at(BreakId::UnsupportedArgument, name_of_callable(call.callable.get()) + " of arrays whose result's lengths are not known");
-  FRAMEJIT_TRY(exact, try_out(arguments, call, [&](const Dim& dim) { return shapes.specialize(dim); }));
+  FRAMEJIT_TRY(exact, try_out(arguments, call, 1, [&](const Dim& dim) { return shapes.specialize(dim); }));
   return finish(exact, Dims(exact.shape.begin(), exact.shape.end()), Dims(exact.reshaped.begin(), exact.reshaped.end()));
 }
 

@@ -386,7 +386,7 @@ def with_suppress(x):
     return x + 1.0
 
 
-@form(graphs=3, outside=True)
+@form(breaks="FJ002 FJ008", graphs=3)
 def with_errstate(x):
     y = x - 0.5
     with np.errstate(divide="ignore", invalid="raise"):

@@ -355,7 +355,7 @@ def identity(x):
     return x * 2.0, a is b, a is not [1], x is x, None is None
 
 
-@form(breaks="FJ002 FJ002", graphs=2)
+@form()
 def array_in_container(x):
     a = [x * i for i in range(3)]
     return np.stack(a) + 1.0, np.array([1.0, 2.0]), np.concatenate((x, x))

@@ -107,6 +107,19 @@ TEST_F(Interpret, SymbolsAndSources) {
   EXPECT_EQ(doubles(out.results[0].array), (std::vector<double>{8, 9, 10, 11}));
 }
 
+TEST_F(Interpret, EmptyMemoryHoldsWhatIsWritten) {
+  Interpretation out = run(R"(graph @f(%x: f64[4]) {
+    %1 = empty : f64[2, 4]
+    %2 = view %1 : f64[4] root=%1 offset=0
+    %3 = view %1 : f64[4] root=%1 offset=32
+    write %2, %x
+    write %3, %2
+    return %1
+  })",
+                           {row(x_ = {1, 2, 3, 4})});
+  EXPECT_EQ(doubles(out.results[0].array), (std::vector<double>{1, 2, 3, 4, 1, 2, 3, 4}));
+}
+
 TEST_F(Interpret, BoundsOfClip) {
   const char* scalar = "graph @f(%x: f64[4], %l: f64[], %h: f64[]) {\n  %3 = clip %x, %l, %h : f64[4]\n  return %3\n}";
   double low = 0, high = 3;
