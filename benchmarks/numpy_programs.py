@@ -8,22 +8,19 @@ from __future__ import annotations
 import argparse
 import copy
 import importlib
-import os
 import pkgutil
 import statistics
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import programs
 
 import framejit
 from framejit._events import listen
-
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import programs
 
 LEVELS = ("O0", "O1")
 
@@ -37,10 +34,9 @@ def flat(value: Any) -> list[Any]:
 
 def same_bits(expected: Any, actual: Any) -> bool:
     """Types, dtypes, shapes, strides and bits, NaNs being alike."""
-    pairs = list(zip(flat(expected), flat(actual)))
     if len(flat(expected)) != len(flat(actual)):
         return False
-    for e, a in pairs:
+    for e, a in zip(flat(expected), flat(actual), strict=True):
         if type(e) is not type(a):
             return False
         if not isinstance(e, (np.ndarray, np.generic)):
@@ -60,7 +56,7 @@ def same_bits(expected: Any, actual: Any) -> bool:
 def largest_error(expected: Any, actual: Any) -> float:
     """The largest difference, relative to the largest number of its array."""
     largest = 0.0
-    for e, a in zip(flat(expected), flat(actual)):
+    for e, a in zip(flat(expected), flat(actual), strict=True):
         if np.asarray(e).dtype.kind in "fc" and np.shape(e) == np.shape(a) and np.size(e):
             scale = np.nanmax(np.abs(e)) or 1.0
             largest = max(largest, float(np.nanmax(np.abs(np.asarray(e) - a)) / scale))
@@ -68,7 +64,7 @@ def largest_error(expected: Any, actual: Any) -> float:
 
 
 def place(event: dict[str, Any]) -> str:
-    return f"{os.path.basename(event['file'])}:{event['line']}: {event['what']}: {event['detail']}"
+    return f"{Path(event['file']).name}:{event['line']}: {event['what']}: {event['detail']}"
 
 
 def timed(function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[float, Any]:
@@ -119,16 +115,23 @@ def main() -> int:
     options = parser.parse_args()
     wrong = 0
     columns = ("plain", "O0", "O1", "O0 first", "O1 first")
-    print(f"{'program':12} {'size':7}" + "".join(f"{name + ', ms':>14}" for name in columns)
-          + f"{'O0/plain':>10}{'O1/plain':>10} {'bits':6} {'O1 error':>9} breaks")
+    print(
+        f"{'program':12} {'size':7}"
+        + "".join(f"{name + ', ms':>14}" for name in columns)
+        + f"{'O0/plain':>10}{'O1/plain':>10} {'bits':6} {'O1 error':>9} breaks"
+    )
     for name in options.program or names:
         program = importlib.import_module("programs." + name)
         for size in options.size or ("small", "medium", "large"):
             row = measure(program, size, options.rounds)
             wrong += not row["equal"]
-            print(f"{name:12} {size:7}" + "".join(f"{row[column] * 1e3:14.3f}" for column in columns)
-                  + f"{row['O0'] / row['plain']:10.2f}{row['O1'] / row['plain']:10.2f}"
-                  + f" {'equal' if row['equal'] else 'DIFFER':6} {row['error']:9.1e} {len(row['breaks'])}", flush=True)
+            print(
+                f"{name:12} {size:7}"
+                + "".join(f"{row[column] * 1e3:14.3f}" for column in columns)
+                + f"{row['O0'] / row['plain']:10.2f}{row['O1'] / row['plain']:10.2f}"
+                + f" {'equal' if row['equal'] else 'DIFFER':6} {row['error']:9.1e} {len(row['breaks'])}",
+                flush=True,
+            )
             if options.breaks:
                 for place, count in row["breaks"].items():
                     print(f"    {place} ({count})")

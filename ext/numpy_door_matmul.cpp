@@ -57,7 +57,7 @@ Captured<Value*> product_of(Session& session, PyObject* callable, Value* left, V
   if (!session.o1()) return host_call(session, callable, both);
   const Session::Mark mark = session.mark();
   Captured<Value*> product = own_product(session, left, right);
-  if (product) return product;
+  if (product || product.error().id != BreakId::UnsupportedArgument) return product;
   session.rollback(mark);
   return host_call(session, callable, both);
 }

@@ -39,7 +39,7 @@ const std::vector<Listed>& listed() {
         "logspace",   "geomspace",   "eye",         "identity",  "tri",          "tril",         "triu",     "bartlett",
         "blackman",   "hamming",     "hanning",     "kaiser",    "percentile",   "quantile",     "median",   "repeat",
         "tile",       "nansum",      "nanprod",     "nancumsum", "nancumprod",   "nan_to_num",   "isclose",  "i0",
-        "unwrap",     "vander",      "interp",      "packbits",  "unpackbits",   "isin",         "allclose", "array_equal",
+        "unwrap",     "vander",      "packbits",  "unpackbits",   "isin",         "allclose", "array_equal",
         "polyval",    "pad",         "select"}},
       {"numpy.linalg", {"inv", "solve", "det", "cholesky", "pinv", "matrix_power", "eigvalsh", "norm", "cond", "matrix_rank"}},
       {"numpy.fft", {"fftfreq", "rfftfreq"}},
@@ -421,18 +421,13 @@ Ref<> like(Session& session, ValueId operand, const Lengths& length) {
   }
   auto hint = [&](int axis) { return std::abs(shapes.hint(type.strides[static_cast<std::size_t>(axis)])); };
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return hint(a) > hint(b); });
-  int64_t packed = graph::size_of(type.dtype);
-  bool loose = false;
-  for (int i = rank; i-- > 0;) {
-    const auto at = static_cast<std::size_t>(order[static_cast<std::size_t>(i)]);
-    packed *= shapes.hint(type.shape[at]);
-  }
-  int64_t extent = graph::size_of(type.dtype);
+  int64_t packed = graph::size_of(type.dtype), extent = packed;
   for (int i = 0; i < rank; ++i) {
-    const auto at = static_cast<std::size_t>(i);
-    if (shapes.hint(type.shape[at]) > 1) extent += (shapes.hint(type.shape[at]) - 1) * hint(i);
+    const int64_t real = shapes.hint(type.shape[static_cast<std::size_t>(i)]);
+    packed *= real;
+    if (real > 1) extent += (real - 1) * hint(i);
   }
-  loose = extent > packed;
+  const bool loose = extent > packed;
   int64_t step = graph::size_of(type.dtype) * (loose ? 2 : 1), bytes = step;
   int64_t offset = 0;
   for (int i = rank; i-- > 0;) {
@@ -645,7 +640,9 @@ Captured<Value*> host_call(Session& session, PyObject* callable, std::span<Value
     call->args.push_back(std::move(piece));
   }
   for (const auto& [name, value] : keywords) {
-    if (name == "out" && !value->is_none()) return break_at(BreakId::UnsupportedArgument, "a host call with out=");
+    // What was renamed warns by Python's warnings.
+    if ((name == "out" && !value->is_none()) || name == "interpolation")
+      return break_at(BreakId::UnsupportedArgument, "a host call with " + std::string(name) + "=");
     FRAMEJIT_TRY(piece, argument(arguments, value));
     call->keywords.emplace_back(Ref<>::steal(PyUnicode_InternFromString(std::string(name).c_str())), std::move(piece));
   }

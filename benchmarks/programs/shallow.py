@@ -44,8 +44,8 @@ def run(n, steps):
     for step in range(steps):
         dh, du, dv = tendencies(h, u, v, dx, coriolis, gravity, friction)
         factor = dt if step == 0 else 2 * dt
-        new = tuple(o + factor * d for o, d in zip(old, (dh, du, dv)))
-        old = tuple(m + 0.1 * (o - 2 * m + k) for o, m, k in zip(old, (h, u, v), new))
+        new = tuple(o + factor * d for o, d in zip(old, (dh, du, dv)))  # noqa: B905
+        old = tuple(m + 0.1 * (o - 2 * m + k) for o, m, k in zip(old, (h, u, v), new))  # noqa: B905
         h, u, v = new
         mass[step] = h.sum()
     speed = np.sqrt(u**2 + v**2)

@@ -141,6 +141,7 @@ _BY_NAME = {
     "stack": _stack, "column_stack": _column_stack,
 }  # fmt: skip
 
+
 def _constant(value: Any) -> Callable[[], Any]:
     return lambda: value
 
