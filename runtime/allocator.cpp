@@ -136,6 +136,8 @@ Shared& shared() {
   }();
   return *instance;
 }
+// Made before there are threads: a fork while one of them made it would leave the child waiting for ever.
+[[maybe_unused]] const Shared& made_early = shared();
 
 // The pointer alone is thread-local with the cheap model: one load, no call, and room in the static block even when the
 // library is loaded late.
