@@ -109,7 +109,7 @@ TEST_F(Interpret, SymbolsAndSources) {
 
 TEST_F(Interpret, EmptyMemoryHoldsWhatIsWritten) {
   Interpretation out = run(R"(graph @f(%x: f64[4]) {
-    %1 = empty : f64[2, 4]
+    %1 = empty : f64[8]
     %2 = view %1 : f64[4] root=%1 offset=0
     %3 = view %1 : f64[4] root=%1 offset=32
     write %2, %x
