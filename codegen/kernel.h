@@ -27,7 +27,7 @@ struct MatMulArgs {
   int64_t b_k;         // tile: between rows of B; dots: between columns of B
   int64_t c_row;       // between rows of C, or of the destination
   int64_t k;           // depth; copy, transpose: rows of the destination
-  int64_t live;        // masked tile and copy: live lanes of the last vector; transpose: rows of the source
+  int64_t live;        // masked tile and copy: live lanes of the last vector; transpose: rows of the source; row: columns
   int64_t panels;      // tile: as many tiles beside each other, at least one
   int64_t b_panel;     // tile: from a panel of B to the next; dots: between columns of C
   int64_t add;         // tile: C += product in place of C = product
@@ -43,6 +43,7 @@ using MatMulFn = void (*)(const MatMulArgs*);
 ///   copy       rows of `vectors` vectors; idle lanes of the last one become copies of a live one
 ///   transpose  `live` <= lanes rows, contiguous along k, to rows of a vector; idle lanes are copies of the last row
 ///   dots       C[rows, columns] = dot products along contiguous k: one chain for each lane, then their sum
+///   row        C[1, live] = a row A[1, k] times B[k, live], k at most kRowDepth; `add`: the chain goes on from what C holds
 struct MatMulCore {
   int item = 4;   // bytes of an element
   int lanes = 16;  // of a vector
@@ -51,7 +52,8 @@ struct MatMulCore {
   static constexpr int kMostRows = 14, kMostDots = 8, kMostDotColumns = 4;
   static constexpr int kHalf = 0;  // in place of a number of vectors: half a vector, in registers of that size
   static constexpr int kCopy = 5 * kMostRows * 2, kTranspose = kCopy + 4, kDots = kTranspose + 1;
-  static constexpr int kParts = kDots + kMostDots * kMostDotColumns;
+  static constexpr int kRow = kDots + kMostDots * kMostDotColumns, kRowDepth = 8;
+  static constexpr int kParts = kRow + kRowDepth;
 
   MatMulCore() = default;
   MatMulCore(graph::DType dtype, bool has_avx512)
@@ -76,6 +78,8 @@ struct MatMulCore {
   }
   static constexpr int copy(int vectors, bool masked) { return kCopy + (vectors - 1) * 2 + masked; }
   static constexpr int dots(int rows, int columns) { return kDots + (rows - 1) * kMostDotColumns + columns - 1; }
+
+  static constexpr int row(int depth) { return kRow + depth - 1; }
 
   /// A part of the code at `entry`.
   static MatMulFn part(const void* entry, int number) {

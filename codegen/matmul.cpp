@@ -78,6 +78,10 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
         begin_part(MatMulCore::dots(rows, columns));
         dots(rows, columns);
       }
+    for (int steps = 1; steps <= MatMulCore::kRowDepth; ++steps) {
+      begin_part(MatMulCore::row(steps));
+      row(steps);
+    }
   }
 
   const Reg64 args = rdi;
@@ -85,6 +89,7 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
   const Reg64 base0 = rax, base4 = rbx, base8 = rbp, base12 = r8;
   const Reg64 pitch = r10, pitch3 = r11, a_k = r9, b_at = rdx, b_k = r12, depth = rcx, c_tile = r13, c_row = r14,
               panels = r15, ahead = rsi;
+  const Reg64 b_at_row = rcx;  // one row
   const Opmask tail = k1;
 
   Address arg(int64_t MatMulArgs::*field) {
@@ -554,6 +559,87 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
     if (!f32_) return;
     vmovshdup(Xmm(y), Xmm(x));
     add_vectors(Xmm(x), Xmm(x), Xmm(y));
+  }
+
+  // ---- one row --------------------------------------------------------------------------------------------------------
+
+  /// Rows of B are read from end to end, so that what fetches ahead of the program is not stopped by the pages of a column.
+  void row(int steps) {
+    const Reg64 c = rax, left = r8, b3 = r9, b4 = r11, b7 = rdx, scratch = rsi;
+    const auto a = [&](int i) { return vec(4 + i); };
+    Label loop, single, rest, done;
+    mov(scratch, arg_a());
+    mov(c, arg(&MatMulArgs::a_k));
+    for (int i = 0; i < steps; ++i) {
+      broadcast(a(i), ptr[scratch]);
+      if (i + 1 < steps) add(scratch, c);
+    }
+    mov(c, arg_c());
+    mov(left, arg(&MatMulArgs::live));
+    mov(b_at_row, arg_b());
+    mov(pitch, arg(&MatMulArgs::b_k));
+    lea(b3, ptr[pitch + pitch * 2]);
+    lea(b4, ptr[b_at_row + pitch * 4]);
+    lea(b7, ptr[b4 + b3]);
+    const auto at = [&](int i, int v) {
+      const int by = v * vector_bytes();
+      switch (i) {
+        case 0: return ptr[b_at_row + by];
+        case 1: return ptr[b_at_row + pitch + by];
+        case 2: return ptr[b_at_row + pitch * 2 + by];
+        case 3: return ptr[b_at_row + b3 + by];
+        case 4: return ptr[b4 + by];
+        case 5: return ptr[b4 + pitch + by];
+        case 6: return ptr[b4 + pitch * 2 + by];
+        default: return ptr[b7 + by];
+      }
+    };
+    const auto block = [&](int vectors) {
+      Label overwrite, start;
+      cmp(arg(&MatMulArgs::add), 0);
+      je(overwrite);
+      for (int v = 0; v < vectors; ++v) load(vec(v), ptr[c + v * vector_bytes()]);
+      jmp(start);
+      L(overwrite);
+      for (int v = 0; v < vectors; ++v) zero(vec(v));
+      L(start);
+      for (int i = 0; i < steps; ++i)
+        for (int v = 0; v < vectors; ++v) multiply_add(vec(v), a(i), at(i, v));
+      for (int v = 0; v < vectors; ++v) store(ptr[c + v * vector_bytes()], vec(v));
+      for (const Reg64& r : {c, b_at_row, b4, b7}) add(r, vectors * vector_bytes());
+      sub(left, vectors * core_.lanes);
+    };
+    L(loop);
+    cmp(left, 4 * core_.lanes);
+    jl(single, T_NEAR);
+    block(4);
+    jmp(loop, T_NEAR);
+    L(single);
+    cmp(left, core_.lanes);
+    jl(rest, T_NEAR);
+    block(1);
+    jmp(single, T_NEAR);
+    L(rest);
+    test(left, left);
+    jz(done, T_NEAR);
+    set_mask(left, scratch, mask());
+    Label overwrite;
+    zero(vec(0));
+    cmp(arg(&MatMulArgs::add), 0);
+    je(overwrite);
+    load_filled(vec(0), filler(), mask(), ptr[c]);
+    L(overwrite);
+    for (int i = 0; i < steps; ++i) {
+      load_filled(vec(1), filler(), mask(), at(i, 0));
+      multiply_add(vec(0), a(i), vec(1));
+    }
+    if (avx512_)
+      store(ptr[c] | tail, vec(0));
+    else
+      f32_ ? vmaskmovps(ptr[c], mask(), vec(0)) : vmaskmovpd(ptr[c], mask(), vec(0));
+    L(done);
+    vzeroupper();
+    ret();
   }
 
   static constexpr int kPrefetchDepth = 32;  // below it, C is as near as the operands

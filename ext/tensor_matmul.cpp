@@ -3,13 +3,13 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <optional>
 #include <utility>
 
 #include "codegen/matmul.h"
 #include "ext/config.h"
 #include "ext/numpy_api.h"
+#include "ext/result_arrays.h"
 #include "runtime/allocator.h"
 #include "runtime/exec_memory.h"
 #include "runtime/execute.h"
@@ -23,15 +23,18 @@ namespace {
 
 /// Null where there is no core for this processor. Kept for the life of the process.
 const runtime::CodeBlock* code_for(graph::DType dtype, codegen::Isa isa) {
-  static auto* const blocks = new std::map<std::pair<graph::DType, codegen::Isa>, std::optional<runtime::CodeBlock>>;
-  auto [at, added] = blocks->try_emplace({dtype, isa});
-  if (added)
+  static std::array<std::optional<runtime::CodeBlock>, 4> blocks;
+  if (isa == codegen::Isa::None) return nullptr;
+  auto& block = blocks[(dtype == graph::DType::F64) * 2U + (isa == codegen::Isa::Avx512)];
+  if (!block)
     if (auto kernel = codegen::emit_matmul(dtype, isa)) {
       const std::span<const uint8_t> piece(kernel->bytes);
-      if (auto block = runtime::CodeBlock::seal({&piece, 1})) at->second = std::move(*block);
+      if (auto sealed = runtime::CodeBlock::seal({&piece, 1})) block = std::move(*sealed);
     }
-  return at->second ? &*at->second : nullptr;
+  return block ? &*block : nullptr;
 }
+
+constexpr double kLongNanoseconds = 50e3;  // a product without the GIL
 
 }  // namespace
 
@@ -77,7 +80,8 @@ PyObject* core_matmul(PyObject* a, PyObject* b) {
   const codegen::Cpu& cpu = target_cpu();
   const runtime::CodeBlock* code = code_for(dtype, cpu.isa);
   if (!code) return nullptr;
-  Ref<> out = Ref<>::steal(PyArray_SimpleNew(rank, shape, number));
+  const bool empty = std::find(shape, shape + rank, 0) != shape + rank;  // NumPy has its own strides then
+  Ref<> out = Ref<>::steal(empty ? PyArray_SimpleNew(rank, shape, number) : new_c_array(dtype, rank, shape));
   if (!out) return nullptr;
   auto* result = reinterpret_cast<PyArrayObject*>(out.get());
   for (int axis = 0; axis < batch; ++axis) product.batch[static_cast<std::size_t>(axis)].c = PyArray_STRIDES(result)[axis];
@@ -93,9 +97,10 @@ PyObject* core_matmul(PyObject* a, PyObject* b) {
   runtime::RunState state;
   state.buffers = nullptr;
   state.reserve = reserve;
-  runtime::clear_fp_flags();
+  PyThreadState* const released = product.nanoseconds > kLongNanoseconds ? PyEval_SaveThread() : nullptr;
   runtime::run_product(product, PyArray_BYTES(left), PyArray_BYTES(right), PyArray_BYTES(result), state);
   runtime::clear_fp_flags();
+  if (released) PyEval_RestoreThread(released);
   runtime::release(reserve);
   return out.release();
 }

@@ -89,6 +89,17 @@ PyObject* by_kernel(Op op, DType dtype, std::span<PyObject* const> operands) {
   return tensor_from_array(out.release());
 }
 
+/// The product of two Tensors by the core, or null as by_kernel.
+PyObject* by_core(DType dtype, std::span<PyObject* const> operands) {
+  std::array<Ref<>, 2> arrays;
+  for (std::size_t i = 0; i < 2; ++i) {
+    if (!is_tensor(operands[i]) || dtype_of_tensor(operands[i]) != dtype) return nullptr;
+    arrays[i] = Ref<>::share(tensor_array(operands[i]));
+  }
+  PyObject* product = core_matmul(arrays[0].get(), arrays[1].get());
+  return product ? tensor_from_array(product) : nullptr;
+}
+
 /// The operand as an ndarray of `dtype`.
 Ref<> operand_array(PyObject* operand, DType dtype) {
   PyArray_Descr* descr = tensor_descr(dtype);
@@ -178,8 +189,7 @@ PyObject* apply_binary(Op op, PyObject* a, PyObject* b) {
   if (!promoted) return promotion_error(op, left.dtype, right.dtype);
   const DType dtype = compute_dtype(op, *promoted);
   PyObject* operands[] = {a, b};
-  if (op != Op::MatMul)
-    if (PyObject* result = by_kernel(op, dtype, operands)) return result;
+  if (PyObject* result = op == Op::MatMul ? by_core(dtype, operands) : by_kernel(op, dtype, operands)) return result;
   return PyErr_Occurred() ? nullptr : by_numpy(op, dtype, operands);
 }
 

@@ -5,6 +5,7 @@
 //                          for each block of rows:                  pack A[rows, block of k], which fits the first-level cache
 //                            tiles along the columns; when it was the last block of k, the rows are finished
 //     tiles            the same on the operands where they lie, where they are small or used once
+//     row              A has one row: along the rows of B, a few at a time
 //     dots             A's rows are contiguous along k and B has few columns; or B's columns are, and A has few rows
 #include <algorithm>
 #include <cstring>
@@ -21,6 +22,7 @@ namespace {
 
 constexpr int64_t kCopyRows = 8;        // rows of B that are copied into one panel before the next panel's
 constexpr int64_t kPanelLine = 64;
+constexpr int64_t kRowBytes = 16 << 10;  // of a stretch of C
 constexpr double kLeastPiece = 10e3;    // nanoseconds
 
 int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
@@ -53,8 +55,9 @@ class Runner {
         dots(b_at_ + block.column * p_.b_column, p_.b_column, block.column_end - block.column, a_at_, p_.a_row, p_.a_k,
              p_.m, c_at_ + block.column * core_.item, core_.item, p_.c_row, scratch);
         break;
+      case Product::Path::Row: row(block); break;
     }
-    if (p_.path == Product::Path::Dots || p_.path == Product::Path::DotsOfB)
+    if (p_.path != Product::Path::Tiles && p_.path != Product::Path::PackedTiles)
       finish(block.batch, block.row, block.row_end, block.column, block.column_end);
   }
 
@@ -159,6 +162,22 @@ class Runner {
           });
       }
       finish(block.batch, top, bottom, block.column, block.column_end);
+    }
+  }
+
+  /// C stays in the first-level cache while B passes by.
+  void row(const Block& block) const {
+    MatMulArgs args;
+    args.a_k = p_.a_k, args.b_k = p_.b_k;
+    for (int64_t column = block.column; column < block.column_end; column += kRowBytes / core_.item) {
+      args.live = std::min<int64_t>(kRowBytes / core_.item, block.column_end - column);
+      args.c = c_at_ + column * core_.item;
+      for (int64_t at = 0; at < p_.k; at += MatMulCore::kRowDepth) {
+        args.a = a_at_ + at * p_.a_k;
+        args.b = b_at_ + at * p_.b_k + column * core_.item;
+        args.add = at > 0;
+        call(MatMulCore::row(static_cast<int>(std::min<int64_t>(MatMulCore::kRowDepth, p_.k - at))), args);
+      }
     }
   }
 
@@ -363,6 +382,8 @@ void Product::plan() {
   } else if (m <= tuning.few_rows && b_k == item && b_column != item && k >= tuning.few_depth * m) {
     path = Path::DotsOfB;
     if (a_k != item) scratch_bytes = round_up(k, lanes) * m * item;
+  } else if (m == 1 && b_column == item && n >= 16 * lanes && n * k * item >= tuning.far_b) {
+    path = Path::Row;
   } else if (k == 0 || (b_column == item && (m <= core.most_rows(4) || (m <= tuning.plain_rows && n * k * item <= 4 * l2_bytes) ||
                                                (k <= tuning.plain_depth && n * k * item <= l2_bytes / 2)))) {
     path = Path::Tiles;

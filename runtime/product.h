@@ -11,19 +11,20 @@ namespace framejit::runtime {
 /// C[batch, m, n] = A[batch, m, k] B[batch, k, n]; distances in bytes, any but columns of C, which are contiguous.
 ///
 /// Each element is a sum over blocks of k, of Tuning::depth at most and all but the last alike, added one after the other; inside a
-/// block it is one chain of fused multiply-adds. Products with few rows or columns may be dot products instead. Which of the two,
-/// and where k is cut, is decided by shape and strides alone: not by threads, caches or blocks.
+/// block it is one chain of fused multiply-adds. Products with few rows or columns may be dot products instead, or one chain along all of
+/// k. Which of them, and where k is cut, is decided by shape and strides alone: not by threads, caches or blocks.
 struct Product {
   struct Axis {
     int64_t extent, a, b, c;
   };
   /// Where one way gives over to the next, by benchmarks/native/bench_matmul, whose options set them (on a
-  /// Zen 4 with 32 KiB and 1 MiB of cache; `depth` from 192 to 384 made no difference). Bits depend on the first four.
+  /// Zen 4 with 32 KiB and 1 MiB of cache; `depth` from 192 to 384 made no difference). Bits depend on the first five.
   struct Tuning {
     int64_t depth = 256;          // of a block of k
     int64_t few_columns = 8;      // columns of B up to which a product is dot products, where rows of A are contiguous
     int64_t few_rows = 32;        // rows of A, where columns of B are
     int64_t few_depth = 16;       // ... and k at least so many times these
+    int64_t far_b = 1 << 20;      // bytes of B from which a product of one row goes along the rows of B
     int64_t plain_rows = 42;      // rows of A up to which B is not packed, unless it is several times the second-level cache
     int64_t plain_depth = 512;    // k up to which B is not packed where half of the second-level cache holds it
     int64_t shallow = 64;         // k up to which C is written row by row: more of it moves than of B
@@ -31,7 +32,7 @@ struct Product {
     int64_t packed_ahead = 1024;  // bytes by which packed panels are prefetched
     int64_t plain_ahead = 4;      // rows of B by which it is prefetched where it is not packed
   };
-  enum class Path : uint8_t { Tiles, PackedTiles, Dots, DotsOfB };
+  enum class Path : uint8_t { Tiles, PackedTiles, Dots, DotsOfB, Row };
 
   codegen::MatMulCore core;
   const void* code = nullptr;

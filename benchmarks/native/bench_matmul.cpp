@@ -336,6 +336,7 @@ int main(int argc, char** argv) {
     else if (name == "--few-columns") o.tuning.few_columns = std::atoi(argv[++i]);
     else if (name == "--few-rows") o.tuning.few_rows = std::atoi(argv[++i]);
     else if (name == "--few-depth") o.tuning.few_depth = std::atoi(argv[++i]);
+    else if (name == "--far-b") o.tuning.far_b = std::atoi(argv[++i]);
     else if (name == "--plain-rows") o.tuning.plain_rows = std::atoi(argv[++i]);
     else if (name == "--plain-depth") o.tuning.plain_depth = std::atoi(argv[++i]);
     else if (name == "--shallow") o.tuning.shallow = std::atoi(argv[++i]);

@@ -156,6 +156,30 @@ void check_dots(const Executable& code, const MatMulCore& core) {
 TEST_P(MatMul, DotsOfFloat32) { check_dots<float>(make<float>(GetParam()), core<float>()); }
 TEST_P(MatMul, DotsOfFloat64) { check_dots<double>(make<double>(GetParam()), core<double>()); }
 
+template <class T>
+void check_rows(const Executable& code, const MatMulCore& core) {
+  std::mt19937 random(6);
+  for (int64_t k = 1; k <= MatMulCore::kRowDepth; ++k)
+    for (int64_t columns = 1; columns <= 6 * core.lanes + 1; ++columns)
+      for (bool add : {false, true}) {
+        const Matrix<T> a(k, 1, 1 + columns % 2, random), b(k, columns, columns + 1, random), c(1, columns, columns, random);
+        std::vector<T> want = c.copy();
+        MatMulArgs args{};
+        args.a = a.bytes(), args.b = b.bytes(), args.c = c.bytes();
+        args.a_k = a.stride(), args.b_k = b.stride(), args.live = columns, args.add = add;
+        MatMulCore::part(code.entry(), MatMulCore::row(static_cast<int>(k)))(&args);
+        for (int64_t j = 0; j < columns; ++j) {
+          T& sum = want[static_cast<std::size_t>(j)];
+          if (!add) sum = 0;
+          for (int64_t l = 0; l < k; ++l) sum = std::fma(a.at(l, 0), b.at(l, j), sum);
+        }
+        ASSERT_EQ(c.copy(), want) << columns << " columns, k " << k;
+      }
+}
+
+TEST_P(MatMul, RowsOfFloat32) { check_rows<float>(make<float>(GetParam()), core<float>()); }
+TEST_P(MatMul, RowsOfFloat64) { check_rows<double>(make<double>(GetParam()), core<double>()); }
+
 TEST_P(MatMul, IdleColumnsRaiseNothing) {
   // An infinity times a live column of ones is no invalid operation, whatever the idle columns hold.
   const Executable code = make<double>(GetParam());

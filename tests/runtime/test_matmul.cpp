@@ -90,7 +90,7 @@ class Check {
 
   void expect_right(const std::vector<T>& got) const {
     const bool dots = p_.path == Product::Path::Dots || p_.path == Product::Path::DotsOfB;
-    const int64_t depth = std::max<int64_t>(p_.depth, 1);
+    const int64_t depth = std::max<int64_t>(p_.path == Product::Path::Row ? case_.k : p_.depth, 1);
     const int64_t pitch = given_.c_row / static_cast<int64_t>(sizeof(T));
     if (got.empty()) return;
     for (int64_t batch = 0; batch < case_.batch; ++batch)
@@ -210,6 +210,16 @@ TEST_F(MatMulProduct, Blocks) {
   check(with_layouts({{130, 700, 300}, {61, 1300, 70}, {300, 64, 520}, {45, 330, 1100}}));
 }
 
+TEST_F(MatMulProduct, RowTimesLargeMatrix) {
+  std::vector<Case> cases = with_layouts({{1, 4161, 67}, {1, 300, 1000}, {4161, 1, 64}});
+  cases.push_back({1, 4200, 64, false, false, 3, true, 1, 1});
+  check(cases);
+  std::mt19937_64 random(2);
+  each_core([&](const codegen::Cpu& cpu, DType, const void* code) {
+    EXPECT_EQ(Check<float>(cases[0], cpu, code, random).product().path, Product::Path::Row);
+  });
+}
+
 TEST_F(MatMulProduct, Nothing) {
   check(with_layouts({{0, 5, 3}, {5, 0, 3}, {5, 3, 0}, {0, 0, 0}, {60, 70, 0}, {1, 1, 0}}));
   check(with_layouts({{3, 5, 2}}, 0));
@@ -236,7 +246,7 @@ TEST_F(MatMulProduct, ThreadsDoNotChangeBits) {
   initialize_scheduler();
   std::mt19937_64 random(9);
   each_core([&](const codegen::Cpu& cpu, DType dtype, const void* code) {
-    for (const Case& c : with_layouts({{300, 310, 300}, {1000, 3, 100}, {3, 1000, 100}, {30, 1000, 100}, {70, 40, 300}}, 2)) {
+    for (const Case& c : with_layouts({{300, 310, 300}, {1, 5000, 100}, {1000, 3, 100}, {3, 1000, 100}, {30, 1000, 100}, {70, 40, 300}}, 2)) {
       auto one = [&](auto zero) {
         Check<decltype(zero)> product(c, cpu, code, random);
         product.product().nanoseconds = 1e9;  // as if it were long: cut in as many pieces as there may be
