@@ -34,8 +34,20 @@ struct MatMulArgs {
   int64_t b_ahead;     // tile: how far ahead B is prefetched
 };
 
+/// Arguments of `windows`. Lanes that belong to no stretch become zeros.
+struct WindowArgs {
+  static constexpr int kMostStretches = 6;
+  const char* from[kMostStretches];  // where the first lane of the first row would lie
+  uint64_t lanes[kMostStretches];    // bit by lane: read through this pointer
+  char* to;
+  int64_t from_row, to_row;  // from a row to the next
+  int64_t element;           // from a lane to the next
+  int64_t k;                 // rows, at least one
+};
+
 /// Offsets of the parts stand, as uint32, at the begin of the code.
 using MatMulFn = void (*)(const MatMulArgs*);
+using WindowFn = void (*)(const WindowArgs*);
 
 /// Fixed by element size and instruction set:
 ///   tile       C[rows, vectors] (+)= A[rows, k] B[k, vectors]: for each element one chain of fused multiply-adds along k, the same in
@@ -43,6 +55,7 @@ using MatMulFn = void (*)(const MatMulArgs*);
 ///   copy       rows of `vectors` vectors; idle lanes of the last one become copies of a live one
 ///   transpose  `live` <= lanes rows, contiguous along k, to rows of a vector; idle lanes are copies of the last row
 ///   dots       C[rows, columns] = dot products along contiguous k: one chain for each lane, then their sum
+///   windows    rows of one vector out of an image, in stretches of lanes that follow each other in memory, or (`spread`) do not
 ///   row        C[1, live] = a row A[1, k] times B[k, live], k at most kRowDepth; `add`: the chain goes on from what C holds
 struct MatMulCore {
   int item = 4;   // bytes of an element
@@ -53,7 +66,8 @@ struct MatMulCore {
   static constexpr int kHalf = 0;  // in place of a number of vectors: half a vector, in registers of that size
   static constexpr int kCopy = 5 * kMostRows * 2, kTranspose = kCopy + 4, kDots = kTranspose + 1;
   static constexpr int kRow = kDots + kMostDots * kMostDotColumns, kRowDepth = 8;
-  static constexpr int kParts = kRow + kRowDepth;
+  static constexpr int kWindows = kRow + kRowDepth;
+  static constexpr int kParts = kWindows + 2 * WindowArgs::kMostStretches;
 
   MatMulCore() = default;
   MatMulCore(graph::DType dtype, bool has_avx512)
@@ -80,12 +94,34 @@ struct MatMulCore {
   static constexpr int dots(int rows, int columns) { return kDots + (rows - 1) * kMostDotColumns + columns - 1; }
 
   static constexpr int row(int depth) { return kRow + depth - 1; }
+  static constexpr int windows(int stretches, bool spread) { return kWindows + (stretches - 1) * 2 + spread; }
 
   /// A part of the code at `entry`.
-  static MatMulFn part(const void* entry, int number) {
+  template <class Fn = MatMulFn>
+  static Fn part(const void* entry, int number) {
     const auto* offsets = static_cast<const uint32_t*>(entry);
-    return reinterpret_cast<MatMulFn>(reinterpret_cast<uintptr_t>(entry) + offsets[number]);
+    return reinterpret_cast<Fn>(reinterpret_cast<uintptr_t>(entry) + offsets[number]);
   }
+};
+
+/// Arguments of the parts of a SoftmaxCore, for float32.
+struct SoftmaxArgs {
+  float* row;
+  const float* other;   // softmax: added to the row's elements, or null; merge: added to the row
+  int64_t live, width;  // softmax: elements that count; elements of the row
+  float scale;          // softmax: of the row's elements, before `other`
+  float largest, sum;   // softmax, in and out: of the blocks so far; divide: `sum`
+  float decay;          // softmax, out; merge: what the sums of earlier blocks are multiplied by
+};
+using SoftmaxFn = void (*)(SoftmaxArgs*);
+
+/// A softmax that sees a row block by block:
+///   softmax  live elements become exp(scale * element + other - largest), the others 0
+///   merge    row = row * decay + other
+///   divide   row /= sum
+struct SoftmaxCore {
+  static constexpr int kSoftmax = 0, kMerge = 1, kDivide = 2, kParts = 3;
+  static SoftmaxFn part(const void* entry, int number) { return MatMulCore::part<SoftmaxFn>(entry, number); }
 };
 
 /// Machine code of an inner kernel. No calls out, no stack unwinding, leaves MXCSR's control bits alone (flags
@@ -219,6 +255,20 @@ struct LoopStep {
   bool small_domain_redo = false;  // a domain of one element is left to NumPy (float16 host loops)
 };
 
+/// B of a convolution: a row for each channel and place of the window, a column for each place of the result, elements of an
+/// image [channel, ...] or, around it, zeros. By axis of space, outer to inner; axes that an image lacks have length 1.
+struct Windows {
+  static constexpr int kAxes = 3;
+  struct Axis {
+    graph::Dim image, result;  // lengths
+    graph::Dim pitch;          // of the image, in bytes
+    int64_t window = 1, stride = 1, dilation = 1, before = 0;
+  };
+  Axis axes[kAxes];
+  graph::Dim channel;  // from one to the next, in bytes
+  int64_t groups = 1;  // the innermost batch axis, where there is more than one; to the epilogue they are joined with the rows
+};
+
 /// C[batch, m, n] = A[batch, m, k] B[batch, k, n].
 struct MatMulStep {
   std::string name;
@@ -230,7 +280,8 @@ struct MatMulStep {
   LoopOperand a, b, c;  // strides [batch..., row, column], 0 where an operand is broadcast; columns of C are contiguous
   graph::Dims batch;
   graph::Dim m, n, k;
-  /// One kernel over [batch..., m, n], run on each rectangle of C as soon as it is done. May write where C lies.
+  std::optional<Windows> windows;  // a convolution: B's row and column strides are nothing
+  /// One kernel over [batch..., m, n] (a convolution: the result's own axes), run on each rectangle of C as soon as it is done. May write where C lies.
   std::optional<LoopStep> epilogue;
 };
 
@@ -241,6 +292,22 @@ struct UndoStep {
   BufferIndex saved;  // contiguous
 };
 
+/// out = softmax(scale * q k^T + mask) v for each batch and head; strides [batch, head, row, column], columns of the mask and of the
+/// result are contiguous or, of the mask, broadcast.
+struct AttentionStep {
+  std::string name;
+  uint32_t group = 0;
+  KernelIndex product = 0, softmax = 0;
+  MatMulCore core;
+  int64_t l2_bytes = 0;
+  LoopOperand q, k, v, scale, out;
+  std::optional<LoopOperand> mask;
+  graph::Dim batch, heads, key_heads, queries, keys, depth, width;
+  /// A query sees keys up to its own number plus `ahead` only.
+  bool causal = false;
+  graph::Dim ahead = 0;
+};
+
 struct HostStep {
   std::string name;
   uint32_t group = 0;
@@ -249,7 +316,7 @@ struct HostStep {
   std::vector<graph::Dims> shapes;
 };
 
-using Step = std::variant<LoopStep, MatMulStep, UndoStep, HostStep>;
+using Step = std::variant<LoopStep, MatMulStep, AttentionStep, UndoStep, HostStep>;
 
 /// Everything that a Plan needs. Dims are over the graph's symbols.
 struct Program {

@@ -51,7 +51,7 @@ class Lowerer : public Memory {
       context_.attributed = program_.attributed && (context_.attributed || writes_param(part));
       const Part* epilogue = is_product(part) ? epilogue_of(part) : nullptr;
       if (const auto product = waiting.find(&part); product != waiting.end())
-        lower_matmul(*product->second, &part);
+        lower_product(*product->second, &part);
       else if (epilogue)
         waiting[epilogue] = &part;
       else
@@ -393,7 +393,8 @@ class Lowerer : public Memory {
   }
 
   void lower_part(const Part& part) {
-    if (is_product(part)) return lower_matmul(part, nullptr);
+    if (is_product(part)) return lower_product(part, nullptr);
+    if (part.nodes.size() == 1 && graph_.node(part.nodes[0]).op == Op::Attention) return lower_attention(part);
     if (part.nodes.size() == 1 && graph_.node(part.nodes[0]).op == Op::Host) return lower_host(part);
     std::vector<ValueId> reductions, elementwise;
     for (ValueId v : part.nodes) (cls(v) == OpClass::Reduction ? reductions : elementwise).push_back(v);
@@ -523,23 +524,19 @@ class Lowerer : public Memory {
   // ---- matrix products
   // ------------------------------------------------------------------------------------------------
 
+  void lower_product(const Part& part, const Part* epilogue) {
+    graph_.node(part.nodes[0]).op == Op::MatMul ? lower_matmul(part, epilogue) : lower_convolution(part, epilogue);
+  }
+
   /// At O0 too: whoever makes the node answers for it (an ndarray's product stays NumPy's, a Tensor's is this core eagerly as
   /// well).
   void lower_matmul(const Part& part, const Part* epilogue) {
     const ValueId v = part.nodes[0];
     const Node& node = graph_.node(v);
     const graph::Type &left = graph_.type(node.inputs[0]), &right = graph_.type(node.inputs[1]), &out = node.type;
-    if (left.dtype != DType::F32 && left.dtype != DType::F64)
-      fail("a matrix product of " + std::string(graph::name_of(left.dtype)));
     const Dim item(graph::size_of(left.dtype));
     const bool rows = left.rank() >= 2, columns = right.rank() >= 2;
-    MatMulStep step;
-    step.group = part.group;
-    step.dtype = left.dtype;
-    step.name = "matmul_" + std::string(graph::name_of(left.dtype));
-    step.kernel = kernels_.add_matmul(left.dtype);
-    step.core = MatMulCore(left.dtype, options_.cpu.isa == Isa::Avx512);
-    step.l2_bytes = options_.cpu.l2_bytes;
+    MatMulStep step = new_product(part, left.dtype, "matmul_");
     step.batch = Dims(out.shape.begin(), out.shape.end() - rows - columns);
     step.m = rows ? left.shape.end()[-2] : Dim(1);
     step.k = left.shape.back();
@@ -547,13 +544,76 @@ class Lowerer : public Memory {
     step.a = matrix(node.inputs[0], 1 + rows, step.batch, rows ? left.strides.end()[-2] : item, left.strides.back());
     step.b = matrix(node.inputs[1], 1 + columns, step.batch, columns ? right.strides.end()[-2] : right.strides.back(),
                     columns ? right.strides.back() : item);
-    std::optional<LoopStep> finish = epilogue ? lower_epilogue(*epilogue, v) : std::nullopt;
-    step.c = matrix(v, rows + columns, step.batch, rows ? out.strides.end()[-1 - columns] : item, item);
+    const Dims batch = step.batch;
+    add_product(part, epilogue, std::move(step),
+                [&] { return matrix(v, rows + columns, batch, rows ? out.strides.end()[-1 - columns] : item, item); });
+  }
+
+  MatMulStep new_product(const Part& part, DType dtype, std::string name) {
+    if (dtype != DType::F32 && dtype != DType::F64) fail("a product of " + std::string(graph::name_of(dtype)));
+    MatMulStep step;
+    step.group = part.group;
+    step.dtype = dtype;
+    step.name = std::move(name) + std::string(graph::name_of(dtype));
+    step.kernel = kernels_.add_matmul(dtype);
+    step.core = MatMulCore(dtype, options_.cpu.isa == Isa::Avx512);
+    step.l2_bytes = options_.cpu.l2_bytes;
+    return step;
+  }
+
+  /// Where the result lies is known when its epilogue is.
+  template <class F>
+  void add_product(const Part& part, const Part* epilogue, MatMulStep step, F&& result) {
+    std::optional<LoopStep> finish = epilogue ? lower_epilogue(*epilogue, part.nodes[0]) : std::nullopt;
+    step.c = result();
     step.c.written = true;
     step.epilogue = std::move(finish);
     const bool separate = epilogue && !step.epilogue;
     program_.steps.emplace_back(std::move(step));
     if (separate) lower_elementwise(*epilogue, epilogue->nodes, epilogue->stored);
+  }
+
+  /// The weights, [channels out, channels * window], times the windows of the image.
+  void lower_convolution(const Part& part, const Part* epilogue) {
+    const ValueId v = part.nodes[0];
+    const Node& node = graph_.node(v);
+    const graph::Type &image = graph_.type(node.inputs[0]), &filter = graph_.type(node.inputs[1]), &out = node.type;
+    const graph::Window window = node.window();
+    if (filter.strides != graph::c_strides(filter.dtype, filter.shape)) fail("a convolution by weights that are not contiguous");
+    MatMulStep step = new_product(part, image.dtype, "convolution_");
+    const Dim groups(window.groups);
+    Windows windows;
+    step.m = floordiv(filter.shape[0], groups);
+    step.k = product(std::span(filter.shape).subspan(1));
+    step.n = product(std::span(out.shape).subspan(2));
+    windows.channel = image.strides[1];
+    windows.groups = window.groups;
+    const std::size_t space = window.axes.size(), missing = Windows::kAxes - space;
+    if (space > Windows::kAxes) fail("a convolution over more than three axes of space");
+    for (std::size_t i = 0; i < missing; ++i) windows.axes[i].image = windows.axes[i].result = 1;
+    for (std::size_t i = 0; i < space; ++i) {
+      const graph::Window::Axis& a = window.axes[i];
+      windows.axes[missing + i] = {image.shape[i + 2], out.shape[i + 2], image.strides[i + 2], filter.shape[i + 2].value(),
+                                   a.stride, a.dilation, a.before};
+    }
+    const auto operand = [&](ValueId of, Dim batch, Dim group, Dim row, Dim column) {
+      LoopOperand o;
+      o.buffer = buffer_of(graph_.root(of));
+      o.dtype = image.dtype;
+      o.offset = graph_.type(of).offset;
+      o.strides = {std::move(batch)};
+      if (window.groups > 1) o.strides.push_back(std::move(group));
+      o.strides.insert(o.strides.end(), {std::move(row), std::move(column)});
+      return o;
+    };
+    step.batch = {image.shape[0]};
+    if (window.groups > 1) step.batch.push_back(groups);
+    const Dim item(graph::size_of(image.dtype));
+    step.a = operand(node.inputs[1], 0, step.m * filter.strides[0], filter.strides[0], item);
+    step.b = operand(node.inputs[0], image.strides[0], filter.shape[1] * image.strides[1], 0, 0);
+    step.windows = std::move(windows);
+    const Dim group = step.m * out.strides[1];
+    add_product(part, epilogue, std::move(step), [&] { return operand(v, out.strides[0], group, out.strides[1], item); });
   }
 
   /// The innermost `axes` axes are those of the matrix or vector, whose strides are given; the others are aligned with `batch`.
@@ -610,7 +670,7 @@ class Lowerer : public Memory {
   }
 
   bool is_product(const Part& part) const {
-    return part.nodes.size() == 1 && graph_.node(part.nodes[0]).op == Op::MatMul;
+    return part.nodes.size() == 1 && cls(part.nodes[0]) == OpClass::Contraction && graph_.node(part.nodes[0]).op != Op::Attention;
   }
 
   /// As one kernel over all axes; nothing where it needs more than that.
@@ -641,6 +701,48 @@ class Lowerer : public Memory {
       buffers_[product] = result;
       return;
     }
+  }
+
+  void lower_attention(const Part& part) {
+    const ValueId v = part.nodes[0];
+    const Node& node = graph_.node(v);
+    const Dims &q = graph_.type(node.inputs[0]).shape, &k = graph_.type(node.inputs[1]).shape;
+    const auto causal = static_cast<graph::Causal>(node.index());
+    AttentionStep step;
+    step.name = "attention";
+    step.group = part.group;
+    step.product = kernels_.add_matmul(DType::F32);
+    step.softmax = kernels_.add_softmax();
+    step.core = MatMulCore(DType::F32, options_.cpu.isa == Isa::Avx512);
+    step.l2_bytes = options_.cpu.l2_bytes;
+    step.batch = q[0], step.heads = q[1], step.key_heads = k[1];
+    step.queries = q[2], step.keys = k[2], step.depth = q[3], step.width = node.type.shape[3];
+    step.causal = causal != graph::Causal::None;
+    if (causal == graph::Causal::FromLast) step.ahead = step.keys - step.queries;
+    const auto operand = [&](ValueId of) {
+      const graph::Type& type = graph_.type(of);
+      LoopOperand o;
+      o.buffer = buffer_of(graph_.root(of));
+      o.dtype = type.dtype;
+      o.offset = type.offset;
+      o.strides = type.strides;
+      return o;
+    };
+    step.q = operand(node.inputs[0]), step.k = operand(node.inputs[1]), step.v = operand(node.inputs[2]);
+    step.scale = operand(node.inputs[3]);
+    if (node.inputs.size() == 5) {
+      const Dims batch = {q[0], q[1], q[2], k[2]};
+      const graph::Type& type = graph_.type(node.inputs[4]);
+      step.mask = operand(node.inputs[4]);
+      step.mask->strides.assign(4, 0);
+      const std::size_t missing = 4 - type.shape.size();
+      for (std::size_t i = 0; i < type.shape.size(); ++i)
+        if (type.shape[i] == batch[missing + i] ? !facts_.is_one(batch[missing + i]) : !facts_.decide_one(type.shape[i]))
+          step.mask->strides[missing + i] = type.strides[i];
+    }
+    step.out = operand(v);
+    step.out.written = true;
+    program_.steps.emplace_back(std::move(step));
   }
 
   void lower_host(const Part& part) {

@@ -4,6 +4,7 @@
 
 #include "codegen/emit.h"
 #include "codegen/lower_step.h"
+#include "codegen/attention.h"
 #include "codegen/matmul.h"
 
 namespace framejit::codegen::detail {
@@ -84,6 +85,10 @@ KernelIndex KernelPool::add_matmul(DType dtype) {
         return emit_matmul(*static_cast<const DType*>(what), options.cpu.isa, options.listing);
       },
       &dtype);
+}
+
+KernelIndex KernelPool::add_softmax() {
+  return add("softmax", [](const void*, const LowerOptions& options) { return emit_softmax(options.cpu.isa, options.listing); }, nullptr);
 }
 
 }  // namespace framejit::codegen::detail

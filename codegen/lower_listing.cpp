@@ -90,13 +90,20 @@ std::string describe(const Program& program) {
     if (const auto* loop = std::get_if<LoopStep>(&step)) {
       out += loop_text(program, *loop);
     } else if (const auto* product = std::get_if<MatMulStep>(&step)) {
-      out += "matmul " + std::string(graph::name_of(product->dtype)) + " ";
+      out += product->windows ? "convolution " : "matmul ";
+      out += std::string(graph::name_of(product->dtype)) + " ";
       if (!product->batch.empty()) out += list(product->batch) + " x ";
       out += "[" + product->m.str() + ", " +
              product->k.str() + "] x [" + product->k.str() + ", " + product->n.str() + "]\n";
       for (const LoopOperand* o : {&product->a, &product->b, &product->c})
         out += "    " + operand_text(program, *o) + "\n";
       if (product->epilogue) out += "  finished by " + loop_text(program, *product->epilogue);
+    } else if (const auto* attention = std::get_if<AttentionStep>(&step)) {
+      out += "attention " + list({attention->batch, attention->heads, attention->queries, attention->depth}) + " x " +
+             list({attention->key_heads, attention->keys, attention->width}) + (attention->causal ? " causal\n" : "\n");
+      for (const LoopOperand* o : {&attention->q, &attention->k, &attention->v, &attention->out})
+        out += "    " + operand_text(program, *o) + "\n";
+      if (attention->mask) out += "    mask " + operand_text(program, *attention->mask) + "\n";
     } else if (const auto* host = std::get_if<HostStep>(&step)) {
       out += host->name + "\n";
       for (const LoopOperand& o : host->operands) out += "    " + operand_text(program, o) + "\n";

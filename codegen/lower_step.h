@@ -127,6 +127,7 @@ class KernelPool {
   /// Fails where the emitter does.
   KernelIndex add(const LoopNest& nest);
   KernelIndex add_matmul(DType dtype);
+  KernelIndex add_softmax();
 
  private:
   KernelIndex add(std::string key, Expected<KernelCode, std::string> (*emit)(const void*, const LowerOptions&),

@@ -60,6 +60,10 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
     L(mask_table_);
     for (int i = 0; i < 8; ++i) dd(0xffffffffu);
     for (int i = 0; i < 8; ++i) dd(0);
+    L(numbers_);
+    for (int i = 0; i < core.lanes; ++i) dd(static_cast<uint32_t>(i)), f32_ ? void() : dd(0);
+    L(bits_);
+    for (int i = 0; i < core.lanes; ++i) dd(1U << i), f32_ ? void() : dd(0);
     for (std::size_t i = 0; i < offsets.size(); ++i) rewrite(i * 4, offsets[i], 4);
   }
 
@@ -82,6 +86,11 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
       begin_part(MatMulCore::row(steps));
       row(steps);
     }
+    for (int stretches = 1; stretches <= WindowArgs::kMostStretches; ++stretches)
+      for (bool spread : {false, true}) {
+        begin_part(MatMulCore::windows(stretches, spread));
+        windows(stretches, spread);
+      }
   }
 
   const Reg64 args = rdi;
@@ -642,12 +651,83 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
     ret();
   }
 
+  // ---- windows of an image ----------------------------------------------------------------------------------------------
+
+  void windows(int stretches, bool spread) {
+    const Reg64 from[] = {rax, r8, r9, r10, rbx, rbp};
+    const Reg64 to = rdx, from_row = rsi, to_row = r11, left = rcx;
+    const Xmm out = vec(0), numbers = vec(1), more = vec(2), live = vec(3);
+    const auto mask = [&](int i) { return vec(4 + i); };  // AVX2
+    const auto field = [&](std::size_t offset) { return qword[args + static_cast<int>(offset)]; };
+    push(rbx);
+    push(rbp);
+    for (int i = 0; i < stretches; ++i) {
+      mov(from[i], field(offsetof(WindowArgs, from) + 8 * static_cast<std::size_t>(i)));
+      const int lanes = static_cast<int>(offsetof(WindowArgs, lanes)) + 8 * i;
+      if (avx512_) {
+        kmovq(Opmask(1 + i), ptr[args + lanes]);
+        continue;
+      }
+      f32_ ? vpbroadcastd(mask(i), ptr[args + lanes]) : vpbroadcastq(mask(i), ptr[args + lanes]);
+      vmovups(out, ptr[rip + bits_]);
+      vpand(Ymm(mask(i).getIdx()), Ymm(mask(i).getIdx()), out);
+      f32_ ? vpcmpeqd(mask(i), mask(i), out) : vpcmpeqq(mask(i), mask(i), out);
+    }
+    if (spread) {
+      const Address element = field(offsetof(WindowArgs, element));
+      f32_ ? vpbroadcastd(numbers, element) : vpbroadcastq(numbers, element);
+      vmovups(more, ptr[rip + numbers_]);
+      f32_ ? vpmulld(numbers, numbers, more) : vpmuldq(numbers, numbers, more);
+    }
+    mov(to, field(offsetof(WindowArgs, to)));
+    mov(from_row, field(offsetof(WindowArgs, from_row)));
+    mov(to_row, field(offsetof(WindowArgs, to_row)));
+    mov(left, field(offsetof(WindowArgs, k)));
+    Label loop;
+    align(16);
+    L(loop);
+    if (spread) zero(out);
+    for (int i = 0; i < stretches; ++i) {
+      if (spread) {
+        gather(out, from[i], numbers, Opmask(1 + i), mask(i), live);
+      } else if (avx512_) {
+        const Opmask lanes(1 + i);
+        i == 0 ? load(out | lanes | T_z, ptr[from[i]]) : load(out | lanes, ptr[from[i]]);
+      } else {
+        const Xmm to_vector = i == 0 ? out : more;
+        f32_ ? vmaskmovps(to_vector, mask(i), ptr[from[i]]) : vmaskmovpd(to_vector, mask(i), ptr[from[i]]);
+        if (i > 0) vorps(out, out, more);
+      }
+      add(from[i], from_row);
+    }
+    store(ptr[to], out);
+    add(to, to_row);
+    dec(left);
+    jnz(loop);
+    pop(rbp);
+    pop(rbx);
+    vzeroupper();
+    ret();
+  }
+
+  void gather(const Xmm& to, const Reg64& from, const Xmm& numbers, const Opmask& lanes, const Xmm& mask, const Xmm& live) {
+    if (avx512_) {
+      const Zmm out(to.getIdx()), at(numbers.getIdx());
+      kmovq(k7, lanes);
+      f32_ ? vgatherdps(out | k7, ptr[from + at]) : vgatherqpd(out | k7, ptr[from + at]);
+      return;
+    }
+    const Ymm out(to.getIdx()), at(numbers.getIdx()), left(live.getIdx());
+    vmovaps(left, mask);
+    f32_ ? vgatherdps(out, ptr[from + at], left) : vgatherqpd(out, ptr[from + at], left);
+  }
+
   static constexpr int kPrefetchDepth = 32;  // below it, C is as near as the operands
   const MatMulCore core_;
   const bool f32_, avx512_;
   const std::optional<NarrowProduct> narrow_;
   bool half_ = false;
-  Label mask_table_;
+  Label mask_table_, numbers_, bits_;
 };
 
 KernelCode assemble(std::string name, const MatMulCore& core, std::optional<NarrowProduct> narrow) {

@@ -5,11 +5,13 @@
 
 #include <array>
 
+#include "codegen/kernel.h"
 #include "ext/control.h"
 #include "ext/numpy_api.h"
 #include "ext/numpy_index.h"
 #include "ext/tensor.h"
 #include "ext/tensor_functions.h"
+#include "ext/tensor_matmul.h"
 #include "ext/tensor_operators.h"
 #include "ext/tensor_promotion.h"
 #include "graph/layout.h"
@@ -108,6 +110,9 @@ class TensorDoor final : public capture::Door {
         case TensorFunction::Arrays: return to_arrays(session, args);
         case TensorFunction::Tensor: return from_array(session, args);
         case TensorFunction::DType: return to_dtype(session, args);
+        case TensorFunction::MatMul: return matmul(session, args);
+        case TensorFunction::Attend: return attend(session, args);
+        case TensorFunction::Convolve: return convolve(session, args);
       }
     }
     return break_at(BreakId::UnknownCallable);
@@ -290,6 +295,69 @@ class TensorDoor final : public capture::Door {
     if (args.size() != 1 || !is_owned(*args[0]))
       return break_at(BreakId::UnsupportedArgument, "an operand that is no array");
     return own_tensor(session, args[0]->id);
+  }
+
+  static Captured<Value*> matmul(Session& session, std::span<Value* const> args) {
+    if (args.size() != 2 || !is_owned(*args[0]) || !is_owned(*args[1])) return break_at(BreakId::WouldRaise, "matmul()");
+    const DType dtype = session.graph().type(args[0]->id).dtype;
+    if (dtype != session.graph().type(args[1]->id).dtype || (dtype != DType::F32 && dtype != DType::F64))
+      return break_at(BreakId::UnsupportedArgument, "@ of " + std::string(graph::name_of(dtype)));
+    graph::BuildResult built = session.builder().matmul(args[0]->id, args[1]->id);
+    if (!built) return break_at(BreakId::WouldRaise, built.error().message);
+    return session.array(*built, Wrap::NdArray);
+  }
+
+  Captured<Value*> attend(Session& session, std::span<Value* const> args) {
+    if (args.size() != 6) return break_at(BreakId::WouldRaise, "attend()");
+    std::vector<ValueId> arrays;
+    std::optional<DType> dtype, wide;
+    for (const Value* value : {args[0], args[1], args[2], args[4]->is_none() ? args[0] : args[4]}) {
+      if (!is_owned(*value)) return break_at(BreakId::WouldRaise, "attention of what is no array");
+      const DType own = session.graph().type(value->id).dtype;
+      if (!dtype) dtype = own, wide = core_dtype(own, true);
+      if (!wide || (value != args[4] && own != *dtype)) return break_at(BreakId::WouldRaise, "attention of these operands");
+      FRAMEJIT_TRY(id, cast(session, value->id, *wide));
+      arrays.push_back(id);
+    }
+    if (!args[5]->is_constant() || !PyLong_CheckExact(args[5]->object.get()))
+      return break_at(BreakId::UnsupportedArgument, "attention that is causal or not");
+    const long causal = PyLong_AsLong(args[5]->object.get());
+    if (causal < 0 || causal > static_cast<long>(graph::Causal::FromLast)) return break_at(BreakId::WouldRaise, "attend()");
+    FRAMEJIT_TRY(scale, operand(session, *args[3], DType::F32));
+    graph::BuildResult built =
+        session.builder().attention(arrays[0], arrays[1], arrays[2], scale,
+                                    args[4]->is_none() ? std::nullopt : std::optional(arrays[3]), static_cast<graph::Causal>(causal));
+    if (!built) return break_at(BreakId::WouldRaise, built.error().message);
+    FRAMEJIT_TRY(result, cast(session, *built, *dtype));
+    return session.array(result, Wrap::NdArray);
+  }
+
+  static Captured<Value*> convolve(Session& session, std::span<Value* const> args) {
+    if (args.size() < 2 || !is_owned(*args[0]) || !is_owned(*args[1]))
+      return break_at(BreakId::WouldRaise, "convolve()");
+    std::vector<int64_t> numbers;
+    for (const Value* value : args.subspan(2)) {
+      if (value->kind == ValueKind::Int)
+        numbers.push_back(session.graph().shapes().specialize(value->dim));
+      else if (value->is_constant() && PyLong_CheckExact(value->object.get()))
+        numbers.push_back(PyLong_AsLongLong(value->object.get()));
+      else
+        return break_at(BreakId::UnsupportedArgument, "a window that is not fixed");
+    }
+    PyErr_Clear();
+    std::optional<graph::Window> window = graph::Window::from(numbers);
+    const DType dtype = session.graph().type(args[0]->id).dtype;
+    const std::optional<DType> wide = core_dtype(dtype, false);
+    if (!window || !wide || session.graph().type(args[1]->id).dtype != dtype || window->axes.size() > codegen::Windows::kAxes)
+      return break_at(BreakId::WouldRaise, "a convolution of these operands");
+    FRAMEJIT_TRY(image, cast(session, args[0]->id, *wide));
+    FRAMEJIT_TRY(weights, cast(session, args[1]->id, *wide));
+    if (!graph::is_c_contiguous(session.graph().shapes(), session.graph().type(weights)))
+      return break_at(BreakId::WouldRaise, "a convolution by weights that are not contiguous");
+    graph::BuildResult built = session.builder().convolution(image, weights, *window);
+    if (!built) return break_at(BreakId::WouldRaise, built.error().message);
+    FRAMEJIT_TRY(result, cast(session, *built, dtype));
+    return session.array(result, Wrap::NdArray);
   }
 
   static Captured<Value*> to_dtype(Session& session, std::span<Value* const> args) {

@@ -6,7 +6,9 @@
 
 #include "ext/module.h"
 #include "ext/numpy_api.h"
+#include "ext/result_arrays.h"
 #include "ext/tensor.h"
+#include "ext/tensor_matmul.h"
 #include "ext/tensor_operators.h"
 
 namespace framejit::ext {
@@ -100,6 +102,74 @@ PyObject* dtype(PyObject*, PyObject* argument) {
   return found ? Py_XNewRef(reinterpret_cast<PyObject*>(tensor_descr(*found))) : nullptr;
 }
 
+Ref<> cast_array(PyObject* array, DType dtype) {
+  PyArray_Descr* descr = tensor_descr(dtype);
+  if (!descr || PyArray_TYPE(as_ndarray(array)) == descr->type_num) return descr ? Ref<>::share(array) : Ref<>();
+  Py_INCREF(descr);
+  return Ref<>::steal(PyArray_CastToType(as_ndarray(array), descr, 0));
+}
+
+/// f(arrays) of the `count` first arguments, ndarrays of one dtype, in the core's dtype; the result in theirs.
+template <class F>
+PyObject* in_core_dtype(PyObject* const* args, Py_ssize_t count, bool attention, F&& f) {
+  const std::optional<DType> own = tensor_dtype_of(PyArray_DESCR(as_ndarray(args[0])));
+  const std::optional<DType> wide = own ? core_dtype(*own, attention) : std::nullopt;
+  if (!wide)
+    return PyErr_Format(PyExc_TypeError, "%s of arrays of %S", attention ? "attention" : "convolution",
+                        PyArray_DESCR(as_ndarray(args[0])));
+  Ref<> held[3];
+  PyObject* arrays[3];
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    if (!(held[i] = cast_array(args[i], *wide))) return nullptr;
+    arrays[i] = held[i].get();
+  }
+  Ref<> result = Ref<>::steal(f(arrays));
+  return result ? cast_array(result.get(), *own).release() : nullptr;
+}
+
+/// convolve(image, weights, groups, stride, before, after, dilation, ...): graph::Window, then an ndarray.
+PyObject* convolve(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  std::vector<int64_t> numbers;
+  for (Py_ssize_t i = 2; i < count; ++i) {
+    numbers.push_back(PyLong_AsLongLong(args[i]));
+    if (PyErr_Occurred()) return nullptr;
+  }
+  std::optional<graph::Window> window = graph::Window::from(numbers);
+  if (!window || !PyArray_Check(args[0]) || !PyArray_Check(args[1])) {
+    PyErr_SetString(PyExc_ValueError, "a convolution takes two arrays, positive groups, strides and dilations, and no negative padding");
+    return nullptr;
+  }
+  return in_core_dtype(args, 2, false, [&](PyObject* const* arrays) { return core_convolution(arrays[0], arrays[1], *window); });
+}
+
+/// matmul(a, b): the product of two ndarrays, by the core where it applies.
+PyObject* matmul(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  if (count != 2 || !PyArray_Check(args[0]) || !PyArray_Check(args[1])) {
+    PyErr_SetString(PyExc_TypeError, "matmul(a, b)");
+    return nullptr;
+  }
+  PyObject* product = core_matmul(args[0], args[1]);
+  return product || PyErr_Occurred() ? product : PyNumber_MatrixMultiply(args[0], args[1]);
+}
+
+/// attend(q, k, v, scale, mask, causal): an ndarray; see graph::GraphBuilder::attention.
+PyObject* attend(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  bool given = count == 6 && (args[4] == Py_None || PyArray_Check(args[4]));
+  for (Py_ssize_t i = 0; given && i < 3; ++i) given = PyArray_Check(args[i]);
+  const double scale = given ? PyFloat_AsDouble(args[3]) : 0;
+  const long causal = given ? PyLong_AsLong(args[5]) : 0;
+  if (PyErr_Occurred()) return nullptr;
+  if (!given || causal < 0 || causal > static_cast<long>(graph::Causal::FromLast)) {
+    PyErr_SetString(PyExc_ValueError, "attend(q, k, v, scale, mask, causal)");
+    return nullptr;
+  }
+  Ref<> mask;
+  if (args[4] != Py_None && !(mask = cast_array(args[4], DType::F32))) return nullptr;
+  return in_core_dtype(args, 3, true, [&](PyObject* const* arrays) {
+    return core_attention(arrays[0], arrays[1], arrays[2], static_cast<float>(scale), mask.get(), static_cast<graph::Causal>(causal));
+  });
+}
+
 template <class F>
 PyCFunction as_function(F* f) {
   return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(f));
@@ -109,6 +179,9 @@ PyMethodDef functions[] = {{"_array", as_function(array), METH_FASTCALL, nullptr
                            {"_arrays", as_function(arrays), METH_FASTCALL, nullptr},
                            {"_tensor", tensor, METH_O, nullptr},
                            {"_shared", shared, METH_O, nullptr},
+                           {"_matmul", as_function(matmul), METH_FASTCALL, nullptr},
+                           {"_attend", as_function(attend), METH_FASTCALL, nullptr},
+                           {"_convolve", as_function(convolve), METH_FASTCALL, nullptr},
                            {"_dtype", dtype, METH_O, nullptr},
                            {nullptr, nullptr, 0, nullptr}};
 
@@ -123,6 +196,9 @@ std::optional<TensorFunction> tensor_function(PyObject* callable) {
   if (function == as_function(array)) return TensorFunction::Array;
   if (function == as_function(arrays)) return TensorFunction::Arrays;
   if (function == tensor) return TensorFunction::Tensor;
+  if (function == as_function(matmul)) return TensorFunction::MatMul;
+  if (function == as_function(attend)) return TensorFunction::Attend;
+  if (function == as_function(convolve)) return TensorFunction::Convolve;
   if (function == dtype) return TensorFunction::DType;
   return std::nullopt;
 }

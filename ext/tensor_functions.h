@@ -15,6 +15,9 @@ enum class TensorFunction : uint8_t {
   Arrays,  // arrays(*xs): promoted to one dtype
   Tensor,  // tensor(array)
   DType,   // dtype(d): NumPy's dtype for framejit's
+  MatMul,  // matmul(a, b): of two arrays, by the core
+  Attend,  // attend(q, k, v, scale, mask, causal): arrays, a number, an array or None, a graph::Causal
+  Convolve,  // convolve(image, weights, groups, stride, before, after, dilation, ...): arrays; four numbers for each axis of space
 };
 
 /// Which of them a callable is.

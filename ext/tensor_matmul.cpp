@@ -1,4 +1,4 @@
-// The eager product of two Tensors: the core that captured products run, on the arrays where they lie.
+// The eager products of Tensors: the core that captured products run, on the arrays where they lie.
 #include "ext/tensor_matmul.h"
 
 #include <algorithm>
@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "codegen/attention.h"
 #include "codegen/matmul.h"
 #include "ext/config.h"
 #include "ext/numpy_api.h"
@@ -21,20 +22,64 @@ using capture::Ref;
 
 namespace {
 
-/// Null where there is no core for this processor. Kept for the life of the process.
+using Emitted = Expected<codegen::KernelCode, std::string>;
+
+/// The code where it can be run, made once. Kept for the life of the process.
+const runtime::CodeBlock* sealed(std::optional<runtime::CodeBlock>& block, Emitted kernel) {
+  if (!block && kernel) {
+    const std::span<const uint8_t> piece(kernel->bytes);
+    if (auto made = runtime::CodeBlock::seal({&piece, 1})) block = std::move(*made);
+  }
+  return block ? &*block : nullptr;
+}
+
+/// Null where there is no core for this processor.
 const runtime::CodeBlock* code_for(graph::DType dtype, codegen::Isa isa) {
   static std::array<std::optional<runtime::CodeBlock>, 4> blocks;
   if (isa == codegen::Isa::None) return nullptr;
   auto& block = blocks[(dtype == graph::DType::F64) * 2U + (isa == codegen::Isa::Avx512)];
-  if (!block)
-    if (auto kernel = codegen::emit_matmul(dtype, isa)) {
-      const std::span<const uint8_t> piece(kernel->bytes);
-      if (auto sealed = runtime::CodeBlock::seal({&piece, 1})) block = std::move(*sealed);
-    }
-  return block ? &*block : nullptr;
+  return block ? &*block : sealed(block, codegen::emit_matmul(dtype, isa));
 }
 
 constexpr double kLongNanoseconds = 50e3;  // a product without the GIL
+
+/// run(state); false with an exception set where memory is short.
+template <class F>
+bool with_scratch(int64_t bytes, double nanoseconds, F&& run) {
+  // Where the allocator has nothing for other threads' scratch, they take turns with this one.
+  char* const reserve = bytes > 0 ? static_cast<char*>(runtime::allocate(static_cast<std::size_t>(bytes))) : nullptr;
+  if (bytes > 0 && !reserve) {
+    PyErr_NoMemory();
+    return false;
+  }
+  runtime::RunState state;
+  state.buffers = nullptr;
+  state.reserve = reserve;
+  PyThreadState* const released = nanoseconds > kLongNanoseconds ? PyEval_SaveThread() : nullptr;
+  run(state);
+  runtime::clear_fp_flags();
+  if (released) PyEval_RestoreThread(released);
+  runtime::release(reserve);
+  return true;
+}
+
+bool run(runtime::Product& product, graph::DType dtype, const runtime::CodeBlock& code, PyArrayObject* a, PyArrayObject* b,
+         PyArrayObject* c) {
+  const codegen::Cpu& cpu = target_cpu();
+  product.core = codegen::MatMulCore(dtype, cpu.isa == codegen::Isa::Avx512);
+  product.code = code.entry(0);
+  product.l2_bytes = cpu.l2_bytes;
+  product.plan();
+  return with_scratch(product.scratch_bytes, product.nanoseconds, [&](runtime::RunState& state) {
+    runtime::run_product(product, PyArray_BYTES(a), PyArray_BYTES(b), PyArray_BYTES(c), state);
+  });
+}
+
+/// A C-contiguous array; NumPy has its own strides for an empty one.
+Ref<> new_result(graph::DType dtype, int number, int rank, npy_intp* shape) {
+  const bool empty = std::find(shape, shape + rank, 0) != shape + rank;
+  return Ref<>::steal(empty ? PyArray_SimpleNew(rank, shape, number) : new_c_array(dtype, rank, shape));
+}
 
 }  // namespace
 
@@ -77,32 +122,125 @@ PyObject* core_matmul(PyObject* a, PyObject* b) {
   if (rows) shape[rank++] = product.m;
   if (columns) shape[rank++] = product.n;
 
-  const codegen::Cpu& cpu = target_cpu();
-  const runtime::CodeBlock* code = code_for(dtype, cpu.isa);
+  const runtime::CodeBlock* code = code_for(dtype, target_cpu().isa);
   if (!code) return nullptr;
-  const bool empty = std::find(shape, shape + rank, 0) != shape + rank;  // NumPy has its own strides then
-  Ref<> out = Ref<>::steal(empty ? PyArray_SimpleNew(rank, shape, number) : new_c_array(dtype, rank, shape));
+  Ref<> out = new_result(dtype, number, rank, shape);
   if (!out) return nullptr;
   auto* result = reinterpret_cast<PyArrayObject*>(out.get());
   for (int axis = 0; axis < batch; ++axis) product.batch[static_cast<std::size_t>(axis)].c = PyArray_STRIDES(result)[axis];
   product.c_row = rows ? PyArray_STRIDES(result)[batch] : item;
-  product.core = codegen::MatMulCore(dtype, cpu.isa == codegen::Isa::Avx512);
-  product.code = code->entry(0);
-  product.l2_bytes = cpu.l2_bytes;
-  product.plan();
-  // Where the allocator has nothing for other threads' scratch, they take turns with this one.
-  char* const reserve =
-      product.scratch_bytes > 0 ? static_cast<char*>(runtime::allocate(static_cast<std::size_t>(product.scratch_bytes))) : nullptr;
-  if (product.scratch_bytes > 0 && !reserve) return PyErr_NoMemory();
-  runtime::RunState state;
-  state.buffers = nullptr;
-  state.reserve = reserve;
-  PyThreadState* const released = product.nanoseconds > kLongNanoseconds ? PyEval_SaveThread() : nullptr;
-  runtime::run_product(product, PyArray_BYTES(left), PyArray_BYTES(right), PyArray_BYTES(result), state);
-  runtime::clear_fp_flags();
-  if (released) PyEval_RestoreThread(released);
-  runtime::release(reserve);
+  if (!run(product, dtype, *code, left, right, result)) return nullptr;
   return out.release();
+}
+
+PyObject* core_convolution(PyObject* image, PyObject* weights, const graph::Window& window) {
+  auto *x = reinterpret_cast<PyArrayObject*>(image), *w = reinterpret_cast<PyArrayObject*>(weights);
+  const int number = PyArray_TYPE(x), space = static_cast<int>(window.axes.size()), rank = space + 2;
+  const graph::DType dtype = number == NPY_FLOAT32 ? graph::DType::F32 : graph::DType::F64;
+  const runtime::CodeBlock* code = code_for(dtype, target_cpu().isa);
+  const bool floating = number == PyArray_TYPE(w) && (number == NPY_FLOAT32 || number == NPY_FLOAT64);
+  if (!floating || !code || !PyArray_ISBEHAVED_RO(x) || !PyArray_ISCARRAY_RO(w)) {
+    PyErr_SetString(PyExc_TypeError, "a convolution takes float32 or float64, contiguous weights, and a processor with AVX2");
+    return nullptr;
+  }
+  const npy_intp *from = PyArray_DIMS(x), *filter = PyArray_DIMS(w), *strides = PyArray_STRIDES(x);
+  bool fits = PyArray_NDIM(x) == rank && PyArray_NDIM(w) == rank && space <= codegen::Windows::kAxes &&
+              filter[0] % window.groups == 0 && from[1] == filter[1] * window.groups;
+  npy_intp shape[NPY_MAXDIMS];
+  runtime::Product product;
+  runtime::Product::Windows windows;
+  for (auto& axis : windows.axes) axis = {1, 1, 0, 1, 1, 1, 0};
+  product.n = 1;
+  product.k = fits ? filter[1] : 0;
+  for (int i = 0; fits && i < space; ++i) {
+    const graph::Window::Axis& a = window.axes[static_cast<std::size_t>(i)];
+    const npy_intp length = from[i + 2], size = filter[i + 2];
+    fits = size > 0 && a.dilation * (size - 1) + 1 <= length + a.before + a.after;
+    shape[i + 2] = fits ? a.places(length, size).value() : 0;
+    product.n *= shape[i + 2];
+    product.k *= size;
+    windows.axes[codegen::Windows::kAxes - space + i] = {length, shape[i + 2], strides[i + 2], size, a.stride, a.dilation, a.before};
+  }
+  if (!fits) {
+    PyErr_SetString(PyExc_ValueError, "the shapes of an image and of the weights of its convolution do not fit");
+    return nullptr;
+  }
+  shape[0] = from[0], shape[1] = filter[0];
+  Ref<> out = new_result(dtype, number, rank, shape);
+  if (!out) return nullptr;
+  const npy_intp item = graph::size_of(dtype);
+  product.m = filter[0] / window.groups;
+  windows.channel = strides[1];
+  product.windows = windows;
+  product.a_k = item, product.a_row = product.k * item, product.c_row = product.n * item;
+  product.batch = {{shape[0], 0, strides[0], shape[1] * product.c_row}};
+  if (window.groups > 1)
+    product.batch.push_back({window.groups, product.m * product.a_row, filter[1] * strides[1], product.m * product.c_row});
+  return run(product, dtype, *code, w, x, reinterpret_cast<PyArrayObject*>(out.get())) ? out.release() : nullptr;
+}
+
+PyObject* core_attention(PyObject* q, PyObject* k, PyObject* v, float scale, PyObject* mask, graph::Causal causal) {
+  const codegen::Cpu& cpu = target_cpu();
+  static std::array<std::optional<runtime::CodeBlock>, 2> blocks;
+  const runtime::CodeBlock *product = code_for(graph::DType::F32, cpu.isa), *softmax = nullptr;
+  if (product) softmax = sealed(blocks[cpu.isa == codegen::Isa::Avx512], codegen::emit_softmax(cpu.isa));
+  bool floating = product && softmax;
+  for (PyObject* o : {q, k, v, mask ? mask : q}) {
+    auto* array = reinterpret_cast<PyArrayObject*>(o);
+    floating = floating && PyArray_TYPE(array) == NPY_FLOAT32 && PyArray_ISBEHAVED_RO(array);
+  }
+  if (!floating) {
+    PyErr_SetString(PyExc_TypeError, "attention takes float32 and a processor with AVX2");
+    return nullptr;
+  }
+  runtime::Attention a;
+  const auto shape = [](PyObject* o, int axis) { return PyArray_DIM(reinterpret_cast<PyArrayObject*>(o), axis); };
+  const auto place = [mask](PyObject* o, const char*& data, runtime::Attention::Matrix& matrix) {
+    auto* array = reinterpret_cast<PyArrayObject*>(o);
+    int64_t strides[4] = {0, 0, 0, 0};
+    const int rank = PyArray_NDIM(array);
+    for (int i = 0; i < rank; ++i)
+      if (o != mask || PyArray_DIM(array, i) != 1) strides[4 - rank + i] = PyArray_STRIDE(array, i);
+    data = PyArray_BYTES(array);
+    matrix = {strides[0], strides[1], strides[2], strides[3]};
+  };
+  bool fits = true;
+  for (PyObject* o : {q, k, v}) fits = fits && PyArray_NDIM(reinterpret_cast<PyArrayObject*>(o)) == 4;
+  fits = fits && shape(q, 0) == shape(k, 0) && shape(k, 0) == shape(v, 0) && shape(k, 1) == shape(v, 1) && shape(k, 1) > 0 &&
+         shape(q, 1) % shape(k, 1) == 0 && shape(k, 2) == shape(v, 2) && shape(q, 3) == shape(k, 3);
+  if (fits && mask) {
+    const npy_intp all[] = {shape(q, 0), shape(q, 1), shape(q, 2), shape(k, 2)};
+    const int rank = PyArray_NDIM(reinterpret_cast<PyArrayObject*>(mask));
+    fits = rank <= 4;
+    for (int i = 0; fits && i < rank; ++i) fits = shape(mask, i) == 1 || shape(mask, i) == all[4 - rank + i];
+  }
+  if (!fits) {
+    PyErr_SetString(PyExc_ValueError, "the shapes of queries, keys, values and the mask of attention do not fit");
+    return nullptr;
+  }
+  a.core = codegen::MatMulCore(graph::DType::F32, cpu.isa == codegen::Isa::Avx512);
+  a.product_code = product->entry(0), a.softmax_code = softmax->entry(0);
+  a.l2_bytes = cpu.l2_bytes;
+  a.batch = shape(q, 0), a.heads = shape(q, 1), a.key_heads = shape(k, 1);
+  a.queries = shape(q, 2), a.keys = shape(k, 2), a.depth = shape(q, 3), a.width = shape(v, 3);
+  a.causal = causal != graph::Causal::None;
+  a.ahead = causal == graph::Causal::FromLast ? a.keys - a.queries : 0;
+  a.masked = mask != nullptr;
+  npy_intp dims[] = {a.batch, a.heads, a.queries, a.width};
+  Ref<> out = new_result(graph::DType::F32, NPY_FLOAT32, 4, dims);
+  if (!out) return nullptr;
+  runtime::AttentionData data;
+  data.scale = scale;
+  place(q, data.q, a.q);
+  place(k, data.k, a.k);
+  place(v, data.v, a.v);
+  if (mask) place(mask, data.mask, a.mask);
+  const char* to;
+  place(out.get(), to, a.out);
+  data.out = PyArray_BYTES(reinterpret_cast<PyArrayObject*>(out.get()));
+  a.plan();
+  const bool ran = with_scratch(a.scratch_bytes, a.nanoseconds, [&](runtime::RunState& state) { run_attention(a, data, state); });
+  return ran ? out.release() : nullptr;
 }
 
 }  // namespace framejit::ext

@@ -312,6 +312,58 @@ BuildResult GraphBuilder::matmul(ValueId a, ValueId b) {
   return append(Op::MatMul, {a, b}, Type{left.dtype, std::move(m.result), std::move(strides)});
 }
 
+BuildResult GraphBuilder::convolution(ValueId x, ValueId weights, const Window& window) {
+  const Type &image = graph_.type(x), &filter = graph_.type(weights);
+  FRAMEJIT_CHECK(image.dtype == filter.dtype, "convolution: dtypes differ");
+  ShapeEnv& shapes = graph_.shapes();
+  const std::size_t rank = window.axes.size() + 2;
+  const auto misfit = [&] {
+    return shape_error("convolution: mismatch of shapes " + shape_str(image.shape) + " and " + shape_str(filter.shape));
+  };
+  if (image.shape.size() != rank || filter.shape.size() != rank) return misfit();
+  const int64_t channels = shapes.specialize(filter.shape[0]), depth = shapes.specialize(filter.shape[1]);
+  if (channels % window.groups != 0 || !shapes.equal(image.shape[1], depth * window.groups)) return misfit();
+  Dims result = {image.shape[0], channels};
+  for (std::size_t i = 0; i < window.axes.size(); ++i) {
+    const Window::Axis& axis = window.axes[i];
+    const int64_t size = shapes.specialize(filter.shape[i + 2]);
+    if (size < 1 || !shapes.holds(Relation::Le, axis.dilation * (size - 1) + 1 - axis.before - axis.after, image.shape[i + 2]))
+      return misfit();
+    result.push_back(axis.places(image.shape[i + 2], size));
+  }
+  Dims strides = packed_strides(shapes, image.dtype, result, c_order(static_cast<int>(rank)));
+  return append(Op::Convolution, {x, weights}, Type{image.dtype, std::move(result), std::move(strides)},
+                {{AttrKey::Window, window.numbers()}});
+}
+
+BuildResult GraphBuilder::attention(ValueId q, ValueId k, ValueId v, ValueId scale, std::optional<ValueId> mask, Causal causal) {
+  ShapeEnv& shapes = graph_.shapes();
+  const Dims queries = graph_.type(q).shape, keys = graph_.type(k).shape, values = graph_.type(v).shape;
+  bool fits = queries.size() == 4 && keys.size() == 4 && values.size() == 4 && graph_.type(scale).rank() == 0;
+  fits = fits && shapes.equal(queries[0], keys[0]) && shapes.equal(keys[0], values[0]) && shapes.equal(keys[1], values[1]) &&
+         shapes.equal(keys[2], values[2]) && shapes.equal(queries[3], keys[3]);
+  if (fits) {
+    const int64_t heads = shapes.specialize(queries[1]), key_heads = shapes.specialize(keys[1]);
+    fits = key_heads > 0 && heads % key_heads == 0;
+  }
+  std::vector<ValueId> operands = {q, k, v, fits ? full(scale, {1}) : scale};
+  if (fits && mask) {
+    Dims all = {queries[0], queries[1], queries[2], keys[2]};
+    const Dims& own = graph_.type(*mask).shape;
+    fits = own.size() <= all.size();
+    for (std::size_t i = 0; fits && i < own.size(); ++i)
+      fits = own[i] == Dim(1) || shapes.equal(own[i], all[all.size() - own.size() + i]) || shapes.equal(own[i], 1);
+    operands.push_back(*mask);
+  }
+  if (!fits)
+    return shape_error("attention: mismatch of shapes " + shape_str(queries) + ", " + shape_str(keys) + " and " + shape_str(values));
+  Dims result = {queries[0], queries[1], queries[2], values[3]};
+  const DType dtype = graph_.type(q).dtype;
+  Dims strides = packed_strides(shapes, dtype, result, c_order(4));
+  return append(Op::Attention, std::move(operands), Type{dtype, std::move(result), std::move(strides)},
+                {{AttrKey::Index, static_cast<int64_t>(causal)}});
+}
+
 ValueId GraphBuilder::host_call(int64_t index, std::vector<ValueId> operands, DType dtype, Dims shape, std::optional<Dims> strides) {
   if (!strides) strides = packed_strides(graph_.shapes(), dtype, shape, c_order(static_cast<int>(shape.size())));
   return append(Op::Host, std::move(operands), Type{dtype, std::move(shape), std::move(*strides)},

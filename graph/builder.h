@@ -67,6 +67,11 @@ class GraphBuilder {
   Expected<ValueId, ShapeError> write(ValueId dst, ValueId value);
 
   BuildResult matmul(ValueId a, ValueId b);
+  /// x [batch, channels, space...] by weights [channels out, channels / groups, space...], whose lengths are fixed.
+  BuildResult convolution(ValueId x, ValueId weights, const Window& window);
+  /// softmax(scale * q k^T + mask) v: q [batch, heads, queries, depth], k and v [batch, key heads, keys, depth or width], heads a multiple
+  /// of key heads, scale 0-d; mask, if there is one, broadcasts to [batch, heads, queries, keys].
+  BuildResult attention(ValueId q, ValueId k, ValueId v, ValueId scale, std::optional<ValueId> mask, Causal causal);
   /// A call of the host's function number `index`; the result is fresh, in C order where no strides are given.
   ValueId host_call(int64_t index, std::vector<ValueId> operands, DType dtype, Dims shape, std::optional<Dims> strides = {});
 

@@ -40,6 +40,29 @@ const T& required(const Node& node, AttrKey key) {
 
 const std::vector<int64_t>& Node::axes() const { return required<std::vector<int64_t>>(*this, AttrKey::Axes); }
 const Scalar& Node::value() const { return required<Scalar>(*this, AttrKey::Value); }
+Window Node::window() const {
+  std::optional<Window> out = Window::from(required<std::vector<int64_t>>(*this, AttrKey::Window));
+  FRAMEJIT_CHECK(out, "a window");
+  return std::move(*out);
+}
+
+std::optional<Window> Window::from(const std::vector<int64_t>& numbers) {
+  Window out;
+  if (numbers.size() % 4 != 1 || numbers[0] < 1) return std::nullopt;
+  out.groups = numbers[0];
+  for (std::size_t i = 1; i < numbers.size(); i += 4) {
+    const Axis& a = out.axes.emplace_back(Axis{numbers[i], numbers[i + 1], numbers[i + 2], numbers[i + 3]});
+    if (a.stride < 1 || a.before < 0 || a.after < 0 || a.dilation < 1) return std::nullopt;
+  }
+  return out;
+}
+
+std::vector<int64_t> Window::numbers() const {
+  std::vector<int64_t> out = {groups};
+  for (const Axis& a : axes) out.insert(out.end(), {a.stride, a.before, a.after, a.dilation});
+  return out;
+}
+
 const Dim& Node::dim() const { return required<Dim>(*this, AttrKey::Dim); }
 int64_t Node::index() const { return required<int64_t>(*this, AttrKey::Index); }
 

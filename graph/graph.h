@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -71,15 +72,35 @@ struct Call {
   uint32_t location = 0, origin = 0;
 };
 
-enum class AttrKey : uint8_t { Index, Value, Axes, Dim, Name };
+enum class AttrKey : uint8_t { Index, Value, Axes, Dim, Name, Window };
 using AttrValue = std::variant<int64_t, Scalar, std::vector<int64_t>, Dim, std::string>;
+
+/// How a window goes over the axes of space of an image. As an attribute: groups, then four numbers for each axis.
+struct Window {
+  struct Axis {
+    int64_t stride = 1, before = 0, after = 0, dilation = 1;  // before, after: zeros around the image
+
+    /// The number of places of a window of `size` elements, where it fits.
+    Dim places(const Dim& image, int64_t size) const {
+      return floordiv(image + Dim(before + after - dilation * (size - 1) - 1), stride) + Dim(1);
+    }
+  };
+  int64_t groups = 1;  // of channels, each convolved by itself
+  std::vector<Axis> axes;
+
+  static std::optional<Window> from(const std::vector<int64_t>& numbers);
+  std::vector<int64_t> numbers() const;
+};
+
+/// Attention's Index: which keys a query sees. The first query the first key, or the last query the last.
+enum class Causal : uint8_t { None, FromFirst, FromLast };
 
 struct Block;
 
 struct Node {
   Op op;
   std::vector<ValueId> inputs;
-  std::vector<std::pair<AttrKey, AttrValue>> attrs;  // Index: param number; Value: constant bits; Axes; Dim; Name
+  std::vector<std::pair<AttrKey, AttrValue>> attrs;  // Index: param number; Value: constant bits; Axes; Dim; Name; Window
   Type type;
   uint32_t location = 0;                       // index into Graph::locations
   /// Indices into Graph::calls, ascending: the calls to which the node's floating-point flags belong, one but for what cse joined.
@@ -92,6 +113,7 @@ struct Node {
   const std::vector<int64_t>& axes() const;
   const Scalar& value() const;
   const Dim& dim() const;
+  Window window() const;
   int64_t index() const;
   std::string_view name() const;  // empty where there is none
 };

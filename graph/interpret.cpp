@@ -1,7 +1,10 @@
 // The reference interpreter: one node after the other, one element at a time.
 #include "graph/interpret.h"
 
+#include <algorithm>
+#include <bit>
 #include <cfenv>
+#include <cmath>
 #include <cstring>
 #include <memory>
 
@@ -151,7 +154,8 @@ class Interpreter {
       case OpClass::Reduction: return reduce(v, n);
       case OpClass::View: return view(v, n);
       case OpClass::Write: return write(n);
-      case OpClass::Contraction: return matmul(v, n);
+      case OpClass::Contraction:
+        return n.op == Op::MatMul ? matmul(v, n) : n.op == Op::Convolution ? convolution(v, n) : attention(v, n);
       case OpClass::Host: return false;
     }
     return false;
@@ -273,6 +277,73 @@ class Interpreter {
       store(out, dot(at, c.strides), sum);
     });
     return ok;
+  }
+
+  /// A left fold over channels and places of the window; what lies around the image is zero.
+  bool convolution(ValueId v, const Node& n) {
+    const Array &out = allocate(v), &image = input(n, 0), &filter = input(n, 1);
+    const Window window = n.window();
+    const std::vector<int64_t>& size = filter.ref.shape;
+    const int64_t channels = size[0] / window.groups;
+    const std::vector<int64_t> places(size.begin() + 1, size.end());
+    bool ok = true;
+    for_each_index(out.ref.shape, [&](const std::vector<int64_t>& at) {
+      Scalar sum;
+      for_each_index(places, [&](const std::vector<int64_t>& place) {
+        std::vector<int64_t> from = {at[0], at[1] / channels * size[1] + place[0]}, weight = {at[1]};
+        weight.insert(weight.end(), place.begin(), place.end());
+        bool inside = true;
+        for (std::size_t i = 0; i < window.axes.size(); ++i) {
+          const Window::Axis& a = window.axes[i];
+          from.push_back(at[i + 2] * a.stride - a.before + place[i + 1] * a.dilation);
+          inside = inside && from.back() >= 0 && from.back() < image.ref.shape[i + 2];
+        }
+        Scalar factors[2] = {inside ? load(image, dot(from, image.ref.strides)) : Scalar{}, load(filter, dot(weight, filter.ref.strides))};
+        Scalar terms[2] = {sum, {}};
+        ok = ok && apply_scalar(Op::Multiply, out.dtype, out.dtype, factors, terms[1]) &&
+             apply_scalar(Op::Add, out.dtype, out.dtype, terms, sum);
+      });
+      store(out, dot(at, out.ref.strides), sum);
+    });
+    return ok;
+  }
+
+  /// In float64, rounded once.
+  bool attention(ValueId v, const Node& n) {
+    const Array& out = allocate(v);
+    const auto number = [&](std::size_t operand, const std::vector<int64_t>& at) {
+      const Scalar bits = load(input(n, operand), dot(at, input(n, operand).ref.strides));
+      return static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(bits.lo)));
+    };
+    const std::vector<int64_t>&q = input(n, 0).ref.shape, &k = input(n, 1).ref.shape;
+    const double scale = number(3, {0});
+    const auto causal = static_cast<Causal>(n.index());
+    std::vector<int64_t> mask_strides;
+    if (n.inputs.size() == 5) mask_strides = broadcast_strides(input(n, 4).ref, std::vector<int64_t>{q[0], q[1], q[2], k[2]});
+    for_each_index({q[0], q[1], q[2]}, [&](const std::vector<int64_t>& at) {
+      const int64_t head = at[1] / (q[1] / k[1]);
+      const int64_t ahead = causal == Causal::FromLast ? k[2] - q[2] : 0;
+      const int64_t seen = causal == Causal::None ? k[2] : std::clamp<int64_t>(at[2] + 1 + ahead, 0, k[2]);
+      std::vector<double> scores(static_cast<std::size_t>(seen));
+      double largest = -HUGE_VAL, sum = 0;
+      for (int64_t j = 0; j < seen; ++j) {
+        double& score = scores[static_cast<std::size_t>(j)];
+        for (int64_t d = 0; d < q[3]; ++d) score += number(0, {at[0], at[1], at[2], d}) * number(1, {at[0], head, j, d});
+        score *= scale;
+        if (!mask_strides.empty()) {
+          const Scalar bits = load(input(n, 4), dot({at[0], at[1], at[2], j}, mask_strides));
+          score += static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(bits.lo)));
+        }
+        largest = std::max(largest, score);
+      }
+      for (double& score : scores) sum += score = std::exp(score - largest);
+      for (int64_t d = 0; d < out.ref.shape[3]; ++d) {
+        double total = 0;
+        for (int64_t j = 0; j < seen; ++j) total += scores[static_cast<std::size_t>(j)] * number(2, {at[0], head, j, d});
+        store(out, dot({at[0], at[1], at[2], d}, out.ref.strides), Scalar{std::bit_cast<uint32_t>(static_cast<float>(total / sum))});
+      }
+    });
+    return true;
   }
 
   static void expand(ArrayRef& a, int64_t axis) {

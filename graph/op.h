@@ -18,7 +18,7 @@ enum class OpClass : uint8_t {
   View,         // no data moves: the result shares the root of operand 0
   Copy,         // fresh C- or K-ordered copy of operand 0
   Write,        // stores operand 1, broadcast, into operand 0 (a view or root); no result is used
-  Contraction,  // matrix product
+  Contraction,  // matrix product, convolution, attention
   Host,         // a function of the host, known to be pure, over whole arrays; which one is its Index
 };
 
@@ -136,6 +136,9 @@ inline constexpr uint8_t kAnyOperands = 255;
   X(Copy, "copy", 1, Copy, Native, Same, None, false, "copy")                                                    \
   X(Write, "write", 2, Write, Native, Same, None, false, "")                                                     \
   X(MatMul, "matmul", 2, Contraction, HostCall, Same, Float, false, "matmul")                                    \
+  X(Convolution, "convolution", 2, Contraction, HostCall, Same, Float, false, "framejit.ops.conv2d")             \
+  X(Attention, "attention", kAnyOperands, Contraction, HostCall, Same, Float, false,                             \
+    "framejit.ops.flash_attention_score")                                                                        \
   X(Host, "host_call", kAnyOperands, Host, HostCall, Attribute, None, false, "")
 // clang-format on
 
@@ -203,6 +206,7 @@ constexpr bool takes(Op op, DType operand) {
     case Op::RightShift:
     case Op::Gcd:
     case Op::Lcm: return is_int(operand);
+    case Op::Attention: return operand == DType::F32;
     case Op::Arctan2:
     case Op::Hypot:
     case Op::Logaddexp:

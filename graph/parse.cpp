@@ -98,13 +98,13 @@ class Parser {
       const std::string_view start = here();
       const std::string_view key = word("an attribute");
       expect("=");
-      if (key == "axes") {
-        std::vector<int64_t> axes;
+      if (key == "axes" || key == "window") {
+        std::vector<int64_t> numbers;
         for (const Dim& d : dims()) {
-          if (!d.is_const()) fail_at(start, "axes are numbers");
-          axes.push_back(d.value());
+          if (!d.is_const()) fail_at(start, std::string(key) + " are numbers");
+          numbers.push_back(d.value());
         }
-        node.attrs.emplace_back(AttrKey::Axes, std::move(axes));
+        node.attrs.emplace_back(key == "axes" ? AttrKey::Axes : AttrKey::Window, std::move(numbers));
       } else if (key == "index") {
         node.attrs.emplace_back(AttrKey::Index, dim().value());
       } else if (key == "dim") {

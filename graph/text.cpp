@@ -92,6 +92,7 @@ class Printer {
         case AttrKey::Value: out_ += "value=" + scalar_str(n.type.dtype, std::get<Scalar>(value)); break;
         case AttrKey::Axes: out_ += "axes=" + axes(std::get<std::vector<int64_t>>(value)); break;
         case AttrKey::Dim: out_ += "dim=" + std::get<Dim>(value).str(); break;
+        case AttrKey::Window: out_ += "window=" + axes(std::get<std::vector<int64_t>>(value)); break;
         case AttrKey::Name: out_ += "name=" + std::get<std::string>(value); break;
       }
     }

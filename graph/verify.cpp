@@ -140,7 +140,9 @@ class Verifier {
   void attributes(ValueId v, const Node& n) {
     const bool reduction = def(n.op).cls == OpClass::Reduction;
     const bool host = n.op == Op::Host;
-    const std::size_t expected = reduction || host || n.op == Op::Constant || n.op == Op::DimValue ? 1 : 0;
+    const bool has_attribute = reduction || host || n.op == Op::Convolution || n.op == Op::Attention ||
+                               n.op == Op::Constant || n.op == Op::DimValue;
+    const std::size_t expected = has_attribute ? 1 : 0;
     if (n.attrs.size() != expected) return report(4, v, "number of attributes");
     if (expected == 0) return;
     const auto& [key, value] = n.attrs[0];
@@ -149,8 +151,12 @@ class Verifier {
     } else if (n.op == Op::DimValue) {
       if (key != AttrKey::Dim || !std::holds_alternative<Dim>(value)) return report(4, v, "a dim has a dimension");
       symbols(v, std::get<Dim>(value));
-    } else if (host) {
-      if (key != AttrKey::Index) report(4, v, "a host call has an index");
+    } else if (n.op == Op::Convolution) {
+      const auto* numbers = std::get_if<std::vector<int64_t>>(&value);
+      if (key != AttrKey::Window || numbers == nullptr || !Window::from(*numbers)) report(4, v, "a convolution has a window");
+    } else if (host || n.op == Op::Attention) {
+      if (key != AttrKey::Index) return report(4, v, "a host call and attention have an index");
+      if (!host && (n.index() < 0 || n.index() > static_cast<int64_t>(Causal::FromLast))) report(4, v, "which keys a query sees");
     } else {
       const auto* axes = std::get_if<std::vector<int64_t>>(&value);
       if (key != AttrKey::Axes || axes == nullptr) return report(4, v, "a reduction has axes");
@@ -210,7 +216,8 @@ class Verifier {
         if (!may_be_equal(shape, graph_.type(n.inputs[0]).shape)) report(7, v, "shape of the operand");
         return;
       case OpClass::Reduction: return reduction_shape(v, n);
-      case OpClass::Contraction: return contraction_shape(v, n);
+      case OpClass::Contraction:
+        return n.op == Op::MatMul ? contraction_shape(v, n) : n.op == Op::Convolution ? convolution_shape(v, n) : attention_shape(v, n);
       case OpClass::View:
       case OpClass::Host:
       case OpClass::Write: return;
@@ -260,6 +267,30 @@ class Verifier {
     const bool columns = rank && (b.size() < 2 || may_be_equal(c.back(), b.back()));
     if (!rows || !columns || !may_be_equal(a.back(), b[b.size() < 2 ? 0 : b.size() - 2]))
       report(7, v, "shape of a product");
+  }
+
+  void convolution_shape(ValueId v, const Node& n) {
+    const Dims &image = graph_.type(n.inputs[0]).shape, &filter = graph_.type(n.inputs[1]).shape;
+    const Window window = n.window();
+    const std::size_t rank = window.axes.size() + 2;
+    if (image.size() != rank || filter.size() != rank || !all_const(filter)) return report(7, v, "ranks of a convolution");
+    const bool channels = filter[0].value() % window.groups == 0 && may_be_equal(image[1], filter[1] * Dim(window.groups));
+    Dims expected = {image[0], filter[0]};
+    for (std::size_t i = 2; i < rank; ++i) expected.push_back(window.axes[i - 2].places(image[i], filter[i].value()));
+    if (!channels || !may_be_equal(n.type.shape, expected)) report(7, v, "shape of a convolution");
+  }
+
+  void attention_shape(ValueId v, const Node& n) {
+    if (n.inputs.size() < 4 || n.inputs.size() > 5) return report(3, v, "number of operands");
+    const auto shape = [&](std::size_t i) -> const Dims& { return graph_.type(n.inputs[i]).shape; };
+    const Dims &q = shape(0), &k = shape(1), &w = shape(2);
+    if (q.size() != 4 || k.size() != 4 || w.size() != 4 || shape(3) != Dims{1} || !q[1].is_const() || !k[1].is_const())
+      return report(7, v, "ranks of attention");
+    const bool heads = k[1].value() > 0 && q[1].value() % k[1].value() == 0;
+    if (!heads || !may_be_equal(Dims{q[0], q[3], k[1], k[2]}, Dims{k[0], k[3], w[1], w[2]}) || !may_be_equal(k[0], w[0]) ||
+        !may_be_equal(n.type.shape, Dims{q[0], q[1], q[2], w[3]}))
+      return report(7, v, "shape of attention");
+    if (n.inputs.size() == 5 && !broadcasts(shape(4), {q[0], q[1], q[2], k[2]})) report(7, v, "mask of attention");
   }
 
   void fresh(ValueId v, const Type& t) {

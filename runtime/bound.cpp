@@ -41,6 +41,9 @@ class Binder {
       } else if (const auto* product = std::get_if<MatMulStep>(&step)) {
         bound.steps.emplace_back(bind_matmul(*product, bound));
         bound.nanoseconds += std::get<BoundMatMul>(bound.steps.back()).product.nanoseconds;
+      } else if (const auto* attention = std::get_if<AttentionStep>(&step)) {
+        bound.steps.emplace_back(bind_attention(*attention));
+        bound.nanoseconds += std::get<BoundAttention>(bound.steps.back()).attention.nanoseconds;
       } else if (const auto* host = std::get_if<HostStep>(&step)) {
         bound.steps.emplace_back(bind_host(*host));
         bound.nanoseconds += kHostNanoseconds;
@@ -55,6 +58,8 @@ class Binder {
       if (const auto* loop = std::get_if<BoundLoop>(&step)) scratch = std::max(scratch, loop->scratch_bytes);
       if (const auto* product = std::get_if<BoundMatMul>(&step))
         scratch = std::max(scratch, product->product.scratch_bytes);
+      if (const auto* attention = std::get_if<BoundAttention>(&step))
+        scratch = std::max(scratch, attention->attention.scratch_bytes);
     }
     bound.reserve_offset = bound.temp_bytes;
     bound.temp_bytes += scratch;
@@ -146,13 +151,16 @@ class Binder {
     while (axis >= 0) {
       const bool same_kind = (axis >= out.reduced_first && axis < out.reduced_last) ==
                              (axis + 1 >= out.reduced_first && axis + 1 < out.reduced_last);
-      bool joins = same_kind;
-      if (out.extents[axis] != 1)
-        for (std::size_t i = 0; i < out.operands.size() && joins; ++i)
-          joins = out.stride(i, axis) == out.stride(i, axis + 1) * out.extents[axis + 1];
-      if (joins) remove_axis(out, axis);
+      if (same_kind && joins(out, axis)) remove_axis(out, axis);
       --axis;
     }
+  }
+
+  static bool joins(const BoundLoop& loop, int axis) {
+    if (loop.extents[axis] == 1) return true;
+    for (std::size_t i = 0; i < loop.operands.size(); ++i)
+      if (loop.stride(i, axis) != loop.stride(i, axis + 1) * loop.extents[axis + 1]) return false;
+    return true;
   }
 
   static void remove_axis(BoundLoop& out, int axis) {
@@ -249,11 +257,53 @@ class Binder {
     for (std::size_t i = 0; i < axes; ++i)
       p.batch.push_back(
           {value(step.batch[i]), value(step.a.strides[i]), value(step.b.strides[i]), value(step.c.strides[i])});
+    if (step.windows) p.windows = bind_windows(*step.windows);
     p.plan();
     if (step.epilogue) {
       out.epilogue = bind_loop(*step.epilogue, bound, false);
+      if (step.windows) {
+        out.groups = step.windows->groups;
+        const auto rows = static_cast<int>(axes) - (out.groups > 1);
+        while (out.epilogue->rank() > rows + 2 && joins(*out.epilogue, out.epilogue->rank() - 2))
+          remove_axis(*out.epilogue, out.epilogue->rank() - 2);
+        out.column_axes = out.epilogue->rank() - 1 - rows;
+      }
       p.nanoseconds += out.epilogue->nanoseconds;
     }
+    return out;
+  }
+
+  Product::Windows bind_windows(const Windows& windows) const {
+    Product::Windows out;
+    for (int i = 0; i < Windows::kAxes; ++i) {
+      const Windows::Axis& a = windows.axes[i];
+      out.axes[i] = {value(a.image), value(a.result), value(a.pitch), a.window, a.stride, a.dilation, a.before};
+    }
+    out.channel = value(windows.channel);
+    return out;
+  }
+
+  BoundAttention bind_attention(const AttentionStep& step) const {
+    BoundAttention out;
+    Attention& a = out.attention;
+    a.core = step.core;
+    a.product_code = code_.entry(step.product), a.softmax_code = code_.entry(step.softmax);
+    a.l2_bytes = step.l2_bytes;
+    a.batch = value(step.batch), a.heads = value(step.heads), a.key_heads = value(step.key_heads);
+    a.queries = value(step.queries), a.keys = value(step.keys), a.depth = value(step.depth), a.width = value(step.width);
+    a.causal = step.causal, a.ahead = value(step.ahead);
+    const auto bind = [&](const LoopOperand& o, BoundOperand& operand, Attention::Matrix& matrix) {
+      operand = bind_operand(o);
+      matrix = {value(o.strides[0]), value(o.strides[1]), value(o.strides[2]), value(o.strides[3])};
+    };
+    bind(step.q, out.q, a.q);
+    bind(step.k, out.k, a.k);
+    bind(step.v, out.v, a.v);
+    bind(step.out, out.out, a.out);
+    if (step.mask) bind(*step.mask, out.mask, a.mask);
+    a.masked = step.mask.has_value();
+    out.scale = bind_operand(step.scale);
+    a.plan();
     return out;
   }
 
@@ -287,6 +337,9 @@ class Binder {
       f(product->b.buffer);
       f(product->c.buffer);
       if (product->epilogue) for_each_buffer(*product->epilogue, f);
+    } else if (const auto* attention = std::get_if<AttentionStep>(&step)) {
+      for (const LoopOperand* o : {&attention->q, &attention->k, &attention->v, &attention->scale, &attention->out}) f(o->buffer);
+      if (attention->mask) f(attention->mask->buffer);
     } else if (const auto* host = std::get_if<HostStep>(&step)) {
       for (const LoopOperand& o : host->operands) f(o.buffer);
     } else {

@@ -11,6 +11,7 @@
 
 #include "codegen/kernel.h"
 #include "runtime/exec_memory.h"
+#include "runtime/attention.h"
 #include "runtime/product.h"
 
 namespace framejit::runtime {
@@ -64,6 +65,13 @@ struct BoundMatMul {
   Product product;
   BoundOperand a, b, c;
   std::optional<BoundLoop> epilogue;  // rank: batch axes, rows, columns
+  int64_t groups = 1;                 // of rows, which to the epilogue follow each other
+  int column_axes = 1;                // of the epilogue
+};
+
+struct BoundAttention {
+  Attention attention;
+  BoundOperand q, k, v, mask, scale, out;
 };
 
 struct BoundUndo {
@@ -79,7 +87,7 @@ struct BoundHost {
   std::vector<std::vector<int64_t>> shapes, strides;
 };
 
-using BoundStep = std::variant<BoundLoop, BoundMatMul, BoundUndo, BoundHost>;
+using BoundStep = std::variant<BoundLoop, BoundMatMul, BoundAttention, BoundUndo, BoundHost>;
 
 struct Bound {
   std::vector<int64_t> symbols;

@@ -50,6 +50,16 @@ void execute_host(const BoundHost& call, RunState& state);
 using FinishedTile = std::function<void(int64_t batch, int64_t row, int64_t row_end, int64_t column, int64_t column_end)>;
 void run_product(const Product& product, const char* a, const char* b, char* c, RunState& state,
                  const FinishedTile* finished = nullptr);
+/// A product without batches, on this thread; `scratch` has room for what it wants.
+void run_product_here(const Product& product, const char* a, const char* b, char* c, char* scratch);
+
+struct AttentionData {
+  const char *q = nullptr, *k = nullptr, *v = nullptr, *mask = nullptr;
+  char* out = nullptr;
+  float scale = 1;
+};
+void run_attention(const Attention& attention, const AttentionData& data, RunState& state);
+void execute_attention(const BoundAttention& step, RunState& state);
 void save_undo(const BoundUndo& undo, RunState& state);
 void restore_undo(const BoundUndo& undo, char* const* buffers);
 

@@ -4,7 +4,9 @@
 //                        for each block of k:                       pack B[block of k, columns]
 //                          for each block of rows:                  pack A[rows, block of k], which fits the first-level cache
 //                            tiles along the columns; when it was the last block of k, the rows are finished
+//     windows          the same, a block of B being packed out of an image: a convolution
 //     tiles            the same on the operands where they lie, where they are small or used once
+//     lines            a convolution with few channels: lines of the result as sums of shifted lines of the image
 //     row              A has one row: along the rows of B, a few at a time
 //     dots             A's rows are contiguous along k and B has few columns; or B's columns are, and A has few rows
 #include <algorithm>
@@ -23,6 +25,8 @@ namespace {
 constexpr int64_t kCopyRows = 8;        // rows of B that are copied into one panel before the next panel's
 constexpr int64_t kPanelLine = 64;
 constexpr int64_t kRowBytes = 16 << 10;  // of a stretch of C
+constexpr int kMostLanes = 16;
+constexpr int64_t kFarthestLane = 1 << 26;  // bytes between lanes that 32 bits of an index are enough for
 constexpr double kLeastPiece = 10e3;    // nanoseconds
 
 int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
@@ -56,6 +60,7 @@ class Runner {
              p_.m, c_at_ + block.column * core_.item, core_.item, p_.c_row, scratch);
         break;
       case Product::Path::Row: row(block); break;
+      case Product::Path::Lines: lines(scratch); break;
     }
     if (p_.path != Product::Path::Tiles && p_.path != Product::Path::PackedTiles)
       finish(block.batch, block.row, block.row_end, block.column, block.column_end);
@@ -197,7 +202,10 @@ class Runner {
       const bool packs_a = (p_.a_k == core_.item || p_.a_row == core_.item) && columns > 2 * panel_columns();
       for (int64_t at = 0; at < p_.k; at += p_.depth) {
         const int64_t k = std::min(p_.depth, p_.k - at);
-        pack_b(b_at_ + at * p_.b_k + column * p_.b_column, k, columns, b_panels);
+        if (p_.windows)
+          pack_windows(at, k, column, columns, b_panels);
+        else
+          pack_b(b_at_ + at * p_.b_k + column * p_.b_column, k, columns, b_panels);
         MatMulArgs args;
         args.k = k;
         args.add = at > 0;
@@ -286,6 +294,137 @@ class Runner {
       std::memcpy(to, from, 8);
   }
 
+  // ---- windows ------------------------------------------------------------------------------------------------------
+
+  /// Columns that follow each other along the innermost axis of the result.
+  struct Stretch {
+    int64_t at[codegen::Windows::kAxes];  // place in the result
+    int64_t lane, count;
+  };
+
+  /// Panels as those of pack_b: rows [at, at + k) of the columns from `column` on.
+  void pack_windows(int64_t at, int64_t k, int64_t column, int64_t columns, char* to) const {
+    const Product::Windows& w = *p_.windows;
+    const int64_t width = w.axes[2].result, height = w.axes[1].result;
+    Stretch stretches[kMostLanes];
+    for (int64_t first = 0; first < columns; first += core_.lanes) {
+      const int64_t live = std::min<int64_t>(core_.lanes, columns - first);
+      int count = 0;
+      for (int64_t lane = 0; lane < live; ++count) {
+        const int64_t place = column + first + lane, line = place / width;
+        Stretch& s = stretches[count];
+        s = {{line / height, line % height, place % width}, lane, 0};
+        s.count = std::min(live - lane, width - s.at[2]);
+        lane += s.count;
+      }
+      pack_vector({stretches, static_cast<std::size_t>(count)}, at, k,
+                  to + first / panel_columns() * p_.depth * panel_row() + first % panel_columns() * core_.item);
+    }
+  }
+
+  void pack_vector(std::span<const Stretch> stretches, int64_t at, int64_t k, char* to) const {
+    const Product::Windows& w = *p_.windows;
+    const auto &[planes, rows, columns] = w.axes;
+    const int64_t places = planes.window * rows.window * columns.window;
+    const int64_t channel = at / places, channel_end = (at + k) / places;
+    WindowArgs args;
+    args.from_row = w.channel;
+    args.to_row = places * panel_row();
+    args.element = columns.stride * columns.pitch;
+    for (int64_t x = 0; x < columns.window; ++x) {
+      uint64_t lanes[kMostLanes];
+      for (std::size_t i = 0; i < stretches.size(); ++i) {
+        // Lanes whose place in the image is in [0, length).
+        const int64_t place = stretches[i].at[2] * columns.stride - columns.before + x * columns.dilation;
+        const int64_t first = place >= 0 ? 0 : divide_up(-place, columns.stride);
+        const int64_t end = place >= columns.image ? 0 : std::min(stretches[i].count, (columns.image - 1 - place) / columns.stride + 1);
+        lanes[i] = first < end ? ((uint64_t{1} << end) - (uint64_t{1} << first)) << stretches[i].lane : 0;
+      }
+      for (int64_t z = 0; z < planes.window; ++z)
+        for (int64_t y = 0; y < rows.window; ++y) {
+          const int64_t number = (z * rows.window + y) * columns.window + x;
+          const int64_t from = channel + (number < at % places), end = channel_end + (number < (at + k) % places);
+          if (from >= end) continue;
+          args.k = end - from;
+          args.to = to + (from * places + number - at) * panel_row();
+          int used = 0;
+          const char* starts[kMostLanes];
+          uint64_t read[kMostLanes];
+          for (std::size_t i = 0; i < stretches.size(); ++i) {
+            const Stretch& s = stretches[i];
+            const int64_t plane = s.at[0] * planes.stride - planes.before + z * planes.dilation;
+            const int64_t row = s.at[1] * rows.stride - rows.before + y * rows.dilation;
+            if (lanes[i] == 0 || plane < 0 || plane >= planes.image || row < 0 || row >= rows.image) continue;
+            const int64_t place = s.at[2] * columns.stride - columns.before + x * columns.dilation;
+            starts[used] = b_at_ + from * w.channel + plane * planes.pitch + row * rows.pitch + place * columns.pitch -
+                           s.lane * args.element;
+            read[used++] = lanes[i];
+          }
+          copy_lanes(args, {starts, static_cast<std::size_t>(used)}, read);
+        }
+    }
+  }
+
+  /// Rows of one vector, by the core where it takes so many stretches.
+  void copy_lanes(WindowArgs& args, std::span<const char* const> starts, const uint64_t* lanes) const {
+    const bool spread = args.element != core_.item;
+    const std::size_t parts = std::max<std::size_t>(starts.size(), 1);
+    if (parts <= WindowArgs::kMostStretches && std::abs(args.element) <= kFarthestLane) {
+      args.from[0] = b_at_, args.lanes[0] = 0;
+      for (std::size_t i = 0; i < starts.size(); ++i) args.from[i] = starts[i], args.lanes[i] = lanes[i];
+      return MatMulCore::part<WindowFn>(p_.code, MatMulCore::windows(static_cast<int>(parts), spread))(&args);
+    }
+    for (int64_t row = 0; row < args.k; ++row) {
+      char* const to = args.to + row * args.to_row;
+      std::memset(to, 0, static_cast<std::size_t>(core_.vector_bytes()));
+      for (std::size_t i = 0; i < starts.size(); ++i)
+        for (int64_t lane = 0; lane < core_.lanes; ++lane)
+          if (lanes[i] >> lane & 1) copy_element(starts[i] + row * args.from_row + lane * args.element, to + lane * core_.item);
+    }
+  }
+
+  /// All of one matrix. Each plane of the image is copied with the zeros around it, so that a row of the window is a row of A times a
+  /// matrix whose rows are the line shifted by the dilation.
+  void lines(char* scratch) const {
+    const Product::Windows& w = *p_.windows;
+    const auto &[planes, rows, columns] = w.axes;
+    const int64_t item = core_.item, places = planes.window * rows.window * columns.window;
+    MatMulArgs args;
+    args.a_k = item;
+    args.b_k = columns.dilation * item;
+    args.live = columns.result;
+    for (int64_t channel = 0; channel < p_.k / places; ++channel) {
+      for (int64_t line = 0; line < planes.image * rows.image; ++line) {
+        char* const to = scratch + line * line_bytes(columns);
+        std::memset(to, 0, static_cast<std::size_t>(line_bytes(columns)));
+        const char* from = b_at_ + channel * w.channel + line / rows.image * planes.pitch + line % rows.image * rows.pitch;
+        std::memcpy(to + columns.before * item, from, static_cast<std::size_t>(columns.image * item));
+      }
+      for (int64_t row = 0; row < p_.m; ++row)
+        for (int64_t line = 0; line < planes.result * rows.result; ++line) {
+          args.c = c_at_ + row * p_.c_row + line * columns.result * item;
+          args.add = channel > 0;
+          for (int64_t z = 0; z < planes.window; ++z)
+            for (int64_t y = 0; y < rows.window; ++y) {
+              const int64_t plane = line / rows.result * planes.stride - planes.before + z * planes.dilation;
+              const int64_t at = line % rows.result * rows.stride - rows.before + y * rows.dilation;
+              if (plane < 0 || plane >= planes.image || at < 0 || at >= rows.image) continue;
+              for (int64_t x = 0; x < columns.window; x += MatMulCore::kRowDepth) {
+                const int64_t depth = std::min<int64_t>(MatMulCore::kRowDepth, columns.window - x);
+                args.a = a_at_ + row * p_.a_row + (channel * places + (z * rows.window + y) * columns.window + x) * item;
+                args.b = scratch + (plane * rows.image + at) * line_bytes(columns) + x * args.b_k;
+                call(MatMulCore::row(static_cast<int>(depth)), args);
+                args.add = 1;
+              }
+            }
+          if (!args.add) std::memset(args.c, 0, static_cast<std::size_t>(columns.result * item));
+        }
+    }
+  }
+  int64_t line_bytes(const Product::Windows::Axis& columns) const {
+    return (columns.result + (columns.window - 1) * columns.dilation) * core_.item;
+  }
+
   // ---- dot products -------------------------------------------------------------------------------------------------
 
   /// `many` vectors beside `few`, both along k; the few are copied where they are not contiguous.
@@ -345,11 +484,25 @@ class Runner {
 
 }  // namespace
 
+bool Product::Windows::is_matrix(int64_t item) const {
+  for (const Axis& a : axes)
+    if (a.window != 1 || a.stride != 1 || a.before != 0 || a.image != a.result) return false;
+  int64_t pitch = item;
+  for (const Axis* a = axes + codegen::Windows::kAxes; a-- > axes; pitch *= a->image)
+    if (a->image != 1 && a->pitch != pitch) return false;
+  return true;
+}
+
 void Product::plan() {
   const int64_t item = core.item, lanes = core.lanes;
+  if (windows && windows->is_matrix(item)) {
+    b_k = windows->channel, b_column = item;
+    windows.reset();
+  }
   // What has one element has any stride.
   if (k <= 1) a_k = item, b_k = b_column == item ? b_k : item;
   if (n <= 1) b_column = item;
+  FRAMEJIT_CHECK(!windows || a_k == item, "rows of weights are contiguous");
   matrix_rows = m;
   // Matrices of A that follow each other and meet the same B are one matrix.
   while (!batch.empty() && batch.back().b == 0 && batch.back().a == m * a_row && batch.back().c == m * c_row) {
@@ -363,7 +516,7 @@ void Product::plan() {
   const double elements = static_cast<double>(batches) * static_cast<double>(m) * static_cast<double>(n);
   nanoseconds = 2 * elements * static_cast<double>(k) / (item == 4 ? 100.0 : 50.0);
   // A column that lies along the rows of A is a row times a matrix.
-  if (n == 1 && a_k != item && a_row == item && c_row == item) {
+  if (!windows && n == 1 && a_k != item && a_row == item && c_row == item) {
     std::swap(m, n);
     for (Axis& axis : batch) std::swap(axis.a, axis.b);
     swapped = true;
@@ -371,21 +524,27 @@ void Product::plan() {
     b_k = a_k, b_column = a_row;
     a_k = column_k, a_row = item;
   }
+  if (windows) b_k = b_column = 0;
   const int64_t blocks = std::max<int64_t>(1, divide_up(k, tuning.depth));
   depth = std::max<int64_t>(1, std::min(k, round_up(divide_up(k, blocks), 8)));
   scratch_bytes = 0;
   single = -1;
   const int64_t most = core.most_rows(2);
-  if (n <= tuning.few_columns && a_k == item && k >= tuning.few_depth * n) {
+  if (windows && m <= tuning.few_channels && k > 0 && windows->axes[2].stride == 1 && windows->axes[2].pitch == item) {
+    path = Path::Lines;
+    const auto &[planes, lines, places] = windows->axes;
+    scratch_bytes = planes.image * lines.image * (places.result + (places.window - 1) * places.dilation) * item;
+  } else if (!windows && n <= tuning.few_columns && a_k == item && k >= tuning.few_depth * n) {
     path = Path::Dots;
     if (b_k != item) scratch_bytes = round_up(k, lanes) * n * item;
-  } else if (m <= tuning.few_rows && b_k == item && b_column != item && k >= tuning.few_depth * m) {
+  } else if (!windows && m <= tuning.few_rows && b_k == item && b_column != item && k >= tuning.few_depth * m) {
     path = Path::DotsOfB;
     if (a_k != item) scratch_bytes = round_up(k, lanes) * m * item;
-  } else if (m == 1 && b_column == item && n >= 16 * lanes && n * k * item >= tuning.far_b) {
+  } else if (!windows && m == 1 && b_column == item && n >= 16 * lanes && n * k * item >= tuning.far_b) {
     path = Path::Row;
-  } else if (k == 0 || (b_column == item && (m <= core.most_rows(4) || (m <= tuning.plain_rows && n * k * item <= 4 * l2_bytes) ||
-                                               (k <= tuning.plain_depth && n * k * item <= l2_bytes / 2)))) {
+  } else if (k == 0 || (!windows && b_column == item &&
+                         (m <= core.most_rows(4) || (m <= tuning.plain_rows && n * k * item <= 4 * l2_bytes) ||
+                          (k <= tuning.plain_depth && n * k * item <= l2_bytes / 2)))) {
     path = Path::Tiles;
     find_single();
   } else {
@@ -422,8 +581,8 @@ struct Grid {
     if (p.columns > 0) columns = divide_up(p.n, p.columns);
     while (static_cast<double>(p.batches * rows * columns) < pieces) {
       const int64_t height = divide_up(p.m, rows + 1), width = divide_up(p.n, columns + 1);
-      const bool by_rows = height >= least_rows && p.path != Product::Path::DotsOfB;
-      const bool by_columns = width >= least_columns && p.path != Product::Path::Dots;
+      const bool by_rows = height >= least_rows && p.path != Product::Path::DotsOfB && p.path != Product::Path::Lines;
+      const bool by_columns = width >= least_columns && p.path != Product::Path::Dots && p.path != Product::Path::Lines;
       if (by_rows && (!by_columns || height >= width))
         ++rows;
       else if (by_columns)
@@ -473,25 +632,47 @@ void run_product(const Product& product, const char* a, const char* b, char* c, 
   });
 }
 
+void run_product_here(const Product& product, const char* a, const char* b, char* c, char* scratch) {
+  if (product.empty) return;
+  if (product.swapped) std::swap(a, b);
+  Runner(product, a, b, c, nullptr).run({0, 0, product.m, 0, product.n}, scratch);
+}
+
 namespace {
 
-/// The epilogue on a rectangle of one matrix of the batch.
-void run_epilogue(const BoundLoop& loop, const RunState& state, int64_t batch, int64_t row, int64_t row_end, int64_t column,
+/// The epilogue on a rectangle of one matrix of the batch. Its columns are one axis of the loop or, place after place, several.
+void run_epilogue(const BoundMatMul& step, const RunState& state, int64_t batch, int64_t row, int64_t row_end, int64_t column,
                   int64_t column_end) {
-  const int rank = loop.rank();
-  Window w;
-  for (std::size_t i = 0; i < loop.operands.size(); ++i) {
-    const BoundOperand& o = loop.operands[i];
-    w.pointers[i] = state.buffers[o.buffer] + o.offset + row * loop.stride(i, rank - 2) + column * loop.stride(i, rank - 1);
+  const BoundLoop& loop = *step.epilogue;
+  const std::vector<uint16_t>& operands = loop.stages[0].operands;
+  const int inner = loop.rank() - 1, rows = inner - step.column_axes;
+  const int64_t count = row_end - row, length = loop.extents[static_cast<std::size_t>(inner)];
+  row += batch % step.groups * step.product.matrix_rows;
+  batch /= step.groups;
+  const auto along = [&](std::size_t operand, int64_t position, int first, int last) {
+    int64_t bytes = 0;
+    for (int axis = last; axis >= first; --axis) {
+      const int64_t extent = loop.extents[static_cast<std::size_t>(axis)];
+      bytes += position % extent * loop.stride(operand, axis);
+      position /= extent;
+    }
+    return bytes;
+  };
+  char* pointers[kMaxOperands];
+  int64_t strides[2 * kMaxOperands];
+  while (column < column_end) {
+    const int64_t stretch = step.column_axes == 1 ? column_end - column : std::min(column_end - column, length - column % length);
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      const uint16_t operand = operands[i];
+      const BoundOperand& o = loop.operands[operand];
+      pointers[i] = state.buffers[o.buffer] + o.offset + along(operand, batch, 0, rows - 1) + row * loop.stride(operand, rows) +
+                    along(operand, column, rows + 1, inner);
+      strides[2 * i] = loop.stride(operand, inner);
+      strides[2 * i + 1] = loop.stride(operand, rows);
+    }
+    loop.stages[0].kernel(pointers, strides, stretch, count);
+    column += stretch;
   }
-  for (int axis = rank - 3; axis >= 0; --axis) {
-    const int64_t extent = loop.extents[static_cast<std::size_t>(axis)], position = batch % extent;
-    batch /= extent;
-    for (std::size_t i = 0; i < loop.operands.size(); ++i) w.pointers[i] += position * loop.stride(i, axis);
-  }
-  w.outer = row_end - row;
-  w.inner = column_end - column;
-  run_stage(loop, loop.stages[0], w);
 }
 
 }  // namespace
@@ -500,7 +681,7 @@ void execute_matmul(const BoundMatMul& step, RunState& state) {
   auto at = [&](const BoundOperand& o) { return state.buffers[o.buffer] + o.offset; };
   if (!step.epilogue) return run_product(step.product, at(step.a), at(step.b), at(step.c), state);
   const FinishedTile finished = [&](int64_t batch, int64_t row, int64_t row_end, int64_t column, int64_t column_end) {
-    run_epilogue(*step.epilogue, state, batch, row, row_end, column, column_end);
+    run_epilogue(step, state, batch, row, row_end, column, column_end);
   };
   run_product(step.product, at(step.a), at(step.b), at(step.c), state, &finished);
 }

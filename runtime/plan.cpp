@@ -56,6 +56,7 @@ struct Ready {
 std::string_view name_of(const Step& step) {
   if (const auto* loop = std::get_if<LoopStep>(&step)) return loop->name;
   if (const auto* product = std::get_if<MatMulStep>(&step)) return product->name;
+  if (const auto* attention = std::get_if<AttentionStep>(&step)) return attention->name;
   if (const auto* host = std::get_if<HostStep>(&step)) return host->name;
   return "undo";
 }
@@ -80,9 +81,18 @@ bool is_static(const Program& program) {
       if (!fixed(product->m) || !fixed(product->n) || !fixed(product->k)) return false;
       if (!operand_fixed(product->a) || !operand_fixed(product->b) || !operand_fixed(product->c)) return false;
       if (!all_fixed(product->batch)) return false;
+      if (product->windows)
+        for (const Windows::Axis& axis : product->windows->axes)
+          if (!fixed(axis.image) || !fixed(axis.result) || !fixed(axis.pitch)) return false;
       if (product->epilogue)
         for (const LoopOperand& o : product->epilogue->operands)
           if (!operand_fixed(o)) return false;
+    } else if (const auto* attention = std::get_if<AttentionStep>(&step)) {
+      for (const LoopOperand* o : {&attention->q, &attention->k, &attention->v, &attention->scale, &attention->out})
+        if (!operand_fixed(*o)) return false;
+      if (attention->mask && !operand_fixed(*attention->mask)) return false;
+      if (!all_fixed({attention->batch, attention->heads, attention->queries, attention->keys, attention->depth, attention->width}))
+        return false;
     } else if (const auto* host = std::get_if<HostStep>(&step)) {
       for (const LoopOperand& o : host->operands)
         if (!operand_fixed(o)) return false;
@@ -407,6 +417,8 @@ RunResult Plan::Impl::run_steps(const Bound& bound, std::unique_ptr<const Ready>
       if (loop->step->redo_zero_or_nan && !state.stopped()) check_results(*loop, state);
     } else if (const auto* product = std::get_if<BoundMatMul>(&step)) {
       execute_matmul(*product, state);
+    } else if (const auto* attention = std::get_if<BoundAttention>(&step)) {
+      execute_attention(*attention, state);
     } else if (const auto* host = std::get_if<BoundHost>(&step)) {
       execute_host(*host, state);
     } else {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "codegen/kernel.h"
@@ -17,14 +18,15 @@ struct Product {
   struct Axis {
     int64_t extent, a, b, c;
   };
-  /// Where one way gives over to the next, by benchmarks/native/bench_matmul, whose options set them (on a
-  /// Zen 4 with 32 KiB and 1 MiB of cache; `depth` from 192 to 384 made no difference). Bits depend on the first five.
+  /// Where one way gives over to the next, by benchmarks/native/bench_matmul, whose options set them, and cores.py (on a
+  /// Zen 4 with 32 KiB and 1 MiB of cache; `depth` from 192 to 384 made no difference). Bits depend on the first six.
   struct Tuning {
     int64_t depth = 256;          // of a block of k
     int64_t few_columns = 8;      // columns of B up to which a product is dot products, where rows of A are contiguous
     int64_t few_rows = 32;        // rows of A, where columns of B are
     int64_t few_depth = 16;       // ... and k at least so many times these
     int64_t far_b = 1 << 20;      // bytes of B from which a product of one row goes along the rows of B
+    int64_t few_channels = 8;     // rows of A up to which a convolution with stride 1 goes line by line
     int64_t plain_rows = 42;      // rows of A up to which B is not packed, unless it is several times the second-level cache
     int64_t plain_depth = 512;    // k up to which B is not packed where half of the second-level cache holds it
     int64_t shallow = 64;         // k up to which C is written row by row: more of it moves than of B
@@ -32,7 +34,18 @@ struct Product {
     int64_t packed_ahead = 1024;  // bytes by which packed panels are prefetched
     int64_t plain_ahead = 4;      // rows of B by which it is prefetched where it is not packed
   };
-  enum class Path : uint8_t { Tiles, PackedTiles, Dots, DotsOfB, Row };
+  /// codegen::Windows bound to numbers.
+  struct Windows {
+    struct Axis {
+      int64_t image, result, pitch, window, stride, dilation, before;
+    };
+    Axis axes[codegen::Windows::kAxes];
+    int64_t channel;
+
+    /// Has B rows of its own in the image, with columns one after the other?
+    bool is_matrix(int64_t item) const;
+  };
+  enum class Path : uint8_t { Tiles, PackedTiles, Dots, DotsOfB, Row, Lines };
 
   codegen::MatMulCore core;
   const void* code = nullptr;
@@ -40,6 +53,7 @@ struct Product {
   int64_t m = 0, n = 0, k = 0;
   int64_t a_row = 0, a_k = 0, b_k = 0, b_column = 0, c_row = 0;
   std::vector<Axis> batch;  // outer to inner
+  std::optional<Windows> windows;  // in place of b_k and b_column; A's rows are contiguous
   Tuning tuning{};
 
   // Chosen by `plan`.

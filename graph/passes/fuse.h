@@ -30,7 +30,7 @@ namespace framejit::graph {
 ///    value in `stored` is written to memory, the others live in registers or tile scratch only;
 ///  - reduction: as above, and the last nodes are one or more reductions over the same axes, of operands with the same
 ///    shape and layout; their results are in `stored`;
-///  - contraction: a single MatMul.
+///  - contraction: a single MatMul, Convolution or Attention.
 /// A write stores its value at its destination and is not in `stored`. A group that only sets flags stores nothing.
 /// Views, params, constants and dims belong to no group; 0-d nodes may stand in several.
 struct Group {

@@ -180,6 +180,42 @@ void check_rows(const Executable& code, const MatMulCore& core) {
 TEST_P(MatMul, RowsOfFloat32) { check_rows<float>(make<float>(GetParam()), core<float>()); }
 TEST_P(MatMul, RowsOfFloat64) { check_rows<double>(make<double>(GetParam()), core<double>()); }
 
+/// Each stretch reads from memory of its own that ends at a guard page.
+template <class T>
+void check_windows(const Executable& code, const MatMulCore& core) {
+  std::mt19937 random(7);
+  for (int stretches = 1; stretches <= WindowArgs::kMostStretches; ++stretches)
+    for (int spread : {1, 2, 3})
+      for (int round = 0; round < 30; ++round) {
+        const int64_t k = 1 + round % 3;
+        std::vector<std::unique_ptr<Matrix<T>>> held;
+        std::vector<T> want(static_cast<std::size_t>(k * core.lanes), 0);
+        const Matrix<T> to(k, core.lanes, core.lanes, random);
+        WindowArgs args{};
+        args.to = to.bytes(), args.to_row = to.stride(), args.k = k, args.element = spread * static_cast<int64_t>(sizeof(T));
+        int lane = 0;
+        for (int i = 0; i < stretches; ++i) {
+          const int first = std::min(lane + static_cast<int>(random() % 2), core.lanes);
+          const int end = std::min(first + static_cast<int>(random() % (i + 1 == stretches ? 16 : 4)), core.lanes);
+          lane = end;
+          const int64_t width = end > first ? (end - first - 1) * spread + 1 : 1;
+          held.push_back(std::make_unique<Matrix<T>>(k, width, 3 * core.lanes, random));
+          args.from[i] = held.back()->bytes() - first * args.element;
+          for (int l = first; l < end; ++l) {
+            args.lanes[i] |= uint64_t{1} << l;
+            for (int64_t row = 0; row < k; ++row)
+              want[static_cast<std::size_t>(row * core.lanes + l)] = held.back()->at(row, (l - first) * spread);
+          }
+        }
+        args.from_row = held[0]->stride();
+        MatMulCore::part<WindowFn>(code.entry(), MatMulCore::windows(stretches, spread > 1))(&args);
+        ASSERT_EQ(to.copy(), want) << stretches << " stretches, " << spread << " apart";
+      }
+}
+
+TEST_P(MatMul, WindowsOfFloat32) { check_windows<float>(make<float>(GetParam()), core<float>()); }
+TEST_P(MatMul, WindowsOfFloat64) { check_windows<double>(make<double>(GetParam()), core<double>()); }
+
 TEST_P(MatMul, IdleColumnsRaiseNothing) {
   // An infinity times a live column of ones is no invalid operation, whatever the idle columns hold.
   const Executable code = make<double>(GetParam());

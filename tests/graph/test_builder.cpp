@@ -106,6 +106,17 @@ TEST_F(Builder, Products) {
   EXPECT_EQ(type(*b_.matmul(param({5, 1, 2, 3}), param({7, 3, 4}))), "f64[5, 7, 2, 4]");
 }
 
+TEST_F(Builder, Convolutions) {
+  const auto built = [&](Dims x, Dims w, Window window) { return b_.convolution(param(std::move(x)), param(std::move(w)), window); };
+  EXPECT_EQ(type(*built({2, 3, 9, 8}, {5, 3, 3, 3}, {1, {{1, 1, 1, 1}, {2, 0, 1, 1}}})), "f64[2, 5, 9, 4]");
+  EXPECT_EQ(type(*built({2, 4, 9}, {6, 2, 3}, {2, {{1, 0, 0, 2}}})), "f64[2, 6, 5]");
+  EXPECT_EQ(type(*built({1, 1, 2, 2, 2}, {1, 1, 2, 2, 2}, {1, {{}, {}, {}}})), "f64[1, 1, 1, 1, 1]");
+  EXPECT_FALSE(built({2, 4, 9}, {6, 3, 3}, {1, {{}}})) << "channels";
+  EXPECT_FALSE(built({2, 4, 9}, {5, 2, 3}, {2, {{}}})) << "groups";
+  EXPECT_FALSE(built({2, 4, 2}, {5, 4, 3}, {1, {{}}})) << "a window larger than the image";
+  EXPECT_FALSE(built({2, 4}, {5, 4}, {1, {{}}})) << "rank";
+}
+
 TEST_F(Builder, ViewOfAConstantIsAViewOfACopy) {
   const ValueId v = b_.expand_dims(b_.constant(DType::I64, {3}), 0);
   EXPECT_EQ(g_.node(g_.root(v)).op, Op::Copy);

@@ -56,7 +56,7 @@ class Conv2d(Cell):
             raise ValueError(
                 f"For 'Conv2d', the channels {in_channels} and {out_channels} must be divisible by 'group' {group}."
             )
-        self.in_channels, self.out_channels, self.kernel_size = in_channels, out_channels, _image._pair(kernel_size)
+        self.in_channels, self.out_channels, self.kernel_size = in_channels, out_channels, _image._each(kernel_size)
         self.stride, self.pad_mode, self.padding, self.dilation, self.group = stride, pad_mode, padding, dilation, group
         self.has_bias = has_bias
         shape = (out_channels, in_channels // group, *self.kernel_size)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import sys
 
-from framejit.ops import _control, _create, _elementwise, _image, _loss, _primitives, _reduce, _shape
+from framejit.ops import _attention, _control, _create, _elementwise, _image, _loss, _primitives, _reduce, _shape
 
-_ELSEWHERE = {"Any", "ALL", "annotations", "np", "is_compiling", "functools", "inspect"}
-for _module in (_elementwise, _reduce, _shape, _create, _image, _loss, _primitives, _control):
+_ELSEWHERE = {"Any", "ALL", "annotations", "np", "is_compiling", "functools", "inspect", "math"}
+for _module in (_elementwise, _reduce, _shape, _create, _image, _attention, _loss, _primitives, _control):
     for _name, _value in list(vars(_module).items()):
         if not _name.startswith("_") and _name not in _ELSEWHERE:
             globals()[_name] = _value

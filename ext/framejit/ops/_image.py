@@ -1,4 +1,4 @@
-"""Convolution and pooling of images in the layout NCHW, and normalization by channel."""
+"""Convolution and pooling in the layout NCHW, and normalization by channel."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 from framejit._core import (
     _array,
     _arrays,
+    _convolve,
     _op_add,
     _op_divide,
-    _op_matmul,
     _op_multiply,
     _op_sqrt,
     _op_subtract,
@@ -19,20 +19,21 @@ from framejit._core import (
 )
 
 
-def _pair(value: Any) -> tuple[int, int]:
-    return (value, value) if isinstance(value, int) else tuple(value)
+def _each(value: Any, axes: int = 2) -> tuple[int, ...]:
+    return (value,) * axes if isinstance(value, int) else tuple(value)
 
 
 def _around(
-    shape: tuple[int, ...], window: tuple[int, int], stride: tuple[int, int], pad_mode: str, padding: Any
+    shape: tuple[int, ...], window: tuple[int, ...], stride: tuple[int, ...], pad_mode: str, padding: Any
 ) -> list[tuple[int, int]]:
-    """How many elements stand (above, below) and (left, right)."""
+    """How many elements stand before and after along each axis of space: (above, below), (left, right)."""
+    axes = len(window)
     if pad_mode == "valid":
-        return [(0, 0), (0, 0)]
+        return [(0, 0)] * axes
     if pad_mode == "pad":
-        if isinstance(padding, (tuple, list)) and len(padding) == 4:
-            return [tuple(padding[:2]), tuple(padding[2:])]
-        return [(size, size) for size in _pair(padding)]
+        if isinstance(padding, (tuple, list)) and len(padding) == 2 * axes:
+            return [(padding[2 * i], padding[2 * i + 1]) for i in range(axes)]
+        return [(size, size) for size in _each(padding, axes)]
     if pad_mode != "same":
         raise ValueError(f"'pad_mode' must be 'same', 'valid' or 'pad', but got {pad_mode!r}.")
     totals = [
@@ -45,13 +46,49 @@ def _windows(
     x: np.ndarray, kernel: tuple[int, int], stride: Any, pad_mode: str, padding: Any, dilation: Any, fill: Any
 ) -> np.ndarray:
     """A view of the parts under the kernel: [N, C, rows, columns, *kernel]."""
-    stride, dilation = _pair(stride), _pair(dilation)
+    stride, dilation = _each(stride), _each(dilation)
     window = tuple(step * (size - 1) + 1 for size, step in zip(kernel, dilation))
     around = _around(x.shape, window, stride, pad_mode.lower(), padding)
     if around != [(0, 0), (0, 0)]:
         x = np.pad(x, [(0, 0), (0, 0), *around], constant_values=fill)
     parts = np.lib.stride_tricks.sliding_window_view(x, window, (2, 3))
     return parts[:, :, :: stride[0], :: stride[1], :: dilation[0], :: dilation[1]]
+
+
+def _convolution(
+    axes: int,
+    input: Any,
+    weight: Any,
+    bias: Any,
+    stride: Any,
+    pad_mode: str,
+    padding: Any,
+    dilation: Any,
+    groups: int,
+) -> Any:
+    x, w = _arrays(input, weight)
+    stride, dilation = _each(stride, axes), _each(dilation, axes)
+    window = tuple(step * (size - 1) + 1 for size, step in zip(w.shape[2:], dilation))
+    around = _around(x.shape, window, stride, pad_mode.lower(), padding)
+    numbers = [
+        n for step, (before, after), apart in zip(stride, around, dilation) for n in (step, before, after, apart)
+    ]
+    out = _tensor(_convolve(x, w, groups, *numbers))
+    return out if bias is None else _op_add(out, _tensor(_array(bias).reshape((-1,) + (1,) * axes)))
+
+
+def conv1d(
+    input: Any,
+    weight: Any,
+    bias: Any = None,
+    stride: Any = 1,
+    pad_mode: str = "valid",
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+) -> Any:
+    """Convolution of lines: `weight` is [channels out, channels in / groups, length]."""
+    return _convolution(1, input, weight, bias, stride, pad_mode, padding, dilation, groups)
 
 
 def conv2d(
@@ -65,16 +102,21 @@ def conv2d(
     groups: int = 1,
 ) -> Any:
     """Convolution: `weight` is [channels out, channels in / groups, height, width]."""
-    x, w = _arrays(input, weight)
-    parts = _windows(x, w.shape[2:], stride, pad_mode, padding, dilation, 0)
-    count, channels, rows, columns = parts.shape[:4]
-    outputs = []
-    for part, kernel in zip(np.split(parts, groups, 1), np.split(w, groups, 0)):
-        lines = part.transpose(0, 2, 3, 1, 4, 5).reshape(count * rows * columns, -1)
-        product = _op_matmul(_tensor(lines), _tensor(kernel.reshape(kernel.shape[0], -1).T))
-        outputs.append(_array(product).reshape(count, rows, columns, -1))
-    out = _tensor(np.concatenate(outputs, -1).transpose(0, 3, 1, 2))
-    return out if bias is None else _op_add(out, _tensor(_array(bias).reshape(-1, 1, 1)))
+    return _convolution(2, input, weight, bias, stride, pad_mode, padding, dilation, groups)
+
+
+def conv3d(
+    input: Any,
+    weight: Any,
+    bias: Any = None,
+    stride: Any = 1,
+    pad_mode: str = "valid",
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+) -> Any:
+    """Convolution of volumes: `weight` is [channels out, channels in / groups, depth, height, width]."""
+    return _convolution(3, input, weight, bias, stride, pad_mode, padding, dilation, groups)
 
 
 def max_pool2d(x: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1) -> Any:
@@ -82,19 +124,19 @@ def max_pool2d(x: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, d
     array = _array(x)
     low = -np.inf if array.dtype.kind == "f" else np.iinfo(array.dtype).min
     parts = _windows(
-        array, _pair(kernel_size), kernel_size if stride is None else stride, "pad", padding, dilation, low
+        array, _each(kernel_size), kernel_size if stride is None else stride, "pad", padding, dilation, low
     )
     return _tensor(parts.max((-2, -1)))
 
 
 def _max_pool(x: Any, kernel_size: Any, stride: Any, pad_mode: str, padding: Any, dilation: Any) -> Any:
     array = _array(x)
-    return _tensor(_windows(array, _pair(kernel_size), stride, pad_mode, padding, dilation, -np.inf).max((-2, -1)))
+    return _tensor(_windows(array, _each(kernel_size), stride, pad_mode, padding, dilation, -np.inf).max((-2, -1)))
 
 
 def _avg_pool(x: Any, kernel_size: Any, stride: Any, pad_mode: str, padding: Any, count_include_pad: bool) -> Any:
     array = _array(x)
-    kernel = _pair(kernel_size)
+    kernel = _each(kernel_size)
     total = _windows(array, kernel, stride, pad_mode, padding, 1, 0).sum((-2, -1))
     if pad_mode.lower() == "pad" and count_include_pad:
         return _tensor(total / array.dtype.type(kernel[0] * kernel[1]))

@@ -8,11 +8,12 @@ import numpy as np
 
 from framejit._core import (
     _array,
+    _arrays,
+    _matmul,
     _op_absolute,
     _op_add,
     _op_divide,
     _op_log,
-    _op_matmul,
     _op_maximum,
     _op_multiply,
     _op_negative,
@@ -27,7 +28,8 @@ from framejit.ops._reduce import log_softmax, mean, sum, var
 
 def dense(input: Any, weight: Any, bias: Any = None) -> Any:
     """input @ weight.T + bias."""
-    out = _op_matmul(input, _tensor(_array(weight).transpose()))
+    x, w = _arrays(input, weight)
+    out = _tensor(_matmul(x, w.transpose()))
     return out if bias is None else _op_add(out, bias)
 
 

@@ -8,7 +8,8 @@ from framejit import ops
 
 _SAME = (
     "relu relu6 sigmoid tanh elu silu mish softplus hardsigmoid hardswish leaky_relu hardshrink softshrink logsigmoid "
-    "binary_cross_entropy binary_cross_entropy_with_logits cross_entropy mse_loss l1_loss smooth_l1_loss layer_norm one_hot pad nll_loss"
+    "binary_cross_entropy binary_cross_entropy_with_logits cross_entropy mse_loss l1_loss smooth_l1_loss layer_norm one_hot pad nll_loss "
+    "scaled_dot_product_attention"
 )
 globals().update({name: getattr(ops, name) for name in _SAME.split()})
 linear = ops.dense

@@ -1,0 +1,69 @@
+// What the tests of matrix products and of convolutions share.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "oracle.h"
+
+namespace framejit::runtime::testing {
+
+/// Memory between two unmapped pages; its end stands right before the second.
+class Guarded {
+ public:
+  explicit Guarded(int64_t bytes) {
+    const int64_t page = sysconf(_SC_PAGESIZE);
+    size_ = (bytes + page - 1) / page * page + 2 * page;
+    map_ = static_cast<char*>(
+        mmap(nullptr, static_cast<std::size_t>(size_), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    mprotect(map_, static_cast<std::size_t>(page), PROT_NONE);
+    mprotect(map_ + size_ - page, static_cast<std::size_t>(page), PROT_NONE);
+    data = map_ + size_ - page - bytes;
+  }
+  ~Guarded() { munmap(map_, static_cast<std::size_t>(size_)); }
+  Guarded(const Guarded&) = delete;
+  char* data;
+  char* begin() const { return map_ + sysconf(_SC_PAGESIZE); }
+  int64_t room() const { return size_ - 2 * sysconf(_SC_PAGESIZE); }
+
+ private:
+  char* map_;
+  int64_t size_;
+};
+
+struct Ran {
+  std::vector<std::vector<std::byte>> results;
+  std::string listing;
+};
+
+inline Ran run_graph(const std::string& text, const std::vector<std::vector<std::byte>>& params, const codegen::Cpu& cpu,
+              std::vector<int64_t> symbols = {}) {
+  const Graph graph = parse_graph(text);
+  codegen::LowerOptions options;
+  options.cpu = cpu;
+  options.o1 = true;
+  options.host_loop = reference_loop;
+  auto program = codegen::lower(graph, fused(graph), options);
+  if (!program) {
+    ADD_FAILURE() << program.error();
+    return {};
+  }
+  Ran out;
+  out.listing = program->listing;
+  auto plan = Plan::create(std::move(*program));
+  if (!plan) {
+    ADD_FAILURE() << plan.error();
+    return {};
+  }
+  std::vector<char*> pointers, results;
+  for (const auto& p : params) pointers.push_back(reinterpret_cast<char*>(const_cast<std::byte*>(p.data())));
+  for (std::size_t i = 0; i < (*plan)->program().result_roots.size(); ++i) {
+    out.results.emplace_back(static_cast<std::size_t>((*plan)->result_bytes(static_cast<uint32_t>(i), symbols)));
+    results.push_back(reinterpret_cast<char*>(out.results.back().data()));
+  }
+  EXPECT_EQ((*plan)->run(pointers, results, symbols).status, RunStatus::Done);
+  return out;
+}
+
+}  // namespace framejit::runtime::testing

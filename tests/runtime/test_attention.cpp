@@ -1,0 +1,134 @@
+// Attention against the interpreter, which sums in float64; threads to the bit.
+#include <cmath>
+#include <cstring>
+
+#include "products.h"
+#include "runtime/scheduler.h"
+
+namespace framejit::runtime::testing {
+namespace {
+
+struct Case {
+  int64_t batch, heads, key_heads, queries, keys, depth, width;
+  int causal = 0;
+  const char* mask = "";  // its shape
+  bool by_length = false;  // q, k and v lie as [batch, length, heads, depth]
+};
+
+std::string dims(std::initializer_list<int64_t> shape) {
+  std::string out = "f32[";
+  for (int64_t d : shape) out += (out.back() == '[' ? "" : ", ") + std::to_string(d);
+  return out + "]";
+}
+
+std::string text(const Case& c) {
+  const auto operand = [&](int64_t heads, int64_t length, int64_t depth) {
+    std::string out = dims({c.batch, heads, length, depth});
+    if (c.by_length)
+      out += " strides=[" + std::to_string(length * heads * depth * 4) + ", " + std::to_string(depth * 4) + ", " +
+             std::to_string(heads * depth * 4) + ", 4]";
+    return out;
+  };
+  const std::string mask = c.mask;
+  return "graph @f(%q: " + operand(c.heads, c.queries, c.depth) + ", %k: " + operand(c.key_heads, c.keys, c.depth) + ", %v: " +
+         operand(c.key_heads, c.keys, c.width) + (mask.empty() ? "" : ", %m: f32" + mask) +
+         ") {\n  %10 = constant {value=0.25} : f32[]\n  %11 = full %10 : f32[1]\n  %12 = attention %q, %k, %v, %11" +
+         (mask.empty() ? "" : ", %m") + " {index=" + std::to_string(c.causal) + "} : " +
+         dims({c.batch, c.heads, c.queries, c.width}) + "\n  return %12\n}";
+}
+
+const Case kCases[] = {
+    {1, 1, 1, 1, 1, 1, 1},
+    {2, 3, 3, 5, 7, 8, 9},
+    {1, 2, 1, 20, 33, 16, 16, 1},
+    {1, 2, 1, 20, 33, 16, 16, 2},
+    {1, 1, 1, 33, 20, 16, 16, 1},
+    {1, 1, 1, 33, 20, 16, 16, 2},  // the first queries see nothing
+    {2, 4, 2, 130, 300, 24, 40, 0, "[130, 300]"},
+    {2, 4, 2, 130, 300, 24, 40, 1, "[2, 1, 1, 300]", true},
+    {1, 4, 1, 257, 513, 64, 64, 2, "", true},
+    {2, 2, 2, 9, 600, 64, 64, 0, "[2, 2, 9, 1]"},
+    {1, 8, 2, 1, 700, 64, 64, 2},  // a token after others
+    {1, 2, 2, 300, 3, 5, 130},
+    {2, 2, 2, 0, 3, 5, 4},
+};
+
+std::vector<std::byte> attended(const Case& c, const Graph& graph, const std::vector<ParamMemory>& params, const codegen::Cpu& cpu) {
+  codegen::LowerOptions options;
+  options.cpu = cpu;
+  auto program = codegen::lower(graph, fused(graph), options);
+  EXPECT_TRUE(program.has_value()) << program.error();
+  auto plan = Plan::create(std::move(*program));
+  EXPECT_TRUE(plan.has_value());
+  const Guarded out(c.batch * c.heads * c.queries * c.width * 4);
+  std::vector<char*> pointers;
+  for (const ParamMemory& p : params) pointers.push_back(reinterpret_cast<char*>(const_cast<std::byte*>(p.bytes.data())) + p.first);
+  char* results[] = {out.data};
+  EXPECT_EQ((*plan)->run(pointers, results, {}).status, RunStatus::Done);
+  const auto* bytes = reinterpret_cast<const std::byte*>(out.data);
+  return {bytes, bytes + c.batch * c.heads * c.queries * c.width * 4};
+}
+
+TEST(Attention, AgainstFloat64) {
+  initialize_scheduler();
+  std::mt19937_64 random(21);
+  for (const codegen::Cpu& cpu : cpus())
+    for (const Case& c : kCases) {
+      const Graph graph = parse_graph(text(c));
+      std::vector<ParamMemory> params;
+      std::vector<graph::ArrayRef> refs;
+      for (ValueId p : graph.params()) {
+        const graph::Type& type = graph.type(p);
+        params.push_back(make_param(type, {}, random, {}));
+        auto* floats = reinterpret_cast<float*>(params.back().bytes.data());
+        for (std::size_t i = 0; i < params.back().bytes.size() / 4; ++i)
+          floats[i] = static_cast<float>(static_cast<double>(random() % 20001) / 10000 - 1);
+      }
+      for (std::size_t i = 0; i < params.size(); ++i) {
+        const graph::Type& type = graph.type(graph.params()[i]);
+        std::vector<int64_t> shape, strides;
+        for (const graph::Dim& d : type.shape) shape.push_back(d.value());
+        for (const graph::Dim& d : type.strides) strides.push_back(d.value());
+        refs.push_back({params[i].bytes.data() + params[i].first, shape, strides});
+      }
+      auto want = graph::interpret(graph, refs, {});
+      ASSERT_TRUE(want.has_value());
+      const std::vector<std::byte> got = attended(c, graph, params, cpu);
+      // A score is off by eps (depth + 2) times the sum of its absolute terms, here at most depth / 4, and a mask; a weight by twice that
+      // and a few ulp; sums of up to `keys` weights by as many eps. Values are at most 1.
+      const double eps = 6e-8;
+      const double bound = eps * (2.0 * static_cast<double>(c.depth + 2) * (static_cast<double>(c.depth) / 4 + 1) + static_cast<double>(c.keys) + 16);
+      const auto* exact = reinterpret_cast<const float*>(want->results[0].array.data);
+      const auto* values = reinterpret_cast<const float*>(got.data());
+      for (std::size_t i = 0; i < got.size() / 4; ++i) {
+        if (std::isnan(exact[i])) {
+          EXPECT_TRUE(std::isnan(values[i])) << text(c) << " at " << i;
+          continue;
+        }
+        ASSERT_NEAR(values[i], exact[i], bound) << text(c) << " at " << i;
+      }
+      for (int threads : {2, 3}) {
+        set_num_threads(threads);
+        EXPECT_EQ(std::memcmp(attended(c, graph, params, cpu).data(), got.data(), got.size()), 0) << threads;
+      }
+      set_num_threads(1);
+    }
+  set_num_threads(0);
+}
+
+TEST(Attention, NoMatrixOfScores) {
+  const Graph graph = parse_graph(text({1, 16, 4, 4096, 4096, 64, 64, 1}));
+  codegen::LowerOptions options;
+  options.cpu = cpus().back();
+  auto program = codegen::lower(graph, fused(graph), options);
+  ASSERT_TRUE(program.has_value());
+  EXPECT_NE(program->listing.find("attention [1, 16, 4096, 64] x [4, 4096, 64] causal"), std::string::npos) << program->listing;
+  for (const codegen::Buffer& b : program->buffers) {
+    if (b.kind == codegen::BufferKind::Temp) {
+      EXPECT_LE(b.bytes.value(), 4);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace framejit::runtime::testing

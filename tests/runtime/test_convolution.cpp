@@ -1,0 +1,219 @@
+// Convolutions against plain sums in float64; epilogues and threads against the convolution by itself, to the bit.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include "products.h"
+#include "runtime/scheduler.h"
+
+namespace framejit::runtime::testing {
+namespace {
+
+struct Case {
+  int64_t batch, groups, channels_in, channels_out;  // channels of a group
+  graph::Window window;
+  std::vector<int64_t> image, size, result;
+};
+
+std::string list(const std::vector<int64_t>& values) {
+  std::string out = "[";
+  for (int64_t v : values) out += (out.size() > 1 ? ", " : "") + std::to_string(v);
+  return out + "]";
+}
+
+std::vector<int64_t> joined(std::vector<int64_t> head, const std::vector<int64_t>& tail) {
+  head.insert(head.end(), tail.begin(), tail.end());
+  return head;
+}
+
+struct Shapes {
+  std::vector<int64_t> image, weights, result;
+  explicit Shapes(const Case& c)
+      : image(joined({c.batch, c.groups * c.channels_in}, c.image)),
+        weights(joined({c.groups * c.channels_out, c.channels_in}, c.size)),
+        result(joined({c.batch, c.groups * c.channels_out}, c.result)) {}
+};
+
+int64_t count(const std::vector<int64_t>& shape) {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
+
+std::string text(const Case& c, const std::string& dtype, const std::string& params = "", const std::string& rest = "  return %2\n") {
+  const Shapes s(c);
+  return "graph @f(%x: " + dtype + list(s.image) + ", %w: " + dtype + list(s.weights) + params + ") {\n  %2 = convolution %x, %w {window=" +
+         list(c.window.numbers()) + "} : " + dtype + list(s.result) + "\n" + rest + "}";
+}
+
+Case random_case(std::mt19937_64& random) {
+  const auto number = [&](int64_t from, int64_t to) { return from + static_cast<int64_t>(random() % static_cast<uint64_t>(to - from + 1)); };
+  Case c;
+  const int64_t space = number(1, 3);
+  c.batch = number(1, 3), c.groups = number(0, 2) == 0 ? number(2, 3) : 1;
+  c.channels_in = number(0, 5) == 0 ? number(60, 130) : number(1, 9);
+  c.channels_out = number(0, 3) == 0 ? number(13, 30) : number(1, 6);
+  c.window.groups = c.groups;
+  for (int64_t i = 0; i < space; ++i) {
+    const int64_t size = number(1, 4);
+    const graph::Window::Axis axis{number(0, 1) ? 1 : number(2, 3), number(0, 3), number(0, 3), number(0, 2) ? 1 : number(2, 3)};
+    const int64_t reach = axis.dilation * (size - 1) + 1;
+    const int64_t image = std::max<int64_t>(1, reach - axis.before - axis.after) + number(0, i + 1 == space ? 40 : 5);
+    c.window.axes.push_back(axis);
+    c.size.push_back(size);
+    c.image.push_back(image);
+    c.result.push_back((image + axis.before + axis.after - reach) / axis.stride + 1);
+  }
+  return c;
+}
+
+template <class T>
+std::vector<std::byte> numbers(int64_t many, std::mt19937_64& random) {
+  std::vector<std::byte> out(static_cast<std::size_t>(many) * sizeof(T));
+  for (int64_t i = 0; i < many; ++i) {
+    const T value = static_cast<T>(static_cast<double>(random() % 20001) / 10000 - 1);
+    std::memcpy(out.data() + i * static_cast<int64_t>(sizeof(T)), &value, sizeof(T));
+  }
+  return out;
+}
+
+template <class T>
+void expect_right(const Case& c, const std::vector<std::byte>& image, const std::vector<std::byte>& weights, const std::byte* result) {
+  const Shapes s(c);
+  const auto x = reinterpret_cast<const T*>(image.data()), w = reinterpret_cast<const T*>(weights.data()),
+             got = reinterpret_cast<const T*>(result);
+  const int64_t places = count(c.size), depth = c.channels_in * places;
+  for (int64_t i = 0; i < count(s.result); ++i) {
+    std::vector<int64_t> at(s.result.size());
+    int64_t rest = i;
+    for (std::size_t axis = at.size(); axis-- > 0; rest /= s.result[axis]) at[axis] = rest % s.result[axis];
+    double exact = 0, size = 0;
+    for (int64_t k = 0; k < depth; ++k) {
+      int64_t from = at[0] * s.image[1] + at[1] / c.channels_out * c.channels_in + k / places, place = k % places, pitch = places;
+      bool inside = true;
+      for (std::size_t axis = 0; axis < c.size.size(); ++axis) {
+        pitch /= c.size[axis];
+        const graph::Window::Axis& a = c.window.axes[axis];
+        const int64_t position = at[axis + 2] * a.stride - a.before + place / pitch * a.dilation;
+        place %= pitch;
+        inside = inside && position >= 0 && position < c.image[axis];
+        from = from * c.image[axis] + position;
+      }
+      const double term = inside ? static_cast<double>(x[from]) * static_cast<double>(w[at[1] * depth + k]) : 0;
+      exact += term;
+      size += std::fabs(term);
+    }
+    ASSERT_NEAR(got[i], exact, size * static_cast<double>(depth + 1) * std::numeric_limits<T>::epsilon()) << text(c, "f") << " at " << i;
+  }
+}
+
+/// Image, weights and result end at pages that are not mapped, then begin there.
+template <class T>
+void check(const Case& c, const codegen::Cpu& cpu, std::mt19937_64& random) {
+  const Shapes s(c);
+  const std::vector<std::byte> image = numbers<T>(count(s.image), random), weights = numbers<T>(count(s.weights), random);
+  const Graph graph = parse_graph(text(c, sizeof(T) == 4 ? "f32" : "f64"));
+  codegen::LowerOptions options;
+  options.cpu = cpu;
+  auto program = codegen::lower(graph, fused(graph), options);
+  ASSERT_TRUE(program.has_value()) << program.error();
+  auto plan = Plan::create(std::move(*program));
+  ASSERT_TRUE(plan.has_value());
+  const auto bytes = [](const std::vector<std::byte>& v) { return static_cast<int64_t>(v.size()); };
+  const int64_t result_bytes = count(s.result) * static_cast<int64_t>(sizeof(T));
+  for (bool front : {false, true}) {
+    const Guarded x(bytes(image)), w(bytes(weights)), y(result_bytes);
+    const auto place = [&](const Guarded& g, int64_t size) { return front ? g.begin() : g.begin() + (g.room() - size); };
+    char *x_at = place(x, bytes(image)), *w_at = place(w, bytes(weights)), *y_at = place(y, result_bytes);
+    std::memcpy(x_at, image.data(), image.size());
+    std::memcpy(w_at, weights.data(), weights.size());
+    char *params[] = {x_at, w_at}, *results[] = {y_at};
+    ASSERT_EQ((*plan)->run(params, results, {}).status, RunStatus::Done);
+    expect_right<T>(c, image, weights, reinterpret_cast<std::byte*>(y_at));
+    if (::testing::Test::HasFatalFailure()) return;
+  }
+}
+
+TEST(Convolution, AgainstPlainSums) {
+  initialize_scheduler();
+  std::mt19937_64 random(11);
+  for (const codegen::Cpu& cpu : cpus())
+    for (int i = 0; i < 150; ++i) {
+      const Case c = random_case(random);
+      i % 3 == 0 ? check<double>(c, cpu, random) : check<float>(c, cpu, random);
+      if (::testing::Test::HasFatalFailure()) return;
+    }
+}
+
+Case square(int64_t batch, int64_t channels, int64_t out, int64_t length, int64_t size, int64_t stride, int64_t around, int64_t groups = 1) {
+  Case c{batch, groups, channels, out, {}, {length, length}, {size, size}, {}};
+  c.window.groups = groups;
+  c.window.axes.assign(2, {stride, around, around, 1});
+  c.result.assign(2, (length + 2 * around - size) / stride + 1);
+  return c;
+}
+
+TEST(Convolution, AsInNetworks) {
+  std::mt19937_64 random(12);
+  for (const codegen::Cpu& cpu : cpus())
+    for (const Case& c : {square(1, 3, 64, 32, 7, 2, 3), square(2, 64, 70, 9, 3, 1, 1), square(1, 70, 40, 14, 1, 1, 0),
+                          square(2, 40, 33, 8, 1, 2, 0), square(1, 1, 1, 20, 3, 1, 1, 24), square(3, 20, 20, 2, 3, 1, 1), square(2, 9, 9, 1, 3, 1, 1)}) {
+      check<float>(c, cpu, random);
+      if (::testing::Test::HasFatalFailure()) return;
+    }
+}
+
+TEST(Convolution, EmptyImagesAndBatches) {
+  std::mt19937_64 random(13);
+  Case c = square(0, 3, 4, 5, 3, 1, 1);
+  check<float>(c, cpus().back(), random);
+  c = square(2, 0, 4, 5, 3, 1, 1);  // no channels: sums of nothing
+  check<float>(c, cpus().back(), random);
+}
+
+/// Bias by channel, scale and residual, ReLU: over joined axes of space, over axes that cannot be joined, with groups.
+TEST(Convolution, EpiloguesAreTheOperatorsByThemselves) {
+  initialize_scheduler();
+  std::mt19937_64 random(14);
+  for (const codegen::Cpu& cpu : cpus())
+    for (const Case& c : {square(3, 16, 20, 12, 3, 1, 1), square(2, 5, 7, 6, 3, 2, 1, 2), square(2, 30, 40, 5, 1, 1, 0), square(1, 300, 64, 28, 3, 1, 1)})
+      for (bool joined_space : {true, false}) {
+        const Shapes s(c);
+        const std::string y = "f32" + list(s.result), channel = "f32" + list({s.result[1], 1, 1}),
+                          other = joined_space ? y : "f32" + list({s.result[2], 1});
+        const std::string operands = ", %bias: " + channel + ", %rest: " + other;
+        const auto finish = [&](const std::string& product) {
+          return "  %10 = add " + product + ", %bias : " + y + "\n  %11 = add %10, %rest : " + y +
+                 "\n  %12 = constant {value=0} : f32[]\n  %13 = maximum %11, %12 : " + y + "\n  return %13\n";
+        };
+        const std::vector<std::vector<std::byte>> params = {
+            numbers<float>(count(s.image), random), numbers<float>(count(s.weights), random), numbers<float>(s.result[1], random),
+            numbers<float>(joined_space ? count(s.result) : s.result[2], random)};
+        const Ran bare = run_graph(text(c, "f32"), {params[0], params[1]}, cpu);
+        const Ran rest = run_graph("graph @f(%p: " + y + operands + ") {\n" + finish("%p") + "}", {bare.results[0], params[2], params[3]}, cpu);
+        for (int threads : {1, 3}) {
+          set_num_threads(threads);
+          EXPECT_EQ(run_graph(text(c, "f32"), {params[0], params[1]}, cpu).results, bare.results);
+          const Ran whole = run_graph(text(c, "f32", operands, finish("%2")), params, cpu);
+          EXPECT_EQ(whole.results, rest.results) << whole.listing;
+          EXPECT_NE(whole.listing.find("finished by loop"), std::string::npos) << whole.listing;
+        }
+      }
+  set_num_threads(0);
+}
+
+TEST(Convolution, SymbolicLengths) {
+  std::mt19937_64 random(15);
+  const Case c = square(2, 4, 5, 9, 3, 2, 1);
+  const Shapes s(c);
+  const std::vector<std::vector<std::byte>> params = {numbers<float>(count(s.image), random), numbers<float>(count(s.weights), random)};
+  const Ran fixed = run_graph(text(c, "f32"), params, cpus().back());
+  const Ran symbolic = run_graph(
+      "graph @f(%x: f32[s0, 4, s1, s1], %w: f32[5, 4, 3, 3]) {\n  %2 = convolution %x, %w {window=[1, 2, 1, 1, 1, 2, 1, 1, 1]} : "
+      "f32[s0, 5, floordiv(s1 - 1, 2) + 1, floordiv(s1 - 1, 2) + 1]\n  return %2\n}",
+      params, cpus().back(), {2, 9});
+  EXPECT_EQ(fixed.results, symbolic.results);
+}
+
+}  // namespace
+}  // namespace framejit::runtime::testing
