@@ -280,6 +280,7 @@ void RegionBuilder::build(const SymbolicFrame& frame, const std::vector<Value*>&
   add_effects();
   keep_apart();
   s_.sync_dim_guards();
+  s_.show_dim_guards();
   s_.graph().set_results(results_);
   region_.graph = std::move(s_.graph_);
   region_.guards = std::move(s_.guards_);

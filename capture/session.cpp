@@ -217,19 +217,11 @@ void Session::mark_call(std::size_t first) {
   }
 }
 
-std::string Session::shown(const graph::Dim& dim) const {
-  // Every symbol by the expression whose value it is.
-  std::vector<graph::SymbolId> symbols;
-  dim.collect_symbols(symbols);
-  std::map<std::string, std::string, std::greater<>> names;  // longer names first: s10 before s1
-  auto bind = [&](const graph::Dim& d, const std::string& name) {
-    if (!d.is_const()) names.emplace(d.str(), name);
-  };
-  for (const Input& in : inputs_)
-    for (std::size_t k = 0; k < in.spec.shape.size(); ++k)
-      bind(in.spec.shape[k], in.source->str() + ".shape[" + std::to_string(k) + "]");
-  for (const Guard& g : guards_)
-    if (g.kind == GuardKind::IntSymbol) bind(g.dim.left, g.source->str());
+namespace {
+
+using Names = std::map<std::string, std::string>;
+
+std::string shown(const graph::Dim& dim, const Names& names) {
   const std::string text = dim.str();
   std::string out;
   for (std::size_t i = 0; i < text.size();) {
@@ -243,6 +235,27 @@ std::string Session::shown(const graph::Dim& dim) const {
   return out;
 }
 
+}  // namespace
+
+void Session::show_dim_guards() {
+  Names names;  // of every symbol, the expression whose value it is
+  auto bind = [&](const graph::Dim& d, const std::string& name) {
+    if (!d.is_const()) names.emplace(d.str(), name);
+  };
+  for (const Input& in : inputs_)
+    for (std::size_t k = 0; k < in.spec.shape.size(); ++k)
+      bind(in.spec.shape[k], in.source->str() + ".shape[" + std::to_string(k) + "]");
+  for (const Guard& g : guards_)
+    if (g.kind == GuardKind::IntSymbol) bind(g.dim.left, g.source->str());
+  static constexpr const char* kYes[] = {" == ", " != ", " < ", " <= "};
+  static constexpr const char* kNo[] = {" != ", " == ", " >= ", " > "};
+  for (Guard& g : guards_) {
+    if (g.kind != GuardKind::DimRelation) continue;
+    const auto relation = static_cast<std::size_t>(g.dim.relation);
+    g.shown = shown(g.dim.left, names) + (g.dim.outcome ? kYes : kNo)[relation] + shown(g.dim.right, names);
+  }
+}
+
 void Session::sync_dim_guards() {
   const std::vector<graph::DimGuard>& recorded = graph_->shapes().guards();
   if (recorded.size() == dim_guards_) return;
@@ -251,10 +264,6 @@ void Session::sync_dim_guards() {
     Guard g{};
     g.kind = GuardKind::DimRelation;
     g.dim = recorded[i];
-    static constexpr const char* kYes[] = {" == ", " != ", " < ", " <= "};
-    static constexpr const char* kNo[] = {" != ", " == ", " >= ", " > "};
-    const auto relation = static_cast<std::size_t>(g.dim.relation);
-    g.shown = shown(g.dim.left) + (g.dim.outcome ? kYes : kNo)[relation] + shown(g.dim.right);
     add_guard(std::move(g));
   }
   dim_guards_ = recorded.size();

@@ -70,6 +70,8 @@ class Session {
   bool has_overlap() const { return overlap_; }
   /// Relations that the ShapeEnv recorded since the last call become guards at the present location.
   void sync_dim_guards();
+  /// Gives them their texts.
+  void show_dim_guards();
 
   /// The caller has made a change to a Value; `revert` runs if the transaction is taken back.
   void record(std::function<void()> revert);
@@ -112,7 +114,6 @@ class Session {
   PyObject *file_ = nullptr, *globals_ = nullptr;
   std::vector<Origin> origins_;  // of the graph's calls
   bool overlaps(std::size_t written, std::size_t other);
-  std::string shown(const graph::Dim& dim) const;
   friend class RegionBuilder;
 };
 

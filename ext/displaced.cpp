@@ -1,6 +1,9 @@
 // Walks a region's effects over the objects as they are now.
 #include "ext/displaced.h"
 
+#include <set>
+#include <tuple>
+
 #include "capture/py/drops.h"
 #include "ext/guard_program_impl.h"
 #include "ext/module.h"
@@ -32,11 +35,23 @@ const ModulePart part(60, [](PyObject*) {
   return true;
 });
 
-bool same_place(const Effect& a, const Effect& b) {
-  if (a.kind == Effect::Kind::ListReplace && a.target == b.target) return true;
-  return a.kind == b.kind && a.target == b.target && a.key == b.key && a.object.get() == b.object.get() &&
-         a.name.get() == b.name.get() && a.kind != Effect::Kind::ListExtend;
-}
+/// What effects have written so far: places, and lists as a whole.
+class Written {
+ public:
+  bool has(const Effect& e) const { return lists_.count(e.target) != 0 || places_.count(place(e)) != 0; }
+  void add(const Effect& e) {
+    if (e.kind == Effect::Kind::ListReplace)
+      lists_.insert(e.target);
+    else if (e.kind != Effect::Kind::ListExtend)
+      places_.insert(place(e));
+  }
+
+ private:
+  using Place = std::tuple<Effect::Kind, int32_t, int32_t, PyObject*, PyObject*>;
+  static Place place(const Effect& e) { return {e.kind, e.target, e.key, e.object.get(), e.name.get()}; }
+  std::set<int32_t> lists_;
+  std::set<Place> places_;
+};
 
 }  // namespace
 
@@ -47,14 +62,18 @@ Displaced::Displaced(const capture::Region& region, const GuardProgram& guards) 
   if (region.returns) keep(region.result, seen);
   for (const auto& [slot, recipe] : region.locals) keep(recipe, seen);
   for (const uint32_t recipe : region.stack) keep(recipe, seen);
-  for (std::size_t i = 0; i < region.effects.size(); ++i) {
-    const Effect& e = region.effects[i];
-    bool stays = true;  // no later effect writes the same place
-    for (std::size_t later = i + 1; stays && later < region.effects.size(); ++later)
-      stays = !same_place(region.effects[later], e);
-    if (!stays) continue;
-    if (e.value >= 0) keep(static_cast<uint32_t>(e.value), seen);
-    for (const uint32_t item : e.items) keep(item, seen);
+  Written before, after;
+  for (const Effect& e : region.effects) {
+    if (e.kind == Effect::Kind::ListExtend) continue;
+    if (!before.has(e)) displacing_.push_back(&e);  // else it displaces what the region stored
+    before.add(e);
+  }
+  for (auto e = region.effects.rbegin(); e != region.effects.rend(); ++e) {
+    if (!after.has(*e)) {
+      if (e->value >= 0) keep(static_cast<uint32_t>(e->value), seen);
+      for (const uint32_t item : e->items) keep(item, seen);
+    }
+    after.add(*e);
   }
 }
 
@@ -82,12 +101,10 @@ bool Displaced::runs_code(const Matched& m, bool in_frame) const {
   if (in_frame)
     for (int i = 0; i < m.live->depth; ++i) drops.give_up(m.live->stack[i]);
   using Kind = Effect::Kind;
-  for (std::size_t i = 0; i < region_.effects.size(); ++i) {
-    const Effect& e = region_.effects[i];
-    bool first = true;  // what a later effect displaces was stored by the region
-    for (std::size_t earlier = 0; first && earlier < i; ++earlier) first = !same_place(region_.effects[earlier], e);
+  for (const Effect* effect : displacing_) {
+    const Effect& e = *effect;
     PyObject* target = e.object ? e.object.get() : e.target >= 0 ? object(m, e.target) : nullptr;
-    if (!target || !first) continue;
+    if (!target) continue;
     PyObject* key = e.name ? e.name.get() : e.key >= 0 ? object(m, e.key) : nullptr;
     switch (e.kind) {
       case Kind::StoreCell: drops.give_up(PyCell_GET(target)); break;

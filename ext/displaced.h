@@ -24,6 +24,7 @@ class Displaced {
   const capture::Region& region_;
   const GuardProgram& guards_;
   std::unordered_map<uint32_t, Operand> fetched_;  // by recipe
+  std::vector<const capture::Effect*> displacing_;  // what was there before the region
   std::vector<Operand> kept_;                      // existing objects that what is made at the exit refers to
 };
 

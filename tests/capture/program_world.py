@@ -175,6 +175,9 @@ class Handle:
     def __hash__(self):  # sets of these have one order
         return hash(self.name)
 
+    def __repr__(self):
+        return self.name
+
     def __del__(self):
         LOG.append("del " + self.name)
 
