@@ -247,7 +247,12 @@ bool take_result(PyObject* object, Wrap wrap, bool through_view, const HostArray
 
 /// What a function raises of itself the bytecode will raise; what a signal handler raised in between is raised once we are out of here.
 void clear_error() {
-  for (PyObject* own : {PyExc_ValueError, PyExc_TypeError, PyExc_LookupError, PyExc_ArithmeticError, PyExc_MemoryError})
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  static PyObject* const linalg = PyObject_GetAttrString(numpy_module(), "linalg");
+  static PyObject* const singular = linalg ? PyObject_GetAttrString(linalg, "LinAlgError") : nullptr;  // no ValueError in NumPy 1
+  PyErr_Restore(type, value, traceback);
+  for (PyObject* own : {PyExc_ValueError, PyExc_TypeError, PyExc_LookupError, PyExc_ArithmeticError, PyExc_MemoryError, singular})
     if (!PyErr_Occurred() || PyErr_ExceptionMatches(own)) return PyErr_Clear();
   struct Raised {
     PyObject *type, *value, *traceback;
@@ -651,6 +656,10 @@ Captured<Value*> host_call(Session& session, PyObject* callable, std::span<Value
     if (!session.graph().shapes().holds(graph::Relation::Lt, 0, size))
       return break_at(BreakId::UnsupportedArgument, "a host call of an empty array");
   }
+  // NumPy 1 promotes by the value of a scalar.
+  for (std::size_t i = 0; i < arguments.operands.size() && numpy_version().major < 2; ++i)
+    if (arguments.wraps[i] != Wrap::NdArray || session.graph().type(arguments.operands[i]).rank() == 0)
+      return break_at(BreakId::UnsupportedArgument, "a host call of a scalar that is known at run time only");
   FRAMEJIT_TRY(result, predict(arguments, *call));
   call->result = result.wrap;
   call->through_view = !result.view.empty() || result.reshaped;
