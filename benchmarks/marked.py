@@ -109,7 +109,7 @@ def measure(program: Callable[[], Any], rounds: int) -> tuple[float, float, floa
                 if program() != expected:
                     raise SystemExit("a wrong result")
                 marked.append(timed())
-    ratio = statistics.median(m / p for p, m in zip(plain, marked))
+    ratio = statistics.median(m / p for p, m in zip(plain, marked, strict=True))
     return statistics.median(plain), statistics.median(marked), ratio
 
 

@@ -61,14 +61,20 @@ def main() -> None:
     clock = time.thread_time_ns if options.threads == 1 else time.perf_counter_ns
     rng = np.random.default_rng(0)
     versions = f"NumPy {np.__version__}" + (f", torch {torch.__version__}" if torch else "")
-    print(f"# {versions}; {options.dtype}, {options.threads} threads, load {os.getloadavg()[0]:.1f}; {' '.join(sys.argv)}")
+    print(
+        f"# {versions}; {options.dtype}, {options.threads} threads, load {os.getloadavg()[0]:.1f}; {' '.join(sys.argv)}"
+    )
     ratios = []
     for m, n, k, layout in SHAPES:
         flops = 2 * m * n * k
         if options.small and flops > 1e9:
             continue
         a = rng.uniform(-1, 1, (m, k)).astype(options.dtype)
-        b = rng.uniform(-1, 1, (n, k)).astype(options.dtype).T if layout else rng.uniform(-1, 1, (k, n)).astype(options.dtype)
+        b = (
+            rng.uniform(-1, 1, (n, k)).astype(options.dtype).T
+            if layout
+            else rng.uniform(-1, 1, (k, n)).astype(options.dtype)
+        )
         calls = engines(fj, torch, a, b)
         exact, size = a.astype(float) @ b.astype(float), np.abs(a).astype(float) @ np.abs(b).astype(float)
         for name, call in calls.items():

@@ -23,7 +23,8 @@ MODULES = sorted(path.stem for path in Path(framejit.__file__).parent.glob("*.py
 
 def named(names):
     return [
-        pytest.param(value, id=name, marks=[pytest.mark.capture] if name in OF_CAPTURE else []) for name, value in names.items()
+        pytest.param(value, id=name, marks=[pytest.mark.capture] if name in OF_CAPTURE else [])
+        for name, value in names.items()
     ]
 
 

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from importlib import import_module as _import_module
 
-from framejit import _polyfills, _start
+from framejit import _polyfills as _polyfills  # capture asks for it
+from framejit import _start
 from framejit._config import config
 from framejit._control import disable, graph_break, is_compiling, stance
 from framejit._errors import GraphBreakError, PerformanceWarning, RecompileLimitWarning, Unsupported

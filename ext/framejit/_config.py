@@ -37,7 +37,9 @@ FIELDS = (
     Field("passes", "", "passes that are switched off by name, as in `-fuse,-cse`", True),
     Field("perf", "", "names of kernels for Linux perf: `map` (/tmp/perf-PID.map) or `jitdump` (jit-PID.dump)", True),
     Field("trace", "", "where to write a Chrome trace of the process, as by `trace()`"),
-    Field("repro_dir", "", "where the stress mode `verify` writes programs that show a difference; empty: standard error"),
+    Field(
+        "repro_dir", "", "where the stress mode `verify` writes programs that show a difference; empty: standard error"
+    ),
     Field("stress", "", "rare paths made common, for tests: see the page on [stress modes](stress.md)", True),
     Field("logs", "", "what to log: see the page on logs"),
     Field("stats_file", "", "where to write the counters of `stats()` as JSON at exit"),

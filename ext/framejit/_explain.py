@@ -83,7 +83,9 @@ class Explanation:
                 lines += _indented(text, 2)
             if function.breaks:
                 regions = sum(entry["kind"] == "region" for entry in function.entries)
-                lines.append(f"  what comes behind a break is compiled once the program has come there: {regions} region{'s' * (regions != 1)} so far")
+                lines.append(
+                    f"  what comes behind a break is compiled once the program has come there: {regions} region{'s' * (regions != 1)} so far"
+                )
             for number, entry in enumerate(function.entries):
                 lines.append(f"  entry {number}: {entry_text(entry)}")
                 for title, text in (

@@ -17,7 +17,9 @@ import numpy as np
 
 from framejit._config import config
 
-UNBOUND = type("Unbound", (), {"__repr__": lambda self: "<not bound>"})()  # a variable without a value, NULL on the stack
+UNBOUND = type(
+    "Unbound", (), {"__repr__": lambda self: "<not bound>"}
+)()  # a variable without a value, NULL on the stack
 _KINDS = ("cell", "global", "attribute", "item", "extend", "list")
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...), type(NotImplemented), range, slice)
 
@@ -70,7 +72,9 @@ class Prediction:
         after = list(before)
         for slot, value in record["locals"]:
             after[slot] = value
-        self._locals = [] if record["returns"] else [self._describe(value) for value in after]  # they die with the frame
+        self._locals = (
+            [] if record["returns"] else [self._describe(value) for value in after]
+        )  # they die with the frame
         self._stack = [self._describe(value) for value in record["stack"]]
         self._arrays = [(array, _bytes(array)) for array in record["written"]]
         self._effects: dict[tuple[Any, ...], tuple[str, Any, Any, Any]] = {}
@@ -137,7 +141,7 @@ class Prediction:
         self._found.clear()
         names = (*self.code.co_varnames, *(n for n in self.code.co_cellvars if n not in self.code.co_varnames))
         names += self.code.co_freevars
-        for name, expected, value in zip(names, self._locals, after):
+        for name, expected, value in zip(names, self._locals, after, strict=False):
             self._compare(expected, value, f"variable {name!r}", found)
         if len(stack) != len(self._stack):
             found.append(f"stack: {len(self._stack)} values predicted, {len(stack)} found")
@@ -200,12 +204,14 @@ class Prediction:
                 differs(f"predicted {np.frombuffer(expected[2], expected[1])}")
         elif kind == "bound":
             if getattr(value, "__name__", None) != expected[2]:
-                return differs(f"predicted the method {expected[2]!r}")
-            self._compare(expected[1], value.__self__, f"self of {where}", found)
+                differs(f"predicted the method {expected[2]!r}")
+            else:
+                self._compare(expected[1], value.__self__, f"self of {where}", found)
         elif kind == "tuple":
             if type(value) is not tuple:
-                return differs("predicted a tuple")
-            self._compare_all(expected[1], value, where, found)
+                differs("predicted a tuple")
+            else:
+                self._compare_all(expected[1], value, where, found)
         else:
             self._compare_fresh(self._fresh[expected[1]], value, where, found, differs)
 
@@ -236,7 +242,7 @@ class Prediction:
     def _compare_all(self, expected: list[Any], values: Any, where: str, found: list[str]) -> None:
         if len(values) != len(expected):
             found.append(f"{where}: {len(expected)} items predicted, {len(values)} found")
-        for i, (one, value) in enumerate(zip(expected, values)):
+        for i, (one, value) in enumerate(zip(expected, values, strict=False)):
             self._compare(one, value, f"{where}[{i}]", found)
 
     def _compare_pairs(self, expected: list[Any], values: dict[Any, Any], where: str, found: list[str]) -> None:
@@ -255,7 +261,7 @@ def _contents(cell: Any) -> Any:
 def begin(key: int, code: CodeType, arguments: list[Any]) -> None:
     """A frame starts: keep its arguments for a reproducer."""
     count = code.co_argcount + code.co_kwonlyargcount
-    _begun[key] = {name: _pickled(value) for name, value in zip(code.co_varnames[:count], arguments)}
+    _begun[key] = {name: _pickled(value) for name, value in zip(code.co_varnames[:count], arguments, strict=False)}
     _begun.move_to_end(key)
     while len(_begun) > 64:
         _begun.popitem(last=False)
@@ -287,7 +293,9 @@ def check(prediction: Prediction, after: list[Any], stack: list[Any]) -> str:
 def _reproducer(prediction: Prediction, found: list[str]) -> str:
     code = prediction.code
     first, last = prediction.lines
-    lines = [f"# framejit predicted lines {first} to {last} of {code.co_qualname}() otherwise than the interpreter ran them:"]
+    lines = [
+        f"# framejit predicted lines {first} to {last} of {code.co_qualname}() otherwise than the interpreter ran them:"
+    ]
     lines += [f"#   {line}" for text in found for line in text.splitlines()]
     lines += ["import base64, pickle", "import numpy", "import framejit", ""]
     done: set[str] = set()
@@ -313,7 +321,11 @@ def _definitions(code: CodeType, namespace: dict[str, Any], done: set[str]) -> l
         done.add(name)
         value = namespace[name]
         if isinstance(value, ModuleType):
-            lines.append(f"import {value.__name__} as {name}" if "." in value.__name__ or value.__name__ != name else f"import {name}")
+            lines.append(
+                f"import {value.__name__} as {name}"
+                if "." in value.__name__ or value.__name__ != name
+                else f"import {name}"
+            )
         elif isinstance(value, FunctionType) and value.__globals__ is namespace:
             lines += _definitions(value.__code__, namespace, done)
         elif (data := _pickled(value)) is not None:

@@ -35,7 +35,16 @@ def test_defaults_are_those_of_the_table():
 
 @pytest.mark.parametrize("field", [f for f in FIELDS if not f.at_import], ids=lambda f: f.name)
 def test_every_field_can_be_set_and_read(field, restored):
-    text = {"cpu": "avx2", "passes": "-fuse", "logs": "recompiles", "stats_file": "", "stress": "guards,break=3", "repro_dir": "repros", "perf": "map", "trace": os.devnull}
+    text = {
+        "cpu": "avx2",
+        "passes": "-fuse",
+        "logs": "recompiles",
+        "stats_file": "",
+        "stress": "guards,break=3",
+        "repro_dir": "repros",
+        "perf": "map",
+        "trace": os.devnull,
+    }
     value = text[field.name] if isinstance(field.default, str) else type(field.default)(1)
     setattr(fj.config, field.name, value)
     assert getattr(fj.config, field.name) == value

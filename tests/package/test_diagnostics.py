@@ -17,7 +17,12 @@ pytestmark = pytest.mark.capture
 
 def run(code: str, folder, **environment: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", code], env={**os.environ, **environment}, cwd=folder, capture_output=True, text=True, check=False
+        [sys.executable, "-c", code],
+        env={**os.environ, **environment},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -174,9 +179,9 @@ def test_show(capsys):
 
 def test_rich(monkeypatch):
     try:
-        import rich
+        import rich  # noqa: F401
     except ImportError:
-        rich = pytest.importorskip("pip._vendor.rich")
+        pytest.importorskip("pip._vendor.rich")
         for name in ("rich", "rich.console", "rich.panel", "rich.text"):
             module = pytest.importorskip(name.replace("rich", "pip._vendor.rich", 1))
             monkeypatch.setitem(sys.modules, name, module)
