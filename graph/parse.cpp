@@ -106,13 +106,14 @@ class Parser {
     }
     if (!takes_operands(node.op, node.inputs.size())) fail_at(start, "number of operands");
     std::string_view constant;
-    if (take("{")) attributes(node, constant);
+    const bool has_blocks = node.op == Op::If || node.op == Op::Loop;
+    if (!has_blocks && take("{")) attributes(node, constant);
     if (node.op == Op::Write) {
       node.type = graph_->type(node.inputs[0]);
       node.type.root = graph_->root(node.inputs[0]);
     } else if (is_control(node.op)) {
       node.type = Type{DType::Bool, {}, {}};
-      if (node.op == Op::If || node.op == Op::Loop) node.blocks.push_back(block());
+      if (has_blocks) node.blocks.push_back(block());
       if (node.op == Op::If) {
         if (!take_word("else")) fail("expected else");
         node.blocks.push_back(block());
