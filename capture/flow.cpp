@@ -146,6 +146,7 @@ class Join {
     if (number && number == number_wrap(*b)) return of_ids(a, b, *number);
     if (!a->is_array() || !b->is_array() || a->wrap != b->wrap || a->weak != b->weak)
       return differ("a value that is " + kind(a) + " on one side and " + kind(b) + " on the other");
+    if (may_finalize(a) || may_finalize(b)) return differ("an array whose end runs code");
     if (a->partial || b->partial) return differ("a view of an array that is known at run time only");
     if (std::string why = differ_as_arrays(s_, *a, *b); !why.empty()) return differ(std::move(why));
     const graph::Type& type = s_.graph().type(a->id);
