@@ -42,6 +42,7 @@ def observe(function, args, world=None):
     """What a call gives: values to the bit, which objects are one and share memory, arguments behind it, warnings, exceptions."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
+        warnings.simplefilter("ignore", fj.RecompileLimitWarning)  # framejit's own, which the interpreter does not give
         try:
             result = function(*args)
             error = None
@@ -500,7 +501,6 @@ def strict(monkeypatch):
     monkeypatch.setattr(warnings, "_showwarnmsg", warnings._showwarnmsg)  # predictions count there
 
 
-@pytest.mark.filterwarnings("ignore::framejit.RecompileLimitWarning")
 @pytest.mark.parametrize("first", range(FIRST, FIRST + COUNT, 25))
 def test_programs(first, strict):
     entries = 0
