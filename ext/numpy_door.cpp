@@ -393,9 +393,9 @@ PyObject* numpy_implementation(PyObject* callable) {
   if (PyFunction_Check(callable)) {
     auto* function = reinterpret_cast<PyFunctionObject*>(callable);
     PyObject* home = PyDict_Check(function->func_globals) ? PyDict_GetItemString(function->func_globals, "__name__") : nullptr;
-    PyObject* name = reinterpret_cast<PyCodeObject*>(function->func_code)->co_name;
+    PyObject* file = reinterpret_cast<PyCodeObject*>(function->func_code)->co_filename;
     in_python = home && PyUnicode_Check(home) && PyUnicode_CompareWithASCIIString(home, "numpy.core.overrides") == 0 &&
-                PyUnicode_CompareWithASCIIString(name, "public_api") == 0;
+                PyUnicode_CompareWithASCIIString(file, "<__array_function__ internals>") == 0;
   }
   if (!in_python && std::string_view(Py_TYPE(callable)->tp_name) != "numpy._ArrayFunctionDispatcher") return nullptr;
   if (PyObject* ours = polyfill_of(callable)) return ours;
