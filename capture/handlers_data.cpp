@@ -17,7 +17,9 @@ Step SymbolicFrame::operator_op(const Instr& i) {
     case Opcode::UnaryInvert: return push_or_break(x.unary(Unary::Invert, right));
     case Opcode::UnaryNot:
     case Opcode::ToBool: {
-      return push_or_break(x.truth_value(right, i.op == Opcode::UnaryNot));
+      FRAMEJIT_TRY(truth, x.truth(right));
+      push(x.boolean(truth == (i.op == Opcode::ToBool)));
+      return Flow::Next;
     }
     default: break;
   }

@@ -87,12 +87,7 @@ struct BoundHost {
   std::vector<std::vector<int64_t>> shapes, strides;
 };
 
-struct BoundFlow {
-  const codegen::FlowStep* step = nullptr;
-  int64_t offset = 0;
-};
-
-using BoundStep = std::variant<BoundLoop, BoundMatMul, BoundAttention, BoundUndo, BoundHost, BoundFlow>;
+using BoundStep = std::variant<BoundLoop, BoundMatMul, BoundAttention, BoundUndo, BoundHost>;
 
 struct Bound {
   std::vector<int64_t> symbols;

@@ -35,13 +35,12 @@ bool is_needless_copy(const Graph& graph, const MemoryFacts& facts, ValueId v, i
 
 }  // namespace
 
-namespace {
-
-/// `position`: of the block's first node.
-bool canonicalize_block(Graph& graph, Block& block, const MemoryFacts& facts, Replacements& replacements,
-                        int32_t& position) {
+bool canonicalize(Graph& graph, PassContext&) {
+  const MemoryFacts facts(graph);
+  Replacements replacements(graph);
   bool changed = false;
-  std::vector<ValueId>& nodes = block.nodes;
+  int32_t position = 0;
+  std::vector<ValueId>& nodes = graph.body().nodes;
   std::vector<ValueId> kept;
   kept.reserve(nodes.size());
   for (ValueId v : nodes) {
@@ -61,21 +60,10 @@ bool canonicalize_block(Graph& graph, Block& block, const MemoryFacts& facts, Re
       changed = true;
       continue;
     }
-    for (const std::unique_ptr<Block>& inner : n.blocks)
-      changed |= canonicalize_block(graph, *inner, facts, replacements, position);
     kept.push_back(v);
   }
   nodes = std::move(kept);
   return changed;
-}
-
-}  // namespace
-
-bool canonicalize(Graph& graph, PassContext&) {
-  const MemoryFacts facts(graph);
-  Replacements replacements(graph);
-  int32_t position = 0;
-  return canonicalize_block(graph, graph.body(), facts, replacements, position);
 }
 
 }  // namespace framejit::graph
