@@ -13,6 +13,8 @@ import statistics
 import sys
 import time
 
+from interleaved import against_best, nanoseconds
+
 # batch, channels in, channels out, height and width, window, stride, padding, groups
 CONVOLUTIONS = [
     (1, 3, 64, 224, 7, 2, 3, 1),
@@ -197,26 +199,20 @@ def main() -> None:
                 result, results["framejit"], rtol=1e-3, atol=2e-3 * np.abs(result).max(), err_msg=name
             )
         inner = max(1, int(2e8 / (flops + 1e5)))
-        rounds: dict[str, list[float]] = {name: [] for name in calls}
-        for _ in range(options.rounds):
-            for name, call in calls.items():
-                start = clock()
-                for _ in range(inner):
-                    call()
-                rounds[name].append((clock() - start) / inner)
-        rate = flops / min(rounds["framejit"])
+        rounds = nanoseconds(calls, inner, options.rounds, clock)
+        medians = {name: statistics.median(t) for name, t in rounds.items()}
+        rate = flops / medians["framejit"]
         line = (
             f"{what} {shape!s:38}"
-            + "".join(f"  {name} {min(t) / 1e3:9.1f} us" for name, t in rounds.items())
+            + "".join(f"  {name} {t / 1e3:9.1f} us" for name, t in medians.items())
             + f"  {rate:6.1f} GF"
         )
         if not math.isnan(options.peak):
             line += f" {100 * rate / options.peak:4.0f} % of peak"
-        peers = [name for name in calls if name != "framejit"]
-        if peers:
-            best = min(peers, key=lambda name: statistics.median(rounds[name]))
-            ratios.append(statistics.median(p / o for p, o in zip(rounds[best], rounds["framejit"], strict=True)))
-            line += f"  {ratios[-1]:5.2f} x {best}"
+        if len(calls) > 1:
+            best, ratio = against_best(rounds)
+            ratios.append(ratio)
+            line += f"  {ratio:5.2f} x {best}"
         print(line, flush=True)
     if ratios:
         print(f"geometric mean {statistics.geometric_mean(ratios):.2f} x the best other, least {min(ratios):.2f}")

@@ -12,6 +12,8 @@ import statistics
 import sys
 import time
 
+from interleaved import against_best, nanoseconds
+
 SHAPES = [
     *[(n, n, n, "") for n in (4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048)],
     # transformer
@@ -81,18 +83,11 @@ def main() -> None:
             error = np.max(np.abs(np.asarray(call(), dtype=float) - exact) / size)
             assert error < (k + 1) * np.finfo(options.dtype).eps, (name, m, n, k)
         inner = max(1, int(1e8 / (flops + 1e5)))
-        rounds: dict[str, list[float]] = {name: [] for name in calls}
-        for _ in range(options.rounds):
-            for name, call in calls.items():
-                start = clock()
-                for _ in range(inner):
-                    call()
-                rounds[name].append((clock() - start) / inner)
-        peers = [name for name in calls if name != "framejit"]
-        best = min(peers, key=lambda name: statistics.median(rounds[name]))
-        ratio = statistics.median(p / o for p, o in zip(rounds[best], rounds["framejit"], strict=True))
+        rounds = nanoseconds(calls, inner, options.rounds, clock)
+        medians = {name: statistics.median(t) for name, t in rounds.items()}
+        best, ratio = against_best(rounds)
         ratios.append(ratio)
-        times = "".join(f"  {name} {min(t):11.0f} ns {flops / min(t):6.1f} GF" for name, t in rounds.items())
+        times = "".join(f"  {name} {t:11.0f} ns {flops / t:6.1f} GF" for name, t in medians.items())
         print(f"{m:6} {n:5} {k:5} {layout or ' '}{times}  {ratio:5.2f} x {best}", flush=True)
     print(f"geometric mean {statistics.geometric_mean(ratios):.2f} x the best other, least {min(ratios):.2f}")
 

@@ -37,25 +37,31 @@ Captured<bool> c_order_only(Value* order) {
   return true;
 }
 
-Captured<Value*> call_empty(const Call& call) {
+struct Fresh {
+  Dims shape;
+  DType dtype;
+};
+
+/// What empty, zeros and ones are given.
+Captured<Fresh> fresh_arguments(const Call& call) {
   FRAMEJIT_TRY(v, bind(call, {"shape", "dtype", "order", "device", "like"}, 1));
   FRAMEJIT_TRY(plain, none_given({v[3], v[4]}));
   FRAMEJIT_TRY(ordered, c_order_only(v[2]));
   (void)plain, (void)ordered;
   FRAMEJIT_TRY(shape, shape_of(call.session, v[0]));
   FRAMEJIT_TRY(dtype, dtype_argument(v[1]));
-  return fresh_array(call.session, call.session.builder().empty(dtype.value_or(DType::F64), std::move(shape)));
+  return Fresh{std::move(shape), dtype.value_or(DType::F64)};
+}
+
+Captured<Value*> call_empty(const Call& call) {
+  FRAMEJIT_TRY(wanted, fresh_arguments(call));
+  return fresh_array(call.session, call.session.builder().empty(wanted.dtype, std::move(wanted.shape)));
 }
 
 Captured<Value*> filled(const Call& call, int number) {
-  FRAMEJIT_TRY(v, bind(call, {"shape", "dtype", "order", "device", "like"}, 1));
-  FRAMEJIT_TRY(plain, none_given({v[3], v[4]}));
-  FRAMEJIT_TRY(ordered, c_order_only(v[2]));
-  (void)plain, (void)ordered;
-  FRAMEJIT_TRY(shape, shape_of(call.session, v[0]));
-  FRAMEJIT_TRY(dtype, dtype_argument(v[1]));
-  FRAMEJIT_TRY(value, known_number(call.session, number, dtype.value_or(DType::F64)));
-  return fresh_array(call.session, call.session.builder().full(value, std::move(shape)));
+  FRAMEJIT_TRY(wanted, fresh_arguments(call));
+  FRAMEJIT_TRY(value, known_number(call.session, number, wanted.dtype));
+  return fresh_array(call.session, call.session.builder().full(value, std::move(wanted.shape)));
 }
 
 Captured<Value*> call_zeros(const Call& call) { return filled(call, 0); }
