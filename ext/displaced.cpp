@@ -91,7 +91,7 @@ PyObject* Displaced::object(const Matched& m, int32_t recipe) const {
   return found == fetched_.end() ? nullptr : guards_.object(m, found->second);
 }
 
-bool Displaced::runs_code(const Matched& m, bool in_frame) const {
+bool Displaced::given_up_runs_code(const Matched& m, bool in_frame) const {
   Drops drops;
   for (const Operand& operand : kept_) drops.keep(guards_.object(m, operand));
   for (const int slot : region_.displaced) {

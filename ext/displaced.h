@@ -15,9 +15,13 @@ class Displaced {
  public:
   Displaced(const capture::Region& region, const GuardProgram& guards);
   /// `in_frame`: the stack of the frame is written too.
-  bool runs_code(const Matched& m, bool in_frame) const;
+  bool runs_code(const Matched& m, bool in_frame) const {
+    if (!in_frame && displacing_.empty() && region_.displaced.empty()) return false;
+    return given_up_runs_code(m, in_frame);
+  }
 
  private:
+  bool given_up_runs_code(const Matched& m, bool in_frame) const;
   void keep(uint32_t recipe, std::vector<uint8_t>& seen);
   PyObject* object(const Matched& m, int32_t recipe) const;
 

@@ -58,42 +58,51 @@ struct Entry::Scratch {
   Matched matched;
   Workspace workspace;
 
-  static std::size_t bytes(const GuardProgram& g, const Materializer& m) {
-    return words(g.slot_count() + g.symbol_count() + 3 * g.input_count() + 4 * m.root_count() + m.object_count() +
-                 kClearedAtOnce);
-  }
-  Scratch(char* memory, const GuardProgram& g, const Materializer& m, const LiveSlots& live) {
-    auto take = [&memory](std::size_t count) {
-      char* at = memory;
-      memory += words(count);
-      return at;
-    };
+  Scratch(char* memory, const Sizes& sizes, const LiveSlots& live) : owned(sizes.owned) {
+    auto at = [memory](uint32_t word) { return memory + words(word); };
     matched.live = &live;
-    matched.slots = reinterpret_cast<PyObject**>(take(g.slot_count()));
-    matched.symbols = reinterpret_cast<int64_t*>(take(g.symbol_count()));
-    matched.params = reinterpret_cast<char**>(take(g.input_count()));
-    matched.scalars = reinterpret_cast<int64_t*>(take(2 * g.input_count()));
+    matched.slots = reinterpret_cast<PyObject**>(memory);
+    matched.symbols = reinterpret_cast<int64_t*>(at(sizes.symbols));
+    matched.params = reinterpret_cast<char**>(at(sizes.params));
+    matched.scalars = reinterpret_cast<int64_t*>(at(sizes.scalars));
     workspace.matched = &matched;
-    workspace.cells = reinterpret_cast<int64_t*>(take(2 * m.root_count()));
-    workspace.roots = reinterpret_cast<PyObject**>(take(m.root_count()));
-    workspace.results = reinterpret_cast<char**>(take(m.root_count()));
-    workspace.objects = reinterpret_cast<PyObject**>(take(m.object_count()));
+    workspace.cells = reinterpret_cast<int64_t*>(at(sizes.cells));
+    workspace.roots = reinterpret_cast<PyObject**>(at(sizes.roots));
+    workspace.results = reinterpret_cast<char**>(at(sizes.results));
+    workspace.objects = reinterpret_cast<PyObject**>(at(sizes.objects));
   }
-  void clear_owned(const Materializer& m) {
+  void clear_owned() {
     // Most runs own little: no call of memset for it. What lies behind is room that is always there.
     std::memset(workspace.roots, 0, words(kClearedAtOnce));
-    const std::size_t count = 2 * m.root_count() + m.object_count();
-    if (count > kClearedAtOnce) std::memset(workspace.roots, 0, words(count));
+    if (owned > kClearedAtOnce) std::memset(workspace.roots, 0, words(owned));
   }
+
+ private:
+  uint32_t owned;
 };
 
+Entry::Sizes::Sizes(const GuardProgram& g, const Materializer& m) {
+  std::size_t end = 0;
+  auto take = [&end](std::size_t count) { return static_cast<uint32_t>(std::exchange(end, end + count)); };
+  take(g.slot_count());
+  symbols = take(g.symbol_count());
+  params = take(g.input_count());
+  scalars = take(2 * g.input_count());
+  cells = take(2 * m.root_count());
+  roots = take(m.root_count());
+  results = take(m.root_count());
+  objects = take(m.object_count());
+  owned = static_cast<uint32_t>(end) - roots;
+  all = static_cast<uint32_t>(end + kClearedAtOnce);
+}
+
 /// Memory for a Scratch, on the stack where it is small.
-#define FRAMEJIT_SCRATCH(name, live)                 \
-  alignas(8) char name##_stack[kScratchOnStack];     \
-  std::unique_ptr<char[]> name##_heap;               \
-  if (scratch_bytes_ > kScratchOnStack) [[unlikely]] \
-    name##_heap.reset(new char[scratch_bytes_]);     \
-  Scratch name(name##_heap ? name##_heap.get() : name##_stack, *guards_, *materializer_, live)
+#define FRAMEJIT_SCRATCH(name, live)                         \
+  alignas(8) char name##_stack[kScratchOnStack];             \
+  std::unique_ptr<char[]> name##_heap;                       \
+  if (words(sizes_.all) > kScratchOnStack) [[unlikely]]      \
+    name##_heap.reset(new char[words(sizes_.all)]);          \
+  Scratch name(name##_heap ? name##_heap.get() : name##_stack, sizes_, live)
 
 /// What a run owns until its results are handed over.
 class Entry::Run {
@@ -144,8 +153,9 @@ std::string Entry::link(const LiveSlots& live, int local_count) {
   displaced_.emplace(*region_, *guards_);
 
   graph_text_ = graph::print(graph);
-  scratch_bytes_ = Scratch::bytes(*guards_, *materializer_) + sizeof(void*);
+  sizes_ = Sizes(*guards_, *materializer_);
   always_short_ = graph.shapes().symbol_count() == 0 && plan().cost({}) < kReleaseAbove;
+  one_kernel_ = plan().is_short() && always_short_ && !options_.interp;
   for (const graph::ValueId v : graph.body().nodes) {
     const graph::Node& node = graph.node(v);
     if (node.op == graph::Op::Write) {
@@ -280,8 +290,8 @@ bool Entry::rests() {
   return ++rest_ % kRetryEvery != 0;
 }
 
-Outcome Entry::after_flags(runtime::RunResult& run) {
-  if (run.undo) run.undo->rollback();
+Outcome Entry::after_flags(runtime::Undo* undo) {
+  if (undo) undo->rollback();
   if (++streak_ == kDemoteAfter && events_on(Channel::Perf))
     emit(Channel::Perf, std::move(Record()
                                       .put("function", region_->function)
@@ -316,6 +326,13 @@ Outcome Entry::run_plan(Workspace& w, std::vector<unsigned>& unsaid, bool in_fra
   const GuardProgram& guards = *guards_;
   const std::span<char* const> params(w.matched->params, guards.input_count());
   const std::span<char* const> results(w.results, materializer_->root_count());
+  if (one_kernel_ && !runtime::tracing.load(std::memory_order_relaxed)) [[likely]] {
+    ++stats.kernel_calls;
+    if (const unsigned flags = plan().run_short(params, results); flags && !all_ignored(flags)) [[unlikely]]
+      return after_flags(nullptr);
+    streak_ = 0;
+    return Outcome::Done;
+  }
   const std::span<const int64_t> symbols(w.matched->symbols, guards.symbol_count());
   const runtime::TraceSpan span("run", region_->function);
   runtime::RunResult run;
@@ -353,10 +370,10 @@ Outcome Entry::run_plan(Workspace& w, std::vector<unsigned>& unsaid, bool in_fra
     case runtime::RunStatus::OutOfMemory: runtime::trim(); return Outcome::Declined;
     case runtime::RunStatus::Interrupted:
     case runtime::RunStatus::Redo: return Outcome::Declined;
-    case runtime::RunStatus::Flagged: return after_flags(run);
+    case runtime::RunStatus::Flagged: return after_flags(run.undo.get());
   }
   if (run.flags && !all_ignored(run.flags)) [[unlikely]]
-    return after_flags(run);
+    return after_flags(run.undo.get());
   streak_ = 0;
   return Outcome::Done;
 }
@@ -376,7 +393,7 @@ inline Outcome Entry::run(const LiveSlots& live, bool in_frame, HandOver hand_ov
   FRAMEJIT_SCRATCH(s, live);
   if (const Outcome outcome = fits(s.matched); outcome != Outcome::Done) return outcome;
   if (displaced_->runs_code(s.matched, in_frame)) return Outcome::Declined;
-  s.clear_owned(*materializer_);
+  s.clear_owned();
   Run run(*materializer_, s.workspace);
   if (!materializer_->prepare(s.workspace)) {
     PyErr_Clear();
@@ -418,7 +435,7 @@ int64_t Entry::time_kernels(const LiveSlots& live, int64_t runs) {
   if (fits(s.matched) != Outcome::Done) return -1;
   const int64_t start = now_ns();
   for (int64_t i = 0; i < runs; ++i) {
-    s.clear_owned(*materializer_);
+    s.clear_owned();
     Run run(*materializer_, s.workspace);
     std::vector<unsigned> unsaid;
     if (!materializer_->prepare(s.workspace) || run_plan(s.workspace, unsaid, false) != Outcome::Done ||
@@ -506,7 +523,7 @@ Outcome Entry::predict(const capture::FrameView& frame, Ref<>& record) {
   FRAMEJIT_SCRATCH(s, frame);
   Outcome outcome = fits(s.matched);
   if (outcome != Outcome::Done) return outcome;
-  s.clear_owned(*materializer_);
+  s.clear_owned();
   Run run(*materializer_, s.workspace);
   outcome = Outcome::Declined;
   if (materializer_->prepare(s.workspace)) {

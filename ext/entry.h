@@ -77,6 +77,13 @@ class Entry {
     capture::Ref<> weakref;
     PyObject* object;  // references of region_ to it are not counted
   };
+  /// The memory of a run, in words: where its arrays begin, the first at 0.
+  struct Sizes {
+    uint32_t symbols = 0, params = 0, scalars = 0, cells = 0, roots = 0, results = 0, objects = 0, all = 0;
+    uint32_t owned = 0;  // of references, from roots on
+    Sizes() = default;
+    Sizes(const GuardProgram& g, const Materializer& m);
+  };
   struct Scratch;
   class Run;
   Entry() = default;
@@ -96,7 +103,7 @@ class Entry {
   const runtime::Plan* undoable();
   /// Gives the warnings of a run that is done.
   bool warn(const std::vector<unsigned>& unsaid) const;
-  Outcome after_flags(runtime::RunResult& run);
+  Outcome after_flags(runtime::Undo* undo);
   capture::Ref<> prediction(const capture::FrameView& frame, const Workspace& w) const;
 
   // Declared so that what points into the region goes first.
@@ -112,8 +119,9 @@ class Entry {
   capture::Ref<> watcher_;  // capsule that the weak references call with: this entry, or null when it is gone
   std::function<void()> on_loss_;
   bool lost_ = false;
-  std::size_t scratch_bytes_ = 0;
+  Sizes sizes_;
   bool always_short_ = false;  // no run is worth releasing the GIL for
+  bool one_kernel_ = false;    // Plan::run_short does it
   bool writes_params_ = false;
   bool sees_warnings_ = false;  // the region may tell when a warning is given
   bool result_on_stack_ = false;  // a return instruction takes its value from there (RETURN_CONST takes none)

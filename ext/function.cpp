@@ -76,7 +76,7 @@ inline PyObject* call_bound(FunctionObject* f, PyObject* const* slots, int slot_
   return nullptr;
 }
 
-PyObject* call_general(FunctionObject* f, PyObject* const* args, std::size_t nargsf, PyObject* kwnames) {
+[[gnu::noinline]] PyObject* call_general(FunctionObject* f, PyObject* const* args, std::size_t nargsf, PyObject* kwnames) {
   const int count = argument_slots(reinterpret_cast<PyCodeObject*>(f->function->func_code));
   std::array<PyObject*, kSlotsOnStack> small;
   std::unique_ptr<PyObject*[]> large;

@@ -52,6 +52,7 @@ std::string Materializer::analyse() {
     roots_.emplace_back();
     roots_.back().layout = ArrayLayout::make(graph.type(root));
   }
+  root_count_ = roots_.size();
   const std::size_t n = region_.recipes.size();
   result_of_.assign(n, -1);
   visited_.assign(n, 0);
@@ -183,8 +184,7 @@ bool Materializer::allocate_root(Workspace& w, std::size_t k) const {
   const Root& root = roots_[k];
   switch (root.storage) {
     case Storage::Array: {
-      const int64_t bytes = root.layout.constant ? root.layout.bytes : plan_.result_bytes(k, symbols(w));
-      w.roots[k] = new_array(root.layout, bytes, symbols(w));
+      w.roots[k] = new_array(root.layout, root.layout.constant ? 0 : plan_.result_bytes(k, symbols(w)), symbols(w));
       if (!w.roots[k]) return false;
       w.results[k] = PyArray_BYTES(as_ndarray(w.roots[k]));
       return true;
@@ -208,7 +208,7 @@ bool Materializer::allocate_root(Workspace& w, std::size_t k) const {
 
 bool Materializer::prepare(Workspace& w) const {
   if (!first_.empty() && !run(w, first_)) return false;
-  for (std::size_t k = 0; k < roots_.size(); ++k)
+  for (std::size_t k = 0; k < root_count_; ++k)
     if (!allocate_root(w, k)) return false;
   return run(w, early_);
 }
@@ -229,7 +229,7 @@ bool Materializer::run(Workspace& w, const std::vector<Step>& steps) const {
 }
 
 void Materializer::drop(Workspace& w) const {
-  for (std::size_t k = 0; k < roots_.size(); ++k) {
+  for (std::size_t k = 0; k < root_count_; ++k) {
     Py_XDECREF(w.roots[k]);
     if (roots_[k].storage == Storage::Hidden && w.results[k]) runtime::release(w.results[k]);
   }

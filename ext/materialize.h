@@ -37,7 +37,7 @@ class Materializer {
   /// What recipes and effects fetch, for GuardProgram::make.
   static std::vector<capture::SourceRef> sources(const capture::Region& region);
 
-  std::size_t root_count() const { return roots_.size(); }
+  std::size_t root_count() const { return root_count_; }
   std::size_t object_count() const { return recipe_count_; }
 
   /// The steps of a run, in this order. False: out of memory, with the Python exception set; nothing is visible yet.
@@ -93,7 +93,7 @@ class Materializer {
   const capture::Region& region_;
   const GuardProgram& guards_;
   const runtime::Plan& plan_;
-  std::size_t recipe_count_;
+  std::size_t recipe_count_, root_count_ = 0;
   std::vector<Root> roots_;
   std::vector<Result> results_;     // of Result recipes
   std::vector<int32_t> result_of_;  // recipe -> results_

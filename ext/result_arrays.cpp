@@ -1,6 +1,7 @@
 // Results: ndarrays with a memory handler of our own, and numbers.
 #include "ext/result_arrays.h"
 
+#include <array>
 #include <cstring>
 
 #include "ext/module.h"
@@ -65,30 +66,27 @@ void evaluate(const graph::Dims& dims, std::span<const int64_t> symbols, npy_int
 
 /// An ndarray filled in by hand, as PyArray_NewFromDescr would; half its price. NumPy frees the dimensions with
 /// PyMem_RawFree, or keeps them in a cache that hands them out for arrays of the same rank.
-PyObject* bare_array(const ArrayLayout& layout, const npy_intp* dims, const npy_intp* strides, char* data, int flags) {
+PyObject* bare_array(PyArray_Descr* descr, int rank, const npy_intp* sizes, char* data, int flags) {
   auto* array = static_cast<PyArrayObject_fields*>(PyObject_Malloc(sizeof(PyArrayObject_fields)));
   if (!array) return PyErr_NoMemory();
-  npy_intp* sizes = nullptr;
-  if (layout.rank) {
-    sizes = static_cast<npy_intp*>(PyMem_RawMalloc(sizeof(npy_intp) * 2 * static_cast<std::size_t>(layout.rank)));
-    if (!sizes) {
+  npy_intp* own_sizes = nullptr;
+  if (rank) {
+    own_sizes = static_cast<npy_intp*>(PyMem_RawMalloc(sizeof(npy_intp) * 2 * static_cast<std::size_t>(rank)));
+    if (!own_sizes) {
       PyObject_Free(array);
       return PyErr_NoMemory();
     }
-    for (int i = 0; i < layout.rank; ++i) {  // a call of memcpy costs more
-      sizes[i] = dims[i];
-      sizes[layout.rank + i] = strides[i];
-    }
+    for (int i = 0; i < 2 * rank; ++i) own_sizes[i] = sizes[i];  // a call of memcpy costs more
   }
   PyObject_Init(reinterpret_cast<PyObject*>(array), &PyArray_Type);
-  Py_INCREF(layout.descr);
+  Py_INCREF(descr);
   Py_INCREF(handler_capsule);
   array->data = data;
-  array->nd = layout.rank;
-  array->dimensions = sizes;
-  array->strides = sizes ? sizes + layout.rank : nullptr;
+  array->nd = rank;
+  array->dimensions = own_sizes;
+  array->strides = own_sizes ? own_sizes + rank : nullptr;
   array->base = nullptr;
-  array->descr = layout.descr;
+  array->descr = descr;
   array->flags = flags | NPY_ARRAY_OWNDATA | NPY_ARRAY_ALIGNED | NPY_ARRAY_WRITEABLE;
   array->weakreflist = nullptr;
   array->_buffer_info = nullptr;
@@ -97,15 +95,36 @@ PyObject* bare_array(const ArrayLayout& layout, const npy_intp* dims, const npy_
 }
 
 /// The same through the public constructor.
-PyObject* public_array(const ArrayLayout& layout, npy_intp* dims, npy_intp* strides, char* data) {
-  Py_INCREF(layout.descr);
-  PyObject* object = PyArray_NewFromDescr(&PyArray_Type, layout.descr, layout.rank, dims, strides, data,
+PyObject* public_array(PyArray_Descr* descr, int rank, const npy_intp* sizes, char* data) {
+  Py_INCREF(descr);
+  auto* dims = const_cast<npy_intp*>(sizes);
+  PyObject* object = PyArray_NewFromDescr(&PyArray_Type, descr, rank, dims, dims + rank, data,
                                           NPY_ARRAY_WRITEABLE | NPY_ARRAY_ALIGNED, nullptr);
   if (!object) return nullptr;
   auto* array = reinterpret_cast<PyArrayObject_fields*>(object);
   array->flags |= NPY_ARRAY_OWNDATA;
   array->mem_handler = Py_NewRef(handler_capsule);
   return object;
+}
+
+PyObject* make_array(PyArray_Descr* descr, int rank, const npy_intp* sizes, int64_t bytes, int flags) {
+  char* data = static_cast<char*>(runtime::allocate(bytes > 0 ? static_cast<std::size_t>(bytes) : 1));
+  if (!data) return PyErr_NoMemory();
+  PyObject* array = known_struct ? bare_array(descr, rank, sizes, data, flags) : public_array(descr, rank, sizes, data);
+  if (!array) runtime::release(data);
+  return array;
+}
+
+/// dims, then strides.
+using Sizes = std::array<npy_intp, 2 * NPY_MAXDIMS>;
+
+[[gnu::noinline]] PyObject* new_symbolic_array(const ArrayLayout& layout, int64_t bytes, std::span<const int64_t> symbols) {
+  Sizes sizes;
+  npy_intp* strides = sizes.data() + layout.rank;
+  evaluate(layout.type->shape, symbols, sizes.data());
+  evaluate(layout.type->strides, symbols, strides);
+  const int flags = contiguity_of(layout.rank, sizes.data(), strides, graph::size_of(layout.dtype));
+  return make_array(layout.descr, layout.rank, sizes.data(), bytes, flags);
 }
 
 }  // namespace
@@ -142,56 +161,33 @@ ArrayLayout ArrayLayout::make(const graph::Type& type) {
   for (const graph::Dims* dims : {&type.shape, &type.strides})
     for (const graph::Dim& dim : *dims) layout.constant = layout.constant && dim.is_const();
   if (layout.constant) {
-    layout.dims.resize(type.shape.size());
-    layout.strides.resize(type.shape.size());
-    evaluate(type.shape, {}, layout.dims.data());
-    evaluate(type.strides, {}, layout.strides.data());
+    const auto rank = static_cast<std::size_t>(layout.rank);
+    layout.sizes.resize(2 * rank);
+    evaluate(type.shape, {}, layout.sizes.data());
+    evaluate(type.strides, {}, layout.sizes.data() + rank);
     const npy_intp item = graph::size_of(type.dtype);
-    layout.contiguity = contiguity_of(layout.rank, layout.dims.data(), layout.strides.data(), item);
+    layout.contiguity = contiguity_of(layout.rank, layout.sizes.data(), layout.sizes.data() + rank, item);
     layout.bytes = item;
-    for (const npy_intp size : layout.dims) layout.bytes *= size;
+    for (std::size_t i = 0; i < rank; ++i) layout.bytes *= layout.sizes[i];
   }
   return layout;
 }
 
 PyObject* new_array(const ArrayLayout& layout, int64_t bytes, std::span<const int64_t> symbols) {
-  npy_intp dims[NPY_MAXDIMS], strides[NPY_MAXDIMS];
-  npy_intp* d = dims;
-  npy_intp* s = strides;
-  int flags = layout.contiguity;
-  if (layout.constant) [[likely]] {
-    d = const_cast<npy_intp*>(layout.dims.data());
-    s = const_cast<npy_intp*>(layout.strides.data());
-  } else {
-    evaluate(layout.type->shape, symbols, dims);
-    evaluate(layout.type->strides, symbols, strides);
-    flags = contiguity_of(layout.rank, dims, strides, graph::size_of(layout.dtype));
-  }
-  char* data = static_cast<char*>(runtime::allocate(bytes > 0 ? static_cast<std::size_t>(bytes) : 1));
-  if (!data) return PyErr_NoMemory();
-  PyObject* array = known_struct ? bare_array(layout, d, s, data, flags) : public_array(layout, d, s, data);
-  if (!array) runtime::release(data);
-  return array;
+  if (!layout.constant) return new_symbolic_array(layout, bytes, symbols);
+  return make_array(layout.descr, layout.rank, layout.sizes.data(), layout.bytes, layout.contiguity);
 }
 
 PyObject* new_c_array(graph::DType dtype, int rank, const npy_intp* dims) {
-  npy_intp strides[NPY_MAXDIMS];
+  Sizes sizes;
+  npy_intp* strides = sizes.data() + rank;
   npy_intp step = graph::size_of(dtype);
   for (int i = rank - 1; i >= 0; --i) {
+    sizes[static_cast<std::size_t>(i)] = dims[i];
     strides[i] = step;
     step *= dims[i];
   }
-  ArrayLayout layout;
-  layout.descr = descr_of(dtype);
-  layout.dtype = dtype;
-  layout.rank = rank;
-  char* data = static_cast<char*>(runtime::allocate(step > 0 ? static_cast<std::size_t>(step) : 1));
-  if (!data) return PyErr_NoMemory();
-  const int flags = contiguity_of(rank, dims, strides, graph::size_of(dtype));
-  PyObject* array = known_struct ? bare_array(layout, dims, strides, data, flags)
-                                 : public_array(layout, const_cast<npy_intp*>(dims), strides, data);
-  if (!array) runtime::release(data);
-  return array;
+  return make_array(descr_of(dtype), rank, sizes.data(), step, contiguity_of(rank, dims, strides, graph::size_of(dtype)));
 }
 
 PyObject* new_view(const ArrayLayout& layout, char* data, PyObject* base, std::span<const int64_t> symbols) {

@@ -37,8 +37,8 @@ struct ArrayLayout {
   PyArray_Descr* descr = nullptr;  // borrowed: builtin
   graph::DType dtype = graph::DType::F64;
   int rank = 0;
-  bool constant = true;  // no symbols: dims, strides, flags and bytes below hold
-  std::vector<npy_intp> dims, strides;
+  bool constant = true;  // no symbols: sizes, contiguity and bytes below hold
+  std::vector<npy_intp> sizes;  // dims, then strides
   int contiguity = 0;  // NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_F_CONTIGUOUS as they apply
   int64_t bytes = 0;   // of a fresh array
   const graph::Type* type = nullptr;
@@ -47,8 +47,7 @@ struct ArrayLayout {
   static ArrayLayout make(const graph::Type& type);
 };
 
-/// A fresh array, its memory not initialised. `bytes`: its size; computed for constant layouts. Null with MemoryError
-/// set.
+/// A fresh array, its memory not initialised. `bytes`: its size where the layout is not constant. Null with MemoryError set.
 PyObject* new_array(const ArrayLayout& layout, int64_t bytes, std::span<const int64_t> symbols);
 
 /// A fresh C-ordered array of a dtype that framejit compiles, its memory not initialised. Null with MemoryError set.

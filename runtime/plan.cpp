@@ -37,21 +37,40 @@ struct Origin {
 
 constexpr int64_t kFastScratch = 8192;     // bytes
 
+}  // namespace
+
 /// A program that is one call of one kernel: all that a run has to do.
 struct FastCall {
   KernelFn kernel = nullptr;    // null: not of this shape
   GuardedFn guarded = nullptr;  // in its place, for one row
   uint32_t count = 0;
+  bool repeatable = false;      // writes nothing that it reads
   int64_t inner = 0, outer = 0;
   std::array<Origin, 16> origins;
   std::array<int64_t, 16> offsets;
   std::array<int64_t, 32> strides;
+
+  /// The pointers that the kernel is called with.
+  void place(std::span<char* const> params, std::span<char* const> results, char* scratch, char** pointers) const {
+    for (uint32_t i = 0; i < count; ++i) {
+      const Origin& from = origins[i];
+      char* base = from.kind == Origin::kParam    ? params[from.number]
+                   : from.kind == Origin::kResult ? results[from.number]
+                   : from.kind == Origin::kFixed  ? from.fixed
+                                                  : scratch;
+      pointers[i] = base + offsets[i];
+    }
+  }
+  /// The flags that were raised.
+  unsigned run(std::span<char* const> params, std::span<char* const> results) const;
 };
 
 struct Ready {
   Bound bound;
   FastCall fast;
 };
+
+namespace {
 
 std::string_view name_of(const Step& step) {
   if (const auto* loop = std::get_if<LoopStep>(&step)) return loop->name;
@@ -129,7 +148,6 @@ struct Plan::Impl {
   std::unique_ptr<const Ready> prepare(std::span<const int64_t> symbols) const;
   const Ready& ready_for(std::span<const int64_t> symbols, std::unique_ptr<const Ready>& own) const;
   FastCall fast_call(const Bound& bound) const;
-  RunResult run_fast(const FastCall& fast, std::span<char* const> params, std::span<char* const> results) const;
   bool run_fast_guarded(const Ready& ready, std::span<char* const> params, std::span<char* const> results) const;
   RunResult run_steps(const Bound& bound, std::unique_ptr<const Ready> own, std::span<char* const> params,
                       std::span<char* const> results, bool (*poll)(), unsigned watched) const;
@@ -250,6 +268,7 @@ FastCall Plan::Impl::fast_call(const Bound& bound) const {
   fast.inner = rank >= 1 ? loop->extents[rank - 1] : 1;
   fast.outer = rank >= 2 ? loop->extents[rank - 2] : 1;
   fast.guarded = guarded;
+  fast.repeatable = first_param_write >= 1;
   if (!guarded) fast.kernel = loop->stages[0].kernel;
   return fast;
 }
@@ -280,28 +299,12 @@ const Ready& Plan::Impl::ready_for(std::span<const int64_t> symbols, std::unique
 // ---- running
 // ----------------------------------------------------------------------------------------------------------------
 
-namespace {
-
-/// The pointers that a call hands to its kernel.
-void place(const FastCall& fast, std::span<char* const> params, std::span<char* const> results, char* scratch, char** pointers) {
-  for (uint32_t i = 0; i < fast.count; ++i) {
-    const Origin& from = fast.origins[i];
-    char* base = from.kind == Origin::kParam    ? params[from.number]
-                 : from.kind == Origin::kResult ? results[from.number]
-                 : from.kind == Origin::kFixed  ? from.fixed
-                                                : scratch;
-    pointers[i] = base + fast.offsets[i];
-  }
-}
-
-}  // namespace
-
 /// False: flags were raised, and the params are as before.
 bool Plan::Impl::run_fast_guarded(const Ready& ready, std::span<char* const> params, std::span<char* const> results) const {
   const FastCall& fast = ready.fast;
   alignas(64) std::array<char, kFastScratch> scratch;
   std::array<char*, 16> pointers;
-  place(fast, params, results, scratch.data(), pointers.data());
+  fast.place(params, results, scratch.data(), pointers.data());
   clear_fp_flags();
   if (fast.guarded(pointers.data(), fast.strides.data(), fast.inner, fast.outer) == 0) [[likely]]
     return true;
@@ -317,29 +320,24 @@ bool Plan::Impl::run_fast_guarded(const Ready& ready, std::span<char* const> par
   return false;
 }
 
-RunResult Plan::Impl::run_fast(const FastCall& fast, std::span<char* const> params,
-                               std::span<char* const> results) const {
+unsigned FastCall::run(std::span<char* const> params, std::span<char* const> results) const {
   std::array<char*, 16> pointers;
-  place(fast, params, results, nullptr, pointers.data());
-  const bool repeatable = first_param_write >= 1;
+  place(params, results, nullptr, pointers.data());
   if (!repeatable) clear_fp_flags();
-  fast.kernel(pointers.data(), fast.strides.data(), fast.inner, fast.outer);
-  RunResult out;
-  out.flags = fp_flags() & kReported;
-  if (out.flags) [[unlikely]] {
+  kernel(pointers.data(), strides.data(), inner, outer);
+  unsigned flags = fp_flags() & kReported;
+  if (flags) [[unlikely]] {
     clear_fp_flags();
     if (repeatable) {  // were they set before?
-      fast.kernel(pointers.data(), fast.strides.data(), fast.inner, fast.outer);
-      out.flags = fp_flags() & kReported;
+      kernel(pointers.data(), strides.data(), inner, outer);
+      flags = fp_flags() & kReported;
       clear_fp_flags();
     }
-    if (program.attributed) {  // one kernel: one slot
-      out.slots.assign(1, out.flags);
-      out.flags = 0;
-    }
   }
-  return out;
+  return flags;
 }
+
+unsigned Plan::run_short(std::span<char* const> params, std::span<char* const> results) const { return short_->run(params, results); }
 
 void Plan::Impl::check_results(const BoundLoop& loop, RunState& state) const {
   const BoundOperand& out = loop.operands[loop.step->output];
@@ -479,7 +477,10 @@ Expected<std::unique_ptr<Plan>, std::string> Plan::create(Program program, std::
     std::unique_ptr<const Ready> own;
     impl->ready_for(static_symbols, own);
   }
-  return std::unique_ptr<Plan>(new Plan(std::move(impl)));
+  std::unique_ptr<Plan> plan(new Plan(std::move(impl)));
+  const Ready* constant = plan->impl_->constant;
+  if (constant && constant->fast.kernel && !plan->impl_->program.attributed) plan->short_ = &constant->fast;
+  return plan;
 }
 
 RunResult Plan::run(std::span<char* const> params, std::span<char* const> results, std::span<const int64_t> symbols,
@@ -488,7 +489,12 @@ RunResult Plan::run(std::span<char* const> params, std::span<char* const> result
   std::unique_ptr<const Ready> own;
   const Ready& ready = impl.constant ? *impl.constant : impl.ready_for(symbols, own);
   if (!tracing.load(std::memory_order_relaxed)) [[likely]] {
-    if (ready.fast.kernel) return impl.run_fast(ready.fast, params, results);
+    if (ready.fast.kernel) {
+      RunResult out;
+      out.flags = ready.fast.run(params, results);
+      if (out.flags && impl.program.attributed) out.slots.assign(1, std::exchange(out.flags, 0u));  // one kernel: one slot
+      return out;
+    }
     if (ready.fast.guarded && impl.run_fast_guarded(ready, params, results)) return {};
   }
   return impl.run_steps(ready.bound, std::move(own), params, results, poll, watched);

@@ -38,6 +38,8 @@ struct RunResult {
   std::vector<unsigned> slots;  // of an attributed program, where any was raised: flags by Program::slots
 };
 
+struct FastCall;
+
 class Plan {
  public:
   /// Puts the machine code into executable memory. The failure is a sentence for the log.
@@ -53,6 +55,10 @@ class Plan {
   RunResult run(std::span<char* const> params, std::span<char* const> results, std::span<const int64_t> symbols,
                 bool (*poll)() = nullptr, unsigned watched = kReported) const;
 
+  /// Is a run one call of one kernel, whatever the arguments? Then run_short() does it with no bookkeeping, and gives the flags.
+  bool is_short() const { return short_ != nullptr; }
+  unsigned run_short(std::span<char* const> params, std::span<char* const> results) const;
+
   /// Would a run with these symbols give Redo before its first step?
   bool wants_redo(std::span<const int64_t> symbols) const;
   int64_t result_bytes(std::size_t result, std::span<const int64_t> symbols) const;
@@ -65,6 +71,7 @@ class Plan {
   struct Impl;
   explicit Plan(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
+  const FastCall* short_ = nullptr;
 };
 
 }  // namespace framejit::runtime
