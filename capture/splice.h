@@ -29,6 +29,7 @@ struct LiveSlots {
 struct FrameView : LiveSlots {
   PyObject* globals = nullptr;
   PyObject* builtins = nullptr;
+  bool outlives = false;  // others hold its frame object, and see its locals when it is gone
 };
 
 /// New contents of the frame at the exit. Each entry owns a reference (null: unbound local, NULL on the stack).

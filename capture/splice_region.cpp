@@ -143,7 +143,7 @@ PyObject* ask(PyObject* self) {
   const FrameView view{{locals, local_count, locals + local_count, site.depth,
                         reinterpret_cast<PyObject*>(py::function_of(frame))},
                        py::globals_of(frame),
-                       py::builtins_of(frame)};
+                       py::builtins_of(frame), py::outlives(frame)};
   UpdateSlot* slot = acquire_slot();
   FrameUpdate& update = slot->update;
   if (!ask_handler(tstate, table, site, view, update)) {

@@ -418,8 +418,9 @@ Outcome Entry::call(const LiveSlots& live, PyObject*& result) {
   });
 }
 
-Outcome Entry::enter(const LiveSlots& live, capture::FrameUpdate& update) {
-  return run(live, true, [&](PyObject** objects, bool warned) {
+Outcome Entry::enter(const capture::FrameView& frame, capture::FrameUpdate& update) {
+  if (frame.outlives && region_->returns) return Outcome::Declined;
+  return run(frame, true, [&](PyObject** objects, bool warned) {
     if (!warned) [[unlikely]]
       defer_error();
     update.exit_instr = region_->exit;

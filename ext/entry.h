@@ -37,7 +37,7 @@ class Entry {
   /// Runs a region that returns; `result` is a new reference.
   Outcome call(const LiveSlots& live, PyObject*& result);
   /// Runs a region inside a frame; the update is filled in when Done.
-  Outcome enter(const LiveSlots& live, capture::FrameUpdate& update);
+  Outcome enter(const capture::FrameView& frame, capture::FrameUpdate& update);
 
   /// Runs a region without its effects, takes back what it wrote, and gives what would be at its exit: the record that
   /// framejit._verify.Prediction takes.

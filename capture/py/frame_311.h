@@ -22,6 +22,8 @@ inline PyCodeObject* code_of(Frame* frame) { return frame->f_code; }
 inline PyFunctionObject* function_of(Frame* frame) { return frame->f_func; }
 inline PyObject* globals_of(Frame* frame) { return frame->f_globals; }
 inline PyObject* builtins_of(Frame* frame) { return frame->f_builtins; }
+/// Is its frame object held by others than the frame itself?
+inline bool outlives(Frame* frame) { return frame->frame_obj && Py_REFCNT(frame->frame_obj) > 1; }
 inline PyObject** localsplus(Frame* frame) { return frame->localsplus; }
 
 /// Code unit of the instruction that the frame executes now (valid inside an instruction, not at a call).

@@ -1,5 +1,7 @@
 """The ways in which peers were silently wrong: what must be guarded, ordered or left."""
 
+import gc
+import sys
 import types
 import weakref
 
@@ -460,3 +462,41 @@ def test_the_text_of_a_long_int_is_the_interpreters():
     for function in (by_str, by_format, by_percent):
         assert capture(function, X, 1 << 2000).codes == []
         assert capture(function, X, 1 << 3000).codes == ["FJ008"], function
+
+
+FRAMES: list = []
+
+
+def test_the_locals_of_a_frame_that_outlives_its_call():
+    def f(x, keep):
+        a = x + 1
+        frame = sys._getframe()
+        if keep:
+            FRAMES.append(frame)
+        b = a * 2
+        frame = None
+        c = b - x
+        return c
+
+    def seen(function, keep):
+        FRAMES.clear()
+        result = function(X, keep).tobytes()
+        return result, [{k: np.asarray(v).tobytes() if k in "abcx" else v for k, v in frame.f_locals.items()} for frame in FRAMES]
+
+    marked = _core.Function(f, {})
+    for _ in range(3):
+        for keep in (False, True):
+            assert seen(marked, keep) == seen(f, keep)
+
+
+def test_a_frame_that_holds_itself_is_garbage():
+    def f(x):
+        y = x * 2
+        frame = sys._getframe()
+        return y + 1
+
+    marked = _core.Function(f, {})
+    for function in (f, marked, marked):
+        gc.collect()
+        function(X)
+        assert gc.collect() > 0
