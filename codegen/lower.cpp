@@ -66,6 +66,10 @@ class Lowerer : public Memory {
   BufferIndex buffer_of(ValueId root) override {
     if (const auto it = buffers_.find(root); it != buffers_.end()) return it->second;
     const Node& node = graph_.node(root);
+    if (node.op == Op::Constant) {  // what computes it into registers does not ask
+      const graph::Scalar value = node.value();
+      return buffers_[root] = context_.literal(&value, static_cast<std::size_t>(graph::size_of(graph_.type(root).dtype)));
+    }
     Buffer b{};
     if (node.op == Op::Param) {
       b.kind = BufferKind::Param;

@@ -561,3 +561,15 @@ def test_stats_count():
     assert counted["guard_failures"] == 1 and counted["recompiles"] == 1
     assert counted["kernel_calls"] == 6 and counted["kernels_compiled"] == 2
     assert counted["compile_ns"] > 0 and counted["code_bytes"] > 0
+
+
+def test_constants_that_host_functions_read():
+    def f(x):
+        return np.square(3), x * np.cbrt(2.5), np.square(x.shape[0]), np.sort(np.broadcast_to(2.0, 3))
+
+    marked = framejit.jit(f)
+    for _ in range(3):
+        np.full(8, np.nan).tolist()  # in the memory that comes next
+        expected, found = f(X), marked(X)
+        assert [(type(a), a.tobytes()) for a in expected] == [(type(a), a.tobytes()) for a in found]
+    assert "host_call" in str(framejit.explain(f)(X))
