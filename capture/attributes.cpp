@@ -261,8 +261,8 @@ Captured<Value*> Executor::instance_attr_value(Value* v, PyObject* name, Value**
     return break_at(BreakId::UnknownObject, what);
   static PyObject* const kGetAttribute = interned("__getattribute__");
   PyObject* getter = type_attr(type, kGetAttribute);
-  if (getter != type_attr(is_exception(*v) ? exception_type() : &PyBaseObject_Type, kGetAttribute) &&
-      !is_partial(type))
+  PyTypeObject* base = is_exception(*v) ? exception_type() : is_tuple_class(type) ? &PyTuple_Type : &PyBaseObject_Type;
+  if (getter != type_attr(base, kGetAttribute) && !is_partial(type))
     return break_at(BreakId::ImpureAttribute, what);
   guard_lookup(v, getter, kGetAttribute);
 
@@ -346,6 +346,8 @@ Captured<Value*> Executor::bind_descriptor(Value* owner, PyObject* raw, PyObject
     session_.record([owner] { owner->attributes.pop_back(); });
     return look(value);
   }
+  FRAMEJIT_TRY(field, field_of(owner, raw));
+  if (field) return field;
   // A descriptor in Python: its class says how.
   Value* descriptor = wrap(raw, attr_source(fixed_source(cls->object.get(), class_text(owner)), name));
   static PyObject* const kGet = interned("__get__");

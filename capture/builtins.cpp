@@ -347,6 +347,7 @@ Captured<Value*> Executor::call_builtin(PyObject* callable, const Values& raw, c
       result->extra = Ref<>::share(callable);  // its type
     return result;
   }
+  if (callable == tuple_new() && !args.empty() && keywords.empty()) return make_tuple_instance(args);
   if (PyType_Check(callable)) return call_type(*this, reinterpret_cast<PyTypeObject*>(callable), args, keywords);
   if (PyCFunction_Check(callable)) {
     auto* function = reinterpret_cast<PyCFunctionObject*>(callable);

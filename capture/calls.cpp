@@ -225,7 +225,6 @@ Captured<Value*> Executor::call_function(Value* function, const Values& args, co
     return break_at(BreakId::GeneratorFrame, name + "()");
   if (depth >= options_.inline_depth) return break_at(BreakId::RecursiveCall, name + "()");
   if (existing) {
-    if (object->func_builtins != builtins) return break_at(BreakId::UnsupportedInstruction, "other builtins");
     Guard g{};
     g.kind = GuardKind::Code;
     g.source = function->source;
@@ -234,7 +233,8 @@ Captured<Value*> Executor::call_function(Value* function, const Values& args, co
     g.reason = name;
     session_.add_guard(std::move(g));
   }
-  auto frame_of_callee = std::make_unique<SymbolicFrame>(*this, view_of(callee.code), callee.globals, builtins);
+  auto frame_of_callee = std::make_unique<SymbolicFrame>(*this, view_of(callee.code), callee.globals,
+                                                         existing ? object->func_builtins : builtins);
   SymbolicFrame& inner = *frame_of_callee;
   FRAMEJIT_TRY(bound, Binder(*this, callee, inner.locals).bind(args, keywords));
   (void)bound;

@@ -135,6 +135,8 @@ Captured<Value*> Executor::get_item(Value* container, Value* key) {
       static PyObject* const kGetItem = interned("__getitem__");
       FRAMEJIT_TRY(item, special(container, kGetItem, {key}));
       if (item) return look(item);
+      FRAMEJIT_TRY(tuple, as_tuple(container, kGetItem));
+      if (tuple) return get_item(tuple, key);
       break;
     }
     default: break;
@@ -261,6 +263,8 @@ Captured<Value*> Executor::length(Value* v) {
     case ValueKind::Set: n = PySet_GET_SIZE(v->object.get()); break;
     case ValueKind::Object: {
       static PyObject* const kLen = interned("__len__");
+      FRAMEJIT_TRY(tuple, as_tuple(v, kLen));
+      if (tuple) return length(tuple);
       FRAMEJIT_TRY(answer, special(v, kLen, {}));
       answer = look(answer);
       if (answer && is_int_like(*answer) && (!answer->is_constant() || PyLong_CheckExact(answer->object.get())) &&
@@ -353,6 +357,8 @@ Captured<bool> Executor::dict_set(Value* dict, Value* key, Value* value) {
 /// What an object says of its length when a list of it is made: __len__, or __length_hint__, whose answer changes nothing.
 Captured<bool> Executor::length_hint(Value* v) {
   if (v->kind != ValueKind::Object) return true;
+  FRAMEJIT_TRY(tuple, as_tuple(v, interned("__len__")));
+  if (tuple) return true;
   static PyObject* const kNames[] = {interned("__len__"), interned("__length_hint__")};
   for (PyObject* name : kNames) {
     FRAMEJIT_TRY(answer, special(v, name, {}));

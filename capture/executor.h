@@ -85,6 +85,14 @@ class Executor {
 
   // --- instances.cpp
   Captured<Value*> make_instance(PyTypeObject* type, const Values& args, const Keywords& keywords);
+  // --- named_tuples.cpp
+  Captured<Value*> construct_tuple(PyTypeObject* type, const Values& args, const Keywords& keywords);
+  /// tuple.__new__(*args)
+  Captured<Value*> make_tuple_instance(const Values& args);
+  /// An exact tuple of a tuple instance's items, where its class leaves this method to tuple; else null.
+  Captured<Value*> as_tuple(Value* v, PyObject* method);
+  /// What a named tuple's field holds; null: `descriptor` is none of one.
+  Captured<Value*> field_of(Value* v, PyObject* descriptor);
   /// An instance of a builtin exception class that is made by its arguments alone.
   Value* make_exception(PyObject* type, Values args);
   Value* make_exception(PyObject* type);  // with arguments that are not known
@@ -124,6 +132,7 @@ class Executor {
   Captured<Value*> compare(int op, Value* left, Value* right);
   Captured<Value*> object_binary(int nb, Value* left, Value* right);
   Captured<Value*> object_compare(int op, Value* left, Value* right);
+  Captured<std::pair<Value*, Value*>> as_sequences(const std::string& name, Value* left, Value* right);
   Captured<bool> truth(Value* v);
   Captured<bool> is_same(Value* left, Value* right);
   Captured<bool> equal(Value* left, Value* right);  // as `in` and dict lookup do: identity, then ==
@@ -238,6 +247,10 @@ inline PyTypeObject* class_of(const Value& v) {
 }
 /// An exception made during capture.
 bool is_exception(const Value& v);
+/// Of a Python class that derives from tuple.
+bool is_tuple_class(const PyTypeObject* type);
+bool is_tuple_instance(const Value& v);
+PyObject* tuple_new();
 /// functools.partial, no subclass.
 bool is_partial(const PyTypeObject* type);
 

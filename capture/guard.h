@@ -39,7 +39,7 @@ enum class GuardKind : uint8_t {
   Equal,     // exact int, str, bytes, bool, None, float (by bits), or tuple of these: equal to object in type and value
   Array,     // array
   IntSymbol,  // exact int that fits int64; binds the symbol of `dim`
-  Length,     // len(source) == number, for exact tuple, list, dict
+  Length,     // how many items: of a tuple (also of a class of its own), exact list or dict
   Keys,       // exact dict whose keys are, in order, the items of the tuple `object`
   Unbound,    // the slot is unbound
   Bound,      // the slot is bound, to whatever

@@ -1,5 +1,6 @@
 // Handlers: operators, subscripts, building and unpacking of containers, strings, patterns.
 #include "capture/builtins.h"
+#include "capture/py/instance.h"
 #include "capture/py/repr.h"
 #include "capture/symbolic_frame.h"
 #include "graph/support/check.h"
@@ -293,11 +294,13 @@ Step SymbolicFrame::match_class(const Instr& i) {
   }
   Values found;
   static constexpr unsigned long kMatchSelf = 1UL << 22;  // _Py_TPFLAGS_MATCH_SELF
-  if (i.arg > 0 && (wanted->tp_flags & kMatchSelf)) {
+  static PyObject* const kMatchArgs = interned("__match_args__");
+  if (i.arg > 0 && (wanted->tp_flags & kMatchSelf) && !type_attr(wanted, kMatchArgs)) {
     if (i.arg > 1) return break_at(BreakId::WouldRaise, "positional patterns");
+    if (PyType_HasFeature(wanted, Py_TPFLAGS_HEAPTYPE))
+      x.guard(GuardKind::TypeAttr, fixed_source(cls->object.get(), wanted->tp_name), nullptr, kMatchArgs, 1);
     found.push_back(subject);
   } else if (i.arg > 0) {
-    static PyObject* const kMatchArgs = interned("__match_args__");
     FRAMEJIT_TRY(match_args, x.get_attr(cls, kMatchArgs));
     if (match_args->kind != ValueKind::Tuple || match_args->items.size() < static_cast<std::size_t>(i.arg))
       return break_at(BreakId::WouldRaise, "positional patterns");

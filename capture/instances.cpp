@@ -64,8 +64,8 @@ Value* Executor::attribute(const Value* made, const std::string& name) {
 }
 
 Captured<Value*> Executor::make_instance(PyTypeObject* type, const Values& args, const Keywords& keywords) {
-  const bool exception = is_plain_exception(type);
-  if (!exception && !is_python_class(type)) return not_made(type);
+  const bool exception = is_plain_exception(type), tuple = is_tuple_class(type);
+  if (!exception && !tuple && !is_python_class(type)) return not_made(type);
   if (type->tp_flags & Py_TPFLAGS_IS_ABSTRACT) return not_made(type);
   if (type->tp_finalize || type->tp_del) return break_at(BreakId::UserEffect, "an object with a finalizer");
   auto* cls = reinterpret_cast<PyObject*>(type);
@@ -75,6 +75,7 @@ Captured<Value*> Executor::make_instance(PyTypeObject* type, const Values& args,
   if (Py_TYPE(type)->tp_call != PyType_Type.tp_call) return not_made(type);
   const SourceRef source = fixed_source(cls, type->tp_name);
   if (Py_TYPE(type) != &PyType_Type) guard(GuardKind::TypeAttr, source, type_attr(Py_TYPE(type), kCall), kCall);
+  if (tuple) return construct_tuple(type, args, keywords);
   PyObject* init = type_attr(type, kInit);
   Value* made = session_.make(ValueKind::Object);
   made->object = Ref<>::share(cls);

@@ -67,6 +67,8 @@ Captured<Value*> Executor::iterate(Value* v) {
     case ValueKind::Object: {
       static PyObject* const kIter = interned("__iter__");
       FRAMEJIT_TRY(it, special(v, kIter, {}));
+      FRAMEJIT_TRY(tuple, it ? nullptr : as_tuple(v, kIter));
+      if (tuple) return iterate(tuple);
       if (!it) return break_at(BreakId::UnknownIterable);
       it = look(it);
       const bool made = it->kind == ValueKind::Iterator && it->position != kView;

@@ -219,7 +219,7 @@ Value* Executor::wrap_container(PyObject* o, SourceRef source) {
   Value* v = session_.make(list ? ValueKind::List : dict ? ValueKind::Dict : ValueKind::Object);
   v->object = Ref<>::share(o);
   v->source = source;
-  v->partial = list || dict;
+  v->partial = list || dict || is_tuple_class(Py_TYPE(o));
   guard(GuardKind::Type, source, reinterpret_cast<PyObject*>(Py_TYPE(o)));
   return track(o, source, v);
 }
@@ -234,6 +234,11 @@ Captured<bool> Executor::open(Value* v) {
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(o); ++i)
       items.push_back(lazy(PyList_GET_ITEM(o, i), item_source(v->source, static_cast<int>(i))));
     items.insert(items.end(), v->items.begin(), v->items.end());  // appended before
+  } else if (v->kind == ValueKind::Object) {
+    if (PyTuple_GET_SIZE(o) > kContainerLimit) return break_at(BreakId::CapturedTooMuch, "a tuple of many items");
+    guard(GuardKind::Length, v->source, nullptr, nullptr, PyTuple_GET_SIZE(o));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(o); ++i)
+      items.push_back(lazy(PyTuple_GET_ITEM(o, i), item_source(v->source, static_cast<int>(i))));
   } else {
     if (PyDict_GET_SIZE(o) > kContainerLimit) return break_at(BreakId::CapturedTooMuch, "a dict of many items");
     Ref<> keys = Ref<>::steal(PyTuple_New(PyDict_GET_SIZE(o)));

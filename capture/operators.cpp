@@ -259,6 +259,8 @@ Captured<bool> Executor::truth(Value* v) {
             return truth(answer);
           return break_at(BreakId::UnknownObject, "truth of an object");
         }
+        FRAMEJIT_TRY(tuple, as_tuple(v, method));
+        if (tuple && method == kLen) return truth(tuple);
         if (type_attr(class_of(*v), method)) return break_at(BreakId::UnknownObject, "truth of an object");
         guard_lookup(v, nullptr, method);
       }
@@ -357,6 +359,32 @@ bool one_descends(const Value* left, const Value* right) {
 
 }  // namespace
 
+/// The operands of + and * with tuple instances as exact tuples, where no class says otherwise; else nulls.
+Captured<std::pair<Value*, Value*>> Executor::as_sequences(const std::string& name, Value* left, Value* right) {
+  std::pair<Value*, Value*> out{nullptr, nullptr};
+  if (name != "add" && name != "mul") return out;
+  Value* operands[] = {left, right};
+  for (Value*& v : operands) {
+    if (!is_tuple_instance(*v)) {
+      if (v->kind != ValueKind::Tuple && !(name == "mul" && is_int_like(*v))) return out;
+      continue;
+    }
+    Value* tuple = nullptr;
+    for (const char* prefix : {"__i", "__r", "__"}) {
+      PyObject* method = interned((prefix + name + "__").c_str());
+      PyObject* raw = type_attr(class_of(*v), method);
+      if (raw != type_attr(&PyTuple_Type, method)) return out;
+      guard_lookup(v, raw, method);
+      if (std::string_view(prefix) != "__") continue;
+      FRAMEJIT_TRY(made, as_tuple(v, method));
+      tuple = made;
+    }
+    v = tuple;
+  }
+  out = {operands[0], operands[1]};
+  return out;
+}
+
 // Operators that a class defines in Python.
 Captured<Value*> Executor::object_binary(int nb, Value* left, Value* right) {
   static constexpr const char* kNames[] = {"add", "and", "floordiv", "lshift", "matmul",  "mul", "mod",
@@ -365,6 +393,8 @@ Captured<Value*> Executor::object_binary(int nb, Value* left, Value* right) {
   const std::string what = type_text(*this, left) + " " + operator_text(nb) + " " + type_text(*this, right);
   const Unexpected<Break> unknown = break_at(BreakId::UnknownObject, what);
   if (one_descends(left, right)) return unknown;
+  FRAMEJIT_TRY(sequences, as_sequences(name, left, right));
+  if (sequences.first) return binary(nb, sequences.first, sequences.second);
   if (left->kind == ValueKind::Object) {
     for (const char* prefix : {"__i", "__"}) {
       if (nb < 13 && prefix[2] == 'i') continue;
@@ -395,6 +425,12 @@ Captured<Value*> Executor::object_compare(int op, Value* left, Value* right) {
   const std::string what = "comparison of " + type_text(*this, left) + " and " + type_text(*this, right);
   const Unexpected<Break> unknown = break_at(BreakId::UnknownObject, what);
   if (one_descends(left, right)) return unknown;
+  // A tuple and a tuple instance: as two tuples, the one of the subclass asked first.
+  const auto is_tuple = [](const Value* v) { return v->kind == ValueKind::Tuple; };
+  FRAMEJIT_TRY(l, as_tuple(left, interned(kNames[op])));
+  FRAMEJIT_TRY(r, as_tuple(right, interned(kNames[kSwapped[op]])));
+  if (l && (r || is_tuple(right))) return compare(op, l, r ? r : right);
+  if (r && is_tuple(left)) return compare(kSwapped[op], r, left);
   for (auto [v, other, how] : {std::tuple{left, right, op}, std::tuple{right, left, kSwapped[op]}}) {
     if (v->kind != ValueKind::Object) {
       if (!is_number(*v) && !v->is_none()) return unknown;
@@ -463,6 +499,8 @@ Captured<bool> Executor::contains(Value* container, Value* item) {
       static PyObject* const kContains = interned("__contains__");
       FRAMEJIT_TRY(answer, special(container, kContains, {item}));
       if (answer) return truth(look(answer));
+      FRAMEJIT_TRY(tuple, as_tuple(container, kContains));
+      if (tuple) return contains(tuple, item);
       break;
     }
     case ValueKind::Constant: {

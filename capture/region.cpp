@@ -46,8 +46,9 @@ bool materializable(const Value* v, std::vector<const Value*>& path) {
       if (v->source) return true;
       if (is_exception(*v) || is_partial(class_of(*v)) || !PyType_HasFeature(class_of(*v), Py_TPFLAGS_HEAPTYPE)) return false;
       path.push_back(v);
-      bool all = true;
+      bool all = v->attributes.empty() || !is_tuple_instance(*v);
       for (const auto& [name, value] : v->attributes) all = all && materializable(value, path);
+      for (const Value* item : v->items) all = all && materializable(item, path);
       path.pop_back();
       return all;
     }
@@ -152,6 +153,11 @@ uint32_t RegionBuilder::recipe(Value* given) {
       break;
     }
     case ValueKind::Object: {
+      if (is_tuple_instance(*v)) {
+        region_.recipes[at].object = Ref<>::share(tuple_new());
+        fill(at, {s_.constant(v->object.get()), s_.tuple(v->items)});
+        break;
+      }
       region_.recipes[at].object = v->object;
       std::vector<Value*> parts;
       for (const auto& [name, value] : v->attributes) {
@@ -205,7 +211,7 @@ Recipe::Kind RegionBuilder::kind_of(const Value& v) const {
     case ValueKind::BoundMethod: return v.items[1] ? Recipe::Kind::BoundMethod : Recipe::Kind::Method;
     case ValueKind::Cell: return Recipe::Kind::Cell;
     case ValueKind::Iterator: return Recipe::Kind::Iterator;
-    case ValueKind::Object: return Recipe::Kind::Instance;
+    case ValueKind::Object: return is_tuple_instance(v) ? Recipe::Kind::Call : Recipe::Kind::Instance;
     case ValueKind::Null:
     case ValueKind::Lazy:
     case ValueKind::Constant:

@@ -41,6 +41,7 @@ struct Recipe {
     Iterator,     // object: the type to call on items (enumerate, zip, reversed; null: iter()); then advanced `index`
                   // times
     Instance,     // of the class `object`, made by object.__new__; items: name, value, name, value ...
+    Call,         // object(*items): a C function that runs no user code
     Method,       // getattr(items[0], object): a C method of an exact builtin or array; runs no user code
   } kind;
   Ref<> object;

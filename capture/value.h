@@ -40,7 +40,8 @@ enum class ValueKind : uint8_t {
   BoundMethod,  // items: self, function
   Cell,         // items[0]: contents or null
   Object,       // an existing object under a type guard; attributes are read through it. Without a source: an instance
-                // made during capture, `object` is its class and `attributes` all that it holds
+                // made during capture, `object` is its class and `attributes` all that it holds; of a class that
+                // derives from tuple: items
 };
 
 struct Value {

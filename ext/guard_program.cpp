@@ -200,7 +200,7 @@ int GuardProgram::run(Matched& m) const noexcept {
       case GuardOp::Length: {
         PyObject* o = object(m, i->a);
         if (!o) break;
-        if (PyTuple_CheckExact(o) || PyList_CheckExact(o))
+        if (PyTuple_Check(o) || PyList_CheckExact(o))
           ok = Py_SIZE(o) == i->number;
         else
           ok = PyDict_CheckExact(o) && PyDict_GET_SIZE(o) == i->number;

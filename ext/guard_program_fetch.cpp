@@ -89,7 +89,7 @@ PyObject* fetch_item(PyObject* dict, PyObject* key) {
 
 PyObject* fetch_index(PyObject* sequence, int64_t index) {
   if (!sequence || index < 0) return nullptr;
-  if (PyTuple_CheckExact(sequence))
+  if (PyTuple_Check(sequence))
     return index < PyTuple_GET_SIZE(sequence) ? PyTuple_GET_ITEM(sequence, index) : nullptr;
   if (PyList_CheckExact(sequence))
     return index < PyList_GET_SIZE(sequence) ? PyList_GET_ITEM(sequence, index) : nullptr;

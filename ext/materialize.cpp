@@ -273,6 +273,7 @@ PyObject* Materializer::create(Workspace& w, uint32_t recipe) const {
       auto* type = reinterpret_cast<PyTypeObject*>(r.object.get());
       return nothing && type ? type->tp_new(type, nothing.get(), nullptr) : nullptr;
     }
+    case Recipe::Kind::Call: return call(w, r).release();
     case Recipe::Kind::Method: return PyObject_GetAttr(item(0), r.object.get());
   }
   return nullptr;
@@ -328,14 +329,18 @@ PyObject* Materializer::create_function(Workspace& w, const Recipe& r) const {
   return function.release();
 }
 
+Ref<> Materializer::call(Workspace& w, const Recipe& r) const {
+  std::vector<PyObject*> items;
+  for (const uint32_t i : r.items) items.push_back(w.objects[i]);
+  return Ref<>::steal(PyObject_Vectorcall(r.object.get(), items.data(), items.size(), nullptr));
+}
+
 PyObject* Materializer::create_iterator(Workspace& w, const Recipe& r) const {
   Ref<> iterator;
   if (!r.object) {
     iterator = Ref<>::steal(PyObject_GetIter(w.objects[r.items[0]]));
   } else {
-    std::vector<PyObject*> items;
-    for (const uint32_t i : r.items) items.push_back(w.objects[i]);
-    iterator = Ref<>::steal(PyObject_Vectorcall(r.object.get(), items.data(), items.size(), nullptr));
+    iterator = call(w, r);
   }
   for (uint32_t i = 0; iterator && i < r.index; ++i) {
     Ref<> passed = Ref<>::steal(PyIter_Next(iterator.get()));

@@ -86,6 +86,7 @@ class Materializer {
   PyObject* create_result(Workspace& w, const Result& result) const;
   PyObject* create_function(Workspace& w, const capture::Recipe& r) const;
   PyObject* create_iterator(Workspace& w, const capture::Recipe& r) const;
+  capture::Ref<> call(Workspace& w, const capture::Recipe& r) const;
   bool fill(Workspace& w, uint32_t recipe) const;
   bool run(Workspace& w, const std::vector<Step>& steps) const;
   bool store(Workspace& w, const capture::Effect& effect, std::vector<PyObject*>& trash) const;

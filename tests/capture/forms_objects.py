@@ -175,6 +175,35 @@ class Typed(typing.NamedTuple):
     b: float = 3.0
 
 
+class Weighted(Pair):
+    __slots__ = ()
+
+    def __new__(cls, a, b=4.0):
+        return Pair.__new__(cls, a * 2.0, b)
+
+    def __add__(self, other):
+        return Weighted(self.a + other.a, self.b)
+
+    @property
+    def total(self):
+        return self.a * self.b
+
+
+class Noted(Pair):
+    note = 0.5
+
+    def noted(self):
+        return self.a * self.note
+
+
+class Backwards(tuple):
+    def __iter__(self):
+        return iter(self[::-1])
+
+    def __len__(self):
+        return 7
+
+
 class Color(enum.Enum):
     RED = 1
     BLUE = 2
@@ -370,29 +399,104 @@ def dataclass_replaced(x):
     return p.x * p.y
 
 
-@form(breaks="FJ002 FJ007")
+@form()
 def namedtuple_made(x):
     p = Pair(x * 2.0, 3.0)
     a, b = p
     return p.a * b + a, p
 
 
-@form(breaks="FJ007", graphs=0, args=lambda: (x23(), Pair(x23(), 2.0)))
+@form(args=lambda: (x23(), Pair(x23(), 2.0)))
 def namedtuple_read(x, p):
     a, b = p
     return x * p.b + p[0] + a * b, len(p)
 
 
-@form(breaks="FJ002 FJ009")
+@form()
 def typed_namedtuple(x):
     t = Typed(x + 1.0)
     return t.a * t.b
 
 
-@form(breaks="FJ002 FJ009 FJ009")
+@form()
 def namedtuple_replaced(x):
     p = Pair(x * 2.0, 3.0)._replace(b=x)
     return p.a + p.b
+
+
+@form(args=lambda: (x23(), Weighted(x23()), Noted(x23(), 1.0)))
+def namedtuple_subclasses(x, w, n):
+    v = w + Weighted(x)
+    return v, v.total, n.noted(), Noted(x, w), v is w, type(v) is Weighted
+
+
+@form(args=lambda: (x23(), Pair(1, 2), Pair(1, 3)))
+def namedtuple_as_tuple(x, p, q):
+    told = (p == q, p < q, p != q, p == (1, 2), (1, 3) == q, (1, 3) <= p, 2 in p, bool(p), isinstance(p, tuple), type(p) is Pair)
+    return x * p.b, told, p + (3,), (0,) + p, p + q, p * 2, 2 * p, list(p), tuple(p), p[:], p[::-1], [i for i in p], max(p), sum(q)
+
+
+@form(args=lambda: (x23(), Backwards((1, 2, 3))))
+def tuple_class_of_its_own(x, t):
+    return x * t[0], list(t), len(t), 2 in t, Backwards((x, 1)), tuple.__new__(Backwards, [x])
+
+
+@form(args=lambda: (x23(), Typed(x23())))
+def namedtuple_is_one_object(x, t):
+    p = Pair(t, [x])
+    p.b.append(p.a.a + t.b)
+    return p, p, p.a is t, [p], Pair._make(p), p._asdict(), Pair._fields
+
+
+@form(args=lambda: (x23(), Pair(2.0, x23())))
+def namedtuple_matched(x, p):
+    match p:
+        case Pair(a=1.0, b=b):
+            return b
+        case Pair(3.0):
+            return x
+        case Pair(a, b):
+            return a * b + x
+    return None
+
+
+class Marked(int):
+    __match_args__ = ("real",)
+
+
+@form(breaks="FJ009 FJ009", args=lambda: (x23(), Marked(3)))
+def int_class_matched(x, n):
+    match n:
+        case Marked(2):
+            return x
+        case Marked(3):
+            return x * 2.0
+    return None
+
+
+def plain(a, b=0.0, *rest):
+    return a - b
+
+
+@form(args=lambda: (x23(), Pair(x23(), 2.0)))
+def namedtuple_spread(x, p):
+    return plain(*p), plain(*p, x), (*p, x), {**p._asdict()}
+
+
+@form(breaks="FJ006", args=lambda: (x23(), Pair(x23(), 2.0)))
+def namedtuple_index_out_of_range(x, p):
+    return x * 2.0 + p[5]
+
+
+@form(breaks="FJ009", args=lambda: (x23(), Pair(x23(), 2.0)))
+def namedtuple_field_set(x, p):
+    y = x * 2.0
+    p.a = y
+
+
+@form(breaks="FJ006")
+def namedtuple_argument_missing(x):
+    return Pair(x * 2.0)
 
 
 @form(breaks="FJ008", args=lambda: (x23(), Color.RED))
