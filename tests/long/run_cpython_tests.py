@@ -81,6 +81,7 @@ EXPECTED = {
     "test_sys.SizeofTest.test_objecttypes": "the size of a frame object goes with the stack that its code declares",
     "test_sys.SysModuleTest.test_getframe": "asks whether frame.f_code is __code__",
     "test_descr.ClassPropertiesAndMethods.test_slots": "counts objects while the callee is spliced for the first time",
+    "test_tracemalloc.TestTracemallocEnabled.test_get_traced_memory": "counts memory while a callee is spliced for the first time",
 }
 
 # The same for marks in place.
