@@ -31,7 +31,7 @@ class Door {
   virtual bool owns(const Value& value) const = 0;
 
   /// type(value), borrowed; null: not known.
-  virtual PyObject* type_of(const Value&) const { return nullptr; }
+  virtual PyObject* type_of(Session&, const Value&) const { return nullptr; }
 
   /// Is the callable one of this door's functions (np.add, np.where, an ndarray type method descriptor, a dtype class)?
   virtual bool knows(PyObject* callable) const = 0;

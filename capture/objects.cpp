@@ -409,7 +409,7 @@ PyObject* Executor::type_of(Value* v) {
     case Wrap::Tensor: break;
   }
   Door* door = door_of(*v);
-  return door ? door->type_of(*v) : nullptr;
+  return door ? door->type_of(session_, *v) : nullptr;
 }
 
 }  // namespace framejit::capture

@@ -81,6 +81,7 @@ Recipe of(Recipe::Kind kind) {
 }  // namespace
 
 bool is_materializable(const Value* v) {
+  if (v->transient) return false;
   std::vector<const Value*> path;
   return materializable(v, path);
 }

@@ -76,6 +76,13 @@ class Session {
   /// The caller has made a change to a Value; `revert` runs if the transaction is taken back.
   void record(std::function<void()> revert);
 
+  /// Values through which no gradient goes.
+  const std::vector<graph::ValueId>& stops() const { return stops_; }
+  void add_stop(graph::ValueId id) {
+    stops_.push_back(id);
+    record([this] { stops_.pop_back(); });
+  }
+
   uint32_t location() const { return location_; }
   void set_location(uint32_t location);
   /// The code that runs symbolically; both borrowed.
@@ -109,6 +116,7 @@ class Session {
   bool overlap_ = false;              // an input read after a write shares its memory
   std::size_t dim_guards_ = 0;        // how many of the ShapeEnv's guards are in guards_
   std::vector<std::function<void()>> undo_;
+  std::vector<graph::ValueId> stops_;
   uint32_t location_ = 0;
   bool o1_ = false;
   PyObject *file_ = nullptr, *globals_ = nullptr;

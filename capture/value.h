@@ -56,6 +56,7 @@ struct Value {
   int iterated = 0;    // Iterator: an Iterated
   bool partial = false;  // an existing Dict whose items are only the pairs that were looked at
   bool changed = false;  // an existing List or Dict with a store in the log: iterators over it cannot be made again
+  bool transient = false;  // no region ends while it lives
   bool weak = false;   // Array with wrap PyFloat/PyInt/PyBool: promotes as a Python number
   Ref<> extra;         // Function: code object and the like; owned by the handlers
   std::vector<std::pair<std::string, Value*>> attributes;  // Function, Object: tracked attributes

@@ -35,6 +35,7 @@ std::vector<std::string> disabled_passes() {
 graph::PassContext pass_context(const CompileOptions& options) {
   graph::PassContext context;
   context.o1 = options.o1;
+  context.ignore_flags = options.quiet;
   context.disabled = disabled_passes();
   context.verify = config().strict;
   return context;
@@ -83,8 +84,9 @@ Expected<Compiled, std::string> finish(codegen::Program program) {
 
 /// Where it can be, a program is attributed.
 Expected<codegen::Program, std::string> lower_best(const graph::Graph& graph, const std::vector<graph::Group>& groups,
-                                              codegen::LowerOptions options) {
-  options.attribute = true;
+                                              codegen::LowerOptions options, bool quiet) {
+  options.attribute = !quiet;
+  if (quiet) return codegen::lower(graph, groups, options);
   if (auto program = codegen::lower(graph, groups, options)) return program;
   options.attribute = false;
   return codegen::lower(graph, groups, options);
@@ -100,7 +102,7 @@ Expected<Compiled, std::string> compile(graph::Graph& graph, const CompileOption
   graph::optimize(graph, context);
   const std::vector<graph::Group> groups = graph::fuse(graph, context);
   const int64_t optimized = now_ns();
-  FRAMEJIT_TRY(program, lower_best(graph, groups, lower_options(options)));
+  FRAMEJIT_TRY(program, lower_best(graph, groups, lower_options(options), options.quiet));
   const int64_t lowered = now_ns();
   FRAMEJIT_TRY(out, finish(std::move(program)));
   out.passes_ns = optimized - start;
@@ -124,7 +126,7 @@ std::string listing(const graph::Graph& optimized, const CompileOptions& options
   CompileOptions with_listing = options;
   with_listing.listing = true;
   const std::vector<graph::Group> groups = graph::fuse(optimized, pass_context(options));
-  auto program = lower_best(optimized, groups, lower_options(with_listing));
+  auto program = lower_best(optimized, groups, lower_options(with_listing), options.quiet);
   if (!program) return "; " + program.error() + "\n";
   std::string text = program->listing;
   for (const codegen::KernelCode& kernel : program->kernels) text += "\n; " + kernel.name + "\n" + kernel.listing;

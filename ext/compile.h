@@ -13,6 +13,7 @@ namespace framejit::ext {
 
 struct CompileOptions {
   bool o1 = false;
+  bool quiet = false;    // no floating-point flag counts
   bool listing = false;
   bool interp = false;  // runs go through the reference interpreter (stress)
 };

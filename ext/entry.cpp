@@ -336,6 +336,8 @@ Outcome Entry::run_plan(Workspace& w, std::vector<unsigned>& unsaid, bool in_fra
   const std::span<const int64_t> symbols(w.matched->symbols, guards.symbol_count());
   const runtime::TraceSpan span("run", region_->function);
   runtime::RunResult run;
+  std::optional<OwnErrState> quiet;  // what the host's functions would raise for
+  if (options_.quiet && compiled_.host_stages) quiet.emplace(0);
   if (options_.interp) [[unlikely]] {
     run = run_interpreted(*region_->graph, plan(), params, results, symbols);
   } else if (compiled_.attributed()) {
@@ -372,7 +374,7 @@ Outcome Entry::run_plan(Workspace& w, std::vector<unsigned>& unsaid, bool in_fra
     case runtime::RunStatus::Redo: return Outcome::Declined;
     case runtime::RunStatus::Flagged: return after_flags(run.undo.get());
   }
-  if (run.flags && !all_ignored(run.flags)) [[unlikely]]
+  if (run.flags && !options_.quiet && !all_ignored(run.flags)) [[unlikely]]
     return after_flags(run.undo.get());
   streak_ = 0;
   return Outcome::Done;

@@ -1,6 +1,7 @@
 // Settings, doors, and the errors and warnings that users see.
 #include "ext/config.h"
 #include "ext/custom_op.h"
+#include "ext/gradient_door.h"
 #include "ext/function_state.h"
 #include "ext/module.h"
 #include "ext/numpy_door.h"
@@ -59,7 +60,7 @@ bool read_settings(PyObject* dict, JitSettings& out) {
     flag = is_true > 0;
     return is_true >= 0;
   };
-  if (!truth("fullgraph", out.fullgraph) || !truth("dynamic", out.dynamic)) return false;
+  if (!truth("fullgraph", out.fullgraph) || !truth("dynamic", out.dynamic) || !truth("quiet", out.quiet)) return false;
   PyObject* level = PyDict_GetItemString(dict, "jit_level");
   out.o1 = level && PyUnicode_Check(level) && PyUnicode_CompareWithASCIIString(level, "O0") != 0;
   PyObject* stress = PyDict_GetItemString(dict, "stress");
@@ -71,7 +72,7 @@ bool read_settings(PyObject* dict, JitSettings& out) {
 
 const std::vector<capture::Door*>& doors() {
   static const std::vector<capture::Door*> all = {make_numpy_door().release(), make_tensor_door().release(),
-                                                   make_custom_door().release()};
+                                                   make_custom_door().release(), make_gradient_door().release()};
   return all;
 }
 

@@ -258,7 +258,7 @@ CodeState::Captured CodeState::compile_at(Place& place, uint32_t instr, const Fr
   request.doors = doors();
   request.options.fullgraph = settings_.fullgraph;
   request.options.o1 = settings_.o1;
-  request.options.any_work = settings_.stress.rewrite;
+  request.options.any_work = settings_.stress.rewrite || settings_.quiet;  // a gradient is made of the graph
   if (!settings_.fullgraph) request.options.break_every = settings_.stress.break_every;
   request.options.instruction_limit = static_cast<uint32_t>(std::min<int64_t>(config().instruction_limit, 1 << 30));
   request.options.unwrap = unwrap_function;
@@ -277,6 +277,7 @@ CodeState::Captured CodeState::compile_at(Place& place, uint32_t instr, const Fr
   if (outcome.region && (!whole || outcome.region->returns)) {
       CompileOptions options;
     options.o1 = settings_.o1;
+    options.quiet = settings_.quiet;
     options.interp = settings_.stress.interp;
     options.listing = events_on(Channel::Asm) || events_on(Channel::Kernels);
     std::shared_ptr<capture::Region> region = outcome.region;

@@ -28,6 +28,7 @@ struct JitSettings {
   bool fullgraph = false;
   bool dynamic = false;
   bool o1 = false;
+  bool quiet = false;  // floating-point flags are nobody's: gradients do not warn
   Stress stress;  // those of config.stress included
 };
 /// From the dict that the Python side made; false with an exception set where it is malformed.

@@ -283,9 +283,10 @@ class NumpyDoor final : public capture::Door {
   }
   bool owns(const Value& value) const override { return is_owned(value); }
 
-  PyObject* type_of(const Value& value) const override {
-    bool array = value.is_array() && value.wrap == Wrap::NdArray;
-    return array ? reinterpret_cast<PyObject*>(&PyArray_Type) : nullptr;
+  PyObject* type_of(Session& session, const Value& value) const override {
+    if (!value.is_array()) return nullptr;
+    if (value.wrap == Wrap::NumpyScalar) return reinterpret_cast<PyObject*>(scalar_type_of(session.graph().type(value.id).dtype));
+    return value.wrap == Wrap::NdArray ? reinterpret_cast<PyObject*>(&PyArray_Type) : nullptr;
   }
 
   bool knows(PyObject* callable) const override {

@@ -706,4 +706,25 @@ codegen::HostFunction numpy_host_function(int64_t index) {
   return {run_host, calls()[static_cast<std::size_t>(at)].get()};
 }
 
+std::optional<std::vector<Wrap>> host_operands(int64_t index) {
+  const int64_t at = index - kFirstIndex;
+  if (at < 0 || at >= static_cast<int64_t>(calls().size())) return std::nullopt;
+  return wraps_of(*calls()[static_cast<std::size_t>(at)]);
+}
+
+HostArguments host_arguments(int64_t index, const std::vector<Ref<>>& operands) {
+  const HostCall& call = *calls()[static_cast<std::size_t>(index - kFirstIndex)];
+  HostArguments out{call.callable, Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(call.args.size()))), Ref<>::steal(PyDict_New())};
+  for (std::size_t i = 0; out.args && i < call.args.size(); ++i) {
+    Ref<> one = build(call.args[i], operands);
+    if (!one) return {};
+    PyTuple_SET_ITEM(out.args.get(), static_cast<Py_ssize_t>(i), one.release());
+  }
+  for (const auto& [name, piece] : call.keywords) {
+    Ref<> one = build(piece, operands);
+    if (!one || !out.keywords || PyDict_SetItem(out.keywords.get(), name.get(), one.get()) < 0) return {};
+  }
+  return out;
+}
+
 }  // namespace framejit::ext

@@ -29,4 +29,13 @@ Captured<Value*> host_helper(Session& session, const char* name, std::span<Value
 /// By the index of the host call; empty where the index is none of these.
 codegen::HostFunction numpy_host_function(int64_t index);
 
+/// The arguments of such a call as Python has them, with an object for each operand.
+struct HostArguments {
+  Ref<> callable, args, keywords;  // a tuple, a dict
+};
+/// What the operands are: NdArray, NumpyScalar ...; nothing where the index is none of these.
+std::optional<std::vector<Wrap>> host_operands(int64_t index);
+/// Null members with an exception set where memory ran out.
+HostArguments host_arguments(int64_t index, const std::vector<Ref<>>& operands);
+
 }  // namespace framejit::ext

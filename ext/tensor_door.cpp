@@ -72,7 +72,7 @@ class TensorDoor final : public capture::Door {
   std::string_view name() const override { return "tensor"; }
   bool owns(PyObject* object) const override { return is_captured_tensor_type(Py_TYPE(object)); }
   bool owns(const Value& value) const override { return is_tensor_value(value); }
-  PyObject* type_of(const Value&) const override { return reinterpret_cast<PyObject*>(tensor_type()); }
+  PyObject* type_of(Session&, const Value&) const override { return reinterpret_cast<PyObject*>(tensor_type()); }
   bool knows(PyObject* callable) const override {
     return callable == reinterpret_cast<PyObject*>(tensor_type()) || operator_of(callable) ||
            tensor_function(callable) || is_dtype(callable);

@@ -24,6 +24,11 @@ from framejit._errors import RecompileLimitWarning as RecompileLimitWarning
 from framejit._errors import Unsupported as Unsupported
 from framejit._explain import Explanation as Explanation
 from framejit._explain import explain as explain
+from framejit._grad import get_grad as get_grad
+from framejit._grad import grad as grad
+from framejit._grad import jvp as jvp
+from framejit._grad import value_and_grad as value_and_grad
+from framejit._grad import vjp as vjp
 from framejit._info import show_config as show_config
 from framejit._jit_config import JitConfig as JitConfig
 from framejit._mark import Mark as Mark

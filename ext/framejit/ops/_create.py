@@ -220,11 +220,6 @@ def inplace_sub(x: Any, v: Any, indices: Any) -> Any:
     return _tensor(out)
 
 
-def stop_gradient(value: Any) -> Any:
-    """The value, through which no gradient flows."""
-    return value
-
-
 def depend(value: Any, expr: Any) -> Any:
     """The value; `expr` was computed before."""
     return value

@@ -330,12 +330,12 @@ def sigmoid(input: Any) -> Any:
 
 def relu(input: Any) -> Any:
     """max(input, 0)."""
-    return _op_maximum(input, 0)
+    return _op_maximum(0, input)  # in this order its gradient at 0 is 0
 
 
 def relu6(x: Any) -> Any:
     """min(max(x, 0), 6)."""
-    return _op_minimum(_op_maximum(x, 0), 6)
+    return _op_minimum(6, _op_maximum(0, x))
 
 
 def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:

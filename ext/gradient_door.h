@@ -1,0 +1,12 @@
+// Gradients at capture: the functions of framejit._tape as graph transformations.
+#pragma once
+
+#include <memory>
+
+#include "capture/door.h"
+
+namespace framejit::ext {
+
+std::unique_ptr<capture::Door> make_gradient_door();
+
+}  // namespace framejit::ext

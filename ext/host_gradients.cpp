@@ -1,0 +1,181 @@
+// What framejit._host_gradients says of a call, an expression of calls and operands, as host calls in the graph.
+#include "ext/host_gradients.h"
+
+#include "ext/numpy_api.h"
+#include "ext/numpy_host.h"
+
+namespace framejit::ext {
+
+namespace {
+
+using graph::HostBackward;
+using graph::NoGradient;
+
+/// framejit._host_gradients; borrowed, null with the error cleared.
+PyObject* rules() {
+  static PyObject* const module = PyImport_ImportModule("framejit._host_gradients");
+  PyErr_Clear();
+  return module;
+}
+
+Ref<> attribute(PyObject* object, const char* name) {
+  Ref<> out = Ref<>::steal(PyObject_GetAttrString(object, name));
+  PyErr_Clear();
+  return out;
+}
+
+bool is_a(PyObject* object, const char* type) {
+  Ref<> wanted = rules() ? attribute(rules(), type) : Ref<>();
+  return wanted && Py_IS_TYPE(object, reinterpret_cast<PyTypeObject*>(wanted.get()));
+}
+
+class Expression {
+ public:
+  Expression(Session& session, const HostBackward& at, const std::vector<Wrap>& wraps)
+      : session_(session), at_(at), wraps_(wraps) {}
+
+  Captured<Value*> evaluate(PyObject* o) {
+    if (is_a(o, "Operand")) return operand(o);
+    if (is_a(o, "Call")) return call(o);
+    if (PyTuple_CheckExact(o) || PyList_CheckExact(o)) {
+      std::vector<Value*> items;
+      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i) {
+        FRAMEJIT_TRY(item, evaluate(PySequence_Fast_GET_ITEM(o, i)));
+        items.push_back(item);
+      }
+      return sequence(PyTuple_CheckExact(o) ? ValueKind::Tuple : ValueKind::List, std::move(items));
+    }
+    if (PySlice_Check(o)) {
+      auto* slice = reinterpret_cast<PySliceObject*>(o);
+      std::vector<Value*> items;
+      for (PyObject* part : {slice->start, slice->stop, slice->step}) {
+        FRAMEJIT_TRY(item, evaluate(part));
+        items.push_back(item);
+      }
+      return sequence(ValueKind::Slice, std::move(items));
+    }
+    return session_.constant(o);
+  }
+
+ private:
+  Captured<Value*> sequence(ValueKind kind, std::vector<Value*> items) {
+    Value* out = session_.make(kind);
+    out->items = std::move(items);
+    return out;
+  }
+
+  /// Host calls take no constants of the graph.
+  Value* in_memory(ValueId id, Wrap wrap) {
+    graph::GraphBuilder& builder = session_.builder();
+    if (session_.graph().node(session_.graph().root(id)).op == Op::Constant) id = builder.view(builder.full(id, {1}), {}, {}, 0);
+    return session_.array(id, wrap);
+  }
+
+  Captured<Value*> operand(PyObject* o) {
+    Ref<> number = attribute(o, "number");
+    const long at = number ? PyLong_AsLong(number.get()) : -3;
+    PyErr_Clear();
+    if (at == -1) return in_memory(at_.cotangent, Wrap::NdArray);
+    if (at == -2) return in_memory(at_.result(), Wrap::NdArray);
+    if (at < 0) return break_at(BreakId::NoGradient, "a rule with an operand that does not exist");
+    return in_memory(at_.operand(static_cast<std::size_t>(at)), wraps_[static_cast<std::size_t>(at)]);
+  }
+
+  Captured<Value*> call(PyObject* o) {
+    Ref<> function = attribute(o, "function"), args = attribute(o, "args"), named = attribute(o, "keywords");
+    if (!function || !args || !named) return break_at(BreakId::NoGradient, "a rule without a call");
+    FRAMEJIT_TRY(all, evaluate(args.get()));
+    std::vector<capture::Keyword> keywords;
+    PyObject *key, *value;
+    for (Py_ssize_t i = 0; PyDict_Next(named.get(), &i, &key, &value);) {
+      FRAMEJIT_TRY(one, evaluate(value));
+      keywords.emplace_back(PyUnicode_AsUTF8(key), one);
+    }
+    return host_call(session_, function.get(), all->items, keywords);
+  }
+
+  Session& session_;
+  const HostBackward& at_;
+  const std::vector<Wrap>& wraps_;
+};
+
+std::string name_of(PyObject* callable) {
+  Ref<> name = attribute(callable, "__name__");
+  const char* text = name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : nullptr;
+  return text ? text : "a host call";
+}
+
+Ref<> operand_object(std::size_t number) {
+  Ref<> type = rules() ? attribute(rules(), "Operand") : Ref<>();
+  return type ? Ref<>::steal(PyObject_CallFunction(type.get(), "n", static_cast<Py_ssize_t>(number))) : Ref<>();
+}
+
+/// In the shape and dtype of the operand.
+Captured<ValueId> like_operand(Session& session, ValueId id, ValueId operand) {
+  FRAMEJIT_TRY(converted, cast(session, id, session.graph().type(operand).dtype));
+  const graph::Dims shape = session.graph().type(operand).shape;
+  if (session.graph().type(converted).shape == shape) return converted;
+  return built(session.builder().reshape(converted, shape));
+}
+
+Expected<std::vector<ValueId>, NoGradient> cotangents(Session& session, const HostBackward& at) {
+  const graph::Node& node = session.graph().node(at.call);
+  const int64_t index = node.index();
+  const std::vector<ValueId> inputs = node.inputs;
+  const auto wraps = host_operands(index);
+  const auto none = [&](std::string why) { return Unexpected<NoGradient>{{std::move(why), at.call}}; };
+  if (!wraps || !rules()) return none("a custom_op");
+  std::vector<Ref<>> handles;
+  for (std::size_t i = 0; i < wraps->size(); ++i) handles.push_back(operand_object(i));
+  const HostArguments call = host_arguments(index, handles);
+  if (!call.args || !call.keywords) {
+    PyErr_Clear();
+    return none("no memory");
+  }
+  std::vector<ValueId> out(inputs.size(), graph::kNoValue);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!at.needed[i]) continue;
+    Ref<> expression = Ref<>::steal(PyObject_CallMethod(rules(), "gradient", "OnOO", call.callable.get(), static_cast<Py_ssize_t>(i),
+                                                        call.args.get(), call.keywords.get()));
+    PyErr_Clear();
+    if (!expression || expression.get() == Py_NotImplemented) return none(name_of(call.callable.get()));
+    if (expression.get() == Py_None) continue;
+    Captured<Value*> value = Expression(session, at, *wraps).evaluate(expression.get());
+    if (!value || !(*value)->is_array()) return none(name_of(call.callable.get()) + " of these arguments");
+    Captured<ValueId> fitting = like_operand(session, (*value)->id, inputs[i]);
+    if (!fitting) return none(name_of(call.callable.get()) + " of these arguments");
+    out[i] = *fitting;
+  }
+  return out;
+}
+
+/// Products of vectors and matrices.
+std::optional<Op> same_as(Session& session, ValueId call) {
+  const graph::Node& node = session.graph().node(call);
+  const auto wraps = host_operands(node.index());
+  if (!wraps || wraps->size() != 2 || !graph::is_float(node.type.dtype)) return std::nullopt;
+  if (node.type.dtype != DType::F32 && node.type.dtype != DType::F64) return std::nullopt;
+  const HostArguments given = host_arguments(node.index(), {operand_object(0), operand_object(1)});
+  PyErr_Clear();
+  if (!given.args || PyTuple_GET_SIZE(given.args.get()) != 2 || !given.keywords || PyDict_GET_SIZE(given.keywords.get()) != 0)
+    return std::nullopt;
+  const std::string name = name_of(given.callable.get());
+  bool ranks = true, plain = true;  // of matmul any, of dot vectors and matrices
+  for (std::size_t i = 0; i < 2; ++i) {
+    const int rank = session.graph().type(node.inputs[i]).rank();
+    ranks = ranks && rank >= 1 && (name == "matmul" || rank <= 2);
+    Ref<> number = attribute(PyTuple_GET_ITEM(given.args.get(), static_cast<Py_ssize_t>(i)), "number");
+    plain = plain && number && PyLong_AsSize_t(number.get()) == i;
+  }
+  PyErr_Clear();
+  return ranks && plain && (name == "matmul" || name == "dot") ? std::optional(Op::MatMul) : std::nullopt;
+}
+
+}  // namespace
+
+graph::HostGradients host_gradients(Session& session) {
+  return {[&session](ValueId call) { return same_as(session, call); },
+          [&session](const HostBackward& at) { return cotangents(session, at); }};
+}
+
+}  // namespace framejit::ext

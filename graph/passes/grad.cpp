@@ -1,0 +1,397 @@
+// grad: reverse mode over memory.
+//
+// A cotangent belongs to memory, not to a name: each *base* (a fresh value, a param, a view in `wrt` or a stop) has one of its own
+// shape, and that of a view is the same view of it. Going backwards from the last node,
+//
+//     y = f(x)        gives x's base what the operator's row makes of y's cotangent
+//     write dst, v    gives v the cotangent of dst, and dst has none before it: what lay there was overwritten
+//     view            nothing: it is part of its base
+//
+// so in-place updates, views of them and slices need no rules. Rules want operands as they were when the node ran: those that are
+// written later are copied in front of the write (`inserted`).
+//
+// Relies on: program order is memory order; two params do not overlap where one is written.
+#include "graph/passes/grad.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <unordered_map>
+
+#include "graph/layout.h"
+#include "graph/passes/grad_rules.h"
+#include "graph/support/check.h"
+
+namespace framejit::graph {
+
+namespace {
+
+bool is_one(const Dim& d) { return d == Dim(1); }
+
+class Reverse {
+ public:
+  Reverse(GraphBuilder& builder, const GradientRequest& request)
+      : builder_(builder), graph_(builder.graph()), math_(builder), request_(request), end_(graph_.body().nodes.size()) {
+    apart_.insert(request.wrt.begin(), request.wrt.end());
+    apart_.insert(request.stops.begin(), request.stops.end());
+    stops_.insert(request.stops.begin(), request.stops.end());
+  }
+
+  Expected<Gradients, NoGradient> run() {
+    look_forward();
+    if (auto found = mixed_memory()) return Unexpected<NoGradient>{std::move(*found)};
+    for (std::size_t i = 0; i < request_.outputs.size(); ++i) add(request_.outputs[i], request_.seeds[i]);
+    for (std::size_t at = end_; at-- > request_.first;) {
+      const ValueId v = graph_.body().nodes[at];
+      if (!active_[index(v)]) continue;
+      builder_.set_location(graph_.node(v).location);
+      if (graph_.node(v).op == Op::Write) {
+        backward_write(v);
+      } else if (auto why = backward(v, at)) {
+        return Unexpected<NoGradient>{std::move(*why)};
+      }
+      if (failure_) return Unexpected<NoGradient>{std::move(*failure_)};
+    }
+    Gradients out;
+    for (ValueId v : request_.wrt) out.values.push_back(finished(v));
+    place_saved(out.inserted);
+    return out;
+  }
+
+ private:
+  struct Cotangent {
+    ValueId value = kNoValue;
+    bool ours = false;  // memory with the base's layout that nothing else refers to
+  };
+
+  ValueId base(ValueId v) const {
+    while (graph_.node(v).op == Op::View && apart_.count(v) == 0) v = graph_.node(v).inputs[0];
+    return v;
+  }
+
+  // ---- what depends on `wrt`
+
+  bool varies(ValueId v) const { return varying_.count(index(base(v))) != 0; }
+
+  void look_forward() {
+    active_.assign(graph_.value_count(), false);
+    for (ValueId v : request_.wrt) varying_.insert(index(v));
+    const std::vector<ValueId>& nodes = graph_.body().nodes;
+    for (std::size_t at = request_.first; at < end_; ++at) {
+      const ValueId v = nodes[at];
+      const Node& n = graph_.node(v);
+      if (n.op == Op::Write) {
+        const ValueId target = base(n.inputs[0]);
+        writes_[index(graph_.root(v))].push_back(at);
+        const DType dtype = n.type.dtype;
+        if (varies(n.inputs[1]) && (is_float(dtype) || is_complex(dtype)) && stops_.count(target) == 0) varying_.insert(index(target));
+        active_[index(v)] = varies(target);
+        continue;
+      }
+      if (n.op == Op::View || apart_.count(v) || !(is_float(n.type.dtype) || is_complex(n.type.dtype))) continue;
+      if (std::none_of(n.inputs.begin(), n.inputs.end(), [&](ValueId x) { return varies(x); })) continue;
+      if (gradient_row(n.op).rule == nullptr) continue;
+      varying_.insert(index(v));
+      active_[index(v)] = true;
+    }
+  }
+
+  /// Is memory that is written, and varies, also reached other than through its base?
+  std::optional<NoGradient> mixed_memory() const {
+    std::unordered_map<uint32_t, ValueId> written;  // root: base
+    const std::vector<ValueId>& nodes = graph_.body().nodes;
+    for (std::size_t at = request_.first; at < end_; ++at)
+      if (const Node& n = graph_.node(nodes[at]); n.op == Op::Write && active_[index(nodes[at])])
+        written.emplace(index(graph_.root(nodes[at])), base(n.inputs[0]));
+    for (std::size_t at = request_.first; at < end_ && !written.empty(); ++at) {
+      const Node& n = graph_.node(nodes[at]);
+      if (n.op == Op::View) continue;
+      for (ValueId x : n.inputs)
+        if (const auto found = written.find(index(graph_.root(x))); found != written.end() && found->second != base(x))
+          return NoGradient{"an array that is written is also reached around the argument", nodes[at]};
+    }
+    return std::nullopt;
+  }
+
+  // ---- operands as they were
+
+  /// `v` as it was in front of the node at `at`.
+  E operand_at(ValueId v, std::size_t at) {
+    const auto writes = writes_.find(index(graph_.root(v)));
+    if (writes == writes_.end()) return math_.of(v);
+    const auto next = std::lower_bound(writes->second.begin(), writes->second.end(), at);
+    if (next == writes->second.end()) return math_.of(v);
+    auto [saved, missing] = saved_.try_emplace({*next, index(v)}, kNoValue);
+    if (missing) {
+      saved->second = builder_.copy(v, 'K');
+      graph_.body().nodes.pop_back();  // place_saved puts it where it belongs
+    }
+    return math_.of(saved->second);
+  }
+
+  void place_saved(std::vector<ValueId>& inserted) {
+    std::vector<ValueId>& nodes = graph_.body().nodes;
+    std::vector<ValueId> out;
+    auto next = saved_.begin();
+    for (std::size_t at = 0; at < nodes.size(); ++at) {
+      for (; next != saved_.end() && next->first.first == at; ++next) {
+        out.push_back(next->second);
+        inserted.push_back(next->second);
+      }
+      out.push_back(nodes[at]);
+    }
+    if (!inserted.empty()) nodes = std::move(out);
+  }
+
+  // ---- cotangents
+
+  /// Memory laid out as a base is, with nothing in it yet.
+  ValueId like(ValueId of) {
+    const Type t = graph_.type(of);
+    Dims strides = packed_strides(graph_.shapes(), t.dtype, t.shape, copy_order(graph_.shapes(), t));
+    if (strides == t.strides) return builder_.empty(t.dtype, t.shape, std::move(strides));
+    Dim first = 0, bytes = size_of(t.dtype);  // of an array with gaps: what it spans
+    for (std::size_t i = 0; i < t.shape.size(); ++i) {
+      const Dim reach = (t.shape[i] - Dim(1)) * t.strides[i];
+      const int64_t stride = graph_.shapes().specialize(t.strides[i]);
+      if ((stride == 0 && !is_one(t.shape[i])) || stride % size_of(t.dtype) != 0)
+        failure_ = NoGradient{"a part of an array that repeats its elements", of};
+      bytes = bytes + (stride < 0 ? Dim(0) - reach : reach);
+      if (stride < 0) first = first - reach;
+    }
+    const ValueId span = builder_.empty(t.dtype, {floordiv(bytes, size_of(t.dtype))});
+    return builder_.view(span, t.shape, t.strides, first);
+  }
+
+  void write(ValueId dst, ValueId value) {
+    const auto done = builder_.write(dst, value);
+    FRAMEJIT_CHECK(done.has_value(), "a cotangent does not fit: " + done.error().message);
+  }
+
+  /// The base's cotangent as memory to write into.
+  ValueId memory_of(ValueId of) {
+    Cotangent& c = cotangents_[index(of)];
+    if (!c.ours) {
+      const ValueId memory = like(of);
+      write(memory, c.value == kNoValue ? math_.number(0, graph_.type(of).dtype).id : c.value);
+      c = {memory, true};
+    }
+    return c.value;
+  }
+
+  /// What of its base a view shows, of memory that is laid out as the base.
+  ValueId part(ValueId memory, ValueId of, ValueId view) {
+    const Type shown = graph_.type(view);
+    return builder_.view(memory, shown.shape, shown.strides, shown.offset - graph_.type(of).offset);
+  }
+
+  void add_whole(ValueId of, ValueId value) {
+    Cotangent& c = cotangents_[index(of)];
+    if (c.value == kNoValue) {
+      c = {value, false};
+    } else {
+      const ValueId sum = (math_.of(c.value) + math_.of(value)).id;
+      cotangents_[index(of)] = {sum, false};
+    }
+  }
+
+  /// Axes of a view that show each element of the base once, in another order, with axes of length 1 more or less: the cotangent of
+  /// the base from that of the view.
+  std::optional<E> reordered(ValueId of, ValueId view, E value) {
+    const Type whole = graph_.type(of), shown = graph_.type(view);
+    if (!(shown.offset == whole.offset)) return std::nullopt;
+    std::vector<int> axes;  // of the view, in the order of the base's
+    std::vector<bool> used(shown.shape.size(), false);
+    for (std::size_t i = 0; i < whole.shape.size(); ++i) {
+      if (is_one(whole.shape[i])) continue;
+      std::size_t k = 0;
+      while (k < used.size() && (used[k] || is_one(shown.shape[k]) || !(shown.shape[k] == whole.shape[i]) || !(shown.strides[k] == whole.strides[i])))
+        ++k;
+      if (k == used.size()) return std::nullopt;
+      used[k] = true;
+      axes.push_back(static_cast<int>(k));
+    }
+    for (std::size_t k = 0; k < used.size(); ++k) {
+      if (used[k]) continue;
+      if (!is_one(shown.shape[k])) return std::nullopt;
+      axes.push_back(static_cast<int>(k));
+    }
+    if (!std::is_sorted(axes.begin(), axes.end())) value = math_.permute(value, axes);
+    return math_.reshape(value, whole.shape);
+  }
+
+  void add(ValueId v, ValueId value) {
+    const ValueId of = base(v);
+    if (!varies(v)) return;
+    if (v == of) return add_whole(of, value);
+    // What the view repeats is summed.
+    E c = math_.of(value);
+    const Type shown = graph_.type(v);
+    std::vector<int64_t> repeated;
+    for (std::size_t i = 0; i < shown.shape.size(); ++i)
+      if (shown.strides[i] == Dim(0) && !is_one(shown.shape[i])) repeated.push_back(static_cast<int64_t>(i));
+    ValueId target = v;
+    if (!repeated.empty()) {
+      Dims shape = shown.shape;
+      for (int64_t axis : repeated) shape[static_cast<std::size_t>(axis)] = 1;
+      c = math_.reshape(math_.sum(c, repeated), shape);
+      target = builder_.view(v, std::move(shape), shown.strides, 0);
+    }
+    const Type whole = graph_.type(of);
+    if (auto all = reordered(of, target, c)) return add_whole(of, all->id);
+    if (whole.offset == graph_.type(target).offset && is_c_contiguous(graph_.shapes(), whole) &&
+        is_c_contiguous(graph_.shapes(), graph_.type(target)) && graph_.shapes().equal(whole.size(), graph_.type(target).size()))
+      return add_whole(of, math_.reshape(c, whole.shape).id);
+    add_pieces(part(memory_of(of), of, target), c);
+  }
+
+  static constexpr int64_t kMostPieces = 4096;
+
+  /// The axes to go through one by one, so that what is left of the view shows each element once.
+  std::vector<int> overlapping_axes(const Type& t) {
+    ShapeEnv& shapes = graph_.shapes();
+    std::vector<int> order;
+    for (int i = 0; i < t.rank(); ++i)
+      if (!is_one(t.shape[static_cast<std::size_t>(i)])) order.push_back(i);
+    const auto stride = [&](int i) { return std::abs(shapes.hint(t.strides[static_cast<std::size_t>(i)])); };
+    const auto length = [&](int i) { return shapes.hint(t.shape[static_cast<std::size_t>(i)]); };
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return stride(a) < stride(b); });
+    std::vector<int> out;
+    std::vector<int> taken;  // from the smallest stride on: an axis that does not pass over all of these overlaps one
+    for (int axis : order) {
+      const auto passes = [&](const std::vector<int>& set) {
+        int64_t reach = size_of(t.dtype);
+        for (int other : set) reach += (length(other) - 1) * stride(other);
+        return stride(axis) >= reach;
+      };
+      if (passes(taken)) {
+        taken.push_back(axis);
+      } else {
+        // The shorter of the two that clash is gone through one by one.
+        auto shortest = axis;
+        for (int other : taken)
+          if (length(other) < length(shortest)) shortest = other;
+        if (shortest == axis) {
+          out.push_back(axis);
+        } else {
+          taken.erase(std::find(taken.begin(), taken.end(), shortest));
+          out.push_back(shortest);
+          if (passes(taken))
+            taken.push_back(axis);
+          else
+            out.push_back(axis);
+        }
+      }
+    }
+    return out;
+  }
+
+  /// Adds to a part of memory; where it shows elements twice (windows that overlap), piece by piece.
+  void add_pieces(ValueId there, E c) {
+    const Type t = graph_.type(there);
+    const std::vector<int> axes = overlapping_axes(t);
+    if (axes.empty()) return write(there, (math_.of(there) + c).id);
+    int64_t pieces = 1;
+    for (int axis : axes) pieces *= graph_.shapes().specialize(t.shape[static_cast<std::size_t>(axis)]);
+    if (pieces > kMostPieces) {
+      failure_ = NoGradient{"a view that shows elements many times over", there};
+      return;
+    }
+    std::vector<int> sorted = axes;
+    std::sort(sorted.rbegin(), sorted.rend());  // the last axis first: the others keep their numbers
+    for (int64_t piece = 0; piece < pieces; ++piece) {
+      ValueId to = there, from = c.id;
+      int64_t rest = piece;
+      for (int axis : sorted) {
+        const int64_t length = graph_.shapes().specialize(t.shape[static_cast<std::size_t>(axis)]);
+        to = builder_.select(to, axis, rest % length);
+        from = builder_.select(from, axis, rest % length);
+        rest /= length;
+      }
+      write(to, (math_.of(to) + math_.of(from)).id);
+    }
+  }
+
+  /// The cotangent of a base or of a view of it; kNoValue where there is none.
+  ValueId cotangent_of(ValueId v) {
+    const ValueId of = base(v);
+    const auto found = cotangents_.find(index(of));
+    if (found == cotangents_.end() || found->second.value == kNoValue) return kNoValue;
+    if (v == of) return found->second.value;
+    return part(memory_of(of), of, v);
+  }
+
+  std::optional<NoGradient> backward(ValueId v, std::size_t at) {
+    const ValueId g = cotangent_of(v);
+    if (g == kNoValue) return std::nullopt;
+    const Op op = graph_.node(v).op;
+    if (is_complex(graph_.type(v).dtype)) return NoGradient{"an array of complex numbers", v};
+    const std::vector<ValueId> inputs = graph_.node(v).inputs;
+    std::vector<bool> needed;
+    for (ValueId x : inputs) {
+      needed.push_back(varies(x) && !is_complex(graph_.type(x).dtype));
+      if (varies(x) && is_complex(graph_.type(x).dtype)) return NoGradient{"an array of complex numbers", v};
+    }
+    const Backward node{math_,
+                        op,
+                        inputs,
+                        needed,
+                        v,
+                        math_.of(g),
+                        [&](std::size_t i) { return operand_at(inputs[i], at); },
+                        [&] { return operand_at(v, at + 1); },
+                        request_.host};
+    BackwardResult rule = gradient_row(op).rule(node);
+    if (!rule) return std::move(rule.error());
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      if (needed[i] && (*rule)[i] != kNoValue) add(inputs[i], (*rule)[i]);
+    cotangents_.erase(index(v));
+    return std::nullopt;
+  }
+
+  void backward_write(ValueId v) {
+    const ValueId dst = graph_.node(v).inputs[0], value = graph_.node(v).inputs[1], of = base(dst);
+    ValueId g = cotangent_of(dst);
+    if (g == kNoValue) return;
+    if (dst == of) {
+      cotangents_.erase(index(of));
+    } else {
+      if (varies(value)) g = builder_.copy(g, 'K');
+      write(part(memory_of(of), of, dst), math_.number(0, graph_.type(of).dtype).id);
+    }
+    if (varies(value)) add(value, math_.unbroadcast(math_.of(g), graph_.type(value).shape).id);
+  }
+
+  /// With memory of its own that nobody else has.
+  ValueId finished(ValueId v) {
+    const Cotangent c = cotangents_[index(v)];
+    if (c.value == kNoValue) return math_.zeros(graph_.type(v).dtype, graph_.type(v).shape).id;
+    const Node& n = graph_.node(c.value);
+    const bool fresh = index(c.value) >= active_.size() && !n.type.is_view() && n.op != Op::Constant && n.op != Op::DimValue &&
+                       given_.insert(index(c.value)).second &&
+                       std::find(request_.seeds.begin(), request_.seeds.end(), c.value) == request_.seeds.end();
+    return fresh ? c.value : builder_.copy(c.value, 'K');
+  }
+
+  GraphBuilder& builder_;
+  Graph& graph_;
+  Math math_;
+  const GradientRequest& request_;
+  const std::size_t end_;             // nodes from here on are ours
+  std::set<ValueId> apart_, stops_;
+  std::set<uint32_t> varying_;        // bases
+  std::vector<bool> active_;          // nodes to go through, by value
+  std::unordered_map<uint32_t, std::vector<std::size_t>> writes_;  // by root: where it is written
+  std::map<std::pair<std::size_t, uint32_t>, ValueId> saved_;      // in front of that write, the value: its copy
+  std::unordered_map<uint32_t, Cotangent> cotangents_;             // by base
+  std::set<uint32_t> given_;
+  std::optional<NoGradient> failure_;
+};
+
+}  // namespace
+
+Expected<Gradients, NoGradient> append_gradients(GraphBuilder& builder, const GradientRequest& request) {
+  return Reverse(builder, request).run();
+}
+
+}  // namespace framejit::graph

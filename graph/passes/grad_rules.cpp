@@ -1,0 +1,508 @@
+// One row for each operator of the table: its derivative, or why it has none. An operator without a row does not compile.
+//
+// Elementwise rules give the cotangent of an operand from that of the result, `g`: it is unbroadcast behind them. They are linear in g.
+// Where a formula would be infinity times 0 at a point where the derivative is finite, the formula avoids it, not the caller.
+#include "graph/passes/grad_rules.h"
+
+#include <cmath>
+#include <numbers>
+
+#include "graph/scalar_cast.h"
+#include "graph/support/check.h"
+
+namespace framejit::graph {
+
+E Math::done(BuildResult built) {
+  FRAMEJIT_CHECK(built.has_value(), "a derivative of shapes that do not fit: " + built.error().message);
+  return {this, *built};
+}
+
+E Math::number(double value, DType dtype) {
+  if (dtype == DType::F64) return of(builder_.constant(dtype, scalar_of(value)));
+  if (dtype == DType::F32) return of(builder_.constant(dtype, scalar_of(static_cast<float>(value))));
+  return cast(number(value, DType::F32), dtype);
+}
+
+E Math::apply(Op op, std::initializer_list<E> operands) {
+  std::vector<ValueId> ids;
+  for (const E& e : operands) ids.push_back(e.id);
+  return done(builder_.elementwise(op, ids));
+}
+
+E Math::cast(E x, DType dtype) { return type(x).dtype == dtype ? x : done(builder_.cast(x.id, dtype)); }
+E Math::reshape(E x, Dims shape) { return type(x).shape == shape ? x : done(builder_.reshape(x.id, std::move(shape))); }
+E Math::broadcast(E x, Dims shape) { return type(x).shape == shape ? x : done(builder_.broadcast_to(x.id, std::move(shape))); }
+E Math::permute(E x, const std::vector<int>& axes) { return of(builder_.transpose(x.id, axes)); }
+E Math::matmul(E a, E b) { return done(builder_.matmul(a.id, b.id)); }
+E Math::zeros(DType dtype, Dims shape) { return of(builder_.full(number(0, dtype).id, std::move(shape))); }
+
+E Math::sum(E x, std::vector<int64_t> axes, bool keep) {
+  if (axes.empty()) return x;
+  const E reduced = done(builder_.reduce(Op::ReduceSum, x.id, axes));
+  return keep ? of(builder_.keep_dims(reduced.id, x.id, axes)) : reduced;
+}
+
+E Math::unbroadcast(E x, Dims shape) {
+  const Dims own = type(x).shape;
+  if (own == shape) return x;
+  const std::size_t missing = own.size() - shape.size();
+  std::vector<int64_t> axes;
+  for (std::size_t i = 0; i < own.size(); ++i)
+    if (i < missing || (shape[i - missing] == Dim(1) && !(own[i] == Dim(1)))) axes.push_back(static_cast<int64_t>(i));
+  return reshape(sum(x, std::move(axes)), std::move(shape));
+}
+
+E operator+(E a, E b) { return a.math->apply(Op::Add, {a, b}); }
+E operator-(E a, E b) { return a.math->apply(Op::Subtract, {a, b}); }
+E operator*(E a, E b) { return a.math->apply(Op::Multiply, {a, b}); }
+E operator/(E a, E b) { return a.math->apply(Op::Divide, {a, b}); }
+E operator-(E a) { return a.math->apply(Op::Negative, {a}); }
+
+namespace {
+
+E number_like(E x, double value) { return x.math->number(value, x.math->type(x).dtype); }
+
+}  // namespace
+
+E operator+(E a, double b) { return a + number_like(a, b); }
+E operator-(E a, double b) { return a - number_like(a, b); }
+E operator*(E a, double b) { return a * number_like(a, b); }
+E operator/(E a, double b) { return a / number_like(a, b); }
+E operator-(double a, E b) { return number_like(b, a) - b; }
+E operator/(double a, E b) { return number_like(b, a) / b; }
+
+namespace {
+
+E f(Op op, E x) { return x.math->apply(op, {x}); }
+E f(Op op, E a, E b) { return a.math->apply(op, {a, b}); }
+E f(Op op, E a, double b) { return f(op, a, number_like(a, b)); }
+E square(E x) { return f(Op::Square, x); }
+E sqrt(E x) { return f(Op::Sqrt, x); }
+E exp(E x) { return f(Op::Exp, x); }
+E both(E a, E b) { return f(Op::LogicalAnd, a, b); }
+E either(E a, E b) { return f(Op::LogicalOr, a, b); }
+E where(E condition, E a, E b) { return a.math->apply(Op::Where, {condition, a, b}); }
+E where(E condition, E a, double b) { return where(condition, a, number_like(a, b)); }
+/// g where the condition holds, else 0.
+E only(E condition, E g) { return where(condition, g, 0.0); }
+E unless(E condition, E g) { return where(condition, number_like(g, 0), g); }
+
+template <Op op>
+struct Gradient;
+
+/// The cotangents of the operands that want one, unbroadcast.
+template <class F>
+BackwardResult elementwise(const Backward& at, F&& of_operand) {
+  std::vector<ValueId> out(at.inputs.size(), kNoValue);
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if (!at.needed[i]) continue;
+    const E d = of_operand(i);
+    if (d.id != kNoValue) out[i] = at.math.unbroadcast(d, at.input_type(i).shape).id;
+  }
+  return out;
+}
+
+[[maybe_unused]] constexpr E kNothing{};
+
+// The formulas see: g the cotangent of the result; x, y operand and result (one operand); a, b, y (two).
+#define FRAMEJIT_UNARY(name, formula)                                \
+  template <>                                                        \
+  struct Gradient<Op::name> {                                        \
+    static BackwardResult rule(const Backward& at) {                 \
+      return elementwise(at, [&](std::size_t) {                      \
+        const E g = at.g;                                            \
+        [[maybe_unused]] const auto x = [&] { return at.x(0); };     \
+        [[maybe_unused]] const auto y = [&] { return at.y(); };      \
+        return formula;                                              \
+      });                                                            \
+    }                                                                \
+    static constexpr GradientRow row{rule, {}};                      \
+  };
+#define FRAMEJIT_BINARY(name, of_a, of_b)                            \
+  template <>                                                        \
+  struct Gradient<Op::name> {                                        \
+    static BackwardResult rule(const Backward& at) {                 \
+      return elementwise(at, [&](std::size_t i) {                    \
+        const E g = at.g;                                            \
+        [[maybe_unused]] const auto a = [&] { return at.x(0); };     \
+        [[maybe_unused]] const auto b = [&] { return at.x(1); };     \
+        [[maybe_unused]] const auto y = [&] { return at.y(); };      \
+        return i == 0 ? (of_a) : (of_b);                             \
+      });                                                            \
+    }                                                                \
+    static constexpr GradientRow row{rule, {}};                      \
+  };
+#define FRAMEJIT_RULE(name, function)                                \
+  template <>                                                        \
+  struct Gradient<Op::name> {                                        \
+    static constexpr GradientRow row{function, {}};                  \
+  };
+#define FRAMEJIT_NONE(name, why)                                     \
+  template <>                                                        \
+  struct Gradient<Op::name> {                                        \
+    static constexpr GradientRow row{nullptr, why};                  \
+  };
+
+constexpr double kLn2 = std::numbers::ln2, kLn10 = std::numbers::ln10;
+constexpr double kTwoBySqrtPi = 2 * std::numbers::inv_sqrtpi;
+constexpr double kSqrt2Pi = 2.5066282746310002;
+
+FRAMEJIT_BINARY(Add, g, g)
+FRAMEJIT_BINARY(Subtract, g, -g)
+FRAMEJIT_BINARY(Multiply, g* b(), g* a())
+FRAMEJIT_BINARY(Divide, g / b(), -(g / b() * y()))
+FRAMEJIT_UNARY(Negative, -g)
+FRAMEJIT_UNARY(Square, g*(x() * 2.0))
+FRAMEJIT_UNARY(Reciprocal, -(g * square(y())))
+FRAMEJIT_UNARY(Sqrt, g / (y() * 2.0))
+FRAMEJIT_UNARY(Cbrt, g / (square(y()) * 3.0))
+FRAMEJIT_UNARY(Absolute, g* f(Op::Sign, x()))
+FRAMEJIT_UNARY(Exp, g* y())
+FRAMEJIT_UNARY(Exp2, g*(y() * kLn2))
+FRAMEJIT_UNARY(Expm1, g*(y() + 1.0))
+FRAMEJIT_UNARY(Log, g / x())
+FRAMEJIT_UNARY(Log2, g / (x() * kLn2))
+FRAMEJIT_UNARY(Log10, g / (x() * kLn10))
+FRAMEJIT_UNARY(Log1p, g / (x() + 1.0))
+FRAMEJIT_UNARY(Sin, g* f(Op::Cos, x()))
+FRAMEJIT_UNARY(Cos, -(g * f(Op::Sin, x())))
+FRAMEJIT_UNARY(Tan, g*(square(y()) + 1.0))
+FRAMEJIT_UNARY(Arcsin, g / sqrt(1.0 - square(x())))
+FRAMEJIT_UNARY(Arccos, -(g / sqrt(1.0 - square(x()))))
+FRAMEJIT_UNARY(Arctan, g / (square(x()) + 1.0))
+FRAMEJIT_UNARY(Sinh, g* f(Op::Cosh, x()))
+FRAMEJIT_UNARY(Cosh, g* f(Op::Sinh, x()))
+FRAMEJIT_UNARY(Tanh, g*(1.0 - square(y())))
+FRAMEJIT_UNARY(Arcsinh, g / sqrt(square(x()) + 1.0))
+FRAMEJIT_UNARY(Arccosh, g / sqrt((x() - 1.0) * (x() + 1.0)))
+FRAMEJIT_UNARY(Arctanh, g / ((1.0 - x()) * (x() + 1.0)))
+FRAMEJIT_UNARY(Erf, g*(exp(-square(x())) * kTwoBySqrtPi))
+FRAMEJIT_UNARY(Ndtr, g*(exp(square(x()) * -0.5) / kSqrt2Pi))
+// a ** (b - 1) is infinite at a = 0 = b, where the factor b is 0.
+FRAMEJIT_BINARY(Power, g*(b() * f(Op::Power, a(), where(f(Op::Equal, b(), 0), number_like(g, 1), b() - 1.0))),
+                g*(y() * f(Op::Log, where(f(Op::Equal, a(), 0), number_like(g, 1), a()))))
+FRAMEJIT_BINARY(Arctan2, g*(b() / (square(a()) + square(b()))), -(g * (a() / (square(a()) + square(b())))))
+FRAMEJIT_BINARY(Hypot, g*(a() / y()), g*(b() / y()))
+FRAMEJIT_BINARY(Logaddexp, g* exp(a() - y()), g* exp(b() - y()))
+FRAMEJIT_BINARY(Logaddexp2, g* f(Op::Exp2, a() - y()), g* f(Op::Exp2, b() - y()))
+FRAMEJIT_BINARY(Nextafter, g, kNothing)
+FRAMEJIT_BINARY(Heaviside, kNothing, only(f(Op::Equal, a(), 0), g))
+FRAMEJIT_BINARY(Copysign, where(f(Op::Equal, f(Op::SignBit, a()), f(Op::SignBit, y())), g, -g), kNothing)
+FRAMEJIT_BINARY(Remainder, g, -(g * f(Op::Floor, a() / b())))
+FRAMEJIT_BINARY(Fmod, g, -(g * f(Op::Trunc, a() / b())))
+// Where both operands are equal, all of it is the first one's; a NaN is its own.
+FRAMEJIT_BINARY(Minimum, unless(f(Op::Less, b(), a()), g), only(f(Op::Less, b(), a()), g))
+FRAMEJIT_BINARY(Maximum, unless(f(Op::Greater, b(), a()), g), only(f(Op::Greater, b(), a()), g))
+FRAMEJIT_BINARY(Fmin, unless(either(f(Op::Less, b(), a()), f(Op::IsNan, a())), g), only(either(f(Op::Less, b(), a()), f(Op::IsNan, a())), g))
+FRAMEJIT_BINARY(Fmax, unless(either(f(Op::Greater, b(), a()), f(Op::IsNan, a())), g),
+                only(either(f(Op::Greater, b(), a()), f(Op::IsNan, a())), g))
+
+constexpr std::string_view kSteps = "its derivative is 0 wherever it has one";
+constexpr std::string_view kTruth = "it gives truth values";
+constexpr std::string_view kIntegers = "it is of integers";
+constexpr std::string_view kNoOperands = "it has no operands that could vary";
+FRAMEJIT_NONE(FloorDivide, kSteps)
+FRAMEJIT_NONE(Sign, kSteps)
+FRAMEJIT_NONE(Floor, kSteps)
+FRAMEJIT_NONE(Ceil, kSteps)
+FRAMEJIT_NONE(Rint, kSteps)
+FRAMEJIT_NONE(Trunc, kSteps)
+FRAMEJIT_NONE(Gcd, kIntegers)
+FRAMEJIT_NONE(Lcm, kIntegers)
+FRAMEJIT_NONE(BitwiseAnd, kIntegers)
+FRAMEJIT_NONE(BitwiseOr, kIntegers)
+FRAMEJIT_NONE(BitwiseXor, kIntegers)
+FRAMEJIT_NONE(Invert, kIntegers)
+FRAMEJIT_NONE(LeftShift, kIntegers)
+FRAMEJIT_NONE(RightShift, kIntegers)
+FRAMEJIT_NONE(IsNan, kTruth)
+FRAMEJIT_NONE(IsInf, kTruth)
+FRAMEJIT_NONE(IsFinite, kTruth)
+FRAMEJIT_NONE(SignBit, kTruth)
+FRAMEJIT_NONE(Equal, kTruth)
+FRAMEJIT_NONE(NotEqual, kTruth)
+FRAMEJIT_NONE(Less, kTruth)
+FRAMEJIT_NONE(LessEqual, kTruth)
+FRAMEJIT_NONE(Greater, kTruth)
+FRAMEJIT_NONE(GreaterEqual, kTruth)
+FRAMEJIT_NONE(LogicalAnd, kTruth)
+FRAMEJIT_NONE(LogicalOr, kTruth)
+FRAMEJIT_NONE(LogicalXor, kTruth)
+FRAMEJIT_NONE(LogicalNot, kTruth)
+FRAMEJIT_NONE(ReduceAny, kTruth)
+FRAMEJIT_NONE(ReduceAll, kTruth)
+FRAMEJIT_NONE(Param, kNoOperands)
+FRAMEJIT_NONE(Constant, kNoOperands)
+FRAMEJIT_NONE(DimValue, kNoOperands)
+FRAMEJIT_NONE(Empty, kNoOperands)
+FRAMEJIT_NONE(Iota, kNoOperands)
+FRAMEJIT_NONE(View, "the pass follows memory itself")
+FRAMEJIT_NONE(Write, "the pass follows memory itself")
+
+BackwardResult where_rule(const Backward& at) {
+  return elementwise(at, [&](std::size_t i) { return i == 1 ? only(at.x(0), at.g) : unless(at.x(0), at.g); });
+}
+FRAMEJIT_RULE(Where, where_rule)
+
+/// minimum(maximum(x, low), high)
+BackwardResult clip_rule(const Backward& at) {
+  return elementwise(at, [&](std::size_t i) {
+    const E x = at.x(0), low = at.x(1), high = at.x(2);
+    const E raised = f(Op::Less, x, low), lowered = f(Op::Less, high, f(Op::Maximum, x, low));
+    if (i == 0) return unless(either(raised, lowered), at.g);
+    if (i == 2) return only(lowered, at.g);
+    return only(both(raised, f(Op::LogicalNot, lowered)), at.g);
+  });
+}
+FRAMEJIT_RULE(Clip, clip_rule)
+
+BackwardResult cast_rule(const Backward& at) { return std::vector{at.math.cast(at.g, at.input_type(0).dtype).id}; }
+FRAMEJIT_RULE(Cast, cast_rule)
+
+BackwardResult copy_rule(const Backward& at) { return std::vector{at.g.id}; }
+FRAMEJIT_RULE(Copy, copy_rule)
+
+BackwardResult full_rule(const Backward& at) {
+  std::vector<int64_t> axes;
+  for (int i = 0; i < at.math.type(at.g).rank(); ++i) axes.push_back(i);
+  return std::vector{at.math.sum(at.g, std::move(axes)).id};
+}
+FRAMEJIT_RULE(Full, full_rule)
+
+// ---- reductions
+
+/// A reduced value with its axes back, of length 1.
+E kept(const Backward& at, E reduced) {
+  Dims shape = at.input_type(0).shape;
+  for (int64_t axis : at.math.graph().node(at.node).axes()) shape[static_cast<std::size_t>(axis)] = 1;
+  return at.math.reshape(reduced, std::move(shape));
+}
+
+BackwardResult sum_rule(const Backward& at) {
+  return std::vector{at.math.broadcast(kept(at, at.g), at.input_type(0).shape).id};
+}
+FRAMEJIT_RULE(ReduceSum, sum_rule)
+
+/// Equal parts to all elements that are the extreme one.
+BackwardResult extreme_rule(const Backward& at) {
+  Math& m = at.math;
+  const DType dtype = at.input_type(0).dtype;
+  const std::vector<int64_t> axes = m.graph().node(at.node).axes();
+  const E hit = m.cast(f(Op::Equal, at.x(0), kept(at, at.y())), dtype);
+  return std::vector{(hit * (kept(at, at.g) / m.sum(hit, axes, true))).id};
+}
+FRAMEJIT_RULE(ReduceMin, extreme_rule)
+FRAMEJIT_RULE(ReduceMax, extreme_rule)
+
+/// The product of the others: of all where there is no 0, of the rest for a single 0, else 0.
+BackwardResult prod_rule(const Backward& at) {
+  Math& m = at.math;
+  const std::vector<int64_t> axes = m.graph().node(at.node).axes();
+  const E x = at.x(0), zero = f(Op::Equal, x, 0);
+  const E zeros = m.sum(m.cast(zero, m.type(x).dtype), axes, true);
+  const E rest = where(zero, number_like(x, 1), x);
+  const BuildResult product = m.builder().reduce(Op::ReduceProd, rest.id, axes);
+  const E others = kept(at, m.of(*product)) / rest;
+  const E alone = both(zero, f(Op::Equal, zeros, 1));
+  const E none = f(Op::Equal, zeros, 0);
+  return std::vector{(kept(at, at.g) * where(either(alone, none), others, 0.0)).id};
+}
+FRAMEJIT_RULE(ReduceProd, prod_rule)
+
+// ---- products
+
+E transposed(E x) {
+  std::vector<int> axes;
+  const int rank = x.math->type(x).rank();
+  for (int i = 0; i < rank; ++i) axes.push_back(i);
+  std::swap(axes[static_cast<std::size_t>(rank - 1)], axes[static_cast<std::size_t>(rank - 2)]);
+  return x.math->permute(x, axes);
+}
+
+/// Vectors become matrices, as matmul sees them; the result gets the axes that it lacks.
+BackwardResult matmul_rule(const Backward& at) {
+  Math& m = at.math;
+  const Dims left = at.input_type(0).shape, right = at.input_type(1).shape;
+  Dims as_left = left, as_right = right, as_result = m.type(at.g).shape;
+  if (left.size() == 1) as_left.insert(as_left.begin(), 1);
+  if (right.size() == 1) as_right.push_back(1);
+  if (right.size() == 1) as_result.push_back(1);
+  if (left.size() == 1) as_result.insert(as_result.end() - 1, 1);
+  const E g = m.reshape(at.g, as_result);
+  std::vector<ValueId> out(2, kNoValue);
+  if (at.needed[0]) {
+    const E b = m.reshape(at.x(1), as_right);
+    out[0] = m.reshape(m.unbroadcast(m.matmul(g, transposed(b)), as_left), left).id;
+  }
+  if (at.needed[1]) {
+    const E a = m.reshape(at.x(0), as_left);
+    out[1] = m.reshape(m.unbroadcast(m.matmul(transposed(a), g), as_right), right).id;
+  }
+  return out;
+}
+FRAMEJIT_RULE(MatMul, matmul_rule)
+
+std::vector<int> swapped(std::size_t rank, std::size_t a, std::size_t b) {
+  std::vector<int> axes;
+  for (std::size_t i = 0; i < rank; ++i) axes.push_back(static_cast<int>(i));
+  std::swap(axes[a], axes[b]);
+  return axes;
+}
+
+E packed(E x) { return x.math->of(x.math->builder().copy(x.id, 'C')); }
+
+E convolution(E image, E weights, const Window& window) {
+  const BuildResult built = image.math->builder().convolution(image.id, packed(weights).id, window);
+  FRAMEJIT_CHECK(built.has_value(), "the derivative of a convolution: " + built.error().message);
+  return image.math->of(*built);
+}
+
+/// The cotangent of the image: that of the result, with zeros between its elements where the window steps, convolved with the weights
+/// turned around.
+E image_cotangent(const Backward& at, const Window& window) {
+  Math& m = at.math;
+  GraphBuilder& b = m.builder();
+  const Dims image = at.input_type(0).shape;
+  E w = at.x(1), g = at.g;
+  const Dims filter = m.type(w).shape;
+  const int64_t groups = window.groups, rank = static_cast<int64_t>(image.size());
+  Window back;
+  back.groups = groups;
+  for (std::size_t i = 0; i < window.axes.size(); ++i) {
+    const Window::Axis& axis = window.axes[i];
+    const int n = static_cast<int>(i) + 2;
+    const int64_t size = filter[i + 2].value(), length = m.shapes().specialize(image[i + 2]);
+    int64_t places = m.shapes().specialize(m.type(g).shape[i + 2]);
+    if (axis.stride > 1) {
+      Dims spread = m.type(g).shape;
+      spread[i + 2] = (places - 1) * axis.stride + 1;
+      const E with_zeros = m.zeros(m.type(g).dtype, spread);
+      const auto written = b.write(b.slice(with_zeros.id, n, 0, places, axis.stride), g.id);
+      FRAMEJIT_CHECK(written.has_value(), "spreading a cotangent");
+      g = with_zeros;
+      places = (places - 1) * axis.stride + 1;
+    }
+    int64_t before = axis.dilation * (size - 1) - axis.before;
+    int64_t after = length - places - before + axis.dilation * (size - 1);
+    // Places whose window lies in the padding alone.
+    const int64_t skipped = std::max<int64_t>(-before, 0), dropped = std::max<int64_t>(-after, 0);
+    if (skipped || dropped) g = m.of(b.slice(g.id, n, skipped, places - skipped - dropped, 1));
+    back.axes.push_back({1, std::max<int64_t>(before, 0), std::max<int64_t>(after, 0), axis.dilation});
+    w = m.of(b.slice(w.id, n, size - 1, size, -1));
+  }
+  // [out, in / groups, ...] -> [in, out / groups, ...]
+  Dims split = {groups, filter[0].value() / groups, filter[1]};
+  Dims joined = {filter[1].value() * groups, filter[0].value() / groups};
+  for (int64_t i = 2; i < rank; ++i) {
+    split.push_back(filter[static_cast<std::size_t>(i)]);
+    joined.push_back(filter[static_cast<std::size_t>(i)]);
+  }
+  w = m.reshape(m.permute(m.reshape(w, split), swapped(split.size(), 1, 2)), joined);
+  return convolution(g, w, back);
+}
+
+/// The cotangent of the weights: the image convolved with the cotangent of the result, channels in place of the batch.
+E weights_cotangent(const Backward& at, const Window& window) {
+  Math& m = at.math;
+  const Dims image = at.input_type(0).shape, filter = at.input_type(1).shape;
+  const int64_t groups = window.groups, batch = m.shapes().specialize(image[0]);
+  Dims split = {batch, groups, filter[1]}, joined = {filter[1], groups * batch};
+  for (std::size_t i = 2; i < image.size(); ++i) {
+    split.push_back(image[i]);
+    joined.push_back(image[i]);
+  }
+  std::vector<int> order = {2, 1, 0};
+  for (std::size_t i = 3; i < split.size(); ++i) order.push_back(static_cast<int>(i));
+  const E x = m.reshape(m.permute(m.reshape(at.x(0), split), order), joined);
+  const E g = m.permute(at.g, swapped(image.size(), 0, 1));
+  Window over;
+  over.groups = groups;
+  for (const Window::Axis& axis : window.axes) over.axes.push_back({axis.dilation, axis.before, axis.after, axis.stride});
+  E out = m.permute(convolution(x, g, over), swapped(image.size(), 0, 1));
+  for (std::size_t i = 2; i < filter.size(); ++i)
+    if (!(m.type(out).shape[i] == filter[i])) out = m.of(m.builder().slice(out.id, static_cast<int>(i), 0, filter[i], 1));
+  return out;
+}
+
+BackwardResult convolution_rule(const Backward& at) {
+  const Window window = at.math.graph().node(at.node).window();
+  std::vector<ValueId> out(2, kNoValue);
+  if (at.needed[0]) out[0] = image_cotangent(at, window).id;
+  if (at.needed[1]) out[1] = weights_cotangent(at, window).id;
+  return out;
+}
+FRAMEJIT_RULE(Convolution, convolution_rule)
+
+/// Through the probabilities, computed again.
+BackwardResult attention_rule(const Backward& at) {
+  Math& m = at.math;
+  ShapeEnv& shapes = m.shapes();
+  const auto causal = static_cast<Causal>(m.graph().node(at.node).index());
+  const Dims queries = at.input_type(0).shape, keys = at.input_type(1).shape, values = at.input_type(2).shape;
+  const int64_t heads = shapes.specialize(queries[1]), key_heads = shapes.specialize(keys[1]), repeats = heads / key_heads;
+  // [batch, key heads, repeats, rows, depth]
+  const auto grouped = [&](E x, int64_t own) {
+    const Dims s = m.type(x).shape;
+    return m.reshape(x, {s[0], key_heads, own, s[2], s[3]});
+  };
+  const E q = grouped(at.x(0), repeats), k = grouped(at.x(1), 1), v = grouped(at.x(2), 1), g = grouped(at.g, repeats);
+  const E scale = m.reshape(at.x(3), {});
+  const E products = m.matmul(q, transposed(k));
+  E scores = products * scale;
+  const Dims all = {queries[0], queries[1], queries[2], keys[2]};
+  const Dims own = m.type(scores).shape;
+  if (at.inputs.size() > 4) scores = scores + m.reshape(packed(m.broadcast(at.x(4), all)), own);
+  if (causal != Causal::None) {
+    const auto places = [&](const Dim& n, Dims shape) { return m.reshape(m.of(m.builder().iota(DType::I64, n)), std::move(shape)); };
+    E row = places(queries[2], {queries[2], 1});
+    if (causal == Causal::FromLast) row = m.apply(Op::Add, {row, m.of(m.builder().dim_value(keys[2] - queries[2]))});
+    const E hidden = m.apply(Op::Greater, {places(keys[2], {1, keys[2]}), row});
+    scores = where(hidden, number_like(scores, -INFINITY), scores);
+  }
+  const std::vector<int64_t> last = {4};
+  const BuildResult largest = m.builder().reduce(Op::ReduceMax, scores.id, last);
+  if (!largest) return Unexpected<NoGradient>{{"attention over no keys", at.node}};
+  const E powers = exp(scores - m.of(m.builder().keep_dims(*largest, scores.id, last)));
+  const E total = m.sum(powers, last, true);
+  const E probabilities = powers / total;
+  std::vector<ValueId> out(at.inputs.size(), kNoValue);
+  const auto ungrouped = [&](E x, const Dims& shape, bool sum) { return m.reshape(sum ? m.sum(x, {2}) : x, shape).id; };
+  if (at.needed[2]) out[2] = ungrouped(m.matmul(transposed(probabilities), g), values, true);
+  const E towards = m.matmul(g, transposed(v));
+  const E d = probabilities * (towards - m.sum(towards * probabilities, last, true));
+  if (at.needed[0]) out[0] = ungrouped(m.matmul(d, k) * scale, queries, false);
+  if (at.needed[1]) out[1] = ungrouped(m.matmul(transposed(d), q) * scale, keys, true);
+  if (at.needed[3]) out[3] = m.reshape(m.sum(d * products, {0, 1, 2, 3, 4}), at.input_type(3).shape).id;
+  if (at.inputs.size() > 4 && at.needed[4]) out[4] = m.unbroadcast(m.reshape(d, all), at.input_type(4).shape).id;
+  return out;
+}
+FRAMEJIT_RULE(Attention, attention_rule)
+
+BackwardResult host_rule(const Backward& at) {
+  Math& m = at.math;
+  if (!at.host.rule) return Unexpected<NoGradient>{{"a host call", at.node}};
+  const std::optional<Op> same = at.host.same_as(at.node);
+  if (!same)
+    return at.host.rule({at.node, at.g.id, at.needed, [&](std::size_t i) { return at.x(i).id; }, [&] { return at.y().id; }});
+  // The host promotes its operands itself.
+  const DType dtype = m.type(at.g).dtype;
+  const Backward promoted{m, *same, at.inputs, at.needed, at.node, at.g, [&](std::size_t i) { return m.cast(at.x(i), dtype); }, at.result, at.host};
+  BackwardResult out = gradient_row(*same).rule(promoted);
+  for (std::size_t i = 0; out && i < out->size(); ++i)
+    if ((*out)[i] != kNoValue) (*out)[i] = m.cast(m.of((*out)[i]), at.input_type(i).dtype).id;
+  return out;
+}
+FRAMEJIT_RULE(Host, host_rule)
+
+constexpr GradientRow kRows[] = {
+#define FRAMEJIT_GRADIENT_ROW(name, ...) Gradient<Op::name>::row,
+    FRAMEJIT_OPS(FRAMEJIT_GRADIENT_ROW)
+#undef FRAMEJIT_GRADIENT_ROW
+};
+
+}  // namespace
+
+const GradientRow& gradient_row(Op op) { return kRows[static_cast<int>(op)]; }
+std::string_view why_no_gradient(Op op) { return gradient_row(op).why; }
+
+}  // namespace framejit::graph
