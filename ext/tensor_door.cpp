@@ -3,6 +3,7 @@
 
 #include <opcode.h>  // NB_ADD and its like
 
+#include <algorithm>
 #include <array>
 
 #include "codegen/kernel.h"
@@ -112,6 +113,7 @@ class TensorDoor final : public capture::Door {
         case TensorFunction::DType: return to_dtype(session, args);
         case TensorFunction::MatMul: return matmul(session, args);
         case TensorFunction::Attend: return attend(session, args);
+        case TensorFunction::Windows: return windows(session, args);
         case TensorFunction::Convolve: return convolve(session, args);
       }
     }
@@ -332,11 +334,10 @@ class TensorDoor final : public capture::Door {
     return session.array(result, Wrap::NdArray);
   }
 
-  static Captured<Value*> convolve(Session& session, std::span<Value* const> args) {
-    if (args.size() < 2 || !is_owned(*args[0]) || !is_owned(*args[1]))
-      return break_at(BreakId::WouldRaise, "convolve()");
+  /// Ints, of which those that vary become fixed.
+  static Captured<std::vector<int64_t>> fixed_ints(Session& session, std::span<Value* const> args) {
     std::vector<int64_t> numbers;
-    for (const Value* value : args.subspan(2)) {
+    for (const Value* value : args) {
       if (value->kind == ValueKind::Int)
         numbers.push_back(session.graph().shapes().specialize(value->dim));
       else if (value->is_constant() && PyLong_CheckExact(value->object.get()))
@@ -345,6 +346,33 @@ class TensorDoor final : public capture::Door {
         return break_at(BreakId::UnsupportedArgument, "a window that is not fixed");
     }
     PyErr_Clear();
+    return numbers;
+  }
+
+  static Captured<Value*> windows(Session& session, std::span<Value* const> args) {
+    if (args.empty() || !is_owned(*args[0])) return break_at(BreakId::WouldRaise, "windows()");
+    FRAMEJIT_TRY(numbers, fixed_ints(session, args.subspan(1)));
+    graph::Dims shape = session.graph().type(args[0]->id).shape, strides = session.graph().type(args[0]->id).strides;
+    const std::size_t axes = numbers.size() / 3;
+    if (numbers.size() % 3 != 0 || shape.size() < axes || std::any_of(numbers.begin(), numbers.end(), [](int64_t n) { return n < 1; }))
+      return break_at(BreakId::WouldRaise, "windows()");
+    const std::size_t first = shape.size() - axes;
+    for (std::size_t i = 0; i < axes; ++i) {
+      const int64_t size = numbers[3 * i], stride = numbers[3 * i + 1], dilation = numbers[3 * i + 2];
+      const graph::Dim room = shape[first + i] - graph::Dim(dilation * (size - 1) + 1);
+      if (!session.graph().shapes().holds(graph::Relation::Le, 0, room)) return break_at(BreakId::WouldRaise, "a window that is larger");
+      shape.push_back(size);
+      strides.push_back(strides[first + i] * graph::Dim(dilation));
+      shape[first + i] = graph::floordiv(room, stride) + graph::Dim(1);
+      strides[first + i] = strides[first + i] * graph::Dim(stride);
+    }
+    return session.array(session.builder().view(args[0]->id, std::move(shape), std::move(strides), 0), Wrap::NdArray);
+  }
+
+  static Captured<Value*> convolve(Session& session, std::span<Value* const> args) {
+    if (args.size() < 2 || !is_owned(*args[0]) || !is_owned(*args[1]))
+      return break_at(BreakId::WouldRaise, "convolve()");
+    FRAMEJIT_TRY(numbers, fixed_ints(session, args.subspan(2)));
     std::optional<graph::Window> window = graph::Window::from(numbers);
     const DType dtype = session.graph().type(args[0]->id).dtype;
     const std::optional<DType> wide = core_dtype(dtype, false);

@@ -2,6 +2,7 @@
 // them: tensor_door.cpp.
 #include "ext/tensor_functions.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "ext/module.h"
@@ -152,6 +153,44 @@ PyObject* matmul(PyObject*, PyObject* const* args, Py_ssize_t count) {
   return product || PyErr_Occurred() ? product : PyNumber_MatrixMultiply(args[0], args[1]);
 }
 
+/// windows(image, size, stride, dilation, ...): a view [..., places ..., window ...] of the last axes. Windows lie within the image.
+PyObject* windows(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  std::vector<int64_t> numbers;
+  for (Py_ssize_t i = 1; i < count; ++i) {
+    numbers.push_back(PyLong_AsLongLong(args[i]));
+    if (PyErr_Occurred()) return nullptr;
+  }
+  const std::size_t axes = numbers.size() / 3;
+  if (count < 1 || numbers.size() % 3 != 0 || !PyArray_CheckExact(args[0]) ||
+      PyArray_NDIM(as_ndarray(args[0])) < static_cast<int>(axes) ||
+      std::any_of(numbers.begin(), numbers.end(), [](int64_t n) { return n < 1; })) {
+    PyErr_SetString(PyExc_ValueError, "windows(array, size, stride, dilation, ...)");
+    return nullptr;
+  }
+  PyArrayObject* image = as_ndarray(args[0]);
+  std::vector<npy_intp> shape(PyArray_DIMS(image), PyArray_DIMS(image) + PyArray_NDIM(image));
+  std::vector<npy_intp> strides(PyArray_STRIDES(image), PyArray_STRIDES(image) + PyArray_NDIM(image));
+  const std::size_t first = shape.size() - axes;
+  for (std::size_t i = 0; i < axes; ++i) {
+    const int64_t size = numbers[3 * i], stride = numbers[3 * i + 1], dilation = numbers[3 * i + 2];
+    const int64_t room = shape[first + i] - dilation * (size - 1) - 1;
+    if (room < 0) {
+      PyErr_SetString(PyExc_ValueError, "a window that is larger than the array");
+      return nullptr;
+    }
+    shape.push_back(size);
+    strides.push_back(strides[first + i] * dilation);
+    shape[first + i] = room / stride + 1;
+    strides[first + i] *= stride;
+  }
+  PyArray_Descr* descr = PyArray_DESCR(image);
+  Py_INCREF(descr);
+  Ref<> view = Ref<>::steal(PyArray_NewFromDescr(&PyArray_Type, descr, static_cast<int>(shape.size()), shape.data(), strides.data(),
+                                                 PyArray_BYTES(image), 0, nullptr));
+  if (!view || PyArray_SetBaseObject(as_ndarray(view.get()), Py_NewRef(args[0])) < 0) return nullptr;
+  return view.release();
+}
+
 /// attend(q, k, v, scale, mask, causal): an ndarray; see graph::GraphBuilder::attention.
 PyObject* attend(PyObject*, PyObject* const* args, Py_ssize_t count) {
   bool given = count == 6 && (args[4] == Py_None || PyArray_Check(args[4]));
@@ -181,6 +220,7 @@ PyMethodDef functions[] = {{"_array", as_function(array), METH_FASTCALL, nullptr
                            {"_shared", shared, METH_O, nullptr},
                            {"_matmul", as_function(matmul), METH_FASTCALL, nullptr},
                            {"_attend", as_function(attend), METH_FASTCALL, nullptr},
+                           {"_windows", as_function(windows), METH_FASTCALL, nullptr},
                            {"_convolve", as_function(convolve), METH_FASTCALL, nullptr},
                            {"_dtype", dtype, METH_O, nullptr},
                            {nullptr, nullptr, 0, nullptr}};
@@ -198,6 +238,7 @@ std::optional<TensorFunction> tensor_function(PyObject* callable) {
   if (function == tensor) return TensorFunction::Tensor;
   if (function == as_function(matmul)) return TensorFunction::MatMul;
   if (function == as_function(attend)) return TensorFunction::Attend;
+  if (function == as_function(windows)) return TensorFunction::Windows;
   if (function == as_function(convolve)) return TensorFunction::Convolve;
   if (function == dtype) return TensorFunction::DType;
   return std::nullopt;

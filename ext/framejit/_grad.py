@@ -124,6 +124,11 @@ def compiled(function: FunctionType, of: Any) -> Any:
     return make_function(function, {**settings, "quiet": True, "fullgraph": True})
 
 
+def make_quiet(function: FunctionType, level: str) -> Any:
+    """A function of Tensors, compiled: floating-point flags are nobody's, as Tensors do not warn."""
+    return make_function(function, {"jit_level": level, "dynamic": False, "stress": "", "quiet": True})
+
+
 # --- grad and value_and_grad -----------------------------------------------------------------------------------------------
 
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from framejit.nn import _image, _layers, _optim
+from framejit.nn import _image, _layers, _optim, _schedules, _train
 from framejit.nn._cell import Cell, GraphCell
 from framejit.nn._containers import CellDict, CellList, SequentialCell
 
 _LAYERS = {
     name: value
-    for module in (_layers, _image, _optim)
+    for module in (_layers, _image, _optim, _schedules, _train)
     for name, value in vars(module).items()
     if isinstance(value, type) and issubclass(value, Cell) and not name.startswith("_")
 }
 globals().update(_LAYERS)
 get_activation = _layers.get_activation
-__all__ = ["Cell", "CellDict", "CellList", "GraphCell", "SequentialCell", "get_activation"]
+_FUNCTIONS = [name for name in vars(_schedules) if name.endswith("_lr")]
+globals().update({name: getattr(_schedules, name) for name in _FUNCTIONS})
+__all__ = ["Cell", "CellDict", "CellList", "GraphCell", "SequentialCell", "get_activation", *_FUNCTIONS]
 __all__ += [name for name in _LAYERS if name not in __all__]
 
 

@@ -17,6 +17,7 @@ from framejit._core import (
     _op_subtract,
     _tensor,
 )
+from framejit._core import _windows as _windows_of
 
 
 def _each(value: Any, axes: int = 2) -> tuple[int, ...]:
@@ -51,8 +52,7 @@ def _windows(
     around = _around(x.shape, window, stride, pad_mode.lower(), padding)
     if around != [(0, 0), (0, 0)]:
         x = np.pad(x, [(0, 0), (0, 0), *around], constant_values=fill)
-    parts = np.lib.stride_tricks.sliding_window_view(x, window, (2, 3))
-    return parts[:, :, :: stride[0], :: stride[1], :: dilation[0], :: dilation[1]]
+    return _windows_of(x, kernel[0], stride[0], dilation[0], kernel[1], stride[1], dilation[1])
 
 
 def _convolution(

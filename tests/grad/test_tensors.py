@@ -1,0 +1,248 @@
+"""Gradients of functions of Tensors, of Cells with parameters, and of the whole of framejit.ops."""
+
+from __future__ import annotations
+
+import framejit as fj
+import numpy as np
+import pytest
+from framejit import Parameter, ParameterTuple, Tensor, nn, ops
+from grad.grad_support import differences
+
+pytestmark = pytest.mark.capture
+rng = np.random.default_rng(3)
+
+
+def of_arrays(f):
+    """The function over Tensors as one over float64 arrays."""
+    return lambda *arrays: f(*[Tensor(np.asarray(a)) for a in arrays]).asnumpy()
+
+
+def assert_tensor_gradients(f, *arrays, tolerance=3e-6):
+    positions = tuple(range(len(arrays)))
+    found = fj.grad(f, positions)(*[Tensor(a) for a in arrays])
+    found = found if len(arrays) > 1 else (found,)
+    for at in positions:
+        wanted = differences(of_arrays(f), arrays, at)
+        assert isinstance(found[at], Tensor) and found[at].shape == wanted.shape
+        scale = max(1.0, np.abs(wanted).max(initial=0))
+        np.testing.assert_allclose(found[at].asnumpy(), wanted, atol=tolerance * scale, rtol=tolerance, err_msg=f"argument {at}")
+
+
+A = rng.uniform(0.3, 1.4, (3, 4))
+B = rng.uniform(0.3, 1.4, (4, 2))
+SQUARE = rng.uniform(-1, 1, (2, 3, 6, 5))
+KERNEL = rng.uniform(-1, 1, (4, 3, 3, 2))
+
+AT = Tensor([0, 2, 2])
+OF_ONE = {
+    "relu": ops.relu, "relu6": lambda x: ops.relu6(x * 9), "sigmoid": ops.sigmoid, "gelu": lambda x: ops.gelu(x, "tanh"), "silu": ops.silu, "mish": ops.mish,
+    "elu": lambda x: ops.elu(x - 1), "selu": lambda x: ops.selu(x - 1), "softplus": ops.softplus, "softsign": ops.softsign,
+    "hardsigmoid": ops.hardsigmoid, "hardswish": ops.hardswish, "leaky_relu": lambda x: ops.leaky_relu(x - 1), "tanh": ops.tanh,
+    "softmax": lambda x: ops.softmax(x, -1) * x, "log_softmax": lambda x: ops.log_softmax(x, 0) * x, "logsumexp": lambda x: ops.logsumexp(x, 1),
+    "sum": lambda x: ops.sum(x, 1) ** 2, "mean": lambda x: ops.mean(x, 0) ** 2, "prod": lambda x: ops.prod(x, 1), "amax": lambda x: ops.amax(x, 1),
+    "amin": lambda x: ops.amin(x, 0), "var": lambda x: ops.var(x, 0), "std": lambda x: ops.std(x, 1), "norm": lambda x: ops.norm(x),
+    "reshape": lambda x: ops.reshape(x, (2, 6)) ** 2, "transpose": lambda x: ops.transpose(x, (1, 0)) ** 2, "cat": lambda x: ops.cat((x, x * 2), 1) ** 2,
+    "stack": lambda x: ops.stack((x, x * x), 1), "split": lambda x: ops.split(x, 2, 1)[1] ** 2, "broadcast_to": lambda x: ops.broadcast_to(x, (2, 3, 4)) ** 2,
+    "gather": lambda x: ops.gather(x, AT, 1) ** 2, "index": lambda x: x[1:, ::2] * x[0, 1], "expand_dims": lambda x: ops.expand_dims(x, 0) ** 2,
+    "tile": lambda x: ops.tile(x, (2, 1)) ** 2, "flip": lambda x: ops.flip(x, (0,)) * x, "roll": lambda x: ops.roll(x, 1, 0) * x, "tril": lambda x: ops.tril(x) ** 2,
+    "where": lambda x: ops.where(x > 0.8, x * x, -x), "clamp": lambda x: ops.clamp(x, 0.5, 1.0) ** 2, "cumsum": lambda x: ops.cumsum(x, 1) ** 2,
+    "rsqrt": ops.rsqrt, "pow": lambda x: ops.pow(x, 2.5), "erf": ops.erf, "square": ops.square, "norm_l": lambda x: ops.layer_norm(x, (4,)),
+    "chunk": lambda x: ops.chunk(x, 2, 1)[0] ** 2, "narrow": lambda x: ops.narrow(x, 1, 1, 2) ** 3, "squeeze": lambda x: ops.squeeze(ops.expand_dims(x, 0)) ** 2,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OF_ONE)
+def test_functions(name):
+    assert_tensor_gradients(OF_ONE[name], A)
+
+
+def test_products():
+    assert_tensor_gradients(lambda a, b: ops.matmul(a, b) ** 2, A, B)
+    assert_tensor_gradients(lambda a, b: a @ b @ ops.transpose(b, (1, 0)), A, B)
+    assert_tensor_gradients(lambda a, w, b: ops.dense(a, w, b) ** 2, A, rng.normal(size=(5, 4)), rng.normal(size=5))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"pad_mode": "same", "stride": 2},
+        {"pad_mode": "pad", "padding": (1, 2, 0, 1), "dilation": (1, 2)},
+        {"stride": (1, 2), "pad_mode": "pad", "padding": 1},
+    ],
+)
+def test_convolutions(options):
+    assert_tensor_gradients(lambda x, w: ops.conv2d(x, w, **options) ** 2, SQUARE, KERNEL)
+
+
+def test_grouped_convolutions_and_lines():
+    assert_tensor_gradients(lambda x, w: ops.conv2d(x, w, groups=3), SQUARE, rng.normal(size=(6, 1, 2, 3)))
+    assert_tensor_gradients(lambda x, w: ops.conv1d(x, w, stride=2) ** 2, SQUARE[0], rng.normal(size=(2, 6, 2))[:, :6])
+
+
+def test_pooling():
+    assert_tensor_gradients(lambda x: ops.max_pool2d(x, 2) ** 2, SQUARE)
+    assert_tensor_gradients(lambda x: ops.max_pool2d(x, 3, 2, 1) ** 2, SQUARE)
+    assert_tensor_gradients(lambda x: ops.avg_pool2d(x, 3, 1) ** 2, SQUARE)
+
+
+def test_losses():
+    logits, soft = rng.normal(size=(4, 5)), rng.dirichlet(np.ones(5), 4)
+    labels, scale = Tensor([1, 0, 4, 2]), Tensor(rng.uniform(0.5, 1, 5))
+    for reduction in ("mean", "sum", "none"):
+        assert_tensor_gradients(lambda x: ops.cross_entropy(x, labels, reduction=reduction), logits)
+        assert_tensor_gradients(lambda x, y: ops.mse_loss(x, y, reduction), logits, soft)
+    assert_tensor_gradients(lambda x, y: ops.cross_entropy(x, y), logits, soft)
+    assert_tensor_gradients(lambda x: ops.cross_entropy(x, labels, scale, label_smoothing=0.1), logits)
+    assert_tensor_gradients(lambda x: ops.nll_loss(ops.log_softmax(x), labels, ignore_index=4), logits)
+    for f in (ops.l1_loss, ops.smooth_l1_loss, ops.huber_loss, ops.binary_cross_entropy_with_logits):
+        assert_tensor_gradients(f, logits, soft)
+    assert_tensor_gradients(ops.binary_cross_entropy, soft, soft)
+    assert_tensor_gradients(ops.kl_div, logits, soft)
+
+
+def test_attention():
+    """Against the same written out in float64."""
+    q, k, v = (rng.normal(size=shape).astype(np.float32) for shape in ((2, 4, 5, 8), (2, 2, 6, 8), (2, 2, 6, 3)))
+
+    def written_out(q, k, v):
+        q, k, v = (np.asarray(a, np.float64) for a in (q, k, v))
+        k, v = np.repeat(k, 2, 1), np.repeat(v, 2, 1)
+        scores = q @ np.swapaxes(k, -1, -2) * 0.5
+        p = np.exp(scores - scores.max(-1, keepdims=True))
+        return (p / p.sum(-1, keepdims=True)) @ v
+
+    found = fj.grad(lambda *x: ops.flash_attention_score(*x, 4, scalar_value=0.5, input_layout="BNSD") ** 2, (0, 1, 2))(Tensor(q), Tensor(k), Tensor(v))
+    for at in range(3):
+        wanted = differences(lambda *x: written_out(*x) ** 2, (q, k, v), at)
+        np.testing.assert_allclose(found[at].asnumpy(), wanted, atol=2e-5, rtol=2e-4)
+
+
+def test_second_order():
+    f = lambda x: ops.sum(ops.softmax(x * x, -1) * ops.log(x))  # noqa: E731
+    g = lambda x: ops.sum(ops.square(fj.grad(f)(x)))  # noqa: E731
+    assert_tensor_gradients(g, A)
+    c = lambda x, w: ops.sum(ops.square(fj.grad(lambda a: ops.sum(ops.tanh(ops.conv2d(a, w))))(x)))  # noqa: E731
+    assert_tensor_gradients(c, SQUARE[:1, :, :4, :3].copy(), KERNEL)
+
+
+class Net(nn.Cell):
+    def __init__(self):
+        super().__init__()
+        self.dense = nn.Dense(4, 3)
+        self.scale = Parameter(Tensor(np.float32(2.0)), name="scale")
+        self.moved = Parameter(Tensor([0.0, 0.0, 0.0]), name="moved", requires_grad=False)
+
+    def construct(self, x):
+        out = ops.tanh(self.dense(x)) * self.scale
+        ops.assign_add(self.moved, ops.mean(out, 0))
+        return out
+
+
+def test_weights():
+    net = Net()
+    x = Tensor(A, fj.float32)
+    weights = net.trainable_params()
+    before = net.moved.asnumpy().copy()
+    out, gradients = fj.value_and_grad(net, None, weights)(x)
+    assert not np.array_equal(net.moved.asnumpy(), before)
+    assert [g.shape for g in gradients] == [w.shape for w in weights]
+    hidden = np.tanh(A @ net.dense.weight.asnumpy().T + net.dense.bias.asnumpy())
+    by_name = dict(zip([w.name for w in weights], [g.asnumpy() for g in gradients]))
+    np.testing.assert_allclose(by_name["scale"], hidden.sum(), rtol=1e-5)
+    delta = 2 * (1 - hidden**2)
+    np.testing.assert_allclose(by_name["dense.weight"], delta.T @ A, rtol=1e-4)
+    np.testing.assert_allclose(by_name["dense.bias"], delta.sum(0), rtol=1e-4)
+    np.testing.assert_allclose(out.asnumpy(), 2 * hidden, rtol=1e-5)
+    one = fj.grad(net, None, net.scale)(x)
+    assert isinstance(one, Tensor) and one.shape == ()
+    both = fj.grad(net, 0, ParameterTuple(weights))(x)
+    assert both[0].shape == (3, 4) and len(both[1]) == len(weights)
+    ids = fj.grad(net, 0, weights, return_ids=True)(x)
+    assert ids[0][0] == 0 and fj.get_grad(ids, 0) is ids[0][1]
+    np.testing.assert_array_equal(fj.get_grad(ids, net.scale).asnumpy(), one.asnumpy())
+    np.testing.assert_array_equal(fj.get_grad(ids, "scale").asnumpy(), one.asnumpy())
+    with pytest.raises(RuntimeError, match="Can not find"):
+        fj.get_grad(ids, "nothing")
+
+
+def test_grad_operation():
+    f = lambda x, y: x * x * y  # noqa: E731
+    x, y = Tensor([1.0, 2.0]), Tensor([3.0, 4.0])
+    assert ops.GradOperation()(f)(x, y).tolist() == [6, 16]
+    assert [g.tolist() for g in ops.GradOperation(get_all=True)(f)(x, y)] == [[6, 16], [1, 4]]
+    assert ops.GradOperation(sens_param=True)(f)(x, y, Tensor([1.0, 10.0])).tolist() == [6, 160]
+    net = nn.Dense(2, 1)
+    weights = ParameterTuple(net.trainable_params())
+    gradients = ops.GradOperation(get_by_list=True)(net, weights)(Tensor([[1.0, 2.0]]))
+    assert [g.tolist() for g in gradients] == [[[1.0, 2.0]], [1.0]]
+    inputs, gradients = ops.GradOperation(get_all=True, get_by_list=True)(net, weights)(Tensor([[1.0, 2.0]]))
+    np.testing.assert_array_equal(inputs[0].asnumpy(), net.weight.asnumpy())
+    with pytest.raises(TypeError, match="get_all"):
+        ops.GradOperation(1)
+
+
+def test_arguments():
+    f = lambda x, y: x * y  # noqa: E731
+    x, y = Tensor([1.0, 2.0]), Tensor([3.0, 4.0])
+    assert fj.grad(f, (1,))(x, y).tolist() == [1, 2]
+    assert [g.tolist() for g in fj.grad(f, (0, 1))(x, y)] == [[3, 4], [1, 2]]
+    assert fj.grad(f, (0, 1))(x, 2.0)[1] == ()
+    with pytest.raises(ValueError, match="None at the same time"):
+        fj.grad(f, None)
+    with pytest.raises(ValueError, match="must be >= 0"):
+        fj.grad(f, -1)
+    with pytest.raises(ValueError, match="duplicate"):
+        fj.grad(f, (0, 0))
+    with pytest.raises(TypeError, match="must be int or tuple"):
+        fj.grad(f, [0])
+    with pytest.raises(TypeError, match="callable|function"):
+        fj.grad(3)
+
+
+def test_inside_jit_of_each_mode():
+    net = nn.Dense(3, 2)
+
+    def step(x):
+        value, gradients = fj.value_and_grad(lambda x: ops.sum(ops.square(net(x))), None, (net.weight, net.bias))(x)
+        return value, gradients[0] * 0.5, gradients[1]
+
+    x = Tensor(rng.normal(size=(4, 3)).astype(np.float32))
+    expected = fj.value_and_grad(lambda x: ops.sum(ops.square(net(x))), None, net.trainable_params())(x)
+    for mode in ("ast", "bytecode"):
+        for level in ("O0", "O1"):
+            marked = fj.jit(step, capture_mode=mode, jit_level=level)
+            for _ in range(2):
+                value, weight, bias = marked(x)
+                np.testing.assert_allclose(value.asnumpy(), expected[0].asnumpy(), rtol=1e-5)
+                np.testing.assert_allclose(weight.asnumpy(), expected[1][0].asnumpy() * 0.5, rtol=1e-5)
+                np.testing.assert_allclose(bias.asnumpy(), expected[1][1].asnumpy(), rtol=1e-5)
+            assert marked.graphs().count("graph @") == 1
+
+
+def test_tensors_that_are_written():
+    def f(x):
+        y = x * 1
+        y[1:3] = y[0:2] * y[2:4]
+        y[0] = 5.0
+        return ops.sum(y * y)
+
+    assert_tensor_gradients(f, rng.uniform(0.5, 1, 5))
+
+
+def test_norms():
+    for cell in (nn.BatchNorm2d(3), nn.LayerNorm((5,)), nn.BatchNorm2d(3).set_train()):
+        x = SQUARE.astype(np.float32)
+        gradient = fj.grad(lambda x: cell(x) ** 2)(Tensor(x)).asnumpy()
+
+        def written_out(x):
+            x = np.asarray(x, np.float64)
+            if isinstance(cell, nn.LayerNorm):
+                axes, eps = (-1,), cell.epsilon
+            elif cell.training:
+                axes, eps = (0, 2, 3), 1e-5
+            else:
+                return (x / np.sqrt(1 + 1e-5)) ** 2
+            return ((x - x.mean(axes, keepdims=True)) / np.sqrt(x.var(axes, keepdims=True) + eps)) ** 2
+
+        np.testing.assert_allclose(gradient, differences(written_out, (x,)), atol=2e-4)
