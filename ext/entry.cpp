@@ -328,7 +328,7 @@ Outcome Entry::run_plan(Workspace& w, std::vector<unsigned>& unsaid, bool in_fra
   const std::span<char* const> results(w.results, materializer_->root_count());
   if (one_kernel_ && !runtime::tracing.load(std::memory_order_relaxed)) [[likely]] {
     ++stats.kernel_calls;
-    if (const unsigned flags = plan().run_short(params, results); flags && !all_ignored(flags)) [[unlikely]]
+    if (const unsigned flags = plan().run_short(params, results); flags && !options_.quiet && !all_ignored(flags)) [[unlikely]]
       return after_flags(nullptr);
     streak_ = 0;
     return Outcome::Done;
