@@ -59,9 +59,9 @@ Displaced::Displaced(const capture::Region& region, const GuardProgram& guards) 
   for (uint32_t i = 0; i < region.recipes.size(); ++i)
     if (region.recipes[i].kind == Recipe::Kind::Fetch) fetched_[i] = guards.operand_of(region.recipes[i].source);
   std::vector<uint8_t> seen(region.recipes.size());
-  if (region.returns) keep(region.result, seen);
-  for (const auto& [slot, recipe] : region.locals) keep(recipe, seen);
-  for (const uint32_t recipe : region.stack) keep(recipe, seen);
+  if (region.returns) keep(region.result, -1, seen);
+  for (const auto& [slot, recipe] : region.locals) keep(recipe, -1, seen);
+  for (const uint32_t recipe : region.stack) keep(recipe, -1, seen);
   Written before, after;
   for (const Effect& e : region.effects) {
     if (e.kind == Effect::Kind::ListExtend) continue;
@@ -70,18 +70,18 @@ Displaced::Displaced(const capture::Region& region, const GuardProgram& guards) 
   }
   for (auto e = region.effects.rbegin(); e != region.effects.rend(); ++e) {
     if (!after.has(*e)) {
-      if (e->value >= 0) keep(static_cast<uint32_t>(e->value), seen);
-      for (const uint32_t item : e->items) keep(item, seen);
+      if (e->value >= 0) keep(static_cast<uint32_t>(e->value), e->target, seen);
+      for (const uint32_t item : e->items) keep(item, e->target, seen);
     }
     after.add(*e);
   }
 }
 
-void Displaced::keep(uint32_t recipe, std::vector<uint8_t>& seen) {
-  if (auto found = fetched_.find(recipe); found != fetched_.end()) kept_.push_back(found->second);
+void Displaced::keep(uint32_t recipe, int32_t holder, std::vector<uint8_t>& seen) {
+  if (auto found = fetched_.find(recipe); found != fetched_.end()) kept_.push_back({found->second, holder});
   if (seen[recipe]) return;
   seen[recipe] = 1;
-  for (const uint32_t item : region_.recipes[recipe].items) keep(item, seen);
+  for (const uint32_t item : region_.recipes[recipe].items) keep(item, holder, seen);
 }
 
 PyObject* Displaced::object(const Matched& m, int32_t recipe) const {
@@ -93,7 +93,8 @@ PyObject* Displaced::object(const Matched& m, int32_t recipe) const {
 
 bool Displaced::given_up_runs_code(const Matched& m, bool in_frame) const {
   Drops drops;
-  for (const Operand& operand : kept_) drops.keep(guards_.object(m, operand));
+  for (const Kept& kept : kept_)
+    drops.keep(guards_.object(m, kept.object), kept.holder < 0 ? nullptr : object(m, kept.holder));
   for (const int slot : region_.displaced) {
     PyObject* object = slot < m.live->local_count ? m.live->locals[slot] : nullptr;  // a call has its arguments only
     if (object && !is_inert(object)) drops.give_up(object);

@@ -22,14 +22,18 @@ class Displaced {
 
  private:
   bool given_up_runs_code(const Matched& m, bool in_frame) const;
-  void keep(uint32_t recipe, std::vector<uint8_t>& seen);
+  void keep(uint32_t recipe, int32_t holder, std::vector<uint8_t>& seen);
   PyObject* object(const Matched& m, int32_t recipe) const;
 
   const capture::Region& region_;
   const GuardProgram& guards_;
   std::unordered_map<uint32_t, Operand> fetched_;  // by recipe
   std::vector<const capture::Effect*> displacing_;  // what was there before the region
-  std::vector<Operand> kept_;                      // existing objects that what is made at the exit refers to
+  struct Kept {
+    Operand object;
+    int32_t holder;  // recipe, or -1
+  };
+  std::vector<Kept> kept_;  // existing objects that what is made at the exit, or what a store changes, refers to
 };
 
 }  // namespace framejit::ext

@@ -37,8 +37,10 @@ void Drops::set_held_by(PyTypeObject* type, void (*held)(PyObject*, Drops&)) {
   held_by = held;
 }
 
-void Drops::keep(PyObject* object) {
-  if (!is_plain_type(Py_TYPE(object))) given_up_.emplace_back(object, -1);
+void Drops::keep(PyObject* object, PyObject* holder) {
+  if (is_plain_type(Py_TYPE(object))) return;
+  given_up_.emplace_back(object, -1);
+  if (holder) kept_by_.emplace_back(holder, object);
 }
 
 void Drops::give_up(PyObject* object) {
@@ -68,6 +70,8 @@ void Drops::lose(PyObject* object) {
     runs_ = true;
     return;
   }
+  for (const auto& [holder, held] : kept_by_)
+    if (holder == object) give_up(held);
   if (held_type && PyType_IsSubtype(type, held_type)) held_by(object, *this);
   if (type->tp_traverse && PyObject_IS_GC(object)) type->tp_traverse(object, visit, this);
 }

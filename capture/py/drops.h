@@ -10,8 +10,8 @@ namespace framejit::capture {
 
 class Drops {
  public:
-  /// A reference that is taken before the others are given up. Comes first.
-  void keep(PyObject* object);
+  /// A reference that is taken before the others are given up; with a holder, it goes when the holder goes. Comes first.
+  void keep(PyObject* object, PyObject* holder = nullptr);
   /// Null: nothing.
   void give_up(PyObject* object);
   /// The object goes, whoever holds it.
@@ -24,6 +24,7 @@ class Drops {
 
  private:
   std::vector<std::pair<PyObject*, Py_ssize_t>> given_up_;  // and how many references to it
+  std::vector<std::pair<PyObject*, PyObject*>> kept_by_;   // holder, object
   int visited_ = 0;
   bool runs_ = false;
 };

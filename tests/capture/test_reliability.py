@@ -500,3 +500,38 @@ def test_a_frame_that_holds_itself_is_garbage():
         gc.collect()
         function(X)
         assert gc.collect() > 0
+
+
+@pytest.mark.parametrize("where", ["global", "cell", "item"])
+def test_what_is_stored_into_an_object_that_goes(where):
+    cell = None
+
+    def f(x, box, final):
+        nonlocal cell
+        global GLOBAL
+        if where == "global":
+            GLOBAL["h"] = final()
+            GLOBAL = {"a": x * GLOBAL["a"]}
+        elif where == "cell":
+            cell["h"] = [final()]
+            cell = x * cell["a"]
+        else:
+            box[0]["h"] = final()
+            box[0] = x * box[0]["a"]
+        y = x + 1
+        LOG.append("next")
+        return y
+
+    def run(function, final):
+        nonlocal cell
+        global GLOBAL
+        GLOBAL, cell = {"a": 2.0}, {"a": 2.0}
+        LOG.clear()
+        function(X, [{"a": 2.0}], final)
+        return list(LOG)
+
+    marked = _core.Function(f, {})
+    assert [run(marked, int) for _ in range(3)] == [["next"]] * 3
+    expected = run(f, Final)
+    assert expected[-1] == "next" and len(expected) > 1
+    assert [run(marked, Final) for _ in range(3)] == [expected] * 3
