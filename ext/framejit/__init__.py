@@ -49,7 +49,9 @@ _LAZY = {
     **dict.fromkeys(("dtype_to_nptype", "pytype_to_dtype"), "_dtypes"),
     **dict.fromkeys(("set_context", "get_context", "GRAPH_MODE", "PYNATIVE_MODE", "set_seed", "get_seed"), "context"),
     **dict.fromkeys(("mutable", "jit_class"), "_script"),
-    **dict.fromkeys(("common", "context", "mint", "nn", "numpy", "ops"), None),
+    **dict.fromkeys(("save_checkpoint", "load_checkpoint", "load_param_into_net"), "_checkpoint"),
+    "Model": "train",
+    **dict.fromkeys(("common", "context", "dataset", "mint", "nn", "numpy", "ops", "train"), None),
     "dtype": "common",
     "initializer": "common",
 }

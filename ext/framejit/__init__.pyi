@@ -3,10 +3,15 @@ from typing import Any, Generic, Literal, ParamSpec, TypeVar, overload
 
 from framejit import common as common
 from framejit import context as context
+from framejit import dataset as dataset
 from framejit import mint as mint
 from framejit import nn as nn
 from framejit import numpy as numpy
 from framejit import ops as ops
+from framejit import train as train
+from framejit._checkpoint import load_checkpoint as load_checkpoint
+from framejit._checkpoint import load_param_into_net as load_param_into_net
+from framejit._checkpoint import save_checkpoint as save_checkpoint
 from framejit._config import config as config
 from framejit._control import disable as disable
 from framejit._control import graph_break as graph_break
@@ -54,6 +59,7 @@ from framejit.context import get_context as get_context
 from framejit.context import get_seed as get_seed
 from framejit.context import set_context as set_context
 from framejit.context import set_seed as set_seed
+from framejit.train import Model as Model
 
 __version__: str
 __all__: list[str]
