@@ -9,8 +9,9 @@ import argparse
 import tempfile
 from pathlib import Path
 
-import framejit as ms
 import numpy as np
+
+import framejit as ms
 from framejit import JitConfig, Model, nn
 from framejit.common.initializer import Normal
 from framejit.dataset import NumpySlicesDataset
@@ -63,17 +64,19 @@ def digits() -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarra
     return (images[~test], labels[~test]), (images[test], labels[test])
 
 
-def train(epochs: int = 10, data: object = None) -> tuple[Model, float, list[float]]:
+def train(epochs: int = 15, data: object = None) -> tuple[Model, float, list[float]]:
     """(the model, its accuracy on the test images, the losses of the steps)."""
     ms.set_seed(1)
     training, test = data or digits()
     net = LeNet5()
     net.set_jit_config(JitConfig(jit_level="O1"))
     loss = nn.SoftmaxCrossEntropyWithLogits(sparse=True, reduction="mean")
-    optimizer = nn.Adam(net.trainable_params(), learning_rate=0.002)
+    rows = NumpySlicesDataset(training).batch(32, drop_remainder=True)
+    rate = nn.CosineDecayLR(1e-5, 0.002, epochs * len(rows))
+    optimizer = nn.Adam(net.trainable_params(), learning_rate=rate)
     model = Model(net, loss, optimizer, metrics={"Accuracy": Accuracy(), "Loss": Loss()})
     losses = Losses()
-    model.train(epochs, NumpySlicesDataset(training).batch(32, drop_remainder=True), callbacks=losses)
+    model.train(epochs, rows, callbacks=losses)
     found = model.eval(NumpySlicesDataset(test, shuffle=False).batch(60))
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "lenet.ckpt"
@@ -89,11 +92,13 @@ def train(epochs: int = 10, data: object = None) -> tuple[Model, float, list[flo
 def main() -> None:
     """Train, and say how good it is."""
     arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--epochs", type=int, default=10)
+    arguments.add_argument("--epochs", type=int, default=15)
     arguments.add_argument("--curve", help="a picture of the losses (needs matplotlib)")
     options = arguments.parse_args()
     _, accuracy, losses = train(options.epochs)
-    print(f"loss {losses[0]:.3f} -> {np.mean(losses[-20:]):.3f}, accuracy {100 * accuracy:.2f} %")
+    print(f"steps     {len(losses)}")
+    print(f"loss      {losses[0]:.3f} -> {np.mean(losses[-20:]):.3f}")
+    print(f"accuracy  {100 * accuracy:.2f} %")
     if options.curve:
         import matplotlib.pyplot as plt
 

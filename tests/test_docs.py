@@ -98,7 +98,9 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 @pytest.mark.capture
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
 def test_example(example, tmp_path):
-    arguments = ["--calls", "20"] if example.name == "simple_function.py" else []
+    if example.name == "lenet.py":
+        pytest.importorskip("sklearn")
+    arguments = {"simple_function.py": ["--calls", "20"], "lenet.py": ["--epochs", "1"]}.get(example.name, [])
     done = subprocess.run(
         [sys.executable, str(example), *arguments],
         cwd=tmp_path,

@@ -62,7 +62,7 @@ def _write(path: Path, parts: list[bytes]) -> None:
                 file.write(part)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, path)
+        Path(temporary).replace(path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise

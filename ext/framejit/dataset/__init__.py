@@ -120,7 +120,7 @@ class Dataset:
         """The first rows."""
 
         def rows() -> Iterator[tuple[Any, ...]]:
-            for _, row in zip(range(count), self._rows()):
+            for _, row in zip(range(count), self._rows(), strict=False):
                 yield row
 
         return Dataset(rows, self._columns, lambda: min(count, self._size()))

@@ -74,7 +74,9 @@ class LossMonitor(Callback):
         loss = float(np.mean(state.net_outputs.asnumpy()))
         step = (state.cur_step_num - 1) % state.batch_num + 1
         if not np.isfinite(loss):
-            raise ValueError(f"In epoch: {state.cur_epoch_num} step: {step}, loss is {loss}, training process cannot continue.")
+            raise ValueError(
+                f"In epoch: {state.cur_epoch_num} step: {step}, loss is {loss}, training process cannot continue."
+            )
         if self.every and state.cur_step_num % self.every == 0:
             print(f"epoch: {state.cur_epoch_num} step: {step}, loss is {loss}")
 
@@ -150,5 +152,7 @@ class ProgressBar(Callback):
         loss = float(np.mean(state.net_outputs.asnumpy()))
         bar = "=" * done + "." * (20 - done)
         end = "\n" if step == state.batch_num else ""
-        sys.stderr.write(f"\repoch {state.cur_epoch_num}/{state.epoch_num} [{bar}] {step}/{state.batch_num} loss {loss:.4f}{end}")
+        sys.stderr.write(
+            f"\repoch {state.cur_epoch_num}/{state.epoch_num} [{bar}] {step}/{state.batch_num} loss {loss:.4f}{end}"
+        )
         sys.stderr.flush()

@@ -80,7 +80,12 @@ class Model:
         return self._step
 
     def train(
-        self, epoch: int, train_dataset: Any, callbacks: Any = None, dataset_sink_mode: bool = False, progress: bool | None = None
+        self,
+        epoch: int,
+        train_dataset: Any,
+        callbacks: Any = None,
+        dataset_sink_mode: bool = False,
+        progress: bool | None = None,
     ) -> None:
         """Train for so many passes over a dataset.
 
