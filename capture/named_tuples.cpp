@@ -95,12 +95,13 @@ namespace {
 
 /// The index that a descriptor of a named tuple's field has; -1: another descriptor.
 Py_ssize_t field_index(PyObject* raw) {
-  static PyObject* const type = [] {
+  static constinit Once once;
+  PyObject* type = once.get([] {
     const Ref<> module = Ref<>::steal(PyImport_ImportModule("_collections"));
     PyObject* found = module ? PyObject_GetAttrString(module.get(), "_tuplegetter") : nullptr;
     if (!found) PyErr_Clear();
     return found;
-  }();
+  });
   if (!type || reinterpret_cast<PyObject*>(Py_TYPE(raw)) != type) return -1;
   const Ref<> parts = Ref<>::steal(PyObject_CallMethod(raw, "__reduce__", nullptr));
   PyObject* given = parts && PyTuple_Check(parts.get()) && PyTuple_GET_SIZE(parts.get()) == 2 ? PyTuple_GET_ITEM(parts.get(), 1) : nullptr;

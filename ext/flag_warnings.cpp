@@ -12,6 +12,7 @@
 
 namespace framejit::ext {
 
+using capture::Once;
 using capture::Ref;
 
 namespace {
@@ -65,12 +66,13 @@ class OwnFunctions {
 enum class Match : uint8_t { No, Maybe, Sure, Unknown };
 
 bool is_pattern(PyObject* object) {
-  static PyObject* const type = [] {
+  static constinit Once once;
+  PyObject* type = once.get([] {
     Ref<> re = Ref<>::steal(PyImport_ImportModule("re"));
     PyObject* found = re ? PyObject_GetAttrString(re.get(), "Pattern") : nullptr;
     if (!found) PyErr_Clear();
     return found;
-  }();
+  });
   return type && reinterpret_cast<PyObject*>(Py_TYPE(object)) == type;
 }
 
@@ -188,13 +190,14 @@ bool warn_at(const capture::Origin& origin, int line, PyObject* text) {
 }  // namespace
 
 bool stderr_takes_warnings() {
-  static PyObject* const io = PyImport_ImportModule("_io");
-  static PyObject* const types[] = {io ? PyObject_GetAttrString(io, "TextIOWrapper") : nullptr,
-                                    io ? PyObject_GetAttrString(io, "StringIO") : nullptr};
+  static constinit Once io, types[2];
+  PyObject* module = io.get([] { return PyImport_ImportModule("_io"); });
+  if (!module) return PyErr_Clear(), false;
   PyObject* file = PySys_GetObject("stderr");
   if (!file || file == Py_None) return file != nullptr;
   PyObject* type = reinterpret_cast<PyObject*>(Py_TYPE(file));
-  if (type != types[0] && type != types[1]) return false;
+  auto is = [&](Once& once, const char* name) { return type == once.get([=] { return PyObject_GetAttrString(module, name); }); };
+  if (!is(types[0], "TextIOWrapper") && !is(types[1], "StringIO")) return PyErr_Clear(), false;
   Ref<> closed = Ref<>::steal(PyObject_GetAttrString(file, "closed"));
   if (!closed) PyErr_Clear();
   return closed.get() == Py_False;

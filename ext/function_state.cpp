@@ -190,7 +190,7 @@ bool CodeState::force_failure(Place& place) {
 }
 
 bool CodeState::may_compile(Place& place, const LiveSlots& live) {
-  if (place.exhausted || compiling_) return false;
+  if (place.exhausted || compiling_ || _Py_IsFinalizing()) return false;
   if (place.made == 0) return true;
   // Null: what the entries were made for has died.
   const std::shared_ptr<Entry> last = place.entries.empty() ? nullptr : place.entries.front();

@@ -13,7 +13,8 @@ using graph::NoGradient;
 
 /// framejit._host_gradients; borrowed, null with the error cleared.
 PyObject* rules() {
-  static PyObject* const module = PyImport_ImportModule("framejit._host_gradients");
+  static constinit capture::Once once;
+  PyObject* module = once.get([] { return PyImport_ImportModule("framejit._host_gradients"); });
   PyErr_Clear();
   return module;
 }

@@ -112,7 +112,7 @@ PyObject* discover_callback = nullptr;  // owned
 thread_local bool discovering = false;  // frames of the callback itself are not asked about
 
 std::shared_ptr<capture::FrameInterceptor> discover(PyFunctionObject* function, PyCodeObject* code) {
-  if (discovering || !discover_callback) return nullptr;
+  if (discovering || !discover_callback || _Py_IsFinalizing()) return nullptr;  // then modules are empty
   discovering = true;
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);

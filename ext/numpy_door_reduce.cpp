@@ -277,14 +277,14 @@ Captured<Value*> call_mean(const Call& call) {
 
 /// Newer versions count in NumPy's int, older ones in Python's.
 Wrap wrap_of_counts() {
-  static const Wrap wrap = [] {
+  static constinit capture::Once once;
+  PyObject* count = once.get([]() -> PyObject* {
     npy_intp one = 1;
     Ref<> array = Ref<>::steal(PyArray_ZEROS(1, &one, NPY_BOOL, 0));
-    Ref<> count = array ? Ref<>::steal(PyObject_CallMethod(numpy_module(), "count_nonzero", "O", array.get())) : Ref<>();
-    PyErr_Clear();
-    return count && PyLong_CheckExact(count.get()) ? Wrap::PyInt : Wrap::NumpyScalar;
-  }();
-  return wrap;
+    return array ? PyObject_CallMethod(numpy_module(), "count_nonzero", "O", array.get()) : nullptr;
+  });
+  PyErr_Clear();
+  return count && PyLong_CheckExact(count) ? Wrap::PyInt : Wrap::NumpyScalar;
 }
 
 /// np.count_nonzero: of a whole array a number.

@@ -11,6 +11,7 @@
 
 namespace framejit::ext {
 
+using capture::Once;
 using capture::Ref;
 using graph::DType;
 using graph::Op;
@@ -28,10 +29,19 @@ constexpr std::array<int, graph::kDTypeCount> kTypeNumbers = {
 PyArrayObject* as_array(PyObject* object) { return reinterpret_cast<PyArrayObject*>(object); }
 PyArrayObject* array_of(PyObject* tensor) { return as_array(tensor_array(tensor)); }
 
-/// An attribute of a Python module of the package, looked up once a process (modules are never reloaded).
 PyObject* package_attribute(const char* module, const char* name) {
   Ref<> imported = Ref<>::steal(PyImport_ImportModule(module));
   return imported ? PyObject_GetAttrString(imported.get(), name) : nullptr;
+}
+
+/// A function of a Python module of the package. Borrowed.
+PyObject* package_function(Once& once, const char* module, const char* name) {
+  return once.get([=] { return package_attribute(module, name); });
+}
+
+PyObject* numpy_dtype_function() {
+  static constinit Once once;
+  return package_function(once, "framejit._dtypes", "numpy_dtype");
 }
 
 template <Op op>
@@ -227,7 +237,8 @@ PyObject* allocate(PyTypeObject* type, PyObject* array) {
 }
 
 PyObject* make(PyTypeObject* type, PyObject* args, PyObject* keywords) {
-  static PyObject* as_contiguous = package_attribute("framejit._tensor", "as_array");
+  static constinit Once once;
+  PyObject* as_contiguous = package_function(once, "framejit._tensor", "as_array");
   PyObject* array = as_contiguous ? PyObject_Call(as_contiguous, args, keywords) : nullptr;
   return array ? allocate(type, array) : nullptr;
 }
@@ -241,7 +252,8 @@ void dealloc(PyObject* self) {
 }
 
 PyObject* repr(PyObject* self) {
-  static PyObject* show = package_attribute("framejit._tensor", "tensor_repr");
+  static constinit Once once;
+  PyObject* show = package_function(once, "framejit._tensor", "tensor_repr");
   return show ? PyObject_CallOneArg(show, self) : nullptr;
 }
 PyObject* str(PyObject* self) { return PyObject_Str(tensor_array(self)); }
@@ -390,7 +402,7 @@ PyArray_Descr* tensor_descr(DType dtype) {
   PyArray_Descr*& entry = table[static_cast<std::size_t>(dtype)];
   if (!entry && dtype == DType::BF16 && bfloat16_number < 0) {
     // Imports the package that defines it.
-    static PyObject* convert = package_attribute("framejit._dtypes", "numpy_dtype");
+    PyObject* convert = numpy_dtype_function();
     Ref<> name = Ref<>::steal(PyUnicode_FromString("bfloat16"));
     Ref<> loaded = convert && name ? Ref<>::steal(PyObject_CallOneArg(convert, name.get())) : Ref<>();
     if (!loaded) return nullptr;
@@ -411,7 +423,7 @@ PyObject* tensor_dtype_object(DType dtype) {
 }
 
 std::optional<DType> dtype_from_argument(PyObject* argument) {
-  static PyObject* convert = package_attribute("framejit._dtypes", "numpy_dtype");
+  PyObject* convert = numpy_dtype_function();
   for (int i = 0; i < graph::kDTypeCount; ++i) {
     Ref<> object = Ref<>::steal(tensor_dtype_object(static_cast<DType>(i)));
     if (object.get() == argument) return static_cast<DType>(i);

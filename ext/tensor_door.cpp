@@ -184,11 +184,13 @@ class TensorDoor final : public capture::Door {
 
  private:
   static bool is_dtype(PyObject* object) {
-    static PyTypeObject* const type = [] {
-      Ref<> one = Ref<>::steal(tensor_dtype_object(DType::F32));
-      return one ? Py_TYPE(one.get()) : nullptr;
-    }();
-    return type && Py_IS_TYPE(object, type);
+    static constinit capture::Once once;
+    PyObject* one = once.get([]() -> PyObject* {  // nothing is imported while a frame, maybe one of the import system, is captured
+      PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), "framejit._dtypes");
+      return module ? PyObject_GetAttrString(module, "float32") : nullptr;
+    });
+    if (!one) PyErr_Clear();
+    return one && Py_IS_TYPE(object, Py_TYPE(one));
   }
 
   static Captured<DType> dtype_of_rule(DType own, const Value& rule) {

@@ -376,7 +376,7 @@ RunResult Plan::Impl::run_steps(const Bound& bound, std::unique_ptr<const Ready>
     switch (buffer.kind) {
       case BufferKind::Param: buffers[i] = params[buffer.number]; break;
       case BufferKind::Result: buffers[i] = results[buffer.number]; break;
-      case BufferKind::Temp: buffers[i] = memory + bound.temp_offsets[i]; break;
+      case BufferKind::Temp: buffers[i] = memory ? memory + bound.temp_offsets[i] : nullptr; break;
       case BufferKind::Literal: buffers[i] = fixed[i]; break;
       case BufferKind::DimValue:
         buffers[i] = reinterpret_cast<char*>(const_cast<int64_t*>(&bound.dim_values[i]));

@@ -35,6 +35,27 @@ class Ref {
   T* p_ = nullptr;
 };
 
+/// An object that is looked up once and kept for ever. In place of a static with an initializer: looking up may run Python code, which
+/// may come to the same place again, or let another thread come there.
+class Once {
+ public:
+  /// Borrowed. `make` gives a new reference, or null with the exception set; then it is called again the next time.
+  template <class F>
+  PyObject* get(F&& make) {
+    if (!kept_) {
+      PyObject* made = make();
+      if (kept_)
+        Py_XDECREF(made);
+      else
+        kept_ = made;
+    }
+    return kept_;
+  }
+
+ private:
+  PyObject* kept_ = nullptr;
+};
+
 /// A view of an object that something else keeps alive.
 template <class T = PyObject>
 using Borrowed = T*;

@@ -17,6 +17,7 @@ from framejit._stress import check_stress
 
 _OPTIMIZED = 0x1  # code flag that functions have, module and class bodies have not
 _PACKAGE_FOLDER = str(Path(__file__).parent)
+_IMPORT_SYSTEM = "<frozen importlib"  # holds locks that capture, which imports, would wait for
 _lock = threading.RLock()
 _patterns: list[Mark] = []
 # By the id of a code object (those that compare equal are different ones): what is never marked, and who marked what is.
@@ -212,7 +213,7 @@ def _discover_again() -> None:
 
 def _discover(function: FunctionType, code: CodeType) -> dict[str, Any] | None:
     """Asked by the hook, once for each code object that is not marked: the settings to mark it with, or None."""
-    if not code.co_flags & _OPTIMIZED or id(code) in _kept_out or code.co_filename.startswith(_PACKAGE_FOLDER):
+    if not code.co_flags & _OPTIMIZED or id(code) in _kept_out or code.co_filename.startswith((_PACKAGE_FOLDER, _IMPORT_SYSTEM)):
         return None
     module = str(function.__globals__.get("__name__", ""))
     for handle in reversed(_patterns):

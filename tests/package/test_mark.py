@@ -464,3 +464,33 @@ def down_again(n):
         with fj.mark(module):
             results.append(scope["down"](0))
     assert results[0] == results[1] and not unraisable
+
+
+@pytest.mark.capture
+def test_code_first_seen_at_exit(tmp_path):
+    """When the modules are emptied."""
+    (tmp_path / "early.py").write_text("keep = None\ndef search(name): return None\n")
+    code = """
+        import codecs, early, os, sys
+        codecs.register(early.search)  # holds the module
+        import framejit as fj, numpy as np
+        fj.mark("*")
+
+        def late(x):
+            for i in range(3):
+                x = x * 2 + i
+            return x
+
+        jitted = fj.jit(late)
+        jitted(np.ones(2))
+
+        class Kept:
+            def __del__(self, write=os.write, late=late, jitted=jitted, x=np.arange(4.0)):
+                write(1, str(late(x).tolist() + jitted(x).tolist()).encode())
+
+        early.keep = Kept()
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert (done.stdout, done.stderr) == (str([4.0, 12.0, 20.0, 28.0] * 2), "")

@@ -125,8 +125,8 @@ void check(const Case& c, const codegen::Cpu& cpu, std::mt19937_64& random) {
     const Guarded x(bytes(image)), w(bytes(weights)), y(result_bytes);
     const auto place = [&](const Guarded& g, int64_t size) { return front ? g.begin() : g.begin() + (g.room() - size); };
     char *x_at = place(x, bytes(image)), *w_at = place(w, bytes(weights)), *y_at = place(y, result_bytes);
-    std::memcpy(x_at, image.data(), image.size());
-    std::memcpy(w_at, weights.data(), weights.size());
+    std::copy(image.begin(), image.end(), reinterpret_cast<std::byte*>(x_at));
+    std::copy(weights.begin(), weights.end(), reinterpret_cast<std::byte*>(w_at));
     char *params[] = {x_at, w_at}, *results[] = {y_at};
     ASSERT_EQ((*plan)->run(params, results, {}).status, RunStatus::Done);
     expect_right<T>(c, image, weights, reinterpret_cast<std::byte*>(y_at));
