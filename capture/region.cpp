@@ -5,6 +5,7 @@
 
 #include "capture/py/repr.h"
 #include "capture/region_builder.h"
+#include "graph/layout.h"
 #include "graph/support/check.h"
 
 namespace framejit::capture {
@@ -124,6 +125,10 @@ uint32_t RegionBuilder::recipe(Value* given) {
     Recipe r = of(Recipe::Kind::Result);
     r.index = static_cast<uint32_t>(at - results_.begin());
     r.wrap = v->wrap;
+    const graph::Graph& graph = s_.graph();
+    const graph::ValueId root = graph.root(v->id);
+    const bool as_base = graph.node(root).op == graph::Op::Param && graph::repeats_elements(graph, root);
+    r.read_only = !as_base && graph::repeats_elements(graph, v->id);
     return made_[v] = add(std::move(r));
   }
   if (v->kind == ValueKind::Int) {

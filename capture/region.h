@@ -48,6 +48,7 @@ struct Recipe {
   SourceRef source;
   uint32_t index = 0;
   Wrap wrap = Wrap::NdArray;
+  bool read_only = false;  // Result: a view that is not to be written although its base is
   graph::Dim dim;
   std::vector<uint32_t> items;  // indices into Region::recipes
 };

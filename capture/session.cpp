@@ -270,7 +270,7 @@ void Session::sync_dim_guards() {
   record([this, before] { dim_guards_ = before; });
 }
 
-Session::Mark Session::mark() const { return {graph_->mark(), guards_.size(), inputs_.size(), undo_.size()}; }
+Session::Mark Session::mark() const { return {graph_->mark(), guards_.size(), inputs_.size(), undo_.size(), overlap_}; }
 
 void Session::rollback(const Mark& m) {
   while (undo_.size() > m.undo) {
@@ -287,7 +287,7 @@ void Session::rollback(const Mark& m) {
   inputs_.erase(inputs_.begin() + static_cast<std::ptrdiff_t>(m.inputs), inputs_.end());
   input_objects_.resize(m.inputs);
   input_values_.resize(m.inputs);
-  overlap_ = false;
+  overlap_ = m.overlap;
   graph_->rollback(m.graph);
 }
 

@@ -97,6 +97,7 @@ class Session {
   struct Mark {
     graph::Graph::Mark graph;
     std::size_t guards, inputs, undo;
+    bool overlap;
   };
   Mark mark() const;
   void rollback(const Mark& m);

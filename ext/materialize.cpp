@@ -89,7 +89,7 @@ std::string Materializer::analyse_result(uint32_t recipe) {
   const ValueId value = graph.results()[r.index];
   const ValueId root = graph.root(value);
   const bool view = value != root;
-  Result result{Result::RootObject, r.wrap, 0, ArrayLayout::make(graph.type(value)), graph.type(value).offset};
+  Result result{Result::RootObject, r.wrap, 0, ArrayLayout::make(graph.type(value)), graph.type(value).offset, r.read_only};
   if (!result.layout.descr) return "NumPy has no dtype for a result";
 
   const std::vector<ValueId>& params = graph.params();
@@ -282,6 +282,7 @@ PyObject* Materializer::create(Workspace& w, uint32_t recipe) const {
 PyObject* Materializer::create_result(Workspace& w, const Result& result) const {
   const int64_t offset = result.offset.is_const() ? result.offset.value() : result.offset.evaluate(symbols(w));
   auto wrapped = [&](PyObject* array) {
+    if (array && result.read_only) PyArray_CLEARFLAGS(as_ndarray(array), NPY_ARRAY_WRITEABLE);
     return array && result.wrap == Wrap::Tensor ? tensor_from_array(array) : array;
   };
   auto number = [&](char* data) -> PyObject* {

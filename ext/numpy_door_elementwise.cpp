@@ -38,42 +38,26 @@ Captured<Keywords> keywords_of(const Call& call, std::size_t operands) {
   return found;
 }
 
-/// The operands of a ufunc with where=: 1 where it is not to compute, which sets no flag. Numbers stay as they are.
-Captured<std::vector<Operand>> masked(const Call& call, std::span<Value* const> values, Value* mask) {
-  Session& session = call.session;
-  std::vector<Operand> operands;
-  for (Value* value : values) {
-    FRAMEJIT_TRY(one, operand(session, value));
-    if (one.is_array() && one.type.dtype != DType::Bool) {
-      Ref<> number = Ref<>::steal(PyLong_FromLong(1));
-      std::optional<graph::Scalar> bits = pack(number.get(), one.type.dtype);
-      if (!bits) return break_at(BreakId::UnsupportedArgument, "a ufunc with where=");
-      const ValueId choices[] = {mask->id, one.id, session.builder().constant(one.type.dtype, *bits)};
-      FRAMEJIT_TRY(safe, built(session.builder().elementwise(Op::Where, choices)));
-      one.id = safe;
-      one.type.scalar = false;
-      one.value = session.array(safe, Wrap::NdArray);
-    }
-    operands.push_back(std::move(one));
-  }
-  return operands;
-}
-
 /// out[where] = the ufunc's results there.
 Captured<bool> store_masked(Session& session, ValueId out, ValueId result, ValueId mask) {
   const DType from = session.graph().type(result).dtype, to = session.graph().type(out).dtype;
   if (!PyArray_CanCastTypeTo(descr_of(from), descr_of(to), NPY_SAME_KIND_CASTING))
     return break_at(BreakId::WouldRaise, "the result does not cast to the dtype of out=");
+  // NumPy casts what is there already to the loop's dtype too, which may raise flags.
+  if (from != to && (graph::is_float(to) || graph::is_complex(to)))
+    return break_at(BreakId::UnsupportedArgument, "a ufunc with where= and an out= of another dtype");
   FRAMEJIT_TRY(elements, cast(session, result, to));
   const ValueId choices[] = {mask, elements, out};
   FRAMEJIT_TRY(all, built(session.builder().elementwise(Op::Where, choices)));
   return store_result(session, out, all);
 }
 
-/// Where an operand lies partly in the memory that is written, NumPy's loops may run on other paths than they do on
-/// fresh memory.
-bool overlaps_partly(Session& session, ValueId out, std::span<Value* const> operands) {
+/// Where an operand lies partly in the memory that is written, or that memory is reversed, NumPy's loops may run on other paths than they do
+/// on fresh memory.
+bool is_odd_place(Session& session, ValueId out, std::span<Value* const> operands) {
   const graph::Graph& graph = session.graph();
+  for (const graph::Dim& stride : graph.type(out).strides)
+    if (stride.is_const() && stride.value() < 0) return true;
   for (Value* value : operands) {
     if (!value->is_array() || graph.root(value->id) != graph.root(out)) continue;
     const graph::Type &a = graph.type(value->id), &b = graph.type(out);
@@ -92,15 +76,23 @@ Captured<Value*> call_ufunc(const Call& call) {
   Value* const out = given.out;
   if (given.other && !given.where && !out) return host_call(call.session, call.callable, call.args, call.keywords);
   if (given.other) return break_at(BreakId::UnsupportedArgument, "a ufunc with such keywords");
+  if (call.args.size() > operands && (call.op == Op::Maximum || call.op == Op::Minimum))
+    return break_at(BreakId::UnknownCallable, "np.maximum of three operands, of which newer versions warn");
   if (given.where && (!out || call.op == Op::Power || call.op == Op::Fmin || call.op == Op::Fmax))
     return break_at(BreakId::UnsupportedArgument, "a ufunc with where=");
   const std::size_t first = call.session.graph().value_count();
   auto mark = [&] {
     if (ufunc_of(call.op)) call.session.mark_call(first);  // SciPy's have no say
   };
+  if (out && graph::def(call.op).exactness != graph::Exactness::Native && is_odd_place(call.session, out->id, call.args.first(operands)))
+    return break_at(BreakId::OverlappingMemory, "out= overlaps an operand, or is reversed");
   if (given.where) {
-    FRAMEJIT_TRY(safe, masked(call, call.args.first(operands), given.where));
-    FRAMEJIT_TRY(result, apply_ufunc(call.session, call.op, safe));
+    std::vector<Operand> seen;
+    for (Value* value : call.args.first(operands)) {
+      FRAMEJIT_TRY(one, operand(call.session, value));
+      seen.push_back(std::move(one));
+    }
+    FRAMEJIT_TRY(result, apply_ufunc(call.session, call.op, seen, given.where->id));
     FRAMEJIT_TRY(stored, store_masked(call.session, out->id, result->id, given.where->id));
     (void)stored;
     mark();
@@ -111,9 +103,6 @@ Captured<Value*> call_ufunc(const Call& call) {
     mark();
     return result;
   }
-  if (graph::def(call.op).exactness != graph::Exactness::Native &&
-      overlaps_partly(call.session, out->id, call.args.first(operands)))
-    return break_at(BreakId::OverlappingMemory, "out= overlaps an operand");
   FRAMEJIT_TRY(stored, store_result(call.session, out->id, result->id));
   (void)stored;
   mark();

@@ -188,7 +188,7 @@ Captured<Value*> call_broadcast_to(const Call& call) {
   FRAMEJIT_TRY(shape, dims_argument(call.session, v[1]));
   FRAMEJIT_TRY(id, built(call.session.builder().broadcast_to(x->id, std::move(shape))));
   // The result is read-only, which only its strides tell afterwards.
-  if (!repeats_elements(call.session.graph(), id))
+  if (!graph::repeats_elements(call.session.graph(), id))
     return break_at(BreakId::UnsupportedArgument, "np.broadcast_to that repeats nothing");
   return new_view(call.session, x->id, id);
 }

@@ -24,7 +24,7 @@ namespace {
 
 // ---- the list
 
-/// By module: functions that only read their arguments, give a fresh array or a number, and warn through np.errstate alone.
+/// By module: functions that only read their arguments and give a fresh array or a number.
 struct Listed {
   const char* module;
   std::vector<const char*> names;
@@ -252,7 +252,7 @@ void clear_error() {
   static PyObject* const linalg = PyObject_GetAttrString(numpy_module(), "linalg");
   static PyObject* const singular = linalg ? PyObject_GetAttrString(linalg, "LinAlgError") : nullptr;  // no ValueError in NumPy 1
   PyErr_Restore(type, value, traceback);
-  for (PyObject* own : {PyExc_ValueError, PyExc_TypeError, PyExc_LookupError, PyExc_ArithmeticError, PyExc_MemoryError, singular})
+  for (PyObject* own : {PyExc_ValueError, PyExc_TypeError, PyExc_LookupError, PyExc_ArithmeticError, PyExc_MemoryError, PyExc_Warning, singular})
     if (!PyErr_Occurred() || PyErr_ExceptionMatches(own)) return PyErr_Clear();
   struct Raised {
     PyObject *type, *value, *traceback;
@@ -269,6 +269,35 @@ void clear_error() {
       raised);
 }
 
+/// Makes Python's warnings raise, and changes nothing else: warnings.catch_warnings() would make warnings be shown again.
+class WarningsRaise {
+ public:
+  WarningsRaise() {
+    static PyObject* const warnings = PyImport_ImportModule("warnings");
+    static PyObject* const row = Py_BuildValue("(sOOOi)", "error", Py_None, PyExc_Warning, Py_None, 0);
+    filters_ = Ref<>::steal(warnings ? PyObject_GetAttrString(warnings, "filters") : nullptr);
+    if (!filters_ || !PyList_Check(filters_.get()) || PyList_Insert(filters_.get(), 0, row) < 0) filters_ = {};
+    row_ = row;
+    PyErr_Clear();
+  }
+  ~WarningsRaise() {
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    for (Py_ssize_t i = 0; filters_ && i < PyList_GET_SIZE(filters_.get()); ++i)
+      if (PyList_GET_ITEM(filters_.get(), i) == row_) {
+        PySequence_DelItem(filters_.get(), i);
+        break;
+      }
+    PyErr_Restore(type, value, traceback);
+  }
+  WarningsRaise(const WarningsRaise&) = delete;
+  WarningsRaise& operator=(const WarningsRaise&) = delete;
+
+ private:
+  Ref<> filters_;
+  PyObject* row_;
+};
+
 bool run_host(void* context, std::span<const HostArray> arrays) {
   const auto& call = *static_cast<const HostCall*>(context);
   struct Gil {
@@ -281,6 +310,7 @@ bool run_host(void* context, std::span<const HostArray> arrays) {
   Ref<> result;
   {
     OwnErrState raising(ErrState::current().watched());
+    WarningsRaise too;
     result = invoke(call, operands);
   }
   const bool fits = take_result(result.get(), call.result, call.through_view, arrays.back());
@@ -532,7 +562,7 @@ Captured<Seen> look_at(PyObject* object, const std::string& name) {
     PyArrayObject* whole = shown_whole(array);
     if (whole && transposed_axes(array, whole, seen.view)) {
       array = whole;
-    } else if (whole && PyArray_IS_C_CONTIGUOUS(array) && PyArray_IS_C_CONTIGUOUS(whole) && PyArray_SIZE(array) > 0) {
+    } else if (whole && PyArray_IS_C_CONTIGUOUS(whole) && PyArray_SIZE(array) > 0 && order_of(array) == graph::c_order(PyArray_NDIM(array))) {
       seen.view.clear();
       seen.reshaped.assign(PyArray_DIMS(array), PyArray_DIMS(array) + PyArray_NDIM(array));
       array = whole;
@@ -566,6 +596,7 @@ Captured<Seen> try_out(Arguments& arguments, const HostCall& call, int64_t numbe
   Ref<> result;
   if (std::all_of(objects.begin(), objects.end(), [](const Ref<>& o) { return static_cast<bool>(o); })) {
     OwnErrState quiet(0);
+    WarningsRaise raising;
     result = invoke(call, objects);
   }
   clear_error();

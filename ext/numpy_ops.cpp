@@ -276,7 +276,7 @@ std::optional<std::string> odd_memory(const graph::Graph& graph, Op op, std::spa
   // Where NumPy sees an exponent of stride 0 depends on shapes and buffers.
   const graph::Type &base = graph.type(inputs[0]), &exponent = graph.type(inputs[1]);
   if (exponent.rank() == 0) return std::nullopt;
-  if (base.shape != exponent.shape || exponent.size() == graph::Dim(1) || repeats_elements(graph, inputs[1]))
+  if (base.shape != exponent.shape || exponent.size() == graph::Dim(1) || graph::repeats_elements(graph, inputs[1]))
     return "a power with a broadcast exponent";
   return std::nullopt;
 }
@@ -300,7 +300,7 @@ auto ask_types(Session& session, std::vector<Operand>& operands, Ask&& ask) {
 
 }  // namespace
 
-Captured<Value*> apply_ufunc(Session& session, Op op, std::span<const Operand> given) {
+Captured<Value*> apply_ufunc(Session& session, Op op, std::span<const Operand> given, ValueId mask) {
   std::vector<Operand> operands(given.begin(), given.end());
   bool scalars = true;
   for (const Operand& operand : operands) scalars = scalars && operand.type.scalar;
@@ -328,6 +328,14 @@ Captured<Value*> apply_ufunc(Session& session, Op op, std::span<const Operand> g
                       "np." + std::string(graph::name_of(op)) + " of " + std::string(graph::name_of(dtype)));
     if (auto reason = odd_memory(session.graph(), emitted, inputs))
       return break_at(BreakId::UnsupportedArgument, std::move(*reason));
+    for (ValueId& input : inputs) {
+      if (mask == graph::kNoValue) break;
+      Ref<> number = Ref<>::steal(PyLong_FromLong(op == Op::Arctanh ? 0 : 1));  // sets no flag, for any operator
+      FRAMEJIT_TRY(tame, convert_known(session, number.get(), dtype));
+      const ValueId choices[] = {mask, input, tame};
+      FRAMEJIT_TRY(safe, built(session.builder().elementwise(Op::Where, choices)));
+      input = safe;
+    }
     FRAMEJIT_TRY(node, built(session.builder().elementwise(emitted, inputs, seen)));
     result = node;
     if (casts) lay_out(session, result, seen, true);
@@ -363,18 +371,6 @@ Captured<Value*> where(Session& session, Value* condition, Value* x, Value* y) {
   return session.array(result, Wrap::NdArray);
 }
 
-bool repeats_elements(const graph::Graph& graph, ValueId value) {
-  while (true) {
-    const graph::Type& type = graph.type(value);
-    for (int i = 0; i < type.rank(); ++i)
-      if (type.strides[i] == graph::Dim(0) && !(type.shape[i] == graph::Dim(1)) && !(type.shape[i] == graph::Dim(0)))
-        return true;
-    const graph::Node& node = graph.node(value);
-    if (node.op != Op::View) return false;
-    value = node.inputs[0];
-  }
-}
-
 namespace {
 
 /// Do different indices name different bytes? Arrays made by as_strided may overlap themselves.
@@ -394,13 +390,22 @@ bool overlaps_itself(const graph::Type& type) {
   return false;
 }
 
+/// An assignment to a vector from one in the same memory that runs in the same direction: NumPy copies element by element, so that later ones
+/// see what earlier ones stored, unless both lie alike.
+bool copies_in_steps(const graph::Graph& graph, ValueId dst, ValueId value) {
+  const graph::Type &to = graph.type(dst), &from = graph.type(value);
+  return graph.root(dst) == graph.root(value) && to.rank() == 1 && from.rank() >= 1 && !(to.strides[0] == from.strides.back());
+}
+
 }  // namespace
 
 Captured<bool> write(Session& session, ValueId dst, ValueId value) {
   graph::Graph& graph = session.graph();
-  if (repeats_elements(graph, dst)) return break_at(BreakId::WouldRaise, "assignment to a broadcast view");
+  if (graph::repeats_elements(graph, dst)) return break_at(BreakId::WouldRaise, "assignment to a broadcast view");
   if (overlaps_itself(graph.type(graph.root(dst))))
     return break_at(BreakId::OverlappingMemory, "an array that overlaps itself");
+  if (copies_in_steps(graph, dst, value))
+    return break_at(BreakId::OverlappingMemory, "elements of one array copied among each other at another stride");
   FRAMEJIT_TRY(ready, session.prepare_write(dst));
   (void)ready;
   FRAMEJIT_TRY(done, built(session.builder().write(dst, value)));

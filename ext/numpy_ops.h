@@ -57,8 +57,8 @@ Captured<ValueId> cast(Session& session, ValueId x, DType to);
 
 /// The ufunc of `op`, called. The result is a NumPy scalar if all operands are 0-d.
 Captured<Value*> apply_ufunc(Session& session, Op op, std::span<Value* const> values);
-/// The same for operands that were looked at already.
-Captured<Value*> apply_ufunc(Session& session, Op op, std::span<const Operand> operands);
+/// The same for operands that were looked at already. With a mask: where it is false the result is anything, and sets no flag.
+Captured<Value*> apply_ufunc(Session& session, Op op, std::span<const Operand> operands, ValueId mask = graph::kNoValue);
 /// +x, and the ufuncs that give back integers as they are.
 Captured<Value*> positive(Session& session, const Operand& x);
 /// np.where: always an ndarray.
@@ -79,8 +79,6 @@ Captured<bool> store(Session& session, ValueId dst, Value* value);
 /// Stores the result of a ufunc into the array that it was told to write: cast under the 'same_kind' rule, broadcast to
 /// it.
 Captured<bool> store_result(Session& session, ValueId dst, ValueId result);
-/// Is the value a view that repeats elements, as np.broadcast_to makes them? Such arrays are read-only.
-bool repeats_elements(const graph::Graph& graph, ValueId value);
 /// Stores elements of dst's dtype.
 Captured<bool> write(Session& session, ValueId dst, ValueId value);
 

@@ -177,4 +177,15 @@ std::optional<Dims> reshape_strides(ShapeEnv& shapes, const Type& type, std::spa
   return strides;
 }
 
+bool repeats_elements(const Graph& graph, ValueId value) {
+  while (true) {
+    const Type& type = graph.type(value);
+    const bool empty = std::find(type.shape.begin(), type.shape.end(), Dim(0)) != type.shape.end();
+    for (std::size_t i = 0; i < type.shape.size() && !empty; ++i)
+      if (type.strides[i] == Dim(0) && !(type.shape[i] == Dim(1))) return true;
+    if (!type.is_view()) return false;
+    value = graph.node(value).inputs[0];
+  }
+}
+
 }  // namespace framejit::graph

@@ -68,6 +68,12 @@ VALUES = [
     "return np.unwrap(x)", "return np.cov(x)", "return np.corrcoef(x)", "return np.std(x, ddof=1), np.var(x, axis=0)",
     "return np.linspace(0.0, 2.0, 7), np.linspace(1, 5, 9, endpoint=False) + x.sum()", "return np.cross(x, y)",
     "return np.isin(x, y)", "return np.digitize(x, [0.0, 1.0])", "return int(np.argmax(x)), float(x.sum())",
+    "z = np.broadcast_to(x, (2,) + x.shape)\n    return z, z[0], z.T, z[None][0]", "z = np.broadcast_to(x, (3,) + x.shape)[1]\n    z += 1\n    return z",
+    "np.linalg.inv(x)\n    return y", "np.add.reduce(x, dtype=np.float32)\n    return y", "np.log(x, dtype=np.float64)\n    return y",
+    "np.maximum(x, y, y)\n    return x", "return np.maximum(x, y, x.copy())", "x[2] = x[1:, -1]\n    return x", "x[:2] = x[1:5:2]\n    return x",
+    "z = np.zeros(x.shape)\n    np.divide(x, 0, out=z, where=y > 99)\n    return z", "z = x * 1.0\n    np.divide(x, y != 0, out=z, where=y != 0)\n    return z",
+    "z = x * 1.5\n    np.add(y, 3, out=z, where=x > 0)\n    return z", "z = np.ones(x.shape)\n    np.log10(x[::-1], out=z[::-1], where=x[::-1] > 0)\n    return z",
+    "np.exp(x, out=y[::-1])\n    return y", "z = x[::-1]\n    x *= 2\n    return np.fmax.reduce(z) + z[z > 0]", "return np.median(x, keepdims=True)",
 ]  # fmt: skip
 
 # Statements that raise, or warn with Python's machinery, in ways that differ between versions belong here as well as any other.
