@@ -131,9 +131,12 @@ Captured<Value*> call_where(const Call& call) {
 
 Captured<Value*> call_clip(const Call& call) {
   FRAMEJIT_TRY(args, bind(call, {"a", "a_min", "a_max", "out"}, 3));
-  FRAMEJIT_TRY(plain, none_given({args[3]}));
-  (void)plain;
-  return clip(call.session, args[0], args[1], args[2]);
+  FRAMEJIT_TRY(result, clip(call.session, args[0], args[1], args[2]));
+  if (absent(args[3])) return result;
+  FRAMEJIT_TRY(out, array_argument(call.session, args[3]));
+  FRAMEJIT_TRY(stored, store_result(call.session, out->id, result->id));
+  (void)stored;
+  return out;
 }
 
 Captured<Value*> call_positive(const Call& call) {

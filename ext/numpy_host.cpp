@@ -40,9 +40,12 @@ const std::vector<Listed>& listed() {
         "blackman",   "hamming",     "hanning",     "kaiser",    "percentile",   "quantile",     "median",   "repeat",
         "tile",       "nansum",      "nanprod",     "nancumsum", "nancumprod",   "nan_to_num",   "isclose",  "i0",
         "unwrap",     "vander",      "packbits",  "unpackbits",   "isin",         "allclose", "array_equal",
-        "polyval",    "pad",         "select"}},
-      {"numpy.linalg", {"inv", "solve", "det", "cholesky", "pinv", "matrix_power", "eigvalsh", "norm", "cond", "matrix_rank"}},
-      {"numpy.fft", {"fftfreq", "rfftfreq"}},
+        "polyval",    "pad",         "select",  "bincount", "nanmean", "nanmedian", "nanpercentile", "nanquantile", "nanvar", "nanstd",
+        "nanmax",     "nanmin",      "nanargmax",   "nanargmin", "ediff1d",      "histogram_bin_edges", "block"}},
+      {"numpy.linalg", {"inv", "solve", "det", "cholesky", "pinv", "matrix_power", "eigvalsh", "norm", "cond", "matrix_rank", "eigvals", "multi_dot",
+                        "tensorinv", "tensorsolve", "matrix_norm", "vector_norm", "vecdot"}},
+      {"numpy.fft", {"fftfreq", "rfftfreq", "fft", "ifft", "fft2", "ifft2", "fftn", "ifftn", "rfft", "irfft", "rfft2", "irfft2", "rfftn", "irfftn",
+                     "hfft", "ihfft"}},
   };
   return all;
 }

@@ -18,6 +18,9 @@ constexpr int32_t kNone = -1;
 /// Nodes that share nothing with a group join it up to this size only: they would compete for registers.
 constexpr std::size_t kMaxUnrelated = 32;
 
+/// A step takes 64 operands at most, scratch memory among them.
+constexpr std::size_t kMaxOperands = 40;
+
 /// How a group touches the bytes of one root.
 struct Access {
   ValueId place;          // a value with the type of the first access
@@ -32,6 +35,7 @@ class Fuser {
         facts_(graph),
         group_of_(graph.value_count(), kNone),
         ready_(graph.value_count(), 0),
+        uses_(graph.value_count(), 0),
         free_(graph.value_count(), false),
         placed_(graph.value_count(), false),
         stored_(graph.value_count(), false),
@@ -39,6 +43,8 @@ class Fuser {
         roots_(graph.value_count()) {}
 
   std::vector<Group> run() {
+    for (ValueId v : graph_.body().nodes)
+      for (ValueId input : graph_.node(v).inputs) ++uses_[index(input)];
     for (ValueId v : graph_.body().nodes) node(v);
     place_unused_scalars();
     for (Open& g : groups_) finish(g);
@@ -55,6 +61,7 @@ class Fuser {
     bool closed = false;                            // a contraction
     std::unordered_map<uint32_t, Access> accesses;  // by root
     std::unordered_set<uint32_t> scalars;           // free 0-d nodes that stand in it
+    std::unordered_set<uint32_t> operands;          // values that it loads, and those that it stores or may have to
   };
 
   struct Root {
@@ -147,7 +154,7 @@ class Fuser {
   }
 
   bool may_join(const Node& n, const Open& g) const {
-    if (g.closed || g.group.shape != shape_of(n)) return false;
+    if (g.closed || g.group.shape != shape_of(n) || g.operands.size() + n.inputs.size() >= kMaxOperands) return false;
     if (def(n.op).cls == OpClass::Reduction && g.reduction != kNoValue && !same_reduction(n, graph_.node(g.reduction)))
       return false;
     if (n.op != Op::Write) return true;
@@ -188,6 +195,12 @@ class Fuser {
     g.group.nodes.push_back(v);
     placed_[index(v)] = true;
     group_of_[index(v)] = number;
+    for (ValueId input : n.inputs) {
+      const int32_t from = group_of_[index(input)];
+      const bool done = from != kNone && --uses_[index(input)] == 0 && !stored_[index(input)] && !has_address(input);
+      if (done) groups_[static_cast<std::size_t>(from)].operands.erase(index(input));
+    }
+    if (n.op == Op::Write || has_address(v) || uses_[index(v)] > 0) g.operands.insert(index(v));
     if (n.op == Op::Write) {
       touch(g, n.type.root, v);
       roots_[index(n.type.root)].last_write = number;
@@ -210,6 +223,7 @@ class Fuser {
     const ValueId root = graph_.root(v);
     roots_[index(root)].last_read = std::max(roots_[index(root)].last_read, number);
     if (is_computed(graph_.node(root))) stored_[index(root)] = true;
+    groups_[static_cast<std::size_t>(number)].operands.insert(index(v));
     return touch(groups_[static_cast<std::size_t>(number)], root, v);
   }
 
@@ -249,6 +263,7 @@ class Fuser {
   const MemoryFacts facts_;
   std::vector<int32_t> group_of_;  // by value
   std::vector<int32_t> ready_;     // by free value: the first group that may compute it
+  std::vector<int32_t> uses_;      // by value: by nodes that are in no group yet
   std::vector<bool> free_, placed_, stored_, written_;
   std::vector<Root> roots_;
   std::vector<Open> groups_;
