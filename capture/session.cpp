@@ -166,6 +166,14 @@ bool Session::overlaps(std::size_t written, std::size_t other) {
   return false;
 }
 
+Captured<bool> Session::check_nodes() {
+  constexpr int kMostAxes = 32;  // of NumPy 1; newer ones have 64
+  for (; checked_ < graph_->value_count(); ++checked_)
+    if (graph_->type(graph::ValueId{static_cast<uint32_t>(checked_)}).rank() > kMostAxes)
+      return break_at(BreakId::UnsupportedArray, "an array of more than 32 axes");
+  return true;
+}
+
 Captured<bool> Session::prepare_write(graph::ValueId dst) {
   const graph::ValueId root = graph_->root(dst);
   std::size_t i = 0;
@@ -289,6 +297,7 @@ void Session::rollback(const Mark& m) {
   input_values_.resize(m.inputs);
   overlap_ = m.overlap;
   graph_->rollback(m.graph);
+  checked_ = std::min(checked_, graph_->value_count());
 }
 
 }  // namespace framejit::capture

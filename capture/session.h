@@ -68,6 +68,8 @@ class Session {
 
   /// An input that was wrapped after a write overlaps the written memory: the instruction must be given up.
   bool has_overlap() const { return overlap_; }
+  /// Breaks where a node since the last question is of a kind that is not compiled.
+  Captured<bool> check_nodes();
   /// Relations that the ShapeEnv recorded since the last call become guards at the present location.
   void sync_dim_guards();
   /// Gives them their texts.
@@ -114,6 +116,7 @@ class Session {
   std::vector<PyObject*> input_objects_;  // alive during capture: the frame holds them
   std::vector<Value*> input_values_;
   std::vector<std::size_t> written_;  // inputs that the graph writes
+  std::size_t checked_ = 0;          // nodes
   bool overlap_ = false;              // an input read after a write shares its memory
   std::size_t dim_guards_ = 0;        // how many of the ShapeEnv's guards are in guards_
   std::vector<std::function<void()>> undo_;

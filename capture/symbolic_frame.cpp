@@ -62,6 +62,10 @@ Step SymbolicFrame::advance() {
   begin_step();
   Step done = step(current());
   if (done && s.has_overlap()) return break_at(BreakId::OverlappingMemory, "read after a write");
+  if (done) {
+    FRAMEJIT_TRY(compiled, s.check_nodes());
+    (void)compiled;
+  }
   if (!done && unwind(done.error())) done = Flow::Jumped;
   if (!done) return done;
   s.sync_dim_guards();

@@ -248,6 +248,9 @@ Captured<Value*> call_concatenate(const Call& call) {
   FRAMEJIT_TRY(dtype, dtype_argument(v[3]));
   const bool plain = absent(v[2]) && !(v[1] && v[1]->is_none());
   if (!plain) return break_at(BreakId::UnsupportedArgument, "np.concatenate with out= or axis=None");
+  const bool same_kind = absent(v[4]) || (v[4]->is_constant() && PyUnicode_CheckExact(v[4]->object.get()) &&
+                                          PyUnicode_CompareWithASCIIString(v[4]->object.get(), "same_kind") == 0);
+  if (!same_kind) return break_at(BreakId::UnsupportedArgument, "np.concatenate with casting=");
   std::vector<OperandType> types;
   std::vector<Operand> arrays;
   for (Value* item : spread(session, v[0])) {
@@ -281,7 +284,7 @@ Captured<Value*> call_concatenate(const Call& call) {
   if (dtype) {
     to = *dtype;
     for (const OperandType& type : types)
-      if (!PyArray_CanCastTypeTo(descr_of(type.dtype), descr_of(to), NPY_SAME_KIND_CASTING) || v[4])
+      if (!PyArray_CanCastTypeTo(descr_of(type.dtype), descr_of(to), NPY_SAME_KIND_CASTING))
         return break_at(BreakId::UnsupportedArgument, "np.concatenate with such a dtype=");
   } else {
     FRAMEJIT_TRY(common, result_type(types));

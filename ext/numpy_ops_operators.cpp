@@ -181,6 +181,12 @@ Captured<Value*> out_of_place(Session& session, const char* name, Op op, const O
 
 }  // namespace
 
+namespace {
+
+bool is_sequence(const Value& value) { return value.kind == ValueKind::List || value.kind == ValueKind::Tuple; }
+
+}  // namespace
+
 Captured<Value*> binary_operator(Session& session, int nb, Value* left, Value* right) {
   bool inplace = nb >= kInplace;
   int plain = inplace ? nb - kInplace : nb;
@@ -189,6 +195,8 @@ Captured<Value*> binary_operator(Session& session, int nb, Value* left, Value* r
     if (row.nb != plain) continue;
     FRAMEJIT_TRY(a, operand(session, left));
     FRAMEJIT_TRY(b, operand(session, right));
+    if ((is_sequence(*left) && !b.is_array()) || (is_sequence(*right) && !a.is_array()))
+      return break_at(BreakId::UnsupportedArgument, "an operator on a list and a NumPy scalar, which may repeat the list");
     const std::size_t first = session.graph().value_count();
     FRAMEJIT_TRY(result, inplace && a.is_array() ? inplace_operator(session, row.op, a, b)
                                                  : out_of_place(session, kNames[plain], row.op, a, b));

@@ -92,8 +92,9 @@ class Pairwise {
       output /= loop_.extents[axis];
     }
     for (int axis = run_first_ - 1; axis >= loop_.reduced_first; --axis) {
-      position[axis] = outer_run % loop_.extents[axis];
-      outer_run /= loop_.extents[axis];
+      const int64_t length = std::max<int64_t>(loop_.extents[axis], 1);  // where it is 0 there is no run
+      position[axis] = outer_run % length;
+      outer_run /= length;
     }
     for (std::size_t i = 0; i < loop_.operands.size(); ++i) {
       const BoundOperand& o = loop_.operands[i];

@@ -40,7 +40,12 @@ MODULES = [
     *(f"numpy.polynomial.tests.{name}" for name in ("test_polynomial", "test_chebyshev")),
 ]
 SAMPLE = ["numpy.CORE.tests.test_mem_overlap", "numpy.CORE.tests.test_indexing", "numpy.lib.tests.test_arraypad", "numpy.lib.tests.test_index_tricks"]
-EXPECTED: dict[str, str] = {}
+
+# Outcomes that rightly differ. A part of the test's name, and why.
+EXPECTED = {
+    "test_dtype_reference_leaks": "counts references to a dtype, which compiled calls hold too",
+    "test_too_large_array_error_paths": "an array that nothing uses is not made, so there is no memory to be missing",
+}
 
 
 # ---- in the process that runs one file
@@ -51,6 +56,7 @@ def child(name: str, mode: str, output: str) -> None:
 
     import framejit
 
+    framejit.config.recompile_limit = 1 << 30  # the warning would be counted by tests that count warnings
     outcomes: dict[str, str] = {}
     details: dict[str, str] = {}
 
