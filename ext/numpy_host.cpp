@@ -12,6 +12,7 @@
 #include "ext/errstate.h"
 #include "ext/numpy_index.h"
 #include "graph/layout.h"
+#include "graph/pass.h"
 
 namespace framejit::ext {
 
@@ -103,7 +104,7 @@ struct HostCall {
 };
 
 // Custom operators are numbered from 0.
-constexpr int64_t kFirstIndex = int64_t{1} << 40;
+constexpr int64_t kFirstIndex = graph::kFirstRaisingHost;
 
 bool same_pieces(const Piece& a, const Piece& b) {
   if (a.kind != b.kind || a.slot != b.slot || a.wrap != b.wrap || a.items.size() != b.items.size()) return false;

@@ -11,6 +11,9 @@
 
 namespace framejit::graph {
 
+/// Host calls with this index and above may raise or warn, so that they are never dead.
+inline constexpr int64_t kFirstRaisingHost = int64_t{1} << 40;
+
 struct PassContext {
   bool o1 = false;            // optimizations that stay within documented error bounds are allowed
   bool ignore_flags = false;  // errstate ignores every class of floating-point warning, and that is guarded

@@ -1,7 +1,7 @@
 // dce: drops nodes that nothing can see, in one walk from the end.
 //
 // Alive are results and what they need; operators that may set a floating-point flag, unless errstate ignores all of
-// them; host calls, which may raise; writes to params; writes to fresh memory that is read later or is a result. A write is dead where the same
+// them; host calls that may raise; writes to params; writes to fresh memory that is read later or is a result. A write is dead where the same
 // place is written again before anything reads its root (the run time undoes writes as a whole, so none is seen in
 // between).
 #include <algorithm>
@@ -36,7 +36,7 @@ class Liveness {
       const ValueId later = overwritten_[root];
       if (!read_[root] || (later != kNoValue && same_place(n.type, graph_.type(later)))) return false;
       overwritten_[root] = v;
-    } else if (!used_[index(v)] && n.op != Op::Host && (ignore_flags_ || !may_set_flags(graph_, v))) {
+    } else if (!used_[index(v)] && !(n.op == Op::Host && n.index() >= kFirstRaisingHost) && (ignore_flags_ || !may_set_flags(graph_, v))) {
       return false;
     }
     for (std::size_t i = 0; i < n.inputs.size(); ++i) {

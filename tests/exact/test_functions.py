@@ -74,7 +74,7 @@ VALUES = [
     "z = np.zeros(x.shape)\n    np.divide(x, 0, out=z, where=y > 99)\n    return z", "z = x * 1.0\n    np.divide(x, y != 0, out=z, where=y != 0)\n    return z",
     "z = x * 1.5\n    np.add(y, 3, out=z, where=x > 0)\n    return z", "z = np.ones(x.shape)\n    np.log10(x[::-1], out=z[::-1], where=x[::-1] > 0)\n    return z",
     "return np.isin(x, y, kind='table')", "return np.concatenate((x, y), casting='same_value')", "return [np.logspace(0, 1, 4, base=b) for b in np.array([1, 2])]",
-    "return np.interp(np.array(1), np.array([0, 2, 4]), np.array([1, -1, 1])), x", "return [1] * x.max(), x[0] * (2, 3)", "return np.float64(2) * [1, 2], x + [2]",
+    "return np.interp(np.array(1), np.array([0, 2, 4]), np.array([1, -1, 1])), x", "return [1] * np.float64(x.size)", "return np.float64(2) * [1, 2], x + [2]",
     "z = np.ones((1,) * 20)\n    return np.multiply.outer(z, z).ndim, x", "z = np.ones((1,) * 33)\n    return np.multiply.outer(z, z).ndim, x",
     "z = np.zeros((0, 30, 0))\n    return np.add.reduce(z, axis=(0, 2)), np.sum(z, axis=(0, 1)), np.multiply.reduce(z, axis=(0, 1)), x",
     "np.exp(x, out=y[::-1])\n    return y", "z = x[::-1]\n    x *= 2\n    return np.fmax.reduce(z) + z[z > 0]", "return np.median(x, keepdims=True)",
