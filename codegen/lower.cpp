@@ -762,10 +762,7 @@ class Lowerer : public Memory {
     for (ValueId operand : operands) {
       const graph::Type& type = graph_.type(operand);
       LoopOperand& o = step.operands.emplace_back();
-      const Node& root = graph_.node(graph_.root(operand));
-      if (root.op == Op::DimValue) fail("a dimension as the operand of a host call");
-      o.buffer = root.op == Op::Constant ? context_.literal(&root.value(), static_cast<std::size_t>(graph::size_of(type.dtype)))
-                                         : buffer_of(graph_.root(operand));
+      o.buffer = buffer_of(graph_.root(operand));
       o.dtype = type.dtype;
       o.offset = type.offset;
       o.strides = type.strides;

@@ -394,7 +394,10 @@ bool overlaps_itself(const graph::Type& type) {
 /// see what earlier ones stored, unless both lie alike.
 bool copies_in_steps(const graph::Graph& graph, ValueId dst, ValueId value) {
   const graph::Type &to = graph.type(dst), &from = graph.type(value);
-  return graph.root(dst) == graph.root(value) && to.rank() == 1 && from.rank() >= 1 && !(to.strides[0] == from.strides.back());
+  if (graph.root(dst) != graph.root(value) || to.rank() != 1 || from.rank() < 1) return false;
+  const graph::Dim &a = to.strides[0], &b = from.strides.back();
+  const bool against = a.is_const() && b.is_const() && a.value() * b.value() < 0;
+  return !against && !(a == b);
 }
 
 }  // namespace
