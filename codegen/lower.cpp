@@ -184,7 +184,7 @@ class Lowerer : public Memory {
 
   bool may_redo(ValueId v) const {
     const graph::Op op = graph_.node(v).op;
-    return (op == Op::ReduceMin || op == Op::ReduceMax) && graph::is_float(graph_.type(v).dtype) && !options_.o1;
+    return (op == Op::ReduceMin || op == Op::ReduceMax) && graph::is_float(graph_.type(v).dtype) && !options_.o1 && !options_.any_zero;
   }
 
   // ---- parts --------------------------------------------------------------------------------------------------------

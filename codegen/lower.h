@@ -16,6 +16,7 @@ namespace framejit::codegen {
 struct LowerOptions {
   Cpu cpu;
   bool o1 = false;
+  bool any_zero = false;  // the sign of a zero, and which NaN, that min and max of many elements give may be another than NumPy's
   bool listing = false;
   /// A program that writes params and may set flags: attributed (kernel.h), or it fails. Else it saves what it overwrites.
   bool attribute = false;

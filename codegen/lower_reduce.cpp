@@ -97,7 +97,7 @@ class Reduction {
         if (graph::is_complex(dtype)) fail("minimum and maximum of complex numbers are left to NumPy");
         out_.combine = node_.op == Op::ReduceMin ? Op::Minimum : Op::Maximum;
         out_.identity = extreme(dtype, node_.op == Op::ReduceMin);
-        out_.redo_zero_or_nan = graph::is_float(dtype) && !context_.options.o1;
+        out_.redo_zero_or_nan = graph::is_float(dtype) && !context_.options.o1 && !context_.options.any_zero;
         ordered(ReduceKind::AnyOrder);
         break;
       case Op::ReduceAny:

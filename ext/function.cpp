@@ -10,6 +10,7 @@
 #include "ext/control.h"
 #include "ext/module.h"
 #include "ext/stats.h"
+#include "ext/tape_hook.h"
 
 namespace framejit::ext {
 
@@ -108,7 +109,7 @@ PyObject* vectorcall(PyObject* self, PyObject* const* args, std::size_t nargsf, 
   const auto* code = reinterpret_cast<const PyCodeObject*>(f->function->func_code);
   if (code != f->state->code()) [[unlikely]]
     renew(f);
-  if (capture::tools_active() || stance == Stance::ForceEager) [[unlikely]]
+  if ((capture::tools_active() || stance == Stance::ForceEager || tape_hook) && !insisting) [[unlikely]]
     return call_original(f, args, nargsf, kwnames);
   try {
     const Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);

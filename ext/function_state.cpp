@@ -8,6 +8,7 @@
 #include "ext/control.h"
 #include "ext/numpy_door.h"
 #include "ext/stats.h"
+#include "ext/tape_hook.h"
 #include "graph/support/check.h"
 #include "runtime/trace.h"
 
@@ -258,7 +259,7 @@ CodeState::Captured CodeState::compile_at(Place& place, uint32_t instr, const Fr
   request.doors = doors();
   request.options.fullgraph = settings_.fullgraph;
   request.options.o1 = settings_.o1;
-  request.options.any_work = settings_.stress.rewrite || settings_.quiet;  // a gradient is made of the graph
+  request.options.any_work = settings_.stress.rewrite || (settings_.quiet && whole);  // a gradient is made of the graph
   if (!settings_.fullgraph) request.options.break_every = settings_.stress.break_every;
   request.options.instruction_limit = static_cast<uint32_t>(std::min<int64_t>(config().instruction_limit, 1 << 30));
   request.options.unwrap = unwrap_function;
@@ -423,7 +424,7 @@ void CodeState::set_dormant(Place& place, uint32_t site, bool dormant) {
 
 bool CodeState::ask(uint32_t site, const FrameView& frame, capture::FrameUpdate& update) {
   Place* place = site < sites_.size() ? sites_[site].get() : nullptr;
-  if (!place || stance == Stance::ForceEager || is_disabled(code_)) return false;
+  if (!place || stance == Stance::ForceEager || tape_hook || is_disabled(code_)) return false;
   Busy busy(*this);
   try {
     if (settings_.stress.verify) return ask_verified(*place, site, frame);

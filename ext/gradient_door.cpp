@@ -1,6 +1,7 @@
 // The functions that framejit._tape gives to _core.set_tape_functions. Called, they keep a tape; captured, they are these:
 //
 //     begin()                  where the function that is differentiated begins: a Tuple of the number of nodes so far
+//     close(tape)              nothing
 //     watch(tape, x)           x under a value of its own, so that no other use of the same array counts
 //     pull(tape, outputs, seeds, inputs)
 //                              the gradients: nodes that graph/passes/grad.h appends. A seed of None is ones
@@ -30,8 +31,8 @@ using capture::ValueKind;
 
 namespace {
 
-enum class TapeFunction : uint8_t { Begin, Watch, Pull, Restore, Stop, Ones, Count };
-constexpr const char* kNames[] = {"begin", "watch", "pull", "restore", "stop", "ones"};
+enum class TapeFunction : uint8_t { Begin, Close, Watch, Pull, Restore, Stop, Ones, Count };
+constexpr const char* kNames[] = {"begin", "close", "watch", "pull", "restore", "stop", "ones"};
 static_assert(std::size(kNames) == static_cast<std::size_t>(TapeFunction::Count));
 
 std::array<PyObject*, std::size(kNames)> functions{};  // kept for the life of the process
@@ -56,12 +57,13 @@ class GradientDoor final : public capture::Door {
 
   Captured<Value*> call(Session& session, PyObject* callable, std::span<Value* const> args,
                         std::span<const Keyword> keywords) override {
-    static constexpr std::size_t kArguments[] = {0, 2, 4, 3, 1, 1};
+    static constexpr std::size_t kArguments[] = {0, 1, 2, 4, 3, 1, 1};
     const TapeFunction function = *tape_function(callable);
     if (!keywords.empty() || args.size() != kArguments[static_cast<std::size_t>(function)])
       return break_at(BreakId::UnsupportedArgument, "arguments of a function of tapes");
     switch (function) {
       case TapeFunction::Begin: return begin(session);
+      case TapeFunction::Close: return session.constant(Py_None);
       case TapeFunction::Watch: return watch(session, args[0], args[1]);
       case TapeFunction::Pull: return pull(session, args[0], args[1], args[2], args[3]);
       case TapeFunction::Restore: return restore(args[0], args[1], args[2]);

@@ -7,6 +7,7 @@
 #include "ext/function.h"
 #include "ext/module.h"
 #include "ext/stats.h"
+#include "ext/tape_hook.h"
 
 namespace framejit::ext {
 
@@ -23,7 +24,7 @@ class MarkedCode final : public capture::FrameInterceptor {
   Outcome enter(PyFunctionObject* function, PyCodeObject* code, PyObject** locals, int local_count) override {
     (void)local_count;
     ++stats.frames_marked;
-    if (capture::tools_active() || stance == Stance::ForceEager || is_disabled(code)) return {};
+    if (capture::tools_active() || stance == Stance::ForceEager || tape_hook || is_disabled(code)) return {};
     try {
       return enter_checked(function, code, locals);
     } catch (const std::exception& error) {

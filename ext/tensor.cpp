@@ -2,6 +2,8 @@
 // (framejit/_methods.py).
 #include "ext/tensor.h"
 
+#include "ext/tape_hook.h"
+
 #include <structmember.h>
 
 #include <array>
@@ -59,7 +61,10 @@ PyObject* unary(PyObject* self) {
   return apply_unary(op, self);
 }
 
-PyObject* positive(PyObject* self) { return tensor_from_result(PyArray_NewCopy(array_of(self), NPY_CORDER)); }
+PyObject* positive(PyObject* self) {
+  if (PyObject* taped; on_tape("positive", &self, 1, taped)) return taped;
+  return tensor_from_result(PyArray_NewCopy(array_of(self), NPY_CORDER));
+}
 
 PyObject* compare(PyObject* a, PyObject* b, int op) {
   static constexpr Op kOps[] = {Op::Less, Op::LessEqual, Op::Equal, Op::NotEqual, Op::Greater, Op::GreaterEqual};
@@ -128,6 +133,8 @@ PyObject* plain_key(PyObject* key) {
 }
 
 PyObject* get_item(PyObject* self, PyObject* key) {
+  PyObject* both[] = {self, key};
+  if (PyObject* taped; on_tape("getitem", both, 2, taped)) return taped;
   Ref<> plain = Ref<>::steal(plain_key(key));
   return plain ? tensor_from_result(PyObject_GetItem(tensor_array(self), plain.get())) : nullptr;
 }
@@ -140,6 +147,11 @@ int set_item(PyObject* self, PyObject* key, PyObject* value) {
   if (!is_tensor(value) && !is_number_operand(value) && !PyList_CheckExact(value) && !PyTuple_CheckExact(value)) {
     PyErr_Format(PyExc_TypeError, "value must be a number, Tensor, list or tuple, got %s", Py_TYPE(value)->tp_name);
     return -1;
+  }
+  PyObject* all[] = {self, key, value};
+  if (PyObject* taped; on_tape("setitem", all, 3, taped)) {
+    Py_XDECREF(taped);
+    return taped ? 0 : -1;
   }
   Ref<> plain = Ref<>::steal(plain_key(key)), given = Ref<>::steal(plain_key(value));
   return plain && given ? PyObject_SetItem(tensor_array(self), plain.get(), given.get()) : -1;
@@ -237,6 +249,10 @@ PyObject* allocate(PyTypeObject* type, PyObject* array) {
 }
 
 PyObject* make(PyTypeObject* type, PyObject* args, PyObject* keywords) {
+  if (tape_hook && type == the_type) {
+    PyObject* both[] = {args, keywords ? keywords : Py_None};
+    if (PyObject* taped; on_tape("Tensor", both, 2, taped)) return taped;
+  }
   static constinit Once once;
   PyObject* as_contiguous = package_function(once, "framejit._tensor", "as_array");
   PyObject* array = as_contiguous ? PyObject_Call(as_contiguous, args, keywords) : nullptr;

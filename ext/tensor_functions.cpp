@@ -8,6 +8,7 @@
 #include "ext/module.h"
 #include "ext/numpy_api.h"
 #include "ext/result_arrays.h"
+#include "ext/tape_hook.h"
 #include "ext/tensor.h"
 #include "ext/tensor_matmul.h"
 #include "ext/tensor_operators.h"
@@ -39,6 +40,7 @@ Ref<> made_tensor(PyObject* object) {
 
 /// array(x, dtype=None): the ndarray of a Tensor, not to be written; of what is no Tensor, that of a Tensor made of it.
 PyObject* array(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  if (PyObject* taped; on_tape("_array", args, count, taped)) return taped;
   if (count < 1 || count > 2) {
     PyErr_SetString(PyExc_TypeError, "array(x, dtype=None)");
     return nullptr;
@@ -52,6 +54,7 @@ PyObject* array(PyObject*, PyObject* const* args, Py_ssize_t count) {
 
 /// arrays(*xs): ndarrays of the dtype that Tensors and numbers are promoted to.
 PyObject* arrays(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  if (PyObject* taped; on_tape("_arrays", args, count, taped)) return taped;
   std::vector<Ref<>> operands;
   std::vector<Promoted> given;
   for (Py_ssize_t i = 0; i < count; ++i) {
@@ -75,6 +78,7 @@ PyObject* arrays(PyObject*, PyObject* const* args, Py_ssize_t count) {
 
 /// tensor(array): a Tensor with memory of its own. The array is taken over where nothing else refers to it.
 PyObject* tensor(PyObject*, PyObject* object) {
+  if (PyObject* taped; on_tape("_tensor", &object, 1, taped)) return taped;
   // The one reference beside ours is the caller's stack, which drops it.
   const bool sole = PyArray_CheckExact(object) && Py_REFCNT(object) == 1 &&
                     PyArray_CHKFLAGS(reinterpret_cast<PyArrayObject*>(object), NPY_ARRAY_OWNDATA) &&
@@ -130,6 +134,7 @@ PyObject* in_core_dtype(PyObject* const* args, Py_ssize_t count, bool attention,
 
 /// convolve(image, weights, groups, stride, before, after, dilation, ...): graph::Window, then an ndarray.
 PyObject* convolve(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  if (PyObject* taped; on_tape("_convolve", args, count, taped)) return taped;
   std::vector<int64_t> numbers;
   for (Py_ssize_t i = 2; i < count; ++i) {
     numbers.push_back(PyLong_AsLongLong(args[i]));
@@ -145,6 +150,7 @@ PyObject* convolve(PyObject*, PyObject* const* args, Py_ssize_t count) {
 
 /// matmul(a, b): the product of two ndarrays, by the core where it applies.
 PyObject* matmul(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  if (PyObject* taped; on_tape("_matmul", args, count, taped)) return taped;
   if (count != 2 || !PyArray_Check(args[0]) || !PyArray_Check(args[1])) {
     PyErr_SetString(PyExc_TypeError, "matmul(a, b)");
     return nullptr;
@@ -155,6 +161,7 @@ PyObject* matmul(PyObject*, PyObject* const* args, Py_ssize_t count) {
 
 /// windows(image, size, stride, dilation, ...): a view [..., places ..., window ...] of the last axes. Windows lie within the image.
 PyObject* windows(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  if (PyObject* taped; on_tape("_windows", args, count, taped)) return taped;
   std::vector<int64_t> numbers;
   for (Py_ssize_t i = 1; i < count; ++i) {
     numbers.push_back(PyLong_AsLongLong(args[i]));
@@ -193,6 +200,7 @@ PyObject* windows(PyObject*, PyObject* const* args, Py_ssize_t count) {
 
 /// attend(q, k, v, scale, mask, causal): an ndarray; see graph::GraphBuilder::attention.
 PyObject* attend(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  if (PyObject* taped; on_tape("_attend", args, count, taped)) return taped;
   bool given = count == 6 && (args[4] == Py_None || PyArray_Check(args[4]));
   for (Py_ssize_t i = 0; given && i < 3; ++i) given = PyArray_Check(args[i]);
   const double scale = given ? PyFloat_AsDouble(args[3]) : 0;

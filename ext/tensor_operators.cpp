@@ -15,6 +15,7 @@
 #include "ext/numpy_ops_types.h"
 #include "ext/result_arrays.h"
 #include "ext/tensor.h"
+#include "ext/tape_hook.h"
 #include "ext/tensor_kernels.h"
 #include "ext/tensor_matmul.h"
 
@@ -179,6 +180,8 @@ Promoted promoted_of(PyObject* o) {
 }
 
 PyObject* apply_binary(Op op, PyObject* a, PyObject* b) {
+  PyObject* both[] = {a, b};
+  if (PyObject* taped; on_tape(graph::name_of(op).data(), both, 2, taped)) return taped;
   Ref<> hold_a, hold_b;
   if (!acceptable(a, hold_a) || !acceptable(b, hold_b)) {
     if (PyErr_Occurred()) return nullptr;
@@ -194,6 +197,7 @@ PyObject* apply_binary(Op op, PyObject* a, PyObject* b) {
 }
 
 PyObject* apply_unary(Op op, PyObject* x) {
+  if (PyObject* taped; on_tape(graph::name_of(op).data(), &x, 1, taped)) return taped;
   Ref<> holder;
   if (!is_tensor(x)) {
     holder = Ref<>::steal(PyObject_CallOneArg(reinterpret_cast<PyObject*>(tensor_type()), x));

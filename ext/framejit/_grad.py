@@ -16,7 +16,7 @@ import numpy as np
 from framejit import _core  # no module that imports framejit.ops, which has these functions too
 from framejit._control import is_compiling
 from framejit._jit import is_compiled, make_function, settings_of
-from framejit._tape import begin, ones, pull, restore, stop, watch
+from framejit._tape import begin, close, ones, pull, restore, stop, watch
 
 Tensor = _core.Tensor
 _ARRAYS = (Tensor, np.ndarray, np.floating)
@@ -81,6 +81,7 @@ def _make(
     has_aux: bool,
     sens_param: bool,
     finish: Callable[..., Any],
+    compile: bool = True,
 ) -> Any:
     """The function that runs `fn`, and calls `finish(out, gradients of inputs, gradients of weights)`. `wanted`: None: all arguments."""
 
@@ -99,20 +100,23 @@ def _make(
             inputs[at] = _numbers(inputs[at], numbers)
         given = [inputs[at] for at in positions]
         tape = begin()
-        watched: list[Any] = []
-        for at in positions:
-            inputs[at] = _watched(tape, inputs[at], watched)
-        out = fn(*inputs, **kwargs)
-        main = out[0] if has_aux else out
-        leaves = _leaves(main)
-        seeds = _seeds(leaves, sens) if sens_param else [None] * len(leaves)
-        gradients = list(pull(tape, tuple(leaves), tuple(seeds), (*watched, *weights)))
+        try:
+            watched: list[Any] = []
+            for at in positions:
+                inputs[at] = _watched(tape, inputs[at], watched)
+            out = fn(*inputs, **kwargs)
+            main = out[0] if has_aux else out
+            leaves = _leaves(main)
+            seeds = _seeds(leaves, sens) if sens_param else [None] * len(leaves)
+            gradients = list(pull(tape, tuple(leaves), tuple(seeds), (*watched, *weights)))
+        finally:
+            close(tape)
         del tape
         out = _original(out, tuple(watched), tuple([x for x in _leaves(given) if isinstance(x, _ARRAYS)]))
         of_inputs = tuple([_like(x, gradients) for x in given])
         return finish(out, of_inputs, tuple(gradients))
 
-    return gradient if is_compiling() else compiled(gradient, fn)
+    return compiled(gradient, fn) if compile and not is_compiling() else gradient
 
 
 def compiled(function: FunctionType, of: Any) -> Any:
@@ -121,12 +125,26 @@ def compiled(function: FunctionType, of: Any) -> Any:
     settings = settings_of(given) if is_compiled(given) else {"jit_level": "O0", "dynamic": False, "stress": ""}
     name = getattr(of, "__name__", type(of).__name__)
     function.__name__ = function.__qualname__ = f"gradient of {name}"
-    return make_function(function, {**settings, "quiet": True, "fullgraph": True})
+    return make_function(function, {**settings, "quiet": True})
 
 
 def make_quiet(function: FunctionType, level: str) -> Any:
     """A function of Tensors, compiled: floating-point flags are nobody's, as Tensors do not warn."""
     return make_function(function, {"jit_level": level, "dynamic": False, "stress": "", "quiet": True})
+
+
+def one_call_gradient(function: FunctionType, positions: tuple[int, ...]) -> Any:
+    """For tapes: of a function that makes one call, which has to be a graph; the last argument is the gradient of what comes behind."""
+    known = function.__dict__.setdefault("__framejit_gradients__", {})
+    if positions not in known:
+        settings = {"jit_level": "O0", "dynamic": False, "stress": "", "quiet": True, "fullgraph": True}
+        gradient = _make(function, positions, (), False, True, _of_one_call, compile=False)
+        known[positions] = make_function(gradient, settings)
+    return known[positions]
+
+
+def _of_one_call(out: Any, of_inputs: tuple[Any, ...], of_weights: tuple[Any, ...]) -> Any:
+    return of_inputs if len(of_inputs) > 1 else of_inputs[0]
 
 
 # --- grad and value_and_grad -----------------------------------------------------------------------------------------------
@@ -354,15 +372,18 @@ def _forward(fn: Any, has_aux: bool) -> Any:
         numbers = not any([isinstance(leaf, Tensor) for leaf in _leaves(inputs)])
         inputs = tuple([_numbers(x, numbers) for x in inputs])
         tape = begin()
-        watched: list[Any] = []
-        given = [_watched(tape, x, watched) for x in inputs]
-        out = fn(*given)
-        main = out[0] if has_aux else out
-        leaves = _leaves(main)
-        outer = begin()
-        seeds = tuple([watch(outer, ones(leaf)) for leaf in leaves])
-        gradients = pull(tape, tuple(leaves), seeds, tuple(watched))
-        moved = list(pull(outer, gradients, tuple(_leaves(tangents)), seeds))
+        try:
+            watched: list[Any] = []
+            given = [_watched(tape, x, watched) for x in inputs]
+            out = fn(*given)
+            main = out[0] if has_aux else out
+            leaves = _leaves(main)
+            outer = begin()
+            seeds = tuple([watch(outer, ones(leaf)) for leaf in leaves])
+            gradients = pull(tape, tuple(leaves), seeds, tuple(watched))
+            moved = list(pull(outer, gradients, tuple(_leaves(tangents)), seeds))
+        finally:
+            close(tape)
         del tape, outer
         arrays = tuple([x for x in _leaves(inputs) if isinstance(x, _ARRAYS)])
         out = _original(out, tuple(watched), arrays)

@@ -1,0 +1,27 @@
+// Where gradients are kept on a tape (framejit._tape), it is given what is done to Tensors.
+#pragma once
+
+#include <Python.h>
+
+namespace framejit::ext {
+
+/// Of this thread: callable(name, *args), or null. Borrowed: who sets it keeps it.
+extern thread_local PyObject* tape_hook;
+
+/// Of this thread: Functions run what is compiled, also under debuggers, stances and hooks.
+extern thread_local bool insisting;
+
+/// What the hook gives; NotImplemented, or nothing set: the function is to run as ever.
+PyObject* call_tape(const char* name, PyObject* const* args, Py_ssize_t count);
+
+/// True: `result` is what the function gives (null with an exception set).
+inline bool on_tape(const char* name, PyObject* const* args, Py_ssize_t count, PyObject*& result) {
+  if (!tape_hook) [[likely]]
+    return false;
+  result = call_tape(name, args, count);
+  if (result != Py_NotImplemented) return true;
+  Py_DECREF(result);
+  return false;
+}
+
+}  // namespace framejit::ext

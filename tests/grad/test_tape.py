@@ -1,0 +1,235 @@
+"""Gradients of functions that run in the interpreter: through graph breaks, under debuggers and stances; against the compiled gradient."""
+
+from __future__ import annotations
+
+import sys
+
+import framejit as fj
+import numpy as np
+import pytest
+from framejit import Tensor, nn, ops
+from grad.grad_support import assert_gradients
+from grad.test_numpy import ONE, M, W, X, products
+from grad.test_tensors import A, KERNEL, OF_ONE, SQUARE
+
+pytestmark = pytest.mark.capture
+# What these do to memory cannot be followed in the interpreter: they write what is followed into arrays of their own.
+INTO_ARRAYS = {"in_place", "indexed"}
+
+
+@pytest.mark.parametrize("f", [f for f in ONE if f.__name__ not in INTO_ARRAYS], ids=lambda f: f.__name__)
+def test_numpy(f):
+    expected = fj.grad(f)(X)
+    with fj.stance("force_eager"):
+        found = fj.grad(f)(X)
+    assert type(found) is np.ndarray
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
+
+
+def test_products():
+    expected = fj.grad(products, (0, 1))(M, M[::-1] + 0.1)
+    with fj.stance("force_eager"):
+        found = fj.grad(products, (0, 1))(M, M[::-1] + 0.1)
+    for a, b in zip(found, expected):
+        np.testing.assert_allclose(a, b, rtol=1e-10)
+
+
+@pytest.mark.parametrize("name", [name for name in OF_ONE])
+def test_tensors(name):
+    expected = fj.grad(OF_ONE[name])(Tensor(A)).asnumpy()
+    with fj.stance("force_eager"):
+        found = fj.grad(OF_ONE[name])(Tensor(A))
+    assert type(found) is Tensor
+    np.testing.assert_allclose(found.asnumpy(), expected, rtol=1e-9, atol=1e-12)
+
+
+def test_images():
+    f = lambda x, w: ops.sum(ops.square(ops.max_pool2d(ops.relu(ops.conv2d(x, w, pad_mode="same")), 2)))  # noqa: E731
+    expected = fj.grad(f, (0, 1))(Tensor(SQUARE), Tensor(KERNEL))
+    with fj.stance("force_eager"):
+        found = fj.grad(f, (0, 1))(Tensor(SQUARE), Tensor(KERNEL))
+    for a, b in zip(found, expected):
+        np.testing.assert_allclose(a.asnumpy(), b.asnumpy(), rtol=1e-9, atol=1e-12)
+
+
+def test_zeros_of_either_sign():
+    """Which of them NumPy's max gives depends on where they lie: gradients are computed all the same."""
+    x = np.array([[0.0, -0.0, -1.0], [-0.0, -2.0, 0.0]])
+    gradient = fj.grad(lambda x: (x.max(1) * 2).sum())
+    np.testing.assert_array_equal(gradient(x), [[1, 1, 0], [1, 0, 1]])
+    assert gradient.cache_entries()[0]["hits"] == 1 and fj.stats()["kernel_calls"]
+
+
+def broken(x):
+    y = np.sin(x) * 2
+    fj.graph_break()
+    y[1:] *= x[:-1]
+    view = y[2:5]
+    view += 1.0
+    z = y.reshape(2, 3).T
+    z[0] = 3.0
+    if y[1] > -10:
+        y = y / (1 + y.mean())
+    return (z @ z[:2]).sum() + np.linalg.norm(y) * x.prod()
+
+
+def test_through_a_break():
+    assert_gradients(broken, X, order=2)
+
+
+def test_a_break_in_a_callee_and_numbers():
+    def inner(s):
+        fj.graph_break()
+        return s**3 if s > 0 else -s
+
+    f = lambda s: inner(s) * 2 + np.sin(s)  # noqa: E731
+    assert_gradients(f, 1.5, order=1)
+    assert isinstance(fj.grad(f)(1.5), float)
+
+
+def test_values_and_what_else_comes_out():
+    seen = []
+
+    def f(x):
+        fj.graph_break()
+        y = x * 2
+        seen.append(f"{float(y[0]):.1f} {y.shape} {isinstance(y, np.ndarray)}")
+        return (y * y).sum(), {"y": y}, [x], y > 1
+
+    (value, aux, same, mask), gradient = fj.value_and_grad(f, has_aux=True)(X)
+    np.testing.assert_allclose(gradient, 8 * X, rtol=1e-14)
+    assert seen == ["1.4 (6,) True"]
+    assert type(value) is np.float64 and type(aux["y"]) is np.ndarray and same[0] is X and type(mask) is np.ndarray
+
+
+def test_writes_reach_the_caller():
+    def f(x, out):
+        fj.graph_break()
+        out[1:] = x[1:] * x[:-1]
+        return (out * x).sum()
+
+    x, out = X.copy(), X.copy()
+    expected = fj.grad(lambda x, out: (np.concatenate([out[:1], x[1:] * x[:-1]]) * x).sum(), (0, 1))(X, X)
+    found = fj.grad(f, (0, 1))(x, out)
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-12)
+    np.testing.assert_allclose(found[1], expected[1], rtol=1e-12)
+    np.testing.assert_array_equal(out[1:], X[1:] * X[:-1])
+
+
+def test_weights_through_a_break():
+    fj.set_seed(2)
+    net = nn.SequentialCell(nn.Dense(4, 3), nn.Tanh(), nn.Dense(3, 1))
+    weights = net.trainable_params()
+    marked = fj.jit(net)  # runs in the interpreter where a tape is kept
+
+    def loss(x):
+        out = marked(x)
+        fj.graph_break()
+        state = ops.zeros_like(out)
+        state[1:] = out[:-1] * 2
+        return ops.sum(ops.square(out) + state * out)
+
+    x = Tensor(A, fj.float32)
+    value, gradients = fj.value_and_grad(loss, None, weights)(x)
+
+    def written_out(x):
+        out = net(x)
+        return ops.sum(ops.square(out)) + ops.sum(out[:-1] * 2 * out[1:])
+
+    expected = fj.value_and_grad(written_out, None, weights)(x)
+    np.testing.assert_allclose(value.asnumpy(), expected[0].asnumpy(), rtol=1e-5)
+    for a, b in zip(gradients, expected[1]):
+        np.testing.assert_allclose(a.asnumpy(), b.asnumpy(), rtol=1e-4, atol=1e-6)
+
+
+def test_training_through_a_break():
+    fj.set_seed(4)
+
+    class Broken(nn.Cell):
+        def __init__(self):
+            super().__init__()
+            self.dense = nn.Dense(4, 1)
+
+        def construct(self, x, y):
+            out = self.dense(x)
+            fj.graph_break()
+            return ops.mean(ops.square(out - y))
+
+    net = Broken()
+    step = nn.TrainOneStepCell(net, nn.SGD(net.trainable_params(), 0.2))
+    x, y = Tensor(A, fj.float32), Tensor(A[:, :1] * 2, fj.float32)
+    losses = [step(x, y).item() for _ in range(30)]
+    assert losses[-1] < 0.2 * losses[0]
+
+
+def test_stop_gradient_and_products():
+    def f(x):
+        fj.graph_break()
+        return x * ops.stop_gradient(x)
+
+    np.testing.assert_array_equal(fj.grad(f)(X), X)
+    np.testing.assert_array_equal(fj.grad(f)(Tensor(X)).asnumpy(), X)
+    _, moved = fj.jvp(f, X, W)
+    np.testing.assert_allclose(moved, X * W, rtol=1e-15)
+    _, back = fj.vjp(f, X)
+    np.testing.assert_allclose(back(W), X * W, rtol=1e-15)
+
+
+def test_an_error_ends_the_tape():
+    def f(x):
+        fj.graph_break()
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        fj.grad(f)(X)
+    with pytest.raises(KeyError, match="mine"):
+        fj.grad(f)(Tensor(X))
+    assert type(Tensor([1.0]) + 1) is Tensor
+    assert fj.jit(lambda x: x * 2)(Tensor([1.0])).tolist() == [2.0]
+    from framejit import _core
+
+    assert _core.set_tape_hook(None) is None
+
+
+def test_under_a_debugger():
+    expected = fj.grad(lambda x: np.sum(np.sin(x) * x))(X)
+    lines = []
+
+    def tracer(frame, event, arg):
+        if event == "line" and frame.f_code.co_filename == __file__:
+            lines.append(frame.f_lineno)
+        return tracer
+
+    def f(x):
+        y = np.sin(x)
+        return np.sum(y * x)
+
+    before = sys.gettrace()
+    sys.settrace(tracer)
+    try:
+        found = fj.grad(f)(X)
+    finally:
+        sys.settrace(before)
+    np.testing.assert_allclose(found, expected, rtol=1e-14)
+    assert len(set(lines)) >= 2
+
+
+def test_what_cannot_be_followed_is_an_error():
+    def asked_for_memory(x):
+        fj.graph_break()
+        out = np.zeros(3)
+        out[:] = x[:3] * 2
+        return out.sum()
+
+    def unknown(x):
+        fj.graph_break()
+        return np.median(x)
+
+    with pytest.raises(fj.GraphBreakError, match="memory of an array"):
+        fj.grad(asked_for_memory)(X)
+    with pytest.raises(fj.GraphBreakError, match="median"):
+        fj.grad(unknown)(X)
+    with pytest.raises(fj.GraphBreakError, match="integers"):
+        fj.grad(lambda x: x.sum())(np.arange(3))
+    with pytest.raises(RuntimeError, match="Position index 5"):
+        fj.grad(lambda x: x.sum(), 5)(X)
