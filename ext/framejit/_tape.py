@@ -92,19 +92,22 @@ def _filled(value: Any, arrays: Any) -> Any:
     return value
 
 
-def _text(value: Any, slots: list[int]) -> str:
-    """An argument as Python, in which arrays are names and other objects constants."""
+def _text(value: Any, constants: dict[str, Any]) -> str:
+    """An argument as Python, in which arrays and other objects are names."""
     if isinstance(value, _Slot):
-        slots.append(value.number)
         return f"a{value.number}"
     if type(value) in (tuple, list):
-        inner = "".join(_text(item, slots) + ", " for item in value)
+        inner = "".join(_text(item, constants) + ", " for item in value)
         return f"({inner})" if type(value) is tuple else f"[{inner}]"
     if type(value) is slice:
-        return f"slice({_text(value.start, slots)}, {_text(value.stop, slots)}, {_text(value.step, slots)})"
-    if value is None or value is Ellipsis or type(value) in (int, float, bool, str):
-        return repr(value) if value is not Ellipsis else "..."
-    raise TypeError
+        parts = [_text(part, constants) for part in (value.start, value.stop, value.step)]
+        return f"slice({', '.join(parts)})"
+    if value is None or type(value) in (int, bool, str):
+        return repr(value)
+    hash(value)
+    name = f"_k{len(constants)}"
+    constants[name] = value
+    return name
 
 
 _functions: dict[Any, Callable[..., Any]] = {}
@@ -114,18 +117,18 @@ _MOST_FUNCTIONS = 4096
 def _function_of(call: Call) -> Callable[..., Any]:
     """A function of the arrays alone that makes the call; the same one for calls that are alike."""
     try:
-        parts = [_text(arg, []) for arg in call.args] + [
-            f"{key}={_text(value, [])}" for key, value in call.keywords.items()
-        ]
+        constants: dict[str, Any] = {}
+        parts = [_text(arg, constants) for arg in call.args]
+        parts += [f"{key}={_text(value, constants)}" for key, value in call.keywords.items()]
         text = ", ".join(parts)
         # One for each shape: none of them is compiled anew so often that the interpreter would have to run it.
         kinds = tuple((type(_plain(x)), x.shape, str(x.dtype)) for x in call.arrays)
-        key = (call.function, kinds, text)
+        key = (call.function, kinds, text, tuple((type(one), one) for one in constants.values()))
         if key not in _functions:
             if len(_functions) >= _MOST_FUNCTIONS:
                 _functions.clear()
             names = ", ".join(f"a{i}" for i in range(len(call.arrays)))
-            scope = {"_function": call.function}
+            scope = {"_function": call.function, **constants}
             exec(f"def step({names}):\n    return _function({text})", scope)
             _functions[key] = scope["step"]
         return _functions[key]
@@ -164,17 +167,23 @@ def _writer(steps: Any, put: Any) -> Callable[..., Any]:
 
 def _putter(key: Any) -> Callable[..., Any]:
     """``part[key] = value``"""
+    scope: dict[str, Any] = {}
     try:
-        text = _text(key, [])
+        text = _text(key, scope)
     except TypeError:
 
         def put(part: Any, value: Any) -> None:
             part[key] = value
 
         return put
-    scope: dict[str, Any] = {}
     exec(f"def put(part, value):\n    part[{text}] = value", scope)
     return scope["put"]
+
+
+# Methods that change the array, or give what is no array.
+_UNFOLLOWED = frozenset(
+    "byteswap dump dumps fill getfield item itemset partition put resize setfield setflags sort tobytes tofile tolist tostring view".split()
+)
 
 
 class Traced:
@@ -230,6 +239,8 @@ class Traced:
         return target
 
     def __array_function__(self, function: Any, types: Any, args: Any, keywords: Any) -> Any:
+        if keywords.get("out") is not None:
+            raise _lost(f"{function.__name__} with out=")
         return apply(function, args, keywords)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
@@ -248,10 +259,8 @@ class Traced:
             return apply(np.ndarray.transpose, (self,), {})
         if name.startswith("_") or not hasattr(np.ndarray, name):
             raise AttributeError(f"{type(self.value).__name__!r} object has no attribute {name!r}")
-        if name in ("item", "tolist"):
-            return getattr(self.value, name)
         method = getattr(np.ndarray, name)
-        if not callable(method):
+        if not callable(method) or name in _UNFOLLOWED:
             raise _lost(f"ndarray.{name}")
         return lambda *args, **keywords: apply(method, (self, *args), keywords)
 
@@ -265,6 +274,8 @@ class Traced:
         return bool(self.value)
 
     def __float__(self) -> float:
+        if self.value.dtype.kind in "fc":
+            raise _lost("float()")
         return float(self.value)
 
     def __int__(self) -> int:
@@ -383,6 +394,8 @@ def _followed(result: Any, call: Call, nodes: Any, plain: Any, tapes: Any) -> An
         return type(result)(
             [_followed(item, _item_call(call, i), nodes, plain, tapes) for i, item in enumerate(result)]
         )
+    if result is None or any(result is one and at > 0 for at, one in enumerate(plain)):
+        raise _lost(f"{getattr(call.function, '__name__', call.function)}, which changes an array")
     if isinstance(result, np.ndarray):
         for at, x in enumerate(call.arrays):
             if type(x) is Traced and result.size and np.may_share_memory(result, x.value):

@@ -93,7 +93,7 @@ def test_values_and_what_else_comes_out():
     def f(x):
         fj.graph_break()
         y = x * 2
-        seen.append(f"{float(y[0]):.1f} {y.shape} {isinstance(y, np.ndarray)}")
+        seen.append(f"{y[0]:.1f} {y.shape} {isinstance(y, np.ndarray)}")
         return (y * y).sum(), {"y": y}, [x], y > 1
 
     (value, aux, same, mask), gradient = fj.value_and_grad(f, has_aux=True)(X)
@@ -175,6 +175,18 @@ def test_stop_gradient_and_products():
     np.testing.assert_allclose(back(W), X * W, rtol=1e-15)
 
 
+def test_arguments_of_calls():
+    """Constants of all kinds in the calls on a tape."""
+
+    def f(x):
+        fj.graph_break()
+        y = np.pad(x, 1, constant_values=-np.inf).max()
+        z = x.astype(float).astype(np.dtype("float64")) + np.nan_to_num(x, nan=np.nan)
+        return y * z[..., 1:].sum() + x[None, ::2].sum(axis=(0, 1)) + np.clip(x, None, np.inf).sum() + x[np.array([1, 1])].prod()
+
+    assert_gradients(f, X, order=1)
+
+
 def test_an_error_ends_the_tape():
     def f(x):
         fj.graph_break()
@@ -225,6 +237,37 @@ def test_what_cannot_be_followed_is_an_error():
         fj.graph_break()
         return np.median(x)
 
+    def number(x):
+        fj.graph_break()
+        return float(x[0]) * x[1]
+
+    def sorted_in_place(x):
+        fj.graph_break()
+        y = x * 2
+        y.sort()
+        return y[0]
+
+    def copied_to(x):
+        fj.graph_break()
+        y = x * 2
+        np.copyto(y, x * x)
+        return y.sum()
+
+    def added_at(x):
+        fj.graph_break()
+        y = x * 2
+        np.add.at(y, [0, 0], x[0])
+        return y.sum()
+
+    def summed_into(x):
+        fj.graph_break()
+        out = np.zeros(())
+        np.sum(x, out=out)
+        return out
+
+    for f in (number, sorted_in_place, copied_to, added_at, summed_into):
+        with pytest.raises(fj.GraphBreakError, match="a gradient through"):
+            fj.grad(f)(X)
     with pytest.raises(fj.GraphBreakError, match="memory of an array"):
         fj.grad(asked_for_memory)(X)
     with pytest.raises(fj.GraphBreakError, match="median"):
