@@ -182,7 +182,21 @@ def _putter(key: Any) -> Callable[..., Any]:
 
 # Methods that change the array, or give what is no array.
 _UNFOLLOWED = frozenset(
-    "byteswap dump dumps fill getfield item itemset partition put resize setfield setflags sort tobytes tofile tolist tostring view".split()
+    (
+        "byteswap",
+        "dump",
+        "dumps",
+        "fill",
+        "getfield",
+        "item",
+        "itemset",
+        "partition",
+        "put",
+        "resize",
+        "setfield",
+        "setflags",
+    )
+    + ("sort", "tobytes", "tofile", "tolist", "tostring", "view")
 )
 
 
