@@ -19,6 +19,7 @@ REASON = framejit.unsupported_reason()
 # Their examples show what was captured, or are of the compiled half.
 OF_CAPTURE = {"diagnostics.md", "usage.md", "_bytecode", "_methods", "_parameter", "_specs", "_tensor", "numpy"}
 MODULES = sorted(path.stem for path in Path(framejit.__file__).parent.glob("*.py") if path.stem != "__main__")
+MODULES += ["dataset", "nn._train", "train._model"]
 
 
 def named(names):
@@ -73,7 +74,8 @@ def test_every_break_reason_has_its_place():
 
 
 @pytest.mark.parametrize("module", named({module: module for module in MODULES}))
-def test_docstrings(module):
+def test_docstrings(module, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     name = "framejit" if module == "__init__" else f"framejit.{module}"
     __import__(name)
     failed, _ = doctest.testmod(sys.modules[name], optionflags=doctest.ELLIPSIS)
