@@ -139,7 +139,7 @@ def one_call_gradient(function: FunctionType, positions: tuple[int, ...]) -> Any
     if positions not in known:
         settings = {"jit_level": "O0", "dynamic": False, "stress": "", "quiet": True, "fullgraph": True}
         gradient = _make(function, positions, (), False, True, _of_one_call, compile=False)
-        known[positions] = make_function(gradient, settings)
+        known[positions] = _core.Function(gradient, settings)  # also where nothing else is compiled
     return known[positions]
 
 

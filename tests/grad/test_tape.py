@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 
 import framejit as fj
@@ -276,3 +278,18 @@ def test_what_cannot_be_followed_is_an_error():
         fj.grad(lambda x: x.sum())(np.arange(3))
     with pytest.raises(RuntimeError, match="Position index 5"):
         fj.grad(lambda x: x.sum(), 5)(X)
+
+
+@pytest.mark.parametrize("setting", ["MS_JIT=0", "FRAMEJIT_DISABLE=1", "FRAMEJIT_STRESS=break=3", "FRAMEJIT_STRESS=guards", "FRAMEJIT_STRESS=interp", "FRAMEJIT_STRESS=verify"])
+def test_however_functions_run(setting):
+    program = """
+import framejit as fj, numpy as np
+x = np.array([1.0, 2.0])
+assert np.allclose(fj.grad(lambda x: (np.sin(x) * x).sum())(x), np.cos(x) * x + np.sin(x))
+assert fj.grad(lambda x: (x * x).sum())(fj.Tensor([1.0, 2.0])).tolist() == [2.0, 4.0]
+with fj.disable():
+    assert fj.grad(lambda x: (x * x).sum())(x).tolist() == [2.0, 4.0]
+"""
+    name, _, value = setting.partition("=")
+    done = subprocess.run([sys.executable, "-c", program], env={**os.environ, name: value}, capture_output=True, text=True)
+    assert done.returncode == 0 and "predicted" not in done.stderr, done.stderr
