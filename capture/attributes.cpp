@@ -116,7 +116,7 @@ Captured<Value*> Executor::get_attr(Value* v, PyObject* name, Value** self) {
           Ref<> getter = Py_IS_TYPE(raw, &PyProperty_Type) ? member(raw, "fget") : Ref<>();
           if (getter) {
             kept_.push_back(Ref<>::share(getter.get()));
-            session_.record([this] { kept_.pop_back(); });
+            session_.learn([this] { kept_.pop_back(); });
           }
           Value* f = session_.make(ValueKind::Function);
           f->object = Ref<>::share(getter ? getter.get() : raw);
@@ -232,7 +232,7 @@ void Executor::guard_lookup(const Value* v, PyObject* raw, PyObject* name) {
 /// An existing function that a guard has fixed.
 Value* Executor::function_at(PyObject* function, const std::string& shown) {
   kept_.push_back(Ref<>::share(function));
-  session_.record([this] { kept_.pop_back(); });
+  session_.learn([this] { kept_.pop_back(); });
   Value* f = session_.make(ValueKind::Function);
   f->object = Ref<>::share(function);
   f->source = fixed_source(function, shown);
@@ -280,7 +280,7 @@ Captured<Value*> Executor::instance_attr_value(Value* v, PyObject* name, Value**
     guard_lookup(v, raw, name);
     Value* value = lazy(own, attr_source(v->source, name));
     v->attributes.emplace_back(text, value);
-    session_.record([v] { v->attributes.pop_back(); });
+    session_.learn([v] { v->attributes.pop_back(); });
     return look(value);
   }
   if (v->source) guard(GuardKind::HasNot, v->source, nullptr, name);
@@ -340,10 +340,10 @@ Captured<Value*> Executor::bind_descriptor(Value* owner, PyObject* raw, PyObject
       return break_at(BreakId::WouldRaise, what);
     }
     kept_.push_back(Ref<>::share(held.get()));
-    session_.record([this] { kept_.pop_back(); });
+    session_.learn([this] { kept_.pop_back(); });
     Value* value = lazy(held.get(), attr_source(owner->source, name));
     owner->attributes.emplace_back(text_of(name), value);
-    session_.record([owner] { owner->attributes.pop_back(); });
+    session_.learn([owner] { owner->attributes.pop_back(); });
     return look(value);
   }
   FRAMEJIT_TRY(field, field_of(owner, raw));
@@ -432,7 +432,7 @@ Captured<Value*> Executor::class_attr_value(Value* v, PyObject* name) {
     Ref<> inner = member(raw, "__func__");
     if (!inner || !PyFunction_Check(inner.get())) return break_at(BreakId::ImpureAttribute, what);
     kept_.push_back(Ref<>::share(inner.get()));
-    session_.record([this] { kept_.pop_back(); });
+    session_.learn([this] { kept_.pop_back(); });
     guard(GuardKind::Identity, source, raw);
     Value* f = function_value(inner.get());
     if (Py_IS_TYPE(raw, &PyStaticMethod_Type)) return f;
@@ -583,7 +583,7 @@ Captured<bool> Executor::holds(Value* v, PyObject* name) {
   if (!own) return break_at(BreakId::UserEffect, "deletion of an attribute");
   Value* value = look(lazy(own, attr_source(v->source, name)));
   v->attributes.emplace_back(text, value);
-  session_.record([v] { v->attributes.pop_back(); });
+  session_.learn([v] { v->attributes.pop_back(); });
   return true;
 }
 

@@ -12,7 +12,7 @@ namespace {
 void set_items(Session& s, Value* v, Values items) {
   Values before = std::move(v->items);
   v->items = std::move(items);
-  s.record([v, before = std::move(before)] { v->items = before; });
+  s.record(v, [v, before = std::move(before)] { v->items = before; });
 }
 
 Unexpected<Break> unsupported(const std::string& method) {

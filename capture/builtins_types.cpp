@@ -249,8 +249,7 @@ Captured<Value*> call_type(Executor& x, PyTypeObject* type, const Values& args, 
     if (type == &PyFloat_Type) return make_float(x, args[0]);
     if (type == &PyLong_Type) return make_int(x, args[0]);
     if (type == &PyBool_Type) {
-      FRAMEJIT_TRY(truth, x.truth(args[0]));
-      return x.boolean(truth);
+      return x.truth_value(args[0], false);
     }
     if (type == &PyType_Type) {
       PyObject* of = x.type_of(args[0]);

@@ -31,15 +31,15 @@ bool only_loads(Opcode op) {
 
 /// Does the graph do work on arrays? Views and arithmetic of Python numbers alone are not worth a region.
 bool is_worthwhile(const graph::Graph& graph) {
-  for (graph::ValueId v : graph.body().nodes) {
+  bool works = false;
+  graph::for_each_node(graph, graph.body(), [&](graph::ValueId v) {
     const graph::Node& node = graph.node(v);
     const graph::OpClass cls = graph::def(node.op).cls;
-    if (cls == graph::OpClass::Source || cls == graph::OpClass::View) continue;
-    if (cls == graph::OpClass::Write || node.type.rank() > 0) return true;
-    for (graph::ValueId input : node.inputs)
-      if (graph.type(input).rank() > 0) return true;
-  }
-  return false;
+    if (cls == graph::OpClass::Source || cls == graph::OpClass::View) return;
+    works = works || cls == graph::OpClass::Write || node.type.rank() > 0;
+    for (graph::ValueId input : node.inputs) works = works || graph.type(input).rank() > 0;
+  });
+  return works;
 }
 
 class Attempt {
@@ -197,6 +197,7 @@ CaptureOutcome Attempt::finish(const Checkpoint* at, Value* returned, std::vecto
   region->function = text_of(request_.view->code()->co_qualname);
   region->view = request_.view;
   region->entry = request_.entry;
+  region->passes_exit = at && at->pc < executor_.visits.size() && executor_.visits[at->pc] > 1;
   region->breaks = std::move(breaks);
   region->globals = Ref<>::share(request_.frame.globals);
   region->builtins = Ref<>::share(request_.frame.builtins);

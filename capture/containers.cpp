@@ -68,7 +68,7 @@ Captured<std::size_t> place_of(Executor& x, Value* key, std::size_t size, const 
 void set_items(Session& s, Value* v, Values items) {
   Values before = std::move(v->items);
   v->items = std::move(items);
-  s.record([v, before = std::move(before)] { v->items = before; });
+  s.record(v, [v, before = std::move(before)] { v->items = before; });
 }
 
 }  // namespace
@@ -195,7 +195,7 @@ Captured<bool> Executor::set_item(Value* container, Value* key, Value* value) {
   Value* before = container->items[at];
   if (may_finalize(before)) return finalizes();
   container->items[at] = value;
-  session_.record([container, at, before] { container->items[at] = before; });
+  session_.record(container, [container, at, before] { container->items[at] = before; });
   if (container->source) effects_.store_item(container, session_.integer(graph::Dim(static_cast<int64_t>(at))), value);
   return true;
 }
@@ -235,7 +235,7 @@ Captured<bool> Executor::del_item(Value* container, Value* key) {
   set_items(session_, container, std::move(items));
   if (container->kind == ValueKind::Dict) {
     ++container->position;
-    session_.record([container] { --container->position; });
+    session_.record(container, [container] { --container->position; });
     if (container->source) effects_.store_item(container, session_.constant(plain_key(key)), nullptr);
   } else if (container->source) {
     effects_.replace(container);
@@ -293,7 +293,7 @@ Captured<Value*> Executor::length(Value* v) {
 Captured<bool> Executor::append(Value* list, Value* item) {
   if (list->kind != ValueKind::List) return break_at(BreakId::UnknownObject, "append");
   list->items.push_back(item);
-  session_.record([list] { list->items.pop_back(); });
+  session_.record(list, [list] { list->items.pop_back(); });
   if (list->source) effects_.extend(list, {item});
   return true;
 }
@@ -322,7 +322,7 @@ Captured<Value*> Executor::dict_peek(Value* dict, Value* key) {
   Value* value = look(lazy(found, source));  // its guard says that the key is there
   dict->items.push_back(session_.constant(k));
   dict->items.push_back(value);
-  session_.record([dict] { dict->items.resize(dict->items.size() - 2); });
+  session_.learn([dict] { dict->items.resize(dict->items.size() - 2); });
   return value;
 }
 
@@ -344,11 +344,11 @@ Captured<bool> Executor::dict_set(Value* dict, Value* key, Value* value) {
     Value* before = dict->items[place];
     if (may_finalize(before)) return finalizes();
     dict->items[place] = value;
-    session_.record([dict, place, before] { dict->items[place] = before; });
+    session_.record(dict, [dict, place, before] { dict->items[place] = before; });
   } else {
     dict->items.push_back(k);
     dict->items.push_back(value);
-    session_.record([dict] { dict->items.resize(dict->items.size() - 2); });
+    session_.record(dict, [dict] { dict->items.resize(dict->items.size() - 2); });
   }
   if (dict->source) effects_.store_item(dict, k, value);
   return true;

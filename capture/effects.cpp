@@ -43,11 +43,11 @@ void Effects::remember_global(PyObject* dict, PyObject* name, Value* value) {
     if (globals_[i].dict == dict && same_key(globals_[i].key, name)) {
       Value* before = globals_[i].value;
       globals_[i].value = value;
-      session_.record([this, i, before] { globals_[i].value = before; });
+      session_.learn([this, i, before] { globals_[i].value = before; });
       return;
     }
   globals_.push_back({dict, name, value});
-  session_.record([this] { globals_.pop_back(); });
+  session_.learn([this] { globals_.pop_back(); });
 }
 
 void Effects::store_global(PyObject* dict, PyObject* name, Value* value) {
@@ -58,7 +58,7 @@ void Effects::store_global(PyObject* dict, PyObject* name, Value* value) {
 void Effects::store_cell(Value* cell, Value* value) {
   std::vector<Value*> before = cell->items;
   cell->items = value ? std::vector<Value*>{value} : std::vector<Value*>{};
-  session_.record([cell, before = std::move(before)] { cell->items = before; });
+  session_.record(cell, [cell, before = std::move(before)] { cell->items = before; });
   if (cell->source) append({Effect::Kind::StoreCell, cell, nullptr, value, {}, {}, {}});
 }
 

@@ -16,6 +16,7 @@
 #include "capture/code_view.h"
 #include "capture/door.h"
 #include "capture/effects.h"
+#include "capture/flow_map.h"
 #include "capture/region.h"
 #include "capture/session.h"
 
@@ -134,6 +135,12 @@ class Executor {
   Captured<Value*> object_compare(int op, Value* left, Value* right);
   Captured<std::pair<Value*, Value*>> as_sequences(const std::string& name, Value* left, Value* right);
   Captured<bool> truth(Value* v);
+  /// The truth of what is known at run time only, as a 0-d bool of the graph.
+  Captured<graph::ValueId> condition(Value* v);
+  /// bool(v) or not v.
+  Captured<Value*> truth_value(Value* v, bool negated);
+  const FlowMap& flow_map(const std::shared_ptr<const CodeView>& view);
+  uint32_t branches = 0;  // that are being captured, in each other
   Captured<bool> is_same(Value* left, Value* right);
   Captured<bool> equal(Value* left, Value* right);  // as `in` and dict lookup do: identity, then ==
   Captured<bool> contains(Value* container, Value* item);
@@ -189,6 +196,7 @@ class Executor {
   Value* str(const std::string& text);
 
   uint32_t steps = 0;              // instructions executed, all frames
+  std::vector<uint32_t> visits;    // by instruction of the outermost frame: how often it was executed
   uint32_t depth = 0;              // inlined frames
   SymbolicFrame* frame = nullptr;  // the innermost one
   Value* handled = nullptr;        // the exception being handled, of those that were raised during capture
@@ -217,6 +225,10 @@ class Executor {
   Captured<Value*> fold(int nb, PyObject* left, PyObject* right);
   Captured<Value*> sequence_binary(int nb, Value* left, Value* right);
   Captured<Value*> int_binary(int nb, const graph::Dim& left, const graph::Dim& right);
+  Captured<Value*> runtime_int_binary(int op, Value* left, Value* right);
+  Captured<bool> expect_within(Value* v, int64_t bound);
+  Captured<graph::ValueId> i64(Value* v);
+  Captured<Value*> compare_ids(int op, graph::ValueId a, graph::ValueId b);
 
   Session& session_;
   const CaptureOptions& options_;
@@ -224,6 +236,7 @@ class Executor {
   std::unordered_map<PyObject*, Tracked> tracked_;  // existing mutable objects: one Value each
   std::unordered_map<PyCodeObject*, std::shared_ptr<const CodeView>> views_;
   std::unordered_map<const CodeView*, std::vector<uint32_t>> locations_;
+  std::unordered_map<const CodeView*, std::unique_ptr<FlowMap>> flow_maps_;
   std::vector<Ref<>> kept_;
   std::vector<std::unique_ptr<SymbolicFrame>> generators_;  // by position of their Iterators
 };

@@ -1,6 +1,6 @@
 // Handlers: stack, locals, cells, globals, imports, attributes.
 #include "capture/py/repr.h"
-#include "capture/symbolic_frame.h"
+#include "capture/flow.h"
 #include "graph/support/check.h"
 
 namespace framejit::capture {
@@ -43,16 +43,19 @@ Step SymbolicFrame::local_op(const Instr& i) {
       slot = pop_raw();
       break;
     case Opcode::DeleteFast:
+      if (is_unknown(slot)) return break_at(BreakId::DataDependentBranch, text_of(view->local_name(i.arg)));
       if (may_finalize_in_slot(slot)) return finalizes();
       if (!slot) return break_at(BreakId::UnboundVariable, text_of(view->local_name(i.arg)));
       slot = nullptr;
       break;
     case Opcode::LoadFastAndClear:
+      if (is_unknown(slot)) return break_at(BreakId::DataDependentBranch, text_of(view->local_name(i.arg)));
       push(slot ? slot : s.make(ValueKind::Null));
       slot = nullptr;
       break;
     default:  // LoadFast, LoadFastCheck
       if (!slot) return break_at(BreakId::UnboundVariable, text_of(view->local_name(i.arg)));
+      if (is_unknown(slot)) return break_at(BreakId::DataDependentBranch, text_of(view->local_name(i.arg)));
       push(slot);
   }
   return Flow::Next;

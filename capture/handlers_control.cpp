@@ -15,12 +15,16 @@ Step SymbolicFrame::jump_op(const Instr& i) {
     }
     case Opcode::PopJumpIfFalse:
     case Opcode::PopJumpIfTrue: {
-      FRAMEJIT_TRY(truth, x.truth(pop()));
-      return truth == (i.op == Opcode::PopJumpIfTrue) ? jump(i) : next();
+      Value* condition = pop();
+      Captured<bool> truth = x.truth(condition);
+      if (!truth) return branch(condition, i, std::move(truth.error()));
+      return *truth == (i.op == Opcode::PopJumpIfTrue) ? jump(i) : next();
     }
     default: {  // JumpIfFalseOrPop, JumpIfTrueOrPop
-      FRAMEJIT_TRY(truth, x.truth(peek(1)));
-      if (truth == (i.op == Opcode::JumpIfTrueOrPop)) return jump(i);
+      Value* condition = peek(1);
+      Captured<bool> truth = x.truth(condition);
+      if (!truth) return branch(condition, i, std::move(truth.error()));
+      if (*truth == (i.op == Opcode::JumpIfTrueOrPop)) return jump(i);
       pop_raw();
       return next();
     }
@@ -105,7 +109,7 @@ Step SymbolicFrame::set_function_attribute(const Instr& i) {  // 3.13
   const std::size_t at = i.arg == 1 ? 0 : i.arg == 2 ? 1 : i.arg == 8 ? 2 : 3;
   Value* before = f->items[at];
   f->items[at] = part;
-  s.record([f, at, before] { f->items[at] = before; });
+  s.record(f, [f, at, before] { f->items[at] = before; });
   push(f);
   return Flow::Next;
 }

@@ -18,9 +18,7 @@ Step SymbolicFrame::operator_op(const Instr& i) {
     case Opcode::UnaryInvert: return push_or_break(x.unary(Unary::Invert, right));
     case Opcode::UnaryNot:
     case Opcode::ToBool: {
-      FRAMEJIT_TRY(truth, x.truth(right));
-      push(x.boolean(truth == (i.op == Opcode::ToBool)));
-      return Flow::Next;
+      return push_or_break(x.truth_value(right, i.op == Opcode::UnaryNot));
     }
     default: break;
   }

@@ -45,7 +45,7 @@ void Executor::set_attribute(Value* made, const std::string& name, Value* value)
   auto& held = made->attributes;
   for (std::size_t i = 0; i < held.size(); ++i) {
     if (held[i].first != name) continue;
-    session_.record([made, before = held] { made->attributes = before; });
+    session_.record(made, [made, before = held] { made->attributes = before; });
     if (value)
       held[i].second = value;
     else
@@ -54,7 +54,7 @@ void Executor::set_attribute(Value* made, const std::string& name, Value* value)
   }
   if (!value) return;
   held.emplace_back(name, value);
-  session_.record([made] { made->attributes.pop_back(); });
+  session_.record(made, [made] { made->attributes.pop_back(); });
 }
 
 Value* Executor::attribute(const Value* made, const std::string& name) {
@@ -206,7 +206,7 @@ Captured<Value*> Executor::special(Value* v, PyObject* name, const Values& args)
 }
 
 void Executor::set_handled(Value* exception) {
-  session_.record([this, before = handled] { handled = before; });
+  session_.learn([this, before = handled] { handled = before; });
   handled = exception;
 }
 

@@ -20,7 +20,7 @@ constexpr int64_t kIteratedRows = 64;
 void move_to(Session& s, Value* it, std::int64_t position) {
   const std::int64_t before = it->position;
   it->position = position;
-  s.record([it, before] { it->position = before; });
+  s.record(it, [it, before] { it->position = before; });
 }
 
 }  // namespace

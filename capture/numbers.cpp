@@ -39,6 +39,8 @@ graph::Scalar bits_of(double d) {
   return s;
 }
 
+bool is_runtime_int(const Value& v) { return v.is_array() && v.wrap == Wrap::PyInt; }
+bool is_integer(const Value& v) { return is_runtime_int(v) || is_int_like(v); }
 bool is_runtime(const Value& v) { return v.is_array(); }
 bool is_float_like(const Value& v) {
   return (v.is_array() && v.wrap == Wrap::PyFloat) || (v.is_constant() && PyFloat_CheckExact(v.object.get()));
@@ -92,6 +94,13 @@ Captured<graph::ValueId> Executor::f64(Value* v) {
       return b.constant(graph::DType::F64, bits_of(d));
     }
   }
+  if (is_runtime_int(*v)) {
+    FRAMEJIT_TRY(within, expect_within(v, kExactFloat));
+    (void)within;
+    graph::BuildResult cast = b.cast(v->id, graph::DType::F64);
+    if (!cast) return break_at(BreakId::WouldRaise, cast.error().message);
+    return *cast;
+  }
   if (v->kind == ValueKind::Int) {
     graph::ShapeEnv& env = shapes();
     if (!env.holds(graph::Relation::Le, v->dim, graph::Dim(kExactFloat)) ||
@@ -124,8 +133,8 @@ Captured<Value*> Executor::number_binary(int nb, Value* left, Value* right) {
   }
   const bool usable = [&] {
     for (Value* v : {left, right})
-      if (!is_float_like(*v) && !is_int_like(*v)) return false;
-    return true;
+      if (!is_float_like(*v) && !is_int_like(*v) && !is_runtime_int(*v)) return false;
+    return is_float_like(*left) || is_float_like(*right) || op == kTrueDivide;
   }();
   if (usable && (op == kAdd || op == kSubtract || op == kMultiply || op == kTrueDivide)) {
     graph::Op node = op == kAdd        ? graph::Op::Add
@@ -158,11 +167,73 @@ Captured<Value*> Executor::number_binary(int nb, Value* left, Value* right) {
     if (!made) return break_at(BreakId::WouldRaise, made.error().message);
     return session_.array(*made, Wrap::PyFloat);
   }
+  if (is_integer(*left) && is_integer(*right)) {
+    Captured<Value*> whole = runtime_int_binary(op, left, right);
+    if (whole || whole.error().id != BreakId::UnsupportedArgument) return whole;
+  }
   // Everything else needs the values: **, //, % and the bit operations.
   Value* l = specialize(left);
   Value* r = l ? specialize(right) : nullptr;
   if (l && r) return fold(nb, l->object.get(), r->object.get());
   return break_at(BreakId::UnsupportedArgument, "this operation on a number that is known only at run time");
+}
+
+Captured<graph::ValueId> Executor::i64(Value* v) {
+  if (v->is_array()) return v->id;
+  if (!fits_int64(*v)) return break_at(BreakId::ScalarOverflow);
+  graph::GraphBuilder& b = session_.builder();
+  if (v->kind == ValueKind::Int) return b.dim_value(v->dim);
+  return b.constant(graph::DType::I64, graph::Scalar{static_cast<uint64_t>(dim_of(*v).value()), 0});
+}
+
+/// The run ends for the interpreter where the number is beyond the bound.
+Captured<bool> Executor::expect_within(Value* v, int64_t bound) {
+  if (!v->is_array()) {
+    const graph::Dim d = dim_of(*v);
+    const bool within = d.is_const() ? d.value() <= bound && d.value() >= -bound
+                                     : shapes().holds(graph::Relation::Le, d, graph::Dim(bound)) &&
+                                           shapes().holds(graph::Relation::Le, graph::Dim(-bound), d);
+    return within ? Captured<bool>(true) : break_at(BreakId::ScalarOverflow);
+  }
+  graph::GraphBuilder& b = session_.builder();
+  for (const bool above : {true, false}) {
+    const graph::ValueId limit =
+        b.constant(graph::DType::I64, graph::Scalar{static_cast<uint64_t>(above ? bound : -bound), 0});
+    const graph::ValueId operands[] = {v->id, limit};
+    graph::BuildResult within = b.elementwise(above ? graph::Op::LessEqual : graph::Op::GreaterEqual, operands);
+    if (!within) return break_at(BreakId::ScalarOverflow, within.error().message);
+    b.expect(*within);
+  }
+  return true;
+}
+
+Captured<Value*> Executor::runtime_int_binary(int op, Value* left, Value* right) {
+  graph::Op node;
+  int64_t bound;
+  switch (op) {
+    case kAdd: node = graph::Op::Add, bound = kTerm; break;
+    case kSubtract: node = graph::Op::Subtract, bound = kTerm; break;
+    case kMultiply: node = graph::Op::Multiply, bound = kFactor; break;
+    case kFloorDivide:
+    case kRemainder:
+      // One sign of the divisor, which is not zero.
+      if (!right->is_constant() || !fits_int64(*right) || dim_of(*right).value() <= 0)
+        return break_at(BreakId::UnsupportedArgument, "division by an int that is known only at run time");
+      node = op == kFloorDivide ? graph::Op::FloorDivide : graph::Op::Remainder, bound = kTerm;
+      break;
+    default: return break_at(BreakId::UnsupportedArgument, "this operation on a number that is known only at run time");
+  }
+  graph::ValueId operands[2];
+  for (int k : {0, 1}) {
+    Value* v = k == 0 ? left : right;
+    FRAMEJIT_TRY(within, expect_within(v, bound));
+    (void)within;
+    FRAMEJIT_TRY(id, i64(v));
+    operands[k] = id;
+  }
+  graph::BuildResult made = session_.builder().elementwise(node, operands);
+  if (!made) return break_at(BreakId::WouldRaise, made.error().message);
+  return session_.array(*made, Wrap::PyInt);
 }
 
 Captured<Value*> Executor::int_binary(int nb, const graph::Dim& l, const graph::Dim& r) {
@@ -248,6 +319,11 @@ Captured<Value*> Executor::number_compare(int op, Value* left, Value* right) {
       default: return boolean(env.holds(graph::Relation::Le, r, l));
     }
   }
+  if (is_integer(*left) && is_integer(*right)) {
+    FRAMEJIT_TRY(a, i64(left));
+    FRAMEJIT_TRY(b, i64(right));
+    return compare_ids(op, a, b);
+  }
   // Python compares int and float by value, without rounding: only ints that are floats exactly become nodes.
   for (Value* v : {left, right})
     if (is_int_like(*v) && v->is_constant() &&
@@ -255,6 +331,10 @@ Captured<Value*> Executor::number_compare(int op, Value* left, Value* right) {
       return break_at(BreakId::ScalarOverflow);
   FRAMEJIT_TRY(a, f64(left));
   FRAMEJIT_TRY(b, f64(right));
+  return compare_ids(op, a, b);
+}
+
+Captured<Value*> Executor::compare_ids(int op, graph::ValueId a, graph::ValueId b) {
   static constexpr graph::Op kOps[] = {graph::Op::Less,     graph::Op::LessEqual, graph::Op::Equal,
                                        graph::Op::NotEqual, graph::Op::Greater,   graph::Op::GreaterEqual};
   const graph::ValueId operands[] = {a, b};

@@ -76,7 +76,7 @@ Value* Executor::look(Value* v) {
   if (!v || v->kind != ValueKind::Lazy) return v;
   if (v->items.empty()) {
     v->items.push_back(wrap(v->object.get(), v->source));
-    session_.record([v] { v->items.clear(); });
+    session_.learn([v] { v->items.clear(); });
   }
   return v->items[0];
 }
@@ -99,7 +99,7 @@ Value* Executor::fresh(PyObject* object) {
 Value* Executor::track(PyObject* object, const SourceRef& source, Value* v) {
   tracked_.emplace(object, Tracked{v, source});
   kept_.push_back(Ref<>::share(object));
-  session_.record([this, object] {
+  session_.learn([this, object] {
     tracked_.erase(object);
     kept_.pop_back();
   });
@@ -263,7 +263,7 @@ Captured<bool> Executor::open(Value* v) {
   Values before = v->items;
   v->items = std::move(items);
   v->partial = false;
-  session_.record([v, before = std::move(before)] {
+  session_.learn([v, before = std::move(before)] {
     v->items = before;
     v->partial = true;
   });
@@ -289,7 +289,7 @@ Captured<bool> force_items(Executor& x, Value* v, int depth) {
       Value* before = item;
       item = x.look(item);
       const auto at = static_cast<std::size_t>(&item - v->items.data());
-      x.session().record([v, at, before] { v->items[at] = before; });
+      x.session().learn([v, at, before] { v->items[at] = before; });
     }
     if (item) {
       FRAMEJIT_TRY(inner, force_items(x, item, depth + 1));

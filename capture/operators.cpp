@@ -172,6 +172,8 @@ Captured<Value*> Executor::unary(Unary op, Value* v) {
 
 Captured<bool> Executor::is_same(Value* left, Value* right) {
   if (left == right) return true;
+  if (left->which != graph::kNoValue || right->which != graph::kNoValue)
+    return break_at(BreakId::DataDependentBranch, "is");
   auto singleton = [](Value* v) {
     PyObject* o = v->is_constant() ? v->object.get() : nullptr;
     return o == Py_None || o == Py_True || o == Py_False || o == Py_Ellipsis || o == Py_NotImplemented;

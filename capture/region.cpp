@@ -22,10 +22,12 @@ bool materializable(const Value* v, std::vector<const Value*>& path) {
   if (std::find(path.begin(), path.end(), v) != path.end()) return true;
   if (path.size() > 64) return false;
   switch (v->kind) {
-    case ValueKind::Null:
+    case ValueKind::Null: return !v->partial;
     case ValueKind::Constant:
-    case ValueKind::Array:
     case ValueKind::Int: return true;
+    case ValueKind::Array:
+      if (v->partial) return false;
+      break;
     case ValueKind::Iterator:
       if (v->position < 0 || v->iterated == kMap || v->iterated == kGenerator || v->iterated == kOverSet ||
           v->iterated == kOverValues || v->iterated == kOverItems || (v->iterated == kOverKeys && dict_changed(*v)))
@@ -99,6 +101,19 @@ void RegionBuilder::fill(uint32_t at, const std::vector<Value*>& items) {
   }
 }
 
+Recipe RegionBuilder::result(graph::ValueId id, Wrap wrap) {
+  auto at = std::find(results_.begin(), results_.end(), id);
+  if (at == results_.end()) at = results_.insert(results_.end(), id);
+  Recipe r = of(Recipe::Kind::Result);
+  r.index = static_cast<uint32_t>(at - results_.begin());
+  r.wrap = wrap;
+  const graph::Graph& graph = s_.graph();
+  const graph::ValueId root = graph.root(id);
+  const bool as_base = graph.node(root).op == graph::Op::Param && graph::repeats_elements(graph, root);
+  r.read_only = !as_base && graph::repeats_elements(graph, id);
+  return r;
+}
+
 uint32_t RegionBuilder::recipe(Value* given) {
   Value* v = resolved(given);
   if (auto seen = made_.find(v); seen != made_.end()) return seen->second;
@@ -120,16 +135,13 @@ uint32_t RegionBuilder::recipe(Value* given) {
     return made_[v] = add(std::move(r));
   }
   if (v->kind == ValueKind::Array) {
-    auto at = std::find(results_.begin(), results_.end(), v->id);
-    if (at == results_.end()) at = results_.insert(results_.end(), v->id);
-    Recipe r = of(Recipe::Kind::Result);
-    r.index = static_cast<uint32_t>(at - results_.begin());
-    r.wrap = v->wrap;
-    const graph::Graph& graph = s_.graph();
-    const graph::ValueId root = graph.root(v->id);
-    const bool as_base = graph.node(root).op == graph::Op::Param && graph::repeats_elements(graph, root);
-    r.read_only = !as_base && graph::repeats_elements(graph, v->id);
-    return made_[v] = add(std::move(r));
+    if (v->which == graph::kNoValue) return made_[v] = add(result(v->id, v->wrap));
+    const uint32_t number = add(result(v->which, Wrap::PyInt));
+    const uint32_t own = add(v->never_new ? of(Recipe::Kind::Null) : result(v->id, v->wrap));
+    const uint32_t at = made_[v] = add(of(Recipe::Kind::Choice));
+    region_.recipes[at].items = {number, own};
+    fill(at, v->items);
+    return at;
   }
   if (v->kind == ValueKind::Int) {
     Recipe r = of(Recipe::Kind::Int);

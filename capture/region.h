@@ -27,6 +27,7 @@ struct Recipe {
     Constant,  // object
     Fetch,     // source
     Result,    // graph result `index`, given back as `wrap` (a view result: see graph type's root)
+    Choice,    // items: a number, and the objects of which it chooses one, from 0 on
     Int,       // Python int: value of `dim`
     Tuple,
     List,
@@ -75,6 +76,7 @@ struct Region {
   uint32_t entry = 0;                   // Instr index
   uint32_t exit = 0;                    // Instr index; with `returns`: of the return instruction
   bool returns = false;                 // the region ends by returning recipe `result`
+  bool passes_exit = false;             // it may come by its exit before it is there for good
   std::unique_ptr<graph::Graph> graph;  // its results are what the recipes' Result indices name
   std::vector<Guard> guards;
   std::vector<Input> inputs;    // one for each graph param

@@ -21,6 +21,7 @@ class RegionBuilder {
  private:
   uint32_t recipe(Value* v);
   uint32_t add(Recipe r);
+  Recipe result(graph::ValueId id, Wrap wrap);
   void fill(uint32_t at, const std::vector<Value*>& items);
   Recipe::Kind kind_of(const Value& v) const;
   void add_effects();

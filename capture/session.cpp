@@ -55,6 +55,7 @@ Session::Session(std::string name, const Varied& varied, std::vector<Door*> door
 Value* Session::make(ValueKind kind) {
   arena_.push_back(std::make_unique<Value>());
   arena_.back()->kind = kind;
+  arena_.back()->number = static_cast<uint32_t>(arena_.size() - 1);
   return arena_.back().get();
 }
 
@@ -70,6 +71,7 @@ Value* Session::array(graph::ValueId id, Wrap wrap) {
   v->id = id;
   v->wrap = wrap;
   v->weak = is_python_number(wrap);
+  v->partial = by_identity(wrap) && graph_->type(id).is_view() && is_shared(id);
   return v;
 }
 
@@ -176,6 +178,10 @@ Captured<bool> Session::check_nodes() {
 
 Captured<bool> Session::prepare_write(graph::ValueId dst) {
   const graph::ValueId root = graph_->root(dst);
+  const graph::Op owner = graph_->node(root).op;
+  const bool outside = owner == graph::Op::Param || owner == graph::Op::Carried || graph::index(root) < (open_.empty() ? 0 : open_.back());
+  if (is_shared(root) || (!open_.empty() && outside))
+    return break_at(BreakId::OverlappingMemory, "a write in a branch, or of what a branch chose");
   std::size_t i = 0;
   while (i < inputs_.size() && input_values_[i]->id != root) ++i;
   if (i == inputs_.size()) return true;  // memory that the graph made
@@ -190,15 +196,13 @@ Captured<bool> Session::prepare_write(graph::ValueId dst) {
   guards_[inputs_[i].guard].array.writeable = true;
   inputs_[i].spec.writeable = true;
   written_.push_back(i);
-  record([this, i] {
+  learn([this, i] {
     guards_[inputs_[i].guard].array.writeable = false;
     inputs_[i].spec.writeable = false;
     written_.pop_back();
   });
   return true;
 }
-
-void Session::record(std::function<void()> revert) { undo_.push_back(std::move(revert)); }
 
 void Session::set_location(uint32_t location) {
   location_ = location;
@@ -275,14 +279,49 @@ void Session::sync_dim_guards() {
     add_guard(std::move(g));
   }
   dim_guards_ = recorded.size();
-  record([this, before] { dim_guards_ = before; });
+  learn([this, before] { dim_guards_ = before; });
 }
 
-Session::Mark Session::mark() const { return {graph_->mark(), guards_.size(), inputs_.size(), undo_.size(), overlap_}; }
+Session::Mark Session::mark() const {
+  return {graph_->mark(), guards_.size(), inputs_.size(), undo_.size(), arena_.size(), overlap_};
+}
+
+bool Session::is_pure(const Mark& m, const std::set<const Value*>& apart) const {
+  return std::all_of(undo_.begin() + static_cast<std::ptrdiff_t>(m.undo), undo_.end(), [&](const Undo& u) {
+    return u.what == Undo::Knowledge ||
+           (u.what == Undo::OneValue && (u.value->number >= m.values || apart.count(u.value) != 0));
+  });
+}
+
+std::set<const Value*> Session::take_back(const Mark& m, const std::set<const Value*>& apart) {
+  std::set<const Value*> changed;
+  for (std::size_t i = undo_.size(); i-- > m.undo;) {
+    if (undo_[i].what != Undo::OneValue || apart.count(undo_[i].value) == 0) continue;
+    undo_[i].revert();
+    changed.insert(undo_[i].value);
+  }
+  return changed;
+}
+
+void Session::open(graph::Block& block) {
+  graph_->open(block);
+  open_.push_back(graph_->value_count());
+}
+
+void Session::close() {
+  graph_->close();
+  open_.pop_back();
+}
+
+void Session::share(graph::ValueId v) {
+  const graph::ValueId root = graph_->root(v);
+  if (!shared_.insert(root).second) return;
+  learn([this, root] { shared_.erase(root); });
+}
 
 void Session::rollback(const Mark& m) {
   while (undo_.size() > m.undo) {
-    std::function<void()> revert = std::move(undo_.back());
+    std::function<void()> revert = std::move(undo_.back().revert);
     undo_.pop_back();
     revert();
   }

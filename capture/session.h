@@ -75,14 +75,20 @@ class Session {
   /// Gives them their texts.
   void show_dim_guards();
 
-  /// The caller has made a change to a Value; `revert` runs if the transaction is taken back.
-  void record(std::function<void()> revert);
+  /// The caller has made a change that others may see; `revert` runs if the transaction is taken back.
+  void record(std::function<void()> revert) { undo_.push_back({std::move(revert), Undo::World, nullptr}); }
+  /// The same of a change to a Value and to nothing else.
+  void record(const Value* changed, std::function<void()> revert) {
+    undo_.push_back({std::move(revert), Undo::OneValue, changed});
+  }
+  /// Something was found out, under guards that hold on any path: no change.
+  void learn(std::function<void()> revert) { undo_.push_back({std::move(revert), Undo::Knowledge, nullptr}); }
 
   /// Values through which no gradient goes.
   const std::vector<graph::ValueId>& stops() const { return stops_; }
   void add_stop(graph::ValueId id) {
     stops_.push_back(id);
-    record([this] { stops_.pop_back(); });
+    learn([this] { stops_.pop_back(); });
   }
 
   uint32_t location() const { return location_; }
@@ -98,11 +104,22 @@ class Session {
 
   struct Mark {
     graph::Graph::Mark graph;
-    std::size_t guards, inputs, undo;
+    std::size_t guards, inputs, undo, values;
     bool overlap;
   };
   Mark mark() const;
   void rollback(const Mark& m);
+  /// Has nothing changed since the mark but what was made since, and these?
+  bool is_pure(const Mark& m, const std::set<const Value*>& apart = {}) const;
+  /// Takes back what was done to these since the mark, and gives those to which something was done. The rest stays.
+  std::set<const Value*> take_back(const Mark& m, const std::set<const Value*>& apart);
+
+  // One side of a branch, or the body of a loop: nodes go into its block. Only memory that is made there may be written.
+  void open(graph::Block& block);
+  void close();
+  /// The memory may be that of another value too, which one is known at run time: it is not written any more.
+  void share(graph::ValueId v);
+  bool is_shared(graph::ValueId v) const { return shared_.count(graph_->root(v)) != 0; }
 
  private:
   std::unique_ptr<graph::Graph> graph_;
@@ -119,8 +136,15 @@ class Session {
   std::size_t checked_ = 0;          // nodes
   bool overlap_ = false;              // an input read after a write shares its memory
   std::size_t dim_guards_ = 0;        // how many of the ShapeEnv's guards are in guards_
-  std::vector<std::function<void()>> undo_;
   std::vector<graph::ValueId> stops_;
+  struct Undo {
+    std::function<void()> revert;
+    enum What : uint8_t { World, OneValue, Knowledge } what;
+    const Value* value;
+  };
+  std::vector<Undo> undo_;
+  std::vector<std::size_t> open_;  // blocks: how many graph values there were before
+  std::set<graph::ValueId> shared_;  // roots
   uint32_t location_ = 0;
   bool o1_ = false;
   PyObject *file_ = nullptr, *globals_ = nullptr;

@@ -48,7 +48,7 @@ Captured<bool> change(Executor& x, Value* set, SetChange how, PyObject* operand)
   if (set->partial || set->items.size() > kHistory) return break_at(BreakId::CapturedTooMuch, "a set of long history");
   set->items.push_back(x.session().integer(graph::Dim(static_cast<int64_t>(how))));
   set->items.push_back(x.session().constant(operand));
-  x.session().record([set] {
+  x.session().record(set, [set] {
     set->items.resize(set->items.size() - 2);
     rebuild(set);
   });

@@ -17,7 +17,8 @@ SymbolicFrame::SymbolicFrame(Executor& executor, std::shared_ptr<const CodeView>
       builtins(builtins_dict),
       locals(static_cast<std::size_t>(view->local_count()), nullptr),
       x(executor),
-      s(executor.session()) {}
+      s(executor.session()),
+      first_value_(static_cast<uint32_t>(s.mark().values)) {}
 
 Break SymbolicFrame::locate(Break b) const {
   if (!b.function.empty()) return b;  // a frame further in knows better
@@ -59,7 +60,12 @@ Captured<bool> SymbolicFrame::check_unrolled(uint32_t head) {
 Step SymbolicFrame::advance() {
   if (x.steps >= x.options().instruction_limit) return break_at(BreakId::CapturedTooMuch);
   if (s.graph().value_count() > kGraphNodeLimit) return break_at(BreakId::CapturedTooMuch, "graph nodes");
+  if (std::optional<Step> behind = loop()) return std::move(*behind);
   begin_step();
+  if (outermost) {
+    x.visits.resize(view->instrs().size());
+    ++x.visits[pc];
+  }
   Step done = step(current());
   if (done && s.has_overlap()) return break_at(BreakId::OverlappingMemory, "read after a write");
   if (done) {

@@ -4,7 +4,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -60,6 +63,21 @@ class SymbolicFrame {
   Values pop_raw(int count);
   Step next() const { return Flow::Next; }
   Step jump(const Instr& i);
+  // flow.cpp
+
+  // flow.cpp, flow_loop.cpp
+  struct Side;
+  struct Scope;
+  class LoopCapture;
+  /// The jump `i` goes by an array value: both sides, up to where they meet. `why`: the break if that cannot be.
+  Step branch(Value* condition, const Instr& i, Break why);
+  Step fork(graph::ValueId decides, const uint32_t (&targets)[2], const std::vector<Value*> (&stacks)[2], uint32_t join,
+            std::function<Step()> second = {});
+  std::optional<Break> run_side(Side& side, uint32_t join);
+  Captured<Value*> next_instruction();
+  /// The loop whose head this is, if it goes on by an array value; nothing: it is executed as any other code.
+  std::optional<Step> loop();
+  bool in_hopeless_loop(uint32_t at) const;
   Step push_or_break(Captured<Value*> v);
 
   Step stack_op(const Instr& i);
@@ -103,6 +121,9 @@ class SymbolicFrame {
     std::size_t nodes;
   };
   std::vector<Loop> loops_;
+  uint32_t first_value_;           // what was made before was there when the frame began
+  Scope* scope_ = nullptr;         // the loop whose round is being captured
+  std::map<uint32_t, int> tries_;  // by the head of a loop: how often it could not be captured
 };
 
 }  // namespace framejit::capture

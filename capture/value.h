@@ -54,9 +54,13 @@ struct Value {
   std::vector<Value*> items;
   std::int64_t position = 0;  // Iterator; Dict: how many keys were deleted
   int iterated = 0;    // Iterator: an Iterated
-  bool partial = false;  // an existing Dict whose items are only the pairs that were looked at
+  bool partial = false;  // an existing Dict whose items are only the pairs that were looked at; an Array that is a view of
+                         // one of several, which one is known at run time; Null: a variable of which nothing is known
   bool changed = false;  // an existing List or Dict with a store in the log: iterators over it cannot be made again
   bool transient = false;  // no region ends while it lives
+  graph::ValueId which = graph::kNoValue;  // Array that a branch chose: 0-d i64; 0: the object is new; k: it is items[k - 1]
+  bool never_new = false;                  // with `which`: it is never 0
+  uint32_t number = 0;  // Values are numbered as they are made
   bool weak = false;   // Array with wrap PyFloat/PyInt/PyBool: promotes as a Python number
   Ref<> extra;         // Function: code object and the like; owned by the handlers
   std::vector<std::pair<std::string, Value*>> attributes;  // Function, Object: tracked attributes

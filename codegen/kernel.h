@@ -172,6 +172,7 @@ enum class BufferKind : uint8_t {
   Param,     // memory of the caller: `param` says which graph param
   Result,    // fresh memory that the caller allocates and keeps: `result` says which root (Program::result_roots)
   Temp,      // memory that the plan owns; lives from its first to its last step
+  Pointer,   // no memory of its own: lies where a FlowStep says
   Literal,   // constant bytes inside the program
   DimValue,  // an i64 that holds the value of `value` for the symbols of the run
 };
@@ -316,7 +317,23 @@ struct HostStep {
   std::vector<graph::Dims> shapes;
 };
 
-using Step = std::variant<LoopStep, MatMulStep, AttentionStep, UndoStep, HostStep>;
+/// Control flow between steps, which otherwise run one after the other. Buffers are pointers here: what a Move or a Rotate
+/// changes is where later steps find them.
+struct FlowStep {
+  enum Kind : uint8_t {
+    Jump,    // to `target`
+    Unless,  // to `target` if the bool at `offset` of buffer `a` is false
+    Again,   // back to `target` if it is true: the end of a round of a loop
+    Move,    // `a` lies where `b` does, at `offset`
+    Rotate,  // `a` lies where `b` does, and `b` in the memory of `c`, which takes that of `b`
+    Expect,  // RunStatus::Redo if the bool at `offset` of `a` is false
+  } kind = Jump;
+  BufferIndex a = 0, b = 0, c = 0;
+  graph::Dim offset = 0;
+  uint32_t target = 0;  // index of a step
+};
+
+using Step = std::variant<LoopStep, MatMulStep, AttentionStep, UndoStep, HostStep, FlowStep>;
 
 /// Everything that a Plan needs. Dims are over the graph's symbols.
 struct Program {

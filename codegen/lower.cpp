@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include "codegen/emit.h"
 #include "codegen/lower_terms.h"
@@ -33,7 +35,7 @@ class Lowerer : public Memory {
  public:
   Lowerer(const Graph& graph, const std::vector<Group>& groups, const LowerOptions& options)
       : graph_(graph),
-        groups_(groups),
+        groups_(&groups),
         options_(options),
         facts_(graph.shapes()),
         kernels_(program_, options),
@@ -42,10 +44,23 @@ class Lowerer : public Memory {
   Program run() {
     if (options_.cpu.isa == Isa::None) fail("this processor has no AVX2");
     find_results();
-    for (uint32_t g = 0; g < groups_.size(); ++g) cut_group(g);
+    cut_groups();
     attribute();
     find_stored();
     save_params();
+    lower_parts();
+    store_scalar_results();
+    program_.conditions = facts_.conditions();
+    program_.listing = describe(program_);
+    return std::move(program_);
+  }
+
+ private:
+  void cut_groups() {
+    for (uint32_t g = 0; g < groups_->size(); ++g) cut_group(g);
+  }
+
+  void lower_parts() {
     std::map<const Part*, const Part*> waiting;  // by epilogue: its product
     for (const Part& part : parts_) {
       context_.attributed = program_.attributed && (context_.attributed || writes_param(part));
@@ -57,12 +72,9 @@ class Lowerer : public Memory {
       else
         lower_part(part);
     }
-    store_scalar_results();
-    program_.conditions = facts_.conditions();
-    program_.listing = describe(program_);
-    return std::move(program_);
   }
 
+ public:
   BufferIndex buffer_of(ValueId root) override {
     if (const auto it = buffers_.find(root); it != buffers_.end()) return it->second;
     const Node& node = graph_.node(root);
@@ -119,17 +131,20 @@ class Lowerer : public Memory {
       result_number_[root] = static_cast<uint32_t>(program_.result_roots.size());
       program_.result_roots.push_back(root);
     }
-    bool writes_params = false, calls_host = false;
-    for (ValueId v : graph_.body().nodes) {
+    bool writes_params = false, calls_host = false, flows = false;
+    graph::for_each_node(graph_, graph_.body(), [&](ValueId v) {
       if (may_flag(v)) program_.may_set_flags = true;
       const graph::Op op = graph_.node(v).op;
-      if (may_flag(v) || may_redo(v) || op == Op::Host) needs_undo_ = true;
+      flows = flows || graph::is_control(op);
+      // A loop can be cancelled, wherever it stands.
+      if (may_flag(v) || may_redo(v) || op == Op::Host || op == Op::Loop || op == Op::Expect) needs_undo_ = true;
       writes_params = writes_params || is_param_write(v);
       calls_host = calls_host || op == Op::Host;
       if (op == Op::Write) written_.insert(graph_.root(graph_.node(v).inputs[0]));
-    }
+    });
     needs_undo_ = needs_undo_ && writes_params;
     program_.attributed = needs_undo_ && options_.attribute;
+    if (program_.attributed && flows) fail("what control flow skips has no warning of its own");
     if (program_.attributed && calls_host) fail("a host call says itself what it warns of");
     if (program_.attributed) needs_undo_ = false;
   }
@@ -197,8 +212,9 @@ class Lowerer : public Memory {
     if (!writes || !reduces) return nodes;
     const std::set<ValueId> members(nodes.begin(), nodes.end());
     std::vector<ValueId> out;
-    for (ValueId v : graph_.body().nodes)
+    graph::for_each_node(graph_, graph_.body(), [&](ValueId v) {
       if (members.contains(v)) out.push_back(v);
+    });
     return out;
   }
 
@@ -206,7 +222,7 @@ class Lowerer : public Memory {
   /// view.
   void cut_group(uint32_t g) {
     std::vector<std::vector<ValueId>> pieces(1);
-    for (ValueId v : in_order(groups_[g].nodes)) {
+    for (ValueId v : in_order((*groups_)[g].nodes)) {
       if (must_cut_before(pieces.back(), v)) pieces.emplace_back();
       pieces.back().push_back(v);
       if (stands_alone(v)) pieces.emplace_back();
@@ -300,7 +316,7 @@ class Lowerer : public Memory {
       if (may_flag(v) && !never_empty) return false;
       if (program_.attributed && !attributable(v)) return false;
       if (cls(v) != OpClass::Copy && is_host(v)) return false;
-      const std::vector<ValueId>& stored = groups_[g].stored;
+      const std::vector<ValueId>& stored = (*groups_)[g].stored;
       if (std::find(stored.begin(), stored.end(), v) != stored.end()) return false;
       (void)node;
     }
@@ -333,13 +349,13 @@ class Lowerer : public Memory {
 
   std::set<ValueId> wanted_values() {
     std::set<ValueId> wanted, computed;
-    for (const Group& group : groups_) wanted.insert(group.stored.begin(), group.stored.end());
+    for (const Group& group : *groups_) wanted.insert(group.stored.begin(), group.stored.end());
     for (ValueId root : program_.result_roots) wanted.insert(root);
     for (const Part& part : parts_) computed.insert(part.nodes.begin(), part.nodes.end());
     for (std::size_t p = 0; p < parts_.size(); ++p) {
       const std::set<ValueId> own(parts_[p].nodes.begin(), parts_[p].nodes.end());
       for (ValueId v : parts_[p].nodes)
-        for (ValueId input : graph_.node(v).inputs) {
+        for (ValueId input : graph::used_values(graph_, v)) {
           const ValueId root = graph_.root(input);
           if (computed.contains(root) && !own.contains(root)) wanted.insert(root);
           last_reader_[root] = p;
@@ -397,6 +413,7 @@ class Lowerer : public Memory {
   }
 
   void lower_part(const Part& part) {
+    if (graph::is_control(graph_.node(part.nodes[0]).op)) return lower_control(part);
     if (is_product(part)) return lower_product(part, nullptr);
     if (part.nodes.size() == 1 && graph_.node(part.nodes[0]).op == Op::Attention) return lower_attention(part);
     if (part.nodes.size() == 1 && graph_.node(part.nodes[0]).op == Op::Host) return lower_host(part);
@@ -648,7 +665,7 @@ class Lowerer : public Memory {
     if (program_.attributed || node.type.rank() < 2 || graph_.type(node.inputs[0]).rank() < 2 || graph_.type(node.inputs[1]).rank() < 2) return nullptr;
     const auto reads = [&](const Part& part, ValueId root) {
       return std::any_of(part.nodes.begin(), part.nodes.end(), [&](ValueId user) {
-        const std::vector<ValueId>& inputs = graph_.node(user).inputs;
+        const std::vector<ValueId> inputs = graph::used_values(graph_, user);
         return std::any_of(inputs.begin(), inputs.end(), [&](ValueId i) { return graph_.root(i) == root; });
       });
     };
@@ -694,7 +711,8 @@ class Lowerer : public Memory {
   /// A product that only its epilogue reads lies where the epilogue's first result of that dtype will.
   void place_in_result(const Part& part, ValueId product, LoopStep& epilogue) {
     const auto reader = last_reader_.find(product);
-    if (result_number_.contains(product) || reader == last_reader_.end() || &parts_[reader->second] != &part) return;
+    const auto here = static_cast<std::size_t>(&part - parts_.data());
+    if (result_number_.contains(product) || reader == last_reader_.end() || reader->second != here) return;
     const graph::Type& type = graph_.type(product);
     for (ValueId v : part.nodes) {
       const graph::Type& own = graph_.type(v);
@@ -772,6 +790,211 @@ class Lowerer : public Memory {
     program_.steps.emplace_back(std::move(step));
   }
 
+  // ---- control flow -------------------------------------------------------------------------------------------------
+
+  uint32_t here() const { return static_cast<uint32_t>(program_.steps.size()); }
+
+  FlowStep& flow(FlowStep::Kind kind) {
+    program_.steps.emplace_back(FlowStep{});
+    auto& step = std::get<FlowStep>(program_.steps.back());
+    step.kind = kind;
+    return step;
+  }
+
+  /// A step that goes by a bool; returns its number.
+  uint32_t decide(FlowStep::Kind kind, ValueId condition, uint32_t target = 0) {
+    const BufferIndex a = address_of(condition);
+    FlowStep& step = flow(kind);
+    step.a = a;
+    step.offset = graph_.type(condition).offset;
+    step.target = target;
+    return here() - 1;
+  }
+
+  void land(uint32_t jump) { std::get<FlowStep>(program_.steps[jump]).target = here(); }
+
+  BufferIndex append_buffer(BufferKind kind, Dim bytes) {
+    Buffer b{};
+    b.kind = kind;
+    b.bytes = std::move(bytes);
+    program_.buffers.push_back(std::move(b));
+    return static_cast<BufferIndex>(program_.buffers.size() - 1);
+  }
+
+  /// Where a value lies; a constant or dimension is stored first.
+  BufferIndex address_of(ValueId v) {
+    const graph::Op op = graph_.node(graph_.root(v)).op;
+    if (op != Op::Constant) return buffer_of(graph_.root(v));
+    const BufferIndex at = append_buffer(BufferKind::Temp, bytes_of(v));
+    copy_to(at, v);
+    return at;
+  }
+
+  /// A fresh value of the layout of `v`, at `to`.
+  void copy_to(BufferIndex to, ValueId v) {
+    const graph::Type& type = graph_.type(v);
+    StepSpec spec;
+    spec.shape = type.shape;
+    TermBuilder terms(graph_, *this, context_, spec);
+    Access out;
+    out.buffer = to;
+    out.dtype = type.dtype;
+    out.strides = type.strides;
+    spec.stores.push_back({out, terms.operand(v), false, true});
+    program_.steps.emplace_back(build_step(spec, context_));
+  }
+
+  void lower_block(const graph::Block& block, const std::vector<Group>& groups) {
+    std::vector<Part> parts = std::exchange(parts_, {});
+    std::map<ValueId, std::size_t> readers = std::exchange(last_reader_, {});
+    const std::vector<Group>* const around = std::exchange(groups_, &groups);
+    cut_groups();
+    find_stored();
+    for (ValueId v : block.results) last_reader_[graph_.root(v)] = parts_.size();
+    lower_parts();
+    groups_ = around;
+    last_reader_ = std::move(readers);
+    parts_ = std::move(parts);
+  }
+
+  /// The value, made in the block and given once, may be computed where what it becomes will lie.
+  bool is_own(const graph::Block& block, ValueId v) const {
+    if (graph_.type(v).is_view() || std::count(block.results.begin(), block.results.end(), v) != 1) return false;
+    if (result_number_.contains(v) || std::find(block.nodes.begin(), block.nodes.end(), v) == block.nodes.end()) return false;
+    return cls(v) != OpClass::Source || graph_.node(v).op == Op::Output || graph_.node(v).op == Op::Iota ||
+           graph_.node(v).op == Op::Full;
+  }
+
+  void lower_control(const Part& part) {
+    const ValueId v = part.nodes[0];
+    const Node& node = graph_.node(v);
+    if (node.op == Op::Expect) {
+      decide(FlowStep::Expect, node.inputs[0]);
+      return;
+    }
+    const Group& group = (*groups_)[part.group];
+    std::vector<std::optional<BufferIndex>> outputs(node.blocks[0]->results.size());
+    const std::size_t first = node.op == Op::Loop ? 1 : 0;
+    graph::for_each_node(graph_, graph_.body(), [&](ValueId output) {
+      const Node& n = graph_.node(output);
+      if (n.op != Op::Output || n.inputs[0] != v) return;
+      const std::size_t i = first + static_cast<std::size_t>(n.index());
+      // Where nobody but the program looks, a pointer does in place of a copy.
+      const bool own = std::all_of(node.blocks.begin(), node.blocks.end(), [&](const std::unique_ptr<graph::Block>& b) {
+        return i > node.inputs.size() || first == 0 ? is_own(*b, b->results[i]) : false;
+      });
+      if (!own && !buffers_.contains(output) && !result_number_.contains(output))
+        buffers_[output] = append_buffer(BufferKind::Pointer, 0);
+      outputs[i] = buffer_of(output);
+    });
+    if (node.op == Op::Loop) return lower_loop(node, group, outputs);
+    const uint32_t skip = decide(FlowStep::Unless, node.inputs[0]);
+    lower_side(*node.blocks[0], group.blocks[0], outputs);
+    const uint32_t end = here();
+    flow(FlowStep::Jump);
+    land(skip);
+    lower_side(*node.blocks[1], group.blocks[1], outputs);
+    land(end);
+  }
+
+  void lower_side(const graph::Block& block, const std::vector<Group>& groups,
+                  const std::vector<std::optional<BufferIndex>>& outputs) {
+    std::vector<bool> placed(outputs.size(), false);
+    for (std::size_t i = 0; i < outputs.size(); ++i)
+      if (outputs[i] && is_own(block, block.results[i])) {
+        placed[i] = !is_pointer(*outputs[i]);
+        if (placed[i]) buffers_[block.results[i]] = *outputs[i];
+      }
+    lower_block(block, groups);
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      if (!outputs[i] || placed[i]) continue;
+      const ValueId v = block.results[i];
+      if (is_pointer(*outputs[i]))
+        move(*outputs[i], address_of(v), graph_.type(v).offset);
+      else
+        copy_to(*outputs[i], v);
+    }
+  }
+
+  bool is_pointer(BufferIndex buffer) const { return program_.buffers[buffer].kind == BufferKind::Pointer; }
+
+  void move(BufferIndex a, BufferIndex b, Dim offset) {
+    FlowStep& step = flow(FlowStep::Move);
+    step.a = a;
+    step.b = b;
+    step.offset = std::move(offset);
+  }
+
+  /// A round reads what it carries through pointers, and writes what the next one will carry into memory of its own; then the
+  /// pointers go round.
+  void lower_loop(const Node& node, const Group& group, const std::vector<std::optional<BufferIndex>>& outputs) {
+    const graph::Block& body = *node.blocks[0];
+    struct Carried {
+      BufferIndex now, next, spare;
+    };
+    std::vector<Carried> carried;
+    for (std::size_t i = 0; i < body.params.size(); ++i) {
+      const BufferIndex from = address_of(node.inputs[i]);
+      const Dim bytes = bytes_of(body.params[i]);
+      const Carried c{append_buffer(BufferKind::Pointer, 0), append_buffer(BufferKind::Pointer, 0),
+                      append_buffer(BufferKind::Pointer, 0)};
+      buffers_[body.params[i]] = c.now;
+      move(c.now, from, graph_.type(node.inputs[i]).offset);
+      for (BufferIndex pointer : {c.next, c.spare}) move(pointer, append_buffer(BufferKind::Temp, bytes), 0);
+      carried.push_back(c);
+    }
+    std::vector<std::optional<BufferIndex>> targets(outputs.size());
+    for (std::size_t i = 0; i < carried.size(); ++i) targets[i + 1] = carried[i].next;
+    for (std::size_t i = carried.size() + 1; i < outputs.size(); ++i) targets[i] = outputs[i];
+    const uint32_t head = here();
+    lower_round(body, group.blocks[0], targets);
+    // The condition may be one of the carried values, which go round first.
+    const BufferIndex condition = address_of(body.results[0]);
+    const BufferIndex decides = append_buffer(BufferKind::Pointer, 0);
+    move(decides, condition, graph_.type(body.results[0]).offset);
+    for (const Carried& c : carried) {
+      FlowStep& step = flow(FlowStep::Rotate);
+      step.a = c.now;
+      step.b = c.next;
+      step.c = c.spare;
+    }
+    FlowStep& again = flow(FlowStep::Again);
+    again.a = decides;
+    again.target = head;
+    for (std::size_t i = 0; i < carried.size(); ++i)
+      if (outputs[i + 1] && is_pointer(*outputs[i + 1]))
+        move(*outputs[i + 1], carried[i].now, 0);
+      else if (outputs[i + 1])
+        copy_bytes(*outputs[i + 1], carried[i].now, graph_.type(body.params[i]));
+  }
+
+  /// The body of a loop: what is carried goes to the memory behind a pointer.
+  void lower_round(const graph::Block& body, const std::vector<Group>& groups,
+                   const std::vector<std::optional<BufferIndex>>& targets) {
+    std::vector<bool> placed(targets.size(), false);
+    for (std::size_t i = 0; i < targets.size(); ++i)
+      if (targets[i] && is_own(body, body.results[i])) {
+        buffers_[body.results[i]] = *targets[i];
+        placed[i] = true;
+      }
+    lower_block(body, groups);
+    for (std::size_t i = 0; i < targets.size(); ++i)
+      if (targets[i] && !placed[i]) copy_to(*targets[i], body.results[i]);
+  }
+
+  /// From one buffer to another of the same layout.
+  void copy_bytes(BufferIndex to, BufferIndex from, const graph::Type& type) {
+    StepSpec spec;
+    spec.shape = type.shape;
+    Term load;
+    load.kind = Term::kLoad;
+    load.dtype = load.operand_dtype = type.dtype;
+    load.access = {from, type.dtype, 0, type.strides};
+    spec.terms.push_back(std::move(load));
+    spec.stores.push_back({{to, type.dtype, 0, type.strides}, 0, false, true});
+    program_.steps.emplace_back(build_step(spec, context_));
+  }
+
   /// Results that are constants or dimensions and belong to no group.
   void store_scalar_results() {
     for (ValueId root : program_.result_roots) {
@@ -794,7 +1017,7 @@ class Lowerer : public Memory {
   }
 
   const Graph& graph_;
-  const std::vector<Group>& groups_;
+  const std::vector<Group>* groups_;
   const LowerOptions& options_;
   Program program_;
   Facts facts_;

@@ -1,4 +1,6 @@
 // A program as text, for reports.
+#include <algorithm>
+
 #include "codegen/lower_step.h"
 
 namespace framejit::codegen::detail {
@@ -20,6 +22,7 @@ std::string buffer_name(const Program& program, BufferIndex index) {
     case BufferKind::Param: return "param " + std::to_string(b.number);
     case BufferKind::Result: return "result " + std::to_string(b.number);
     case BufferKind::Temp: return "temp " + std::to_string(index);
+    case BufferKind::Pointer: return "pointer " + std::to_string(index);
     case BufferKind::Literal: return "literal";
     case BufferKind::DimValue: return "dim " + b.value.str();
   }
@@ -82,11 +85,32 @@ std::string loop_text(const Program& program, const LoopStep& step) {
   return out;
 }
 
+std::string flow_text(const Program& program, const FlowStep& step) {
+  const auto at = [&] { return buffer_name(program, step.a) + (step.offset == Dim(0) ? "" : " + " + step.offset.str()); };
+  switch (step.kind) {
+    case FlowStep::Jump: return "jump to " + std::to_string(step.target);
+    case FlowStep::Unless: return "jump to " + std::to_string(step.target) + " unless " + at();
+    case FlowStep::Again: return "jump to " + std::to_string(step.target) + " if " + at();
+    case FlowStep::Expect: return "expect " + at();
+    case FlowStep::Move:
+      return "move " + buffer_name(program, step.a) + " to " + buffer_name(program, step.b) +
+             (step.offset == Dim(0) ? "" : " + " + step.offset.str());
+    case FlowStep::Rotate:
+      return "rotate " + buffer_name(program, step.a) + ", " + buffer_name(program, step.b) + ", " +
+             buffer_name(program, step.c);
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string describe(const Program& program) {
   std::string out;
+  const bool flows = std::any_of(program.steps.begin(), program.steps.end(),
+                                 [](const Step& step) { return std::holds_alternative<FlowStep>(step); });
+  std::size_t number = 0;
   for (const Step& step : program.steps) {
+    if (flows) out += std::to_string(number++) + ": ";
     if (const auto* loop = std::get_if<LoopStep>(&step)) {
       out += loop_text(program, *loop);
     } else if (const auto* product = std::get_if<MatMulStep>(&step)) {
@@ -107,6 +131,8 @@ std::string describe(const Program& program) {
     } else if (const auto* host = std::get_if<HostStep>(&step)) {
       out += host->name + "\n";
       for (const LoopOperand& o : host->operands) out += "    " + operand_text(program, o) + "\n";
+    } else if (const auto* flow = std::get_if<FlowStep>(&step)) {
+      out += flow_text(program, *flow) + "\n";
     } else {
       const auto& undo = std::get<UndoStep>(step);
       out += "undo " + list(undo.extents) + "\n    " + operand_text(program, undo.source) + "\n";

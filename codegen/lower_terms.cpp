@@ -203,6 +203,7 @@ void TermBuilder::compute(ValueId v) {
     case graph::OpClass::Reduction:
     case graph::OpClass::View:
     case graph::OpClass::Host:
+    case graph::OpClass::Control:
     case graph::OpClass::Contraction: break;
   }
   FRAMEJIT_CHECK(false, std::string(graph::name_of(node.op)) + " in a loop step");

@@ -156,7 +156,7 @@ std::string Entry::link(const LiveSlots& live, int local_count) {
   sizes_ = Sizes(*guards_, *materializer_);
   always_short_ = graph.shapes().symbol_count() == 0 && plan().cost({}) < kReleaseAbove;
   one_kernel_ = plan().is_short() && always_short_ && !options_.interp;
-  for (const graph::ValueId v : graph.body().nodes) {
+  graph::for_each_node(graph, graph.body(), [&](graph::ValueId v) {
     const graph::Node& node = graph.node(v);
     if (node.op == graph::Op::Write) {
       const graph::ValueId root = graph.root(node.inputs[0]);
@@ -164,7 +164,7 @@ std::string Entry::link(const LiveSlots& live, int local_count) {
     }
     order_matters_ = order_matters_ || ((node.op == graph::Op::ReduceSum || node.op == graph::Op::ReduceProd) &&
                                         (graph::is_float(node.type.dtype) || graph::is_complex(node.type.dtype)));
-  }
+  });
   steps_ = static_cast<int64_t>(plan().program().steps.size());
   const int exit_depth = region_->view->instrs()[region_->exit].depth;
   result_on_stack_ = region_->returns && exit_depth > static_cast<int>(region_->stack.size());
@@ -351,7 +351,7 @@ Outcome Entry::run_plan(Workspace& w, std::vector<unsigned>& unsaid, bool in_fra
       return Outcome::Declined;
     }
   } else if (always_short_ || writes_params_ || plan().cost(symbols) < kReleaseAbove) {
-    run = plan().run(params, results, symbols);
+    run = plan().run(params, results, symbols, always_short_ ? nullptr : poll_signals);
   } else {
     // Other threads may rebind what holds the inputs.
     std::vector<Ref<>> held;

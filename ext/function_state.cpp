@@ -32,6 +32,7 @@ std::string text_of(PyObject* text) {
 /// May the bytecode come by the region's exit before it is there for good? Where the region goes round a loop that it
 /// leaves in the middle: it cannot be told then which time is the exit.
 bool is_passed_before_exit(const capture::Region& region) {
+  if (region.passes_exit) return true;
   const std::span<const capture::Instr> instrs = region.view->instrs();
   for (uint32_t i = region.exit; i < instrs.size() && !region.returns; ++i) {
     const bool jump = instrs[i].op == capture::Opcode::Jump || capture::name_of(instrs[i].op).starts_with("PopJump");

@@ -244,6 +244,10 @@ PyObject* Materializer::create(Workspace& w, uint32_t recipe) const {
     case Recipe::Kind::Fetch: return nullptr;  // a step of its own
     case Recipe::Kind::Constant: return Py_XNewRef(r.object.get());
     case Recipe::Kind::Result: return create_result(w, results_[result_of_[recipe]]);
+    case Recipe::Kind::Choice: {
+      PyObject* chosen = item(1 + static_cast<std::size_t>(PyLong_AsSize_t(item(0))));
+      return Py_XNewRef(chosen);
+    }
     case Recipe::Kind::Int: return PyLong_FromLongLong(r.dim.is_const() ? r.dim.value() : r.dim.evaluate(symbols(w)));
     case Recipe::Kind::Tuple: {
       PyObject* tuple = PyTuple_New(static_cast<Py_ssize_t>(r.items.size()));

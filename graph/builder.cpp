@@ -364,6 +364,31 @@ BuildResult GraphBuilder::attention(ValueId q, ValueId k, ValueId v, ValueId sca
                 {{AttrKey::Index, static_cast<int64_t>(causal)}});
 }
 
+ValueId GraphBuilder::branch(ValueId condition, std::unique_ptr<Block> if_true, std::unique_ptr<Block> if_false) {
+  const ValueId v = append(Op::If, {condition}, Type{DType::Bool, {}, {}});
+  graph_.node(v).blocks.push_back(std::move(if_true));
+  graph_.node(v).blocks.push_back(std::move(if_false));
+  return v;
+}
+
+ValueId GraphBuilder::carried(Type type) { return append(Op::Carried, {}, std::move(type)); }
+
+ValueId GraphBuilder::loop(std::vector<ValueId> initial, std::unique_ptr<Block> body) {
+  FRAMEJIT_CHECK(initial.size() == body->params.size(), "a first value for each carried one");
+  const ValueId v = append(Op::Loop, std::move(initial), Type{DType::Bool, {}, {}});
+  graph_.node(v).blocks.push_back(std::move(body));
+  return v;
+}
+
+ValueId GraphBuilder::output(ValueId control, int64_t index) {
+  const Node& n = graph_.node(control);
+  const std::size_t at = static_cast<std::size_t>(index) + (n.op == Op::Loop ? 1 : 0);
+  const Type& t = graph_.type(n.blocks[0]->results[at]);
+  return append(Op::Output, {control}, Type{t.dtype, t.shape, t.strides}, {{AttrKey::Index, index}});
+}
+
+void GraphBuilder::expect(ValueId condition) { append(Op::Expect, {condition}, Type{DType::Bool, {}, {}}); }
+
 ValueId GraphBuilder::host_call(int64_t index, std::vector<ValueId> operands, DType dtype, Dims shape, std::optional<Dims> strides) {
   if (!strides) strides = packed_strides(graph_.shapes(), dtype, shape, c_order(static_cast<int>(shape.size())));
   return append(Op::Host, std::move(operands), Type{dtype, std::move(shape), std::move(*strides)},

@@ -72,6 +72,15 @@ class GraphBuilder {
   /// softmax(scale * q k^T + mask) v: q [batch, heads, queries, depth], k and v [batch, key heads, keys, depth or width], heads a multiple
   /// of key heads, scale 0-d; mask, if there is one, broadcasts to [batch, heads, queries, keys].
   BuildResult attention(ValueId q, ValueId k, ValueId v, ValueId scale, std::optional<ValueId> mask, Causal causal);
+  // Control flow. Blocks are filled while they are open (Graph::open).
+  ValueId branch(ValueId condition, std::unique_ptr<Block> if_true, std::unique_ptr<Block> if_false);
+  /// A value that the loop's body, the open block, begins a round with.
+  ValueId carried(Type type);
+  ValueId loop(std::vector<ValueId> initial, std::unique_ptr<Block> body);
+  /// Result `index` of a branch's blocks, or of a loop's body, not counting its condition.
+  ValueId output(ValueId control, int64_t index);
+  void expect(ValueId condition);
+
   /// A call of the host's function number `index`; the result is fresh, in C order where no strides are given.
   ValueId host_call(int64_t index, std::vector<ValueId> operands, DType dtype, Dims shape, std::optional<Dims> strides = {});
 

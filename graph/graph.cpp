@@ -1,6 +1,9 @@
 // Graph: appending, locations, transactions.
 #include "graph/graph.h"
 
+#include <algorithm>
+#include <set>
+
 #include "graph/support/check.h"
 
 namespace framejit::graph {
@@ -72,11 +75,10 @@ std::string_view Node::name() const {
   return held ? std::string_view(*held) : std::string_view();
 }
 
-ValueId Graph::append(Node node) { return append(body_, std::move(node)); }
-
-ValueId Graph::append(Block& block, Node node) {
+ValueId Graph::append(Node node) {
   const ValueId id{static_cast<uint32_t>(nodes_.size())};
-  (node.op == Op::Param ? block.params : block.nodes).push_back(id);
+  Block& block = current();
+  (node.op == Op::Param ? body_.params : node.op == Op::Carried ? block.params : block.nodes).push_back(id);
   nodes_.push_back(std::move(node));
   return id;
 }
@@ -89,14 +91,45 @@ uint32_t Graph::add_location(Location location) {
   return static_cast<uint32_t>(locations_.size() - 1);
 }
 
-Graph::Mark Graph::mark() const { return {nodes_.size(), body_.nodes.size(), body_.params.size(), shapes_.mark()}; }
+Graph::Mark Graph::mark() const {
+  const Block& block = open_.empty() ? body_ : *open_.back();
+  return {nodes_.size(), block.nodes.size(), body_.params.size(), shapes_.mark()};
+}
 
 void Graph::rollback(const Mark& m) {
   FRAMEJIT_CHECK(m.nodes <= nodes_.size(), "rollback to a later state");
   nodes_.erase(nodes_.begin() + static_cast<std::ptrdiff_t>(m.nodes), nodes_.end());
-  body_.nodes.resize(m.body_nodes);
+  current().nodes.resize(m.block_nodes);
   body_.params.resize(m.params);
   shapes_.rollback(m.shapes);
+}
+
+namespace {
+
+/// Appends what the block uses; `inside`: what it, and the blocks around it up to the node in question, define.
+void collect_used(const Graph& graph, const Block& block, std::set<ValueId>& inside, std::vector<ValueId>& out) {
+  const auto use = [&](ValueId v) {
+    if (!inside.contains(v) && std::find(out.begin(), out.end(), v) == out.end()) out.push_back(v);
+  };
+  inside.insert(block.params.begin(), block.params.end());
+  for (ValueId v : block.nodes) {
+    const Node& n = graph.node(v);
+    for (ValueId input : n.inputs) use(input);
+    if (n.type.is_view()) use(n.type.root);
+    for (const std::unique_ptr<Block>& inner : n.blocks) collect_used(graph, *inner, inside, out);
+    inside.insert(v);
+  }
+  for (ValueId v : block.results) use(v);
+}
+
+}  // namespace
+
+std::vector<ValueId> used_values(const Graph& graph, ValueId v) {
+  const Node& n = graph.node(v);
+  std::vector<ValueId> out = n.inputs;
+  std::set<ValueId> inside;
+  for (const std::unique_ptr<Block>& block : n.blocks) collect_used(graph, *block, inside, out);
+  return out;
 }
 
 }  // namespace framejit::graph

@@ -6,6 +6,11 @@
 //       return %3
 //     }
 //
+// Control flow. `if` runs one of two blocks; `loop` runs its block, then again while its first result is true: the other
+// results become the `carried` values of the next round, and may be followed by more that only the last round gives. An
+// `output` of either is a fresh value with the bytes that the block's result had. Within a block only memory that is made
+// there is written. `expect` ends the run where its operand is false: the interpreter's answer is needed.
+//
 // Memory. A value is *fresh* (it owns its bytes: results of elementwise operators, copies, fulls), a *param* (it owns
 // bytes that the user can see) or a *view* (it shares the bytes of its root, at an offset and with strides of its own).
 // Nodes stand in program order, and a node that reads a value reads the bytes as they are at that place: a `write`
@@ -120,7 +125,7 @@ struct Node {
 
 /// A body: its own parameters, nodes and results. Values of enclosing blocks are visible in it.
 struct Block {
-  std::vector<ValueId> params;  // nodes with Op::Param; they stand here and not in `nodes`
+  std::vector<ValueId> params;  // nodes with Op::Param, of a loop's body Op::Carried; they stand here and not in `nodes`
   std::vector<ValueId> nodes;   // in program order
   std::vector<ValueId> results;
 };
@@ -143,10 +148,13 @@ class Graph {
   /// The value that owns the bytes of `v`.
   ValueId root(ValueId v) const { return type(v).is_view() ? type(v).root : v; }
 
-  /// Appends to the body: a Param to its params, else to its nodes. Types come from GraphBuilder or from a parser; the
-  /// verifier checks them. References to nodes do not survive an append.
+  /// Appends to the innermost open block: a Carried to its params, else to its nodes; a Param always to those of the graph.
+  /// Types come from GraphBuilder or from a parser; the verifier checks them. References to nodes do not survive an append.
   ValueId append(Node node);
-  ValueId append(Block& block, Node node);
+  /// Nodes go into `block` until it is closed; the body is open where no other is.
+  void open(Block& block) { open_.push_back(&block); }
+  void close() { open_.pop_back(); }
+  bool is_in_block() const { return !open_.empty(); }
 
   /// Location 0 is "unknown". The same location twice in a row is one entry.
   uint32_t add_location(Location location);
@@ -163,21 +171,37 @@ class Graph {
   const std::vector<ValueId>& results() const { return body_.results; }
   void set_results(std::vector<ValueId> results) { body_.results = std::move(results); }
 
-  /// For transactions at capture: rollback forgets what was appended after `mark()`. What was changed in place stays.
+  /// For transactions at capture: rollback forgets what was appended after `mark()`. What was changed in place stays. The same
+  /// block must be open.
   struct Mark {
-    std::size_t nodes, body_nodes, params;
+    std::size_t nodes, block_nodes, params;
     ShapeEnv::Mark shapes;
   };
   Mark mark() const;
   void rollback(const Mark& m);
 
  private:
+  Block& current() { return open_.empty() ? body_ : *open_.back(); }
+
   std::string name_;
   std::vector<Node> nodes_;
   Block body_;
+  std::vector<Block*> open_;
   ShapeEnv shapes_;
   std::vector<Location> locations_;
   std::vector<Call> calls_;
 };
+
+/// Calls f with the nodes of a block and of the blocks in it, in program order; a node comes before what its blocks hold.
+template <class F>
+void for_each_node(const Graph& graph, const Block& block, F&& f) {
+  for (ValueId v : block.nodes) {
+    f(v);
+    for (const std::unique_ptr<Block>& inner : graph.node(v).blocks) for_each_node(graph, *inner, f);
+  }
+}
+
+/// What a node reads: its operands, and the values from outside that its blocks use, each once.
+std::vector<ValueId> used_values(const Graph& graph, ValueId v);
 
 }  // namespace framejit::graph

@@ -6,6 +6,7 @@
 #include <cfenv>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <memory>
 
 #include "graph/interpret_reduce.h"
@@ -94,10 +95,7 @@ class Interpreter {
       p.ref.strides = params_[i].strides;  // axes of length 1 may have any
     }
     const FlagScope flags;
-    for (ValueId v : graph_.body().nodes)
-      if (!node(v))
-        return Unexpected{"no reference for " + std::string(name_of(graph_.node(v).op)) + " of " +
-                          std::string(name_of(operand_dtype(v)))};
+    if (!block(graph_.body())) return Unexpected{failure_};
     Interpretation out;
     out.fp_flags = FlagScope::raised();
     for (ValueId v : graph_.results())
@@ -115,6 +113,62 @@ class Interpreter {
   DType operand_dtype(ValueId v) const {
     const Node& n = graph_.node(v);
     return n.inputs.empty() ? n.type.dtype : graph_.type(n.inputs.back()).dtype;
+  }
+
+  bool block(const Block& b) {
+    for (ValueId v : b.nodes) {
+      if (node(v)) continue;
+      if (failure_.empty())
+        failure_ = "no reference for " + std::string(name_of(graph_.node(v).op)) + " of " +
+                   std::string(name_of(operand_dtype(v)));
+      return false;
+    }
+    return true;
+  }
+
+  /// What a block gives, out of reach of its next round.
+  std::vector<std::vector<Scalar>> results(const Block& b) const {
+    std::vector<std::vector<Scalar>> out;
+    for (ValueId v : b.results) {
+      const Array& a = values_[index(v)];
+      std::vector<Scalar>& elements = out.emplace_back();
+      for_each_index(a.ref.shape,
+                     [&](const std::vector<int64_t>& at) { elements.push_back(load(a, dot(at, a.ref.strides))); });
+    }
+    return out;
+  }
+
+  void fill(ValueId v, const std::vector<Scalar>& elements) {
+    const Array& out = allocate(v);
+    std::size_t next = 0;
+    for_each_index(out.ref.shape,
+                   [&](const std::vector<int64_t>& at) { store(out, dot(at, out.ref.strides), elements[next++]); });
+  }
+
+  bool is_true(ValueId v) const { return load(values_[index(v)], 0).lo != 0; }
+
+  bool control(ValueId v, const Node& n) {
+    if (n.op == Op::Expect) {
+      if (!is_true(n.inputs[0])) failure_ = "an expectation does not hold";
+      return failure_.empty();
+    }
+    std::vector<std::vector<Scalar>>& given = given_[v];
+    if (n.op == Op::If) {
+      const Block& side = *n.blocks[is_true(n.inputs[0]) ? 0 : 1];
+      if (!block(side)) return false;
+      given = results(side);
+      return true;
+    }
+    const Block& body = *n.blocks[0];
+    for (std::size_t i = 0; i < n.inputs.size(); ++i) assign(allocate(body.params[i]), input(n, i));
+    for (;;) {
+      if (!block(body)) return false;
+      given = results(body);
+      const bool again = given[0][0].lo != 0;
+      given.erase(given.begin());
+      if (!again) return true;
+      for (std::size_t i = 0; i < n.inputs.size(); ++i) fill(body.params[i], given[i]);
+    }
   }
 
   const Array& input(const Node& n, std::size_t i) const { return values_[index(n.inputs[i])]; }
@@ -157,6 +211,7 @@ class Interpreter {
       case OpClass::Contraction:
         return n.op == Op::MatMul ? matmul(v, n) : n.op == Op::Convolution ? convolution(v, n) : attention(v, n);
       case OpClass::Host: return false;
+      case OpClass::Control: return control(v, n);
     }
     return false;
   }
@@ -168,6 +223,7 @@ class Interpreter {
       case Op::Empty: allocate(v); return true;
       case Op::Full: assign(allocate(v), input(n, 0)); return true;
       case Op::Iota: return iota(v, n);
+      case Op::Output: fill(v, given_[n.inputs[0]][static_cast<std::size_t>(n.index())]); return true;
       default: return false;
     }
   }
@@ -357,6 +413,8 @@ class Interpreter {
   HostLoop host_;
   std::vector<Array> values_;
   std::vector<std::vector<std::byte>> owned_;  // by root; moving a vector leaves its bytes in place
+  std::map<ValueId, std::vector<std::vector<Scalar>>> given_;  // by if and loop: the elements of their outputs
+  std::string failure_;
 };
 
 }  // namespace

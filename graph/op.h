@@ -20,6 +20,7 @@ enum class OpClass : uint8_t {
   Write,        // stores operand 1, broadcast, into operand 0 (a view or root); no result is used
   Contraction,  // matrix product, convolution, attention
   Host,         // a function of the host, known to be pure, over whole arrays; which one is its Index
+  Control,      // runs blocks, or ends the run; it has no value, but `output`s
 };
 
 /// How bit equality with eager NumPy is reached at O0.
@@ -139,7 +140,12 @@ inline constexpr uint8_t kAnyOperands = 255;
   X(Convolution, "convolution", 2, Contraction, HostCall, Same, Float, false, "framejit.ops.conv2d")             \
   X(Attention, "attention", kAnyOperands, Contraction, HostCall, Same, Float, false,                             \
     "framejit.ops.flash_attention_score")                                                                        \
-  X(Host, "host_call", kAnyOperands, Host, HostCall, Attribute, None, false, "")
+  X(Host, "host_call", kAnyOperands, Host, HostCall, Attribute, None, false, "")                                 \
+  X(Carried, "carried", 0, Source, Native, Attribute, None, false, "")                                           \
+  X(If, "if", 1, Control, Native, Attribute, None, false, "")                                                    \
+  X(Loop, "loop", kAnyOperands, Control, Native, Attribute, None, false, "")                                     \
+  X(Output, "output", 1, Source, Native, Attribute, None, false, "")                                             \
+  X(Expect, "expect", 1, Control, Native, Attribute, None, false, "")
 // clang-format on
 
 enum class Op : uint8_t {
@@ -177,8 +183,11 @@ constexpr std::optional<Op> op_from_name(std::string_view name) {
   return std::nullopt;
 }
 
+constexpr bool is_control(Op op) { return def(op).cls == OpClass::Control; }
 /// Is it a step of its own, between arrays in memory?
-constexpr bool is_alone(Op op) { return def(op).cls == OpClass::Contraction || def(op).cls == OpClass::Host; }
+constexpr bool is_alone(Op op) {
+  return def(op).cls == OpClass::Contraction || def(op).cls == OpClass::Host || is_control(op);
+}
 constexpr bool takes_operands(Op op, std::size_t count) {
   return def(op).operands == kAnyOperands || count == def(op).operands;
 }

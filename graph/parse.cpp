@@ -31,16 +31,9 @@ class Parser {
       expect(")");
     }
     expect("{");
-    while (!take_word("return")) statement();
-    std::vector<ValueId> results;
-    if (!at("}")) {
-      do results.push_back(value());
-      while (take(","));
-    }
-    expect("}");
+    graph.set_results(statements("return"));
     skip_spaces();
     if (!rest_.empty()) fail("text behind the graph");
-    graph.set_results(std::move(results));
     add_symbols();
     return graph;
   }
@@ -58,6 +51,42 @@ class Parser {
     define(name, std::move(node));
   }
 
+  /// Up to the end of a block: what it gives.
+  std::vector<ValueId> statements(std::string_view last) {
+    while (!take_word(last)) statement();
+    std::vector<ValueId> results;
+    if (!at("}")) {
+      do results.push_back(value());
+      while (take(","));
+    }
+    expect("}");
+    return results;
+  }
+
+  /// Names of a block are known in it only.
+  std::unique_ptr<Block> block() {
+    auto out = std::make_unique<Block>();
+    if (++depth_ > kMostBlocks) fail("too many blocks in each other");
+    graph_->open(*out);
+    const std::unordered_map<std::string_view, ValueId> outside = values_;
+    if (take_word("with")) {
+      do {
+        const std::string_view name = new_name();
+        expect(":");
+        Node carried{};
+        carried.op = Op::Carried;
+        carried.type = type();
+        define(name, std::move(carried));
+      } while (take(","));
+    }
+    expect("{");
+    out->results = statements("yield");
+    values_ = outside;
+    graph_->close();
+    --depth_;
+    return out;
+  }
+
   void statement() {
     Node node{};
     std::string_view name;
@@ -69,18 +98,26 @@ class Parser {
     const std::optional<Op> op = op_from_name(word("an operator"));
     if (!op) fail_at(start, "unknown operator");
     node.op = *op;
-    if (node.op == Op::Param) fail_at(start, "a param stands in the head of the graph");
-    if (name.empty() != (node.op == Op::Write)) fail_at(start, "a name and a type for all operators but write");
+    if (node.op == Op::Param || node.op == Op::Carried) fail_at(start, "it stands in the head of a block");
+    if (name.empty() != (node.op == Op::Write || node.op == Op::Expect)) fail_at(start, "a name for what has a value");
     if (at("%")) {
       do node.inputs.push_back(value());
       while (take(","));
     }
     if (!takes_operands(node.op, node.inputs.size())) fail_at(start, "number of operands");
     std::string_view constant;
-    if (take("{")) attributes(node, constant);
+    const bool has_blocks = node.op == Op::If || node.op == Op::Loop;
+    if (!has_blocks && take("{")) attributes(node, constant);
     if (node.op == Op::Write) {
       node.type = graph_->type(node.inputs[0]);
       node.type.root = graph_->root(node.inputs[0]);
+    } else if (is_control(node.op)) {
+      node.type = Type{DType::Bool, {}, {}};
+      if (has_blocks) node.blocks.push_back(block());
+      if (node.op == Op::If) {
+        if (!take_word("else")) fail("expected else");
+        node.blocks.push_back(block());
+      }
     } else {
       expect(":");
       node.type = type();
@@ -246,11 +283,13 @@ class Parser {
   }
 
   static constexpr uint32_t kMaxSymbols = 1u << 16;  // a slip of the pen must not ask for gigabytes
+  static constexpr int kMostBlocks = 100;            // nor for the whole stack
 
   std::string_view rest_;
   Graph* graph_ = nullptr;
   std::unordered_map<std::string_view, ValueId> values_;
   uint32_t symbols_ = 0;
+  int depth_ = 0;
 };
 
 }  // namespace

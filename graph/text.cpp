@@ -37,17 +37,36 @@ class Printer {
       out_ += name(p) + ": " + type_of(p);
     }
     out_ += ") {\n";
-    for (ValueId v : graph_.body().nodes) statement(v);
-    out_ += "  return";
-    for (std::size_t i = 0; i < graph_.results().size(); ++i) {
-      out_ += i ? ", " : " ";
-      out_ += name(graph_.results()[i]);
-    }
-    out_ += "\n}\n";
+    block(graph_.body(), "  return");
+    out_ += "}\n";
     return std::move(out_);
   }
 
  private:
+  void block(const Block& b, const char* last) {
+    for (ValueId v : b.nodes) statement(v);
+    out_ += indent_ + last;
+    for (std::size_t i = 0; i < b.results.size(); ++i) {
+      out_ += i ? ", " : " ";
+      out_ += name(b.results[i]);
+    }
+    out_ += "\n";
+  }
+
+  void blocks(const Node& n) {
+    for (std::size_t i = 0; i < n.blocks.size(); ++i) {
+      if (i) out_ += " else";
+      const std::vector<ValueId>& params = n.blocks[i]->params;
+      for (std::size_t k = 0; k < params.size(); ++k)
+        out_ += (k ? ", " : " with ") + name(params[k]) + ": " + type_of(params[k]);
+      out_ += " {\n";
+      indent_ += "  ";
+      block(*n.blocks[i], "  yield");
+      indent_.resize(indent_.size() - 2);
+      out_ += indent_ + "  }";
+    }
+  }
+
   std::string name(ValueId v) const {
     if (v == kNoValue || index(v) >= names_.size() || names_[index(v)].empty()) return "%?";  // only where g is broken
     return names_[index(v)];
@@ -62,19 +81,21 @@ class Printer {
 
   void statement(ValueId v) {
     if (index(v) >= graph_.value_count()) {  // the verifier shows broken graphs too
-      out_ += "  %? = ?\n";
+      out_ += indent_ + "  %? = ?\n";
       return;
     }
     const Node& n = graph_.node(v);
-    out_ += "  ";
-    if (n.op != Op::Write) out_ += name(v) + " = ";
+    const bool named = n.op != Op::Write && n.op != Op::Expect;
+    out_ += indent_ + "  ";
+    if (named) out_ += name(v) + " = ";
     out_ += name_of(n.op);
     for (std::size_t i = 0; i < n.inputs.size(); ++i) {
       out_ += i ? ", " : " ";
       out_ += name(n.inputs[i]);
     }
     attributes(n);
-    if (n.op != Op::Write) out_ += " : " + type_of(v);
+    if (named && !is_control(n.op)) out_ += " : " + type_of(v);
+    blocks(n);
     if (options_.locations && n.location != 0) {
       const Location& where = graph_.location(n.location);
       out_ += "  # " + where.file + ":" + std::to_string(where.line);
@@ -112,7 +133,7 @@ class Printer {
   const Graph& graph_;
   const PrintOptions& options_;
   std::vector<std::string> names_;
-  std::string out_;
+  std::string out_, indent_;
 };
 
 }  // namespace
@@ -140,8 +161,17 @@ std::vector<std::string> value_names(const Graph& graph) {
     }
     ++number;
   }
-  for (ValueId v : graph.body().nodes)
-    if (index(v) < names.size()) names[index(v)].append("%").append(std::to_string(number++));
+  const auto number_block = [&](auto&& self, const Block& block) -> void {
+    for (ValueId v : block.nodes) {
+      if (index(v) >= names.size()) continue;
+      names[index(v)].append("%").append(std::to_string(number++));
+      for (const std::unique_ptr<Block>& inner : graph.node(v).blocks) {
+        for (ValueId p : inner->params) names[index(p)].append("%").append(std::to_string(number++));
+        self(self, *inner);
+      }
+    }
+  };
+  number_block(number_block, graph.body());
   return names;
 }
 

@@ -9,6 +9,20 @@
 //       return %6, %y
 //     }
 //
+// Blocks stand in braces behind their node and end with what they give; what has no type is no operand but of `output`:
+//
+//       %7 = if %c {                                               # of one 0-d bool
+//         %8 = negative %x : f32[64]
+//         yield %8
+//       } else {
+//         yield %x
+//       }
+//       %9 = output %7 {index=0} : f32[64]
+//       %10 = loop %9 with %11: f32[64] {                          # carried values; the first result: another round?
+//         ...
+//         yield %13, %12
+//       }
+//
 // Values are numbered in program order, params by their name where it is an identifier and unique. Strides are left out
 // where they are those of C order. Comments run from '#' to the end of the line; locations are printed as comments
 // only, hints and guards of the symbols not at all. A parsed graph has symbols s0 up to the largest one used, with

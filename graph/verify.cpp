@@ -3,7 +3,7 @@
 //  1  Params are Op::Param with their position as index, and stand in no list of nodes; each value
 //     stands in the body once.
 //  2  An operand is defined before its use, and is not a write.
-//  3  A node has as many operands as its row says, and no blocks.
+//  3  A node has as many operands as its row says; if has two blocks, loop one, others none.
 //  4  A node has exactly the attributes of its operator: constant a value, dim a dimension, reductions their axes
 //  (sorted,
 //     distinct, in range), params an index and maybe a name.
@@ -17,11 +17,16 @@
 //     dtype is the root's; its elements lie inside of the root's bytes where those are known.
 // 10  A write has the type of its destination; the destination repeats no element; the value broadcasts to it and is no
 //     other view of the same root (a copy of that is, since all is read before the first store).
-// 11  Results are values of the body and not writes.
+// 11  Results are values of the body, or of their block, and neither writes nor control flow.
+// 12  Blocks: the condition of if, the first result of a loop's body and the operand of expect are one bool; both blocks of
+//     an if give the same types; what a loop begins with, carries and ends its rounds with have the same types, packed.
+// 13  An output is one of an if or of a loop that has so many, of its type. Nothing else has control flow as operand.
+// 14  In a block only memory is written that is made in it.
 #include "graph/verify.h"
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "graph/text.h"
 
@@ -65,25 +70,89 @@ std::pair<int64_t, int64_t> extent(const Type& t) {
 
 class Verifier {
  public:
-  explicit Verifier(const Graph& graph) : graph_(graph), defined_(graph.value_count(), false) {}
+  explicit Verifier(const Graph& graph)
+      : graph_(graph), defined_(graph.value_count(), false), block_of_(graph.value_count(), nullptr) {}
 
   std::optional<Violation> run() {
     for (std::size_t i = 0; i < graph_.params().size() && !found_; ++i) param(graph_.params()[i], i);
-    for (ValueId v : graph_.body().nodes) {
-      if (found_) break;
-      node(v);
-    }
-    for (ValueId v : graph_.results()) {
-      if (found_) break;
-      if (!is_defined(v))
-        report(11, kNoValue, "a result is not defined");
-      else if (graph_.node(v).op == Op::Write)
-        report(11, v, "a write is a result");
-    }
+    block(graph_.body());
     return found_;
   }
 
  private:
+  void block(const Block& b) {
+    const Block* const around = std::exchange(block_, &b);
+    for (ValueId v : b.nodes) {
+      if (found_) return;
+      node(v);
+    }
+    for (ValueId v : b.results) {
+      if (found_) return;
+      if (!is_defined(v))
+        report(11, kNoValue, "a result is not defined");
+      else if (graph_.node(v).op == Op::Write || is_control(graph_.node(v).op))
+        report(11, v, "a write is a result");
+    }
+    block_ = around;
+  }
+
+  /// What is defined within is not visible behind.
+  void inner(const Block& b) {
+    for (ValueId v : b.params) {
+      if (!define(v)) return;
+      const Node& n = graph_.node(v);
+      if (n.op != Op::Carried || !n.attrs.empty()) return report(1, v, "is not what a block carries");
+      shape_and_strides(v, n.type);
+      fresh(v, n.type);
+    }
+    block(b);
+    if (found_) return;
+    for (ValueId v : b.params) defined_[index(v)] = false;
+    for (ValueId v : b.nodes) defined_[index(v)] = false;
+  }
+
+  bool is_condition(ValueId v) const {
+    const Type& t = graph_.type(v);
+    return t.dtype == DType::Bool && t.rank() == 0;
+  }
+
+  bool same_type(ValueId a, ValueId b) const {
+    const Type &x = graph_.type(a), &y = graph_.type(b);
+    return x.dtype == y.dtype && may_be_equal(x.shape, y.shape) && may_be_equal(x.strides, y.strides);
+  }
+
+  void control(ValueId v, const Node& n) {
+    const std::size_t expected = n.op == Op::If ? 2 : n.op == Op::Loop ? 1 : 0;
+    if (n.blocks.size() != expected) return report(3, v, "blocks");
+    if (n.type.dtype != DType::Bool || n.type.rank() != 0 || n.type.is_view()) return report(12, v, "has a type");
+    if (n.op != Op::Loop && !is_condition(n.inputs[0])) return report(12, v, "the condition is no bool");
+    for (const std::unique_ptr<Block>& b : n.blocks) inner(*b);
+    if (found_ || n.op == Op::Expect) return;
+    const Block& first = *n.blocks[0];
+    if (n.op == Op::If) {
+      const Block& second = *n.blocks[1];
+      if (!first.params.empty() || !second.params.empty()) return report(12, v, "a side carries nothing");
+      if (!std::equal(first.results.begin(), first.results.end(), second.results.begin(), second.results.end(),
+                      [&](ValueId a, ValueId b) { return same_type(a, b); }))
+        report(12, v, "the sides give different types");
+      return;
+    }
+    if (first.params.size() != n.inputs.size() || first.results.size() < n.inputs.size() + 1 ||
+        !is_condition(first.results[0]))
+      return report(12, v, "carried values, or the condition");
+    for (std::size_t i = 0; i < n.inputs.size(); ++i)
+      if (!same_type(n.inputs[i], first.params[i]) || !same_type(first.results[i + 1], first.params[i]))
+        return report(12, v, "a carried value changes its type");
+  }
+
+  void output(ValueId v, const Node& n) {
+    const Node& from = graph_.node(n.inputs[0]);
+    if (from.op != Op::If && from.op != Op::Loop) return report(13, v, "of something else");
+    const std::size_t at = static_cast<std::size_t>(n.index()) + (from.op == Op::Loop ? 1 : 0);
+    if (n.index() < 0 || at >= from.blocks[0]->results.size() || !same_type(v, from.blocks[0]->results[at]))
+      report(13, v, "number or type");
+  }
+
   void report(int invariant, ValueId v, std::string detail) {
     if (!found_) found_ = {invariant, v, std::move(detail)};
   }
@@ -95,8 +164,9 @@ class Verifier {
       report(1, kNoValue, "a value that does not exist");
       return false;
     }
-    if (defined_[index(v)]) report(1, v, "stands in the body twice");
+    if (defined_[index(v)] || block_of_[index(v)] != nullptr) report(1, v, "stands in the graph twice");
     defined_[index(v)] = true;
+    block_of_[index(v)] = block_ ? block_ : &graph_.body();
     return !found_;
   }
 
@@ -121,12 +191,18 @@ class Verifier {
     for (ValueId input : n.inputs) {
       if (!is_defined(input)) return report(2, v, "an operand is not defined before");
       if (graph_.node(input).op == Op::Write) return report(2, v, "an operand is a write");
+      if (is_control(graph_.node(input).op) && n.op != Op::Output) return report(13, v, "an operand is control flow");
     }
     define(v);
     if (!takes_operands(n.op, n.inputs.size())) return report(3, v, "number of operands");
+    if (is_control(n.op)) return control(v, n);
     if (!n.blocks.empty()) return report(3, v, "blocks");
     attributes(v, n);
-    dtypes(v, n);
+    if (n.op == Op::Output) {
+      if (!found_) output(v, n);
+    } else {
+      dtypes(v, n);
+    }
     shape_and_strides(v, n.type);
     if (found_) return;
     result_shape(v, n);
@@ -139,7 +215,7 @@ class Verifier {
 
   void attributes(ValueId v, const Node& n) {
     const bool reduction = def(n.op).cls == OpClass::Reduction;
-    const bool host = n.op == Op::Host;
+    const bool host = n.op == Op::Host || n.op == Op::Output;
     const bool has_attribute = reduction || host || n.op == Op::Convolution || n.op == Op::Attention ||
                                n.op == Op::Constant || n.op == Op::DimValue;
     const std::size_t expected = has_attribute ? 1 : 0;
@@ -155,7 +231,7 @@ class Verifier {
       const auto* numbers = std::get_if<std::vector<int64_t>>(&value);
       if (key != AttrKey::Window || numbers == nullptr || !Window::from(*numbers)) report(4, v, "a convolution has a window");
     } else if (host || n.op == Op::Attention) {
-      if (key != AttrKey::Index) return report(4, v, "a host call and attention have an index");
+      if (key != AttrKey::Index) return report(4, v, "a host call, an output and attention have an index");
       if (!host && (n.index() < 0 || n.index() > static_cast<int64_t>(Causal::FromLast))) report(4, v, "which keys a query sees");
     } else {
       const auto* axes = std::get_if<std::vector<int64_t>>(&value);
@@ -207,6 +283,7 @@ class Verifier {
     const Dims& shape = n.type.shape;
     switch (def(n.op).cls) {
       case OpClass::Source:
+        if (n.op == Op::Output || n.op == Op::Carried) return;
         if (n.op == Op::Iota ? shape.size() != 1 : n.op != Op::Full && n.op != Op::Empty && !shape.empty()) report(7, v, "rank");
         if (n.op == Op::Full && graph_.type(n.inputs[0]).rank() != 0) report(7, v, "full of a 0-d value");
         return;
@@ -220,6 +297,7 @@ class Verifier {
         return n.op == Op::MatMul ? contraction_shape(v, n) : n.op == Op::Convolution ? convolution_shape(v, n) : attention_shape(v, n);
       case OpClass::View:
       case OpClass::Host:
+      case OpClass::Control:
       case OpClass::Write: return;
     }
   }
@@ -332,6 +410,8 @@ class Verifier {
     for (int i = 0; i < dst.rank(); ++i)
       if (dst.strides[i] == Dim(0) && dst.shape[i].is_const() && dst.shape[i].value() > 1)
         return report(10, v, "the destination repeats elements");
+    if (block_ != &graph_.body() && block_of_[index(graph_.root(n.inputs[0]))] != block_)
+      return report(14, v, "the destination is made outside of the block");
     const Type& value = graph_.type(n.inputs[1]);
     if (!broadcasts(value.shape, dst.shape)) report(10, v, "the value does not broadcast");
     const bool same_root = graph_.root(n.inputs[0]) == graph_.root(n.inputs[1]);
@@ -340,6 +420,8 @@ class Verifier {
 
   const Graph& graph_;
   std::vector<bool> defined_;
+  std::vector<const Block*> block_of_;  // null: not seen
+  const Block* block_ = nullptr;
   std::optional<Violation> found_;
 };
 

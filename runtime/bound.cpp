@@ -21,6 +21,9 @@ int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 /// What a call of a host function is taken to cost at least: too little to release the GIL for.
 constexpr double kHostNanoseconds = 1e3;
 
+/// A loop may run for any time: long enough to release the GIL, and to look for signals.
+constexpr double kLoopNanoseconds = 1e6;
+
 class Binder {
  public:
   Binder(const Program& program, const CodeBlock& code, std::span<const int64_t> symbols)
@@ -47,6 +50,9 @@ class Binder {
       } else if (const auto* host = std::get_if<HostStep>(&step)) {
         bound.steps.emplace_back(bind_host(*host));
         bound.nanoseconds += kHostNanoseconds;
+      } else if (const auto* flow = std::get_if<FlowStep>(&step)) {
+        bound.steps.emplace_back(BoundFlow{flow, value(flow->offset)});
+        if (flow->kind == FlowStep::Again) bound.nanoseconds += kLoopNanoseconds;
       } else {
         bound.steps.emplace_back(bind_undo(std::get<UndoStep>(step)));
         bound.last_undo = bound.steps.size();
@@ -318,7 +324,8 @@ class Binder {
     return out;
   }
 
-  // ---- temporaries: a Temp lives from the first step that names it to the last one
+  // ---- temporaries: a Temp lives from the first step that names it to the last one; through all of a loop that names it;
+  // for ever if a pointer may lie there
   // --------------------------------------
 
   struct Life {
@@ -342,6 +349,11 @@ class Binder {
       if (attention->mask) f(attention->mask->buffer);
     } else if (const auto* host = std::get_if<HostStep>(&step)) {
       for (const LoopOperand& o : host->operands) f(o.buffer);
+    } else if (const auto* flow = std::get_if<FlowStep>(&step)) {
+      if (flow->kind == FlowStep::Jump) return;
+      f(flow->a);
+      if (flow->kind == FlowStep::Move || flow->kind == FlowStep::Rotate) f(flow->b);
+      if (flow->kind == FlowStep::Rotate) f(flow->c);
     } else {
       const auto& undo = std::get<UndoStep>(step);
       f(undo.source.buffer);
@@ -363,6 +375,17 @@ class Binder {
     }
     for (std::size_t i = 0; i < program_.steps.size(); ++i)
       if (const auto* undo = std::get_if<UndoStep>(&program_.steps[i])) last[undo->saved] = program_.steps.size();
+    for (std::size_t i = 0; i < program_.steps.size(); ++i) {
+      const auto* flow = std::get_if<FlowStep>(&program_.steps[i]);
+      if (!flow) continue;
+      if (flow->kind == FlowStep::Move) last[flow->b] = program_.steps.size();
+      if (flow->kind != FlowStep::Again) continue;
+      for (std::size_t inner = flow->target; inner < i; ++inner)
+        for_each_buffer(program_.steps[inner], [&](BufferIndex b) {
+          first[b] = std::min<std::size_t>(first[b], flow->target);
+          last[b] = std::max(last[b], i);
+        });
+    }
     std::vector<Life> lives;
     for (std::size_t b = 0; b < count; ++b) {
       if (program_.buffers[b].kind != BufferKind::Temp || first[b] == kNever) continue;

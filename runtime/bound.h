@@ -87,7 +87,12 @@ struct BoundHost {
   std::vector<std::vector<int64_t>> shapes, strides;
 };
 
-using BoundStep = std::variant<BoundLoop, BoundMatMul, BoundAttention, BoundUndo, BoundHost>;
+struct BoundFlow {
+  const codegen::FlowStep* step = nullptr;
+  int64_t offset = 0;
+};
+
+using BoundStep = std::variant<BoundLoop, BoundMatMul, BoundAttention, BoundUndo, BoundHost, BoundFlow>;
 
 struct Bound {
   std::vector<int64_t> symbols;

@@ -37,6 +37,7 @@ struct RunState {
   char* reserve = nullptr;
   std::mutex reserve_mutex;
   std::atomic<unsigned>* slots = nullptr;  // flags raised, by Program::slots
+  uint32_t rounds = 0;                     // of loops, for the poller
 
   bool stopped() const { return redo || (poller && poller->cancelled()); }
 };
@@ -45,6 +46,8 @@ void execute_loop(const BoundLoop& loop, RunState& state);
 void execute_pairwise(const BoundLoop& loop, RunState& state);
 void execute_matmul(const BoundMatMul& step, RunState& state);
 void execute_host(const BoundHost& call, RunState& state);
+/// `at`: the number of the step. Gives that of the next one.
+std::size_t execute_flow(const BoundFlow& flow, std::size_t at, char** buffers, RunState& state);
 
 /// Called for rectangles of C that are done, once for each element: batch number, rows, columns.
 using FinishedTile = std::function<void(int64_t batch, int64_t row, int64_t row_end, int64_t column, int64_t column_end)>;

@@ -77,7 +77,7 @@ std::string_view name_of(const Step& step) {
   if (const auto* product = std::get_if<MatMulStep>(&step)) return product->name;
   if (const auto* attention = std::get_if<AttentionStep>(&step)) return attention->name;
   if (const auto* host = std::get_if<HostStep>(&step)) return host->name;
-  return "undo";
+  return std::holds_alternative<FlowStep>(step) ? "flow" : "undo";
 }
 
 bool is_static(const Program& program) {
@@ -117,6 +117,8 @@ bool is_static(const Program& program) {
         if (!operand_fixed(o)) return false;
       for (const graph::Dims& shape : host->shapes)
         if (!all_fixed(shape)) return false;
+    } else if (const auto* flow = std::get_if<FlowStep>(&step)) {
+      if (!fixed(flow->offset)) return false;
     } else {
       const auto& undo = std::get<UndoStep>(step);
       if (!operand_fixed(undo.source) || !all_fixed(undo.extents)) return false;
@@ -258,6 +260,7 @@ FastCall Plan::Impl::fast_call(const Bound& bound) const {
       case BufferKind::Result: fast.origins[i] = {Origin::kResult, buffer.number, nullptr}; break;
       case BufferKind::Literal: fast.origins[i] = {Origin::kFixed, 0, fixed[o.buffer]}; break;
       case BufferKind::Temp:
+      case BufferKind::Pointer:
       case BufferKind::DimValue: return fast;
     }
     fast.offsets[i] = o.offset;
@@ -377,6 +380,7 @@ RunResult Plan::Impl::run_steps(const Bound& bound, std::unique_ptr<const Ready>
       case BufferKind::Param: buffers[i] = params[buffer.number]; break;
       case BufferKind::Result: buffers[i] = results[buffer.number]; break;
       case BufferKind::Temp: buffers[i] = memory ? memory + bound.temp_offsets[i] : nullptr; break;
+      case BufferKind::Pointer: buffers[i] = nullptr; break;
       case BufferKind::Literal: buffers[i] = fixed[i]; break;
       case BufferKind::DimValue:
         buffers[i] = reinterpret_cast<char*>(const_cast<int64_t*>(&bound.dim_values[i]));
@@ -392,7 +396,7 @@ RunResult Plan::Impl::run_steps(const Bound& bound, std::unique_ptr<const Ready>
   std::vector<std::atomic<unsigned>> slots_on_heap(program.slots.size() > kStackSlots ? program.slots.size() : 0);
   state.slots = slots_on_heap.empty() ? slots_on_stack.data() : slots_on_heap.data();
   std::size_t done = 0;
-  for (; done < bound.steps.size() && !state.stopped(); ++done) {
+  while (done < bound.steps.size() && !state.stopped()) {
     const std::size_t i = done;
     // What cannot be put back is not cancelled.
     if (i >= first_param_write && !has_undo) state.poller = nullptr;
@@ -406,6 +410,11 @@ RunResult Plan::Impl::run_steps(const Bound& bound, std::unique_ptr<const Ready>
       }
     }
     const BoundStep& step = bound.steps[i];
+    if (const auto* flow = std::get_if<BoundFlow>(&step)) {
+      done = execute_flow(*flow, i, buffers, state);
+      continue;
+    }
+    ++done;
     const TraceSpan span("kernel", name_of(program.steps[i]));
     if (const auto* loop = std::get_if<BoundLoop>(&step)) {
       if (loop->step->reduce == ReduceKind::Pairwise)

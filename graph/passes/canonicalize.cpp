@@ -35,12 +35,13 @@ bool is_needless_copy(const Graph& graph, const MemoryFacts& facts, ValueId v, i
 
 }  // namespace
 
-bool canonicalize(Graph& graph, PassContext&) {
-  const MemoryFacts facts(graph);
-  Replacements replacements(graph);
+namespace {
+
+/// `position`: of the block's first node.
+bool canonicalize_block(Graph& graph, Block& block, const MemoryFacts& facts, Replacements& replacements,
+                        int32_t& position) {
   bool changed = false;
-  int32_t position = 0;
-  std::vector<ValueId>& nodes = graph.body().nodes;
+  std::vector<ValueId>& nodes = block.nodes;
   std::vector<ValueId> kept;
   kept.reserve(nodes.size());
   for (ValueId v : nodes) {
@@ -60,10 +61,21 @@ bool canonicalize(Graph& graph, PassContext&) {
       changed = true;
       continue;
     }
+    for (const std::unique_ptr<Block>& inner : n.blocks)
+      changed |= canonicalize_block(graph, *inner, facts, replacements, position);
     kept.push_back(v);
   }
   nodes = std::move(kept);
   return changed;
+}
+
+}  // namespace
+
+bool canonicalize(Graph& graph, PassContext&) {
+  const MemoryFacts facts(graph);
+  Replacements replacements(graph);
+  int32_t position = 0;
+  return canonicalize_block(graph, graph.body(), facts, replacements, position);
 }
 
 }  // namespace framejit::graph

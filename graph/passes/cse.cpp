@@ -3,7 +3,8 @@
 // Two nodes are equal if operator, operands, attributes and type are, and no root that they read was written in
 // between: each root has a version that a write raises. A duplicate stays where its bytes can be told from the first
 // one's: either of them is written, or the duplicate is a result (or a result shares its bytes). Flags are sticky, so
-// once is enough; they belong to the calls of both, and to none that is known where one of them has none.
+// once is enough; they belong to the calls of both, and to none that is known where one of them has none. What a block
+// computes is known in it only.
 #include <algorithm>
 #include <iterator>
 #include <unordered_map>
@@ -19,19 +20,32 @@ namespace {
 class CommonNodes {
  public:
   explicit CommonNodes(Graph& graph)
-      : graph_(graph), facts_(graph), replacements_(graph), version_(graph.value_count(), 0), seen_at_(version_) {}
+      : graph_(graph),
+        facts_(graph),
+        replacements_(graph),
+        version_(graph.value_count(), 0),
+        seen_at_(version_),
+        gone_(graph.value_count(), false) {}
 
-  bool run() {
-    std::vector<ValueId>& nodes = graph_.body().nodes;
-    const std::size_t before = nodes.size();
-    std::erase_if(nodes, [&](ValueId v) { return !keep(v); });
-    return nodes.size() != before;
-  }
+  bool run() { return run(graph_.body()); }
 
  private:
+  bool run(Block& block) {
+    bool changed = false;
+    const std::size_t before = block.nodes.size();
+    std::erase_if(block.nodes, [&](ValueId v) {
+      if (!keep(v)) return true;
+      for (const std::unique_ptr<Block>& inner : graph_.node(v).blocks) changed |= run(*inner);
+      return false;
+    });
+    for (ValueId v : block.nodes) gone_[index(v)] = true;
+    return changed || block.nodes.size() != before;
+  }
+
   bool keep(ValueId v) {
     Node& n = graph_.node(v);
     replacements_.rename(n);
+    if (is_control(n.op)) return true;
     if (n.op == Op::Write) {
       ++version_[index(n.type.root)];
       return true;
@@ -43,7 +57,7 @@ class CommonNodes {
     const auto [first, last] = table_.equal_range(key);
     const bool may_replace = is_view || !facts_.escapes[index(v)];
     for (auto it = first; may_replace && it != last; ++it) {
-      if (!equal(v, it->second)) continue;
+      if (gone_[index(it->second)] || !equal(v, it->second)) continue;
       replacements_.add(v, it->second);
       join_calls(graph_.node(it->second), n);
       return false;
@@ -98,6 +112,7 @@ class CommonNodes {
   Replacements replacements_;
   std::vector<uint32_t> version_;  // of each root
   std::vector<uint32_t> seen_at_;  // memory state at which each value was computed
+  std::vector<bool> gone_;         // of a block that was left
   std::unordered_multimap<std::size_t, ValueId> table_;
 };
 

@@ -45,9 +45,9 @@ bool evaluate(const Graph& graph, const Node& n, Scalar& out) {
 bool fold(Graph& graph, PassContext&) {
   const MemoryFacts facts(graph);
   bool changed = false;
-  for (ValueId v : graph.body().nodes) {
+  for_each_node(graph, graph.body(), [&](ValueId v) {
     Node& n = graph.node(v);
-    if (n.type.rank() != 0 || facts.viewed[index(v)] || facts.escapes[index(v)]) continue;
+    if (n.type.rank() != 0 || facts.viewed[index(v)] || facts.escapes[index(v)]) return;
     const OpClass cls = def(n.op).cls;
     Scalar value;
     if (n.op == Op::DimValue && n.dim().is_const()) {
@@ -56,10 +56,10 @@ bool fold(Graph& graph, PassContext&) {
                has_constant_operands(graph, n) && evaluate(graph, n, value)) {
       make_constant(n, value);
     } else {
-      continue;
+      return;
     }
     changed = true;
-  }
+  });
   return changed;
 }
 

@@ -6,7 +6,7 @@
 // so that a chain of in-place statements is one group for fuse. The value must have the shape of the place (no
 // broadcast) and still be what it was: not written itself since, nor the place by another write to the root. Operators
 // whose bits depend on the operand's layout (reductions, NumPy's loops, products) take it only where the layouts are
-// the same.
+// the same. Blocks write only what is made in them, so what was written before one holds in it and behind it.
 #include <algorithm>
 
 #include "graph/pass.h"
@@ -30,8 +30,9 @@ bool forward(Graph& graph, PassContext&) {
   std::vector<Written> written(graph.value_count());
   std::vector<uint32_t> version(graph.value_count(), 0);
   bool changed = false;
-  for (ValueId v : graph.body().nodes) {
+  for_each_node(graph, graph.body(), [&](ValueId v) {
     Node& n = graph.node(v);
+    if (is_control(n.op)) return;
     for (std::size_t i = 0; i < n.inputs.size(); ++i) {
       if (!reads_operand(n, i)) continue;
       const Written& last = written[index(graph.root(n.inputs[i]))];
@@ -45,10 +46,10 @@ bool forward(Graph& graph, PassContext&) {
       changed |= n.inputs[i] != last.value;
       n.inputs[i] = last.value;
     }
-    if (n.op != Op::Write) continue;
+    if (n.op != Op::Write) return;
     ++version[index(n.type.root)];
     written[index(n.type.root)] = {v, n.inputs[1], version[index(graph.root(n.inputs[1]))]};
-  }
+  });
   return changed;
 }
 

@@ -30,9 +30,10 @@ struct Access {
 
 class Fuser {
  public:
-  explicit Fuser(const Graph& graph)
+  Fuser(const Graph& graph, const MemoryFacts& facts, const Block& block)
       : graph_(graph),
-        facts_(graph),
+        facts_(facts),
+        block_(block),
         group_of_(graph.value_count(), kNone),
         ready_(graph.value_count(), 0),
         uses_(graph.value_count(), 0),
@@ -43,9 +44,9 @@ class Fuser {
         roots_(graph.value_count()) {}
 
   std::vector<Group> run() {
-    for (ValueId v : graph_.body().nodes)
-      for (ValueId input : graph_.node(v).inputs) ++uses_[index(input)];
-    for (ValueId v : graph_.body().nodes) node(v);
+    for (ValueId v : block_.nodes)
+      for (ValueId input : is_control(graph_.node(v).op) ? used_values(graph_, v) : graph_.node(v).inputs) ++uses_[index(input)];
+    for (ValueId v : block_.nodes) node(v);
     place_unused_scalars();
     for (Open& g : groups_) finish(g);
     std::vector<Group> out;
@@ -91,7 +92,9 @@ class Fuser {
 
   void node(ValueId v) {
     const Node& n = graph_.node(v);
+    if (n.op == Op::Output) roots_[index(v)].last_write = group_of_[index(n.inputs[0])];
     if (!is_computed(n)) return;
+    if (is_control(n.op)) return control(v, n);
     if (is_free(v, n)) {
       free_[index(v)] = true;
       for (ValueId input : n.inputs) ready_[index(v)] = std::max(ready_[index(v)], earliest_load(input));
@@ -101,10 +104,20 @@ class Fuser {
     join(v, n, g == kNone ? open(n) : g);
   }
 
+  void control(ValueId v, const Node& n) {
+    const int32_t g = group_of_[index(v)] = open(n);
+    groups_.back().group.nodes.push_back(v);
+    for (ValueId used : used_values(graph_, v))
+      if (!is_control(graph_.node(used).op)) load(used, g);
+    for (const std::unique_ptr<Block>& block : n.blocks)
+      groups_.back().group.blocks.push_back(Fuser(graph_, facts_, *block).run());
+  }
+
   /// A 0-d operator that costs as little as a load, whose operands hold for the whole graph.
   bool is_free(ValueId v, const Node& n) const {
     const OpClass cls = def(n.op).cls;
-    if (n.type.rank() != 0 || (cls != OpClass::Elementwise && cls != OpClass::Cast) || has_address(v)) return false;
+    if (n.type.rank() != 0 || (cls != OpClass::Elementwise && cls != OpClass::Cast) || has_address(v) || facts_.captured[index(v)])
+      return false;
     if (def(n.op).exactness != Exactness::Native) return false;
     return std::all_of(n.inputs.begin(), n.inputs.end(),
                        [&](ValueId input) { return facts_.last_write[index(graph_.root(input))] < 0; });
@@ -242,7 +255,7 @@ class Fuser {
 
   /// Free nodes without a user still set their flags: in groups of their own, from the last of a chain.
   void place_unused_scalars() {
-    const std::vector<ValueId>& nodes = graph_.body().nodes;
+    const std::vector<ValueId>& nodes = block_.nodes;
     int32_t own = kNone;
     for (auto it = nodes.rbegin(); it != nodes.rend(); ++it) {
       if (!free_[index(*it)] || placed_[index(*it)]) continue;
@@ -260,7 +273,8 @@ class Fuser {
   }
 
   const Graph& graph_;
-  const MemoryFacts facts_;
+  const MemoryFacts& facts_;
+  const Block& block_;
   std::vector<int32_t> group_of_;  // by value
   std::vector<int32_t> ready_;     // by free value: the first group that may compute it
   std::vector<int32_t> uses_;      // by value: by nodes that are in no group yet
@@ -272,6 +286,9 @@ class Fuser {
 
 }  // namespace
 
-std::vector<Group> fuse(const Graph& graph, const PassContext&) { return Fuser(graph).run(); }
+std::vector<Group> fuse(const Graph& graph, const PassContext&) {
+  const MemoryFacts facts(graph);
+  return Fuser(graph, facts, graph.body()).run();
+}
 
 }  // namespace framejit::graph

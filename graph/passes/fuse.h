@@ -30,13 +30,15 @@ namespace framejit::graph {
 ///    value in `stored` is written to memory, the others live in registers or tile scratch only;
 ///  - reduction: as above, and the last nodes are one or more reductions over the same axes, of operands with the same
 ///    shape and layout; their results are in `stored`;
-///  - contraction: a single MatMul, Convolution or Attention.
+///  - contraction: a single MatMul, Convolution or Attention;
+///  - control flow: a single if or loop with the groups of its blocks, or an expect. It stands for what its blocks read.
 /// A write stores its value at its destination and is not in `stored`. A group that only sets flags stores nothing.
 /// Views, params, constants and dims belong to no group; 0-d nodes may stand in several.
 struct Group {
   std::vector<ValueId> nodes;
   std::vector<ValueId> stored;
   Dims shape;  // the iteration shape (of the operand, for a reduction)
+  std::vector<std::vector<Group>> blocks;
 };
 
 /// Groups in an order in which they can run. Each value is stored by one group at most.

@@ -38,7 +38,9 @@ class Reverse {
   }
 
   Expected<Gradients, NoGradient> run() {
+    if (graph_.is_in_block()) return Unexpected<NoGradient>{{"a gradient in a branch or loop that goes by an array value", kNoValue}};
     look_forward();
+    if (flow_ != kNoValue) return Unexpected<NoGradient>{{"a branch or loop that goes by an array value", flow_}};
     if (auto found = mixed_memory()) return Unexpected<NoGradient>{std::move(*found)};
     for (std::size_t i = 0; i < request_.outputs.size(); ++i) add(request_.outputs[i], request_.seeds[i]);
     for (std::size_t at = end_; at-- > request_.first;) {
@@ -86,6 +88,11 @@ class Reverse {
         const DType dtype = n.type.dtype;
         if (varies(n.inputs[1]) && (is_float(dtype) || is_complex(dtype)) && stops_.count(target) == 0) varying_.insert(index(target));
         active_[index(v)] = varies(target);
+        continue;
+      }
+      if (is_control(n.op)) {
+        const std::vector<ValueId> used = used_values(graph_, v);
+        if (std::any_of(used.begin(), used.end(), [&](ValueId x) { return varies(x); })) flow_ = v;
         continue;
       }
       if (n.op == Op::View || apart_.count(v) || !(is_float(n.type.dtype) || is_complex(n.type.dtype))) continue;
@@ -386,6 +393,7 @@ class Reverse {
   std::unordered_map<uint32_t, Cotangent> cotangents_;             // by base
   std::set<uint32_t> given_;
   std::optional<NoGradient> failure_;
+  ValueId flow_ = kNoValue;  // control flow that depends on `wrt`
 };
 
 }  // namespace

@@ -201,6 +201,12 @@ constexpr std::string_view kSteps = "its derivative is 0 wherever it has one";
 constexpr std::string_view kTruth = "it gives truth values";
 constexpr std::string_view kIntegers = "it is of integers";
 constexpr std::string_view kNoOperands = "it has no operands that could vary";
+constexpr std::string_view kFlow = "control flow has no derivative yet";
+FRAMEJIT_NONE(Carried, kFlow)
+FRAMEJIT_NONE(If, kFlow)
+FRAMEJIT_NONE(Loop, kFlow)
+FRAMEJIT_NONE(Output, kFlow)
+FRAMEJIT_NONE(Expect, kFlow)
 FRAMEJIT_NONE(FloorDivide, kSteps)
 FRAMEJIT_NONE(Sign, kSteps)
 FRAMEJIT_NONE(Floor, kSteps)

@@ -7,17 +7,25 @@ MemoryFacts::MemoryFacts(const Graph& graph)
     : last_write(graph.value_count(), -1),
       viewed(graph.value_count(), false),
       escapes(graph.value_count(), false),
-      result(graph.value_count(), false) {
+      result(graph.value_count(), false),
+      captured(graph.value_count(), false) {
+  const auto give = [&](const std::vector<ValueId>& results) {
+    for (ValueId v : results) {
+      result[index(v)] = true;
+      escapes[index(graph.root(v))] = true;
+    }
+  };
   int32_t position = 0;
-  for (ValueId v : graph.body().nodes) {
-    if (graph.type(v).is_view()) viewed[index(graph.type(v).root)] = true;  // a write has the root of its destination
-    if (graph.node(v).op == Op::Write) last_write[index(graph.type(v).root)] = position;
+  for_each_node(graph, graph.body(), [&](ValueId v) {
+    const Node& n = graph.node(v);
+    if (n.type.is_view()) viewed[index(n.type.root)] = true;  // a write has the root of its destination
+    if (n.op == Op::Write) last_write[index(n.type.root)] = position;
+    if (is_control(n.op))
+      for (ValueId used : used_values(graph, v)) captured[index(used)] = true;
+    for (const std::unique_ptr<Block>& block : n.blocks) give(block->results);
     ++position;
-  }
-  for (ValueId v : graph.results()) {
-    result[index(v)] = true;
-    escapes[index(graph.root(v))] = true;
-  }
+  });
+  give(graph.results());
 }
 
 bool may_set_flags(const Graph& graph, ValueId v) {

@@ -12,10 +12,11 @@ namespace framejit::graph {
 struct MemoryFacts {
   explicit MemoryFacts(const Graph& graph);
 
-  std::vector<int32_t> last_write;  // position in the body of the last write; -1: never written
+  std::vector<int32_t> last_write;  // position (in the order of for_each_node) of the last write; -1: never written
   std::vector<bool> viewed;         // has a view or is written: its bytes have an address
   std::vector<bool> escapes;        // a result shares its bytes
-  std::vector<bool> result;         // the value itself (any, not only roots) is a result
+  std::vector<bool> result;         // the value itself (any, not only roots) is a result; what a block gives is one
+  std::vector<bool> captured;       // the value decides a branch, or is used in a block further in: it has an address
 };
 
 /// Does the node set floating-point status flags on some operands?

@@ -361,7 +361,7 @@ def array_in_container(x):
     return np.stack(a) + 1.0, np.array([1.0, 2.0]), np.concatenate((x, x))
 
 
-@form(breaks="FJ005", graphs=2)
+@form()
 def branch_on_array(x):
     y = x * 2.0
     if y.sum() > 3.0:

@@ -37,6 +37,7 @@ def test_branch_on_an_array_ends_at_the_jump():
     def f(x):
         y = x * 2
         if y.sum() > 0:
+            print(y)
             return y + 1
         return y - 1
 

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cfenv>
 #include <cmath>
 #include <cstring>
@@ -64,6 +65,48 @@ TEST_F(Interpret, AWriteReadsItsValueFirst) {
       "  write %1, %2\n  return\n}",
       {row(x_)});
   EXPECT_EQ(x_, (std::vector<double>{1, 1, 2, 3}));
+}
+
+TEST_F(Interpret, BranchesAndLoops) {
+  const char* text = R"(graph @f(%x: f64[4]) {
+    %1 = reduce_sum %x {axes=[0]} : f64[]
+    %2 = constant {value=5} : f64[]
+    %3 = less %1, %2 : bool[]
+    %4 = if %3 {
+      yield %x, %1
+    } else {
+      %5 = loop %x, %1 with %6: f64[4], %7: f64[] {
+        %8 = constant {value=0.5} : f64[]
+        %9 = multiply %6, %8 : f64[4]
+        %10 = reduce_sum %9 {axes=[0]} : f64[]
+        %11 = greater_equal %10, %2 : bool[]
+        yield %11, %9, %10, %7
+      }
+      %12 = output %5 {index=0} : f64[4]
+      %13 = output %5 {index=2} : f64[]
+      yield %12, %13
+    }
+    %14 = output %4 {index=0} : f64[4]
+    %15 = output %4 {index=1} : f64[]
+    return %14, %15
+  })";
+  Interpretation out = run(text, {row(x_)});
+  EXPECT_EQ(doubles(out.results[0].array), (std::vector<double>{0.25, 0.5, 0.75, 1}));
+  EXPECT_EQ(doubles(out.results[1].array), std::vector<double>{5}) << "as the last round began";
+  EXPECT_EQ(doubles(run(text, {row(y_)}).results[1].array), std::vector<double>{6.25});
+  std::vector<double> small{1, 1, 1, 1};
+  out = run(text, {row(small)});
+  EXPECT_EQ(doubles(out.results[0].array), small);
+  EXPECT_NE(out.results[0].array.data, reinterpret_cast<std::byte*>(small.data()));
+}
+
+TEST_F(Interpret, AnExpectationEndsTheRun) {
+  auto g = parse("graph @f(%c: bool[]) {\n  expect %c\n  return\n}\n");
+  ASSERT_TRUE(g);
+  bool yes = true, no = false;
+  const ArrayRef met{reinterpret_cast<std::byte*>(&yes), {}, {}}, missed{reinterpret_cast<std::byte*>(&no), {}, {}};
+  EXPECT_TRUE(interpret(*g, std::array{met}, {}));
+  EXPECT_FALSE(interpret(*g, std::array{missed}, {}));
 }
 
 TEST_F(Interpret, Products) {

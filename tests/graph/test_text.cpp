@@ -97,7 +97,7 @@ TEST(Text, ErrorsSayWhere) {
       {"graph @f() {\n  %1 = constant {value=300} : i8[]\n return\n}", 2, 24, "value does not fit the dtype"},
       {"graph @f() {\n  %1 = constant {color=3} : i8[]\n return\n}", 2, 18, "unknown attribute"},
       {"graph @f(%x: f64[]) {\n  %1 = write %x, %x : f64[]\n return\n}", 2, 8,
-       "a name and a type for all operators but write"},
+       "a name for what has a value"},
       {"graph @f() {\n  return\n} x", 3, 3, "text behind the graph"},
       {"graph @f(%x: f64[s99999999]) {\n return\n}", 1, 27, "too many symbols"},
   };
@@ -108,6 +108,30 @@ TEST(Text, ErrorsSayWhere) {
     EXPECT_EQ(graph.error().line, r.line) << r.text;
     EXPECT_EQ(graph.error().column, r.column) << r.text;
   }
+}
+
+TEST(Text, BlocksStandInBraces) {
+  const std::string text =
+      "graph @f(%x: f32[s0], %c: bool[]) {\n"
+      "  %2 = if %c {\n"
+      "    %3 = loop %x with %4: f32[s0] {\n"
+      "      %5 = negative %4 : f32[s0]\n"
+      "      yield %c, %5\n"
+      "    }\n"
+      "    %6 = output %3 {index=0} : f32[s0]\n"
+      "    yield %6\n"
+      "  } else {\n"
+      "    expect %c\n"
+      "    yield %x\n"
+      "  }\n"
+      "  %8 = output %2 {index=0} : f32[s0]\n"
+      "  return %8\n"
+      "}\n";
+  auto graph = parse(text);
+  ASSERT_TRUE(graph) << graph.error().message;
+  EXPECT_EQ(print(*graph), text);
+  EXPECT_FALSE(parse("graph @f(%c: bool[]) {\n %1 = if %c { %2 = logical_not %c : bool[] yield } else { yield %2 }\n return\n}"))
+      << "names of a block end with it";
 }
 
 /// No text makes the parser crash: cut and changed forms of a good one.

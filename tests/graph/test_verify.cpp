@@ -114,5 +114,53 @@ TEST_F(VerifyBroken, WriteAsResult) { g_.set_results({write_}), expect(11); }
 TEST_F(VerifyBroken, ResultThatDoesNotExist) { g_.set_results({ValueId{77}}), expect(11); }
 TEST_F(VerifyBroken, ParamThatIsAView) { g_.node(x_).type.root = y_, expect(8); }
 
+/// One block of each kind, then broken in one place.
+class VerifyBlocks : public ::testing::Test {
+ protected:
+  void expect(const std::string& text, int invariant) {
+    auto g = parse(text);
+    ASSERT_TRUE(g) << g.error().message;
+    const std::optional<std::string> found = verify(*g);
+    ASSERT_TRUE(found) << text;
+    EXPECT_TRUE(found->starts_with("invariant " + std::to_string(invariant))) << *found;
+  }
+  static std::string with(const std::string& nodes) {
+    return "graph @f(%x: f64[4], %c: bool[], %n: f64[]) {\n" + nodes + "return\n}\n";
+  }
+};
+
+TEST_F(VerifyBlocks, Sound) {
+  auto g = parse(with(R"(%3 = if %c { %4 = negative %x : f64[4] yield %4 } else { yield %x }
+    %5 = output %3 {index=0} : f64[4]
+    %6 = loop %5 with %7: f64[4] {
+      %8 = copy %7 : f64[4]
+      write %8, %n
+      yield %c, %8, %n
+    }
+    %9 = output %6 {index=1} : f64[]
+    expect %c
+  )"));
+  ASSERT_TRUE(g) << g.error().message;
+  EXPECT_EQ(verify(*g), std::nullopt);
+}
+TEST_F(VerifyBlocks, ConditionThatIsNoBool) { expect(with("%3 = if %n { yield } else { yield }\n"), 12); }
+TEST_F(VerifyBlocks, SidesOfTwoTypes) { expect(with("%3 = if %c { yield %x } else { yield %n }\n"), 12); }
+TEST_F(VerifyBlocks, SidesOfTwoLengths) { expect(with("%3 = if %c { yield %x } else { yield }\n"), 12); }
+TEST_F(VerifyBlocks, LoopWithoutCondition) { expect(with("%3 = loop %x with %4: f64[4] { yield %4, %4 }\n"), 12); }
+TEST_F(VerifyBlocks, CarriedOfAnotherType) { expect(with("%3 = loop %x with %4: f64[4] { yield %c, %n }\n"), 12); }
+TEST_F(VerifyBlocks, CarriedThatDoNotMatch) { expect(with("%3 = loop %n with %4: f64[4] { yield %c, %4 }\n"), 12); }
+TEST_F(VerifyBlocks, ExpectOfANumber) { expect(with("expect %n\n"), 12); }
+TEST_F(VerifyBlocks, OutputThatIsNotThere) {
+  expect(with("%3 = if %c { yield %x } else { yield %x }\n%4 = output %3 {index=1} : f64[4]\n"), 13);
+}
+TEST_F(VerifyBlocks, OutputOfAValue) { expect(with("%3 = output %x {index=0} : f64[4]\n"), 13); }
+TEST_F(VerifyBlocks, ControlFlowAsOperand) {
+  expect(with("%3 = if %c { yield } else { yield }\n%4 = logical_not %3 : bool[]\n"), 13);
+}
+TEST_F(VerifyBlocks, WriteToTheOutside) { expect(with("%3 = if %c { write %x, %n yield } else { yield }\n"), 14); }
+TEST_F(VerifyBlocks, CarriedThatIsWritten) {
+  expect(with("%3 = loop %x with %4: f64[4] { write %4, %n yield %c, %4 }\n"), 14);
+}
+
 }  // namespace
 }  // namespace framejit::graph

@@ -109,7 +109,21 @@ void run_reference_loop(char** args, const intptr_t* dimensions, const intptr_t*
   }
 }
 
-std::vector<ValueId> all_nodes(const Graph& graph) { return graph.body().nodes; }
+std::vector<Group> one_each(const Graph& graph, const graph::Block& block) {
+  std::vector<Group> groups;
+  for (ValueId v : block.nodes) {
+    const Node& node = graph.node(v);
+    const OpClass cls = def(node.op).cls;
+    if (cls == OpClass::View || node.op == Op::Constant || node.op == Op::DimValue || node.op == Op::Output) continue;
+    Group g;
+    g.nodes = {v};
+    if (node.op != Op::Write && cls != OpClass::Control) g.stored = {v};
+    g.shape = cls == OpClass::Reduction || cls == OpClass::Write ? graph.type(node.inputs[0]).shape : node.type.shape;
+    for (const std::unique_ptr<graph::Block>& inner : node.blocks) g.blocks.push_back(one_each(graph, *inner));
+    groups.push_back(std::move(g));
+  }
+  return groups;
+}
 
 }  // namespace
 
@@ -130,20 +144,7 @@ ParamMemory make_param(const Type& type, std::span<const int64_t> symbols, std::
   return out;
 }
 
-std::vector<Group> one_each(const Graph& graph) {
-  std::vector<Group> groups;
-  for (ValueId v : all_nodes(graph)) {
-    const Node& node = graph.node(v);
-    const OpClass cls = def(node.op).cls;
-    if (cls == OpClass::View || node.op == Op::Constant || node.op == Op::DimValue) continue;
-    Group g;
-    g.nodes = {v};
-    if (node.op != Op::Write) g.stored = {v};
-    g.shape = cls == OpClass::Reduction || cls == OpClass::Write ? graph.type(node.inputs[0]).shape : node.type.shape;
-    groups.push_back(std::move(g));
-  }
-  return groups;
-}
+std::vector<Group> one_each(const Graph& graph) { return one_each(graph, graph.body()); }
 
 std::vector<Group> fused(const Graph& graph) { return fuse(graph, PassContext{}); }
 

@@ -1,0 +1,70 @@
+// Inside of the capture of control flow: flow.cpp (branches) and flow_loop.cpp (loops).
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "capture/symbolic_frame.h"
+
+namespace framejit::capture {
+
+inline constexpr uint32_t kMostBranches = 40;  // in each other
+
+/// One side of a branch: its nodes, and the state of the frame at its end.
+struct SymbolicFrame::Side {
+  std::unique_ptr<graph::Block> block = std::make_unique<graph::Block>();
+  std::vector<Value*> locals, stack;
+  uint32_t pc = 0;
+  Value* where = nullptr;  // the side ended the round of a loop: the number of the instruction that comes next
+  Value* returned = nullptr;
+  std::function<Step()> first;  // to be done before the first instruction
+};
+
+/// The round of a loop that is being captured. It ends at the loop's head or where the loop is left.
+struct SymbolicFrame::Scope {
+  uint32_t head;
+  std::vector<bool> members;
+  bool decided = false;  // by an array value
+  /// How the round ended, where array values decide it: with the number of the next instruction, or at one of two.
+  Value* where = nullptr;
+  graph::ValueId decides = graph::kNoValue;
+  uint32_t next[2] = {0, 0};
+  std::set<uint32_t> exits;  // where rounds left the loop
+
+  bool is_over(uint32_t pc) const {
+    return where != nullptr || decides != graph::kNoValue || pc == head || !members[pc];
+  }
+  void begin() {
+    where = nullptr;
+    decides = graph::kNoValue;
+  }
+};
+
+struct OpenBlock {
+  Session& session;
+  OpenBlock(Session& s, graph::Block& block) : session(s) { session.open(block); }
+  ~OpenBlock() { session.close(); }
+  OpenBlock(const OpenBlock&) = delete;
+};
+
+inline bool is_mutable_array(const Value& v) { return v.wrap == Wrap::NdArray || v.wrap == Wrap::Tensor; }
+inline Value* resolved(Value* v) { return v && v->kind == ValueKind::Lazy && !v->items.empty() ? v->items[0] : v; }
+/// A variable that may be one thing or another, or unbound: nothing but a new value can be done with it.
+inline bool is_unknown(const Value* v) { return v && v->kind == ValueKind::Null && v->partial; }
+Value* unknown_value(Session& s);
+
+/// The Python number that a value is, as a wrap; nothing where it is none that a graph can hold.
+std::optional<Wrap> number_wrap(const Value& v);
+/// The graph value of a number or array, made in the open block where it needs to be.
+Captured<graph::ValueId> graph_value(Executor& x, Value* v, Wrap wrap);
+/// Two arrays that one graph value can stand for; else the sentence that says why not.
+std::string differ_as_arrays(Session& s, const Value& a, const Value& b);
+/// Made since the mark, and no object that is there already.
+bool is_new(const Value& v, const Session::Mark& mark);
+/// A number or an array made since the mark, the array with memory of its own.
+bool is_own(Session& s, const Value& v, const Session::Mark& mark);
+
+}  // namespace framejit::capture

@@ -1,0 +1,108 @@
+// Post-dominators by iteration over the reversed graph (Cooper, Harvey, Kennedy).
+#include "capture/flow_map.h"
+
+#include <algorithm>
+
+namespace framejit::capture {
+
+namespace {
+
+void successors(const Instr& instr, uint32_t i, uint32_t end, std::vector<uint32_t>& out) {
+  switch (instr.op) {
+    case Opcode::Jump: out.push_back(static_cast<uint32_t>(instr.arg)); return;
+    case Opcode::PopJumpIfFalse:
+    case Opcode::PopJumpIfTrue:
+    case Opcode::PopJumpIfNone:
+    case Opcode::PopJumpIfNotNone:
+    case Opcode::JumpIfFalseOrPop:
+    case Opcode::JumpIfTrueOrPop:
+    case Opcode::ForIter:
+    case Opcode::Send: out.push_back(static_cast<uint32_t>(instr.arg)); break;
+    case Opcode::ReturnValue:
+    case Opcode::ReturnConst: out.push_back(end); return;
+    case Opcode::RaiseVarargs:
+    case Opcode::Reraise: return;
+    default: break;
+  }
+  if (i + 1 < end) out.push_back(i + 1);
+}
+
+}  // namespace
+
+FlowMap::FlowMap(const CodeView& view)
+    : next_(view.instrs().size() + 1), before_(next_.size()), joins_(view.instrs().size(), kNowhere),
+      heads_(view.instrs().size(), false) {
+  const uint32_t exit = end();
+  for (uint32_t i = 0; i < exit; ++i) {
+    const Instr& instr = view.instrs()[i];
+    successors(instr, i, exit, next_[i]);
+    for (uint32_t to : next_[i]) {
+      before_[to].push_back(i);
+      if (to <= i && view.instrs()[to].op != Opcode::ForIter) heads_[to] = true;
+    }
+  }
+  // In an order in which what comes later in the program is seen first.
+  std::vector<uint32_t> number(next_.size(), 0), order;
+  std::vector<std::pair<uint32_t, std::size_t>> path{{exit, 0}};
+  std::vector<bool> seen(next_.size(), false);
+  seen[exit] = true;
+  while (!path.empty()) {
+    auto& [at, edge] = path.back();
+    if (edge < before_[at].size()) {
+      const uint32_t to = before_[at][edge++];
+      if (!seen[to]) {
+        seen[to] = true;
+        path.emplace_back(to, 0);
+      }
+    } else {
+      number[at] = static_cast<uint32_t>(order.size());
+      order.push_back(at);
+      path.pop_back();
+    }
+  }
+  std::vector<uint32_t> after(next_.size(), kNowhere);
+  after[exit] = exit;
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (auto it = order.rbegin(); it != order.rend(); ++it) {
+      if (*it == exit) continue;
+      uint32_t meet = kNowhere;
+      for (uint32_t to : next_[*it]) {
+        if (after[to] == kNowhere) continue;
+        if (meet == kNowhere) {
+          meet = to;
+          continue;
+        }
+        uint32_t other = to;
+        while (meet != other) {
+          while (number[meet] < number[other]) meet = after[meet];
+          while (number[other] < number[meet]) other = after[other];
+        }
+      }
+      if (after[*it] != meet) {
+        after[*it] = meet;
+        changed = true;
+      }
+    }
+  }
+  std::copy_n(after.begin(), joins_.size(), joins_.begin());
+}
+
+std::vector<bool> FlowMap::loop_at(uint32_t head) const {
+  std::vector<bool> members(joins_.size(), false);
+  if (!heads_[head]) return {};
+  members[head] = true;
+  std::vector<uint32_t> open;
+  for (uint32_t i : before_[head])
+    if (i >= head) open.push_back(i);
+  while (!open.empty()) {
+    const uint32_t i = open.back();
+    open.pop_back();
+    if (members[i]) continue;
+    members[i] = true;
+    for (uint32_t from : before_[i]) open.push_back(from);
+  }
+  return members;
+}
+
+}  // namespace framejit::capture

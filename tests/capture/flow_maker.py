@@ -1,0 +1,143 @@
+"""Random programs whose control flow goes by array values: branches, loops, early returns, effects on one side."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+
+ARRAYS = ("x", "y", "z")
+SCALARS = ("s", "t")
+
+
+class FlowMaker:
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.lines: list[str] = []
+        self.loops = 0
+        self.counters = 0
+
+    def program(self) -> str:
+        self.lines = ["def main(x, y, s, n):", "    z = x * 0.5", "    t = y.max()", "    k = 0"]
+        self.block(1, self.random.randint(2, 5))
+        self.put(1, f"return {self.random.choice(['x, y, z, s, t, k', 'x', 'y, s', '(x, z), k', 'z + t', 'x, y'])}")
+        return "\n".join(self.lines) + "\n"
+
+    def put(self, depth: int, text: str) -> None:
+        self.lines.append("    " * depth + text)
+
+    def pick(self, *choices: str) -> str:
+        return self.random.choice(choices)
+
+    def number(self) -> str:
+        return self.pick("0.5", "2.0", "1.25", "-1.0", "3", "0.1", "s", "t")
+
+    def array(self) -> str:
+        a, b = self.random.choice(ARRAYS), self.random.choice(ARRAYS)
+        return self.pick(
+            f"{a} * {self.number()}", f"{a} + {b}", f"{a} - {self.number()}", a, f"{a} * 0.5 + {b} * 0.25", f"np.abs({a})",
+            f"np.sqrt({a})", f"np.where({a} > {b}, {a}, {b} * 0.5)", f"{a}[::-1] + 0.0", f"{a}.copy()", f"-{a}",
+            f"np.minimum({a}, {b})", f"{a} / {b}", f"np.maximum({a}, {self.pick('0.5', '1.0')})",
+        )
+
+    def scalar(self) -> str:
+        a = self.random.choice(ARRAYS)
+        return self.pick(f"{a}.sum()", f"{a}.max()", f"{a}[1]", f"float({a}.sum())", "s * 0.5", "s + t", f"{a}.min() * 2.0", "t")
+
+    def condition(self) -> str:
+        a, b = self.random.choice(ARRAYS), self.random.choice(ARRAYS)
+        simple = self.pick(
+            f"{a}.sum() > {self.pick('0', '1.5', '-2.0', '10')}", f"{a}.max() < {b}.max()", f"{a}[0] > 0.3", f"s > {a}.min()",
+            f"np.any({a} > 3)", f"({a} > -1).all()", f"{a}.sum()", f"t < {self.pick('1', '2.5')}", f"not {a}.min() > 0.1",
+            f"bool({a}.max() > 1)",
+        )
+        if self.random.random() < 0.25:
+            return f"{simple} {self.pick('and', 'or')} {self.condition()}"
+        return simple
+
+    def block(self, depth: int, count: int) -> None:
+        for _ in range(count):
+            self.statement(depth)
+
+    def statement(self, depth: int) -> None:
+        kind = self.random.random()
+        if depth < 4 and kind < 0.24:
+            self.branch(depth)
+        elif depth < 3 and kind < 0.36:
+            self.while_loop(depth)
+        elif depth < 3 and kind < 0.42:
+            self.for_loop(depth)
+        elif kind < 0.66:
+            self.put(depth, f"{self.random.choice(ARRAYS)} = {self.array()}")
+        elif kind < 0.78:
+            self.put(depth, f"{self.random.choice(SCALARS)} = {self.scalar()}")
+        elif kind < 0.84:
+            self.put(depth, f"k = {self.pick('k + 1', 'k + 2', 'k * 2', 'k - 1', '7')}")
+        elif kind < 0.87:
+            self.put(depth, f"x, y = {self.pick('y, x', 'x + y, x', 'y, y')}")
+        elif kind < 0.90:
+            self.put(depth, self.pick("LOG.append(k)", "LOG.append(float(x[0]))", "STATE['n'] = k"))
+        elif kind < 0.92:
+            self.put(depth, self.pick("z = z.copy()", "x = x.copy()"))
+            self.put(depth, self.pick("z += 1.0", "x *= 0.5", "z[0] = 2.0", "x[1:] = 0.25"))
+        elif kind < 0.94:
+            self.put(depth, f"if {self.condition()}:")
+            self.put(depth + 1, self.pick("return x", "return y, k", "return x + 1", "return None", "raise ValueError(k)"))
+        elif kind < 0.96:
+            self.put(depth, f"y = y if {self.condition()} else {self.array()}")
+        elif self.loops:
+            self.put(depth, f"if {self.condition()}:")
+            self.put(depth + 1, self.pick("break", "continue"))
+        else:
+            self.put(depth, f"t = {self.scalar()}")
+
+    def branch(self, depth: int) -> None:
+        self.put(depth, f"if {self.condition()}:")
+        self.block(depth + 1, self.random.randint(1, 2))
+        if self.random.random() < 0.3:
+            self.put(depth, f"elif {self.condition()}:")
+            self.block(depth + 1, 1)
+        if self.random.random() < 0.6:
+            self.put(depth, "else:")
+            self.block(depth + 1, self.random.randint(1, 2))
+
+    def while_loop(self, depth: int) -> None:
+        # Each loop ends by a counter of its own at the latest, which `continue` cannot pass by.
+        self.counters += 1
+        c = f"c{self.counters}"
+        self.put(depth, f"{c} = 0")
+        form = self.random.random()
+        self.loops += 1
+        if form < 0.5:
+            self.put(depth, f"while ({self.condition()}) and {c} < n:")
+            self.put(depth + 1, f"{c} += 1")
+            self.block(depth + 1, self.random.randint(1, 3))
+        elif form < 0.75:
+            a = self.random.choice(ARRAYS)
+            self.put(depth, f"{a} = np.abs({a}) + 1.0")
+            self.put(depth, f"while {a}.max() < {self.pick('50.0', '9.0')}:")
+            self.put(depth + 1, f"{a} = {a} * 1.5")
+            if self.random.random() < 0.5:
+                self.put(depth + 1, f"{self.pick(*(set(ARRAYS) - {a}))} = {a} + 0.5")
+        else:
+            self.put(depth, "while True:")
+            self.put(depth + 1, f"{c} = {c} + 1")
+            self.put(depth + 1, f"if {c} > n or {self.condition()}:")
+            self.put(depth + 2, self.pick("break", "break", "return x, k"))
+            self.block(depth + 1, self.random.randint(1, 2))
+        self.loops -= 1
+
+    def for_loop(self, depth: int) -> None:
+        self.put(depth, self.pick("for i in range(3):", "for row in x.reshape(2, 3):", "for i in (1, 2):"))
+        self.loops += 1
+        self.block(depth + 1, self.random.randint(1, 2))
+        self.loops -= 1
+
+
+def arguments(seed: int, call: int) -> tuple:
+    random_state = np.random.default_rng(seed * 31 + call)
+    x = np.round(random_state.normal(size=6) * 2, 2)
+    y = np.round(random_state.uniform(0.1, 3.0, size=6), 2)
+    if call % 3 == 2:
+        x = np.abs(x) + 0.5
+    return x, y, 1.5 if call < 3 else 0.25, 4

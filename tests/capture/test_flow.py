@@ -1,0 +1,510 @@
+"""Control flow that goes by array values: blocks of the graph, and that everything is as in eager execution."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+import warnings
+
+import framejit as fj
+import numpy as np
+import pytest
+from capture_support import capture
+from flow_maker import FlowMaker, arguments
+
+COUNT = int(os.environ.get("FRAMEJIT_TEST_FLOW_PROGRAMS", "150"))
+FIRST = int(os.environ.get("FRAMEJIT_TEST_FLOW_SEED", "0"))
+MODES = ("", "interp", "guards", "break=5", "rewrite", "verify")
+
+pytestmark = pytest.mark.capture
+X = np.arange(1.0, 7.0)
+
+
+def lines(graph: str) -> list[str]:
+    return [line.strip() for line in graph.splitlines()]
+
+
+def bits(value):
+    if isinstance(value, (tuple, list)):
+        return [type(value).__name__, *map(bits, value)]
+    if isinstance(value, (np.ndarray, np.generic)):
+        return type(value).__name__, value.dtype.str, value.shape, np.asarray(value).strides, np.asarray(value).tobytes()
+    return type(value).__name__, repr(value)
+
+
+def flat(value):
+    return [v for item in value for v in flat(item)] if isinstance(value, tuple) else [value]
+
+
+def observe(function, args, world=None):
+    """What a call gives: values to the bit, which objects are one and share memory, arguments behind it, warnings, exceptions."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        warnings.simplefilter("ignore", fj.RecompileLimitWarning)  # framejit's own, which the interpreter does not give
+        try:
+            result = function(*args)
+            error = None
+        except Exception as e:
+            result, error = None, (type(e), str(e), e.__traceback__.tb_next.tb_lineno if e.__traceback__.tb_next else None)
+    objects = [*args, *flat(result)]
+    arrays = [o for o in objects if isinstance(o, np.ndarray)]
+    same = [[a is b for b in arrays] for a in arrays]
+    shared = [[np.shares_memory(a, b) for b in arrays] for a in arrays]
+    said = [(w.category, str(w.message), w.lineno) for w in caught]
+    return bits(result), error and error[:2], [bits(a) for a in args], same, shared, said, repr(world)
+
+
+def check(function, *calls, graphs=1, **options):
+    """One graph, no break, and each call as in eager execution."""
+    marked = fj.jit(function, fullgraph=True, **options)
+    errors = fj.stats()["internal_errors"]
+    for args in calls:
+        for _ in range(2):
+            copies = [[a.copy() if isinstance(a, np.ndarray) else a for a in args] for _ in range(2)]
+            assert observe(marked, copies[0]) == observe(function, copies[1]), args
+    assert fj.stats()["internal_errors"] == errors
+    entries = marked.cache_entries()
+    assert len(entries) == graphs
+    return capture(function, *calls[0])
+
+
+# Structure
+
+
+def test_branch_with_two_sides():
+    def f(x):
+        if x.sum() > 0:
+            y = x + 1
+        else:
+            y = x - 1
+        return y * 2
+
+    c = check(f, (X,), (-X,))
+    assert c.breaks == [] and lines(c.graph) == [
+        "graph @f(%x: f64[6]) {",
+        "%1 = reduce_sum %x {axes=[0]} : f64[]",
+        "%2 = constant {value=0} : f64[]",
+        "%3 = greater %1, %2 : bool[]",
+        "%4 = if %3 {",
+        "%5 = constant {value=1} : f64[]",
+        "%6 = add %x, %5 : f64[6]",
+        "yield %6",
+        "} else {",
+        "%7 = constant {value=1} : f64[]",
+        "%8 = subtract %x, %7 : f64[6]",
+        "yield %8",
+        "}",
+        "%9 = output %4 {index=0} : f64[6]",
+        "%10 = constant {value=2} : f64[]",
+        "%11 = multiply %9, %10 : f64[6]",
+        "return %11",
+        "}",
+    ]
+
+
+def test_while_loop():
+    def f(x, tol):
+        err = np.abs(x).max()
+        while err > tol:
+            x = x * 0.5
+            err = np.abs(x).max()
+        return x, err
+
+    c = check(f, (X, 0.1), (-X, 0.1), (X * 1e-3, 0.1))
+    text = lines(c.graph)
+    assert c.breaks == [] and sum(" = loop %x, " in line for line in text) == 1
+    assert sum(" = if " in line for line in text) == 1 and sum("multiply" in line for line in text) == 1
+
+
+def test_an_array_that_comes_through_is_the_same_object():
+    def f(x):
+        if x.sum() > 3:
+            x = x * 2
+        return x
+
+    assert fj.jit(f)(-X) is not None
+    marked, low = fj.jit(f, fullgraph=True), -X
+    assert marked(low) is low and marked(X) is not X
+    check(f, (X,), (-X,))
+
+    def g(x, y, w):
+        best = x
+        if y.max() > best.max():
+            best = y
+        if w.max() > best.max():
+            best = w
+        return best
+
+    check(g, (X, X * 2, X * 3), (X * 4, X, X), (X, X * 2, -X))
+
+
+def test_loop_that_may_end_before_it_changes_anything():
+    def f(x):
+        while True:
+            if x.sum() < 1:
+                return x
+            x = x / 2
+
+    c = check(f, (X,), (-X,))
+    assert c.breaks == []
+
+    def g(x):
+        while True:
+            y = x * 0.5
+            if y.sum() < 1:
+                break
+            x = y + 0.01
+        return x, y
+
+    check(g, (X,), (-X,))
+
+
+def test_early_returns():
+    def f(x):
+        if x.sum() > 10:
+            return x * 2
+        if x.max() > 0:
+            return x + 1
+        return -x
+
+    assert capture(f, X).breaks == []
+    check(f, (X,), (X * 0.1,), (-X,))
+
+    def g(x):
+        while True:
+            x = x / 2
+            if x.sum() < 1:
+                return x + 2
+            if x.max() < 0.3:
+                return x + 1
+
+    check(g, (X,), (-X,))
+
+
+def test_breaks_and_continues():
+    def f(x):
+        for i in range(6):
+            x = x * 0.8
+            if x.sum() < 5:
+                break
+            if x.max() < 2:
+                continue
+            x = x - 0.1
+        return x, i
+
+    check(f, (X,), (-X,), (X * 100,))
+
+    def g(x):
+        n = 0
+        while x.max() > 0.1 and n < 20:
+            n += 1
+            if x.min() > 1.5:
+                x = x * 0.25
+                continue
+            x = x * 0.5
+            if n > 7 or x.sum() < 0.5:
+                break
+        return x, n
+
+    marked = fj.jit(g)
+    for a in (X, X * 50, -X):
+        assert bits(marked(a)) == bits(g(a))
+
+
+def test_counters_and_numbers():
+    def f(x):
+        err, k, worst = 1e9, 0, 0.0
+        while err > 1e-3 and k < 50:
+            y = x * 0.9
+            err = float(np.abs(y - x).max())
+            worst = worst + err * k
+            x = y
+            k += 1
+        return x, y, err, k, k % 7, k // 3, worst
+
+    check(f, (X,), (X * 0.01,))
+
+
+def test_loops_in_loops():
+    def f(x):
+        i = 0
+        j = 0
+        while x.sum() < 100:
+            j = 0
+            while x.max() < i + 2.0:
+                x = x * 1.1
+                j += 1
+            x = x + 1
+            i += 1
+        return x, i, j
+
+    c = check(f, (X,), (X * 100,), (X * 0.01,))
+    assert sum(" = loop " in line for line in lines(c.graph)) == 2
+
+
+def test_conditional_expressions_and_truth():
+    def f(x):
+        a = 1.5 if x.sum() > 0 else 2.5
+        both = x.sum() > 0 and x.max() > 3
+        flag = not x.any()
+        return x * a, a, both, flag, bool(x.max() > 2)
+
+    check(f, (X,), (-X,), (X * 0,))
+
+
+def test_a_side_that_raises_is_left_to_the_interpreter():
+    def f(x):
+        if np.isnan(x).any():
+            raise ValueError("not a number")
+        if not x.sum() < 100:
+            raise AssertionError
+        return x * 2
+
+    c = check(f, (X,), (X * np.nan,), (X * 10,))
+    assert [line.split()[0] for line in lines(c.graph) if line.startswith("expect")] == ["expect", "expect"]
+
+
+def test_only_the_side_that_runs_warns():
+    def f(x):
+        if x.min() < 0:
+            y = x + 1
+        else:
+            y = 1 / x
+        return y
+
+    check(f, (-X,), (X,), (X - 1,))
+
+
+def test_inlined_callees():
+    def clip(v, limit):
+        if v.max() > limit:
+            return v * (limit / 6.0)
+        return v
+
+    def f(x):
+        return clip(x, 3.0) + clip(-x, 3.0)
+
+    check(f, (X,), (X * 0.1,))
+
+
+def test_rows():
+    def f(x):
+        total = x[0] * 0.0
+        for row in x:
+            if row.sum() > 4:
+                total = total + row
+        return total
+
+    check(f, (X.reshape(2, 3),), (-X.reshape(2, 3),))
+
+
+def test_masks_and_sides_of_equal_type_in_f32():
+    def f(x):
+        if (x > 2).any():
+            x = np.where(x > 2, x, np.float32(0))
+        return x
+
+    check(f, (X.astype(np.float32),), (-X.astype(np.float32),))
+
+
+def test_tensors():
+    def f(x):
+        while x.sum() > 1:
+            x = x * 0.5
+        if x.max() > 0.2:
+            x = x + 1
+        return x
+
+    marked = fj.jit(f, fullgraph=True)
+    for a in (X, -X, X * 0.01):
+        t = fj.Tensor(a.astype(np.float32))
+        assert marked(t).asnumpy().tobytes() == f(t).asnumpy().tobytes()
+    assert len(marked.cache_entries()) == 1
+
+
+# What is left to the bytecode
+
+
+def test_effects_on_one_side_break_and_happen_once():
+    log = []
+
+    def f(x):
+        if x.sum() > 0:
+            log.append(len(log))
+            y = x + 1
+        else:
+            y = x - 1
+        return y * 2
+
+    c = capture(f, X)
+    assert c.codes == ["FJ005"] and c.breaks[0][1] == "one side changes what others may see"
+    marked = fj.jit(f)
+    for call in range(1, 4):
+        assert bits(marked(X)) == bits((X + 1) * 2) and log == list(range(call))
+    with pytest.raises(fj.GraphBreakError):
+        fj.jit(f, fullgraph=True)(X)
+
+
+def test_values_of_two_types_break_where_they_are_used():
+    def f(x):
+        y = x.sum() if x.max() > 3 else 0.5
+        return x * y
+
+    c = capture(f, X)
+    assert c.codes == ["FJ005"] and "float" in c.breaks[0][1]
+    marked = fj.jit(f)
+    for a in (X, -X, X):
+        assert bits(marked(a)) == bits(f(a))
+
+
+def test_a_variable_that_may_be_unbound():
+    def f(x):
+        if x.sum() > 0:
+            y = x + 1
+        return x * 2 if x.max() < 0 else y
+
+    def g(x):
+        while x.max() > 1:
+            d = x * 0.5
+            x = x - d
+        return x
+
+    check(g, (X,), (-X,))
+    marked = fj.jit(f)
+    for a in (X, -X):
+        assert bits(marked(a)) == bits(f(a))
+    with pytest.raises(UnboundLocalError):
+        marked(X - 4)
+
+
+def test_writes_in_a_branch_break():
+    def f(x):
+        if x.sum() > 0:
+            x[0] = 1.0
+        return x + 1
+
+    assert capture(f, X).codes == ["FJ005"]
+    marked = fj.jit(f)
+    a, b = X.copy(), X.copy()
+    assert bits(marked(a)) == bits(f(b)) and bits(a) == bits(b)
+
+
+def test_writes_to_what_a_branch_chose_break():
+    def f(x, y):
+        z = x if x.sum() > 0 else y
+        z += 1
+        return z
+
+    marked = fj.jit(f)
+    for sign in (1, -1):
+        ours, plain = [sign * X, X * 2], [sign * X, X * 2]
+        assert bits(marked(*ours)) == bits(f(*plain)) and bits(ours) == bits(plain)
+
+
+def test_views_of_what_a_branch_chose_share_its_memory():
+    def f(x, y):
+        z = x if x.sum() > 0 else y
+        return z[1:], z.T
+
+    marked = fj.jit(f)
+    for sign in (1, -1):
+        for _ in range(3):
+            a = sign * X
+            got = marked(a, X)
+            assert np.shares_memory(got[0], a) == (sign > 0) and np.shares_memory(got[0], X) == (sign < 0)
+
+
+def test_a_number_beyond_the_machine():
+    def f(x):
+        k = 2**60
+        while x.sum() > 1:
+            x = x * 0.5
+            k = k * 2
+        return k
+
+    marked = fj.jit(f)
+    assert marked(X) == f(X) and marked(X * 100) == f(X * 100) and type(marked(X)) is int
+
+
+# Running
+
+
+@pytest.mark.parametrize("writes", [False, True])
+def test_a_loop_without_end_can_be_interrupted(writes):
+    def reads(x):
+        while x.sum() > 0:
+            x = x + 1
+        return x
+
+    def changes(x):
+        x *= 0.5
+        y = x * 2
+        while y.sum() > 0:
+            y = y + 1
+        return y
+
+    marked = fj.jit(changes if writes else reads, fullgraph=True)
+    marked(-X)
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.5)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            marked(X.copy())
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_other_threads_run_beside_a_loop():
+    def f(x):
+        while x.sum() > 0:
+            x = x - 1e-5
+        return x
+
+    marked = fj.jit(f, fullgraph=True)
+    marked(-X)
+    steps = []
+    worker = threading.Thread(target=lambda: [steps.append(time.sleep(0.001)) for _ in range(20)])
+    worker.start()
+    marked(X)
+    worker.join()
+    assert len(steps) == 20
+
+
+# Random programs
+
+
+def check_program(seed: int, mode: str, level: str = "O0") -> int:
+    source = FlowMaker(seed).program()
+    worlds = [{"np": np, "LOG": [], "STATE": {}, "__name__": "flow"} for _ in range(2)]
+    code = compile(source, f"<flow {seed}>", "exec")
+    for world in worlds:
+        exec(code, world)
+    fj.config.stress = mode
+    marked = fj.jit(worlds[1]["main"], capture_mode="bytecode", jit_level=level)
+    try:
+        for call in range(5):
+            seen = []
+            for world, function in zip(worlds, (worlds[0]["main"], marked), strict=True):
+                seen.append(observe(function, arguments(seed, call), (world["LOG"], world["STATE"])))
+            assert seen[0] == seen[1], f"program {seed}, mode {mode!r}, call {call}\n{source}"
+    finally:
+        fj.config.stress = ""
+    return len(marked.cache_entries())
+
+
+@pytest.fixture
+def strict(monkeypatch):
+    monkeypatch.setattr(fj.config, "strict", True)
+    monkeypatch.setattr(warnings, "_showwarnmsg", warnings._showwarnmsg)  # predictions count there
+
+
+@pytest.mark.parametrize("first", range(FIRST, FIRST + COUNT, 25))
+def test_programs(first, strict):
+    entries = 0
+    for seed in range(first, min(first + 25, FIRST + COUNT)):
+        entries += check_program(seed, MODES[seed % len(MODES)])
+        fj.reset()
+    assert entries > 0
