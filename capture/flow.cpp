@@ -216,6 +216,7 @@ class Join {
       graph::ValueId which;
       if (is_inner_choice(*v)) {
         made->never_new = made->never_new && v->never_new;
+        if (!v->never_new && is_mutable_array(*v)) folded_[side].push_back(v->id);
         which = constant(0);
         for (std::size_t k = 0; k < v->items.size(); ++k) {
           const int64_t number = number_of(made, v->items[k]);
@@ -418,7 +419,7 @@ Step SymbolicFrame::fork(graph::ValueId decides, const uint32_t (&targets)[2], c
   const std::vector<Value*> held_locals = locals, held_stack = stack;
   const std::vector<Loop> held_loops = loops_;
   Side sides[2];
-  sides[1].first = std::move(second);
+  sides[1].first = second;
   std::optional<Break> broken;
   std::set<const Value*> iterators, moved;
   for (const Value* v : held_stack) collect_iterators(v, first_value_, iterators);
@@ -468,7 +469,7 @@ Step SymbolicFrame::fork(graph::ValueId decides, const uint32_t (&targets)[2], c
     s.builder().expect(expected);
     stack = stacks[1 - raising];
     pc = targets[1 - raising];
-    return Flow::Jumped;
+    return raising == 0 && second ? second() : Step(Flow::Jumped);
   }
   if (x.handled || !s.is_pure(mark, iterators)) return refuse("one side changes what others may see");
   if (!sides[0].returned != !sides[1].returned) return refuse("one side returns");

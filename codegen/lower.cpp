@@ -865,6 +865,16 @@ class Lowerer : public Memory {
            graph_.node(v).op == Op::Full;
   }
 
+  /// Where nobody but the program looks, and no write comes between, a pointer to what a block gives does in place of a copy.
+  /// What a loop carries stays where it is behind it; its other results are those of rounds that others may follow.
+  bool may_follow(const Node& node, std::size_t i, ValueId output) const {
+    if (buffers_.contains(output) || result_number_.contains(output) || written_.contains(output)) return false;
+    if (node.op == Op::Loop) return i <= node.inputs.size();
+    return std::any_of(node.blocks.begin(), node.blocks.end(), [&](const auto& b) { return !is_own(*b, b->results[i]); }) &&
+           std::none_of(node.blocks.begin(), node.blocks.end(),
+                        [&](const auto& b) { return written_.contains(graph_.root(b->results[i])); });
+  }
+
   void lower_control(const Part& part) {
     const ValueId v = part.nodes[0];
     const Node& node = graph_.node(v);
@@ -879,12 +889,10 @@ class Lowerer : public Memory {
       const Node& n = graph_.node(output);
       if (n.op != Op::Output || n.inputs[0] != v) return;
       const std::size_t i = first + static_cast<std::size_t>(n.index());
-      // Where nobody but the program looks, a pointer does in place of a copy.
-      const bool own = std::all_of(node.blocks.begin(), node.blocks.end(), [&](const std::unique_ptr<graph::Block>& b) {
-        return i > node.inputs.size() || first == 0 ? is_own(*b, b->results[i]) : false;
-      });
-      if (!own && !buffers_.contains(output) && !result_number_.contains(output))
+      if (may_follow(node, i, output)) {
         buffers_[output] = append_buffer(BufferKind::Pointer, 0);
+        follows_.insert(buffers_[output]);
+      }
       outputs[i] = buffer_of(output);
     });
     if (node.op == Op::Loop) return lower_loop(node, group, outputs);
@@ -902,21 +910,19 @@ class Lowerer : public Memory {
     std::vector<bool> placed(outputs.size(), false);
     for (std::size_t i = 0; i < outputs.size(); ++i)
       if (outputs[i] && is_own(block, block.results[i])) {
-        placed[i] = !is_pointer(*outputs[i]);
+        placed[i] = !follows_.contains(*outputs[i]);
         if (placed[i]) buffers_[block.results[i]] = *outputs[i];
       }
     lower_block(block, groups);
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       if (!outputs[i] || placed[i]) continue;
       const ValueId v = block.results[i];
-      if (is_pointer(*outputs[i]))
+      if (follows_.contains(*outputs[i]))
         move(*outputs[i], address_of(v), graph_.type(v).offset);
       else
         copy_to(*outputs[i], v);
     }
   }
-
-  bool is_pointer(BufferIndex buffer) const { return program_.buffers[buffer].kind == BufferKind::Pointer; }
 
   void move(BufferIndex a, BufferIndex b, Dim offset) {
     FlowStep& step = flow(FlowStep::Move);
@@ -962,7 +968,7 @@ class Lowerer : public Memory {
     again.a = decides;
     again.target = head;
     for (std::size_t i = 0; i < carried.size(); ++i)
-      if (outputs[i + 1] && is_pointer(*outputs[i + 1]))
+      if (outputs[i + 1] && follows_.contains(*outputs[i + 1]))
         move(*outputs[i + 1], carried[i].now, 0);
       else if (outputs[i + 1])
         copy_bytes(*outputs[i + 1], carried[i].now, graph_.type(body.params[i]));
@@ -1029,6 +1035,7 @@ class Lowerer : public Memory {
   std::vector<Part> parts_;
   bool needs_undo_ = false;
   std::set<ValueId> written_;  // roots
+  std::set<BufferIndex> follows_;  // pointers to where a value happens to lie; the others are memory to write to
 };
 
 }  // namespace

@@ -31,6 +31,9 @@ class Liveness {
     }
   }
 
+  /// What a loop carries shows only when what nobody needs of its body is gone: there may be more to drop.
+  bool has_loops() const { return has_loops_; }
+
   /// Drops what is dead in a block; true where something was.
   bool run(Block& block) {
     bool changed = false;
@@ -58,6 +61,7 @@ class Liveness {
     std::vector<bool> needed(n.blocks[0]->results.size(), false);
     if (first == 1) needed[0] = true;
     for (ValueId output : outputs_[v]) needed[first + static_cast<std::size_t>(graph_.node(output).index())] = true;
+    has_loops_ = has_loops_ || n.op == Op::Loop;
     if (n.op == Op::Loop) add_carried(*n.blocks[0], needed);
     changed |= prune(v, needed);
     bool empty = n.op == Op::If && outputs_[v].empty();
@@ -157,12 +161,20 @@ class Liveness {
   std::vector<bool> read_;            // by root: a live node after this place reads it, or it can be seen outside
   std::vector<ValueId> overwritten_;  // by root: the next live write, with no read before it
   std::map<ValueId, std::vector<ValueId>> outputs_;  // of control flow: those that are alive
+  bool has_loops_ = false;
 };
 
 }  // namespace
 
 bool dce(Graph& graph, PassContext& context) {
-  return Liveness(graph, context).run(graph.body());
+  bool changed = false, again = true;
+  while (again) {
+    Liveness liveness(graph, context);
+    again = liveness.run(graph.body());
+    changed = changed || again;
+    again = again && liveness.has_loops();
+  }
+  return changed;
 }
 
 }  // namespace framejit::graph

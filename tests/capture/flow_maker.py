@@ -16,11 +16,14 @@ class FlowMaker:
         self.lines: list[str] = []
         self.loops = 0
         self.counters = 0
+        # Some programs mostly move arrays between variables, others mostly leave loops and branches.
+        self.theme = self.random.choice(("", "", "moves", "exits"))
 
     def program(self) -> str:
         self.lines = ["def main(x, y, s, n):", "    z = x * 0.5", "    t = y.max()", "    k = 0"]
         self.block(1, self.random.randint(2, 5))
-        self.put(1, f"return {self.random.choice(['x, y, z, s, t, k', 'x', 'y, s', '(x, z), k', 'z + t', 'x, y'])}")
+        results = ["x, y, z, s, t, k", "x, y, z, k", "x", "y, s", "(x, z), k", "z + t", "x, y"]
+        self.put(1, f"return {self.random.choice(results[:3] if self.theme else results)}")
         return "\n".join(self.lines) + "\n"
 
     def put(self, depth: int, text: str) -> None:
@@ -59,8 +62,25 @@ class FlowMaker:
         for _ in range(count):
             self.statement(depth)
 
+    def move(self, depth: int) -> None:
+        a, b, c = self.random.sample(ARRAYS, 3)
+        self.put(depth, self.pick(
+            f"{a}, {b} = {b}, {a}", f"{a}, {b}, {c} = {b}, {c}, {a}", f"{a} = {b}", f"{a} = {b}", f"{a} = {b} = {self.array()}",
+            f"{a}, {b} = {a} + {b}, {a}", f"{a}, {b} = {b}, {b}", "s, t = t, s", f"{a}, {c} = {c}.copy(), {a}",
+        ))
+
+    def leave(self, depth: int) -> None:
+        self.put(depth, f"if {self.condition()}:")
+        if self.random.random() < 0.3:
+            depth += 1
+            self.put(depth, f"if {self.condition()}:")
+        ways = ["return x", "return y, k", "return x, y, z", "raise ValueError(k)", "raise KeyError(k)"]
+        self.put(depth + 1, self.pick(*ways, *(["break", "continue"] * 3 if self.loops else ())))
+
     def statement(self, depth: int) -> None:
         kind = self.random.random()
+        if self.theme and self.random.random() < 0.35:
+            return self.move(depth) if self.theme == "moves" else self.leave(depth)
         if depth < 4 and kind < 0.24:
             self.branch(depth)
         elif depth < 3 and kind < 0.36:
@@ -109,7 +129,8 @@ class FlowMaker:
         form = self.random.random()
         self.loops += 1
         if form < 0.5:
-            self.put(depth, f"while ({self.condition()}) and {c} < n:")
+            condition = f"({self.condition()}) and {c} < n" if self.random.random() < 0.7 else f"{c} < n"
+            self.put(depth, f"while {condition}:")
             self.put(depth + 1, f"{c} += 1")
             self.block(depth + 1, self.random.randint(1, 3))
         elif form < 0.75:
@@ -140,4 +161,6 @@ def arguments(seed: int, call: int) -> tuple:
     y = np.round(random_state.uniform(0.1, 3.0, size=6), 2)
     if call % 3 == 2:
         x = np.abs(x) + 0.5
-    return x, y, 1.5 if call < 3 else 0.25, 4
+    if seed % 7 == 0:
+        x = x.astype(np.float32)
+    return x, y, 1.5 if call < 3 else 0.25, (4, 4, 3, 5, 1)[call] if seed % 3 else 4

@@ -30,7 +30,10 @@ def bits(value):
     if isinstance(value, (tuple, list)):
         return [type(value).__name__, *map(bits, value)]
     if isinstance(value, (np.ndarray, np.generic)):
-        return type(value).__name__, value.dtype.str, value.shape, np.asarray(value).strides, np.asarray(value).tobytes()
+        array = np.asarray(value)
+        # Which of two NaNs goes on is NumPy's to choose.
+        seen = np.where(np.isnan(array), np.nan, array).astype(array.dtype) if array.dtype.kind == "f" else array
+        return type(value).__name__, value.dtype.str, value.shape, array.strides, seen.tobytes()
     return type(value).__name__, repr(value)
 
 
@@ -140,6 +143,22 @@ def test_an_array_that_comes_through_is_the_same_object():
     check(g, (X, X * 2, X * 3), (X * 4, X, X), (X, X * 2, -X))
 
 
+def test_a_new_array_with_two_names_on_one_side():
+    def f(x, y):
+        for _ in range(3):
+            if y[0] > 0.3:
+                x, y = y, x
+            else:
+                if not np.any(y > 3):
+                    x = y * 0.5
+                y = x
+        return x, y
+
+    marked = fj.jit(f)
+    for args in [(X, X), (X, X * 0.1), (X, X * 5), (X, -X), (-X, X), (-X, -X)] * 2:
+        assert observe(marked, args) == observe(f, args)
+
+
 def test_loop_that_may_end_before_it_changes_anything():
     def f(x):
         while True:
@@ -181,6 +200,26 @@ def test_early_returns():
                 return x + 1
 
     check(g, (X,), (-X,))
+
+
+def test_many_exits_of_which_some_raise():
+    def f(x, y, n):
+        k = 0
+        while k < n:
+            k += 1
+            if np.any(x > 3):
+                raise ValueError(1)
+            if not y.min() > 0.1:
+                raise ValueError(2)
+            if x.sum() > 50:
+                break
+            x = x * 1.25
+        return x, k
+
+    marked = fj.jit(f)
+    low = X * 0.1
+    for args in [(low, X, 3), (low, -X, 3), (X, X, 4), (low, X, 5), (low, X, 20), (low, low, 2)] * 2:
+        assert observe(marked, args) == observe(f, args)
 
 
 def test_breaks_and_continues():
@@ -242,6 +281,23 @@ def test_loops_in_loops():
 
     c = check(f, (X,), (X * 100,), (X * 0.01,))
     assert sum(" = loop " in line for line in lines(c.graph)) == 2
+
+
+def test_arrays_that_change_places_in_a_loop():
+    def f(x, y, n):
+        k = 0
+        while k < n:
+            k += 1
+            if (y > -1).all():
+                x, y = x + y, x
+            y = np.maximum(y, 0.5)
+        return x, y
+
+    marked = fj.jit(f)
+    for n in (3, 4, 5, 6, 9, 1):
+        for args in ((X, -X, n), (X * 0.1, X, n), (-X, X, n)):
+            assert observe(marked, args) == observe(f, args)
+    assert any(" = loop " in line for line in lines(marked.graphs()))
 
 
 def test_conditional_expressions_and_truth():
