@@ -176,6 +176,15 @@ Captured<Value*> make_int(Executor& x, Value* v) {
     }
   }
   Value* known = is_number(*v) || v->is_constant() ? x.specialize(v) : nullptr;
+  if (!known && v->is_array()) {
+    const graph::Type type = x.session().graph().type(v->id);
+    const bool real = type.dtype == graph::DType::F64 || type.dtype == graph::DType::F32;
+    if (real && type.rank() == 0) {
+      // The number is read now; what is written into the array later does not reach it.
+      const bool array = v->wrap == Wrap::NdArray || v->wrap == Wrap::Tensor;
+      return x.truncated(array ? x.session().builder().copy(v->id, 'C') : v->id);
+    }
+  }
   if (!known || !is_plain(known->object.get()) || PyUnicode_CheckExact(known->object.get())) {
     if (!known || !PyUnicode_CheckExact(known->object.get()) || PyUnicode_GET_LENGTH(known->object.get()) > 100)
       return unsupported(&PyLong_Type);

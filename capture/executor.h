@@ -150,6 +150,8 @@ class Executor {
   Captured<Value*> to_float(Value* v);
   /// A graph value of dtype F64 for a Python number.
   Captured<graph::ValueId> f64(Value* v);
+  /// int() of a float of the graph that is known at run time only.
+  Captured<Value*> truncated(graph::ValueId v);
 
   // --- containers.cpp
   Captured<Value*> get_item(Value* container, Value* key);

@@ -19,6 +19,7 @@
 
 #include "capture/door.h"
 #include "capture/py/repr.h"
+#include "capture/region_builder.h"
 #include "graph/support/check.h"
 
 namespace framejit::capture {
@@ -70,15 +71,27 @@ namespace {
 /// Makes one value of two where the sides of a branch meet.
 class Join {
  public:
-  Join(Executor& x, const Session::Mark& mark, graph::Block& if_true, graph::Block& if_false)
-      : x_(x), s_(x.session()), mark_(mark), blocks_{&if_true, &if_false} {}
+  /// `may_choose_items`: things in tuples may be one of several too.
+  Join(Executor& x, const Session::Mark& mark, graph::Block& if_true, graph::Block& if_false, bool may_choose_items)
+      : x_(x), s_(x.session()), mark_(mark), blocks_{&if_true, &if_false}, may_choose_items_(may_choose_items) {}
 
   /// Of a variable: unknown where there is no such value.
   Captured<Value*> variable(Value* a, Value* b) {
-    Captured<Value*> made = value(a, b);
+    Captured<Value*> made = value_or_choice(a, b);
     if (made || may_finalize(a) || may_finalize(b)) return made;
     return unknown_value(s_);
   }
+
+  /// The same where it may be one of several things.
+  Captured<Value*> value_or_choice(Value* a, Value* b) {
+    Captured<Value*> made = value(a, b);
+    if (made || may_finalize(a) || may_finalize(b)) return made;
+    Captured<Value*> chosen = choice(a, b);
+    return chosen ? chosen : made;  // the first reason is the telling one
+  }
+
+  /// What is one thing on one side and another on the other is this.
+  void remember(Value* a, Value* b, Value* made) { known_.emplace(std::pair{x_.look(resolved(a)), x_.look(resolved(b))}, made); }
 
   Captured<Value*> value(Value* a, Value* b) {
     a = resolved(a);
@@ -87,11 +100,11 @@ class Join {
     if (!a || !b) return differ("a variable that one side leaves unbound");
     a = x_.look(a);
     b = x_.look(b);
+    if (const auto known = known_.find({a, b}); known != known_.end()) return known->second;
     if (is_unknown(a) || is_unknown(b)) return differ("a variable that may be unbound");
     if (a == b || (a->kind == ValueKind::Null && b->kind == ValueKind::Null)) return a;
     if (a->is_constant() && b->is_constant() && a->object.get() == b->object.get()) return a;
     if (a->kind == ValueKind::Int && b->kind == ValueKind::Int && a->dim == b->dim) return a;
-    if (const auto known = known_.find({a, b}); known != known_.end()) return known->second;
     Captured<Value*> made = joined(a, b);
     if (made) known_.emplace(std::pair{a, b}, *made);
     return made;
@@ -110,7 +123,7 @@ class Join {
       if (results_[i].chooses) results_[i].chooses->which = output;
     }
     for (const Result& r : results_) {
-      if (!r.chooses || !is_mutable_array(*r.chooses)) continue;
+      if (!r.chooses || !r.chooses->is_array() || !is_mutable_array(*r.chooses)) continue;
       s_.share(r.chooses->id);
       for (const Value* v : r.chooses->items) s_.share(v->id);
     }
@@ -137,7 +150,7 @@ class Join {
         a->items.size() == b->items.size()) {
       Values items;
       for (std::size_t i = 0; i < a->items.size(); ++i) {
-        FRAMEJIT_TRY(item, value(a->items[i], b->items[i]));
+        FRAMEJIT_TRY(item, may_choose_items_ ? value_or_choice(a->items[i], b->items[i]) : value(a->items[i], b->items[i]));
         items.push_back(item);
       }
       return s_.tuple(std::move(items));
@@ -156,6 +169,71 @@ class Join {
     return of_ids(a, b, a->wrap);
   }
 
+  Captured<Value*> choice(Value* a, Value* b) {
+    Value* const sides[] = {x_.look(resolved(a)), x_.look(resolved(b))};
+    Value* made = unknown_value(s_);
+    struct Possible {
+      int64_t number;  // in `which` of the side's value
+      int64_t place;   // in made->items
+    };
+    std::vector<Possible> possible[2];
+    for (int side : {0, 1}) {
+      Value* v = sides[side];
+      if (!v || (is_unknown(v) && !is_choice(v))) return differ("a variable that may be unbound");
+      // An array that an inner branch chose, too.
+      const bool chosen = is_choice(v) || (is_inner_choice(*v) && v->never_new);
+      const Values things = chosen ? v->items : Values{v};
+      for (std::size_t k = 0; k < things.size(); ++k) {
+        FRAMEJIT_TRY(item, item_of(side, things[k]));
+        const auto at = std::find(made->items.begin(), made->items.end(), item);
+        possible[side].push_back({static_cast<int64_t>(k) + (is_choice(v) ? 0 : 1), at - made->items.begin()});
+        if (at == made->items.end()) made->items.push_back(item);
+      }
+    }
+    if (made->items.size() > kMostChoices) return differ("a variable that may be many things");
+    for (int side : {0, 1}) {
+      const OpenBlock opened(s_, *blocks_[side]);
+      graph::ValueId which = constant(possible[side][0].place);
+      for (std::size_t k = 1; k < possible[side].size(); ++k) {
+        const graph::ValueId operands[] = {sides[side]->which, constant(possible[side][k].number)};
+        FRAMEJIT_TRY(chosen, node(graph::Op::Equal, operands));
+        const graph::ValueId numbers[] = {chosen, constant(possible[side][k].place), which};
+        FRAMEJIT_TRY(next, node(graph::Op::Where, numbers));
+        which = next;
+      }
+      blocks_[side]->results.push_back(which);
+    }
+    results_.push_back({nullptr, made});
+    known_.emplace(std::pair{sides[0], sides[1]}, made);
+    return made;
+  }
+
+  /// What a side gives, behind the join: numbers and arrays that it makes are outputs of their own, whose value on the other
+  /// side is of no importance.
+  Captured<Value*> item_of(int side, Value* v) {
+    v = x_.look(v);
+    if (v->is_constant() || v->kind == ValueKind::Int) return v;
+    if (!is_new(*v, mark_) && v->kind != ValueKind::Null && v->kind != ValueKind::Iterator && is_materializable(v)) return v;
+    if (const auto known = alone_[side].find(v); known != alone_[side].end()) return known->second;
+    if (!is_own(s_, *v, mark_)) return differ("a value that is made on one side");
+    const graph::Type type = s_.graph().type(v->id);
+    if (type.strides != graph::c_strides(type.dtype, type.shape)) return differ("arrays that are not contiguous");
+    if (is_mutable_array(*v) && has_another_name(side, v->id)) return differ("an array with two names on one side");
+    blocks_[side]->results.push_back(v->id);
+    {
+      const OpenBlock opened(s_, *blocks_[1 - side]);
+      const graph::ValueId zero = s_.builder().constant(type.dtype, {});
+      blocks_[1 - side]->results.push_back(type.rank() == 0 ? zero : s_.builder().full(zero, type.shape));
+    }
+    Value* made = s_.make(ValueKind::Array);
+    made->wrap = v->wrap;
+    made->weak = v->weak;
+    results_.push_back({made, nullptr});
+    if (is_mutable_array(*v)) own_[side].push_back(v->id);
+    alone_[side].emplace(v, made);
+    return made;
+  }
+
   Captured<Value*> of_ids(Value* a, Value* b, Wrap wrap) {
     Value* made = s_.make(ValueKind::Array);
     made->wrap = wrap;
@@ -164,8 +242,10 @@ class Join {
     // True and False are what they are.
     const bool chooses = wrap != Wrap::PyBool && !(own[0] && own[1]);
     if (chooses) {
-      FRAMEJIT_TRY(possible, may_choose(*made, *a, *b));
-      (void)possible;
+      for (const Value* v : {a, b}) {
+        FRAMEJIT_TRY(possible, may_choose(*made, *v));
+        (void)possible;
+      }
     }
     graph::ValueId ids[2];
     for (int side : {0, 1}) {
@@ -189,15 +269,14 @@ class Join {
   /// Chosen by a branch within the side.
   bool is_inner_choice(const Value& v) const { return v.which != graph::kNoValue && v.number >= mark_.values; }
 
-  Captured<bool> may_choose(const Value& made, const Value& a, const Value& b) const {
-    for (const Value* v : {&a, &b}) {
-      if (!is_inner_choice(*v)) {
-        if (!is_own(s_, *v, mark_) && is_made_within(made, *v)) return differ("a view that one side makes of an array");
-        continue;
-      }
-      for (const Value* item : v->items)
-        if (is_inner_choice(*item) || (!is_own(s_, *item, mark_) && is_made_within(made, *item)))
-          return differ("objects that more than one branch chooses");
+  Captured<bool> may_choose(const Value& made, const Value& v) const {
+    if (!is_inner_choice(v)) {
+      if (!is_own(s_, v, mark_) && is_made_within(made, v)) return differ("a view that one side makes of an array");
+      return true;
+    }
+    for (const Value* item : v.items) {
+      FRAMEJIT_TRY(possible, may_choose(made, *item));
+      (void)possible;
     }
     return true;
   }
@@ -211,30 +290,36 @@ class Join {
   Captured<bool> choose(Value* made, Value* a, Value* b) {
     made->never_new = true;
     for (int side : {0, 1}) {
-      const Value* v = side == 0 ? a : b;
       const OpenBlock opened(s_, *blocks_[side]);
-      graph::ValueId which;
-      if (is_inner_choice(*v)) {
-        made->never_new = made->never_new && v->never_new;
-        if (!v->never_new && is_mutable_array(*v)) folded_[side].push_back(v->id);
-        which = constant(0);
-        for (std::size_t k = 0; k < v->items.size(); ++k) {
-          const int64_t number = number_of(made, v->items[k]);
-          if (number == 0 && is_mutable_array(*v->items[k])) folded_[side].push_back(v->items[k]->id);
-          if (number == 0) continue;  // new as well, seen from outside
-          const graph::ValueId operands[] = {v->which, constant(static_cast<int64_t>(k) + 1)};
-          FRAMEJIT_TRY(chosen, node(graph::Op::Equal, operands));
-          const graph::ValueId numbers[] = {chosen, constant(number), which};
-          FRAMEJIT_TRY(next, node(graph::Op::Where, numbers));
-          which = next;
-        }
-      } else {
-        which = constant(number_of(made, side == 0 ? a : b));
-      }
+      FRAMEJIT_TRY(which, object_of(made, side == 0 ? a : b, side));
       blocks_[side]->results.push_back(which);
     }
     results_.push_back({nullptr, made});
     return true;
+  }
+
+  Captured<graph::ValueId> object_of(Value* made, Value* v, int side) {
+    if (!is_inner_choice(*v)) return constant(number_of(made, v));
+    if (!v->never_new) {
+      made->never_new = false;
+      if (is_mutable_array(*v)) folded_[side].push_back(v->id);
+    }
+    graph::ValueId which = constant(0);
+    for (std::size_t k = 0; k < v->items.size(); ++k) {
+      Value* item = v->items[k];
+      if (is_own(s_, *item, mark_)) {  // new as well, seen from outside
+        made->never_new = false;
+        if (is_mutable_array(*item)) folded_[side].push_back(item->id);
+        continue;
+      }
+      FRAMEJIT_TRY(number, object_of(made, item, side));
+      const graph::ValueId operands[] = {v->which, constant(static_cast<int64_t>(k) + 1)};
+      FRAMEJIT_TRY(chosen, node(graph::Op::Equal, operands));
+      const graph::ValueId numbers[] = {chosen, number, which};
+      FRAMEJIT_TRY(next, node(graph::Op::Where, numbers));
+      which = next;
+    }
+    return which;
   }
 
   /// The place of an object among those that are there already, from 1 on; 0: it is new.
@@ -256,6 +341,13 @@ class Join {
     graph::BuildResult made = s_.builder().elementwise(op, operands);
     if (!made) return differ(made.error().message);
     return *made;
+  }
+
+  bool has_another_name(int side, graph::ValueId v) const {
+    const auto is_it = [&](graph::ValueId other) { return s_.graph().root(other) == v; };
+    return std::any_of(own_[side].begin(), own_[side].end(), is_it) ||
+           std::any_of(folded_[side].begin(), folded_[side].end(), is_it) ||
+           std::any_of(passed_[side].begin(), passed_[side].end(), is_it);
   }
 
   /// New arrays of one side are two objects behind the join only if they are two before it.
@@ -281,7 +373,9 @@ class Join {
   Session& s_;
   const Session::Mark& mark_;
   graph::Block* blocks_[2];
+  const bool may_choose_items_;
   std::map<std::pair<Value*, Value*>, Value*> known_;
+  std::map<Value*, Value*> alone_[2];  // by side: what only it makes, and what that is behind the join
   std::vector<Result> results_;
   std::vector<graph::ValueId> own_[2], passed_[2], folded_[2];  // by side: arrays that are yielded
 };
@@ -324,12 +418,17 @@ const FlowMap& Executor::flow_map(const std::shared_ptr<const CodeView>& view) {
 
 std::optional<Break> SymbolicFrame::run_side(Side& side, uint32_t join) {
   const OpenBlock opened(s, *side.block);
+  const uint32_t around = std::exchange(until_, join);
+  const auto ends = [&](std::optional<Break> how) {
+    until_ = around;
+    return how;
+  };
   const std::function<Step()> first = std::exchange(side.first, {});
   for (bool starts = static_cast<bool>(first); starts || (pc != join && !(scope_ && scope_->is_over(pc)));) {
     Step done = starts ? first() : advance();
     starts = false;
-    if (!done) return locate(std::move(done.error()));
-    if (*done == Flow::Yielded) return Break{BreakId::GeneratorFrame, "yield in a branch", 0, {}, {}, 0, 0, 0, nullptr};
+    if (!done) return ends(locate(std::move(done.error())));
+    if (*done == Flow::Yielded) return ends(Break{BreakId::GeneratorFrame, "yield in a branch", 0, {}, {}, 0, 0, 0, nullptr});
     if (*done != Flow::Returned) continue;
     side.returned = returned;
     break;
@@ -339,11 +438,11 @@ std::optional<Break> SymbolicFrame::run_side(Side& side, uint32_t join) {
   side.stack = stack;
   if (scope_ && !side.returned && scope_->is_over(pc)) {
     Captured<Value*> where = next_instruction();
-    if (!where) return std::move(where.error());
+    if (!where) return ends(std::move(where.error()));
     side.where = *where;
     scope_->begin();
   }
-  return std::nullopt;
+  return ends(std::nullopt);
 }
 
 Captured<Value*> SymbolicFrame::next_instruction() {
@@ -386,7 +485,47 @@ Step SymbolicFrame::branch(Value* condition, const Instr& i, Break why) {
     std::copy_n(targets, 2, scope_->next);
     return Flow::Jumped;
   }
-  return fork(decides, targets, stacks, join);
+  Way ways[2];
+  for (int k : {0, 1}) ways[k] = {targets[k], stacks[k], {}};
+  return fork(decides, ways, join, {});
+}
+
+Step SymbolicFrame::split(Value* choice, std::size_t depth) {
+  const FlowMap& map = x.flow_map(view);
+  uint32_t join = map.join(pc);
+  while (join < map.end() && join != until_ && static_cast<std::size_t>(view->instrs()[join].depth) > depth) join = map.join(join);
+  if (join == FlowMap::kNowhere || generator || x.handled || x.branches >= kMostBranches)
+    return break_at(BreakId::DataDependentBranch, "a value that is known at run time only");
+  graph::GraphBuilder& b = s.builder();
+  const auto number = [&](int64_t n) { return b.constant(graph::DType::I64, graph::Scalar{static_cast<uint64_t>(n), 0}); };
+  const graph::ValueId operands[] = {choice->which, number(0)};
+  graph::BuildResult is_first = b.elementwise(graph::Op::Equal, operands);
+  if (!is_first) return break_at(BreakId::DataDependentBranch, is_first.error().message);
+  Value* rest = choice->items[1];
+  if (choice->items.size() > 2) {
+    const graph::ValueId less[] = {choice->which, number(1)};
+    graph::BuildResult which = b.elementwise(graph::Op::Subtract, less);
+    if (!which) return break_at(BreakId::DataDependentBranch, which.error().message);
+    rest = unknown_value(s);
+    rest->which = *which;
+    rest->items.assign(choice->items.begin() + 1, choice->items.end());
+  }
+  if (scope_) scope_->decided = true;
+  Way ways[2] = {{pc, stack, {}}, {pc, stack, {}}};
+  for (int k : {0, 1}) {
+    Value* known = k == 0 ? choice->items[0] : rest;
+    ways[k].first = [this, choice, known] {
+      for (std::vector<Value*>* slots : {&locals, &stack}) std::replace(slots->begin(), slots->end(), choice, known);
+      return settle();
+    };
+  }
+  return fork(*is_first, ways, join, {choice, rest});
+}
+
+Step SymbolicFrame::settle() {
+  for (std::size_t k = 0; k < stack.size(); ++k)
+    if (is_choice(stack[k])) return split(stack[k], k);
+  return Flow::Jumped;
 }
 
 namespace {
@@ -407,19 +546,20 @@ bool holds(const Value* v, const std::set<const Value*>& wanted, int depth = 0) 
                      [&](const auto& attribute) { return holds(attribute.second, wanted, depth + 1); });
 }
 
-bool raises(BreakId id) { return id == BreakId::WouldRaise || id == BreakId::ExceptionHandling; }
+bool raises(BreakId id) {
+  return id == BreakId::WouldRaise || id == BreakId::ExceptionHandling;
+}
 
 }  // namespace
 
-Step SymbolicFrame::fork(graph::ValueId decides, const uint32_t (&targets)[2], const std::vector<Value*> (&stacks)[2],
-                         uint32_t join, std::function<Step()> second) {
+Step SymbolicFrame::fork(graph::ValueId decides, const Way (&ways)[2], uint32_t join, Split split) {
   const auto refuse = [](std::string detail) { return break_at(BreakId::DataDependentBranch, std::move(detail)); };
   const Session::Mark mark = s.mark();
   const uint32_t here = pc, location = s.location();
   const std::vector<Value*> held_locals = locals, held_stack = stack;
   const std::vector<Loop> held_loops = loops_;
   Side sides[2];
-  sides[1].first = second;
+  for (int k : {0, 1}) sides[k].first = ways[k].first;
   std::optional<Break> broken;
   std::set<const Value*> iterators, moved;
   for (const Value* v : held_stack) collect_iterators(v, first_value_, iterators);
@@ -433,8 +573,8 @@ Step SymbolicFrame::fork(graph::ValueId decides, const uint32_t (&targets)[2], c
   int raising = -1;
   for (int k = 0; k < 2 && !broken; ++k) {
     locals = held_locals;
-    stack = stacks[k];
-    pc = targets[k];
+    stack = ways[k].stack;
+    pc = ways[k].pc;
     run(sides[k], join);
     if (broken && raises(broken->id) && raising < 0) {
       raising = k;
@@ -455,6 +595,7 @@ Step SymbolicFrame::fork(graph::ValueId decides, const uint32_t (&targets)[2], c
   stack = held_stack;
   loops_ = held_loops;
   s.set_location(location);
+  if (broken && broken->id == BreakId::DataDependentBranch && !broken->detail.empty()) return refuse(broken->detail);
   if (broken) return refuse("one side: " + std::string(info(broken->id).what));
   if (raising >= 0) {
     // The side that raises is left to the interpreter, if it should come to that; the other one goes on.
@@ -467,26 +608,33 @@ Step SymbolicFrame::fork(graph::ValueId decides, const uint32_t (&targets)[2], c
       expected = *inverse;
     }
     s.builder().expect(expected);
-    stack = stacks[1 - raising];
-    pc = targets[1 - raising];
-    return raising == 0 && second ? second() : Step(Flow::Jumped);
+    const Way& other = ways[1 - raising];
+    stack = other.stack;
+    pc = other.pc;
+    return other.first ? other.first() : Step(Flow::Jumped);
   }
   if (x.handled || !s.is_pure(mark, iterators)) return refuse("one side changes what others may see");
   if (!sides[0].returned != !sides[1].returned) return refuse("one side returns");
-  Join meet(x, mark, *sides[0].block, *sides[1].block);
   const bool returns = sides[0].returned != nullptr;
+  Join meet(x, mark, *sides[0].block, *sides[1].block, returns && outermost);
+  if (split.choice) meet.remember(split.choice->items[0], split.rest, split.choice);
   Value* where = nullptr;
   if (returns) {
-    FRAMEJIT_TRY(value, meet.value(sides[0].returned, sides[1].returned));
+    FRAMEJIT_TRY(value, outermost ? meet.value_or_choice(sides[0].returned, sides[1].returned)
+                                  : meet.value(sides[0].returned, sides[1].returned));
     returned = value;
   } else {
     if (sides[0].stack.size() != sides[1].stack.size()) return refuse("two depths of the stack");
+    // What has one value for both sides comes first: what may be one of several things must not be that.
+    for (std::size_t k = 0; k < locals.size(); ++k) (void)meet.value(sides[0].locals[k], sides[1].locals[k]).has_value();
+    for (std::size_t k = 0; k < sides[0].stack.size(); ++k)
+      (void)meet.value(sides[0].stack[k], sides[1].stack[k]).has_value();
     for (std::size_t k = 0; k < locals.size(); ++k) {
       FRAMEJIT_TRY(value, meet.variable(sides[0].locals[k], sides[1].locals[k]));
       sides[0].locals[k] = value;
     }
     for (std::size_t k = 0; k < sides[0].stack.size(); ++k) {
-      FRAMEJIT_TRY(value, meet.value(sides[0].stack[k], sides[1].stack[k]));
+      FRAMEJIT_TRY(value, meet.value_or_choice(sides[0].stack[k], sides[1].stack[k]));
       sides[0].stack[k] = value;
     }
     const bool one_place = sides[0].pc == sides[1].pc && sides[0].where && sides[0].where->is_constant() &&
@@ -506,7 +654,7 @@ Step SymbolicFrame::fork(graph::ValueId decides, const uint32_t (&targets)[2], c
         if (holds(v, moved)) return refuse("an iterator that one side moves on");
     pc = sides[0].where && !where ? sides[0].pc : sides[0].where ? here : join;
     if (where) scope_->where = where;
-    return Flow::Jumped;
+    return pc == until_ || sides[0].where ? Step(Flow::Jumped) : settle();
   }
   // The region ends at a return that takes a value from the stack.
   const auto takes_value = [&](uint32_t at) {

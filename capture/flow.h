@@ -12,6 +12,7 @@
 namespace framejit::capture {
 
 inline constexpr uint32_t kMostBranches = 40;  // in each other
+inline constexpr std::size_t kMostChoices = 8;  // that a variable may be
 
 /// One side of a branch: its nodes, and the state of the frame at its end.
 struct SymbolicFrame::Side {
@@ -54,6 +55,8 @@ inline bool is_mutable_array(const Value& v) { return v.wrap == Wrap::NdArray ||
 inline Value* resolved(Value* v) { return v && v->kind == ValueKind::Lazy && !v->items.empty() ? v->items[0] : v; }
 /// A variable that may be one thing or another, or unbound: nothing but a new value can be done with it.
 inline bool is_unknown(const Value* v) { return v && v->kind == ValueKind::Null && v->partial; }
+/// One of several things, which one the graph says: whoever loads it goes on with each of them (SymbolicFrame::split).
+inline bool is_choice(const Value* v) { return is_unknown(v) && v->which != graph::kNoValue; }
 Value* unknown_value(Session& s);
 
 /// The Python number that a value is, as a wrap; nothing where it is none that a graph can hold.

@@ -254,7 +254,7 @@ class SymbolicFrame::LoopCapture {
   /// What a variable that each round makes anew is behind the loop.
   Value* behind(Value* given) {
     Value* v = resolved(given);
-    if (!v || is_unknown(v)) return v;
+    if (!v || (is_unknown(v) && !is_choice(v))) return v;
     if (v->number < mark_.values || v->source || v->is_constant() || v->kind == ValueKind::Int) return v;
     if (const auto known = names_.find(v); known != names_.end()) return known->second;
     const bool usable = v->is_array() && !v->partial && (is_mutable_array(*v) ? is_fresh(*v) : true);
@@ -306,8 +306,9 @@ class SymbolicFrame::LoopCapture {
     const graph::ValueId operands[] = {where_->id, b.constant(graph::DType::I64, graph::Scalar{exits[0], 0})};
     graph::BuildResult is_first = b.elementwise(graph::Op::Equal, operands);
     if (!is_first) return break_at(BreakId::DataDependentBranch, is_first.error().message);
-    return frame_.fork(*is_first, {exits[0], exits[1]}, {stack_, stack_}, join,
-                       [&] { return go_on({exits.begin() + 1, exits.end()}, join); });
+    const Way ways[2] = {{exits[0], stack_, {}},
+                         {exits[1], stack_, [&] { return go_on({exits.begin() + 1, exits.end()}, join); }}};
+    return frame_.fork(*is_first, ways, join, {});
   }
 
   SymbolicFrame& frame_;

@@ -55,6 +55,7 @@ Step SymbolicFrame::local_op(const Instr& i) {
       break;
     default:  // LoadFast, LoadFastCheck
       if (!slot) return break_at(BreakId::UnboundVariable, text_of(view->local_name(i.arg)));
+      if (is_choice(slot)) return split(slot, stack.size());
       if (is_unknown(slot)) return break_at(BreakId::DataDependentBranch, text_of(view->local_name(i.arg)));
       push(slot);
   }

@@ -207,6 +207,25 @@ Captured<bool> Executor::expect_within(Value* v, int64_t bound) {
   return true;
 }
 
+Captured<Value*> Executor::truncated(graph::ValueId v) {
+  graph::GraphBuilder& b = session_.builder();
+  const auto failed = [](const graph::BuildResult& made) { return break_at(BreakId::WouldRaise, made.error().message); };
+  graph::BuildResult number = v;
+  if (session_.graph().type(v).dtype != graph::DType::F64) number = b.cast(v, graph::DType::F64);
+  if (!number) return failed(number);
+  // A NaN is not within either.
+  const graph::ValueId size[] = {*number};
+  graph::BuildResult magnitude = b.elementwise(graph::Op::Absolute, size);
+  if (!magnitude) return failed(magnitude);
+  const graph::ValueId operands[] = {*magnitude, b.constant(graph::DType::F64, bits_of(static_cast<double>(kTerm)))};
+  graph::BuildResult within = b.elementwise(graph::Op::LessEqual, operands);
+  if (!within) return failed(within);
+  b.expect(*within);
+  graph::BuildResult whole = b.cast(*number, graph::DType::I64);
+  if (!whole) return failed(whole);
+  return session_.array(*whole, Wrap::PyInt);
+}
+
 Captured<Value*> Executor::runtime_int_binary(int op, Value* left, Value* right) {
   graph::Op node;
   int64_t bound;

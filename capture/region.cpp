@@ -22,7 +22,9 @@ bool materializable(const Value* v, std::vector<const Value*>& path) {
   if (std::find(path.begin(), path.end(), v) != path.end()) return true;
   if (path.size() > 64) return false;
   switch (v->kind) {
-    case ValueKind::Null: return !v->partial;
+    case ValueKind::Null:
+      if (v->which == graph::kNoValue) return !v->partial;
+      break;
     case ValueKind::Constant:
     case ValueKind::Int: return true;
     case ValueKind::Array:
@@ -147,6 +149,13 @@ uint32_t RegionBuilder::recipe(Value* given) {
     Recipe r = of(Recipe::Kind::Int);
     r.dim = v->dim;
     return made_[v] = add(std::move(r));
+  }
+  if (v->kind == ValueKind::Null && v->which != graph::kNoValue) {
+    const uint32_t number = add(result(v->which, Wrap::PyInt));
+    const uint32_t at = made_[v] = add(of(Recipe::Kind::Choice));
+    region_.recipes[at].items = {number};
+    fill(at, v->items);
+    return at;
   }
   if (v->kind == ValueKind::Null) return made_[v] = add(of(Recipe::Kind::Null));
 

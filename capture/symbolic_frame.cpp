@@ -26,7 +26,7 @@ Break SymbolicFrame::locate(Break b) const {
   PyObject* module = PyDict_CheckExact(globals) ? PyDict_GetItemWithError(globals, kName) : nullptr;
   const std::string home = module && PyUnicode_CheckExact(module) ? text_of(module) : "";
   const bool ours = home == "framejit._polyfills" || home == "framejit._numpy_functions";
-  if (ours || (x.depth > 0 && home.starts_with("numpy."))) return b;  // not the user's: the caller says where
+  if (ours || (x.depth > 0 && (home.starts_with("numpy.") || home.starts_with("framejit.")))) return b;  // not the user's: the caller says where
   const Instr& i = current();
   b.function = text_of(view->code()->co_qualname);
   b.file = text_of(view->code()->co_filename);

@@ -71,8 +71,21 @@ class SymbolicFrame {
   class LoopCapture;
   /// The jump `i` goes by an array value: both sides, up to where they meet. `why`: the break if that cannot be.
   Step branch(Value* condition, const Instr& i, Break why);
-  Step fork(graph::ValueId decides, const uint32_t (&targets)[2], const std::vector<Value*> (&stacks)[2], uint32_t join,
-            std::function<Step()> second = {});
+  /// Where a side begins, and what is to be done before its first instruction.
+  struct Way {
+    uint32_t pc = 0;
+    std::vector<Value*> stack;
+    std::function<Step()> first;
+  };
+  /// What is `choice` before a fork is its first item on one side and `rest` on the other.
+  struct Split {
+    Value* choice = nullptr;
+    Value* rest = nullptr;
+  };
+  Step fork(graph::ValueId decides, const Way (&ways)[2], uint32_t join, Split split);
+  /// Goes on with each of the things that a value may be, up to where the stack is not higher than `depth`.
+  Step split(Value* choice, std::size_t depth);
+  Step settle();  // nothing on the stack is one of several things
   std::optional<Break> run_side(Side& side, uint32_t join);
   Captured<Value*> next_instruction();
   /// The loop whose head this is, if it goes on by an array value; nothing: it is executed as any other code.
@@ -123,6 +136,7 @@ class SymbolicFrame {
   std::vector<Loop> loops_;
   uint32_t first_value_;           // what was made before was there when the frame began
   Scope* scope_ = nullptr;         // the loop whose round is being captured
+  uint32_t until_ = 0xffffffff;    // where the side of a branch ends that is being captured
   std::map<uint32_t, int> tries_;  // by the head of a loop: how often it could not be captured
 };
 

@@ -55,7 +55,8 @@ struct Value {
   std::int64_t position = 0;  // Iterator; Dict: how many keys were deleted
   int iterated = 0;    // Iterator: an Iterated
   bool partial = false;  // an existing Dict whose items are only the pairs that were looked at; an Array that is a view of
-                         // one of several, which one is known at run time; Null: a variable of which nothing is known
+                         // one of several, which one is known at run time; Null: a variable of which nothing is known,
+                         // or, with `which`, that is items[which]
   bool changed = false;  // an existing List or Dict with a store in the log: iterators over it cannot be made again
   bool transient = false;  // no region ends while it lives
   graph::ValueId which = graph::kNoValue;  // Array that a branch chose: 0-d i64; 0: the object is new; k: it is items[k - 1]

@@ -8,6 +8,8 @@
 #include "ext/stats.h"
 #include "ext/tensor_door.h"
 
+extern "C" void _PyTraceback_Add(const char*, const char*, int);  // of CPython; an internal header has it from 3.13 on
+
 namespace framejit::ext {
 
 using capture::Ref;
@@ -91,12 +93,15 @@ bool internal_error(const std::string& where, const std::string& what) {
 void raise_graph_break(const capture::Break& b) {
   Record record = break_record(b);
   const std::string text = break_text(b, record.get());
-  PyObject* type = graph_break_error ? graph_break_error : PyExc_RuntimeError;
+  Ref<> type = graph_break_error ? Ref<>::steal(PyObject_CallMethod(graph_break_error, "_of", "O", record.get()))
+                                 : Ref<>::share(PyExc_RuntimeError);
+  if (!type) return;
   Ref<> message = Ref<>::steal(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
-  Ref<> error = message ? Ref<>::steal(PyObject_CallOneArg(type, message.get())) : Ref<>();
+  Ref<> error = message ? Ref<>::steal(PyObject_CallOneArg(type.get(), message.get())) : Ref<>();
   if (!error) return;
   if (PyObject_SetAttrString(error.get(), "record", record.get()) < 0) PyErr_Clear();
   PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error.get());
+  _PyTraceback_Add(b.function.c_str(), b.file.c_str(), b.line);  // the user's line
 }
 
 void warn_recompile_limit(const std::string& function, const GuardFailure& failure) {

@@ -171,6 +171,9 @@ const FunctionRow* find_method(std::string_view name) {
   return nullptr;
 }
 
+/// Methods that are followed on NumPy's scalars too.
+bool is_scalar_method(std::string_view name) { return name == "astype" || name == "item"; }
+
 /// A method of ndarray. ndarray's type has it for ever.
 Ref<> method_of(std::string_view name) {
   Ref<> found = Ref<>::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyArray_Type), std::string(name).c_str()));
@@ -289,6 +292,10 @@ class NumpyDoor final : public capture::Door {
     return value.wrap == Wrap::NdArray ? reinterpret_cast<PyObject*>(&PyArray_Type) : nullptr;
   }
 
+  bool has_method(const Value& value, std::string_view name) const override {
+    return value.is_array() && value.wrap == Wrap::NumpyScalar && is_scalar_method(name);
+  }
+
   bool knows(PyObject* callable) const override {
     std::optional<std::string_view> method = method_name(callable);
     return method ? find_method(*method) || is_host_method(*method) : functions().find(callable) || is_host_function(callable) || ufunc_of_method(callable) || is_of_dtypes(callable);
@@ -358,7 +365,7 @@ class NumpyDoor final : public capture::Door {
       all.insert(all.end(), args.begin(), args.end());
       return host_call(session, method.get(), all, keywords);
     }
-    if (!row || (scalar && name != "astype" && name != "__abs__"))
+    if (!row || (scalar && !is_scalar_method(name) && name != "__abs__"))
       return break_at(BreakId::UnknownCallable, "method ." + std::string(name) + "()");
     std::vector<Value*> all{array};
     all.insert(all.end(), args.begin(), args.end());

@@ -225,8 +225,10 @@ Captured<Value*> method_item(const Call& call) {
   FRAMEJIT_TRY(v, bind(call, {"self"}, 1));
   Session& session = call.session;
   const graph::Type type = session.graph().type(v[0]->id);
-  if (type.rank() != 0) return break_at(BreakId::UnsupportedArgument, "item() of an array");
-  ValueId id = v[0]->wrap == Wrap::NumpyScalar ? v[0]->id : session.builder().copy(v[0]->id, 'C');
+  if (!(type.size() == graph::Dim(1))) return break_at(BreakId::UnsupportedArgument, "item() of many elements");
+  ValueId id = v[0]->id;
+  if (type.rank() != 0) id = session.builder().view(id, {}, {}, graph::Dim(0));
+  if (v[0]->wrap != Wrap::NumpyScalar) id = session.builder().copy(id, 'C');
   if (type.dtype == DType::Bool) return session.array(id, Wrap::PyBool);
   if (type.dtype == DType::U64) return break_at(BreakId::UnsupportedArgument, "item() of an uint64");
   const bool real = graph::is_float(type.dtype);

@@ -16,12 +16,18 @@ class FlowMaker:
         self.lines: list[str] = []
         self.loops = 0
         self.counters = 0
-        # Some programs mostly move arrays between variables, others mostly leave loops and branches.
-        self.theme = self.random.choice(("", "", "moves", "exits"))
+        # Some programs mostly move arrays between variables, others mostly leave loops and branches, or have a variable that is
+        # of many kinds.
+        self.theme = self.random.choice(("", "", "moves", "exits", "kinds"))
 
     def program(self) -> str:
         self.lines = ["def main(x, y, s, n):", "    z = x * 0.5", "    t = y.max()", "    k = 0"]
+        if self.theme == "kinds":
+            self.put(1, "m = None")
         self.block(1, self.random.randint(2, 5))
+        if self.theme == "kinds" and self.random.random() < 0.7:
+            self.put(1, f"return {self.pick('x, m', 'm', 'x, y, z, m, k', 'm, s')}")
+            return "\n".join(self.lines) + "\n"
         results = ["x, y, z, s, t, k", "x, y, z, k", "x", "y, s", "(x, z), k", "z + t", "x, y"]
         self.put(1, f"return {self.random.choice(results[:3] if self.theme else results)}")
         return "\n".join(self.lines) + "\n"
@@ -45,7 +51,7 @@ class FlowMaker:
 
     def scalar(self) -> str:
         a = self.random.choice(ARRAYS)
-        return self.pick(f"{a}.sum()", f"{a}.max()", f"{a}[1]", f"float({a}.sum())", "s * 0.5", "s + t", f"{a}.min() * 2.0", "t")
+        return self.pick(f"{a}.max().item()", f"int({a}.sum()) * 0.5", f"{a}.sum()", f"{a}.max()", f"{a}[1]", f"float({a}.sum())", "s * 0.5", "s + t", f"{a}.min() * 2.0", "t")
 
     def condition(self) -> str:
         a, b = self.random.choice(ARRAYS), self.random.choice(ARRAYS)
@@ -69,6 +75,24 @@ class FlowMaker:
             f"{a}, {b} = {a} + {b}, {a}", f"{a}, {b} = {b}, {b}", "s, t = t, s", f"{a}, {c} = {c}.copy(), {a}",
         ))
 
+    def kind(self, depth: int) -> None:
+        a = self.random.choice(ARRAYS)
+        form = self.random.random()
+        if form < 0.5:
+            value = self.pick("None", "None", "'up'", "'down'", "2", "0.5", "k", "s", a, a, self.array(), self.scalar(), "m")
+            if self.random.random() < 0.4:
+                value = f"{value} if {self.condition()} else {self.pick('None', 'up', '3', 'm', a).replace('up', repr('up'))}"
+            self.put(depth, f"m = {value}")
+        elif form < 0.8:
+            self.put(depth, f"if m {self.pick('is None', 'is not None', '== 2')}:" if self.random.random() < 0.6
+                     else f"if isinstance(m, {self.pick('str', 'np.ndarray', 'float', 'int')}):")
+            self.put(depth + 1, self.pick(f"{a} = {a} * 0.5", "m = None", "k = k + 1", f"m = {self.array()}", f"{a} = {a} + 1"))
+        elif form < 0.9:
+            self.put(depth, f"if isinstance(m, np.ndarray) {self.pick('and', 'or not')} {self.condition()}:")
+            self.put(depth + 1, self.pick(f"m = {a}", "k = k + 1", f"m = {a}.max()"))
+        else:
+            self.put(depth, f"{a} = {a} * m if isinstance(m, (int, float, np.ndarray)) else {a} + 0.5")
+
     def leave(self, depth: int) -> None:
         self.put(depth, f"if {self.condition()}:")
         if self.random.random() < 0.3:
@@ -80,7 +104,7 @@ class FlowMaker:
     def statement(self, depth: int) -> None:
         kind = self.random.random()
         if self.theme and self.random.random() < 0.35:
-            return self.move(depth) if self.theme == "moves" else self.leave(depth)
+            return {"moves": self.move, "exits": self.leave, "kinds": self.kind}[self.theme](depth)
         if depth < 4 and kind < 0.24:
             self.branch(depth)
         elif depth < 3 and kind < 0.36:
@@ -92,7 +116,7 @@ class FlowMaker:
         elif kind < 0.78:
             self.put(depth, f"{self.random.choice(SCALARS)} = {self.scalar()}")
         elif kind < 0.84:
-            self.put(depth, f"k = {self.pick('k + 1', 'k + 2', 'k * 2', 'k - 1', '7')}")
+            self.put(depth, f"k = {self.pick('k + 1', 'k + 2', 'k * 2', 'k - 1', '7', 'k + int(x.max())', 'int(y.argmax())')}")
         elif kind < 0.87:
             self.put(depth, f"x, y = {self.pick('y, x', 'x + y, x', 'y, y')}")
         elif kind < 0.90:

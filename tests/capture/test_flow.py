@@ -403,16 +403,67 @@ def test_effects_on_one_side_break_and_happen_once():
         fj.jit(f, fullgraph=True)(X)
 
 
-def test_values_of_two_types_break_where_they_are_used():
-    def f(x):
+def test_values_of_two_types():
+    def number(x):
         y = x.sum() if x.max() > 3 else 0.5
         return x * y
 
-    c = capture(f, X)
-    assert c.codes == ["FJ005"] and "float" in c.breaks[0][1]
+    def text(x):
+        mode = "up" if x.sum() > 0 else None
+        y = x + 1 if mode == "up" else x - 1
+        return y, mode
+
+    def best(x, y):
+        found = None
+        if x.sum() > 3:
+            found = x * 2
+        if y.sum() > 3 and (found is None or y.max() > found.max()):
+            found = y
+        return found
+
+    def count(x):
+        k = 0
+        if x.sum() > 0:
+            k = 2.5
+        elif x.min() < -3:
+            k = "none"
+        elif x.min() < -1:
+            k = 7
+        z = x + 1
+        return (k, z) if k == "none" else (k, z * k)
+
+    for f, calls in (
+        (number, [(X,), (-X,)]),
+        (text, [(X,), (-X,)]),
+        (best, [(X, X), (-X, X), (X, X * 5), (-X, -X)]),
+        (count, [(X,), (-X,), (-X * 0.1,), (-X * 0.3,)]),
+    ):
+        assert check(f, *calls).breaks == []
+
+
+def test_one_new_array_or_another_thing():
+    def f(x):
+        y = z = None
+        if x.sum() > 0:
+            y = x + 1
+            z = y
+        return y, z
+
+    check(f, (X,), (-X,))
+
+
+def test_numbers_of_arrays():
+    def f(x, k):
+        n = int(x.sum())
+        m = int(k.max())
+        low, high = x.min().item(), k.argmax().item()
+        return n * 2, m, low, high, x[:1].item(), x.mean().item() + n, int(float(x[0]) * 2.5)
+
+    ints = np.array([3, 1, 9])
+    check(f, (X, ints), (-X * 1.37, ints * 2), (X * 1e-3, -ints))
     marked = fj.jit(f)
-    for a in (X, -X, X):
-        assert bits(marked(a)) == bits(f(a))
+    for x in (X * np.nan, X * np.inf, X * 1e30, -X * 1e19):
+        assert observe(marked, (x, ints)) == observe(f, (x, ints))
 
 
 def test_a_variable_that_may_be_unbound():
