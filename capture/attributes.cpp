@@ -216,10 +216,7 @@ PyObject* Executor::python_member(Value* v, PyObject* name) {
 
 bool Executor::has_method(Value* v, PyObject* name) {
   PyObject* type = type_of(v);
-  if (!type) {
-    const Door* door = door_of(*v);
-    return door && door->has_method(*v, text_of(name));
-  }
+  if (!type) return false;
   if (PyType_HasFeature(reinterpret_cast<PyTypeObject*>(type), Py_TPFLAGS_HEAPTYPE) && !door_of(*v)) return false;
   PyObject* raw = type_attr(reinterpret_cast<PyTypeObject*>(type), name);
   return raw && Py_IS_TYPE(raw, &PyMethodDescr_Type);

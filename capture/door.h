@@ -32,9 +32,6 @@ class Door {
 
   /// type(value), borrowed; null: not known.
   virtual PyObject* type_of(Session&, const Value&) const { return nullptr; }
-  virtual PyObject* type_of(const Value&) const { return nullptr; }
-  /// Does call_method take this method of a value whose type is not known here?
-  virtual bool has_method(const Value&, std::string_view) const { return false; }
 
   /// Is the callable one of this door's functions (np.add, np.where, an ndarray type method descriptor, a dtype class)?
   virtual bool knows(PyObject* callable) const = 0;

@@ -91,6 +91,13 @@ class Session {
     learn([this] { stops_.pop_back(); });
   }
 
+  /// What comes from here on is differentiated, in one straight line: it has no blocks.
+  void add_tape() {
+    ++tapes_;
+    learn([this] { --tapes_; });
+  }
+  bool has_tape() const { return tapes_ > 0; }
+
   uint32_t location() const { return location_; }
   void set_location(uint32_t location);
   /// The code that runs symbolically; both borrowed.
@@ -145,6 +152,7 @@ class Session {
   std::vector<Undo> undo_;
   std::vector<std::size_t> open_;  // blocks: how many graph values there were before
   std::set<graph::ValueId> shared_;  // roots
+  int tapes_ = 0;
   uint32_t location_ = 0;
   bool o1_ = false;
   PyObject *file_ = nullptr, *globals_ = nullptr;

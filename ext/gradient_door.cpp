@@ -93,6 +93,7 @@ class GradientDoor final : public capture::Door {
     const auto nodes = static_cast<int64_t>(session.graph().body().nodes.size());
     Value* tape = session.tuple({session.integer(nodes)});
     tape->transient = true;
+    session.add_tape();
     return tape;
   }
 

@@ -292,10 +292,6 @@ class NumpyDoor final : public capture::Door {
     return value.wrap == Wrap::NdArray ? reinterpret_cast<PyObject*>(&PyArray_Type) : nullptr;
   }
 
-  bool has_method(const Value& value, std::string_view name) const override {
-    return value.is_array() && value.wrap == Wrap::NumpyScalar && is_scalar_method(name);
-  }
-
   bool knows(PyObject* callable) const override {
     std::optional<std::string_view> method = method_name(callable);
     return method ? find_method(*method) || is_host_method(*method) : functions().find(callable) || is_host_function(callable) || ufunc_of_method(callable) || is_of_dtypes(callable);

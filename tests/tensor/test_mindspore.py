@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import time
 
 import framejit as fj
 import numpy as np
@@ -117,6 +118,24 @@ def test_fallback_can_be_switched_off(monkeypatch, variable):
         jit(host)(x)
     monkeypatch.setenv("MS_DEV_JIT_SYNTAX_LEVEL", "2")
     assert jit(host)(x).tolist() == [2, 3, 4]
+
+
+def test_what_is_not_captured_raises_types_of_mindspore_at_the_users_line(monkeypatch):
+    monkeypatch.setenv("MS_DEV_ENABLE_FALLBACK", "0")
+
+    def attribute(x):
+        return Tensor(x.asnumpy() * 2)
+
+    def clock(x):
+        return x + time.time()
+
+    for function, kind in ((attribute, AttributeError), (clock, TypeError)):
+        with pytest.raises(fj.GraphBreakError) as raised:
+            jit(function)(Tensor([1.0]))
+        assert isinstance(raised.value, kind) and type(raised.value).__name__ == "GraphBreakError"
+        last = raised.traceback[-1]
+        assert last.frame.code.name == function.__qualname__
+        assert last.lineno + 1 == function.__code__.co_firstlineno + 1
 
 
 def test_jit_can_be_switched_off(monkeypatch):
