@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 BENCH = Path(__file__).resolve().parent.parent / "benchmarks" / "bench.py"
 
 
@@ -26,6 +28,7 @@ def test_marked():
     assert "geometric mean" in done.stdout, done.stderr
 
 
+@pytest.mark.capture
 def test_regions():
     command = [sys.executable, str(BENCH.with_name("regions.py")), "--rounds", "1", "--calls", "10"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ)

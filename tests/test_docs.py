@@ -17,7 +17,10 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```(python|pycon)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 REASON = framejit.unsupported_reason()
 # Their examples show what was captured, or are of the compiled half.
-OF_CAPTURE = {"diagnostics.md", "usage.md", "_bytecode", "_methods", "_parameter", "_specs", "_tensor", "numpy"}
+OF_CAPTURE = {
+    *("control_flow.md", "diagnostics.md", "gradients.md", "usage.md", "_bytecode", "_checkpoint", "_grad", "_methods", "_parameter"),
+    *("_specs", "_tape", "_tensor", "dataset", "nn._train", "numpy", "train._model"),
+}
 MODULES = sorted(path.stem for path in Path(framejit.__file__).parent.glob("*.py") if path.stem != "__main__")
 MODULES += ["dataset", "nn._train", "train._model"]
 
