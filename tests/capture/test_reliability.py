@@ -492,7 +492,7 @@ def test_the_locals_of_a_frame_that_outlives_its_call():
 def test_a_frame_that_holds_itself_is_garbage():
     def f(x):
         y = x * 2
-        frame = sys._getframe()
+        frame = sys._getframe()  # noqa: F841
         return y + 1
 
     marked = _core.Function(f, {})
