@@ -18,7 +18,17 @@ BLOCK = re.compile(r"^```(python|pycon)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 REASON = framejit.unsupported_reason()
 # Their examples show what was captured, or are of the compiled half.
 OF_CAPTURE = {
-    *("control_flow.md", "diagnostics.md", "gradients.md", "usage.md", "_bytecode", "_checkpoint", "_grad", "_methods", "_parameter"),
+    *(
+        "control_flow.md",
+        "diagnostics.md",
+        "gradients.md",
+        "usage.md",
+        "_bytecode",
+        "_checkpoint",
+        "_grad",
+        "_methods",
+        "_parameter",
+    ),
     *("_specs", "_tape", "_tensor", "dataset", "nn._train", "numpy", "train._model"),
 }
 MODULES = sorted(path.stem for path in Path(framejit.__file__).parent.glob("*.py") if path.stem != "__main__")

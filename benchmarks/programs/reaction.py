@@ -15,7 +15,12 @@ def make(n, steps):
 
 def laplacian(z):
     near = np.roll(z, 1, 0) + np.roll(z, -1, 0) + np.roll(z, 1, 1) + np.roll(z, -1, 1)
-    far = np.roll(z, (1, 1), (0, 1)) + np.roll(z, (1, -1), (0, 1)) + np.roll(z, (-1, 1), (0, 1)) + np.roll(z, (-1, -1), (0, 1))
+    far = (
+        np.roll(z, (1, 1), (0, 1))
+        + np.roll(z, (1, -1), (0, 1))
+        + np.roll(z, (-1, 1), (0, 1))
+        + np.roll(z, (-1, -1), (0, 1))
+    )
     return 0.2 * near + 0.05 * far - z
 
 

@@ -213,7 +213,11 @@ def _discover_again() -> None:
 
 def _discover(function: FunctionType, code: CodeType) -> dict[str, Any] | None:
     """Asked by the hook, once for each code object that is not marked: the settings to mark it with, or None."""
-    if not code.co_flags & _OPTIMIZED or id(code) in _kept_out or code.co_filename.startswith((_PACKAGE_FOLDER, _IMPORT_SYSTEM)):
+    if (
+        not code.co_flags & _OPTIMIZED
+        or id(code) in _kept_out
+        or code.co_filename.startswith((_PACKAGE_FOLDER, _IMPORT_SYSTEM))
+    ):
         return None
     module = str(function.__globals__.get("__name__", ""))
     for handle in reversed(_patterns):
