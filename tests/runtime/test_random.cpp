@@ -3,12 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <memory>
-#include <numeric>
 #include <random>
-#include <utility>
 
-#include "graph/builder.h"
+#include "../graph/random_flow.h"
 #include "graph/pass.h"
 #include "graph/text.h"
 #include "oracle.h"
@@ -18,13 +15,14 @@ namespace framejit::runtime::testing {
 namespace {
 
 using namespace graph;
+using graph::testing::RandomFlow;
 
 constexpr DType kTested[] = {DType::F64, DType::F32, DType::F32, DType::I64,
                              DType::I32, DType::I16, DType::U8,  DType::Bool};
 
-class RandomProgram {
+class RandomProgram : RandomFlow {
  public:
-  explicit RandomProgram(uint64_t seed) : random_(seed), builder_(graph) {
+  explicit RandomProgram(uint64_t seed) : RandomFlow(seed) {
     // Two axes around the vector width, or large enough for several tiles.
     static constexpr int64_t kLengths[] = {1, 2, 3, 7, 8, 15, 16, 17, 33, 64, 130, 700};
     const bool symbolic = pick(2);
@@ -44,26 +42,10 @@ class RandomProgram {
     for (ValueId p : graph.params()) memory.push_back(make_param(graph.type(p), hints, contents, fill));
   }
 
-  Graph graph;
+  using RandomFlow::graph;
   std::vector<ParamMemory> memory;
 
  private:
-  int pick(int n) { return static_cast<int>(random_() % static_cast<unsigned>(n)); }
-  ValueId any() { return values_[static_cast<std::size_t>(pick(static_cast<int>(values_.size())))]; }
-
-  ValueId any_of(DType dtype) {
-    for (int i = 0; i < 10; ++i) {
-      const ValueId v = any();
-      if (graph.type(v).dtype == dtype) return v;
-    }
-    return add(*builder_.cast(any(), dtype));
-  }
-
-  ValueId add(ValueId v) {
-    values_.push_back(v);
-    return v;
-  }
-
   void param() {
     const DType dtype = kTested[pick(8)];
     const int64_t item = size_of(dtype);
@@ -81,11 +63,7 @@ class RandomProgram {
     add(builder_.param({dtype, shape, strides}, ""));
   }
 
-  void steps(int count) {
-    for (int i = 0; i < count; ++i) step();
-  }
-
-  void step() {
+  void step() override {
     switch (pick(16)) {
       case 0: add(builder_.constant(DType::F64, {0x4004000000000000, 0})); return;
       case 1: add(*builder_.cast(any(), kTested[pick(8)])); return;
@@ -99,106 +77,6 @@ class RandomProgram {
       case 9: return loop();
       default: return elementwise();
     }
-  }
-
-  /// Fills a block; what is made in it is not seen behind it.
-  template <class F>
-  void within(Block& block, F&& fill) {
-    const std::vector<ValueId> seen = values_;
-    const std::size_t around = std::exchange(block_, graph.value_count());
-    graph.open(block);
-    ++depth_;
-    fill();
-    --depth_;
-    graph.close();
-    block_ = around;
-    values_ = seen;
-  }
-
-  bool may_leave(ValueId v) const {
-    const Type& type = graph.type(v);
-    return graph.node(v).op != Op::Write && type.strides == c_strides(type.dtype, type.shape);
-  }
-
-  bool alike(ValueId a, ValueId b) const {
-    const Type &x = graph.type(a), &y = graph.type(b);
-    return x.dtype == y.dtype && x.shape == y.shape;
-  }
-
-  /// Some value of that type; the given one where there is no other.
-  ValueId any_like(ValueId v) {
-    for (int i = 0; i < 20; ++i)
-      if (const ValueId other = any(); may_leave(other) && alike(v, other)) return other;
-    return v;
-  }
-
-  ValueId condition() {
-    ValueId v = any_of(DType::Bool);
-    std::vector<int64_t> axes(static_cast<std::size_t>(graph.type(v).rank()));
-    std::iota(axes.begin(), axes.end(), 0);
-    return axes.empty() ? v : *builder_.reduce(pick(2) ? Op::ReduceAny : Op::ReduceAll, v, axes);
-  }
-
-  void branch() {
-    if (depth_ == 3) return;
-    const ValueId decides = condition();
-    std::vector<ValueId> given[2];
-    const std::size_t begin = graph.value_count();
-    auto first = std::make_unique<Block>(), second = std::make_unique<Block>();
-    within(*first, [&] {
-      steps(pick(5));
-      for (int i = pick(4); i >= 0; --i)
-        if (const ValueId v = any(); may_leave(v)) given[0].push_back(v);
-    });
-    within(*second, [&] {
-      steps(pick(5));
-      for (ValueId v : given[0]) {
-        const ValueId other = any_like(v);
-        given[1].push_back(other == v && index(v) >= begin ? like(v) : other);
-      }
-    });
-    first->results = given[0];
-    second->results = given[1];
-    const ValueId v = builder_.branch(decides, std::move(first), std::move(second));
-    for (std::size_t i = 0; i < given[0].size(); ++i) add(builder_.output(v, static_cast<int64_t>(i)));
-  }
-
-  /// A new value of the type of one that is not in reach.
-  ValueId like(ValueId v) {
-    const Type type = graph.type(v);
-    const ValueId zero = builder_.constant(type.dtype, {});
-    return type.rank() == 0 ? zero : builder_.full(zero, type.shape);
-  }
-
-  void loop() {
-    if (depth_ == 3) return;
-    std::vector<ValueId> initial{builder_.constant(DType::I64, {})};
-    for (int i = pick(4); i > 0; --i)
-      if (const ValueId v = any(); may_leave(v)) initial.push_back(v);
-    auto body = std::make_unique<Block>();
-    std::vector<ValueId> given(1);
-    within(*body, [&] {
-      std::vector<ValueId> carried;
-      for (ValueId v : initial) {
-        const Type type = graph.type(v);
-        carried.push_back(add(builder_.carried({type.dtype, type.shape, type.strides})));
-      }
-      steps(1 + pick(5));
-      const ValueId round[] = {carried[0], builder_.constant(DType::I64, {1, 0})};
-      given.push_back(*builder_.elementwise(Op::Add, round));
-      for (std::size_t i = 1; i < carried.size(); ++i) given.push_back(pick(5) ? any_like(carried[i]) : carried[i]);
-      const ValueId most[] = {given[1], builder_.constant(DType::I64, {static_cast<uint64_t>(1 + pick(4)), 0})};
-      given[0] = *builder_.elementwise(Op::Less, most);
-      if (pick(3) == 0) {
-        const ValueId both[] = {given[0], condition()};
-        given[0] = *builder_.elementwise(Op::LogicalAnd, both);
-      }
-      for (int i = pick(3); i > 0; --i)
-        if (const ValueId v = any(); may_leave(v)) given.push_back(v);
-    });
-    body->results = given;
-    const ValueId v = builder_.loop(initial, std::move(body));
-    for (std::size_t i = 0; i + 1 < given.size(); ++i) add(builder_.output(v, static_cast<int64_t>(i)));
   }
 
   void elementwise() {
@@ -269,12 +147,7 @@ class RandomProgram {
     (void)written;
   }
 
-  std::mt19937_64 random_;
-  GraphBuilder builder_;
   Dims shape_{0, 0};
-  std::vector<ValueId> values_;
-  std::size_t block_ = 0;  // number of the first value of the open block
-  int depth_ = 0;
 };
 
 void run_seed(uint64_t seed, int& declined_count) {
