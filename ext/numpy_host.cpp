@@ -691,10 +691,14 @@ Captured<Value*> host_call(Session& session, PyObject* callable, std::span<Value
     if (!session.graph().shapes().holds(graph::Relation::Lt, 0, size))
       return break_at(BreakId::UnsupportedArgument, "a host call of an empty array");
   }
-  // NumPy 1 promotes by the value of a scalar.
-  for (std::size_t i = 0; i < arguments.operands.size() && numpy_version().major < 2; ++i)
-    if (arguments.wraps[i] != Wrap::NdArray || session.graph().type(arguments.operands[i]).rank() == 0)
-      return break_at(BreakId::UnsupportedArgument, "a host call of a scalar that is known at run time only");
+  // NumPy 1 promotes by the value of a scalar, where the others have another dtype.
+  for (std::size_t i = 0; i < arguments.operands.size() && numpy_version().major < 2; ++i) {
+    const graph::Type& type = session.graph().type(arguments.operands[i]);
+    const bool scalar = arguments.wraps[i] != Wrap::NdArray || type.rank() == 0;
+    if (scalar && std::any_of(arguments.operands.begin(), arguments.operands.end(),
+                              [&](ValueId other) { return session.graph().type(other).dtype != type.dtype; }))
+      return break_at(BreakId::UnsupportedArgument, "a host call of a scalar of another dtype that is known at run time only");
+  }
   FRAMEJIT_TRY(result, predict(arguments, *call));
   call->result = result.wrap;
   call->through_view = !result.view.empty() || result.reshaped;

@@ -83,6 +83,11 @@ VALUES = [
 # Statements that raise, or warn with Python's machinery, in ways that differ between versions belong here as well as any other.
 
 
+# NumPy 1 itself goes by where the arrays lie: x that ends within 16 bytes before y counts as overlapping it, and gets another loop.
+if np.lib.NumpyVersion(np.__version__) < "2.0.0":
+    VALUES.remove("np.exp(x, out=y[::-1])\n    return y")
+
+
 @pytest.mark.parametrize("text", SHAPES + VALUES)
 def test_function(text):
     function = make_function(text)
