@@ -113,8 +113,6 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 @pytest.mark.capture
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
 def test_example(example, tmp_path):
-    if example.name == "lenet.py":
-        pytest.importorskip("sklearn")
     arguments = {"simple_function.py": ["--calls", "20"], "lenet.py": ["--epochs", "1"]}.get(example.name, [])
     done = subprocess.run(
         [sys.executable, str(example), *arguments],

@@ -288,5 +288,4 @@ def test_lenet_on_patterns():
 
 @pytest.mark.long
 def test_lenet_on_digits():
-    pytest.importorskip("sklearn")
     assert lenet().train()[1] > 0.97

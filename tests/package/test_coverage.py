@@ -6,12 +6,12 @@ import importlib.util
 from pathlib import Path
 from types import ModuleType
 
+import coverage
 import numpy as np
 import pytest
 
 import framejit
 
-coverage = pytest.importorskip("coverage")
 pytestmark = pytest.mark.capture
 
 PROGRAM = """
