@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "capture/py/ref.h"
 #include "graph/support/expected.h"
 
 namespace framejit::capture {
@@ -26,21 +28,23 @@ struct Value;
 
 struct Break {
   BreakId id;
-  std::string detail;  // joined to `what` by ": " in messages
+  std::string detail = {};  // joined to `what` by ": " in messages
   // Filled by the frame that it reached:
   uint32_t instr = 0;
-  std::string function, file;
+  std::string function = {}, file = {};
   int line = 0, column = 0, end_column = 0;
   /// The exception that the instruction raises in the interpreter, where it is known and all that happened before is
   /// captured: a frame that catches it goes on. Lives as long as the session.
   Value* raised = nullptr;
+  /// Code of the callees that were being followed, innermost first: the interpreter will call them. Lives as long as the session.
+  std::vector<PyCodeObject*> callees = {};
 };
 
 template <class T>
 using Captured = Expected<T, Break>;
 
 inline Unexpected<Break> break_at(BreakId id, std::string detail = {}) {
-  return {Break{id, std::move(detail), 0, {}, {}, 0, 0, 0, nullptr}};
+  return {Break{id, std::move(detail)}};
 }
 
 }  // namespace framejit::capture

@@ -263,6 +263,7 @@ Captured<Value*> Executor::call_function(Value* function, const Values& args, co
   ++depth;
   Captured<Value*> result = inner.run();
   --depth;
+  if (!result) inner.note_reached(result.error());
   return result;
 }
 
@@ -395,7 +396,9 @@ Captured<Value*> Executor::call(Value* callable, const Values& args, const Keywo
         source->kind = SourceKind::Constant;
         source->object = Ref<>::share(function);
         source->name = callable->source->str() + ".__wrapped__";
-        return call(wrap(function, source), args, keywords);
+        Captured<Value*> result = call(wrap(function, source), args, keywords);
+        if (!result) result.error().callees.clear();  // it compiles itself
+        return result;
       }
       if (is_partial(class_of(*callable))) return call_partial(callable, args, keywords);
       if (Value* function = dispatched(callable, args, keywords)) return call(function, args, keywords);

@@ -227,6 +227,8 @@ CaptureOutcome Attempt::run() {
     if (done) continue;
     Break why = frame_.locate(std::move(done.error()));
     why.raised = nullptr;
+    std::vector<Ref<PyCodeObject>> reached;
+    for (PyCodeObject* code : std::exchange(why.callees, {})) reached.push_back(Ref<PyCodeObject>::share(code));
     const Checkpoint* at = last_.empty() ? nullptr : &last_.back();
     if (!unloaded_.empty() && why.id != BreakId::Stress) at = &unloaded_.back();
     // A loop that is too long to unroll is left to the bytecode as a whole; its body is a region of its own.
@@ -242,6 +244,7 @@ CaptureOutcome Attempt::run() {
     std::vector<Break> breaks;
     if (!round_ends) breaks.push_back(std::move(why));
     CaptureOutcome outcome = finish(at, nullptr, std::move(breaks));
+    outcome.reached = std::move(reached);
     if (outcome.region) wants_one_round_ = false;
     return outcome;
   }

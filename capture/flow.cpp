@@ -428,7 +428,7 @@ std::optional<Break> SymbolicFrame::run_side(Side& side, uint32_t join) {
     Step done = starts ? first() : advance();
     starts = false;
     if (!done) return ends(locate(std::move(done.error())));
-    if (*done == Flow::Yielded) return ends(Break{BreakId::GeneratorFrame, "yield in a branch", 0, {}, {}, 0, 0, 0, nullptr});
+    if (*done == Flow::Yielded) return ends(Break{BreakId::GeneratorFrame, "yield in a branch"});
     if (*done != Flow::Returned) continue;
     side.returned = returned;
     break;

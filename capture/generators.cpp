@@ -84,8 +84,10 @@ SymbolicFrame& Executor::generator_frame(const Value* generator) {
 Captured<Value*> Executor::resume(Value* generator, Value* sent, Value* thrown) {
   if (depth >= options_.inline_depth) return break_at(BreakId::RecursiveCall, "generator");
   ++depth;
-  Captured<Value*> value = generator_frame(generator).resume(sent, thrown);
+  SymbolicFrame& inner = generator_frame(generator);
+  Captured<Value*> value = inner.resume(sent, thrown);
   --depth;
+  if (!value) inner.note_reached(value.error());
   return value;
 }
 

@@ -23,11 +23,13 @@ namespace {
 
 struct Mark {
   std::shared_ptr<FrameInterceptor> interceptor;
+  bool reached = false;
 };
 
 struct HookState {
   Py_ssize_t extra_index = -1;
-  std::size_t marks = 0;
+  std::size_t marks = 0;  // those of callees that are reached not counted
+  int reaching = 0;       // threads in scopes that want the hook
   Discover discover = nullptr;
   uintptr_t generation = 1;                   // of the patterns
   PyInterpreterState* interpreter = nullptr;  // of the first mark; there are no marks in others
@@ -56,7 +58,7 @@ PyObject* hook(PyThreadState* tstate, py::Frame* frame, int throwflag);
 void refresh() {
   if (!state.interpreter) return;
   py::EvalFunction& slot = py::eval_slot(state.interpreter);
-  const bool wanted = (state.marks > 0 || state.discover) && state.suspended == 0;
+  const bool wanted = (state.marks > 0 || state.discover || state.reaching > 0) && state.suspended == 0;
   if (state.in_chain && !slot) state.in_chain = false;  // somebody reset the slot
   if (wanted && !state.in_chain) {
     state.previous = slot;
@@ -149,6 +151,8 @@ bool wants_discovery(void* extra) {
   }
   if (outcome.handled) return outcome.result;  // the caller clears the frame
   if (outcome.replacement) py::replace_code(tstate, frame, outcome.replacement);
+  if (!outcome.reach) return evaluate(tstate, frame, 0);
+  const ReachScope scope(outcome.reach);
   return evaluate(tstate, frame, 0);
 }
 
@@ -171,7 +175,8 @@ PyObject* hook(PyThreadState* tstate, py::Frame* frame, int throwflag) {
 
 void free_extra(void* extra) {
   if (!extra || is_word(extra)) return;
-  delete static_cast<Mark*>(extra);
+  const std::unique_ptr<Mark> mark(static_cast<Mark*>(extra));
+  if (mark->reached) return;
   --state.marks;
   refresh();
 }
@@ -186,16 +191,16 @@ bool is_ready() {
 
 }  // namespace
 
-bool mark_code(PyCodeObject* code, std::shared_ptr<FrameInterceptor> interceptor) {
+bool mark_code(PyCodeObject* code, std::shared_ptr<FrameInterceptor> interceptor, bool reached) {
   if (!is_ready()) return false;
   const bool reserved = has_reserve(py::extra_of(code, state.extra_index));
-  auto mark = std::make_unique<Mark>(std::move(interceptor));
+  auto mark = std::make_unique<Mark>(std::move(interceptor), reached);
   if (!py::set_extra(code, state.extra_index, mark.get())) {
     PyErr_Clear();
     return false;
   }
   mark.release();
-  ++state.marks;
+  if (!reached) ++state.marks;
   if (!reserved) py::reserve_stack(code, SplicedCode::kExtraStack);
   refresh();
   return true;
@@ -208,10 +213,39 @@ void unmark_code(PyCodeObject* code) {
   py::set_extra(code, state.extra_index, word(state.generation, true));  // frees the mark
 }
 
+bool has_reserved_stack(PyCodeObject* code) { return state.extra_index >= 0 && has_reserve(py::extra_of(code, state.extra_index)); }
+
 void set_discover(Discover discover) {
   if (!is_ready()) return;
   state.discover = discover;
   ++state.generation;
+  refresh();
+}
+
+namespace {
+struct Reach {
+  uint64_t id = 0;
+  bool hooked = false;  // a scope of this thread is counted in state.reaching
+};
+thread_local Reach reach [[gnu::tls_model("initial-exec")]];
+}  // namespace
+
+ReachScope::ReachScope(uint64_t id) : id_before_(reach.id), hooked_before_(reach.hooked) { reach.id = id; }
+
+ReachScope::~ReachScope() {
+  reach.id = id_before_;
+  if (!reach.hooked || hooked_before_) return;
+  reach.hooked = false;
+  --state.reaching;
+  refresh();
+}
+
+uint64_t ReachScope::id() { return reach.id; }
+
+void ReachScope::want_hook() {
+  if (reach.hooked || !is_ready()) return;
+  reach.hooked = true;
+  ++state.reaching;
   refresh();
 }
 

@@ -1,6 +1,8 @@
-// The PEP 523 frame hook: installed only while something is marked in place, chained to the hook before it.
+// The PEP 523 frame hook: installed only while something is marked in place, or a function runs whose callees are compiled;
+// chained to the hook before it.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "capture/py/ref.h"
@@ -18,16 +20,38 @@ class FrameInterceptor {
     bool handled = false;
     PyObject* result = nullptr;
     PyCodeObject* replacement = nullptr;
+    uint64_t reach = 0;  // not 0: for a ReachScope around the replacement's frame
   };
   virtual Outcome enter(PyFunctionObject* function, PyCodeObject* code, PyObject** locals, int local_count) = 0;
 };
 
 /// Marks a code object: its frames go through `interceptor` from now on. Reserves stack for a replacement code object.
-bool mark_code(PyCodeObject* code, std::shared_ptr<FrameInterceptor> interceptor);
+/// `reached`: the mark alone keeps no hook installed; frames that come to it outside of every ReachScope are the interceptor's to leave.
+bool mark_code(PyCodeObject* code, std::shared_ptr<FrameInterceptor> interceptor, bool reached = false);
 void unmark_code(PyCodeObject* code);
+/// Was stack reserved in this code object for its replacement?
+bool has_reserved_stack(PyCodeObject* code);
 /// Called for frames of unmarked code while patterns are active: lets ext decide by module or file name, once per code.
 using Discover = std::shared_ptr<FrameInterceptor> (*)(PyFunctionObject* function, PyCodeObject* code);
 void set_discover(Discover discover);  // null: off
 bool hook_installed();
+
+/// Around a function's run: what this thread calls meanwhile is within the function's reach. Scopes nest.
+class ReachScope {
+ public:
+  /// `id`: of the function, never given to another; 0: nobody's reach.
+  explicit ReachScope(uint64_t id);
+  ~ReachScope();
+  ReachScope(const ReachScope&) = delete;
+
+  /// Of the innermost scope; 0 outside of all.
+  static uint64_t id();
+  /// Has the hook installed until the innermost scope of this thread ends.
+  static void want_hook();
+
+ private:
+  uint64_t id_before_;
+  bool hooked_before_;
+};
 
 }  // namespace framejit::capture

@@ -122,6 +122,8 @@ struct CaptureRequest {
 struct CaptureOutcome {
   std::shared_ptr<Region> region;  // null: nothing worth compiling (no graph node) before the break
   std::vector<Break> breaks;
+  /// Code of the callees that were being followed where capture stopped.
+  std::vector<Ref<PyCodeObject>> reached;
 };
 
 /// Executes symbolically from the entry to a return or to the first break. Runs no user code, has no effect on any

@@ -20,6 +20,7 @@
 // The region sets the arguments of both jumps before it answers True. Nothing runs between that and the landing.
 #include "capture/py/frame.h"
 
+#include "capture/hook.h"
 #include "capture/splice.h"
 
 #include <algorithm>
@@ -228,7 +229,7 @@ Ref<PyCodeObject> new_code(PyCodeObject* code, const WrittenCode& written, PyObj
   Ref<> exceptiontable = bytes_of(written.exceptiontable);
   if (!consts || !bytecode || !linetable || !exceptiontable) return {};
   return Ref<PyCodeObject>::steal(py::code_like(code, bytecode.get(), linetable.get(), exceptiontable.get(),
-                                                consts.get(), code->co_stacksize + SplicedCode::kExtraStack,
+                                                consts.get(), code->co_stacksize + (has_reserved_stack(code) ? 0 : SplicedCode::kExtraStack),
                                                 code->co_flags));
 }
 

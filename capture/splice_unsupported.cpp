@@ -19,10 +19,15 @@ bool eval_breaker_set() { return false; }
 bool signal_pending() { return false; }
 uint64_t splice_internal_errors() { return 0; }
 
-bool mark_code(PyCodeObject*, std::shared_ptr<FrameInterceptor>) { return false; }
+bool mark_code(PyCodeObject*, std::shared_ptr<FrameInterceptor>, bool) { return false; }
 void unmark_code(PyCodeObject*) {}
+bool has_reserved_stack(PyCodeObject*) { return false; }
 void set_discover(Discover) {}
 bool hook_installed() { return false; }
+ReachScope::ReachScope(uint64_t) : id_before_(0), hooked_before_(false) {}
+ReachScope::~ReachScope() = default;
+uint64_t ReachScope::id() { return 0; }
+void ReachScope::want_hook() {}
 
 }  // namespace framejit::capture
 

@@ -8,7 +8,10 @@ namespace framejit::capture {
 
 namespace {
 constexpr std::size_t kGraphNodeLimit = 8000;
-}
+
+/// Our modules that spell in Python what others wrote in C.
+bool is_spelling(const std::string& module) { return module == "framejit._polyfills" || module == "framejit._numpy_functions"; }
+}  // namespace
 
 SymbolicFrame::SymbolicFrame(Executor& executor, std::shared_ptr<const CodeView> code_view, PyObject* globals_dict,
                              PyObject* builtins_dict)
@@ -20,13 +23,20 @@ SymbolicFrame::SymbolicFrame(Executor& executor, std::shared_ptr<const CodeView>
       s(executor.session()),
       first_value_(static_cast<uint32_t>(s.mark().values)) {}
 
-Break SymbolicFrame::locate(Break b) const {
-  if (!b.function.empty()) return b;  // a frame further in knows better
+std::string SymbolicFrame::home() const {
   static PyObject* const kName = interned("__name__");
   PyObject* module = PyDict_CheckExact(globals) ? PyDict_GetItemWithError(globals, kName) : nullptr;
-  const std::string home = module && PyUnicode_CheckExact(module) ? text_of(module) : "";
-  const bool ours = home == "framejit._polyfills" || home == "framejit._numpy_functions";
-  if (ours || (x.depth > 0 && (home.starts_with("numpy.") || home.starts_with("framejit.")))) return b;  // not the user's: the caller says where
+  return module && PyUnicode_CheckExact(module) ? text_of(module) : "";
+}
+
+void SymbolicFrame::note_reached(Break& b) const {
+  if (!is_spelling(home())) b.callees.push_back(view->code());
+}
+
+Break SymbolicFrame::locate(Break b) const {
+  if (!b.function.empty()) return b;  // a frame further in knows better
+  const std::string home = this->home();
+  if (is_spelling(home) || (x.depth > 0 && (home.starts_with("numpy.") || home.starts_with("framejit.")))) return b;  // not the user's: the caller says where
   const Instr& i = current();
   b.function = text_of(view->code()->co_qualname);
   b.file = text_of(view->code()->co_filename);

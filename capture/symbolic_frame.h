@@ -37,6 +37,8 @@ class SymbolicFrame {
   Step step(const Instr& instr);
   const Instr& current() const { return view->instrs()[pc]; }
   Break locate(Break b) const;
+  /// The break of a callee: notes its code, where that is what the interpreter will run.
+  void note_reached(Break& b) const;
   /// The loop at `head` begins another round: has it added more nodes than a graph should hold?
   Captured<bool> check_unrolled(uint32_t head);
   void begin_step();  // location, limits
@@ -63,7 +65,7 @@ class SymbolicFrame {
   Values pop_raw(int count);
   Step next() const { return Flow::Next; }
   Step jump(const Instr& i);
-  // flow.cpp
+  std::string home() const;  // the module's name
 
   // flow.cpp, flow_loop.cpp
   struct Side;

@@ -6,6 +6,7 @@
 #include <array>
 #include <new>
 
+#include "capture/hook.h"
 #include "ext/bind_arguments.h"
 #include "ext/control.h"
 #include "ext/module.h"
@@ -50,6 +51,8 @@ PyObject* call_original(FunctionObject* f, PyObject* const* args, std::size_t na
       case Outcome::Declined: break;
     }
   }
+  const capture::ReachScope scope(state->reach());
+  if (state->has_callees()) capture::ReachScope::want_hook();
   PyFunctionObject* spliced = f->spliced.get(state, f->function);
   if (!spliced) return call_original(f, args, nargsf, kwnames);
   ++stats.frames_captured;

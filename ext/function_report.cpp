@@ -99,17 +99,19 @@ PyObject* function_asm(PyObject* self, PyObject*) {
   }
 }
 
-PyObject* report_of(CodeState& state) {
+namespace {
+
+Ref<> report_of_one(CodeState& state) {
   Ref<> entries = Ref<>::steal(PyList_New(0));
   Ref<> breaks = Ref<>::steal(PyList_New(0));
   Ref<> recompiles = Ref<>::steal(PyList_New(0));
-  if (!entries || !breaks || !recompiles) return nullptr;
+  if (!entries || !breaks || !recompiles) return {};
   bool ok = true;
   for (const auto& [entry, site] : state.entries())
     ok = ok && PyList_Append(entries.get(), entry_record(*entry, site).get()) == 0;
   for (const capture::Break& b : state.breaks()) ok = ok && PyList_Append(breaks.get(), break_record(b).get()) == 0;
   for (const Ref<>& record : state.recompiles()) ok = ok && PyList_Append(recompiles.get(), record.get()) == 0;
-  if (!ok) return nullptr;
+  if (!ok) return {};
   Record r;
   r.put("function", reinterpret_cast<PyObject*>(state.code()->co_qualname))
       .put("file", state.code()->co_filename)
@@ -122,7 +124,21 @@ PyObject* report_of(CodeState& state) {
       .put("dormant_sites", static_cast<int64_t>(state.dormant_count()));
   if (state.spliced())
     r.put("codes", Ref<>::steal(PyTuple_Pack(2, state.code(), state.spliced()->code())).get());
-  return r.take().release();
+  return r.take();
+}
+
+}  // namespace
+
+PyObject* report_of(CodeState& state) {
+  Ref<> own = report_of_one(state);
+  Ref<> callees = Ref<>::steal(PyList_New(0));
+  bool ok = own && callees;
+  for (CodeState* callee : state.callees()) {
+    const Ref<> one = ok ? report_of_one(*callee) : Ref<>();
+    ok = one && PyList_Append(callees.get(), one.get()) == 0;
+  }
+  ok = ok && PyDict_SetItemString(own.get(), "callees", callees.get()) == 0;
+  return ok ? own.release() : nullptr;
 }
 
 PyObject* function_report(PyObject* self, PyObject*) { return report_of(state_of(self)); }

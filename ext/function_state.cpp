@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ext/bind_arguments.h"
+#include "ext/callees.h"
 #include "ext/config.h"
 #include "ext/control.h"
 #include "ext/numpy_door.h"
@@ -60,13 +61,18 @@ class CodeState::Busy {
   CodeState& state_;
 };
 
-CodeState::CodeState(PyCodeObject* code, const JitSettings& settings, capture::CodeView::Keep keep)
-    : code_(code), keep_(keep), settings_(settings) {
+CodeState::CodeState(PyCodeObject* code, const JitSettings& settings, capture::CodeView::Keep keep, std::weak_ptr<CodeState> owner)
+    : code_(code), keep_(keep), settings_(settings), owner_(std::move(owner)) {
+  // Owners that are gone have ids too: a state that was within reach of one stays what it was.
+  static uint64_t ids = 0;
+  if (owner_.expired() && !settings.fullgraph && !settings.quiet) reach_ = ++ids;
   if (keep == capture::CodeView::Keep::Code) kept_ = Ref<PyCodeObject>::share(code);
   whole_.varied.all = settings.dynamic;
   // The frame of a generator is others' to resume: only what stands between its yields compiles.
   broke_ = starts_broken();
 }
+
+CodeState::~CodeState() = default;
 
 const std::shared_ptr<const capture::CodeView>& CodeState::view() {
   if (!view_) view_ = capture::CodeView::decode(code_, keep_);
@@ -288,7 +294,7 @@ CodeState::Captured CodeState::compile_at(Place& place, uint32_t instr, const Fr
       out.entry = std::move(*entry);
       out.entry->capture_ns = captured_ns;
     } else {
-      Break failed{capture::BreakId::LoweringFailed, entry.error(), 0, {}, {}, 0, 0, 0, nullptr};
+      Break failed{capture::BreakId::LoweringFailed, entry.error()};
       failed.instr = instr;
       failed.function = region->function;
       failed.file = text_of(code_->co_filename);
@@ -297,8 +303,26 @@ CodeState::Captured CodeState::compile_at(Place& place, uint32_t instr, const Fr
     }
   }
   note_breaks(out.breaks);
+  note_callees(outcome.reached);
   return out;
 }
+
+void CodeState::note_callees(const std::vector<Ref<PyCodeObject>>& reached) {
+  const std::shared_ptr<CodeState> owner = reach_ ? shared_from_this() : owner_.lock();
+  if (!owner || reached.empty()) return;
+  if (!owner->callees_) owner->callees_ = std::make_unique<Callees>();
+  for (const Ref<PyCodeObject>& code : reached) owner->callees_->add(code.get(), owner);
+  if (capture::ReachScope::id() == owner->reach_ && owner->has_callees()) capture::ReachScope::want_hook();
+}
+
+bool CodeState::has_callees() const { return callees_ && callees_->any_awake(); }
+
+bool CodeState::is_asleep() const {
+  constexpr int64_t kTries = 64;
+  return broke_ && !compiled_ && (unsplicable_ || spliced_calls_ > kTries);
+}
+
+std::vector<CodeState*> CodeState::callees() const { return callees_ ? callees_->states() : std::vector<CodeState*>{}; }
 
 void CodeState::note_breaks(const std::vector<Break>& breaks) {
   for (const Break& b : breaks) {
@@ -313,6 +337,7 @@ void CodeState::note_breaks(const std::vector<Break>& breaks) {
 void CodeState::insert(Place& place, std::shared_ptr<Entry> entry) {
   announce(*entry, place.made);
   ++place.made;
+  compiled_ = true;
   place.globals = entry->region().globals.get();
   place.builtins = entry->region().builtins.get();
   entry->lend([state = weak_from_this()] {
@@ -562,6 +587,8 @@ void CodeState::clear() {
   known_breaks_.clear();
   recompiles_.clear();
   spliced_calls_ = 0;
+  compiled_ = false;
+  callees_.reset();
 }
 
 int CodeState::traverse(visitproc visit, void* arg) const {
@@ -572,6 +599,7 @@ int CodeState::traverse(visitproc visit, void* arg) const {
   });
   for (const auto& entry : retired_)
     if (!result) result = entry->traverse(visit, arg);
+  if (!result && callees_) result = callees_->traverse(visit, arg);
   if (!result) Py_VISIT(pending_error_.get());
   return result;
 }

@@ -52,11 +52,15 @@ struct Place {
   }
 };
 
+class Callees;
+
 class CodeState final : public capture::SiteHandler, public std::enable_shared_from_this<CodeState> {
  public:
   /// `keep`: Contents for a state that hangs on the code object itself, which it must not keep alive.
+  /// `owner`: of the function within whose reach the code is, if it is so for that alone.
   CodeState(PyCodeObject* code, const JitSettings& settings,
-            capture::CodeView::Keep keep = capture::CodeView::Keep::Code);
+            capture::CodeView::Keep keep = capture::CodeView::Keep::Code, std::weak_ptr<CodeState> owner = {});
+  ~CodeState() override;
 
   PyCodeObject* code() const { return code_; }
   const JitSettings& settings() const { return settings_; }
@@ -87,6 +91,13 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   /// An error of a region, kept for the end of the call: internal ones under config.strict, those of the stance.
   capture::Ref<> take_pending_error() { return std::move(pending_error_); }
 
+  /// For a ReachScope around the code's frames; 0: they are within another's reach, or their callees stay as they are.
+  uint64_t reach() const { return reach_; }
+  /// Are there callees whose frames should come by the hook?
+  bool has_callees() const;
+  /// Was nothing found to compile in many calls?
+  bool is_asleep() const;
+
   void clear();
   int traverse(visitproc visit, void* arg) const;
 
@@ -96,6 +107,8 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   /// A dict for each entry that did not fit and had another compiled, oldest first.
   const std::vector<capture::Ref<>>& recompiles() const { return recompiles_; }
   const capture::SplicedCode* spliced() const { return spliced_; }
+  /// Of callees, for reports.
+  std::vector<CodeState*> callees() const;
   std::size_t dormant_count() const { return dormant_; }
 
   /// The spliced code is owned by who runs it (it owns this state through its sites).
@@ -118,6 +131,7 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   bool force_failure(Place& place);
   bool may_compile(Place& place, const LiveSlots& live);
   void note_breaks(const std::vector<capture::Break>& breaks);
+  void note_callees(const std::vector<capture::Ref<PyCodeObject>>& reached);
   void insert(Place& place, std::shared_ptr<Entry> entry);
   void drop_lost();
   void announce(const Entry& entry, int64_t number);
@@ -156,8 +170,12 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   int64_t spliced_calls_ = 0;
   std::size_t dormant_ = 0;
   bool compiling_ = false;
+  bool compiled_ = false;  // something, once
   bool broke_ = false;  // a capture from the start did not reach a return
   bool unsplicable_ = false;
+  uint64_t reach_ = 0;
+  std::weak_ptr<CodeState> owner_;
+  std::unique_ptr<Callees> callees_;  // of the owner
 };
 
 /// The Python function behind a jitted one, borrowed, or null: inlined as if it were not marked.

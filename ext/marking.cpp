@@ -1,7 +1,8 @@
 // Marking in place: frames of marked code objects go through the hook (capture/hook.h) to entries or spliced code.
+#include "ext/marking.h"
+
 #include <unordered_map>
 
-#include "capture/hook.h"
 #include "ext/bind_arguments.h"
 #include "ext/control.h"
 #include "ext/function.h"
@@ -15,65 +16,63 @@ using capture::Ref;
 
 namespace {
 
-class MarkedCode final : public capture::FrameInterceptor {
- public:
-  MarkedCode(PyCodeObject* code, const JitSettings& settings)
-      : state_(std::make_shared<CodeState>(code, settings, capture::CodeView::Keep::Contents)) {}
-  ~MarkedCode() override;
-
-  Outcome enter(PyFunctionObject* function, PyCodeObject* code, PyObject** locals, int local_count) override {
-    (void)local_count;
-    ++stats.frames_marked;
-    if (capture::tools_active() || stance == Stance::ForceEager || tape_hook || is_disabled(code)) return {};
-    try {
-      return enter_checked(function, code, locals);
-    } catch (const std::exception& error) {
-      const char* name = PyUnicode_AsUTF8(code->co_qualname);
-      if (internal_error(name ? name : "?", error.what())) return {true, nullptr, nullptr};
-      return {};
-    }
-  }
-
-  CodeState& state() { return *state_; }
-
- private:
-  Outcome enter_checked(PyFunctionObject* function, PyCodeObject* code, PyObject** locals) {
-    const LiveSlots live{locals, argument_slots(code), nullptr, 0, reinterpret_cast<PyObject*>(function)};
-    PyObject* result = nullptr;
-    // Functions of one code object may live in several namespaces; entries are for the first that was seen.
-    if (!state_->fits(function)) return {};
-    ext::Outcome outcome = state_->call(live, result);
-    if (outcome == ext::Outcome::Miss && state_->wants_capture())
-      outcome = state_->capture_whole(function, locals, result);
-    switch (outcome) {
-      case ext::Outcome::Done: ++stats.frames_captured; return {true, result, nullptr};
-      case ext::Outcome::Error: return {true, nullptr, nullptr};
-      case ext::Outcome::Declined:
-        if (!state_->needs_splicing() && !state_->spliced()) return {};
-        break;
-      case ext::Outcome::Miss: break;
-    }
-    if (state_->needs_splicing()) spliced_ = state_->splice();
-    PyCodeObject* replacement = state_->replacement();
-    if (replacement) ++stats.frames_captured;
-    return {false, nullptr, replacement};
-  }
-
-  std::shared_ptr<CodeState> state_;
-  std::unique_ptr<capture::SplicedCode> spliced_;
-};
-
 /// Marked code objects, for reports; the hook owns the interceptors.
 std::unordered_map<PyCodeObject*, std::weak_ptr<MarkedCode>>& marked() {
   static std::unordered_map<PyCodeObject*, std::weak_ptr<MarkedCode>> map;
   return map;
 }
 
+}  // namespace
+
+MarkedCode::MarkedCode(PyCodeObject* code, const JitSettings& settings, std::weak_ptr<CodeState> owner)
+    : state_(std::make_shared<CodeState>(code, settings, capture::CodeView::Keep::Contents, std::move(owner))) {}
+
 MarkedCode::~MarkedCode() {
   state_->forget_spliced();
   const auto at = marked().find(state_->code());
   if (at != marked().end() && at->second.expired()) marked().erase(at);
 }
+
+capture::FrameInterceptor::Outcome MarkedCode::enter(PyFunctionObject* function, PyCodeObject* code, PyObject** locals, int) {
+  ++stats.frames_marked;
+  if (capture::tools_active() || stance == Stance::ForceEager || tape_hook || is_disabled(code)) return {};
+  try {
+    return enter_checked(function, code, locals);
+  } catch (const std::exception& error) {
+    const char* name = PyUnicode_AsUTF8(code->co_qualname);
+    if (internal_error(name ? name : "?", error.what())) return {true, nullptr, nullptr};
+    return {};
+  }
+}
+
+capture::FrameInterceptor::Outcome MarkedCode::enter_checked(PyFunctionObject* function, PyCodeObject* code, PyObject** locals) {
+  const LiveSlots live{locals, argument_slots(code), nullptr, 0, reinterpret_cast<PyObject*>(function)};
+  PyObject* result = nullptr;
+  // Functions of one code object may live in several namespaces; entries are for the first that was seen.
+  if (!state_->fits(function)) return {};
+  ext::Outcome outcome = state_->call(live, result);
+  if (outcome == ext::Outcome::Miss && state_->wants_capture())
+    outcome = state_->capture_whole(function, locals, result);
+  switch (outcome) {
+    case ext::Outcome::Done: ++stats.frames_captured; return {true, result, nullptr};
+    case ext::Outcome::Error: return {true, nullptr, nullptr};
+    case ext::Outcome::Declined:
+      if (!state_->needs_splicing() && !state_->spliced()) return {};
+      break;
+    case ext::Outcome::Miss: break;
+  }
+  if (state_->needs_splicing()) spliced_ = state_->splice();
+  PyCodeObject* replacement = state_->replacement();
+  if (replacement) ++stats.frames_captured;
+  return {false, nullptr, replacement, state_->reach()};
+}
+
+bool is_marked(PyCodeObject* code) {
+  const auto at = marked().find(code);
+  return at != marked().end() && !at->second.expired();
+}
+
+namespace {
 
 std::shared_ptr<MarkedCode> make_interceptor(PyCodeObject* code, PyObject* settings) {
   JitSettings parsed;

@@ -200,7 +200,7 @@ PyObject* session_call(PyObject* self, PyObject* args) {
       return give(driver,
                   driver.door->call_method(*driver.session, values[0], PyUnicode_AsUTF8(callable), rest, keywords));
     }
-    if (!driver.door->knows(callable)) return raise_break({BreakId::UnknownCallable, "unknown", 0, {}, {}, 0, 0, 0, nullptr});
+    if (!driver.door->knows(callable)) return raise_break({BreakId::UnknownCallable, "unknown"});
     return give(driver, driver.door->call(*driver.session, callable, values, keywords));
   });
 }

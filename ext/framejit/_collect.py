@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import linecache
 from dataclasses import asdict, dataclass, field
+from operator import itemgetter
 from typing import Any
 
 from framejit import _jit, _mark
@@ -86,6 +87,13 @@ def _extent(text: str, name: str, line: int) -> tuple[int, int]:
     return found
 
 
+def breaks_of(reports: list[FunctionReport]) -> list[dict[str, Any]]:
+    """The breaks of all. That of a callee is one of its caller too, and is left out there."""
+    place = itemgetter("id", "detail", "function", "file", "line", "column")
+    own = {place(b) for report in reports for b in report.breaks if b["function"] == report.name}
+    return [b for report in reports for b in report.breaks if b["function"] == report.name or place(b) not in own]
+
+
 def function_report(record: dict[str, Any]) -> FunctionReport:
     """From what the compiled half tells about a function."""
     name, file, line = str(record["function"]), str(record["file"]), int(record["line"])
@@ -111,6 +119,7 @@ class Collector:
             _jit.on_made.remove(self._functions.append)
         records = [function._report() for function in self._functions if hasattr(function, "_report")]
         records += _mark.reports()
+        records += [callee for record in records for callee in record["callees"]]
         reports = [function_report(record) for record in records if record["entries"] or record["breaks"]]
         reports.sort(key=lambda report: (report.file, report.line))
         return reports

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from framejit._collect import Collector, FunctionReport
+from framejit._collect import Collector, FunctionReport, breaks_of
 from framejit._format import break_text, entry_text, function_name, recompile_text, short_path
 from framejit._jit import compile_any, is_compiled, jit, settings_of
 from framejit._platform import reason
@@ -35,7 +35,7 @@ class Explanation:
     @property
     def breaks(self) -> list[dict[str, Any]]:
         """The places at which capture stopped: id, what, why, way_out, detail, function, file, line, column."""
-        return [record for function in self.functions for record in function.breaks]
+        return breaks_of(self.functions)
 
     @property
     def entries(self) -> list[dict[str, Any]]:

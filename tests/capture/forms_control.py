@@ -567,7 +567,7 @@ def generator_send(x):
     return y
 
 
-@form(breaks="FJ003 FJ013 FJ008 FJ002 FJ008", args=logs)
+@form(breaks="FJ013 FJ014 FJ013 FJ014 FJ003 FJ013 FJ008 FJ002 FJ008", graphs=2, args=logs)
 def generator_throw(x, log):
     g = guarded(x, log)
     y = next(g)

@@ -726,7 +726,7 @@ def recursion(x):
     return factorial(x, 5) + 1.0
 
 
-@form(breaks="FJ012")
+@form(breaks="FJ012", graphs=3)
 def recursion_too_deep(x):
     y = factorial(x, 40)
     return y + 1.0

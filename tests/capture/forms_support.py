@@ -21,7 +21,7 @@ from typing import Any, Callable
 import numpy as np
 
 import framejit as fj
-from framejit._collect import Collector
+from framejit._collect import Collector, breaks_of
 
 FORMS: list[Form] = []
 
@@ -194,7 +194,7 @@ def structure(function: Callable, args: tuple) -> Structure:
     run(marked, args)
     # What the standard library is made of is not the form's.
     reports = [report for report in collector.finish() if report.file == function.__code__.co_filename]
-    breaks = sorted((b for r in reports for b in r.breaks), key=lambda b: (b["line"], b["column"]))
+    breaks = sorted(breaks_of(reports), key=lambda b: (b["line"], b["column"]))
     breaks = [b for b in breaks if b["file"] == function.__code__.co_filename]
     entries = [entry for report in reports for entry in report.entries]
     return Structure(

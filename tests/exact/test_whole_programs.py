@@ -6,6 +6,7 @@ import importlib
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from exact.same import assert_same
@@ -19,14 +20,16 @@ BREAKS = {
     "cavity": 1,  # division by a float that is known only at run time
     "image": 1,  # a branch on a value
     "ising": 3,  # NumPy's generator
-    "kmeans": 3,
+    "kmeans": 4,
     "life": 1,
     "nbody": 1,
     "shallow": 1,
-    "signals": 4,
-    "spectra": 1,
+    "signals": 5,
+    "spectra": 3,
     "table": 4,
 }
+if np.lib.NumpyVersion(np.__version__) < "2.0.0":
+    BREAKS["reaction"] = 2  # np.clip with out=, and promotion by the value of a scalar
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -35,10 +38,10 @@ def test_whole_program(name, monkeypatch):
     program = importlib.import_module("programs." + name)
     sys.modules.pop("programs." + name)
     places = set()
-    stop = listen(lambda _, event: places.add((event["line"], event["name"], event["detail"])), ["graph_breaks"])
+    stop = listen(lambda _, event: places.add(tuple(map(event.get, ("file", "line", "name", "detail")))), ["graph_breaks"])
     try:
         assert_same(program.run, lambda: program.make(*program.SIZES["small"]), calls=2)
     finally:
         stop()
-    places = sorted(place for place in places if place[1] != "CapturedTooMuch")
+    places = sorted(place[1:] for place in places if place[0] == program.__file__ and place[2] != "CapturedTooMuch")
     assert len(places) <= BREAKS.get(name, 0), places
