@@ -146,7 +146,7 @@ def of_framejit(function: Callable[..., Any]) -> tuple[Callable[..., Any], Calla
     def counted() -> tuple[int, int]:
         explained = framejit.explain(compiled)(*operands(8))
         graphs = [str(graph) for graph in explained.graphs]
-        return len(graphs), sum(text.count(" = ") for text in graphs)
+        return len(graphs), sum(text.count(" = ") - text.count(" = constant") for text in graphs)
 
     return compiled, counted
 

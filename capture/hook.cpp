@@ -24,6 +24,7 @@ namespace {
 struct Mark {
   std::shared_ptr<FrameInterceptor> interceptor;
   bool reached = false;
+  uintptr_t generation = 0;  // of the patterns that have seen the code since it is reached
 };
 
 struct HookState {
@@ -126,7 +127,10 @@ PyObject* evaluate(PyThreadState* tstate, py::Frame* frame, int throwflag) {
   PyCodeObject* code = py::code_of(frame);
   void* extra = py::extra_of(code, state.extra_index);
   // First, so that frames of this code that run meanwhile do not ask again.
-  py::set_extra(code, state.extra_index, word(state.generation, has_reserve(extra)));
+  if (extra && !is_word(extra))
+    static_cast<Mark*>(extra)->generation = state.generation;
+  else
+    py::set_extra(code, state.extra_index, word(state.generation, has_reserve(extra)));
   try {
     if (auto interceptor = state.discover(py::function_of(frame), code)) mark_code(code, std::move(interceptor));
   } catch (const std::exception&) {
@@ -137,7 +141,10 @@ PyObject* evaluate(PyThreadState* tstate, py::Frame* frame, int throwflag) {
 
 bool wants_discovery(void* extra) {
   if (!state.discover) return false;
-  return !extra || (is_word(extra) && reinterpret_cast<uintptr_t>(extra) >> 2 != state.generation);
+  if (!extra) return true;
+  if (is_word(extra)) return reinterpret_cast<uintptr_t>(extra) >> 2 != state.generation;
+  const Mark& mark = *static_cast<Mark*>(extra);
+  return mark.reached && mark.generation != state.generation;
 }
 
 [[gnu::noinline]] PyObject* enter_marked(PyThreadState* tstate, py::Frame* frame, const Mark& mark) {

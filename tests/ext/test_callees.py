@@ -208,6 +208,14 @@ def test_marked_functions_reach_too():
         assert [(c["function"], len(c["entries"])) for c in _core.code_report(outer.__code__)["callees"]] == [("inner", 2)]
 
 
+def test_patterns_find_what_is_reached():
+    checked(lambda x, y: inner(x, y) * 2, X, X + 1)
+    with framejit.mark(__name__):
+        for _ in range(3):
+            same(X * (X + 1) + 1, inner(X, X + 1) * 0 + X * (X + 1) + 1)
+        assert len(_core.code_report(inner.__code__)["entries"]) == 2
+
+
 def test_callees_without_array_work_cost_no_hook():
     def idle():
         pause()
