@@ -5,7 +5,10 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "ext/bind_arguments.h"
 #include "ext/control.h"
+#include "ext/numpy_api.h"
+#include "ext/tensor.h"
 
 namespace framejit::ext {
 
@@ -17,23 +20,34 @@ class ReachedCode final : public capture::FrameInterceptor {
 
   Outcome enter(PyFunctionObject* function, PyCodeObject* code, PyObject** locals, int local_count) override {
     const uint64_t id = capture::ReachScope::id();
-    for (const auto& [owner, compiled] : by_owner_)
-      if (owner == id)
-        if (const std::shared_ptr<MarkedCode> held = compiled.lock()) return held->enter(function, code, locals, local_count);
+    for (Way& way : ways_)
+      if (way.owner == id) {
+        if (way.cold > 0 && --way.cold > 0 && !is_given_arrays(function, code, locals)) return {};
+        if (const std::shared_ptr<MarkedCode> held = way.compiled.lock()) return held->enter(function, code, locals, local_count);
+      }
     return {};
   }
 
   bool knows(uint64_t owner) const {
-    return std::any_of(by_owner_.begin(), by_owner_.end(), [&](const auto& known) { return known.first == owner && !known.second.expired(); });
+    return std::any_of(ways_.begin(), ways_.end(), [&](const Way& way) { return way.owner == owner && !way.compiled.expired(); });
   }
   void add(uint64_t owner, std::weak_ptr<MarkedCode> compiled) {
-    std::erase_if(by_owner_, [](const auto& known) { return known.second.expired(); });
-    by_owner_.emplace_back(owner, std::move(compiled));
+    std::erase_if(ways_, [](const Way& way) { return way.compiled.expired(); });
+    ways_.push_back({owner, std::move(compiled)});
   }
 
  private:
+  static bool is_given_arrays(PyFunctionObject* function, PyCodeObject* code, PyObject** locals);
+
+  /// Calls that are plain, where no array is to be seen: most of what is called behind a break has nothing to compile.
+  static constexpr int kColdCalls = 16;
+  struct Way {
+    uint64_t owner;
+    std::weak_ptr<MarkedCode> compiled;
+    int cold = kColdCalls;
+  };
   PyCodeObject* code_;
-  std::vector<std::pair<uint64_t, std::weak_ptr<MarkedCode>>> by_owner_;
+  std::vector<Way> ways_;
 };
 
 namespace {
@@ -51,7 +65,23 @@ bool may_be_reached(PyCodeObject* code) {
          !is_disabled(code);
 }
 
+bool is_array(PyObject* object) { return object && (PyArray_Check(object) || is_tensor(object)); }
+
+bool holds_array(PyObject* object) {
+  if (object && PyTuple_CheckExact(object)) return PyTuple_GET_SIZE(object) > 0 && is_array(PyTuple_GET_ITEM(object, 0));
+  if (object && PyList_CheckExact(object)) return PyList_GET_SIZE(object) > 0 && is_array(PyList_GET_ITEM(object, 0));
+  return is_array(object);
+}
+
 }  // namespace
+
+bool ReachedCode::is_given_arrays(PyFunctionObject* function, PyCodeObject* code, PyObject** locals) {
+  if (std::any_of(locals, locals + argument_slots(code), holds_array)) return true;
+  PyObject* closure = function->func_closure;
+  for (Py_ssize_t i = 0; closure && i < PyTuple_GET_SIZE(closure); ++i)
+    if (PyObject* cell = PyTuple_GET_ITEM(closure, i); PyCell_Check(cell) && holds_array(PyCell_GET(cell))) return true;
+  return false;
+}
 
 ReachedCode::~ReachedCode() {
   const auto at = reached().find(code_);
