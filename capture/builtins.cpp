@@ -95,9 +95,8 @@ Captured<Value*> do_all(Executor& x, const Values& a) { return any_all(x, a, fal
 
 Captured<Value*> do_isinstance(Executor& x, const Values& a) {
   if (a.size() != 2) return unsupported("isinstance");
-  PyObject* type = x.type_of(a[0]);
-  if (!type) return unsupported("isinstance");
-  FRAMEJIT_TRY(is, instance_of(x, reinterpret_cast<PyTypeObject*>(type), a[1]));
+  if (!x.type_of(a[0])) return unsupported("isinstance");
+  FRAMEJIT_TRY(is, instance_of(x, a[0], a[1]));
   return x.boolean(is);
 }
 
@@ -235,6 +234,39 @@ Captured<Value*> fold_math(Executor& x, PyObject* function, const Values& args) 
   return x.session().constant(result.get());
 }
 
+/// A metaclass of the user's may answer as it likes: null for one that does.
+PyObject* class_of_check(Executor& x, const Value* cls, const char* name) {
+  PyObject* c = cls->is_constant() ? cls->object.get() : nullptr;
+  if (!c || !PyType_Check(c)) return nullptr;
+  PyTypeObject* meta = Py_TYPE(c);
+  PyObject* check = type_attr(meta, name);
+  if (check != type_attr(&PyType_Type, name)) return nullptr;
+  if (!PyType_HasFeature(meta, Py_TPFLAGS_IMMUTABLETYPE))
+    x.guard(GuardKind::TypeAttr, fixed_source(c, reinterpret_cast<PyTypeObject*>(c)->tp_name), check, interned(name));
+  return c;
+}
+
+/// Is reading `__class__` of objects of this type sure to give the type? A proxy's gives that of what it stands for.
+bool is_of_its_class(Executor& x, Value* v, PyTypeObject* type) {
+  static PyObject* const kClass = interned("__class__");
+  static PyObject* const kGetAttribute = interned("__getattribute__");
+  PyObject* getter = type_attr(type, kGetAttribute);
+  PyObject* cls = type_attr(type, kClass);
+  if (cls != type_attr(&PyBaseObject_Type, kClass) || !Py_IS_TYPE(getter, &PyWrapperDescr_Type)) return false;
+  void* reads = reinterpret_cast<PyWrapperDescrObject*>(getter)->d_wrapped;
+  const auto is = [reads](getattrofunc read) { return reads == reinterpret_cast<void*>(read); };
+  if (!is(PyObject_GenericGetAttr) && !is(PyType_Type.tp_getattro) && !is(PyModule_Type.tp_getattro) &&
+      !is(PyMethod_Type.tp_getattro) && !is(PySuper_Type.tp_getattro))
+    return false;
+  if (PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE)) return true;
+  if (!v->source && !v->object) return false;
+  const bool fixed = !v->source && v->is_constant();
+  const SourceRef source = fixed ? fixed_source(v->object.get(), short_repr(v->object.get())) : nullptr;
+  for (auto& [raw, name] : {std::pair(getter, kGetAttribute), std::pair(cls, kClass)})
+    fixed ? x.guard(GuardKind::TypeAttr, source, raw, name) : x.guard_lookup(v, raw, name);
+  return true;
+}
+
 }  // namespace
 
 Captured<bool> subclass_of(Executor& x, PyTypeObject* type, Value* cls) {
@@ -245,10 +277,8 @@ Captured<bool> subclass_of(Executor& x, PyTypeObject* type, Value* cls) {
     }
     return false;
   }
-  PyObject* c = cls->is_constant() ? cls->object.get() : nullptr;
-  if (!c || !PyType_Check(c)) return unsupported("issubclass");
-  if (type_attr(Py_TYPE(c), "__subclasscheck__") != type_attr(&PyType_Type, "__subclasscheck__"))
-    return unsupported("issubclass");
+  PyObject* c = class_of_check(x, cls, "__subclasscheck__");
+  if (!c) return unsupported("issubclass");
   return PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(c)) != 0;
 }
 
@@ -286,22 +316,20 @@ Captured<Value*> Executor::sorted(Values items, Value* key, bool reverse) {
   return list;
 }
 
-Captured<bool> instance_of(Executor& x, PyTypeObject* type, Value* cls) {
+Captured<bool> instance_of(Executor& x, Value* v, Value* cls) {
   if (cls->kind == ValueKind::Tuple) {
     for (Value* each : cls->items) {
-      FRAMEJIT_TRY(is, instance_of(x, type, x.look(each)));
+      FRAMEJIT_TRY(is, instance_of(x, v, x.look(each)));
       if (is) return true;
     }
     return false;
   }
-  PyObject* c = cls->is_constant() ? cls->object.get() : nullptr;
-  if (!c || !PyType_Check(c)) return unsupported("isinstance");
-  if (reinterpret_cast<PyObject*>(type) == c) return true;
-  // A metaclass of the user's may answer as it likes, and so may a __class__ of the object's type.
-  if (type_attr(Py_TYPE(c), "__instancecheck__") != type_attr(&PyType_Type, "__instancecheck__"))
-    return unsupported("isinstance");
-  if (PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(c))) return true;
-  if (type_attr(type, "__class__") != type_attr(&PyBaseObject_Type, "__class__")) return unsupported("isinstance");
+  PyObject* type = x.type_of(v);
+  if (cls->is_constant() && cls->object.get() == type) return true;
+  PyObject* c = class_of_check(x, cls, "__instancecheck__");
+  if (!c) return unsupported("isinstance");
+  if (PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type), reinterpret_cast<PyTypeObject*>(c))) return true;
+  if (!is_of_its_class(x, v, reinterpret_cast<PyTypeObject*>(type))) return unsupported("isinstance");
   return false;
 }
 

@@ -293,7 +293,7 @@ Captured<Value*> Executor::compare(int op, Value* left, Value* right) {
   if (left->is_constant() && right->is_constant()) {
     PyObject *l = left->object.get(), *r = right->object.get();
     if (!is_plain(l) || !is_plain(r)) {
-      // Functions, modules, plain classes and objects without an __eq__ of their own compare by identity.
+      // Modules, plain classes, most functions and objects without an __eq__ of their own compare by identity.
       auto by_identity = [](PyObject* o) {
         return PyCFunction_Check(o) || PyModule_CheckExact(o) || Py_IS_TYPE(o, &PyType_Type) ||
                Py_TYPE(o)->tp_richcompare == PyBaseObject_Type.tp_richcompare;
@@ -308,8 +308,12 @@ Captured<Value*> Executor::compare(int op, Value* left, Value* right) {
         return session_.constant(result.get());
       }
       if ((op == Py_EQ || op == Py_NE) && (by_identity(l) || by_identity(r)) && (by_identity(l) || is_plain(l)) &&
-          (by_identity(r) || is_plain(r)))
-        return boolean((l == r) == (op == Py_EQ));
+          (by_identity(r) || is_plain(r))) {
+        // Methods of one object, made anew each time they are asked for, are equal.
+        const bool methods = PyCFunction_Check(l) && PyCFunction_Check(r);
+        const bool equal = methods ? PyObject_RichCompareBool(l, r, Py_EQ) == 1 : l == r;
+        return boolean(equal == (op == Py_EQ));
+      }
       return break_at(BreakId::UnknownObject, "comparison of " + short_repr(l) + " and " + short_repr(r));
     }
     if (PyBytes_CheckExact(l) != PyBytes_CheckExact(r))

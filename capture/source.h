@@ -3,6 +3,8 @@
 
 #include <memory>
 #include <string>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "capture/py/ref.h"
 
@@ -45,6 +47,16 @@ struct Source {
 bool same(const Source& a, const Source& b);
 /// Equal for sources that are the same.
 std::size_t hash_of(const Source& s);
+
+struct SourceHash {
+  std::size_t operator()(const SourceRef& s) const { return hash_of(*s); }
+};
+struct SourceSame {
+  bool operator()(const SourceRef& a, const SourceRef& b) const { return same(*a, *b); }
+};
+using SourceSet = std::unordered_set<SourceRef, SourceHash, SourceSame>;
+template <typename T>
+using SourceMap = std::unordered_map<SourceRef, T, SourceHash, SourceSame>;
 
 /// A local (with its name) or a stack slot of the entry frame.
 SourceRef slot_source(SourceKind kind, int index, std::string name);

@@ -30,7 +30,7 @@ class GuardCompiler {
     }
     collect_groups(guards, sources);
     for (const Guard& g : guards)
-      if (g.source && fails_unbound(g)) looked_at_.push_back(g.source);
+      if (g.source && fails_unbound(g)) looked_at_.insert(g.source);
     for (const uint32_t i : order(guards)) {
       guard_ = i;
       add(guards[i]);
@@ -41,7 +41,7 @@ class GuardCompiler {
     for (const SourceRef& source : sources) {
       const Operand operand = operand_of(source);
       // A fetch tests what it fetches; a frame slot must be looked at.
-      if (operand.base <= Operand::Stack && !is_looked_at(source))
+      if (operand.base <= Operand::Stack && !looked_at_.contains(source))
         emit({.op = GuardOp::Bound, .a = operand, .guard = ~0u});
     }
     program_.input_operands_.reserve(inputs.size());
@@ -112,11 +112,6 @@ class GuardCompiler {
       case GuardKind::DistinctObject: return false;
     }
     return false;
-  }
-
-  bool is_looked_at(const SourceRef& source) const {
-    return std::any_of(looked_at_.begin(), looked_at_.end(),
-                       [&](const SourceRef& known) { return known == source || same(*known, *source); });
   }
 
   static std::vector<uint32_t> order(const std::vector<Guard>& guards) {
@@ -197,10 +192,9 @@ class GuardCompiler {
       fail("a guard without a source");
       return {};
     }
-    for (const auto& [known, operand] : impl_.sources)
-      if (known == source || same(*known, *source)) return operand;
+    if (const auto known = impl_.sources.find(source); known != impl_.sources.end()) return known->second;
     const Operand operand = make_operand(*source);
-    impl_.sources.emplace_back(source, operand);
+    impl_.sources.emplace(source, operand);
     return operand;
   }
 
@@ -358,7 +352,7 @@ class GuardCompiler {
         if (g.source->kind == SourceKind::Local && g.source->index >= locals_) return;
         break;
       case GuardKind::Bound:
-        if (is_looked_at(g.source)) return;
+        if (looked_at_.contains(g.source)) return;
         break;
       case GuardKind::Identity:
         if (is_name(*g.source)) return;  // in its group
@@ -399,7 +393,7 @@ class GuardCompiler {
   uint32_t guard_ = 0;
   std::vector<int32_t> input_of_;
   std::vector<bool> bound_;
-  std::vector<SourceRef> looked_at_;  // by guards that fail where they are unbound
+  capture::SourceSet looked_at_;  // by guards that fail where they are unbound
 };
 
 Expected<std::unique_ptr<GuardProgram>, std::string> GuardProgram::make(const std::vector<Guard>& guards,
@@ -415,8 +409,7 @@ Expected<std::unique_ptr<GuardProgram>, std::string> GuardProgram::make(const st
 }
 
 Operand GuardProgram::operand_of(const SourceRef& source) const {
-  for (const auto& [known, operand] : impl_->sources)
-    if (known == source || same(*known, *source)) return operand;
+  if (const auto known = impl_->sources.find(source); known != impl_->sources.end()) return known->second;
   FRAMEJIT_CHECK(false, "a source that was not given to GuardProgram::make: " + source->str());
 }
 

@@ -112,7 +112,7 @@ struct GuardProgram::Impl {
   std::vector<ArrayTest> arrays;
   std::vector<RelationTest> relations;
   mutable std::vector<DictGroup> groups;
-  std::vector<std::pair<capture::SourceRef, Operand>> sources;
+  capture::SourceMap<Operand> sources;
   std::span<const capture::Guard> guards;  // the caller's
 };
 

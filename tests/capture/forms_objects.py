@@ -751,6 +751,31 @@ def object_functions(x, b):
     return y, type(b) is Base, type(x) is np.ndarray, b.__class__.__name__
 
 
+class Stand:
+    """Answers for another object."""
+
+    def __init__(self, other):
+        object.__setattr__(self, "other", other)
+
+    def __getattribute__(self, name):
+        return getattr(object.__getattribute__(self, "other"), name)
+
+
+@form(breaks="FJ003", graphs=2, args=lambda: (x23(), Stand(Base(x23()))))
+def object_that_stands_for_another(x, b):
+    y = x * 2.0
+    is_base = isinstance(b, Base)
+    return y * 3.0, is_base
+
+
+HELD = [1.0]
+
+
+@form(args=lambda: (x23(), HELD.append, HELD.append, HELD.pop))
+def builtin_methods_are_compared(x, a, b, c):
+    return x * 2.0, a == b, a != b, a == c, a != c, a == len, a is b
+
+
 @form(breaks="FJ002 FJ009", graphs=2, args=made)
 def instance_dict(x, b):
     y = x * 2.0

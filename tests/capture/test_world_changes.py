@@ -131,6 +131,10 @@ TABLE: dict[str, tuple[str, list[str]]] = {
     "attribute of np": ("return np.tanh(x) * np.pi", ["np.tanh = np.sin", "np.tanh = lambda v: v", "np.tanh = real_tanh", "np.pi = 3.0", "np.pi = real_pi"]),
     "module replaced": ("return np.tanh(x)", ["import types; np = types.SimpleNamespace(tanh=lambda v: v + 1.0)"]),
     "decorated": ("return decorated(x)", ["helper = lambda *args: x0", "decorated = helper"]),
+    "check of a metaclass": ("return x * isinstance(x0, Checked) + issubclass(float, Checked)",
+                             ["class Meta(type): pass\nclass Checked(metaclass=Meta): pass", "Meta.__instancecheck__ = lambda cls, o: True",
+                              "Meta.__subclasscheck__ = lambda cls, o: True", "del Meta.__instancecheck__"]),
+    "class that an object tells": ("return x * (2.0 if isinstance(model, Point) else 3.0)", ["Model.__getattribute__ = lambda self, name: Point"]),
     "class through type": ("return x * (2.0 if isinstance(model, Base) else 3.0)", ["model.__class__ = type('Alien', (), {})"]),
 }
 

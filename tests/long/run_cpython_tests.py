@@ -2,6 +2,7 @@
 
     python tests/long/run_cpython_tests.py                    all modules, regions that fall through, then random exits
     python tests/long/run_cpython_tests.py --modes marked     every function of the test module marked in place
+    python tests/long/run_cpython_tests.py --language         the modules about the language and its builtins
     python tests/long/run_cpython_tests.py --sample           a few modules
 
 Each module runs in processes of its own, plain and in each mode:
@@ -35,6 +36,24 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 SAMPLE = """test_generators test_exceptions test_with test_contextlib test_coroutines test_scope test_grammar test_patma
 test_sys_settrace test_except_star test_frame test_yield_from test_super test_traceback""".split()
+
+# About the language and its builtins.
+LANGUAGE = """test_grammar test_scope test_global test_exceptions test_baseexception test_exception_group test_exception_hierarchy
+test_exception_variations test_except_star test_raise test_generators test_generator_stop test_genexps test_listcomps test_setcomps
+test_dictcomps test_coroutines test_asyncgen test_yield_from test_with test_contextlib test_contextlib_async test_context
+test_functools test_itertools test_operator test_descr test_descrtut test_class test_super test_metaclass test_subclassinit
+test_genericclass test_property test_dynamicclassattribute test_decorators test_dataclasses test_enum test_patma test_unpack
+test_unpack_ex test_named_expressions test_list test_dict test_dict_version test_dictviews test_set test_tuple test_range test_iter
+test_iterlen test_enumerate test_slice test_index test_int test_long test_float test_complex test_bool test_bytes test_unicode
+test_fstring test_format test_string test_sort test_hash test_compare test_richcmp test_contains test_binop test_augassign
+test_unary test_pow test_math test_cmath test_call test_extcall test_keywordonlyarg test_positional_only_arg test_pep646_syntax
+test_traceback test_inspect test_frame test_funcattrs test_code test_compile test_dis test_peepholer test_sys test_sys_settrace
+test_sys_setprofile test_builtin test_types test_typing test_type_annotations test_type_cache test_isinstance test_typechecks
+test_abc test_gc test_weakref test_weakset test_finalization test_copy test_copyreg test_pickle test_collections test_deque
+test_defaultdict test_ordered_dict test_userdict test_userlist test_userstring test_reprlib test_threading test_threading_local
+test_thread test_import test_module test_opcache test_syntax test_symtable test_string_literals test_memoryview test_buffer
+test_array test_heapq test_bisect test_statistics test_fractions test_numeric_tower test_random test_re test_json
+test_warnings test_memoryio test_queue""".split()
 
 # Not about Python code, of no use in a process that is rewritten, or in need of a terminal, a network or an hour.
 SKIPPED = {
@@ -252,7 +271,7 @@ def expected_reason(test_id, mode):
 
 def compare_module(name, modes, options):
     """Counts and differences of one module; each difference is one that a second run of both confirms."""
-    report = {"name": name, "tests": 0, "differences": [], "expected": [], "counters": {}, "status": "ran"}
+    report = {"name": name, "tests": 0, "differences": [], "expected": [], "counters": {}, "seconds": {}, "status": "ran"}
     plains = {p: run_module(name, p, 0, 0, options.timeout) for p in {plain_mode(mode) for mode in modes}}
     report["tests"] = max(len(plain["outcomes"]) for plain in plains.values())
     report["status"] = next((p["status"] for p in plains.values() if p["status"] != "ran"), "ran")
@@ -260,7 +279,9 @@ def compare_module(name, modes, options):
         plain = plains[plain_mode(mode)]
         share = 0 if mode == "fall" else options.share
         timeout = 6 * options.timeout
+        start = time.time()
         spliced = run_module(name, mode, share, options.seed, timeout)
+        report["seconds"][mode] = round(time.time() - start, 1)
         report["counters"][mode] = spliced["counters"]
         found = differences(plain, spliced)
         if found:
@@ -288,6 +309,7 @@ def all_modules():
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--sample", action="store_true", help="a few modules only")
+    parser.add_argument("--language", action="store_true", help="the modules about the language and its builtins")
     parser.add_argument("--modes", default="fall,exits")
     parser.add_argument("--share", type=int, default=96, help="of 256 questions that run a stretch")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
@@ -296,7 +318,7 @@ def main():
     parser.add_argument("--report", help="write all counts there as JSON")
     parser.add_argument("modules", nargs="*")
     options = parser.parse_args()
-    names = options.modules or (SAMPLE if options.sample else all_modules())
+    names = options.modules or (SAMPLE if options.sample else LANGUAGE if options.language else all_modules())
     modes = options.modes.split(",")
     print(f"{sys.version.split()[0]}: {len(names)} modules, {modes}, seed {options.seed}", flush=True)
     start = time.time()
@@ -306,12 +328,11 @@ def main():
         for future in concurrent.futures.as_completed(futures):
             report = future.result()
             reports.append(report)
-            if report["differences"] or report["status"] != "ran":
-                print(f"[{len(reports)}] {report['name']}: plain {report['status']}", flush=True)
+            print(f"[{len(reports)}] {report['name']}: plain {report['status']}, seconds {report['seconds']}", flush=True)
             for mode, test_id, before, after, detail in report["differences"]:
                 print(f"  DIFFERENT [{mode}] {test_id}: {before} -> {after}\n{detail}", flush=True)
-    if options.report:
-        pathlib.Path(options.report).write_text(json.dumps(reports, indent=1))
+            if options.report:
+                pathlib.Path(options.report).write_text(json.dumps(reports, indent=1))
     summarize(reports, modes, time.time() - start)
     return 1 if any(r["differences"] for r in reports) else 0
 
