@@ -95,8 +95,9 @@ Captured<Value*> do_all(Executor& x, const Values& a) { return any_all(x, a, fal
 
 Captured<Value*> do_isinstance(Executor& x, const Values& a) {
   if (a.size() != 2) return unsupported("isinstance");
-  if (!x.type_of(a[0])) return unsupported("isinstance");
-  FRAMEJIT_TRY(is, instance_of(x, a[0], a[1]));
+  PyObject* type = x.type_of(a[0]);
+  if (!type) return unsupported("isinstance");
+  FRAMEJIT_TRY(is, instance_of(x, reinterpret_cast<PyTypeObject*>(type), a[1]));
   return x.boolean(is);
 }
 
@@ -246,8 +247,8 @@ PyObject* class_of_check(Executor& x, const Value* cls, const char* name) {
   return c;
 }
 
-/// Is reading `__class__` of objects of this type sure to give the type? A proxy's gives that of what it stands for.
-bool is_of_its_class(Executor& x, Value* v, PyTypeObject* type) {
+/// Is reading `__class__` of an object of this type sure to give the type? A proxy's gives that of what it stands for.
+bool tells_its_type(Executor& x, PyTypeObject* type) {
   static PyObject* const kClass = interned("__class__");
   static PyObject* const kGetAttribute = interned("__getattribute__");
   PyObject* getter = type_attr(type, kGetAttribute);
@@ -259,11 +260,9 @@ bool is_of_its_class(Executor& x, Value* v, PyTypeObject* type) {
       !is(PyMethod_Type.tp_getattro) && !is(PySuper_Type.tp_getattro))
     return false;
   if (PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE)) return true;
-  if (!v->source && !v->object) return false;
-  const bool fixed = !v->source && v->is_constant();
-  const SourceRef source = fixed ? fixed_source(v->object.get(), short_repr(v->object.get())) : nullptr;
-  for (auto& [raw, name] : {std::pair(getter, kGetAttribute), std::pair(cls, kClass)})
-    fixed ? x.guard(GuardKind::TypeAttr, source, raw, name) : x.guard_lookup(v, raw, name);
+  const SourceRef source = fixed_source(reinterpret_cast<PyObject*>(type), type->tp_name);
+  x.guard(GuardKind::TypeAttr, source, getter, kGetAttribute, 1);
+  x.guard(GuardKind::TypeAttr, source, cls, kClass, 1);
   return true;
 }
 
@@ -316,20 +315,19 @@ Captured<Value*> Executor::sorted(Values items, Value* key, bool reverse) {
   return list;
 }
 
-Captured<bool> instance_of(Executor& x, Value* v, Value* cls) {
+Captured<bool> instance_of(Executor& x, PyTypeObject* type, Value* cls) {
   if (cls->kind == ValueKind::Tuple) {
     for (Value* each : cls->items) {
-      FRAMEJIT_TRY(is, instance_of(x, v, x.look(each)));
+      FRAMEJIT_TRY(is, instance_of(x, type, x.look(each)));
       if (is) return true;
     }
     return false;
   }
-  PyObject* type = x.type_of(v);
-  if (cls->is_constant() && cls->object.get() == type) return true;
+  if (cls->is_constant() && cls->object.get() == reinterpret_cast<PyObject*>(type)) return true;
   PyObject* c = class_of_check(x, cls, "__instancecheck__");
   if (!c) return unsupported("isinstance");
-  if (PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type), reinterpret_cast<PyTypeObject*>(c))) return true;
-  if (!is_of_its_class(x, v, reinterpret_cast<PyTypeObject*>(type))) return unsupported("isinstance");
+  if (PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(c))) return true;
+  if (!tells_its_type(x, type)) return unsupported("isinstance");
   return false;
 }
 

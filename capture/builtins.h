@@ -5,8 +5,8 @@
 
 namespace framejit::capture {
 
-/// isinstance() for an object whose type is known.
-Captured<bool> instance_of(Executor& x, Value* v, Value* cls);
+/// isinstance() for an object of a known type.
+Captured<bool> instance_of(Executor& x, PyTypeObject* type, Value* cls);
 /// issubclass() of a class that is known.
 Captured<bool> subclass_of(Executor& x, PyTypeObject* type, Value* cls);
 /// Calls of builtin types: int, float, tuple, range, enumerate ... Classes of the user's are a Break.

@@ -285,7 +285,7 @@ Step SymbolicFrame::match_class(const Instr& i) {
   auto* type = reinterpret_cast<PyTypeObject*>(x.type_of(subject));
   auto* wanted = reinterpret_cast<PyTypeObject*>(cls->is_constant() ? cls->object.get() : nullptr);
   if (!type || !wanted || !PyType_Check(cls->object.get())) return unsupported(i, BreakId::UnsupportedInstruction);
-  FRAMEJIT_TRY(is, instance_of(x, subject, cls));
+  FRAMEJIT_TRY(is, instance_of(x, type, cls));
   if (!is) {
     push(x.none());
     return Flow::Next;

@@ -13,7 +13,7 @@ namespace framejit::capture {
 
 namespace {
 
-constexpr Py_ssize_t kContainerLimit = 10000;  // items of an existing list or dict that are worth looking at
+constexpr Py_ssize_t kContainerLimit = 2000;  // items of an existing list or dict that are worth looking at
 constexpr int kNestingLimit = 32;
 
 SourceRef item_source(const SourceRef& base, int index, PyObject* key = nullptr) {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
-#include <set>
+#include <unordered_set>
 #include <utility>
 
 #include "ext/config.h"
@@ -168,7 +168,8 @@ std::string Entry::link(const LiveSlots& live, int local_count) {
   steps_ = static_cast<int64_t>(plan().program().steps.size());
   const int exit_depth = region_->view->instrs()[region_->exit].depth;
   result_on_stack_ = region_->returns && exit_depth > static_cast<int>(region_->stack.size());
-  for_each_ref([this](const Ref<>& ref) { sees_warnings_ = sees_warnings_ || is_of_warnings(ref.get()); });
+  collect_refs();
+  sees_warnings_ = std::any_of(refs_.begin(), refs_.end(), [](const Ref<>* ref) { return is_of_warnings(ref->get()); });
 
   if (std::optional<GuardFailure> failure = guards_->explain(live))
     FRAMEJIT_CHECK(false, "a guard does not hold for the inputs that it was made from: " + failure->guard + " (found " +
@@ -177,24 +178,23 @@ std::string Entry::link(const LiveSlots& live, int local_count) {
 }
 
 Entry::~Entry() {
-  for_each_ref([this](const Ref<>& ref) {
-    const Lent* lent = lent_as(ref.get());
-    if (!lent) return;
+  for (Ref<>* ref : refs_) {
+    const Lent* lent = lent_as(ref->get());
+    if (!lent) continue;
     if (PyWeakref_GET_OBJECT(lent->weakref.get()) != Py_None)
-      Py_INCREF(ref.get());
+      Py_INCREF(ref->get());
     else  // it dies now, and others are told first
-      (void)const_cast<Ref<>&>(ref).release();
-  });
+      (void)ref->release();
+  }
   if (watcher_) PyCapsule_SetContext(watcher_.get(), nullptr);
   if (compiled_.plan) stats.code_bytes -= static_cast<int64_t>(compiled_.plan->code_bytes());
   if (undoable_ && undoable_->plan) stats.code_bytes -= static_cast<int64_t>(undoable_->plan->code_bytes());
 }
 
-template <class F>
-void Entry::for_each_ref(F&& f) const {
-  std::set<const capture::Source*> seen;
-  auto object = [&](const Ref<>& ref) {
-    if (ref) f(ref);
+void Entry::collect_refs() {
+  std::unordered_set<const capture::Source*> seen;
+  auto object = [this](const Ref<>& ref) {
+    if (ref) refs_.push_back(const_cast<Ref<>*>(&ref));
   };
   auto source = [&](const capture::SourceRef& ref) {
     for (const capture::Source* s = ref.get(); s && seen.insert(s).second; s = s->base.get()) {
@@ -226,30 +226,29 @@ void Entry::for_each_ref(F&& f) const {
 }
 
 int Entry::traverse(visitproc visit, void* arg) const {
-  int result = 0;
-  for_each_ref([&](const Ref<>& ref) {
-    if (!result && !lent_as(ref.get())) result = visit(ref.get(), arg);
-  });
-  return result;
+  for (const Ref<>* ref : refs_)
+    if (*ref && !lent_as(ref->get()))
+      if (const int result = visit(ref->get(), arg)) return result;
+  return 0;
 }
 
 // References that are lent. The weak references are not visited: as long as they are reachable the collector calls back before it
 // clears anything.
 
 const Entry::Lent* Entry::lent_as(PyObject* object) const {
-  for (const Lent& lent : lent_)
-    if (lent.object == object) return &lent;
-  return nullptr;
+  const auto at = std::lower_bound(lent_.begin(), lent_.end(), object,
+                                   [](const Lent& lent, PyObject* o) { return std::less<PyObject*>()(lent.object, o); });
+  return at != lent_.end() && at->object == object ? &*at : nullptr;
 }
 
 void Entry::lend(std::function<void()> on_loss) {
-  std::map<PyObject*, Py_ssize_t> counts;
-  for_each_ref([&](const Ref<>& ref) {
-    PyObject* object = ref.get();
+  std::map<PyObject*, Py_ssize_t> counts;  // in the order that lent_as() relies on
+  for (const Ref<>* ref : refs_) {
+    PyObject* object = ref->get();
     const bool for_ever = PyType_Check(object) && !PyType_HasFeature(reinterpret_cast<PyTypeObject*>(object), Py_TPFLAGS_HEAPTYPE);
     // A run calls custom operators: it must not lose one on the way.
     if (PyType_SUPPORTS_WEAKREFS(Py_TYPE(object)) && !for_ever && !is_custom_op(object)) ++counts[object];
-  });
+  }
   if (counts.empty()) return;
   static PyMethodDef method = {"framejit_lose", lose, METH_O, nullptr};
   watcher_ = Ref<>::steal(PyCapsule_New(this, nullptr, nullptr));
@@ -273,9 +272,8 @@ PyObject* Entry::lose(PyObject* capsule, PyObject* weakref) {
   const auto at = std::find_if(entry->lent_.begin(), entry->lent_.end(),
                                [weakref](const Lent& lent) { return lent.weakref.get() == weakref; });
   if (at == entry->lent_.end()) Py_RETURN_NONE;
-  entry->for_each_ref([&](const Ref<>& ref) {
-    if (ref.get() == at->object) (void)const_cast<Ref<>&>(ref).release();
-  });
+  for (Ref<>* ref : entry->refs_)
+    if (ref->get() == at->object) (void)ref->release();
   entry->lent_.erase(at);
   entry->lost_ = true;
   const std::function<void()> on_loss = entry->on_loss_;  // the entry may go

@@ -88,8 +88,7 @@ class Entry {
   class Run;
   Entry() = default;
   std::string link(const LiveSlots& live, int local_count);
-  template <class F>
-  void for_each_ref(F&& f) const;
+  void collect_refs();
   const Lent* lent_as(PyObject* object) const;
   static PyObject* lose(PyObject* capsule, PyObject* weakref);
   bool rests();
@@ -115,7 +114,8 @@ class Entry {
   std::unique_ptr<Materializer> materializer_;
   std::optional<Displaced> displaced_;
   std::string graph_text_;
-  std::vector<Lent> lent_;
+  std::vector<capture::Ref<>*> refs_;  // all that region_ owns, once each; null when what it named died
+  std::vector<Lent> lent_;             // by address
   capture::Ref<> watcher_;  // capsule that the weak references call with: this entry, or null when it is gone
   std::function<void()> on_loss_;
   bool lost_ = false;

@@ -271,7 +271,7 @@ def test_recompilations_leave_nothing():
             for x in shapes:
                 same(pausing(x, x), marked(x, x))
 
-    run(10)
+    run(40)
     gc.collect()
     before = sys.getallocatedblocks(), [sys.getrefcount(x) for x in shapes]
     run(60)
