@@ -82,4 +82,12 @@ std::string Guard::str() const {
   return {};
 }
 
+std::string Guard::about() const {
+  if (kind == GuardKind::DimRelation) return str();
+  std::string out = std::to_string(static_cast<int>(kind)) + " " + (source ? source->str() : std::string());
+  if (key) out += " " + text_of(key.get());
+  if (other) out += " " + other->str();
+  return out;
+}
+
 }  // namespace framejit::capture

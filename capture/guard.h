@@ -67,7 +67,8 @@ struct Guard {
   std::string reason;     // "x * w[None, :]"; may be empty
   std::string shown;      // DimRelation: printed with what the symbols stand for
 
-  std::string str() const;  // x.shape[0] == 64
+  std::string str() const;    // x.shape[0] == 64
+  std::string about() const;  // what it looks at, whatever it expects there
 };
 
 }  // namespace framejit::capture

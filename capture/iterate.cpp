@@ -1,5 +1,6 @@
 // Iterators over known sequences: position and what they run over; each step is taken during capture.
 #include "capture/executor.h"
+#include "capture/py/instance.h"
 #include "capture/py/repr.h"
 
 namespace framejit::capture {
@@ -71,8 +72,12 @@ Captured<Value*> Executor::iterate(Value* v) {
       if (tuple) return iterate(tuple);
       if (!it) return break_at(BreakId::UnknownIterable);
       it = look(it);
-      const bool made = it->kind == ValueKind::Iterator && it->position != kView;
-      return made || it->kind == ValueKind::Object ? Captured<Value*>(it) : break_at(BreakId::UnknownIterable);
+      if (it->kind == ValueKind::Iterator && it->position != kView) return it;
+      if (it->kind != ValueKind::Object) return break_at(BreakId::UnknownIterable);
+      static PyObject* const kNext = interned("__next__");
+      PyObject* next = type_attr(class_of(*it), kNext);
+      guard_lookup(it, next, kNext);
+      return next ? Captured<Value*>(it) : break_at(BreakId::WouldRaise, "__iter__() gives no iterator");
     }
     case ValueKind::Constant:
       if (PyUnicode_CheckExact(v->object.get())) break;

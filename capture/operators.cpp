@@ -1,4 +1,5 @@
 // Operators over Values: arrays go to their door, numbers to numbers.cpp, constants are folded, sequences joined.
+#include <cmath>
 #include <tuple>
 
 #include "capture/executor.h"
@@ -257,8 +258,9 @@ Captured<bool> Executor::truth(Value* v) {
         FRAMEJIT_TRY(answer, special(v, method, {}));
         if (answer) {
           answer = look(answer);
-          if (answer->is_constant() && (PyBool_Check(answer->object.get()) || (method == kLen && is_int_like(*answer))))
-            return truth(answer);
+          const bool length = method == kLen && is_int_like(*answer) &&
+                              shapes().holds(graph::Relation::Le, graph::Dim(0), dim_of(*answer));
+          if (answer->is_constant() && (PyBool_Check(answer->object.get()) || length)) return truth(answer);
           return break_at(BreakId::UnknownObject, "truth of an object");
         }
         FRAMEJIT_TRY(tuple, as_tuple(v, method));
@@ -470,10 +472,33 @@ Captured<Value*> Executor::object_compare(int op, Value* left, Value* right) {
   return boolean(identical == (op == Py_EQ));
 }
 
+namespace {
+
+/// Is it a number, known or an input, that was not equal to itself at capture?
+bool is_nan(const Value& v) {
+  PyObject* o = v.object.get();
+  if (!o || !(v.is_array() || v.is_constant())) return false;
+  if (PyFloat_CheckExact(o)) return std::isnan(PyFloat_AS_DOUBLE(o));
+  if (!PyComplex_CheckExact(o)) return false;
+  return std::isnan(PyComplex_RealAsDouble(o)) || std::isnan(PyComplex_ImagAsDouble(o));
+}
+
+}  // namespace
+
 Captured<bool> Executor::equal(Value* left, Value* right) {
   if (left == right) return true;
-  if (left->is_constant() && right->is_constant() && left->object.get() == right->object.get()) return true;
   if (door_of(*left) || door_of(*right)) return break_at(BreakId::DataDependentBranch, "equality of arrays");
+  if (is_nan(*left) && is_nan(*right)) {  // equal only where both are one object
+    if (!left->source || !right->source) return break_at(BreakId::UnsupportedArgument, "identity of NaN");
+    const bool one = left->object.get() == right->object.get();
+    Guard g{};
+    g.kind = one ? GuardKind::SameObject : GuardKind::DistinctObject;
+    g.source = left->source;
+    g.other = right->source;
+    session_.add_guard(std::move(g));
+    if (one) return true;
+  }
+  if (left->is_constant() && right->is_constant() && left->object.get() == right->object.get()) return true;
   FRAMEJIT_TRY(result, compare(Py_EQ, left, right));
   return truth(result);
 }

@@ -58,6 +58,7 @@ class Entry {
   int64_t hits() const { return hits_; }
   bool demoted() const { return streak_ >= kDemoteAfter; }
   int64_t capture_ns = 0;
+  bool all_forced = false;  // stress: each of its guards has failed once
 
   /// Visits every reference that the entry owns, once each.
   int traverse(visitproc visit, void* arg) const;

@@ -187,13 +187,16 @@ void CodeState::precompile_start(PyFunctionObject* function, PyObject* const* sl
 // Capture and compilation of one place.
 
 bool CodeState::force_failure(Place& place) {
-  const std::vector<capture::Guard>& guards = place.entries.front()->guards();
+  Entry& entry = *place.entries.front();
+  if (entry.all_forced) return false;
+  const std::vector<capture::Guard>& guards = entry.guards();
   for (std::size_t i = 0; i < guards.size(); ++i)
-    if (place.forced_before.insert(guards[i].str()).second) {
+    if (place.forced_before.insert(guards[i].about()).second) {
       place.forced = static_cast<int>(i);
       ++stats.guard_failures;
       return true;
     }
+  entry.all_forced = true;
   return false;
 }
 

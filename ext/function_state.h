@@ -43,7 +43,7 @@ struct Place {
   bool exhausted = false;  // past the recompile limit
   bool dormant = false;
   int forced = -1;  // stress: the guard of the first entry that fails in this call
-  std::set<std::string> forced_before;
+  std::set<std::string> forced_before;  // Guard::about()
   PyObject *globals = nullptr, *builtins = nullptr;  // of the entries, which own them
 
   /// Do the code's names mean here what they meant at capture?

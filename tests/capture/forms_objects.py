@@ -768,6 +768,34 @@ def object_that_stands_for_another(x, b):
     return y * 3.0, is_base
 
 
+class NoIterator:
+    def __iter__(self):
+        return self
+
+
+@form(breaks="FJ006 FJ014 FJ014 FJ008", graphs=2, args=lambda: (x23(), NoIterator()))
+def iterator_without_next(x, b):
+    y = x * 2.0
+    try:
+        iter(b)
+    except TypeError as error:
+        return y * 3.0, str(error)
+
+
+class NegativeLength:
+    def __len__(self):
+        return -1
+
+
+@form(breaks="FJ008 FJ014 FJ014 FJ008", graphs=2, args=lambda: (x23(), NegativeLength()))
+def truth_of_a_negative_length(x, b):
+    y = x * 2.0
+    try:
+        return y if b else x
+    except ValueError as error:
+        return y * 3.0, str(error)
+
+
 HELD = [1.0]
 
 

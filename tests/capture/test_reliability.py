@@ -535,3 +535,16 @@ def test_what_is_stored_into_an_object_that_goes(where):
     expected = run(f, Final)
     assert expected[-1] == "next" and len(expected) > 1
     assert [run(marked, Final) for _ in range(3)] == [expected] * 3
+
+
+@pytest.mark.parametrize("first", range(4))
+def test_a_nan_in_a_container_equals_itself_only(first):
+    def f(x, a, b):
+        return x * 2, [a] == [b], (a, 1) != (b, 1), a in [b], a in (1, b), [b, a].index(a), [a].count(b), a == b
+
+    p, q = float("nan"), float("nan")
+    calls = [(p, p), (p, q), (1.0, 1.0), (complex(0, p), complex(0, q))]
+    calls = calls[first:] + calls[:first]
+    marked = _core.Function(f, {})
+    for a, b in calls * 2:
+        assert f(X, a, b)[1:] == marked(X, a, b)[1:]
