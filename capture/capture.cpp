@@ -138,7 +138,7 @@ void Attempt::set_up() {
 }
 
 bool Attempt::can_commit() {
-  if (executor_.has_open_handlers()) return false;
+  if (executor_.has_open_handlers() || session_.has_flag_actions()) return false;
   for (const PendingEffect& e : executor_.effects().log()) {
     if (e.value && !is_materializable(e.value)) return false;
     for (const Value* item : e.items)

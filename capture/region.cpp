@@ -18,6 +18,7 @@ Value* resolved(Value* v) { return const_cast<Value*>(resolved(static_cast<const
 
 bool materializable(const Value* v, std::vector<const Value*>& path) {
   v = resolved(v);
+  if (v && v->transient) return false;
   if (!v || v->source || (v->object && v->kind == ValueKind::Tuple)) return true;
   if (std::find(path.begin(), path.end(), v) != path.end()) return true;
   if (path.size() > 64) return false;
@@ -86,7 +87,6 @@ Recipe of(Recipe::Kind kind) {
 }  // namespace
 
 bool is_materializable(const Value* v) {
-  if (v->transient) return false;
   std::vector<const Value*> path;
   return materializable(v, path);
 }

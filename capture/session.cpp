@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cfenv>
 #include <map>
 
 #include "capture/door.h"
@@ -207,6 +208,24 @@ Captured<bool> Session::prepare_write(graph::ValueId dst) {
 void Session::set_location(uint32_t location) {
   location_ = location;
   builder_.set_location(location);
+}
+
+void Session::set_flag_actions(FlagActions actions) {
+  constexpr int kBits[] = {FE_DIVBYZERO, FE_OVERFLOW, FE_UNDERFLOW, FE_INVALID};
+  const auto before = std::make_shared<FlagActions>(std::exchange(flag_actions_, std::move(actions)));
+  const graph::FlagRule rule_before = builder_.flag_rule();
+  record([this, before, rule_before] {
+    flag_actions_ = *before;
+    builder_.set_flag_rule(rule_before);
+  });
+  graph::FlagRule rule;
+  for (std::size_t i = 0; i < flag_actions_.size(); ++i) {
+    PyObject* action = flag_actions_[i].get();
+    if (!action) continue;
+    uint8_t& set = PyUnicode_CompareWithASCIIString(action, "ignore") == 0 ? rule.ignored : rule.minded;
+    set = static_cast<uint8_t>(set | kBits[i]);
+  }
+  builder_.set_flag_rule(rule);
 }
 
 void Session::mark_call(std::size_t first) {

@@ -1,6 +1,7 @@
 // Session: everything that one capture builds up - graph, guards, inputs, values, the effects - with transactions.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <set>
@@ -36,6 +37,10 @@ struct Input {
 struct Origin {
   Ref<> file, globals;
 };
+
+/// How floating-point flags are handled since the program said so, for divide, over, under and invalid: a str such as "ignore". Null: as
+/// where the region began.
+using FlagActions = std::array<Ref<>, 4>;
 
 class Session {
  public:
@@ -98,6 +103,10 @@ class Session {
   }
   bool has_tape() const { return tapes_ > 0; }
 
+  const FlagActions& flag_actions() const { return flag_actions_; }
+  bool has_flag_actions() const { return static_cast<bool>(builder_.flag_rule()); }
+  void set_flag_actions(FlagActions actions);
+
   uint32_t location() const { return location_; }
   void set_location(uint32_t location);
   /// The code that runs symbolically; both borrowed.
@@ -155,6 +164,7 @@ class Session {
   int tapes_ = 0;
   uint32_t location_ = 0;
   bool o1_ = false;
+  FlagActions flag_actions_;
   PyObject *file_ = nullptr, *globals_ = nullptr;
   std::vector<Origin> origins_;  // of the graph's calls
   bool overlaps(std::size_t written, std::size_t other);

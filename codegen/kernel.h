@@ -154,7 +154,7 @@ struct HostArray {
 /// A pure function of the host: reads all arrays but the last, fills that one. False: its answer is none that a graph
 /// can hold, the run ends in RunStatus::Redo. Called on the thread that runs the plan.
 struct HostFunction {
-  bool (*function)(void* context, std::span<const HostArray> arrays) = nullptr;
+  bool (*function)(void* context, std::span<const HostArray> arrays, graph::FlagRule rule) = nullptr;
   void* context = nullptr;
 };
 
@@ -350,6 +350,7 @@ struct Program {
   /// for a warning's sake: a run tells for each slot what was raised. What the steps before raise has to stop the run.
   bool attributed = false;
   std::vector<std::vector<uint32_t>> slots;  // Graph::calls
+  std::vector<graph::FlagRule> flag_rules;   // of the first steps; the others have none
   std::string listing;  // steps as text, for reports
 };
 

@@ -11,6 +11,7 @@
 
 #include "codegen/emit.h"
 #include "codegen/lower_terms.h"
+#include "graph/passes/memory.h"
 #include "graph/support/check.h"
 
 namespace framejit::codegen {
@@ -65,13 +66,29 @@ class Lowerer : public Memory {
     for (const Part& part : parts_) {
       context_.attributed = program_.attributed && (context_.attributed || writes_param(part));
       const Part* epilogue = is_product(part) ? epilogue_of(part) : nullptr;
+      const graph::FlagRule rule = rule_of(part);
+      const std::size_t first = program_.steps.size();
       if (const auto product = waiting.find(&part); product != waiting.end())
         lower_product(*product->second, &part);
       else if (epilogue)
         waiting[epilogue] = &part;
       else
         lower_part(part);
+      if (!rule) continue;
+      program_.flag_rules.resize(first);
+      program_.flag_rules.resize(program_.steps.size(), rule);
     }
+  }
+
+  /// What becomes of the flags of a part.
+  graph::FlagRule rule_of(const Part& part) const {
+    std::optional<graph::FlagRule> rule;
+    for (ValueId v : part.nodes) {
+      if (!graph::may_set_flags(graph_, v) && cls(v) != OpClass::Host) continue;
+      if (rule && *rule != graph_.node(v).flag_rule) fail("operators of one part under different np.errstate");
+      rule = graph_.node(v).flag_rule;
+    }
+    return rule.value_or(graph::FlagRule{});
   }
 
  public:
@@ -131,11 +148,12 @@ class Lowerer : public Memory {
       result_number_[root] = static_cast<uint32_t>(program_.result_roots.size());
       program_.result_roots.push_back(root);
     }
-    bool writes_params = false, calls_host = false, flows = false;
+    bool writes_params = false, calls_host = false, flows = false, has_rules = false;
     graph::for_each_node(graph_, graph_.body(), [&](ValueId v) {
       if (may_flag(v)) program_.may_set_flags = true;
       const graph::Op op = graph_.node(v).op;
       flows = flows || graph::is_control(op);
+      has_rules = has_rules || graph_.node(v).flag_rule;
       // A loop can be cancelled, wherever it stands.
       if (may_flag(v) || may_redo(v) || op == Op::Host || op == Op::Loop || op == Op::Expect) needs_undo_ = true;
       writes_params = writes_params || is_param_write(v);
@@ -145,6 +163,7 @@ class Lowerer : public Memory {
     needs_undo_ = needs_undo_ && writes_params;
     program_.attributed = needs_undo_ && options_.attribute;
     if (program_.attributed && flows) fail("what control flow skips has no warning of its own");
+    if (program_.attributed && has_rules) fail("not all flags are warned of alike");
     if (program_.attributed && calls_host) fail("a host call says itself what it warns of");
     if (program_.attributed) needs_undo_ = false;
   }
@@ -677,6 +696,7 @@ class Lowerer : public Memory {
           if (graph_.root(n.inputs[0]) == graph_.root(input)) return nullptr;
       }
       if (!reads(*part, v)) continue;
+      if (rule_of(*part) != rule_of(product)) return nullptr;
       if (part->shape != node.type.shape) return nullptr;
       for (ValueId other : part->nodes) {
         if (cls(other) != OpClass::Elementwise && cls(other) != OpClass::Cast) return nullptr;

@@ -71,7 +71,7 @@ bool fits(PyObject* object, const HostArray& out) {
   return PyArray_CHKFLAGS(array, kFlags);
 }
 
-bool call_host(void* context, std::span<const HostArray> arrays) {
+bool call_host(void* context, std::span<const HostArray> arrays, graph::FlagRule) {
   const auto* op = static_cast<const CustomOp*>(context);
   struct Gil {
     PyGILState_STATE state = PyGILState_Ensure();
@@ -121,6 +121,7 @@ class CustomDoor final : public capture::Door {
     if (op.shape.get() != Py_None && !result_shape(session, op, operands, shape))
       return break_at(BreakId::UnsupportedArgument, "the shape of a custom_op");
     if (shape.empty()) return break_at(BreakId::UnsupportedArgument, "a custom_op that gives a 0-d array");
+    if (session.has_flag_actions()) return break_at(BreakId::UnsupportedArgument, "a custom_op under np.errstate of the region's own");
     return session.array(session.builder().host_call(op.index, std::move(operands), dtype, std::move(shape)),
                          Wrap::NdArray);
   }

@@ -2,6 +2,7 @@
 #include "ext/errstate.h"
 
 #include "ext/numpy_api.h"
+#include "graph/graph.h"
 
 #include <cfenv>
 #include <map>
@@ -150,6 +151,9 @@ OwnErrState::~OwnErrState() {
   PyErr_Restore(type, value, traceback);
 }
 
-bool all_ignored(unsigned flags) { return (flags & kWarned) == 0 || ErrState::current().all_ignored(flags & kWarned); }
+bool all_ignored(unsigned flags) {
+  if (flags >> graph::FlagRule::kMindedShift) return false;
+  return (flags & kWarned) == 0 || ErrState::current().all_ignored(flags & kWarned);
+}
 
 }  // namespace framejit::ext

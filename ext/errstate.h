@@ -28,7 +28,7 @@ class ErrState {
   std::int64_t buffer_size_ = 0;
 };
 
-/// ErrState::current().all_ignored(flags), without any look where no flag is set.
+/// Of the flags of a run: ErrState::current().all_ignored(flags), without any look where no flag is set; not where any is minded.
 bool all_ignored(unsigned flags);
 
 /// While it lives, NumPy raises for these flags in this thread and context, and ignores all others. An error while setting it counts for

@@ -108,7 +108,7 @@ runtime::RunResult run_interpreted(const graph::Graph& graph, const runtime::Pla
         std::memcpy(results[k], bytes.data(), bytes.size());
     }
   out.status = runtime::RunStatus::Done;
-  out.flags = done->fp_flags & runtime::kReported;
+  out.flags = done->fp_flags;
   if (out.flags) out.undo = std::move(undo);
   return out;
 }

@@ -294,7 +294,8 @@ class NumpyDoor final : public capture::Door {
 
   bool knows(PyObject* callable) const override {
     std::optional<std::string_view> method = method_name(callable);
-    return method ? find_method(*method) || is_host_method(*method) : functions().find(callable) || is_host_function(callable) || ufunc_of_method(callable) || is_of_dtypes(callable);
+    return method ? find_method(*method) || is_host_method(*method) : functions().find(callable) || is_host_function(callable) || ufunc_of_method(callable) || is_of_dtypes(callable) ||
+                          is_of_errors(callable);
   }
 
   Captured<Value*> call(Session& session, PyObject* callable, std::span<Value* const> args,
@@ -308,6 +309,7 @@ class NumpyDoor final : public capture::Door {
     if (PyObject* ufunc = ufunc_of_method(callable))
       return call_ufunc_method({session, args, keywords, Op::Param, DType::F64, callable}, ufunc);
     if (is_of_dtypes(callable)) return call_of_dtypes(session, callable, args, keywords);
+    if (is_of_errors(callable)) return call_of_errors({session, args, keywords, Op::Param, DType::F64, callable});
     const Known* known = functions().find(callable);
     if (!known) return host_call(session, callable, args, keywords);
     return or_host(session, callable, args, keywords, known->host, [&] {
@@ -316,14 +318,16 @@ class NumpyDoor final : public capture::Door {
   }
 
   bool is_fixed(PyObject* object) const override {
-    return is_limits(object) || PyArray_DescrCheck(object) && dtype_of(reinterpret_cast<PyArray_Descr*>(object));
+    return is_error_state(object) || is_limits(object) || PyArray_DescrCheck(object) && dtype_of(reinterpret_cast<PyArray_Descr*>(object));
   }
   Ref<> fixed_attr(PyObject* object, std::string_view name) const override {
     static constexpr std::string_view kOfDTypes[] = {"kind", "type", "name", "char", "num", "itemsize", "str", "byteorder", "alignment",
                                                      "isnative", "hasobject", "ndim", "shape", "names", "fields", "subdtype"};
     static constexpr std::string_view kOfLimits[] = {"eps", "epsneg", "max", "min", "tiny", "smallest_normal", "bits", "dtype", "resolution"};
+    static constexpr std::string_view kOfErrors[] = {"set", "reset"};
     static constexpr std::string_view kOfUfuncs[] = {"reduce", "accumulate", "outer", "nin", "nout", "nargs"};
-    const bool known = is_limits(object)                          ? std::count(std::begin(kOfLimits), std::end(kOfLimits), name)
+    const bool known = is_error_state(object)                       ? std::count(std::begin(kOfErrors), std::end(kOfErrors), name)
+                       : is_limits(object)                          ? std::count(std::begin(kOfLimits), std::end(kOfLimits), name)
                        : is_fixed(object)                           ? std::count(std::begin(kOfDTypes), std::end(kOfDTypes), name)
                        : PyObject_TypeCheck(object, &PyUFunc_Type) ? std::count(std::begin(kOfUfuncs), std::end(kOfUfuncs), name)
                                                                   : 0;

@@ -45,6 +45,10 @@ Captured<Value*> call_ufunc(const Call& call);
 Captured<Value*> call_scalar_type(const Call& call);
 /// np.add.reduce and the like; `callable` is the ufunc.
 Captured<Value*> ufunc_reduce(const Call& call);
+/// Functions that say how floating-point flags are handled, and NumPy's object that holds the handling.
+bool is_of_errors(PyObject* callable);
+bool is_error_state(PyObject* object);
+Captured<Value*> call_of_errors(const Call& call);
 Captured<Value*> array_attribute(Session& session, Value* array, std::string_view name);
 
 /// The arguments in the order of the signature; null where none was given. Breaks where they do not fit it.

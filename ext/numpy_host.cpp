@@ -302,7 +302,7 @@ class WarningsRaise {
   PyObject* row_;
 };
 
-bool run_host(void* context, std::span<const HostArray> arrays) {
+bool run_host(void* context, std::span<const HostArray> arrays, graph::FlagRule rule) {
   const auto& call = *static_cast<const HostCall*>(context);
   struct Gil {
     PyGILState_STATE state = PyGILState_Ensure();
@@ -313,7 +313,7 @@ bool run_host(void* context, std::span<const HostArray> arrays) {
   for (std::size_t i = 0; i < wraps.size(); ++i) operands.push_back(as_object(arrays[i], wraps[i]));
   Ref<> result;
   {
-    OwnErrState raising(ErrState::current().watched());
+    OwnErrState raising((ErrState::current().watched() & ~rule.ignored) | rule.minded);
     WarningsRaise too;
     result = invoke(call, operands);
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "graph/layout.h"
+#include "graph/passes/memory.h"
 #include "graph/support/check.h"
 
 namespace framejit::graph {
@@ -64,7 +65,9 @@ ValueId GraphBuilder::append(Op op, std::vector<ValueId> inputs, Type type, Attr
   node.attrs = std::move(attrs);
   node.type = std::move(type);
   node.location = location_;
-  return graph_.append(std::move(node));
+  const ValueId v = graph_.append(std::move(node));
+  if (flag_rule_ && (op == Op::Host || may_set_flags(graph_, v))) graph_.node(v).flag_rule = flag_rule_;
+  return v;
 }
 
 ValueId GraphBuilder::param(Type type, std::string name) {

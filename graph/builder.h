@@ -24,6 +24,9 @@ class GraphBuilder {
   explicit GraphBuilder(Graph& graph) : graph_(graph) {}
   Graph& graph() { return graph_; }
   void set_location(uint32_t location) { location_ = location; }
+  /// For what is appended from now on.
+  void set_flag_rule(FlagRule rule) { flag_rule_ = rule; }
+  FlagRule flag_rule() const { return flag_rule_; }
 
   ValueId param(Type type, std::string name);
   ValueId constant(DType dtype, Scalar value);  // 0-d
@@ -89,6 +92,7 @@ class GraphBuilder {
   ValueId append(Op op, std::vector<ValueId> inputs, Type type, Attrs attrs = {});
   Graph& graph_;
   uint32_t location_ = 0;
+  FlagRule flag_rule_;
 };
 
 }  // namespace framejit::graph

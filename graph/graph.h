@@ -100,6 +100,20 @@ struct Window {
 /// Attention's Index: which keys a query sees. The first query the first key, or the last query the last.
 enum class Causal : uint8_t { None, FromFirst, FromLast };
 
+/// What becomes of the floating-point flags (bits of fenv.h) that a node raises: those of `ignored` are dropped, those of `minded` make
+/// the run's answer no good. Of all others the one decides who runs the graph.
+struct FlagRule {
+  static constexpr int kMindedShift = 8;
+  uint8_t ignored = 0, minded = 0;
+
+  /// What is left of the flags that were raised; the minded ones shifted.
+  unsigned apply(unsigned raised) const {
+    return (raised & ~(ignored | unsigned{minded})) | (raised & minded) << kMindedShift;
+  }
+  explicit operator bool() const { return ignored || minded; }
+  friend bool operator==(const FlagRule&, const FlagRule&) = default;
+};
+
 struct Block;
 
 struct Node {
@@ -111,6 +125,7 @@ struct Node {
   /// Indices into Graph::calls, ascending: the calls to which the node's floating-point flags belong, one but for what cse joined.
   /// Empty: not known; NumPy has to warn itself.
   std::vector<uint32_t> calls;
+  FlagRule flag_rule;                          // of what may raise flags
   std::vector<std::unique_ptr<Block>> blocks;  // bodies of structured control flow
 
   const AttrValue* find(AttrKey key) const;

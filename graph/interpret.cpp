@@ -70,6 +70,12 @@ class FlagScope {
   static unsigned raised() {
     return static_cast<unsigned>(std::fetestexcept(FE_DIVBYZERO | FE_OVERFLOW | FE_UNDERFLOW | FE_INVALID));
   }
+  /// The same, and they are raised no more.
+  static unsigned take() {
+    const unsigned flags = raised();
+    std::feclearexcept(FE_ALL_EXCEPT);
+    return flags;
+  }
 
  private:
   std::fenv_t saved_;
@@ -97,7 +103,7 @@ class Interpreter {
     const FlagScope flags;
     if (!block(graph_.body())) return Unexpected{failure_};
     Interpretation out;
-    out.fp_flags = FlagScope::raised();
+    out.fp_flags = raised_ | FlagScope::raised();
     for (ValueId v : graph_.results())
       out.results.push_back({std::move(owned_[index(graph_.root(v))]), values_[index(v)].ref});
     return out;
@@ -117,7 +123,11 @@ class Interpreter {
 
   bool block(const Block& b) {
     for (ValueId v : b.nodes) {
-      if (node(v)) continue;
+      const FlagRule rule = graph_.node(v).flag_rule;
+      if (rule) raised_ |= FlagScope::take();
+      const bool done = node(v);
+      if (rule) raised_ |= rule.apply(FlagScope::take());
+      if (done) continue;
       if (failure_.empty())
         failure_ = "no reference for " + std::string(name_of(graph_.node(v).op)) + " of " +
                    std::string(name_of(operand_dtype(v)));
@@ -415,6 +425,7 @@ class Interpreter {
   std::vector<std::vector<std::byte>> owned_;  // by root; moving a vector leaves its bytes in place
   std::map<ValueId, std::vector<std::vector<Scalar>>> given_;  // by if and loop: the elements of their outputs
   std::string failure_;
+  unsigned raised_ = 0;  // by FlagRule::apply; beside what the status says
 };
 
 }  // namespace

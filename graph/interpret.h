@@ -27,7 +27,7 @@ struct InterpretedArray {
 
 struct Interpretation {
   std::vector<InterpretedArray> results;
-  unsigned fp_flags;  // FE_DIVBYZERO | FE_OVERFLOW | FE_UNDERFLOW | FE_INVALID that were raised
+  unsigned fp_flags;  // FE_DIVBYZERO | FE_OVERFLOW | FE_UNDERFLOW | FE_INVALID that were raised, by FlagRule::apply
 };
 
 /// The host's own loop of an elementwise operator, over contiguous operands (the result last). False: it has none.

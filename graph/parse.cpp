@@ -142,6 +142,10 @@ class Parser {
           numbers.push_back(d.value());
         }
         node.attrs.emplace_back(key == "axes" ? AttrKey::Axes : AttrKey::Window, std::move(numbers));
+      } else if (key == "ignore" || key == "mind") {
+        uint8_t& set = key == "ignore" ? node.flag_rule.ignored : node.flag_rule.minded;
+        do set |= flag();
+        while (take("|"));
       } else if (key == "index") {
         node.attrs.emplace_back(AttrKey::Index, dim().value());
       } else if (key == "dim") {
@@ -156,6 +160,13 @@ class Parser {
       }
     } while (take(","));
     expect("}");
+  }
+
+  uint8_t flag() {
+    const std::string_view start = here(), name = word("a flag");
+    for (const FlagName& known : kFlagNames)
+      if (known.name == name) return known.bit;
+    fail_at(start, "unknown flag");
   }
 
   Type type() {

@@ -3,6 +3,7 @@
 
 #include <cctype>
 #include <unordered_set>
+#include <utility>
 
 namespace framejit::graph {
 
@@ -117,7 +118,21 @@ class Printer {
         case AttrKey::Name: out_ += "name=" + std::get<std::string>(value); break;
       }
     }
-    if (!n.attrs.empty()) out_ += "}";
+    flags("ignore", n.flag_rule.ignored, separator);
+    flags("mind", n.flag_rule.minded, separator);
+    if (!n.attrs.empty() || n.flag_rule) out_ += "}";
+  }
+
+  void flags(const char* key, uint8_t set, const char*& separator) {
+    if (!set) return;
+    out_ += std::exchange(separator, ", ");
+    out_ += key;
+    const char* between = "=";
+    for (const FlagName& flag : kFlagNames) {
+      if (!(set & flag.bit)) continue;
+      out_ += std::exchange(between, "|");
+      out_ += flag.name;
+    }
   }
 
   static std::string axes(const std::vector<int64_t>& values) {

@@ -23,6 +23,8 @@
 //         yield %13, %12
 //       }
 //
+// What np.errstate around a call says about its floating-point flags stands with the attributes: {ignore=divide|invalid, mind=over}.
+//
 // Values are numbered in program order, params by their name where it is an identifier and unique. Strides are left out
 // where they are those of C order. Comments run from '#' to the end of the line; locations are printed as comments
 // only, hints and guards of the symbols not at all. A parsed graph has symbols s0 up to the largest one used, with
@@ -37,6 +39,13 @@
 #include "graph/support/expected.h"
 
 namespace framejit::graph {
+
+/// Floating-point flags in a FlagRule: `{ignore=divide|invalid}`, `{mind=over}`.
+struct FlagName {
+  std::string_view name;
+  uint8_t bit;
+};
+inline constexpr FlagName kFlagNames[] = {{"divide", 4}, {"over", 8}, {"under", 16}, {"invalid", 1}};
 
 struct ParseError {
   int line, column;

@@ -45,7 +45,7 @@ struct RunState {
 void execute_loop(const BoundLoop& loop, RunState& state);
 void execute_pairwise(const BoundLoop& loop, RunState& state);
 void execute_matmul(const BoundMatMul& step, RunState& state);
-void execute_host(const BoundHost& call, RunState& state);
+void execute_host(const BoundHost& call, graph::FlagRule rule, RunState& state);
 /// `at`: the number of the step. Gives that of the next one.
 std::size_t execute_flow(const BoundFlow& flow, std::size_t at, char** buffers, RunState& state);
 

@@ -45,6 +45,7 @@ struct FastCall {
   GuardedFn guarded = nullptr;  // in its place, for one row
   uint32_t count = 0;
   bool repeatable = false;      // writes nothing that it reads
+  graph::FlagRule flag_rule;
   int64_t inner = 0, outer = 0;
   std::array<Origin, 16> origins;
   std::array<int64_t, 16> offsets;
@@ -61,7 +62,7 @@ struct FastCall {
       pointers[i] = base + offsets[i];
     }
   }
-  /// The flags that were raised.
+  /// The flags that were raised, by the rule.
   unsigned run(std::span<char* const> params, std::span<char* const> results) const;
 };
 
@@ -145,6 +146,9 @@ struct Plan::Impl {
     delete constant;
   }
 
+  graph::FlagRule rule_of(std::size_t step) const {
+    return step < program.flag_rules.size() ? program.flag_rules[step] : graph::FlagRule{};
+  }
   void place_literals();
   void find_param_writes();
   std::unique_ptr<const Ready> prepare(std::span<const int64_t> symbols) const;
@@ -272,6 +276,7 @@ FastCall Plan::Impl::fast_call(const Bound& bound) const {
   fast.outer = rank >= 2 ? loop->extents[rank - 2] : 1;
   fast.guarded = guarded;
   fast.repeatable = first_param_write >= 1;
+  fast.flag_rule = rule_of(0);
   if (!guarded) fast.kernel = loop->stages[0].kernel;
   return fast;
 }
@@ -331,13 +336,13 @@ unsigned FastCall::run(std::span<char* const> params, std::span<char* const> res
   unsigned flags = fp_flags() & kReported;
   if (flags) [[unlikely]] {
     clear_fp_flags();
-    if (repeatable) {  // were they set before?
+    if (repeatable && flag_rule.apply(flags)) {  // were they set before?
       kernel(pointers.data(), strides.data(), inner, outer);
       flags = fp_flags() & kReported;
       clear_fp_flags();
     }
   }
-  return flags;
+  return flag_rule.apply(flags);
 }
 
 unsigned Plan::run_short(std::span<char* const> params, std::span<char* const> results) const { return short_->run(params, results); }
@@ -415,6 +420,11 @@ RunResult Plan::Impl::run_steps(const Bound& bound, std::unique_ptr<const Ready>
       continue;
     }
     ++done;
+    const graph::FlagRule rule = rule_of(i);
+    if (rule) {
+      out.flags |= fp_flags() & kReported;
+      clear_fp_flags();
+    }
     const TraceSpan span("kernel", name_of(program.steps[i]));
     if (const auto* loop = std::get_if<BoundLoop>(&step)) {
       if (loop->step->reduce == ReduceKind::Pairwise)
@@ -427,12 +437,16 @@ RunResult Plan::Impl::run_steps(const Bound& bound, std::unique_ptr<const Ready>
     } else if (const auto* attention = std::get_if<BoundAttention>(&step)) {
       execute_attention(*attention, state);
     } else if (const auto* host = std::get_if<BoundHost>(&step)) {
-      execute_host(*host, state);
+      execute_host(*host, rule, state);
     } else {
       save_undo(std::get<BoundUndo>(step), state);
     }
+    if (rule) {
+      out.flags |= rule.apply(fp_flags() & kReported);
+      clear_fp_flags();
+    }
   }
-  out.flags = fp_flags() & kReported;
+  out.flags |= fp_flags() & kReported;
   clear_fp_flags();
   for (std::size_t i = 0; i < program.slots.size(); ++i)
     if (const unsigned raised = state.slots[i].load(std::memory_order_relaxed)) [[unlikely]] {

@@ -33,7 +33,7 @@ class Undo {
 
 struct RunResult {
   RunStatus status = RunStatus::Done;
-  unsigned flags = 0;          // subset of kReported raised by the kernels; the caller decides what they mean
+  unsigned flags = 0;          // subset of kReported raised by the kernels, by FlagRule::apply; the caller decides what they mean
   std::unique_ptr<Undo> undo;  // where the program writes params and flags were raised
   std::vector<unsigned> slots;  // of an attributed program, where any was raised: flags by Program::slots
 };

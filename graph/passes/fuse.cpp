@@ -30,7 +30,7 @@ struct Access {
 
 class Fuser {
  public:
-  Fuser(const Graph& graph, const MemoryFacts& facts, const Block& block)
+  Fuser(const Graph& graph, const MemoryFacts& facts, const Block& block, bool has_rules)
       : graph_(graph),
         facts_(facts),
         block_(block),
@@ -41,7 +41,8 @@ class Fuser {
         placed_(graph.value_count(), false),
         stored_(graph.value_count(), false),
         written_(graph.value_count(), false),
-        roots_(graph.value_count()) {}
+        roots_(graph.value_count()),
+        has_rules_(has_rules) {}
 
   std::vector<Group> run() {
     for (ValueId v : block_.nodes)
@@ -60,6 +61,7 @@ class Fuser {
     Group group;
     ValueId reduction = kNoValue;                   // the first one
     bool closed = false;                            // a contraction
+    std::optional<FlagRule> flag_rule;              // of its nodes that may set flags
     std::unordered_map<uint32_t, Access> accesses;  // by root
     std::unordered_set<uint32_t> scalars;           // free 0-d nodes that stand in it
     std::unordered_set<uint32_t> operands;          // values that it loads, and those that it stores or may have to
@@ -100,7 +102,7 @@ class Fuser {
       for (ValueId input : n.inputs) ready_[index(v)] = std::max(ready_[index(v)], earliest_load(input));
       return;
     }
-    const int32_t g = is_alone(n.op) ? kNone : find_group(n);
+    const int32_t g = is_alone(n.op) ? kNone : find_group(v, n);
     join(v, n, g == kNone ? open(n) : g);
   }
 
@@ -110,7 +112,7 @@ class Fuser {
     for (ValueId used : used_values(graph_, v))
       if (!is_control(graph_.node(used).op)) load(used, g);
     for (const std::unique_ptr<Block>& block : n.blocks)
-      groups_.back().group.blocks.push_back(Fuser(graph_, facts_, *block).run());
+      groups_.back().group.blocks.push_back(Fuser(graph_, facts_, *block, has_rules_).run());
   }
 
   /// A 0-d operator that costs as little as a load, whose operands hold for the whole graph.
@@ -118,6 +120,7 @@ class Fuser {
     const OpClass cls = def(n.op).cls;
     if (n.type.rank() != 0 || (cls != OpClass::Elementwise && cls != OpClass::Cast) || has_address(v) || facts_.captured[index(v)])
       return false;
+    if (has_rules_ && may_set_flags(graph_, v)) return false;
     if (def(n.op).exactness != Exactness::Native) return false;
     return std::all_of(n.inputs.begin(), n.inputs.end(),
                        [&](ValueId input) { return facts_.last_write[index(graph_.root(input))] < 0; });
@@ -130,7 +133,7 @@ class Fuser {
   }
 
   /// The group to join, or kNone.
-  int32_t find_group(const Node& n) {
+  int32_t find_group(ValueId v, const Node& n) {
     int32_t least = 0, producer = kNone, neighbour = kNone;
     for (std::size_t i = 0; i < n.inputs.size(); ++i) {
       const ValueId input = n.inputs[i];
@@ -150,7 +153,7 @@ class Fuser {
     }
     // The group of a producer saves storing and loading; one that reads the same memory saves loading it twice.
     for (int32_t g : {producer, neighbour, latest(shape_of(n))}) {
-      if (g < least || !may_join(n, groups_[static_cast<std::size_t>(g)])) continue;
+      if (g < least || !may_join(v, n, groups_[static_cast<std::size_t>(g)])) continue;
       if (g == producer || g == neighbour || accepts_unrelated(n, groups_[static_cast<std::size_t>(g)])) return g;
     }
     return kNone;
@@ -166,7 +169,9 @@ class Fuser {
     return it == latest_.end() ? kNone : it->second;
   }
 
-  bool may_join(const Node& n, const Open& g) const {
+  bool may_join(ValueId v, const Node& n, const Open& g) const {
+    // A step's flags are of one rule.
+    if (g.flag_rule && *g.flag_rule != n.flag_rule && may_set_flags(graph_, v)) return false;
     if (g.closed || g.group.shape != shape_of(n) || g.operands.size() + n.inputs.size() >= kMaxOperands) return false;
     if (def(n.op).cls == OpClass::Reduction && g.reduction != kNoValue && !same_reduction(n, graph_.node(g.reduction)))
       return false;
@@ -206,6 +211,7 @@ class Fuser {
         load(input, number).reduced |= def(n.op).cls == OpClass::Reduction;
     }
     g.group.nodes.push_back(v);
+    if (may_set_flags(graph_, v)) g.flag_rule = n.flag_rule;
     placed_[index(v)] = true;
     group_of_[index(v)] = number;
     for (ValueId input : n.inputs) {
@@ -280,6 +286,7 @@ class Fuser {
   std::vector<int32_t> uses_;      // by value: by nodes that are in no group yet
   std::vector<bool> free_, placed_, stored_, written_;
   std::vector<Root> roots_;
+  const bool has_rules_;  // has any node of the graph a rule of its own for its flags?
   std::vector<Open> groups_;
   std::unordered_map<std::size_t, int32_t> latest_;  // by hash of the shape; may_join compares
 };
@@ -288,7 +295,9 @@ class Fuser {
 
 std::vector<Group> fuse(const Graph& graph, const PassContext&) {
   const MemoryFacts facts(graph);
-  return Fuser(graph, facts, graph.body()).run();
+  bool has_rules = false;
+  for_each_node(graph, graph.body(), [&](ValueId v) { has_rules = has_rules || graph.node(v).flag_rule; });
+  return Fuser(graph, facts, graph.body(), has_rules).run();
 }
 
 }  // namespace framejit::graph

@@ -4,6 +4,7 @@
 // in the list, as a whole, so a node may join a group if
 //  - the group's iteration shape is the node's (for a reduction: that of its operand);
 //  - each operand is computed in the group itself, element by element, or stored by an earlier group;
+//  - the flags that it may set are handled as those of the group's other nodes are (FlagRule);
 //  - memory order holds: what it reads was last written by an earlier group, and what it writes is read by no later
 //    one.
 // Inside of a group the bytes of a root that is written are read and written at one place only (same offset, strides

@@ -386,7 +386,7 @@ def with_suppress(x):
     return x + 1.0
 
 
-@form(breaks="FJ002 FJ008" if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else "FJ002 FJ002", graphs=3)
+@form()
 def with_errstate(x):
     y = x - 0.5
     with np.errstate(divide="ignore", invalid="raise"):

@@ -8,12 +8,13 @@
 #include <vector>
 
 #include "graph/builder.h"
+#include "graph/text.h"
 
 namespace framejit::graph::testing {
 
 class RandomFlow {
  public:
-  explicit RandomFlow(uint64_t seed) : builder_(graph), random_(seed) {}
+  explicit RandomFlow(uint64_t seed) : builder_(graph), random_(seed), rules_(seed), has_rules_(rules_() % 3 == 0) {}
   virtual ~RandomFlow() = default;
 
   Graph graph;
@@ -38,7 +39,21 @@ class RandomFlow {
   }
 
   void steps(int count) {
-    for (int i = 0; i < count; ++i) step();
+    for (int i = 0; i < count; ++i) {
+      if (has_rules_ && rules_() % 4 == 0) builder_.set_flag_rule(any_rule());
+      step();
+    }
+  }
+
+  /// What np.errstate may say.
+  FlagRule any_rule() {
+    FlagRule rule;
+    for (const FlagName& flag : kFlagNames) {
+      const auto what = rules_() % 4;
+      if (what == 0) rule.minded |= flag.bit;
+      if (what == 1) rule.ignored |= flag.bit;
+    }
+    return rules_() % 3 ? rule : FlagRule{};
   }
 
   /// Fills a block; what is made in it is not seen behind it.
@@ -146,7 +161,8 @@ class RandomFlow {
   std::size_t block_ = 0;  // number of the first value of the open block
 
  private:
-  std::mt19937_64 random_;
+  std::mt19937_64 random_, rules_;
+  const bool has_rules_;
   int depth_ = 0;
 };
 

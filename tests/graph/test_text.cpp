@@ -58,6 +58,33 @@ TEST(Text, ParamsWithOneNameAreToldApart) {
   EXPECT_EQ(print(g), "graph @f(%x: f64[], %x_2: f64[], %x_3: f64[], %x_2_2: f64[]) {\n  return %x_2\n}\n");
 }
 
+TEST(Text, WhatBecomesOfFlagsStandsWithTheAttributes) {
+  Graph g;
+  GraphBuilder b(g);
+  const ValueId x = b.param({DType::F64, {4}, {8}}, "x");
+  b.set_flag_rule({5, 8});
+  const ValueId operands[] = {x, x};
+  const ValueId quotient = *b.elementwise(Op::Divide, operands);
+  const ValueId sum = *b.reduce(Op::ReduceSum, quotient, {0});
+  const ValueId sign = *b.elementwise(Op::SignBit, {&quotient, 1});  // raises none
+  b.set_flag_rule({0, 16});
+  const ValueId root = *b.elementwise(Op::Sqrt, {&quotient, 1});
+  g.set_results({sum, sign, root});
+  const std::string text = R"(graph @f(%x: f64[4]) {
+  %1 = divide %x, %x {ignore=divide|invalid, mind=over} : f64[4]
+  %2 = reduce_sum %1 {axes=[0], ignore=divide|invalid, mind=over} : f64[]
+  %3 = signbit %1 : bool[4]
+  %4 = sqrt %1 {mind=under} : f64[4]
+  return %2, %3, %4
+}
+)";
+  EXPECT_EQ(print(g), text);
+  auto parsed = parse(text);
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  EXPECT_EQ(print(*parsed), text);
+  EXPECT_EQ(parsed->node(root).flag_rule, (FlagRule{0, 16}));
+}
+
 TEST(Text, ScalarsReadBackToTheSameBits) {
   std::mt19937_64 random(3);
   for (int i = 0; i < kDTypeCount; ++i) {
@@ -96,6 +123,7 @@ TEST(Text, ErrorsSayWhere) {
       {"graph @f(%x: f64[]) {\n  %x = negative %x : f64[]\n return\n}", 2, 4, "defined twice"},
       {"graph @f() {\n  %1 = constant {value=300} : i8[]\n return\n}", 2, 24, "value does not fit the dtype"},
       {"graph @f() {\n  %1 = constant {color=3} : i8[]\n return\n}", 2, 18, "unknown attribute"},
+      {"graph @f(%x: f64[]) {\n  %1 = sqrt %x {ignore=none} : f64[]\n return\n}", 2, 24, "unknown flag"},
       {"graph @f(%x: f64[]) {\n  %1 = write %x, %x : f64[]\n return\n}", 2, 8,
        "a name for what has a value"},
       {"graph @f() {\n  return\n} x", 3, 3, "text behind the graph"},
