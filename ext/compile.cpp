@@ -36,6 +36,7 @@ graph::PassContext pass_context(const CompileOptions& options) {
   graph::PassContext context;
   context.o1 = options.o1;
   context.ignore_flags = options.quiet;
+  context.order = options.order;
   context.disabled = disabled_passes();
   context.verify = config().strict;
   return context;
@@ -65,7 +66,7 @@ int64_t now_ns() {
 
 namespace {
 
-Expected<Compiled, std::string> finish(codegen::Program program) {
+Expected<Compiled, std::string> finish(codegen::Program program, const CompileOptions& options) {
   Compiled out;
   const int64_t start = now_ns();
   for (const codegen::Step& step : program.steps)
@@ -75,7 +76,7 @@ Expected<Compiled, std::string> finish(codegen::Program program) {
       for (const codegen::Stage& stage : loop->stages)
         out.host_stages += std::holds_alternative<codegen::HostLoop>(stage.code);
   const auto kernels = static_cast<int64_t>(program.kernels.size());
-  FRAMEJIT_TRY(plan, runtime::Plan::create(std::move(program)));
+  FRAMEJIT_TRY(plan, runtime::Plan::create(std::move(program), options.plan));
   out.plan = std::move(plan);
   out.codegen_ns = now_ns() - start;
   stats.kernels_compiled += kernels;
@@ -105,7 +106,7 @@ Expected<Compiled, std::string> compile(graph::Graph& graph, const CompileOption
   const int64_t optimized = now_ns();
   FRAMEJIT_TRY(program, lower_best(graph, groups, lower_options(options), options.quiet));
   const int64_t lowered = now_ns();
-  FRAMEJIT_TRY(out, finish(std::move(program)));
+  FRAMEJIT_TRY(out, finish(std::move(program), options));
   out.passes_ns = optimized - start;
   out.codegen_ns += lowered - optimized;
   const int64_t end = now_ns();
@@ -118,7 +119,7 @@ Expected<Compiled, std::string> compile(graph::Graph& graph, const CompileOption
 Expected<Compiled, std::string> compile_undoable(const graph::Graph& optimized, const CompileOptions& options) {
   const int64_t start = now_ns();
   FRAMEJIT_TRY(program, codegen::lower(optimized, graph::fuse(optimized, pass_context(options)), lower_options(options)));
-  FRAMEJIT_TRY(out, finish(std::move(program)));
+  FRAMEJIT_TRY(out, finish(std::move(program), options));
   stats.compile_ns += now_ns() - start;
   return out;
 }

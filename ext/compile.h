@@ -6,6 +6,7 @@
 #include <string>
 
 #include "graph/graph.h"
+#include "graph/pass.h"
 #include "graph/support/expected.h"
 #include "runtime/plan.h"
 
@@ -16,6 +17,8 @@ struct CompileOptions {
   bool quiet = false;    // no floating-point flag counts
   bool listing = false;
   bool interp = false;  // runs go through the reference interpreter (stress)
+  graph::ExecOrder order = graph::ExecOrder::Program;
+  runtime::PlanOptions plan;
 };
 
 struct Compiled {

@@ -324,6 +324,7 @@ PyTypeObject* function_type() { return the_type; }
 PyObject* unwrap_function(PyObject* callable) {
   if (!Py_IS_TYPE(callable, the_type)) return nullptr;
   FunctionObject* f = as_function(callable);
+  f->state->note_inlined();
   return is_disabled(f->state->code()) ? nullptr : reinterpret_cast<PyObject*>(f->function);
 }
 

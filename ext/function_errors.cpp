@@ -1,4 +1,6 @@
 // Settings, doors, and the errors and warnings that users see.
+#include <algorithm>
+
 #include "ext/config.h"
 #include "ext/custom_op.h"
 #include "ext/gradient_door.h"
@@ -65,6 +67,17 @@ bool read_settings(PyObject* dict, JitSettings& out) {
   if (!truth("fullgraph", out.fullgraph) || !truth("dynamic", out.dynamic) || !truth("quiet", out.quiet)) return false;
   PyObject* level = PyDict_GetItemString(dict, "jit_level");
   out.o1 = level && PyUnicode_Check(level) && PyUnicode_CompareWithASCIIString(level, "O0") != 0;
+  PyObject* mode = PyDict_GetItemString(dict, "capture_mode");
+  out.ast = mode && PyUnicode_CompareWithASCIIString(mode, "ast") == 0;
+  PyObject* order = PyDict_GetItemString(dict, "exec_order");
+  if (order && PyUnicode_CompareWithASCIIString(order, "bfs") == 0) out.order = graph::ExecOrder::Breadth;
+  if (order && PyUnicode_CompareWithASCIIString(order, "dfs") == 0) out.order = graph::ExecOrder::Depth;
+  out.plan.beside = out.order == graph::ExecOrder::Breadth;
+  PyObject* threads = PyDict_GetItemString(dict, "num_threads");
+  PyObject* memory = PyDict_GetItemString(dict, "memory_limit");
+  if (threads) out.plan.threads = static_cast<int>(std::min(PyLong_AsLongLong(threads), 1LL << 20));
+  if (memory) out.plan.memory_limit = PyLong_AsLongLong(memory);
+  if (PyErr_Occurred() || !truth("resident", out.plan.resident)) return false;
   PyObject* stress = PyDict_GetItemString(dict, "stress");
   const char* modes = stress ? PyUnicode_AsUTF8(stress) : "";
   if (!modes) return false;

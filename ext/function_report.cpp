@@ -73,7 +73,9 @@ PyObject* function_cache_entries(PyObject* self, PyObject*) {
         .put("line", static_cast<int64_t>(entry.region().view->instrs()[entry.region().entry].line))
         .put("guards", guard_list(entry).get())
         .put("hits", entry.hits())
-        .put("code_bytes", static_cast<int64_t>(entry.plan().code_bytes()));
+        .put("code_bytes", static_cast<int64_t>(entry.plan().code_bytes()))
+        .put("buffer_bytes", entry.plan().buffer_bytes(entry.region().graph->shapes().hints()))
+        .put("resident_bytes", entry.plan().resident_bytes());
     return r.take();
   });
 }

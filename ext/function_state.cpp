@@ -85,6 +85,16 @@ bool CodeState::starts_broken() const {
 
 std::string CodeState::name() const { return text_of(code_->co_qualname); }
 
+void CodeState::note_inlined() {
+  if (!settings_.plan.resident || said_inlined_ || !events_on(Channel::Perf)) return;
+  said_inlined_ = true;
+  emit(Channel::Perf, std::move(Record()
+                                    .put("function", name())
+                                    .put("file", text_of(code_->co_filename))
+                                    .put("line", static_cast<int64_t>(code_->co_firstlineno))
+                                    .put("what", std::string("backend='GE' is ignored below another jit"))));
+}
+
 // Whole calls.
 
 bool CodeState::fits(PyFunctionObject* function) const {
@@ -290,6 +300,8 @@ CodeState::Captured CodeState::compile_at(Place& place, uint32_t instr, const Fr
     options.o1 = settings_.o1;
     options.quiet = settings_.quiet;
     options.interp = settings_.stress.interp;
+    options.order = settings_.order;
+    options.plan = settings_.plan;
     options.listing = events_on(Channel::Asm) || events_on(Channel::Kernels);
     std::shared_ptr<capture::Region> region = outcome.region;
     auto entry = Entry::make(region, options, frame, whole ? argument_slots(code_) : frame.local_count);
@@ -333,7 +345,7 @@ void CodeState::note_breaks(const std::vector<Break>& breaks) {
     ++stats.graph_breaks;
     ++break_counts[b.id];
     breaks_.push_back(b);
-    if (events_on(Channel::GraphBreaks)) emit(Channel::GraphBreaks, break_record(b));
+    if (events_on(Channel::GraphBreaks)) emit(Channel::GraphBreaks, std::move(break_record(b).put("capture_mode", std::string(settings_.ast ? "ast" : "bytecode"))));
   }
 }
 

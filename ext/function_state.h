@@ -26,9 +26,12 @@ namespace framejit::ext {
 /// What jit() was asked for.
 struct JitSettings {
   bool fullgraph = false;
+  bool ast = false;  // capture_mode
   bool dynamic = false;
   bool o1 = false;
   bool quiet = false;  // floating-point flags are nobody's: gradients do not warn
+  graph::ExecOrder order = graph::ExecOrder::Program;
+  runtime::PlanOptions plan;
   Stress stress;  // those of config.stress included
 };
 /// From the dict that the Python side made; false with an exception set where it is malformed.
@@ -65,6 +68,9 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   PyCodeObject* code() const { return code_; }
   const JitSettings& settings() const { return settings_; }
   const std::shared_ptr<const capture::CodeView>& view();
+
+  /// It is captured as part of another: a backend of its own is ignored, which the log says once.
+  void note_inlined();
 
   /// May entries of this state serve the function: do its names mean what they meant at capture?
   bool fits(PyFunctionObject* function) const;
@@ -176,6 +182,7 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   uint64_t reach_ = 0;
   std::weak_ptr<CodeState> owner_;
   std::unique_ptr<Callees> callees_;  // of the owner
+  bool said_inlined_ = false;
 };
 
 /// The Python function behind a jitted one, borrowed, or null: inlined as if it were not marked.

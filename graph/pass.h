@@ -14,9 +14,13 @@ namespace framejit::graph {
 /// Host calls with this index and above may raise or warn, so that they are never dead.
 inline constexpr int64_t kFirstRaisingHost = int64_t{1} << 40;
 
+/// In which order kernels run: as the program has them, independent ones together, or each just before what needs it.
+enum class ExecOrder : uint8_t { Program, Breadth, Depth };
+
 struct PassContext {
   bool o1 = false;            // optimizations that stay within documented error bounds are allowed
   bool ignore_flags = false;  // errstate ignores every class of floating-point warning, and that is guarded
+  ExecOrder order = ExecOrder::Program;
   std::vector<std::string> disabled;
   bool verify = false;  // after each pass; a violation is an InternalError that names the pass
   struct Timing {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 
 #include "graph/support/check.h"
 
@@ -21,13 +22,16 @@ int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 /// What a call of a host function is taken to cost at least: too little to release the GIL for.
 constexpr double kHostNanoseconds = 1e3;
 
+/// Longer steps are split by themselves, which evens out better than steps of different lengths beside each other.
+constexpr double kBesideNanoseconds = 100e3;
+
 /// A loop may run for any time: long enough to release the GIL, and to look for signals.
 constexpr double kLoopNanoseconds = 1e6;
 
 class Binder {
  public:
-  Binder(const Program& program, const CodeBlock& code, std::span<const int64_t> symbols)
-      : program_(program), code_(code), symbols_(symbols) {}
+  Binder(const Program& program, const CodeBlock& code, std::span<const int64_t> symbols, bool beside)
+      : program_(program), code_(code), symbols_(symbols), beside_(beside) {}
 
   Bound run() {
     Bound bound;
@@ -58,21 +62,71 @@ class Binder {
         bound.last_undo = bound.steps.size();
       }
     }
+    find_waves(bound);
     lay_out_temps(bound);
-    int64_t scratch = 0;
-    for (const BoundStep& step : bound.steps) {
-      if (const auto* loop = std::get_if<BoundLoop>(&step)) scratch = std::max(scratch, loop->scratch_bytes);
-      if (const auto* product = std::get_if<BoundMatMul>(&step))
-        scratch = std::max(scratch, product->product.scratch_bytes);
-      if (const auto* attention = std::get_if<BoundAttention>(&step))
-        scratch = std::max(scratch, attention->attention.scratch_bytes);
+    const int64_t reserve = bound.temp_bytes;
+    for (std::size_t i = 0, end; i < bound.steps.size(); i = end) {
+      int64_t at = reserve;
+      for (end = i; end < bound.wave_end[i]; ++end) {
+        bound.reserves.push_back(at);
+        at += round_up(scratch_of(bound.steps[end]), kTempAlignment);
+      }
+      bound.temp_bytes = std::max(bound.temp_bytes, at);
     }
-    bound.reserve_offset = bound.temp_bytes;
-    bound.temp_bytes += scratch;
     return bound;
   }
 
  private:
+  static int64_t scratch_of(const BoundStep& step) {
+    if (const auto* loop = std::get_if<BoundLoop>(&step)) return loop->scratch_bytes;
+    if (const auto* product = std::get_if<BoundMatMul>(&step)) return product->product.scratch_bytes;
+    if (const auto* attention = std::get_if<BoundAttention>(&step)) return attention->attention.scratch_bytes;
+    return 0;
+  }
+
+  static double cost_of(const BoundStep& step) {
+    if (const auto* loop = std::get_if<BoundLoop>(&step)) return loop->nanoseconds;
+    if (const auto* product = std::get_if<BoundMatMul>(&step)) return product->product.nanoseconds;
+    if (const auto* attention = std::get_if<BoundAttention>(&step)) return attention->attention.nanoseconds;
+    return 0;
+  }
+
+  /// Kernels that write memory of the plan or of the caller's results only, where nothing moves by pointers.
+  bool may_run_beside(std::size_t i, const Bound& bound) const {
+    const Step& step = program_.steps[i];
+    const bool kernels = std::holds_alternative<LoopStep>(step) || std::holds_alternative<MatMulStep>(step) ||
+                         std::holds_alternative<AttentionStep>(step);
+    if (!kernels || bound.costs[i] >= kBesideNanoseconds) return false;
+    if (i < program_.flag_rules.size() && program_.flag_rules[i]) return false;
+    bool fits = true;
+    for_each_buffer(step, [&](BufferIndex b, bool written) {
+      const BufferKind kind = program_.buffers[b].kind;
+      fits = fits && kind != BufferKind::Pointer && !(written && kind == BufferKind::Param);
+    });
+    return fits;
+  }
+
+  /// Flags that have owners have to be told apart step by step.
+  void find_waves(Bound& bound) const {
+    const std::size_t count = bound.steps.size();
+    bound.wave_end.resize(count);
+    for (const BoundStep& step : bound.steps) bound.costs.push_back(cost_of(step));
+    for (std::size_t i = 0, end; i < count; i = end) {
+      std::set<BufferIndex> read, written;
+      for (end = i; end < count && (end == i || (beside_ && !program_.attributed)); ++end) {
+        if (beside_ && !may_run_beside(end, bound)) break;
+        bool alone = false;
+        for_each_buffer(program_.steps[end], [&](BufferIndex b, bool writes) {
+          alone = alone || written.contains(b) || (writes && read.contains(b));
+        });
+        if (alone && end > i) break;
+        for_each_buffer(program_.steps[end], [&](BufferIndex b, bool writes) { (writes ? written : read).insert(b); });
+      }
+      end = std::max(end, i + 1);
+      for (std::size_t step = i; step < end; ++step) bound.wave_end[step] = end;
+    }
+  }
+
   int64_t value(const graph::Dim& d) const { return d.is_const() ? d.value() : d.evaluate(symbols_); }
 
   bool holds(const graph::DimGuard& g) const {
@@ -334,30 +388,30 @@ class Binder {
     int64_t bytes, offset;
   };
 
+  /// f(buffer, is it written)
   template <class F>
   static void for_each_buffer(const Step& step, F f) {
     if (const auto* loop = std::get_if<LoopStep>(&step)) {
       for (const LoopOperand& o : loop->operands)
-        if (!o.scratch && !o.index) f(o.buffer);
+        if (!o.scratch && !o.index) f(o.buffer, o.written);
     } else if (const auto* product = std::get_if<MatMulStep>(&step)) {
-      f(product->a.buffer);
-      f(product->b.buffer);
-      f(product->c.buffer);
+      for (const LoopOperand* o : {&product->a, &product->b, &product->c}) f(o->buffer, o->written);
       if (product->epilogue) for_each_buffer(*product->epilogue, f);
     } else if (const auto* attention = std::get_if<AttentionStep>(&step)) {
-      for (const LoopOperand* o : {&attention->q, &attention->k, &attention->v, &attention->scale, &attention->out}) f(o->buffer);
-      if (attention->mask) f(attention->mask->buffer);
+      for (const LoopOperand* o : {&attention->q, &attention->k, &attention->v, &attention->scale, &attention->out})
+        f(o->buffer, o->written);
+      if (attention->mask) f(attention->mask->buffer, false);
     } else if (const auto* host = std::get_if<HostStep>(&step)) {
-      for (const LoopOperand& o : host->operands) f(o.buffer);
+      for (const LoopOperand& o : host->operands) f(o.buffer, o.written);
     } else if (const auto* flow = std::get_if<FlowStep>(&step)) {
       if (flow->kind == FlowStep::Jump) return;
-      f(flow->a);
-      if (flow->kind == FlowStep::Move || flow->kind == FlowStep::Rotate) f(flow->b);
-      if (flow->kind == FlowStep::Rotate) f(flow->c);
+      f(flow->a, true);
+      if (flow->kind == FlowStep::Move || flow->kind == FlowStep::Rotate) f(flow->b, true);
+      if (flow->kind == FlowStep::Rotate) f(flow->c, true);
     } else {
       const auto& undo = std::get<UndoStep>(step);
-      f(undo.source.buffer);
-      f(undo.saved);
+      f(undo.source.buffer, false);
+      f(undo.saved, true);
     }
   }
 
@@ -365,10 +419,11 @@ class Binder {
     constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
     const std::size_t count = program_.buffers.size();
     std::vector<std::size_t> first(count, kNever), last(count, 0);
-    for (std::size_t i = 0; i < program_.steps.size(); ++i) {
-      for_each_buffer(program_.steps[i], [&](BufferIndex b) {
-        first[b] = std::min(first[b], i);
-        last[b] = i;
+    for (std::size_t i = 0, begin = 0; i < program_.steps.size(); ++i) {
+      if (bound.wave_end[begin] <= i) begin = i;
+      for_each_buffer(program_.steps[i], [&](BufferIndex b, bool) {
+        first[b] = std::min(first[b], begin);
+        last[b] = bound.wave_end[begin] - 1;
       });
       // What undo saved must outlive the program.
       if (const auto* undo = std::get_if<UndoStep>(&program_.steps[i])) last[undo->saved] = program_.steps.size();
@@ -381,7 +436,7 @@ class Binder {
       if (flow->kind == FlowStep::Move) last[flow->b] = program_.steps.size();
       if (flow->kind != FlowStep::Again) continue;
       for (std::size_t inner = flow->target; inner < i; ++inner)
-        for_each_buffer(program_.steps[inner], [&](BufferIndex b) {
+        for_each_buffer(program_.steps[inner], [&](BufferIndex b, bool) {
           first[b] = std::min<std::size_t>(first[b], flow->target);
           last[b] = std::max(last[b], i);
         });
@@ -415,12 +470,13 @@ class Binder {
   const Program& program_;
   const CodeBlock& code_;
   std::span<const int64_t> symbols_;
+  const bool beside_;
 };
 
 }  // namespace
 
-Bound bind(const Program& program, const CodeBlock& code, std::span<const int64_t> symbols) {
-  return Binder(program, code, symbols).run();
+Bound bind(const Program& program, const CodeBlock& code, std::span<const int64_t> symbols, bool beside) {
+  return Binder(program, code, symbols, beside).run();
 }
 
 }  // namespace framejit::runtime

@@ -98,14 +98,17 @@ struct Bound {
   std::vector<int64_t> symbols;
   std::vector<BoundStep> steps;
   std::vector<int64_t> temp_offsets;  // by buffer; -1 where it is no Temp
-  int64_t temp_bytes = 0;             // of all Temps, and behind them the reserve of scratch
-  int64_t reserve_offset = 0;
+  int64_t temp_bytes = 0;             // of all Temps, and behind them the reserves of scratch
+  std::vector<double> costs;          // by step, in nanoseconds; 0 for what is not a kernel
+  std::vector<int64_t> reserves;      // by step: where its scratch lies in that memory
+  std::vector<std::size_t> wave_end;  // by step: behind the last of those that it stands among and may run beside
   std::vector<int64_t> dim_values;  // by buffer
   double nanoseconds = 0;
   bool redo = false;          // a condition does not hold: the host's own answer is needed
   std::size_t last_undo = 0;  // steps before this one only save
 };
 
-Bound bind(const codegen::Program& program, const CodeBlock& code, std::span<const int64_t> symbols);
+/// `beside`: PlanOptions.
+Bound bind(const codegen::Program& program, const CodeBlock& code, std::span<const int64_t> symbols, bool beside = false);
 
 }  // namespace framejit::runtime

@@ -15,6 +15,7 @@
 #include "runtime/fold.h"
 #include "runtime/fp_state.h"
 #include "runtime/perf_names.h"
+#include "runtime/scheduler.h"
 #include "runtime/trace.h"
 
 namespace framejit::runtime {
@@ -69,6 +70,8 @@ struct FastCall {
 struct Ready {
   Bound bound;
   FastCall fast;
+  mutable std::atomic<char*> memory{nullptr};  // PlanOptions::resident: of a run, while none is under way
+  ~Ready() { release(memory.load(std::memory_order_relaxed)); }
 };
 
 namespace {
@@ -132,6 +135,7 @@ bool is_static(const Program& program) {
 
 struct Plan::Impl {
   Program program;
+  PlanOptions options;
   CodeBlock code;
   char* literals = nullptr;  // the bytes of all Literal buffers
   std::vector<char*> fixed;  // by buffer: where Literals lie
@@ -155,8 +159,10 @@ struct Plan::Impl {
   const Ready& ready_for(std::span<const int64_t> symbols, std::unique_ptr<const Ready>& own) const;
   FastCall fast_call(const Bound& bound) const;
   bool run_fast_guarded(const Ready& ready, std::span<char* const> params, std::span<char* const> results) const;
-  RunResult run_steps(const Bound& bound, std::unique_ptr<const Ready> own, std::span<char* const> params,
+  RunResult run_steps(const Ready& ready, std::unique_ptr<const Ready> own, std::span<char* const> params,
                       std::span<char* const> results, bool (*poll)(), unsigned watched) const;
+  void run_step(const Bound& bound, std::size_t i, RunState& state) const;
+  void run_wave(const Bound& bound, std::size_t first, std::size_t last, char* memory, RunState& state) const;
   void check_results(const BoundLoop& loop, RunState& state) const;
 };
 
@@ -227,7 +233,7 @@ void Plan::Impl::find_param_writes() {
 
 std::unique_ptr<const Ready> Plan::Impl::prepare(std::span<const int64_t> symbols) const {
   auto ready = std::make_unique<Ready>();
-  ready->bound = bind(program, code, symbols);
+  ready->bound = bind(program, code, symbols, options.beside);
   ready->fast = fast_call(ready->bound);
   return ready;
 }
@@ -355,8 +361,48 @@ void Plan::Impl::check_results(const BoundLoop& loop, RunState& state) const {
   });
 }
 
-RunResult Plan::Impl::run_steps(const Bound& bound, std::unique_ptr<const Ready> own, std::span<char* const> params,
+void Plan::Impl::run_step(const Bound& bound, std::size_t i, RunState& state) const {
+  const BoundStep& step = bound.steps[i];
+  const TraceSpan span("kernel", name_of(program.steps[i]));
+  if (const auto* loop = std::get_if<BoundLoop>(&step)) {
+    if (loop->step->reduce == ReduceKind::Pairwise)
+      execute_pairwise(*loop, state);
+    else
+      execute_loop(*loop, state);
+    if (loop->step->redo_zero_or_nan && !state.stopped()) check_results(*loop, state);
+  } else if (const auto* product = std::get_if<BoundMatMul>(&step)) {
+    execute_matmul(*product, state);
+  } else if (const auto* attention = std::get_if<BoundAttention>(&step)) {
+    execute_attention(*attention, state);
+  } else if (const auto* host = std::get_if<BoundHost>(&step)) {
+    execute_host(*host, rule_of(i), state);
+  } else {
+    save_undo(std::get<BoundUndo>(step), state);
+  }
+}
+
+void Plan::Impl::run_wave(const Bound& bound, std::size_t first, std::size_t last, char* memory, RunState& state) const {
+  double cost = 0;
+  for (std::size_t i = first; i < last; ++i) cost += bound.costs[i];
+  std::atomic<bool> redo{false};
+  parallel_for(static_cast<int64_t>(last - first), 1, cost, [&](int64_t begin, int64_t end) {
+    for (int64_t at = begin; at < end; ++at) {
+      const std::size_t i = first + static_cast<std::size_t>(at);
+      RunState own;
+      own.buffers = state.buffers;
+      own.poller = state.poller;
+      own.reserve = memory + bound.reserves[i];
+      own.slots = state.slots;
+      run_step(bound, i, own);
+      if (own.redo) redo.store(true, std::memory_order_relaxed);
+    }
+  });
+  state.redo = state.redo || redo.load(std::memory_order_relaxed);
+}
+
+RunResult Plan::Impl::run_steps(const Ready& ready, std::unique_ptr<const Ready> own, std::span<char* const> params,
                                 std::span<char* const> results, bool (*poll)(), unsigned watched) const {
+  const Bound& bound = ready.bound;
   RunResult out;
   clear_fp_flags();
   if (bound.redo) {
@@ -365,7 +411,9 @@ RunResult Plan::Impl::run_steps(const Bound& bound, std::unique_ptr<const Ready>
   }
   char* memory = nullptr;
   if (bound.temp_bytes > 0) {
-    memory = static_cast<char*>(allocate(static_cast<std::size_t>(bound.temp_bytes)));
+    const bool fits = options.memory_limit == 0 || bound.temp_bytes <= options.memory_limit;
+    if (options.resident) memory = ready.memory.exchange(nullptr, std::memory_order_acq_rel);
+    if (!memory && fits) memory = static_cast<char*>(allocate(static_cast<std::size_t>(bound.temp_bytes)));
     if (!memory) {
       out.status = RunStatus::OutOfMemory;
       return out;
@@ -396,10 +444,10 @@ RunResult Plan::Impl::run_steps(const Bound& bound, std::unique_ptr<const Ready>
   RunState state;
   state.buffers = buffers;
   state.poller = poll ? &poller : nullptr;
-  state.reserve = memory ? memory + bound.reserve_offset : nullptr;
   std::array<std::atomic<unsigned>, kStackSlots> slots_on_stack{};
   std::vector<std::atomic<unsigned>> slots_on_heap(program.slots.size() > kStackSlots ? program.slots.size() : 0);
   state.slots = slots_on_heap.empty() ? slots_on_stack.data() : slots_on_heap.data();
+  const ThreadLimit limit(options.threads);
   std::size_t done = 0;
   while (done < bound.steps.size() && !state.stopped()) {
     const std::size_t i = done;
@@ -419,28 +467,18 @@ RunResult Plan::Impl::run_steps(const Bound& bound, std::unique_ptr<const Ready>
       done = execute_flow(*flow, i, buffers, state);
       continue;
     }
-    ++done;
+    done = bound.wave_end[i];
+    if (done > i + 1) {
+      run_wave(bound, i, done, memory, state);
+      continue;
+    }
     const graph::FlagRule rule = rule_of(i);
     if (rule) {
       out.flags |= fp_flags() & kReported;
       clear_fp_flags();
     }
-    const TraceSpan span("kernel", name_of(program.steps[i]));
-    if (const auto* loop = std::get_if<BoundLoop>(&step)) {
-      if (loop->step->reduce == ReduceKind::Pairwise)
-        execute_pairwise(*loop, state);
-      else
-        execute_loop(*loop, state);
-      if (loop->step->redo_zero_or_nan && !state.stopped()) check_results(*loop, state);
-    } else if (const auto* product = std::get_if<BoundMatMul>(&step)) {
-      execute_matmul(*product, state);
-    } else if (const auto* attention = std::get_if<BoundAttention>(&step)) {
-      execute_attention(*attention, state);
-    } else if (const auto* host = std::get_if<BoundHost>(&step)) {
-      execute_host(*host, rule, state);
-    } else {
-      save_undo(std::get<BoundUndo>(step), state);
-    }
+    state.reserve = memory ? memory + bound.reserves[i] : nullptr;
+    run_step(bound, i, state);
     if (rule) {
       out.flags |= rule.apply(fp_flags() & kReported);
       clear_fp_flags();
@@ -462,7 +500,8 @@ RunResult Plan::Impl::run_steps(const Bound& bound, std::unique_ptr<const Ready>
     else
       out.undo = std::move(saved);
   }
-  release(memory);
+  char* expected = nullptr;
+  if (!options.resident || !ready.memory.compare_exchange_strong(expected, memory, std::memory_order_acq_rel)) release(memory);
   if (state.redo || cancelled) {
     out.status = state.redo ? RunStatus::Redo : RunStatus::Interrupted;
     out.flags = 0;
@@ -476,9 +515,10 @@ RunResult Plan::Impl::run_steps(const Bound& bound, std::unique_ptr<const Ready>
 Plan::Plan(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Plan::~Plan() = default;
 
-Expected<std::unique_ptr<Plan>, std::string> Plan::create(Program program, std::vector<int64_t> static_symbols) {
+Expected<std::unique_ptr<Plan>, std::string> Plan::create(Program program, const PlanOptions& options) {
   auto impl = std::make_unique<Impl>();
   impl->program = std::move(program);
+  impl->options = options;
   std::vector<std::span<const uint8_t>> pieces;
   for (const KernelCode& kernel : impl->program.kernels) pieces.emplace_back(kernel.bytes);
   FRAMEJIT_TRY(code, CodeBlock::seal(pieces));
@@ -494,12 +534,7 @@ Expected<std::unique_ptr<Plan>, std::string> Plan::create(Program program, std::
   impl->may_set_flags = impl->program.may_set_flags;
   impl->place_literals();
   impl->find_param_writes();
-  if (is_static(impl->program))
-    impl->constant = impl->prepare({}).release();
-  else if (!static_symbols.empty()) {
-    std::unique_ptr<const Ready> own;
-    impl->ready_for(static_symbols, own);
-  }
+  if (is_static(impl->program)) impl->constant = impl->prepare({}).release();
   std::unique_ptr<Plan> plan(new Plan(std::move(impl)));
   const Ready* constant = plan->impl_->constant;
   if (constant && constant->fast.kernel && !plan->impl_->program.attributed) plan->short_ = &constant->fast;
@@ -520,7 +555,7 @@ RunResult Plan::run(std::span<char* const> params, std::span<char* const> result
     }
     if (ready.fast.guarded && impl.run_fast_guarded(ready, params, results)) return {};
   }
-  return impl.run_steps(ready.bound, std::move(own), params, results, poll, watched);
+  return impl.run_steps(ready, std::move(own), params, results, poll, watched);
 }
 
 bool Plan::wants_redo(std::span<const int64_t> symbols) const {
@@ -540,6 +575,22 @@ double Plan::cost(std::span<const int64_t> symbols) const {
   if (impl_->constant) return impl_->constant->bound.nanoseconds;
   std::unique_ptr<const Ready> own;
   return impl_->ready_for(symbols, own).bound.nanoseconds;
+}
+
+int64_t Plan::buffer_bytes(std::span<const int64_t> symbols) const {
+  if (impl_->constant) return impl_->constant->bound.temp_bytes;
+  std::unique_ptr<const Ready> own;
+  return impl_->ready_for(symbols, own).bound.temp_bytes;
+}
+
+int64_t Plan::resident_bytes() const {
+  int64_t bytes = 0;
+  const auto add = [&](const Ready* ready) {
+    if (ready && ready->memory.load(std::memory_order_relaxed)) bytes += ready->bound.temp_bytes;
+  };
+  add(impl_->constant);
+  for (const auto& slot : impl_->slots) add(slot.load(std::memory_order_acquire));
+  return bytes;
 }
 
 const Program& Plan::program() const { return impl_->program; }

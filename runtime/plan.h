@@ -40,11 +40,18 @@ struct RunResult {
 
 struct FastCall;
 
+struct PlanOptions {
+  /// Steps that follow each other and need nothing of each other run beside each other, where they are too short to be split.
+  bool beside = false;
+  bool resident = false;     // the memory of a run is kept for the next one
+  int threads = 0;           // at most so many; 0: as many as there are
+  int64_t memory_limit = 0;  // bytes; a run that wants more is OutOfMemory; 0: none
+};
+
 class Plan {
  public:
   /// Puts the machine code into executable memory. The failure is a sentence for the log.
-  static Expected<std::unique_ptr<Plan>, std::string> create(codegen::Program program,
-                                                             std::vector<int64_t> static_symbols = {});
+  static Expected<std::unique_ptr<Plan>, std::string> create(codegen::Program program, const PlanOptions& options = {});
   ~Plan();
   Plan(const Plan&) = delete;
 
@@ -64,6 +71,10 @@ class Plan {
   int64_t result_bytes(std::size_t result, std::span<const int64_t> symbols) const;
   /// Estimated single-thread nanoseconds, to decide about releasing the GIL.
   double cost(std::span<const int64_t> symbols) const;
+  /// Of temporaries, which a run takes at its start.
+  int64_t buffer_bytes(std::span<const int64_t> symbols) const;
+  /// What it keeps between runs.
+  int64_t resident_bytes() const;
   const codegen::Program& program() const;
   std::size_t code_bytes() const;
 

@@ -115,6 +115,7 @@ void happens_after(void* point) { __tsan_acquire(point); }
 #endif
 
 thread_local bool t_inside = false;  // a body that calls parallel_for again runs it here
+thread_local int t_limit = 0;        // ThreadLimit
 
 }  // namespace
 
@@ -147,8 +148,13 @@ int num_threads() {
     n = allowed_cpus();
     s.threads.store(n, std::memory_order_relaxed);
   }
-  return n;
+  return t_limit > 0 ? std::min(n, t_limit) : n;
 }
+
+ThreadLimit::ThreadLimit(int threads) : before_(t_limit) {
+  if (threads > 0) t_limit = threads;
+}
+ThreadLimit::~ThreadLimit() { t_limit = before_; }
 
 bool worth_splitting(double nanoseconds) {
   if (nanoseconds < kHotThreshold) [[likely]]

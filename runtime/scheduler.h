@@ -15,6 +15,17 @@ int num_threads();
 /// otherwise) it runs here. The workers' sticky flags are merged into the caller's MXCSR.
 void parallel_for(int64_t n, int64_t grain, double nanoseconds, const std::function<void(int64_t, int64_t)>& body);
 
+/// Of the calling thread, what it starts runs on at most so many threads while this is in scope; 0 changes nothing.
+class ThreadLimit {
+ public:
+  explicit ThreadLimit(int threads);
+  ~ThreadLimit();
+  ThreadLimit(const ThreadLimit&) = delete;
+
+ private:
+  int before_;
+};
+
 /// Whether parallel_for would split work of this estimated cost now. False in a forked child, and inside a body.
 bool worth_splitting(double nanoseconds);
 

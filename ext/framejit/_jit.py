@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable
@@ -114,7 +115,34 @@ def check_settings(
         "fullgraph": fullgraph,
         "backend": backend,
         "options": _check_options(options),
+        **_for_plans(backend, options),
     }
+
+
+def _for_plans(backend: str, options: dict[str, Any]) -> dict[str, Any]:
+    """What backend and options mean to those who make plans, once they are known to be good."""
+    if backend != "GE":
+        return {"exec_order": options.get("exec_order", "")}
+    given = options.get("ge_options", {}).get("session", {})
+    return {"resident": True, **{key: read(given[key]) for key, read in _GE_SESSION.items() if key in given}}
+
+
+def _threads(text: str) -> int:
+    if not text.isdecimal() or int(text) == 0:
+        raise ValueError(f"For 'jit', the 'ge_options' num_threads must be a number of threads, but got {text!r}.")
+    return int(text)
+
+
+def _bytes(text: str) -> int:
+    match = re.fullmatch(r"(\d+)\s*([KMG]?)B?", text, re.IGNORECASE)
+    if match is None:
+        raise ValueError(
+            f"For 'jit', the 'ge_options' memory_limit must be a number of bytes such as '4096' or '1GB', but got {text!r}."
+        )
+    return int(match[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[match[2].upper()]
+
+
+_GE_SESSION = {"num_threads": _threads, "memory_limit": _bytes}
 
 
 def strict_syntax() -> bool:
@@ -174,6 +202,10 @@ def _check_ge_options(given: Any) -> None:
                 )
             if key not in GE_OPTIONS[part]:
                 unknown.append(f"{part}.{key}")
+            elif part == "session":
+                _GE_SESSION[key](value)
+            elif value not in ("0", "1"):
+                raise ValueError(f"For 'jit', the 'ge_options' {key} must be '0' or '1', but got {value!r}.")
     if unknown:
         known = [f"{part}.{key}" for part, keys in GE_OPTIONS.items() for key in keys]
         _warn(

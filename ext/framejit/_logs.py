@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from framejit._events import CHANNELS, listen
-from framejit._format import format_event
+from framejit._format import format_event, source_line
 
 TOKENS = {
     **CHANNELS,
@@ -94,6 +94,36 @@ def configure(text: str) -> None:
             logging.getLogger("framejit." + channel).info("%s", format_event(channel, record))
 
     _stop = listen(log, wanted.channels)
+
+
+GLOG_LEVELS = {"0": "DEBUG", "1": "INFO", "2": "WARNING", "3": "ERROR", "4": "CRITICAL"}
+
+
+def configure_glog(level: str) -> None:
+    """Set the level of the logger ``framejit`` as ``GLOG_v`` asks; on info it tells what falls back to the interpreter."""
+    if level not in GLOG_LEVELS:
+        raise ValueError(f"GLOG_v must be one of {', '.join(GLOG_LEVELS)}, not {level!r}")
+    import logging
+
+    logger = logging.getLogger("framejit")
+    logger.setLevel(GLOG_LEVELS[level])
+    if not logger.hasHandlers():
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
+        logger.addHandler(handler)
+    if logger.isEnabledFor(logging.INFO):
+        listen(_log_fallback, ("graph_breaks",))
+
+
+def _log_fallback(_: str, record: dict[str, Any]) -> None:
+    if record.get("capture_mode") != "ast":
+        return
+    import logging
+
+    logging.getLogger("framejit").info(
+        "Found unsupported syntax in Graph mode, those codes would be fallen back to Python interpreter:\n%s",
+        source_line(str(record["file"]), int(record["line"])).strip(),
+    )
 
 
 def _attach(logger: Any, handler: Any, formatter: Any) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from framejit import _config, _errors, _platform
 
 
@@ -40,6 +42,11 @@ def start() -> None:
     for name, hook in (("stress", _stress), ("perf", _perf), ("trace", _trace)):
         _config.config._on_change(name, hook)
     _config.read_environment()
+    glog = os.environ.get("GLOG_v")  # noqa: SIM112
+    if glog is not None:
+        from framejit._logs import configure_glog
+
+        configure_glog(glog)
     patterns = [pattern for pattern in map(str.strip, _config.config.mark.split(",")) if pattern]
     if patterns:
         from framejit._mark import mark

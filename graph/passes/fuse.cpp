@@ -7,6 +7,7 @@
 
 #include "graph/passes/hash.h"
 #include "graph/passes/memory.h"
+#include "graph/passes/order.h"
 #include "graph/support/check.h"
 
 namespace framejit::graph {
@@ -30,10 +31,11 @@ struct Access {
 
 class Fuser {
  public:
-  Fuser(const Graph& graph, const MemoryFacts& facts, const Block& block, bool has_rules)
+  Fuser(const Graph& graph, const MemoryFacts& facts, const Block& block, ExecOrder order, bool has_rules)
       : graph_(graph),
         facts_(facts),
         block_(block),
+        order_(order),
         group_of_(graph.value_count(), kNone),
         ready_(graph.value_count(), 0),
         uses_(graph.value_count(), 0),
@@ -52,7 +54,7 @@ class Fuser {
     for (Open& g : groups_) finish(g);
     std::vector<Group> out;
     for (Open& g : groups_) out.push_back(std::move(g.group));
-    return out;
+    return order_groups(graph_, block_, std::move(out), order_);
   }
 
  private:
@@ -112,7 +114,7 @@ class Fuser {
     for (ValueId used : used_values(graph_, v))
       if (!is_control(graph_.node(used).op)) load(used, g);
     for (const std::unique_ptr<Block>& block : n.blocks)
-      groups_.back().group.blocks.push_back(Fuser(graph_, facts_, *block, has_rules_).run());
+      groups_.back().group.blocks.push_back(Fuser(graph_, facts_, *block, order_, has_rules_).run());
   }
 
   /// A 0-d operator that costs as little as a load, whose operands hold for the whole graph.
@@ -151,8 +153,10 @@ class Fuser {
       least = std::max({least, root.last_write, root.last_read});
       neighbour = std::max(neighbour, root.last_read);
     }
-    // The group of a producer saves storing and loading; one that reads the same memory saves loading it twice.
+    // The group of a producer saves storing and loading; one that reads the same memory saves loading it twice, and has more
+    // results live at a time.
     for (int32_t g : {producer, neighbour, latest(shape_of(n))}) {
+      if (g != producer && order_ == ExecOrder::Depth) continue;
       if (g < least || !may_join(v, n, groups_[static_cast<std::size_t>(g)])) continue;
       if (g == producer || g == neighbour || accepts_unrelated(n, groups_[static_cast<std::size_t>(g)])) return g;
     }
@@ -281,6 +285,7 @@ class Fuser {
   const Graph& graph_;
   const MemoryFacts& facts_;
   const Block& block_;
+  const ExecOrder order_;
   std::vector<int32_t> group_of_;  // by value
   std::vector<int32_t> ready_;     // by free value: the first group that may compute it
   std::vector<int32_t> uses_;      // by value: by nodes that are in no group yet
@@ -293,11 +298,11 @@ class Fuser {
 
 }  // namespace
 
-std::vector<Group> fuse(const Graph& graph, const PassContext&) {
+std::vector<Group> fuse(const Graph& graph, const PassContext& context) {
   const MemoryFacts facts(graph);
   bool has_rules = false;
   for_each_node(graph, graph.body(), [&](ValueId v) { has_rules = has_rules || graph.node(v).flag_rule; });
-  return Fuser(graph, facts, graph.body(), has_rules).run();
+  return Fuser(graph, facts, graph.body(), context.order, has_rules).run();
 }
 
 }  // namespace framejit::graph

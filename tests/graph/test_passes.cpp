@@ -1,6 +1,7 @@
 // Text tests of the passes: each case of passes/*.gir is an input, a list of passes and the expected output.
 //
-//     ==== name: pass pass ...          ("optimize" runs all of them, "fuse" prints the groups at the end)
+//     ==== name: pass pass ...          ("optimize" runs all of them, "fuse" prints the groups at the end,
+//                                      in the order that "breadth" or "depth" before it say)
 //     graph @f(...) { ... }
 //     ----
 //     expected text
@@ -87,6 +88,8 @@ std::string run_case(const Case& c) {
   std::stringstream list(c.passes);
   for (std::string word; list >> word;) {
     if (word == "ignore_flags") context.ignore_flags = true;
+    if (word == "breadth") context.order = ExecOrder::Breadth;
+    if (word == "depth") context.order = ExecOrder::Depth;
     if (word == "optimize") optimize(*graph, context);
     if (word == "fuse") groups = print_groups(*graph, context);
     for (const Pass& pass : all_passes())

@@ -234,9 +234,11 @@ Seen run(const RandomGraph& source, const Graph& g) {
   return seen;
 }
 
-Seen run_by_groups(const RandomGraph& source, const Graph& g, executor::Order order) {
+Seen run_by_groups(const RandomGraph& source, const Graph& g, executor::Order order, ExecOrder of_groups) {
   std::vector<std::vector<std::byte>> memory = source.memory();
-  const std::vector<Group> groups = fuse(g, PassContext{});
+  PassContext context;
+  context.order = of_groups;
+  const std::vector<Group> groups = fuse(g, context);
   executor::Executed out = executor::run_groups(g, groups, source.refs(memory), source.graph.shapes().hints(), order);
   EXPECT_TRUE(out.all_stored);
   Seen seen{std::move(out.results), std::move(memory), 0};
@@ -284,9 +286,11 @@ TEST(RandomGraphs, MeanTheSameInEveryForm) {
       if (flows) continue;
       for (executor::Order order :
            {executor::Order::ElementByElement, executor::Order::Backwards, executor::Order::NodeByNode}) {
-        const Seen grouped = run_by_groups(source, *parsed, order);
-        EXPECT_TRUE(grouped.results == expected.results) << print(*parsed);
-        EXPECT_TRUE(grouped.params == expected.params) << print(*parsed);
+        for (ExecOrder of_groups : {ExecOrder::Program, ExecOrder::Breadth, ExecOrder::Depth}) {
+          const Seen grouped = run_by_groups(source, *parsed, order, of_groups);
+          EXPECT_TRUE(grouped.results == expected.results) << print(*parsed);
+          EXPECT_TRUE(grouped.params == expected.params) << print(*parsed);
+        }
       }
     }
   }

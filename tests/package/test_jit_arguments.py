@@ -90,6 +90,18 @@ def test_ge_options_types(value):
     says(error, "'ge_options")
 
 
+@pytest.mark.parametrize(
+    "value",
+    [{"session": {"num_threads": "0"}}, {"session": {"num_threads": "two"}}, {"session": {"memory_limit": "much"}}, {"global": {"deterministic": "ON"}}],
+)
+def test_ge_options_values(value):
+    for backend in ("", "GE"):
+        with pytest.raises(ValueError) as error:
+            fj.jit(f, backend=backend, ge_options=value)
+        ((key, given),) = next(iter(value.values())).items()
+        says(error, "'ge_options'", key, repr(given))
+
+
 def test_unknown_options_give_one_warning_that_lists_the_known_ones():
     with pytest.warns(UserWarning) as caught:
         fj.jit(f, compile_once=True, mode="x")

@@ -146,7 +146,11 @@ ParamMemory make_param(const Type& type, std::span<const int64_t> symbols, std::
 
 std::vector<Group> one_each(const Graph& graph) { return one_each(graph, graph.body()); }
 
-std::vector<Group> fused(const Graph& graph) { return fuse(graph, PassContext{}); }
+std::vector<Group> fused(const Graph& graph, ExecOrder order) {
+  PassContext context;
+  context.order = order;
+  return fuse(graph, context);
+}
 
 codegen::HostLoop reference_loop(Op op, DType operand, DType result) {
   if (def(op).exactness != Exactness::NumpyLoop || !is_float(operand) || !has_scalar_ops(operand)) return {};
@@ -186,13 +190,15 @@ std::string compare(const Graph& given, const std::vector<ParamMemory>& params, 
   lower_options.host_loop = reference_loop;
   lower_options.pairwise_cut = options.pairwise_cut;
   lower_options.attribute = options.attribute;
-  auto program = codegen::lower(graph, options.fuse ? fused(graph) : one_each(graph), lower_options);
+  auto program = codegen::lower(graph, options.fuse ? fused(graph, options.order) : one_each(graph), lower_options);
   if (!program) {
     if (declined) *declined = program.error();
     return declined ? "" : "declined: " + program.error();
   }
   const std::string listing = program->listing;
-  auto plan = Plan::create(std::move(*program));
+  PlanOptions plan_options;
+  plan_options.beside = options.order == ExecOrder::Breadth;
+  auto plan = Plan::create(std::move(*program), plan_options);
   if (!plan) return plan.error();
 
   std::vector<ParamMemory> expected = params, actual = params;

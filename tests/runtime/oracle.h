@@ -35,7 +35,7 @@ ParamMemory make_param(const graph::Type& type, std::span<const int64_t> symbols
 /// Every node in a group of its own.
 std::vector<graph::Group> one_each(const Graph& graph);
 /// As the fusion pass groups them.
-std::vector<graph::Group> fused(const Graph& graph);
+std::vector<graph::Group> fused(const Graph& graph, graph::ExecOrder order = graph::ExecOrder::Program);
 
 /// Loops with NumPy's signature that compute what the interpreter computes.
 codegen::HostLoop reference_loop(graph::Op op, DType operand, DType result);
@@ -48,6 +48,7 @@ struct CompareOptions {
   bool fuse = true;
   int64_t pairwise_cut = 0;
   bool attribute = false;  // each operator that may set flags is a call of the user's
+  graph::ExecOrder order = graph::ExecOrder::Program;  // Breadth: independent steps run beside each other
 };
 
 /// Nothing where both agree or where the lowering declines (then `declined` is set); else what differs.

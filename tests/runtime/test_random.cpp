@@ -168,6 +168,9 @@ void run_seed(uint64_t seed, int& declined_count) {
       declined_count += !declined.empty();
       ASSERT_EQ(compare(program.graph, program.memory, hints, {cpu, fuse, 0, true}, &declined), "")
           << "FRAMEJIT_SEED=" << seed;
+      for (const ExecOrder order : {ExecOrder::Breadth, ExecOrder::Depth})
+        ASSERT_EQ(compare(program.graph, program.memory, hints, {cpu, fuse, 0, false, order}, &declined), "")
+            << "FRAMEJIT_SEED=" << seed;
     }
   set_num_threads(0);
 }
