@@ -19,7 +19,7 @@ namespace framejit::capture {
 class Door;
 
 /// What earlier captures of this function saw vary: these are symbolic now. Strings are Source::str() of ints, and
-/// "<source>.shape[i]" of dimensions, "<source>.strides[i]" of strides.
+/// "<source>.shape[i]" of dimensions.
 struct Varied {
   std::set<std::string> names;
   bool all = false;  // dynamic=True

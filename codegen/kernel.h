@@ -276,6 +276,8 @@ struct MatMulStep {
   uint32_t group = 0;
   graph::DType dtype;
   KernelIndex kernel = 0;
+  /// A core of pairs of bfloat16, which large products may take: their operands are rounded to it, sums stay float32.
+  std::optional<KernelIndex> narrow;
   MatMulCore core;
   int64_t l2_bytes = 0;
   LoopOperand a, b, c;  // strides [batch..., row, column], 0 where an operand is broadcast; columns of C are contiguous

@@ -17,6 +17,7 @@ struct LowerOptions {
   Cpu cpu;
   bool o1 = false;
   bool any_zero = false;  // the sign of a zero, and which NaN, that min and max of many elements give may be another than NumPy's
+  bool narrow_products = false;  // float32 products may be of factors rounded to bfloat16
   bool listing = false;
   /// A program that writes params and may set flags: attributed (kernel.h), or it fails. Else it saves what it overwrites.
   bool attribute = false;

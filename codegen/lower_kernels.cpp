@@ -87,6 +87,12 @@ KernelIndex KernelPool::add_matmul(DType dtype) {
       &dtype);
 }
 
+KernelIndex KernelPool::add_narrow_matmul() {
+  return add(
+      "matmul bf16",
+      [](const void*, const LowerOptions& options) { return emit_narrow_matmul(NarrowProduct::BFloat16, options.cpu); }, nullptr);
+}
+
 KernelIndex KernelPool::add_softmax() {
   return add("softmax", [](const void*, const LowerOptions& options) { return emit_softmax(options.cpu.isa, options.listing); }, nullptr);
 }

@@ -127,6 +127,7 @@ class KernelPool {
   /// Fails where the emitter does.
   KernelIndex add(const LoopNest& nest);
   KernelIndex add_matmul(DType dtype);
+  KernelIndex add_narrow_matmul();
   KernelIndex add_softmax();
 
  private:

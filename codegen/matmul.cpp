@@ -54,7 +54,8 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
           tile(rows, half_ ? 1 : vectors, masked);
         }
     half_ = false;
-    if (!narrow_) pack_and_dot(begin_part);
+    pack(begin_part);
+    if (!narrow_) dot_and_window(begin_part);
     align(32);
     // Ones before zeros: the mask of n lanes begins n elements before the zeros.
     L(mask_table_);
@@ -68,8 +69,9 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
   }
 
  private:
+  /// Moves elements, whatever they are.
   template <class F>
-  void pack_and_dot(F&& begin_part) {
+  void pack(F&& begin_part) {
     for (int vectors : {1, 2})
       for (bool masked : {false, true}) {
         begin_part(MatMulCore::copy(vectors, masked));
@@ -77,6 +79,10 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
       }
     begin_part(MatMulCore::kTranspose);
     transpose();
+  }
+
+  template <class F>
+  void dot_and_window(F&& begin_part) {
     for (int rows = 1; rows <= MatMulCore::kMostDots; ++rows)
       for (int columns = 1; columns <= core_.most_dot_columns(rows); ++columns) {
         begin_part(MatMulCore::dots(rows, columns));

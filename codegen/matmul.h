@@ -17,7 +17,7 @@ Expected<KernelCode, std::string> emit_matmul(graph::DType dtype, Isa isa, bool 
 /// float32, or fours of uint8 (A) and int8 (B), in int32. `k` counts groups, and A, B and C are, to the tiles, of 4-byte elements.
 enum class NarrowProduct : unsigned char { BFloat16, Int8 };
 
-/// The tiles of MatMulCore(F32, true), where the processor has AVX512-BF16 or VNNI.
+/// The tiles of MatMulCore(F32, true) and what packs their operands, where the processor has AVX512-BF16 or VNNI.
 Expected<KernelCode, std::string> emit_narrow_matmul(NarrowProduct kind, const Cpu& cpu);
 
 }  // namespace framejit::codegen

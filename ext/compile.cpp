@@ -46,6 +46,7 @@ codegen::LowerOptions lower_options(const CompileOptions& options) {
   codegen::LowerOptions out;
   out.cpu = target_cpu();
   out.o1 = options.o1;
+  out.narrow_products = options.o2;
   out.any_zero = options.quiet;
   out.listing = options.listing;
   out.host_loop = host_loop;

@@ -14,9 +14,11 @@ namespace framejit::ext {
 
 struct CompileOptions {
   bool o1 = false;
+  bool o2 = false;       // with o1
   bool quiet = false;    // no floating-point flag counts
   bool listing = false;
   bool interp = false;  // runs go through the reference interpreter (stress)
+  bool constant_parameters = false;
   graph::ExecOrder order = graph::ExecOrder::Program;
   runtime::PlanOptions plan;
 };

@@ -13,6 +13,7 @@
 #include "ext/custom_op.h"
 #include "ext/errstate.h"
 #include "ext/events.h"
+#include "ext/fold_parameters.h"
 #include "ext/interpreted.h"
 #include "ext/stats.h"
 #include "graph/support/check.h"
@@ -126,6 +127,7 @@ Expected<std::shared_ptr<Entry>, std::string> Entry::make(std::shared_ptr<captur
   std::shared_ptr<Entry> entry(new Entry());
   entry->region_ = std::move(region);
   entry->options_ = options;
+  if (options.constant_parameters) fold_parameters(*entry->region_, options, live);
   FRAMEJIT_TRY(compiled, compile(*entry->region_->graph, options));
   entry->compiled_ = std::move(compiled);
   if (std::string why = entry->link(live, local_count); !why.empty()) return Unexpected<std::string>{std::move(why)};

@@ -67,6 +67,7 @@ bool read_settings(PyObject* dict, JitSettings& out) {
   if (!truth("fullgraph", out.fullgraph) || !truth("dynamic", out.dynamic) || !truth("quiet", out.quiet)) return false;
   PyObject* level = PyDict_GetItemString(dict, "jit_level");
   out.o1 = level && PyUnicode_Check(level) && PyUnicode_CompareWithASCIIString(level, "O0") != 0;
+  out.o2 = level && PyUnicode_Check(level) && PyUnicode_CompareWithASCIIString(level, "O2") == 0;
   PyObject* mode = PyDict_GetItemString(dict, "capture_mode");
   out.ast = mode && PyUnicode_CompareWithASCIIString(mode, "ast") == 0;
   PyObject* order = PyDict_GetItemString(dict, "exec_order");
@@ -77,7 +78,7 @@ bool read_settings(PyObject* dict, JitSettings& out) {
   PyObject* memory = PyDict_GetItemString(dict, "memory_limit");
   if (threads) out.plan.threads = static_cast<int>(std::min(PyLong_AsLongLong(threads), 1LL << 20));
   if (memory) out.plan.memory_limit = PyLong_AsLongLong(memory);
-  if (PyErr_Occurred() || !truth("resident", out.plan.resident)) return false;
+  if (PyErr_Occurred() || !truth("resident", out.plan.resident) || !truth("constant_parameters", out.constant_parameters)) return false;
   PyObject* stress = PyDict_GetItemString(dict, "stress");
   const char* modes = stress ? PyUnicode_AsUTF8(stress) : "";
   if (!modes) return false;

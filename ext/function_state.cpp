@@ -298,8 +298,10 @@ CodeState::Captured CodeState::compile_at(Place& place, uint32_t instr, const Fr
   if (outcome.region && (!whole || outcome.region->returns)) {
       CompileOptions options;
     options.o1 = settings_.o1;
+    options.o2 = settings_.o2;
     options.quiet = settings_.quiet;
     options.interp = settings_.stress.interp;
+    options.constant_parameters = settings_.constant_parameters;
     options.order = settings_.order;
     options.plan = settings_.plan;
     options.listing = events_on(Channel::Asm) || events_on(Channel::Kernels);
@@ -313,7 +315,8 @@ CodeState::Captured CodeState::compile_at(Place& place, uint32_t instr, const Fr
       failed.instr = instr;
       failed.function = region->function;
       failed.file = text_of(code_->co_filename);
-      failed.line = view()->instrs()[instr].line;
+      const int line = view()->instrs()[instr].line;
+      failed.line = line > 0 ? line : code_->co_firstlineno;  // what sets a frame up has no line
       out.breaks.push_back(std::move(failed));
     }
   }

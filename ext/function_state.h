@@ -28,8 +28,10 @@ struct JitSettings {
   bool fullgraph = false;
   bool ast = false;  // capture_mode
   bool dynamic = false;
-  bool o1 = false;
+  bool o1 = false;  // or above
+  bool o2 = false;
   bool quiet = false;  // floating-point flags are nobody's: gradients do not warn
+  bool constant_parameters = false;
   graph::ExecOrder order = graph::ExecOrder::Program;
   runtime::PlanOptions plan;
   Stress stress;  // those of config.stress included

@@ -83,18 +83,9 @@ void note_varied(const Guard& g, const LiveSlots& live, std::vector<std::string>
     PyArrayObject* array = held_array(g.array.wrap, object);
     if (PyArray_NDIM(array) != static_cast<int>(g.array.shape.size())) return;
     const std::string name = g.source->str();
-    bool same_shape = true;
     for (int i = 0; i < PyArray_NDIM(array); ++i) {
       const graph::Dim& dim = g.array.shape[i];
-      if (!dim.is_const() || dim.value() == PyArray_DIM(array, i)) continue;
-      same_shape = false;
-      out.push_back(name + ".shape[" + std::to_string(i) + "]");
-    }
-    if (!same_shape || (PyArray_IS_C_CONTIGUOUS(array) && PyArray_SIZE(array) > 1)) return;
-    for (int i = 0; i < PyArray_NDIM(array); ++i) {
-      const graph::Dim& stride = g.array.strides[i];
-      if (stride.is_const() && stride.value() != PyArray_STRIDE(array, i))
-        out.push_back(name + ".strides[" + std::to_string(i) + "]");
+      if (dim.is_const() && dim.value() != PyArray_DIM(array, i)) out.push_back(name + ".shape[" + std::to_string(i) + "]");
     }
   } else if (g.kind == GuardKind::Equal && PyLong_CheckExact(g.object.get())) {
     PyObject* object = fetch_source(*g.source, live);

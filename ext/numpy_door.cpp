@@ -51,19 +51,13 @@ bool has_strides(PyArrayObject* array, const graph::ShapeEnv& shapes, const grap
   return true;
 }
 
-/// Strides as functions of the shape where the array is contiguous, so that they vary with it.
-graph::Dims input_strides(Session& session, PyArrayObject* array, DType dtype, const graph::Dims& shape,
-                          const std::string& name) {
+/// Strides as functions of the shape where the array is contiguous, so that they vary with it; else as they are: what is compiled
+/// depends on their order.
+graph::Dims input_strides(Session& session, PyArrayObject* array, DType dtype, const graph::Dims& shape) {
   for (graph::Dims strides : {graph::c_strides(dtype, shape), fortran_strides(dtype, shape)})
     if (has_strides(array, session.graph().shapes(), strides)) return strides;
   graph::Dims strides;
-  for (int i = 0; i < PyArray_NDIM(array); ++i) {
-    // Sign and zero decide what is compiled: a symbol is a positive stride.
-    int64_t stride = PyArray_STRIDE(array, i);
-    std::string where = name + ".strides[" + std::to_string(i) + "]";
-    bool varies = stride > 0 && session.varied().names.count(where) != 0;
-    strides.push_back(varies ? session.graph().shapes().fresh(stride) : Dim(stride));
-  }
+  for (int i = 0; i < PyArray_NDIM(array); ++i) strides.emplace_back(PyArray_STRIDE(array, i));
   return strides;
 }
 
@@ -88,7 +82,7 @@ Captured<Value*> wrap_object(Session& session, PyObject* object, SourceRef sourc
     for (int i = 0; i < PyArray_NDIM(array); ++i)
       spec.shape.push_back(
           input_dim(session, array, i, name + ".shape[" + std::to_string(i) + "]"));
-    spec.strides = input_strides(session, array, *dtype, spec.shape, name);
+    spec.strides = input_strides(session, array, *dtype, spec.shape);
   } else {
     spec.wrap = Wrap::NumpyScalar;
     spec.dtype = *scalar_dtype_of(object);

@@ -25,6 +25,9 @@ constexpr double kHostNanoseconds = 1e3;
 /// Longer steps are split by themselves, which evens out better than steps of different lengths beside each other.
 constexpr double kBesideNanoseconds = 100e3;
 
+/// Rows, columns and depth of a product from which on rounding its operands to pairs of bfloat16 pays.
+constexpr int64_t kLeastNarrow = 48;
+
 /// A loop may run for any time: long enough to release the GIL, and to look for signals.
 constexpr double kLoopNanoseconds = 1e6;
 
@@ -79,7 +82,8 @@ class Binder {
  private:
   static int64_t scratch_of(const BoundStep& step) {
     if (const auto* loop = std::get_if<BoundLoop>(&step)) return loop->scratch_bytes;
-    if (const auto* product = std::get_if<BoundMatMul>(&step)) return product->product.scratch_bytes;
+    if (const auto* product = std::get_if<BoundMatMul>(&step))
+      return product->product.scratch_bytes + (product->narrowed ? product->narrowed->bytes() : 0);
     if (const auto* attention = std::get_if<BoundAttention>(&step)) return attention->attention.scratch_bytes;
     return 0;
   }
@@ -318,6 +322,7 @@ class Binder {
       p.batch.push_back(
           {value(step.batch[i]), value(step.a.strides[i]), value(step.b.strides[i]), value(step.c.strides[i])});
     if (step.windows) p.windows = bind_windows(*step.windows);
+    if (step.narrow && std::min({p.m, p.n, p.k}) >= kLeastNarrow) take_pairs(out, code_.entry(*step.narrow));
     p.plan();
     if (step.epilogue) {
       out.epilogue = bind_loop(*step.epilogue, bound, false);
@@ -331,6 +336,30 @@ class Binder {
       p.nanoseconds += out.epilogue->nanoseconds;
     }
     return out;
+  }
+
+  /// Makes the product one of pairs along k, contiguous matrix by matrix.
+  static void take_pairs(BoundMatMul& out, const void* code) {
+    Product& p = out.product;
+    const int64_t pairs = (p.k + 1) / 2;
+    BoundMatMul::Narrow a{p.k, p.m, p.a_k, p.a_row, 4, 4 * pairs}, b{p.k, p.n, p.b_k, p.b_column, 4 * p.n, 4};
+    for (std::size_t i = p.batch.size(); i-- > 0;) {
+      const auto gather = [&](BoundMatMul::Narrow& n, int64_t& distance) {
+        if (distance == 0) return;
+        n.batch.insert(n.batch.begin(), {p.batch[i].extent, distance});
+        distance = 4 * pairs * n.length * n.matrices;
+        n.matrices *= p.batch[i].extent;
+      };
+      gather(a, p.batch[i].a);
+      gather(b, p.batch[i].b);
+    }
+    for (BoundMatMul::Narrow* n : {&a, &b}) n->bytes = round_up(4 * pairs * n->length * n->matrices, kTempAlignment);
+    p.narrow = true;
+    p.code = code;
+    p.k = pairs;
+    p.a_row = 4 * pairs, p.a_k = 4;
+    p.b_k = 4 * p.n, p.b_column = 4;
+    out.narrowed = {std::move(a), std::move(b)};
   }
 
   Product::Windows bind_windows(const Windows& windows) const {

@@ -62,7 +62,20 @@ struct BoundLoop {
 };
 
 struct BoundMatMul {
-  Product product;
+  /// An operand that is rounded first: distances in bytes along k and along its other axis, there and as pairs.
+  struct Narrow {
+    int64_t k = 0, length = 0, along_k = 0, step = 0;
+    int64_t out_along_k = 0, out_step = 0;
+    int64_t matrices = 1, bytes = 0;
+    std::vector<std::pair<int64_t, int64_t>> batch;  // extent and distance of axes along which it is not broadcast
+  };
+  struct Narrowed {
+    Narrow a, b;
+    int64_t bytes() const { return a.bytes + b.bytes; }
+  };
+
+  Product product;  // where `narrowed`, of pairs
+  std::optional<Narrowed> narrowed;
   BoundOperand a, b, c;
   std::optional<BoundLoop> epilogue;  // rank: batch axes, rows, columns
   int64_t groups = 1;                 // of rows, which to the epilogue follow each other

@@ -28,6 +28,7 @@ constexpr int64_t kRowBytes = 16 << 10;  // of a stretch of C
 constexpr int kMostLanes = 16;
 constexpr int64_t kFarthestLane = 1 << 26;  // bytes between lanes that 32 bits of an index are enough for
 constexpr double kLeastPiece = 10e3;    // nanoseconds
+constexpr int64_t kNarrowStretch = 64;  // elements
 
 int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 int64_t divide_up(int64_t n, int64_t by) { return (n + by - 1) / by; }
@@ -534,13 +535,13 @@ void Product::plan() {
     path = Path::Lines;
     const auto &[planes, lines, places] = windows->axes;
     scratch_bytes = planes.image * lines.image * (places.result + (places.window - 1) * places.dilation) * item;
-  } else if (!windows && n <= tuning.few_columns && a_k == item && k >= tuning.few_depth * n) {
+  } else if (!windows && !narrow && n <= tuning.few_columns && a_k == item && k >= tuning.few_depth * n) {
     path = Path::Dots;
     if (b_k != item) scratch_bytes = round_up(k, lanes) * n * item;
-  } else if (!windows && m <= tuning.few_rows && b_k == item && b_column != item && k >= tuning.few_depth * m) {
+  } else if (!windows && !narrow && m <= tuning.few_rows && b_k == item && b_column != item && k >= tuning.few_depth * m) {
     path = Path::DotsOfB;
     if (a_k != item) scratch_bytes = round_up(k, lanes) * m * item;
-  } else if (!windows && m == 1 && b_column == item && n >= 16 * lanes && n * k * item >= tuning.far_b) {
+  } else if (!windows && !narrow && m == 1 && b_column == item && n >= 16 * lanes && n * k * item >= tuning.far_b) {
     path = Path::Row;
   } else if (k == 0 || (!windows && b_column == item &&
                          (m <= core.most_rows(4) || (m <= tuning.plain_rows && n * k * item <= 4 * l2_bytes) ||
@@ -675,15 +676,67 @@ void run_epilogue(const BoundMatMul& step, const RunState& state, int64_t batch,
   }
 }
 
+/// Rounded to the nearest, ties to even; a NaN stays one.
+uint32_t bfloat16(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, 4);
+  const uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+  return (bits & 0x7fffffff) > 0x7f800000 ? bits >> 16 | 0x40 : rounded;
+}
+
+/// One line of pairs: elements of `first`, and those of `second`, above them; null where k has no such row.
+[[gnu::target("avx512f,avx512bw,avx512vl,avx512dq")]] void narrow_line(const char* first, const char* second, int64_t step,
+                                                                       int64_t count, int64_t out_step, char* out) {
+  const auto at = [](const char* from, int64_t offset) {
+    float value;
+    std::memcpy(&value, from + offset, 4);
+    return value;
+  };
+  const auto put = [&](int64_t i, uint32_t pair) { std::memcpy(out + i * out_step, &pair, 4); };
+  if (!second)
+    for (int64_t i = 0; i < count; ++i) put(i, bfloat16(at(first, i * step)));
+  else if (step == 4 && out_step == 4)
+    for (int64_t i = 0; i < count; ++i) put(i, bfloat16(at(first, i * 4)) | bfloat16(at(second, i * 4)) << 16);
+  else
+    for (int64_t i = 0; i < count; ++i) put(i, bfloat16(at(first, i * step)) | bfloat16(at(second, i * step)) << 16);
+}
+
+/// An operand as pairs along k. A line goes along the other axis, in stretches that the first-level cache holds.
+void narrow(const BoundMatMul::Narrow& n, const char* from, char* to, RunState& state) {
+  const int64_t pairs = (n.k + 1) / 2, stretches = divide_up(n.length, kNarrowStretch);
+  const int64_t work = n.matrices * stretches;
+  const double cost = static_cast<double>(n.matrices * n.length * n.k) / 2;
+  run_pieces(work, 1, cost, true, state, [&](int64_t begin, int64_t end) {
+    for (int64_t piece = begin; piece < end; ++piece) {
+      const char* matrix = from;
+      int64_t rest = piece / stretches;
+      for (std::size_t i = n.batch.size(); i-- > 0; rest /= n.batch[i].first) matrix += rest % n.batch[i].first * n.batch[i].second;
+      const int64_t first = piece % stretches * kNarrowStretch, count = std::min(kNarrowStretch, n.length - first);
+      char* const out = to + piece / stretches * pairs * n.length * 4 + first * n.out_step;
+      for (int64_t pair = 0; pair < pairs; ++pair) {
+        const char* const low = matrix + first * n.step + 2 * pair * n.along_k;
+        narrow_line(low, 2 * pair + 1 < n.k ? low + n.along_k : nullptr, n.step, count, n.out_step, out + pair * n.out_along_k);
+      }
+    }
+  });
+}
+
 }  // namespace
 
 void execute_matmul(const BoundMatMul& step, RunState& state) {
   auto at = [&](const BoundOperand& o) { return state.buffers[o.buffer] + o.offset; };
-  if (!step.epilogue) return run_product(step.product, at(step.a), at(step.b), at(step.c), state);
   const FinishedTile finished = [&](int64_t batch, int64_t row, int64_t row_end, int64_t column, int64_t column_end) {
     run_epilogue(step, state, batch, row, row_end, column, column_end);
   };
-  run_product(step.product, at(step.a), at(step.b), at(step.c), state, &finished);
+  const FinishedTile* const epilogue = step.epilogue ? &finished : nullptr;
+  if (!step.narrowed) return run_product(step.product, at(step.a), at(step.b), at(step.c), state, epilogue);
+  // What is rounded lies before the scratch of the product.
+  char* const memory = state.reserve;
+  state.reserve += step.narrowed->bytes();
+  narrow(step.narrowed->a, at(step.a), memory, state);
+  narrow(step.narrowed->b, at(step.b), memory + step.narrowed->a.bytes, state);
+  run_product(step.product, memory, memory + step.narrowed->a.bytes, at(step.c), state, epilogue);
+  state.reserve = memory;
 }
 
 }  // namespace framejit::runtime

@@ -53,6 +53,7 @@ struct Product {
   int64_t m = 0, n = 0, k = 0;
   int64_t a_row = 0, a_k = 0, b_k = 0, b_column = 0, c_row = 0;
   std::vector<Axis> batch;  // outer to inner
+  bool narrow = false;             // groups of narrower elements, which have tiles only
   std::optional<Windows> windows;  // in place of b_k and b_column; A's rows are contiguous
   Tuning tuning{};
 

@@ -121,10 +121,11 @@ def check_settings(
 
 def _for_plans(backend: str, options: dict[str, Any]) -> dict[str, Any]:
     """What backend and options mean to those who make plans, once they are known to be good."""
+    constant = {"constant_parameters": options.get("infer_boost") == "on"}
     if backend != "GE":
-        return {"exec_order": options.get("exec_order", "")}
+        return {"exec_order": options.get("exec_order", ""), **constant}
     given = options.get("ge_options", {}).get("session", {})
-    return {"resident": True, **{key: read(given[key]) for key, read in _GE_SESSION.items() if key in given}}
+    return {"resident": True, **constant, **{key: read(given[key]) for key, read in _GE_SESSION.items() if key in given}}
 
 
 def _threads(text: str) -> int:

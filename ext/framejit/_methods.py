@@ -147,14 +147,19 @@ def sum(self: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False, 
 
 def max(
     self: Any,
+    *dim: Any,
     axis: Any = None,
     keepdims: bool = False,
-    *,
+    keepdim: bool = False,
     initial: Any = None,
     where: Any = None,
     return_indices: bool = False,
 ) -> Any:
-    """Largest element over `axis`, with `return_indices` also where it is."""
+    """Largest element over `axis`, with `return_indices` also where it is; so too where a dimension is given by position."""
+    if dim:
+        if len(dim) > 1:
+            keepdim = dim[1]
+        return _reduce.max(self, dim[0], keepdim)
     if return_indices:
         return _reduce.max(self, axis, keepdims, initial=initial, where=where)
     return _reduce.amax(self, axis, keepdims, initial=initial, where=where)
@@ -162,14 +167,19 @@ def max(
 
 def min(
     self: Any,
+    *dim: Any,
     axis: Any = None,
     keepdims: bool = False,
-    *,
+    keepdim: bool = False,
     initial: Any = None,
     where: Any = None,
     return_indices: bool = False,
 ) -> Any:
-    """Smallest element over `axis`, with `return_indices` also where it is."""
+    """Smallest element over `axis`, with `return_indices` also where it is; so too where a dimension is given by position."""
+    if dim:
+        if len(dim) > 1:
+            keepdim = dim[1]
+        return _reduce.min(self, dim[0], keepdim)
     if return_indices:
         return _reduce.min(self, axis, keepdims, initial=initial, where=where)
     return _reduce.amin(self, axis, keepdims, initial=initial, where=where)
@@ -183,6 +193,18 @@ def argmax(self: Any, axis: int | None = None, keepdims: bool = False) -> Any:
 def cumsum(self: Any, axis: int | None = None, dtype: Any = None) -> Any:
     """Sums of the elements up to each one along `axis`."""
     return _reduce.cumsum(self if axis is not None else _shape.ravel(self), 0 if axis is None else axis, dtype)
+
+
+def diff(self: Any, n: int = 1, axis: int = -1) -> Any:
+    """Differences of neighbours along `axis`."""
+    return _tensor(np.diff(_array(self), n, axis))
+
+
+def fill_diagonal(self: Any, fill_value: Any, wrap: bool = False) -> Any:
+    """A copy with one number on the diagonal."""
+    out = np.array(_array(self))
+    np.fill_diagonal(out, fill_value, wrap)
+    return _tensor(out)
 
 
 def take(self: Any, indices: Any, axis: int | None = None, mode: str = "clip") -> Any:
@@ -323,7 +345,7 @@ _CONVERSIONS = {
 # fmt: off
 _OWN = (
     astype, to, item, tolist, numpy, copy, contiguous, is_contiguous, init_data, type_as, reshape, transpose, broadcast_to,
-    repeat, tile, flatten, resize, numel, dim, view, permute, sum, max, min, argmax, cumsum, take, new_zeros, new_ones,
+    repeat, tile, flatten, resize, numel, dim, view, permute, sum, max, min, argmax, cumsum, diff, fill_diagonal, take, new_zeros, new_ones,
     itemset, assign_value, fill_, __dlpack__, __dlpack_device__, __deepcopy__, __round__, __format__, __divmod__,
 )
 # fmt: on

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins as _builtins
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,8 @@ _SAME = (
     "absolute abs sign square reciprocal sqrt exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan arcsinh arccosh arctanh "
     "sinh cosh tanh isnan isinf isfinite signbit equal not_equal less less_equal greater greater_equal bitwise_and bitwise_or bitwise_xor "
     "logical_and logical_or logical_xor logical_not invert matmul floor ceil trunc rint deg2rad rad2deg where isclose allclose heaviside "
-    "float_power logaddexp inner outer dot trace reshape expand_dims swapaxes moveaxis ravel broadcast_to tile flip fliplr flipud roll "
-    "tril triu diag diagonal hstack vstack dstack column_stack meshgrid einsum searchsorted bincount real imag isreal nan_to_num shape "
+    "float_power logaddexp inner outer dot trace reshape expand_dims swapaxes moveaxis ravel broadcast_to tile fliplr flipud roll "
+    "tril triu diag diagonal count_nonzero hstack vstack dstack column_stack meshgrid einsum searchsorted bincount real imag isreal nan_to_num shape "
     "size squeeze stack argmin"
 )
 globals().update({name: getattr(ops, name) for name in _SAME.split()})
@@ -36,6 +37,8 @@ def _made(value: Any, dtype: Any) -> Any:
 def array(obj: Any, dtype: Any = None, copy: bool = True, ndmin: int = 0) -> Any:
     """A Tensor of numbers, lists, tuples, ndarrays or Tensors."""
     out = _made(obj, dtype)
+    if _has_ints_only(obj):
+        out = _int32(out, dtype)
     return out if out.ndim >= ndmin else out.reshape((1,) * (ndmin - out.ndim) + out.shape)
 
 
@@ -45,6 +48,16 @@ def asarray(a: Any, dtype: Any = None) -> Any:
 
 
 asfarray = asarray
+
+
+def _int32(out: Any, dtype: Any) -> Any:
+    """Python ints are int32 where no dtype is given."""
+    return out.astype(_dtypes.ALL["int32"]) if dtype is None and out.dtype is _dtypes.ALL["int64"] else out
+
+
+def _has_ints_only(obj: Any) -> bool:
+    """Python numbers and lists of them, of which none has a dtype."""
+    return _builtins.all(map(_has_ints_only, obj)) if isinstance(obj, (list, tuple)) else isinstance(obj, int)
 
 
 def zeros(shape: Any, dtype: Any = _dtypes.ALL["float32"]) -> Any:
@@ -62,7 +75,8 @@ empty = zeros
 
 def full(shape: Any, fill_value: Any, dtype: Any = None) -> Any:
     """One number everywhere."""
-    return ops.full(shape, fill_value, dtype=dtype)
+    made = ops.full(shape, fill_value, dtype=dtype)
+    return _int32(made, dtype) if isinstance(fill_value, int) else made
 
 
 def zeros_like(a: Any, dtype: Any = None, shape: Any = None) -> Any:
@@ -85,7 +99,7 @@ empty_like = zeros_like
 
 def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) -> Any:
     """Numbers from `start` up to `stop`."""
-    return ops.arange(start, stop, 1 if step is None else step, dtype=dtype)
+    return _int32(ops.arange(start, stop, 1 if step is None else step, dtype=dtype), dtype)
 
 
 def linspace(
@@ -100,6 +114,19 @@ def linspace(
 def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = _dtypes.ALL["float32"]) -> Any:
     """Ones on a diagonal."""
     return _tensor(np.eye(N, M, k, _dtype(dtype)))
+
+
+def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = _dtypes.ALL["float32"]) -> Any:
+    """Ones on and below a diagonal."""
+    return _tensor(np.tri(N, M, k, _dtype(dtype)))
+
+
+def logspace(
+    start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None, axis: int = 0
+) -> Any:
+    """`num` numbers from base**start to base**stop, whose logarithms lie evenly."""
+    first, last = _array(start, "floating"), _array(stop, "floating")
+    return _tensor(np.logspace(first, last, num, endpoint, base, _dtype(dtype) or first.dtype, axis))
 
 
 def identity(n: int, dtype: Any = _dtypes.ALL["float32"]) -> Any:
@@ -181,6 +208,55 @@ def std(x: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
 def cumsum(a: Any, axis: int | None = None, dtype: Any = None) -> Any:
     """Sums of the elements up to each one."""
     return a.cumsum(axis, dtype)
+
+
+def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
+    """Differences of neighbours along `axis`."""
+    ends = [None if end is None else _array(end) for end in (prepend, append)]
+    around = {name: end for name, end in zip(("prepend", "append"), ends, strict=True) if end is not None}
+    return _tensor(np.diff(_array(a), n, axis, **around))
+
+
+def _ignoring_nan(name: str) -> Any:
+    function = getattr(np, name)
+
+    def reduced(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
+        return _converted(_tensor(np.asarray(function(_array(a), axis=axis, keepdims=keepdims))), dtype)
+
+    reduced.__name__ = reduced.__qualname__ = name
+    reduced.__doc__ = f"{name.removeprefix('nan')} of the elements that are not NaN."
+    return reduced
+
+
+nanmax, nanmin, nansum, nanmean, nanvar, nanstd = map(
+    _ignoring_nan, ("nanmax", "nanmin", "nansum", "nanmean", "nanvar", "nanstd")
+)
+
+
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    """Norm of vectors or matrices."""
+    return ops.norm(x, ord, axis, keepdims)
+
+
+def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Any:
+    """Cross products of vectors."""
+    x, y = _arrays(a, b)
+    return _tensor(np.cross(x, y, axisa, axisb, axisc, axis))
+
+
+def histogram(
+    a: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: bool = False
+) -> tuple[Any, Any]:
+    """How many elements lie in each bin, and the edges of the bins."""
+    x = _array(a, "floating")
+    given = _array(bins) if isinstance(bins, Tensor) else bins
+    counts, edges = np.histogram(x, given, range, density, None if weights is None else _array(weights))
+    return _tensor(counts.astype(x.dtype)), _tensor(edges.astype(x.dtype))
+
+
+def flip(m: Any, axis: Any = None) -> Any:
+    """In reverse order along `axis`, along all dimensions by default."""
+    return _tensor(np.flip(_array(m), axis))
 
 
 def transpose(a: Any, axes: Any = None) -> Any:

@@ -388,3 +388,20 @@ def test_deleted_variables():
         for n in (1, 2, 3):
             expected, actual = observe(deletes, (np.ones(size), n)), observe(marked, (np.ones(size), n))
             assert_same_seen(expected, actual, f"{size} {n}")
+
+
+def test_layouts_are_compiled_one_by_one():
+    """Arrays of one shape whose elements lie in another order each time."""
+
+    def f(x, y):
+        return (x * y).sum(1), x.sum(2)
+
+    base = np.random.default_rng(0).normal(size=(3, 4, 5))
+    layouts = [base, *(np.ascontiguousarray(base.transpose(p)).transpose(np.argsort(p)) for p in ((1, 0, 2), (2, 1, 0), (1, 2, 0), (0, 2, 1)))]
+    layouts += [np.repeat(base, 2, 2)[:, :, ::2], base[::-1].copy()[::-1]]
+    marked = framejit.jit(f, fullgraph=True)
+    for _ in range(2):
+        for x in layouts:
+            for found, wanted in zip(marked(x, base), f(x, base)):
+                assert found.tobytes() == wanted.tobytes() and found.strides == wanted.strides
+    assert len(marked.cache_entries()) == len(layouts)

@@ -238,6 +238,7 @@ LAYERS = {
     "ReLU()": "ops.relu(x)", "Sigmoid()": "ops.sigmoid(x)", "Tanh()": "ops.tanh(x)", "Softmax(0)": "ops.softmax(x, 0)", "GELU()": "ops.gelu(x, 'tanh')",
     "LeakyReLU(0.3)": "ops.leaky_relu(x, 0.3)", "ELU()": "ops.elu(x)", "LogSoftmax()": "ops.log_softmax(x)", "Flatten()": "ops.flatten(x)",
     "Identity()": "x", "Dropout(p=0.5)": "x", "SiLU()": "ops.silu(x)", "Softplus()": "ops.softplus(x)", "Hardtanh()": "ops.hardtanh(x)",
+    "Unflatten(1, (3, 1))": "ops.reshape(x, (-1, 3, 1))", "PReLU()": "ops.leaky_relu(x, 0.25)",
     "Dense(3, 2, 'ones', 'zeros', activation='relu')": "ops.relu(ops.dense(x, ops.ones((2, 3)), ops.zeros(2)))",
     "LayerNorm((3,), epsilon=1e-5)": "ops.layer_norm(x, (3,), ops.ones(3), ops.zeros(3))",
 }

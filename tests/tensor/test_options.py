@@ -12,7 +12,7 @@ import textwrap
 import framejit as fj
 import numpy as np
 import pytest
-from framejit import Tensor
+from framejit import Parameter, Tensor, nn, ops
 from framejit._events import listen
 from tensor.tensor_support import assert_same
 
@@ -185,3 +185,174 @@ def test_the_log_says_what_falls_back(tmp_path, level, arguments, says):
 def test_a_wrong_level_of_the_log_is_an_error():
     done = subprocess.run([sys.executable, "-c", "import framejit"], capture_output=True, text=True, env={**os.environ, "GLOG_v": "loud"})
     assert "GLOG_v must be one of" in done.stderr
+
+
+class Scaled(nn.Cell):
+    """Its weights go through arithmetic of their own in each call."""
+
+    def __init__(self, size=4):
+        super().__init__()
+        rng = np.random.default_rng(size)
+        self.w = Parameter(Tensor(rng.normal(size=(size, size)).astype(np.float32)))
+        self.g = Parameter(Tensor(rng.normal(size=(size, 1)).astype(np.float32)))
+        self.b = Parameter(Tensor(rng.normal(size=(size,)).astype(np.float32)))
+
+    def construct(self, x):
+        norm = ops.sqrt((self.w * self.w).sum(1, keepdims=True) + 1e-6)
+        return ops.matmul(x, (self.w / norm * self.g).T) + self.b
+
+
+def graph_of(function, *args, **options):
+    marked = fj.jit(function, fullgraph=True, **options)
+    expected = function(*args)
+    for _ in range(2):
+        assert_same(marked(*args), expected)
+    return marked
+
+
+@pytest.mark.parametrize("level", ["O0", "O1"])
+def test_infer_boost_folds_what_is_made_of_parameters(level):
+    net, x = Scaled(), inputs(4, 0)[0]
+    plain = fj.jit(net.construct, fullgraph=True, jit_level=level)
+    boosted = fj.jit(net.construct, fullgraph=True, jit_level=level, infer_boost="on")
+    for _ in range(2):
+        assert_same(boosted(x), plain(x))
+    assert all(op in plain.graphs() for op in ("sqrt", "divide", "reduce_sum", "multiply"))
+    assert not any(op in boosted.graphs() for op in ("sqrt", "divide", "reduce_sum", "multiply"))
+    assert "matmul" in boosted.graphs() and "%folded0: f32[4, 4]" in boosted.graphs()
+
+
+def test_infer_boost_knows_networks_of_one_class_apart():
+    one, two, x = Scaled(), Scaled(), inputs(4, 0)[0]
+    two.w.set_data(two.w * 3 + 1)
+    marked = fj.jit(Scaled.construct, fullgraph=True, infer_boost="on")
+    for _ in range(3):
+        for net in (one, two):
+            assert_same(marked(net, x), net.construct(x))
+
+
+def test_infer_boost_is_for_what_does_not_change():
+    """What is folded holds until the Parameters are other objects, or the cache is cleared."""
+    net, x = Scaled(), inputs(4, 0)[0]
+    marked = fj.jit(net.construct, infer_boost="on")
+    before = marked(x)
+    net.w.set_data(net.w + 1)
+    assert_same(marked(x), before)
+    marked.__func__.cache_clear()
+    assert_same(marked(x), net.construct(x))
+    net.b[0] = 5.0  # nothing is made of it alone, so it is read in each call
+    assert_same(marked(x), net.construct(x))
+
+
+def test_infer_boost_leaves_what_is_written_given_back_or_raises_flags():
+    w = Parameter(Tensor([1.0, 2.0]))
+
+    def updates(x):
+        y = x * (w + 1)
+        w[0] = 7.0
+        return y * (w + 1)
+
+    def gives(x):
+        doubled = w * 2
+        return x + doubled, doubled
+
+    zero = Parameter(Tensor([0.0, 1.0]))
+
+    def divides(x):
+        return x * (1.0 / zero)
+
+    x = Tensor([1.0, 1.0])
+    for function in (gives, divides):
+        graph_of(function, x, infer_boost="on")
+    first, second = fj.jit(gives, infer_boost="on")(x)[1], gives(x)[1]
+    first[0] = 9.0
+    assert_same(fj.jit(gives, infer_boost="on")(x)[1], second)
+    marked = fj.jit(updates, infer_boost="on")
+    for _ in range(2):
+        w[0] = 1.0
+        expected = updates(x)
+        w[0] = 1.0
+        assert_same(marked(x), expected)
+
+
+def test_infer_boost_through_a_network():
+    class Net(nn.Cell):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.SequentialCell(Scaled(), nn.ReLU(), Scaled())
+
+        def construct(self, x):
+            return self.layers(x)
+
+    net, x = Net(), inputs(4, 0)[0]
+    expected = net(x)
+    marked = fj.jit(net.construct, infer_boost="on", fullgraph=True)
+    for _ in range(2):
+        assert_same(marked(x), expected)
+    assert "sqrt" not in marked.graphs()
+    assert marked.cache_entries()[0]["guards"] and any("infer_boost" in g or " is " in g for g in marked.cache_entries()[0]["guards"])
+
+
+def at_level(level, construct, *args):
+    class Net(nn.Cell):
+        pass
+
+    Net.construct = construct
+    net = Net()
+    net.set_jit_config(fj.JitConfig(jit_level=level))
+    return net(*args)
+
+
+def rounded(x):
+    """To bfloat16, as numbers."""
+    import ml_dtypes
+
+    return x.astype(ml_dtypes.bfloat16).astype(np.float64)
+
+
+SHAPES = [((48, 48), (48, 48)), ((64, 49), (49, 100)), ((3, 50, 97), (97, 61)), ((2, 3, 48, 51), (2, 1, 51, 64)), ((1, 130, 64), (5, 64, 300))]
+
+
+@pytest.mark.parametrize(("a", "b"), SHAPES, ids=str)
+@pytest.mark.parametrize("transposed", ["", "a", "b", "ab"])
+def test_o2_rounds_the_factors_of_products(a, b, transposed):
+    """Exact for small integers; for others what rounding both factors to bfloat16 gives, where the processor has such products."""
+    rng = np.random.default_rng(0)
+    swap = lambda shape: (*shape[:-2], shape[-1], shape[-2])  # noqa: E731
+
+    def product(self, x, y):
+        x = x.swapaxes(-1, -2) if "a" in transposed else x
+        y = y.swapaxes(-1, -2) if "b" in transposed else y
+        return ops.relu(ops.matmul(x, y) + 1)
+
+    def values(make):
+        x, y = make(swap(a) if "a" in transposed else a), make(swap(b) if "b" in transposed else b)
+        return Tensor(x.astype(np.float32)), Tensor(y.astype(np.float32))
+
+    whole = values(lambda shape: rng.integers(-15, 16, shape))
+    assert_same(at_level("O2", product, *whole), at_level("O0", product, *whole))
+    x, y = values(lambda shape: rng.normal(size=shape))
+    found, exact = at_level("O2", product, x, y), at_level("O1", product, x, y)
+    if found.asnumpy().tobytes() == exact.asnumpy().tobytes():
+        pytest.skip("the processor has no products of bfloat16")
+    left, right = (np.swapaxes(t.asnumpy(), -1, -2) if mark in transposed else t.asnumpy() for t, mark in ((x, "a"), (y, "b")))
+    wanted = np.maximum(rounded(left) @ rounded(right) + 1, 0)
+    bound = np.abs(left) @ np.abs(right)
+    assert np.all(np.abs(found.asnumpy() - wanted) <= 1e-5 * bound + 1e-6)
+    assert np.all(np.abs(found.asnumpy() - exact.asnumpy()) <= 2.0**-7 * bound)
+
+
+def test_o2_rounds_nothing_small():
+    x, (w,) = inputs(16, 1)
+    product = lambda self, x, w: x @ w  # noqa: E731
+    assert_same(at_level("O2", product, x, w), at_level("O1", product, x, w))
+
+
+def test_o2_with_special_values():
+    """Infinities and NaN stay; a number that is above the largest of bfloat16 when rounded becomes infinite."""
+    x = np.ones((48, 48), np.float32)
+    x[0, 0], x[1, 0], x[2, 0], x[3, 0] = np.inf, np.nan, -np.inf, np.finfo(np.float32).max
+    product = lambda self, x, w: x @ w  # noqa: E731
+    found = at_level("O2", product, Tensor(x), Tensor(np.ones((48, 48), np.float32))).asnumpy()
+    assert np.all(found[0] == np.inf) and np.all(np.isnan(found[1])) and np.all(found[2] == -np.inf) and np.all(found[3] >= np.finfo(np.float32).max)
+    assert np.all(found[4:] == 48)

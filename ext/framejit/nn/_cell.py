@@ -117,7 +117,7 @@ class Cell:
                 backend=backend,
                 options={},
             )
-            compiled[key] = compile_any(function, settings)
+            compiled[key] = compile_any(function, {**settings, "jit_level": level})
         return compiled[key].__get__(self, type(self))
 
     def compile(self, *args: Any, **kwargs: Any) -> None:

@@ -91,6 +91,31 @@ class Flatten(Cell):
         return ops.flatten(x, start_dim=self.start_dim, end_dim=self.end_dim)
 
 
+class Unflatten(Cell):
+    """A dimension as several."""
+
+    def __init__(self, axis: int, unflattened_size: Any) -> None:
+        super().__init__()
+        self.axis, self.unflattened_size = axis, tuple(unflattened_size)
+
+    def construct(self, x: Any) -> Any:
+        """The Tensor in its new shape."""
+        axis = self.axis % x.ndim
+        return ops.reshape(x, x.shape[:axis] + self.unflattened_size + x.shape[axis + 1 :])
+
+
+class PReLU(Cell):
+    """`leaky_relu` with a Parameter in place of the number, one or one for each channel."""
+
+    def __init__(self, channel: int = 1, w: Any = 0.25) -> None:
+        super().__init__()
+        self.w = Parameter(initializer(w, (channel,)), name="a")
+
+    def construct(self, x: Any) -> Any:
+        """The weighted Tensor."""
+        return ops.prelu(x, self.w)
+
+
 class Dropout(Cell):
     """While training, zeros with probability p, and the rest divided by 1 - p."""
 

@@ -131,7 +131,6 @@ _ROWS: dict[str, tuple[Any, dict[str, Any]]] = {
     "Softmax": (_reduce.softmax, {"axis": -1}),
     "LogSoftmax": (_reduce.log_softmax, {"axis": -1}),
     "CumSum": (_reduce.cumsum, {}),
-    "Argmax": (_reduce.argmax, {"dim": -1}),
     "Argmin": (_reduce.argmin, {"axis": -1}),
     "Median": (_reduce.median, {"axis": 0, "keepdims": False}),
     "Reshape": (_shape.reshape, {}),
@@ -266,6 +265,16 @@ class SoftmaxCrossEntropyWithLogits(Primitive):
     def __call__(self, logits: Any, labels: Any) -> Any:
         loss = _loss.softmax_cross_entropy_with_logits(logits, labels)
         return loss, _core._op_subtract(_reduce.softmax(logits), labels)
+
+
+class Argmax(Primitive):
+    """Index of the largest element along `axis`."""
+
+    _parameters = {"axis": -1, "output_type": None}
+
+    def __call__(self, x: Any) -> Any:
+        at, output_type = _reduce.argmax(x, self._options["axis"]), self._options["output_type"]
+        return at if output_type is None else at.astype(output_type)
 
 
 class ArgMaxWithValue(Primitive):

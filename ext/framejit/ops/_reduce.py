@@ -82,7 +82,8 @@ def min(input: Any, axis: int | None = None, keepdims: bool = False, *, initial:
     """The smallest elements along `axis`, and where they are."""
     if axis is None:
         return amin(input, initial=initial, where=where), _core.Tensor(0)
-    return amin(input, axis, keepdims, initial=initial, where=where), argmin(input, axis, keepdims)
+    at = _tensor(np.argmin(_array(input), axis=axis, keepdims=keepdims))
+    return amin(input, axis, keepdims, initial=initial, where=where), at
 
 
 def argmax(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
@@ -91,8 +92,9 @@ def argmax(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
 
 
 def argmin(input: Any, axis: int | None = None, keepdims: bool = False) -> Any:
-    """Index of the smallest element along `axis`; int64."""
-    return _tensor(np.argmin(_array(input), axis=axis, keepdims=keepdims))
+    """Index of the smallest element along `axis`; int32."""
+    at = _tensor(np.argmin(_array(input), axis=axis, keepdims=keepdims))
+    return _tensor(_array(at, ALL["int32"]))
 
 
 def all(input: Any, axis: Any = None, keep_dims: bool = False) -> Any:
@@ -215,7 +217,8 @@ def cummax(input: Any, axis: int) -> Any:
 
 def cummin(input: Any, axis: int) -> Any:
     """The smallest elements up to each one along `axis`, and where they are."""
-    return _cumulative_extreme(input, axis, np.minimum)
+    values, at = _cumulative_extreme(input, axis, np.minimum)
+    return values, _tensor(_array(at, ALL["int32"]))
 
 
 def norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
@@ -312,5 +315,6 @@ def histc(input: Any, bins: int = 100, min: float = 0.0, max: float = 0.0) -> An
 
 
 def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
-    """How often each int occurs."""
-    return _tensor(np.bincount(_array(input), None if weights is None else _array(weights), minlength))
+    """How often each int occurs; float32."""
+    counts = np.bincount(_array(input), None if weights is None else _array(weights), minlength)
+    return _tensor(counts.astype(np.float32))

@@ -84,9 +84,8 @@ def broadcast_to(input: Any, shape: Any) -> Any:
     x = _array(input)
     wanted = _ints(shape)
     lead = len(wanted) - x.ndim
-    return _tensor(
-        np.broadcast_to(x, tuple([x.shape[i - lead] if size == -1 else size for i, size in enumerate(wanted)]))
-    )
+    sizes = tuple([x.shape[i - lead] if size == -1 else size for i, size in enumerate(wanted)])
+    return _tensor(x.copy() if sizes == x.shape else np.broadcast_to(x, sizes))
 
 
 expand = broadcast_to
@@ -478,9 +477,10 @@ def topk(input: Any, k: int, dim: int | None = None, largest: bool = True, sorte
 
 
 def unique(input: Any) -> Any:
-    """Each element once, in order, and for each place which one it is (int32)."""
-    values, at = np.unique(_array(input), return_inverse=True)
-    return _tensor(values), _tensor(at.reshape(input.shape).astype(np.int32))
+    """Each element once, as they first occur, and for each place which one it is (int32)."""
+    values, first, at = np.unique(_array(input), return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    return _tensor(values[order]), _tensor(np.argsort(order)[at].reshape(input.shape).astype(np.int32))
 
 
 def searchsorted(sorted_sequence: Any, values: Any, *, out_int32: bool = False, right: bool = False) -> Any:

@@ -1,0 +1,117 @@
+"""What is evaluated under MindSpore and framejit: expressions over Tensors, as text."""
+
+from __future__ import annotations
+
+import numpy as np
+
+_random = np.random.default_rng(7)
+_a = _random.normal(size=(3, 4)).astype(np.float32)
+INPUTS = {
+    "a": _a,
+    "b": (_random.normal(size=(3, 4)) + 0.1).astype(np.float32),
+    "p": (np.abs(_a) + 0.5).astype(np.float32),
+    "u": np.tanh(_a).astype(np.float32),
+    "v": _random.normal(size=4).astype(np.float32),
+    "m": _random.normal(size=(4, 3)).astype(np.float32),
+    "t": _random.normal(size=(2, 3, 4)).astype(np.float32),
+    "image": _random.normal(size=(2, 3, 8, 8)).astype(np.float32),
+    "i": _random.integers(-5, 6, (3, 4)).astype(np.int32),
+    "j": _random.integers(1, 5, (3, 4)).astype(np.int32),
+    "k": _random.integers(-5, 6, (3, 4)),
+    "h": _a.astype(np.float16),
+    "d": _random.normal(size=(3, 4)),
+    "s": _random.integers(-5, 6, (3, 4)).astype(np.int8),
+    "w": _random.integers(0, 9, (3, 4)).astype(np.uint8),
+    "l": _a > 0,
+    "c": _random.integers(0, 4, 3).astype(np.int32),
+}
+
+_DTYPES = "a i k h d s w l".split()
+_BINARY = "add sub mul div floor_divide minimum maximum equal ne less le greater ge".split()
+_UNARY = {
+    "a": """abs neg sign square exp expm1 sin cos tan atan sinh cosh tanh asinh floor ceil trunc round relu relu6 sigmoid silu elu selu
+            hardswish hardsigmoid softplus mish logsigmoid gelu erf erfc isnan isinf isfinite softsign reciprocal tanhshrink logical_not""",
+    "p": "sqrt rsqrt log log2 log10 log1p digamma lgamma",
+    "u": "asin acos atanh erfinv",
+    "i": "abs neg sign square bitwise_not exp sqrt sin logical_not relu",
+    "d": "abs exp log1p sin tanh sqrt floor",
+    "h": "abs exp sin tanh relu sigmoid",
+}
+
+ROWS = [
+    *[f"ops.{name}({x}, {y})" for name in _BINARY for x in _DTYPES for y in _DTYPES if x <= y],
+    *[f"{x} {op} {y}" for op in ("+", "-", "*", "/", "//", "%", "**", "==", "<", ">=") for x, y in (("a", "2"), ("i", "2"), ("i", "2.5"), ("l", "2"), ("h", "2.5"), ("p", "i"), ("2", "a"), ("2.5", "i"), ("s", "w"), ("d", "2"))],
+    *[f"{x} {op} {y}" for op in ("&", "|", "^") for x, y in (("i", "j"), ("l", "l"), ("s", "s"))],
+    *[f"ops.{name}({x})" for x, names in _UNARY.items() for name in names.split()],
+    "-a", "abs(i)", "~l", "~i", "+a",
+    *[f"ops.{name}({x})" for name in ("sum", "mean", "prod", "amax", "amin", "max", "min", "argmax", "argmin", "all", "any", "std", "var") for x in ("a",)
+      ],
+    *[f"{x}.{name}()" for name in ("sum", "prod", "max", "min", "mean", "all", "any", "argmax", "argmin") for x in ("a", "i", "k", "h", "d", "l", "s", "w")],
+    *[f"{x}.{name}({axis})" for name in ("sum", "max", "min", "mean", "prod") for x in ("a", "i", "t") for axis in ("0", "-1", "axis=1", "axis=0, keepdims=True")],
+    *[f"ops.{name}(t, {axis})" for name in ("sum", "mean", "prod", "amax", "amin", "argmax", "argmin", "cumsum", "softmax", "log_softmax") for axis in ("0", "-1")],
+    "ops.sum(t, (0, 2), True)", "ops.mean(t, (1, 2))", "ops.amax(t, (0, 1))", "ops.logsumexp(a, 1)", "ops.std(a, 1, 1)", "ops.var(a, 0)", "ops.cumprod(a, 0)",
+    "ops.cummax(a, 1)", "ops.cummin(a, 1)", "ops.norm(a)", "ops.median(v)", "ops.topk(v, 2)", "ops.sort(a)", "ops.sort(a, 0, True)", "ops.argsort(v, -1, True)",
+    "ops.unique(i)", "ops.nonzero(l)", "ops.count_nonzero(i)", "ops.max(a, 1)", "ops.min(a, 0)",
+    # shapes
+    "ops.reshape(a, (2, -1))", "ops.transpose(a, (1, 0))", "ops.permute(t, (2, 0, 1))", "ops.swapaxes(a, 0, 1)", "ops.squeeze(a[None])", "ops.expand_dims(a, 1)",
+    "ops.unsqueeze(a, -1)", "ops.broadcast_to(v, (2, 3, -1))", "ops.flatten(t)", "ops.ravel(a)", "ops.cat((a, b))", "ops.cat((a, b), -1)", "ops.stack((a, b), 1)",
+    "ops.split(a, 2, 1)", "ops.split(a, (1, 2))", "ops.chunk(a, 3)", "ops.unbind(a)", "ops.narrow(a, 1, 1, 2)", "ops.slice(a, (1, 0), (2, 3))",
+    "ops.strided_slice(a, (0, 0), (3, 4), (2, 3))", "ops.tile(a, (2, 1))", "ops.repeat_interleave(a, 2, 1)", "ops.flip(a, (0,))", "ops.roll(a, 1, 1)",
+    "ops.tril(a)", "ops.triu(a, 1)", "ops.diag(v)", "ops.meshgrid(v, v)", "ops.pad(a, (1, 2))", "ops.moveaxis(t, 0, 2)", "ops.movedim(t, 0, 1)",
+    "ops.rot90(a, 1, (0, 1))", "ops.atleast_2d(v)", "ops.diagonal(t)", "ops.vstack((a, b))", "ops.hstack((a, b))", "ops.dstack((a, b))", "ops.column_stack((v, v))",
+    # indices
+    "ops.gather(a, c - 1, 0)", "ops.gather_elements(a, 1, j - 1)", "ops.gather_nd(a, Tensor(np.array([[0, 1], [2, 3]])))", "ops.index_select(a, 0, Tensor(np.array([2, 0])))",
+    "ops.masked_select(a, l)", "ops.masked_fill(a, l, 2.0)", "ops.where(l, a, b)", "ops.select(l, a, b)", "ops.one_hot(c, 5)", "ops.searchsorted(v, v)",
+    "ops.tensor_scatter_update(v, Tensor(np.array([[1]])), Tensor(np.array([9.0], np.float32)))", "ops.tensor_scatter_add(v, Tensor(np.array([[1], [1]])), v[:2])",
+    "ops.scatter_nd(Tensor(np.array([[0], [2]])), v[:2], (3,))", "ops.bincount(c)",
+    *[f"a[{index}]" for index in ("0", "-1", "1:", "::2", "::-1", "..., 1", ":, 1:3", "None", ":, None, 1", "[0, 2]", "l", "Tensor(np.array([0, 2]))", "1, 2", "l[:, 0]", "1:1",
+                                  "Tensor(np.array([[0, 1], [1, 2]]))", "[True, False, True]", "..., None", "0:2, [1, 3]")],
+    "len(a)", "a.shape", "a.ndim", "a.size", "a.dtype", "a.itemsize", "a.nbytes", "a.strides", "a.T", "a.item(3)", "v[1].item()", "float(v[0])", "int(c[0])", "bool(c[0])", "a.tolist()",
+    "h.itemsize", "t.T.shape", "v.T", "list(v)[0]", "a.numel()",
+    # creation
+    "ops.zeros((2, 3))", "ops.ones(3)", "ops.ones((2,), ms.int64)", "ops.full((2,), 1.5)", "ops.full((2,), 3)", "ops.fill(ms.int32, (2,), 7)", "ops.zeros_like(i)", "ops.ones_like(a)", "ops.full_like(a, 3)",
+    "ops.arange(5)", "ops.arange(2, 9, 3)", "ops.arange(0.0, 1.0, 0.25)", "ops.linspace(0, 1, 5)", "ops.eye(3)", "ops.eye(2, 3, ms.int32)", "ops.logspace(0, 2, 3)",
+    *[f"Tensor({what})" for what in ("1", "1.5", "True", "[1, 2]", "[1.5, 2]", "(1, 2.5)", "[True, False]", "np.arange(3)", "np.ones(2)", "[[1, 2], [3, 4]]", "1, ms.float32", "[1.7, -1.7], ms.int32", "np.float32(3)", "1j")],
+    # methods
+    *[f"a.{call}" for call in ("reshape(2, 6)", "reshape((2, 6))", "view(4, 3)", "transpose(1, 0)", "permute(1, 0)", "swapaxes(0, 1)", "squeeze()", "unsqueeze(0)", "expand_dims(1)", "flatten()",
+                               "ravel()", "astype(ms.int32)", "astype('float64')", "to(ms.float16)", "float()", "int()", "long()", "half()", "bool()", "clamp(-0.5, 0.5)", "clip(-0.5, 0.5)", "abs()", "exp()",
+                               "add(b)", "mul(b)", "sub(b)", "div(b)", "minimum(b)", "maximum(b)", "pow(2)", "square()", "broadcast_to((2, 3, 4))", "expand((2, 3, 4))", "repeat(2, 1)", "tile((2, 1))",
+                               "split(2, 1)", "chunk(2)", "nonzero()", "cumsum(0)", "var()", "std()", "amax(0)", "amin(1)", "argsort()", "sort()", "topk(2)", "norm()", "matmul(m)", "contiguous()", "is_contiguous()",
+                               "masked_fill(l, 0.0)", "gather_elements(1, Tensor(np.array([[0], [1], [2]])))", "index_select(0, Tensor(np.array([0])))", "fill_diagonal(1.0)", "sigmoid()", "tanh()", "softmax(0)", "log_softmax(0)",
+                               "relu()", "sin()", "cos()", "floor()", "ceil()", "round()", "isnan()", "isfinite()", "eq(b)", "ne(b)", "gt(b)", "ge(b)", "lt(b)", "le(b)", "equal(b)", "greater(b)", "less(b)", "tril()", "triu()",
+                               "flip((0,))", "roll(1, 0)", "unbind(0)", "diff()", "isclose(b)", "type_as(i)", "new_zeros((2,))", "new_ones((2,))", "numel()", "dim()", "where(l, b)", "mean(0)", "logsumexp(0)", "neg()", "sign()")],
+    # products
+    "a @ m", "ops.matmul(a, m)", "ops.matmul(t, m)", "ops.matmul(v, m)", "ops.matmul(t, v)", "ops.bmm(t, t.swapaxes(1, 2))", "ops.mm(a, m)", "ops.dot(a, m)", "ops.outer(v, v)", "ops.addmm(a @ m, a, m)", "ops.einsum('ij,jk->ik', a, m)",
+    "ops.dense(a, b)", "ops.MatMul(transpose_b=True)(a, b)", "ops.BatchMatMul()(t, t.swapaxes(1, 2))", "ops.tensor_dot(a, m, 1)", "ops.inner(v, v)", "ops.baddbmm(t @ m, t, ops.stack((m, m)))",
+    # neural networks
+    "ops.leaky_relu(a, 0.1)", "ops.hardtanh(a)", "ops.gelu(a, 'tanh')", "ops.gelu(a, 'none')", "ops.prelu(a[None], Tensor(np.float32([0.25])))", "ops.glu(a)", "ops.hardshrink(a)", "ops.softshrink(a)", "ops.celu(a)", "ops.threshold(a, 0.1, 20)",
+    "ops.layer_norm(a, (4,), ops.ones(4), ops.zeros(4))", "ops.mse_loss(a, b)", "ops.l1_loss(a, b, 'sum')", "ops.smooth_l1_loss(a, b)", "ops.huber_loss(a, b)",
+    "ops.cross_entropy(a, c)", "ops.nll_loss(ops.log_softmax(a, 1), c)", "ops.binary_cross_entropy(ops.sigmoid(a), ops.sigmoid(b))", "ops.binary_cross_entropy_with_logits(a, b, ops.ones_like(a), ops.ones_like(a))",
+    "ops.kl_div(a, p)", "ops.cosine_similarity(a, b, 1)", "ops.cdist(a, b)", "ops.max_pool2d(image, 2)", "ops.avg_pool2d(image, 2, 2)", "ops.conv2d(image, image[:, :, :3, :3])", "ops.bias_add(a, v)", "ops.one_hot(c, 5, Tensor(1.0), Tensor(0.0))",
+    "ops.interpolate(image, (4, 4), mode='nearest')", "ops.normalize(a)", "ops.dropout(a, 0.0)", "ops.batch_norm(image, ops.zeros(3), ops.ones(3), ops.ones(3), ops.zeros(3))",
+    *[f"nn.{layer}({x})" for layer, x in (("ReLU()", "a"), ("Sigmoid()", "a"), ("Tanh()", "a"), ("Softmax()", "a"), ("Softmax(0)", "a"), ("LogSoftmax()", "a"), ("GELU()", "a"), ("GELU(False)", "a"), ("LeakyReLU()", "a"), ("ELU()", "a"), ("SiLU()", "a"),
+                                          ("Softplus()", "a"), ("Hardtanh()", "a"), ("HSwish()", "a"), ("HSigmoid()", "a"), ("ReLU6()", "a"), ("SeLU()", "a"), ("Mish()", "a"), ("Flatten()", "t"), ("Identity()", "a"), ("MaxPool2d(2, 2)", "image"), ("AvgPool2d(2, 2)", "image"),
+                                          ("MaxPool2d(3, 2, 'same')", "image"), ("BatchNorm2d(3)", "image"), ("LayerNorm((4,))", "a"), ("GroupNorm(1, 3)", "image"), ("Dense(4, 2, 'ones', 'zeros')", "a"), ("Dense(4, 2, 'ones', 'zeros', activation='relu')", "a"),
+                                          ("Conv2d(3, 2, 3, weight_init='ones')", "image"), ("Conv2d(3, 2, 3, pad_mode='valid', weight_init='ones')", "image"), ("Conv2d(3, 3, 3, group=3, pad_mode='pad', padding=1, weight_init='ones')", "image"),
+                                          ("Conv1d(3, 2, 3, weight_init='ones')", "t"), ("Dropout(p=0.5)", "a"), ("MSELoss()", "a, b"), ("L1Loss()", "a, b"), ("SmoothL1Loss()", "a, b"), ("CrossEntropyLoss()", "a, c"), ("SoftmaxCrossEntropyWithLogits(True)", "a, c"),
+                                          ("SoftmaxCrossEntropyWithLogits(True, 'mean')", "a, c"), ("BCELoss()", "ops.sigmoid(a), ops.sigmoid(b)"), ("Embedding(5, 2, embedding_table='ones')", "c"), ("PReLU()", "image"), ("NLLLoss()", "ops.log_softmax(a, 1), c"), ("Unflatten(1, (2, 2))", "a"), ("Softsign()", "a"), ("CosineEmbeddingLoss()", "a, b, ops.ones(3)"))],
+    # primitives
+    *[f"ops.{call}" for call in ("Add()(a, b)", "Sub()(a, b)", "Mul()(a, b)", "Div()(a, b)", "RealDiv()(a, b)", "FloorDiv()(i, j)", "Pow()(p, 2.0)", "ReLU()(a)", "Exp()(a)", "Log()(p)", "Square()(a)", "Neg()(a)", "Abs()(a)", "Floor()(a)", "Round()(a)", "Sin()(a)", "Cos()(a)", "Tanh()(a)",
+                                 "Sigmoid()(a)", "Equal()(a, a)", "Less()(a, b)", "LogicalXor()(l, l)", "AddN()([a, b])", "ReduceSum()(a)", "ReduceSum(keep_dims=True)(a, 0)", "ReduceMean()(a, 1)", "ReduceMax()(a, 0)", "Cast()(a, ms.int32)", "ExpandDims()(a, 0)", "Reshape()(a, (4, 3))", "Shape()(a)", "Softmax()(a)",
+                                 "Gather()(a, c - 1, 0)", "Split(1, 2)(a)", "Unique()(c)", "BiasAdd()(a, v)", "Flatten()(t)", "Identity()(a)", "OneHot()(c, 5, Tensor(1.0), Tensor(0.0))", "Maximum()(a, b)", "Minimum()(a, b)", "Concat(1)((a, b))", "Zeros()((2, 3), ms.float32)", "NanToNum()(a)", "Slice()(a, (0, 1), (2, 2))", "Invert()(i)",
+                                 "Conv2D(2, 3)(image, image[:2, :, :3, :3])", "MaxPool(2, 2)(image)", "SoftmaxCrossEntropyWithLogits()(a, ops.softmax(b))", "MatMul()(a, m)", "Transpose()(a, (1, 0))", "Tile()(a, (2, 1))", "Stack()((a, b))", "Squeeze()(a[None])", "ZerosLike()(a)", "OnesLike()(a)", "Select()(l, a, b)", "Sqrt()(p)", "Rsqrt()(p)",
+                                 "ArgMaxWithValue()(a)", "Argmax(output_type=ms.int32)(a)", "TopK()(v, 2)", "StridedSlice()(a, (0, 0), (2, 2), (1, 1))", "GatherNd()(a, Tensor(np.array([[0, 1]])))", "Range()(Tensor(0), Tensor(5), Tensor(2))")],
+    # mint and numpy
+    *[f"mint.{call}" for call in ("add(a, b)", "sub(a, b)", "mul(a, b)", "div(a, b)", "clamp(a, -0.5, 0.5)", "matmul(a, m)", "sum(a)", "mean(a)", "max(a)", "min(a)", "exp(a)", "abs(a)", "sqrt(p)", "cat((a, b))", "stack((a, b))", "zeros((2,))", "ones((2,))", "arange(3)", "eye(3)", "where(l, a, b)", "nn.functional.relu(a)",
+                                  "nn.functional.softmax(a, dim=1)", "nn.functional.gelu(a)", "nn.functional.silu(a)", "nn.functional.layer_norm(a, (4,))", "nn.functional.dropout(a, 0.0)", "full((2,), 1.5)", "split(a, 2)", "permute(a, (1, 0))", "transpose(a, 0, 1)", "flatten(a)", "topk(v, 2)", "argmax(a)", "cumsum(a, 0)", "isclose(a, b)", "nn.GroupNorm(1, 3)(image)",
+                                  "nn.functional.linear(a, b)", "nn.functional.sigmoid(a)", "nn.functional.mse_loss(a, b)", "nn.functional.softplus(a)", "sort(a)", "unique(c)", "masked_select(a, l)", "linspace(0, 1, 5)", "narrow(a, 1, 0, 2)", "tile(a, (2, 1))", "any(l)", "all(l)", "equal(a, a)", "nonzero(l)", "full_like(a, 2)", "pow(p, 2)", "square(a)", "erf(a)", "round(a)")],
+    *[f"mnp.{call}" for call in ("array([1, 2])", "array([[1.0, 2.0]])", "ones((2, 3))", "zeros(3)", "ones(2, ms.int32)", "arange(5)", "arange(0.0, 1.0, 0.25)", "linspace(0, 1, 5)", "eye(3)", "full((2,), 3)", "average(a)", "average(a, 0)", "mean(a)", "sum(a)", "sum(a, axis=0)", "max(a)", "min(a, 1)", "isclose(a, a)", "unique(c)", "add(a, b)", "subtract(a, b)",
+                                 "multiply(a, b)", "divide(a, b)", "power(p, 2)", "matmul(a, m)", "dot(a, m)", "exp(a)", "log(p)", "sqrt(p)", "sin(a)", "tanh(a)", "maximum(a, b)", "where(l, a, b)", "concatenate((a, b))", "stack((a, b))", "transpose(a)", "reshape(a, (2, 6))", "squeeze(a[None])", "expand_dims(a, 0)", "std(a)", "var(a)", "cumsum(a)", "clip(a, -0.5, 0.5)",
+                                 "argmax(a)", "tile(a, (2, 1))", "floor(a)", "broadcast_to(v, (2, 4))", "zeros_like(a)", "ones_like(i)", "diag(v)", "trace(a)", "outer(v, v)", "inner(v, v)", "tensordot(a, m, 1)", "logical_and(l, l)", "equal(a, a)", "isnan(a)", "count_nonzero(i)", "flip(a)", "roll(a, 1)", "sign(a)", "absolute(a)", "square(a)", "vstack((a, b))", "hstack((a, b))", "ravel(a)",
+                                 "split(a, 3)", "repeat(a, 2)", "meshgrid(v, v)", "identity(2)", "tri(3)", "tril(a)", "prod(a)", "mod(i, j)", "floor_divide(i, j)", "arctan2(a, b)", "hypot(a, b)", "logspace(0, 2, 3)", "swapaxes(a, 0, 1)", "moveaxis(a, 0, 1)", "norm(a)", "nanmax(a)", "histogram(v)", "diff(v)", "bincount(c)", "cross(a[:, :3], b[:, :3])")],
+    # errors
+    *["a + b[:2]", "a[5]", "a[1.0]", "a[0, 0, 0]", "bool(a)", "float(a)", "int(a)", "ops.matmul(a, b)", "ops.reshape(a, (5, 5))", "ops.cat((a, v))", "ops.transpose(a, (0, 0))", "ops.add(a, 'x')", "ops.sum(a, 5)", "ops.softmax(a, 7)", "a.reshape(7)", "a.view(5)", "a.nothing",
+      "a @ b", "ops.concat(a)", "nn.Dense(0, 1)", "nn.ReLU(3)", "nn.Dense(4, 2)(m)", "nn.Softmax()('x')", "Tensor('x')", "Tensor(None)", "Tensor()", "ops.split(a, 5, 7)", "ops.stack(())", "ops.stack((a, v))", "ops.gather(a, 0.5, 0)", "ops.expand_dims(a, 9)", "a + None", "a + 'x'", "a + [1, 2, 3]",
+      "a + np.ones((3, 4), np.float32)", "ops.one_hot(a, 3)", "nn.Conv2d(3, 2, 3)(a)", "nn.MaxPool2d(2, 2, 'nothing')", "nn.Dropout(p=2.0)", "nn.CellList([1])", "ops.zeros('x')", "ops.full(3)", "ops.broadcast_to(a, (2, 2))", "a.item(99)", "a.item()", "len(a[0, 0])", "ms.Parameter('x')", "nn.SequentialCell(3)",
+      "nn.LayerNorm(4)(a)", "nn.BatchNorm2d(3)(a)", "ops.pow('x', 2)", "ops.maximum(a, None)", "ms.Tensor(a, 'nothing')", "a.astype('nothing')", "ops.cast(a, 'nothing')", "ops.clamp(a)", "ops.where(l, a, m)", "ops.tile(a, 2.5)", "ops.argmax(a, 5)", "ops.cumsum(a, 4)"],
+]

@@ -1,0 +1,123 @@
+"""Rows of mindspore_rows.py under MindSpore 2.10 on CPU and under framejit: values, dtype, shape, types of errors.
+
+Runs where `./dev mindspore` has made MindSpore's environment.
+"""
+
+from __future__ import annotations
+
+import collections
+import pickle
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.capture
+HERE = Path(__file__).resolve().parent
+FOUND = sorted(HERE.parents[1].glob(".venv-*-mindspore/bin/python"))
+
+# Units in the last place by which values may differ: those of MindSpore's kernels and ours together, near results where terms cancel.
+ULP = 16
+MORE_ULP = {
+    r"\b(exp|Exp|elu|ELU|softplus|logsigmoid|Softplus)\b": 64,
+    r"\b(expm1|tanhshrink)\b": 1024,
+    r"\b(log|Log|log2|log10|log1p|log_softmax|LogSoftmax)\b": 1024,
+    r"\b(softmax|Softmax)\b": 32,
+    r"[cC]onv\dd|Conv2D": 256,
+    r"GroupNorm": 128,
+}
+
+# Where the two differ, and why.
+KNOWN = {
+    r"ops\.floor_divide\([ikl], [lw]\)|ops\.floor_divide\(s, w\)|s // w": "MindSpore divides integers by zero as the processor has it, and bools in bool; here as NumPy",
+    r"~i": "MindSpore takes ~ of integers for logical_not; here it is Python's",
+    r"w\.any\(\)": "MindSpore gives uint8; here bool, as for all other dtypes",
+    r"ops\.full\(\(2,\), 1\.5\)": "MindSpore drops the fraction",
+    r"a\.item\(99\)": "MindSpore's item() takes no index; here it does, as before 2.7",
+    r"ops\.matmul\(a, b\)|a @ b": "MindSpore's CPU kernel raises RuntimeError; here ValueError, as its other backends",
+    r"Tensor\((None)?\)": "MindSpore raises TypeError; here ValueError, as its documentation says",
+    r"ops\.split\(a, 5, 7\)": "here IndexError, as for axes elsewhere",
+    r"ops\.(digamma|lgamma|interpolate)\(.*|nn\.CosineEmbeddingLoss.*": "not offered",
+}
+
+
+def known(row):
+    return any(re.fullmatch(pattern, row) for pattern in KNOWN)
+
+
+def is_error(value):
+    return isinstance(value, tuple)
+
+
+def ulps(x, y):
+    if x.dtype.kind not in "fc":
+        return 0.0 if np.array_equal(x, y) else np.inf
+    if x.dtype.kind == "c":
+        return max(ulps(x.real, y.real), ulps(x.imag, y.imag))
+    same = (x == y) | (np.isnan(x) & np.isnan(y))
+    with np.errstate(all="ignore"):
+        distance = np.abs(x.astype("f8") - y.astype("f8")) / np.spacing(np.maximum(np.abs(x), np.abs(y))).astype("f8")
+    return float(np.max(np.where(same, 0, np.where(np.isnan(distance), np.inf, distance)), initial=0))
+
+
+def difference(row, theirs, ours):
+    """What differs, or ''."""
+    if len(theirs) != len(ours):
+        return f"{len(theirs)} values, here {len(ours)}"
+    allowed = max([ULP, *(count for pattern, count in MORE_ULP.items() if re.search(pattern, row))])
+    for (kind, name, dtype, shape, data), (own_kind, own_name, own_dtype, own_shape, own_data) in zip(theirs, ours):
+        if (name, dtype, shape) != (own_name, own_dtype, own_shape) or "Tensor" in (kind, own_kind) and kind != own_kind:
+            return f"{kind} {name} {dtype} {shape}, here {own_kind} {own_name} {own_dtype} {own_shape}"
+        if dtype:
+            distance = ulps(np.frombuffer(data, dtype).reshape(shape), np.frombuffer(own_data, dtype).reshape(shape))
+            if distance > allowed:
+                return f"{distance:.0f} ulp, of {allowed}"
+    return ""
+
+
+@pytest.fixture(scope="module")
+def values(tmp_path_factory):
+    """By row: what MindSpore gives, and what framejit gives."""
+    if not FOUND:
+        pytest.skip("MindSpore is not installed: ./dev mindspore")
+    folder, both = tmp_path_factory.mktemp("mindspore"), []
+    for python, package in ((FOUND[0], "mindspore"), (sys.executable, "framejit")):
+        command = [str(python), str(HERE / "mindspore_values.py"), package, str(folder / package)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=1800)
+        assert done.returncode == 0, done.stderr[-2000:]
+        both.append(pickle.loads((folder / package).read_bytes()))
+    return {row: (both[0][row], both[1][row]) for row in both[0]}
+
+
+def test_values(values):
+    """Every row that MindSpore computes."""
+    wrong, counts = {}, collections.Counter()
+    for row, (theirs, ours) in values.items():
+        if is_error(theirs):
+            continue
+        found = f"here {ours[1][0]}: {ours[2]}" if is_error(ours) else difference(row, theirs, ours)
+        counts["differ" if found else "agree"] += 1
+        if bool(found) != known(row):
+            wrong[row] = found or "is in KNOWN, and agrees"
+    assert not wrong, "\n".join(f"{row}: {found}" for row, found in wrong.items())
+    assert counts["agree"] > 1200, counts
+
+
+def test_errors(values):
+    """Every row that neither computes, where MindSpore says more than that it has no kernel for the CPU."""
+    wrong, count = {}, 0
+    for row, (theirs, ours) in values.items():
+        if not (is_error(theirs) and is_error(ours)) or "unregistered" in theirs[2]:
+            continue
+        count += 1
+        if theirs[1][0] not in ours[1] and not known(row):  # MindSpore's own may depend on which of its threads raises
+            wrong[row] = f"{theirs[1][0]}, here {ours[1][0]}: {ours[2]}"
+    assert not wrong, "\n".join(f"{row}: {found}" for row, found in wrong.items())
+    assert count > 50, count
+
+
+def test_each_known_difference_is_of_a_row(values):
+    assert [pattern for pattern in KNOWN if not any(re.fullmatch(pattern, row) for row in values)] == []
