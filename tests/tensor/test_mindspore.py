@@ -359,6 +359,55 @@ def test_as_mindspore(tmp_path):
     assert lines[0] == "[[7. 7.]] 2.0" and "softmax" in lines[1] and "mindspore.nothing" in lines[2]
 
 
+TRAINING = """
+import numpy as np
+import mindspore
+import mindspore.dataset as ds
+import mindspore.nn as nn
+import mindspore.train.callback
+from mindspore import Tensor, context, load_checkpoint, load_param_into_net, save_checkpoint
+from mindspore.common.initializer import Normal
+from mindspore.nn.optim import Momentum
+from mindspore.nn.cell import Cell
+from mindspore.ops.primitive import Primitive
+from mindspore.train import Model
+from mindspore.train.callback import Callback, LossMonitor
+from mindspore.train.serialization import save_checkpoint as save
+
+assert Cell is nn.Cell and Momentum is nn.Momentum and save is save_checkpoint and mindspore.train.callback.LossMonitor is LossMonitor
+context.set_context(mode=context.GRAPH_MODE, device_target="CPU")
+mindspore.set_seed(1)
+
+class Net(nn.Cell):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Dense(2, 1, Normal(0.02))
+
+    def construct(self, x):
+        return self.fc(x)
+
+x = np.random.default_rng(0).normal(size=(64, 2)).astype(np.float32)
+y = x @ np.float32([[2.0], [-1.0]]) + 0.5
+data = ds.NumpySlicesDataset({"x": x, "y": y}, shuffle=False).batch(16)
+net = Net()
+model = Model(net, nn.MSELoss(), Momentum(net.trainable_params(), 0.1, 0.9))
+model.train(40, data)
+print(np.round(net.fc.weight.asnumpy(), 2).tolist(), np.round(net.fc.bias.asnumpy(), 2).tolist())
+import framejit.nn
+assert framejit.nn is nn and nn.__name__ == "framejit.nn" and nn.__spec__.name == "framejit.nn"
+"""
+
+
+def test_training_as_mindspore(tmp_path):
+    """Modules of any depth are framejit's own, not second copies of them."""
+    script = tmp_path / "script.py"
+    script.write_text(TRAINING)
+    command = [sys.executable, "-m", "framejit", "--as-mindspore", str(script)]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "FRAMEJIT_STRICT": "1"})
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "[[2.0, -1.0]] [0.5]\n"
+
+
 def test_imports_changed_to_framejit():
     changed = SCRIPT.replace("mindspore", "framejit").split("try:")[0]
     done = subprocess.run([sys.executable, "-c", changed], capture_output=True, text=True)
