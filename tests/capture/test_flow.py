@@ -17,6 +17,11 @@ from flow_maker import FlowMaker, arguments
 COUNT = int(os.environ.get("FRAMEJIT_TEST_FLOW_PROGRAMS", "150"))
 FIRST = int(os.environ.get("FRAMEJIT_TEST_FLOW_SEED", "0"))
 MODES = ("", "interp", "guards", "break=5", "rewrite", "verify")
+WAYS = [
+    {"capture_mode": mode, **options}
+    for options in ({}, {"jit_level": "O1"}, {"exec_order": "dfs"}, {"exec_order": "bfs"}, {"backend": "GE"})
+    for mode in ("bytecode", "ast", "trace")
+]
 
 pytestmark = pytest.mark.capture
 X = np.arange(1.0, 7.0)
@@ -583,14 +588,14 @@ def test_other_threads_run_beside_a_loop():
 # Random programs
 
 
-def check_program(seed: int, mode: str, level: str = "O0") -> int:
+def check_program(seed: int, mode: str, **arguments_of_jit: str) -> int:
     source = FlowMaker(seed).program()
     worlds = [{"np": np, "LOG": [], "STATE": {}, "__name__": "flow"} for _ in range(2)]
     code = compile(source, f"<flow {seed}>", "exec")
     for world in worlds:
         exec(code, world)
     fj.config.stress = mode
-    marked = fj.jit(worlds[1]["main"], capture_mode="bytecode", jit_level=level)
+    marked = fj.jit(**arguments_of_jit)(worlds[1]["main"])
     try:
         for call in range(5):
             seen = []
@@ -612,6 +617,6 @@ def strict(monkeypatch):
 def test_programs(first, strict):
     entries = 0
     for seed in range(first, min(first + 25, FIRST + COUNT)):
-        entries += check_program(seed, MODES[seed % len(MODES)])
+        entries += check_program(seed, MODES[seed % len(MODES)], **WAYS[seed // len(MODES) % len(WAYS)])
         fj.reset()
     assert entries > 0
