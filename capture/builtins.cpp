@@ -178,6 +178,7 @@ Captured<Value*> do_sorted(Executor& x, const Values& a) {
 }
 
 Captured<Value*> do_divmod(Executor& x, const Values& a) {
+  if (Door* door = a.size() == 2 ? x.door_of(*a[0]) : nullptr) return door->call_method(x.session(), a[0], "__divmod__", {&a[1], 1}, {});
   if (a.size() != 2 || !is_number(*a[0]) || !is_number(*a[1])) return unsupported("divmod");
   FRAMEJIT_TRY(quotient, x.number_binary(2, a[0], a[1]));
   FRAMEJIT_TRY(remainder, x.number_binary(6, a[0], a[1]));

@@ -42,9 +42,11 @@ const std::vector<Listed>& listed() {
         "tile",       "nansum",      "nanprod",     "nancumsum", "nancumprod",   "nan_to_num",   "isclose",  "i0",
         "unwrap",     "vander",      "packbits",  "unpackbits",   "isin",         "allclose", "array_equal",
         "polyval",    "pad",         "select",  "bincount", "nanmean", "nanmedian", "nanpercentile", "nanquantile", "nanvar", "nanstd",
-        "nanmax",     "nanmin",      "nanargmax",   "nanargmin", "ediff1d",      "histogram_bin_edges", "block"}},
+        "nanmax",     "nanmin",      "nanargmax",   "nanargmin", "ediff1d",      "histogram_bin_edges", "block",
+        "divmod",    "modf",         "frexp",     "histogram", "histogram2d"}},
       {"numpy.linalg", {"inv", "solve", "det", "cholesky", "pinv", "matrix_power", "eigvalsh", "norm", "cond", "matrix_rank", "eigvals", "multi_dot",
-                        "tensorinv", "tensorsolve", "matrix_norm", "vector_norm", "vecdot"}},
+                        "tensorinv", "tensorsolve", "matrix_norm", "vector_norm", "vecdot",
+                        "eigh", "svd", "qr", "slogdet"}},
       {"numpy.fft", {"fftfreq", "rfftfreq", "fft", "ifft", "fft2", "ifft2", "fftn", "ifftn", "rfft", "irfft", "rfft2", "irfft2", "rfftn", "irfftn",
                      "hfft", "ihfft"}},
   };
@@ -57,7 +59,8 @@ bool is_host_function(PyObject* callable) {
   static auto* known = new std::map<PyObject*, bool>;  // those found: kept alive for ever
   if (auto at = known->find(callable); at != known->end()) return at->second;
   if (!PyCallable_Check(callable) || PyType_Check(callable)) return false;
-  Ref<> home = Ref<>::steal(PyObject_GetAttrString(callable, "__module__"));
+  const bool ufunc = PyObject_TypeCheck(callable, &PyUFunc_Type);  // has no module
+  Ref<> home = Ref<>::steal(ufunc ? PyUnicode_FromString("numpy") : PyObject_GetAttrString(callable, "__module__"));
   Ref<> name = Ref<>::steal(PyObject_GetAttrString(callable, "__name__"));
   PyErr_Clear();
   const char* words = name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : nullptr;
@@ -77,7 +80,7 @@ bool is_host_function(PyObject* callable) {
 
 bool is_host_method(std::string_view name) {
   for (std::string_view known : {"argmin", "argmax", "argsort", "argpartition", "cumsum", "cumprod", "take", "choose", "trace", "repeat",
-                                 "searchsorted", "dot", "round"})
+                                 "searchsorted", "dot", "round", "__divmod__"})
     if (name == known) return true;
   return false;
 }
@@ -101,6 +104,12 @@ struct HostCall {
   std::vector<std::pair<Ref<>, Piece>> keywords;
   Wrap result = Wrap::NdArray;
   bool through_view = false;  // what is given is a view of the whole of the fresh array
+  // Of a function that gives several things: the first of them. The others have nodes of their own, whose one operand is the memory of
+  // this one's result.
+  PyTypeObject* sequence = nullptr;  // that they come in; lives for ever
+  Py_ssize_t count = 1;
+  const HostCall* first = nullptr;  // of another one of the things
+  Py_ssize_t item = 0;
 };
 
 // Custom operators are numbered from 0.
@@ -116,7 +125,8 @@ bool same_pieces(const Piece& a, const Piece& b) {
 }
 
 bool same_calls(const HostCall& a, const HostCall& b) {
-  return a.callable.get() == b.callable.get() && a.result == b.result && a.through_view == b.through_view &&
+  return a.callable.get() == b.callable.get() && a.result == b.result && a.through_view == b.through_view && a.sequence == b.sequence &&
+         a.count == b.count && a.first == b.first && a.item == b.item &&
          std::equal(a.args.begin(), a.args.end(), b.args.begin(), b.args.end(), same_pieces) &&
          std::equal(a.keywords.begin(), a.keywords.end(), b.keywords.begin(), b.keywords.end(), [](const auto& x, const auto& y) {
            return x.first.get() == y.first.get() && same_pieces(x.second, y.second);
@@ -302,12 +312,64 @@ class WarningsRaise {
   PyObject* row_;
 };
 
+struct Gil {
+  PyGILState_STATE state = PyGILState_Ensure();
+  ~Gil() { PyGILState_Release(state); }
+};
+
+/// What calls have given that is not taken yet, by the memory of its first item: that belongs to one run as long as anything of it is
+/// asked for. A run that ends before leaves its own behind, so the oldest go.
+class Given {
+ public:
+  void put(const char* memory, Ref<> items, Py_ssize_t left) {
+    Ref<> old = take(memory);
+    if (given_.size() == kMost) {
+      old = std::move(given_.front().items);
+      given_.erase(given_.begin());
+    }
+    given_.push_back({memory, std::move(items), left});
+  }
+  /// All items; null where there are none. The last one that asks for one of them ends their life here.
+  Ref<> get(const char* memory) {
+    for (Entry& entry : given_)
+      if (entry.memory == memory) return --entry.left > 0 ? entry.items : take(memory);
+    return {};
+  }
+
+ private:
+  static constexpr std::size_t kMost = 16;
+  struct Entry {
+    const char* memory;
+    Ref<> items;
+    Py_ssize_t left;
+  };
+  Ref<> take(const char* memory) {
+    const auto at = std::find_if(given_.begin(), given_.end(), [memory](const Entry& entry) { return entry.memory == memory; });
+    if (at == given_.end()) return {};
+    Ref<> items = std::move(at->items);
+    given_.erase(at);
+    return items;
+  }
+  std::vector<Entry> given_;
+};
+
+Given& given() {
+  static auto* all = new Given;  // with the GIL only
+  return *all;
+}
+
+/// An item of what a call gives, borrowed.
+PyObject* item_of(PyObject* items, Py_ssize_t i) {
+  return PyList_CheckExact(items) ? PyList_GET_ITEM(items, i) : PyTuple_GET_ITEM(items, i);
+}
+
 bool run_host(void* context, std::span<const HostArray> arrays, graph::FlagRule rule) {
   const auto& call = *static_cast<const HostCall*>(context);
-  struct Gil {
-    PyGILState_STATE state = PyGILState_Ensure();
-    ~Gil() { PyGILState_Release(state); }
-  } gil;
+  const Gil gil;
+  if (call.first) {
+    const Ref<> items = given().get(arrays[0].data);
+    return items && take_result(item_of(items.get(), call.item), call.result, call.through_view, arrays.back());
+  }
   const std::vector<Wrap> wraps = wraps_of(call);
   std::vector<Ref<>> operands;
   for (std::size_t i = 0; i < wraps.size(); ++i) operands.push_back(as_object(arrays[i], wraps[i]));
@@ -317,8 +379,11 @@ bool run_host(void* context, std::span<const HostArray> arrays, graph::FlagRule 
     WarningsRaise too;
     result = invoke(call, operands);
   }
-  const bool fits = take_result(result.get(), call.result, call.through_view, arrays.back());
+  bool fits = !call.sequence || (result && Py_IS_TYPE(result.get(), call.sequence) && Py_SIZE(result.get()) == call.count);
+  PyObject* item = fits && call.sequence ? item_of(result.get(), 0) : result.get();
+  fits = fits && take_result(item, call.result, call.through_view, arrays.back());
   clear_error();
+  if (fits && call.count > 1) given().put(arrays.back().data, std::move(result), call.count - 1);
   return fits;
 }
 
@@ -591,8 +656,35 @@ std::string name_of_callable(PyObject* callable) {
   return text;
 }
 
+/// The same of a call, whose several results come in a tuple or list.
+struct AllSeen {
+  PyTypeObject* sequence = nullptr;
+  std::vector<Seen> items;
+};
+
+/// np.linalg gives tuples with names, whose classes are those of its module.
+bool is_sequence_of_results(PyObject* object) {
+  if (PyTuple_CheckExact(object) || PyList_CheckExact(object)) return true;
+  PyTypeObject* type = Py_TYPE(object);
+  PyObject* home = PyTuple_Check(object) ? PyDict_GetItemString(type->tp_dict, "__module__") : nullptr;
+  const char* words = home && PyUnicode_Check(home) ? PyUnicode_AsUTF8(home) : nullptr;
+  return words && std::string_view(words).starts_with("numpy.linalg.");
+}
+
+Captured<AllSeen> look_at_all(PyObject* object, const std::string& name) {
+  AllSeen all;
+  const bool several = is_sequence_of_results(object);
+  if (several) all.sequence = Py_TYPE(object);
+  if (several && Py_SIZE(object) == 0) return break_at(BreakId::UnsupportedArgument, name + " gives nothing here");
+  for (Py_ssize_t i = 0; i < (several ? Py_SIZE(object) : 1); ++i) {
+    FRAMEJIT_TRY(seen, look_at(several ? item_of(object, i) : object, name));
+    all.items.push_back(std::move(seen));
+  }
+  return all;
+}
+
 /// The call of examples, in which every int that is known at run time only is `number`.
-Captured<Seen> try_out(Arguments& arguments, const HostCall& call, int64_t number, const Lengths& length) {
+Captured<AllSeen> try_out(Arguments& arguments, const HostCall& call, int64_t number, const Lengths& length) {
   std::vector<Ref<>> objects;
   for (std::size_t i = 0; i < arguments.operands.size(); ++i)
     objects.push_back(example(arguments.session, arguments.operands[i], arguments.wraps[i], number, length));
@@ -605,7 +697,7 @@ Captured<Seen> try_out(Arguments& arguments, const HostCall& call, int64_t numbe
   }
   clear_error();
   if (!result) return break_at(BreakId::UnsupportedArgument, name + " of such arguments");
-  return look_at(result.get(), name);
+  return look_at_all(result.get(), name);
 }
 
 constexpr int64_t kMostTried = 1 << 16;  // elements
@@ -613,6 +705,11 @@ constexpr int64_t kMostTried = 1 << 16;  // elements
 bool same_but_lengths(const Seen& a, const Seen& b) {
   return a.wrap == b.wrap && a.dtype == b.dtype && a.order == b.order && a.view == b.view && a.shape.size() == b.shape.size() &&
          a.reshaped.size() == b.reshaped.size();
+}
+
+bool same_but_lengths(const AllSeen& a, const AllSeen& b) {
+  return a.sequence == b.sequence && std::equal(a.items.begin(), a.items.end(), b.items.begin(), b.items.end(),
+                                                [](const Seen& x, const Seen& y) { return same_but_lengths(x, y); });
 }
 
 /// What a call gives: the fresh array or number, and the way from it to what the program sees.
@@ -623,14 +720,19 @@ struct Predicted {
   std::optional<Dims> reshaped;
 };
 
+struct AllPredicted {
+  PyTypeObject* sequence = nullptr;
+  std::vector<Predicted> items;
+};
+
 /// By stand-ins; where these do not tell the lengths of the result the real ones do, specialised.
-Captured<Predicted> predict(Arguments& arguments, const HostCall& call) {
+Captured<AllPredicted> predict(Arguments& arguments, const HostCall& call) {
   Session& session = arguments.session;
   graph::ShapeEnv& shapes = session.graph().shapes();
   StandIns lengths(session, arguments.operands);
-  std::vector<Seen> seen;
+  std::vector<AllSeen> seen;
   for (int variant = 0; variant < 3 && lengths.few(); ++variant) {
-    Captured<Seen> one = try_out(arguments, call, variant + 1, [&](const Dim& dim) { return lengths.of(dim, variant); });
+    Captured<AllSeen> one = try_out(arguments, call, variant + 1, [&](const Dim& dim) { return lengths.of(dim, variant); });
     if (!one || (variant > 0 && !same_but_lengths(*one, seen[0]))) break;
     seen.push_back(std::move(*one));
   }
@@ -643,17 +745,23 @@ Captured<Predicted> predict(Arguments& arguments, const HostCall& call) {
     out.type = graph::Type{like.dtype, std::move(shape), std::move(strides)};
     return out;
   };
-  auto real = [&](std::vector<int64_t> Seen::*which) {
+  auto real = [&](std::size_t item, std::vector<int64_t> Seen::*which) {
     Dims dims;
-    for (std::size_t i = 0; i < (seen[0].*which).size(); ++i)
-      if (std::optional<Dim> dim = lengths.real((seen[0].*which)[i], (seen[1].*which)[i], (seen[2].*which)[i]))
+    for (std::size_t i = 0; i < (seen[0].items[item].*which).size(); ++i)
+      if (std::optional<Dim> dim = lengths.real((seen[0].items[item].*which)[i], (seen[1].items[item].*which)[i], (seen[2].items[item].*which)[i]))
         dims.push_back(settle(session, *dim));
     return dims;
   };
+  AllPredicted out;
   if (seen.size() == 3) {
-    Dims shape = real(&Seen::shape), reshaped = real(&Seen::reshaped);
-    if (shape.size() == seen[0].shape.size() && reshaped.size() == seen[0].reshaped.size())
-      return finish(seen[0], std::move(shape), std::move(reshaped));
+    out.sequence = seen[0].sequence;
+    for (std::size_t i = 0; i < seen[0].items.size(); ++i) {
+      const Seen& like = seen[0].items[i];
+      Dims shape = real(i, &Seen::shape), reshaped = real(i, &Seen::reshaped);
+      if (shape.size() != like.shape.size() || reshaped.size() != like.reshaped.size()) break;
+      out.items.push_back(finish(like, std::move(shape), std::move(reshaped)));
+    }
+    if (out.items.size() == seen[0].items.size()) return out;
   }
   int64_t elements = 0;
   bool counts = false;  // may a length of the result be one of the ints?
@@ -665,7 +773,31 @@ Captured<Predicted> predict(Arguments& arguments, const HostCall& call) {
   if (counts || elements > kMostTried)
     return break_at(BreakId::UnsupportedArgument, name_of_callable(call.callable.get()) + " of arrays whose result's lengths are not known");
   FRAMEJIT_TRY(exact, try_out(arguments, call, 1, [&](const Dim& dim) { return shapes.specialize(dim); }));
-  return finish(exact, Dims(exact.shape.begin(), exact.shape.end()), Dims(exact.reshaped.begin(), exact.reshaped.end()));
+  out = {exact.sequence, {}};
+  for (const Seen& like : exact.items)
+    out.items.push_back(finish(like, Dims(like.shape.begin(), like.shape.end()), Dims(like.reshaped.begin(), like.reshaped.end())));
+  return out;
+}
+
+/// The number under which plans know the call.
+int64_t number_of(std::unique_ptr<HostCall> call) {
+  const auto known = std::find_if(calls().begin(), calls().end(), [&](const auto& other) { return same_calls(*other, *call); });
+  const int64_t index = kFirstIndex + (known - calls().begin());
+  if (known == calls().end()) calls().push_back(std::move(call));
+  return index;
+}
+
+/// What the program sees of a result.
+Captured<Value*> shown(Session& session, ValueId id, const Predicted& result) {
+  graph::GraphBuilder& builder = session.builder();
+  if (!result.view.empty()) {
+    const std::vector<int> axes(result.view.begin(), result.view.end());
+    id = builder.transpose(id, axes);
+  } else if (result.reshaped) {
+    FRAMEJIT_TRY(view, built(builder.reshape(id, *result.reshaped)));
+    id = view;
+  }
+  return session.array(id, result.wrap);
 }
 
 }  // namespace
@@ -675,6 +807,8 @@ Captured<Value*> host_call(Session& session, PyObject* callable, std::span<Value
   auto call = std::make_unique<HostCall>();
   call->callable = Ref<>::share(callable);
   Arguments arguments{session, {}, {}};
+  if (PyObject_TypeCheck(callable, &PyUFunc_Type) && static_cast<int>(args.size()) != reinterpret_cast<PyUFuncObject*>(callable)->nin)
+    return break_at(BreakId::UnsupportedArgument, "arguments for what a ufunc gives");
   for (Value* value : args) {
     FRAMEJIT_TRY(piece, argument(arguments, value));
     call->args.push_back(std::move(piece));
@@ -699,22 +833,34 @@ Captured<Value*> host_call(Session& session, PyObject* callable, std::span<Value
                               [&](ValueId other) { return session.graph().type(other).dtype != type.dtype; }))
       return break_at(BreakId::UnsupportedArgument, "a host call of a scalar of another dtype that is known at run time only");
   }
-  FRAMEJIT_TRY(result, predict(arguments, *call));
-  call->result = result.wrap;
-  call->through_view = !result.view.empty() || result.reshaped;
-  const auto known = std::find_if(calls().begin(), calls().end(), [&](const auto& other) { return same_calls(*other, *call); });
-  const int64_t index = kFirstIndex + (known - calls().begin());
-  if (known == calls().end()) calls().push_back(std::move(call));
-  graph::GraphBuilder& builder = session.builder();
-  ValueId id = builder.host_call(index, std::move(arguments.operands), result.type.dtype, result.type.shape, result.type.strides);
-  if (!result.view.empty()) {
-    const std::vector<int> axes(result.view.begin(), result.view.end());
-    id = builder.transpose(id, axes);
-  } else if (result.reshaped) {
-    FRAMEJIT_TRY(view, built(builder.reshape(id, std::move(*result.reshaped))));
-    id = view;
+  FRAMEJIT_TRY(results, predict(arguments, *call));
+  call->sequence = results.sequence;
+  call->count = static_cast<Py_ssize_t>(results.items.size());
+  std::vector<Value*> items;
+  int64_t first = 0;
+  ValueId memory = graph::kNoValue;  // of the first item
+  for (const Predicted& result : results.items) {
+    if (memory != graph::kNoValue) {
+      call = std::make_unique<HostCall>();
+      call->first = calls()[static_cast<std::size_t>(first - kFirstIndex)].get();
+      call->item = static_cast<Py_ssize_t>(items.size());
+    }
+    call->result = result.wrap;
+    call->through_view = !result.view.empty() || result.reshaped;
+    const int64_t number = number_of(std::move(call));
+    std::vector<ValueId> operands = memory == graph::kNoValue ? std::move(arguments.operands) : std::vector<ValueId>{memory};
+    const ValueId id = session.builder().host_call(number, std::move(operands), result.type.dtype, result.type.shape, result.type.strides);
+    if (memory == graph::kNoValue) memory = id, first = number;
+    FRAMEJIT_TRY(item, shown(session, id, result));
+    items.push_back(item);
   }
-  return session.array(id, result.wrap);
+  if (!results.sequence) return items[0];
+  if (results.sequence == &PyTuple_Type) return session.tuple(std::move(items));
+  const bool is_list = results.sequence == &PyList_Type;
+  Value* made = session.make(is_list ? ValueKind::List : ValueKind::Object);
+  if (!is_list) made->object = Ref<>::share(reinterpret_cast<PyObject*>(results.sequence));
+  made->items = std::move(items);
+  return made;
 }
 
 namespace {
@@ -747,7 +893,9 @@ codegen::HostFunction numpy_host_function(int64_t index) {
 
 std::optional<std::vector<Wrap>> host_operands(int64_t index) {
   const int64_t at = index - kFirstIndex;
-  if (at < 0 || at >= static_cast<int64_t>(calls().size())) return std::nullopt;
+  if (at < 0 || at >= static_cast<int64_t>(calls().size()) || calls()[static_cast<std::size_t>(at)]->sequence ||
+      calls()[static_cast<std::size_t>(at)]->first)
+    return std::nullopt;
   return wraps_of(*calls()[static_cast<std::size_t>(at)]);
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 
 import framejit as fj
 import numpy as np
@@ -190,3 +191,131 @@ def test_where_computes_only_where():
     with np.errstate(all="raise"):
         marked(x, y, np.full(5, -7.0))
     assert fj.stats()["kernel_calls"] > before
+
+
+def test_several_results_of_one_call():
+    def function(x, y):
+        whole_part, rest = np.divmod(x, y)
+        fraction, integral = np.modf(x)
+        mantissa, exponent = np.frexp(y)
+        return whole_part + 1.0, rest * 2.0, fraction - integral, mantissa, exponent + 1, np.modf(y)
+
+    marked = whole(function, lambda: (np.linspace(-3.0, 5.0, 12).reshape(3, 4), np.linspace(0.3, 4.0, 12).reshape(3, 4)[:, ::-1]))
+    graph = marked.graphs()
+    assert graph.count("host_call") == 8 and graph.count("host_call %x, %y") == 1
+
+    for dtype in (np.float32, np.int32, np.uint8):
+        marked = assert_same(lambda x, y: (*np.divmod(x, y), divmod(x, y)), lambda d=dtype: (np.arange(1, 9).astype(d), np.full(8, 3, d)))
+        assert marked._report()["breaks"] == []
+
+
+def test_named_results_of_linear_algebra():
+    def function(a, b):
+        values, vectors = np.linalg.eigh(a)
+        u, s, vh = np.linalg.svd(b, full_matrices=False)
+        q, r = np.linalg.qr(b)
+        sign, logdet = np.linalg.slogdet(a)
+        restored = vectors * values @ vectors.T
+        return restored, u * s @ vh, q @ r, sign * logdet, np.linalg.svd(b, compute_uv=False).sum()
+
+    def named(a, b):
+        result = np.linalg.eigh(a)
+        return result.eigenvalues * 2.0, result[1], len(result), np.linalg.qr(b).R
+
+    def given(a, b):
+        return np.linalg.eigh(a), np.linalg.svd(b), [np.linalg.slogdet(a)]
+
+    def make_args():
+        a = np.cos(np.arange(16.0)).reshape(4, 4)
+        return a + a.T, np.sin(np.arange(12.0)).reshape(4, 3)
+
+    whole(function, make_args)
+    functions = [given] if np.__version__ < "1.25" else [given, named]
+    for each in functions:
+        marked = whole(each, make_args)
+        assert type(marked(*make_args())[0]) is type(each(*make_args())[0])
+
+
+def test_one_entry_serves_several_results_of_many_sizes():
+    def function(x, y):
+        values, vectors = np.linalg.eigh(x.T @ x)
+        counts, edges = np.histogram(y, 12)
+        grids = np.meshgrid(y[:3], values)
+        return values, vectors.sum(), counts, edges + 1.0, grids
+
+    marked = fj.jit(function)
+    for n in (40, 50, 60, 30, 90):
+        x, y = np.sin(np.arange(n * (n + 2.0))).reshape(n + 2, n), np.cos(np.arange(3.0 * n))
+        assert_same_seen(observe(function, (x, y)), observe(marked, (x, y)), f"n={n}")
+    assert len(marked.cache_entries()) <= 4 and marked._report()["breaks"] == []
+
+
+def test_what_happens_to_one_result_leaves_the_others():
+    def function(x, y):
+        fraction, integral = np.modf(x)
+        fraction += 10.0
+        np.modf(y)
+        _, second = np.modf(y)
+        for _ in range(3):
+            y, rest = np.divmod(y + 7.0, 2.0)
+            fraction[0] += rest[0]
+        return fraction, integral, second, y
+
+    whole(function, lambda: (np.array([1.5, -2.25, 3.0]), np.array([0.5, 8.75, -1.0])))
+
+
+def test_several_results_in_loops_and_branches_of_the_graph():
+    def function(x, n):
+        total = x * 0.0
+        while total[0] < n:
+            part, rest = np.divmod(x + total, 3.0)
+            if rest[1] > 1.0:
+                part, rest = np.modf(part + 0.5)
+            total = total + part + rest + 1.0
+        return total
+
+    assert_same(function, lambda: (np.array([1.5, 2.25, 3.0]), 9.0))
+    assert_same(function, lambda: (np.array([1.5, 2.75, -3.0]), 40.0))
+
+
+def test_several_results_warn_and_raise_at_their_line():
+    def function(x, y):
+        whole_part, rest = np.divmod(x, y)
+        return whole_part + rest
+
+    def decompose(a):
+        values, vectors = np.linalg.eigh(a)
+        return vectors * values
+
+    marked = fj.jit(function)
+    for y in (np.array([2.0, 3.0]), np.array([0.0, 3.0]), np.array([np.inf, 0.0])):
+        for errstate in (None, {"all": "ignore"}, {"all": "raise"}):
+            args = (np.array([5.0, -np.inf]), y)
+            assert_same_seen(observe(function, args, errstate), observe(marked, args, errstate), f"{y} {errstate}")
+    marked = fj.jit(decompose)
+    for a in (np.eye(3), np.full((3, 3), np.nan), np.eye(4)[:3], np.ones((3, 3))):
+        assert_same_seen(observe(decompose, (a,)), observe(marked, (a,)), "eigh")
+
+
+def test_threads_share_a_call_of_several_results():
+    @fj.jit
+    def function(x):
+        values, vectors = np.linalg.eigh(x)
+        return vectors * values @ vectors.T
+
+    inputs = [np.diag(np.arange(1.0, 7.0) * k) + np.ones((6, 6)) for k in range(1, 9)]
+    function(inputs[0])
+    results: dict[int, list] = {}
+
+    def work(k):
+        results[k] = [function(inputs[k]) for _ in range(50)]
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(len(inputs))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for k, x in enumerate(inputs):
+        values, vectors = np.linalg.eigh(x)
+        expected = (vectors * values @ vectors.T).tobytes()
+        assert len(results[k]) == 50 and all(each.tobytes() == expected for each in results[k])
