@@ -269,7 +269,20 @@ bool tells_its_type(Executor& x, PyTypeObject* type) {
 
 }  // namespace
 
+namespace {
+
+/// The classes of a union in place of it.
+Value* without_union(Executor& x, Value* cls) {
+  if (!cls->is_constant() || !is_union(cls->object.get())) return cls;
+  Ref<> args = Ref<>::steal(PyObject_GetAttrString(cls->object.get(), "__args__"));
+  if (!args) PyErr_Clear();
+  return args && PyTuple_CheckExact(args.get()) ? x.literal(args.get()) : cls;
+}
+
+}  // namespace
+
 Captured<bool> subclass_of(Executor& x, PyTypeObject* type, Value* cls) {
+  cls = without_union(x, cls);
   if (cls->kind == ValueKind::Tuple) {
     for (Value* each : cls->items) {
       FRAMEJIT_TRY(is, subclass_of(x, type, x.look(each)));
@@ -317,6 +330,7 @@ Captured<Value*> Executor::sorted(Values items, Value* key, bool reverse) {
 }
 
 Captured<bool> instance_of(Executor& x, PyTypeObject* type, Value* cls) {
+  cls = without_union(x, cls);
   if (cls->kind == ValueKind::Tuple) {
     for (Value* each : cls->items) {
       FRAMEJIT_TRY(is, instance_of(x, type, x.look(each)));

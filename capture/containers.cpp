@@ -9,10 +9,10 @@ namespace {
 
 constexpr int64_t kArrayRows = 64;  // of an array that is unpacked
 
-// A dict key of ours: exact str, int, float, bool, None, bytes or a constant tuple; null for others.
+// The very object that becomes a dict's key: of which nothing but what it is decides about hash and equality. Null for others.
 PyObject* plain_key(const Value* v) {
   PyObject* o = v->is_constant() || (v->kind == ValueKind::Tuple && !v->source) ? v->object.get() : nullptr;
-  return o && is_plain(o) ? o : nullptr;
+  return o && is_plain_key(o) ? o : nullptr;
 }
 
 bool equal_keys(PyObject* a, PyObject* b) {
@@ -22,12 +22,12 @@ bool equal_keys(PyObject* a, PyObject* b) {
   return equal == 1;
 }
 
-// Do lookups in this dict compare nothing but str and int?
+// Do lookups in this dict run no code?
 bool has_plain_keys(PyObject* dict) {
   PyObject *key, *value;
   Py_ssize_t at = 0;
   while (PyDict_Next(dict, &at, &key, &value))
-    if (!PyUnicode_CheckExact(key) && !PyLong_CheckExact(key)) return false;
+    if (!is_plain_key(key)) return false;
   return true;
 }
 
@@ -236,7 +236,7 @@ Captured<bool> Executor::del_item(Value* container, Value* key) {
   if (container->kind == ValueKind::Dict) {
     ++container->position;
     session_.record(container, [container] { --container->position; });
-    if (container->source) effects_.store_item(container, session_.constant(plain_key(key)), nullptr);
+    if (container->source) effects_.store_item(container, session_.constant(wanted_key(key).get()), nullptr);
   } else if (container->source) {
     effects_.replace(container);
   }
@@ -298,17 +298,32 @@ Captured<bool> Executor::append(Value* list, Value* item) {
   return true;
 }
 
+// A key to look for, which may be made of what is known.
+Ref<> Executor::wanted_key(Value* key) {
+  key = look(key);
+  if (PyObject* k = plain_key(key)) return Ref<>::share(k);
+  if (key->kind != ValueKind::Tuple) return plain(key);
+  const auto count = static_cast<Py_ssize_t>(key->items.size());
+  Ref<> tuple = Ref<>::steal(PyTuple_New(count));
+  for (Py_ssize_t i = 0; tuple && i < count; ++i) {
+    Ref<> item = wanted_key(key->items[static_cast<std::size_t>(i)]);
+    if (!item) return {};
+    PyTuple_SET_ITEM(tuple.get(), i, item.release());
+  }
+  if (!tuple) PyErr_Clear();
+  return tuple;
+}
+
 Captured<Value*> Executor::dict_peek(Value* dict, Value* key) {
   PyObject* k = plain_key(key);
-  const bool simple = k && (PyUnicode_CheckExact(k) || PyLong_CheckExact(k));
+  const bool simple = k && (PyUnicode_CheckExact(k) || PyLong_CheckExact(k) || PyType_Check(k));
   if (!dict->partial || !simple) {
     FRAMEJIT_TRY(at, find_key(dict, key));
     return at < 0 ? nullptr : dict->items[static_cast<std::size_t>(at) + 1];
   }
   for (std::size_t i = 0; i < dict->items.size(); i += 2)
     if (same_key(dict->items[i]->object.get(), k)) return dict->items[i + 1];
-  if (!has_plain_keys(dict->object.get()))
-    return break_at(BreakId::UnknownObject, "a dict with keys that are not str or int");
+  if (!has_plain_keys(dict->object.get())) return break_at(BreakId::UnknownObject, "a dict with keys of unknown behaviour");
   PyObject* found = PyDict_GetItemWithError(dict->object.get(), k);
   if (!found) {
     PyErr_Clear();
@@ -327,18 +342,19 @@ Captured<Value*> Executor::dict_peek(Value* dict, Value* key) {
 }
 
 Captured<int64_t> Executor::find_key(Value* dict, Value* key) {
-  PyObject* k = plain_key(key);
-  if (!k || dict->kind != ValueKind::Dict) return break_at(BreakId::UnknownObject, "key of a dict");
+  const Ref<> k = dict->kind == ValueKind::Dict ? wanted_key(key) : Ref<>();
+  if (!k) return break_at(BreakId::UnknownObject, "key of a dict");
   FRAMEJIT_TRY(opened, open(dict));
   (void)opened;
   for (std::size_t i = 0; i < dict->items.size(); i += 2)
-    if (equal_keys(dict->items[i]->object.get(), k)) return static_cast<int64_t>(i);
+    if (equal_keys(dict->items[i]->object.get(), k.get())) return static_cast<int64_t>(i);
   return int64_t{-1};
 }
 
 Captured<bool> Executor::dict_set(Value* dict, Value* key, Value* value) {
   FRAMEJIT_TRY(at, find_key(dict, key));
-  Value* k = session_.constant(plain_key(key));
+  if (at < 0 && !plain_key(key)) return break_at(BreakId::UnknownObject, "key of a dict");
+  Value* k = at < 0 ? session_.constant(plain_key(key)) : dict->items[static_cast<std::size_t>(at)];
   if (at >= 0) {
     const auto place = static_cast<std::size_t>(at) + 1;
     Value* before = dict->items[place];

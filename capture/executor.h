@@ -159,6 +159,7 @@ class Executor {
   Captured<bool> del_item(Value* container, Value* key);
   Captured<Value*> length(Value* v);
   Captured<bool> append(Value* list, Value* item);
+  Ref<> wanted_key(Value* key);
   /// The place of a key in a Dict's items (index of the key), or -1. Opens the dict.
   Captured<int64_t> find_key(Value* dict, Value* key);
   /// The value under a plain key of a Dict, or null; guards that key only where the dict was not opened.

@@ -32,6 +32,15 @@ SourceRef part_source(SourceKind kind, const SourceRef& base) {
   return s;
 }
 
+/// Would the guard of a dict's keys keep a class alive?
+bool has_class(PyObject* key) {
+  if (PyType_Check(key)) return PyType_HasFeature(reinterpret_cast<PyTypeObject*>(key), Py_TPFLAGS_HEAPTYPE);
+  if (!PyTuple_CheckExact(key)) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i)
+    if (has_class(PyTuple_GET_ITEM(key, i))) return true;
+  return false;
+}
+
 bool is_singleton(PyObject* o) {
   return o == Py_None || o == Py_True || o == Py_False || o == Py_Ellipsis || o == Py_NotImplemented;
 }
@@ -249,8 +258,7 @@ Captured<bool> Executor::open(Value* v) {
     PyObject *key, *value;
     Py_ssize_t at = 0, n = 0;
     while (PyDict_Next(o, &at, &key, &value)) {
-      if (!PyUnicode_CheckExact(key) && !PyLong_CheckExact(key))
-        return break_at(BreakId::UnknownObject, "a dict with keys that are not str or int");
+      if (!is_plain_key(key) || has_class(key)) return break_at(BreakId::UnknownObject, "a dict with keys of unknown behaviour");
       PyTuple_SET_ITEM(keys.get(), n++, Ref<>::share(key).release());
       Value* known_value = nullptr;
       for (std::size_t i = 0; i < v->items.size(); i += 2)

@@ -36,6 +36,12 @@ bool fits_array(Executor& x, Value* v) {
   }
 }
 
+/// A class that leaves `|` to type, a union of classes, or None.
+bool is_union_part(PyObject* o) {
+  if (o == Py_None || is_union(o)) return true;
+  return PyType_Check(o) && Py_TYPE(o)->tp_as_number && Py_TYPE(o)->tp_as_number->nb_or == PyType_Type.tp_as_number->nb_or;
+}
+
 bool is_sequence(const Value* v) { return v->kind == ValueKind::Tuple || v->kind == ValueKind::List; }
 
 }  // namespace
@@ -82,6 +88,13 @@ Captured<Value*> Executor::binary(int nb, Value* left, Value* right) {
 // Exact builtin immutable constants, where the result is small and nothing is raised.
 Captured<Value*> Executor::fold(int nb, PyObject* l, PyObject* r) {
   const std::string what = std::string("constant ") + operator_text(nb);
+  if (nb == 7 && is_union_part(l) && is_union_part(r) && l != r) {
+    Ref<> made = Ref<>::steal(PyNumber_Or(l, r));
+    if (!made) return raises_current(what);
+    Value* v = session_.constant(made.get());
+    v->transient = true;  // another one each time
+    return v;
+  }
   if (!is_plain(l) || !is_plain(r)) return break_at(BreakId::UnknownObject, what);
   const bool ints = (PyLong_CheckExact(l) || PyBool_Check(l)) && (PyLong_CheckExact(r) || PyBool_Check(r));
   const int op = nb % 13;
@@ -518,7 +531,7 @@ Captured<bool> Executor::contains(Value* container, Value* item) {
     case ValueKind::Dict: {
       // Absence of one key needs a guard on that key only.
       if (container->partial && item->is_constant() &&
-          (PyUnicode_CheckExact(item->object.get()) || PyLong_CheckExact(item->object.get()))) {
+          (PyUnicode_CheckExact(item->object.get()) || PyLong_CheckExact(item->object.get()) || PyType_Check(item->object.get()))) {
         FRAMEJIT_TRY(found, dict_peek(container, item));
         return found != nullptr;
       }
@@ -526,6 +539,9 @@ Captured<bool> Executor::contains(Value* container, Value* item) {
       return at >= 0;
     }
     case ValueKind::Set: return set_contains(container, item);
+    case ValueKind::Iterator:
+      if (container->position == kView && container->iterated == kOverKeys) return contains(container->items[0], item);
+      break;
     case ValueKind::Object: {
       static PyObject* const kContains = interned("__contains__");
       FRAMEJIT_TRY(answer, special(container, kContains, {item}));

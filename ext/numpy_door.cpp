@@ -233,7 +233,7 @@ Captured<Value*> call_ufunc_method(const Call& call, PyObject* ufunc) {
 bool is_of_dtypes(PyObject* callable) {
   static const std::vector<PyObject*>* const all = [] {
     auto* found = new std::vector<PyObject*>{reinterpret_cast<PyObject*>(&PyArrayDescr_Type)};
-    for (const char* name : {"issubdtype", "promote_types", "can_cast", "result_type", "finfo", "iinfo"})
+    for (const char* name : {"issubdtype", "promote_types", "can_cast", "result_type", "finfo", "iinfo", "isdtype"})
       if (PyObject* function = PyObject_GetAttrString(numpy_module(), name)) found->push_back(function);
     PyErr_Clear();
     return found;
@@ -251,12 +251,15 @@ bool is_limits(PyObject* object) {
 
 Captured<Value*> call_of_dtypes(Session& session, PyObject* callable, std::span<Value* const> args,
                                 std::span<const capture::Keyword> keywords) {
+  static PyObject* const result_type = PyObject_GetAttrString(numpy_module(), "result_type");
+  static PyObject* const can_cast = PyObject_GetAttrString(numpy_module(), "can_cast");
   std::vector<PyObject*> stack;
   for (Value* value : args) {
     PyObject* object = value->is_constant() ? value->object.get() : nullptr;
-    // What an array promotes to its dtype does; in NumPy 2 only.
+    // What an array promotes to its dtype does; in NumPy 2 only, and only where an array may stand.
+    const bool may_be_array = callable == result_type || (callable == can_cast && stack.empty());
     const bool array = value->is_array() && value->wrap == Wrap::NdArray && session.graph().type(value->id).rank() > 0;
-    if (array && numpy_version().major >= 2) object = reinterpret_cast<PyObject*>(descr_of(session.graph().type(value->id).dtype));
+    if (array && may_be_array && numpy_version().major >= 2) object = reinterpret_cast<PyObject*>(descr_of(session.graph().type(value->id).dtype));
     const bool plain = object && (PyArray_DescrCheck(object) || PyType_Check(object) || PyUnicode_CheckExact(object) ||
                                   PyLong_CheckExact(object) || PyFloat_CheckExact(object) || PyBool_Check(object));
     if (!plain || !keywords.empty()) return break_at(BreakId::UnsupportedArgument, "a function of dtypes with such arguments");
@@ -312,7 +315,7 @@ class NumpyDoor final : public capture::Door {
   }
 
   bool is_fixed(PyObject* object) const override {
-    return is_error_state(object) || is_limits(object) || PyArray_DescrCheck(object) && dtype_of(reinterpret_cast<PyArray_Descr*>(object));
+    return is_error_state(object) || is_limits(object) || (PyArray_DescrCheck(object) && dtype_of(reinterpret_cast<PyArray_Descr*>(object)));
   }
   Ref<> fixed_attr(PyObject* object, std::string_view name) const override {
     static constexpr std::string_view kOfDTypes[] = {"kind", "type", "name", "char", "num", "itemsize", "str", "byteorder", "alignment",

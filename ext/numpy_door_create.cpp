@@ -99,8 +99,10 @@ Captured<graph::Type> model(Session& session, Value* value) {
 
 Captured<Value*> filled_like(const Call& call, int number) {
   FRAMEJIT_TRY(v, bind(call, {"a", "dtype", "order", "subok", "shape", "device"}, 1));
-  FRAMEJIT_TRY(plain, none_given({v[2], v[3], v[4], v[5]}));
+  FRAMEJIT_TRY(plain, none_given({v[2], v[4], v[5]}));
   (void)plain;
+  FRAMEJIT_TRY(subok, flag_argument(v[3], true));  // there are no subclasses here
+  (void)subok;
   FRAMEJIT_TRY(type, model(call.session, v[0]));
   FRAMEJIT_TRY(dtype, dtype_argument(v[1]));
   FRAMEJIT_TRY(value, known_number(call.session, number, dtype.value_or(type.dtype)));
@@ -110,8 +112,10 @@ Captured<Value*> filled_like(const Call& call, int number) {
 /// Keeps the model's order of axes, as a copy does.
 Captured<Value*> call_empty_like(const Call& call) {
   FRAMEJIT_TRY(v, bind(call, {"prototype", "dtype", "order", "subok", "shape", "device"}, 1));
-  FRAMEJIT_TRY(plain, none_given({v[2], v[3], v[4], v[5]}));
+  FRAMEJIT_TRY(plain, none_given({v[2], v[4], v[5]}));
   (void)plain;
+  FRAMEJIT_TRY(subok, flag_argument(v[3], true));  // there are no subclasses here
+  (void)subok;
   FRAMEJIT_TRY(array, array_argument(call.session, v[0]));
   FRAMEJIT_TRY(dtype, dtype_argument(v[1]));
   graph::Graph& graph = call.session.graph();
@@ -126,8 +130,10 @@ Captured<Value*> call_ones_like(const Call& call) { return filled_like(call, 1);
 
 Captured<Value*> call_full_like(const Call& call) {
   FRAMEJIT_TRY(v, bind(call, {"a", "fill_value", "dtype", "order", "subok", "shape", "device"}, 2));
-  FRAMEJIT_TRY(plain, none_given({v[3], v[4], v[5], v[6]}));
+  FRAMEJIT_TRY(plain, none_given({v[3], v[5], v[6]}));
   (void)plain;
+  FRAMEJIT_TRY(subok, flag_argument(v[4], true));
+  (void)subok;
   FRAMEJIT_TRY(type, model(call.session, v[0]));
   FRAMEJIT_TRY(dtype, dtype_argument(v[2]));
   FRAMEJIT_TRY(value, fill_value(call.session, v[1], dtype.value_or(type.dtype)));
@@ -329,15 +335,57 @@ Captured<Value*> from_items(Session& session, Value* sequence, std::optional<DTy
   return fresh_array(session, array);
 }
 
+enum class CopyMode : uint8_t { Never, Always, IfNeeded };
+
+/// copy= of np.array. NumPy 1 takes False for "if needed".
+Captured<CopyMode> copy_argument(Session& session, Value* value) {
+  if (value && value->is_none() && numpy_version().major >= 2) return CopyMode::IfNeeded;
+  static PyObject* const modes = PyObject_GetAttrString(numpy_module(), "_CopyMode");
+  static PyObject* const members[] = {modes ? PyObject_GetAttrString(modes, "NEVER") : nullptr,
+                                      modes ? PyObject_GetAttrString(modes, "ALWAYS") : nullptr,
+                                      modes ? PyObject_GetAttrString(modes, "IF_NEEDED") : nullptr};
+  PyErr_Clear();
+  for (int i = 0; value && value->source && i < 3; ++i) {
+    if (value->object.get() != members[i] || !members[i]) continue;
+    capture::Guard guard{};
+    guard.kind = capture::GuardKind::Identity;
+    guard.source = value->source;
+    guard.object = value->object;
+    session.add_guard(std::move(guard));
+    return static_cast<CopyMode>(i);
+  }
+  FRAMEJIT_TRY(copy, flag_argument(value, true));
+  return copy ? CopyMode::Always : numpy_version().major < 2 ? CopyMode::IfNeeded : CopyMode::Never;
+}
+
 Captured<Value*> call_array(const Call& call) {
   FRAMEJIT_TRY(v, bind(call, {"object", "dtype", "copy", "order", "subok", "ndmin", "like"}, 1));
-  FRAMEJIT_TRY(plain, none_given({v[3], v[4], v[5], v[6]}));
+  FRAMEJIT_TRY(plain, none_given({v[3], v[6]}));
   (void)plain;
-  FRAMEJIT_TRY(copy, flag_argument(v[2], true));
-  if (!copy) return break_at(BreakId::UnsupportedArgument, "np.array with copy=False");
+  FRAMEJIT_TRY(copy, copy_argument(call.session, v[2]));
+  FRAMEJIT_TRY(subok, flag_argument(v[4], false));  // there are no subclasses here
+  (void)subok;
   FRAMEJIT_TRY(dtype, dtype_argument(v[1]));
-  if (is_sequence(v[0])) return from_items(call.session, v[0], dtype);
-  return copied(call.session, v[0], dtype, 'K');
+  Value* made = nullptr;
+  if (is_sequence(v[0])) {
+    if (copy == CopyMode::Never) return break_at(BreakId::UnsupportedArgument, "np.array of a sequence without a copy");
+    FRAMEJIT_TRY(array, from_items(call.session, v[0], dtype));
+    made = array;
+  } else {
+    FRAMEJIT_TRY(x, operand(call.session, v[0]));
+    const bool same = x.is_array() && dtype.value_or(x.type.dtype) == x.type.dtype;
+    if (copy == CopyMode::Never && !same) return break_at(BreakId::UnsupportedArgument, "np.array that needs a copy");
+    made = x.value;
+    if (!same || copy == CopyMode::Always) {
+      FRAMEJIT_TRY(array, copied(call.session, v[0], dtype, 'K'));
+      made = array;
+    }
+  }
+  if (v[5]) {
+    FRAMEJIT_TRY(least, int_argument(call.session, v[5]));
+    if (least > call.session.graph().type(made->id).rank()) return break_at(BreakId::UnsupportedArgument, "np.array with more axes");
+  }
+  return made;
 }
 
 Captured<Value*> call_asarray(const Call& call) {

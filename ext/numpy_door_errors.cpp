@@ -53,9 +53,15 @@ Captured<Ref<>> action_of(Value* value) {
   return unsupported();
 }
 
+/// A function that np.errstate(call=) takes. Nothing that it is called for happens in a region.
+bool is_handler(const Value* value) {
+  return value->is_none() || value->kind == ValueKind::Function || (value->is_constant() && PyCFunction_Check(value->object.get()));
+}
+
 /// The present handling with what these arguments change.
 Captured<capture::FlagActions> changed(const Call& call) {
-  FRAMEJIT_TRY(given, bind(call, {"all", "divide", "over", "under", "invalid"}, 0));
+  FRAMEJIT_TRY(given, bind(call, {"all", "divide", "over", "under", "invalid", "call"}, 0));
+  if (given[5] && (call.args.size() > 5 || function_of(call.callable) != Function::Make || !is_handler(given[5]))) return unsupported();
   capture::FlagActions actions = call.session.flag_actions();
   for (std::size_t i = 0; i < actions.size(); ++i) {
     Value* value = absent(given[i + 1]) ? given[0] : given[i + 1];

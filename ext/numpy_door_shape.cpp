@@ -340,6 +340,23 @@ Value* shape_tuple(Session& session, const graph::Type& type) {
   return session.tuple(std::move(items));
 }
 
+/// x.flags, of which only the order of the elements is known.
+Value* flags(Session& session, const graph::Type& type) {
+  static PyObject* const type_of_flags = PyObject_GetAttrString(umath_module(), "flagsobj");
+  graph::ShapeEnv& shapes = session.graph().shapes();
+  const bool empty = shapes.equal(type.size(), 0);
+  const bool c = empty || graph::is_c_contiguous(shapes, type), f = empty || graph::is_f_contiguous(shapes, type);
+  Value* made = session.make(ValueKind::Object);
+  made->object = Ref<>::share(type_of_flags);
+  made->transient = true;
+  auto set = [&](const char* name, bool value) { made->attributes.emplace_back(name, session.constant(value ? Py_True : Py_False)); };
+  for (const char* name : {"c_contiguous", "contiguous"}) set(name, c);
+  for (const char* name : {"f_contiguous", "fortran"}) set(name, f);
+  set("fnc", f && !c);
+  set("forc", c || f);
+  return made;
+}
+
 struct Attribute {
   std::string_view name;
   Captured<Value*> (*read)(Session&, Value*, const graph::Type&);
@@ -358,6 +375,10 @@ constexpr Attribute kAttributes[] = {
     {"dtype",
      [](Session& s, Value*, const graph::Type& t) -> Captured<Value*> {
        return s.constant(reinterpret_cast<PyObject*>(descr_of(t.dtype)));
+     }},
+    {"flags", [](Session& s, Value* x, const graph::Type& t) -> Captured<Value*> {
+       if (x->wrap != Wrap::NdArray) return break_at(BreakId::UnsupportedArgument, "attribute .flags of a number");
+       return flags(s, t);
      }},
     {"T",
      [](Session& s, Value* x, const graph::Type&) -> Captured<Value*> {

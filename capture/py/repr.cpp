@@ -77,6 +77,23 @@ bool is_plain(PyObject* o) {
   return false;
 }
 
+bool is_plain_key(PyObject* o) {
+  if (Py_IS_TYPE(o, &PyType_Type) || is_plain(o)) return true;
+  if (!PyTuple_CheckExact(o)) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(o); ++i)
+    if (!is_plain_key(PyTuple_GET_ITEM(o, i))) return false;
+  return true;
+}
+
+bool is_union(PyObject* object) {
+  static PyTypeObject* const type = [] {
+    Ref<> made = Ref<>::steal(PyNumber_Or(reinterpret_cast<PyObject*>(&PyLong_Type), reinterpret_cast<PyObject*>(&PyFloat_Type)));
+    if (!made) PyErr_Clear();
+    return made ? Py_TYPE(made.get()) : nullptr;
+  }();
+  return type && Py_IS_TYPE(object, type);
+}
+
 bool same_plain(PyObject* a, PyObject* b) {
   if (a == b) return true;
   if (!a || !b || Py_TYPE(a) != Py_TYPE(b)) return false;

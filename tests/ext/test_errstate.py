@@ -83,7 +83,18 @@ def test_call_and_log():
             z = x / y
         return z * 2.0
 
-    for handler, plain in ((lambda kind, flags: seen.append((kind, flags)), function), (Log(), logged)):
+    def handle(kind, flags):
+        seen.append((kind, flags))
+
+    def called(x, y):
+        with np.errstate(all="call", call=handle):
+            z = x / y
+        with np.errstate(call=handle, divide="ignore"):
+            return z * 2.0, y / x
+
+    if NUMPY2:
+        assert fj.jit(called, fullgraph=True)(*plain_values())
+    for handler, plain in ((handle, function), (handle, called), (Log(), logged), (Log(), called)):
         before = np.seterrcall(handler)
         try:
             for each in (plain, fj.jit(plain)):

@@ -1,0 +1,226 @@
+"""What library code does around its array work: looks at dtypes, classes, flags and dicts of them."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import framejit as fj
+import numpy as np
+import pytest
+from exact.same import assert_same, assert_same_seen, observe
+
+pytestmark = pytest.mark.capture
+
+NUMPY2 = int(np.__version__.split(".")[0]) >= 2
+X = np.arange(6.0).reshape(2, 3)
+
+
+def whole(function, *args):
+    marked = assert_same(function, lambda: args, fullgraph=True)
+    assert marked._report()["breaks"] == []
+    return marked
+
+
+def test_unions_of_classes():
+    def function(x, n):
+        kinds = int | float
+        return isinstance(n, kinds), isinstance(x, np.ndarray | None), isinstance(None, int | None), issubclass(bool, str | int), x + 1.0
+
+    for n in (3, 2.5, "a", None):
+        whole(function, X, n)
+
+    class Meta(type):
+        def __or__(cls, other):
+            return (cls, other)
+
+    class Odd(metaclass=Meta):
+        pass
+
+    def own(x):
+        return isinstance(x, Odd | np.ndarray), (Odd | int)[1], x * 2.0
+
+    assert_same(own, lambda: (X,))
+
+
+def test_a_union_is_another_object_each_time():
+    def function(x):
+        return x + 1.0, int | float
+
+    marked = fj.jit(function)
+    first, second = marked(X)[1], marked(X)[1]
+    assert first == (int | float) and first is not second
+
+
+TABLE = {np.float32: 1, np.float64: 2.0, int: "n", None: 0}
+PAIRS = {(np.float64, "a"): 1, (3, 4): 2.0, "s": 3}
+
+
+def test_dicts_of_classes_and_tuples():
+    def function(x, n):
+        made = {np.float32: 1.0, np.float64: 3.0, ("n", "b"): 7.0}
+        y = x * made[x.dtype.type] + TABLE[x.dtype.type] + made["n", "b"]
+        return y, TABLE.get(np.int8), np.int8 in TABLE, int in TABLE.keys(), PAIRS[x.dtype.type, "a"], PAIRS.get((n, 4)), (n, 5) in PAIRS, made
+
+    whole(function, X, 3)
+
+    def missing(x):
+        try:
+            return TABLE[np.int8]
+        except KeyError as error:
+            return x + len(error.args)
+
+    whole(missing, X)
+
+
+def test_dicts_of_classes_are_guarded():
+    def function(x, table):
+        if float in table:
+            x = x * table[float]
+        return x + len(table)
+
+    marked = fj.jit(function)
+    for table in ({float: 2.0}, {float: 3.0}, {}, {float: 2.0, int: 1}, {int: 1}, {(float,): 1.0}):
+        assert_same_seen(observe(function, (X, table)), observe(marked, (X, table)), f"{table}")
+    assert marked._report()["breaks"] == []
+
+
+def test_stores_under_classes():
+    def function(x, table):
+        table[type(x)] = x * 2.0
+        table["n", 1] = 3
+        del table[int]
+        return table[np.ndarray] + 1.0, table.pop(str), table.setdefault(float, 4)
+
+    marked = fj.jit(function)
+    for each in (function, marked, marked):
+        table = {int: 1, str: "s", ("n", 1): 2}
+        result = each(X, table)
+        assert result[0].tobytes() == (X * 2.0 + 1.0).tobytes() and result[1:] == ("s", 4)
+        assert [key for key in table] == [("n", 1), np.ndarray, float] and table["n", 1] == 3
+    assert marked._report()["breaks"] == []
+
+
+def test_keys_with_code_of_their_own_are_left_alone():
+    class Meta(type):
+        hashed = 0
+
+        def __hash__(cls):
+            Meta.hashed += 1
+            return 1
+
+        def __eq__(cls, other):
+            return cls is other
+
+    class Key(metaclass=Meta):
+        pass
+
+    def function(x, table):
+        return x + table[Key] + table.get(int, 0.0)
+
+    counts = []
+    for each in (function, fj.jit(function)):
+        table = {Key: 2.0, int: 1.0}
+        before = Meta.hashed
+        assert each(X, table).tobytes() == (X + 3.0).tobytes()
+        counts.append(Meta.hashed - before)
+    assert counts[0] == counts[1]
+
+
+def test_classes_as_keys_are_not_kept_alive():
+    class Key:
+        pass
+
+    def function(x, table, key):
+        return x + table[key] + len(table)
+
+    marked = fj.jit(function)
+    table = {Key: 2.0, int: 1.0}
+    for _ in range(3):
+        assert marked(X, table, Key)[0, 0] == 4.0
+    reference = weakref.ref(Key)
+    table.clear()
+    del Key, table
+    gc.collect()
+    assert reference() is None
+
+
+@pytest.mark.skipif(not NUMPY2, reason="np.isdtype is NumPy 2's")
+def test_dtypes_are_asked():
+    def function(x):
+        if np.isdtype(x.dtype, "real floating") and not np.isdtype(x.dtype, ("integral", "bool")):
+            return x + 1.0
+        return x
+
+    assert_same(function, lambda: (X,))
+    whole(lambda x: (np.isdtype(x.dtype, "integral"), np.issubdtype(x.dtype, np.floating), np.result_type(x, np.float32), x + 1.0), X)
+
+
+def test_dtypes_asked_of_arrays_raise():
+    for function in (lambda x: np.issubdtype(x, np.floating), lambda x: np.promote_types(x, np.int8), lambda x: np.finfo(x * 2.0)):
+        assert_same(function, lambda: (X,))
+    if NUMPY2:
+        assert_same(lambda x: np.isdtype(x, "integral"), lambda: (X,))
+
+
+MODES = [None, True, False] + [getattr(np._CopyMode, name) for name in ("ALWAYS", "IF_NEEDED", "NEVER")]
+
+
+@pytest.mark.parametrize("mode", MODES, ids=str)
+def test_copies_where_they_are_needed(mode):
+    def function(x, mode):
+        return np.array(x, copy=mode, subok=True), np.array(x * 2.0, copy=mode, ndmin=1), x + 1.0
+
+    def converted(x, mode):
+        return np.array(x, dtype=np.float32, copy=mode), np.array([1.0, 2.0], copy=mode), np.array(x, ndmin=3, copy=mode)
+
+    if mode is not None or NUMPY2:
+        whole(function, X, mode)
+    assert_same(function, lambda: (X, mode))
+    assert_same(converted, lambda: (X, mode))
+
+
+def test_copy_modes_are_guarded():
+    def function(x, mode):
+        return np.array(x, copy=mode) is x, x + 1.0
+
+    marked = fj.jit(function)
+    for mode in MODES + MODES[::-1]:
+        assert_same_seen(observe(function, (X, mode)), observe(marked, (X, mode)), f"{mode}")
+
+
+def test_arrays_like_others():
+    def function(x):
+        return np.zeros_like(x, subok=False) + np.ones_like(x, subok=True) + np.full_like(x, 3.0, subok=False), np.empty_like(x, subok=False).shape
+
+    whole(function, X)
+
+
+@pytest.mark.parametrize("x", [X, X.T, X[:, 1:], X[::-1], X[:1], X[:, :1], X[0], X[:0], np.asfortranarray(X)])
+def test_flags_of_the_order(x):
+    names = ["c_contiguous", "f_contiguous", "contiguous", "fortran", "fnc", "forc"]
+    scope: dict = {"np": np}
+    text = ", ".join(f"x.flags.{name}, (x * 2.0).flags.{name}, x.T.flags.{name}" for name in names)
+    exec(f"def function(x):\n    return {text}, x + 1.0\n", scope)
+    if x.size:
+        whole(scope["function"], x)
+    else:
+        assert_same(scope["function"], lambda: (x,))
+
+    def others(x):
+        return x.flags.writeable, x.flags["C_CONTIGUOUS"], x.flags.owndata, x.flags, x + 1.0
+
+    marked = fj.jit(others)
+    for _ in range(2):
+        expected, actual = others(x), marked(x)
+        assert expected[:3] == actual[:3] and repr(expected[3]) == repr(actual[3]) and actual[4].tobytes() == expected[4].tobytes()
+
+
+def test_flags_of_many_sizes():
+    def function(x):
+        return x.flags.c_contiguous, x.flags.f_contiguous, x * 2.0
+
+    marked = fj.jit(function)
+    for shape in ((3, 4), (5, 6), (7, 1), (1, 9), (8, 8), (1, 1), (0, 4)):
+        for x in (np.ones(shape), np.ones(shape[::-1]).T, np.ones((shape[0], shape[1] + 2))[:, 1:-1]):
+            assert_same_seen(observe(function, (x,)), observe(marked, (x,)), f"{shape}")
