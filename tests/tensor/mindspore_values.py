@@ -29,6 +29,7 @@ def leaves(value):
 def evaluate(package, rows, inputs):
     """By row: its leaves, or the names of the classes of the error."""
     base = importlib.import_module(package)
+    base.set_context(pynative_synchronize=True)  # errors are raised by the call that they are of
     names = {"ms": base, "np": np, "Tensor": base.Tensor, **{n: importlib.import_module(f"{package}.{n}") for n in ("ops", "nn", "mint")}}
     names["mnp"] = importlib.import_module(f"{package}.numpy")
     out = {}
