@@ -19,7 +19,7 @@ FIRST = int(os.environ.get("FRAMEJIT_TEST_FLOW_SEED", "0"))
 MODES = ("", "interp", "guards", "break=5", "rewrite", "verify")
 WAYS = [
     {"capture_mode": mode, **options}
-    for options in ({}, {"jit_level": "O1"}, {"exec_order": "dfs"}, {"exec_order": "bfs"}, {"backend": "GE"})
+    for options in ({}, {"exec_order": "dfs"}, {"exec_order": "bfs"}, {"backend": "GE"})
     for mode in ("bytecode", "ast", "trace")
 ]
 
