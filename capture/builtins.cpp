@@ -10,6 +10,8 @@ namespace framejit::capture {
 
 namespace {
 
+constexpr int kNesting = 32;  // of tuples of classes: CPython's recursion has a limit
+
 using Handler = Captured<Value*> (*)(Executor&, const Values&);
 
 Unexpected<Break> unsupported(const char* name) {
@@ -281,11 +283,12 @@ Value* without_union(Executor& x, Value* cls) {
 
 }  // namespace
 
-Captured<bool> subclass_of(Executor& x, PyTypeObject* type, Value* cls) {
+Captured<bool> subclass_of(Executor& x, PyTypeObject* type, Value* cls, int depth) {
   cls = without_union(x, cls);
   if (cls->kind == ValueKind::Tuple) {
+    if (depth > kNesting) return unsupported("issubclass");
     for (Value* each : cls->items) {
-      FRAMEJIT_TRY(is, subclass_of(x, type, x.look(each)));
+      FRAMEJIT_TRY(is, subclass_of(x, type, x.look(each), depth + 1));
       if (is) return true;
     }
     return false;
@@ -329,11 +332,12 @@ Captured<Value*> Executor::sorted(Values items, Value* key, bool reverse) {
   return list;
 }
 
-Captured<bool> instance_of(Executor& x, PyTypeObject* type, Value* cls) {
+Captured<bool> instance_of(Executor& x, PyTypeObject* type, Value* cls, int depth) {
   cls = without_union(x, cls);
   if (cls->kind == ValueKind::Tuple) {
+    if (depth > kNesting) return unsupported("isinstance");
     for (Value* each : cls->items) {
-      FRAMEJIT_TRY(is, instance_of(x, type, x.look(each)));
+      FRAMEJIT_TRY(is, instance_of(x, type, x.look(each), depth + 1));
       if (is) return true;
     }
     return false;

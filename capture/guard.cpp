@@ -83,8 +83,10 @@ std::string Guard::str() const {
 }
 
 std::string Guard::about() const {
-  if (kind == GuardKind::DimRelation) return str();
   std::string out = std::to_string(static_cast<int>(kind)) + " " + (source ? source->str() : std::string());
+  if (kind == GuardKind::DimRelation)
+    for (const graph::Dim* side : {&dim.left, &dim.right})
+      if (!side->is_const()) out += " " + side->str();
   if (key) out += " " + text_of(key.get());
   if (other) out += " " + other->str();
   return out;

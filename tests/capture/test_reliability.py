@@ -548,3 +548,21 @@ def test_a_nan_in_a_container_equals_itself_only(first):
     marked = _core.Function(f, {})
     for a, b in calls * 2:
         assert f(X, a, b)[1:] == marked(X, a, b)[1:]
+
+
+@pytest.mark.parametrize("ask", [isinstance, issubclass])
+def test_tuples_of_classes_that_are_nested_too_deep(ask):
+    def f(x, asked, classes):
+        return x * 2, ask(asked, classes)
+
+    def nested(depth):
+        classes = (str,)
+        for _ in range(depth):
+            classes = (classes,)
+        return classes
+
+    asked = "" if ask is isinstance else str
+    for function in (f, _core.Function(f, {})):
+        assert function(X, asked, nested(3))[1] is True
+        with pytest.raises(RecursionError):
+            function(X, asked, nested(sys.getrecursionlimit() + 5))

@@ -117,6 +117,16 @@ def test_guards_fail_once_each(stress):
     assert counted(lambda: marked(*args), "frames_captured") == 1
 
 
+def test_guards_fail_once_whatever_they_expect(stress):
+    def function(x, n):
+        return x * n.bit_length()
+
+    stress("guards")
+    marked = framejit.jit(function)
+    counts = [counted(lambda: same.same_call(function, marked, (np.ones(5), n)), "recompiles") for n in range(100, 200)]
+    assert 0 < sum(counts) < 50 and sum(counts[50:]) == 0
+
+
 def test_interp_runs_no_kernel(stress):
     x = np.linspace(0.0, 1.0, 7)
 
