@@ -2,6 +2,7 @@
 #include "capture/region.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "capture/py/repr.h"
 #include "capture/region_builder.h"
@@ -16,12 +17,13 @@ const Value* resolved(const Value* v) { return v && v->kind == ValueKind::Lazy &
 
 Value* resolved(Value* v) { return const_cast<Value*>(resolved(static_cast<const Value*>(v))); }
 
-bool materializable(const Value* v, std::vector<const Value*>& path) {
+/// `seen`: what was asked about before, here or further up: where one thing is not materializable nothing is.
+bool materializable(const Value* v, std::unordered_set<const Value*>& seen, int depth) {
   v = resolved(v);
   if (v && v->transient) return false;
   if (!v || v->source || (v->object && v->kind == ValueKind::Tuple)) return true;
-  if (std::find(path.begin(), path.end(), v) != path.end()) return true;
-  if (path.size() > 64) return false;
+  if (!seen.insert(v).second) return true;
+  if (depth > 64) return false;
   switch (v->kind) {
     case ValueKind::Null:
       if (v->which == graph::kNoValue) return !v->partial;
@@ -51,11 +53,9 @@ bool materializable(const Value* v, std::vector<const Value*>& path) {
     case ValueKind::Object: {
       if (v->source) return true;
       if (is_exception(*v) || is_partial(class_of(*v)) || !PyType_HasFeature(class_of(*v), Py_TPFLAGS_HEAPTYPE)) return false;
-      path.push_back(v);
       bool all = v->attributes.empty() || !is_tuple_instance(*v);
-      for (const auto& [name, value] : v->attributes) all = all && materializable(value, path);
-      for (const Value* item : v->items) all = all && materializable(item, path);
-      path.pop_back();
+      for (const auto& [name, value] : v->attributes) all = all && materializable(value, seen, depth + 1);
+      for (const Value* item : v->items) all = all && materializable(item, seen, depth + 1);
       return all;
     }
     case ValueKind::BoundMethod:
@@ -71,10 +71,8 @@ bool materializable(const Value* v, std::vector<const Value*>& path) {
       if (v->partial) return false;
       break;
   }
-  path.push_back(v);
   bool all = true;
-  for (const Value* item : v->items) all = all && (!item || materializable(item, path));
-  path.pop_back();
+  for (const Value* item : v->items) all = all && (!item || materializable(item, seen, depth + 1));
   return all;
 }
 
@@ -87,8 +85,8 @@ Recipe of(Recipe::Kind kind) {
 }  // namespace
 
 bool is_materializable(const Value* v) {
-  std::vector<const Value*> path;
-  return materializable(v, path);
+  std::unordered_set<const Value*> seen;
+  return materializable(v, seen, 0);
 }
 
 uint32_t RegionBuilder::add(Recipe r) {

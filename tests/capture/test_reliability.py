@@ -566,3 +566,21 @@ def test_tuples_of_classes_that_are_nested_too_deep(ask):
         assert function(X, asked, nested(3))[1] is True
         with pytest.raises(RecursionError):
             function(X, asked, nested(sys.getrecursionlimit() + 5))
+
+
+def test_a_value_that_holds_another_many_times_over():
+    def f(x, n):
+        held = [x]
+        for _ in range(n):
+            held = (held, held)
+        print(end="")
+        return x * 2, held
+
+    marked = _core.Function(f, {})
+    for n in (40, 40, 90):
+        _, held = marked(X, n)
+        for _ in range(n):
+            first, second = held
+            assert first is second
+            held = first
+        assert held[0] is X

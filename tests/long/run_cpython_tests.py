@@ -111,6 +111,8 @@ EXPECTED_MARKED = {
     "test_sys.SysModuleTest.test_getframe": EXPECTED["test_sys.SysModuleTest.test_getframe"],
     "test_descr.ClassPropertiesAndMethods.test_slots": "counts objects while the callee is compiled for the first time",
     "test_sys.SysModuleTest.test_refcount": "counts references to None while it is compiled",
+    "test_warnings.": "looks at all warnings: RecompileLimitWarning",
+    "test_memoryio.CBytesIOTest.test_sizeof": "the size of an instance's dict",
     "test_builtin.TestBreakpoint.test_envar_unimportable": "takes each warning for its own: RecompileLimitWarning",
     "test_list.ListTest.test_preallocation": "the size of a list: one that is made during capture is handed over with room to grow",
     "test_descr.SharedKeyTests.test_subclasses": "the size of an instance's dict: instances that are dropped at once are not made",
