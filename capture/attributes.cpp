@@ -44,6 +44,12 @@ bool is_slot(PyObject* raw) {
          !(reinterpret_cast<PyMemberDescrObject*>(raw)->d_member->flags & READONLY);
 }
 
+/// Is it the one name of a slot of this type's own? Another class's refuses the instance; under two names it would be two
+/// attributes here.
+bool is_own_slot(PyTypeObject* type, PyObject* raw, PyObject* name) {
+  return PyType_IsSubtype(type, PyDescr_TYPE(raw)) && PyUnicode_Compare(PyDescr_NAME(raw), name) == 0;
+}
+
 // A member of a C object without code behind it: property.fget, staticmethod.__func__.
 Ref<> member(PyObject* object, const char* name) {
   Ref<> value = Ref<>::steal(PyObject_GetAttrString(object, name));
@@ -333,7 +339,8 @@ Captured<Value*> Executor::bind_descriptor(Value* owner, PyObject* raw, PyObject
   }
   if (Py_IS_TYPE(raw, &PyMemberDescr_Type)) {  // __slots__, and what C types hold
     const int kind = reinterpret_cast<PyMemberDescrObject*>(raw)->d_member->type;
-    if (kind != T_OBJECT && kind != T_OBJECT_EX) return break_at(BreakId::ImpureAttribute, what);
+    const bool own = !is_slot(raw) || is_own_slot(class_of(*owner), raw, name);
+    if (!own || (kind != T_OBJECT && kind != T_OBJECT_EX)) return break_at(BreakId::ImpureAttribute, what);
     Ref<> held = owner->source ? Ref<>::steal(Py_TYPE(raw)->tp_descr_get(raw, owner->object.get(), nullptr)) : Ref<>();
     if (!held) {
       PyErr_Clear();
@@ -539,6 +546,7 @@ Captured<bool> Executor::set_attr_generic(Value* v, PyObject* name, Value* value
   const std::string what = class_text(v) + "." + text_of(name);
   PyObject* raw = type_attr(type, name);
   guard_lookup(v, raw, name);
+  if (raw && is_slot(raw) && !is_own_slot(type, raw, name)) return break_at(BreakId::ImpureAttribute, what);
   if (raw && is_data_descriptor(raw) && !is_slot(raw)) {
     const std::string shown = class_text(v) + "." + text_of(name);
     if (Py_IS_TYPE(raw, &PyProperty_Type)) {

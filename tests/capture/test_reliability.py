@@ -584,3 +584,30 @@ def test_a_value_that_holds_another_many_times_over():
             assert first is second
             held = first
         assert held[0] is X
+
+
+def test_slots_of_another_class_and_under_another_name():
+    class Slotted:
+        __slots__ = ("slot",)
+
+    class Sneaky:
+        borrowed = Slotted.slot
+
+    class Aliased(Slotted):
+        alias = Slotted.slot
+
+    def f(x, o, stranger):
+        y = x * 2
+        o.slot = 1.0
+        o.alias = y
+        seen = o.slot
+        try:
+            stranger.borrowed = 3.0
+        except TypeError as error:
+            return seen * 2, o.alias, str(error)
+
+    expected = f(X, Aliased(), Sneaky())
+    marked = _core.Function(f, {})
+    for _ in range(3):
+        seen, alias, text = marked(X, Aliased(), Sneaky())
+        assert np.array_equal(seen, expected[0]) and np.array_equal(alias, expected[1]) and text == expected[2]
