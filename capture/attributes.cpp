@@ -284,6 +284,14 @@ Captured<Value*> Executor::instance_attr_value(Value* v, PyObject* name, Value**
   PyObject* own = v->source ? instance_attr(v->object.get(), name) : nullptr;
   if (own) {
     guard_lookup(v, raw, name);
+    if (raw && Py_TYPE(raw)->tp_descr_get) {  // fetched again, the class's would come unbound where the instance has none
+      if (own == raw) return break_at(BreakId::ImpureAttribute, what);
+      Guard g{};
+      g.kind = GuardKind::DistinctObject;
+      g.source = attr_source(v->source, name);
+      g.other = fixed_source(raw, class_text(v) + "." + text);
+      session_.add_guard(std::move(g));
+    }
     Value* value = lazy(own, attr_source(v->source, name));
     v->attributes.emplace_back(text, value);
     session_.learn([v] { v->attributes.pop_back(); });

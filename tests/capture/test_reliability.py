@@ -611,3 +611,19 @@ def test_slots_of_another_class_and_under_another_name():
     for _ in range(3):
         seen, alias, text = marked(X, Aliased(), Sneaky())
         assert np.array_equal(seen, expected[0]) and np.array_equal(alias, expected[1]) and text == expected[2]
+
+
+def test_an_attribute_that_hides_a_method_is_gone():
+    class Owner:
+        def hidden(self):
+            return self
+
+    def f(x, o):
+        return x * 2, o.hidden
+
+    hiding, same, plain = Owner(), Owner(), Owner()
+    hiding.hidden = lambda: "own"
+    same.hidden = Owner.hidden
+    marked = _core.Function(f, {})
+    for o in (hiding, plain, same, hiding, plain, same):
+        assert marked(X, o)[1] == f(X, o)[1]
