@@ -40,7 +40,10 @@ def main() -> None:
         marked = {name: fj.jit(branches, fullgraph=True, **given) for name, given in ORDERS.items()}
         results = [function(x, weights).asnumpy().tobytes() for function in marked.values()]
         assert results == results[:1] * 3
-        calls = {name: (lambda function=function: function(x, weights)) for name, function in marked.items()}
+        calls = {
+            name: (lambda function=function, x=x, weights=weights: function(x, weights))
+            for name, function in marked.items()
+        }
         times = nanoseconds(calls, max(1, 2**22 // size**2 // 8), options.rounds, time.perf_counter_ns)
         for name, measured in times.items():
             ratio = statistics.median(t / own for t, own in zip(measured, times["program"], strict=True))

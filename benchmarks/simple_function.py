@@ -115,7 +115,9 @@ def main() -> None:
         process.wait()
     print(f"{'':<36}{'prepare':>12}{'a call':>12}")
     for (package, name), measured in times.items():
-        print(f"{package + ': ' + name:<36}{prepare[package][name] / 1e6:>9.2f} ms{statistics.median(measured):>9.0f} ns")
+        print(
+            f"{package + ': ' + name:<36}{prepare[package][name] / 1e6:>9.2f} ms{statistics.median(measured):>9.0f} ns"
+        )
     return None
 
 

@@ -125,7 +125,11 @@ def _for_plans(backend: str, options: dict[str, Any]) -> dict[str, Any]:
     if backend != "GE":
         return {"exec_order": options.get("exec_order", ""), **constant}
     given = options.get("ge_options", {}).get("session", {})
-    return {"resident": True, **constant, **{key: read(given[key]) for key, read in _GE_SESSION.items() if key in given}}
+    return {
+        "resident": True,
+        **constant,
+        **{key: read(given[key]) for key, read in _GE_SESSION.items() if key in given},
+    }
 
 
 def _threads(text: str) -> int:

@@ -244,9 +244,7 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
     return _tensor(np.cross(x, y, axisa, axisb, axisc, axis))
 
 
-def histogram(
-    a: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: bool = False
-) -> tuple[Any, Any]:
+def histogram(a: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: bool = False) -> tuple[Any, Any]:
     """How many elements lie in each bin, and the edges of the bins."""
     x = _array(a, "floating")
     given = _array(bins) if isinstance(bins, Tensor) else bins

@@ -92,7 +92,12 @@ def test_ge_options_types(value):
 
 @pytest.mark.parametrize(
     "value",
-    [{"session": {"num_threads": "0"}}, {"session": {"num_threads": "two"}}, {"session": {"memory_limit": "much"}}, {"global": {"deterministic": "ON"}}],
+    [
+        {"session": {"num_threads": "0"}},
+        {"session": {"num_threads": "two"}},
+        {"session": {"memory_limit": "much"}},
+        {"global": {"deterministic": "ON"}},
+    ],
 )
 def test_ge_options_values(value):
     for backend in ("", "GE"):
