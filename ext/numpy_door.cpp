@@ -234,8 +234,8 @@ bool is_of_dtypes(PyObject* callable) {
   static const std::vector<PyObject*>* const all = [] {
     auto* found = new std::vector<PyObject*>{reinterpret_cast<PyObject*>(&PyArrayDescr_Type)};
     for (const char* name : {"issubdtype", "promote_types", "can_cast", "result_type", "finfo", "iinfo", "isdtype"})
-      if (PyObject* function = PyObject_GetAttrString(numpy_module(), name)) found->push_back(function);
-    PyErr_Clear();
+      // The module's __getattr__ for what is not there would be captured, and ask here again.
+      if (PyObject* function = PyDict_GetItemString(PyModule_GetDict(numpy_module()), name)) found->push_back(Py_NewRef(function));
     return found;
   }();
   return std::find(all->begin(), all->end(), callable) != all->end();
