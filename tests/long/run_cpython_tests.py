@@ -119,6 +119,8 @@ EXPECTED_MARKED = {
     "test_list.ListTest.test_preallocation": "the size of a list: one that is made during capture is handed over with room to grow",
     "test_descr.SharedKeyTests.test_subclasses": "the size of an instance's dict: instances that are dropped at once are not made",
     "test_coroutines.OriginTrackingTest.test_unawaited_warning_when_module_broken": "counts all warnings: RecompileLimitWarning",
+    "test_gc.GCTogglingTests.test_bug1055820c": "minds which allocation collects: one of capture's may",
+    "test_gc.GCTogglingTests.test_bug1055820d": "minds which allocation collects: one of capture's may",
     "test_gc.GCTests.test_get_objects_arguments": "counts all objects, those of compiled code among them",
     "test_gc.GCTests.test_resurrection_does_not_block_cleanup_of_other_objects": "counts garbage: instances that are dropped at once are not made",
 }
