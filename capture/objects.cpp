@@ -134,6 +134,16 @@ Value* Executor::cell_of(PyObject* cell, SourceRef source) {
 }
 
 Value* Executor::wrap(PyObject* o, SourceRef source) {
+  if (PyObject* descriptor = descriptor_of_builtin(o)) {  // another one each time that it is asked for
+    guard(GuardKind::Type, source, reinterpret_cast<PyObject*>(&PyCFunction_Type));
+    guard(GuardKind::Identity, part_source(SourceKind::Method, source), descriptor);
+    Value* v = session_.make(ValueKind::BoundMethod);
+    v->object = Ref<>::share(o);
+    v->source = source;
+    v->items = {lazy(PyCFunction_GET_SELF(o), part_source(SourceKind::Self, source)), nullptr};
+    v->extra = Ref<>::share(reinterpret_cast<PyDescrObject*>(descriptor)->d_name);
+    return v;
+  }
   const bool library = std::any_of(session_.doors().begin(), session_.doors().end(), [&](Door* door) { return door->is_fixed(o); });
   if (is_singleton(o) || is_fixed(o) || library) {
     guard(GuardKind::Identity, source, o);

@@ -28,8 +28,8 @@ enum class SourceKind : uint8_t {
   Item,  // base[key] of an exact dict, or base[index] of an exact tuple or list
   Default,  // positional default `index` of the function `base`; with a key: keyword-only default; index -1 and no key:
             // the whole `__defaults__`, None where there are none
-  Self,    // __self__ of the bound method `base`
-  Method,  // __func__ of the bound method `base`
+  Self,    // __self__ of the bound method `base`, also of a builtin one
+  Method,  // its __func__; of a builtin one the class's descriptor
 };
 
 struct Source {

@@ -162,16 +162,8 @@ int GuardProgram::run(Matched& m) const noexcept {
       case GuardOp::FetchKeywordDefault:
         ok = (m.slots[i->out] = fetch_keyword_default(object(m, i->a), i->key)) != nullptr;
         break;
-      case GuardOp::FetchSelf: {
-        PyObject* method = object(m, i->a);
-        ok = method && PyMethod_Check(method) && (m.slots[i->out] = PyMethod_GET_SELF(method)) != nullptr;
-        break;
-      }
-      case GuardOp::FetchMethod: {
-        PyObject* method = object(m, i->a);
-        ok = method && PyMethod_Check(method) && (m.slots[i->out] = PyMethod_GET_FUNCTION(method)) != nullptr;
-        break;
-      }
+      case GuardOp::FetchSelf: ok = (m.slots[i->out] = fetch_self(object(m, i->a))) != nullptr; break;
+      case GuardOp::FetchMethod: ok = (m.slots[i->out] = fetch_method(object(m, i->a))) != nullptr; break;
       case GuardOp::Bound: ok = object(m, i->a) != nullptr; break;
       case GuardOp::Identity: ok = object(m, i->a) == i->object; break;
       case GuardOp::Type: {

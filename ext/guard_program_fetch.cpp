@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "capture/py/instance.h"
 #include "ext/guard_program_impl.h"
 
 // Exported by every supported CPython, declared in a public header by none of the later ones.
@@ -96,6 +97,17 @@ PyObject* fetch_index(PyObject* sequence, int64_t index) {
   return nullptr;
 }
 
+PyObject* fetch_self(PyObject* method) {
+  if (!method) return nullptr;
+  if (PyMethod_Check(method)) return PyMethod_GET_SELF(method);
+  return Py_IS_TYPE(method, &PyCFunction_Type) ? PyCFunction_GET_SELF(method) : nullptr;
+}
+
+PyObject* fetch_method(PyObject* method) {
+  if (!method) return nullptr;
+  return PyMethod_Check(method) ? PyMethod_GET_FUNCTION(method) : capture::descriptor_of_builtin(method);
+}
+
 PyObject* fetch_closure(PyObject* function, int64_t index) {
   if (!function || !PyFunction_Check(function)) return nullptr;
   return fetch_index(PyFunction_GET_CLOSURE(function), index);
@@ -132,8 +144,8 @@ PyObject* fetch_source(const Source& source, const LiveSlots& live) {
       PyObject* function = source.base ? base : live.function;
       return source.key ? fetch_keyword_default(function, source.key.get()) : fetch_default(function, source.index);
     }
-    case SourceKind::Self: return PyMethod_Check(base) ? PyMethod_GET_SELF(base) : nullptr;
-    case SourceKind::Method: return PyMethod_Check(base) ? PyMethod_GET_FUNCTION(base) : nullptr;
+    case SourceKind::Self: return fetch_self(base);
+    case SourceKind::Method: return fetch_method(base);
   }
   return nullptr;
 }

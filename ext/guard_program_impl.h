@@ -122,6 +122,8 @@ PyObject* fetch_attribute(PyObject* base, PyObject* key);
 PyObject* fetch_item(PyObject* dict, PyObject* key);
 PyObject* fetch_index(PyObject* sequence, int64_t index);
 PyObject* fetch_closure(PyObject* function, int64_t index);
+PyObject* fetch_self(PyObject* method);
+PyObject* fetch_method(PyObject* method);
 PyObject* fetch_default(PyObject* function, int64_t index);
 PyObject* fetch_keyword_default(PyObject* function, PyObject* key);
 /// Follows a source through all its bases.

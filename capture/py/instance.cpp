@@ -77,4 +77,15 @@ PyObject* type_attr(PyTypeObject* type, const char* name) {
   return _PyType_Lookup(type, key.get());
 }
 
+PyObject* descriptor_of_builtin(PyObject* method) {
+  if (!Py_IS_TYPE(method, &PyCFunction_Type)) return nullptr;
+  PyObject* self = PyCFunction_GET_SELF(method);
+  if (!self || !(PyList_CheckExact(self) || PyDict_CheckExact(self) || PyUnicode_CheckExact(self) || PyBytes_CheckExact(self)))
+    return nullptr;
+  const PyMethodDef* def = reinterpret_cast<PyCFunctionObject*>(method)->m_ml;
+  PyObject* raw = type_attr(Py_TYPE(self), def->ml_name);
+  const bool own = raw && Py_IS_TYPE(raw, &PyMethodDescr_Type) && reinterpret_cast<PyMethodDescrObject*>(raw)->d_method == def;
+  return own ? raw : nullptr;
+}
+
 }  // namespace framejit::capture

@@ -8,6 +8,8 @@ namespace framejit::capture {
 /// What the instance's own dict holds under an exact str (borrowed), or null. Does not make the dict of an instance
 /// that keeps its attributes inline, which would slow the object down from then on.
 PyObject* instance_attr(PyObject* object, PyObject* name);
+/// A method of a builtin container or str, bound in C (append = list.append of a list): the descriptor of its class, borrowed. Null for others.
+PyObject* descriptor_of_builtin(PyObject* method);
 /// Can the instance hold attributes of its own?
 bool has_instance_dict(PyTypeObject* type);
 /// The raw object on the type's MRO (borrowed), or null.

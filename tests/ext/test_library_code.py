@@ -236,3 +236,57 @@ def test_keys_that_are_handed_on_are_the_dict_s_own():
     for _ in range(4):
         d, *keys, _ = marked(X, X)
         assert all(own[0] is next(iter(d)) for own in keys)
+
+
+def test_methods_of_builtins_that_were_bound_before():
+    def function(x, append, get, join):
+        append(x + 1.0)
+        append(get("scale", 3.0) * x)
+        return join(["a", "b"]), get("none"), callable(append), append
+
+    marked = fj.jit(function)
+    for _ in range(20):  # other objects each time
+        kept = []
+        for each in (function, marked):
+            out, scale = [], {"scale": 2.0}
+            append = out.append
+            result = each(X, append, scale.get, "-".join)
+            assert result[:3] == ("a-b", None, True) and result[3] is append
+            kept.append([item.tobytes() for item in out])
+        assert kept[0] == kept[1]
+    assert marked._report()["breaks"] == [] and len(marked.cache_entries()) == 1
+    others: list = []
+    assert marked(X, others.append, {"scale": 5.0}.get, "+".join)[0] == "a+b"
+    assert others[1].tobytes() == (X * 5.0).tobytes()
+
+
+def test_bound_methods_of_other_kinds_are_told_apart():
+    def function(x, add):
+        add(x * 2.0)
+        return x + 1.0
+
+    class Own(list):
+        def append(self, item):
+            super().append(item - 1.0)
+
+    marked = fj.jit(function)
+    for make in (lambda: [], lambda: Own(), lambda: [1.0], lambda: []):
+        for name in ("append", "extend", "append"):
+            expected, actual = make(), make()
+            seen = [observe(f, (X, getattr(of, name))) for f, of in ((function, expected), (marked, actual))]
+            seen[0].args = seen[1].args = ()
+            assert_same_seen(*seen, name)
+            assert len(expected) == len(actual) and all(np.array_equal(a, b) for a, b in zip(expected, actual))
+
+
+def test_a_bound_append_in_a_loop_with_breaks():
+    def function(x, n):
+        out: list = []
+        append = out.append
+        for i in range(n):
+            append(x * float(i))
+            print(end="")
+            append(out[-1] + 1.0)
+        return out
+
+    assert_same(function, lambda: (X, 9), calls=3)
