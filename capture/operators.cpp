@@ -217,14 +217,16 @@ Captured<bool> Executor::is_same(Value* left, Value* right) {
     return v->source && (v->kind == ValueKind::Object || v->kind == ValueKind::List || v->kind == ValueKind::Dict ||
                          (v->is_array() && (v->wrap == Wrap::NdArray || v->wrap == Wrap::Tensor)));
   };
-  if (existing_object(left) && existing_object(right)) {
-    // One Value stands for one object, so these are two.
+  const auto is_bound = [](const Value* v) { return v->kind == ValueKind::BoundMethod && v->object && v->source; };
+  if ((existing_object(left) && existing_object(right)) || (is_bound(left) && is_bound(right))) {
+    // One Value stands for one object, so these are two; only methods have a Value for each place that holds them.
+    const bool one = is_bound(left) && left->object.get() == right->object.get();
     Guard g{};
-    g.kind = GuardKind::DistinctObject;
+    g.kind = one ? GuardKind::SameObject : GuardKind::DistinctObject;
     g.source = left->source;
     g.other = right->source;
     session_.add_guard(std::move(g));
-    return false;
+    return one;
   }
   if ((existing_object(left) && (l || l_made)) || (existing_object(right) && (r || r_made)))
     if (!(left->is_array() && right->is_array() && left->id == right->id)) return false;
@@ -336,6 +338,21 @@ Captured<Value*> Executor::compare(int op, Value* left, Value* right) {
     Ref<> result = Ref<>::steal(PyObject_RichCompare(l, r, op));
     if (!result) return raises_current("comparison");
     return session_.constant(result.get());
+  }
+  if (op == Py_EQ || op == Py_NE) {
+    // Methods of one list or dict are equal each time that they are asked for, to a builtin of another kind never.
+    const auto is_method = [this](const Value* v) {
+      if (v->kind != ValueKind::BoundMethod || v->items[1] || v->iterated == kSuper) return false;
+      const Value* self = look(v->items[0]);
+      return self->kind == ValueKind::List || self->kind == ValueKind::Dict;
+    };
+    const auto is_builtin = [](const Value* v) { return v->is_constant() && PyCFunction_Check(v->object.get()); };
+    if (is_method(left) && is_method(right)) {
+      const bool same_name = text_of(left->extra.get()) == text_of(right->extra.get());
+      FRAMEJIT_TRY(one, same_name ? is_same(look(left->items[0]), look(right->items[0])) : Captured<bool>(false));
+      return boolean(one == (op == Py_EQ));
+    }
+    if ((is_method(left) && is_builtin(right)) || (is_builtin(left) && is_method(right))) return boolean(op == Py_NE);
   }
   if (op != Py_EQ && op != Py_NE && left->kind == ValueKind::Tuple && right->kind == ValueKind::Tuple) {
     Ref<> l = plain(left), r = plain(right);

@@ -801,7 +801,7 @@ HELD = [1.0]
 
 @form(args=lambda: (x23(), HELD.append, HELD.append, HELD.pop))
 def builtin_methods_are_compared(x, a, b, c):
-    return x * 2.0, a == b, a != b, a == c, a != c, a == len, a is b
+    return x * 2.0, a == b, a != b, a == c, a != c, a == len, len != a, a == [].append, a is b, b is b
 
 
 @form(breaks="FJ002 FJ009", graphs=2, args=made)

@@ -290,3 +290,22 @@ def test_a_bound_append_in_a_loop_with_breaks():
         return out
 
     assert_same(function, lambda: (X, 9), calls=3)
+
+
+def test_identity_and_equality_of_bound_methods():
+    def function(x, a, b):
+        return x * 2.0, a is b, a == b, a != b
+
+    class Own:
+        def method(self):
+            return self
+
+    own, other = Own(), Own()
+    held, kept = [1.0], {"append": 2.0}
+    append, method = held.append, own.method
+    pairs = [(append, append), (held.append, held.append), (append, [1.0].append), (append, held.pop), (append, append)]
+    pairs += [(held.append, append), (kept.get, kept.get), (kept.get, append), (append, len), (len, append)]
+    pairs += [(method, method), (own.method, own.method), (method, other.method), (method, append), (method, method)]
+    marked = fj.jit(function)
+    for pair in pairs + pairs[::-1]:
+        assert marked(X, *pair)[1:] == function(X, *pair)[1:], pair
