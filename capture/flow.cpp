@@ -463,6 +463,7 @@ Captured<Value*> SymbolicFrame::next_instruction() {
 }
 
 Step SymbolicFrame::branch(Value* condition, const Instr& i, Break why) {
+  if (x.options().decide) return follow(condition, i, std::move(why));
   if (why.id != BreakId::DataDependentBranch || !condition->is_array() || generator || x.handled || s.has_tape() ||
       x.branches >= kMostBranches)
     return Unexpected<Break>{std::move(why)};
@@ -488,6 +489,29 @@ Step SymbolicFrame::branch(Value* condition, const Instr& i, Break why) {
   Way ways[2];
   for (int k : {0, 1}) ways[k] = {targets[k], stacks[k], {}};
   return fork(decides, ways, join, {});
+}
+
+Step SymbolicFrame::follow(Value* condition, const Instr& i, Break why) {
+  if (why.id != BreakId::DataDependentBranch || !condition->is_array()) return Unexpected<Break>{std::move(why)};
+  if (x.options().fullgraph) return break_at(BreakId::DataDependentBranch, "capture_mode='trace' records one way of two");
+  FRAMEJIT_TRY(decides, x.condition(condition));
+  auto upto = std::make_shared<Region>();
+  upto->function = "a condition";
+  upto->view = view;
+  if (!RegionBuilder(x, s, *upto).build_truth(decides)) return Unexpected<Break>{std::move(why)};
+  const std::optional<bool> goes = x.options().decide(std::move(upto));
+  if (!goes) return Unexpected<Break>{std::move(why)};
+  graph::ValueId expected = decides;
+  if (!*goes) {
+    const graph::ValueId operands[] = {decides};
+    graph::BuildResult inverse = s.builder().elementwise(graph::Op::LogicalNot, operands);
+    if (!inverse) return break_at(BreakId::DataDependentBranch, inverse.error().message);
+    expected = *inverse;
+  }
+  s.builder().expect(expected);
+  if (*goes == (i.op == Opcode::PopJumpIfTrue || i.op == Opcode::JumpIfTrueOrPop)) return jump(i);
+  if (i.op == Opcode::JumpIfTrueOrPop || i.op == Opcode::JumpIfFalseOrPop) pop_raw();
+  return next();
 }
 
 Step SymbolicFrame::split(Value* choice, std::size_t depth) {

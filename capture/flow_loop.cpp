@@ -328,7 +328,7 @@ class SymbolicFrame::LoopCapture {
 
 std::optional<Step> SymbolicFrame::loop() {
   const FlowMap& map = x.flow_map(view);
-  if (!map.is_head(pc) || generator || x.handled || s.has_tape() || x.branches >= kMostBranches) return std::nullopt;
+  if (!map.is_head(pc) || x.options().decide || generator || x.handled || s.has_tape() || x.branches >= kMostBranches) return std::nullopt;
   if (scope_ && scope_->head == pc) return std::nullopt;  // its own round begins
   int& tries = tries_[pc];
   if (tries >= kMostTries) return std::nullopt;

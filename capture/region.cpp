@@ -287,6 +287,21 @@ void RegionBuilder::keep_apart() {
   }
 }
 
+bool RegionBuilder::build_truth(graph::ValueId truth) {
+  std::optional<graph::Graph> graph = s_.graph().with_result(truth);
+  if (!graph) return false;
+  graph::GraphBuilder builder(*graph);
+  graph->set_results({builder.copy(truth, 'C')});  // it may be a view of what is written later
+  region_.graph = std::make_unique<graph::Graph>(std::move(*graph));
+  region_.guards = s_.guards_;
+  region_.inputs = s_.inputs_;
+  region_.returns = true;
+  Recipe r = of(Recipe::Kind::Result);
+  r.wrap = Wrap::PyBool;
+  region_.result = add(std::move(r));
+  return true;
+}
+
 void RegionBuilder::build(const SymbolicFrame& frame, const std::vector<Value*>& initial, Value* returned) {
   region_.returns = returned != nullptr;
   region_.exit = frame.pc;

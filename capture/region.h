@@ -1,7 +1,9 @@
 // Region: what capture gives to the compiler - a graph, guards, inputs, and how to leave.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -106,6 +108,9 @@ struct CaptureOptions {
   PyObject* (*implementation)(PyObject* callable) = nullptr;
   /// The Python function that is followed in place of a C function or type, borrowed, or null.
   PyObject* (*polyfill)(PyObject* callable) = nullptr;
+  /// capture_mode='trace': the one way that a branch on an array value goes is recorded. Gives the truth of a region that gives a bool,
+  /// for what is captured from; nothing where it cannot be had. Unset: both ways become blocks of the graph.
+  std::function<std::optional<bool>(std::shared_ptr<struct Region>)> decide;
   /// Code that is never inlined (framejit.disable).
   bool (*leave_alone)(PyCodeObject* code) = nullptr;
 };

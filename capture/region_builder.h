@@ -18,6 +18,9 @@ class RegionBuilder {
   /// `initial`: the locals at the entry. The graph and the guards move into the region.
   void build(const SymbolicFrame& frame, const std::vector<Value*>& initial, Value* returned);
 
+  /// A region that gives what has been computed so far of a bool, and does nothing else. False: it has blocks.
+  bool build_truth(graph::ValueId truth);
+
  private:
   uint32_t recipe(Value* v);
   uint32_t add(Recipe r);

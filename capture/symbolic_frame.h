@@ -73,6 +73,8 @@ class SymbolicFrame {
   class LoopCapture;
   /// The jump `i` goes by an array value: both sides, up to where they meet. `why`: the break if that cannot be.
   Step branch(Value* condition, const Instr& i, Break why);
+  /// capture_mode='trace': goes on where the values go now, which the graph expects from then on.
+  Step follow(Value* condition, const Instr& i, Break why);
   /// Where a side begins, and what is to be done before its first instruction.
   struct Way {
     uint32_t pc = 0;

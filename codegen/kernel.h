@@ -328,11 +328,11 @@ struct FlowStep {
     Again,   // back to `target` if it is true: the end of a round of a loop
     Move,    // `a` lies where `b` does, at `offset`
     Rotate,  // `a` lies where `b` does, and `b` in the memory of `c`, which takes that of `b`
-    Expect,  // RunStatus::Redo if the bool at `offset` of `a` is false
+    Expect,  // RunStatus::Unexpected, with `target` as the location, if the bool at `offset` of `a` is false
   } kind = Jump;
   BufferIndex a = 0, b = 0, c = 0;
   graph::Dim offset = 0;
-  uint32_t target = 0;  // index of a step
+  uint32_t target = 0;  // index of a step; Expect: a location of the graph
 };
 
 using Step = std::variant<LoopStep, MatMulStep, AttentionStep, UndoStep, HostStep, FlowStep>;

@@ -900,7 +900,7 @@ class Lowerer : public Memory {
     const ValueId v = part.nodes[0];
     const Node& node = graph_.node(v);
     if (node.op == Op::Expect) {
-      decide(FlowStep::Expect, node.inputs[0]);
+      decide(FlowStep::Expect, node.inputs[0], node.location);
       return;
     }
     const Group& group = (*groups_)[part.group];

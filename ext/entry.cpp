@@ -98,12 +98,12 @@ Entry::Sizes::Sizes(const GuardProgram& g, const Materializer& m) {
 }
 
 /// Memory for a Scratch, on the stack where it is small.
-#define FRAMEJIT_SCRATCH(name, live)                         \
+#define FRAMEJIT_SCRATCH(name, live, sizes)                  \
   alignas(8) char name##_stack[kScratchOnStack];             \
   std::unique_ptr<char[]> name##_heap;                       \
-  if (words(sizes_.all) > kScratchOnStack) [[unlikely]]      \
-    name##_heap.reset(new char[words(sizes_.all)]);          \
-  Scratch name(name##_heap ? name##_heap.get() : name##_stack, sizes_, live)
+  if (words((sizes).all) > kScratchOnStack) [[unlikely]]     \
+    name##_heap.reset(new char[words((sizes).all)]);         \
+  Scratch name(name##_heap ? name##_heap.get() : name##_stack, sizes, live)
 
 /// What a run owns until its results are handed over.
 class Entry::Run {
@@ -372,6 +372,7 @@ Outcome Entry::run_plan(Workspace& w, std::vector<unsigned>& unsaid, bool in_fra
     case runtime::RunStatus::OutOfMemory: runtime::trim(); return Outcome::Declined;
     case runtime::RunStatus::Interrupted:
     case runtime::RunStatus::Redo: return Outcome::Declined;
+    case runtime::RunStatus::Unexpected: other_way_ = run.location; return Outcome::OtherWay;
     case runtime::RunStatus::Flagged: return after_flags(run.undo.get());
   }
   if (run.flags && !options_.quiet && !all_ignored(run.flags)) [[unlikely]]
@@ -392,7 +393,7 @@ inline Outcome Entry::fits(Matched& m) {
 /// `hand_over` takes what comes out from the workspace; false: the warnings of the run could not be given.
 template <class HandOver>
 inline Outcome Entry::run(const LiveSlots& live, bool in_frame, HandOver hand_over) {
-  FRAMEJIT_SCRATCH(s, live);
+  FRAMEJIT_SCRATCH(s, live, sizes_);
   if (const Outcome outcome = fits(s.matched); outcome != Outcome::Done) return outcome;
   if (displaced_->runs_code(s.matched, in_frame)) return Outcome::Declined;
   s.clear_owned();
@@ -433,8 +434,35 @@ Outcome Entry::enter(const capture::FrameView& frame, capture::FrameUpdate& upda
   });
 }
 
+std::optional<bool> Entry::truth(std::shared_ptr<capture::Region> region, const CompileOptions& options, const LiveSlots& live,
+                                 int local_count) {
+  auto made = make(std::move(region), options, live, local_count);
+  if (!made) return std::nullopt;
+  Entry& entry = **made;
+  FRAMEJIT_SCRATCH(s, live, entry.sizes_);
+  if (entry.fits(s.matched) != Outcome::Done) return std::nullopt;
+  s.clear_owned();
+  Run run(*entry.materializer_, s.workspace);
+  std::optional<bool> out;
+  if (entry.materializer_->prepare(s.workspace)) {
+    const std::unique_ptr<runtime::Undo> undo = entry.save(s.matched);
+    std::vector<unsigned> unsaid;
+    if (entry.run_plan(s.workspace, unsaid, false) == Outcome::Done) {
+      if (entry.materializer_->finish(s.workspace)) out = s.workspace.objects[entry.region_->result] == Py_True;
+      undo->rollback();
+    }
+  }
+  if (PyErr_Occurred()) PyErr_Clear();
+  return out;
+}
+
+std::unique_ptr<runtime::Undo> Entry::save(const Matched& m) const {
+  return save_written(*region_->graph, std::span<char* const>(m.params, guards_->input_count()),
+                      std::span<const int64_t>(m.symbols, guards_->symbol_count()));
+}
+
 int64_t Entry::time_kernels(const LiveSlots& live, int64_t runs) {
-  FRAMEJIT_SCRATCH(s, live);
+  FRAMEJIT_SCRATCH(s, live, sizes_);
   if (fits(s.matched) != Outcome::Done) return -1;
   const int64_t start = now_ns();
   for (int64_t i = 0; i < runs; ++i) {
@@ -523,16 +551,14 @@ Ref<> Entry::prediction(const capture::FrameView& frame, const Workspace& w) con
 }
 
 Outcome Entry::predict(const capture::FrameView& frame, Ref<>& record) {
-  FRAMEJIT_SCRATCH(s, frame);
+  FRAMEJIT_SCRATCH(s, frame, sizes_);
   Outcome outcome = fits(s.matched);
   if (outcome != Outcome::Done) return outcome;
   s.clear_owned();
   Run run(*materializer_, s.workspace);
   outcome = Outcome::Declined;
   if (materializer_->prepare(s.workspace)) {
-    const std::unique_ptr<runtime::Undo> undo =
-        save_written(*region_->graph, std::span<char* const>(s.matched.params, guards_->input_count()),
-                     std::span<const int64_t>(s.matched.symbols, guards_->symbol_count()));
+    const std::unique_ptr<runtime::Undo> undo = save(s.matched);
     std::vector<unsigned> unsaid;
     outcome = run_plan(s.workspace, unsaid, true);
     if (outcome == Outcome::Done) {

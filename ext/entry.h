@@ -19,6 +19,7 @@ namespace framejit::ext {
 
 enum class Outcome : uint8_t {
   Miss,      // a guard failed
+  OtherWay,  // the guards hold, but a branch goes another way than the one that was recorded: nothing happened
   Declined,  // the guards hold, but this time the interpreter has to do it: nothing happened
   Done,
   Error,  // a Python exception is set; only where effects were half way committed and memory ran out
@@ -43,6 +44,10 @@ class Entry {
   /// framejit._verify.Prediction takes.
   Outcome predict(const capture::FrameView& frame, capture::Ref<>& record);
 
+  /// The bool that a region gives, for what it was captured from; nothing where it cannot be computed. Takes back what it wrote.
+  static std::optional<bool> truth(std::shared_ptr<capture::Region> region, const CompileOptions& options, const LiveSlots& live,
+                                   int local_count);
+
   /// What so many runs of the kernels take, with making and dropping what comes out, in nanoseconds; -1 where it does not run.
   int64_t time_kernels(const LiveSlots& live, int64_t runs);
 
@@ -57,6 +62,8 @@ class Entry {
   const std::vector<capture::Guard>& guards() const { return region_->guards; }
   int64_t hits() const { return hits_; }
   bool demoted() const { return streak_ >= kDemoteAfter; }
+  /// The last time that it was OtherWay: the location of the branch.
+  uint32_t other_way() const { return other_way_; }
   int64_t capture_ns = 0;
   bool all_forced = false;  // stress: each of its guards has failed once
 
@@ -93,6 +100,7 @@ class Entry {
   const Lent* lent_as(PyObject* object) const;
   static PyObject* lose(PyObject* capsule, PyObject* weakref);
   bool rests();
+  std::unique_ptr<runtime::Undo> save(const Matched& m) const;
   Outcome fits(Matched& m);
   template <class HandOver>
   Outcome run(const LiveSlots& live, bool in_frame, HandOver hand_over);
@@ -130,6 +138,7 @@ class Entry {
   int64_t hits_ = 0;
   int64_t steps_ = 0;
   int streak_ = 0, rest_ = 0;
+  uint32_t other_way_ = 0;
 };
 
 }  // namespace framejit::ext

@@ -70,6 +70,7 @@ bool read_settings(PyObject* dict, JitSettings& out) {
   out.o2 = level && PyUnicode_Check(level) && PyUnicode_CompareWithASCIIString(level, "O2") == 0;
   PyObject* mode = PyDict_GetItemString(dict, "capture_mode");
   out.ast = mode && PyUnicode_CompareWithASCIIString(mode, "ast") == 0;
+  out.trace = mode && PyUnicode_CompareWithASCIIString(mode, "trace") == 0;
   PyObject* order = PyDict_GetItemString(dict, "exec_order");
   if (order && PyUnicode_CompareWithASCIIString(order, "bfs") == 0) out.order = graph::ExecOrder::Breadth;
   if (order && PyUnicode_CompareWithASCIIString(order, "dfs") == 0) out.order = graph::ExecOrder::Depth;

@@ -115,6 +115,10 @@ Outcome CodeState::call(const LiveSlots& live, PyObject*& result) {
     Entry* entry = entries[i].get();
     const Outcome outcome = entry->call(live, result);
     if (outcome == Outcome::Miss) continue;
+    if (outcome == Outcome::OtherWay) [[unlikely]] {
+      if (takes_other_ways(whole_, i)) continue;
+      return Outcome::Declined;
+    }
     // Entries may have changed meanwhile: look before moving.
     if (i != 0 && i < entries.size() && entries[i].get() == entry)
       std::rotate(entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(i),
@@ -162,7 +166,7 @@ Outcome CodeState::capture_whole(PyFunctionObject* function, PyObject* const* sl
   if (const Outcome outcome = compile_whole(start); outcome != Outcome::Miss) return outcome;
   const std::shared_ptr<Entry> entry = whole_.entries.front();
   const Outcome outcome = entry->call(start.frame, result);
-  return outcome == Outcome::Miss ? Outcome::Declined : outcome;
+  return outcome == Outcome::Miss || outcome == Outcome::OtherWay ? Outcome::Declined : outcome;
 }
 
 std::shared_ptr<Entry> CodeState::entry_of_call(const LiveSlots& live) const {
@@ -196,6 +200,12 @@ void CodeState::precompile_start(PyFunctionObject* function, PyObject* const* sl
 
 // Capture and compilation of one place.
 
+bool CodeState::takes_other_ways(Place& place, std::size_t entry) const {
+  if (!settings_.trace) return false;
+  place.other_way = place.other_way || entry == 0;
+  return true;
+}
+
 bool CodeState::force_failure(Place& place) {
   Entry& entry = *place.entries.front();
   if (entry.all_forced) return false;
@@ -216,10 +226,13 @@ bool CodeState::may_compile(Place& place, const LiveSlots& live) {
   // Null: what the entries were made for has died.
   const std::shared_ptr<Entry> last = place.entries.empty() ? nullptr : place.entries.front();
   const bool forced = last && place.forced >= 0;
-  const std::optional<GuardFailure> failure =
+  const bool other_way = std::exchange(place.other_way, false);
+  std::optional<GuardFailure> failure =
       forced ? last->explain_forced(std::exchange(place.forced, -1), live)
       : last ? last->explain(live)
              : GuardFailure{"what the entry was made for is alive", "true", "false", 0, {}, {}};
+  if (!failure && other_way)
+    failure = GuardFailure{"a branch goes as it was recorded", "true", "false", last->other_way(), {}, {}};
   if (!failure) return false;  // it fits after all: the guard changed its mind between two looks
   for (const std::string& varied : failure->varied) place.varied.names.insert(varied);
   if (stance == Stance::FailOnRecompile) {
@@ -286,6 +299,15 @@ CodeState::Captured CodeState::compile_at(Place& place, uint32_t instr, const Fr
   request.options.polyfill = polyfill_of;
   request.options.implementation = numpy_implementation;
   request.options.leave_alone = is_disabled;
+  const int local_count = whole ? argument_slots(code_) : frame.local_count;
+  if (settings_.trace)
+    request.options.decide = [&](std::shared_ptr<capture::Region> region) {
+      CompileOptions once;
+      once.o1 = settings_.o1;
+      once.o2 = settings_.o2;
+      once.quiet = true;
+      return Entry::truth(std::move(region), once, frame, local_count);
+    };
   const int64_t start = now_ns();
   capture::CaptureOutcome outcome = capture::capture(request);
   const int64_t captured_ns = now_ns() - start;
@@ -296,7 +318,7 @@ CodeState::Captured CodeState::compile_at(Place& place, uint32_t instr, const Fr
   out.breaks = std::move(outcome.breaks);
   if (outcome.region) out.breaks.insert(out.breaks.end(), outcome.region->breaks.begin(), outcome.region->breaks.end());
   if (outcome.region && (!whole || outcome.region->returns)) {
-      CompileOptions options;
+    CompileOptions options;
     options.o1 = settings_.o1;
     options.o2 = settings_.o2;
     options.quiet = settings_.quiet;
@@ -306,7 +328,7 @@ CodeState::Captured CodeState::compile_at(Place& place, uint32_t instr, const Fr
     options.plan = settings_.plan;
     options.listing = events_on(Channel::Asm) || events_on(Channel::Kernels);
     std::shared_ptr<capture::Region> region = outcome.region;
-    auto entry = Entry::make(region, options, frame, whole ? argument_slots(code_) : frame.local_count);
+    auto entry = Entry::make(region, options, frame, local_count);
     if (entry) {
       out.entry = std::move(*entry);
       out.entry->capture_ns = captured_ns;
@@ -505,7 +527,7 @@ bool CodeState::ask_place(Place& place, uint32_t site, const FrameView& frame, c
   for (std::size_t i = 0; i < entries.size() && !forced; ++i) {
     Entry* entry = entries[i].get();
     const Outcome outcome = entry->enter(frame, update);
-    if (outcome == Outcome::Miss) continue;
+    if (outcome == Outcome::Miss || (outcome == Outcome::OtherWay && takes_other_ways(place, i))) continue;
     if (i != 0 && i < entries.size() && entries[i].get() == entry)
       std::rotate(entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(i),
                   entries.begin() + static_cast<std::ptrdiff_t>(i) + 1);

@@ -26,7 +26,7 @@ namespace framejit::ext {
 /// What jit() was asked for.
 struct JitSettings {
   bool fullgraph = false;
-  bool ast = false;  // capture_mode
+  bool ast = false, trace = false;  // capture_mode
   bool dynamic = false;
   bool o1 = false;  // or above
   bool o2 = false;
@@ -47,6 +47,7 @@ struct Place {
   int failures = 0;        // captures that gave nothing
   bool exhausted = false;  // past the recompile limit
   bool dormant = false;
+  bool other_way = false;  // the last call's branches did not go as the first entry has them
   int forced = -1;  // stress: the guard of the first entry that fails in this call
   std::set<std::string> forced_before;  // Guard::about()
   PyObject *globals = nullptr, *builtins = nullptr;  // of the entries, which own them
@@ -135,6 +136,8 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   /// At the function's start; Miss where an entry is there now that has not run.
   Outcome compile_whole(const Start& start);
   Captured compile_at(Place& place, uint32_t instr, const capture::FrameView& frame, bool whole);
+  /// A branch went another way than the entry has it: may others be tried?
+  bool takes_other_ways(Place& place, std::size_t entry) const;
   /// Stress: lets a guard of the first entry fail that has not failed here before.
   bool force_failure(Place& place);
   bool may_compile(Place& place, const LiveSlots& live);

@@ -99,6 +99,7 @@ runtime::RunResult run_interpreted(const graph::Graph& graph, const runtime::Pla
   auto done = graph::interpret(graph, arrays, symbols, numpy_loop);
   if (!done) {
     undo->rollback();
+    if (done.error() == graph::kUnexpected) out.status = runtime::RunStatus::Unexpected;
     return out;
   }
   for (std::size_t k = 0; k < program.result_roots.size(); ++k)

@@ -91,6 +91,19 @@ uint32_t Graph::add_location(Location location) {
   return static_cast<uint32_t>(locations_.size() - 1);
 }
 
+std::optional<Graph> Graph::with_result(ValueId result) const {
+  Graph out(name_);
+  for (const Node& n : nodes_) {
+    if (!n.blocks.empty()) return std::nullopt;
+    out.nodes_.push_back({n.op, n.inputs, n.attrs, n.type, n.location, n.calls, n.flag_rule, {}});
+  }
+  out.body_ = {body_.params, body_.nodes, {result}};
+  out.shapes_ = shapes_;
+  out.locations_ = locations_;
+  out.calls_ = calls_;
+  return out;
+}
+
 Graph::Mark Graph::mark() const {
   const Block& block = open_.empty() ? body_ : *open_.back();
   return {nodes_.size(), block.nodes.size(), body_.params.size(), shapes_.mark()};

@@ -186,6 +186,9 @@ class Graph {
   const std::vector<ValueId>& results() const { return body_.results; }
   void set_results(std::vector<ValueId> results) { body_.results = std::move(results); }
 
+  /// The same graph with one result; nothing where there are blocks.
+  std::optional<Graph> with_result(ValueId result) const;
+
   /// For transactions at capture: rollback forgets what was appended after `mark()`. What was changed in place stays. The same
   /// block must be open.
   struct Mark {

@@ -159,7 +159,7 @@ class Interpreter {
 
   bool control(ValueId v, const Node& n) {
     if (n.op == Op::Expect) {
-      if (!is_true(n.inputs[0])) failure_ = "an expectation does not hold";
+      if (!is_true(n.inputs[0])) failure_ = kUnexpected;
       return failure_.empty();
     }
     std::vector<std::vector<Scalar>>& given = given_[v];

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "graph/graph.h"
@@ -32,6 +33,9 @@ struct Interpretation {
 
 /// The host's own loop of an elementwise operator, over contiguous operands (the result last). False: it has none.
 using HostLoop = bool (*)(Op op, DType operand, DType result, std::span<std::byte* const> operands, int64_t count);
+
+/// The failure where the operand of an `expect` is false.
+inline constexpr std::string_view kUnexpected = "an expectation does not hold";
 
 /// `symbols`: values of the graph's symbols. NumpyLoop operators run in `host`, else as the C library's functions in
 /// the dtype.

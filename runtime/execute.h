@@ -33,6 +33,8 @@ struct RunState {
   char* const* buffers;      // first byte of each buffer
   Poller* poller = nullptr;  // null: nothing is ever cancelled
   bool redo = false;
+  bool unexpected = false;  // with `redo`: an `expect` of `location` does not hold
+  uint32_t location = 0;
   // Scratch for one tile of any step, taken before the run began: a run that has begun never runs out of memory.
   char* reserve = nullptr;
   std::mutex reserve_mutex;

@@ -30,7 +30,10 @@ std::size_t execute_flow(const BoundFlow& flow, std::size_t at, char** buffers, 
       std::swap(buffers[step.b], buffers[step.c]);
       break;
     case FlowStep::Expect:
-      if (!is_true()) state.redo = true;
+      if (!is_true()) {
+        state.redo = state.unexpected = true;
+        state.location = step.target;
+      }
       break;
   }
   return at + 1;

@@ -503,7 +503,8 @@ RunResult Plan::Impl::run_steps(const Ready& ready, std::unique_ptr<const Ready>
   char* expected = nullptr;
   if (!options.resident || !ready.memory.compare_exchange_strong(expected, memory, std::memory_order_acq_rel)) release(memory);
   if (state.redo || cancelled) {
-    out.status = state.redo ? RunStatus::Redo : RunStatus::Interrupted;
+    out.status = state.unexpected ? RunStatus::Unexpected : state.redo ? RunStatus::Redo : RunStatus::Interrupted;
+    out.location = state.location;
     out.flags = 0;
   }
   return out;

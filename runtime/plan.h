@@ -21,6 +21,7 @@ enum class RunStatus : uint8_t {
   OutOfMemory,  // nothing was written to params
   Interrupted,  // a signal is pending and long work was cancelled; params are as before
   Redo,         // NumPy's own answer is needed (codegen/kernel.h says where); params are as before
+  Unexpected,   // the operand of an `expect` is false; params are as before
   Flagged,      // an attributed program raised a watched flag before it wrote any param
 };
 
@@ -34,6 +35,7 @@ class Undo {
 struct RunResult {
   RunStatus status = RunStatus::Done;
   unsigned flags = 0;          // subset of kReported raised by the kernels, by FlagRule::apply; the caller decides what they mean
+  uint32_t location = 0;       // Unexpected: the graph's number of the place of the `expect`
   std::unique_ptr<Undo> undo;  // where the program writes params and flags were raised
   std::vector<unsigned> slots;  // of an attributed program, where any was raised: flags by Program::slots
 };
