@@ -114,6 +114,11 @@ Captured<Value*> Executor::load_global(PyObject* globals, PyObject* builtins_dic
 Captured<Value*> Executor::get_attr(Value* v, PyObject* name, Value** self) {
   if (self) *self = nullptr;
   const std::string text = text_of(name);
+  if (text == "__class__" && v->kind != ValueKind::Object) {
+    PyObject* type = type_of(v);
+    if (type && type_attr(reinterpret_cast<PyTypeObject*>(type), name) == type_attr(&PyBaseObject_Type, name))
+      return session_.constant(type);
+  }
   switch (v->kind) {
     case ValueKind::Array:
       if (Door* door = door_of(*v)) {
@@ -152,6 +157,12 @@ Captured<Value*> Executor::get_attr(Value* v, PyObject* name, Value** self) {
         return look(item);
       }
       if (PyType_Check(o)) return class_attr_value(v, name);
+      if (is_plain(o)) {  // the parts of numbers
+        PyObject* raw = type_attr(Py_TYPE(o), name);
+        if (raw && (Py_IS_TYPE(raw, &PyGetSetDescr_Type) || Py_IS_TYPE(raw, &PyMemberDescr_Type)))
+          if (Ref<> part = Ref<>::steal(PyObject_GetAttr(o, name))) return literal(part.get());
+        PyErr_Clear();
+      }
       for (Door* door : session_.doors())
         if (Ref<> found = door->fixed_attr(o, text)) return literal(found.get());
       break;
@@ -408,6 +419,30 @@ Captured<Value*> Executor::super_attr_value(Value* v, PyObject* name, Value** se
   return break_at(BreakId::ImpureAttribute, "super()." + text_of(name));
 }
 
+namespace {
+
+/// `__name__`, `__qualname__` or `__module__` of a class, where `type` has them; else null.
+Value* name_of_class(Executor& x, const Value* v, const SourceRef& base, PyObject* name) {
+  auto* type = reinterpret_cast<PyTypeObject*>(v->object.get());
+  const std::string text = text_of(name);
+  const bool module = text == "__module__";
+  if (!module && text != "__name__" && text != "__qualname__") return nullptr;
+  if (type_attr(Py_TYPE(type), name) != type_attr(&PyType_Type, name)) return nullptr;
+  PyObject* own = PyDict_GetItemWithError(type->tp_dict, name);
+  if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) {  // for good
+    Ref<> value = Ref<>::steal(PyObject_GetAttr(v->object.get(), name));
+    if (!value) PyErr_Clear();
+    return value && PyUnicode_CheckExact(value.get()) ? x.session().constant(value.get()) : nullptr;
+  }
+  // What a class or its bases hold under these names is found before (ext/guard_program_fetch.cpp).
+  if (module ? !own : type_attr(type, name) != nullptr) return nullptr;
+  auto* held = reinterpret_cast<PyHeapTypeObject*>(type);
+  PyObject* value = module ? own : text == "__name__" ? held->ht_name : held->ht_qualname;
+  return x.lazy(value, attr_source(base, name));
+}
+
+}  // namespace
+
 Captured<Value*> Executor::class_attr_value(Value* v, PyObject* name) {
   auto* type = reinterpret_cast<PyTypeObject*>(v->object.get());
   const std::string what = std::string(type->tp_name) + "." + text_of(name);
@@ -417,11 +452,14 @@ Captured<Value*> Executor::class_attr_value(Value* v, PyObject* name) {
   PyObject* getter = type_attr(meta, kGetAttribute);
   if (getter != type_attr(&PyType_Type, kGetAttribute)) return break_at(BreakId::ImpureAttribute, what);
   PyObject* in_meta = type_attr(meta, name);
-  if (in_meta && is_data_descriptor(in_meta)) return break_at(BreakId::ImpureAttribute, what);
   const std::string expression = v->source ? v->source->str() : type->tp_name;
   const SourceRef base = fixed_source(v->object.get(), expression);
   if (meta != &PyType_Type) guard(GuardKind::TypeAttr, base, getter, kGetAttribute);
   if (meta != &PyType_Type) guard(GuardKind::TypeAttr, base, in_meta, name);
+  if (in_meta && is_data_descriptor(in_meta)) {
+    Value* said = name_of_class(*this, v, base, name);
+    return said ? look(said) : Captured<Value*>(break_at(BreakId::ImpureAttribute, what));
+  }
   PyObject* raw = type_attr(type, name);
   if (!raw) return break_at(BreakId::WouldRaise, what);
   const SourceRef source = attr_source(base, name);

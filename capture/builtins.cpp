@@ -390,6 +390,7 @@ Captured<Value*> Executor::call_builtin(PyObject* callable, const Values& raw, c
     result = look(result);
     if (PyType_Check(callable) && result->kind == ValueKind::Iterator && !result->extra)
       result->extra = Ref<>::share(callable);  // its type
+    if (PyType_Check(callable) && result->kind == ValueKind::Function) result->transient = true;  // of another type
     return result;
   }
   if (callable == tuple_new() && !args.empty() && keywords.empty()) return make_tuple_instance(args);

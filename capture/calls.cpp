@@ -317,6 +317,27 @@ Captured<Value*> Executor::call_partial(Value* partial, const Values& args, cons
   return call(function, all, merged);
 }
 
+/// A callable from outside of a type that has a spelling, made once more from what it reduces to; else null.
+Captured<Value*> Executor::remade_callable(Value* callable) {
+  PyTypeObject* type = class_of(*callable);
+  auto* made = reinterpret_cast<PyObject*>(type);
+  if (!callable->source || !type->tp_call || type->tp_new == PyBaseObject_Type.tp_new || !polyfill(made, {}))
+    return static_cast<Value*>(nullptr);
+  const Source* root = callable->source.get();
+  while (root->base) root = root->base.get();
+  if (root->kind == SourceKind::Local || root->kind == SourceKind::Stack) return static_cast<Value*>(nullptr);  // another one each time
+  Ref<> reduced = Ref<>::steal(PyObject_CallMethodNoArgs(callable->object.get(), interned("__reduce__")));
+  if (!reduced) PyErr_Clear();
+  PyObject* parts = reduced && PyTuple_CheckExact(reduced.get()) && PyTuple_GET_ITEM(reduced.get(), 0) == made
+                        ? PyTuple_GET_ITEM(reduced.get(), 1)
+                        : nullptr;
+  if (!parts || !is_plain(parts)) return static_cast<Value*>(nullptr);
+  guard(GuardKind::Identity, callable->source, callable->object.get());
+  Values args;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(parts); ++i) args.push_back(literal(PyTuple_GET_ITEM(parts, i)));
+  return call_builtin(made, args, {});
+}
+
 /// The function that a dispatching one of NumPy's comes to, or null.
 Value* Executor::dispatched(Value* callable, const Values& args, const Keywords& keywords) {
   PyObject* o = callable->object.get();
@@ -401,6 +422,8 @@ Captured<Value*> Executor::call(Value* callable, const Values& args, const Keywo
         return result;
       }
       if (is_partial(class_of(*callable))) return call_partial(callable, args, keywords);
+      FRAMEJIT_TRY(remade, remade_callable(callable));
+      if (remade) return call(remade, args, keywords);
       if (Value* function = dispatched(callable, args, keywords)) return call(function, args, keywords);
       static PyObject* const kCall = interned("__call__");
       PyObject* raw = type_attr(class_of(*callable), kCall);

@@ -74,6 +74,7 @@ void set_items(Session& s, Value* v, Values items) {
 }  // namespace
 
 Captured<Value*> Executor::get_item(Value* container, Value* key) {
+  static PyObject* const kGetItem = interned("__getitem__");
   if (Door* door = door_of(*container)) {
     switch (key->kind) {
       case ValueKind::Object:
@@ -119,6 +120,8 @@ Captured<Value*> Executor::get_item(Value* container, Value* key) {
     }
     case ValueKind::Constant: {
       PyObject* o = container->object.get();
+      FRAMEJIT_TRY(of_class, special(container, kGetItem, {key}));
+      if (of_class) return look(of_class);
       if (!PyUnicode_CheckExact(o) && !PyBytes_CheckExact(o)) break;
       Ref<> known_key = plain(key);
       if (key->kind == ValueKind::Slice) {
@@ -132,7 +135,6 @@ Captured<Value*> Executor::get_item(Value* container, Value* key) {
       return item ? Captured<Value*>(session_.constant(item.get())) : raises_current("index");
     }
     case ValueKind::Object: {
-      static PyObject* const kGetItem = interned("__getitem__");
       FRAMEJIT_TRY(item, special(container, kGetItem, {key}));
       if (item) return look(item);
       FRAMEJIT_TRY(tuple, as_tuple(container, kGetItem));
@@ -245,6 +247,15 @@ Captured<bool> Executor::del_item(Value* container, Value* key) {
 
 Captured<Value*> Executor::length(Value* v) {
   if (Door* door = door_of(*v)) return door->length(session_, v);
+  static PyObject* const kLen = interned("__len__");
+  const auto by_method = [&]() -> Captured<Value*> {
+    FRAMEJIT_TRY(answer, special(v, kLen, {}));
+    answer = look(answer);
+    if (answer && is_int_like(*answer) && (!answer->is_constant() || PyLong_CheckExact(answer->object.get())) &&
+        shapes().holds(graph::Relation::Le, graph::Dim(0), dim_of(*answer)))
+      return answer;
+    return break_at(BreakId::UnknownObject, "len()");
+  };
   int64_t n = 0;
   switch (v->kind) {
     case ValueKind::Tuple:
@@ -262,15 +273,9 @@ Captured<Value*> Executor::length(Value* v) {
     }
     case ValueKind::Set: n = PySet_GET_SIZE(v->object.get()); break;
     case ValueKind::Object: {
-      static PyObject* const kLen = interned("__len__");
       FRAMEJIT_TRY(tuple, as_tuple(v, kLen));
       if (tuple) return length(tuple);
-      FRAMEJIT_TRY(answer, special(v, kLen, {}));
-      answer = look(answer);
-      if (answer && is_int_like(*answer) && (!answer->is_constant() || PyLong_CheckExact(answer->object.get())) &&
-          shapes().holds(graph::Relation::Le, graph::Dim(0), dim_of(*answer)))
-        return answer;
-      return break_at(BreakId::UnknownObject, "len()");
+      return by_method();
     }
     case ValueKind::Iterator:
       if (v->position != kView) return break_at(BreakId::WouldRaise, "len() of an iterator");
@@ -284,6 +289,7 @@ Captured<Value*> Executor::length(Value* v) {
         n = PySet_GET_SIZE(v->object.get());
         break;
       }
+      if (PyType_Check(v->object.get())) return by_method();
       [[fallthrough]];
     default: return break_at(BreakId::UnknownObject, "len()");
   }

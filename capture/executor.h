@@ -122,6 +122,7 @@ class Executor {
   Captured<Value*> call_builtin(PyObject* callable, const Values& args, const Keywords& keywords);
   /// The function to follow in place of a C one, or null.
   Value* polyfill(PyObject* callable, const Keywords& keywords);
+  Captured<Value*> remade_callable(Value* callable);
   Value* dispatched(Value* callable, const Values& args, const Keywords& keywords);
   Captured<Value*> sorted(Values items, Value* key, bool reverse);
   Captured<std::pair<Value*, bool>> sort_order(const Keywords& keywords);  // key (or null) and reverse
@@ -182,6 +183,7 @@ class Executor {
 
   // --- iterate.cpp
   Captured<Value*> iterate(Value* iterable);
+  Captured<Value*> iterator_of(Value* v);
   /// The next item, or null at the end.
   Captured<Value*> next(Value* iterator);
 
@@ -248,8 +250,9 @@ class Executor {
 /// run before what follows.
 bool may_finalize(const Value* v);
 bool may_finalize(PyObject* object);
-/// The same for what a local or the stack held; what has other places is held by these.
-bool may_finalize_in_slot(const Value* v);
+/// The same for what the stack or a local held, `local` being which one of the entered frame: what was in another one is
+/// there yet, as no local gives up such an object during capture, and what has other places is held by these.
+bool may_finalize_in_slot(const Value* v, int local = -1);
 /// The same for what a list held and does not hold any more.
 bool may_finalize(const Values& before, const Values& after);
 Unexpected<Break> finalizes();

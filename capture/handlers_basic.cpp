@@ -39,12 +39,12 @@ Step SymbolicFrame::local_op(const Instr& i) {
   }
   switch (i.op) {
     case Opcode::StoreFast:
-      if (slot != stack.back() && may_finalize_in_slot(slot)) return finalizes();
+      if (slot != stack.back() && may_finalize_in_slot(slot, outermost ? i.arg : -1)) return finalizes();
       slot = pop_raw();
       break;
     case Opcode::DeleteFast:
       if (is_unknown(slot)) return break_at(BreakId::DataDependentBranch, text_of(view->local_name(i.arg)));
-      if (may_finalize_in_slot(slot)) return finalizes();
+      if (may_finalize_in_slot(slot, outermost ? i.arg : -1)) return finalizes();
       if (!slot) return break_at(BreakId::UnboundVariable, text_of(view->local_name(i.arg)));
       slot = nullptr;
       break;

@@ -64,17 +64,19 @@ Value* Executor::attribute(const Value* made, const std::string& name) {
 }
 
 Captured<Value*> Executor::make_instance(PyTypeObject* type, const Values& args, const Keywords& keywords) {
+  auto* cls = reinterpret_cast<PyObject*>(type);
+  static PyObject* const kCall = interned("__call__");
+  FRAMEJIT_TRY(by_metaclass, special_method(session_.constant(cls), kCall));
+  if (by_metaclass) return call(by_metaclass, args, keywords);
   const bool exception = is_plain_exception(type), tuple = is_tuple_class(type);
   if (!exception && !tuple && !is_python_class(type)) return not_made(type);
   if (type->tp_flags & Py_TPFLAGS_IS_ABSTRACT) return not_made(type);
   if (type->tp_finalize || type->tp_del) return break_at(BreakId::UserEffect, "an object with a finalizer");
-  auto* cls = reinterpret_cast<PyObject*>(type);
-  static PyObject* const kCall = interned("__call__");
   static PyObject* const kNew = interned("__new__");
   static PyObject* const kInit = interned("__init__");
   if (Py_TYPE(type)->tp_call != PyType_Type.tp_call) return not_made(type);
-  const SourceRef source = fixed_source(cls, type->tp_name);
-  if (Py_TYPE(type) != &PyType_Type) guard(GuardKind::TypeAttr, source, type_attr(Py_TYPE(type), kCall), kCall);
+  if (Py_TYPE(type) != &PyType_Type)
+    guard(GuardKind::TypeAttr, fixed_source(cls, type->tp_name), type_attr(Py_TYPE(type), kCall), kCall);
   if (tuple) return construct_tuple(type, args, keywords);
   PyObject* init = type_attr(type, kInit);
   Value* made = session_.make(ValueKind::Object);
@@ -190,13 +192,17 @@ Captured<Value*> Executor::call_slot(PyObject* wrapper, const Values& args, cons
 }
 
 Captured<Value*> Executor::special_method(Value* v, PyObject* name) {
-  if (v->kind != ValueKind::Object || !PyType_HasFeature(class_of(*v), Py_TPFLAGS_HEAPTYPE))
-    return static_cast<Value*>(nullptr);
-  PyObject* raw = type_attr(class_of(*v), name);
+  const bool is_class = v->is_constant() && PyType_Check(v->object.get());  // its metaclass says
+  PyTypeObject* type = is_class ? Py_TYPE(v->object.get()) : v->kind == ValueKind::Object ? class_of(*v) : nullptr;
+  if (!type || !PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) return static_cast<Value*>(nullptr);
+  PyObject* raw = type_attr(type, name);
   if (!raw || !PyFunction_Check(raw)) return static_cast<Value*>(nullptr);
-  guard_lookup(v, raw, name);
+  if (is_class)
+    guard(GuardKind::TypeAttr, fixed_source(v->object.get(), reinterpret_cast<PyTypeObject*>(v->object.get())->tp_name), raw, name);
+  else
+    guard_lookup(v, raw, name);
   Value* bound = session_.make(ValueKind::BoundMethod);
-  bound->items = {v, function_at(raw, std::string(class_of(*v)->tp_name) + "." + text_of(name))};
+  bound->items = {v, function_at(raw, std::string(type->tp_name) + "." + text_of(name))};
   return bound;
 }
 

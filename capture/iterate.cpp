@@ -66,22 +66,18 @@ Captured<Value*> Executor::iterate(Value* v) {
     }
     case ValueKind::Set: return iterate_set(v);
     case ValueKind::Object: {
-      static PyObject* const kIter = interned("__iter__");
-      FRAMEJIT_TRY(it, special(v, kIter, {}));
-      FRAMEJIT_TRY(tuple, it ? nullptr : as_tuple(v, kIter));
-      if (tuple) return iterate(tuple);
-      if (!it) return break_at(BreakId::UnknownIterable);
-      it = look(it);
-      if (it->kind == ValueKind::Iterator && it->position != kView) return it;
-      if (it->kind != ValueKind::Object) return break_at(BreakId::UnknownIterable);
-      static PyObject* const kNext = interned("__next__");
-      PyObject* next = type_attr(class_of(*it), kNext);
-      guard_lookup(it, next, kNext);
-      return next ? Captured<Value*>(it) : break_at(BreakId::WouldRaise, "__iter__() gives no iterator");
+      FRAMEJIT_TRY(it, iterator_of(v));
+      if (it) return it;
+      FRAMEJIT_TRY(tuple, as_tuple(v, interned("__iter__")));
+      return tuple ? iterate(tuple) : break_at(BreakId::UnknownIterable);
     }
     case ValueKind::Constant:
       if (PyUnicode_CheckExact(v->object.get())) break;
       if (PyFrozenSet_CheckExact(v->object.get()) && is_plain(v->object.get())) return iterate_set(v);
+      if (PyType_Check(v->object.get())) {
+        FRAMEJIT_TRY(it, iterator_of(v));
+        if (it) return it;
+      }
       [[fallthrough]];
     default: return break_at(BreakId::UnknownIterable);
   }
@@ -89,6 +85,19 @@ Captured<Value*> Executor::iterate(Value* v) {
   it->iterated = over;
   it->items = {v};
   return it;
+}
+
+/// What an `__iter__` in Python gives; null where there is none.
+Captured<Value*> Executor::iterator_of(Value* v) {
+  FRAMEJIT_TRY(it, special(v, interned("__iter__"), {}));
+  if (!it) return it;
+  it = look(it);
+  if (it->kind == ValueKind::Iterator && it->position != kView) return it;
+  if (it->kind != ValueKind::Object) return break_at(BreakId::UnknownIterable);
+  static PyObject* const kNext = interned("__next__");
+  PyObject* next = type_attr(class_of(*it), kNext);
+  guard_lookup(it, next, kNext);
+  return next ? Captured<Value*>(it) : break_at(BreakId::WouldRaise, "__iter__() gives no iterator");
 }
 
 Captured<Value*> Executor::next(Value* it) {

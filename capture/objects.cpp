@@ -383,9 +383,10 @@ bool may_finalize(PyObject* object) {
 
 bool may_finalize(const Value* v) { return v && v->source && may_finalize(v->object.get()); }
 
-bool may_finalize_in_slot(const Value* v) {
-  return v && v->source && (v->source->kind == SourceKind::Local || v->source->kind == SourceKind::Stack) &&
-         may_finalize(v);
+bool may_finalize_in_slot(const Value* v, int local) {
+  if (!v || !v->source) return false;
+  const bool own = v->source->kind == SourceKind::Local && v->source->index == local;
+  return (own || v->source->kind == SourceKind::Stack) && may_finalize(v);
 }
 
 bool may_finalize(const Values& before, const Values& after) {
@@ -407,7 +408,7 @@ PyObject* Executor::type_of(Value* v) {
     case ValueKind::Set: return as(PySet_Type);
     case ValueKind::Slice: return as(PySlice_Type);
     case ValueKind::Range: return as(PyRange_Type);
-    case ValueKind::Function: return as(PyFunction_Type);
+    case ValueKind::Function: return v->transient ? nullptr : as(PyFunction_Type);
     case ValueKind::Array: break;
     case ValueKind::Object: return as(*class_of(*v));
     case ValueKind::Iterator:

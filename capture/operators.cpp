@@ -48,6 +48,7 @@ bool is_sequence(const Value* v) { return v->kind == ValueKind::Tuple || v->kind
 
 Captured<Value*> Executor::binary(int nb, Value* left, Value* right) {
   Door* door = door_of(*left);
+  if (!door && left->kind == ValueKind::Object) return object_binary(nb, left, right);  // it is asked first
   if (!door) door = door_of(*right);
   if (door) {
     if (!fits_array(*this, left) || !fits_array(*this, right))
@@ -294,6 +295,7 @@ Captured<bool> Executor::truth(Value* v) {
 
 Captured<Value*> Executor::compare(int op, Value* left, Value* right) {
   Door* door = door_of(*left);
+  if (!door && left->kind == ValueKind::Object) return object_compare(op, left, right);
   if (!door) door = door_of(*right);
   if (door) {
     if (!fits_array(*this, left) || !fits_array(*this, right))
@@ -569,6 +571,8 @@ Captured<bool> Executor::contains(Value* container, Value* item) {
     }
     case ValueKind::Constant: {
       PyObject* o = container->object.get();
+      FRAMEJIT_TRY(answer, special(container, interned("__contains__"), {item}));
+      if (answer) return truth(look(answer));
       if (!PyUnicode_CheckExact(o) && !PyFrozenSet_CheckExact(o)) break;
       if (!is_plain(o) || !item->is_constant() || !is_plain(item->object.get())) break;
       const int found = PySequence_Contains(o, item->object.get());

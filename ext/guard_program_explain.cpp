@@ -74,7 +74,7 @@ void explain_array(const Guard& g, PyObject* object, const int64_t* symbols, std
   tell(name + ".shape", g.str(), "another");
 }
 
-/// Known dims and ints that are different now: these become symbolic in the next entry.
+/// Known dims and numbers that are different now: these become symbolic in the next entry.
 void note_varied(const Guard& g, const LiveSlots& live, std::vector<std::string>& out) {
   if (!g.source) return;
   if (g.kind == GuardKind::Array && (g.array.wrap == capture::Wrap::NdArray || g.array.wrap == capture::Wrap::Tensor)) {
@@ -87,9 +87,9 @@ void note_varied(const Guard& g, const LiveSlots& live, std::vector<std::string>
       const graph::Dim& dim = g.array.shape[i];
       if (dim.is_const() && dim.value() != PyArray_DIM(array, i)) out.push_back(name + ".shape[" + std::to_string(i) + "]");
     }
-  } else if (g.kind == GuardKind::Equal && PyLong_CheckExact(g.object.get())) {
+  } else if (g.kind == GuardKind::Equal && (PyLong_CheckExact(g.object.get()) || PyFloat_CheckExact(g.object.get()))) {
     PyObject* object = fetch_source(*g.source, live);
-    if (object && PyLong_CheckExact(object) && !same_value(object, g.object.get())) out.push_back(g.source->str());
+    if (object && Py_IS_TYPE(object, Py_TYPE(g.object.get())) && !same_value(object, g.object.get())) out.push_back(g.source->str());
   }
 }
 

@@ -66,11 +66,22 @@ PyObject* instance_value(PyObject* object, PyObject* key, PyObject* found) {
   return dict && *dict ? fetch_item(*dict, key) : nullptr;
 }
 
+/// What `type` says of a class under these two names: it holds them beside its dict.
+PyObject* name_of_class(PyTypeObject* type, PyObject* key) {
+  if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) return nullptr;
+  auto* held = reinterpret_cast<PyHeapTypeObject*>(type);
+  if (PyUnicode_CompareWithASCIIString(key, "__name__") == 0) return held->ht_name;
+  return PyUnicode_CompareWithASCIIString(key, "__qualname__") == 0 ? held->ht_qualname : nullptr;
+}
+
 }  // namespace
 
 PyObject* fetch_attribute(PyObject* base, PyObject* key) {
   if (!base) return nullptr;
-  if (PyType_Check(base)) return _PyType_Lookup(reinterpret_cast<PyTypeObject*>(base), key);
+  if (PyType_Check(base)) {
+    PyObject* found = _PyType_Lookup(reinterpret_cast<PyTypeObject*>(base), key);
+    return found ? found : name_of_class(reinterpret_cast<PyTypeObject*>(base), key);
+  }
   PyObject* found = _PyType_Lookup(Py_TYPE(base), key);
   if (found && plain_member(found)) return generic_attribute(base, key);
   if (found && Py_TYPE(found)->tp_descr_set) return found;

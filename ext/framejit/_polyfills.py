@@ -317,6 +317,33 @@ def _prod(iterable: Iterable[Any], /, *, start: Any = 1) -> Any:
     return start
 
 
+def _itemgetter(item: Any, /, *items: Any) -> Callable[[Any], Any]:
+    if items:
+        return lambda obj, /: tuple([obj[each] for each in (item, *items)])
+    return lambda obj, /: obj[item]
+
+
+def _attrgetter(attr: str, /, *attrs: str) -> Callable[[Any], Any]:
+    for each in (attr, *attrs):
+        if not isinstance(each, str):
+            graph_break("wrong arguments")
+    if attrs:
+        return lambda obj, /: tuple([_get(obj, each) for each in (attr, *attrs)])
+    return lambda obj, /: _get(obj, attr)
+
+
+def _get(obj: Any, path: str) -> Any:
+    for name in path.split("."):
+        obj = getattr(obj, name)
+    return obj
+
+
+def _methodcaller(name: str, /, *args: Any, **kwargs: Any) -> Callable[[Any], Any]:
+    if not isinstance(name, str):
+        graph_break("wrong arguments")
+    return lambda obj, /: getattr(obj, name)(*args, **kwargs)
+
+
 def _fromkeys(iterable: Iterable[Any], value: Any = None, /) -> dict[Any, Any]:
     return {key: value for key in iterable}  # noqa: C420
 
@@ -351,6 +378,9 @@ POLYFILLS: dict[Any, Callable[..., Any]] = {
     sum: _sum,
     math.prod: _prod,
     dict.__dict__["fromkeys"]: _fromkeys,
+    operator.itemgetter: _itemgetter,
+    operator.attrgetter: _attrgetter,
+    operator.methodcaller: _methodcaller,
     operator.getitem: lambda a, b, /: a[b],
     operator.neg: lambda a, /: -a,
     operator.pos: lambda a, /: +a,

@@ -340,7 +340,7 @@ def with_two_managers(x, log):
     return y + 1.0
 
 
-@form(breaks="FJ009 FJ014 FJ014 FJ014", args=logs)
+@form(args=logs)
 def with_that_swallows(x, log):
     with Manager(log, swallow=True):
         x = x * 2.0

@@ -301,7 +301,7 @@ def itertools_more(x):
     )
 
 
-@form(breaks="FJ002 FJ002")
+@form()
 def operator_functions(x):
     return operator.mul(x, 2.0) + operator.getitem([1, 2], 1), operator.itemgetter(0)([x]), operator.neg(3)
 

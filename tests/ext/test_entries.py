@@ -52,6 +52,21 @@ def test_an_int_that_varies_becomes_symbolic():
     assert events.records("recompiles")[0]["guard"] == "n == 3"
 
 
+def test_a_float_that_varies_is_no_longer_guarded_by_value():
+    def function(x, a):
+        y = x * a
+        if a > 0.5:
+            return y + a
+        return y - a
+
+    marked = compiled(function)
+    with Events("recompiles") as events:
+        for a in (0.25, 1.5, 0.75, 0.5, float("nan"), -0.0, 3.0):
+            same(function(X, a), marked(X, a))
+    assert [record["guard"] for record in events.records("recompiles")] == ["a == 0.25"]
+    assert len(marked.cache_entries()) == 2
+
+
 @pytest.mark.parametrize("first", [-(2**63), -(2**63) + 1, -(2**62), 2**63 - 2, 2**63 - 1])
 def test_ints_whose_difference_is_no_int64(first):
     def order(x, n, m):

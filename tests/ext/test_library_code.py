@@ -309,3 +309,19 @@ def test_identity_and_equality_of_bound_methods():
     marked = fj.jit(function)
     for pair in pairs + pairs[::-1]:
         assert marked(X, *pair)[1:] == function(X, *pair)[1:], pair
+
+
+def test_names_of_classes_that_change():
+    class Named:
+        pass
+
+    def function(x, cls):
+        return x * 2.0, cls.__name__, cls.__qualname__, cls.__module__
+
+    marked = fj.jit(function)
+    for change in ({}, {"__name__": "Other"}, {"__qualname__": "a.b"}, {"__module__": "elsewhere"}, {}):
+        for name, value in change.items():
+            setattr(Named, name, value)
+        for _ in range(3):
+            assert marked(X, Named)[1:] == function(X, Named)[1:]
+    assert marked._report()["breaks"] == [] and len(marked.cache_entries()) == 4
