@@ -1,6 +1,7 @@
 // The functions that framejit._tape gives to _core.set_tape_functions. Called, they keep a tape; captured, they are these:
 //
 //     begin()                  where the function that is differentiated begins: a Tuple of the number of nodes so far
+//     is_kept()                has any begun?
 //     close(tape)              nothing
 //     watch(tape, x)           x under a value of its own, so that no other use of the same array counts
 //     pull(tape, outputs, seeds, inputs)
@@ -31,8 +32,8 @@ using capture::ValueKind;
 
 namespace {
 
-enum class TapeFunction : uint8_t { Begin, Close, Watch, Pull, Restore, Stop, Ones, Count };
-constexpr const char* kNames[] = {"begin", "close", "watch", "pull", "restore", "stop", "ones"};
+enum class TapeFunction : uint8_t { Begin, IsKept, Close, Watch, Pull, Restore, Stop, Ones, Count };
+constexpr const char* kNames[] = {"begin", "is_kept", "close", "watch", "pull", "restore", "stop", "ones"};
 static_assert(std::size(kNames) == static_cast<std::size_t>(TapeFunction::Count));
 
 std::array<PyObject*, std::size(kNames)> functions{};  // kept for the life of the process
@@ -57,12 +58,13 @@ class GradientDoor final : public capture::Door {
 
   Captured<Value*> call(Session& session, PyObject* callable, std::span<Value* const> args,
                         std::span<const Keyword> keywords) override {
-    static constexpr std::size_t kArguments[] = {0, 1, 2, 4, 3, 1, 1};
+    static constexpr std::size_t kArguments[] = {0, 0, 1, 2, 4, 3, 1, 1};
     const TapeFunction function = *tape_function(callable);
     if (!keywords.empty() || args.size() != kArguments[static_cast<std::size_t>(function)])
       return break_at(BreakId::UnsupportedArgument, "arguments of a function of tapes");
     switch (function) {
       case TapeFunction::Begin: return begin(session);
+      case TapeFunction::IsKept: return session.constant(session.has_tape() ? Py_True : Py_False);
       case TapeFunction::Close: return session.constant(Py_None);
       case TapeFunction::Watch: return watch(session, args[0], args[1]);
       case TapeFunction::Pull: return pull(session, args[0], args[1], args[2], args[3]);

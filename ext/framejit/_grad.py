@@ -16,7 +16,7 @@ import numpy as np
 from framejit import _core  # no module that imports framejit.ops, which has these functions too
 from framejit._control import is_compiling
 from framejit._jit import is_compiled, make_function, settings_of
-from framejit._tape import begin, close, ones, pull, restore, stop, watch
+from framejit._tape import begin, begin_here, close, hooked, ones, pull, restore, stop, watch
 
 Tensor = _core.Tensor
 _ARRAYS = (Tensor, np.ndarray, np.floating)
@@ -81,7 +81,7 @@ def _make(
     has_aux: bool,
     sens_param: bool,
     finish: Callable[..., Any],
-    compile: bool = True,
+    one_call: bool = False,
 ) -> Any:
     """The function that runs `fn`, and calls `finish(out, gradients of inputs, gradients of weights)`. `wanted`: None: all arguments."""
 
@@ -99,7 +99,7 @@ def _make(
         for at in positions:
             inputs[at] = _numbers(inputs[at], numbers)
         given = [inputs[at] for at in positions]
-        tape = begin()
+        tape = begin_here() if hooked and not one_call else begin()
         try:
             watched: list[Any] = []
             for at in positions:
@@ -116,7 +116,7 @@ def _make(
         of_inputs = tuple([_like(x, gradients) for x in given])
         return finish(out, of_inputs, tuple(gradients))
 
-    return compiled(gradient, fn) if compile and not is_compiling() else gradient
+    return gradient if one_call or is_compiling() else compiled(gradient, fn)
 
 
 def compiled(function: FunctionType, of: Any) -> Any:
@@ -138,7 +138,7 @@ def one_call_gradient(function: FunctionType, positions: tuple[int, ...]) -> Any
     known = function.__dict__.setdefault("__framejit_gradients__", {})
     if positions not in known:
         settings = {"jit_level": "O0", "dynamic": False, "stress": "", "quiet": True, "fullgraph": True}
-        gradient = _make(function, positions, (), False, True, _of_one_call, compile=False)
+        gradient = _make(function, positions, (), False, True, _of_one_call, one_call=True)
         known[positions] = _core.Function(gradient, settings)  # also where nothing else is compiled
     return known[positions]
 

@@ -9,6 +9,7 @@ import numpy as np
 from framejit import _core
 from framejit._core import _array, _tensor
 from framejit._dtypes import ALL
+from framejit._tape import register_hook
 from framejit.ops import _create, _elementwise, _reduce, _shape
 from framejit.ops._shape import _given, _ints
 
@@ -257,6 +258,12 @@ def _in_place(name: str, function: Any) -> Any:
     return update
 
 
+def bernoulli_(self: Any, p: Any = 0.5, generator: Any = None) -> Any:
+    """Ones, each with the probability `p`, and zeros in place."""
+    self[...] = _create.bernoulli(self, p, generator)
+    return self
+
+
 # --- Exchange -------------------------------------------------------------------------------------------------------------
 
 
@@ -346,7 +353,7 @@ _CONVERSIONS = {
 _OWN = (
     astype, to, item, tolist, numpy, copy, contiguous, is_contiguous, init_data, type_as, reshape, transpose, broadcast_to,
     repeat, tile, flatten, resize, numel, dim, view, permute, sum, max, min, argmax, cumsum, diff, fill_diagonal, take, new_zeros, new_ones,
-    itemset, assign_value, fill_, __dlpack__, __dlpack_device__, __deepcopy__, __round__, __format__, __divmod__,
+    itemset, assign_value, fill_, bernoulli_, register_hook, __dlpack__, __dlpack_device__, __deepcopy__, __round__, __format__, __divmod__,
 )
 # fmt: on
 

@@ -10,12 +10,14 @@ from __future__ import annotations
 import itertools
 import operator
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from framejit import _core
+from framejit._control import disable
 from framejit._errors import GraphBreakError
 
 Tensor = _core.Tensor
@@ -24,12 +26,13 @@ Tensor = _core.Tensor
 class Node:
     """A value on a tape: the call that made it, and the values that it was made of."""
 
-    __slots__ = ("call", "number", "parents", "saved", "tapes")
+    __slots__ = ("call", "hooks", "number", "parents", "saved", "tapes")
     _numbers = itertools.count()
 
     def __init__(self, tapes: frozenset[Tape], call: Call | None = None, saved: Any = (), parents: Any = ()) -> None:
         self.number = next(Node._numbers)
         self.tapes, self.call, self.saved, self.parents = tapes, call, saved, parents
+        self.hooks: dict[int, Any] = {}
 
 
 class Tape:
@@ -376,6 +379,7 @@ def _node_of(x: Any) -> Node | None:
             return known[1]
     if getattr(x, "requires_grad", False) and hasattr(x, "name"):  # a Parameter: it may be in `weights`
         node = _note(x, Node(frozenset(_thread.open)))
+        node.hooks = _hooks_of(x)
         for tape in _thread.open:
             tape.first[id(x)] = node
         return node
@@ -487,6 +491,8 @@ def _gradients(node: Node, cotangent: Any) -> list[Any]:
     """Of the parents of a node, through the compiled gradient of its call."""
     from framejit._grad import one_call_gradient
 
+    if isinstance(node.call, Step):
+        return node.call.back(cotangent)
     places = tuple(i for i, parent in enumerate(node.parents) if parent is not None)
     hook = _core.set_tape_hook(None)
     try:
@@ -516,6 +522,208 @@ def _again(value: Any, node: Node) -> Any:
         _note(value, node)
         return value
     return Traced(value, node)
+
+
+# --- Hooks, and gradients that are given --------------------------------------------------------------------------------------------
+
+
+class Step:
+    """What is on the tape in place of a call, and knows its gradients itself."""
+
+    def __init__(self, back: Callable[[Any], list[Any]]) -> None:
+        self.back = back
+
+
+class Parts:
+    """Gradients of some of several values, by place."""
+
+    def __init__(self, given: dict[int, Any]) -> None:
+        self.given = given
+
+    def __add__(self, other: Parts) -> Parts:
+        return Parts({**self.given, **other.given})
+
+
+def _replaced(given: Any, before: Any) -> Any:
+    return before if given is None else given
+
+
+def _values(given: Any) -> list[Any]:
+    """The Tensors of arguments or of a result, nested ones too."""
+    if isinstance(given, (tuple, list)):
+        return [value for item in given for value in _values(item)]
+    return [given] if isinstance(given, Tensor) else []
+
+
+def _with_values(given: Any, values: list[Any]) -> Any:
+    """The same with other Tensors, taken from the front of the list."""
+    if isinstance(given, (tuple, list)):
+        return type(given)([_with_values(item, values) for item in given])
+    return values.pop(0) if isinstance(given, Tensor) else given
+
+
+def _joined(given: Any, sources: list[Any], back: Callable[[list[Any]], Any]) -> Any:
+    """The same with other Tensors that share their memory. `back` is given the gradients of all of them when they are known, None of
+    those that nothing depends on, and gives those of the sources.
+    """
+    values, nodes = _values(given), [_node_of(x) for x in sources]
+    tapes = frozenset().union(*[node.tapes for node in nodes if node is not None]).intersection(_thread.open)
+    if not tapes:
+        return given
+
+    def all_back(parts: Parts) -> list[Any]:
+        return list(back([parts.given.get(i) for i in range(len(values))]))
+
+    joint, new = Node(tapes, Step(all_back), (), tuple(nodes)), []
+    for i, value in enumerate(values):
+        new.append(_shared(value))
+        _note(new[-1], Node(tapes, Step(lambda cotangent, i=i: [Parts({i: cotangent})]), (), (joint,)))
+    return _with_values(given, new)
+
+
+def _shared(value: Any) -> Any:
+    hook = _core.set_tape_hook(None)
+    try:
+        return _core._shared(value.asnumpy()) if value.size else Tensor(value)
+    finally:
+        _core.set_tape_hook(hook)
+
+
+def _complete(gradients: list[Any], values: list[Any]) -> tuple[Any, ...]:
+    return tuple(_zeros(x) if one is None else one for one, x in zip(gradients, values, strict=True))
+
+
+def _as_gradients(given: Any, before: tuple[Any, ...], who: str) -> tuple[Any, ...]:
+    """What a hook gave in place of gradients, if anything."""
+    if given is None:
+        return before
+    new = given if isinstance(given, tuple) else (given,)
+    if len(new) != len(before):
+        raise TypeError(f"The {who} of a Cell must return {len(before)} gradients or None, but gave {len(new)}.")
+    return new
+
+
+@disable
+def call_with_backward(cell: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """A call of a cell with backward hooks or a `bprop` of its own."""
+    if not _thread.open:
+        return cell._compute(args, kwargs)
+    inputs, seen = _values(args), {}
+
+    def enter(gradients: list[Any]) -> tuple[Any, ...]:
+        found = _complete(gradients, inputs)
+        for hook in list(cell._backward_hooks.values()):
+            found = _as_gradients(hook(cell, found, seen.get("output")), found, "backward hook")
+        return found
+
+    def leave(gradients: list[Any]) -> tuple[Any, ...]:
+        found = _complete(gradients, outputs)
+        for hook in list(cell._backward_pre_hooks.values()):
+            found = _as_gradients(hook(cell, found), found, "backward pre hook")
+        seen["output"] = found
+        if not followed:
+            for hook in list(cell._backward_hooks.values()):
+                hook(cell, (None,) * len(inputs), found)
+        return found
+
+    followed = any(_node_of(x) is not None for x in inputs)
+    given = _joined(args, inputs, enter)
+    output = _by_bprop(cell, given, kwargs) if hasattr(cell, "bprop") else cell._compute(given, kwargs)
+    outputs = _values(output)
+    return _joined(output, outputs, leave)
+
+
+def _by_bprop(cell: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """What `construct` gives, with the gradients that `bprop` gives."""
+    hook, tapes = _core.set_tape_hook(None), _thread.open
+    _thread.open = []
+    try:
+        output = cell._compute(args, kwargs)
+    finally:
+        _thread.open = tapes
+        _core.set_tape_hook(hook)
+
+    def back(gradients: list[Any]) -> list[Any]:
+        found = list(_complete(gradients, _values(output)))
+        given = cell.bprop(*args, output, _with_values(output, found))
+        given = given if isinstance(given, tuple) else (given,)
+        if len(given) != len(args):
+            raise TypeError(f"The bprop of {type(cell).__name__} must return {len(args)} gradients, but gave {len(given)}.")
+        found = []
+        for arg, one in zip(args, given, strict=True):
+            count = len(_values(arg))
+            found += _values(one) if len(_values(one)) == count else [None] * count
+        return found
+
+    output = _joined(output, _values(args), back)
+    return output
+
+
+# Tensors with hooks, by id: a weak reference, and the hooks by number.
+hooked: dict[int, tuple[Any, dict[int, Any]]] = {}
+_hook_numbers = itertools.count()
+
+
+class HookHandle:
+    """Takes a hook out again: ``remove()``."""
+
+    def __init__(self, hooks: dict[int, Any], hook: Any, then: Callable[[], None] | None = None) -> None:
+        if not callable(hook):
+            raise TypeError(f"The hook must be a function, but got {type(hook).__name__}.")
+        self._hooks, self.number, self._then = hooks, next(_hook_numbers), then
+        hooks[self.number] = hook
+        if then is not None:
+            then()
+
+    def remove(self) -> None:
+        """Take the hook out."""
+        self._hooks.pop(self.number, None)
+        if self._then is not None:
+            self._then()
+
+
+def _hooks_of(tensor: Any) -> dict[int, Any]:
+    known = hooked.get(id(tensor))
+    return {} if known is None else known[1]
+
+
+@disable
+def register_hook(tensor: Any, hook: Any) -> HookHandle:
+    """Call ``hook(gradient)`` when the gradient of the Tensor is known; what it returns, if anything, takes its place.
+
+    Within a function that is differentiated, for that call, and elsewhere, or for a Parameter, until it is taken out.
+
+    Returns
+    -------
+    HookHandle
+        Its ``remove()`` takes the hook out.
+    """
+    node = _node_of(tensor)
+    if node is not None and not getattr(tensor, "requires_grad", False):  # as Parameters do
+        return HookHandle(node.hooks, hook)
+    key, hooks = id(tensor), _hooks_of(tensor)
+    tensor_of = weakref.ref(tensor, lambda _: hooked.pop(key, None))
+
+    def forget() -> None:
+        if not hooks and _hooks_of(tensor_of()) is hooks:
+            del hooked[key]
+
+    handle = HookHandle(hooks, hook, forget)
+    hooked.setdefault(key, (tensor_of, hooks))
+    if node is not None:
+        node.hooks = hooks
+    return handle
+
+
+def is_kept() -> bool:
+    """Whether gradients are asked for of what is done now."""
+    return bool(_thread.open)
+
+
+@disable
+def begin_here() -> Any:
+    """`begin`, in the interpreter: Tensors have hooks."""
+    return begin()
 
 
 # --- What capture knows -----------------------------------------------------------------------------------------------------------
@@ -554,6 +762,7 @@ def watch(tape: Any, x: Any) -> Any:
         raise GraphBreakError(f"a gradient with respect to {kind}")
     tapes = frozenset([tape]) if inner is None else inner.tapes | {tape}
     node = Node(tapes) if inner is None else Node(tapes, Call(_same, (x,), {}), (_copied(value),), (inner,))
+    node.hooks = _hooks_of(x)
     if not isinstance(value, Tensor):
         traced = Traced(value, node)
         tape.first[id(traced)] = node
@@ -586,6 +795,8 @@ def pull(tape: Any, outputs: Any, seeds: Any, inputs: Any) -> Any:
     while cotangents:
         node = max(cotangents, key=lambda one: one.number)
         cotangent = cotangents.pop(node)
+        for hook in list(node.hooks.values()):
+            cotangent = _replaced(hook(cotangent), cotangent)
         if node in ends:
             results[node] = cotangent
         if node.call is None or node.number <= last or node in ends:
@@ -652,6 +863,7 @@ def ones(x: Any) -> Any:
 _core.set_tape_functions(
     {
         "begin": begin,
+        "is_kept": is_kept,
         "close": close,
         "watch": watch,
         "pull": pull,

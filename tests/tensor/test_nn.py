@@ -457,3 +457,43 @@ def test_errors_of_optimizers():
     gamma = Parameter(Tensor(1.0), name="bn.gamma")
     nn.SGD([gamma], weight_decay=0.5)((Tensor(0.0),))
     assert gamma == 1
+
+
+class Stacking(nn.Cell):
+    def __init__(self):
+        super().__init__()
+        self.rows = nn.TensorArray(fj.float32, (3,))
+
+    def construct(self, x):
+        for i in range(3):
+            self.rows.write(i + 1, x * i)
+        stacked, one, count = self.rows.stack(), self.rows.read(2), self.rows.size()
+        self.rows.clear()
+        return stacked, one, count
+
+
+def test_tensor_array():
+    x = fj.Tensor(np.array([1.0, 2.0, 3.0], np.float32))
+    expected = Stacking()(x)
+    assert_same(expected[0], fj.Tensor(np.stack([0 * x.asnumpy()] * 2 + [x.asnumpy(), 2 * x.asnumpy()])))
+    assert_same(expected[1], x)
+    net = Stacking()
+    marked = fj.jit(net.construct, fullgraph=True)
+    for _ in range(2):
+        assert [part.tolist() for part in marked(x)] == [part.tolist() for part in expected]
+        assert net.rows.size().item() == 0
+
+    array = nn.TensorArray(fj.int64, (), dynamic_size=False, size=2, name="mine")
+    array.write(1, 5)
+    element = array.read(1)
+    element += 1
+    assert array.stack().tolist() == [0, 5] and array.stack().dtype == fj.int64
+    for wrong in (lambda: array.write(2, 1), lambda: array.read(2), lambda: array.read(-1)):
+        with pytest.raises(IndexError, match="mine: index"):
+            wrong()
+    with pytest.raises(ValueError, match="shape"):
+        array.write(0, fj.Tensor([1, 2]))
+    with pytest.raises(TypeError):
+        nn.TensorArray(3, ())
+    array.close()
+    assert nn.TensorArray(fj.float32, (2, 3)).stack().shape == (0, 2, 3)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import pickle
+import subprocess
+import sys
 import warnings
 
 import framejit as fj
@@ -296,3 +298,15 @@ def test_updates_of_parameters_are_seen():
         p.set_data(Tensor([1.0, 2.0]))
         expected.append([function(Tensor([1.0, 1.0])).tolist() for _ in range(3)] + [p.tolist()])
     assert expected[0] == expected[1] == [[2.0, 3.0], [3.0, 4.0], [4.0, 5.0], [4.0, 5.0]]
+
+
+@pytest.mark.parametrize("made", ["ops.ones((2, 2), fj.float32)", "numpy.ones((2, 2))", "mint.ones((2, 2))", "Parameter([1.0, 3.0])"])
+def test_methods_are_there_whatever_is_imported_first(made):
+    code = f"import framejit as fj; assert fj.{made}.sum().item() == 4"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_bernoulli_in_place():
+    x = Tensor(np.full((100,), 3.0, np.float32))
+    assert x.bernoulli_(0.5) is x and set(x.tolist()) == {0.0, 1.0}
+    assert set(x.bernoulli_(1.0).tolist()) == {1.0} and x.dtype == fj.float32

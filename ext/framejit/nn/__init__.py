@@ -5,6 +5,7 @@ from __future__ import annotations
 from framejit.nn import _image, _layers, _optim, _schedules, _train
 from framejit.nn._cell import Cell, GraphCell
 from framejit.nn._containers import CellDict, CellList, SequentialCell
+from framejit.nn._tensor_array import TensorArray
 
 _LAYERS = {
     name: value
@@ -16,7 +17,7 @@ globals().update(_LAYERS)
 get_activation = _layers.get_activation
 _FUNCTIONS = [name for name in vars(_schedules) if name.endswith("_lr")]
 globals().update({name: getattr(_schedules, name) for name in _FUNCTIONS})
-__all__ = ["Cell", "CellDict", "CellList", "GraphCell", "SequentialCell", "get_activation", *_FUNCTIONS]
+__all__ = ["Cell", "CellDict", "CellList", "GraphCell", "SequentialCell", "TensorArray", "get_activation", *_FUNCTIONS]
 __all__ += [name for name in _LAYERS if name not in __all__]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -11,22 +10,8 @@ from typing import Any
 from framejit import context
 from framejit._control import is_compiling
 from framejit._parameter import Parameter, ParameterTuple
+from framejit._tape import HookHandle, call_with_backward, is_kept
 from framejit._tensor import Tensor
-
-_hook_numbers = itertools.count()
-
-
-class HookHandle:
-    """Takes a hook out again: ``remove()``."""
-
-    def __init__(self, cell: Cell, hooks: dict[int, Any], number: int) -> None:
-        self._cell, self._hooks, self._number = cell, hooks, number
-
-    def remove(self) -> None:
-        """Take the hook out."""
-        self._hooks.pop(self._number, None)
-        self._cell._update_hooked()
-
 
 class Cell:
     """A network or a part of one: parameters and other cells as attributes, and what it computes as `construct`.
@@ -58,7 +43,10 @@ class Cell:
             _requires_grad=False,
             _pre_hooks={},
             _hooks={},
-            _hooked=False,
+            _backward_pre_hooks={},
+            _backward_hooks={},
+            _with_kwargs={},
+            _hooked=hasattr(type(self), "bprop"),
             _jit_config=None,
             cls_name=type(self).__name__,
         )
@@ -84,13 +72,23 @@ class Cell:
         return self._compiled_construct()(*args, **kwargs)
 
     def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        for hook in list(self._pre_hooks.values()):
+        for number, hook in list(self._pre_hooks.items()):
+            if number in self._with_kwargs:
+                changed = hook(self, args, kwargs)
+                if changed is not None:
+                    args, kwargs = changed
+                continue
             changed = hook(self, args)
             if changed is not None:
                 args = changed if isinstance(changed, tuple) else (changed,)
-        output = self._compute(args, kwargs)
-        for hook in list(self._hooks.values()):
-            changed = hook(self, args, output)
+        if is_kept() and (self._backward_hooks or self._backward_pre_hooks or hasattr(self, "bprop")):
+            output = call_with_backward(self, args, kwargs)
+        elif is_compiling():
+            output = self.construct(*args, **kwargs)
+        else:
+            output = self._compute(args, kwargs)
+        for number, hook in list(self._hooks.items()):
+            changed = hook(self, args, kwargs, output) if number in self._with_kwargs else hook(self, args, output)
             if changed is not None:
                 output = changed
         return output
@@ -303,24 +301,37 @@ class Cell:
 
     # --- Hooks --------------------------------------------------------------------------------------------------------------
 
-    def register_forward_pre_hook(self, hook_fn: Callable[[Cell, tuple[Any, ...]], Any]) -> HookHandle:
-        """Call ``hook_fn(cell, inputs)`` before `construct`; what it returns, if anything, takes the place of the inputs."""
-        return self._register(self._pre_hooks, hook_fn)
+    def register_forward_pre_hook(self, hook_fn: Callable[..., Any], with_kwargs: bool = False) -> HookHandle:
+        """Call ``hook_fn(cell, inputs)`` before `construct`; what it returns, if anything, takes the place of the inputs. `with_kwargs`:
+        ``hook_fn(cell, inputs, kwargs)``, which returns both.
+        """
+        return self._register(self._pre_hooks, hook_fn, with_kwargs)
 
-    def register_forward_hook(self, hook_fn: Callable[[Cell, tuple[Any, ...], Any], Any]) -> HookHandle:
-        """Call ``hook_fn(cell, inputs, output)`` after `construct`; what it returns takes the place of the output."""
-        return self._register(self._hooks, hook_fn)
+    def register_forward_hook(self, hook_fn: Callable[..., Any], with_kwargs: bool = False) -> HookHandle:
+        """Call ``hook_fn(cell, inputs, output)`` after `construct`; what it returns takes the place of the output. `with_kwargs`:
+        ``hook_fn(cell, inputs, kwargs, output)``.
+        """
+        return self._register(self._hooks, hook_fn, with_kwargs)
 
-    def _register(self, hooks: dict[int, Any], hook: Any) -> HookHandle:
-        if not callable(hook):
-            raise TypeError(f"The hook must be a function, but got {type(hook).__name__}.")
-        number = next(_hook_numbers)
-        hooks[number] = hook
-        self._update_hooked()
-        return HookHandle(self, hooks, number)
+    def register_backward_pre_hook(self, hook_fn: Callable[[Cell, tuple[Any, ...]], Any]) -> HookHandle:
+        """Call ``hook_fn(cell, grad_output)`` when the gradients of what the cell gave are known; what it returns takes their place."""
+        return self._register(self._backward_pre_hooks, hook_fn)
+
+    def register_backward_hook(self, hook_fn: Callable[[Cell, tuple[Any, ...], tuple[Any, ...]], Any]) -> HookHandle:
+        """Call ``hook_fn(cell, grad_input, grad_output)`` when the gradients of the inputs are known; what it returns takes their place.
+        Where no gradient goes to any input they are None.
+        """
+        return self._register(self._backward_hooks, hook_fn)
+
+    def _register(self, hooks: dict[int, Any], hook: Any, with_kwargs: bool = False) -> HookHandle:
+        handle = HookHandle(hooks, hook, self._update_hooked)
+        if with_kwargs:
+            self._with_kwargs[handle.number] = True
+        return handle
 
     def _update_hooked(self) -> None:
-        self.__dict__["_hooked"] = bool(self._hooks or self._pre_hooks)
+        some = self._hooks or self._pre_hooks or self._backward_hooks or self._backward_pre_hooks
+        self.__dict__["_hooked"] = bool(some) or hasattr(type(self), "bprop")
 
     # --- Text -----------------------------------------------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ del _module, _name, _value
 operations = functional = composite = sys.modules[__name__]
 for _alias in ("operations", "functional", "composite"):
     sys.modules[f"{__name__}.{_alias}"] = operations
+from framejit import _methods as _methods  # noqa: E402  what is made here has them
 
 
 def __getattr__(name: str) -> object:

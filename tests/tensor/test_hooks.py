@@ -1,0 +1,226 @@
+"""Hooks of Cells and Tensors, and gradients that a Cell gives itself."""
+
+from __future__ import annotations
+
+import framejit as fj
+import numpy as np
+import pytest
+from framejit import Parameter, Tensor, nn, ops
+from tensor.tensor_support import assert_same
+
+X = Tensor(np.array([1.0, -2.0, 3.0], np.float32))
+
+
+class Scale(nn.Cell):
+    def __init__(self, factor=2.0):
+        super().__init__()
+        self.factor = Parameter(Tensor([factor], fj.float32))
+
+    def construct(self, x, bias=0.0):
+        return x * self.factor + bias
+
+
+class Net(nn.Cell):
+    def __init__(self):
+        super().__init__()
+        self.relu, self.scale = nn.ReLU(), Scale()
+
+    def construct(self, x):
+        x = x + x
+        x = self.relu(x)
+        return self.scale(x)
+
+
+def ways(function):
+    """As it is, and compiled."""
+    return (function, fj.jit(function))
+
+
+def test_hook_of_a_tensor():
+    """The example of MindSpore's page."""
+
+    def hook_test(x, y):
+        z = x * y
+        handle = z.register_hook(lambda grad: grad * 2)
+        z = z * y
+        assert hasattr(handle, "remove")
+        return z
+
+    for function in ways(hook_test):
+        for _ in range(2):
+            found = fj.grad(function, grad_position=(0, 1))(Tensor(1, fj.float32), Tensor(2, fj.float32))
+            assert [g.item() for g in found] == [8.0, 6.0]
+    assert_same(fj.jit(hook_test)(X, X), X * X * X)
+
+
+def test_hooks_of_a_tensor_run_in_order_and_can_be_taken_out():
+    seen = []
+
+    def f(x):
+        y = x * 3
+        y.register_hook(lambda g: seen.append(("first", g.tolist())))
+        y.register_hook(lambda g: g * 10)
+        y.register_hook(lambda g: seen.append(("last", g.tolist())))
+        y.register_hook(lambda g: g * 7).remove()
+        return y.sum()
+
+    assert fj.grad(f)(X).tolist() == [30.0] * 3
+    assert seen == [("first", [1.0] * 3), ("last", [10.0] * 3)]
+
+
+def test_hooks_of_parameters_and_arguments_stay():
+    net, seen = Net(), []
+    plain = fj.grad(net, None, net.trainable_params())
+    before = plain(X)
+    handle = net.scale.factor.register_hook(lambda g: seen.append(g.tolist()) or g * 2)
+    for _ in range(2):
+        assert_same(plain(X)[0], before[0] * 2)
+    assert seen == [before[0].tolist()] * 2
+    handle.remove()
+    assert_same(plain(X)[0], before[0])
+    assert len(seen) == 2
+
+    x = Tensor([1.0, 2.0])
+    gradient = fj.grad(lambda x: (x * x).sum())
+    assert gradient(x).tolist() == [2.0, 4.0]
+    handle = x.register_hook(lambda g: -g)
+    assert gradient(x).tolist() == [-2.0, -4.0] and gradient(Tensor([1.0, 2.0])).tolist() == [2.0, 4.0]
+    handle.remove()
+    assert gradient(x).tolist() == [2.0, 4.0]
+
+
+def test_a_hook_dies_with_its_tensor():
+    from framejit import _tape
+
+    x = Tensor([1.0])
+    x.register_hook(lambda g: g)
+    assert len(_tape.hooked) == 1
+    del x
+    assert len(_tape.hooked) == 0
+
+
+def test_hooks_forward_in_compiled_code():
+    net, seen = Net(), []
+    plain = net(X)
+    net.relu.register_forward_pre_hook(lambda cell, inputs: seen.append("before") or (inputs[0] * 2,))
+    net.relu.register_forward_hook(lambda cell, inputs, output: seen.append("after") or output + 1)
+    expected = net(X)
+    assert not np.array_equal(expected.asnumpy(), plain.asnumpy())
+    marked = fj.jit(lambda x: net(x), fullgraph=True)
+    for _ in range(2):
+        assert_same(marked(X), expected)
+    assert seen == ["before", "after"] * 3 and len(marked.cache_entries()) == 1
+    net.set_jit_config(fj.JitConfig(jit_level="O0"))
+    assert_same(net(X), expected)
+
+
+def test_hooks_with_keywords():
+    net = Scale()
+    net.register_forward_pre_hook(lambda cell, args, kwargs: ((args[0] * 2,), {"bias": kwargs["bias"] + 1}), with_kwargs=True)
+    net.register_forward_hook(lambda cell, args, kwargs, output: output * kwargs["bias"], with_kwargs=True)
+    for call in ways(lambda x: net(x, bias=3.0)):
+        assert_same(call(X), (X * 2 * 2.0 + 4.0) * 4.0)
+
+
+def test_backward_hooks():
+    """As on MindSpore's page of Cell.register_backward_hook."""
+    net, seen = Net(), []
+    handle = net.relu.register_backward_hook(
+        lambda cell, grad_input, grad_output: seen.append((type(cell).__name__, grad_input[0].tolist(), grad_output[0].tolist()))
+    )
+    for function in ways(lambda x: net(x)):
+        assert fj.grad(function)(X).tolist() == [4.0, 0.0, 4.0]
+    assert seen == [("ReLU", [2.0, 0.0, 2.0], [2.0, 2.0, 2.0])] * 2
+    handle.remove()
+    assert fj.grad(net)(X).tolist() == [4.0, 0.0, 4.0] and len(seen) == 2
+    assert_same(fj.jit(lambda x: net(x))(X), net(X))
+
+
+def test_backward_hooks_give_other_gradients():
+    net = Net()
+    net.relu.register_backward_pre_hook(lambda cell, grad_output: grad_output[0] * 10)
+    net.relu.register_backward_hook(lambda cell, grad_input, grad_output: (grad_input[0] + grad_output[0],))
+    assert fj.grad(net)(X).tolist() == [80.0, 40.0, 80.0]
+    value, (of_input, of_weight) = fj.value_and_grad(net, 0, net.trainable_params())(X)
+    assert of_input.tolist() == [80.0, 40.0, 80.0] and of_weight[0].tolist() == [8.0]
+
+
+def test_backward_hooks_of_several_inputs_and_outputs():
+    class Two(nn.Cell):
+        def construct(self, x, y, unused):
+            return x * y, x + 1, y * 0
+
+    class Outer(nn.Cell):
+        def __init__(self):
+            super().__init__()
+            self.two = Two()
+
+        def construct(self, x, y):
+            a, b, _ = self.two(x, y, 3)
+            return a.sum() + 2 * b.sum()
+
+    net, seen = Outer(), []
+    net.two.register_backward_hook(lambda cell, gi, go: seen.append([[g.tolist() for g in part] for part in (gi, go)]))
+    x, y = Tensor([1.0, 2.0]), Tensor([3.0, 4.0])
+    found = fj.grad(net, (0, 1))(x, y)
+    assert [g.tolist() for g in found] == [[5.0, 6.0], [1.0, 2.0]]
+    assert seen == [[[[5.0, 6.0], [1.0, 2.0]], [[1.0, 1.0], [2.0, 2.0], [0.0, 0.0]]]]
+
+
+def test_a_backward_hook_where_only_weights_are_asked_for():
+    net, seen = Net(), []
+    net.scale.register_backward_hook(lambda cell, gi, go: seen.append((gi, go[0].tolist())))
+    expected = fj.grad(Net(), None, (net.scale.factor,))
+    assert [g.tolist() for g in fj.grad(net, None, net.trainable_params())(X)] == [[8.0]]
+    assert seen == [((None,), [1.0, 1.0, 1.0])] and callable(expected)
+
+
+def test_wrong_hooks():
+    net = Net()
+    for register in (net.register_forward_hook, net.register_forward_pre_hook, net.register_backward_hook, net.register_backward_pre_hook, X.register_hook):
+        with pytest.raises(TypeError, match="hook must be a function"):
+            register(3)
+    net.relu.register_backward_hook(lambda cell, gi, go: (gi[0], gi[0]))
+    with pytest.raises(TypeError, match="must return 1 gradients or None, but gave 2"):
+        fj.grad(net)(X)
+
+
+class Clipped(nn.Cell):
+    """The identity, with a gradient of its own."""
+
+    def construct(self, x, y):
+        return x + y * 2
+
+    def bprop(self, x, y, out, dout):
+        return ops.clamp(dout, -1.0, 1.0), out * dout
+
+
+def test_bprop_of_a_cell():
+    net = Clipped()
+    for call in ways(lambda x, y: (net(x * 2, y) * 5).sum()):
+        of_x, of_y = fj.grad(call, (0, 1))(X, X)
+        assert of_x.tolist() == [2.0] * 3
+        assert_same(of_y, (X * 2 + X * 2) * 5)
+    marked = fj.jit(lambda x: net(x, x), fullgraph=True)
+    assert_same(marked(X), X + X * 2)
+
+
+def test_bprop_of_second_order():
+    class Cube(nn.Cell):
+        def construct(self, x):
+            return x * x * x
+
+        def bprop(self, x, out, dout):
+            return (x * x * 3 * dout,)
+
+    net = Cube()
+    assert fj.grad(fj.grad(net))(X).tolist() == [6.0, -12.0, 18.0]
+
+
+def test_bprop_that_gives_too_few():
+    class Bad(Clipped):
+        def bprop(self, x, y, out, dout):
+            return (dout,)
+
+    with pytest.raises(TypeError, match="bprop of Bad must return 2 gradients, but gave 1"):
+        fj.grad(Bad(), (0, 1))(X, X)
