@@ -648,7 +648,9 @@ def _by_bprop(cell: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         given = cell.bprop(*args, output, _with_values(output, found))
         given = given if isinstance(given, tuple) else (given,)
         if len(given) != len(args):
-            raise TypeError(f"The bprop of {type(cell).__name__} must return {len(args)} gradients, but gave {len(given)}.")
+            raise TypeError(
+                f"The bprop of {type(cell).__name__} must return {len(args)} gradients, but gave {len(given)}."
+            )
         found = []
         for arg, one in zip(args, given, strict=True):
             count = len(_values(arg))

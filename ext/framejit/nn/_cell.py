@@ -13,6 +13,7 @@ from framejit._parameter import Parameter, ParameterTuple
 from framejit._tape import HookHandle, call_with_backward, is_kept
 from framejit._tensor import Tensor
 
+
 class Cell:
     """A network or a part of one: parameters and other cells as attributes, and what it computes as `construct`.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from framejit import _core, ops
+from framejit import ops
 from framejit._dtypes import DType
 from framejit._tensor import Tensor
 from framejit.nn._cell import Cell
@@ -36,7 +36,9 @@ class TensorArray(Cell):
     (2, [1, 2])
     """
 
-    def __init__(self, dtype: Any, element_shape: Any, dynamic_size: bool = True, size: int = 0, name: str = "TA") -> None:
+    def __init__(
+        self, dtype: Any, element_shape: Any, dynamic_size: bool = True, size: int = 0, name: str = "TA"
+    ) -> None:
         super().__init__()
         if not isinstance(dtype, DType):
             raise TypeError(f"For 'TensorArray', the 'dtype' must be a dtype, but got {type(dtype).__name__}.")
