@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "capture/py/abstract.h"
 #include "capture/py/instance.h"
 #include "capture/py/repr.h"
 
@@ -238,18 +239,6 @@ Captured<Value*> fold_math(Executor& x, PyObject* function, const Values& args) 
   return x.session().constant(result.get());
 }
 
-/// A metaclass of the user's may answer as it likes: null for one that does.
-PyObject* class_of_check(Executor& x, const Value* cls, const char* name) {
-  PyObject* c = cls->is_constant() ? cls->object.get() : nullptr;
-  if (!c || !PyType_Check(c)) return nullptr;
-  PyTypeObject* meta = Py_TYPE(c);
-  PyObject* check = type_attr(meta, name);
-  if (check != type_attr(&PyType_Type, name)) return nullptr;
-  if (!PyType_HasFeature(meta, Py_TPFLAGS_IMMUTABLETYPE))
-    x.guard(GuardKind::TypeAttr, fixed_source(c, reinterpret_cast<PyTypeObject*>(c)->tp_name), check, interned(name));
-  return c;
-}
-
 /// Is reading `__class__` of an object of this type sure to give the type? A proxy's gives that of what it stands for.
 bool tells_its_type(Executor& x, PyTypeObject* type) {
   static PyObject* const kClass = interned("__class__");
@@ -267,6 +256,34 @@ bool tells_its_type(Executor& x, PyTypeObject* type) {
   x.guard(GuardKind::TypeAttr, source, getter, kGetAttribute, 1);
   x.guard(GuardKind::TypeAttr, source, cls, kClass, 1);
   return true;
+}
+
+/// Is `type`, or an instance of it, one of `cls`, as the class's metaclass checks? One of the user's may answer as it likes: a Break.
+Captured<bool> checked(Executor& x, PyTypeObject* type, const Value* cls, bool instance) {
+  const char* const name = instance ? "__instancecheck__" : "__subclasscheck__";
+  const auto unknown = unsupported(instance ? "isinstance" : "issubclass");
+  PyObject* c = cls->is_constant() ? cls->object.get() : nullptr;
+  if (!c || !PyType_Check(c)) return unknown;
+  PyTypeObject* meta = Py_TYPE(c);
+  const SourceRef source = fixed_source(c, reinterpret_cast<PyTypeObject*>(c)->tp_name);
+  PyObject* check = type_attr(meta, name);
+  if (check == type_attr(&PyType_Type, name)) {
+    if (!PyType_HasFeature(meta, Py_TPFLAGS_IMMUTABLETYPE)) x.guard(GuardKind::TypeAttr, source, check, interned(name));
+    if (PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(c))) return true;
+    return instance && !tells_its_type(x, type) ? Captured<bool>(unknown) : false;
+  }
+  if (!is_abstract_check(check, name) || (instance && !tells_its_type(x, type))) return unknown;
+  const std::optional<bool> is = is_abstract_subclass(type, c);
+  const unsigned long long* registrations = abstract_registrations();
+  if (!is || !registrations) return unknown;
+  for (const char* each : {"__instancecheck__", "__subclasscheck__"})
+    x.guard(GuardKind::TypeAttr, source, type_attr(meta, each), interned(each));
+  if (*is) return true;  // for good
+  Guard g{};
+  g.kind = GuardKind::Registrations;
+  g.number = static_cast<int64_t>(*registrations);
+  x.session().add_guard(std::move(g));
+  return false;
 }
 
 }  // namespace
@@ -293,9 +310,7 @@ Captured<bool> subclass_of(Executor& x, PyTypeObject* type, Value* cls, int dept
     }
     return false;
   }
-  PyObject* c = class_of_check(x, cls, "__subclasscheck__");
-  if (!c) return unsupported("issubclass");
-  return PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(c)) != 0;
+  return checked(x, type, cls, false);
 }
 
 // Stable, by `<`: what any sort of plain keys that have one order gives.
@@ -343,11 +358,7 @@ Captured<bool> instance_of(Executor& x, PyTypeObject* type, Value* cls, int dept
     return false;
   }
   if (cls->is_constant() && cls->object.get() == reinterpret_cast<PyObject*>(type)) return true;
-  PyObject* c = class_of_check(x, cls, "__instancecheck__");
-  if (!c) return unsupported("isinstance");
-  if (PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(c))) return true;
-  if (!tells_its_type(x, type)) return unsupported("isinstance");
-  return false;
+  return checked(x, type, cls, true);
 }
 
 // A Python function that does the same is followed. Plain zip, min, max and sum are known here.

@@ -52,6 +52,7 @@ enum class GuardKind : uint8_t {
   Disjoint,     // memory of arrays `source` and `other` does not overlap
   SameObject,   // source is other (true at capture); DistinctObject: is not
   DistinctObject,
+  Registrations,  // no class was registered with an abstract one since: their number is `number` (capture/py/abstract.h)
 };
 
 struct Guard {

@@ -318,7 +318,7 @@ Captured<Value*> Executor::compare(int op, Value* left, Value* right) {
                Py_TYPE(o)->tp_richcompare == PyBaseObject_Type.tp_richcompare;
       };
       auto fixed = [&](PyObject* o) {
-        return std::any_of(session_.doors().begin(), session_.doors().end(), [&](Door* door) { return door->is_fixed(o); });
+        return std::any_of(session_.doors().begin(), session_.doors().end(), [&](Door* each) { return each->is_fixed(o); });
       };
       auto simple = [&](PyObject* o) { return fixed(o) || PyType_Check(o) || PyUnicode_CheckExact(o); };
       if ((fixed(l) || fixed(r)) && simple(l) && simple(r)) {

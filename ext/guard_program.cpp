@@ -230,6 +230,7 @@ int GuardProgram::run(Matched& m) const noexcept {
       }
       case GuardOp::Same: ok = object(m, i->a) == object(m, i->b); break;
       case GuardOp::Distinct: ok = object(m, i->a) != object(m, i->b); break;
+      case GuardOp::Registrations: ok = *impl_->registrations == static_cast<unsigned long long>(i->number); break;
     }
     if (!ok) return static_cast<int>(i - begin);
   }

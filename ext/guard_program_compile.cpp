@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <string>
 
+#include "capture/py/abstract.h"
 #include "ext/guard_program_impl.h"
 #include "ext/tensor.h"
 #include "graph/support/check.h"
@@ -78,6 +79,7 @@ class GuardCompiler {
       case GuardKind::Bound:
       case GuardKind::Code: return local ? 0 : 1;
       case GuardKind::SameObject:
+      case GuardKind::Registrations:
       case GuardKind::DistinctObject: return 2;
       case GuardKind::Length:
       case GuardKind::TypeAttr: return 2;
@@ -109,6 +111,7 @@ class GuardCompiler {
       case GuardKind::Unbound:
       case GuardKind::DimRelation:
       case GuardKind::SameObject:
+      case GuardKind::Registrations:
       case GuardKind::DistinctObject: return false;
     }
     return false;
@@ -344,6 +347,11 @@ class GuardCompiler {
         instr.number = symbol;
         return emit(instr);
       }
+      case GuardKind::Registrations:
+        impl_.registrations = capture::abstract_registrations();
+        if (!impl_.registrations) return fail("a number that is kept elsewhere: " + g.str());
+        instr.op = GuardOp::Registrations;
+        return emit(instr);
       case GuardKind::HasNot:
         if (known_namespace(g)) return;  // in its group
         break;
@@ -382,6 +390,7 @@ class GuardCompiler {
         break;
       case GuardKind::Array:
       case GuardKind::IntSymbol:
+      case GuardKind::Registrations:
       case GuardKind::DimRelation: return;
     }
     emit(instr);

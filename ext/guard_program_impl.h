@@ -89,6 +89,7 @@ enum class GuardOp : uint8_t {
   Disjoint,
   Same,
   Distinct,
+  Registrations,
 };
 
 struct GuardInstr {
@@ -113,6 +114,7 @@ struct GuardProgram::Impl {
   std::vector<RelationTest> relations;
   mutable std::vector<DictGroup> groups;
   capture::SourceMap<Operand> sources;
+  const unsigned long long* registrations = nullptr;
   std::span<const capture::Guard> guards;  // the caller's
 };
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import abc
+import collections.abc
+import contextlib
 import gc
+import numbers
 import weakref
 
 import framejit as fj
@@ -325,3 +329,59 @@ def test_names_of_classes_that_change():
         for _ in range(3):
             assert marked(X, Named)[1:] == function(X, Named)[1:]
     assert marked._report()["breaks"] == [] and len(marked.cache_entries()) == 4
+
+
+class Asked(abc.ABC):
+    @classmethod
+    def __subclasshook__(cls, other):
+        ASKED.append(other.__name__)
+        return NotImplemented
+
+
+ASKED: list = []
+
+
+def of_abstract(x, of, cls):
+    return x * 2.0 if isinstance(of, cls) else x + 1.0, issubclass(type(of), cls)
+
+
+KINDS = [numbers.Number, numbers.Integral, numbers.Real, collections.abc.Sequence, collections.abc.Iterable]
+KINDS += [collections.abc.Hashable, collections.abc.Mapping, collections.abc.Callable, contextlib.AbstractContextManager]
+
+
+@pytest.mark.parametrize("cls", [*KINDS, (int, collections.abc.Sequence)], ids=lambda cls: getattr(cls, "__name__", "tuple"))
+def test_abstract_base_classes(cls):
+    marked = fj.jit(of_abstract)
+    for of in (X, 1, 1.5, 2j, True, "a", [1], (1,), {}, {1}, None, np.float64(1), np.int32(2), range(3), len, fj, iter(())):
+        assert_same_seen(observe(of_abstract, (X, of, cls)), observe(marked, (X, of, cls)), f"{of!r}")
+    assert marked._report()["breaks"] == []
+
+
+def test_classes_that_are_registered_later():
+    class Shape(abc.ABC):
+        pass
+
+    class Round:
+        pass
+
+    marked = fj.jit(of_abstract)
+    own = Round()
+    assert [marked(X, own, Shape)[1] for _ in range(3)] == [False] * 3
+    (entry,) = marked.cache_entries()
+    assert any(guard.startswith("abc.get_cache_token() == ") for guard in entry["guards"])
+    Shape.register(Round)
+    assert [marked(X, own, Shape)[1] for _ in range(3)] == [True] * 3
+    assert len(marked.cache_entries()) == 2 and marked._report()["breaks"] == []
+
+
+def test_hooks_of_abstract_classes_run_in_their_place():
+    def function(x, of):
+        ASKED.append("before")
+        return x * 2.0 if isinstance(of, Asked) else x + 1.0
+
+    marked = fj.jit(function)
+    for kind in ("A", "B", "A"):
+        for f in (function, marked):
+            ASKED.clear()
+            f(X, type(kind, (), {})())
+            assert ASKED == ["before", kind]
