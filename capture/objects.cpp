@@ -193,6 +193,16 @@ Value* Executor::wrap(PyObject* o, SourceRef source) {
     v->source = source;
     return v;
   }
+  if (PySlice_Check(o)) {
+    guard(GuardKind::Type, source, reinterpret_cast<PyObject*>(&PySlice_Type));
+    Value* v = session_.make(ValueKind::Slice);
+    v->object = Ref<>::share(o);
+    v->source = source;
+    const auto* slice = reinterpret_cast<PySliceObject*>(o);
+    v->items = {lazy(slice->start, attr_source(source, interned("start"))), lazy(slice->stop, attr_source(source, interned("stop"))),
+                lazy(slice->step, attr_source(source, interned("step")))};
+    return v;
+  }
   if (PyTuple_CheckExact(o) && PyTuple_GET_SIZE(o) <= kContainerLimit) {
     Value* v = session_.make(ValueKind::Tuple);
     v->object = Ref<>::share(o);

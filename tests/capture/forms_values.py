@@ -493,3 +493,22 @@ class Three:
         for i in range(5):
             self.log.append(i)
             yield i
+
+
+INNER = slice(1, -1)
+BLOCK = (slice(None, 1), ..., INNER)
+
+
+@form(args=lambda: (x23(), slice(0, 2), slice(None, None, -1)))
+def slices_from_outside(x, s, back):
+    items = [1, 2, 3, 4]
+    items[INNER] = [x, s]
+    return x[:, INNER] * 2.0, x[BLOCK] + 1.0, x[s, back], items, "abcd"[s], (1, 2, 3)[back], s, s.start, [s, back]
+
+
+@form(args=lambda: (x23(), slice(1, None)))
+def items_stored_by_slices_from_outside(x, s):
+    y = x + 1.0
+    y[s, INNER] = 7.0
+    y[:, s] += x[:, s]
+    return y, s is s, isinstance(s, slice)
