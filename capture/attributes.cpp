@@ -5,6 +5,7 @@
 
 #include "capture/executor.h"
 #include "capture/py/instance.h"
+#include "capture/py/lru_cache.h"
 #include "capture/py/repr.h"
 #include "graph/support/check.h"
 
@@ -34,6 +35,9 @@ PyObject* interned(const char* text) {
 }
 
 namespace {
+
+/// What a class makes a method of, and calls of it are followed.
+bool is_callee(PyObject* raw) { return PyFunction_Check(raw) || is_lru_cache(Py_TYPE(raw)); }
 
 bool is_data_descriptor(PyObject* raw) { return Py_TYPE(raw)->tp_descr_set != nullptr; }
 
@@ -246,10 +250,11 @@ void Executor::guard_lookup(const Value* v, PyObject* raw, PyObject* name) {
     guard(GuardKind::TypeAttr, fixed_source(v->object.get(), class_text(v)), raw, name, 1);
 }
 
-/// An existing function that a guard has fixed.
+/// An existing function, or cache of one, that a guard has fixed.
 Value* Executor::function_at(PyObject* function, const std::string& shown) {
   kept_.push_back(Ref<>::share(function));
   session_.learn([this] { kept_.pop_back(); });
+  if (!PyFunction_Check(function)) return wrap(function, fixed_source(function, shown));
   Value* f = session_.make(ValueKind::Function);
   f->object = Ref<>::share(function);
   f->source = fixed_source(function, shown);
@@ -336,7 +341,7 @@ Captured<Value*> Executor::bind_descriptor(Value* owner, PyObject* raw, PyObject
     m->items = {to, function};
     return m;
   };
-  if (PyFunction_Check(raw)) {
+  if (is_callee(raw)) {
     Value* f = function_at(raw, shown);
     if (!self) return bound(owner, f);
     *self = owner;
@@ -344,7 +349,7 @@ Captured<Value*> Executor::bind_descriptor(Value* owner, PyObject* raw, PyObject
   }
   if (Py_IS_TYPE(raw, &PyStaticMethod_Type) || Py_IS_TYPE(raw, &PyClassMethod_Type)) {
     Ref<> inner = member(raw, "__func__");
-    if (!inner || !PyFunction_Check(inner.get())) return break_at(BreakId::ImpureAttribute, what);
+    if (!inner || !is_callee(inner.get())) return break_at(BreakId::ImpureAttribute, what);
     Value* f = function_at(inner.get(), shown);
     if (Py_IS_TYPE(raw, &PyStaticMethod_Type)) return f;
     return bound(cls, f);
@@ -404,7 +409,7 @@ Captured<Value*> Executor::super_attr_value(Value* v, PyObject* name, Value** se
       continue;
     }
     const bool slot = Py_IS_TYPE(raw, &PyWrapperDescr_Type);
-    if (!slot && !PyFunction_Check(raw)) break;
+    if (!slot && !is_callee(raw)) break;
     const std::string shown = std::string(reinterpret_cast<PyTypeObject*>(cls)->tp_name);
     guard(GuardKind::Identity, attr_source(fixed_source(cls, shown), name), raw);
     Value* f = slot ? session_.constant(raw) : function_at(raw, shown + "." + text_of(name));
@@ -471,23 +476,16 @@ Captured<Value*> Executor::class_attr_value(Value* v, PyObject* name) {
     }
     return value;
   }
-  auto function_value = [&](PyObject* function) {
-    Value* f = session_.make(ValueKind::Function);
-    f->object = Ref<>::share(function);
-    f->source = fixed_source(function, expression + "." + text_of(name));
-    return f;
-  };
-  if (PyFunction_Check(raw)) {
+  const std::string shown = expression + "." + text_of(name);
+  if (is_callee(raw)) {
     guard(GuardKind::Identity, source, raw);
-    return function_value(raw);
+    return function_at(raw, shown);
   }
   if (Py_IS_TYPE(raw, &PyStaticMethod_Type) || Py_IS_TYPE(raw, &PyClassMethod_Type)) {
     Ref<> inner = member(raw, "__func__");
-    if (!inner || !PyFunction_Check(inner.get())) return break_at(BreakId::ImpureAttribute, what);
-    kept_.push_back(Ref<>::share(inner.get()));
-    session_.learn([this] { kept_.pop_back(); });
+    if (!inner || !is_callee(inner.get())) return break_at(BreakId::ImpureAttribute, what);
     guard(GuardKind::Identity, source, raw);
-    Value* f = function_value(inner.get());
+    Value* f = function_at(inner.get(), shown);
     if (Py_IS_TYPE(raw, &PyStaticMethod_Type)) return f;
     Value* m = session_.make(ValueKind::BoundMethod);
     m->items = {v, f};

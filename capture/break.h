@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +26,7 @@ const BreakInfo& info(BreakId id);
 std::string_view code_of(BreakId id);  // "FJ031"
 
 struct Value;
+struct Guard;
 
 struct Break {
   BreakId id;
@@ -38,6 +40,8 @@ struct Break {
   Value* raised = nullptr;
   /// Code of the callees that were being followed, innermost first: the interpreter will call them. Lives as long as the session.
   std::vector<PyCodeObject*> callees = {};
+  /// What must hold for the break to come again. Taken by the region that it ends.
+  std::shared_ptr<const Guard> while_holds = {};
 };
 
 template <class T>

@@ -3,6 +3,7 @@
 
 #include "capture/executor.h"
 #include "capture/py/instance.h"
+#include "capture/py/lru_cache.h"
 #include "capture/py/repr.h"
 #include "capture/symbolic_frame.h"
 
@@ -421,6 +422,7 @@ Captured<Value*> Executor::call(Value* callable, const Values& args, const Keywo
         if (!result) result.error().callees.clear();  // it compiles itself
         return result;
       }
+      if (callable->source && is_lru_cache(class_of(*callable))) return call_cached(callable, args, keywords);
       if (is_partial(class_of(*callable))) return call_partial(callable, args, keywords);
       FRAMEJIT_TRY(remade, remade_callable(callable));
       if (remade) return call(remade, args, keywords);

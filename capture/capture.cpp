@@ -68,7 +68,7 @@ class Attempt {
   bool can_commit();
   bool can_leave();
   const Checkpoint* loop_entry(uint32_t pc) const;
-  CaptureOutcome finish(const Checkpoint* at, Value* returned, std::vector<Break> breaks);
+  CaptureOutcome finish(const Checkpoint* at, Value* returned, std::vector<Break> breaks, const Guard* while_holds = nullptr);
 
   const CaptureRequest& request_;
   bool one_round_;
@@ -180,7 +180,7 @@ const Checkpoint* Attempt::loop_entry(uint32_t pc) const {
   return nullptr;
 }
 
-CaptureOutcome Attempt::finish(const Checkpoint* at, Value* returned, std::vector<Break> breaks) {
+CaptureOutcome Attempt::finish(const Checkpoint* at, Value* returned, std::vector<Break> breaks, const Guard* while_holds) {
   CaptureOutcome outcome;
   if (at) {
     session_.rollback(at->mark);
@@ -188,6 +188,7 @@ CaptureOutcome Attempt::finish(const Checkpoint* at, Value* returned, std::vecto
     frame_.locals = at->locals;
     frame_.stack = at->stack;
     for (Break& b : breaks) b.instr = at->pc;
+    if (while_holds) session_.add_guard(*while_holds);
   }
   outcome.breaks = breaks;
   if (!at && !returned) return outcome;
@@ -227,6 +228,7 @@ CaptureOutcome Attempt::run() {
     if (done) continue;
     Break why = frame_.locate(std::move(done.error()));
     why.raised = nullptr;
+    const std::shared_ptr<const Guard> while_holds = std::exchange(why.while_holds, nullptr);
     std::vector<Ref<PyCodeObject>> reached;
     for (PyCodeObject* code : std::exchange(why.callees, {})) reached.push_back(Ref<PyCodeObject>::share(code));
     const Checkpoint* at = last_.empty() ? nullptr : &last_.back();
@@ -243,7 +245,7 @@ CaptureOutcome Attempt::run() {
                             request_.view->instrs()[before - 1].op == Opcode::GetIter && !request_.options.fullgraph;
     std::vector<Break> breaks;
     if (!round_ends) breaks.push_back(std::move(why));
-    CaptureOutcome outcome = finish(at, nullptr, std::move(breaks));
+    CaptureOutcome outcome = finish(at, nullptr, std::move(breaks), while_holds.get());
     outcome.reached = std::move(reached);
     if (outcome.region) wants_one_round_ = false;
     return outcome;

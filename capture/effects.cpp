@@ -75,4 +75,8 @@ void Effects::replace(Value* list) {
   append({Effect::Kind::ListReplace, list, nullptr, nullptr, {}, {}, list->items});
 }
 
+void Effects::count_call(PyObject* cache, SourceRef hit) {
+  append({Effect::Kind::CountCall, nullptr, nullptr, nullptr, Ref<>::share(cache), {}, {}, std::move(hit)});
+}
+
 }  // namespace framejit::capture

@@ -17,6 +17,7 @@ struct PendingEffect {
   Value* value = nullptr;  // null: delete
   Ref<> object, name;      // StoreGlobal: dict and key; StoreAttr: name
   std::vector<Value*> items;
+  SourceRef source = {};
 };
 
 /// Values keyed by a module dict and a name in it.
@@ -38,6 +39,9 @@ class Effects {
   void extend(Value* list, std::vector<Value*> items);
   /// The list takes its present items as its contents.
   void replace(Value* list);
+
+  /// A call of a cached function: a hit, or (without a source) a miss.
+  void count_call(PyObject* cache, SourceRef hit);
 
   /// A global that was looked at or stored before; null: not yet.
   const GlobalSlot* global(PyObject* dict, PyObject* name) const;

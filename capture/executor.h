@@ -118,6 +118,10 @@ class Executor {
   Captured<Value*> make_partial(PyTypeObject* type, const Values& args, const Keywords& keywords);
   Captured<Value*> call_partial(Value* partial, const Values& args, const Keywords& keywords);
 
+  // --- caches.cpp
+  /// A call of a functools.lru_cache wrapper.
+  Captured<Value*> call_cached(Value* cache, const Values& args, const Keywords& keywords);
+
   // --- builtins.cpp, methods.cpp: null result of the lookup: not known
   Captured<Value*> call_builtin(PyObject* callable, const Values& args, const Keywords& keywords);
   /// The function to follow in place of a C one, or null.

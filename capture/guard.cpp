@@ -65,8 +65,8 @@ std::string Guard::str() const {
     case GuardKind::IntSymbol: return "type(" + x + ") is int";
     case GuardKind::Length: return "len(" + x + ") == " + std::to_string(number);
     case GuardKind::Keys: return "list(" + x + ") == list(" + short_repr(object.get()) + ")";
-    case GuardKind::Unbound: return x + " is unbound";
-    case GuardKind::Bound: return x + " is bound";
+    case GuardKind::Unbound: return x + (source->kind == SourceKind::Cached ? " is not cached" : " is unbound");
+    case GuardKind::Bound: return x + (source->kind == SourceKind::Cached ? " is cached" : " is bound");
     case GuardKind::HasNot:
       if (!source) return short_repr(key.get()) + " not in globals()";
       return short_repr(key.get()) + " not in " + x + (number ? "" : ".__dict__");

@@ -41,7 +41,7 @@ enum class GuardKind : uint8_t {
   IntSymbol,  // exact int that fits int64; binds the symbol of `dim`
   Length,     // how many items: of a tuple (also of a class of its own), exact list or dict
   Keys,       // exact dict whose keys are, in order, the items of the tuple `object`
-  Unbound,    // the slot is unbound
+  Unbound,    // the slot is unbound; of a Cached source: nothing is kept under the key
   Bound,      // the slot is bound, to whatever
   HasNot,  // `key` is not found: no source: in the dict `object` (a module's); source an exact dict (then number is 1):
            // in it; else in the instance dict of source (attribute shadowing), which may be missing

@@ -252,6 +252,7 @@ void RegionBuilder::add_effects() {
     e.kind = p.kind;
     e.object = p.object;
     e.name = p.name;
+    e.source = p.source;
     if (p.target) e.target = static_cast<int32_t>(recipe(p.target));
     if (p.key) e.key = static_cast<int32_t>(recipe(p.key));
     if (p.value) e.value = static_cast<int32_t>(recipe(p.value));

@@ -65,11 +65,13 @@ struct Effect {
     StoreItem,    // target exact list or dict, key recipe, value (none: delete, of a dict)
     ListExtend,   // target exact list, items: values
     ListReplace,  // target exact list: items become its contents
+    CountCall,    // of the functools.lru_cache wrapper `object`: a hit of `source`, or (none) a miss
   } kind;
   int32_t target = -1, key = -1, value = -1;  // recipe indices, -1: none
   Ref<> object;
   Ref<> name;
   std::vector<uint32_t> items;
+  SourceRef source;
 };
 
 struct Region {
@@ -101,6 +103,7 @@ struct CaptureOptions {
   int64_t break_every = 0;  // stress: a region ends after so many instructions of its own frame; 0: never for that
   uint32_t instruction_limit = 20000;
   uint32_t inline_depth = 16;
+  uint32_t variants = 0;        // entries that were made for this place before
   uint32_t unroll_nodes = 400;  // graph nodes that one loop may add before it is left to the bytecode
   /// The Python function behind a callable (a jitted function), borrowed, or null.
   PyObject* (*unwrap)(PyObject* callable) = nullptr;

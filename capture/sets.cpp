@@ -1,8 +1,6 @@
 // Sets of plain objects that are made during capture. The order of a set follows from its whole history, so that is what
 // is kept: `items` are pairs of a SetChange and its operand, and `object` is a set of our own to which all of them were
 // made. Results of operators have no history (`partial`): they can be asked, but not be made again at an exit.
-#include <cmath>
-
 #include "capture/builtins.h"
 #include "capture/py/repr.h"
 #include "capture/symbolic_frame.h"
@@ -17,14 +15,6 @@ PyObject* mirror(const Value* v) {
   if (v->kind == ValueKind::Set) return v->object.get();
   return v->is_constant() && PyFrozenSet_CheckExact(v->object.get()) && is_plain(v->object.get()) ? v->object.get()
                                                                                                     : nullptr;
-}
-
-bool has_nan(PyObject* o) {
-  if (PyFloat_CheckExact(o)) return std::isnan(PyFloat_AS_DOUBLE(o));
-  if (PyComplex_CheckExact(o)) return true;
-  for (Py_ssize_t i = 0; PyTuple_CheckExact(o) && i < PyTuple_GET_SIZE(o); ++i)
-    if (has_nan(PyTuple_GET_ITEM(o, i))) return true;
-  return false;
 }
 
 /// An element by equality alone.

@@ -1,6 +1,8 @@
 // Sources as Python expressions, and their equality.
 #include "capture/source.h"
 
+#include <algorithm>
+
 #include "capture/py/repr.h"
 
 namespace framejit::capture {
@@ -27,6 +29,7 @@ std::string Source::str() const {
       return index < 0 ? from + ".__defaults__" : from + ".__defaults__[" + std::to_string(index) + "]";
     case SourceKind::Self: return from + ".__self__";
     case SourceKind::Method: return from + ".__func__";
+    case SourceKind::Cached: return from + name;
   }
   return {};
 }
@@ -43,6 +46,8 @@ bool same(const Source& a, const Source& b) {
   if (&a == &b) return true;
   if (a.kind != b.kind || a.index != b.index || a.object.get() != b.object.get()) return false;
   if (!same_key(a.key.get(), b.key.get())) return false;
+  const auto same_part = [](const Ref<>& x, const Ref<>& y) { return same_key(x.get(), y.get()); };
+  if (!std::equal(a.parts.begin(), a.parts.end(), b.parts.begin(), b.parts.end(), same_part)) return false;
   if (!a.base || !b.base) return a.base == b.base;
   return same(*a.base, *b.base);
 }

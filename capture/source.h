@@ -5,6 +5,7 @@
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
+#include <vector>
 
 #include "capture/py/ref.h"
 
@@ -30,6 +31,7 @@ enum class SourceKind : uint8_t {
             // the whole `__defaults__`, None where there are none
   Self,    // __self__ of the bound method `base`, also of a builtin one
   Method,  // its __func__; of a builtin one the class's descriptor
+  Cached,  // what the functools.lru_cache wrapper `base` keeps under the key made of `parts`; `name`: the arguments
 };
 
 struct Source {
@@ -39,6 +41,7 @@ struct Source {
   Ref<> key;
   Ref<> object;
   std::string name;  // of a local, for printing
+  std::vector<Ref<>> parts;
 
   /// As a Python expression: x, self.weights[0], sim.DT.
   std::string str() const;

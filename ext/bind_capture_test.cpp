@@ -73,6 +73,7 @@ std::string text(const Region& region, const Effect& e) {
     case Effect::Kind::StoreItem: return part(e.target) + "[" + part(e.key) + "] = " + part(e.value);
     case Effect::Kind::ListExtend: return part(e.target) + ".extend(" + items + ")";
     case Effect::Kind::ListReplace: return part(e.target) + "[:] = [" + items + "]";
+    case Effect::Kind::CountCall: return e.source ? "hit " + e.source->str() : "miss " + short_repr(e.object.get());
   }
   return "?";
 }

@@ -64,7 +64,7 @@ Displaced::Displaced(const capture::Region& region, const GuardProgram& guards) 
   for (const uint32_t recipe : region.stack) keep(recipe, -1, seen);
   Written before, after;
   for (const Effect& e : region.effects) {
-    if (e.kind == Effect::Kind::ListExtend) continue;
+    if (e.kind == Effect::Kind::ListExtend || e.kind == Effect::Kind::CountCall) continue;
     if (!before.has(e)) displacing_.push_back(&e);  // else it displaces what the region stored
     before.add(e);
   }
@@ -121,7 +121,8 @@ bool Displaced::given_up_runs_code(const Matched& m, bool in_frame) const {
           if (at >= 0 && at < PyList_GET_SIZE(target)) drops.give_up(PyList_GET_ITEM(target, at));
         }
         break;
-      case Kind::ListExtend: break;
+      case Kind::ListExtend:
+      case Kind::CountCall: break;
       case Kind::ListReplace:
         for (Py_ssize_t k = 0; k < PyList_GET_SIZE(target); ++k) drops.give_up(PyList_GET_ITEM(target, k));
     }

@@ -202,6 +202,7 @@ void Entry::collect_refs() {
     for (const capture::Source* s = ref.get(); s && seen.insert(s).second; s = s->base.get()) {
       object(s->key);
       object(s->object);
+      for (const Ref<>& part : s->parts) object(part);
     }
   };
   for (const Guard& g : region_->guards) {
@@ -222,6 +223,7 @@ void Entry::collect_refs() {
   for (const capture::Effect& e : region_->effects) {
     object(e.object);
     object(e.name);
+    source(e.source);
   }
   object(region_->globals);
   object(region_->builtins);
@@ -524,6 +526,7 @@ Ref<> Entry::prediction(const capture::FrameView& frame, const Workspace& w) con
   for (const uint32_t recipe : region_->stack) stack.push_back(w.objects[recipe]);
   if (result_on_stack_) stack.push_back(w.objects[region_->result]);
   for (const capture::Effect& e : region_->effects) {
+    if (e.kind == capture::Effect::Kind::CountCall) continue;  // its cache counts again when it is called
     Ref<> items = Ref<>::steal(PyList_New(0));
     for (const uint32_t item : e.items) ok = ok && items && PyList_Append(items.get(), object(item)) == 0;
     PyObject* target = e.object ? e.object.get() : object(e.target);

@@ -156,7 +156,10 @@ Outcome CodeState::compile_whole(const Start& start) {
     raise_graph_break(captured.breaks.front());
     return Outcome::Error;
   }
-  broke_ = true;
+  // What is not cached yet will be soon.
+  const bool passes = std::any_of(captured.breaks.begin(), captured.breaks.end(),
+                                  [](const Break& b) { return b.id == capture::BreakId::CacheMiss; });
+  broke_ = !passes || whole_.failures >= kMaxFailures;
   return Outcome::Declined;
 }
 
@@ -291,6 +294,7 @@ CodeState::Captured CodeState::compile_at(Place& place, uint32_t instr, const Fr
   request.varied = &place.varied;
   request.doors = doors();
   request.options.fullgraph = settings_.fullgraph;
+  request.options.variants = static_cast<uint32_t>(place.made);
   request.options.o1 = settings_.o1;
   request.options.any_work = settings_.stress.rewrite || (settings_.quiet && whole);  // a gradient is made of the graph
   if (!settings_.fullgraph) request.options.break_every = settings_.stress.break_every;

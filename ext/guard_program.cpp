@@ -164,6 +164,7 @@ int GuardProgram::run(Matched& m) const noexcept {
         break;
       case GuardOp::FetchSelf: ok = (m.slots[i->out] = fetch_self(object(m, i->a))) != nullptr; break;
       case GuardOp::FetchMethod: ok = (m.slots[i->out] = fetch_method(object(m, i->a))) != nullptr; break;
+      case GuardOp::FetchCached: ok = (m.slots[i->out] = fetch_cached(object(m, i->a), *i->source)) != nullptr; break;
       case GuardOp::Bound: ok = object(m, i->a) != nullptr; break;
       case GuardOp::Identity: ok = object(m, i->a) == i->object; break;
       case GuardOp::Type: {
@@ -204,6 +205,7 @@ int GuardProgram::run(Matched& m) const noexcept {
         break;
       }
       case GuardOp::Unbound: ok = object(m, i->a) == nullptr; break;
+      case GuardOp::NotCached: ok = fetch_cached(object(m, i->a), *i->source) == nullptr; break;
       case GuardOp::HasNot: {
         PyObject* o = object(m, i->a);
         ok = o && lacks_attribute(o, i->key, i->number == 1);

@@ -207,7 +207,7 @@ class GuardCompiler {
   }
 
   Operand fetch(GuardOp op, const capture::Source& source) {
-    GuardInstr instr{.op = op, .guard = guard_, .key = source.key.get(), .number = source.index};
+    GuardInstr instr{.op = op, .guard = guard_, .key = source.key.get(), .number = source.index, .source = &source};
     if (source.base)
       instr.a = operand_of(source.base);
     else if (op == GuardOp::FetchClosure || op == GuardOp::FetchDefault || op == GuardOp::FetchKeywordDefault)
@@ -240,6 +240,7 @@ class GuardCompiler {
       case SourceKind::Default: return fetch(source.key ? GuardOp::FetchKeywordDefault : GuardOp::FetchDefault, source);
       case SourceKind::Self: return fetch(GuardOp::FetchSelf, source);
       case SourceKind::Method: return fetch(GuardOp::FetchMethod, source);
+      case SourceKind::Cached: return fetch(GuardOp::FetchCached, source);
     }
     return {};
   }
@@ -356,6 +357,8 @@ class GuardCompiler {
         if (known_namespace(g)) return;  // in its group
         break;
       case GuardKind::Unbound:
+        if (g.source->kind == SourceKind::Cached)
+          return emit({.op = GuardOp::NotCached, .a = operand_of(g.source->base), .guard = guard_, .source = g.source.get()});
         // Slots behind the arguments are always unbound where a call starts.
         if (g.source->kind == SourceKind::Local && g.source->index >= locals_) return;
         break;

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "capture/py/instance.h"
+#include "capture/py/lru_cache.h"
 #include "ext/guard_program_impl.h"
 
 // Exported by every supported CPython, declared in a public header by none of the later ones.
@@ -138,6 +139,11 @@ PyObject* fetch_keyword_default(PyObject* function, PyObject* key) {
   return fetch_item(PyFunction_GET_KW_DEFAULTS(function), key);
 }
 
+PyObject* fetch_cached(PyObject* cache, const Source& source) {
+  const capture::Ref<> key = capture::lru_key(source.parts);
+  return key ? capture::lru_result(cache, key.get()) : nullptr;
+}
+
 PyObject* fetch_source(const Source& source, const LiveSlots& live) {
   PyObject* base = source.base ? fetch_source(*source.base, live) : nullptr;
   if (source.base && !base) return nullptr;
@@ -157,6 +163,7 @@ PyObject* fetch_source(const Source& source, const LiveSlots& live) {
     }
     case SourceKind::Self: return fetch_self(base);
     case SourceKind::Method: return fetch_method(base);
+    case SourceKind::Cached: return fetch_cached(base, source);
   }
   return nullptr;
 }

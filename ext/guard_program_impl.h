@@ -73,6 +73,7 @@ enum class GuardOp : uint8_t {
   FetchKeywordDefault,
   FetchSelf,
   FetchMethod,
+  FetchCached,
   Bound,  // a local or stack slot that later instructions rely on
   Identity,
   Type,
@@ -82,6 +83,7 @@ enum class GuardOp : uint8_t {
   Length,
   Keys,
   Unbound,
+  NotCached,
   HasNot,
   TypeAttr,
   Code,
@@ -100,6 +102,7 @@ struct GuardInstr {
   PyObject* object = nullptr;
   PyObject* key = nullptr;
   int64_t number = 0;
+  const capture::Source* source = nullptr;  // FetchCached, NotCached
 };
 
 struct RelationTest {
@@ -128,6 +131,8 @@ PyObject* fetch_self(PyObject* method);
 PyObject* fetch_method(PyObject* method);
 PyObject* fetch_default(PyObject* function, int64_t index);
 PyObject* fetch_keyword_default(PyObject* function, PyObject* key);
+/// What a cache keeps under the key of a Cached source.
+PyObject* fetch_cached(PyObject* cache, const capture::Source& source);
 /// Follows a source through all its bases.
 PyObject* fetch_source(const capture::Source& source, const LiveSlots& live);
 

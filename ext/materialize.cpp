@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "capture/py/lru_cache.h"
 #include "ext/guard_program_impl.h"
 #include "ext/tensor.h"
 #include "runtime/allocator.h"
@@ -428,6 +429,12 @@ bool Materializer::store(Workspace& w, const capture::Effect& e, std::vector<PyO
         PyList_SET_ITEM(items.get(), static_cast<Py_ssize_t>(i), Py_NewRef(w.objects[e.items[i]]));
       for (Py_ssize_t i = 0; i < PyList_GET_SIZE(target); ++i) keep(PyList_GET_ITEM(target, i));
       return PyList_SetSlice(target, 0, PyList_GET_SIZE(target), items.get()) == 0;
+    }
+    case Kind::CountCall: {
+      if (!e.source) return capture::lru_count_miss(e.object.get()), true;
+      const Ref<> looked_up = capture::lru_key(e.source->parts);
+      if (looked_up) capture::lru_count_hit(e.object.get(), looked_up.get());
+      return static_cast<bool>(looked_up);
     }
   }
   return false;

@@ -1,6 +1,7 @@
 // Printing and comparing exact builtin objects without running user code.
 #include "capture/py/repr.h"
 
+#include <cmath>
 #include <cstring>
 
 namespace framejit::capture {
@@ -116,6 +117,14 @@ bool same_plain(PyObject* a, PyObject* b) {
     if (equal < 0) PyErr_Clear();
     return equal == 1;
   }
+  return false;
+}
+
+bool has_nan(PyObject* o) {
+  if (PyFloat_CheckExact(o)) return std::isnan(PyFloat_AS_DOUBLE(o));
+  if (PyComplex_CheckExact(o)) return true;
+  for (Py_ssize_t i = 0; PyTuple_CheckExact(o) && i < PyTuple_GET_SIZE(o); ++i)
+    if (has_nan(PyTuple_GET_ITEM(o, i))) return true;
   return false;
 }
 

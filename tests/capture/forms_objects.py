@@ -700,7 +700,10 @@ def table(n):
     return n * 2
 
 
-@form(breaks="FJ002", graphs=2)
+table(3)  # is kept
+
+
+@form()
 def lru_cache(x):
     y = x + 1.0
     k = table(3)
