@@ -9,8 +9,6 @@ namespace framejit::capture {
 
 namespace {
 
-constexpr uint32_t kMostVariants = 4;  // of one place, as its arguments are different ones
-
 /// Do hash and equality of its instances go by identity?
 bool is_told_by_identity(Executor& x, const Value* v) {
   for (const char* name : {"__hash__", "__eq__"}) {
@@ -36,8 +34,7 @@ Ref<> key_part(Executor& x, Value* v) {
       if (door->is_fixed(v->object.get())) return v->object;
     if (PyModule_CheckExact(v->object.get()) || PyCFunction_Check(v->object.get())) return v->object;
   }
-  Ref<> key = v->is_constant() && Py_IS_TYPE(v->object.get(), &PyType_Type) ? v->object : x.plain(v);
-  return key && !has_nan(key.get()) ? key : Ref<>();
+  return x.element(v);
 }
 
 }  // namespace

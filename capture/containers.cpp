@@ -271,7 +271,11 @@ Captured<Value*> Executor::length(Value* v) {
       n = static_cast<int64_t>(items.size());
       break;
     }
-    case ValueKind::Set: n = PySet_GET_SIZE(v->object.get()); break;
+    case ValueKind::Set: {
+      FRAMEJIT_TRY(size, set_size(v));
+      n = size;
+      break;
+    }
     case ValueKind::Object: {
       FRAMEJIT_TRY(tuple, as_tuple(v, kLen));
       if (tuple) return length(tuple);

@@ -75,6 +75,10 @@ void Effects::replace(Value* list) {
   append({Effect::Kind::ListReplace, list, nullptr, nullptr, {}, {}, list->items});
 }
 
+void Effects::change_set(Value* set, Value* how, Value* operand) {
+  append({Effect::Kind::SetChange, set, how, operand, {}, {}, {}});
+}
+
 void Effects::count_call(PyObject* cache, SourceRef hit) {
   append({Effect::Kind::CountCall, nullptr, nullptr, nullptr, Ref<>::share(cache), {}, {}, std::move(hit)});
 }

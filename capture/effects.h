@@ -40,6 +40,8 @@ class Effects {
   /// The list takes its present items as its contents.
   void replace(Value* list);
 
+  /// `how`: a SetChange.
+  void change_set(Value* set, Value* how, Value* operand);
   /// A call of a cached function: a hit, or (without a source) a miss.
   void count_call(PyObject* cache, SourceRef hit);
 

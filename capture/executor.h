@@ -24,6 +24,7 @@ namespace framejit::capture {
 
 using Values = std::vector<Value*>;
 inline constexpr std::int64_t kView = -2;  // position of an Iterator that stands for dict.values() or dict.items()
+inline constexpr uint32_t kMostVariants = 4;  // of a place where what caches and sets hold is asked for
 inline constexpr int kSuper = 1;  // `iterated` of a BoundMethod that stands for super(): items are self and the class
 using Keywords = std::vector<std::pair<PyObject*, Value*>>;  // exact str, borrowed from code objects or Constants
 
@@ -177,6 +178,8 @@ class Executor {
 
   // --- sets.cpp
   Captured<Value*> make_set();
+  Ref<> element(Value* v);
+  Captured<int64_t> set_size(Value* set);
   Captured<bool> set_add(Value* set, Value* item);
   Captured<bool> set_update(Value* set, Value* iterable);
   Captured<Value*> set_method(Value* set, const std::string& name, const Values& args);

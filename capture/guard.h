@@ -39,7 +39,10 @@ enum class GuardKind : uint8_t {
   Equal,     // exact int, str, bytes, bool, None, float (by bits), or tuple of these: equal to object in type and value
   Array,     // array
   IntSymbol,  // exact int that fits int64; binds the symbol of `dim`
-  Length,     // how many items: of a tuple (also of a class of its own), exact list or dict
+  Length,     // how many items: of a tuple (also of a class of its own), exact list, dict, set or frozenset
+  Member,     // the exact set or frozenset has the key (number is 1), or has it not (0)
+  Elements,   // exact set or frozenset whose elements are, in the order of iteration, the items of the tuple `object`; no
+              // object: all are plain keys
   Keys,       // exact dict whose keys are, in order, the items of the tuple `object`
   Unbound,    // the slot is unbound; of a Cached source: nothing is kept under the key
   Bound,      // the slot is bound, to whatever

@@ -244,11 +244,11 @@ Value* Executor::wrap(PyObject* o, SourceRef source) {
 }
 
 Value* Executor::wrap_container(PyObject* o, SourceRef source) {
-  const bool list = PyList_CheckExact(o), dict = PyDict_CheckExact(o);
-  Value* v = session_.make(list ? ValueKind::List : dict ? ValueKind::Dict : ValueKind::Object);
+  const bool list = PyList_CheckExact(o), dict = PyDict_CheckExact(o), set = PyAnySet_CheckExact(o);
+  Value* v = session_.make(list ? ValueKind::List : dict ? ValueKind::Dict : set ? ValueKind::Set : ValueKind::Object);
   v->object = Ref<>::share(o);
   v->source = source;
-  v->partial = list || dict || is_tuple_class(Py_TYPE(o));
+  v->partial = list || dict || set || is_tuple_class(Py_TYPE(o));
   guard(GuardKind::Type, source, reinterpret_cast<PyObject*>(Py_TYPE(o)));
   return track(o, source, v);
 }

@@ -201,7 +201,7 @@ Captured<bool> Executor::is_same(Value* left, Value* right) {
     if (b->is_array() && b->wrap == Wrap::PyBool && is_bool(a)) return break_at(BreakId::DataDependentBranch, "is");
     return false;
   }
-  auto made = [](Value* v) { return (!v->source && !v->object) || v->kind == ValueKind::Set || v->is_made(); };
+  auto made = [](Value* v) { return !v->source && (!v->object || v->kind == ValueKind::Set || v->is_made()); };
   const bool l_made = made(left), r_made = made(right);
   auto mutable_kind = [](Value* v) {
     return v->kind == ValueKind::List || v->kind == ValueKind::Dict || v->kind == ValueKind::Cell || v->kind == ValueKind::Set || v->is_made();
@@ -216,7 +216,7 @@ Captured<bool> Executor::is_same(Value* left, Value* right) {
   }
   auto existing_object = [](Value* v) {
     return v->source && (v->kind == ValueKind::Object || v->kind == ValueKind::List || v->kind == ValueKind::Dict ||
-                         (v->is_array() && (v->wrap == Wrap::NdArray || v->wrap == Wrap::Tensor)));
+                         v->kind == ValueKind::Set || (v->is_array() && (v->wrap == Wrap::NdArray || v->wrap == Wrap::Tensor)));
   };
   const auto is_bound = [](const Value* v) { return v->kind == ValueKind::BoundMethod && v->object && v->source; };
   if ((existing_object(left) && existing_object(right)) || (is_bound(left) && is_bound(right))) {
@@ -257,7 +257,10 @@ Captured<bool> Executor::truth(Value* v) {
       return !v->items.empty();
     }
     case ValueKind::Tuple: return !v->items.empty();
-    case ValueKind::Set: return PySet_GET_SIZE(v->object.get()) > 0;
+    case ValueKind::Set: {
+      FRAMEJIT_TRY(size, set_size(v));
+      return size > 0;
+    }
     case ValueKind::Range: {
       FRAMEJIT_TRY(n, length(v));
       return truth(n);

@@ -34,7 +34,7 @@ bool materializable(const Value* v, std::unordered_set<const Value*>& seen, int 
       if (v->partial) return false;
       break;
     case ValueKind::Iterator:
-      if (v->position < 0 || v->iterated == kMap || v->iterated == kGenerator || v->iterated == kOverSet ||
+      if (v->position < 0 || v->iterated == kMap || v->iterated == kGenerator || (v->iterated == kOverSet && !v->items[0]->source && !v->items[0]->is_constant()) ||
           v->iterated == kOverValues || v->iterated == kOverItems || (v->iterated == kOverKeys && dict_changed(*v)))
         return false;
       // They are made before any store is committed.

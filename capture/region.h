@@ -65,6 +65,7 @@ struct Effect {
     StoreItem,    // target exact list or dict, key recipe, value (none: delete, of a dict)
     ListExtend,   // target exact list, items: values
     ListReplace,  // target exact list: items become its contents
+    SetChange,    // target exact set: the SetChange `key` with the operand `value`
     CountCall,    // of the functools.lru_cache wrapper `object`: a hit of `source`, or (none) a miss
   } kind;
   int32_t target = -1, key = -1, value = -1;  // recipe indices, -1: none

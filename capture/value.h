@@ -31,7 +31,7 @@ enum class ValueKind : uint8_t {
   Array,        // id, wrap (NdArray, NumpyScalar, Tensor); also PyFloat/PyBool/PyInt computed from arrays
   Int,          // exact Python int: dim (a symbol or polynomial; a known int is a Constant)
   Tuple, List,  // items
-  Set,          // made during capture, of plain objects: see sets.cpp
+  Set,          // a set of plain objects, or an existing frozenset: see sets.cpp
   Dict,         // items[2k], items[2k+1]: keys (hashable Constants) and values in order
   Slice,        // items: start, stop, step
   Range,        // items: start, stop, step

@@ -62,6 +62,8 @@ std::string text(const Region& region, uint32_t index, int depth = 0) {
   return "?";
 }
 
+constexpr const char* kSetChanges[] = {"add", "update", "discard", "clear"};
+
 std::string text(const Region& region, const Effect& e) {
   auto part = [&](int32_t i) { return i < 0 ? std::string("NULL") : text(region, static_cast<uint32_t>(i)); };
   std::string items;
@@ -73,6 +75,7 @@ std::string text(const Region& region, const Effect& e) {
     case Effect::Kind::StoreItem: return part(e.target) + "[" + part(e.key) + "] = " + part(e.value);
     case Effect::Kind::ListExtend: return part(e.target) + ".extend(" + items + ")";
     case Effect::Kind::ListReplace: return part(e.target) + "[:] = [" + items + "]";
+    case Effect::Kind::SetChange: return part(e.target) + " " + kSetChanges[PyLong_AsLong(region.recipes[e.key].object.get())] + " " + part(e.value);
     case Effect::Kind::CountCall: return e.source ? "hit " + e.source->str() : "miss " + short_repr(e.object.get());
   }
   return "?";

@@ -35,6 +35,11 @@ const ModulePart part(60, [](PyObject*) {
   return true;
 });
 
+/// Nothing, or what runs no code when it goes.
+bool displaces_nothing(const Effect& e) {
+  return e.kind == Effect::Kind::ListExtend || e.kind == Effect::Kind::SetChange || e.kind == Effect::Kind::CountCall;
+}
+
 /// What effects have written so far: places, and lists as a whole.
 class Written {
  public:
@@ -42,7 +47,7 @@ class Written {
   void add(const Effect& e) {
     if (e.kind == Effect::Kind::ListReplace)
       lists_.insert(e.target);
-    else if (e.kind != Effect::Kind::ListExtend)
+    else if (!displaces_nothing(e))
       places_.insert(place(e));
   }
 
@@ -64,7 +69,7 @@ Displaced::Displaced(const capture::Region& region, const GuardProgram& guards) 
   for (const uint32_t recipe : region.stack) keep(recipe, -1, seen);
   Written before, after;
   for (const Effect& e : region.effects) {
-    if (e.kind == Effect::Kind::ListExtend || e.kind == Effect::Kind::CountCall) continue;
+    if (displaces_nothing(e)) continue;
     if (!before.has(e)) displacing_.push_back(&e);  // else it displaces what the region stored
     before.add(e);
   }
@@ -122,6 +127,7 @@ bool Displaced::given_up_runs_code(const Matched& m, bool in_frame) const {
         }
         break;
       case Kind::ListExtend:
+      case Kind::SetChange:
       case Kind::CountCall: break;
       case Kind::ListReplace:
         for (Py_ssize_t k = 0; k < PyList_GET_SIZE(target); ++k) drops.give_up(PyList_GET_ITEM(target, k));

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "capture/py/repr.h"
 #include "ext/dict_version.h"
 #include "ext/guard_program_impl.h"
 #include "ext/tensor.h"
@@ -37,6 +38,18 @@ bool keys_are(PyObject* dict, PyObject* keys) {
   while (PyDict_Next(dict, &position, &key, &value)) {
     PyObject* expected = PyTuple_GET_ITEM(keys, i++);
     if (key != expected && !same_value(key, expected)) return false;
+  }
+  return true;
+}
+
+bool elements_are(PyObject* set, PyObject* elements) {
+  if (!PyAnySet_CheckExact(set) || (elements && PySet_GET_SIZE(set) != PyTuple_GET_SIZE(elements))) return false;
+  Py_ssize_t position = 0, i = 0;
+  PyObject* element;
+  Py_hash_t hash;
+  while (_PySet_NextEntry(set, &position, &element, &hash)) {
+    PyObject* expected = elements ? PyTuple_GET_ITEM(elements, i++) : nullptr;
+    if (elements ? element != expected && !same_value(element, expected) : !capture::is_plain_key(element)) return false;
   }
   return true;
 }
@@ -196,7 +209,20 @@ int GuardProgram::run(Matched& m) const noexcept {
         if (PyTuple_Check(o) || PyList_CheckExact(o))
           ok = Py_SIZE(o) == i->number;
         else
-          ok = PyDict_CheckExact(o) && PyDict_GET_SIZE(o) == i->number;
+          ok = (PyDict_CheckExact(o) && PyDict_GET_SIZE(o) == i->number) ||
+               (PyAnySet_CheckExact(o) && PySet_GET_SIZE(o) == i->number);
+        break;
+      }
+      case GuardOp::Member: {
+        PyObject* o = object(m, i->a);
+        const int found = o && PyAnySet_CheckExact(o) ? PySet_Contains(o, i->key) : -1;
+        if (found < 0 && PyErr_Occurred()) PyErr_Clear();
+        ok = found == i->number;
+        break;
+      }
+      case GuardOp::Elements: {
+        PyObject* o = object(m, i->a);
+        ok = o && elements_are(o, i->object);
         break;
       }
       case GuardOp::Keys: {

@@ -84,6 +84,8 @@ class GuardCompiler {
       case GuardKind::Length:
       case GuardKind::TypeAttr: return 2;
       case GuardKind::HasNot:
+      case GuardKind::Member:
+      case GuardKind::Elements:
       case GuardKind::Keys: return 3;
       case GuardKind::IntSymbol:
       case GuardKind::Array: return 4;
@@ -102,6 +104,8 @@ class GuardCompiler {
       case GuardKind::Array:
       case GuardKind::IntSymbol:
       case GuardKind::Length:
+      case GuardKind::Member:
+      case GuardKind::Elements:
       case GuardKind::Keys:
       case GuardKind::HasNot:
       case GuardKind::TypeAttr:
@@ -377,6 +381,8 @@ class GuardCompiler {
       case GuardKind::Type: instr.op = GuardOp::Type; break;
       case GuardKind::Equal: instr.op = GuardOp::Equal; break;
       case GuardKind::Length: instr.op = GuardOp::Length; break;
+      case GuardKind::Member: instr.op = GuardOp::Member; break;
+      case GuardKind::Elements: instr.op = GuardOp::Elements; break;
       case GuardKind::Keys: instr.op = GuardOp::Keys; break;
       case GuardKind::Unbound: instr.op = GuardOp::Unbound; break;
       case GuardKind::Bound: instr.op = GuardOp::Bound; break;

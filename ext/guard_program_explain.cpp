@@ -139,7 +139,7 @@ std::optional<GuardFailure> GuardProgram::explain(const LiveSlots& live) const {
         break;
       case GuardKind::Length:
         out.expected = std::to_string(g.number);
-        out.found = object && (PyTuple_Check(object) || PyList_Check(object) || PyDict_Check(object))
+        out.found = object && (PyTuple_Check(object) || PyList_Check(object) || PyDict_Check(object) || PyAnySet_Check(object))
                         ? std::to_string(PyObject_Size(object))
                         : show(object);
         break;

@@ -81,6 +81,8 @@ enum class GuardOp : uint8_t {
   Array,
   BindInt,
   Length,
+  Member,
+  Elements,
   Keys,
   Unbound,
   NotCached,

@@ -430,6 +430,7 @@ bool Materializer::store(Workspace& w, const capture::Effect& e, std::vector<PyO
       for (Py_ssize_t i = 0; i < PyList_GET_SIZE(target); ++i) keep(PyList_GET_ITEM(target, i));
       return PyList_SetSlice(target, 0, PyList_GET_SIZE(target), items.get()) == 0;
     }
+    case Kind::SetChange: return capture::change_set(target, static_cast<int>(PyLong_AsLong(key)), value);
     case Kind::CountCall: {
       if (!e.source) return capture::lru_count_miss(e.object.get()), true;
       const Ref<> looked_up = capture::lru_key(e.source->parts);

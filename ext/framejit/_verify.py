@@ -20,7 +20,7 @@ from framejit._config import config
 UNBOUND = type(
     "Unbound", (), {"__repr__": lambda self: "<not bound>"}
 )()  # a variable without a value, NULL on the stack
-_KINDS = ("cell", "global", "attribute", "item", "extend", "list")
+_KINDS = ("cell", "global", "attribute", "item", "extend", "list", "set")
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...), type(NotImplemented), range, slice)
 
 _warned = 0
@@ -127,6 +127,12 @@ class Prediction:
             else:
                 contents = (contents if kind == "extend" else []) + [self._describe(item) for item in items]
             self._effects["list", id(target)] = ("list", target, None, contents)
+        elif type(target) is set:
+            known = self._effects.get(("set", id(target)))
+            elements = known[3] if known else set(target)
+            change = (elements.add, elements.update, elements.discard, lambda _: elements.clear())[key]
+            change(value)
+            self._effects["set", id(target)] = ("set", target, None, elements)
         else:
             self._effects[kind, id(target), repr(key)] = (kind, target, key, self._describe(value))
 
@@ -173,6 +179,9 @@ class Prediction:
         where = f"{kind} {'' if key is None else repr(key) + ' '}of a {type(target).__name__}"
         if kind == "list":
             self._compare_all(expected, list(target), where, found)
+        elif kind == "set":
+            if target != expected:
+                found.append(f"{where}: predicted {expected!r}, found {target!r}")
         elif kind == "cell":
             self._compare(expected, _contents(target), where, found)
         elif kind == "attribute":
