@@ -250,6 +250,14 @@ void Executor::guard_lookup(const Value* v, PyObject* raw, PyObject* name) {
     guard(GuardKind::TypeAttr, fixed_source(v->object.get(), class_text(v)), raw, name, 1);
 }
 
+void Executor::guard_mro(PyTypeObject* type) {
+  if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) || PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE)) return;
+  auto source = std::make_shared<Source>(*fixed_source(reinterpret_cast<PyObject*>(type), type->tp_name));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i)
+    source->parts.push_back(Ref<>::share(PyTuple_GET_ITEM(type->tp_mro, i)));
+  guard(GuardKind::Mro, source);
+}
+
 /// An existing function, or cache of one, that a guard has fixed.
 Value* Executor::function_at(PyObject* function, const std::string& shown) {
   kept_.push_back(Ref<>::share(function));
@@ -391,6 +399,7 @@ Captured<Value*> Executor::super_attr_value(Value* v, PyObject* name, Value** se
   Value* owner = v->items[0];
   PyObject* after = v->items[1]->object.get();
   PyObject* mro = class_of(*owner)->tp_mro;
+  guard_mro(class_of(*owner));
   bool behind = false;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); ++i) {
     PyObject* cls = PyTuple_GET_ITEM(mro, i);

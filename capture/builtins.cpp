@@ -269,6 +269,7 @@ Captured<bool> checked(Executor& x, PyTypeObject* type, const Value* cls, bool i
   PyObject* check = type_attr(meta, name);
   if (check == type_attr(&PyType_Type, name)) {
     if (!PyType_HasFeature(meta, Py_TPFLAGS_IMMUTABLETYPE)) x.guard(GuardKind::TypeAttr, source, check, interned(name));
+    x.guard_mro(type);
     if (PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(c))) return true;
     return instance && !tells_its_type(x, type) ? Captured<bool>(unknown) : false;
   }

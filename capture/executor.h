@@ -66,6 +66,8 @@ class Executor {
   Door* door_for(PyObject* callable) const;
   /// type(v), borrowed; null: not known.
   PyObject* type_of(Value* v);
+  /// A class made in Python goes by the same classes in the same order: `__bases__` can be assigned.
+  void guard_mro(PyTypeObject* type);
   void guard(GuardKind kind, const SourceRef& source, PyObject* object = nullptr, PyObject* key = nullptr,
              int64_t number = 0);
 

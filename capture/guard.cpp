@@ -76,6 +76,11 @@ std::string Guard::str() const {
     case GuardKind::TypeAttr:
       if (!object) return "not hasattr(" + type + ", " + short_repr(key.get()) + ")";
       return type + "." + name + " is " + short_repr(object.get());
+    case GuardKind::Mro: {
+      std::string classes;
+      for (const Ref<>& part : source->parts) classes += (classes.empty() ? "" : ", ") + short_repr(part.get());
+      return x + ".__mro__ == (" + classes + ")";
+    }
     case GuardKind::Code: return x + ".__code__ is the code of " + (reason.empty() ? x : reason);
     case GuardKind::DimRelation: return shown.empty() ? relation_text(dim) : shown;
     case GuardKind::Disjoint: return "not may_share_memory(" + x + ", " + other->str() + ")";

@@ -50,6 +50,7 @@ enum class GuardKind : uint8_t {
            // in it; else in the instance dict of source (attribute shadowing), which may be missing
   TypeAttr,     // looking up the key on type(source)'s MRO gives object (raw, no descriptor called); no object: nothing;
                 // number is 1: on the MRO of the type that source is
+  Mro,          // the MRO of the class that source is: the `parts` of source
   Code,         // exact function whose __code__ is object and whose __globals__ is key
   DimRelation,  // relation between bound symbols
   Disjoint,     // memory of arrays `source` and `other` does not overlap

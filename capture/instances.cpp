@@ -75,6 +75,7 @@ Captured<Value*> Executor::make_instance(PyTypeObject* type, const Values& args,
   static PyObject* const kNew = interned("__new__");
   static PyObject* const kInit = interned("__init__");
   if (Py_TYPE(type)->tp_call != PyType_Type.tp_call) return not_made(type);
+  guard_mro(type);
   if (Py_TYPE(type) != &PyType_Type)
     guard(GuardKind::TypeAttr, fixed_source(cls, type->tp_name), type_attr(Py_TYPE(type), kCall), kCall);
   if (tuple) return construct_tuple(type, args, keywords);

@@ -395,9 +395,10 @@ namespace {
 bool is_not_implemented(const Value* v) { return v->is_constant() && v->object.get() == Py_NotImplemented; }
 
 /// Both classes in one line of descent: the one further down is asked first if it says something else. Left alone.
-bool one_descends(const Value* left, const Value* right) {
-  return left->kind == ValueKind::Object && right->kind == ValueKind::Object && class_of(*left) != class_of(*right) &&
-         PyType_IsSubtype(class_of(*right), class_of(*left));
+bool one_descends(Executor& x, const Value* left, const Value* right) {
+  if (left->kind != ValueKind::Object || right->kind != ValueKind::Object || class_of(*left) == class_of(*right)) return false;
+  x.guard_mro(class_of(*right));
+  return PyType_IsSubtype(class_of(*right), class_of(*left)) != 0;
 }
 
 }  // namespace
@@ -435,7 +436,7 @@ Captured<Value*> Executor::object_binary(int nb, Value* left, Value* right) {
   const std::string name = kNames[nb % 13];
   const std::string what = type_text(*this, left) + " " + operator_text(nb) + " " + type_text(*this, right);
   const Unexpected<Break> unknown = break_at(BreakId::UnknownObject, what);
-  if (one_descends(left, right)) return unknown;
+  if (one_descends(*this, left, right)) return unknown;
   FRAMEJIT_TRY(sequences, as_sequences(name, left, right));
   if (sequences.first) return binary(nb, sequences.first, sequences.second);
   if (left->kind == ValueKind::Object) {
@@ -467,7 +468,7 @@ Captured<Value*> Executor::object_compare(int op, Value* left, Value* right) {
   static constexpr int kSwapped[] = {Py_GT, Py_GE, Py_EQ, Py_NE, Py_LT, Py_LE};
   const std::string what = "comparison of " + type_text(*this, left) + " and " + type_text(*this, right);
   const Unexpected<Break> unknown = break_at(BreakId::UnknownObject, what);
-  if (one_descends(left, right)) return unknown;
+  if (one_descends(*this, left, right)) return unknown;
   // A tuple and a tuple instance: as two tuples, the one of the subclass asked first.
   const auto is_tuple = [](const Value* v) { return v->kind == ValueKind::Tuple; };
   FRAMEJIT_TRY(l, as_tuple(left, interned(kNames[op])));

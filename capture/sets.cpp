@@ -145,8 +145,7 @@ Captured<bool> Executor::set_add(Value* set, Value* item) {
 }
 
 Captured<bool> Executor::set_update(Value* set, Value* iterable) {
-  if (set->kind != ValueKind::Set || iterable->kind == ValueKind::Dict || (iterable->kind == ValueKind::Set && !set->source))
-    return unknown("a set from this");  // their tables are copied, in an order of their own
+  if (set->kind != ValueKind::Set || iterable->kind == ValueKind::Dict) return unknown("a set from this");
   FRAMEJIT_TRY(other, contents(*this, iterable));
   if (other && iterable->kind == ValueKind::Set && !iterable->source && !iterable->partial) {  // as it is now
     Value* copy = session_.make(ValueKind::Set);
@@ -154,7 +153,8 @@ Captured<bool> Executor::set_update(Value* set, Value* iterable) {
     if (!rebuild(copy)) return unknown("a set");
     return change(*this, set, kSetUpdate, copy->object.get(), copy);
   }
-  if (other && !stands_still(iterable)) return unknown("a set from this");
+  // Tables are copied, in an order of their own.
+  if (other && (!stands_still(iterable) || (iterable->source && !set->source))) return unknown("a set from this");
   if (other) return change(*this, set, kSetUpdate, other.get(), iterable);
   FRAMEJIT_TRY(iterator, iterate(iterable));
   for (;;) {

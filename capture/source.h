@@ -41,7 +41,7 @@ struct Source {
   Ref<> key;
   Ref<> object;
   std::string name;  // of a local, for printing
-  std::vector<Ref<>> parts;
+  std::vector<Ref<>> parts;  // of a Cached one; of a class under an Mro guard
 
   /// As a Python expression: x, self.weights[0], sim.DT.
   std::string str() const;

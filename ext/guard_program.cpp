@@ -54,6 +54,13 @@ bool elements_are(PyObject* set, PyObject* elements) {
   return true;
 }
 
+bool mro_is(PyObject* type, const capture::Source& source) {
+  PyObject* mro = type && PyType_Check(type) ? reinterpret_cast<PyTypeObject*>(type)->tp_mro : nullptr;
+  return mro && PyTuple_GET_SIZE(mro) == static_cast<Py_ssize_t>(source.parts.size()) &&
+         std::equal(source.parts.begin(), source.parts.end(), &PyTuple_GET_ITEM(mro, 0),
+                    [](const capture::Ref<>& part, const PyObject* cls) { return part.get() == cls; });
+}
+
 bool overlap(PyObject* a, PyObject* b) {
   uintptr_t a_low, a_high, b_low, b_high;
   // Their Array guards were tested: they are ndarrays or Tensors.
@@ -243,6 +250,7 @@ int GuardProgram::run(Matched& m) const noexcept {
         ok = type && PyType_Check(type) && _PyType_Lookup(reinterpret_cast<PyTypeObject*>(type), i->key) == i->object;
         break;
       }
+      case GuardOp::Mro: ok = mro_is(object(m, i->a), *i->source); break;
       case GuardOp::Code: {
         PyObject* o = object(m, i->a);
         ok = o && PyFunction_Check(o) && PyFunction_GET_CODE(o) == i->object &&

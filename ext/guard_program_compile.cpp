@@ -82,6 +82,7 @@ class GuardCompiler {
       case GuardKind::Registrations:
       case GuardKind::DistinctObject: return 2;
       case GuardKind::Length:
+      case GuardKind::Mro:
       case GuardKind::TypeAttr: return 2;
       case GuardKind::HasNot:
       case GuardKind::Member:
@@ -109,6 +110,7 @@ class GuardCompiler {
       case GuardKind::Keys:
       case GuardKind::HasNot:
       case GuardKind::TypeAttr:
+      case GuardKind::Mro:
       case GuardKind::Code:
       case GuardKind::Disjoint: return true;
       case GuardKind::Bound:
@@ -388,6 +390,10 @@ class GuardCompiler {
       case GuardKind::Bound: instr.op = GuardOp::Bound; break;
       case GuardKind::HasNot: instr.op = GuardOp::HasNot; break;
       case GuardKind::TypeAttr: instr.op = GuardOp::TypeAttr; break;
+      case GuardKind::Mro:
+        instr.op = GuardOp::Mro;
+        instr.source = g.source.get();
+        break;
       case GuardKind::Code: instr.op = GuardOp::Code; break;
       case GuardKind::Disjoint:
       case GuardKind::SameObject:

@@ -88,6 +88,7 @@ enum class GuardOp : uint8_t {
   NotCached,
   HasNot,
   TypeAttr,
+  Mro,
   Code,
   Relation,
   Disjoint,
@@ -104,7 +105,7 @@ struct GuardInstr {
   PyObject* object = nullptr;
   PyObject* key = nullptr;
   int64_t number = 0;
-  const capture::Source* source = nullptr;  // FetchCached, NotCached
+  const capture::Source* source = nullptr;  // FetchCached, NotCached, Mro
 };
 
 struct RelationTest {

@@ -21,7 +21,7 @@ def set_made(x):
     return x * len(s) if 2 in s and 7 not in s else x
 
 
-@form(breaks="FJ007 FJ008", graphs=0)
+@form()
 def set_returned(x):
     s = {i % 3 for i in range(7)}
     s |= {9}
@@ -41,13 +41,13 @@ def set_iterated(x):
     return x
 
 
-@form(breaks="FJ008 FJ008 FJ008", args=lambda: (x23(), {"a", "b"}))
+@form(args=lambda: (x23(), {"a", "b"}))
 def set_given(x, s):
     s.add("c")
     return x * len(s) if "a" in s else x
 
 
-@form(breaks="FJ008 FJ003")
+@form(breaks="FJ003")
 def frozensets(x):
     return x * len(frozenset([1, 2, 2])) if 2 in {1, 2} else x
 

@@ -24,6 +24,7 @@ SCALE = 2.0
 COUNT = 3
 ITEMS = [1.0, 2.0]
 NESTED = {"k": [1.0, {"z": 2.0}]}
+NAMES = {"p"}
 OTHER = ITEMS
 
 
@@ -61,7 +62,20 @@ class Point:
         self.b = b
 
 
+class Doubled(Model):
+    def step(self, x):
+        return super().step(x) * 2.0
+
+
 class Failure(Exception):
+    pass
+
+
+class Narrow(Failure):
+    pass
+
+
+class Other(Exception):
     pass
 
 
@@ -86,7 +100,13 @@ def make(k):
 
 
 inner, change = make(2.0)
+@functools.cache
+def table(n):
+    return n * COUNT
+
+
 model = Model(3.0)
+doubled = Doubled(4.0)
 decorated = functools.wraps(helper)(lambda *args: helper(*args))
 """
 
@@ -112,6 +132,15 @@ TABLE: dict[str, tuple[str, list[str]]] = {
                                                          "Base.__getattribute__ = lambda self, name: 5.0"]),
     "class of an object": ("return model.step(x)", ["class Third(Base):\n    def step(self, x): return x * 11.0", "model.__class__ = Third"]),
     "bases": ("return model.step(x)", ["class Mixin:\n    def step(self, x): return x * 13.0", "Model.__bases__ = (Mixin, Base)"]),
+    "bases of what is checked": ("return x * (2.0 if isinstance(model, Base) else 3.0) - issubclass(Doubled, Base)",
+                                 ["class Mixin: pass", "Model.__bases__ = (Mixin,)", "Doubled.__bases__ = (Base,)", "Model.__bases__ = (Mixin, Base)"]),
+    "bases behind super": ("return doubled.step(x)", ["class Mixin(Base):\n    def step(self, x): return x * 13.0", "Doubled.__bases__ = (Mixin,)",
+                                                      "Doubled.__bases__ = (Model, Mixin)"]),
+    "bases of an exception": ("try:\n        raise Narrow(1)\n    except Failure:\n        return x * 2.0\n    except Other:\n        return x * 3.0",
+                              ["Narrow.__bases__ = (Other,)", "Narrow.__bases__ = (Failure,)", "class Third(Failure): pass", "Narrow.__bases__ = (Third,)",
+                               "Third.__bases__ = (Other,)"]),
+    "bases in a pattern": ("match model:\n        case Base():\n            return x * 2.0\n        case _:\n            return x * 3.0",
+                           ["class Mixin: pass", "Model.__bases__ = (Mixin,)"]),
     "operator": ("return (model + x) * len(model)", ["Model.__add__ = lambda self, other: other * 2.0", "Model.__len__ = lambda self: 5",
                                                       "Model.__radd__ = lambda self, other: other", "del Model.__add__"]),
     "with": ("with model as m:\n        y = x * 2.0\n    return y, m is model", ["Model.__enter__ = lambda self: 3", "Model.__exit__ = lambda self, *args: print('out')"]),
@@ -127,6 +156,9 @@ TABLE: dict[str, tuple[str, list[str]]] = {
     "nested containers": ("return x * NESTED['k'][1]['z']", ["NESTED['k'][1]['z'] = 5.0", "NESTED['k'].insert(0, 1.0)", "NESTED['k'] = (1, {'z': 7.0})",
                                                              "NESTED.clear()"]),
     "keys": ("return x * len([k for k in NESTED if 'q' in NESTED])", ["NESTED['q'] = 1", "NESTED[1] = 2", "del NESTED['q']"]),
+    "set": ("return x * len(NAMES) if 'q' in NAMES else x + len([n for n in NAMES if n != 'p'])",
+            ["NAMES.add('q')", "NAMES.add('r')", "NAMES.discard('q')", "NAMES = frozenset({'q'})", "NAMES = {1: 2}"]),
+    "cached": ("return x * table(3)", ["COUNT = 7", "table.cache_clear()", "table = functools.cache(lambda n: -n)"]),
     "aliases": ("ITEMS.append(1.0)\n    return x * len(OTHER), OTHER is ITEMS", ["OTHER = [1.0]", "OTHER = ITEMS", "ITEMS = [2.0]"]),
     "attribute of np": ("return np.tanh(x) * np.pi", ["np.tanh = np.sin", "np.tanh = lambda v: v", "np.tanh = real_tanh", "np.pi = 3.0", "np.pi = real_pi"]),
     "module replaced": ("return np.tanh(x)", ["import types; np = types.SimpleNamespace(tanh=lambda v: v + 1.0)"]),
