@@ -22,9 +22,10 @@ namespace framejit::capture {
 namespace {
 
 struct Mark {
-  std::shared_ptr<FrameInterceptor> interceptor;
+  std::shared_ptr<FrameInterceptor> interceptor;  // null: only frames that are resumed are of interest
   bool reached = false;
   uintptr_t generation = 0;  // of the patterns that have seen the code since it is reached
+  uint64_t resumed = 0;      // the reach of frames that are resumed
 };
 
 struct HookState {
@@ -166,15 +167,24 @@ bool wants_discovery(void* extra) {
 [[gnu::noinline]] PyObject* enter(PyThreadState* tstate, py::Frame* frame, void* extra) {
   if (wants_discovery(extra)) [[unlikely]]
     extra = discover(frame);
-  if (!extra || is_word(extra)) return evaluate(tstate, frame, 0);
+  if (!extra || is_word(extra) || !static_cast<Mark*>(extra)->interceptor) return evaluate(tstate, frame, 0);
   return enter_marked(tstate, frame, *static_cast<Mark*>(extra));
+}
+
+[[gnu::noinline]] PyObject* resume(PyThreadState* tstate, py::Frame* frame, int throwflag, const Mark& mark) {
+  if (!mark.resumed) return pass_on(tstate, frame, throwflag);
+  const ReachScope scope(mark.resumed);
+  return pass_on(tstate, frame, throwflag);
 }
 
 // All that a frame of unmarked code costs beside the call through C; it jumps to the interpreter.
 PyObject* hook(PyThreadState* tstate, py::Frame* frame, int throwflag) {
-  // Frames that are resumed, and those of frame objects, are left alone; they use C stack without a hook too.
-  if (throwflag || !py::is_fresh(frame)) return pass_on(tstate, frame, throwflag);
+  // Frames that are resumed, and those of frame objects, keep their code; they use C stack without a hook too.
   void* extra = py::extra_of(py::code_of(frame), state.extra_index);
+  if (throwflag || !py::is_fresh(frame)) {
+    if (extra && !is_word(extra)) return resume(tstate, frame, throwflag, *static_cast<Mark*>(extra));
+    return pass_on(tstate, frame, throwflag);
+  }
   if (state.discover || (extra && !is_word(extra))) [[unlikely]]
     return enter(tstate, frame, extra);
   return evaluate(tstate, frame, 0);
@@ -218,6 +228,15 @@ void unmark_code(PyCodeObject* code) {
   void* extra = py::extra_of(code, state.extra_index);
   if (!extra || is_word(extra)) return;
   py::set_extra(code, state.extra_index, word(state.generation, true));  // frees the mark
+}
+
+void mark_resumed(PyCodeObject* code, uint64_t id) {
+  if (!is_ready()) return;
+  auto mark = std::make_unique<Mark>(nullptr, true, 0, id);
+  if (py::set_extra(code, state.extra_index, mark.get()))
+    mark.release();
+  else
+    PyErr_Clear();
 }
 
 bool has_reserved_stack(PyCodeObject* code) { return state.extra_index >= 0 && has_reserve(py::extra_of(code, state.extra_index)); }

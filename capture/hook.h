@@ -29,6 +29,8 @@ class FrameInterceptor {
 /// `reached`: the mark alone keeps no hook installed; frames that come to it outside of every ReachScope are the interceptor's to leave.
 bool mark_code(PyCodeObject* code, std::shared_ptr<FrameInterceptor> interceptor, bool reached = false);
 void unmark_code(PyCodeObject* code);
+/// Code of a generator, run in place of marked code: what its frames call when they are resumed is within the reach of `id`.
+void mark_resumed(PyCodeObject* code, uint64_t id);
 /// Was stack reserved in this code object for its replacement?
 bool has_reserved_stack(PyCodeObject* code);
 /// Called for frames of unmarked code while patterns are active: lets ext decide by module or file name, once per code.

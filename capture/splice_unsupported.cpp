@@ -24,6 +24,7 @@ void unmark_code(PyCodeObject*) {}
 bool has_reserved_stack(PyCodeObject*) { return false; }
 void set_discover(Discover) {}
 bool hook_installed() { return false; }
+void mark_resumed(PyCodeObject*, uint64_t) {}
 ReachScope::ReachScope(uint64_t) : id_before_(0), hooked_before_(false) {}
 ReachScope::~ReachScope() = default;
 uint64_t ReachScope::id() { return 0; }

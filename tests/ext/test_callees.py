@@ -338,6 +338,93 @@ def test_a_generator_goes_on_outside():
         same(list(wanted), list(g))
 
 
+def generate(x, times):
+    for _ in range(times):
+        x = yield inner(x, 0.5) * 0.1
+
+
+async def wait(x, times):
+    for _ in range(times):
+        x = inner(x, 0.5) * 0.1
+        await Turn()
+    return x
+
+
+async def stream(x, times):
+    for _ in range(times):
+        x = inner(x, 0.5) * 0.1
+        yield x
+        await Turn()
+
+
+class Turn:
+    def __await__(self):
+        yield
+
+
+def run(coroutine):
+    try:
+        while True:
+            coroutine.send(None)
+    except StopIteration as stop:
+        return stop.value
+
+
+async def collect(values):
+    return [value async for value in values]
+
+
+def sent(generator):
+    out = [next(generator)]
+    with contextlib.suppress(StopIteration):
+        while True:
+            out.append(generator.send(out[-1] * 0.25))
+    return out
+
+
+@pytest.mark.parametrize(
+    "function, drive", [(generate, sent), (wait, run), (stream, lambda values: run(collect(values)))], ids=["generator", "coroutine", "async generator"]
+)
+def test_callees_of_a_marked_frame_that_others_resume(function, drive):
+    wanted = drive(function(X, 12))
+    with framejit.mark(function):
+        for _ in range(4):
+            same(wanted, drive(function(X, 12)))
+        callees = {r["function"]: with_hits(r) for r in _core.code_report(function.__code__)["callees"]}
+        assert callees["inner"]["hits"] >= 30
+        before = callees["inner"]["hits"]
+        inner(X, X), inner(X, X)  # of nobody's
+        assert {r["function"]: with_hits(r) for r in _core.code_report(function.__code__)["callees"]}["inner"]["hits"] == before
+
+
+def test_a_marked_generator_that_is_thrown_into_and_closed():
+    seen = []
+
+    def generate(x):
+        while True:
+            try:
+                x = inner(x, 0.5) * 0.1
+                yield x
+            except KeyError as error:
+                seen.append((type(error), inner(x, 0.25)))
+            finally:
+                seen.append(inner(x, 2.0))
+
+    def drive():
+        g = generate(X)
+        out = [next(g) for _ in range(10)]
+        out.append(g.throw(KeyError()))
+        g.close()
+        out.append(list(seen))
+        seen.clear()
+        return out
+
+    wanted = drive()
+    with framejit.mark(generate):
+        for _ in range(5):
+            same(wanted, drive())
+
+
 def test_long_running_functions_need_no_second_call():
     def step(x):
         y = x * 2 + 1
