@@ -146,6 +146,7 @@ Captured<bool> Executor::set_add(Value* set, Value* item) {
 
 Captured<bool> Executor::set_update(Value* set, Value* iterable) {
   if (set->kind != ValueKind::Set || iterable->kind == ValueKind::Dict) return unknown("a set from this");
+  if (set == iterable) return true;  // its table is not even made larger
   FRAMEJIT_TRY(other, contents(*this, iterable));
   if (other && iterable->kind == ValueKind::Set && !iterable->source && !iterable->partial) {  // as it is now
     Value* copy = session_.make(ValueKind::Set);

@@ -244,3 +244,17 @@ def test_reference_counts_stay():
     for _ in range(500):
         f(X, s)
     assert sys.getrefcount(element) == count and abs(sys.getallocatedblocks() - blocks) < 50
+
+
+def test_an_update_with_itself_moves_nothing():
+    def f(x, n):
+        made = {1, n}
+        made.add(3)
+        made.update(made)
+        made |= made
+        return x * 2.0, made, [*made]
+
+    assert f(X, 11)[2] == [3, 1, 11]  # of eight places 3 has not got its own
+    marked = framejit.jit(f, fullgraph=True)
+    for _ in range(3):
+        assert [*marked(X, 11)[1]] == marked(X, 11)[2] == [3, 1, 11]
