@@ -360,7 +360,7 @@ class Maker:
         make = f"Handle({name!r}{self.pick('', ', ' + self.array(2))})"
         self.put(self.pick(
             f"{name} = {make}", f"{name} = [{make}, {make}]", f"{self.r.choice(self.lists)}.append({make})", f"o.late = {make}", f"table['h'] = {make}", f"{make}",
-            f"{name} = ({make}, x)", f"NAMES[:0] = [{make}]", f"{name} = Model({make})", f"{name} = lambda v={make}: v", f"{name} = {{'k': {make}}}",
+            f"{name} = ({make}, x)", f"NAMES[: len(NAMES) > 8] = [{make}]", f"{name} = Model({make})", f"{name} = lambda v={make}: v", f"{name} = {{'k': {make}}}",
             f"{name} = (lambda h: lambda: h)({make})", f"{name} = rows({make}, 2)", f"{name} = {make}.__init__", f"TABLE['h'] = {make}", f"HELD = [{make}]",
         ))
         for _ in range(self.r.randint(0, 3)):
