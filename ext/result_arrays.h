@@ -53,6 +53,9 @@ PyObject* new_array(const ArrayLayout& layout, int64_t bytes, std::span<const in
 /// A fresh C-ordered array of a dtype that framejit compiles, its memory not initialised. Null with MemoryError set.
 PyObject* new_c_array(graph::DType dtype, int rank, const npy_intp* dims);
 
+/// Drops the last reference to an array; one of those above is made into the next.
+void drop_array(PyObject* array);
+
 /// A view of `base`'s memory at `data`; the base chain is collapsed and the flags follow the base as NumPy does it.
 PyObject* new_view(const ArrayLayout& layout, char* data, PyObject* base, std::span<const int64_t> symbols);
 

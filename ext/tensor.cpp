@@ -2,6 +2,7 @@
 // (framejit/_methods.py).
 #include "ext/tensor.h"
 
+#include "ext/result_arrays.h"
 #include "ext/tape_hook.h"
 
 #include <structmember.h>
@@ -236,8 +237,14 @@ PyMemberDef members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(TensorObjec
 
 // --- Life -----------------------------------------------------------------------------------------------------------
 
+/// The memory of exact Tensors that are gone, for the next ones.
+constexpr int kMostSpare = 16;
+std::array<PyObject*, kMostSpare> spare;
+int spare_count = 0;
+
 PyObject* allocate(PyTypeObject* type, PyObject* array) {
-  PyObject* self = type->tp_alloc(type, 0);
+  const bool again = type == the_type && spare_count > 0;
+  PyObject* self = again ? PyObject_Init(spare[static_cast<std::size_t>(--spare_count)], type) : type->tp_alloc(type, 0);
   if (!self) {
     Py_DECREF(array);
     return nullptr;
@@ -262,8 +269,11 @@ PyObject* make(PyTypeObject* type, PyObject* args, PyObject* keywords) {
 void dealloc(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
   if (reinterpret_cast<TensorObject*>(self)->weakrefs) PyObject_ClearWeakRefs(self);
-  Py_XDECREF(tensor_array(self));
-  type->tp_free(self);
+  drop_array(tensor_array(self));
+  if (type == the_type && spare_count < kMostSpare)
+    spare[static_cast<std::size_t>(spare_count++)] = self;
+  else
+    type->tp_free(self);
   Py_DECREF(type);
 }
 

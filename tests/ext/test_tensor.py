@@ -216,3 +216,37 @@ def test_python_protocols():
     del t
     gc.collect()
     assert reference() is None
+
+
+def test_the_array_of_a_dead_tensor_is_used_again_only_where_nobody_has_it():
+    """Tensors of several ranks and dtypes die in any order; who holds their array, a view, a buffer or a weak reference keeps what it had."""
+    rng = np.random.default_rng(0)
+    double = fj.jit(lambda x: x + x, fullgraph=True)
+    shapes = [(), (6,), (2, 3), (3, 2), (1, 2, 3), (1, 1, 2, 3), (1, 1, 1, 2, 3), (0, 4)]
+    held = []
+    for _ in range(600):
+        shape = shapes[rng.integers(len(shapes))]
+        values = rng.integers(0, 100, shape).astype(rng.choice(["float32", "int64", "float64"]))
+        made = double(fj.Tensor(values))
+        array = made.asnumpy()
+        how = rng.integers(6)
+        if how == 0:
+            held.append((array, values * 2))
+        elif how == 1:
+            held.append((array.reshape(-1)[::-1], (values * 2).reshape(-1)[::-1]))
+        elif how == 2 and array.size:
+            held.append((np.asarray(memoryview(array)), values * 2))
+        elif how == 3:
+            held.append((array.base, values * 2))
+        elif how == 4:
+            weak = weakref.ref(array.base)
+            array.base.shape = (array.size,)
+            assert np.array_equal(weak(), (values * 2).reshape(-1))
+        elif how == 5 and len(held) > 20:
+            del held[rng.integers(len(held))]
+        assert made.dtype is getattr(fj, str(values.dtype)) and made.shape == (values.shape if how != 4 else (values.size,))
+        del made, array
+        for seen, wanted in held[-5:]:
+            assert seen.dtype == wanted.dtype and np.array_equal(seen, wanted)
+    for seen, wanted in held:
+        assert np.array_equal(seen, wanted)
