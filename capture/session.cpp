@@ -76,6 +76,11 @@ Value* Session::array(graph::ValueId id, Wrap wrap) {
   return v;
 }
 
+bool Session::is_of_tensor(graph::ValueId id) const {
+  return std::any_of(arena_.begin(), arena_.end(),
+                     [&](const auto& v) { return v->is_array() && v->wrap == Wrap::Tensor && v->id == id; });
+}
+
 Value* Session::integer(const graph::Dim& dim) {
   if (dim.is_const()) {
     Ref<> number = Ref<>::steal(PyLong_FromLongLong(dim.value()));

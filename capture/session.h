@@ -58,6 +58,8 @@ class Session {
   Value* make(ValueKind kind);
   Value* constant(PyObject* object);  // takes a reference of its own; the caller keeps its
   Value* array(graph::ValueId id, Wrap wrap);
+  /// Is the memory that of a Tensor?
+  bool is_of_tensor(graph::ValueId id) const;
   Value* integer(const graph::Dim& dim);  // Constant for a known one
   Value* tuple(std::vector<Value*> items);
 

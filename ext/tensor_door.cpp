@@ -256,11 +256,11 @@ class TensorDoor final : public capture::Door {
     return tensor(session, session.builder().elementwise(*node, std::span(&x, 1)));
   }
 
-  /// A Tensor with memory of its own.
-  static Value* own_tensor(Session& session, ValueId id) {
+  /// A Tensor with memory of its own: that of `id`, where that was made for it.
+  static Value* own_tensor(Session& session, ValueId id, bool takes_over = true) {
     const graph::Type& type = session.graph().type(id);
     const graph::Op op = session.graph().node(id).op;
-    const bool fresh = !type.is_view() && op != Op::Param && op != Op::Constant && op != Op::DimValue;
+    const bool fresh = takes_over && !type.is_view() && op != Op::Param && op != Op::Constant && op != Op::DimValue && !session.is_of_tensor(id);
     if (!fresh || !graph::is_c_contiguous(session.graph().shapes(), type)) id = session.builder().copy(id, 'C');
     return session.array(id, Wrap::Tensor);
   }
@@ -425,7 +425,7 @@ class TensorDoor final : public capture::Door {
       FRAMEJIT_TRY(converted, cast(session, id, dtype));
       id = converted;
     }
-    return own_tensor(session, id);
+    return own_tensor(session, id, id != array->id);
   }
 };
 

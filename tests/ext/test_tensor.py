@@ -250,3 +250,25 @@ def test_the_array_of_a_dead_tensor_is_used_again_only_where_nobody_has_it():
             assert seen.dtype == wanted.dtype and np.array_equal(seen, wanted)
     for seen, wanted in held:
         assert np.array_equal(seen, wanted)
+
+
+def test_copies_of_what_the_graph_makes_are_copies():
+    def f(z, a):
+        x = z.abs()
+        same = [x.copy(), x.astype(x.dtype), x.reshape(x.shape), fj.Tensor(x), x.flatten(), x + 0, x.view(x.shape), x.to(x.dtype)]
+        for i, one in enumerate(same):
+            one[i % 3] = float(i + 10)
+        b = np.abs(a)
+        t = fj.Tensor(b)
+        t[0] = 5.0
+        b[1] = 6.0
+        u = fj.Tensor(t)
+        u[2] = 7.0
+        return x, same, b, t, u
+
+    z, a = fj.Tensor(np.array([1, -2, 3], np.float32)), np.array([1.0, -2.0, 3.0])
+    marked = fj.jit(f, fullgraph=True)
+    flat = lambda x: [v for item in x for v in flat(item)] if isinstance(x, (tuple, list)) else [x]  # noqa: E731
+    for _ in range(2):
+        for got, wanted in zip(flat(marked(z, a)), flat(f(z, a)), strict=True):
+            assert type(got) is type(wanted) and str(got) == str(wanted)
