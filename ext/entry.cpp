@@ -436,8 +436,40 @@ Outcome Entry::enter(const capture::FrameView& frame, capture::FrameUpdate& upda
   });
 }
 
+namespace {
+
+constexpr int64_t kElementsToInterpret = 1 << 14;
+
+/// Of all values of a graph without blocks, for the symbols that it was captured with.
+int64_t element_count(const graph::Graph& graph) {
+  int64_t all = 0;
+  for (const graph::ValueId v : graph.body().nodes) {
+    int64_t count = 1;
+    for (const graph::Dim& d : graph.type(v).shape) count *= std::max<int64_t>(graph.shapes().hint(d), 0);
+    all += count;
+  }
+  return all;
+}
+
+/// As Entry::truth(), by the reference interpreter: for few elements that is sooner done than a compilation.
+std::optional<bool> quick_truth(const capture::Region& region, const LiveSlots& live, int local_count) {
+  if (element_count(*region.graph) > kElementsToInterpret) return std::nullopt;
+  auto guards = GuardProgram::make(region.guards, region.inputs, {}, region.graph->shapes().symbol_count(), local_count);
+  if (!guards) return std::nullopt;
+  const std::size_t inputs = (*guards)->input_count();
+  std::vector<PyObject*> slots((*guards)->slot_count());
+  std::vector<int64_t> symbols((*guards)->symbol_count()), scalars(2 * inputs);
+  std::vector<char*> params(inputs);
+  Matched m{&live, slots.data(), symbols.data(), params.data(), scalars.data()};
+  if (!(*guards)->match(m)) return std::nullopt;
+  return interpreted_truth(*region.graph, params, symbols);
+}
+
+}  // namespace
+
 std::optional<bool> Entry::truth(std::shared_ptr<capture::Region> region, const CompileOptions& options, const LiveSlots& live,
                                  int local_count) {
+  if (const std::optional<bool> quick = quick_truth(*region, live, local_count)) return quick;
   auto made = make(std::move(region), options, live, local_count);
   if (!made) return std::nullopt;
   Entry& entry = **made;

@@ -77,9 +77,11 @@ bool read_settings(PyObject* dict, JitSettings& out) {
   out.plan.beside = out.order == graph::ExecOrder::Breadth;
   PyObject* threads = PyDict_GetItemString(dict, "num_threads");
   PyObject* memory = PyDict_GetItemString(dict, "memory_limit");
+  PyObject* resident = PyDict_GetItemString(dict, "resident");
+  if (resident) out.plan.resident = PyLong_AsLongLong(resident);
   if (threads) out.plan.threads = static_cast<int>(std::min(PyLong_AsLongLong(threads), 1LL << 20));
   if (memory) out.plan.memory_limit = PyLong_AsLongLong(memory);
-  if (PyErr_Occurred() || !truth("resident", out.plan.resident) || !truth("constant_parameters", out.constant_parameters)) return false;
+  if (PyErr_Occurred() || !truth("constant_parameters", out.constant_parameters)) return false;
   PyObject* stress = PyDict_GetItemString(dict, "stress");
   const char* modes = stress ? PyUnicode_AsUTF8(stress) : "";
   if (!modes) return false;

@@ -86,7 +86,7 @@ bool CodeState::starts_broken() const {
 std::string CodeState::name() const { return text_of(code_->co_qualname); }
 
 void CodeState::note_inlined() {
-  if (!settings_.plan.resident || said_inlined_ || !events_on(Channel::Perf)) return;
+  if (settings_.plan.resident < INT64_MAX || said_inlined_ || !events_on(Channel::Perf)) return;
   said_inlined_ = true;
   emit(Channel::Perf, std::move(Record()
                                     .put("function", name())

@@ -85,6 +85,15 @@ std::unique_ptr<runtime::Undo> save_written(const graph::Graph& graph, std::span
   return undo;
 }
 
+std::optional<bool> interpreted_truth(const graph::Graph& graph, std::span<char* const> params, std::span<const int64_t> symbols) {
+  const std::vector<ArrayRef> arrays = param_arrays(graph, params, symbols);
+  const std::unique_ptr<runtime::Undo> undo = save_written(graph, params, symbols);
+  auto done = graph::interpret(graph, arrays, symbols, numpy_loop);
+  undo->rollback();
+  if (!done) return std::nullopt;
+  return done->results[0].owned[0] != std::byte{0};
+}
+
 runtime::RunResult run_interpreted(const graph::Graph& graph, const runtime::Plan& plan, std::span<char* const> params,
                                    std::span<char* const> results, std::span<const int64_t> symbols) {
   runtime::RunResult out;

@@ -410,9 +410,10 @@ RunResult Plan::Impl::run_steps(const Ready& ready, std::unique_ptr<const Ready>
     return out;
   }
   char* memory = nullptr;
+  const bool keeps = bound.temp_bytes <= options.resident;
   if (bound.temp_bytes > 0) {
     const bool fits = options.memory_limit == 0 || bound.temp_bytes <= options.memory_limit;
-    if (options.resident) memory = ready.memory.exchange(nullptr, std::memory_order_acq_rel);
+    if (keeps) memory = ready.memory.exchange(nullptr, std::memory_order_acq_rel);
     if (!memory && fits) memory = static_cast<char*>(allocate(static_cast<std::size_t>(bound.temp_bytes)));
     if (!memory) {
       out.status = RunStatus::OutOfMemory;
@@ -501,7 +502,7 @@ RunResult Plan::Impl::run_steps(const Ready& ready, std::unique_ptr<const Ready>
       out.undo = std::move(saved);
   }
   char* expected = nullptr;
-  if (!options.resident || !ready.memory.compare_exchange_strong(expected, memory, std::memory_order_acq_rel)) release(memory);
+  if (!keeps || !ready.memory.compare_exchange_strong(expected, memory, std::memory_order_acq_rel)) release(memory);
   if (state.redo || cancelled) {
     out.status = state.unexpected ? RunStatus::Unexpected : state.redo ? RunStatus::Redo : RunStatus::Interrupted;
     out.location = state.location;

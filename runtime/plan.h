@@ -45,7 +45,7 @@ struct FastCall;
 struct PlanOptions {
   /// Steps that follow each other and need nothing of each other run beside each other, where they are too short to be split.
   bool beside = false;
-  bool resident = false;     // the memory of a run is kept for the next one
+  int64_t resident = 0;      // the memory of a run that takes at most so many bytes is kept for the next one
   int threads = 0;           // at most so many; 0: as many as there are
   int64_t memory_limit = 0;  // bytes; a run that wants more is OutOfMemory; 0: none
 };

@@ -46,6 +46,7 @@ _LAZY = {
     **dict.fromkeys(("from_numpy", "from_dlpack"), "_methods"),
     **dict.fromkeys(("Parameter", "ParameterTuple"), "_parameter"),
     **dict.fromkeys(("grad", "value_and_grad", "jvp", "vjp", "get_grad"), "_grad"),
+    "vmap": "_vmap",
     **dict.fromkeys(("dtype_to_nptype", "pytype_to_dtype"), "_dtypes"),
     **dict.fromkeys(("set_context", "get_context", "GRAPH_MODE", "PYNATIVE_MODE", "set_seed", "get_seed"), "context"),
     **dict.fromkeys(("mutable", "jit_class"), "_script"),

@@ -51,6 +51,7 @@ from framejit._stats import reset as reset
 from framejit._stats import stats as stats
 from framejit._trace import Trace as Trace
 from framejit._trace import trace as trace
+from framejit._vmap import vmap as vmap
 from framejit.common import dtype as dtype
 from framejit.common import initializer as initializer
 from framejit.context import GRAPH_MODE as GRAPH_MODE

@@ -126,7 +126,7 @@ def _for_plans(backend: str, options: dict[str, Any]) -> dict[str, Any]:
         return {"exec_order": options.get("exec_order", ""), **constant}
     given = options.get("ge_options", {}).get("session", {})
     return {
-        "resident": True,
+        "resident": sys.maxsize,
         **constant,
         **{key: read(given[key]) for key, read in _GE_SESSION.items() if key in given},
     }

@@ -19,7 +19,8 @@ class JitConfig:
     jit_level : {'O0', 'O1', 'O2'}
         Level of optimization; ``'O2'`` also allows reduced precision inside matrix products.
     exc_mode : {'auto', 'sink', 'no_sink'}
-        ``'sink'``: one static plan; ``'no_sink'``: kernels one by one; ``'auto'``: by size.
+        ``'sink'``: one static plan, which keeps its memory; ``'no_sink'``: kernels one by one; ``'auto'``: memory of up to a
+        mebibyte is kept.
     jit_syntax_level : {'STRICT', 'LAX', ''}
         ``'STRICT'``: as ``fullgraph=True``.
     **kwargs

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from pathlib import Path
 
 import framejit as fj
 import numpy as np
@@ -418,3 +419,175 @@ def test_importing_is_quick():
     """Nothing of Tensors is imported before it is used."""
     code = "import sys, framejit; print([m for m in sys.modules if m.startswith('framejit.') and any(p in m for p in ('ops', 'nn', 'tensor', 'mint'))])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
+
+
+# --- The pages as programs ------------------------------------------------------------------------------------------------
+
+# Of each example of MindSpore's pages, the test that runs it.
+EXAMPLES = {
+    "mindspore.jit: jit(function=), @jit, @jit(fullgraph=True)": "test_page_of_jit",
+    "Just-in-time Compilation: define, wrap, run": "test_page_of_just_in_time_compilation",
+    "Just-in-time Compilation: each capture mode, level, backend and fullgraph": "test_page_of_just_in_time_compilation",
+    "Just-in-time Compilation: trace is a decorator": "test_trace_is_a_decorator_only",
+    "Just-in-time Compilation: code typed into a terminal": "test_terminal_code_is_compiled",
+    "Just-in-time Compilation: convolution and attention modules": "test_blocks.py",
+    "mindspore.JitConfig: LeNet5": "test_page_of_jit_config",
+    "JIT Fallback: NumPy": "test_numpy_inside",
+    "JIT Fallback: a Tensor made inside": "test_tensor_made_inside",
+    "JIT Fallback: print": "test_print_inside",
+    "JIT Fallback: MS_DEV_ENABLE_FALLBACK=0": "test_fallback_can_be_switched_off",
+    "JIT Fallback: the log": "test_the_log_of_the_page",
+    "JIT Fallback, limit 1: values that are arguments": "test_limit_1_values_may_be_arguments",
+    "JIT Fallback, limit 2: Python's types": "test_limit_2_python_types",
+    "JIT Fallback, limit 3: arrays that are returned": "test_limit_3_arrays_may_be_returned",
+    "JIT Fallback, limit 4: control flow": "test_limit_4_control_flow",
+    "JIT Fallback, limit 5: attributes and methods of classes": "test_limit_5_attributes_and_methods_of_classes",
+    "JIT Fallback, limit 6: mindspore.numpy": "test_limit_6_mindspore_numpy",
+    "JIT Fallback, limit 7: results that are dropped": "test_limit_7_results_may_be_dropped",
+    "JIT Fallback, limit 8: methods of self": "test_limit_8_methods_of_self_take_arrays",
+}
+
+
+def test_each_example_has_its_test():
+    here = Path(__file__)
+    for test in EXAMPLES.values():
+        assert test in globals() or here.with_name(test).exists(), test
+
+
+def run_as_mindspore(tmp_path, program, **environment):
+    script = tmp_path / "script.py"
+    script.write_text(program)
+    command = [sys.executable, "-m", "framejit", "--as-mindspore", str(script)]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "FRAMEJIT_STRICT": "1", **environment})
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+JUST_IN_TIME = """
+import time
+import mindspore
+import numpy as np
+from mindspore import Tensor
+
+def f(a: Tensor, b: Tensor, c: Tensor):
+    return a * b + c
+
+jitted_f = mindspore.jit(f)
+f_input = [Tensor(np.random.randn(2, 3), mindspore.float32) for _ in range(3)]
+out = f(*f_input)
+expected = f"{out=}"
+out = jitted_f(*f_input)
+assert f"{out=}" == expected
+
+function_dict = {"function ": f}
+for mode in ("ast", "bytecode"):
+    for level in ("O0", "O1"):
+        function_dict[f"{mode} {level}"] = mindspore.jit(f, capture_mode=mode, jit_level=level)
+    function_dict[f"{mode} ge"] = mindspore.jit(f, capture_mode=mode, backend="GE")
+
+@mindspore.jit(capture_mode="trace", jit_level="O0")
+def jitted_by_trace_and_levelO0_f(a, b, c):
+    return a * b + c
+
+@mindspore.jit(capture_mode="trace", jit_level="O1")
+def jitted_by_trace_and_levelO1_f(a, b, c):
+    return a * b + c
+
+@mindspore.jit(capture_mode="trace", backend="GE")
+def jitted_by_trace_and_ge_f(a, b, c):
+    return a * b + c
+
+function_dict["trace O0"] = jitted_by_trace_and_levelO0_f
+function_dict["trace O1"] = jitted_by_trace_and_levelO1_f
+function_dict["trace ge"] = jitted_by_trace_and_ge_f
+for level in ("O0", "O1"):
+    function_dict[f"ast {level} fullgraph"] = mindspore.jit(f, capture_mode="ast", jit_level=level, fullgraph=True)
+function_dict["ast ge fullgraph"] = mindspore.jit(f, capture_mode="ast", backend="GE", fullgraph=True)
+
+dataset = [[Tensor(np.random.randn(2, 3), mindspore.float32) for _ in range(3)] for i in range(1000)]
+for s, f in function_dict.items():
+    s_time = time.time()
+    out = f(*dataset[0])
+    time_to_prepare = time.time() - s_time
+    s_time = time.time()
+    for i in range(1000):
+        out = f(*dataset[i])
+    time_to_run_thousand_times = time.time() - s_time
+    print(f"{s}, out shape: {out.shape}, time to prepare: {time_to_prepare:.2f}s, time to run a thousand times: {time_to_run_thousand_times:.2f}s")
+    a, b, c = (x.asnumpy() for x in dataset[-1])
+    assert np.allclose(out.asnumpy(), a * b + c, 1e-6, 1e-6)
+    assert f is function_dict["function "] or len(f.cache_entries()) == 1
+"""
+
+
+def test_page_of_just_in_time_compilation(tmp_path):
+    lines = run_as_mindspore(tmp_path, JUST_IN_TIME).stdout.splitlines()
+    assert len(lines) == 13 and all("out shape: (2, 3), time to prepare: 0.0" in line for line in lines)
+
+
+LENET = """
+import mindspore
+import numpy as np
+from mindspore import JitConfig, Tensor, nn
+from mindspore.common.initializer import Normal
+
+class LeNet5(nn.Cell):
+    def __init__(self, num_class=10, num_channel=1):
+        super(LeNet5, self).__init__()
+        self.conv1 = nn.Conv2d(num_channel, 6, 5, pad_mode='valid')
+        self.conv2 = nn.Conv2d(6, 16, 5, pad_mode='valid')
+        self.relu = nn.ReLU()
+        self.max_pool2d = nn.MaxPool2d(kernel_size=2, stride=2)
+        self.flatten = nn.Flatten()
+        self.fc1 = nn.Dense(16 * 5 * 5, 120, weight_init=Normal(0.02))
+        self.fc2 = nn.Dense(120, 84, weight_init=Normal(0.02))
+        self.fc3 = nn.Dense(84, num_class, weight_init=Normal(0.02))
+
+    def construct(self, x):
+        x = self.max_pool2d(self.relu(self.conv1(x)))
+        x = self.max_pool2d(self.relu(self.conv2(x)))
+        x = self.flatten(x)
+        x = self.relu(self.fc1(x))
+        x = self.relu(self.fc2(x))
+        x = self.fc3(x)
+        return x
+
+jitconfig = JitConfig(jit_level="O1")
+net = LeNet5()
+x = Tensor(np.random.default_rng(0).normal(size=(4, 1, 32, 32)), mindspore.float32)
+expected = net(x).asnumpy()
+net.set_jit_config(jitconfig)
+for _ in range(2):
+    assert np.allclose(net(x).asnumpy(), expected, 1e-4, 1e-5)
+(compiled,) = LeNet5.construct.__framejit_compiled__.values()
+assert [entry["kind"] for entry in compiled.cache_entries()] == ["function"]
+"""
+
+
+def test_page_of_jit_config(tmp_path):
+    run_as_mindspore(tmp_path, LENET)
+
+
+FALLBACK = """
+import numpy as np
+from mindspore import Tensor, ms_function
+
+@ms_function
+def np_binop():
+    a = np.array([1, 2, 3])
+    b = np.array([4, 5, 6])
+    c = a + b
+    return Tensor(np.unique(c, return_index=True)[0])
+
+res = np_binop()
+print(res)
+"""
+
+
+def test_the_log_of_the_page(tmp_path):
+    done = run_as_mindspore(tmp_path, FALLBACK, GLOG_v="1")
+    assert done.stdout == "[5 7 9]\n"
+    assert done.stderr == (
+        "framejit: Found unsupported syntax in Graph mode, those codes would be fallen back to Python interpreter:\n"
+        "return Tensor(np.unique(c, return_index=True)[0])\n"
+    )

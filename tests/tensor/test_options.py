@@ -356,3 +356,19 @@ def test_o2_with_special_values():
     found = at_level("O2", product, Tensor(x), Tensor(np.ones((48, 48), np.float32))).asnumpy()
     assert np.all(found[0] == np.inf) and np.all(np.isnan(found[1])) and np.all(found[2] == -np.inf) and np.all(found[3] >= np.finfo(np.float32).max)
     assert np.all(found[4:] == 48)
+
+
+@pytest.mark.parametrize(("exc_mode", "size", "kept"), [("sink", 700, True), ("sink", 8, True), ("no_sink", 8, False), ("auto", 8, True), ("auto", 700, False)])
+def test_exc_mode_says_what_memory_stays(exc_mode, size, kept):
+    class Net(nn.Cell):
+        def construct(self, x, weights):
+            return branches(x, weights)
+
+    net, given = Net(), inputs(size)
+    expected = net(*given)
+    net.set_jit_config(fj.JitConfig(jit_level="O0", exc_mode=exc_mode))
+    for _ in range(2):
+        assert_same(net(*given), expected)
+    (compiled,) = Net.construct.__framejit_compiled__.values()
+    (entry,) = compiled.cache_entries()
+    assert entry["buffer_bytes"] > 0 and entry["resident_bytes"] == (entry["buffer_bytes"] if kept else 0)

@@ -13,6 +13,8 @@ from framejit._parameter import Parameter, ParameterTuple
 from framejit._tape import HookHandle, call_with_backward, is_kept
 from framejit._tensor import Tensor
 
+_KEPT = 1 << 20  # bytes: a JitConfig with exc_mode='auto' lets smaller memory of a run stay for the next one
+
 
 class Cell:
     """A network or a part of one: parameters and other cells as attributes, and what it computes as `construct`.
@@ -105,7 +107,8 @@ class Cell:
         level = config.get("jit_level") or context.get_context("jit_level")
         syntax = config.get("jit_syntax_level") or ("STRICT" if strict_syntax() else "LAX")
         backend = {"sink": "GE", "no_sink": "ms_backend"}.get(config.get("exc_mode", "auto"), "")
-        key = (level, syntax, backend)
+        automatic = config.get("exc_mode") == "auto"
+        key = (level, syntax, backend, automatic)
         compiled = function.__dict__.setdefault("__framejit_compiled__", {})
         if key not in compiled:
             settings = check_settings(
@@ -116,7 +119,8 @@ class Cell:
                 backend=backend,
                 options={},
             )
-            compiled[key] = compile_any(function, {**settings, "jit_level": level})
+            memory = {"resident": _KEPT} if automatic else {}
+            compiled[key] = compile_any(function, {**settings, "jit_level": level, **memory})
         return compiled[key].__get__(self, type(self))
 
     def compile(self, *args: Any, **kwargs: Any) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from framejit import _grad
+from framejit import _grad, _vmap
 from framejit.ops import _attention, _control, _create, _elementwise, _image, _loss, _primitives, _reduce, _shape
 
 _ELSEWHERE = {"Any", "ALL", "annotations", "np", "is_compiling", "functools", "inspect", "math"}
@@ -18,6 +18,7 @@ for _module in (_elementwise, _reduce, _shape, _create, _image, _attention, _los
             globals()[_name] = _value
 for _name in ("GradOperation", "get_grad", "grad", "jvp", "stop_gradient", "value_and_grad", "vjp"):
     globals()[_name] = getattr(_grad, _name)
+vmap = _vmap.vmap
 slice = _shape.slice_
 __all__ = sorted(name for name in globals() if not name.startswith("_") and name not in (*_ELSEWHERE, "sys"))
 del _module, _name, _value
