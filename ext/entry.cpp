@@ -440,20 +440,27 @@ namespace {
 
 constexpr int64_t kElementsToInterpret = 1 << 14;
 
-/// Of all values of a graph without blocks, for the symbols that it was captured with.
-int64_t element_count(const graph::Graph& graph) {
+/// Of what a graph without blocks reads and makes, for the symbols that it was captured with, is it few?
+bool has_few_elements(const graph::Graph& graph) {
   int64_t all = 0;
-  for (const graph::ValueId v : graph.body().nodes) {
+  const auto add = [&](graph::ValueId v) {
     int64_t count = 1;
     for (const graph::Dim& d : graph.type(v).shape) count *= std::max<int64_t>(graph.shapes().hint(d), 0);
     all += count;
+  };
+  for (const graph::ValueId v : graph.body().nodes) {
+    const graph::Node& node = graph.node(v);
+    if (graph::def(node.op).cls == graph::OpClass::Contraction) return false;
+    add(v);
+    for (const graph::ValueId input : node.inputs) add(input);
+    if (all > kElementsToInterpret) return false;
   }
-  return all;
+  return true;
 }
 
 /// As Entry::truth(), by the reference interpreter: for few elements that is sooner done than a compilation.
 std::optional<bool> quick_truth(const capture::Region& region, const LiveSlots& live, int local_count) {
-  if (element_count(*region.graph) > kElementsToInterpret) return std::nullopt;
+  if (!has_few_elements(*region.graph)) return std::nullopt;
   auto guards = GuardProgram::make(region.guards, region.inputs, {}, region.graph->shapes().symbol_count(), local_count);
   if (!guards) return std::nullopt;
   const std::size_t inputs = (*guards)->input_count();

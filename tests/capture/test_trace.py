@@ -223,6 +223,22 @@ def test_sizes_that_vary():
     assert len(marked.cache_entries()) == 2
 
 
+def test_large_arrays_and_products_decide_too():
+    """What is interpreted for small arrays is compiled for these."""
+
+    def f(x, w):
+        y = x @ w
+        if y.max() > 0:
+            y += 1
+        return y if x.sum() > 0 else x
+
+    marked = traced(f)
+    large = np.linspace(-1.0, 2.0, 300 * 300).reshape(300, 300)
+    for x in (large, -large, X[:4].reshape(2, 2), -X[:4].reshape(2, 2)):
+        same(marked, f, x, np.eye(len(x)))
+    assert len(marked.cache_entries()) == 4 and marked.graphs().count("graph @") == 4
+
+
 @pytest.mark.parametrize("stress", MODES)
 def test_under_stress(stress):
     def f(x, y):
