@@ -637,14 +637,28 @@ Captured<bool> Executor::set_attr_generic(Value* v, PyObject* name, Value* value
 /// Does the instance itself hold the attribute? Guarded.
 Captured<bool> Executor::holds(Value* v, PyObject* name) {
   const std::string text = text_of(name);
-  for (const auto& [known_name, value] : v->attributes)
-    if (known_name == text) return value != nullptr;
-  if (!v->source) return false;
-  PyObject* own = instance_attr(v->object.get(), name);
-  if (!own) return break_at(BreakId::UserEffect, "deletion of an attribute");
-  Value* value = look(lazy(own, attr_source(v->source, name)));
-  v->attributes.emplace_back(text, value);
-  session_.learn([v] { v->attributes.pop_back(); });
+  const SourceRef own_source = v->source ? attr_source(v->source, name) : nullptr;
+  const auto known_item = std::find_if(v->attributes.begin(), v->attributes.end(), [&](const auto& each) { return each.first == text; });
+  Value* value = known_item != v->attributes.end() ? known_item->second : nullptr;
+  if (known_item == v->attributes.end()) {
+    if (!v->source) return false;
+    PyObject* own = instance_attr(v->object.get(), name);
+    if (!own) return break_at(BreakId::UserEffect, "deletion of an attribute");
+    value = look(lazy(own, own_source));
+    v->attributes.emplace_back(text, value);
+    session_.learn([v] { v->attributes.pop_back(); });
+  }
+  if (!value) return false;
+  // Where the class has one too, the source would give that in its place.
+  PyObject* raw = v->source ? type_attr(class_of(*v), name) : nullptr;
+  if (raw && !is_slot(raw) && value->source && same(*value->source, *own_source)) {
+    if (instance_attr(v->object.get(), name) == raw) return break_at(BreakId::UserEffect, "deletion of an attribute");
+    Guard g{};
+    g.kind = GuardKind::DistinctObject;
+    g.source = own_source;
+    g.other = fixed_source(raw, class_text(v) + "." + text);
+    session_.add_guard(std::move(g));
+  }
   return true;
 }
 

@@ -8,6 +8,7 @@ import weakref
 import numpy as np
 import pytest
 
+import framejit as fj
 from capture_support import capture
 from framejit import _core
 
@@ -627,3 +628,39 @@ def test_an_attribute_that_hides_a_method_is_gone():
     marked = _core.Function(f, {})
     for o in (hiding, plain, same, hiding, plain, same):
         assert marked(X, o)[1] == f(X, o)[1]
+
+
+class WithDefault:
+    b = 1.5
+
+
+@pytest.mark.parametrize("stress", ["", "rewrite", "break=3", "guards"])
+def test_an_attribute_that_the_class_has_too_is_deleted_once(stress):
+    def function(x, o):
+        y = x
+        for _ in range(3):
+            y = y * 2.0
+            print(end="")
+            try:
+                del o.b
+            except AttributeError as error:
+                return str(error), y
+        return y
+
+    def read_and_deleted(x, o):
+        y = x * o.b
+        del o.b
+        return y
+
+    for f in (function, read_and_deleted):
+        with fj.mark(f, stress=stress or None):
+            for own in (WithDefault.b, 2.5, WithDefault.b, None, 2.5, None):
+                o = WithDefault()
+                if own is not None:
+                    o.b = own
+                if own is None and f is read_and_deleted:
+                    with pytest.raises(AttributeError):
+                        f(np.ones(3), o)
+                else:
+                    f(np.ones(3), o)
+                assert vars(o) == {}
