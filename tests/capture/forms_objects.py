@@ -827,7 +827,7 @@ def type_annotations(x):
     return typing.cast(np.ndarray, y) * z
 
 
-class Color(enum.Enum):
+class Shade(enum.Enum):
     RED = 1
     BLUE = 2
     ROT = 1
@@ -887,16 +887,16 @@ class First:
 
 @form(args=lambda: (x23(), 2, "BLUE"))
 def enums_by_value_and_name(x, value, name):
-    made = Color(value)
+    made = Shade(value)
     both = Access.READ | Access.WRITE
-    members = [each.name for each in Color], len(Color), Color.BLUE in Color, Color.ROT is Color.RED
-    return x * made.value, made is Color[name], Access(3) is both, both & Access.READ, members
+    members = [each.name for each in Shade], len(Shade), Shade.BLUE in Shade, Shade.ROT is Shade.RED
+    return x * made.value, made is Shade[name], Access(3) is both, both & Access.READ, members
 
 
 @form(outside=True, args=lambda: (x23(), 5))
 def enums_without_the_value(x, value):
     y = x * 2.0
-    return y * Color(value).value
+    return y * Shade(value).value
 
 
 @form(breaks="FJ003", graphs=2)
