@@ -17,6 +17,8 @@ PyTypeObject* exception_base() { return reinterpret_cast<PyTypeObject*>(PyExc_Ba
 
 /// Made by BaseException.__new__: what it holds is its arguments and its dict. OSError and the like have more.
 bool is_plain_exception(PyTypeObject* type) {
+  for (PyObject* strict : {PyExc_SyntaxError, PyExc_UnicodeEncodeError, PyExc_UnicodeDecodeError, PyExc_UnicodeTranslateError})
+    if (PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(strict))) return false;  // not any arguments are right
   return PyType_IsSubtype(type, exception_base()) &&
          (type->tp_new == exception_base()->tp_new ||
           PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_StopIteration)));

@@ -238,6 +238,18 @@ def zero_division(x):
     return x * k
 
 
+@form(breaks="FJ002 FJ014 FJ014", graphs=3, args=lambda: (x23(), ("bad.py", 1, 2)))
+def exceptions_that_check_their_arguments(x, args):
+    y = x * 2.0
+    for made, given in ((SyntaxError, ("bad", args)), (UnicodeDecodeError, ("bad",)), (KeyError, ("good",))):
+        try:
+            made(*given)
+            y = y * 5.0
+        except TypeError:
+            y = y + 1.0
+    return y
+
+
 @form()
 def value_error_of_int(x):
     try:
