@@ -138,7 +138,7 @@ Captured<Value*> dict_method(Executor& x, Value* dict, const std::string& name, 
     }
     return x.none();
   }
-  if (name == "copy" && args.empty()) {
+  if (name == "copy" && args.empty() && is_exact_dict(dict)) {
     FRAMEJIT_TRY(opened, x.open(dict));
     (void)opened;
     Value* copy = s.make(ValueKind::Dict);

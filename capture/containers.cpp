@@ -110,7 +110,7 @@ Captured<Value*> Executor::get_item(Value* container, Value* key) {
     }
     case ValueKind::Dict: {
       FRAMEJIT_TRY(found, dict_peek(container, key));
-      if (!found) return key_error(key);
+      if (!found) return missing_item(container, key);
       return look(found);
     }
     case ValueKind::Range: {
@@ -333,6 +333,7 @@ Captured<Value*> Executor::dict_peek(Value* dict, Value* key) {
   }
   for (std::size_t i = 0; i < dict->items.size(); i += 2)
     if (same_key(dict->items[i]->object.get(), k)) return dict->items[i + 1];
+  if (is_defaultdict(dict->object.get()) && options_.variants >= kMostVariants) return break_at(BreakId::UnknownObject, "a defaultdict that varies");
   if (!has_plain_keys(dict->object.get())) return break_at(BreakId::UnknownObject, "a dict with keys of unknown behaviour");
   PyObject* found = PyDict_GetItemWithError(dict->object.get(), k);
   if (!found) {
@@ -349,6 +350,21 @@ Captured<Value*> Executor::dict_peek(Value* dict, Value* key) {
   dict->items.push_back(value);
   session_.learn([dict] { dict->items.resize(dict->items.size() - 2); });
   return value;
+}
+
+/// What a dict gives for a key that it does not have: of a defaultdict what its factory makes, stored under the key.
+Captured<Value*> Executor::missing_item(Value* dict, Value* key) {
+  if (!dict->source || !is_defaultdict(dict->object.get())) return key_error(key);
+  static PyObject* const kFactory = interned("default_factory");
+  const Ref<> object = Ref<>::steal(PyObject_GetAttr(dict->object.get(), kFactory));
+  if (!object) PyErr_Clear();
+  if (!object) return break_at(BreakId::UnknownObject, "a defaultdict");
+  Value* factory = look(lazy(object.get(), attr_source(dict->source, kFactory)));
+  if (factory->is_none()) return key_error(key);
+  FRAMEJIT_TRY(made, call(factory, {}, {}));
+  FRAMEJIT_TRY(stored, dict_set(dict, key, made));
+  (void)stored;
+  return look(made);
 }
 
 Captured<int64_t> Executor::find_key(Value* dict, Value* key) {

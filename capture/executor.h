@@ -172,6 +172,7 @@ class Executor {
   Captured<int64_t> find_key(Value* dict, Value* key);
   /// The value under a plain key of a Dict, or null; guards that key only where the dict was not opened.
   Captured<Value*> dict_peek(Value* dict, Value* key);
+  Captured<Value*> missing_item(Value* dict, Value* key);
   Captured<bool> dict_set(Value* dict, Value* key, Value* value);
   /// Its items. `hinted`: asked for its length first, as list() and tuple() do.
   Captured<Values> unpack(Value* iterable, bool hinted = false);
@@ -269,6 +270,7 @@ Unexpected<Break> finalizes();
 inline Unexpected<Break> changed_by_equality() { return break_at(BreakId::UnknownObject, "a list that its items' __eq__ changes"); }
 /// Have keys come or gone since the Iterator over a Dict was made?
 bool dict_changed(const Value& iterator);
+inline bool is_exact_dict(const Value* v) { return v->kind == ValueKind::Dict && (!v->source || PyDict_CheckExact(v->object.get())); }
 /// The class of an Object.
 inline PyTypeObject* class_of(const Value& v) {
   return v.source ? Py_TYPE(v.object.get()) : reinterpret_cast<PyTypeObject*>(v.object.get());

@@ -42,11 +42,11 @@ enum class GuardKind : uint8_t {
   Length,     // how many items: of a tuple (also of a class of its own), exact list, dict, set or frozenset
   Member,     // the exact set or frozenset has the key (number is 1), or has it not (0)
   Elements,   // exact set or frozenset whose elements are, in the order of iteration, the items of the tuple `object`; no
-              // object: all are plain keys
-  Keys,       // exact dict whose keys are, in order, the items of the tuple `object`
+              // object: all are plain keys, and at most `number`
+  Keys,       // exact dict or defaultdict whose keys are, in order, the items of the tuple `object`
   Unbound,    // the slot is unbound; of a Cached source: nothing is kept under the key
   Bound,      // the slot is bound, to whatever
-  HasNot,  // `key` is not found: no source: in the dict `object` (a module's); source an exact dict (then number is 1):
+  HasNot,  // `key` is not found: no source: in the dict `object` (a module's); source an exact dict or defaultdict (then number is 1):
            // in it; else in the instance dict of source (attribute shadowing), which may be missing
   TypeAttr,     // looking up the key on type(source)'s MRO gives object (raw, no descriptor called); no object: nothing;
                 // number is 1: on the MRO of the type that source is

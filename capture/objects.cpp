@@ -244,7 +244,7 @@ Value* Executor::wrap(PyObject* o, SourceRef source) {
 }
 
 Value* Executor::wrap_container(PyObject* o, SourceRef source) {
-  const bool list = PyList_CheckExact(o), dict = PyDict_CheckExact(o), set = PyAnySet_CheckExact(o);
+  const bool list = PyList_CheckExact(o), dict = is_known_dict(o), set = PyAnySet_CheckExact(o);
   Value* v = session_.make(list ? ValueKind::List : dict ? ValueKind::Dict : set ? ValueKind::Set : ValueKind::Object);
   v->object = Ref<>::share(o);
   v->source = source;
@@ -269,6 +269,7 @@ Captured<bool> Executor::open(Value* v) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(o); ++i)
       items.push_back(lazy(PyTuple_GET_ITEM(o, i), item_source(v->source, static_cast<int>(i))));
   } else {
+    if (is_defaultdict(o) && options_.variants >= kMostVariants) return break_at(BreakId::UnknownObject, "a defaultdict that varies");
     if (PyDict_GET_SIZE(o) > kContainerLimit) return break_at(BreakId::CapturedTooMuch, "a dict of many items");
     Ref<> keys = Ref<>::steal(PyTuple_New(PyDict_GET_SIZE(o)));
     if (!keys) {

@@ -63,7 +63,7 @@ Captured<Value*> Executor::binary(int nb, Value* left, Value* right) {
   if (is_number(*left) && is_number(*right)) return number_binary(nb, left, right);
   if (left->kind == ValueKind::Object || right->kind == ValueKind::Object) return object_binary(nb, left, right);
   if (left->kind == ValueKind::Set || right->kind == ValueKind::Set) return set_binary(nb, left, right);
-  if (left->kind == ValueKind::Dict && right->kind == ValueKind::Dict && nb % 13 == 7) {
+  if (left->kind == ValueKind::Dict && right->kind == ValueKind::Dict && (nb == 20 || (nb == 7 && is_exact_dict(left) && is_exact_dict(right)))) {
     if (nb >= 13) {
       FRAMEJIT_TRY(done, call_method(left, "update", {right}, {}));
       (void)done;

@@ -14,7 +14,7 @@ namespace framejit::capture {
 namespace {
 
 constexpr std::size_t kHistory = 2000;
-constexpr Py_ssize_t kMostElements = 2000;
+constexpr Py_ssize_t kMostElements = 100;  // that a guard looks at one by one in each run
 
 bool told_by_equality(PyObject* o) {
   return PyUnicode_CheckExact(o) || PyLong_CheckExact(o) || PyBool_Check(o) || o == Py_None || o == Py_Ellipsis ||
@@ -95,7 +95,7 @@ Captured<bool> change(Executor& x, Value* set, SetChange how, PyObject* operand,
     FRAMEJIT_TRY(asked, may_ask(x, set));
     (void)asked;
     if (PySet_GET_SIZE(set->object.get()) > kMostElements) return break_at(BreakId::CapturedTooMuch, "a set of many elements");
-    x.guard(GuardKind::Elements, set->source);
+    x.guard(GuardKind::Elements, set->source, nullptr, nullptr, kMostElements);
   }
   Value* number = x.session().integer(graph::Dim(static_cast<int64_t>(how)));
   set->items.push_back(number);

@@ -118,7 +118,7 @@ bool Displaced::given_up_runs_code(const Matched& m, bool in_frame) const {
       case Kind::StoreGlobal:
       case Kind::StoreItem:
         if (!key) return true;
-        if (PyDict_CheckExact(target)) {
+        if (PyDict_Check(target)) {
           drops.give_up(PyDict_GetItemWithError(target, key));
         } else {
           Py_ssize_t at = PyLong_AsSsize_t(key);

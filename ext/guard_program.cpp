@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "capture/py/instance.h"
 #include "capture/py/repr.h"
 #include "ext/dict_version.h"
 #include "ext/guard_program_impl.h"
@@ -32,7 +33,7 @@ namespace {
 }
 
 bool keys_are(PyObject* dict, PyObject* keys) {
-  if (!PyDict_CheckExact(dict) || PyDict_GET_SIZE(dict) != PyTuple_GET_SIZE(keys)) return false;
+  if (!capture::is_known_dict(dict) || PyDict_GET_SIZE(dict) != PyTuple_GET_SIZE(keys)) return false;
   Py_ssize_t position = 0, i = 0;
   PyObject *key, *value;
   while (PyDict_Next(dict, &position, &key, &value)) {
@@ -42,8 +43,9 @@ bool keys_are(PyObject* dict, PyObject* keys) {
   return true;
 }
 
-bool elements_are(PyObject* set, PyObject* elements) {
-  if (!PyAnySet_CheckExact(set) || (elements && PySet_GET_SIZE(set) != PyTuple_GET_SIZE(elements))) return false;
+bool elements_are(PyObject* set, PyObject* elements, int64_t most) {
+  if (!PyAnySet_CheckExact(set)) return false;
+  if (elements ? PySet_GET_SIZE(set) != PyTuple_GET_SIZE(elements) : PySet_GET_SIZE(set) > most) return false;
   Py_ssize_t position = 0, i = 0;
   PyObject* element;
   Py_hash_t hash;
@@ -216,7 +218,7 @@ int GuardProgram::run(Matched& m) const noexcept {
         if (PyTuple_Check(o) || PyList_CheckExact(o))
           ok = Py_SIZE(o) == i->number;
         else
-          ok = (PyDict_CheckExact(o) && PyDict_GET_SIZE(o) == i->number) ||
+          ok = (capture::is_known_dict(o) && PyDict_GET_SIZE(o) == i->number) ||
                (PyAnySet_CheckExact(o) && PySet_GET_SIZE(o) == i->number);
         break;
       }
@@ -229,7 +231,7 @@ int GuardProgram::run(Matched& m) const noexcept {
       }
       case GuardOp::Elements: {
         PyObject* o = object(m, i->a);
-        ok = o && elements_are(o, i->object);
+        ok = o && elements_are(o, i->object, i->number);
         break;
       }
       case GuardOp::Keys: {

@@ -91,10 +91,8 @@ PyObject* fetch_attribute(PyObject* base, PyObject* key) {
 }
 
 PyObject* fetch_item(PyObject* dict, PyObject* key) {
-  if (!dict || !PyDict_CheckExact(dict)) {
-    // Module dicts and the like are exact too; a subclass may define __missing__.
-    return nullptr;
-  }
+  // Module dicts and the like are exact; a subclass may define __missing__.
+  if (!dict || !capture::is_known_dict(dict)) return nullptr;
   PyObject* value = PyDict_GetItemWithError(dict, key);
   if (!value && PyErr_Occurred()) PyErr_Clear();
   return value;
@@ -193,7 +191,7 @@ bool same_value(PyObject* a, PyObject* b) {
 }
 
 bool lacks_attribute(PyObject* object, PyObject* key, bool in_dict) {
-  if (in_dict) return PyDict_CheckExact(object) && fetch_item(object, key) == nullptr;
+  if (in_dict) return capture::is_known_dict(object) && fetch_item(object, key) == nullptr;
   return instance_value(object, key, _PyType_Lookup(Py_TYPE(object), key)) == nullptr;
 }
 

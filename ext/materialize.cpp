@@ -410,7 +410,7 @@ bool Materializer::store(Workspace& w, const capture::Effect& e, std::vector<PyO
     case Kind::StoreGlobal: return set_in(e.object.get());
     case Kind::StoreAttr: keep(fetch_attribute(target, key)); return PyObject_GenericSetAttr(target, key, value) == 0;
     case Kind::StoreItem: {
-      if (PyDict_CheckExact(target)) return set_in(target);
+      if (PyDict_Check(target)) return set_in(target);
       const Py_ssize_t index = PyLong_AsSsize_t(key);
       const Py_ssize_t at = index < 0 ? index + PyList_GET_SIZE(target) : index;
       if (at < 0 || at >= PyList_GET_SIZE(target) || !value) return false;

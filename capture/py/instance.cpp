@@ -77,6 +77,15 @@ PyObject* type_attr(PyTypeObject* type, const char* name) {
   return _PyType_Lookup(type, key.get());
 }
 
+bool is_defaultdict(PyObject* object) {
+  static PyTypeObject* const type = [] {
+    PyObject* module = PyImport_GetModuleDict() ? PyDict_GetItemString(PyImport_GetModuleDict(), "_collections") : nullptr;
+    PyObject* found = module && PyModule_Check(module) ? PyDict_GetItemString(PyModule_GetDict(module), "defaultdict") : nullptr;
+    return reinterpret_cast<PyTypeObject*>(Py_XNewRef(found));
+  }();
+  return type && Py_IS_TYPE(object, type);
+}
+
 PyObject* descriptor_of_builtin(PyObject* method) {
   if (!Py_IS_TYPE(method, &PyCFunction_Type)) return nullptr;
   PyObject* self = PyCFunction_GET_SELF(method);

@@ -10,6 +10,10 @@ namespace framejit::capture {
 PyObject* instance_attr(PyObject* object, PyObject* name);
 /// A method of a builtin container or str, bound in C (append = list.append of a list): the descriptor of its class, borrowed. Null for others.
 PyObject* descriptor_of_builtin(PyObject* method);
+/// collections.defaultdict, no subclass: a dict but for what it does about missing keys, and for what copies of it are.
+bool is_defaultdict(PyObject* object);
+/// An exact dict, or a defaultdict.
+inline bool is_known_dict(PyObject* object) { return PyDict_CheckExact(object) || is_defaultdict(object); }
 /// Can the instance hold attributes of its own?
 bool has_instance_dict(PyTypeObject* type);
 /// The raw object on the type's MRO (borrowed), or null.

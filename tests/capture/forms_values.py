@@ -135,7 +135,7 @@ def dict_of_tuples(x):
     return d[1, 2] * d[2, 3] + d[None] + d[1.5]
 
 
-@form(breaks="FJ002 FJ008 FJ008", graphs=0)
+@form(breaks="FJ002")
 def defaultdict(x):
     d = collections.defaultdict(list)
     d["a"].append(x * 2.0)

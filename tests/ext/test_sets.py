@@ -191,6 +191,25 @@ def test_a_set_that_grows_does_not_exhaust_the_function():
     assert hits(f) > before
 
 
+def test_large_sets_are_not_looked_through_in_each_run():
+    def add(x, s, e):
+        y = x * 2
+        s.add(e)
+        return y + 1
+
+    def ask(x, s):
+        return x * 2 if 3 in s else x * 3
+
+    for size in (10, 90, 110, 5000):
+        for function, extra in ((add, (3,)), (ask, ())):
+            marked = framejit.jit(function)
+            s = set(range(0, 2 * size, 2))
+            for _ in range(3):
+                same(function(X, set(s), *extra), marked(X, s, *extra))
+            looks = any("__hash__ in Python" in guard for entry in marked.cache_entries() for guard in entry["guards"])
+            assert looks == (function is add and size < 100) and hits(marked)
+
+
 def test_globals_and_attributes():
     class Options:
         def __init__(self):
