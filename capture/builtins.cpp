@@ -69,6 +69,9 @@ Captured<Value*> do_sum(Executor& x, const Values& a) {
   // sum() of an array adds its rows one by one, as iteration gives them.
   FRAMEJIT_TRY(items, x.unpack(a[0]));
   Value* total = a.size() == 2 ? a[1] : x.session().integer(graph::Dim(0));
+  PyObject* start = x.type_of(x.look(total));
+  for (PyTypeObject* refused : {&PyUnicode_Type, &PyBytes_Type, &PyByteArray_Type})
+    if (!start || PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(start), refused)) return unsupported("sum");
   for (Value* item : items) {
     if (a[0]->kind == ValueKind::List && a[0]->items != items) return unsupported("sum");  // __add__ changed it
     item = x.look(item);

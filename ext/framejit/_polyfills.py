@@ -20,6 +20,13 @@ from framejit._platform import core
 _MISSING = object()
 
 
+def _check_counts(*values: Any) -> None:
+    """What C refuses at the call is refused by C, not where the first item is asked for."""
+    for value in values:
+        if not isinstance(value, int) or value < 0:
+            graph_break("wrong arguments")
+
+
 def _chain(*iterables: Iterable[Any]) -> Iterator[Any]:
     for iterable in iterables:
         yield from iterable
@@ -35,12 +42,27 @@ def _chain_of(iterables: Iterator[Iterable[Any]]) -> Iterator[Any]:
 
 
 def _count(start: Any = 0, step: Any = 1) -> Iterator[Any]:
+    for value in (start, step):
+        if not isinstance(value, (int, float, complex)):
+            graph_break("wrong arguments")
+    if isinstance(start, int) and isinstance(step, int) and step == 1:
+        start = int(start)  # True and its like are counted on as ints from the first
+    return _count_from(start, step)
+
+
+def _count_from(start: Any, step: Any) -> Iterator[Any]:
     while True:
         yield start
         start = start + step
 
 
 def _repeat(object: Any, times: Any = _MISSING) -> Iterator[Any]:
+    if times is not _MISSING and not isinstance(times, int):
+        graph_break("wrong arguments")
+    return _repeat_of(object, times)
+
+
+def _repeat_of(object: Any, times: Any) -> Iterator[Any]:
     while times is _MISSING or times > 0:
         if times is not _MISSING:
             times -= 1
@@ -63,7 +85,10 @@ def _cycle_of(iterator: Iterator[Any]) -> Iterator[Any]:
 def _islice(iterable: Iterable[Any], start: Any, stop: Any = _MISSING, step: Any = None, /) -> Iterator[Any]:
     if stop is _MISSING:
         start, stop = 0, start
-    return _islice_of(iter(iterable), 0 if start is None else start, stop, 1 if step is None else step)
+    start = 0 if start is None else start
+    step = 1 if step is None else step
+    _check_counts(start, 0 if stop is None else stop, step - 1)
+    return _islice_of(iter(iterable), start, stop, step)
 
 
 def _islice_of(iterator: Iterator[Any], wanted: int, stop: int | None, step: int) -> Iterator[Any]:
@@ -102,6 +127,7 @@ def _accumulate_of(iterator: Iterator[Any], func: Any, total: Any) -> Iterator[A
 
 
 def _product(*iterables: Iterable[Any], repeat: int = 1) -> Iterator[tuple[Any, ...]]:
+    _check_counts(repeat)
     rows: list[tuple[Any, ...]] = [()]
     for pool in [tuple(iterable) for iterable in iterables] * repeat:
         rows = [(*row, item) for row in rows for item in pool]
@@ -212,6 +238,7 @@ def _compress_of(data: Iterator[Any], selectors: Iterator[Any]) -> Iterator[Any]
 
 
 def _combinations(iterable: Iterable[Any], r: int) -> Iterator[tuple[Any, ...]]:
+    _check_counts(r)
     return _combinations_of(tuple(iterable), r)
 
 
@@ -236,6 +263,7 @@ def _combinations_of(pool: tuple[Any, ...], r: int) -> Iterator[tuple[Any, ...]]
 def _permutations(iterable: Iterable[Any], r: int | None = None) -> Iterator[tuple[Any, ...]]:
     pool = tuple(iterable)
     r = len(pool) if r is None else r
+    _check_counts(r)
     rows: list[tuple[int, ...]] = [()]
     for _ in range(r):
         rows = [(*row, i) for row in rows for i in range(len(pool)) if i not in row]
