@@ -442,6 +442,7 @@ Value* name_of_class(Executor& x, const Value* v, const SourceRef& base, PyObjec
   const bool module = text == "__module__";
   if (!module && text != "__name__" && text != "__qualname__") return nullptr;
   if (type_attr(Py_TYPE(type), name) != type_attr(&PyType_Type, name)) return nullptr;
+  if (!PyType_HasFeature(type, Py_TPFLAGS_READY)) return nullptr;  // a static one that nobody has asked for anything yet
   PyObject* own = PyDict_GetItemWithError(type->tp_dict, name);
   if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) {  // for good
     Ref<> value = Ref<>::steal(PyObject_GetAttr(v->object.get(), name));

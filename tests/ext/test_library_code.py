@@ -7,6 +7,8 @@ import collections.abc
 import contextlib
 import gc
 import numbers
+import subprocess
+import sys
 import weakref
 
 import framejit as fj
@@ -385,3 +387,20 @@ def test_hooks_of_abstract_classes_run_in_their_place():
             ASKED.clear()
             f(X, type(kind, (), {})())
             assert ASKED == ["before", kind]
+
+
+def test_a_static_type_that_nothing_was_asked_of():
+    testbuffer = pytest.importorskip("_testbuffer")  # a fresh process: its array's type is made ready by the first use
+    assert testbuffer
+    code = """
+import framejit as fj
+import numpy as np
+from _testbuffer import staticarray
+
+def function(x, of):
+    return x * 2.0, type(of).__name__
+
+made = staticarray()
+assert fj.jit(function)(np.ones(3), made)[1] == type(made).__name__ == "staticarray"
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
