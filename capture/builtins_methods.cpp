@@ -239,22 +239,8 @@ Captured<Value*> constant_method(Executor& x, Value* self, const std::string& na
 Captured<Value*> Executor::call_method(Value* self, const std::string& name, const Values& args,
                                        const Keywords& keywords) {
   if (Door* door = door_of(*self)) {
-    Values forced;
-    for (Value* a : args) {
-      forced.push_back(look(a));
-      FRAMEJIT_TRY(ok, force(forced.back()));
-      (void)ok;
-    }
-    std::vector<std::string> names;
-    names.reserve(keywords.size());
-    std::vector<Keyword> named;
-    for (const auto& [key, value] : keywords) {
-      names.push_back(text_of(key));
-      named.emplace_back(names.back(), look(value));
-      FRAMEJIT_TRY(ok, force(named.back().second));
-      (void)ok;
-    }
-    return door->call_method(session_, self, name, forced, named);
+    FRAMEJIT_TRY(given, forced(args, keywords));
+    return door->call_method(session_, self, name, given.args, given.keywords);
   }
   if (self->kind == ValueKind::List && name == "sort" && args.empty()) {
     FRAMEJIT_TRY(opened, open(self));

@@ -351,6 +351,23 @@ Value* Executor::dispatched(Value* callable, const Values& args, const Keywords&
   return function_at(function, callable->source->str() + ".__wrapped__");
 }
 
+Captured<Executor::Forced> Executor::forced(const Values& args, const Keywords& keywords) {
+  Forced out;
+  for (Value* a : args) {
+    out.args.push_back(look(a));
+    FRAMEJIT_TRY(ok, force(out.args.back()));
+    (void)ok;
+  }
+  out.names.reserve(keywords.size());
+  for (const auto& [name, value] : keywords) {
+    out.names.push_back(text_of(name));
+    out.keywords.emplace_back(out.names.back(), look(value));
+    FRAMEJIT_TRY(ok, force(out.keywords.back().second));
+    (void)ok;
+  }
+  return out;
+}
+
 Captured<Value*> Executor::call(Value* callable, const Values& args, const Keywords& keywords) {
   callable = look(callable);
   switch (callable->kind) {
@@ -384,22 +401,8 @@ Captured<Value*> Executor::call(Value* callable, const Values& args, const Keywo
         if (!given) door = nullptr;
       }
       if (door) {
-        Values forced;
-        for (Value* a : args) {
-          forced.push_back(look(a));
-          FRAMEJIT_TRY(ok, force(forced.back()));
-          (void)ok;
-        }
-        std::vector<std::string> names;
-        names.reserve(keywords.size());
-        std::vector<Keyword> named;
-        for (const auto& [name, value] : keywords) {
-          names.push_back(text_of(name));
-          named.emplace_back(names.back(), look(value));
-          FRAMEJIT_TRY(ok, force(named.back().second));
-          (void)ok;
-        }
-        return door->call(session_, o, forced, named);
+        FRAMEJIT_TRY(all, forced(args, keywords));
+        return door->call(session_, o, all.args, all.keywords);
       }
       if (Py_IS_TYPE(o, &PyMethodDescr_Type) && !args.empty()) {
         Value* self = look(args[0]);

@@ -53,6 +53,12 @@ class Executor {
   Captured<bool> open(Value* container);
   /// Everything inside is looked at: what a door or a recipe is given.
   Captured<bool> force(Value* v);
+  struct Forced {
+    Values args;
+    std::vector<Keyword> keywords;
+    std::vector<std::string> names;  // of the keywords
+  };
+  Captured<Forced> forced(const Values& args, const Keywords& keywords);
   /// The very object, adding an Identity guard where only its kind was guarded; null where there is none.
   PyObject* known(Value* v);
   /// What looking up the name on the class of an Object gives (null: nothing).
