@@ -126,6 +126,9 @@ def error_state(error: BaseException, seen: dict[int, tuple[int, Any]]) -> tuple
             continue
         held = {name: state(value, seen) for name, value in frame[0].f_locals.items()}
         frames.append((place.filename, place.lineno, place.colno, place.name, held))
+    if isinstance(error, UnboundLocalError) and frames:  # CPython's own line of these changes with the third call (docs/usage.md)
+        filename, _, _, name, held = frames[-1]
+        frames[-1] = (filename, None, None, name, held)
     return (type(error).__qualname__, str(error), frames)
 
 
