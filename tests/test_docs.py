@@ -29,7 +29,7 @@ OF_CAPTURE = {
         "_methods",
         "_parameter",
     ),
-    *("_specs", "_tape", "_tensor", "dataset", "nn._train", "numpy", "train._model"),
+    *("_specs", "_tape", "_tensor", "_vmap", "dataset", "nn._train", "numpy", "train._model"),
 }
 MODULES = sorted(path.stem for path in Path(framejit.__file__).parent.glob("*.py") if path.stem != "__main__")
 MODULES += ["dataset", "nn._train", "train._model"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+import forms_classes  # noqa: F401
 import forms_control  # noqa: F401
 import forms_objects  # noqa: F401
 import forms_values  # noqa: F401

@@ -11,18 +11,11 @@ import weakref
 import framejit
 import numpy as np
 import pytest
-from ext.ext_support import errors, hits, same
+from ext.ext_support import hits, same
 
 pytestmark = pytest.mark.capture
 
 X = np.arange(6, dtype=np.float64).reshape(2, 3)
-
-
-@pytest.fixture(autouse=True)
-def no_internal_errors():
-    before = errors()
-    yield
-    assert errors() == before
 
 
 def world(size, typed):

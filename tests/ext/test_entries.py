@@ -9,19 +9,12 @@ import framejit
 import numpy as np
 import pytest
 from exact.same import assert_same_seen, observe
-from ext.ext_support import Events, compiled, errors, hits, same
+from ext.ext_support import Events, compiled, hits, same
 from framejit import _core
 
 pytestmark = pytest.mark.capture
 
 X = np.arange(6, dtype=np.float64).reshape(2, 3)
-
-
-@pytest.fixture(autouse=True)
-def no_internal_errors():
-    before = errors()
-    yield
-    assert errors() == before
 
 
 # Recompilation.
