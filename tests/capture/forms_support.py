@@ -10,6 +10,7 @@ A form is a function with the arguments to call it with and what capture is to m
 from __future__ import annotations
 
 import contextlib
+import dis
 import enum
 import io
 import traceback
@@ -116,6 +117,17 @@ def attributes(value: Any, seen: dict[int, tuple[int, Any]]) -> Any:
     return [(name, state(item, seen)) for name, item in held.items()]
 
 
+def line_of_unbound(error: BaseException, told: int) -> int:
+    """Where the variable is read: CPython tells the instruction before once it runs the two as one (docs/usage.md)."""
+    last = error.__traceback__
+    while last.tb_next:
+        last = last.tb_next
+    rows = list(dis.get_instructions(last.tb_frame.f_code))
+    at = [row.offset for row in rows].index(last.tb_lasti)
+    merged = at + 1 < len(rows) and repr(rows[at].argval) not in str(error) and repr(rows[at + 1].argval) in str(error)
+    return rows[at + 1].positions.lineno if merged else told
+
+
 def error_state(error: BaseException, seen: dict[int, tuple[int, Any]]) -> tuple:
     """Type, text, and every frame of the traceback with its line, columns and locals."""
     frames = []
@@ -126,9 +138,9 @@ def error_state(error: BaseException, seen: dict[int, tuple[int, Any]]) -> tuple
             continue
         held = {name: state(value, seen) for name, value in frame[0].f_locals.items()}
         frames.append((place.filename, place.lineno, place.colno, place.name, held))
-    if isinstance(error, UnboundLocalError) and frames:  # CPython's own line of these changes with the third call (docs/usage.md)
-        filename, _, _, name, held = frames[-1]
-        frames[-1] = (filename, None, None, name, held)
+    if isinstance(error, UnboundLocalError) and frames:
+        filename, line, column, name, held = frames[-1]
+        frames[-1] = (filename, line_of_unbound(error, line), column, name, held)
     return (type(error).__qualname__, str(error), frames)
 
 
