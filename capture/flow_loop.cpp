@@ -27,14 +27,16 @@ namespace {
 constexpr int kMostTries = 3;   // of one loop of a frame
 constexpr int kMostRounds = 8;  // that are captured for one try
 
-/// Does a value of the body, which says whether there is another round, depend on what is carried?
-bool depends_on_carried(const graph::Graph& graph, const graph::Block& body, graph::ValueId condition) {
+/// Does a value of the body, which says whether there is another round, depend on what a round changes?
+bool depends_on_round(const graph::Graph& graph, const graph::Block& body, graph::ValueId condition) {
   std::set<graph::ValueId> reached{condition};
   std::vector<graph::ValueId> open{condition};
+  std::vector<graph::ValueId> changed = graph::written_roots(graph, body);
+  changed.insert(changed.end(), body.params.begin(), body.params.end());
   while (!open.empty()) {
     const graph::ValueId v = open.back();
     open.pop_back();
-    if (std::find(body.params.begin(), body.params.end(), v) != body.params.end()) return true;
+    if (std::find(changed.begin(), changed.end(), v) != changed.end()) return true;
     std::vector<graph::ValueId> used = graph::used_values(graph, v);
     if (graph.type(v).is_view()) used.push_back(graph.type(v).root);
     for (graph::ValueId u : used)
@@ -183,11 +185,12 @@ class SymbolicFrame::LoopCapture {
       condition = *again;
     }
     body_->results.assign(1, condition);
-    return !scope_.exits.empty() && depends_on_carried(s_.graph(), *body_, condition);
+    return !scope_.exits.empty() && depends_on_round(s_.graph(), *body_, condition);
   }
 
   /// What the round gives: carried values first, then those of variables that it makes anew.
   Outcome give() {
+    if (writes_what_is_carried()) return kRefused;
     after_ = frame_.locals;
     bool more = false;
     for (std::size_t k : carried_) {
@@ -216,6 +219,15 @@ class SymbolicFrame::LoopCapture {
       if (is_mutable_array(*made)) arrays.push_back(s_.graph().root(value->id));
     std::sort(arrays.begin(), arrays.end());
     return std::adjacent_find(arrays.begin(), arrays.end()) == arrays.end() ? kCaptured : kRefused;
+  }
+
+  /// In its first round the loop reads what it begins with where that lies.
+  bool writes_what_is_carried() {
+    const std::vector<graph::ValueId> written = graph::written_roots(s_.graph(), *body_);
+    return std::any_of(carried_.begin(), carried_.end(), [&](std::size_t k) {
+      const Value* held = x_.look(before_[k]);
+      return held->is_array() && std::find(written.begin(), written.end(), s_.graph().root(held->id)) != written.end();
+    });
   }
 
   /// Is the array of a carried variable behind the round still the object from before the loop (1), or a new one (0)?

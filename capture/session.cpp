@@ -184,10 +184,8 @@ Captured<bool> Session::check_nodes() {
 
 Captured<bool> Session::prepare_write(graph::ValueId dst) {
   const graph::ValueId root = graph_->root(dst);
-  const graph::Op owner = graph_->node(root).op;
-  const bool outside = owner == graph::Op::Param || owner == graph::Op::Carried || graph::index(root) < (open_.empty() ? 0 : open_.back());
-  if (is_shared(root) || (!open_.empty() && outside))
-    return break_at(BreakId::OverlappingMemory, "a write in a branch, or of what a branch chose");
+  if (is_shared(root) || graph_->node(root).op == graph::Op::Carried)
+    return break_at(BreakId::OverlappingMemory, "a write of what a branch chose, or of what a loop carries");
   std::size_t i = 0;
   while (i < inputs_.size() && input_values_[i]->id != root) ++i;
   if (i == inputs_.size()) return true;  // memory that the graph made
@@ -325,16 +323,6 @@ std::set<const Value*> Session::take_back(const Mark& m, const std::set<const Va
     changed.insert(undo_[i].value);
   }
   return changed;
-}
-
-void Session::open(graph::Block& block) {
-  graph_->open(block);
-  open_.push_back(graph_->value_count());
-}
-
-void Session::close() {
-  graph_->close();
-  open_.pop_back();
 }
 
 void Session::share(graph::ValueId v) {

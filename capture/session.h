@@ -132,9 +132,9 @@ class Session {
   /// Takes back what was done to these since the mark, and gives those to which something was done. The rest stays.
   std::set<const Value*> take_back(const Mark& m, const std::set<const Value*>& apart);
 
-  // One side of a branch, or the body of a loop: nodes go into its block. Only memory that is made there may be written.
-  void open(graph::Block& block);
-  void close();
+  // One side of a branch, or the body of a loop: nodes go into its block.
+  void open(graph::Block& block) { graph_->open(block); }
+  void close() { graph_->close(); }
   /// The memory may be that of another value too, which one is known at run time: it is not written any more.
   void share(graph::ValueId v);
   bool is_shared(graph::ValueId v) const { return shared_.count(graph_->root(v)) != 0; }
@@ -161,7 +161,6 @@ class Session {
     const Value* value;
   };
   std::vector<Undo> undo_;
-  std::vector<std::size_t> open_;  // blocks: how many graph values there were before
   std::set<graph::ValueId> shared_;  // roots
   int tapes_ = 0;
   uint32_t location_ = 0;

@@ -407,13 +407,10 @@ class Lowerer : public Memory {
   void save_params() {
     if (!needs_undo_) return;
     std::vector<ValueId> saved;
-    for (ValueId v : graph_.body().nodes) {
-      const Node& node = graph_.node(v);
-      if (node.op != Op::Write) continue;
-      const ValueId destination = node.inputs[0];
-      if (graph_.node(graph_.root(destination)).op != Op::Param) continue;
-      if (std::any_of(saved.begin(), saved.end(), [&](ValueId s) { return same_view(graph_, s, destination); }))
-        continue;
+    graph::for_each_node(graph_, graph_.body(), [&](ValueId v) {
+      if (!is_param_write(v)) return;
+      const ValueId destination = graph_.node(v).inputs[0];
+      if (std::any_of(saved.begin(), saved.end(), [&](ValueId s) { return same_view(graph_, s, destination); })) return;
       saved.push_back(destination);
       const graph::Type& type = graph_.type(destination);
       UndoStep undo;
@@ -428,7 +425,7 @@ class Lowerer : public Memory {
       program_.buffers.push_back(std::move(b));
       undo.saved = static_cast<BufferIndex>(program_.buffers.size() - 1);
       program_.steps.emplace_back(std::move(undo));
-    }
+    });
   }
 
   void lower_part(const Part& part) {
@@ -690,12 +687,10 @@ class Lowerer : public Memory {
       });
     };
     for (const Part* part = &product + 1; part < parts_.data() + parts_.size(); ++part) {
-      for (ValueId other : part->nodes) {
-        const Node& n = graph_.node(other);
-        if (n.op != Op::Write) continue;
-        for (ValueId input : node.inputs)
-          if (graph_.root(n.inputs[0]) == graph_.root(input)) return nullptr;
-      }
+      for (ValueId other : part->nodes)
+        for (ValueId root : graph::written_roots(graph_, other))
+          for (ValueId input : node.inputs)
+            if (root == graph_.root(input)) return nullptr;
       if (!reads(*part, v)) continue;
       if (rule_of(*part) != rule_of(product)) return nullptr;
       if (part->shape != node.type.shape) return nullptr;

@@ -158,12 +158,9 @@ std::string Entry::link(const LiveSlots& live, int local_count) {
   sizes_ = Sizes(*guards_, *materializer_);
   always_short_ = graph.shapes().symbol_count() == 0 && plan().cost({}) < kReleaseAbove;
   one_kernel_ = plan().is_short() && always_short_ && !options_.interp;
+  writes_params_ = !graph::written_roots(graph, graph.body()).empty();
   graph::for_each_node(graph, graph.body(), [&](graph::ValueId v) {
     const graph::Node& node = graph.node(v);
-    if (node.op == graph::Op::Write) {
-      const graph::ValueId root = graph.root(node.inputs[0]);
-      writes_params_ = writes_params_ || graph.node(root).op == graph::Op::Param;
-    }
     order_matters_ = order_matters_ || ((node.op == graph::Op::ReduceSum || node.op == graph::Op::ReduceProd) &&
                                         (graph::is_float(node.type.dtype) || graph::is_complex(node.type.dtype)));
   });
@@ -550,15 +547,12 @@ Ref<> Entry::prediction(const capture::FrameView& frame, const Workspace& w) con
       ok = ok && append(existing, PyLong_FromVoidPtr(w.objects[i]));
   const std::vector<Operand>& inputs = guards_->input_operands();
   const graph::Graph& graph = *region_->graph;
+  const std::vector<graph::ValueId> roots = graph::written_roots(graph, graph.body());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     PyObject* input = guards_->object(*w.matched, inputs[i]);
     ok = ok && append(existing, PyLong_FromVoidPtr(input));
-    for (const graph::ValueId v : graph.body().nodes)
-      if (graph.node(v).op == graph::Op::Write && graph.root(graph.node(v).inputs[0]) == graph.params()[i] &&
-          region_->inputs[i].spec.wrap == capture::Wrap::NdArray) {
-        ok = ok && append(written, Py_NewRef(input));
-        break;
-      }
+    const bool is_written = std::find(roots.begin(), roots.end(), graph.params()[i]) != roots.end();
+    if (is_written && region_->inputs[i].spec.wrap == capture::Wrap::NdArray) ok = ok && append(written, Py_NewRef(input));
   }
   for (const auto& [slot, recipe] : region_->locals) ok = ok && append(locals, Py_BuildValue("(iO)", slot, object(recipe)));
   std::vector<PyObject*> stack;

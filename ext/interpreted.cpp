@@ -76,12 +76,8 @@ std::unique_ptr<runtime::Undo> save_written(const graph::Graph& graph, std::span
                                             std::span<const int64_t> symbols) {
   const std::vector<ArrayRef> arrays = param_arrays(graph, params, symbols);
   auto undo = std::make_unique<SavedParams>();
-  for (const graph::ValueId v : graph.body().nodes) {
-    if (graph.node(v).op != graph::Op::Write) continue;
-    const graph::ValueId root = graph.root(graph.node(v).inputs[0]);
-    for (std::size_t i = 0; i < params.size(); ++i)
-      if (graph.params()[i] == root) undo->params.emplace_back(arrays[i], size_of(graph.type(root).dtype));
-  }
+  for (const graph::ValueId root : graph::written_roots(graph, graph.body()))
+    undo->params.emplace_back(arrays[static_cast<std::size_t>(graph.node(root).index())], size_of(graph.type(root).dtype));
   return undo;
 }
 

@@ -145,4 +145,26 @@ std::vector<ValueId> used_values(const Graph& graph, ValueId v) {
   return out;
 }
 
+std::vector<ValueId> written_roots(const Graph& graph, const Block& block) {
+  std::vector<ValueId> out;
+  std::set<ValueId> inside;
+  for_each_node(graph, block, [&](ValueId v) {
+    inside.insert(v);
+    const Node& n = graph.node(v);
+    if (n.op != Op::Write || inside.contains(n.type.root)) return;
+    if (std::find(out.begin(), out.end(), n.type.root) == out.end()) out.push_back(n.type.root);
+  });
+  return out;
+}
+
+std::vector<ValueId> written_roots(const Graph& graph, ValueId v) {
+  const Node& n = graph.node(v);
+  if (n.op == Op::Write) return {n.type.root};
+  std::vector<ValueId> out;
+  for (const std::unique_ptr<Block>& block : n.blocks)
+    for (ValueId root : written_roots(graph, *block))
+      if (std::find(out.begin(), out.end(), root) == out.end()) out.push_back(root);
+  return out;
+}
+
 }  // namespace framejit::graph

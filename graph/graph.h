@@ -221,5 +221,8 @@ void for_each_node(const Graph& graph, const Block& block, F&& f) {
 
 /// What a node reads: its operands, and the values from outside that its blocks use, each once.
 std::vector<ValueId> used_values(const Graph& graph, ValueId v);
+/// The roots from outside that a block writes, each once; those that a node writes, itself or in its blocks.
+std::vector<ValueId> written_roots(const Graph& graph, const Block& block);
+std::vector<ValueId> written_roots(const Graph& graph, ValueId v);
 
 }  // namespace framejit::graph

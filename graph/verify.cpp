@@ -21,7 +21,7 @@
 // 12  Blocks: the condition of if, the first result of a loop's body and the operand of expect are one bool; both blocks of
 //     an if give the same types; what a loop begins with, carries and ends its rounds with have the same types, packed.
 // 13  An output is one of an if or of a loop that has so many, of its type. Nothing else has control flow as operand.
-// 14  In a block only memory is written that is made in it.
+// 14  What a loop carries is not written; nor is, in its body, what it begins with.
 #include "graph/verify.h"
 
 #include <algorithm>
@@ -143,6 +143,9 @@ class Verifier {
     for (std::size_t i = 0; i < n.inputs.size(); ++i)
       if (!same_type(n.inputs[i], first.params[i]) || !same_type(first.results[i + 1], first.params[i]))
         return report(12, v, "a carried value changes its type");
+    for (ValueId root : written_roots(graph_, v))
+      for (ValueId input : n.inputs)
+        if (graph_.root(input) == root) return report(14, v, "the body writes what the loop begins with");
   }
 
   void output(ValueId v, const Node& n) {
@@ -410,8 +413,7 @@ class Verifier {
     for (int i = 0; i < dst.rank(); ++i)
       if (dst.strides[i] == Dim(0) && dst.shape[i].is_const() && dst.shape[i].value() > 1)
         return report(10, v, "the destination repeats elements");
-    if (block_ != &graph_.body() && block_of_[index(graph_.root(n.inputs[0]))] != block_)
-      return report(14, v, "the destination is made outside of the block");
+    if (graph_.node(t.root).op == Op::Carried) return report(14, v, "the destination is carried by a loop");
     const Type& value = graph_.type(n.inputs[1]);
     if (!broadcasts(value.shape, dst.shape)) report(10, v, "the value does not broadcast");
     const bool same_root = graph_.root(n.inputs[0]) == graph_.root(n.inputs[1]);

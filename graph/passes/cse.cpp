@@ -35,6 +35,9 @@ class CommonNodes {
     const std::size_t before = block.nodes.size();
     std::erase_if(block.nodes, [&](ValueId v) {
       if (!keep(v)) return true;
+      // A round reads what the one before has written.
+      if (graph_.node(v).op == Op::Loop)
+        for (ValueId root : written_roots(graph_, v)) ++version_[index(root)];
       for (const std::unique_ptr<Block>& inner : graph_.node(v).blocks) changed |= run(*inner);
       return false;
     });

@@ -1,13 +1,14 @@
 // dce: drops nodes that nothing can see, in one walk from the end.
 //
 // Alive are results and what they need; operators that may set a floating-point flag, unless errstate ignores all of
-// them; host calls that may raise; writes to params; writes to fresh memory that is read later or is a result. A write is dead where the same
-// place is written again before anything reads its root (the run time undoes writes as a whole, so none is seen in
-// between). Of control flow the outputs that nobody uses go, and what its blocks compute for them; an if that does nothing
+// them; host calls that may raise; writes to params; writes to fresh memory that is read later or is a result, or that a block makes
+// from outside. A write is dead where the same place is written again, in the same block, before anything reads its root (the run time
+// undoes writes as a whole, so none is seen in between). Of control flow the outputs that nobody uses go, and what its blocks compute for them; an if that does nothing
 // goes as a whole. A loop stays: it might not end.
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "graph/pass.h"
 #include "graph/passes/memory.h"
@@ -67,7 +68,10 @@ class Liveness {
     bool empty = n.op == Op::If && outputs_[v].empty();
     for (const std::unique_ptr<Block>& block : n.blocks) {
       for (ValueId result : block->results) use(result);
+      const std::set<ValueId> own(block->nodes.begin(), block->nodes.end());
+      const std::set<ValueId>* const around = std::exchange(own_, &own);
       changed |= run(*block);
+      own_ = around;
       empty = empty && block->nodes.empty();
     }
     if (empty) return false;
@@ -139,9 +143,10 @@ class Liveness {
     }
     if (n.op == Op::Write) {
       const std::size_t root = index(n.type.root);
-      const ValueId later = overwritten_[root];
-      if (!read_[root] || (later != kNoValue && same_place(n.type, graph_.type(later)))) return false;
-      overwritten_[root] = v;
+      const bool from_outside = own_ && !own_->contains(n.type.root);
+      const ValueId later = std::exchange(overwritten_[root], from_outside ? kNoValue : v);
+      const bool is_dead = !read_[root] || (later != kNoValue && same_place(n.type, graph_.type(later)));
+      if (is_dead && !from_outside) return false;
     } else if (!used_[index(v)] && !(n.op == Op::Host && n.index() >= kFirstRaisingHost) && (ignore_flags_ || !may_set_flags(graph_, v))) {
       return false;
     }
@@ -161,6 +166,7 @@ class Liveness {
   std::vector<bool> read_;            // by root: a live node after this place reads it, or it can be seen outside
   std::vector<ValueId> overwritten_;  // by root: the next live write, with no read before it
   std::map<ValueId, std::vector<ValueId>> outputs_;  // of control flow: those that are alive
+  const std::set<ValueId>* own_ = nullptr;        // made in the block; null: the body, where all is
   bool has_loops_ = false;
 };
 

@@ -6,7 +6,8 @@
 // so that a chain of in-place statements is one group for fuse. The value must have the shape of the place (no
 // broadcast) and still be what it was: not written itself since, nor the place by another write to the root. Operators
 // whose bits depend on the operand's layout (reductions, NumPy's loops, products) take it only where the layouts are
-// the same. Blocks write only what is made in them, so what was written before one holds in it and behind it.
+// the same. What was written before control flow holds in it and behind it, unless that writes it too; what its blocks write
+// is known in them only.
 #include <algorithm>
 
 #include "graph/pass.h"
@@ -24,33 +25,64 @@ struct Written {
 
 bool depends_on_layout(Op op) { return def(op).cls == OpClass::Reduction || def(op).exactness != Exactness::Native; }
 
-}  // namespace
+class Forwarder {
+ public:
+  explicit Forwarder(Graph& graph) : graph_(graph), written_(graph.value_count()), version_(graph.value_count(), 0) {}
 
-bool forward(Graph& graph, PassContext&) {
-  std::vector<Written> written(graph.value_count());
-  std::vector<uint32_t> version(graph.value_count(), 0);
-  bool changed = false;
-  for_each_node(graph, graph.body(), [&](ValueId v) {
-    Node& n = graph.node(v);
-    if (is_control(n.op)) return;
+  bool run() {
+    run(graph_.body());
+    return changed_;
+  }
+
+ private:
+  void run(const Block& block) {
+    for (ValueId v : block.nodes) {
+      const Node& n = graph_.node(v);
+      if (!is_control(n.op)) visit(v);
+      if (n.blocks.empty()) continue;
+      const std::vector<ValueId> roots = written_roots(graph_, v);
+      const auto forget = [&] {
+        for (ValueId root : roots) {
+          ++version_[index(root)];
+          written_[index(root)] = {};
+        }
+      };
+      if (n.op == Op::Loop) forget();  // a round finds what the one before has written
+      for (const std::unique_ptr<Block>& inner : n.blocks) {
+        run(*inner);
+        forget();
+      }
+    }
+  }
+
+  void visit(ValueId v) {
+    Node& n = graph_.node(v);
     for (std::size_t i = 0; i < n.inputs.size(); ++i) {
       if (!reads_operand(n, i)) continue;
-      const Written& last = written[index(graph.root(n.inputs[i]))];
-      if (last.write == kNoValue || !same_place(graph.type(n.inputs[i]), graph.type(last.write))) continue;
-      const Type& value = graph.type(last.value);
-      if (value.shape != graph.type(n.inputs[i]).shape || version[index(graph.root(last.value))] != last.value_version)
+      const Written& last = written_[index(graph_.root(n.inputs[i]))];
+      if (last.write == kNoValue || !same_place(graph_.type(n.inputs[i]), graph_.type(last.write))) continue;
+      const Type& value = graph_.type(last.value);
+      if (value.shape != graph_.type(n.inputs[i]).shape || version_[index(graph_.root(last.value))] != last.value_version)
         continue;
-      const bool computed = !value.is_view() && graph.node(last.value).op != Op::Param;
-      if (!computed || (n.op == Op::Write && graph.root(last.value) == n.type.root)) continue;
-      if (depends_on_layout(n.op) && value.strides != graph.type(n.inputs[i]).strides) continue;
-      changed |= n.inputs[i] != last.value;
+      const bool computed = !value.is_view() && graph_.node(last.value).op != Op::Param;
+      if (!computed || (n.op == Op::Write && graph_.root(last.value) == n.type.root)) continue;
+      if (depends_on_layout(n.op) && value.strides != graph_.type(n.inputs[i]).strides) continue;
+      changed_ |= n.inputs[i] != last.value;
       n.inputs[i] = last.value;
     }
     if (n.op != Op::Write) return;
-    ++version[index(n.type.root)];
-    written[index(n.type.root)] = {v, n.inputs[1], version[index(graph.root(n.inputs[1]))]};
-  });
-  return changed;
-}
+    ++version_[index(n.type.root)];
+    written_[index(n.type.root)] = {v, n.inputs[1], version_[index(graph_.root(n.inputs[1]))]};
+  }
+
+  Graph& graph_;
+  std::vector<Written> written_;   // by root
+  std::vector<uint32_t> version_;  // of each root
+  bool changed_ = false;
+};
+
+}  // namespace
+
+bool forward(Graph& graph, PassContext&) { return Forwarder(graph).run(); }
 
 }  // namespace framejit::graph

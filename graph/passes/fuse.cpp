@@ -113,6 +113,10 @@ class Fuser {
     groups_.back().group.nodes.push_back(v);
     for (ValueId used : used_values(graph_, v))
       if (!is_control(graph_.node(used).op)) load(used, g);
+    for (ValueId root : written_roots(graph_, v)) {
+      roots_[index(root)].last_write = g;
+      written_[index(root)] = true;
+    }
     for (const std::unique_ptr<Block>& block : n.blocks)
       groups_.back().group.blocks.push_back(Fuser(graph_, facts_, *block, order_, has_rules_).run());
   }

@@ -46,7 +46,7 @@ Before dependences(const Graph& graph, const Block& block, const std::vector<Gro
       }
     }
     for (ValueId v : groups[g].nodes) {
-      if (graph.node(v).op == Op::Write) store(graph.root(graph.node(v).inputs[0]));
+      for (ValueId root : written_roots(graph, v)) store(root);
       if (const auto it = outputs.find(index(v)); it != outputs.end())
         for (ValueId output : it->second) store(output);
       if (graph.node(v).op == Op::Expect) expects.push_back(g);

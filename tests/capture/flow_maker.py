@@ -17,16 +17,22 @@ class FlowMaker:
         self.loops = 0
         self.counters = 0
         # Some programs mostly move arrays between variables, others mostly leave loops and branches, or have a variable that is
-        # of many kinds.
-        self.theme = self.random.choice(("", "", "moves", "exits", "kinds"))
+        # of many kinds, or write into arrays where they stand.
+        self.theme = self.random.choice(("", "", "moves", "exits", "kinds", "writes", "writes"))
 
     def program(self) -> str:
         self.lines = ["def main(x, y, s, n):", "    z = x * 0.5", "    t = y.max()", "    k = 0"]
         if self.theme == "kinds":
             self.put(1, "m = None")
+        if self.theme == "writes":
+            self.put(1, f"v = {self.view()}")
+            self.put(1, "w = np.zeros(6)")
         self.block(1, self.random.randint(2, 5))
         if self.theme == "kinds" and self.random.random() < 0.7:
             self.put(1, f"return {self.pick('x, m', 'm', 'x, y, z, m, k', 'm, s')}")
+            return "\n".join(self.lines) + "\n"
+        if self.theme == "writes" and self.random.random() < 0.7:
+            self.put(1, f"return {self.pick('v, w', 'w, k', 'x, y, z, w', 'v.sum(), k', 'w + x, t')}")
             return "\n".join(self.lines) + "\n"
         results = ["x, y, z, s, t, k", "x, y, z, k", "x", "y, s", "(x, z), k", "z + t", "x, y"]
         self.put(1, f"return {self.random.choice(results[:3] if self.theme else results)}")
@@ -75,6 +81,19 @@ class FlowMaker:
             f"{a}, {b} = {a} + {b}, {a}", f"{a}, {b} = {b}, {b}", "s, t = t, s", f"{a}, {c} = {c}.copy(), {a}",
         ))
 
+    def view(self) -> str:
+        a = self.random.choice(ARRAYS)
+        return self.pick(f"{a}[1:5]", f"{a}[::-1]", f"{a}[::2]", f"{a}.reshape(2, 3)", f"{a}[:]", "w[2:]" if len(self.lines) > 5 else "y[3:]", a)
+
+    def write(self, depth: int) -> None:
+        a, b = self.random.choice((*ARRAYS, "w", "w")), self.random.choice((*ARRAYS, "w"))
+        self.put(depth, self.pick(
+            f"{a} += {self.pick('1.0', '0.5', b)}", f"{a} *= {self.pick('0.5', '-1.0')}", f"{a}[0] = {self.number()}", f"{a}[:] = {b}",
+            f"{a}[1:] = {b}[:-1]", f"{a}[::2] = {b}[::-2]", f"{a}[2] = {b}.max()", f"{a}[{b} > 1.0] = {self.number()}",
+            f"{a}[1:-1] = ({b}[2:] + {b}[:-2]) * 0.5", f"np.sqrt({b}, out={a})", f"v[0] = {self.number()}", "v += 0.25", "v *= 0.5",
+            f"v = {self.view()}", f"t = {self.pick('v', 'w')}.sum()", f"s = {a}[1]", f"{a} = {b}", f"w = {b}.copy()", "w = np.zeros(6)",
+        ))
+
     def kind(self, depth: int) -> None:
         a = self.random.choice(ARRAYS)
         form = self.random.random()
@@ -104,7 +123,7 @@ class FlowMaker:
     def statement(self, depth: int) -> None:
         kind = self.random.random()
         if self.theme and self.random.random() < 0.35:
-            return {"moves": self.move, "exits": self.leave, "kinds": self.kind}[self.theme](depth)
+            return {"moves": self.move, "exits": self.leave, "kinds": self.kind, "writes": self.write}[self.theme](depth)
         if depth < 4 and kind < 0.24:
             self.branch(depth)
         elif depth < 3 and kind < 0.36:

@@ -1,6 +1,7 @@
 // What the makers of random graphs share: values to pick from, and branches and loops around what a maker makes.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <numeric>
 #include <random>
@@ -60,14 +61,19 @@ class RandomFlow {
   template <class F>
   void within(Block& block, F&& fill) {
     const std::vector<ValueId> seen = values_;
-    const std::size_t around = std::exchange(block_, graph.value_count());
     graph.open(block);
     ++depth_;
     fill();
     --depth_;
     graph.close();
-    block_ = around;
     values_ = seen;
+  }
+
+  /// No loop carries it, or has begun with it and goes on around here.
+  bool may_write(ValueId v) const {
+    const ValueId root = graph.root(v);
+    if (graph.node(root).op == Op::Constant || graph.node(v).op == Op::Write || graph.node(root).op == Op::Carried) return false;
+    return std::find(begun_with_.begin(), begun_with_.end(), root) == begun_with_.end();
   }
 
   bool may_leave(ValueId v) const {
@@ -132,6 +138,8 @@ class RandomFlow {
       if (const ValueId v = any(); may_leave(v)) initial.push_back(v);
     auto body = std::make_unique<Block>();
     std::vector<ValueId> given(1);
+    const std::size_t around = begun_with_.size();
+    for (ValueId v : initial) begun_with_.push_back(graph.root(v));
     within(*body, [&] {
       std::vector<ValueId> carried;
       for (ValueId v : initial) {
@@ -151,6 +159,7 @@ class RandomFlow {
       for (int i = pick(3); i > 0; --i)
         if (const ValueId v = any(); may_leave(v)) given.push_back(v);
     });
+    begun_with_.resize(around);
     body->results = given;
     const ValueId v = builder_.loop(initial, std::move(body));
     for (std::size_t i = 0; i + 1 < given.size(); ++i) add(builder_.output(v, static_cast<int64_t>(i)));
@@ -158,7 +167,7 @@ class RandomFlow {
 
   GraphBuilder builder_;
   std::vector<ValueId> values_;
-  std::size_t block_ = 0;  // number of the first value of the open block
+  std::vector<ValueId> begun_with_;  // roots of what the loops around here began with
 
  private:
   std::mt19937_64 random_, rules_;

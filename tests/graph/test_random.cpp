@@ -171,9 +171,7 @@ class RandomGraph : RandomFlow {
   void write() {
     const ValueId dst = any();
     const Type type = graph.type(dst);  // a copy: more nodes follow
-    if (graph.node(dst).op == Op::Constant || graph.node(dst).op == Op::Write) return;
-    // A block writes what is made in it only.
-    if (index(graph.root(dst)) < block_ || graph.node(graph.root(dst)).op == Op::Carried) return;
+    if (!may_write(dst)) return;
     for (const Dim& stride : type.strides)
       if (stride == Dim(0)) return;
     ValueId value = any_of(type.dtype);

@@ -157,7 +157,9 @@ TEST_F(VerifyBlocks, OutputOfAValue) { expect(with("%3 = output %x {index=0} : f
 TEST_F(VerifyBlocks, ControlFlowAsOperand) {
   expect(with("%3 = if %c { yield } else { yield }\n%4 = logical_not %3 : bool[]\n"), 13);
 }
-TEST_F(VerifyBlocks, WriteToTheOutside) { expect(with("%3 = if %c { write %x, %n yield } else { yield }\n"), 14); }
+TEST_F(VerifyBlocks, WriteOfWhatTheLoopBeginsWith) {
+  expect(with("%3 = loop %x with %4: f64[4] { write %x, %n yield %c, %4 }\n"), 14);
+}
 TEST_F(VerifyBlocks, CarriedThatIsWritten) {
   expect(with("%3 = loop %x with %4: f64[4] { write %4, %n yield %c, %4 }\n"), 14);
 }

@@ -139,10 +139,7 @@ class RandomProgram : RandomFlow {
     const ValueId destination = any();
     for (const Dim& s : graph.type(destination).strides)
       if (s == Dim(0)) return;
-    const Op root = graph.node(graph.root(destination)).op;
-    if (root == Op::Constant || graph.node(destination).op == Op::Write) return;
-    // A block writes what is made in it only.
-    if (index(graph.root(destination)) < block_ || root == Op::Carried) return;
+    if (!may_write(destination)) return;
     auto written = builder_.write(destination, any_of(graph.type(destination).dtype));
     (void)written;
   }
