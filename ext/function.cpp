@@ -273,6 +273,7 @@ PyMethodDef methods[] = {
      "function is not one graph."},
     {"_report", function_report, METH_NOARGS,
      "_report()\n--\n\nEverything known about this function, for framejit.explain."},
+    {"_export", function_export, METH_VARARGS, "_export(*args)\n--\n\nThe one graph of such a call, for framejit.export."},
     {"_time_kernels", function_time_kernels, METH_VARARGS,
      "_time_kernels(runs, *args)\n--\n\nNanoseconds of so many runs of the kernels for these arguments, with making and "
      "dropping the result; None\nwhere nothing is compiled for them. For benchmarks."},

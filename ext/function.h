@@ -43,6 +43,7 @@ PyObject* function_graphs(PyObject* self, PyObject*);
 PyObject* function_asm(PyObject* self, PyObject*);
 PyObject* function_report(PyObject* self, PyObject*);
 PyObject* function_time_kernels(PyObject* self, PyObject* args);
+PyObject* function_export(PyObject* self, PyObject* args);  // export_graph.cpp
 /// The same dict for any state.
 PyObject* report_of(CodeState& state);
 

@@ -51,6 +51,7 @@ _LAZY = {
     **dict.fromkeys(("set_context", "get_context", "GRAPH_MODE", "PYNATIVE_MODE", "set_seed", "get_seed"), "context"),
     **dict.fromkeys(("mutable", "jit_class"), "_script"),
     **dict.fromkeys(("save_checkpoint", "load_checkpoint", "load_param_into_net"), "_checkpoint"),
+    **dict.fromkeys(("export", "load"), "_export"),
     "Model": "train",
     **dict.fromkeys(("common", "context", "dataset", "mint", "nn", "numpy", "ops", "train"), None),
     "dtype": "common",

@@ -29,6 +29,8 @@ from framejit._errors import RecompileLimitWarning as RecompileLimitWarning
 from framejit._errors import Unsupported as Unsupported
 from framejit._explain import Explanation as Explanation
 from framejit._explain import explain as explain
+from framejit._export import export as export
+from framejit._export import load as load
 from framejit._grad import get_grad as get_grad
 from framejit._grad import grad as grad
 from framejit._grad import jvp as jvp

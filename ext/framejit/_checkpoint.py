@@ -1,27 +1,22 @@
 """Checkpoints: the Parameters of a network in a file, and back.
 
-The file is checked before anything is loaded from it: a line with the format, the length and the SHA-256 of all that follows, then a
-header in JSON (names, dtypes, shapes, places) and the bytes. Nothing in it is executed. Files that end in ``.safetensors`` have that format.
+The file is checked before anything is loaded from it (`_files`); its header has names, dtypes, shapes and places. Nothing in it is executed.
+Files that end in ``.safetensors`` have that format.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from framejit import _core
+from framejit import _core, _files
 from framejit._dtypes import ALL
 from framejit._parameter import Parameter
 from framejit._tensor import Tensor
 
-_MAGIC = "framejit checkpoint"
 _VERSION = 1
 _SAFETENSORS = {
     "float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "int64": "I64", "int32": "I32", "int16": "I16", "int8": "I8",
@@ -51,21 +46,6 @@ def _named(save_obj: Any) -> dict[str, Any]:
                 f"For 'save_checkpoint', there must be Tensors by name, but got {name!r}: {type(value).__name__}."
             )
     return found
-
-
-def _write(path: Path, parts: list[bytes]) -> None:
-    """All or nothing: the file is put in its place when it is whole."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            for part in parts:
-                file.write(part)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def save_checkpoint(save_obj: Any, ckpt_file_name: Any, format: str | None = None) -> None:
@@ -108,17 +88,10 @@ def save_checkpoint(save_obj: Any, ckpt_file_name: Any, format: str | None = Non
         header[name] = {"dtype": dtype, "shape": list(tensor.shape), "data_offsets": [at, at + len(raw)]}
         data.append(raw)
         at += len(raw)
-    text = json.dumps(header).encode()
     if format == "safetensors":
-        text += b" " * (-len(text) % 8)
-        _write(path, [len(text).to_bytes(8, "little"), text, *data])
-        return
-    body = [len(text).to_bytes(8, "little"), text, *data]
-    digest = hashlib.sha256()
-    for part in body:
-        digest.update(part)
-    first = f"{_MAGIC} {_VERSION} {sum(map(len, body))} {digest.hexdigest()}\n".encode()
-    _write(path, [first, *body])
+        _files.write(path, _files.with_header(header, data, padding=8))
+    else:
+        _files.write(path, _files.sealed("checkpoint", _VERSION, _files.with_header(header, data)))
 
 
 def _refuse(path: Path, why: str) -> ValueError:
@@ -127,19 +100,12 @@ def _refuse(path: Path, why: str) -> ValueError:
 
 def _read(path: Path) -> dict[str, Tensor]:
     content = path.read_bytes()
-    if path.suffix == ".safetensors":
-        body = content
-    else:
-        line, newline, body = content.partition(b"\n")
-        fields = line.decode("ascii", "replace").rsplit(" ", 3)
-        if not newline or len(fields) != 4 or fields[0] != _MAGIC:
-            raise _refuse(path, "it is no checkpoint of framejit")
-        if fields[1] != str(_VERSION):
-            raise _refuse(path, f"it is of version {fields[1]}, this framejit reads version {_VERSION}")
-        if fields[2] != str(len(body)):
-            raise _refuse(path, f"it is cut: {fields[2]} bytes were written, {len(body)} are there")
-        if hashlib.sha256(body).hexdigest() != fields[3]:
-            raise _refuse(path, "its bytes were altered, the checksum differs")
+    body = content
+    if path.suffix != ".safetensors":
+        try:
+            body = _files.unsealed(content, "checkpoint", _VERSION)
+        except ValueError as error:
+            raise _refuse(path, str(error)) from None
     try:
         return _parse(body)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
@@ -147,11 +113,7 @@ def _read(path: Path) -> dict[str, Tensor]:
 
 
 def _parse(body: bytes) -> dict[str, Tensor]:
-    size = int.from_bytes(body[:8], "little")
-    if len(body) < 8 + size:
-        raise ValueError("it is cut")
-    header = json.loads(body[8 : 8 + size])
-    data = memoryview(body)[8 + size :]
+    header, data = _files.header_and_data(body)
     names = {short: name for name, short in _SAFETENSORS.items()}
     out = {}
     for name, entry in header.items():

@@ -28,6 +28,12 @@ _bool = bool
 _float = float
 _int = int
 
+class LoadedGraph:
+    def __init__(self, text: str, outputs: tuple[tuple[int, int], ...], calls: dict[int, int], /) -> None: ...
+    def __call__(self, *arrays: Any) -> tuple[Any, ...]: ...
+    @property
+    def params(self) -> list[tuple[Any, tuple[int, ...], tuple[int, ...]]]: ...
+
 class Tensor:
     def __init__(
         self,

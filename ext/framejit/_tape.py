@@ -456,6 +456,8 @@ def _tensor_hook(name: str, *args: Any) -> Any:
         return apply(Tensor, given, keywords or {}) if any(_node_of(x) for x in given) else NotImplemented
     if not any(_node_of(x) is not None for x in args):
         return NotImplemented
+    if name == "LoadedGraph":
+        return apply(args[0], args[1:], {})
     function = _NAMED.get(name) or getattr(_core, name, None) or getattr(_core, "_op_" + name)
     if name == "_arrays":
         return tuple(apply(_one_of_arrays, (i, *args), {}) for i in range(len(args)))
@@ -599,7 +601,7 @@ def _as_gradients(given: Any, before: tuple[Any, ...], who: str) -> tuple[Any, .
         return before
     new = given if isinstance(given, tuple) else (given,)
     if len(new) != len(before):
-        raise TypeError(f"The {who} of a Cell must return {len(before)} gradients or None, but gave {len(new)}.")
+        raise TypeError(f"The {who} must return {len(before)} gradients or None, but gave {len(new)}.")
     return new
 
 
@@ -613,13 +615,13 @@ def call_with_backward(cell: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     def enter(gradients: list[Any]) -> tuple[Any, ...]:
         found = _complete(gradients, inputs)
         for hook in list(cell._backward_hooks.values()):
-            found = _as_gradients(hook(cell, found, seen.get("output")), found, "backward hook")
+            found = _as_gradients(hook(cell, found, seen.get("output")), found, "backward hook of a Cell")
         return found
 
     def leave(gradients: list[Any]) -> tuple[Any, ...]:
         found = _complete(gradients, outputs)
         for hook in list(cell._backward_pre_hooks.values()):
-            found = _as_gradients(hook(cell, found), found, "backward pre hook")
+            found = _as_gradients(hook(cell, found), found, "backward pre hook of a Cell")
         seen["output"] = found
         if not followed:
             for hook in list(cell._backward_hooks.values()):
@@ -631,6 +633,18 @@ def call_with_backward(cell: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     output = _by_bprop(cell, given, kwargs) if hasattr(cell, "bprop") else cell._compute(given, kwargs)
     outputs = _values(output)
     return _joined(output, outputs, leave)
+
+
+@disable
+def with_gradients(inputs: tuple[Any, ...], change: Callable[[tuple[Any, ...]], Any], who: str) -> Any:
+    """The inputs. When their gradients are known `change` is given them; what it returns, if anything, takes their place."""
+    values = _values(inputs)
+
+    def back(gradients: list[Any]) -> tuple[Any, ...]:
+        found = _complete(gradients, values)
+        return _as_gradients(change(found), found, who)
+
+    return _joined(inputs, values, back)
 
 
 def _by_bprop(cell: Any, args: Any, kwargs: dict[str, Any]) -> Any:

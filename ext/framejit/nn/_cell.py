@@ -351,12 +351,55 @@ class Cell:
 
 
 class GraphCell(Cell):
-    """A cell around a function."""
+    """A cell around a graph that `load` has given, or around a function.
+
+    Parameters
+    ----------
+    graph : LoadedGraph or callable
+        Its Parameters are copied: they are those of the cell.
+    params_init : dict of str to Tensor, optional
+        Values of Parameters, by name; other names are passed over.
+
+    Examples
+    --------
+    >>> import framejit as fj
+    >>> fj.export(fj.nn.Dense(2, 2, "ones"), fj.Tensor([[1.0, 2.0]]), file_name="dense")
+    >>> net = fj.nn.GraphCell(fj.load("dense.mindir"), params_init={"bias": fj.Tensor([0.0, 1.0])})
+    >>> net(fj.Tensor([[1.0, 2.0]])).tolist()
+    [[3.0, 4.0]]
+    """
 
     def __init__(self, graph: Any, params_init: Any = None, obf_random_seed: Any = None) -> None:
+        from framejit._export import LoadedGraph
+
         super().__init__()
+        if not callable(graph):
+            raise TypeError(
+                f"For 'GraphCell', the 'graph' must be what load() gives, or a callable, but got {type(graph).__name__}."
+            )
+        given = {} if params_init is None else params_init
+        if not isinstance(given, dict):
+            raise TypeError(f"For 'GraphCell', the 'params_init' must be a dict, but got {type(given).__name__}.")
+        for name, value in given.items():
+            if not isinstance(name, str) or not isinstance(value, Tensor):
+                raise TypeError(
+                    f"For 'GraphCell', the 'params_init' must have Tensors by name, but got {name!r}: {type(value).__name__}."
+                )
         self.graph = graph
+        if not isinstance(graph, LoadedGraph):
+            return
+        constants = []
+        for constant in graph.constants:
+            if isinstance(constant, Parameter):
+                constant = Parameter(constant, name=constant.name, requires_grad=constant.requires_grad)
+                if constant.name in given:
+                    constant.set_data(given[constant.name])
+                self.insert_param_to_cell(constant.name, constant, check_name_contain_dot=False)
+            constants.append(constant)
+        self._constants = tuple(constants)
 
     def construct(self, *args: Any) -> Any:
-        """The function's result."""
+        """The result of the graph or function."""
+        if hasattr(self, "_constants"):
+            return self.graph._run(self.graph, args, self._constants)
         return self.graph(*args)
