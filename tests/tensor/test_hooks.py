@@ -224,3 +224,48 @@ def test_bprop_that_gives_too_few():
 
     with pytest.raises(TypeError, match="bprop of Bad must return 2 gradients, but gave 1"):
         fj.grad(Bad(), (0, 1))(X, X)
+
+
+def test_hook_backward():
+    seen = []
+    see, double = ops.HookBackward(seen.append), ops.HookBackward(lambda gradients: tuple(g * 2 for g in gradients))
+    y = Tensor([3.0, 4.0, 5.0])
+
+    def f(x, y):
+        z = see(x * y)
+        a, b = double(z, y)
+        return (a * b).sum()
+
+    for call in ways(f):
+        seen.clear()
+        of_x, of_y = fj.grad(call, (0, 1))(X, y)
+        assert_same(of_x, y * y * 2)
+        assert_same(of_y, (X * y) * 2 + y * 2 * X)
+        assert len(seen) == 1 and type(seen[0]) is tuple
+        assert_same(seen[0], (y * 2,))
+    assert_same(fj.jit(f, fullgraph=True)(X, y), f(X, y))  # where no gradient is asked for, nothing is done
+
+
+def test_insert_gradient_of():
+    def cut(dx):
+        return ops.clamp(dx, -2.0, 2.0)
+
+    clip = ops.InsertGradientOf(cut)
+    weights = Tensor([1.0, -5.0, 7.0])
+
+    class Net(nn.Cell):
+        def construct(self, x):
+            return (clip(x * 2) * weights).sum()
+
+    for call in (Net(), fj.jit(Net()), *ways(lambda x: (clip(x * 2) * weights).sum())):
+        assert fj.grad(call)(X).tolist() == [2.0, -4.0, 4.0]
+    assert_same(fj.jit(Net().construct, fullgraph=True)(X), Net()(X))
+
+
+def test_wrong_functions_for_gradients():
+    for make, name in ((ops.HookBackward, "hook_fn"), (ops.InsertGradientOf, "'f'")):
+        with pytest.raises(TypeError, match=f"{name}.* must be a function, but got int"):
+            make(3)
+    bad = ops.HookBackward(lambda gradients: (gradients[0], gradients[0]))
+    with pytest.raises(TypeError, match="hook of HookBackward must return 1 gradients or None, but gave 2"):
+        fj.grad(lambda x: bad(x).sum())(X)

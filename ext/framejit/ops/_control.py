@@ -6,7 +6,7 @@ import functools
 import inspect
 from typing import Any
 
-from framejit import _core
+from framejit import _core, _tape
 from framejit.ops._primitives import Primitive
 
 partial = functools.partial
@@ -58,6 +58,54 @@ class Scan(Primitive):
             carry, y = loop_func(carry, None if xs is None else xs[i])
             ys.append(y)
         return carry, ys
+
+
+class HookBackward(Primitive):
+    """The inputs; ``hook_fn(gradients)`` is called with the tuple of their gradients, and what it returns, if anything, takes their place.
+
+    Examples
+    --------
+    >>> import framejit as fj
+    >>> halve = fj.ops.HookBackward(lambda gradients: gradients[0] / 2)
+    >>> fj.grad(lambda x: halve(x) * 6)(fj.Tensor([1.0])).tolist()
+    [3.0]
+    """
+
+    def __init__(self, hook_fn: Any, cell_id: str = "") -> None:
+        super().__init__()
+        self.hook_fn = _function("HookBackward", "hook_fn", hook_fn)
+
+    def __call__(self, *args: Any) -> Any:
+        if _tape.is_kept():
+            args = _tape.with_gradients(args, self.hook_fn, "hook of HookBackward")
+        return args[0] if len(args) == 1 else args
+
+
+class InsertGradientOf(Primitive):
+    """The input; its gradient becomes what `f` makes of it.
+
+    Examples
+    --------
+    >>> import framejit as fj
+    >>> clip = fj.ops.InsertGradientOf(lambda dx: dx.clamp(-1.0, 1.0))
+    >>> fj.grad(lambda x: (clip(x) * fj.Tensor([0.5, 5.0])).sum())(fj.Tensor([1.0, 2.0])).tolist()
+    [0.5, 1.0]
+    """
+
+    def __init__(self, f: Any) -> None:
+        super().__init__()
+        self.f = _function("InsertGradientOf", "f", f)
+
+    def __call__(self, x: Any) -> Any:
+        if _tape.is_kept():
+            (x,) = _tape.with_gradients((x,), lambda found: (self.f(found[0]),), "function of InsertGradientOf")
+        return x
+
+
+def _function(of: str, name: str, value: Any) -> Any:
+    if not callable(value):
+        raise TypeError(f"For '{of}', the '{name}' must be a function, but got {type(value).__name__}.")
+    return value
 
 
 class HyperMap:
