@@ -457,6 +457,7 @@ Captured<Values> Executor::unpack(Value* v, bool hinted) {
       Door* door = door_of(*v);
       if (!door || session_.graph().type(v->id).rank() == 0) break;
       FRAMEJIT_TRY(size, door->length(session_, v));
+      if (size->is_array()) return break_at(BreakId::UnknownIterable, "as many rows as a mask has chosen");
       Value* n = specialize(size);
       if (!n || dim_of(*n).value() > kArrayRows) return break_at(BreakId::CapturedTooMuch, "the rows of an array");
       Values rows;

@@ -59,6 +59,7 @@ Captured<Value*> Executor::iterate(Value* v) {
       if (!door) return break_at(BreakId::WouldRaise, "iteration over a number");
       if (session_.graph().type(v->id).rank() == 0) return break_at(BreakId::WouldRaise, "iteration over a 0-d array");
       FRAMEJIT_TRY(size, door->length(session_, v));
+      if (size->is_array()) return break_at(BreakId::UnknownIterable, "as many rows as a mask has chosen");
       if (size->is_constant() ? dim_of(*size).value() > kIteratedRows : shapes().hint(size->dim) > kIteratedRows)
         return break_at(BreakId::CapturedTooMuch, "the rows of an array");
       if (!size->is_constant()) specialize(size);

@@ -2,6 +2,7 @@
 #include "capture/session.h"
 
 #include <algorithm>
+#include <numeric>
 #include <cctype>
 #include <cfenv>
 #include <map>
@@ -88,9 +89,37 @@ Value* Session::integer(const graph::Dim& dim) {
     FRAMEJIT_CHECK(number, "no memory for an int");
     return constant(number.get());
   }
+  if (graph_->shapes().is_measured(dim)) {
+    Value* number = array(builder_.dim_value(dim), Wrap::PyInt);
+    number->weak = true;
+    return number;
+  }
   Value* v = make(ValueKind::Int);
   v->dim = dim;
   return v;
+}
+
+std::optional<graph::Dim> Session::count_of(graph::ValueId mask) {
+  if (graph_->is_in_block() || has_tape()) return std::nullopt;
+  const auto nodes = static_cast<int64_t>(graph_->value_count());
+  for (std::size_t i = 0; i < counted_.size(); ++i) {
+    if (counted_[i].mask != mask) continue;
+    bool same = true;
+    for (int64_t v = counted_[i].at; v < nodes; ++v)
+      for (const graph::ValueId root : graph::written_roots(*graph_, graph::ValueId{static_cast<uint32_t>(v)}))
+        same = same && root != graph_->root(mask);
+    if (same) return counted_[i].count;
+  }
+  const graph::Type type = graph_->type(mask);
+  std::vector<int64_t> axes(type.shape.size());
+  std::iota(axes.begin(), axes.end(), 0);
+  const graph::BuildResult ones = builder_.cast(mask, graph::DType::I64);
+  const graph::BuildResult sum = ones ? builder_.reduce(graph::Op::ReduceSum, *ones, std::move(axes)) : ones;
+  if (!sum) return std::nullopt;
+  const graph::Dim count = builder_.measure(*sum, type.size());
+  counted_.push_back({mask, count, static_cast<int64_t>(graph_->value_count())});
+  learn([this] { counted_.pop_back(); });
+  return count;
 }
 
 Value* Session::tuple(std::vector<Value*> items) {
@@ -295,6 +324,7 @@ void Session::sync_dim_guards() {
   if (recorded.size() == dim_guards_) return;
   const std::size_t before = dim_guards_;
   for (std::size_t i = dim_guards_; i < recorded.size(); ++i) {
+    if (graph_->shapes().is_measured(recorded[i].left) || graph_->shapes().is_measured(recorded[i].right)) continue;
     Guard g{};
     g.kind = GuardKind::DimRelation;
     g.dim = recorded[i];

@@ -60,7 +60,9 @@ class Session {
   Value* array(graph::ValueId id, Wrap wrap);
   /// Is the memory that of a Tensor?
   bool is_of_tensor(graph::ValueId id) const;
-  Value* integer(const graph::Dim& dim);  // Constant for a known one
+  Value* integer(const graph::Dim& dim);  // Constant for a known one, an array for what is measured
+  /// How many elements of a mask are true, as a dimension that the graph measures; nothing where it cannot.
+  std::optional<graph::Dim> count_of(graph::ValueId mask);
   Value* tuple(std::vector<Value*> items);
 
   /// The graph param for an array-like object: finds the one made before for the same object, or guards and adds one.
@@ -162,6 +164,12 @@ class Session {
   };
   std::vector<Undo> undo_;
   std::set<graph::ValueId> shared_;  // roots
+  struct Counted {
+    graph::ValueId mask;
+    graph::Dim count;
+    int64_t at;  // how many graph values there were
+  };
+  std::vector<Counted> counted_;
   int tapes_ = 0;
   uint32_t location_ = 0;
   bool o1_ = false;

@@ -329,13 +329,20 @@ struct FlowStep {
     Move,    // `a` lies where `b` does, at `offset`
     Rotate,  // `a` lies where `b` does, and `b` in the memory of `c`, which takes that of `b`
     Expect,  // RunStatus::Unexpected, with `target` as the location, if the bool at `offset` of `a` is false
+    Measure, // symbol number `target` is the i64 at `offset` of `a`; the steps behind go by it
   } kind = Jump;
   BufferIndex a = 0, b = 0, c = 0;
   graph::Dim offset = 0;
-  uint32_t target = 0;  // index of a step; Expect: a location of the graph
+  uint32_t target = 0;  // index of a step; Expect: a location of the graph; Measure: a symbol
 };
 
 using Step = std::variant<LoopStep, MatMulStep, AttentionStep, UndoStep, HostStep, FlowStep>;
+
+/// A symbol that a step measures, and how much it is at most.
+struct Measured {
+  graph::SymbolId symbol;
+  graph::Dim most;
+};
 
 /// Everything that a Plan needs. Dims are over the graph's symbols.
 struct Program {
@@ -344,9 +351,10 @@ struct Program {
   std::vector<Step> steps;
   std::vector<graph::ValueId>
       result_roots;  // graph values whose bytes the caller allocates, in the order of Result numbers
-  /// Relations between symbols on which the lowering relied beyond the graph's own guards; checked by each run, which
-  /// gives RunStatus::Redo where one does not hold.
+  /// Relations between symbols on which the lowering relied beyond the graph's own guards, and those guards that are about what is
+  /// measured; checked by each run, which gives RunStatus::Redo where one does not hold.
   std::vector<graph::DimGuard> conditions;
+  std::vector<Measured> measured;  // in the order of their steps
   bool may_set_flags = false;
   /// From the first step on that writes a param each stage sets the flags of one operator at most. Then nothing has to be undone
   /// for a warning's sake: a run tells for each slot what was raised. What the steps before raise has to stop the run.

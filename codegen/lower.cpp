@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "codegen/compress.h"
 #include "codegen/emit.h"
 #include "codegen/lower_terms.h"
 #include "graph/passes/memory.h"
@@ -155,7 +156,7 @@ class Lowerer : public Memory {
       flows = flows || graph::is_control(op);
       has_rules = has_rules || graph_.node(v).flag_rule;
       // A loop can be cancelled, wherever it stands.
-      if (may_flag(v) || may_redo(v) || op == Op::Host || op == Op::Loop || op == Op::Expect) needs_undo_ = true;
+      if (may_flag(v) || may_redo(v) || op == Op::Host || op == Op::Loop || op == Op::Expect || op == Op::Measure) needs_undo_ = true;
       writes_params = writes_params || is_param_write(v);
       calls_host = calls_host || op == Op::Host;
       if (op == Op::Write) written_.insert(graph_.root(graph_.node(v).inputs[0]));
@@ -432,7 +433,7 @@ class Lowerer : public Memory {
     if (graph::is_control(graph_.node(part.nodes[0]).op)) return lower_control(part);
     if (is_product(part)) return lower_product(part, nullptr);
     if (part.nodes.size() == 1 && graph_.node(part.nodes[0]).op == Op::Attention) return lower_attention(part);
-    if (part.nodes.size() == 1 && graph_.node(part.nodes[0]).op == Op::Host) return lower_host(part);
+    if (part.nodes.size() == 1 && cls(part.nodes[0]) == OpClass::Host) return lower_host(part);
     std::vector<ValueId> reductions, elementwise;
     for (ValueId v : part.nodes) (cls(v) == OpClass::Reduction ? reductions : elementwise).push_back(v);
     if (reductions.empty()) return lower_elementwise(part, elementwise, part.stored);
@@ -788,8 +789,11 @@ class Lowerer : public Memory {
     const Node& node = graph_.node(v);
     HostStep step;
     step.group = part.group;
-    step.name = "host_call " + std::to_string(node.index());
-    if (options_.host_function) step.host = options_.host_function(node.index());
+    step.name = node.op == Op::Compress ? "compress" : "host_call " + std::to_string(node.index());
+    if (node.op == Op::Compress)
+      step.host.function = compress;
+    else if (options_.host_function)
+      step.host = options_.host_function(node.index());
     if (!step.host.function) fail("a call of a host function that is gone");
     std::vector<ValueId> operands = node.inputs;
     operands.push_back(v);
@@ -894,6 +898,13 @@ class Lowerer : public Memory {
   void lower_control(const Part& part) {
     const ValueId v = part.nodes[0];
     const Node& node = graph_.node(v);
+    if (node.op == Op::Measure) {
+      std::vector<graph::SymbolId> symbol;
+      node.dim().collect_symbols(symbol);
+      program_.measured.push_back({symbol[0], node.most()});
+      decide(FlowStep::Measure, node.inputs[0], static_cast<uint32_t>(symbol[0]));
+      return;
+    }
     if (node.op == Op::Expect) {
       decide(FlowStep::Expect, node.inputs[0], node.location);
       return;

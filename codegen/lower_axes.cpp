@@ -18,7 +18,11 @@ bool Facts::proven(Relation relation, const Dim& left, const Dim& right) {
 }
 
 std::vector<graph::DimGuard> Facts::conditions() const {
-  return {env_.guards().begin() + static_cast<std::ptrdiff_t>(recorded_), env_.guards().end()};
+  std::vector<graph::DimGuard> out;
+  for (std::size_t i = 0; i < env_.guards().size(); ++i)
+    if (const graph::DimGuard& g = env_.guards()[i]; i >= recorded_ || env_.is_measured(g.left) || env_.is_measured(g.right))
+      out.push_back(g);
+  return out;
 }
 
 Dims LoopAxes::strides(const Access& access) const {

@@ -92,6 +92,7 @@ std::string flow_text(const Program& program, const FlowStep& step) {
     case FlowStep::Unless: return "jump to " + std::to_string(step.target) + " unless " + at();
     case FlowStep::Again: return "jump to " + std::to_string(step.target) + " if " + at();
     case FlowStep::Expect: return "expect " + at();
+    case FlowStep::Measure: return "s" + std::to_string(step.target) + " is " + at();
     case FlowStep::Move:
       return "move " + buffer_name(program, step.a) + " to " + buffer_name(program, step.b) +
              (step.offset == Dim(0) ? "" : " + " + step.offset.str());

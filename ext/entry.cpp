@@ -138,7 +138,7 @@ std::string Entry::link(const LiveSlots& live, int local_count) {
   const graph::Graph& graph = *region_->graph;
   // What passes relied upon since capture is guarded too.
   for (const graph::DimGuard& dim : graph.shapes().guards()) {
-    bool known = false;
+    bool known = graph.shapes().is_measured(dim.left) || graph.shapes().is_measured(dim.right);
     for (const Guard& g : region_->guards) known = known || (g.kind == GuardKind::DimRelation && same_relation(g.dim, dim));
     if (known) continue;
     Guard& g = region_->guards.emplace_back();
@@ -146,7 +146,7 @@ std::string Entry::link(const LiveSlots& live, int local_count) {
     g.dim = dim;
   }
   auto program = GuardProgram::make(region_->guards, region_->inputs, Materializer::sources(*region_),
-                                    graph.shapes().symbol_count(), local_count);
+                                    graph.shapes(), local_count);
   if (!program) return program.error();
   guards_ = std::move(*program);
   auto materializer = Materializer::make(*region_, *guards_, *compiled_.plan);
@@ -374,6 +374,8 @@ Outcome Entry::run_plan(Workspace& w, std::vector<unsigned>& unsaid, bool in_fra
     case runtime::RunStatus::Unexpected: other_way_ = run.location; return Outcome::OtherWay;
     case runtime::RunStatus::Flagged: return after_flags(run.undo.get());
   }
+  for (std::size_t i = 0; i < run.measured.size(); ++i)
+    w.matched->symbols[static_cast<std::size_t>(plan().program().measured[i].symbol)] = run.measured[i];
   if (run.flags && !options_.quiet && !all_ignored(run.flags)) [[unlikely]]
     return after_flags(run.undo.get());
   streak_ = 0;
@@ -458,7 +460,7 @@ bool has_few_elements(const graph::Graph& graph) {
 /// As Entry::truth(), by the reference interpreter: for few elements that is sooner done than a compilation.
 std::optional<bool> quick_truth(const capture::Region& region, const LiveSlots& live, int local_count) {
   if (!has_few_elements(*region.graph)) return std::nullopt;
-  auto guards = GuardProgram::make(region.guards, region.inputs, {}, region.graph->shapes().symbol_count(), local_count);
+  auto guards = GuardProgram::make(region.guards, region.inputs, {}, region.graph->shapes(), local_count);
   if (!guards) return std::nullopt;
   const std::size_t inputs = (*guards)->input_count();
   std::vector<PyObject*> slots((*guards)->slot_count());

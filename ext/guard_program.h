@@ -75,7 +75,7 @@ class GuardProgram {
   static Expected<std::unique_ptr<GuardProgram>, std::string> make(const std::vector<capture::Guard>& guards,
                                                                    const std::vector<capture::Input>& inputs,
                                                                    const std::vector<capture::SourceRef>& sources,
-                                                                   std::size_t symbol_count, int local_count);
+                                                                   const graph::ShapeEnv& shapes, int local_count);
   ~GuardProgram();
 
   std::size_t slot_count() const { return slots_; }

@@ -52,9 +52,10 @@ class GuardCompiler {
         if (group.items[i].slot >= 0) group.wanted.push_back(i);
   }
 
-  void set_symbols(std::size_t count) {
-    program_.symbols_ = count;
-    bound_.assign(count, false);
+  /// What is measured is bound by a run, not by a guard.
+  void set_symbols(const graph::ShapeEnv& shapes) {
+    program_.symbols_ = shapes.symbol_count();
+    for (uint32_t s = 0; s < program_.symbols_; ++s) bound_.push_back(shapes.is_measured(graph::Dim::symbol(graph::SymbolId{s})));
   }
 
   std::string why;
@@ -423,10 +424,10 @@ class GuardCompiler {
 Expected<std::unique_ptr<GuardProgram>, std::string> GuardProgram::make(const std::vector<Guard>& guards,
                                                                         const std::vector<capture::Input>& inputs,
                                                                         const std::vector<SourceRef>& sources,
-                                                                        std::size_t symbol_count, int local_count) {
+                                                                        const graph::ShapeEnv& shapes, int local_count) {
   std::unique_ptr<GuardProgram> program(new GuardProgram());
   GuardCompiler compiler(*program, local_count);
-  compiler.set_symbols(symbol_count);
+  compiler.set_symbols(shapes);
   compiler.run(guards, inputs, sources);
   if (!compiler.why.empty()) return Unexpected<std::string>{compiler.why};
   return program;

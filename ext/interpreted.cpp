@@ -115,6 +115,7 @@ runtime::RunResult run_interpreted(const graph::Graph& graph, const runtime::Pla
     }
   out.status = runtime::RunStatus::Done;
   out.flags = done->fp_flags;
+  for (const codegen::Measured& m : program.measured) out.measured.push_back(done->symbols[static_cast<std::size_t>(m.symbol)]);
   if (out.flags) out.undo = std::move(undo);
   return out;
 }

@@ -1,7 +1,9 @@
 // Objects from recipes.
 #include "ext/materialize.h"
 
+#include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "capture/py/lru_cache.h"
 #include "ext/guard_program_impl.h"
@@ -74,6 +76,11 @@ std::string Materializer::analyse() {
       if (root.storage == Storage::Number) result.kind = Result::RootObject;
     }
   }
+  for (std::size_t k = 0; k < root_count_; ++k)
+    if (roots_[k].storage == Storage::Array && is_measured(plan_.program().result_roots[k])) {
+      roots_[k].storage = Storage::Measured;
+      measures_ = true;
+    }
   for (const Root& root : roots_)
     if (root.storage == Storage::Cell && (!root.layout.constant || root.layout.bytes > 16))
       return "a number of more than one element";
@@ -136,7 +143,10 @@ void Materializer::order(uint32_t recipe) {
   bool late = false;
   if (r.kind == Recipe::Kind::Result) {
     const Result& result = results_[result_of_[recipe]];
-    late = result.kind == Result::RootNumber || result.kind == Result::ParamNumber || result.kind == Result::RootCopy;
+    late = result.kind == Result::RootNumber || result.kind == Result::ParamNumber || result.kind == Result::RootCopy ||
+           is_measured(region_.graph->results()[r.index]);
+  } else if (r.kind == Recipe::Kind::Int) {
+    late = region_.graph->shapes().is_measured(r.dim);
   } else if (!is_mutable(r)) {
     for (const uint32_t item : r.items) {
       order(item);
@@ -196,6 +206,7 @@ bool Materializer::allocate_root(Workspace& w, std::size_t k) const {
       w.results[k] = number_memory(root.wrap, w.roots[k]);
       return true;
     case Storage::Cell: w.results[k] = reinterpret_cast<char*>(&w.cells[2 * k]); return true;
+    case Storage::Measured:
     case Storage::Hidden: {
       const int64_t bytes = plan_.result_bytes(k, symbols(w));
       w.results[k] = static_cast<char*>(runtime::allocate(bytes > 0 ? static_cast<std::size_t>(bytes) : 1));
@@ -205,6 +216,29 @@ bool Materializer::allocate_root(Workspace& w, std::size_t k) const {
     }
   }
   return false;
+}
+
+/// Does its size, or that of the memory it lies in, depend on what is measured?
+bool Materializer::is_measured(ValueId v) const {
+  const graph::Graph& graph = *region_.graph;
+  const auto is = [&](const graph::Dim& d) { return graph.shapes().is_measured(d); };
+  const graph::Type &type = graph.type(v), &root = graph.type(graph.root(v));
+  return is(type.offset) || std::any_of(type.shape.begin(), type.shape.end(), is) || std::any_of(root.shape.begin(), root.shape.end(), is);
+}
+
+bool Materializer::make_measured(Workspace& w) const {
+  for (std::size_t k = 0; k < root_count_; ++k) {
+    const Root& root = roots_[k];
+    if (root.storage != Storage::Measured) continue;
+    const graph::Type& type = region_.graph->type(plan_.program().result_roots[k]);
+    const int64_t bytes = type.size().evaluate(symbols(w)) * graph::size_of(type.dtype);
+    w.roots[k] = new_array(root.layout, bytes, symbols(w));
+    if (!w.roots[k]) return false;
+    char* const made = PyArray_BYTES(as_ndarray(w.roots[k]));
+    std::memcpy(made, w.results[k], static_cast<std::size_t>(bytes));
+    runtime::release(std::exchange(w.results[k], made));
+  }
+  return true;
 }
 
 bool Materializer::prepare(Workspace& w) const {
@@ -231,8 +265,9 @@ bool Materializer::run(Workspace& w, const std::vector<Step>& steps) const {
 
 void Materializer::drop(Workspace& w) const {
   for (std::size_t k = 0; k < root_count_; ++k) {
+    const bool hidden = roots_[k].storage == Storage::Hidden || (roots_[k].storage == Storage::Measured && !w.roots[k]);
+    if (hidden && w.results[k]) runtime::release(w.results[k]);
     Py_XDECREF(w.roots[k]);
-    if (roots_[k].storage == Storage::Hidden && w.results[k]) runtime::release(w.results[k]);
   }
   for (std::size_t i = 0; i < recipe_count_; ++i) Py_XDECREF(w.objects[i]);
 }

@@ -42,7 +42,7 @@ class Materializer {
 
   /// The steps of a run, in this order. False: out of memory, with the Python exception set; nothing is visible yet.
   bool prepare(Workspace& w) const;  // memory of the roots, objects that do not depend on values
-  bool finish(Workspace& w) const { return late_.empty() || run(w, late_); }  // the others
+  bool finish(Workspace& w) const { return (!measures_ || make_measured(w)) && (late_.empty() || run(w, late_)); }  // the others
   /// Stores the effects. False only when out of memory half way. Displaced objects are appended to `trash`.
   bool commit(Workspace& w, std::vector<PyObject*>& trash) const;
   /// Releases what the workspace still owns.
@@ -51,7 +51,8 @@ class Materializer {
   bool has_effects() const { return !region_.effects.empty(); }
 
  private:
-  enum class Storage : uint8_t { Array, Number, Cell, Hidden };
+  /// Measured: an array as large as a run finds out, made behind it of hidden memory with room for the most.
+  enum class Storage : uint8_t { Array, Number, Cell, Hidden, Measured };
   struct Root {
     Storage storage = Storage::Hidden;
     capture::Wrap wrap = capture::Wrap::NdArray;  // Number
@@ -83,6 +84,8 @@ class Materializer {
 
   std::span<const int64_t> symbols(const Workspace& w) const { return {w.matched->symbols, guards_.symbol_count()}; }
   bool allocate_root(Workspace& w, std::size_t k) const;
+  bool make_measured(Workspace& w) const;
+  bool is_measured(graph::ValueId v) const;
   PyObject* create(Workspace& w, uint32_t recipe) const;
   PyObject* create_result(Workspace& w, const Result& result) const;
   PyObject* create_function(Workspace& w, const capture::Recipe& r) const;
@@ -96,6 +99,7 @@ class Materializer {
   const GuardProgram& guards_;
   const runtime::Plan& plan_;
   std::size_t recipe_count_, root_count_ = 0;
+  bool measures_ = false;
   std::vector<Root> roots_;
   std::vector<Result> results_;     // of Result recipes
   std::vector<int32_t> result_of_;  // recipe -> results_

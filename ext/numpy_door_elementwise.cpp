@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "ext/numpy_door_parts.h"
+#include "ext/numpy_index.h"
 #include "ext/numpy_host.h"
 
 namespace framejit::ext {
@@ -124,8 +125,31 @@ Captured<Value*> call_scalar_type(const Call& call) {
 
 namespace {
 
+/// NumPy gives views of one array with a column for each axis.
+Captured<Value*> nonzero(Session& session, Value* given) {
+  FRAMEJIT_TRY(x, array_argument(session, given));
+  const graph::Type type = session.graph().type(x->id);
+  if (type.rank() != 1) return break_at(BreakId::UnsupportedArgument, "np.nonzero but of one axis");
+  graph::GraphBuilder& builder = session.builder();
+  ValueId mask = x->id;
+  if (type.dtype != DType::Bool) {
+    const ValueId operands[] = {x->id, builder.constant(type.dtype, {})};
+    FRAMEJIT_TRY(differs, built(builder.elementwise(Op::NotEqual, operands)));
+    mask = differs;
+  }
+  FRAMEJIT_TRY(columns, compressed(session, mask, builder.expand_dims(builder.iota(DType::I64, type.shape[0]), 1)));
+  return session.tuple({session.array(builder.select(columns, 1, 0), Wrap::NdArray)});
+}
+
+Captured<Value*> method_nonzero(const Call& call) {
+  FRAMEJIT_TRY(args, bind(call, {"self"}, 1));
+  return nonzero(call.session, args[0]);
+}
+
 Captured<Value*> call_where(const Call& call) {
-  FRAMEJIT_TRY(args, bind(call, {"condition", "x", "y"}, 3));
+  FRAMEJIT_TRY(args, bind(call, {"condition", "x", "y"}, 1));
+  if (!args[1] && !args[2]) return nonzero(call.session, args[0]);
+  if (!args[1] || !args[2]) return break_at(BreakId::WouldRaise, "either both or neither of x and y should be given");
   return where(call.session, args[0], args[1], args[2]);
 }
 
@@ -244,7 +268,7 @@ constexpr FunctionRow kFunctions[] = {
     {"degrees", call_to_degrees}, {"copyto", call_copyto},
 };
 
-constexpr FunctionRow kMethods[] = {{"__abs__", method_abs}, {"fill", method_fill}, {"item", method_item}};
+constexpr FunctionRow kMethods[] = {{"__abs__", method_abs}, {"fill", method_fill}, {"item", method_item}, {"nonzero", method_nonzero}};
 
 }  // namespace
 

@@ -8,6 +8,8 @@
 #include <limits>
 #include <vector>
 
+#include "graph/layout.h"
+
 namespace framejit::ext {
 
 using graph::Dim;
@@ -160,6 +162,11 @@ bool has_integer_arrays(Session& session, Value* key) {
   return found;
 }
 
+bool is_mask(Session& session, const Value* key) {
+  return key->is_array() && key->wrap == Wrap::NdArray && session.graph().type(key->id).dtype == DType::Bool &&
+         session.graph().type(key->id).rank() > 0;
+}
+
 }  // namespace
 
 Captured<Indexed> index_view(Session& session, ValueId array, Value* key) {
@@ -200,8 +207,26 @@ Captured<Indexed> index_view(Session& session, ValueId array, Value* key) {
   return Indexed{at, element};
 }
 
+Captured<ValueId> compressed(Session& session, ValueId mask, ValueId array) {
+  const graph::Type masked = session.graph().type(mask), type = session.graph().type(array);
+  if (masked.rank() > type.rank()) return break_at(BreakId::WouldRaise, "too many indices for array");
+  for (int i = 0; i < masked.rank(); ++i)
+    if (!session.graph().shapes().equal(masked.shape[static_cast<std::size_t>(i)], type.shape[static_cast<std::size_t>(i)]))
+      return break_at(BreakId::WouldRaise, "boolean index did not match indexed array");
+  // NumPy gives the axes behind the mask's the order that they have in the array.
+  if (masked.rank() < type.rank() && !graph::is_c_contiguous(session.graph().shapes(), type))
+    return break_at(BreakId::UnsupportedArgument, "a mask for some axes of an array that is not contiguous");
+  const std::optional<Dim> count = session.count_of(mask);
+  if (!count) return break_at(BreakId::UnsupportedArgument, "a selection by a mask, in a branch, a loop or a derivative");
+  return built(session.builder().compress(mask, array, *count));
+}
+
 Captured<Value*> read_item(Session& session, Value* array, Value* key) {
   if (array->wrap != Wrap::NdArray) return break_at(BreakId::UnsupportedArgument, "an index into a NumPy scalar");
+  if (is_mask(session, key)) {
+    FRAMEJIT_TRY(chosen, compressed(session, key->id, array->id));
+    return session.array(chosen, Wrap::NdArray);
+  }
   if (has_integer_arrays(session, key)) {
     Value* const both[] = {array, key};
     return host_operator(session, "getitem", both);
@@ -212,11 +237,6 @@ Captured<Value*> read_item(Session& session, Value* array, Value* key) {
 }
 
 namespace {
-
-bool is_mask(Session& session, const Value* key) {
-  return key->is_array() && key->wrap == Wrap::NdArray && session.graph().type(key->id).dtype == DType::Bool &&
-         session.graph().type(key->id).rank() > 0;
-}
 
 /// a[indices] = value, by way of a copy of the array, where that is not much more than what is written.
 Captured<bool> write_items(Session& session, Value* array, Value* key, Value* value) {

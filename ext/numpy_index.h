@@ -13,6 +13,9 @@ struct Indexed {
 /// The view that `array[key]` names. Breaks for advanced indices, and where NumPy raises.
 Captured<Indexed> index_view(Session& session, ValueId array, Value* key);
 
+/// array[mask]: fresh memory of a size that the graph measures.
+Captured<ValueId> compressed(Session& session, ValueId mask, ValueId array);
+
 Captured<Value*> read_item(Session& session, Value* array, Value* key);
 Captured<bool> write_item(Session& session, Value* array, Value* key, Value* value);
 

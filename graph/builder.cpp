@@ -392,6 +392,27 @@ ValueId GraphBuilder::output(ValueId control, int64_t index) {
 
 void GraphBuilder::expect(ValueId condition) { append(Op::Expect, {condition}, Type{DType::Bool, {}, {}}); }
 
+Dim GraphBuilder::measure(ValueId count, const Dim& most) {
+  const Dim symbol = graph_.shapes().fresh(std::max<int64_t>(graph_.shapes().hint(most) / 2, 61));
+  std::vector<SymbolId> id;
+  symbol.collect_symbols(id);
+  graph_.shapes().set_measured(id[0]);
+  append(Op::Measure, {count}, Type{DType::Bool, {}, {}}, {{AttrKey::Dim, symbol}, {AttrKey::Most, most}});
+  return symbol;
+}
+
+BuildResult GraphBuilder::compress(ValueId mask, ValueId x, const Dim& count) {
+  const Dims &masked = graph_.type(mask).shape, shape = graph_.type(x).shape;
+  if (masked.size() > shape.size()) return shape_error("too many axes of a mask");
+  for (std::size_t i = 0; i < masked.size(); ++i)
+    if (!graph_.shapes().equal(masked[i], shape[i])) return shape_error("a mask of another shape");
+  Dims out{count};
+  out.insert(out.end(), shape.begin() + static_cast<std::ptrdiff_t>(masked.size()), shape.end());
+  const DType dtype = graph_.type(x).dtype;
+  Dims strides = packed_strides(graph_.shapes(), dtype, out, c_order(static_cast<int>(out.size())));
+  return append(Op::Compress, {mask, x}, Type{dtype, std::move(out), std::move(strides)});
+}
+
 ValueId GraphBuilder::host_call(int64_t index, std::vector<ValueId> operands, DType dtype, Dims shape, std::optional<Dims> strides) {
   if (!strides) strides = packed_strides(graph_.shapes(), dtype, shape, c_order(static_cast<int>(shape.size())));
   return append(Op::Host, std::move(operands), Type{dtype, std::move(shape), std::move(*strides)},

@@ -83,6 +83,10 @@ class GraphBuilder {
   /// Result `index` of a branch's blocks, or of a loop's body, not counting its condition.
   ValueId output(ValueId control, int64_t index);
   void expect(ValueId condition);
+  /// A dimension that is known when the graph runs: what a 0-d i64 holds then, `most` at most.
+  Dim measure(ValueId count, const Dim& most);
+  /// The elements of `x` for which `mask`, of the shape of its first axes, is true, in C order: `count` of them.
+  BuildResult compress(ValueId mask, ValueId x, const Dim& count);
 
   /// A call of the host's function number `index`; the result is fresh, in C order where no strides are given.
   ValueId host_call(int64_t index, std::vector<ValueId> operands, DType dtype, Dims shape, std::optional<Dims> strides = {});

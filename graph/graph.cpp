@@ -67,6 +67,7 @@ std::vector<int64_t> Window::numbers() const {
 }
 
 const Dim& Node::dim() const { return required<Dim>(*this, AttrKey::Dim); }
+const Dim& Node::most() const { return required<Dim>(*this, AttrKey::Most); }
 int64_t Node::index() const { return required<int64_t>(*this, AttrKey::Index); }
 
 std::string_view Node::name() const {

@@ -77,7 +77,7 @@ struct Call {
   uint32_t location = 0, origin = 0;
 };
 
-enum class AttrKey : uint8_t { Index, Value, Axes, Dim, Name, Window };
+enum class AttrKey : uint8_t { Index, Value, Axes, Dim, Name, Window, Most };
 using AttrValue = std::variant<int64_t, Scalar, std::vector<int64_t>, Dim, std::string>;
 
 /// How a window goes over the axes of space of an image. As an attribute: groups, then four numbers for each axis.
@@ -119,7 +119,7 @@ struct Block;
 struct Node {
   Op op;
   std::vector<ValueId> inputs;
-  std::vector<std::pair<AttrKey, AttrValue>> attrs;  // Index: param number; Value: constant bits; Axes; Dim; Name; Window
+  std::vector<std::pair<AttrKey, AttrValue>> attrs;  // Index: param number; Value: constant bits; Axes; Dim; Name; Window; Most
   Type type;
   uint32_t location = 0;                       // index into Graph::locations
   /// Indices into Graph::calls, ascending: the calls to which the node's floating-point flags belong, one but for what cse joined.
@@ -133,6 +133,7 @@ struct Node {
   const std::vector<int64_t>& axes() const;
   const Scalar& value() const;
   const Dim& dim() const;
+  const Dim& most() const;
   Window window() const;
   int64_t index() const;
   std::string_view name() const;  // empty where there is none

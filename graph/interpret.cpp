@@ -8,6 +8,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <set>
 
 #include "graph/interpret_reduce.h"
 #include "graph/scalar_ops.h"
@@ -86,7 +87,7 @@ class Interpreter {
   Interpreter(const Graph& graph, std::span<const ArrayRef> params, std::span<const int64_t> symbols, HostLoop host)
       : graph_(graph),
         params_(params),
-        symbols_(symbols),
+        symbols_(symbols.begin(), symbols.end()),
         host_(host),
         values_(graph.value_count()),
         owned_(graph.value_count()) {}
@@ -100,9 +101,12 @@ class Interpreter {
       if (p.ref.shape != params_[i].shape) return Unexpected{"shape of param " + std::to_string(i)};
       p.ref.strides = params_[i].strides;  // axes of length 1 may have any
     }
+    for (std::size_t i = 0; i < symbols_.size(); ++i)
+      if (const SymbolId s{static_cast<uint32_t>(i)}; graph_.shapes().is_measured(Dim::symbol(s))) unknown_.insert(s);
     const FlagScope flags;
     if (!block(graph_.body())) return Unexpected{failure_};
     Interpretation out;
+    out.symbols = symbols_;
     out.fp_flags = raised_ | FlagScope::raised();
     for (ValueId v : graph_.results())
       out.results.push_back({std::move(owned_[index(graph_.root(v))]), values_[index(v)].ref});
@@ -158,6 +162,16 @@ class Interpreter {
   bool is_true(ValueId v) const { return load(values_[index(v)], 0).lo != 0; }
 
   bool control(ValueId v, const Node& n) {
+    if (n.op == Op::Measure) {
+      std::vector<SymbolId> symbol;
+      n.dim().collect_symbols(symbol);
+      symbols_[static_cast<std::size_t>(symbol[0])] = static_cast<int64_t>(load(values_[index(n.inputs[0])], 0).lo);
+      unknown_.erase(symbol[0]);
+      for (const DimGuard& g : graph_.shapes().guards())
+        if (mentions(g, symbol[0]) && related(g.relation, g.left.evaluate(symbols_), g.right.evaluate(symbols_)) != g.outcome)
+          failure_ = kUnexpected;
+      return failure_.empty();
+    }
     if (n.op == Op::Expect) {
       if (!is_true(n.inputs[0])) failure_ = kUnexpected;
       return failure_.empty();
@@ -181,7 +195,33 @@ class Interpreter {
     }
   }
 
+  /// Is the guard about the symbol, and about nothing that is not known yet?
+  bool mentions(const DimGuard& g, SymbolId symbol) const {
+    std::vector<SymbolId> used;
+    g.left.collect_symbols(used);
+    g.right.collect_symbols(used);
+    return std::find(used.begin(), used.end(), symbol) != used.end() &&
+           std::none_of(used.begin(), used.end(), [&](SymbolId s) { return unknown_.contains(s); });
+  }
+
   const Array& input(const Node& n, std::size_t i) const { return values_[index(n.inputs[i])]; }
+
+  bool compress(ValueId v, const Node& n) {
+    const Array &mask = input(n, 0), &x = input(n, 1), &out = allocate(v);
+    const std::span<const int64_t> rest = std::span(x.ref.shape).subspan(mask.ref.shape.size());
+    std::vector<int64_t> to(out.ref.shape.size(), 0), from(x.ref.shape.size());
+    for_each_index(mask.ref.shape, [&](const std::vector<int64_t>& at) {
+      if (load(mask, dot(at, mask.ref.strides)).lo == 0 || to[0] == out.ref.shape[0]) return;
+      std::copy(at.begin(), at.end(), from.begin());
+      for_each_index({rest.begin(), rest.end()}, [&](const std::vector<int64_t>& inner) {
+        std::copy(inner.begin(), inner.end(), from.begin() + static_cast<std::ptrdiff_t>(at.size()));
+        std::copy(inner.begin(), inner.end(), to.begin() + 1);
+        store(out, dot(to, out.ref.strides), load(x, dot(from, x.ref.strides)));
+      });
+      ++to[0];
+    });
+    return true;
+  }
 
   Array& allocate(ValueId v) {
     const Type& t = graph_.type(v);
@@ -220,7 +260,7 @@ class Interpreter {
       case OpClass::Write: return write(n);
       case OpClass::Contraction:
         return n.op == Op::MatMul ? matmul(v, n) : n.op == Op::Convolution ? convolution(v, n) : attention(v, n);
-      case OpClass::Host: return false;
+      case OpClass::Host: return n.op == Op::Compress && compress(v, n);
       case OpClass::Control: return control(v, n);
     }
     return false;
@@ -419,7 +459,8 @@ class Interpreter {
 
   const Graph& graph_;
   std::span<const ArrayRef> params_;
-  std::span<const int64_t> symbols_;
+  std::vector<int64_t> symbols_;
+  std::set<SymbolId> unknown_;  // to be measured
   HostLoop host_;
   std::vector<Array> values_;
   std::vector<std::vector<std::byte>> owned_;  // by root; moving a vector leaves its bytes in place

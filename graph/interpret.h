@@ -28,6 +28,7 @@ struct InterpretedArray {
 
 struct Interpretation {
   std::vector<InterpretedArray> results;
+  std::vector<int64_t> symbols;  // with what was measured
   unsigned fp_flags;  // FE_DIVBYZERO | FE_OVERFLOW | FE_UNDERFLOW | FE_INVALID that were raised, by FlagRule::apply
 };
 

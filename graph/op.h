@@ -141,11 +141,13 @@ inline constexpr uint8_t kAnyOperands = 255;
   X(Attention, "attention", kAnyOperands, Contraction, HostCall, Same, Float, false,                             \
     "framejit.ops.flash_attention_score")                                                                        \
   X(Host, "host_call", kAnyOperands, Host, HostCall, Attribute, None, false, "")                                 \
+  X(Compress, "compress", 2, Host, Native, Same, None, false, "compress")                                        \
   X(Carried, "carried", 0, Source, Native, Attribute, None, false, "")                                           \
   X(If, "if", 1, Control, Native, Attribute, None, false, "")                                                    \
   X(Loop, "loop", kAnyOperands, Control, Native, Attribute, None, false, "")                                     \
   X(Output, "output", 1, Source, Native, Attribute, None, false, "")                                             \
-  X(Expect, "expect", 1, Control, Native, Attribute, None, false, "")
+  X(Expect, "expect", 1, Control, Native, Attribute, None, false, "")                                            \
+  X(Measure, "measure", 1, Control, Native, Attribute, None, false, "")
 // clang-format on
 
 enum class Op : uint8_t {
@@ -184,6 +186,8 @@ constexpr std::optional<Op> op_from_name(std::string_view name) {
 }
 
 constexpr bool is_control(Op op) { return def(op).cls == OpClass::Control; }
+/// Stands for no value: the text form has no name for it.
+constexpr bool is_bare(Op op) { return op == Op::Write || op == Op::Expect || op == Op::Measure; }
 /// Is it a step of its own, between arrays in memory?
 constexpr bool is_alone(Op op) {
   return def(op).cls == OpClass::Contraction || def(op).cls == OpClass::Host || is_control(op);

@@ -99,7 +99,7 @@ class Parser {
     if (!op) fail_at(start, "unknown operator");
     node.op = *op;
     if (node.op == Op::Param || node.op == Op::Carried) fail_at(start, "it stands in the head of a block");
-    if (name.empty() != (node.op == Op::Write || node.op == Op::Expect)) fail_at(start, "a name for what has a value");
+    if (name.empty() != is_bare(node.op)) fail_at(start, "a name for what has a value");
     if (at("%")) {
       do node.inputs.push_back(value());
       while (take(","));
@@ -148,8 +148,8 @@ class Parser {
         while (take("|"));
       } else if (key == "index") {
         node.attrs.emplace_back(AttrKey::Index, dim().value());
-      } else if (key == "dim") {
-        node.attrs.emplace_back(AttrKey::Dim, dim());
+      } else if (key == "dim" || key == "most") {
+        node.attrs.emplace_back(key == "dim" ? AttrKey::Dim : AttrKey::Most, dim());
       } else if (key == "value") {
         skip_spaces();
         const std::size_t end = at("(") ? rest_.find(')') + 1 : rest_.find_first_of(" ,}");
@@ -215,6 +215,13 @@ class Parser {
 
   void add_symbols() {
     for (uint32_t i = 0; i < symbols_; ++i) graph_->shapes().fresh(2);
+    for (ValueId v : graph_->body().nodes) {
+      if (graph_->node(v).op != Op::Measure) continue;
+      std::vector<SymbolId> symbol;
+      const AttrValue* dim = graph_->node(v).find(AttrKey::Dim);
+      if (dim) std::get<Dim>(*dim).collect_symbols(symbol);
+      for (SymbolId s : symbol) graph_->shapes().set_measured(s);
+    }
   }
 
   std::string_view new_name() {

@@ -1,6 +1,7 @@
 // Decisions about dimensions: by canonical form, by what was decided before, else by the hints with a guard.
 #include "graph/shape_env.h"
 
+#include <algorithm>
 #include <limits>
 
 namespace framejit::graph {
@@ -51,6 +52,15 @@ Dim ShapeEnv::fresh(int64_t hint) {
   return Dim::symbol(SymbolId{static_cast<uint32_t>(hints_.size() - 1)});
 }
 
+bool ShapeEnv::is_measured(const Dim& d) const {
+  if (measured_.empty() || d.is_const()) return false;
+  std::vector<SymbolId> symbols;
+  d.collect_symbols(symbols);
+  return std::any_of(symbols.begin(), symbols.end(), [&](SymbolId s) {
+    return std::find(measured_.begin(), measured_.end(), s) != measured_.end();
+  });
+}
+
 bool ShapeEnv::holds(Relation relation, const Dim& left, const Dim& right) {
   if (left.is_const() && right.is_const()) return related(relation, left.value(), right.value());
   if (is_limit(relation, left, right)) return relation == Relation::Le;
@@ -79,6 +89,7 @@ int64_t ShapeEnv::specialize(const Dim& d) {
 
 void ShapeEnv::rollback(Mark m) {
   hints_.resize(m.symbols);
+  std::erase_if(measured_, [&](SymbolId s) { return static_cast<std::size_t>(s) >= m.symbols; });
   guards_.resize(m.guards);
   std::erase_if(decided_, [&](const auto& entry) { return entry.second.guard >= m.guards; });
 }

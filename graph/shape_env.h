@@ -25,6 +25,9 @@ class ShapeEnv {
  public:
   /// A new symbol whose value at capture was `hint`.
   Dim fresh(int64_t hint);
+  /// The symbol is no input of the graph: a node measures it (Op::Measure). What is relied upon of it is checked then.
+  void set_measured(SymbolId symbol) { measured_.push_back(symbol); }
+  bool is_measured(const Dim& d) const;
   int64_t hint(const Dim& d) const { return d.evaluate(hints_); }
   std::size_t symbol_count() const { return hints_.size(); }
   const std::vector<int64_t>& hints() const { return hints_; }
@@ -54,6 +57,7 @@ class ShapeEnv {
   };
 
   std::vector<int64_t> hints_;
+  std::vector<SymbolId> measured_;
   std::vector<DimGuard> guards_;
   std::unordered_multimap<std::size_t, Decision> decided_;
 };

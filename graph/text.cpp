@@ -86,7 +86,7 @@ class Printer {
       return;
     }
     const Node& n = graph_.node(v);
-    const bool named = n.op != Op::Write && n.op != Op::Expect;
+    const bool named = !is_bare(n.op);
     out_ += indent_ + "  ";
     if (named) out_ += name(v) + " = ";
     out_ += name_of(n.op);
@@ -114,6 +114,7 @@ class Printer {
         case AttrKey::Value: out_ += "value=" + scalar_str(n.type.dtype, std::get<Scalar>(value)); break;
         case AttrKey::Axes: out_ += "axes=" + axes(std::get<std::vector<int64_t>>(value)); break;
         case AttrKey::Dim: out_ += "dim=" + std::get<Dim>(value).str(); break;
+        case AttrKey::Most: out_ += "most=" + std::get<Dim>(value).str(); break;
         case AttrKey::Window: out_ += "window=" + axes(std::get<std::vector<int64_t>>(value)); break;
         case AttrKey::Name: out_ += "name=" + std::get<std::string>(value); break;
       }

@@ -22,6 +22,7 @@
 //     an if give the same types; what a loop begins with, carries and ends its rounds with have the same types, packed.
 // 13  An output is one of an if or of a loop that has so many, of its type. Nothing else has control flow as operand.
 // 14  What a loop carries is not written; nor is, in its body, what it begins with.
+// 15  What is measured is a 0-d i64, outside of blocks; its symbol is a measured one.
 #include "graph/verify.h"
 
 #include <algorithm>
@@ -125,6 +126,7 @@ class Verifier {
     const std::size_t expected = n.op == Op::If ? 2 : n.op == Op::Loop ? 1 : 0;
     if (n.blocks.size() != expected) return report(3, v, "blocks");
     if (n.type.dtype != DType::Bool || n.type.rank() != 0 || n.type.is_view()) return report(12, v, "has a type");
+    if (n.op == Op::Measure) return measure(v, n);
     if (n.op != Op::Loop && !is_condition(n.inputs[0])) return report(12, v, "the condition is no bool");
     for (const std::unique_ptr<Block>& b : n.blocks) inner(*b);
     if (found_ || n.op == Op::Expect) return;
@@ -146,6 +148,15 @@ class Verifier {
     for (ValueId root : written_roots(graph_, v))
       for (ValueId input : n.inputs)
         if (graph_.root(input) == root) return report(14, v, "the body writes what the loop begins with");
+  }
+
+  void measure(ValueId v, const Node& n) {
+    const Type& count = graph_.type(n.inputs[0]);
+    const AttrValue *dim = n.find(AttrKey::Dim), *most = n.find(AttrKey::Most);
+    if (n.attrs.size() != 2 || !dim || !most || !std::holds_alternative<Dim>(*dim) || !std::holds_alternative<Dim>(*most))
+      return report(4, v, "a measure has a dimension, and what is the most");
+    if (count.dtype != DType::I64 || count.rank() != 0 || block_ != &graph_.body() || !graph_.shapes().is_measured(n.dim()))
+      report(15, v, "what is measured");
   }
 
   void output(ValueId v, const Node& n) {
@@ -256,7 +267,7 @@ class Verifier {
     }
     const DType operand = graph_.type(n.inputs.back()).dtype;
     for (std::size_t i = 0; i < n.inputs.size(); ++i) {
-      const DType expected = n.op == Op::Where && i == 0 ? DType::Bool : operand;
+      const DType expected = (n.op == Op::Where || n.op == Op::Compress) && i == 0 ? DType::Bool : operand;
       if (graph_.type(n.inputs[i]).dtype != expected) return report(5, v, "operands differ in dtype");
     }
     if (!takes(n.op, operand)) return report(5, v, "the operator does not take " + std::string(name_of(operand)));

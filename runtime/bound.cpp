@@ -31,19 +31,33 @@ constexpr int64_t kLeastNarrow = 48;
 /// A loop may run for any time: long enough to release the GIL, and to look for signals.
 constexpr double kLoopNanoseconds = 1e6;
 
+}  // namespace
+
+std::vector<int64_t> at_most(const Program& program, std::span<const int64_t> symbols) {
+  std::vector<int64_t> out(symbols.begin(), symbols.end());
+  for (const Measured& m : program.measured) out[static_cast<std::size_t>(m.symbol)] = m.most.evaluate(out);
+  return out;
+}
+
+namespace {
+
 class Binder {
  public:
   Binder(const Program& program, const CodeBlock& code, std::span<const int64_t> symbols, bool beside)
-      : program_(program), code_(code), symbols_(symbols), beside_(beside) {}
+      : program_(program), code_(code), given_(symbols), most_(at_most(program, symbols)), symbols_(symbols.begin(), symbols.end()),
+        beside_(beside && program.measured.empty()) {
+    for (const Measured& m : program.measured)
+      if (int64_t& n = symbols_[static_cast<std::size_t>(m.symbol)]; n == kUnknown) n = most_[static_cast<std::size_t>(m.symbol)];
+  }
 
   Bound run() {
     Bound bound;
-    bound.symbols.assign(symbols_.begin(), symbols_.end());
+    bound.symbols.assign(given_.begin(), given_.end());
     bound.dim_values.assign(program_.buffers.size(), 0);
     for (std::size_t i = 0; i < program_.buffers.size(); ++i)
       if (program_.buffers[i].kind == BufferKind::DimValue) bound.dim_values[i] = value(program_.buffers[i].value);
     for (const graph::DimGuard& g : program_.conditions)
-      if (holds(g) != g.outcome) bound.redo = true;
+      if (is_known(g) && holds(g) != g.outcome) bound.redo = true;
     for (const Step& step : program_.steps) {
       if (const auto* loop = std::get_if<LoopStep>(&step)) {
         bound.steps.emplace_back(bind_loop(*loop, bound));
@@ -132,6 +146,14 @@ class Binder {
   }
 
   int64_t value(const graph::Dim& d) const { return d.is_const() ? d.value() : d.evaluate(symbols_); }
+
+  bool is_known(const graph::DimGuard& g) const {
+    if (program_.measured.empty()) return true;
+    std::vector<graph::SymbolId> used;
+    g.left.collect_symbols(used);
+    g.right.collect_symbols(used);
+    return std::none_of(used.begin(), used.end(), [&](graph::SymbolId s) { return given_[static_cast<std::size_t>(s)] == kUnknown; });
+  }
 
   bool holds(const graph::DimGuard& g) const {
     const int64_t left = value(g.left), right = value(g.right);
@@ -473,7 +495,7 @@ class Binder {
     std::vector<Life> lives;
     for (std::size_t b = 0; b < count; ++b) {
       if (program_.buffers[b].kind != BufferKind::Temp || first[b] == kNever) continue;
-      const int64_t bytes = round_up(std::max<int64_t>(value(program_.buffers[b].bytes), 1), kTempAlignment);
+      const int64_t bytes = round_up(std::max<int64_t>(program_.buffers[b].bytes.evaluate(most_), 1), kTempAlignment);
       lives.push_back({static_cast<BufferIndex>(b), first[b], last[b], bytes, 0});
     }
     // Largest first, each at the lowest offset that is free during its life.
@@ -498,7 +520,9 @@ class Binder {
 
   const Program& program_;
   const CodeBlock& code_;
-  std::span<const int64_t> symbols_;
+  const std::span<const int64_t> given_;
+  const std::vector<int64_t> most_;
+  std::vector<int64_t> symbols_;
   const bool beside_;
 };
 

@@ -24,6 +24,7 @@ std::size_t execute_flow(const BoundFlow& flow, std::size_t at, char** buffers, 
       if (!is_true()) return at + 1;
       if (state.poller && ++state.rounds % kPollEvery == 0) state.poller->check();
       return step.target;
+    case FlowStep::Measure: break;  // the plan's
     case FlowStep::Move: buffers[step.a] = buffers[step.b] + flow.offset; break;
     case FlowStep::Rotate:
       buffers[step.a] = buffers[step.b];

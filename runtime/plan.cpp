@@ -92,7 +92,7 @@ bool is_static(const Program& program) {
     return true;
   };
   auto operand_fixed = [&](const LoopOperand& o) { return fixed(o.offset) && all_fixed(o.strides); };
-  if (!program.conditions.empty()) return false;
+  if (!program.conditions.empty() || !program.measured.empty()) return false;
   for (const Buffer& b : program.buffers)
     if (!fixed(b.bytes) || !fixed(b.value)) return false;
   for (const Step& step : program.steps) {
@@ -157,6 +157,7 @@ struct Plan::Impl {
   void find_param_writes();
   std::unique_ptr<const Ready> prepare(std::span<const int64_t> symbols) const;
   const Ready& ready_for(std::span<const int64_t> symbols, std::unique_ptr<const Ready>& own) const;
+  const Ready& ready_to_begin(std::span<const int64_t> symbols, std::unique_ptr<const Ready>& own) const;
   FastCall fast_call(const Bound& bound) const;
   bool run_fast_guarded(const Ready& ready, std::span<char* const> params, std::span<char* const> results) const;
   RunResult run_steps(const Ready& ready, std::unique_ptr<const Ready> own, std::span<char* const> params,
@@ -310,6 +311,15 @@ const Ready& Plan::Impl::ready_for(std::span<const int64_t> symbols, std::unique
   return *own;
 }
 
+/// Before anything is measured.
+const Ready& Plan::Impl::ready_to_begin(std::span<const int64_t> symbols, std::unique_ptr<const Ready>& own) const {
+  if (constant) return *constant;
+  if (program.measured.empty()) return ready_for(symbols, own);
+  std::vector<int64_t> known(symbols.begin(), symbols.end());
+  for (const Measured& m : program.measured) known[static_cast<std::size_t>(m.symbol)] = kUnknown;
+  return ready_for(known, own);
+}
+
 // ---- running
 // ----------------------------------------------------------------------------------------------------------------
 
@@ -410,7 +420,8 @@ RunResult Plan::Impl::run_steps(const Ready& ready, std::unique_ptr<const Ready>
     return out;
   }
   char* memory = nullptr;
-  const bool keeps = bound.temp_bytes <= options.resident;
+  int64_t room = bound.temp_bytes;  // in it
+  bool keeps = room <= options.resident;
   if (bound.temp_bytes > 0) {
     const bool fits = options.memory_limit == 0 || bound.temp_bytes <= options.memory_limit;
     if (keeps) memory = ready.memory.exchange(nullptr, std::memory_order_acq_rel);
@@ -449,6 +460,36 @@ RunResult Plan::Impl::run_steps(const Ready& ready, std::unique_ptr<const Ready>
   std::vector<std::atomic<unsigned>> slots_on_heap(program.slots.size() > kStackSlots ? program.slots.size() : 0);
   state.slots = slots_on_heap.empty() ? slots_on_stack.data() : slots_on_heap.data();
   const ThreadLimit limit(options.threads);
+  const Bound* now = &bound;  // for what has been measured so far
+  std::vector<int64_t> symbols;
+  std::vector<std::unique_ptr<const Ready>> others;
+  const auto measure = [&](const BoundFlow& flow) {
+    int64_t n = 0;
+    std::memcpy(&n, buffers[flow.step->a] + flow.offset, sizeof n);
+    if (symbols.empty()) symbols = bound.symbols;
+    symbols[flow.step->target] = n;
+    out.measured.push_back(n);
+    const Ready& next = ready_for(symbols, others.emplace_back());
+    state.redo = n < 0 || next.bound.redo;
+    if (state.redo) return;
+    now = &next.bound;
+    if (now->temp_bytes > room) {
+      char* const larger = static_cast<char*>(allocate(static_cast<std::size_t>(now->temp_bytes)));
+      if (!larger) {
+        state.redo = true;
+        return;
+      }
+      if (room > 0) std::memcpy(larger, memory, static_cast<std::size_t>(room));
+      for (std::size_t i = 0; i < count; ++i)
+        if (buffers[i] >= memory && buffers[i] < memory + room) buffers[i] = larger + (buffers[i] - memory);
+      release(std::exchange(memory, larger));
+      room = now->temp_bytes;
+      keeps = false;
+    }
+    for (std::size_t i = 0; i < count; ++i)
+      if (program.buffers[i].kind == BufferKind::DimValue)
+        buffers[i] = reinterpret_cast<char*>(const_cast<int64_t*>(&now->dim_values[i]));
+  };
   std::size_t done = 0;
   while (done < bound.steps.size() && !state.stopped()) {
     const std::size_t i = done;
@@ -463,14 +504,15 @@ RunResult Plan::Impl::run_steps(const Ready& ready, std::unique_ptr<const Ready>
         return out;
       }
     }
-    const BoundStep& step = bound.steps[i];
+    const BoundStep& step = now->steps[i];
     if (const auto* flow = std::get_if<BoundFlow>(&step)) {
+      if (flow->step->kind == FlowStep::Measure) measure(*flow);
       done = execute_flow(*flow, i, buffers, state);
       continue;
     }
-    done = bound.wave_end[i];
+    done = now->wave_end[i];
     if (done > i + 1) {
-      run_wave(bound, i, done, memory, state);
+      run_wave(*now, i, done, memory, state);
       continue;
     }
     const graph::FlagRule rule = rule_of(i);
@@ -478,8 +520,8 @@ RunResult Plan::Impl::run_steps(const Ready& ready, std::unique_ptr<const Ready>
       out.flags |= fp_flags() & kReported;
       clear_fp_flags();
     }
-    state.reserve = memory ? memory + bound.reserves[i] : nullptr;
-    run_step(bound, i, state);
+    state.reserve = memory ? memory + now->reserves[i] : nullptr;
+    run_step(*now, i, state);
     if (rule) {
       out.flags |= rule.apply(fp_flags() & kReported);
       clear_fp_flags();
@@ -547,7 +589,7 @@ RunResult Plan::run(std::span<char* const> params, std::span<char* const> result
                     bool (*poll)(), unsigned watched) const {
   const Impl& impl = *impl_;
   std::unique_ptr<const Ready> own;
-  const Ready& ready = impl.constant ? *impl.constant : impl.ready_for(symbols, own);
+  const Ready& ready = impl.ready_to_begin(symbols, own);
   if (!tracing.load(std::memory_order_relaxed)) [[likely]] {
     if (ready.fast.kernel) {
       RunResult out;
@@ -561,28 +603,25 @@ RunResult Plan::run(std::span<char* const> params, std::span<char* const> result
 }
 
 bool Plan::wants_redo(std::span<const int64_t> symbols) const {
-  if (impl_->constant) return impl_->constant->bound.redo;
   std::unique_ptr<const Ready> own;
-  return impl_->ready_for(symbols, own).bound.redo;
+  return impl_->ready_to_begin(symbols, own).bound.redo;
 }
 
 int64_t Plan::result_bytes(std::size_t result, std::span<const int64_t> symbols) const {
   for (const Buffer& b : impl_->program.buffers)
-    if (b.kind == BufferKind::Result && b.number == result) return b.bytes.evaluate(symbols);
+    if (b.kind == BufferKind::Result && b.number == result) return b.bytes.evaluate(at_most(impl_->program, symbols));
   FRAMEJIT_CHECK(false, "no such result");
   return 0;
 }
 
 double Plan::cost(std::span<const int64_t> symbols) const {
-  if (impl_->constant) return impl_->constant->bound.nanoseconds;
   std::unique_ptr<const Ready> own;
-  return impl_->ready_for(symbols, own).bound.nanoseconds;
+  return impl_->ready_to_begin(symbols, own).bound.nanoseconds;
 }
 
 int64_t Plan::buffer_bytes(std::span<const int64_t> symbols) const {
-  if (impl_->constant) return impl_->constant->bound.temp_bytes;
   std::unique_ptr<const Ready> own;
-  return impl_->ready_for(symbols, own).bound.temp_bytes;
+  return impl_->ready_to_begin(symbols, own).bound.temp_bytes;
 }
 
 int64_t Plan::resident_bytes() const {

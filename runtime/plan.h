@@ -38,6 +38,7 @@ struct RunResult {
   uint32_t location = 0;       // Unexpected: the graph's number of the place of the `expect`
   std::unique_ptr<Undo> undo;  // where the program writes params and flags were raised
   std::vector<unsigned> slots;  // of an attributed program, where any was raised: flags by Program::slots
+  std::vector<int64_t> measured;  // by Program::measured, where the run is Done
 };
 
 struct FastCall;
@@ -59,7 +60,7 @@ class Plan {
 
   /// `params`: first element of each graph param (0-d params point to their value); `results`: memory for each
   /// Program::result_roots, of result_bytes(); `symbols`: values of the graph's symbols. Sticky flags are cleared
-  /// before and left cleared after. Needs no GIL; `poll`, if given, is called now and then on long runs by the calling
+  /// before and left cleared after. What is measured is not looked at in `symbols`, and a result's memory has room for the most. Needs no GIL; `poll`, if given, is called now and then on long runs by the calling
   /// thread only and says whether to cancel. `watched`: flags for which an attributed program does not begin to write.
   RunResult run(std::span<char* const> params, std::span<char* const> results, std::span<const int64_t> symbols,
                 bool (*poll)() = nullptr, unsigned watched = kReported) const;

@@ -133,7 +133,7 @@ class Liveness {
   /// For the nodes in reverse order: is it alive? Its operands are, then.
   bool visit(ValueId v) {
     const Node& n = graph_.node(v);
-    if (n.op == Op::Expect) {
+    if (n.op == Op::Expect || n.op == Op::Measure) {
       use(n.inputs[0]);
       return true;
     }

@@ -117,6 +117,7 @@ class Fuser {
       roots_[index(root)].last_write = g;
       written_[index(root)] = true;
     }
+    if (n.op == Op::Measure) measured_ = g + 1;
     for (const std::unique_ptr<Block>& block : n.blocks)
       groups_.back().group.blocks.push_back(Fuser(graph_, facts_, *block, order_, has_rules_).run());
   }
@@ -135,12 +136,12 @@ class Fuser {
   /// The first group that may load the value from memory (or compute it, where it is free).
   int32_t earliest_load(ValueId v) const {
     if (free_[index(v)]) return ready_[index(v)];
-    return roots_[index(graph_.root(v))].last_write + 1;
+    return std::max(roots_[index(graph_.root(v))].last_write + 1, measured_);
   }
 
   /// The group to join, or kNone.
   int32_t find_group(ValueId v, const Node& n) {
-    int32_t least = 0, producer = kNone, neighbour = kNone;
+    int32_t least = measured_, producer = kNone, neighbour = kNone;
     for (std::size_t i = 0; i < n.inputs.size(); ++i) {
       const ValueId input = n.inputs[i];
       if (!reads_operand(n, i)) continue;
@@ -295,6 +296,7 @@ class Fuser {
   std::vector<int32_t> uses_;      // by value: by nodes that are in no group yet
   std::vector<bool> free_, placed_, stored_, written_;
   std::vector<Root> roots_;
+  int32_t measured_ = 0;  // the first group in which what has been measured is known
   const bool has_rules_;  // has any node of the graph a rule of its own for its flags?
   std::vector<Open> groups_;
   std::unordered_map<std::size_t, int32_t> latest_;  // by hash of the shape; may_join compares

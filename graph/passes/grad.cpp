@@ -90,7 +90,7 @@ class Reverse {
         active_[index(v)] = varies(target);
         continue;
       }
-      if (n.op == Op::Expect) continue;
+      if (n.op == Op::Expect || n.op == Op::Measure) continue;
       if (is_control(n.op)) {
         const std::vector<ValueId> used = used_values(graph_, v);
         if (std::any_of(used.begin(), used.end(), [&](ValueId x) { return varies(x); })) flow_ = v;

@@ -49,7 +49,7 @@ Before dependences(const Graph& graph, const Block& block, const std::vector<Gro
       for (ValueId root : written_roots(graph, v)) store(root);
       if (const auto it = outputs.find(index(v)); it != outputs.end())
         for (ValueId output : it->second) store(output);
-      if (graph.node(v).op == Op::Expect) expects.push_back(g);
+      if (graph.node(v).op == Op::Expect || graph.node(v).op == Op::Measure) expects.push_back(g);
     }
     for (ValueId v : groups[g].stored) store(v);
     std::vector<std::size_t>& own = before[g];

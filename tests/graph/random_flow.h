@@ -124,6 +124,18 @@ class RandomFlow {
     for (std::size_t i = 0; i < given[0].size(); ++i) add(builder_.output(v, static_cast<int64_t>(i)));
   }
 
+  /// What a mask chooses, as much as it turns out to be.
+  void choose() {
+    if (depth_ > 0) return;
+    const ValueId mask = any_of(DType::Bool), x = any();
+    const Dims of_mask = graph.type(mask).shape, shape = graph.type(x).shape;
+    if (of_mask.empty() || of_mask.size() > shape.size() || !std::equal(of_mask.begin(), of_mask.end(), shape.begin())) return;
+    std::vector<int64_t> axes(of_mask.size());
+    std::iota(axes.begin(), axes.end(), 0);
+    const ValueId count = *builder_.reduce(Op::ReduceSum, *builder_.cast(mask, DType::I64), axes);
+    add(*builder_.compress(mask, x, builder_.measure(count, product(of_mask))));
+  }
+
   /// A new value of the type of one that is not in reach.
   ValueId like(ValueId v) {
     const Type type = graph.type(v);

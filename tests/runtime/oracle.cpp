@@ -235,6 +235,11 @@ std::string compare(const Graph& given, const std::vector<ParamMemory>& params, 
     return declined ? "" : "redo" + where;
   }
   if (run.status != RunStatus::Done) return "status " + std::to_string(static_cast<int>(run.status)) + where;
+  const auto& measured = (*plan)->program().measured;
+  if (run.measured.size() != measured.size()) return "not all is measured" + where;
+  for (std::size_t i = 0; i < measured.size(); ++i)
+    if (run.measured[i] != reference->symbols[static_cast<std::size_t>(measured[i].symbol)]) return "measured otherwise" + where;
+  symbols = reference->symbols;
 
   for (std::size_t r = 0; r < memory.size(); ++r)
     for (std::size_t i = 0; i < kGuard; ++i)

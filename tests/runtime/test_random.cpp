@@ -75,6 +75,8 @@ class RandomProgram : RandomFlow {
       case 7: return host();
       case 8: return branch();
       case 9: return loop();
+      case 10:
+      case 11: return choose();
       default: return elementwise();
     }
   }

@@ -1,0 +1,12 @@
+// The elements of an array that a mask chooses, as a step that no kernel is made for.
+#pragma once
+
+#include "codegen/kernel.h"
+
+namespace framejit::codegen {
+
+/// A HostFunction over a mask, an array whose first axes have the mask's shape, and contiguous memory for the chosen ones. False
+/// where there are not as many of them as that has room for.
+bool compress(void* context, std::span<const HostArray> arrays, graph::FlagRule rule);
+
+}  // namespace framejit::codegen

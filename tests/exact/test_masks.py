@@ -1,0 +1,233 @@
+"""What a mask chooses: arrays whose size is known when the graph runs, against eager NumPy, and the structure of their graphs."""
+
+from __future__ import annotations
+
+import warnings
+
+import framejit as fj
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+pytestmark = pytest.mark.capture
+MODES = ("", "interp", "guards", "break=5", "verify")
+DTYPES = ("?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8")
+
+
+def seen(value):
+    if isinstance(value, (tuple, list)):
+        return [type(value).__name__, *map(seen, value)]
+    if isinstance(value, (np.ndarray, np.generic)):
+        flags = value.flags
+        return type(value).__name__, value.dtype.str, value.shape, value.strides, value.tobytes(), flags.owndata, flags.writeable
+    return type(value).__name__, repr(value)
+
+
+def observe(function, args):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        warnings.simplefilter("ignore", fj.RecompileLimitWarning)
+        try:
+            result, error = function(*args), None
+        except Exception as e:  # noqa: BLE001
+            result, error = None, (type(e), str(e), e.__traceback__.tb_next.tb_lineno if e.__traceback__.tb_next else None)
+    return seen(result), error, seen(args), [(w.category, str(w.message), w.filename, w.lineno) for w in caught]
+
+
+def copies(args):
+    return [a.copy(order="K") if isinstance(a, np.ndarray) else a for a in args]
+
+
+def check(function, *calls, modes=MODES, **options):
+    errors = fj.stats()["internal_errors"]
+    for mode in modes:
+        fj.config.stress = mode
+        try:
+            marked = fj.jit(**options)(function)
+            for args in calls:
+                for _ in range(2):
+                    assert observe(marked, copies(args)) == observe(function, copies(args)), (mode, args)
+        finally:
+            fj.config.stress = ""
+    assert fj.stats()["internal_errors"] == errors
+    return marked
+
+
+RNG = np.random.default_rng(0)
+LINES = [(RNG.normal(size=n),) for n in (0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 100, 3000)]
+LINES += [(np.ones(5),), (-np.ones(5),), (np.array([np.nan, 1, np.inf, -0.0]),), (RNG.normal(size=40)[::-2],)]
+
+
+def test_one_graph():
+    def f(x):
+        y = x[x > 0]
+        return y.sum(), y * 2 + 1
+
+    marked = fj.jit(f, fullgraph=True)
+    x = np.array([3.0, -1, 2, 5])
+    assert observe(marked, [x]) == observe(f, [x])
+    explanation = fj.explain(f)(x)
+    assert explanation.breaks == [] and len(marked.cache_entries()) == 1
+    text = marked.graphs()
+    assert "measure" in text and "compress" in text and "f64[s0]" in text
+    # One entry serves whatever the mask chooses; what has no elements at all is left to the interpreter.
+    for values in ([1, 1, 1, 1], [-1, -2, -3, 4], [-1, -1, -1, -1]):
+        assert observe(marked, [np.array(values, float)]) == observe(f, [np.array(values, float)])
+    assert len(marked.cache_entries()) == 1
+
+
+def test_selections():
+    def one(x):
+        return x[x > 0]
+
+    def two(x):
+        m = x > 0
+        return x[m], x[~m], (x[m] * x[m]).sum()
+
+    def of_a_selection(x):
+        y = x[x > 0]
+        return y[y < 1], y
+
+    def strided(x):
+        return x[::2][x[::-2] > 0]
+
+    def numbers(x):
+        y = x[x > 0]
+        return len(y), y.size, y.shape, y.nbytes, len(y) * 2 + 1
+
+    def branches(x):
+        y = x[x > 0]
+        if len(y) > 2:
+            return y.max()
+        return y.sum() if y.size else None
+
+    def views(x):
+        y = x[x > 0]
+        return y, y[1:], y[::-1]
+
+    def written(x):
+        y = x[x > 0]
+        y += 1
+        y[:1] = 7
+        x *= 2
+        return y, x[x > 0]
+
+    def a_mask_that_changes(x):
+        m = x > 0
+        y = x[m]
+        m[:1] = ~m[:1]
+        return y, x[m]
+
+    def statistics(x):
+        y = x[np.isfinite(x)]
+        return y.mean(), y.std(), y.min(initial=0), np.cumsum(y), np.sort(y)
+
+    def everything(x):
+        return x[x == x], x[np.zeros(x.shape, bool)]
+
+    def rows(x):
+        total = 0.0
+        for value in x[x > 0]:
+            total += value
+        return total
+
+    for function in (one, two, of_a_selection, strided, numbers, branches, views, written, a_mask_that_changes, statistics, everything, rows):
+        check(function, *LINES)
+
+
+def test_places():
+    def places(x):
+        return np.nonzero(x > 0), np.where(x > 0.5)[0], np.flatnonzero(x), (x < 0).nonzero()[0] + 1
+
+    def gathered(x):
+        return x[np.where(x > 0)], x[np.flatnonzero(x > 0)[:2]]
+
+    for function in (places, gathered):
+        check(function, *LINES)
+    marked = fj.jit(lambda x: np.nonzero(x)[0], fullgraph=True)
+    i, j = marked(np.array([0.0, 3, 0, 1])), np.nonzero(np.array([0.0, 3, 0, 1]))[0]
+    assert (i.base.shape, i.base.strides, i.flags.writeable) == (j.base.shape, j.base.strides, j.flags.writeable)
+    check(lambda x: np.nonzero(x), (np.eye(3),), (np.float64(2),))
+    check(lambda x: np.where(x, 1), (np.eye(3),))
+
+
+def test_masks_of_the_first_axes():
+    def rows(x):
+        y = x[x[:, 0] > 0]
+        return y, y.sum(axis=0), y[:, -1] * 2, y.shape
+
+    def elements(x):
+        return x[x > 0], x.T[x.T > 0]
+
+    calls = [(RNG.normal(size=shape),) for shape in ((1, 1), (3, 2), (8, 3), (17, 5), (0, 3))]
+    calls += [(np.asfortranarray(RNG.normal(size=(5, 3))),), (RNG.normal(size=(4, 6))[:, ::2],), (RNG.normal(size=(6, 4))[::-1],)]
+    for function in (rows, elements):
+        check(function, *calls)
+    check(lambda x: x[x[..., 0] > 0], (RNG.normal(size=(3, 4, 2)),), (RNG.normal(size=(3, 4, 0)),))
+
+
+def test_masks_that_do_not_fit():
+    def f(x, m):
+        return x[m] + 1
+
+    x = np.arange(4.0)
+    check(f, (x, np.ones(3, bool)), (x, np.ones((4, 1), bool)), (x, np.ones(4, bool)), (x, np.array(True)), (x, [True, False, True, False]))
+
+    def sizes(x, y):
+        return x[x > 0] + y[y > 0]
+
+    check(sizes, (x, x), (x, x - 1), (x, x - 2.5), (x, -x))
+
+
+def test_in_branches_and_loops():
+    def f(x):
+        y = x
+        while x.sum() < 10:
+            x = x + 1
+            if x.max() > 3:
+                y = x[x > 2]
+        return y.sum()
+
+    check(f, *LINES[1:])
+
+
+def test_what_warns_comes_once():
+    def f(x):
+        y = np.log(x[x > -1])
+        x[:] = 0.5
+        return y / y.sum()
+
+    for calls in (LINES, [(np.array([0.0, 1, 2]),)]):
+        check(f, *calls)
+
+
+def test_tensors():
+    def f(t):
+        return t.masked_select(t > 0).sum(), t[t > 0]
+
+    marked = fj.jit(f)
+    for (x,) in LINES[1:]:
+        ours, plain = marked(fj.Tensor(x)), f(fj.Tensor(x))
+        assert [v.asnumpy().tobytes() for v in ours] == [v.asnumpy().tobytes() for v in plain]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_any_mask_of_any_array(data):
+    shape = tuple(data.draw(st.lists(st.integers(0, 9), min_size=1, max_size=3)))
+    rank = data.draw(st.integers(1, len(shape)))
+    rng = np.random.default_rng(data.draw(st.integers(0, 1 << 30)))
+    dtype = np.dtype(data.draw(st.sampled_from(DTYPES)))
+    x = (rng.normal(size=shape) * 50).astype(dtype) if dtype.kind != "u" else rng.integers(0, 200, size=shape).astype(dtype)
+    axes = data.draw(st.permutations(range(len(shape))))
+    x = np.ascontiguousarray(x.transpose(axes)).transpose(np.argsort(axes))
+    mask = rng.random(size=shape[:rank]) < data.draw(st.sampled_from((0.0, 0.1, 0.5, 0.9, 1.0)))
+    if data.draw(st.booleans()):
+        x, mask = x[::-1], mask[::-1]
+
+    def f(x, m):
+        y = x[m]
+        return y, y.sum(), y == y, len(y)
+
+    check(f, (x, mask), modes=(data.draw(st.sampled_from(MODES[:3])),))
