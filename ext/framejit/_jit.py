@@ -6,6 +6,7 @@ import os
 import re
 import sys
 import warnings
+import weakref
 from collections.abc import Callable
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
@@ -239,6 +240,7 @@ def settings_of(function: Any) -> dict[str, Any]:
 
 
 on_made: list[Callable[[Any], None]] = []  # told about every function that is marked
+made_of: Any = weakref.WeakValueDictionary()  # by code: the function that was marked last
 
 
 def make_function(function: FunctionType, settings: dict[str, Any]) -> Any:
@@ -248,7 +250,7 @@ def make_function(function: FunctionType, settings: dict[str, Any]) -> Any:
     if core is None:
         say_once(reason or "")
         return plain_function(function, settings)
-    made = core.Function(function, settings)
+    made = made_of[function.__code__] = core.Function(function, settings)
     for tell in on_made:
         tell(made)
     return made

@@ -737,6 +737,21 @@ def is_kept() -> bool:
 
 
 @disable
+def pause() -> list[Tape]:
+    """No gradient goes through what comes now. Gives what `go_on` takes."""
+    tapes, _thread.open = _thread.open, []
+    _core.set_tape_hook(None)
+    return tapes
+
+
+@disable
+def go_on(tapes: list[Tape]) -> None:
+    """After `pause`."""
+    _thread.open = tapes
+    _core.set_tape_hook(_tensor_hook)
+
+
+@disable
 def begin_here() -> Any:
     """`begin`, in the interpreter: Tensors have hooks."""
     return begin()

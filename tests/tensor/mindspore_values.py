@@ -32,6 +32,7 @@ def evaluate(package, rows, inputs):
     base.set_context(pynative_synchronize=True)  # errors are raised by the call that they are of
     names = {"ms": base, "np": np, "Tensor": base.Tensor, **{n: importlib.import_module(f"{package}.{n}") for n in ("ops", "nn", "mint")}}
     names["mnp"] = importlib.import_module(f"{package}.numpy")
+    importlib.import_module(f"{package}.nn.probability.distribution")
     out = {}
     for row in rows:
         try:

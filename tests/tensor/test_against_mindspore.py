@@ -28,6 +28,7 @@ MORE_ULP = {
     r"\b(softmax|Softmax)\b": 32,
     r"[cC]onv\dd|Conv2D": 256,
     r"GroupNorm": 128,
+    r"Bernoulli": 64,
 }
 
 # Where the two differ, and why.

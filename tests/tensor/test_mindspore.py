@@ -591,3 +591,44 @@ def test_the_log_of_the_page(tmp_path):
         "framejit: Found unsupported syntax in Graph mode, those codes would be fallen back to Python interpreter:\n"
         "return Tensor(np.unique(c, return_index=True)[0])\n"
     )
+
+
+CODE_EXTRA = """
+import numpy as np
+from mindspore import Tensor, jit, nn, ops
+from mindspore._c_expression import get_code_extra, jit_mode_pi_disable, jit_mode_pi_enable
+from mindspore.common.api import _no_grad
+
+class Net(nn.Cell):
+    @jit(capture_mode="bytecode")
+    def construct(self, x):
+        with _no_grad():
+            y = x * 2
+        return y + x
+
+jit_mode_pi_enable()
+net, x = Net(), Tensor([1.0, 2.0])
+assert get_code_extra(net.construct) is None and get_code_extra(3) is None and get_code_extra(len) is None
+for _ in range(3):
+    assert net(x).tolist() == [3.0, 6.0]
+for function in (net.construct, Net.construct, net.construct.__wrapped__):
+    found = get_code_extra(function)
+    assert found["stat"] == "GRAPH_CALLABLE" and found["break_count_"] == 0 and found["compile_count_"] == 1
+    assert found["code"]["call_count_"] == 3 and "multiply" in found["code"]["phase_"] and found["code"]["compiled_code_"] is None
+assert ops.grad(net)(x).tolist() == [1.0, 1.0]
+
+@jit(capture_mode="bytecode")
+def broken(x):
+    print(end="")
+    return x + 1
+
+broken(x)
+found = get_code_extra(broken)
+assert found["stat"] == "GRAPH_CALLABLE" and found["break_count_"] == 1 and found["code"]["compiled_code_"].co_name == "broken"
+jit_mode_pi_disable()
+assert ops.switch(True, 1, 2) == 1 and not ops.is_sequence_value_unknown((1, 2)) and not ops.is_sequence_shape_unknown([1])
+"""
+
+
+def test_what_became_of_a_function(tmp_path):
+    run_as_mindspore(tmp_path, CODE_EXTRA)

@@ -9,7 +9,7 @@ import framejit as fj
 import numpy as np
 import pytest
 from framejit import Parameter, Tensor, nn, ops
-from tensor.tensor_support import assert_same, marked_as_eager
+from tensor.tensor_support import assert_array, assert_same, marked_as_eager
 
 pytestmark = pytest.mark.capture
 
@@ -497,3 +497,23 @@ def test_tensor_array():
         nn.TensorArray(3, ())
     array.close()
     assert nn.TensorArray(fj.float32, (2, 3)).stack().shape == (0, 2, 3)
+
+
+def test_bernoulli():
+    from framejit.nn.probability.distribution import Bernoulli
+
+    given = Tensor([0.25, 0.5])
+    coin = Bernoulli(given, dtype=fj.float32)
+    assert_array(coin.probs, np.float32([0.25, 0.5]))
+    assert_array(coin("prob", Tensor([1, 0])), np.float32([0.25, 0.5]))
+    assert_array(coin.mode(), np.float32([0, 0]))
+    assert_array(coin.var(Tensor([0.125])), np.float32([0.109375]))
+    assert_array(fj.jit(lambda x: coin.cdf(x) + coin.log_cdf(x), fullgraph=True)(Tensor([0.5, 1.0])), np.float32([0.75 + np.log(np.float32(0.75)), 1]))
+    samples = coin.sample((4000,))
+    assert samples.shape == (4000, 2) and samples.dtype is fj.float32 and set(samples.asnumpy().ravel()) == {0.0, 1.0}
+    np.testing.assert_allclose(samples.asnumpy().mean(0), [0.25, 0.5], atol=0.05)
+    for make in (lambda: Bernoulli(0.5, seed=3).sample((9,)), lambda: (fj.set_seed(4), Bernoulli(0.5).sample((9,)))[1]):
+        assert make().tolist() == make().tolist()
+    with pytest.raises(ValueError, match="'name' must be one of .*but got 'nothing'"):
+        coin("nothing")
+    assert repr(coin) == "Bernoulli(probs = [0.25 0.5 ])"

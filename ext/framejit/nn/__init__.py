@@ -20,6 +20,10 @@ globals().update({name: getattr(_schedules, name) for name in _FUNCTIONS})
 __all__ = ["Cell", "CellDict", "CellList", "GraphCell", "SequentialCell", "TensorArray", "get_activation", *_FUNCTIONS]
 __all__ += [name for name in _LAYERS if name not in __all__]
 
+from framejit.nn import probability as probability  # noqa: E402  its cells are made of Cell
+
+__all__ += ["probability"]
+
 
 def __getattr__(name: str) -> object:
     from framejit._names import unknown

@@ -22,6 +22,21 @@ def tuple_getitem(items: Any, index: int) -> Any:
     return items[index]
 
 
+def switch(cond: Any, x: Any, y: Any) -> Any:
+    """`x` where the condition holds, else `y`."""
+    return x if cond else y
+
+
+def is_sequence_shape_unknown(seq: Any) -> bool:
+    """False: lengths are known."""
+    return False
+
+
+def is_sequence_value_unknown(seq: Any) -> bool:
+    """False: items are known."""
+    return False
+
+
 class Partial(Primitive):
     """`functools.partial`."""
 
