@@ -19,6 +19,7 @@ struct CompileOptions {
   bool listing = false;
   bool interp = false;  // runs go through the reference interpreter (stress)
   bool constant_parameters = false;
+  bool keep_layouts = false;  // of constant parameters
   graph::ExecOrder order = graph::ExecOrder::Program;
   runtime::PlanOptions plan;
 };

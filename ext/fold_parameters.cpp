@@ -60,7 +60,7 @@ void fold_parameters(capture::Region& region, const CompileOptions& options, con
     objects.push_back(is_parameter(region, input) ? fetch_source(*input.source, live) : nullptr);
     constant.push_back(objects.back() != nullptr);
   }
-  graph::Split split = graph::split_constants(*region.graph, constant);
+  graph::Split split = graph::split_constants(*region.graph, constant, options.keep_layouts);
   if (split.values.empty()) return;
   std::vector<char*> params;
   for (uint32_t number : split.params) params.push_back(static_cast<char*>(PyArray_DATA(as_ndarray(tensor_array(objects[number])))));

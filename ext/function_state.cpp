@@ -328,6 +328,7 @@ CodeState::Captured CodeState::compile_at(Place& place, uint32_t instr, const Fr
     options.quiet = settings_.quiet;
     options.interp = settings_.stress.interp;
     options.constant_parameters = settings_.constant_parameters;
+    options.keep_layouts = settings_.keep_layouts;
     options.order = settings_.order;
     options.plan = settings_.plan;
     options.listing = events_on(Channel::Asm) || events_on(Channel::Kernels);

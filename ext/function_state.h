@@ -31,7 +31,7 @@ struct JitSettings {
   bool o1 = false;  // or above
   bool o2 = false;
   bool quiet = false;  // floating-point flags are nobody's: gradients do not warn
-  bool constant_parameters = false;
+  bool constant_parameters = false, keep_layouts = false;
   graph::ExecOrder order = graph::ExecOrder::Program;
   runtime::PlanOptions plan;
   Stress stress;  // those of config.stress included

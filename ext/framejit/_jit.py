@@ -122,7 +122,10 @@ def check_settings(
 
 def _for_plans(backend: str, options: dict[str, Any]) -> dict[str, Any]:
     """What backend and options mean to those who make plans, once they are known to be good."""
-    constant = {"constant_parameters": options.get("infer_boost") == "on"}
+    constant = {
+        "constant_parameters": options.get("infer_boost") == "on",
+        "keep_layouts": options.get("disable_format_transform", False),
+    }
     if backend != "GE":
         return {"exec_order": options.get("exec_order", ""), **constant}
     given = options.get("ge_options", {}).get("session", {})

@@ -20,8 +20,8 @@ bool is_static(const Type& type) { return all_const(type.shape) && all_const(typ
 
 class Splitter {
  public:
-  Splitter(const Graph& graph, const std::vector<bool>& params)
-      : graph_(graph), facts_(graph), constant_(graph.value_count(), false), reached_(graph.value_count(), false) {
+  Splitter(const Graph& graph, const std::vector<bool>& params, bool keep_layouts)
+      : graph_(graph), facts_(graph), keep_layouts_(keep_layouts), constant_(graph.value_count(), false), reached_(graph.value_count(), false) {
     for (std::size_t i = 0; i < graph.params().size(); ++i) {
       const ValueId p = graph.params()[i];
       constant_[index(p)] = reached_[index(p)] = params[i] && facts_.last_write[index(p)] < 0 && is_static(graph.type(p));
@@ -40,7 +40,7 @@ class Splitter {
       if (constant_[index(v)]) continue;
       for (ValueId used : used_values(graph_, v)) {
         const ValueId root = graph_.root(used);
-        if (!constant_[index(root)] || !reached_[index(root)] || graph_.node(root).op == Op::Param || wanted[index(root)]) continue;
+        if (!constant_[index(root)] || !reached_[index(root)] || stays(root) || wanted[index(root)]) continue;
         wanted[index(root)] = true;
         out.values.push_back(root);
       }
@@ -48,7 +48,7 @@ class Splitter {
     std::sort(out.values.begin(), out.values.end());
     for (ValueId v : graph_.body().nodes) {
       const ValueId root = graph_.root(v);
-      const bool kept = root != v && (wanted[index(root)] || graph_.node(root).op == Op::Param);
+      const bool kept = stays(root) || (root != v && wanted[index(root)]);
       if (constant_[index(v)] && reached_[index(v)] && !kept) out.nodes.push_back(v);
     }
     copy(out);
@@ -56,6 +56,13 @@ class Splitter {
   }
 
  private:
+  /// A param, or a copy of one in another layout that is to be kept.
+  bool stays(ValueId root) const {
+    const Node& n = graph_.node(root);
+    if (n.op == Op::Param) return true;
+    return keep_layouts_ && n.op == Op::Copy && graph_.type(n.inputs[0]).strides != n.type.strides && stays(graph_.root(n.inputs[0]));
+  }
+
   bool is_constant(ValueId v) const {
     const Node& n = graph_.node(v);
     const OpClass cls = def(n.op).cls;
@@ -93,12 +100,15 @@ class Splitter {
 
   const Graph& graph_;
   const MemoryFacts facts_;
+  const bool keep_layouts_;
   std::vector<bool> constant_, reached_;  // by value; reached: made of a param
 };
 
 }  // namespace
 
-Split split_constants(const Graph& graph, const std::vector<bool>& params) { return Splitter(graph, params).run(); }
+Split split_constants(const Graph& graph, const std::vector<bool>& params, bool keep_layouts) {
+  return Splitter(graph, params, keep_layouts).run();
+}
 
 void replace_by_params(Graph& graph, const Split& split) {
   GraphBuilder builder(graph);

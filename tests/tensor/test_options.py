@@ -372,3 +372,27 @@ def test_exc_mode_says_what_memory_stays(exc_mode, size, kept):
     (compiled,) = Net.construct.__framejit_compiled__.values()
     (entry,) = compiled.cache_entries()
     assert entry["buffer_bytes"] > 0 and entry["resident_bytes"] == (entry["buffer_bytes"] if kept else 0)
+
+
+class Transposed(nn.Cell):
+    """Weights in layouts that the products do not take as they are."""
+
+    def __init__(self):
+        super().__init__()
+        self.w, self.v = (Parameter(Tensor(np.random.default_rng(k).normal(size=(3, 4)).astype(np.float32))) for k in (1, 2))
+
+    def construct(self, x):
+        return ops.matmul(x, self.w.T), ops.matmul(x, ops.transpose(self.v, (1, 0)) * 2)
+
+
+def test_disable_format_transform_keeps_layouts_of_parameters():
+    """What is moved only stays where it is; what is computed is folded as ever."""
+    net, x = Transposed(), inputs(4, 0)[0]
+    copies = {}
+    for given in (None, False, True):
+        for boost in ("on", "off"):
+            options = {} if given is None else {"disable_format_transform": given}
+            graph = graph_of(net.construct, x, infer_boost=boost, **options).graphs()
+            copies[given, boost] = (graph.count("copy "), graph.count("%folded"), graph.count("multiply "))
+    folded = (0, 2 + 2, 0)  # each as a param and as an operand
+    assert copies == {(None, "on"): folded, (False, "on"): folded, (True, "on"): (1, 2, 0), **{(one, "off"): (2, 0, 1) for one in (None, False, True)}}
