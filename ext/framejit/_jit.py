@@ -115,7 +115,7 @@ def check_settings(
         "dynamic": bool(dynamic),
         "fullgraph": fullgraph,
         "backend": backend,
-        "options": _check_options(options),
+        "options": check_options(options),
         **_for_plans(backend, options),
     }
 
@@ -177,7 +177,8 @@ def _one_of(name: str, value: Any, allowed: tuple[str, ...], wrong_type: type[Ex
         raise ValueError(f"{expected}{value!r}{hint}.")
 
 
-def _check_options(options: dict[str, Any]) -> dict[str, Any]:
+def check_options(options: dict[str, Any]) -> dict[str, Any]:
+    """The options of `jit`, checked; unknown ones are left out, with a warning."""
     unknown = [name for name in options if name not in OPTIONS]
     if unknown:
         _warn(f"For 'jit', unknown options are ignored: {', '.join(unknown)}. Known are: {', '.join(OPTIONS)}.")

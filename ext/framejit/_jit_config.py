@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from framejit._jit import OPTIONS, check_options
+
 _ALLOWED = {
     "jit_level": ("O0", "O1", "O2"),
     "exc_mode": ("auto", "sink", "no_sink"),
@@ -24,7 +26,7 @@ class JitConfig:
     jit_syntax_level : {'STRICT', 'LAX', ''}
         ``'STRICT'``: as ``fullgraph=True``.
     **kwargs
-        Kept in `jit_config_dict`.
+        Kept in `jit_config_dict`. The options of `jit` (``infer_boost``, ``exec_order``, ``disable_format_transform``, ``ge_options``) count as there.
 
     Examples
     --------
@@ -43,6 +45,14 @@ class JitConfig:
                     f"For 'JitConfig', the '{name}' must be one of {list(_ALLOWED[name])}, but got {value!r} of type "
                     f"{type(value).__name__}."
                 )
+        if "debug_level" in kwargs and kwargs["debug_level"] not in ("RELEASE", "DEBUG"):
+            raise ValueError(
+                f"For 'JitConfig', the 'debug_level' must be one of ['RELEASE', 'DEBUG'], but got {kwargs['debug_level']!r}."
+            )
+        try:
+            check_options({name: kwargs[name] for name in OPTIONS if name in kwargs})
+        except (TypeError, ValueError) as error:
+            raise ValueError(str(error).replace("'jit'", "'JitConfig'", 1)) from None
         self.jit_config_dict: dict[str, Any] = {**kwargs, **fields}
 
     def __repr__(self) -> str:

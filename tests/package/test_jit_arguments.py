@@ -339,6 +339,40 @@ def test_jit_config_syntax_level(value):
     says(error, "'jit_syntax_level'", "'STRICT', 'LAX', ''", repr(value))
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("infer_boost", "maybe", "['on', 'off']"),
+        ("infer_boost", True, "['on', 'off']"),
+        ("exec_order", "any", "['bfs', 'dfs']"),
+        ("exec_order", None, "['bfs', 'dfs']"),
+        ("disable_format_transform", 1, "bool"),
+        ("ge_options", [], "dict"),
+        ("ge_options", {"session": {"num_threads": 2}}, "str to str"),
+        ("ge_options", {"session": {"num_threads": "0"}}, "number of threads"),
+        ("debug_level", "debug", "['RELEASE', 'DEBUG']"),
+        ("debug_level", [], "['RELEASE', 'DEBUG']"),
+    ],
+)
+def test_jit_config_options(name, value, allowed):
+    """Wrong types too, as for the fields."""
+    with pytest.raises(ValueError) as error:
+        fj.JitConfig(**{name: value})
+    says(error, "For 'JitConfig'", f"'{name}", allowed)
+
+
+def test_jit_config_takes_all_allowed_values():
+    options = {"global": {"deterministic": "0"}, "session": {"num_threads": "2", "memory_limit": "64 MB"}}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for level in ("O0", "O1", "O2"):
+            for mode in ("auto", "sink", "no_sink"):
+                for syntax in ("STRICT", "LAX", ""):
+                    config = fj.JitConfig(level, mode, syntax, infer_boost="on", exec_order="dfs", ge_options=options)
+                    assert (config.jit_config_dict["jit_level"], config.jit_config_dict["exc_mode"]) == (level, mode)
+        fj.JitConfig(disable_format_transform=True, debug_level="DEBUG", infer_boost="off", exec_order="bfs")
+
+
 def test_jit_config_dict():
     assert fj.JitConfig().jit_config_dict == {"jit_level": "O1", "exc_mode": "auto", "jit_syntax_level": ""}
     config = fj.JitConfig("O2", "sink", "STRICT", anything=5)

@@ -396,3 +396,30 @@ def test_disable_format_transform_keeps_layouts_of_parameters():
             copies[given, boost] = (graph.count("copy "), graph.count("%folded"), graph.count("multiply "))
     folded = (0, 2 + 2, 0)  # each as a param and as an operand
     assert copies == {(None, "on"): folded, (False, "on"): folded, (True, "on"): (1, 2, 0), **{(one, "off"): (2, 0, 1) for one in (None, False, True)}}
+
+
+def test_options_of_a_jit_config():
+    """Those of jit, for the calls of the cell."""
+    net, x = Transposed(), inputs(4, 0)[0]
+    expected = net(x)
+    for options, folded in (({"infer_boost": "on"}, 2), ({"infer_boost": "on", "disable_format_transform": True}, 1), ({}, 0)):
+        net.set_jit_config(fj.JitConfig(jit_level="O0", **options))
+        for _ in range(2):
+            assert_same(net(x), expected)
+        graph = net._compiled_construct().graphs()
+        assert graph.count("graph @") == 1 and graph.count("%folded") == 2 * folded
+
+    class Branches(nn.Cell):
+        def construct(self, x, weights):
+            return branches(x, weights)
+
+    net, given, bytes_of = Branches(), inputs(64), {}
+    for order in ("bfs", "dfs"):
+        net.set_jit_config(fj.JitConfig(jit_level="O0", exc_mode="no_sink", exec_order=order))
+        assert_same(net(*given), branches(*given))
+        bytes_of[order] = entry_of(net._compiled_construct())["buffer_bytes"]
+    assert bytes_of["dfs"] * 4 <= bytes_of["bfs"]
+    net.set_jit_config(fj.JitConfig(jit_level="O0", exc_mode="sink", ge_options={"session": {"memory_limit": "64KB"}}))
+    before = fj.stats()["frames_captured"]
+    assert_same(net(*given), branches(*given))
+    assert fj.stats()["frames_captured"] == before

@@ -98,7 +98,7 @@ class Cell:
 
     def _compiled_construct(self) -> Any:
         """`construct`, compiled as the cell and the context say."""
-        from framejit._jit import check_settings, compile_any, is_compiled, strict_syntax
+        from framejit._jit import OPTIONS, check_settings, compile_any, is_compiled, strict_syntax
 
         function = getattr(self.construct, "__func__", None)
         if function is None or is_compiled(function):  # marked by jit: its own arguments count
@@ -108,7 +108,8 @@ class Cell:
         syntax = config.get("jit_syntax_level") or ("STRICT" if strict_syntax() else "LAX")
         backend = {"sink": "GE", "no_sink": "ms_backend"}.get(config.get("exc_mode", "auto"), "")
         automatic = config.get("exc_mode") == "auto"
-        key = (level, syntax, backend, automatic)
+        options = {name: config[name] for name in OPTIONS if name in config}
+        key = (level, syntax, backend, automatic, repr(options))
         compiled = function.__dict__.setdefault("__framejit_compiled__", {})
         if key not in compiled:
             settings = check_settings(
@@ -117,7 +118,7 @@ class Cell:
                 dynamic=False,
                 fullgraph=syntax == "STRICT",
                 backend=backend,
-                options={},
+                options=options,
             )
             memory = {"resident": _KEPT} if automatic else {}
             compiled[key] = compile_any(function, {**settings, "jit_level": level, **memory})
