@@ -326,6 +326,10 @@ void RegionBuilder::build(const SymbolicFrame& frame, const std::vector<Value*>&
   }
   add_effects();
   keep_apart();
+  // The strides of a view without elements are NumPy's to choose.
+  for (const graph::ValueId v : results_)
+    if (const graph::Type& type = s_.graph().type(v); type.is_view() && s_.graph().shapes().is_measured(type.size()))
+      s_.graph().shapes().holds(graph::Relation::Lt, 0, type.size());
   s_.sync_dim_guards();
   s_.show_dim_guards();
   s_.graph().set_results(results_);

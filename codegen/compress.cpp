@@ -1,6 +1,8 @@
-// One walk over the mask in C order. Single elements are chosen without a branch: each is stored where the next chosen one belongs.
+// Walks over the mask in C order. Single elements are chosen without a branch: each is stored where the next chosen one belongs.
 #include "codegen/compress.h"
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <vector>
 
@@ -19,33 +21,99 @@ void copy_block(const char* from, std::span<const int64_t> shape, std::span<cons
 }
 
 struct Row {
-  const char *mask, *from;
-  int64_t length, mask_stride, stride;
+  const char* mask;
+  int64_t length, mask_stride;
 };
 
-/// Elements of one size along a row: `room` is how many there is room for still.
-template <class T>
-int64_t choose(const Row& row, char* to, int64_t room) {
-  int64_t chosen = 0;
-  for (int64_t i = 0; i < row.length; ++i) {
-    const bool takes = row.mask[i * row.mask_stride] != 0;
-    if (chosen == room) {
-      if (takes) return -1;
-      continue;
+/// Calls f(i, is it true) along a row, but for runs of eight that are all false.
+template <class F>
+void for_each_of(const Row& row, F&& f) {
+  int64_t i = 0;
+  if (row.mask_stride == 1)
+    for (; i + 8 <= row.length; i += 8) {
+      uint64_t eight;
+      std::memcpy(&eight, row.mask + i, sizeof eight);
+      if (eight == 0) continue;
+      for (int64_t k = i; k < i + 8; ++k) f(k, row.mask[k] != 0);
     }
-    std::memcpy(to + chosen * static_cast<int64_t>(sizeof(T)), row.from + i * row.stride, sizeof(T));
-    chosen += takes;
-  }
-  return chosen;
+  for (; i < row.length; ++i) f(i, row.mask[i * row.mask_stride] != 0);
 }
 
-int64_t choose(std::size_t item, const Row& row, char* to, int64_t room) {
+/// Elements of one size along a row of the array, to `few`, where there is room for `room`; how many, or -1 where it does not do.
+template <class T>
+int64_t compress_row(const Row& row, const char* all, int64_t stride, char* few, int64_t room) {
+  int64_t chosen = 0;
+  bool fits = true;
+  for_each_of(row, [&](int64_t i, bool takes) {
+    if (chosen == room) {
+      fits = fits && !takes;
+      return;
+    }
+    std::memcpy(few + chosen * static_cast<int64_t>(sizeof(T)), all + i * stride, sizeof(T));
+    chosen += takes;
+  });
+  return fits ? chosen : -1;
+}
+
+/// The same back, into memory of zeros.
+template <class T>
+int64_t expand_row(const Row& row, char* all, const char* few, int64_t stride, int64_t room) {
+  if (room == 0) return 0;
+  int64_t taken = 0;
+  for_each_of(row, [&](int64_t i, bool takes) {
+    T element;
+    std::memcpy(&element, few + std::min(taken, room - 1) * stride, sizeof(T));
+    const T nothing{};
+    std::memcpy(all + i * static_cast<int64_t>(sizeof(T)), takes ? &element : &nothing, sizeof(T));
+    taken += takes;
+  });
+  return taken <= room ? taken : -1;
+}
+
+template <class F>
+int64_t with_element(std::size_t item, F&& f) {
   switch (item) {
-    case 1: return choose<uint8_t>(row, to, room);
-    case 2: return choose<uint16_t>(row, to, room);
-    case 4: return choose<uint32_t>(row, to, room);
-    case 8: return choose<uint64_t>(row, to, room);
-    default: return choose<std::array<uint64_t, 2>>(row, to, room);
+    case 1: return f.template operator()<uint8_t>();
+    case 2: return f.template operator()<uint16_t>();
+    case 4: return f.template operator()<uint32_t>();
+    case 8: return f.template operator()<uint64_t>();
+    default: return f.template operator()<std::array<uint64_t, 2>>();
+  }
+}
+
+/// The axes behind the mask's, as one block of bytes.
+struct Block {
+  Block(std::span<const int64_t> lengths, std::span<const int64_t> byte_strides, std::size_t itemsize)
+      : shape(lengths), strides(byte_strides), item(itemsize), bytes(static_cast<int64_t>(itemsize)) {
+    for (std::size_t a = shape.size(); a-- > 0; bytes *= shape[a]) contiguous = contiguous && (shape[a] == 1 || strides[a] == bytes);
+  }
+  bool is_element() const { return bytes == static_cast<int64_t>(item); }
+  void copy(const char* from, char* to) const {
+    if (contiguous)
+      std::memcpy(to, from, static_cast<std::size_t>(bytes));
+    else
+      copy_block(from, shape, strides, item, to);
+  }
+  std::span<const int64_t> shape, strides;
+  std::size_t item;
+  int64_t bytes;
+  bool contiguous = true;
+};
+
+/// Calls f(row, offset into the mask's array by `strides`) for each row of a mask in C order, until it answers false.
+template <class F>
+bool for_each_row(const HostArray& mask, std::span<const int64_t> strides, F&& f) {
+  const std::size_t rank = mask.shape.size();
+  for (int64_t n : mask.shape)
+    if (n == 0) return true;
+  std::vector<int64_t> position(rank, 0);
+  for (;;) {
+    int64_t of_mask = 0, of_array = 0;
+    for (std::size_t a = 0; a + 1 < rank; ++a) of_mask += position[a] * mask.strides[a], of_array += position[a] * strides[a];
+    if (!f(Row{mask.data + of_mask, mask.shape[rank - 1], mask.strides[rank - 1]}, of_array)) return false;
+    std::size_t a = rank - 1;
+    while (a > 0 && ++position[a - 1] == mask.shape[a - 1]) position[--a] = 0;
+    if (a == 0) return true;
   }
 }
 
@@ -53,44 +121,57 @@ int64_t choose(std::size_t item, const Row& row, char* to, int64_t room) {
 
 bool compress(void*, std::span<const HostArray> arrays, graph::FlagRule) {
   const HostArray &mask = arrays[0], &x = arrays[1], &out = arrays[2];
-  const auto item = static_cast<std::size_t>(graph::size_of(x.dtype));
-  const std::size_t rank = mask.shape.size();
-  const std::span<const int64_t> rest = std::span(x.shape).subspan(rank), rest_strides = std::span(x.strides).subspan(rank);
-  int64_t block = static_cast<int64_t>(item);
-  bool contiguous = true;
-  for (std::size_t a = rest.size(); a-- > 0; block *= rest[a]) contiguous = contiguous && (rest[a] == 1 || rest_strides[a] == block);
-  for (int64_t n : mask.shape)
-    if (n == 0) return out.shape[0] == 0;
-  std::vector<int64_t> position(rank, 0);
+  const std::size_t rank = mask.shape.size(), inner = rank - 1;
+  const Block block(x.shape.subspan(rank), x.strides.subspan(rank), static_cast<std::size_t>(graph::size_of(x.dtype)));
   int64_t room = out.shape[0];
-  char* to = static_cast<char*>(out.data);
-  const std::size_t inner = rank - 1;
-  for (;;) {
-    const char *m = static_cast<const char*>(mask.data), *from = static_cast<const char*>(x.data);
-    for (std::size_t a = 0; a < inner; ++a) {
-      m += position[a] * mask.strides[a];
-      from += position[a] * x.strides[a];
-    }
-    const Row row{m, from, mask.shape[inner], mask.strides[inner], x.strides[inner]};
-    if (block == static_cast<int64_t>(item)) {
-      const int64_t chosen = choose(item, row, to, room);
-      if (chosen < 0) return false;
-      to += chosen * block;
-      room -= chosen;
+  if (room == 0) return true;
+  char* few = out.data;
+  const bool fits = for_each_row(mask, x.strides, [&](const Row& row, int64_t offset) {
+    const char* all = x.data + offset;
+    int64_t chosen = 0;
+    if (block.is_element()) {
+      chosen = with_element(block.item, [&]<class T>() { return compress_row<T>(row, all, x.strides[inner], few, room); });
     } else {
-      for (int64_t i = 0; i < row.length; ++i) {
-        if (row.mask[i * row.mask_stride] == 0) continue;
-        if (room-- == 0) return false;
-        if (contiguous)
-          to = static_cast<char*>(std::memcpy(to, row.from + i * row.stride, static_cast<std::size_t>(block))) + block;
-        else
-          copy_block(row.from + i * row.stride, rest, rest_strides, item, to);
-      }
+      for_each_of(row, [&](int64_t i, bool takes) {
+        if (takes && chosen < room) block.copy(all + i * x.strides[inner], few + chosen * block.bytes);
+        chosen += takes;
+      });
     }
-    std::size_t a = inner;
-    while (a > 0 && ++position[a - 1] == mask.shape[a - 1]) position[--a] = 0;
-    if (a == 0) return room == 0;
-  }
+    if (chosen < 0 || chosen > room) return false;
+    few += chosen * block.bytes;
+    room -= chosen;
+    return true;
+  });
+  return fits && room == 0;
+}
+
+bool expand(void*, std::span<const HostArray> arrays, graph::FlagRule) {
+  const HostArray &mask = arrays[0], &x = arrays[1], &out = arrays[2];
+  const std::size_t rank = mask.shape.size(), inner = rank - 1;
+  const Block block(x.shape.subspan(1), x.strides.subspan(1), static_cast<std::size_t>(graph::size_of(x.dtype)));
+  int64_t places = 1;
+  for (int64_t n : mask.shape) places *= n;
+  std::memset(out.data, 0, static_cast<std::size_t>(places * block.bytes));
+  int64_t room = x.shape[0];
+  if (room == 0) return true;
+  const char* few = x.data;
+  const bool fits = for_each_row(mask, out.strides, [&](const Row& row, int64_t offset) {
+    char* all = out.data + offset;
+    int64_t taken = 0;
+    if (block.is_element()) {
+      taken = with_element(block.item, [&]<class T>() { return expand_row<T>(row, all, few, x.strides[0], room); });
+    } else {
+      for_each_of(row, [&](int64_t i, bool takes) {
+        if (takes && taken < room) block.copy(few + taken * x.strides[0], all + i * out.strides[inner]);
+        taken += takes;
+      });
+    }
+    if (taken < 0 || taken > room) return false;
+    few += taken * x.strides[0];
+    room -= taken;
+    return true;
+  });
+  return fits && room == 0;
 }
 
 }  // namespace framejit::codegen

@@ -1,4 +1,4 @@
-// The elements of an array that a mask chooses, as a step that no kernel is made for.
+// The elements of an array that a mask chooses, and back: steps that no kernel is made for.
 #pragma once
 
 #include "codegen/kernel.h"
@@ -8,5 +8,8 @@ namespace framejit::codegen {
 /// A HostFunction over a mask, an array whose first axes have the mask's shape, and contiguous memory for the chosen ones. False
 /// where there are not as many of them as that has room for.
 bool compress(void* context, std::span<const HostArray> arrays, graph::FlagRule rule);
+
+/// The other way round: over a mask, the chosen elements, and contiguous memory of the mask's shape, which has zeros elsewhere.
+bool expand(void* context, std::span<const HostArray> arrays, graph::FlagRule rule);
 
 }  // namespace framejit::codegen

@@ -789,9 +789,10 @@ class Lowerer : public Memory {
     const Node& node = graph_.node(v);
     HostStep step;
     step.group = part.group;
-    step.name = node.op == Op::Compress ? "compress" : "host_call " + std::to_string(node.index());
-    if (node.op == Op::Compress)
-      step.host.function = compress;
+    const bool chooses = node.op == Op::Compress || node.op == Op::Expand;
+    step.name = chooses ? std::string(graph::name_of(node.op)) : "host_call " + std::to_string(node.index());
+    if (chooses)
+      step.host.function = node.op == Op::Compress ? compress : expand;
     else if (options_.host_function)
       step.host = options_.host_function(node.index());
     if (!step.host.function) fail("a call of a host function that is gone");
@@ -1028,11 +1029,14 @@ class Lowerer : public Memory {
     program_.steps.emplace_back(build_step(spec, context_));
   }
 
-  /// Results that are constants or dimensions and belong to no group.
+  /// Results that are constants or dimensions and belong to no group. Memory that nothing is written to has its size all the same.
   void store_scalar_results() {
     for (ValueId root : program_.result_roots) {
       const graph::Op op = graph_.node(root).op;
-      if (op != Op::Constant && op != Op::DimValue) continue;
+      if (op != Op::Constant && op != Op::DimValue) {
+        buffer_of(root);
+        continue;
+      }
       StepSpec spec;
       TermBuilder terms(graph_, *this, context_, spec);
       Buffer b{};

@@ -232,7 +232,7 @@ bool Materializer::make_measured(Workspace& w) const {
     if (root.storage != Storage::Measured) continue;
     const graph::Type& type = region_.graph->type(plan_.program().result_roots[k]);
     const int64_t bytes = type.size().evaluate(symbols(w)) * graph::size_of(type.dtype);
-    w.roots[k] = new_array(root.layout, bytes, symbols(w));
+    w.roots[k] = bytes > 0 ? new_array(root.layout, bytes, symbols(w)) : new_empty_array(root.layout, symbols(w));
     if (!w.roots[k]) return false;
     char* const made = PyArray_BYTES(as_ndarray(w.roots[k]));
     std::memcpy(made, w.results[k], static_cast<std::size_t>(bytes));

@@ -162,12 +162,12 @@ bool has_integer_arrays(Session& session, Value* key) {
   return found;
 }
 
-bool is_mask(Session& session, const Value* key) {
-  return key->is_array() && key->wrap == Wrap::NdArray && session.graph().type(key->id).dtype == DType::Bool &&
+}  // namespace
+
+bool is_mask(Session& session, const Value* key, Wrap wrap) {
+  return key->is_array() && key->wrap == wrap && session.graph().type(key->id).dtype == DType::Bool &&
          session.graph().type(key->id).rank() > 0;
 }
-
-}  // namespace
 
 Captured<Indexed> index_view(Session& session, ValueId array, Value* key) {
   FRAMEJIT_TRY(parts, index_parts(session, key));
@@ -252,7 +252,37 @@ Captured<bool> write_items(Session& session, Value* array, Value* key, Value* va
   return write(session, array->id, result->id);
 }
 
-/// a[mask] = value, for values that are the same for each True of the mask.
+}  // namespace
+
+namespace {
+
+/// The mask, with axes of length 1 for the others of the array.
+ValueId mask_of_all(Session& session, ValueId mask, int rest) {
+  for (int i = 0; i < rest; ++i) mask = session.builder().expand_dims(mask, session.graph().type(mask).rank());
+  return mask;
+}
+
+/// One value for each True of the mask, each at its place. The whole array is written then, where NumPy looks for the True: in a large one
+/// these may be few.
+Captured<ValueId> spread_over(Session& session, ValueId mask, ValueId values, const graph::Type& array) {
+  constexpr int64_t kLarge = 1 << 15;
+  if (session.graph().shapes().hint(array.size()) > kLarge)
+    return break_at(BreakId::UnsupportedArgument, "values for the True of a mask of a large array");
+  const graph::Type given = session.graph().type(values);
+  const int rank = session.graph().type(mask).rank(), rest = array.rank() - rank;
+  if (given.rank() != rest + 1 || given.dtype != array.dtype)
+    return break_at(BreakId::UnsupportedArgument, "an array of values for the True of a mask");
+  for (int i = 0; i < rest; ++i)
+    if (!session.graph().shapes().equal(given.shape[static_cast<std::size_t>(i) + 1], array.shape[static_cast<std::size_t>(rank + i)]))
+      return break_at(BreakId::UnsupportedArgument, "an array of values for the True of a mask");
+  const std::optional<Dim> count = session.count_of(mask);
+  if (!count || !session.graph().shapes().equal(*count, given.shape[0]))
+    return break_at(BreakId::UnsupportedArgument, "an array of values for the True of a mask");
+  return session.builder().expand(mask, values);
+}
+
+}  // namespace
+
 Captured<bool> write_masked(Session& session, ValueId array, ValueId mask, Value* value) {
   const graph::Type type = session.graph().type(array), of_mask = session.graph().type(mask);
   FRAMEJIT_TRY(source, operand(session, value));
@@ -261,15 +291,17 @@ Captured<bool> write_masked(Session& session, ValueId array, ValueId mask, Value
   for (std::size_t i = 0; i < of_mask.shape.size(); ++i)
     if (!session.graph().shapes().equal(of_mask.shape[i], type.shape[i]))
       return break_at(BreakId::WouldRaise, "boolean index did not match indexed array");
-  if (source.id != graph::kNoValue && session.graph().type(source.id).rank() > rest)
-    return break_at(BreakId::UnsupportedArgument, "an array of values for the True of a mask");
+  if (source.id != graph::kNoValue && session.graph().type(source.id).rank() > rest) {
+    FRAMEJIT_TRY(spread, spread_over(session, mask, source.id, type));
+    const ValueId own[] = {mask_of_all(session, mask, rest), spread, array};
+    FRAMEJIT_TRY(all, built(session.builder().elementwise(Op::Where, own)));
+    return write(session, array, all);
+  }
   // A scalar out of range, or a NaN, raises.
   if (graph::is_int(type.dtype) && source.id != graph::kNoValue && source.type.dtype != type.dtype)
     return break_at(BreakId::UnsupportedArgument, "values of another dtype for the True of a mask");
   FRAMEJIT_TRY(elements, convert(session, source, type.dtype));
-  ValueId wide = mask;
-  for (int i = 0; i < rest; ++i) wide = session.builder().expand_dims(wide, of_mask.rank() + i);
-  const ValueId choices[] = {wide, elements, array};
+  const ValueId choices[] = {mask_of_all(session, mask, rest), elements, array};
   FRAMEJIT_TRY(all, built(session.builder().elementwise(Op::Where, choices)));
   const graph::Dims shape = session.graph().type(all).shape;
   for (std::size_t i = 0; i < shape.size(); ++i)
@@ -277,8 +309,6 @@ Captured<bool> write_masked(Session& session, ValueId array, ValueId mask, Value
       return break_at(BreakId::WouldRaise, "values that do not fit the array");
   return write(session, array, all);
 }
-
-}  // namespace
 
 Captured<bool> write_item(Session& session, Value* array, Value* key, Value* value) {
   if (array->wrap != Wrap::NdArray) return break_at(BreakId::WouldRaise, "assignment to a NumPy scalar");

@@ -13,8 +13,12 @@ struct Indexed {
 /// The view that `array[key]` names. Breaks for advanced indices, and where NumPy raises.
 Captured<Indexed> index_view(Session& session, ValueId array, Value* key);
 
+/// An array of bools as an index.
+bool is_mask(Session& session, const Value* key, Wrap wrap = Wrap::NdArray);
 /// array[mask]: fresh memory of a size that the graph measures.
 Captured<ValueId> compressed(Session& session, ValueId mask, ValueId array);
+/// array[mask] = value, for values that are the same for each True of the mask.
+Captured<bool> write_masked(Session& session, ValueId array, ValueId mask, Value* value);
 
 Captured<Value*> read_item(Session& session, Value* array, Value* key);
 Captured<bool> write_item(Session& session, Value* array, Value* key, Value* value);

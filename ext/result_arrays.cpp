@@ -216,6 +216,13 @@ PyObject* new_array(const ArrayLayout& layout, int64_t bytes, std::span<const in
   return make_array(layout.descr, layout.rank, layout.sizes.data(), layout.bytes, layout.contiguity);
 }
 
+PyObject* new_empty_array(const ArrayLayout& layout, std::span<const int64_t> symbols) {
+  npy_intp dims[NPY_MAXDIMS];
+  evaluate(layout.type->shape, symbols, dims);
+  Py_INCREF(layout.descr);
+  return PyArray_Empty(layout.rank, dims, layout.descr, 0);
+}
+
 PyObject* new_c_array(graph::DType dtype, int rank, const npy_intp* dims) {
   Sizes sizes;
   npy_intp* strides = sizes.data() + rank;

@@ -49,6 +49,8 @@ struct ArrayLayout {
 
 /// A fresh array, its memory not initialised. `bytes`: its size where the layout is not constant. Null with MemoryError set.
 PyObject* new_array(const ArrayLayout& layout, int64_t bytes, std::span<const int64_t> symbols);
+/// The same without elements: NumPy's own, which says what the strides of such an array are.
+PyObject* new_empty_array(const ArrayLayout& layout, std::span<const int64_t> symbols);
 
 /// A fresh C-ordered array of a dtype that framejit compiles, its memory not initialised. Null with MemoryError set.
 PyObject* new_c_array(graph::DType dtype, int rank, const npy_intp* dims);

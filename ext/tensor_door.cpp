@@ -165,10 +165,16 @@ class TensorDoor final : public capture::Door {
   }
 
   Captured<Value*> get_item(Session& session, Value* array, Value* key) override {
+    if (is_mask(session, key, Wrap::Tensor) || is_mask(session, key)) {
+      FRAMEJIT_TRY(chosen, compressed(session, key->id, array->id));
+      return session.array(chosen, Wrap::Tensor);
+    }
     FRAMEJIT_TRY(indexed, index_view(session, array->id, key));
     return session.array(session.builder().copy(indexed.view, 'C'), Wrap::Tensor);
   }
   Captured<bool> set_item(Session& session, Value* array, Value* key, Value* value) override {
+    if ((is_mask(session, key, Wrap::Tensor) || is_mask(session, key)) && !value->is_array())
+      return write_masked(session, array->id, key->id, value);
     FRAMEJIT_TRY(indexed, index_view(session, array->id, key));
     if (!value->is_array() || value->wrap != Wrap::Tensor) return store(session, indexed.view, value);
     if (indexed.element && session.graph().type(value->id).rank() > 0)

@@ -413,6 +413,14 @@ BuildResult GraphBuilder::compress(ValueId mask, ValueId x, const Dim& count) {
   return append(Op::Compress, {mask, x}, Type{dtype, std::move(out), std::move(strides)});
 }
 
+ValueId GraphBuilder::expand(ValueId mask, ValueId x) {
+  Dims out = graph_.type(mask).shape;
+  const Type given = graph_.type(x);
+  out.insert(out.end(), given.shape.begin() + 1, given.shape.end());
+  Dims strides = packed_strides(graph_.shapes(), given.dtype, out, c_order(static_cast<int>(out.size())));
+  return append(Op::Expand, {mask, x}, Type{given.dtype, std::move(out), std::move(strides)});
+}
+
 ValueId GraphBuilder::host_call(int64_t index, std::vector<ValueId> operands, DType dtype, Dims shape, std::optional<Dims> strides) {
   if (!strides) strides = packed_strides(graph_.shapes(), dtype, shape, c_order(static_cast<int>(shape.size())));
   return append(Op::Host, std::move(operands), Type{dtype, std::move(shape), std::move(*strides)},

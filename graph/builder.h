@@ -87,6 +87,9 @@ class GraphBuilder {
   Dim measure(ValueId count, const Dim& most);
   /// The elements of `x` for which `mask`, of the shape of its first axes, is true, in C order: `count` of them.
   BuildResult compress(ValueId mask, ValueId x, const Dim& count);
+  /// The other way round: an array of the mask's shape, before that of the other axes of `x`, which has the elements of `x` where the mask
+  /// is true, and zeros.
+  ValueId expand(ValueId mask, ValueId x);
 
   /// A call of the host's function number `index`; the result is fresh, in C order where no strides are given.
   ValueId host_call(int64_t index, std::vector<ValueId> operands, DType dtype, Dims shape, std::optional<Dims> strides = {});

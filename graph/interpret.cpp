@@ -206,17 +206,22 @@ class Interpreter {
 
   const Array& input(const Node& n, std::size_t i) const { return values_[index(n.inputs[i])]; }
 
-  bool compress(ValueId v, const Node& n) {
+  /// Between an array of the mask's shape (all), and one of as many elements as the mask is true for (few).
+  bool choose(ValueId v, const Node& n) {
+    const bool compresses = n.op == Op::Compress;
     const Array &mask = input(n, 0), &x = input(n, 1), &out = allocate(v);
-    const std::span<const int64_t> rest = std::span(x.ref.shape).subspan(mask.ref.shape.size());
-    std::vector<int64_t> to(out.ref.shape.size(), 0), from(x.ref.shape.size());
+    const Array &all = compresses ? x : out, &few = compresses ? out : x;
+    if (!compresses) std::fill(owned_[index(v)].begin(), owned_[index(v)].end(), std::byte{0});
+    const std::span<const int64_t> rest = std::span(all.ref.shape).subspan(mask.ref.shape.size());
+    std::vector<int64_t> to(few.ref.shape.size(), 0), from(all.ref.shape.size());
     for_each_index(mask.ref.shape, [&](const std::vector<int64_t>& at) {
-      if (load(mask, dot(at, mask.ref.strides)).lo == 0 || to[0] == out.ref.shape[0]) return;
+      if (load(mask, dot(at, mask.ref.strides)).lo == 0 || to[0] == few.ref.shape[0]) return;
       std::copy(at.begin(), at.end(), from.begin());
       for_each_index({rest.begin(), rest.end()}, [&](const std::vector<int64_t>& inner) {
         std::copy(inner.begin(), inner.end(), from.begin() + static_cast<std::ptrdiff_t>(at.size()));
         std::copy(inner.begin(), inner.end(), to.begin() + 1);
-        store(out, dot(to, out.ref.strides), load(x, dot(from, x.ref.strides)));
+        const int64_t of_few = dot(to, few.ref.strides), of_all = dot(from, all.ref.strides);
+        store(out, compresses ? of_few : of_all, load(x, compresses ? of_all : of_few));
       });
       ++to[0];
     });
@@ -260,7 +265,7 @@ class Interpreter {
       case OpClass::Write: return write(n);
       case OpClass::Contraction:
         return n.op == Op::MatMul ? matmul(v, n) : n.op == Op::Convolution ? convolution(v, n) : attention(v, n);
-      case OpClass::Host: return n.op == Op::Compress && compress(v, n);
+      case OpClass::Host: return (n.op == Op::Compress || n.op == Op::Expand) && choose(v, n);
       case OpClass::Control: return control(v, n);
     }
     return false;

@@ -71,8 +71,9 @@ bool same_shape(ShapeEnv& shapes, std::span<const Dim> a, std::span<const Dim> b
                     [&](const Dim& x, const Dim& y) { return shapes.equal(x, y); });
 }
 
+/// What is measured may turn out to be 0: strides are then those of another length.
 bool is_empty(ShapeEnv& shapes, std::span<const Dim> shape) {
-  return std::any_of(shape.begin(), shape.end(), [&](const Dim& d) { return !shapes.holds(Relation::Lt, 0, d); });
+  return std::any_of(shape.begin(), shape.end(), [&](const Dim& d) { return !shapes.is_measured(d) && !shapes.holds(Relation::Lt, 0, d); });
 }
 
 }  // namespace

@@ -267,7 +267,7 @@ class Verifier {
     }
     const DType operand = graph_.type(n.inputs.back()).dtype;
     for (std::size_t i = 0; i < n.inputs.size(); ++i) {
-      const DType expected = (n.op == Op::Where || n.op == Op::Compress) && i == 0 ? DType::Bool : operand;
+      const DType expected = (n.op == Op::Where || n.op == Op::Compress || n.op == Op::Expand) && i == 0 ? DType::Bool : operand;
       if (graph_.type(n.inputs[i]).dtype != expected) return report(5, v, "operands differ in dtype");
     }
     if (!takes(n.op, operand)) return report(5, v, "the operator does not take " + std::string(name_of(operand)));

@@ -129,3 +129,19 @@ def test_captured_whole(text):
     explained = framejit.explain(function)(x.copy(), x.T + 1)
     assert not explained.breaks and len(explained.graphs) == 1, str(explained)
     assert_same(function, lambda: (x.copy(), x.T + 1))
+
+
+def test_memory_that_nothing_was_written_to_yet():
+    def f(x, n):
+        out = np.empty((len(x) - n, 2))
+        framejit.graph_break("the array is made before it is filled")
+        for i in range(len(out)):
+            out[i] = x[i] * n
+        return out
+
+    marked = framejit.jit(f)
+    errors = framejit.stats()["internal_errors"]
+    for size, n in ((3, 1), (4, 1), (5, 1), (6, 2), (7, 2)):
+        x = np.arange(float(size))
+        assert marked(x, n).tobytes() == f(x, n).tobytes()
+    assert framejit.stats()["internal_errors"] == errors

@@ -167,6 +167,39 @@ def test_masks_of_the_first_axes():
     check(lambda x: x[x[..., 0] > 0], (RNG.normal(size=(3, 4, 2)),), (RNG.normal(size=(3, 4, 0)),))
 
 
+def test_values_for_a_mask():
+    def own(x):
+        x[x < 0] = x[x < 0] ** 2
+        return x
+
+    def of_another(x):
+        out = np.zeros(x.shape)
+        m = x > 0.2
+        out[m] = np.sqrt(x[m])
+        out[~m] = -1
+        return out
+
+    def of_another_mask(x):
+        x[x > 0] = x[x < 0]
+        return x
+
+    def of_another_size(x):
+        x[x > 0] = np.array([1.0, 2.0])
+        return x
+
+    def of_rows(x):
+        y = np.stack([x, -x], 1)
+        m = x > 0
+        y[m] = y[m] * 2 + 1
+        return y
+
+    large = [(RNG.normal(size=1 << 16),)]
+    for function in (own, of_another, of_another_mask, of_another_size, of_rows):
+        check(function, *LINES, *large)
+    assert fj.explain(own)(LINES[5][0].copy()).breaks == []
+    assert [b["detail"] for b in fj.explain(own)(large[0][0].copy()).breaks] == ["values for the True of a mask of a large array"]
+
+
 def test_masks_that_do_not_fit():
     def f(x, m):
         return x[m] + 1
@@ -204,12 +237,26 @@ def test_what_warns_comes_once():
 
 def test_tensors():
     def f(t):
-        return t.masked_select(t > 0).sum(), t[t > 0]
+        y = t[t > 0]
+        t[t < 0] = 2
+        return (y * y).sum(), y, len(y), t
 
-    marked = fj.jit(f)
-    for (x,) in LINES[1:]:
-        ours, plain = marked(fj.Tensor(x)), f(fj.Tensor(x))
-        assert [v.asnumpy().tobytes() for v in ours] == [v.asnumpy().tobytes() for v in plain]
+    def of(call):
+        return [v.asnumpy().tobytes() if isinstance(v, fj.Tensor) else v for v in call]
+
+    marked = fj.jit(f, fullgraph=True)
+    for dtype in (np.float32, np.float64, np.int32):
+        for (x,) in LINES[1:-3]:
+            x = (x * 10).astype(dtype)
+            assert of(marked(fj.Tensor(x))) == of(f(fj.Tensor(x)))
+    mixed = fj.jit(lambda t, m: (t[m], t.masked_select(t > 0).sum()))
+    for m in ([True, False, True], [False, False, False], [True, True]):
+        t, m = fj.Tensor([1.0, 2, 3]), np.array(m)
+        if len(m) == 3:
+            assert of(mixed(t, m)) == of(mixed.__wrapped__(t, m))
+        else:
+            with pytest.raises(IndexError):
+                mixed(t, m)
 
 
 @settings(max_examples=150, deadline=None)
