@@ -145,6 +145,10 @@ Captured<Value*> Executor::get_attr(Value* v, PyObject* name, Value** self) {
           method->items = {v, f};
           return method;
         }
+        auto* type = reinterpret_cast<PyTypeObject*>(door->type_of(session_, *v));
+        static PyObject* const kHook = interned("__getattr__");
+        if (type && !type->tp_dictoffset && !type_attr(type, name) && !type_attr(type, kHook))
+          return raises(PyExc_AttributeError, std::string("'") + type->tp_name + "' object has no attribute '" + text + "'");
         return door->get_attr(session_, v, text);
       }
       break;

@@ -294,7 +294,9 @@ Captured<Value*> Executor::length(Value* v) {
         break;
       }
       if (PyType_Check(v->object.get())) return by_method();
-      [[fallthrough]];
+      if (!PyLong_CheckExact(v->object.get()) && !PyFloat_CheckExact(v->object.get()) && !v->is_none()) return break_at(BreakId::UnknownObject, "len()");
+      return raises(PyExc_TypeError, std::string("object of type '") + Py_TYPE(v->object.get())->tp_name + "' has no len()");
+    case ValueKind::Int: return raises(PyExc_TypeError, "object of type 'int' has no len()");
     default: return break_at(BreakId::UnknownObject, "len()");
   }
   return session_.integer(graph::Dim(n));

@@ -43,6 +43,9 @@ class Door {
   /// An attribute of such an object, or of a callable of this door's, that is the same for ever; null: none.
   virtual Ref<> fixed_attr(PyObject*, std::string_view) const { return {}; }
 
+  /// The number that an operator makes of two known ones, of which one is the library's; null: it raises, warns or is none.
+  virtual Ref<> fold(int /*nb*/, PyObject* /*left*/, PyObject* /*right*/) const { return {}; }
+
   /// At least one operand is this door's. `nb` is BINARY_OP's argument (NB_ADD ... NB_INPLACE_XOR).
   virtual Captured<Value*> binary(Session&, int nb, Value* left, Value* right) = 0;
   virtual Captured<Value*> unary(Session&, Unary op, Value* operand) = 0;

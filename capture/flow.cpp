@@ -54,6 +54,7 @@ std::string differ_as_arrays(Session& s, const Value& a, const Value& b) {
   const graph::Type &x = s.graph().type(a.id), &y = s.graph().type(b.id);
   if (x.dtype != y.dtype || x.rank() != y.rank()) return "arrays of two dtypes or ranks";
   if (x.shape != y.shape || x.strides != y.strides) return "arrays of two shapes, or orders in memory";
+  if (s.writing(a.id) != Writing::Allowed || s.writing(b.id) != Writing::Allowed) return "arrays that are read-only";
   return {};
 }
 
@@ -63,7 +64,7 @@ bool is_own(Session& s, const Value& v, const Session::Mark& mark) {
   if (!is_new(v, mark) || v.kind != ValueKind::Array || v.which != graph::kNoValue) return false;
   const graph::Op op = s.graph().node(v.id).op;
   return !is_mutable_array(v) || (graph::index(v.id) >= mark.graph.nodes && !s.graph().type(v.id).is_view() &&
-                                  op != graph::Op::Param && op != graph::Op::Carried);
+                                  s.writing(v.id) == Writing::Allowed && op != graph::Op::Param && op != graph::Op::Carried);
 }
 
 namespace {

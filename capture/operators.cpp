@@ -96,7 +96,11 @@ Captured<Value*> Executor::fold(int nb, PyObject* l, PyObject* r) {
     v->transient = true;  // another one each time
     return v;
   }
-  if (!is_plain(l) || !is_plain(r)) return break_at(BreakId::UnknownObject, what);
+  if (!is_plain(l) || !is_plain(r)) {
+    for (Door* door : session_.doors())
+      if (Ref<> made = door->fold(nb, l, r)) return session_.constant(made.get());
+    return break_at(BreakId::UnknownObject, what);
+  }
   const bool ints = (PyLong_CheckExact(l) || PyBool_Check(l)) && (PyLong_CheckExact(r) || PyBool_Check(r));
   const int op = nb % 13;
   if (ints) {

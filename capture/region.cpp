@@ -110,7 +110,8 @@ Recipe RegionBuilder::result(graph::ValueId id, Wrap wrap) {
   const graph::Graph& graph = s_.graph();
   const graph::ValueId root = graph.root(id);
   const bool as_base = graph.node(root).op == graph::Op::Param && graph::repeats_elements(graph, root);
-  r.read_only = !as_base && graph::repeats_elements(graph, id);
+  r.writing = s_.writing(id);
+  if (r.writing == Writing::Allowed && !as_base && graph::repeats_elements(graph, id)) r.writing = Writing::Refused;
   return r;
 }
 

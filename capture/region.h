@@ -51,7 +51,7 @@ struct Recipe {
   SourceRef source;
   uint32_t index = 0;
   Wrap wrap = Wrap::NdArray;
-  bool read_only = false;  // Result: a view that is not to be written although its base is
+  Writing writing = Writing::Allowed;  // Result: what is more than its base says
   graph::Dim dim;
   std::vector<uint32_t> items;  // indices into Region::recipes
 };

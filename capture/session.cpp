@@ -211,7 +211,22 @@ Captured<bool> Session::check_nodes() {
   return true;
 }
 
+void Session::set_writing(graph::ValueId v, Writing writing) {
+  writing_[v] = writing;
+  learn([this, v] { writing_.erase(v); });
+}
+
+Writing Session::writing(graph::ValueId v) const {
+  for (;; v = graph_->node(v).inputs[0]) {
+    const auto found = writing_.find(v);
+    if (found != writing_.end()) return found->second;
+    if (!graph_->type(v).is_view()) return Writing::Allowed;
+  }
+}
+
 Captured<bool> Session::prepare_write(graph::ValueId dst) {
+  if (writing(dst) == Writing::Warns) return break_at(BreakId::UnsupportedArgument, "assignment to an array that warns of it");
+  if (writing(dst) == Writing::Refused) return break_at(BreakId::WouldRaise, "assignment destination is read-only");
   const graph::ValueId root = graph_->root(dst);
   if (is_shared(root) || graph_->node(root).op == graph::Op::Carried)
     return break_at(BreakId::OverlappingMemory, "a write of what a branch chose, or of what a loop carries");

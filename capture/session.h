@@ -3,6 +3,7 @@
 
 #include <array>
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -37,6 +38,9 @@ struct Input {
 struct Origin {
   Ref<> file, globals;
 };
+
+/// May an array be written, as far as that is not its memory's affair? Views of it inherit this.
+enum class Writing : uint8_t { Allowed, Warns, Refused };
 
 /// How floating-point flags are handled since the program said so, for divide, over, under and invalid: a str such as "ignore". Null: as
 /// where the region began.
@@ -74,6 +78,10 @@ class Session {
 
   /// A param is about to be written: guards that it is writeable and that no other array input overlaps it.
   Captured<bool> prepare_write(graph::ValueId dst);
+
+  /// What NumPy lets a program do to an array that it has just been given.
+  void set_writing(graph::ValueId v, Writing writing);
+  Writing writing(graph::ValueId v) const;
 
   /// An input that was wrapped after a write overlaps the written memory: the instruction must be given up.
   bool has_overlap() const { return overlap_; }
@@ -170,6 +178,7 @@ class Session {
     int64_t at;  // how many graph values there were
   };
   std::vector<Counted> counted_;
+  std::map<graph::ValueId, Writing> writing_;  // of those that are not simply allowed
   int tapes_ = 0;
   uint32_t location_ = 0;
   bool o1_ = false;

@@ -291,7 +291,8 @@ class Lowerer : public Memory {
 
   /// A view that is the whole of its root, but for axes of length 1.
   bool same_bytes(ValueId view, ValueId root) {
-    return same_view(graph_, view, root) || (squeezed(view) == squeezed(root) && graph_.type(view).offset == Dim(0));
+    return same_view(graph_, view, root) || (squeezed(view) == squeezed(root) && graph_.type(view).offset == Dim(0) &&
+                                             graph_.type(view).dtype == graph_.type(root).dtype);
   }
   std::vector<std::pair<Dim, Dim>> squeezed(ValueId v) {
     const graph::Type& t = graph_.type(v);

@@ -12,7 +12,7 @@ bool same_view(const graph::Graph& graph, ValueId a, ValueId b) {
   if (a == b) return true;
   if (graph.root(a) != graph.root(b)) return false;
   const graph::Type &x = graph.type(a), &y = graph.type(b);
-  return x.shape == y.shape && x.strides == y.strides && x.offset == y.offset;
+  return same_place(x, y);
 }
 
 BufferIndex LowerContext::literal(const void* bytes, std::size_t size) {
@@ -155,7 +155,7 @@ TermId TermBuilder::operand(ValueId value) {
         if (!context_.facts.is_one(t.shape[i])) axes.emplace_back(t.shape[i], t.strides[i]);
       return axes;
     };
-    if (type.offset == Dim(0) && squeezed(type) == squeezed(whole)) return it->second;
+    if (type.dtype == whole.dtype && type.offset == Dim(0) && squeezed(type) == squeezed(whole)) return it->second;
     fail("a view of a value that was not stored");
   }
   return load(value);

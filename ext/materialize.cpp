@@ -97,7 +97,7 @@ std::string Materializer::analyse_result(uint32_t recipe) {
   const ValueId value = graph.results()[r.index];
   const ValueId root = graph.root(value);
   const bool view = value != root;
-  Result result{Result::RootObject, r.wrap, 0, ArrayLayout::make(graph.type(value)), graph.type(value).offset, r.read_only};
+  Result result{Result::RootObject, r.wrap, 0, ArrayLayout::make(graph.type(value)), graph.type(value).offset, r.writing};
   if (!result.layout.descr) return "NumPy has no dtype for a result";
 
   const std::vector<ValueId>& params = graph.params();
@@ -167,7 +167,7 @@ Materializer::Step Materializer::step_of(uint32_t recipe) const {
       return {Step::Fetch, recipe, 0, guards_.operand_of(region_.recipes[recipe].source)};
     case Recipe::Kind::Result: {
       const Result& result = results_[static_cast<std::size_t>(result_of_[recipe])];
-      if (result.kind == Result::RootObject && result.wrap != Wrap::Tensor) return {Step::Root, recipe, result.number};
+      if (result.kind == Result::RootObject && result.wrap != Wrap::Tensor && result.writing == capture::Writing::Allowed) return {Step::Root, recipe, result.number};
       if (result.kind == Result::ParamObject)
         return {Step::Fetch, recipe, 0, guards_.input_operands()[result.number]};
       break;
@@ -322,7 +322,7 @@ PyObject* Materializer::create(Workspace& w, uint32_t recipe) const {
 PyObject* Materializer::create_result(Workspace& w, const Result& result) const {
   const int64_t offset = result.offset.is_const() ? result.offset.value() : result.offset.evaluate(symbols(w));
   auto wrapped = [&](PyObject* array) {
-    if (array && result.read_only) PyArray_CLEARFLAGS(as_ndarray(array), NPY_ARRAY_WRITEABLE);
+    if (array) restrict_writing(as_ndarray(array), result.writing);
     return array && result.wrap == Wrap::Tensor ? tensor_from_array(array) : array;
   };
   auto number = [&](char* data) -> PyObject* {

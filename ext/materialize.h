@@ -65,7 +65,7 @@ class Materializer {
     uint32_t number = 0;  // root or param
     ArrayLayout layout;
     graph::Dim offset = 0;
-    bool read_only = false;
+    capture::Writing writing = capture::Writing::Allowed;
   };
   struct Step {
     enum How : uint8_t { Make, Fill, Root, Fetch } how;  // Root, Fetch: only a reference to what is there

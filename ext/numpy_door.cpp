@@ -4,6 +4,7 @@
 #include "ext/numpy_door_parts.h"
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <unordered_map>
 
@@ -166,13 +167,35 @@ const FunctionRow* find_method(std::string_view name) {
 }
 
 /// Methods that are followed on NumPy's scalars too.
-bool is_scalar_method(std::string_view name) { return name == "astype" || name == "item"; }
+bool is_scalar_method(std::string_view name) { return name == "astype" || name == "item" || name == "__abs__"; }
+
+/// Reductions of a NumPy scalar, which give the scalar, or whether it is one that counts as true; null: another method.
+Captured<Value*> reduced_scalar(Session& session, Value* scalar, std::string_view name) {
+  if (name == "any" || name == "all") {
+    FRAMEJIT_TRY(truth, cast(session, scalar->id, DType::Bool));
+    return session.array(truth, Wrap::NumpyScalar);
+  }
+  return name == "max" || name == "min" ? scalar : nullptr;
+}
 
 /// A method of ndarray. ndarray's type has it for ever.
 Ref<> method_of(std::string_view name) {
   Ref<> found = Ref<>::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyArray_Type), std::string(name).c_str()));
   PyErr_Clear();
   return found;
+}
+
+/// Methods and functions that write into their first argument, and give None.
+bool is_method_in_place(std::string_view name) { return name == "sort" || name == "partition" || name == "put"; }
+
+bool is_function_in_place(PyObject* callable) {
+  static const std::array<PyObject*, 3> all = [] {
+    std::array<PyObject*, 3> found{PyObject_GetAttrString(numpy_module(), "putmask"), PyObject_GetAttrString(numpy_module(), "place"),
+                                   PyObject_GetAttrString(numpy_module(), "put_along_axis")};
+    PyErr_Clear();
+    return found;
+  }();
+  return std::find(all.begin(), all.end(), callable) != all.end();
 }
 
 /// What `own` makes of a call, or else, where the function may be one, a host call.
@@ -220,7 +243,8 @@ Captured<Value*> ufunc_outer(const Call& call, PyObject* ufunc) {
 Captured<Value*> call_ufunc_method(const Call& call, PyObject* ufunc) {
   const std::string_view name = reinterpret_cast<PyCFunctionObject*>(call.callable)->m_ml->ml_name;
   if (name == "outer") return ufunc_outer(call, ufunc);
-  if (name == "accumulate") return host_call(call.session, call.callable, call.args, call.keywords);
+  if (name == "at") return call_in_place(call.session, call.callable, call.args, call.keywords, false);
+  if (name == "accumulate" || name == "reduceat") return host_call(call.session, call.callable, call.args, call.keywords);
   if (name != "reduce") return break_at(BreakId::UnknownCallable, "ufunc." + std::string(name));
   const Session::Mark mark = call.session.mark();
   Captured<Value*> own = ufunc_reduce({call.session, call.args, call.keywords, Op::Param, DType::F64, ufunc});
@@ -291,7 +315,7 @@ class NumpyDoor final : public capture::Door {
 
   bool knows(PyObject* callable) const override {
     std::optional<std::string_view> method = method_name(callable);
-    return method ? find_method(*method) || is_host_method(*method) : functions().find(callable) || is_host_function(callable) || ufunc_of_method(callable) || is_of_dtypes(callable) ||
+    return method ? find_method(*method) || is_host_method(*method) || is_method_in_place(*method) : functions().find(callable) || is_host_function(callable) || is_function_in_place(callable) || ufunc_of_method(callable) || is_of_dtypes(callable) ||
                           is_of_errors(callable);
   }
 
@@ -307,6 +331,7 @@ class NumpyDoor final : public capture::Door {
       return call_ufunc_method({session, args, keywords, Op::Param, DType::F64, callable}, ufunc);
     if (is_of_dtypes(callable)) return call_of_dtypes(session, callable, args, keywords);
     if (is_of_errors(callable)) return call_of_errors({session, args, keywords, Op::Param, DType::F64, callable});
+    if (is_function_in_place(callable)) return call_in_place(session, callable, args, keywords, true);
     const Known* known = functions().find(callable);
     if (!known) return host_call(session, callable, args, keywords);
     return or_host(session, callable, args, keywords, known->host, [&] {
@@ -314,15 +339,16 @@ class NumpyDoor final : public capture::Door {
     });
   }
 
+  Ref<> fold(int nb, PyObject* left, PyObject* right) const override { return fold_numbers(nb, left, right); }
   bool is_fixed(PyObject* object) const override {
-    return is_error_state(object) || is_limits(object) || (PyArray_DescrCheck(object) && dtype_of(reinterpret_cast<PyArray_Descr*>(object)));
+    return is_error_state(object) || is_limits(object) || object == no_value() || (PyArray_DescrCheck(object) && dtype_of(reinterpret_cast<PyArray_Descr*>(object)));
   }
   Ref<> fixed_attr(PyObject* object, std::string_view name) const override {
     static constexpr std::string_view kOfDTypes[] = {"kind", "type", "name", "char", "num", "itemsize", "str", "byteorder", "alignment",
                                                      "isnative", "hasobject", "ndim", "shape", "names", "fields", "subdtype"};
     static constexpr std::string_view kOfLimits[] = {"eps", "epsneg", "max", "min", "tiny", "smallest_normal", "bits", "dtype", "resolution"};
     static constexpr std::string_view kOfErrors[] = {"set", "reset"};
-    static constexpr std::string_view kOfUfuncs[] = {"reduce", "accumulate", "outer", "nin", "nout", "nargs"};
+    static constexpr std::string_view kOfUfuncs[] = {"reduce", "accumulate", "outer", "reduceat", "at", "nin", "nout", "nargs"};
     const bool known = is_error_state(object)                       ? std::count(std::begin(kOfErrors), std::end(kOfErrors), name)
                        : is_limits(object)                          ? std::count(std::begin(kOfLimits), std::end(kOfLimits), name)
                        : is_fixed(object)                           ? std::count(std::begin(kOfDTypes), std::end(kOfDTypes), name)
@@ -362,7 +388,16 @@ class NumpyDoor final : public capture::Door {
       all.insert(all.end(), args.begin(), args.end());
       return host_call(session, method.get(), all, keywords);
     }
-    if (!row || (scalar && !is_scalar_method(name) && name != "__abs__"))
+    if (scalar && args.empty() && keywords.empty()) {
+      FRAMEJIT_TRY(reduced, reduced_scalar(session, array, name));
+      if (reduced) return reduced;
+    }
+    if (!row && !scalar && is_method_in_place(name)) {
+      std::vector<Value*> all{array};
+      all.insert(all.end(), args.begin(), args.end());
+      return call_in_place(session, method_of(name).get(), all, keywords, name != "put");
+    }
+    if (!row || (scalar && !is_scalar_method(name)))
       return break_at(BreakId::UnknownCallable, "method ." + std::string(name) + "()");
     std::vector<Value*> all{array};
     all.insert(all.end(), args.begin(), args.end());
@@ -393,6 +428,7 @@ class NumpyDoor final : public capture::Door {
 }  // namespace
 
 PyObject* numpy_implementation(PyObject* callable) {
+  if (PyObject* ours = polyfill_of(callable)) return ours;
   // Up to NumPy 1.24 the dispatcher is a function in Python.
   bool in_python = false;
   if (PyFunction_Check(callable)) {
@@ -403,7 +439,6 @@ PyObject* numpy_implementation(PyObject* callable) {
                 PyUnicode_CompareWithASCIIString(file, "<__array_function__ internals>") == 0;
   }
   if (!in_python && std::string_view(Py_TYPE(callable)->tp_name) != "numpy._ArrayFunctionDispatcher") return nullptr;
-  if (PyObject* ours = polyfill_of(callable)) return ours;
   // The dispatcher keeps it for ever.
   Ref<> found = Ref<>::steal(PyObject_GetAttrString(callable, "__wrapped__"));
   PyErr_Clear();

@@ -11,6 +11,11 @@ using graph::Dim;
 using graph::Dims;
 using graph::Relation;
 
+PyObject* no_value() {
+  static PyObject* const found = PyObject_GetAttrString(numpy_module(), "_NoValue");
+  return found;
+}
+
 Captured<std::vector<Value*>> bind(const Call& call, std::initializer_list<std::string_view> names,
                                    std::size_t required) {
   std::vector<Value*> bound(names.size(), nullptr);
@@ -56,10 +61,19 @@ Captured<std::optional<DType>> dtype_argument(Value* value) {
 }
 
 Captured<bool> flag_argument(Value* value, bool otherwise) {
-  if (!value) return otherwise;
+  if (!value || is_no_value(value)) return otherwise;
   if (value->is_constant() && value->object.get() == Py_True) return true;
   if (value->is_constant() && value->object.get() == Py_False) return false;
   return break_at(BreakId::UnsupportedArgument, "a flag of type " + type_name(*value));
+}
+
+Captured<char> order_argument(Value* value, char otherwise, std::string_view known) {
+  if (absent(value)) return otherwise;
+  PyObject* object = value->is_constant() ? value->object.get() : nullptr;
+  if (object && PyUnicode_CheckExact(object) && PyUnicode_GET_LENGTH(object) == 1)
+    for (char order : known)
+      if (PyUnicode_READ_CHAR(object, 0) == static_cast<Py_UCS4>(order)) return order;
+  return break_at(BreakId::UnsupportedArgument, "order=");
 }
 
 Captured<int64_t> int_argument(Session& session, Value* value) {

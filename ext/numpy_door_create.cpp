@@ -1,9 +1,11 @@
 // Functions that make arrays: zeros, full, arange, asarray, astype, copy.
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
 #include "ext/numpy_door_parts.h"
 #include "ext/numpy_index.h"
+#include "ext/numpy_probe.h"
 #include "graph/layout.h"
 
 namespace framejit::ext {
@@ -229,7 +231,7 @@ Captured<Value*> copied(Session& session, Value* value, std::optional<DType> dty
     return break_at(BreakId::UnsupportedArgument, "a number as an array of another dtype");
   DType to = dtype.value_or(x.type.dtype);
   FRAMEJIT_TRY(id, convert(session, x, to));
-  if (id == x.id || !x.is_array() || order == 'C') id = session.builder().copy(id, order);
+  if (id == x.id || !x.is_array() || order != 'K') id = session.builder().copy(id, order);
   return fresh_array(session, id);
 }
 
@@ -272,12 +274,13 @@ Captured<bool> flatten(Value* value, std::size_t depth, Nested& into) {
   return true;
 }
 
-/// The dtype of a fresh array of arrays.
+/// The dtype of a fresh array of arrays, or of numbers each of which has the dtype of an array of it.
 Captured<DType> common_dtype_of_arrays(std::span<const Operand> arrays) {
   std::vector<OperandType> types;
   for (const Operand& array : arrays) {
     types.push_back(array.type);
-    types.back().scalar = false;
+    types.back().scalar = types.back().literal = false;
+    types.back().value = nullptr;
   }
   return result_type(types);
 }
@@ -314,6 +317,10 @@ Captured<Value*> from_items(Session& session, Value* sequence, std::optional<DTy
     shape.insert(shape.end(), each.begin(), each.end());
   } else {
     std::optional<DType> common = common_dtype(leaves);
+    if (!common && !dtype) {
+      FRAMEJIT_TRY(promoted, common_dtype_of_arrays(leaves));
+      common = promoted;
+    }
     const bool as_floats = common && dtype && common == DType::I64 && graph::is_float(*dtype);
     if (!common || (dtype.value_or(*common) != *common && !as_floats))
       return break_at(BreakId::UnsupportedArgument, "an array of items of different dtypes");
@@ -336,6 +343,13 @@ Captured<Value*> from_items(Session& session, Value* sequence, std::optional<DTy
 }
 
 enum class CopyMode : uint8_t { Never, Always, IfNeeded };
+
+/// Does an array do as it is where this order is asked for?
+bool is_in_order(Session& session, ValueId x, char order) {
+  graph::ShapeEnv& shapes = session.graph().shapes();
+  const graph::Type& type = session.graph().type(x);
+  return order == 'K' || shapes.equal(type.size(), 0) || (order == 'C' ? graph::is_c_contiguous(shapes, type) : graph::is_f_contiguous(shapes, type));
+}
 
 /// copy= of np.array. NumPy 1 takes False for "if needed".
 Captured<CopyMode> copy_argument(Session& session, Value* value) {
@@ -360,73 +374,77 @@ Captured<CopyMode> copy_argument(Session& session, Value* value) {
 
 Captured<Value*> call_array(const Call& call) {
   FRAMEJIT_TRY(v, bind(call, {"object", "dtype", "copy", "order", "subok", "ndmin", "like"}, 1));
-  FRAMEJIT_TRY(plain, none_given({v[3], v[6]}));
+  FRAMEJIT_TRY(plain, none_given({v[6]}));
   (void)plain;
+  FRAMEJIT_TRY(order, order_argument(v[3], 'K', "CFK"));
   FRAMEJIT_TRY(copy, copy_argument(call.session, v[2]));
   FRAMEJIT_TRY(subok, flag_argument(v[4], false));  // there are no subclasses here
   (void)subok;
   FRAMEJIT_TRY(dtype, dtype_argument(v[1]));
   Value* made = nullptr;
   if (is_sequence(v[0])) {
-    if (copy == CopyMode::Never) return break_at(BreakId::UnsupportedArgument, "np.array of a sequence without a copy");
+    if (copy == CopyMode::Never || order == 'F') return break_at(BreakId::UnsupportedArgument, "np.array of a sequence without a copy");
     FRAMEJIT_TRY(array, from_items(call.session, v[0], dtype));
     made = array;
   } else {
     FRAMEJIT_TRY(x, operand(call.session, v[0]));
-    const bool same = x.is_array() && dtype.value_or(x.type.dtype) == x.type.dtype;
+    const bool same = x.is_array() && dtype.value_or(x.type.dtype) == x.type.dtype && is_in_order(call.session, x.id, order);
     if (copy == CopyMode::Never && !same) return break_at(BreakId::UnsupportedArgument, "np.array that needs a copy");
     made = x.value;
     if (!same || copy == CopyMode::Always) {
-      FRAMEJIT_TRY(array, copied(call.session, v[0], dtype, 'K'));
+      FRAMEJIT_TRY(array, copied(call.session, v[0], dtype, order));
       made = array;
     }
   }
   if (v[5]) {
     FRAMEJIT_TRY(least, int_argument(call.session, v[5]));
-    if (least > call.session.graph().type(made->id).rank()) return break_at(BreakId::UnsupportedArgument, "np.array with more axes");
+    const graph::Type type = call.session.graph().type(made->id);
+    const auto missing = static_cast<std::size_t>(std::max<int64_t>(0, least - type.rank()));
+    if (missing && !graph::is_c_contiguous(call.session.graph().shapes(), type))
+      return break_at(BreakId::UnsupportedArgument, "np.array of an array that is not contiguous, with more axes");
+    Dims shape = type.shape, strides = type.strides;
+    shape.insert(shape.begin(), missing, Dim(1));
+    strides.insert(strides.begin(), missing, numpy_probe().wide_new_axes ? type.size() * Dim(graph::size_of(type.dtype)) : Dim(graph::size_of(type.dtype)));
+    if (missing) made = fresh_array(call.session, call.session.builder().view(made->id, std::move(shape), std::move(strides), 0));
   }
   return made;
 }
 
 Captured<Value*> call_asarray(const Call& call) {
   FRAMEJIT_TRY(v, bind(call, {"a", "dtype", "order", "device", "copy", "like"}, 1));
-  FRAMEJIT_TRY(plain, none_given({v[2], v[3], v[4], v[5]}));
+  FRAMEJIT_TRY(plain, none_given({v[3], v[4], v[5]}));
   (void)plain;
+  FRAMEJIT_TRY(order, order_argument(v[2], 'K', "CFK"));
   FRAMEJIT_TRY(dtype, dtype_argument(v[1]));
+  if (is_sequence(v[0]) && order == 'F') return break_at(BreakId::UnsupportedArgument, "a sequence as an array in Fortran order");
   if (is_sequence(v[0])) return from_items(call.session, v[0], dtype);
   FRAMEJIT_TRY(x, operand(call.session, v[0]));
-  if (x.is_array() && dtype.value_or(x.type.dtype) == x.type.dtype) return x.value;
-  return copied(call.session, v[0], dtype, 'K');
+  if (x.is_array() && dtype.value_or(x.type.dtype) == x.type.dtype && is_in_order(call.session, x.id, order)) return x.value;
+  return copied(call.session, v[0], dtype, order);
 }
 
-Captured<Value*> call_ascontiguousarray(const Call& call) {
+/// np.ascontiguousarray and np.asfortranarray.
+Captured<Value*> contiguous(const Call& call, char order) {
   FRAMEJIT_TRY(v, bind(call, {"a", "dtype", "like"}, 1));
-  FRAMEJIT_TRY(plain, none_given({v[1], v[2]}));
+  FRAMEJIT_TRY(plain, none_given({v[2]}));
   (void)plain;
   FRAMEJIT_TRY(array, array_argument(call.session, v[0]));
-  const graph::Type& type = call.session.graph().type(array->id);
+  FRAMEJIT_TRY(dtype, dtype_argument(v[1]));
+  const graph::Type type = call.session.graph().type(array->id);
   if (type.rank() == 0) return break_at(BreakId::UnsupportedArgument, "np.ascontiguousarray of a 0-d array");
   if (call.session.graph().shapes().equal(type.size(), 0))
     return break_at(BreakId::UnsupportedArgument, "np.ascontiguousarray of an empty array");
-  if (graph::is_c_contiguous(call.session.graph().shapes(), type)) return array;
-  return fresh_array(call.session, call.session.builder().copy(array->id, 'C'));
+  if (dtype.value_or(type.dtype) == type.dtype && is_in_order(call.session, array->id, order)) return array;
+  return copied(call.session, array, dtype, order);
 }
 
-std::optional<char> order_argument(Value* value, char otherwise) {
-  if (!value) return otherwise;
-  PyObject* object = value->is_constant() ? value->object.get() : nullptr;
-  if (!object || !PyUnicode_CheckExact(object)) return std::nullopt;
-  for (char order : {'C', 'K'})
-    if (PyUnicode_GET_LENGTH(object) == 1 && PyUnicode_READ_CHAR(object, 0) == static_cast<Py_UCS4>(order))
-      return order;
-  return std::nullopt;
-}
+Captured<Value*> call_ascontiguousarray(const Call& call) { return contiguous(call, 'C'); }
+Captured<Value*> call_asfortranarray(const Call& call) { return contiguous(call, 'F'); }
 
 Captured<Value*> copy_with_order(const Call& call, Value* array, Value* order_value, char otherwise) {
-  std::optional<char> order = order_argument(order_value, otherwise);
-  if (!order) return break_at(BreakId::UnsupportedArgument, "order=");
+  FRAMEJIT_TRY(order, order_argument(order_value, otherwise, "CFK"));
   FRAMEJIT_TRY(x, array_argument(call.session, array));
-  return copied(call.session, x, std::nullopt, *order);
+  return copied(call.session, x, std::nullopt, order);
 }
 
 Captured<Value*> call_copy(const Call& call) {
@@ -467,6 +485,7 @@ constexpr FunctionRow kFunctions[] = {
     {"asarray", call_asarray},
     {"asanyarray", call_asarray},
     {"ascontiguousarray", call_ascontiguousarray},
+    {"asfortranarray", call_asfortranarray},
     {"copy", call_copy},
 };
 

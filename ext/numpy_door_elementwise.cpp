@@ -214,12 +214,17 @@ Captured<Value*> call_to_degrees(const Call& call) { return scale_angle(call, "r
 /// np.copyto: casts as 'same_kind' allows.
 Captured<Value*> call_copyto(const Call& call) {
   FRAMEJIT_TRY(v, bind(call, {"dst", "src", "casting", "where"}, 2));
-  if (!absent(v[2])) return break_at(BreakId::UnsupportedArgument, "np.copyto with casting=");
+  NPY_CASTING casting = NPY_SAME_KIND_CASTING;
+  if (!absent(v[2])) {
+    const bool known = v[2]->is_constant() && PyUnicode_CheckExact(v[2]->object.get()) && PyArray_CastingConverter(v[2]->object.get(), &casting);
+    PyErr_Clear();
+    if (!known) return break_at(BreakId::UnsupportedArgument, "np.copyto with casting=");
+  }
   Session& session = call.session;
   FRAMEJIT_TRY(dst, array_argument(session, v[0]));
   FRAMEJIT_TRY(src, operand(session, v[1]));
   const DType to = session.graph().type(dst->id).dtype;
-  const bool casts = PyArray_CanCastTypeTo(descr_of(src.type.dtype), descr_of(to), NPY_SAME_KIND_CASTING);
+  const bool casts = PyArray_CanCastTypeTo(descr_of(src.type.dtype), descr_of(to), casting);
   if (!casts || (!src.is_array() && graph::is_unsigned_int(to)))
     return break_at(BreakId::UnsupportedArgument, "np.copyto between dtypes of different kinds");
   FRAMEJIT_TRY(elements, convert(session, src, to));
@@ -231,7 +236,7 @@ Captured<Value*> call_copyto(const Call& call) {
     FRAMEJIT_TRY(all, built(session.builder().elementwise(Op::Where, choices)));
     elements = all;
   }
-  FRAMEJIT_TRY(stored, store_result(session, dst->id, elements));
+  FRAMEJIT_TRY(stored, write(session, dst->id, elements));
   (void)stored;
   return session.constant(Py_None);
 }
@@ -246,20 +251,68 @@ Captured<Value*> method_fill(const Call& call) {
   return call.session.constant(Py_None);
 }
 
-/// x.item() of one element, as Python's number.
-Captured<Value*> method_item(const Call& call) {
-  FRAMEJIT_TRY(v, bind(call, {"self"}, 1));
-  Session& session = call.session;
-  const graph::Type type = session.graph().type(v[0]->id);
-  if (!(type.size() == graph::Dim(1))) return break_at(BreakId::UnsupportedArgument, "item() of many elements");
-  ValueId id = v[0]->id;
-  if (type.rank() != 0) id = session.builder().view(id, {}, {}, graph::Dim(0));
-  if (v[0]->wrap != Wrap::NumpyScalar) id = session.builder().copy(id, 'C');
-  if (type.dtype == DType::Bool) return session.array(id, Wrap::PyBool);
-  if (type.dtype == DType::U64) return break_at(BreakId::UnsupportedArgument, "item() of an uint64");
-  const bool real = graph::is_float(type.dtype);
+/// An element as Python's number.
+Captured<Value*> python_number(Session& session, ValueId id) {
+  const DType dtype = session.graph().type(id).dtype;
+  if (dtype == DType::Bool) return session.array(id, Wrap::PyBool);
+  if (dtype == DType::U64) return break_at(BreakId::UnsupportedArgument, "an uint64 as Python's int");
+  const bool real = graph::is_float(dtype);
   FRAMEJIT_TRY(number, cast(session, id, real ? DType::F64 : DType::I64));
   return session.array(number, real ? Wrap::PyFloat : Wrap::PyInt);
+}
+
+/// x.item(), of one element, or x.item(i), counted in C order.
+Captured<Value*> method_item(const Call& call) {
+  FRAMEJIT_TRY(v, bind(call, {"self", "index"}, 1));
+  Session& session = call.session;
+  graph::ShapeEnv& shapes = session.graph().shapes();
+  const graph::Type type = session.graph().type(v[0]->id);
+  if (!v[1] && !(type.size() == graph::Dim(1))) return break_at(BreakId::UnsupportedArgument, "item() of many elements");
+  graph::Dim offset = 0;
+  if (v[1]) {
+    FRAMEJIT_TRY(at, int_argument(session, v[1]));
+    const int64_t size = shapes.specialize(type.size());
+    if (at < -size || at >= size) return break_at(BreakId::WouldRaise, "index out of bounds");
+    int64_t rest = at < 0 ? at + size : at;
+    for (std::size_t axis = type.shape.size(); axis-- > 0;) {
+      const int64_t length = shapes.specialize(type.shape[axis]);
+      offset = offset + graph::Dim(rest % length) * type.strides[axis];
+      rest /= length;
+    }
+  }
+  ValueId id = v[0]->id;
+  if (type.rank() != 0) id = session.builder().view(id, {}, {}, offset);
+  if (v[0]->wrap != Wrap::NumpyScalar) id = session.builder().copy(id, 'C');
+  return python_number(session, id);
+}
+
+/// x.tolist(): lists of Python's numbers.
+Captured<Value*> method_tolist(const Call& call) {
+  constexpr int64_t kMost = 64;
+  FRAMEJIT_TRY(v, bind(call, {"self"}, 1));
+  Session& session = call.session;
+  graph::ShapeEnv& shapes = session.graph().shapes();
+  const graph::Type type = session.graph().type(v[0]->id);
+  if (type.rank() == 0 || shapes.hint(type.size()) > kMost) return break_at(BreakId::UnsupportedArgument, "tolist() of many elements");
+  Value* const whole = session.make(ValueKind::List);
+  std::vector<std::pair<ValueId, Value*>> level{{v[0]->id, whole}};
+  for (int axis = 0; axis < type.rank(); ++axis) {
+    std::vector<std::pair<ValueId, Value*>> next;
+    const int64_t length = shapes.specialize(type.shape[static_cast<std::size_t>(axis)]);
+    for (const auto& [part, list] : level)
+      for (int64_t i = 0; i < length; ++i) {
+        const ValueId item = session.builder().select(part, 0, i);
+        if (axis + 1 < type.rank()) {
+          list->items.push_back(session.make(ValueKind::List));
+          next.emplace_back(item, list->items.back());
+        } else {
+          FRAMEJIT_TRY(number, python_number(session, session.builder().copy(item, 'C')));
+          list->items.push_back(number);
+        }
+      }
+    level = std::move(next);
+  }
+  return whole;
 }
 
 constexpr FunctionRow kFunctions[] = {
@@ -268,7 +321,9 @@ constexpr FunctionRow kFunctions[] = {
     {"degrees", call_to_degrees}, {"copyto", call_copyto},
 };
 
-constexpr FunctionRow kMethods[] = {{"__abs__", method_abs}, {"fill", method_fill}, {"item", method_item}, {"nonzero", method_nonzero}};
+constexpr FunctionRow kMethods[] = {
+    {"__abs__", method_abs}, {"fill", method_fill}, {"item", method_item}, {"tolist", method_tolist}, {"nonzero", method_nonzero},
+};
 
 }  // namespace
 

@@ -54,7 +54,10 @@ Captured<Value*> array_attribute(Session& session, Value* array, std::string_vie
 /// The arguments in the order of the signature; null where none was given. Breaks where they do not fit it.
 Captured<std::vector<Value*>> bind(const Call& call, std::initializer_list<std::string_view> names,
                                    std::size_t required);
-inline bool absent(const Value* value) { return !value || value->is_none(); }
+/// np._NoValue, which NumPy's own functions hand on for what they were not given.
+PyObject* no_value();
+inline bool is_no_value(const Value* value) { return value->is_constant() && value->object.get() == no_value(); }
+inline bool absent(const Value* value) { return !value || value->is_none() || is_no_value(value); }
 /// Breaks unless all of these arguments are absent or None.
 Captured<bool> none_given(std::initializer_list<Value*> values);
 
@@ -63,6 +66,8 @@ Captured<Value*> array_argument(Session& session, Value* value);
 Captured<std::optional<DType>> dtype_argument(Value* value);
 /// An exact bool; `otherwise` where it is absent.
 Captured<bool> flag_argument(Value* value, bool otherwise);
+/// order= of a call: one of `known`.
+Captured<char> order_argument(Value* value, char otherwise, std::string_view known);
 /// An int that is specialised.
 Captured<int64_t> int_argument(Session& session, Value* value);
 /// An int or a sequence of ints.

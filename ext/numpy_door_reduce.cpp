@@ -333,7 +333,6 @@ Captured<Value*> ufunc_reduce(const Call& call) {
 
 namespace {
 
-// Means and variances of too little warn by Python's warnings: they are no host calls.
 constexpr FunctionRow kFunctions[] = {
     {"count_nonzero", call_count_nonzero, Op::Param, true},
     {"amin", call_extreme, Op::ReduceMin, true},
@@ -344,9 +343,9 @@ constexpr FunctionRow kFunctions[] = {
     {"max", call_extreme, Op::ReduceMax, true},
     {"any", call_truth, Op::ReduceAny, true},
     {"all", call_truth, Op::ReduceAll, true},
-    {"mean", call_mean, Op::ReduceSum},
-    {"var", call_var, Op::ReduceSum},
-    {"std", call_std, Op::ReduceSum},
+    {"mean", call_mean, Op::ReduceSum, true},
+    {"var", call_var, Op::ReduceSum, true},
+    {"std", call_std, Op::ReduceSum, true},
 };
 constexpr std::size_t kFunctionsOnly = 3;
 

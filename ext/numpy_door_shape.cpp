@@ -73,17 +73,43 @@ Captured<Value*> reshaped(Session& session, Value* array, Dims shape) {
   return new_view(session, x->id, id);
 }
 
+/// The array with its axes reversed: what is in Fortran order there is in C order here.
+ValueId reversed_axes(Session& session, ValueId x) {
+  std::vector<int> axes(static_cast<std::size_t>(session.graph().type(x).rank()));
+  std::iota(axes.rbegin(), axes.rend(), 0);
+  return session.builder().transpose(x, axes);
+}
+
+/// reshape(order='F') of what need not be copied: a copy's base would tell that it was made in another shape.
+Captured<Value*> reshaped_by_columns(Session& session, Value* array, Dims shape) {
+  FRAMEJIT_TRY(x, whole_array(session, array));
+  const graph::Type type = session.graph().type(x->id);
+  if (!graph::is_f_contiguous(session.graph().shapes(), type) || has_odd_axis(type))
+    return break_at(BreakId::UnsupportedArgument, "reshape(order='F') that copies");
+  FRAMEJIT_TRY(full, resolve_unknown(session, type.size(), std::move(shape)));
+  std::reverse(full.begin(), full.end());
+  FRAMEJIT_TRY(id, built(session.builder().reshape(reversed_axes(session, x->id), std::move(full))));
+  return new_view(session, x->id, reversed_axes(session, id));
+}
+
 Captured<Value*> call_reshape(const Call& call) {
   FRAMEJIT_TRY(v, bind(call, {"a", "shape", "order"}, 2));
-  FRAMEJIT_TRY(plain, none_given({v[2]}));
-  (void)plain;
+  FRAMEJIT_TRY(order, order_argument(v[2], 'C', "CF"));
   FRAMEJIT_TRY(shape, dims_argument(call.session, v[1]));
+  if (order == 'F') return reshaped_by_columns(call.session, v[0], std::move(shape));
   return reshaped(call.session, v[0], std::move(shape));
 }
 
 /// x.reshape(2, 3), x.reshape((2, 3)).
 Captured<Value*> method_reshape(const Call& call) {
-  if (!call.keywords.empty() || call.args.size() < 2) return break_at(BreakId::UnsupportedArgument, "reshape");
+  if (call.args.size() < 2) return break_at(BreakId::UnsupportedArgument, "reshape");
+  char order = 'C';
+  if (!call.keywords.empty()) {
+    FRAMEJIT_TRY(given, call.keywords.size() == 1 && call.keywords[0].first == "order"
+                            ? order_argument(call.keywords[0].second, 'C', "CF")
+                            : Captured<char>(break_at(BreakId::UnsupportedArgument, "reshape")));
+    order = given;
+  }
   Dims shape;
   if (call.args.size() == 2) {
     FRAMEJIT_TRY(all, dims_argument(call.session, call.args[1]));
@@ -95,20 +121,25 @@ Captured<Value*> method_reshape(const Call& call) {
       shape.push_back(settle(call.session, *dim));
     }
   }
-  return reshaped(call.session, call.args[0], std::move(shape));
+  return order == 'F' ? reshaped_by_columns(call.session, call.args[0], std::move(shape)) : reshaped(call.session, call.args[0], std::move(shape));
 }
 
 Captured<Value*> flat(const Call& call, bool view_if_possible) {
   FRAMEJIT_TRY(v, bind(call, {"a", "order"}, 1));
-  FRAMEJIT_TRY(plain, none_given({v[1]}));
-  (void)plain;
   Session& session = call.session;
+  FRAMEJIT_TRY(order, order_argument(v[1], 'C', "CFAK"));
   FRAMEJIT_TRY(x, whole_array(session, v[0]));
+  graph::ShapeEnv& shapes = session.graph().shapes();
+  if (order != 'C') {
+    const bool c = graph::is_c_contiguous(shapes, session.graph().type(x->id)), f = graph::is_f_contiguous(shapes, session.graph().type(x->id));
+    if (order == 'K' && !c && !f) return break_at(BreakId::UnsupportedArgument, "the order of memory of an array that is not contiguous");
+    if (order == 'F' || (f && !c)) x = fresh_array(session, reversed_axes(session, x->id));
+  }
   Dim size = settle(session, session.graph().type(x->id).size());
   if (session.graph().type(x->id).rank() == 1 && has_odd_axis(session.graph().type(x->id)))
     return break_at(BreakId::UnsupportedArgument, "a flat view of one element");
   // What is not contiguous is copied first and owns its memory; the copy is the one-dimensional array itself.
-  bool view = view_if_possible && graph::is_c_contiguous(session.graph().shapes(), session.graph().type(x->id));
+  bool view = view_if_possible && graph::is_c_contiguous(shapes, session.graph().type(x->id));
   FRAMEJIT_TRY(line, built(session.builder().reshape(x->id, Dims{size})));
   if (view) return new_view(session, x->id, line);
   return fresh_array(session, session.builder().copy(line, 'C'));
@@ -182,15 +213,109 @@ Captured<Value*> call_swapaxes(const Call& call) {
 
 Captured<Value*> call_broadcast_to(const Call& call) {
   FRAMEJIT_TRY(v, bind(call, {"array", "shape", "subok"}, 2));
-  FRAMEJIT_TRY(plain, none_given({v[2]}));
-  (void)plain;
-  FRAMEJIT_TRY(x, array_argument(call.session, v[0]));
+  FRAMEJIT_TRY(subok, flag_argument(v[2], false));  // there are no subclasses here
+  (void)subok;
+  FRAMEJIT_TRY(given, operand(call.session, v[0]));
+  Value* x = given.value;
+  if (!given.is_array()) {
+    FRAMEJIT_TRY(id, convert(call.session, given, given.type.dtype));
+    x = fresh_array(call.session, call.session.builder().copy(id, 'C'));
+  }
   FRAMEJIT_TRY(shape, dims_argument(call.session, v[1]));
   FRAMEJIT_TRY(id, built(call.session.builder().broadcast_to(x->id, std::move(shape))));
-  // The result is read-only, which only its strides tell afterwards.
-  if (!graph::repeats_elements(call.session.graph(), id))
-    return break_at(BreakId::UnsupportedArgument, "np.broadcast_to that repeats nothing");
-  return new_view(call.session, x->id, id);
+  call.session.set_writing(id, capture::Writing::Refused);
+  return fresh_array(call.session, id);
+}
+
+/// Arrays that have the common shape are given back themselves; the views of others warn when they are written.
+Captured<Value*> call_broadcast_arrays(const Call& call) {
+  Session& session = call.session;
+  if (!call.keywords.empty()) return break_at(BreakId::UnsupportedArgument, "np.broadcast_arrays with subok=");
+  graph::ShapeEnv& shapes = session.graph().shapes();
+  std::vector<Value*> arrays;
+  Dims common;
+  for (Value* value : call.args) {
+    FRAMEJIT_TRY(x, array_argument(session, value));
+    arrays.push_back(x);
+    const Dims own = session.graph().type(x->id).shape;
+    if (own.size() > common.size()) common.insert(common.begin(), own.size() - common.size(), Dim(1));
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      Dim& length = common[common.size() - own.size() + i];
+      if (shapes.equal(length, 1))
+        length = own[i];
+      else if (!shapes.equal(own[i], 1) && !shapes.equal(own[i], length))
+        return break_at(BreakId::WouldRaise, "shape mismatch: objects cannot be broadcast to a single shape");
+    }
+  }
+  for (Value*& x : arrays) {
+    const Dims own = session.graph().type(x->id).shape;
+    bool same = own.size() == common.size();
+    for (std::size_t i = 0; same && i < own.size(); ++i) same = shapes.equal(own[i], common[i]);
+    if (same) continue;
+    FRAMEJIT_TRY(id, built(session.builder().broadcast_to(x->id, common)));
+    session.set_writing(id, session.writing(x->id) == capture::Writing::Allowed ? capture::Writing::Warns : capture::Writing::Refused);
+    x = fresh_array(session, id);
+  }
+  if (numpy_version().major >= 2) return session.tuple(std::move(arrays));
+  Value* list = session.make(ValueKind::List);
+  list->items = std::move(arrays);
+  return list;
+}
+
+/// x.view(), x.view(dtype) of elements of the same size.
+Captured<Value*> method_view(const Call& call) {
+  FRAMEJIT_TRY(v, bind(call, {"self", "dtype"}, 1));
+  Session& session = call.session;
+  FRAMEJIT_TRY(x, array_argument(session, v[0]));
+  FRAMEJIT_TRY(dtype, dtype_argument(v[1]));
+  const DType from = session.graph().type(x->id).dtype, to = dtype.value_or(from);
+  if (to == from) return new_view(session, x->id, x->id);
+  if (graph::size_of(to) != graph::size_of(from) || to == DType::Bool)
+    return break_at(BreakId::UnsupportedArgument, "view() of elements of another size");
+  return fresh_array(session, session.builder().reinterpret(x->id, to));
+}
+
+Captured<Value*> method_diagonal(const Call& call) {
+  FRAMEJIT_TRY(v, bind(call, {"self", "offset", "axis1", "axis2"}, 1));
+  Session& session = call.session;
+  graph::ShapeEnv& shapes = session.graph().shapes();
+  FRAMEJIT_TRY(x, array_argument(session, v[0]));
+  const graph::Type type = session.graph().type(x->id);
+  if (type.rank() < 2) return break_at(BreakId::WouldRaise, "diag requires an array of at least two dimensions");
+  int64_t offset = 0;
+  int axes[] = {0, 1};
+  if (v[1]) {
+    FRAMEJIT_TRY(given, int_argument(session, v[1]));
+    offset = given;
+  }
+  for (std::size_t i : {0u, 1u}) {
+    if (!v[2 + i]) continue;
+    FRAMEJIT_TRY(axis, axis_argument(session, v[2 + i], type.rank()));
+    axes[i] = axis;
+  }
+  if (axes[0] == axes[1]) return break_at(BreakId::WouldRaise, "axis1 and axis2 cannot be the same");
+  const auto rows = static_cast<std::size_t>(axes[0]), columns = static_cast<std::size_t>(axes[1]);
+  const Dim height = type.shape[rows] - Dim(offset < 0 ? -offset : 0), width = type.shape[columns] - Dim(offset > 0 ? offset : 0);
+  const Dim length = settle(session, shapes.holds(Relation::Lt, width, height) ? width : height);
+  if (!shapes.holds(Relation::Lt, 0, length)) return break_at(BreakId::UnsupportedArgument, "a diagonal without elements");
+  Dims shape, strides;
+  for (std::size_t i = 0; i < type.shape.size(); ++i)
+    if (i != rows && i != columns) {
+      shape.push_back(type.shape[i]);
+      strides.push_back(type.strides[i]);
+    }
+  shape.push_back(length);
+  strides.push_back(type.strides[rows] + type.strides[columns]);
+  const Dim start = offset < 0 ? Dim(-offset) * type.strides[rows] : Dim(offset) * type.strides[columns];
+  const ValueId id = session.builder().view(x->id, std::move(shape), std::move(strides), start);
+  session.set_writing(id, capture::Writing::Refused);
+  return fresh_array(session, id);
+}
+
+/// Of real arrays: themselves.
+Captured<Value*> method_conj(const Call& call) {
+  FRAMEJIT_TRY(v, bind(call, {"self"}, 1));
+  return array_argument(call.session, v[0]);
 }
 
 /// np.expand_dims reshapes: unlike x[:, None], which has a stride of 0.
@@ -313,20 +438,13 @@ constexpr FunctionRow kFunctions[] = {
     {"reshape", call_reshape},           {"ravel", call_ravel},
     {"transpose", call_transpose},       {"swapaxes", call_swapaxes},
     {"broadcast_to", call_broadcast_to}, {"expand_dims", call_expand_dims},
-    {"squeeze", call_squeeze},           {"concatenate", call_concatenate},
+    {"squeeze", call_squeeze},           {"concatenate", call_concatenate, Op::Param, true},
+    {"broadcast_arrays", call_broadcast_arrays},
 };
 
-/// x.sort(): in place.
-Captured<Value*> method_sort(const Call& call) {
-  FRAMEJIT_TRY(x, array_argument(call.session, call.args[0]));
-  FRAMEJIT_TRY(sorted, host_helper(call.session, "sorted_array", call.args, call.keywords));
-  FRAMEJIT_TRY(written, write(call.session, x->id, sorted->id));
-  (void)written;
-  return call.session.constant(Py_None);
-}
-
 constexpr FunctionRow kMethods[] = {
-    {"sort", method_sort},
+    {"view", method_view},           {"diagonal", method_diagonal},
+    {"conj", method_conj},           {"conjugate", method_conj},
     {"reshape", method_reshape},     {"ravel", call_ravel},       {"flatten", method_flatten},
     {"transpose", method_transpose}, {"swapaxes", call_swapaxes}, {"squeeze", call_squeeze},
     {"clip", method_clip},
@@ -386,6 +504,28 @@ constexpr Attribute kAttributes[] = {
        return transposed(s, x, {});
      }},
     {"real", [](Session&, Value* x, const graph::Type&) -> Captured<Value*> { return x; }},
+    {"imag", [](Session& s, Value* x, const graph::Type& t) -> Captured<Value*> {
+       const bool f = t.rank() > 1 && graph::is_f_contiguous(s.graph().shapes(), t) && !graph::is_c_contiguous(s.graph().shapes(), t);
+       if (x->wrap != Wrap::NdArray || t.rank() == 0 || f)
+         return break_at(BreakId::UnsupportedArgument, "attribute .imag of a number, or of an array in Fortran order");
+       const ValueId zeros = s.builder().full(s.builder().constant(t.dtype, {}), t.shape);
+       s.set_writing(zeros, capture::Writing::Refused);
+       return fresh_array(s, zeros);
+     }},
+    {"mT", [](Session& s, Value* x, const graph::Type& t) -> Captured<Value*> {
+       if (numpy_version().major < 2 || x->wrap != Wrap::NdArray || t.rank() < 2)
+         return break_at(BreakId::UnsupportedArgument, "attribute .mT");
+       std::vector<int> axes(static_cast<std::size_t>(t.rank()));
+       std::iota(axes.begin(), axes.end(), 0);
+       std::swap(axes[axes.size() - 1], axes[axes.size() - 2]);
+       return fresh_array(s, s.builder().transpose(x->id, axes));
+     }},
+    {"base", [](Session& s, Value* x, const graph::Type& t) -> Captured<Value*> {
+       const Op op = s.graph().node(x->id).op;
+       if (x->wrap != Wrap::NdArray || t.is_view() || x->source || op == Op::Param || op == Op::Carried || op == Op::Output)
+         return break_at(BreakId::UnsupportedArgument, "attribute .base of an array that may have one");
+       return s.constant(Py_None);
+     }},
 };
 
 }  // namespace

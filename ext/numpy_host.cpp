@@ -2,6 +2,7 @@
 #include "ext/numpy_host.h"
 
 #include <algorithm>
+#include <cfenv>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -11,6 +12,7 @@
 
 #include "ext/errstate.h"
 #include "ext/host_records.h"
+#include "ext/numpy_door_parts.h"
 #include "ext/numpy_index.h"
 #include "graph/layout.h"
 #include "graph/pass.h"
@@ -44,10 +46,10 @@ const std::vector<Listed>& listed() {
         "unwrap",     "vander",      "packbits",  "unpackbits",   "isin",         "allclose", "array_equal",
         "polyval",    "pad",         "select",  "bincount", "nanmean", "nanmedian", "nanpercentile", "nanquantile", "nanvar", "nanstd",
         "nanmax",     "nanmin",      "nanargmax",   "nanargmin", "ediff1d",      "histogram_bin_edges", "block",
-        "divmod",    "modf",         "frexp",     "histogram", "histogram2d"}},
+        "histogram", "histogram2d", "insert",   "delete",       "unravel_index", "ravel_multi_index", "tril_indices", "triu_indices"}},
       {"numpy.linalg", {"inv", "solve", "det", "cholesky", "pinv", "matrix_power", "eigvalsh", "norm", "cond", "matrix_rank", "eigvals", "multi_dot",
                         "tensorinv", "tensorsolve", "matrix_norm", "vector_norm", "vecdot",
-                        "eigh", "svd", "qr", "slogdet"}},
+                        "eigh", "svd", "qr", "slogdet", "eig", "lstsq"}},
       {"numpy.fft", {"fftfreq", "rfftfreq", "fft", "ifft", "fft2", "ifft2", "fftn", "ifftn", "rfft", "irfft", "rfft2", "irfft2", "rfftn", "irfftn",
                      "hfft", "ihfft"}},
   };
@@ -56,12 +58,27 @@ const std::vector<Listed>& listed() {
 
 }  // namespace
 
+namespace {
+
+/// A ufunc of numbers that NumPy, or scipy.special, has under its own name.
+bool is_library_ufunc(PyUFuncObject* ufunc) {
+  if (!ufunc->name || ufunc->ntypes == 0 || ufunc->types[0] == NPY_OBJECT) return false;
+  for (const char* home : {"numpy", "scipy.special"}) {
+    PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), home);
+    PyObject* found = module && PyModule_Check(module) ? PyDict_GetItemString(PyModule_GetDict(module), ufunc->name) : nullptr;
+    if (found == reinterpret_cast<PyObject*>(ufunc)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 bool is_host_function(PyObject* callable) {
   static auto* known = new std::map<PyObject*, bool>;  // those found: kept alive for ever
   if (auto at = known->find(callable); at != known->end()) return at->second;
   if (!PyCallable_Check(callable) || PyType_Check(callable)) return false;
-  const bool ufunc = PyObject_TypeCheck(callable, &PyUFunc_Type);  // has no module
-  Ref<> home = Ref<>::steal(ufunc ? PyUnicode_FromString("numpy") : PyObject_GetAttrString(callable, "__module__"));
+  if (PyObject_TypeCheck(callable, &PyUFunc_Type)) return is_library_ufunc(reinterpret_cast<PyUFuncObject*>(callable));
+  Ref<> home = Ref<>::steal(PyObject_GetAttrString(callable, "__module__"));
   Ref<> name = Ref<>::steal(PyObject_GetAttrString(callable, "__name__"));
   PyErr_Clear();
   const char* words = name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : nullptr;
@@ -414,7 +431,7 @@ Captured<Piece> slot(Arguments& into, const Value* value) {
 bool is_immutable(PyObject* o) {
   return o == Py_None || o == Py_Ellipsis || PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) ||
          PyComplex_CheckExact(o) || PyUnicode_CheckExact(o) || PyArray_DescrCheck(o) || PyType_Check(o) || scalar_dtype_of(o) ||
-         PyTuple_CheckExact(o);
+         PyTuple_CheckExact(o) || o == no_value();
 }
 
 Captured<Piece> argument(Arguments& into, Value* value) {
@@ -877,13 +894,37 @@ Captured<Value*> host_call_of(Session& session, const char* module_name, const c
 
 }  // namespace
 
+Ref<> fold_numbers(int nb, PyObject* left, PyObject* right) {
+  auto is_number = [](PyObject* o) { return scalar_dtype_of(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyBool_Check(o); };
+  if (!is_number(left) || !is_number(right)) return {};
+  static const std::map<int, binaryfunc> operators = {{0, PyNumber_Add}, {2, PyNumber_FloorDivide}, {5, PyNumber_Multiply},
+                                                      {6, PyNumber_Remainder}, {10, PyNumber_Subtract}, {11, PyNumber_TrueDivide}};
+  const auto found = operators.find(nb % 13);
+  Ref<> made;
+  if (found != operators.end()) {
+    OwnErrState raising(FE_DIVBYZERO | FE_OVERFLOW | FE_UNDERFLOW | FE_INVALID);
+    WarningsRaise too;
+    made = Ref<>::steal(found->second(left, right));
+  }
+  clear_error();
+  return made && scalar_dtype_of(made.get()) ? std::move(made) : Ref<>();
+}
+
 Captured<Value*> host_operator(Session& session, const char* name, std::span<Value* const> args) {
   return host_call_of(session, "operator", name, args, {});
 }
 
-Captured<Value*> host_helper(Session& session, const char* name, std::span<Value* const> args,
-                             std::span<const capture::Keyword> keywords) {
-  return host_call_of(session, "framejit._host", name, args, keywords);
+Captured<Value*> host_helper(Session& session, const char* name, std::span<Value* const> args) {
+  return host_call_of(session, "framejit._host", name, args, {});
+}
+
+Captured<Value*> host_after(Session& session, PyObject* function, std::span<Value* const> args,
+                            std::span<const capture::Keyword> keywords) {
+  Ref<> module = Ref<>::steal(PyImport_ImportModule("framejit._host"));
+  Ref<> after = module ? Ref<>::steal(PyObject_CallMethod(module.get(), "in_place", "O", function)) : Ref<>();
+  PyErr_Clear();
+  if (!after) return break_at(BreakId::UnknownCallable, name_of_callable(function));
+  return host_call(session, after.get(), args, keywords);
 }
 
 codegen::HostFunction numpy_host_function(int64_t index) {

@@ -23,8 +23,14 @@ Captured<Value*> host_call(Session& session, PyObject* callable, std::span<Value
 Captured<Value*> host_operator(Session& session, const char* name, std::span<Value* const> args);
 
 /// And for one of framejit._host.
-Captured<Value*> host_helper(Session& session, const char* name, std::span<Value* const> args,
-                             std::span<const capture::Keyword> keywords = {});
+Captured<Value*> host_helper(Session& session, const char* name, std::span<Value* const> args);
+
+/// A copy of the first argument after function(*args, **keywords), which writes into that.
+Captured<Value*> host_after(Session& session, PyObject* function, std::span<Value* const> args,
+                            std::span<const capture::Keyword> keywords);
+
+/// left OP right of known numbers, NumPy's scalars among them; null where that raises or warns.
+Ref<> fold_numbers(int nb, PyObject* left, PyObject* right);
 
 /// By the index of the host call; empty where the index is none of these.
 codegen::HostFunction numpy_host_function(int64_t index);

@@ -70,8 +70,17 @@ Captured<SliceParts> constant_slice(Session& session, PyObject* object) {
                      session.constant(slice->step));
 }
 
+/// An integer, NumPy's or Python's, that is known at run time.
+bool is_number_index(Session& session, const Value* key) {
+  return key->is_array() && (key->wrap == Wrap::NumpyScalar || key->wrap == Wrap::PyInt) && graph::is_int(session.graph().type(key->id).dtype);
+}
+
 Captured<IndexPart> index_part(Session& session, Value* key) {
   if (std::optional<Dim> position = as_dim(*key)) return IndexPart{Part::Integer, *position, {}};
+  if (is_number_index(session, key)) {
+    const graph::Node& node = session.graph().node(key->id);
+    if (node.op == Op::Constant && node.type.dtype == DType::I64) return IndexPart{Part::Integer, static_cast<int64_t>(node.value().lo), {}};
+  }
   if (key->kind == ValueKind::Slice) {
     FRAMEJIT_TRY(parts, slice_parts(session, key->items[0], key->items[1], key->items[2]));
     return IndexPart{Part::Slice, 0, std::move(parts)};
@@ -145,7 +154,7 @@ Range adjust(Session& session, const SliceParts& slice, const Dim& length) {
 
 namespace {
 
-/// Are there arrays of integers (or lists of ints) among the indices, and none of bools, whose result has as many elements as they are true?
+/// Are there arrays of integers (or lists of ints, or integers that are known at run time only) among the indices, and none of bools, whose result has as many elements as they are true?
 bool has_integer_arrays(Session& session, Value* key) {
   bool found = false;
   const std::vector<Value*> items = key->kind == ValueKind::Tuple ? key->items : std::vector<Value*>{key};
@@ -153,6 +162,8 @@ bool has_integer_arrays(Session& session, Value* key) {
     if (item->is_array() && item->wrap == Wrap::NdArray) {
       if (!graph::is_int(session.graph().type(item->id).dtype)) return false;
       found = true;
+    } else if (is_number_index(session, item)) {
+      found = found || session.graph().node(item->id).op != Op::Constant;
     } else if (item->kind == ValueKind::List) {
       for (Value* part : item->items)
         if (!part->is_constant() || !PyLong_CheckExact(part->object.get())) return false;
@@ -238,15 +249,23 @@ Captured<Value*> read_item(Session& session, Value* array, Value* key) {
 
 namespace {
 
-/// a[indices] = value, by way of a copy of the array, where that is not much more than what is written.
-Captured<bool> write_items(Session& session, Value* array, Value* key, Value* value) {
+/// Is a copy of the array not much more than what is written, which is as much as is in one of these?
+Captured<bool> worth_a_copy(Session& session, const Value* array, std::span<Value* const> args) {
   constexpr int64_t kSmall = 4096;
   const graph::ShapeEnv& shapes = session.graph().shapes();
   int64_t written = 0;
-  for (const Value* item : key->kind == ValueKind::Tuple ? key->items : std::vector<Value*>{key})
-    if (item->is_array()) written = std::max(written, shapes.hint(session.graph().type(item->id).size()));
+  for (const Value* arg : args)
+    for (const Value* item : arg->kind == ValueKind::Tuple ? arg->items : std::vector<Value*>{const_cast<Value*>(arg)})
+      if (item->is_array()) written = std::max(written, shapes.hint(session.graph().type(item->id).size()));
   if (shapes.hint(session.graph().type(array->id).size()) > kSmall + 4 * written)
     return break_at(BreakId::UnsupportedArgument, "a few items of a large array, by arrays of indices");
+  return true;
+}
+
+/// a[indices] = value, by way of a copy of the array.
+Captured<bool> write_items(Session& session, Value* array, Value* key, Value* value) {
+  FRAMEJIT_TRY(worth, worth_a_copy(session, array, std::span(&key, 1)));
+  (void)worth;
   Value* const all[] = {array, key, value};
   FRAMEJIT_TRY(result, host_helper(session, "with_items", all));
   return write(session, array->id, result->id);
@@ -308,6 +327,20 @@ Captured<bool> write_masked(Session& session, ValueId array, ValueId mask, Value
     if (shape.size() != type.shape.size() || !session.graph().shapes().equal(shape[i], type.shape[i]))
       return break_at(BreakId::WouldRaise, "values that do not fit the array");
   return write(session, array, all);
+}
+
+Captured<Value*> call_in_place(Session& session, PyObject* function, std::span<Value* const> args,
+                               std::span<const capture::Keyword> keywords, bool many) {
+  if (args.empty() || !args[0]->is_array() || args[0]->wrap != Wrap::NdArray)
+    return break_at(BreakId::UnsupportedArgument, "what is no array, to be written");
+  if (!many) {
+    FRAMEJIT_TRY(worth, worth_a_copy(session, args[0], args.subspan(1)));
+    (void)worth;
+  }
+  FRAMEJIT_TRY(result, host_after(session, function, args, keywords));
+  FRAMEJIT_TRY(written, write(session, args[0]->id, result->id));
+  (void)written;
+  return session.constant(Py_None);
 }
 
 Captured<bool> write_item(Session& session, Value* array, Value* key, Value* value) {

@@ -1,6 +1,9 @@
 // Basic indexing: integers, slices, Ellipsis, newaxis and tuples of them, as views.
 #pragma once
 
+#include <span>
+
+#include "capture/door.h"
 #include "ext/numpy_ops.h"
 
 namespace framejit::ext {
@@ -22,6 +25,11 @@ Captured<bool> write_masked(Session& session, ValueId array, ValueId mask, Value
 
 Captured<Value*> read_item(Session& session, Value* array, Value* key);
 Captured<bool> write_item(Session& session, Value* array, Value* key, Value* value);
+
+/// function(array, ...), which writes into the array and gives None, by way of a copy; `many`: it is likely to write all of it, else as
+/// many elements as an argument has.
+Captured<Value*> call_in_place(Session& session, PyObject* function, std::span<Value* const> args,
+                               std::span<const capture::Keyword> keywords, bool many);
 
 /// A Python int as a dimension, if it is one: an exact int that is known, or symbolic.
 std::optional<graph::Dim> as_dim(const Value& value);

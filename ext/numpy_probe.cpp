@@ -93,12 +93,24 @@ bool promotion_state_is(const char* expected) {
   return !state || (PyUnicode_Check(state.get()) && PyUnicode_CompareWithASCIIString(state.get(), expected) == 0);
 }
 
+/// Of np.array of three doubles, with ndmin=2.
+npy_intp strides_of_new_axis() {
+  npy_intp n = 3;
+  Ref<> line = Ref<>::steal(PyArray_ZEROS(1, &n, NPY_DOUBLE, 0));
+  Ref<> array = Ref<>::steal(PyObject_GetAttrString(numpy_module(), "array"));
+  Ref<> args = Ref<>::steal(Py_BuildValue("(O)", line.get())), keywords = Ref<>::steal(Py_BuildValue("{s:i}", "ndmin", 2));
+  Ref<> rows = array && args && keywords ? Ref<>::steal(PyObject_Call(array.get(), args.get(), keywords.get())) : Ref<>();
+  PyErr_Clear();
+  return rows && PyArray_Check(rows.get()) ? PyArray_STRIDE(reinterpret_cast<PyArrayObject*>(rows.get()), 0) : 0;
+}
+
 NumpyProbe probe() {
   NumpyProbe found;
   NumpyVersion version = numpy_version();
   found.promotion_known = promotion_state_is(version.major >= 2 ? "weak" : "legacy");
   found.wide_power = version < NumpyVersion{2, 3};
   found.clip_drops_bounds = version.major >= 2;
+  found.wide_new_axes = strides_of_new_axis() == 24;
   std::int64_t single = find_cut<float>(NPY_FLOAT32), twice = find_cut<double>(NPY_FLOAT64);
   found.sums_known = single >= 0 && single == twice;
   if (found.sums_known) found.pairwise_cut = single;

@@ -17,6 +17,8 @@ struct NumpyProbe {
   bool wide_power = false;
   /// np.clip drops Python bounds that an integer array cannot exceed.
   bool clip_drops_bounds = false;
+  /// np.array(x, ndmin=) gives new axes the stride of the whole array, not of an element.
+  bool wide_new_axes = false;
 };
 
 /// GIL held; NumPy imported.

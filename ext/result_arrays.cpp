@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstring>
+#include <limits>
 
 #include "ext/module.h"
 #include "ext/tensor.h"
@@ -40,6 +41,8 @@ bool init(PyObject*) {
   return handler_capsule != nullptr;
 }
 const ModulePart part(0, init);
+
+constexpr int kWarnOnWrite = std::numeric_limits<int>::min();  // of NumPy's own headers
 
 int contiguity_of(int rank, const npy_intp* dims, const npy_intp* strides, npy_intp item) {
   bool c = true, f = true, empty = false;
@@ -242,9 +245,18 @@ PyObject* new_view(const ArrayLayout& layout, char* data, PyObject* base, std::s
   Py_INCREF(layout.descr);
   Ref<> view = Ref<>::steal(
       PyArray_NewFromDescr(&PyArray_Type, layout.descr, layout.rank, dims, strides, data,
-                           PyArray_FLAGS(as_ndarray(base)) & (NPY_ARRAY_WRITEABLE | NPY_ARRAY_ALIGNED), nullptr));
+                           PyArray_FLAGS(as_ndarray(base)) & (NPY_ARRAY_WRITEABLE | NPY_ARRAY_ALIGNED | kWarnOnWrite), nullptr));
   if (!view || PyArray_SetBaseObject(as_ndarray(view.get()), Py_NewRef(base)) < 0) return nullptr;
   return view.release();
+}
+
+void restrict_writing(PyArrayObject* array, capture::Writing writing) {
+  // Where writing warns already np.broadcast_arrays refuses it.
+  const bool refused = writing == capture::Writing::Refused || (writing == capture::Writing::Warns && PyArray_CHKFLAGS(array, kWarnOnWrite));
+  if (refused)
+    PyArray_CLEARFLAGS(array, NPY_ARRAY_WRITEABLE | kWarnOnWrite);
+  else if (writing == capture::Writing::Warns && PyArray_ISWRITEABLE(array))
+    PyArray_ENABLEFLAGS(array, kWarnOnWrite);
 }
 
 PyObject* new_number(Wrap wrap, graph::DType dtype) {

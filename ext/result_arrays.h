@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "capture/guard.h"
+#include "capture/session.h"
 #include "ext/guard_program.h"
 #include "ext/numpy_api.h"
 
@@ -60,6 +61,8 @@ void drop_array(PyObject* array);
 
 /// A view of `base`'s memory at `data`; the base chain is collapsed and the flags follow the base as NumPy does it.
 PyObject* new_view(const ArrayLayout& layout, char* data, PyObject* base, std::span<const int64_t> symbols);
+/// What NumPy's function would have said of an array that it gives.
+void restrict_writing(PyArrayObject* array, capture::Writing writing);
 
 /// An exact NumPy scalar, Python float or complex whose value is filled in later through number_memory().
 PyObject* new_number(capture::Wrap wrap, graph::DType dtype);

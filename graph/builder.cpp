@@ -185,6 +185,13 @@ ValueId GraphBuilder::view(ValueId x, Dims shape, Dims strides, Dim offset_from_
   return append(Op::View, {x}, std::move(type));
 }
 
+ValueId GraphBuilder::reinterpret(ValueId x, DType dtype, int64_t offset) {
+  const Type t = graph_.type(x);
+  const ValueId made = view(x, t.shape, t.strides, offset);
+  graph_.node(made).type.dtype = dtype;
+  return made;
+}
+
 ValueId GraphBuilder::slice(ValueId x, int axis, const Dim& start, const Dim& length, int64_t step) {
   const Type& t = graph_.type(x);
   Dims shape = t.shape, strides = t.strides;
@@ -253,8 +260,9 @@ BuildResult GraphBuilder::reshape(ValueId x, Dims shape) {
 
 ValueId GraphBuilder::copy(ValueId x, char order) {
   const Type& t = graph_.type(x);
-  FRAMEJIT_CHECK(order == 'C' || order == 'K', "order of a copy");
-  const AxisOrder axes = order == 'C' ? c_order(t.rank()) : copy_order(graph_.shapes(), t);
+  FRAMEJIT_CHECK(order == 'C' || order == 'F' || order == 'K', "order of a copy");
+  AxisOrder axes = order == 'K' ? copy_order(graph_.shapes(), t) : c_order(t.rank());
+  if (order == 'F') std::reverse(axes.begin(), axes.end());
   Type type{t.dtype, t.shape, packed_strides(graph_.shapes(), t.dtype, t.shape, axes)};
   return append(Op::Copy, {x}, std::move(type));
 }

@@ -54,6 +54,8 @@ class GraphBuilder {
 
   // Views: results share the root of x. (A constant has no bytes to share: the view is one of a copy.)
   ValueId view(ValueId x, Dims shape, Dims strides, Dim offset_from_x);
+  /// The same bytes as elements of another dtype, of `offset` bytes behind the operand's.
+  ValueId reinterpret(ValueId x, DType dtype, int64_t offset = 0);
   /// Bounds are normalised already (0 <= start, length elements at `step`).
   ValueId slice(ValueId x, int axis, const Dim& start, const Dim& length, int64_t step);
   ValueId select(ValueId x, int axis, const Dim& position);  // drops the axis

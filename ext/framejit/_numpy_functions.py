@@ -136,9 +136,95 @@ def _column_stack(tup: Any) -> Any:
     return np.concatenate(columns, 1)
 
 
+def _append(arr: Any, values: Any, axis: Any = None) -> Any:
+    if axis is None:
+        return np.concatenate((np.asanyarray(arr).reshape(-1), np.asarray(values).reshape(-1)))
+    return np.concatenate((arr, values), axis=axis)
+
+
+def _array_split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> Any:
+    total = ary.shape[axis]
+    if type(indices_or_sections) is int:
+        each, extras = divmod(total, indices_or_sections)
+        points, at = [0], 0
+        for i in range(indices_or_sections):
+            at += each + (1 if i < extras else 0)
+            points.append(at)
+    elif isinstance(indices_or_sections, (list, tuple)):
+        points = [0, *indices_or_sections, total]
+    else:
+        graph_break("np.array_split at what is no list")
+    rows = np.swapaxes(ary, axis, 0)
+    return [np.swapaxes(rows[points[i] : points[i + 1]], axis, 0) for i in range(len(points) - 1)]
+
+
+def _diag(v: Any, k: Any = 0) -> Any:
+    if not isinstance(v, np.ndarray) or type(k) is not int or v.ndim not in (1, 2):
+        graph_break("np.diag of such arguments")
+    if v.ndim == 2:
+        return v.diagonal(k)
+    n = v.shape[0] + abs(k)
+    result = np.zeros((n, n), v.dtype)
+    result[: n - k].reshape(-1)[k if k >= 0 else -k * n :: n + 1] = v
+    return result
+
+
+def _diagflat(v: Any, k: Any = 0) -> Any:
+    return _diag(v.ravel(), k)
+
+
+def _fill_diagonal(a: Any, val: Any, wrap: Any = False) -> None:
+    plain = type(val) is int or (type(val) is float and a.dtype.kind == "f")
+    if wrap or not plain or a.ndim != 2 or not a.flags.c_contiguous:
+        graph_break("np.fill_diagonal of such arguments")
+    a.reshape(-1)[: a.shape[1] * a.shape[1] : a.shape[1] + 1] = val
+
+
+def _rot90(m: Any, k: Any = 1, axes: Any = (0, 1)) -> Any:
+    if type(k) is not int or m.ndim < 2 or len(axes) != 2:
+        graph_break("np.rot90 of such arguments")
+    first, second = [_normalize_axis_index(axis, m.ndim) for axis in axes]
+    if first == second:
+        graph_break("np.rot90 in one axis")
+    k %= 4
+    if k == 0:
+        return m[:]
+    if k == 2:
+        return np.flip(np.flip(m, first), second)
+    order = list(range(m.ndim))
+    order[first], order[second] = second, first
+    return np.transpose(np.flip(m, second), order) if k == 1 else np.flip(np.transpose(m, order), second)
+
+
+class _Broadcast:
+    """What np.broadcast says of the arrays' common shape."""
+
+    def __init__(self, *args: Any) -> None:
+        shape: list[Any] = []
+        for own in [np.shape(x) for x in args]:
+            shape = [1] * (len(own) - len(shape)) + shape
+            for i in range(len(own)):
+                at = len(shape) - len(own) + i
+                if shape[at] == 1:
+                    shape[at] = own[i]
+                elif own[i] != 1 and own[i] != shape[at]:
+                    graph_break("arrays that do not broadcast")
+        self.shape = tuple(shape)
+        self.ndim = self.nd = len(shape)
+
+
+def _broadcast(*args: Any) -> Any:
+    return _Broadcast(*args)
+
+
+def _broadcast_shapes(*args: Any) -> Any:
+    return _Broadcast(*[np.empty(shape) for shape in args]).shape
+
+
 _BY_NAME = {
     "ndim": _ndim, "shape": _shape, "size": _size, "roll": _roll, "linspace": _linspace, "meshgrid": _meshgrid,
-    "stack": _stack, "column_stack": _column_stack,
+    "stack": _stack, "column_stack": _column_stack, "append": _append, "array_split": _array_split, "diag": _diag, "diagflat": _diagflat,
+    "fill_diagonal": _fill_diagonal, "rot90": _rot90, "broadcast_shapes": _broadcast_shapes, "broadcast": _broadcast,
 }  # fmt: skip
 
 

@@ -36,7 +36,25 @@ SHAPES = [
     "return np.array_split(x, 3)", "return np.triu(x)", "return np.tril(x, -1)", "return np.ravel(x), np.transpose(y)",
     "return np.array([x, y])", "return np.array([x, x])", "z = np.empty_like(x)\n    z[...] = y\n    return z",
     "z = np.zeros(x.shape)\n    z[:] = x\n    return z", "return np.meshgrid(x, y)", "return np.outer(x, y)", "return np.kron(x, y)",
-    "return np.append(x, y)", "return np.broadcast_arrays(x, y)",
+    "return np.append(x, y)", "return np.broadcast_arrays(x, y)", "return np.append(x, 2.5), np.append(x, y, axis=0)",
+    "return np.broadcast_arrays(x, y[:1])", "a, b = np.broadcast_arrays(x, y[:1])\n    return a + b, b[0], b.T",
+    "a, b = np.broadcast_arrays(x[:1], x)\n    a[...] = 1\n    return x", "return np.broadcast_to(x, x.shape), np.broadcast_to(x, x.shape)[1:]",
+    "z = np.broadcast_to(x, x.shape)\n    z += 1\n    return z", "z = np.broadcast_to(x, x.shape)\n    return z.sum(axis=0), z if z.size > 3 else y",
+    "return np.broadcast(x, y).shape, np.broadcast_shapes(x.shape, (1,))", "return x.diagonal(), np.diagonal(x, 1), x.diagonal(-1) + 1",
+    "return x.diagonal(axis1=1, axis2=0), x.diagonal(0, -2, -1)", "return np.diag(x), np.diag(x.ravel()[:5], 1), np.diagflat(x[:2], -1)",
+    "z = x.diagonal()\n    z[0] = 1\n    return z", "z = x.diagonal()\n    x[0] = 2\n    return z", "np.fill_diagonal(x, 3)\n    return x",
+    "return np.rot90(x, 3), np.rot90(x, 2, (1, 0)), np.rot90(x, 4)", "return x.view(), x.view(x.dtype)[1:]",
+    "z = x.view('u%d' % x.itemsize)\n    z[...] = z >> 1\n    return x, z", "return (x + y).view('i%d' % (x + y).itemsize) & 3",
+    "z = x.view('u%d' % x.itemsize)\n    x += 1\n    return z + 1, x", "z = x * 1\n    z.view('i%d' % z.itemsize)[1:] = 5\n    return z",
+    "return x.view(np.bool_)", "return x.conj() is x, x.conjugate(), np.conj(x)", "return x.imag, x.real is x, x.real**2 + x.imag**2, np.imag(y).sum()",
+    "z = x.imag\n    z[...] = 1\n    return z", "z = x.imag if x.size > 5 else y\n    return z", "return x.ravel('F'), x.ravel('K'), x.ravel(order='A')",
+    "return x.flatten('F'), x.flatten('A') + 1", "return x.reshape((-1, 1), order='F'), np.reshape(x.T, (-1,), order='F')",
+    "return x.copy('F'), x.copy(order='K'), np.copy(x, order='F')", "return np.asarray(x, order='F'), np.asarray(x, order='C')",
+    "return np.array(x, order='F'), np.array(x, order='C', copy=True)", "return np.asfortranarray(x), np.ascontiguousarray(x, dtype=np.float64)",
+    "return np.asarray(x, dtype=np.float32, order='F')", "return np.array(x, ndmin=3), np.array([1, 2], ndmin=2) + x.size",
+    "return np.array_split(x, 2, axis=-1), np.array_split(x, [1, 2])", "return np.split(x, [1])", "return np.concatenate((x, y), axis=None)",
+    "return x.T.mT if hasattr(x, 'mT') else x", "return (x + 1).base, x[1:].base is x", "return np.insert(x, 1, 3), np.delete(x, 0, axis=0)",
+    "return getattr(x, '_mask', 5), hasattr(x, 'nothing')", "return x.nothing",
 ]  # fmt: skip
 
 VALUES = [
@@ -79,6 +97,18 @@ VALUES = [
     "return np.interp(np.array(1), np.array([0, 2, 4]), np.array([1, -1, 1])), x", "return [1] * np.float64(x.size)", "return np.float64(2) * [1, 2], x + [2]",
     "z = np.ones((1,) * 20)\n    return np.multiply.outer(z, z).ndim, x", "z = np.ones((1,) * 33)\n    return np.multiply.outer(z, z).ndim, x",
     "z = np.zeros((0, 30, 0))\n    return np.add.reduce(z, axis=(0, 2)), np.sum(z, axis=(0, 1)), np.multiply.reduce(z, axis=(0, 1)), x",
+    "return np.mean(x, where=x > 1), np.var(x, where=x == x), np.std(x, axis=0, where=y > 0)", "return np.fabs(x), np.float_power(x, 2), np.spacing(x)",
+    "return np.ldexp(x, 2), np.conjugate(x)", "return np.add.reduceat(x, [0, 2]), np.maximum.reduceat(x, [1], axis=-1)",
+    "np.add.at(x, [0, 0, 1], 1)\n    return x", "np.subtract.at(x, np.array([1, 0]), y[:2])\n    return x", "np.negative.at(x, [0])\n    return x + 1",
+    "np.add.at(x, x.argmax(), y[:1])\n    return x", "np.put(x, [0, 2], y)\n    return x", "x.put([1], 4)\n    return x", "np.place(x, x > 1, [7, 8])\n    return x",
+    "np.putmask(x, x > 0, y)\n    return x", "np.putmask(x, x > 0, x[::-1])\n    return x", "x.partition(1)\n    return x", "x.sort(axis=0)\n    return x",
+    "np.put_along_axis(x, x.argmax(axis=0)[None], 1, axis=0)\n    return x", "np.copyto(x, y * 1.5, casting='unsafe')\n    return x",
+    "np.copyto(x, y, casting='no')\n    return x", "np.copyto(x, y, casting='bad')\n    return x", "return x.sum().any(), (x.sum() > 0).all(), x.max().max(), x.max().min()",
+    "return x.ravel()[x.argmax()], x.ravel()[np.int64(1)], x[np.int64(0)]", "z = x.ravel().copy()\n    z[z.argmin()] = 7\n    return z",
+    "return x.item(1), x.item(-1), x.T.item(2)", "return x.item(x.size)", "return x[:3].tolist(), x.T[:2].tolist()", "return np.array([1, x.sum()]), np.array([x.max(), 2.5, True])",
+    "return np.array([x.sum(), np.float32(1), 3])", "return np.unravel_index(x.argmax(), x.shape), np.ravel_multi_index((1, 0), x.shape)",
+    "return x.shape[0] * np.finfo(np.float32).eps + x", "try:\n        return len(3)\n    except TypeError as e:\n        return str(e), x", "return np.triu_indices(3, 1), x",
+    "return np.linalg.lstsq(x, y, rcond=None)", "return np.logaddexp.reduce(x), np.hypot.accumulate(x)", "return np.max(x, initial=3), np.sum(x, initial=np._NoValue)",
     "np.exp(x, out=y[::-1])\n    return y", "z = x[::-1]\n    x *= 2\n    return np.fmax.reduce(z) + z[z > 0]", "return np.median(x, keepdims=True)",
 ]  # fmt: skip
 
@@ -119,6 +149,11 @@ WHOLE = [
     "return np.subtract.outer(x[0], y[0])", "return np.maximum.accumulate(x)", "return np.add.reduce(x)", "return np.array([x[0], y[0]])",
     "z = np.empty((3, 2))\n    z[:, 0] = x[0, :3]\n    z[:, 1] = 1\n    return z", "return np.linspace(0, 1, 5)", "return int(np.count_nonzero(x))",
     "return np.outer(x[0], y[0])", "x[0] = (1, 2, 3, 4)\n    return x", "return np.select([x > 0], [y], default=0)", "return np.tile(x, 2)",
+    "return np.broadcast_arrays(x, y[0])[1] + np.broadcast_to(x, (4, 4))", "return np.diag(x), np.diag(x[0]), x.diagonal(1) * 2, np.diagflat(y[1])",
+    "return x.view(np.int64) >> 52, x.view()", "return x.conj().T @ y, x.real**2 + x.imag**2", "np.add.at(x, [0, 0], y[0])\n    return np.add.reduceat(x, [0, 2])",
+    "np.put(x, [1, 2], 0)\n    np.putmask(y, y > 1, x)\n    np.place(x, x > 5, 1)\n    return x, y", "return np.split(x, 2), np.array_split(y, 3), np.rot90(x) + 1",
+    "return x.copy(order='F'), x.ravel(order='F'), np.asfortranarray(y)", "return x.tolist(), x.item(3), x[0][x[0].argmax()]", "return np.mean(x, where=y > 2), np.append(x, 1.0)",
+    "return np.fabs(x), np.float_power(x, 2), np.conj(x)", "np.fill_diagonal(x, 0)\n    return np.cov(x)",
 ]  # fmt: skip
 
 
