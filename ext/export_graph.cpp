@@ -83,7 +83,7 @@ class Exporter {
     if (depth > 32) return refuse("the result contains itself"), Ref<>();
     switch (r.kind) {
       case Recipe::Kind::Result: {
-        if (r.read_only) return refuse("a part of the result is an array that cannot be written"), Ref<>();
+        if (r.writing != capture::Writing::Allowed) return refuse("a part of the result is an array that cannot be written"), Ref<>();
         std::size_t at = 0;  // equal recipes are one object
         while (at < outputs_.size() && outputs_[at] != recipe) ++at;
         if (at == outputs_.size()) outputs_.push_back(recipe);
