@@ -72,6 +72,8 @@ def _decode(record: Any) -> Any:
 def _encode_function(function: Any) -> list[str]:
     if isinstance(function, MethodDescriptorType):
         return ["numpy.ndarray", function.__name__]
+    if "<locals>" in getattr(function, "__qualname__", ""):
+        raise ValueError("For 'export', a file cannot hold a call that writes into one of its arguments.")
     module = "numpy" if isinstance(function, np.ufunc) else function.__module__
     return ["operator" if function is getattr(operator, function.__name__, None) else module, function.__name__]
 
