@@ -22,7 +22,7 @@ class ErrorRecorder : public asmjit::ErrorHandler {
 /// The first thing in the nest that cannot be emitted, or "".
 std::string denied(const LoopNest& nest, Isa isa) {
   if (isa == Isa::None) return "no vector instruction set";
-  const auto supported = [](DType t) { return t != DType::F16 && t != DType::BF16 && !graph::is_complex(t); };
+  const auto supported = [](DType t) { return t != DType::BF16 && !graph::is_complex(t); };
   for (const NestOperand& o : nest.operands)
     if (!supported(o.dtype)) return "operand of " + std::string(graph::name_of(o.dtype));
   for (const Expr& e : nest.body) {

@@ -28,7 +28,7 @@ bool is_logical(Op op) {
   return op == Op::LogicalAnd || op == Op::LogicalOr || op == Op::LogicalXor || op == Op::LogicalNot;
 }
 
-bool is_supported(DType t) { return t != DType::F16 && t != DType::BF16 && !graph::is_complex(t); }
+bool is_supported(DType t) { return t != DType::BF16 && !graph::is_complex(t); }
 
 uint64_t infinity_bits(int size) { return size == 4 ? 0x7f800000u : 0x7ff0000000000000u; }
 
@@ -267,6 +267,22 @@ bool has_bool(Op op) {
   }
 }
 
+/// float16: as float32, rounded once. Of equal numbers NumPy's minimum and maximum take the first one.
+Value apply_half(Vasm& v, const Operands& x) {
+  const auto wide = [&](const Value& a) { return a.valid ? cast(v, DType::F16, DType::F32, a) : a; };
+  Operands f = x;
+  f.operand = DType::F32;
+  f.a = wide(x.a);
+  f.b = wide(x.b);
+  if (x.op == Op::Minimum || x.op == Op::Maximum) {
+    const Mask better = v.fcmp(4, x.op == Op::Minimum ? Cmp::Le : Cmp::Ge, f.a.v, f.b.v);
+    return vec(v.select(2, v.mask_or(better, v.fcmp(4, Cmp::Unordered, f.a.v, f.a.v)), x.a.v, x.b.v));
+  }
+  if (x.result == DType::Bool) return apply(v, f);
+  f.result = DType::F32;
+  return cast(v, DType::F32, DType::F16, apply(v, f));
+}
+
 }  // namespace
 
 Vec minmax_float(Vasm& v, bool minimum, int size, const Vec& a, const Vec& b) {
@@ -279,6 +295,7 @@ bool has_op(Op op, DType operand, DType result, bool o1) {
   if (!is_supported(operand) || !is_supported(result)) return false;
   if (op == Op::Cast) return has_cast(operand, result);
   if (op == Op::Where) return operand == result || operand == DType::Bool;
+  if (operand == DType::F16 && !graph::is_half_in_float(op)) return false;
   const auto& row = graph::def(op);
   if (row.cls != graph::OpClass::Elementwise) return false;
   if (row.result == graph::ResultRule::Bool) {
@@ -296,6 +313,7 @@ Value apply(Vasm& v, const Operands& x) {
     if (x.result == DType::Bool) return mask(v.mask_select(x.a.m, x.b.m, x.c.m));
     return vec(v.select(graph::size_of(x.result), x.a.m, x.b.v, x.c.v));
   }
+  if (x.operand == DType::F16) return apply_half(v, x);
   if (is_logical(x.op)) return mask(apply_logical(v, x));
   const bool predicate = x.op == Op::IsNan || x.op == Op::IsInf || x.op == Op::IsFinite || x.op == Op::SignBit;
   if (predicate) {

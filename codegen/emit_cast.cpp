@@ -1,4 +1,4 @@
-// Casts between bool, the eight integers, float32 and float64, to NumPy's bits.
+// Casts between bool, the eight integers, float16, float32 and float64, to NumPy's bits.
 #include "codegen/emit_ops.h"
 #include "graph/support/check.h"
 
@@ -89,6 +89,14 @@ Vec float_to_int(Vasm& v, int from, DType to, const Vec& a) {
   return v.bit_xor(8, converted, v.keep(8, big, v.splat(8, Vasm::sign_bit(8))));
 }
 
+/// float64 to float32, such that a second rounding to float16 is the only one: the last place of 24 says whether anything lies below.
+Vec to_odd_float(Vasm& v, const Vec& a) {
+  constexpr uint64_t kBelow = (uint64_t{1} << 29) - 1;
+  const Vec kept = v.and_const(8, a, ~kBelow);
+  const Vec odd = v.select(8, v.nonzero(8, v.and_const(8, a, kBelow)), v.or_const(8, kept, kBelow + 1), kept);
+  return v.op1(I::kIdVcvtpd2ps, 4, odd);
+}
+
 }  // namespace
 
 bool has_cast(DType from, DType to) {
@@ -101,6 +109,15 @@ Value cast(Vasm& v, DType from, DType to, const Value& a) {
   r.valid = true;
   const int source = graph::size_of(from), target = graph::size_of(to);
   if (from == to) return a;
+  if (from == DType::F16) {
+    r.v = v.op1(I::kIdVcvtph2ps, 4, a.v);
+    return cast(v, DType::F32, to, r);
+  }
+  if (to == DType::F16) {
+    const Vec single = from == DType::F64 ? to_odd_float(v, a.v) : cast(v, from, DType::F32, a).v;
+    r.v = v.op(I::kIdVcvtps2ph, 2, single, asmjit::Imm(0));
+    return r;
+  }
   if (to == DType::Bool) {
     r.m = graph::is_float(from) ? v.fcmp(source, Cmp::Ne, a.v, v.zero(source)) : v.nonzero(source, a.v);
   } else if (from == DType::Bool) {

@@ -35,6 +35,9 @@ int nest_lanes(const LoopNest& nest, bool avx512) {
     // A cast between a float and an integer goes through words of at least four bytes.
     if (e.kind == ExprKind::Apply && e.op == Op::Cast && (graph::is_float(e.dtype) || graph::is_float(e.operand_dtype)))
       widest = std::max(widest, 4);
+    // Operators on float16 go through float32.
+    const bool half = e.kind == ExprKind::Apply && e.op != Op::Where && e.operand_dtype == DType::F16;
+    if (half || (nest.fold != Fold::None && e.dtype == DType::F16)) widest = std::max(widest, 4);
   }
   if (nest.fold == Fold::PairwiseLeaf) widest = std::max(widest, avx512 ? 8 : 4);  // the eight accumulators
   return (avx512 ? 64 : 32) / widest;

@@ -20,7 +20,7 @@ bool has_op(graph::Op op, DType operand, DType result, bool o1);
 /// Any elementwise operator but cast (emit_apply.cpp).
 Value apply(Vasm& v, const Operands& x);
 
-/// Casts between bool, integers, float32 and float64 (emit_cast.cpp).
+/// Casts between bool, integers, float16, float32 and float64 (emit_cast.cpp).
 Value cast(Vasm& v, DType from, DType to, const Value& a);
 bool has_cast(DType from, DType to);
 

@@ -473,7 +473,16 @@ class StageBuilder {
 
   void add_fold(Nest& n, int stage) {
     const FoldSpec& fold = *spec_.fold;
-    const uint16_t e = expr(n, value_, stage);
+    uint16_t e = expr(n, value_, stage);
+    if (fold.kind == ReduceKind::Pairwise && fold.accumulator != terms_[value_].dtype) {
+      Expr wide{};
+      wide.kind = ExprKind::Apply;
+      wide.op = Op::Cast;
+      wide.operand_dtype = terms_[value_].dtype;
+      wide.dtype = fold.accumulator;
+      wide.args[0] = e;
+      e = push(n, wide);
+    }
     const OperandId output = memory_operand(fold.output, true);
     step_.output = output;
     const uint16_t number = nest_operand(n, output, true);

@@ -23,7 +23,7 @@ struct NumpyType {
 constexpr NumpyType kNumpyTypes[] = {
     {DType::Bool, NPY_BOOL},  {DType::I8, NPY_INT8},     {DType::I16, NPY_INT16},   {DType::I32, NPY_INT32},
     {DType::I64, NPY_INT64},  {DType::U8, NPY_UINT8},    {DType::U16, NPY_UINT16},  {DType::U32, NPY_UINT32},
-    {DType::U64, NPY_UINT64}, {DType::F32, NPY_FLOAT32}, {DType::F64, NPY_FLOAT64},
+    {DType::U64, NPY_UINT64}, {DType::F16, NPY_FLOAT16}, {DType::F32, NPY_FLOAT32}, {DType::F64, NPY_FLOAT64},
 };
 
 struct State {
@@ -121,12 +121,14 @@ std::optional<DType> scalar_dtype_of(PyObject* object) {
 
 namespace {
 
+constexpr double kHalfMax = 65504, kHalfMin = 0x1p-14;
+
 /// Python integers: the whole range of the dtype and nothing else, on every version.
 bool in_range(PyObject* number, DType dtype) {
   if (graph::is_float(dtype)) {
     double value = PyLong_AsDouble(number);
     if (value == -1.0 && PyErr_Occurred()) return false;
-    return dtype == DType::F64 || std::fabs(value) <= FLT_MAX;
+    return dtype == DType::F64 || std::fabs(value) <= (dtype == DType::F16 ? kHalfMax : FLT_MAX);
   }
   if (dtype == DType::Bool) return true;
   int bits = 8 * graph::size_of(dtype);
@@ -148,6 +150,7 @@ bool fits(double value, DType dtype) {
     double magnitude = std::fabs(static_cast<double>(static_cast<float>(value)));
     return std::isfinite(magnitude) && magnitude >= FLT_MIN;
   }
+  if (dtype == DType::F16) return !std::isfinite(value) || value == 0 || (std::fabs(value) <= kHalfMax && std::fabs(value) >= kHalfMin);
   if (!std::isfinite(value)) return false;
   Ref<> whole = Ref<>::steal(PyLong_FromDouble(value));
   return whole && in_range(whole.get(), dtype);

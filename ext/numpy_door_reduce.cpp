@@ -134,8 +134,8 @@ Captured<Value*> call_prod(const Call& call) {
   (void)plain;
   FRAMEJIT_TRY(r, reduction(call.session, {v[0], v[1], v[2], v[4]}));
   DType from = call.session.graph().type(r.x).dtype, to = r.dtype.value_or(wide(from));
-  if (from != to && (graph::is_float(from) || !graph::is_int(to)))
-    return break_at(BreakId::UnsupportedArgument, "a product in another dtype");
+  if (to == DType::F16 || (from != to && (graph::is_float(from) || !graph::is_int(to))))
+    return break_at(BreakId::UnsupportedArgument, "a product in another dtype, or of float16");
   FRAMEJIT_TRY(x, cast(call.session, r.x, to));
   return reduced(call.session, r, call.op, x);
 }
@@ -201,7 +201,7 @@ Captured<Value*> divided(Session& session, Value* ret, const Dim& count) {
 Captured<DType> mean_dtype(Session& session, const Reduction& r) {
   DType from = session.graph().type(r.x).dtype;
   DType to = r.dtype.value_or(graph::is_float(from) ? from : DType::F64);
-  if (!graph::is_float(to)) return break_at(BreakId::UnsupportedArgument, "a mean of integers as integers");
+  if (!graph::is_float(to) || to == DType::F16) return break_at(BreakId::UnsupportedArgument, "a mean of integers as integers, or of float16");
   return to;
 }
 

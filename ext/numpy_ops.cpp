@@ -110,6 +110,7 @@ namespace {
 /// goes through a double, which is exact up to 2**53.
 std::pair<int64_t, int64_t> int_range(DType dtype) {
   constexpr int64_t kMax = std::numeric_limits<int64_t>::max(), kExact = int64_t{1} << 53;
+  if (dtype == DType::F16) return {-65504, 65504};
   if (graph::is_float(dtype)) return {-kExact, kExact};
   if (dtype == DType::Bool) return {-kMax - 1, kMax};
   int bits = 8 * graph::size_of(dtype);
@@ -267,6 +268,13 @@ namespace {
 
 /// What NumPy's own loops do on other paths than on fresh or ordinary memory; alone, so that the rest stays compiled.
 std::optional<std::string> odd_memory(const graph::Graph& graph, Op op, std::span<const ValueId> inputs) {
+  // NumPy's own loops over float16 that is not contiguous take other ways.
+  const bool half = graph.type(inputs.back()).dtype == DType::F16 && op != Op::Where && !graph::is_half_in_float(op);
+  for (ValueId input : inputs) {
+    const graph::Dims& strides = graph.type(input).strides;
+    if (half && (op == Op::Clip || strides.empty() || !(strides.back() == graph::Dim(2))))
+      return "np." + std::string(graph::name_of(op)) + " of such float16";
+  }
   if (graph::def(op).exactness != graph::Exactness::NumpyLoop) return std::nullopt;
   for (ValueId input : inputs)
     for (const graph::Dim& stride : graph.type(input).strides)

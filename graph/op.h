@@ -207,6 +207,30 @@ constexpr bool may_set_flags(Op op, DType operand) {
   return true;
 }
 
+/// Is it, on float16, the operator on float32 of what the operands are there, and the result rounded (NumPy's loops do so)?
+constexpr bool is_half_in_float(Op op) {
+  switch (op) {
+    case Op::Add:
+    case Op::Subtract:
+    case Op::Multiply:
+    case Op::Divide:
+    case Op::Minimum:
+    case Op::Maximum:
+    case Op::Copysign:
+    case Op::Negative:
+    case Op::Absolute:
+    case Op::Sign:
+    case Op::Square:
+    case Op::Reciprocal:
+    case Op::Sqrt:
+    case Op::Floor:
+    case Op::Ceil:
+    case Op::Rint:
+    case Op::Trunc: return true;
+    default: return def(op).cls == OpClass::Elementwise && def(op).result == ResultRule::Bool;
+  }
+}
+
 /// Does the operator take operands of this dtype? (Where: as second and third operand, the first is bool.) Where NumPy
 /// would promote first, such as exp of an integer, the front door inserts the cast.
 constexpr bool takes(Op op, DType operand) {

@@ -11,7 +11,7 @@ import framejit
 from exact.same import assert_same
 from exact.shapes import SHAPE_CLASSES, special_values
 
-DTYPES = ["bool", "int8", "uint16", "int32", "int64", "float32", "float64"]
+DTYPES = ["bool", "int8", "uint16", "int32", "int64", "float16", "float32", "float64"]
 
 
 def operands(dtype: str, shape_class: str, count: int, seed: int) -> tuple:

@@ -15,7 +15,7 @@ from exact.shapes import SHAPE_CLASSES, special_values
 from exact.same import assert_same
 
 DTYPES = ["bool", "uint8", "int16", "int32", "int64", "float32", "float64"]
-OTHER_DTYPES = ["int8", "uint16", "uint32", "uint64"]
+OTHER_DTYPES = ["int8", "uint16", "uint32", "uint64", "float16"]
 
 UNARY = [
     "negative", "positive", "absolute", "sign", "square", "reciprocal", "sqrt", "floor", "ceil", "rint", "trunc", "exp",
