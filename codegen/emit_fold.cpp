@@ -17,6 +17,7 @@ Vec NestEmitter::combine(const Vec& a, const Vec& b) {
   x.operand = x.result = fold_dtype();
   x.a.v = a;
   x.b.v = b;
+  x.a.valid = x.b.valid = true;
   return apply(v_, x).v;
 }
 

@@ -113,7 +113,6 @@ def unaligned() -> np.ndarray:
 @pytest.mark.parametrize(
     "array",
     [
-        np.ones(3, "f2"),
         np.ones(3, "c16"),
         np.ones(3, "longlong"),
         np.ones(3, np.longdouble),
@@ -126,7 +125,7 @@ def unaligned() -> np.ndarray:
         np.ones((2, 2)).view(np.matrix),
         np.ones(3, np.dtype("f8", metadata={"unit": "m"})),
         unaligned(),
-        np.float16(1),
+        np.longdouble(1),
         np.complex128(1),
         np.longlong(1),
     ],
