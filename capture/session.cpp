@@ -49,7 +49,11 @@ std::size_t guard_hash(const Guard& g) {
 }  // namespace
 
 Session::Session(std::string name, const Varied& varied, std::vector<Door*> doors)
-    : graph_(std::make_unique<graph::Graph>(std::move(name))),
+    : serial_([] {
+        static int64_t last = 0;  // with the GIL only
+        return ++last;
+      }()),
+      graph_(std::make_unique<graph::Graph>(std::move(name))),
       builder_(*graph_),
       varied_(varied),
       doors_(std::move(doors)) {}

@@ -50,6 +50,8 @@ class Session {
  public:
   Session(std::string name, const Varied& varied, std::vector<Door*> doors);
 
+  /// Its number: no two sessions of a process have the same.
+  int64_t serial() const { return serial_; }
   graph::Graph& graph() { return *graph_; }
   graph::GraphBuilder& builder() { return builder_; }
   const Varied& varied() const { return varied_; }
@@ -150,6 +152,7 @@ class Session {
   bool is_shared(graph::ValueId v) const { return shared_.count(graph_->root(v)) != 0; }
 
  private:
+  const int64_t serial_;
   std::unique_ptr<graph::Graph> graph_;
   graph::GraphBuilder builder_;
   const Varied& varied_;

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <map>
 
+#include "ext/batch.h"
 #include "ext/loaded_graph.h"
 #include "ext/module.h"
 #include "ext/numpy_api.h"
@@ -99,10 +100,13 @@ class CustomDoor final : public capture::Door {
   std::string_view name() const override { return "custom"; }
   bool owns(PyObject*) const override { return false; }
   bool owns(const Value&) const override { return false; }
-  bool knows(PyObject* callable) const override { return is_custom_op(callable) || is_loaded_graph(callable); }
+  bool knows(PyObject* callable) const override {
+    return is_custom_op(callable) || is_loaded_graph(callable) || is_batch_function(callable);
+  }
 
   Captured<Value*> call(Session& session, PyObject* callable, std::span<Value* const> args,
                         std::span<const capture::Keyword> keywords) override {
+    if (is_batch_function(callable)) return call_batch_function(session, callable, args);
     if (is_loaded_graph(callable)) return call_loaded_graph(session, callable, args);
     const CustomOp& op = *custom_ops().at(callable);
     if (args.empty() || !keywords.empty()) return break_at(BreakId::UnsupportedArgument, "custom_op without an array");

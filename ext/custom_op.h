@@ -10,7 +10,7 @@
 namespace framejit::ext {
 
 bool is_custom_op(PyObject* object);
-/// Knows the custom operators and loaded graphs; owns no array.
+/// Knows the custom operators, loaded graphs and what vmap asks for; owns no array.
 std::unique_ptr<capture::Door> make_custom_door();
 /// By the index of the host call; empty where the operator is gone.
 codegen::HostFunction custom_function(int64_t index);

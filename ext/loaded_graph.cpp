@@ -59,7 +59,7 @@ std::string settle(Graph& graph, PyObject* calls) {
   graph::for_each_node(graph, graph.body(), [&](ValueId v) {
     graph::Node& node = graph.node(v);
     if (node.op == Op::Write && graph.node(graph.root(node.inputs[0])).op == Op::Param) wrong = "it writes into an input";
-    if (node.op == Op::Host || graph::may_set_flags(graph, v)) node.flag_rule = {runtime::kReported, 0};
+    if (node.op == Op::Host || graph::may_set_flags(graph, v)) node.flag_rule = graph::FlagRule::drop();
     if (node.op != Op::Host) return;
     Ref<> old = Ref<>::steal(PyLong_FromLongLong(node.index()));
     PyObject* known = old ? PyDict_GetItemWithError(calls, old.get()) : nullptr;

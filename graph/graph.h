@@ -106,6 +106,8 @@ struct FlagRule {
   static constexpr int kMindedShift = 8;
   uint8_t ignored = 0, minded = 0;
 
+  /// No flag counts: what sets one may be dead.
+  static constexpr FlagRule drop() { return {1 | 4 | 8 | 16, 0}; }
   /// What is left of the flags that were raised; the minded ones shifted.
   unsigned apply(unsigned raised) const {
     return (raised & ~(ignored | unsigned{minded})) | (raised & minded) << kMindedShift;

@@ -16,6 +16,9 @@ Tensor = _core.Tensor
 def vmap(fn: Any, in_axes: Any = 0, out_axes: Any = 0) -> Any:
     """The function that calls `fn` on each sample of a batch.
 
+    Where it is compiled, elementwise operators, reductions, shape functions and products of batches are done for all samples at once if that
+    gives the same bits.
+
     Parameters
     ----------
     fn : callable or Cell
@@ -50,11 +53,24 @@ def vmap(fn: Any, in_axes: Any = 0, out_axes: Any = 0) -> Any:
         sizes = [size for arg, axis in zip(args, axes) for size in _sizes(arg, axis)]
         if not sizes or sizes.count(sizes[0]) != len(sizes):
             raise ValueError(f"For 'vmap', the sizes of the axes in 'in_axes' must be one number, but got {sizes}.")
-        results = []
-        for i in range(sizes[0]):
-            results.append(fn(*[_sample(arg, axis, i) for arg, axis in zip(args, axes)]))
-        if not results:
+        if sizes[0] == 0:
             raise ValueError("For 'vmap', there are no samples.")
+        begin = _core._batch_begin()
+        samples = [_sample(arg, axis, 0) for arg, axis in zip(args, axes)]
+        first = fn(*samples)
+        if begin is not None:  # capture asks whether what it has seen of one sample can be had for all
+            leaves: list[Any] = []
+            ones: list[Any] = []
+            batches: list[Any] = []
+            for arg, sample, axis in zip(args, samples, axes):
+                _add_batches(arg, sample, axis, ones, batches)
+            if _add_results(first, out_axes, leaves):
+                found = _core._batch(begin, tuple(leaves), tuple(ones), tuple(batches))
+                if found is not None:
+                    return _with_results(first, list(found), out_axes)
+        results = [first]
+        for i in range(1, sizes[0]):
+            results.append(fn(*[_sample(arg, axis, i) for arg, axis in zip(args, axes)]))
         return _stacked(results, out_axes)
 
     return batched if is_compiling() else _compiled(batched, fn)
@@ -98,6 +114,61 @@ def _sample(arg: Any, axis: Any, i: int) -> Any:
         axes = [axis] * len(arg) if isinstance(axis, int) else axis
         return type(arg)([_sample(item, one, i) for item, one in zip(arg, axes)])
     return arg[(slice(None),) * _place(arg, axis) + (i,)]
+
+
+def _add_batches(arg: Any, sample: Any, axis: Any, samples: list[Any], batches: list[Any]) -> None:
+    """The arrays in a sample, and those with all samples in front."""
+    if axis is None:
+        return
+    if isinstance(arg, (tuple, list)):
+        axes = [axis] * len(arg) if isinstance(axis, int) else axis
+        for i in range(len(arg)):
+            _add_batches(arg[i], sample[i], axes[i], samples, batches)
+        return
+    samples.append(sample)
+    batches.append(_moved(arg, _place(arg, axis), 0))
+
+
+def _moved(x: Any, source: int, to: int) -> Any:
+    if source == to:
+        return x
+    if isinstance(x, Tensor):
+        from framejit import ops
+
+        return ops.movedim(x, source, to)
+    return np.moveaxis(x, source, to)
+
+
+def _add_results(result: Any, axis: Any, out: list[Any]) -> bool:
+    """The arrays and numbers in a result whose samples are put together; False where there is anything else."""
+    if isinstance(result, (tuple, list)):
+        axes = [axis] * len(result) if axis is None or isinstance(axis, int) else axis
+        if len(axes) != len(result):
+            return False
+        return False not in [_add_results(result[i], axes[i], out) for i in range(len(result))]
+    if isinstance(result, dict):
+        return False not in [_add_results(result[key], axis, out) for key in result]
+    if axis is None:
+        return True
+    out.append(result)
+    return isinstance(result, (np.ndarray, np.generic, Tensor, float))
+
+
+def _with_results(first: Any, found: list[Any], axis: Any) -> Any:
+    """As `_stacked`, from what `_core._batch` gave."""
+    if isinstance(first, (tuple, list)):
+        axes = [axis] * len(first) if axis is None or isinstance(axis, int) else axis
+        return type(first)([_with_results(first[i], found, axes[i]) for i in range(len(first))])
+    if isinstance(first, dict):
+        return {key: _with_results(first[key], found, axis) for key in first}
+    if axis is None:
+        return first
+    batch = found.pop(0)
+    to = _place(batch, axis)
+    if to == 0:
+        return batch
+    moved = _moved(batch, 0, to)
+    return moved if isinstance(moved, Tensor) else moved.copy()
 
 
 def _stacked(results: list[Any], axis: Any) -> Any:

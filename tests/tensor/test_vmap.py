@@ -1,4 +1,4 @@
-"""vmap: each sample as by itself."""
+"""vmap: each sample as by itself, also where all are computed at once."""
 
 from __future__ import annotations
 
@@ -93,3 +93,168 @@ def test_what_is_no_function():
         fj.vmap(abs, 0, "x")
     with pytest.raises(ValueError, match="out_axes"):
         fj.vmap(lambda x: (x, x), 0, (0, 0, 0))(X)
+
+
+RNG = np.random.default_rng(5)
+T, V = RNG.normal(size=(5, 4, 6)), RNG.normal(size=(5, 6))
+BATCHES = {
+    "elementwise": (lambda x: np.exp(x) * 2 - x / 3, (T,), 0, 0),
+    "axes": (lambda x, y: x * y[:, None] + 1, (T, V), (2, 1), 1),
+    "the same for all": (lambda x, w: (x * w).sum(-1) + w[:, 0], (T, T[0]), (0, None), -1),
+    "reductions": (lambda x: (x.sum(), x.sum(0), x.sum(1), x.prod(), x.mean(), x.max(), x.min(axis=0), x.argmax is None), (T,), 0, (0, 0, 0, 0, 0, 0, 0, None)),
+    "shapes": (lambda x: (x.T, x[1:, ::-2] * 1.0, x.reshape(-1), x[None, 0], np.concatenate((x, x)).sum() * 0), (T,), 0, 0),
+    "dtypes": (lambda x: (x > 0, np.where(x > 0, x, -x).astype(np.float32), (x * 4).astype(np.int64) // 3), (T,), 1, 0),
+    "norm": (lambda x: (x - x.mean(0)) / np.sqrt(((x - x.mean(0)) ** 2).mean(0) + 1e-5), (T,), 0, 0),
+    "scalars": (lambda a, x, k: (a * x + np.exp(a), a ** 2.0, a / 3, k // 2), (V[:, 0].copy(), V, np.arange(5)), 0, 0),
+    "number": (lambda x: float(x.sum()) * 2.0, (V,), 0, 0),
+}  # fmt: skip
+WHOLE = {"elementwise", "the same for all", "reductions", "norm", "number"}  # one graph, whatever the number of samples
+
+
+def one_by_one(f, args, axes, out):
+    axes = axes if isinstance(axes, tuple) else (axes,) * len(args)
+    count = next(a.shape[k] for a, k in zip(args, axes) if k is not None)
+    results = [f(*[a if k is None else np.take(a, i, k) if isinstance(a, Tensor) else a[(slice(None),) * (k % a.ndim) + (i,)] for a, k in zip(args, axes)]) for i in range(count)]
+    if not isinstance(results[0], tuple):
+        return np.stack(results, out)
+    outs = out if isinstance(out, tuple) else (out,) * len(results[0])
+    return tuple(results[0][j] if k is None else np.stack([r[j] for r in results], k) for j, k in enumerate(outs))
+
+
+@pytest.mark.parametrize("name", BATCHES)
+def test_all_samples_at_once_are_each_by_itself(name):
+    f, args, axes, out = BATCHES[name]
+    batched = fj.vmap(f, axes, out)
+    for scale in (1.0, -3.0):
+        given = [a * scale for a in args]
+        expected = one_by_one(f, given, axes, out)
+        for found in (batched(*given), fj.jit(lambda *xs, batched=batched: batched(*xs))(*given)):
+            pairs = zip(found, expected) if isinstance(expected, tuple) else [(found, expected)]
+            for a, b in pairs:
+                if isinstance(b, np.ndarray):
+                    assert (a.dtype, a.shape, a.strides, a.flags.owndata) == (b.dtype, b.shape, b.strides, b.flags.owndata)
+                    assert a.tobytes() == b.tobytes()
+                else:
+                    assert a == b
+    if name in WHOLE:
+        few, many = fj.vmap(f, axes, out), fj.vmap(f, axes, out)
+        few(*[a if k is None else np.delete(a, 0, k) for a, k in zip(args, axes if isinstance(axes, tuple) else (axes,))])
+        many(*args)
+        assert few.graphs().count("\n") == many.graphs().count("\n") and few.graphs().count("graph @") == 1
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_computations_of_samples(seed):
+    rng = np.random.default_rng(seed)
+    steps = rng.integers(0, 12, 6)
+    axis = int(rng.integers(-1, 3))
+
+    def f(x, w):
+        y = x
+        for step in steps:
+            if step == 0:
+                y = y * w
+            elif step == 1:
+                y = y - y.sum()
+            elif step == 2:
+                y = y + y.sum(0)
+            elif step == 3:
+                y = y.T * 1.0
+                y = y.T
+            elif step == 4:
+                y = np.sqrt(np.abs(y))
+            elif step == 5:
+                y = y - y.max(axis=-1, keepdims=True)
+            elif step == 6:
+                y = np.where(y > w, y, w)
+            elif step == 7:
+                y = y[::-1] + y
+            elif step == 8:
+                y = y / (np.abs(y).sum(axis=1, keepdims=True) + 1)
+            elif step == 9:
+                y = y.reshape(-1)[::-1].reshape(y.shape) * 2
+            elif step == 10:
+                y = (y.astype(np.float32) * 3).astype(np.float64)
+            else:
+                y = y + y[0].mean()
+        return y, y.sum()
+
+    shape = [int(n) for n in rng.integers(1, 40, 3)]
+    x = rng.normal(size=shape)
+    sample = [n for k, n in enumerate(shape) if k != axis % 3]
+    w = rng.normal(size=sample)
+    found, expected = fj.vmap(f, (axis, None))(x, w), one_by_one(f, (x, w), (axis, None), 0)
+    for a, b in zip(found, expected):
+        assert (a.dtype, a.shape, a.strides) == (b.dtype, b.shape, b.strides) and a.tobytes() == b.tobytes(), (steps, axis, shape)
+
+
+def test_tensors_at_once():
+    x, y = Tensor(T.astype(np.float32)), Tensor(np.ascontiguousarray(T.transpose(0, 2, 1).astype(np.float32)))
+    w = Tensor(RNG.normal(size=(6, 3)).astype(np.float32))
+
+    def loss(x, w):
+        return (ops.softmax(x, -1) * w).sum()
+
+    cases = [
+        (lambda x: ops.softmax(ops.relu(x) + 1, -1), (x,), 0, 1),
+        (lambda x, y: ops.matmul(x, y), (x, y), 0, 1),
+        (fj.grad(loss), (x, x[0]), (0, None), 1),
+        (lambda x, w: ops.matmul(x, w), (x, w), (0, None), 5),  # rows of all samples would be those of one matrix
+    ]
+    for f, args, axes, products in cases:
+        batched = fj.vmap(f, axes)
+        found = batched(*args)
+        expected = ops.stack([f(*[a[i] if k is not None else a for a, k in zip(args, axes if isinstance(axes, tuple) else (0,) * len(args))]) for i in range(5)])
+        assert_same(found, expected)
+        if "matmul" in batched.graphs():
+            assert batched.graphs().count("matmul") == products
+        else:
+            assert "[5, 4, 6]" in batched.graphs() and batched.graphs().count("exp ") == 1
+    fast = fj.vmap(fj.jit(lambda x, w: ops.matmul(x, w), jit_level="O1"), (0, None))
+    np.testing.assert_allclose(fast(x, w).asnumpy(), x.asnumpy() @ w.asnumpy(), rtol=1e-5, atol=1e-6)
+    assert fast.graphs().count("matmul") == 1
+
+
+def test_what_a_sample_changes_is_changed_by_each():
+    seen, total = [], np.zeros(6)
+
+    def notes(x):
+        seen.append(1)
+        return x * 2
+
+    def adds(x):
+        total[:] += x
+        return x + total
+
+    for f in (notes, adds):
+        seen.clear()
+        total[:] = 0
+        expected = np.stack([f(r) for r in V])
+        after = (len(seen), total.copy())
+        for _ in range(2):
+            seen.clear()
+            total[:] = 0
+            assert np.array_equal(fj.vmap(f)(V), expected)
+            assert len(seen) == after[0] and np.array_equal(total, after[1])
+
+
+def test_warnings_of_samples():
+    f = lambda x: 1.0 / x  # noqa: E731
+    x = np.array([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0]])
+    with pytest.warns(RuntimeWarning, match="divide by zero") as caught:
+        found = fj.vmap(f)(x)
+    assert len(caught) >= 1
+    with np.errstate(all="ignore"):
+        assert np.array_equal(found, 1.0 / x)
+        assert np.array_equal(fj.vmap(f)(x), 1.0 / x)
+    with np.errstate(all="raise"), pytest.raises(FloatingPointError):
+        fj.vmap(f)(x)
+
+
+def test_gradients_through_a_batch():
+    w = np.arange(1.0, 7.0)
+    for f in (lambda x, w: (x * w).sum(), lambda x, w: (np.exp(x) * fj.ops.stop_gradient(w) * w).sum()):
+        of_batch = fj.grad(lambda x, w: (fj.vmap(f, (0, None))(x, w) ** 2).sum(), (0, 1))(V, w)
+        of_rows = fj.grad(lambda x, w: sum(f(x[i], w) ** 2 for i in range(5)), (0, 1))(V, w)
+        for a, b in zip(of_batch, of_rows):
+            np.testing.assert_allclose(a, b, rtol=1e-12)
