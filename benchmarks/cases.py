@@ -34,6 +34,17 @@ def total(x):
     return x.sum()
 
 
+def chosen(x):
+    return x[x > 1.0].sum()
+
+
+def shrink(x):
+    y = x.copy()
+    while y.max() > 0.01:
+        y *= 0.5
+    return y
+
+
 @dataclass(frozen=True)
 class Case:
     """A function, its arguments for a size, and the bytes that it must at least move for an element."""
@@ -66,6 +77,8 @@ CASES = {
         Case("x *= c; x += y", in_place, _in_place_arguments, 4),
         Case("exp(-x*x)*2+1", bell, _arrays(1), 2, "exp(-x * x) * 2 + 1"),
         Case("sum", total, _arrays(1), 1),
+        Case("x[x > 1].sum()", chosen, _arrays(1), 1),
+        Case("while, in place", shrink, _arrays(1), 2),
         Case("where, sqrt", chain, _arrays(2), 3, "where(x > y, sqrt(x * x + y * y), x - y) * 0.5"),
     )
 }
