@@ -100,7 +100,7 @@ struct Block {
   bool contiguous = true;
 };
 
-/// Calls f(row, offset into the mask's array by `strides`) for each row of a mask in C order, until it answers false.
+/// Calls f(row, offset into the mask's array by `strides`, index of the row) for each row of a mask in C order, until it answers false.
 template <class F>
 bool for_each_row(const HostArray& mask, std::span<const int64_t> strides, F&& f) {
   const std::size_t rank = mask.shape.size();
@@ -110,7 +110,7 @@ bool for_each_row(const HostArray& mask, std::span<const int64_t> strides, F&& f
   for (;;) {
     int64_t of_mask = 0, of_array = 0;
     for (std::size_t a = 0; a + 1 < rank; ++a) of_mask += position[a] * mask.strides[a], of_array += position[a] * strides[a];
-    if (!f(Row{mask.data + of_mask, mask.shape[rank - 1], mask.strides[rank - 1]}, of_array)) return false;
+    if (!f(Row{mask.data + of_mask, mask.shape[rank - 1], mask.strides[rank - 1]}, of_array, std::span<const int64_t>(position))) return false;
     std::size_t a = rank - 1;
     while (a > 0 && ++position[a - 1] == mask.shape[a - 1]) position[--a] = 0;
     if (a == 0) return true;
@@ -126,7 +126,7 @@ bool compress(void*, std::span<const HostArray> arrays, graph::FlagRule) {
   int64_t room = out.shape[0];
   if (room == 0) return true;
   char* few = out.data;
-  const bool fits = for_each_row(mask, x.strides, [&](const Row& row, int64_t offset) {
+  const bool fits = for_each_row(mask, x.strides, [&](const Row& row, int64_t offset, std::span<const int64_t>) {
     const char* all = x.data + offset;
     int64_t chosen = 0;
     if (block.is_element()) {
@@ -145,6 +145,28 @@ bool compress(void*, std::span<const HostArray> arrays, graph::FlagRule) {
   return fits && room == 0;
 }
 
+bool nonzero(void*, std::span<const HostArray> arrays, graph::FlagRule) {
+  const HostArray &mask = arrays[0], &out = arrays[1];
+  const auto rank = static_cast<int64_t>(mask.shape.size());
+  int64_t room = out.shape[0];
+  if (room == 0) return true;
+  auto* at = reinterpret_cast<int64_t*>(out.data);
+  const bool fits = for_each_row(mask, mask.strides, [&](const Row& row, int64_t, std::span<const int64_t> position) {
+    int64_t found = 0;
+    int64_t* const last = at + rank - 1;
+    for_each_of(row, [&, most = room](int64_t i, bool takes) {
+      if (found < most) last[found * rank] = i;
+      found += takes;
+    });
+    if (found > room) return false;
+    for (int64_t k = 0; rank > 1 && k < found; ++k) std::copy_n(position.begin(), rank - 1, at + k * rank);
+    at += found * rank;
+    room -= found;
+    return true;
+  });
+  return fits && room == 0;
+}
+
 bool expand(void*, std::span<const HostArray> arrays, graph::FlagRule) {
   const HostArray &mask = arrays[0], &x = arrays[1], &out = arrays[2];
   const std::size_t rank = mask.shape.size(), inner = rank - 1;
@@ -155,7 +177,7 @@ bool expand(void*, std::span<const HostArray> arrays, graph::FlagRule) {
   int64_t room = x.shape[0];
   if (room == 0) return true;
   const char* few = x.data;
-  const bool fits = for_each_row(mask, out.strides, [&](const Row& row, int64_t offset) {
+  const bool fits = for_each_row(mask, out.strides, [&](const Row& row, int64_t offset, std::span<const int64_t>) {
     char* all = out.data + offset;
     int64_t taken = 0;
     if (block.is_element()) {

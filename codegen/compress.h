@@ -9,6 +9,9 @@ namespace framejit::codegen {
 /// where there are not as many of them as that has room for.
 bool compress(void* context, std::span<const HostArray> arrays, graph::FlagRule rule);
 
+/// Over a mask, and contiguous memory for a row of i64 indices for each place where it is true.
+bool nonzero(void* context, std::span<const HostArray> arrays, graph::FlagRule rule);
+
 /// The other way round: over a mask, the chosen elements, and contiguous memory of the mask's shape, which has zeros elsewhere.
 bool expand(void* context, std::span<const HostArray> arrays, graph::FlagRule rule);
 

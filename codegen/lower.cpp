@@ -790,10 +790,9 @@ class Lowerer : public Memory {
     const Node& node = graph_.node(v);
     HostStep step;
     step.group = part.group;
-    const bool chooses = node.op == Op::Compress || node.op == Op::Expand;
-    step.name = chooses ? std::string(graph::name_of(node.op)) : "host_call " + std::to_string(node.index());
-    if (chooses)
-      step.host.function = node.op == Op::Compress ? compress : expand;
+    step.name = node.op == Op::Host ? "host_call " + std::to_string(node.index()) : std::string(graph::name_of(node.op));
+    if (node.op != Op::Host)
+      step.host.function = node.op == Op::Compress ? compress : node.op == Op::Expand ? expand : nonzero;
     else if (options_.host_function)
       step.host = options_.host_function(node.index());
     if (!step.host.function) fail("a call of a host function that is gone");

@@ -129,7 +129,7 @@ namespace {
 Captured<Value*> nonzero(Session& session, Value* given) {
   FRAMEJIT_TRY(x, array_argument(session, given));
   const graph::Type type = session.graph().type(x->id);
-  if (type.rank() != 1) return break_at(BreakId::UnsupportedArgument, "np.nonzero but of one axis");
+  if (type.rank() == 0) return break_at(BreakId::UnsupportedArgument, "np.nonzero of a 0-d array");
   graph::GraphBuilder& builder = session.builder();
   ValueId mask = x->id;
   if (type.dtype != DType::Bool) {
@@ -137,8 +137,12 @@ Captured<Value*> nonzero(Session& session, Value* given) {
     FRAMEJIT_TRY(differs, built(builder.elementwise(Op::NotEqual, operands)));
     mask = differs;
   }
-  FRAMEJIT_TRY(columns, compressed(session, mask, builder.expand_dims(builder.iota(DType::I64, type.shape[0]), 1)));
-  return session.tuple({session.array(builder.select(columns, 1, 0), Wrap::NdArray)});
+  const std::optional<graph::Dim> count = session.count_of(mask);
+  if (!count) return break_at(BreakId::UnsupportedArgument, "a selection by a mask, in a branch, a loop or a derivative");
+  const ValueId places = builder.nonzero(mask, *count);
+  std::vector<Value*> columns;
+  for (int a = 0; a < type.rank(); ++a) columns.push_back(session.array(builder.select(places, 1, a), Wrap::NdArray));
+  return session.tuple(std::move(columns));
 }
 
 Captured<Value*> method_nonzero(const Call& call) {

@@ -421,6 +421,12 @@ BuildResult GraphBuilder::compress(ValueId mask, ValueId x, const Dim& count) {
   return append(Op::Compress, {mask, x}, Type{dtype, std::move(out), std::move(strides)});
 }
 
+ValueId GraphBuilder::nonzero(ValueId mask, const Dim& count) {
+  Dims shape{count, graph_.type(mask).rank()};
+  Dims strides = packed_strides(graph_.shapes(), DType::I64, shape, c_order(2));
+  return append(Op::Nonzero, {mask}, Type{DType::I64, std::move(shape), std::move(strides)});
+}
+
 ValueId GraphBuilder::expand(ValueId mask, ValueId x) {
   Dims out = graph_.type(mask).shape;
   const Type given = graph_.type(x);

@@ -89,6 +89,8 @@ class GraphBuilder {
   Dim measure(ValueId count, const Dim& most);
   /// The elements of `x` for which `mask`, of the shape of its first axes, is true, in C order: `count` of them.
   BuildResult compress(ValueId mask, ValueId x, const Dim& count);
+  /// Where the mask is true, in C order: a row of indices for each, i64.
+  ValueId nonzero(ValueId mask, const Dim& count);
   /// The other way round: an array of the mask's shape, before that of the other axes of `x`, which has the elements of `x` where the mask
   /// is true, and zeros.
   ValueId expand(ValueId mask, ValueId x);

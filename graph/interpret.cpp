@@ -206,6 +206,18 @@ class Interpreter {
 
   const Array& input(const Node& n, std::size_t i) const { return values_[index(n.inputs[i])]; }
 
+  bool nonzero(ValueId v, const Node& n) {
+    const Array &mask = input(n, 0), &out = allocate(v);
+    int64_t row = 0;
+    for_each_index(mask.ref.shape, [&](const std::vector<int64_t>& at) {
+      if (load(mask, dot(at, mask.ref.strides)).lo == 0 || row == out.ref.shape[0]) return;
+      for (std::size_t a = 0; a < at.size(); ++a)
+        store(out, row * out.ref.strides[0] + static_cast<int64_t>(a) * out.ref.strides[1], {static_cast<uint64_t>(at[a]), 0});
+      ++row;
+    });
+    return true;
+  }
+
   /// Between an array of the mask's shape (all), and one of as many elements as the mask is true for (few).
   bool choose(ValueId v, const Node& n) {
     const bool compresses = n.op == Op::Compress;
@@ -265,7 +277,7 @@ class Interpreter {
       case OpClass::Write: return write(n);
       case OpClass::Contraction:
         return n.op == Op::MatMul ? matmul(v, n) : n.op == Op::Convolution ? convolution(v, n) : attention(v, n);
-      case OpClass::Host: return (n.op == Op::Compress || n.op == Op::Expand) && choose(v, n);
+      case OpClass::Host: return n.op == Op::Nonzero ? nonzero(v, n) : (n.op == Op::Compress || n.op == Op::Expand) && choose(v, n);
       case OpClass::Control: return control(v, n);
     }
     return false;

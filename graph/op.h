@@ -143,6 +143,7 @@ inline constexpr uint8_t kAnyOperands = 255;
   X(Host, "host_call", kAnyOperands, Host, HostCall, Attribute, None, false, "")                                 \
   X(Compress, "compress", 2, Host, Native, Same, None, false, "compress")                                        \
   X(Expand, "expand", 2, Host, Native, Same, None, false, "place")                                               \
+  X(Nonzero, "nonzero", 1, Host, Native, Attribute, None, false, "nonzero")                                      \
   X(Carried, "carried", 0, Source, Native, Attribute, None, false, "")                                           \
   X(If, "if", 1, Control, Native, Attribute, None, false, "")                                                    \
   X(Loop, "loop", kAnyOperands, Control, Native, Attribute, None, false, "")                                     \

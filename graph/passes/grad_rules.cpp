@@ -211,6 +211,7 @@ FRAMEJIT_NONE(Measure, kFlow)
 constexpr std::string_view kChosen = "what a mask chooses has no derivative yet";
 FRAMEJIT_NONE(Compress, kChosen)
 FRAMEJIT_NONE(Expand, kChosen)
+FRAMEJIT_NONE(Nonzero, kIntegers)
 FRAMEJIT_NONE(FloorDivide, kSteps)
 FRAMEJIT_NONE(Sign, kSteps)
 FRAMEJIT_NONE(Floor, kSteps)

@@ -148,7 +148,10 @@ def test_places():
     marked = fj.jit(lambda x: np.nonzero(x)[0], fullgraph=True)
     i, j = marked(np.array([0.0, 3, 0, 1])), np.nonzero(np.array([0.0, 3, 0, 1]))[0]
     assert (i.base.shape, i.base.strides, i.flags.writeable) == (j.base.shape, j.base.strides, j.flags.writeable)
-    check(lambda x: np.nonzero(x), (np.eye(3),), (np.float64(2),))
+    planes = [(np.eye(3),), (RNG.integers(0, 2, size=(4, 9)),), (RNG.integers(0, 2, size=(3, 2, 5))[::-1],), (np.zeros((2, 3)),), (np.ones((0, 3)),)]
+    check(lambda x: np.nonzero(x), *planes, (np.float64(2),))
+    check(lambda x: (np.where(x > 0), np.argwhere(x), x[np.nonzero(x)]), *planes)
+    assert fj.explain(lambda x: np.nonzero(x)[1] + 1)(np.eye(3)).breaks == []
     check(lambda x: np.where(x, 1), (np.eye(3),))
 
 
