@@ -3,7 +3,8 @@
     ./dev mindspore --table
 
 framejit, MindSpore 2.10 on CPU, and torch.compile and JAX where they can be imported, each in a process of its own, in turns; medians
-over rounds. `prepare` is the first call. A row's results are compared with the plain product and sum first.
+over rounds, in each of which a row is called for some milliseconds, so that all find their code in the caches. `prepare` is the first call.
+A row's results are compared with the plain product and sum first.
 """
 
 from __future__ import annotations
@@ -71,21 +72,25 @@ def measure(package: str) -> None:
         if not np.allclose(got, expected, rtol=1e-6, atol=1e-6):
             raise SystemExit(f"{package}: {name} is wrong")
     print(json.dumps(prepare), flush=True)
+
+    def nanoseconds(function: object, calls: int) -> float:
+        counter = range(calls)
+        start = time.perf_counter_ns()
+        for _ in counter:
+            function(*inputs)
+        return (time.perf_counter_ns() - start) / calls
+
     for line in sys.stdin:
-        calls, times = int(line), {}
+        goal, times = float(line) * 1e6, {}
         for name, function in rows.items():
-            counter = range(calls)
-            start = time.perf_counter_ns()
-            for _ in counter:
-                function(*inputs)
-            times[name] = (time.perf_counter_ns() - start) / calls
+            times[name] = nanoseconds(function, max(1, int(goal / nanoseconds(function, 10))))
         print(json.dumps(times), flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--calls", type=int, default=1000)
+    parser.add_argument("--milliseconds", type=float, default=5, help="of a row in a round")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
@@ -106,10 +111,10 @@ def main() -> None:
     times = {(package, name): [] for package, names in prepare.items() for name in names}
     for _ in range(options.rounds):
         for package, process in processes.items():
-            process.stdin.write(f"{options.calls}\n")
+            process.stdin.write(f"{options.milliseconds}\n")
             process.stdin.flush()
-            for name, nanoseconds in json.loads(process.stdout.readline()).items():
-                times[package, name].append(nanoseconds)
+            for name, measured in json.loads(process.stdout.readline()).items():
+                times[package, name].append(measured)
     for process in processes.values():
         process.stdin.close()
         process.wait()
