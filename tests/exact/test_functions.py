@@ -152,17 +152,22 @@ WHOLE = [
     "return np.broadcast_arrays(x, y[0])[1] + np.broadcast_to(x, (4, 4))", "return np.diag(x), np.diag(x[0]), x.diagonal(1) * 2, np.diagflat(y[1])",
     "return x.view(np.int64) >> 52, x.view()", "return x.conj().T @ y, x.real**2 + x.imag**2", "np.add.at(x, [0, 0], y[0])\n    return np.add.reduceat(x, [0, 2])",
     "np.put(x, [1, 2], 0)\n    np.putmask(y, y > 1, x)\n    np.place(x, x > 5, 1)\n    return x, y", "return np.split(x, 2), np.array_split(y, 3), np.rot90(x) + 1",
-    "return x.copy(order='F'), x.ravel(order='F'), np.asfortranarray(y)", "return x.tolist(), x.item(3), x[0][x[0].argmax()]", "return np.mean(x, where=y > 2), np.append(x, 1.0)",
-    "return np.fabs(x), np.float_power(x, 2), np.conj(x)", "np.fill_diagonal(x, 0)\n    return np.cov(x)",
+    "return x.copy(order='F'), x.ravel(order='F'), np.asfortranarray(y)", "return x.tolist(), x.item(3), x[0].argmax()", "return np.mean(x, where=y > 2), np.append(x, 1.0)",
+    "return np.fabs(x), np.float_power(x, 2), np.conj(x)", "np.fill_diagonal(x, 0)\n    return x",
 ]  # fmt: skip
+# What a number does to the dtypes of a call goes by its value in NumPy 1, so that these calls are left to it there.
+WHOLE_SINCE_2 = ["return x[0][x[0].argmax()]", "return np.cov(x)"]
 
 
-@pytest.mark.parametrize("text", WHOLE)
+@pytest.mark.parametrize("text", WHOLE + WHOLE_SINCE_2)
 def test_captured_whole(text):
     function = make_function(text)
     x = np.arange(16.0).reshape(4, 4) + 4 * np.eye(4)
     explained = framejit.explain(function)(x.copy(), x.T + 1)
-    assert not explained.breaks and len(explained.graphs) == 1, str(explained)
+    if text in WHOLE or np.lib.NumpyVersion(np.__version__) >= "2.0.0":
+        assert not explained.breaks and len(explained.graphs) == 1, str(explained)
+    else:
+        assert explained.breaks
     assert_same(function, lambda: (x.copy(), x.T + 1))
 
 
