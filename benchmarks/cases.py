@@ -35,7 +35,8 @@ def total(x):
 
 
 def chosen(x):
-    return x[x > 1.0].sum()
+    y = x.ravel()  # Numba chooses from one axis only
+    return y[y > 1.0].sum()
 
 
 def shrink(x):
