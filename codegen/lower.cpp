@@ -497,6 +497,12 @@ class Lowerer : public Memory {
       const auto it = last_reader_.find(v);
       return it == last_reader_.end() || it->second <= here;
     });
+    // What is written where it stands: in a block the next round, or what comes behind, may read it.
+    for (ValueId v : nodes)
+      if (cls(v) == OpClass::Write) {
+        const auto it = last_reader_.find(graph_.root(v));
+        spec.streams = spec.streams && depth_ == 0 && (it == last_reader_.end() || it->second <= here);
+      }
     if (!spec.stores.empty() || !spec.kept.empty()) program_.steps.emplace_back(build_step(spec, context_));
   }
 
@@ -872,7 +878,9 @@ class Lowerer : public Memory {
     cut_groups();
     find_stored();
     for (ValueId v : block.results) last_reader_[graph_.root(v)] = parts_.size();
+    ++depth_;
     lower_parts();
+    --depth_;
     groups_ = around;
     last_reader_ = std::move(readers);
     parts_ = std::move(parts);
@@ -1065,6 +1073,7 @@ class Lowerer : public Memory {
   std::map<ValueId, std::size_t> last_reader_;  // by root: the last part that reads it
   std::vector<Part> parts_;
   bool needs_undo_ = false;
+  int depth_ = 0;  // of blocks
   std::set<ValueId> written_;  // roots
   std::set<BufferIndex> follows_;  // pointers to where a value happens to lie; the others are memory to write to
 };

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "codegen/emit.h"
+#include "graph/passes/memory.h"
 #include "graph/support/check.h"
 
 namespace framejit::codegen::detail {
@@ -30,8 +31,7 @@ BufferIndex LowerContext::literal(const void* bytes, std::size_t size) {
 }
 
 bool may_flag(const graph::Graph& graph, ValueId v) {
-  const graph::Node& node = graph.node(v);
-  return !node.inputs.empty() && graph::may_set_flags(node.op, graph.type(node.inputs.back()).dtype);
+  return graph::may_set_flags(graph, v);
 }
 
 int32_t LowerContext::slot_of(const graph::Graph& graph, ValueId v) const {

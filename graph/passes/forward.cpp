@@ -5,8 +5,7 @@
 //
 // so that a chain of in-place statements is one group for fuse. The value must have the shape of the place (no
 // broadcast) and still be what it was: not written itself since, nor the place by another write to the root. Operators
-// whose bits depend on the operand's layout (reductions, NumPy's loops, products) take it only where the layouts are
-// the same. What was written before control flow holds in it and behind it, unless that writes it too; what its blocks write
+// whose bits depend on the operand's layout (NumPy's loops, products) take it only where the layouts are the same, reductions never. What was written before control flow holds in it and behind it, unless that writes it too; what its blocks write
 // is known in them only.
 #include <algorithm>
 
@@ -23,7 +22,7 @@ struct Written {
   uint32_t value_version = 0;  // of the value's root when it was written
 };
 
-bool depends_on_layout(Op op) { return def(op).cls == OpClass::Reduction || def(op).exactness != Exactness::Native; }
+bool depends_on_layout(Op op) { return def(op).exactness != Exactness::Native; }
 
 class Forwarder {
  public:
@@ -57,7 +56,9 @@ class Forwarder {
 
   void visit(ValueId v) {
     Node& n = graph_.node(v);
-    for (std::size_t i = 0; i < n.inputs.size(); ++i) {
+    // A reduction stands behind the write in a step of its own: what it took from the value would have to be stored once more.
+    const bool takes = def(n.op).cls != OpClass::Reduction;
+    for (std::size_t i = 0; takes && i < n.inputs.size(); ++i) {
       if (!reads_operand(n, i)) continue;
       const Written& last = written_[index(graph_.root(n.inputs[i]))];
       if (last.write == kNoValue || !same_place(graph_.type(n.inputs[i]), graph_.type(last.write))) continue;

@@ -107,3 +107,29 @@ def test_captured_whole():
     assert not explained.breaks and len(explained.graphs) == 1, str(explained)
     assert "multiply %x, %x : f16[50]" in str(explained.graphs[0])
     assert_same(function, lambda: (x.copy(), x[::-1].copy()))
+
+
+def test_numbers_that_are_too_large():
+    def functions(value):
+        def cast():
+            return np.array([value, value, value]).astype(np.float16)
+
+        def copied():
+            out = np.empty(3, np.float16)
+            np.copyto(out, np.array([value, value, value]), casting="unsafe")
+            return out
+
+        def filled():
+            return np.full(3, value).astype(np.float16)
+
+        def number():
+            return np.full(2, np.float16(300)) * np.float16(value)
+
+        def unused():
+            np.array([value, value, value]).astype(np.float16)
+
+        return cast, copied, filled, number, unused
+
+    for value in (3, 70000, 65519.0, 65520.0, 1e-8):
+        for function in functions(value):
+            assert_same(function, lambda: ())
