@@ -121,14 +121,14 @@ struct Bound {
   std::size_t last_undo = 0;  // steps before this one only save
 };
 
-/// `beside`: PlanOptions.
 /// The value of a symbol that is to be measured still.
 inline constexpr int64_t kUnknown = -1;
 
 /// `symbols` with what is measured at its most.
 std::vector<int64_t> at_most(const codegen::Program& program, std::span<const int64_t> symbols);
 
-/// Where symbols are kUnknown only the steps up to the next Measure are of use. Temporaries lie at the same places whatever is measured.
+/// `beside`: PlanOptions. Where symbols are kUnknown only the steps up to the next Measure are of use; temporaries lie at the same places
+/// whatever is measured.
 Bound bind(const codegen::Program& program, const CodeBlock& code, std::span<const int64_t> symbols, bool beside = false);
 
 }  // namespace framejit::runtime
