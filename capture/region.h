@@ -105,7 +105,8 @@ struct CaptureOptions {
   uint32_t instruction_limit = 20000;
   uint32_t inline_depth = 16;
   uint32_t variants = 0;        // entries that were made for this place before
-  uint32_t unroll_nodes = 400;  // graph nodes that one loop may add before it is left to the bytecode
+  uint32_t unroll_nodes = 400;  // graph nodes that one loop of many rounds may add before it is left to the bytecode
+  uint32_t unroll_rounds = 32;  // rounds that are not many: the layers of a network
   /// The Python function behind a callable (a jitted function), borrowed, or null.
   PyObject* (*unwrap)(PyObject* callable) = nullptr;
   /// The Python function that a function of NumPy's runs where no argument has a __array_function__ of its own; borrowed, or null.

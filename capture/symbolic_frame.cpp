@@ -57,13 +57,13 @@ void SymbolicFrame::begin_step() {
 
 Captured<bool> SymbolicFrame::check_unrolled(uint32_t head) {
   const std::size_t nodes = s.graph().value_count();
-  for (const Loop& loop : loops_)
+  for (Loop& loop : loops_)
     if (loop.head == head) {
-      if (nodes > loop.nodes + x.options().unroll_nodes)
+      if (++loop.rounds > x.options().unroll_rounds && nodes > loop.nodes + x.options().unroll_nodes)
         return break_at(BreakId::CapturedTooMuch, "a loop of many rounds");
       return true;
     }
-  loops_.push_back({head, nodes});
+  loops_.push_back({head, nodes, 0});
   return true;
 }
 

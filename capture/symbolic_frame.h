@@ -135,7 +135,8 @@ class SymbolicFrame {
   bool finished_ = false;
   struct Loop {
     uint32_t head;
-    std::size_t nodes;
+    std::size_t nodes;  // of the graph when it was first reached
+    uint32_t rounds;
   };
   std::vector<Loop> loops_;
   uint32_t first_value_;           // what was made before was there when the frame began

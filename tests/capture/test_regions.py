@@ -118,6 +118,16 @@ def test_loop_over_a_known_range_is_unrolled():
     assert capture(f, X).ops.count("multiply") == 3
 
 
+def test_few_rounds_are_unrolled_whatever_they_add():
+    def f(x, rounds):
+        for i in range(rounds):
+            x = x * 2 + x * 3 + x * 4 + x * 5 + x * 6 + x * 7 + x * 8 + x * 9
+        return x
+
+    assert capture(f, X, 32).codes == [] and capture(f, X, 32).ops.count("multiply") == 256
+    assert capture(f, X, 34).codes == ["FJ011"]
+
+
 def test_long_loop_is_left_to_the_bytecode():
     def f(x):
         y = x + 1

@@ -24,6 +24,13 @@ INPUTS = {
     "w": _random.integers(0, 9, (3, 4)).astype(np.uint8),
     "l": _a > 0,
     "c": _random.integers(0, 4, 3).astype(np.int32),
+    "x": _random.normal(size=(5, 3, 4)).astype(np.float32),
+    "h0": _random.normal(size=(4, 3, 6)).astype(np.float32),
+    "lengths": np.int32([5, 2, 3]),
+    "volume": _random.normal(size=(2, 3, 4, 5, 6)).astype(np.float32),
+    "line": _random.normal(size=(2, 3, 8)).astype(np.float32),
+    "closed": np.triu(np.ones((5, 5)), 1).astype(np.bool_),
+    "padded": np.arange(5) >= np.array([[4], [5], [3]]),
 }
 
 _DTYPES = "a i k h d s w l".split()
@@ -38,6 +45,43 @@ _UNARY = {
     "h": "abs exp sin tanh relu sigmoid",
 }
 
+_RECURRENT = [
+    *[f"{call}(filled(nn.{kind}(4, 6{options})), {inputs})" for kind in ("RNN", "LSTM", "GRU") for call in ("(lambda cell, *inputs: cell(*inputs))", "gradients")
+      for options, inputs in (("", "x"), (", 2, has_bias=False", "x"), (", bidirectional=True", "x"), (", 2, bidirectional=True", "x"), (", batch_first=True", "x"))],
+    *[f"filled(nn.{kind}(4, 6{options}))(x, {state}, lengths)" for kind, state in (("RNN", "h0[:{}]"), ("GRU", "h0[:{}]"), ("LSTM", "(h0[:{0}], h0[:{0}] * 2)"))
+      for options, state in (("", state.format(1)), (", 2, bidirectional=True", state.format(4)))],
+    *[f"filled(nn.{kind}(4, 6{options}))({inputs})" for kind, options, inputs in (
+        ("RNNCell", "", "x[0], h0[0]"), ("RNNCell", ", False, 'relu'", "x[0], h0[0]"), ("GRUCell", "", "x[0], h0[0]"), ("GRUCell", ", False", "x[0], h0[0]"), ("LSTMCell", "", "x[0], (h0[0], h0[1])"),
+        ("RNN", ", nonlinearity='relu'", "x, h0[:1]"), ("LSTM", ", dropout=0.5, num_layers=2", "x"))],
+    *[f"gradients(filled(nn.{kind}(4, 6)), x[0], h0[0])" for kind in ("RNNCell", "GRUCell")],
+    *[f"names(nn.{layer})" for layer in ("RNN(4, 6)", "LSTM(4, 6, 2, bidirectional=True)", "GRU(4, 6, has_bias=False)", "RNNCell(4, 6)", "LSTMCell(4, 6, False)", "GRUCell(4, 6)")],
+    *[f"nn.{wrong}" for wrong in ("RNN('a', 2)", "RNN(0, 2)", "LSTM(3, 2, dropout=1)", "LSTM(3, 2, dropout=1.0)", "GRU(3, 2, has_bias=1)", "RNN(3, 2, nonlinearity='x')", "RNNCell(3, 2, nonlinearity='x')", "RNNCell(3, 2, nonlinearity=1)", "GRUCell(3, 2.5)",
+                                  "LSTM(3, 2, num_layers=0)", "RNNCell(4, 6)(x[0], 3)", "LSTMCell(4, 6)(x[0], h0[0])", "LSTM(4, 6)(x, h0[:1])", "GRU(4, 6)(x, seq_length=v)", "GRU(4, 6)(x, seq_length=lengths[:2])", "GRUCell(4, 6)(i, h0[0])")],
+]
+_TRANSFORMERS = [
+    *[f"{call}(filled(nn.MultiheadAttention(4, 2{options})), {inputs})" for call in ("(lambda cell, *inputs: cell(*inputs))", "gradients")
+      for options, inputs in (("", "x, x * 2, x - 1"), (", has_bias=False", "x, x + 1, x * 2"), (", add_bias_kv=True, add_zero_attn=True", "x, x * 2, x + 1"), (", kdim=4, vdim=4, batch_first=True", "x, x * 2, x + 1"), (", kdim=3, vdim=2", "x, x[:, :, :3], x[:, :, :2]"), ("", "x[0], x[0], x[0]"))],
+    *[f"filled(nn.MultiheadAttention(4, 2{options}))(x, x, x{masks})" for options in ("", ", add_bias_kv=True, add_zero_attn=True")
+      for masks in (", attn_mask=closed", ", padded", ", padded, attn_mask=closed", ", need_weights=False", ", average_attn_weights=False", ", attn_mask=closed.astype(ms.float32)", ", attn_mask=ops.stack([closed] * 6)")],
+    *[f"filled(nn.{layer})({inputs})" for layer, inputs in (
+        ("TransformerEncoderLayer(4, 2, 8)", "x"), ("TransformerEncoderLayer(4, 2, 8, activation='gelu', norm_first=True)", "x, closed, padded"), ("TransformerEncoderLayer(4, 2, 8, batch_first=True)", "x"),
+        ("TransformerDecoderLayer(4, 2, 8)", "x, x * 2, closed"), ("TransformerDecoderLayer(4, 2, 8, norm_first=True)", "x, x * 2, closed, closed, padded, padded"),
+        ("TransformerEncoder(nn.TransformerEncoderLayer(4, 2, 8), 2, nn.LayerNorm((4,)))", "x"), ("TransformerDecoder(nn.TransformerDecoderLayer(4, 2, 8), 2)", "x, x * 2"), ("Transformer(4, 2, 1, 2, 8)", "x, x * 2, closed, closed"))],
+    "gradients(filled(nn.TransformerEncoderLayer(4, 2, 8)), x)", "gradients(filled(nn.TransformerDecoderLayer(4, 2, 8, norm_first=True)), x, x * 2)",
+    *[f"names(nn.{layer})" for layer in ("MultiheadAttention(4, 2)", "MultiheadAttention(4, 2, kdim=3, add_bias_kv=True)", "TransformerEncoderLayer(4, 2, 8)", "TransformerDecoderLayer(4, 2, 8)", "TransformerEncoder(nn.TransformerEncoderLayer(4, 2, 8), 2)", "Transformer(4, 2, 1, 1, 8)")],
+    *[f"nn.{wrong}" for wrong in ("MultiheadAttention(5, 2)", "TransformerEncoderLayer(4, 2, activation='x')", "TransformerEncoderLayer(4, 2, activation=3)", "TransformerEncoderLayer(4, 2, activation=nn.Tanh())", "MultiheadAttention(4, 2)(x, x[0], x[0])", "MultiheadAttention(4, 2)(x, x, x, attn_mask=closed[:3])",
+                                  "MultiheadAttention(4, 2)(x, x, x, i)", "Transformer(4, 2, 1, 1, 8)(x[:, :, :3], x)", "Transformer(4, 2, 1, 1, 8)(x[:, :2], x)")],
+]
+_NORMALIZATIONS = [
+    *[f"{call}(filled(nn.{layer}), {inputs})" for call in ("(lambda cell, *inputs: cell(*inputs))", "gradients", "trained") for layer, inputs in (
+        ("BatchNorm1d(3)", "line"), ("BatchNorm1d(4)", "a"), ("BatchNorm2d(3)", "image"), ("BatchNorm2d(3, momentum=0.5, eps=0.1)", "image"), ("BatchNorm2d(3, affine=False)", "image"), ("BatchNorm3d(3)", "volume"),
+        ("BatchNorm2d(3, use_batch_statistics=True)", "image"), ("BatchNorm2d(3, use_batch_statistics=False)", "image"), ("GroupNorm(1, 3)", "image"), ("GroupNorm(3, 3, 0.1)", "line"), ("LayerNorm((4,))", "t"), ("LayerNorm((3, 4), 1, 1)", "t"), ("LayerNorm([3, 4], -1, 1, epsilon=0.1)", "t"))],
+    *[f"names(nn.{layer})" for layer in ("BatchNorm2d(3)", "BatchNorm2d(3, affine=False)", "BatchNorm3d(3)", "GroupNorm(1, 3)", "GroupNorm(1, 3, affine=False)", "LayerNorm((3, 4))", "InstanceNorm2d(3)", "SyncBatchNorm(3)", "CellList([nn.BatchNorm2d(3), nn.PReLU()])", "SequentialCell(nn.Dense(2, 3), nn.BatchNorm1d(3))")],
+    *[f"nn.{wrong}" for wrong in ("BatchNorm1d(3)(image)", "BatchNorm2d(3)(line)", "BatchNorm3d(3)(image)", "BatchNorm2d(0)", "BatchNorm2d('a')", "BatchNorm2d(3, momentum=2)", "BatchNorm2d(3, data_format='NHWC')", "BatchNorm2d(3, use_batch_statistics=1)", "GroupNorm(2, 3)", "GroupNorm(1, 3, 1)", "GroupNorm(1, 3, affine=1)",
+                                  "GroupNorm(0, 3)", "LayerNorm(3)", "LayerNorm(())", "LayerNorm((3,))(a)", "InstanceNorm1d(3)(image)", "InstanceNorm2d(3)(line)", "InstanceNorm3d(3)(image)", "InstanceNorm2d(0)", "InstanceNorm2d(3, 1)", "InstanceNorm2d(3, momentum=2.0)", "InstanceNorm2d(3, affine=1)", "InstanceNorm2d(3, gamma_init=[1])",
+                                  "SyncBatchNorm(3)(line)")],
+    "ops.group_norm(image, 3)", "ops.group_norm(image, 1, v[:3], v[1:])", "ops.group_norm(line, 2)", "ops.reverse_sequence(x, lengths, 0, 1)", "ops.reverse_sequence(x, lengths[:2], 2, 1)",
+]
 ROWS = [
     *[f"ops.{name}({x}, {y})" for name in _BINARY for x in _DTYPES for y in _DTYPES if x <= y],
     *[f"{x} {op} {y}" for op in ("+", "-", "*", "/", "//", "%", "**", "==", "<", ">=") for x, y in (("a", "2"), ("i", "2"), ("i", "2.5"), ("l", "2"), ("h", "2.5"), ("p", "i"), ("2", "a"), ("2.5", "i"), ("s", "w"), ("d", "2"))],
@@ -118,4 +162,5 @@ ROWS = [
       "a @ b", "ops.concat(a)", "nn.Dense(0, 1)", "nn.ReLU(3)", "nn.Dense(4, 2)(m)", "nn.Softmax()('x')", "Tensor('x')", "Tensor(None)", "Tensor()", "ops.split(a, 5, 7)", "ops.stack(())", "ops.stack((a, v))", "ops.gather(a, 0.5, 0)", "ops.expand_dims(a, 9)", "a + None", "a + 'x'", "a + [1, 2, 3]",
       "a + np.ones((3, 4), np.float32)", "ops.one_hot(a, 3)", "nn.Conv2d(3, 2, 3)(a)", "nn.MaxPool2d(2, 2, 'nothing')", "nn.Dropout(p=2.0)", "nn.CellList([1])", "ops.zeros('x')", "ops.full(3)", "ops.broadcast_to(a, (2, 2))", "a.item(99)", "a.item()", "len(a[0, 0])", "ms.Parameter('x')", "nn.SequentialCell(3)",
       "nn.LayerNorm(4)(a)", "nn.BatchNorm2d(3)(a)", "ops.pow('x', 2)", "ops.maximum(a, None)", "ms.Tensor(a, 'nothing')", "a.astype('nothing')", "ops.cast(a, 'nothing')", "ops.clamp(a)", "ops.where(l, a, m)", "ops.tile(a, 2.5)", "ops.argmax(a, 5)", "ops.cumsum(a, 4)"],
+    *_RECURRENT, *_TRANSFORMERS, *_NORMALIZATIONS,
 ]

@@ -26,6 +26,50 @@ def leaves(value):
     return [(type(value).__name__, str(value), "", (), b"")]
 
 
+def helpers(base):
+    """What rows call besides the package: the same for both."""
+
+    def filled(cell):
+        """The cell with the same numbers in its parameters under both packages."""
+        for number, parameter in enumerate(cell.get_parameters()):
+            numbers = np.random.default_rng(number).uniform(-0.5, 0.75, parameter.shape)
+            if parameter.name.endswith("variance"):
+                numbers = np.abs(numbers) + 0.5
+            parameter.set_data(base.Tensor(numbers, parameter.dtype))
+        return cell
+
+    def trained(cell, *inputs):
+        """What the cell gives while training, and its untrainable parameters afterwards."""
+        return cell.set_train()(*inputs), [base.Tensor(p.asnumpy()) for p in cell.untrainable_params()]
+
+    def gradients(cell, *inputs):
+        """Of the sum of squares of all that the cell gives: for the inputs, and for the parameters."""
+
+        def total(*inputs):
+            def squares(out):
+                return sum(map(squares, out)) if isinstance(out, tuple) else (out * out).sum()
+
+            return squares(cell(*inputs))
+
+        weights = cell.trainable_params()
+        return base.value_and_grad(total, tuple(range(len(inputs))), weights or None)(*inputs)
+
+    def names(cell):
+        """Names, shapes and whether they are trained, of the parameters."""
+        return [(p.name, str(tuple(p.shape)), p.requires_grad) for p in cell.get_parameters()]
+
+    def steps(optimizer, *gradients):
+        """The parameters of an optimizer after some steps."""
+        for gradient in gradients:
+            optimizer((gradient,))
+        return [base.Tensor(p.asnumpy()) for p in optimizer.parameters]
+
+    def weight(value, name="w"):
+        return base.Parameter(base.Tensor(value.asnumpy()), name=name)
+
+    return {"filled": filled, "trained": trained, "gradients": gradients, "names": names, "steps": steps, "weight": weight}
+
+
 def evaluate(package, rows, inputs):
     """By row: its leaves, or the names of the classes of the error."""
     base = importlib.import_module(package)
@@ -33,6 +77,7 @@ def evaluate(package, rows, inputs):
     names = {"ms": base, "np": np, "Tensor": base.Tensor, **{n: importlib.import_module(f"{package}.{n}") for n in ("ops", "nn", "mint")}}
     names["mnp"] = importlib.import_module(f"{package}.numpy")
     importlib.import_module(f"{package}.nn.probability.distribution")
+    names.update(helpers(base))
     out = {}
     for row in rows:
         try:

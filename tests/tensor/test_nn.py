@@ -54,11 +54,11 @@ X = Tensor(np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32))
 
 def test_parameters_and_names():
     net = Outer()
-    names = ["own", "first.weight", "first.given", "layers.0.weight", "layers.0.bias", "last.0.weight"]
+    names = ["own", "first.weight", "first.fixed", "layers.0.weight", "layers.0.bias", "last.0.weight"]
     assert [p.name for p in net.get_parameters()] == names
-    assert [n for n, _ in net.parameters_and_names()] == [n.replace("given", "fixed") for n in names]
-    assert [p.name for p in net.trainable_params()] == [n for n in names if "given" not in n]
-    assert [p.name for p in net.untrainable_params()] == ["first.given"] and list(net.parameters_dict()) == names
+    assert [n for n, _ in net.parameters_and_names()] == names
+    assert [p.name for p in net.trainable_params()] == [n for n in names if "fixed" not in n]
+    assert [p.name for p in net.untrainable_params()] == ["first.fixed"] and list(net.parameters_dict()) == names
     assert [n for n, _ in net.cells_and_names()] == ["", "first", "layers", "layers.0", "layers.1", "last", "last.0", "last.1"]
     assert list(net.name_cells()) == ["first", "layers", "last"] and [p.name for p in net.get_parameters(expand=False)] == ["own"]
     net.check_names()

@@ -254,9 +254,9 @@ class Cell:
         return OrderedDict((parameter.name, parameter) for parameter in self.get_parameters(recurse))
 
     def update_parameters_name(self, prefix: str = "", recurse: bool = True) -> None:
-        """Put a prefix before the names of the parameters."""
-        for parameter in self.get_parameters(recurse):
-            parameter.name = prefix + parameter.name
+        """Name the parameters by their paths, with a prefix before them."""
+        for path, parameter in self.parameters_and_names(expand=recurse):
+            parameter.name = prefix + path
             parameter._named = True
 
     def check_names(self) -> None:

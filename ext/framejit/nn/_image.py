@@ -1,4 +1,4 @@
-"""Convolution, pooling and normalization as cells."""
+"""Convolution and pooling as cells."""
 
 from __future__ import annotations
 
@@ -122,37 +122,6 @@ class Conv1d(Conv2d):
         return super().construct(x.expand_dims(2)).squeeze(2)
 
 
-class GroupNorm(Cell):
-    """Mean 0 and variance 1 for each group of channels, then scaled and moved for each channel."""
-
-    def __init__(
-        self,
-        num_groups: int,
-        num_channels: int,
-        eps: float = 1e-5,
-        affine: bool = True,
-        gamma_init: Any = "ones",
-        beta_init: Any = "zeros",
-        dtype: Any = _FLOAT32,
-    ) -> None:
-        super().__init__()
-        if num_channels % num_groups:
-            raise ValueError(
-                f"For 'GroupNorm', the 'num_channels' {num_channels} must be divisible by the 'num_groups' {num_groups}."
-            )
-        self.num_groups, self.num_channels, self.eps = num_groups, num_channels, eps
-        self.gamma = Parameter(initializer(gamma_init, (num_channels,), dtype), name="gamma", requires_grad=affine)
-        self.beta = Parameter(initializer(beta_init, (num_channels,), dtype), name="beta", requires_grad=affine)
-
-    def construct(self, x: Any) -> Any:
-        """The normalized Tensor."""
-        lines = x.reshape((x.shape[0], self.num_groups, -1))
-        centered = lines - lines.mean(-1, True)
-        out = (centered / (lines.var(-1, 0, True) + self.eps).sqrt()).reshape(x.shape)
-        shape = (1, -1) + (1,) * (x.ndim - 2)
-        return out * self.gamma.reshape(shape) + self.beta.reshape(shape)
-
-
 class _Pool(Cell):
     def __init__(
         self, kernel_size: Any = 1, stride: Any = 1, pad_mode: str = "valid", padding: Any = 0, **more: Any
@@ -196,58 +165,3 @@ class AvgPool2d(_Pool):
     def construct(self, x: Any) -> Any:
         """The pooled images."""
         return _image._avg_pool(x, self.kernel_size, self.stride, self.pad_mode, self.padding, self.count_include_pad)
-
-
-class BatchNorm2d(Cell):
-    """Mean 0 and variance 1 for each channel, then scaled and moved.
-
-    While training the statistics are those of the batch, and ``moving = momentum * moving + (1 - momentum) * batch``.
-    """
-
-    def __init__(
-        self,
-        num_features: int,
-        eps: float = 1e-5,
-        momentum: float = 0.9,
-        affine: bool = True,
-        gamma_init: Any = "ones",
-        beta_init: Any = "zeros",
-        moving_mean_init: Any = "zeros",
-        moving_var_init: Any = "ones",
-        use_batch_statistics: bool | None = None,
-        data_format: str = "NCHW",
-        dtype: Any = _FLOAT32,
-    ) -> None:
-        super().__init__()
-        if num_features < 1:
-            raise ValueError(f"For 'BatchNorm2d', the 'num_features' must be at least 1, but got {num_features}.")
-        if not 0 <= momentum <= 1:
-            raise ValueError(f"For 'BatchNorm2d', the 'momentum' must be in [0, 1], but got {momentum}.")
-        self.num_features, self.eps, self.momentum, self.use_batch_statistics = (
-            num_features,
-            eps,
-            momentum,
-            use_batch_statistics,
-        )
-        shape = (num_features,)
-        self.moving_mean = Parameter(initializer(moving_mean_init, shape, dtype), name="mean", requires_grad=False)
-        self.moving_variance = Parameter(
-            initializer(moving_var_init, shape, dtype), name="variance", requires_grad=False
-        )
-        self.gamma = Parameter(initializer(gamma_init, shape, dtype), name="gamma", requires_grad=affine)
-        self.beta = Parameter(initializer(beta_init, shape, dtype), name="beta", requires_grad=affine)
-
-    def construct(self, x: Any) -> Any:
-        """The normalized images."""
-        training = self._training if self.use_batch_statistics is None else self.use_batch_statistics
-        return _image.batch_norm(
-            x, self.moving_mean, self.moving_variance, self.gamma, self.beta, training, 1 - self.momentum, self.eps
-        )
-
-    def extend_repr(self) -> str:
-        """The sizes."""
-        return f"num_features={self.num_features}, eps={self.eps}, momentum={self.momentum}"
-
-
-class BatchNorm1d(BatchNorm2d):
-    """The same for [N, C]."""

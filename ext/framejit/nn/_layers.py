@@ -229,29 +229,6 @@ class Embedding(Cell):
         return ops.gather(self.embedding_table, ids, 0)
 
 
-class LayerNorm(Cell):
-    """Mean 0 and variance 1 over the last dimensions, then scaled and moved."""
-
-    def __init__(
-        self,
-        normalized_shape: Any,
-        begin_norm_axis: int = -1,
-        begin_params_axis: int = -1,
-        gamma_init: Any = "ones",
-        beta_init: Any = "zeros",
-        epsilon: float = 1e-7,
-        dtype: Any = _FLOAT32,
-    ) -> None:
-        super().__init__()
-        self.normalized_shape, self.epsilon = tuple(normalized_shape), epsilon
-        self.gamma = Parameter(initializer(gamma_init, self.normalized_shape, dtype), name="gamma")
-        self.beta = Parameter(initializer(beta_init, self.normalized_shape, dtype), name="beta")
-
-    def construct(self, input_x: Any) -> Any:
-        """The normalized Tensor."""
-        return ops.layer_norm(input_x, self.normalized_shape, self.gamma, self.beta, self.epsilon)
-
-
 def _loss(name: str, function: Any, parameters: dict[str, Any]) -> type[Cell]:
     made = _activation(name, function, parameters)
     made.construct = lambda self, logits, labels: function(logits, labels, **self.options)

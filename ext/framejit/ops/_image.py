@@ -18,6 +18,7 @@ from framejit._core import (
     _tensor,
 )
 from framejit._core import _windows as _windows_of
+from framejit.ops._reduce import mean, var
 
 
 def _each(value: Any, axes: int = 2) -> tuple[int, ...]:
@@ -171,7 +172,9 @@ def batch_norm(
         axes = (0, *tuple(range(2, x.ndim)))
         mean, var = _tensor(np.mean(x, axis=axes)), _tensor(np.var(x, axis=axes))
         running_mean[...] = running_mean * (1 - momentum) + mean * momentum
-        running_var[...] = running_var * (1 - momentum) + var * momentum
+        count = x.size // x.shape[1]
+        estimate = var * (count / max(count - 1, 1))  # of what the batch is drawn from
+        running_var[...] = running_var * (1 - momentum) + estimate * momentum
     else:
         mean, var = running_mean, running_var
     scale = _op_divide(1, _op_sqrt(_op_add(var, eps)))
@@ -180,4 +183,20 @@ def batch_norm(
     out = _op_multiply(
         _op_subtract(input_x, _tensor(_array(mean).reshape(shape))), _tensor(_array(scale).reshape(shape))
     )
+    return out if bias is None else _op_add(out, _tensor(_array(bias).reshape(shape)))
+
+
+def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
+    """Mean 0 and variance 1 for each group of channels (dimension 1), then scaled and moved for each channel."""
+    if input.shape[1] % num_groups:
+        raise ValueError(
+            f"For 'group_norm', the channels {input.shape[1]} must be divisible by the 'num_groups' {num_groups}."
+        )
+    lines = _tensor(_array(input).reshape((input.shape[0], num_groups, -1)))
+    centered = _op_subtract(lines, mean(lines, -1, True))
+    out = _op_divide(centered, _op_sqrt(_op_add(var(lines, -1, 0, True), eps)))
+    out = _tensor(_array(out).reshape(input.shape))
+    shape = (1, -1) + (1,) * (input.ndim - 2)
+    if weight is not None:
+        out = _op_multiply(out, _tensor(_array(weight).reshape(shape)))
     return out if bias is None else _op_add(out, _tensor(_array(bias).reshape(shape)))

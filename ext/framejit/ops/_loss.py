@@ -53,6 +53,13 @@ def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any 
     return out if bias is None else _op_add(out, bias)
 
 
+def rms_norm(x: Any, gamma: Any, epsilon: float = 1e-6) -> Any:
+    """(x / sqrt(mean(x * x) + epsilon) over the dimensions of `gamma`, times `gamma`; and one over that root)."""
+    axes = tuple([-1 - i for i in range(gamma.ndim)])
+    scale = _op_divide(1, _op_sqrt(_op_add(mean(_op_square(x), axes, True), epsilon)))
+    return _op_multiply(_op_multiply(x, scale), gamma), scale
+
+
 def _reduced(loss: Any, reduction: str) -> Any:
     if reduction == "mean":
         return mean(loss)

@@ -269,6 +269,23 @@ def flipud(input: Any) -> Any:
     return _tensor(np.flipud(_array(input)))
 
 
+def reverse_sequence(x: Any, seq_lengths: Any, seq_dim: int, batch_dim: int = 0) -> Any:
+    """The first `seq_lengths` elements along `seq_dim` in reverse order, another length for each place along `batch_dim`."""
+    array = _array(x)
+    length, lengths = array.shape[seq_dim], _array(seq_lengths)
+    if lengths.shape != (array.shape[batch_dim],):
+        raise ValueError(
+            f"For 'reverse_sequence', the 'seq_lengths' must have the shape {(array.shape[batch_dim],)}, but got {lengths.shape}."
+        )
+    steps = np.arange(length).reshape((-1, 1))
+    at = np.where(steps < lengths, lengths - 1 - steps, steps)
+    seq, batch = seq_dim % array.ndim, batch_dim % array.ndim
+    order = (seq, batch, *[i for i in range(array.ndim) if i not in (seq, batch)])
+    back = tuple([order.index(i) for i in range(array.ndim)])
+    moved = array.transpose(order)
+    return _tensor(moved[at, np.arange(array.shape[batch])].transpose(back))
+
+
 def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
     """Shifted along `dims`; what leaves at one end comes in at the other."""
     return _tensor(np.roll(_array(input), _ints(shifts), _ints(dims)))
