@@ -63,6 +63,7 @@ bool is_new(const Value& v, const Session::Mark& mark) { return v.number >= mark
 bool is_own(Session& s, const Value& v, const Session::Mark& mark) {
   if (!is_new(v, mark) || v.kind != ValueKind::Array || v.which != graph::kNoValue) return false;
   const graph::Op op = s.graph().node(v.id).op;
+  if (s.is_measured_since(mark, s.graph().type(v.id))) return false;
   return !is_mutable_array(v) || (graph::index(v.id) >= mark.graph.nodes && !s.graph().type(v.id).is_view() &&
                                   s.writing(v.id) == Writing::Allowed && op != graph::Op::Param && op != graph::Op::Carried);
 }
@@ -216,6 +217,7 @@ class Join {
     if (v->is_constant() || v->kind == ValueKind::Int) return v;
     if (!is_new(*v, mark_) && v->kind != ValueKind::Null && v->kind != ValueKind::Iterator && is_materializable(v)) return v;
     if (const auto known = alone_[side].find(v); known != alone_[side].end()) return known->second;
+    if (v->is_array() && s_.is_measured_since(mark_, s_.graph().type(v->id))) return differ("an array of a size that one side finds out");
     if (!is_own(s_, *v, mark_)) return differ("a value that is made on one side");
     const graph::Type type = s_.graph().type(v->id);
     if (type.strides != graph::c_strides(type.dtype, type.shape)) return differ("arrays that are not contiguous");

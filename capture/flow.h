@@ -67,7 +67,7 @@ Captured<graph::ValueId> graph_value(Executor& x, Value* v, Wrap wrap);
 std::string differ_as_arrays(Session& s, const Value& a, const Value& b);
 /// Made since the mark, and no object that is there already.
 bool is_new(const Value& v, const Session::Mark& mark);
-/// A number or an array made since the mark, the array with memory of its own.
+/// A number or an array made since the mark, the array with memory of its own, and of a size that is known behind the block.
 bool is_own(Session& s, const Value& v, const Session::Mark& mark);
 
 }  // namespace framejit::capture

@@ -103,11 +103,15 @@ Value* Session::integer(const graph::Dim& dim) {
   return v;
 }
 
+bool Session::is_open(uint64_t block) const {
+  return block == 0 || std::find(open_.begin(), open_.end(), block) != open_.end();
+}
+
 std::optional<graph::Dim> Session::count_of(graph::ValueId mask) {
-  if (graph_->is_in_block() || has_tape()) return std::nullopt;
+  if (has_tape()) return std::nullopt;
   const auto nodes = static_cast<int64_t>(graph_->value_count());
   for (std::size_t i = 0; i < counted_.size(); ++i) {
-    if (counted_[i].mask != mask) continue;
+    if (counted_[i].mask != mask || !is_open(counted_[i].block)) continue;
     bool same = true;
     for (int64_t v = counted_[i].at; v < nodes; ++v)
       for (const graph::ValueId root : graph::written_roots(*graph_, graph::ValueId{static_cast<uint32_t>(v)}))
@@ -121,7 +125,7 @@ std::optional<graph::Dim> Session::count_of(graph::ValueId mask) {
   const graph::BuildResult sum = ones ? builder_.reduce(graph::Op::ReduceSum, *ones, std::move(axes)) : ones;
   if (!sum) return std::nullopt;
   const graph::Dim count = builder_.measure(*sum, type.size());
-  counted_.push_back({mask, count, static_cast<int64_t>(graph_->value_count())});
+  counted_.push_back({mask, count, static_cast<int64_t>(graph_->value_count()), open_.empty() ? 0 : open_.back()});
   learn([this] { counted_.pop_back(); });
   return count;
 }

@@ -145,8 +145,18 @@ class Session {
   std::set<const Value*> take_back(const Mark& m, const std::set<const Value*>& apart);
 
   // One side of a branch, or the body of a loop: nodes go into its block.
-  void open(graph::Block& block) { graph_->open(block); }
-  void close() { graph_->close(); }
+  void open(graph::Block& block) {
+    graph_->open(block);
+    open_.push_back(++blocks_);
+  }
+  void close() {
+    graph_->close();
+    open_.pop_back();
+  }
+  /// Does the type go by a size that was measured since, in a block? Behind the block nobody knows it.
+  bool is_measured_since(const Mark& m, const graph::Type& type) const {
+    return graph_->shapes().is_measured(type.shape, m.graph.shapes.symbols) || graph_->shapes().is_measured(type.strides, m.graph.shapes.symbols);
+  }
   /// The memory may be that of another value too, which one is known at run time: it is not written any more.
   void share(graph::ValueId v);
   bool is_shared(graph::ValueId v) const { return shared_.count(graph_->root(v)) != 0; }
@@ -179,8 +189,12 @@ class Session {
     graph::ValueId mask;
     graph::Dim count;
     int64_t at;  // how many graph values there were
+    uint64_t block;
   };
+  bool is_open(uint64_t block) const;
   std::vector<Counted> counted_;
+  uint64_t blocks_ = 0;         // that have been opened so far: their numbers
+  std::vector<uint64_t> open_;  // the numbers of those that are
   std::map<graph::ValueId, Writing> writing_;  // of those that are not simply allowed
   int tapes_ = 0;
   uint32_t location_ = 0;

@@ -138,7 +138,7 @@ Captured<Value*> nonzero(Session& session, Value* given) {
     mask = differs;
   }
   const std::optional<graph::Dim> count = session.count_of(mask);
-  if (!count) return break_at(BreakId::UnsupportedArgument, "a selection by a mask, in a branch, a loop or a derivative");
+  if (!count) return break_at(BreakId::UnsupportedArgument, "a selection by a mask in a derivative");
   const ValueId places = builder.nonzero(mask, *count);
   std::vector<Value*> columns;
   for (int a = 0; a < type.rank(); ++a) columns.push_back(session.array(builder.select(places, 1, a), Wrap::NdArray));

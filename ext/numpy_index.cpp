@@ -228,7 +228,7 @@ Captured<ValueId> compressed(Session& session, ValueId mask, ValueId array) {
   if (masked.rank() < type.rank() && !graph::is_c_contiguous(session.graph().shapes(), type))
     return break_at(BreakId::UnsupportedArgument, "a mask for some axes of an array that is not contiguous");
   const std::optional<Dim> count = session.count_of(mask);
-  if (!count) return break_at(BreakId::UnsupportedArgument, "a selection by a mask, in a branch, a loop or a derivative");
+  if (!count) return break_at(BreakId::UnsupportedArgument, "a selection by a mask in a derivative");
   return built(session.builder().compress(mask, array, *count));
 }
 

@@ -101,8 +101,6 @@ class Interpreter {
       if (p.ref.shape != params_[i].shape) return Unexpected{"shape of param " + std::to_string(i)};
       p.ref.strides = params_[i].strides;  // axes of length 1 may have any
     }
-    for (std::size_t i = 0; i < symbols_.size(); ++i)
-      if (const SymbolId s{static_cast<uint32_t>(i)}; graph_.shapes().is_measured(Dim::symbol(s))) unknown_.insert(s);
     const FlagScope flags;
     if (!block(graph_.body())) return Unexpected{failure_};
     Interpretation out;
@@ -126,6 +124,11 @@ class Interpreter {
   }
 
   bool block(const Block& b) {
+    std::vector<SymbolId> own;  // an earlier round measured something else
+    for_each_node(graph_, b, [&](ValueId v) {
+      if (graph_.node(v).op == Op::Measure) graph_.node(v).dim().collect_symbols(own);
+    });
+    unknown_.insert(own.begin(), own.end());
     for (ValueId v : b.nodes) {
       const FlagRule rule = graph_.node(v).flag_rule;
       if (rule) raised_ |= FlagScope::take();

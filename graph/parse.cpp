@@ -215,13 +215,13 @@ class Parser {
 
   void add_symbols() {
     for (uint32_t i = 0; i < symbols_; ++i) graph_->shapes().fresh(2);
-    for (ValueId v : graph_->body().nodes) {
-      if (graph_->node(v).op != Op::Measure) continue;
+    for_each_node(*graph_, graph_->body(), [&](ValueId v) {
+      if (graph_->node(v).op != Op::Measure) return;
       std::vector<SymbolId> symbol;
       const AttrValue* dim = graph_->node(v).find(AttrKey::Dim);
       if (dim) std::get<Dim>(*dim).collect_symbols(symbol);
       for (SymbolId s : symbol) graph_->shapes().set_measured(s);
-    }
+    });
   }
 
   std::string_view new_name() {

@@ -52,12 +52,16 @@ Dim ShapeEnv::fresh(int64_t hint) {
   return Dim::symbol(SymbolId{static_cast<uint32_t>(hints_.size() - 1)});
 }
 
-bool ShapeEnv::is_measured(const Dim& d) const {
+bool ShapeEnv::is_measured(const Dims& dims, std::size_t since) const {
+  return std::any_of(dims.begin(), dims.end(), [&](const Dim& d) { return is_measured(d, since); });
+}
+
+bool ShapeEnv::is_measured(const Dim& d, std::size_t since) const {
   if (measured_.empty() || d.is_const()) return false;
   std::vector<SymbolId> symbols;
   d.collect_symbols(symbols);
   return std::any_of(symbols.begin(), symbols.end(), [&](SymbolId s) {
-    return std::find(measured_.begin(), measured_.end(), s) != measured_.end();
+    return static_cast<std::size_t>(s) >= since && std::find(measured_.begin(), measured_.end(), s) != measured_.end();
   });
 }
 

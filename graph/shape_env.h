@@ -27,7 +27,9 @@ class ShapeEnv {
   Dim fresh(int64_t hint);
   /// The symbol is no input of the graph: a node measures it (Op::Measure). What is relied upon of it is checked then.
   void set_measured(SymbolId symbol) { measured_.push_back(symbol); }
-  bool is_measured(const Dim& d) const;
+  /// `since`: by a symbol from that number on.
+  bool is_measured(const Dim& d, std::size_t since = 0) const;
+  bool is_measured(const Dims& dims, std::size_t since = 0) const;
   int64_t hint(const Dim& d) const { return d.evaluate(hints_); }
   std::size_t symbol_count() const { return hints_.size(); }
   const std::vector<int64_t>& hints() const { return hints_; }

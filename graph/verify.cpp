@@ -22,11 +22,13 @@
 //     an if give the same types; what a loop begins with, carries and ends its rounds with have the same types, packed.
 // 13  An output is one of an if or of a loop that has so many, of its type. Nothing else has control flow as operand.
 // 14  What a loop carries is not written; nor is, in its body, what it begins with.
-// 15  What is measured is a 0-d i64, outside of blocks; its symbol is a measured one.
+// 15  What is measured is a 0-d i64, and its symbol a measured one that nothing measures twice. No type goes by one before it is measured, or
+//     behind the block in which that is.
 #include "graph/verify.h"
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include "graph/text.h"
@@ -106,8 +108,10 @@ class Verifier {
       shape_and_strides(v, n.type);
       fresh(v, n.type);
     }
+    const std::size_t known = measured_.size();
     block(b);
     if (found_) return;
+    measured_.resize(known);
     for (ValueId v : b.params) defined_[index(v)] = false;
     for (ValueId v : b.nodes) defined_[index(v)] = false;
   }
@@ -155,8 +159,14 @@ class Verifier {
     const AttrValue *dim = n.find(AttrKey::Dim), *most = n.find(AttrKey::Most);
     if (n.attrs.size() != 2 || !dim || !most || !std::holds_alternative<Dim>(*dim) || !std::holds_alternative<Dim>(*most))
       return report(4, v, "a measure has a dimension, and what is the most");
-    if (count.dtype != DType::I64 || count.rank() != 0 || block_ != &graph_.body() || !graph_.shapes().is_measured(n.dim()))
-      report(15, v, "what is measured");
+    std::vector<SymbolId> symbol;
+    n.dim().collect_symbols(symbol);
+    symbols(v, n.most());
+    if (count.dtype != DType::I64 || count.rank() != 0 || symbol.size() != 1 || !(n.dim() == Dim::symbol(symbol[0])) ||
+        !graph_.shapes().is_measured(n.dim()))
+      return report(15, v, "what is measured");
+    if (!ever_measured_.insert(symbol[0]).second) report(15, v, n.dim().str() + " is measured twice");
+    measured_.push_back(symbol[0]);
   }
 
   void output(ValueId v, const Node& n) {
@@ -281,7 +291,10 @@ class Verifier {
     std::vector<SymbolId> used;
     d.collect_symbols(used);
     for (SymbolId s : used)
-      if (static_cast<std::size_t>(s) >= graph_.shapes().symbol_count()) report(6, v, "unknown symbol in " + d.str());
+      if (static_cast<std::size_t>(s) >= graph_.shapes().symbol_count())
+        report(6, v, "unknown symbol in " + d.str());
+      else if (graph_.shapes().is_measured(Dim::symbol(s)) && std::find(measured_.begin(), measured_.end(), s) == measured_.end())
+        report(15, v, d.str() + " is not measured here");
   }
 
   void shape_and_strides(ValueId v, const Type& t) {
@@ -435,6 +448,8 @@ class Verifier {
   std::vector<bool> defined_;
   std::vector<const Block*> block_of_;  // null: not seen
   const Block* block_ = nullptr;
+  std::vector<SymbolId> measured_;     // those whose value is known here
+  std::set<SymbolId> ever_measured_;
   std::optional<Violation> found_;
 };
 

@@ -43,41 +43,23 @@ namespace {
 
 class Binder {
  public:
-  Binder(const Program& program, const CodeBlock& code, std::span<const int64_t> symbols, bool beside)
-      : program_(program), code_(code), given_(symbols), most_(at_most(program, symbols)), symbols_(symbols.begin(), symbols.end()),
-        beside_(beside && program.measured.empty()) {
+  /// To the symbols of `bound`.
+  Binder(const Program& program, const CodeBlock& code, Bound& bound)
+      : program_(program), code_(code), bound_(bound), symbols_(bound.symbols) {
     for (const Measured& m : program.measured)
-      if (int64_t& n = symbols_[static_cast<std::size_t>(m.symbol)]; n == kUnknown) n = most_[static_cast<std::size_t>(m.symbol)];
+      if (int64_t& n = symbols_[static_cast<std::size_t>(m.symbol)]; n == kUnknown) n = bound.most[static_cast<std::size_t>(m.symbol)];
   }
 
-  Bound run() {
-    Bound bound;
-    bound.symbols.assign(given_.begin(), given_.end());
+  void run(bool beside) {
+    Bound& bound = bound_;
+    beside_ = beside && program_.measured.empty();
     bound.dim_values.assign(program_.buffers.size(), 0);
-    for (std::size_t i = 0; i < program_.buffers.size(); ++i)
-      if (program_.buffers[i].kind == BufferKind::DimValue) bound.dim_values[i] = value(program_.buffers[i].value);
-    for (const graph::DimGuard& g : program_.conditions)
-      if (is_known(g) && holds(g) != g.outcome) bound.redo = true;
+    for (std::size_t i = 0; i < program_.buffers.size(); ++i) bind_buffer(i);
+    for (const graph::DimGuard& g : program_.conditions) check(g);
     for (const Step& step : program_.steps) {
-      if (const auto* loop = std::get_if<LoopStep>(&step)) {
-        bound.steps.emplace_back(bind_loop(*loop, bound));
-        bound.nanoseconds += std::get<BoundLoop>(bound.steps.back()).nanoseconds;
-      } else if (const auto* product = std::get_if<MatMulStep>(&step)) {
-        bound.steps.emplace_back(bind_matmul(*product, bound));
-        bound.nanoseconds += std::get<BoundMatMul>(bound.steps.back()).product.nanoseconds;
-      } else if (const auto* attention = std::get_if<AttentionStep>(&step)) {
-        bound.steps.emplace_back(bind_attention(*attention));
-        bound.nanoseconds += std::get<BoundAttention>(bound.steps.back()).attention.nanoseconds;
-      } else if (const auto* host = std::get_if<HostStep>(&step)) {
-        bound.steps.emplace_back(bind_host(*host));
-        bound.nanoseconds += kHostNanoseconds;
-      } else if (const auto* flow = std::get_if<FlowStep>(&step)) {
-        bound.steps.emplace_back(BoundFlow{flow, value(flow->offset)});
-        if (flow->kind == FlowStep::Again) bound.nanoseconds += kLoopNanoseconds;
-      } else {
-        bound.steps.emplace_back(bind_undo(std::get<UndoStep>(step)));
-        bound.last_undo = bound.steps.size();
-      }
+      bound.steps.push_back(bind_step(step));
+      bound.nanoseconds += nanoseconds_of(bound.steps.back());
+      if (std::holds_alternative<UndoStep>(step)) bound.last_undo = bound.steps.size();
     }
     find_waves(bound);
     lay_out_temps(bound);
@@ -90,10 +72,42 @@ class Binder {
       }
       bound.temp_bytes = std::max(bound.temp_bytes, at);
     }
-    return bound;
+  }
+
+  void run_again(const Dependents& what) {
+    bound_.redo = false;
+    for (std::size_t i : what.buffers) bind_buffer(i);
+    for (std::size_t i : what.conditions) check(program_.conditions[i]);
+    for (std::size_t i : what.steps) {
+      bound_.steps[i] = bind_step(program_.steps[i]);
+      bound_.temp_bytes = std::max(bound_.temp_bytes, bound_.reserves[i] + round_up(scratch_of(bound_.steps[i]), kTempAlignment));
+    }
   }
 
  private:
+  void bind_buffer(std::size_t i) {
+    if (program_.buffers[i].kind == BufferKind::DimValue) bound_.dim_values[i] = value(program_.buffers[i].value);
+  }
+
+  void check(const graph::DimGuard& g) {
+    if (is_known(g) && holds(g) != g.outcome) bound_.redo = true;
+  }
+
+  BoundStep bind_step(const Step& step) {
+    if (const auto* loop = std::get_if<LoopStep>(&step)) return bind_loop(*loop, bound_);
+    if (const auto* product = std::get_if<MatMulStep>(&step)) return bind_matmul(*product, bound_);
+    if (const auto* attention = std::get_if<AttentionStep>(&step)) return bind_attention(*attention);
+    if (const auto* host = std::get_if<HostStep>(&step)) return bind_host(*host);
+    if (const auto* flow = std::get_if<FlowStep>(&step)) return BoundFlow{flow, value(flow->offset)};
+    return bind_undo(std::get<UndoStep>(step));
+  }
+
+  static double nanoseconds_of(const BoundStep& step) {
+    if (std::holds_alternative<BoundHost>(step)) return kHostNanoseconds;
+    if (const auto* flow = std::get_if<BoundFlow>(&step)) return flow->step->kind == FlowStep::Again ? kLoopNanoseconds : 0;
+    return cost_of(step);
+  }
+
   static int64_t scratch_of(const BoundStep& step) {
     if (const auto* loop = std::get_if<BoundLoop>(&step)) return loop->scratch_bytes;
     if (const auto* product = std::get_if<BoundMatMul>(&step))
@@ -152,7 +166,7 @@ class Binder {
     std::vector<graph::SymbolId> used;
     g.left.collect_symbols(used);
     g.right.collect_symbols(used);
-    return std::none_of(used.begin(), used.end(), [&](graph::SymbolId s) { return given_[static_cast<std::size_t>(s)] == kUnknown; });
+    return std::none_of(used.begin(), used.end(), [&](graph::SymbolId s) { return bound_.symbols[static_cast<std::size_t>(s)] == kUnknown; });
   }
 
   bool holds(const graph::DimGuard& g) const {
@@ -495,7 +509,7 @@ class Binder {
     std::vector<Life> lives;
     for (std::size_t b = 0; b < count; ++b) {
       if (program_.buffers[b].kind != BufferKind::Temp || first[b] == kNever) continue;
-      const int64_t bytes = round_up(std::max<int64_t>(program_.buffers[b].bytes.evaluate(most_), 1), kTempAlignment);
+      const int64_t bytes = round_up(std::max<int64_t>(program_.buffers[b].bytes.evaluate(bound.most), 1), kTempAlignment);
       lives.push_back({static_cast<BufferIndex>(b), first[b], last[b], bytes, 0});
     }
     // Largest first, each at the lowest offset that is free during its life.
@@ -520,16 +534,81 @@ class Binder {
 
   const Program& program_;
   const CodeBlock& code_;
-  const std::span<const int64_t> given_;
-  const std::vector<int64_t> most_;
+  Bound& bound_;
   std::vector<int64_t> symbols_;
-  const bool beside_;
+  bool beside_ = false;
 };
+
+bool mentions(const graph::Dim& d, graph::SymbolId symbol) {
+  std::vector<graph::SymbolId> used;
+  d.collect_symbols(used);
+  return std::find(used.begin(), used.end(), symbol) != used.end();
+}
 
 }  // namespace
 
+void for_each_dim(const Step& step, const std::function<void(const graph::Dim&)>& f) {
+  const auto all = [&](const graph::Dims& dims) { std::for_each(dims.begin(), dims.end(), f); };
+  const auto operand = [&](const LoopOperand& o) {
+    f(o.offset);
+    all(o.strides);
+  };
+  if (const auto* loop = std::get_if<LoopStep>(&step)) {
+    all(loop->extents);
+    for (const LoopOperand& o : loop->operands) operand(o);
+  } else if (const auto* product = std::get_if<MatMulStep>(&step)) {
+    all({product->m, product->n, product->k});
+    all(product->batch);
+    for (const LoopOperand* o : {&product->a, &product->b, &product->c}) operand(*o);
+    if (product->windows) {
+      f(product->windows->channel);
+      for (const Windows::Axis& axis : product->windows->axes) all({axis.image, axis.result, axis.pitch});
+    }
+    if (product->epilogue) {
+      all(product->epilogue->extents);
+      for (const LoopOperand& o : product->epilogue->operands) operand(o);
+    }
+  } else if (const auto* attention = std::get_if<AttentionStep>(&step)) {
+    all({attention->batch, attention->heads, attention->key_heads, attention->queries, attention->keys, attention->depth, attention->width,
+         attention->ahead});
+    for (const LoopOperand* o : {&attention->q, &attention->k, &attention->v, &attention->scale, &attention->out}) operand(*o);
+    if (attention->mask) operand(*attention->mask);
+  } else if (const auto* host = std::get_if<HostStep>(&step)) {
+    for (const LoopOperand& o : host->operands) operand(o);
+    for (const graph::Dims& shape : host->shapes) all(shape);
+  } else if (const auto* flow = std::get_if<FlowStep>(&step)) {
+    f(flow->offset);
+  } else {
+    const auto& undo = std::get<UndoStep>(step);
+    operand(undo.source);
+    all(undo.extents);
+  }
+}
+
 Bound bind(const Program& program, const CodeBlock& code, std::span<const int64_t> symbols, bool beside) {
-  return Binder(program, code, symbols, beside).run();
+  Bound bound;
+  bound.symbols.assign(symbols.begin(), symbols.end());
+  bound.most = at_most(program, symbols);
+  Binder(program, code, bound).run(beside);
+  return bound;
+}
+
+Dependents dependents_of(const Program& program, graph::SymbolId symbol) {
+  Dependents out;
+  for (std::size_t i = 0; i < program.steps.size(); ++i) {
+    bool depends = false;
+    for_each_dim(program.steps[i], [&](const graph::Dim& d) { depends = depends || mentions(d, symbol); });
+    if (depends) out.steps.push_back(i);
+  }
+  for (std::size_t i = 0; i < program.buffers.size(); ++i)
+    if (program.buffers[i].kind == BufferKind::DimValue && mentions(program.buffers[i].value, symbol)) out.buffers.push_back(i);
+  for (std::size_t i = 0; i < program.conditions.size(); ++i)
+    if (mentions(program.conditions[i].left, symbol) || mentions(program.conditions[i].right, symbol)) out.conditions.push_back(i);
+  return out;
+}
+
+void rebind(const Program& program, const CodeBlock& code, const Dependents& what, Bound& bound) {
+  Binder(program, code, bound).run_again(what);
 }
 
 }  // namespace framejit::runtime

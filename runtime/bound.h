@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -109,6 +110,7 @@ using BoundStep = std::variant<BoundLoop, BoundMatMul, BoundAttention, BoundUndo
 
 struct Bound {
   std::vector<int64_t> symbols;
+  std::vector<int64_t> most;  // the same, with what is measured at its most
   std::vector<BoundStep> steps;
   std::vector<int64_t> temp_offsets;  // by buffer; -1 where it is no Temp
   int64_t temp_bytes = 0;             // of all Temps, and behind them the reserves of scratch
@@ -127,8 +129,19 @@ inline constexpr int64_t kUnknown = -1;
 /// `symbols` with what is measured at its most.
 std::vector<int64_t> at_most(const codegen::Program& program, std::span<const int64_t> symbols);
 
-/// `beside`: PlanOptions. Where symbols are kUnknown only the steps up to the next Measure are of use; temporaries lie at the same places
-/// whatever is measured.
+/// f(dim) for each dimension that binding the step evaluates.
+void for_each_dim(const codegen::Step& step, const std::function<void(const graph::Dim&)>& f);
+
+/// `beside`: PlanOptions. What is measured is kUnknown: only the steps up to the first Measure are of use then.
 Bound bind(const codegen::Program& program, const CodeBlock& code, std::span<const int64_t> symbols, bool beside = false);
+
+/// What goes by a measured symbol, by number.
+struct Dependents {
+  std::vector<std::size_t> steps, buffers, conditions;
+};
+Dependents dependents_of(const codegen::Program& program, graph::SymbolId symbol);
+
+/// Binds anew what goes by a symbol of which bound.symbols has another value now. Temporaries stay where they are. bound.redo is what that gives.
+void rebind(const codegen::Program& program, const CodeBlock& code, const Dependents& what, Bound& bound);
 
 }  // namespace framejit::runtime

@@ -71,7 +71,11 @@ struct Ready {
   Bound bound;
   FastCall fast;
   mutable std::atomic<char*> memory{nullptr};  // PlanOptions::resident: of a run, while none is under way
-  ~Ready() { release(memory.load(std::memory_order_relaxed)); }
+  mutable std::atomic<Bound*> measured{nullptr};  // bound to what was measured, of a run, while none is under way
+  ~Ready() {
+    release(memory.load(std::memory_order_relaxed));
+    delete measured.load(std::memory_order_relaxed);
+  }
 };
 
 namespace {
@@ -85,50 +89,12 @@ std::string_view name_of(const Step& step) {
 }
 
 bool is_static(const Program& program) {
-  auto fixed = [](const graph::Dim& d) { return d.is_const(); };
-  auto all_fixed = [&](const graph::Dims& dims) {
-    for (const graph::Dim& d : dims)
-      if (!fixed(d)) return false;
-    return true;
-  };
-  auto operand_fixed = [&](const LoopOperand& o) { return fixed(o.offset) && all_fixed(o.strides); };
   if (!program.conditions.empty() || !program.measured.empty()) return false;
-  for (const Buffer& b : program.buffers)
-    if (!fixed(b.bytes) || !fixed(b.value)) return false;
-  for (const Step& step : program.steps) {
-    if (const auto* loop = std::get_if<LoopStep>(&step)) {
-      if (!all_fixed(loop->extents)) return false;
-      for (const LoopOperand& o : loop->operands)
-        if (!operand_fixed(o)) return false;
-    } else if (const auto* product = std::get_if<MatMulStep>(&step)) {
-      if (!fixed(product->m) || !fixed(product->n) || !fixed(product->k)) return false;
-      if (!operand_fixed(product->a) || !operand_fixed(product->b) || !operand_fixed(product->c)) return false;
-      if (!all_fixed(product->batch)) return false;
-      if (product->windows)
-        for (const Windows::Axis& axis : product->windows->axes)
-          if (!fixed(axis.image) || !fixed(axis.result) || !fixed(axis.pitch)) return false;
-      if (product->epilogue)
-        for (const LoopOperand& o : product->epilogue->operands)
-          if (!operand_fixed(o)) return false;
-    } else if (const auto* attention = std::get_if<AttentionStep>(&step)) {
-      for (const LoopOperand* o : {&attention->q, &attention->k, &attention->v, &attention->scale, &attention->out})
-        if (!operand_fixed(*o)) return false;
-      if (attention->mask && !operand_fixed(*attention->mask)) return false;
-      if (!all_fixed({attention->batch, attention->heads, attention->queries, attention->keys, attention->depth, attention->width}))
-        return false;
-    } else if (const auto* host = std::get_if<HostStep>(&step)) {
-      for (const LoopOperand& o : host->operands)
-        if (!operand_fixed(o)) return false;
-      for (const graph::Dims& shape : host->shapes)
-        if (!all_fixed(shape)) return false;
-    } else if (const auto* flow = std::get_if<FlowStep>(&step)) {
-      if (!fixed(flow->offset)) return false;
-    } else {
-      const auto& undo = std::get<UndoStep>(step);
-      if (!operand_fixed(undo.source) || !all_fixed(undo.extents)) return false;
-    }
-  }
-  return true;
+  bool fixed = true;
+  const auto look = [&](const graph::Dim& d) { fixed = fixed && d.is_const(); };
+  for (const Buffer& b : program.buffers) look(b.bytes), look(b.value);
+  for (const Step& step : program.steps) for_each_dim(step, look);
+  return fixed;
 }
 
 }  // namespace
@@ -143,6 +109,7 @@ struct Plan::Impl {
   std::size_t first_param_write = ~std::size_t{0};
   const Ready* constant = nullptr;  // where no Dim needs a symbol
   mutable std::array<std::atomic<const Ready*>, kBoundSlots> slots{};
+  std::vector<Dependents> dependents;  // by Program::measured
 
   ~Impl() {
     release(literals);
@@ -460,35 +427,41 @@ RunResult Plan::Impl::run_steps(const Ready& ready, std::unique_ptr<const Ready>
   std::vector<std::atomic<unsigned>> slots_on_heap(program.slots.size() > kStackSlots ? program.slots.size() : 0);
   state.slots = slots_on_heap.empty() ? slots_on_stack.data() : slots_on_heap.data();
   const ThreadLimit limit(options.threads);
-  const Bound* now = &bound;  // for what has been measured so far
-  std::vector<int64_t> symbols;
-  std::vector<std::unique_ptr<const Ready>> others;
+  std::unique_ptr<Bound> measured;  // for what has been measured so far
+  out.measured.assign(program.measured.size(), 0);
   const auto measure = [&](const BoundFlow& flow) {
     int64_t n = 0;
     std::memcpy(&n, buffers[flow.step->a] + flow.offset, sizeof n);
-    if (symbols.empty()) symbols = bound.symbols;
-    symbols[flow.step->target] = n;
-    out.measured.push_back(n);
-    const Ready& next = ready_for(symbols, others.emplace_back());
-    state.redo = n < 0 || next.bound.redo;
-    if (state.redo) return;
-    now = &next.bound;
-    if (now->temp_bytes > room) {
-      char* const larger = static_cast<char*>(allocate(static_cast<std::size_t>(now->temp_bytes)));
-      if (!larger) {
-        state.redo = true;
-        return;
-      }
-      if (room > 0) std::memcpy(larger, memory, static_cast<std::size_t>(room));
-      for (std::size_t i = 0; i < count; ++i)
-        if (buffers[i] >= memory && buffers[i] < memory + room) buffers[i] = larger + (buffers[i] - memory);
-      release(std::exchange(memory, larger));
-      room = now->temp_bytes;
-      keeps = false;
+    if (n < 0) {
+      state.redo = true;
+      return;
     }
+    if (!measured) {
+      measured.reset(ready.measured.exchange(nullptr, std::memory_order_acq_rel));
+      if (!measured) measured = std::make_unique<Bound>(bound);
+      measured->symbols = bound.symbols;
+      for (std::size_t i = 0; i < count; ++i)
+        if (program.buffers[i].kind == BufferKind::DimValue) buffers[i] = reinterpret_cast<char*>(&measured->dim_values[i]);
+    }
+    // What is measured behind this one belongs to an earlier round of a loop.
+    std::size_t k = program.measured.size();
+    while (static_cast<uint32_t>(program.measured[--k].symbol) != flow.step->target)
+      measured->symbols[static_cast<std::size_t>(program.measured[k].symbol)] = kUnknown;
+    measured->symbols[flow.step->target] = out.measured[k] = n;
+    rebind(program, code, dependents[k], *measured);
+    state.redo = measured->redo;
+    if (state.redo || measured->temp_bytes <= room) return;
+    char* const larger = static_cast<char*>(allocate(static_cast<std::size_t>(measured->temp_bytes)));
+    if (!larger) {
+      state.redo = true;
+      return;
+    }
+    if (room > 0) std::memcpy(larger, memory, static_cast<std::size_t>(room));
     for (std::size_t i = 0; i < count; ++i)
-      if (program.buffers[i].kind == BufferKind::DimValue)
-        buffers[i] = reinterpret_cast<char*>(const_cast<int64_t*>(&now->dim_values[i]));
+      if (buffers[i] >= memory && buffers[i] < memory + room) buffers[i] = larger + (buffers[i] - memory);
+    release(std::exchange(memory, larger));
+    room = measured->temp_bytes;
+    keeps = false;
   };
   std::size_t done = 0;
   while (done < bound.steps.size() && !state.stopped()) {
@@ -504,15 +477,15 @@ RunResult Plan::Impl::run_steps(const Ready& ready, std::unique_ptr<const Ready>
         return out;
       }
     }
-    const BoundStep& step = now->steps[i];
-    if (const auto* flow = std::get_if<BoundFlow>(&step)) {
+    const Bound& now = measured ? *measured : bound;
+    if (const auto* flow = std::get_if<BoundFlow>(&now.steps[i])) {
       if (flow->step->kind == FlowStep::Measure) measure(*flow);
       done = execute_flow(*flow, i, buffers, state);
       continue;
     }
-    done = now->wave_end[i];
+    done = now.wave_end[i];
     if (done > i + 1) {
-      run_wave(*now, i, done, memory, state);
+      run_wave(now, i, done, memory, state);
       continue;
     }
     const graph::FlagRule rule = rule_of(i);
@@ -520,8 +493,8 @@ RunResult Plan::Impl::run_steps(const Ready& ready, std::unique_ptr<const Ready>
       out.flags |= fp_flags() & kReported;
       clear_fp_flags();
     }
-    state.reserve = memory ? memory + now->reserves[i] : nullptr;
-    run_step(*now, i, state);
+    state.reserve = memory ? memory + now.reserves[i] : nullptr;
+    run_step(now, i, state);
     if (rule) {
       out.flags |= rule.apply(fp_flags() & kReported);
       clear_fp_flags();
@@ -534,6 +507,8 @@ RunResult Plan::Impl::run_steps(const Ready& ready, std::unique_ptr<const Ready>
       out.slots.resize(program.slots.size());
       out.slots[i] = raised;
     }
+  Bound* none = nullptr;
+  if (measured && ready.measured.compare_exchange_strong(none, measured.get(), std::memory_order_acq_rel)) (void)measured.release();
   const bool cancelled = poller.cancelled();
   if (has_undo && (out.flags || state.redo || cancelled)) {
     auto saved =
@@ -578,6 +553,7 @@ Expected<std::unique_ptr<Plan>, std::string> Plan::create(Program program, const
   impl->may_set_flags = impl->program.may_set_flags;
   impl->place_literals();
   impl->find_param_writes();
+  for (const Measured& m : impl->program.measured) impl->dependents.push_back(dependents_of(impl->program, m.symbol));
   if (is_static(impl->program)) impl->constant = impl->prepare({}).release();
   std::unique_ptr<Plan> plan(new Plan(std::move(impl)));
   const Ready* constant = plan->impl_->constant;

@@ -17,8 +17,8 @@ class FlowMaker:
         self.loops = 0
         self.counters = 0
         # Some programs mostly move arrays between variables, others mostly leave loops and branches, or have a variable that is
-        # of many kinds, or write into arrays where they stand.
-        self.theme = self.random.choice(("", "", "moves", "exits", "kinds", "writes", "writes"))
+        # of many kinds, or write into arrays where they stand, or choose elements.
+        self.theme = self.random.choice(("", "", "moves", "exits", "kinds", "writes", "writes", "chooses", "chooses"))
 
     def program(self) -> str:
         self.lines = ["def main(x, y, s, n):", "    z = x * 0.5", "    t = y.max()", "    k = 0"]
@@ -27,7 +27,12 @@ class FlowMaker:
         if self.theme == "writes":
             self.put(1, f"v = {self.view()}")
             self.put(1, "w = np.zeros(6)")
+        if self.theme == "chooses":
+            self.put(1, "c = y[y > 1.0]")
         self.block(1, self.random.randint(2, 5))
+        if self.theme == "chooses" and self.random.random() < 0.6:
+            self.put(1, f"return {self.pick('x, c', 'c.sum(), s, k', 'y, k, len(c)')}")
+            return "\n".join(self.lines) + "\n"
         if self.theme == "kinds" and self.random.random() < 0.7:
             self.put(1, f"return {self.pick('x, m', 'm', 'x, y, z, m, k', 'm, s')}")
             return "\n".join(self.lines) + "\n"
@@ -94,6 +99,19 @@ class FlowMaker:
             f"v = {self.view()}", f"t = {self.pick('v', 'w')}.sum()", f"s = {a}[1]", f"{a} = {b}", f"w = {b}.copy()", "w = np.zeros(6)",
         ))
 
+    def choose(self, depth: int) -> None:
+        a, b = self.random.choice((*ARRAYS, "c")), self.random.choice(ARRAYS)
+        mask = self.pick(f"{a} > {self.pick('0', '0.5', 's')}", f"np.abs({a}) < 1", f"({a} > -1) & ({a} < 2)")
+        self.put(depth, self.pick(
+            f"c = {a}[{mask}]", f"c = {a}[{mask}] * 0.5", f"s = {a}[{mask}].sum()", f"k = k + len({a}[{mask}])", f"k += int(({mask}).sum())",
+            f"d = {a}[{mask}]", "t = c.sum()", f"k = k + np.flatnonzero({mask}).size", f"t = {a}[np.nonzero({mask})].sum()",
+            f"{b} = {b} + {a}[{mask}].sum()", "s = c.max() if len(c) else 0.0", f"s = {a}[{mask}].mean() if np.any({mask}) else 0.0",
+            "c = c[c > 1]", f"{a}[{mask}] = {a}[{mask}] * 0.5", f"{b}[{b} > 1] = {self.number()}", f"s = float(np.sqrt({b}[{b} > 0.5]).sum())",
+        ))
+        if self.random.random() < 0.3:
+            self.put(depth, f"if {self.pick('len(c) > 2', 'c.size', 'c.sum() > 1', 'k > 3')}:")
+            self.put(depth + 1, self.pick("k = k + 1", f"{b} = {b} * 0.5", "s = c.sum()", f"s = {b}[{b} > 1].sum()", "c = c + 1.0"))
+
     def kind(self, depth: int) -> None:
         a = self.random.choice(ARRAYS)
         form = self.random.random()
@@ -123,7 +141,7 @@ class FlowMaker:
     def statement(self, depth: int) -> None:
         kind = self.random.random()
         if self.theme and self.random.random() < 0.35:
-            return {"moves": self.move, "exits": self.leave, "kinds": self.kind, "writes": self.write}[self.theme](depth)
+            return {"moves": self.move, "exits": self.leave, "kinds": self.kind, "writes": self.write, "chooses": self.choose}[self.theme](depth)
         if depth < 4 and kind < 0.24:
             self.branch(depth)
         elif depth < 3 and kind < 0.36:

@@ -228,6 +228,78 @@ def test_in_branches_and_loops():
     check(f, *LINES[1:])
 
 
+def test_a_side_chooses():
+    def f(x, t):
+        if x.sum() > t:
+            y = x[x > 0]
+            z = y[y > 1]
+            return y.sum() + z.sum()
+        return x[x < 0].sum()
+
+    marked = check(f, *((x, t) for (x,) in LINES[1:] for t in (0.0, 1e9)), fullgraph=True)
+    assert marked.graphs().count("measure") == 3 * len(marked.cache_entries())
+
+    def g(x, m):
+        total = 0.0
+        if m.any():
+            i = np.flatnonzero(m)
+            total += float(x[m].sum())
+            if len(i) > 3:
+                total += int(i.sum())
+        return total
+
+    check(g, *((x, x > t) for (x,) in LINES[1:] for t in (0, 1e9)), fullgraph=True)
+
+
+def test_rounds_choose():
+    def f(x, t):
+        n = 0
+        while x.max() > t:
+            inside = x[np.abs(x) > 0.1]
+            if inside.size > 4:
+                near = inside[inside < 1]
+                n += len(near) + len(near[near > 0.5])
+            x = x * 0.75
+            n += len(inside)
+        return x, n
+
+    calls = [(x, t) for (x,) in LINES[1:-3] for t in (0.3, 0.01)]
+    marked = check(f, *calls, fullgraph=True)
+    assert "measure" in marked.graphs()[marked.graphs().index("loop"):]
+
+    def writes(x, t):
+        total = np.float64(0)
+        while total < t:
+            m = x > 0.3
+            x[m] = x[m] * 0.5 - 0.01
+            x[x < 0] += 0.25
+            total = total + x[x > 0.1].sum() + 1
+        return total
+
+    check(writes, *((x, 9.0) for (x,) in LINES[1:-3]), fullgraph=True)
+
+
+def test_what_a_round_has_chosen_is_not_known_to_the_next():
+    def f(x, n):
+        k, c, i = 0, x[x > 0.5], 0
+        s = np.float64(0)
+        while s < n:
+            s = s + c.sum() + 1
+            c = x[x > s / n]
+            k += len(c)
+        return k, c, s
+
+    check(f, *((x, t) for (x,) in LINES[1:-3] for t in (2.5, 8.0)))
+
+    def of_one_side(x, t):
+        y = x
+        if x.sum() > t:
+            y = x[x > 0]
+        return y, y.sum()
+
+    check(of_one_side, *((x, t) for (x,) in LINES[1:-3] for t in (0.0, 1e9)))
+
+
 def test_what_warns_comes_once():
     def f(x):
         y = np.log(x[x > -1])

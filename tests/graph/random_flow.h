@@ -61,11 +61,13 @@ class RandomFlow {
   template <class F>
   void within(Block& block, F&& fill) {
     const std::vector<ValueId> seen = values_;
+    const std::size_t around = std::exchange(first_symbol_, graph.shapes().symbol_count());
     graph.open(block);
     ++depth_;
     fill();
     --depth_;
     graph.close();
+    first_symbol_ = around;
     values_ = seen;
   }
 
@@ -78,7 +80,8 @@ class RandomFlow {
 
   bool may_leave(ValueId v) const {
     const Type& type = graph.type(v);
-    return graph.node(v).op != Op::Write && type.strides == c_strides(type.dtype, type.shape);
+    return graph.node(v).op != Op::Write && type.strides == c_strides(type.dtype, type.shape) &&
+           !graph.shapes().is_measured(type.shape, first_symbol_);
   }
 
   bool alike(ValueId a, ValueId b) const {
@@ -126,7 +129,6 @@ class RandomFlow {
 
   /// What a mask chooses, as much as it turns out to be.
   void choose() {
-    if (depth_ > 0) return;
     const ValueId mask = any_of(DType::Bool), x = any();
     const Dims of_mask = graph.type(mask).shape, shape = graph.type(x).shape;
     if (of_mask.empty() || of_mask.size() > shape.size() || !std::equal(of_mask.begin(), of_mask.end(), shape.begin())) return;
@@ -185,6 +187,7 @@ class RandomFlow {
   std::mt19937_64 random_, rules_;
   const bool has_rules_;
   int depth_ = 0;
+  std::size_t first_symbol_ = 0;  // of those that the block makes
 };
 
 }  // namespace framejit::graph::testing

@@ -143,6 +143,21 @@ TEST_F(VerifyBlocks, Sound) {
   ASSERT_TRUE(g) << g.error().message;
   EXPECT_EQ(verify(*g), std::nullopt);
 }
+/// A size that one side measures.
+static std::string measured(const std::string& behind, const std::string& yields = "") {
+  return "%b = greater %x, %n : bool[4]\n%k = constant {value=2} : i64[]\n%3 = if %c {\nmeasure %k {dim=s0, most=4}\n"
+         "%5 = compress %b, %x : f64[s0]\nyield " + yields + "\n} else { yield " + (yields.empty() ? "" : "%x") + " }\n" + behind;
+}
+TEST_F(VerifyBlocks, MeasuredOnOneSide) {
+  auto g = parse(with(measured("")));
+  ASSERT_TRUE(g) << g.error().message;
+  EXPECT_EQ(verify(*g), std::nullopt);
+}
+TEST_F(VerifyBlocks, MeasuredSizeBehindItsBlock) { expect(with(measured("%6 = dim {dim=s0} : i64[]\n")), 15); }
+TEST_F(VerifyBlocks, MeasuredTwice) { expect(with(measured("measure %k {dim=s0, most=4}\n")), 15); }
+TEST_F(VerifyBlocks, SizeBeforeItIsMeasured) {
+  expect(with("%3 = dim {dim=s0} : i64[]\nmeasure %3 {dim=s0, most=4}\n"), 15);
+}
 TEST_F(VerifyBlocks, ConditionThatIsNoBool) { expect(with("%3 = if %n { yield } else { yield }\n"), 12); }
 TEST_F(VerifyBlocks, SidesOfTwoTypes) { expect(with("%3 = if %c { yield %x } else { yield %n }\n"), 12); }
 TEST_F(VerifyBlocks, SidesOfTwoLengths) { expect(with("%3 = if %c { yield %x } else { yield }\n"), 12); }
