@@ -7,8 +7,10 @@ differentiated again.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import operator
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -44,6 +46,8 @@ def _rule(*functions: Any, signature: str, **of: Callable[..., Any]) -> None:
 
 def _known(function: Any) -> Any:
     rule = _RULES.get(function) if _hashable(function) else None
+    if rule is None and isinstance(function, np.ufunc) and "scipy.special" in sys.modules:
+        rule = _rules_of_scipy().get(function)
     name = getattr(function, "__name__", "")
     owner = getattr(function, "__self__", None)
     if rule is None and isinstance(owner, np.ufunc):
@@ -91,8 +95,32 @@ def gradient(function: Any, number: int, args: tuple[Any, ...], keywords: dict[s
     return total
 
 
+@functools.cache
+def _rules_of_scipy() -> dict[Any, Any]:
+    """Rules for scipy.special, which is imported by those who use it."""
+    special = sys.modules["scipy.special"]
+    _rule(special.gammaln, signature="x", x=lambda x: Call(np.multiply, G, Call(special.psi, x)))
+    _rule(special.psi, signature="x", x=lambda x: Call(np.multiply, G, Call(trigamma, x)))
+    _rule(special.erfinv, signature="x", x=lambda x: Call(np.multiply, G, Call(slope_of_erfinv, Y)))
+    return _RULES
+
+
 # --- The functions that rules call --------------------------------------------------------------------------------------------
 # Pure, of arrays; `like` gives a shape and dtype. Fresh results in C order.
+
+
+def trigamma(x: Any) -> Any:
+    """The derivative of digamma, below 0 by reflection."""
+    from scipy.special import zeta
+
+    positive = x > 0
+    found = zeta(2.0, np.where(positive, x, 1 - x))
+    return np.where(positive, found, np.square(np.pi / np.sin(np.pi * x)) - found).astype(x.dtype)
+
+
+def slope_of_erfinv(y: Any) -> Any:
+    """The derivative of the inverse of erf, by its value."""
+    return np.multiply(np.exp(np.square(y)), y.dtype.type(np.sqrt(np.pi) / 2))
 
 
 def added_items(like: Any, key: Any, values: Any) -> Any:

@@ -86,7 +86,7 @@ def adam_weight_decay(p, gradients):
 
 
 def rms_prop(p, gradients):
-    s = m = mean = 0
+    s, m, mean = 1, 0, 0
     for g in gradients:
         s, mean = 0.9 * s + 0.1 * g * g, 0.9 * mean + 0.1 * g
         m = 0.5 * m + 0.1 * g / np.sqrt(s - mean**2 + 1e-3)
@@ -102,21 +102,176 @@ def adagrad(p, gradients):
     return p
 
 
+def ada_max(p, gradients):
+    m = u = 0
+    for t, g in enumerate(gradients, 1):
+        m, u = 0.9 * m + 0.1 * g, np.maximum(0.999 * u, abs(g))
+        p = p - 0.1 / (1 - 0.9**t) * m / (u + 1e-8)
+    return p
+
+
+def adadelta(p, gradients):
+    a = u = 0
+    for g in gradients:
+        a = 0.8 * a + 0.2 * g * g
+        d = np.sqrt(u + 1e-6) / np.sqrt(a + 1e-6) * g
+        u, p = 0.8 * u + 0.2 * d * d, p - 0.5 * d
+    return p
+
+
+def rprop(p, gradients):
+    before, size = 0 * p, 0.1 + 0 * p
+    for g in gradients:
+        kept = np.sign(g * before)
+        size = np.clip(size * np.choose(kept.astype(int) + 1, [0.5, 1, 1.2]), 1e-3, 0.15)
+        before = np.where(kept < 0, 0, g)
+        p = p - np.sign(before) * size
+    return p
+
+
+def asgd(p, gradients):
+    eta = 0.2
+    for t, g in enumerate(gradients, 1):
+        p = p * (1 - 0.01 * eta) - eta * g
+        eta = 0.2 / (1 + 0.01 * 0.2 * t) ** 0.5
+    return p
+
+
+def lamb(p, gradients):
+    m = v = 0
+    for t, g in enumerate(gradients, 1):
+        m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
+        u = m / (1 - 0.9**t) / (np.sqrt(v / (1 - 0.999**t)) + 1e-6) + 0.01 * p
+        p = p - 0.1 * np.linalg.norm(p) / np.linalg.norm(u) * u
+    return p
+
+
+def ftrl(p, gradients):
+    n, z = 0.1, 0
+    for g in gradients:
+        more = n + g * g
+        z, n = z + g - (np.sqrt(more) - np.sqrt(n)) / 0.5 * p, more
+        p = np.where(abs(z) > 0.1, (np.sign(z) * 0.1 - z) / (np.sqrt(n) / 0.5 + 0.4), 0)
+    return p
+
+
+def proximal_adagrad(p, gradients):
+    a = 0.1
+    for g in gradients:
+        a = a + g * g
+        r = 0.5 / np.sqrt(a)
+        q = p - r * g
+        p = np.sign(q) * np.maximum(abs(q) - r * 0.1, 0) / (1 + r * 0.2)
+    return p
+
+
+def ada_factor(p, gradients):
+    v = m = 0
+    for t, g in enumerate(gradients, 1):
+        kept = 1 - t**-0.8
+        rate = min(0.01, t**-0.5) * max(np.sqrt(np.mean(p * p)), 1e-3)
+        v = kept * v + (1 - kept) * (g * g + 1e-30)
+        u = g / np.sqrt(v)
+        m = 0.9 * m + 0.1 * rate * u / max(np.sqrt(np.mean(u * u)), 1)
+        p = p - m
+    return p
+
+
+def lars(p, gradients):
+    v = 0
+    for g in gradients:
+        size, of_gradient = np.linalg.norm(p), np.linalg.norm(g)
+        g = (g + 0.1 * p) * 0.5 * size / (of_gradient + 0.1 * size + 1e-5)
+        v = 0.9 * v + g
+        p = p - 0.2 * v
+    return p
+
+
+@pytest.mark.parametrize("marked", [False, True])
 @pytest.mark.parametrize(
     ("make", "written_out"),
     [
+        (lambda p: nn.AdaMax(p, 0.1), ada_max),
+        (lambda p: nn.Adadelta(p, 0.5, 0.8), adadelta),
+        (lambda p: nn.Rprop(p, step_sizes=(1e-3, 0.15)), rprop),
+        (lambda p: nn.ASGD(p, 0.2, 0.01, 0.5), asgd),
+        (lambda p: nn.Lamb(p, 0.1, weight_decay=0.01), lamb),
+        (lambda p: nn.FTRL(p, learning_rate=0.5, l1=0.1, l2=0.2), ftrl),
+        (lambda p: nn.ProximalAdagrad(p, learning_rate=0.5, l1=0.1, l2=0.2), proximal_adagrad),
+        (lambda p: nn.AdaFactor(p), ada_factor),
+        (lambda p: nn.LARS(nn.Momentum(p, 0.2, 0.9, weight_decay=0.1), coefficient=0.5), lars),
         (lambda p: nn.AdamWeightDecay(p, 0.1, weight_decay=0.01), adam_weight_decay),
         (lambda p: nn.RMSProp(p, 0.1, momentum=0.5, epsilon=1e-3, centered=True), rms_prop),
         (lambda p: nn.Adagrad(p, learning_rate=0.1), adagrad),
     ],
 )
-def test_optimizers(make, written_out):
+def test_optimizers(make, written_out, marked):
     start, gradients = np.array([1.0, -2.0]), [np.array([0.5, 1.0]), np.array([-0.25, 2.0]), np.array([1.0, 0.125])]
     weight = Parameter(Tensor(start, fj.float32), name="w")
     step = make([weight])
+    if marked:
+        step = fj.jit(step, fullgraph=True)
     for gradient in gradients:
         assert step((Tensor(gradient, fj.float32),)) == (True,)
     np.testing.assert_allclose(weight.asnumpy(), written_out(start, gradients), rtol=1e-5)
+
+
+def test_averages_of_asgd():
+    weight = Parameter(Tensor([1.0]), name="w")
+    optimizer = nn.ASGD([weight], 0.1, 0.0, t0=1.0)
+    values = []
+    for gradient in (1.0, 2.0, 4.0, 8.0):
+        optimizer((Tensor([gradient]),))
+        values.append(weight.asnumpy().copy())
+    np.testing.assert_allclose(optimizer.ax_[0].asnumpy(), np.mean(values[2:], 0), rtol=1e-6)
+
+
+def test_factored_ada_factor():
+    """Rows and columns of the running mean of the squares, of a gradient that is a product of two vectors."""
+    row, column = np.array([1.0, 3.0]), np.array([2.0, 0.5, 1.0])
+    weight = Parameter(ops.ones((2, 3)), name="w")
+    optimizer = nn.AdaFactor([weight], 0.5, clip_threshold=100.0, beta1=0.0, relative_step=False, scale_parameter=False)
+    for gradient in (np.outer(row, column), -np.outer(row, column)):
+        optimizer((Tensor(gradient, fj.float32),))
+        np.testing.assert_allclose(weight.asnumpy(), np.full((2, 3), 0.5 if gradient[0, 0] > 0 else 1.0), rtol=1e-5)
+    assert optimizer.exp_avg_sq_row[0].shape == (2,) and optimizer.exp_avg_sq_col[0].shape == (3,)
+
+
+@pytest.mark.parametrize("marked", [False, True])
+def test_groups(marked):
+    """Rates, decays and centralization of their own; an order of their own."""
+    first, second, third = (Parameter(ops.ones((2, 16)), name=name) for name in ("first", "bn.gamma", "third"))
+    groups = [
+        {"params": [first], "lr": 0.5, "weight_decay": 0.25},
+        {"params": (p for p in [second]), "lr": nn.ExponentialDecayLR(0.5, 0.5, 1)},
+        {"params": [third], "grad_centralization": True},
+        {"order_params": [third, first, second]},
+    ]
+    optimizer = nn.SGD(groups, 0.125, weight_decay=0.5)
+    assert [p.name for p in optimizer.parameters] == ["third", "first", "bn.gamma"] and optimizer.is_group_lr
+    step = fj.jit(optimizer, fullgraph=True) if marked else optimizer
+    gradient = np.arange(32, dtype=np.float32).reshape(2, 16)
+    for _ in range(2):
+        step((Tensor(gradient), ops.ones((2, 16)), ops.zeros((2, 16))))
+    centered = lambda g: g - g.mean(1, keepdims=True)  # noqa: E731
+    w = np.ones((2, 16))
+    for _ in range(2):
+        w = w - 0.125 * centered(gradient + 0.5 * w)
+    np.testing.assert_allclose(third.asnumpy(), w, rtol=1e-5)
+    np.testing.assert_allclose(first.asnumpy(), (0.375 * 0.875 - 0.5) * np.ones((2, 16)), rtol=1e-6)
+    np.testing.assert_allclose(second.asnumpy(), 0.75 * 0.875 * np.ones((2, 16)), rtol=1e-6)
+    assert optimizer.get_lr_parameter(first) == 0.5 and optimizer.get_lr_parameter([third])[0] == 0.125
+
+
+@pytest.mark.parametrize("marked", [False, True])
+def test_the_rate_is_a_parameter(marked):
+    weight = Parameter(Tensor([1.0]), name="w")
+    optimizer = nn.SGD([weight], 0.5)
+    step = fj.jit(optimizer) if marked else optimizer
+    step((Tensor([1.0]),))
+    ops.assign(optimizer.learning_rate, Tensor(0.25))
+    step((Tensor([1.0]),))
+    assert weight.tolist() == [0.25] and optimizer.get_lr() == 0.25
 
 
 SCHEDULES = {

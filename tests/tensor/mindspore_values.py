@@ -61,7 +61,7 @@ def helpers(base):
     def steps(optimizer, *gradients):
         """The parameters of an optimizer after some steps."""
         for gradient in gradients:
-            optimizer((gradient,))
+            optimizer(gradient if isinstance(gradient, tuple) else (gradient,))
         return [base.Tensor(p.asnumpy()) for p in optimizer.parameters]
 
     def weight(value, name="w"):

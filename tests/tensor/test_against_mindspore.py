@@ -28,14 +28,19 @@ MORE_ULP = {
     r"\b(softmax|Softmax)\b": 32,
     r"[cC]onv\dd|Conv2D": 256,
     r"GroupNorm|group_norm": 128,
-    r"Bernoulli": 64,
+    r"Bernoulli|digamma": 64,
+    r"PoissonNLL|Focal": 128,
 }
 
 # By how much they may differ instead, where sums of many terms come near 0.
 ATOL = {
     r"nn\.(RNN|LSTM|GRU|Multihead|Transformer|BatchNorm|LayerNorm|GroupNorm)": 2e-6,
     r"(RNN|LSTM|GRU|Multihead|Transformer|trained).*": 5e-6,
+    r"Conv\d|Pool\d|pool\dd|interpolate|[uU]psample|fold|LRN|lrn": 3e-6,
+    r"Loss|_loss|gamma|Gamma|BiDense": 2e-6,
     r"gradients\(.*": 1e-4,
+    r"steps\(.*": 1e-6,
+    r"steps\(.*Adam": 3e-5,
 }
 
 # Where the two differ, and why.
@@ -47,8 +52,11 @@ KNOWN = {
     r"a\.item\(99\)": "MindSpore's item() takes no index; here it does, as before 2.7",
     r"ops\.matmul\(a, b\)|a @ b": "MindSpore's CPU kernel raises RuntimeError; here ValueError, as its other backends",
     r"Tensor\((None)?\)": "MindSpore raises TypeError; here ValueError, as its documentation says",
+    r"steps\(nn\.Momentum\(.*True\).*": "MindSpore's CPU kernel takes no notice of use_nesterov",
+    r"steps\(nn\.Adagrad\(.*update_slots=False.*": "MindSpore's CPU kernel takes no notice of update_slots",
+    r"steps\(nn\.FTRL\(.*l1=.*": "MindSpore's CPU kernel has the wrong sign of l1 where the sum is negative",
+    r"ops\.digamma\(d\)": "MindSpore computes it in float32",
     r"ops\.split\(a, 5, 7\)": "here IndexError, as for axes elsewhere",
-    r"ops\.(digamma|lgamma|interpolate)\(.*|nn\.CosineEmbeddingLoss.*": "not offered",
 }
 
 
@@ -66,9 +74,9 @@ def ulps(x, y, near=0.0):
     if x.dtype.kind == "c":
         return max(ulps(x.real, y.real, near), ulps(x.imag, y.imag, near))
     same = (x == y) | (np.isnan(x) & np.isnan(y))
-    if near:
-        same |= np.abs(x - y) <= near
     with np.errstate(all="ignore"):
+        if near:
+            same |= np.abs(x - y) <= near
         distance = np.abs(x.astype("f8") - y.astype("f8")) / np.spacing(np.maximum(np.abs(x), np.abs(y))).astype("f8")
     return float(np.max(np.where(same, 0, np.where(np.isnan(distance), np.inf, distance)), initial=0))
 

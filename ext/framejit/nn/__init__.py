@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
-from framejit.nn import _image, _layers, _normalization, _optim, _recurrent, _schedules, _train, _transformer
+from framejit.nn import (
+    _convolution,
+    _image,
+    _layers,
+    _losses,
+    _normalization,
+    _optim,
+    _pooling,
+    _recurrent,
+    _schedules,
+    _train,
+    _transformer,
+)
 from framejit.nn._cell import Cell, GraphCell
 from framejit.nn._containers import CellDict, CellList, SequentialCell
 from framejit.nn._tensor_array import TensorArray
 
+_MODULES = (
+    *(_layers, _losses, _convolution, _pooling, _normalization, _image, _recurrent, _transformer),
+    *(_optim, _schedules, _train),
+)
 _LAYERS = {
     name: value
-    for module in (_layers, _image, _normalization, _recurrent, _transformer, _optim, _schedules, _train)
+    for module in _MODULES
     for name, value in vars(module).items()
     if isinstance(value, type) and issubclass(value, Cell) and not name.startswith("_")
 }

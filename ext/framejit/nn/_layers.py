@@ -10,6 +10,7 @@ from framejit._dtypes import ALL
 from framejit._parameter import Parameter
 from framejit.common.initializer import HeUniform, Uniform, initializer
 from framejit.nn._cell import Cell
+from framejit.nn._checks import in_unit, of_type, positive_int
 
 _FLOAT32 = ALL["float32"]
 
@@ -61,10 +62,43 @@ _ACTIVATIONS = {
     "LogSigmoid": (ops.logsigmoid, {}),
     "Tanhshrink": (ops.tanhshrink, {}),
     "Threshold": (ops.threshold, {"thr": 0.0, "value": 0.0}),
-    "Identity": (ops.identity, {}),
+    "RReLU": (ops.rrelu, {"lower": 1.0 / 8, "upper": 1.0 / 3}),
+    "GLU": (ops.glu, {"axis": -1}),
+    "DiGamma": (ops.digamma, {}),
+    "LGamma": (ops.lgamma, {}),
+    "ReduceLogSumExp": (ops.logsumexp, {"axis": None, "keep_dims": False}),
 }
 for _name, (_function, _parameters) in _ACTIVATIONS.items():
     globals()[_name] = _activation(_name, _function, _parameters)
+
+
+class Identity(Cell):
+    """The input; arguments are taken and passed over."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__()
+
+    def construct(self, input: Any) -> Any:
+        """The input."""
+        return input
+
+
+class FastGelu(Cell):
+    """x / (1 + exp(-1.702 * abs(x))) * exp(0.851 * (x - abs(x)))."""
+
+    def construct(self, x: Any) -> Any:
+        """The function."""
+        return ops.fast_gelu(x)
+
+
+class Softmax2d(Cell):
+    """Softmax over the channels of [N, C, H, W] or [C, H, W]."""
+
+    def construct(self, x: Any) -> Any:
+        """The function."""
+        if x.ndim not in (3, 4):
+            raise ValueError(f"For 'Softmax2d', the input must have 3 or 4 dimensions, but got {x.ndim}.")
+        return ops.softmax(x, -3)
 
 
 class GELU(Cell):
@@ -116,11 +150,53 @@ class PReLU(Cell):
         return ops.prelu(x, self.w)
 
 
+class _DropoutOf(Cell):
+    """While training, zeros in place of whole channels with probability p, and the rest divided by 1 - p."""
+
+    def __init__(self, p: float = 0.5) -> None:
+        super().__init__()
+        of_type(self, float, p=p)
+        in_unit(self, p=p)
+        self.p = p
+
+    def construct(self, x: Any) -> Any:
+        """The Tensor with zeros."""
+        return ops._create._dropped_channels(x, self.p, self._training, *self._ranks)
+
+    def extend_repr(self) -> str:
+        """The probability."""
+        return f"p={self.p}"
+
+
+class Dropout1d(_DropoutOf):
+    """While training, zeros in place of whole lines of [N, C, L] or [C, L]."""
+
+    _ranks = (2, 3)
+
+
+class Dropout2d(_DropoutOf):
+    """While training, zeros in place of whole images of [N, C, H, W]."""
+
+    _ranks = (4, 4)
+
+
+class Dropout3d(_DropoutOf):
+    """While training, zeros in place of whole volumes of [N, C, D, H, W]."""
+
+    _ranks = (5, 5)
+
+
 class Dropout(Cell):
     """While training, zeros with probability p, and the rest divided by 1 - p."""
 
     def __init__(self, keep_prob: float = 0.5, p: float | None = None, dtype: Any = _FLOAT32) -> None:
         super().__init__()
+        if p is None:
+            of_type(self, float, keep_prob=keep_prob)
+            if not 0 < keep_prob <= 1:
+                raise ValueError(f"For 'Dropout', the 'keep_prob' should be in range (0, 1], but got {keep_prob}.")
+        else:
+            of_type(self, (int, float), p=p)
         self.p = 1 - keep_prob if p is None else p
         if not 0 <= self.p < 1:
             raise ValueError(f"For 'Dropout', the 'p' should be in range [0, 1), but got {self.p}.")
@@ -179,11 +255,7 @@ class Dense(Cell):
         dtype: Any = _FLOAT32,
     ) -> None:
         super().__init__()
-        for name, value in (("in_channels", in_channels), ("out_channels", out_channels)):
-            if not isinstance(value, int) or isinstance(value, bool):
-                raise TypeError(f"For 'Dense', the '{name}' must be int, but got {type(value).__name__}.")
-            if value <= 0:
-                raise ValueError(f"For 'Dense', the '{name}' must be a positive int, but got {value}.")
+        positive_int(self, in_channels=in_channels, out_channels=out_channels)
         self.in_channels, self.out_channels, self.has_bias = in_channels, out_channels, has_bias
         if weight_init is None:
             weight_init = HeUniform(math.sqrt(5))
@@ -205,6 +277,63 @@ class Dense(Cell):
         return f"input_channels={self.in_channels}, output_channels={self.out_channels}, has_bias={self.has_bias}"
 
 
+class Linear(Dense):
+    """`Dense` by other names of its arguments."""
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        weight_init: Any = None,
+        bias_init: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        of_type(self, bool, bias=bias)
+        super().__init__(
+            in_features, out_features, weight_init, bias_init, bias, None, _FLOAT32 if dtype is None else dtype
+        )
+        self.in_features, self.out_features = in_features, out_features
+
+
+class BiDense(Cell):
+    """input1 @ weight[k] @ input2 + bias[k] for each k."""
+
+    def __init__(
+        self,
+        in1_channels: int,
+        in2_channels: int,
+        out_channels: int,
+        weight_init: Any = None,
+        bias_init: Any = None,
+        has_bias: bool = True,
+        dtype: Any = _FLOAT32,
+    ) -> None:
+        super().__init__()
+        positive_int(self, in1_channels=in1_channels, in2_channels=in2_channels, out_channels=out_channels)
+        of_type(self, bool, has_bias=has_bias)
+        drawn = Uniform(1 / math.sqrt(in1_channels))
+        self.has_bias = has_bias
+        shape = (out_channels, in1_channels, in2_channels)
+        self.weight = Parameter(initializer(drawn if weight_init is None else weight_init, shape, dtype), "weight")
+        self.bias = None
+        if has_bias:
+            self.bias = Parameter(
+                initializer(drawn if bias_init is None else bias_init, (out_channels,), dtype), "bias"
+            )
+
+    def construct(self, input1: Any, input2: Any) -> Any:
+        """The products."""
+        first = input1.reshape((-1, input1.shape[-1]))
+        second = input2.reshape((-1, input2.shape[-1]))
+        columns, one, two = self.weight.shape
+        left = ops.matmul(first, self.weight.transpose((1, 0, 2)).reshape((one, columns * two)))
+        out = (left.reshape((-1, columns, two)) * second.expand_dims(1)).sum(-1)
+        if self.bias is not None:
+            out = out + self.bias
+        return out.reshape((*input1.shape[:-1], columns))
+
+
 class Embedding(Cell):
     """Rows of a table."""
 
@@ -218,7 +347,16 @@ class Embedding(Cell):
         padding_idx: int | None = None,
     ) -> None:
         super().__init__()
+        positive_int(self, vocab_size=vocab_size, embedding_size=embedding_size)
+        of_type(self, bool, use_one_hot=use_one_hot)
         self.vocab_size, self.embedding_size, self.padding_idx = vocab_size, embedding_size, padding_idx
+        if padding_idx is not None:
+            of_type(self, int, padding_idx=padding_idx)
+            if not 0 <= padding_idx < vocab_size:
+                raise ValueError(
+                    f"For 'Embedding', the 'padding_idx' must be in range [0, {vocab_size}), but got {padding_idx}."
+                )
+        self.use_one_hot = use_one_hot
         table = initializer(embedding_table, (vocab_size, embedding_size), dtype)
         if padding_idx is not None:
             table[padding_idx] = 0
@@ -228,63 +366,6 @@ class Embedding(Cell):
         """The rows at the ids."""
         return ops.gather(self.embedding_table, ids, 0)
 
-
-def _loss(name: str, function: Any, parameters: dict[str, Any]) -> type[Cell]:
-    made = _activation(name, function, parameters)
-    made.construct = lambda self, logits, labels: function(logits, labels, **self.options)
-    return made
-
-
-_LOSSES = {
-    "MSELoss": (ops.mse_loss, {"reduction": "mean"}),
-    "L1Loss": (ops.l1_loss, {"reduction": "mean"}),
-    "SmoothL1Loss": (ops.smooth_l1_loss, {"beta": 1.0, "reduction": "none"}),
-    "HuberLoss": (ops.huber_loss, {"reduction": "mean", "delta": 1.0}),
-    "BCELoss": (ops.binary_cross_entropy, {"weight": None, "reduction": "mean"}),
-    "BCEWithLogitsLoss": (
-        ops.binary_cross_entropy_with_logits,
-        {"reduction": "mean", "weight": None, "pos_weight": None},
-    ),
-    "NLLLoss": (ops.nll_loss, {"weight": None, "ignore_index": -100, "reduction": "mean"}),
-    "CrossEntropyLoss": (
-        ops.cross_entropy,
-        {"weight": None, "ignore_index": -100, "reduction": "mean", "label_smoothing": 0.0},
-    ),
-    "KLDivLoss": (ops.kl_div, {"reduction": "mean"}),
-}
-for _name, (_function, _parameters) in _LOSSES.items():
-    globals()[_name] = _loss(_name, _function, _parameters)
-
-
-class SoftmaxCrossEntropyWithLogits(Cell):
-    """Cross entropy of softmax(logits); `sparse` labels are indices of classes."""
-
-    def __init__(self, sparse: bool = False, reduction: str = "none") -> None:
-        super().__init__()
-        self.sparse, self.reduction = sparse, reduction
-
-    def construct(self, logits: Any, labels: Any) -> Any:
-        """The loss."""
-        if self.sparse:
-            return ops.cross_entropy(logits, labels, reduction=self.reduction)
-        loss = ops.softmax_cross_entropy_with_logits(logits, labels)
-        if self.reduction == "none":
-            return loss
-        return ops.mean(loss) if self.reduction == "mean" else ops.sum(loss)
-
-
-class WithLossCell(Cell):
-    """The loss of a network: ``loss_fn(backbone(data), label)``."""
-
-    def __init__(self, backbone: Cell, loss_fn: Cell) -> None:
-        super().__init__(auto_prefix=False)
-        self._backbone, self._loss_fn = backbone, loss_fn
-
-    def construct(self, data: Any, label: Any) -> Any:
-        """The loss."""
-        return self._loss_fn(self._backbone(data), label)
-
-    @property
-    def backbone_network(self) -> Cell:
-        """The network."""
-        return self._backbone
+    def extend_repr(self) -> str:
+        """The sizes."""
+        return f"vocab_size={self.vocab_size}, embedding_size={self.embedding_size}, use_one_hot={self.use_one_hot}"

@@ -9,10 +9,26 @@ from __future__ import annotations
 import sys
 
 from framejit import _grad, _vmap
-from framejit.ops import _attention, _control, _create, _elementwise, _image, _loss, _primitives, _reduce, _shape
+from framejit.ops import (
+    _attention,
+    _control,
+    _create,
+    _elementwise,
+    _image,
+    _loss,
+    _pooling,
+    _primitives,
+    _reduce,
+    _resize,
+    _shape,
+)
 
-_ELSEWHERE = {"Any", "ALL", "annotations", "np", "is_compiling", "functools", "inspect", "math"}
-for _module in (_elementwise, _reduce, _shape, _create, _image, _attention, _loss, _primitives, _control):
+_ELSEWHERE = {"Any", "ALL", "annotations", "np", "is_compiling", "functools", "inspect", "math", "Tensor"}
+_MODULES = (
+    *(_elementwise, _reduce, _shape, _create, _image, _pooling, _resize, _attention, _loss),
+    *(_primitives, _control),
+)
+for _module in _MODULES:
     for _name, _value in list(vars(_module).items()):
         if not _name.startswith("_") and _name not in _ELSEWHERE:
             globals()[_name] = _value

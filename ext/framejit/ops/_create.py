@@ -179,6 +179,36 @@ def _dropped(input: Any, p: float) -> Any:
     return _tensor(np.where(keep, _array(input) / _array(1 - p, input.dtype), _array(0, input.dtype)))
 
 
+def _dropped_channels(input: Any, p: float, training: bool, least: int, most: int) -> Any:
+    """While training, zeros in place of whole channels with probability p, and the rest divided by 1 - p."""
+    if not least <= input.ndim <= most:
+        raise ValueError(
+            f"For dropout of channels, the input must have {least} to {most} dimensions, but got {input.ndim}."
+        )
+    if not training or p == 0:
+        return input
+    lead = input.ndim - (most - 2)
+    shape = input.shape[:lead] + (1,) * (input.ndim - lead)
+    keep = np.random.random_sample(shape) >= p
+    scale = 0.0 if p == 1 else 1 / (1 - p)
+    return _tensor(np.where(keep, _array(input) * _array(scale, input.dtype), _array(0, input.dtype)))
+
+
+def dropout1d(input: Any, p: float = 0.5, training: bool = True) -> Any:
+    """While training, zeros in place of whole lines of [N, C, L] or [C, L]."""
+    return _dropped_channels(input, p, training, 2, 3)
+
+
+def dropout2d(input: Any, p: float = 0.5, training: bool = True) -> Any:
+    """While training, zeros in place of whole images of [N, C, H, W]."""
+    return _dropped_channels(input, p, training, 4, 4)
+
+
+def dropout3d(input: Any, p: float = 0.5, training: bool = True) -> Any:
+    """While training, zeros in place of whole volumes of [N, C, D, H, W]."""
+    return _dropped_channels(input, p, training, 5, 5)
+
+
 def rrelu(input: Any, lower: float = 1.0 / 8, upper: float = 1.0 / 3) -> Any:
     """`leaky_relu` with random slopes."""
     x = _array(input)

@@ -382,6 +382,13 @@ def gelu(input: Any, approximate: str = "none") -> Any:
     return _op_multiply(_op_multiply(input, 0.5), _op_add(_core._op_erf(_op_divide(input, 1.4142135623730951)), 1))
 
 
+def fast_gelu(x: Any) -> Any:
+    """x / (1 + exp(-1.702 * abs(x))) * exp(0.851 * (x - abs(x)))."""
+    size = _core._op_absolute(x)
+    low = _op_exp(_op_multiply(_op_subtract(x, size), 0.851))
+    return _op_multiply(_op_divide(x, _op_add(_op_exp(_op_multiply(size, -1.702)), 1)), low)
+
+
 def silu(input: Any) -> Any:
     """input * sigmoid(input)."""
     return _op_multiply(input, sigmoid(input))

@@ -1,4 +1,4 @@
-"""Convolution and pooling in the layout NCHW, and normalization by channel."""
+"""Convolution in the layout NCHW, and normalization by channel."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from framejit._core import (
     _op_add,
     _op_divide,
     _op_multiply,
+    _op_power,
     _op_sqrt,
+    _op_square,
     _op_subtract,
     _tensor,
+    _windows,
 )
-from framejit._core import _windows as _windows_of
 from framejit.ops._reduce import mean, var
 
 
@@ -42,18 +44,6 @@ def _around(
         max((-(-size // step) - 1) * step + width - size, 0) for size, width, step in zip(shape[2:], window, stride)
     ]
     return [(total // 2, total - total // 2) for total in totals]
-
-
-def _windows(
-    x: np.ndarray, kernel: tuple[int, int], stride: Any, pad_mode: str, padding: Any, dilation: Any, fill: Any
-) -> np.ndarray:
-    """A view of the parts under the kernel: [N, C, rows, columns, *kernel]."""
-    stride, dilation = _each(stride), _each(dilation)
-    window = tuple(step * (size - 1) + 1 for size, step in zip(kernel, dilation))
-    around = _around(x.shape, window, stride, pad_mode.lower(), padding)
-    if around != [(0, 0), (0, 0)]:
-        x = np.pad(x, [(0, 0), (0, 0), *around], constant_values=fill)
-    return _windows_of(x, kernel[0], stride[0], dilation[0], kernel[1], stride[1], dilation[1])
 
 
 def _convolution(
@@ -120,36 +110,62 @@ def conv3d(
     return _convolution(3, input, weight, bias, stride, pad_mode, padding, dilation, groups)
 
 
-def max_pool2d(x: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1) -> Any:
-    """The largest element under each window."""
-    array = _array(x)
-    low = -np.inf if array.dtype.kind == "f" else np.iinfo(array.dtype).min
-    parts = _windows(
-        array, _each(kernel_size), kernel_size if stride is None else stride, "pad", padding, dilation, low
-    )
-    return _tensor(parts.max((-2, -1)))
+def _spread(x: np.ndarray, stride: tuple[int, ...]) -> np.ndarray:
+    """With stride - 1 zeros between the elements along each of the last axes."""
+    for at, step in enumerate(stride):
+        if step > 1:
+            axis = x.ndim - len(stride) + at
+            lead, length, rest = x.shape[:axis], x.shape[axis], x.shape[axis + 1 :]
+            parts = x.reshape((*lead, length, 1, *rest))
+            parts = np.pad(parts, [*[(0, 0)] * (axis + 1), (0, step - 1), *[(0, 0)] * len(rest)])
+            x = parts.reshape((*lead, length * step, *rest))
+            x = x[(slice(None),) * axis + (slice(0, (length - 1) * step + 1),)]
+    return x
 
 
-def _max_pool(x: Any, kernel_size: Any, stride: Any, pad_mode: str, padding: Any, dilation: Any) -> Any:
-    array = _array(x)
-    return _tensor(_windows(array, _each(kernel_size), stride, pad_mode, padding, dilation, -np.inf).max((-2, -1)))
-
-
-def _avg_pool(x: Any, kernel_size: Any, stride: Any, pad_mode: str, padding: Any, count_include_pad: bool) -> Any:
-    array = _array(x)
-    kernel = _each(kernel_size)
-    total = _windows(array, kernel, stride, pad_mode, padding, 1, 0).sum((-2, -1))
-    if pad_mode.lower() == "pad" and count_include_pad:
-        return _tensor(total / array.dtype.type(kernel[0] * kernel[1]))
-    counts = _windows(np.ones((1, 1, *array.shape[2:]), array.dtype), kernel, stride, pad_mode, padding, 1, 0).sum(
-        (-2, -1)
-    )
-    return _tensor(total / counts)
-
-
-def avg_pool2d(x: Any, kernel_size: Any = 1, stride: Any = 1, padding: Any = 0, count_include_pad: bool = True) -> Any:
-    """The mean under each window."""
-    return _avg_pool(x, kernel_size, stride, "pad", padding, count_include_pad)
+def _transposed(
+    axes: int,
+    input: Any,
+    weight: Any,
+    bias: Any,
+    stride: Any,
+    pad_mode: str,
+    padding: Any,
+    dilation: Any,
+    groups: int,
+    output_padding: tuple[int, ...],
+) -> Any:
+    """The transpose of `_convolution`: of the input with zeros between its elements, the weights turned round."""
+    x, w = _arrays(input, weight)
+    stride, dilation = _each(stride, axes), _each(dilation, axes)
+    windows = tuple([apart * (size - 1) + 1 for size, apart in zip(w.shape[2:], dilation)])
+    lengths = x.shape[2:]
+    if pad_mode == "pad":
+        around = _around(x.shape, windows, stride, "pad", padding)
+        wholes = [(n - 1) * step + width for n, step, width in zip(lengths, stride, windows)]
+        sizes = [whole - before - after + more for whole, (before, after), more in zip(wholes, around, output_padding)]
+        first = [before for before, _ in around]
+    elif pad_mode == "same":
+        sizes = [n * step for n, step in zip(lengths, stride)]
+        first = [max(width - step, 0) // 2 for width, step in zip(windows, stride)]
+    else:
+        sizes = [n * step + max(width - step, 0) for n, step, width in zip(lengths, stride, windows)]
+        first = [0] * axes
+    spread = _spread(x, stride)
+    edges = []
+    for n, step, width, before, size in zip(lengths, stride, windows, first, sizes):
+        left = width - 1 - before
+        edges.append((left, size + width - 1 - ((n - 1) * step + 1) - left))
+    spread = spread[
+        (..., *[slice(max(-left, 0), spread.shape[2 + i] - max(-right, 0)) for i, (left, right) in enumerate(edges)])
+    ]
+    per = w.shape[1]
+    w = w.reshape((groups, w.shape[0] // groups, per, *w.shape[2:])).swapaxes(1, 2)
+    w = np.flip(w.reshape((groups * per, *w.shape[2:])), tuple(range(-axes, 0)))
+    w = _array(_tensor(w))  # contiguous, as the core wants weights
+    numbers = [n for (left, right), apart in zip(edges, dilation) for n in (1, max(left, 0), max(right, 0), apart)]
+    out = _tensor(_convolve(spread, w, groups, *numbers))
+    return out if bias is None else _op_add(out, _tensor(_array(bias).reshape((-1,) + (1,) * axes)))
 
 
 def batch_norm(
@@ -200,3 +216,18 @@ def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None
     if weight is not None:
         out = _op_multiply(out, _tensor(_array(weight).reshape(shape)))
     return out if bias is None else _op_add(out, _tensor(_array(bias).reshape(shape)))
+
+
+def lrn(
+    x: Any,
+    depth_radius: int = 5,
+    bias: float = 1.0,
+    alpha: float = 1.0,
+    beta: float = 0.5,
+    norm_region: str = "ACROSS_CHANNELS",
+) -> Any:
+    """x / (bias + alpha * sum of the squares of the `depth_radius` channels on each side) ** beta."""
+    squares = np.pad(_array(_op_square(x)), [(0, 0), (depth_radius, depth_radius), (0, 0), (0, 0)])
+    windows = _windows(squares.transpose((0, 2, 3, 1)), 2 * depth_radius + 1, 1, 1)
+    total = _tensor(windows.sum(-1).transpose((0, 3, 1, 2)))
+    return _op_divide(x, _op_power(_op_add(_op_multiply(total, alpha), bias), beta))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from framejit._core import (
+    Tensor,
     _array,
     _arrays,
     _matmul,
@@ -15,15 +16,21 @@ from framejit._core import (
     _op_divide,
     _op_log,
     _op_maximum,
+    _op_minimum,
     _op_multiply,
     _op_negative,
+    _op_power,
     _op_sqrt,
     _op_square,
     _op_subtract,
     _tensor,
 )
+from framejit._dtypes import ALL
 from framejit.ops._elementwise import sigmoid, softplus, where
 from framejit.ops._reduce import log_softmax, mean, sum, var
+
+_HALF_LOG_2PI = 0.9189385332046728
+_FLOATS = (ALL["float16"], ALL["float32"], ALL["float64"])
 
 
 def dense(input: Any, weight: Any, bias: Any = None) -> Any:
@@ -156,6 +163,142 @@ def kl_div(logits: Any, labels: Any, reduction: str = "mean") -> Any:
     return _op_divide(sum(loss), logits.shape[0]) if reduction == "batchmean" else _reduced(loss, reduction)
 
 
+def _of_float(name: str, what: str, value: Any) -> None:
+    if not isinstance(value, float):
+        raise TypeError(f"For '{name}', the '{what}' must be float, but got {type(value).__name__}.")
+
+
+def _tensors(name: str, **values: Any) -> None:
+    for what, value in values.items():
+        if not isinstance(value, Tensor):
+            raise TypeError(f"For '{name}', the '{what}' must be a Tensor, but got {type(value).__name__}.")
+
+
+def margin_ranking_loss(input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: str = "mean") -> Any:
+    """max(-target * (input1 - input2) + margin, 0)."""
+    _of_float("margin_ranking_loss", "margin", margin)
+    _tensors("margin_ranking_loss", input1=input1, input2=input2, target=target)
+    return _reduced(_op_maximum(_op_subtract(margin, target * (input1 - input2)), 0), reduction)
+
+
+def cosine_embedding_loss(input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: str = "mean") -> Any:
+    """1 - cos where `target` is 1, max(cos - margin, 0) where it is -1, of the cosine of the angle between rows."""
+    _tensors("cosine_embedding_loss", input1=input1, input2=input2, target=target)
+    if isinstance(margin, bool) or not isinstance(margin, (int, float)):
+        raise TypeError(f"For 'cosine_embedding_loss', the 'margin' must be float, but got {type(margin).__name__}.")
+    if not -1 <= margin <= 1:
+        raise ValueError(f"For 'cosine_embedding_loss', the 'margin' must be in [-1, 1], but got {margin}.")
+    norms = _op_multiply(_op_sqrt(sum(_op_square(input1), 1)), _op_sqrt(sum(_op_square(input2), 1)))
+    cosine = _op_divide(sum(input1 * input2, 1), norms)
+    far = where(target == -1, _op_maximum(cosine - margin, 0.0), 0.0)
+    return _reduced(where(target == 1, 1 - cosine, far), reduction)
+
+
+def hinge_embedding_loss(inputs: Any, targets: Any, margin: float = 1.0, reduction: str = "mean") -> Any:
+    """`inputs` where `targets` is positive, max(margin - inputs, 0) where it is negative."""
+    far = where(targets < 0, _op_maximum(_op_subtract(margin, inputs), 0), 0.0)
+    return _reduced(where(targets > 0, inputs, far), reduction)
+
+
+def soft_margin_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
+    """log(1 + exp(-target * input))."""
+    return _reduced(softplus(_op_negative(target * input)), reduction)
+
+
+def multilabel_soft_margin_loss(input: Any, target: Any, weight: Any = None, reduction: str = "mean") -> Any:
+    """The mean of `binary_cross_entropy_with_logits` over the last dimension."""
+    _tensors("multilabel_soft_margin_loss", input=input, target=target)
+    loss = _op_add(
+        _op_multiply(target, softplus(_op_negative(input))), _op_multiply(_op_subtract(1, target), softplus(input))
+    )
+    if weight is not None:
+        loss = _op_multiply(loss, weight)
+    return _reduced(_op_divide(sum(loss, -1), input.shape[-1]), reduction)
+
+
+def multi_margin_loss(
+    input: Any, target: Any, p: int = 1, margin: int = 1, weight: Any = None, reduction: str = "mean"
+) -> Any:
+    """The mean over the other classes of max(margin - input[target] + input, 0) ** p."""
+    if not isinstance(margin, int):
+        raise TypeError(f"For 'multi_margin_loss', the 'margin' must be int, but got {type(margin).__name__}.")
+    return _multi_margin(input, target, p, margin, weight, reduction)
+
+
+def _multi_margin(input: Any, target: Any, p: int, margin: float, weight: Any, reduction: str) -> Any:
+    if p not in (1, 2):
+        raise ValueError(f"For 'multi_margin_loss', the 'p' must be 1 or 2, but got {p}.")
+    x, at = _array(input), _array(target)
+    own = _tensor(np.take_along_axis(x, at[:, None], 1))
+    loss = _op_maximum(_op_add(_op_subtract(input, own), margin), 0)
+    if p == 2:
+        loss = _op_square(loss)
+    if weight is not None:
+        loss = _op_multiply(loss, _tensor(np.take(_array(weight), at)[:, None]))
+    others = _tensor(at[:, None] != np.arange(x.shape[1]))
+    return _reduced(_op_divide(sum(where(others, loss, 0.0), 1), x.shape[1]), reduction)
+
+
+def multilabel_margin_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
+    """Sums of max(1 - (input[label] - input[other]), 0) over the labels of each row, which end at -1, and the other classes."""
+    x, at = _array(input), _array(target)
+    rows = (1, -1) if x.ndim == 1 else x.shape
+    x, at = x.reshape(rows), at.reshape(rows)
+    count = x.shape[1]
+    labelled = np.cumsum((at < 0).astype(np.int32), axis=1) == 0
+    safe = np.where(labelled, at, 0)
+    hot = (safe[:, :, None] == np.arange(count)) & labelled[:, :, None]
+    other = np.logical_not(hot.any(1))
+    own = np.take_along_axis(x, safe.astype(np.int64), 1)
+    zero = np.zeros((), x.dtype)
+    distances = np.maximum(x.dtype.type(1) - (own[:, :, None] - x[:, None, :]), zero)
+    counted = labelled[:, :, None] & other[:, None, :]
+    loss = _tensor(np.where(counted, distances, zero).sum((1, 2)) / x.dtype.type(count))
+    if input.ndim == 1:
+        loss = _tensor(_array(loss).reshape(()))
+    return _reduced(loss, reduction)
+
+
+def gaussian_nll_loss(
+    x: Any, target: Any, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
+) -> Any:
+    """(log(var) + (x - target) ** 2 / var) / 2, with var at least `eps`; `full` adds log(2 * pi) / 2."""
+    _tensors("gaussian_nll_loss", x=x, target=target, var=var)
+    if not isinstance(full, bool):
+        raise TypeError(f"For 'gaussian_nll_loss', the 'full' must be bool, but got {type(full).__name__}.")
+    if not isinstance(eps, float) or eps <= 0:
+        raise ValueError(f"For 'gaussian_nll_loss', the 'eps' must be a positive float, but got {eps}.")
+    if x.shape != var.shape and x.shape[:-1] == var.shape:
+        var = var.expand_dims(-1)
+    most = _op_maximum(var, eps)
+    loss = _op_multiply(_op_add(_op_log(most), _op_divide(_op_square(x - target), most)), 0.5)
+    return _reduced(_op_add(loss, _HALF_LOG_2PI) if full else loss, reduction)
+
+
+def triplet_margin_loss(
+    anchor: Any,
+    positive: Any,
+    negative: Any,
+    margin: Any = 1.0,
+    p: int = 2,
+    eps: float = 1e-6,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Any:
+    """max(distance(anchor, positive) - distance(anchor, negative) + margin, 0); `swap`: or that of positive and negative, if less."""
+    near, far = _distance(anchor, positive, p, eps), _distance(anchor, negative, p, eps)
+    if swap:
+        far = _op_minimum(far, _distance(positive, negative, p, eps))
+    return _reduced(_op_maximum(_op_add(_op_subtract(near, far), margin), 0), reduction)
+
+
+def _distance(x: Any, y: Any, p: float, eps: float) -> Any:
+    away = _op_absolute(_op_add(_op_subtract(x, y), eps))
+    if p == 2:
+        return _op_sqrt(sum(_op_square(away), -1))
+    return sum(away, -1) if p == 1 else _op_power(sum(_op_power(away, p), -1), 1 / p)
+
+
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-08) -> Any:
     """Product of vectors divided by their norms."""
     both = _op_multiply(_op_sqrt(sum(_op_square(x1), dim)), _op_sqrt(sum(_op_square(x2), dim)))
@@ -199,8 +342,26 @@ def glu(x: Any, axis: int = -1) -> Any:
     return _op_multiply(first, sigmoid(second))
 
 
+def _special(name: str, input: Any) -> Any:
+    """A function of scipy.special, in the dtype of floats."""
+    from scipy import special
+
+    x = _array(input, "floating")
+    return _tensor(getattr(special, name)(x).astype(x.dtype))
+
+
+def digamma(input: Any) -> Any:
+    """The derivative of `lgamma`."""
+    if input.dtype not in _FLOATS:
+        raise TypeError(f"For 'digamma', the 'input' must be of floats, but got {input.dtype}.")
+    return _special("digamma", input)
+
+
+def lgamma(input: Any) -> Any:
+    """log(abs(gamma(input)))."""
+    return _special("gammaln", input)
+
+
 def erfinv(input: Any) -> Any:
     """The inverse of erf."""
-    from scipy.special import erfinv as inverse
-
-    return _tensor(np.asarray(inverse(_array(input, "floating"))))
+    return _special("erfinv", input)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from framejit import _core
-from framejit.ops import _create, _elementwise, _image, _loss, _reduce, _shape
+from framejit.ops import _create, _elementwise, _image, _loss, _pooling, _reduce, _shape
 
 
 class Primitive:
@@ -235,8 +235,8 @@ class MaxPool(Primitive):
     _parameters = {"kernel_size": 1, "strides": 1, "pad_mode": "valid", "data_format": "NCHW"}
 
     def __call__(self, x: Any) -> Any:
-        return _image._max_pool(
-            x, self._options["kernel_size"], self._options["strides"], self._options["pad_mode"], 0, 1
+        return _pooling._max_pool(
+            2, x, self._options["kernel_size"], self._options["strides"], self._options["pad_mode"]
         )
 
 

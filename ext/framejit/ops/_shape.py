@@ -337,13 +337,48 @@ def atleast_3d(inputs: Any) -> Any:
 
 
 def pad(input_x: Any, padding: Any, mode: str = "constant", value: Any = None) -> Any:
-    """Elements around: `padding` has (before, after) of the last dimension, then of the one before it."""
-    x = _array(input_x)
+    """Elements around: `padding` has (before, after) of the last dimension, then of the one before it; negative ones cut."""
     sizes = _ints(padding)
-    pairs = [(0, 0)] * (x.ndim - len(sizes) // 2) + [(sizes[i], sizes[i + 1]) for i in range(len(sizes) - 2, -1, -2)]
+    modes = ("constant", "reflect", "replicate", "circular")
+    if mode not in modes:
+        raise ValueError(f"For 'pad', the 'mode' must be one of {modes}, but got {mode!r}.")
+    if len(sizes) % 2 or len(sizes) > 2 * input_x.ndim:
+        raise ValueError(f"For 'pad', the 'padding' must have up to {input_x.ndim} pairs, but got {padding!r}.")
+    if mode != "constant" and value is not None:
+        raise ValueError(f"For 'pad', there must be no 'value' with the mode {mode!r}, but got {value!r}.")
+    lead = [(0, 0)] * (input_x.ndim - len(sizes) // 2)
+    pairs = lead + [(sizes[i], sizes[i + 1]) for i in range(len(sizes) - 2, -1, -2)]
+    return _padded(input_x, pairs, mode, 0 if value is None else value)
+
+
+def _padded(input_x: Any, pairs: Any, mode: str, value: Any = 0) -> Any:
+    x = _array(input_x)
+    if any(before < 0 or after < 0 for before, after in pairs):
+        ends = [(max(-before, 0), size - max(-after, 0)) for (before, after), size in zip(pairs, x.shape)]
+        x = x[tuple([slice(*end) for end in ends])]
+        pairs = [(max(before, 0), max(after, 0)) for before, after in pairs]
+    if not any(before or after for before, after in pairs):
+        return _tensor(x)
     if mode == "constant":
-        return _tensor(np.pad(x, pairs, constant_values=0 if value is None else value))
-    return _tensor(np.pad(x, pairs, {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}[mode]))
+        return _tensor(np.pad(x, pairs, constant_values=value))
+    for axis, (before, after) in enumerate(pairs):
+        if before or after:
+            x = np.take(x, _reached(mode, x.shape[axis], before, after), axis)
+    return _tensor(x)
+
+
+def _reached(mode: str, length: int, before: int, after: int) -> np.ndarray:
+    """Which element of a line stands at each place of the line with a border."""
+    at = np.arange(-before, length + after)
+    if mode == "replicate":
+        return np.minimum(np.maximum(at, 0), length - 1)
+    if mode == "circular":
+        return at % length
+    edge = 1 if mode == "reflect" else 0
+    if before > length - edge or after > length - edge:
+        raise ValueError(f"For 'pad', a border of {before} and {after} cannot be reflected from {length} elements.")
+    at = np.maximum(at, -at - 1 + edge)
+    return np.minimum(at, 2 * length - 1 - edge - at)
 
 
 # --- Elements at indices ------------------------------------------------------------------------------------------------
@@ -366,8 +401,13 @@ def index_select(input: Any, axis: int, index: Any) -> Any:
 def gather_elements(input: Any, dim: int, index: Any) -> Any:
     """For each place the element along `dim` that the index says."""
     x, at = _array(input), _array(index)
-    grid = np.indices(at.shape, sparse=True)
-    return _tensor(x[tuple([at if i == dim % x.ndim else grid[i] for i in range(x.ndim)])])
+    axis = dim % x.ndim
+    if x.ndim != at.ndim or any(at.shape[i] > x.shape[i] for i in range(x.ndim) if i != axis):
+        raise ValueError(
+            f"For 'gather_elements', an index of shape {at.shape} does not lie within {x.shape} but along {dim}."
+        )
+    within = x[tuple([slice(None) if i == axis else slice(at.shape[i]) for i in range(x.ndim)])]
+    return _tensor(np.take_along_axis(within, at, axis))
 
 
 gather_d = gather_elements

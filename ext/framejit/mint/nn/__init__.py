@@ -7,24 +7,8 @@ from typing import Any
 from framejit import nn as _nn
 from framejit.mint.nn import functional as functional
 
-_SAME = "ReLU ReLU6 Sigmoid Tanh Softmax LogSoftmax ELU SiLU GELU Identity MSELoss L1Loss CrossEntropyLoss BCEWithLogitsLoss"
+_SAME = "ReLU ReLU6 Sigmoid Tanh Softmax LogSoftmax ELU SiLU GELU Identity MSELoss L1Loss CrossEntropyLoss BCEWithLogitsLoss Linear"
 globals().update({name: getattr(_nn, name) for name in _SAME.split()})
-
-
-class Linear(_nn.Dense):
-    """x @ weight.T + bias."""
-
-    def __init__(
-        self,
-        in_features: int,
-        out_features: int,
-        bias: bool = True,
-        weight_init: Any = None,
-        bias_init: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        more = {} if dtype is None else {"dtype": dtype}
-        super().__init__(in_features, out_features, weight_init, bias_init, bias, **more)
 
 
 class GroupNorm(_nn.GroupNorm):
