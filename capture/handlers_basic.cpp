@@ -189,6 +189,7 @@ Step SymbolicFrame::attr_op(const Instr& i) {
     push(found);
     push(self);
   } else {
+    if (found->kind == ValueKind::BoundMethod && !found->items[1] && found->iterated == 0) found->iterated = kLoadedMethod;
     push(s.make(ValueKind::Null));
     push(found);
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "capture/py/instance.h"
 #include "capture/py/repr.h"
 #include "capture/region_builder.h"
 #include "graph/layout.h"
@@ -304,6 +305,22 @@ bool RegionBuilder::build_truth(graph::ValueId truth) {
   return true;
 }
 
+std::vector<Value*> RegionBuilder::as_pushed(std::vector<Value*> stack) {
+  for (std::size_t k = 0; k + 1 < stack.size(); ++k) {
+    // 3.11, 3.12: NULL, method; 3.13: method, NULL.
+    Value* const method = stack[k]->kind == ValueKind::Null ? stack[k + 1] : stack[k];
+    if (method->kind != ValueKind::BoundMethod || method->iterated != kLoadedMethod) continue;
+    if ((method == stack[k] ? stack[k + 1] : stack[k])->kind != ValueKind::Null) continue;
+    PyObject* type = x_.type_of(method->items[0]);
+    if (!type || PyType_HasFeature(reinterpret_cast<PyTypeObject*>(type), Py_TPFLAGS_HEAPTYPE)) continue;
+    PyObject* raw = type_attr(reinterpret_cast<PyTypeObject*>(type), method->extra.get());
+    if (!raw || !Py_IS_TYPE(raw, &PyMethodDescr_Type)) continue;
+    stack[k] = s_.constant(raw);
+    stack[k + 1] = method->items[0];
+  }
+  return stack;
+}
+
 void RegionBuilder::build(const SymbolicFrame& frame, const std::vector<Value*>& initial, Value* returned) {
   region_.returns = returned != nullptr;
   region_.exit = frame.pc;
@@ -323,7 +340,7 @@ void RegionBuilder::build(const SymbolicFrame& frame, const std::vector<Value*>&
       if (initial[i] && resolved(now) == resolved(initial[i])) continue;
       region_.locals.emplace_back(static_cast<int>(i), recipe(now));
     }
-    for (Value* v : frame.stack) region_.stack.push_back(recipe(v));
+    for (Value* v : as_pushed(frame.stack)) region_.stack.push_back(recipe(v));
   }
   add_effects();
   keep_apart();

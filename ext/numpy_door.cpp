@@ -439,6 +439,11 @@ PyObject* numpy_implementation(PyObject* callable) {
                 PyUnicode_CompareWithASCIIString(file, "<__array_function__ internals>") == 0;
   }
   if (!in_python && std::string_view(Py_TYPE(callable)->tp_name) != "numpy._ArrayFunctionDispatcher") return nullptr;
+  // Their dispatchers refuse what the functions themselves take.
+  Ref<> name = Ref<>::steal(PyObject_GetAttrString(callable, "__name__"));
+  PyErr_Clear();
+  for (const char* strict : {"poly", "unique_all", "unique_counts", "unique_inverse", "unique_values"})
+    if (name && PyUnicode_Check(name.get()) && PyUnicode_CompareWithASCIIString(name.get(), strict) == 0) return nullptr;
   // The dispatcher keeps it for ever.
   Ref<> found = Ref<>::steal(PyObject_GetAttrString(callable, "__wrapped__"));
   PyErr_Clear();

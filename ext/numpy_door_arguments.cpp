@@ -16,6 +16,7 @@ PyObject* no_value() {
   return found;
 }
 
+// No keyword has a slash.
 Captured<std::vector<Value*>> bind(const Call& call, std::initializer_list<std::string_view> names,
                                    std::size_t required) {
   std::vector<Value*> bound(names.size(), nullptr);
@@ -43,6 +44,12 @@ Captured<Value*> array_argument(Session& session, Value* value) {
   FRAMEJIT_TRY(found, operand(session, value));
   if (!found.is_array()) return break_at(BreakId::UnsupportedArgument, "not an ndarray");
   return found.value;
+}
+
+Captured<Value*> output_argument(Session& session, Value* value) {
+  FRAMEJIT_TRY(array, array_argument(session, value));
+  if (!value->is_array() || array->wrap != Wrap::NdArray) return break_at(BreakId::WouldRaise, "results go into arrays only");
+  return array;
 }
 
 Captured<std::optional<DType>> dtype_argument(Value* value) {
@@ -123,6 +130,7 @@ Captured<std::vector<int64_t>> axes_argument(Session& session, Value* value, int
     for (int i = 0; i < rank; ++i) axes.push_back(i);
     return axes;
   }
+  if (value->kind == ValueKind::List) return break_at(BreakId::WouldRaise, "a list of axes");
   FRAMEJIT_TRY(items, sequence_items(session, value));
   for (Value* item : items) {
     FRAMEJIT_TRY(axis, axis_argument(session, item, rank));

@@ -453,12 +453,12 @@ Captured<Value*> call_copy(const Call& call) {
 }
 
 Captured<Value*> method_copy(const Call& call) {
-  FRAMEJIT_TRY(v, bind(call, {"self", "order"}, 1));
+  FRAMEJIT_TRY(v, bind(call, {"/self", "order"}, 1));
   return copy_with_order(call, v[0], v[1], 'C');
 }
 
 Captured<Value*> method_astype(const Call& call) {
-  FRAMEJIT_TRY(v, bind(call, {"self", "dtype", "order", "casting", "subok", "copy"}, 2));
+  FRAMEJIT_TRY(v, bind(call, {"/self", "dtype", "order", "casting", "subok", "copy"}, 2));
   FRAMEJIT_TRY(plain, none_given({v[2], v[3], v[4]}));
   (void)plain;
   FRAMEJIT_TRY(copy, flag_argument(v[5], true));

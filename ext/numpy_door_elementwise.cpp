@@ -28,12 +28,12 @@ Captured<Keywords> keywords_of(const Call& call, std::size_t operands) {
       FRAMEJIT_TRY(mask, array_argument(call.session, value));
       if (call.session.graph().type(mask->id).dtype != DType::Bool) return break_at(BreakId::WouldRaise, "where= of another dtype than bool");
       found.where = mask;
-    } else if (!absent(value)) {
+    } else if (name != "dtype" || !value->is_none()) {
       found.other = true;
     }
   }
   if (!absent(out)) {
-    FRAMEJIT_TRY(array, array_argument(call.session, out));
+    FRAMEJIT_TRY(array, output_argument(call.session, out));
     found.out = array;
   }
   return found;
@@ -111,7 +111,7 @@ Captured<Value*> call_ufunc(const Call& call) {
 }
 
 Captured<Value*> call_scalar_type(const Call& call) {
-  FRAMEJIT_TRY(args, bind(call, {"x"}, 1));
+  FRAMEJIT_TRY(args, bind(call, {"/x"}, 1));
   FRAMEJIT_TRY(x, operand(call.session, args[0]));
   if (!x.type.scalar) return break_at(BreakId::UnsupportedArgument, "a scalar type called with an array");
   // Into an integer: NaN and numbers out of range raise.
@@ -146,12 +146,12 @@ Captured<Value*> nonzero(Session& session, Value* given) {
 }
 
 Captured<Value*> method_nonzero(const Call& call) {
-  FRAMEJIT_TRY(args, bind(call, {"self"}, 1));
+  FRAMEJIT_TRY(args, bind(call, {"/self"}, 1));
   return nonzero(call.session, args[0]);
 }
 
 Captured<Value*> call_where(const Call& call) {
-  FRAMEJIT_TRY(args, bind(call, {"condition", "x", "y"}, 1));
+  FRAMEJIT_TRY(args, bind(call, {"/condition", "/x", "/y"}, 1));
   if (!args[1] && !args[2]) return nonzero(call.session, args[0]);
   if (!args[1] || !args[2]) return break_at(BreakId::WouldRaise, "either both or neither of x and y should be given");
   return where(call.session, args[0], args[1], args[2]);
@@ -163,20 +163,20 @@ Captured<Value*> call_clip(const Call& call) {
   if (!absent(args[3]) && numpy_version().major < 2) return break_at(BreakId::UnsupportedArgument, "np.clip with out=");
   FRAMEJIT_TRY(result, clip(call.session, args[0], args[1], args[2]));
   if (absent(args[3])) return result;
-  FRAMEJIT_TRY(out, array_argument(call.session, args[3]));
+  FRAMEJIT_TRY(out, output_argument(call.session, args[3]));
   FRAMEJIT_TRY(stored, store_result(call.session, out->id, result->id));
   (void)stored;
   return out;
 }
 
 Captured<Value*> call_positive(const Call& call) {
-  FRAMEJIT_TRY(args, bind(call, {"x"}, 1));
+  FRAMEJIT_TRY(args, bind(call, {"/x"}, 1));
   return unary_operator(call.session, capture::Unary::Positive, args[0]);
 }
 
 /// abs(): scalars have arithmetic of their own for integers.
 Captured<Value*> method_abs(const Call& call) {
-  FRAMEJIT_TRY(args, bind(call, {"self"}, 1));
+  FRAMEJIT_TRY(args, bind(call, {"/self"}, 1));
   FRAMEJIT_TRY(result, apply_ufunc(call.session, Op::Absolute, std::span<Value* const>(args)));
   if (args[0]->wrap == Wrap::NumpyScalar && !graph::is_float(call.session.graph().type(result->id).dtype))
     return break_at(BreakId::UnsupportedArgument, "abs() of an integer scalar");
@@ -185,7 +185,7 @@ Captured<Value*> method_abs(const Call& call) {
 
 /// The factor of np.deg2rad and np.rad2deg, as NumPy has rounded it: what it makes of 1.
 Captured<Value*> scale_angle(const Call& call, const char* name) {
-  FRAMEJIT_TRY(args, bind(call, {"x"}, 1));
+  FRAMEJIT_TRY(args, bind(call, {"/x"}, 1));
   Session& session = call.session;
   FRAMEJIT_TRY(x, operand(session, args[0]));
   Ref<> ufunc = Ref<>::steal(PyObject_GetAttrString(numpy_module(), name));
@@ -225,7 +225,7 @@ Captured<Value*> call_copyto(const Call& call) {
     if (!known) return break_at(BreakId::UnsupportedArgument, "np.copyto with casting=");
   }
   Session& session = call.session;
-  FRAMEJIT_TRY(dst, array_argument(session, v[0]));
+  FRAMEJIT_TRY(dst, output_argument(session, v[0]));
   FRAMEJIT_TRY(src, operand(session, v[1]));
   const DType to = session.graph().type(dst->id).dtype;
   const bool casts = PyArray_CanCastTypeTo(descr_of(src.type.dtype), descr_of(to), casting);
@@ -247,7 +247,7 @@ Captured<Value*> call_copyto(const Call& call) {
 
 /// x.fill(value).
 Captured<Value*> method_fill(const Call& call) {
-  FRAMEJIT_TRY(v, bind(call, {"self", "value"}, 2));
+  FRAMEJIT_TRY(v, bind(call, {"/self", "/value"}, 2));
   FRAMEJIT_TRY(x, array_argument(call.session, v[0]));
   if (v[1]->is_array() && v[1]->wrap == Wrap::NdArray) return break_at(BreakId::UnsupportedArgument, "fill() with an array");
   FRAMEJIT_TRY(stored, store(call.session, x->id, v[1]));
@@ -267,7 +267,7 @@ Captured<Value*> python_number(Session& session, ValueId id) {
 
 /// x.item(), of one element, or x.item(i), counted in C order.
 Captured<Value*> method_item(const Call& call) {
-  FRAMEJIT_TRY(v, bind(call, {"self", "index"}, 1));
+  FRAMEJIT_TRY(v, bind(call, {"/self", "/index"}, 1));
   Session& session = call.session;
   graph::ShapeEnv& shapes = session.graph().shapes();
   const graph::Type type = session.graph().type(v[0]->id);
@@ -293,7 +293,7 @@ Captured<Value*> method_item(const Call& call) {
 /// x.tolist(): lists of Python's numbers.
 Captured<Value*> method_tolist(const Call& call) {
   constexpr int64_t kMost = 64;
-  FRAMEJIT_TRY(v, bind(call, {"self"}, 1));
+  FRAMEJIT_TRY(v, bind(call, {"/self"}, 1));
   Session& session = call.session;
   graph::ShapeEnv& shapes = session.graph().shapes();
   const graph::Type type = session.graph().type(v[0]->id);

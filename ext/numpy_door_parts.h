@@ -63,6 +63,8 @@ Captured<bool> none_given(std::initializer_list<Value*> values);
 
 /// An argument that must be an ndarray that is in the graph (or an input that can be).
 Captured<Value*> array_argument(Session& session, Value* value);
+/// An array that there is, to be written.
+Captured<Value*> output_argument(Session& session, Value* value);
 Captured<std::optional<DType>> dtype_argument(Value* value);
 /// An exact bool; `otherwise` where it is absent.
 Captured<bool> flag_argument(Value* value, bool otherwise);

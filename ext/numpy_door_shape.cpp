@@ -264,7 +264,7 @@ Captured<Value*> call_broadcast_arrays(const Call& call) {
 
 /// x.view(), x.view(dtype) of elements of the same size.
 Captured<Value*> method_view(const Call& call) {
-  FRAMEJIT_TRY(v, bind(call, {"self", "dtype"}, 1));
+  FRAMEJIT_TRY(v, bind(call, {"/self", "dtype"}, 1));
   Session& session = call.session;
   FRAMEJIT_TRY(x, array_argument(session, v[0]));
   FRAMEJIT_TRY(dtype, dtype_argument(v[1]));
@@ -276,7 +276,7 @@ Captured<Value*> method_view(const Call& call) {
 }
 
 Captured<Value*> method_diagonal(const Call& call) {
-  FRAMEJIT_TRY(v, bind(call, {"self", "offset", "axis1", "axis2"}, 1));
+  FRAMEJIT_TRY(v, bind(call, {"/self", "offset", "axis1", "axis2"}, 1));
   Session& session = call.session;
   graph::ShapeEnv& shapes = session.graph().shapes();
   FRAMEJIT_TRY(x, array_argument(session, v[0]));
@@ -314,7 +314,7 @@ Captured<Value*> method_diagonal(const Call& call) {
 
 /// Of real arrays: themselves.
 Captured<Value*> method_conj(const Call& call) {
-  FRAMEJIT_TRY(v, bind(call, {"self"}, 1));
+  FRAMEJIT_TRY(v, bind(call, {"/self"}, 1));
   return array_argument(call.session, v[0]);
 }
 
@@ -324,8 +324,9 @@ Captured<Value*> call_expand_dims(const Call& call) {
   Session& session = call.session;
   FRAMEJIT_TRY(x, whole_array(session, v[0]));
   const Dims old = session.graph().type(x->id).shape;
-  int rank = static_cast<int>(old.size() + spread(session, v[1]).size());
-  FRAMEJIT_TRY(axes, axes_argument(session, v[1], rank));
+  std::vector<Value*> given = spread(session, v[1]);  // a list will do
+  int rank = static_cast<int>(old.size() + given.size());
+  FRAMEJIT_TRY(axes, axes_argument(session, session.tuple(std::move(given)), rank));
   if (axes.empty()) return break_at(BreakId::UnsupportedArgument, "np.expand_dims with no axis");
   Dims shape;
   std::size_t from = 0;
@@ -367,7 +368,7 @@ Captured<Value*> call_squeeze(const Call& call) {
 
 /// Arrays in C order, one behind the other; what differs in layout is NumPy's.
 Captured<Value*> call_concatenate(const Call& call) {
-  FRAMEJIT_TRY(v, bind(call, {"arrays", "axis", "out", "dtype", "casting"}, 1));
+  FRAMEJIT_TRY(v, bind(call, {"/arrays", "axis", "out", "dtype", "casting"}, 1));
   Session& session = call.session;
   graph::Graph& graph = session.graph();
   FRAMEJIT_TRY(dtype, dtype_argument(v[3]));
@@ -378,9 +379,11 @@ Captured<Value*> call_concatenate(const Call& call) {
   if (!same_kind) return break_at(BreakId::UnsupportedArgument, "np.concatenate with casting=");
   std::vector<OperandType> types;
   std::vector<Operand> arrays;
+  if (v[0]->is_array()) return break_at(BreakId::UnsupportedArgument, "np.concatenate of the rows of an array");
   for (Value* item : spread(session, v[0])) {
     FRAMEJIT_TRY(one, operand(session, item));
     if (!one.is_array()) return break_at(BreakId::UnsupportedArgument, "np.concatenate of what is no array");
+    if (graph.type(one.value->id).rank() == 0) return break_at(BreakId::WouldRaise, "np.concatenate of 0-d arrays");
     types.push_back(one.type);
     arrays.push_back(std::move(one));
   }
@@ -428,7 +431,7 @@ Captured<Value*> call_concatenate(const Call& call) {
 }
 
 Captured<Value*> method_clip(const Call& call) {
-  FRAMEJIT_TRY(v, bind(call, {"self", "min", "max", "out"}, 1));
+  FRAMEJIT_TRY(v, bind(call, {"/self", "min", "max", "out"}, 1));
   FRAMEJIT_TRY(plain, none_given({v[3]}));
   (void)plain;
   return clip(call.session, v[0], v[1], v[2]);

@@ -40,6 +40,8 @@ def _shape(a: Any) -> Any:
 
 def _size(a: Any, axis: Any = None) -> Any:
     if isinstance(a, (int, float)):
+        if axis is not None:
+            graph_break("an axis of a number")
         return 1
     return a.size if axis is None else a.shape[axis]
 
@@ -51,7 +53,7 @@ def _roll(a: Any, shift: Any, axis: Any = None) -> Any:
     shifts = shift if isinstance(shift, (tuple, list)) else (shift,) * len(axes)
     if len(axes) == 1:
         axes = axes * len(shifts)
-    if len(shifts) != len(axes):
+    if len(shifts) != len(axes) or not shifts:
         graph_break("shift and axis of different lengths")
     offsets = [0] * a.ndim
     for i in range(len(axes)):
