@@ -33,7 +33,7 @@ _LAZY = {
     "JitConfig": "_jit_config",
     **dict.fromkeys(("Trace", "trace"), "_trace"),
     **dict.fromkeys(("CustomOp", "custom_op"), "_custom"),
-    **dict.fromkeys(("ArraySpec", "mark_dynamic"), "_specs"),
+    **dict.fromkeys(("ArraySpec", "enable_dynamic", "mark_dynamic"), "_specs"),
     "show_config": "_info",
     **dict.fromkeys(
         (
@@ -42,12 +42,21 @@ _LAZY = {
         ),
         "_dtypes",
     ),
-    "Tensor": "_tensor",
+    **dict.fromkeys(("Symbol", "Tensor"), "_tensor"),
+    **dict.fromkeys(("COOTensor", "CSRTensor"), "_sparse"),
     **dict.fromkeys(("from_numpy", "from_dlpack"), "_methods"),
     **dict.fromkeys(("Parameter", "ParameterTuple"), "_parameter"),
     **dict.fromkeys(("grad", "value_and_grad", "jvp", "vjp", "get_grad"), "_grad"),
     "vmap": "_vmap",
-    **dict.fromkeys(("dtype_to_nptype", "pytype_to_dtype"), "_dtypes"),
+    **dict.fromkeys(("dtype_to_nptype", "dtype_to_pytype", "get_py_obj_dtype", "pytype_to_dtype"), "_dtypes"),
+    **dict.fromkeys(
+        (
+            *("half", "single", "double", "float_", "byte", "short", "intc", "intp", "long", "int_", "ubyte", "ushort"),
+            *("uint", "uintc", "uintp", "cfloat", "cdouble", "string"),
+        ),
+        "common.dtype",
+    ),
+    **dict.fromkeys(("set_ps_context", "get_ps_context", "reset_ps_context", "set_device"), "context"),
     **dict.fromkeys(("set_context", "get_context", "GRAPH_MODE", "PYNATIVE_MODE", "set_seed", "get_seed"), "context"),
     **dict.fromkeys(("mutable", "jit_class"), "_script"),
     **dict.fromkeys(("save_checkpoint", "load_checkpoint", "load_param_into_net"), "_checkpoint"),

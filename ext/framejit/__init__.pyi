@@ -22,6 +22,8 @@ from framejit._custom import CustomOp as CustomOp
 from framejit._custom import custom_op as custom_op
 from framejit._dtypes import DType
 from framejit._dtypes import dtype_to_nptype as dtype_to_nptype
+from framejit._dtypes import dtype_to_pytype as dtype_to_pytype
+from framejit._dtypes import get_py_obj_dtype as get_py_obj_dtype
 from framejit._dtypes import pytype_to_dtype as pytype_to_dtype
 from framejit._errors import GraphBreakError as GraphBreakError
 from framejit._errors import PerformanceWarning as PerformanceWarning
@@ -47,10 +49,14 @@ from framejit._parameter import ParameterTuple as ParameterTuple
 from framejit._platform import unsupported_reason as unsupported_reason
 from framejit._script import jit_class as jit_class
 from framejit._script import mutable as mutable
+from framejit._sparse import COOTensor as COOTensor
+from framejit._sparse import CSRTensor as CSRTensor
 from framejit._specs import ArraySpec as ArraySpec
+from framejit._specs import enable_dynamic as enable_dynamic
 from framejit._specs import mark_dynamic as mark_dynamic
 from framejit._stats import reset as reset
 from framejit._stats import stats as stats
+from framejit._tensor import Symbol as Symbol
 from framejit._trace import Trace as Trace
 from framejit._trace import trace as trace
 from framejit._vmap import vmap as vmap
@@ -59,8 +65,12 @@ from framejit.common import initializer as initializer
 from framejit.context import GRAPH_MODE as GRAPH_MODE
 from framejit.context import PYNATIVE_MODE as PYNATIVE_MODE
 from framejit.context import get_context as get_context
+from framejit.context import get_ps_context as get_ps_context
 from framejit.context import get_seed as get_seed
+from framejit.context import reset_ps_context as reset_ps_context
 from framejit.context import set_context as set_context
+from framejit.context import set_device as set_device
+from framejit.context import set_ps_context as set_ps_context
 from framejit.context import set_seed as set_seed
 from framejit.train import Model as Model
 
@@ -134,3 +144,21 @@ float32: DType
 float64: DType
 complex64: DType
 complex128: DType
+half: DType
+single: DType
+double: DType
+float_: DType
+byte: DType
+short: DType
+intc: DType
+intp: DType
+long: DType
+int_: DType
+ubyte: DType
+ushort: DType
+uint: DType
+uintc: DType
+uintp: DType
+cfloat: DType
+cdouble: DType
+string: DType

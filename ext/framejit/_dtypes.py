@@ -81,6 +81,10 @@ class DType:
 
 ALL = {name: DType(name) for name in _REPRS}
 globals().update(ALL)
+# The type of str; there are no Tensors of it.
+STRING = object.__new__(DType)
+STRING.name, STRING.numpy = "string", None
+_REPRS["string"], _known["string"] = "String", STRING
 _FROM_NUMPY = {dtype.numpy: dtype for dtype in ALL.values() if dtype.numpy is not None}
 
 
@@ -119,6 +123,8 @@ def numpy_dtype(dtype: Any) -> np.dtype[Any]:
         if loaded is None:
             raise TypeError(f"'dtype' is {dtype!r}, which NumPy does not have; it needs the package ml_dtypes")
         return loaded
+    if dtype is STRING:
+        raise TypeError("'dtype' is String, of which there are no Tensors")
     if isinstance(dtype, DType):
         assert dtype.numpy is not None
         return dtype.numpy
@@ -142,4 +148,17 @@ def dtype_to_nptype(dtype: DType) -> type[np.generic]:
 
 def pytype_to_dtype(python_type: type) -> DType:
     """The dtype of Tensors made of this Python type, or of a NumPy scalar type."""
-    return from_numpy(numpy_dtype(python_type))
+    return STRING if python_type is str else from_numpy(numpy_dtype(python_type))
+
+
+def get_py_obj_dtype(obj: Any) -> Any:
+    """The dtype of a Tensor, of Tensors made of a Python number, or of str."""
+    return obj.dtype if hasattr(obj, "dtype") else pytype_to_dtype(type(obj))
+
+
+def dtype_to_pytype(dtype: DType) -> type:
+    """The Python type of an element."""
+    if dtype is STRING:
+        return str
+    kind = numpy_dtype(dtype).kind
+    return {"b": bool, "i": int, "u": int, "f": float, "V": float, "c": complex}[kind]

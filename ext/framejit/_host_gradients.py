@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from framejit._host import with_items
+from framejit._host import in_place, with_items
 
 
 class Operand:
@@ -437,6 +437,18 @@ _rule(
     signature="array, key, value",
     array=lambda array, key, value: Call(zeroed_items, G, key),
     value=lambda array, key, value: Call(items_like, G, key, value),
+)
+_rule(
+    in_place(np.add.at),
+    signature="array, key, value",
+    array=lambda array, key, value: G,
+    value=lambda array, key, value: Call(summed_like, Call(operator.getitem, G, key), value),
+)
+_rule(
+    in_place(np.subtract.at),
+    signature="array, key, value",
+    array=lambda array, key, value: G,
+    value=lambda array, key, value: Call(np.negative, Call(summed_like, Call(operator.getitem, G, key), value)),
 )
 _rule(
     items_like,

@@ -93,6 +93,75 @@ def mark_dynamic(x: Any, dim: int | Iterable[int]) -> None:
         core.mark_dynamic(x, d % x.ndim)
 
 
+def unknown_lengths(spec: Any) -> tuple[int, ...]:
+    """Which dimensions a Tensor without elements leaves open."""
+    lengths = getattr(spec, "_lengths", None)
+    return () if lengths is None else tuple([at for at, n in enumerate(lengths) if not isinstance(n, int)])
+
+
+def check_fits(of: str, name: Any, spec: Any, value: Any) -> None:
+    """Raise `TypeError` or `ValueError` where a Tensor is not as a Tensor without elements says."""
+    if value.dtype is not spec.dtype:
+        raise TypeError(f"For '{of}', the dtype of '{name}' must be {spec.dtype}, but got {value.dtype}.")
+    lengths = getattr(spec, "_lengths", spec.shape)
+    if lengths is None:
+        return
+    if len(lengths) != value.ndim:
+        raise ValueError(f"For '{of}', '{name}' must have {len(lengths)} dimensions, but got {value.ndim}.")
+    for wanted, length in zip(lengths, value.shape, strict=True):
+        if wanted is not None and not (wanted == length if isinstance(wanted, int) else wanted.fits(length)):
+            raise ValueError(f"For '{of}', the shape of '{name}' must be {list(lengths)}, but got {value.shape}.")
+
+
+def enable_dynamic(**kwargs: Any) -> Callable[[Any], Any]:
+    """A decorator that says which arguments of a compiled function have dimensions that vary.
+
+    Parameters
+    ----------
+    **kwargs : Tensor
+        By the name of the argument, a Tensor without elements.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Where an argument of a call is of another dtype or shape.
+
+    Examples
+    --------
+    >>> import framejit as fj
+    >>> @fj.enable_dynamic(x=fj.Tensor(shape=[None, 3], dtype=fj.float32))
+    ... @fj.jit
+    ... def double(x):
+    ...     return x * 2
+    >>> double(fj.ops.ones((4, 3))).shape, double(fj.ops.ones((5, 3))).shape
+    ((4, 3), (5, 3))
+    """
+    import functools
+    import inspect
+
+    if not kwargs:
+        raise ValueError("For 'enable_dynamic', there must be an argument.")
+
+    def decorated(function: Any) -> Any:
+        signature = inspect.signature(function)
+        for name in kwargs:
+            if name not in signature.parameters:
+                raise ValueError(f"For 'enable_dynamic', there is no argument {name!r} of {function!r}.")
+
+        @functools.wraps(function)
+        def call(*args: Any, **keywords: Any) -> Any:
+            bound = signature.bind(*args, **keywords).arguments
+            for name, spec in kwargs.items():
+                if name in bound and hasattr(spec, "shape"):
+                    check_fits("enable_dynamic", name, spec, bound[name])
+                    mark_dynamic(bound[name], unknown_lengths(spec))
+            return function(*args, **keywords)
+
+        return call
+
+    return decorated
+
+
 def _forgetter(key: int) -> Callable[[Any], None]:
     def forget(_: Any) -> None:
         _marked.pop(key, None)

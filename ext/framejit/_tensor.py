@@ -32,6 +32,8 @@ def as_array(
     """
     target = None if dtype is None else _dtypes.numpy_dtype(dtype)
     if input_data is None:
+        if init is None and target is not None:
+            return _without_data(shape, target)
         if init is None:
             raise ValueError("For 'Tensor', the input_data and init can not be None at the same time.")
         if shape is None or target is None:
@@ -64,6 +66,111 @@ def as_array(
     if shape is not None and _as_shape(shape) != array.shape:
         raise ValueError(f"For 'Tensor', 'shape' is {_as_shape(shape)}, but 'input_data' has shape {array.shape}")
     return np.array(array, order="C", copy=True) if not array.flags.c_contiguous or not array.flags.owndata else array
+
+
+class DynamicTensor(Tensor):
+    """A Tensor without elements that says what shapes there will be: ``Tensor(shape=(None, 3), dtype=float32)``.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        With -1 for lengths that are not known; (-2,) where not even their number is.
+    symbolic_shape : list
+        With the dict of each `Symbol`.
+    """
+
+    _lengths: Any = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:  # type: ignore[override]
+        """As far as it is known."""
+        return (-2,) if self._lengths is None else tuple([n if isinstance(n, int) else -1 for n in self._lengths])
+
+    @property
+    def symbolic_shape(self) -> list[Any]:
+        """The shape with the dict of each `Symbol`."""
+        return [n.to_dict() if isinstance(n, Symbol) else n for n in self._lengths or self.shape]
+
+    def __repr__(self) -> str:
+        return f"Tensor(shape={list(self.shape)}, dtype={self.dtype!r}, value= )"
+
+    __str__ = __repr__
+
+
+def _without_data(shape: Any, target: np.dtype) -> Any:
+    """Zeros of a shape; where a length is None, -1 or a `Symbol`, or the shape is None, a `DynamicTensor`."""
+    lengths = None if shape is None else [shape] if isinstance(shape, int) else list(shape)
+    if lengths is not None:
+        lengths = [None if n == -1 else n for n in lengths]
+        for n in lengths:
+            if n is not None and not isinstance(n, Symbol) and (not isinstance(n, int) or n < 0):
+                raise ValueError(
+                    f"For 'Tensor', the lengths of 'shape' must be int, None or Symbol, but got {shape!r}."
+                )
+        if all(isinstance(n, int) for n in lengths):
+            return np.zeros(lengths, target)
+    made = DynamicTensor(np.zeros(0, target))
+    made._lengths = lengths
+    return made
+
+
+class Symbol:
+    """A length that is not known, in the shape of a Tensor without elements.
+
+    Parameters
+    ----------
+    max, min : int
+        Bounds; no `max` with 0 or below `min`.
+    divisor, remainder : int
+        The length is a multiple of `divisor`, and `remainder`.
+    unique : bool
+        Equal to the other lengths with this Symbol.
+
+    Examples
+    --------
+    >>> import framejit as fj
+    >>> fj.Symbol(max=16, divisor=4)
+    {'max': 16, 'divisor': 4}
+    """
+
+    def __init__(self, max: int = 0, min: int = 1, divisor: int = 1, remainder: int = 0, unique: bool = False) -> None:
+        for name, value in (("max", max), ("min", min), ("divisor", divisor), ("remainder", remainder)):
+            if not isinstance(value, int) or isinstance(value, bool):
+                raise TypeError(f"For 'Symbol', the argument '{name}' must be int, but got {type(value).__name__}.")
+        if not isinstance(unique, bool):
+            raise TypeError(f"For 'Symbol', the argument 'unique' must be bool, but got {type(unique).__name__}.")
+        for name, value in (("min", min), ("divisor", divisor)):
+            if value <= 0:
+                raise ValueError(f"For 'Symbol', the '{name}' value should be positive, but got {value}.")
+        if not 0 <= remainder < divisor:
+            raise ValueError(f"For 'Symbol', the 'remainder' value should be in [0, {divisor}), but got {remainder}.")
+        self.max, self.min, self.divisor, self.remainder, self.unique = max, min, divisor, remainder, unique
+        if max and max < min:
+            self.max = 0
+
+    def to_dict(self) -> dict[str, int]:
+        """What is not as by default."""
+        found = {}
+        if self.max:
+            found["max"] = self.max
+        if self.min > 1:
+            found["min"] = self.min
+        if self.divisor != 1:
+            found["divisor"] = self.divisor
+        if self.remainder:
+            found["remainder"] = self.remainder
+        if self.unique:
+            found["id"] = id(self)
+        return found
+
+    def fits(self, length: int) -> bool:
+        """Whether a length is as this says."""
+        if length < self.min or self.max and length > self.max:
+            return False
+        return length % self.divisor == self.remainder
+
+    def __repr__(self) -> str:
+        return repr(self.to_dict())
 
 
 def _as_shape(shape: Any) -> tuple[int, ...]:

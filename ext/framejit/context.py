@@ -91,6 +91,60 @@ def get_context(attr_key: str) -> Any:
     return _settings[attr_key]
 
 
+# What a parameter server would be told.
+_PS_DEFAULTS: dict[str, Any] = {
+    "enable_ps": False,
+    "config_file_path": "",
+    "enable_ssl": False,
+    "scheduler_manage_port": 11202,
+}
+_ps_settings = dict(_PS_DEFAULTS)
+
+
+def set_ps_context(**kwargs: Any) -> None:
+    """Change settings of parameter servers, of which there are none: they are kept and given back.
+
+    Raises
+    ------
+    ValueError
+        For an unknown setting, and for ``enable_ps=True``.
+    TypeError
+        For a value of another type.
+    """
+    for name, value in kwargs.items():
+        if name in ("client_password", "server_password"):
+            continue
+        if name not in _ps_settings:
+            raise ValueError(
+                f"For 'context.set_ps_context', the keyword argument {name} is not recognized! There are: {', '.join(_PS_DEFAULTS)}."
+            )
+        kind = type(_PS_DEFAULTS[name])
+        if type(value) is not kind:
+            raise TypeError(
+                f"For 'context.set_ps_context', the argument '{name}' must be {kind.__name__}, but got {type(value).__name__}."
+            )
+        if name == "enable_ps" and value:
+            raise ValueError(
+                "For 'context.set_ps_context', the argument 'enable_ps' must be False: there are no parameter servers, training runs in one "
+                "process."
+            )
+    _ps_settings.update({name: value for name, value in kwargs.items() if name in _ps_settings})
+
+
+def get_ps_context(attr_key: str) -> Any:
+    """A setting of parameter servers."""
+    if attr_key not in _ps_settings:
+        raise ValueError(
+            f"For 'context.get_ps_context', the argument {attr_key} is not recognized! There are: {', '.join(_PS_DEFAULTS)}."
+        )
+    return _ps_settings[attr_key]
+
+
+def reset_ps_context() -> None:
+    """All settings of parameter servers as they were."""
+    _ps_settings.update(_PS_DEFAULTS)
+
+
 def in_graph_mode() -> bool:
     """Whether calls of cells are compiled."""
     return _settings["mode"] == GRAPH_MODE

@@ -34,6 +34,8 @@ SQUARE = rng.uniform(-1, 1, (2, 3, 6, 5))
 KERNEL = rng.uniform(-1, 1, (4, 3, 3, 2))
 
 AT = Tensor([0, 2, 2])
+PLACES = Tensor([[0, 1], [0, 1]])
+FIRST = Tensor([0, 0])
 OF_ONE = {
     "relu": ops.relu, "relu6": lambda x: ops.relu6(x * 9), "sigmoid": ops.sigmoid, "gelu": lambda x: ops.gelu(x, "tanh"), "silu": ops.silu, "mish": ops.mish,
     "elu": lambda x: ops.elu(x - 1), "selu": lambda x: ops.selu(x - 1), "softplus": ops.softplus, "softsign": ops.softsign,
@@ -47,8 +49,21 @@ OF_ONE = {
     "tile": lambda x: ops.tile(x, (2, 1)) ** 2, "flip": lambda x: ops.flip(x, (0,)) * x, "roll": lambda x: ops.roll(x, 1, 0) * x, "tril": lambda x: ops.tril(x) ** 2,
     "where": lambda x: ops.where(x > 0.8, x * x, -x), "clamp": lambda x: ops.clamp(x, 0.5, 1.0) ** 2, "cumsum": lambda x: ops.cumsum(x, 1) ** 2,
     "rsqrt": ops.rsqrt, "pow": lambda x: ops.pow(x, 2.5), "erf": ops.erf, "square": ops.square, "norm_l": lambda x: ops.layer_norm(x, (4,)),
+    "gather_elements": lambda x: ops.gather_elements(x, 1, Tensor([[0, 0], [1, 2], [3, 3]])) ** 2, "reverse_sequence": lambda x: ops.reverse_sequence(x, AT, 1) * x,
     "chunk": lambda x: ops.chunk(x, 2, 1)[0] ** 2, "narrow": lambda x: ops.narrow(x, 1, 1, 2) ** 3, "squeeze": lambda x: ops.squeeze(ops.expand_dims(x, 0)) ** 2,
 }  # fmt: skip
+
+
+# Written where they lie: in compiled functions only.
+WRITTEN = {
+    "tensor_scatter_add": lambda x: ops.tensor_scatter_add(x, PLACES, x[0, :2] * 2) ** 2, "tensor_scatter_sub": lambda x: ops.tensor_scatter_sub(x, PLACES, x[1, :2]) ** 2,
+    "scatter_nd": lambda x: ops.scatter_nd(PLACES, x[0, :2], (3, 4)) ** 2, "index_add": lambda x: ops.index_add(x, FIRST, x[:2] * 3, 0) ** 2,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_functions_that_write(name):
+    assert_tensor_gradients(WRITTEN[name], A)
 
 
 @pytest.mark.parametrize("name", OF_ONE)

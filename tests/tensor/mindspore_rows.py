@@ -148,6 +148,14 @@ _LOSSES = [
     *[f"ops.{call}" for call in ("margin_ranking_loss(a, b, ops.sign(a))", "margin_ranking_loss(a, b, ops.sign(a), 1)", "cosine_embedding_loss(a, b, Tensor(np.float32([1, -1, 1])), 0.2, 'none')", "cosine_embedding_loss(a, b, Tensor(np.float32([1, -1, 1])), 2.0)", "hinge_embedding_loss(a, ops.sign(b))", "soft_margin_loss(a, b)", "multilabel_soft_margin_loss(a, u)", "multi_margin_loss(a, c.astype(ms.int64))",
                                  "multi_margin_loss(a, c.astype(ms.int64), margin=0.5)", "gaussian_nll_loss(a, b, p)", "gaussian_nll_loss(a, b, p, eps=-1.0)", "lgamma(i)", "digamma(i)", "digamma(a)", "lgamma(d)", "digamma(d)", "fast_gelu(a)")],
 ]
+# The matrix has zeros. What MindSpore computes by another package, which is not there, is left out.
+_SPARSE = [
+    *[call.replace("csr(z)", "csr(np.maximum(a.asnumpy(), 0))").replace("coo(z)", "coo(np.maximum(a.asnumpy(), 0))") for call in (
+        "csr(z)", "coo(z)", "csr(z).shape", "csr(z).size", "csr(z).ndim", "csr(z).itemsize", "csr(z).dtype", "csr(z).to_dense()", "csr(z) + csr(z)", "csr(z) - csr(z)", "csr(z) * 2", "csr(z) / 2", "csr(z).abs()", "-csr(z)", "csr(z).astype(ms.float64)", "csr(z).add(csr(z), Tensor(1.0), Tensor(2.0))", "csr(z) * csr(z)", "csr(z) + a", "csr(z).T", "csr(z) @ m",
+        "csr(z).mv(v)", "csr(z).sum(0)", "coo(z).to_dense()", "coo(z) + a", "coo(z) - a", "coo(z) * a", "coo(z) / p", "a + coo(z)", "coo(z) + coo(z)", "coo(z).coalesce()", "coo(z).abs()", "-coo(z)", "coo(z).astype(ms.int32)", "coo(z).add(coo(z), Tensor(3.0))", "coo(z) + v", "ops.coo_relu(coo(z))", "ops.coo_concat([coo(z), coo(z)], 0)",
+        "ops.dense_to_sparse_coo(ops.relu(a))", "ops.dense_to_sparse_csr(ops.relu(a))", "ms.COOTensor(c, v, (3, 4))", "ms.COOTensor(i, v, (3, 4))", "ms.COOTensor(1, v, (3, 4))", "ms.COOTensor(i[:, :2], v[:3], [3, 4])", "ms.COOTensor(i[:, :2], v[:3], (3, 4.0))", "ms.COOTensor(i[:, :2], v, (3, 4))", "ms.COOTensor(a[:, :2], v[:3], (3, 4))", "ms.COOTensor(i[:, :2], v[:3], (3,))", "ms.COOTensor(i[:, :2], v[:3], (1, 1))",
+        "ms.CSRTensor(1, c, v, (3, 4))", "ms.CSRTensor(c, c, v, (3, 4))", "ms.CSRTensor(c, c, v[:3], (2, 4))", "ms.CSRTensor(c, c, v[:3])", "ms.CSRTensor(c, v[:3], v[:3], (2, 4))", "ms.CSRTensor(c, c, v[:3], (2,))")],
+]
 ROWS = [
     *[f"ops.{name}({x}, {y})" for name in _BINARY for x in _DTYPES for y in _DTYPES if x <= y],
     *[f"{x} {op} {y}" for op in ("+", "-", "*", "/", "//", "%", "**", "==", "<", ">=") for x, y in (("a", "2"), ("i", "2"), ("i", "2.5"), ("l", "2"), ("h", "2.5"), ("p", "i"), ("2", "a"), ("2.5", "i"), ("s", "w"), ("d", "2"))],
@@ -228,5 +236,5 @@ ROWS = [
       "a @ b", "ops.concat(a)", "nn.Dense(0, 1)", "nn.ReLU(3)", "nn.Dense(4, 2)(m)", "nn.Softmax()('x')", "Tensor('x')", "Tensor(None)", "Tensor()", "ops.split(a, 5, 7)", "ops.stack(())", "ops.stack((a, v))", "ops.gather(a, 0.5, 0)", "ops.expand_dims(a, 9)", "a + None", "a + 'x'", "a + [1, 2, 3]",
       "a + np.ones((3, 4), np.float32)", "ops.one_hot(a, 3)", "nn.Conv2d(3, 2, 3)(a)", "nn.MaxPool2d(2, 2, 'nothing')", "nn.Dropout(p=2.0)", "nn.CellList([1])", "ops.zeros('x')", "ops.full(3)", "ops.broadcast_to(a, (2, 2))", "a.item(99)", "a.item()", "len(a[0, 0])", "ms.Parameter('x')", "nn.SequentialCell(3)",
       "nn.LayerNorm(4)(a)", "nn.BatchNorm2d(3)(a)", "ops.pow('x', 2)", "ops.maximum(a, None)", "ms.Tensor(a, 'nothing')", "a.astype('nothing')", "ops.cast(a, 'nothing')", "ops.clamp(a)", "ops.where(l, a, m)", "ops.tile(a, 2.5)", "ops.argmax(a, 5)", "ops.cumsum(a, 4)"],
-    *_RECURRENT, *_TRANSFORMERS, *_NORMALIZATIONS, *_OPTIMIZERS, *_SPACE, *_LOSSES,
+    *_RECURRENT, *_TRANSFORMERS, *_NORMALIZATIONS, *_OPTIMIZERS, *_SPACE, *_LOSSES, *_SPARSE,
 ]

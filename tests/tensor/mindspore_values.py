@@ -17,6 +17,8 @@ def leaves(value):
     """A result as plain data: what kind of thing, dtype, shape and bytes, for each leaf."""
     if isinstance(value, (tuple, list)):
         return [leaf for item in value for leaf in leaves(item)]
+    if hasattr(value, "to_tuple"):
+        return leaves(value.to_tuple())
     if hasattr(value, "asnumpy"):
         array = np.ascontiguousarray(value.asnumpy())
         return [("Tensor", str(value.dtype).rpartition(".")[2].lower(), array.dtype.str, tuple(value.shape), array.tobytes())]
@@ -67,7 +69,17 @@ def helpers(base):
     def weight(value, name="w"):
         return base.Parameter(base.Tensor(value.asnumpy()), name=name)
 
-    return {"filled": filled, "trained": trained, "gradients": gradients, "names": names, "steps": steps, "weight": weight}
+    def csr(dense):
+        rows, columns = np.nonzero(dense)
+        starts = np.searchsorted(rows, np.arange(dense.shape[0] + 1))
+        tensors = [base.Tensor(x.astype(np.int32)) for x in (starts, columns)]
+        return base.CSRTensor(*tensors, base.Tensor(dense[rows, columns]), dense.shape)
+
+    def coo(dense, dtype=np.int64):
+        places = np.argwhere(dense).astype(dtype)
+        return base.COOTensor(base.Tensor(places), base.Tensor(dense[tuple(places.T)]), dense.shape)
+
+    return {"csr": csr, "coo": coo, "filled": filled, "trained": trained, "gradients": gradients, "names": names, "steps": steps, "weight": weight}
 
 
 def evaluate(package, rows, inputs):

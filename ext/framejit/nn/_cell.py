@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -51,6 +52,7 @@ class Cell:
             _with_kwargs={},
             _hooked=hasattr(type(self), "bprop"),
             _jit_config=None,
+            _inputs={},
             cls_name=type(self).__name__,
         )
         if flags:
@@ -72,7 +74,18 @@ class Cell:
     def _compute(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if (self._jit_config is None and not context.in_graph_mode()) or os.environ.get("MS_JIT") == "0":
             return self.construct(*args, **kwargs)
+        if self._inputs:
+            self._mark_inputs(args, kwargs)
         return self._compiled_construct()(*args, **kwargs)
+
+    def _mark_inputs(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        from framejit._specs import check_fits, mark_dynamic, unknown_lengths
+
+        given = {**dict(zip(inspect.signature(self.construct).parameters, args)), **kwargs}
+        for name, spec in self._inputs.items():
+            if name in given and isinstance(given[name], Tensor) and isinstance(spec, Tensor):
+                check_fits("set_inputs", name, spec, given[name])
+                mark_dynamic(given[name], unknown_lengths(spec))
 
     def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         for number, hook in list(self._pre_hooks.items()):
@@ -303,7 +316,22 @@ class Cell:
         return self
 
     def set_inputs(self, *inputs: Any, **kwargs: Any) -> None:
-        """Nothing: shapes that vary are found at run time."""
+        """Say what inputs there will be, by Tensors without elements: in compiled calls, lengths that they leave open vary from the start.
+        Others are found at run time.
+        """
+        if inputs and kwargs:
+            raise ValueError("For 'set_inputs', there must be inputs by position or by name, not both.")
+        known = inspect.signature(self.construct).parameters
+        unknown = [name for name in kwargs if name not in known]
+        if unknown:
+            raise ValueError(f"For 'set_inputs', the names must be among {list(known)}, but got {unknown[0]}.")
+        if inputs:
+            kwargs = dict(zip(known, inputs))
+        self.__dict__["_inputs"] = kwargs
+
+    def get_inputs(self) -> dict[str, Any]:
+        """What `set_inputs` was told, by name."""
+        return dict(self._inputs)
 
     # --- Hooks --------------------------------------------------------------------------------------------------------------
 

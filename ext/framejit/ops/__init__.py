@@ -21,12 +21,13 @@ from framejit.ops import (
     _reduce,
     _resize,
     _shape,
+    _sparse,
 )
 
 _ELSEWHERE = {"Any", "ALL", "annotations", "np", "is_compiling", "functools", "inspect", "math", "Tensor"}
 _MODULES = (
     *(_elementwise, _reduce, _shape, _create, _image, _pooling, _resize, _attention, _loss),
-    *(_primitives, _control),
+    *(_sparse, _primitives, _control),
 )
 for _module in _MODULES:
     for _name, _value in list(vars(_module).items()):
