@@ -284,7 +284,8 @@ void clear_error() {
   static PyObject* const linalg = PyObject_GetAttrString(numpy_module(), "linalg");
   static PyObject* const singular = linalg ? PyObject_GetAttrString(linalg, "LinAlgError") : nullptr;  // no ValueError in NumPy 1
   PyErr_Restore(type, value, traceback);
-  for (PyObject* own : {PyExc_ValueError, PyExc_TypeError, PyExc_LookupError, PyExc_ArithmeticError, PyExc_MemoryError, PyExc_RuntimeError, PyExc_Warning, singular})
+  for (PyObject* own : {PyExc_ValueError, PyExc_TypeError, PyExc_LookupError, PyExc_ArithmeticError, PyExc_MemoryError, PyExc_RuntimeError, PyExc_Warning,
+                        PyExc_AttributeError, PyExc_NameError, PyExc_AssertionError, PyExc_BufferError, singular})
     if (!PyErr_Occurred() || PyErr_ExceptionMatches(own)) return PyErr_Clear();
   struct Raised {
     PyObject *type, *value, *traceback;

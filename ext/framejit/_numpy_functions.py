@@ -147,6 +147,8 @@ def _append(arr: Any, values: Any, axis: Any = None) -> Any:
 def _array_split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> Any:
     total = ary.shape[axis]
     if type(indices_or_sections) is int:
+        if indices_or_sections <= 0:
+            graph_break("no sections")
         each, extras = divmod(total, indices_or_sections)
         points, at = [0], 0
         for i in range(indices_or_sections):

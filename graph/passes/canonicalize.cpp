@@ -38,7 +38,7 @@ bool is_needless_copy(const Graph& graph, const MemoryFacts& facts, ValueId v, i
 namespace {
 
 /// `position`: of the block's first node.
-bool canonicalize_block(Graph& graph, Block& block, const MemoryFacts& facts, Replacements& replacements,
+bool canonicalize_block(Graph& graph, Block& block, const MemoryFacts& facts, const Apart& apart, Replacements& replacements,
                         int32_t& position) {
   bool changed = false;
   std::vector<ValueId>& nodes = block.nodes;
@@ -56,13 +56,13 @@ bool canonicalize_block(Graph& graph, Block& block, const MemoryFacts& facts, Re
       n.inputs[0] = n.type.root;
       if (!facts.result[index(v)] && same_place(n.type, graph.type(n.type.root))) replacements.add(v, n.type.root);
     }
-    if (is_needless_copy(graph, facts, v, position++)) {
+    if (is_needless_copy(graph, facts, v, position++) && apart.may_merge(v, n.inputs[0], replacements)) {
       replacements.add(v, n.inputs[0]);
       changed = true;
       continue;
     }
     for (const std::unique_ptr<Block>& inner : n.blocks)
-      changed |= canonicalize_block(graph, *inner, facts, replacements, position);
+      changed |= canonicalize_block(graph, *inner, facts, apart, replacements, position);
     kept.push_back(v);
   }
   nodes = std::move(kept);
@@ -75,7 +75,7 @@ bool canonicalize(Graph& graph, PassContext&) {
   const MemoryFacts facts(graph);
   Replacements replacements(graph);
   int32_t position = 0;
-  return canonicalize_block(graph, graph.body(), facts, replacements, position);
+  return canonicalize_block(graph, graph.body(), facts, Apart(graph), replacements, position);
 }
 
 }  // namespace framejit::graph

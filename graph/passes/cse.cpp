@@ -2,7 +2,7 @@
 //
 // Two nodes are equal if operator, operands, attributes and type are, and no root that they read was written in
 // between: each root has a version that a write raises. A duplicate stays where its bytes can be told from the first
-// one's: either of them is written, or the duplicate is a result (or a result shares its bytes). Flags are sticky, so
+// one's: either of them is written, or the duplicate is a result (or a result shares its bytes), or a call of the host reads both. Flags are sticky, so
 // once is enough; they belong to the calls of both, and to none that is known where one of them has none. What a block
 // computes is known in it only.
 #include <algorithm>
@@ -22,6 +22,7 @@ class CommonNodes {
   explicit CommonNodes(Graph& graph)
       : graph_(graph),
         facts_(graph),
+        apart_(graph),
         replacements_(graph),
         version_(graph.value_count(), 0),
         seen_at_(version_),
@@ -60,7 +61,7 @@ class CommonNodes {
     const auto [first, last] = table_.equal_range(key);
     const bool may_replace = is_view || !facts_.escapes[index(v)];
     for (auto it = first; may_replace && it != last; ++it) {
-      if (gone_[index(it->second)] || !equal(v, it->second)) continue;
+      if (gone_[index(it->second)] || !equal(v, it->second) || !apart_.may_merge(v, it->second, replacements_)) continue;
       replacements_.add(v, it->second);
       join_calls(graph_.node(it->second), n);
       return false;
@@ -112,6 +113,7 @@ class CommonNodes {
 
   Graph& graph_;
   const MemoryFacts facts_;
+  const Apart apart_;
   Replacements replacements_;
   std::vector<uint32_t> version_;  // of each root
   std::vector<uint32_t> seen_at_;  // memory state at which each value was computed

@@ -5,8 +5,9 @@
 //
 // so that a chain of in-place statements is one group for fuse. The value must have the shape of the place (no
 // broadcast) and still be what it was: not written itself since, nor the place by another write to the root. Operators
-// whose bits depend on the operand's layout (NumPy's loops, products) take it only where the layouts are the same, reductions never. What was written before control flow holds in it and behind it, unless that writes it too; what its blocks write
-// is known in them only.
+// whose bits depend on the operand's layout (NumPy's loops, products) take it only where the layouts are the same, calls of the
+// host where their operands share memory as before (Apart), reductions never. What was written before control flow holds in it and
+// behind it, unless that writes it too; what its blocks write is known in them only.
 #include <algorithm>
 
 #include "graph/pass.h"
@@ -58,22 +59,35 @@ class Forwarder {
     Node& n = graph_.node(v);
     // A reduction stands behind the write in a step of its own: what it took from the value would have to be stored once more.
     const bool takes = def(n.op).cls != OpClass::Reduction;
-    for (std::size_t i = 0; takes && i < n.inputs.size(); ++i) {
-      if (!reads_operand(n, i)) continue;
-      const Written& last = written_[index(graph_.root(n.inputs[i]))];
-      if (last.write == kNoValue || !same_place(graph_.type(n.inputs[i]), graph_.type(last.write))) continue;
-      const Type& value = graph_.type(last.value);
-      if (value.shape != graph_.type(n.inputs[i]).shape || version_[index(graph_.root(last.value))] != last.value_version)
-        continue;
-      const bool computed = !value.is_view() && graph_.node(last.value).op != Op::Param;
-      if (!computed || (n.op == Op::Write && graph_.root(last.value) == n.type.root)) continue;
-      if (depends_on_layout(n.op) && value.strides != graph_.type(n.inputs[i]).strides) continue;
-      changed_ |= n.inputs[i] != last.value;
-      n.inputs[i] = last.value;
-    }
+    std::vector<ValueId> inputs = n.inputs;
+    for (std::size_t i = 0; takes && i < n.inputs.size(); ++i)
+      if (reads_operand(n, i)) inputs[i] = written_value(n, i);
+    if (n.op == Op::Host && !shares_alike(n.inputs, inputs)) inputs = n.inputs;
+    changed_ |= n.inputs != inputs;
+    n.inputs = std::move(inputs);
     if (n.op != Op::Write) return;
     ++version_[index(n.type.root)];
     written_[index(n.type.root)] = {v, n.inputs[1], version_[index(graph_.root(n.inputs[1]))]};
+  }
+
+  bool shares_alike(const std::vector<ValueId>& a, const std::vector<ValueId>& b) const {
+    for (std::size_t i = 0; i < a.size(); ++i)
+      for (std::size_t k = 0; k < i; ++k)
+        if ((graph_.root(a[i]) == graph_.root(a[k])) != (graph_.root(b[i]) == graph_.root(b[k]))) return false;
+    return true;
+  }
+
+  /// What was written to the place that is operand number i; the operand itself where that is not known, or will not do.
+  ValueId written_value(const Node& n, std::size_t i) const {
+    const ValueId operand = n.inputs[i];
+    const Written& last = written_[index(graph_.root(operand))];
+    if (last.write == kNoValue || !same_place(graph_.type(operand), graph_.type(last.write))) return operand;
+    const Type& value = graph_.type(last.value);
+    if (value.shape != graph_.type(operand).shape || version_[index(graph_.root(last.value))] != last.value_version) return operand;
+    const bool computed = !value.is_view() && graph_.node(last.value).op != Op::Param;
+    if (!computed || (n.op == Op::Write && graph_.root(last.value) == n.type.root)) return operand;
+    if (depends_on_layout(n.op) && value.strides != graph_.type(operand).strides) return operand;
+    return last.value;
   }
 
   Graph& graph_;

@@ -1,6 +1,8 @@
 // One walk over the body collects the facts.
 #include "graph/passes/memory.h"
 
+#include <algorithm>
+
 namespace framejit::graph {
 
 MemoryFacts::MemoryFacts(const Graph& graph)
@@ -57,6 +59,22 @@ bool Replacements::rename(Node& node) const {
   for (ValueId& v : node.inputs) apply(v);
   if (node.type.is_view()) apply(node.type.root);
   return changed;
+}
+
+Apart::Apart(const Graph& graph) : graph_(graph) {
+  for_each_node(graph, graph.body(), [&](ValueId v) {
+    const Node& n = graph.node(v);
+    for (std::size_t i = 0; n.op == Op::Host && i < n.inputs.size(); ++i)
+      for (std::size_t k = 0; k < i; ++k)
+        if (graph.root(n.inputs[k]) != graph.root(n.inputs[i])) pairs_.emplace_back(graph.root(n.inputs[k]), graph.root(n.inputs[i]));
+  });
+}
+
+bool Apart::may_merge(ValueId a, ValueId b, const Replacements& replaced) const {
+  return std::none_of(pairs_.begin(), pairs_.end(), [&](const auto& pair) {
+    const ValueId p = graph_.root(replaced(pair.first)), q = graph_.root(replaced(pair.second));
+    return (p == graph_.root(a) && q == graph_.root(b)) || (p == graph_.root(b) && q == graph_.root(a));
+  });
 }
 
 }  // namespace framejit::graph

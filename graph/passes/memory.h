@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "graph/graph.h"
@@ -39,6 +40,19 @@ class Replacements {
 
  private:
   std::vector<ValueId> to_;
+};
+
+/// The memories that one call of the host reads. Whether two of them are one can be told: BLAS has another product of a matrix and its own
+/// transpose, with other bits.
+class Apart {
+ public:
+  explicit Apart(const Graph& graph);
+  /// May two values become one, where others have been replaced already?
+  bool may_merge(ValueId a, ValueId b, const Replacements& replaced) const;
+
+ private:
+  const Graph& graph_;
+  std::vector<std::pair<ValueId, ValueId>> pairs_;  // of roots
 };
 
 }  // namespace framejit::graph
