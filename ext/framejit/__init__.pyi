@@ -8,6 +8,7 @@ from framejit import mint as mint
 from framejit import nn as nn
 from framejit import numpy as numpy
 from framejit import ops as ops
+from framejit import scipy as scipy
 from framejit import train as train
 from framejit._checkpoint import load_checkpoint as load_checkpoint
 from framejit._checkpoint import load_param_into_net as load_param_into_net
@@ -48,7 +49,9 @@ from framejit._parameter import Parameter as Parameter
 from framejit._parameter import ParameterTuple as ParameterTuple
 from framejit._platform import unsupported_reason as unsupported_reason
 from framejit._script import jit_class as jit_class
+from framejit._script import lazy_inline as lazy_inline
 from framejit._script import mutable as mutable
+from framejit._script import no_inline as no_inline
 from framejit._sparse import COOTensor as COOTensor
 from framejit._sparse import CSRTensor as CSRTensor
 from framejit._specs import ArraySpec as ArraySpec
@@ -57,22 +60,41 @@ from framejit._specs import mark_dynamic as mark_dynamic
 from framejit._stats import reset as reset
 from framejit._stats import stats as stats
 from framejit._tensor import Symbol as Symbol
+from framejit._tensor import frombuffer as frombuffer
+from framejit._tensor import tensor as tensor
 from framejit._trace import Trace as Trace
 from framejit._trace import trace as trace
 from framejit._vmap import vmap as vmap
 from framejit.common import dtype as dtype
 from framejit.common import initializer as initializer
 from framejit.context import GRAPH_MODE as GRAPH_MODE
+from framejit.context import LAX as LAX
 from framejit.context import PYNATIVE_MODE as PYNATIVE_MODE
+from framejit.context import STRICT as STRICT
 from framejit.context import get_context as get_context
 from framejit.context import get_ps_context as get_ps_context
+from framejit.context import get_rng_state as get_rng_state
 from framejit.context import get_seed as get_seed
+from framejit.context import initial_seed as initial_seed
+from framejit.context import manual_seed as manual_seed
 from framejit.context import reset_ps_context as reset_ps_context
 from framejit.context import set_context as set_context
+from framejit.context import set_deterministic as set_deterministic
 from framejit.context import set_device as set_device
 from framejit.context import set_ps_context as set_ps_context
+from framejit.context import set_rng_state as set_rng_state
 from framejit.context import set_seed as set_seed
+from framejit.ops import is_tensor as is_tensor
+from framejit.train import Accuracy as Accuracy
+from framejit.train import Callback as Callback
+from framejit.train import CheckpointConfig as CheckpointConfig
+from framejit.train import Loss as Loss
+from framejit.train import LossMonitor as LossMonitor
+from framejit.train import Metric as Metric
 from framejit.train import Model as Model
+from framejit.train import ModelCheckpoint as ModelCheckpoint
+from framejit.train import RunContext as RunContext
+from framejit.train import TimeMonitor as TimeMonitor
 
 __version__: str
 __all__: list[str]

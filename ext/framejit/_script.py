@@ -15,3 +15,13 @@ def jit_class(cls: type) -> type:
     if not isinstance(cls, type):
         raise TypeError(f"Decorator jit_class can only be used for class type, but got {cls!r}.")
     return cls
+
+
+def lazy_inline(fn: Any = None, attrs: Any = None, policy: Any = None) -> Any:
+    """A decorator for the ``__init__`` of a Cell: nothing, cells are captured where they are called."""
+    return fn if fn is not None else lambda function: function
+
+
+def no_inline(fn: Any = None) -> Any:
+    """A decorator: nothing, functions are captured where they are called."""
+    return fn if fn is not None else lambda function: function

@@ -205,4 +205,21 @@ def tensor_repr(tensor: _core.Tensor) -> str:
     return f"Tensor(shape={list(array.shape)}, dtype={tensor.dtype!r}, value={newline}{text})"
 
 
+def tensor(
+    input_data: Any = None,
+    dtype: Any = None,
+    shape: Any = None,
+    init: Any = None,
+    const_arg: bool = False,
+    device: str | None = None,
+) -> Tensor:
+    """A new Tensor, as `Tensor` makes it."""
+    return Tensor(input_data, dtype, shape, init, const_arg, device)
+
+
+def frombuffer(buffer: Any, dtype: Any = _dtypes.ALL["float32"], count: int = -1, offset: int = 0) -> Tensor:
+    """The elements that lie in a buffer, from `offset` bytes on."""
+    return Tensor(np.frombuffer(buffer, _dtypes.numpy_dtype(dtype), count, offset).copy())
+
+
 from framejit import _methods  # noqa: E402, F401  (the methods of Tensor that are written in Python)

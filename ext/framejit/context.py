@@ -169,3 +169,32 @@ def set_seed(seed: int) -> None:
 def get_seed() -> int | None:
     """What `set_seed` was given last."""
     return _seed
+
+
+def manual_seed(seed: int) -> None:
+    """The same as `set_seed`."""
+    set_seed(seed)
+
+
+def initial_seed() -> int:
+    """What `set_seed` was given last, or 0."""
+    return _seed or 0
+
+
+def get_rng_state() -> Any:
+    """The state of the random functions, for `set_rng_state`."""
+    return np.random.get_state()
+
+
+def set_rng_state(state: Any) -> None:
+    """Put the random functions back into a state."""
+    np.random.set_state(state)
+
+
+def set_deterministic(deterministic: bool) -> None:
+    """Nothing but a setting: results do not depend on threads."""
+    if not isinstance(deterministic, bool):
+        raise TypeError(
+            f"For 'set_deterministic', the argument 'deterministic' must be bool, but got {type(deterministic).__name__}."
+        )
+    _settings["deterministic"] = "ON" if deterministic else "OFF"

@@ -333,6 +333,251 @@ def randint(minval: int, maxval: int | None = None, shape: Any = None, dtype: An
     return ops.randint(low, high, () if shape is None else shape, dtype=dtype)
 
 
+# --- Further functions: NumPy's, of Tensors ---------------------------------------------------------------------------------
+
+
+def _wrapped(value: Any) -> Any:
+    """Arrays and NumPy's numbers as Tensors, also within tuples and lists."""
+    if isinstance(value, (tuple, list)):
+        return tuple([_wrapped(item) for item in value])
+    return _tensor(np.asarray(value)) if isinstance(value, (np.ndarray, np.generic)) else value
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return _array(value)
+    return type(value)([_plain(item) for item in value]) if isinstance(value, (tuple, list)) else value
+
+
+def _as_in_numpy(name: str) -> Any:
+    function = getattr(np, name)
+
+    def call(*args: Any, **keywords: Any) -> Any:
+        return _wrapped(function(*_plain(args), **{key: _plain(value) for key, value in keywords.items()}))
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = f"np.{name} of Tensors."
+    return call
+
+
+def _floating(name: str) -> Any:
+    """With float results in the dtype of the first argument, float32 for ints."""
+    function = getattr(np, name)
+
+    def call(x: Any, *args: Any, **keywords: Any) -> Any:
+        array = _array(asarray(x), "floating")
+        more = {key: _plain(value) for key, value in keywords.items()}
+        out = function(array, *_plain(args), **more)
+        kind = array.dtype
+        return _wrapped(
+            tuple([np.asarray(o, kind) for o in out]) if isinstance(out, (tuple, list)) else np.asarray(out, kind)
+        )
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = f"np.{name} of Tensors, of floats."
+    return call
+
+
+_PLAIN = (
+    "append array_split atleast_1d atleast_2d atleast_3d broadcast_arrays choose diagflat dsplit ediff1d "
+    "fix gcd lcm hsplit vsplit rollaxis rot90 kron select setdiff1d take_along_axis ravel_multi_index ix_ isneginf isposinf "
+    "logaddexp2 positive intersect1d union1d flatnonzero piecewise"
+)
+globals().update({name: _as_in_numpy(name) for name in _PLAIN.split()})
+_OF_FLOATS = (
+    "convolve correlate corrcoef cov gradient interp trapz unwrap polyadd polyder polyint polymul polysub polyval ptp"
+)
+globals().update({name: _floating(name) for name in _OF_FLOATS.split() if hasattr(np, name)})
+bitwise_not = ops.bitwise_not
+argwhere = ops.argwhere
+
+
+def fabs(x: Any, dtype: Any = None) -> Any:
+    """Absolute values."""
+    return _converted(ops.abs(x), dtype)
+
+
+def divmod(x1: Any, x2: Any, dtype: Any = None) -> Any:
+    """Quotients and remainders."""
+    return _converted(ops.floor_divide(x1, x2), dtype), _converted(ops.remainder(x1, x2), dtype)
+
+
+def trapz(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Any:
+    """The integral by trapezoids."""
+    return ops.trapz(asarray(y), None if x is None else asarray(x), dx=dx, dim=axis)
+
+
+def apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
+    """What a function gives for each line along `axis`."""
+
+    def of_line(line: Any) -> Any:
+        out = func1d(Tensor(line), *args, **kwargs)
+        return _array(out) if isinstance(out, Tensor) else out
+
+    return _tensor(np.apply_along_axis(of_line, axis, _array(arr)))
+
+
+def apply_over_axes(func: Any, a: Any, axes: Any) -> Any:
+    """A function along several axes, one after the other."""
+    for axis in (axes,) if isinstance(axes, int) else axes:
+        out = func(a, axis)
+        a = out if out.ndim == a.ndim else ops.expand_dims(out, axis)
+    return a
+
+
+def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
+    """Powers of the elements."""
+    out = ops.vander(asarray(x), N)
+    return ops.flip(out, (1,)) if increasing else out
+
+
+def unravel_index(indices: Any, shape: Any, order: str = "C") -> Any:
+    """The places of indices of the flat Tensor (int32)."""
+    found = np.unravel_index(_array(asarray(indices)), shape, order)
+    return tuple([_tensor(np.asarray(part, np.int32)) for part in found])
+
+
+def isscalar(element: Any) -> bool:
+    """Whether it is a number or a str."""
+    return isinstance(element, (int, float, bool, complex, str))
+
+
+def array_equiv(a1: Any, a2: Any) -> Any:
+    """Whether all elements are equal after broadcasting."""
+    return Tensor(bool(np.array_equiv(_array(a1), _array(a2))))
+
+
+def array_str(a: Any) -> str:
+    """The text of a Tensor."""
+    return str(a)
+
+
+def isin(element: Any, test_elements: Any, invert: bool = False) -> Any:
+    """Whether elements are among others."""
+    return _tensor(np.isin(_array(element), _plain(test_elements), invert=invert))
+
+
+def in1d(ar1: Any, ar2: Any, invert: bool = False) -> Any:
+    """`isin` of the flat Tensor."""
+    return isin(asarray(ar1).ravel(), ar2, invert)
+
+
+def cumprod(a: Any, axis: int | None = None, dtype: Any = None) -> Any:
+    """Products of the elements up to each one."""
+    x = a.ravel() if axis is None else a
+    return ops.cumprod(x, 0 if axis is None else axis, dtype)
+
+
+def nancumsum(a: Any, axis: int | None = None, dtype: Any = None) -> Any:
+    """Sums of the elements up to each one, NaN as 0."""
+    return cumsum(ops.where(ops.isnan(a), 0, a), axis, dtype)
+
+
+def promote_types(type1: Any, type2: Any) -> Any:
+    """The dtype that both are promoted to."""
+    return result_type(ops.zeros((1,), type1), ops.zeros((1,), type2))
+
+
+def digitize(x: Any, bins: Any, right: bool = False) -> Any:
+    """In which bins the elements lie."""
+    return _tensor(np.digitize(_array(asarray(x)), _array(asarray(bins)), right).astype(np.int32))
+
+
+def multi_dot(arrays: Any) -> Any:
+    """The product of several matrices."""
+    return _tensor(np.linalg.multi_dot(_arrays(*arrays)))
+
+
+def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Any:
+    """`num` numbers from `start` to `stop`, each the same multiple of the one before it."""
+    first, last = _array(start, "floating"), _array(stop, "floating")
+    return _tensor(np.geomspace(first, last, num, endpoint, _dtype(dtype) or first.dtype, axis))
+
+
+def _window_of(name: str) -> Any:
+    function = getattr(np, name)
+
+    def window(M: int) -> Any:
+        return _tensor(np.asarray(function(M), np.float32))
+
+    window.__name__ = window.__qualname__ = name
+    window.__doc__ = f"np.{name}."
+    return window
+
+
+bartlett, blackman, hamming, hanning = map(_window_of, ("bartlett", "blackman", "hamming", "hanning"))
+
+
+def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Any:
+    """The edges of the bins of `histogram`."""
+    x = _array(asarray(a), "floating")
+    return _tensor(np.histogram_bin_edges(x, _plain(bins), range).astype(x.dtype))
+
+
+def histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: bool = False) -> Any:
+    """How many pairs lie in each rectangle, and the edges."""
+    a, b = _array(asarray(x), "floating"), _array(asarray(y), "floating")
+    found = np.histogram2d(a, b, _plain(bins), range, density, _plain(weights))
+    return tuple([_tensor(part.astype(a.dtype)) for part in found])
+
+
+def histogramdd(sample: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: bool = False) -> Any:
+    """How many rows lie in each box, and the edges."""
+    x = _array(asarray(sample), "floating")
+    counts, edges = np.histogramdd(x, _plain(bins), range, density, _plain(weights))
+    return _tensor(counts.astype(x.dtype)), [_tensor(edge.astype(x.dtype)) for edge in edges]
+
+
+def indices(dimensions: Any, dtype: Any = _dtypes.ALL["int32"], sparse: bool = False) -> Any:
+    """The index of each place along each dimension."""
+    return tuple([_tensor(part) for part in np.indices(dimensions, _dtype(dtype), sparse)])
+
+
+def _places_of(name: str) -> Any:
+    function = getattr(np, name)
+
+    def places(n: int, *args: Any, **keywords: Any) -> Any:
+        return tuple([_tensor(part.astype(np.int32)) for part in function(n, *args, **keywords)])
+
+    places.__name__ = places.__qualname__ = name
+    places.__doc__ = f"np.{name}."
+    return places
+
+
+tril_indices, triu_indices, diag_indices = map(_places_of, ("tril_indices", "triu_indices", "diag_indices"))
+
+
+def tril_indices_from(arr: Any, k: int = 0) -> Any:
+    """Places of the lower triangle of a matrix."""
+    return tril_indices(arr.shape[-2], k, arr.shape[-1])
+
+
+def triu_indices_from(arr: Any, k: int = 0) -> Any:
+    """Places of the upper triangle of a matrix."""
+    return triu_indices(arr.shape[-2], k, arr.shape[-1])
+
+
+sometrue = any
+float_, int_ = _dtypes.ALL["float32"], _dtypes.ALL["int32"]
+
+
+class _Grid:
+    """``mgrid[0:3, 0:2]``: coordinates of a grid, by slices; a complex step is a count."""
+
+    def __init__(self, grid: Any) -> None:
+        self._grid = grid
+
+    def __getitem__(self, key: Any) -> Any:
+        found = self._grid[key]
+        narrow = {"i": np.int32, "f": np.float32}
+        parts = found if isinstance(found, (tuple, list)) else [found]
+        parts = [_tensor(np.asarray(part, narrow[part.dtype.kind])) for part in parts]
+        return tuple(parts) if isinstance(found, (tuple, list)) else parts[0]
+
+
+mgrid, ogrid = _Grid(np.mgrid), _Grid(np.ogrid)
+
+
 def __getattr__(name: str) -> Any:
     from framejit._names import unknown
 

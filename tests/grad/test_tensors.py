@@ -155,6 +155,7 @@ class Net(nn.Cell):
 
 
 def test_weights():
+    fj.set_seed(1)
     net = Net()
     x = Tensor(A, fj.float32)
     weights = net.trainable_params()

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from framejit import ops
+from framejit._core import _array, _tensor
+from framejit.mint import linalg as linalg
 from framejit.mint import nn as nn
+from framejit.mint import special as special
 
 _SAME = (
     "abs absolute acos acosh arccos arccosh arcsin arcsinh arctan arctan2 arctanh asin asinh atan atan2 atanh bitwise_and bitwise_or "
@@ -15,7 +20,8 @@ _SAME = (
     "permute pow prod rand randn reciprocal remainder repeat_interleave reshape roll round rsqrt searchsorted sigmoid sign sin sinc sinh "
     "sqrt square squeeze stack std sum swapaxes tan tanh tile topk trace tril triu trunc unbind unsqueeze where xlogy zeros_like addmm "
     "baddbmm bmm bernoulli bincount float_power frac histc inverse lerp median mv randint randperm scatter split zeros ones full full_like "
-    "arange dot einsum isneginf t"
+    "arange dot einsum isneginf t addbmm addcdiv addcmul addmv allclose bitwise_not cdist clip cross dstack empty empty_like erfinv "
+    "floor_divide gcd ge hstack imag isnan logaddexp2 mm polar rand_like randint_like randn_like ravel real take unique_consecutive"
 )
 globals().update({name: getattr(ops, name) for name in _SAME.split() if hasattr(ops, name)})
 
@@ -160,6 +166,137 @@ def var(input: Any, dim: Any = None, *, correction: int = 1, keepdim: bool = Fal
 def std(input: Any, dim: Any = None, *, correction: int = 1, keepdim: bool = False) -> Any:
     """Standard deviation."""
     return ops.std(input, dim, correction, keepdim)
+
+
+def amax(input: Any, dim: Any = (), keepdim: bool = False) -> Any:
+    """The largest element over `dim`."""
+    return ops.amax(input, dim, keepdim)
+
+
+def amin(input: Any, dim: Any = (), keepdim: bool = False) -> Any:
+    """The smallest element over `dim`."""
+    return ops.amin(input, dim, keepdim)
+
+
+def argsort(input: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
+    """Where the elements in order are (int64)."""
+    return ops.argsort(input, dim, descending).astype("int64")
+
+
+def count_nonzero(input: Any, dim: Any = None) -> Any:
+    """The number of elements that are not 0 (int64)."""
+    return ops.count_nonzero(input, () if dim is None else dim, dtype="int64")
+
+
+def cummax(input: Any, dim: int) -> Any:
+    """The largest elements up to each one, and where they are."""
+    return ops.cummax(input, dim)
+
+
+def cummin(input: Any, dim: int) -> Any:
+    """The smallest elements up to each one, and where they are (int64)."""
+    values, at = ops.cummin(input, dim)
+    return values, at.astype("int64")
+
+
+def cumprod(input: Any, dim: int, dtype: Any = None) -> Any:
+    """Products of the elements up to each one."""
+    return ops.cumprod(input, dim, dtype)
+
+
+def diag(input: Any, diagonal: int = 0) -> Any:
+    """The matrix with this diagonal, or a diagonal of this matrix."""
+    return ops.diagflat(input, diagonal) if input.ndim == 1 else ops.diagonal(input, diagonal)
+
+
+def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
+    """Differences of neighbours along `dim`."""
+    return ops.diff(input, n, dim, prepend, append)
+
+
+def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
+    """A copy with alpha * source added along `dim` at the indices."""
+    return ops.index_add(input, index, source * alpha if alpha != 1 else source, dim)
+
+
+def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Any:
+    """log(sum(exp(input))) over `dim`."""
+    return ops.logsumexp(input, dim, keepdim)
+
+
+def nansum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """Sum over `dim`, NaN as 0."""
+    return ops.nansum(input, dim, keepdim, dtype=dtype)
+
+
+def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
+    """A copy with `src` added at the places along `dim` that the indices say."""
+    return ops.tensor_scatter_elements(input, index, src, dim, "add")
+
+
+def select(input: Any, dim: int, index: int) -> Any:
+    """The part at an index along `dim`."""
+    return ops.narrow(input, dim, index % input.shape[dim], 1).squeeze(dim)
+
+
+def unique(
+    input: Any, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Any:
+    """Each element once, in order; which one each place is, and how often each occurs (int64)."""
+    found = np.unique(_array(input), return_inverse=return_inverse, return_counts=return_counts, axis=dim)
+    if not return_inverse and not return_counts:
+        return _tensor(found)
+    parts = [_tensor(part) for part in found]
+    if return_inverse:
+        parts[1] = parts[1].reshape(input.shape if dim is None else (-1,))
+    return tuple(parts)
+
+
+def std_mean(input: Any, dim: Any = None, *, correction: int = 1, keepdim: bool = False) -> Any:
+    """Standard deviation and mean."""
+    return ops.std_mean(input, dim, correction, keepdim)
+
+
+def var_mean(input: Any, dim: Any = None, *, correction: int = 1, keepdim: bool = False) -> Any:
+    """Variance and mean."""
+    return ops.var_mean(input, dim, correction, keepdim)
+
+
+def vdot(input: Any, other: Any) -> Any:
+    """The product of two vectors."""
+    return ops.sum(input * other)
+
+
+def clone(input: Any) -> Any:
+    """A copy."""
+    return input.copy()
+
+
+def item(input: Any) -> Any:
+    """The one element as a Python number."""
+    return input.item()
+
+
+def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
+    """The k-th smallest element along `dim`, and where it is (int64)."""
+    values, at = ops.sort(input, dim)
+    values, at = ops.narrow(values, dim, k - 1, 1), ops.narrow(at, dim, k - 1, 1).astype("int64")
+    return (values, at) if keepdim else (values.squeeze(dim), at.squeeze(dim))
+
+
+def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, generator: Any = None) -> Any:
+    """Normal."""
+    return ops.normal(() if size is None else size, mean, std)
+
+
+def conv2d(
+    input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
+) -> Any:
+    """Convolution of images."""
+    return nn.functional.conv2d(input, weight, bias, stride, padding, dilation, groups)
+
+
+fix = ops.trunc
 
 
 def __getattr__(name: str) -> Any:

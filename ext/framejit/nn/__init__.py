@@ -12,6 +12,7 @@ from framejit.nn import (
     _pooling,
     _recurrent,
     _schedules,
+    _small,
     _train,
     _transformer,
 )
@@ -21,7 +22,7 @@ from framejit.nn._tensor_array import TensorArray
 
 _MODULES = (
     *(_layers, _losses, _convolution, _pooling, _normalization, _image, _recurrent, _transformer),
-    *(_optim, _schedules, _train),
+    *(_small, _optim, _schedules, _train),
 )
 _LAYERS = {
     name: value
@@ -42,6 +43,10 @@ __all__ += ["probability"]
 
 
 def __getattr__(name: str) -> object:
+    if name in ("Accuracy", "Loss", "Metric"):  # measures of training, which needs this module
+        from framejit import train
+
+        return getattr(train, name)
     from framejit._names import unknown
 
     raise unknown("framejit.nn", name, __all__)

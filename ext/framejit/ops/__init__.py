@@ -14,7 +14,9 @@ from framejit.ops import (
     _control,
     _create,
     _elementwise,
+    _further,
     _image,
+    _linalg,
     _loss,
     _pooling,
     _primitives,
@@ -24,10 +26,10 @@ from framejit.ops import (
     _sparse,
 )
 
-_ELSEWHERE = {"Any", "ALL", "annotations", "np", "is_compiling", "functools", "inspect", "math", "Tensor"}
+_ELSEWHERE = {"Any", "ALL", "annotations", "np", "is_compiling", "functools", "inspect", "math", "Tensor", "itertools"}
 _MODULES = (
     *(_elementwise, _reduce, _shape, _create, _image, _pooling, _resize, _attention, _loss),
-    *(_sparse, _primitives, _control),
+    *(_linalg, _further, _sparse, _primitives, _control),
 )
 for _module in _MODULES:
     for _name, _value in list(vars(_module).items()):

@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from framejit import _core
-from framejit.ops import _create, _elementwise, _image, _loss, _pooling, _reduce, _shape
+from framejit.ops import (
+    _create,
+    _elementwise,
+    _further,
+    _image,
+    _linalg,
+    _loss,
+    _pooling,
+    _reduce,
+    _shape,
+)
 
 
 class Primitive:
@@ -178,6 +188,53 @@ _ROWS: dict[str, tuple[Any, dict[str, Any]]] = {
     "Depend": (_create.depend, {}),
     "Print": (_create.print_, {}),
     "BiasAdd": (_loss.bias_add, {}),
+    **{
+        name: (getattr(module, function), {})
+        for module, names in {
+            _elementwise: "Hypot:hypot Heaviside:heaviside Lerp:lerp Conj:conj Real:real Imag:imag IsClose:isclose FastGelu:fast_gelu "
+            "FastGeLU:fast_gelu SeLU:selu PReLU:prelu Sinc:sinc Fmax:fmax Fmin:fmin LeftShift:bitwise_left_shift "
+            "RightShift:bitwise_right_shift Logit:logit Addcmul:addcmul Addcdiv:addcdiv",
+            _loss: "Lgamma:lgamma Digamma:digamma Erfinv:erfinv",
+            _reduce: "Ger:ger Trace:trace Bincount:bincount",
+            _linalg: "MatrixInverse:inverse MatrixDeterminant:det LogMatrixDeterminant:slogdet MatrixExp:matrix_exp Zeta:zeta "
+            "Igamma:igamma Igammac:igammac Polygamma:polygamma Xdivy:xdivy BesselI0:bessel_i0 BesselI1:bessel_i1 BesselJ0:bessel_j0 "
+            "BesselJ1:bessel_j1 BesselK0:bessel_k0 BesselK1:bessel_k1 BesselY0:bessel_y0 BesselY1:bessel_y1",
+            _further: "TruncateDiv:truncate_div TruncateMod:truncate_mod NextAfter:nextafter Gcd:gcd Lcm:lcm Angle:angle Polar:polar "
+            "PopulationCount:population_count IndexFill:index_fill TensorScatterMul:tensor_scatter_mul "
+            "TensorScatterDiv:tensor_scatter_div UnsortedSegmentSum:unsorted_segment_sum UnsortedSegmentMax:unsorted_segment_max "
+            "UnsortedSegmentMin:unsorted_segment_min UnsortedSegmentProd:unsorted_segment_prod MatrixBandPart:matrix_band_part",
+            _shape: "TensorScatterSub:tensor_scatter_sub TensorScatterMax:tensor_scatter_max TensorScatterMin:tensor_scatter_min "
+            "Diag:diag",
+        }.items()
+        for name, function in (pair.split(":") for pair in names.split())
+    },
+    **{
+        "Scatter" + kind + name: (getattr(_further, f"scatter_{own}{name.lower()}"), {"use_locking": False})
+        for kind, own in (("", ""), ("Nd", "nd_"))
+        for name in ("Update", "Add", "Sub", "Mul", "Div", "Max", "Min")
+    },
+    "MirrorPad": (_further.mirror_pad, {"mode": "REFLECT"}),
+    "LRN": (
+        _image.lrn,
+        {"depth_radius": 5, "bias": 1.0, "alpha": 1.0, "beta": 0.5, "norm_region": "ACROSS_CHANNELS"},
+    ),
+    "RmsNorm": (_loss.rms_norm, {"epsilon": 1e-6}),
+    "ReverseSequence": (_shape.reverse_sequence, {"seq_dim": 0, "batch_dim": 0}),
+    "Cdist": (_reduce.cdist, {"p": 2.0}),
+    "SmoothL1Loss": (_loss.smooth_l1_loss, {"beta": 1.0, "reduction": "none"}),
+    "KLDivLoss": (_loss.kl_div, {"reduction": "mean"}),
+    "SoftShrink": (_elementwise.softshrink, {"lambd": 0.5}),
+    "HShrink": (_elementwise.hardshrink, {"lambd": 0.5}),
+    "CeLU": (_elementwise.celu, {"alpha": 1.0}),
+    "GLU": (_loss.glu, {"axis": -1}),
+    "Tril": (_shape.tril, {"diagonal": 0}),
+    "Triu": (_shape.triu, {"diagonal": 0}),
+    "Cholesky": (_linalg.cholesky, {"upper": False}),
+    "MatrixPower": (_linalg.matrix_power, {"n": 1}),
+    "IndexAdd": (_shape.index_add, {"axis": 0}),
+    "InplaceUpdate": (_further.inplace_update, {"indices": 0}),
+    "MatrixSolve": (_linalg.matrix_solve, {"adjoint": False}),
+    "Meshgrid": (lambda inputs, indexing: _shape.meshgrid(*inputs, indexing=indexing), {"indexing": "xy"}),
     "Dense": (_loss.dense, {}),
     "BinaryCrossEntropy": (_loss.binary_cross_entropy, {"reduction": "mean"}),
     "SigmoidCrossEntropyWithLogits": (_loss.sigmoid_cross_entropy_with_logits, {}),
@@ -285,3 +342,112 @@ class ArgMaxWithValue(Primitive):
     def __call__(self, x: Any) -> Any:
         values, at = _reduce.max(x, self._options["axis"], self._options["keep_dims"])
         return at, values
+
+
+class Eig(Primitive):
+    """(values, vectors) of the last two dimensions, complex; without ``compute_v`` the vectors are a 0."""
+
+    _parameters = {"compute_v": False}
+
+    def __call__(self, x: Any) -> Any:
+        values, vectors = _linalg.eig(x)
+        return values, vectors if self._options["compute_v"] else _core.Tensor(0, values.dtype)
+
+
+class StopGradient(Primitive):
+    """The input, through which no gradient goes."""
+
+    def __call__(self, value: Any) -> Any:
+        from framejit._grad import stop_gradient
+
+        return stop_gradient(value)
+
+
+class LayerNorm(Primitive):
+    """(normalized and scaled, mean, 1 / root of variance) over the dimensions from `begin_norm_axis` on."""
+
+    _parameters = {"begin_norm_axis": 1, "begin_params_axis": 1, "epsilon": 1e-7}
+
+    def __call__(self, input_x: Any, gamma: Any, beta: Any) -> Any:
+        axes = tuple(range(self._options["begin_norm_axis"] % input_x.ndim, input_x.ndim))
+        centered = _core._op_subtract(input_x, _reduce.mean(input_x, axes, True))
+        variance = _reduce.var(input_x, axes, 0, True)
+        scale = _elementwise.rsqrt(_core._op_add(variance, self._options["epsilon"]))
+        return centered * scale * gamma + beta, _reduce.mean(input_x, axes, True), scale
+
+
+class BatchNorm(Primitive):
+    """`batch_norm`: (normalized, mean, variance, mean, variance)."""
+
+    _parameters = {"is_training": False, "epsilon": 1e-5, "momentum": 0.1, "data_format": "NCHW"}
+
+    def __call__(self, input_x: Any, scale: Any, bias: Any, mean: Any, variance: Any) -> Any:
+        o = self._options
+        out = _image.batch_norm(input_x, mean, variance, scale, bias, o["is_training"], o["momentum"], o["epsilon"])
+        return out, mean, variance, mean, variance
+
+
+class AvgPool(Primitive):
+    """The mean under each window."""
+
+    _parameters = {"kernel_size": 1, "strides": 1, "pad_mode": "valid", "data_format": "NCHW"}
+
+    def __call__(self, x: Any) -> Any:
+        o = self._options
+        return _pooling._avg_pool(2, x, o["kernel_size"], o["strides"], o["pad_mode"], count_include_pad=False)
+
+
+class Conv3D(Primitive):
+    """`conv3d` with the weight as second operand."""
+
+    _parameters = {
+        "out_channel": 1,
+        "kernel_size": 1,
+        "mode": 1,
+        "pad_mode": "valid",
+        "pad": 0,
+        "stride": 1,
+        "dilation": 1,
+        "group": 1,
+        "data_format": "NCDHW",
+    }
+
+    def __call__(self, x: Any, weight: Any) -> Any:
+        o = self._options
+        return _image.conv3d(x, weight, None, o["stride"], o["pad_mode"], o["pad"], o["dilation"], o["group"])
+
+
+class Pad(Primitive):
+    """A border of zeros: (before, after) for each dimension; negative ones cut."""
+
+    _parameters = {"paddings": ()}
+
+    def __call__(self, input_x: Any) -> Any:
+        return _shape._padded(input_x, self._options["paddings"], "constant")
+
+
+class Dropout(Primitive):
+    """(the Tensor with zeros and the rest divided by `keep_prob`, the mask)."""
+
+    _parameters = {"keep_prob": 0.5, "Seed0": 0, "Seed1": 0}
+
+    def __call__(self, x: Any) -> Any:
+        keep = self._options["keep_prob"]
+        mask = _create.bernoulli(_create.ones_like(x), keep)
+        return x * mask / keep, mask
+
+
+class L2Loss(Primitive):
+    """Half the sum of squares."""
+
+    def __call__(self, input_x: Any) -> Any:
+        return _reduce.reduce_sum(_core._op_square(input_x)) / 2
+
+
+class SparseSoftmaxCrossEntropyWithLogits(Primitive):
+    """The mean cross entropy of softmax(logits) with the labels, which are indices."""
+
+    _parameters = {"is_grad": False}
+
+    def __call__(self, logits: Any, labels: Any) -> Any:
+        return _loss.cross_entropy(logits, labels)

@@ -1,0 +1,228 @@
+"""Small cells around functions of framejit.ops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from framejit import ops
+from framejit._dtypes import ALL
+from framejit._parameter import Parameter
+from framejit.common.initializer import initializer
+from framejit.nn._cell import Cell
+from framejit.nn._checks import of_type, positive_int
+
+_FLOAT32 = ALL["float32"]
+
+
+class Tril(Cell):
+    """The lower triangle."""
+
+    def construct(self, x: Any, k: int = 0) -> Any:
+        """0 elsewhere."""
+        return ops.tril(x, k)
+
+
+class Triu(Cell):
+    """The upper triangle."""
+
+    def construct(self, x: Any, k: int = 0) -> Any:
+        """0 elsewhere."""
+        return ops.triu(x, k)
+
+
+class Norm(Cell):
+    """The root of the sum of squares along `axis`."""
+
+    def __init__(self, axis: Any = (), keep_dims: bool = False) -> None:
+        super().__init__()
+        of_type(self, bool, keep_dims=keep_dims)
+        self.axis, self.keep_dims = axis, keep_dims
+
+    def construct(self, x: Any) -> Any:
+        """The norm."""
+        return ops.sqrt(ops.reduce_sum(ops.square(x), self.axis, self.keep_dims))
+
+    def extend_repr(self) -> str:
+        """The options."""
+        return f"axis={self.axis}, keep_dims={self.keep_dims}"
+
+
+class OneHot(Cell):
+    """A new dimension with `on_value` at the index."""
+
+    def __init__(
+        self, axis: int = -1, depth: int = 1, on_value: float = 1.0, off_value: float = 0.0, dtype: Any = _FLOAT32
+    ) -> None:
+        super().__init__()
+        self.axis, self.depth, self.on_value, self.off_value, self.dtype = axis, depth, on_value, off_value, dtype
+
+    def construct(self, indices: Any) -> Any:
+        """The Tensor."""
+        out = ops.one_hot(indices, self.depth, self.on_value, self.off_value, self.axis)
+        return out.astype(self.dtype)
+
+
+class Range(Cell):
+    """Numbers from `start` up to `limit`."""
+
+    def __init__(self, start: Any, limit: Any = None, delta: Any = 1) -> None:
+        super().__init__()
+        if delta == 0:
+            raise ValueError("For 'Range', the 'delta' must not be 0.")
+        numbers = ops.arange(start, limit, delta)
+        self.numbers = numbers.astype("int32") if numbers.dtype is ALL["int64"] else numbers
+
+    def construct(self) -> Any:
+        """The numbers."""
+        return self.numbers
+
+
+class Roll(Cell):
+    """Shifted along dimensions."""
+
+    def __init__(self, shift: Any, axis: Any) -> None:
+        super().__init__()
+        of_type(self, (int, tuple, list), shift=shift, axis=axis)
+        self.shift, self.axis = shift, axis
+
+    def construct(self, input_x: Any) -> Any:
+        """The shifted Tensor."""
+        return ops.roll(input_x, self.shift, self.axis)
+
+
+class Moments(Cell):
+    """Mean and variance along `axis`."""
+
+    def __init__(self, axis: Any = None, keep_dims: bool | None = None) -> None:
+        super().__init__()
+        self.axis = () if axis is None else axis
+        self.keep_dims = bool(keep_dims)
+
+    def construct(self, x: Any) -> Any:
+        """(mean, variance)."""
+        return ops.mean(x, self.axis, self.keep_dims), ops.var(x, self.axis, 0, self.keep_dims)
+
+
+class MatMul(Cell):
+    """x1 @ x2, with either transposed first."""
+
+    def __init__(self, transpose_x1: bool = False, transpose_x2: bool = False) -> None:
+        super().__init__()
+        of_type(self, bool, transpose_x1=transpose_x1, transpose_x2=transpose_x2)
+        self.transpose_x1, self.transpose_x2 = transpose_x1, transpose_x2
+
+    def construct(self, x1: Any, x2: Any) -> Any:
+        """The product."""
+        x1 = ops.swapaxes(x1, -1, -2) if self.transpose_x1 and x1.ndim > 1 else x1
+        return ops.matmul(x1, ops.swapaxes(x2, -1, -2) if self.transpose_x2 and x2.ndim > 1 else x2)
+
+
+class MatInverse(Cell):
+    """The inverse of a matrix."""
+
+    def construct(self, a: Any) -> Any:
+        """The inverse."""
+        return ops.inverse(a)
+
+
+class MatDet(Cell):
+    """The determinant of a matrix."""
+
+    def construct(self, a: Any) -> Any:
+        """The determinant."""
+        return ops.det(a)
+
+
+class L1Regularizer(Cell):
+    """`scale` times the sum of absolute values."""
+
+    def __init__(self, scale: float) -> None:
+        super().__init__()
+        of_type(self, (int, float), scale=scale)
+        if scale < 0:
+            raise ValueError(f"For 'L1Regularizer', the 'scale' must be at least 0, but got {scale}.")
+        self.scale = scale
+
+    def construct(self, weights: Any) -> Any:
+        """The sum."""
+        return ops.reduce_sum(ops.abs(weights)) * self.scale
+
+
+class ClipByNorm(Cell):
+    """Scaled so that the root of the sum of squares along `axis` is at most `clip_norm`."""
+
+    def __init__(self, axis: Any = None) -> None:
+        super().__init__()
+        self.axis = () if axis is None else axis
+
+    def construct(self, x: Any, clip_norm: Any) -> Any:
+        """The clipped Tensor."""
+        norm = ops.sqrt(ops.reduce_sum(ops.square(x), self.axis, True))
+        return x * clip_norm / ops.maximum(norm, clip_norm)
+
+
+class TimeDistributed(Cell):
+    """A layer for each part along `time_axis`."""
+
+    def __init__(self, layer: Any, time_axis: int, reshape_with_axis: int | None = None) -> None:
+        super().__init__()
+        if not callable(layer):
+            raise TypeError(
+                f"For 'TimeDistributed', the 'layer' must be a Cell or a function, but got {type(layer).__name__}."
+            )
+        of_type(self, int, time_axis=time_axis)
+        self.layer, self.time_axis, self.reshape_with_axis = layer, time_axis, reshape_with_axis
+
+    def construct(self, inputs: Any) -> Any:
+        """What the layer gives for each part, along the same axis."""
+        parts = [self.layer(part) for part in ops.unbind(inputs, self.time_axis)]
+        return ops.stack(parts, self.time_axis % inputs.ndim)
+
+
+class EmbeddingLookup(Cell):
+    """Rows of a table."""
+
+    def __init__(
+        self,
+        vocab_size: int,
+        embedding_size: int,
+        param_init: Any = "normal",
+        target: str = "CPU",
+        slice_mode: str = "batch_slice",
+        manual_shapes: Any = None,
+        max_norm: float | None = None,
+        sparse: bool = True,
+        dtype: Any = _FLOAT32,
+    ) -> None:
+        super().__init__()
+        positive_int(self, vocab_size=vocab_size, embedding_size=embedding_size)
+        if target not in ("CPU", "DEVICE"):
+            raise ValueError(f"For 'EmbeddingLookup', the 'target' must be 'CPU' or 'DEVICE', but got {target!r}.")
+        self.embedding_table = Parameter(
+            initializer(param_init, (vocab_size, embedding_size), dtype), name="embedding_table"
+        )
+        self.max_norm = max_norm
+
+    def construct(self, indices: Any) -> Any:
+        """The rows at the indices."""
+        rows = ops.gather(self.embedding_table, indices, 0)
+        if self.max_norm is None:
+            return rows
+        norm = ops.sqrt(ops.sum(ops.square(rows), -1, True))
+        return rows * self.max_norm / ops.maximum(norm, self.max_norm)
+
+
+class PSNR(Cell):
+    """10 * log10(max_val ** 2 / mean squared difference) of images [N, C, H, W]."""
+
+    def __init__(self, max_val: float = 1.0) -> None:
+        super().__init__()
+        of_type(self, (int, float), max_val=max_val)
+        if max_val <= 0:
+            raise ValueError(f"For 'PSNR', the 'max_val' must be positive, but got {max_val}.")
+        self.max_val = max_val
+
+    def construct(self, img1: Any, img2: Any) -> Any:
+        """The ratio of each image."""
+        error = ops.mean(ops.square(img1 - img2), (-3, -2, -1))
+        return ops.log(self.max_val**2 / error) * (10 / 2.302585092994046)
