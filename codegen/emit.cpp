@@ -24,7 +24,7 @@ std::string denied(const LoopNest& nest, Isa isa) {
   if (isa == Isa::None) return "no vector instruction set";
   const auto supported = [](DType t) { return t != DType::BF16 && !graph::is_complex(t); };
   for (const NestOperand& o : nest.operands)
-    if (!supported(o.dtype)) return "operand of " + std::string(graph::name_of(o.dtype));
+    if (!supported(graph::part_of(o.dtype))) return "operand of " + std::string(graph::name_of(o.dtype));
   for (const Expr& e : nest.body) {
     if (e.kind == ExprKind::Apply) {
       const DType operand = e.op == graph::Op::Where ? e.dtype : e.operand_dtype;
@@ -35,6 +35,7 @@ std::string denied(const LoopNest& nest, Isa isa) {
     }
   }
   if (nest.stores.empty()) return "no store";
+  if (nest.fold != Fold::None && graph::is_complex(nest.operands[nest.stores[0].operand].dtype)) return "a fold of complex numbers";
   if (nest.guarded && nest.fold != Fold::None) return "a guarded fold";
   if (nest.fold != Fold::None && nest.fold != Fold::PairwiseLeaf) {
     const DType t = nest.body[nest.stores[0].expr].dtype;

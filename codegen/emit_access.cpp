@@ -15,6 +15,11 @@ Mem NestEmitter::address(const OperandState& o, int u) {
   if (o.access == Access::Broadcast) return x86::ptr(rows_ ? o.at : o.row);
   if (o.access == Access::Strided) return x86::ptr(o.at);
   if (rows_) return x86::ptr(o.at, displacement);
+  if (o.size == 16) {
+    const Gp twice = v_.gp();
+    cc_.lea(twice, x86::ptr(index_, index_));
+    return x86::ptr(o.row, twice, 3, displacement);
+  }
   return x86::ptr(o.row, index_, shift_of(o.size), displacement);
 }
 
@@ -50,12 +55,58 @@ Mask NestEmitter::tail_mask(int size) {
   return m;
 }
 
-Vec NestEmitter::load_broadcast(const OperandState& o) { return v_.broadcast(o.size, address(o, 0)); }
+/// The lanes of one half of a tail whose elements are two parts each.
+Mask NestEmitter::tail_mask_of_parts(int size, int half) {
+  Mask m;
+  m.size = size;
+  if (v_.avx512)
+    m.k = tail_parts_k_[half];
+  else
+    m.v = tail_parts_lanes_[size == 8][half];
+  return m;
+}
 
-Value NestEmitter::load_operand(int operand, int u) {
+Vec NestEmitter::load_broadcast(const OperandState& o, int part) {
+  return v_.broadcast(o.part, address(o, 0).cloneAdjusted(part * o.part));
+}
+
+Value NestEmitter::load_operand(int operand, int u, int part) {
   OperandState& o = operands_[operand];
-  if (o.access == Access::Broadcast) return to_value(o.dtype, load_broadcast(o));
+  if (o.access == Access::Broadcast) return to_value(o.dtype, load_broadcast(o, part));
+  if (graph::is_complex(o.dtype)) {
+    if (o.access == Access::Strided) return to_value(o.dtype, gather(o, part));
+    if (!o.parts[0].valid) load_parts(o, u);
+    return o.parts[part];
+  }
   return to_value(o.dtype, tail_ ? load_tail(o, u) : load_lanes(o, u));
+}
+
+/// Both parts of contiguous complex elements, from two vectors in which they take turns.
+void NestEmitter::load_parts(OperandState& o, int u) {
+  const Mem at = address(o, u);
+  Vec halves[2];
+  for (int half = 0; half < 2; ++half) {
+    const Mem from = at.cloneAdjusted(half * v_.bytes(o.part));
+    if (!tail_) {
+      halves[half] = v_.load(o.part, from);
+      continue;
+    }
+    halves[half] = v_.fresh(o.part);
+    const Mask live = tail_mask_of_parts(o.part, half);
+    if (v_.avx512) {
+      cc_.k(live.k).z();
+      cc_.emit(o.part == 4 ? I::kIdVmovups : I::kIdVmovupd, halves[half], from);
+    } else {
+      cc_.emit(o.part == 4 ? I::kIdVmaskmovps : I::kIdVmaskmovpd, halves[half], live.v, from);
+    }
+  }
+  const auto [real, imaginary] = v_.unzip(o.part, halves[0], halves[1]);
+  const Vec parts[2] = {real, imaginary};
+  for (int part = 0; part < 2; ++part) {
+    o.parts[part].valid = true;
+    o.parts[part].v = tail_ ? v_.select(o.part, tail_mask(o.part), parts[part], v_.broadcast(o.part, at.cloneAdjusted(part * o.part)))
+                            : parts[part];
+  }
 }
 
 Vec NestEmitter::load_lanes(OperandState& o, int u) {
@@ -87,42 +138,43 @@ Vec NestEmitter::load_tail(OperandState& o, int u) {
   return v_.select(o.size, live, loaded, v_.broadcast(o.size, at));
 }
 
-Vec NestEmitter::gather(OperandState& o) {
+Vec NestEmitter::gather(OperandState& o, int part) {
+  const int size = o.part, displacement = part * size;
   // Offsets are 64 bits wide, so a vector of 4-byte elements may need two gathers.
-  const int per_gather = v_.avx512 ? 8 : 4, parts = (v_.lanes + per_gather - 1) / per_gather;
+  const int per_gather = v_.avx512 ? 8 : 4, count = (v_.lanes + per_gather - 1) / per_gather;
   Vec halves[2];
-  for (int part = 0; part < parts; ++part) {
-    const Mem from = x86::ptr(o.at, o.index[part]);
-    const Vec r = v_.fresh_bytes(per_gather * o.size);
+  for (int half = 0; half < count; ++half) {
+    const Mem from = x86::ptr(o.at, o.index[half], 0, displacement);
+    const Vec r = v_.fresh_bytes(per_gather * size);
     LaneScope scope(v_, per_gather);
     if (tail_)
-      cc_.vmovups(r, v_.broadcast(o.size, x86::ptr(o.at)));
+      cc_.vmovups(r, v_.broadcast(size, x86::ptr(o.at, displacement)));
     else
-      cc_.vmovups(r, v_.zero(o.size));  // no dependence on what the register held
+      cc_.vmovups(r, v_.zero(size));  // no dependence on what the register held
     if (v_.avx512) {
       const KReg k = cc_.newKq();
       if (!tail_)
         cc_.kxnorq(k, k, k);
-      else if (part == 0)
+      else if (half == 0)
         cc_.kmovq(k, tail_k_);
       else
         cc_.kshiftrq(k, tail_k_, asmjit::Imm(8));
-      cc_.k(k).emit(o.size == 4 ? I::kIdVpgatherqd : I::kIdVpgatherqq, r, from);
+      cc_.k(k).emit(size == 4 ? I::kIdVpgatherqd : I::kIdVpgatherqq, r, from);
     } else {
-      Vec live = v_.fresh(o.size);
+      Vec live = v_.fresh(size);
       if (!tail_)
         cc_.vpcmpeqd(live, live, live);
-      else if (parts == 1)
-        cc_.vmovups(live, tail_lanes_[o.size == 8]);
-      else if (part == 0)
+      else if (count == 1)
+        cc_.vmovups(live, tail_lanes_[size == 8]);
+      else if (half == 0)
         cc_.vmovups(live, tail_lanes_[0].xmm());
       else
         cc_.vextracti128(live.xmm(), tail_lanes_[0].ymm(), asmjit::Imm(1));
-      cc_.emit(o.size == 4 ? I::kIdVpgatherqd : I::kIdVpgatherqq, r, from, live);
+      cc_.emit(size == 4 ? I::kIdVpgatherqd : I::kIdVpgatherqq, r, from, live);
     }
-    halves[part] = r;
+    halves[half] = r;
   }
-  return parts == 1 ? halves[0] : v_.concat(halves[0], halves[1], per_gather * o.size);
+  return count == 1 ? halves[0] : v_.concat(halves[0], halves[1], per_gather * size);
 }
 
 Vec NestEmitter::gather_by_element(OperandState& o, int u) {
@@ -180,6 +232,58 @@ void NestEmitter::scatter_by_element(OperandState& o, int u, const Vec& a) {
       cc_.add(to, o.stride);
     else
       cc_.add(to, o.size);
+  });
+}
+
+void NestEmitter::store(const NestStore& s, int u, bool non_temporal) {
+  if (graph::is_complex(operands_[s.operand].dtype))
+    store_parts(s.operand, u, values_[s.expr].v, values_[s.imaginary].v, non_temporal);
+  else
+    store_operand(s.operand, u, values_[s.expr], non_temporal);
+}
+
+void NestEmitter::store_parts(int operand, int u, const Vec& real, const Vec& imaginary, bool non_temporal) {
+  OperandState& o = operands_[operand];
+  if (o.access != Access::Contiguous) return scatter_parts(o, u, real, imaginary);
+  const auto [low, high] = v_.zip(o.part, real, imaginary);
+  const Vec halves[2] = {low, high};
+  const Mem at = address(o, u);
+  for (int half = 0; half < 2; ++half) {
+    const Mem to = at.cloneAdjusted(half * v_.bytes(o.part));
+    if (tail_) {
+      const Mask live = tail_mask_of_parts(o.part, half);
+      if (v_.avx512) {
+        cc_.k(live.k);
+        cc_.emit(o.part == 4 ? I::kIdVmovups : I::kIdVmovupd, to, halves[half]);
+      } else {
+        cc_.emit(o.part == 4 ? I::kIdVmaskmovps : I::kIdVmaskmovpd, to, live.v, halves[half]);
+      }
+    } else if (non_temporal) {
+      cc_.vmovntps(to, halves[half]);
+    } else {
+      v_.store(o.part, to, halves[half]);
+    }
+  }
+}
+
+void NestEmitter::scatter_parts(OperandState& o, int u, const Vec& real, const Vec& imaginary) {
+  const Mem buffers[2] = {v_.scratch(2), v_.scratch(3)};
+  v_.store(o.part, buffers[0], real);
+  v_.store(o.part, buffers[1], imaginary);
+  const Gp to = v_.gp(), element = v_.gp();
+  cc_.lea(to, address(o, u));
+  for_each_lane([&](const Gp& lane) {
+    for (int part = 0; part < 2; ++part) {
+      Mem from = buffers[part];
+      from.setIndex(lane, shift_of(o.part));
+      from.setSize(o.part);
+      const Gp word = o.part == 4 ? Gp(element.r32()) : element;
+      cc_.mov(word, from);
+      Mem at = x86::ptr(to, part * o.part);
+      at.setSize(o.part);
+      cc_.mov(at, word);
+    }
+    if (o.access == Access::Strided) cc_.add(to, o.stride);
   });
 }
 

@@ -81,6 +81,7 @@ Vec apply_float(Vasm& v, const Operands& x) {
     case Op::Multiply: return v.fmul(size, a, b);
     case Op::Divide: return v.fdiv(size, a, b);
     case Op::Square: return v.fmul(size, a, a);
+    case Op::MultiplyAdd: return v.fma(size, a, b, x.c.v);
     case Op::Reciprocal: return v.fdiv(size, v.splat_f(size, 1.0), a);
     case Op::Sqrt: return v.fsqrt(size, a);
     case Op::Negative: return v.fneg(size, a);
@@ -205,6 +206,7 @@ bool has_float(Op op, bool o1, DType t) {
     case Op::Absolute:
     case Op::Sign:
     case Op::Square:
+    case Op::MultiplyAdd:
     case Op::Reciprocal:
     case Op::Sqrt:
     case Op::Floor:

@@ -28,7 +28,7 @@ bool is_heavy(Op op, DType t) {
 
 int nest_lanes(const LoopNest& nest, bool avx512) {
   int widest = 1;
-  for (const NestOperand& o : nest.operands) widest = std::max(widest, graph::size_of(o.dtype));
+  for (const NestOperand& o : nest.operands) widest = std::max(widest, graph::size_of(graph::part_of(o.dtype)));
   for (const Expr& e : nest.body) {
     widest = std::max(widest, graph::size_of(e.dtype));
     if (e.kind == ExprKind::Apply) widest = std::max(widest, graph::size_of(e.operand_dtype));
@@ -74,7 +74,10 @@ void NestEmitter::analyse() {
       }
     }
   }
-  for (const NestStore& s : nest_.stores) ++uses[s.expr];
+  for (const NestStore& s : nest_.stores) {
+    ++uses[s.expr];
+    if (graph::is_complex(nest_.operands[s.operand].dtype)) ++uses[s.imaginary];
+  }
   if (!nest_.o1) return;
   for (std::size_t i = 0; i < n; ++i) {
     const Expr& e = nest_.body[i];
@@ -82,7 +85,7 @@ void NestEmitter::analyse() {
                      graph::is_float(e.dtype) && uses[i] == 1 && only_product[i] && !invariant_[i];
   }
   // Not where the one use is a store; and of two products in one sum only the first is taken in.
-  for (const NestStore& s : nest_.stores) contracted_[s.expr] = false;
+  for (const NestStore& s : nest_.stores) contracted_[s.expr] = contracted_[s.imaginary] = false;
   for (const Expr& e : nest_.body)
     if (e.kind == ExprKind::Apply && (e.op == Op::Add || e.op == Op::Subtract) && contracted_[e.args[0]])
       contracted_[e.args[1]] = false;
@@ -94,6 +97,7 @@ void NestEmitter::load_arguments() {
     OperandState o;
     o.dtype = operand.dtype;
     o.size = graph::size_of(operand.dtype);
+    o.part = graph::size_of(graph::part_of(operand.dtype));
     o.access = operand.access;
     o.row = cc_.newIntPtr();
     cc_.mov(o.row, x86::qword_ptr(ptrs_, static_cast<int>(8 * i)));
@@ -181,7 +185,7 @@ Value NestEmitter::contract(const Expr& e, int u) {
 Value NestEmitter::compute(uint16_t expr, int u) {
   const Expr& e = nest_.body[expr];
   switch (e.kind) {
-    case ExprKind::Load: return load_operand(e.args[0], u);
+    case ExprKind::Load: return load_operand(e.args[0], u, e.args[1]);
     case ExprKind::Constant: return constant(e);
     case ExprKind::InnerIndex: return inner_index(e, u);
     case ExprKind::Apply: break;
@@ -209,14 +213,17 @@ const Value& NestEmitter::value(uint16_t expr, int u) {
 void NestEmitter::eval_body(int u) {
   // Operators in the order of the nest, whether used or not (they may raise flags); loads and constants where needed.
   values_ = hoisted_;
+  for (OperandState& o : operands_) o.parts[0].valid = false;
   for (std::size_t i = 0; i < nest_.body.size(); ++i)
     if (nest_.body[i].kind == ExprKind::Apply && !contracted_[i]) value(static_cast<uint16_t>(i), u);
-  for (const NestStore& s : nest_.stores) value(s.expr, u);
+  for (const NestStore& s : nest_.stores) {
+    value(s.expr, u);
+    if (graph::is_complex(nest_.operands[s.operand].dtype)) value(s.imaginary, u);
+  }
 }
 
 void NestEmitter::store_all(int u, std::size_t first_store) {
-  for (std::size_t i = first_store; i < nest_.stores.size(); ++i)
-    store_operand(nest_.stores[i].operand, u, values_[nest_.stores[i].expr], nest_.stores[i].non_temporal);
+  for (std::size_t i = first_store; i < nest_.stores.size(); ++i) store(nest_.stores[i], u, nest_.stores[i].non_temporal);
 }
 
 // --- Loops
@@ -228,6 +235,9 @@ void NestEmitter::advance_strided() {
 }
 
 void NestEmitter::set_tail() {
+  const bool loads_parts = std::any_of(operands_.begin(), operands_.end(), [](const OperandState& o) {
+    return graph::is_complex(o.dtype) && o.access == Access::Contiguous;
+  });
   // count = min(n - index, lanes)
   count_ = v_.gp();
   const Gp all = v_.gp();
@@ -242,11 +252,21 @@ void NestEmitter::set_tail() {
     cc_.bzhi(bits, bits, count_);
     tail_k_ = cc_.newKq();
     cc_.kmovq(tail_k_, bits);
+    if (!loads_parts) return;
+    const Gp twice = v_.gp();
+    cc_.lea(twice, x86::ptr(count_, count_));
+    cc_.mov(bits, -1);
+    cc_.bzhi(bits, bits, twice);
+    for (int half = 0; half < 2; ++half) {
+      tail_parts_k_[half] = cc_.newKq();
+      cc_.kmovq(tail_parts_k_[half], bits);
+      if (half == 0) cc_.shr(bits, v_.lanes);
+    }
     return;
   }
   bool wide[2] = {false, false};
   for (const OperandState& o : operands_)
-    if (o.size >= 4) wide[o.size == 8] = true;
+    if (o.part >= 4) wide[o.part == 8] = true;
   for (const Expr& e : nest_.body)
     if (e.kind == ExprKind::InnerIndex && graph::size_of(e.dtype) >= 4) wide[graph::size_of(e.dtype) == 8] = true;
   if (nest_.fold != Fold::None && fold_size() >= 4) wide[fold_size() == 8] = true;
@@ -254,6 +274,13 @@ void NestEmitter::set_tail() {
     if (!wide[i]) continue;
     const int size = 4 << i;
     tail_lanes_[i] = v_.icmp(size, true, Cmp::Gt, v_.broadcast_gp(size, count_), iota(size)).v;
+    if (!loads_parts) continue;
+    const Gp left = v_.gp();
+    cc_.lea(left, x86::ptr(count_, count_));
+    for (int half = 0; half < 2; ++half) {
+      tail_parts_lanes_[i][half] = v_.icmp(size, true, Cmp::Gt, v_.broadcast_gp(size, left), iota(size)).v;
+      if (half == 0) cc_.sub(left, v_.lanes);
+    }
   }
 }
 
@@ -277,8 +304,7 @@ void NestEmitter::main_loop(int unroll, bool non_temporal) {
   cc_.bind(again);
   for (int u = 0; u < unroll; ++u) {
     eval_body(u);
-    for (const NestStore& s : nest_.stores)
-      store_operand(s.operand, u, values_[s.expr], non_temporal && s.non_temporal);
+    for (const NestStore& s : nest_.stores) store(s, u, non_temporal && s.non_temporal);
     advance_strided();
   }
   cc_.add(index_, unroll * v_.lanes);
@@ -292,7 +318,7 @@ void NestEmitter::emit_row() {
   cc_.xor_(index_.r32(), index_.r32());
   const bool any_non_temporal = std::any_of(nest_.stores.begin(), nest_.stores.end(), [&](const NestStore& s) {
     return s.non_temporal && operands_[s.operand].access == Access::Contiguous &&
-           v_.bytes(operands_[s.operand].size) >= 16;
+           v_.bytes(operands_[s.operand].part) >= 16;
   });
   const bool narrow_access = std::any_of(operands_.begin(), operands_.end(), [&](const OperandState& o) {
     return o.size < 4 && o.access != Access::Broadcast;
@@ -305,9 +331,9 @@ void NestEmitter::emit_row() {
     cc_.xor_(low_bits.r32(), low_bits.r32());
     for (const NestStore& s : nest_.stores) {
       const OperandState& o = operands_[s.operand];
-      if (!s.non_temporal || o.access != Access::Contiguous || v_.bytes(o.size) < 16) continue;
+      if (!s.non_temporal || o.access != Access::Contiguous || v_.bytes(o.part) < 16) continue;
       cc_.mov(address_bits, o.row);
-      cc_.and_(address_bits, v_.bytes(o.size) - 1);
+      cc_.and_(address_bits, v_.bytes(o.part) - 1);
       cc_.or_(low_bits, address_bits);
     }
     const Label plain = cc_.newLabel(), tail = cc_.newLabel();
@@ -324,7 +350,7 @@ void NestEmitter::emit_row() {
   }
   tail_loop([&] {
     eval_body(0);
-    for (const NestStore& s : nest_.stores) store_operand(s.operand, 0, values_[s.expr], false);
+    for (const NestStore& s : nest_.stores) store(s, 0, false);
   });
 }
 

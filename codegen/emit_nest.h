@@ -26,13 +26,15 @@ class NestEmitter {
   struct OperandState {
     DType dtype;
     int size;
+    int part;  // of a complex element: the size of one part; else `size`
     Access access;
     Gp row;        // first element of the row
     Gp at;         // Strided and Rows: element at the current position; else unused
     Gp stride;     // Strided: inner stride in bytes
     Gp step;       // Strided: stride * lanes
     Gp block;      // Rows: first row of the current block of columns
-    Vec index[2];  // Strided, 4 and 8 bytes: offsets for gathers
+    Vec index[2];  // Strided, 4 bytes and more: offsets for gathers
+    Value parts[2];  // Contiguous, complex: what the body at hand has loaded
   };
 
   // Setup and control (emit_loops.cpp).
@@ -61,18 +63,23 @@ class NestEmitter {
 
   // Operands (emit_access.cpp).
   Mem address(const OperandState& o, int u);
-  Value load_operand(int operand, int u);
+  Value load_operand(int operand, int u, int part = 0);
   Vec load_lanes(OperandState& o, int u);
   Vec load_tail(OperandState& o, int u);
-  Vec gather(OperandState& o);
+  Vec gather(OperandState& o, int part = 0);
   Vec gather_by_element(OperandState& o, int u);
+  void load_parts(OperandState& o, int u);
+  void store(const NestStore& s, int u, bool non_temporal);
   void store_operand(int operand, int u, const Value& value, bool non_temporal);
+  void store_parts(int operand, int u, const Vec& real, const Vec& imaginary, bool non_temporal);
+  void scatter_parts(OperandState& o, int u, const Vec& real, const Vec& imaginary);
   void scatter_by_element(OperandState& o, int u, const Vec& a);
-  Vec load_broadcast(const OperandState& o);
+  Vec load_broadcast(const OperandState& o, int part);
   Value to_value(DType t, const Vec& loaded);
   Vec to_memory(DType t, const Value& value);
   Vec iota(int size);
   Mask tail_mask(int size);
+  Mask tail_mask_of_parts(int size, int half);
   template <class F>
   void for_each_lane(F&& body);
 
@@ -106,6 +113,8 @@ class NestEmitter {
   Gp count_;           // live lanes of the tail, 1..lanes
   KReg tail_k_;
   Vec tail_lanes_[2];  // AVX2: masks for lanes of 4 and 8 bytes
+  KReg tail_parts_k_[2];     // of twice the live lanes, the parts of complex elements: the first vector of them, the second
+  Vec tail_parts_lanes_[2][2];  // AVX2: by size and half
 };
 
 /// Emits a loop over the live lanes; `body` gets a register that counts them.

@@ -506,6 +506,48 @@ Vec Vasm::concat(const Vec& low, const Vec& high, int half_bytes) {
   return r;
 }
 
+Vec Vasm::pick(int size, const Vec& a, const Vec& b, const uint64_t (&indices)[16]) {
+  uint8_t table[64] = {};
+  for (int i = 0; i < lanes; ++i) std::memcpy(table + i * size, &indices[i], static_cast<std::size_t>(size));
+  const Vec r = load(size, const_table(table, static_cast<std::size_t>(bytes(size))));
+  cc.emit(size == 4 ? I::kIdVpermi2ps : I::kIdVpermi2pd, r, a, b);
+  return r;
+}
+
+std::pair<Vec, Vec> Vasm::unzip(int size, const Vec& low, const Vec& high) {
+  if (avx512 && bytes(size) > 16) {
+    uint64_t even[16], odd[16];
+    for (int i = 0; i < 16; ++i) even[i] = static_cast<uint64_t>(2 * i), odd[i] = static_cast<uint64_t>(2 * i + 1);
+    return {pick(size, low, high, even), pick(size, low, high, odd)};
+  }
+  const auto part = [&](int imm) {
+    const Vec r = fresh(size);
+    if (size == 4)
+      cc.vshufps(r, low, high, asmjit::Imm(imm ? 0xdd : 0x88));
+    else
+      cc.vshufpd(r, low, high, asmjit::Imm(imm ? 0xf : 0));
+    if (bytes(size) == 32) cc.vpermpd(r, r, asmjit::Imm(0xd8));
+    return r;
+  };
+  return {part(0), part(1)};
+}
+
+std::pair<Vec, Vec> Vasm::zip(int size, const Vec& even, const Vec& odd) {
+  if (avx512 && bytes(size) > 16) {
+    uint64_t low[16], high[16];
+    const auto n = static_cast<uint64_t>(lanes);
+    for (uint64_t i = 0; i < 16; ++i) low[i] = i / 2 + i % 2 * n, high[i] = low[i] + n / 2;
+    return {pick(size, even, odd, low), pick(size, even, odd, high)};
+  }
+  const Vec a = op(size == 4 ? I::kIdVunpcklps : I::kIdVunpcklpd, size, even, odd);
+  const Vec b = op(size == 4 ? I::kIdVunpckhps : I::kIdVunpckhpd, size, even, odd);
+  if (bytes(size) == 16) return {a, b};
+  const Vec low = fresh(size), high = fresh(size);
+  cc.vperm2f128(low, a, b, asmjit::Imm(0x20));
+  cc.vperm2f128(high, a, b, asmjit::Imm(0x31));
+  return {low, high};
+}
+
 // --- Flags
 // -------------------------------------------------------------------------------------------------------------
 

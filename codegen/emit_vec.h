@@ -10,6 +10,7 @@
 
 #include <asmjit/x86.h>
 
+#include <utility>
 #include <vector>
 
 #include "codegen/cpu.h"
@@ -174,6 +175,10 @@ class Vasm {
   Vec lower_half(const Vec& a, int register_bytes) const;
   Vec upper_half(const Vec& a, int register_bytes);
   Vec concat(const Vec& low, const Vec& high, int half_bytes);
+  /// Of the elements of `low` and then `high`: those at even places, those at odd ones. Lanes of 4 and 8 bytes.
+  std::pair<Vec, Vec> unzip(int size, const Vec& low, const Vec& high);
+  /// The reverse: elements of `even` and `odd` by turns; the lower half of that, the upper one.
+  std::pair<Vec, Vec> zip(int size, const Vec& even, const Vec& odd);
 
   /// Instruction on two operands into a new register of lanes of `size`.
   Vec op(InstId id, int size, const asmjit::Operand& a, const asmjit::Operand& b);
@@ -191,6 +196,8 @@ class Vasm {
     return size == 1 ? b : size == 2 ? w : size == 4 ? d : q;
   }
   Vec bitwise(int size, InstId avx2, InstId evex, const Vec& a, const Vec& b);
+  /// Of the lanes of `a` and then `b` those that the table names, an index for each lane (AVX-512).
+  Vec pick(int size, const Vec& a, const Vec& b, const uint64_t (&indices)[16]);
   Vec fp(int size, InstId ps, InstId pd, const Vec& a, const asmjit::Operand& b) {
     return op(size == 4 ? ps : pd, size, a, b);
   }

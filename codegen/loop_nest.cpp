@@ -32,7 +32,10 @@ std::string LoopNest::str() const {
     const Expr& e = body[i];
     text += "  e" + std::to_string(i) + " = ";
     switch (e.kind) {
-      case ExprKind::Load: text += "load op" + std::to_string(e.args[0]); break;
+      case ExprKind::Load:
+        text += "load op" + std::to_string(e.args[0]);
+        if (graph::is_complex(operands[e.args[0]].dtype)) text += e.args[1] ? ".imag" : ".real";
+        break;
       case ExprKind::Constant: {
         char bits[64];
         std::snprintf(bits, sizeof bits, "constant 0x%" PRIx64, e.constant.lo);
@@ -55,9 +58,11 @@ std::string LoopNest::str() const {
     text += graph::name_of(e.dtype);
     text += "\n";
   }
-  for (const NestStore& s : stores)
-    text += "  store op" + std::to_string(s.operand) + " <- e" + std::to_string(s.expr) +
-            (s.non_temporal ? " streaming\n" : "\n");
+  for (const NestStore& s : stores) {
+    text += "  store op" + std::to_string(s.operand) + " <- e" + std::to_string(s.expr);
+    if (graph::is_complex(operands[s.operand].dtype)) text += " e" + std::to_string(s.imaginary);
+    text += s.non_temporal ? " streaming\n" : "\n";
+  }
   return text;
 }
 

@@ -4,6 +4,8 @@
 //       for i in 0..n_inner:                        # vectorised, masked tail
 //         e0 = load op0[i]; e1 = load op1 (broadcast); e2 = multiply f32 e0 e1; store op2[i] <- e2
 //
+// Expressions are real: a complex operand is loaded and stored part by part.
+//
 // Neutral of target and of who uses it: extents and strides come at run time, the *kind* of inner stride is part of the
 // code. Broadcast loads and what depends on them alone are hoisted out of the inner loop.
 #pragma once
@@ -37,13 +39,14 @@ struct Expr {
   graph::Op op = graph::Op::Param;  // Apply: elementwise operators and Cast
   graph::DType dtype;               // of the result
   graph::DType operand_dtype;       // Apply: of the operands
-  uint16_t args[3] = {0, 0, 0};     // Apply: earlier expressions; Load: args[0] is the operand
+  uint16_t args[3] = {0, 0, 0};     // Apply: earlier expressions; Load: the operand, and which part of a complex element (0 real, 1 imaginary)
   graph::Scalar constant{};
 };
 
 struct NestStore {
   uint16_t operand, expr;
   bool non_temporal = false;
+  uint16_t imaginary = 0;  // of a complex operand: the expression of that part; `expr` is the real one
 };
 
 /// How the values of the first store are combined; its operand is the result. Further stores are elementwise.

@@ -97,8 +97,8 @@ class Lowerer : public Memory {
     if (const auto it = buffers_.find(root); it != buffers_.end()) return it->second;
     const Node& node = graph_.node(root);
     if (node.op == Op::Constant) {  // what computes it into registers does not ask
-      const graph::Scalar value = node.value();
-      return buffers_[root] = context_.literal(&value, static_cast<std::size_t>(graph::size_of(graph_.type(root).dtype)));
+      const std::array<uint8_t, 16> value = graph::element_of(graph_.type(root).dtype, node.value());
+      return buffers_[root] = context_.literal(value.data(), static_cast<std::size_t>(graph::size_of(graph_.type(root).dtype)));
     }
     Buffer b{};
     if (node.op == Op::Param) {
@@ -217,8 +217,10 @@ class Lowerer : public Memory {
     });
   }
 
+  /// Complex division and absolute value raise, beside what NumPy's loops do, flags of steps in between.
   bool may_redo(ValueId v) const {
     const graph::Op op = graph_.node(v).op;
+    if ((op == Op::Divide || op == Op::Absolute) && graph::is_complex(graph_.type(graph_.node(v).inputs[0]).dtype)) return true;
     return (op == Op::ReduceMin || op == Op::ReduceMax) && graph::is_float(graph_.type(v).dtype) && !options_.o1 && !options_.any_zero;
   }
 
@@ -534,6 +536,7 @@ class Lowerer : public Memory {
     fold.output.buffer = buffer_of(r);
     fold.value = terms.operand(input);
     const DType dtype = graph_.type(input).dtype;
+    if (graph::is_complex(fold.accumulator)) fail("a reduction of complex numbers is left to NumPy");
     if (node.op == Op::ReduceAny || node.op == Op::ReduceAll) {
       if (dtype != DType::Bool)
         fold.value = terms.apply(Op::NotEqual, dtype, DType::Bool, {fold.value, terms.constant(dtype, {})});

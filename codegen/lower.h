@@ -13,6 +13,19 @@
 
 namespace framejit::codegen {
 
+/// How NumPy computes with complex numbers of one dtype.
+struct ComplexForms {
+  enum Product : uint8_t {
+    Unknown,  // left to its loop
+    Rounded,  // each product rounded
+    Fused,    // real part fma(ar, br, -(ai * bi)), imaginary part fma(ar, bi, ai * br)
+  } product = Unknown;
+  bool scaled_absolute = false;  // larger * sqrt(fma(q, q, 1)), q = smaller / larger; else left to its loop
+};
+
+/// Is the operator, of or to complex numbers, made of operators on their parts?
+bool is_composed(graph::Op op, graph::DType operand, graph::DType result, const ComplexForms& forms);
+
 struct LowerOptions {
   Cpu cpu;
   bool o1 = false;
@@ -27,6 +40,8 @@ struct LowerOptions {
   std::function<HostFunction(int64_t index)> host_function;
   /// Length at which the running NumPy cuts the run of a contiguous pairwise sum: 8192 up to 2.2, 0 (never) from 2.3.
   int64_t pairwise_cut = 0;
+  ComplexForms complex64, complex128;
+  const ComplexForms& complex(graph::DType dtype) const { return dtype == graph::DType::C64 ? complex64 : complex128; }
 };
 
 /// The failure is a sentence for the log: this graph stays in the interpreter.

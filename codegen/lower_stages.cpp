@@ -28,6 +28,8 @@ double cost_of(const Term& term) {
   const double width = graph::size_of(term.operand_dtype) / 4.0;
   switch (term.kind) {
     case Term::kConstant:
+    case Term::kPair:
+    case Term::kPart:
     case Term::kCopy: return 0;
     case Term::kIndex: return 0.02;
     case Term::kLoad: return 0.02 * graph::size_of(term.dtype) / 4.0;
@@ -143,7 +145,11 @@ class StageBuilder {
     }
   }
 
-  bool computed(TermId t) const { return terms_[t].kind == Term::kApply || terms_[t].kind == Term::kCopy; }
+  bool computed(TermId t) const {
+    const Term& term = terms_[t];
+    if (term.kind == Term::kPart) return computed(term.args[0]);
+    return term.kind == Term::kApply || term.kind == Term::kCopy || term.kind == Term::kPair;
+  }
 
   void number_stages() {
     stage_.assign(terms_.size(), 0);
@@ -257,7 +263,7 @@ class StageBuilder {
 
   OperandId literal_operand(const Term& constant) {
     LoopOperand operand;
-    operand.buffer = context_.literal(&constant.constant, static_cast<std::size_t>(graph::size_of(constant.dtype)));
+    operand.buffer = context_.literal(graph::element_of(constant.dtype, constant.constant).data(), static_cast<std::size_t>(graph::size_of(constant.dtype)));
     operand.dtype = constant.dtype;
     operand.strides.assign(axes_.extents.size(), 0);
     return append_operand(std::move(operand));
@@ -341,7 +347,7 @@ class StageBuilder {
     std::vector<OperandId> operands;
     std::map<std::pair<OperandId, bool>, uint16_t> numbers;
     std::map<TermId, uint16_t> exprs;
-    std::map<OperandId, uint16_t> loads;
+    std::map<std::pair<OperandId, uint8_t>, uint16_t> loads;  // by operand and part
   };
 
   uint16_t nest_operand(Nest& n, OperandId id, bool written) {
@@ -369,14 +375,38 @@ class StageBuilder {
     return static_cast<uint16_t>(n.nest.body.size() - 1);
   }
 
-  uint16_t load(Nest& n, OperandId id) {
-    auto it = n.loads.find(id);
+  uint16_t load(Nest& n, OperandId id, uint8_t part = 0) {
+    auto it = n.loads.find({id, part});
     if (it != n.loads.end()) return it->second;
     Expr e{};
     e.kind = ExprKind::Load;
-    e.dtype = e.operand_dtype = step_.operands[id].dtype;
+    e.dtype = e.operand_dtype = graph::part_of(step_.operands[id].dtype);
     e.args[0] = nest_operand(n, id, false);
-    return n.loads[id] = push(n, e);
+    e.args[1] = part;
+    return n.loads[{id, part}] = push(n, e);
+  }
+
+  /// A part of a complex term, or the whole of a real one.
+  uint16_t expr_of_part(Nest& n, TermId t, uint8_t part, int stage) {
+    const Term& term = terms_[t];
+    if (!graph::is_complex(term.dtype)) return expr(n, t, stage);
+    if (computed(t) && (term.host || stage_[t] != stage)) return load(n, in_memory_.at(t), part);
+    if (term.kind == Term::kLoad) return load(n, memory_operand(term.access, false), part);
+    if (term.kind == Term::kPair) return expr(n, term.args[part], stage);
+    if (term.kind == Term::kCopy) return expr_of_part(n, term.args[0], part, stage);
+    Expr e{};
+    e.kind = ExprKind::Constant;
+    e.dtype = e.operand_dtype = graph::part_of(term.dtype);
+    e.constant.lo = part ? term.constant.hi : term.constant.lo;
+    return push(n, e);
+  }
+
+  void store(Nest& n, OperandId to, TermId t, int stage) {
+    NestStore s{};
+    s.expr = expr_of_part(n, t, 0, stage);
+    if (graph::is_complex(terms_[t].dtype)) s.imaginary = expr_of_part(n, t, 1, stage);
+    s.operand = nest_operand(n, to, true);
+    n.nest.stores.push_back(s);
   }
 
   /// The expression for a term in the kernel of `stage`. Arguments of the same stage are there already, because terms
@@ -395,6 +425,8 @@ class StageBuilder {
         break;
       case Term::kIndex: return n.exprs[t] = index_expr(n);
       case Term::kCopy: return n.exprs[t] = expr(n, term.args[0], stage);
+      case Term::kPart: return n.exprs[t] = expr_of_part(n, term.args[0], term.part, stage);
+      case Term::kPair: FRAMEJIT_CHECK(false, "a complex number as one expression");
       case Term::kApply:
         e.kind = ExprKind::Apply;
         e.op = term.op;
@@ -440,14 +472,13 @@ class StageBuilder {
     n.nest.o1 = context_.options.o1;
     for (TermId t : order_)
       if (computed(t) && !terms_[t].host && stage_[t] == stage) {
-        const uint16_t e = expr(n, t, stage);
-        if (crosses_[t]) n.nest.stores.push_back({nest_operand(n, in_memory_.at(t), true), e, false});
+        for (uint8_t part = 0; part <= graph::is_complex(terms_[t].dtype); ++part) expr_of_part(n, t, part, stage);
+        if (crosses_[t]) store(n, in_memory_.at(t), t, stage);
       }
     bool streams = false;
     for (std::size_t i = 0; i < spec_.stores.size(); ++i) {
       if (store_stage_[i] != stage) continue;
-      const uint16_t e = expr(n, spec_.stores[i].value, stage);
-      n.nest.stores.push_back({nest_operand(n, memory_operand(spec_.stores[i].access, true), true), e, false});
+      store(n, memory_operand(spec_.stores[i].access, true), spec_.stores[i].value, stage);
       streams = true;
     }
     if (spec_.fold && stage == fold_stage_) add_fold(n, stage);
@@ -512,7 +543,7 @@ class StageBuilder {
     for (NestStore& s : streaming.stores) {
       const NestOperand& operand = streaming.operands[s.operand];
       if (operand.access != codegen::Access::Contiguous) continue;
-      if (n.loads.contains(n.operands[s.operand])) continue;  // in place: its lines are in the cache by then
+      if (n.loads.contains({n.operands[s.operand], 0}) || n.loads.contains({n.operands[s.operand], 1})) continue;  // in place: its lines are in the cache by then
       s.non_temporal = any = true;
       bytes = bytes + graph::product(axes_.extents) * Dim(graph::size_of(operand.dtype));
     }
@@ -544,20 +575,23 @@ class StageBuilder {
     n.nest.guarded = true;
     GuardedKernel out;
     for (TermId t : order_)
-      if (computed(t)) expr(n, t, 0);
+      if (computed(t) && !graph::is_complex(terms_[t].dtype)) expr(n, t, 0);
     for (const StoreTerm& s : spec_.stores) {
-      const uint16_t e = expr(n, s.value, 0);
       const OperandId stored = memory_operand(s.access, true), read = memory_operand(s.access, false);
-      if (const auto old = n.loads.find(read); old != n.loads.end()) {
+      if (n.loads.contains({read, 0}) || n.loads.contains({read, 1})) {
         LoopOperand copy;
         copy.scratch = copy.written = true;
         copy.dtype = s.access.dtype;
         slots_.push_back({graph::size_of(copy.dtype), 0});
         copy.buffer = static_cast<BufferIndex>(slots_.size() - 1);
         out.saved.push_back({stored, append_operand(std::move(copy))});
-        n.nest.stores.push_back({nest_operand(n, out.saved.back().scratch, true), old->second, false});
+        NestStore old{};
+        old.expr = load(n, read, 0);
+        if (graph::is_complex(s.access.dtype)) old.imaginary = load(n, read, 1);
+        old.operand = nest_operand(n, out.saved.back().scratch, true);
+        n.nest.stores.push_back(old);
       }
-      n.nest.stores.push_back({nest_operand(n, stored, true), e, false});
+      store(n, stored, s.value, 0);
     }
     n.nest.name = name_of_nest(n.nest);
     out.operands = n.operands;

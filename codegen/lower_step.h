@@ -66,6 +66,8 @@ struct Term {
     kIndex,     // position along the only axis, i64
     kApply,     // `op` of `args`
     kCopy,      // of args[0]: makes a load go through scratch
+    kPair,      // the complex number of two parts
+    kPart,      // a part of a complex load, or of what a host loop gives
   } kind;
   Op op = Op::Param;
   DType dtype = DType::F64, operand_dtype = DType::F64;
@@ -73,6 +75,7 @@ struct Term {
   Access access{};
   graph::Scalar constant{};
   bool host = false;  // by a host loop
+  uint8_t part = 0;   // kPart: 0 real, 1 imaginary
   int32_t slot = -1;  // of the flags that it may set; -1: none, or nobody asks whose they are
 };
 

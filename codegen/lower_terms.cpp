@@ -43,6 +43,7 @@ int32_t LowerContext::slot_of(const graph::Graph& graph, ValueId v) const {
 }
 
 bool LowerContext::needs_host_loop(Op op, DType operand, DType result) const {
+  if (is_composed(op, operand, result, options.complex(operand))) return false;
   if (options.o1 && emits(op, operand, result, true, options.cpu.isa)) return false;
   const bool exact = graph::def(op).exactness == graph::Exactness::Native;
   if (exact && emits(op, operand, result, false, options.cpu.isa)) return false;
@@ -59,6 +60,7 @@ TermId TermBuilder::append(Term term) {
 }
 
 TermId TermBuilder::apply(Op op, DType operand_dtype, DType dtype, std::vector<TermId> args) {
+  if (is_composed(op, operand_dtype, dtype, context_.options.complex(operand_dtype))) return compose(*this, op, operand_dtype, dtype, args);
   Term term;
   term.kind = Term::kApply;
   term.op = op;
@@ -74,6 +76,28 @@ TermId TermBuilder::constant(DType dtype, graph::Scalar value) {
   term.kind = Term::kConstant;
   term.dtype = term.operand_dtype = dtype;
   term.constant = value;
+  return append(std::move(term));
+}
+
+TermId TermBuilder::pair(TermId real, TermId imaginary) {
+  Term term;
+  term.kind = Term::kPair;
+  term.dtype = term.operand_dtype = spec_.terms[real].dtype == DType::F32 ? DType::C64 : DType::C128;
+  term.args = {real, imaginary};
+  return append(std::move(term));
+}
+
+TermId TermBuilder::part(TermId of, uint8_t part) {
+  while (spec_.terms[of].kind == Term::kCopy) of = spec_.terms[of].args[0];
+  const Term& whole = spec_.terms[of];
+  if (whole.kind == Term::kPair) return whole.args[part];
+  const DType dtype = graph::part_of(whole.dtype);
+  if (whole.kind == Term::kConstant) return constant(dtype, {part ? whole.constant.hi : whole.constant.lo, 0});
+  Term term;
+  term.kind = Term::kPart;
+  term.dtype = term.operand_dtype = dtype;
+  term.part = part;
+  term.args = {of};
   return append(std::move(term));
 }
 
@@ -193,11 +217,14 @@ void TermBuilder::compute(ValueId v) {
       std::vector<TermId> args;
       for (ValueId input : node.inputs) args.push_back(operand(input));
       const DType operand_dtype = graph_.type(node.inputs.back()).dtype;
+      const std::size_t first = spec_.terms.size();
       if (node.op == Op::Cast && operand_dtype == node.type.dtype)
         terms_[v] = args[0];
       else
         terms_[v] = apply(node.op, operand_dtype, node.type.dtype, std::move(args));
-      if (const int32_t slot = context_.slot_of(graph_, v); slot >= 0) spec_.terms[terms_[v]].slot = slot;
+      if (const int32_t slot = context_.slot_of(graph_, v); slot >= 0)
+        for (std::size_t t = first; t < spec_.terms.size(); ++t)
+          if (spec_.terms[t].kind == Term::kApply) spec_.terms[t].slot = slot;
       return;
     }
     case graph::OpClass::Reduction:

@@ -40,6 +40,11 @@ class TermBuilder {
 
   TermId apply(Op op, DType operand_dtype, DType dtype, std::vector<TermId> args);
   TermId constant(DType dtype, graph::Scalar value);
+  TermId pair(TermId real, TermId imaginary);
+  /// 0: the real part of a complex term, 1: the imaginary one.
+  TermId part(TermId of, uint8_t part);
+  const Term& term(TermId of) const { return spec_.terms[of]; }
+  const ComplexForms& forms(DType complex) const { return context_.options.complex(complex); }
   Access access(ValueId value);
 
  private:
@@ -63,5 +68,8 @@ class TermBuilder {
   std::map<ValueId, TermId> loads_;
   std::vector<Written> written_;
 };
+
+/// The operator, which is composed, as operators on real terms.
+TermId compose(TermBuilder& terms, Op op, DType operand, DType result, const std::vector<TermId>& args);
 
 }  // namespace framejit::codegen::detail

@@ -24,6 +24,7 @@ constexpr NumpyType kNumpyTypes[] = {
     {DType::Bool, NPY_BOOL},  {DType::I8, NPY_INT8},     {DType::I16, NPY_INT16},   {DType::I32, NPY_INT32},
     {DType::I64, NPY_INT64},  {DType::U8, NPY_UINT8},    {DType::U16, NPY_UINT16},  {DType::U32, NPY_UINT32},
     {DType::U64, NPY_UINT64}, {DType::F16, NPY_FLOAT16}, {DType::F32, NPY_FLOAT32}, {DType::F64, NPY_FLOAT64},
+    {DType::C64, NPY_COMPLEX64}, {DType::C128, NPY_COMPLEX128},
 };
 
 struct State {
@@ -125,6 +126,7 @@ constexpr double kHalfMax = 65504, kHalfMin = 0x1p-14;
 
 /// Python integers: the whole range of the dtype and nothing else, on every version.
 bool in_range(PyObject* number, DType dtype) {
+  dtype = graph::part_of(dtype);
   if (graph::is_float(dtype)) {
     double value = PyLong_AsDouble(number);
     if (value == -1.0 && PyErr_Occurred()) return false;
@@ -144,6 +146,7 @@ bool in_range(PyObject* number, DType dtype) {
 
 /// Finite floats: no overflow, no underflow; into integers only where truncation stays in range.
 bool fits(double value, DType dtype) {
+  dtype = graph::part_of(dtype);
   if (dtype == DType::F64 || dtype == DType::Bool) return true;
   if (dtype == DType::F32) {
     if (!std::isfinite(value) || value == 0) return true;
@@ -160,6 +163,8 @@ bool fits(PyObject* object, DType dtype) {
   if (PyBool_Check(object)) return true;
   if (PyLong_CheckExact(object)) return in_range(object, dtype);
   if (PyFloat_Check(object)) return fits(PyFloat_AS_DOUBLE(object), dtype);
+  if (PyComplex_Check(object))
+    return graph::is_complex(dtype) && fits(PyComplex_RealAsDouble(object), dtype) && fits(PyComplex_ImagAsDouble(object), dtype);
   std::optional<DType> own = scalar_dtype_of(object);
   if (!own) return false;
   Ref<> plain = Ref<>::steal(PyObject_CallMethod(object, "item", nullptr));
@@ -174,9 +179,7 @@ std::optional<graph::Scalar> pack(PyObject* object, DType dtype) {
     Py_INCREF(descr_of(dtype));
     Ref<> element = Ref<>::steal(PyArray_FromAny(object, descr_of(dtype), 0, 0, NPY_ARRAY_FORCECAST, nullptr));
     if (element) {
-      graph::Scalar bits;
-      std::memcpy(&bits, PyArray_DATA(reinterpret_cast<PyArrayObject*>(element.get())), graph::size_of(dtype));
-      return bits;
+      return graph::scalar_from(dtype, PyArray_DATA(reinterpret_cast<PyArrayObject*>(element.get())));
     }
   }
   PyErr_Clear();

@@ -75,7 +75,7 @@ Captured<ValueId> fill_value(Session& session, Value* value, std::optional<DType
   if (!number.type.scalar) return break_at(BreakId::UnsupportedArgument, "an array as fill value");
   DType to = dtype.value_or(number.type.dtype);
   // copyto of a NaN into integers warns or not, by version.
-  if (graph::is_float(number.type.dtype) && !graph::is_float(to))
+  if (graph::is_float(number.type.dtype) && !graph::is_float(to) && !graph::is_complex(to))
     return break_at(BreakId::UnsupportedArgument, "a float as fill value of integers");
   return convert(session, number, to);
 }

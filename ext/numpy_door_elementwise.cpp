@@ -53,20 +53,6 @@ Captured<bool> store_masked(Session& session, ValueId out, ValueId result, Value
   return store_result(session, out, all);
 }
 
-/// Where an operand lies partly in the memory that is written, or that memory is reversed, NumPy's loops may run on other paths than they do
-/// on fresh memory.
-bool is_odd_place(Session& session, ValueId out, std::span<Value* const> operands) {
-  const graph::Graph& graph = session.graph();
-  for (const graph::Dim& stride : graph.type(out).strides)
-    if (stride.is_const() && stride.value() < 0) return true;
-  for (Value* value : operands) {
-    if (!value->is_array() || graph.root(value->id) != graph.root(out)) continue;
-    const graph::Type &a = graph.type(value->id), &b = graph.type(out);
-    if (!(a.offset == b.offset) || a.shape != b.shape || a.strides != b.strides) return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 Captured<Value*> call_ufunc(const Call& call) {
@@ -85,7 +71,7 @@ Captured<Value*> call_ufunc(const Call& call) {
   auto mark = [&] {
     if (ufunc_of(call.op)) call.session.mark_call(first);  // SciPy's have no say
   };
-  if (out && graph::def(call.op).exactness != graph::Exactness::Native && is_odd_place(call.session, out->id, call.args.first(operands)))
+  if (out && is_odd_place(call.session, call.op, out->id, call.args.first(operands)))
     return break_at(BreakId::OverlappingMemory, "out= overlaps an operand, or is reversed");
   if (given.where) {
     std::vector<Operand> seen;
@@ -115,7 +101,7 @@ Captured<Value*> call_scalar_type(const Call& call) {
   FRAMEJIT_TRY(x, operand(call.session, args[0]));
   if (!x.type.scalar) return break_at(BreakId::UnsupportedArgument, "a scalar type called with an array");
   // Into an integer: NaN and numbers out of range raise.
-  if (x.id != graph::kNoValue && graph::is_float(x.type.dtype) && graph::is_int(call.dtype))
+  if (x.id != graph::kNoValue && !graph::is_int(x.type.dtype) && x.type.dtype != DType::Bool && graph::is_int(call.dtype))
     return break_at(BreakId::UnsupportedArgument, "a float, known at run time only, as an integer");
   FRAMEJIT_TRY(id, convert(call.session, x, call.dtype));
   // A 0-d array may be written later.
@@ -178,8 +164,8 @@ Captured<Value*> call_positive(const Call& call) {
 Captured<Value*> method_abs(const Call& call) {
   FRAMEJIT_TRY(args, bind(call, {"/self"}, 1));
   FRAMEJIT_TRY(result, apply_ufunc(call.session, Op::Absolute, std::span<Value* const>(args)));
-  if (args[0]->wrap == Wrap::NumpyScalar && !graph::is_float(call.session.graph().type(result->id).dtype))
-    return break_at(BreakId::UnsupportedArgument, "abs() of an integer scalar");
+  if (args[0]->wrap == Wrap::NumpyScalar && !graph::is_float(call.session.graph().type(args[0]->id).dtype))
+    return break_at(BreakId::UnsupportedArgument, "abs() of an integer or complex scalar");
   return result;
 }
 
@@ -260,9 +246,9 @@ Captured<Value*> python_number(Session& session, ValueId id) {
   const DType dtype = session.graph().type(id).dtype;
   if (dtype == DType::Bool) return session.array(id, Wrap::PyBool);
   if (dtype == DType::U64) return break_at(BreakId::UnsupportedArgument, "an uint64 as Python's int");
-  const bool real = graph::is_float(dtype);
-  FRAMEJIT_TRY(number, cast(session, id, real ? DType::F64 : DType::I64));
-  return session.array(number, real ? Wrap::PyFloat : Wrap::PyInt);
+  const bool real = graph::is_float(dtype), complex = graph::is_complex(dtype);
+  FRAMEJIT_TRY(number, cast(session, id, complex ? DType::C128 : real ? DType::F64 : DType::I64));
+  return session.array(number, complex ? Wrap::PyComplex : real ? Wrap::PyFloat : Wrap::PyInt);
 }
 
 /// x.item(), of one element, or x.item(i), counted in C order.

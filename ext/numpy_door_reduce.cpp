@@ -80,7 +80,7 @@ Captured<Value*> reduced(Session& session, const Reduction& r, Op op, ValueId x)
 /// Integers narrower than the machine's are summed in int64 or uint64.
 DType wide(DType dtype) {
   if (graph::is_unsigned_int(dtype)) return DType::U64;
-  return graph::is_float(dtype) ? dtype : DType::I64;
+  return graph::is_float(dtype) || graph::is_complex(dtype) ? dtype : DType::I64;
 }
 
 /// NumPy sums integers into doubles through a buffer that cuts its runs. All partial sums are whole numbers: below
@@ -106,6 +106,7 @@ bool fits_buffer(Session& session, const Reduction& r) {
 /// The operand of a sum, in the dtype that NumPy adds up in.
 Captured<ValueId> summand(Session& session, const Reduction& r, DType to) {
   DType from = session.graph().type(r.x).dtype;
+  if (graph::is_complex(from) || graph::is_complex(to)) return break_at(BreakId::UnsupportedArgument, "a sum of complex numbers");
   if (graph::is_float(to)) {
     if (!sums_compilable())
       return break_at(BreakId::UnsupportedArgument, "the order of sums of this NumPy is not known");
@@ -134,8 +135,8 @@ Captured<Value*> call_prod(const Call& call) {
   (void)plain;
   FRAMEJIT_TRY(r, reduction(call.session, {v[0], v[1], v[2], v[4]}));
   DType from = call.session.graph().type(r.x).dtype, to = r.dtype.value_or(wide(from));
-  if (to == DType::F16 || (from != to && (graph::is_float(from) || !graph::is_int(to))))
-    return break_at(BreakId::UnsupportedArgument, "a product in another dtype, or of float16");
+  if (to == DType::F16 || graph::is_complex(to) || (from != to && (graph::is_float(from) || !graph::is_int(to))))
+    return break_at(BreakId::UnsupportedArgument, "a product in another dtype, or of float16 or complex numbers");
   FRAMEJIT_TRY(x, cast(call.session, r.x, to));
   return reduced(call.session, r, call.op, x);
 }
@@ -145,6 +146,8 @@ Captured<Value*> extreme(const Call& call, const std::vector<Value*>& v) {
   (void)plain;
   FRAMEJIT_TRY(r, reduction(call.session, {v[0], v[1], nullptr, v[3]}));
   Op op = call.op;
+  if (graph::is_complex(call.session.graph().type(r.x).dtype))
+    return break_at(BreakId::UnsupportedArgument, "the least or the greatest of complex numbers");
   if (call.session.graph().type(r.x).dtype == DType::Bool) op = op == Op::ReduceMin ? Op::ReduceAll : Op::ReduceAny;
   if (!call.session.graph().shapes().holds(Relation::Lt, 0, count_of(call.session, r)))
     return break_at(BreakId::WouldRaise, "zero-size array to a reduction operation which has no identity");

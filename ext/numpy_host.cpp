@@ -584,8 +584,8 @@ Ref<> example(Session& session, ValueId operand, Wrap wrap, int64_t number, cons
     case Wrap::NdArray: return like(session, operand, length);
     case Wrap::NumpyScalar: {
       const DType dtype = session.graph().type(operand).dtype;
-      int64_t bits = graph::is_int(dtype) ? number : 0;
-      return Ref<>::steal(PyArray_Scalar(&bits, descr_of(dtype), nullptr));
+      int64_t bits[2] = {graph::is_int(dtype) ? number : 0, 0};
+      return Ref<>::steal(PyArray_Scalar(bits, descr_of(dtype), nullptr));
     }
     case Wrap::PyFloat: return Ref<>::steal(PyFloat_FromDouble(0.5));
     case Wrap::PyInt: return Ref<>::steal(PyLong_FromLongLong(number));

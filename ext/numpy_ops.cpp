@@ -6,6 +6,7 @@
 #include <limits>
 #include <vector>
 
+#include "ext/numpy_probe.h"
 #include "graph/layout.h"
 
 namespace framejit::ext {
@@ -44,6 +45,9 @@ Captured<Operand> constant_operand(Session& session, Value* value) {
   } else if (PyFloat_CheckExact(object)) {
     result.type.dtype = DType::F64;
     result.type.literal = true;
+  } else if (PyComplex_CheckExact(object)) {
+    result.type.dtype = DType::C128;
+    result.type.literal = true;
   } else if (auto dtype = scalar_dtype_of(object)) {
     result.type.dtype = *dtype;
   } else {
@@ -65,8 +69,8 @@ Captured<Operand> array_operand(Session& session, Value* value) {
     case Wrap::NumpyScalar:
     case Wrap::PyBool: return result;
     case Wrap::PyInt:
-    case Wrap::PyFloat: result.type.literal = true; return result;
-    case Wrap::PyComplex:
+    case Wrap::PyFloat:
+    case Wrap::PyComplex: result.type.literal = true; return result;
     case Wrap::Tensor: break;
   }
   return break_at(BreakId::UnknownObject, "an operand that is not NumPy's");
@@ -101,6 +105,8 @@ Captured<ValueId> cast(Session& session, ValueId x, DType to) {
   // Out of range, NumPy's vector body and its scalar tail give different numbers.
   if (to == DType::U32 && graph::is_float(from))
     return break_at(BreakId::UnsupportedArgument, "float to uint32: the result out of range depends on the position");
+  if (graph::is_complex(from) && !graph::is_complex(to) && to != DType::Bool)
+    return break_at(BreakId::UnsupportedArgument, "complex numbers to real ones, of which NumPy warns");
   return built(session.builder().cast(x, to));
 }
 
@@ -111,7 +117,7 @@ namespace {
 std::pair<int64_t, int64_t> int_range(DType dtype) {
   constexpr int64_t kMax = std::numeric_limits<int64_t>::max(), kExact = int64_t{1} << 53;
   if (dtype == DType::F16) return {-65504, 65504};
-  if (graph::is_float(dtype)) return {-kExact, kExact};
+  if (graph::is_float(dtype) || graph::is_complex(dtype)) return {-kExact, kExact};
   if (dtype == DType::Bool) return {-kMax - 1, kMax};
   int bits = 8 * graph::size_of(dtype);
   if (graph::is_unsigned_int(dtype)) return {0, bits == 64 ? kMax : (int64_t{1} << bits) - 1};
@@ -139,11 +145,11 @@ Captured<ValueId> convert_known(Session& session, PyObject* object, DType to) {
 Captured<ValueId> convert_number(Session& session, const Operand& number, DType to) {
   DType from = number.type.dtype;
   if (from == to) return number.id;
-  if (graph::is_float(to) && from == DType::I64) {
+  if ((graph::is_float(to) || graph::is_complex(to)) && from == DType::I64) {
     FRAMEJIT_TRY(wide, cast(session, number.id, DType::F64));
     return cast(session, wide, to);
   }
-  if (graph::is_float(to) || to == DType::Bool) return cast(session, number.id, to);
+  if (graph::is_float(to) || graph::is_complex(to) || to == DType::Bool) return cast(session, number.id, to);
   return break_at(BreakId::UnsupportedArgument, "a Python number, known at run time only, as an element of integers");
 }
 
@@ -179,6 +185,8 @@ constexpr Special kSpecial[] = {
     {Op::Fmin, 'b', Form::Other, Op::BitwiseAnd},    {Op::Fmax, 'b', Form::Other, Op::BitwiseOr},
     {Op::Fmin, 'i', Form::Other, Op::Minimum},       {Op::Fmin, 'u', Form::Other, Op::Minimum},
     {Op::Fmax, 'i', Form::Other, Op::Maximum},       {Op::Fmax, 'u', Form::Other, Op::Maximum},
+    {Op::Conjugate, 'i', Form::Copy, Op::Copy},      {Op::Conjugate, 'u', Form::Copy, Op::Copy},
+    {Op::Conjugate, 'f', Form::Copy, Op::Copy},
     {Op::Invert, 'b', Form::Other, Op::LogicalNot},  {Op::Absolute, 'b', Form::Copy, Op::Copy},
     {Op::Absolute, 'u', Form::Copy, Op::Copy},       {Op::Floor, 'b', Form::Copy, Op::Copy},
     {Op::Floor, 'i', Form::Copy, Op::Copy},          {Op::Floor, 'u', Form::Copy, Op::Copy},
@@ -200,10 +208,14 @@ bool left_to_numpy(Op op, DType dtype) {
     case Op::IsNan:
     case Op::IsInf:
     case Op::IsFinite:
-    case Op::Reciprocal:  // of an integer 0: NumPy's own rules
+    case Op::Reciprocal: return kind != 'f' && kind != 'c';  // of an integer 0: NumPy's own rules
     case Op::Rint: return kind != 'f';
     case Op::Sign: return kind == 'u';
-    case Op::Clip: return kind == 'b';
+    case Op::Clip: return kind == 'b' || kind == 'c';
+    case Op::Less:  // which raise invalid, of complex numbers
+    case Op::LessEqual:
+    case Op::Greater:
+    case Op::GreaterEqual: return kind == 'c';
     default: return !graph::takes(op, dtype);
   }
 }
@@ -266,6 +278,13 @@ bool specialize_number(Session& session, Operand& number, const char* reason) {
 
 namespace {
 
+/// Are the operator's loops on complex numbers the same wherever its operands lie?
+bool has_one_path(Op op, DType complex) {
+  const ComplexProbe& probe = numpy_probe().complex(complex);
+  const bool vectors = op == Op::Multiply || op == Op::Square || op == Op::Absolute;
+  return !vectors && codegen::is_composed(op, complex, complex, probe.forms);
+}
+
 /// What NumPy's own loops do on other paths than on fresh or ordinary memory; alone, so that the rest stays compiled.
 std::optional<std::string> odd_memory(const graph::Graph& graph, Op op, std::span<const ValueId> inputs) {
   // NumPy's own loops over float16 that is not contiguous take other ways.
@@ -275,7 +294,13 @@ std::optional<std::string> odd_memory(const graph::Graph& graph, Op op, std::spa
     if (half && (op == Op::Clip || strides.empty() || !(strides.back() == graph::Dim(2))))
       return "np." + std::string(graph::name_of(op)) + " of such float16";
   }
-  if (graph::def(op).exactness != graph::Exactness::NumpyLoop) return std::nullopt;
+  const DType dtype = graph.type(inputs.back()).dtype;
+  if (graph::is_complex(dtype)) {
+    const ComplexProbe& probe = numpy_probe().complex(dtype);
+    if (codegen::is_composed(op, dtype, dtype, probe.forms) && (has_one_path(op, dtype) || probe.any_direction)) return std::nullopt;
+  } else if (graph::def(op).exactness != graph::Exactness::NumpyLoop) {
+    return std::nullopt;
+  }
   for (ValueId input : inputs)
     for (const graph::Dim& stride : graph.type(input).strides)
       if (stride.is_const() && stride.value() < 0)
@@ -307,6 +332,29 @@ auto ask_types(Session& session, std::vector<Operand>& operands, Ask&& ask) {
 }
 
 }  // namespace
+
+bool is_odd_place(Session& session, Op op, ValueId out, std::span<Value* const> operands) {
+  const graph::Graph& graph = session.graph();
+  const graph::Type& to = graph.type(out);
+  bool one_path = graph::def(op).exactness == graph::Exactness::Native, complex = false;
+  for (Value* value : operands) {
+    const DType dtype = value->is_array() ? graph.type(value->id).dtype : to.dtype;
+    if (!graph::is_complex(dtype)) continue;
+    complex = true;
+    one_path = one_path && has_one_path(op, dtype);
+  }
+  if (one_path) return false;
+  const bool packed = to.strides == graph::c_strides(to.dtype, to.shape);
+  if (complex && (op == Op::Square || op == Op::Power) && !packed) return true;
+  for (const graph::Dim& stride : to.strides)
+    if (stride.is_const() && stride.value() < 0) return true;
+  for (Value* value : operands) {
+    if (!value->is_array() || graph.root(value->id) != graph.root(out)) continue;
+    const graph::Type& from = graph.type(value->id);
+    if (!(from.offset == to.offset) || from.shape != to.shape || from.strides != to.strides) return true;
+  }
+  return false;
+}
 
 Captured<Value*> apply_ufunc(Session& session, Op op, std::span<const Operand> given, ValueId mask) {
   std::vector<Operand> operands(given.begin(), given.end());

@@ -55,6 +55,10 @@ Captured<ValueId> convert(Session& session, const Operand& operand, DType to);
 /// astype: 'unsafe' casts. Breaks for those whose result depends on the position in memory.
 Captured<ValueId> cast(Session& session, ValueId x, DType to);
 
+/// Where an operand lies partly in the memory that is written, or that memory is reversed (or, for squares of complex numbers, has gaps),
+/// NumPy's loops may run on other paths than they do on fresh memory.
+bool is_odd_place(Session& session, graph::Op op, ValueId out, std::span<Value* const> operands);
+
 /// The ufunc of `op`, called. The result is a NumPy scalar if all operands are 0-d.
 Captured<Value*> apply_ufunc(Session& session, Op op, std::span<Value* const> values);
 /// The same for operands that were looked at already. With a mask: where it is false the result is anything, and sets no flag.

@@ -88,7 +88,7 @@ Captured<Value*> compute(Session& session, Op op, const Operand& left, const Ope
 
 bool is_number(const Operand& exponent, double& value, bool& real) {
   PyObject* object = exponent.type.value;
-  if (!object || exponent.type.dtype == DType::Bool) return false;
+  if (!object || exponent.type.dtype == DType::Bool || graph::is_complex(exponent.type.dtype)) return false;
   real = graph::is_float(exponent.type.dtype);
   value = PyFloat_AsDouble(object);
   if (value == -1.0 && PyErr_Occurred()) PyErr_Clear();
@@ -106,7 +106,7 @@ Captured<Value*> narrow_power(Session& session, const Operand& base, const Opera
   bool real = false;
   if (!exponent.literal() || !is_number(exponent, value, real)) return apply_ufunc(session, Op::Power, both);
   if (!real && value == 2) return unary_ufunc(session, Op::Square, base);
-  if (graph::is_float(base.type.dtype)) {
+  if (graph::is_float(base.type.dtype) || graph::is_complex(base.type.dtype)) {
     if (!real && value == -1) return unary_ufunc(session, Op::Reciprocal, base);
     if (real && value == 0.5) return unary_ufunc(session, Op::Sqrt, base);
   }
@@ -126,7 +126,7 @@ Captured<Value*> wide_power(Session& session, const Operand& base, Operand expon
     value = static_cast<double>(session.graph().shapes().specialize(exponent.dim));
   else if (!is_number(exponent, value, real))
     return break_at(BreakId::UnsupportedArgument, "a bool as exponent");
-  if (graph::is_float(base.type.dtype)) {
+  if (graph::is_float(base.type.dtype) || graph::is_complex(base.type.dtype)) {
     if (value == 1) return positive(session, base);
     if (value == -1) return unary_ufunc(session, Op::Reciprocal, base);
     if (value == 0) return break_at(BreakId::UnsupportedArgument, "a power of 0");
@@ -165,6 +165,8 @@ Captured<Value*> inplace_operator(Session& session, Op op, const Operand& left, 
   const graph::Graph& graph = session.graph();
   bool shares = right.is_array() && right.id != left.id && graph.root(right.id) == graph.root(left.id);
   if (op == Op::Power && shares) return break_at(BreakId::OverlappingMemory, "**= with an exponent in the same memory");
+  Value* const both[] = {left.value, right.value};
+  if (is_odd_place(session, op, left.id, both)) return break_at(BreakId::OverlappingMemory, "an operator in place, on memory that NumPy's loop takes another way over");
   FRAMEJIT_TRY(result, compute(session, op, left, right, true));
   FRAMEJIT_TRY(done, store_result(session, left.id, result->id));
   (void)done;

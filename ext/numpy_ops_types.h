@@ -17,8 +17,8 @@ namespace framejit::ext {
 
 /// What promotion looks at.
 struct OperandType {
-  graph::DType dtype = graph::DType::F64;  // of a Python number: what it is alone (int64, float64)
-  bool literal = false;                    // a Python int or float; a bool is a NumPy bool for this purpose
+  graph::DType dtype = graph::DType::F64;  // of a Python number: what it is alone (int64, float64, complex128)
+  bool literal = false;                    // a Python int, float or complex; a bool is a NumPy bool for this purpose
   bool scalar = false;                     // 0-d
   PyObject* value = nullptr;               // the scalar, where it is known. Borrowed
 };

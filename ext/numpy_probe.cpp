@@ -2,8 +2,11 @@
 #include "ext/numpy_probe.h"
 
 #include "ext/numpy_api.h"
+#include "ext/numpy_ops_types.h"
 
 #include <algorithm>
+#include <cmath>
+#include <complex>
 #include <vector>
 
 #include "ext/errstate.h"
@@ -86,6 +89,86 @@ std::int64_t find_cut(int type_num) {
   return cut ? kOldCut : 0;
 }
 
+/// A ufunc's result for arrays of n elements, which lie `step` elements apart (reversed where it is negative).
+template <class T>
+bool numpy_apply(graph::Op op, int type_num, std::vector<std::vector<std::complex<T>>>& operands, npy_intp n, npy_intp step,
+                 std::vector<std::complex<T>>& out) {
+  Ref<> args = Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(operands.size())));
+  for (std::size_t i = 0; args && i < operands.size(); ++i) {
+    const npy_intp stride = step * static_cast<npy_intp>(sizeof(std::complex<T>));
+    std::complex<T>* first = operands[i].data() + (step < 0 ? (1 - n) * step : 0);
+    PyObject* array = PyArray_New(&PyArray_Type, 1, &n, type_num, &stride, first, 0, 0, nullptr);
+    if (!array) return false;
+    PyTuple_SET_ITEM(args.get(), static_cast<Py_ssize_t>(i), array);
+  }
+  Ref<> result = args ? Ref<>::steal(PyObject_CallObject(reinterpret_cast<PyObject*>(ufunc_of(op)), args.get())) : Ref<>();
+  if (!result || !PyArray_Check(result.get())) return false;
+  auto* array = reinterpret_cast<PyArrayObject*>(result.get());
+  const bool real = PyArray_ITEMSIZE(array) == static_cast<npy_intp>(sizeof(T));
+  out.clear();
+  for (npy_intp i = 0; i < n; ++i) {
+    const char* at = PyArray_BYTES(array) + i * PyArray_ITEMSIZE(array);
+    out.push_back(real ? std::complex<T>(*reinterpret_cast<const T*>(at)) : *reinterpret_cast<const std::complex<T>*>(at));
+  }
+  return true;
+}
+
+template <class T>
+std::complex<T> product(codegen::ComplexForms::Product form, std::complex<T> a, std::complex<T> b) {
+  if (form == codegen::ComplexForms::Fused)
+    return {std::fma(a.real(), b.real(), -(a.imag() * b.imag())), std::fma(a.real(), b.imag(), a.imag() * b.real())};
+  return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
+}
+
+template <class T>
+T scaled_absolute(std::complex<T> a) {
+  const T x = std::fabs(a.real()), y = std::fabs(a.imag());
+  const T ratio = std::min(x, y) / std::max(x, y);
+  return std::sqrt(std::fma(ratio, ratio, T(1))) * std::max(x, y);
+}
+
+/// Which formulas explain NumPy's products, squares and absolute values, of vectors and of what is left at their end.
+template <class T>
+ComplexProbe find_complex(int type_num) {
+  constexpr npy_intp kMost = 53, kStep = 2;
+  std::vector<std::vector<std::complex<T>>> both, one(1);
+  for (std::uint64_t seed : {4, 5}) {
+    const std::vector<T> parts = rough_numbers<T>(2 * kMost * kStep, seed);
+    std::vector<std::complex<T>>& numbers = both.emplace_back();
+    for (std::size_t i = 0; i + 1 < parts.size(); i += 2) numbers.emplace_back(parts[i], i % 4 ? parts[i + 1] : -parts[i + 1]);
+  }
+  one[0] = both[0];
+  using Forms = codegen::ComplexForms;
+  const auto explains = [&](graph::Op op, npy_intp n, npy_intp step, auto&& formula) {
+    std::vector<std::complex<T>> found;
+    if (!numpy_apply(op, type_num, op == graph::Op::Multiply ? both : one, n, step, found)) return false;
+    for (npy_intp i = 0; i < n; ++i) {
+      const auto at = static_cast<std::size_t>(step < 0 ? (i + 1 - n) * step : i * step);
+      if (found[static_cast<std::size_t>(i)] != formula(both[0][at], op == graph::Op::Multiply ? both[1][at] : both[0][at])) return false;
+    }
+    return true;
+  };
+  const auto everywhere = [&](graph::Op op, bool reversed, auto&& formula) {
+    bool all = true;
+    for (npy_intp n : {npy_intp{1}, npy_intp{3}, npy_intp{7}, kMost})
+      for (npy_intp step : {npy_intp{1}, kStep}) all = all && explains(op, n, reversed ? -step : step, formula);
+    return all;
+  };
+  const auto holds = [&](const Forms& forms, bool reversed) {
+    const auto times = [&](std::complex<T> a, std::complex<T> b) { return product(forms.product, a, b); };
+    const auto size = [](std::complex<T> a, std::complex<T>) { return std::complex<T>(scaled_absolute(a)); };
+    return (forms.product == Forms::Unknown ||
+            (everywhere(graph::Op::Multiply, reversed, times) && everywhere(graph::Op::Square, reversed, times))) &&
+           (!forms.scaled_absolute || everywhere(graph::Op::Absolute, reversed, size));
+  };
+  ComplexProbe probe;
+  for (Forms::Product form : {Forms::Rounded, Forms::Fused})
+    if (holds({form, false}, false)) probe.forms.product = form;
+  probe.forms.scaled_absolute = holds({Forms::Unknown, true}, false);
+  probe.any_direction = holds(probe.forms, true);
+  return probe;
+}
+
 bool promotion_state_is(const char* expected) {
   Ref<> getter = Ref<>::steal(PyObject_GetAttrString(numpy_module(), "_get_promotion_state"));
   Ref<> state = getter ? Ref<>::steal(PyObject_CallNoArgs(getter.get())) : Ref<>();
@@ -110,6 +193,8 @@ NumpyProbe probe() {
   found.promotion_known = promotion_state_is(version.major >= 2 ? "weak" : "legacy");
   found.wide_power = version < NumpyVersion{2, 3};
   found.clip_drops_bounds = version.major >= 2;
+  found.complex64 = find_complex<float>(NPY_COMPLEX64);
+  found.complex128 = find_complex<double>(NPY_COMPLEX128);
   found.wide_new_axes = strides_of_new_axis() == 24;
   std::int64_t single = find_cut<float>(NPY_FLOAT32), twice = find_cut<double>(NPY_FLOAT64);
   found.sums_known = single >= 0 && single == twice;

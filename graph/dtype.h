@@ -27,6 +27,8 @@ constexpr int size_of(DType t) { return info(t).size; }
 constexpr std::string_view name_of(DType t) { return info(t).name; }
 constexpr bool is_float(DType t) { return info(t).kind == 'f'; }
 constexpr bool is_complex(DType t) { return info(t).kind == 'c'; }
+/// The dtype of the parts of a complex number; a real one is its own part.
+constexpr DType part_of(DType t) { return t == DType::C64 ? DType::F32 : t == DType::C128 ? DType::F64 : t; }
 constexpr bool is_signed_int(DType t) { return info(t).kind == 'i'; }
 constexpr bool is_unsigned_int(DType t) { return info(t).kind == 'u'; }
 constexpr bool is_int(DType t) { return is_signed_int(t) || is_unsigned_int(t); }

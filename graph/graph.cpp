@@ -2,11 +2,28 @@
 #include "graph/graph.h"
 
 #include <algorithm>
+#include <cstring>
 #include <set>
 
 #include "graph/support/check.h"
 
 namespace framejit::graph {
+
+std::array<uint8_t, 16> element_of(DType dtype, const Scalar& value) {
+  std::array<uint8_t, 16> out{};
+  const auto part = static_cast<std::size_t>(size_of(part_of(dtype)));
+  std::memcpy(out.data(), &value.lo, part);
+  if (is_complex(dtype)) std::memcpy(out.data() + part, &value.hi, part);
+  return out;
+}
+
+Scalar scalar_from(DType dtype, const void* element) {
+  Scalar out;
+  const auto part = static_cast<std::size_t>(size_of(part_of(dtype)));
+  std::memcpy(&out.lo, element, part);
+  if (is_complex(dtype)) std::memcpy(&out.hi, static_cast<const uint8_t*>(element) + part, part);
+  return out;
+}
 
 Dims c_strides(DType dtype, std::span<const Dim> shape) {
   Dims strides(shape.size());

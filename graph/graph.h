@@ -18,6 +18,7 @@
 // same root. Two params are assumed not to overlap when one of them is written (capture guards it).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -63,6 +64,11 @@ struct Scalar {
   uint64_t lo = 0, hi = 0;
   friend bool operator==(const Scalar&, const Scalar&) = default;
 };
+
+/// The scalar as an element of an array.
+std::array<uint8_t, 16> element_of(DType dtype, const Scalar& value);
+/// The reverse.
+Scalar scalar_from(DType dtype, const void* element);
 
 /// Where in the user's code a node comes from.
 struct Location {

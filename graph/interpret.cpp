@@ -254,18 +254,10 @@ class Interpreter {
     return a;
   }
 
-  static Scalar load(const Array& a, int64_t offset) {
-    Scalar s;
-    const int size = size_of(a.dtype), half = is_complex(a.dtype) ? size / 2 : size;
-    std::memcpy(&s.lo, a.ref.data + offset, static_cast<std::size_t>(half));
-    if (half != size) std::memcpy(&s.hi, a.ref.data + offset + half, static_cast<std::size_t>(half));
-    return s;
-  }
+  static Scalar load(const Array& a, int64_t offset) { return scalar_from(a.dtype, a.ref.data + offset); }
 
   static void store(const Array& a, int64_t offset, const Scalar& s) {
-    const int size = size_of(a.dtype), half = is_complex(a.dtype) ? size / 2 : size;
-    std::memcpy(a.ref.data + offset, &s.lo, static_cast<std::size_t>(half));
-    if (half != size) std::memcpy(a.ref.data + offset + half, &s.hi, static_cast<std::size_t>(half));
+    std::memcpy(a.ref.data + offset, element_of(a.dtype, s).data(), static_cast<std::size_t>(size_of(a.dtype)));
   }
 
   bool node(ValueId v) {

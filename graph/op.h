@@ -73,8 +73,10 @@ inline constexpr uint8_t kAnyOperands = 255;
   X(Fmax, "fmax", 2, Elementwise, NumpyLoop, Same, None, false, "fmax")                                          \
   X(Copysign, "copysign", 2, Elementwise, Native, Same, None, false, "copysign")                                 \
   X(Negative, "negative", 1, Elementwise, Native, Same, None, false, "negative")                                 \
+  X(Conjugate, "conjugate", 1, Elementwise, Native, Same, None, false, "conjugate")                              \
   X(Absolute, "absolute", 1, Elementwise, Native, Same, None, false, "absolute")                                 \
   X(Sign, "sign", 1, Elementwise, Native, Same, None, false, "sign")                                             \
+  X(MultiplyAdd, "multiply_add", 3, Elementwise, Native, Same, Float, false, "math.fma")                         \
   X(Square, "square", 1, Elementwise, Native, Same, Float, false, "square")                                      \
   X(Reciprocal, "reciprocal", 1, Elementwise, Native, Same, Float, false, "reciprocal")                          \
   X(Sqrt, "sqrt", 1, Elementwise, Native, Same, Float, false, "sqrt")                                            \
@@ -232,6 +234,9 @@ constexpr bool is_half_in_float(Op op) {
   }
 }
 
+/// May the operands change places? Of products of complex numbers one is rounded before the other.
+constexpr bool is_commutative(Op op, DType operand) { return def(op).commutative && !(op == Op::Multiply && is_complex(operand)); }
+
 /// Does the operator take operands of this dtype? (Where: as second and third operand, the first is bool.) Where NumPy
 /// would promote first, such as exp of an integer, the front door inserts the cast.
 constexpr bool takes(Op op, DType operand) {
@@ -246,6 +251,8 @@ constexpr bool takes(Op op, DType operand) {
     case Op::Gcd:
     case Op::Lcm: return is_int(operand);
     case Op::Attention: return operand == DType::F32;
+    case Op::Conjugate: return is_complex(operand);
+    case Op::MultiplyAdd: return operand == DType::F32 || operand == DType::F64;
     case Op::Arctan2:
     case Op::Hypot:
     case Op::Logaddexp:

@@ -231,7 +231,7 @@ T sign(T x) {
 }
 
 template <class T>
-Scalar apply_float(Op op, T a, T b, bool& handled) {
+Scalar apply_float(Op op, T a, T b, T c, bool& handled) {
   switch (op) {
     case Op::Add: return scalar_of(a + b);
     case Op::Subtract: return scalar_of(a - b);
@@ -253,6 +253,7 @@ Scalar apply_float(Op op, T a, T b, bool& handled) {
     case Op::Cbrt: return scalar_of(std::cbrt(a));
     case Op::Copysign: return scalar_of(std::copysign(a, b));
     case Op::Negative: return scalar_of(-a);
+    case Op::MultiplyAdd: return scalar_of(std::fma(a, b, c));
     case Op::Absolute: return scalar_of(std::fabs(a));
     case Op::Sign: return scalar_of(sign(a));
     case Op::Square: return scalar_of(a * a);
@@ -301,7 +302,7 @@ bool apply_typed(Op op, std::span<const Scalar> args, Scalar& out, const ScalarO
   else if constexpr (std::is_integral_v<T>)
     out = apply_int(op, x[0], x[1], handled);
   else
-    out = apply_float(op, x[0], x[1], handled);
+    out = apply_float(op, x[0], x[1], x[2], handled);
   return handled;
 }
 

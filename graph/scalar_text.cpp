@@ -76,8 +76,6 @@ bool parse_real(std::string_view text, DType dtype, uint64_t& out) {
   return static_cast<int64_t>(out << unused) >> unused == value;
 }
 
-DType part_of(DType complex) { return complex == DType::C64 ? DType::F32 : DType::F64; }
-
 }  // namespace
 
 std::string scalar_str(DType dtype, const Scalar& value) {

@@ -47,7 +47,7 @@ bool canonicalize_block(Graph& graph, Block& block, const MemoryFacts& facts, co
   for (ValueId v : nodes) {
     Node& n = graph.node(v);
     changed |= replacements.rename(n);
-    if (def(n.op).commutative && comes_later(graph, n.inputs[0], n.inputs[1])) {
+    if (is_commutative(n.op, n.type.dtype) && comes_later(graph, n.inputs[0], n.inputs[1])) {
       std::swap(n.inputs[0], n.inputs[1]);
       changed = true;
     }

@@ -247,6 +247,7 @@ FRAMEJIT_NONE(Constant, kNoOperands)
 FRAMEJIT_NONE(DimValue, kNoOperands)
 FRAMEJIT_NONE(Empty, kNoOperands)
 FRAMEJIT_NONE(Iota, kNoOperands)
+FRAMEJIT_NONE(Conjugate, "complex numbers have no gradient yet")
 FRAMEJIT_NONE(View, "the pass follows memory itself")
 FRAMEJIT_NONE(Write, "the pass follows memory itself")
 
@@ -266,6 +267,11 @@ BackwardResult clip_rule(const Backward& at) {
   });
 }
 FRAMEJIT_RULE(Clip, clip_rule)
+
+BackwardResult multiply_add_rule(const Backward& at) {
+  return elementwise(at, [&](std::size_t i) { return i == 2 ? at.g : at.g * at.x(1 - i); });
+}
+FRAMEJIT_RULE(MultiplyAdd, multiply_add_rule)
 
 BackwardResult cast_rule(const Backward& at) { return std::vector{at.math.cast(at.g, at.input_type(0).dtype).id}; }
 FRAMEJIT_RULE(Cast, cast_rule)

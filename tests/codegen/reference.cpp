@@ -47,15 +47,16 @@ auto dispatch(DType t, F&& f) {
 }
 
 template <class T>
-[[gnu::noinline]] T float_op(Op op, T x, T y) {
-  volatile T x_read = x, y_read = y;  // nothing is folded or moved out
-  const T a = x_read, b = y_read;
+[[gnu::noinline]] T float_op(Op op, T x, T y, T z) {
+  volatile T x_read = x, y_read = y, z_read = z;  // nothing is folded or moved out
+  const T a = x_read, b = y_read, c = z_read;
   switch (op) {
     case Op::Add: return a + b;
     case Op::Subtract: return a - b;
     case Op::Multiply: return a * b;
     case Op::Divide: return a / b;
     case Op::Square: return a * a;
+    case Op::MultiplyAdd: return std::fma(a, b, c);
     case Op::Reciprocal: return T{1} / a;
     case Op::Sqrt: return std::sqrt(a);
     default: break;
@@ -227,6 +228,7 @@ bool sets_hardware_flags(Op op) {
     case Op::Multiply:
     case Op::Divide:
     case Op::Square:
+    case Op::MultiplyAdd:
     case Op::Reciprocal:
     case Op::Sqrt:
     case Op::FloorDivide:
@@ -293,7 +295,7 @@ uint64_t reference_apply(Op op, DType operand, const uint64_t args[3], bool inva
     if constexpr (std::is_floating_point_v<T>) {
       if (!sets_hardware_flags(op)) return encode(quiet_float_op(op, a, b, c, invariant_bounds));
       T result;
-      *raised |= flags_of([&] { result = op == Op::Remainder ? remainder_only(a, b) : float_op(op, a, b); });
+      *raised |= flags_of([&] { result = op == Op::Remainder ? remainder_only(a, b) : float_op(op, a, b, c); });
       return encode(result);
     } else {
       return encode(int_op(op, a, b, c, raised));

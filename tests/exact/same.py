@@ -49,6 +49,8 @@ def observe(function: Callable, args: tuple, errstate: dict | None = None) -> Se
 def bits(array: np.ndarray) -> bytes:
     """The elements in C order as bytes, every NaN made the same one."""
     flat = np.array(array, order="C", copy=True)
+    if flat.dtype.kind == "c":
+        flat = flat.reshape(-1).view(flat.real.dtype)  # each part by itself
     if flat.dtype.kind in "fc":
         flat = np.where(np.isnan(flat), flat.dtype.type(np.nan), flat)
     return flat.tobytes()
@@ -101,8 +103,8 @@ def assert_same_value(expected: Any, actual: Any, what: str = "result") -> None:
             raise AssertionError(f"{what}: bits differ at {where}: {actual!r} for {expected!r}")
     elif isinstance(expected, np.generic):
         assert bits(np.asarray(actual)) == bits(np.asarray(expected)), f"{what}: {actual!r} for {expected!r}"
-    elif isinstance(expected, float):
-        assert np.float64(actual).tobytes() == np.float64(expected).tobytes() or actual != actual != expected, what
+    elif isinstance(expected, (float, complex)):
+        assert bits(np.asarray(actual)) == bits(np.asarray(expected)), f"{what}: {actual!r} for {expected!r}"
     else:
         assert actual == expected, f"{what}: {actual!r} for {expected!r}"
 

@@ -21,6 +21,9 @@ def special_values(rng: np.random.Generator, dtype: str, n: int) -> np.ndarray:
         picks = [int(special[i]) for i in rng.integers(0, len(special), n)]
         chosen = rng.random(n) < 0.15
         return np.array([max(info.min, p) if c else int(v) for p, v, c in zip(picks, values, chosen)], dtype=dtype).reshape(n)
+    if kind == "c":
+        parts = special_values(rng, np.finfo(dtype).dtype, 2 * n)
+        return parts.view(dtype)
     info = np.finfo(dtype)
     values = rng.normal(0, 3, n)
     special = np.array([0.0, -0.0, np.nan, np.inf, -np.inf, info.tiny / 4, info.max, -info.max, 1.0, -1.0, 0.5, 1e5, 2.0])
@@ -40,6 +43,8 @@ def mild(n: int):
             x = fill(n)
             if x.dtype.kind == "f":
                 x = (np.arange(n) % 17 * 0.37 + 0.25 + i).astype(x.dtype)
+            elif x.dtype.kind == "c":
+                x = (np.arange(n) % 17 * 0.37 + 0.25 + i + (np.arange(n) % 13 * 0.29 - 1.7) * 1j).astype(x.dtype)
             elif x.dtype.kind in "iu":
                 x = (np.arange(n) % 11 + 1 + i).astype(x.dtype)
             out.append(x)

@@ -15,12 +15,12 @@ from exact.shapes import SHAPE_CLASSES, special_values
 from exact.same import assert_same
 
 DTYPES = ["bool", "uint8", "int16", "int32", "int64", "float32", "float64"]
-OTHER_DTYPES = ["int8", "uint16", "uint32", "uint64", "float16"]
+OTHER_DTYPES = ["int8", "uint16", "uint32", "uint64", "float16", "complex64", "complex128"]
 
 UNARY = [
     "negative", "positive", "absolute", "sign", "square", "reciprocal", "sqrt", "floor", "ceil", "rint", "trunc", "exp",
     "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "arcsin", "arccos", "arctan", "sinh", "cosh",
-    "tanh", "arcsinh", "arccosh", "arctanh", "cbrt", "isnan", "isinf", "isfinite", "signbit", "invert", "logical_not",
+    "tanh", "arcsinh", "arccosh", "arctanh", "cbrt", "isnan", "isinf", "isfinite", "signbit", "invert", "logical_not", "conjugate",
 ]
 BINARY = [
     "add", "subtract", "multiply", "divide", "floor_divide", "remainder", "fmod", "power", "arctan2", "hypot", "minimum",

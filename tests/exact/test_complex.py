@@ -1,0 +1,259 @@
+"""complex64 and complex128 in compiled loops: equal to eager NumPy on both instruction sets, and fused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import framejit
+from exact.same import assert_same
+from exact.shapes import SHAPE_CLASSES, special_values
+
+DTYPES = ["complex64", "complex128"]
+ERRSTATES = [None, {"all": "ignore"}, {"all": "raise"}]
+
+
+@pytest.fixture(params=["avx2", "avx512"], autouse=True)
+def isa(request):
+    before = framejit.config.cpu
+    framejit.config.cpu = request.param
+    yield request.param
+    framejit.config.cpu = before
+
+
+def some(dtype, n, seed=0):
+    """Numbers that set no flag in ordinary arithmetic."""
+    rng = np.random.default_rng(seed)
+    return (rng.uniform(0.5, 2, n) + 1j * rng.uniform(-2, 2, n)).astype(dtype)
+
+
+def special_pairs(dtype):
+    """Every two numbers whose parts are special, as two arrays."""
+    info = np.finfo(dtype)
+    parts = np.array([0.0, -0.0, 1.5, -2, np.inf, -np.inf, np.nan, info.tiny / 4, info.max, -info.max], info.dtype)
+    numbers = np.empty((len(parts), len(parts)), dtype)
+    numbers.real, numbers.imag = parts[:, None], parts
+    numbers = numbers.ravel()
+    return np.repeat(numbers, len(numbers)), np.tile(numbers, len(numbers))
+
+
+def graph_of(function, *args):
+    """The text of the one graph that a call is compiled to."""
+    report = framejit.explain(function)(*args)
+    assert not report.breaks, report
+    (graph,) = report.graphs
+    return str(graph)
+
+
+def compiled_whole(function, make, errstate=None):
+    """Equal, in one graph without a host call, all in kernels."""
+    marked = assert_same(function, make, errstate)
+    report = framejit.explain(marked)(*make())
+    assert not report.breaks, report
+    assert len(report.graphs) == 1
+    assert "host" not in str(report), report
+
+
+UNARY = {
+    "arithmetic": lambda z: (-z, +z, z.conj(), np.conjugate(z), np.square(z), z**2, np.reciprocal(z), abs(z), np.abs(z)),
+    "predicates": lambda z: (np.isnan(z), np.isinf(z), np.isfinite(z), np.logical_not(z), z == z, z != z.conj(), z.astype(bool)),
+    "parts": lambda z: (z.real, z.imag, z.real + z.imag, np.real(z), np.imag(z) * 2, np.conj(z.imag)),
+    "loops": lambda z: (np.exp(z), np.sqrt(z), np.log(z), np.sin(z), np.sign(z), z**0.5, np.angle(z), z**1.5),
+    "copies": lambda z: (z.copy(), z[::-1].copy(), z[1:], z[::2] + 1, np.where(np.isnan(z), 0, z), np.full(3, z[1]), np.zeros_like(z), np.ones_like(z)),
+    "casts": lambda z: (z.astype(np.complex64), z.astype(np.complex128), z.real.astype(z.dtype)),
+    "moves": lambda z: (np.concatenate([z, z]), np.stack([z, -z]), z[np.array([2, 0, 1])], z[np.isfinite(z)], np.roll(z, 2), z.reshape(1, -1).T),
+    "reductions": lambda z: (z.sum(), z.mean(), np.any(z), np.all(z), z.prod(), np.cumsum(z), z.max(), np.count_nonzero(z)),
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", UNARY)
+@pytest.mark.parametrize("errstate", ERRSTATES, ids=str)
+def test_every_special_number(name, dtype, errstate):
+    numbers = special_pairs(dtype)[1][:100]
+    for n in (100, 3):
+        assert_same(UNARY[name], lambda: (numbers[::-1][:n].copy(),), errstate, calls=2)
+        assert_same(UNARY[name], lambda: (some(dtype, n),), errstate, calls=2)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("errstate", ERRSTATES, ids=str)
+def test_every_pair_of_special_numbers(dtype, errstate):
+    functions = [
+        lambda x, y: (x + y, x - y),
+        lambda x, y: x * y,
+        lambda x, y: x / y,
+        lambda x, y: (x == y, x != y, x < y, x <= y, x > y, x >= y),
+        lambda x, y: (np.minimum(x, y), np.maximum(x, y), np.fmin(x, y), np.fmax(x, y)),
+        lambda x, y: (np.logical_and(x, y), np.logical_or(x, y), np.logical_xor(x, y), np.where(x == y, x, y)),
+    ]
+    for function in functions:
+        assert_same(function, lambda: special_pairs(dtype), errstate, calls=2)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_random_quotients(dtype):
+    rng = np.random.default_rng(5)
+
+    def make():
+        numbers = [(rng.standard_normal((2, 5000)) * 10.0 ** rng.integers(-8, 8, (2, 5000))) for _ in range(2)]
+        return tuple((x[0] + 1j * x[1]).astype(dtype) for x in numbers)
+
+    args = make()
+    assert_same(lambda x, y: (x / y, 1 / y, np.reciprocal(x), abs(x), x * y, y * x, x * x), lambda: tuple(a.copy() for a in args))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape_class", SHAPE_CLASSES)
+def test_expression(dtype, shape_class):
+    """Layouts, tails, overlaps, with and without special numbers."""
+    def function(x, y, z):
+        return x * y + z, abs(x - y), x / (z + 3), np.where(x.real > 0, y, z), x * 2, x + 1j, y.imag * x
+
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        fill = (lambda n: special_values(rng, dtype, n)) if seed else (lambda n: some(dtype, n))
+        args = SHAPE_CLASSES[shape_class](fill, 3)
+        assert_same(function, lambda: args, {"all": "ignore"}, calls=2)
+        assert_same(function, lambda: args, calls=2)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("other", ["bool", "int8", "uint16", "int32", "int64", "uint64", "float16", "float32", "float64", "complex64", "complex128"])
+def test_other_dtypes(dtype, other):
+    def function(x, y):
+        return x + y, y * x, x / (y + 1), x - y, x == y, np.where(x == y, x, y), y.astype(x.dtype), np.concatenate([x, y])
+
+    assert_same(function, lambda: (some(dtype, 21), (np.arange(21) % 5).astype(other)), calls=2)
+
+
+NUMBERS = [2, 2.0, True, 1j, 1.5 - 2j, 1e300, 1e300j, np.float32(1.5), np.float64(0.1), np.complex64(1 + 2j), np.complex128(0.1 + 1j), np.int64(3), complex("nan")]
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES, "float32", "float64", "int32"])
+@pytest.mark.parametrize("number", NUMBERS, ids=repr)
+def test_numbers(dtype, number):
+    """As constants of the function and as arguments."""
+    def with_constant(x):
+        return x + number, number * x, x - number, x / number, x == number, np.where(x == x, x, number)
+
+    def with_argument(x, y):
+        return x + y, y * x, x - y, x / y, x == y, np.where(x == x, x, y)
+
+    x = (some("complex128", 19).real * 7).astype(dtype) if np.dtype(dtype).kind != "c" else some(dtype, 19)
+    for errstate in (None, {"all": "ignore"}):
+        assert_same(with_constant, lambda: (x.copy(),), errstate, calls=2)
+        assert_same(with_argument, lambda: (x.copy(), number), errstate, calls=2)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_in_place_and_out(dtype):
+    def in_place(x, y):
+        x += y
+        x *= y
+        x -= 1j
+        x /= y
+        x **= 2
+        x *= 2
+        x[1::2] = y[1::2]
+        x[0] = 3
+        return x
+
+    def out(x, y):
+        np.multiply(x, y, out=x)
+        np.add(x, 1, out=y)
+        np.square(x, out=x)
+        np.abs(y, out=x.real)
+        x.imag[:] = y.real
+        np.conjugate(x, out=x)
+        np.divide(x, y, out=x, where=y.real > 1)
+        y.fill(2 + 1j)
+        return x
+
+    def overlapping(x, y):
+        np.multiply(x[1:], y[1:], out=x[:-1])
+        x[1:] *= x[:-1]
+        x[::2] **= 2
+        np.square(y[::2], out=y[::2])
+        np.multiply(y[::2], x[::2], out=y[::2])
+        return x, y
+
+    for function in (in_place, out, overlapping):
+        for errstate in (None, {"all": "raise"}):
+            assert_same(function, lambda: (some(dtype, 35), some(dtype, 35, 1)), errstate)
+            assert_same(function, lambda: (special_pairs(dtype)[0][:200], special_pairs(dtype)[1][:200]), errstate, calls=2)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_parts_are_views(dtype):
+    def function(z):
+        re, im = z.real, z.imag
+        re *= 2
+        im[...] = re + 1
+        return re, im, z.base is None, z.real.base is z
+
+    assert_same(function, lambda: (some(dtype, 9),))
+    assert_same(lambda z: (z.real, z.imag, z.T.real, z[1:, ::-1].imag), lambda: (some(dtype, 12).reshape(3, 4),))
+    assert_same(lambda z: ((z * z).real, (z * z.conj()).imag + 1), lambda: (some(dtype, 12),))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_scalars_of_numpy(dtype):
+    """Their arithmetic is not the arrays'."""
+    def function(x, z):
+        s = x[1]
+        return s * x, s + s, s * s, abs(s), s.real, s.imag, s.conj(), s / s, -s, s == s, z[()] * s, np.abs(s), np.multiply(s, s), s.item(), complex(s)
+
+    assert_same(function, lambda: (some(dtype, 5), np.array(1 - 2j, dtype)))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_what_numpy_warns_of(dtype):
+    def cast(z):
+        return z.astype(np.float64)
+
+    def store(z):
+        x = np.zeros(z.shape)
+        x[...] = z
+        return x
+
+    for function in (cast, store):
+        assert_same(function, lambda: (some(dtype, 7),))
+
+
+def test_python_complex():
+    def function(x, a, b):
+        return x * a + b, x * (a * b), a + b, abs(a), a.real * x, np.array([a, b, 1]), np.full(3, a), complex(1, 2) * x
+
+    for dtype in ("float32", "float64", *DTYPES):
+        assert_same(function, lambda: (np.arange(1, 6).astype(dtype), 1.5 + 2j, -1j))
+
+
+def test_is_compiled_whole():
+    z, c = some("complex128", 1000), some("complex128", 1000, 1)
+
+    def mandelbrot(z, c):
+        return np.where(np.abs(z) < 2, z * z + c, z)
+
+    for dtype in DTYPES:
+        compiled_whole(mandelbrot, lambda: (z.astype(dtype), c.astype(dtype)))
+        compiled_whole(lambda a, b: (a * b + 1j) / (b - 2.5) - a.conj(), lambda: (z.astype(dtype), c.astype(dtype)))
+    assert graph_of(mandelbrot, z, c) == """graph @mandelbrot(%z: c128[1000], %c: c128[1000]) {
+  %2 = absolute %z : f64[1000]
+  %3 = constant {value=2} : f64[]
+  %4 = less %2, %3 : bool[1000]
+  %5 = multiply %z, %z : c128[1000]
+  %6 = add %5, %c : c128[1000]
+  %7 = where %4, %6, %z : c128[1000]
+  return %7
+}
+"""
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_varying_lengths(dtype):
+    marked = framejit.jit(lambda x, y: (x * y + 1, abs(x)))
+    for n in (4, 9, 33, 100, 1000, 100_000):
+        x, y = some(dtype, n), some(dtype, n, 1)
+        for expected, actual in zip((x * y + 1, abs(x)), marked(x, y)):
+            assert expected.tobytes() == actual.tobytes()
