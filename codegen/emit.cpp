@@ -35,7 +35,9 @@ std::string denied(const LoopNest& nest, Isa isa) {
     }
   }
   if (nest.stores.empty()) return "no store";
-  if (nest.fold != Fold::None && graph::is_complex(nest.operands[nest.stores[0].operand].dtype)) return "a fold of complex numbers";
+  if (nest.fold != Fold::None && graph::is_complex(nest.operands[nest.stores[0].operand].dtype) && nest.fold != Fold::PairwiseLeaf &&
+      (nest.fold != Fold::Rows || nest.combine != graph::Op::Add))
+    return "a fold of complex numbers that is no sum";
   if (nest.guarded && nest.fold != Fold::None) return "a guarded fold";
   if (nest.fold != Fold::None && nest.fold != Fold::PairwiseLeaf) {
     const DType t = nest.body[nest.stores[0].expr].dtype;

@@ -141,7 +141,7 @@ Vec NestEmitter::load_tail(OperandState& o, int u) {
 Vec NestEmitter::gather(OperandState& o, int part) {
   const int size = o.part, displacement = part * size;
   // Offsets are 64 bits wide, so a vector of 4-byte elements may need two gathers.
-  const int per_gather = v_.avx512 ? 8 : 4, count = (v_.lanes + per_gather - 1) / per_gather;
+  const int per_gather = std::min(v_.avx512 ? 8 : 4, v_.lanes), count = (v_.lanes + per_gather - 1) / per_gather;
   Vec halves[2];
   for (int half = 0; half < count; ++half) {
     const Mem from = x86::ptr(o.at, o.index[half], 0, displacement);

@@ -80,33 +80,37 @@ void NestEmitter::add_elements_in_order(const Vec& accumulator, const Value& ele
   });
 }
 
+/// Complex numbers are counted in real ones: four accumulators for each part, in blocks of four elements.
 void NestEmitter::fold_pairwise() {
-  const DType t = fold_dtype();
-  const int size = fold_size(), parts = 8 / v_.lanes;
-  const uint16_t result = nest_.stores[0].expr;
+  const NestStore& store = nest_.stores[0];
+  const OperandState& out = operands_[store.operand];
+  const int size = fold_size(), components = out.size / out.part, block_length = 8 / components, vectors = block_length / v_.lanes;
+  const uint16_t results[2] = {store.expr, store.imaginary};
   hoist_row();
   cc_.xor_(index_.r32(), index_.r32());
-  const Vec total = cc_.newXmm();
-  {
+  Vec totals[2], accumulators[2][2];  // by component, and by vector of a block
+  for (int c = 0; c < components; ++c) {
+    totals[c] = cc_.newXmm();
+    for (int i = 0; i < vectors; ++i) accumulators[c][i] = v_.fresh(size);
     LaneScope scope(v_, 16 / size);
-    cc_.vmovups(total.xmm(), v_.splat(size, Vasm::sign_bit(size)));  // -0.0 + x is x for every x
+    cc_.vmovups(totals[c].xmm(), v_.splat(size, Vasm::sign_bit(size)));  // -0.0 + x is x for every x
   }
   const Label tail = cc_.newLabel(), reduce = cc_.newLabel(), again = cc_.newLabel();
   const Gp limit = v_.gp();
-  cc_.lea(limit, x86::ptr(n_inner_, -8));
+  cc_.lea(limit, x86::ptr(n_inner_, -block_length));
   cc_.test(limit, limit);
   cc_.js(tail);
-  Vec accumulators[2];
-  for (int part = 0; part < 2 && part < parts; ++part) accumulators[part] = v_.fresh(size);
   const auto block = [&](bool first) {
-    for (int part = 0; part < parts; ++part) {
-      eval_body(part);
-      const Vec element = values_[result].v;
-      cc_.vmovups(accumulators[part], first ? element : v_.fadd(size, accumulators[part], element));
-      store_all(part, 1);
+    for (int i = 0; i < vectors; ++i) {
+      eval_body(i);
+      for (int c = 0; c < components; ++c) {
+        const Vec element = values_[results[c]].v;
+        cc_.vmovups(accumulators[c][i], first ? element : v_.fadd(size, accumulators[c][i], element));
+      }
+      store_all(i, 1);
       advance_strided();
     }
-    cc_.add(index_, 8);
+    cc_.add(index_, block_length);
     cc_.cmp(index_, limit);
   };
   block(true);
@@ -115,19 +119,21 @@ void NestEmitter::fold_pairwise() {
   block(false);
   cc_.jle(again);
   cc_.bind(reduce);
-  Vec sum = pairwise_horizontal(accumulators[0], size);
-  if (parts == 2) {
-    LaneScope scope(v_, 4);
-    sum = v_.fadd(size, sum, pairwise_horizontal(accumulators[1], size));
+  for (int c = 0; c < components; ++c) {
+    Vec sum = pairwise_horizontal(accumulators[c][0], size);
+    if (vectors == 2) {
+      LaneScope scope(v_, 4);
+      sum = v_.fadd(size, sum, pairwise_horizontal(accumulators[c][1], size));
+    }
+    cc_.vmovups(totals[c].xmm(), sum.xmm());
   }
-  cc_.vmovups(total.xmm(), sum.xmm());
   cc_.bind(tail);
   tail_loop([&] {
     eval_body(0);
-    add_elements_in_order(total, values_[result]);
+    for (int c = 0; c < components; ++c) add_elements_in_order(totals[c], values_[results[c]]);
     store_all(0, 1);
   });
-  store_scalar(graph::size_of(t), x86::ptr(operands_[nest_.stores[0].operand].row), total);
+  for (int c = 0; c < components; ++c) store_scalar(size, x86::ptr(out.row, c * size), totals[c]);
 }
 
 // --- Any order
@@ -288,22 +294,28 @@ void NestEmitter::fold_left() {
 void NestEmitter::fold_rows_block(int unroll) {
   const DType t = fold_dtype();
   const NestStore& store = nest_.stores[0];
+  OperandState& out = operands_[store.operand];
+  const int components = out.size / out.part;
+  const uint16_t results[2] = {store.expr, store.imaginary};
   for (OperandState& o : operands_) cc_.mov(o.at, o.block);
-  std::vector<Value> accumulators;
+  std::vector<Value> accumulators;  // the components of each vector
   for (int u = 0; u < unroll; ++u) {
-    const Value loaded = load_operand(store.operand, u);
-    Value accumulator;  // registers of its own: written in the loop
-    accumulator.valid = true;
-    if (t != DType::Bool) {
-      accumulator.v = v_.copy(graph::size_of(t), loaded.v);
-    } else {
-      accumulator.m = v_.mask_const(false);
-      if (v_.avx512)
-        cc_.kmovq(accumulator.m.k, loaded.m.k);
-      else
-        cc_.vmovups(accumulator.m.v, v_.mask_lanes(loaded.m, accumulator.m.size));
+    out.parts[0].valid = false;
+    for (int c = 0; c < components; ++c) {
+      const Value loaded = load_operand(store.operand, u, c);
+      Value accumulator;  // registers of its own: written in the loop
+      accumulator.valid = true;
+      if (t != DType::Bool) {
+        accumulator.v = v_.copy(graph::size_of(t), loaded.v);
+      } else {
+        accumulator.m = v_.mask_const(false);
+        if (v_.avx512)
+          cc_.kmovq(accumulator.m.k, loaded.m.k);
+        else
+          cc_.vmovups(accumulator.m.v, v_.mask_lanes(loaded.m, accumulator.m.size));
+      }
+      accumulators.push_back(accumulator);
     }
-    accumulators.push_back(accumulator);
   }
   const Gp rows = v_.gp();
   const Label again = cc_.newLabel();
@@ -311,20 +323,23 @@ void NestEmitter::fold_rows_block(int unroll) {
   cc_.bind(again);
   for (int u = 0; u < unroll; ++u) {
     eval_body(u);
-    const Value& element = values_[store.expr];
-    if (t != DType::Bool) {
-      cc_.vmovups(accumulators[u].v, combine(accumulators[u].v, element.v));
-    } else {
+    for (int c = 0; c < components; ++c) {
+      const Value& element = values_[results[c]];
+      Value& accumulator = accumulators[static_cast<std::size_t>(u * components + c)];
+      if (t != DType::Bool) {
+        cc_.vmovups(accumulator.v, combine(accumulator.v, element.v));
+        continue;
+      }
       Operands x;
       x.op = nest_.combine;
       x.operand = x.result = DType::Bool;
-      x.a = accumulators[u];
+      x.a = accumulator;
       x.b = element;
       const Mask merged = apply(v_, x).m;
       if (v_.avx512)
-        cc_.kmovq(accumulators[u].m.k, merged.k);
+        cc_.kmovq(accumulator.m.k, merged.k);
       else
-        cc_.vmovups(accumulators[u].m.v, v_.mask_lanes(merged, accumulators[u].m.size));
+        cc_.vmovups(accumulator.m.v, v_.mask_lanes(merged, accumulator.m.size));
     }
     store_all(u, 1);
   }
@@ -332,7 +347,13 @@ void NestEmitter::fold_rows_block(int unroll) {
     if (i != store.operand) cc_.add(operands_[i].at, x86::qword_ptr(strides_, static_cast<int>(16 * i + 8)));
   cc_.dec(rows);
   cc_.jnz(again);
-  for (int u = 0; u < unroll; ++u) store_operand(store.operand, u, accumulators[u], false);
+  for (int u = 0; u < unroll; ++u) {
+    const Value* of = &accumulators[static_cast<std::size_t>(u * components)];
+    if (components == 2)
+      store_parts(store.operand, u, of[0].v, of[1].v, false);
+    else
+      store_operand(store.operand, u, of[0], false);
+  }
   for (OperandState& o : operands_) {
     if (o.access == Access::Contiguous)
       cc_.add(o.block, unroll * v_.lanes * o.size);

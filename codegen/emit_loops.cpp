@@ -39,8 +39,9 @@ int nest_lanes(const LoopNest& nest, bool avx512) {
     const bool half = e.kind == ExprKind::Apply && e.op != Op::Where && e.operand_dtype == DType::F16;
     if (half || (nest.fold != Fold::None && e.dtype == DType::F16)) widest = std::max(widest, 4);
   }
-  if (nest.fold == Fold::PairwiseLeaf) widest = std::max(widest, avx512 ? 8 : 4);  // the eight accumulators
-  return (avx512 ? 64 : 32) / widest;
+  // The eight accumulators, half of them for each part of complex numbers.
+  const int accumulators = nest.fold != Fold::PairwiseLeaf ? 64 : graph::is_complex(nest.operands[nest.stores[0].operand].dtype) ? 4 : 8;
+  return std::min(accumulators, (avx512 ? 64 : 32) / widest);
 }
 
 NestEmitter::NestEmitter(const LoopNest& nest, x86::Compiler& cc, bool avx512)
@@ -111,7 +112,7 @@ void NestEmitter::load_arguments() {
         // Offsets of the lanes, for gathers: made on the stack.
         const Mem buffer = v_.scratch(2);
         const Gp offset = v_.gp();
-        const int per_gather = v_.avx512 ? 8 : 4;
+        const int per_gather = std::min(v_.avx512 ? 8 : 4, v_.lanes);
         cc_.xor_(offset.r32(), offset.r32());
         for (int part = 0; part * per_gather < v_.lanes; ++part) {
           for (int lane = 0; lane < per_gather; ++lane) {

@@ -536,7 +536,6 @@ class Lowerer : public Memory {
     fold.output.buffer = buffer_of(r);
     fold.value = terms.operand(input);
     const DType dtype = graph_.type(input).dtype;
-    if (graph::is_complex(fold.accumulator)) fail("a reduction of complex numbers is left to NumPy");
     if (node.op == Op::ReduceAny || node.op == Op::ReduceAll) {
       if (dtype != DType::Bool)
         fold.value = terms.apply(Op::NotEqual, dtype, DType::Bool, {fold.value, terms.constant(dtype, {})});

@@ -504,7 +504,8 @@ class StageBuilder {
 
   void add_fold(Nest& n, int stage) {
     const FoldSpec& fold = *spec_.fold;
-    uint16_t e = expr(n, value_, stage);
+    uint16_t e = expr_of_part(n, value_, 0, stage);
+    const uint16_t imaginary = graph::is_complex(terms_[value_].dtype) ? expr_of_part(n, value_, 1, stage) : uint16_t{0};
     if (fold.kind == ReduceKind::Pairwise && fold.accumulator != terms_[value_].dtype) {
       Expr wide{};
       wide.kind = ExprKind::Apply;
@@ -517,7 +518,7 @@ class StageBuilder {
     const OperandId output = memory_operand(fold.output, true);
     step_.output = output;
     const uint16_t number = nest_operand(n, output, true);
-    n.nest.stores.push_back({number, e, false});
+    n.nest.stores.push_back({number, e, false, imaginary});
     n.nest.combine = fold.combine;
     NestOperand& operand = n.nest.operands[number];
     operand.access = fold.kind == ReduceKind::Rows ? inner_access(step_.operands[output]) : codegen::Access::Broadcast;

@@ -55,8 +55,8 @@ codegen::LowerOptions lower_options(const CompileOptions& options) {
     const codegen::HostFunction numpy = numpy_host_function(index);
     return numpy.function ? numpy : custom_function(index);
   };
-  out.complex64 = numpy_probe().complex64.forms;
-  out.complex128 = numpy_probe().complex128.forms;
+  out.complex64 = numpy_probe().complex64;
+  out.complex128 = numpy_probe().complex128;
   out.pairwise_cut = numpy_version() < NumpyVersion{2, 3} ? 8192 : 0;
   return out;
 }

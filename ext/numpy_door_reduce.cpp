@@ -106,14 +106,13 @@ bool fits_buffer(Session& session, const Reduction& r) {
 /// The operand of a sum, in the dtype that NumPy adds up in.
 Captured<ValueId> summand(Session& session, const Reduction& r, DType to) {
   DType from = session.graph().type(r.x).dtype;
-  if (graph::is_complex(from) || graph::is_complex(to)) return break_at(BreakId::UnsupportedArgument, "a sum of complex numbers");
-  if (graph::is_float(to)) {
+  if (graph::is_float(to) || graph::is_complex(to)) {
     if (!sums_compilable())
       return break_at(BreakId::UnsupportedArgument, "the order of sums of this NumPy is not known");
     bool exact = !graph::is_float(from) && to == DType::F64 && sums_exactly(session, r);
     if (from != to && !exact && !fits_buffer(session, r))
       return break_at(BreakId::UnsupportedArgument, "a sum in another dtype: NumPy's buffers decide its order");
-  } else if (graph::is_float(from) || to == DType::Bool) {
+  } else if (graph::is_float(from) || graph::is_complex(from) || to == DType::Bool) {
     return break_at(BreakId::UnsupportedArgument, "a sum in another dtype");
   }
   return cast(session, r.x, to);
@@ -203,8 +202,9 @@ Captured<Value*> divided(Session& session, Value* ret, const Dim& count) {
 /// The dtype that a mean or variance is computed in.
 Captured<DType> mean_dtype(Session& session, const Reduction& r) {
   DType from = session.graph().type(r.x).dtype;
-  DType to = r.dtype.value_or(graph::is_float(from) ? from : DType::F64);
-  if (!graph::is_float(to) || to == DType::F16) return break_at(BreakId::UnsupportedArgument, "a mean of integers as integers, or of float16");
+  const bool inexact = graph::is_float(from) || graph::is_complex(from);
+  DType to = r.dtype.value_or(inexact ? from : DType::F64);
+  if (!(graph::is_float(to) || graph::is_complex(to)) || to == DType::F16) return break_at(BreakId::UnsupportedArgument, "a mean of integers as integers, or of float16");
   return to;
 }
 
@@ -223,7 +223,8 @@ Captured<Value*> mean(Session& session, const Reduction& r) {
 
 /// m = mean(keepdims); x = a - m; x *= x; add.reduce(x) / (count - ddof).
 Captured<Value*> variance(Session& session, Reduction r, int64_t ddof) {
-  if (r.dtype) return break_at(BreakId::UnsupportedArgument, "a variance in another dtype");
+  if (r.dtype || graph::is_complex(session.graph().type(r.x).dtype))
+    return break_at(BreakId::UnsupportedArgument, "a variance in another dtype, or of complex numbers");
   bool keep = r.keep;
   r.keep = true;
   FRAMEJIT_TRY(center, mean(session, r));

@@ -280,9 +280,8 @@ namespace {
 
 /// Are the operator's loops on complex numbers the same wherever its operands lie?
 bool has_one_path(Op op, DType complex) {
-  const ComplexProbe& probe = numpy_probe().complex(complex);
   const bool vectors = op == Op::Multiply || op == Op::Square || op == Op::Absolute;
-  return !vectors && codegen::is_composed(op, complex, complex, probe.forms);
+  return !vectors && codegen::is_composed(op, complex, complex, numpy_probe().complex(complex));
 }
 
 /// What NumPy's own loops do on other paths than on fresh or ordinary memory; alone, so that the rest stays compiled.
@@ -295,12 +294,7 @@ std::optional<std::string> odd_memory(const graph::Graph& graph, Op op, std::spa
       return "np." + std::string(graph::name_of(op)) + " of such float16";
   }
   const DType dtype = graph.type(inputs.back()).dtype;
-  if (graph::is_complex(dtype)) {
-    const ComplexProbe& probe = numpy_probe().complex(dtype);
-    if (codegen::is_composed(op, dtype, dtype, probe.forms) && (has_one_path(op, dtype) || probe.any_direction)) return std::nullopt;
-  } else if (graph::def(op).exactness != graph::Exactness::NumpyLoop) {
-    return std::nullopt;
-  }
+  if (graph::is_complex(dtype) ? has_one_path(op, dtype) : graph::def(op).exactness != graph::Exactness::NumpyLoop) return std::nullopt;
   for (ValueId input : inputs)
     for (const graph::Dim& stride : graph.type(input).strides)
       if (stride.is_const() && stride.value() < 0)
@@ -345,7 +339,7 @@ bool is_odd_place(Session& session, Op op, ValueId out, std::span<Value* const> 
   }
   if (one_path) return false;
   const bool packed = to.strides == graph::c_strides(to.dtype, to.shape);
-  if (complex && (op == Op::Square || op == Op::Power) && !packed) return true;
+  if (complex && (op == Op::Square || op == Op::Power || op == Op::Absolute) && !packed) return true;
   for (const graph::Dim& stride : to.strides)
     if (stride.is_const() && stride.value() < 0) return true;
   for (Value* value : operands) {

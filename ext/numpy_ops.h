@@ -55,7 +55,7 @@ Captured<ValueId> convert(Session& session, const Operand& operand, DType to);
 /// astype: 'unsafe' casts. Breaks for those whose result depends on the position in memory.
 Captured<ValueId> cast(Session& session, ValueId x, DType to);
 
-/// Where an operand lies partly in the memory that is written, or that memory is reversed (or, for squares of complex numbers, has gaps),
+/// Where an operand lies partly in the memory that is written, or that memory is reversed (or, for squares and absolute values of complex numbers, has gaps),
 /// NumPy's loops may run on other paths than they do on fresh memory.
 bool is_odd_place(Session& session, graph::Op op, ValueId out, std::span<Value* const> operands);
 

@@ -67,16 +67,37 @@ Captured<Value*> or_host(Session& session, const char* name, std::initializer_li
   return called ? called : result;
 }
 
+constexpr int64_t kElided = 256 * 1024;  // bytes of an operand from which NumPy writes the result into it, where it is a temporary one
+
+/// May the array be one that nobody but the operator holds?
+bool may_be_temporary(Session& session, const Operand& x) {
+  if (x.id == graph::kNoValue || !x.is_array()) return false;
+  const graph::Node& node = session.graph().node(x.id);
+  const bool on_stack = x.value->source && x.value->source->kind == capture::SourceKind::Stack;
+  return (node.op != Op::Param || on_stack) && !node.type.is_view();
+}
+
+/// For that the operands of a product change places where only the second one is a temporary one, which decides which product of parts is
+/// rounded first.
+Captured<bool> check_places(Session& session, Op op, const Operand& left, const Operand& right) {
+  if (op != Op::Multiply || right.id == left.id || !may_be_temporary(session, right)) return true;
+  graph::Graph& graph = session.graph();
+  const graph::Type type = graph.type(right.id);
+  const bool fused = graph::is_complex(type.dtype) && numpy_probe().complex(type.dtype).product == codegen::ComplexForms::Fused;
+  if (fused && !graph.shapes().holds(Relation::Lt, type.size() * graph::Dim(graph::size_of(type.dtype)), kElided))
+    return break_at(BreakId::UnsupportedArgument, "a product with a large array that may be a temporary one");
+  return true;
+}
+
 /// NumPy writes the result of an operator into a large temporary operand, which then keeps its own layout.
 Captured<Value*> check_elision(Session& session, Value* result, std::initializer_list<const Operand*> operands) {
-  constexpr int64_t kElided = 256 * 1024;
   graph::Graph& graph = session.graph();
   const graph::Type type = graph.type(result->id);
   if (type.rank() < 2) return result;
   for (const Operand* operand : operands) {
-    if (operand->id == graph::kNoValue || !operand->is_array()) continue;
+    if (!may_be_temporary(session, *operand)) continue;
     const graph::Node& node = graph.node(operand->id);
-    if (node.op == Op::Param || node.type.is_view() || node.type.dtype != type.dtype) continue;
+    if (node.type.dtype != type.dtype) continue;
     if (node.type.shape != type.shape || node.type.strides == type.strides) continue;
     if (!graph.shapes().holds(Relation::Lt, type.size() * graph::Dim(graph::size_of(type.dtype)), kElided))
       return break_at(BreakId::UnsupportedArgument, "operands in different memory orders");
@@ -174,6 +195,8 @@ Captured<Value*> inplace_operator(Session& session, Op op, const Operand& left, 
 }
 
 Captured<Value*> out_of_place(Session& session, const char* name, Op op, const Operand& left, const Operand& right) {
+  FRAMEJIT_TRY(placed, check_places(session, op, left, right));
+  (void)placed;
   FRAMEJIT_TRY(result, or_host(session, name, {&left, &right}, [&]() -> Captured<Value*> {
                  FRAMEJIT_TRY(own, compute(session, op, left, right, false));
                  return left.is_array() || right.is_array() ? Captured<Value*>(own) : check_scalar_math(session, op, own);

@@ -109,10 +109,10 @@ Captured<LoopTypes> loop_types_by_dtype(PyUFuncObject* ufunc, std::span<const Op
 }
 
 // NumPy 1: a scalar among arrays counts as the smallest type of its kind that holds its value, unless its kind (bool,
-// integer, float, complex) is above that of every array. The samples are one value for each such type; an answer that is the
+// integer, float or complex) is above that of every array. The samples are one value for each such type; an answer that is the
 // same for all of them does not depend on the value.
 
-int kind_order(DType dtype) { return dtype == DType::Bool ? 0 : graph::is_int(dtype) ? 1 : graph::is_float(dtype) ? 2 : 3; }
+int kind_order(DType dtype) { return dtype == DType::Bool ? 0 : graph::is_int(dtype) ? 1 : 2; }
 
 bool values_count(std::span<const OperandType> operands) {
   int arrays = -1, scalars = -1;

@@ -89,15 +89,14 @@ std::int64_t find_cut(int type_num) {
   return cut ? kOldCut : 0;
 }
 
-/// A ufunc's result for arrays of n elements, which lie `step` elements apart (reversed where it is negative).
+/// A ufunc's result for arrays of n elements, which lie `step` elements apart.
 template <class T>
 bool numpy_apply(graph::Op op, int type_num, std::vector<std::vector<std::complex<T>>>& operands, npy_intp n, npy_intp step,
                  std::vector<std::complex<T>>& out) {
   Ref<> args = Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(operands.size())));
   for (std::size_t i = 0; args && i < operands.size(); ++i) {
     const npy_intp stride = step * static_cast<npy_intp>(sizeof(std::complex<T>));
-    std::complex<T>* first = operands[i].data() + (step < 0 ? (1 - n) * step : 0);
-    PyObject* array = PyArray_New(&PyArray_Type, 1, &n, type_num, &stride, first, 0, 0, nullptr);
+    PyObject* array = PyArray_New(&PyArray_Type, 1, &n, type_num, &stride, operands[i].data(), 0, 0, nullptr);
     if (!array) return false;
     PyTuple_SET_ITEM(args.get(), static_cast<Py_ssize_t>(i), array);
   }
@@ -129,7 +128,7 @@ T scaled_absolute(std::complex<T> a) {
 
 /// Which formulas explain NumPy's products, squares and absolute values, of vectors and of what is left at their end.
 template <class T>
-ComplexProbe find_complex(int type_num) {
+codegen::ComplexForms find_complex(int type_num) {
   constexpr npy_intp kMost = 53, kStep = 2;
   std::vector<std::vector<std::complex<T>>> both, one(1);
   for (std::uint64_t seed : {4, 5}) {
@@ -143,30 +142,25 @@ ComplexProbe find_complex(int type_num) {
     std::vector<std::complex<T>> found;
     if (!numpy_apply(op, type_num, op == graph::Op::Multiply ? both : one, n, step, found)) return false;
     for (npy_intp i = 0; i < n; ++i) {
-      const auto at = static_cast<std::size_t>(step < 0 ? (i + 1 - n) * step : i * step);
+      const auto at = static_cast<std::size_t>(i * step);
       if (found[static_cast<std::size_t>(i)] != formula(both[0][at], op == graph::Op::Multiply ? both[1][at] : both[0][at])) return false;
     }
     return true;
   };
-  const auto everywhere = [&](graph::Op op, bool reversed, auto&& formula) {
+  const auto everywhere = [&](graph::Op op, auto&& formula) {
     bool all = true;
     for (npy_intp n : {npy_intp{1}, npy_intp{3}, npy_intp{7}, kMost})
-      for (npy_intp step : {npy_intp{1}, kStep}) all = all && explains(op, n, reversed ? -step : step, formula);
+      for (npy_intp step : {npy_intp{1}, kStep}) all = all && explains(op, n, step, formula);
     return all;
   };
-  const auto holds = [&](const Forms& forms, bool reversed) {
-    const auto times = [&](std::complex<T> a, std::complex<T> b) { return product(forms.product, a, b); };
-    const auto size = [](std::complex<T> a, std::complex<T>) { return std::complex<T>(scaled_absolute(a)); };
-    return (forms.product == Forms::Unknown ||
-            (everywhere(graph::Op::Multiply, reversed, times) && everywhere(graph::Op::Square, reversed, times))) &&
-           (!forms.scaled_absolute || everywhere(graph::Op::Absolute, reversed, size));
-  };
-  ComplexProbe probe;
-  for (Forms::Product form : {Forms::Rounded, Forms::Fused})
-    if (holds({form, false}, false)) probe.forms.product = form;
-  probe.forms.scaled_absolute = holds({Forms::Unknown, true}, false);
-  probe.any_direction = holds(probe.forms, true);
-  return probe;
+  Forms forms;
+  for (Forms::Product form : {Forms::Rounded, Forms::Fused}) {
+    const auto times = [&](std::complex<T> a, std::complex<T> b) { return product(form, a, b); };
+    if (everywhere(graph::Op::Multiply, times) && everywhere(graph::Op::Square, times)) forms.product = form;
+  }
+  forms.scaled_absolute =
+      everywhere(graph::Op::Absolute, [](std::complex<T> a, std::complex<T>) { return std::complex<T>(scaled_absolute(a)); });
+  return forms;
 }
 
 bool promotion_state_is(const char* expected) {

@@ -7,11 +7,6 @@
 
 namespace framejit::ext {
 
-struct ComplexProbe {
-  codegen::ComplexForms forms;
-  bool any_direction = false;  // they hold for reversed memory too
-};
-
 struct NumpyProbe {
   /// Promotion is the version's own (not switched by NPY_PROMOTION_STATE).
   bool promotion_known = false;
@@ -26,8 +21,8 @@ struct NumpyProbe {
   bool clip_drops_bounds = false;
   /// np.array(x, ndmin=) gives new axes the stride of the whole array, not of an element.
   bool wide_new_axes = false;
-  ComplexProbe complex64, complex128;
-  const ComplexProbe& complex(graph::DType dtype) const { return dtype == graph::DType::C64 ? complex64 : complex128; }
+  codegen::ComplexForms complex64, complex128;
+  const codegen::ComplexForms& complex(graph::DType dtype) const { return dtype == graph::DType::C64 ? complex64 : complex128; }
 };
 
 /// GIL held; NumPy imported.

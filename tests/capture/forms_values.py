@@ -210,7 +210,7 @@ def float_numbers(x, a, n):
     return x * a, a + n, a * n, a - 1, n - a, -a, a / 2, a // 1, a % 1, a**2, round(a), int(a), a > n, abs(-a)
 
 
-@form(breaks="FJ008", graphs=0)
+@form()
 def complex_numbers(x):
     c = 1 + 2j
     return x * c, c * c, c.real, c.imag, abs(c)

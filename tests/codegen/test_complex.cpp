@@ -114,6 +114,7 @@ TEST_P(Complex, IdleLanesRaiseNothing) {
 TEST_P(Complex, FoldsAreDenied) {
   LoopNest nest = turn(DType::C64, DType::F32, kLayouts[0], false);
   nest.fold = Fold::Rows;
+  nest.combine = Op::Multiply;
   EXPECT_FALSE(emit(nest, GetParam()).has_value());
 }
 

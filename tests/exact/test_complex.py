@@ -257,3 +257,44 @@ def test_varying_lengths(dtype):
         x, y = some(dtype, n), some(dtype, n, 1)
         for expected, actual in zip((x * y + 1, abs(x)), marked(x, y)):
             assert expected.tobytes() == actual.tobytes()
+
+
+SUMS = {
+    "all": lambda z: (z.sum(), z.mean(), np.add.reduce(z.ravel())),
+    "last axis": lambda z: (z.sum(axis=-1), z.mean(axis=-1)),
+    "first axis": lambda z: (z.sum(axis=0), z.mean(axis=0, keepdims=True)),
+    "of an expression": lambda z: (np.sum(z * z.conj()), np.sum(z + 1, axis=0), (z * 2).mean(axis=-1), np.sum(np.exp(z), axis=-1), np.sum(abs(z))),
+    "of a view": lambda z: (z[::-1].sum(axis=-1), z.T.sum(axis=0), z[..., ::2].sum(), z.real.sum(axis=0)),
+    "in another dtype": lambda z: (z.sum(dtype=np.complex128), z.real.sum(dtype=z.dtype)),
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", SUMS)
+def test_sums(name, dtype):
+    """In NumPy's order, along any axis."""
+    rng = np.random.default_rng(3)
+    for shape in [(1,), (3,), (4,), (7,), (9,), (64,), (65,), (200,), (8200,), (20_001,), (5, 3), (3, 100), (100, 3), (130, 70), (4, 5, 6), (40, 1, 30), (2, 0)]:
+        z = (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(dtype)
+        assert_same(SUMS[name], lambda: (z.copy(),), calls=2)
+    z = special_pairs(dtype)[1][:100].reshape(4, 25)
+    for errstate in ERRSTATES:
+        assert_same(SUMS[name], lambda: (z.copy(),), errstate, calls=2)
+
+
+def test_sums_are_compiled_whole():
+    for dtype in DTYPES:
+        z = some(dtype, 600).reshape(20, 30)
+        compiled_whole(lambda z: (np.sum(z * z.conj()), z.sum(axis=0), z.mean(axis=1)), lambda: (z.copy(),))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_products_with_large_temporaries(dtype):
+    """NumPy changes the places of the operands where it can write into the second one."""
+    def function(x, y, s):
+        t = x + 1
+        return x * (y + 1), (x - 1) * (y + 1), t * (x + y), (x + y) * t, s * (x - y), x * np.conj(y), t * t
+
+    for n in (100, 16_383, 16_384, 40_000):
+        assert_same(function, lambda: (some(dtype, n), some(dtype, n, 1), 0.3 - 1.7j), calls=2)
+    assert_same(lambda x: np.sum(x * x.conj()), lambda: (some(dtype, 50_000),))

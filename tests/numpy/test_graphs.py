@@ -113,7 +113,6 @@ def unaligned() -> np.ndarray:
 @pytest.mark.parametrize(
     "array",
     [
-        np.ones(3, "c16"),
         np.ones(3, "longlong"),
         np.ones(3, np.longdouble),
         np.ones(3, ">f8"),
@@ -126,7 +125,6 @@ def unaligned() -> np.ndarray:
         np.ones(3, np.dtype("f8", metadata={"unit": "m"})),
         unaligned(),
         np.longdouble(1),
-        np.complex128(1),
         np.longlong(1),
     ],
     ids=lambda a: f"{type(a).__name__}-{a.dtype}",
