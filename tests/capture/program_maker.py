@@ -708,7 +708,7 @@ def arguments(seed: int, call: int, world: dict) -> tuple:
 
     r = random.Random(seed * 31 + min(call, 1 + call // 2))
     shape = r.choice([(2, 3), (2, 3), (2, 3), (3,), (4, 3)])
-    x = np.arange(np.prod(shape), dtype=r.choice([float, float, float, np.float32, int])).reshape(shape) + 1
+    x = np.arange(np.prod(shape), dtype=r.choice([float] * 6 + [np.float32] * 2 + [int] * 2 + [complex])).reshape(shape) + 1
     y = x if r.random() < 0.15 else x * 2
     o = (world["Model"] if r.random() < 0.5 else world["Deep"])(x + 0.5)
     if r.random() < 0.2:
