@@ -107,7 +107,7 @@ def overlapping(fill: Fill, count: int) -> tuple:
 
 
 def reversed_overlap(fill: Fill, count: int) -> tuple:
-    base = fill(33)
+    base = roomy(fill, 33)
     return tuple(base[:: -1 if i % 2 else 1] for i in range(count))
 
 
