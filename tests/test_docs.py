@@ -113,7 +113,12 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 @pytest.mark.capture
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
 def test_example(example, tmp_path):
-    arguments = {"simple_function.py": ["--calls", "20"], "lenet.py": ["--epochs", "1"]}.get(example.name, [])
+    arguments = {
+        "simple_function.py": ["--calls", "20"],
+        "lenet.py": ["--epochs", "1"],
+        "resnet.py": ["--epochs", "1"],
+        "llama.py": ["--steps", "20"],
+    }.get(example.name, [])
     done = subprocess.run(
         [sys.executable, str(example), *arguments],
         cwd=tmp_path,
