@@ -107,8 +107,7 @@ bool Session::is_open(uint64_t block) const {
   return block == 0 || std::find(open_.begin(), open_.end(), block) != open_.end();
 }
 
-std::optional<graph::Dim> Session::count_of(graph::ValueId mask) {
-  if (has_tape()) return std::nullopt;
+graph::Dim Session::count_of(graph::ValueId mask) {
   const auto nodes = static_cast<int64_t>(graph_->value_count());
   for (std::size_t i = 0; i < counted_.size(); ++i) {
     if (counted_[i].mask != mask || !is_open(counted_[i].block)) continue;
@@ -123,7 +122,7 @@ std::optional<graph::Dim> Session::count_of(graph::ValueId mask) {
   std::iota(axes.begin(), axes.end(), 0);
   const graph::BuildResult ones = builder_.cast(mask, graph::DType::I64);
   const graph::BuildResult sum = ones ? builder_.reduce(graph::Op::ReduceSum, *ones, std::move(axes)) : ones;
-  if (!sum) return std::nullopt;
+  FRAMEJIT_CHECK(sum.has_value(), "the count of a mask");
   const graph::Dim count = builder_.measure(*sum, type.size());
   counted_.push_back({mask, count, static_cast<int64_t>(graph_->value_count()), open_.empty() ? 0 : open_.back()});
   learn([this] { counted_.pop_back(); });

@@ -67,8 +67,8 @@ class Session {
   /// Is the memory that of a Tensor?
   bool is_of_tensor(graph::ValueId id) const;
   Value* integer(const graph::Dim& dim);  // Constant for a known one, an array for what is measured
-  /// How many elements of a mask are true, as a dimension that the graph measures; nothing where it cannot.
-  std::optional<graph::Dim> count_of(graph::ValueId mask);
+  /// How many elements of a mask are true, as a dimension that the graph measures.
+  graph::Dim count_of(graph::ValueId mask);
   Value* tuple(std::vector<Value*> items);
 
   /// The graph param for an array-like object: finds the one made before for the same object, or guards and adds one.

@@ -145,7 +145,7 @@ class GradientDoor final : public capture::Door {
     if (session.graph().type(id).rank() == 0 && type.rank() > 0) return builder.full(id, type.shape);
     const graph::Dims given = session.graph().type(id).shape;
     bool fits = given.size() == type.shape.size();
-    for (std::size_t i = 0; fits && i < given.size(); ++i) fits = session.graph().shapes().equal(given[i], type.shape[i]);
+    for (std::size_t i = 0; fits && i < given.size(); ++i) fits = session.graph().shapes().fits(given[i], type.shape[i]);
     if (!fits) return break_at(BreakId::WouldRaise, "sens of another shape than the output");
     return id;
   }

@@ -227,9 +227,7 @@ Captured<ValueId> compressed(Session& session, ValueId mask, ValueId array) {
   // NumPy gives the axes behind the mask's the order that they have in the array.
   if (masked.rank() < type.rank() && !graph::is_c_contiguous(session.graph().shapes(), type))
     return break_at(BreakId::UnsupportedArgument, "a mask for some axes of an array that is not contiguous");
-  const std::optional<Dim> count = session.count_of(mask);
-  if (!count) return break_at(BreakId::UnsupportedArgument, "a selection by a mask in a derivative");
-  return built(session.builder().compress(mask, array, *count));
+  return built(session.builder().compress(mask, array, session.count_of(mask)));
 }
 
 Captured<Value*> read_item(Session& session, Value* array, Value* key) {
@@ -294,8 +292,7 @@ Captured<ValueId> spread_over(Session& session, ValueId mask, ValueId values, co
   for (int i = 0; i < rest; ++i)
     if (!session.graph().shapes().equal(given.shape[static_cast<std::size_t>(i) + 1], array.shape[static_cast<std::size_t>(rank + i)]))
       return break_at(BreakId::UnsupportedArgument, "an array of values for the True of a mask");
-  const std::optional<Dim> count = session.count_of(mask);
-  if (!count || !session.graph().shapes().equal(*count, given.shape[0]))
+  if (!session.graph().shapes().fits(session.count_of(mask), given.shape[0]))
     return break_at(BreakId::UnsupportedArgument, "an array of values for the True of a mask");
   return session.builder().expand(mask, values);
 }

@@ -29,7 +29,7 @@ bool broadcast_axis(ShapeEnv& shapes, const Dim& a, Dim& result) {
     result = a;
     return true;
   }
-  if (shapes.equal(a, result)) {
+  if (shapes.fits(a, result)) {
     if (a.is_const()) result = a;
     return true;
   }
@@ -239,7 +239,7 @@ BuildResult GraphBuilder::broadcast_to(ValueId x, Dims shape) {
   for (std::size_t i = 0; i < t.shape.size(); ++i) {
     const Dim& target = shape[missing + i];
     if (t.shape[i] == Dim(1) && !(target == Dim(1))) continue;  // repeated
-    if (graph_.shapes().equal(t.shape[i], target))
+    if (graph_.shapes().fits(t.shape[i], target))
       strides[missing + i] = t.shape[i] == Dim(1) ? Dim(0) : t.strides[i];
     else if (!graph_.shapes().equal(t.shape[i], 1))
       return shape_error(message);
@@ -280,7 +280,7 @@ Expected<ValueId, ShapeError> GraphBuilder::write(ValueId dst, ValueId value) {
   const int missing = target.rank() - source.rank();
   for (int i = 0; fits && i < source.rank(); ++i) {
     const Dim& d = source.shape[i];
-    fits = d == Dim(1) || graph_.shapes().equal(d, target.shape[missing + i]) || graph_.shapes().equal(d, 1);
+    fits = d == Dim(1) || graph_.shapes().fits(d, target.shape[missing + i]) || graph_.shapes().equal(d, 1);
   }
   if (!fits)
     return shape_error("could not broadcast input array from shape " + shape_str(source.shape) + " into shape " +
@@ -413,7 +413,7 @@ BuildResult GraphBuilder::compress(ValueId mask, ValueId x, const Dim& count) {
   const Dims &masked = graph_.type(mask).shape, shape = graph_.type(x).shape;
   if (masked.size() > shape.size()) return shape_error("too many axes of a mask");
   for (std::size_t i = 0; i < masked.size(); ++i)
-    if (!graph_.shapes().equal(masked[i], shape[i])) return shape_error("a mask of another shape");
+    if (!graph_.shapes().fits(masked[i], shape[i])) return shape_error("a mask of another shape");
   Dims out{count};
   out.insert(out.end(), shape.begin() + static_cast<std::ptrdiff_t>(masked.size()), shape.end());
   const DType dtype = graph_.type(x).dtype;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace framejit::graph {
 
@@ -82,6 +83,27 @@ bool ShapeEnv::holds(Relation relation, const Dim& left, const Dim& right) {
   decided_.emplace(key, Decision{q.difference, q.zero, outcome != q.negated, static_cast<uint32_t>(guards_.size())});
   guards_.push_back({relation, left, right, outcome});
   return outcome;
+}
+
+bool ShapeEnv::fits(const Dim& a, const Dim& b) {
+  if (!measured_.empty() && hint(a) != hint(b)) (void)(suggest(a, b) || suggest(b, a));
+  return equal(a, b);
+}
+
+/// Makes the hint of a measured symbol that of `value`, where all that has been decided stays so.
+bool ShapeEnv::suggest(const Dim& measured, const Dim& value) {
+  std::vector<SymbolId> symbol, others;
+  measured.collect_symbols(symbol);
+  value.collect_symbols(others);
+  if (symbol.size() != 1 || !(measured == Dim::symbol(symbol[0])) || !is_measured(measured)) return false;
+  if (std::find(others.begin(), others.end(), symbol[0]) != others.end()) return false;
+  int64_t& now = hints_[static_cast<std::size_t>(symbol[0])];
+  const int64_t before = std::exchange(now, hint(value));
+  const bool agrees = std::all_of(guards_.begin(), guards_.end(), [&](const DimGuard& g) {
+    return related(g.relation, hint(g.left), hint(g.right)) == g.outcome;
+  });
+  if (!agrees) now = before;
+  return agrees;
 }
 
 int64_t ShapeEnv::specialize(const Dim& d) {

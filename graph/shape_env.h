@@ -38,6 +38,8 @@ class ShapeEnv {
   /// guard. Neither side may have wrapped; their difference may.
   bool holds(Relation relation, const Dim& left, const Dim& right);
   bool equal(const Dim& a, const Dim& b) { return holds(Relation::Eq, a, b); }
+  /// The same, asked where there is nothing else that would do: what is measured is taken to be the other one, if nothing speaks against it.
+  bool fits(const Dim& a, const Dim& b);
   /// Fixes a symbolic dimension to its hint (a guard) and gives the constant.
   int64_t specialize(const Dim& d);
 
@@ -57,6 +59,8 @@ class ShapeEnv {
     bool zero, answer;  // is the difference 0 (or, not `zero`, negative)?
     uint32_t guard;
   };
+
+  bool suggest(const Dim& measured, const Dim& value);
 
   std::vector<int64_t> hints_;
   std::vector<SymbolId> measured_;

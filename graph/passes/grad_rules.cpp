@@ -208,9 +208,6 @@ FRAMEJIT_NONE(Loop, kFlow)
 FRAMEJIT_NONE(Output, kFlow)
 FRAMEJIT_NONE(Expect, kFlow)
 FRAMEJIT_NONE(Measure, kFlow)
-constexpr std::string_view kChosen = "what a mask chooses has no derivative yet";
-FRAMEJIT_NONE(Compress, kChosen)
-FRAMEJIT_NONE(Expand, kChosen)
 FRAMEJIT_NONE(Nonzero, kIntegers)
 FRAMEJIT_NONE(FloorDivide, kSteps)
 FRAMEJIT_NONE(Sign, kSteps)
@@ -272,6 +269,18 @@ BackwardResult multiply_add_rule(const Backward& at) {
   return elementwise(at, [&](std::size_t i) { return i == 2 ? at.g : at.g * at.x(1 - i); });
 }
 FRAMEJIT_RULE(MultiplyAdd, multiply_add_rule)
+
+BackwardResult compress_rule(const Backward& at) {
+  return std::vector{kNoValue, at.math.builder().expand(at.x(0).id, at.g.id)};
+}
+FRAMEJIT_RULE(Compress, compress_rule)
+
+BackwardResult expand_rule(const Backward& at) {
+  const BuildResult few = at.math.builder().compress(at.x(0).id, at.g.id, at.input_type(1).shape[0]);
+  FRAMEJIT_CHECK(few.has_value(), "what a mask chooses of a cotangent");
+  return std::vector{kNoValue, *few};
+}
+FRAMEJIT_RULE(Expand, expand_rule)
 
 BackwardResult cast_rule(const Backward& at) { return std::vector{at.math.cast(at.g, at.input_type(0).dtype).id}; }
 FRAMEJIT_RULE(Cast, cast_rule)

@@ -216,6 +216,28 @@ def test_masks_that_do_not_fit():
     check(sizes, (x, x), (x, x - 1), (x, x - 2.5), (x, -x))
 
 
+def test_beside_arrays_of_as_many_elements():
+    def f(x, w):
+        y = x[x > 0] * w + 1
+        x[x > 0] = w
+        return y, w[: len(y)]
+
+    x = np.linspace(-3.0, 4.0, 15)
+    marked = check(f, *((x * s, np.arange(float(n))) for s in (1, -1) for n in (6, 7, 8, 9)))
+    assert "compress" in marked.graphs()
+
+    def whole(x, w):
+        return (x[x > 0] * w).sum()
+
+    marked = fj.jit(whole, fullgraph=True)
+    for n in (15, 31):
+        x = np.linspace(-3.0, 4.0, n)
+        for shift in (0, 1):
+            y = x + shift
+            w = np.arange(float((y > 0).sum()))
+            assert marked(y, w) == whole(y, w)
+
+
 def test_in_branches_and_loops():
     def f(x):
         y = x
