@@ -194,6 +194,12 @@ std::map<Op, Case> others() {
   out[Op::Copy] = {[](GraphBuilder& b, const std::vector<ValueId>& x) { return b.copy(x[0], 'C'); }, {{3, 4}}, {}, {0}};
   out[Op::Full] = {[](GraphBuilder& b, const std::vector<ValueId>& x) { return b.full(x[0], {3, 2}); }, {{}}, {}, {0}};
   out[Op::MatMul] = {[](GraphBuilder& b, const std::vector<ValueId>& x) { return *b.matmul(x[0], x[1]); }, {{2, 3, 4}, {4, 5}}, {}, {0, 1}};
+  const auto two_of_three = [](GraphBuilder& b) {
+    const std::array<ValueId, 2> both = {b.iota(DType::F64, 3), b.constant(DType::F64, scalar_of(1.5))};
+    return *b.elementwise(Op::Less, both);
+  };
+  out[Op::Compress] = {[=](GraphBuilder& b, const std::vector<ValueId>& x) { return *b.compress(two_of_three(b), x[0], 2); }, {{3, 4}}, {}, {0}};
+  out[Op::Expand] = {[=](GraphBuilder& b, const std::vector<ValueId>& x) { return b.expand(two_of_three(b), x[0]); }, {{2, 4}}, {}, {0}};
   Window window;
   window.axes = {{2, 1, 2, 1}, {1, 0, 1, 2}};
   window.groups = 2;
