@@ -509,8 +509,10 @@ Vec Vasm::concat(const Vec& low, const Vec& high, int half_bytes) {
 Vec Vasm::pick(int size, const Vec& a, const Vec& b, const uint64_t (&indices)[16]) {
   uint8_t table[64] = {};
   for (int i = 0; i < lanes; ++i) std::memcpy(table + i * size, &indices[i], static_cast<std::size_t>(size));
-  const Vec r = load(size, const_table(table, static_cast<std::size_t>(bytes(size))));
-  cc.emit(size == 4 ? I::kIdVpermi2ps : I::kIdVpermi2pd, r, a, b);
+  // asmjit 1.9 does not know that vpermi2ps and vpermi2pd read the register of the indices that they write.
+  const Vec at = load(size, const_table(table, static_cast<std::size_t>(bytes(size)))), r = fresh(size);
+  cc.vmovaps(r, a);
+  cc.emit(size == 4 ? I::kIdVpermt2ps : I::kIdVpermt2pd, r, at, b);
   return r;
 }
 

@@ -298,3 +298,21 @@ def test_products_with_large_temporaries(dtype):
     for n in (100, 16_383, 16_384, 40_000):
         assert_same(function, lambda: (some(dtype, n), some(dtype, n, 1), 0.3 - 1.7j), calls=2)
     assert_same(lambda x: np.sum(x * x.conj()), lambda: (some(dtype, 50_000),))
+
+
+def test_more_values_than_registers():
+    def f(y, w, x, rate):
+        half, more = y * 0.5, w * rate + w * 0.5 * 0.5
+        low, scaled = half - rate, (half - rate) * rate
+        lower, again = low - rate, y * 0.5
+        sums = scaled + lower * 2.0, more + 2, more * rate + more * 0.25, y * rate * 0.5 + 1
+        last = (sums[2] + 1) * rate + x
+        return (*sums, half, more, low, lower, again, last, last * 0.0 + 1.0, last + 4, x - -1.25, x - sums[0], x - 0.25)
+
+    for dtype in ("complex128", "complex64"):
+        for count in (7, 8, 12, 31, 64):
+            y = (np.arange(count) + 1 + 100j * np.arange(count)).astype(dtype)
+            w, x = y + np.float32(0.5), y[::-1].copy()
+            with np.errstate(all="ignore"):
+                expected, got = f(y, w, x, 2.0), fj.jit(f)(y, w, x, 2.0)
+            assert [e.tobytes() == g.tobytes() for e, g in zip(expected, got)].count(False) == 0
