@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import framejit as fj
 import numpy as np
 import pytest
 
