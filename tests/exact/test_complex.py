@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import framejit as fj
 import numpy as np
 import pytest
 
@@ -315,5 +314,5 @@ def test_more_values_than_registers():
             y = (np.arange(count) + 1 + 100j * np.arange(count)).astype(dtype)
             w, x = y + np.float32(0.5), y[::-1].copy()
             with np.errstate(all="ignore"):
-                expected, got = f(y, w, x, 2.0), fj.jit(f)(y, w, x, 2.0)
+                expected, got = f(y, w, x, 2.0), framejit.jit(f)(y, w, x, 2.0)
             assert [e.tobytes() == g.tobytes() for e, g in zip(expected, got)].count(False) == 0
