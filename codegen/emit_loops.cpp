@@ -79,11 +79,14 @@ void NestEmitter::analyse() {
     ++uses[s.expr];
     if (graph::is_complex(nest_.operands[s.operand].dtype)) ++uses[s.imaginary];
   }
+  for (const Expr& e : nest_.body)
+    if (e.kind == ExprKind::Apply && e.op == Op::MultiplyAdd && uses[e.args[2]] == 1 && nest_.body[e.args[2]].kind == ExprKind::Apply)
+      contracted_[e.args[2]] = nest_.body[e.args[2]].op == Op::Negative;
   if (!nest_.o1) return;
   for (std::size_t i = 0; i < n; ++i) {
     const Expr& e = nest_.body[i];
-    contracted_[i] = e.kind == ExprKind::Apply && (e.op == Op::Multiply || e.op == Op::Square) &&
-                     graph::is_float(e.dtype) && uses[i] == 1 && only_product[i] && !invariant_[i];
+    if (e.kind == ExprKind::Apply && (e.op == Op::Multiply || e.op == Op::Square) && graph::is_float(e.dtype))
+      contracted_[i] = uses[i] == 1 && only_product[i] && !invariant_[i];
   }
   // Not where the one use is a store; and of two products in one sum only the first is taken in.
   for (const NestStore& s : nest_.stores) contracted_[s.expr] = contracted_[s.imaginary] = false;
@@ -170,15 +173,20 @@ Value NestEmitter::inner_index(const Expr& e, int u) {
   return real ? cast(v_, size == 4 ? DType::I32 : DType::I64, e.dtype, r) : r;
 }
 
-/// a * b + c, a * b - c, c - a * b with one rounding (O1 only).
+/// a * b + c, a * b - c, c - a * b with one rounding (O1 only); a * b + (-c), where a NaN keeps its sign, as in NumPy's loops.
 Value NestEmitter::contract(const Expr& e, int u) {
-  const bool first = contracted_[e.args[0]];
-  const Expr& product = nest_.body[e.args[first ? 0 : 1]];
   const int size = graph::size_of(e.dtype);
-  const Vec a = value(product.args[0], u).v, b = value(product.args[product.op == Op::Square ? 0 : 1], u).v;
-  const Vec c = value(e.args[first ? 1 : 0], u).v;
   Value r;
   r.valid = true;
+  if (e.op == Op::MultiplyAdd) {
+    const Vec a = value(e.args[0], u).v, b = value(e.args[1], u).v;
+    r.v = v_.fms(size, a, b, value(nest_.body[e.args[2]].args[0], u).v);
+    return r;
+  }
+  const bool first = contracted_[e.args[0]];
+  const Expr& product = nest_.body[e.args[first ? 0 : 1]];
+  const Vec a = value(product.args[0], u).v, b = value(product.args[product.op == Op::Square ? 0 : 1], u).v;
+  const Vec c = value(e.args[first ? 1 : 0], u).v;
   r.v = e.op == Op::Add ? v_.fma(size, a, b, c) : first ? v_.fms(size, a, b, c) : v_.fnma(size, a, b, c);
   return r;
 }
@@ -195,6 +203,7 @@ Value NestEmitter::compute(uint16_t expr, int u) {
   const int count = graph::def(e.op).operands;
   if ((e.op == Op::Add || e.op == Op::Subtract) && (contracted_[e.args[0]] || contracted_[e.args[1]]))
     return contract(e, u);
+  if (e.op == Op::MultiplyAdd && contracted_[e.args[2]]) return contract(e, u);
   Operands x;
   x.op = e.op;
   x.operand = e.op == Op::Where ? e.dtype : e.operand_dtype;

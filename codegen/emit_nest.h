@@ -104,7 +104,7 @@ class NestEmitter {
   Vasm v_;
   std::vector<OperandState> operands_;
   std::vector<bool> invariant_;   // by expression
-  std::vector<bool> contracted_;  // O1: a product that its one user takes into a fused multiply-add
+  std::vector<bool> contracted_;  // what its one user takes into a fused multiply-add: at O1 a product, and a Negative
   std::vector<Value> hoisted_, values_;
   Gp ptrs_, strides_, n_inner_, n_outer_;
   Gp index_;  // inner index of the current vector

@@ -316,3 +316,15 @@ def test_more_values_than_registers():
             with np.errstate(all="ignore"):
                 expected, got = f(y, w, x, 2.0), framejit.jit(f)(y, w, x, 2.0)
             assert [e.tobytes() == g.tobytes() for e, g in zip(expected, got)].count(False) == 0
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_signs_of_not_a_number_in_products(dtype):
+    def f(z, infinite):
+        return z * infinite, z * infinite * 0.5, (z * infinite) * (z * infinite), (z * infinite) ** 2
+
+    z = some(dtype, 37)
+    with np.errstate(all="ignore"):
+        for infinite in (np.inf, complex(0, np.inf), complex(np.inf, -np.inf), complex(1, np.nan)):
+            expected, got = f(z, infinite), framejit.jit(f)(z, infinite)
+            assert [e.tobytes() == g.tobytes() for e, g in zip(expected, got)].count(False) == 0
