@@ -24,12 +24,14 @@ OF_CAPTURE = {
         "gradients.md",
         "usage.md",
         "_bytecode",
+        "_c_expression",
         "_checkpoint",
+        "_export",
         "_grad",
         "_methods",
         "_parameter",
     ),
-    *("_specs", "_tape", "_tensor", "_vmap", "dataset", "nn._train", "numpy", "train._model"),
+    *("_sparse", "_specs", "_tape", "_tensor", "_vmap", "dataset", "nn._train", "numpy", "train._model"),
 }
 MODULES = sorted(path.stem for path in Path(framejit.__file__).parent.glob("*.py") if path.stem != "__main__")
 MODULES += ["dataset", "nn._train", "train._model"]
