@@ -429,7 +429,7 @@ class Maker:
             f"{a} = ({name} := {self.array(1)}) + 1.0", f"{name} = {a}; del {name}; {a} = {a} * 2.0", f"del {name}", "k0 = MISSING", f"{a} = {a} * 2.0 if ({name} := n) > 1 else {a}",
             f"{name} = k0 = {self.array(1)}", f"{name}, {a} = items", f"[{a}, *{name}] = items or [x]", f"{name} = [*items, *[{a}]]", f"{name} = {{**table, 'z': {a}}}", f"{a}, ({name}, k0) = {a}, (n, m)",
             f"FRESH = {a}", f"{name} = [v * w for v in items for w in (1.0, n) if w]", f"{name} = {{k: v for k, v in zip('ab', items)}}", f"{name} = {{*NAMES[:2], 'z'}}",
-            f"{name} = [i for i in range(n + 2)][1:]", f"{name} = sorted(NAMES, key=lambda s: (len(s), s), reverse=FLAG)", f"{name} = list(zip(*[[1, 2], [3, n]]))", "x, y = y, x",
+            f"{name} = [i for i in range(n % 5 + 2)][1:]", f"{name} = sorted(NAMES, key=lambda s: (len(s), s), reverse=FLAG)", f"{name} = list(zip(*[[1, 2], [3, n]]))", "x, y = y, x",
             f"{name} = (lambda: {a} + COUNT)()", f"{name} = [lambda v=i: v + n for i in range(3)]; {a} = {a} + {name}[1]()", f"{name} = tuple(v for v in items)", f"{name} = list(map(operator.neg, items))",
         ))
 
@@ -463,8 +463,8 @@ class Maker:
         self.put(self.pick(
             "warnings.warn('w' + str(n))", "LOG.append([k for k, g in itertools.groupby(NAMES, len)])", f"{a} = list(itertools.chain.from_iterable([items, [x]]))[-1]", f"{a} = next(filter(None, [0, {a}.ndim])) * {a}",
             "LOG.append(list(itertools.product('ab', range(n % 3))))", f"{a} = operator.itemgetter(0)([{a}, 1])", f"{a} = operator.attrgetter('w')(o) + 1.0", "LOG.append(list(itertools.combinations(NAMES, 2)))",
-            "LOG.append(list(itertools.zip_longest(NAMES, range(n), fillvalue=0)))", "LOG.append(list(itertools.takewhile(lambda v: v < n, range(9))))", "LOG.append(math.isclose(SCALE, 1.5))",
-            "LOG.append(list(map(lambda p, q: p * q, [1, 2], range(n))))", f"{a} = {a} * math.prod([2, n])", "LOG.append(any(v for v in [0, n]) and all([m]))", "LOG.append(list(enumerate(reversed([n, m]), 2)))",
+            "LOG.append(list(itertools.zip_longest(NAMES, range(n % 9), fillvalue=0)))", "LOG.append(list(itertools.takewhile(lambda v: v < n, range(9))))", "LOG.append(math.isclose(SCALE, 1.5))",
+            "LOG.append(list(map(lambda p, q: p * q, [1, 2], range(n % 9))))", f"{a} = {a} * math.prod([2, n])", "LOG.append(any(v for v in [0, n]) and all([m]))", "LOG.append(list(enumerate(reversed([n, m]), 2)))",
             f"{a} = np.stack([{a}, {a}])[0]", "LOG.append(isinstance(x, (np.ndarray, int)))", "LOG.append(list(zip(NAMES, items, strict=FLAG)) and 1)", "LOG.append(sum((i, j) == (1, 1) for i, j in np.ndindex(2, 2)))",
             f"{a} = np.maximum({a}, n)", "LOG.append(bool(np.any(x > 3)))", f"LOG.append(int(np.argmax({a})))", "LOG.append(next(live, 'end'))", f"{a} = {a} / {self.integer(1)}",
         ))
