@@ -172,6 +172,7 @@ namespace {
 /// The same graph, with a call for each operator that may set flags.
 Graph with_calls(const Graph& graph) {
   Graph out = parse_graph(print(graph));
+  out.shapes() = graph.shapes();  // with its guards
   for (ValueId v : out.body().nodes) {
     Node& node = out.node(v);
     if (def(node.op).cls == OpClass::Elementwise || node.op == Op::Cast) node.calls = {out.add_call({node.op})};
