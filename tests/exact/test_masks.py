@@ -303,7 +303,7 @@ def test_rounds_choose():
 
 def test_what_a_round_has_chosen_is_not_known_to_the_next():
     def f(x, n):
-        k, c, i = 0, x[x > 0.5], 0
+        k, c = 0, x[x > 0.5]
         s = np.float64(0)
         while s < n:
             s = s + c.sum() + 1
