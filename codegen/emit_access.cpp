@@ -70,48 +70,138 @@ Vec NestEmitter::load_broadcast(const OperandState& o, int part) {
   return v_.broadcast(o.part, address(o, 0).cloneAdjusted(part * o.part));
 }
 
+/// Calls `visit` with the address of each strided element of `width` bytes at the current position, from the first of vector number `part`
+/// on: four to a base register.
+template <class F>
+void NestEmitter::for_each_element(OperandState& o, int part, int width, F&& visit) {
+  const int count = width / o.size;
+  Gp base = o.at;
+  if (part > 0) {
+    base = v_.gp();
+    cc_.mov(base, o.stride);
+    cc_.imul(base, base, asmjit::Imm(part * count));
+    cc_.add(base, o.at);
+  }
+  for (int i = 0; i < count; ++i) {
+    if (i > 0 && i % 4 == 0) {
+      const Gp next = v_.gp();
+      cc_.lea(next, x86::ptr(base, o.stride, 2));
+      base = next;
+    }
+    Mem at = i % 4 == 0 ? x86::ptr(base) : i % 4 == 3 ? x86::ptr(base, o.thrice) : x86::ptr(base, o.stride, i % 4 - 1);
+    at.setSize(o.size);
+    visit(i, at);
+  }
+}
+
+/// Strided elements put together, `width` bytes of them: one load each, which is faster than a gather.
+Vec NestEmitter::load_elements(OperandState& o, int part, int width) {
+  std::vector<x86::Xmm> parts;
+  for_each_element(o, part, width, [&](int i, const Mem& at) {
+    const int place = i % std::max(1, 16 / o.size);
+    if (place == 0) {
+      LaneScope scope(v_, 16);
+      parts.push_back((o.size < 4 ? v_.zero(1) : v_.fresh(1)).xmm());
+    }
+    const x86::Xmm r = parts.back();
+    switch (o.size) {
+      case 1: cc_.vpinsrb(r, r, at, asmjit::Imm(place)); break;
+      case 2: cc_.vpinsrw(r, r, at, asmjit::Imm(place)); break;
+      case 4:
+        if (place == 0)
+          cc_.vmovss(r, at);
+        else
+          cc_.vinsertps(r, r, at, asmjit::Imm(place << 4));
+        break;
+      case 8:
+        if (place == 0)
+          cc_.vmovsd(r, at);
+        else
+          cc_.vmovhps(r, r, at);
+        break;
+      default: cc_.vmovups(r, at); break;
+    }
+  });
+  std::vector<Vec> pieces(parts.begin(), parts.end());
+  for (int bytes = 16; pieces.size() > 1; bytes *= 2) {
+    for (std::size_t i = 0; 2 * i < pieces.size(); ++i) pieces[i] = v_.concat(pieces[2 * i], pieces[2 * i + 1], bytes);
+    pieces.resize(pieces.size() / 2);
+  }
+  return pieces[0];
+}
+
+/// The reverse.
+void NestEmitter::store_elements(OperandState& o, int part, int width, const Vec& a) {
+  x86::Xmm piece;
+  for_each_element(o, part, width, [&](int i, const Mem& at) {
+    const int each = std::max(1, 16 / o.size), place = i % each;
+    if (i == 0) piece = a.xmm();
+    if (place == 0 && i > 0) {
+      piece = cc_.newXmm();
+      if (v_.avx512)
+        cc_.vextracti32x4(piece, width == 64 ? a : Vec(a.ymm()), asmjit::Imm(i / each));
+      else
+        cc_.vextracti128(piece, a.ymm(), asmjit::Imm(1));
+    }
+    switch (o.size) {
+      case 1: cc_.vpextrb(at, piece, asmjit::Imm(place)); break;
+      case 2: cc_.vpextrw(at, piece, asmjit::Imm(place)); break;
+      case 4:
+        if (place == 0)
+          cc_.vmovss(at, piece);
+        else
+          cc_.vextractps(at, piece, asmjit::Imm(place));
+        break;
+      case 8:
+        if (place == 0)
+          cc_.vmovsd(at, piece);
+        else
+          cc_.vmovhps(at, piece);
+        break;
+      default: cc_.vmovups(at, piece); break;
+    }
+  });
+}
+
 Value NestEmitter::load_operand(int operand, int u, int part) {
   OperandState& o = operands_[operand];
   if (o.access == Access::Broadcast) return to_value(o.dtype, load_broadcast(o, part));
   if (graph::is_complex(o.dtype)) {
-    if (o.access == Access::Strided) return to_value(o.dtype, gather(o, part));
+    if (tail_ && o.access == Access::Strided) return to_value(o.dtype, gather(o, part));
     if (!o.parts[0].valid) load_parts(o, u);
     return o.parts[part];
   }
   return to_value(o.dtype, tail_ ? load_tail(o, u) : load_lanes(o, u));
 }
 
-/// Both parts of contiguous complex elements, from two vectors in which they take turns.
-void NestEmitter::load_parts(OperandState& o, int u) {
-  const Mem at = address(o, u);
-  Vec halves[2];
-  for (int half = 0; half < 2; ++half) {
-    const Mem from = at.cloneAdjusted(half * v_.bytes(o.part));
-    if (!tail_) {
-      halves[half] = v_.load(o.part, from);
-      continue;
-    }
-    halves[half] = v_.fresh(o.part);
-    const Mask live = tail_mask_of_parts(o.part, half);
-    if (v_.avx512) {
-      cc_.k(live.k).z();
-      cc_.emit(o.part == 4 ? I::kIdVmovups : I::kIdVmovupd, halves[half], from);
-    } else {
-      cc_.emit(o.part == 4 ? I::kIdVmaskmovps : I::kIdVmaskmovpd, halves[half], live.v, from);
-    }
+/// Complex elements as they lie in memory: the parts take turns. A tail's idle places hold anything.
+Vec NestEmitter::load_half(OperandState& o, int u, int half) {
+  const Mem from = address(o, u).cloneAdjusted(half * v_.bytes(o.part));
+  if (!tail_) return o.access == Access::Strided ? load_elements(o, half, v_.bytes(o.part)) : v_.load(o.part, from);
+  const Vec r = v_.fresh(o.part);
+  const Mask live = tail_mask_of_parts(o.part, half);
+  if (v_.avx512) {
+    cc_.k(live.k).z();
+    cc_.emit(o.part == 4 ? I::kIdVmovups : I::kIdVmovupd, r, from);
+  } else {
+    cc_.emit(o.part == 4 ? I::kIdVmaskmovps : I::kIdVmaskmovpd, r, live.v, from);
   }
-  const auto [real, imaginary] = v_.unzip(o.part, halves[0], halves[1]);
+  return r;
+}
+
+/// Both parts of complex elements.
+void NestEmitter::load_parts(OperandState& o, int u) {
+  const Vec low = load_half(o, u, 0);
+  const auto [real, imaginary] = v_.unzip(o.part, low, load_half(o, u, 1));
   const Vec parts[2] = {real, imaginary};
   for (int part = 0; part < 2; ++part) {
     o.parts[part].valid = true;
-    o.parts[part].v = tail_ ? v_.select(o.part, tail_mask(o.part), parts[part], v_.broadcast(o.part, at.cloneAdjusted(part * o.part)))
-                            : parts[part];
+    o.parts[part].v = tail_ ? v_.select(o.part, tail_mask(o.part), parts[part], v_.broadcast(o.part, address(o, u).cloneAdjusted(part * o.part))) : parts[part];
   }
 }
 
 Vec NestEmitter::load_lanes(OperandState& o, int u) {
-  if (o.access == Access::Contiguous) return v_.load(o.size, address(o, u));
-  return o.size >= 4 ? gather(o) : gather_by_element(o, u);
+  return o.access == Access::Contiguous ? v_.load(o.size, address(o, u)) : load_elements(o, 0, v_.bytes(o.size));
 }
 
 Vec NestEmitter::load_tail(OperandState& o, int u) {
@@ -138,6 +228,7 @@ Vec NestEmitter::load_tail(OperandState& o, int u) {
   return v_.select(o.size, live, loaded, v_.broadcast(o.size, at));
 }
 
+/// Strided elements of a tail, of 4 and 8 bytes.
 Vec NestEmitter::gather(OperandState& o, int part) {
   const int size = o.part, displacement = part * size;
   // Offsets are 64 bits wide, so a vector of 4-byte elements may need two gathers.
@@ -147,24 +238,17 @@ Vec NestEmitter::gather(OperandState& o, int part) {
     const Mem from = x86::ptr(o.at, o.index[half], 0, displacement);
     const Vec r = v_.fresh_bytes(per_gather * size);
     LaneScope scope(v_, per_gather);
-    if (tail_)
-      cc_.vmovups(r, v_.broadcast(size, x86::ptr(o.at, displacement)));
-    else
-      cc_.vmovups(r, v_.zero(size));  // no dependence on what the register held
+    cc_.vmovups(r, v_.broadcast(size, x86::ptr(o.at, displacement)));
     if (v_.avx512) {
       const KReg k = cc_.newKq();
-      if (!tail_)
-        cc_.kxnorq(k, k, k);
-      else if (half == 0)
+      if (half == 0)
         cc_.kmovq(k, tail_k_);
       else
         cc_.kshiftrq(k, tail_k_, asmjit::Imm(8));
       cc_.k(k).emit(size == 4 ? I::kIdVpgatherqd : I::kIdVpgatherqq, r, from);
     } else {
-      Vec live = v_.fresh(size);
-      if (!tail_)
-        cc_.vpcmpeqd(live, live, live);
-      else if (count == 1)
+      const Vec live = v_.fresh(size);
+      if (count == 1)
         cc_.vmovups(live, tail_lanes_[size == 8]);
       else if (half == 0)
         cc_.vmovups(live, tail_lanes_[0].xmm());
@@ -179,7 +263,7 @@ Vec NestEmitter::gather(OperandState& o, int part) {
 
 Vec NestEmitter::gather_by_element(OperandState& o, int u) {
   const Mem buffer = v_.scratch(2);
-  if (tail_) v_.store(o.size, buffer, v_.broadcast(o.size, address(o, u)));
+  v_.store(o.size, buffer, v_.broadcast(o.size, address(o, u)));
   const Gp from = v_.gp(), element = v_.gp();
   cc_.lea(from, address(o, u));
   for_each_lane([&](const Gp& lane) {
@@ -244,9 +328,14 @@ void NestEmitter::store(const NestStore& s, int u, bool non_temporal) {
 
 void NestEmitter::store_parts(int operand, int u, const Vec& real, const Vec& imaginary, bool non_temporal) {
   OperandState& o = operands_[operand];
-  if (o.access != Access::Contiguous) return scatter_parts(o, u, real, imaginary);
+  const bool strided = o.access == Access::Strided;
+  if (o.access == Access::Broadcast || (strided && tail_)) return scatter_parts(o, u, real, imaginary);
   const auto [low, high] = v_.zip(o.part, real, imaginary);
   const Vec halves[2] = {low, high};
+  if (strided) {
+    for (int half = 0; half < 2; ++half) store_elements(o, half, v_.bytes(o.part), halves[half]);
+    return;
+  }
   const Mem at = address(o, u);
   for (int half = 0; half < 2; ++half) {
     const Mem to = at.cloneAdjusted(half * v_.bytes(o.part));
@@ -290,6 +379,7 @@ void NestEmitter::scatter_parts(OperandState& o, int u, const Vec& real, const V
 void NestEmitter::store_operand(int operand, int u, const Value& value, bool non_temporal) {
   OperandState& o = operands_[operand];
   const Vec a = to_memory(o.dtype, value);
+  if (o.access == Access::Strided && !tail_) return store_elements(o, 0, v_.bytes(o.size), a);
   // A written operand of stride 0 is one element written again and again: the last lane wins.
   if (o.access != Access::Contiguous) return scatter_by_element(o, u, a);
   const Mem to = address(o, u);

@@ -1,5 +1,6 @@
 // Folds: NumPy's pairwise leaf, folds in any order, strict left folds, and folds of rows into a row.
 #include <algorithm>
+#include <tuple>
 
 #include "codegen/emit_nest.h"
 #include "graph/support/check.h"
@@ -80,12 +81,16 @@ void NestEmitter::add_elements_in_order(const Vec& accumulator, const Value& ele
   });
 }
 
-/// Complex numbers are counted in real ones: four accumulators for each part, in blocks of four elements.
+/// Complex numbers are counted in real ones: four accumulators for each part, in blocks of four elements. Where they are just read the
+/// parts take turns in the accumulators as well.
 void NestEmitter::fold_pairwise() {
   const NestStore& store = nest_.stores[0];
   const OperandState& out = operands_[store.operand];
   const int size = fold_size(), components = out.size / out.part, block_length = 8 / components, vectors = block_length / v_.lanes;
   const uint16_t results[2] = {store.expr, store.imaginary};
+  const Expr& first_part = nest_.body[store.expr];
+  const bool read = components == 2 && nest_.stores.size() == 1 && nest_.body.size() == 2 && first_part.kind == ExprKind::Load &&
+                    first_part.args[1] == 0 && nest_.body[store.imaginary].args[1] == 1 && !invariant_[store.expr];
   hoist_row();
   cc_.xor_(index_.r32(), index_.r32());
   Vec totals[2], accumulators[2][2];  // by component, and by vector of a block
@@ -102,9 +107,9 @@ void NestEmitter::fold_pairwise() {
   cc_.js(tail);
   const auto block = [&](bool first) {
     for (int i = 0; i < vectors; ++i) {
-      eval_body(i);
+      if (!read) eval_body(i);
       for (int c = 0; c < components; ++c) {
-        const Vec element = values_[results[c]].v;
+        const Vec element = read ? load_half(operands_[first_part.args[0]], i, c) : values_[results[c]].v;
         cc_.vmovups(accumulators[c][i], first ? element : v_.fadd(size, accumulators[c][i], element));
       }
       store_all(i, 1);
@@ -119,6 +124,7 @@ void NestEmitter::fold_pairwise() {
   block(false);
   cc_.jle(again);
   cc_.bind(reduce);
+  if (read) std::tie(accumulators[0][0], accumulators[1][0]) = v_.unzip(size, accumulators[0][0], accumulators[1][0]);
   for (int c = 0; c < components; ++c) {
     Vec sum = pairwise_horizontal(accumulators[c][0], size);
     if (vectors == 2) {
@@ -133,7 +139,12 @@ void NestEmitter::fold_pairwise() {
     for (int c = 0; c < components; ++c) add_elements_in_order(totals[c], values_[results[c]]);
     store_all(0, 1);
   });
-  for (int c = 0; c < components; ++c) store_scalar(size, x86::ptr(out.row, c * size), totals[c]);
+  if (components == 1) return store_scalar(size, x86::ptr(out.row), totals[0]);
+  // In one piece, as it is read again.
+  const Vec both = cc_.newXmm();
+  cc_.emit(size == 4 ? I::kIdVunpcklps : I::kIdVunpcklpd, both, totals[0].xmm(), totals[1].xmm());
+  LaneScope scope(v_, 2);
+  v_.store(size, x86::ptr(out.row), both);
 }
 
 // --- Any order

@@ -1,6 +1,7 @@
 // The loops around a nest's body, and the body itself.
 #include <algorithm>
 #include <iterator>
+#include <numeric>
 
 #include "codegen/emit_nest.h"
 #include "codegen/kernel.h"
@@ -111,19 +112,17 @@ void NestEmitter::load_arguments() {
       o.step = cc_.newIntPtr();
       cc_.mov(o.stride, x86::qword_ptr(strides_, static_cast<int>(16 * i)));
       cc_.imul(o.step, o.stride, asmjit::Imm(v_.lanes));
+      o.thrice = cc_.newIntPtr();
+      cc_.lea(o.thrice, x86::ptr(o.stride, o.stride, 1));
       if (o.size >= 4) {
-        // Offsets of the lanes, for gathers: made on the stack.
-        const Mem buffer = v_.scratch(2);
-        const Gp offset = v_.gp();
+        // Offsets of the lanes, for gathers.
         const int per_gather = std::min(v_.avx512 ? 8 : 4, v_.lanes);
-        cc_.xor_(offset.r32(), offset.r32());
         for (int part = 0; part * per_gather < v_.lanes; ++part) {
-          for (int lane = 0; lane < per_gather; ++lane) {
-            cc_.mov(buffer.cloneAdjusted(8 * lane), offset);
-            cc_.add(offset, o.stride);
-          }
-          o.index[part] = v_.fresh_bytes(8 * per_gather);
-          cc_.vmovups(o.index[part], buffer);
+          uint64_t numbers[8];
+          std::iota(numbers, numbers + 8, static_cast<uint64_t>(part * per_gather));
+          LaneScope scope(v_, per_gather);
+          const Mem table = v_.const_table(numbers, static_cast<std::size_t>(8 * per_gather));
+          o.index[part] = v_.imul(8, v_.load(8, table), v_.broadcast_gp(8, o.stride));
         }
       }
     }

@@ -31,10 +31,11 @@ class NestEmitter {
     Gp row;        // first element of the row
     Gp at;         // Strided and Rows: element at the current position; else unused
     Gp stride;     // Strided: inner stride in bytes
+    Gp thrice;     // Strided: stride * 3
     Gp step;       // Strided: stride * lanes
     Gp block;      // Rows: first row of the current block of columns
     Vec index[2];  // Strided, 4 bytes and more: offsets for gathers
-    Value parts[2];  // Contiguous, complex: what the body at hand has loaded
+    Value parts[2];  // complex: what the body at hand has loaded
   };
 
   // Setup and control (emit_loops.cpp).
@@ -68,6 +69,11 @@ class NestEmitter {
   Vec load_tail(OperandState& o, int u);
   Vec gather(OperandState& o, int part = 0);
   Vec gather_by_element(OperandState& o, int u);
+  Vec load_elements(OperandState& o, int part, int width);
+  void store_elements(OperandState& o, int part, int width, const Vec& a);
+  template <class F>
+  void for_each_element(OperandState& o, int part, int width, F&& visit);
+  Vec load_half(OperandState& o, int u, int half);
   void load_parts(OperandState& o, int u);
   void store(const NestStore& s, int u, bool non_temporal);
   void store_operand(int operand, int u, const Value& value, bool non_temporal);

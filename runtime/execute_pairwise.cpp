@@ -18,22 +18,19 @@ namespace {
 constexpr int kMaxRank = 64;
 constexpr int64_t kSubtree = 16384;  // elements of a piece of work, about, when one run is split between threads
 
-/// Complex sums are counted in real numbers, 128 to a leaf.
-int64_t leaf_length(DType accumulator) { return graph::is_complex(accumulator) ? 64 : 128; }
-int64_t split_at(int64_t n, DType accumulator) {
-  // In real numbers, as NumPy counts: a multiple of 8 reals.
-  const int64_t scale = graph::is_complex(accumulator) ? 2 : 1;
-  const int64_t half = n * scale / 2;
-  return (half - half % 8) / scale;
-}
-
-template <class Real, int kParts>
+/// What a leaf gives: a number, or the parts of one, which stay in one register.
+template <class Real, int kNumberOfParts>
 struct Sum {
-  Real part[kParts];
-  friend Sum operator+(const Sum& a, const Sum& b) {
-    Sum out;
-    for (int i = 0; i < kParts; ++i) out.part[i] = a.part[i] + b.part[i];
-    return out;
+  static constexpr int kParts = kNumberOfParts;
+  typedef Real Parts __attribute__((vector_size(sizeof(Real) * kParts)));
+  Parts part;
+  friend Sum operator+(const Sum& a, const Sum& b) { return {a.part + b.part}; }
+
+  /// Complex sums are counted in real numbers: 128 to a leaf, the others split at a multiple of 8.
+  static constexpr int64_t kLeaf = 128 / kParts;
+  static int64_t split_at(int64_t n) {
+    const int64_t half = n * kParts / 2;
+    return (half - half % 8) / kParts;
   }
 };
 
@@ -57,7 +54,6 @@ class Pairwise {
         state_(state),
         rank_(loop.rank()),
         run_first_(rank_ - static_cast<int>(step_.run_axes)),
-        leaf_(leaf_length(step_.accumulator)),
         half_(step_.operands[step_.output].dtype == DType::F16) {
     for (int axis = run_first_; axis < rank_; ++axis) run_length_ *= loop.extents[axis];
     cut_ = step_.run_cut > 0 ? step_.run_cut : std::max<int64_t>(run_length_, 1);
@@ -118,7 +114,7 @@ class Pairwise {
 
   /// Many short runs, one leaf each, read in place: one call of the kernel for all rows of a window.
   bool rows_of_leaves() const {
-    return runs_ == 1 && run_length_ <= leaf_ && run_length_ > 0 && run_length_ <= cut_ && loop_.scratch_bytes == 0 &&
+    return runs_ == 1 && run_length_ <= Total::kLeaf && run_length_ > 0 && run_length_ <= cut_ && loop_.scratch_bytes == 0 &&
            !half_ && rank_ >= 2 && loop_.reduced_first == rank_ - 1 && !has_index();
   }
   bool has_index() const {
@@ -158,8 +154,8 @@ class Pairwise {
       const bool staged = p_.loop_.scratch_bytes > 0;
       if (staged && n <= p_.loop_.tile && (start < tile_start_ || start + n > tile_start_ + tile_length_))
         produce(start, n);
-      if (n <= p_.leaf_) return leaf(start, n);
-      const int64_t half = split_at(n, p_.step_.accumulator);
+      if (n <= Total::kLeaf) return leaf(start, n);
+      const int64_t half = Total::split_at(n);
       const Total left = tree(start, half);
       return left + tree(start + half, n - half);
     }
@@ -292,14 +288,14 @@ class Pairwise {
       pieces.push_back({run, start, n});
       return;
     }
-    const int64_t half = split_at(n, step_.accumulator);
+    const int64_t half = Total::split_at(n);
     cut_tree(run, start, half, pieces);
     cut_tree(run, start + half, n - half, pieces);
   }
 
   Total join(int64_t n, const Total*& partial) const {
     if (n <= kSubtree) return *partial++;
-    const int64_t half = split_at(n, step_.accumulator);
+    const int64_t half = Total::split_at(n);
     const Total left = join(half, partial);
     return left + join(n - half, partial);
   }
@@ -332,7 +328,6 @@ class Pairwise {
   const LoopStep& step_;
   RunState& state_;
   const int rank_, run_first_;
-  const int64_t leaf_;
   const bool half_;
   int64_t run_length_ = 1, runs_ = 1, cut_ = 1;
 };
