@@ -156,6 +156,7 @@ struct HostArray {
 struct HostFunction {
   bool (*function)(void* context, std::span<const HostArray> arrays, graph::FlagRule rule) = nullptr;
   void* context = nullptr;
+  const char* name = nullptr;  // in listings; null: that of a call
 };
 
 /// Position-independent bytes.

@@ -798,12 +798,14 @@ class Lowerer : public Memory {
     const Node& node = graph_.node(v);
     HostStep step;
     step.group = part.group;
-    step.name = node.op == Op::Host ? "host_call " + std::to_string(node.index()) : std::string(graph::name_of(node.op));
     if (node.op != Op::Host)
       step.host.function = node.op == Op::Compress ? compress : node.op == Op::Expand ? expand : nonzero;
     else if (options_.host_function)
       step.host = options_.host_function(node.index());
     if (!step.host.function) fail("a call of a host function that is gone");
+    step.name = step.host.name           ? step.host.name
+                : node.op == Op::Host    ? "host_call " + std::to_string(node.index())
+                                         : std::string(graph::name_of(node.op));
     std::vector<ValueId> operands = node.inputs;
     operands.push_back(v);
     for (ValueId operand : operands) {

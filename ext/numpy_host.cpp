@@ -13,6 +13,7 @@
 #include "ext/errstate.h"
 #include "ext/host_records.h"
 #include "ext/numpy_door_parts.h"
+#include "ext/numpy_host_call.h"
 #include "ext/numpy_index.h"
 #include "graph/layout.h"
 #include "graph/pass.h"
@@ -106,29 +107,6 @@ bool is_host_method(std::string_view name) {
 namespace {
 
 // ---- a call, as data
-
-/// An argument: an object, the operand of a number, or a tuple, list or slice of arguments.
-struct Piece {
-  enum Kind : uint8_t { Known, Slot, Tuple, List, Slice } kind = Known;
-  Ref<> object;
-  std::size_t slot = 0;
-  Wrap wrap = Wrap::NdArray;
-  std::vector<Piece> items;
-};
-
-struct HostCall {
-  Ref<> callable;
-  std::vector<Piece> args;
-  std::vector<std::pair<Ref<>, Piece>> keywords;
-  Wrap result = Wrap::NdArray;
-  bool through_view = false;  // what is given is a view of the whole of the fresh array
-  // Of a function that gives several things: the first of them. The others have nodes of their own, whose one operand is the memory of
-  // this one's result.
-  PyTypeObject* sequence = nullptr;  // that they come in; lives for ever
-  Py_ssize_t count = 1;
-  const HostCall* first = nullptr;  // of another one of the things
-  Py_ssize_t item = 0;
-};
 
 // Custom operators are numbered from 0.
 constexpr int64_t kFirstIndex = graph::kFirstRaisingHost;
@@ -931,7 +909,9 @@ Captured<Value*> host_after(Session& session, PyObject* function, std::span<Valu
 codegen::HostFunction numpy_host_function(int64_t index) {
   const int64_t at = index - kFirstIndex;
   if (at < 0 || at >= static_cast<int64_t>(calls().size())) return {};
-  return {run_host, calls()[static_cast<std::size_t>(at)].get()};
+  HostCall& call = *calls()[static_cast<std::size_t>(at)];
+  if (const codegen::HostFunction native = native_function(call, run_host); native.function) return native;
+  return {run_host, &call};
 }
 
 std::optional<std::vector<Wrap>> host_operands(int64_t index) {

@@ -413,6 +413,7 @@ void execute_loop(const BoundLoop& loop, RunState& state) {
 /// The host's code clears and reads the status flags: those raised so far are set aside meanwhile.
 void execute_host(const BoundHost& call, graph::FlagRule rule, RunState& state) {
   std::vector<codegen::HostArray> arrays;
+  arrays.reserve(call.operands.size());
   for (std::size_t i = 0; i < call.operands.size(); ++i)
     arrays.push_back({state.buffers[call.operands[i].buffer] + call.operands[i].offset, call.dtypes[i], call.shapes[i],
                       call.strides[i]});

@@ -1,0 +1,12 @@
+// Running sums, products, minima and maxima along an axis: steps that no kernel is made for.
+#pragma once
+
+#include "codegen/kernel.h"
+
+namespace framejit::codegen {
+
+/// out[k] = op(out[k - 1], x[k]) along an axis, in the result's dtype. `op` is Add, Multiply, Minimum or Maximum. False where it is none that is
+/// done here; nothing was touched then. The result does not overlap what is read.
+bool scan(graph::Op op, const HostArray& x, std::size_t axis, const HostArray& out);
+
+}  // namespace framejit::codegen

@@ -1,0 +1,55 @@
+// A host call as data (see numpy_host.h), and the ones that need no Python.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "codegen/kernel.h"
+#include "ext/numpy_ops.h"
+
+namespace framejit::ext {
+
+/// An argument: an object, the operand of a number, or a tuple, list or slice of arguments.
+struct Piece {
+  enum Kind : uint8_t { Known, Slot, Tuple, List, Slice } kind = Known;
+  Ref<> object;
+  std::size_t slot = 0;
+  Wrap wrap = Wrap::NdArray;
+  std::vector<Piece> items;
+};
+
+struct HostCall;
+using RunHost = decltype(codegen::HostFunction::function);
+
+/// A host call that a loop of ours does.
+struct NativeCall {
+  HostCall* call;
+  RunHost otherwise;
+  std::size_t array = 0;             // the operand
+  std::vector<std::size_t> indices;  // of a gather: operands
+  std::optional<int64_t> axis = 0;   // of a gather: how many axes stand before the indexed ones; none: over all elements
+  std::optional<Op> scan;
+};
+
+struct HostCall {
+  Ref<> callable;
+  std::vector<Piece> args;
+  std::vector<std::pair<Ref<>, Piece>> keywords;
+  Wrap result = Wrap::NdArray;
+  bool through_view = false;  // what is given is a view of the whole of the fresh array
+  // Of a function that gives several things: the first of them. The others have nodes of their own, whose one operand is the memory of
+  // this one's result.
+  PyTypeObject* sequence = nullptr;  // that they come in; lives for ever
+  Py_ssize_t count = 1;
+  const HostCall* first = nullptr;  // of another one of the things
+  Py_ssize_t item = 0;
+  std::unique_ptr<NativeCall> native;  // see native_function
+};
+
+/// Gathers and scans, such as x[i], np.take(x, i, axis) and np.cumsum(x), as loops of ours. `otherwise` is what runs the call with
+/// NumPy, where the loops do not do it. Empty where it is none of these.
+codegen::HostFunction native_function(HostCall& call, RunHost otherwise);
+
+}  // namespace framejit::ext
