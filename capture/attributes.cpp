@@ -149,6 +149,8 @@ Captured<Value*> Executor::get_attr(Value* v, PyObject* name, Value** self) {
         static PyObject* const kHook = interned("__getattr__");
         if (type && !type->tp_dictoffset && !type_attr(type, name) && !type_attr(type, kHook))
           return raises(PyExc_AttributeError, std::string("'") + type->tp_name + "' object has no attribute '" + text + "'");
+        if (PyObject* raw = type ? type_attr(type, name) : nullptr)
+          if (Value* function = spelling(raw)) return call_function(function, {v}, {});
         return door->get_attr(session_, v, text);
       }
       break;
@@ -204,6 +206,7 @@ Captured<Value*> Executor::get_attr(Value* v, PyObject* name, Value** self) {
     case ValueKind::Set:
     case ValueKind::Dict:
     case ValueKind::Iterator:
+    case ValueKind::Text:
     case ValueKind::Cell: break;
   }
   if (has_method(v, name)) {

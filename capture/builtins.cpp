@@ -219,7 +219,7 @@ Captured<Value*> fold_plain(Executor& x, PyObject* function, const Values& args)
   Ref<> packed = Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(args.size())));
   if (!packed) PyErr_Clear();
   for (std::size_t i = 0; packed && i < args.size(); ++i) {
-    Ref<> arg = x.plain(args[i]);
+    Ref<> arg = x.plain_text(args[i]);
     if (!arg) return break_at(BreakId::UnknownCallable, short_repr(function) + " of a value that is known only at run time");
     PyTuple_SET_ITEM(packed.get(), static_cast<Py_ssize_t>(i), arg.release());
   }
@@ -365,20 +365,31 @@ Captured<bool> instance_of(Executor& x, PyTypeObject* type, Value* cls, int dept
   return checked(x, type, cls, true);
 }
 
-// A Python function that does the same is followed. Plain zip, min, max and sum are known here.
+namespace {
+
+bool is_builtin_named(PyObject* callable, const char* name) {
+  return PyCFunction_Check(callable) && std::strcmp(reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name, name) == 0;
+}
+
+}  // namespace
+
+// A Python function that does the same is followed. Plain zip, min, max, sum, sorted and round are known here.
 Value* Executor::polyfill(PyObject* callable, const Keywords& keywords) {
-  const bool kind = PyCFunction_Check(callable) || Py_IS_TYPE(callable, &PyType_Type) ||
-                    Py_IS_TYPE(callable, &PyClassMethodDescr_Type);
-  if (!options_.polyfill || !kind) return nullptr;
-  PyObject* function = options_.polyfill(callable);
-  if (!function) return nullptr;
   if (keywords.empty()) {
     if (callable == reinterpret_cast<PyObject*>(&PyZip_Type)) return nullptr;
-    if (PyCFunction_Check(callable))
-      for (const char* name : {"min", "max", "sum"})
-        if (std::strcmp(reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name, name) == 0) return nullptr;
+    for (const char* name : {"min", "max", "sum"})
+      if (is_builtin_named(callable, name)) return nullptr;
   }
-  return function_at(function, short_repr(callable));
+  for (const char* name : {"sorted", "round"})
+    if (is_builtin_named(callable, name)) return nullptr;
+  return spelling(callable);
+}
+
+Value* Executor::spelling(PyObject* callable) {
+  const bool kind = PyCFunction_Check(callable) || Py_IS_TYPE(callable, &PyType_Type) || Py_IS_TYPE(callable, &PyClassMethodDescr_Type) ||
+                    Py_IS_TYPE(callable, &PyMethodDescr_Type) || Py_IS_TYPE(callable, &PyGetSetDescr_Type);
+  PyObject* function = options_.polyfill && kind ? options_.polyfill(callable) : nullptr;
+  return function ? function_at(function, short_repr(callable)) : nullptr;
 }
 
 Captured<std::pair<Value*, bool>> Executor::sort_order(const Keywords& keywords) {
@@ -408,6 +419,18 @@ Captured<Value*> Executor::call_builtin(PyObject* callable, const Values& raw, c
     if (PyType_Check(callable) && result->kind == ValueKind::Function) result->transient = true;  // of another type
     return result;
   }
+  // Of what is known at run time only.
+  auto or_spelled = [&](auto&& own) -> Captured<Value*> {
+    const Session::Mark mark = session_.mark();
+    Captured<Value*> result = own();
+    const bool gives_up = !result && !result.error().raised &&
+                          (result.error().id == BreakId::UnsupportedArgument || result.error().id == BreakId::UnknownCallable || result.error().id == BreakId::UnknownObject);
+    Value* function = gives_up ? spelling(callable) : nullptr;
+    if (!function) return result;
+    session_.rollback(mark);
+    Captured<Value*> spelled = call_function(function, args, keywords);
+    return spelled || spelled.error().raised ? spelled : result;  // the first reason is the telling one
+  };
   if (callable == tuple_new() && !args.empty() && keywords.empty()) return make_tuple_instance(args);
   if (PyType_Check(callable)) return call_type(*this, reinterpret_cast<PyTypeObject*>(callable), args, keywords);
   if (PyCFunction_Check(callable)) {
@@ -415,17 +438,23 @@ Captured<Value*> Executor::call_builtin(PyObject* callable, const Values& raw, c
     const std::string module = function->m_module ? text_of(function->m_module) : "";
     const char* name = function->m_ml->ml_name;
     if (module == "builtins" && std::strcmp(name, "sorted") == 0 && args.size() == 1 && !keywords.empty()) {
-      FRAMEJIT_TRY(items, unpack(args[0], true));
-      FRAMEJIT_TRY(order, sort_order(keywords));
-      return sorted(std::move(items), order.first, order.second);
+      return or_spelled([&]() -> Captured<Value*> {
+        FRAMEJIT_TRY(items, unpack(args[0], true));
+        FRAMEJIT_TRY(order, sort_order(keywords));
+        return sorted(std::move(items), order.first, order.second);
+      });
     }
     if (module == "builtins" && (keywords.empty() || std::strcmp(name, "print") == 0)) {
       for (const Row& row : kFunctions)
-        if (std::strcmp(row.name, name) == 0) return row.handler(*this, args);
+        if (std::strcmp(row.name, name) == 0) return or_spelled([&] { return row.handler(*this, args); });
     }
     if ((module == "builtins" || module == "math") && keywords.empty()) {
+      if (!args.empty() && args.size() <= 2 && module == "builtins" && !plain_text(args[0])) {
+        if (std::strcmp(name, "format") == 0) return formatted(args[0], 0, args.size() > 1 ? args[1] : nullptr);
+        if (std::strcmp(name, "repr") == 0 && args.size() == 1) return formatted(args[0], 2, nullptr);
+      }
       for (const char* pure : kPure)
-        if (std::strcmp(pure, name) == 0) return fold_plain(*this, callable, args);
+        if (std::strcmp(pure, name) == 0) return or_spelled([&] { return fold_plain(*this, callable, args); });
     }
     if (module == "math" && keywords.empty()) {
       for (const char* known_name : kMath)

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "capture/builtins.h"
+#include "capture/py/instance.h"
 #include "capture/py/repr.h"
 
 namespace framejit::capture {
@@ -173,8 +174,12 @@ constexpr const char* kPure[] = {"lower",      "upper",      "strip",        "ls
 
 Captured<Value*> join(Executor& x, PyObject* separator, Value* parts) {
   FRAMEJIT_TRY(items, x.unpack_fast(parts));
-  Ref<> texts = x.plain(x.session().tuple(std::move(items)));
-  if (!texts) return break_at(BreakId::UnknownObject, "text of a value");
+  Value* const parts_tuple = x.session().tuple(std::move(items));
+  Ref<> texts = x.plain(parts_tuple);
+  if (!texts) {
+    Ref<> join = Ref<>::steal(PyObject_GetAttrString(separator, "join"));
+    return x.text(join.get(), {parts_tuple});
+  }
   Ref<> text = Ref<>::steal(PyUnicode_Join(separator, texts.get()));
   return text ? Captured<Value*>(x.session().constant(text.get())) : x.raises_current("join()");
 }
@@ -188,6 +193,10 @@ Captured<Value*> fold_method(Executor& x, Value* self, const std::string& name, 
     if (!known || !named || PyDict_SetItem(named.get(), key, known.get()) < 0) named = {};
   }
   PyErr_Clear();
+  if (!packed && name == "format" && keywords.empty() && PyUnicode_CheckExact(self->object.get())) {
+    Ref<> format = Ref<>::steal(PyObject_GetAttrString(self->object.get(), "format"));
+    return x.text(format.get(), args, self->object.get());
+  }
   if (!packed || !named) return break_at(BreakId::UnknownObject, "text of a value");
   Ref<> method = Ref<>::steal(PyObject_GetAttrString(self->object.get(), name.c_str()));
   Ref<> result = method ? Ref<>::steal(PyObject_Call(method.get(), packed.get(), named.get())) : Ref<>();
@@ -239,6 +248,13 @@ Captured<Value*> constant_method(Executor& x, Value* self, const std::string& na
 Captured<Value*> Executor::call_method(Value* self, const std::string& name, const Values& args,
                                        const Keywords& keywords) {
   if (Door* door = door_of(*self)) {
+    auto* type = reinterpret_cast<PyTypeObject*>(door->type_of(session_, *self));
+    if (PyObject* raw = type ? type_attr(type, name.c_str()) : nullptr)
+      if (Value* function = spelling(raw)) {
+        Values all{self};
+        all.insert(all.end(), args.begin(), args.end());
+        return call_function(function, all, keywords);
+      }
     FRAMEJIT_TRY(given, forced(args, keywords));
     return door->call_method(session_, self, name, given.args, given.keywords);
   }

@@ -267,8 +267,9 @@ Captured<Value*> call_type(Executor& x, PyTypeObject* type, const Values& args, 
     }
     if (type == &PyUnicode_Type) {
       if (is_exception(*args[0])) return x.exception_text(args[0]);
-      Ref<> known = x.plain(args[0]);
-      if (!known || has_long_int(known.get())) return break_at(BreakId::UnknownObject, "text of a value");
+      Ref<> known = x.plain_text(args[0]);
+      if (!known) return x.formatted(args[0], 1, nullptr);
+      if (has_long_int(known.get())) return break_at(BreakId::UnknownObject, "text of a value");
       Ref<> text = Ref<>::steal(PyObject_Str(known.get()));
       if (!text) {
         PyErr_Clear();

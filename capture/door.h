@@ -43,6 +43,9 @@ class Door {
   /// An attribute of such an object, or of a callable of this door's, that is the same for ever; null: none.
   virtual Ref<> fixed_attr(PyObject*, std::string_view) const { return {}; }
 
+  /// Is its text the same for ever: a dtype's?
+  virtual bool has_text(PyObject*) const { return false; }
+
   /// The number that an operator makes of two known ones, of which one is the library's; null: it raises, warns or is none.
   virtual Ref<> fold(int /*nb*/, PyObject* /*left*/, PyObject* /*right*/) const { return {}; }
 

@@ -66,6 +66,8 @@ class Executor {
   void guard_lookup(const Value* v, PyObject* raw, PyObject* name);
   /// The exact object of what is_plain, and of tuples of these, under Equal guards; null for others.
   Ref<> plain(Value* v);
+  /// The same, and other objects whose text is known: dtypes.
+  Ref<> plain_text(Value* v);
   /// A Constant in place of a symbolic int or of a float argument, under an Equal guard; null where that is not
   /// possible.
   Value* specialize(Value* v);
@@ -114,6 +116,14 @@ class Executor {
   /// The same of the error that is set, which is cleared.
   Unexpected<Break> raises_current(std::string detail);
   Captured<Value*> exception_text(Value* e);
+  // --- text.cpp
+  /// The str that function(*args) gives, a pure function in C of which the args are numbers, strings and tuples of these.
+  /// `spec`, a str, says how.
+  Captured<Value*> text(PyObject* function, Values args, PyObject* spec = nullptr);
+  /// format(value, spec) after the conversion of an f-string: 0 none, 1 str, 2 repr, 3 ascii.
+  Captured<Value*> formatted(Value* value, int conversion, Value* spec);
+  /// Strings, of which at least one is a Text, one behind the other.
+  Captured<Value*> joined(Values parts);
   Captured<Value*> call_slot(PyObject* wrapper, const Values& args, const Keywords& keywords);
   /// The method bound to v, where the class defines it in Python, else null.
   Captured<Value*> special_method(Value* v, PyObject* name);
@@ -136,6 +146,8 @@ class Executor {
   Captured<Value*> call_builtin(PyObject* callable, const Values& args, const Keywords& keywords);
   /// The function to follow in place of a C one, or null.
   Value* polyfill(PyObject* callable, const Keywords& keywords);
+  /// The same also where the arguments decide whether it is followed.
+  Value* spelling(PyObject* callable);
   Captured<Value*> remade_callable(Value* callable);
   Value* dispatched(Value* callable, const Values& args, const Keywords& keywords);
   Captured<Value*> sorted(Values items, Value* key, bool reverse);
@@ -279,6 +291,8 @@ inline Unexpected<Break> changed_by_equality() { return break_at(BreakId::Unknow
 bool dict_changed(const Value& iterator);
 inline bool is_exact_dict(const Value* v) { return v->kind == ValueKind::Dict && (!v->source || PyDict_CheckExact(v->object.get())); }
 /// The class of an Object.
+/// A class of a spelling in Python, whose instances stand for those of another type.
+bool is_spelled_class(const PyTypeObject* type);
 inline PyTypeObject* class_of(const Value& v) {
   return v.source ? Py_TYPE(v.object.get()) : reinterpret_cast<PyTypeObject*>(v.object.get());
 }

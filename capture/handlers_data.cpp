@@ -172,7 +172,10 @@ Step SymbolicFrame::extend_op(const Instr& i) {
 Step SymbolicFrame::string_op(const Instr& i) {
   if (i.op == Opcode::BuildString) {
     Ref<> joined = Ref<>::steal(PyUnicode_FromStringAndSize("", 0));
-    for (Value* part : pop_raw(i.arg)) {
+    const Values parts = pop_raw(i.arg);
+    if (std::any_of(parts.begin(), parts.end(), [this](Value* part) { return x.look(part)->kind == ValueKind::Text; }))
+      return push_or_break(x.joined(parts));
+    for (Value* part : parts) {
       part = x.look(part);
       if (!part->is_constant() || !PyUnicode_CheckExact(part->object.get()) || !joined)
         return break_at(BreakId::UnknownObject, "text of a value");
@@ -188,9 +191,9 @@ Step SymbolicFrame::string_op(const Instr& i) {
   Value* spec = (i.arg & 4) ? pop() : nullptr;
   Value* value = pop();
   if (is_exception(*value) && (i.arg & 3) <= 1 && !spec) return push_or_break(x.exception_text(value));
-  Ref<> plain = x.plain(value);
-  if (!plain || has_long_int(plain.get()) || (spec && !spec->is_constant()))
-    return break_at(BreakId::UnknownObject, "text of a value");
+  Ref<> plain = x.plain_text(value);
+  if (!plain || (spec && !spec->is_constant())) return push_or_break(x.formatted(value, i.arg & 3, spec));
+  if (has_long_int(plain.get())) return break_at(BreakId::UnknownObject, "text of a value");
   Ref<> object = plain;
   switch (i.arg & 3) {
     case 1: object = Ref<>::steal(PyObject_Str(object.get())); break;

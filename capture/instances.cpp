@@ -84,6 +84,7 @@ Captured<Value*> Executor::make_instance(PyTypeObject* type, const Values& args,
   PyObject* init = type_attr(type, kInit);
   Value* made = session_.make(ValueKind::Object);
   made->object = Ref<>::share(cls);
+  made->transient = is_spelled_class(type);
   guard_lookup(made, type_attr(type, kNew), kNew);
   guard_lookup(made, init, kInit);
   if (exception) set_attribute(made, "args", session_.tuple(args));

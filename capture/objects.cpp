@@ -413,6 +413,7 @@ PyObject* Executor::type_of(Value* v) {
   if (v->object && (v->is_constant() || v->source)) return as(*Py_TYPE(v->object.get()));
   switch (v->kind) {
     case ValueKind::Int: return as(PyLong_Type);
+    case ValueKind::Text: return as(PyUnicode_Type);
     case ValueKind::Tuple: return as(PyTuple_Type);
     case ValueKind::List: return as(PyList_Type);
     case ValueKind::Dict: return as(PyDict_Type);
@@ -421,7 +422,7 @@ PyObject* Executor::type_of(Value* v) {
     case ValueKind::Range: return as(PyRange_Type);
     case ValueKind::Function: return v->transient ? nullptr : as(PyFunction_Type);
     case ValueKind::Array: break;
-    case ValueKind::Object: return as(*class_of(*v));
+    case ValueKind::Object: return v->transient && is_spelled_class(class_of(*v)) ? nullptr : as(*class_of(*v));
     case ValueKind::Iterator:
       if (v->extra) return v->extra.get();
       return v->iterated == kGenerator ? as(PyGen_Type) : nullptr;

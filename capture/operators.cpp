@@ -47,6 +47,11 @@ bool is_sequence(const Value* v) { return v->kind == ValueKind::Tuple || v->kind
 }  // namespace
 
 Captured<Value*> Executor::binary(int nb, Value* left, Value* right) {
+  auto is_text = [](const Value* v) { return v->kind == ValueKind::Text || (v->is_constant() && PyUnicode_CheckExact(v->object.get())); };
+  if (left->is_constant() && is_text(left) && nb % 13 == 6 && !plain(right)) {
+    static PyObject* const mod = PyObject_GetAttrString(PyImport_ImportModule("operator"), "mod");
+    return text(mod, {left, right}, left->object.get());
+  }
   Door* door = door_of(*left);
   if (!door && left->kind == ValueKind::Object) return object_binary(nb, left, right);  // it is asked first
   if (!door) door = door_of(*right);
@@ -77,8 +82,9 @@ Captured<Value*> Executor::binary(int nb, Value* left, Value* right) {
   const bool formatting = left->is_constant() && nb % 13 == 6;
   if (!formatting && (is_sequence(left) || is_sequence(right))) return sequence_binary(nb, left, right);
   if (left->is_constant() && right->is_constant()) return fold(nb, left->object.get(), right->object.get());
-  if (left->is_constant() && PyUnicode_CheckExact(left->object.get()) && nb % 13 == 6)
+  if (left->is_constant() && is_text(left) && nb % 13 == 6)
     if (Ref<> r = plain(right)) return fold(nb, left->object.get(), r.get());
+  if (nb % 13 == 0 && is_text(left) && is_text(right) && (left->kind == ValueKind::Text || right->kind == ValueKind::Text)) return joined({left, right});
   if (Value* l = specialize(left), *r = specialize(right);
       l && r && is_plain(l->object.get()) && is_plain(r->object.get()))
     return fold(nb, l->object.get(), r->object.get());
@@ -295,6 +301,7 @@ Captured<bool> Executor::truth(Value* v) {
     }
     case ValueKind::Null:
     case ValueKind::Lazy:
+    case ValueKind::Text:
     case ValueKind::Cell: break;
   }
   return break_at(BreakId::UnknownObject, "truth of " + type_text(*this, v));

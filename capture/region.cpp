@@ -67,6 +67,7 @@ bool materializable(const Value* v, std::unordered_set<const Value*>& seen, int 
     case ValueKind::Dict:
     case ValueKind::Slice:
     case ValueKind::Range:
+    case ValueKind::Text:
     case ValueKind::Cell: break;
     case ValueKind::Set:
       if (v->partial) return false;
@@ -194,6 +195,10 @@ uint32_t RegionBuilder::recipe(Value* given) {
       fill(at, parts);
       break;
     }
+    case ValueKind::Text:
+      region_.recipes[at].object = v->object;
+      fill(at, v->items);
+      break;
     case ValueKind::BoundMethod:
       if (v->items[1]) {
         fill(at, v->items);
@@ -238,6 +243,7 @@ Recipe::Kind RegionBuilder::kind_of(const Value& v) const {
     case ValueKind::BoundMethod: return v.items[1] ? Recipe::Kind::BoundMethod : Recipe::Kind::Method;
     case ValueKind::Cell: return Recipe::Kind::Cell;
     case ValueKind::Iterator: return Recipe::Kind::Iterator;
+    case ValueKind::Text: return Recipe::Kind::Text;
     case ValueKind::Object: return is_tuple_instance(v) ? Recipe::Kind::Call : Recipe::Kind::Instance;
     case ValueKind::Null:
     case ValueKind::Lazy:

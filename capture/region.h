@@ -45,6 +45,7 @@ struct Recipe {
                   // times
     Instance,     // of the class `object`, made by object.__new__; items: name, value, name, value ...
     Call,         // object(*items): a C function that runs no user code
+    Text,         // the same, once all numbers are known
     Method,       // getattr(items[0], object): a C method of an exact builtin or array; runs no user code
   } kind;
   Ref<> object;

@@ -77,7 +77,7 @@ Value* Session::array(graph::ValueId id, Wrap wrap) {
   v->id = id;
   v->wrap = wrap;
   v->weak = is_python_number(wrap);
-  v->partial = by_identity(wrap) && graph_->type(id).is_view() && is_shared(id);
+  v->partial = by_identity(wrap) && graph_->type(id).is_view() && (is_shared(id) || writing(id) == Writing::Foreign);
   return v;
 }
 
@@ -219,6 +219,7 @@ Captured<bool> Session::check_nodes() {
 }
 
 void Session::set_writing(graph::ValueId v, Writing writing) {
+  if (this->writing(v) == Writing::Foreign) return;
   writing_[v] = writing;
   learn([this, v] { writing_.erase(v); });
 }
@@ -233,6 +234,7 @@ Writing Session::writing(graph::ValueId v) const {
 
 Captured<bool> Session::prepare_write(graph::ValueId dst) {
   if (writing(dst) == Writing::Warns) return break_at(BreakId::UnsupportedArgument, "assignment to an array that warns of it");
+  if (writing(dst) == Writing::Foreign) return break_at(BreakId::UnsupportedArgument, "assignment to a view whose base is no array");
   if (writing(dst) == Writing::Refused) return break_at(BreakId::WouldRaise, "assignment destination is read-only");
   const graph::ValueId root = graph_->root(dst);
   if (is_shared(root) || graph_->node(root).op == graph::Op::Carried)

@@ -40,7 +40,7 @@ struct Origin {
 };
 
 /// May an array be written, as far as that is not its memory's affair? Views of it inherit this.
-enum class Writing : uint8_t { Allowed, Warns, Refused };
+enum class Writing : uint8_t { Allowed, Warns, Refused, Foreign };
 
 /// How floating-point flags are handled since the program said so, for divide, over, under and invalid: a str such as "ignore". Null: as
 /// where the region began.

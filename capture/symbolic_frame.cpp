@@ -13,6 +13,11 @@ constexpr std::size_t kGraphNodeLimit = 8000;
 bool is_spelling(const std::string& module) { return module == "framejit._polyfills" || module == "framejit._numpy_functions"; }
 }  // namespace
 
+bool is_spelled_class(const PyTypeObject* type) {
+  PyObject* module = type->tp_dict ? PyDict_GetItemString(type->tp_dict, "__module__") : nullptr;
+  return module && PyUnicode_CheckExact(module) && is_spelling(text_of(module));
+}
+
 SymbolicFrame::SymbolicFrame(Executor& executor, std::shared_ptr<const CodeView> code_view, PyObject* globals_dict,
                              PyObject* builtins_dict)
     : view(std::move(code_view)),

@@ -39,6 +39,7 @@ enum class ValueKind : uint8_t {
   Function,     // made by MAKE_FUNCTION during capture
   BoundMethod,  // items: self, function
   Cell,         // items[0]: contents or null
+  Text,         // a str of what is known at run time only: object(*items), called where the region ends
   Object,       // an existing object under a type guard; attributes are read through it. Without a source: an instance
                 // made during capture, `object` is its class and `attributes` all that it holds; of a class that
                 // derives from tuple: items

@@ -55,7 +55,8 @@ std::string text(const Region& region, uint32_t index, int depth = 0) {
     case Recipe::Kind::Iterator:
       return (r.object ? short_repr(r.object.get()) : "iter") + "(" + items() + ")" +
              (r.index ? "+" + std::to_string(r.index) : "");
-    case Recipe::Kind::Call: return short_repr(r.object.get()) + "(" + items() + ")";
+    case Recipe::Kind::Call:
+    case Recipe::Kind::Text: return short_repr(r.object.get()) + "(" + items() + ")";
     case Recipe::Kind::Instance: return short_repr(r.object.get()) + "(" + items() + ")";
     case Recipe::Kind::Method: return "getattr(" + items() + ", " + short_repr(r.object.get()) + ")";
   }

@@ -148,6 +148,7 @@ void Materializer::order(uint32_t recipe) {
   } else if (r.kind == Recipe::Kind::Int) {
     late = region_.graph->shapes().is_measured(r.dim);
   } else if (!is_mutable(r)) {
+    late = r.kind == Recipe::Kind::Text;
     for (const uint32_t item : r.items) {
       order(item);
       late = late || is_late_[item];
@@ -313,7 +314,8 @@ PyObject* Materializer::create(Workspace& w, uint32_t recipe) const {
       auto* type = reinterpret_cast<PyTypeObject*>(r.object.get());
       return nothing && type ? type->tp_new(type, nothing.get(), nullptr) : nullptr;
     }
-    case Recipe::Kind::Call: return call(w, r).release();
+    case Recipe::Kind::Call:
+    case Recipe::Kind::Text: return call(w, r).release();
     case Recipe::Kind::Method: return PyObject_GetAttr(item(0), r.object.get());
   }
   return nullptr;

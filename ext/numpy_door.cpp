@@ -133,11 +133,12 @@ class Functions {
 
   /// What is not NumPy's own under that name (a replacement by someone) is not known.
   void add_named(const FunctionRow& row) {
-    Ref<> found = Ref<>::steal(PyObject_GetAttrString(numpy_module(), row.name));
+    Ref<> module = Ref<>::steal(PyImport_ImportModule(row.home));
+    Ref<> found = module ? Ref<>::steal(PyObject_GetAttrString(module.get(), row.name)) : Ref<>();
     bool ufunc = found && PyObject_TypeCheck(found.get(), &PyUFunc_Type);
     Ref<> home = found && !ufunc ? Ref<>::steal(PyObject_GetAttrString(found.get(), "__module__")) : Ref<>();
     const char* words = home && PyUnicode_Check(home.get()) ? PyUnicode_AsUTF8(home.get()) : nullptr;
-    bool own = ufunc || (words && std::string_view(words).starts_with("numpy"));
+    bool own = ufunc || (words && (std::string_view(words).starts_with("numpy") || std::string_view(words) == row.home));
     PyErr_Clear();
     if (own) add(found.get(), {row.handler, row.op, DType::F64, row.host});
   }
@@ -343,6 +344,7 @@ class NumpyDoor final : public capture::Door {
   bool is_fixed(PyObject* object) const override {
     return is_error_state(object) || is_limits(object) || object == no_value() || (PyArray_DescrCheck(object) && dtype_of(reinterpret_cast<PyArray_Descr*>(object)));
   }
+  bool has_text(PyObject* object) const override { return PyArray_DescrCheck(object) && is_fixed(object); }
   Ref<> fixed_attr(PyObject* object, std::string_view name) const override {
     static constexpr std::string_view kOfDTypes[] = {"kind", "type", "name", "char", "num", "itemsize", "str", "byteorder", "alignment",
                                                      "isnative", "hasobject", "ndim", "shape", "names", "fields", "subdtype"};

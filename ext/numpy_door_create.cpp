@@ -99,13 +99,28 @@ Captured<graph::Type> model(Session& session, Value* value) {
   return type;
 }
 
+/// shape= of the functions that make an array like another one. NumPy looks at the model's order where the ranks are the same.
+Captured<bool> reshape_model(Session& session, graph::Type& type, Value* shape) {
+  if (absent(shape)) return true;
+  FRAMEJIT_TRY(dims, dims_argument(session, shape));
+  if (static_cast<int>(dims.size()) == type.rank() && !graph::is_c_contiguous(session.graph().shapes(), type))
+    return break_at(BreakId::UnsupportedArgument, "shape= with a model in another order than C");
+  for (const Dim& dim : dims)
+    if (!session.graph().shapes().holds(graph::Relation::Le, 0, dim)) return break_at(BreakId::WouldRaise, "negative dimensions are not allowed");
+  type.strides = graph::c_strides(type.dtype, dims);
+  type.shape = std::move(dims);
+  return true;
+}
+
 Captured<Value*> filled_like(const Call& call, int number) {
   FRAMEJIT_TRY(v, bind(call, {"a", "dtype", "order", "subok", "shape", "device"}, 1));
-  FRAMEJIT_TRY(plain, none_given({v[2], v[4], v[5]}));
+  FRAMEJIT_TRY(plain, none_given({v[2], v[5]}));
   (void)plain;
   FRAMEJIT_TRY(subok, flag_argument(v[3], true));  // there are no subclasses here
   (void)subok;
   FRAMEJIT_TRY(type, model(call.session, v[0]));
+  FRAMEJIT_TRY(reshaped, reshape_model(call.session, type, v[4]));
+  (void)reshaped;
   FRAMEJIT_TRY(dtype, dtype_argument(v[1]));
   FRAMEJIT_TRY(value, known_number(call.session, number, dtype.value_or(type.dtype)));
   return fresh_array(call.session, call.session.builder().full(value, type.shape));
@@ -114,14 +129,16 @@ Captured<Value*> filled_like(const Call& call, int number) {
 /// Keeps the model's order of axes, as a copy does.
 Captured<Value*> call_empty_like(const Call& call) {
   FRAMEJIT_TRY(v, bind(call, {"prototype", "dtype", "order", "subok", "shape", "device"}, 1));
-  FRAMEJIT_TRY(plain, none_given({v[2], v[4], v[5]}));
+  FRAMEJIT_TRY(plain, none_given({v[2], v[5]}));
   (void)plain;
   FRAMEJIT_TRY(subok, flag_argument(v[3], true));  // there are no subclasses here
   (void)subok;
   FRAMEJIT_TRY(array, array_argument(call.session, v[0]));
   FRAMEJIT_TRY(dtype, dtype_argument(v[1]));
   graph::Graph& graph = call.session.graph();
-  const graph::Type type = graph.type(array->id);
+  graph::Type type = graph.type(array->id);
+  FRAMEJIT_TRY(reshaped, reshape_model(call.session, type, v[4]));
+  (void)reshaped;
   const DType to = dtype.value_or(type.dtype);
   Dims strides = graph::packed_strides(graph.shapes(), to, type.shape, graph::copy_order(graph.shapes(), type));
   return fresh_array(call.session, call.session.builder().empty(to, type.shape, std::move(strides)));
@@ -132,11 +149,13 @@ Captured<Value*> call_ones_like(const Call& call) { return filled_like(call, 1);
 
 Captured<Value*> call_full_like(const Call& call) {
   FRAMEJIT_TRY(v, bind(call, {"a", "fill_value", "dtype", "order", "subok", "shape", "device"}, 2));
-  FRAMEJIT_TRY(plain, none_given({v[3], v[5], v[6]}));
+  FRAMEJIT_TRY(plain, none_given({v[3], v[6]}));
   (void)plain;
   FRAMEJIT_TRY(subok, flag_argument(v[4], true));
   (void)subok;
   FRAMEJIT_TRY(type, model(call.session, v[0]));
+  FRAMEJIT_TRY(reshaped, reshape_model(call.session, type, v[5]));
+  (void)reshaped;
   FRAMEJIT_TRY(dtype, dtype_argument(v[2]));
   FRAMEJIT_TRY(value, fill_value(call.session, v[1], dtype.value_or(type.dtype)));
   return fresh_array(call.session, call.session.builder().full(value, type.shape));

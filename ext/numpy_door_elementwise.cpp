@@ -14,9 +14,11 @@ struct Keywords {
   Value* out = nullptr;    // the array to write: out=array, out=(array,) or the argument behind the operands
   Value* where = nullptr;  // an array of bools; null where it is True
   bool other = false;      // dtype= and the like
+  bool array = false;      // out=...: an array also where there would be a number
 };
 
 Captured<Keywords> keywords_of(const Call& call, std::size_t operands) {
+  const bool takes_ellipsis = numpy_version().major > 2 || (numpy_version().major == 2 && numpy_version().minor >= 3);
   Keywords found;
   Value* out = call.args.size() > operands ? call.args[operands] : nullptr;
   for (const auto& [name, value] : call.keywords) {
@@ -32,7 +34,9 @@ Captured<Keywords> keywords_of(const Call& call, std::size_t operands) {
       found.other = true;
     }
   }
-  if (!absent(out)) {
+  if (out && out->is_constant() && out->object.get() == Py_Ellipsis && takes_ellipsis) {
+    found.array = true;
+  } else if (!absent(out)) {
     FRAMEJIT_TRY(array, output_argument(call.session, out));
     found.out = array;
   }
@@ -88,7 +92,7 @@ Captured<Value*> call_ufunc(const Call& call) {
   FRAMEJIT_TRY(result, apply_ufunc(call.session, call.op, call.args.first(operands)));
   if (!out) {
     mark();
-    return result;
+    return given.array ? fresh_array(call.session, result->id) : result;
   }
   FRAMEJIT_TRY(stored, store_result(call.session, out->id, result->id));
   (void)stored;

@@ -21,12 +21,13 @@ struct Call {
 
 using Handler = Captured<Value*> (*)(const Call&);
 
-/// One function of the numpy module, or method of ndarray (which gets the array as first argument).
+/// One function of the numpy module, or of another one, or method of ndarray (which gets the array as first argument).
 struct FunctionRow {
   const char* name;
   Handler handler;
   Op op = Op::Param;
   bool host = false;  // what the handler does not compile is a host call: the function is one that could be listed
+  const char* home = "numpy";
 };
 
 std::span<const FunctionRow> elementwise_functions();

@@ -6,6 +6,7 @@
 #include "ext/numpy_host.h"
 #include "ext/numpy_index.h"
 #include "graph/layout.h"
+#include "graph/support/check.h"
 
 namespace framejit::ext {
 
@@ -262,6 +263,56 @@ Captured<Value*> call_broadcast_arrays(const Call& call) {
   return list;
 }
 
+/// np.lib.stride_tricks.as_strided() within the array's own elements. The base of what NumPy gives is an object of its own, so that no region ends
+/// while such a view lives.
+Captured<Value*> call_as_strided(const Call& call) {
+  FRAMEJIT_TRY(v, bind(call, {"x", "shape", "strides", "subok", "writeable"}, 1));
+  Session& session = call.session;
+  graph::ShapeEnv& shapes = session.graph().shapes();
+  FRAMEJIT_TRY(x, array_argument(session, v[0]));
+  for (std::size_t flag : {3u, 4u}) {
+    FRAMEJIT_TRY(given, flag_argument(v[flag], false));
+    (void)given;
+  }
+  const graph::Type type = session.graph().type(x->id);
+  Dims shape = type.shape, strides = type.strides;
+  if (!absent(v[1])) {
+    FRAMEJIT_TRY(given, dims_argument(session, v[1]));
+    shape = std::move(given);
+  }
+  if (!absent(v[2])) {
+    FRAMEJIT_TRY(given, dims_argument(session, v[2]));
+    strides = std::move(given);
+  }
+  if (shape.size() != strides.size()) return break_at(BreakId::WouldRaise, "mismatch in length of strides and shape");
+  Dim reach = 0, last = 0;
+  auto inside = [&](const Dim& length, const Dim& stride, Dim& end) {
+    end = end + (length - Dim(1)) * stride;
+    return shapes.holds(Relation::Lt, 0, length) && shapes.holds(Relation::Le, 0, stride);
+  };
+  bool known = true;
+  for (std::size_t i = 0; i < type.shape.size(); ++i) known = known && inside(type.shape[i], type.strides[i], last);
+  for (std::size_t i = 0; i < shape.size(); ++i) known = known && inside(shape[i], strides[i], reach);
+  if (!known || !shapes.holds(Relation::Le, reach, last))
+    return break_at(BreakId::UnsupportedArgument, "as_strided() beyond the elements of the array");
+  const ValueId id = session.builder().view(x->id, std::move(shape), std::move(strides), 0);
+  session.set_writing(id, capture::Writing::Foreign);
+  return fresh_array(session, id);
+}
+
+/// framejit._host.head(count, *arrays): the first `count` of the items of each array, as fresh arrays.
+Captured<Value*> call_head(const Call& call) {
+  Session& session = call.session;
+  FRAMEJIT_CHECK(call.args.size() > 1 && call.args[0]->is_array() && call.args[0]->wrap == Wrap::PyInt, "head() of what is not measured");
+  const Dim count = session.builder().measure(call.args[0]->id, session.graph().type(call.args[1]->id).shape[0]);
+  std::vector<Value*> heads;
+  for (Value* array : call.args.subspan(1)) {
+    const ValueId view = session.builder().slice(array->id, 0, 0, count, 1);
+    heads.push_back(fresh_array(session, session.builder().copy(view, 'C')));
+  }
+  return session.tuple(std::move(heads));
+}
+
 /// x.view(), x.view(dtype) of elements of the same size.
 Captured<Value*> method_view(const Call& call) {
   FRAMEJIT_TRY(v, bind(call, {"/self", "dtype"}, 1));
@@ -444,6 +495,8 @@ constexpr FunctionRow kFunctions[] = {
     {"broadcast_to", call_broadcast_to}, {"expand_dims", call_expand_dims},
     {"squeeze", call_squeeze},           {"concatenate", call_concatenate, Op::Param, true},
     {"broadcast_arrays", call_broadcast_arrays},
+    {"as_strided", call_as_strided, Op::Param, false, "numpy.lib.stride_tricks"},
+    {"head", call_head, Op::Param, false, "framejit._host"},
 };
 
 constexpr FunctionRow kMethods[] = {
@@ -496,6 +549,14 @@ constexpr Attribute kAttributes[] = {
     {"shape", [](Session& s, Value*, const graph::Type& t) -> Captured<Value*> { return shape_tuple(s, t); }},
     {"ndim", [](Session& s, Value*, const graph::Type& t) -> Captured<Value*> { return s.integer(t.rank()); }},
     {"size", [](Session& s, Value*, const graph::Type& t) -> Captured<Value*> { return s.integer(t.size()); }},
+    {"strides",
+     [](Session& s, Value* x, const graph::Type& t) -> Captured<Value*> {
+       if (x->wrap != Wrap::NdArray || !s.graph().shapes().holds(graph::Relation::Lt, 0, t.size()))
+         return break_at(BreakId::UnsupportedArgument, "attribute .strides of a number or an empty array");
+       std::vector<Value*> items;
+       for (const Dim& stride : t.strides) items.push_back(s.integer(stride));
+       return s.tuple(std::move(items));
+     }},
     {"itemsize",
      [](Session& s, Value*, const graph::Type& t) -> Captured<Value*> { return s.integer(graph::size_of(t.dtype)); }},
     {"nbytes",

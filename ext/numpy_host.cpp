@@ -47,12 +47,13 @@ const std::vector<Listed>& listed() {
         "unwrap",     "vander",      "packbits",  "unpackbits",   "isin",         "allclose", "array_equal",
         "polyval",    "pad",         "select",  "bincount", "nanmean", "nanmedian", "nanpercentile", "nanquantile", "nanvar", "nanstd",
         "nanmax",     "nanmin",      "nanargmax",   "nanargmin", "ediff1d",      "histogram_bin_edges", "block",
-        "histogram", "histogram2d", "insert",   "delete",       "unravel_index", "ravel_multi_index", "tril_indices", "triu_indices"}},
+        "histogram", "insert",   "delete",       "unravel_index", "ravel_multi_index", "tril_indices", "triu_indices"}},
       {"numpy.linalg", {"inv", "solve", "det", "cholesky", "pinv", "matrix_power", "eigvalsh", "norm", "cond", "matrix_rank", "eigvals", "multi_dot",
                         "tensorinv", "tensorsolve", "matrix_norm", "vector_norm", "vecdot",
-                        "eigh", "svd", "qr", "slogdet", "eig", "lstsq"}},
+                        "eigh", "svd", "qr", "slogdet"}},
       {"numpy.fft", {"fftfreq", "rfftfreq", "fft", "ifft", "fft2", "ifft2", "fftn", "ifftn", "rfft", "irfft", "rfft2", "irfft2", "rfftn", "irfftn",
                      "hfft", "ihfft"}},
+      {"framejit._host", {"unique", "union1d", "intersect1d", "setdiff1d", "setxor1d", "rounded", "lstsq", "histogram2d"}},
   };
   return all;
 }
@@ -99,7 +100,7 @@ bool is_host_function(PyObject* callable) {
 
 bool is_host_method(std::string_view name) {
   for (std::string_view known : {"argmin", "argmax", "argsort", "argpartition", "cumsum", "cumprod", "take", "choose", "trace", "repeat",
-                                 "searchsorted", "dot", "round", "__divmod__"})
+                                 "searchsorted", "dot", "round", "byteswap", "__divmod__"})
     if (name == known) return true;
   return false;
 }

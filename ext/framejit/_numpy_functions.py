@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from framejit import _host
 from framejit._control import graph_break
 
 _numpy2 = int(np.__version__.split(".")[0]) >= 2
@@ -100,7 +101,7 @@ def _linspace(
 
 def _meshgrid(*xi: Any, copy: Any = True, sparse: Any = False, indexing: Any = "xy") -> Any:
     ndim = len(xi)
-    if not copy or sparse or indexing not in ("xy", "ij") or ndim < 2:
+    if not copy or indexing not in ("xy", "ij") or ndim < 2:
         graph_break("np.meshgrid with such arguments")
     lengths, grids = [], []
     for x in xi:
@@ -112,8 +113,12 @@ def _meshgrid(*xi: Any, copy: Any = True, sparse: Any = False, indexing: Any = "
         order[0], order[1] = 1, 0
     shape = tuple([lengths[i] for i in order])
     for i in range(ndim):
+        grid = xi[i].reshape(tuple([-1 if k == i else 1 for k in order]))
+        if sparse:
+            grids.append(grid.copy())
+            continue
         result = np.empty(shape, xi[i].dtype)
-        result[...] = xi[i].reshape(tuple([-1 if k == i else 1 for k in order]))
+        result[...] = grid
         grids.append(result)
     return tuple(grids) if _numpy2 else grids
 
@@ -225,9 +230,203 @@ def _broadcast_shapes(*args: Any) -> Any:
     return _Broadcast(*[np.empty(shape) for shape in args]).shape
 
 
+def _unique(
+    ar: Any, return_index: Any = False, return_inverse: Any = False, return_counts: Any = False, axis: Any = None, **how: Any
+) -> Any:  # fmt: skip
+    ar = np.asanyarray(ar)
+    if axis is not None:
+        graph_break("np.unique along an axis")
+    count, *results = _host.unique(ar, return_index, return_inverse, return_counts, **how)
+    inverse = results.pop(2 if return_index else 1) if return_inverse else None
+    found = [*_host.head(count, *results)]
+    if return_inverse:
+        found.insert(2 if return_index else 1, inverse.reshape(ar.shape) if _numpy2 else inverse)
+    return tuple(found) if len(found) > 1 else found[0]
+
+
+def _set_function(name: str) -> Callable[..., Any]:
+    function = getattr(_host, name)
+
+    def of_sets(ar1: Any, ar2: Any, *args: Any, **keywords: Any) -> Any:
+        count, *results = function(np.asanyarray(ar1), np.asanyarray(ar2), *args, **keywords)
+        found = _host.head(count, *results)
+        return found if len(found) > 1 else found[0]
+
+    return of_sets
+
+
+def _compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
+    condition = np.asarray(condition)
+    if out is not None or condition.ndim != 1:
+        graph_break("np.compress of such arguments")
+    return np.take(a, np.flatnonzero(condition), axis)
+
+
+def _average(a: Any, axis: Any = None, weights: Any = None, returned: Any = False, *, keepdims: Any = False) -> Any:
+    a = np.asanyarray(a)
+    if weights is None:
+        average = a.mean(axis, keepdims=keepdims)
+        total = np.asanyarray(average).dtype.type(a.size / np.asanyarray(average).size)
+    else:
+        weights = np.asanyarray(weights)
+        if weights.shape != a.shape:
+            if type(axis) is not int or weights.shape != (a.shape[axis],):
+                graph_break("np.average with weights of another shape")
+            shape = [1] * a.ndim
+            shape[axis] = -1
+            weights = weights.reshape(tuple(shape))
+        of = (a.dtype, weights.dtype, "f8") if a.dtype.kind in "biu" else (a.dtype, weights.dtype)
+        dtype = np.result_type(*of)
+        total = weights.sum(axis=axis, dtype=dtype, keepdims=keepdims)
+        if np.any(total == 0.0):
+            raise ZeroDivisionError("Weights sum to zero, can't be normalized")
+        average = np.multiply(a, weights, dtype=dtype).sum(axis, keepdims=keepdims) / total
+    if not returned:
+        return average
+    if total.shape != average.shape:
+        total = np.broadcast_to(total, average.shape).copy()
+    return average, total
+
+
+def _sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: Any = False, writeable: Any = False) -> Any:
+    windows = tuple(window_shape) if isinstance(window_shape, (tuple, list)) else (window_shape,)
+    if axis is None:
+        axes = tuple(range(x.ndim))
+    else:
+        axes = tuple([_normalize_axis_index(i, x.ndim) for i in (axis if isinstance(axis, (tuple, list)) else (axis,))])
+    if len(windows) != len(axes) or writeable:
+        graph_break("sliding_window_view of such arguments")
+    shape = list(x.shape)
+    for i, window in zip(axes, windows):  # noqa: B905
+        if type(window) is not int or window < 0 or window > shape[i]:
+            graph_break("a window that does not fit")
+        shape[i] -= window - 1
+    return np.lib.stride_tricks.as_strided(x, (*shape, *windows), x.strides + tuple([x.strides[i] for i in axes]))
+
+
+def _lstsq(a: Any, b: Any, rcond: Any = "warn") -> Any:
+    if isinstance(rcond, str):
+        if not _numpy2 or rcond != "warn":
+            graph_break("np.linalg.lstsq that warns")
+        rcond = None
+    if a.ndim != 2 or b.ndim not in (1, 2):
+        graph_break("np.linalg.lstsq of such arguments")
+    solution, residuals, rank, values = _host.lstsq(a, b, rcond)
+    if a.shape[0] <= a.shape[1]:
+        residuals = np.empty(0, residuals.dtype)
+    return solution, residuals, rank, values
+
+
+def _polyfit(x: Any, y: Any, deg: Any, rcond: Any = None, full: Any = False, w: Any = None, cov: Any = False) -> Any:
+    x = np.asarray(x) + 0.0
+    y = np.asarray(y) + 0.0
+    if type(deg) is not int or deg < 0 or full or cov or x.ndim != 1 or y.ndim not in (1, 2) or x.shape[0] != y.shape[0]:
+        graph_break("np.polyfit of such arguments")
+    if rcond is None:
+        rcond = len(x) * np.finfo(x.dtype).eps
+    powers = np.vander(x, deg + 1)
+    if w is not None:
+        w = np.asarray(w) + 0.0
+        if w.shape != x.shape:
+            graph_break("np.polyfit with such weights")
+        powers *= w[:, None]
+        y *= w[:, None] if y.ndim == 2 else w
+    scale = np.sqrt((powers * powers).sum(axis=0))
+    powers /= scale
+    coefficients, _, rank, _ = np.linalg.lstsq(powers, y, rcond)
+    if rank != deg + 1:
+        raise ValueError("np.polyfit warns")
+    return (coefficients.T / scale).T
+
+
+def _histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:
+    counts, x_edges, y_edges = _host.histogram2d(x, y, bins, range, density, weights)
+    return counts if density else counts[1:-1, 1:-1], x_edges, y_edges
+
+
+def _method_compress(a: Any, condition: Any, axis: Any = None, out: Any = None) -> Any:
+    return _compress(condition, a, axis, out)
+
+
+class _Flat:
+    """The elements of an array in C order."""
+
+    def __init__(self, array: Any) -> None:
+        self.base = array
+
+    def __len__(self) -> int:
+        return self.base.size  # type: ignore[no-any-return]
+
+    def __getitem__(self, key: Any) -> Any:
+        if not isinstance(key, (slice, np.integer, np.ndarray)) and type(key) is not int:
+            graph_break("such an index of x.flat")
+        if isinstance(key, np.ndarray) and (key.ndim != 1 or key.dtype.kind not in "bi"):
+            graph_break("such an array as an index of x.flat")
+        found = self.base.reshape(-1)[key]
+        return found.copy() if isinstance(found, np.ndarray) else found
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if (type(key) is not int and not isinstance(key, slice)) or not isinstance(value, (int, float, np.number)):
+            graph_break("such an assignment to x.flat")
+        self._elements()[key] = value
+
+    def __iter__(self) -> Any:
+        return iter(self._elements())
+
+    def _elements(self) -> Any:
+        if not self.base.flags.c_contiguous:
+            graph_break("the elements of an array in another order than C")
+        return self.base.reshape(-1)
+
+
+def _flat(array: Any) -> Any:
+    return _Flat(array)
+
+
+class _ArrayConverter:
+    """What NumPy's functions ask for the arrays that they are given, where these are arrays."""
+
+    def __init__(self, *args: Any) -> None:
+        for x in args:
+            if not isinstance(x, np.ndarray) or x.ndim == 0:
+                graph_break("what is no array")
+        self.arrays = args
+
+    def __getitem__(self, i: Any) -> Any:
+        return self.arrays[i]
+
+    def __iter__(self) -> Any:
+        return iter(self.arrays)
+
+    def __len__(self) -> int:
+        return len(self.arrays)
+
+    def as_arrays(self, subok: Any = True, pyscalars: Any = None) -> Any:
+        return self.arrays
+
+    def wrap(self, arr: Any, /, to_scalar: Any = None) -> Any:
+        if to_scalar is not None and not isinstance(arr, np.ndarray):
+            graph_break("a result that is no array")
+        return arr
+
+
+def _array_converter(*args: Any) -> Any:
+    return _ArrayConverter(*args)
+
+
+def _ndenumerate(arr: Any) -> Any:
+    return _items_of(np.asarray(arr))
+
+
+def _items_of(arr: Any) -> Any:
+    for place in np.ndindex(arr.shape):
+        yield place, arr[place]
+
+
 _BY_NAME = {
     "ndim": _ndim, "shape": _shape, "size": _size, "roll": _roll, "linspace": _linspace, "meshgrid": _meshgrid,
     "stack": _stack, "column_stack": _column_stack, "append": _append, "array_split": _array_split, "diag": _diag, "diagflat": _diagflat,
+    "unique": _unique, "compress": _compress, "average": _average, "histogram2d": _histogram2d, "polyfit": _polyfit, "ndenumerate": _ndenumerate,
     "fill_diagonal": _fill_diagonal, "rot90": _rot90, "broadcast_shapes": _broadcast_shapes, "broadcast": _broadcast,
 }  # fmt: skip
 
@@ -239,6 +438,12 @@ def _constant(value: Any) -> Callable[[], Any]:
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
     operator.index: _index,
     _core.multiarray.normalize_axis_index: _normalize_axis_index,
+    np.lib.stride_tricks.sliding_window_view: _sliding_window_view,
+    np.linalg.lstsq: _lstsq,
+    np.ndarray.compress: _method_compress,
+    np.ndarray.flat: _flat,
     **{getattr(np, name): function for name, function in _BY_NAME.items()},
+    **{getattr(np, name): _set_function(name) for name in ("union1d", "intersect1d", "setdiff1d", "setxor1d")},
+    **{f: _array_converter for f in (getattr(_core._multiarray_umath, "_array_converter", None),) if f},  # NumPy 2
     **{f: _constant(f()) for f in (getattr(np, "_using_numpy2_behavior", None),) if f},  # NumPy 1.26
 }

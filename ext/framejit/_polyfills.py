@@ -13,6 +13,9 @@ import operator
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import numpy as np
+
+from framejit import _host
 from framejit._control import graph_break
 from framejit._numpy_functions import FUNCTIONS
 from framejit._platform import core
@@ -306,8 +309,17 @@ def _reduce(function: Callable[[Any, Any], Any], iterable: Iterable[Any], initia
 def _min(*args: Any, key: Any = None, default: Any = _MISSING) -> Any:
     if default is not _MISSING and len(args) != 1:
         graph_break("wrong arguments")
+    if len(args) == 1 and key is None and isinstance(args[0], np.ndarray) and len(args[0]):
+        return _extreme(args[0], np.argmin, np.min)
+    if len(args) > 1:
+        best, best_key = args[0], args[0] if key is None else key(args[0])
+        for item in args[1:]:
+            item_key = item if key is None else key(item)
+            if item_key < best_key:
+                best, best_key = item, item_key
+        return best
     best, best_key = _MISSING, None
-    for item in args[0] if len(args) == 1 else args:
+    for item in args[0]:
         item_key = item if key is None else key(item)
         if best is _MISSING or item_key < best_key:
             best, best_key = item, item_key
@@ -321,8 +333,17 @@ def _min(*args: Any, key: Any = None, default: Any = _MISSING) -> Any:
 def _max(*args: Any, key: Any = None, default: Any = _MISSING) -> Any:
     if default is not _MISSING and len(args) != 1:
         graph_break("wrong arguments")
+    if len(args) == 1 and key is None and isinstance(args[0], np.ndarray) and len(args[0]):
+        return _extreme(args[0], np.argmax, np.max)
+    if len(args) > 1:
+        best, best_key = args[0], args[0] if key is None else key(args[0])
+        for item in args[1:]:
+            item_key = item if key is None else key(item)
+            if item_key > best_key:
+                best, best_key = item, item_key
+        return best
     best, best_key = _MISSING, None
-    for item in args[0] if len(args) == 1 else args:
+    for item in args[0]:
         item_key = item if key is None else key(item)
         if best is _MISSING or item_key > best_key:
             best, best_key = item, item_key
@@ -331,6 +352,33 @@ def _max(*args: Any, key: Any = None, default: Any = _MISSING) -> Any:
             raise ValueError("max() arg is an empty sequence")
         return default
     return best
+
+
+def _extreme(array: Any, of_floats: Any, of_others: Any) -> Any:
+    """The first of the greatest or least elements."""
+    if array.ndim != 1 or array.dtype.kind not in "biuf":
+        graph_break("max() or min() of such an array")
+    if array.dtype.kind != "f":
+        return of_others(array)
+    best = array[of_floats(array)]
+    if best != best:
+        raise ValueError("a NaN, which goes by its place")
+    return best
+
+
+def _sorted(iterable: Iterable[Any], /, *, key: Any = None, reverse: Any = False) -> list[Any]:
+    if key is not None or not isinstance(iterable, np.ndarray) or iterable.ndim != 1 or iterable.dtype.kind not in "biuf":
+        graph_break("sorted() of these")
+    if (iterable != iterable).any():
+        raise ValueError("a NaN, which goes by its place")
+    ordered = np.sort(iterable[::-1] if reverse else iterable, kind="stable")
+    return list(ordered[::-1] if reverse else ordered)
+
+
+def _round(number: Any, ndigits: Any = None) -> Any:
+    if not isinstance(number, (float, int, np.number)):
+        graph_break("round() of what is no number")
+    return _host.rounded(number, ndigits)
 
 
 def _sum(iterable: Iterable[Any], /, start: Any = 0) -> Any:
@@ -404,6 +452,8 @@ POLYFILLS: dict[Any, Callable[..., Any]] = {
     min: _min,
     max: _max,
     sum: _sum,
+    sorted: _sorted,
+    round: _round,
     math.prod: _prod,
     dict.__dict__["fromkeys"]: _fromkeys,
     operator.itemgetter: _itemgetter,

@@ -234,7 +234,7 @@ def formatting(x):
     return x * n, f"{name}={n:03d} {n!r} {name!s:>4}", "%s-%d" % (name, n), "{}:{:.2f}".format(name, 1.5), str(n), repr(name)
 
 
-@form(breaks="FJ008")
+@form()
 def formatting_of_arrays(x):
     y = x * 2.0
     text = f"{y.sum():.3f} {y.shape}"

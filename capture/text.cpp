@@ -1,0 +1,114 @@
+// Strings that are made of numbers which are known at run time only: a call that the region's end makes.
+//
+// Of a number's text nothing is known at capture but that it is a str: it can be moved, stored, returned, and made part of another
+// string. What could raise for some values of the numbers is left to the interpreter.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "capture/executor.h"
+#include "capture/py/repr.h"
+#include "graph/support/check.h"
+
+namespace framejit::capture {
+
+namespace {
+
+PyObject* builtin(const char* name) {
+  PyObject* module = PyImport_AddModule("builtins");
+  PyObject* found = module ? PyDict_GetItemString(PyModule_GetDict(module), name) : nullptr;
+  FRAMEJIT_CHECK(found, name);
+  return found;
+}
+
+/// An object of the type of a number: where there is one a NaN, of which no integer can be made.
+Ref<> example(Executor& x, Value* v) {
+  if (Ref<> known = x.plain(v)) return has_long_int(known.get()) ? Ref<>() : known;
+  if (v->kind == ValueKind::Text) return Ref<>::steal(PyUnicode_FromString("text"));
+  if (v->kind == ValueKind::Tuple) {
+    Ref<> tuple = Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(v->items.size())));
+    for (std::size_t i = 0; tuple && i < v->items.size(); ++i) {
+      Ref<> item = example(x, x.look(v->items[i]));
+      if (!item) return {};
+      PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), item.release());
+    }
+    return tuple;
+  }
+  PyObject* type = v->is_array() && (v->wrap == Wrap::NumpyScalar || v->wrap == Wrap::PyFloat || v->wrap == Wrap::PyInt || v->wrap == Wrap::PyBool)
+                       ? x.type_of(v)
+                       : nullptr;
+  if (!type) return {};
+  const bool floating = graph::is_float(x.session().graph().type(v->id).dtype);
+  Ref<> number = Ref<>::steal(PyFloat_FromDouble(floating ? NAN : 1.0));
+  return number ? Ref<>::steal(PyObject_CallOneArg(type, number.get())) : Ref<>();
+}
+
+/// Is an int made a character, which it may be too large for, or is the locale asked?
+bool goes_by_more(const char* spec) {
+  if (const std::size_t length = std::strlen(spec); length > 0 && (spec[length - 1] == 'c' || spec[length - 1] == 'n')) return true;
+  for (const char* at = std::strchr(spec, '%'); at; at = std::strchr(at + 1, '%')) {
+    const char* kind = at + 1 + std::strspn(at + 1, "-#0 +.*123456789");
+    if (*kind == 'c') return true;
+    if (*kind == '%') at = kind;
+  }
+  return std::strstr(spec, "c}") || std::strstr(spec, "n}");
+}
+
+}  // namespace
+
+Ref<> Executor::plain_text(Value* v) {
+  if (Ref<> known = plain(v)) return known;
+  v = look(v);
+  const bool library = v->is_constant() && std::any_of(session_.doors().begin(), session_.doors().end(), [&](Door* door) { return door->has_text(v->object.get()); });
+  return library ? v->object : Ref<>();
+}
+
+Captured<Value*> Executor::text(PyObject* function, Values args, PyObject* spec) {
+  const auto unknown = break_at(BreakId::UnknownObject, "text of a value");
+  const char* const how = spec && PyUnicode_CheckExact(spec) ? PyUnicode_AsUTF8(spec) : "";
+  PyErr_Clear();
+  if (!how || goes_by_more(how)) return unknown;
+  Ref<> examples = Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(args.size())));
+  for (std::size_t i = 0; examples && i < args.size(); ++i) {
+    args[i] = look(args[i]);
+    Ref<> one = example(*this, args[i]);
+    if (!one) {
+      PyErr_Clear();
+      return unknown;
+    }
+    PyTuple_SET_ITEM(examples.get(), static_cast<Py_ssize_t>(i), one.release());
+  }
+  Ref<> made = examples ? Ref<>::steal(PyObject_Call(function, examples.get(), nullptr)) : Ref<>();
+  PyErr_Clear();
+  if (!made || !PyUnicode_CheckExact(made.get())) return unknown;
+  Value* v = session_.make(ValueKind::Text);
+  v->object = Ref<>::share(function);
+  v->items = std::move(args);
+  return v;
+}
+
+Captured<Value*> Executor::formatted(Value* value, int conversion, Value* spec) {
+  if (spec && !(spec->is_constant() && PyUnicode_CheckExact(spec->object.get()))) return break_at(BreakId::UnknownObject, "text of a value");
+  if (spec && PyUnicode_GET_LENGTH(spec->object.get()) == 0) spec = nullptr;
+  PyObject* const str = reinterpret_cast<PyObject*>(&PyUnicode_Type);
+  Value* text_of_value = value;
+  if (value->kind != ValueKind::Text || conversion > 1) {
+    if (conversion == 0 && spec) return text(builtin("format"), {value, spec}, spec->object.get());
+    PyObject* const convert = conversion == 2 ? builtin("repr") : conversion == 3 ? builtin("ascii") : conversion == 1 ? str : builtin("format");
+    FRAMEJIT_TRY(converted, text(convert, {value}));
+    text_of_value = converted;
+  }
+  return spec ? text(builtin("format"), {text_of_value, spec}, spec->object.get()) : text_of_value;
+}
+
+Captured<Value*> Executor::joined(Values parts) {
+  for (Value*& part : parts) {
+    part = look(part);
+    const bool is_text = part->kind == ValueKind::Text || (part->is_constant() && PyUnicode_CheckExact(part->object.get()));
+    if (!is_text) return break_at(BreakId::UnknownObject, "text of a value");
+  }
+  static PyObject* const join = PyObject_GetAttrString(interned(""), "join");
+  return text(join, {session_.tuple(std::move(parts))});
+}
+
+}  // namespace framejit::capture
