@@ -23,7 +23,7 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
-from cases import CASES, ENGINES
+from cases import CASES, ENGINES, ROWS, SIZES_OF_ROWS
 
 SIZES = [6, *sorted([10**k for k in range(8)] + [3 * 10**k for k in range(7)])]  # 6: shape (2, 3)
 HERE = Path(__file__).resolve().parent
@@ -35,7 +35,8 @@ class Process:
     def __init__(self, engine: str, threads: int) -> None:
         names = ("FRAMEJIT_NUM_THREADS", "NUMBA_NUM_THREADS", "NUMEXPR_NUM_THREADS", "OMP_NUM_THREADS")
         environment = {**os.environ, **dict.fromkeys(names, str(threads))}
-        command = [sys.executable, str(HERE / "worker.py"), engine]
+        command = [sys.executable, str(HERE / "worker.py"), engine, str(threads)]
+        command.append(",".join(map(str, sorted(os.sched_getaffinity(0))[:threads])))  # JAX takes a thread a processor
         self.engine = engine
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
@@ -125,6 +126,28 @@ class Bench:
             for process in with_processes:
                 process.__exit__(None, None, None)
 
+    def rows(self, threads: int, rows: list[tuple[str, str, int]]) -> None:
+        """Whole computations; how many times faster than the best other engine framejit is at each level."""
+        ratios: dict[str, list[float]] = {"framejit O0": [], "framejit O1": []}
+        plain: list[float] = []
+        processes = [Process(engine, threads) for engine in self.engines]
+        self.head(f"whole computations, {threads} thread{'s' * (threads > 1)}: µs a call", "")
+        try:
+            for case, dtype, size in rows:
+                answers = dict(zip(self.engines, self.measure(processes, case, size, dtype), strict=True))
+                self.row(f"{case}, {dtype}, {size:.0e}"[:40], list(answers.values()), 1e3, 3 if size < 10_000 else 1)
+                others = [a["ns"] for engine, a in answers.items() if "ns" in a and engine not in ratios]
+                for level, own in ratios.items():
+                    own.append(min(others) / answers[level]["ns"])
+                plain.append(answers["NumPy"]["ns"] / answers["framejit O0"]["ns"])
+                self.say(f"  {'':<40} beside the best other: O0 {ratios['framejit O0'][-1]:.2f}x, O1 {ratios['framejit O1'][-1]:.2f}x")
+        finally:
+            for process in processes:
+                process.__exit__(None, None, None)
+        for level, own in ratios.items():
+            self.say(f"{level}: geometric mean {statistics.geometric_mean(own):.2f}x the best other, least {min(own):.2f}x")
+        self.say(f"framejit O0 over NumPy: least {min(plain):.2f}x")
+
     def compile_times(self, operators: list[int]) -> None:
         engines = [engine for engine in self.engines if engine != "NumPy"]
         answers: dict[str, list[list[float]]] = {engine: [[] for _ in operators] for engine in engines}
@@ -177,7 +200,7 @@ def about() -> list[str]:
     """Machine, versions, date, command."""
     model = next((line.split(":", 1)[1].strip() for line in _cpuinfo() if line.startswith("model name")), "unknown")
     packages = []
-    for name in ("numpy", "numba", "numexpr"):
+    for name in ("numpy", "numba", "numexpr", "jax", "torch"):
         if importlib.util.find_spec(name):
             packages.append(f"{name} {importlib.metadata.version(name)}")
     import framejit
@@ -206,14 +229,16 @@ def main() -> int:
         "--tiny", action="store_true", help="seconds in place of minutes: whether it runs, not how fast"
     )
     parser.add_argument("--case", default="", help="regular expression: only cases whose name it matches somewhere")
+    parser.add_argument("--rows", action="store_true", help="only whole computations")
     options = parser.parse_args()
-    engines = [name for name, (module, _) in ENGINES.items() if importlib.util.find_spec(module)]
+    engines = [name for name, engine in ENGINES.items() if importlib.util.find_spec(engine.module)]
     if options.tiny:
         engines = [engine for engine in engines if engine.startswith(("NumPy", "framejit"))]
     rounds = 1 if options.tiny else options.rounds
-    cases = [name for name in CASES if re.search(options.case, name)]
-    if not cases:
-        parser.error(f"argument --case: {options.case!r} matches none of {list(CASES)}")
+    cases = [] if options.rows else [name for name in CASES if re.search(options.case, name)]
+    rows = [row for row in SIZES_OF_ROWS if re.search(options.case, row[0]) and (not options.tiny or row[2] < 10_000)]
+    if not cases and not rows:
+        parser.error(f"argument --case: {options.case!r} matches none of {[*CASES, *ROWS]}")
     bench = Bench(engines, rounds, 0.001 if options.tiny else 0.05, cases)
     for line in about():
         bench.say(line)
@@ -226,8 +251,12 @@ def main() -> int:
         bench.sizes(1, SIZES, ("float32", "float64"))
         if threads > 1:
             bench.sizes(threads, [10**6, 10**7], ("float32", "float64"))
-    bench.compile_times([20] if options.tiny else [20, 200])
-    bench.import_times()
+    for count in sorted({1, 1 if options.tiny else threads}):
+        if rows:
+            bench.rows(count, rows)
+    if not options.rows:
+        bench.compile_times([20] if options.tiny else [20, 200])
+        bench.import_times()
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text("\n".join(bench.lines) + "\n", encoding="utf-8")
     print(f"\nwritten: {options.out}")

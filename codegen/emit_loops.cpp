@@ -366,7 +366,9 @@ void NestEmitter::emit_row() {
 void NestEmitter::emit_rows_of_elements(const Label& exit) {
   const Label outer = cc_.newLabel();
   const std::vector<Value> constants = hoisted_;
+  const bool leaves = nest_.fold == Fold::PairwiseLeaf;
   cc_.bind(outer);
+  if (leaves) cc_.mov(n_inner_, x86::qword_ptr(lengths_));
   for (OperandState& o : operands_)
     if (o.access == Access::Strided) cc_.mov(o.at, o.row);
   switch (nest_.fold) {
@@ -381,8 +383,19 @@ void NestEmitter::emit_rows_of_elements(const Label& exit) {
     case Fold::LeftFold: fold_left(); break;
     case Fold::Rows: break;
   }
-  for (std::size_t i = 0; i < operands_.size(); ++i)
-    cc_.add(operands_[i].row, x86::qword_ptr(strides_, static_cast<int>(16 * i + 8)));
+  for (std::size_t i = 0; i < operands_.size(); ++i) {
+    const OperandState& o = operands_[i];
+    if (leaves && o.access != Access::Broadcast) {  // behind the row's last element
+      const Gp bytes = v_.gp();
+      if (o.access == Access::Contiguous)
+        cc_.imul(bytes, n_inner_, asmjit::Imm(o.size));
+      else
+        cc_.mov(bytes, n_inner_), cc_.imul(bytes, o.stride);
+      cc_.add(o.row, bytes);
+    }
+    cc_.add(o.row, x86::qword_ptr(strides_, static_cast<int>(16 * i + 8)));
+  }
+  if (leaves) cc_.add(lengths_, 8);
   if (nest_.guarded) {
     Mem status = cc_.newStack(4, 4);
     status.setSize(4);
@@ -408,7 +421,8 @@ void NestEmitter::emit_function() {
   index_ = cc_.newInt64();
   function->setArg(0, ptrs_);
   function->setArg(1, strides_);
-  function->setArg(2, n_inner_);
+  if (nest_.fold == Fold::PairwiseLeaf) lengths_ = cc_.newIntPtr();
+  function->setArg(2, nest_.fold == Fold::PairwiseLeaf ? lengths_ : n_inner_);
   function->setArg(3, n_outer_);
 
   const Label exit = cc_.newLabel();

@@ -113,6 +113,7 @@ class NestEmitter {
   std::vector<bool> contracted_;  // what its one user takes into a fused multiply-add: at O1 a product, and a Negative
   std::vector<Value> hoisted_, values_;
   Gp ptrs_, strides_, n_inner_, n_outer_;
+  Gp lengths_;  // PairwiseLeaf: where the length of the row at hand stands
   Gp index_;  // inner index of the current vector
   bool tail_ = false;
   bool rows_ = false;  // inside a Rows fold: operands are at `at`, not at row + index

@@ -128,7 +128,7 @@ struct SoftmaxCore {
 /// accumulate).
 ///   ptrs[i]     first element of operand i
 ///   strides     [2*i] inner, [2*i+1] outer stride of operand i, in bytes
-/// Idle lanes of masked tails raise no flags.
+/// Idle lanes of masked tails raise no flags. Fold kernels of Pairwise steps: see Fold::PairwiseLeaf (loop_nest.h).
 using KernelFn = void (*)(char* const* ptrs, const int64_t* strides, int64_t n_inner, int64_t n_outer);
 
 /// A kernel that looks at MXCSR behind each outer row, and stops where one of kGuardedFlags is set: how many rows are left then, the one

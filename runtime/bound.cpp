@@ -6,6 +6,7 @@
 #include <set>
 
 #include "graph/support/check.h"
+#include "runtime/band.h"
 
 namespace framejit::runtime {
 
@@ -50,7 +51,7 @@ class Binder {
       if (int64_t& n = symbols_[static_cast<std::size_t>(m.symbol)]; n == kUnknown) n = bound.most[static_cast<std::size_t>(m.symbol)];
   }
 
-  void run(bool beside) {
+  void run(bool beside, int64_t block_bytes) {
     Bound& bound = bound_;
     beside_ = beside && program_.measured.empty();
     bound.dim_values.assign(program_.buffers.size(), 0);
@@ -62,10 +63,19 @@ class Binder {
       if (std::holds_alternative<UndoStep>(step)) bound.last_undo = bound.steps.size();
     }
     find_waves(bound);
+    if (!beside_) find_bands(program_, bound, block_bytes);
     lay_out_temps(bound);
     const int64_t reserve = bound.temp_bytes;
+    auto band = bound.bands.begin();
     for (std::size_t i = 0, end; i < bound.steps.size(); i = end) {
       int64_t at = reserve;
+      if (band != bound.bands.end() && band->first == i) {
+        end = band->last;
+        bound.reserves.resize(end, at);
+        bound.temp_bytes = std::max(bound.temp_bytes, at + round_up(band->bytes + band->scratch_bytes, kTempAlignment));
+        ++band;
+        continue;
+      }
       for (end = i; end < bound.wave_end[i]; ++end) {
         bound.reserves.push_back(at);
         at += round_up(scratch_of(bound.steps[end]), kTempAlignment);
@@ -453,33 +463,6 @@ class Binder {
     int64_t bytes, offset;
   };
 
-  /// f(buffer, is it written)
-  template <class F>
-  static void for_each_buffer(const Step& step, F f) {
-    if (const auto* loop = std::get_if<LoopStep>(&step)) {
-      for (const LoopOperand& o : loop->operands)
-        if (!o.scratch && !o.index) f(o.buffer, o.written);
-    } else if (const auto* product = std::get_if<MatMulStep>(&step)) {
-      for (const LoopOperand* o : {&product->a, &product->b, &product->c}) f(o->buffer, o->written);
-      if (product->epilogue) for_each_buffer(*product->epilogue, f);
-    } else if (const auto* attention = std::get_if<AttentionStep>(&step)) {
-      for (const LoopOperand* o : {&attention->q, &attention->k, &attention->v, &attention->scale, &attention->out})
-        f(o->buffer, o->written);
-      if (attention->mask) f(attention->mask->buffer, false);
-    } else if (const auto* host = std::get_if<HostStep>(&step)) {
-      for (const LoopOperand& o : host->operands) f(o.buffer, o.written);
-    } else if (const auto* flow = std::get_if<FlowStep>(&step)) {
-      if (flow->kind == FlowStep::Jump) return;
-      f(flow->a, true);
-      if (flow->kind == FlowStep::Move || flow->kind == FlowStep::Rotate) f(flow->b, true);
-      if (flow->kind == FlowStep::Rotate) f(flow->c, true);
-    } else {
-      const auto& undo = std::get<UndoStep>(step);
-      f(undo.source.buffer, false);
-      f(undo.saved, true);
-    }
-  }
-
   void lay_out_temps(Bound& bound) const {
     constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
     const std::size_t count = program_.buffers.size();
@@ -506,9 +489,12 @@ class Binder {
           last[b] = std::max(last[b], i);
         });
     }
+    std::set<BufferIndex> in_band;
+    for (const Band& band : bound.bands)
+      for (const Band::Temp& t : band.temps) in_band.insert(t.buffer);
     std::vector<Life> lives;
     for (std::size_t b = 0; b < count; ++b) {
-      if (program_.buffers[b].kind != BufferKind::Temp || first[b] == kNever) continue;
+      if (program_.buffers[b].kind != BufferKind::Temp || first[b] == kNever || in_band.contains(static_cast<BufferIndex>(b))) continue;
       const int64_t bytes = round_up(std::max<int64_t>(program_.buffers[b].bytes.evaluate(bound.most), 1), kTempAlignment);
       lives.push_back({static_cast<BufferIndex>(b), first[b], last[b], bytes, 0});
     }
@@ -546,6 +532,31 @@ bool mentions(const graph::Dim& d, graph::SymbolId symbol) {
 }
 
 }  // namespace
+
+void for_each_buffer(const Step& step, const std::function<void(BufferIndex, bool)>& f) {
+  if (const auto* loop = std::get_if<LoopStep>(&step)) {
+    for (const LoopOperand& o : loop->operands)
+      if (!o.scratch && !o.index) f(o.buffer, o.written);
+  } else if (const auto* product = std::get_if<MatMulStep>(&step)) {
+    for (const LoopOperand* o : {&product->a, &product->b, &product->c}) f(o->buffer, o->written);
+    if (product->epilogue) for_each_buffer(*product->epilogue, f);
+  } else if (const auto* attention = std::get_if<AttentionStep>(&step)) {
+    for (const LoopOperand* o : {&attention->q, &attention->k, &attention->v, &attention->scale, &attention->out})
+      f(o->buffer, o->written);
+    if (attention->mask) f(attention->mask->buffer, false);
+  } else if (const auto* host = std::get_if<HostStep>(&step)) {
+    for (const LoopOperand& o : host->operands) f(o.buffer, o.written);
+  } else if (const auto* flow = std::get_if<FlowStep>(&step)) {
+    if (flow->kind == FlowStep::Jump) return;
+    f(flow->a, true);
+    if (flow->kind == FlowStep::Move || flow->kind == FlowStep::Rotate) f(flow->b, true);
+    if (flow->kind == FlowStep::Rotate) f(flow->c, true);
+  } else {
+    const auto& undo = std::get<UndoStep>(step);
+    f(undo.source.buffer, false);
+    f(undo.saved, true);
+  }
+}
 
 void for_each_dim(const Step& step, const std::function<void(const graph::Dim&)>& f) {
   const auto all = [&](const graph::Dims& dims) { std::for_each(dims.begin(), dims.end(), f); };
@@ -585,11 +596,11 @@ void for_each_dim(const Step& step, const std::function<void(const graph::Dim&)>
   }
 }
 
-Bound bind(const Program& program, const CodeBlock& code, std::span<const int64_t> symbols, bool beside) {
+Bound bind(const Program& program, const CodeBlock& code, std::span<const int64_t> symbols, bool beside, int64_t block_bytes) {
   Bound bound;
   bound.symbols.assign(symbols.begin(), symbols.end());
   bound.most = at_most(program, symbols);
-  Binder(program, code, bound).run(beside);
+  Binder(program, code, bound).run(beside, block_bytes);
   return bound;
 }
 

@@ -108,6 +108,21 @@ struct BoundFlow {
 
 using BoundStep = std::variant<BoundLoop, BoundMatMul, BoundAttention, BoundUndo, BoundHost, BoundFlow>;
 
+/// Steps that are run row block by row block (band.h).
+struct Band {
+  /// A temporary of these steps alone: memory for the rows of a block.
+  struct Temp {
+    codegen::BufferIndex buffer;
+    int64_t pitch, low, offset;  // from row to row; of the first byte that row 0 touches; in the band's memory
+  };
+  std::size_t first = 0, last = 0;
+  int64_t rows = 0, block = 0;
+  int64_t bytes = 0, scratch_bytes = 0;  // for the temporaries, and for the step that takes most
+  std::vector<Temp> temps;
+  double nanoseconds = 0;
+  bool parallel = true;
+};
+
 struct Bound {
   std::vector<int64_t> symbols;
   std::vector<int64_t> most;  // the same, with what is measured at its most
@@ -116,7 +131,8 @@ struct Bound {
   int64_t temp_bytes = 0;             // of all Temps, and behind them the reserves of scratch
   std::vector<double> costs;          // by step, in nanoseconds; 0 for what is not a kernel
   std::vector<int64_t> reserves;      // by step: where its scratch lies in that memory
-  std::vector<std::size_t> wave_end;  // by step: behind the last of those that it stands among and may run beside
+  std::vector<std::size_t> wave_end;  // by step: behind the last of those that it stands among and may run beside, or of its band
+  std::vector<Band> bands;            // in the order of their steps
   std::vector<int64_t> dim_values;  // by buffer
   double nanoseconds = 0;
   bool redo = false;          // a condition does not hold: the host's own answer is needed
@@ -129,11 +145,14 @@ inline constexpr int64_t kUnknown = -1;
 /// `symbols` with what is measured at its most.
 std::vector<int64_t> at_most(const codegen::Program& program, std::span<const int64_t> symbols);
 
+/// f(buffer, is it written) for each buffer that the step names
+void for_each_buffer(const codegen::Step& step, const std::function<void(codegen::BufferIndex, bool)>& f);
+
 /// f(dim) for each dimension that binding the step evaluates.
 void for_each_dim(const codegen::Step& step, const std::function<void(const graph::Dim&)>& f);
 
-/// `beside`: PlanOptions. What is measured is kUnknown: only the steps up to the first Measure are of use then.
-Bound bind(const codegen::Program& program, const CodeBlock& code, std::span<const int64_t> symbols, bool beside = false);
+/// `beside`, `block_bytes`: PlanOptions. What is measured is kUnknown: only the steps up to the first Measure are of use then.
+Bound bind(const codegen::Program& program, const CodeBlock& code, std::span<const int64_t> symbols, bool beside, int64_t block_bytes);
 
 /// What goes by a measured symbol, by number.
 struct Dependents {

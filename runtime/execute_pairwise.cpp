@@ -3,6 +3,7 @@
 // its subtrees in any order: what they give is added in the tree's order.
 #include <algorithm>
 #include <functional>
+#include <iterator>
 
 #include "runtime/execute.h"
 #include "runtime/fold.h"
@@ -34,6 +35,36 @@ struct Sum {
   }
 };
 
+constexpr int kMostLeaves = 64;  // of one call of the kernel
+
+/// How a run, or a part of it, falls into leaves: their lengths, and behind each of them how many sums are joined with what stands before.
+template <class Total>
+struct Leaves {
+  int64_t length = -1;
+  int count = 0;
+  int64_t lengths[kMostLeaves];
+  uint8_t joins[kMostLeaves];
+
+  void cut(int64_t n) {
+    length = n;
+    count = 0;
+    add(n);
+  }
+
+ private:
+  void add(int64_t n) {
+    if (n <= Total::kLeaf) {
+      joins[count] = 0;
+      lengths[count++] = n;
+      return;
+    }
+    const int64_t half = Total::split_at(n);
+    add(half);
+    add(n - half);
+    ++joins[count - 1];
+  }
+};
+
 /// The sum so far, as the output array would hold it.
 template <class Total>
 struct Accumulated {
@@ -55,6 +86,8 @@ class Pairwise {
         rank_(loop.rank()),
         run_first_(rank_ - static_cast<int>(step_.run_axes)),
         half_(step_.operands[step_.output].dtype == DType::F16) {
+    most_ = has_index() ? Total::kLeaf : Total::kLeaf * kMostLeaves / 2;  // no leaf but a whole run is shorter than half a leaf
+    if (loop.scratch_bytes > 0) most_ = std::min(most_, loop.tile);
     for (int axis = run_first_; axis < rank_; ++axis) run_length_ *= loop.extents[axis];
     cut_ = step_.run_cut > 0 ? step_.run_cut : std::max<int64_t>(run_length_, 1);
     for (int axis = loop.reduced_first; axis < run_first_; ++axis) runs_ *= loop.extents[axis];
@@ -68,7 +101,7 @@ class Pairwise {
     }
     run_pieces(loop_.outputs, 1, loop_.nanoseconds, step_.parallel, state_, [this](int64_t begin, int64_t end) {
       Worker worker(*this);
-      if (rows_of_leaves()) return worker.leaf_rows(begin, end);
+      if (has_short_rows()) return worker.short_rows(begin, end);
       for (int64_t i = begin; i < end && !state_.stopped(); ++i) worker.output(i);
     });
   }
@@ -112,10 +145,15 @@ class Pairwise {
     }
   }
 
-  /// Many short runs, one leaf each, read in place: one call of the kernel for all rows of a window.
-  bool rows_of_leaves() const {
-    return runs_ == 1 && run_length_ <= Total::kLeaf && run_length_ > 0 && run_length_ <= cut_ && loop_.scratch_bytes == 0 &&
-           !half_ && rank_ >= 2 && loop_.reduced_first == rank_ - 1 && !has_index();
+  /// Short runs, read in place, that follow each other in memory or are a single leaf each.
+  bool has_short_rows() const {
+    if (runs_ != 1 || run_length_ == 0 || 2 * run_length_ > most_ || run_length_ > cut_ || loop_.scratch_bytes > 0 || rank_ < 2 ||
+        loop_.reduced_first != rank_ - 1 || has_index())
+      return false;
+    if (run_length_ <= Total::kLeaf) return true;
+    for (std::size_t i = 0; i < loop_.operands.size(); ++i)
+      if (i != step_.output && loop_.stride(i, rank_ - 2) != run_length_ * loop_.stride(i, rank_ - 1)) return false;
+    return true;
   }
   bool has_index() const {
     return std::any_of(loop_.operands.begin(), loop_.operands.end(), [](const BoundOperand& o) { return o.index; });
@@ -132,7 +170,7 @@ class Pairwise {
         advance_[i] = o.scratch ? o.itemsize : o.index ? 0 : p_.loop_.stride(operand, p_.rank_ - 1);
         if (operand == p_.step_.output) advance_[i] = 0;
         strides_[2 * i] = advance_[i];
-        strides_[2 * i + 1] = 0;
+        strides_[2 * i + 1] = operand == p_.step_.output ? sizeof(Total) : 0;
       }
     }
     void output(int64_t index) {
@@ -154,49 +192,58 @@ class Pairwise {
       const bool staged = p_.loop_.scratch_bytes > 0;
       if (staged && n <= p_.loop_.tile && (start < tile_start_ || start + n > tile_start_ + tile_length_))
         produce(start, n);
-      if (n <= Total::kLeaf) return leaf(start, n);
+      if (n <= p_.most_) return leaves(start, n);
       const int64_t half = Total::split_at(n);
       const Total left = tree(start, half);
       return left + tree(start + half, n - half);
     }
 
-    /// Rows [begin, end) of outputs, each a single leaf.
-    void leaf_rows(int64_t begin, int64_t end) {
+    /// Rows [begin, end) of outputs: the leaves of several of them in one call of the kernel.
+    void short_rows(int64_t begin, int64_t end) {
       const int row_axis = p_.rank_ - 2;
-      const int64_t rows = p_.loop_.extents[row_axis];
+      const int64_t rows = p_.loop_.extents[row_axis], n = p_.run_length_;
+      const Leaves<Total>& cut = leaves_of(n);
+      const int64_t most = kMostLeaves / cut.count;
+      int64_t lengths[kMostLeaves], strides[2 * kMaxOperands];
+      for (int64_t row = 0; row < most; ++row) std::copy_n(cut.lengths, cut.count, lengths + row * cut.count);
+      for (std::size_t i = 0; i < fold_.operands.size(); ++i) {
+        const bool output = fold_.operands[i] == p_.step_.output;
+        strides[2 * i] = strides_[2 * i];
+        strides[2 * i + 1] = output ? sizeof(Total) : p_.loop_.stride(fold_.operands[i], row_axis) - n * advance_[i];
+      }
       while (begin < end) {
-        const int64_t count = std::min(end - begin, rows - begin % rows);
-        Place place = p_.place(begin, 0);
+        const int64_t count = std::min({end - begin, rows - begin % rows, most});
+        const Place place = p_.place(begin, 0);
+        Total sums[kMostLeaves];
         char* pointers[kMaxOperands];
-        int64_t strides[2 * kMaxOperands];
-        for (std::size_t i = 0; i < fold_.operands.size(); ++i) {
-          pointers[i] = place.pointers[fold_.operands[i]];
-          strides[2 * i] = strides_[2 * i];
-          strides[2 * i + 1] = p_.loop_.stride(fold_.operands[i], row_axis);
-        }
-        fold_.kernel(pointers, strides, p_.run_length_, count);
-        // Each sum is added to the start value: -0.0 becomes 0.0.
-        const int64_t stride = p_.loop_.stride(p_.step_.output, row_axis);
+        for (std::size_t i = 0; i < fold_.operands.size(); ++i)
+          pointers[i] = fold_.operands[i] == p_.step_.output ? reinterpret_cast<char*>(sums) : place.pointers[fold_.operands[i]];
+        call(pointers, strides, lengths, count * cut.count);
         for (int64_t row = 0; row < count; ++row) {
-          Total value;
-          std::memcpy(&value, place.output + row * stride, sizeof(value));
-          value = Total{} + value;
-          std::memcpy(place.output + row * stride, &value, sizeof(value));
+          Accumulated<Total> total;
+          total.add(join(cut, sums + row * cut.count), p_.half_);
+          p_.store(place.output + row * p_.loop_.stride(p_.step_.output, row_axis), total.value);
         }
         begin += count;
       }
     }
 
    private:
-    Total leaf(int64_t start, int64_t n) {
-      Total result;
+    void call(char* const* pointers, const int64_t* strides, const int64_t* lengths, int64_t count) {
+      fold_.kernel(pointers, strides, static_cast<int64_t>(reinterpret_cast<intptr_t>(lengths)), count);
+    }
+
+    /// At most `most_` elements.
+    Total leaves(int64_t start, int64_t n) {
+      const Leaves<Total>& cut = leaves_of(n);
+      Total sums[kMostLeaves];
       char* pointers[kMaxOperands];
       int64_t index = start;
       for (std::size_t i = 0; i < fold_.operands.size(); ++i) {
         const uint16_t operand = fold_.operands[i];
         const BoundOperand& o = p_.loop_.operands[operand];
         if (operand == p_.step_.output)
-          pointers[i] = reinterpret_cast<char*>(&result);
+          pointers[i] = reinterpret_cast<char*>(sums);
         else if (o.scratch)
           pointers[i] = scratch_.data() + o.offset + (start - tile_start_) * advance_[i];
         else if (o.index)
@@ -204,8 +251,24 @@ class Pairwise {
         else
           pointers[i] = place_.pointers[operand] + start * advance_[i];
       }
-      fold_.kernel(pointers, strides_, n, 1);
-      return result;
+      call(pointers, strides_, cut.lengths, cut.count);
+      return join(cut, sums);
+    }
+
+    const Leaves<Total>& leaves_of(int64_t n) {
+      Leaves<Total>& cut = cuts_[n / 8 % std::ssize(cuts_)];
+      if (cut.length != n) cut.cut(n);
+      return cut;
+    }
+
+    static Total join(const Leaves<Total>& cut, Total* sums) {
+      int top = 0;
+      for (int k = 0; k < cut.count; ++k) {
+        sums[top] = sums[k];
+        for (int joins = cut.joins[k]; joins > 0; --joins, --top) sums[top - 1] = sums[top - 1] + sums[top];
+        ++top;
+      }
+      return sums[0];
     }
 
     /// Fills the scratch with elements [start, start + n) of the run.
@@ -271,6 +334,7 @@ class Pairwise {
     const Pairwise& p_;
     Scratch scratch_;
     const BoundStage& fold_;
+    Leaves<Total> cuts_[4];  // of lengths that come again
     Place place_;
     int64_t tile_start_ = 0, tile_length_ = 0;
     int64_t advance_[kMaxOperands], strides_[2 * kMaxOperands];
@@ -330,6 +394,7 @@ class Pairwise {
   const int rank_, run_first_;
   const bool half_;
   int64_t run_length_ = 1, runs_ = 1, cut_ = 1;
+  int64_t most_ = 0;  // elements of one call of the kernel
 };
 
 }  // namespace

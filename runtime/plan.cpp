@@ -9,6 +9,7 @@
 
 #include "graph/support/check.h"
 #include "runtime/allocator.h"
+#include "runtime/band.h"
 #include "runtime/bound.h"
 #include "runtime/exec_memory.h"
 #include "runtime/execute.h"
@@ -131,7 +132,8 @@ struct Plan::Impl {
                       std::span<char* const> results, bool (*poll)(), unsigned watched) const;
   void run_step(const Bound& bound, std::size_t i, RunState& state) const;
   void run_wave(const Bound& bound, std::size_t first, std::size_t last, char* memory, RunState& state) const;
-  void check_results(const BoundLoop& loop, RunState& state) const;
+  static void check_results(const BoundLoop& loop, RunState& state);
+  static void run_loop(const BoundLoop& loop, RunState& state);
 };
 
 namespace {
@@ -201,7 +203,7 @@ void Plan::Impl::find_param_writes() {
 
 std::unique_ptr<const Ready> Plan::Impl::prepare(std::span<const int64_t> symbols) const {
   auto ready = std::make_unique<Ready>();
-  ready->bound = bind(program, code, symbols, options.beside);
+  ready->bound = bind(program, code, symbols, options.beside, options.block_bytes);
   ready->fast = fast_call(ready->bound);
   return ready;
 }
@@ -330,7 +332,7 @@ unsigned FastCall::run(std::span<char* const> params, std::span<char* const> res
 
 unsigned Plan::run_short(std::span<char* const> params, std::span<char* const> results) const { return short_->run(params, results); }
 
-void Plan::Impl::check_results(const BoundLoop& loop, RunState& state) const {
+void Plan::Impl::check_results(const BoundLoop& loop, RunState& state) {
   const BoundOperand& out = loop.operands[loop.step->output];
   const graph::DType dtype = loop.step->operands[loop.step->output].dtype;
   for_each_output(loop, [&](int64_t offset) {
@@ -338,15 +340,19 @@ void Plan::Impl::check_results(const BoundLoop& loop, RunState& state) const {
   });
 }
 
+void Plan::Impl::run_loop(const BoundLoop& loop, RunState& state) {
+  if (loop.step->reduce == ReduceKind::Pairwise)
+    execute_pairwise(loop, state);
+  else
+    execute_loop(loop, state);
+  if (loop.step->redo_zero_or_nan && !state.stopped()) check_results(loop, state);
+}
+
 void Plan::Impl::run_step(const Bound& bound, std::size_t i, RunState& state) const {
   const BoundStep& step = bound.steps[i];
   const TraceSpan span("kernel", name_of(program.steps[i]));
   if (const auto* loop = std::get_if<BoundLoop>(&step)) {
-    if (loop->step->reduce == ReduceKind::Pairwise)
-      execute_pairwise(*loop, state);
-    else
-      execute_loop(*loop, state);
-    if (loop->step->redo_zero_or_nan && !state.stopped()) check_results(*loop, state);
+    run_loop(*loop, state);
   } else if (const auto* product = std::get_if<BoundMatMul>(&step)) {
     execute_matmul(*product, state);
   } else if (const auto* attention = std::get_if<BoundAttention>(&step)) {
@@ -484,6 +490,13 @@ RunResult Plan::Impl::run_steps(const Ready& ready, std::unique_ptr<const Ready>
       continue;
     }
     done = now.wave_end[i];
+    state.reserve = memory ? memory + now.reserves[i] : nullptr;
+    const auto band = std::ranges::lower_bound(now.bands, i, {}, &Band::first);
+    if (band != now.bands.end() && band->first == i) {
+      const TraceSpan span("kernel", "band");
+      execute_band(now, *band, state, run_loop);
+      continue;
+    }
     if (done > i + 1) {
       run_wave(now, i, done, memory, state);
       continue;
@@ -493,7 +506,6 @@ RunResult Plan::Impl::run_steps(const Ready& ready, std::unique_ptr<const Ready>
       out.flags |= fp_flags() & kReported;
       clear_fp_flags();
     }
-    state.reserve = memory ? memory + now.reserves[i] : nullptr;
     run_step(now, i, state);
     if (rule) {
       out.flags |= rule.apply(fp_flags() & kReported);

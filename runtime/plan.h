@@ -46,6 +46,8 @@ struct FastCall;
 struct PlanOptions {
   /// Steps that follow each other and need nothing of each other run beside each other, where they are too short to be split.
   bool beside = false;
+  /// What a block of rows touches where steps in a row go by the same rows (band.h). A part of the second level of the cache.
+  int64_t block_bytes = int64_t{256} << 10;
   int64_t resident = 0;      // the memory of a run that takes at most so many bytes is kept for the next one
   int threads = 0;           // at most so many; 0: as many as there are
   int64_t memory_limit = 0;  // bytes; a run that wants more is OutOfMemory; 0: none

@@ -2,7 +2,7 @@
 //
 // Two nodes are equal if operator, operands, attributes and type are, and no root that they read was written in
 // between: each root has a version that a write raises. A duplicate stays where its bytes can be told from the first
-// one's: either of them is written, or the duplicate is a result (or a result shares its bytes), or a call of the host reads both. Flags are sticky, so
+// one's: either of them is written, or both are results (or results share their bytes), or a call of the host reads both. Flags are sticky, so
 // once is enough; they belong to the calls of both, and to none that is known where one of them has none. What a block
 // computes is known in it only.
 #include <algorithm>
@@ -23,6 +23,7 @@ class CommonNodes {
       : graph_(graph),
         facts_(graph),
         apart_(graph),
+        escapes_(facts_.escapes),
         replacements_(graph),
         version_(graph.value_count(), 0),
         seen_at_(version_),
@@ -33,20 +34,22 @@ class CommonNodes {
  private:
   bool run(Block& block) {
     bool changed = false;
+    const bool outermost = &block == &graph_.body();
     const std::size_t before = block.nodes.size();
     std::erase_if(block.nodes, [&](ValueId v) {
-      if (!keep(v)) return true;
+      if (!keep(v, outermost)) return true;
       // A round reads what the one before has written.
       if (graph_.node(v).op == Op::Loop)
         for (ValueId root : written_roots(graph_, v)) ++version_[index(root)];
       for (const std::unique_ptr<Block>& inner : graph_.node(v).blocks) changed |= run(*inner);
       return false;
     });
+    for (ValueId& v : block.results) v = replacements_(v);
     for (ValueId v : block.nodes) gone_[index(v)] = true;
     return changed || block.nodes.size() != before;
   }
 
-  bool keep(ValueId v) {
+  bool keep(ValueId v, bool outermost) {
     Node& n = graph_.node(v);
     replacements_.rename(n);
     if (is_control(n.op)) return true;
@@ -59,10 +62,12 @@ class CommonNodes {
     seen_at_[index(v)] = memory_state(n);
     const std::size_t key = hash(n, seen_at_[index(v)]);
     const auto [first, last] = table_.equal_range(key);
-    const bool may_replace = is_view || !facts_.escapes[index(v)];
-    for (auto it = first; may_replace && it != last; ++it) {
+    const bool escapes = !is_view && escapes_[index(v)];
+    for (auto it = first; it != last; ++it) {
+      if (escapes && (!outermost || escapes_[index(it->second)])) continue;
       if (gone_[index(it->second)] || !equal(v, it->second) || !apart_.may_merge(v, it->second, replacements_)) continue;
       replacements_.add(v, it->second);
+      if (escapes) escapes_[index(it->second)] = true;
       join_calls(graph_.node(it->second), n);
       return false;
     }
@@ -114,6 +119,7 @@ class CommonNodes {
   Graph& graph_;
   const MemoryFacts facts_;
   const Apart apart_;
+  std::vector<bool> escapes_;  // by root: a result shares its bytes
   Replacements replacements_;
   std::vector<uint32_t> version_;  // of each root
   std::vector<uint32_t> seen_at_;  // memory state at which each value was computed

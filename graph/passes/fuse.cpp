@@ -40,6 +40,7 @@ class Fuser {
         ready_(graph.value_count(), 0),
         uses_(graph.value_count(), 0),
         free_(graph.value_count(), false),
+        cheap_(graph.value_count(), false),
         placed_(graph.value_count(), false),
         stored_(graph.value_count(), false),
         written_(graph.value_count(), false),
@@ -49,6 +50,7 @@ class Fuser {
   std::vector<Group> run() {
     for (ValueId v : block_.nodes)
       for (ValueId input : is_control(graph_.node(v).op) ? used_values(graph_, v) : graph_.node(v).inputs) ++uses_[index(input)];
+    find_cheap();
     for (ValueId v : block_.nodes) node(v);
     place_unused_scalars();
     for (Open& g : groups_) finish(g);
@@ -122,10 +124,47 @@ class Fuser {
       groups_.back().group.blocks.push_back(Fuser(graph_, facts_, *block, order_, has_rules_).run());
   }
 
-  /// A 0-d operator that costs as little as a load, whose operands hold for the whole graph.
+  /// Values of several users, all over the same shape, that cost as little as loading them: where users are of different groups, each
+  /// computes them again.
+  void find_cheap() {
+    for (ValueId v : block_.nodes) {
+      const Node& n = graph_.node(v);
+      if (!is_computed(n)) continue;
+      cheap_[index(v)] = uses_[index(v)] >= 2 && n.type.rank() > 0 && is_cheap(n);
+      for (ValueId input : n.inputs) {
+        const OpClass cls = def(n.op).cls;
+        const bool loops = cls == OpClass::Elementwise || cls == OpClass::Cast || cls == OpClass::Reduction;
+        if (!loops || is_alone(n.op) || shape_of(n) != graph_.type(input).shape) cheap_[index(input)] = false;
+      }
+    }
+    for (ValueId v : block_.nodes)
+      if (is_control(graph_.node(v).op))
+        for (ValueId used : used_values(graph_, v)) cheap_[index(used)] = false;
+  }
+
+  /// One operand is as large as the result, and all are in memory anyway.
+  bool is_cheap(const Node& n) const {
+    switch (n.op) {
+      case Op::Add:
+      case Op::Subtract:
+      case Op::Multiply:
+      case Op::Negative: break;
+      default: return false;
+    }
+    int large = 0;
+    for (ValueId input : n.inputs) {
+      const Node& root = graph_.node(graph_.root(input));
+      if (is_computed(root) && def(root.op).cls != OpClass::Reduction && graph_.type(input).shape == n.type.shape) return false;
+      large += graph_.type(input).shape == n.type.shape;
+    }
+    return large == 1 && !is_complex(n.type.dtype);
+  }
+
+  /// A 0-d operator that costs as little as a load, or a cheap one, whose operands hold for the whole graph.
   bool is_free(ValueId v, const Node& n) const {
     const OpClass cls = def(n.op).cls;
-    if (n.type.rank() != 0 || (cls != OpClass::Elementwise && cls != OpClass::Cast) || has_address(v) || facts_.captured[index(v)])
+    if ((n.type.rank() != 0 && !cheap_[index(v)]) || (cls != OpClass::Elementwise && cls != OpClass::Cast) || has_address(v) ||
+        facts_.captured[index(v)])
       return false;
     if (has_rules_ && may_set_flags(graph_, v)) return false;
     if (def(n.op).exactness != Exactness::Native) return false;
@@ -255,7 +294,7 @@ class Fuser {
     return touch(groups_[static_cast<std::size_t>(number)], root, v);
   }
 
-  /// Puts a free 0-d node and the free ones that it needs into a group, once.
+  /// Puts a free node and the free ones that it needs into a group, once.
   void place_scalar(ValueId v, int32_t number) {
     if (!groups_[static_cast<std::size_t>(number)].scalars.insert(index(v)).second) return;
     for (ValueId input : graph_.node(v).inputs) {
@@ -294,7 +333,7 @@ class Fuser {
   std::vector<int32_t> group_of_;  // by value
   std::vector<int32_t> ready_;     // by free value: the first group that may compute it
   std::vector<int32_t> uses_;      // by value: by nodes that are in no group yet
-  std::vector<bool> free_, placed_, stored_, written_;
+  std::vector<bool> free_, cheap_, placed_, stored_, written_;
   std::vector<Root> roots_;
   int32_t measured_ = 0;  // the first group in which what has been measured is known
   const bool has_rules_;  // has any node of the graph a rule of its own for its flags?

@@ -86,6 +86,11 @@ uint64_t pairwise_bits(DType t, const std::vector<uint64_t>& bits) {
 
 class Folds : public ::testing::TestWithParam<Isa> {};
 
+/// Rows of their own lengths.
+unsigned run_leaves(const Executable& code, char* const* ptrs, const int64_t* strides, const std::vector<int64_t>& lengths) {
+  return run_kernel(code, ptrs, strides, static_cast<int64_t>(reinterpret_cast<intptr_t>(lengths.data())), std::ssize(lengths));
+}
+
 TEST_P(Folds, PairwiseLeaf) {
   std::mt19937_64 random(7);
   // The source is cast to the summed dtype and squared where both are the same.
@@ -110,8 +115,8 @@ TEST_P(Folds, PairwiseLeaf) {
           std::vector<double> out(4, 99.0);
           const int size = graph::size_of(t);
           char* ptrs[] = {in.first, reinterpret_cast<char*>(out.data())};
-          const int64_t strides[] = {in.inner, in.outer, 0, size};
-          run_kernel(code, ptrs, strides, n, shape.rows);
+          const int64_t strides[] = {in.inner, in.outer - n * in.inner, 0, size};
+          run_leaves(code, ptrs, strides, std::vector<int64_t>(static_cast<std::size_t>(shape.rows), n));
           for (int64_t row = 0; row < shape.rows; ++row) {
             std::vector<uint64_t> values;
             unsigned flags = 0;
@@ -128,6 +133,29 @@ TEST_P(Folds, PairwiseLeaf) {
     }
 }
 
+TEST_P(Folds, PairwiseLeavesFollowEachOther) {
+  std::mt19937_64 random(8);
+  for (Access access : {Contiguous, Strided}) {
+    LoopNest nest;
+    uint16_t x = add_load(nest, DType::F32, access);
+    add_store(nest, DType::F32, Broadcast, x);
+    nest.fold = Fold::PairwiseLeaf;
+    const Executable code = compile(nest, GetParam());
+    const std::vector<int64_t> lengths = {120, 128, 8, 5, 0, 17, 128};
+    const Input in = make_input(DType::F32, {406, 1}, access == Strided ? 2 : 1, random, false);
+    std::vector<float> out(lengths.size(), 99.0f);
+    char* ptrs[] = {in.first, reinterpret_cast<char*>(out.data())};
+    const int64_t strides[] = {in.inner, 0, 0, 4};
+    run_leaves(code, ptrs, strides, lengths);
+    int64_t at = 0;
+    for (std::size_t row = 0; row < lengths.size(); at += lengths[row++]) {
+      std::vector<uint64_t> values;
+      for (int64_t i = 0; i < lengths[row]; ++i) values.push_back(in.at(0, at + i));
+      ASSERT_EQ(pairwise_bits(DType::F32, values), std::bit_cast<uint32_t>(out[row])) << isa_name(GetParam()) << " row " << row;
+    }
+  }
+}
+
 TEST_P(Folds, PairwiseLeafFlags) {
   LoopNest nest;
   add_store(nest, DType::F64, Broadcast, add_load(nest, DType::F64, Contiguous));
@@ -137,14 +165,14 @@ TEST_P(Folds, PairwiseLeafFlags) {
     std::vector<double> x(n, 1.0), out(1);
     char* ptrs[] = {reinterpret_cast<char*>(x.data()), reinterpret_cast<char*>(out.data())};
     const int64_t strides[4] = {8, 0, 0, 0};
-    EXPECT_EQ(run_kernel(code, ptrs, strides, n), 0u);
+    EXPECT_EQ(run_leaves(code, ptrs, strides, {n}), 0u);
     EXPECT_EQ(out[0], n);
     if (n < 2) continue;
     x[0] = HUGE_VAL;
     x[1] = -HUGE_VAL;
-    EXPECT_EQ(run_kernel(code, ptrs, strides, n), static_cast<unsigned>(kInvalid));
+    EXPECT_EQ(run_leaves(code, ptrs, strides, {n}), static_cast<unsigned>(kInvalid));
     x[0] = x[1] = 1.7e308;
-    EXPECT_EQ(run_kernel(code, ptrs, strides, n), static_cast<unsigned>(kOverflow));
+    EXPECT_EQ(run_leaves(code, ptrs, strides, {n}), static_cast<unsigned>(kOverflow));
   }
 }
 

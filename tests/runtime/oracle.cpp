@@ -200,6 +200,7 @@ std::string compare(const Graph& given, const std::vector<ParamMemory>& params, 
   const std::string listing = program->listing;
   PlanOptions plan_options;
   plan_options.beside = options.order == ExecOrder::Breadth;
+  if (options.bands) plan_options.block_bytes = 128;
   auto plan = Plan::create(std::move(*program), plan_options);
   if (!plan) return plan.error();
 
@@ -312,7 +313,8 @@ void expect_agrees(const std::string& text, std::vector<int64_t> symbols, const 
   for (ValueId p : graph.params()) params.push_back(make_param(graph.type(p), symbols, random, fill));
   for (const codegen::Cpu& cpu : cpus())
     for (bool fuse : {false, true}) {
-      EXPECT_EQ(compare(graph, params, symbols, {cpu, fuse}), "");
+      for (bool bands : {false, true})
+        EXPECT_EQ(compare(graph, params, symbols, {.cpu = cpu, .fuse = fuse, .bands = bands}), "");
       std::string declined;  // what cannot be attributed
       EXPECT_EQ(compare(graph, params, symbols, {cpu, fuse, 0, true}, &declined), "");
     }

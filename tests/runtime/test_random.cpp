@@ -165,6 +165,8 @@ void run_seed(uint64_t seed, int& declined_count) {
       ASSERT_EQ(compare(program.graph, program.memory, hints, {cpu, fuse, 0}, &declined), "")
           << "FRAMEJIT_SEED=" << seed;
       declined_count += !declined.empty();
+      ASSERT_EQ(compare(program.graph, program.memory, hints, {.cpu = cpu, .fuse = fuse, .bands = true}, &declined), "")
+          << "FRAMEJIT_SEED=" << seed;
       ASSERT_EQ(compare(program.graph, program.memory, hints, {cpu, fuse, 0, true}, &declined), "")
           << "FRAMEJIT_SEED=" << seed;
       for (const ExecOrder order : {ExecOrder::Breadth, ExecOrder::Depth})

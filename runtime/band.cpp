@@ -1,0 +1,206 @@
+#include "runtime/band.h"
+
+#include <algorithm>
+#include <atomic>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <set>
+
+namespace framejit::runtime {
+
+using namespace codegen;
+
+namespace {
+
+constexpr int64_t kLeastBlocks = 8;  // what all rows touch is at least as many blocks: less stays in cache anyway
+constexpr int64_t kMostBlocks = 4;   // a row that touches more stays in no cache
+constexpr std::size_t kMostSteps = 64;
+constexpr int64_t kStretch = 64, kAlignment = 64;
+
+int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+/// What the accesses of a band to one buffer have in common: the bytes [low, high) of row 0, and the distance between rows.
+struct Footprint {
+  int64_t pitch = 0, low = 0, high = 0;
+  bool read = false, written = false, alike = true;
+};
+
+class Finder {
+ public:
+  Finder(const Program& program, Bound& bound, int64_t block_bytes) : program_(program), bound_(bound), block_bytes_(block_bytes) {
+    for (const Step& step : program.steps)
+      if (const auto* flow = std::get_if<FlowStep>(&step))
+        if (flow->kind == FlowStep::Jump || flow->kind == FlowStep::Unless || flow->kind == FlowStep::Again) targets_.insert(flow->target);
+  }
+
+  void run() {
+    bound_.bands.clear();
+    for (std::size_t first = 0; first < bound_.steps.size();) {
+      std::size_t last = first;
+      rows_ = 0;
+      while (last < bound_.steps.size() && last - first < kMostSteps && (last == first || !targets_.contains(last)) && take(first, last)) ++last;
+      if (last - first >= 2) note(first, last);
+      first = std::max(last, first + 1);
+    }
+  }
+
+ private:
+  const BoundLoop& loop(std::size_t i) const { return std::get<BoundLoop>(bound_.steps[i]); }
+
+  /// May its first axis be cut?
+  bool fits(std::size_t i) const {
+    const auto* loop = std::get_if<BoundLoop>(&bound_.steps[i]);
+    if (!loop || loop->rank() == 0 || loop->size == 0 || loop->guarded.kernel) return false;
+    const ReduceKind reduce = loop->step->reduce;
+    if (reduce != ReduceKind::None && (loop->reduced_first == 0 || loop->rank() < 2)) return false;
+    for (const BoundOperand& o : loop->operands)
+      if (o.index && loop->rank() == 1) return false;
+    for (std::size_t k = 0; k < loop->operands.size(); ++k) {
+      const BoundOperand& o = loop->operands[k];
+      if (o.scratch || o.index) continue;
+      const BufferKind kind = program_.buffers[o.buffer].kind;
+      if (kind == BufferKind::Pointer || (loop->step->operands[k].written && kind == BufferKind::Param)) return false;
+    }
+    return true;
+  }
+
+  /// Can step `last` be added to those from `first` on? Then rows_ and footprints_ are those of the longer band.
+  bool take(std::size_t first, std::size_t last) {
+    if (!fits(last)) return false;
+    const int64_t rows = std::gcd(rows_, loop(last).extents[0]);
+    if (rows < 2) return false;
+    std::map<BufferIndex, Footprint> footprints;
+    for (std::size_t i = first; i <= last; ++i) add(loop(i), rows, footprints);
+    for (const auto& [buffer, f] : footprints)
+      if (f.written && (!f.alike || f.pitch <= 0 || f.high - f.low > f.pitch)) return false;
+    rows_ = rows;
+    footprints_ = std::move(footprints);
+    return true;
+  }
+
+  static void add(const BoundLoop& loop, int64_t rows, std::map<BufferIndex, Footprint>& footprints) {
+    const int64_t unit = loop.extents[0] / rows;
+    for (std::size_t k = 0; k < loop.operands.size(); ++k) {
+      const BoundOperand& o = loop.operands[k];
+      if (o.scratch || o.index) continue;
+      Footprint f{unit * loop.stride(k, 0), o.offset, o.offset + o.itemsize};
+      for (int axis = 0; axis < loop.rank(); ++axis) {
+        const int64_t reach = ((axis == 0 ? unit : loop.extents[axis]) - 1) * loop.stride(k, axis);
+        (reach < 0 ? f.low : f.high) += reach;
+      }
+      const bool written = loop.step->operands[k].written;
+      auto [it, fresh] = footprints.try_emplace(o.buffer, f);
+      Footprint& all = it->second;
+      all.alike = all.alike && all.pitch == f.pitch;
+      all.low = std::min(all.low, f.low);
+      all.high = std::max(all.high, f.high);
+      all.read = all.read || !written;
+      all.written = all.written || written;
+    }
+  }
+
+  void note(std::size_t first, std::size_t last) {
+    Band band;
+    band.first = first;
+    band.last = last;
+    band.rows = rows_;
+    int64_t row_bytes = 0;
+    bool hands_on = false;
+    for (const auto& [buffer, f] : footprints_) {
+      if (f.pitch != 0) row_bytes += f.high - f.low;
+      hands_on = hands_on || (f.read && f.written);
+    }
+    if (!hands_on || row_bytes > kMostBlocks * block_bytes_ || row_bytes * rows_ < kLeastBlocks * block_bytes_) return;
+    int64_t grain = 1;  // rows of a block: host loops see stretches of 64 elements
+    for (std::size_t i = first; i < last; ++i) {
+      const BoundLoop& l = loop(i);
+      band.nanoseconds += l.nanoseconds;
+      band.parallel = band.parallel && l.step->parallel;
+      band.scratch_bytes = std::max(band.scratch_bytes, l.scratch_bytes);
+      const bool calls_host = std::any_of(l.stages.begin(), l.stages.end(), [](const BoundStage& s) { return !s.kernel; });
+      if (calls_host && l.rank() == 1) grain = std::lcm(grain, kStretch / std::gcd(kStretch, l.extents[0] / rows_));
+    }
+    band.block = round_up(std::max<int64_t>(1, block_bytes_ / row_bytes), grain);
+    if (band.block * 2 > rows_) return;
+    for (const auto& [buffer, f] : footprints_) {
+      if (program_.buffers[buffer].kind != BufferKind::Temp || !f.written || used_outside(buffer, first, last)) continue;
+      band.temps.push_back({buffer, f.pitch, f.low, band.bytes});
+      // A block may be longer by less than one block: what is left at the end is added to it.
+      band.bytes += round_up(2 * band.block * f.pitch, kAlignment) + kAlignment;
+    }
+    for (std::size_t i = first; i < last; ++i) bound_.wave_end[i] = last;
+    bound_.bands.push_back(std::move(band));
+  }
+
+  bool used_outside(BufferIndex buffer, std::size_t first, std::size_t last) const {
+    bool found = false;
+    for (std::size_t i = 0; i < program_.steps.size() && !found; ++i)
+      if (i < first || i >= last) for_each_buffer(program_.steps[i], [&](BufferIndex b, bool) { found = found || b == buffer; });
+    return found;
+  }
+
+  const Program& program_;
+  Bound& bound_;
+  const int64_t block_bytes_;
+  std::set<std::size_t> targets_;
+  int64_t rows_ = 0;
+  std::map<BufferIndex, Footprint> footprints_;
+};
+
+/// A step of which rows are run, block by block.
+class Rows {
+ public:
+  Rows(const BoundLoop& all, int64_t rows) : all_(all), loop_(all), rows_(rows), unit_(all.extents[0] / rows) {}
+
+  const BoundLoop& block(int64_t begin, int64_t count) {
+    const double part = static_cast<double>(count) / static_cast<double>(rows_);
+    loop_.extents[0] = count * unit_;
+    loop_.size = all_.size / rows_ * count;
+    loop_.outputs = all_.step->reduce == ReduceKind::None ? 1 : all_.outputs / rows_ * count;
+    loop_.nanoseconds = all_.nanoseconds * part;
+    for (std::size_t k = 0; k < loop_.operands.size(); ++k)
+      if (!loop_.operands[k].scratch && !loop_.operands[k].index)
+        loop_.operands[k].offset = all_.operands[k].offset + begin * unit_ * all_.stride(k, 0);
+    return loop_;
+  }
+
+ private:
+  const BoundLoop& all_;
+  BoundLoop loop_;
+  int64_t rows_, unit_;
+};
+
+}  // namespace
+
+void find_bands(const Program& program, Bound& bound, int64_t block_bytes) {
+  // What is bound anew may have other rows; flags that have owners or rules are told apart step by step.
+  if (!program.measured.empty() || program.attributed || !program.flag_rules.empty()) return;
+  Finder(program, bound, block_bytes).run();
+}
+
+void execute_band(const Bound& bound, const Band& band, RunState& state, const std::function<void(const BoundLoop&, RunState&)>& run) {
+  std::atomic<bool> redo{false};
+  run_pieces(band.rows, band.block, band.nanoseconds, band.parallel, state, [&](int64_t begin, int64_t end) {
+    const Scratch memory(band.bytes + band.scratch_bytes, state);
+    std::vector<char*> buffers(state.buffers, state.buffers + bound.temp_offsets.size());
+    RunState own;
+    own.buffers = buffers.data();
+    own.poller = state.poller;
+    own.reserve = memory.data() + band.bytes;
+    std::vector<Rows> steps;
+    for (std::size_t i = band.first; i < band.last; ++i) steps.emplace_back(std::get<BoundLoop>(bound.steps[i]), band.rows);
+    for (int64_t at = begin, count; at < end && !own.stopped(); at += count) {
+      count = end - at < 2 * band.block ? end - at : band.block;
+      for (const Band::Temp& t : band.temps) buffers[t.buffer] = memory.data() + t.offset - t.low - at * t.pitch;
+      for (Rows& step : steps) {
+        run(step.block(at, count), own);
+        if (own.stopped()) break;
+      }
+    }
+    if (own.redo) redo.store(true, std::memory_order_relaxed);
+  });
+  state.redo = state.redo || redo.load(std::memory_order_relaxed);
+}
+
+}  // namespace framejit::runtime

@@ -1,0 +1,92 @@
+// Steps that go by the same rows, run block by block, against the reference interpreter.
+#include <gtest/gtest.h>
+
+#include "graph/text.h"
+#include "oracle.h"
+#include "runtime/scheduler.h"
+
+namespace framejit::runtime::testing {
+namespace {
+
+/// Bytes of temporaries, with blocks of so many bytes.
+int64_t buffer_bytes(const std::string& text, int64_t block_bytes) {
+  const Graph graph = parse_graph(text);
+  codegen::LowerOptions options;
+  options.cpu = cpus()[0];
+  options.host_loop = reference_loop;
+  auto program = codegen::lower(graph, fused(graph), options);
+  EXPECT_TRUE(program);
+  PlanOptions plan_options;
+  plan_options.block_bytes = block_bytes;
+  auto plan = Plan::create(std::move(*program), plan_options);
+  EXPECT_TRUE(plan);
+  return (*plan)->buffer_bytes({});
+}
+
+constexpr int64_t kNone = int64_t{1} << 40;
+
+const char* const kNorm = R"(graph @f(%x: f32[200, 24], %g: f32[24]) {
+  %2 = reduce_sum %x {axes=[1]} : f32[200]
+  %3 = view %2 : f32[200, 1] root=%2 offset=0
+  %4 = constant {value=24} : f32[]
+  %5 = divide %3, %4 : f32[200, 1]
+  %6 = subtract %x, %5 : f32[200, 24]
+  %7 = sqrt %6 : f32[200, 24]
+  %8 = multiply %7, %7 : f32[200, 24]
+  %9 = reduce_sum %8 {axes=[1]} : f32[200]
+  %10 = view %9 : f32[200, 1] root=%9 offset=0
+  %11 = divide %7, %10 : f32[200, 24]
+  %12 = multiply %11, %g : f32[200, 24]
+  return %12
+})";
+
+const char* const kSoftmax = R"(graph @f(%x: f64[300, 7]) {
+  %1 = reduce_max %x {axes=[1]} : f64[300]
+  %2 = view %1 : f64[300, 1] root=%1 offset=0
+  %3 = subtract %x, %2 : f64[300, 7]
+  %4 = exp %3 : f64[300, 7]
+  %5 = reduce_sum %4 {axes=[1]} : f64[300]
+  %6 = view %5 : f64[300, 1] root=%5 offset=0
+  %7 = divide %4, %6 : f64[300, 7]
+  return %7, %1
+})";
+
+// The rows of one step are the elements of another.
+const char* const kDifferences = R"(graph @f(%x: f64[128, 3, 8]) {
+  %1 = reduce_sum %x {axes=[2]} : f64[128, 3]
+  %2 = reduce_sum %1 {axes=[1]} : f64[128]
+  %3 = sqrt %2 : f64[128]
+  %4 = view %3 : f64[128, 1, 1] root=%3 offset=0
+  %5 = multiply %x, %4 : f64[128, 3, 8]
+  %6 = cast %5 : f32[128, 3, 8]
+  %7 = reduce_sum %6 {axes=[0]} : f32[3, 8]
+  return %5, %7
+})";
+
+// A row needs its neighbour: no band.
+const char* const kNeighbours = R"(graph @f(%x: f64[257, 8]) {
+  %1 = sqrt %x : f64[257, 8]
+  %2 = view %1 : f64[256, 8] root=%1 offset=64
+  %3 = view %1 : f64[256, 8] root=%1 offset=0
+  %4 = subtract %2, %3 : f64[256, 8]
+  %5 = reduce_sum %4 {axes=[1]} : f64[256]
+  return %5
+})";
+
+TEST(Bands, AgreeWithTheInterpreter) {
+  for (const char* text : {kNorm, kSoftmax, kDifferences, kNeighbours})
+    for (int threads : {1, 3}) {
+      set_num_threads(threads);
+      expect_agrees(text, {}, {.special = false, .limit = 100});
+    }
+  set_num_threads(0);
+}
+
+TEST(Bands, KeepWhatLiesBetweenTheirStepsInBlocks) {
+  EXPECT_LT(buffer_bytes(kNorm, 2048), buffer_bytes(kNorm, kNone) / 4);
+  EXPECT_LT(buffer_bytes(kSoftmax, 1024), buffer_bytes(kSoftmax, kNone) / 2);
+  EXPECT_EQ(buffer_bytes(kNeighbours, 1024), buffer_bytes(kNeighbours, kNone));
+}
+
+}  // namespace
+}  // namespace framejit::runtime::testing
