@@ -19,6 +19,7 @@ constexpr int kHoistedConstants[2] = {6, 14};
 /// Bodies above this weight are emitted once, masked throughout: compile time counts more than the masks, which are
 /// dearer on AVX2. A heavy operator weighs as many simple ones as it has instructions, about.
 constexpr std::ptrdiff_t kSingleBody[2] = {100, 200}, kHeavyWeight = 40;
+constexpr int kAhead = 2048;  // bytes
 
 bool is_heavy(Op op, DType t) {
   if (op == Op::FloorDivide || op == Op::Remainder || op == Op::Fmod) return true;
@@ -312,6 +313,7 @@ void NestEmitter::main_loop(int unroll, bool non_temporal) {
   cc_.align(asmjit::AlignMode::kCode, 32);
   cc_.bind(again);
   for (int u = 0; u < unroll; ++u) {
+    prefetch(u);
     eval_body(u);
     for (const NestStore& s : nest_.stores) store(s, u, non_temporal && s.non_temporal);
     advance_strided();
@@ -358,9 +360,20 @@ void NestEmitter::emit_row() {
     main_loop(unroll_factor(), false);
   }
   tail_loop([&] {
+    if (single_body) prefetch(0);
     eval_body(0);
     for (const NestStore& s : nest_.stores) store(s, 0, false);
   });
+}
+
+/// Long arithmetic fills the processor's window, so that the loads of the next vectors come late; not all machines fetch ahead by themselves.
+void NestEmitter::prefetch(int u) {
+  if (heavy_ops() == 0) return;
+  std::vector<bool> loaded(operands_.size(), false);
+  for (const Expr& e : nest_.body)
+    if (e.kind == ExprKind::Load) loaded[e.args[0]] = true;
+  for (std::size_t i = 0; i < operands_.size(); ++i)
+    if (loaded[i] && operands_[i].access == Access::Contiguous) cc_.prefetcht0(address(operands_[i], u).cloneAdjusted(kAhead));
 }
 
 void NestEmitter::emit_rows_of_elements(const Label& exit) {

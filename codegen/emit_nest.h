@@ -46,6 +46,7 @@ class NestEmitter {
   void emit_rows_of_elements(const Label& exit);
   void emit_row();
   void main_loop(int unroll, bool non_temporal);
+  void prefetch(int u);
   template <class F>
   void tail_loop(F&& body);
   void set_tail();

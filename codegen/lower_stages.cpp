@@ -20,6 +20,9 @@ namespace {
 
 constexpr int64_t kMinTile = 256, kMaxTile = 8192;
 constexpr std::size_t kMaxNameLength = 60;
+/// Nanoseconds per element above which arithmetic, not memory, is what a step waits for: a second loop beside the plain one, with stores of
+/// its own, then costs more registers than it saves (a sum of three exponentials of 10^6 float64: 11 %, Black-Scholes: 8 %).
+constexpr double kStreamed = 3.0;
 
 using OperandId = uint16_t;
 
@@ -645,6 +648,8 @@ class StageBuilder {
       step_.name += graph::name_of(terms_[t].op);
     }
     step_.cost = std::max(0.05, cost);
+    if (step_.cost > kStreamed)
+      for (Stage& stage : step_.stages) stage.streaming.reset();
     if (spec_.fold)
       step_.name +=
           (step_.name.empty() ? "" : "_") + std::string("reduce_") + std::string(graph::name_of(spec_.fold->combine));
