@@ -105,7 +105,7 @@ def test_jit_config_of_a_network():
 @pytest.mark.parametrize("variable", ["MS_DEV_ENABLE_FALLBACK", "MS_DEV_JIT_SYNTAX_LEVEL"])
 def test_fallback_can_be_switched_off(monkeypatch, variable):
     def host(x):
-        return x + Tensor(np.unique(np.array([3, 1, 2])))
+        return x + Tensor(np.unique(np.array([3, 1, 2]), axis=0))
 
     x = Tensor([1, 1, 1])
     assert jit(host)(x).tolist() == [2, 3, 4]
