@@ -31,6 +31,7 @@ struct Part {
   std::set<ValueId> stored;  // values that later parts or groups, or the caller, read from memory
   Dims shape;
   uint32_t group = 0;
+  bool ahead = false;  // reductions of what the writes among its nodes will write: these are made by another part, later
 };
 
 class Lowerer : public Memory {
@@ -174,7 +175,7 @@ class Lowerer : public Memory {
     return node.op == Op::Write && graph_.node(graph_.root(node.inputs[0])).op == Op::Param;
   }
   bool writes_param(const Part& part) const {
-    return std::any_of(part.nodes.begin(), part.nodes.end(), [&](ValueId v) { return is_param_write(v); });
+    return !part.ahead && std::any_of(part.nodes.begin(), part.nodes.end(), [&](ValueId v) { return is_param_write(v); });
   }
 
   /// Is it known to whom to say what a node has raised?
@@ -193,13 +194,71 @@ class Lowerer : public Memory {
     }
     std::move(rest.begin(), rest.end(), std::back_inserter(first));
     parts_ = std::move(first);
-    auto part = std::find_if(parts_.begin(), parts_.end(), [&](const Part& p) { return writes_param(p); });
-    for (; part != parts_.end(); ++part)
+    const std::size_t write = reduce_ahead(early);
+    for (auto part = parts_.begin() + static_cast<std::ptrdiff_t>(write); part != parts_.end(); ++part)
       for (ValueId v : part->nodes) {
         const std::string op(graph::name_of(graph_.node(v).op));
         if (!attributable(v)) fail("a warning that " + op + " may give is NumPy's own, after a param was written");
         if (may_redo(v)) fail(op + " may have to be NumPy's, after a param was written");
       }
+  }
+
+  /// Moves reductions that may warn, or ask for a second run, before the first part that writes a param, where they can be made of what is there
+  /// then; and numbers of what they give. Answers which part is that.
+  std::size_t reduce_ahead(std::set<ValueId> early) {
+    std::size_t write = 0;
+    while (write < parts_.size() && !writes_param(parts_[write])) ++write;
+    for (std::size_t p = write + 1; p < parts_.size(); ++p) {
+      const bool owned = std::all_of(parts_[p].nodes.begin(), parts_[p].nodes.end(), [&](ValueId v) { return attributable(v) && !may_redo(v); });
+      if (owned) continue;
+      if (!is_ready(parts_[p], early) && !take_ahead(parts_[p], std::span(parts_).subspan(write, p - write))) continue;
+      early.insert(parts_[p].nodes.begin(), parts_[p].nodes.end());
+      std::rotate(parts_.begin() + static_cast<std::ptrdiff_t>(write), parts_.begin() + static_cast<std::ptrdiff_t>(p),
+                  parts_.begin() + static_cast<std::ptrdiff_t>(p + 1));
+      ++write;
+    }
+    return write;
+  }
+
+  /// Adds to reductions what the parts before them compute, and write, of their operands. False where that is not cheap, or reads what it
+  /// writes in another view.
+  bool take_ahead(Part& part, std::span<const Part> before) {
+    constexpr std::size_t kMost = 8;
+    std::vector<ValueId> order;  // of the program: those before, and the part's own
+    const std::vector<ValueId>& stored = (*groups_)[part.group].stored;
+    for (ValueId v : part.nodes)
+      if (cls(v) != OpClass::Reduction && (!is_cheap(v, part) || std::find(stored.begin(), stored.end(), v) != stored.end())) return false;
+    for (const Part& p : before) order.insert(order.end(), p.nodes.begin(), p.nodes.end());
+    order.insert(order.end(), part.nodes.begin(), part.nodes.end());
+    std::set<ValueId> needed(part.nodes.begin(), part.nodes.end());
+    for (std::size_t i = order.size(); i-- > 0;) {
+      const ValueId v = order[i];
+      if (!needed.contains(v)) continue;
+      if (i < order.size() - part.nodes.size() && cls(v) != OpClass::Write && !is_cheap(v, part)) return false;
+      for (std::size_t k = cls(v) == OpClass::Write ? 1 : 0; k < graph_.node(v).inputs.size(); ++k) {
+        const ValueId input = graph_.node(v).inputs[k], root = graph_.root(input);
+        std::size_t j = i;
+        while (j > 0 && order[j - 1] != root && !(graph_.node(order[j - 1]).op == Op::Write && graph_.root(graph_.node(order[j - 1]).inputs[0]) == root)) --j;
+        if (j == 0) continue;  // there before
+        const ValueId source = order[j - 1];
+        if (source == root ? !same_bytes(input, root) || !same_shape(shape_of(root), part.shape)
+                           : !same_view(graph_, input, graph_.node(source).inputs[0]))
+          return false;
+        needed.insert(source);
+      }
+    }
+    if (needed.size() > kMost) return false;
+    std::erase_if(order, [&](ValueId v) { return !needed.contains(v); });
+    part.nodes = std::move(order);
+    part.ahead = true;
+    return true;
+  }
+
+  bool is_cheap(ValueId v, const Part& part) {
+    const graph::Op op = graph_.node(v).op;
+    const bool elementwise = cls(v) == OpClass::Elementwise || cls(v) == OpClass::Cast;
+    const bool slow = op == Op::Divide || op == Op::Reciprocal || op == Op::Sqrt || op == Op::FloorDivide || op == Op::Remainder || op == Op::Fmod;
+    return elementwise && !slow && same_shape(shape_of(v), part.shape) && !is_host(v);
   }
 
   /// Numbers from what is there at the start and is never written, or from parts that are.
@@ -367,7 +426,8 @@ class Lowerer : public Memory {
     std::set<ValueId> placed;
     for (Part& part : parts_)
       for (ValueId v : part.nodes)
-        if (wanted.contains(v) && cls(v) != OpClass::Write && placed.insert(v).second) part.stored.insert(v);
+        if (wanted.contains(v) && cls(v) != OpClass::Write && (!part.ahead || cls(v) == OpClass::Reduction) && placed.insert(v).second)
+          part.stored.insert(v);
   }
 
   std::set<ValueId> wanted_values() {
@@ -440,6 +500,10 @@ class Lowerer : public Memory {
     std::vector<ValueId> reductions, elementwise;
     for (ValueId v : part.nodes) (cls(v) == OpClass::Reduction ? reductions : elementwise).push_back(v);
     if (reductions.empty()) return lower_elementwise(part, elementwise, part.stored);
+    if (part.ahead) {
+      for (ValueId r : reductions) lower_reduction(part, elementwise, {}, r);
+      return;
+    }
 
     // What is stored, or dear and shared, is computed once before; the reductions compute the rest as they go.
     std::set<ValueId> stored;
@@ -527,7 +591,7 @@ class Lowerer : public Memory {
     std::set<ValueId> reached;
     reach_unstored(input, part, stored, reached);
     for (ValueId v : elementwise)
-      if (reached.contains(v)) terms.compute(v);
+      if (part.ahead || reached.contains(v)) terms.compute(v);
 
     // dtype= of a reduction: NumPy casts in its buffers, so that the layout of what is cast decides the order.
     const bool casting = node.find(graph::AttrKey::Name) != nullptr && node.name() == "casting";
@@ -871,7 +935,7 @@ class Lowerer : public Memory {
     out.buffer = to;
     out.dtype = type.dtype;
     out.strides = type.strides;
-    spec.stores.push_back({out, terms.operand(v), false, true});
+    terms.store_at(out, terms.operand(v), false, true);
     program_.steps.emplace_back(build_step(spec, context_));
   }
 
@@ -1033,11 +1097,12 @@ class Lowerer : public Memory {
     StepSpec spec;
     spec.shape = type.shape;
     Term load;
+    const DType dtype = type.dtype == DType::Bool ? DType::U8 : type.dtype;
     load.kind = Term::kLoad;
-    load.dtype = load.operand_dtype = type.dtype;
-    load.access = {from, type.dtype, 0, type.strides};
+    load.dtype = load.operand_dtype = dtype;
+    load.access = {from, dtype, 0, type.strides};
     spec.terms.push_back(std::move(load));
-    spec.stores.push_back({{to, type.dtype, 0, type.strides}, 0, false, true});
+    spec.stores.push_back({{to, dtype, 0, type.strides}, 0, false, true});
     program_.steps.emplace_back(build_step(spec, context_));
   }
 

@@ -155,14 +155,44 @@ TermId TermBuilder::load(ValueId value) {
   if (root.op == Op::Constant) return loads_[value] = constant(dtype, root.value());
   if (root.op == Op::DimValue && root.dim().is_const())
     return loads_[value] = constant(dtype, {static_cast<uint64_t>(root.dim().value()), 0});
+  return loads_[value] = load(access(value));
+}
+
+/// One load for one access, so that "the same operand twice" stays that.
+TermId TermBuilder::load(Access from) {
+  for (TermId t = 0; t < spec_.terms.size(); ++t)
+    if (spec_.terms[t].kind == Term::kLoad && spec_.terms[t].access == from) return t;
   Term term;
   term.kind = Term::kLoad;
-  term.dtype = term.operand_dtype = dtype;
-  term.access = access(value);
-  // One load for one access, so that "the same operand twice" stays that.
-  for (TermId t = 0; t < spec_.terms.size(); ++t)
-    if (spec_.terms[t].kind == Term::kLoad && spec_.terms[t].access == term.access) return loads_[value] = t;
-  return loads_[value] = append(std::move(term));
+  term.dtype = term.operand_dtype = from.dtype;
+  term.access = std::move(from);
+  return append(std::move(term));
+}
+
+/// Bools that are moved, not computed, as bytes: NumPy keeps those that are neither 0 nor 1.
+std::optional<TermId> TermBuilder::moved_bytes(TermId of) {
+  const Term term = spec_.terms[of];
+  if (term.dtype != DType::Bool) return std::nullopt;
+  if (term.kind == Term::kCopy) return moved_bytes(term.args[0]);
+  if (term.kind == Term::kLoad) {
+    Access bytes = term.access;
+    bytes.dtype = DType::U8;
+    return load(std::move(bytes));
+  }
+  if (term.kind != Term::kApply || term.op != Op::Where) return std::nullopt;
+  std::optional<TermId> chosen[2] = {moved_bytes(term.args[1]), moved_bytes(term.args[2])};
+  if (!chosen[0] && !chosen[1]) return std::nullopt;
+  for (std::size_t i = 0; i < 2; ++i)
+    if (!chosen[i]) chosen[i] = apply(Op::Cast, DType::Bool, DType::U8, {term.args[i + 1]});
+  return apply(Op::Where, DType::U8, DType::U8, {term.args[0], *chosen[0], *chosen[1]});
+}
+
+void TermBuilder::store_at(Access to, TermId value, bool late, bool direct) {
+  if (const std::optional<TermId> bytes = moved_bytes(value)) {
+    to.dtype = DType::U8;
+    value = *bytes;
+  }
+  spec_.stores.push_back({std::move(to), value, late, direct});
 }
 
 TermId TermBuilder::operand(ValueId value) {
@@ -240,7 +270,7 @@ void TermBuilder::store(ValueId value) {
   // What was written over it since is what its memory holds in the end.
   for (const Written& w : written_)
     if (same_view(graph_, w.destination, value)) return;
-  spec_.stores.push_back({access(value), terms_.at(value), false, true});
+  store_at(access(value), terms_.at(value), false, true);
 }
 
 void TermBuilder::finish(const std::set<ValueId>& stored) {
@@ -248,7 +278,7 @@ void TermBuilder::finish(const std::set<ValueId>& stored) {
     const ValueId root = graph_.root(w.destination);
     const bool fresh = terms_.contains(root);
     if (fresh && !stored.contains(root)) continue;
-    spec_.stores.push_back({access(w.destination), w.value, !fresh, false});
+    store_at(access(w.destination), w.value, !fresh, false);
   }
 }
 

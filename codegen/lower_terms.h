@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -31,6 +32,8 @@ class TermBuilder {
   TermId operand(ValueId value);
   /// Stores a computed value into its own fresh memory.
   void store(ValueId value);
+  /// Stores a term into memory of its dtype.
+  void store_at(Access to, TermId value, bool late, bool direct);
   /// A value that nobody reads but that may set a flag.
   void keep(ValueId value) { spec_.kept.push_back(terms_.at(value)); }
   bool has(ValueId value) const { return terms_.contains(value); }
@@ -55,6 +58,8 @@ class TermBuilder {
 
   TermId append(Term term);
   TermId load(ValueId value);
+  TermId load(Access from);
+  std::optional<TermId> moved_bytes(TermId of);
   TermId iota(ValueId node);
   TermId copy(TermId of);
   void check_clip(const graph::Node& node);

@@ -109,7 +109,7 @@ Captured<Value*> call_scalar_type(const Call& call) {
     return break_at(BreakId::UnsupportedArgument, "a float, known at run time only, as an integer");
   FRAMEJIT_TRY(id, convert(call.session, x, call.dtype));
   // A 0-d array may be written later.
-  if (x.is_array() && id == x.id) id = call.session.builder().copy(id, 'C');
+  if (x.is_array() && id == x.id) id = copy_element(call.session, id);
   return call.session.array(id, Wrap::NumpyScalar);
 }
 
@@ -274,7 +274,7 @@ Captured<Value*> method_item(const Call& call) {
   }
   ValueId id = v[0]->id;
   if (type.rank() != 0) id = session.builder().view(id, {}, {}, offset);
-  if (v[0]->wrap != Wrap::NumpyScalar) id = session.builder().copy(id, 'C');
+  if (v[0]->wrap != Wrap::NumpyScalar) id = copy_element(session, id);
   return python_number(session, id);
 }
 
@@ -298,7 +298,7 @@ Captured<Value*> method_tolist(const Call& call) {
           list->items.push_back(session.make(ValueKind::List));
           next.emplace_back(item, list->items.back());
         } else {
-          FRAMEJIT_TRY(number, python_number(session, session.builder().copy(item, 'C')));
+          FRAMEJIT_TRY(number, python_number(session, copy_element(session, item)));
           list->items.push_back(number);
         }
       }

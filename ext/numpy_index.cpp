@@ -242,7 +242,7 @@ Captured<Value*> read_item(Session& session, Value* array, Value* key) {
   }
   FRAMEJIT_TRY(indexed, index_view(session, array->id, key));
   if (!indexed.element) return session.array(indexed.view, Wrap::NdArray);
-  return session.array(session.builder().copy(indexed.view, 'C'), Wrap::NumpyScalar);
+  return session.array(copy_element(session, indexed.view), Wrap::NumpyScalar);
 }
 
 namespace {

@@ -187,7 +187,7 @@ constexpr Special kSpecial[] = {
     {Op::Fmax, 'i', Form::Other, Op::Maximum},       {Op::Fmax, 'u', Form::Other, Op::Maximum},
     {Op::Conjugate, 'i', Form::Copy, Op::Copy},      {Op::Conjugate, 'u', Form::Copy, Op::Copy},
     {Op::Conjugate, 'f', Form::Copy, Op::Copy},
-    {Op::Invert, 'b', Form::Other, Op::LogicalNot},  {Op::Absolute, 'b', Form::Copy, Op::Copy},
+    {Op::Invert, 'b', Form::Other, Op::LogicalNot},
     {Op::Absolute, 'u', Form::Copy, Op::Copy},       {Op::Floor, 'b', Form::Copy, Op::Copy},
     {Op::Floor, 'i', Form::Copy, Op::Copy},          {Op::Floor, 'u', Form::Copy, Op::Copy},
     {Op::Ceil, 'b', Form::Copy, Op::Copy},           {Op::Ceil, 'i', Form::Copy, Op::Copy},
@@ -255,6 +255,12 @@ ValueId identity_loop(Session& session, ValueId x) {
 }
 
 }  // namespace
+
+ValueId copy_element(Session& session, ValueId element) {
+  graph::GraphBuilder& builder = session.builder();
+  if (session.graph().type(element).dtype != DType::Bool) return builder.copy(element, 'C');
+  return *builder.elementwise(Op::Absolute, std::span(&element, 1));
+}
 
 Captured<Value*> positive(Session& session, const Operand& x) {
   FRAMEJIT_TRY(id, convert(session, x, x.type.dtype));

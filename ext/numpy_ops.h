@@ -59,6 +59,9 @@ Captured<ValueId> cast(Session& session, ValueId x, DType to);
 /// NumPy's loops may run on other paths than they do on fresh memory.
 bool is_odd_place(Session& session, graph::Op op, ValueId out, std::span<Value* const> operands);
 
+/// The value of an element, 0-d. A bool of memory whose byte is neither 0 nor 1 is 1 then, as NumPy's scalars are.
+ValueId copy_element(Session& session, ValueId element);
+
 /// The ufunc of `op`, called. The result is a NumPy scalar if all operands are 0-d.
 Captured<Value*> apply_ufunc(Session& session, Op op, std::span<Value* const> values);
 /// The same for operands that were looked at already. With a mask: where it is false the result is anything, and sets no flag.
