@@ -1,10 +1,16 @@
 // Walks over the mask in C order. Single elements are chosen without a branch: each is stored where the next chosen one belongs.
 #include "codegen/compress.h"
 
+#include <immintrin.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <tuple>
+#include <utility>
 #include <vector>
+
+#include "codegen/cpu.h"
 
 namespace framejit::codegen {
 
@@ -37,6 +43,23 @@ void for_each_of(const Row& row, F&& f) {
       for (int64_t k = i; k < i + 8; ++k) f(k, row.mask[k] != 0);
     }
   for (; i < row.length; ++i) f(i, row.mask[i * row.mask_stride] != 0);
+}
+
+/// The places where a row is true, as far as there is room for whole vectors; how many there are, and how far it got.
+__attribute__((target("avx512f,avx512bw,popcnt"))) std::pair<int64_t, int64_t> places_in_vectors(const Row& row, int64_t* at, int64_t room) {
+  int64_t found = 0, i = 0;
+  __m512i places = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
+  for (; i + 64 <= row.length && found + 64 <= room; i += 64) {
+    const __m512i bytes = _mm512_loadu_si512(row.mask + i);
+    uint64_t takes = _mm512_test_epi8_mask(bytes, bytes);
+    for (int k = 0; k < 8; ++k, takes >>= 8) {
+      const auto eight = static_cast<__mmask8>(takes);
+      _mm512_storeu_si512(at + found, _mm512_maskz_compress_epi64(eight, places));
+      found += _mm_popcnt_u32(eight);
+      places = _mm512_add_epi64(places, _mm512_set1_epi64(8));
+    }
+  }
+  return {found, i};
 }
 
 /// Elements of one size along a row of the array, to `few`, where there is room for `room`; how many, or -1 where it does not do.
@@ -152,10 +175,11 @@ bool nonzero(void*, std::span<const HostArray> arrays, graph::FlagRule) {
   if (room == 0) return true;
   auto* at = reinterpret_cast<int64_t*>(out.data);
   const bool fits = for_each_row(mask, mask.strides, [&](const Row& row, int64_t, std::span<const int64_t> position) {
-    int64_t found = 0;
+    int64_t found = 0, done = 0;
+    if (rank == 1 && row.mask_stride == 1 && detected_cpu().isa == Isa::Avx512) std::tie(found, done) = places_in_vectors(row, at, room);
     int64_t* const last = at + rank - 1;
-    for_each_of(row, [&, most = room](int64_t i, bool takes) {
-      if (found < most) last[found * rank] = i;
+    for_each_of({row.mask + done * row.mask_stride, row.length - done, row.mask_stride}, [&, most = room](int64_t i, bool takes) {
+      if (found < most) last[found * rank] = done + i;
       found += takes;
     });
     if (found > room) return false;

@@ -80,6 +80,9 @@ Captured<int> axis_argument(Session& session, Value* value, int rank);
 /// One axis or a tuple of them, sorted; all where absent.
 Captured<std::vector<int64_t>> axes_argument(Session& session, Value* value, int rank);
 
+/// The real parts of complex numbers (which: 0), or the imaginary ones: a view of an array.
+Value* complex_part(Session& session, Value* x, int64_t which);
+
 inline Value* fresh_array(Session& session, ValueId id) { return session.array(id, Wrap::NdArray); }
 
 }  // namespace framejit::ext

@@ -221,10 +221,27 @@ Captured<Value*> mean(Session& session, const Reduction& r) {
   return divided(session, session.array(sum, wrap), count);
 }
 
-/// m = mean(keepdims); x = a - m; x *= x; add.reduce(x) / (count - ddof).
+/// x *= x: the squares lie where x lay.
+Captured<Value*> squares_of(Session& session, Value* x) {
+  const graph::Type type = session.graph().type(x->id);
+  Value* parts[2] = {x, nullptr};
+  if (graph::is_complex(type.dtype)) {
+    parts[0] = complex_part(session, x, 0);
+    parts[1] = complex_part(session, x, 1);
+  }
+  for (Value*& x_part : parts) {
+    if (!x_part) continue;
+    Value* const twice[] = {x_part, x_part};
+    FRAMEJIT_TRY(square, apply_ufunc(session, Op::Multiply, std::span<Value* const>(twice)));
+    if (!parts[1]) session.graph().node(square->id).type.strides = type.strides;
+    x_part = square;
+  }
+  return parts[1] ? apply_ufunc(session, Op::Add, std::span<Value* const>(parts)) : parts[0];
+}
+
+/// m = mean(keepdims); x = a - m; x *= x, of complex numbers the sum of the parts' squares; add.reduce(x) / (count - ddof).
 Captured<Value*> variance(Session& session, Reduction r, int64_t ddof) {
-  if (r.dtype || graph::is_complex(session.graph().type(r.x).dtype))
-    return break_at(BreakId::UnsupportedArgument, "a variance in another dtype, or of complex numbers");
+  if (r.dtype) return break_at(BreakId::UnsupportedArgument, "a variance in another dtype");
   bool keep = r.keep;
   r.keep = true;
   FRAMEJIT_TRY(center, mean(session, r));
@@ -235,11 +252,7 @@ Captured<Value*> variance(Session& session, Reduction r, int64_t ddof) {
   FRAMEJIT_TRY(m, operand(session, center));
   const Operand both[] = {a, m};
   FRAMEJIT_TRY(x, apply_ufunc(session, Op::Subtract, both));
-  const graph::Type moved = session.graph().type(x->id);
-  Value* const twice[] = {x, x};
-  FRAMEJIT_TRY(squares, apply_ufunc(session, Op::Multiply, std::span<Value* const>(twice)));
-  // In place: the squares lie where the differences lay.
-  session.graph().node(squares->id).type.strides = moved.strides;
+  FRAMEJIT_TRY(squares, squares_of(session, x));
   Reduction rest = r;
   rest.x = squares->id;
   FRAMEJIT_TRY(sum, reduce(session, rest, Op::ReduceSum, rest.x));

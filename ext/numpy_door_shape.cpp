@@ -532,13 +532,16 @@ Value* flags(Session& session, const graph::Type& type) {
   return made;
 }
 
-/// The real parts of complex numbers, or the imaginary ones: a view of an array.
-Value* part(Session& session, Value* x, int64_t which) {
+}  // namespace
+
+Value* complex_part(Session& session, Value* x, int64_t which) {
   const DType dtype = graph::part_of(session.graph().type(x->id).dtype);
   const ValueId view = session.builder().reinterpret(x->id, dtype, which * graph::size_of(dtype));
   if (x->wrap == Wrap::NumpyScalar) return session.array(session.builder().copy(view, 'C'), Wrap::NumpyScalar);
   return fresh_array(session, view);
 }
+
+namespace {
 
 struct Attribute {
   std::string_view name;
@@ -576,9 +579,9 @@ constexpr Attribute kAttributes[] = {
        if (x->wrap == Wrap::NumpyScalar) return x;
        return transposed(s, x, {});
      }},
-    {"real", [](Session& s, Value* x, const graph::Type& t) -> Captured<Value*> { return graph::is_complex(t.dtype) ? part(s, x, 0) : x; }},
+    {"real", [](Session& s, Value* x, const graph::Type& t) -> Captured<Value*> { return graph::is_complex(t.dtype) ? complex_part(s, x, 0) : x; }},
     {"imag", [](Session& s, Value* x, const graph::Type& t) -> Captured<Value*> {
-       if (graph::is_complex(t.dtype)) return part(s, x, 1);
+       if (graph::is_complex(t.dtype)) return complex_part(s, x, 1);
        const bool f = t.rank() > 1 && graph::is_f_contiguous(s.graph().shapes(), t) && !graph::is_c_contiguous(s.graph().shapes(), t);
        if (x->wrap != Wrap::NdArray || t.rank() == 0 || f)
          return break_at(BreakId::UnsupportedArgument, "attribute .imag of a number, or of an array in Fortran order");

@@ -112,8 +112,16 @@ class Binder {
     return bind_undo(std::get<UndoStep>(step));
   }
 
+  /// A loop of ours takes as long as its result is.
+  static double nanoseconds_of_host(const BoundHost& host) {
+    if (!host.host.name) return kHostNanoseconds;
+    double elements = 1;
+    for (int64_t n : host.shapes.back()) elements *= static_cast<double>(n);
+    return elements;
+  }
+
   static double nanoseconds_of(const BoundStep& step) {
-    if (std::holds_alternative<BoundHost>(step)) return kHostNanoseconds;
+    if (const auto* host = std::get_if<BoundHost>(&step)) return nanoseconds_of_host(*host);
     if (const auto* flow = std::get_if<BoundFlow>(&step)) return flow->step->kind == FlowStep::Again ? kLoopNanoseconds : 0;
     return cost_of(step);
   }

@@ -265,6 +265,8 @@ SUMS = {
     "first axis": lambda z: (z.sum(axis=0), z.mean(axis=0, keepdims=True)),
     "of an expression": lambda z: (np.sum(z * z.conj()), np.sum(z + 1, axis=0), (z * 2).mean(axis=-1), np.sum(np.exp(z), axis=-1), np.sum(abs(z))),
     "of a view": lambda z: (z[::-1].sum(axis=-1), z.T.sum(axis=0), z[..., ::2].sum(), z.real.sum(axis=0)),
+    "variance": lambda z: (z.var(), np.std(z), z.var(axis=-1, ddof=1), np.std(z, axis=0, keepdims=True)),
+    "variance of a view": lambda z: (z[::-1].var(axis=-1), z.T.std(axis=0), (z[..., ::2] * 2).var()),
     "in another dtype": lambda z: (z.sum(dtype=np.complex128), z.real.sum(dtype=z.dtype)),
 }
 
@@ -285,7 +287,7 @@ def test_sums(name, dtype):
 def test_sums_are_compiled_whole():
     for dtype in DTYPES:
         z = some(dtype, 600).reshape(20, 30)
-        compiled_whole(lambda z: (np.sum(z * z.conj()), z.sum(axis=0), z.mean(axis=1)), lambda: (z.copy(),))
+        compiled_whole(lambda z: (np.sum(z * z.conj()), z.sum(axis=0), z.mean(axis=1), z.var(), z.std(axis=0)), lambda: (z.copy(),))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -155,6 +155,17 @@ def test_places():
     check(lambda x: np.where(x, 1), (np.eye(3),))
 
 
+def test_nonzero_of_long_arrays():
+    marked = fj.jit(lambda x: np.nonzero(x))
+    rng = np.random.default_rng(4)
+    for n in (1, 63, 64, 65, 200, 5000, 70_001):
+        for share in (0.0, 0.01, 0.5, 0.99, 1.0):
+            x = rng.random(n) < share
+            for of in (x, np.repeat(x, 2)[::2], x[::-1]):
+                (expected,), (found,) = np.nonzero(of), marked(of)
+                assert expected.tobytes() == found.tobytes()
+
+
 def test_masks_of_the_first_axes():
     def rows(x):
         y = x[x[:, 0] > 0]
