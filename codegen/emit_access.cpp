@@ -70,30 +70,6 @@ Vec NestEmitter::load_broadcast(const OperandState& o, int part) {
   return v_.broadcast(o.part, address(o, 0).cloneAdjusted(part * o.part));
 }
 
-/// Calls `visit` with the address of each strided element of `width` bytes at the current position, from the first of vector number `part`
-/// on: four to a base register.
-template <class F>
-void NestEmitter::for_each_element(OperandState& o, int part, int width, F&& visit) {
-  const int count = width / o.size;
-  Gp base = o.at;
-  if (part > 0) {
-    base = v_.gp();
-    cc_.mov(base, o.stride);
-    cc_.imul(base, base, asmjit::Imm(part * count));
-    cc_.add(base, o.at);
-  }
-  for (int i = 0; i < count; ++i) {
-    if (i > 0 && i % 4 == 0) {
-      const Gp next = v_.gp();
-      cc_.lea(next, x86::ptr(base, o.stride, 2));
-      base = next;
-    }
-    Mem at = i % 4 == 0 ? x86::ptr(base) : i % 4 == 3 ? x86::ptr(base, o.thrice) : x86::ptr(base, o.stride, i % 4 - 1);
-    at.setSize(o.size);
-    visit(i, at);
-  }
-}
-
 /// Strided elements put together, `width` bytes of them: one load each, which is faster than a gather.
 Vec NestEmitter::load_elements(OperandState& o, int part, int width) {
   std::vector<x86::Xmm> parts;

@@ -1,5 +1,6 @@
 // Folds: NumPy's pairwise leaf, folds in any order, strict left folds, and folds of rows into a row.
 #include <algorithm>
+#include <iterator>
 #include <tuple>
 
 #include "codegen/emit_nest.h"
@@ -81,6 +82,31 @@ void NestEmitter::add_elements_in_order(const Vec& accumulator, const Value& ele
   });
 }
 
+/// Strided elements, added to accumulators of one element each, as memory operands; the first ones become the accumulators.
+void NestEmitter::add_elements(OperandState& o, std::vector<x86::Xmm>& sums, int count) {
+  const bool first = sums.empty();
+  for_each_element(o, 0, count * o.size, [&](int i, const Mem& at) {
+    if (first) sums.push_back(cc_.newXmm());
+    const x86::Xmm sum = sums[static_cast<std::size_t>(i)];
+    if (o.size == 16 && first) return void(cc_.vmovupd(sum, at));
+    if (o.size == 16) return void(cc_.vaddpd(sum, sum, at));
+    if (o.size == 4) return void(first ? cc_.vmovss(sum, at) : cc_.vaddss(sum, sum, at));
+    if (o.part == 8 && !first) return void(cc_.vaddsd(sum, sum, at));
+    const x86::Xmm element = first ? sum : cc_.newXmm();
+    cc_.vmovsd(element, at);
+    if (!first) cc_.vaddps(sum, sum, element);
+  });
+}
+
+/// (0+1)+(2+3), and so on; by component.
+void NestEmitter::sum_elements(std::vector<x86::Xmm>& sums, Vec (&totals)[2]) {
+  const bool twice = fold_size() == 8;
+  for (std::size_t n = sums.size() / 2; n > 0; n /= 2)
+    for (std::size_t i = 0; i < n; ++i) cc_.emit(twice ? I::kIdVaddpd : I::kIdVaddps, sums[i], sums[2 * i], sums[2 * i + 1]);
+  cc_.vmovups(totals[0].xmm(), sums[0]);
+  if (totals[1].isXmm()) cc_.emit(twice ? I::kIdVpermilpd : I::kIdVpermilps, totals[1], sums[0], asmjit::Imm(1));
+}
+
 /// Complex numbers are counted in real ones: four accumulators for each part, in blocks of four elements. Where they are just read the
 /// parts take turns in the accumulators as well.
 void NestEmitter::fold_pairwise() {
@@ -89,8 +115,8 @@ void NestEmitter::fold_pairwise() {
   const int size = fold_size(), components = out.size / out.part, block_length = 8 / components, vectors = block_length / v_.lanes;
   const uint16_t results[2] = {store.expr, store.imaginary};
   const Expr& first_part = nest_.body[store.expr];
-  const bool read = components == 2 && nest_.stores.size() == 1 && nest_.body.size() == 2 && first_part.kind == ExprKind::Load &&
-                    first_part.args[1] == 0 && nest_.body[store.imaginary].args[1] == 1 && !invariant_[store.expr];
+  const bool read = nest_.stores.size() == 1 && std::ssize(nest_.body) == components && first_part.kind == ExprKind::Load &&
+                    first_part.args[1] == 0 && (components == 1 || nest_.body[store.imaginary].args[1] == 1) && !invariant_[store.expr];
   hoist_row();
   cc_.xor_(index_.r32(), index_.r32());
   Vec totals[2], accumulators[2][2];  // by component, and by vector of a block
@@ -105,11 +131,19 @@ void NestEmitter::fold_pairwise() {
   cc_.lea(limit, x86::ptr(n_inner_, -block_length));
   cc_.test(limit, limit);
   cc_.js(tail);
+  OperandState* const strided = read && operands_[first_part.args[0]].access == Access::Strided ? &operands_[first_part.args[0]] : nullptr;
+  std::vector<x86::Xmm> elements;
   const auto block = [&](bool first) {
+    if (strided) add_elements(*strided, elements, block_length);
     for (int i = 0; i < vectors; ++i) {
-      if (!read) eval_body(i);
+      if (strided) {
+        advance_strided();
+        continue;
+      }
+      const bool halves = read && components == 2;
+      if (!halves) eval_body(i);
       for (int c = 0; c < components; ++c) {
-        const Vec element = read ? load_half(operands_[first_part.args[0]], i, c) : values_[results[c]].v;
+        const Vec element = halves ? load_half(operands_[first_part.args[0]], i, c) : values_[results[c]].v;
         cc_.vmovups(accumulators[c][i], first ? element : v_.fadd(size, accumulators[c][i], element));
       }
       store_all(i, 1);
@@ -124,8 +158,10 @@ void NestEmitter::fold_pairwise() {
   block(false);
   cc_.jle(again);
   cc_.bind(reduce);
-  if (read) std::tie(accumulators[0][0], accumulators[1][0]) = v_.unzip(size, accumulators[0][0], accumulators[1][0]);
-  for (int c = 0; c < components; ++c) {
+  if (strided) sum_elements(elements, totals);
+  if (read && components == 2 && !strided)
+    std::tie(accumulators[0][0], accumulators[1][0]) = v_.unzip(size, accumulators[0][0], accumulators[1][0]);
+  for (int c = 0; c < components && !strided; ++c) {
     Vec sum = pairwise_horizontal(accumulators[c][0], size);
     if (vectors == 2) {
       LaneScope scope(v_, 4);

@@ -97,6 +97,8 @@ class NestEmitter {
   void fold_left();
   void fold_rows();
   void fold_rows_block(int unroll);
+  void add_elements(OperandState& o, std::vector<asmjit::x86::Xmm>& sums, int count);
+  void sum_elements(std::vector<asmjit::x86::Xmm>& sums, Vec (&totals)[2]);
   void add_elements_in_order(const Vec& accumulator, const Value& value);
   Vec combine(const Vec& a, const Vec& b);
   Vec horizontal(const Vec& a, int size);
@@ -157,6 +159,32 @@ void NestEmitter::tail_loop(F&& body) {
   cc_.cmp(index_, n_inner_);
   cc_.jl(again);
   cc_.bind(done);
+}
+
+/// Calls `visit` with the address of each strided element of `width` bytes at the current position, from the first of vector number `part`
+/// on: four to a base register.
+template <class F>
+void NestEmitter::for_each_element(OperandState& o, int part, int width, F&& visit) {
+  const int count = width / o.size;
+  Gp base = o.at;
+  if (part > 0) {
+    base = v_.gp();
+    cc_.mov(base, o.stride);
+    cc_.imul(base, base, asmjit::Imm(part * count));
+    cc_.add(base, o.at);
+  }
+  for (int i = 0; i < count; ++i) {
+    if (i > 0 && i % 4 == 0) {
+      const Gp next = v_.gp();
+      cc_.lea(next, asmjit::x86::ptr(base, o.stride, 2));
+      base = next;
+    }
+    Mem at = i % 4 == 0   ? asmjit::x86::ptr(base)
+             : i % 4 == 3 ? asmjit::x86::ptr(base, o.thrice)
+                          : asmjit::x86::ptr(base, o.stride, static_cast<uint32_t>(i % 4 - 1));
+    at.setSize(static_cast<uint32_t>(o.size));
+    visit(i, at);
+  }
 }
 
 /// Lanes of the nest's vectors.

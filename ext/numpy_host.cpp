@@ -186,18 +186,17 @@ std::vector<Wrap> wraps_of(const HostCall& call) {
   return wraps;
 }
 
-/// Writeable: of what is not, some functions make a copy before they read it.
-Ref<> array_over(DType dtype, std::span<const int64_t> shape, std::span<const int64_t> strides, char* data) {
+Ref<> array_over(DType dtype, std::span<const int64_t> shape, std::span<const int64_t> strides, char* data, int flags) {
   PyArray_Descr* descr = descr_of(dtype);
   Py_INCREF(descr);
   return Ref<>::steal(PyArray_NewFromDescr(&PyArray_Type, descr, static_cast<int>(shape.size()), shape.data(), strides.data(), data,
-                                           NPY_ARRAY_WRITEABLE, nullptr));
+                                           flags, nullptr));
 }
 
 /// The object that stands for an operand in memory.
-Ref<> as_object(const HostArray& a, Wrap wrap) {
+Ref<> as_object(const HostArray& a, Wrap wrap, int flags) {
   switch (wrap) {
-    case Wrap::NdArray: return array_over(a.dtype, a.shape, a.strides, a.data);
+    case Wrap::NdArray: return array_over(a.dtype, a.shape, a.strides, a.data, flags);
     case Wrap::NumpyScalar: return Ref<>::steal(PyArray_Scalar(a.data, descr_of(a.dtype), nullptr));
     case Wrap::PyFloat: return Ref<>::steal(PyFloat_FromDouble(*reinterpret_cast<const double*>(a.data)));
     case Wrap::PyInt: return Ref<>::steal(PyLong_FromLongLong(*reinterpret_cast<const int64_t*>(a.data)));
@@ -362,7 +361,7 @@ PyObject* item_of(PyObject* items, Py_ssize_t i) {
   return PyList_CheckExact(items) ? PyList_GET_ITEM(items, i) : PyTuple_GET_ITEM(items, i);
 }
 
-/// Does the call only move and compare elements, so that it neither sets a floating-point flag nor warns?
+/// Does the call only move and compare elements, so that it neither sets a floating-point flag nor warns, and never writes to an operand?
 bool is_quiet(const HostCall& call) {
   static const auto* const names = [] {
     auto* found = new std::vector<PyObject*>;
@@ -383,9 +382,11 @@ bool run_host(void* context, std::span<const HostArray> arrays, graph::FlagRule 
   }
   const std::vector<Wrap> wraps = wraps_of(call);
   std::vector<Ref<>> operands;
-  for (std::size_t i = 0; i < wraps.size(); ++i) operands.push_back(as_object(arrays[i], wraps[i]));
+  // Of what is not writeable, some functions make a copy before they read it.
+  const bool quiet = is_quiet(call);
+  for (std::size_t i = 0; i < wraps.size(); ++i) operands.push_back(as_object(arrays[i], wraps[i], quiet ? NPY_ARRAY_WRITEABLE : 0));
   Ref<> result;
-  if (is_quiet(call)) {
+  if (quiet) {
     result = invoke(call, operands);
   } else {
     OwnErrState raising((ErrState::current().watched() & ~rule.ignored) | rule.minded);
