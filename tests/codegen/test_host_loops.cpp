@@ -1,0 +1,118 @@
+// Gathers and scans: loops that no kernel is made for, against elements one by one.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "codegen/gather.h"
+#include "codegen/scan.h"
+
+namespace framejit::codegen::testing {
+namespace {
+
+using graph::DType;
+using graph::Op;
+
+struct Array {
+  std::vector<int64_t> shape, strides;
+  std::vector<double> numbers;    // where it is of float64
+  std::vector<int64_t> integers;  // where it is of int64
+
+  explicit Array(std::vector<int64_t> lengths, DType dtype = DType::F64) : shape(std::move(lengths)), dtype_(dtype) {
+    int64_t count = 1;
+    for (std::size_t a = shape.size(); a-- > 0; count *= shape[a]) strides.insert(strides.begin(), 8 * count);
+    dtype == DType::F64 ? numbers.resize(static_cast<std::size_t>(count)) : integers.resize(static_cast<std::size_t>(count));
+    std::iota(numbers.begin(), numbers.end(), 0.5);
+  }
+  HostArray view() {
+    char* data = dtype_ == DType::F64 ? reinterpret_cast<char*>(numbers.data()) : reinterpret_cast<char*>(integers.data());
+    return {data, dtype_, shape, strides};
+  }
+
+ private:
+  DType dtype_;
+};
+
+Array indices(std::vector<int64_t> shape, int64_t length, unsigned seed) {
+  Array out(std::move(shape), DType::I64);
+  std::mt19937 random(seed);
+  for (int64_t& i : out.integers) i = static_cast<int64_t>(random() % static_cast<unsigned>(2 * length)) - length;
+  return out;
+}
+
+TEST(Gather, OfALine) {
+  for (int64_t n : {1, 7, 511, 513, 3000}) {
+    Array x({40}), out({n}), at = indices({n}, 40, 1);
+    const HostArray index = at.view();
+    const HostArray* all[] = {&index};
+    ASSERT_EQ(gather(x.view(), all, 0, out.view()), Gathered::Done);
+    for (std::size_t i = 0; i < at.integers.size(); ++i)
+      EXPECT_EQ(out.numbers[i], x.numbers[static_cast<std::size_t>((at.integers[i] + 40) % 40)]);
+  }
+}
+
+TEST(Gather, OfAxesBetweenOthers) {
+  Array x({3, 5, 4, 2}), out({3, 6, 7, 2}), rows = indices({6, 1}, 5, 2), columns = indices({7}, 4, 3);
+  const HostArray i = rows.view(), j = columns.view();
+  const HostArray* all[] = {&i, &j};
+  ASSERT_EQ(gather(x.view(), all, 1, out.view()), Gathered::Done);
+  for (std::size_t a = 0; a < 3; ++a)
+    for (std::size_t b = 0; b < 6; ++b)
+      for (std::size_t c = 0; c < 7; ++c)
+        for (std::size_t d = 0; d < 2; ++d) {
+          const auto row = static_cast<std::size_t>((rows.integers[b] + 5) % 5), column = static_cast<std::size_t>((columns.integers[c] + 4) % 4);
+          EXPECT_EQ(out.numbers[((a * 6 + b) * 7 + c) * 2 + d], x.numbers[((a * 5 + row) * 4 + column) * 2 + d]);
+        }
+}
+
+TEST(Gather, BoundsAndWhatIsNotDone) {
+  Array x({5}), out({1200}), at = indices({1200}, 5, 4), other({1200});
+  HostArray index = at.view();
+  const HostArray* all[] = {&index};
+  for (int64_t wrong : {int64_t{5}, int64_t{-6}, INT64_MAX, INT64_MIN})
+    for (std::size_t place : {std::size_t{0}, std::size_t{700}, std::size_t{1199}}) {
+      const int64_t right = std::exchange(at.integers[place], wrong);
+      EXPECT_EQ(gather(x.view(), all, 0, out.view()), Gathered::Outside);
+      at.integers[place] = right;
+    }
+  EXPECT_EQ(gather(x.view(), all, 0, out.view()), Gathered::Done);
+  EXPECT_EQ(gather(x.view(), all, 1, out.view()), Gathered::Unknown);
+  index = other.view();
+  EXPECT_EQ(gather(x.view(), all, 0, out.view()), Gathered::Unknown);
+}
+
+TEST(Scan, AlongEachAxis) {
+  Array x({4, 9, 11});
+  for (std::size_t axis = 0; axis < 3; ++axis)
+    for (Op op : {Op::Add, Op::Maximum, Op::Minimum}) {
+      Array out(x.shape);
+      ASSERT_TRUE(scan(op, x.view(), axis, out.view()));
+      const std::size_t step = static_cast<std::size_t>(x.strides[axis] / 8), length = static_cast<std::size_t>(x.shape[axis]);
+      for (std::size_t i = 0; i < x.numbers.size(); ++i) {
+        const std::size_t k = i / step % length;
+        const double before = k == 0 ? x.numbers[i] : out.numbers[i - step], number = x.numbers[i];
+        const double expected = k == 0             ? number
+                                : op == Op::Add     ? before + number
+                                : op == Op::Maximum ? std::max(before, number)
+                                                    : std::min(before, number);
+        EXPECT_EQ(out.numbers[i], expected);
+      }
+    }
+}
+
+TEST(Scan, WhatIsNotDone) {
+  Array x({6}), out({6}), shorter({5});
+  EXPECT_FALSE(scan(Op::Subtract, x.view(), 0, out.view()));
+  EXPECT_FALSE(scan(Op::Add, x.view(), 1, out.view()));
+  EXPECT_FALSE(scan(Op::Add, x.view(), 0, shorter.view()));
+  HostArray half = x.view();
+  half.dtype = DType::F16;
+  EXPECT_FALSE(scan(Op::Add, half, 0, out.view()));
+}
+
+}  // namespace
+}  // namespace framejit::codegen::testing
