@@ -153,7 +153,71 @@ Plane plane_for(Op op, DType x, DType out) {
   }
 }
 
+/// Calls f(element, place in the result) for each position of the axes.
+template <class F>
+void for_each_line(const std::array<Extent, kMostAxes>& axes, std::size_t count, const char* from, char* to, F&& f) {
+  std::array<int64_t, kMostAxes> position{};
+  for (;;) {
+    f(from, to);
+    std::size_t a = count;
+    for (; a > 0; --a) {
+      const Extent& e = axes[a - 1];
+      const bool more = ++position[a - 1] < e.length;
+      from += (more ? 1 : 1 - e.length) * e.x;
+      to += (more ? 1 : 1 - e.length) * e.out;
+      if (more) break;
+      position[a - 1] = 0;
+    }
+    if (a == 0) return;
+  }
+}
+
+template <class T>
+int64_t extreme_place(const char* x, int64_t length, int64_t stride, bool least) {
+  T best = element<T, T>(x);
+  int64_t place = 0;
+  for (int64_t k = 1; k < length && best == best; ++k) {
+    const T number = element<T, T>(x + k * stride);
+    if ((least ? number < best : number > best) || number != number) best = number, place = k;
+  }
+  return place;
+}
+
+using ExtremePlace = int64_t (*)(const char*, int64_t, int64_t, bool);
+
+ExtremePlace extreme_place_of(DType dtype) {
+  switch (dtype) {
+    case DType::I8: return extreme_place<int8_t>;
+    case DType::I16: return extreme_place<int16_t>;
+    case DType::I32: return extreme_place<int32_t>;
+    case DType::I64: return extreme_place<int64_t>;
+    case DType::U8: return extreme_place<uint8_t>;
+    case DType::U16: return extreme_place<uint16_t>;
+    case DType::U32: return extreme_place<uint32_t>;
+    case DType::U64: return extreme_place<uint64_t>;
+    case DType::F32: return extreme_place<float>;
+    case DType::F64: return extreme_place<double>;
+    default: return nullptr;
+  }
+}
+
 }  // namespace
+
+bool find_extreme(Op op, const HostArray& x, std::size_t axis, const HostArray& out) {
+  const ExtremePlace find = extreme_place_of(x.dtype);
+  const std::size_t rank = x.shape.size();
+  if (!find || axis >= rank || rank >= kMostAxes || out.shape.size() != rank - 1 || out.dtype != DType::I64) return false;
+  std::array<Extent, kMostAxes> others;
+  for (std::size_t a = 0, k = 0; a < rank; ++a) {
+    if (x.shape[a] == 0) return false;
+    if (a == axis) continue;
+    if (x.shape[a] != out.shape[k]) return false;
+    others[k] = {x.shape[a], x.strides[a], out.strides[k]};
+    ++k;
+  }
+  for_each_line(others, rank - 1, x.data, out.data, [&](const char* from, char* to) { put(to, find(from, x.shape[axis], x.strides[axis], op == Op::Minimum)); });
+  return true;
+}
 
 bool scan(Op op, const HostArray& x, std::size_t axis, const HostArray& out) {
   const bool complex = graph::is_complex(x.dtype);
@@ -180,22 +244,8 @@ bool scan(Op op, const HostArray& x, std::size_t axis, const HostArray& out) {
     beside = *nearest;
     *nearest = others[--count];
   }
-  std::array<int64_t, kMostAxes> position{};
-  const char* from = x.data;
-  char* to = out.data;
-  for (;;) {
-    run(from, to, along, beside);
-    std::size_t a = count;
-    for (; a > 0; --a) {
-      const Extent& e = others[a - 1];
-      const bool more = ++position[a - 1] < e.length;
-      from += (more ? 1 : 1 - e.length) * e.x;
-      to += (more ? 1 : 1 - e.length) * e.out;
-      if (more) break;
-      position[a - 1] = 0;
-    }
-    if (a == 0) return true;
-  }
+  for_each_line(others, count, x.data, out.data, [&](const char* from, char* to) { run(from, to, along, beside); });
+  return true;
 }
 
 }  // namespace framejit::codegen

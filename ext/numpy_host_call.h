@@ -27,10 +27,11 @@ using RunHost = decltype(codegen::HostFunction::function);
 struct NativeCall {
   HostCall* call;
   RunHost otherwise;
+  enum Kind : uint8_t { Gather, Scan, Find } kind = Gather;
   std::size_t array = 0;             // the operand
   std::vector<std::size_t> indices;  // of a gather: operands
   std::optional<int64_t> axis = 0;   // of a gather: how many axes stand before the indexed ones; none: over all elements
-  std::optional<Op> scan;
+  Op op = Op::Add;                   // of the others
 };
 
 struct HostCall {
@@ -48,7 +49,7 @@ struct HostCall {
   std::unique_ptr<NativeCall> native;  // see native_function
 };
 
-/// Gathers and scans, such as x[i], np.take(x, i, axis) and np.cumsum(x), as loops of ours. `otherwise` is what runs the call with
+/// Gathers, scans and places of extremes, such as x[i], np.take(x, i, axis), np.cumsum(x) and np.argmax(x), as loops of ours. `otherwise` is what runs the call with
 /// NumPy, where the loops do not do it. Empty where it is none of these.
 codegen::HostFunction native_function(HostCall& call, RunHost otherwise);
 

@@ -1,4 +1,4 @@
-// Host calls that loops of ours do: x[i], x[:, i, j], np.take, np.cumsum, np.cumprod, and accumulate of four ufuncs. What is recognised here
+// Host calls that loops of ours do: x[i], x[:, i, j], np.take, np.cumsum, np.cumprod, accumulate of four ufuncs, np.argmin, np.argmax. What is recognised here
 // stays a host call to everything else: the layout of the result is NumPy's answer at capture, and an index that is out of bounds, or a
 // warning, ends the run in Redo.
 #include <array>
@@ -81,9 +81,19 @@ bool read_scan(const HostCall& call, Op op, bool flat, NativeCall& out) {
   const auto args = flat ? by_name(call, {"a", "axis", "dtype", "out"}) : by_name(call, {"array", "axis", "dtype", "out"});
   if (!args || !is_slot((*args)[0]) || !is_none((*args)[3])) return false;
   out.array = (*args)[0]->slot;
-  out.scan = op;
+  out.kind = NativeCall::Scan;
+  out.op = op;
   if (!(*args)[1] && !flat) return true;
   return (flat || !is_none((*args)[1])) && read_axis((*args)[1], out.axis);
+}
+
+bool read_find(const HostCall& call, Op op, NativeCall& out) {
+  const auto args = by_name(call, {"a", "axis", "out"});
+  if (!args || !is_slot((*args)[0]) || !is_none((*args)[2])) return false;
+  out.array = (*args)[0]->slot;
+  out.kind = NativeCall::Find;
+  out.op = op;
+  return read_axis((*args)[1], out.axis);
 }
 
 std::optional<Op> scanned(std::string_view ufunc) {
@@ -98,7 +108,7 @@ std::optional<Op> scanned(std::string_view ufunc) {
 std::string_view name_in_numpy(PyObject* callable) {
   static const auto* const known = [] {
     auto* found = new std::vector<std::pair<PyObject*, const char*>>;
-    for (const char* name : {"take", "cumsum", "cumprod"})
+    for (const char* name : {"take", "cumsum", "cumprod", "argmin", "argmax"})
       for (PyObject* home : {PyModule_GetDict(numpy_module()), PyArray_Type.tp_dict})
         if (PyObject* function = PyDict_GetItemString(home, name)) found->emplace_back(Py_NewRef(function), name);
     PyObject* operators = PyImport_ImportModule("operator");
@@ -112,19 +122,21 @@ std::string_view name_in_numpy(PyObject* callable) {
 }
 
 bool recognise(const HostCall& call, NativeCall& out) {
-  if (call.first || call.sequence || call.through_view || call.result != Wrap::NdArray) return false;
+  if (call.first || call.sequence || call.through_view) return false;
   PyObject* callable = call.callable.get();
+  const std::string_view name = name_in_numpy(callable);
+  if (name == "argmin" || name == "argmax") return read_find(call, name == "argmin" ? Op::Minimum : Op::Maximum, out);
+  if (call.result != Wrap::NdArray) return false;
   if (PyCFunction_Check(callable)) {
     PyObject* self = PyCFunction_GET_SELF(callable);
     const std::string_view method = reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;
     const bool accumulates = self && PyObject_TypeCheck(self, &PyUFunc_Type) && method == "accumulate";
-    const char* name = accumulates ? reinterpret_cast<PyUFuncObject*>(self)->name : nullptr;
-    if (name && PyDict_GetItemString(PyModule_GetDict(numpy_module()), name) == self) {
-      const std::optional<Op> op = scanned(name);
+    const char* ufunc = accumulates ? reinterpret_cast<PyUFuncObject*>(self)->name : nullptr;
+    if (ufunc && PyDict_GetItemString(PyModule_GetDict(numpy_module()), ufunc) == self) {
+      const std::optional<Op> op = scanned(ufunc);
       return op && read_scan(call, *op, false, out);
     }
   }
-  const std::string_view name = name_in_numpy(callable);
   if (name == "getitem") return read_getitem(call, out);
   if (name == "take") return read_take(call, out);
   const std::optional<Op> op = scanned(name);
@@ -155,7 +167,14 @@ bool run_native(void* context, std::span<const HostArray> arrays, graph::FlagRul
   const auto rank = static_cast<int64_t>(x.shape.size());
   const int64_t axis = flat ? 0 : native.axis ? *native.axis + (*native.axis < 0 ? rank : 0) : -1;
   if (axis < 0 || axis >= rank) return native.otherwise(native.call, arrays, rule);
-  if (!native.scan) {
+  if (native.kind == NativeCall::Find) {
+    // NumPy's vectors are faster on long arrays, and its call costs more than short ones.
+    constexpr int64_t kShort = 400;
+    int64_t elements = 1;
+    for (int64_t n : x.shape) elements *= n;
+    return (elements <= kShort && codegen::find_extreme(native.op, x, static_cast<std::size_t>(axis), out)) || native.otherwise(native.call, arrays, rule);
+  }
+  if (native.kind == NativeCall::Gather) {
     std::array<const HostArray*, 4> indices;
     if (native.indices.size() > indices.size()) return native.otherwise(native.call, arrays, rule);
     for (std::size_t k = 0; k < native.indices.size(); ++k) indices[k] = &arrays[native.indices[k]];
@@ -163,9 +182,9 @@ bool run_native(void* context, std::span<const HostArray> arrays, graph::FlagRul
     return made == codegen::Gathered::Unknown ? native.otherwise(native.call, arrays, rule) : made == codegen::Gathered::Done;
   }
   runtime::clear_fp_flags();
-  if (!codegen::scan(*native.scan, x, static_cast<std::size_t>(axis), out)) return native.otherwise(native.call, arrays, rule);
+  if (!codegen::scan(native.op, x, static_cast<std::size_t>(axis), out)) return native.otherwise(native.call, arrays, rule);
   const unsigned raised = runtime::fp_flags() & runtime::kReportedFlags;
-  if (raised == 0 || *native.scan == Op::Minimum || *native.scan == Op::Maximum) return true;
+  if (raised == 0 || native.op == Op::Minimum || native.op == Op::Maximum) return true;
   const PyGILState_STATE gil = PyGILState_Ensure();
   const unsigned watched = (ErrState::current().watched() & ~rule.ignored) | rule.minded;
   PyGILState_Release(gil);
@@ -176,11 +195,12 @@ bool run_native(void* context, std::span<const HostArray> arrays, graph::FlagRul
 
 codegen::HostFunction native_function(HostCall& call, RunHost otherwise) {
   if (!call.native) {
-    NativeCall native{&call, otherwise, 0, {}, 0, std::nullopt};
+    NativeCall native{&call, otherwise};
     if (!recognise(call, native)) return {};
     call.native = std::make_unique<NativeCall>(std::move(native));
   }
-  return {run_native, call.native.get(), call.native->scan ? "scan" : "gather"};
+  static constexpr const char* kNames[] = {"gather", "scan", "find"};
+  return {run_native, call.native.get(), kNames[call.native->kind]};
 }
 
 }  // namespace framejit::ext

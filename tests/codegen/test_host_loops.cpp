@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <numeric>
 #include <random>
 #include <utility>
@@ -102,6 +103,31 @@ TEST(Scan, AlongEachAxis) {
         EXPECT_EQ(out.numbers[i], expected);
       }
     }
+}
+
+TEST(FindExtreme, AlongEachAxis) {
+  Array x({4, 9, 11});
+  for (double& number : x.numbers) number = static_cast<double>(static_cast<int64_t>(number * 7) % 13);
+  x.numbers[50] = x.numbers[60] = std::numeric_limits<double>::quiet_NaN();
+  for (std::size_t axis = 0; axis < 3; ++axis)
+    for (Op op : {Op::Minimum, Op::Maximum}) {
+      std::vector<int64_t> rest = x.shape;
+      rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(axis));
+      Array out(rest, DType::I64);
+      ASSERT_TRUE(find_extreme(op, x.view(), axis, out.view()));
+      const std::size_t step = static_cast<std::size_t>(x.strides[axis] / 8), length = static_cast<std::size_t>(x.shape[axis]);
+      for (std::size_t i = 0; i < out.integers.size(); ++i) {
+        const double* line = &x.numbers[i / step * step * length + i % step];
+        std::size_t place = 0;
+        for (std::size_t k = 0; k < length; ++k) {
+          const double best = line[place * step], number = line[k * step];
+          if (best == best && (number != number || (op == Op::Minimum ? number < best : number > best))) place = k;
+        }
+        EXPECT_EQ(out.integers[i], static_cast<int64_t>(place));
+      }
+    }
+  Array wrong({4, 9});
+  EXPECT_FALSE(find_extreme(Op::Minimum, x.view(), 2, wrong.view()));
 }
 
 TEST(Scan, WhatIsNotDone) {

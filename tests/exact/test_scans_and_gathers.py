@@ -1,4 +1,4 @@
-"""Running sums and the like, and elements chosen by arrays of integers: loops of our own behind a host call, equal to eager NumPy."""
+"""Running sums and the like, places of extremes, and elements chosen by arrays of integers: loops of our own behind a host call, equal to eager NumPy."""
 
 from __future__ import annotations
 
@@ -165,6 +165,38 @@ def test_gathers_are_loops_of_ours():
     for function in (lambda x, i: x[i], lambda x, i: x[i, i + 1], lambda x, i: x.take(i), lambda x, i: np.take(x, i, axis=1), lambda x, i: np.take_along_axis(x, np.argsort(x, axis=1), 1)):
         assert "gather" in steps_of(function, x, i)
     assert "gather" not in steps_of(lambda x, i: np.take(x, i, mode="clip"), x, i)
+
+
+PLACES = {
+    "all": lambda x: (x.argmax(), np.argmin(x), x.ravel().argmin()),
+    "last axis": lambda x: (x.argmax(axis=-1), np.argmin(x, -1)),
+    "first axis": lambda x: (x.argmin(0), np.argmax(x, axis=0)),
+    "of an expression": lambda x: (x + x).argmax() + 1,
+    "kept": lambda x: np.argmax(x, axis=-1, keepdims=True),
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", PLACES)
+def test_places_of_extremes(name, dtype):
+    for shape_class, make in SHAPE_CLASSES.items():
+        for seed in range(3):
+            rng = np.random.default_rng(seed)
+            fill = (lambda n: special_values(rng, dtype, n)) if seed else (lambda n: (np.arange(n) % 7 * 5 % 7).astype(dtype))
+            args = make(fill, 1)
+            assert_same(PLACES[name], lambda: args, {"all": "ignore"}, calls=2)
+
+
+def test_places_of_extremes_are_found_by_a_loop_of_ours():
+    x = np.arange(24.0).reshape(4, 6)
+    assert "find" in steps_of(lambda x: x.argmax(), x)
+    assert "find" in steps_of(lambda x: np.argmin(x + 1, axis=0), x)
+    marked = framejit.jit(lambda x: (x.argmax(), x.argmin()))
+    for n in (5, 399, 400, 401, 3000):
+        for places in ([], [n - 1], [n // 2, n - 1]):
+            y = np.cos(np.arange(n))
+            y[places] = np.nan
+            assert marked(y) == (y.argmax(), y.argmin())
 
 
 def test_sizes_that_vary():
