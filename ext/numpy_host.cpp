@@ -122,7 +122,7 @@ bool same_pieces(const Piece& a, const Piece& b) {
 }
 
 bool same_calls(const HostCall& a, const HostCall& b) {
-  return a.callable.get() == b.callable.get() && a.result == b.result && a.through_view == b.through_view && a.sequence == b.sequence &&
+  return a.callable.get() == b.callable.get() && a.result == b.result && a.through_view == b.through_view && a.view == b.view && a.sequence == b.sequence &&
          a.count == b.count && a.first == b.first && a.item == b.item &&
          std::equal(a.args.begin(), a.args.end(), b.args.begin(), b.args.end(), same_pieces) &&
          std::equal(a.keywords.begin(), a.keywords.end(), b.keywords.begin(), b.keywords.end(), [](const auto& x, const auto& y) {
@@ -861,6 +861,7 @@ Captured<Value*> host_call(Session& session, PyObject* callable, std::span<Value
     }
     call->result = result.wrap;
     call->through_view = !result.view.empty() || result.reshaped;
+    call->view = result.view;
     const int64_t number = number_of(std::move(call));
     std::vector<ValueId> operands = memory == graph::kNoValue ? std::move(arguments.operands) : std::vector<ValueId>{memory};
     const ValueId id = session.builder().host_call(number, std::move(operands), result.type.dtype, result.type.shape, result.type.strides);

@@ -40,6 +40,7 @@ struct HostCall {
   std::vector<std::pair<Ref<>, Piece>> keywords;
   Wrap result = Wrap::NdArray;
   bool through_view = false;  // what is given is a view of the whole of the fresh array
+  std::vector<std::size_t> view;  // and a transposition of it, where that is known: the axes of the fresh array in the view's order
   // Of a function that gives several things: the first of them. The others have nodes of their own, whose one operand is the memory of
   // this one's result.
   PyTypeObject* sequence = nullptr;  // that they come in; lives for ever

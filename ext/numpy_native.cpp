@@ -21,7 +21,7 @@ bool is_slot(const Piece* piece) { return piece && piece->kind == Piece::Slot &&
 
 bool is_none(const Piece* piece) { return !piece || (piece->kind == Piece::Known && piece->object.get() == Py_None); }
 
-/// `:` or a `...` behind everything else.
+/// `:`
 bool is_whole(const Piece& piece) {
   if (piece.kind != Piece::Slice) {
     auto* slice = reinterpret_cast<PySliceObject*>(piece.object.get());
@@ -122,7 +122,7 @@ std::string_view name_in_numpy(PyObject* callable) {
 }
 
 bool recognise(const HostCall& call, NativeCall& out) {
-  if (call.first || call.sequence || call.through_view) return false;
+  if (call.first || call.sequence || (call.through_view && call.view.empty())) return false;
   PyObject* callable = call.callable.get();
   const std::string_view name = name_in_numpy(callable);
   if (name == "argmin" || name == "argmax") return read_find(call, name == "argmin" ? Op::Minimum : Op::Maximum, out);
@@ -160,8 +160,13 @@ bool flatten(HostArray& x, int64_t& length, int64_t& stride) {
 
 bool run_native(void* context, std::span<const HostArray> arrays, graph::FlagRule rule) {
   const auto& native = *static_cast<const NativeCall*>(context);
-  HostArray x = arrays[native.array];
-  const HostArray& out = arrays.back();
+  HostArray x = arrays[native.array], out = arrays.back();
+  // What the program sees, which may be a transposition of the memory.
+  std::array<int64_t, 16> lengths, strides;
+  const std::vector<std::size_t>& view = native.call->view;
+  if (view.size() > lengths.size()) return native.otherwise(native.call, arrays, rule);
+  for (std::size_t a = 0; a < view.size(); ++a) lengths[a] = out.shape[view[a]], strides[a] = out.strides[view[a]];
+  if (!view.empty()) out.shape = std::span(lengths).first(view.size()), out.strides = std::span(strides).first(view.size());
   int64_t length, stride;
   const bool flat = !native.axis && flatten(x, length, stride);
   const auto rank = static_cast<int64_t>(x.shape.size());

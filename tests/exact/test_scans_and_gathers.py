@@ -162,7 +162,7 @@ def test_take_along_axis(dtype):
 
 def test_gathers_are_loops_of_ours():
     x, i = np.arange(40.0).reshape(5, 8), np.array([3, 0, -1])
-    for function in (lambda x, i: x[i], lambda x, i: x[i, i + 1], lambda x, i: x.take(i), lambda x, i: np.take(x, i, axis=1), lambda x, i: np.take_along_axis(x, np.argsort(x, axis=1), 1)):
+    for function in (lambda x, i: x[i], lambda x, i: x[i, i + 1], lambda x, i: x.take(i), lambda x, i: np.take(x, i, axis=1), lambda x, i: x[:, i], lambda x, i: x.T[i, :] + 1, lambda x, i: np.take_along_axis(x, np.argsort(x, axis=1), 1)):
         assert "gather" in steps_of(function, x, i)
     assert "gather" not in steps_of(lambda x, i: np.take(x, i, mode="clip"), x, i)
 
