@@ -1,6 +1,7 @@
 """The programs of programs/, plain and marked, at O0 and O1: times, whether the bits are equal, what breaks.
 
-One process; plain, O0 and O1 take turns, each on arguments of its own. Times are medians; the first call is the one that compiles.
+One process; plain, O0 and O1 take turns, each on arguments of its own, and beside them numba.njit of the same source, where Numba is
+installed and compiles it. Times are medians; the first call is the one that compiles.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import importlib
 import pkgutil
 import statistics
 import time
+import types
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -74,6 +76,19 @@ def timed(function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[flo
     return time.perf_counter() - start, result
 
 
+def with_numba(program: Any) -> Callable[..., Any] | None:
+    """`program.run` by numba.njit, and all functions of the module that it calls; None where there is no Numba."""
+    try:
+        numba = importlib.import_module("numba")
+    except ImportError:
+        return None
+    scope = dict(vars(program))
+    for name, value in vars(program).items():
+        if isinstance(value, types.FunctionType) and value.__module__ == program.__name__:
+            scope[name] = numba.njit(types.FunctionType(value.__code__, scope, name, value.__defaults__))
+    return scope["run"]
+
+
 def measure(program: Any, size: str, rounds: int) -> dict[str, Any]:
     """Seconds of plain, O0 and O1, of their first calls, bits, errors and breaks."""
     arguments = program.make(*program.SIZES[size])
@@ -82,15 +97,25 @@ def measure(program: Any, size: str, rounds: int) -> dict[str, Any]:
     functions = {"plain": program.run}
     for level in LEVELS:
         functions[level] = framejit.jit(program.run, capture_mode="bytecode", jit_level=level)
-    first, times = {}, {name: [] for name in functions}
+    first: dict[str, float] = {}
     expected = timed(program.run, arguments)[1]
     row: dict[str, Any] = {}
-    for name, function in functions.items():
+    compiled = with_numba(program)
+    if compiled is not None:
+        try:
+            row["Numba first"], result = timed(compiled, arguments)
+            if largest_error(expected, result) < 1e-6:
+                functions["Numba"] = compiled
+        except Exception as error:  # what Numba says of what it does not compile has many types
+            row["Numba says"] = str(error).strip().splitlines()[0]
+    for name in ("plain", *LEVELS):
+        function = functions[name]
         first[name], result = timed(function, arguments)
         row[name + " first"] = first[name]
         if name == "O0":
             row["equal"] = same_bits(expected, result)
             row["breaks"] = dict(breaks)
+    times: dict[str, list[float]] = {name: [] for name in functions}
     for _ in range(rounds):
         for name, function in functions.items():
             seconds, result = timed(function, arguments)
@@ -114,7 +139,8 @@ def main() -> int:
     parser.add_argument("--breaks", action="store_true", help="print each place that breaks")
     options = parser.parse_args()
     wrong = 0
-    columns = ("plain", "O0", "O1", "O0 first", "O1 first")
+    columns = ("plain", "O0", "O1", "Numba", "O0 first", "O1 first", "Numba first")
+    slower = 0
     print(
         f"{'program':12} {'size':7}"
         + "".join(f"{name + ', ms':>14}" for name in columns)
@@ -125,9 +151,10 @@ def main() -> int:
         for size in options.size or ("small", "medium", "large"):
             row = measure(program, size, options.rounds)
             wrong += not row["equal"]
+            slower += row["O0"] > 1.05 * row["plain"]
             print(
                 f"{name:12} {size:7}"
-                + "".join(f"{row[column] * 1e3:14.3f}" for column in columns)
+                + "".join(f"{row[column] * 1e3:14.3f}" if column in row else f"{'-':>14}" for column in columns)
                 + f"{row['O0'] / row['plain']:10.2f}{row['O1'] / row['plain']:10.2f}"
                 + f" {'equal' if row['equal'] else 'DIFFER':6} {row['error']:9.1e} {len(row['breaks'])}",
                 flush=True,
@@ -135,6 +162,7 @@ def main() -> int:
             if options.breaks:
                 for place, count in row["breaks"].items():
                     print(f"    {place} ({count})")
+    print(f"{wrong} with other bits, {slower} slower than plain by more than 5 % at O0")
     return int(wrong > 0)
 
 

@@ -69,20 +69,37 @@ class MathEmitter {
   /// exp(high + low) = 2^n (1 + r + r^2 series), of finite arguments.
   struct Split {
     Vec shifted, n, r, series;
+    Vec lost;  // of r, where `whole`
   };
-  Split split(const Vec& high, const Vec* low);
+  Split split(const Vec& high, const Vec* low, bool whole = false);
   /// exp(high + low), of finite arguments; `normal`: the result is a normal number.
   Vec exp_of(const Vec& high, const Vec* low, bool normal);
   Vec half_exp(const Vec& magnitude);
   template <class F>
   Vec exponential(const Vec& x, double limit, double low, double high, F&& f);
   Vec scaled(const Vec& value, const Split& e, bool normal);
-  Vec less_one(const Split& e);
+  /// A number in two parts: the rounded one, and about what rounding lost.
+  struct Two {
+    Vec high, low;
+  };
+  /// a + b, where |a| >= |b| or a is 0.
+  Two fast_sum(const Vec& a, const Vec& b) {
+    const Vec sum = v.fadd(size, a, b);
+    return {sum, v.fadd(size, v.fsub(size, a, sum), b)};
+  }
+  Two sum(const Vec& a, const Vec& b) {
+    const Vec total = v.fadd(size, a, b), of_b = v.fsub(size, total, a);
+    return {total, v.fadd(size, v.fsub(size, a, v.fsub(size, total, of_b)), v.fsub(size, b, of_b))};
+  }
+  Two quotient(const Two& a, const Two& b);
+  Vec joined(const Two& a) { return v.fadd(size, a.high, a.low); }
+  Two less_one(const Vec& x);
   struct Parts {
     Vec k, f;
   };
   Parts parts(const Vec& x);
   Vec log_near_one(const Vec& f, const Vec* more);
+  Two log_in_parts(const Vec& f);
   Vec log_of(Op op, const Parts& x);
   Mask log_pole(const Vec& x, double pole);
   Vec at_pole(const Vec& x, double pole);
@@ -146,13 +163,14 @@ Vec MathEmitter::power_of_two(const Vec& shifted) {
   return v.iadd(size, v.shl(size, shifted, kFraction(f32)), num(1.0));
 }
 
-MathEmitter::Split MathEmitter::split(const Vec& high, const Vec* low) {
+MathEmitter::Split MathEmitter::split(const Vec& high, const Vec* low, bool whole) {
   const auto ln2 = table(kLn2F32, kLn2F64);
   Split out;
   out.shifted = v.fma(size, high, num(1 / std::log(2.0)), num(magic()));
   out.n = v.fsub(size, out.shifted, num(magic()));
   const Vec reduced = v.fnma(size, out.n, num(ln2[0]), high);  // exact
   out.r = v.fnma(size, out.n, num(ln2[1]), reduced);
+  if (whole) out.lost = v.fnma(size, out.n, num(ln2[1]), v.fsub(size, reduced, out.r));
   if (low) out.r = v.fadd(size, out.r, *low);
   out.series = horner(out.r, table(kExpF32, kExpF64), 0, 1);
   return out;
@@ -235,13 +253,30 @@ Vec MathEmitter::log_near_one(const Vec& f, const Vec* more) {
   return v.fsub(size, f, v.fsub(size, half_square, small));
 }
 
+/// log(1 + f) in float64, and about what rounding it lost.
+MathEmitter::Two MathEmitter::log_in_parts(const Vec& f) {
+  const Vec half_square = v.fmul(size, v.fmul(size, f, f), num(0.5));
+  const Vec s = v.fdiv(size, f, v.fadd(size, f, num(2.0))), z = v.fmul(size, s, s);
+  return fast_sum(f, v.fms(size, s, v.fma(size, z, horner(z, kLogF64, 0, 1), half_square), half_square));
+}
+
 /// The logarithm to the operator's base, of what parts() gave.
 Vec MathEmitter::log_of(Op op, const Parts& x) {
-  if (op == Op::Log2) return v.fma(size, log_near_one(x.f, nullptr), num(1 / M_LN2), x.k);
   const auto step = op == Op::Log10 ? table(kLog10Of2F32, kLog10Of2F64) : table(kLn2F32, kLn2F64);
-  const Vec more = v.fmul(size, x.k, mem(step[1]));
-  if (op == Op::Log) return v.fma(size, x.k, num(step[0]), log_near_one(x.f, &more));
-  return v.fma(size, x.k, num(step[0]), v.fma(size, log_near_one(x.f, nullptr), num(1 / M_LN10), more));
+  if (op == Op::Log) {
+    const Vec more = v.fmul(size, x.k, mem(step[1]));
+    return v.fma(size, x.k, num(step[0]), log_near_one(x.f, &more));
+  }
+  if (f32 && op == Op::Log2) return v.fma(size, log_near_one(x.f, nullptr), num(1 / M_LN2), x.k);
+  if (f32) return v.fma(size, x.k, num(step[0]), v.fma(size, log_near_one(x.f, nullptr), num(1 / M_LN10), v.fmul(size, x.k, mem(step[1]))));
+  const double* factor = op == Op::Log2 ? kLog2OfEF64 : kLog10OfEF64;
+  const Two natural = log_in_parts(x.f);
+  const Vec product = v.fmul(size, natural.high, num(factor[0]));
+  Vec low = v.fma(size, natural.low, num(factor[0]), v.fms(size, natural.high, num(factor[0]), product));
+  low = v.fma(size, natural.high, num(factor[1]), low);
+  if (op == Op::Log10) low = v.fma(size, x.k, num(step[1]), low);
+  const Two total = fast_sum(op == Op::Log2 ? x.k : v.fmul(size, x.k, num(step[0])), product);
+  return v.fadd(size, total.high, v.fadd(size, total.low, low));
 }
 
 /// log, log2, log10
@@ -470,13 +505,17 @@ Vec MathEmitter::sine_of(const Reduced& reduced, const Vec& sized, Op op) {
   const Vec z = v.fmul(size, sized, sized), half_z = v.fmul(size, z, mem(0.5));
   const Vec one = num(1.0);
   const Vec sine_cubic = v.fmul(size, v.fmul(size, z, sized), polynomial(z, table(kSinF32, kSinF64)));
-  const Vec sine_value = v.fadd(size, r, v.fadd(size, sine_cubic, v.fnma(size, half_z, low, low)));
+  const Two sine_parts = fast_sum(r, v.fadd(size, sine_cubic, v.fnma(size, half_z, low, low)));
   const Vec near_one = v.fsub(size, one, half_z);
   const Vec cosine_tail =
       v.fma(size, v.fmul(size, z, z), polynomial(z, table(kCosF32, kCosF64)), v.fneg(size, v.fmul(size, sized, low)));
-  const Vec cosine_value =
-      v.fadd(size, near_one, v.fadd(size, v.fsub(size, v.fsub(size, one, near_one), half_z), cosine_tail));
-  return by_quadrant(op, reduced.quadrant, sine_value, cosine_value);
+  const Two cosine_parts = fast_sum(near_one, v.fadd(size, v.fsub(size, v.fsub(size, one, near_one), half_z), cosine_tail));
+  if (op != Op::Tan) return by_quadrant(op, reduced.quadrant, sine_parts.high, cosine_parts.high);
+  const Mask odd = v.nonzero(size, v.and_const(size, reduced.quadrant, 1));
+  const auto either = [&](const Vec& a, const Vec& b) { return v.select(size, odd, a, b); };
+  const Vec ratio = joined(quotient({either(cosine_parts.high, sine_parts.high), either(cosine_parts.low, sine_parts.low)},
+                                    {either(sine_parts.high, cosine_parts.high), either(sine_parts.low, cosine_parts.low)}));
+  return v.bit_xor(size, ratio, v.shl(size, v.and_const(size, reduced.quadrant, 1), size * 8 - 1));
 }
 
 /// float32 of ordinary size: the third part of pi/2 counts only where it is no more than a rounding.
@@ -533,10 +572,24 @@ Vec MathEmitter::any_sine(const Vec& argument, Op op) {
   return op == Op::Cos ? result : v.select(size, v.fcmp(size, Cmp::Eq, argument, v.zero(size)), argument, result);
 }
 
-/// 2^n (1 + r + r^2 series) - 1, for numbers whose square is normal.
-Vec MathEmitter::less_one(const Split& e) {
+/// a / b
+MathEmitter::Two MathEmitter::quotient(const Two& a, const Two& b) {
+  const Vec inverse = v.fdiv(size, num(1.0), b.high), high = v.fmul(size, a.high, inverse);
+  const Vec rest = v.fadd(size, v.fnma(size, high, b.high, a.high), v.fnma(size, high, b.low, a.low));
+  return {high, v.fmul(size, rest, inverse)};
+}
+
+/// exp(x) - 1, for numbers whose square is normal; in float32 the second part is 0.
+MathEmitter::Two MathEmitter::less_one(const Vec& x) {
+  const Split e = split(x, nullptr, !f32);
   const Vec scale = power_of_two(e.shifted);
-  return v.fma(size, v.fma(size, v.fmul(size, e.r, e.r), e.series, e.r), scale, v.fsub(size, scale, num(1.0)));
+  if (f32) {
+    const Vec inner = v.fma(size, v.fmul(size, e.r, e.r), e.series, e.r);
+    return {v.fma(size, inner, scale, v.fsub(size, scale, num(1.0))), v.zero(size)};
+  }
+  const Two inner = fast_sum(e.r, v.fma(size, v.fmul(size, e.r, e.r), e.series, e.lost));
+  const Two total = sum(v.fsub(size, scale, num(1.0)), v.fmul(size, inner.high, scale));
+  return {total.high, v.fma(size, inner.low, scale, total.low)};
 }
 
 Vec MathEmitter::tanh(const Vec& x) {
@@ -545,9 +598,15 @@ Vec MathEmitter::tanh(const Vec& x) {
   const Mask rare = outside(x, 0x1p-60, HUGE_VAL);
   const Vec limit = num(f32 ? 10.0 : 22.0);
   const Vec bounded = v.select(size, v.mask_or(rare, v.icmp(size, true, Cmp::Ge, magnitude, limit)), limit, magnitude);
-  const Split e = split(v.fadd(size, bounded, bounded), nullptr);
-  const Vec t = less_one(e);
-  const Vec value = v.fdiv(size, t, v.fadd(size, t, num(2.0)));
+  const Two t = less_one(v.fadd(size, bounded, bounded));
+  Vec value;
+  if (f32) {
+    value = v.fdiv(size, t.high, v.fadd(size, t.high, num(2.0)));
+  } else {
+    Two below = sum(num(2.0), t.high);
+    below.low = v.fadd(size, below.low, t.low);
+    value = joined(quotient(t, below));
+  }
   const Vec result = v.bit_or(size, value, v.and_const(size, x, Vasm::sign_bit(size)));
   // Tiny numbers and NaN are themselves, infinities were bounded.
   rarely(rare, result, [&] {
@@ -559,7 +618,7 @@ Vec MathEmitter::tanh(const Vec& x) {
 
 Vec MathEmitter::expm1(const Vec& x) {
   const Mask rare = outside(x, 0x1p-60, f32 ? 87.0 : 708.0);
-  const Vec result = less_one(split(v.select(size, rare, num(1.0), x), nullptr));
+  const Vec result = joined(less_one(v.select(size, rare, num(1.0), x)));
   rarely(rare, result, [&] {
     // Tiny numbers, +inf and NaN are themselves; below -50 it is -1.
     const Mask low = v.fcmp(size, Cmp::Lt, x, v.zero(size));
@@ -572,20 +631,24 @@ Vec MathEmitter::expm1(const Vec& x) {
   return result;
 }
 
-/// exp(|x|) / 2 of large numbers, through exp(|x| / 2)^2; infinities and NaN are themselves.
+/// exp(|x|) / 2 of large numbers; infinities and NaN are themselves.
 Vec MathEmitter::half_exp(const Vec& magnitude) {
   const Mask special = not_finite(magnitude);
   const Vec finite = v.select(size, special, num(1.0), magnitude);
-  const Vec root = exp_of(v.fmul(size, v.fmin_x86(size, finite, num(f32 ? 100.0 : 720.0)), mem(0.5)), nullptr, true);
-  return v.select(size, special, magnitude, v.fmul(size, v.fmul(size, root, mem(0.5)), root));
+  Split e = split(v.fmin_x86(size, finite, num(f32 ? 100.0 : 720.0)), nullptr);
+  e.n = v.fsub(size, e.n, num(1.0));
+  e.shifted = v.fadd(size, e.n, num(magic()));
+  const Vec value = v.fma(size, e.r, v.fma(size, e.r, e.series, num(1.0)), num(1.0));
+  return v.select(size, special, magnitude, scaled(value, e, false));
 }
 
 Vec MathEmitter::sinh(const Vec& x) {
   // (t + t / (t + 1)) / 2 with t = exp(|x|) - 1
   const Vec magnitude = v.fabs(size, x), sign = v.and_const(size, x, Vasm::sign_bit(size));
   const Mask rare = outside(x, 0x1p-60, f32 ? 87.0 : 708.0);
-  const Vec t = less_one(split(v.select(size, rare, num(1.0), magnitude), nullptr));
-  const Vec twice = v.fadd(size, t, v.fdiv(size, t, v.fadd(size, t, num(1.0))));
+  const Two t = less_one(v.select(size, rare, num(1.0), magnitude));
+  const Vec over = v.fdiv(size, t.high, v.fadd(size, t.high, num(1.0)));
+  const Vec twice = v.fadd(size, t.high, v.fadd(size, over, t.low));
   const Vec result = v.bit_or(size, v.fmul(size, twice, mem(0.5)), sign);
   rarely(rare, result, [&] {
     const Mask kept = tiny(x);
@@ -605,24 +668,28 @@ Vec MathEmitter::cosh(const Vec& x) {
 }
 
 Vec MathEmitter::arctan(const Vec& x) {
-  // a + a^3 P(a^2) with a = |x| up to 1; beyond, pi/2 with a = -1 / |x|
+  // a + a^3 P(a^2) with a = |x| up to 1/2; pi/4 and a = (|x| - 1) / (|x| + 1) up to sqrt(2) + 1; beyond, pi/2 and a = -1 / |x|
   const auto half_pi = table(kPiOver2F32, kPiOver2F64);
-  const Vec one = num(1.0), sign = v.and_const(size, x, Vasm::sign_bit(size));
+  const Vec one = num(1.0), zero = v.zero(size), sign = v.and_const(size, x, Vasm::sign_bit(size));
   const Mask rare = outside(x, 0x1p-30, 0x1p60);
   const Vec magnitude = v.select(size, rare, one, v.fabs(size, x));
-  const Mask beyond = v.fcmp(size, Cmp::Gt, magnitude, one);
-  const Vec a = v.fdiv(size, v.select(size, beyond, num(-1.0), magnitude), v.select(size, beyond, magnitude, one));
+  const Mask middle = v.fcmp(size, Cmp::Gt, magnitude, num(0.5)), far = v.fcmp(size, Cmp::Gt, magnitude, num(M_SQRT2 + 1));
+  const auto of_three = [&](const Vec& near, const Vec& between, const Vec& beyond) {
+    return v.select(size, far, beyond, v.select(size, middle, between, near));
+  };
+  const Vec a = v.fdiv(size, of_three(magnitude, v.fsub(size, magnitude, one), num(-1.0)), of_three(one, v.fadd(size, magnitude, one), magnitude));
   const Vec z = v.fmul(size, a, a);
   const Vec series = v.fmul(size, v.fmul(size, z, a), polynomial(z, table(kArctanF32, kArctanF64)));
-  const Vec small = v.fadd(size, series, v.keep(size, beyond, num(half_pi[1])));
-  const Vec value = v.fadd(size, v.keep(size, beyond, num(half_pi[0])), v.fadd(size, a, small));
+  const Two large = fast_sum(of_three(zero, num(half_pi[0] / 2), num(half_pi[0])), a);
+  const Vec low = v.fadd(size, large.low, of_three(zero, num(half_pi[1] / 2), num(half_pi[1])));
+  const Vec value = v.fadd(size, large.high, v.fadd(size, series, low));
   const Vec result = v.bit_or(size, value, sign);
   rarely(rare, result, [&] {
     tiny(x);
     // Tiny numbers and NaN are themselves, large ones give pi/2.
-    const Vec far = v.fabs(size, x);
-    const Mask large = v.mask_and(v.icmp(size, true, Cmp::Ge, far, one), v.icmp(size, true, Cmp::Le, far, num(HUGE_VAL)));
-    return v.select(size, large, v.bit_or(size, num(M_PI_2), sign), x);
+    const Vec given = v.fabs(size, x);
+    const Mask huge = v.mask_and(v.icmp(size, true, Cmp::Ge, given, one), v.icmp(size, true, Cmp::Le, given, num(HUGE_VAL)));
+    return v.select(size, huge, v.bit_or(size, num(M_PI_2), sign), x);
   });
   return result;
 }
@@ -649,8 +716,9 @@ Vec MathEmitter::arcsin(const Vec& x, bool cosine) {
     const Vec inside = v.fadd(size, v.fsub(size, num(half_pi[0]), signed_arc), num(half_pi[1]));
     result = v.select(size, beyond, v.select(size, negative, above, twice), inside);
   } else {
-    const Vec far = v.fadd(size, v.fsub(size, num(half_pi[0]), twice), num(half_pi[1]));
-    result = v.bit_or(size, v.select(size, beyond, far, arc), sign);
+    const Two large = fast_sum(num(half_pi[0]), v.fmul(size, a, num(-2.0)));
+    const Vec small = v.fnma(size, series, num(2.0), v.fadd(size, large.low, num(half_pi[1])));
+    result = v.bit_or(size, v.select(size, beyond, v.fadd(size, large.high, small), arc), sign);
   }
   rarely(rare, result, [&] {
     const Mask near_zero = tiny(x);

@@ -50,6 +50,8 @@ def table(name, what, f, low, high, terms):
 def split(name, value, bits, parts):
     """value as a sum of `parts` doubles (floats) of the given numbers of bits; the last one takes what is left."""
     for kind, digits in (("F32", 24), ("F64", 53)):
+        if kind not in bits:
+            continue
         rest, pieces = mpf(value), []
         for i in range(parts):
             width = digits if i == parts - 1 else bits[kind]
@@ -83,9 +85,11 @@ table("Erfcx", "(y + 3) exp(y^2) erfc(y) in t = (y - 3) / (y + 3), 0 <= y <= 28"
       -1, mpf(25) / 31, (14, 25))
 exp2_series = series_of(lambda x: mpf(2) ** x, 40)
 table("Exp2", "(2^r - 1) / r", near(lambda r: (mpf(2) ** r - 1) / r, 30, exp2_series[1:]), mpf("-0.5001"), mpf("0.5001"), (7, 12))
-table("Arctan", "(atan(x) / x - 1) / x^2 in z = x^2, |x| <= 1", even_ratio(atan, 1, 2, lambda z: 1), 0, 1, (10, 21))
+table("Arctan", "(atan(x) / x - 1) / x^2 in z = x^2, |x| <= 1/2", even_ratio(atan, 1, 2, lambda z: 1), 0, mpf("0.2501"), (6, 13))
 table("Arcsin", "(asin(x) / x - 1) / x^2 in z = x^2, |x| <= 1/2", even_ratio(asin, 1, 2, lambda z: 1), 0, mpf("0.2501"), (6, 13))
 split("Log10Of2", log(2) / log(10), {"F32": 15, "F64": 42}, 2)
+split("Log10OfE", 1 / log(10), {"F64": 53}, 2)
+split("Log2OfE", 1 / log(2), {"F64": 53}, 2)
 split("Ln2", log(2), {"F32": 15, "F64": 42}, 2)
 split("PiOver2", pi / 2, {"F32": 24, "F64": 53}, 3)
 mp.dps = 450

@@ -24,10 +24,10 @@ long double ndtrl(long double x) {
 }
 
 constexpr Function kFunctions[] = {
-    {Op::Exp, expl, 1.5, 1.0},     {Op::Exp2, exp2l, 1.5, 1.0},   {Op::Expm1, expm1l, 2.0, 2.5}, {Op::Log, logl, 1.5, 1.0},
-    {Op::Log2, log2l, 2.5, 2.5},   {Op::Log10, log10l, 2.5, 3.0}, {Op::Log1p, log1pl, 2.0, 2.0}, {Op::Sin, sinl, 1.5, 1.0},
-    {Op::Cos, cosl, 1.5, 1.0},     {Op::Tan, tanl, 3.5, 2.5},     {Op::Arcsin, asinl, 2.5, 2.5}, {Op::Arccos, acosl, 2.5, 2.5},
-    {Op::Arctan, atanl, 2.0, 3.0}, {Op::Sinh, sinhl, 3.0, 3.0},   {Op::Cosh, coshl, 2.5, 2.5},   {Op::Tanh, tanhl, 2.5, 2.5},
+    {Op::Exp, expl, 1.5, 1.0},     {Op::Exp2, exp2l, 1.5, 1.0},   {Op::Expm1, expm1l, 2.0, 1.5}, {Op::Log, logl, 1.5, 1.0},
+    {Op::Log2, log2l, 2.0, 1.5},   {Op::Log10, log10l, 2.5, 1.5}, {Op::Log1p, log1pl, 2.0, 1.5}, {Op::Sin, sinl, 1.5, 1.0},
+    {Op::Cos, cosl, 1.5, 1.0},     {Op::Tan, tanl, 3.5, 1.5},     {Op::Arcsin, asinl, 1.5, 1.5}, {Op::Arccos, acosl, 2.0, 1.5},
+    {Op::Arctan, atanl, 2.0, 1.5}, {Op::Sinh, sinhl, 2.5, 2.0},   {Op::Cosh, coshl, 2.0, 1.5},   {Op::Tanh, tanhl, 2.5, 1.5},
     {Op::Erf, erfl, 2.5, 2.5},     {Op::Ndtr, ndtrl, 7.0, 7.0}};
 
 template <class T>
