@@ -105,7 +105,7 @@ Vec apply_float(Vasm& v, const Operands& x) {
     case Op::Remainder:
     case Op::Fmod: return divide_float(v, x.op, size, a, b);
     case Op::Clip: return clip_float(v, size, x);
-    default: return math(v, x.op, size, a);
+    default: return math(v, x.op, size, a, b);
   }
 }
 

@@ -40,6 +40,7 @@ class MathEmitter {
   Vec tanh(const Vec& x);
   Vec erf(const Vec& x);
   Vec ndtr(const Vec& x);
+  Vec hypot(const Vec& x, const Vec& y);
 
  private:
   /// May be shared: never to be changed in place.
@@ -769,6 +770,32 @@ Vec MathEmitter::ndtr(const Vec& x) {
   return result;
 }
 
+Vec MathEmitter::hypot(const Vec& x, const Vec& y) {
+  const Vec u = v.fabs(size, x), w = v.fabs(size, y);
+  const Mask first = v.icmp(size, true, Cmp::Ge, u, w);  // their bits are ordered as they are, NaN above infinity
+  const Vec larger = v.select(size, first, u, w), smaller_one = v.select(size, first, w, u);
+  const Mask rare = outside(larger, f32 ? 0x1p-30 : 0x1p-400, f32 ? 0x1p60 : 0x1p500);
+  const auto length = [&](const Vec& a, const Vec& b) { return v.fsqrt(size, v.fma(size, a, a, v.fmul(size, b, b))); };
+  const Vec result = length(v.select(size, rare, num(1.0), larger), v.select(size, rare, v.zero(size), smaller_one));
+  rarely(rare, result, [&] {
+    const Mask special = not_finite(larger);
+    const Vec a = v.select(size, special, v.zero(size), larger), b = v.select(size, special, v.zero(size), smaller_one);
+    const Mask huge = v.fcmp(size, Cmp::Ge, a, num(1.0));
+    const double factor = f32 ? 0x1p90 : 0x1p600;
+    const Vec scale = v.select(size, huge, num(1 / factor), num(factor)), back = v.select(size, huge, num(factor), num(1 / factor));
+    const Vec value = v.fmul(size, length(v.fmul(size, a, scale), v.fmul(size, b, scale)), back);
+    // A subnormal result may underflow where that of the scaled numbers is exact.
+    const double least = f32 ? 0x1p-126 : 0x1p-1022;
+    const Vec tiny_one = v.keep(size, outside(value, least, HUGE_VAL), num(least));
+    v.fmul(size, tiny_one, tiny_one);
+    // An infinity beside a NaN is an infinity.
+    const Vec infinity = num(HUGE_VAL);
+    const Mask infinite = v.mask_or(v.icmp(size, true, Cmp::Eq, u, infinity), v.icmp(size, true, Cmp::Eq, w, infinity));
+    return v.select(size, infinite, infinity, v.select(size, special, larger, value));
+  });
+  return result;
+}
+
 }  // namespace
 
 bool has_math(Op op, DType t) {
@@ -791,12 +818,13 @@ bool has_math(Op op, DType t) {
     case Op::Cosh:
     case Op::Tanh:
     case Op::Erf:
-    case Op::Ndtr: return true;
+    case Op::Ndtr:
+    case Op::Hypot: return true;
     default: return false;
   }
 }
 
-Vec math(Vasm& v, Op op, int size, const Vec& a) {
+Vec math(Vasm& v, Op op, int size, const Vec& a, const Vec& b) {
   MathEmitter emitter(v, size);
   switch (op) {
     case Op::Exp: return emitter.exp(a);
@@ -817,6 +845,7 @@ Vec math(Vasm& v, Op op, int size, const Vec& a) {
     case Op::Tanh: return emitter.tanh(a);
     case Op::Erf: return emitter.erf(a);
     case Op::Ndtr: return emitter.ndtr(a);
+    case Op::Hypot: return emitter.hypot(a, b);
     default: FRAMEJIT_CHECK(false, "no vector math for " + std::string(graph::name_of(op)));
   }
 }

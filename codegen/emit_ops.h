@@ -30,7 +30,7 @@ Vec divide_int(Vasm& v, graph::Op op, int size, bool is_signed, const Vec& a, co
 
 /// Own vector math of O1 (emit_math*.cpp).
 bool has_math(graph::Op op, DType t);
-Vec math(Vasm& v, graph::Op op, int size, const Vec& a);
+Vec math(Vasm& v, graph::Op op, int size, const Vec& a, const Vec& b);
 
 /// NumPy's minimum and maximum on floats: a NaN: a; else b where equal, unordered.
 Vec minmax_float(Vasm& v, bool minimum, int size, const Vec& a, const Vec& b);

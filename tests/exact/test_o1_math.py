@@ -25,7 +25,13 @@ def find(name: str):
 
 
 def marked(function):
-    return fj.jit(lambda x: function(x), jit_level="O1", fullgraph=True)
+    body = (lambda x: function(x)) if function.nin == 1 else (lambda x, y: function(x, y))
+    return fj.jit(body, jit_level="O1", fullgraph=True)
+
+
+def others(function, x) -> list[tuple]:
+    """The further arguments: none, or `x` in other orders, so that it meets itself and its neighbours in size."""
+    return [()] if function.nin == 1 else [(x[::-1].copy(),), (np.roll(x, 1),), (x * x.dtype.type(0.75),)]
 
 
 def samples(dtype) -> np.ndarray:
@@ -40,10 +46,9 @@ def samples(dtype) -> np.ndarray:
 def test_every_own_function_is_stated():
     x = np.linspace(0.1, 0.9, 50)
     stated = {find(name).__name__ for name in BOUNDS}
-    for name in ("power", "arctan2", "hypot", *stated):
+    for name in ("power", "arctan2", *stated):
         function = getattr(np, name, None) or find(f"scipy.special.{name}")
-        one, two = marked(function), fj.jit(lambda x: function(x, x), jit_level="O1", fullgraph=True)
-        report = fj.explain(one if function.nin == 1 else two)(x)
+        report = fj.explain(marked(function))(*[x] * function.nin)
         assert f" = {name} " in report.graphs[0]
         assert ("host" in report.entries[0]["program"]) == (name not in stated), report
 
@@ -52,16 +57,22 @@ def test_every_own_function_is_stated():
 @pytest.mark.parametrize("name", [name for name in BOUNDS if name.startswith("np.")])
 def test_error(name, dtype):
     function = find(name)
-    x = samples(dtype)
+    compiled, x = marked(function), samples(dtype)
     with np.errstate(all="ignore"):
-        exact, found = function(x.astype(np.longdouble)), marked(function)(x)
-        rounded = exact.astype(dtype)
+        for more in others(function, x):
+            check_error(function, compiled, (x, *more), BOUNDS[name][dtype])
+
+
+def check_error(function, compiled, arguments, bound):
+    dtype = arguments[0].dtype
+    exact, found = function(*(a.astype(np.longdouble) for a in arguments)), compiled(*arguments)
+    rounded = exact.astype(dtype)
     assert np.array_equal(np.isnan(rounded), np.isnan(found)) and np.array_equal(np.isinf(rounded), np.isinf(found))
     finite = np.isfinite(rounded)
     _, exponent = np.frexp(np.maximum(np.abs(rounded[finite]), np.finfo(dtype).tiny))
     unit = np.ldexp(np.longdouble(1), exponent - np.finfo(dtype).nmant - 1)
     error = np.abs(found[finite] - exact[finite]) / unit
-    assert error.max() <= BOUNDS[name][dtype], (error.max(), x[finite][error.argmax()])
+    assert error.max() <= bound, (error.max(), [a[finite][error.argmax()] for a in arguments])
 
 
 def special(dtype) -> list:
@@ -77,18 +88,20 @@ def test_special_values_and_warnings(name, dtype):
     function = find(name)
     compiled = marked(function)
     errors = fj.stats()["internal_errors"]
-    for value in special(dtype):
+    values = special(dtype)
+    pairs = [(value,) for value in values] if function.nin == 1 else [(a, b) for a in values for b in values[::5] + [np.nan, -np.inf]]
+    for pair in pairs:
         for length in (1, 37):
-            x = np.full(length, value, dtype)
+            arguments = [np.full(length, value, dtype) for value in pair]
             seen = []
             for call in (function, compiled, compiled):
                 with warnings.catch_warnings(record=True) as caught, np.errstate(all="warn"):
                     warnings.simplefilter("always")
-                    seen.append((call(x), sorted(str(w.message) for w in caught)))
+                    seen.append((call(*arguments), sorted(str(w.message) for w in caught)))
             (expected, warned), *rest = seen
             for found, said in rest:
-                assert said == warned, (value, length)
+                assert said == warned, (pair, length)
                 number = ~np.isnan(expected)
                 assert np.array_equal(np.isnan(found), ~number) and np.array_equal(np.isinf(found), np.isinf(expected))
-                assert np.array_equal(np.signbit(found[number]), np.signbit(expected[number])), (value, found[0])
+                assert np.array_equal(np.signbit(found[number]), np.signbit(expected[number])), (pair, found[0])
     assert f" = {function.__name__} " in compiled.graphs() and fj.stats()["internal_errors"] == errors
