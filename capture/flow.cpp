@@ -564,6 +564,14 @@ void collect_iterators(const Value* v, uint32_t first, std::set<const Value*>& o
   for (const Value* inner : v->items) collect_iterators(inner, first, out);
 }
 
+/// Lists that the capture made, in variables and in each other: both sides may change them in the same way.
+void collect_lists(Value* v, std::set<const Value*>& out, int depth = 0) {
+  v = resolved(v);
+  if (!v || v->source || depth > 8 || (v->kind != ValueKind::List && v->kind != ValueKind::Tuple)) return;
+  if (v->kind == ValueKind::List && !out.insert(v).second) return;
+  for (Value* item : v->items) collect_lists(item, out, depth + 1);
+}
+
 bool holds(const Value* v, const std::set<const Value*>& wanted, int depth = 0) {
   if (!v || wanted.empty()) return false;
   if (wanted.count(v) != 0 || depth > 8) return true;
@@ -590,11 +598,19 @@ Step SymbolicFrame::fork(graph::ValueId decides, const Way (&ways)[2], uint32_t 
   std::optional<Break> broken;
   std::set<const Value*> iterators, moved;
   for (const Value* v : held_stack) collect_iterators(v, first_value_, iterators);
+  std::set<const Value*> lists;
+  for (const std::vector<Value*>* slots : {&held_locals, &held_stack})
+    for (Value* v : *slots) collect_lists(v, lists);
+  iterators.insert(lists.begin(), lists.end());
+  std::map<const Value*, Values> contents[2];  // of the lists, where the sides end
+  bool again = false;
   const auto run = [&](Side& side, uint32_t until) {
     loops_ = held_loops;
     const Session::Mark before = s.mark();
     broken = run_side(side, until);
-    if (!broken) moved.merge(s.take_back(before, iterators));
+    if (broken) return;
+    for (const Value* list : lists) contents[&side - sides][list] = list->items;
+    moved.merge(s.take_back(before, iterators));
   };
   ++x.branches;
   int raising = -1;
@@ -614,6 +630,7 @@ Step SymbolicFrame::fork(graph::ValueId decides, const Way (&ways)[2], uint32_t 
     locals = sides[k].locals;
     stack = sides[k].stack;
     pc = sides[k].pc;
+    again = true;
     run(sides[k], FlowMap::kNowhere);
   }
   --x.branches;
@@ -645,6 +662,16 @@ Step SymbolicFrame::fork(graph::ValueId decides, const Way (&ways)[2], uint32_t 
   const bool returns = sides[0].returned != nullptr;
   Join meet(x, mark, *sides[0].block, *sides[1].block, returns && outermost);
   if (split.choice) meet.remember(split.choice->items[0], split.rest, split.choice);
+  std::map<const Value*, Values> joined_lists;
+  for (const Value* list : lists) {
+    if (moved.erase(list) == 0) continue;
+    const Values &a = contents[0][list], &b = contents[1][list];
+    if (again || a.size() != b.size()) return refuse("a list that the sides change in two ways");
+    for (std::size_t k = 0; k < a.size(); ++k) {
+      FRAMEJIT_TRY(item, meet.value(a[k], b[k]));
+      joined_lists[list].push_back(item);
+    }
+  }
   Value* where = nullptr;
   if (returns) {
     FRAMEJIT_TRY(value, outermost ? meet.value_or_choice(sides[0].returned, sides[1].returned)
@@ -673,6 +700,11 @@ Step SymbolicFrame::fork(graph::ValueId decides, const Way (&ways)[2], uint32_t 
   }
   FRAMEJIT_TRY(joined, meet.finish(decides, std::move(sides[0].block), std::move(sides[1].block)));
   (void)joined;
+  for (auto& [list, items] : joined_lists) {
+    Value* const changed = const_cast<Value*>(list);
+    s.record(changed, [changed, before = changed->items] { changed->items = before; });
+    changed->items = std::move(items);
+  }
   if (!returns) {
     locals = std::move(sides[0].locals);
     stack = std::move(sides[0].stack);

@@ -129,6 +129,15 @@ graph::Dim Session::count_of(graph::ValueId mask) {
   return count;
 }
 
+graph::Dim Session::measured(graph::ValueId number, const graph::Dim& most, int64_t hint) {
+  for (const Counted& known : counted_)
+    if (known.mask == number && is_open(known.block)) return known.count;
+  const graph::Dim position = builder_.measure(number, most, hint);
+  counted_.push_back({number, position, static_cast<int64_t>(graph_->value_count()), open_.empty() ? 0 : open_.back()});
+  learn([this] { counted_.pop_back(); });
+  return position;
+}
+
 Value* Session::tuple(std::vector<Value*> items) {
   Value* v = make(ValueKind::Tuple);
   v->items = std::move(items);
@@ -237,6 +246,12 @@ Captured<bool> Session::prepare_write(graph::ValueId dst) {
   if (writing(dst) == Writing::Foreign) return break_at(BreakId::UnsupportedArgument, "assignment to a view whose base is no array");
   if (writing(dst) == Writing::Refused) return break_at(BreakId::WouldRaise, "assignment destination is read-only");
   const graph::ValueId root = graph_->root(dst);
+  // What a run may have to put back is then all of the array.
+  constexpr int64_t kSmall = 4096;
+  const graph::Type &type = graph_->type(dst), &whole = graph_->type(root);
+  const bool anywhere = graph_->shapes().is_measured(type.offset) || graph_->shapes().is_measured(type.shape);
+  if (anywhere && graph_->shapes().hint(whole.size()) > kSmall + 4 * graph_->shapes().hint(type.size()))
+    return break_at(BreakId::UnsupportedArgument, "a few items of a large array, at a place that is known at run time only");
   if (is_shared(root) || graph_->node(root).op == graph::Op::Carried)
     return break_at(BreakId::OverlappingMemory, "a write of what a branch chose, or of what a loop carries");
   std::size_t i = 0;
@@ -374,6 +389,7 @@ std::set<const Value*> Session::take_back(const Mark& m, const std::set<const Va
   for (std::size_t i = undo_.size(); i-- > m.undo;) {
     if (undo_[i].what != Undo::OneValue || apart.count(undo_[i].value) == 0) continue;
     undo_[i].revert();
+    undo_[i].revert = [] {};  // done for good
     changed.insert(undo_[i].value);
   }
   return changed;

@@ -69,6 +69,8 @@ class Session {
   Value* integer(const graph::Dim& dim);  // Constant for a known one, an array for what is measured
   /// How many elements of a mask are true, as a dimension that the graph measures.
   graph::Dim count_of(graph::ValueId mask);
+  /// What a 0-d i64 is when the graph runs, as a dimension: between 0 and `most`. `hint`: to decide by.
+  graph::Dim measured(graph::ValueId number, const graph::Dim& most, int64_t hint);
   Value* tuple(std::vector<Value*> items);
 
   /// The graph param for an array-like object: finds the one made before for the same object, or guards and adds one.

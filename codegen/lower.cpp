@@ -473,7 +473,10 @@ class Lowerer : public Memory {
     std::vector<ValueId> saved;
     graph::for_each_node(graph_, graph_.body(), [&](ValueId v) {
       if (!is_param_write(v)) return;
-      const ValueId destination = graph_.node(v).inputs[0];
+      ValueId destination = graph_.node(v).inputs[0];
+      // Where it lies, or how much it is, is not known yet: all of the param.
+      const graph::Type& written = graph_.type(destination);
+      if (graph_.shapes().is_measured(written.offset) || graph_.shapes().is_measured(written.shape)) destination = graph_.root(destination);
       if (std::any_of(saved.begin(), saved.end(), [&](ValueId s) { return same_view(graph_, s, destination); })) return;
       saved.push_back(destination);
       const graph::Type& type = graph_.type(destination);

@@ -1,4 +1,4 @@
-"""Writes the pages that are made from tables in the code: breaks.md, config.md and the tables in logs.md and stress.md.
+"""Writes the pages that are made from tables in the code: breaks.md, config.md, numpy.md and the tables in logs.md and stress.md.
 
 python docs/generate.py [--check]
 """
@@ -10,6 +10,7 @@ import ast
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 DOCS = Path(__file__).resolve().parent
 REGISTRY = DOCS.parent / "capture" / "breaks.inc"
@@ -98,6 +99,93 @@ def stress_page(text: str) -> str:
     return with_table(text, "modes", ("mode", "makes happen"), MODES)
 
 
+WAYS = {
+    "native": "native",
+    "loop": "NumPy's inner loop",
+    "host": "host call",
+    "capture": "known at capture",
+    "python": "followed as Python",
+}
+
+
+def public_names(module: str) -> dict[str, Any]:
+    """The functions of a module, or the methods and attributes of ndarray, in order."""
+    import importlib
+
+    import numpy as np
+
+    if module == "numpy.ndarray":
+        return {name: np.ndarray.__dict__[name] for name in sorted(dir(np.ndarray)) if not name.startswith("_")}
+    home = importlib.import_module(module)
+    found = {name: getattr(home, name) for name in sorted(home.__all__) if not name.startswith("__")}
+    return {name: each for name, each in found.items() if callable(each) and not isinstance(each, type)}
+
+
+def numpy_way(module: str, name: str, function: Any) -> str:
+    """What becomes of a call: a key of WAYS, or the reason why it is left to the library."""
+    from numpy_calls import LEFT
+
+    from framejit._core import _numpy_way
+    from framejit._numpy_functions import FUNCTIONS
+
+    for reason, names in LEFT[module].items():
+        if name in names.split():
+            return reason
+    way, dtypes = _numpy_way(function)
+    if way and dtypes and _missing(function, set(dtypes.split())):
+        return way + ", complex host"
+    if way:
+        return way
+    rest = [reason for reason, names in LEFT[module].items() if names == "*"]
+    if rest and function not in FUNCTIONS:
+        return rest[0]
+    return "python"
+
+
+def _missing(ufunc: Any, dtypes: set[str]) -> bool:
+    """Has the library's ufunc loops for complex numbers, where the operator has none?"""
+    return any("D" in types.split("->")[0] for types in ufunc.types) and "c128" not in dtypes
+
+
+def numpy_page() -> str:
+    """docs/numpy.md."""
+    import numpy as np
+    import scipy
+    from numpy_calls import LEFT
+
+    lines = [
+        "# What becomes of NumPy's functions",
+        "",
+        "With arguments as people write them; dtypes are bool, int8 to uint64, float16 to float64, complex64 and complex128. What a function is not compiled",
+        "for (a subclass, objects, `out=` of a host call) is left to NumPy: the graph ends there and goes on behind it.",
+        "",
+        "| | |",
+        "| --- | --- |",
+        "| native | nodes of the graph, compiled with what is around them; some arguments make it a host call |",
+        "| NumPy's inner loop | the same, with NumPy's loop called on tiles inside of the compiled ones at `O0` ([O1](o1.md) has its own) |",
+        "| host call | the very function, called by the plan between its kernels; scans and gathers in loops that do the same |",
+        "| known at capture | answered when the function is compiled |",
+        "| followed as Python | NumPy's code in Python, or a shorter one that does the same, is compiled as the user's is |",
+        "| left | a region boundary, with the reason |",
+        "",
+        f"NumPy {'.'.join(np.__version__.split('.')[:2])}, SciPy {'.'.join(scipy.__version__.split('.')[:2])}. `numpy.random` is left as a whole: its state is the process's, "
+        "and draws come in the program's order.",
+        "",
+        "Generated from the operator table, the tables of the NumPy door and `docs/numpy_calls.py` by `docs/generate.py`.",
+    ]
+    for module in LEFT:
+        groups: dict[str, list[str]] = {}
+        for name, function in public_names(module).items():
+            groups.setdefault(numpy_way(module, name, function), []).append(name)
+        order = [*WAYS, *(f"{way}, complex host" for way in WAYS), *LEFT[module]]
+        lines += ["", f"## {module}", "", "| | |", "| --- | --- |"]
+        for way in sorted(groups, key=order.index):
+            first = way.split(", ")[0]
+            title = f"left: {way}" if way in LEFT[module] else WAYS[first] + ("; complex: host call" if first != way else "")
+            lines.append(f"| {title} | {' '.join(f'`{name}`' for name in groups[way])} |")
+    return "\n".join(lines) + "\n"
+
+
 def with_table(text: str, name: str, head: tuple[str, str], rows: dict[str, str]) -> str:
     """A page with the table between its two marks made anew."""
     table = [f"| {head[0]} | {head[1]} |", "| --- | --- |"]
@@ -109,10 +197,24 @@ def with_table(text: str, name: str, head: tuple[str, str], rows: dict[str, str]
     return before + start + "\n".join(table) + "\n" + end + rest.split(end)[1]
 
 
+def shows_these_libraries(page: Path) -> bool:
+    """The page of NumPy's functions is about certain versions: others have other functions."""
+    try:
+        import numpy as np
+        import scipy
+
+        from framejit._core import _numpy_way  # noqa: F401
+    except ImportError:
+        return False
+    said = re.search(r"^NumPy (\d+\.\d+), SciPy (\d+\.\d+)", page.read_text(encoding="utf-8") if page.exists() else "", re.MULTILINE)
+    return not said or all(version.startswith(number + ".") for number, version in zip(said.groups(), (np.__version__, scipy.__version__), strict=True))
+
+
 def pages() -> dict[Path, str]:
     """Every generated page with its text."""
-    logs, stress = DOCS / "logs.md", DOCS / "stress.md"
+    logs, stress, numpy = DOCS / "logs.md", DOCS / "stress.md", DOCS / "numpy.md"
     return {
+        **({numpy: numpy_page()} if shows_these_libraries(numpy) else {}),
         DOCS / "breaks.md": breaks_page(),
         DOCS / "config.md": config_page(),
         logs: logs_page(logs.read_text(encoding="utf-8")),

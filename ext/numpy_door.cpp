@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "ext/control.h"
+#include "ext/module.h"
 #include "ext/numpy_host.h"
 #include "ext/numpy_index.h"
 #include "ext/numpy_probe.h"
@@ -451,6 +452,38 @@ PyObject* numpy_implementation(PyObject* callable) {
   PyErr_Clear();
   return found && PyFunction_Check(found.get()) ? found.get() : nullptr;
 }
+
+namespace {
+
+/// _core._numpy_way(callable or attribute of ndarray) -> (way, dtypes), what becomes of a call: "native", "loop" (NumPy's inner loop in compiled
+/// ones), "host" or "" (none of these tables has it), and the dtypes of the operands for which an operator is so, or "" where it goes by the call.
+PyObject* numpy_way(PyObject*, PyObject* callable) {
+  if (!import_numpy()) return nullptr;
+  const std::optional<std::string_view> method = method_name(callable);
+  const bool attribute = Py_IS_TYPE(callable, &PyGetSetDescr_Type) && PyDescr_TYPE(callable) == &PyArray_Type;
+  const Known* known = method || attribute ? nullptr : functions().find(callable);
+  std::string way, dtypes;
+  if (method ? find_method(*method) != nullptr : attribute ? is_array_attribute(reinterpret_cast<PyGetSetDescrObject*>(callable)->d_getset->name) : known != nullptr) {
+    way = "native";
+  } else if (method ? is_host_method(*method) || is_method_in_place(*method) : is_host_function(callable) || is_function_in_place(callable)) {
+    way = "host";
+  } else if (!method && !attribute && (is_of_dtypes(callable) || is_of_errors(callable))) {
+    way = "capture";
+  }
+  if (known && PyObject_TypeCheck(callable, &PyUFunc_Type)) {
+    const graph::OpDef& row = graph::def(known->op);
+    if (row.exactness != graph::Exactness::Native) way = "loop";
+    for (int i = 0; i < graph::kDTypeCount; ++i)
+      if (graph::takes(known->op, static_cast<DType>(i))) dtypes += (dtypes.empty() ? "" : " ") + std::string(graph::name_of(static_cast<DType>(i)));
+  }
+  return Py_BuildValue("(ss)", way.c_str(), dtypes.c_str());
+}
+
+PyMethodDef kWays[] = {{"_numpy_way", numpy_way, METH_O, nullptr}, {nullptr, nullptr, 0, nullptr}};
+
+const ModulePart part(42, [](PyObject* module) { return PyModule_AddFunctions(module, kWays) == 0; });
+
+}  // namespace
 
 std::unique_ptr<capture::Door> make_numpy_door() {
   if (!import_numpy()) return nullptr;

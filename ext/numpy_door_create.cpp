@@ -478,12 +478,21 @@ Captured<Value*> method_copy(const Call& call) {
 
 Captured<Value*> method_astype(const Call& call) {
   FRAMEJIT_TRY(v, bind(call, {"/self", "dtype", "order", "casting", "subok", "copy"}, 2));
-  FRAMEJIT_TRY(plain, none_given({v[2], v[3], v[4]}));
-  (void)plain;
+  FRAMEJIT_TRY(order, order_argument(v[2], 'K', "K"));
+  (void)order;
+  FRAMEJIT_TRY(subok, flag_argument(v[4], true));
+  (void)subok;
+  NPY_CASTING casting = NPY_UNSAFE_CASTING;
+  if (!absent(v[3])) {
+    const bool known = v[3]->is_constant() && PyUnicode_CheckExact(v[3]->object.get()) && PyArray_CastingConverter(v[3]->object.get(), &casting);
+    PyErr_Clear();
+    if (!known) return break_at(BreakId::UnsupportedArgument, "astype() with casting=");
+  }
   FRAMEJIT_TRY(copy, flag_argument(v[5], true));
   FRAMEJIT_TRY(dtype, dtype_argument(v[1]));
   if (!dtype || v[1]->is_none()) return break_at(BreakId::UnsupportedArgument, "astype(None)");
   FRAMEJIT_TRY(x, operand(call.session, v[0]));
+  if (!PyArray_CanCastTypeTo(descr_of(x.type.dtype), descr_of(*dtype), casting)) return break_at(BreakId::WouldRaise, "astype() between dtypes of different kinds");
   if (x.type.dtype == *dtype && !copy) return x.value;
   FRAMEJIT_TRY(id, convert(call.session, x, *dtype));
   if (id == x.id) id = call.session.builder().copy(id, 'K');

@@ -51,6 +51,7 @@ bool is_of_errors(PyObject* callable);
 bool is_error_state(PyObject* object);
 Captured<Value*> call_of_errors(const Call& call);
 Captured<Value*> array_attribute(Session& session, Value* array, std::string_view name);
+bool is_array_attribute(std::string_view name);
 
 /// The arguments in the order of the signature; null where none was given. Breaks where they do not fit it.
 Captured<std::vector<Value*>> bind(const Call& call, std::initializer_list<std::string_view> names,

@@ -484,9 +484,13 @@ Captured<Value*> call_concatenate(const Call& call) {
 
 Captured<Value*> method_clip(const Call& call) {
   FRAMEJIT_TRY(v, bind(call, {"/self", "min", "max", "out"}, 1));
-  FRAMEJIT_TRY(plain, none_given({v[3]}));
-  (void)plain;
-  return clip(call.session, v[0], v[1], v[2]);
+  if (!absent(v[3]) && numpy_version().major < 2) return break_at(BreakId::UnsupportedArgument, "clip() with out=");  // as np.clip
+  FRAMEJIT_TRY(result, clip(call.session, v[0], v[1], v[2]));
+  if (absent(v[3])) return result;
+  FRAMEJIT_TRY(out, output_argument(call.session, v[3]));
+  FRAMEJIT_TRY(stored, store_result(call.session, out->id, result->id));
+  (void)stored;
+  return out;
 }
 
 constexpr FunctionRow kFunctions[] = {
@@ -615,6 +619,10 @@ Captured<Value*> array_attribute(Session& session, Value* array, std::string_vie
   for (const Attribute& row : kAttributes)
     if (row.name == name) return row.read(session, array, type);
   return break_at(BreakId::UnsupportedArgument, "attribute ." + std::string(name) + " of an array");
+}
+
+bool is_array_attribute(std::string_view name) {
+  return std::any_of(std::begin(kAttributes), std::end(kAttributes), [name](const Attribute& row) { return row.name == name; });
 }
 
 }  // namespace framejit::ext

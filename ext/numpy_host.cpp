@@ -264,7 +264,7 @@ void clear_error() {
   static PyObject* const singular = linalg ? PyObject_GetAttrString(linalg, "LinAlgError") : nullptr;  // no ValueError in NumPy 1
   PyErr_Restore(type, value, traceback);
   for (PyObject* own : {PyExc_ValueError, PyExc_TypeError, PyExc_LookupError, PyExc_ArithmeticError, PyExc_MemoryError, PyExc_RuntimeError, PyExc_Warning,
-                        PyExc_AttributeError, PyExc_NameError, PyExc_AssertionError, PyExc_BufferError, singular})
+                        PyExc_AttributeError, PyExc_NameError, PyExc_AssertionError, PyExc_BufferError, PyExc_SystemError, singular})
     if (!PyErr_Occurred() || PyErr_ExceptionMatches(own)) return PyErr_Clear();
   struct Raised {
     PyObject *type, *value, *traceback;

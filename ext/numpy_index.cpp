@@ -38,6 +38,7 @@ struct SliceParts {
   Dim start, stop;
   bool has_start = false, has_stop = false;
   int64_t step = 1;
+  Value *start_number = nullptr, *stop_number = nullptr;  // those that are known at run time only
 };
 
 enum class Part : uint8_t { Integer, Slice, Ellipsis, NewAxis };
@@ -46,17 +47,26 @@ struct IndexPart {
   Part part;
   Dim position;
   SliceParts slice;
+  Value* number = nullptr;  // a position that is known at run time only
 };
 
+/// An integer, NumPy's or Python's, that is known at run time.
+bool is_number_index(Session& session, const Value* key) {
+  return key->is_array() && (key->wrap == Wrap::NumpyScalar || key->wrap == Wrap::PyInt) && graph::is_int(session.graph().type(key->id).dtype);
+}
+
 Captured<SliceParts> slice_parts(Session& session, Value* start, Value* stop, Value* step) {
-  for (Value* bound : {start, stop, step})
-    if (!bound->is_none() && !as_dim(*bound))
-      return break_at(BreakId::UnsupportedArgument, "a slice with a bound of type " + type_name(*bound));
   SliceParts parts;
+  for (Value* bound : {start, stop}) {
+    if (bound->is_none() || as_dim(*bound)) continue;
+    if (!is_number_index(session, bound)) return break_at(BreakId::UnsupportedArgument, "a slice with a bound of type " + type_name(*bound));
+    (bound == start ? parts.start_number : parts.stop_number) = bound;
+  }
+  if (!step->is_none() && !as_dim(*step)) return break_at(BreakId::UnsupportedArgument, "a slice with a step of type " + type_name(*step));
   parts.has_start = !start->is_none();
   parts.has_stop = !stop->is_none();
-  if (parts.has_start) parts.start = *as_dim(*start);
-  if (parts.has_stop) parts.stop = *as_dim(*stop);
+  if (parts.has_start && !parts.start_number) parts.start = *as_dim(*start);
+  if (parts.has_stop && !parts.stop_number) parts.stop = *as_dim(*stop);
   if (!step->is_none()) parts.step = session.graph().shapes().specialize(*as_dim(*step));
   parts.step = std::max(parts.step, -std::numeric_limits<int64_t>::max());  // as PySlice_Unpack
   if (parts.step == 0) return break_at(BreakId::WouldRaise, "slice step cannot be zero");
@@ -70,9 +80,11 @@ Captured<SliceParts> constant_slice(Session& session, PyObject* object) {
                      session.constant(slice->step));
 }
 
-/// An integer, NumPy's or Python's, that is known at run time.
-bool is_number_index(Session& session, const Value* key) {
-  return key->is_array() && (key->wrap == Wrap::NumpyScalar || key->wrap == Wrap::PyInt) && graph::is_int(session.graph().type(key->id).dtype);
+/// What a number is when the graph runs, taken to be somewhere in front of `most`, or nearer to it.
+Captured<Dim> measured(Session& session, Value* number, const Dim& most, bool near) {
+  FRAMEJIT_TRY(id, cast(session, number->id, DType::I64));
+  const int64_t hint = session.graph().shapes().hint(most);
+  return session.measured(id, most, near ? hint - hint / 4 : hint / 4);
 }
 
 Captured<IndexPart> index_part(Session& session, Value* key) {
@@ -80,6 +92,7 @@ Captured<IndexPart> index_part(Session& session, Value* key) {
   if (is_number_index(session, key)) {
     const graph::Node& node = session.graph().node(key->id);
     if (node.op == Op::Constant && node.type.dtype == DType::I64) return IndexPart{Part::Integer, static_cast<int64_t>(node.value().lo), {}};
+    return IndexPart{Part::Integer, 0, {}, key};
   }
   if (key->kind == ValueKind::Slice) {
     FRAMEJIT_TRY(parts, slice_parts(session, key->items[0], key->items[1], key->items[2]));
@@ -154,16 +167,18 @@ Range adjust(Session& session, const SliceParts& slice, const Dim& length) {
 
 namespace {
 
-/// Are there arrays of integers (or lists of ints, or integers that are known at run time only) among the indices, and none of bools, whose result has as many elements as they are true?
-bool has_integer_arrays(Session& session, Value* key) {
+/// Are there arrays of integers (or lists of ints) among the indices, and none of bools, whose result has as many elements as they are true?
+/// Integers that are known at run time only count as such where they all are integers: for one element.
+bool has_integer_arrays(Session& session, Value* key, int rank) {
   bool found = false;
   const std::vector<Value*> items = key->kind == ValueKind::Tuple ? key->items : std::vector<Value*>{key};
+  const bool one = static_cast<int>(items.size()) == rank && std::all_of(items.begin(), items.end(), [&](Value* item) { return as_dim(*item) || is_number_index(session, item); });
   for (Value* item : items) {
     if (item->is_array() && item->wrap == Wrap::NdArray) {
       if (!graph::is_int(session.graph().type(item->id).dtype)) return false;
       found = true;
     } else if (is_number_index(session, item)) {
-      found = found || session.graph().node(item->id).op != Op::Constant;
+      found = found || (one && session.graph().node(item->id).op != Op::Constant);
     } else if (item->kind == ValueKind::List) {
       for (Value* part : item->items)
         if (!part->is_constant() || !PyLong_CheckExact(part->object.get())) return false;
@@ -202,14 +217,28 @@ Captured<Indexed> index_view(Session& session, ValueId array, Value* key) {
       case Part::NewAxis: at = builder.expand_dims(at, axis++); break;
       case Part::Integer: {
         const Dim length = session.graph().type(at).shape[axis];
-        std::optional<Dim> position = normal_position(session.graph().shapes(), part.position, length);
+        Dim given = part.position;
+        if (part.number) {
+          FRAMEJIT_TRY(number, measured(session, part.number, length - Dim(1), false));
+          given = number;
+        }
+        std::optional<Dim> position = normal_position(session.graph().shapes(), given, length);
         if (!position) return break_at(BreakId::WouldRaise, "index out of bounds");
         at = builder.select(at, axis, *position);
         break;
       }
       case Part::Slice: {
         const Dim length = session.graph().type(at).shape[axis];
-        Range range = adjust(session, part.slice, length);
+        SliceParts slice = part.slice;
+        if (slice.start_number) {
+          FRAMEJIT_TRY(start, measured(session, slice.start_number, length, false));
+          slice.start = start;
+        }
+        if (slice.stop_number) {
+          FRAMEJIT_TRY(stop, measured(session, slice.stop_number, length, true));
+          slice.stop = stop;
+        }
+        Range range = adjust(session, slice, length);
         at = builder.slice(at, axis++, range.start, range.length, range.step);
         break;
       }
@@ -236,7 +265,7 @@ Captured<Value*> read_item(Session& session, Value* array, Value* key) {
     FRAMEJIT_TRY(chosen, compressed(session, key->id, array->id));
     return session.array(chosen, Wrap::NdArray);
   }
-  if (has_integer_arrays(session, key)) {
+  if (has_integer_arrays(session, key, session.graph().type(array->id).rank())) {
     Value* const both[] = {array, key};
     return host_operator(session, "getitem", both);
   }
@@ -343,7 +372,7 @@ Captured<Value*> call_in_place(Session& session, PyObject* function, std::span<V
 Captured<bool> write_item(Session& session, Value* array, Value* key, Value* value) {
   if (array->wrap != Wrap::NdArray) return break_at(BreakId::WouldRaise, "assignment to a NumPy scalar");
   if (is_mask(session, key)) return write_masked(session, array->id, key->id, value);
-  if (has_integer_arrays(session, key)) return write_items(session, array, key, value);
+  if (has_integer_arrays(session, key, 0)) return write_items(session, array, key, value);
   FRAMEJIT_TRY(indexed, index_view(session, array->id, key));
   // One element takes arrays of one element in ways that are deprecated.
   if (indexed.element && value->is_array() && session.graph().type(value->id).rank() > 0)

@@ -400,8 +400,8 @@ ValueId GraphBuilder::output(ValueId control, int64_t index) {
 
 void GraphBuilder::expect(ValueId condition) { append(Op::Expect, {condition}, Type{DType::Bool, {}, {}}); }
 
-Dim GraphBuilder::measure(ValueId count, const Dim& most) {
-  const Dim symbol = graph_.shapes().fresh(std::max<int64_t>(graph_.shapes().hint(most) / 2, 61));
+Dim GraphBuilder::measure(ValueId count, const Dim& most, std::optional<int64_t> hint) {
+  const Dim symbol = graph_.shapes().fresh(hint.value_or(std::max<int64_t>(graph_.shapes().hint(most) / 2, 61)));
   std::vector<SymbolId> id;
   symbol.collect_symbols(id);
   graph_.shapes().set_measured(id[0]);

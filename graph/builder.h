@@ -85,8 +85,8 @@ class GraphBuilder {
   /// Result `index` of a branch's blocks, or of a loop's body, not counting its condition.
   ValueId output(ValueId control, int64_t index);
   void expect(ValueId condition);
-  /// A dimension that is known when the graph runs: what a 0-d i64 holds then, `most` at most.
-  Dim measure(ValueId count, const Dim& most);
+  /// A dimension that is known when the graph runs: what a 0-d i64 holds then, `most` at most. `hint`: to decide by.
+  Dim measure(ValueId count, const Dim& most, std::optional<int64_t> hint = {});
   /// The elements of `x` for which `mask`, of the shape of its first axes, is true, in C order: `count` of them.
   BuildResult compress(ValueId mask, ValueId x, const Dim& count);
   /// Where the mask is true, in C order: a row of indices for each, i64.

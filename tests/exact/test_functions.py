@@ -60,7 +60,8 @@ SHAPES = [
     "return np.lib.stride_tricks.sliding_window_view(x, 3, axis=0).max(axis=-1), np.lib.stride_tricks.sliding_window_view(x, (2, 2)).mean(axis=(2, 3))",
     "w = np.lib.stride_tricks.as_strided(x, (3, *x.shape), (0, *x.strides))\n    return w * 2, w", "return np.lib.stride_tricks.sliding_window_view(x, (1, 2), axis=(0, 0))[1:] + 1",
     "w = np.lib.stride_tricks.as_strided(x, (3,), (0,))\n    w[1] = 2\n    return x", "return np.zeros_like(x, shape=(2, 3)), np.ones_like(x, shape=4, dtype=int), np.full_like(x, 2, shape=())",
-    "z = np.empty_like(x, shape=(2, 2))\n    z[...] = 1\n    return z", "return x.byteswap()", "out = np.zeros((2, 3))\n    for i, j in np.ndindex(2, 3):\n        out[i, j] = x.flat[i] * j\n    return out",
+    "z = np.empty_like(x, shape=(2, 2))\n    z[...] = 1\n    return z", "return x.byteswap()", "return x.astype(np.float32, casting='same_kind'), x.astype('f4', 'K', subok=False, copy=False), x.astype('i2', casting='unsafe')",
+    "return x.astype(np.int8, casting='safe')", "return x.clip(0, 1, out=y), y", "out = np.zeros((2, 3))\n    for i, j in np.ndindex(2, 3):\n        out[i, j] = x.flat[i] * j\n    return out",
     "out = []\n    for place, v in np.ndenumerate(x[:2]):\n        out.append((place, v * 2))\n    return out", "return type(np.broadcast(x, y)), np.broadcast(x, y).shape",
     "return getattr(x, '_mask', 5), hasattr(x, 'nothing')", "return x.nothing",
 ]  # fmt: skip
@@ -130,6 +131,9 @@ VALUES = [
     "text = 'a' + str(x.sum()) + 'b'\n    return text, text + text, ', '.join([text, 'c', f'{x.max()}']), f'{text:>40}', f'{text!r}'", "text = f'{x.sum()}'\n    return len(text), text.upper(), text == 'a', {text: 1}",
     "return [f'{i}: {v.sum():8.2f}' for i, v in enumerate(x[:3])], {'mean': format(x.mean(), '.4f')}", "if x.sum() > 0:\n        raise ValueError(f'a sum of {x.sum()}')\n    return x",
     "raise ValueError('a sum of %s' % x.sum())", "return f'{x[:2]}', x + 1",
+    "k = x.ravel()[:3].argmax()\n    return x[k], x[..., k], x[k:], x[:k], x[k : k + 2], x[::-1][k]", "k = x.argmin()\n    x[k] = 2\n    return x", "k = x.ravel()[:2].argmax()\n    r = x[k]\n    r *= 2\n    return x, r",
+    "k = int((x > 0).sum())\n    return x[:k], x[k:], x[-k:].sum(), x[k // 2 : k]", "k = np.count_nonzero(x > 1)\n    x[:k] = 0\n    x[k:] += 1\n    return x", "k = x.ravel()[:2].argmax() - 1\n    return x[k], x[k:]",
+    "r, c = np.unravel_index(x.argmax(), x.shape)\n    x[r, c] += 1\n    x[r] -= x[r, c]\n    x[:, c] = 0\n    return x[r, c], x", "k = x.ravel()[:2].argmax()\n    x[k], x[1 - k] = x[1 - k].copy(), x[k].copy()\n    return x",
     "return x.shape[0] * np.finfo(np.float32).eps + x", "try:\n        return len(3)\n    except TypeError as e:\n        return str(e), x", "return np.triu_indices(3, 1), x",
     "return np.linalg.lstsq(x, y, rcond=None)", "return np.logaddexp.reduce(x), np.hypot.accumulate(x)", "return np.max(x, initial=3), np.sum(x, initial=np._NoValue)",
     "np.exp(x, out=y[::-1])\n    return y", "z = x[::-1]\n    x *= 2\n    return np.fmax.reduce(z) + z[z > 0]", "return np.median(x, keepdims=True)",
@@ -185,6 +189,7 @@ WHOLE = [
     "return np.apply_along_axis(np.sum, 0, x)", "return max(x.ravel()), min(y[0]), sorted(x[1]), max(x[0, 1], x[0, 2])", "return round(x[0, 1], 1), round(float(x.sum()), 2), round(y.sum())",
     "return f'{x.sum():.3f} of {x.dtype}', str(y[0, 0]), '%.2f' % x.mean(), [repr(v) for v in y[0]]", "text = f'{x.sum()}'\n    return text + '!', ' '.join([text, text])",
     "if x.sum() < 0:\n        raise ValueError(f'a sum of {x.sum()}')\n    return x", "out = np.zeros((2, 3))\n    for i, j in np.ndindex(2, 3):\n        out[i, j] = x[j, i] * j\n    return out",
+    "k = x.sum(axis=1).argmax()\n    r = x[k]\n    r *= 2\n    x[:, k] = 1\n    return x, r, x[k]", "k = int(np.argmax(x[0]))\n    return x[:k], x[k:], x[k - 1 : k + 1]", "k = np.searchsorted(x[0], 2.5)\n    x[k:] = 0\n    return x, x[0, :k].sum()",
     "return np.zeros_like(x, shape=3), x.byteswap()",
 ]  # fmt: skip
 # What a number does to the dtypes of a call goes by its value in NumPy 1, so that these calls are left to it there.
@@ -201,6 +206,59 @@ def test_captured_whole(text):
     else:
         assert explained.breaks
     assert_same(function, lambda: (x.copy(), x.T + 1))
+
+
+def test_a_run_that_is_given_up_puts_back_what_it_wrote_at_a_computed_place():
+    def f(x):
+        k = x.sum(axis=1).argmin()
+        x[k] *= 2
+        return x
+
+    explained = framejit.explain(f)(np.ones((3, 4)))
+    assert not explained.breaks and len(explained.graphs) == 1, str(explained)
+    for row in range(3):
+        x = np.full((3, 4), 1e308)
+        x[row] = [1.0, 2.0, 3.0, -np.inf]
+        assert_same(f, lambda: (x.copy(),))
+        x[row] = -1e308
+        for errstate in ({"all": "warn"}, {"all": "raise"}):
+            assert_same(f, lambda: (x.copy(),), errstate)
+
+
+def test_a_row_of_a_large_array_is_written_where_it_lies():
+    def f(x):
+        x[x[:, 0].argmax()] *= 2
+        return x
+
+    explained = framejit.explain(f)(np.ones((1000, 40)))
+    assert "a few items of a large array" in str(explained.breaks)
+    assert_same(f, lambda: (np.arange(40000.0).reshape(1000, 40),))
+
+
+def test_both_sides_append():
+    def f(x):
+        out, nested = [], ([],)
+        for row in x:
+            if row.sum() > 4:
+                out.append(row.sum())
+                nested[0].append(1.0)
+            else:
+                out.append(row.max())
+                nested[0].append(2.0)
+        return out, nested
+
+    def differently(x):
+        out = []
+        if x.sum() > 4:
+            out.append(x.max())
+        return out, x + 1
+
+    explained = framejit.explain(f)(np.ones((3, 4)))
+    assert not explained.breaks and len(explained.graphs) == 1, str(explained)
+    assert "a list that the sides change in two ways" in str(framejit.explain(differently)(np.ones(3)).breaks)
+    for function in (f, differently):
+        for scale in (0.1, 1.0, 3.0):
+            assert_same(function, lambda: (np.arange(12.0).reshape(3, 4) * scale,))
 
 
 def test_memory_that_nothing_was_written_to_yet():
