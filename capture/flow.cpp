@@ -565,10 +565,11 @@ void collect_iterators(const Value* v, uint32_t first, std::set<const Value*>& o
 }
 
 /// Lists that the capture made, in variables and in each other: both sides may change them in the same way.
-void collect_lists(Value* v, std::set<const Value*>& out, int depth = 0) {
+void collect_lists(Value* v, Values& out, int depth = 0) {
   v = resolved(v);
   if (!v || v->source || depth > 8 || (v->kind != ValueKind::List && v->kind != ValueKind::Tuple)) return;
-  if (v->kind == ValueKind::List && !out.insert(v).second) return;
+  if (std::find(out.begin(), out.end(), v) != out.end()) return;
+  if (v->kind == ValueKind::List) out.push_back(v);
   for (Value* item : v->items) collect_lists(item, out, depth + 1);
 }
 
@@ -598,7 +599,7 @@ Step SymbolicFrame::fork(graph::ValueId decides, const Way (&ways)[2], uint32_t 
   std::optional<Break> broken;
   std::set<const Value*> iterators, moved;
   for (const Value* v : held_stack) collect_iterators(v, first_value_, iterators);
-  std::set<const Value*> lists;
+  Values lists;
   for (const std::vector<Value*>* slots : {&held_locals, &held_stack})
     for (Value* v : *slots) collect_lists(v, lists);
   iterators.insert(lists.begin(), lists.end());
@@ -662,14 +663,15 @@ Step SymbolicFrame::fork(graph::ValueId decides, const Way (&ways)[2], uint32_t 
   const bool returns = sides[0].returned != nullptr;
   Join meet(x, mark, *sides[0].block, *sides[1].block, returns && outermost);
   if (split.choice) meet.remember(split.choice->items[0], split.rest, split.choice);
-  std::map<const Value*, Values> joined_lists;
-  for (const Value* list : lists) {
+  std::vector<std::pair<Value*, Values>> joined_lists;
+  for (Value* list : lists) {
     if (moved.erase(list) == 0) continue;
+    Values& items = joined_lists.emplace_back(list, Values()).second;
     const Values &a = contents[0][list], &b = contents[1][list];
     if (again || a.size() != b.size()) return refuse("a list that the sides change in two ways");
     for (std::size_t k = 0; k < a.size(); ++k) {
       FRAMEJIT_TRY(item, meet.value(a[k], b[k]));
-      joined_lists[list].push_back(item);
+      items.push_back(item);
     }
   }
   Value* where = nullptr;
@@ -701,9 +703,8 @@ Step SymbolicFrame::fork(graph::ValueId decides, const Way (&ways)[2], uint32_t 
   FRAMEJIT_TRY(joined, meet.finish(decides, std::move(sides[0].block), std::move(sides[1].block)));
   (void)joined;
   for (auto& [list, items] : joined_lists) {
-    Value* const changed = const_cast<Value*>(list);
-    s.record(changed, [changed, before = changed->items] { changed->items = before; });
-    changed->items = std::move(items);
+    s.record(list, [list = list, before = list->items] { list->items = before; });
+    list->items = std::move(items);
   }
   if (!returns) {
     locals = std::move(sides[0].locals);
