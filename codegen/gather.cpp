@@ -13,7 +13,7 @@ namespace {
 using graph::DType;
 
 constexpr std::size_t kMostAxes = 16, kMostIndices = 4;
-constexpr int64_t kBlock = 512;
+constexpr int64_t kBlock = 2048;
 
 /// An axis of the indices' shape.
 struct Axis {

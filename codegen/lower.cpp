@@ -245,9 +245,9 @@ class Lowerer : public Memory {
                            : !same_view(graph_, input, graph_.node(source).inputs[0]))
           return false;
         needed.insert(source);
+        if (needed.size() > kMost) return false;
       }
     }
-    if (needed.size() > kMost) return false;
     std::erase_if(order, [&](ValueId v) { return !needed.contains(v); });
     part.nodes = std::move(order);
     part.ahead = true;

@@ -46,7 +46,7 @@ Array indices(std::vector<int64_t> shape, int64_t length, unsigned seed) {
 }
 
 TEST(Gather, OfALine) {
-  for (int64_t n : {1, 7, 511, 513, 3000}) {
+  for (int64_t n : {1, 7, 2047, 2049, 5000}) {
     Array x({40}), out({n}), at = indices({n}, 40, 1);
     const HostArray index = at.view();
     const HostArray* all[] = {&index};
@@ -71,11 +71,11 @@ TEST(Gather, OfAxesBetweenOthers) {
 }
 
 TEST(Gather, BoundsAndWhatIsNotDone) {
-  Array x({5}), out({1200}), at = indices({1200}, 5, 4), other({1200});
+  Array x({5}), out({3000}), at = indices({3000}, 5, 4), other({3000});
   HostArray index = at.view();
   const HostArray* all[] = {&index};
   for (int64_t wrong : {int64_t{5}, int64_t{-6}, INT64_MAX, INT64_MIN})
-    for (std::size_t place : {std::size_t{0}, std::size_t{700}, std::size_t{1199}}) {
+    for (std::size_t place : {std::size_t{0}, std::size_t{2100}, std::size_t{2999}}) {
       const int64_t right = std::exchange(at.integers[place], wrong);
       EXPECT_EQ(gather(x.view(), all, 0, out.view()), Gathered::Outside);
       at.integers[place] = right;
