@@ -424,7 +424,8 @@ Captured<Value*> Executor::call_builtin(PyObject* callable, const Values& raw, c
     const Session::Mark mark = session_.mark();
     Captured<Value*> result = own();
     const bool gives_up = !result && !result.error().raised &&
-                          (result.error().id == BreakId::UnsupportedArgument || result.error().id == BreakId::UnknownCallable || result.error().id == BreakId::UnknownObject);
+                          (result.error().id == BreakId::UnsupportedArgument || result.error().id == BreakId::UnknownCallable || result.error().id == BreakId::UnknownObject ||
+                           result.error().id == BreakId::CapturedTooMuch);
     Value* function = gives_up ? spelling(callable) : nullptr;
     if (!function) return result;
     session_.rollback(mark);

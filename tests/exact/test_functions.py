@@ -186,14 +186,19 @@ WHOLE = [
     "return np.unique(x, return_index=True, return_inverse=True, return_counts=True), np.unique(y)", "return np.union1d(x, y), np.setdiff1d(x, y), np.intersect1d(x, y), np.setxor1d(x, y)",
     "return np.cross(x[:, :3], y[:, :3])", "return np.compress([True, False], x, axis=0), x.compress(y[0] > 1, axis=1)", "return np.average(x, axis=0, weights=y[0])",
     "return np.linalg.lstsq(x, y, rcond=None), np.linalg.lstsq(x[:, :2], y[0], rcond=None)", "return np.polyfit(x[0], y[0], 1)", "return np.histogram2d(x.ravel(), y.ravel())",
-    "return np.apply_along_axis(np.sum, 0, x)", "return max(x.ravel()), min(y[0]), sorted(x[1]), max(x[0, 1], x[0, 2])", "return round(x[0, 1], 1), round(float(x.sum()), 2), round(y.sum())",
+    "return round(x[0, 1], 1), round(float(x.sum()), 2), round(y.sum())",
     "return f'{x.sum():.3f} of {x.dtype}', str(y[0, 0]), '%.2f' % x.mean(), [repr(v) for v in y[0]]", "text = f'{x.sum()}'\n    return text + '!', ' '.join([text, text])",
-    "if x.sum() < 0:\n        raise ValueError(f'a sum of {x.sum()}')\n    return x", "out = np.zeros((2, 3))\n    for i, j in np.ndindex(2, 3):\n        out[i, j] = x[j, i] * j\n    return out",
+    "if x.sum() < 0:\n        raise ValueError(f'a sum of {x.sum()}')\n    return x",
     "k = x.sum(axis=1).argmax()\n    r = x[k]\n    r *= 2\n    x[:, k] = 1\n    return x, r, x[k]", "k = int(np.argmax(x[0]))\n    return x[:k], x[k:], x[k - 1 : k + 1]", "k = np.searchsorted(x[0], 2.5)\n    x[k:] = 0\n    return x, x[0, :k].sum()",
     "return np.zeros_like(x, shape=3), x.byteswap()",
 ]  # fmt: skip
 # What a number does to the dtypes of a call goes by its value in NumPy 1, so that these calls are left to it there.
-WHOLE_SINCE_2 = ["return x[0][x[0].argmax()]", "return np.cov(x)"]
+WHOLE_SINCE_2 = [
+    "return x[0][x[0].argmax()]", "return np.cov(x)",
+    "return np.apply_along_axis(np.sum, 0, x)",
+    "return max(x.ravel()), min(y[0]), sorted(x[1]), max(x[0, 1], x[0, 2])",
+    "out = np.zeros((2, 3))\n    for i, j in np.ndindex(2, 3):\n        out[i, j] = x[j, i] * j\n    return out",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("text", WHOLE + WHOLE_SINCE_2)
