@@ -723,7 +723,7 @@ Vec MathEmitter::arcsin(const Vec& x, bool cosine) {
   }
   rarely(rare, result, [&] {
     const Mask near_zero = tiny(x);
-    const Mask outside_domain = v.mask_and(v.mask_not(near_zero), v.icmp(size, true, Cmp::Le, v.fabs(size, x), num(HUGE_VAL)));
+    const Mask outside_domain = v.mask_and(v.icmp(size, true, Cmp::Gt, v.fabs(size, x), num(1.0)), v.icmp(size, true, Cmp::Le, v.fabs(size, x), num(HUGE_VAL)));
     const Label inside = cc.newLabel();
     v.branch(outside_domain, false, inside);
     v.raise_invalid();
@@ -739,10 +739,10 @@ Vec MathEmitter::erf(const Vec& x) {
   const Vec number = v.select(size, special, v.zero(size), x);
   const Vec magnitude = v.fmin_x86(size, v.fabs(size, number), num(f32 ? 4.5 : 6.0));
   const Mask is_small = smaller(magnitude, 1.0);
-  const Vec sized = v.select(size, smaller(magnitude, f32 ? 0x1p-15 : 0x1p-30), v.zero(size), number);
+  const Vec sized = v.select(size, smaller(magnitude, f32 ? 0x1p-15 : 0x1p-30), v.zero(size), magnitude);
   const Vec z = v.fmul(size, sized, sized), inside = v.select(size, is_small, z, v.zero(size));
   // x + x E(x^2); the product of a tiny number is exact enough and may underflow only with it.
-  const Vec direct = v.fma(size, polynomial(inside, table(kErfF32, kErfF64)), number, number);
+  const Vec direct = v.fma(size, polynomial(inside, table(kErfF32, kErfF64)), magnitude, magnitude);
   // 1 - exp(-x^2) Q(1 / (x + 2) - 1/4), with the square in two parts
   const Vec beyond = v.fmax_x86(size, magnitude, num(1.0));
   const Vec t = v.fsub(size, v.fdiv(size, num(1.0), v.fadd(size, beyond, num(2.0))), num(0.25));
@@ -750,8 +750,8 @@ Vec MathEmitter::erf(const Vec& x) {
   const Vec lost = v.fnma(size, beyond, beyond, v.fneg(size, square));
   const Vec exponential = exp_of(square, &lost, true);
   const Vec far = v.fnma(size, exponential, polynomial(t, table(kErfcF32, kErfcF64)), num(1.0));
-  const Vec signed_far = v.bit_or(size, far, v.and_const(size, x, Vasm::sign_bit(size)));
-  return v.select(size, special, x, v.select(size, is_small, direct, signed_far));
+  const Vec value = v.bit_or(size, v.select(size, is_small, direct, far), v.and_const(size, x, Vasm::sign_bit(size)));
+  return v.select(size, special, x, value);
 }
 
 /// The distribution function of the normal distribution: half of erfc(y) = exp(-y^2) P((y - 3) / (y + 3)) / (y + 3) with y = |x| / sqrt(2).
@@ -778,15 +778,15 @@ Vec MathEmitter::hypot(const Vec& x, const Vec& y) {
   const auto length = [&](const Vec& a, const Vec& b) { return v.fsqrt(size, v.fma(size, a, a, v.fmul(size, b, b))); };
   const Vec result = length(v.select(size, rare, num(1.0), larger), v.select(size, rare, v.zero(size), smaller_one));
   rarely(rare, result, [&] {
-    const Mask special = not_finite(larger);
-    const Vec a = v.select(size, special, v.zero(size), larger), b = v.select(size, special, v.zero(size), smaller_one);
+    const Mask special = not_finite(larger), counted = v.mask_and(rare, v.mask_not(special));
+    const Vec a = v.keep(size, counted, larger), b = v.keep(size, counted, smaller_one);
     const Mask huge = v.fcmp(size, Cmp::Ge, a, num(1.0));
     const double factor = f32 ? 0x1p90 : 0x1p600;
     const Vec scale = v.select(size, huge, num(1 / factor), num(factor)), back = v.select(size, huge, num(factor), num(1 / factor));
     const Vec value = v.fmul(size, length(v.fmul(size, a, scale), v.fmul(size, b, scale)), back);
     // A subnormal result may underflow where that of the scaled numbers is exact.
     const double least = f32 ? 0x1p-126 : 0x1p-1022;
-    const Vec tiny_one = v.keep(size, outside(value, least, HUGE_VAL), num(least));
+    const Vec tiny_one = v.keep(size, v.mask_and(counted, outside(value, least, HUGE_VAL)), num(least));
     v.fmul(size, tiny_one, tiny_one);
     // An infinity beside a NaN is an infinity.
     const Vec infinity = num(HUGE_VAL);

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <limits>
 #include <map>
 #include <numeric>
 #include <set>
+#include <utility>
 
 namespace framejit::runtime {
 
@@ -15,6 +17,7 @@ namespace {
 
 constexpr int64_t kLeastBlocks = 8;  // what all rows touch is at least as many blocks: less stays in cache anyway
 constexpr int64_t kMostBlocks = 4;   // a row that touches more stays in no cache
+constexpr int64_t kNear = 8;         // rows
 constexpr std::size_t kMostSteps = 64;
 constexpr int64_t kStretch = 64, kAlignment = 64;
 
@@ -24,6 +27,19 @@ int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 struct Footprint {
   int64_t pitch = 0, low = 0, high = 0;
   bool read = false, written = false, alike = true;
+  std::set<std::pair<int64_t, int64_t>> places;  // of the accesses: what is read in several places may be far apart
+
+  /// What a row touches. Places that are a few rows apart, as in a stencil, are rows of the same block.
+  int64_t bytes() const {
+    if (written) return high - low;
+    int64_t sum = 0, last = std::numeric_limits<int64_t>::min();
+    for (const auto& [from, to] : places) {
+      if (sum > 0 && from <= last + kNear * std::abs(pitch)) continue;
+      sum += to - from;
+      last = from;
+    }
+    return sum;
+  }
 };
 
 class Finder {
@@ -84,7 +100,8 @@ class Finder {
     for (std::size_t k = 0; k < loop.operands.size(); ++k) {
       const BoundOperand& o = loop.operands[k];
       if (o.scratch || o.index) continue;
-      Footprint f{unit * loop.stride(k, 0), o.offset, o.offset + o.itemsize};
+      Footprint f;
+      f.pitch = unit * loop.stride(k, 0), f.low = o.offset, f.high = o.offset + o.itemsize;
       for (int axis = 0; axis < loop.rank(); ++axis) {
         const int64_t reach = ((axis == 0 ? unit : loop.extents[axis]) - 1) * loop.stride(k, axis);
         (reach < 0 ? f.low : f.high) += reach;
@@ -97,6 +114,7 @@ class Finder {
       all.high = std::max(all.high, f.high);
       all.read = all.read || !written;
       all.written = all.written || written;
+      all.places.emplace(f.low, f.high);
     }
   }
 
@@ -108,7 +126,7 @@ class Finder {
     int64_t row_bytes = 0;
     bool hands_on = false;
     for (const auto& [buffer, f] : footprints_) {
-      if (f.pitch != 0) row_bytes += f.high - f.low;
+      if (f.pitch != 0) row_bytes += f.bytes();
       hands_on = hands_on || (f.read && f.written);
     }
     if (!hands_on || row_bytes > kMostBlocks * block_bytes_ || row_bytes * rows_ < kLeastBlocks * block_bytes_) return;

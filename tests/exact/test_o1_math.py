@@ -91,8 +91,10 @@ def test_special_values_and_warnings(name, dtype):
     values = special(dtype)
     pairs = [(value,) for value in values] if function.nin == 1 else [(a, b) for a in values for b in values[::5] + [np.nan, -np.inf]]
     for pair in pairs:
-        for length in (1, 37):
+        for length, ordinary in ((1, ()), (37, ()), (37, (0.6, 0.3)), (37, (3.0, 7.0))):
             arguments = [np.full(length, value, dtype) for value in pair]
+            for argument, number in zip(arguments, ordinary):  # a lane beside others
+                argument[:5] = argument[6:] = number
             seen = []
             for call in (function, compiled, compiled):
                 with warnings.catch_warnings(record=True) as caught, np.errstate(all="warn"):
@@ -105,3 +107,25 @@ def test_special_values_and_warnings(name, dtype):
                 assert np.array_equal(np.isnan(found), ~number) and np.array_equal(np.isinf(found), np.isinf(expected))
                 assert np.array_equal(np.signbit(found[number]), np.signbit(expected[number])), (pair, found[0])
     assert f" = {function.__name__} " in compiled.graphs() and fj.stats()["internal_errors"] == errors
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", BOUNDS)
+def test_a_rare_lane_raises_no_more_than_it_must(name, dtype):
+    """What NumPy is silent about is no reason to run again in NumPy."""
+    function = find(name)
+    for value in special(dtype):
+        for ordinary in (0.6, 3.0):
+            compiled = marked(function)
+            x = np.full(37, min(ordinary, 0.6) if name in ("np.arcsin", "np.arccos") else ordinary, dtype)
+            x[5] = value
+            arguments = (x, x[::-1].copy())[: function.nin]
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                function(*arguments)
+                compiled(*arguments)
+            if caught:
+                continue
+            before = fj.stats()["frames_captured"]
+            compiled(*arguments)
+            assert fj.stats()["frames_captured"] == before + 1, (value, ordinary)

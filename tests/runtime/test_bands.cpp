@@ -73,8 +73,24 @@ const char* const kNeighbours = R"(graph @f(%x: f64[257, 8]) {
   return %5
 })";
 
+// What is read far apart is not what lies between: less than the least number of blocks.
+const char* const kApart = R"(graph @f(%x: f64[3, 600]) {
+  %1 = view %x : f64[600] root=%x offset=0
+  %2 = view %x : f64[600] root=%x offset=9600
+  %3 = subtract %1, %2 : f64[600]
+  %4 = sqrt %1 : f64[600]
+  %5 = view %4 : f64[1, 600] root=%4 offset=0
+  %6 = negative %x : f64[3, 600]
+  %7 = view %6 : f64[1, 600] root=%6 offset=0
+  write %7, %5
+  %9 = view %6 : f64[1, 600] root=%6 offset=4800
+  %10 = view %3 : f64[1, 600] root=%3 offset=0
+  write %9, %10
+  return %6
+})";
+
 TEST(Bands, AgreeWithTheInterpreter) {
-  for (const char* text : {kNorm, kSoftmax, kDifferences, kNeighbours})
+  for (const char* text : {kNorm, kSoftmax, kDifferences, kNeighbours, kApart})
     for (int threads : {1, 3}) {
       set_num_threads(threads);
       expect_agrees(text, {}, {.special = false, .limit = 100});
@@ -86,6 +102,7 @@ TEST(Bands, KeepWhatLiesBetweenTheirStepsInBlocks) {
   EXPECT_LT(buffer_bytes(kNorm, 2048), buffer_bytes(kNorm, kNone) / 4);
   EXPECT_LT(buffer_bytes(kSoftmax, 1024), buffer_bytes(kSoftmax, kNone) / 2);
   EXPECT_EQ(buffer_bytes(kNeighbours, 1024), buffer_bytes(kNeighbours, kNone));
+  EXPECT_EQ(buffer_bytes(kApart, 1 << 14), buffer_bytes(kApart, kNone));
 }
 
 }  // namespace
