@@ -147,10 +147,11 @@ class Pairwise {
 
   /// Short runs, read in place, that follow each other in memory or are a single leaf each.
   bool has_short_rows() const {
-    if (runs_ != 1 || run_length_ == 0 || 2 * run_length_ > most_ || run_length_ > cut_ || loop_.scratch_bytes > 0 || rank_ < 2 ||
-        loop_.reduced_first != rank_ - 1 || has_index())
+    if (runs_ == 0 || run_length_ == 0 || 2 * run_length_ > most_ || run_length_ > cut_ || loop_.scratch_bytes > 0 ||
+        loop_.reduced_first == 0 || step_.run_axes != 1 || has_index())
       return false;
     if (run_length_ <= Total::kLeaf) return true;
+    if (runs_ > 1 || loop_.reduced_first != rank_ - 1) return false;
     for (std::size_t i = 0; i < loop_.operands.size(); ++i)
       if (i != step_.output && loop_.stride(i, rank_ - 2) != run_length_ * loop_.stride(i, rank_ - 1)) return false;
     return true;
@@ -200,7 +201,7 @@ class Pairwise {
 
     /// Rows [begin, end) of outputs: the leaves of several of them in one call of the kernel.
     void short_rows(int64_t begin, int64_t end) {
-      const int row_axis = p_.rank_ - 2;
+      const int row_axis = p_.loop_.reduced_first - 1;
       const int64_t rows = p_.loop_.extents[row_axis], n = p_.run_length_;
       const Leaves<Total>& cut = leaves_of(n);
       const int64_t most = kMostLeaves / cut.count;
@@ -213,17 +214,19 @@ class Pairwise {
       }
       while (begin < end) {
         const int64_t count = std::min({end - begin, rows - begin % rows, most});
-        const Place place = p_.place(begin, 0);
-        Total sums[kMostLeaves];
-        char* pointers[kMaxOperands];
-        for (std::size_t i = 0; i < fold_.operands.size(); ++i)
-          pointers[i] = fold_.operands[i] == p_.step_.output ? reinterpret_cast<char*>(sums) : place.pointers[fold_.operands[i]];
-        call(pointers, strides, lengths, count * cut.count);
-        for (int64_t row = 0; row < count; ++row) {
-          Accumulated<Total> total;
-          total.add(join(cut, sums + row * cut.count), p_.half_);
-          p_.store(place.output + row * p_.loop_.stride(p_.step_.output, row_axis), total.value);
+        Accumulated<Total> totals[kMostLeaves];
+        for (int64_t run = 0; run < p_.runs_; ++run) {
+          const Place place = p_.place(begin, run);
+          Total sums[kMostLeaves];
+          char* pointers[kMaxOperands];
+          for (std::size_t i = 0; i < fold_.operands.size(); ++i)
+            pointers[i] = fold_.operands[i] == p_.step_.output ? reinterpret_cast<char*>(sums) : place.pointers[fold_.operands[i]];
+          call(pointers, strides, lengths, count * cut.count);
+          for (int64_t row = 0; row < count; ++row) totals[row].add(join(cut, sums + row * cut.count), p_.half_);
         }
+        const Place place = p_.place(begin, 0);
+        for (int64_t row = 0; row < count; ++row)
+          p_.store(place.output + row * p_.loop_.stride(p_.step_.output, row_axis), totals[row].value);
         begin += count;
       }
     }

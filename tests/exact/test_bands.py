@@ -68,3 +68,29 @@ def test_blocks_of_rows(function, layout):
                 assert_same(function, lambda x=x: (x,), calls=1)
     finally:
         framejit.config.num_threads = before
+
+
+def windows(x):
+    return np.lib.stride_tricks.sliding_window_view(x, (3, 5)).mean(axis=(2, 3))
+
+
+def of_threes(x):
+    return x[: len(x) // 3 * 3].reshape(-1, 3, x.shape[1]).sum(axis=(1, 2)), x[:, :6].reshape(-1, 2, 3).sum(axis=2)
+
+
+def of_planes(x):
+    y = x[: len(x) // 4 * 4].reshape(-1, 2, 2, x.shape[1])
+    return y.sum(axis=(1, 3)), y[..., ::2].mean(axis=(1, 3)), np.abs(y).sum(axis=(2, 3))
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "c8", "c16"])
+@pytest.mark.parametrize("function", [windows, of_threes, of_planes], ids=lambda f: f.__name__)
+def test_short_runs(function, dtype):
+    """Sums of a few elements at several places: leaves of many results in one call."""
+    random = np.random.default_rng(6)
+    for shape in ((3, 6), (17, 40), (70, 131), (5, 300)):
+        x = random.normal(size=shape).astype(dtype)
+        if shape[1] > 100:
+            x[0, 3], x[1, 7] = np.inf, -0.0
+        for layout in (x, np.asfortranarray(x), x[::-1]):
+            assert_same(function, lambda x=layout: (x,), calls=1)
