@@ -185,18 +185,29 @@ Captured<Value*> scale_angle(const Call& call, const char* name) {
   if (!x.type.scalar && x.type.dtype != loop.in[0])
     return break_at(BreakId::UnsupportedArgument, "angles that are not floats");
   Ref<> one = Ref<>::steal(PyFloat_FromDouble(1));
-  Py_INCREF(descr_of(loop.in[0]));
-  Ref<> unit = Ref<>::steal(PyArray_FromAny(one.get(), descr_of(loop.in[0]), 0, 0, NPY_ARRAY_FORCECAST, nullptr));
+  PyArray_Descr* const descr = descr_of(loop.in[0] == DType::F16 ? DType::F32 : loop.in[0]);
+  Py_INCREF(descr);
+  Ref<> unit = Ref<>::steal(PyArray_FromAny(one.get(), descr, 0, 0, NPY_ARRAY_FORCECAST, nullptr));
   Ref<> factor = unit ? Ref<>::steal(PyObject_CallOneArg(ufunc.get(), unit.get())) : Ref<>();
   if (!factor) {
     PyErr_Clear();
     return break_at(BreakId::UnknownCallable, name);
   }
   FRAMEJIT_TRY(angle, convert(session, x, loop.in[0]));
+  const DType computed = loop.in[0] == DType::F16 ? DType::F32 : loop.in[0];  // as NumPy's loop does
+  if (computed != loop.in[0]) {
+    FRAMEJIT_TRY(wide, built(session.builder().cast(angle, computed)));
+    angle = wide;
+  }
   FRAMEJIT_TRY(scale, operand(session, session.constant(factor.get())));
-  FRAMEJIT_TRY(by, convert(session, scale, loop.in[0]));
+  FRAMEJIT_TRY(by, convert(session, scale, computed));
   const ValueId inputs[] = {angle, by};
-  FRAMEJIT_TRY(result, built(session.builder().elementwise(Op::Multiply, inputs)));
+  FRAMEJIT_TRY(product, built(session.builder().elementwise(Op::Multiply, inputs)));
+  ValueId result = product;
+  if (computed != loop.in[0]) {
+    FRAMEJIT_TRY(narrow, built(session.builder().cast(product, loop.in[0])));
+    result = narrow;
+  }
   return session.array(result, x.type.scalar ? Wrap::NumpyScalar : Wrap::NdArray);
 }
 

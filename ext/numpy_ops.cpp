@@ -308,6 +308,7 @@ std::optional<std::string> odd_memory(const graph::Graph& graph, Op op, std::spa
   if (op != Op::Power || !graph::is_float(graph.type(inputs[0]).dtype)) return std::nullopt;
   // Where NumPy sees an exponent of stride 0 depends on shapes and buffers.
   const graph::Type &base = graph.type(inputs[0]), &exponent = graph.type(inputs[1]);
+  if (base.rank() == 0) return "np.power of single numbers";
   if (exponent.rank() == 0) return std::nullopt;
   if (base.shape != exponent.shape || exponent.size() == graph::Dim(1) || graph::repeats_elements(graph, inputs[1]))
     return "a power with a broadcast exponent";
@@ -344,6 +345,10 @@ bool is_odd_place(Session& session, Op op, ValueId out, std::span<Value* const> 
     one_path = one_path && has_one_path(op, dtype);
   }
   if (one_path) return false;
+  // A single element that is written over itself is not multiplied as others are.
+  const bool multiplies = complex && (op == Op::Multiply || op == Op::Square);
+  const bool over = std::any_of(operands.begin(), operands.end(), [&](Value* v) { return v->is_array() && graph.root(v->id) == graph.root(out); });
+  if (multiplies && over && session.graph().shapes().equal(to.size(), graph::Dim(1))) return true;
   const bool packed = to.strides == graph::c_strides(to.dtype, to.shape);
   if (complex && (op == Op::Square || op == Op::Power || op == Op::Absolute) && !packed) return true;
   for (const graph::Dim& stride : to.strides)

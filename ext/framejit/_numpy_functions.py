@@ -248,6 +248,8 @@ def _set_function(name: str) -> Callable[..., Any]:
     function = getattr(_host, name)
 
     def of_sets(ar1: Any, ar2: Any, *args: Any, **keywords: Any) -> Any:
+        if name == "union1d" and (isinstance(ar1, (int, float, complex)) or isinstance(ar2, (int, float, complex))):
+            graph_break("np.union1d of a number, whose dtype is that of the other argument")
         count, *results = function(np.asanyarray(ar1), np.asanyarray(ar2), *args, **keywords)
         found = _host.head(count, *results)
         return found if len(found) > 1 else found[0]

@@ -330,3 +330,32 @@ def test_signs_of_not_a_number_in_products(dtype):
         for infinite in (np.inf, complex(0, np.inf), complex(np.inf, -np.inf), complex(1, np.nan)):
             expected, got = f(z, infinite), framejit.jit(f)(z, infinite)
             assert [e.tobytes() == g.tobytes() for e, g in zip(expected, got)].count(False) == 0
+
+
+def over_itself(a, b):
+    a *= b
+    return a
+
+
+def over_the_other(a, b):
+    return np.multiply(a, b, out=b)
+
+
+def squared_in_place(a, b):
+    return np.square(a, out=a)
+
+
+def chosen_in_place(a, b):
+    a[a.real > 0] *= b[:1]
+    return a
+
+
+@pytest.mark.parametrize("dtype", ["c8", "c16"])
+@pytest.mark.parametrize("function", [over_itself, over_the_other, squared_in_place, chosen_in_place], ids=lambda f: f.__name__)
+def test_one_element_over_itself(function, dtype):
+    """NumPy multiplies a single element that is written over itself by a loop of its own."""
+    random = np.random.default_rng(8)
+    for n in (1, 2, 1, 3):
+        for _ in range(12):
+            a, b = ((random.normal(size=n) + 1j * random.normal(size=n)).astype(dtype) for _ in range(2))
+            assert_same(function, lambda a=a, b=b: (a.copy(), b.copy()), calls=2)

@@ -280,3 +280,18 @@ def test_memory_that_nothing_was_written_to_yet():
         x = np.arange(float(size))
         assert marked(x, n).tobytes() == f(x, n).tobytes()
     assert framejit.stats()["internal_errors"] == errors
+
+
+def test_power_of_single_numbers():
+    """np.power looks at strides, which a single number does not have."""
+    random = np.random.default_rng(4)
+    for dtype in ("f4", "f8"):
+        for exponent in (-1, 0.5, 2, 3, -2.0):
+            for _ in range(20):
+                x = (random.random(9) * 4 + 0.1).astype(dtype)
+                assert_same(lambda x: (np.power(np.nanmin(x), exponent), np.power(x[2], exponent), np.power(x, exponent)), lambda x=x: (x,), calls=1)
+
+
+@pytest.mark.parametrize("dtype", ["u1", "f2", "f4", "c8"])
+def test_union_with_a_number(dtype):
+    assert_same(lambda x: (np.union1d(x, 3), np.union1d(1, x), np.union1d(x, [2]), np.setdiff1d(x, 1)), lambda: (np.arange(4).astype(dtype),))

@@ -133,3 +133,14 @@ def test_numbers_that_are_too_large():
     for value in (3, 70000, 65519.0, 65520.0, 1e-8):
         for function in functions(value):
             assert_same(function, lambda: ())
+
+
+@pytest.mark.parametrize("name", ["degrees", "radians", "deg2rad", "rad2deg"])
+def test_angles(name):
+    """All numbers: NumPy multiplies in float32, by a factor of that dtype."""
+    function = getattr(np, name)
+    everything = np.arange(65536, dtype=np.uint16).view(np.float16)
+    marked = assert_same(lambda x: function(x), lambda: (everything.copy(),), {"all": "ignore"})
+    assert "cast" in marked.graphs()
+    for value in (1.0, 3.3, 700.0):
+        assert_same(lambda x: (function(x), function(np.float16(value))), lambda: (np.array(value, np.float16),), {"all": "ignore"})

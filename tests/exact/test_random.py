@@ -66,7 +66,7 @@ def settled(made: Maker, source: str) -> bool:
         state = STATES[made.seed % len(STATES)]
         first = observe(plain, made.arguments(variant), state)
         for fill in (0.0, 1.0, np.nan, -1e300, 3.0):
-            held = [np.full(size, fill) for size in (1, 2, 3, 5, 17, 40, 130) for _ in range(3)]
+            held = [np.full(size, fill) for size in (1, 2, 3, 5, 17, 33, 40, 130) for _ in range(3)]
             del held  # for others to find
             again = observe(plain, made.arguments(variant), state)
             try:
