@@ -196,7 +196,12 @@ Captured<Value*> scale_angle(const Call& call, const char* name) {
   FRAMEJIT_TRY(angle, convert(session, x, loop.in[0]));
   const DType computed = loop.in[0] == DType::F16 ? DType::F32 : loop.in[0];  // as NumPy's loop does
   if (computed != loop.in[0]) {
-    FRAMEJIT_TRY(wide, built(session.builder().cast(angle, computed)));
+    // In the layout that a ufunc gives its result, which is not that of a cast; one time a number is the number.
+    graph::Scalar half_one{};
+    half_one.lo = 0x3c00;
+    const ValueId with_one[] = {angle, session.builder().constant(DType::F16, half_one)};
+    FRAMEJIT_TRY(fresh, built(session.builder().elementwise(Op::Multiply, with_one)));
+    FRAMEJIT_TRY(wide, built(session.builder().cast(fresh, computed)));
     angle = wide;
   }
   FRAMEJIT_TRY(scale, operand(session, session.constant(factor.get())));
@@ -235,6 +240,8 @@ Captured<Value*> call_copyto(const Call& call) {
   if (!always) {
     FRAMEJIT_TRY(mask, array_argument(session, v[3]));
     if (session.graph().type(mask->id).dtype != DType::Bool) return break_at(BreakId::WouldRaise, "where= of another dtype than bool");
+    if (session.graph().type(mask->id).rank() > session.graph().type(dst->id).rank())
+      return break_at(BreakId::WouldRaise, "where= of more axes than what is written");
     const ValueId choices[] = {mask->id, elements, dst->id};
     FRAMEJIT_TRY(all, built(session.builder().elementwise(Op::Where, choices)));
     elements = all;

@@ -295,3 +295,8 @@ def test_power_of_single_numbers():
 @pytest.mark.parametrize("dtype", ["u1", "f2", "f4", "c8"])
 def test_union_with_a_number(dtype):
     assert_same(lambda x: (np.union1d(x, 3), np.union1d(1, x), np.union1d(x, [2]), np.setdiff1d(x, 1)), lambda: (np.arange(4).astype(dtype),))
+
+
+def test_copyto_where_of_more_axes():
+    assert_same(lambda x: np.copyto(x, 3, where=np.ones((1, *x.shape), bool)), lambda: (np.zeros((3, 0)),))
+    assert_same(lambda x: np.copyto(x, 3, where=np.ones((1, *x.shape), bool)), lambda: (np.zeros((3, 2)),))

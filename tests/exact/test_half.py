@@ -142,5 +142,7 @@ def test_angles(name):
     everything = np.arange(65536, dtype=np.uint16).view(np.float16)
     marked = assert_same(lambda x: function(x), lambda: (everything.copy(),), {"all": "ignore"})
     assert "cast" in marked.graphs()
+    for layout in (lambda x: np.broadcast_to(x, (2, 4, 8)), lambda x: x.T, lambda x: x[:, None, ::2]):
+        assert_same(lambda x: function(layout(x)), lambda: (everything[15000:15032].reshape(4, 8),))
     for value in (1.0, 3.3, 700.0):
         assert_same(lambda x: (function(x), function(np.float16(value))), lambda: (np.array(value, np.float16),), {"all": "ignore"})
