@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 Arrays = tuple[np.ndarray, ...]
+prange = range  # Numba's own is put in its place
 
 
 def axpy(a, b, c):
