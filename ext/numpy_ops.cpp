@@ -308,7 +308,7 @@ std::optional<std::string> odd_memory(const graph::Graph& graph, Op op, std::spa
   if (op != Op::Power || !graph::is_float(graph.type(inputs[0]).dtype)) return std::nullopt;
   // Where NumPy sees an exponent of stride 0 depends on shapes and buffers.
   const graph::Type &base = graph.type(inputs[0]), &exponent = graph.type(inputs[1]);
-  if (base.rank() == 0) return "np.power of single numbers";
+  if (base.size() == graph::Dim(1)) return "np.power of single numbers";
   if (exponent.rank() == 0) return std::nullopt;
   if (base.shape != exponent.shape || exponent.size() == graph::Dim(1) || graph::repeats_elements(graph, inputs[1]))
     return "a power with a broadcast exponent";
@@ -346,7 +346,7 @@ bool is_odd_place(Session& session, Op op, ValueId out, std::span<Value* const> 
   }
   if (one_path) return false;
   // A single element that is written over itself is not multiplied as others are.
-  const bool multiplies = complex && (op == Op::Multiply || op == Op::Square);
+  const bool multiplies = complex && (op == Op::Multiply || op == Op::Square || op == Op::Power);
   const bool over = std::any_of(operands.begin(), operands.end(), [&](Value* v) { return v->is_array() && graph.root(v->id) == graph.root(out); });
   if (multiplies && over && session.graph().shapes().equal(to.size(), graph::Dim(1))) return true;
   const bool packed = to.strides == graph::c_strides(to.dtype, to.shape);
@@ -365,6 +365,9 @@ Captured<Value*> apply_ufunc(Session& session, Op op, std::span<const Operand> g
   std::vector<Operand> operands(given.begin(), given.end());
   bool scalars = true;
   for (const Operand& operand : operands) scalars = scalars && operand.type.scalar;
+  const bool number = operands[0].value && operands[0].value->wrap == Wrap::NumpyScalar;
+  if (op == Op::Square && number && graph::is_complex(operands[0].type.dtype))
+    return break_at(BreakId::OverlappingMemory, "np.square of a complex scalar, over whose memory NumPy writes");
   FRAMEJIT_TRY(loop, ask_types(session, operands,
                                [&](const std::vector<OperandType>& types) { return loop_types(ufunc_of(op), types); }));
   DType dtype = loop.in[0];

@@ -345,13 +345,19 @@ def squared_in_place(a, b):
     return np.square(a, out=a)
 
 
+def powers(a, b):
+    c = a[:1].reshape(())
+    c **= 2
+    return c, np.square(b.sum()), np.square(b[0]), np.square(b[:1])
+
+
 def chosen_in_place(a, b):
     a[a.real > 0] *= b[:1]
     return a
 
 
 @pytest.mark.parametrize("dtype", ["c8", "c16"])
-@pytest.mark.parametrize("function", [over_itself, over_the_other, squared_in_place, chosen_in_place], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("function", [over_itself, over_the_other, squared_in_place, powers, chosen_in_place], ids=lambda f: f.__name__)
 def test_one_element_over_itself(function, dtype):
     """NumPy multiplies a single element that is written over itself by a loop of its own."""
     random = np.random.default_rng(8)

@@ -289,7 +289,7 @@ def test_power_of_single_numbers():
         for exponent in (-1, 0.5, 2, 3, -2.0):
             for _ in range(20):
                 x = (random.random(9) * 4 + 0.1).astype(dtype)
-                assert_same(lambda x: (np.power(np.nanmin(x), exponent), np.power(x[2], exponent), np.power(x, exponent)), lambda x=x: (x,), calls=1)
+                assert_same(lambda x: (np.power(np.nanmin(x), exponent), np.power(x[2], exponent), np.power(x, exponent), np.power(x[:1], exponent), np.power(x[None, :1], exponent)), lambda x=x: (x,), calls=1)
 
 
 @pytest.mark.parametrize("dtype", ["u1", "f2", "f4", "c8"])
