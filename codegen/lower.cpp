@@ -226,6 +226,12 @@ class Lowerer : public Memory {
     constexpr std::size_t kMost = 8;
     std::vector<ValueId> order;  // of the program: those before, and the part's own
     const std::vector<ValueId>& stored = (*groups_)[part.group].stored;
+    if (std::none_of(part.nodes.begin(), part.nodes.end(), [&](ValueId v) { return cls(v) == OpClass::Reduction; })) return false;
+    const std::set<ValueId> own(part.nodes.begin(), part.nodes.end());
+    for (const Part& other : parts_)
+      for (ValueId user : other.nodes)
+        for (ValueId used : graph::used_values(graph_, user))
+          if (!own.contains(user) && own.contains(graph_.root(used)) && cls(graph_.root(used)) != OpClass::Reduction) return false;
     for (ValueId v : part.nodes)
       if (cls(v) != OpClass::Reduction && (!is_cheap(v, part) || std::find(stored.begin(), stored.end(), v) != stored.end())) return false;
     for (const Part& p : before) order.insert(order.end(), p.nodes.begin(), p.nodes.end());

@@ -186,10 +186,13 @@ bool run_native(void* context, std::span<const HostArray> arrays, graph::FlagRul
     const auto made = codegen::gather(x, std::span(indices).first(native.indices.size()), static_cast<std::size_t>(axis), out);
     return made == codegen::Gathered::Unknown ? native.otherwise(native.call, arrays, rule) : made == codegen::Gathered::Done;
   }
+  // Which of two zeros it is goes by the way that NumPy takes.
+  const bool extreme = native.op == Op::Minimum || native.op == Op::Maximum;
+  if (extreme && !graph::is_int(x.dtype) && x.dtype != DType::Bool) return native.otherwise(native.call, arrays, rule);
   runtime::clear_fp_flags();
   if (!codegen::scan(native.op, x, static_cast<std::size_t>(axis), out)) return native.otherwise(native.call, arrays, rule);
   const unsigned raised = runtime::fp_flags() & runtime::kReportedFlags;
-  if (raised == 0 || native.op == Op::Minimum || native.op == Op::Maximum) return true;
+  if (raised == 0 || extreme) return true;
   const PyGILState_STATE gil = PyGILState_Ensure();
   const unsigned watched = (ErrState::current().watched() & ~rule.ignored) | rule.minded;
   PyGILState_Release(gil);

@@ -206,3 +206,25 @@ def test_sizes_that_vary():
         x, i = rng.random(n), rng.integers(-n, n, m)
         np.testing.assert_array_equal(marked(x, i), np.cumsum(x[i] * 2))
     assert len(marked.cache_entries()) <= 3
+
+
+def test_extremes_of_zeros():
+    """Which of two zeros is the larger one goes by layout and length."""
+    random = np.random.default_rng(9)
+    for dtype in ("f4", "f8"):
+        for shape in ((33,), (2, 7), (40, 5)):
+            for _ in range(10):
+                x = random.choice(np.array([0.0, -0.0, 1.0, -1.0]), shape).astype(dtype)
+                assert_same(lambda x: (np.maximum.accumulate(x), np.minimum.accumulate(x, axis=-1)), lambda x=x: (x,), calls=1)
+
+
+def test_a_cast_beside_a_write():
+    """What a later part reads is there, wherever parts that may warn have been moved to."""
+
+    def program(a, b):
+        c = np.tile(a, 2)
+        b += b + 0.5
+        return np.fmax.outer(c, b), b
+
+    for n in (1, 3):
+        assert_same(program, lambda n=n: (np.full(n, 1.5, "f2"), np.full(n, 2 + 1j)))
