@@ -272,9 +272,9 @@ def source_of(operators: int) -> str:
     return "\n".join([*lines, f"    return v{operators - 1}", ""])
 
 
-def with_namespace(function: Callable[..., Any], namespace: Any) -> Callable[..., Any]:
-    """The same code, in which `np` is another library."""
-    return types.FunctionType(function.__code__, {**function.__globals__, "np": namespace}, function.__name__)
+def with_names(function: Callable[..., Any], **names: Any) -> Callable[..., Any]:
+    """The same code, in which these names are something else."""
+    return types.FunctionType(function.__code__, {**function.__globals__, **names}, function.__name__)
 
 
 def numpy_engine(function: Callable[..., Any], case: Case | None, threads: int) -> Callable[..., Any]:
@@ -291,12 +291,8 @@ def framejit_engine(level: str) -> Callable[..., Any]:
 def numba_engine(function: Callable[..., Any], case: Case | None, threads: int) -> Callable[..., Any]:
     numba = importlib.import_module("numba")
     if case is not None and "Numba" in case.forms:
-        return numba.njit(with_range(case.forms["Numba"], numba.prange), parallel=threads > 1, fastmath=True)
+        return numba.njit(with_names(case.forms["Numba"], prange=numba.prange), parallel=threads > 1, fastmath=True)
     return numba.njit(function, parallel=case in ROWS.values() and threads > 1)
-
-
-def with_range(function: Callable[..., Any], prange: Any) -> Callable[..., Any]:
-    return types.FunctionType(function.__code__, {**function.__globals__, "prange": prange}, function.__name__)
 
 
 def numexpr_engine(function: Callable[..., Any], case: Case | None, threads: int) -> Callable[..., Any] | None:
@@ -312,7 +308,7 @@ def jax_engine(function: Callable[..., Any], case: Case | None, threads: int) ->
     if case not in ROWS.values():
         return None
     jax = importlib.import_module("jax")
-    compiled = jax.jit(with_namespace(function, importlib.import_module("jax.numpy")))
+    compiled = jax.jit(with_names(function, np=importlib.import_module("jax.numpy")))
     return lambda *arrays: jax.block_until_ready(compiled(*arrays))
 
 
@@ -321,7 +317,7 @@ def torch_engine(function: Callable[..., Any], case: Case | None, threads: int) 
         return None
     torch = importlib.import_module("torch")
     torch.set_num_threads(threads)
-    return torch.compile(with_namespace(case.forms.get("torch", function), torch), dynamic=False)
+    return torch.compile(with_names(case.forms.get("torch", function), np=torch), dynamic=False)
 
 
 def to_jax(array: np.ndarray) -> Any:

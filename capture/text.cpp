@@ -1,13 +1,14 @@
 // Strings that are made of numbers which are known at run time only: a call that the region's end makes.
 //
 // Of a number's text nothing is known at capture but that it is a str: it can be moved, stored, returned, and made part of another
-// string. What could raise for some values of the numbers is left to the interpreter.
+// string. What could raise for some values of the numbers, or warns, is left to the interpreter.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 
 #include "capture/executor.h"
 #include "capture/py/repr.h"
+#include "capture/warnings.h"
 #include "graph/support/check.h"
 
 namespace framejit::capture {
@@ -78,6 +79,7 @@ Captured<Value*> Executor::text(PyObject* function, Values args, PyObject* spec)
     }
     PyTuple_SET_ITEM(examples.get(), static_cast<Py_ssize_t>(i), one.release());
   }
+  const WarningsRaise raising;
   Ref<> made = examples ? Ref<>::steal(PyObject_Call(function, examples.get(), nullptr)) : Ref<>();
   PyErr_Clear();
   if (!made || !PyUnicode_CheckExact(made.get())) return unknown;

@@ -208,10 +208,14 @@ class Lowerer : public Memory {
   std::size_t reduce_ahead(std::set<ValueId> early) {
     std::size_t write = 0;
     while (write < parts_.size() && !writes_param(parts_[write])) ++write;
+    std::multimap<ValueId, ValueId> users;  // by root
+    for (const Part& part : parts_)
+      for (ValueId user : part.nodes)
+        for (ValueId used : graph::used_values(graph_, user)) users.emplace(graph_.root(used), user);
     for (std::size_t p = write + 1; p < parts_.size(); ++p) {
       const bool owned = std::all_of(parts_[p].nodes.begin(), parts_[p].nodes.end(), [&](ValueId v) { return attributable(v) && !may_redo(v); });
       if (owned) continue;
-      if (!is_ready(parts_[p], early) && !take_ahead(parts_[p], std::span(parts_).subspan(write, p - write))) continue;
+      if (!is_ready(parts_[p], early) && !take_ahead(parts_[p], std::span(parts_).subspan(write, p - write), users)) continue;
       early.insert(parts_[p].nodes.begin(), parts_[p].nodes.end());
       std::rotate(parts_.begin() + static_cast<std::ptrdiff_t>(write), parts_.begin() + static_cast<std::ptrdiff_t>(p),
                   parts_.begin() + static_cast<std::ptrdiff_t>(p + 1));
@@ -222,16 +226,15 @@ class Lowerer : public Memory {
 
   /// Adds to reductions what the parts before them compute, and write, of their operands. False where that is not cheap, or reads what it
   /// writes in another view.
-  bool take_ahead(Part& part, std::span<const Part> before) {
+  bool take_ahead(Part& part, std::span<const Part> before, const std::multimap<ValueId, ValueId>& users) {
     constexpr std::size_t kMost = 8;
     std::vector<ValueId> order;  // of the program: those before, and the part's own
     const std::vector<ValueId>& stored = (*groups_)[part.group].stored;
     if (std::none_of(part.nodes.begin(), part.nodes.end(), [&](ValueId v) { return cls(v) == OpClass::Reduction; })) return false;
     const std::set<ValueId> own(part.nodes.begin(), part.nodes.end());
-    for (const Part& other : parts_)
-      for (ValueId user : other.nodes)
-        for (ValueId used : graph::used_values(graph_, user))
-          if (!own.contains(user) && own.contains(graph_.root(used)) && cls(graph_.root(used)) != OpClass::Reduction) return false;
+    for (ValueId v : part.nodes)  // nobody else may want what is not a reduction
+      for (auto [user, end] = users.equal_range(v); user != end && cls(v) != OpClass::Reduction; ++user)
+        if (!own.contains(user->second)) return false;
     for (ValueId v : part.nodes)
       if (cls(v) != OpClass::Reduction && (!is_cheap(v, part) || std::find(stored.begin(), stored.end(), v) != stored.end())) return false;
     for (const Part& p : before) order.insert(order.end(), p.nodes.begin(), p.nodes.end());

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "capture/warnings.h"
 #include "ext/errstate.h"
 #include "ext/host_records.h"
 #include "ext/numpy_door_parts.h"
@@ -21,6 +22,7 @@
 namespace framejit::ext {
 
 using capture::SourceRef;
+using capture::WarningsRaise;
 using codegen::HostArray;
 using graph::Dim;
 using graph::Dims;
@@ -280,35 +282,6 @@ void clear_error() {
       },
       raised);
 }
-
-/// Makes Python's warnings raise, and changes nothing else: warnings.catch_warnings() would make warnings be shown again.
-class WarningsRaise {
- public:
-  WarningsRaise() {
-    static PyObject* const warnings = PyImport_ImportModule("warnings");
-    static PyObject* const row = Py_BuildValue("(sOOOi)", "error", Py_None, PyExc_Warning, Py_None, 0);
-    filters_ = Ref<>::steal(warnings ? PyObject_GetAttrString(warnings, "filters") : nullptr);
-    if (!filters_ || !PyList_Check(filters_.get()) || PyList_Insert(filters_.get(), 0, row) < 0) filters_ = {};
-    row_ = row;
-    PyErr_Clear();
-  }
-  ~WarningsRaise() {
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
-    for (Py_ssize_t i = 0; filters_ && i < PyList_GET_SIZE(filters_.get()); ++i)
-      if (PyList_GET_ITEM(filters_.get(), i) == row_) {
-        PySequence_DelItem(filters_.get(), i);
-        break;
-      }
-    PyErr_Restore(type, value, traceback);
-  }
-  WarningsRaise(const WarningsRaise&) = delete;
-  WarningsRaise& operator=(const WarningsRaise&) = delete;
-
- private:
-  Ref<> filters_;
-  PyObject* row_;
-};
 
 struct Gil {
   PyGILState_STATE state = PyGILState_Ensure();

@@ -331,6 +331,9 @@ Captured<ValueId> spread_over(Session& session, ValueId mask, ValueId values, co
 Captured<bool> write_masked(Session& session, ValueId array, ValueId mask, Value* value) {
   const graph::Type type = session.graph().type(array), of_mask = session.graph().type(mask);
   FRAMEJIT_TRY(source, operand(session, value));
+  // NumPy reads them while it writes.
+  if (source.id != graph::kNoValue && source.is_array() && session.graph().root(source.id) == session.graph().root(array))
+    return break_at(BreakId::OverlappingMemory, "values for the True of a mask, from the memory that they are written to");
   const int rest = type.rank() - of_mask.rank();
   if (rest < 0) return break_at(BreakId::WouldRaise, "too many indices for array");
   for (std::size_t i = 0; i < of_mask.shape.size(); ++i)

@@ -300,3 +300,10 @@ def test_union_with_a_number(dtype):
 def test_copyto_where_of_more_axes():
     assert_same(lambda x: np.copyto(x, 3, where=np.ones((1, *x.shape), bool)), lambda: (np.zeros((3, 0)),))
     assert_same(lambda x: np.copyto(x, 3, where=np.ones((1, *x.shape), bool)), lambda: (np.zeros((3, 2)),))
+
+
+def test_text_of_a_complex_number():
+    """Where it warns, at the line of the user's."""
+    x = np.array([1.5 + 2j, 2.0])
+    assert_same(lambda x: f"{x[0]:.2f} {x.sum()} {x[1]!r}", lambda: (x,))
+    assert_same(lambda x: "%.1f" % x[0], lambda: (x,))

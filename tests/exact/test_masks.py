@@ -386,3 +386,23 @@ def test_any_mask_of_any_array(data):
         return y, y.sum(), y == y, len(y)
 
     check(f, (x, mask), modes=(data.draw(st.sampled_from(MODES[:3])),))
+
+
+def test_values_from_the_memory_that_is_written():
+    """NumPy reads them while it writes."""
+
+    def over_itself(b):
+        b[b != 0] = b[...][::-1]
+        return b
+
+    def rows(b):
+        b = b.reshape(-1, 2)
+        b[b[:, 0] > 2] = b[1][::-1]
+        return b
+
+    def number(b):
+        b[b > 1] = b[0]
+        return b
+
+    for function in (over_itself, rows, number):
+        check(function, *[(np.arange(1.0, n + 1),) for n in (4, 6, 130)])
