@@ -235,7 +235,12 @@ ROWS = {
             tolerance=1e-3,
         ),
         Case(
-            "softmax of rows", softmax, _rows(0), 2, forms={"Numba": softmax_loops, "torch": softmax_torch}, tolerance=1e-5
+            "softmax of rows",
+            softmax,
+            _rows(0),
+            2,
+            forms={"Numba": softmax_loops, "torch": softmax_torch},
+            tolerance=1e-5,
         ),
         Case(
             "layer norm of rows",

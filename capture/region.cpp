@@ -351,9 +351,10 @@ void RegionBuilder::build(const SymbolicFrame& frame, const std::vector<Value*>&
   add_effects();
   keep_apart();
   // The strides of a view without elements are NumPy's to choose.
+  graph::ShapeEnv& shapes = s_.graph().shapes();
   for (const graph::ValueId v : results_)
-    if (const graph::Type& type = s_.graph().type(v); type.is_view() && s_.graph().shapes().is_measured(type.size()))
-      s_.graph().shapes().holds(graph::Relation::Lt, 0, type.size());
+    for (const graph::Dim& d : s_.graph().type(v).shape)
+      if (s_.graph().type(v).is_view() && shapes.is_measured(d)) shapes.holds(graph::Relation::Lt, 0, d);
   s_.sync_dim_guards();
   s_.show_dim_guards();
   s_.graph().set_results(results_);

@@ -181,7 +181,11 @@ def numpy_page() -> str:
         lines += ["", f"## {module}", "", "| | |", "| --- | --- |"]
         for way in sorted(groups, key=order.index):
             first = way.split(", ")[0]
-            title = f"left: {way}" if way in LEFT[module] else WAYS[first] + ("; complex: host call" if first != way else "")
+            title = (
+                f"left: {way}"
+                if way in LEFT[module]
+                else WAYS[first] + ("; complex: host call" if first != way else "")
+            )
             lines.append(f"| {title} | {' '.join(f'`{name}`' for name in groups[way])} |")
     return "\n".join(lines) + "\n"
 
@@ -206,8 +210,13 @@ def shows_these_libraries(page: Path) -> bool:
         from framejit._core import _numpy_way  # noqa: F401
     except ImportError:
         return False
-    said = re.search(r"^NumPy (\d+\.\d+), SciPy (\d+\.\d+)", page.read_text(encoding="utf-8") if page.exists() else "", re.MULTILINE)
-    return not said or all(version.startswith(number + ".") for number, version in zip(said.groups(), (np.__version__, scipy.__version__), strict=True))
+    said = re.search(
+        r"^NumPy (\d+\.\d+), SciPy (\d+\.\d+)", page.read_text(encoding="utf-8") if page.exists() else "", re.MULTILINE
+    )
+    return not said or all(
+        version.startswith(number + ".")
+        for number, version in zip(said.groups(), (np.__version__, scipy.__version__), strict=True)
+    )
 
 
 def pages() -> dict[Path, str]:

@@ -50,7 +50,6 @@ transpose() var() view(np.int64) choose([x, y])
 }
 
 
-
 def calls(module: str) -> dict[str, str]:
     """The typical calls by the name of the function."""
     texts, depth = [""], 0

@@ -84,7 +84,7 @@ Captured<SliceParts> constant_slice(Session& session, PyObject* object) {
 Captured<Dim> measured(Session& session, Value* number, const Dim& most, bool near) {
   FRAMEJIT_TRY(id, cast(session, number->id, DType::I64));
   const int64_t hint = session.graph().shapes().hint(most);
-  return session.measured(id, most, near ? hint - hint / 4 : hint / 4);
+  return session.measured(id, most, std::max<int64_t>(near ? hint - hint / 4 : hint / 4, 1));
 }
 
 Captured<IndexPart> index_part(Session& session, Value* key) {

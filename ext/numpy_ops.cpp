@@ -247,10 +247,10 @@ void lay_out(Session& session, ValueId result, std::span<const ValueId> seen, bo
   graph.node(result).type.strides = graph::packed_strides(graph.shapes(), type.dtype, type.shape, order);
 }
 
-/// A ufunc's loop that gives its operand back.
-ValueId identity_loop(Session& session, ValueId x) {
+/// A ufunc's loop that gives its operand `x` back; NumPy sees `seen`, which may have been cast.
+ValueId identity_loop(Session& session, ValueId x, ValueId seen) {
   ValueId result = session.builder().copy(x, 'K');
-  lay_out(session, result, std::span(&x, 1), false);
+  lay_out(session, result, std::span(&seen, 1), seen != x);
   return result;
 }
 
@@ -264,7 +264,7 @@ ValueId copy_element(Session& session, ValueId element) {
 
 Captured<Value*> positive(Session& session, const Operand& x) {
   FRAMEJIT_TRY(id, convert(session, x, x.type.dtype));
-  return session.array(identity_loop(session, id), x.type.scalar ? Wrap::NumpyScalar : Wrap::NdArray);
+  return session.array(identity_loop(session, id, id), x.type.scalar ? Wrap::NumpyScalar : Wrap::NdArray);
 }
 
 bool specialize_number(Session& session, Operand& number, const char* reason) {
@@ -291,7 +291,7 @@ bool has_one_path(Op op, DType complex) {
 }
 
 /// What NumPy's own loops do on other paths than on fresh or ordinary memory; alone, so that the rest stays compiled.
-std::optional<std::string> odd_memory(const graph::Graph& graph, Op op, std::span<const ValueId> inputs) {
+std::optional<std::string> odd_memory(const graph::Graph& graph, Op op, std::span<const ValueId> inputs, ValueId mask) {
   // NumPy's own loops over float16 that is not contiguous take other ways.
   const bool half = graph.type(inputs.back()).dtype == DType::F16 && op != Op::Where && !graph::is_half_in_float(op);
   for (ValueId input : inputs) {
@@ -305,6 +305,21 @@ std::optional<std::string> odd_memory(const graph::Graph& graph, Op op, std::spa
     for (const graph::Dim& stride : graph.type(input).strides)
       if (stride.is_const() && stride.value() < 0)
         return "np." + std::string(graph::name_of(op)) + " of reversed memory";
+  if (graph::is_complex(dtype) && (op == Op::Multiply || op == Op::Square)) {
+    // An iterator, which operands of unlike ranks and masks go through, gives a single element no stride.
+    const std::size_t first = graph.type(inputs.front()).rank(), last = graph.type(inputs.back()).rank();
+    const bool iterated = mask != graph::kNoValue || (first != last && first != 0 && last != 0);
+    bool single = mask == graph::kNoValue || graph.type(mask).size() == graph::Dim(1);
+    for (ValueId input : inputs) single = single && graph.type(input).size() == graph::Dim(1);
+    if (single && iterated) return "np." + std::string(graph::name_of(op)) + " of single complex numbers that an iterator goes over";
+  }
+  if (op == Op::Fmax || op == Op::Fmin) {
+    // Of two zeros the tail of NumPy's loop gives another than its body, and where loops end is the iterator's matter.
+    const graph::Type &a = graph.type(inputs[0]), &b = graph.type(inputs[1]), &larger = a.rank() < b.rank() ? b : a;
+    const bool packed = larger.strides == graph::c_strides(larger.dtype, larger.shape) && !(larger.size() == graph::Dim(1));
+    const bool one_loop = a.rank() == b.rank() ? a.shape == b.shape && a.strides == b.strides : a.rank() == 0 || b.rank() == 0;
+    if (!packed || !one_loop) return "np." + std::string(graph::name_of(op)) + " of operands that NumPy's iterator goes over";
+  }
   if (op != Op::Power || !graph::is_float(graph.type(inputs[0]).dtype)) return std::nullopt;
   // Where NumPy sees an exponent of stride 0 depends on shapes and buffers.
   const graph::Type &base = graph.type(inputs[0]), &exponent = graph.type(inputs[1]);
@@ -384,13 +399,13 @@ Captured<Value*> apply_ufunc(Session& session, Op op, std::span<const Operand> g
   const Special* row = special(op, dtype);
   ValueId result;
   if (row && row->form == Form::Copy) {
-    result = identity_loop(session, inputs[0]);
+    result = identity_loop(session, inputs[0], seen[0]);
   } else {
     Op emitted = row ? row->emit : op;
     if (left_to_numpy(emitted, dtype))
       return break_at(BreakId::UnsupportedArgument,
                       "np." + std::string(graph::name_of(op)) + " of " + std::string(graph::name_of(dtype)));
-    if (auto reason = odd_memory(session.graph(), emitted, inputs))
+    if (auto reason = odd_memory(session.graph(), emitted, inputs, mask))
       return break_at(BreakId::UnsupportedArgument, std::move(*reason));
     for (ValueId& input : inputs) {
       if (mask == graph::kNoValue) break;

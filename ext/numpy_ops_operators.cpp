@@ -2,6 +2,7 @@
 // ufunc.
 #include <opcode.h>
 
+#include <bit>
 #include <vector>
 
 #include "ext/numpy_host.h"
@@ -111,8 +112,9 @@ bool is_number(const Operand& exponent, double& value, bool& real) {
   PyObject* object = exponent.type.value;
   if (!object || exponent.type.dtype == DType::Bool || graph::is_complex(exponent.type.dtype)) return false;
   real = graph::is_float(exponent.type.dtype);
-  value = PyFloat_AsDouble(object);
-  if (value == -1.0 && PyErr_Occurred()) PyErr_Clear();
+  const double number = PyFloat_AsDouble(object);
+  if (number == -1.0 && PyErr_Occurred()) return PyErr_Clear(), false;
+  value = number;
   return true;
 }
 
@@ -120,12 +122,34 @@ Captured<Value*> unary_ufunc(Session& session, Op op, const Operand& x) {
   return apply_ufunc(session, op, std::span<const Operand>(&x, 1));
 }
 
+/// An exponent that is known at run time only: the run ends for the interpreter where NumPy takes a shorter way than np.power.
+Captured<bool> expect_long_power(Session& session, const Operand& base, const Operand& exponent) {
+  if (!graph::is_float(base.type.dtype) && !graph::is_complex(base.type.dtype)) return true;
+  if (exponent.id == graph::kNoValue || graph::is_complex(exponent.type.dtype)) return true;
+  const bool real = graph::is_float(exponent.type.dtype);
+  graph::GraphBuilder& b = session.builder();
+  for (const double shortcut : real ? std::vector{0.5} : std::vector{-1.0, 2.0}) {
+    FRAMEJIT_TRY(number, cast(session, exponent.id, DType::F64));
+    const ValueId operands[] = {number, b.constant(DType::F64, graph::Scalar{std::bit_cast<uint64_t>(shortcut), 0})};
+    FRAMEJIT_TRY(other, built(b.elementwise(Op::NotEqual, operands)));
+    b.expect(other);
+  }
+  return true;
+}
+
 /// NumPy 2.3 and later: int -1 and 2, float 0.5, of Python's own types.
 Captured<Value*> narrow_power(Session& session, const Operand& base, const Operand& exponent) {
   const Operand both[] = {base, exponent};
   double value = 0;
   bool real = false;
-  if (!exponent.literal() || !is_number(exponent, value, real)) return apply_ufunc(session, Op::Power, both);
+  if (!exponent.literal() || exponent.type.dtype == DType::Bool) return apply_ufunc(session, Op::Power, both);
+  if (exponent.symbolic) {
+    for (const int64_t shortcut : {-1, 2})
+      if (session.graph().shapes().holds(Relation::Eq, exponent.dim, shortcut)) value = static_cast<double>(shortcut);
+  } else if (!is_number(exponent, value, real)) {
+    FRAMEJIT_TRY(expected, expect_long_power(session, base, exponent));
+    (void)expected;
+  }
   if (!real && value == 2) return unary_ufunc(session, Op::Square, base);
   if (graph::is_float(base.type.dtype) || graph::is_complex(base.type.dtype)) {
     if (!real && value == -1) return unary_ufunc(session, Op::Reciprocal, base);

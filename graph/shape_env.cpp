@@ -90,12 +90,13 @@ bool ShapeEnv::fits(const Dim& a, const Dim& b) {
   return equal(a, b);
 }
 
-/// Makes the hint of a measured symbol that of `value`, where all that has been decided stays so.
+/// Makes the hint of a measured symbol that of `value`, where all that has been decided stays so. Not 0: the strides of arrays without
+/// elements are others.
 bool ShapeEnv::suggest(const Dim& measured, const Dim& value) {
   std::vector<SymbolId> symbol, others;
   measured.collect_symbols(symbol);
   value.collect_symbols(others);
-  if (symbol.size() != 1 || !(measured == Dim::symbol(symbol[0])) || !is_measured(measured)) return false;
+  if (symbol.size() != 1 || !(measured == Dim::symbol(symbol[0])) || !is_measured(measured) || hint(value) == 0) return false;
   if (std::find(others.begin(), others.end(), symbol[0]) != others.end()) return false;
   int64_t& now = hints_[static_cast<std::size_t>(symbol[0])];
   const int64_t before = std::exchange(now, hint(value));

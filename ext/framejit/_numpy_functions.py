@@ -290,7 +290,9 @@ def _average(a: Any, axis: Any = None, weights: Any = None, returned: Any = Fals
     return average, total
 
 
-def _sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: Any = False, writeable: Any = False) -> Any:
+def _sliding_window_view(
+    x: Any, window_shape: Any, axis: Any = None, *, subok: Any = False, writeable: Any = False
+) -> Any:
     windows = tuple(window_shape) if isinstance(window_shape, (tuple, list)) else (window_shape,)
     if axis is None:
         axes = tuple(range(x.ndim))
@@ -322,7 +324,15 @@ def _lstsq(a: Any, b: Any, rcond: Any = "warn") -> Any:
 def _polyfit(x: Any, y: Any, deg: Any, rcond: Any = None, full: Any = False, w: Any = None, cov: Any = False) -> Any:
     x = np.asarray(x) + 0.0
     y = np.asarray(y) + 0.0
-    if type(deg) is not int or deg < 0 or full or cov or x.ndim != 1 or y.ndim not in (1, 2) or x.shape[0] != y.shape[0]:
+    if (
+        type(deg) is not int
+        or deg < 0
+        or full
+        or cov
+        or x.ndim != 1
+        or y.ndim not in (1, 2)
+        or x.shape[0] != y.shape[0]
+    ):
         graph_break("np.polyfit of such arguments")
     if rcond is None:
         rcond = len(x) * np.finfo(x.dtype).eps

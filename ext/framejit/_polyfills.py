@@ -367,7 +367,12 @@ def _extreme(array: Any, of_floats: Any, of_others: Any) -> Any:
 
 
 def _sorted(iterable: Iterable[Any], /, *, key: Any = None, reverse: Any = False) -> list[Any]:
-    if key is not None or not isinstance(iterable, np.ndarray) or iterable.ndim != 1 or iterable.dtype.kind not in "biuf":
+    if (
+        key is not None
+        or not isinstance(iterable, np.ndarray)
+        or iterable.ndim != 1
+        or iterable.dtype.kind not in "biuf"
+    ):
         graph_break("sorted() of these")
     if (iterable != iterable).any():
         raise ValueError("a NaN, which goes by its place")

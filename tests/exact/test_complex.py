@@ -356,12 +356,48 @@ def chosen_in_place(a, b):
     return a
 
 
+def of_unlike_ranks(a, b):
+    return a[None] * b, np.multiply.outer(a, b), np.multiply.outer(a, a) + b, a[:1, None] * b[None, :1]
+
+
+def under_a_mask(a, b):
+    mask = b.real < 1
+    return np.multiply(a, b, out=np.zeros_like(a), where=mask), np.square(a[:1], out=np.zeros_like(b), where=mask)
+
+
 @pytest.mark.parametrize("dtype", ["c8", "c16"])
-@pytest.mark.parametrize("function", [over_itself, over_the_other, squared_in_place, powers, chosen_in_place], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("function", [over_itself, over_the_other, squared_in_place, powers, chosen_in_place, of_unlike_ranks, under_a_mask], ids=lambda f: f.__name__)
 def test_one_element_over_itself(function, dtype):
-    """NumPy multiplies a single element that is written over itself by a loop of its own."""
+    """NumPy multiplies a single element that is written over itself, or that an iterator goes over, by a loop of its own."""
     random = np.random.default_rng(8)
     for n in (1, 2, 1, 3):
         for _ in range(12):
             a, b = ((random.normal(size=n) + 1j * random.normal(size=n)).astype(dtype) for _ in range(2))
             assert_same(function, lambda a=a, b=b: (a.copy(), b.copy()), calls=2)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
+def test_exponents_known_at_run_time(dtype):
+    """np.square, np.reciprocal and np.sqrt stand for powers of 2, -1 and 0.5, whose bits differ."""
+    z = some("c16", 33) if dtype[0] == "c" else some("c16", 33).real
+    z = z.astype(dtype)
+
+    def in_place(x, p):
+        x **= int(p.sum())
+        return x
+
+    for exponents in ((0.7, 0.3, 0.5, -1, 3, 2, 1, -1.0), (3, 4, 2, -1, 5, 10**400)):
+        power = framejit.jit(lambda x, p: x**p)
+        for p in exponents:
+            for _ in range(2):
+                try:
+                    expected = (z**p).tobytes()
+                except OverflowError as error:
+                    with pytest.raises(OverflowError, match=str(error)):
+                        power(z, p)
+                else:
+                    assert power(z, p).tobytes() == expected, p
+    for p in ([1, 2], [1, 1], [1, -2], [0.25, 0.25], [3.0, 0.0]):
+        p = np.array(p)
+        assert_same(lambda x, p: (x ** int(p.sum()), x ** float(p.sum()), x ** len(p)), lambda p=p: (z, p), calls=2)
+        assert_same(in_place, lambda p=p: (z.copy(), p), calls=2)

@@ -307,3 +307,25 @@ def test_text_of_a_complex_number():
     x = np.array([1.5 + 2j, 2.0])
     assert_same(lambda x: f"{x[0]:.2f} {x.sum()} {x[1]!r}", lambda: (x,))
     assert_same(lambda x: "%.1f" % x[0], lambda: (x,))
+
+
+@pytest.mark.parametrize("name", ["fmax", "fmin"])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_zeros_that_an_iterator_goes_over(name, dtype):
+    """Which of two zeros np.fmax gives depends on where the loops end that NumPy's iterator makes."""
+    function, random = getattr(np, name), np.random.default_rng(4)
+
+    def extremes(a, b):
+        return function.outer(a, b), function(a, b), function(a[:, None], b), function(a, b[0]), function(-0.0, b), function(a[::2], b[::2]), function(np.stack([a, -a], 1), np.stack([b, b]).T)
+
+    for n in (1, 2, 3, 5, 9, 17, 33):
+        for _ in range(4):
+            a, b = (random.choice([0.0, -0.0], n).astype(dtype) for _ in range(2))
+            assert_same(extremes, lambda a=a, b=b: (a, b), calls=1)
+
+
+def test_conjugates_of_bools():
+    """np.conjugate takes bools as int8; the layout of its result follows the bools, not their copies."""
+    x = np.arange(8) % 3 == 0
+    for array in (np.broadcast_to(x[:3], (4, 3)), np.broadcast_to(x.reshape(4, 1, 2), (4, 3, 2)), np.broadcast_to(x[:4, None, None], (4, 3, 2)).T):
+        assert_same(lambda a: np.conjugate(a), lambda array=array: (array,), calls=2)

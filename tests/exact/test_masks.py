@@ -406,3 +406,24 @@ def test_values_from_the_memory_that_is_written():
 
     for function in (over_itself, rows, number):
         check(function, *[(np.arange(1.0, n + 1),) for n in (4, 6, 130)])
+
+
+def test_views_of_nothing():
+    """The strides of what has no elements are NumPy's, however the graph finds out that it has none."""
+
+    def beside_nothing(x):
+        y = x[x != x][...]
+        return y, np.copysign(y, x), ~np.where(x > 9)[0]
+
+    def in_a_row(x):
+        places = ~np.where(x > 9)[0]
+        return np.fmod(x, places), places[None]
+
+    def columns(x):
+        return np.argwhere(x > 9)[..., x.ndim :], np.argwhere(x > 9).T, np.argwhere(x > 9)[:, :1]
+
+    empty, nothing = np.zeros(0), np.zeros(3)
+    check(beside_nothing, (empty,), (empty,))
+    check(in_a_row, (empty,), (np.zeros(0, "f2"),))
+    for calls in ([(empty,), (nothing,)], [(np.full(4, 10.0),), (nothing,), (empty,)], [(np.zeros((3, 0)),), (np.full((2, 3), 10.0),)]):
+        check(columns, *calls)
