@@ -45,6 +45,8 @@ std::string denied(const LoopNest& nest, Isa isa) {
     if (logical ? t != DType::Bool : !emits(nest.combine, t, t, nest.o1, isa))
       return "fold by " + std::string(graph::name_of(nest.combine)) + " of " + std::string(graph::name_of(t));
   }
+  if (nest.fold == Fold::Blocks && (nest.combine != graph::Op::Add || !has_blocks(nest.body[nest.stores[0].expr].dtype)))
+    return "a sum in blocks of " + std::string(graph::name_of(nest.body[nest.stores[0].expr].dtype));
   if (nest.fold == Fold::PairwiseLeaf && !graph::is_float(nest.body[nest.stores[0].expr].dtype))
     return "pairwise sum of " + std::string(graph::name_of(nest.body[nest.stores[0].expr].dtype));
   return {};
@@ -54,6 +56,12 @@ std::string denied(const LoopNest& nest, Isa isa) {
 
 bool emits(graph::Op op, graph::DType operand, graph::DType result, bool o1, Isa isa) {
   return isa != Isa::None && has_op(op, operand, result, o1);
+}
+
+bool has_blocks(graph::DType summed) { return summed == graph::DType::F32 || summed == graph::DType::F64; }
+
+int64_t longest_run(const LoopNest& nest, Isa isa) {
+  return int64_t{kBlock} * kBlock * nest_accumulators(nest) * nest_lanes(nest, isa == Isa::Avx512);
 }
 
 Expected<KernelCode, std::string> emit(const LoopNest& nest, Isa isa, bool with_listing) {

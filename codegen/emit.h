@@ -14,4 +14,9 @@ bool emits(graph::Op op, graph::DType operand, graph::DType result, bool o1, Isa
 /// Fails with a reason only for nests that use what `emits` denies.
 Expected<KernelCode, std::string> emit(const LoopNest& nest, Isa isa, bool with_listing = false);
 
+/// Is there a Fold::Blocks for sums of this dtype?
+bool has_blocks(graph::DType summed);
+/// The elements of its longest run.
+int64_t longest_run(const LoopNest& nest, Isa isa);
+
 }  // namespace framejit::codegen

@@ -217,9 +217,7 @@ void NestEmitter::fold_any_order() {
                                                           : 0;
   hoist_row();
   cc_.xor_(index_.r32(), index_.r32());
-  const int unroll = std::min<int>(heavy_ops() > 0 ? 1 : 4, nest_.body.size() <= 4    ? 4
-                                                            : nest_.body.size() <= 10 ? 2
-                                                                                      : 1);
+  const int unroll = nest_accumulators(nest_);
   const Mem out = x86::ptr(operands_[store.operand].row);
   std::vector<Vec> accumulators;
   for (int u = 0; u < unroll; ++u) {
@@ -300,6 +298,63 @@ void NestEmitter::fold_any_order_bool() {
   v_.branch(found, false, undecided);
   cc_.mov(x86::byte_ptr(operands_[store.operand].row), all ? 0 : 1);
   cc_.bind(undecided);
+}
+
+// --- Blocks
+// ---------------------------------------------------------------------------------------------------------
+
+/// A product is added as it is computed, with one rounding.
+void NestEmitter::fold_blocks() {
+  const int size = fold_size(), unroll = nest_accumulators(nest_);
+  const uint16_t folded = nest_.stores[0].expr;
+  hoist_row();
+  cc_.xor_(index_.r32(), index_.r32());
+  std::vector<Vec> block, totals;
+  for (int u = 0; u < unroll; ++u) {
+    block.push_back(v_.fresh(size));
+    totals.push_back(v_.fresh(size));
+    clear(totals.back());
+  }
+  const auto add = [&](const Vec& to, const Vec& element) { cc_.emit(size == 4 ? I::kIdVaddps : I::kIdVaddpd, to, to, element); };
+  const Label again = cc_.newLabel(), inside = cc_.newLabel(), tail = cc_.newLabel();
+  const Gp limit = v_.gp(), end = v_.gp();
+  if (rare_) cc_.jmp(tail);
+  cc_.lea(limit, x86::ptr(n_inner_, -unroll * v_.lanes));
+  cc_.cmp(index_, limit);
+  cc_.jg(tail);
+  cc_.bind(again);
+  cc_.lea(end, x86::ptr(index_, (kBlock - 1) * unroll * v_.lanes));
+  cc_.cmp(end, limit);
+  cc_.cmovg(end, limit);
+  for (const Vec& sum : block) clear(sum);
+  cc_.bind(inside);
+  for (int u = 0; u < unroll; ++u) {
+    eval_body(u);
+    if (contracted_[folded]) {
+      const Expr& product = nest_.body[folded];
+      const Vec a = value(product.args[0], u).v, b = value(product.args[product.op == Op::Square ? 0 : 1], u).v;
+      cc_.emit(size == 4 ? I::kIdVfmadd231ps : I::kIdVfmadd231pd, block[u], a, b);
+    } else {
+      add(block[u], values_[folded].v);
+    }
+    store_all(u, 1);
+    advance_strided();
+  }
+  cc_.add(index_, unroll * v_.lanes);
+  cc_.cmp(index_, end);
+  cc_.jle(inside);
+  for (int u = 0; u < unroll; ++u) add(totals[u], block[u]);
+  cc_.cmp(index_, limit);
+  cc_.jle(again);
+  cc_.bind(tail);
+  tail_loop([&] {
+    eval_body(0);
+    add(totals[0], v_.keep(size, tail_mask(size), value(folded, 0).v));
+    store_all(0, 1);
+  });
+  for (int n = unroll / 2; n > 0; n /= 2)
+    for (int u = 0; u < n; ++u) add(totals[u], totals[u + n]);
+  store_scalar(size, x86::ptr(operands_[nest_.stores[0].operand].row), horizontal(totals[0], size));
 }
 
 // --- Left fold

@@ -46,6 +46,12 @@ int nest_lanes(const LoopNest& nest, bool avx512) {
   return std::min(accumulators, (avx512 ? 64 : 32) / widest);
 }
 
+int nest_accumulators(const LoopNest& nest) {
+  const bool heavy = std::any_of(nest.body.begin(), nest.body.end(),
+                                 [](const Expr& e) { return e.kind == ExprKind::Apply && is_heavy(e.op, e.operand_dtype); });
+  return heavy ? 1 : nest.body.size() <= 4 ? 4 : nest.body.size() <= 10 ? 2 : 1;
+}
+
 NestEmitter::NestEmitter(const LoopNest& nest, x86::Compiler& cc, bool avx512)
     : nest_(nest), cc_(cc), v_(cc, avx512, nest_lanes(nest, avx512)) {}
 
@@ -90,8 +96,9 @@ void NestEmitter::analyse() {
     if (e.kind == ExprKind::Apply && (e.op == Op::Multiply || e.op == Op::Square) && graph::is_float(e.dtype))
       contracted_[i] = uses[i] == 1 && only_product[i] && !invariant_[i];
   }
-  // Not where the one use is a store; and of two products in one sum only the first is taken in.
-  for (const NestStore& s : nest_.stores) contracted_[s.expr] = contracted_[s.imaginary] = false;
+  // Not where the one use is a store, unless that is a sum; and of two products in one sum only the first is taken in.
+  for (const NestStore& s : nest_.stores)
+    if (nest_.fold != Fold::Blocks || &s != nest_.stores.data()) contracted_[s.expr] = contracted_[s.imaginary] = false;
   for (const Expr& e : nest_.body)
     if (e.kind == ExprKind::Apply && (e.op == Op::Add || e.op == Op::Subtract) && contracted_[e.args[0]])
       contracted_[e.args[1]] = false;
@@ -147,6 +154,40 @@ void NestEmitter::hoist_row() {
   }
 }
 
+// --- Divisors that a row shares
+// --------------------------------------------------------------------------------------------------------------
+
+/// What reductions are divided by, numbers of elements, stays: a mean is as exact as NumPy's.
+bool NestEmitter::shares_divisor(const Expr& e) const {
+  if (!nest_.shares_divisors || e.kind != ExprKind::Apply || e.op != Op::Divide) return false;
+  if ((e.dtype != DType::F32 && e.dtype != DType::F64) || !invariant_[e.args[1]] || invariant_[e.args[0]]) return false;
+  const Expr& divisor = nest_.body[e.args[1]];
+  return divisor.kind != ExprKind::Constant && !(divisor.op == Op::Cast && graph::is_int(divisor.operand_dtype));
+}
+
+/// Makes reciprocals of the divisors. Jumps to `exact` where one of these is not of middling magnitude, so that its reciprocal might be less
+/// exact, raise a flag of its own or be none. False: there is no such divisor.
+bool NestEmitter::share_divisors(const Label& exact) {
+  std::vector<uint16_t> divisors;
+  for (const Expr& e : nest_.body)
+    if (shares_divisor(e)) divisors.push_back(e.args[1]);
+  if (divisors.empty()) return false;
+  reciprocals_.assign(nest_.body.size(), {});
+  hoist_row();
+  for (uint16_t divisor : divisors) {
+    const int size = graph::size_of(nest_.body[divisor].dtype);
+    const uint64_t one = float_bits(size, 1.0), margin = size == 4 ? uint64_t{63} << 23 : uint64_t{511} << 52;  // half of the exponents
+    const Vec magnitude = v_.fabs(size, value(divisor, 0).v);
+    const Vec off = v_.iabs(size, v_.isub(size, magnitude, v_.splat(size, one)));
+    v_.branch(v_.icmp(size, true, Cmp::Gt, off, v_.splat(size, margin)), true, exact);
+  }
+  for (uint16_t divisor : divisors) {
+    const int size = graph::size_of(nest_.body[divisor].dtype);
+    reciprocals_[divisor] = v_.fdiv(size, v_.splat_f(size, 1.0), value(divisor, 0).v);
+  }
+  return true;
+}
+
 // --- Body
 // --------------------------------------------------------------------------------------------------------------
 
@@ -200,6 +241,12 @@ Value NestEmitter::compute(uint16_t expr, int u) {
     case ExprKind::Apply: break;
   }
   if (e.op == Op::Cast) return cast(v_, e.operand_dtype, e.dtype, value(e.args[0], u));
+  if (e.op == Op::Divide && !reciprocals_.empty() && shares_divisor(e)) {
+    Value r;
+    r.valid = true;
+    r.v = v_.fmul(graph::size_of(e.dtype), value(e.args[0], u).v, reciprocals_[e.args[1]]);
+    return r;
+  }
   const int count = graph::def(e.op).operands;
   if ((e.op == Op::Add || e.op == Op::Subtract) && (contracted_[e.args[0]] || contracted_[e.args[1]]))
     return contract(e, u);
@@ -227,7 +274,7 @@ void NestEmitter::eval_body(int u) {
   for (std::size_t i = 0; i < nest_.body.size(); ++i)
     if (nest_.body[i].kind == ExprKind::Apply && !contracted_[i]) value(static_cast<uint16_t>(i), u);
   for (const NestStore& s : nest_.stores) {
-    value(s.expr, u);
+    if (!contracted_[s.expr]) value(s.expr, u);
     if (graph::is_complex(nest_.operands[s.operand].dtype)) value(s.imaginary, u);
   }
 }
@@ -305,6 +352,7 @@ int NestEmitter::unroll_factor() const {
 }
 
 void NestEmitter::main_loop(int unroll, bool non_temporal) {
+  if (rare_) return;
   const Label again = cc_.newLabel(), done = cc_.newLabel();
   const Gp limit = v_.gp();
   cc_.lea(limit, x86::ptr(n_inner_, -unroll * v_.lanes));
@@ -376,14 +424,7 @@ void NestEmitter::prefetch(int u) {
     if (loaded[i] && operands_[i].access == Access::Contiguous) cc_.prefetcht0(address(operands_[i], u).cloneAdjusted(kAhead));
 }
 
-void NestEmitter::emit_rows_of_elements(const Label& exit) {
-  const Label outer = cc_.newLabel();
-  const std::vector<Value> constants = hoisted_;
-  const bool leaves = nest_.fold == Fold::PairwiseLeaf;
-  cc_.bind(outer);
-  if (leaves) cc_.mov(n_inner_, x86::qword_ptr(lengths_));
-  for (OperandState& o : operands_)
-    if (o.access == Access::Strided) cc_.mov(o.at, o.row);
+void NestEmitter::emit_fold_or_row() {
   switch (nest_.fold) {
     case Fold::None: emit_row(); break;
     case Fold::PairwiseLeaf: fold_pairwise(); break;
@@ -393,8 +434,31 @@ void NestEmitter::emit_rows_of_elements(const Label& exit) {
       else
         fold_any_order();
       break;
+    case Fold::Blocks: fold_blocks(); break;
     case Fold::LeftFold: fold_left(); break;
     case Fold::Rows: break;
+  }
+}
+
+void NestEmitter::emit_rows_of_elements(const Label& exit) {
+  const Label outer = cc_.newLabel();
+  const std::vector<Value> constants = hoisted_;
+  const bool leaves = nest_.fold == Fold::PairwiseLeaf;
+  cc_.bind(outer);
+  if (leaves) cc_.mov(n_inner_, x86::qword_ptr(lengths_));
+  for (OperandState& o : operands_)
+    if (o.access == Access::Strided) cc_.mov(o.at, o.row);
+  const Label exact = cc_.newLabel(), done = cc_.newLabel();
+  const bool shares = share_divisors(exact);
+  emit_fold_or_row();
+  if (shares) {
+    cc_.jmp(done);
+    cc_.bind(exact);
+    reciprocals_.clear();
+    rare_ = true;
+    emit_fold_or_row();
+    rare_ = false;
+    cc_.bind(done);
   }
   for (std::size_t i = 0; i < operands_.size(); ++i) {
     const OperandState& o = operands_[i];

@@ -43,6 +43,9 @@ class NestEmitter {
   void load_arguments();
   void hoist_constants();
   void hoist_row();
+  bool shares_divisor(const Expr& e) const;
+  bool share_divisors(const Label& exact);
+  void emit_fold_or_row();
   void emit_rows_of_elements(const Label& exit);
   void emit_row();
   void main_loop(int unroll, bool non_temporal);
@@ -94,6 +97,7 @@ class NestEmitter {
   void fold_pairwise();
   void fold_any_order();
   void fold_any_order_bool();
+  void fold_blocks();
   void fold_left();
   void fold_rows();
   void fold_rows_block(int unroll);
@@ -104,6 +108,7 @@ class NestEmitter {
   Vec horizontal(const Vec& a, int size);
   Vec pairwise_horizontal(const Vec& a, int size);
   Vec load_scalar(int size, const Mem& from);
+  void clear(const Vec& a) { cc_.emit(I::kIdVxorps, a, a, a); }
   void store_scalar(int size, const Mem& to, const Vec& a);
   DType fold_dtype() const;
   int fold_size() const { return graph::size_of(fold_dtype()); }
@@ -115,10 +120,12 @@ class NestEmitter {
   std::vector<bool> invariant_;   // by expression
   std::vector<bool> contracted_;  // what its one user takes into a fused multiply-add: at O1 a product, and a Negative
   std::vector<Value> hoisted_, values_;
+  std::vector<Vec> reciprocals_;  // by expression: of divisors that the row at hand shares
   Gp ptrs_, strides_, n_inner_, n_outer_;
   Gp lengths_;  // PairwiseLeaf: where the length of the row at hand stands
   Gp index_;  // inner index of the current vector
   bool tail_ = false;
+  bool rare_ = false;  // what hardly ever runs is done one vector at a time
   bool rows_ = false;  // inside a Rows fold: operands are at `at`, not at row + index
   Gp count_;           // live lanes of the tail, 1..lanes
   KReg tail_k_;
@@ -186,6 +193,9 @@ void NestEmitter::for_each_element(OperandState& o, int part, int width, F&& vis
     visit(i, at);
   }
 }
+
+/// Vectors that folds in any order and in blocks take side by side.
+int nest_accumulators(const LoopNest& nest);
 
 /// Lanes of the nest's vectors.
 int nest_lanes(const LoopNest& nest, bool avx512);

@@ -128,7 +128,7 @@ struct SoftmaxCore {
 /// accumulate).
 ///   ptrs[i]     first element of operand i
 ///   strides     [2*i] inner, [2*i+1] outer stride of operand i, in bytes
-/// Idle lanes of masked tails raise no flags. Fold kernels of Pairwise steps: see Fold::PairwiseLeaf (loop_nest.h).
+/// Idle lanes of masked tails raise no flags. Fold kernels of Pairwise steps at O0: see Fold::PairwiseLeaf (loop_nest.h).
 using KernelFn = void (*)(char* const* ptrs, const int64_t* strides, int64_t n_inner, int64_t n_outer);
 
 /// A kernel that looks at MXCSR behind each outer row, and stops where one of kGuardedFlags is set: how many rows are left then, the one
@@ -242,7 +242,7 @@ struct LoopStep {
   int64_t tile = 0;             // elements; 0 where there is no scratch
   bool parallel = true;         // axes that are not reduced may be split between threads
   double cost = 1;              // estimated nanoseconds per element, on one thread, in cache
-  int64_t streaming_bytes = 0;  // where the step writes more than this, streaming kernels are taken
+  int64_t streaming_bytes = 0;  // where the step touches as much as this, streaming kernels are taken
 
   ReduceKind reduce = ReduceKind::None;
   uint32_t reduced_axes = 0;
@@ -252,6 +252,9 @@ struct LoopStep {
   graph::Op combine = graph::Op::Add;
   /// Pairwise: of the fold kernel's scalar; f32 for an f16 output, which is rounded once per run.
   graph::DType accumulator = graph::DType::F64;
+  /// Pairwise, at O1: the fold kernel is a Fold::Blocks for runs of up to so many elements; longer ones are split as NumPy splits them. 0:
+  /// it is NumPy's leaf.
+  int64_t longest_run = 0;
   graph::Scalar identity{};
   bool redo_zero_or_nan = false;   // a result that is a zero or a NaN is left to NumPy: RunStatus::Redo
   bool small_domain_redo = false;  // a domain of one element is left to NumPy (float16 host loops)

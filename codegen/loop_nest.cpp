@@ -9,7 +9,7 @@ namespace framejit::codegen {
 namespace {
 
 constexpr const char* kAccess[] = {"contiguous", "broadcast", "strided"};
-constexpr const char* kFold[] = {"none", "pairwise", "rows", "any", "left"};
+constexpr const char* kFold[] = {"none", "pairwise", "rows", "any", "blocks", "left"};
 
 }  // namespace
 
@@ -20,6 +20,7 @@ std::string LoopNest::str() const {
     text += std::string(" fold=") + kFold[static_cast<int>(fold)] + ":";
     text += graph::name_of(combine);
   }
+  if (shares_divisors) text += " shared";
   if (guarded) text += " guarded";
   text += "\n";
   for (std::size_t i = 0; i < operands.size(); ++i) {

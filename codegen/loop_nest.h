@@ -61,9 +61,15 @@ enum class Fold : uint8_t {
   /// Any order (integer sum, min, max, any, all; floats at O1): the inner run is combined into the scalar at the output,
   /// which holds the value so far.
   AnyOrder,
+  /// Sums of floats at O1: out = 0 + the run, in as many accumulators as hide the latency of an addition, in blocks of kBlock vectors for
+  /// each. Up to kBlock blocks no element passes through more additions than it does in NumPy's order.
+  Blocks,
   /// Strict left fold (prod).
   LeftFold,
 };
+
+/// Of Fold::Blocks: vectors of a block for each accumulator, and blocks of a run.
+inline constexpr int kBlock = 8;
 
 struct LoopNest {
   std::string name;  // for listings and perf maps
@@ -73,6 +79,7 @@ struct LoopNest {
   Fold fold = Fold::None;
   graph::Op combine = graph::Op::Add;  // Add, Multiply, Minimum, Maximum, LogicalOr, LogicalAnd
   bool o1 = false;                     // own vector math, contraction to FMA
+  bool shares_divisors = false;        // O1: a division by what is the same for a row is a product, where the reciprocal is as good
   bool guarded = false;                // stops behind the first outer row that raises a flag: GuardedFn (kernel.h); no fold
 
   std::string str() const;  // stable text: the key of the kernel cache together with the Isa

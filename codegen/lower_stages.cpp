@@ -473,6 +473,7 @@ class StageBuilder {
   void emit_kernel_stage(int stage) {
     Nest n;
     n.nest.o1 = context_.options.o1;
+    n.nest.shares_divisors = shares_divisors();
     for (TermId t : order_)
       if (computed(t) && !terms_[t].host && stage_[t] == stage) {
         for (uint8_t part = 0; part <= graph::is_complex(terms_[t].dtype); ++part) expr_of_part(n, t, part, stage);
@@ -505,6 +506,12 @@ class StageBuilder {
     step_.stages.push_back(std::move(out));
   }
 
+  /// Rows that are long enough to pay for it; and a product may underflow where the quotient would not, which owners of flags would tell.
+  bool shares_divisors() const {
+    constexpr int64_t kLeast = 32;
+    return context_.options.o1 && !context_.attributed && !axes_.extents.empty() && context_.facts.hint(axes_.extents.back()) >= kLeast;
+  }
+
   void add_fold(Nest& n, int stage) {
     const FoldSpec& fold = *spec_.fold;
     uint16_t e = expr_of_part(n, value_, 0, stage);
@@ -529,6 +536,10 @@ class StageBuilder {
       case ReduceKind::Pairwise:
         n.nest.fold = Fold::PairwiseLeaf;
         operand.dtype = fold.accumulator;
+        if (!n.nest.o1 || operand.dtype != fold.output.dtype || !has_blocks(operand.dtype) || axes_.run > 1 || !slots_.empty()) break;
+        n.nest.fold = Fold::Blocks;
+        step_.longest_run = longest_run(n.nest, context_.options.cpu.isa);
+        step_.run_cut = 0;
         break;
       case ReduceKind::Rows: n.nest.fold = Fold::Rows; break;
       case ReduceKind::AnyOrder: n.nest.fold = Fold::AnyOrder; break;
@@ -537,19 +548,19 @@ class StageBuilder {
     }
   }
 
-  /// A second kernel that bypasses the cache, for steps that write more than it holds.
+  /// A second kernel that bypasses the cache, for steps that touch more than it holds.
   void add_streaming(const Nest& n, Stage& stage) {
-    // Results of up to twice the second level's size are as likely as not found in the third one when they are read.
-    const int64_t threshold = 2 * context_.options.cpu.l2_bytes;
+    // What is touched beside the result takes part of the third level, and others take some: of 32 MB the plain stores are the faster ones
+    // up to 8 MB in all, the others from 16 MB on.
+    const int64_t threshold = std::max<int64_t>(2 * context_.options.cpu.l2_bytes, context_.options.cpu.l3_bytes / 8 * 3);
     Dim bytes = 0;
     LoopNest streaming = n.nest;
     bool any = false;
+    for (const auto& [access, operand] : memory_) bytes = bytes + graph::product(axes_.extents) * Dim(graph::size_of(access.dtype));
     for (NestStore& s : streaming.stores) {
-      const NestOperand& operand = streaming.operands[s.operand];
-      if (operand.access != codegen::Access::Contiguous) continue;
+      if (streaming.operands[s.operand].access != codegen::Access::Contiguous) continue;
       if (n.loads.contains({n.operands[s.operand], 0}) || n.loads.contains({n.operands[s.operand], 1})) continue;  // in place: its lines are in the cache by then
       s.non_temporal = any = true;
-      bytes = bytes + graph::product(axes_.extents) * Dim(graph::size_of(operand.dtype));
     }
     if (!any || (bytes.is_const() && bytes.value() < threshold)) return;
     stage.streaming = context_.kernels.add(streaming);

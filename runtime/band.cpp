@@ -169,8 +169,16 @@ class Finder {
 /// A step of which rows are run, block by block.
 class Rows {
  public:
-  Rows(const BoundLoop& all, int64_t rows) : all_(all), loop_(all), rows_(rows), unit_(all.extents[0] / rows) {}
+  Rows(const BoundLoop& all, int64_t rows) : all_(all), rows_(rows), unit_(all.extents[0] / rows) {
+    if (all.direct.empty()) loop_ = all;
+  }
 
+  void run(int64_t begin, int64_t count, RunState& state, const std::function<void(const BoundLoop&, RunState&)>& run_loop) {
+    if (!all_.direct.empty()) return execute_directly(all_, begin * unit_, (begin + count) * unit_, state.buffers);
+    run_loop(block(begin, count), state);
+  }
+
+ private:
   const BoundLoop& block(int64_t begin, int64_t count) {
     const double part = static_cast<double>(count) / static_cast<double>(rows_);
     loop_.extents[0] = count * unit_;
@@ -183,7 +191,6 @@ class Rows {
     return loop_;
   }
 
- private:
   const BoundLoop& all_;
   BoundLoop loop_;
   int64_t rows_, unit_;
@@ -212,7 +219,7 @@ void execute_band(const Bound& bound, const Band& band, RunState& state, const s
       count = end - at < 2 * band.block ? end - at : band.block;
       for (const Band::Temp& t : band.temps) buffers[t.buffer] = memory.data() + t.offset - t.low - at * t.pitch;
       for (Rows& step : steps) {
-        run(step.block(at, count), own);
+        step.run(at, count, own, run);
         if (own.stopped()) break;
       }
     }

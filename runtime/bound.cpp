@@ -218,7 +218,7 @@ class Binder {
     }
     const std::size_t rank = out.extents.size();
     out.strides.assign(step.operands.size() * rank, 0);
-    int64_t bytes = 0, written = 0;
+    int64_t bytes = 0;
     for (std::size_t i = 0; i < step.operands.size(); ++i) {
       const LoopOperand& o = step.operands[i];
       out.operands.push_back(bind_operand(o));
@@ -232,17 +232,17 @@ class Binder {
         if (o.nonnegative && stride < 0 && out.extents[axis] > 1) bound.redo = true;
       }
       bytes += touched;
-      if (o.written) written += touched;
     }
     reduced_range(step, out);
     if (may_drop_axes) drop_axes(step, out);
     if (step.small_domain_redo && out.size == 1) bound.redo = true;
-    const bool streams = step.streaming_bytes > 0 && written >= step.streaming_bytes;
+    const bool streams = step.streaming_bytes > 0 && bytes >= step.streaming_bytes;
     for (const Stage& stage : step.stages) out.stages.push_back(bind_stage(stage, streams));
     if (step.guarded)
       out.guarded = {reinterpret_cast<GuardedFn>(const_cast<void*>(code_.entry(step.guarded->kernel))), step.guarded->operands,
                      step.guarded->saved};
     bind_scratch(step, out);
+    bind_direct(step, out);
     out.aligned = operand_to_align(step, out);
     out.nanoseconds = static_cast<double>(out.size) * step.cost;
     if (bytes > kCacheBytes) out.nanoseconds += static_cast<double>(bytes) * kMemoryNanoseconds;
@@ -326,6 +326,20 @@ class Binder {
     }
     for (BoundOperand& o : out.operands)
       if (o.scratch) o.offset = at[o.buffer];
+  }
+
+  static void bind_direct(const LoopStep& step, BoundLoop& out) {
+    const int rank = out.rank();
+    if (rank > 2 || out.size == 0 || out.stages.size() != 1 || !out.stages[0].kernel || out.stages[0].slot >= 0 || out.guarded.kernel ||
+        out.scratch_bytes > 0 || step.redo_zero_or_nan)
+      return;
+    if (step.reduce != ReduceKind::None && (out.reduced_last - out.reduced_first != 1)) return;
+    if (step.reduce == ReduceKind::Pairwise && out.extents.back() > step.longest_run) return;
+    const std::vector<uint16_t>& operands = out.stages[0].operands;
+    if (std::any_of(operands.begin(), operands.end(), [&](uint16_t o) { return out.operands[o].index; })) return;
+    out.direct.assign(2 * std::max<std::size_t>(operands.size(), 1), 0);
+    for (std::size_t i = 0; i < operands.size(); ++i)
+      for (int axis = 0; axis < rank; ++axis) out.direct[2 * i + static_cast<std::size_t>(rank - 1 - axis)] = out.stride(operands[i], axis);
   }
 
   BoundHost bind_host(const HostStep& step) const {

@@ -57,6 +57,7 @@ struct BoundLoop {
   int64_t tile = 0, scratch_bytes = 0;
   int aligned = -1;  // the operand whose tiles begin at cache lines, but for the first of a row; -1: none
   int reduced_first = 0, reduced_last = 0;  // [first, last) of extents is reduced
+  std::vector<int64_t> direct;  // where the step is one call of a kernel: the strides that it takes; else empty
 
   int rank() const { return static_cast<int>(extents.size()); }
   int64_t stride(std::size_t operand, int axis) const { return strides[operand * extents.size() + axis]; }

@@ -44,6 +44,8 @@ struct RunState {
   bool stopped() const { return redo || (poller && poller->cancelled()); }
 };
 
+/// Positions [begin, end) of the first axis of a step that is one call of a kernel; all of one that has no axis.
+void execute_directly(const BoundLoop& loop, int64_t begin, int64_t end, char* const* buffers);
 void execute_loop(const BoundLoop& loop, RunState& state);
 void execute_pairwise(const BoundLoop& loop, RunState& state);
 void execute_matmul(const BoundMatMul& step, RunState& state);

@@ -379,6 +379,33 @@ void run_pieces(int64_t n, int64_t grain, double nanoseconds, bool parallel, Run
     checked(0, n);
 }
 
+void execute_directly(const BoundLoop& loop, int64_t begin, int64_t end, char* const* buffers) {
+  const BoundStage& stage = loop.stages[0];
+  const int rank = loop.rank();
+  char* pointers[kMaxOperands];
+  for (std::size_t i = 0; i < stage.operands.size(); ++i) {
+    const BoundOperand& o = loop.operands[stage.operands[i]];
+    pointers[i] = buffers[o.buffer] + o.offset;
+    if (begin > 0) pointers[i] += begin * loop.direct[2 * i + static_cast<std::size_t>(rank - 1)];
+  }
+  const int64_t inner = rank == 1 ? end - begin : rank == 2 ? loop.extents[1] : 1, outer = rank == 2 ? end - begin : 1;
+  const ReduceKind reduce = loop.step->reduce;
+  if (reduce != ReduceKind::None && reduce != ReduceKind::Pairwise) {
+    const BoundOperand& o = loop.operands[loop.step->output];
+    char* output = buffers[o.buffer] + o.offset;
+    int64_t count = 1, stride = 0;
+    if (rank == 2) {
+      const bool rows = reduce == ReduceKind::Rows;
+      count = rows ? inner : outer;
+      stride = loop.stride(loop.step->output, rows ? 1 : 0);
+      if (!rows) output += begin * stride;
+    }
+    for (int64_t i = 0; i < count; ++i, output += stride)
+      std::memcpy(output, &loop.step->identity, static_cast<std::size_t>(o.itemsize));
+  }
+  stage.kernel(pointers, loop.direct.data(), inner, outer);
+}
+
 void execute_loop(const BoundLoop& loop, RunState& state) {
   const LoopStep& step = *loop.step;
   if (step.reduce != ReduceKind::None) fill_identity(loop, state);

@@ -87,6 +87,7 @@ class Pairwise {
         run_first_(rank_ - static_cast<int>(step_.run_axes)),
         half_(step_.operands[step_.output].dtype == DType::F16) {
     most_ = has_index() ? Total::kLeaf : Total::kLeaf * kMostLeaves / 2;  // no leaf but a whole run is shorter than half a leaf
+    if (step_.longest_run > 0) most_ = step_.longest_run;
     if (loop.scratch_bytes > 0) most_ = std::min(most_, loop.tile);
     for (int axis = run_first_; axis < rank_; ++axis) run_length_ *= loop.extents[axis];
     cut_ = step_.run_cut > 0 ? step_.run_cut : std::max<int64_t>(run_length_, 1);
@@ -147,9 +148,10 @@ class Pairwise {
 
   /// Short runs, read in place, that follow each other in memory or are a single leaf each.
   bool has_short_rows() const {
-    if (runs_ == 0 || run_length_ == 0 || 2 * run_length_ > most_ || run_length_ > cut_ || loop_.scratch_bytes > 0 ||
+    if (runs_ == 0 || run_length_ == 0 || run_length_ > (step_.longest_run > 0 ? most_ : most_ / 2) || run_length_ > cut_ || loop_.scratch_bytes > 0 ||
         loop_.reduced_first == 0 || step_.run_axes != 1 || has_index())
       return false;
+    if (step_.longest_run > 0) return runs_ == 1;
     if (run_length_ <= Total::kLeaf) return true;
     if (runs_ > 1 || loop_.reduced_first != rank_ - 1) return false;
     for (std::size_t i = 0; i < loop_.operands.size(); ++i)
@@ -203,6 +205,7 @@ class Pairwise {
     void short_rows(int64_t begin, int64_t end) {
       const int row_axis = p_.loop_.reduced_first - 1;
       const int64_t rows = p_.loop_.extents[row_axis], n = p_.run_length_;
+      if (p_.step_.longest_run > 0) return whole_rows(begin, end);
       const Leaves<Total>& cut = leaves_of(n);
       const int64_t most = kMostLeaves / cut.count;
       int64_t lengths[kMostLeaves], strides[2 * kMaxOperands];
@@ -232,13 +235,30 @@ class Pairwise {
     }
 
    private:
+    /// Rows of which each is one run of a kernel that takes it as a whole.
+    void whole_rows(int64_t begin, int64_t end) {
+      const int row_axis = p_.loop_.reduced_first - 1;
+      const int64_t rows = p_.loop_.extents[row_axis];
+      int64_t strides[2 * kMaxOperands];
+      for (std::size_t i = 0; i < fold_.operands.size(); ++i) {
+        strides[2 * i] = strides_[2 * i];
+        strides[2 * i + 1] = p_.loop_.stride(fold_.operands[i], row_axis);
+      }
+      for (int64_t count; begin < end; begin += count) {
+        count = std::min(end - begin, rows - begin % rows);
+        const Place place = p_.place(begin, 0);
+        char* pointers[kMaxOperands];
+        for (std::size_t i = 0; i < fold_.operands.size(); ++i) pointers[i] = place.pointers[fold_.operands[i]];
+        fold_.kernel(pointers, strides, p_.run_length_, count);
+      }
+    }
+
     void call(char* const* pointers, const int64_t* strides, const int64_t* lengths, int64_t count) {
       fold_.kernel(pointers, strides, static_cast<int64_t>(reinterpret_cast<intptr_t>(lengths)), count);
     }
 
     /// At most `most_` elements.
     Total leaves(int64_t start, int64_t n) {
-      const Leaves<Total>& cut = leaves_of(n);
       Total sums[kMostLeaves];
       char* pointers[kMaxOperands];
       int64_t index = start;
@@ -254,6 +274,11 @@ class Pairwise {
         else
           pointers[i] = place_.pointers[operand] + start * advance_[i];
       }
+      if (p_.step_.longest_run > 0) {
+        fold_.kernel(pointers, strides_, n, 1);
+        return sums[0];
+      }
+      const Leaves<Total>& cut = leaves_of(n);
       call(pointers, strides_, cut.lengths, cut.count);
       return join(cut, sums);
     }

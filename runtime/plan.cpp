@@ -341,7 +341,9 @@ void Plan::Impl::check_results(const BoundLoop& loop, RunState& state) {
 }
 
 void Plan::Impl::run_loop(const BoundLoop& loop, RunState& state) {
-  if (loop.step->reduce == ReduceKind::Pairwise)
+  if (!loop.direct.empty() && loop.nanoseconds < kFastNanoseconds)
+    execute_directly(loop, 0, loop.rank() > 0 ? loop.extents[0] : 1, state.buffers);
+  else if (loop.step->reduce == ReduceKind::Pairwise)
     execute_pairwise(loop, state);
   else
     execute_loop(loop, state);

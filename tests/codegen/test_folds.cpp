@@ -270,6 +270,94 @@ TEST_P(Folds, AnyOrderFloatSum) {
   }
 }
 
+/// Of lengths around those of vectors, blocks and runs: within the bound of NumPy's order, with what else is stored, and NumPy's flags.
+TEST_P(Folds, Blocks) {
+  std::mt19937_64 random(4);
+  enum Kind { Loaded, Squared, Shifted, Wide };
+  for (DType t : {DType::F32, DType::F64})
+    for (Kind kind : {Loaded, Squared, Shifted, Wide})
+      for (Access access : {Contiguous, Strided}) {
+        LoopNest nest;
+        nest.o1 = true;
+        const DType source = kind == Wide ? DType::I16 : t;
+        uint16_t x = add_load(nest, source, access);
+        if (kind == Wide) x = add_apply(nest, Op::Cast, source, t, {x});
+        const uint16_t element = x;
+        if (kind == Shifted) x = add_apply(nest, Op::Subtract, t, t, {x, add_load(nest, t, Broadcast)});
+        if (kind == Squared || kind == Shifted) x = add_apply(nest, Op::Multiply, t, t, {x, x});
+        add_store(nest, t, Broadcast, x);
+        if (kind == Wide) add_store(nest, t, Contiguous, element);
+        nest.fold = Fold::Blocks;
+        const Executable code = compile(nest, GetParam());
+        const int64_t longest = longest_run(nest, GetParam());
+        const int size = graph::size_of(t);
+        std::vector<int64_t> lengths = {longest / 8 - 1, longest / 8, longest / 8 + 3, longest / 2 + 33, longest - 1, longest};
+        for (int64_t n = 1; n < 140; ++n) lengths.push_back(n);
+        for (int64_t n : lengths) {
+          const Shape shape{n, 1 + n % 3};
+          const Input in = make_input(source, shape, access == Strided ? -3 : 1, random, false);
+          std::vector<double> out(4, 99.0), shift(1), copy(static_cast<std::size_t>(n * shape.rows));
+          write_element(t, shift.data(), from_double(t, 0.75));
+          std::vector<char*> ptrs = {in.first};
+          std::vector<int64_t> strides = {in.inner, in.outer};
+          const auto operand = [&](std::vector<double>& of, int64_t inner, int64_t outer) {
+            ptrs.push_back(reinterpret_cast<char*>(of.data()));
+            strides.insert(strides.end(), {inner, outer});
+          };
+          if (kind == Shifted) operand(shift, 0, 0);
+          operand(out, 0, size);
+          if (kind == Wide) operand(copy, size, size * n);
+          ASSERT_EQ(run_kernel(code, ptrs.data(), strides.data(), n, shape.rows), 0u);
+          for (int64_t row = 0; row < shape.rows; ++row) {
+            long double want = 0, magnitude = 0;
+            for (int64_t i = 0; i < n; ++i) {
+              long double value = as_double(source, in.at(row, i));
+              if (kind == Wide) {
+                ASSERT_EQ(as_double(t, read_element(t, reinterpret_cast<char*>(copy.data()) + (row * n + i) * size)), static_cast<double>(value));
+              }
+              if (kind == Shifted) value -= 0.75L;
+              if (kind == Squared || kind == Shifted) value *= value;
+              want += value;
+              magnitude += std::fabs(value);
+            }
+            const long double unit = t == DType::F32 ? 0x1p-24L : 0x1p-53L, steps = 13 + std::log2(static_cast<long double>(n));
+            ASSERT_LE(std::fabs(as_double(t, read_element(t, reinterpret_cast<char*>(out.data()) + row * size)) - want), magnitude * unit * steps)
+                << isa_name(GetParam()) << " n " << n << " row " << row << "\n" << nest.str();
+          }
+        }
+      }
+}
+
+TEST_P(Folds, BlocksSpecial) {
+  LoopNest nest;
+  nest.o1 = true;
+  add_store(nest, DType::F64, Broadcast, add_load(nest, DType::F64, Contiguous));
+  nest.fold = Fold::Blocks;
+  const Executable code = compile(nest, GetParam());
+  const double inf = HUGE_VAL, most = 1.7e308;
+  const auto sum = [&](std::vector<double> x, double& out) {
+    char* ptrs[] = {reinterpret_cast<char*>(x.data()), reinterpret_cast<char*>(&out)};
+    const int64_t strides[] = {8, 0, 0, 0};
+    return run_kernel(code, ptrs, strides, std::ssize(x));
+  };
+  double out = 0;
+  for (std::size_t n : {2, 5, 8, 33, 100}) {
+    EXPECT_EQ(sum(std::vector<double>(n, -0.0), out), 0u);
+    EXPECT_TRUE(out == 0 && !std::signbit(out));
+    std::vector<double> x(n, 1.0);
+    x[n - 1] = std::nan("");
+    EXPECT_EQ(sum(x, out), 0u);
+    EXPECT_TRUE(std::isnan(out));
+    x[n - 1] = inf;
+    EXPECT_EQ(sum(x, out), 0u);
+    EXPECT_EQ(out, inf);
+    x[0] = -inf;
+    EXPECT_EQ(sum(x, out), static_cast<unsigned>(kInvalid));
+    x[0] = x[n - 1] = most;
+    EXPECT_EQ(sum(x, out), static_cast<unsigned>(kOverflow));
+  }
+}
+
 TEST_P(Folds, Rows) {
   std::mt19937_64 random(5);
   for (const FoldCase& c : cases(true))

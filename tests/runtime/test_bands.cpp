@@ -1,8 +1,11 @@
 // Steps that go by the same rows, run block by block, against the reference interpreter.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "graph/text.h"
 #include "oracle.h"
+#include "runtime/bound.h"
 #include "runtime/scheduler.h"
 
 namespace framejit::runtime::testing {
@@ -103,6 +106,26 @@ TEST(Bands, KeepWhatLiesBetweenTheirStepsInBlocks) {
   EXPECT_LT(buffer_bytes(kSoftmax, 1024), buffer_bytes(kSoftmax, kNone) / 2);
   EXPECT_EQ(buffer_bytes(kNeighbours, 1024), buffer_bytes(kNeighbours, kNone));
   EXPECT_EQ(buffer_bytes(kApart, 1 << 14), buffer_bytes(kApart, kNone));
+}
+
+/// At O1 each step of a norm is one call of a kernel, for all rows and for a block of them; at O0 the sums are trees.
+TEST(Bands, StepsOfOneCall) {
+  const auto direct = [](bool o1) {
+    const Graph graph = parse_graph(kNorm);
+    codegen::LowerOptions options;
+    options.cpu = cpus()[0];
+    options.o1 = o1;
+    auto program = codegen::lower(graph, fused(graph), options);
+    std::vector<std::span<const uint8_t>> pieces;
+    for (const codegen::KernelCode& kernel : program->kernels) pieces.emplace_back(kernel.bytes);
+    auto code = CodeBlock::seal(pieces);
+    const Bound bound = bind(*program, *code, {}, false, 128);
+    EXPECT_EQ(bound.bands.size(), 1u);
+    return std::ranges::count_if(bound.steps, [](const BoundStep& step) { return !std::get<BoundLoop>(step).direct.empty(); }) -
+           std::ssize(bound.steps);
+  };
+  EXPECT_EQ(direct(true), 0);
+  EXPECT_EQ(direct(false), -2);
 }
 
 }  // namespace

@@ -250,6 +250,23 @@ TEST(Elementwise, FlagsOfWhatNobodyReads) {
   for (const codegen::Cpu& cpu : cpus()) EXPECT_EQ(compare(graph, params, {}, {cpu}), "");
 }
 
+/// Stores bypass the cache where all that a step touches is more than its share of the third level.
+TEST(Elementwise, StreamingStores) {
+  const auto streams = [](int64_t n, int64_t l3_bytes) {
+    const std::string s = "[" + std::to_string(n) + "]";
+    const Graph graph = parse_graph("graph @f(%a: f64" + s + ", %b: f64" + s + ") {\n  %2 = add %a, %b : f64" + s + "\n  return %2\n}\n");
+    codegen::LowerOptions options;
+    options.cpu = cpus()[0];
+    options.cpu.l2_bytes = 64 << 10, options.cpu.l3_bytes = l3_bytes;
+    auto program = codegen::lower(graph, fused(graph), options);
+    return program && std::get<codegen::LoopStep>(program->steps[0]).stages[0].streaming.has_value();
+  };
+  constexpr int64_t kCache = 1 << 20, kElements = kCache / 8;  // three arrays
+  EXPECT_FALSE(streams(kElements / 8 - 1, kCache));
+  EXPECT_TRUE(streams(kElements / 8, kCache));
+  EXPECT_FALSE(streams(kElements / 8, 2 * kCache));
+}
+
 TEST(Elementwise, Threads) {
   for (int threads : {1, 2, 3, 7}) {
     set_num_threads(threads);
