@@ -1,4 +1,6 @@
 // Elementwise operators: arithmetic, comparisons, predicates, bits, select.
+#include <algorithm>
+
 #include "codegen/emit_ops.h"
 #include "graph/support/check.h"
 
@@ -286,6 +288,23 @@ Value apply_half(Vasm& v, const Operands& x) {
 }
 
 }  // namespace
+
+Vec shift(Vasm& v, Op op, DType t, const Vec& a, uint64_t count) {
+  const int size = graph::size_of(t), bits = 8 * size;
+  const bool left = op == Op::LeftShift, arithmetic = !left && graph::is_signed_int(t);
+  if (bits < 64) count &= (uint64_t{1} << bits) - 1;
+  const int n = static_cast<int>(std::min<uint64_t>(count, static_cast<uint64_t>(arithmetic ? bits - 1 : bits)));
+  if (size > 1) return left ? v.shl(size, a, n) : arithmetic ? v.sar(size, a, n) : v.shr(size, a, n);
+  // There are no shifts of bytes: of pairs of them, without what came from the neighbour.
+  const uint64_t own = (left ? 0xffu << n : 0xffu >> n) & 0xffu, sign = 0x80u >> n;
+  Vec r;
+  {
+    const LaneScope scope(v, std::max(v.bytes(1), 16) / 2);
+    r = left ? v.shl(2, a, n) : v.shr(2, a, n);
+  }
+  r = v.bit_and(1, r, v.constant(1, own));
+  return arithmetic ? v.isub(1, v.bit_xor(1, r, v.constant(1, sign)), v.constant(1, sign)) : r;
+}
 
 Vec minmax_float(Vasm& v, bool minimum, int size, const Vec& a, const Vec& b) {
   // A compare and a blend: minps and maxps raise invalid on a quiet NaN, which NumPy's do not show.

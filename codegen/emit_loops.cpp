@@ -247,6 +247,12 @@ Value NestEmitter::compute(uint16_t expr, int u) {
     r.v = v_.fmul(graph::size_of(e.dtype), value(e.args[0], u).v, reciprocals_[e.args[1]]);
     return r;
   }
+  if ((e.op == Op::LeftShift || e.op == Op::RightShift) && nest_.body[e.args[1]].kind == ExprKind::Constant) {
+    Value r;
+    r.valid = true;
+    r.v = shift(v_, e.op, e.dtype, value(e.args[0], u).v, nest_.body[e.args[1]].constant.lo);
+    return r;
+  }
   const int count = graph::def(e.op).operands;
   if ((e.op == Op::Add || e.op == Op::Subtract) && (contracted_[e.args[0]] || contracted_[e.args[1]]))
     return contract(e, u);

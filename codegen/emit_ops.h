@@ -32,6 +32,9 @@ Vec divide_int(Vasm& v, graph::Op op, int size, bool is_signed, const Vec& a, co
 bool has_math(graph::Op op, DType t);
 Vec math(Vasm& v, graph::Op op, int size, const Vec& a, const Vec& b);
 
+/// Shifts of integers by the same count, which as in NumPy may be any number: the result is 0 then, or the sign.
+Vec shift(Vasm& v, graph::Op op, DType t, const Vec& a, uint64_t count);
+
 /// NumPy's minimum and maximum on floats: a NaN: a; else b where equal, unordered.
 Vec minmax_float(Vasm& v, bool minimum, int size, const Vec& a, const Vec& b);
 

@@ -311,7 +311,7 @@ Mask Vasm::fcmp(int size, Cmp predicate, const Vec& a, const Vec& b) {
 Mask Vasm::icmp_avx2(int size, bool is_signed, Cmp predicate, const Vec& a, const Vec& b) {
   const InstId equal = by_size(size, I::kIdVpcmpeqb, I::kIdVpcmpeqw, I::kIdVpcmpeqd, I::kIdVpcmpeqq);
   const InstId greater = by_size(size, I::kIdVpcmpgtb, I::kIdVpcmpgtw, I::kIdVpcmpgtd, I::kIdVpcmpgtq);
-  const auto flip = [&](const Vec& x) { return is_signed ? x : xor_const(size, x, sign_bit(size)); };
+  const auto flip = [&](const Vec& x) { return is_signed ? x : bit_xor(size, x, constant(size, sign_bit(size))); };
   Mask m;
   m.size = size;
   switch (predicate) {

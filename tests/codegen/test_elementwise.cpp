@@ -225,6 +225,34 @@ TEST_P(Elementwise, DeniedIsAnError) {
   EXPECT_FALSE(emits(Op::Add, DType::C64, DType::C64, false, GetParam()));
 }
 
+/// Of all counts that differ, and some beyond.
+TEST_P(Elementwise, ShiftsByConstants) {
+  std::mt19937_64 random(6);
+  for (DType t : {DType::I8, DType::I16, DType::I32, DType::I64, DType::U8, DType::U16, DType::U32, DType::U64})
+    for (Op op : {Op::LeftShift, Op::RightShift}) {
+      const int size = graph::size_of(t);
+      std::vector<uint64_t> counts = {static_cast<uint64_t>(8 * size + 1), 127, ~uint64_t{0}};
+      for (int n = 0; n <= 8 * size; ++n) counts.push_back(static_cast<uint64_t>(n));
+      for (uint64_t count : counts) {
+        LoopNest nest;
+        add_store(nest, t, Access::Contiguous, add_apply(nest, op, t, t, {add_load(nest, t, Access::Contiguous), add_constant(nest, t, count)}));
+        const Executable code = compile(nest, GetParam());
+        constexpr int64_t kLength = 150;
+        std::vector<uint64_t> x(kLength), out(kLength);
+        for (uint64_t& bits : x) bits = random();
+        char* ptrs[] = {reinterpret_cast<char*>(x.data()), reinterpret_cast<char*>(out.data())};
+        const int64_t strides[] = {size, 0, size, 0};
+        run_kernel(code, ptrs, strides, kLength);
+        for (int64_t i = 0; i < kLength; ++i) {
+          uint64_t args[3] = {read_element(t, ptrs[0] + i * size), 0, 0};
+          write_element(t, &args[1], count);
+          unsigned flags = 0;
+          ASSERT_EQ(read_element(t, ptrs[1] + i * size), reference_apply(op, t, args, false, &flags)) << nest.str() << isa_name(GetParam());
+        }
+      }
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(Isas, Elementwise, ::testing::ValuesIn(isas()),
                          [](const auto& i) { return isa_name(i.param); });
 
