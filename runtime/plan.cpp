@@ -212,8 +212,9 @@ FastCall Plan::Impl::fast_call(const Bound& bound) const {
   FastCall fast;
   if (bound.steps.size() != 1 || bound.redo) return fast;
   const auto* loop = std::get_if<BoundLoop>(&bound.steps[0]);
-  if (!loop || loop->step->reduce != ReduceKind::None || loop->rank() > 2 || loop->size == 0 || loop->nanoseconds >= kFastNanoseconds)
-    return fast;
+  if (!loop || loop->rank() > 2 || loop->size == 0 || loop->nanoseconds >= kFastNanoseconds) return fast;
+  const ReduceKind reduce = loop->step->reduce;
+  if (reduce != ReduceKind::None && (reduce != ReduceKind::Pairwise || loop->direct.empty())) return fast;
   const int rank = loop->rank();
   const GuardedFn guarded = loop->guarded.kernel;
   const bool one_row = rank < 1 || loop->size == loop->extents[rank - 1];

@@ -128,5 +128,22 @@ TEST(Bands, StepsOfOneCall) {
   EXPECT_EQ(direct(false), -2);
 }
 
+TEST(Bands, ASumIsAShortRun) {
+  for (bool o1 : {false, true}) {
+    codegen::LowerOptions options;
+    options.cpu = cpus()[0];
+    options.o1 = o1;
+    const Graph graph = parse_graph("graph @f(%x: f32[5, 100]) {\n  %1 = reduce_sum %x {axes=[1]} : f32[5]\n  return %1\n}\n");
+    auto plan = Plan::create(std::move(*codegen::lower(graph, fused(graph), options)));
+    EXPECT_EQ((*plan)->is_short(), o1);
+    std::vector<float> x(500), sums(5);
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i);
+    char* params[] = {reinterpret_cast<char*>(x.data())};
+    char* results[] = {reinterpret_cast<char*>(sums.data())};
+    EXPECT_EQ((*plan)->run(params, results, {}).flags, 0u);
+    for (std::size_t i = 0; i < 5; ++i) EXPECT_EQ(sums[i], static_cast<float>(4950 + 10000 * i));
+  }
+}
+
 }  // namespace
 }  // namespace framejit::runtime::testing
