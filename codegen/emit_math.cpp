@@ -5,11 +5,7 @@
 //
 // Flags as NumPy's: overflow and underflow of exp by the scaling multiplications, divide of log(0), invalid of log(-1) and sin(inf).
 // Underflow may be raised too often, never too seldom: errstate ignores it, or NumPy's own loop has the last word.
-#include <cmath>
-#include <span>
-
-#include "codegen/emit_ops.h"
-#include "codegen/math_tables.inc"
+#include "codegen/emit_math.h"
 #include "graph/support/check.h"
 
 namespace framejit::codegen {
@@ -17,114 +13,9 @@ namespace framejit::codegen {
 using graph::Op;
 namespace x86 = asmjit::x86;
 
-namespace {
-
 /// Largest |x| whose multiples of pi/2 are taken off by a three-part constant; above, the bits of 2/pi are multiplied
 /// out.
 constexpr double kReductionLimit = 1e5;
-
-class MathEmitter {
- public:
-  MathEmitter(Vasm& vasm, int element_size) : v(vasm), cc(vasm.cc), size(element_size), f32(element_size == 4) {}
-
-  Vec exp(const Vec& x);
-  Vec log(Op op, const Vec& x);
-  Vec log1p(const Vec& x);
-  Vec exp2(const Vec& x);
-  Vec expm1(const Vec& x);
-  Vec sinh(const Vec& x);
-  Vec cosh(const Vec& x);
-  Vec arctan(const Vec& x);
-  Vec arcsin(const Vec& x, bool cosine);
-  Vec sine(Op op, const Vec& x);
-  Vec tanh(const Vec& x);
-  Vec erf(const Vec& x);
-  Vec ndtr(const Vec& x);
-  Vec hypot(const Vec& x, const Vec& y);
-
- private:
-  /// May be shared: never to be changed in place.
-  Vec num(double value) { return v.constant(size, float_bits(size, value)); }
-  Mem mem(double value) { return v.const_mem(size, float_bits(size, value)); }
-  std::span<const double> table(std::span<const double> single, std::span<const double> twice) const {
-    return f32 ? single : twice;
-  }
-  /// Coefficients lowest first, in z.
-  Vec polynomial(const Vec& z, std::span<const double> c);
-  Vec horner(const Vec& z, std::span<const double> c, std::size_t first, std::size_t step);
-  Mask not_finite(const Vec& x);
-  /// Not low <= |x| < high; NaN and 0 are outside.
-  Mask outside(const Vec& x, double low, double high);
-  Mask tiny(const Vec& x);
-  /// Where any lane is rare, those lanes of `result` become what `slow` computes. It stands beside the common way.
-  template <class F>
-  void rarely(const Mask& rare, const Vec& result, F&& slow) {
-    const Label done = cc.newLabel();
-    v.branch(rare, false, done);
-    const Vasm::NoSharing none(v);
-    const Vec computed = slow();
-    cc.vmovups(result, v.select(size, rare, computed, result));
-    cc.bind(done);
-  }
-  Mask smaller(const Vec& magnitude, double limit) { return v.fcmp(size, Cmp::Lt, magnitude, num(limit)); }
-  /// exp(high + low) = 2^n (1 + r + r^2 series), of finite arguments.
-  struct Split {
-    Vec shifted, n, r, series;
-    Vec lost;  // of r, where `whole`
-  };
-  Split split(const Vec& high, const Vec* low, bool whole = false);
-  /// exp(high + low), of finite arguments; `normal`: the result is a normal number.
-  Vec exp_of(const Vec& high, const Vec* low, bool normal);
-  Vec half_exp(const Vec& magnitude);
-  template <class F>
-  Vec exponential(const Vec& x, double limit, double low, double high, F&& f);
-  Vec scaled(const Vec& value, const Split& e, bool normal);
-  /// A number in two parts: the rounded one, and about what rounding lost.
-  struct Two {
-    Vec high, low;
-  };
-  /// a + b, where |a| >= |b| or a is 0.
-  Two fast_sum(const Vec& a, const Vec& b) {
-    const Vec sum = v.fadd(size, a, b);
-    return {sum, v.fadd(size, v.fsub(size, a, sum), b)};
-  }
-  Two sum(const Vec& a, const Vec& b) {
-    const Vec total = v.fadd(size, a, b), of_b = v.fsub(size, total, a);
-    return {total, v.fadd(size, v.fsub(size, a, v.fsub(size, total, of_b)), v.fsub(size, b, of_b))};
-  }
-  Two quotient(const Two& a, const Two& b);
-  Vec joined(const Two& a) { return v.fadd(size, a.high, a.low); }
-  Two less_one(const Vec& x);
-  struct Parts {
-    Vec k, f;
-  };
-  Parts parts(const Vec& x);
-  Vec log_near_one(const Vec& f, const Vec* more);
-  Two log_in_parts(const Vec& f);
-  Vec log_of(Op op, const Parts& x);
-  Mask log_pole(const Vec& x, double pole);
-  Vec at_pole(const Vec& x, double pole);
-  Vec power_of_two(const Vec& shifted);
-  struct Reduced {
-    Vec r, low, quadrant;  // quadrant: integers, the low two bits count
-  };
-  Reduced reduce(const Vec& x);
-  void reduce_large(const Reduced& out, const Vec& x, const Mask& large);
-  void reduce_lane(const Gp& lane);
-  Vec by_quadrant(Op op, const Vec& quadrants, const Vec& sine_value, const Vec& cosine_value);
-  Vec sine_of(const Reduced& reduced, const Vec& sized, Op op);
-  Vec short_sine(const Vec& x, Op op);
-  Vec any_sine(const Vec& argument, Op op);
-
-  static constexpr int kFraction(bool single) { return single ? 23 : 52; }
-  /// 1.5 * 2^fraction: adding it leaves a small integer in the low bits.
-  double magic() const { return f32 ? 12582912.0 : 6755399441055744.0; }
-
-  Vasm& v;
-  x86::Compiler& cc;
-  const int size;
-  const bool f32;
-};
 
 Vec MathEmitter::horner(const Vec& z, std::span<const double> c, std::size_t first, std::size_t step) {
   std::size_t last = first;
@@ -154,7 +45,7 @@ Mask MathEmitter::outside(const Vec& x, double low, double high) {
 /// |x| < 1/2^60. Raises underflow where x^2 does, since some of NumPy's loops do; where errstate minds, NumPy then decides.
 Mask MathEmitter::tiny(const Vec& x) {
   const Mask out = v.icmp(size, true, Cmp::Lt, v.fabs(size, x), num(0x1p-60));
-  const Vec number = v.keep(size, out, x);
+  const Vec number = v.keep(size, out, brief ? num(0x1p-1022) : x);
   v.fmul(size, number, number);
   return out;
 }
@@ -796,8 +687,6 @@ Vec MathEmitter::hypot(const Vec& x, const Vec& y) {
   return result;
 }
 
-}  // namespace
-
 bool has_math(Op op, DType t) {
   if (t != DType::F32 && t != DType::F64) return false;
   switch (op) {
@@ -819,10 +708,55 @@ bool has_math(Op op, DType t) {
     case Op::Tanh:
     case Op::Erf:
     case Op::Ndtr:
-    case Op::Hypot: return true;
+    case Op::Hypot:
+    case Op::Power:
+    case Op::Arctan2:
+    case Op::Logaddexp:
+    case Op::Logaddexp2:
+    case Op::Arcsinh:
+    case Op::Arccosh:
+    case Op::Arctanh:
+    case Op::Cbrt:
+    case Op::Heaviside:
+    case Op::Nextafter: return true;
     default: return false;
   }
 }
+
+namespace {
+
+/// float32 by the way of float64, rounded at the end: in two halves where a register does not hold as many float64.
+template <class F>
+Vec in_float64(Vasm& v, const Vec& a, const Vec& b, F&& f) {
+  const auto computed = [&](const Vec& x, const Vec& y) {
+    const auto wide = [&](const Vec& narrow) { return narrow.isValid() ? v.op1(I::kIdVcvtps2pd, 8, narrow) : narrow; };
+    const Vec wide_x = wide(x), wide_y = wide(y);
+    return v.op1(I::kIdVcvtpd2ps, 4, f(wide_x, wide_y));
+  };
+  const int bytes = v.bytes(4);
+  if (2 * bytes <= (v.avx512 ? 64 : 32)) return computed(a, b);
+  const LaneScope halves(v, v.lanes / 2);
+  const auto upper = [&](const Vec& x) { return x.isValid() ? v.upper_half(x, bytes) : x; };
+  const auto lower = [&](const Vec& x) { return x.isValid() ? v.lower_half(x, bytes) : x; };
+  const Vec low = computed(lower(a), lower(b)), high = computed(upper(a), upper(b));
+  return v.concat(low, high, bytes / 2);
+}
+
+Vec math_in_parts(MathEmitter emitter, Op op, const Vec& a, const Vec& b) {
+  switch (op) {
+    case Op::Power: return emitter.power(a, b);
+    case Op::Arctan2: return emitter.arctan2(a, b);
+    case Op::Logaddexp: return emitter.logaddexp(a, b, false);
+    case Op::Logaddexp2: return emitter.logaddexp(a, b, true);
+    case Op::Arcsinh: return emitter.arcsinh(a);
+    case Op::Arccosh: return emitter.arccosh(a);
+    case Op::Arctanh: return emitter.arctanh(a);
+    case Op::Cbrt: return emitter.cbrt(a);
+    default: FRAMEJIT_CHECK(false, "no vector math for " + std::string(graph::name_of(op)));
+  }
+}
+
+}  // namespace
 
 Vec math(Vasm& v, Op op, int size, const Vec& a, const Vec& b) {
   MathEmitter emitter(v, size);
@@ -846,7 +780,11 @@ Vec math(Vasm& v, Op op, int size, const Vec& a, const Vec& b) {
     case Op::Erf: return emitter.erf(a);
     case Op::Ndtr: return emitter.ndtr(a);
     case Op::Hypot: return emitter.hypot(a, b);
-    default: FRAMEJIT_CHECK(false, "no vector math for " + std::string(graph::name_of(op)));
+    case Op::Heaviside: return emitter.heaviside(a, b);
+    case Op::Nextafter: return emitter.nextafter(a, b);
+    default:
+      if (size == 8) return math_in_parts(emitter, op, a, b);
+      return in_float64(v, a, b, [&](const Vec& x, const Vec& y) { return math_in_parts(MathEmitter(v, 8, true), op, x, y); });
   }
 }
 

@@ -6,6 +6,8 @@
 #include <limits>
 #include <vector>
 
+#include "codegen/emit.h"
+#include "ext/config.h"
 #include "ext/numpy_probe.h"
 #include "graph/layout.h"
 
@@ -405,7 +407,8 @@ Captured<Value*> apply_ufunc(Session& session, Op op, std::span<const Operand> g
     if (left_to_numpy(emitted, dtype))
       return break_at(BreakId::UnsupportedArgument,
                       "np." + std::string(graph::name_of(op)) + " of " + std::string(graph::name_of(dtype)));
-    if (auto reason = odd_memory(session.graph(), emitted, inputs, mask))
+    const bool own = session.o1() && codegen::emits(emitted, dtype, dtype, true, target_cpu().isa);  // one way over any memory
+    if (auto reason = own ? std::nullopt : odd_memory(session.graph(), emitted, inputs, mask))
       return break_at(BreakId::UnsupportedArgument, std::move(*reason));
     for (ValueId& input : inputs) {
       if (mask == graph::kNoValue) break;

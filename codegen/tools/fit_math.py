@@ -72,6 +72,9 @@ log_series = series_of(lambda x: log(1 + x), 40)
 table("LogP", "(log(1 + f) - f + f^2 / 2) / f^3", near(lambda f: (log(1 + f) - f + f * f / 2) / f**3, 30, log_series[3:]),
       sqrt(mpf("0.5")) - 1, sqrt(2) - 1, (9, 0))
 table("Log", "(2 atanh(s) / s - 2) / s^2 in z = s^2", even_ratio(lambda s: 2 * atanh(s), 1, 2, lambda z: 2), 0, s_max**2 * mpf("1.001"), (0, 7))
+table("LogTwo", "(2 atanh(s) / s - 2 - 2/3 z) / z^2 in z = s^2", even_ratio(lambda s: 2 * atanh(s), 1, 4, lambda z: 2 + 2 * z / 3), 0,
+      s_max**2 * mpf("1.001"), (3, 8))
+table("InverseCbrt", "(1 + f)^(-1/3)", lambda f: (1 + f) ** (-mpf(1) / 3), sqrt(mpf("0.5")) - 1, sqrt(2) - 1, (4, 6))
 quarter = (pi / 4) ** 2 * mpf("1.001")
 table("Sin", "(sin(r) / r - 1) / r^2 in z = r^2", even_ratio(sin, 1, 2, lambda z: 1), 0, quarter, (3, 6))
 table("Cos", "(cos(r) - 1 + z / 2) / z^2 in z = r^2", even_ratio(cos, 0, 4, lambda z: 1 - z / 2), 0, quarter, (3, 6))
@@ -90,7 +93,9 @@ table("Arcsin", "(asin(x) / x - 1) / x^2 in z = x^2, |x| <= 1/2", even_ratio(asi
 split("Log10Of2", log(2) / log(10), {"F32": 15, "F64": 42}, 2)
 split("Log10OfE", 1 / log(10), {"F64": 53}, 2)
 split("Log2OfE", 1 / log(2), {"F64": 53}, 2)
+split("Ln2Whole", log(2), {"F64": 53}, 2)
 split("Ln2", log(2), {"F32": 15, "F64": 42}, 2)
+split("TwoThirds", mpf(2) / 3, {"F64": 53}, 2)
 split("PiOver2", pi / 2, {"F32": 24, "F64": 53}, 3)
 mp.dps = 450
 bits = int(floor(ldexp(2 / pi, 1280)))

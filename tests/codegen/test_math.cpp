@@ -28,7 +28,17 @@ constexpr Function kFunctions[] = {
     {Op::Log2, log2l, 2.0, 1.5},   {Op::Log10, log10l, 2.5, 1.5}, {Op::Log1p, log1pl, 2.0, 1.5}, {Op::Sin, sinl, 1.5, 1.0},
     {Op::Cos, cosl, 1.5, 1.0},     {Op::Tan, tanl, 3.5, 1.5},     {Op::Arcsin, asinl, 1.5, 1.5}, {Op::Arccos, acosl, 2.0, 1.5},
     {Op::Arctan, atanl, 2.0, 1.5}, {Op::Sinh, sinhl, 2.5, 2.0},   {Op::Cosh, coshl, 2.0, 1.5},   {Op::Tanh, tanhl, 2.5, 1.5},
-    {Op::Erf, erfl, 2.5, 2.5},     {Op::Ndtr, ndtrl, 7.0, 7.0}};
+    {Op::Erf, erfl, 2.5, 2.5},     {Op::Ndtr, ndtrl, 7.0, 7.0},   {Op::Cbrt, cbrtl, 1.0, 1.0},   {Op::Arcsinh, asinhl, 1.0, 1.0},
+    {Op::Arccosh, acoshl, 1.0, 1.0}, {Op::Arctanh, atanhl, 1.0, 1.0}};
+
+struct BinaryFunction {
+  Op op;
+  long double (*reference)(long double, long double);
+  double bound_f32, bound_f64;
+};
+
+constexpr BinaryFunction kBinaryFunctions[] = {
+    {Op::Power, powl, 1.0, 1.0}, {Op::Arctan2, atan2l, 1.0, 1.5}, {Op::Hypot, hypotl, 1.5, 1.5}, {Op::Nextafter, nullptr, 0, 0}};
 
 template <class T>
 double ulps(T got, long double want) {
@@ -46,6 +56,14 @@ LoopNest unary(Op op, DType t) {
   nest.o1 = true;
   const uint16_t x = add_load(nest, t, Access::Contiguous);
   add_store(nest, t, Access::Contiguous, add_apply(nest, op, t, t, {x}));
+  return nest;
+}
+
+LoopNest binary(Op op, DType t) {
+  LoopNest nest;
+  nest.o1 = true;
+  const uint16_t a = add_load(nest, t, Access::Contiguous), b = add_load(nest, t, Access::Contiguous);
+  add_store(nest, t, Access::Contiguous, add_apply(nest, op, t, t, {a, b}));
   return nest;
 }
 
@@ -103,6 +121,51 @@ void check_errors(DType t, Isa isa) {
     EXPECT_LE(worst, bound) << graph::name_of(f.op) << " " << graph::name_of(t) << " " << isa_name(isa) << " at "
                             << std::hexfloat << worst_at;
     ::testing::Test::RecordProperty(std::string(graph::name_of(f.op)), std::to_string(worst));
+  }
+}
+
+template <class T>
+void check_binary_errors(DType t, Isa isa) {
+  std::mt19937_64 random(43);
+  const auto uniform = [&](double low, double high) { return std::uniform_real_distribution<double>(low, high)(random); };
+  const double top = sizeof(T) == 4 ? 126 : 1022;
+  for (const BinaryFunction& f : kBinaryFunctions) {
+    const Executable code = compile(binary(f.op, t), isa);
+    std::vector<T> x, y;
+    const auto add = [&](double first, double second) { x.push_back(static_cast<T>(first)), y.push_back(static_cast<T>(second)); };
+    for (int i = 0; i < 20000; ++i) {
+      add(uniform(-3, 3), uniform(-3, 3));
+      add(uniform(0, 9), uniform(-30, 30));
+      add(std::round(uniform(-9, 9)), std::round(uniform(-9, 9)));
+      add(std::exp2(uniform(-top, top)), uniform(-1, 1));
+      add(-std::exp2(uniform(-top, top)), std::exp2(uniform(-top, top)));
+      add(std::exp2(uniform(-top - 20, -top)), uniform(-1.5, 1.5));
+      add(1 + uniform(-1, 1) / 1024, uniform(-top, top) * 600);
+      uint64_t bits[2] = {random(), random()};
+      T any[2];
+      std::memcpy(&any[0], &bits[0], sizeof(T));
+      std::memcpy(&any[1], &bits[1], sizeof(T));
+      x.push_back(any[0]), y.push_back(any[1]);
+    }
+    const T infinity = std::numeric_limits<T>::infinity(), nan = std::numeric_limits<T>::quiet_NaN();
+    const T odd[] = {0, T(-0.0), 1, -1, 2, -3, T(0.5), T(-2.5), infinity, -infinity, nan, T(1e30), T(-1e30), std::numeric_limits<T>::denorm_min()};
+    for (T first : odd)
+      for (T second : odd) x.push_back(first), y.push_back(second);
+    std::vector<T> z(x.size());
+    char* ptrs[] = {reinterpret_cast<char*>(x.data()), reinterpret_cast<char*>(y.data()), reinterpret_cast<char*>(z.data())};
+    const int64_t strides[] = {sizeof(T), 0, sizeof(T), 0, sizeof(T), 0};
+    run_kernel(code, ptrs, strides, static_cast<int64_t>(x.size()));
+    double worst = 0;
+    std::size_t at = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const long double want = f.reference ? f.reference(x[i], y[i]) : std::nextafter(x[i], y[i]);
+      const double error = ulps(z[i], want);
+      if (error > worst || std::isnan(error)) worst = error, at = i;
+      if (!std::isnan(z[i]))
+        EXPECT_EQ(std::signbit(z[i]), std::signbit(want)) << graph::name_of(f.op) << " of " << x[i] << " and " << y[i];
+    }
+    EXPECT_LE(worst, sizeof(T) == 4 ? f.bound_f32 : f.bound_f64)
+        << graph::name_of(f.op) << " " << graph::name_of(t) << " " << isa_name(isa) << " at " << std::hexfloat << x[at] << " and " << y[at];
   }
 }
 
@@ -197,6 +260,22 @@ void check_flags(DType t, Isa isa) {
                       {Op::Ndtr, infinity, T(1), kUnderflow},
                       {Op::Ndtr, T(0), T(0.5), 0},
                       {Op::Ndtr, nan, nan, kUnderflow},
+                      {Op::Cbrt, -infinity, -infinity, 0},
+                      {Op::Cbrt, T(-0.0), T(-0.0), 0},
+                      {Op::Cbrt, T(-27), T(-3), 0},
+                      {Op::Cbrt, nan, nan, 0},
+                      {Op::Arcsinh, -infinity, -infinity, 0},
+                      {Op::Arcsinh, nan, nan, 0},
+                      {Op::Arcsinh, T(1e30), T(asinhl(static_cast<long double>(T(1e30)))), 0},
+                      {Op::Arccosh, T(0.5), nan, kInvalid},
+                      {Op::Arccosh, -infinity, nan, kInvalid},
+                      {Op::Arccosh, T(1), T(0), 0},
+                      {Op::Arccosh, infinity, infinity, 0},
+                      {Op::Arccosh, nan, nan, 0},
+                      {Op::Arctanh, T(1), infinity, kDivide},
+                      {Op::Arctanh, T(-1), -infinity, kDivide},
+                      {Op::Arctanh, T(-2), nan, kInvalid},
+                      {Op::Arctanh, nan, nan, 0},
                       {Op::Erf, infinity, T(1), 0},
                       {Op::Erf, nan, nan, 0},
                       {Op::Erf, T(-0.0), T(-0.0), 0},
@@ -225,8 +304,18 @@ class Math : public ::testing::TestWithParam<Isa> {};
 
 TEST_P(Math, ErrorsF32) { check_errors<float>(DType::F32, GetParam()); }
 TEST_P(Math, ErrorsF64) { check_errors<double>(DType::F64, GetParam()); }
+TEST_P(Math, BinaryErrorsF32) { check_binary_errors<float>(DType::F32, GetParam()); }
+TEST_P(Math, BinaryErrorsF64) { check_binary_errors<double>(DType::F64, GetParam()); }
 TEST_P(Math, SpecialValuesAndFlagsF32) { check_flags<float>(DType::F32, GetParam()); }
 TEST_P(Math, SpecialValuesAndFlagsF64) { check_flags<double>(DType::F64, GetParam()); }
+
+TEST(MathCode, AssemblesForEveryIsa) {
+  for (Isa isa : {Isa::Avx2, Isa::Avx512})
+    for (DType t : {DType::F32, DType::F64}) {
+      for (const Function& f : kFunctions) EXPECT_TRUE(emit(unary(f.op, t), isa)) << graph::name_of(f.op);
+      for (const BinaryFunction& f : kBinaryFunctions) EXPECT_TRUE(emit(binary(f.op, t), isa)) << graph::name_of(f.op);
+    }
+}
 
 TEST_P(Math, ContractionHappensAtO1Only) {
   // x * x - y is exact only where the product is not rounded.

@@ -1,0 +1,148 @@
+// MathEmitter: own vector math of O1, on one vector of float32 or float64. Private to the emitter.
+#pragma once
+
+#include <cmath>
+#include <span>
+
+#include "codegen/emit_ops.h"
+#include "codegen/math_tables.inc"
+
+namespace framejit::codegen {
+
+class MathEmitter {
+ public:
+  using Op = graph::Op;
+
+  /// `brief`: float64 that is rounded to float32 at the end.
+  MathEmitter(Vasm& vasm, int element_size, bool is_brief = false)
+      : v(vasm), cc(vasm.cc), size(element_size), f32(element_size == 4), brief(is_brief) {}
+
+  Vec exp(const Vec& x);
+  Vec log(Op op, const Vec& x);
+  Vec log1p(const Vec& x);
+  Vec exp2(const Vec& x);
+  Vec expm1(const Vec& x);
+  Vec sinh(const Vec& x);
+  Vec cosh(const Vec& x);
+  Vec arctan(const Vec& x);
+  Vec arcsin(const Vec& x, bool cosine);
+  Vec sine(Op op, const Vec& x);
+  Vec tanh(const Vec& x);
+  Vec erf(const Vec& x);
+  Vec ndtr(const Vec& x);
+  Vec hypot(const Vec& x, const Vec& y);
+  // On float64 (emit_math_two.cpp).
+  Vec power(const Vec& x, const Vec& y);
+  Vec arctan2(const Vec& y, const Vec& x);
+  Vec logaddexp(const Vec& x, const Vec& y, bool base2);
+  Vec arcsinh(const Vec& x);
+  Vec arccosh(const Vec& x);
+  Vec arctanh(const Vec& x);
+  Vec cbrt(const Vec& x);
+  // On both (emit_math_two.cpp).
+  Vec heaviside(const Vec& x, const Vec& at_zero);
+  Vec nextafter(const Vec& x, const Vec& y);
+
+ private:
+  /// May be shared: never to be changed in place.
+  Vec num(double value) { return v.constant(size, float_bits(size, value)); }
+  Mem mem(double value) { return v.const_mem(size, float_bits(size, value)); }
+  std::span<const double> table(std::span<const double> single, std::span<const double> twice) const {
+    return f32 || brief ? single : twice;
+  }
+  /// Coefficients lowest first, in z.
+  Vec polynomial(const Vec& z, std::span<const double> c);
+  Vec horner(const Vec& z, std::span<const double> c, std::size_t first, std::size_t step);
+  Mask not_finite(const Vec& x);
+  /// Not low <= |x| < high; NaN and 0 are outside.
+  Mask outside(const Vec& x, double low, double high);
+  Mask tiny(const Vec& x);
+  /// Where any lane is rare, those lanes of `result` become what `slow` computes. It stands beside the common way.
+  template <class F>
+  void rarely(const Mask& rare, const Vec& result, F&& slow) {
+    const Label done = cc.newLabel();
+    v.branch(rare, false, done);
+    const Vasm::NoSharing none(v);
+    const Vec computed = slow();
+    cc.vmovups(result, v.select(size, rare, computed, result));
+    cc.bind(done);
+  }
+  Mask smaller(const Vec& magnitude, double limit) { return v.fcmp(size, Cmp::Lt, magnitude, num(limit)); }
+  /// exp(high + low) = 2^n (1 + r + r^2 series), of finite arguments.
+  struct Split {
+    Vec shifted, n, r, series;
+    Vec lost;  // of r, where `whole`
+  };
+  Split split(const Vec& high, const Vec* low, bool whole = false);
+  /// exp(high + low), of finite arguments; `normal`: the result is a normal number.
+  Vec exp_of(const Vec& high, const Vec* low, bool normal);
+  Vec half_exp(const Vec& magnitude);
+  template <class F>
+  Vec exponential(const Vec& x, double limit, double low, double high, F&& f);
+  Vec scaled(const Vec& value, const Split& e, bool normal);
+  /// A number in two parts: the rounded one, and about what rounding lost.
+  struct Two {
+    Vec high, low;
+  };
+  /// a + b, where |a| >= |b| or a is 0.
+  Two fast_sum(const Vec& a, const Vec& b) {
+    const Vec sum = v.fadd(size, a, b);
+    return {sum, v.fadd(size, v.fsub(size, a, sum), b)};
+  }
+  Two sum(const Vec& a, const Vec& b) {
+    const Vec total = v.fadd(size, a, b), of_b = v.fsub(size, total, a);
+    return {total, v.fadd(size, v.fsub(size, a, v.fsub(size, total, of_b)), v.fsub(size, b, of_b))};
+  }
+  Two quotient(const Two& a, const Two& b);
+  Vec joined(const Two& a) { return v.fadd(size, a.high, a.low); }
+  Two less_one(const Vec& x);
+  struct Parts {
+    Vec k, f;
+  };
+  Parts parts(const Vec& x);
+  Vec log_near_one(const Vec& f, const Vec* more);
+  Two log_in_parts(const Vec& f);
+  Vec log_of(Op op, const Parts& x);
+  Mask log_pole(const Vec& x, double pole);
+  Vec at_pole(const Vec& x, double pole);
+  Vec power_of_two(const Vec& shifted);
+  Two log_two(const Vec& k, const Two& f);
+  Two log_of_normal(const Vec& x);
+  Two log_of_sum(const Two& x);
+  Vec log_with_root(const Vec& a, const Two& square);
+  Vec log_of_twice(const Vec& x);
+  Two exp_near_zero(const Two& x);
+  Split split_two(const Two& x, Two& reduced);
+  Vec exp_of_two(const Two& x, bool normal);
+  Two times(const Two& a, const Vec& b);
+  Two times(const Two& a, double high, double low);
+  Mask infinite(const Vec& magnitude) { return v.icmp(size, true, Cmp::Eq, magnitude, num(HUGE_VAL)); }
+  Mask is_nan(const Vec& magnitude) { return v.icmp(size, true, Cmp::Gt, magnitude, num(HUGE_VAL)); }
+  Mask has_sign(const Vec& x) { return v.icmp(size, true, Cmp::Lt, x, v.zero(size)); }
+  Vec sign_of(const Vec& x) { return v.and_const(size, x, Vasm::sign_bit(size)); }
+  void raise_invalid_where(const Mask& any);
+  Vec power_slowly(const Vec& x, const Vec& y, const Vec& given);
+  Vec signed_power(const Vec& x, const Vec& y, const Vec& magnitude);
+  Vec angle(const Vec& y, const Vec& x, const Mask& left);
+  struct Reduced {
+    Vec r, low, quadrant;  // quadrant: integers, the low two bits count
+  };
+  Reduced reduce(const Vec& x);
+  void reduce_large(const Reduced& out, const Vec& x, const Mask& large);
+  void reduce_lane(const Gp& lane);
+  Vec by_quadrant(Op op, const Vec& quadrants, const Vec& sine_value, const Vec& cosine_value);
+  Vec sine_of(const Reduced& reduced, const Vec& sized, Op op);
+  Vec short_sine(const Vec& x, Op op);
+  Vec any_sine(const Vec& argument, Op op);
+
+  static constexpr int kFraction(bool single) { return single ? 23 : 52; }
+  /// 1.5 * 2^fraction: adding it leaves a small integer in the low bits.
+  double magic() const { return f32 ? 12582912.0 : 6755399441055744.0; }
+
+  Vasm& v;
+  asmjit::x86::Compiler& cc;
+  const int size;
+  const bool f32, brief;
+};
+
+}  // namespace framejit::codegen
