@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "codegen/emit_nest.h"
+#include "codegen/interleave.h"
 #include "codegen/kernel.h"
 #include "graph/support/check.h"
 
@@ -19,7 +20,11 @@ constexpr int kHoistedConstants[2] = {6, 14};
 /// Bodies above this weight are emitted once, masked throughout: compile time counts more than the masks, which are
 /// dearer on AVX2. A heavy operator weighs as many simple ones as it has instructions, about.
 constexpr std::ptrdiff_t kSingleBody[2] = {100, 200}, kHeavyWeight = 40;
-constexpr int kAhead = 2048;  // bytes
+/// Of elementary functions up to this weight there is a main loop all the same, with several bodies by turns: a processor looks a few
+/// hundred instructions ahead, which are one body of a long chain, and waits.
+constexpr std::ptrdiff_t kMostWeight = 600;
+constexpr std::size_t kShortBody = 48, kLongBody = 400;  // instructions
+constexpr int kAhead = 2048;                             // bytes
 
 bool is_heavy(Op op, DType t) {
   if (op == Op::FloorDivide || op == Op::Remainder || op == Op::Fmod) return true;
@@ -352,30 +357,54 @@ std::ptrdiff_t NestEmitter::heavy_ops() const {
                        [](const Expr& e) { return e.kind == ExprKind::Apply && is_heavy(e.op, e.operand_dtype); });
 }
 
-int NestEmitter::unroll_factor() const {
-  // Loop overhead and latency show in small bodies only.
-  return nest_.body.size() <= 10 && heavy_ops() == 0 ? 2 : 1;
+/// Bodies with elementary functions of which nothing stands in memory between two instructions, where that of another one could stand too.
+bool NestEmitter::may_interleave() const {
+  const auto number = [](DType t) { return graph::is_float(t) || t == DType::Bool; };
+  return heavy_ops() > 0 &&
+         std::all_of(operands_.begin(), operands_.end(),
+                     [](const OperandState& o) { return o.access != Access::Strided && !graph::is_complex(o.dtype); }) &&
+         std::all_of(nest_.body.begin(), nest_.body.end(), [&](const Expr& e) {
+           if (e.kind != ExprKind::Apply) return e.kind != ExprKind::InnerIndex;
+           return number(e.dtype) && number(e.operand_dtype) && e.op != Op::FloorDivide && e.op != Op::Remainder && e.op != Op::Fmod;
+         });
 }
 
-void NestEmitter::main_loop(int unroll, bool non_temporal) {
+/// How often the body, which stands behind `before` once, is to stand there.
+int NestEmitter::unroll_factor(asmjit::BaseNode* before, bool streaming) const {
+  // Loop overhead shows in small bodies, and latency: a processor sees the next ones by itself.
+  if (heavy_ops() == 0) return nest_.body.size() <= 10 && !streaming ? 2 : 1;
+  const std::size_t length = may_interleave() ? straight_length(cc_, before) : 0;
+  return length > kLongBody ? 2 : static_cast<int>(std::min<std::size_t>(4, 1 + length / kShortBody));
+}
+
+void NestEmitter::main_loop(bool streaming, bool non_temporal) {
   if (rare_) return;
   const Label again = cc_.newLabel(), done = cc_.newLabel();
-  const Gp limit = v_.gp();
-  cc_.lea(limit, x86::ptr(n_inner_, -unroll * v_.lanes));
-  cc_.cmp(index_, limit);
-  cc_.jg(done);
+  asmjit::BaseNode* const entry = cc_.cursor();
   cc_.align(asmjit::AlignMode::kCode, 32);
   cc_.bind(again);
-  for (int u = 0; u < unroll; ++u) {
+  std::vector<asmjit::BaseNode*> before;
+  std::size_t unroll = 1;
+  for (int u = 0; before.size() < unroll; ++u) {
+    before.push_back(cc_.cursor());
     prefetch(u);
     eval_body(u);
     for (const NestStore& s : nest_.stores) store(s, u, non_temporal && s.non_temporal);
     advance_strided();
+    if (u == 0) unroll = static_cast<std::size_t>(unroll_factor(before[0], streaming));
   }
-  cc_.add(index_, unroll * v_.lanes);
+  if (heavy_ops() > 0 && unroll > 1) interleave(cc_, before);
+  const int step = static_cast<int>(unroll) * v_.lanes;
+  const Gp limit = v_.gp();
+  cc_.add(index_, step);
   cc_.cmp(index_, limit);
   cc_.jle(again);
   cc_.bind(done);
+  asmjit::BaseNode* const end = cc_.setCursor(entry);
+  cc_.lea(limit, x86::ptr(n_inner_, -step));
+  cc_.cmp(index_, limit);
+  cc_.jg(done);
+  cc_.setCursor(end);
 }
 
 void NestEmitter::emit_row() {
@@ -389,7 +418,7 @@ void NestEmitter::emit_row() {
     return o.size < 4 && o.access != Access::Broadcast;
   });
   const std::ptrdiff_t weight = std::ssize(nest_.body) + kHeavyWeight * heavy_ops();
-  const bool single_body = weight > kSingleBody[v_.avx512] && !any_non_temporal && (v_.avx512 || !narrow_access);
+  const bool single_body = weight > (may_interleave() ? kMostWeight : kSingleBody[v_.avx512]) && !any_non_temporal && (v_.avx512 || !narrow_access);
   if (any_non_temporal) {
     // Streaming stores want whole aligned vectors; one run-time check picks the loop.
     const Gp low_bits = v_.gp(), address_bits = v_.gp();
@@ -404,14 +433,14 @@ void NestEmitter::emit_row() {
     const Label plain = cc_.newLabel(), tail = cc_.newLabel();
     cc_.test(low_bits.r32(), low_bits.r32());
     cc_.jnz(plain);
-    main_loop(1, true);
+    main_loop(true, true);
     cc_.sfence();
     cc_.jmp(tail);
     cc_.bind(plain);
-    main_loop(1, false);
+    main_loop(true, false);
     cc_.bind(tail);
   } else if (!single_body) {
-    main_loop(unroll_factor(), false);
+    main_loop(false, false);
   }
   tail_loop([&] {
     if (single_body) prefetch(0);

@@ -34,12 +34,17 @@ Vec MathEmitter::polynomial(const Vec& z, std::span<const double> c) {
 }
 
 Mask MathEmitter::not_finite(const Vec& x) {
-  return v.icmp(size, true, Cmp::Ge, v.fabs(size, x), v.splat(size, f32 ? 0x7f800000u : 0x7ff0000000000000u));
+  return at_least(v.fabs(size, x), HUGE_VAL);
+}
+
+/// Not low <= x < high. Signed comparisons are one instruction everywhere.
+Mask MathEmitter::beyond(const Vec& x, double low, double high) {
+  const uint64_t first = float_bits(size, low), span = float_bits(size, high) - first, sign = Vasm::sign_bit(size);
+  return v.igreater(size, v.isub(size, x, v.constant_operand(size, first ^ sign)), v.constant_operand(size, (span - 1) ^ sign));
 }
 
 Mask MathEmitter::outside(const Vec& x, double low, double high) {
-  const uint64_t first = float_bits(size, low), span = float_bits(size, high) - first;
-  return v.icmp(size, false, Cmp::Ge, v.isub(size, v.fabs(size, x), v.constant(size, first)), v.constant(size, span));
+  return beyond(v.fabs(size, x), low, high);
 }
 
 /// |x| < 1/2^60. Raises underflow where x^2 does, since some of NumPy's loops do; where errstate minds, NumPy then decides.
@@ -52,17 +57,17 @@ Mask MathEmitter::tiny(const Vec& x) {
 
 /// 2^n with a normal result, for an integer n that `magic` was added to.
 Vec MathEmitter::power_of_two(const Vec& shifted) {
-  return v.iadd(size, v.shl(size, shifted, kFraction(f32)), num(1.0));
+  return v.iadd(size, v.shl(size, shifted, kFraction(f32)), con(1.0));
 }
 
 MathEmitter::Split MathEmitter::split(const Vec& high, const Vec* low, bool whole) {
   const auto ln2 = table(kLn2F32, kLn2F64);
   Split out;
-  out.shifted = v.fma(size, high, num(1 / std::log(2.0)), num(magic()));
-  out.n = v.fsub(size, out.shifted, num(magic()));
-  const Vec reduced = v.fnma(size, out.n, num(ln2[0]), high);  // exact
-  out.r = v.fnma(size, out.n, num(ln2[1]), reduced);
-  if (whole) out.lost = v.fnma(size, out.n, num(ln2[1]), v.fsub(size, reduced, out.r));
+  out.shifted = v.fma(size, high, num(1 / std::log(2.0)), con(magic()));
+  out.n = v.fsub(size, out.shifted, con(magic()));
+  const Vec reduced = v.fnma(size, out.n, con(ln2[0]), high);  // exact
+  out.r = v.fnma(size, out.n, con(ln2[1]), reduced);
+  if (whole) out.lost = v.fnma(size, out.n, con(ln2[1]), v.fsub(size, reduced, out.r));
   if (low) out.r = v.fadd(size, out.r, *low);
   out.series = horner(out.r, table(kExpF32, kExpF64), 0, 1);
   return out;
@@ -71,7 +76,7 @@ MathEmitter::Split MathEmitter::split(const Vec& high, const Vec* low, bool whol
 Vec MathEmitter::exp_of(const Vec& high, const Vec* low, bool normal) {
   const Split e = split(high, low);
   // 1 + r (1 + r series): no power of r by itself, which could underflow
-  return scaled(v.fma(size, e.r, v.fma(size, e.r, e.series, num(1.0)), num(1.0)), e, normal);
+  return scaled(v.fma(size, e.r, v.fma(size, e.r, e.series, con(1.0)), con(1.0)), e, normal);
 }
 
 /// value 2^n
@@ -80,19 +85,19 @@ Vec MathEmitter::scaled(const Vec& value, const Split& e, bool normal) {
   if (normal) return v.fmul(size, value, power_of_two(e.shifted));
   // Two factors: the product reaches beyond both ends of the range, rounds once and raises what it should.
   const Vec half = v.fround(size, v.fmul(size, e.n, mem(0.5)), Vasm::kFloor);
-  const Vec first = v.fmul(size, value, power_of_two(v.fadd(size, half, num(magic()))));
-  return v.fmul(size, first, power_of_two(v.fadd(size, v.fsub(size, e.n, half), num(magic()))));
+  const Vec first = v.fmul(size, value, power_of_two(v.fadd(size, half, con(magic()))));
+  return v.fmul(size, first, power_of_two(v.fadd(size, v.fsub(size, e.n, half), con(magic()))));
 }
 
 /// The common way of exp and exp2, and for large numbers the other one: `f` computes finite numbers, the result normal or not.
 template <class F>
 Vec MathEmitter::exponential(const Vec& x, double limit, double low, double high, F&& f) {
-  const Mask rare = v.icmp(size, true, Cmp::Ge, v.fabs(size, x), num(limit));
-  const Vec result = f(v.select(size, rare, v.zero(size), x), true);
+  const Mask rare = at_least(v.fabs(size, x), limit);
+  const Vec result = f(v.drop(size, rare, x), true);
   rarely(rare, result, [&] {
     const Mask special = not_finite(x);
-    const Vec finite = v.select(size, special, v.zero(size), x);
-    const Vec clipped = v.fmax_x86(size, v.fmin_x86(size, finite, num(high)), num(low));
+    const Vec finite = v.drop(size, special, x);
+    const Vec clipped = v.fmax_x86(size, v.fmin_x86(size, finite, con(high)), con(low));
     // A subnormal result underflows for some of NumPy's loops even where it is exact.
     const Vec least = v.keep(size, v.fcmp(size, Cmp::Lt, clipped, num(-limit)), num(f32 ? 0x1p-126 : 0x1p-1022));
     v.fmul(size, least, least);
@@ -111,20 +116,23 @@ Vec MathEmitter::exp(const Vec& x) {
 Vec MathEmitter::exp2(const Vec& x) {
   return exponential(x, f32 ? 126 : 1022, f32 ? -170 : -1120, f32 ? 140 : 1040, [&](const Vec& y, bool normal) {
     Split e;
-    e.shifted = v.fadd(size, y, num(magic()));
-    e.n = v.fsub(size, e.shifted, num(magic()));
+    e.shifted = v.fadd(size, y, con(magic()));
+    e.n = v.fsub(size, e.shifted, con(magic()));
     e.r = v.fsub(size, y, e.n);  // exact
-    return scaled(v.fma(size, e.r, horner(e.r, table(kExp2F32, kExp2F64), 0, 1), num(1.0)), e, normal);
+    return scaled(v.fma(size, e.r, horner(e.r, table(kExp2F32, kExp2F64), 0, 1), con(1.0)), e, normal);
   });
 }
 
 /// x = 2^k (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)), for a normal x; for other bits anything, without flags.
 MathEmitter::Parts MathEmitter::parts(const Vec& x) {
+  // The bits of x less those of sqrt(1/2): k above the fraction, and what is to be added to sqrt(1/2) again.
   const int fraction = kFraction(f32);
-  const Vec k_bits = v.sar(size, v.isub(size, x, num(std::sqrt(0.5))), fraction);
+  const uint64_t root = float_bits(size, std::sqrt(0.5)), one = float_bits(size, 1.0), field = (uint64_t{1} << fraction) - 1;
+  const Vec distance = v.isub(size, x, v.constant_operand(size, root - one));
+  const double unit = f32 ? 0x1p23 : 0x1p52;  // whose last bits are an integer
   Parts out;
-  out.k = v.fsub(size, v.iadd(size, k_bits, num(magic())), num(magic()));
-  out.f = v.fsub(size, v.isub(size, x, v.shl(size, k_bits, fraction)), num(1.0));
+  out.k = v.fsub(size, v.or_const(size, v.shr(size, distance, fraction), float_bits(size, unit)), con(unit + (f32 ? 127 : 1023)));
+  out.f = v.fsub(size, v.iadd(size, v.and_const(size, distance, field), v.constant_operand(size, root)), con(1.0));
   return out;
 }
 
@@ -133,13 +141,13 @@ Vec MathEmitter::log_near_one(const Vec& f, const Vec* more) {
   const Vec square = v.fmul(size, f, f);
   if (f32) {
     // f + f^2 (f P(f) - 1/2)
-    const Vec inner = v.fma(size, f, horner(f, kLogPF32, 0, 1), num(-0.5));
+    const Vec inner = v.fma(size, f, horner(f, kLogPF32, 0, 1), con(-0.5));
     const Vec value = v.fma(size, square, inner, f);
     return more ? v.fadd(size, value, *more) : value;
   }
   // f - f^2/2 + s (f^2/2 + R) with s = f / (2 + f)
-  const Vec s = v.fdiv(size, f, v.fadd(size, f, num(2.0)));
-  const Vec z = v.fmul(size, s, s), half_square = v.fmul(size, square, num(0.5));
+  const Vec s = v.fdiv(size, f, v.fadd(size, f, con(2.0)));
+  const Vec z = v.fmul(size, s, s), half_square = v.fmul(size, square, con(0.5));
   const Vec inner = v.fma(size, z, horner(z, kLogF64, 0, 1), half_square);
   const Vec small = more ? v.fma(size, s, inner, *more) : v.fmul(size, s, inner);
   return v.fsub(size, f, v.fsub(size, half_square, small));
@@ -147,8 +155,8 @@ Vec MathEmitter::log_near_one(const Vec& f, const Vec* more) {
 
 /// log(1 + f) in float64, and about what rounding it lost.
 MathEmitter::Two MathEmitter::log_in_parts(const Vec& f) {
-  const Vec half_square = v.fmul(size, v.fmul(size, f, f), num(0.5));
-  const Vec s = v.fdiv(size, f, v.fadd(size, f, num(2.0))), z = v.fmul(size, s, s);
+  const Vec half_square = v.fmul(size, v.fmul(size, f, f), con(0.5));
+  const Vec s = v.fdiv(size, f, v.fadd(size, f, con(2.0))), z = v.fmul(size, s, s);
   return fast_sum(f, v.fms(size, s, v.fma(size, z, horner(z, kLogF64, 0, 1), half_square), half_square));
 }
 
@@ -157,24 +165,23 @@ Vec MathEmitter::log_of(Op op, const Parts& x) {
   const auto step = op == Op::Log10 ? table(kLog10Of2F32, kLog10Of2F64) : table(kLn2F32, kLn2F64);
   if (op == Op::Log) {
     const Vec more = v.fmul(size, x.k, mem(step[1]));
-    return v.fma(size, x.k, num(step[0]), log_near_one(x.f, &more));
+    return v.fma(size, x.k, con(step[0]), log_near_one(x.f, &more));
   }
-  if (f32 && op == Op::Log2) return v.fma(size, log_near_one(x.f, nullptr), num(1 / M_LN2), x.k);
-  if (f32) return v.fma(size, x.k, num(step[0]), v.fma(size, log_near_one(x.f, nullptr), num(1 / M_LN10), v.fmul(size, x.k, mem(step[1]))));
+  if (f32 && op == Op::Log2) return v.fma(size, log_near_one(x.f, nullptr), con(1 / M_LN2), x.k);
+  if (f32) return v.fma(size, x.k, con(step[0]), v.fma(size, log_near_one(x.f, nullptr), con(1 / M_LN10), v.fmul(size, x.k, mem(step[1]))));
   const double* factor = op == Op::Log2 ? kLog2OfEF64 : kLog10OfEF64;
   const Two natural = log_in_parts(x.f);
-  const Vec product = v.fmul(size, natural.high, num(factor[0]));
-  Vec low = v.fma(size, natural.low, num(factor[0]), v.fms(size, natural.high, num(factor[0]), product));
-  low = v.fma(size, natural.high, num(factor[1]), low);
-  if (op == Op::Log10) low = v.fma(size, x.k, num(step[1]), low);
-  const Two total = fast_sum(op == Op::Log2 ? x.k : v.fmul(size, x.k, num(step[0])), product);
+  const Vec product = v.fmul(size, natural.high, con(factor[0]));
+  Vec low = v.fma(size, natural.low, con(factor[0]), v.fms(size, natural.high, con(factor[0]), product));
+  low = v.fma(size, natural.high, con(factor[1]), low);
+  if (op == Op::Log10) low = v.fma(size, x.k, con(step[1]), low);
+  const Two total = fast_sum(op == Op::Log2 ? x.k : v.fmul(size, x.k, con(step[0])), product);
   return v.fadd(size, total.high, v.fadd(size, total.low, low));
 }
 
 /// log, log2, log10
 Vec MathEmitter::log(Op op, const Vec& x) {
-  const uint64_t least = float_bits(size, f32 ? 0x1p-126 : 0x1p-1022), infinity = float_bits(size, HUGE_VAL);
-  const Mask rare = v.icmp(size, false, Cmp::Ge, v.isub(size, x, v.constant(size, least)), v.constant(size, infinity - least));
+  const Mask rare = beyond(x, f32 ? 0x1p-126 : 0x1p-1022, HUGE_VAL);
   const Vec result = log_of(op, parts(x));
   rarely(rare, result, [&] {
     const double lift = f32 ? 0x1p25 : 0x1p54;
@@ -227,9 +234,9 @@ MathEmitter::Reduced MathEmitter::reduce(const Vec& x) {
   const auto half_pi = table(kPiOver2F32, kPiOver2F64);
   const Vec shifted = v.fma(size, x, num(2 / M_PI), mem(magic()));
   const Vec n = v.fsub(size, shifted, mem(magic()));
-  const Vec first = v.fnma(size, n, num(half_pi[0]), x);  // exact
+  const Vec first = v.fnma(size, n, con(half_pi[0]), x);  // exact
   const Vec second = v.fmul(size, n, mem(half_pi[1]));
-  const Vec second_error = v.fms(size, n, num(half_pi[1]), second);
+  const Vec second_error = v.fms(size, n, con(half_pi[1]), second);
   Reduced out;
   out.r = v.fsub(size, first, second);
   // What the subtraction and the product lost, and the third part.
@@ -415,12 +422,12 @@ Vec MathEmitter::short_sine(const Vec& x, Op op) {
   const auto half_pi = table(kPiOver2F32, kPiOver2F64);
   const Vec shifted = v.fma(size, x, num(2 / M_PI), mem(magic()));
   const Vec n = v.fsub(size, shifted, mem(magic()));
-  const Vec first = v.fnma(size, n, num(half_pi[0]), x);  // exact
-  const Vec r = v.fnma(size, n, num(half_pi[2]), v.fnma(size, n, num(half_pi[1]), first));
+  const Vec first = v.fnma(size, n, con(half_pi[0]), x);  // exact
+  const Vec r = v.fnma(size, n, con(half_pi[2]), v.fnma(size, n, con(half_pi[1]), first));
   const Vec z = v.fmul(size, r, r);
   const Vec sine_value = v.fma(size, v.fmul(size, z, r), horner(z, kSinF32, 0, 1), r);
-  const Vec cosine_inner = v.fma(size, z, horner(z, kCosF32, 0, 1), num(-0.5));
-  const Vec cosine_value = v.fma(size, z, cosine_inner, num(1.0));
+  const Vec cosine_inner = v.fma(size, z, horner(z, kCosF32, 0, 1), con(-0.5));
+  const Vec cosine_value = v.fma(size, z, cosine_inner, con(1.0));
   return by_quadrant(op, shifted, sine_value, cosine_value);
 }
 
@@ -444,20 +451,20 @@ Vec MathEmitter::any_sine(const Vec& argument, Op op) {
   const Vec infinity = v.splat(size, f32 ? 0x7f800000u : 0x7ff0000000000000u);
   const Vec argument_magnitude = v.fabs(size, argument);
   tiny(argument);
-  const Mask special = v.icmp(size, true, Cmp::Ge, argument_magnitude, infinity);
+  const Mask special = not_finite(argument);
   const Mask infinite = v.icmp(size, true, Cmp::Eq, argument_magnitude, infinity);
   const Label no_infinity = cc.newLabel();
   v.branch(infinite, false, no_infinity);
   v.raise_invalid();
   cc.bind(no_infinity);
-  const Vec x = v.select(size, special, v.zero(size), argument);
+  const Vec x = v.drop(size, special, argument);
   const Mask large = v.fcmp(size, Cmp::Gt, v.fabs(size, x), num(kReductionLimit));
   // Lanes for the slow reduction take no part in the fast one, whose products could overflow.
-  const Reduced reduced = reduce(v.select(size, large, v.zero(size), x));
+  const Reduced reduced = reduce(v.drop(size, large, x));
   reduce_large(reduced, x, large);
   // r^2 of a tiny number could underflow, and counts for nothing.
   const Mask uncounted = smaller(v.fabs(size, reduced.r), f32 ? 0x1p-30 : 0x1p-60);
-  const Vec value = sine_of(reduced, v.select(size, uncounted, v.zero(size), reduced.r), op);
+  const Vec value = sine_of(reduced, v.drop(size, uncounted, reduced.r), op);
   // NaN stays itself, infinities give a NaN; and sin(-0) is -0.
   const Vec nan = v.or_const(size, argument, f32 ? 0x7fc00000u : 0x7ff8000000000000u);
   const Vec result = v.select(size, special, nan, value);
@@ -477,10 +484,10 @@ MathEmitter::Two MathEmitter::less_one(const Vec& x) {
   const Vec scale = power_of_two(e.shifted);
   if (f32) {
     const Vec inner = v.fma(size, v.fmul(size, e.r, e.r), e.series, e.r);
-    return {v.fma(size, inner, scale, v.fsub(size, scale, num(1.0))), v.zero(size)};
+    return {v.fma(size, inner, scale, v.fsub(size, scale, con(1.0))), v.zero(size)};
   }
   const Two inner = fast_sum(e.r, v.fma(size, v.fmul(size, e.r, e.r), e.series, e.lost));
-  const Two total = sum(v.fsub(size, scale, num(1.0)), v.fmul(size, inner.high, scale));
+  const Two total = sum(v.fsub(size, scale, con(1.0)), v.fmul(size, inner.high, scale));
   return {total.high, v.fma(size, inner.low, scale, total.low)};
 }
 
@@ -488,12 +495,13 @@ Vec MathEmitter::tanh(const Vec& x) {
   // t / (t + 2) with t = exp(2 |x|) - 1
   const Vec magnitude = v.fabs(size, x);
   const Mask rare = outside(x, 0x1p-60, HUGE_VAL);
-  const Vec limit = num(f32 ? 10.0 : 22.0);
-  const Vec bounded = v.select(size, v.mask_or(rare, v.icmp(size, true, Cmp::Ge, magnitude, limit)), limit, magnitude);
+  const double bound = f32 ? 10.0 : 22.0;
+  const Vec limit = num(bound);
+  const Vec bounded = v.select(size, v.mask_or(rare, at_least(magnitude, bound)), limit, magnitude);
   const Two t = less_one(v.fadd(size, bounded, bounded));
   Vec value;
   if (f32) {
-    value = v.fdiv(size, t.high, v.fadd(size, t.high, num(2.0)));
+    value = v.fdiv(size, t.high, v.fadd(size, t.high, con(2.0)));
   } else {
     Two below = sum(num(2.0), t.high);
     below.low = v.fadd(size, below.low, t.low);
@@ -516,7 +524,7 @@ Vec MathEmitter::expm1(const Vec& x) {
     const Mask low = v.fcmp(size, Cmp::Lt, x, v.zero(size));
     const Mask kept = v.mask_or(tiny(x), v.mask_and(not_finite(x), v.mask_not(low)));
     const Vec large = v.select(size, v.mask_or(kept, low), num(1.0), x);
-    const Vec bounded = v.fmin_x86(size, large, num(f32 ? 100.0 : 720.0));
+    const Vec bounded = v.fmin_x86(size, large, con(f32 ? 100.0 : 720.0));
     const Vec value = v.select(size, low, num(-1.0), exp_of(bounded, nullptr, false));
     return v.select(size, kept, x, value);
   });
@@ -527,10 +535,10 @@ Vec MathEmitter::expm1(const Vec& x) {
 Vec MathEmitter::half_exp(const Vec& magnitude) {
   const Mask special = not_finite(magnitude);
   const Vec finite = v.select(size, special, num(1.0), magnitude);
-  Split e = split(v.fmin_x86(size, finite, num(f32 ? 100.0 : 720.0)), nullptr);
-  e.n = v.fsub(size, e.n, num(1.0));
-  e.shifted = v.fadd(size, e.n, num(magic()));
-  const Vec value = v.fma(size, e.r, v.fma(size, e.r, e.series, num(1.0)), num(1.0));
+  Split e = split(v.fmin_x86(size, finite, con(f32 ? 100.0 : 720.0)), nullptr);
+  e.n = v.fsub(size, e.n, con(1.0));
+  e.shifted = v.fadd(size, e.n, con(magic()));
+  const Vec value = v.fma(size, e.r, v.fma(size, e.r, e.series, con(1.0)), con(1.0));
   return v.select(size, special, magnitude, scaled(value, e, false));
 }
 
@@ -539,7 +547,7 @@ Vec MathEmitter::sinh(const Vec& x) {
   const Vec magnitude = v.fabs(size, x), sign = v.and_const(size, x, Vasm::sign_bit(size));
   const Mask rare = outside(x, 0x1p-60, f32 ? 87.0 : 708.0);
   const Two t = less_one(v.select(size, rare, num(1.0), magnitude));
-  const Vec over = v.fdiv(size, t.high, v.fadd(size, t.high, num(1.0)));
+  const Vec over = v.fdiv(size, t.high, v.fadd(size, t.high, con(1.0)));
   const Vec twice = v.fadd(size, t.high, v.fadd(size, over, t.low));
   const Vec result = v.bit_or(size, v.fmul(size, twice, mem(0.5)), sign);
   rarely(rare, result, [&] {
@@ -552,9 +560,9 @@ Vec MathEmitter::sinh(const Vec& x) {
 
 Vec MathEmitter::cosh(const Vec& x) {
   const Vec magnitude = v.fabs(size, x);
-  const Mask rare = v.icmp(size, true, Cmp::Ge, magnitude, num(f32 ? 87.0 : 708.0));
-  const Vec e = exp_of(v.select(size, rare, v.zero(size), magnitude), nullptr, true);
-  const Vec result = v.fma(size, e, num(0.5), v.fdiv(size, num(0.5), e));
+  const Mask rare = at_least(magnitude, f32 ? 87.0 : 708.0);
+  const Vec e = exp_of(v.drop(size, rare, magnitude), nullptr, true);
+  const Vec result = v.fma(size, e, con(0.5), v.fdiv(size, num(0.5), e));
   rarely(rare, result, [&] { return half_exp(v.select(size, rare, magnitude, num(1.0))); });
   return result;
 }
@@ -594,7 +602,7 @@ Vec MathEmitter::arcsin(const Vec& x, bool cosine) {
   const Mask rare = outside(x, 0x1p-60, f32 ? 0x1.000002p0 : 0x1.0000000000001p0);
   const Vec magnitude = v.select(size, rare, num(0.25), v.fabs(size, x));
   const Mask beyond = v.fcmp(size, Cmp::Gt, magnitude, num(0.5));
-  const Vec half_rest = v.fnma(size, magnitude, num(0.5), num(0.5));  // exact where it is used
+  const Vec half_rest = v.fnma(size, magnitude, num(0.5), con(0.5));  // exact where it is used
   const Vec z = v.select(size, beyond, half_rest, v.fmul(size, magnitude, magnitude));
   const Vec a = v.select(size, beyond, v.fsqrt(size, half_rest), magnitude);
   const Vec series = v.fmul(size, v.fmul(size, z, a), polynomial(z, table(kArcsinF32, kArcsinF64)));
@@ -603,13 +611,13 @@ Vec MathEmitter::arcsin(const Vec& x, bool cosine) {
   if (cosine) {
     // beyond: 2 arc for x > 0, pi - 2 arc for x < 0; else pi/2 - arc with the sign of x
     const Mask negative = v.icmp(size, true, Cmp::Lt, x, v.zero(size));
-    const Vec above = v.fadd(size, v.fsub(size, num(half_pi[0] * 2), twice), num(half_pi[1] * 2));
+    const Vec above = v.fadd(size, v.fsub(size, num(half_pi[0] * 2), twice), con(half_pi[1] * 2));
     const Vec signed_arc = v.bit_xor(size, arc, sign);
-    const Vec inside = v.fadd(size, v.fsub(size, num(half_pi[0]), signed_arc), num(half_pi[1]));
+    const Vec inside = v.fadd(size, v.fsub(size, num(half_pi[0]), signed_arc), con(half_pi[1]));
     result = v.select(size, beyond, v.select(size, negative, above, twice), inside);
   } else {
-    const Two large = fast_sum(num(half_pi[0]), v.fmul(size, a, num(-2.0)));
-    const Vec small = v.fnma(size, series, num(2.0), v.fadd(size, large.low, num(half_pi[1])));
+    const Two large = fast_sum(num(half_pi[0]), v.fmul(size, a, con(-2.0)));
+    const Vec small = v.fnma(size, series, con(2.0), v.fadd(size, large.low, con(half_pi[1])));
     result = v.bit_or(size, v.select(size, beyond, v.fadd(size, large.high, small), arc), sign);
   }
   rarely(rare, result, [&] {
@@ -627,33 +635,34 @@ Vec MathEmitter::arcsin(const Vec& x, bool cosine) {
 
 Vec MathEmitter::erf(const Vec& x) {
   const Mask special = v.fcmp(size, Cmp::Unordered, x, x);
-  const Vec number = v.select(size, special, v.zero(size), x);
-  const Vec magnitude = v.fmin_x86(size, v.fabs(size, number), num(f32 ? 4.5 : 6.0));
+  const Vec number = v.drop(size, special, x);
+  const Vec magnitude = v.fmin_x86(size, v.fabs(size, number), con(f32 ? 4.5 : 6.0));
   const Mask is_small = smaller(magnitude, 1.0);
   const Vec sized = v.select(size, smaller(magnitude, f32 ? 0x1p-15 : 0x1p-30), v.zero(size), magnitude);
   const Vec z = v.fmul(size, sized, sized), inside = v.select(size, is_small, z, v.zero(size));
   // x + x E(x^2); the product of a tiny number is exact enough and may underflow only with it.
   const Vec direct = v.fma(size, polynomial(inside, table(kErfF32, kErfF64)), magnitude, magnitude);
   // 1 - exp(-x^2) Q(1 / (x + 2) - 1/4), with the square in two parts
-  const Vec beyond = v.fmax_x86(size, magnitude, num(1.0));
-  const Vec t = v.fsub(size, v.fdiv(size, num(1.0), v.fadd(size, beyond, num(2.0))), num(0.25));
+  const Vec beyond = v.fmax_x86(size, magnitude, con(1.0));
+  const Vec t = v.fsub(size, v.fdiv(size, num(1.0), v.fadd(size, beyond, con(2.0))), con(0.25));
   const Vec square = v.fneg(size, v.fmul(size, beyond, beyond));
   const Vec lost = v.fnma(size, beyond, beyond, v.fneg(size, square));
   const Vec exponential = exp_of(square, &lost, true);
-  const Vec far = v.fnma(size, exponential, polynomial(t, table(kErfcF32, kErfcF64)), num(1.0));
+  const Vec far = v.fnma(size, exponential, polynomial(t, table(kErfcF32, kErfcF64)), con(1.0));
   const Vec value = v.bit_or(size, v.select(size, is_small, direct, far), v.and_const(size, x, Vasm::sign_bit(size)));
   return v.select(size, special, x, value);
 }
 
 /// The distribution function of the normal distribution: half of erfc(y) = exp(-y^2) P((y - 3) / (y + 3)) / (y + 3) with y = |x| / sqrt(2).
 Vec MathEmitter::ndtr(const Vec& x) {
-  const Vec magnitude = v.fabs(size, x), limit = num(f32 ? 15.0 : 39.0);
-  const Vec bounded = v.select(size, v.icmp(size, true, Cmp::Ge, magnitude, limit), limit, magnitude);
+  const double bound = f32 ? 15.0 : 39.0;
+  const Vec magnitude = v.fabs(size, x), limit = num(bound);
+  const Vec bounded = v.select(size, at_least(magnitude, bound), limit, magnitude);
   const Vec half = v.fmul(size, bounded, mem(0.5));
   const Vec square = v.fneg(size, v.fmul(size, bounded, half)), lost = v.fnma(size, bounded, half, v.fneg(size, square));
   const Vec y = v.fmul(size, bounded, mem(M_SQRT1_2));
-  const Vec w = v.fdiv(size, num(0.5), v.fadd(size, y, num(3.0)));
-  const Vec t = v.fnma(size, num(12.0), w, num(1.0));
+  const Vec w = v.fdiv(size, num(0.5), v.fadd(size, y, con(3.0)));
+  const Vec t = v.fnma(size, num(12.0), w, con(1.0));
   const Vec far = v.fmul(size, exp_of(square, &lost, false), v.fmul(size, horner(t, table(kErfcxF32, kErfcxF64), 0, 1), w));
   const Mask negative = v.icmp(size, true, Cmp::Lt, x, v.zero(size));
   const Vec result = v.select(size, negative, far, v.fsub(size, num(1.0), far));
@@ -667,7 +676,7 @@ Vec MathEmitter::hypot(const Vec& x, const Vec& y) {
   const Vec larger = v.select(size, first, u, w), smaller_one = v.select(size, first, w, u);
   const Mask rare = outside(larger, f32 ? 0x1p-30 : 0x1p-400, f32 ? 0x1p60 : 0x1p500);
   const auto length = [&](const Vec& a, const Vec& b) { return v.fsqrt(size, v.fma(size, a, a, v.fmul(size, b, b))); };
-  const Vec result = length(v.select(size, rare, num(1.0), larger), v.select(size, rare, v.zero(size), smaller_one));
+  const Vec result = length(v.select(size, rare, num(1.0), larger), v.drop(size, rare, smaller_one));
   rarely(rare, result, [&] {
     const Mask special = not_finite(larger), counted = v.mask_and(rare, v.mask_not(special));
     const Vec a = v.keep(size, counted, larger), b = v.keep(size, counted, smaller_one);

@@ -46,6 +46,8 @@ class MathEmitter {
  private:
   /// May be shared: never to be changed in place.
   Vec num(double value) { return v.constant(size, float_bits(size, value)); }
+  /// An operand that may lie in memory: the second of a sum or product, the second or the third of a multiply-add.
+  asmjit::Operand con(double value) { return v.constant_operand(size, float_bits(size, value)); }
   Mem mem(double value) { return v.const_mem(size, float_bits(size, value)); }
   std::span<const double> table(std::span<const double> single, std::span<const double> twice) const {
     return f32 || brief ? single : twice;
@@ -54,7 +56,10 @@ class MathEmitter {
   Vec polynomial(const Vec& z, std::span<const double> c);
   Vec horner(const Vec& z, std::span<const double> c, std::size_t first, std::size_t step);
   Mask not_finite(const Vec& x);
+  /// Of numbers without a sign, and NaN. On AVX2 there is "greater" only.
+  Mask at_least(const Vec& x, double limit) { return v.igreater(size, x, v.constant_operand(size, float_bits(size, limit) - 1)); }
   /// Not low <= |x| < high; NaN and 0 are outside.
+  Mask beyond(const Vec& x, double low, double high);
   Mask outside(const Vec& x, double low, double high);
   Mask tiny(const Vec& x);
   /// Where any lane is rare, those lanes of `result` become what `slow` computes. It stands beside the common way.

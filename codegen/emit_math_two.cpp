@@ -4,6 +4,7 @@
 
 namespace framejit::codegen {
 
+/// a b, where no part of it overflows.
 MathEmitter::Two MathEmitter::times(const Two& a, const Vec& b) {
   const Vec high = v.fmul(size, a.high, b);
   return {high, v.fma(size, a.low, b, v.fms(size, a.high, b, high))};
@@ -11,7 +12,7 @@ MathEmitter::Two MathEmitter::times(const Two& a, const Vec& b) {
 
 MathEmitter::Two MathEmitter::times(const Two& a, double high, double low) {
   Two product = times(a, num(high));
-  product.low = v.fma(size, a.high, num(low), product.low);
+  product.low = v.fma(size, a.high, con(low), product.low);
   return product;
 }
 
@@ -25,24 +26,24 @@ void MathEmitter::raise_invalid_where(const Mask& any) {
 /// k log(2) + log(1 + f), the latter as 2 atanh(s) with s = f / (2 + f).
 MathEmitter::Two MathEmitter::log_two(const Vec& k, const Two& f) {
   const auto ln2 = table(kLn2F32, kLn2F64), series = table(kLogTwoF32, kLogTwoF64);
-  const Vec below = v.fadd(size, f.high, num(2.0));
+  const Vec below = v.fadd(size, f.high, con(2.0));
   if (brief) {
     const Vec s = v.fdiv(size, v.fadd(size, f.high, f.low), below), z = v.fmul(size, s, s);
-    const Vec rest = v.fmul(size, v.fmul(size, z, s), v.fma(size, z, horner(z, series, 0, 1), num(2.0 / 3)));
-    return {v.fma(size, k, num(M_LN2), v.fadd(size, v.fadd(size, s, s), rest)), v.zero(size)};
+    const Vec rest = v.fmul(size, v.fmul(size, z, s), v.fma(size, z, horner(z, series, 0, 1), con(2.0 / 3)));
+    return {v.fma(size, k, con(M_LN2), v.fadd(size, v.fadd(size, s, s), rest)), v.zero(size)};
   }
-  const Vec lost = v.fadd(size, v.fsub(size, f.high, v.fsub(size, below, num(2.0))), f.low);
+  const Vec lost = v.fadd(size, v.fsub(size, f.high, v.fsub(size, below, con(2.0))), f.low);
   const Two s = quotient(f, {below, lost});
   const Vec twice = v.fadd(size, s.high, s.high), z = v.fmul(size, s.high, s.high);
   const Vec z_low = v.fma(size, twice, s.low, v.fms(size, s.high, s.high, z));
   Two factor = fast_sum(num(kTwoThirdsF64[0]), v.fmul(size, z, polynomial(z, series)));
-  factor.low = v.fadd(size, factor.low, num(kTwoThirdsF64[1]));
+  factor.low = v.fadd(size, factor.low, con(kTwoThirdsF64[1]));
   Two cube = times({z, z_low}, s.high);
   cube.low = v.fma(size, z, s.low, cube.low);
   Two rest = times(cube, factor.high);
   rest.low = v.fma(size, cube.high, factor.low, rest.low);
-  const Two most = fast_sum(v.fmul(size, k, num(ln2[0])), twice), all = fast_sum(most.high, rest.high);
-  const Vec small = v.fma(size, k, num(ln2[1]), v.fadd(size, rest.low, v.fadd(size, s.low, s.low)));
+  const Two most = fast_sum(v.fmul(size, k, con(ln2[0])), twice), all = fast_sum(most.high, rest.high);
+  const Vec small = v.fma(size, k, con(ln2[1]), v.fadd(size, rest.low, v.fadd(size, s.low, s.low)));
   return fast_sum(all.high, v.fadd(size, v.fadd(size, most.low, all.low), small));
 }
 
@@ -69,9 +70,9 @@ MathEmitter::Two MathEmitter::exp_near_zero(const Two& x) {
 MathEmitter::Split MathEmitter::split_two(const Two& x, Two& reduced) {
   const auto ln2 = table(kLn2F32, kLn2F64);
   Split out;
-  out.shifted = v.fma(size, x.high, num(1 / M_LN2), num(magic()));
-  out.n = v.fsub(size, out.shifted, num(magic()));
-  reduced = fast_sum(v.fnma(size, out.n, num(ln2[0]), x.high), v.fnma(size, out.n, num(ln2[1]), x.low));
+  out.shifted = v.fma(size, x.high, num(1 / M_LN2), con(magic()));
+  out.n = v.fsub(size, out.shifted, con(magic()));
+  reduced = fast_sum(v.fnma(size, out.n, con(ln2[0]), x.high), v.fnma(size, out.n, con(ln2[1]), x.low));
   return out;
 }
 
@@ -85,9 +86,9 @@ Vec MathEmitter::exp_of_two(const Two& x, bool normal) {
 /// |x|^y = exp(y log|x|); the sign, where x has one, afterwards.
 Vec MathEmitter::power(const Vec& x, const Vec& y) {
   const Vec magnitude = v.fabs(size, x), one = num(1.0);
-  const Mask odd = v.mask_or(outside(x, 0x1p-1022, HUGE_VAL), v.icmp(size, true, Cmp::Ge, v.fabs(size, y), num(0x1p65)));
+  const Mask odd = v.mask_or(outside(x, 0x1p-1022, HUGE_VAL), at_least(v.fabs(size, y), 0x1p65));
   const Two exponent = times(log_of_normal(v.select(size, odd, one, magnitude)), v.select(size, odd, one, y));
-  const Mask rare = v.mask_or(odd, v.icmp(size, true, Cmp::Ge, v.fabs(size, exponent.high), num(708.0)));
+  const Mask rare = v.mask_or(odd, at_least(v.fabs(size, exponent.high), 708.0));
   const Vec zero = v.zero(size);
   const Vec result = exp_of_two({v.select(size, rare, zero, exponent.high), v.select(size, rare, zero, exponent.low)}, true);
   rarely(rare, result, [&] { return power_slowly(v.select(size, rare, magnitude, one), v.select(size, rare, y, one), x); });
@@ -105,8 +106,8 @@ Vec MathEmitter::power_slowly(const Vec& x, const Vec& y, const Vec& given) {
   Parts of = parts(v.select(size, subnormal, v.fmul(size, positive, mem(0x1p54)), positive));
   of.k = v.fsub(size, of.k, v.keep(size, subnormal, num(54.0)));
   const Two exponent = times(log_two(of.k, {of.f, zero}), bounded);
-  const Mask far = v.icmp(size, true, Cmp::Ge, v.fabs(size, exponent.high), num(720.0));
-  const Vec clipped = v.fmax_x86(size, v.fmin_x86(size, exponent.high, num(720.0)), num(-780.0));
+  const Mask far = at_least(v.fabs(size, exponent.high), 720.0);
+  const Vec clipped = v.fmax_x86(size, v.fmin_x86(size, exponent.high, con(720.0)), con(-780.0));
   // A subnormal result underflows for some of NumPy's loops even where it is exact.
   const Vec least = v.keep(size, v.fcmp(size, Cmp::Lt, clipped, num(-708.0)), num(0x1p-1022));
   v.fmul(size, least, least);
@@ -141,7 +142,7 @@ Vec MathEmitter::signed_power(const Vec& x, const Vec& y, const Vec& magnitude) 
 Vec MathEmitter::angle(const Vec& y, const Vec& x, const Mask& left) {
   // a = y / x up to 1/2; pi/4 and a = (y - x) / (y + x) up to sqrt(2) + 1; beyond, pi/2 and a = -x / y
   const auto half_pi = table(kPiOver2F32, kPiOver2F64);
-  const Mask middle = v.fcmp(size, Cmp::Gt, v.fadd(size, y, y), x), far = v.fcmp(size, Cmp::Gt, y, v.fmul(size, x, num(M_SQRT2 + 1)));
+  const Mask middle = v.fcmp(size, Cmp::Gt, v.fadd(size, y, y), x), far = v.fcmp(size, Cmp::Gt, y, v.fmul(size, x, con(M_SQRT2 + 1)));
   const auto of_three = [&](const Vec& near, const Vec& between, const Vec& beyond) {
     return v.select(size, far, beyond, v.select(size, middle, between, near));
   };
@@ -184,13 +185,13 @@ Vec MathEmitter::logaddexp(const Vec& x, const Vec& y, bool base2) {
   const Mask first = v.fcmp(size, Cmp::Gt, x, y), special = v.mask_or(not_finite(x), not_finite(y));
   const Vec larger = v.select(size, first, x, y), less = v.select(size, first, y, x), zero = v.zero(size);
   const Two difference = sum(v.select(size, special, zero, less), v.fneg(size, v.select(size, special, zero, larger)));
-  const Mask far = v.icmp(size, true, Cmp::Ge, v.fabs(size, difference.high), num(brief ? (base2 ? 126.0 : 87.0) : (base2 ? 1000.0 : 700.0)));
+  const Mask far = at_least(v.fabs(size, difference.high), brief ? (base2 ? 126.0 : 87.0) : (base2 ? 1000.0 : 700.0));
   const Vec high = v.select(size, far, zero, difference.high), low = v.select(size, far, zero, difference.low);
   Two reduced;
   Split e;
   if (base2) {
-    e.shifted = v.fadd(size, high, num(magic()));
-    e.n = v.fsub(size, e.shifted, num(magic()));
+    e.shifted = v.fadd(size, high, con(magic()));
+    e.n = v.fsub(size, e.shifted, con(magic()));
     reduced = times({v.fsub(size, high, e.n), low}, kLn2WholeF64[0], kLn2WholeF64[1]);
   } else {
     e = split_two({high, low}, reduced);
@@ -207,8 +208,8 @@ Vec MathEmitter::logaddexp(const Vec& x, const Vec& y, bool base2) {
     // Where it is far, only what is about 0 feels it.
     const Vec least = v.keep(size, far, num(0x1p-1022));
     v.fmul(size, least, least);
-    const Vec clipped = v.keep(size, far, v.fmax_x86(size, difference.high, num(-1080.0)));
-    const Vec small = base2 ? exp_of(v.fmul(size, clipped, num(M_LN2)), nullptr, false) : exp_of(clipped, nullptr, false);
+    const Vec clipped = v.keep(size, far, v.fmax_x86(size, difference.high, con(-1080.0)));
+    const Vec small = base2 ? exp_of(v.fmul(size, clipped, con(M_LN2)), nullptr, false) : exp_of(clipped, nullptr, false);
     const Vec ordinary = v.fadd(size, v.select(size, special, zero, larger), v.fmul(size, small, base2 ? num(1 / M_LN2) : num(1.0)));
     const Vec nan = v.select(size, is_nan(v.fabs(size, x)), x, y);
     const Mask any_nan = v.fcmp(size, Cmp::Unordered, x, y);
@@ -230,7 +231,7 @@ Vec MathEmitter::log_with_root(const Vec& a, const Two& square) {
 Vec MathEmitter::log_of_twice(const Vec& x) {
   const Mask special = not_finite(x);
   Parts of = parts(v.select(size, special, num(1.0), x));
-  of.k = v.fadd(size, of.k, num(1.0));
+  of.k = v.fadd(size, of.k, con(1.0));
   return v.select(size, special, x, joined(log_two(of.k, {of.f, v.zero(size)})));
 }
 
@@ -243,7 +244,7 @@ Vec MathEmitter::arcsinh(const Vec& x) {
   const Vec result = v.bit_or(size, log_with_root(a, more), sign);
   rarely(rare, result, [&] {
     tiny(x);
-    const Mask large = v.icmp(size, true, Cmp::Ge, magnitude, num(1.0));
+    const Mask large = at_least(magnitude, 1.0);
     return v.select(size, large, v.bit_or(size, log_of_twice(v.select(size, large, magnitude, num(1.0))), sign), x);
   });
   return result;
@@ -271,16 +272,16 @@ Vec MathEmitter::arctanh(const Vec& x) {
   const Mask rare = outside(x, 0x1p-60, 1.0);
   const Vec one = num(1.0), a = v.select(size, rare, num(0.25), v.fabs(size, x)), sign = sign_of(x);
   const Two above = fast_sum(one, a), below = fast_sum(one, v.fneg(size, a));
-  const Vec k = parts(v.fdiv(size, above.high, below.high)).k, scale = power_of_two(v.fadd(size, k, num(magic())));
+  const Vec k = parts(v.fdiv(size, above.high, below.high)).k, scale = power_of_two(v.fadd(size, k, con(magic())));
   const Two scaled_below{v.fmul(size, below.high, scale), v.fmul(size, below.low, scale)};
   Two top = sum(above.high, v.fneg(size, scaled_below.high)), bottom = fast_sum(above.high, scaled_below.high);
   top.low = v.fadd(size, top.low, v.fsub(size, above.low, scaled_below.low));
   bottom.low = v.fadd(size, bottom.low, v.fadd(size, above.low, scaled_below.low));
   const Two s = quotient(fast_sum(top.high, top.low), bottom);
-  const Vec z = v.fmul(size, s.high, s.high), half_k = v.fmul(size, k, num(0.5));
-  const Vec series = v.fmul(size, v.fmul(size, z, s.high), v.fmul(size, horner(z, kLogF64, 0, 1), num(0.5)));
-  const Two most = fast_sum(v.fmul(size, half_k, num(ln2[0])), s.high);
-  const Vec small = v.fadd(size, most.low, v.fma(size, half_k, num(ln2[1]), v.fadd(size, s.low, series)));
+  const Vec z = v.fmul(size, s.high, s.high), half_k = v.fmul(size, k, con(0.5));
+  const Vec series = v.fmul(size, v.fmul(size, z, s.high), v.fmul(size, horner(z, kLogF64, 0, 1), con(0.5)));
+  const Two most = fast_sum(v.fmul(size, half_k, con(ln2[0])), s.high);
+  const Vec small = v.fadd(size, most.low, v.fma(size, half_k, con(ln2[1]), v.fadd(size, s.low, series)));
   const Vec result = v.bit_or(size, v.fadd(size, most.high, small), sign);
   rarely(rare, result, [&] {
     tiny(x);
@@ -299,14 +300,14 @@ Vec MathEmitter::arctanh(const Vec& x) {
 Vec MathEmitter::cbrt(const Vec& x) {
   // |x| = 8^q m with m from 0.35 to 2.83; t near 1 / cbrt(m), and then m t^2, whose cube is compared with m
   const auto root_of = [&](const Vec& k, const Vec& f) {
-    const Vec one = num(1.0), third = num(1.0 / 3), shifted = v.fma(size, k, third, num(magic())), q = v.fsub(size, shifted, num(magic()));
-    const Vec rest = v.fnma(size, q, num(3.0), k);
+    const Vec one = num(1.0), third = num(1.0 / 3), shifted = v.fma(size, k, third, con(magic())), q = v.fsub(size, shifted, con(magic()));
+    const Vec rest = v.fnma(size, q, con(3.0), k);
     const Mask up = v.fcmp(size, Cmp::Gt, rest, v.zero(size)), down = has_sign(rest);
     const auto by_rest = [&](double a, double b) { return v.select(size, up, num(a), v.select(size, down, num(b), one)); };
     const Vec m = v.fmul(size, v.fadd(size, f, one), by_rest(2, 0.5));
     Vec t = v.fmul(size, horner(f, kInverseCbrtF64, 0, 1), by_rest(1 / std::cbrt(2.0), std::cbrt(2.0)));
     const Vec error = v.fnma(size, v.fmul(size, m, t), v.fmul(size, t, t), one);
-    t = v.fma(size, v.fmul(size, t, error), v.fma(size, error, num(2.0 / 9), third), t);
+    t = v.fma(size, v.fmul(size, t, error), v.fma(size, error, con(2.0 / 9), third), t);
     const Vec t_square = v.fmul(size, t, t), y = v.fmul(size, m, t_square), square = v.fmul(size, y, y);
     const Vec lost = v.fnma(size, v.fms(size, y, y, square), y, v.fnma(size, square, y, m));
     return v.fmul(size, v.fma(size, lost, v.fmul(size, t_square, third), y), power_of_two(shifted));
@@ -318,7 +319,7 @@ Vec MathEmitter::cbrt(const Vec& x) {
   rarely(rare, result, [&] {
     const Mask kept = v.mask_or(not_finite(x), v.fcmp(size, Cmp::Eq, x, v.zero(size)));
     const Parts lifted = parts(v.fmul(size, v.select(size, v.mask_or(kept, v.mask_not(rare)), num(0x1p-1022), magnitude), mem(0x1p54)));
-    return v.select(size, kept, x, v.bit_or(size, root_of(v.fsub(size, lifted.k, num(54.0)), lifted.f), sign));
+    return v.select(size, kept, x, v.bit_or(size, root_of(v.fsub(size, lifted.k, con(54.0)), lifted.f), sign));
   });
   return result;
 }

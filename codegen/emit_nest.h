@@ -48,14 +48,16 @@ class NestEmitter {
   void emit_fold_or_row();
   void emit_rows_of_elements(const Label& exit);
   void emit_row();
-  void main_loop(int unroll, bool non_temporal);
+  /// `streaming`: the nest has stores that may bypass the cache; `non_temporal`: here they do.
+  void main_loop(bool streaming, bool non_temporal);
   void prefetch(int u);
   template <class F>
   void tail_loop(F&& body);
   void set_tail();
   void advance_strided();
   std::ptrdiff_t heavy_ops() const;
-  int unroll_factor() const;
+  bool may_interleave() const;
+  int unroll_factor(asmjit::BaseNode* before, bool streaming) const;
 
   // Body (emit_loops.cpp).
   void eval_body(int u);

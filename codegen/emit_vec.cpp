@@ -89,18 +89,29 @@ Vec Vasm::splat(int size, uint64_t bits) {
   return broadcast(size, const_table(&bits, size));
 }
 
-Vec Vasm::constant(int size, uint64_t bits) {
+/// Not valid where there are no registers left for it.
+Vec Vasm::shared_constant(int size, uint64_t bits) {
   constexpr std::size_t kMost[2] = {4, 12};
-  if (bits == 0 || !anchor_ || !sharing_) return splat(size, bits);
+  if (bits == 0 || !anchor_ || !sharing_) return {};
   for (const Shared& s : shared_)
     if (s.bytes == bytes(size) && s.size == size && s.bits == bits) return s.vec;
-  if (shared_.size() >= kMost[avx512]) return splat(size, bits);
+  if (shared_.size() >= kMost[avx512]) return {};
   asmjit::BaseNode* here = cc.setCursor(anchor_);
   const Vec r = splat(size, bits);
   anchor_ = cc.cursor();
   cc.setCursor(here);
   shared_.push_back({bytes(size), size, bits, r});
   return r;
+}
+
+Vec Vasm::constant(int size, uint64_t bits) {
+  const Vec shared = shared_constant(size, bits);
+  return shared.isValid() ? shared : splat(size, bits);
+}
+
+asmjit::Operand Vasm::constant_operand(int size, uint64_t bits) {
+  const Vec shared = shared_constant(size, bits);
+  return shared.isValid() ? asmjit::Operand(shared) : asmjit::Operand(const_mem(size, bits));
 }
 
 Vec Vasm::splat_f(int size, double value) { return splat(size, float_bits(size, value)); }
@@ -172,14 +183,14 @@ Vec Vasm::op1(InstId id, int size, const Operand& a) {
   return r;
 }
 
-Vec Vasm::bitwise(int size, InstId avx2, InstId evex, const Vec& a, const Vec& b) {
+Vec Vasm::bitwise(int size, InstId avx2, InstId evex, const Vec& a, const Operand& b) {
   return op(avx512 ? evex : avx2, size, a, b);
 }
 
-Vec Vasm::iadd(int size, const Vec& a, const Vec& b) {
+Vec Vasm::iadd(int size, const Vec& a, const Operand& b) {
   return op(by_size(size, I::kIdVpaddb, I::kIdVpaddw, I::kIdVpaddd, I::kIdVpaddq), size, a, b);
 }
-Vec Vasm::isub(int size, const Vec& a, const Vec& b) {
+Vec Vasm::isub(int size, const Vec& a, const Operand& b) {
   return op(by_size(size, I::kIdVpsubb, I::kIdVpsubw, I::kIdVpsubd, I::kIdVpsubq), size, a, b);
 }
 
@@ -270,19 +281,22 @@ Vec Vasm::sar_v(int size, const Vec& a, const Vec& counts) {
 
 Vec Vasm::fsqrt(int size, const Vec& a) { return op1(size == 4 ? I::kIdVsqrtps : I::kIdVsqrtpd, size, a); }
 
-Vec Vasm::fma_op(int size, InstId ps, InstId pd, const Vec& a, const Vec& b, const Operand& c) {
+Vec Vasm::fma_op(int size, const InstId (&ids)[4], const Vec& a, const Operand& b, const Operand& c) {
   const Vec r = copy(size, a);
-  cc.emit(size == 4 ? ps : pd, r, b, c);  // the 213 form: r = r * b + c
+  if (b.isMem())
+    cc.emit(ids[size == 4 ? 2 : 3], r, c, b);  // the 132 form: r = r * b + c
+  else
+    cc.emit(ids[size == 4 ? 0 : 1], r, b, c);  // the 213 form
   return r;
 }
-Vec Vasm::fma(int size, const Vec& a, const Vec& b, const Operand& c) {
-  return fma_op(size, I::kIdVfmadd213ps, I::kIdVfmadd213pd, a, b, c);
+Vec Vasm::fma(int size, const Vec& a, const Operand& b, const Operand& c) {
+  return fma_op(size, {I::kIdVfmadd213ps, I::kIdVfmadd213pd, I::kIdVfmadd132ps, I::kIdVfmadd132pd}, a, b, c);
 }
-Vec Vasm::fnma(int size, const Vec& a, const Vec& b, const Operand& c) {
-  return fma_op(size, I::kIdVfnmadd213ps, I::kIdVfnmadd213pd, a, b, c);
+Vec Vasm::fnma(int size, const Vec& a, const Operand& b, const Operand& c) {
+  return fma_op(size, {I::kIdVfnmadd213ps, I::kIdVfnmadd213pd, I::kIdVfnmadd132ps, I::kIdVfnmadd132pd}, a, b, c);
 }
-Vec Vasm::fms(int size, const Vec& a, const Vec& b, const Operand& c) {
-  return fma_op(size, I::kIdVfmsub213ps, I::kIdVfmsub213pd, a, b, c);
+Vec Vasm::fms(int size, const Vec& a, const Operand& b, const Operand& c) {
+  return fma_op(size, {I::kIdVfmsub213ps, I::kIdVfmsub213pd, I::kIdVfmsub132ps, I::kIdVfmsub132pd}, a, b, c);
 }
 
 Vec Vasm::fround(int size, const Vec& a, Rounding mode) {
@@ -333,6 +347,18 @@ Mask Vasm::icmp(int size, bool is_signed, Cmp predicate, const Vec& a, const Vec
   m.k = cc.newKq();
   m.size = size;
   cc.emit(id, m.k, a, b, asmjit::Imm(kImm[static_cast<int>(predicate)]));
+  return m;
+}
+
+Mask Vasm::igreater(int size, const Vec& a, const Operand& b) {
+  Mask m;
+  m.size = size;
+  if (avx512) {
+    m.k = cc.newKq();
+    cc.emit(size == 4 ? I::kIdVpcmpd : I::kIdVpcmpq, m.k, a, b, asmjit::Imm(6));
+  } else {
+    m.v = op(size == 4 ? I::kIdVpcmpgtd : I::kIdVpcmpgtq, size, a, b);
+  }
   return m;
 }
 
@@ -408,6 +434,10 @@ Vec Vasm::keep(int size, const Mask& m, const Vec& a) {
   const Vec r = fresh(size);
   cc.k(m.k).z().emit(by_size(size, I::kIdVmovdqu8, I::kIdVmovdqu16, I::kIdVmovdqu32, I::kIdVmovdqu64), r, a);
   return r;
+}
+
+Vec Vasm::drop(int size, const Mask& m, const Vec& a) {
+  return avx512 ? select(size, m, zero(size), a) : op(I::kIdVpandn, size, mask_lanes(m, size), a);
 }
 
 void Vasm::branch(const Mask& m, bool any, const Label& target) {

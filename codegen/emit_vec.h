@@ -76,6 +76,8 @@ class Vasm {
   Vec splat_f(int size, double value);
   /// A splat that is made once, before the loops, while there are registers for that. Not to be changed in place.
   Vec constant(int size, uint64_t bits);
+  /// The same, in memory where it is not shared.
+  asmjit::Operand constant_operand(int size, uint64_t bits);
   /// From here on constants may be shared; the point is outside of all loops.
   void share_constants() { anchor_ = cc.cursor(); }
   /// Code that hardly ever runs makes its own.
@@ -111,13 +113,13 @@ class Vasm {
   /// ~a & b
   Vec bit_andnot(int size, const Vec& a, const Vec& b) { return bitwise(size, I::kIdVpandn, I::kIdVpandnd, a, b); }
   Vec bit_not(int size, const Vec& a) { return bit_xor(size, a, ones(size)); }
-  Vec and_const(int size, const Vec& a, uint64_t bits) { return bit_and(size, a, splat(size, bits)); }
-  Vec or_const(int size, const Vec& a, uint64_t bits) { return bit_or(size, a, splat(size, bits)); }
-  Vec xor_const(int size, const Vec& a, uint64_t bits) { return bit_xor(size, a, splat(size, bits)); }
+  Vec and_const(int size, const Vec& a, uint64_t bits) { return bitwise(size, I::kIdVpand, I::kIdVpandd, a, pattern(size, bits)); }
+  Vec or_const(int size, const Vec& a, uint64_t bits) { return bitwise(size, I::kIdVpor, I::kIdVpord, a, pattern(size, bits)); }
+  Vec xor_const(int size, const Vec& a, uint64_t bits) { return bitwise(size, I::kIdVpxor, I::kIdVpxord, a, pattern(size, bits)); }
 
-  // Integer arithmetic on lanes of 1, 2, 4, 8 bytes.
-  Vec iadd(int size, const Vec& a, const Vec& b);
-  Vec isub(int size, const Vec& a, const Vec& b);
+  // Integer arithmetic on lanes of 1, 2, 4, 8 bytes; of 4 and 8 bytes `b` may be a memory operand.
+  Vec iadd(int size, const Vec& a, const asmjit::Operand& b);
+  Vec isub(int size, const Vec& a, const asmjit::Operand& b);
   Vec imul(int size, const Vec& a, const Vec& b);
   Vec imin(int size, bool is_signed, const Vec& a, const Vec& b);
   Vec imax(int size, bool is_signed, const Vec& a, const Vec& b);
@@ -140,10 +142,10 @@ class Vasm {
   Vec fmax_x86(int size, const Vec& a, const asmjit::Operand& b) { return fp(size, I::kIdVmaxps, I::kIdVmaxpd, a, b); }
   Vec fmin_x86(int size, const Vec& a, const asmjit::Operand& b) { return fp(size, I::kIdVminps, I::kIdVminpd, a, b); }
   Vec fsqrt(int size, const Vec& a);
-  /// a * b + c; c - a * b; a * b - c.
-  Vec fma(int size, const Vec& a, const Vec& b, const asmjit::Operand& c);
-  Vec fnma(int size, const Vec& a, const Vec& b, const asmjit::Operand& c);
-  Vec fms(int size, const Vec& a, const Vec& b, const asmjit::Operand& c);
+  /// a * b + c; c - a * b; a * b - c. One of `b` and `c` may be a memory operand.
+  Vec fma(int size, const Vec& a, const asmjit::Operand& b, const asmjit::Operand& c);
+  Vec fnma(int size, const Vec& a, const asmjit::Operand& b, const asmjit::Operand& c);
+  Vec fms(int size, const Vec& a, const asmjit::Operand& b, const asmjit::Operand& c);
   enum Rounding { kNearest = 0, kFloor = 1, kCeil = 2, kTrunc = 3 };
   Vec fround(int size, const Vec& a, Rounding mode);
   Vec fabs(int size, const Vec& a) { return and_const(size, a, ~sign_bit(size)); }
@@ -153,6 +155,8 @@ class Vasm {
   // Comparisons and masks.
   Mask fcmp(int size, Cmp predicate, const Vec& a, const Vec& b);
   Mask icmp(int size, bool is_signed, Cmp predicate, const Vec& a, const Vec& b);
+  /// a > b of signed integers of 4 and 8 bytes; `b` may be a memory operand.
+  Mask igreater(int size, const Vec& a, const asmjit::Operand& b);
   Mask nonzero(int size, const Vec& a);
   Mask mask_const(bool value);
   Mask mask_and(const Mask& a, const Mask& b) { return mask_op(I::kIdKandq, I::kIdVpand, a, b); }
@@ -166,6 +170,8 @@ class Vasm {
   Mask mask_select(const Mask& m, const Mask& a, const Mask& b);
   /// m ? a : 0
   Vec keep(int size, const Mask& m, const Vec& a);
+  /// m ? 0 : a
+  Vec drop(int size, const Mask& m, const Vec& a);
   /// Jumps where any of the lanes is set (`any`), or none.
   void branch(const Mask& m, bool any, const Label& target);
 
@@ -195,13 +201,17 @@ class Vasm {
   static InstId by_size(int size, InstId b, InstId w, InstId d, InstId q) {
     return size == 1 ? b : size == 2 ? w : size == 4 ? d : q;
   }
-  Vec bitwise(int size, InstId avx2, InstId evex, const Vec& a, const Vec& b);
+  Vec bitwise(int size, InstId avx2, InstId evex, const Vec& a, const asmjit::Operand& b);
+  /// Bits for `bitwise`, in memory where its instruction takes them there.
+  asmjit::Operand pattern(int size, uint64_t bits) {
+    return avx512 || size < 4 ? asmjit::Operand(splat(size, bits)) : asmjit::Operand(const_mem(size, bits));
+  }
   /// Of the lanes of `a` and then `b` those that the table names, an index for each lane (AVX-512).
   Vec pick(int size, const Vec& a, const Vec& b, const uint64_t (&indices)[16]);
   Vec fp(int size, InstId ps, InstId pd, const Vec& a, const asmjit::Operand& b) {
     return op(size == 4 ? ps : pd, size, a, b);
   }
-  Vec fma_op(int size, InstId ps, InstId pd, const Vec& a, const Vec& b, const asmjit::Operand& c);
+  Vec fma_op(int size, const InstId (&ids)[4], const Vec& a, const asmjit::Operand& b, const asmjit::Operand& c);
   Mask mask_op(InstId k, InstId v, const Mask& a, const Mask& b);
   Mask icmp_avx2(int size, bool is_signed, Cmp predicate, const Vec& a, const Vec& b);
   /// Lanes of `size` done as even and odd lanes of twice the size.
@@ -223,6 +233,8 @@ class Vasm {
   asmjit::BaseNode* anchor_ = nullptr;  // shared constants are made behind it
   std::vector<Shared> shared_;
   bool sharing_ = true;
+
+  Vec shared_constant(int size, uint64_t bits);
   Mem scratch_[kScratchSlots];
   std::vector<Table> tables_;
 };

@@ -161,8 +161,9 @@ void check_binary_errors(DType t, Isa isa) {
       const long double want = f.reference ? f.reference(x[i], y[i]) : std::nextafter(x[i], y[i]);
       const double error = ulps(z[i], want);
       if (error > worst || std::isnan(error)) worst = error, at = i;
-      if (!std::isnan(z[i]))
+      if (!std::isnan(z[i])) {
         EXPECT_EQ(std::signbit(z[i]), std::signbit(want)) << graph::name_of(f.op) << " of " << x[i] << " and " << y[i];
+      }
     }
     EXPECT_LE(worst, sizeof(T) == 4 ? f.bound_f32 : f.bound_f64)
         << graph::name_of(f.op) << " " << graph::name_of(t) << " " << isa_name(isa) << " at " << std::hexfloat << x[at] << " and " << y[at];
@@ -314,6 +315,48 @@ TEST(MathCode, AssemblesForEveryIsa) {
     for (DType t : {DType::F32, DType::F64}) {
       for (const Function& f : kFunctions) EXPECT_TRUE(emit(unary(f.op, t), isa)) << graph::name_of(f.op);
       for (const BinaryFunction& f : kBinaryFunctions) EXPECT_TRUE(emit(binary(f.op, t), isa)) << graph::name_of(f.op);
+    }
+}
+
+/// log(x) exp(x) - sqrt(x) sin(log(x)), stored over x.
+LoopNest long_body(DType t) {
+  LoopNest nest;
+  nest.o1 = true;
+  const auto of = [&](Op op, std::vector<uint16_t> args) { return add_apply(nest, op, t, t, args); };
+  const uint16_t x = add_load(nest, t, Access::Contiguous), logarithm = of(Op::Log, {x});
+  const uint16_t product = of(Op::Multiply, {logarithm, of(Op::Exp, {x})});
+  add_store(nest, t, Access::Contiguous, of(Op::Subtract, {product, of(Op::Divide, {of(Op::Sqrt, {x}), of(Op::Tanh, {logarithm})})}));
+  return nest;
+}
+
+TEST(MathCode, LongBodiesTakeTurns) {
+  for (Isa isa : {Isa::Avx2, Isa::Avx512}) {
+    auto code = emit(long_body(DType::F64), isa, true);
+    ASSERT_TRUE(code);
+    int places = 0;
+    for (std::size_t at = code->listing.find("vsqrtpd"); at != std::string::npos; at = code->listing.find("vsqrtpd", at + 1)) ++places;
+    EXPECT_GE(places, 4) << isa_name(isa);
+  }
+}
+
+TEST_P(Math, LongBodiesGiveWhatShortOnesGive) {
+  const Executable code = compile(long_body(DType::F64), GetParam());
+  const double odd[] = {0, -1, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN(), 5e-324, 800};
+  for (int length = 1; length < 80; length += length < 40 ? 1 : 7)
+    for (int place = -1; place < length; place += 3) {
+      std::vector<double> x(static_cast<std::size_t>(length)), alone;
+      for (int i = 0; i < length; ++i) x[static_cast<std::size_t>(i)] = 0.5 + 0.37 * i;
+      if (place >= 0) x[static_cast<std::size_t>(place)] = odd[place % 6];
+      for (double each : x) {  // one element is computed in the tail
+        char* ptrs[] = {reinterpret_cast<char*>(&each), reinterpret_cast<char*>(&each)};
+        const int64_t strides[] = {8, 0, 8, 0};
+        run_kernel(code, ptrs, strides, 1);
+        alone.push_back(each);
+      }
+      char* ptrs[] = {reinterpret_cast<char*>(x.data()), reinterpret_cast<char*>(x.data())};
+      const int64_t strides[] = {8, 0, 8, 0};
+      run_kernel(code, ptrs, strides, length);
+      EXPECT_EQ(std::memcmp(x.data(), alone.data(), x.size() * sizeof(double)), 0) << length << " elements, an odd one at " << place;
     }
 }
 
