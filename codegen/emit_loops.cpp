@@ -98,7 +98,7 @@ void NestEmitter::analyse() {
   if (!nest_.o1) return;
   for (std::size_t i = 0; i < n; ++i) {
     const Expr& e = nest_.body[i];
-    if (e.kind == ExprKind::Apply && (e.op == Op::Multiply || e.op == Op::Square) && graph::is_float(e.dtype))
+    if (e.kind == ExprKind::Apply && (e.op == Op::Multiply || e.op == Op::Square) && (e.dtype == DType::F32 || e.dtype == DType::F64))
       contracted_[i] = uses[i] == 1 && only_product[i] && !invariant_[i];
   }
   // Not where the one use is a store, unless that is a sum; and of two products in one sum only the first is taken in.

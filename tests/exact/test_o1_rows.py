@@ -126,3 +126,11 @@ def test_special_divisors(dtype):
                 g(x[row : row + 1], y[row])
             said.append({str(w.message) for w in caught})
         assert said[0] == said[1], values[row]
+
+
+def test_products_of_half_are_rounded():
+    a, b, c = np.random.default_rng(4).normal(size=(3, 100)).astype(np.float16)
+    for function in (lambda a, b, c: a * b + c, lambda a, b, c: c - a * a, lambda a, b, c: (a * a).reshape(-1, 1).sum(axis=1)):
+        f = compiled(function)
+        for _ in range(2):
+            assert np.array_equal(f(a, b, c), function(a, b, c))
