@@ -1,20 +1,24 @@
 """The programs of programs/, plain and marked, at O0 and O1: times, whether the bits are equal, what breaks.
 
-One process; plain, O0 and O1 take turns, each on arguments of its own, and beside them numba.njit of the same source, where Numba is
-installed and compiles it. Times are medians; the first call is the one that compiles.
+One process; plain, O0 and O1 take turns, each on arguments of its own, and beside them numba.njit, jax.jit and torch.compile of the same
+source, where they are installed, compile it within `--patience` seconds and come to the same numbers. Times are medians; the first call is
+the one that compiles.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import copy
-import importlib
+import importlib.util
+import os
 import pkgutil
+import signal
 import statistics
 import time
 import types
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -76,21 +80,55 @@ def timed(function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[flo
     return time.perf_counter() - start, result
 
 
-def with_numba(program: Any) -> Callable[..., Any] | None:
-    """`program.run` by numba.njit, and all functions of the module that it calls; None where there is no Numba."""
-    try:
-        numba = importlib.import_module("numba")
-    except ImportError:
-        return None
-    scope = dict(vars(program))
+def copied(program: Any, mark: Callable[..., Any], **names: Any) -> Callable[..., Any]:
+    """`program.run` and all functions of the module that it calls, each marked, with `names` for their global ones."""
+    scope = {**vars(program), **names}
     for name, value in vars(program).items():
         if isinstance(value, types.FunctionType) and value.__module__ == program.__name__:
-            scope[name] = numba.njit(types.FunctionType(value.__code__, scope, name, value.__defaults__))
+            scope[name] = mark(types.FunctionType(value.__code__, scope, name, value.__defaults__))
     return scope["run"]
 
 
-def measure(program: Any, size: str, rounds: int) -> dict[str, Any]:
-    """Seconds of plain, O0 and O1, of their first calls, bits, errors and breaks."""
+def with_numba(program: Any, arguments: tuple[Any, ...]) -> Callable[..., Any]:
+    return copied(program, importlib.import_module("numba").njit)
+
+
+def with_jax(program: Any, arguments: tuple[Any, ...]) -> Callable[..., Any]:
+    """jax.numpy in the place of numpy; what is not an array is known to the compiler."""
+    jax, jnp = importlib.import_module("jax"), importlib.import_module("jax.numpy")
+    jax.config.update("jax_enable_x64", True)
+    static = [i for i, value in enumerate(arguments) if not isinstance(value, np.ndarray)]
+    compiled = jax.jit(copied(program, lambda function: function, np=jnp), static_argnums=static)
+    return lambda *given: jax.tree.map(np.asarray, compiled(*given))
+
+
+def with_torch(program: Any, arguments: tuple[Any, ...]) -> Callable[..., Any]:
+    torch = importlib.import_module("torch")
+    torch.set_num_threads(framejit.config.num_threads or len(os.sched_getaffinity(0)))
+    return torch.compile(program.run)
+
+
+PEERS = {"Numba": with_numba, "JAX": with_jax, "torch": with_torch}
+
+
+@contextlib.contextmanager
+def patience(seconds: int) -> Iterator[None]:
+    """Raises TimeoutError in what takes longer, again and again, since callbacks may swallow it."""
+
+    def stop(*_: Any) -> None:
+        raise TimeoutError(f"took longer than {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds, 1)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def measure(program: Any, size: str, rounds: int, peers: Sequence[str] = (), limit: int = 0) -> dict[str, Any]:
+    """Seconds of plain, O0, O1 and peers, of their first calls, bits, errors and breaks."""
     arguments = program.make(*program.SIZES[size])
     breaks: Counter[str] = Counter()
     stop = listen(lambda _, event: breaks.update([place(event)]), ("graph_breaks",))
@@ -100,14 +138,15 @@ def measure(program: Any, size: str, rounds: int) -> dict[str, Any]:
     first: dict[str, float] = {}
     expected = timed(program.run, arguments)[1]
     row: dict[str, Any] = {}
-    compiled = with_numba(program)
-    if compiled is not None:
+    for peer in peers:
         try:
-            row["Numba first"], result = timed(compiled, arguments)
+            compiled = PEERS[peer](program, arguments)
+            with patience(limit):
+                row[peer + " first"], result = timed(compiled, arguments)
             if largest_error(expected, result) < 1e-6:
-                functions["Numba"] = compiled
-        except Exception as error:  # what Numba says of what it does not compile has many types
-            row["Numba says"] = str(error).strip().splitlines()[0]
+                functions[peer] = compiled
+        except Exception as error:  # what they say of what they do not compile has many types
+            row[peer + " says"] = (str(error).strip().splitlines() or [type(error).__name__])[0]
     for name in ("plain", *LEVELS):
         function = functions[name]
         first[name], result = timed(function, arguments)
@@ -136,10 +175,12 @@ def main() -> int:
     parser.add_argument("--size", action="append", choices=("small", "medium", "large"))
     parser.add_argument("--program", action="append", choices=names)
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--patience", type=int, default=60, help="seconds that a peer may take to compile")
     parser.add_argument("--breaks", action="store_true", help="print each place that breaks")
     options = parser.parse_args()
     wrong = 0
-    columns = ("plain", "O0", "O1", "Numba", "O0 first", "O1 first", "Numba first")
+    peers = [name for name in PEERS if importlib.util.find_spec(name.lower())]
+    columns = ("plain", *LEVELS, *peers, *(name + " first" for name in (*LEVELS, *peers)))
     slower = 0
     print(
         f"{'program':12} {'size':7}"
@@ -149,7 +190,7 @@ def main() -> int:
     for name in options.program or names:
         program = importlib.import_module("programs." + name)
         for size in options.size or ("small", "medium", "large"):
-            row = measure(program, size, options.rounds)
+            row = measure(program, size, options.rounds, peers, options.patience)
             wrong += not row["equal"]
             slower += row["O0"] > 1.05 * row["plain"]
             print(
@@ -162,6 +203,9 @@ def main() -> int:
             if options.breaks:
                 for place, count in row["breaks"].items():
                     print(f"    {place} ({count})")
+                for peer in peers:
+                    if peer + " says" in row:
+                        print(f"    {peer}: {row[peer + ' says'][:120]}")
     print(f"{wrong} with other bits, {slower} slower than plain by more than 5 % at O0")
     return int(wrong > 0)
 
