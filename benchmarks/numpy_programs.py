@@ -1,24 +1,26 @@
 """The programs of programs/, plain and marked, at O0 and O1: times, whether the bits are equal, what breaks.
 
-One process; plain, O0 and O1 take turns, each on arguments of its own, and beside them numba.njit, jax.jit and torch.compile of the same
-source, where they are installed, compile it within `--patience` seconds and come to the same numbers. Times are medians; the first call is
-the one that compiles.
+Plain, O0 and O1 take turns in one process, each on arguments of its own. Then numba.njit, jax.jit and torch.compile of the same source take
+turns with plain in processes of their own, where they are installed, compile it within `--patience` seconds and come to the same numbers.
+Times are medians; the first call is the one that compiles.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import copy
 import importlib.util
+import itertools
+import json
 import os
 import pkgutil
-import signal
 import statistics
+import subprocess
+import sys
 import time
 import types
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -111,24 +113,43 @@ def with_torch(program: Any, arguments: tuple[Any, ...]) -> Callable[..., Any]:
 PEERS = {"Numba": with_numba, "JAX": with_jax, "torch": with_torch}
 
 
-@contextlib.contextmanager
-def patience(seconds: int) -> Iterator[None]:
-    """Raises TimeoutError in what takes longer, again and again, since callbacks may swallow it."""
-
-    def stop(*_: Any) -> None:
-        raise TimeoutError(f"took longer than {seconds} s")
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds, 1)
+def measure_peer(program: Any, size: str, rounds: int, peer: str) -> dict[str, Any]:
+    """Seconds of plain and the peer in turns, and of the peer's first call; or what it says where it does not come to the same numbers."""
+    arguments = program.make(*program.SIZES[size])
+    expected = timed(program.run, arguments)[1]
     try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        compiled = PEERS[peer](program, arguments)
+        first, result = timed(compiled, arguments)
+        error = largest_error(expected, result)
+    except Exception as raised:  # what they say of what they do not compile has many types
+        return {"says": (str(raised).strip().splitlines() or [type(raised).__name__])[0]}
+    if error > 1e-6:
+        return {"says": f"other numbers: {error:.1e}"}
+    times = [[timed(function, arguments)[0] for function in (program.run, compiled)] for _ in range(rounds)]
+    return {
+        "plain": statistics.median(t[0] for t in times),
+        "peer": statistics.median(t[1] for t in times),
+        "first": first,
+    }
 
 
-def measure(program: Any, size: str, rounds: int, peers: Sequence[str] = (), limit: int = 0) -> dict[str, Any]:
-    """Seconds of plain, O0, O1 and peers, of their first calls, bits, errors and breaks."""
+def beside(name: str, sizes: Sequence[str], peer: str, options: argparse.Namespace) -> dict[str, dict[str, Any]]:
+    """measure_peer() by size, in a process of its own, which may change what others run and need not come to an end."""
+    command = [sys.executable, __file__, "--program", name, "--peer", peer, "--rounds", str(options.rounds)]
+    command += [word for size in sizes for word in ("--size", size)]
+    limit = options.patience * len(sizes)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=limit)
+        lines = done.stdout.splitlines()
+    except subprocess.TimeoutExpired as late:
+        lines = (late.stdout or b"").decode().splitlines()
+    found = dict.fromkeys(sizes, {"says": f"took longer than {limit} s, or ended its process"})
+    found.update(json.loads(line) for line in lines if line.startswith('["'))
+    return found
+
+
+def measure(program: Any, size: str, rounds: int) -> dict[str, Any]:
+    """Seconds of plain, O0 and O1, of their first calls, bits, errors and breaks."""
     arguments = program.make(*program.SIZES[size])
     breaks: Counter[str] = Counter()
     stop = listen(lambda _, event: breaks.update([place(event)]), ("graph_breaks",))
@@ -138,15 +159,6 @@ def measure(program: Any, size: str, rounds: int, peers: Sequence[str] = (), lim
     first: dict[str, float] = {}
     expected = timed(program.run, arguments)[1]
     row: dict[str, Any] = {}
-    for peer in peers:
-        try:
-            compiled = PEERS[peer](program, arguments)
-            with patience(limit):
-                row[peer + " first"], result = timed(compiled, arguments)
-            if largest_error(expected, result) < 1e-6:
-                functions[peer] = compiled
-        except Exception as error:  # what they say of what they do not compile has many types
-            row[peer + " says"] = (str(error).strip().splitlines() or [type(error).__name__])[0]
     for name in ("plain", *LEVELS):
         function = functions[name]
         first[name], result = timed(function, arguments)
@@ -175,37 +187,65 @@ def main() -> int:
     parser.add_argument("--size", action="append", choices=("small", "medium", "large"))
     parser.add_argument("--program", action="append", choices=names)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--patience", type=int, default=60, help="seconds that a peer may take to compile")
+    parser.add_argument("--patience", type=int, default=60, help="seconds that a peer may take for a program and size")
+    parser.add_argument(
+        "--peer", choices=tuple(PEERS), help="measure this one alone, for another process that reads it"
+    )
     parser.add_argument("--breaks", action="store_true", help="print each place that breaks")
     options = parser.parse_args()
-    wrong = 0
+    sizes = options.size or ["small", "medium", "large"]
+    if options.peer:
+        for name, size in itertools.product(options.program, sizes):
+            print(
+                json.dumps(
+                    [
+                        size,
+                        measure_peer(importlib.import_module("programs." + name), size, options.rounds, options.peer),
+                    ]
+                ),
+                flush=True,
+            )
+        return 0
+    wrong = slower = 0
     peers = [name for name in PEERS if importlib.util.find_spec(name.lower())]
     columns = ("plain", *LEVELS, *peers, *(name + " first" for name in (*LEVELS, *peers)))
-    slower = 0
     print(
         f"{'program':12} {'size':7}"
-        + "".join(f"{name + ', ms':>14}" for name in columns)
+        + "".join(f"{name + ', ms':>17}" for name in columns)
         + f"{'O0/plain':>10}{'O1/plain':>10} {'bits':6} {'O1 error':>9} breaks"
     )
+    over_peers = []
     for name in options.program or names:
         program = importlib.import_module("programs." + name)
-        for size in options.size or ("small", "medium", "large"):
-            row = measure(program, size, options.rounds, peers, options.patience)
+        rows = {size: measure(program, size, options.rounds) for size in sizes}
+        found = {peer: beside(name, sizes, peer, options) for peer in peers}
+        for size, row in rows.items():
+            best = 0.0
+            for peer in peers:
+                if "peer" in (times := found[peer][size]):
+                    row[peer], row[peer + " first"] = times["peer"], times["first"]
+                    best = max(best, times["plain"] / times["peer"])
+            if best:
+                over_peers.append(row["plain"] / row["O1"] / best)
             wrong += not row["equal"]
             slower += row["O0"] > 1.05 * row["plain"]
             print(
                 f"{name:12} {size:7}"
-                + "".join(f"{row[column] * 1e3:14.3f}" if column in row else f"{'-':>14}" for column in columns)
+                + "".join(f"{row[column] * 1e3:17.3f}" if column in row else f"{'-':>17}" for column in columns)
                 + f"{row['O0'] / row['plain']:10.2f}{row['O1'] / row['plain']:10.2f}"
                 + f" {'equal' if row['equal'] else 'DIFFER':6} {row['error']:9.1e} {len(row['breaks'])}",
                 flush=True,
             )
             if options.breaks:
-                for place, count in row["breaks"].items():
-                    print(f"    {place} ({count})")
+                for where, count in row["breaks"].items():
+                    print(f"    {where} ({count})")
                 for peer in peers:
-                    if peer + " says" in row:
-                        print(f"    {peer}: {row[peer + ' says'][:120]}")
+                    if "says" in found[peer][size]:
+                        print(f"    {peer}: {found[peer][size]['says'][:120]}")
+    if over_peers:
+        print(
+            f"O1 over the best peer that compiles it: {statistics.geometric_mean(over_peers):.2f}x, at worst {min(over_peers):.2f}x, {len(over_peers)} rows"
+        )
     print(f"{wrong} with other bits, {slower} slower than plain by more than 5 % at O0")
     return int(wrong > 0)
 

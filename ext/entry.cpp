@@ -282,7 +282,7 @@ PyObject* Entry::lose(PyObject* capsule, PyObject* weakref) {
   Py_RETURN_NONE;
 }
 
-/// Is the entry one whose flags keep firing, and not tried this time?
+/// Is the entry one whose runs keep coming to nothing, and not tried this time?
 bool Entry::rests() {
   if (streak_ < kDemoteAfter) [[likely]]
     return false;
@@ -291,12 +291,16 @@ bool Entry::rests() {
 
 Outcome Entry::after_flags(runtime::Undo* undo) {
   if (undo) undo->rollback();
+  return given_up("floating-point flags fired in run after run");
+}
+
+/// A run that came to nothing.
+Outcome Entry::given_up(const char* reason) {
   if (++streak_ == kDemoteAfter && events_on(Channel::Perf))
     emit(Channel::Perf, std::move(Record()
                                       .put("function", region_->function)
                                       .put("what", std::string("demoted"))
-                                      .put("detail", std::string("floating-point flags fired in run after run; the "
-                                                                 "interpreter runs this region from now on"))));
+                                      .put("detail", std::string(reason) + "; the interpreter runs this region from now on")));
   return Outcome::Declined;
 }
 
@@ -369,8 +373,8 @@ Outcome Entry::run_plan(Workspace& w, std::vector<unsigned>& unsaid, bool in_fra
   switch (run.status) {
     case runtime::RunStatus::Done: break;
     case runtime::RunStatus::OutOfMemory: runtime::trim(); return Outcome::Declined;
-    case runtime::RunStatus::Interrupted:
-    case runtime::RunStatus::Redo: return Outcome::Declined;
+    case runtime::RunStatus::Interrupted: return Outcome::Declined;
+    case runtime::RunStatus::Redo: return given_up("conditions of the graph did not hold in run after run");
     case runtime::RunStatus::Unexpected: other_way_ = run.location; return Outcome::OtherWay;
     case runtime::RunStatus::Flagged: return after_flags(run.undo.get());
   }

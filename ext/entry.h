@@ -78,7 +78,7 @@ class Entry {
   ~Entry();
 
  private:
-  static constexpr int kDemoteAfter = 4;  // consecutive runs whose flags fired
+  static constexpr int kDemoteAfter = 4;  // consecutive runs that came to nothing
   static constexpr int kRetryEvery = 64;  // a demoted entry is tried again this often
 
   struct Lent {
@@ -112,6 +112,7 @@ class Entry {
   /// Gives the warnings of a run that is done.
   bool warn(const std::vector<unsigned>& unsaid) const;
   Outcome after_flags(runtime::Undo* undo);
+  Outcome given_up(const char* reason);
   capture::Ref<> prediction(const capture::FrameView& frame, const Workspace& w) const;
 
   // Declared so that what points into the region goes first.

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@
 #include "ext/numpy_index.h"
 #include "graph/layout.h"
 #include "graph/pass.h"
+#include "graph/support/check.h"
 
 namespace framejit::ext {
 
@@ -157,19 +159,21 @@ Ref<> build(const Piece& piece, const std::vector<Ref<>>& operands) {
 }
 
 Ref<> invoke(const HostCall& call, const std::vector<Ref<>>& operands) {
-  std::vector<Ref<>> held;
+  std::vector<Ref<>> held;  // what is built for this call alone
   std::vector<PyObject*> stack;
-  for (const Piece& piece : call.args) held.push_back(build(piece, operands));
-  Ref<> names = Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(call.keywords.size())));
-  for (std::size_t i = 0; names && i < call.keywords.size(); ++i) {
-    held.push_back(build(call.keywords[i].second, operands));
-    PyTuple_SET_ITEM(names.get(), static_cast<Py_ssize_t>(i), Ref<>(call.keywords[i].first).release());
-  }
-  for (const Ref<>& one : held) {
-    if (!one || !names) return {};
-    stack.push_back(one.get());
-  }
-  return Ref<>::steal(PyObject_Vectorcall(call.callable.get(), stack.data(), call.args.size(), names.get()));
+  stack.reserve(call.args.size() + call.keywords.size());
+  const auto push = [&](const Piece& piece) {
+    PyObject* object = piece.kind == Piece::Known ? piece.object.get() : nullptr;
+    if (piece.kind == Piece::Slot) object = operands[piece.slot].get();
+    if (!object) object = held.emplace_back(build(piece, operands)).get();
+    stack.push_back(object);
+    return object != nullptr;
+  };
+  for (const Piece& piece : call.args)
+    if (!push(piece)) return {};
+  for (const auto& [name, piece] : call.keywords)
+    if (!push(piece)) return {};
+  return Ref<>::steal(PyObject_Vectorcall(call.callable.get(), stack.data(), call.args.size(), call.names.get()));
 }
 
 /// The wraps of the slots, in their order.
@@ -260,6 +264,7 @@ bool take_result(PyObject* object, Wrap wrap, bool through_view, const HostArray
 
 /// What a function raises of itself the bytecode will raise; what a signal handler raised in between is raised once we are out of here.
 void clear_error() {
+  if (!PyErr_Occurred()) return;
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   static PyObject* const linalg = PyObject_GetAttrString(numpy_module(), "linalg");
@@ -346,6 +351,17 @@ bool is_quiet(const HostCall& call) {
   return std::find(names->begin(), names->end(), call.callable.get()) != names->end();
 }
 
+/// What each run of the call would find out again.
+void prepare(HostCall& call) {
+  call.wraps = wraps_of(call);
+  call.quiet = is_quiet(call);
+  if (call.keywords.empty()) return;
+  call.names = Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(call.keywords.size())));
+  FRAMEJIT_CHECK(call.names, "no memory for the names of keywords");
+  for (std::size_t i = 0; i < call.keywords.size(); ++i)
+    PyTuple_SET_ITEM(call.names.get(), static_cast<Py_ssize_t>(i), Ref<>(call.keywords[i].first).release());
+}
+
 bool run_host(void* context, std::span<const HostArray> arrays, graph::FlagRule rule) {
   const auto& call = *static_cast<const HostCall*>(context);
   const Gil gil;
@@ -353,16 +369,19 @@ bool run_host(void* context, std::span<const HostArray> arrays, graph::FlagRule 
     const Ref<> items = given().get(arrays[0].data);
     return items && take_result(item_of(items.get(), call.item), call.result, call.through_view, arrays.back());
   }
-  const std::vector<Wrap> wraps = wraps_of(call);
   std::vector<Ref<>> operands;
+  operands.reserve(call.wraps.size());
   // Of what is not writeable, some functions make a copy before they read it.
-  const bool quiet = is_quiet(call);
-  for (std::size_t i = 0; i < wraps.size(); ++i) operands.push_back(as_object(arrays[i], wraps[i], quiet ? NPY_ARRAY_WRITEABLE : 0));
+  for (std::size_t i = 0; i < call.wraps.size(); ++i)
+    operands.push_back(as_object(arrays[i], call.wraps[i], call.quiet ? NPY_ARRAY_WRITEABLE : 0));
   Ref<> result;
-  if (quiet) {
+  if (call.quiet) {
     result = invoke(call, operands);
   } else {
-    OwnErrState raising((ErrState::current().watched() & ~rule.ignored) | rule.minded);
+    const ErrState now = ErrState::current();
+    const unsigned watched = (now.watched() & ~rule.ignored) | rule.minded;
+    std::optional<OwnErrState> raising;
+    if (watched != now.watched() || !now.warns_only()) raising.emplace(watched);  // else what warns raises
     WarningsRaise too;
     result = invoke(call, operands);
   }
@@ -820,6 +839,7 @@ Captured<Value*> host_call(Session& session, PyObject* callable, std::span<Value
                               [&](ValueId other) { return session.graph().type(other).dtype != type.dtype; }))
       return break_at(BreakId::UnsupportedArgument, "a host call of a scalar of another dtype that is known at run time only");
   }
+  prepare(*call);
   FRAMEJIT_TRY(results, predict(arguments, *call));
   call->sequence = results.sequence;
   call->count = static_cast<Py_ssize_t>(results.items.size());
@@ -1023,6 +1043,7 @@ std::unique_ptr<HostCall> read_call(PyObject* record) {
     call->keywords.emplace_back(Ref<>::steal(name), Piece{});
     if (!read_piece(piece, call->keywords.back().second)) return nullptr;
   }
+  prepare(*call);
   PyObject* sequence = field(record, "sequence");
   if (sequence == Py_None) return call->count == 1 ? std::move(call) : nullptr;
   if (!PyType_Check(sequence)) return nullptr;

@@ -38,6 +38,9 @@ struct HostCall {
   Ref<> callable;
   std::vector<Piece> args;
   std::vector<std::pair<Ref<>, Piece>> keywords;
+  Ref<> names;               // of the keywords, a tuple; null: there are none
+  std::vector<Wrap> wraps;   // of the slots
+  bool quiet = false;        // neither sets a flag nor warns, and never writes to an operand
   Wrap result = Wrap::NdArray;
   bool through_view = false;  // what is given is a view of the whole of the fresh array
   std::vector<std::size_t> view;  // and a transposition of it, where that is known: the axes of the fresh array in the view's order

@@ -338,6 +338,25 @@ def test_an_entry_whose_flags_keep_firing_rests():
     assert any(record.get("what") == "demoted" for record in events.records("perf"))
 
 
+def test_an_entry_whose_conditions_never_hold_rests():
+    """The length of what np.bincount gives is the least one when the graph is made, and another in each run."""
+    function = lambda x, places: np.bincount(places, weights=x, minlength=5)  # noqa: E731
+    marked, x, places = compiled(function), np.linspace(0, 1, 8), np.arange(8) + 7
+    with Events("perf") as events:
+        for _ in range(200):
+            same(marked(x, places), function(x, places))
+    assert [record["what"] for record in events.records("perf")].count("demoted") == 1
+    before = framejit.stats()["host_calls"]
+    for _ in range(200):
+        marked(x, places)
+    assert framejit.stats()["host_calls"] - before < 10
+    for _ in range(200):  # where they hold again
+        marked(x, places % 5)
+    before = framejit.stats()["host_calls"]
+    same(marked(x, places % 5), function(x, places % 5))
+    assert framejit.stats()["host_calls"] == before + 1
+
+
 # Long runs.
 
 
