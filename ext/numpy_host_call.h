@@ -57,4 +57,28 @@ struct HostCall {
 /// NumPy, where the loops do not do it. Empty where it is none of these.
 codegen::HostFunction native_function(HostCall& call, RunHost otherwise);
 
+/// The call that plans know under this number; null: there is none.
+HostCall* host_call_at(int64_t index);
+/// The number under which plans know the call.
+int64_t host_call_number(std::unique_ptr<HostCall> call);
+
+/// Finds out what each run of the call would find out again.
+void prepare(HostCall& call);
+/// Calls the function, with an object for each operand; null with an exception set where it raises.
+Ref<> invoke(const HostCall& call, const std::vector<Ref<>>& operands);
+/// The wraps of the slots, in their order.
+std::vector<Wrap> wraps_of(const HostCall& call);
+
+/// An item of what a call gives, borrowed.
+inline PyObject* item_of(PyObject* items, Py_ssize_t i) {
+  return PyList_CheckExact(items) ? PyList_GET_ITEM(items, i) : PyTuple_GET_ITEM(items, i);
+}
+
+/// The fresh array that `array` shows the whole of, in another order of its axes; null: it is none of these.
+PyArrayObject* shown_whole(PyArrayObject* array);
+/// What a function raises of itself the bytecode will raise; what a signal handler raised in between is raised once we are out of here.
+void clear_error();
+/// Objects that are the same at each call, and that no function changes.
+bool is_immutable(PyObject* o);
+
 }  // namespace framejit::ext
