@@ -400,7 +400,7 @@ SHAPED = [
     "np.split({x}, 1)[0]", "np.array_split({x}, 2)[0]", "np.asarray({x})", "np.ascontiguousarray({x})", "np.asarray({x}, dtype='f4')",
     "{x}.astype('f4')", "{x}.astype('i4')", "{x}.astype('f2')", "{x}.astype(float)", "{x}.astype('c8')", "{x}.astype(bool)", "{x}.astype('u1')",
     "{x}.astype('i8', order='F')", "{x}.astype({x}.dtype, copy=False)", "np.zeros_like({x})", "np.full_like({x}, 3)", "np.ones({x}.shape)",
-    "np.empty_like({x}) * 0 + 1 if {x}.dtype.kind in 'iub' else {x}", "np.sort({x})", "np.sort({x}, axis=None)", "np.argsort({x}, axis=None, kind='stable')",
+    "(np.empty_like({x}) * 0 + 1 if {x}.dtype.kind in 'iub' else {x})", "np.sort({x})", "np.sort({x}, axis=None)", "np.argsort({x}, axis=None, kind='stable')",
     "np.cumsum({x})", "np.nan_to_num({x})", "np.clip({x}, -1, 1)", "np.clip({x}, 0, None)", "np.round({x}, 1)", "{x}.round()", "np.median({x})",
     "np.percentile({x}, 30)", "np.trace({x})", "np.diagonal({x})", "np.diag({x})", "np.unique({x})", "np.bincount(np.abs({x}.astype('u1')))",
     "np.gradient({x})", "np.take({x}, [0, 0])", "np.take({x}, 0, axis={a})", "np.interp({x}, [0.0, 1.0, 2.0], [1.0, 4.0, 9.0])", "np.searchsorted([0, 1, 2], {x})",
