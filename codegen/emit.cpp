@@ -75,10 +75,13 @@ Expected<KernelCode, std::string> emit(const LoopNest& nest, Isa isa, bool with_
   asmjit::StringLogger logger;
   if (with_listing) code.setLogger(&logger);
   asmjit::x86::Compiler cc(&code);
-#ifndef NDEBUG
-  cc.addDiagnosticOptions(asmjit::DiagnosticOptions::kValidateAssembler |
-                          asmjit::DiagnosticOptions::kValidateIntermediate);
+#ifdef NDEBUG
+  const bool validates = with_listing;
+#else
+  const bool validates = true;
 #endif
+  if (validates)
+    cc.addDiagnosticOptions(asmjit::DiagnosticOptions::kValidateAssembler | asmjit::DiagnosticOptions::kValidateIntermediate);
   NestEmitter emitter(nest, cc, isa == Isa::Avx512);
   emitter.emit_function();
   cc.finalize();

@@ -443,7 +443,11 @@ Vec Vasm::drop(int size, const Mask& m, const Vec& a) {
 void Vasm::branch(const Mask& m, bool any, const Label& target) {
   const Gp bits = gp();
   if (avx512) {
-    cc.kmovq(bits, m.k);
+    // A copy, which is in a register: where a mask is spilled the allocator would put memory in its place, and a general register is
+    // not loaded by this instruction. interleave() keeps the two together.
+    const auto held = cc.newKq();
+    cc.kmovq(held, m.k);
+    cc.kmovq(bits, held);
     if (lanes < 64) {  // what lies above the lanes is anything
       if (lanes <= 31) {
         cc.test(bits.r32(), asmjit::Imm((uint32_t{1} << lanes) - 1));

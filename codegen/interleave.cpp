@@ -19,8 +19,9 @@ const asmjit::Operand_* operands_of(const BaseNode* node, std::size_t least) {
   return instruction->opCount() < least ? nullptr : instruction->operands();
 }
 
-/// An instruction on vectors alone.
+/// An instruction on vectors alone. Moves of masks are none: see Vasm::branch.
 bool is_straight(const BaseNode* node) {
+  if (node->isInst() && node->as<asmjit::InstNode>()->id() == x86::Inst::kIdKmovq) return false;
   const auto in_vectors = [](const asmjit::Operand_& o) { return x86::Reg::isVec(o) || x86::Reg::isKReg(o); };
   const asmjit::Operand_ *one = operands_of(node, 1), *two = operands_of(node, 2);
   return one && (in_vectors(one[0]) || (two && one[0].isMem() && in_vectors(two[1])));
