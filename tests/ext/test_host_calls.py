@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import warnings
 
 import framejit as fj
 import numpy as np
@@ -319,3 +320,27 @@ def test_threads_share_a_call_of_several_results():
         values, vectors = np.linalg.eigh(x)
         expected = (vectors * values @ vectors.T).tobytes()
         assert len(results[k]) == 50 and all(each.tobytes() == expected for each in results[k])
+
+
+def test_a_warning_that_the_calling_line_has_given_before():
+    """Python keeps what it has warned of by the line; that of the function is another than that of its caller."""
+    x = np.array([-1.5, 2.0])
+
+    def function(x):
+        return np.float_power(x, 0.5)
+
+    def seen(call):
+        globals().pop("__warningregistry__", None)
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")
+            shown = []
+            warnings.showwarning = lambda message, category, filename, line, *rest: shown.append((str(message), line))
+            for _ in range(3):
+                np.float_power(x, 0.5), call(x)
+        return shown
+
+    marked = fj.jit(function)
+    marked(np.abs(x))
+    expected = seen(function)
+    assert len(expected) == 2
+    assert seen(marked) == expected
