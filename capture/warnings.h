@@ -11,7 +11,8 @@ class WarningsRaise {
   WarningsRaise() {
     static PyObject* const warnings = PyImport_ImportModule("warnings");
     static PyObject* const row = Py_BuildValue("(sOOOi)", "error", Py_None, PyExc_Warning, Py_None, 0);
-    filters_ = Ref<>::steal(warnings ? PyObject_GetAttrString(warnings, "filters") : nullptr);
+    static PyObject* const name = PyUnicode_InternFromString("filters");
+    filters_ = Ref<>::steal(warnings && name ? PyObject_GetAttr(warnings, name) : nullptr);
     if (!filters_ || !PyList_Check(filters_.get()) || PyList_Insert(filters_.get(), 0, row) < 0) filters_ = {};
     row_ = row;
     PyErr_Clear();

@@ -18,6 +18,7 @@ struct CompileOptions {
   bool quiet = false;    // no floating-point flag counts
   bool listing = false;
   bool interp = false;  // runs go through the reference interpreter (stress)
+  bool losing = false;  // what loses to the interpreter runs all the same (stress)
   bool constant_parameters = false;
   bool keep_layouts = false;  // of constant parameters
   graph::ExecOrder order = graph::ExecOrder::Program;

@@ -15,6 +15,7 @@
 #include "ext/events.h"
 #include "ext/fold_parameters.h"
 #include "ext/interpreted.h"
+#include "ext/spared.h"
 #include "ext/stats.h"
 #include "graph/support/check.h"
 #include "graph/text.h"
@@ -164,6 +165,7 @@ std::string Entry::link(const LiveSlots& live, int local_count) {
     order_matters_ = order_matters_ || ((node.op == graph::Op::ReduceSum || node.op == graph::Op::ReduceProd) &&
                                         (graph::is_float(node.type.dtype) || graph::is_complex(node.type.dtype)));
   });
+  loses_ = !options_.quiet && !options_.losing && loses_to_interpreter(*region_);
   steps_ = static_cast<int64_t>(plan().program().steps.size());
   const int exit_depth = region_->view->instrs()[region_->exit].depth;
   result_on_stack_ = region_->returns && exit_depth > static_cast<int>(region_->stack.size());
@@ -286,7 +288,7 @@ PyObject* Entry::lose(PyObject* capsule, PyObject* weakref) {
 bool Entry::rests() {
   if (streak_ < kDemoteAfter) [[likely]]
     return false;
-  return ++rest_ % kRetryEvery != 0;
+  return loses_ || ++rest_ % kRetryEvery != 0;
 }
 
 Outcome Entry::after_flags(runtime::Undo* undo) {
@@ -294,8 +296,9 @@ Outcome Entry::after_flags(runtime::Undo* undo) {
   return given_up("floating-point flags fired in run after run");
 }
 
-/// A run that came to nothing.
+/// A run that came to nothing, or to less than the interpreter's.
 Outcome Entry::given_up(const char* reason) {
+  why_ = reason;
   if (++streak_ == kDemoteAfter && events_on(Channel::Perf))
     emit(Channel::Perf, std::move(Record()
                                       .put("function", region_->function)
@@ -382,7 +385,10 @@ Outcome Entry::run_plan(Workspace& w, std::vector<unsigned>& unsaid, bool in_fra
     w.matched->symbols[static_cast<std::size_t>(plan().program().measured[i].symbol)] = run.measured[i];
   if (run.flags && !options_.quiet && !all_ignored(run.flags)) [[unlikely]]
     return after_flags(run.undo.get());
-  streak_ = 0;
+  if (!loses_)
+    streak_ = 0;
+  else
+    given_up(kLoses);
   return Outcome::Done;
 }
 

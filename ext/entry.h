@@ -62,6 +62,10 @@ class Entry {
   const std::vector<capture::Guard>& guards() const { return region_->guards; }
   int64_t hits() const { return hits_; }
   bool demoted() const { return streak_ >= kDemoteAfter; }
+  /// Why the interpreter runs it, or will after some runs; "": it does not.
+  const char* why_given_up() const { return loses_ ? kLoses : demoted() ? why_ : ""; }
+  /// Is it left to the interpreter for good, which is faster?
+  bool is_left() const { return loses_ && demoted(); }
   /// The last time that it was OtherWay: the location of the branch.
   uint32_t other_way() const { return other_way_; }
   int64_t capture_ns = 0;
@@ -79,6 +83,7 @@ class Entry {
 
  private:
   static constexpr int kDemoteAfter = 4;  // consecutive runs that came to nothing
+  static constexpr const char* kLoses = "it is mostly calls of NumPy's functions, which are sooner made without it";
   static constexpr int kRetryEvery = 64;  // a demoted entry is tried again this often
 
   struct Lent {
@@ -135,10 +140,12 @@ class Entry {
   bool writes_params_ = false;
   bool sees_warnings_ = false;  // the region may tell when a warning is given
   bool result_on_stack_ = false;  // a return instruction takes its value from there (RETURN_CONST takes none)
+  bool loses_ = false;         // to the interpreter, which calls NumPy's functions itself
   bool order_matters_ = false;  // a floating-point reduction: NumPy's buffer size has a say
   int64_t hits_ = 0;
   int64_t steps_ = 0;
   int streak_ = 0, rest_ = 0;
+  const char* why_ = "";  // runs came to nothing, the last time
   uint32_t other_way_ = 0;
 };
 

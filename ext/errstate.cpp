@@ -122,11 +122,11 @@ long raising_mask(unsigned flags) {
 
 }  // namespace
 
-OwnErrState::OwnErrState(unsigned raising) {
+OwnErrState::OwnErrState(unsigned raising, const ErrState& now) {
   raising &= kWarned;
   if (numpy_version().major >= 2) {
     static PyObject* variable = PyObject_GetAttrString(umath_module(), "_extobj_contextvar");
-    PyObject* state = raising_state(raising, ErrState::current().buffer_size());
+    PyObject* state = raising_state(raising, now.buffer_size());
     if (variable && state) before_ = PyContextVar_Set(variable, state);
   } else {
     before_ = PyObject_CallMethod(umath_module(), "geterrobj", nullptr);

@@ -35,7 +35,8 @@ bool all_ignored(unsigned flags);
 /// nothing.
 class OwnErrState {
  public:
-  explicit OwnErrState(unsigned raising);
+  explicit OwnErrState(unsigned raising) : OwnErrState(raising, ErrState::current()) {}
+  OwnErrState(unsigned raising, const ErrState& now);
   ~OwnErrState();
   OwnErrState(const OwnErrState&) = delete;
 

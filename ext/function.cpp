@@ -114,6 +114,7 @@ PyObject* vectorcall(PyObject* self, PyObject* const* args, std::size_t nargsf, 
     renew(f);
   if ((capture::tools_active() || stance == Stance::ForceEager || tape_hook) && !insisting) [[unlikely]]
     return call_original(f, args, nargsf, kwnames);
+  if (f->state->passes_by()) return call_original(f, args, nargsf, kwnames);
   try {
     const Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
     if (binds_directly(code, nargs, kwnames)) [[likely]]

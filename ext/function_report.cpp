@@ -56,7 +56,7 @@ Ref<> entry_record(const Entry& entry, int site) {
       .put("host_loops", entry.compiled().host_stages)
       .put("instructions", static_cast<int64_t>(region.instructions))
       .put("hits", entry.hits())
-      .put("demoted", entry.demoted() ? Py_True : Py_False)
+      .put("demoted", std::string(entry.why_given_up()))
       .put("code_bytes", static_cast<int64_t>(entry.plan().code_bytes()))
       .put("capture_ns", entry.capture_ns)
       .put("passes_ns", entry.compiled().passes_ns)

@@ -23,6 +23,7 @@ namespace {
 
 constexpr int kGeneratorFlags = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
 constexpr int kMaxFailures = 3;  // of one site, before it sleeps for good
+constexpr int kPassBy = 60;      // the next call that is looked at is the 61st: others that come by turns have theirs too
 
 std::string text_of(PyObject* text) {
   const char* utf8 = text ? PyUnicode_AsUTF8(text) : nullptr;
@@ -123,6 +124,7 @@ Outcome CodeState::call(const LiveSlots& live, PyObject*& result) {
     if (i != 0 && i < entries.size() && entries[i].get() == entry)
       std::rotate(entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(i),
                   entries.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+    if (outcome == Outcome::Declined && !broke_ && whole_.is_left()) left_ = kPassBy;
     return outcome;
   }
   ++stats.guard_failures;
@@ -327,6 +329,7 @@ CodeState::Captured CodeState::compile_at(Place& place, uint32_t instr, const Fr
     options.o2 = settings_.o2;
     options.quiet = settings_.quiet;
     options.interp = settings_.stress.interp;
+    options.losing = settings_.stress.losing;
     options.constant_parameters = settings_.constant_parameters;
     options.keep_layouts = settings_.keep_layouts;
     options.order = settings_.order;
@@ -533,6 +536,7 @@ bool CodeState::ask_place(Place& place, uint32_t site, const FrameView& frame, c
     Entry* entry = entries[i].get();
     const Outcome outcome = entry->enter(frame, update);
     if (outcome == Outcome::Miss || (outcome == Outcome::OtherWay && takes_other_ways(place, i))) continue;
+    if (outcome == Outcome::Declined && place.is_left()) set_dormant(place, site, true);
     if (i != 0 && i < entries.size() && entries[i].get() == entry)
       std::rotate(entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(i),
                   entries.begin() + static_cast<std::ptrdiff_t>(i) + 1);
@@ -632,6 +636,7 @@ void CodeState::clear() {
   known_breaks_.clear();
   recompiles_.clear();
   spliced_calls_ = 0;
+  left_ = 0;
   compiled_ = false;
   callees_.reset();
 }

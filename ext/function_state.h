@@ -7,6 +7,7 @@
 //           ->  the user's own code                 under tools, past limits, with nothing to compile
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -56,6 +57,10 @@ struct Place {
   bool is_for(PyObject* its_globals, PyObject* its_builtins) const {
     return entries.empty() || (globals == its_globals && builtins == its_builtins);
   }
+  /// Are all entries left to the interpreter?
+  bool is_left() const {
+    return std::all_of(entries.begin(), entries.end(), [](const auto& entry) { return entry->is_left(); });
+  }
 };
 
 class Callees;
@@ -79,6 +84,8 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   bool fits(PyFunctionObject* function) const;
   /// Runs a whole entry that fits.
   Outcome call(const LiveSlots& live, PyObject*& result);
+  /// Is the call left to the interpreter without a look at the entries? So are many, where the last one looked at was and all lose.
+  bool passes_by() { return left_ > 0 && left_-- > 0; }
   /// Should capture_whole be tried after a miss?
   bool wants_capture() const { return !broke_ && !whole_.exhausted && !compiling_; }
   /// Captures from the function's start, and runs what came out. `slots`: bound arguments. Declined: run something
@@ -179,6 +186,7 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   int running_ = 0;
   uint64_t disabled_epoch_ = disabled_epoch;
   int64_t spliced_calls_ = 0;
+  int left_ = 0;  // calls that pass by
   std::size_t dormant_ = 0;
   bool compiling_ = false;
   bool compiled_ = false;  // something, once

@@ -35,7 +35,7 @@ MarkedCode::~MarkedCode() {
 
 capture::FrameInterceptor::Outcome MarkedCode::enter(PyFunctionObject* function, PyCodeObject* code, PyObject** locals, int) {
   ++stats.frames_marked;
-  if (capture::tools_active() || stance == Stance::ForceEager || tape_hook || is_disabled(code)) return {};
+  if (capture::tools_active() || stance == Stance::ForceEager || tape_hook || is_disabled(code) || state_->passes_by()) return {};
   try {
     return enter_checked(function, code, locals);
   } catch (const std::exception& error) {

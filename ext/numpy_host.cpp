@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "capture/warnings.h"
+#include "ext/compile.h"
 #include "ext/errstate.h"
 #include "ext/host_records.h"
 #include "ext/numpy_door_parts.h"
@@ -377,6 +378,7 @@ std::string name_of_callable(PyObject* callable) {
 struct AllSeen {
   PyTypeObject* sequence = nullptr;
   std::vector<Seen> items;
+  int64_t nanoseconds = 0;  // that it took
 };
 
 /// np.linalg gives tuples with names, whose classes are those of its module.
@@ -407,14 +409,19 @@ Captured<AllSeen> try_out(Arguments& arguments, const HostCall& call, int64_t nu
     objects.push_back(example(arguments.session, arguments.operands[i], arguments.wraps[i], number, length));
   const std::string name = name_of_callable(call.callable.get());
   Ref<> result;
+  int64_t nanoseconds = 0;
   if (std::all_of(objects.begin(), objects.end(), [](const Ref<>& o) { return static_cast<bool>(o); })) {
     OwnErrState quiet(0);
     WarningsRaise raising;
+    const int64_t start = now_ns();
     result = invoke(call, objects);
+    nanoseconds = now_ns() - start;
   }
   clear_error();
   if (!result) return break_at(BreakId::UnsupportedArgument, name + " of such arguments");
-  return look_at_all(result.get(), name);
+  FRAMEJIT_TRY(all, look_at_all(result.get(), name));
+  all.nanoseconds = nanoseconds;
+  return all;
 }
 
 constexpr int64_t kMostTried = 1 << 16;  // elements
@@ -440,6 +447,7 @@ struct Predicted {
 struct AllPredicted {
   PyTypeObject* sequence = nullptr;
   std::vector<Predicted> items;
+  int64_t nanoseconds = 0;
 };
 
 /// By stand-ins; where these do not tell the lengths of the result the real ones do, specialised.
@@ -472,6 +480,7 @@ Captured<AllPredicted> predict(Arguments& arguments, const HostCall& call) {
   AllPredicted out;
   if (seen.size() == 3) {
     out.sequence = seen[0].sequence;
+    out.nanoseconds = std::min(seen[1].nanoseconds, seen[2].nanoseconds);  // a function's first call may be its slowest
     for (std::size_t i = 0; i < seen[0].items.size(); ++i) {
       const Seen& like = seen[0].items[i];
       Dims shape = real(i, &Seen::shape), reshaped = real(i, &Seen::reshaped);
@@ -490,7 +499,7 @@ Captured<AllPredicted> predict(Arguments& arguments, const HostCall& call) {
   if (counts || elements > kMostTried)
     return break_at(BreakId::UnsupportedArgument, name_of_callable(call.callable.get()) + " of arrays whose result's lengths are not known");
   FRAMEJIT_TRY(exact, try_out(arguments, call, 1, [&](const Dim& dim) { return shapes.specialize(dim); }));
-  out = {exact.sequence, {}};
+  out = {exact.sequence, {}, exact.nanoseconds};
   for (const Seen& like : exact.items)
     out.items.push_back(finish(like, Dims(like.shape.begin(), like.shape.end()), Dims(like.reshaped.begin(), like.reshaped.end())));
   return out;
@@ -546,6 +555,7 @@ Captured<Value*> host_call(Session& session, PyObject* callable, std::span<Value
   FRAMEJIT_TRY(results, predict(arguments, *call));
   call->sequence = results.sequence;
   call->count = static_cast<Py_ssize_t>(results.items.size());
+  call->nanoseconds = results.nanoseconds;
   std::vector<Value*> items;
   int64_t first = 0;
   ValueId memory = graph::kNoValue;  // of the first item

@@ -23,6 +23,10 @@ struct Piece {
 struct HostCall;
 using RunHost = decltype(codegen::HostFunction::function);
 
+/// Elements of an array in which a loop of ours finds extremes. NumPy's vectors are faster on longer ones, and its call costs more than
+/// shorter ones.
+inline constexpr int64_t kMostFound = 400;
+
 /// A host call that a loop of ours does.
 struct NativeCall {
   HostCall* call;
@@ -40,6 +44,7 @@ struct HostCall {
   std::vector<std::pair<Ref<>, Piece>> keywords;
   Ref<> names;               // of the keywords, a tuple; null: there are none
   std::vector<Wrap> wraps;   // of the slots
+  int64_t nanoseconds = 0;   // of a call of few elements, at capture
   bool quiet = false;        // neither sets a flag nor warns, and never writes to an operand
   Wrap result = Wrap::NdArray;
   bool through_view = false;  // what is given is a view of the whole of the fresh array

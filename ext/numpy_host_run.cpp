@@ -260,7 +260,8 @@ Given& given() {
 bool is_quiet(const HostCall& call) {
   static const auto* const names = [] {
     auto* found = new std::vector<PyObject*>;
-    for (const char* name : {"sort", "argsort", "argmin", "argmax", "searchsorted", "repeat", "tile"})
+    for (const char* name : {"sort", "argsort", "partition", "argpartition", "lexsort", "argmin", "argmax", "searchsorted", "digitize", "repeat", "tile",
+                             "tril", "triu", "delete"})
       for (PyObject* home : {PyModule_GetDict(numpy_module()), PyArray_Type.tp_dict})
         if (PyObject* function = PyDict_GetItemString(home, name)) found->push_back(Py_NewRef(function));
     return found;
@@ -299,7 +300,8 @@ bool run_host(void* context, std::span<const HostArray> arrays, graph::FlagRule 
     result = invoke(call, operands);
   } else {
     // Warnings alone would not do: one that this line of Python has given before is not given again, and would not raise.
-    OwnErrState raising((ErrState::current().watched() & ~rule.ignored) | rule.minded);
+    const ErrState now = ErrState::current();
+    const OwnErrState raising((now.watched() & ~rule.ignored) | rule.minded, now);
     WarningsRaise too;
     result = invoke(call, operands);
   }

@@ -173,11 +173,9 @@ bool run_native(void* context, std::span<const HostArray> arrays, graph::FlagRul
   const int64_t axis = flat ? 0 : native.axis ? *native.axis + (*native.axis < 0 ? rank : 0) : -1;
   if (axis < 0 || axis >= rank) return native.otherwise(native.call, arrays, rule);
   if (native.kind == NativeCall::Find) {
-    // NumPy's vectors are faster on long arrays, and its call costs more than short ones.
-    constexpr int64_t kShort = 400;
     int64_t elements = 1;
     for (int64_t n : x.shape) elements *= n;
-    return (elements <= kShort && codegen::find_extreme(native.op, x, static_cast<std::size_t>(axis), out)) || native.otherwise(native.call, arrays, rule);
+    return (elements <= kMostFound && codegen::find_extreme(native.op, x, static_cast<std::size_t>(axis), out)) || native.otherwise(native.call, arrays, rule);
   }
   if (native.kind == NativeCall::Gather) {
     std::array<const HostArray*, 4> indices;

@@ -18,6 +18,7 @@ Stress read_stress(std::string_view text) {
     out.guards |= token == "guards";
     out.interp |= token == "interp";
     out.verify |= token == "verify";
+    out.losing |= token == "losing";
     if (token.starts_with(kBreak)) std::from_chars(&token[kBreak.size()], &token[0] + token.size(), out.break_every);
     at = end + 1;
   }
@@ -25,7 +26,7 @@ Stress read_stress(std::string_view text) {
 }
 
 Stress operator|(const Stress& a, const Stress& b) {
-  return {a.rewrite || b.rewrite, a.guards || b.guards, a.interp || b.interp, a.verify || b.verify,
+  return {a.rewrite || b.rewrite, a.guards || b.guards, a.interp || b.interp, a.verify || b.verify, a.losing || b.losing,
           a.break_every ? a.break_every : b.break_every};
 }
 

@@ -11,6 +11,7 @@ struct Stress {
   bool guards = false;      // each guard fails once
   bool interp = false;      // graphs run in the reference interpreter
   bool verify = false;      // regions only predict; the bytecode runs, and is compared
+  bool losing = false;      // what loses to the interpreter runs all the same
   int64_t break_every = 0;  // a region ends after so many instructions of the frame; 0: never for that
 
   /// Frames go through spliced code although a whole call could be captured.

@@ -89,9 +89,8 @@ def entry_text(entry: dict[str, Any]) -> str:
     place = "the whole call" if entry["kind"] == "function" else f"lines {first} to {last}"
     times = ", ".join(f"{name} {entry[key] / 1000:.0f} us" for key, name in TIMES.items() if key in entry)
     kernels = len(entry["kernels"])
-    return (
-        f"{place}, {kernels} kernel{'s' * (kernels != 1)}, {entry['hits']} runs, {entry['code_bytes']} bytes; {times}"
-    )
+    left = f"; left to the interpreter: {entry['demoted']}" if entry.get("demoted") else ""
+    return f"{place}, {kernels} kernel{'s' * (kernels != 1)}, {entry['hits']} runs, {entry['code_bytes']} bytes; {times}{left}"
 
 
 def plain_text(record: dict[str, Any]) -> str:

@@ -10,6 +10,7 @@ MODES = {
     "break=N": "a graph ends after every N-th instruction",
     "guards": "each guard fails once",
     "verify": "regions only predict; the bytecode runs, and what it did is compared with the prediction at the region's exit",
+    "losing": "what loses to the interpreter runs compiled all the same",
     "interp": "graphs run in the reference interpreter in place of machine code",
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import threading
 import warnings
@@ -10,6 +11,7 @@ import framejit as fj
 import numpy as np
 import pytest
 from exact.same import assert_same, assert_same_seen, observe
+from ext.ext_support import Events
 
 pytestmark = pytest.mark.capture
 
@@ -92,7 +94,8 @@ def test_writes_before_a_call_that_fails_are_taken_back():
     assert_same(function, lambda: (np.arange(4.0), np.eye(2)))
 
 
-def test_a_signal_in_a_host_call_is_not_lost():
+def test_a_signal_in_a_host_call_is_not_lost(monkeypatch):
+    monkeypatch.setattr(fj.config, "stress", "losing")
     fired = []
 
     def handler(number, frame):
@@ -298,7 +301,9 @@ def test_several_results_warn_and_raise_at_their_line():
         assert_same_seen(observe(decompose, (a,)), observe(marked, (a,)), "eigh")
 
 
-def test_threads_share_a_call_of_several_results():
+def test_threads_share_a_call_of_several_results(monkeypatch):
+    monkeypatch.setattr(fj.config, "stress", "losing")
+
     @fj.jit
     def function(x):
         values, vectors = np.linalg.eigh(x)
@@ -344,3 +349,132 @@ def test_a_warning_that_the_calling_line_has_given_before():
     expected = seen(function)
     assert len(expected) == 2
     assert seen(marked) == expected
+
+
+def host_calls_of(marked, *args, calls=100):
+    before = fj.stats()["host_calls"]
+    for _ in range(calls):
+        marked(*args)
+    return fj.stats()["host_calls"] - before
+
+
+@pytest.mark.parametrize("fullgraph", [False, True])
+def test_nothing_but_host_calls_is_left_to_the_interpreter(fullgraph):
+    def function(x, y):
+        return np.sort(x), np.argsort(y)
+
+    x = np.array([3.0, 1.0, 2.0])
+    with Events("perf") as events:
+        marked = assert_same(function, lambda: (x, x), fullgraph=fullgraph)
+        assert host_calls_of(marked, x, x) == 2
+    assert [record["what"] for record in events.records("perf")] == ["compiled", "demoted"]
+    assert marked.graphs().count("host_call") == 2  # as before
+    assert "left to the interpreter: it is mostly calls of NumPy's functions" in str(fj.explain(marked)(x, x))
+    before = fj.stats()
+    marked(x, x)
+    after = fj.stats()
+    assert after["frames_marked"] == before["frames_marked"] + 1 and after["frames_captured"] == before["frames_captured"]
+    assert_same_seen(observe(function, (x, x)), observe(marked, (x, x)), "left")
+    assert_same_seen(observe(function, (x, 3)), observe(marked, (x, 3)), "an error")
+
+
+@pytest.mark.parametrize(
+    "body, runs",
+    [
+        ("np.unique(x) * 2", False),
+        ("(x - np.median(x)) * 2", False),
+        ("np.interp(x, x, x)", False),
+        ("((np.sort(x) * 2 + x) / 3 - x) * x", True),
+        ("np.cumsum(np.sort(x))", True),
+        ("np.argmax(np.sort(x))", True),
+        ("x.std() - np.vdot(x, x)", True),
+        ("[np.sort(x + i) for i in range(3)]", True),
+        ("np.sort(x) if x[0] > 5 else x", True),
+        ("fj.Tensor(np.sort(x))", True),
+    ],
+)
+def test_what_is_spared_beside_host_calls(body, runs):
+    function = eval(f"lambda x: {body}", {"np": np, "fj": fj})
+    marked, x = fj.jit(function), np.array([4.0, 1.0, 2.0])
+    marked(x)
+    per_call = fj.stats()["host_calls"]
+    marked(x)
+    per_call = fj.stats()["host_calls"] - per_call
+    assert per_call >= 1
+    marked(x), marked(x)
+    assert host_calls_of(marked, x) == (100 * per_call if runs else 0)
+    assert np.array_equal(marked(x), function(x))
+
+
+def test_other_arguments_of_what_is_left_to_the_interpreter():
+    def function(x, n):
+        y = np.sort(x)
+        for _ in range(n):
+            y = y * 0.5 + x
+        return y
+
+    marked, x = fj.jit(function), np.array([3.0, 1.0, 2.0])
+    assert host_calls_of(marked, x, 0) == 4
+    assert host_calls_of(marked, x, 8) > 20  # there is another graph after some calls
+    assert len(marked.cache_entries()) == 2
+    assert host_calls_of(marked, x, 0) == 0
+    for n in (0, 8):
+        assert np.array_equal(marked(x, n), function(x, n))
+
+
+def test_a_region_of_nothing_but_host_calls():
+    def function(x, seen):
+        y = np.sort(x)
+        seen.append(id(y) % 1)
+        gc.isenabled()
+        return ((y * 2.0 + x) / 3.0 - x) * x
+
+    marked, x = fj.jit(function), np.array([3.0, 1.0, 2.0])
+    host_calls_of(marked, x, [])
+    assert host_calls_of(marked, x, []) == 0
+    report = marked._report()
+    assert [bool(entry["demoted"]) for entry in report["entries"]] == [True, False]
+    assert report["dormant_sites"] > 0
+    runs = report["entries"][1]["hits"]
+    assert np.array_equal(marked(x, []), function(x, []))
+    assert marked._report()["entries"][1]["hits"] == runs + 1
+
+
+def test_code_marked_in_place_is_left_to_the_interpreter():
+    def function(x):
+        return np.sort(x)
+
+    x = np.array([3.0, 1.0, 2.0])
+    with fj.mark(function):
+        assert host_calls_of(function, x) == 4
+
+
+def test_a_gradient_is_not_left_to_the_interpreter():
+    def function(x):
+        return np.linalg.inv(x)
+
+    gradient, x = fj.grad(lambda x: np.trace(function(x))), np.eye(2) * 2.0
+    gradient(x)
+    assert host_calls_of(gradient, x, calls=10) >= 10
+
+
+def test_losing_regions_run_under_stress(monkeypatch):
+    monkeypatch.setattr(fj.config, "stress", "losing")
+    marked = fj.jit(lambda x: np.sort(x))
+    assert host_calls_of(marked, np.array([3.0, 1.0, 2.0])) == 100
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float16", "complex64", "int8", "bool"])
+def test_what_runs_without_an_error_state_never_warns(dtype):
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        x = np.array([np.inf, -np.inf, np.nan, 0.0, -0.0, 1e308, -1e308, 5e-324, 1e-308, -2.5, 1e-200, 1.0]).astype(dtype)
+        y = x[::-1].copy()
+    m = x.reshape(3, 4)
+    with np.errstate(all="raise"), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for call in (np.sort, np.argsort, np.argmin, np.argmax, lambda x: np.repeat(x, 2), lambda x: np.tile(x, 2), lambda x: np.delete(x, 2)):
+            call(x)
+        np.partition(x, 5), np.argpartition(x, 5), np.lexsort((x, y)), np.searchsorted(x, y), np.tril(m), np.triu(m)
+        if dtype != "complex64":
+            np.digitize(x, np.sort(y))
