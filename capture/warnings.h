@@ -5,7 +5,8 @@
 
 namespace framejit::capture {
 
-/// Makes Python's warnings raise, and changes nothing else: warnings.catch_warnings() would make warnings be shown again.
+/// Makes Python's warnings raise, and changes nothing else: warnings.catch_warnings() would make warnings be shown again. What the running
+/// frame's module has warned of before does not count meanwhile: the warning is another line's, and would be silent.
 class WarningsRaise {
  public:
   WarningsRaise() {
@@ -15,6 +16,13 @@ class WarningsRaise {
     filters_ = Ref<>::steal(warnings && name ? PyObject_GetAttr(warnings, name) : nullptr);
     if (!filters_ || !PyList_Check(filters_.get()) || PyList_Insert(filters_.get(), 0, row) < 0) filters_ = {};
     row_ = row;
+    PyObject* const globals = PyEval_GetGlobals();
+    PyObject* const registry = globals ? PyDict_GetItemString(globals, "__warningregistry__") : nullptr;
+    if (registry && PyDict_CheckExact(registry) && PyDict_GET_SIZE(registry)) {
+      registry_ = Ref<>::share(registry);
+      given_ = Ref<>::steal(PyDict_Copy(registry));
+      if (given_) PyDict_Clear(registry);
+    }
     PyErr_Clear();
   }
   ~WarningsRaise() {
@@ -25,13 +33,17 @@ class WarningsRaise {
         PySequence_DelItem(filters_.get(), i);
         break;
       }
+    if (given_) {
+      PyDict_Clear(registry_.get());
+      PyDict_Update(registry_.get(), given_.get());
+    }
     PyErr_Restore(type, value, traceback);
   }
   WarningsRaise(const WarningsRaise&) = delete;
   WarningsRaise& operator=(const WarningsRaise&) = delete;
 
  private:
-  Ref<> filters_;
+  Ref<> filters_, registry_, given_;
   PyObject* row_;
 };
 

@@ -327,12 +327,13 @@ def test_threads_share_a_call_of_several_results(monkeypatch):
         assert len(results[k]) == 50 and all(each.tobytes() == expected for each in results[k])
 
 
-def test_a_warning_that_the_calling_line_has_given_before():
+@pytest.mark.parametrize("called, more", [(np.float_power, (0.5,)), (np.nanmean, ())])
+def test_a_warning_that_the_calling_line_has_given_before(called, more):
     """Python keeps what it has warned of by the line; that of the function is another than that of its caller."""
-    x = np.array([-1.5, 2.0])
+    x = np.array([-1.5, 2.0]) if called is not np.nanmean else np.array([np.nan, np.nan])
 
     def function(x):
-        return np.float_power(x, 0.5)
+        return called(x, *more)
 
     def seen(call):
         globals().pop("__warningregistry__", None)
@@ -341,11 +342,11 @@ def test_a_warning_that_the_calling_line_has_given_before():
             shown = []
             warnings.showwarning = lambda message, category, filename, line, *rest: shown.append((str(message), line))
             for _ in range(3):
-                np.float_power(x, 0.5), call(x)
+                called(x, *more), call(x)
         return shown
 
     marked = fj.jit(function)
-    marked(np.abs(x))
+    marked(np.nan_to_num(np.abs(x)))
     expected = seen(function)
     assert len(expected) == 2
     assert seen(marked) == expected
