@@ -505,6 +505,52 @@ Captured<AllPredicted> predict(Arguments& arguments, const HostCall& call) {
   return out;
 }
 
+/// What calls with the same arguments, of operands of the same types, were found to give. Only of lengths that are known: then nothing of a
+/// graph is in it.
+class Predictions {
+ public:
+  const AllPredicted* find(const HostCall& call, const std::vector<graph::Type>& operands) const {
+    for (const Made& made : made_)
+      if (same_arguments(*made.call, call) && std::equal(operands.begin(), operands.end(), made.operands.begin(), made.operands.end(), same_types))
+        return &made.results;
+    return nullptr;
+  }
+  void keep(const HostCall& call, std::vector<graph::Type> operands, const AllPredicted& results) {
+    for (const graph::Type& type : operands)
+      for (int i = 0; i < type.rank(); ++i)
+        if (const auto at = static_cast<std::size_t>(i); !type.shape[at].is_const() || !type.strides[at].is_const()) return;
+    auto copy = std::make_unique<HostCall>();
+    copy->callable = call.callable;
+    copy->args = call.args;
+    copy->keywords = call.keywords;
+    if (made_.size() == kMost) made_.erase(made_.begin());
+    made_.push_back({std::move(copy), std::move(operands), results});
+  }
+
+ private:
+  static constexpr std::size_t kMost = 32;
+  struct Made {
+    std::unique_ptr<HostCall> call;
+    std::vector<graph::Type> operands;
+    AllPredicted results;
+  };
+  static bool same_types(const graph::Type& a, const graph::Type& b) {
+    return a.dtype == b.dtype && a.shape == b.shape && a.strides == b.strides;
+  }
+  std::vector<Made> made_;
+};
+
+/// As predict(), by what is known.
+Captured<AllPredicted> predicted(Arguments& arguments, const HostCall& call) {
+  static auto* known = new Predictions;
+  std::vector<graph::Type> operands;
+  for (const ValueId operand : arguments.operands) operands.push_back(arguments.session.graph().type(operand));
+  if (const AllPredicted* found = known->find(call, operands)) return *found;
+  FRAMEJIT_TRY(results, predict(arguments, call));
+  known->keep(call, std::move(operands), results);
+  return results;
+}
+
 /// What the program sees of a result.
 Captured<Value*> shown(Session& session, ValueId id, const Predicted& result) {
   graph::GraphBuilder& builder = session.builder();
@@ -552,7 +598,7 @@ Captured<Value*> host_call(Session& session, PyObject* callable, std::span<Value
       return break_at(BreakId::UnsupportedArgument, "a host call of a scalar of another dtype that is known at run time only");
   }
   prepare(*call);
-  FRAMEJIT_TRY(results, predict(arguments, *call));
+  FRAMEJIT_TRY(results, predicted(arguments, *call));
   call->sequence = results.sequence;
   call->count = static_cast<Py_ssize_t>(results.items.size());
   call->nanoseconds = results.nanoseconds;

@@ -64,6 +64,8 @@ codegen::HostFunction native_function(HostCall& call, RunHost otherwise);
 
 /// The call that plans know under this number; null: there is none.
 HostCall* host_call_at(int64_t index);
+/// The same function, of arguments that differ in no more than what the operands are?
+bool same_arguments(const HostCall& a, const HostCall& b);
 /// The number under which plans know the call.
 int64_t host_call_number(std::unique_ptr<HostCall> call);
 

@@ -33,13 +33,20 @@ bool same_pieces(const Piece& a, const Piece& b) {
   return std::equal(a.items.begin(), a.items.end(), b.items.begin(), same_pieces);
 }
 
-bool same_calls(const HostCall& a, const HostCall& b) {
-  return a.callable.get() == b.callable.get() && a.result == b.result && a.through_view == b.through_view && a.view == b.view && a.sequence == b.sequence &&
-         a.count == b.count && a.first == b.first && a.item == b.item &&
-         std::equal(a.args.begin(), a.args.end(), b.args.begin(), b.args.end(), same_pieces) &&
+}  // namespace
+
+bool same_arguments(const HostCall& a, const HostCall& b) {
+  return a.callable.get() == b.callable.get() && std::equal(a.args.begin(), a.args.end(), b.args.begin(), b.args.end(), same_pieces) &&
          std::equal(a.keywords.begin(), a.keywords.end(), b.keywords.begin(), b.keywords.end(), [](const auto& x, const auto& y) {
            return x.first.get() == y.first.get() && same_pieces(x.second, y.second);
          });
+}
+
+namespace {
+
+bool same_calls(const HostCall& a, const HostCall& b) {
+  return a.result == b.result && a.through_view == b.through_view && a.view == b.view && a.sequence == b.sequence && a.count == b.count &&
+         a.first == b.first && a.item == b.item && same_arguments(a, b);
 }
 
 std::vector<std::unique_ptr<HostCall>>& calls() {

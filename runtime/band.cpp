@@ -52,6 +52,7 @@ class Finder {
 
   void run() {
     bound_.bands.clear();
+    if (stays_in_cache()) return;
     for (std::size_t first = 0; first < bound_.steps.size();) {
       std::size_t last = first;
       rows_ = 0;
@@ -63,6 +64,23 @@ class Finder {
 
  private:
   const BoundLoop& loop(std::size_t i) const { return std::get<BoundLoop>(bound_.steps[i]); }
+
+  /// Would so many steps as a band may have touch too little, if each were the one that touches the most?
+  bool stays_in_cache() const {
+    int64_t most = 0;
+    for (const BoundStep& step : bound_.steps) {
+      const auto* loop = std::get_if<BoundLoop>(&step);
+      if (!loop || loop->rank() == 0) continue;
+      int64_t bytes = 0;
+      for (std::size_t k = 0; k < loop->operands.size(); ++k) {
+        int64_t row = loop->operands[k].itemsize;
+        for (int axis = 0; axis < loop->rank(); ++axis) row += std::abs(loop->stride(k, axis)) * (axis == 0 ? 1 : loop->extents[axis]);
+        bytes += row * loop->extents[0];
+      }
+      most = std::max(most, bytes);
+    }
+    return most < kLeastBlocks * block_bytes_ / static_cast<int64_t>(kMostSteps);
+  }
 
   /// May its first axis be cut?
   bool fits(std::size_t i) const {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <set>
 
 #include "graph/support/check.h"
@@ -161,10 +162,11 @@ class Binder {
     const std::size_t count = bound.steps.size();
     bound.wave_end.resize(count);
     for (const BoundStep& step : bound.steps) bound.costs.push_back(cost_of(step));
+    if (!beside_ || program_.attributed) return std::iota(bound.wave_end.begin(), bound.wave_end.end(), std::size_t{1});
     for (std::size_t i = 0, end; i < count; i = end) {
       std::set<BufferIndex> read, written;
-      for (end = i; end < count && (end == i || (beside_ && !program_.attributed)); ++end) {
-        if (beside_ && !may_run_beside(end, bound)) break;
+      for (end = i; end < count; ++end) {
+        if (!may_run_beside(end, bound)) break;
         bool alone = false;
         for_each_buffer(program_.steps[end], [&](BufferIndex b, bool writes) {
           alone = alone || written.contains(b) || (writes && read.contains(b));

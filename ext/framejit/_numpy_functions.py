@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import numpy.fft  # noqa: F401  np.fft is there once something has asked for it, which capture does not do
 
 from framejit import _host
 from framejit._control import graph_break

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import signal
+import subprocess
+import sys
 import threading
 import warnings
 
@@ -457,6 +460,27 @@ def test_a_gradient_is_not_left_to_the_interpreter():
     gradient, x = fj.grad(lambda x: np.trace(function(x))), np.eye(2) * 2.0
     gradient(x)
     assert host_calls_of(gradient, x, calls=10) >= 10
+
+
+def test_the_same_call_of_the_same_operands_is_tried_out_once(monkeypatch):
+    def function(x):
+        return np.linalg.inv(x), np.linalg.inv(x + 1.0), np.linalg.inv(x + 2.0), np.linalg.inv(x[:5, :5])
+
+    tried = []
+    home = inspect.unwrap(np.linalg.inv).__globals__
+    before = home["_commonType"]
+    monkeypatch.setitem(home, "_commonType", lambda *arrays: tried.append(arrays[0].shape) or before(*arrays))
+    x = np.eye(7, dtype=np.float32) + np.float32(0.5)
+    marked = fj.jit(function)
+    marked(x)
+    assert tried.count((7, 7)) <= 3 + 3 and tried.count((5, 5)) <= 3 + 1  # three to learn from, and the call
+    for expected, actual in zip(function(x), marked(x), strict=True):
+        assert expected.tobytes() == actual.tobytes()
+
+
+def test_the_first_use_of_a_module_that_numpy_imports_late():
+    code = "import framejit, numpy as np\nframejit.jit(lambda x: np.fft.rfft(x) * 2 + 1, fullgraph=True)(np.ones(4))"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
 def test_losing_regions_run_under_stress(monkeypatch):
