@@ -216,12 +216,15 @@ Vec MathEmitter::at_pole(const Vec& x, double pole) {
 }
 
 /// log(u) + c / u with u + c = 1 + x
+Vec MathEmitter::log1p_of(const Vec& x) {
+  const Vec one = num(1.0), u = v.fadd(size, x, one), b = v.fsub(size, u, one);
+  const Vec c = v.fadd(size, v.fsub(size, x, b), v.fsub(size, one, v.fsub(size, u, b)));
+  return v.fadd(size, log_of(Op::Log, parts(u)), v.fdiv(size, c, u));
+}
+
 Vec MathEmitter::log1p(const Vec& x) {
   const Mask rare = v.mask_or(outside(x, 0x1p-60, HUGE_VAL), v.icmp(size, false, Cmp::Ge, x, num(-1.0)));
-  const Vec ordinary = v.select(size, rare, num(1.0), x);
-  const Vec one = num(1.0), u = v.fadd(size, ordinary, one), b = v.fsub(size, u, one);
-  const Vec c = v.fadd(size, v.fsub(size, ordinary, b), v.fsub(size, one, v.fsub(size, u, b)));
-  const Vec result = v.fadd(size, log_of(Op::Log, parts(u)), v.fdiv(size, c, u));
+  const Vec result = log1p_of(v.select(size, rare, num(1.0), x));
   rarely(rare, result, [&] {
     tiny(x);
     log_pole(x, -1);
@@ -717,6 +720,13 @@ bool has_math(Op op, DType t) {
     case Op::Tanh:
     case Op::Erf:
     case Op::Ndtr:
+    case Op::Gamma:
+    case Op::Gammaln:
+    case Op::Erfc:
+    case Op::Expit:
+    case Op::Logit:
+    case Op::Xlogy:
+    case Op::Xlog1py:
     case Op::Hypot:
     case Op::Power:
     case Op::Arctan2:
@@ -761,6 +771,10 @@ Vec math_in_parts(MathEmitter emitter, Op op, const Vec& a, const Vec& b) {
     case Op::Arccosh: return emitter.arccosh(a);
     case Op::Arctanh: return emitter.arctanh(a);
     case Op::Cbrt: return emitter.cbrt(a);
+    case Op::Gamma: return emitter.gamma(a);
+    case Op::Gammaln: return emitter.gammaln(a);
+    case Op::Erfc: return emitter.erfc(a);
+    case Op::Logit: return emitter.logit(a);
     default: FRAMEJIT_CHECK(false, "no vector math for " + std::string(graph::name_of(op)));
   }
 }
@@ -789,6 +803,9 @@ Vec math(Vasm& v, Op op, int size, const Vec& a, const Vec& b) {
     case Op::Erf: return emitter.erf(a);
     case Op::Ndtr: return emitter.ndtr(a);
     case Op::Hypot: return emitter.hypot(a, b);
+    case Op::Expit: return emitter.expit(a);
+    case Op::Xlogy: return emitter.xlogy(a, b, false);
+    case Op::Xlog1py: return emitter.xlogy(a, b, true);
     case Op::Heaviside: return emitter.heaviside(a, b);
     case Op::Nextafter: return emitter.nextafter(a, b);
     default:

@@ -39,6 +39,14 @@ class MathEmitter {
   Vec arccosh(const Vec& x);
   Vec arctanh(const Vec& x);
   Vec cbrt(const Vec& x);
+  // On float64 (emit_math_special.cpp).
+  Vec gamma(const Vec& x);
+  Vec gammaln(const Vec& x);
+  Vec erfc(const Vec& x);
+  Vec logit(const Vec& x);
+  // On both (emit_math_special.cpp).
+  Vec expit(const Vec& x);
+  Vec xlogy(const Vec& x, const Vec& y, bool plus_one);
   // On both (emit_math_two.cpp).
   Vec heaviside(const Vec& x, const Vec& at_zero);
   Vec nextafter(const Vec& x, const Vec& y);
@@ -108,6 +116,7 @@ class MathEmitter {
   Vec log_near_one(const Vec& f, const Vec* more);
   Two log_in_parts(const Vec& f);
   Vec log_of(Op op, const Parts& x);
+  Vec log1p_of(const Vec& x);
   Mask log_pole(const Vec& x, double pole);
   Vec at_pole(const Vec& x, double pole);
   Vec power_of_two(const Vec& shifted);
@@ -128,6 +137,15 @@ class MathEmitter {
   void raise_invalid_where(const Mask& any);
   Vec power_slowly(const Vec& x, const Vec& y, const Vec& given);
   Vec signed_power(const Vec& x, const Vec& y, const Vec& magnitude);
+  Vec ratio(const Vec& z, std::span<const double> over, std::span<const double> under);
+  Two short_log(const Vec& x);
+  struct SineOfPi {
+    Two value;
+    Mask integer, even;  // q; what is below q
+  };
+  SineOfPi sine_of_pi(const Vec& q);
+  Vec gamma_above(const Vec& x);
+  Two log_gamma_above(const Vec& x);
   Vec angle(const Vec& y, const Vec& x, const Mask& left);
   struct Reduced {
     Vec r, low, quadrant;  // quadrant: integers, the low two bits count

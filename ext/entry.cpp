@@ -15,6 +15,7 @@
 #include "ext/events.h"
 #include "ext/fold_parameters.h"
 #include "ext/interpreted.h"
+#include "ext/numpy_ops_types.h"
 #include "ext/spared.h"
 #include "ext/stats.h"
 #include "graph/support/check.h"
@@ -162,6 +163,7 @@ std::string Entry::link(const LiveSlots& live, int local_count) {
   writes_params_ = !graph::written_roots(graph, graph.body()).empty();
   graph::for_each_node(graph, graph.body(), [&](graph::ValueId v) {
     const graph::Node& node = graph.node(v);
+    asks_scipy_ = asks_scipy_ || (is_of_scipy(node.op) && !one_kernel_ && !options_.quiet);
     order_matters_ = order_matters_ || ((node.op == graph::Op::ReduceSum || node.op == graph::Op::ReduceProd) &&
                                         (graph::is_float(node.type.dtype) || graph::is_complex(node.type.dtype)));
   });
@@ -398,6 +400,7 @@ inline Outcome Entry::fits(Matched& m) {
   ++hits_;
   if (rests()) return Outcome::Declined;
   if (order_matters_ && ErrState::current().buffer_size() != NPY_BUFSIZE) return Outcome::Declined;
+  if (asks_scipy_ && !scipy_is_silent()) return Outcome::Declined;
   return Outcome::Done;
 }
 

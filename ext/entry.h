@@ -140,7 +140,8 @@ class Entry {
   bool writes_params_ = false;
   bool sees_warnings_ = false;  // the region may tell when a warning is given
   bool result_on_stack_ = false;  // a return instruction takes its value from there (RETURN_CONST takes none)
-  bool loses_ = false;         // to the interpreter, which calls NumPy's functions itself
+  bool loses_ = false;          // to the interpreter, which calls NumPy's functions itself
+  bool asks_scipy_ = false;     // a function of scipy.special, and time to ask for its own errstate
   bool order_matters_ = false;  // a floating-point reduction: NumPy's buffer size has a say
   int64_t hits_ = 0;
   int64_t steps_ = 0;

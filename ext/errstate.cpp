@@ -151,6 +151,21 @@ OwnErrState::~OwnErrState() {
   PyErr_Restore(type, value, traceback);
 }
 
+bool scipy_is_silent() {
+  static constinit capture::Once once;
+  PyObject* reader = once.get([]() -> PyObject* {
+    Ref<> special = Ref<>::steal(PyImport_ImportModule("scipy.special"));
+    return special ? PyObject_GetAttrString(special.get(), "geterr") : nullptr;
+  });
+  Ref<> state = reader ? Ref<>::steal(PyObject_CallNoArgs(reader)) : Ref<>();
+  PyErr_Clear();
+  if (!state || !PyDict_Check(state.get())) return false;
+  PyObject *key, *action;
+  for (Py_ssize_t i = 0; PyDict_Next(state.get(), &i, &key, &action);)
+    if (PyUnicode_CompareWithASCIIString(action, "ignore") != 0 && PyUnicode_CompareWithASCIIString(key, "memory") != 0) return false;
+  return true;
+}
+
 bool all_ignored(unsigned flags) {
   if (flags >> graph::FlagRule::kMindedShift) return false;
   return (flags & kWarned) == 0 || ErrState::current().all_ignored(flags & kWarned);

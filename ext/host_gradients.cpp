@@ -3,6 +3,7 @@
 
 #include "ext/numpy_api.h"
 #include "ext/numpy_host.h"
+#include "ext/numpy_ops_types.h"
 
 namespace framejit::ext {
 
@@ -119,16 +120,25 @@ Captured<ValueId> like_operand(Session& session, ValueId id, ValueId operand) {
   return built(session.builder().reshape(converted, shape));
 }
 
+/// An operator as the call of its ufunc, which has been found: it was captured.
+HostArguments ufunc_arguments(Op op, std::span<const Ref<>> operands) {
+  HostArguments call{Ref<>::share(reinterpret_cast<PyObject*>(ufunc_of(op))), Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(operands.size()))),
+                     Ref<>::steal(PyDict_New())};
+  for (std::size_t i = 0; call.args && i < operands.size(); ++i)
+    PyTuple_SET_ITEM(call.args.get(), static_cast<Py_ssize_t>(i), Py_XNewRef(operands[i].get()));
+  return call;
+}
+
 Expected<std::vector<ValueId>, NoGradient> cotangents(Session& session, const HostBackward& at) {
   const graph::Node& node = session.graph().node(at.call);
-  const int64_t index = node.index();
   const std::vector<ValueId> inputs = node.inputs;
-  const auto wraps = host_operands(index);
+  const bool is_call = node.op == Op::Host;
+  const auto wraps = is_call ? host_operands(node.index()) : std::vector<Wrap>(inputs.size(), Wrap::NdArray);
   const auto none = [&](std::string why) { return Unexpected<NoGradient>{{std::move(why), at.call}}; };
   if (!wraps || !rules()) return none("a custom_op");
   std::vector<Ref<>> handles;
   for (std::size_t i = 0; i < wraps->size(); ++i) handles.push_back(operand_object(i));
-  const HostArguments call = host_arguments(index, handles);
+  const HostArguments call = is_call ? host_arguments(node.index(), handles) : ufunc_arguments(node.op, handles);
   if (!call.args || !call.keywords) {
     PyErr_Clear();
     return none("no memory");

@@ -146,7 +146,12 @@ class Functions {
 
   /// SciPy's ufuncs, imported after NumPy's were listed.
   static const Known* find_late(PyObject* callable) {
-    static const Known late[] = {{call_ufunc, Op::Erf, DType::F64, true}, {call_ufunc, Op::Ndtr, DType::F64, true}};
+    static const std::vector<Known> late = [] {
+      std::vector<Known> all;
+      for (const graph::OpDef& row : graph::kOps)
+        if (is_of_scipy(row.op)) all.push_back({call_ufunc, row.op, DType::F64, true});
+      return all;
+    }();
     for (const Known& known : late)
       if (reinterpret_cast<PyObject*>(ufunc_of(known.op)) == callable) return &known;
     return nullptr;

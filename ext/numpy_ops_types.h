@@ -31,6 +31,7 @@ struct LoopTypes {
 /// The ufunc of an operator's row, or null. Borrowed from the ufunc table, which keeps it for ever. SciPy's are found
 /// only where scipy.special has been imported.
 PyUFuncObject* ufunc_of(graph::Op op);
+constexpr bool is_of_scipy(graph::Op op) { return graph::def(op).numpy.starts_with("scipy."); }
 
 /// The loop that `ufunc` runs. WouldRaise where it raises, UnsupportedArgument where it computes in a dtype that
 /// framejit does not compile.

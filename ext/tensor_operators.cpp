@@ -120,7 +120,7 @@ PyObject* numpy_ufunc(Op op) {
   static PyObject* matmul = PyObject_GetAttrString(numpy_module(), "matmul");
   if (op == Op::MatMul) return matmul;
   PyUFuncObject* ufunc = ufunc_of(op);
-  if (!ufunc && (op == Op::Erf || op == Op::Ndtr)) {
+  if (!ufunc && is_of_scipy(op)) {
     Ref<> special = Ref<>::steal(PyImport_ImportModule("scipy.special"));
     if (!special) return nullptr;
     ufunc = ufunc_of(op);

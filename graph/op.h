@@ -106,6 +106,13 @@ inline constexpr uint8_t kAnyOperands = 255;
   X(Cbrt, "cbrt", 1, Elementwise, NumpyLoop, Same, Float, false, "cbrt")                                         \
   X(Erf, "erf", 1, Elementwise, NumpyLoop, Same, Float, false, "scipy.special.erf")                              \
   X(Ndtr, "ndtr", 1, Elementwise, NumpyLoop, Same, Float, false, "scipy.special.ndtr")                           \
+  X(Gamma, "gamma", 1, Elementwise, NumpyLoop, Same, Float, false, "scipy.special.gamma")                        \
+  X(Gammaln, "gammaln", 1, Elementwise, NumpyLoop, Same, Float, false, "scipy.special.gammaln")                  \
+  X(Erfc, "erfc", 1, Elementwise, NumpyLoop, Same, Float, false, "scipy.special.erfc")                           \
+  X(Expit, "expit", 1, Elementwise, NumpyLoop, Same, Float, false, "scipy.special.expit")                        \
+  X(Logit, "logit", 1, Elementwise, NumpyLoop, Same, Float, false, "scipy.special.logit")                        \
+  X(Xlogy, "xlogy", 2, Elementwise, NumpyLoop, Same, Float, false, "scipy.special.xlogy")                        \
+  X(Xlog1py, "xlog1py", 2, Elementwise, NumpyLoop, Same, Float, false, "scipy.special.xlog1py")                  \
   X(IsNan, "isnan", 1, Elementwise, Native, Bool, None, false, "isnan")                                          \
   X(IsInf, "isinf", 1, Elementwise, Native, Bool, None, false, "isinf")                                          \
   X(IsFinite, "isfinite", 1, Elementwise, Native, Bool, None, false, "isfinite")                                 \
@@ -267,7 +274,14 @@ constexpr bool takes(Op op, DType operand) {
     case Op::SignBit:
     case Op::Rint:
     case Op::Erf:
-    case Op::Ndtr: return is_float(operand);
+    case Op::Ndtr:
+    case Op::Gamma:
+    case Op::Gammaln:
+    case Op::Erfc:
+    case Op::Expit:
+    case Op::Logit:
+    case Op::Xlogy:
+    case Op::Xlog1py: return is_float(operand);
     case Op::Divide:
     case Op::Reciprocal:
     case Op::Sqrt:

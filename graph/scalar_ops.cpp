@@ -281,6 +281,13 @@ Scalar apply_float(Op op, T a, T b, T c, bool& handled) {
     case Op::Tanh: return scalar_of(std::tanh(a));
     case Op::Erf: return scalar_of(std::erf(a));
     case Op::Ndtr: return scalar_of(ndtr(a));
+    case Op::Gamma: return scalar_of(std::tgamma(a));
+    case Op::Gammaln: return scalar_of(std::lgamma(a));
+    case Op::Erfc: return scalar_of(std::erfc(a));
+    case Op::Expit: return scalar_of(1 / (1 + std::exp(-a)));
+    case Op::Logit: return scalar_of(std::log(a / (1 - a)));
+    case Op::Xlogy: return scalar_of(a == 0 && !is_nan(b) ? T{} : a * std::log(b));
+    case Op::Xlog1py: return scalar_of(a == 0 && !is_nan(b) ? T{} : a * std::log1p(b));
     case Op::IsNan: return scalar_of(std::isnan(a));
     case Op::IsInf: return scalar_of(std::isinf(a));
     case Op::IsFinite: return scalar_of(std::isfinite(a));

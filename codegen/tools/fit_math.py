@@ -6,7 +6,8 @@ first. The error in the comment is that of the unrounded polynomial over the int
 
 import struct
 
-from mpmath import (asin, atan, atanh, chebyfit, cos, erf, erfc, exp, floor, ldexp, log, mp, mpf, nstr, pi, sin, sqrt, taylor)
+from mpmath import (asin, atan, atanh, chebyfit, cos, erf, erfc, exp, floor, ldexp, log, loggamma, lu_solve, matrix, mp, mpf, nstr, pi, polyval, sin,
+                    sqrt, taylor)
 
 mp.dps = 60
 
@@ -36,15 +37,34 @@ def even_ratio(f, first, step, shift):
     return g
 
 
-def table(name, what, f, low, high, terms):
+def table(name, what, f, low, high, terms, single=True):
+    """`single`: that for float32 is of float32, and not for float64 on the way to float32."""
     for kind, count in zip(("F32", "F64"), terms):
         if count == 0:
             continue
         polynomial, error = chebyfit(f, [low, high], count, error=True)
-        cast = (lambda v: float(v)) if kind == "F64" else (lambda v: struct.unpack("f", struct.pack("f", float(v)))[0])
-        numbers = ", ".join(repr(cast(c)) for c in reversed(polynomial))
+        cast = (lambda v: struct.unpack("f", struct.pack("f", float(v)))[0]) if kind == "F32" and single else float
         print(f"// {what}, on [{nstr(mpf(low), 6)}, {nstr(mpf(high), 6)}], error {nstr(error, 2)}")
-        print(f"inline constexpr double k{name}{kind}[] = {{{numbers}}};\n")
+        print(f"inline constexpr double k{name}{kind}[] = {{{', '.join(repr(cast(c)) for c in reversed(polynomial))}}};\n")
+
+
+def ratio_table(name, what, f, low, high, degrees, factor=()):
+    """f(x) as a ratio of polynomials, the second with 1 as its last coefficient, by points that crowd at both ends and at infinity. `factor`:
+    coefficients before those of the second one."""
+    middle = mpf(4)
+    first, last = ((mpf(x) - middle) / (mpf(x) + middle) for x in (low, high))
+    at = lambda part: middle * (1 + first + (last - first) * part) / (1 - first - (last - first) * part)
+    for kind, (above, below) in degrees.items():
+        count = above + below + 1
+        points = [at((1 + cos(pi * (2 * i + 1) / (2 * count))) / 2) for i in range(count)]
+        rows = [[x**j / f(x) for j in range(above + 1)] + [-(x**j) for j in range(below)] for x in points]
+        found = list(lu_solve(matrix(rows), matrix([x**below for x in points])))
+        over, under = found[: above + 1], [*found[above + 1 :], mpf(1)]
+        error = max(abs(polyval(over[::-1], x) / polyval(under[::-1], x) / f(x) - 1) for x in map(at, (mpf(i) / 300 for i in range(301))))
+        print(f"// {what}, on [{nstr(mpf(low), 6)}, {nstr(mpf(high), 6)}], relative error {nstr(error, 2)}")
+        for part, numbers in (("Over", over), ("Under", [*factor, *under])):
+            print(f"inline constexpr double k{name}{part}{kind}[] = {{{', '.join(repr(float(c)) for c in numbers)}}};")
+        print()
 
 
 def split(name, value, bits, parts):
@@ -79,13 +99,28 @@ quarter = (pi / 4) ** 2 * mpf("1.001")
 table("Sin", "(sin(r) / r - 1) / r^2 in z = r^2", even_ratio(sin, 1, 2, lambda z: 1), 0, quarter, (3, 6))
 table("Cos", "(cos(r) - 1 + z / 2) / z^2 in z = r^2", even_ratio(cos, 0, 4, lambda z: 1 - z / 2), 0, quarter, (3, 6))
 erf_series = series_of(erf, 60)
-table("Erf", "erf(x) / x - 1 in z = x^2, |x| <= 1",
-      lambda z: sum(erf_series[2 * i + 1] * z**i for i in range(29)) - 1 if z < mpf("0.01") else erf(sqrt(z)) / sqrt(z) - 1, 0, 1, (7, 14))
+erf_ratio = lambda z: sum(erf_series[2 * i + 1] * z**i for i in range(29)) - 1 if z < mpf("0.01") else erf(sqrt(z)) / sqrt(z) - 1
+table("Erf", "erf(x) / x - 1 in z = x^2, |x| <= 1", erf_ratio, 0, 1, (7, 14))
+table("ErfNear", "erf(x) / x - 1 in z = x^2, |x| <= 1/2", erf_ratio, 0, mpf("0.25"), (0, 9))
 table("Erfc", "exp(x^2) erfc(x) in t = 1 / (x + 2) - 1/4, 1 <= x <= 6",
       lambda t: (lambda x: exp(x * x) * erfc(x))(1 / (t + mpf("0.25")) - 2), mpf("0.125") - mpf("0.25"), 1 / mpf(3) - mpf("0.25"), (9, 19))
 table("Erfcx", "(y + 3) exp(y^2) erfc(y) in t = (y - 3) / (y + 3), 0 <= y <= 28",
       lambda t: (lambda y: (y + 3) * exp(y * y) * erfc(y))(3 * (1 + t) / (1 - t)),
       -1, mpf(25) / 31, (14, 25))
+# Gamma(x) = ratio / (256 x) (h / e)^(x - 1/2) with h = x + offset
+for kind, offset, degree, most in (("F32", mpf(3), 3, 45), ("F64", mpf("5.5"), 6, 172)):
+    what = f"256 x Gamma(x) / (h / e)^(x - 1/2) with h = x + {nstr(offset, 2)}, divided by x"
+    ratio = lambda x, offset=offset: 256 * x * exp(loggamma(x) - (x - mpf("0.5")) * (log(x + offset) - 1))
+    ratio_table("Gamma", what, ratio, mpf("1e-20"), most, {kind: (degree, degree - 1)}, [mpf(0)])
+near_gamma = lambda y: loggamma(y) / ((y - 1) * (y - 2))
+table("LogGamma", "log(Gamma(y)) / ((y - 1) (y - 2)) in t = sqrt(y) - 1.3, 3/4 <= y <= 3", lambda t: near_gamma((t + mpf("1.3")) ** 2),
+      sqrt(mpf("0.75")) - mpf("1.3"), sqrt(mpf(3)) - mpf("1.3"), (11, 21), single=False)
+stirling = lambda x: x * (loggamma(x) - (x - mpf("0.5")) * (log(x) - 1) + mpf("0.5") - log(2 * pi) / 2)
+ratio_table("Stirling", "x (log(Gamma(x)) - (x - 1/2) (log(x) - 1) - log(2 pi) / 2 + 1/2) in x^2, x >= 3", lambda u: stirling(sqrt(u)), 9, mpf("1e12"),
+            {"F32": (2, 2), "F64": (4, 4)})
+table("SinPi", "(sin(pi r) / (pi r) - 1) / r^2 in z = r^2, |r| <= 1/2", even_ratio(lambda r: sin(pi * r) / pi, 1, 2, lambda z: 1), 0, mpf("0.25"), (0, 8))
+table("ErfcxBrief", "(y + 3) exp(y^2) erfc(y) in t = (y - 3) / (y + 3), 0 <= y <= 10.5",
+      lambda t: (lambda y: (y + 3) * exp(y * y) * erfc(y))(3 * (1 + t) / (1 - t)), -1, mpf("7.5") / mpf("13.5"), (12, 0), single=False)
 exp2_series = series_of(lambda x: mpf(2) ** x, 40)
 table("Exp2", "(2^r - 1) / r", near(lambda r: (mpf(2) ** r - 1) / r, 30, exp2_series[1:]), mpf("-0.5001"), mpf("0.5001"), (7, 12))
 table("Arctan", "(atan(x) / x - 1) / x^2 in z = x^2, |x| <= 1/2", even_ratio(atan, 1, 2, lambda z: 1), 0, mpf("0.2501"), (6, 13))
@@ -96,6 +131,7 @@ split("Log2OfE", 1 / log(2), {"F64": 53}, 2)
 split("Ln2Whole", log(2), {"F64": 53}, 2)
 split("Ln2", log(2), {"F32": 15, "F64": 42}, 2)
 split("TwoThirds", mpf(2) / 3, {"F64": 53}, 2)
+split("Stirling", (log(2 * pi) - 1) / 2, {"F64": 53}, 2)
 split("PiOver2", pi / 2, {"F32": 24, "F64": 53}, 3)
 mp.dps = 450
 bits = int(floor(ldexp(2 / pi, 1280)))

@@ -99,6 +99,7 @@ def gradient(function: Any, number: int, args: tuple[Any, ...], keywords: dict[s
 def _rules_of_scipy() -> dict[Any, Any]:
     """Rules for scipy.special, which is imported by those who use it."""
     special = sys.modules["scipy.special"]
+    _rule(special.gamma, signature="x", x=lambda x: Call(np.multiply, G, Call(np.multiply, Y, Call(special.psi, x))))
     _rule(special.gammaln, signature="x", x=lambda x: Call(np.multiply, G, Call(special.psi, x)))
     _rule(special.psi, signature="x", x=lambda x: Call(np.multiply, G, Call(trigamma, x)))
     _rule(special.erfinv, signature="x", x=lambda x: Call(np.multiply, G, Call(slope_of_erfinv, Y)))

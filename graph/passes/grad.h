@@ -19,7 +19,7 @@ struct NoGradient {
   ValueId node = kNoValue;  // where, if it is a node
 };
 
-/// A host call whose cotangent is known, and its operands and result as they were when it ran.
+/// A host call, or a function that the host has a rule for, whose cotangent is known, and its operands and result as they were when it ran.
 struct HostBackward {
   ValueId call, cotangent;
   std::vector<bool> needed;

@@ -177,6 +177,11 @@ FRAMEJIT_UNARY(Arcsinh, g / sqrt(square(x()) + 1.0))
 FRAMEJIT_UNARY(Arccosh, g / sqrt((x() - 1.0) * (x() + 1.0)))
 FRAMEJIT_UNARY(Arctanh, g / ((1.0 - x()) * (x() + 1.0)))
 FRAMEJIT_UNARY(Erf, g*(exp(-square(x())) * kTwoBySqrtPi))
+FRAMEJIT_UNARY(Erfc, -(g * (exp(-square(x())) * kTwoBySqrtPi)))
+FRAMEJIT_UNARY(Expit, g*(y() * (1.0 - y())))
+FRAMEJIT_UNARY(Logit, g / (x() * (1.0 - x())))
+FRAMEJIT_BINARY(Xlogy, g* f(Op::Log, b()), g*(a() / b()))
+FRAMEJIT_BINARY(Xlog1py, g* f(Op::Log1p, b()), g*(a() / (b() + 1.0)))
 FRAMEJIT_UNARY(Ndtr, g*(exp(square(x()) * -0.5) / kSqrt2Pi))
 // a ** (b - 1) is infinite at a = 0 = b, where the factor b is 0.
 FRAMEJIT_BINARY(Power, g*(b() * f(Op::Power, a(), where(f(Op::Equal, b(), 0), number_like(g, 1), b() - 1.0))),
@@ -519,6 +524,14 @@ BackwardResult host_rule(const Backward& at) {
   return out;
 }
 FRAMEJIT_RULE(Host, host_rule)
+
+/// Of functions whose derivative is a function of the host.
+BackwardResult host_function_rule(const Backward& at) {
+  if (!at.host.rule) return Unexpected<NoGradient>{{"a function of the host", at.node}};
+  return at.host.rule({at.node, at.g.id, at.needed, [&](std::size_t i) { return at.x(i).id; }, [&] { return at.y().id; }});
+}
+FRAMEJIT_RULE(Gamma, host_function_rule)
+FRAMEJIT_RULE(Gammaln, host_function_rule)
 
 constexpr GradientRow kRows[] = {
 #define FRAMEJIT_GRADIENT_ROW(name, ...) Gradient<Op::name>::row,

@@ -154,3 +154,32 @@ def test_a_rare_lane_raises_no_more_than_it_must(name, dtype):
             before = fj.stats()["frames_captured"]
             compiled(*arguments)
             assert fj.stats()["frames_captured"] == before + 1, (value, ordinary)
+
+
+@pytest.mark.parametrize(("level", "length"), [("O0", 3), ("O0", 300_000), ("O1", 300_000)])
+def test_errstate_of_scipy(level, length):
+    special = pytest.importorskip("scipy.special")
+    compiled = fj.jit(lambda x: special.gammaln(x) + special.ndtr(x), jit_level=level)
+    x = np.full(length, 0.7)
+    compiled(x)
+    x[-1] = -1
+    captured = fj.stats()["frames_captured"]
+    assert np.isinf(compiled(x)[-1]) and fj.stats()["frames_captured"] == captured + 1
+    with special.errstate(singular="raise"), pytest.raises(special.SpecialFunctionError, match="singularity"):
+        compiled(x)
+    with special.errstate(singular="warn"), pytest.warns(special.SpecialFunctionWarning, match="singularity"):
+        compiled(x)
+    assert np.isinf(compiled(x)[-1]) and fj.stats()["internal_errors"] == 0
+
+
+def test_negative_numbers_are_no_reason_to_run_again():
+    special = pytest.importorskip("scipy.special")
+    x = np.linspace(-9.7, 9.8, 1001)
+    with np.errstate(all="warn"), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for name in ("gamma", "gammaln", "erfc", "expit"):
+            compiled = marked(getattr(special, name))
+            compiled(x)
+            before = fj.stats()["frames_captured"]
+            assert np.allclose(compiled(x), getattr(special, name)(x), rtol=1e-12)
+            assert fj.stats()["frames_captured"] == before + 1

@@ -79,7 +79,7 @@ def test_binary(name, dtype, isa):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", ["erf", "ndtr"])
+@pytest.mark.parametrize("name", ["erf", "ndtr", "gamma", "gammaln", "erfc", "expit", "logit"])
 def test_scipy(name, dtype, isa):
     ufunc = getattr(pytest.importorskip("scipy.special"), name)
 

@@ -97,6 +97,17 @@ def test_against_differences(f):
     assert gradient.graphs().count("graph @") == 1, "one graph for value and gradient"
 
 
+def test_functions_of_scipy():
+    special = pytest.importorskip("scipy.special")
+
+    def f(x):
+        gammas = special.gamma(x) * special.gammaln(x + 3)
+        logarithms = special.xlogy(x, x + 3) + special.xlog1py(x, x + 2)
+        return (gammas + logarithms + special.erfc(x) + special.logit(special.expit(x) * 0.9)).sum()
+
+    assert_gradients(f, X, order=2)
+
+
 def test_products():
     assert_gradients(products, M, M[::-1] + 0.1, order=2)
 

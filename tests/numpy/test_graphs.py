@@ -189,6 +189,8 @@ def test_scipy_loops() -> None:
     special = pytest.importorskip("scipy.special")
     assert _core._numpy_loop("erf", "f64", "f64")
     assert _core._numpy_loop("ndtr", "f32", "f32")
+    assert _core._numpy_loop("gamma", "f32", "f32")
+    assert _core._numpy_loop("xlogy", "f64", "f64")
     # SciPy's versions differ in the order of their loops, and so in what they make of small integers.
     for dtype in ("f4", "f8", "?", "i1", "u2", "i4", "i8"):
         x = np.ones(3, dtype)

@@ -1,0 +1,212 @@
+// Vector math of O1: functions of scipy.special. Those raise no flags; these none but underflow.
+//
+// What the gamma function and its logarithm are below 0 comes from what they are above, by Gamma(-q) = -pi / (q sin(pi q) Gamma(q)).
+#include "codegen/emit_math.h"
+
+namespace framejit::codegen {
+
+/// over(z) / under(z). In powers of z^2, whose rounding is the same above and below where z is large.
+Vec MathEmitter::ratio(const Vec& z, std::span<const double> over, std::span<const double> under) {
+  const Vec square = v.fmul(size, z, z);
+  const auto at = [&](std::span<const double> c) { return v.fma(size, horner(square, c, 1, 2), z, horner(square, c, 0, 2)); };
+  return v.fdiv(size, at(over), at(under));
+}
+
+/// log(x) of a normal number, in float64 wrong by about 1/8 of a unit.
+MathEmitter::Two MathEmitter::short_log(const Vec& x) {
+  const Parts of = parts(x);
+  if (brief) return log_two(of.k, {of.f, v.zero(size)});
+  const Two near_one = log_in_parts(of.f), all = fast_sum(v.fmul(size, of.k, con(kLn2F64[0])), near_one.high);
+  return {all.high, v.fma(size, of.k, con(kLn2F64[1]), v.fadd(size, all.low, near_one.low))};
+}
+
+/// q |sin(pi q)| / pi, at integers anything.
+MathEmitter::SineOfPi MathEmitter::sine_of_pi(const Vec& q) {
+  const Vec zero = v.zero(size), below = v.fround(size, q, Vasm::kFloor), half = v.fmul(size, below, mem(0.5));
+  const Vec distance = v.fabs(size, v.fsub(size, q, v.fround(size, q, Vasm::kNearest))), z = v.fmul(size, distance, distance);
+  const Mask integer = v.fcmp(size, Cmp::Eq, distance, zero), even = v.fcmp(size, Cmp::Eq, v.fround(size, half, Vasm::kTrunc), half);
+  const Two ratio = fast_sum(num(1.0), v.fmul(size, z, horner(z, kSinPiF64, 0, 1))), product = times({q, zero}, v.select(size, integer, num(1.0), distance));
+  Two whole = times(ratio, product.high);
+  whole.low = v.fma(size, ratio.high, product.low, whole.low);
+  return {whole, integer, even};
+}
+
+/// The gamma function from 2^-60 to where it overflows.
+Vec MathEmitter::gamma_above(const Vec& x) {
+  const Vec half_less = v.fsub(size, x, con(0.5)), minus_one = num(-1.0);
+  Split e;
+  Two power;
+  if (brief) {
+    const Vec logarithm = joined(log_of_normal(v.fadd(size, x, con(3.0))));
+    e = split(v.fmul(size, v.fadd(size, logarithm, minus_one), half_less), nullptr);
+    power = {v.fma(size, e.r, v.fma(size, e.r, e.series, con(1.0)), con(1.0)), v.zero(size)};
+  } else {
+    const Two logarithm = log_of_sum(sum(x, num(5.5)));
+    Two less = fast_sum(logarithm.high, minus_one), reduced;
+    less.low = v.fadd(size, less.low, logarithm.low);
+    e = split_two(times(less, half_less), reduced);
+    power = exp_near_zero(reduced);
+  }
+  // The ratio is 256 times too large, as the power alone would overflow.
+  e.n = v.fsub(size, e.n, con(8.0));
+  e.shifted = v.fsub(size, e.shifted, con(8.0));
+  const Vec factor = ratio(x, table(kGammaOverF32, kGammaOverF64), table(kGammaUnderF32, kGammaUnderF64));
+  return scaled(brief ? v.fmul(size, power.high, factor) : joined(times(power, factor)), e, true);
+}
+
+Vec MathEmitter::gamma(const Vec& x) {
+  const double least = 0x1p-60, most = 171.62437695630272, end = brief ? 35.04009841152643 : most;
+  const Vec magnitude = v.fabs(size, x), one = num(1.0);
+  const Mask odd = beyond(magnitude, least, std::nextafter(most, HUGE_VAL));
+  const Vec result = gamma_above(v.select(size, odd, one, magnitude));
+  rarely(beyond(x, least, std::nextafter(end, HUGE_VAL)), result, [&] {
+    const Vec zero = v.zero(size), infinity = num(HUGE_VAL);
+    const Mask near_zero = smaller(magnitude, least), full = v.fcmp(size, Cmp::Le, magnitude, num(brief ? 0x1p-128 : 0x1p-1024));
+    const Vec inverse = v.select(size, full, infinity, v.fdiv(size, one, v.select(size, v.mask_and(near_zero, v.mask_not(full)), magnitude, one)));
+    const Vec above = v.select(size, near_zero, inverse, v.select(size, v.fcmp(size, Cmp::Gt, magnitude, num(end)), infinity, result));
+    const Mask ordinary = v.mask_not(v.mask_or(near_zero, not_finite(x)));
+    const Vec q = v.select(size, ordinary, magnitude, num(0.5));
+    const SineOfPi sine = sine_of_pi(q);
+    const Two inverted = quotient({v.select(size, sine.even, num(-1.0), one), zero}, sine.value);
+    const Vec below = v.fdiv(size, joined(inverted), v.select(size, odd, infinity, result));
+    const Mask none = v.mask_or(sine.integer, v.mask_not(ordinary));
+    const Vec of_negative = v.select(size, near_zero, v.fneg(size, inverse), v.select(size, none, v.splat(size, 0x7ff8000000000000u), below));
+    return v.select(size, is_nan(magnitude), x, v.select(size, has_sign(x), of_negative, above));
+  });
+  return result;
+}
+
+/// log(Gamma(x)) of a normal number, up to where it overflows. The parts may overlap.
+MathEmitter::Two MathEmitter::log_gamma_above(const Vec& x) {
+  const Two logarithm = short_log(x);
+  const Mask small = smaller(x, 0.75), large = v.fcmp(size, Cmp::Ge, x, num(3.0));
+  // From 3 on Stirling's formula.
+  Two less = fast_sum(logarithm.high, num(-1.0));
+  less.low = v.fadd(size, less.low, logarithm.low);
+  const Two product = times(less, v.fsub(size, x, con(0.5))), most = sum(product.high, num(kStirlingF64[0]));
+  const Vec sized = v.fmax_x86(size, v.fmin_x86(size, x, con(0x1p30)), con(3.0));
+  const Vec square = v.fmul(size, sized, sized);
+  const Vec rest = v.fdiv(size, horner(square, table(kStirlingOverF32, kStirlingOverF64), 0, 1),
+                          v.fmul(size, sized, horner(square, table(kStirlingUnderF32, kStirlingUnderF64), 0, 1)));
+  const Vec low = v.fadd(size, v.fadd(size, most.low, rest), v.fadd(size, product.low, con(kStirlingF64[1])));
+  // Below, its zeros are factors; below 3/4 it is log(Gamma(x + 1)) - log(x).
+  const Vec near = v.fmin_x86(size, x, con(3.0)), less_one = v.fsub(size, near, con(1.0));
+  const Vec t = v.fsub(size, v.fsqrt(size, v.select(size, small, v.fadd(size, x, con(1.0)), near)), con(1.3));
+  const Vec zeros = v.fmul(size, less_one, v.select(size, small, x, v.fsub(size, near, con(2.0))));
+  const Vec value = v.fmul(size, zeros, polynomial(t, table(kLogGammaF32, kLogGammaF64)));
+  return {v.select(size, large, most.high, v.keep(size, small, v.fneg(size, logarithm.high))),
+          v.select(size, large, low, v.fsub(size, value, v.keep(size, small, logarithm.low)))};
+}
+
+Vec MathEmitter::gammaln(const Vec& x) {
+  const Vec magnitude = v.fabs(size, x), one = num(1.0);
+  const Mask odd = beyond(magnitude, 0x1p-1022, std::nextafter(brief ? 4.085003365866873e36 : 2.556348e305, HUGE_VAL));
+  const Two parts_above = log_gamma_above(v.select(size, odd, one, magnitude));
+  const Vec result = joined(parts_above);
+  rarely(v.mask_or(odd, has_sign(x)), result, [&] {
+    const Vec infinity = num(HUGE_VAL);
+    const Mask subnormal = v.mask_and(smaller(magnitude, 0x1p-1022), v.fcmp(size, Cmp::Gt, magnitude, num(0x1p-1024)));
+    const Vec of_subnormal = joined(log_of_normal(v.fdiv(size, one, v.select(size, subnormal, magnitude, one))));
+    const Vec above = v.select(size, subnormal, of_subnormal, v.select(size, odd, infinity, result));
+    const Mask kept = v.mask_or(odd, smaller(magnitude, 0x1p-60));
+    // Between its zeros below 0 what counts is the absolute error: nothing is brief there.
+    MathEmitter whole(v, size);
+    const Vec q = v.select(size, kept, num(0.5), magnitude);
+    const SineOfPi sine = whole.sine_of_pi(q);
+    const Two of_q = brief ? whole.log_gamma_above(v.select(size, sine.integer, one, q)) : parts_above;
+    const Two of_sine = whole.log_of_sum(sine.value), total = sum(of_q.high, of_sine.high);
+    const Vec below = v.fneg(size, v.fadd(size, total.high, v.fadd(size, total.low, v.fadd(size, of_q.low, of_sine.low))));
+    const Vec of_negative = v.select(size, not_finite(x), x, v.select(size, kept, above, v.select(size, sine.integer, infinity, below)));
+    return v.select(size, is_nan(magnitude), x, v.select(size, has_sign(x), of_negative, above));
+  });
+  return result;
+}
+
+/// 1 / (1 + exp(-x)) = exp(x) / (1 + exp(x))
+Vec MathEmitter::expit(const Vec& x) {
+  const Vec magnitude = v.fabs(size, x), one = num(1.0);
+  const Mask rare = at_least(magnitude, f32 ? 87.0 : 708.0), negative = has_sign(x);
+  const Vec e = exp_of(v.fneg(size, v.drop(size, rare, magnitude)), nullptr, true);
+  const Vec result = v.fdiv(size, v.select(size, negative, e, one), v.fadd(size, e, one));
+  rarely(rare, result, [&] {
+    const Mask nan = is_nan(magnitude);
+    const Vec counted = v.drop(size, nan, v.keep(size, negative, magnitude));
+    const Vec bounded = v.fneg(size, v.fmin_x86(size, counted, con(f32 ? 120.0 : 780.0)));
+    return v.select(size, nan, x, v.select(size, negative, exp_of(bounded, nullptr, false), one));
+  });
+  return result;
+}
+
+/// exp(-y^2) P((y - 3) / (y + 3)) / (y + 3) with y = |x|; below 0 two less that. In float64 one less erf(x) up to 1/2.
+Vec MathEmitter::erfc(const Vec& x) {
+  const double bound = brief ? 10.5 : 28.0;
+  const Vec magnitude = v.fabs(size, x), y = v.select(size, at_least(magnitude, bound), num(bound), magnitude);
+  const Vec square = v.fneg(size, v.fmul(size, y, y)), lost = v.fnma(size, y, y, v.fneg(size, square));
+  const Vec w = v.fdiv(size, num(1.0), v.fadd(size, y, con(3.0))), t = v.fnma(size, w, con(6.0), num(1.0));
+  const Vec scaled_far = brief ? polynomial(t, kErfcxBriefF32) : polynomial(t, kErfcxF64);
+  const Vec far = v.fmul(size, exp_of(square, &lost, brief), v.fmul(size, scaled_far, w));
+  Vec result = v.select(size, has_sign(x), v.fsub(size, num(2.0), far), far);
+  if (!brief) {
+    const Mask small = smaller(magnitude, 0.5);
+    const Vec a = v.keep(size, small, x);
+    const Vec near = v.fma(size, polynomial(v.fmul(size, a, a), kErfNearF64), a, a);
+    result = v.select(size, small, v.fsub(size, num(1.0), near), result);
+  }
+  rarely(is_nan(magnitude), result, [&] { return x; });
+  return result;
+}
+
+/// log(x / (1 - x))
+Vec MathEmitter::logit(const Vec& x) {
+  const Vec zero = v.zero(size), one = num(1.0);
+  const Mask rare = beyond(x, 0x1p-1022, 1.0);
+  const Vec a = v.select(size, rare, num(0.5), x);
+  const Two rest = fast_sum(one, v.fneg(size, a));
+  const Vec result = joined(brief ? log_of_normal(v.fdiv(size, a, rest.high)) : log_of_sum(quotient({a, zero}, rest)));
+  rarely(rare, result, [&] {
+    const Mask inside = v.mask_and(v.fcmp(size, Cmp::Gt, x, zero), v.fcmp(size, Cmp::Lt, x, one));
+    Parts of = parts(v.fmul(size, v.select(size, inside, x, one), mem(0x1p54)));
+    of.k = v.fsub(size, of.k, con(54.0));
+    const Vec value = v.select(size, inside, joined(log_two(of.k, {of.f, zero})), v.select(size, is_nan(v.fabs(size, x)), x, v.splat(size, 0x7ff8000000000000u)));
+    const Mask at_zero = v.fcmp(size, Cmp::Eq, x, zero), at_one = v.fcmp(size, Cmp::Eq, x, one);
+    return v.select(size, at_zero, num(-HUGE_VAL), v.select(size, at_one, num(HUGE_VAL), value));
+  });
+  return result;
+}
+
+/// x log(y), or with `plus_one` x log(1 + y); 0 where x is 0 and y a number.
+Vec MathEmitter::xlogy(const Vec& x, const Vec& y, bool plus_one) {
+  const Vec zero = v.zero(size), one = num(1.0), size_of_x = v.fabs(size, x);
+  const double least = f32 ? 0x1p-126 : 0x1p-1022;
+  const Mask odd = plus_one ? v.mask_or(outside(y, 0x1p-60, HUGE_VAL), v.icmp(size, false, Cmp::Ge, y, num(-1.0)))
+                            : beyond(y, least, HUGE_VAL);
+  const Mask huge = at_least(size_of_x, f32 ? 0x1p110 : 0x1p1000), rare = v.mask_or(odd, huge), none = v.fcmp(size, Cmp::Eq, x, zero);
+  const Vec ordinary = v.select(size, odd, one, y);
+  const Vec logarithm = plus_one ? log1p_of(ordinary) : log_of(Op::Log, parts(ordinary));
+  const Vec result = v.drop(size, none, v.fmul(size, v.drop(size, rare, x), logarithm));
+  rarely(rare, result, [&] {
+    const Vec pole = num(plus_one ? -1.0 : 0.0), infinity = num(HUGE_VAL), nan = v.or_const(size, infinity, f32 ? 0x400000u : 0x8000000000000u);
+    Vec other = y;  // tiny numbers and what is not finite
+    if (!plus_one) {
+      const Vec size_of_y = v.fabs(size, y);
+      Parts of = parts(v.fmul(size, v.select(size, smaller(size_of_y, least), size_of_y, one), mem(0x1p54)));
+      of.k = v.fsub(size, of.k, con(54.0));
+      other = v.select(size, not_finite(y), y, log_of(Op::Log, of));
+    }
+    const Vec below = v.select(size, v.fcmp(size, Cmp::Lt, y, pole), nan, other);
+    const Vec factor = v.select(size, odd, v.select(size, v.fcmp(size, Cmp::Eq, y, pole), v.fneg(size, infinity), below), logarithm);
+    const Mask nothing = v.mask_and(none, v.mask_not(is_nan(v.fabs(size, y))));
+    const Mask undefined = v.mask_and(infinite(size_of_x), v.fcmp(size, Cmp::Eq, factor, zero));
+    // Products that overflow do so without a flag.
+    const double step = f32 ? 0x1p16 : 0x1p64, most = f32 ? 0x1p112 : 0x1p960;
+    const Vec sized = v.fmul(size, v.select(size, v.mask_or(nothing, undefined), one, x), v.select(size, huge, num(1 / step), one));
+    const Vec product = v.fmul(size, sized, factor);
+    const Mask full = v.mask_and(huge, v.fcmp(size, Cmp::Ge, v.fabs(size, product), num(most)));
+    const Vec value = v.fmul(size, v.drop(size, full, product), v.select(size, huge, num(step), one));
+    const Vec whole = v.select(size, full, v.bit_or(size, infinity, sign_of(product)), value);
+    return v.select(size, nothing, zero, v.select(size, undefined, nan, whole));
+  });
+  return result;
+}
+
+}  // namespace framejit::codegen
