@@ -775,6 +775,7 @@ Vec math_in_parts(MathEmitter emitter, Op op, const Vec& a, const Vec& b) {
     case Op::Gammaln: return emitter.gammaln(a);
     case Op::Erfc: return emitter.erfc(a);
     case Op::Logit: return emitter.logit(a);
+    case Op::Xlog1py: return emitter.xlogy(a, b, true);
     default: FRAMEJIT_CHECK(false, "no vector math for " + std::string(graph::name_of(op)));
   }
 }
@@ -805,7 +806,6 @@ Vec math(Vasm& v, Op op, int size, const Vec& a, const Vec& b) {
     case Op::Hypot: return emitter.hypot(a, b);
     case Op::Expit: return emitter.expit(a);
     case Op::Xlogy: return emitter.xlogy(a, b, false);
-    case Op::Xlog1py: return emitter.xlogy(a, b, true);
     case Op::Heaviside: return emitter.heaviside(a, b);
     case Op::Nextafter: return emitter.nextafter(a, b);
     default:

@@ -44,7 +44,7 @@ class MathEmitter {
   Vec gammaln(const Vec& x);
   Vec erfc(const Vec& x);
   Vec logit(const Vec& x);
-  // On both (emit_math_special.cpp).
+  // On both (emit_math_special.cpp); with `plus_one` on float64.
   Vec expit(const Vec& x);
   Vec xlogy(const Vec& x, const Vec& y, bool plus_one);
   // On both (emit_math_two.cpp).

@@ -180,7 +180,7 @@ Vec MathEmitter::xlogy(const Vec& x, const Vec& y, bool plus_one) {
   const double least = f32 ? 0x1p-126 : 0x1p-1022;
   const Mask odd = plus_one ? v.mask_or(outside(y, 0x1p-60, HUGE_VAL), v.icmp(size, false, Cmp::Ge, y, num(-1.0)))
                             : beyond(y, least, HUGE_VAL);
-  const Mask huge = at_least(size_of_x, f32 ? 0x1p110 : 0x1p1000), rare = v.mask_or(odd, huge), none = v.fcmp(size, Cmp::Eq, x, zero);
+  const Mask huge = at_least(size_of_x, f32 || brief ? 0x1p110 : 0x1p1000), rare = v.mask_or(odd, huge), none = v.fcmp(size, Cmp::Eq, x, zero);
   const Vec ordinary = v.select(size, odd, one, y);
   const Vec logarithm = plus_one ? log1p_of(ordinary) : log_of(Op::Log, parts(ordinary));
   const Vec result = v.drop(size, none, v.fmul(size, v.drop(size, rare, x), logarithm));
@@ -198,7 +198,7 @@ Vec MathEmitter::xlogy(const Vec& x, const Vec& y, bool plus_one) {
     const Mask nothing = v.mask_and(none, v.mask_not(is_nan(v.fabs(size, y))));
     const Mask undefined = v.mask_and(infinite(size_of_x), v.fcmp(size, Cmp::Eq, factor, zero));
     // Products that overflow do so without a flag.
-    const double step = f32 ? 0x1p16 : 0x1p64, most = f32 ? 0x1p112 : 0x1p960;
+    const double step = brief ? 1 : f32 ? 0x1p16 : 0x1p64, most = brief ? 0x1.ffffffp127 : f32 ? 0x1p112 : 0x1p960;
     const Vec sized = v.fmul(size, v.select(size, v.mask_or(nothing, undefined), one, x), v.select(size, huge, num(1 / step), one));
     const Vec product = v.fmul(size, sized, factor);
     const Mask full = v.mask_and(huge, v.fcmp(size, Cmp::Ge, v.fabs(size, product), num(most)));
