@@ -167,7 +167,7 @@ std::string Entry::link(const LiveSlots& live, int local_count) {
     order_matters_ = order_matters_ || ((node.op == graph::Op::ReduceSum || node.op == graph::Op::ReduceProd) &&
                                         (graph::is_float(node.type.dtype) || graph::is_complex(node.type.dtype)));
   });
-  loses_ = !options_.quiet && !options_.losing && loses_to_interpreter(*region_);
+  loses_ = !options_.quiet && !options_.losing && loses_to_interpreter(*region_, asks_scipy_ && !options_.o1);
   steps_ = static_cast<int64_t>(plan().program().steps.size());
   const int exit_depth = region_->view->instrs()[region_->exit].depth;
   result_on_stack_ = region_->returns && exit_depth > static_cast<int>(region_->stack.size());

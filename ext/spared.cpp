@@ -15,7 +15,7 @@ constexpr double kInstruction = 15;  // of bytecode
 constexpr double kOperation = 400, kReduction = 1200, kNumber = 60;  // of NumPy's
 constexpr double kElement = 0.25;    // that is not read from memory and written to it
 constexpr double kScanned = 4;       // in place of NumPy's loop
-constexpr double kRegion = 150, kCall = 800, kQuietCall = 350, kHelper = 3000;
+constexpr double kRegion = 150, kAsking = 900, kCall = 800, kQuietCall = 350, kHelper = 3000;
 constexpr double kByte = 0.04;       // of a result that is copied; a helper's is so more than once
 constexpr double kSlower = 0.05;     // of its time at capture: what its arrays and functions of its own cost more under an error state
 
@@ -45,10 +45,10 @@ bool is_native(const graph::Graph& graph, const HostCall& call, const graph::Nod
 
 }  // namespace
 
-bool loses_to_interpreter(const capture::Region& region) {
+bool loses_to_interpreter(const capture::Region& region, bool asks) {
   const graph::Graph& graph = *region.graph;
-  double spared = region.instructions * kInstruction - kRegion;
-  bool calls = false, unknown = false;
+  double spared = region.instructions * kInstruction - kRegion - (asks ? kAsking : 0);
+  bool calls = asks, unknown = false;
   for (const capture::Input& input : region.inputs) unknown = unknown || input.spec.wrap == Wrap::Tensor;
   for (const capture::Recipe& recipe : region.recipes) unknown = unknown || recipe.wrap == Wrap::Tensor;
   graph::for_each_node(graph, graph.body(), [&](graph::ValueId v) {

@@ -139,6 +139,58 @@ int64_t evaluate_factor(const Factor& f, std::span<const int64_t> symbols) {
   return 0;
 }
 
+/// From the least to the most; the ends of int64_t stand for what is beyond them.
+struct Range {
+  int64_t low, high;
+};
+
+int64_t add_up_to_ends(int64_t a, int64_t b) {
+  int64_t sum = 0;
+  if (!__builtin_add_overflow(a, b, &sum)) return sum;
+  return a < 0 ? std::numeric_limits<int64_t>::min() : std::numeric_limits<int64_t>::max();
+}
+
+int64_t mul_up_to_ends(int64_t a, int64_t b) {
+  int64_t product = 0;
+  if (!__builtin_mul_overflow(a, b, &product)) return product;
+  return (a < 0) != (b < 0) ? std::numeric_limits<int64_t>::min() : std::numeric_limits<int64_t>::max();
+}
+
+/// Of what `f` gives for the four pairs of ends: it is largest and smallest there.
+template <class F>
+Range from_ends(const Range& a, const Range& b, F f) {
+  const auto [low, high] = std::minmax({f(a.low, b.low), f(a.low, b.high), f(a.high, b.low), f(a.high, b.high)});
+  return {low, high};
+}
+
+Range range_of(const Dim& d, std::span<const int64_t> least, std::span<const int64_t> most);
+
+Range range_of(const Factor& f, std::span<const int64_t> least, std::span<const int64_t> most) {
+  if (f.kind == FactorKind::Symbol) return {least[f.symbol], most[f.symbol]};
+  const Range a = range_of(f.operands->first, least, most), b = range_of(f.operands->second, least, most);
+  switch (f.kind) {
+    case FactorKind::FloorDiv:
+      if (b.low <= 0 && b.high >= 0) break;
+      return from_ends(a, b, floordiv_int);
+    case FactorKind::Min: return {std::min(a.low, b.low), std::min(a.high, b.high)};
+    case FactorKind::Max: return {std::max(a.low, b.low), std::max(a.high, b.high)};
+    case FactorKind::Symbol: break;
+  }
+  return {std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max()};
+}
+
+Range range_of(const Dim& d, std::span<const int64_t> least, std::span<const int64_t> most) {
+  const Polynomial* p = Polynomial::of(d);
+  if (!p) return {d.value(), d.value()};
+  Range sum{0, 0};
+  for (const Term& t : p->terms) {
+    Range term{t.coefficient, t.coefficient};
+    for (const Factor& f : t.factors) term = from_ends(term, range_of(f, least, most), mul_up_to_ends);
+    sum = {add_up_to_ends(sum.low, term.low), add_up_to_ends(sum.high, term.high)};
+  }
+  return sum;
+}
+
 std::string factor_str(const Factor& f) {
   const char* name = nullptr;
   switch (f.kind) {
@@ -280,6 +332,8 @@ int64_t Dim::evaluate(std::span<const int64_t> symbols) const {
   }
   return sum;
 }
+
+int64_t Dim::at_most(std::span<const int64_t> least, std::span<const int64_t> most) const { return detail::range_of(*this, least, most).high; }
 
 void Dim::collect_symbols(std::vector<SymbolId>& out) const {
   if (!poly_) return;

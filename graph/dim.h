@@ -41,6 +41,8 @@ class Dim {
 
   /// The value for given values of the symbols, indexed by SymbolId.
   int64_t evaluate(std::span<const int64_t> symbols) const;
+  /// No value is larger, for symbols from `least` to `most`. INT64_MAX where that cannot be told.
+  int64_t at_most(std::span<const int64_t> least, std::span<const int64_t> most) const;
   /// Appends the symbols that occur, each once, in order of first occurrence.
   void collect_symbols(std::vector<SymbolId>& out) const;
   /// Equal Dims have equal hashes, the same in every run.

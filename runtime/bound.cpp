@@ -35,10 +35,12 @@ constexpr double kLoopNanoseconds = 1e6;
 
 }  // namespace
 
-std::vector<int64_t> at_most(const Program& program, std::span<const int64_t> symbols) {
-  std::vector<int64_t> out(symbols.begin(), symbols.end());
-  for (const Measured& m : program.measured) out[static_cast<std::size_t>(m.symbol)] = m.most.evaluate(out);
-  return out;
+SymbolRanges::SymbolRanges(const Program& program, std::span<const int64_t> symbols)
+    : least(symbols.begin(), symbols.end()), most(symbols.begin(), symbols.end()) {
+  for (const Measured& m : program.measured) {
+    least[static_cast<std::size_t>(m.symbol)] = 0;
+    most[static_cast<std::size_t>(m.symbol)] = m.most.at_most(least, most);
+  }
 }
 
 namespace {
@@ -49,7 +51,7 @@ class Binder {
   Binder(const Program& program, const CodeBlock& code, Bound& bound)
       : program_(program), code_(code), bound_(bound), symbols_(bound.symbols) {
     for (const Measured& m : program.measured)
-      if (int64_t& n = symbols_[static_cast<std::size_t>(m.symbol)]; n == kUnknown) n = bound.most[static_cast<std::size_t>(m.symbol)];
+      if (int64_t& n = symbols_[static_cast<std::size_t>(m.symbol)]; n == kUnknown) n = bound.ranges.most[static_cast<std::size_t>(m.symbol)];
   }
 
   void run(bool beside, int64_t block_bytes) {
@@ -519,7 +521,7 @@ class Binder {
     std::vector<Life> lives;
     for (std::size_t b = 0; b < count; ++b) {
       if (program_.buffers[b].kind != BufferKind::Temp || first[b] == kNever || in_band.contains(static_cast<BufferIndex>(b))) continue;
-      const int64_t bytes = round_up(std::max<int64_t>(program_.buffers[b].bytes.evaluate(bound.most), 1), kTempAlignment);
+      const int64_t bytes = round_up(std::max<int64_t>(bound.ranges.bytes(program_.buffers[b].bytes), 1), kTempAlignment);
       lives.push_back({static_cast<BufferIndex>(b), first[b], last[b], bytes, 0});
     }
     // Largest first, each at the lowest offset that is free during its life.
@@ -623,7 +625,7 @@ void for_each_dim(const Step& step, const std::function<void(const graph::Dim&)>
 Bound bind(const Program& program, const CodeBlock& code, std::span<const int64_t> symbols, bool beside, int64_t block_bytes) {
   Bound bound;
   bound.symbols.assign(symbols.begin(), symbols.end());
-  bound.most = at_most(program, symbols);
+  bound.ranges = SymbolRanges(program, symbols);
   Binder(program, code, bound).run(beside, block_bytes);
   return bound;
 }

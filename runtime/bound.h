@@ -2,6 +2,7 @@
 // temporaries laid out. What a run then does is arithmetic on pointers.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -124,9 +125,19 @@ struct Band {
   bool parallel = true;
 };
 
+/// Of the symbols: those that are measured lie somewhere in between.
+struct SymbolRanges {
+  std::vector<int64_t> least, most;
+
+  SymbolRanges() = default;
+  SymbolRanges(const codegen::Program& program, std::span<const int64_t> symbols);
+  /// No more than that; a number that no memory has where it cannot be told.
+  int64_t bytes(const graph::Dim& d) const { return std::min(d.at_most(least, most), int64_t{1} << 56); }
+};
+
 struct Bound {
   std::vector<int64_t> symbols;
-  std::vector<int64_t> most;  // the same, with what is measured at its most
+  SymbolRanges ranges;
   std::vector<BoundStep> steps;
   std::vector<int64_t> temp_offsets;  // by buffer; -1 where it is no Temp
   int64_t temp_bytes = 0;             // of all Temps, and behind them the reserves of scratch
@@ -142,9 +153,6 @@ struct Bound {
 
 /// The value of a symbol that is to be measured still.
 inline constexpr int64_t kUnknown = -1;
-
-/// `symbols` with what is measured at its most.
-std::vector<int64_t> at_most(const codegen::Program& program, std::span<const int64_t> symbols);
 
 /// f(buffer, is it written) for each buffer that the step names
 void for_each_buffer(const codegen::Step& step, const std::function<void(codegen::BufferIndex, bool)>& f);

@@ -441,7 +441,7 @@ RunResult Plan::Impl::run_steps(const Ready& ready, std::unique_ptr<const Ready>
   const auto measure = [&](const BoundFlow& flow) {
     int64_t n = 0;
     std::memcpy(&n, buffers[flow.step->a] + flow.offset, sizeof n);
-    if (n < 0) {
+    if (n < 0 || n > bound.ranges.most[flow.step->target]) {
       state.redo = true;
       return;
     }
@@ -600,7 +600,8 @@ bool Plan::wants_redo(std::span<const int64_t> symbols) const {
 
 int64_t Plan::result_bytes(std::size_t result, std::span<const int64_t> symbols) const {
   for (const Buffer& b : impl_->program.buffers)
-    if (b.kind == BufferKind::Result && b.number == result) return b.bytes.evaluate(at_most(impl_->program, symbols));
+    if (b.kind == BufferKind::Result && b.number == result)
+      return impl_->program.measured.empty() ? b.bytes.evaluate(symbols) : SymbolRanges(impl_->program, symbols).bytes(b.bytes);
   FRAMEJIT_CHECK(false, "no such result");
   return 0;
 }

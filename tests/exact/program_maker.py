@@ -176,7 +176,8 @@ class Maker:
             if kind < 0.22:
                 parts.append(str(self.pick(ints)))
             elif kind < 0.75:
-                parts.append(self.pick([":", "1:", ":-1", "::2", "::-1", "1:-1", ":n", "-2:", "::-2", "n:", "1:2", "len(box):"]))
+                parts.append(self.pick([":", "1:", ":-1", "::2", "::-1", "1:-1", ":n", "-2:", "::-2", "n:", "1:2", "len(box):",
+                                        "int((a != 0).sum()) // 3:int((a != 0).sum())", "np.argmax(b) // 2:np.argmax(b)"]))  # fmt: skip
             elif kind < 0.85:
                 parts.append(self.pick(["[0, -1]", "np.array([0, 0])", "np.arange(2) % 2", "np.array([[0], [-1]])", "[0]", "np.array([-1, 0], 'i4')"]))
             elif kind < 0.92:

@@ -240,6 +240,21 @@ def test_a_row_of_a_large_array_is_written_where_it_lies():
     assert_same(f, lambda: (np.arange(40000.0).reshape(1000, 40),))
 
 
+def test_the_size_between_two_computed_places():
+    """There is room for it wherever the two lie: it is not largest where both are."""
+
+    def function(x, k):
+        k = np.array([k])
+        start = (x.shape - k) // 2
+        part = x[start[0] : (start + k)[0]]
+        return part + 1.0, part[::-1].copy().sum()
+
+    explained = framejit.explain(function)(np.arange(100.0), 7)
+    assert not explained.breaks and len(explained.graphs) == 1, str(explained)
+    for n, k in ((2_000_000, 1_500_000), (2_000_000, 1_999_999), (1_000_000, 10), (4, 4)):
+        assert_same(function, lambda: (np.arange(float(n)), k))
+
+
 def test_both_sides_append():
     def f(x):
         out, nested = [], ([],)

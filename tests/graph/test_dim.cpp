@@ -113,8 +113,26 @@ TEST(Dim, EvaluationAgreesWithArithmetic) {
     for (const auto& [d, v] : values) {
       ASSERT_EQ(d.evaluate(symbols), v) << d.str();
       ASSERT_EQ(parsed(d.str()), d) << d.str();
+      std::vector<int64_t> least = symbols, most = symbols;
+      ASSERT_EQ(d.at_most(least, most), v) << d.str();
+      for (int64_t& n : least) n -= pick(3);
+      for (int64_t& n : most) n += pick(3);
+      ASSERT_GE(d.at_most(least, most), v) << d.str();
     }
   }
+}
+
+TEST(Dim, AtMost) {
+  const std::vector<int64_t> least{0, 2, -5}, most{9, 9, 9};
+  const auto bound = [&](const Dim& d) { return d.at_most(least, most); };
+  EXPECT_EQ(bound(s(1) - s(0)), 9);
+  EXPECT_EQ(bound(8 * s(0) - 3), 69);
+  EXPECT_EQ(bound(s(0) * s(2)), 81);
+  EXPECT_EQ(bound(-1 * s(0) * s(2)), 45);
+  EXPECT_EQ(bound(floordiv(s(0), s(1))), 4);
+  EXPECT_EQ(bound(floordiv(s(0), s(2))), INT64_MAX) << "by 0, or by what is near it";
+  EXPECT_EQ(bound(min(s(0), 4) - max(s(1), 3)), 1);
+  EXPECT_EQ(bound(s(0) * Dim(INT64_MAX / 4)), INT64_MAX);
 }
 
 TEST(Dim, CollectsSymbolsOnce) {
