@@ -656,23 +656,6 @@ Vec MathEmitter::erf(const Vec& x) {
   return v.select(size, special, x, value);
 }
 
-/// The distribution function of the normal distribution: half of erfc(y) = exp(-y^2) P((y - 3) / (y + 3)) / (y + 3) with y = |x| / sqrt(2).
-Vec MathEmitter::ndtr(const Vec& x) {
-  const double bound = f32 ? 15.0 : 39.0;
-  const Vec magnitude = v.fabs(size, x), limit = num(bound);
-  const Vec bounded = v.select(size, at_least(magnitude, bound), limit, magnitude);
-  const Vec half = v.fmul(size, bounded, mem(0.5));
-  const Vec square = v.fneg(size, v.fmul(size, bounded, half)), lost = v.fnma(size, bounded, half, v.fneg(size, square));
-  const Vec y = v.fmul(size, bounded, mem(M_SQRT1_2));
-  const Vec w = v.fdiv(size, num(0.5), v.fadd(size, y, con(3.0)));
-  const Vec t = v.fnma(size, num(12.0), w, con(1.0));
-  const Vec far = v.fmul(size, exp_of(square, &lost, false), v.fmul(size, horner(t, table(kErfcxF32, kErfcxF64), 0, 1), w));
-  const Mask negative = v.icmp(size, true, Cmp::Lt, x, v.zero(size));
-  const Vec result = v.select(size, negative, far, v.fsub(size, num(1.0), far));
-  rarely(v.icmp(size, true, Cmp::Gt, magnitude, num(HUGE_VAL)), result, [&] { return x; });
-  return result;
-}
-
 Vec MathEmitter::hypot(const Vec& x, const Vec& y) {
   const Vec u = v.fabs(size, x), w = v.fabs(size, y);
   const Mask first = v.icmp(size, true, Cmp::Ge, u, w);  // their bits are ordered as they are, NaN above infinity
@@ -774,6 +757,7 @@ Vec math_in_parts(MathEmitter emitter, Op op, const Vec& a, const Vec& b) {
     case Op::Gamma: return emitter.gamma(a);
     case Op::Gammaln: return emitter.gammaln(a);
     case Op::Erfc: return emitter.erfc(a);
+    case Op::Ndtr: return emitter.ndtr(a);
     case Op::Logit: return emitter.logit(a);
     case Op::Xlog1py: return emitter.xlogy(a, b, true);
     default: FRAMEJIT_CHECK(false, "no vector math for " + std::string(graph::name_of(op)));
@@ -802,7 +786,6 @@ Vec math(Vasm& v, Op op, int size, const Vec& a, const Vec& b) {
     case Op::Cosh: return emitter.cosh(a);
     case Op::Tanh: return emitter.tanh(a);
     case Op::Erf: return emitter.erf(a);
-    case Op::Ndtr: return emitter.ndtr(a);
     case Op::Hypot: return emitter.hypot(a, b);
     case Op::Expit: return emitter.expit(a);
     case Op::Xlogy: return emitter.xlogy(a, b, false);

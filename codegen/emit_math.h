@@ -29,7 +29,6 @@ class MathEmitter {
   Vec sine(Op op, const Vec& x);
   Vec tanh(const Vec& x);
   Vec erf(const Vec& x);
-  Vec ndtr(const Vec& x);
   Vec hypot(const Vec& x, const Vec& y);
   // On float64 (emit_math_two.cpp).
   Vec power(const Vec& x, const Vec& y);
@@ -43,6 +42,7 @@ class MathEmitter {
   Vec gamma(const Vec& x);
   Vec gammaln(const Vec& x);
   Vec erfc(const Vec& x);
+  Vec ndtr(const Vec& x);
   Vec logit(const Vec& x);
   // On both (emit_math_special.cpp); with `plus_one` on float64.
   Vec expit(const Vec& x);
@@ -146,6 +146,8 @@ class MathEmitter {
   SineOfPi sine_of_pi(const Vec& q);
   Vec gamma_above(const Vec& x);
   Two log_gamma_above(const Vec& x);
+  Vec bounded(const Vec& x, double bound);
+  Vec normal_tail(const Vec& x, const Vec& a, const Vec& b);
   Vec angle(const Vec& y, const Vec& x, const Mask& left);
   struct Reduced {
     Vec r, low, quadrant;  // quadrant: integers, the low two bits count

@@ -137,23 +137,39 @@ Vec MathEmitter::expit(const Vec& x) {
   return result;
 }
 
-/// exp(-y^2) P((y - 3) / (y + 3)) / (y + 3) with y = |x|; below 0 two less that. In float64 one less erf(x) up to 1/2.
+/// |x|, but no more than `bound`. NaN stays.
+Vec MathEmitter::bounded(const Vec& x, double bound) {
+  const uint64_t first = float_bits(size, bound), span = float_bits(size, HUGE_VAL) - first, sign = Vasm::sign_bit(size);
+  const Vec magnitude = v.fabs(size, x), distance = v.isub(size, magnitude, v.constant_operand(size, first ^ sign));
+  return v.select(size, v.igreater(size, distance, v.constant_operand(size, span ^ sign)), magnitude, num(bound));
+}
+
+/// The part of the normal distribution beyond x: exp(a b) times a ratio, where a b = -x^2 / 2. In float64 from 0.7 on.
+Vec MathEmitter::normal_tail(const Vec& x, const Vec& a, const Vec& b) {
+  const Vec product = v.fmul(size, a, b), lost = brief ? Vec() : v.fms(size, a, b, product);
+  const Vec exponential = exp_of(product, brief ? nullptr : &lost, brief);
+  return v.fmul(size, exponential, ratio(x, table(kNormalOverF32, kNormalOverF64), table(kNormalUnderF32, kNormalUnderF64)));
+}
+
+/// Twice the normal distribution beyond sqrt(2) |x|; below 0 two less that. In float64 one less erf(x) up to 1/2.
 Vec MathEmitter::erfc(const Vec& x) {
-  const double bound = brief ? 10.5 : 28.0;
-  const Vec magnitude = v.fabs(size, x), y = v.select(size, at_least(magnitude, bound), num(bound), magnitude);
-  const Vec square = v.fneg(size, v.fmul(size, y, y)), lost = v.fnma(size, y, y, v.fneg(size, square));
-  const Vec w = v.fdiv(size, num(1.0), v.fadd(size, y, con(3.0))), t = v.fnma(size, w, con(6.0), num(1.0));
-  const Vec scaled_far = brief ? polynomial(t, kErfcxBriefF32) : polynomial(t, kErfcxF64);
-  const Vec far = v.fmul(size, exp_of(square, &lost, brief), v.fmul(size, scaled_far, w));
-  Vec result = v.select(size, has_sign(x), v.fsub(size, num(2.0), far), far);
-  if (!brief) {
-    const Mask small = smaller(magnitude, 0.5);
-    const Vec a = v.keep(size, small, x);
-    const Vec near = v.fma(size, polynomial(v.fmul(size, a, a), kErfNearF64), a, a);
-    result = v.select(size, small, v.fsub(size, num(1.0), near), result);
-  }
-  rarely(is_nan(magnitude), result, [&] { return x; });
-  return result;
+  const Vec y = bounded(x, brief ? 10.5 : 27.5), tail = normal_tail(v.fmul(size, y, con(M_SQRT2)), v.fneg(size, y), y);
+  const Vec far = v.fadd(size, tail, tail), result = v.select(size, has_sign(x), v.fsub(size, num(2.0), far), far);
+  if (brief) return result;
+  const Mask small = smaller(y, 0.5);
+  const Vec near = v.keep(size, small, x), value = v.fma(size, polynomial(v.fmul(size, near, near), kErfNearF64), near, near);
+  return v.select(size, small, v.fsub(size, num(1.0), value), result);
+}
+
+/// The distribution function of the normal distribution. In float64 (1 + erf(x / sqrt(2))) / 2 up to sqrt(1/2).
+Vec MathEmitter::ndtr(const Vec& x) {
+  const Vec y = bounded(x, brief ? 15.0 : 39.0), far = normal_tail(y, v.fmul(size, y, con(-0.5)), y);
+  const Vec result = v.select(size, has_sign(x), far, v.fsub(size, num(1.0), far));
+  if (brief) return result;
+  const Mask small = smaller(y, M_SQRT1_2);
+  const Vec near = v.keep(size, small, x), square = v.fmul(size, v.fmul(size, near, near), con(0.5));
+  const Vec half = num(M_SQRT1_2 / 2), slope = v.fma(size, polynomial(square, kErfNearF64), half, half);
+  return v.select(size, small, v.fma(size, near, slope, con(0.5)), result);
 }
 
 /// log(x / (1 - x))

@@ -104,9 +104,9 @@ table("Erf", "erf(x) / x - 1 in z = x^2, |x| <= 1", erf_ratio, 0, 1, (7, 14))
 table("ErfNear", "erf(x) / x - 1 in z = x^2, |x| <= 1/2", erf_ratio, 0, mpf("0.25"), (0, 9))
 table("Erfc", "exp(x^2) erfc(x) in t = 1 / (x + 2) - 1/4, 1 <= x <= 6",
       lambda t: (lambda x: exp(x * x) * erfc(x))(1 / (t + mpf("0.25")) - 2), mpf("0.125") - mpf("0.25"), 1 / mpf(3) - mpf("0.25"), (9, 19))
-table("Erfcx", "(y + 3) exp(y^2) erfc(y) in t = (y - 3) / (y + 3), 0 <= y <= 28",
-      lambda t: (lambda y: (y + 3) * exp(y * y) * erfc(y))(3 * (1 + t) / (1 - t)),
-      -1, mpf(25) / 31, (14, 25))
+beyond = lambda x: exp(x * x / 2) * erfc(x / sqrt(mpf(2))) / 2
+for kind, low, high, degrees in (("F32", 0, 15, (4, 5)), ("F64", mpf("0.7"), 39, (9, 10))):
+    ratio_table("Normal", "exp(x^2 / 2) erfc(x / sqrt(2)) / 2", beyond, low, high, {kind: degrees})
 # Gamma(x) = ratio / (256 x) (h / e)^(x - 1/2) with h = x + offset
 for kind, offset, degree, most in (("F32", mpf(3), 3, 45), ("F64", mpf("5.5"), 6, 172)):
     what = f"256 x Gamma(x) / (h / e)^(x - 1/2) with h = x + {nstr(offset, 2)}, divided by x"
@@ -119,8 +119,6 @@ stirling = lambda x: x * (loggamma(x) - (x - mpf("0.5")) * (log(x) - 1) + mpf("0
 ratio_table("Stirling", "x (log(Gamma(x)) - (x - 1/2) (log(x) - 1) - log(2 pi) / 2 + 1/2) in x^2, x >= 3", lambda u: stirling(sqrt(u)), 9, mpf("1e12"),
             {"F32": (2, 2), "F64": (4, 4)})
 table("SinPi", "(sin(pi r) / (pi r) - 1) / r^2 in z = r^2, |r| <= 1/2", even_ratio(lambda r: sin(pi * r) / pi, 1, 2, lambda z: 1), 0, mpf("0.25"), (0, 8))
-table("ErfcxBrief", "(y + 3) exp(y^2) erfc(y) in t = (y - 3) / (y + 3), 0 <= y <= 10.5",
-      lambda t: (lambda y: (y + 3) * exp(y * y) * erfc(y))(3 * (1 + t) / (1 - t)), -1, mpf("7.5") / mpf("13.5"), (12, 0), single=False)
 exp2_series = series_of(lambda x: mpf(2) ** x, 40)
 table("Exp2", "(2^r - 1) / r", near(lambda r: (mpf(2) ** r - 1) / r, 30, exp2_series[1:]), mpf("-0.5001"), mpf("0.5001"), (7, 12))
 table("Arctan", "(atan(x) / x - 1) / x^2 in z = x^2, |x| <= 1/2", even_ratio(atan, 1, 2, lambda z: 1), 0, mpf("0.2501"), (6, 13))
