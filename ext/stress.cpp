@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "runtime/allocator.h"
+
 namespace framejit::ext {
 
 Stress read_stress(std::string_view text) {
@@ -19,6 +21,7 @@ Stress read_stress(std::string_view text) {
     out.interp |= token == "interp";
     out.verify |= token == "verify";
     out.losing |= token == "losing";
+    if (token == "ends") runtime::check_ends();
     if (token.starts_with(kBreak)) std::from_chars(&token[kBreak.size()], &token[0] + token.size(), out.break_every);
     at = end + 1;
   }

@@ -22,6 +22,7 @@
 #include <ctime>
 #include <mutex>
 #include <new>
+#include <utility>
 #include <vector>
 
 namespace framejit::runtime {
@@ -37,7 +38,8 @@ struct Header {
   uint32_t size_class;  // kLargeClass: a mapping of its own
   void* map;            // large blocks: the whole mapping
   std::size_t map_size;
-  Header* next;  // while in a bin
+  Header* next;       // while in a bin
+  std::size_t asked;  // while in use: its end is marked behind so many bytes; 0: it is not
 };
 static_assert(sizeof(Header) <= kAlignment);
 
@@ -265,6 +267,7 @@ void note_from_system(Shared& s, std::size_t capacity) {
     h->size_class = size_class;
     h->map = nullptr;
     h->map_size = 0;
+    h->asked = 0;
     std::lock_guard lock(s.mutex);
     note_from_system(s, capacity);
   }
@@ -289,6 +292,7 @@ Header* map_large(std::size_t capacity) {
   h->size_class = kLargeClass;
   h->map = reinterpret_cast<void*>(map);
   h->map_size = end - map;
+  h->asked = 0;
   return h;
 }
 
@@ -351,11 +355,18 @@ bool injected_fault() {
   return false;
 }
 
-}  // namespace
+constinit std::atomic<bool> g_checks_ends{false};
+constexpr unsigned char kEnd = 0xe5;
 
-void* allocate(std::size_t bytes) {
-  if (injected_fault()) [[unlikely]]
-    return nullptr;
+/// Nothing may have been written behind what was asked for.
+void check_end(Header* h) {
+  const auto* end = static_cast<const unsigned char*>(block_of(h)) + std::exchange(h->asked, 0);
+  if (std::all_of(end, end + kAlignment, [](unsigned char c) { return c == kEnd; })) return;
+  std::fprintf(stderr, "framejit: memory was written behind its end\n");
+  std::abort();
+}
+
+void* take(std::size_t bytes) {
   if (bytes >= kLarge) [[unlikely]] {
     bool fresh;
     return allocate_large(bytes, fresh);
@@ -373,9 +384,25 @@ void* allocate(std::size_t bytes) {
   return allocate_class(size_class);
 }
 
+}  // namespace
+
+void* allocate(std::size_t bytes) {
+  if (injected_fault()) [[unlikely]]
+    return nullptr;
+  if (!g_checks_ends.load(std::memory_order_relaxed)) [[likely]]
+    return take(bytes);
+  void* const block = bytes == 0 || bytes > SIZE_MAX - kAlignment ? take(bytes) : take(bytes + kAlignment);
+  if (!block || bytes == 0) return block;
+  header_of(block)->asked = bytes;
+  std::memset(static_cast<char*>(block) + bytes, kEnd, kAlignment);
+  return block;
+}
+
 void release(void* block) {
   if (!block) return;
   Header* h = header_of(block);
+  if (h->asked != 0) [[unlikely]]
+    check_end(h);
   const uint32_t size_class = h->size_class;
   if (size_class == kLargeClass) [[unlikely]]
     return release_large(h);
@@ -392,7 +419,7 @@ void release(void* block) {
 void* allocate_zeroed(std::size_t bytes) {
   bool fresh = false;
   void* block;
-  if (bytes >= kLarge) {
+  if (bytes >= kLarge && !g_checks_ends.load(std::memory_order_relaxed)) {
     if (injected_fault()) return nullptr;
     block = allocate_large(bytes, fresh);
   } else {
@@ -407,10 +434,10 @@ void* reallocate(void* block, std::size_t bytes) {
   Header* h = header_of(block);
   const bool fits = h->size_class == kLargeClass ? bytes >= kLarge && bytes <= h->capacity && bytes >= h->capacity / 2
                                                  : bytes < kLarge && class_of(bytes) == h->size_class;
-  if (fits) return block;
+  if (fits && h->asked == 0) return block;
   void* moved = allocate(bytes);
   if (!moved) return nullptr;
-  std::memcpy(moved, block, std::min(bytes, h->capacity));
+  std::memcpy(moved, block, std::min(bytes, h->asked != 0 ? h->asked : h->capacity));
   release(block);
   return moved;
 }
@@ -432,6 +459,8 @@ void trim() {
   std::lock_guard lock(s.mutex);
   drop_shared(s);
 }
+
+void check_ends() { g_checks_ends.store(true, std::memory_order_relaxed); }
 
 void fail_allocations_from(int64_t n) { g_fail_in.store(n, std::memory_order_relaxed); }
 

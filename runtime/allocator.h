@@ -22,6 +22,9 @@ AllocatorStats allocator_stats();
 /// thread.
 void trim();
 
+/// For tests: from now on the process ends where something was written behind the end of a block, once the block is released.
+void check_ends();
+
 /// Fault injection for tests: the n-th allocation from now on (0: the next) and all after it fail; -1: none does.
 void fail_allocations_from(int64_t n);
 

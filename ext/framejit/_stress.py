@@ -11,6 +11,7 @@ MODES = {
     "guards": "each guard fails once",
     "verify": "regions only predict; the bytecode runs, and what it did is compared with the prediction at the region's exit",
     "losing": "what loses to the interpreter runs compiled all the same",
+    "ends": "the process ends where something was written behind the end of framejit's memory; it stays on for all functions",
     "interp": "graphs run in the reference interpreter in place of machine code",
 }
 

@@ -33,6 +33,21 @@ TEST(Allocator, AlignsEverySize) {
   release(nullptr);
 }
 
+TEST(AllocatorDeathTest, EndsAreLookedAt) {
+  for (const std::size_t bytes : {std::size_t{1}, std::size_t{64}, std::size_t{1000}, std::size_t{5} << 20}) {
+    const auto write_at = [bytes](std::size_t place) {
+      check_ends();
+      char* block = static_cast<char*>(reallocate(allocate_zeroed(1), bytes));
+      block[place] = 1;
+      release(block);
+      std::exit(0);
+    };
+    EXPECT_DEATH(write_at(bytes), "behind its end");
+    EXPECT_DEATH(write_at(bytes + 7), "behind its end");
+    EXPECT_EXIT(write_at(bytes - 1), testing::ExitedWithCode(0), "");
+  }
+}
+
 TEST(Allocator, GivesTheSameBlockBack) {
   for (std::size_t bytes : {24u, 5000u, 2u << 20, 40'000'000u}) {
     void* first = allocate(bytes);
