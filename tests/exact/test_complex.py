@@ -236,7 +236,8 @@ def test_is_compiled_whole():
         return np.where(np.abs(z) < 2, z * z + c, z)
 
     for dtype in DTYPES:
-        compiled_whole(mandelbrot, lambda: (z.astype(dtype), c.astype(dtype)))
+        if np.lib.NumpyVersion(np.__version__) >= "2.0.0":  # the absolute values of older ones are the C library's where there is no AVX-512
+            compiled_whole(mandelbrot, lambda: (z.astype(dtype), c.astype(dtype)))
         compiled_whole(lambda a, b: (a * b + 1j) / (b - 2.5) - a.conj(), lambda: (z.astype(dtype), c.astype(dtype)))
     assert graph_of(mandelbrot, z, c) == """graph @mandelbrot(%z: c128[1000], %c: c128[1000]) {
   %2 = absolute %z : f64[1000]
