@@ -310,6 +310,7 @@ Captured<Value*> call_count_nonzero(const Call& call) {
   Session& session = call.session;
   FRAMEJIT_TRY(r, reduction(session, {v[0], v[1], nullptr, v[2]}));
   FRAMEJIT_TRY(truth, cast(session, r.x, DType::Bool));
+  r.x = truth;  // the strides of the result go by its own
   FRAMEJIT_TRY(ones, cast(session, truth, DType::I64));
   if (!absent(v[1]) || r.keep) return reduced(session, r, Op::ReduceSum, ones);
   FRAMEJIT_TRY(count, reduce(session, r, Op::ReduceSum, ones));

@@ -255,6 +255,11 @@ def test_the_size_between_two_computed_places():
         assert_same(function, lambda: (np.arange(float(n)), k))
 
 
+def test_strides_of_counts_go_by_those_of_the_bools():
+    x = np.broadcast_to(np.arange(12, dtype="u4").reshape(4, 3).T, (2, 3, 4))
+    assert_same(lambda x: (np.count_nonzero(x, axis=2), np.count_nonzero(x, axis=1, keepdims=True), np.count_nonzero(x > 3, axis=0)), lambda: (x,))
+
+
 def test_both_sides_append():
     def f(x):
         out, nested = [], ([],)
