@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from framejit import Tensor, nn
 from framejit.dataset import GeneratorDataset, NumpySlicesDataset
-from framejit.train import Accuracy, Callback, CheckpointConfig, Loss, LossMonitor, Model, ModelCheckpoint
+from framejit.train import Accuracy, Callback, CheckpointConfig, Loss, LossMonitor, Model, ModelCheckpoint, get_metric_fn, names
 
 pytestmark = pytest.mark.capture
 
@@ -131,6 +131,46 @@ def test_metrics():
     loss.update(Tensor(2.0))
     loss.update(Tensor([3.0, 5.0]))
     assert loss.eval() == 3.0
+
+
+def test_metrics_by_name():
+    """Those of classes, of errors, of the largest predictions: what MindSpore gives is compared in tests/tensor/test_against_mindspore.py."""
+    predictions, labels = Tensor([[0.2, 0.5, 0.3], [0.6, 0.3, 0.1], [0.1, 0.1, 0.8], [0.3, 0.4, 0.3]]), Tensor([1, 0, 2, 0])
+    expected = {"precision": [1.0, 0.5, 1.0], "recall": [0.5, 1.0, 1.0], "F1": [2 / 3, 2 / 3, 1.0], "top_1_accuracy": 0.75, "top_5_accuracy": 1.0, "mse": None, "mae": None}
+    for name, value in expected.items():
+        metric = get_metric_fn(name)
+        metric.clear()
+        with pytest.raises(RuntimeError, match="has seen no sample"):
+            metric.eval()
+        if value is None:
+            metric.update(Tensor([[1.0, 2.0], [3.0, 4.0]]), Tensor([[1.0, 0.0], [6.0, 4.0]]))
+            assert metric.eval() == {"mse": 6.5, "mae": 2.5}[name]
+            continue
+        for _ in range(2):
+            metric.update(predictions, labels)
+        np.testing.assert_allclose(metric.eval(), value, rtol=1e-15)
+    matrix = get_metric_fn("confusion_matrix", 3)
+    matrix.update(predictions, labels)
+    assert matrix.eval().tolist() == [[1, 1, 0], [0, 1, 0], [0, 0, 1]]
+    perplexity = get_metric_fn("perplexity")
+    perplexity.update(Tensor([[0.5, 0.5], [0.25, 0.75]]), Tensor([0, 0]))
+    assert perplexity.eval() == pytest.approx(8**0.5)
+    assert set(names()) >= set(expected) | {"accuracy", "loss", "topk"}
+    with pytest.raises(ValueError, match=r"needs labels from 0 to 2, but got 0 to 3"):
+        get_metric_fn("recall").update(predictions, Tensor([1, 0, 3, 0]))
+    with pytest.raises(ValueError, match=r"\(4, 3\) and \(3,\)"):
+        get_metric_fn("recall").update(predictions, Tensor([1, 0, 2]))
+    with pytest.raises(KeyError, match="'x' is not known"):
+        get_metric_fn("x")
+
+
+def test_model_measures_by_name():
+    net = network()
+    model = Model(net, nn.MSELoss(), nn.SGD(net.trainable_params(), 0.1), metrics={"mse", "mae", "loss"})
+    x = points()[0]
+    found = model.eval(NumpySlicesDataset((x, np.ones((len(x), 2), np.float32)), shuffle=False).batch(16))
+    found["mse"] /= 2  # of each sample, not of each element
+    assert set(found) == {"mse", "mae", "loss"} and found["mse"] == pytest.approx(found["loss"], rel=1e-5)
 
 
 # --- Datasets ----------------------------------------------------------------------------------------------------------------

@@ -85,6 +85,21 @@ _NORMALIZATIONS = [
                                   "SyncBatchNorm(3)(line)")],
     "ops.group_norm(image, 3)", "ops.group_norm(image, 1, v[:3], v[1:])", "ops.group_norm(line, 2)", "ops.reverse_sequence(x, lengths, 0, 1)", "ops.reverse_sequence(x, lengths[:2], 2, 1)",
 ]
+_SHARES = "Tensor([[0.2, 0.5, 0.3], [0.6, 0.3, 0.1], [0.1, 0.1, 0.8], [0.3, 0.4, 0.3]])"
+_METRICS = [
+    *[f"(lambda p, y: measured(nn.{metric}, (p, y), (p[1:] * 2, y[1:]){words}))({_SHARES}, Tensor([1, 0, 2, 0]))"
+      for words in ("", ", average=True") for metric in ("Precision()", "Recall()", "F1()", "Fbeta(2.0)", "Fbeta(0.5)", "Precision('classification')")],
+    *[f"(lambda p, y: measured(nn.{metric}, (p, y), (p[1:], y[1:])))({_SHARES}, {label})"
+      for metric in ("Accuracy()", "Top1CategoricalAccuracy()", "TopKCategoricalAccuracy(2)", "Precision()", "Recall()") for label in ("Tensor([1, 0, 2, 0])", "Tensor([[0, 1, 0], [1, 0, 0], [0, 0, 1], [1, 0, 0]])")],
+    *[f"(lambda p, y: measured(nn.{metric}('multilabel'), (p, y), (p[1:], y[1:]){words}))(Tensor([[1, 0, 1], [0, 0, 0], [1, 1, 0], [0, 1, 1]]), Tensor([[1, 1, 1], [0, 0, 1], [0, 1, 0], [0, 1, 1]]))"
+      for metric in ("Accuracy", "Precision", "Recall") for words in ("", ", average=True") if words == "" or metric != "Accuracy"],
+    *[f"measured(nn.{metric}, (a, b), (b * 2, a))" for metric in ("MAE()", "MSE()")], "measured(nn.MAE(), (v, v * 2))", "measured(nn.MSE(), (t, t + 1))",
+    *[f"(lambda p, y: measured(nn.Perplexity({ignored}), (p, y), (p[1:], y[1:])))({_SHARES}, Tensor([1, 0, 2, 0]))" for ignored in ("", "0", "7")],
+    *[f"(lambda p, y: measured(nn.ConfusionMatrix(3{words}), (p, y), (p[1:], y[1:])))({_SHARES}, Tensor([1, 0, 2, 0]))" for words in ("", ", 'target'", ", 'prediction'", ", 'all'")],
+    "measured(nn.ConfusionMatrix(2, 'no_norm', 0.4), (Tensor([0.2, 0.5, 0.45]), Tensor([0, 1, 0])))", "measured(nn.Loss(), (s,), (s * 3,))", "[nn.get_metric_fn(n) for n in ('x',)]",
+    *[f"nn.{wrong}" for wrong in ("Precision('x')", "Fbeta(0.0)", "TopKCategoricalAccuracy(0)", "TopKCategoricalAccuracy(1.5)", "Perplexity(1.5)", "ConfusionMatrix('a')", "ConfusionMatrix(3, 'x')", "ConfusionMatrix(3, 'all', 1)",
+                                  "Precision().eval()", "MSE().eval()", "Perplexity().eval()", "ConfusionMatrix(2).eval()", "TopKCategoricalAccuracy(2).eval()", "Precision().update(a)", "MAE().update(a)", "Recall().update(v, v)")],
+]
 _OPTIMIZERS = [
     *[f"steps(nn.{name}([weight(a)]{options}), b, a * 0.5, -b)" for name, options in (
         ("SGD", ""), ("SGD", ", 0.2, 0.9, 0.5, 0.1"), ("SGD", ", momentum=0.9, nesterov=True, loss_scale=2.0"), ("Momentum", ", 0.1, 0.9"), ("Momentum", ", 0.1, 0.9, 0.01, 4.0, True"), ("Adam", ""), ("Adam", ", 0.1, weight_decay=0.1"),
@@ -262,5 +277,5 @@ ROWS = [
       "a @ b", "ops.concat(a)", "nn.Dense(0, 1)", "nn.ReLU(3)", "nn.Dense(4, 2)(m)", "nn.Softmax()('x')", "Tensor('x')", "Tensor(None)", "Tensor()", "ops.split(a, 5, 7)", "ops.stack(())", "ops.stack((a, v))", "ops.gather(a, 0.5, 0)", "ops.expand_dims(a, 9)", "a + None", "a + 'x'", "a + [1, 2, 3]",
       "a + np.ones((3, 4), np.float32)", "ops.one_hot(a, 3)", "nn.Conv2d(3, 2, 3)(a)", "nn.MaxPool2d(2, 2, 'nothing')", "nn.Dropout(p=2.0)", "nn.CellList([1])", "ops.zeros('x')", "ops.full(3)", "ops.broadcast_to(a, (2, 2))", "a.item(99)", "a.item()", "len(a[0, 0])", "ms.Parameter('x')", "nn.SequentialCell(3)",
       "nn.LayerNorm(4)(a)", "nn.BatchNorm2d(3)(a)", "ops.pow('x', 2)", "ops.maximum(a, None)", "ms.Tensor(a, 'nothing')", "a.astype('nothing')", "ops.cast(a, 'nothing')", "ops.clamp(a)", "ops.where(l, a, m)", "ops.tile(a, 2.5)", "ops.argmax(a, 5)", "ops.cumsum(a, 4)"],
-    *_RECURRENT, *_TRANSFORMERS, *_NORMALIZATIONS, *_OPTIMIZERS, *_SPACE, *_LOSSES, *_SPARSE, *_FURTHER,
+    *_RECURRENT, *_TRANSFORMERS, *_NORMALIZATIONS, *_METRICS, *_OPTIMIZERS, *_SPACE, *_LOSSES, *_SPARSE, *_FURTHER,
 ]

@@ -22,9 +22,9 @@ def leaves(value):
     if hasattr(value, "asnumpy"):
         array = np.ascontiguousarray(value.asnumpy())
         return [("Tensor", str(value.dtype).rpartition(".")[2].lower(), array.dtype.str, tuple(value.shape), array.tobytes())]
-    if isinstance(value, (bool, int, float, np.generic)):
+    if isinstance(value, (bool, int, float, np.generic, np.ndarray)):
         array = np.asarray(value)
-        return [("number", array.dtype.kind, array.dtype.str, (), array.tobytes())]
+        return [("number", array.dtype.kind, array.dtype.str, array.shape, array.tobytes())]
     return [(type(value).__name__, str(value), "", (), b"")]
 
 
@@ -66,6 +66,17 @@ def helpers(base):
             optimizer(gradient if isinstance(gradient, tuple) else (gradient,))
         return [base.Tensor(p.asnumpy()) for p in optimizer.parameters]
 
+    def measured(metric, *batches, **words):
+        """What a metric says after each batch, from none on where it says something then."""
+        metric.clear()
+        said = []
+        for batch in batches:
+            metric.update(*batch)
+            said.append(metric.eval(**words))
+        metric.clear()
+        metric.update(*batches[-1])
+        return [np.asarray(value, float) for value in [*said, metric.eval(**words)]]
+
     def weight(value, name="w"):
         return base.Parameter(base.Tensor(value.asnumpy()), name=name)
 
@@ -79,7 +90,7 @@ def helpers(base):
         places = np.argwhere(dense).astype(dtype)
         return base.COOTensor(base.Tensor(places), base.Tensor(dense[tuple(places.T)]), dense.shape)
 
-    return {"csr": csr, "coo": coo, "filled": filled, "trained": trained, "gradients": gradients, "names": names, "steps": steps, "weight": weight}
+    return {"csr": csr, "coo": coo, "filled": filled, "trained": trained, "gradients": gradients, "names": names, "steps": steps, "measured": measured, "weight": weight}
 
 
 def evaluate(package, rows, inputs):

@@ -43,10 +43,11 @@ __all__ += ["probability"]
 
 
 def __getattr__(name: str) -> object:
-    if name in ("Accuracy", "Loss", "Metric"):  # measures of training, which needs this module
-        from framejit import train
+    if not name.startswith("_"):  # measures of training, which needs this module
+        from framejit.train import _metrics
 
-        return getattr(train, name)
+        if name in _metrics.__all__:
+            return getattr(_metrics, name)
     from framejit._names import unknown
 
     raise unknown("framejit.nn", name, __all__)

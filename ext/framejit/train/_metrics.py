@@ -6,6 +6,25 @@ from typing import Any
 
 import numpy as np
 
+__all__ = [
+    "Accuracy",
+    "ConfusionMatrix",
+    "F1",
+    "Fbeta",
+    "Loss",
+    "MAE",
+    "MSE",
+    "Metric",
+    "Perplexity",
+    "Precision",
+    "Recall",
+    "Top1CategoricalAccuracy",
+    "Top5CategoricalAccuracy",
+    "TopKCategoricalAccuracy",
+    "get_metric_fn",
+    "names",
+]
+
 
 class Metric:
     """The base class: `clear`, `update` with what the evaluation gives, `eval`."""
@@ -23,13 +42,26 @@ class Metric:
         raise NotImplementedError
 
 
+def _array(value: Any) -> np.ndarray:
+    return np.asarray(value.asnumpy() if hasattr(value, "asnumpy") else value)
+
+
+def _seen(metric: Metric, count: int, what: str = "sample") -> None:
+    if not count:
+        raise RuntimeError(f"{type(metric).__name__!r} has seen no {what}.")
+
+
+def _check_eval_type(eval_type: str) -> str:
+    if eval_type not in ("classification", "multilabel"):
+        raise TypeError(f"'eval_type' must be 'classification' or 'multilabel', but got {eval_type!r}.")
+    return eval_type
+
+
 class Accuracy(Metric):
     """How many predictions are right: ``update(predictions, labels)``."""
 
     def __init__(self, eval_type: str = "classification") -> None:
-        if eval_type not in ("classification", "multilabel"):
-            raise ValueError(f"'eval_type' must be 'classification' or 'multilabel', but got {eval_type!r}.")
-        self.eval_type = eval_type
+        self.eval_type = _check_eval_type(eval_type)
         self.clear()
 
     def clear(self) -> None:
@@ -38,7 +70,7 @@ class Accuracy(Metric):
 
     def update(self, *inputs: Any) -> None:
         """Take a batch in."""
-        predicted, label = (np.asarray(x.asnumpy() if hasattr(x, "asnumpy") else x) for x in inputs[-2:])
+        predicted, label = map(_array, inputs[-2:])
         if self.eval_type == "multilabel":
             right = (predicted == label).all(axis=tuple(range(1, label.ndim)))
         else:
@@ -48,9 +80,239 @@ class Accuracy(Metric):
 
     def eval(self) -> float:
         """The share of right ones."""
-        if not self._total:
-            raise RuntimeError("'Accuracy' has seen no sample.")
+        _seen(self, self._total)
         return self._right / self._total
+
+
+class _ByClass(Metric):
+    """What is counted for each class: `update` with predictions of shape (N, C), and labels of shape (N,), or (N, C) of zeros and ones."""
+
+    def __init__(self, eval_type: str = "classification") -> None:
+        self.eval_type = _check_eval_type(eval_type)
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._classes = 0
+        self._counts = np.zeros((3, 0))  # right, predicted and labelled as it, by class; of several labels: by batch and sample
+
+    def update(self, *inputs: Any) -> None:
+        """Take a batch in."""
+        name = type(self).__name__
+        if len(inputs) != 2:
+            raise ValueError(f"{name!r} needs predictions and labels, but got {len(inputs)} values.")
+        predicted, label = map(_array, inputs)
+        classes = predicted.shape[1] if predicted.ndim > 1 else 0
+        if not classes or label.shape not in (predicted.shape, predicted.shape[:1]):
+            raise ValueError(f"{name!r} needs predictions of shape (N, C) and labels of (N,) or (N, C), but got {predicted.shape} and {label.shape}.")
+        if self._classes not in (0, classes):
+            raise ValueError(f"{name!r} has seen {self._classes} classes, but got predictions of shape {predicted.shape}.")
+        if self.eval_type == "multilabel":
+            if label.shape != predicted.shape or not (np.isin(predicted, (0, 1)).all() and np.isin(label, (0, 1)).all()):
+                raise ValueError(f"{name!r} of 'multilabel' needs predictions and labels of shape (N, C), of zeros and ones.")
+            of_prediction, of_label = predicted.T.astype(float), label.T.astype(float)
+        else:
+            number = label.argmax(1) if label.ndim == predicted.ndim else label.astype(int)
+            if number.size and not 0 <= number.min() <= number.max() < classes:
+                raise ValueError(f"{name!r} needs labels from 0 to {classes - 1}, but got {number.min()} to {number.max()}.")
+            of_prediction, of_label = np.eye(classes)[predicted.argmax(1)], np.eye(classes)[number]
+        counts = np.stack([(of_prediction * of_label).sum(0), of_prediction.sum(0), of_label.sum(0)])
+        self._counts = np.concatenate([self._counts, counts], 1) if self.eval_type == "multilabel" or not self._classes else self._counts + counts
+        self._classes = classes
+
+    def eval(self, average: bool = False) -> Any:
+        """By class, or the mean with `average`; of several labels: by sample."""
+        _seen(self, self._classes)
+        if not isinstance(average, bool):
+            raise TypeError(f"For {type(self).__name__!r}, 'average' must be a bool, but got {average!r}.")
+        result = self._share(*self._counts)
+        return result.mean() if average else result
+
+    def _share(self, right: np.ndarray, predicted: np.ndarray, labelled: np.ndarray) -> np.ndarray:
+        raise NotImplementedError
+
+
+_TINY = np.finfo(float).tiny  # of nothing, the share is 0
+
+
+class Precision(_ByClass):
+    """How many of those predicted as a class are of it: ``update(predictions, labels)``."""
+
+    def _share(self, right: np.ndarray, predicted: np.ndarray, labelled: np.ndarray) -> np.ndarray:
+        return right / (predicted + _TINY)
+
+
+class Recall(_ByClass):
+    """How many of a class are predicted as it: ``update(predictions, labels)``."""
+
+    def _share(self, right: np.ndarray, predicted: np.ndarray, labelled: np.ndarray) -> np.ndarray:
+        return right / (labelled + _TINY)
+
+
+class Fbeta(_ByClass):
+    """The harmonic mean of `Precision` and `Recall`, the latter with the weight ``beta**2``."""
+
+    def __init__(self, beta: float) -> None:
+        if not beta > 0:
+            raise ValueError(f"For {type(self).__name__!r}, 'beta' must be greater than 0, but got {beta!r}.")
+        self.beta = beta
+        super().__init__()
+
+    def _share(self, right: np.ndarray, predicted: np.ndarray, labelled: np.ndarray) -> np.ndarray:
+        return (1 + self.beta**2) * right / (self.beta**2 * labelled + predicted + _TINY)
+
+
+class F1(Fbeta):
+    """`Fbeta` with the weight 1."""
+
+    def __init__(self) -> None:
+        super().__init__(1.0)
+
+
+class _Mean(Metric):
+    """A sum over samples, by their number."""
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._sum, self._count = 0.0, 0
+
+    def update(self, *inputs: Any) -> None:
+        """Take a batch in."""
+        if len(inputs) != 2:
+            raise ValueError(f"{type(self).__name__!r} needs predictions and labels, but got {len(inputs)} values.")
+        total, count = self._measured(*map(_array, inputs))
+        self._sum += total
+        self._count += count
+
+    def eval(self) -> Any:
+        """The mean."""
+        _seen(self, self._count)
+        return self._sum / self._count
+
+    def _measured(self, predicted: np.ndarray, label: np.ndarray) -> tuple[Any, int]:
+        """(the sum, the number of samples)"""
+        raise NotImplementedError
+
+
+class MAE(_Mean):
+    """The sum of absolute errors by the number of samples: ``update(predictions, labels)``."""
+
+    def _measured(self, predicted: np.ndarray, label: np.ndarray) -> tuple[Any, int]:
+        return np.abs(label.reshape(predicted.shape) - predicted).sum(), len(label)
+
+
+class MSE(_Mean):
+    """The sum of squared errors by the number of samples: ``update(predictions, labels)``."""
+
+    def _measured(self, predicted: np.ndarray, label: np.ndarray) -> tuple[Any, int]:
+        return np.square(label.reshape(predicted.shape) - predicted).sum(), len(label)
+
+
+class TopKCategoricalAccuracy(_Mean):
+    """How many labels are among the `k` largest predictions: ``update(predictions, labels)``."""
+
+    def __init__(self, k: int) -> None:
+        if isinstance(k, bool) or not isinstance(k, int):
+            raise TypeError(f"For {type(self).__name__!r}, 'k' must be an int, but got {k!r}.")
+        if k < 1:
+            raise ValueError(f"For {type(self).__name__!r}, 'k' must be at least 1, but got {k}.")
+        self.k = k
+        super().__init__()
+
+    def _measured(self, predicted: np.ndarray, label: np.ndarray) -> tuple[Any, int]:
+        if label.ndim == predicted.ndim:
+            label = label.argmax(1)
+        largest = np.argsort(-predicted, axis=1)[:, : self.k]
+        return int((largest == label.reshape(-1, 1)).sum()), len(label)
+
+
+class Top1CategoricalAccuracy(TopKCategoricalAccuracy):
+    """`TopKCategoricalAccuracy` of the largest."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+
+
+class Top5CategoricalAccuracy(TopKCategoricalAccuracy):
+    """`TopKCategoricalAccuracy` of the five largest."""
+
+    def __init__(self) -> None:
+        super().__init__(5)
+
+
+class Perplexity(_Mean):
+    """The exponential of the mean of ``-log(p)``, `p` being what is predicted for the label: ``update(probabilities, labels)``.
+
+    Labels that are `ignore_label` do not count.
+    """
+
+    def __init__(self, ignore_label: int | None = None) -> None:
+        if ignore_label is not None and not isinstance(ignore_label, int):
+            raise TypeError(f"For 'Perplexity', 'ignore_label' must be None or an int, but got {ignore_label!r}.")
+        self.ignore_label = ignore_label
+        super().__init__()
+
+    def _measured(self, predicted: np.ndarray, label: np.ndarray) -> tuple[Any, int]:
+        number = label.reshape(-1).astype(int)
+        if number.size * predicted.shape[-1] != predicted.size:
+            raise RuntimeError(f"'Perplexity' needs a label for each row of predictions, but got the shapes {predicted.shape} and {label.shape}.")
+        counts = np.ones(number.shape, bool) if self.ignore_label is None else number != self.ignore_label
+        found = predicted.reshape(len(number), -1)[counts, number[counts]]
+        return -np.log(np.maximum(1e-10, found)).sum(), int(counts.sum())
+
+    def eval(self) -> Any:
+        """The perplexity."""
+        return np.exp(super().eval())
+
+
+class ConfusionMatrix(Metric):
+    """How often a label, by row, was predicted as each class, by column: ``update(predictions, labels)``.
+
+    Parameters
+    ----------
+    num_classes : int
+        The classes: labels from 0 to `num_classes` - 1.
+    normalize : {'no_norm', 'target', 'prediction', 'all'}
+        What adds up to 1: nothing, rows, columns, all.
+    threshold : float
+        Of predictions with the shape of the labels, those above it are class 1.
+    """
+
+    def __init__(self, num_classes: int, normalize: str = "no_norm", threshold: float = 0.5) -> None:
+        if normalize not in ("no_norm", "target", "prediction", "all"):
+            raise ValueError(f"'normalize' must be 'no_norm', 'target', 'prediction' or 'all', but got {normalize!r}.")
+        if isinstance(num_classes, bool) or not isinstance(num_classes, int) or not isinstance(threshold, float):
+            raise TypeError(f"For 'ConfusionMatrix', 'num_classes' must be an int and 'threshold' a float, but got {num_classes!r} and {threshold!r}.")
+        self.num_classes, self.normalize, self.threshold = num_classes, normalize, threshold
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._counts, self._batches = np.zeros((self.num_classes, self.num_classes)), 0
+
+    def update(self, *inputs: Any) -> None:
+        """Take a batch in."""
+        predicted, label = map(_array, inputs)
+        if predicted.ndim not in (label.ndim, label.ndim + 1):
+            raise ValueError(f"'ConfusionMatrix' needs predictions with the axes of the labels or one more, but got {predicted.shape} and {label.shape}.")
+        if predicted.ndim == label.ndim + 1:
+            predicted = predicted.argmax(1)
+        elif predicted.dtype.kind == "f":
+            predicted = predicted > self.threshold
+        at = label.ravel().astype(int) * self.num_classes + predicted.ravel().astype(int)
+        self._counts += np.bincount(at, minlength=self.num_classes**2).reshape(self._counts.shape)
+        self._batches += 1
+
+    def eval(self) -> np.ndarray:
+        """The matrix."""
+        _seen(self, self._batches, "batch")
+        if self.normalize == "no_norm":
+            return self._counts.copy()
+        sums = self._counts.sum(axis={"target": 1, "prediction": 0, "all": None}[self.normalize], keepdims=True)
+        return np.divide(self._counts, sums, out=np.zeros_like(self._counts), where=sums != 0)
 
 
 class Loss(Metric):
@@ -65,14 +327,39 @@ class Loss(Metric):
 
     def update(self, *inputs: Any) -> None:
         """Take a batch in."""
-        self._sum += float(np.mean(inputs[0].asnumpy()))
+        self._sum += float(np.mean(_array(inputs[0])))
         self._count += 1
 
     def eval(self) -> float:
         """The mean."""
-        if not self._count:
-            raise RuntimeError("'Loss' has seen no batch.")
+        _seen(self, self._count, "batch")
         return self._sum / self._count
 
 
-NAMES = {"accuracy": Accuracy, "acc": Accuracy, "loss": Loss}
+NAMES = {
+    "accuracy": Accuracy,
+    "acc": Accuracy,
+    "confusion_matrix": ConfusionMatrix,
+    "F1": F1,
+    "loss": Loss,
+    "mae": MAE,
+    "mse": MSE,
+    "perplexity": Perplexity,
+    "precision": Precision,
+    "recall": Recall,
+    "top_1_accuracy": Top1CategoricalAccuracy,
+    "top_5_accuracy": Top5CategoricalAccuracy,
+    "topk": TopKCategoricalAccuracy,
+}
+
+
+def names() -> list[str]:
+    """The names of the measures."""
+    return sorted(NAMES)
+
+
+def get_metric_fn(name: str, *args: Any, **kwargs: Any) -> Metric:
+    """The measure of that name, made with the arguments."""
+    if name not in NAMES:
+        raise KeyError(f"For 'get_metric_fn', the metric {name!r} is not known; there are: {names()}.")
+    return NAMES[name](*args, **kwargs)
