@@ -140,12 +140,16 @@ class Bench:
                 for level, own in ratios.items():
                     own.append(min(others) / answers[level]["ns"])
                 plain.append(answers["NumPy"]["ns"] / answers["framejit O0"]["ns"])
-                self.say(f"  {'':<40} beside the best other: O0 {ratios['framejit O0'][-1]:.2f}x, O1 {ratios['framejit O1'][-1]:.2f}x")
+                self.say(
+                    f"  {'':<40} beside the best other: O0 {ratios['framejit O0'][-1]:.2f}x, O1 {ratios['framejit O1'][-1]:.2f}x"
+                )
         finally:
             for process in processes:
                 process.__exit__(None, None, None)
         for level, own in ratios.items():
-            self.say(f"{level}: geometric mean {statistics.geometric_mean(own):.2f}x the best other, least {min(own):.2f}x")
+            self.say(
+                f"{level}: geometric mean {statistics.geometric_mean(own):.2f}x the best other, least {min(own):.2f}x"
+            )
         self.say(f"framejit O0 over NumPy: least {min(plain):.2f}x")
 
     def compile_times(self, operators: list[int]) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from framejit._checkpoint import load_checkpoint, load_param_into_net, save_checkpoint
 from framejit.train._callback import Callback, CheckpointConfig, LossMonitor, ModelCheckpoint, RunContext, TimeMonitor
 from framejit.train._metrics import (
-    Accuracy,
-    ConfusionMatrix,
     F1,
-    Fbeta,
-    Loss,
     MAE,
     MSE,
+    Accuracy,
+    ConfusionMatrix,
+    Fbeta,
+    Loss,
     Metric,
     Perplexity,
     Precision,

@@ -94,7 +94,9 @@ class _ByClass(Metric):
     def clear(self) -> None:
         """Forget all."""
         self._classes = 0
-        self._counts = np.zeros((3, 0))  # right, predicted and labelled as it, by class; of several labels: by batch and sample
+        self._counts = np.zeros(
+            (3, 0)
+        )  # right, predicted and labelled as it, by class; of several labels: by batch and sample
 
     def update(self, *inputs: Any) -> None:
         """Take a batch in."""
@@ -104,20 +106,34 @@ class _ByClass(Metric):
         predicted, label = map(_array, inputs)
         classes = predicted.shape[1] if predicted.ndim > 1 else 0
         if not classes or label.shape not in (predicted.shape, predicted.shape[:1]):
-            raise ValueError(f"{name!r} needs predictions of shape (N, C) and labels of (N,) or (N, C), but got {predicted.shape} and {label.shape}.")
+            raise ValueError(
+                f"{name!r} needs predictions of shape (N, C) and labels of (N,) or (N, C), but got {predicted.shape} and {label.shape}."
+            )
         if self._classes not in (0, classes):
-            raise ValueError(f"{name!r} has seen {self._classes} classes, but got predictions of shape {predicted.shape}.")
+            raise ValueError(
+                f"{name!r} has seen {self._classes} classes, but got predictions of shape {predicted.shape}."
+            )
         if self.eval_type == "multilabel":
-            if label.shape != predicted.shape or not (np.isin(predicted, (0, 1)).all() and np.isin(label, (0, 1)).all()):
-                raise ValueError(f"{name!r} of 'multilabel' needs predictions and labels of shape (N, C), of zeros and ones.")
+            if label.shape != predicted.shape or not (
+                np.isin(predicted, (0, 1)).all() and np.isin(label, (0, 1)).all()
+            ):
+                raise ValueError(
+                    f"{name!r} of 'multilabel' needs predictions and labels of shape (N, C), of zeros and ones."
+                )
             of_prediction, of_label = predicted.T.astype(float), label.T.astype(float)
         else:
             number = label.argmax(1) if label.ndim == predicted.ndim else label.astype(int)
             if number.size and not 0 <= number.min() <= number.max() < classes:
-                raise ValueError(f"{name!r} needs labels from 0 to {classes - 1}, but got {number.min()} to {number.max()}.")
+                raise ValueError(
+                    f"{name!r} needs labels from 0 to {classes - 1}, but got {number.min()} to {number.max()}."
+                )
             of_prediction, of_label = np.eye(classes)[predicted.argmax(1)], np.eye(classes)[number]
         counts = np.stack([(of_prediction * of_label).sum(0), of_prediction.sum(0), of_label.sum(0)])
-        self._counts = np.concatenate([self._counts, counts], 1) if self.eval_type == "multilabel" or not self._classes else self._counts + counts
+        self._counts = (
+            np.concatenate([self._counts, counts], 1)
+            if self.eval_type == "multilabel" or not self._classes
+            else self._counts + counts
+        )
         self._classes = classes
 
     def eval(self, average: bool = False) -> Any:
@@ -258,7 +274,9 @@ class Perplexity(_Mean):
     def _measured(self, predicted: np.ndarray, label: np.ndarray) -> tuple[Any, int]:
         number = label.reshape(-1).astype(int)
         if number.size * predicted.shape[-1] != predicted.size:
-            raise RuntimeError(f"'Perplexity' needs a label for each row of predictions, but got the shapes {predicted.shape} and {label.shape}.")
+            raise RuntimeError(
+                f"'Perplexity' needs a label for each row of predictions, but got the shapes {predicted.shape} and {label.shape}."
+            )
         counts = np.ones(number.shape, bool) if self.ignore_label is None else number != self.ignore_label
         found = predicted.reshape(len(number), -1)[counts, number[counts]]
         return -np.log(np.maximum(1e-10, found)).sum(), int(counts.sum())
@@ -285,7 +303,9 @@ class ConfusionMatrix(Metric):
         if normalize not in ("no_norm", "target", "prediction", "all"):
             raise ValueError(f"'normalize' must be 'no_norm', 'target', 'prediction' or 'all', but got {normalize!r}.")
         if isinstance(num_classes, bool) or not isinstance(num_classes, int) or not isinstance(threshold, float):
-            raise TypeError(f"For 'ConfusionMatrix', 'num_classes' must be an int and 'threshold' a float, but got {num_classes!r} and {threshold!r}.")
+            raise TypeError(
+                f"For 'ConfusionMatrix', 'num_classes' must be an int and 'threshold' a float, but got {num_classes!r} and {threshold!r}."
+            )
         self.num_classes, self.normalize, self.threshold = num_classes, normalize, threshold
         self.clear()
 
@@ -297,7 +317,9 @@ class ConfusionMatrix(Metric):
         """Take a batch in."""
         predicted, label = map(_array, inputs)
         if predicted.ndim not in (label.ndim, label.ndim + 1):
-            raise ValueError(f"'ConfusionMatrix' needs predictions with the axes of the labels or one more, but got {predicted.shape} and {label.shape}.")
+            raise ValueError(
+                f"'ConfusionMatrix' needs predictions with the axes of the labels or one more, but got {predicted.shape} and {label.shape}."
+            )
         if predicted.ndim == label.ndim + 1:
             predicted = predicted.argmax(1)
         elif predicted.dtype.kind == "f":
