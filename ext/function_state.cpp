@@ -124,7 +124,8 @@ Outcome CodeState::call(const LiveSlots& live, PyObject*& result) {
     if (i != 0 && i < entries.size() && entries[i].get() == entry)
       std::rotate(entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(i),
                   entries.begin() + static_cast<std::ptrdiff_t>(i) + 1);
-    if (outcome == Outcome::Declined && !broke_ && whole_.is_left()) left_ = kPassBy;
+    // With fullgraph=True each call is looked at: one that cannot be captured is an error.
+    if (outcome == Outcome::Declined && !broke_ && !settings_.fullgraph && whole_.is_left()) left_ = kPassBy;
     return outcome;
   }
   ++stats.guard_failures;

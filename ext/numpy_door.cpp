@@ -5,10 +5,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <optional>
 #include <string>
 #include <unordered_map>
 
 #include "ext/control.h"
+#include "ext/errstate.h"
 #include "ext/module.h"
 #include "ext/numpy_host.h"
 #include "ext/numpy_index.h"
@@ -110,7 +113,7 @@ class Functions {
   Functions() {
     for (const graph::OpDef& row : graph::kOps) {
       // The clip ufunc has no NumPy name of its own; np.clip is a function.
-      if (row.op == Op::Clip || row.op == Op::Where) continue;
+      if (row.op == Op::Clip || row.op == Op::Where || is_of_scipy(row.op)) continue;
       if (PyUFuncObject* ufunc = ufunc_of(row.op)) add(reinterpret_cast<PyObject*>(ufunc), {call_ufunc, row.op, DType::F64, true});
     }
     for (std::span<const FunctionRow> rows :
@@ -144,7 +147,18 @@ class Functions {
     if (own) add(found.get(), {row.handler, row.op, DType::F64, row.host});
   }
 
-  /// SciPy's ufuncs, imported after NumPy's were listed.
+  /// Is gamma NaN at its poles, as the operator is? The installed SciPy is asked: up to 1.13 it was infinite.
+  static bool is_nan_at_poles(PyObject* gamma) {
+    static std::optional<bool> answer;
+    if (answer || !scipy_is_silent()) return answer.value_or(false);
+    const OwnErrState quiet(0);
+    const Ref<> found = Ref<>::steal(PyObject_CallFunction(gamma, "d", -1.0));
+    answer = found && std::isnan(PyFloat_AsDouble(found.get()));
+    PyErr_Clear();
+    return *answer;
+  }
+
+  /// SciPy's ufuncs, which may be imported after NumPy's were listed.
   static const Known* find_late(PyObject* callable) {
     static const std::vector<Known> late = [] {
       std::vector<Known> all;
@@ -153,7 +167,7 @@ class Functions {
       return all;
     }();
     for (const Known& known : late)
-      if (reinterpret_cast<PyObject*>(ufunc_of(known.op)) == callable) return &known;
+      if (reinterpret_cast<PyObject*>(ufunc_of(known.op)) == callable) return known.op == Op::Gamma && !is_nan_at_poles(callable) ? nullptr : &known;
     return nullptr;
   }
 
