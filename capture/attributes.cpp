@@ -162,8 +162,11 @@ Captured<Value*> Executor::get_attr(Value* v, PyObject* name, Value** self) {
         if (raw && is_data_descriptor(raw)) return break_at(BreakId::ImpureAttribute, "module." + text);
         const char* module = PyModule_GetName(o);
         if (!module) PyErr_Clear();
-        FRAMEJIT_TRY(item, global_item(PyModule_GetDict(o), name, module ? module : "module"));
-        if (!item) return break_at(BreakId::ImpureAttribute, std::string(module ? module : "module") + "." + text);
+        const std::string_view home = module ? module : "module";
+        // framejit imports its own names when they are first used.
+        if (home == "framejit" && !Ref<>::steal(PyObject_GetAttr(o, name))) PyErr_Clear();
+        FRAMEJIT_TRY(item, global_item(PyModule_GetDict(o), name, std::string(home)));
+        if (!item) return break_at(BreakId::ImpureAttribute, std::string(home) + "." + text);
         return look(item);
       }
       if (PyType_Check(o)) return class_attr_value(v, name);

@@ -29,6 +29,11 @@ def marked(function):
     return fj.jit(body, jit_level="O1", fullgraph=True)
 
 
+def is_own(function) -> bool:
+    """Has framejit a loop of its own? Not for gamma where SciPy's is infinite at its poles."""
+    return function.__name__ != "gamma" or bool(np.isnan(function(-1.0)))
+
+
 def others(function, x) -> list[tuple]:
     """The further arguments: none, or `x` in other orders, so that it meets itself and its neighbours in size."""
     if function.nin == 1:
@@ -52,8 +57,8 @@ def test_every_own_function_is_stated():
     for name in ("heaviside", "nextafter", *stated):
         function = getattr(np, name, None) or find(f"scipy.special.{name}")
         report = fj.explain(marked(function))(*[x] * function.nin)
-        assert f" = {name} " in report.graphs[0]
-        assert "host" not in report.entries[0]["program"], report
+        assert (f" = {name} " in report.graphs[0]) == is_own(function)
+        assert ("host" in report.entries[0]["program"]) != is_own(function), report
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -131,7 +136,7 @@ def test_special_values_and_warnings(name, dtype):
                 number = ~np.isnan(expected)
                 assert np.array_equal(np.isnan(found), ~number) and np.array_equal(np.isinf(found), np.isinf(expected))
                 assert np.array_equal(np.signbit(found[number]), np.signbit(expected[number])), (pair, found[0])
-    assert f" = {function.__name__} " in compiled.graphs() and fj.stats()["internal_errors"] == errors
+    assert (f" = {function.__name__} " in compiled.graphs()) == is_own(function) and fj.stats()["internal_errors"] == errors
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -272,3 +272,12 @@ def test_copies_of_what_the_graph_makes_are_copies():
     for _ in range(2):
         for got, wanted in zip(flat(marked(z, a)), flat(f(z, a)), strict=True):
             assert type(got) is type(wanted) and str(got) == str(wanted)
+
+
+def test_names_that_are_imported_when_they_are_first_used():
+    for name in ("Tensor", "ops"):
+        vars(fj).pop(name, None)
+    report = fj.explain(fj.jit(lambda x: fj.ops.relu(fj.Tensor(x)), fullgraph=True))(np.ones(3))
+    assert len(report.graphs) == 1 and {"Tensor", "ops"} <= vars(fj).keys()
+    with pytest.raises(AttributeError, match="nothing"):
+        fj.jit(lambda: fj.nothing)()
