@@ -69,7 +69,7 @@ _LAZY = {
     **dict.fromkeys(
         (
             *("Model", "Accuracy", "Callback", "CheckpointConfig", "Loss", "LossMonitor", "Metric", "ModelCheckpoint"),
-            *("RunContext", "TimeMonitor"),
+            *("RunContext", "TimeMonitor", "DynamicLossScaleManager", "FixedLossScaleManager", "LossScaleManager"),
         ),
         "train",
     ),

@@ -88,8 +88,11 @@ from framejit.ops import is_tensor as is_tensor
 from framejit.train import Accuracy as Accuracy
 from framejit.train import Callback as Callback
 from framejit.train import CheckpointConfig as CheckpointConfig
+from framejit.train import DynamicLossScaleManager as DynamicLossScaleManager
+from framejit.train import FixedLossScaleManager as FixedLossScaleManager
 from framejit.train import Loss as Loss
 from framejit.train import LossMonitor as LossMonitor
+from framejit.train import LossScaleManager as LossScaleManager
 from framejit.train import Metric as Metric
 from framejit.train import Model as Model
 from framejit.train import ModelCheckpoint as ModelCheckpoint

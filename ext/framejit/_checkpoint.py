@@ -6,7 +6,11 @@ Files that end in ``.safetensors`` have that format.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+import json
+import math
+import warnings
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +35,14 @@ def _name_of(dtype: Any) -> str:
 def _named(save_obj: Any) -> dict[str, Any]:
     """The Tensors of a Cell, a dict or a list of {"name": ..., "data": ...}."""
     if hasattr(save_obj, "parameters_and_names"):
-        return {parameter.name: parameter for _, parameter in save_obj.parameters_and_names()}
+        found = {}
+        for path, parameter in save_obj.parameters_and_names():
+            if parameter.name in found:
+                raise ValueError(
+                    f"For 'save_checkpoint', two Parameters of the network have the name {parameter.name!r}, one of them at {path!r}."
+                )
+            found[parameter.name] = parameter
+        return found
     if isinstance(save_obj, Mapping):
         found = dict(save_obj)
     elif isinstance(save_obj, (list, tuple)):
@@ -48,7 +59,18 @@ def _named(save_obj: Any) -> dict[str, Any]:
     return found
 
 
-def save_checkpoint(save_obj: Any, ckpt_file_name: Any, format: str | None = None) -> None:
+def save_checkpoint(
+    save_obj: Any,
+    ckpt_file_name: Any,
+    integrated_save: bool = True,
+    async_save: bool = False,
+    append_dict: dict[str, Any] | None = None,
+    enc_key: None = None,
+    enc_mode: str = "AES-GCM",
+    choice_func: Callable[[str], bool] | None = None,
+    crc_check: bool = False,
+    format: str | None = None,
+) -> None:
     """Save the Parameters of a network.
 
     Parameters
@@ -57,6 +79,14 @@ def save_checkpoint(save_obj: Any, ckpt_file_name: Any, format: str | None = Non
         What is saved.
     ckpt_file_name : str or Path
         ``.ckpt`` is appended where it has no suffix.
+    integrated_save, async_save, enc_mode, crc_check
+        Taken and ignored: a file is written whole, and has a checksum.
+    append_dict : dict of str to number or Tensor, optional
+        What is saved besides.
+    enc_key : None
+        There is no encryption.
+    choice_func : callable, optional
+        Says of a name whether it is saved.
     format : {'ckpt', 'safetensors'}, optional
         By the suffix, where it is not given.
 
@@ -75,10 +105,23 @@ def save_checkpoint(save_obj: Any, ckpt_file_name: Any, format: str | None = Non
         raise ValueError(f"For 'save_checkpoint', the 'format' must be 'ckpt' or 'safetensors', but got {format!r}.")
     if path.suffix not in (".ckpt", ".safetensors"):
         path = path.with_name(f"{path.name}.{format}")
+    if enc_key is not None:
+        raise ValueError("For 'save_checkpoint', there is no encryption: 'enc_key' must be None.")
+    named = _named(save_obj)
+    if choice_func is not None:
+        named = {name: tensor for name, tensor in named.items() if choice_func(name)}
+    for name, value in (append_dict or {}).items():
+        if not isinstance(name, str) or not isinstance(value, (int, float, Tensor)):
+            raise TypeError(
+                f"For 'save_checkpoint', the 'append_dict' must have numbers or Tensors by name, but got {name!r}: {value!r}."
+            )
+        if name in named:
+            raise ValueError(f"For 'save_checkpoint', the 'append_dict' has the name of a Parameter: {name!r}.")
+        named[name] = Tensor(value)
     header: dict[str, Any] = {}
     data: list[bytes] = []
     at = 0
-    for name, tensor in _named(save_obj).items():
+    for name, tensor in named.items():
         raw = np.ascontiguousarray(tensor.asnumpy()).tobytes()
         dtype = _name_of(tensor.dtype)
         if format == "safetensors":
@@ -89,9 +132,18 @@ def save_checkpoint(save_obj: Any, ckpt_file_name: Any, format: str | None = Non
         data.append(raw)
         at += len(raw)
     if format == "safetensors":
+        header = {"__metadata__": {"framejit": _digest(header, data)}, **header}
         _files.write(path, _files.with_header(header, data, padding=8))
     else:
         _files.write(path, _files.sealed("checkpoint", _VERSION, _files.with_header(header, data)))
+
+
+def _digest(header: Any, data: list[Any]) -> str:
+    """The SHA-256 of the entries of a safetensors file and of its bytes."""
+    digest = hashlib.sha256(json.dumps(header).encode())
+    for part in data:
+        digest.update(part)
+    return digest.hexdigest()
 
 
 def _refuse(path: Path, why: str) -> ValueError:
@@ -108,31 +160,61 @@ def _read(path: Path) -> dict[str, Tensor]:
             raise _refuse(path, str(error)) from None
     try:
         return _parse(body)
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError) as error:
         raise _refuse(path, f"its header does not fit its data ({error})") from None
 
 
 def _parse(body: bytes) -> dict[str, Tensor]:
     header, data = _files.header_and_data(body)
+    own = (header.pop("__metadata__", None) or {}).get("framejit")
+    if own is not None and own != _digest(header, [data]):
+        raise ValueError("its bytes were altered, the checksum differs")
     names = {short: name for name, short in _SAFETENSORS.items()}
     out = {}
-    for name, entry in header.items():
-        if name == "__metadata__":
-            continue
+    end = 0
+    for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
         dtype = ALL[names.get(entry["dtype"], entry["dtype"])]
-        start, stop = entry["data_offsets"]
-        shape = tuple(int(n) for n in entry["shape"])
+        (start, stop), shape = entry["data_offsets"], tuple(entry["shape"])
         kind = np.dtype(_core._dtype(dtype))
-        if not 0 <= start <= stop <= len(data) or stop - start != kind.itemsize * int(np.prod(shape, dtype=np.int64)):
+        if not all(type(n) is int and n >= 0 for n in (start, stop, *shape)):
+            raise ValueError(f"the shape or place of {name!r}")
+        if start != end or stop > len(data) or stop - start != kind.itemsize * math.prod(shape):
             raise ValueError(f"the place of {name!r}")
-        out[name] = Tensor(np.frombuffer(data[start:stop], kind).reshape(shape).copy())
-    return out
+        values = np.frombuffer(data[start:stop], np.uint8 if kind.kind == "b" else kind)
+        if kind.kind == "b" and values.max(initial=0) > 1:
+            raise ValueError(f"{name!r} has other bytes than 0 and 1")
+        out[name], end = Tensor(values.astype(kind).reshape(shape)), stop
+    if end != len(data):
+        raise ValueError(f"{len(data) - end} bytes are nobody's")
+    return {name: out[name] for name in header}
 
 
 def load_checkpoint(
-    ckpt_file_name: Any, net: Any = None, strict_load: bool = False, filter_prefix: Any = None
+    ckpt_file_name: Any,
+    net: Any = None,
+    strict_load: bool = False,
+    filter_prefix: Any = None,
+    dec_key: None = None,
+    dec_mode: str = "AES-GCM",
+    specify_prefix: Any = None,
+    choice_func: Callable[[str], Any] | None = None,
 ) -> dict[str, Parameter]:
-    """The Parameters in a file, by name; with `net` they are also loaded into that network.
+    """The Parameters in a file, by name; with `net` they are also loaded into that network, with a warning where it has others.
+
+    Parameters
+    ----------
+    ckpt_file_name : str or Path
+        The file.
+    net : Cell, optional
+        Where they go.
+    strict_load : bool
+        Whether other dtypes are refused too.
+    filter_prefix, specify_prefix : str or list of str, optional
+        Names that begin so are left out; only names that begin so are taken.
+    dec_key, dec_mode
+        There is no encryption.
+    choice_func : callable, optional
+        Says of a name whether it is taken, or under which name.
 
     Raises
     ------
@@ -151,12 +233,25 @@ def load_checkpoint(
     path = Path(ckpt_file_name)
     if not path.exists() and path.suffix not in (".ckpt", ".safetensors"):
         path = path.with_name(path.name + ".ckpt")
-    prefixes = (filter_prefix,) if isinstance(filter_prefix, str) else tuple(filter_prefix or ())
-    found = {name: Parameter(value, name=name) for name, value in _read(path).items() if not name.startswith(prefixes)}
+    if dec_key is not None:
+        raise ValueError("For 'load_checkpoint', there is no encryption: 'dec_key' must be None.")
+    left_out, taken = [(one,) if isinstance(one, str) else tuple(one or ()) for one in (filter_prefix, specify_prefix)]
+    found = {}
+    for name, value in _read(path).items():
+        chosen = True if choice_func is None else choice_func(name)
+        if chosen and not name.startswith(left_out) and (not taken or name.startswith(taken)):
+            name = chosen if isinstance(chosen, str) else name
+            found[name] = Parameter(value, name=name)
     if not found:
         raise _refuse(path, "it has no parameters")
     if net is not None:
-        load_param_into_net(net, found, strict_load)
+        missing, extra = load_param_into_net(net, found, strict_load)
+        if missing:
+            warnings.warn(
+                f"The file {str(path)!r} has no {', '.join(map(repr, missing))}: these Parameters of the network stay as they are"
+                + (f". What it has besides: {', '.join(map(repr, extra))}." if extra else "."),
+                stacklevel=2,
+            )
     return found
 
 
@@ -172,25 +267,30 @@ def load_param_into_net(
     ValueError
         With all that differs.
     """
-    own = {parameter.name: parameter for parameter in net.get_parameters()}
+    if not hasattr(net, "get_parameters"):
+        raise TypeError(f"For 'load_param_into_net', the 'net' must be a Cell, but got {type(net).__name__}.")
+    if not isinstance(parameter_dict, Mapping) or not all(isinstance(one, Tensor) for one in parameter_dict.values()):
+        raise TypeError(
+            f"For 'load_param_into_net', the 'parameter_dict' must have Parameters by name, but got {parameter_dict!r:.200}."
+        )
+    own = list(net.get_parameters())
+    common = [(parameter, parameter_dict[parameter.name]) for parameter in own if parameter.name in parameter_dict]
     wrong = []
-    for name, parameter in own.items():
-        given = parameter_dict.get(name)
-        if given is None:
-            continue
+    for parameter, given in common:
+        name = parameter.name
         if given.shape != parameter.shape:
             wrong.append(f"{name}: the network has the shape {parameter.shape}, the file {given.shape}")
         elif given.dtype is not parameter.dtype and (
             strict_load or not np.can_cast(_core._dtype(given.dtype), _core._dtype(parameter.dtype), "same_kind")
         ):
             wrong.append(f"{name}: the network has {parameter.dtype!r}, the file {given.dtype!r}")
-    missing = [name for name in own if name not in parameter_dict]
-    extra = [name for name in parameter_dict if name not in own]
-    if len(missing) == len(own):
-        wrong.append(f"no name is in both: the network has {sorted(own)[:4]}, the file {sorted(parameter_dict)[:4]}")
+    names = [parameter.name for parameter in own]
+    if own and not common:
+        wrong.append(f"no name is in both: the network has {sorted(names)[:4]}, the file {sorted(parameter_dict)[:4]}")
     if wrong:
         raise ValueError("For 'load_param_into_net', nothing is loaded:\n  " + "\n  ".join(wrong))
-    for name, parameter in own.items():
-        if name in parameter_dict:
-            parameter.set_data(Tensor(parameter_dict[name]))
-    return missing, extra
+    for parameter, value in [(parameter, Tensor(given, parameter.dtype)) for parameter, given in common]:
+        parameter.set_data(value)
+    return [name for name in names if name not in parameter_dict], [
+        name for name in parameter_dict if name not in names
+    ]

@@ -101,7 +101,7 @@ def test_an_interrupted_training_leaves_a_usable_network():
 
 
 def test_few_checkpoints_are_kept():
-    saves = ModelCheckpoint("net", "saved", CheckpointConfig(1, 2))
+    saves = ModelCheckpoint("net", "saved", CheckpointConfig(keep_checkpoint_max=2))
     model_of(network()).train(1, NumpySlicesDataset(points()).batch(16), callbacks=saves)
     assert sorted(file.name for file in Path("saved").iterdir()) == ["net-1_3.ckpt", "net-1_4.ckpt"]
 

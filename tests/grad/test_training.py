@@ -277,7 +277,8 @@ def test_the_rate_is_a_parameter(marked):
 SCHEDULES = {
     "exponential": (lambda: nn.ExponentialDecayLR(0.1, 0.9, 4), lambda s: 0.1 * 0.9 ** (s / 4)),
     "stairs": (lambda: nn.ExponentialDecayLR(0.1, 0.9, 4, True), lambda s: 0.1 * 0.9 ** (s // 4)),
-    "natural": (lambda: nn.NaturalExpDecayLR(0.1, 0.9, 4), lambda s: 0.1 * math.exp(-0.9 * s / 4)),
+    "natural": (lambda: nn.NaturalExpDecayLR(0.1, 0.9, 4), lambda s: 0.1 * math.exp(-0.9 * s)),
+    "natural stairs": (lambda: nn.NaturalExpDecayLR(0.1, 0.1, 4, True), lambda s: 0.1 * math.exp(-0.1 * (s // 4 * 4))),
     "inverse": (lambda: nn.InverseDecayLR(0.1, 0.5, 4), lambda s: 0.1 / (1 + 0.5 * s / 4)),
     "cosine": (lambda: nn.CosineDecayLR(0.01, 0.1, 4), lambda s: 0.01 + 0.045 * (1 + math.cos(math.pi * min(s, 4) / 4))),
     "polynomial": (lambda: nn.PolynomialDecayLR(0.1, 0.01, 4, 0.5), lambda s: 0.09 * (1 - min(s, 4) / 4) ** 0.5 + 0.01),
@@ -306,7 +307,7 @@ def test_lists_of_rates():
     np.testing.assert_allclose(nn.warmup_lr(0.1, 6, 2, 2), [0, 0, 0.05, 0.05, 0.1, 0.1], rtol=1e-6)
     np.testing.assert_allclose(nn.natural_exp_decay_lr(0.1, 0.9, 4, 1, 2, True), [0.1 * math.exp(-0.9 * (i // 2 * 2)) for i in range(4)], rtol=1e-6)
     np.testing.assert_allclose(nn.inverse_decay_lr(0.1, 0.5, 3, 1, 1), [0.1 / (1 + 0.5 * i) for i in range(3)], rtol=1e-6)
-    np.testing.assert_allclose(nn.polynomial_decay_lr(0.1, 0.01, 3, 1, 2, 1), [0.1, 0.055, 0.01], rtol=1e-6)
+    np.testing.assert_allclose(nn.polynomial_decay_lr(0.1, 0.01, 3, 1, 2, 1.0), [0.1, 0.055, 0.01], rtol=1e-6)
     for call in (
         lambda: nn.piecewise_constant_lr([2], [0.1, 0.2]),
         lambda: nn.piecewise_constant_lr([2, 1], [0.1, 0.2]),
@@ -323,3 +324,217 @@ def test_lists_of_rates():
     for call in (lambda: nn.WarmUpLR(0.1, 2.5), lambda: nn.ExponentialDecayLR("a", 0.9, 4), lambda: nn.SGD([Parameter(Tensor([1.0]))], "a")):
         with pytest.raises(TypeError):
             call()
+
+
+# --- Scaled losses ------------------------------------------------------------------------------------------------------------
+
+
+def of_regression(make):
+    fj.set_seed(5)
+    net = nn.Dense(3, 1)
+    return net, nn.WithLossCell(net, nn.MSELoss()), make(net.trainable_params())
+
+
+def test_a_scaled_loss_gives_the_same_steps():
+    """Powers of two change no bit."""
+    x, y = regression()
+    plain, loss, optimizer = of_regression(lambda p: nn.Momentum(p, 0.05, 0.9))
+    step = nn.TrainOneStepCell(loss, optimizer)
+    scaled, loss, optimizer = of_regression(lambda p: nn.Momentum(p, 0.05, 0.9))
+    other = nn.TrainOneStepWithLossScaleCell(loss, optimizer, nn.FixedLossScaleUpdateCell(2.0**16))
+    for _ in range(5):
+        wanted = step(x, y)
+        found, overflow, scale = other(x, y)
+        assert found.item() == wanted.item() and not overflow.item() and scale.item() == 2.0**16
+    assert all(np.array_equal(a.asnumpy(), b.asnumpy()) for a, b in zip(plain.get_parameters(), scaled.get_parameters()))
+    assert other.step.graphs().count("graph @") == other.update.graphs().count("graph @") == 1
+    other.set_sense_scale(Tensor(4.0))
+    assert other(x, y)[2].item() == 4.0
+    for wrong, error in ((3, TypeError), (Tensor([1.0, 2.0]), ValueError)):
+        with pytest.raises(error, match="'scale_sense' must be"):
+            nn.TrainOneStepWithLossScaleCell(loss, optimizer, wrong)
+
+
+def test_small_gradients_of_float16_stay():
+    weight = Parameter(Tensor([1.0], fj.float16), name="w")
+    tiny = Tensor([2.0**-14], fj.float16)
+    for scale, kept in ((1.0, 0.0), (2.0**12, 2.0**-20)):
+        weight.set_data(Tensor([1.0], fj.float16))
+        seen = []
+
+        class Seen(nn.SGD):
+            def construct(self, gradients):
+                seen.append(gradients[0].astype(fj.float32).item())
+                return super().construct(gradients)
+
+        step = nn.TrainOneStepWithLossScaleCell(nn.GraphCell(lambda: (weight * 256 * tiny * tiny).sum()), Seen([weight]), Tensor(scale))
+        step.update = lambda cell, gradients: cell.optimizer(gradients)  # what is written into `seen` is a value then
+        step()
+        assert seen == [kept]
+
+
+def test_steps_with_infinite_gradients_are_left_out():
+    weight = Parameter(Tensor([1.0]), name="w")
+    optimizer = nn.Momentum([weight], 0.5, 0.9)
+    step = nn.TrainOneStepWithLossScaleCell(nn.GraphCell(lambda x: (weight * x).sum()), optimizer, nn.DynamicLossScaleUpdateCell(8, 2, 3))
+    found = []
+    for x in (1.0, np.inf, np.nan, 1.0, 1.0, 1.0, np.inf):
+        _, overflow, scale = step(Tensor([x], fj.float32))
+        found.append((overflow.item(), scale.item(), round(weight.item(), 4)))
+    at = [0.5, 0.5, 0.5, -0.45, -1.805, -3.5245, -3.5245]
+    assert found == list(zip([False, True, True, False, False, False, True], [8, 4, 2, 2, 2, 4, 2], at))
+    assert optimizer.global_step.item() == 4
+
+
+def test_values_with_gradients():
+    x, y = regression()
+    net, loss, _ = of_regression(nn.SGD)
+    weights = net.trainable_params()
+    wanted = fj.value_and_grad(loss, None, weights)(x, y)
+    value, gradients = nn.ForwardValueAndGrad(loss, weights, get_by_list=True)(x, y)
+    assert value.item() == wanted[0].item()
+    for found in (gradients, nn.WithGradCell(net, nn.MSELoss())(x, y)):
+        assert all(np.array_equal(a.asnumpy(), b.asnumpy()) for a, b in zip(found, wanted[1]))
+    sens = Tensor(2.0)
+    for found in (nn.ForwardValueAndGrad(loss, weights, False, True, True)(x, y, sens)[1], nn.WithGradCell(net, nn.MSELoss(), sens)(x, y)):
+        assert all(np.array_equal(a.asnumpy(), 2 * b.asnumpy()) for a, b in zip(found, wanted[1]))
+    parts = nn.GradAccumulationCell(loss, 4)(x, y)
+    np.testing.assert_allclose(parts.item(), sum(loss(x[n : n + 8], y[n : n + 8]).item() for n in range(0, 32, 8)), rtol=1e-6)
+    with pytest.raises(ValueError, match=r"multiple of 5, but got \(32, 3\)"):
+        nn.GradAccumulationCell(loss, 5)(x, y)
+    update = nn.ParameterUpdate(weights[1])
+    assert update(Tensor([3.0])).item() == weights[1].item() == 3.0
+
+
+# --- Models that watch ------------------------------------------------------------------------------------------------------------
+
+
+WATCHED = regression()
+
+
+def watched(*callbacks, epochs=8, rate=0.05, **options):
+    from framejit.dataset import NumpySlicesDataset
+
+    net, _, optimizer = of_regression(lambda p: nn.SGD(p, rate))
+    data = NumpySlicesDataset(tuple(t.asnumpy() for t in WATCHED), shuffle=False).batch(16)
+    model = fj.Model(net, nn.MSELoss(), optimizer, metrics={"mae", "mse"}, **options)
+    model.fit(epochs, data, data, callbacks=list(callbacks))
+    return model, net, optimizer
+
+
+def test_fit_evaluates_and_keeps_a_history():
+    from framejit.train import History, LambdaCallback
+
+    said, kept = [], History()
+    events = {f"on_{kind}_{event}": lambda context, name=f"{kind} {event}": said.append(name) for kind in ("train", "eval") for event in ("begin", "step_end", "epoch_end", "end")}
+    watched(kept, LambdaCallback(**events), epochs=2)
+    epoch = ["train step_end"] * 2 + ["eval begin", "eval step_end", "eval step_end", "eval epoch_end", "eval end", "train epoch_end"]
+    assert said == ["train begin", *epoch, *epoch, "train end"]
+    assert kept.epoch == {"epoch": [1, 2]} and {name: len(values) for name, values in kept.history.items()} == {"net_output": 2, "mae": 2, "mse": 2}
+    assert kept.history["mse"][1] < kept.history["mse"][0]
+
+
+@pytest.mark.parametrize("best", [False, True])
+def test_early_stopping(best):
+    from framejit.train import Callback, EarlyStopping
+
+    kept = []
+
+    class Worse(Callback):
+        """From epoch 3 on the result is worse."""
+
+        def on_train_epoch_end(self, run_context):
+            state = run_context.original_args()
+            state.eval_results["eval_loss"] = abs(state.cur_epoch_num - 3.0)
+            kept.append([p.asnumpy().copy() for p in state.network.get_parameters()])
+
+    stop = EarlyStopping(patience=2, restore_best_weights=best)
+    _, net, _ = watched(Worse(), stop)
+    assert stop.stopped_epoch == len(kept) == 5 and stop.best == 0
+    assert all(np.array_equal(a, p.asnumpy()) for a, p in zip(kept[2 if best else 4], net.get_parameters()))
+
+
+def test_the_rate_falls_on_a_plateau():
+    from framejit.train import LearningRateScheduler, ReduceLROnPlateau
+
+    _, _, optimizer = watched(ReduceLROnPlateau("mse", 0.5, patience=2, min_delta=1e9, cooldown=1, min_lr=0.02))
+    assert optimizer.learning_rate.item() == pytest.approx(0.02)
+    rates = []
+    _, _, optimizer = watched(LearningRateScheduler(lambda rate, step: (rates.append(rate), 0.1 / step)[1]), epochs=2)
+    np.testing.assert_allclose([*rates, optimizer.learning_rate.item()], [0.05, 0.1, 0.05, 0.1 / 3, 0.025], rtol=1e-6)
+    with pytest.warns(UserWarning, match=r"watches 'nothing', which is not there; there are: \['loss', 'm"):
+        watched(ReduceLROnPlateau("nothing"), epochs=1)
+
+
+def test_a_model_scales_its_loss():
+    from framejit.train import DynamicLossScaleManager, FixedLossScaleManager
+
+    scale = DynamicLossScaleManager(2.0**10, 2, 3)
+    model, net, _ = watched(epochs=2, loss_scale_manager=scale)
+    _, plain, _ = watched(epochs=2)
+    assert scale.get_loss_scale() == model.train_network.scale_sense.item() == 2.0**11
+    assert all(np.array_equal(a.asnumpy(), b.asnumpy()) for a, b in zip(net.get_parameters(), plain.get_parameters()))
+    fixed, net, _ = watched(epochs=1, loss_scale_manager=FixedLossScaleManager(4.0, drop_overflow_update=False))
+    assert type(fixed.train_network) is nn.TrainOneStepCell and fixed.train_network.sens == 4.0
+    with pytest.raises(ValueError, match="'amp_level' must be 'O0'"):
+        fj.Model(net, amp_level="O2")
+
+
+def test_an_evaluation_of_its_own():
+    class Evaluated(nn.Cell):
+        def construct(self, x, y):
+            return x.sum(), y, x, x + 1
+
+    x, y = regression()
+    found = fj.Model(nn.Dense(3, 1), metrics={"loss", "mse"}, eval_network=Evaluated(), eval_indexes=[0, 2, 3]).eval([[x, y]])
+    assert found["loss"] == pytest.approx(x.sum().item(), rel=1e-5) and found["mse"] == pytest.approx(3.0)
+    mae = nn.MAE().set_indexes([2, 3])
+    assert fj.Model(nn.Dense(3, 1), metrics={"mae": mae}, eval_network=Evaluated()).eval([[x, y]])["mae"] == pytest.approx(3.0)
+    with pytest.raises(ValueError, match="must give as much as 'eval_indexes'"):
+        fj.Model(nn.Dense(3, 1), metrics={"mse"}, eval_network=Evaluated(), eval_indexes=[0, 1, 4]).eval([[x, y]])
+
+
+def test_what_is_saved_besides(tmp_path, monkeypatch):
+    from framejit.train import CheckpointConfig, ModelCheckpoint
+
+    monkeypatch.chdir(tmp_path)
+    config = CheckpointConfig(3, keep_checkpoint_max=0, append_info=["epoch_num", "step_num", {"seed": 7}], format="safetensors", keep_checkpoint_per_n_minutes=1)
+    saves = ModelCheckpoint("net", config=config)
+    _, net, _ = watched(saves, epochs=3)
+    found = fj.load_checkpoint("net-3_2.safetensors")
+    assert {name: found[name].item() for name in ("epoch_num", "step_num", "seed")} == {"epoch_num": 3, "step_num": 6, "seed": 7}
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["net-2_1.safetensors", "net-3_2.safetensors"]
+    fj.save_checkpoint(net, "some", choice_func=lambda name: name == "bias")
+    renamed = fj.load_checkpoint("some", choice_func=lambda name: "other." + name)
+    assert list(renamed) == ["other.bias"] and not list(fj.load_checkpoint("net-3_2.safetensors", specify_prefix="we", choice_func=lambda name: name != "bias")) == []
+    for call in (lambda: fj.save_checkpoint(net, "x", enc_key=b"0"), lambda: fj.save_checkpoint(net, "x", append_dict={"bias": 1}), lambda: fj.load_checkpoint("some", dec_key=b"0")):
+        with pytest.raises(ValueError):
+            call()
+    with pytest.raises(TypeError, match="'append_dict' must have numbers or Tensors by name, but got 'a': 'b'"):
+        fj.save_checkpoint(net, "x", append_dict={"a": "b"})
+
+
+PROGRAM = """
+import mindspore as ms
+from mindspore import nn
+from mindspore.nn.learning_rate_schedule import LearningRateSchedule
+from mindspore.nn.wrap.loss_scale import TrainOneStepWithLossScaleCell
+from mindspore.nn.wrap.cell_wrapper import TrainOneStepCell, WithLossCell
+from mindspore.train.callback import EarlyStopping, LossMonitor
+from mindspore.train.loss_scale_manager import DynamicLossScaleManager
+from mindspore.train.metrics import Metric, rearrange_inputs
+from mindspore.nn.metrics import Accuracy
+from mindspore.nn.loss.loss import LossBase
+from mindspore.nn.optim.optimizer import Optimizer
+from mindspore.nn.dynamic_lr import cosine_decay_lr
+assert issubclass(nn.WarmUpLR, LearningRateSchedule) and ms.FixedLossScaleManager(8).get_loss_scale() == 8
+"""
+
+
+def test_modules_of_mindspore(tmp_path):
+    import subprocess
+    import sys
+
+    (tmp_path / "p.py").write_text(PROGRAM)
+    done = subprocess.run([sys.executable, "-m", "framejit", "--as-mindspore", str(tmp_path / "p.py")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -6,6 +6,7 @@ Needs nothing of framejit, so that it runs where MindSpore is installed.
 from __future__ import annotations
 
 import importlib
+import inspect
 import pickle
 import sys
 from pathlib import Path
@@ -56,9 +57,31 @@ def helpers(base):
         weights = cell.trainable_params()
         return base.value_and_grad(total, tuple(range(len(inputs))), weights or None)(*inputs)
 
+    def gradient(call, x, *others):
+        """Of the sum of squares of what is given for `x` and the others, for `x`."""
+
+        def total(x):
+            out = call(x, *others)
+            return (out * out).sum()
+
+        return base.grad(total)(x)
+
     def names(cell):
         """Names, shapes and whether they are trained, of the parameters."""
         return [(p.name, str(tuple(p.shape)), p.requires_grad) for p in cell.get_parameters()]
+
+    def defaults(kind):
+        """The names of the arguments of a class or function, and what they are by default."""
+
+        def plain(value):
+            if isinstance(value, (tuple, list)):
+                return [plain(item) for item in value]
+            if value is None or isinstance(value, (bool, int, float, str)):
+                return value
+            return str(value).rpartition(".")[2].lower()
+
+        parameters = inspect.signature(kind).parameters.values()
+        return [f"{p.name}={'' if p.default is p.empty else plain(p.default)}" for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
 
     def steps(optimizer, *gradients):
         """The parameters of an optimizer after some steps."""
@@ -90,7 +113,7 @@ def helpers(base):
         places = np.argwhere(dense).astype(dtype)
         return base.COOTensor(base.Tensor(places), base.Tensor(dense[tuple(places.T)]), dense.shape)
 
-    return {"csr": csr, "coo": coo, "filled": filled, "trained": trained, "gradients": gradients, "names": names, "steps": steps, "measured": measured, "weight": weight}
+    return {"csr": csr, "coo": coo, "defaults": defaults, "filled": filled, "trained": trained, "gradient": gradient, "gradients": gradients, "names": names, "steps": steps, "measured": measured, "weight": weight}
 
 
 def evaluate(package, rows, inputs):

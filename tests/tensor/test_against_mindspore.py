@@ -30,6 +30,8 @@ MORE_ULP = {
     r"GroupNorm|group_norm": 128,
     r"Bernoulli|digamma|matmul": 64,
     r"PoissonNLL|Focal": 128,
+    r"LBeta": 256,
+    r"gradient\(ops": 512,
 }
 
 # By how much they may differ instead, where sums of many terms come near 0.
@@ -39,6 +41,8 @@ ATOL = {
     r"[cC]onv\d|Pool\d|pool\dd|interpolate|[uU]psample|fold|LRN|lrn": 3e-6,
     r"Loss|_loss|gamma|Gamma|BiDense|Perplexity": 2e-6,
     r"qr|lstsq|trapz|blackman|det|inverse|cholesky|[mM]atrix|fft|pinv|logcumsumexp|logaddexp2": 2e-5,
+    r"grid_sample|affine_grid": 3e-6,
+    r"Dice": 1e-6,
     r"matrix_power": 2e-3,
     r"gradients\(.*": 1e-4,
     r"steps\(.*": 1e-6,
@@ -57,6 +61,7 @@ KNOWN = {
     r"steps\(nn\.Momentum\(.*True\).*": "MindSpore's CPU kernel takes no notice of use_nesterov",
     r"steps\(nn\.Adagrad\(.*update_slots=False.*": "MindSpore's CPU kernel takes no notice of update_slots",
     r"steps\(nn\.FTRL\(.*l1=.*": "MindSpore's CPU kernel has the wrong sign of l1 where the sum is negative",
+    r"nn\.CTCLoss\(.*zero_infinity=True\)\(ops.*": "MindSpore's CPU kernel takes no notice of zero_infinity",
     r"ops\.digamma\(d\)": "MindSpore computes it in float32",
     r"ops\.split\(a, 5, 7\)": "here IndexError, as for axes elsewhere",
 }
@@ -129,7 +134,7 @@ def test_values(values):
         if bool(found) != known(row):
             wrong[row] = found or "is in KNOWN, and agrees"
     assert not wrong, "\n".join(f"{row}: {found}" for row, found in wrong.items())
-    assert counts["agree"] > 1200, counts
+    assert counts["agree"] > 1500, counts
 
 
 def test_errors(values):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from framejit.nn import (
+    _combined,
     _convolution,
     _image,
     _layers,
@@ -22,7 +23,7 @@ from framejit.nn._tensor_array import TensorArray
 
 _MODULES = (
     *(_layers, _losses, _convolution, _pooling, _normalization, _image, _recurrent, _transformer),
-    *(_small, _optim, _schedules, _train),
+    *(_combined, _small, _optim, _schedules, _train),
 )
 _LAYERS = {
     name: value
@@ -44,10 +45,11 @@ __all__ += ["probability"]
 
 def __getattr__(name: str) -> object:
     if not name.startswith("_"):  # measures of training, which needs this module
-        from framejit.train import _metrics
+        from framejit.train import _measures, _metrics
 
-        if name in _metrics.__all__:
-            return getattr(_metrics, name)
+        for module in (_metrics, _measures):
+            if name in module.__all__:
+                return getattr(module, name)
     from framejit._names import unknown
 
     raise unknown("framejit.nn", name, __all__)

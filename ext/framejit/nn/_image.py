@@ -1,12 +1,18 @@
-"""Images of another size or with a border, and elements moved between channels and space, as cells."""
+"""Images of another size or with a border, elements moved between channels and space, and how alike images are, as cells."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from framejit import ops
+from framejit._dtypes import ALL
+from framejit._tensor import Tensor
 from framejit.nn._cell import Cell
-from framejit.nn._checks import of_type, one_of
+from framejit.nn._checks import float_tensor, of_type, one_of, positive_int, tensor
+from framejit.nn._containers import CellList
+from framejit.nn._convolution import Conv2d
 
 
 class Upsample(Cell):
@@ -80,7 +86,9 @@ class _Border(Cell):
     _axes = 2
     _mode = "constant"
 
-    def __init__(self, padding: Any, value: Any = None) -> None:
+    value: Any = None
+
+    def __init__(self, padding: Any) -> None:
         super().__init__()
         name = type(self).__name__
         of_type(self, (int, tuple), padding=padding)
@@ -92,7 +100,7 @@ class _Border(Cell):
         of_type(self, int, **{f"padding[{at}]": size for at, size in enumerate(sizes)})
         if self._mode == "reflect" and any(size < 0 for size in sizes):
             raise ValueError(f"For '{name}', the 'padding' must not be negative, but got {padding!r}.")
-        self.padding, self.value = sizes, value
+        self.padding = sizes
 
     def construct(self, x: Any) -> Any:
         """The input with its border."""
@@ -106,7 +114,8 @@ class _Border(Cell):
 class _Constant(_Border):
     def __init__(self, padding: Any, value: Any) -> None:
         of_type(self, (int, float), value=value)
-        super().__init__(padding, value)
+        super().__init__(padding)
+        self.value = value
 
 
 def _borders(name: str, base: type, mode: str, doc: str) -> None:
@@ -126,8 +135,7 @@ _borders("ReplicationPad", _Border, "replicate", "A border of the elements at th
 class ZeroPad2d(_Border):
     """A border of zeros around the last two dimensions; negative sizes cut."""
 
-    def __init__(self, padding: Any) -> None:
-        super().__init__(padding, 0)
+    value = 0
 
 
 class Pad(Cell):
@@ -204,3 +212,153 @@ class ImageGradients(Cell):
         down = images[:, :, 1:] - images[:, :, :-1]
         right = images[:, :, :, 1:] - images[:, :, :, :-1]
         return ops.pad(down, (0, 0, 0, 1)), ops.pad(right, (0, 1))
+
+
+# --- How alike images are ---------------------------------------------------------------------------------------------------------
+
+
+def _alike(cell: Cell, img1: Any, img2: Any) -> None:
+    """`TypeError` and `ValueError` for what are no images [N, C, H, W] of one dtype and shape."""
+    name = type(cell).__name__
+    tensor(cell, "img1", img1)
+    tensor(cell, "img2", img2)
+    if img1.ndim != 4:
+        raise ValueError(f"For '{name}', the 'img1' must have 4 dimensions, but got {img1.shape}.")
+    if img1.dtype is not img2.dtype:
+        raise TypeError(f"For '{name}', the images must be of one dtype, but got {img1.dtype} and {img2.dtype}.")
+    if img1.shape != img2.shape:
+        raise ValueError(f"For '{name}', the images must have one shape, but got {img1.shape} and {img2.shape}.")
+
+
+def _largest(cell: Cell, max_val: Any) -> Any:
+    of_type(cell, (int, float), max_val=max_val)
+    if max_val <= 0:
+        raise ValueError(f"For '{type(cell).__name__}', the 'max_val' must be positive, but got {max_val}.")
+    return max_val
+
+
+def _as_float32(img1: Any, img2: Any) -> tuple[Any, Any]:
+    """As float32; uint8 is divided by 255."""
+    if img1.dtype is ALL["uint8"]:
+        return img1.astype("float32") * (1 / 255), img2.astype("float32") * (1 / 255)
+    return img1.astype("float32"), img2.astype("float32")
+
+
+class PSNR(Cell):
+    """10 * log10(max_val ** 2 / mean squared difference) of images [N, C, H, W]."""
+
+    def __init__(self, max_val: float = 1.0) -> None:
+        super().__init__()
+        self.max_val = _largest(self, max_val)
+        self._squares = (max_val**2, (max_val / 255) ** 2)
+
+    def construct(self, img1: Any, img2: Any) -> Any:
+        """The ratio of each image."""
+        _alike(self, img1, img2)
+        first, second = _as_float32(img1, img2)
+        error = ops.mean(ops.square(first - second), (-3, -2, -1))
+        return ops.log(self._squares[img1.dtype is ALL["uint8"]] / error) * (10 / 2.302585092994046)
+
+
+class _Structure(Cell):
+    """Images compared by means, variances and covariance in Gaussian windows."""
+
+    def __init__(self, max_val: float, filter_size: int, filter_sigma: float, k1: float, k2: float) -> None:
+        super().__init__()
+        positive_int(self, filter_size=filter_size)
+        of_type(self, float, filter_sigma=filter_sigma, k1=k1, k2=k2)
+        if filter_sigma <= 0:
+            raise ValueError(
+                f"For '{type(self).__name__}', the 'filter_sigma' must be positive, but got {filter_sigma}."
+            )
+        self.max_val, self.filter_size, self.k1, self.k2 = _largest(self, max_val), filter_size, k1, k2
+        self._small = ((k1 * max_val) ** 2, (k2 * max_val) ** 2)
+        self._small_of_bytes = tuple([n / 255**2 for n in self._small])
+        away = np.square(np.arange(filter_size, dtype=np.float32) - (filter_size - 1) // 2)
+        window = np.exp(-(away[:, None] + away) / np.float32(2 * filter_sigma**2))
+        self._window = Tensor((window / window.sum())[None, None])
+
+    def _windows(self) -> Conv2d:
+        conv = Conv2d(1, 1, self.filter_size, pad_mode="valid", weight_init=self._window)
+        conv.weight.requires_grad = False
+        return conv
+
+    def _compared(self, conv: Conv2d, small: Any, img1: Any, img2: Any) -> tuple[Any, Any]:
+        """(likeness, the part of it that knows no brightness), by image and channel."""
+        count, channels, height, width = img1.shape
+        if min(height, width) < self.filter_size:
+            raise ValueError(
+                f"For '{type(self).__name__}', images must not be smaller than 'filter_size' {self.filter_size}, but got {img1.shape}."
+            )
+        bright, varied = small
+        first, second = [image.reshape((-1, 1, height, width)) for image in (img1, img2)]
+        mean1, mean2 = conv(first), conv(second)
+        both, squares = mean1 * mean2, ops.square(mean1) + ops.square(mean2)
+        variances = conv(ops.square(first)) + conv(ops.square(second)) - squares
+        contrast = (2 * (conv(first * second) - both) + varied) / (variances + varied)
+        likeness = (2 * both + bright) / (squares + bright) * contrast
+        first, second = [ops.mean(x, (1, 2, 3)).reshape((count, channels)) for x in (likeness, contrast)]
+        return first, second
+
+
+class SSIM(_Structure):
+    """How alike the structure of images [N, C, H, W] is: 1 where they are equal.
+
+    Parameters
+    ----------
+    max_val : float
+        The largest value of an element.
+    filter_size, filter_sigma : int, float
+        Length and width of the Gaussian windows.
+    k1, k2 : float
+        How much keeps denominators from 0, for means and for variances.
+    """
+
+    def __init__(
+        self,
+        max_val: float = 1.0,
+        filter_size: int = 11,
+        filter_sigma: float = 1.5,
+        k1: float = 0.01,
+        k2: float = 0.03,
+    ) -> None:
+        super().__init__(max_val, filter_size, filter_sigma, k1, k2)
+        self.conv = self._windows()
+
+    def construct(self, img1: Any, img2: Any) -> Any:
+        """The likeness of each pair."""
+        float_tensor(self, "img1", img1)
+        _alike(self, img1, img2)
+        return ops.mean(self._compared(self.conv, self._small, *_as_float32(img1, img2))[0], -1)
+
+
+class MSSSIM(_Structure):
+    """`SSIM` at several sizes, each half of the one before: a product with `power_factors` as exponents."""
+
+    def __init__(
+        self,
+        max_val: float = 1.0,
+        power_factors: Any = (0.0448, 0.2856, 0.3001, 0.2363, 0.1333),
+        filter_size: int = 11,
+        filter_sigma: float = 1.5,
+        k1: float = 0.01,
+        k2: float = 0.03,
+    ) -> None:
+        super().__init__(max_val, filter_size, filter_sigma, k1, k2)
+        of_type(self, (tuple, list), power_factors=power_factors)
+        self.power_factors = tuple(power_factors)
+        self.multi_convs_list = CellList([self._windows() for _ in power_factors])
+
+    def construct(self, img1: Any, img2: Any) -> Any:
+        """The likeness of each pair."""
+        _alike(self, img1, img2)
+        small = self._small_of_bytes if img1.dtype is ALL["uint8"] else self._small
+        img1, img2 = _as_float32(img1, img2)
+        product: Any = 1.0
+        for at, conv in enumerate(self.multi_convs_list):
+            last = at == len(self.power_factors) - 1
+            likeness, contrast = self._compared(conv, small, img1, img2)
+            product = product * ops.pow(ops.relu(likeness if last else contrast), self.power_factors[at])
+            if not last:
+                img1, img2 = ops.avg_pool2d(img1, 2, 2), ops.avg_pool2d(img2, 2, 2)
+        return ops.mean(product, -1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from typing import Any
 
@@ -15,27 +16,34 @@ from framejit.nn._checks import in_unit, of_type, positive_int
 _FLOAT32 = ALL["float32"]
 
 
-def _activation(name: str, function: Any, parameters: dict[str, Any]) -> type[Cell]:
-    """A cell that calls a function with the options that it was made with."""
-    names = tuple(parameters)
+_REQUIRED = inspect.Parameter.empty
+
+
+def _activation(name: str, function: Any, parameters: dict[str, Any], renamed: dict[str, str] | None = None) -> Any:
+    """A cell that calls a function with the options that it was made with; `renamed` has what the function calls them."""
+    kinds = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    signature = inspect.Signature([inspect.Parameter(key, kinds, default=value) for key, value in parameters.items()])
 
     def init(self: Any, *args: Any, **options: Any) -> None:
         Cell.__init__(self)
-        unknown = [option for option in options if option not in parameters]
-        if unknown or len(args) > len(names):
-            raise TypeError(f"{name} takes the arguments {list(names)}, but got {unknown or args}")
-        self.options = {**parameters, **dict(zip(names, args)), **options}
-        for option, value in self.options.items():
+        try:
+            given = signature.bind(*args, **options)
+        except TypeError as error:
+            raise TypeError(f"For '{name}', which takes {list(parameters)}: {error}.") from None
+        given.apply_defaults()
+        for option, value in given.arguments.items():
             setattr(self, option, value)
+        self.options = {(renamed or {}).get(option, option): value for option, value in given.arguments.items()}
 
     def construct(self: Any, input: Any) -> Any:
         return function(input, **self.options)
 
     def extend_repr(self: Any) -> str:
-        return ", ".join(f"{option}={value}" for option, value in self.options.items())
+        return ", ".join(f"{option}={getattr(self, option)}" for option in parameters)
 
     body = {"__init__": init, "construct": construct, "extend_repr": extend_repr, "__doc__": f"{function.__doc__}"}
-    return type(name, (Cell,), {**body, "__module__": __name__, "__qualname__": name})
+    body |= {"__module__": __name__, "__qualname__": name, "__signature__": signature}
+    return type(name, (Cell,), body)
 
 
 _ACTIVATIONS = {
@@ -61,15 +69,15 @@ _ACTIVATIONS = {
     "Softplus": (ops.softplus, {}),
     "LogSigmoid": (ops.logsigmoid, {}),
     "Tanhshrink": (ops.tanhshrink, {}),
-    "Threshold": (ops.threshold, {"thr": 0.0, "value": 0.0}),
+    "Threshold": (ops.threshold, {"threshold": _REQUIRED, "value": _REQUIRED}, {"threshold": "thr"}),
     "RReLU": (ops.rrelu, {"lower": 1.0 / 8, "upper": 1.0 / 3}),
     "GLU": (ops.glu, {"axis": -1}),
     "DiGamma": (ops.digamma, {}),
     "LGamma": (ops.lgamma, {}),
-    "ReduceLogSumExp": (ops.logsumexp, {"axis": None, "keep_dims": False}),
+    "ReduceLogSumExp": (ops.logsumexp, {"axis": _REQUIRED, "keep_dims": False}),
 }
-for _name, (_function, _parameters) in _ACTIVATIONS.items():
-    globals()[_name] = _activation(_name, _function, _parameters)
+for _name, _row in _ACTIVATIONS.items():
+    globals()[_name] = _activation(_name, *_row)
 
 
 class Identity(Cell):
@@ -210,21 +218,18 @@ class Dropout(Cell):
         return f"p={self.p}"
 
 
-def layer_activation(activation: Any) -> Cell | None:
-    """The cell for the name of an activation, or a cell as it is."""
-    if not isinstance(activation, str):
-        return activation
-    names = {name.lower(): name for name in _ACTIVATIONS}
-    if activation.lower() == "gelu":
+def get_activation(name: Any, prim_name: str | None = None) -> Any:
+    """The cell for the name of an activation, or a cell as it is; `prim_name` is who asks."""
+    if not isinstance(name, str):
+        return name
+    names = {one.lower(): one for one in _ACTIVATIONS}
+    if name.lower() == "gelu":
         return GELU()
-    if activation.lower() not in names:
+    if name.lower() not in names:
         raise KeyError(
-            f"For 'get_activation', the activation {activation!r} is not known; there are: {', '.join(names)}."
+            f"For '{prim_name or 'get_activation'}', the activation {name!r} is not known; there are: {', '.join(names)}."
         )
-    return globals()[names[activation.lower()]]()
-
-
-get_activation = layer_activation
+    return globals()[names[name.lower()]]()
 
 
 class Dense(Cell):
@@ -265,7 +270,7 @@ class Dense(Cell):
             if bias_init is None:
                 bias_init = Uniform(1 / math.sqrt(in_channels))
             self.bias = Parameter(initializer(bias_init, (out_channels,), dtype), name="bias")
-        self.activation = layer_activation(activation)
+        self.activation = get_activation(activation, type(self).__name__)
 
     def construct(self, x: Any) -> Any:
         """The product."""

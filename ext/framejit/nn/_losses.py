@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from framejit import ops
+from framejit._tensor import Tensor
 from framejit.nn._cell import Cell
 from framejit.nn._checks import of_type, one_of, tensor
 from framejit.nn._layers import _activation, get_activation
@@ -330,6 +331,29 @@ class SoftmaxCrossEntropyWithLogits(LossBase):
         if self.sparse:
             return ops.cross_entropy(logits, labels, reduction=self.reduction)
         return self.get_loss(ops.softmax_cross_entropy_with_logits(logits, labels))
+
+
+class CTCLoss(LossBase):
+    """`ops.ctc_loss`, also of one sequence without the dimension of a batch."""
+
+    def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> None:
+        super().__init__()
+        self.blank, self.reduction, self.zero_infinity = blank, reduction, zero_infinity
+
+    def construct(self, log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any) -> Any:
+        """The loss."""
+        tensor(self, "log_probs", log_probs)
+        tensor(self, "targets", targets)
+        one = log_probs.ndim == 2
+        if one:
+            log_probs, targets = log_probs.expand_dims(1), targets.reshape((1, -1))
+            input_lengths, target_lengths = [
+                n.reshape((1,)) if isinstance(n, Tensor) else n for n in (input_lengths, target_lengths)
+            ]
+        loss = ops.ctc_loss(
+            log_probs, targets, input_lengths, target_lengths, self.blank, self.reduction, self.zero_infinity
+        )[0]
+        return loss.reshape(()) if one else loss
 
 
 class WithLossCell(Cell):

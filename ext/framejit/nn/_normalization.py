@@ -93,8 +93,22 @@ class SyncBatchNorm(_BatchNorm):
 
     _ranks = (2, 4)
 
-    def __init__(self, *args: Any, process_groups: Any = None, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float = 0.9,
+        affine: bool = True,
+        gamma_init: Any = "ones",
+        beta_init: Any = "zeros",
+        moving_mean_init: Any = "zeros",
+        moving_var_init: Any = "ones",
+        use_batch_statistics: bool | None = None,
+        process_groups: Any = None,
+        dtype: Any = _FLOAT32,
+    ) -> None:
+        inits = (gamma_init, beta_init, moving_mean_init, moving_var_init)
+        super().__init__(num_features, eps, momentum, affine, *inits, use_batch_statistics, dtype=dtype)
         if process_groups not in (None, 0):
             of_type(self, list, process_groups=process_groups)
         self.process_groups = process_groups

@@ -6,16 +6,17 @@ import math
 from typing import Any
 
 from framejit import ops
-from framejit._tensor import Tensor
 from framejit.nn._cell import Cell
 
 
-def _positive(name: str, **values: Any) -> None:
+def _floats(name: str, at_least: bool = False, **values: Any) -> None:
+    """`TypeError` for what is no float, `ValueError` for what is not above 0, or not `at_least` 0."""
     for key, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise TypeError(f"For '{name}', the '{key}' must be a number, but got {type(value).__name__}.")
-        if value <= 0:
-            raise ValueError(f"For '{name}', the '{key}' must be positive, but got {value}.")
+        if not isinstance(value, float):
+            raise TypeError(f"For '{name}', the '{key}' must be float, but got {type(value).__name__}.")
+        if value < 0 or (value == 0 and not at_least):
+            wanted = "at least 0" if at_least else "positive"
+            raise ValueError(f"For '{name}', the '{key}' must be {wanted}, but got {value}.")
 
 
 def _steps(name: str, **values: Any) -> None:
@@ -24,6 +25,12 @@ def _steps(name: str, **values: Any) -> None:
             raise TypeError(f"For '{name}', the '{key}' must be int, but got {type(value).__name__}.")
         if value <= 0:
             raise ValueError(f"For '{name}', the '{key}' must be a positive int, but got {value}.")
+
+
+def _flag(name: str, **values: Any) -> None:
+    for key, value in values.items():
+        if not isinstance(value, bool):
+            raise TypeError(f"For '{name}', the '{key}' must be bool, but got {type(value).__name__}.")
 
 
 class LearningRateSchedule(Cell):
@@ -40,8 +47,9 @@ class _DecaySteps(LearningRateSchedule):
     def __init__(self, learning_rate: float, decay_rate: float, decay_steps: int, is_stair: bool = False) -> None:
         super().__init__()
         name = type(self).__name__
-        _positive(name, learning_rate=learning_rate, decay_rate=decay_rate)
+        _floats(name, learning_rate=learning_rate, decay_rate=decay_rate)
         _steps(name, decay_steps=decay_steps)
+        _flag(name, is_stair=is_stair)
         self.learning_rate, self.decay_rate, self.decay_steps, self.is_stair = (
             learning_rate,
             decay_rate,
@@ -63,11 +71,12 @@ class ExponentialDecayLR(_DecaySteps):
 
 
 class NaturalExpDecayLR(_DecaySteps):
-    """learning_rate * exp(-decay_rate * step / decay_steps)."""
+    """learning_rate * exp(-decay_rate * step); with `is_stair` of the step at which its period began."""
 
     def construct(self, global_step: Any) -> Any:
         """The rate."""
-        return ops.exp(self._periods(global_step) * -self.decay_rate) * self.learning_rate
+        step = self._periods(global_step) * self.decay_steps if self.is_stair else global_step
+        return ops.exp(step * -self.decay_rate) * self.learning_rate
 
 
 class InverseDecayLR(_DecaySteps):
@@ -78,17 +87,20 @@ class InverseDecayLR(_DecaySteps):
         return self.learning_rate / (self._periods(global_step) * self.decay_rate + 1.0)
 
 
+def _between(name: str, min_lr: float, max_lr: float) -> None:
+    _floats(name, True, min_lr=min_lr)
+    _floats(name, max_lr=max_lr)
+    if min_lr >= max_lr:
+        raise ValueError(f"For '{name}', the 'min_lr' must be below the 'max_lr', but got {min_lr} and {max_lr}.")
+
+
 class CosineDecayLR(LearningRateSchedule):
     """From max_lr to min_lr along half a cosine."""
 
     def __init__(self, min_lr: float, max_lr: float, decay_steps: int) -> None:
         super().__init__()
-        _positive("CosineDecayLR", max_lr=max_lr)
+        _between("CosineDecayLR", min_lr, max_lr)
         _steps("CosineDecayLR", decay_steps=decay_steps)
-        if min_lr < 0 or min_lr >= max_lr:
-            raise ValueError(
-                f"For 'CosineDecayLR', 'min_lr' must be at least 0 and below 'max_lr', but got {min_lr} and {max_lr}."
-            )
         self.min_lr, self.max_lr, self.decay_steps = min_lr, max_lr, decay_steps
 
     def construct(self, global_step: Any) -> Any:
@@ -110,12 +122,10 @@ class PolynomialDecayLR(LearningRateSchedule):
         update_decay_steps: bool = False,
     ) -> None:
         super().__init__()
-        _positive("PolynomialDecayLR", learning_rate=learning_rate, power=power)
+        _floats("PolynomialDecayLR", learning_rate=learning_rate, power=power)
+        _floats("PolynomialDecayLR", True, end_learning_rate=end_learning_rate)
         _steps("PolynomialDecayLR", decay_steps=decay_steps)
-        if end_learning_rate < 0:
-            raise ValueError(
-                f"For 'PolynomialDecayLR', the 'end_learning_rate' must be at least 0, but got {end_learning_rate}."
-            )
+        _flag("PolynomialDecayLR", update_decay_steps=update_decay_steps)
         self.learning_rate, self.end_learning_rate = learning_rate, end_learning_rate
         self.decay_steps, self.power, self.update_decay_steps = decay_steps, power, update_decay_steps
 
@@ -134,7 +144,7 @@ class WarmUpLR(LearningRateSchedule):
 
     def __init__(self, learning_rate: float, warmup_steps: int) -> None:
         super().__init__()
-        _positive("WarmUpLR", learning_rate=learning_rate)
+        _floats("WarmUpLR", True, learning_rate=learning_rate)
         _steps("WarmUpLR", warmup_steps=warmup_steps)
         self.learning_rate, self.warmup_steps = learning_rate, warmup_steps
 
@@ -143,10 +153,18 @@ class WarmUpLR(LearningRateSchedule):
         return ops.minimum(global_step, self.warmup_steps) / self.warmup_steps * self.learning_rate
 
 
-def _list(schedule: Cell, total_step: int, step_per_epoch: int) -> list[float]:
-    """The rates of a schedule that counts epochs."""
-    _steps("a list of learning rates", total_step=total_step, step_per_epoch=step_per_epoch)
-    return [float(schedule(Tensor(step // step_per_epoch)).item()) for step in range(total_step)]
+# --- Lists of rates: for each step that of its epoch ------------------------------------------------------------------------------
+
+
+def _epochs(name: str, total_step: int, step_per_epoch: int, **epochs: int) -> list[int]:
+    """The epoch of each step."""
+    _steps(name, total_step=total_step, step_per_epoch=step_per_epoch, **epochs)
+    return [step // step_per_epoch for step in range(total_step)]
+
+
+def _decay(name: str, learning_rate: float, decay_rate: float, is_stair: bool) -> None:
+    _floats(name, learning_rate=learning_rate, decay_rate=decay_rate)
+    _flag(name, is_stair=is_stair)
 
 
 def exponential_decay_lr(
@@ -158,7 +176,10 @@ def exponential_decay_lr(
     is_stair: bool = False,
 ) -> list[float]:
     """`ExponentialDecayLR` of the epoch, for each step."""
-    return _list(ExponentialDecayLR(learning_rate, decay_rate, decay_epoch, is_stair), total_step, step_per_epoch)
+    epochs = _epochs("exponential_decay_lr", total_step, step_per_epoch, decay_epoch=decay_epoch)
+    _decay("exponential_decay_lr", learning_rate, decay_rate, is_stair)
+    periods = [epoch // decay_epoch if is_stair else epoch / decay_epoch for epoch in epochs]
+    return [learning_rate * decay_rate**period for period in periods]
 
 
 def natural_exp_decay_lr(
@@ -169,14 +190,11 @@ def natural_exp_decay_lr(
     decay_epoch: int,
     is_stair: bool = False,
 ) -> list[float]:
-    """`NaturalExpDecayLR` of the epoch, for each step; stairs are of `decay_epoch` epochs."""
-    rates = []
-    for step in range(total_step):
-        epoch = step // step_per_epoch
-        if is_stair:
-            epoch = epoch // decay_epoch * decay_epoch
-        rates.append(learning_rate * math.exp(-decay_rate * epoch))
-    return rates
+    """`NaturalExpDecayLR` of the epoch, for each step."""
+    epochs = _epochs("natural_exp_decay_lr", total_step, step_per_epoch, decay_epoch=decay_epoch)
+    _decay("natural_exp_decay_lr", learning_rate, decay_rate, is_stair)
+    epochs = [epoch // decay_epoch * decay_epoch if is_stair else epoch for epoch in epochs]
+    return [learning_rate * math.exp(-decay_rate * epoch) for epoch in epochs]
 
 
 def inverse_decay_lr(
@@ -188,14 +206,20 @@ def inverse_decay_lr(
     is_stair: bool = False,
 ) -> list[float]:
     """`InverseDecayLR` of the epoch, for each step."""
-    return _list(InverseDecayLR(learning_rate, decay_rate, decay_epoch, is_stair), total_step, step_per_epoch)
+    epochs = _epochs("inverse_decay_lr", total_step, step_per_epoch, decay_epoch=decay_epoch)
+    _decay("inverse_decay_lr", learning_rate, decay_rate, is_stair)
+    periods = [epoch // decay_epoch if is_stair else epoch / decay_epoch for epoch in epochs]
+    return [learning_rate / (1 + decay_rate * period) for period in periods]
 
 
 def cosine_decay_lr(
     min_lr: float, max_lr: float, total_step: int, step_per_epoch: int, decay_epoch: int
 ) -> list[float]:
     """`CosineDecayLR` of the epoch, for each step."""
-    return _list(CosineDecayLR(min_lr, max_lr, decay_epoch), total_step, step_per_epoch)
+    epochs = _epochs("cosine_decay_lr", total_step, step_per_epoch, decay_epoch=decay_epoch)
+    _between("cosine_decay_lr", min_lr, max_lr)
+    parts = [min(epoch, decay_epoch) / decay_epoch for epoch in epochs]
+    return [min_lr + 0.5 * (max_lr - min_lr) * (1 + math.cos(math.pi * part)) for part in parts]
 
 
 def polynomial_decay_lr(
@@ -208,25 +232,42 @@ def polynomial_decay_lr(
     update_decay_epoch: bool = False,
 ) -> list[float]:
     """`PolynomialDecayLR` of the epoch, for each step."""
-    schedule = PolynomialDecayLR(learning_rate, end_learning_rate, decay_epoch, power, update_decay_epoch)
-    return _list(schedule, total_step, step_per_epoch)
+    name = "polynomial_decay_lr"
+    epochs = _epochs(name, total_step, step_per_epoch, decay_epoch=decay_epoch)
+    _floats(name, learning_rate=learning_rate, power=power)
+    _floats(name, True, end_learning_rate=end_learning_rate)
+    _flag(name, update_decay_epoch=update_decay_epoch)
+    rates = []
+    for epoch in epochs:
+        whole = decay_epoch * (max(-(-epoch // decay_epoch), 1) if update_decay_epoch else 1)
+        rest = 1 - min(epoch, whole) / whole
+        rates.append((learning_rate - end_learning_rate) * rest**power + end_learning_rate)
+    return rates
 
 
 def warmup_lr(learning_rate: float, total_step: int, step_per_epoch: int, warmup_epoch: int) -> list[float]:
     """`WarmUpLR` of the epoch, for each step."""
-    return _list(WarmUpLR(learning_rate, warmup_epoch), total_step, step_per_epoch)
+    epochs = _epochs("warmup_lr", total_step, step_per_epoch, warmup_epoch=warmup_epoch)
+    _floats("warmup_lr", True, learning_rate=learning_rate)
+    return [learning_rate * min(epoch, warmup_epoch) / warmup_epoch for epoch in epochs]
 
 
 def piecewise_constant_lr(milestone: Any, learning_rates: Any) -> list[float]:
     """learning_rates[i] up to step milestone[i]."""
+    name = "piecewise_constant_lr"
+    for key, value in (("milestone", milestone), ("learning_rates", learning_rates)):
+        if not isinstance(value, (tuple, list)):
+            raise TypeError(f"For '{name}', the '{key}' must be a tuple or a list, but got {type(value).__name__}.")
     if len(milestone) != len(learning_rates):
         raise ValueError(
-            "For 'piecewise_constant_lr', 'milestone' and 'learning_rates' must be as many, but got "
-            f"{len(milestone)} and {len(learning_rates)}."
+            f"For '{name}', 'milestone' and 'learning_rates' must be as many, but got {len(milestone)} and {len(learning_rates)}."
         )
     rates: list[float] = []
-    for until, rate in zip(milestone, learning_rates):
-        if until <= len(rates):
-            raise ValueError("For 'piecewise_constant_lr', 'milestone' must be positive and increase.")
-        rates += [float(rate)] * (until - len(rates))
+    for at, (until, rate) in enumerate(zip(milestone, learning_rates)):
+        _steps(name, **{f"milestone[{at}]": until})
+        if not isinstance(rate, float):
+            raise TypeError(f"For '{name}', the 'learning_rates[{at}]' must be float, but got {type(rate).__name__}.")
+        if until < len(rates):
+            raise ValueError(f"For '{name}', the 'milestone' must increase, but got {milestone}.")
+        rates += [rate] * (until - len(rates))
     return rates

@@ -9,7 +9,7 @@ from framejit._dtypes import ALL
 from framejit._parameter import Parameter
 from framejit.common.initializer import initializer
 from framejit.nn._cell import Cell
-from framejit.nn._checks import of_type, positive_int
+from framejit.nn._checks import float_tensor, of_type, one_of, positive_int, tensor
 
 _FLOAT32 = ALL["float32"]
 
@@ -212,17 +212,106 @@ class EmbeddingLookup(Cell):
         return rows * self.max_norm / ops.maximum(norm, self.max_norm)
 
 
-class PSNR(Cell):
-    """10 * log10(max_val ** 2 / mean squared difference) of images [N, C, H, W]."""
+class MultiFieldEmbeddingLookup(EmbeddingLookup):
+    """Rows of a table, weighted, and merged by field: their sums, means or largest elements.
 
-    def __init__(self, max_val: float = 1.0) -> None:
-        super().__init__()
-        of_type(self, (int, float), max_val=max_val)
-        if max_val <= 0:
-            raise ValueError(f"For 'PSNR', the 'max_val' must be positive, but got {max_val}.")
-        self.max_val = max_val
+    ``cell(indices, values, field_ids)``, each [N, length], gives [N, field_size, embedding_size].
+    """
 
-    def construct(self, img1: Any, img2: Any) -> Any:
-        """The ratio of each image."""
-        error = ops.mean(ops.square(img1 - img2), (-3, -2, -1))
-        return ops.log(self.max_val**2 / error) * (10 / 2.302585092994046)
+    def __init__(
+        self,
+        vocab_size: int,
+        embedding_size: int,
+        field_size: int,
+        param_init: Any = "normal",
+        target: str = "CPU",
+        slice_mode: str = "batch_slice",
+        feature_num_list: Any = None,
+        max_norm: float | None = None,
+        sparse: bool = True,
+        operator: str = "SUM",
+        dtype: Any = _FLOAT32,
+    ) -> None:
+        super().__init__(
+            vocab_size, embedding_size, param_init, target, slice_mode, feature_num_list, max_norm, sparse, dtype
+        )
+        positive_int(self, field_size=field_size)
+        one_of(self, ("SUM", "MAX", "MEAN"), operator=operator)
+        self.field_size, self.operator = field_size, operator
+
+    def construct(self, input_indices: Any, input_values: Any, field_ids: Any) -> Any:
+        """The merged rows."""
+        for name, x in (("input_indices", input_indices), ("input_values", input_values), ("field_ids", field_ids)):
+            tensor(self, name, x)
+            if x.ndim != 2:
+                raise ValueError(
+                    f"For 'MultiFieldEmbeddingLookup', the '{name}' must have 2 dimensions, but got {x.shape}."
+                )
+        rows = super().construct(input_indices) * input_values.expand_dims(-1)
+        own = (field_ids.expand_dims(1) == ops.arange(self.field_size).reshape((1, -1, 1))).expand_dims(-1)
+        rows, weights = rows.expand_dims(1), ops.abs(input_values).expand_dims(1).expand_dims(-1)
+        total = ops.sum(ops.where(own, weights, 0.0), 2)
+        if self.operator == "MAX":
+            most = ops.amax(ops.where(ops.logical_and(own, weights > 0), rows, -3.4028234e38), 2)
+            return ops.where(total > 0, most, 0.0)
+        merged = ops.sum(ops.where(own, rows, 0.0), 2)
+        if self.operator == "MEAN":
+            merged = ops.where(total > 0, merged / ops.where(total > 0, total, 1.0), 0.0)
+        return merged
+
+
+# --- Functions of math ------------------------------------------------------------------------------------------------------------
+
+
+class IGamma(Cell):
+    """The regularized lower incomplete gamma function."""
+
+    def construct(self, a: Any, x: Any) -> Any:
+        """The function, of float32."""
+        for name, value in (("a", a), ("x", x)):
+            if value.dtype is not _FLOAT32:
+                raise TypeError(f"For 'IGamma', the '{name}' must be of float32, but got {value.dtype}.")
+        return ops.igamma(a, x)
+
+
+class LBeta(Cell):
+    """log(gamma(x) * gamma(y) / gamma(x + y))."""
+
+    def construct(self, x: Any, y: Any) -> Any:
+        """The function, of float16 or float32."""
+        float_tensor(self, "x", x)
+        if y.dtype is not x.dtype:
+            raise TypeError(f"For 'LBeta', the 'y' must be of {x.dtype}, but got {y.dtype}.")
+        one, two = x.astype("float64"), y.astype("float64")
+        return (ops.lgamma(one) + ops.lgamma(two) - ops.lgamma(one + two)).astype(x.dtype)
+
+
+def _on_diagonal(rows: int, columns: int) -> Any:
+    return ops.arange(rows).reshape((-1, 1)) == ops.arange(columns)
+
+
+class MatrixDiag(Cell):
+    """Matrices with the last dimension as their diagonals."""
+
+    def construct(self, input_x: Any) -> Any:
+        """0 elsewhere."""
+        size = input_x.shape[-1]
+        return ops.where(_on_diagonal(size, size), input_x.expand_dims(-1), ops.zeros((), input_x.dtype))
+
+
+class MatrixDiagPart(Cell):
+    """The diagonals of matrices."""
+
+    def construct(self, input_x: Any) -> Any:
+        """The last two dimensions as one."""
+        return ops.diagonal(input_x, 0, -2, -1)
+
+
+class MatrixSetDiag(Cell):
+    """Matrices with other diagonals."""
+
+    def construct(self, input_x: Any, diagonal: Any) -> Any:
+        """The matrices."""
+        rows, columns = input_x.shape[-2:]
+        by_row = ops.pad(diagonal, (0, rows - diagonal.shape[-1])).expand_dims(-1)
+        return ops.where(_on_diagonal(rows, columns), by_row, input_x)

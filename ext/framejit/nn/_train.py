@@ -1,12 +1,18 @@
-"""Cells that train: a step of a network and its optimizer; evaluation."""
+"""Cells that train: a step of a network and its optimizer, also with a scaled loss; gradients and evaluation."""
 
 from __future__ import annotations
 
+from types import FunctionType, MethodType
 from typing import Any
 
 from framejit import ops
-from framejit._grad import make_quiet, value_and_grad
+from framejit._dtypes import ALL
+from framejit._grad import GradOperation, make_quiet, value_and_grad
+from framejit._parameter import Parameter, ParameterTuple
+from framejit._tensor import Tensor
 from framejit.nn._cell import Cell
+from framejit.nn._checks import of_type, positive_int
+from framejit.nn._losses import WithLossCell
 
 
 class TrainOneStepCell(Cell):
@@ -56,6 +62,229 @@ def _step(cell: TrainOneStepCell, *inputs: Any) -> Any:
         gradients = tuple([gradient * cell.sens for gradient in gradients])
     cell.optimizer(gradients)
     return (loss, dict(zip(cell.names, gradients))) if cell.return_grad else loss
+
+
+class TrainOneStepWithLossScaleCell(TrainOneStepCell):
+    """A step whose loss is multiplied by a scale before it is differentiated, and whose gradients are divided by it: small gradients of float16
+    stay. Where a gradient is infinite or NaN, nothing is updated.
+
+    A call gives (loss, whether a gradient was infinite or NaN, scale).
+
+    Parameters
+    ----------
+    network, optimizer : Cell
+        As for `TrainOneStepCell`.
+    scale_sense : Tensor or Cell
+        The scale, or a cell with the first one as ``get_loss_scale()``, which is called with the Parameter and whether a gradient was
+        infinite or NaN: `DynamicLossScaleUpdateCell`, `FixedLossScaleUpdateCell`.
+
+    Examples
+    --------
+    >>> import framejit as fj
+    >>> net = fj.nn.WithLossCell(fj.nn.Dense(1, 1, "ones", has_bias=False), fj.nn.MSELoss())
+    >>> optimizer, scale = fj.nn.SGD(net.trainable_params(), 0.1), fj.nn.DynamicLossScaleUpdateCell(1024, 2, 100)
+    >>> step = fj.nn.TrainOneStepWithLossScaleCell(net, optimizer, scale)
+    >>> loss, overflow, scale = step(fj.Tensor([[1.0]]), fj.Tensor([[3.0]]))
+    >>> loss.item(), overflow.item(), scale.item(), round(net.trainable_params()[0].item(), 4)
+    (4.0, False, 1024.0, 1.4)
+    """
+
+    def __init__(self, network: Cell, optimizer: Any, scale_sense: Any) -> None:
+        super().__init__(network, optimizer)
+        self.loss_scaling_manager = None
+        if isinstance(scale_sense, Cell):
+            self.loss_scaling_manager = scale_sense
+            scale_sense = Tensor(scale_sense.get_loss_scale(), ALL["float32"])
+        elif not isinstance(scale_sense, Tensor):
+            raise TypeError(
+                f"For '{type(self).__name__}', the 'scale_sense' must be a Cell or a Tensor, but got {type(scale_sense).__name__}."
+            )
+        if scale_sense.shape not in ((), (1,)):
+            raise ValueError(
+                f"For '{type(self).__name__}', the shape of 'scale_sense' must be () or (1,), but got {scale_sense.shape}."
+            )
+        self.scale_sense = Parameter(scale_sense, name="scale_sense", requires_grad=False)
+
+        def scaled(scale: Any, *inputs: Any) -> Any:
+            loss = network(*inputs)
+            return loss * scale.reshape(()).astype(loss.dtype), loss
+
+        level = (network._jit_config or {}).get("jit_level") or "O0"
+        self.grad = value_and_grad(scaled, None, self.weights, has_aux=True)
+        self.step = make_quiet(_scaled_step, level)
+        self.update = make_quiet(_update, level)
+
+    def construct(self, *inputs: Any) -> Any:
+        """Take a step; gives the loss, whether a gradient was infinite or NaN, and the scale."""
+        loss, gradients, overflow = self.step(self, *inputs)
+        skipped = (
+            overflow if self.loss_scaling_manager is None else self.loss_scaling_manager(self.scale_sense, overflow)
+        )
+        if not skipped:
+            self.update(self, gradients)
+        return loss, overflow, self.scale_sense
+
+    def set_sense_scale(self, sens: Any) -> None:
+        """Another scale."""
+        if not isinstance(sens, Tensor):
+            raise TypeError(f"For '{type(self).__name__}', the 'sens' must be a Tensor, but got {type(sens).__name__}.")
+        self.scale_sense.set_data(sens)
+
+
+def _scaled_step(cell: TrainOneStepWithLossScaleCell, *inputs: Any) -> Any:
+    scale = cell.scale_sense
+    (_, loss), gradients = cell.grad(scale, *inputs)
+    gradients = tuple([gradient * (1 / scale.reshape(())).astype(gradient.dtype) for gradient in gradients])
+    finite = True
+    for gradient in gradients:
+        finite = ops.logical_and(ops.isfinite(gradient).all(), finite)
+    return loss, gradients, ops.logical_not(finite)
+
+
+def _update(cell: TrainOneStepWithLossScaleCell, gradients: Any) -> Any:
+    return cell.optimizer(gradients)
+
+
+class DynamicLossScaleUpdateCell(Cell):
+    """A scale that is divided by a factor, to no less than 1, where a gradient was infinite or NaN, and multiplied by it after so many steps
+    without.
+
+    Parameters
+    ----------
+    loss_scale_value : float
+        The first scale.
+    scale_factor : int
+        The factor.
+    scale_window : int
+        After how many steps.
+    """
+
+    def __init__(self, loss_scale_value: float, scale_factor: int, scale_window: int) -> None:
+        super().__init__()
+        self.loss_scale_value, self.scale_factor, self.scale_window = loss_scale_value, scale_factor, scale_window
+        self.cur_iter = Parameter(Tensor(1, ALL["int32"]), name="current_iterator_step")
+        self.last_overflow_iter = Parameter(Tensor(0, ALL["int32"]), name="last_overflow_iterator_step")
+
+    def get_loss_scale(self) -> float:
+        """The first scale."""
+        return self.loss_scale_value
+
+    def construct(self, loss_scale: Any, overflow: Any) -> Any:
+        """Write the scale of the next step; gives `overflow`."""
+        full = self.cur_iter - self.last_overflow_iter >= self.scale_window
+        smaller, larger = ops.maximum(loss_scale / self.scale_factor, 1.0), loss_scale * self.scale_factor
+        ops.assign(loss_scale, ops.where(overflow, smaller, ops.where(full, larger, loss_scale)))
+        ops.assign(
+            self.last_overflow_iter, ops.where(ops.logical_or(overflow, full), self.cur_iter, self.last_overflow_iter)
+        )
+        ops.assign_add(self.cur_iter, 1)
+        return overflow
+
+
+class FixedLossScaleUpdateCell(Cell):
+    """A scale that stays."""
+
+    def __init__(self, loss_scale_value: float) -> None:
+        super().__init__()
+        self.loss_scale_value = loss_scale_value
+
+    def get_loss_scale(self) -> float:
+        """The scale."""
+        return self.loss_scale_value
+
+    def construct(self, _: Any, overflow: Any) -> Any:
+        """`overflow`."""
+        return overflow
+
+
+class WithGradCell(Cell):
+    """The gradients of a network, or of its loss, by its parameters; `sens` is the gradient of what comes behind."""
+
+    def __init__(self, network: Cell, loss_fn: Any = None, sens: Any = None) -> None:
+        super().__init__(auto_prefix=False)
+        self.network, self.loss_fn, self.sens = network, loss_fn, sens
+        self.weights = ParameterTuple(network.trainable_params())
+        self.network_with_loss = network if loss_fn is None else WithLossCell(network, loss_fn)
+        self.network_with_loss.set_train()
+        self.grad = GradOperation(get_by_list=True, sens_param=sens is not None)(self.network_with_loss, self.weights)
+
+    def construct(self, *inputs: Any) -> Any:
+        """The gradients."""
+        return self.grad(*inputs) if self.sens is None else self.grad(*inputs, self.sens)
+
+
+class ForwardValueAndGrad(Cell):
+    """(what a network gives, its gradients), by the first input.
+
+    Parameters
+    ----------
+    network : Cell or function
+        What is differentiated.
+    weights : ParameterTuple or list of Parameter, optional
+        For `get_by_list`.
+    get_all, get_by_list, sens_param : bool
+        As for `GradOperation`.
+    """
+
+    def __init__(
+        self,
+        network: Any,
+        weights: Any = None,
+        get_all: bool = False,
+        get_by_list: bool = False,
+        sens_param: bool = False,
+    ) -> None:
+        super().__init__(auto_prefix=False)
+        of_type(self, (Cell, FunctionType, MethodType), network=network)
+        of_type(self, bool, get_all=get_all, get_by_list=get_by_list)
+        if get_by_list:
+            of_type(self, (ParameterTuple, tuple, list), weights=weights)
+        self.network, self.weights = network, weights
+        self.get_all, self.get_by_list, self.sens_param = get_all, get_by_list, sens_param
+        if isinstance(network, Cell):
+            network.set_grad()
+        self.grad = GradOperation(get_all, get_by_list, sens_param)(network, weights)
+
+    def construct(self, *inputs: Any) -> Any:
+        """The value and the gradients."""
+        return self.network(*(inputs[:-1] if self.sens_param else inputs)), self.grad(*inputs)
+
+
+class GradAccumulationCell(Cell):
+    """The sum of what a network gives for each of `micro_size` equal parts of a batch."""
+
+    def __init__(self, network: Cell, micro_size: int) -> None:
+        super().__init__(auto_prefix=False)
+        of_type(self, Cell, network=network)
+        positive_int(self, micro_size=micro_size)
+        self.network, self.micro_size = network, micro_size
+
+    def construct(self, *inputs: Any) -> Any:
+        """The sum."""
+        for x in inputs:
+            if x.shape[0] % self.micro_size:
+                raise ValueError(
+                    f"For 'GradAccumulationCell', the first dimension must be a multiple of {self.micro_size}, but got {x.shape}."
+                )
+        parts = [self.network(*part) for part in zip(*[ops.chunk(x, self.micro_size) for x in inputs])]
+        total = parts[0]
+        for part in parts[1:]:
+            total = total + part
+        return total
+
+
+class ParameterUpdate(Cell):
+    """Writes a Parameter."""
+
+    def __init__(self, param: Any) -> None:
+        super().__init__(auto_prefix=False)
+        of_type(self, Parameter, param=param)
+        self._param = param
+
+    def construct(self, x: Any) -> Any:
+        """Write it; gives what was written."""
+        ops.assign(self._param, x)
+        return x
 
 
 class WithEvalCell(Cell):

@@ -13,6 +13,7 @@ from framejit.ops import (
     _attention,
     _control,
     _create,
+    _ctc,
     _elementwise,
     _further,
     _image,
@@ -22,13 +23,14 @@ from framejit.ops import (
     _primitives,
     _reduce,
     _resize,
+    _sampling,
     _shape,
     _sparse,
 )
 
 _ELSEWHERE = {"Any", "ALL", "annotations", "np", "is_compiling", "functools", "inspect", "math", "Tensor", "itertools"}
 _MODULES = (
-    *(_elementwise, _reduce, _shape, _create, _image, _pooling, _resize, _attention, _loss),
+    *(_elementwise, _reduce, _shape, _create, _image, _pooling, _resize, _sampling, _attention, _loss, _ctc),
     *(_linalg, _further, _sparse, _primitives, _control),
 )
 for _module in _MODULES:

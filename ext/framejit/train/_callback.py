@@ -12,18 +12,43 @@ import numpy as np
 from framejit._checkpoint import save_checkpoint
 
 
-class Parameters:
-    """What callbacks see: ``cur_epoch_num``, ``cur_step_num``, ``batch_num``, ``net_outputs`` (the loss), ``network`` ..."""
+class Parameters(dict[str, Any]):
+    """What callbacks see: ``cur_epoch_num``, ``cur_step_num``, ``batch_num``, ``net_outputs`` (the loss), ``network`` ... as items and as
+    attributes.
+    """
 
-    def __init__(self, **values: Any) -> None:
-        self.__dict__.update(values)
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self[name] = value
+
+    @property
+    def loss(self) -> float:
+        """The mean of the loss of this step, the first of what the network gave."""
+        outputs = self["net_outputs"]
+        outputs = outputs[0] if isinstance(outputs, (tuple, list)) else outputs
+        return float(np.mean(outputs.asnumpy() if hasattr(outputs, "asnumpy") else outputs))
+
+    @property
+    def epoch_of_step(self) -> int:
+        """The number of the epoch of the last step."""
+        return (self["cur_step_num"] - 1) // self["batch_num"] + 1 + self.get("initial_epoch", 0)
+
+    @property
+    def step_in_epoch(self) -> int:
+        """The number of this step in its epoch, from 1 on."""
+        return (self["cur_step_num"] - 1) % self["batch_num"] + 1
 
 
 class RunContext:
     """Given to callbacks."""
 
-    def __init__(self, parameters: Parameters) -> None:
-        self._parameters, self._stop = parameters, False
+    def __init__(self, original_args: Parameters) -> None:
+        self._parameters, self._stop = original_args, False
 
     def original_args(self) -> Parameters:
         """The state of training."""
@@ -39,40 +64,91 @@ class RunContext:
 
 
 class Callback:
-    """The base class; each method does nothing."""
+    """The base class: each event calls a method of its own, which calls the one that training and evaluation share; these do nothing."""
+
+    def begin(self, run_context: RunContext) -> None:
+        """Before all."""
+
+    def epoch_begin(self, run_context: RunContext) -> None:
+        """Before an epoch."""
+
+    def step_begin(self, run_context: RunContext) -> None:
+        """Before a step."""
+
+    def step_end(self, run_context: RunContext) -> None:
+        """Behind a step."""
+
+    def epoch_end(self, run_context: RunContext) -> None:
+        """Behind an epoch."""
+
+    def end(self, run_context: RunContext) -> None:
+        """Behind all."""
 
     def on_train_begin(self, run_context: RunContext) -> None:
         """Before training."""
+        self.begin(run_context)
 
     def on_train_epoch_begin(self, run_context: RunContext) -> None:
-        """Before an epoch."""
+        """Before an epoch of training."""
+        self.epoch_begin(run_context)
 
     def on_train_step_begin(self, run_context: RunContext) -> None:
-        """Before a step."""
+        """Before a step of training."""
+        self.step_begin(run_context)
 
     def on_train_step_end(self, run_context: RunContext) -> None:
-        """Behind a step."""
+        """Behind a step of training."""
+        self.step_end(run_context)
 
     def on_train_epoch_end(self, run_context: RunContext) -> None:
-        """Behind an epoch."""
+        """Behind an epoch of training."""
+        self.epoch_end(run_context)
 
     def on_train_end(self, run_context: RunContext) -> None:
         """Behind training, also where it was interrupted."""
+        self.end(run_context)
+
+    def on_eval_begin(self, run_context: RunContext) -> None:
+        """Before evaluation."""
+        self.begin(run_context)
+
+    def on_eval_epoch_begin(self, run_context: RunContext) -> None:
+        """Before an epoch of evaluation."""
+        self.epoch_begin(run_context)
+
+    def on_eval_step_begin(self, run_context: RunContext) -> None:
+        """Before a step of evaluation."""
+        self.step_begin(run_context)
+
+    def on_eval_step_end(self, run_context: RunContext) -> None:
+        """Behind a step of evaluation."""
+        self.step_end(run_context)
+
+    def on_eval_epoch_end(self, run_context: RunContext) -> None:
+        """Behind an epoch of evaluation."""
+        self.epoch_end(run_context)
+
+    def on_eval_end(self, run_context: RunContext) -> None:
+        """Behind evaluation."""
+        self.end(run_context)
 
 
 class LossMonitor(Callback):
     """Prints the loss every so many steps."""
 
     def __init__(self, per_print_times: int = 1) -> None:
-        if not isinstance(per_print_times, int) or per_print_times < 0:
-            raise ValueError(f"'per_print_times' must be an int of at least 0, but got {per_print_times!r}.")
+        if not isinstance(per_print_times, int) or isinstance(per_print_times, bool):
+            raise TypeError(
+                f"For 'LossMonitor', the 'per_print_times' must be int, but got {type(per_print_times).__name__}."
+            )
+        if per_print_times < 0:
+            raise ValueError(f"For 'LossMonitor', the 'per_print_times' must be at least 0, but got {per_print_times}.")
         self.every = per_print_times
 
     def on_train_step_end(self, run_context: RunContext) -> None:
         """Print."""
         state = run_context.original_args()
-        loss = float(np.mean(state.net_outputs.asnumpy()))
-        step = (state.cur_step_num - 1) % state.batch_num + 1
+        loss, step = state.loss, state.step_in_epoch
         if not np.isfinite(loss):
             raise ValueError(
                 f"In epoch: {state.cur_epoch_num} step: {step}, loss is {loss}, training process cannot continue."
@@ -80,9 +156,20 @@ class LossMonitor(Callback):
         if self.every and state.cur_step_num % self.every == 0:
             print(f"epoch: {state.cur_epoch_num} step: {step}, loss is {loss}")
 
+    def on_train_epoch_end(self, run_context: RunContext) -> None:
+        """Print what an evaluation has found."""
+        state = run_context.original_args()
+        if state.get("metrics"):
+            print(f"Eval result: epoch {state.cur_epoch_num}, metrics: {state.metrics}")
+
 
 class TimeMonitor(Callback):
-    """Prints the time of each epoch."""
+    """Prints the time of each epoch, and by step: `data_size` steps, or as many as the dataset has batches."""
+
+    def __init__(self, data_size: int | None = None, data_time: bool = False) -> None:
+        if not isinstance(data_time, bool):
+            raise TypeError(f"For 'TimeMonitor', the 'data_time' must be bool, but got {type(data_time).__name__}.")
+        self.data_size = data_size
 
     def on_train_epoch_begin(self, run_context: RunContext) -> None:
         """Start."""
@@ -91,27 +178,93 @@ class TimeMonitor(Callback):
     def on_train_epoch_end(self, run_context: RunContext) -> None:
         """Print."""
         total = (time.perf_counter() - self._start) * 1e3
-        per_step = total / max(run_context.original_args().batch_num, 1)
+        per_step = total / (self.data_size or run_context.original_args().batch_num)
         print(f"Train epoch time: {total:.3f} ms, per step time: {per_step:.3f} ms")
 
 
 class CheckpointConfig:
-    """How often `ModelCheckpoint` saves, and how many files stay."""
+    """When `ModelCheckpoint` saves, what, and how many files stay.
 
-    def __init__(self, save_checkpoint_steps: int = 1, keep_checkpoint_max: int = 5) -> None:
-        if save_checkpoint_steps < 1 or keep_checkpoint_max < 1:
-            raise ValueError("'save_checkpoint_steps' and 'keep_checkpoint_max' must be at least 1.")
-        self.steps, self.keep = save_checkpoint_steps, keep_checkpoint_max
+    Parameters
+    ----------
+    save_checkpoint_steps : int
+        After so many steps; 0: by `save_checkpoint_seconds`.
+    save_checkpoint_seconds : int
+        After so many seconds.
+    keep_checkpoint_max : int
+        How many files stay; 0: all.
+    keep_checkpoint_per_n_minutes : int
+        With `keep_checkpoint_max` 0: of the files of so many minutes the first one and the last one stay.
+    integrated_save, async_save : bool
+        Taken and ignored.
+    saved_network : Cell, optional
+        What is saved in place of the network that is trained.
+    append_info : list, optional
+        What is saved besides: 'epoch_num', 'step_num', and a dict of numbers or Tensors by name.
+    format : {'ckpt', 'safetensors'}
+        Of the files.
+    """
+
+    def __init__(
+        self,
+        save_checkpoint_steps: int = 1,
+        save_checkpoint_seconds: int = 0,
+        keep_checkpoint_max: int = 5,
+        keep_checkpoint_per_n_minutes: int = 0,
+        integrated_save: bool = True,
+        async_save: bool = False,
+        saved_network: Any = None,
+        append_info: Any = None,
+        format: str = "ckpt",
+    ) -> None:
+        counts = {
+            "save_checkpoint_steps": save_checkpoint_steps,
+            "save_checkpoint_seconds": save_checkpoint_seconds,
+            "keep_checkpoint_max": keep_checkpoint_max,
+            "keep_checkpoint_per_n_minutes": keep_checkpoint_per_n_minutes,
+        }
+        for name, value in counts.items():
+            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
+                raise ValueError(
+                    f"For 'CheckpointConfig', the {name!r} must be an int of at least 0, but got {value!r}."
+                )
+        if not any(counts.values()):
+            raise ValueError(f"For 'CheckpointConfig', one of {list(counts)} must not be 0.")
+        if saved_network is not None and not hasattr(saved_network, "parameters_and_names"):
+            raise TypeError(
+                f"For 'CheckpointConfig', the 'saved_network' must be a Cell, but got {type(saved_network).__name__}."
+            )
+        self.steps, self.seconds = save_checkpoint_steps or 0, save_checkpoint_seconds or 0
+        self.keep, self.minutes = keep_checkpoint_max or 0, keep_checkpoint_per_n_minutes or 0
+        self.network, self.format, self.appended = saved_network, format, {}
+        if append_info is not None and not isinstance(append_info, list):
+            raise TypeError(
+                f"For 'CheckpointConfig', the 'append_info' must be a list, but got {type(append_info).__name__}."
+            )
+        for one in append_info or []:
+            if not isinstance(one, (str, dict)):
+                raise TypeError(f"For 'CheckpointConfig', 'append_info' must have names and a dict, but got {one!r}.")
+            if isinstance(one, str) and one not in ("epoch_num", "step_num"):
+                raise ValueError(
+                    f"For 'CheckpointConfig', there is no {one!r} to save: 'epoch_num' and 'step_num' are."
+                )
+            self.appended.update(one if isinstance(one, dict) else {one: None})
 
 
 class ModelCheckpoint(Callback):
-    """Saves the network: ``<prefix>-<epoch>_<step>.ckpt``; also where training is interrupted."""
+    """Saves the network: ``<prefix>-<epoch>_<step>.ckpt``; also where training ends or is interrupted."""
 
     def __init__(self, prefix: str = "CKP", directory: Any = None, config: CheckpointConfig | None = None) -> None:
+        if not isinstance(prefix, str) or "/" in prefix:
+            raise ValueError(f"For 'ModelCheckpoint', the 'prefix' must be a str without '/', but got {prefix!r}.")
+        if config is not None and not isinstance(config, CheckpointConfig):
+            raise TypeError(
+                f"For 'ModelCheckpoint', the 'config' must be a CheckpointConfig, but got {type(config).__name__}."
+            )
         self.prefix, self.directory = prefix, Path(directory or ".")
         self.config = config or CheckpointConfig()
         self.files: list[Path] = []
-        self._saved = 0
+        self._saved, self._since, self._kept_since = 0, time.monotonic(), time.monotonic()
 
     @property
     def latest_ckpt_file_name(self) -> str:
@@ -119,25 +272,41 @@ class ModelCheckpoint(Callback):
         return str(self.files[-1]) if self.files else ""
 
     def _save(self, state: Parameters) -> None:
-        step = (state.cur_step_num - 1) % state.batch_num + 1
         self.directory.mkdir(parents=True, exist_ok=True)
-        file = self.directory / f"{self.prefix}-{state.cur_epoch_num}_{step}.ckpt"
-        save_checkpoint(state.network, file)
-        self._saved = state.cur_step_num
+        config = self.config
+        file = self.directory / f"{self.prefix}-{state.epoch_of_step}_{state.step_in_epoch}.{config.format}"
+        numbers = {"epoch_num": state.epoch_of_step, "step_num": state.cur_step_num}
+        appended = {name: numbers[name] if value is None else value for name, value in config.appended.items()}
+        save_checkpoint(state.network if config.network is None else config.network, file, append_dict=appended)
+        self._saved, self._since = state.cur_step_num, time.monotonic()
         self.files = [*(one for one in self.files if one != file), file]
-        while len(self.files) > self.config.keep:
-            self.files.pop(0).unlink(missing_ok=True)
+        if self.config.keep:
+            while len(self.files) > self.config.keep:
+                self.files.pop(0).unlink(missing_ok=True)
+        elif self.config.minutes and len(self.files) > 2:
+            if self._since - self._kept_since < 60 * self.config.minutes:
+                self.files.pop(-2).unlink(missing_ok=True)
+            else:
+                self._kept_since = self._since
+
+    def on_train_begin(self, run_context: RunContext) -> None:
+        """Seconds count from here."""
+        self._saved, self._since, self._kept_since = 0, time.monotonic(), time.monotonic()
 
     def on_train_step_end(self, run_context: RunContext) -> None:
         """Save where it is time."""
         state = run_context.original_args()
-        if state.cur_step_num % self.config.steps == 0:
+        if self.config.steps:
+            due = state.cur_step_num % self.config.steps == 0
+        else:
+            due = bool(self.config.seconds) and time.monotonic() - self._since >= self.config.seconds
+        if due:
             self._save(state)
 
     def on_train_end(self, run_context: RunContext) -> None:
         """Save what was not saved yet."""
         state = run_context.original_args()
-        if state.cur_step_num and state.cur_step_num != self._saved:
+        if state.cur_step_num != self._saved:
             self._save(state)
 
 
@@ -147,9 +316,8 @@ class ProgressBar(Callback):
     def on_train_step_end(self, run_context: RunContext) -> None:
         """Draw."""
         state = run_context.original_args()
-        step = (state.cur_step_num - 1) % state.batch_num + 1
+        step, loss = state.step_in_epoch, state.loss
         done = 20 * step // state.batch_num
-        loss = float(np.mean(state.net_outputs.asnumpy()))
         bar = "=" * done + "." * (20 - done)
         end = "\n" if step == state.batch_num else ""
         sys.stderr.write(

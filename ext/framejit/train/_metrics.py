@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+from abc import ABCMeta, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
+from framejit._tensor import Tensor
 
 __all__ = [
     "Accuracy",
@@ -22,24 +27,78 @@ __all__ = [
     "Top5CategoricalAccuracy",
     "TopKCategoricalAccuracy",
     "get_metric_fn",
+    "get_metrics",
     "names",
+    "rearrange_inputs",
 ]
 
 
-class Metric:
-    """The base class: `clear`, `update` with what the evaluation gives, `eval`."""
+def rearrange_inputs(func: Callable[..., Any]) -> Callable[..., Any]:
+    """An `update` that gets those of its inputs that `Metric.set_indexes` has chosen.
 
+    Examples
+    --------
+    >>> import framejit as fj
+    >>> class Total(fj.nn.Metric):
+    ...     def clear(self):
+    ...         self.total = 0.0
+    ...     @fj.nn.rearrange_inputs
+    ...     def update(self, *inputs):
+    ...         self.total += inputs[0]
+    ...     def eval(self):
+    ...         return self.total
+    >>> Total().set_indexes([1])(1.0, 3.0)
+    3.0
+    """
+
+    @functools.wraps(func)
+    def update(self: Metric, *inputs: Any) -> Any:
+        return func(self, *([inputs[at] for at in self.indexes] if self.indexes else inputs))
+
+    return update
+
+
+class Metric(metaclass=ABCMeta):
+    """The base class: `clear`, `update` with what the evaluation gives, `eval`; a call does all three."""
+
+    def __init__(self) -> None:
+        self._indexes: list[int] | None = None
+
+    @property
+    def indexes(self) -> list[int] | None:
+        """Which inputs of `update` count, in order; None: all."""
+        return getattr(self, "_indexes", None)
+
+    def set_indexes(self, indexes: list[int]) -> Metric:
+        """Say which inputs of `update` count, in order."""
+        if not isinstance(indexes, list) or not all(isinstance(at, int) for at in indexes):
+            raise ValueError(f"For 'set_indexes', the 'indexes' must be a list of int, but got {indexes!r}.")
+        self._indexes = indexes
+        return self
+
+    def __call__(self, *inputs: Any) -> Any:
+        self.clear()
+        self.update(*inputs)
+        return self.eval()
+
+    def _convert_data(self, data: Any) -> np.ndarray:
+        if not isinstance(data, (Tensor, list, np.ndarray)):
+            raise TypeError(
+                f"For {type(self).__name__!r}, the inputs must be Tensors, lists or arrays, but got {type(data).__name__}."
+            )
+        return _array(data)
+
+    @abstractmethod
     def clear(self) -> None:
         """Forget all."""
-        raise NotImplementedError
 
+    @abstractmethod
     def update(self, *inputs: Any) -> None:
         """Take a batch in."""
-        raise NotImplementedError
 
-    def eval(self) -> float:
+    @abstractmethod
+    def eval(self) -> Any:
         """The measure of all batches."""
-        raise NotImplementedError
 
 
 def _array(value: Any) -> np.ndarray:
@@ -68,6 +127,7 @@ class Accuracy(Metric):
         """Forget all."""
         self._right = self._total = 0
 
+    @rearrange_inputs
     def update(self, *inputs: Any) -> None:
         """Take a batch in."""
         predicted, label = map(_array, inputs[-2:])
@@ -98,6 +158,7 @@ class _ByClass(Metric):
             (3, 0)
         )  # right, predicted and labelled as it, by class; of several labels: by batch and sample
 
+    @rearrange_inputs
     def update(self, *inputs: Any) -> None:
         """Take a batch in."""
         name = type(self).__name__
@@ -195,6 +256,7 @@ class _Mean(Metric):
         """Forget all."""
         self._sum, self._count = 0.0, 0
 
+    @rearrange_inputs
     def update(self, *inputs: Any) -> None:
         """Take a batch in."""
         if len(inputs) != 2:
@@ -313,6 +375,7 @@ class ConfusionMatrix(Metric):
         """Forget all."""
         self._counts, self._batches = np.zeros((self.num_classes, self.num_classes)), 0
 
+    @rearrange_inputs
     def update(self, *inputs: Any) -> None:
         """Take a batch in."""
         predicted, label = map(_array, inputs)
@@ -347,6 +410,7 @@ class Loss(Metric):
         """Forget all."""
         self._sum, self._count = 0.0, 0
 
+    @rearrange_inputs
     def update(self, *inputs: Any) -> None:
         """Take a batch in."""
         self._sum += float(np.mean(_array(inputs[0])))
@@ -358,7 +422,7 @@ class Loss(Metric):
         return self._sum / self._count
 
 
-NAMES = {
+NAMES: dict[str, Callable[..., Any]] = {
     "accuracy": Accuracy,
     "acc": Accuracy,
     "confusion_matrix": ConfusionMatrix,
@@ -385,3 +449,17 @@ def get_metric_fn(name: str, *args: Any, **kwargs: Any) -> Metric:
     if name not in NAMES:
         raise KeyError(f"For 'get_metric_fn', the metric {name!r} is not known; there are: {names()}.")
     return NAMES[name](*args, **kwargs)
+
+
+def get_metrics(metrics: Any) -> Any:
+    """A dict of measures, as it is, or one made of a set of names."""
+    if metrics is None:
+        return None
+    if isinstance(metrics, dict):
+        for name, metric in metrics.items():
+            if not isinstance(name, str) or not isinstance(metric, Metric):
+                raise TypeError(f"The metric {name!r} must be a Metric by its name, but got {type(metric).__name__}.")
+        return dict(metrics)
+    if not isinstance(metrics, (set, frozenset, list, tuple)):
+        raise TypeError(f"The 'metrics' must be None, a dict or a set of names, but got {metrics!r}.")
+    return {name: get_metric_fn(name) for name in metrics}
