@@ -272,6 +272,8 @@ struct Windows {
   Axis axes[kAxes];
   graph::Dim channel;  // from one to the next, in bytes
   int64_t groups = 1;  // the innermost batch axis, where there is more than one; to the epilogue they are joined with the rows
+  /// B transposed: a row for each place of the result, a column for each place of the window and channel, channels innermost.
+  bool transposed = false;
 };
 
 /// C[batch, m, n] = A[batch, m, k] B[batch, k, n].
@@ -288,6 +290,8 @@ struct MatMulStep {
   graph::Dims batch;
   graph::Dim m, n, k;
   std::optional<Windows> windows;  // a convolution: B's row and column strides are nothing
+  /// C is the sum of so many products; bytes from an A and a B to the next.
+  graph::Dim summed = 1, next_a = 0, next_b = 0;
   /// One kernel over [batch..., m, n] (a convolution: the result's own axes), run on each rectangle of C as soon as it is done. May write where C lies.
   std::optional<LoopStep> epilogue;
 };

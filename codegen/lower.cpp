@@ -648,7 +648,8 @@ class Lowerer : public Memory {
   // ------------------------------------------------------------------------------------------------
 
   void lower_product(const Part& part, const Part* epilogue) {
-    graph_.node(part.nodes[0]).op == Op::MatMul ? lower_matmul(part, epilogue) : lower_convolution(part, epilogue);
+    const Op op = graph_.node(part.nodes[0]).op;
+    op == Op::MatMul ? lower_matmul(part, epilogue) : op == Op::Convolution ? lower_convolution(part, epilogue) : lower_weights(part);
   }
 
   /// At O0 too: whoever makes the node answers for it (an ndarray's product stays NumPy's, a Tensor's is this core eagerly as
@@ -703,13 +704,51 @@ class Lowerer : public Memory {
     const Node& node = graph_.node(v);
     const graph::Type &image = graph_.type(node.inputs[0]), &filter = graph_.type(node.inputs[1]), &out = node.type;
     const graph::Window window = node.window();
-    if (filter.strides != graph::c_strides(filter.dtype, filter.shape)) fail("a convolution by weights that are not contiguous");
+    if (!is_packed(filter)) fail("a convolution by weights that are not contiguous");
     MatMulStep step = new_product(part, image.dtype, "convolution_");
-    const Dim groups(window.groups);
-    Windows windows;
+    const Dim groups(window.groups), item(graph::size_of(image.dtype));
     step.m = floordiv(filter.shape[0], groups);
     step.k = product(std::span(filter.shape).subspan(1));
     step.n = product(std::span(out.shape).subspan(2));
+    step.windows = windows_of(image, filter.shape, out.shape, window);
+    step.batch = {image.shape[0]};
+    if (window.groups > 1) step.batch.push_back(groups);
+    step.a = grouped(node.inputs[1], window, Dim(0), step.m * filter.strides[0], filter.strides[0], item);
+    step.b = grouped(node.inputs[0], window, image.strides[0], filter.shape[1] * image.strides[1], 0, 0);
+    const Dim group = step.m * out.strides[1];
+    add_product(part, epilogue, std::move(step), [&] { return grouped(v, window, out.strides[0], group, out.strides[1], item); });
+  }
+
+  /// For each image the cotangent of its result, [channels out, places], times the image's windows, [places, window * channels]; their sum.
+  void lower_weights(const Part& part) {
+    const ValueId v = part.nodes[0];
+    const Node& node = graph_.node(v);
+    const graph::Type &image = graph_.type(node.inputs[0]), &result = graph_.type(node.inputs[1]), &filter = node.type;
+    const graph::Window window = node.window();
+    if (!is_packed(result)) fail("a cotangent that is not contiguous");
+    MatMulStep step = new_product(part, image.dtype, "convolution_weights_");
+    const Dim groups(window.groups), item(graph::size_of(image.dtype));
+    step.m = floordiv(filter.shape[0], groups);
+    step.k = product(std::span(result.shape).subspan(2));
+    step.n = product(std::span(filter.shape).subspan(1));
+    step.windows = windows_of(image, filter.shape, result.shape, window);
+    step.windows->transposed = true;
+    step.summed = image.shape[0];
+    step.next_a = result.strides[0];
+    step.next_b = image.strides[0];
+    if (window.groups > 1) step.batch.push_back(groups);
+    step.a = grouped(node.inputs[1], window, std::nullopt, step.m * result.strides[1], result.strides[1], item);
+    step.b = grouped(node.inputs[0], window, std::nullopt, filter.shape[1] * image.strides[1], 0, 0);
+    const Dim group = step.m * filter.strides[0];
+    add_product(part, nullptr, std::move(step), [&] { return grouped(v, window, std::nullopt, group, filter.strides[0], item); });
+  }
+
+  static bool is_packed(const graph::Type& type) {
+    return std::find(type.shape.begin(), type.shape.end(), Dim(0)) != type.shape.end() || type.strides == graph::c_strides(type.dtype, type.shape);
+  }
+
+  Windows windows_of(const graph::Type& image, const Dims& filter, const Dims& result, const graph::Window& window) {
+    Windows windows;
     windows.channel = image.strides[1];
     windows.groups = window.groups;
     const std::size_t space = window.axes.size(), missing = Windows::kAxes - space;
@@ -717,27 +756,21 @@ class Lowerer : public Memory {
     for (std::size_t i = 0; i < missing; ++i) windows.axes[i].image = windows.axes[i].result = 1;
     for (std::size_t i = 0; i < space; ++i) {
       const graph::Window::Axis& a = window.axes[i];
-      windows.axes[missing + i] = {image.shape[i + 2], out.shape[i + 2], image.strides[i + 2], filter.shape[i + 2].value(),
-                                   a.stride, a.dilation, a.before};
+      windows.axes[missing + i] = {image.shape[i + 2], result[i + 2], image.strides[i + 2], filter[i + 2].value(), a.stride, a.dilation, a.before};
     }
-    const auto operand = [&](ValueId of, Dim batch, Dim group, Dim row, Dim column) {
-      LoopOperand o;
-      o.buffer = buffer_of(graph_.root(of));
-      o.dtype = image.dtype;
-      o.offset = graph_.type(of).offset;
-      o.strides = {std::move(batch)};
-      if (window.groups > 1) o.strides.push_back(std::move(group));
-      o.strides.insert(o.strides.end(), {std::move(row), std::move(column)});
-      return o;
-    };
-    step.batch = {image.shape[0]};
-    if (window.groups > 1) step.batch.push_back(groups);
-    const Dim item(graph::size_of(image.dtype));
-    step.a = operand(node.inputs[1], 0, step.m * filter.strides[0], filter.strides[0], item);
-    step.b = operand(node.inputs[0], image.strides[0], filter.shape[1] * image.strides[1], 0, 0);
-    step.windows = std::move(windows);
-    const Dim group = step.m * out.strides[1];
-    add_product(part, epilogue, std::move(step), [&] { return operand(v, out.strides[0], group, out.strides[1], item); });
+    return windows;
+  }
+
+  /// An operand of a convolution: strides from image to image, group to group, and of its rows and columns.
+  LoopOperand grouped(ValueId v, const graph::Window& window, std::optional<Dim> image, Dim group, Dim row, Dim column) {
+    LoopOperand out;
+    out.buffer = buffer_of(graph_.root(v));
+    out.dtype = graph_.type(v).dtype;
+    out.offset = graph_.type(v).offset;
+    if (image) out.strides.push_back(std::move(*image));
+    if (window.groups > 1) out.strides.push_back(std::move(group));
+    out.strides.insert(out.strides.end(), {std::move(row), std::move(column)});
+    return out;
   }
 
   /// The innermost `axes` axes are those of the matrix or vector, whose strides are given; the others are aligned with `batch`.
@@ -765,7 +798,7 @@ class Lowerer : public Memory {
   const Part* epilogue_of(const Part& product) const {
     const ValueId v = product.nodes[0];
     const Node& node = graph_.node(v);
-    if (program_.attributed || node.type.rank() < 2 || graph_.type(node.inputs[0]).rank() < 2 || graph_.type(node.inputs[1]).rank() < 2) return nullptr;
+    if (program_.attributed || node.op == Op::ConvolutionWeights || node.type.rank() < 2 || graph_.type(node.inputs[0]).rank() < 2 || graph_.type(node.inputs[1]).rank() < 2) return nullptr;
     const auto reads = [&](const Part& part, ValueId root) {
       return std::any_of(part.nodes.begin(), part.nodes.end(), [&](ValueId user) {
         const std::vector<ValueId> inputs = graph::used_values(graph_, user);

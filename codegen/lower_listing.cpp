@@ -115,7 +115,7 @@ std::string describe(const Program& program) {
     if (const auto* loop = std::get_if<LoopStep>(&step)) {
       out += loop_text(program, *loop);
     } else if (const auto* product = std::get_if<MatMulStep>(&step)) {
-      out += product->windows ? "convolution " : "matmul ";
+      out += !product->windows ? "matmul " : product->windows->transposed ? "convolution_weights " : "convolution ";
       out += std::string(graph::name_of(product->dtype)) + " ";
       if (!product->batch.empty()) out += list(product->batch) + " x ";
       out += "[" + product->m.str() + ", " +

@@ -347,6 +347,28 @@ BuildResult GraphBuilder::convolution(ValueId x, ValueId weights, const Window& 
                 {{AttrKey::Window, window.numbers()}});
 }
 
+BuildResult GraphBuilder::convolution_weights(ValueId x, ValueId cotangent, const Window& window, Dims filter) {
+  const Type &image = graph_.type(x), &result = graph_.type(cotangent);
+  FRAMEJIT_CHECK(image.dtype == result.dtype, "convolution_weights: dtypes differ");
+  FRAMEJIT_CHECK(filter.size() == window.axes.size() + 2, "convolution_weights: rank of the weights");
+  ShapeEnv& shapes = graph_.shapes();
+  Dims expected = {image.shape[0], filter[0]};
+  bool fits = image.shape.size() == filter.size() && shapes.equal(image.shape[1], filter[1] * window.groups);
+  for (std::size_t i = 0; fits && i < window.axes.size(); ++i)
+    expected.push_back(window.axes[i].places(image.shape[i + 2], shapes.specialize(filter[i + 2])));
+  fits = fits && result.shape.size() == expected.size();
+  for (std::size_t i = 0; fits && i < expected.size(); ++i) fits = shapes.equal(result.shape[i], expected[i]);
+  if (!fits)
+    return shape_error("convolution_weights: mismatch of shapes " + shape_str(image.shape) + " and " + shape_str(result.shape));
+  AxisOrder order = c_order(static_cast<int>(filter.size()));  // innermost first
+  const auto first = filter.begin() + 2;
+  const bool is_one_place = std::all_of(first, filter.end(), [](const Dim& size) { return size == Dim(1); });
+  if (!(filter[1] == Dim(1)) && !is_one_place) std::rotate(order.begin(), order.end() - 2, order.end() - 1);
+  Dims strides = packed_strides(shapes, image.dtype, filter, order);
+  return append(Op::ConvolutionWeights, {x, cotangent}, Type{image.dtype, std::move(filter), std::move(strides)},
+                {{AttrKey::Window, window.numbers()}});
+}
+
 BuildResult GraphBuilder::attention(ValueId q, ValueId k, ValueId v, ValueId scale, std::optional<ValueId> mask, Causal causal) {
   ShapeEnv& shapes = graph_.shapes();
   const Dims queries = graph_.type(q).shape, keys = graph_.type(k).shape, values = graph_.type(v).shape;

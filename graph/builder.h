@@ -74,6 +74,9 @@ class GraphBuilder {
   BuildResult matmul(ValueId a, ValueId b);
   /// x [batch, channels, space...] by weights [channels out, channels / groups, space...], whose lengths are fixed.
   BuildResult convolution(ValueId x, ValueId weights, const Window& window);
+  /// What the derivative of convolution(x, weights) by its weights, of shape `filter`, makes of `cotangent`, that of the result: sums of
+  /// products over all places. The channels of each weight are next to each other in memory.
+  BuildResult convolution_weights(ValueId x, ValueId cotangent, const Window& window, Dims filter);
   /// softmax(scale * q k^T + mask) v: q [batch, heads, queries, depth], k and v [batch, key heads, keys, depth or width], heads a multiple
   /// of key heads, scale 0-d; mask, if there is one, broadcasts to [batch, heads, queries, keys].
   BuildResult attention(ValueId q, ValueId k, ValueId v, ValueId scale, std::optional<ValueId> mask, Causal causal);

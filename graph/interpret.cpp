@@ -271,7 +271,7 @@ class Interpreter {
       case OpClass::View: return view(v, n);
       case OpClass::Write: return write(n);
       case OpClass::Contraction:
-        return n.op == Op::MatMul ? matmul(v, n) : n.op == Op::Convolution ? convolution(v, n) : attention(v, n);
+        return n.op == Op::MatMul ? matmul(v, n) : n.op == Op::Convolution ? convolution(v, n) : n.op == Op::ConvolutionWeights ? convolution_weights(v, n) : attention(v, n);
       case OpClass::Host: return n.op == Op::Nonzero ? nonzero(v, n) : (n.op == Op::Compress || n.op == Op::Expand) && choose(v, n);
       case OpClass::Control: return control(v, n);
     }
@@ -417,6 +417,36 @@ class Interpreter {
           inside = inside && from.back() >= 0 && from.back() < image.ref.shape[i + 2];
         }
         Scalar factors[2] = {inside ? load(image, dot(from, image.ref.strides)) : Scalar{}, load(filter, dot(weight, filter.ref.strides))};
+        Scalar terms[2] = {sum, {}};
+        ok = ok && apply_scalar(Op::Multiply, out.dtype, out.dtype, factors, terms[1]) &&
+             apply_scalar(Op::Add, out.dtype, out.dtype, terms, sum);
+      });
+      store(out, dot(at, out.ref.strides), sum);
+    });
+    return ok;
+  }
+
+  /// A left fold over images and places of the result.
+  bool convolution_weights(ValueId v, const Node& n) {
+    const Array &out = allocate(v), &image = input(n, 0), &cotangent = input(n, 1);
+    const Window window = n.window();
+    const int64_t channels = out.ref.shape[0] / window.groups;
+    std::vector<int64_t> places = cotangent.ref.shape;
+    places.erase(places.begin() + 1);
+    bool ok = true;
+    for_each_index(out.ref.shape, [&](const std::vector<int64_t>& at) {
+      Scalar sum;
+      for_each_index(places, [&](const std::vector<int64_t>& place) {
+        std::vector<int64_t> from = {place[0], at[0] / channels * out.ref.shape[1] + at[1]}, to = {place[0], at[0]};
+        to.insert(to.end(), place.begin() + 1, place.end());
+        bool inside = true;
+        for (std::size_t i = 0; i < window.axes.size(); ++i) {
+          const Window::Axis& a = window.axes[i];
+          from.push_back(place[i + 1] * a.stride - a.before + at[i + 2] * a.dilation);
+          inside = inside && from.back() >= 0 && from.back() < image.ref.shape[i + 2];
+        }
+        if (!inside) return;
+        Scalar factors[2] = {load(image, dot(from, image.ref.strides)), load(cotangent, dot(to, cotangent.ref.strides))};
         Scalar terms[2] = {sum, {}};
         ok = ok && apply_scalar(Op::Multiply, out.dtype, out.dtype, factors, terms[1]) &&
              apply_scalar(Op::Add, out.dtype, out.dtype, terms, sum);

@@ -51,6 +51,7 @@ bool all_c_ordered(std::span<const Type* const> operands) {
 }
 
 bool is_contiguous(ShapeEnv& shapes, const Type& type, const AxisOrder& order) {
+  if (std::find(type.shape.begin(), type.shape.end(), Dim(0)) != type.shape.end()) return true;
   Dim expected = size_of(type.dtype);
   for (int axis : order) {
     const Dim &stride = type.strides[axis], &extent = type.shape[axis];

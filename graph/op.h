@@ -147,6 +147,7 @@ inline constexpr uint8_t kAnyOperands = 255;
   X(Write, "write", 2, Write, Native, Same, None, false, "")                                                     \
   X(MatMul, "matmul", 2, Contraction, HostCall, Same, Float, false, "matmul")                                    \
   X(Convolution, "convolution", 2, Contraction, HostCall, Same, Float, false, "framejit.ops.conv2d")             \
+  X(ConvolutionWeights, "convolution_weights", 2, Contraction, HostCall, Same, Float, false, "framejit.grad")    \
   X(Attention, "attention", kAnyOperands, Contraction, HostCall, Same, Float, false,                             \
     "framejit.ops.flash_attention_score")                                                                        \
   X(Host, "host_call", kAnyOperands, Host, HostCall, Attribute, None, false, "")                                 \

@@ -240,8 +240,8 @@ class Verifier {
   void attributes(ValueId v, const Node& n) {
     const bool reduction = def(n.op).cls == OpClass::Reduction;
     const bool host = n.op == Op::Host || n.op == Op::Output;
-    const bool has_attribute = reduction || host || n.op == Op::Convolution || n.op == Op::Attention ||
-                               n.op == Op::Constant || n.op == Op::DimValue;
+    const bool has_attribute = reduction || host || n.op == Op::Convolution || n.op == Op::ConvolutionWeights ||
+                               n.op == Op::Attention || n.op == Op::Constant || n.op == Op::DimValue;
     const std::size_t expected = has_attribute ? 1 : 0;
     if (n.attrs.size() != expected) return report(4, v, "number of attributes");
     if (expected == 0) return;
@@ -251,7 +251,7 @@ class Verifier {
     } else if (n.op == Op::DimValue) {
       if (key != AttrKey::Dim || !std::holds_alternative<Dim>(value)) return report(4, v, "a dim has a dimension");
       symbols(v, std::get<Dim>(value));
-    } else if (n.op == Op::Convolution) {
+    } else if (n.op == Op::Convolution || n.op == Op::ConvolutionWeights) {
       const auto* numbers = std::get_if<std::vector<int64_t>>(&value);
       if (key != AttrKey::Window || numbers == nullptr || !Window::from(*numbers)) report(4, v, "a convolution has a window");
     } else if (host || n.op == Op::Attention) {
@@ -322,7 +322,10 @@ class Verifier {
         return;
       case OpClass::Reduction: return reduction_shape(v, n);
       case OpClass::Contraction:
-        return n.op == Op::MatMul ? contraction_shape(v, n) : n.op == Op::Convolution ? convolution_shape(v, n) : attention_shape(v, n);
+        if (n.op == Op::MatMul) return contraction_shape(v, n);
+        if (n.op == Op::Convolution) return convolution_shape(v, n, graph_.type(n.inputs[1]).shape, n.type.shape);
+        if (n.op == Op::ConvolutionWeights) return convolution_shape(v, n, n.type.shape, graph_.type(n.inputs[1]).shape);
+        return attention_shape(v, n);
       case OpClass::View:
       case OpClass::Host:
       case OpClass::Control:
@@ -375,15 +378,15 @@ class Verifier {
       report(7, v, "shape of a product");
   }
 
-  void convolution_shape(ValueId v, const Node& n) {
-    const Dims &image = graph_.type(n.inputs[0]).shape, &filter = graph_.type(n.inputs[1]).shape;
+  void convolution_shape(ValueId v, const Node& n, const Dims& filter, const Dims& result) {
+    const Dims& image = graph_.type(n.inputs[0]).shape;
     const Window window = n.window();
     const std::size_t rank = window.axes.size() + 2;
     if (image.size() != rank || filter.size() != rank || !all_const(filter)) return report(7, v, "ranks of a convolution");
     const bool channels = filter[0].value() % window.groups == 0 && may_be_equal(image[1], filter[1] * Dim(window.groups));
     Dims expected = {image[0], filter[0]};
     for (std::size_t i = 2; i < rank; ++i) expected.push_back(window.axes[i - 2].places(image[i], filter[i].value()));
-    if (!channels || !may_be_equal(n.type.shape, expected)) report(7, v, "shape of a convolution");
+    if (!channels || !may_be_equal(result, expected)) report(7, v, "shape of a convolution");
   }
 
   void attention_shape(ValueId v, const Node& n) {

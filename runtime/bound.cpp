@@ -394,6 +394,7 @@ class Binder {
       p.batch.push_back(
           {value(step.batch[i]), value(step.a.strides[i]), value(step.b.strides[i]), value(step.c.strides[i])});
     if (step.windows) p.windows = bind_windows(*step.windows);
+    p.summed = value(step.summed), p.next_a = value(step.next_a), p.next_b = value(step.next_b);
     if (step.narrow && std::min({p.m, p.n, p.k}) >= kLeastNarrow) take_pairs(out, code_.entry(*step.narrow));
     p.plan();
     if (step.epilogue) {
@@ -441,6 +442,7 @@ class Binder {
       out.axes[i] = {value(a.image), value(a.result), value(a.pitch), a.window, a.stride, a.dilation, a.before};
     }
     out.channel = value(windows.channel);
+    out.transposed = windows.transposed;
     return out;
   }
 
@@ -594,7 +596,7 @@ void for_each_dim(const Step& step, const std::function<void(const graph::Dim&)>
     all(loop->extents);
     for (const LoopOperand& o : loop->operands) operand(o);
   } else if (const auto* product = std::get_if<MatMulStep>(&step)) {
-    all({product->m, product->n, product->k});
+    all({product->m, product->n, product->k, product->summed, product->next_a, product->next_b});
     all(product->batch);
     for (const LoopOperand* o : {&product->a, &product->b, &product->c}) operand(*o);
     if (product->windows) {

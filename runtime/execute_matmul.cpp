@@ -10,6 +10,7 @@
 //     row              A has one row: along the rows of B, a few at a time
 //     dots             A's rows are contiguous along k and B has few columns; or B's columns are, and A has few rows
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "graph/support/check.h"
@@ -201,20 +202,24 @@ class Runner {
     for (int64_t column = block.column; column < block.column_end; column += width) {
       const int64_t columns = std::min(width, block.column_end - column);
       const bool packs_a = (p_.a_k == core_.item || p_.a_row == core_.item) && columns > 2 * panel_columns();
-      for (int64_t at = 0; at < p_.k; at += p_.depth) {
-        const int64_t k = std::min(p_.depth, p_.k - at);
-        if (p_.windows)
-          pack_windows(at, k, column, columns, b_panels);
+      const int64_t depths = divide_up(p_.k, p_.depth);
+      for (int64_t part = 0; part < p_.summed * depths; ++part) {
+        const int64_t number = part / depths, at = part % depths * p_.depth, k = std::min(p_.depth, p_.k - at);
+        const char* const b = b_at_ + number * p_.next_b;
+        if (!p_.windows)
+          pack_b(b + at * p_.b_k + column * p_.b_column, k, columns, b_panels);
+        else if (p_.windows->transposed)
+          pack_places(b, at, k, column, columns, b_panels);
         else
-          pack_b(b_at_ + at * p_.b_k + column * p_.b_column, k, columns, b_panels);
+          pack_windows(at, k, column, columns, b_panels);
         MatMulArgs args;
         args.k = k;
-        args.add = at > 0;
+        args.add = part > 0;
         args.b_k = panel_row();
         args.c_row = p_.c_row;
         args.b_ahead = p_.tuning.packed_ahead;
         row_blocks(block.row, block.row_end, core_.most_rows(2), [&](int64_t row, int64_t rows) {
-          const char* from = a_at_ + row * p_.a_row + at * p_.a_k;
+          const char* from = a_at_ + number * p_.next_a + row * p_.a_row + at * p_.a_k;
           if (packs_a) {
             pack_a(from, rows, k, a_panel);
             args.a = a_panel, args.a_row = core_.item, args.a_k = a_panel_row();
@@ -224,7 +229,7 @@ class Runner {
           args.b = b_panels;
           args.c = c_at_ + row * p_.c_row + column * core_.item;
           tiles(args, static_cast<int>(rows), columns, p_.depth * panel_row(), 2);
-          if (at + k == p_.k) finish(block.batch, row, row + rows, column, column + columns);
+          if (part + 1 == p_.summed * depths) finish(block.batch, row, row + rows, column, column + columns);
         });
       }
     }
@@ -301,6 +306,7 @@ class Runner {
   struct Stretch {
     int64_t at[codegen::Windows::kAxes];  // place in the result
     int64_t lane, count;
+    int64_t channel = 0;
   };
 
   /// Panels as those of pack_b: rows [at, at + k) of the columns from `column` on.
@@ -381,6 +387,88 @@ class Runner {
       for (std::size_t i = 0; i < starts.size(); ++i)
         for (int64_t lane = 0; lane < core_.lanes; ++lane)
           if (lanes[i] >> lane & 1) copy_element(starts[i] + row * args.from_row + lane * args.element, to + lane * core_.item);
+    }
+  }
+
+  /// Panels as those of pack_b of the transposed windows of the image at `image`: rows [at, at + k) of the columns from `column` on.
+  void pack_places(const char* image, int64_t at, int64_t k, int64_t column, int64_t columns, char* to) const {
+    const auto &[planes, rows, line] = p_.windows->axes;
+    const int64_t channels = p_.n / (planes.window * rows.window * line.window);
+    for (int64_t first = 0; first < columns; first += core_.lanes) {
+      const int64_t live = std::min<int64_t>(core_.lanes, columns - first);
+      Stretch stretches[kMostLanes];  // of channels, `at` a place of the window
+      int count = 0;
+      for (int64_t lane = 0; lane < live; ++count) {
+        const int64_t number = (column + first + lane) / channels, channel = (column + first + lane) % channels;
+        Stretch& s = stretches[count];
+        s = {{number / line.window / rows.window, number / line.window % rows.window, number % line.window}, lane, 0, channel};
+        s.count = std::min(live - lane, channels - channel);
+        lane += s.count;
+      }
+      char* const panel = to + first / panel_columns() * p_.depth * panel_row() + first % panel_columns() * core_.item;
+      for (int64_t row = 0; row < k;) {
+        const int64_t place = at + row, start = place % line.result, end = std::min(line.result, start + k - row);
+        pack_line(image, {stretches, static_cast<std::size_t>(count)}, place / line.result, start, end, panel + row * panel_row());
+        row += end - start;
+      }
+    }
+  }
+
+  /// Rows [start, end) of a line of the result, of one vector.
+  void pack_line(const char* image, std::span<const Stretch> stretches, int64_t number, int64_t start, int64_t end, char* to) const {
+    const Product::Windows& w = *p_.windows;
+    const auto &[planes, rows, line] = w.axes;
+    struct Part {
+      int64_t begin, end;  // places at which the image is read
+      const char* from;    // at place 0
+      uint64_t lanes;
+    } parts[kMostLanes];
+    int64_t cuts[2 * kMostLanes + 2] = {start, end};
+    int count = 0, places = 2;
+    for (const Stretch& s : stretches) {
+      const int64_t plane = number / rows.result * planes.stride - planes.before + s.at[0] * planes.dilation;
+      const int64_t row = number % rows.result * rows.stride - rows.before + s.at[1] * rows.dilation;
+      const int64_t column = s.at[2] * line.dilation - line.before;
+      if (plane < 0 || plane >= planes.image || row < 0 || row >= rows.image || column >= line.image) continue;
+      const int64_t begin = column >= 0 ? 0 : divide_up(-column, line.stride);
+      const int64_t behind = (line.image - 1 - column) / line.stride + 1;
+      const char* const from = image + s.channel * w.channel + plane * planes.pitch + row * rows.pitch + column * line.pitch;
+      parts[count++] = {std::max(begin, start), std::min(behind, end), from, ((uint64_t{1} << s.count) - 1) << s.lane};
+      cuts[places++] = std::clamp(begin, start, end), cuts[places++] = std::clamp(behind, start, end);
+    }
+    std::sort(cuts, cuts + places);
+    const int64_t step = line.stride * line.pitch;
+    // Lanes next to each other are channels or, of one channel, columns of the window.
+    const bool along_window = std::all_of(stretches.begin(), stretches.end(), [](const Stretch& s) { return s.count == 1; });
+    const int64_t element = along_window ? line.dilation * line.pitch : w.channel;
+    for (int i = 1; i < places; ++i) {
+      if (cuts[i - 1] == cuts[i]) continue;
+      WindowArgs args;
+      args.k = cuts[i] - cuts[i - 1];
+      args.from_row = step, args.to_row = panel_row(), args.element = element;
+      args.to = to + (cuts[i - 1] - start) * panel_row();
+      const char* starts[kMostLanes];
+      uint64_t lanes[kMostLanes];
+      int used = 0;
+      for (const Part& part : std::span(parts, static_cast<std::size_t>(count)))
+        if (part.begin <= cuts[i - 1] && cuts[i] <= part.end) {
+          const char* const from = part.from + cuts[i - 1] * step - std::countr_zero(part.lanes) * element;
+          if (used > 0 && starts[used - 1] == from) {
+            lanes[used - 1] |= part.lanes;
+          } else {
+            starts[used] = from;
+            lanes[used++] = part.lanes;
+          }
+        }
+      if (stretches.size() == 1 && !along_window && used == 1 && step == core_.item) {
+        MatMulArgs transposed;
+        transposed.a = starts[0], transposed.a_row = w.channel;
+        transposed.c = args.to, transposed.c_row = args.to_row;
+        transposed.k = args.k, transposed.live = stretches[0].count;
+        call(MatMulCore::kTranspose, transposed);
+      } else {
+        copy_lanes(args, {starts, static_cast<std::size_t>(used)}, lanes);
+      }
     }
   }
 
@@ -498,8 +586,10 @@ void Product::plan() {
   const int64_t item = core.item, lanes = core.lanes;
   if (windows && windows->is_matrix(item)) {
     b_k = windows->channel, b_column = item;
+    if (windows->transposed) std::swap(b_k, b_column);
     windows.reset();
   }
+  if (summed == 0) k = 0, summed = 1;
   // What has one element has any stride.
   if (k <= 1) a_k = item, b_k = b_column == item ? b_k : item;
   if (n <= 1) b_column = item;
@@ -515,9 +605,10 @@ void Product::plan() {
   for (const Axis& axis : batch) batches *= axis.extent;
   empty = batches == 0 || m == 0 || n == 0;
   const double elements = static_cast<double>(batches) * static_cast<double>(m) * static_cast<double>(n);
-  nanoseconds = 2 * elements * static_cast<double>(k) / (item == 4 ? 100.0 : 50.0);
+  nanoseconds = 2 * elements * static_cast<double>(k * summed) / (item == 4 ? 100.0 : 50.0);
+  const bool packs = summed > 1 || (windows && windows->transposed);  // nothing else does it
   // A column that lies along the rows of A is a row times a matrix.
-  if (!windows && n == 1 && a_k != item && a_row == item && c_row == item) {
+  if (!packs && !windows && n == 1 && a_k != item && a_row == item && c_row == item) {
     std::swap(m, n);
     for (Axis& axis : batch) std::swap(axis.a, axis.b);
     swapped = true;
@@ -531,7 +622,9 @@ void Product::plan() {
   scratch_bytes = 0;
   single = -1;
   const int64_t most = core.most_rows(2);
-  if (windows && m <= tuning.few_channels && k > 0 && windows->axes[2].stride == 1 && windows->axes[2].pitch == item) {
+  if (packs && k > 0) {
+    path = Path::PackedTiles;
+  } else if (windows && m <= tuning.few_channels && k > 0 && windows->axes[2].stride == 1 && windows->axes[2].pitch == item) {
     path = Path::Lines;
     const auto &[planes, lines, places] = windows->axes;
     scratch_bytes = planes.image * lines.image * (places.result + (places.window - 1) * places.dilation) * item;
@@ -550,6 +643,8 @@ void Product::plan() {
     find_single();
   } else {
     path = Path::PackedTiles;
+  }
+  if (path == Path::PackedTiles) {
     const int64_t panel = 2 * lanes;
     columns = std::max(panel, l2_bytes * 5 / 8 / (depth * item) / panel * panel);
     scratch_bytes = round_up(depth * round_up(most, lanes) * item, kPanelLine) +

@@ -41,6 +41,7 @@ struct Product {
     };
     Axis axes[codegen::Windows::kAxes];
     int64_t channel;
+    bool transposed = false;
 
     /// Has B rows of its own in the image, with columns one after the other?
     bool is_matrix(int64_t item) const;
@@ -52,7 +53,8 @@ struct Product {
   int64_t l2_bytes = 1 << 20;
   int64_t m = 0, n = 0, k = 0;
   int64_t a_row = 0, a_k = 0, b_k = 0, b_column = 0, c_row = 0;
-  std::vector<Axis> batch;  // outer to inner
+  int64_t summed = 1, next_a = 0, next_b = 0;  // products that C is the sum of, and bytes from their A and B to the next one's
+  std::vector<Axis> batch;                     // outer to inner
   bool narrow = false;             // groups of narrower elements, which have tiles only
   std::optional<Windows> windows;  // in place of b_k and b_column; A's rows are contiguous
   Tuning tuning{};

@@ -380,7 +380,11 @@ std::vector<int> swapped(std::size_t rank, std::size_t a, std::size_t b) {
   return axes;
 }
 
-E packed(E x) { return x.math->of(x.math->builder().copy(x.id, 'C')); }
+/// Contiguous.
+E packed(E x) {
+  const Type& type = x.math->type(x);
+  return type.strides == c_strides(type.dtype, type.shape) ? x : x.math->of(x.math->builder().copy(x.id, 'C'));
+}
 
 E convolution(E image, E weights, const Window& window) {
   const BuildResult built = image.math->builder().convolution(image.id, packed(weights).id, window);
@@ -390,11 +394,9 @@ E convolution(E image, E weights, const Window& window) {
 
 /// The cotangent of the image: that of the result, with zeros between its elements where the window steps, convolved with the weights
 /// turned around.
-E image_cotangent(const Backward& at, const Window& window) {
-  Math& m = at.math;
+E image_cotangent(E w, E g, Dims image, const Window& window) {
+  Math& m = *g.math;
   GraphBuilder& b = m.builder();
-  const Dims image = at.input_type(0).shape;
-  E w = at.x(1), g = at.g;
   const Dims filter = m.type(w).shape;
   const int64_t groups = window.groups, rank = static_cast<int64_t>(image.size());
   Window back;
@@ -432,37 +434,30 @@ E image_cotangent(const Backward& at, const Window& window) {
   return convolution(g, w, back);
 }
 
-/// The cotangent of the weights: the image convolved with the cotangent of the result, channels in place of the batch.
-E weights_cotangent(const Backward& at, const Window& window) {
-  Math& m = at.math;
-  const Dims image = at.input_type(0).shape, filter = at.input_type(1).shape;
-  const int64_t groups = window.groups, batch = m.shapes().specialize(image[0]);
-  Dims split = {batch, groups, filter[1]}, joined = {filter[1], groups * batch};
-  for (std::size_t i = 2; i < image.size(); ++i) {
-    split.push_back(image[i]);
-    joined.push_back(image[i]);
-  }
-  std::vector<int> order = {2, 1, 0};
-  for (std::size_t i = 3; i < split.size(); ++i) order.push_back(static_cast<int>(i));
-  const E x = m.reshape(m.permute(m.reshape(at.x(0), split), order), joined);
-  const E g = m.permute(at.g, swapped(image.size(), 0, 1));
-  Window over;
-  over.groups = groups;
-  for (const Window::Axis& axis : window.axes) over.axes.push_back({axis.dilation, axis.before, axis.after, axis.stride});
-  E out = m.permute(convolution(x, g, over), swapped(image.size(), 0, 1));
-  for (std::size_t i = 2; i < filter.size(); ++i)
-    if (!(m.type(out).shape[i] == filter[i])) out = m.of(m.builder().slice(out.id, static_cast<int>(i), 0, filter[i], 1));
-  return out;
+E weights_cotangent(E image, E g, Dims filter, const Window& window) {
+  const BuildResult built = g.math->builder().convolution_weights(image.id, packed(g).id, window, std::move(filter));
+  FRAMEJIT_CHECK(built.has_value(), "the derivative of a convolution: " + built.error().message);
+  return g.math->of(*built);
 }
 
 BackwardResult convolution_rule(const Backward& at) {
   const Window window = at.math.graph().node(at.node).window();
   std::vector<ValueId> out(2, kNoValue);
-  if (at.needed[0]) out[0] = image_cotangent(at, window).id;
-  if (at.needed[1]) out[1] = weights_cotangent(at, window).id;
+  if (at.needed[0]) out[0] = image_cotangent(at.x(1), at.g, at.input_type(0).shape, window).id;
+  if (at.needed[1]) out[1] = weights_cotangent(at.x(0), at.g, at.input_type(1).shape, window).id;
   return out;
 }
 FRAMEJIT_RULE(Convolution, convolution_rule)
+
+/// Linear in both: by the image as a convolution is with the cotangent as weights, and by the result's cotangent a convolution with it.
+BackwardResult convolution_weights_rule(const Backward& at) {
+  const Window window = at.math.graph().node(at.node).window();
+  std::vector<ValueId> out(2, kNoValue);
+  if (at.needed[0]) out[0] = image_cotangent(at.g, at.x(1), at.input_type(0).shape, window).id;
+  if (at.needed[1]) out[1] = convolution(at.x(0), at.g, window).id;
+  return out;
+}
+FRAMEJIT_RULE(ConvolutionWeights, convolution_weights_rule)
 
 /// Through the probabilities, computed again.
 BackwardResult attention_rule(const Backward& at) {

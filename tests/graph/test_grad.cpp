@@ -209,6 +209,9 @@ std::map<Op, Case> others() {
   out[Op::Convolution] = {
       [window](GraphBuilder& b, const std::vector<ValueId>& x) { return *b.convolution(x[0], x[1], window); },
       {{2, 4, 5, 6}, {6, 2, 3, 2}}, {}, {0, 1}};
+  out[Op::ConvolutionWeights] = {
+      [window](GraphBuilder& b, const std::vector<ValueId>& x) { return *b.convolution_weights(x[0], x[1], window, {6, 2, 3, 2}); },
+      {{2, 4, 5, 6}, {2, 6, 3, 5}}, {}, {0, 1}};
   return out;
 }
 

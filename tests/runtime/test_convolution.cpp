@@ -107,12 +107,11 @@ void expect_right(const Case& c, const std::vector<std::byte>& image, const std:
   }
 }
 
-/// Image, weights and result end at pages that are not mapped, then begin there.
-template <class T>
-void check(const Case& c, const codegen::Cpu& cpu, std::mt19937_64& random) {
-  const Shapes s(c);
-  const std::vector<std::byte> image = numbers<T>(count(s.image), random), weights = numbers<T>(count(s.weights), random);
-  const Graph graph = parse_graph(text(c, sizeof(T) == 4 ? "f32" : "f64"));
+/// Runs a graph of two params; they and the result end at pages that are not mapped, then begin there.
+template <class F>
+void expect_guarded(const std::string& text, const std::vector<std::byte>& first, const std::vector<std::byte>& second, int64_t result_bytes,
+                    const codegen::Cpu& cpu, F&& expect) {
+  const Graph graph = parse_graph(text);
   codegen::LowerOptions options;
   options.cpu = cpu;
   auto program = codegen::lower(graph, fused(graph), options);
@@ -120,18 +119,99 @@ void check(const Case& c, const codegen::Cpu& cpu, std::mt19937_64& random) {
   auto plan = Plan::create(std::move(*program));
   ASSERT_TRUE(plan.has_value());
   const auto bytes = [](const std::vector<std::byte>& v) { return static_cast<int64_t>(v.size()); };
-  const int64_t result_bytes = count(s.result) * static_cast<int64_t>(sizeof(T));
   for (bool front : {false, true}) {
-    const Guarded x(bytes(image)), w(bytes(weights)), y(result_bytes);
+    const Guarded x(bytes(first)), w(bytes(second)), y(result_bytes);
     const auto place = [&](const Guarded& g, int64_t size) { return front ? g.begin() : g.begin() + (g.room() - size); };
-    char *x_at = place(x, bytes(image)), *w_at = place(w, bytes(weights)), *y_at = place(y, result_bytes);
-    std::copy(image.begin(), image.end(), reinterpret_cast<std::byte*>(x_at));
-    std::copy(weights.begin(), weights.end(), reinterpret_cast<std::byte*>(w_at));
+    char *x_at = place(x, bytes(first)), *w_at = place(w, bytes(second)), *y_at = place(y, result_bytes);
+    std::copy(first.begin(), first.end(), reinterpret_cast<std::byte*>(x_at));
+    std::copy(second.begin(), second.end(), reinterpret_cast<std::byte*>(w_at));
     char *params[] = {x_at, w_at}, *results[] = {y_at};
     ASSERT_EQ((*plan)->run(params, results, {}).status, RunStatus::Done);
-    expect_right<T>(c, image, weights, reinterpret_cast<std::byte*>(y_at));
+    expect(reinterpret_cast<std::byte*>(y_at));
     if (::testing::Test::HasFatalFailure()) return;
   }
+}
+
+template <class T>
+void check(const Case& c, const codegen::Cpu& cpu, std::mt19937_64& random) {
+  const Shapes s(c);
+  const std::vector<std::byte> image = numbers<T>(count(s.image), random), weights = numbers<T>(count(s.weights), random);
+  expect_guarded(text(c, sizeof(T) == 4 ? "f32" : "f64"), image, weights, count(s.result) * static_cast<int64_t>(sizeof(T)), cpu,
+                 [&](const std::byte* result) { expect_right<T>(c, image, weights, result); });
+}
+
+/// The strides of convolution_weights: channels innermost.
+std::vector<int64_t> weight_strides(const std::vector<int64_t>& shape, int64_t item) {
+  std::vector<int64_t> out(shape.size(), item);
+  int64_t pitch = item * shape[1];
+  for (std::size_t axis = shape.size(); axis-- > 0;) {
+    if (axis == 1) continue;
+    out[axis] = pitch;
+    pitch *= shape[axis];
+  }
+  return out;
+}
+
+std::string weights_text(const Case& c, const std::string& dtype) {
+  const Shapes s(c);
+  return "graph @f(%x: " + dtype + list(s.image) + ", %g: " + dtype + list(s.result) + ") {\n  %2 = convolution_weights %x, %g {window=" +
+         list(c.window.numbers()) + "} : " + dtype + list(s.weights) + " strides=" +
+         list(weight_strides(s.weights, dtype == "f32" ? 4 : 8)) + "\n  return %2\n}";
+}
+
+template <class T>
+void expect_weights(const Case& c, const std::vector<std::byte>& image, const std::vector<std::byte>& cotangent, const std::byte* result) {
+  const Shapes s(c);
+  const auto x = reinterpret_cast<const T*>(image.data()), g = reinterpret_cast<const T*>(cotangent.data());
+  const std::vector<int64_t> strides = weight_strides(s.weights, sizeof(T));
+  const int64_t places = count(c.result), terms = c.batch * places;
+  for (int64_t i = 0; i < count(s.weights); ++i) {
+    std::vector<int64_t> at(s.weights.size());
+    int64_t rest = i, offset = 0;
+    for (std::size_t axis = at.size(); axis-- > 0; rest /= s.weights[axis]) {
+      at[axis] = rest % s.weights[axis];
+      offset += at[axis] * strides[axis];
+    }
+    double exact = 0, size = 0;
+    for (int64_t k = 0; k < terms; ++k) {
+      int64_t from = k / places * s.image[1] + at[0] / c.channels_out * c.channels_in + at[1], place = k % places, pitch = places;
+      bool inside = true;
+      for (std::size_t axis = 0; axis < c.size.size(); ++axis) {
+        pitch /= c.result[axis];
+        const graph::Window::Axis& a = c.window.axes[axis];
+        const int64_t position = place / pitch * a.stride - a.before + at[axis + 2] * a.dilation;
+        place %= pitch;
+        inside = inside && position >= 0 && position < c.image[axis];
+        from = from * c.image[axis] + position;
+      }
+      const double term =
+          inside ? static_cast<double>(x[from]) * static_cast<double>(g[(k / places * s.result[1] + at[0]) * places + k % places]) : 0;
+      exact += term;
+      size += std::fabs(term);
+    }
+    T got;
+    std::memcpy(&got, result + offset, sizeof(T));
+    ASSERT_NEAR(got, exact, size * static_cast<double>(terms + 1) * std::numeric_limits<T>::epsilon()) << weights_text(c, "f32") << " at " << i;
+  }
+}
+
+template <class T>
+void check_weights(const Case& c, const codegen::Cpu& cpu, std::mt19937_64& random) {
+  const Shapes s(c);
+  const std::vector<std::byte> image = numbers<T>(count(s.image), random), cotangent = numbers<T>(count(s.result), random);
+  expect_guarded(weights_text(c, sizeof(T) == 4 ? "f32" : "f64"), image, cotangent, count(s.weights) * static_cast<int64_t>(sizeof(T)), cpu,
+                 [&](const std::byte* result) { expect_weights<T>(c, image, cotangent, result); });
+}
+
+TEST(ConvolutionWeights, AgainstPlainSums) {
+  initialize_scheduler();
+  std::mt19937_64 random(21);
+  for (const codegen::Cpu& cpu : cpus())
+    for (int i = 0; i < 150; ++i) {
+      const Case c = random_case(random);
+      i % 3 == 0 ? check_weights<double>(c, cpu, random) : check_weights<float>(c, cpu, random);
+      if (::testing::Test::HasFatalFailure()) return;
+    }
 }
 
 TEST(Convolution, AgainstPlainSums) {
@@ -161,6 +241,33 @@ TEST(Convolution, AsInNetworks) {
       check<float>(c, cpu, random);
       if (::testing::Test::HasFatalFailure()) return;
     }
+}
+
+/// Few and many channels, depthwise, strides; sums over images; as many threads as there are, to the bit.
+TEST(ConvolutionWeights, AsInNetworks) {
+  initialize_scheduler();
+  std::mt19937_64 random(22);
+  for (const codegen::Cpu& cpu : cpus())
+    for (const Case& c : {square(2, 3, 64, 32, 7, 2, 3), square(2, 64, 70, 9, 3, 1, 1), square(3, 70, 40, 14, 1, 1, 0),
+                          square(2, 40, 33, 8, 1, 2, 0), square(2, 1, 1, 20, 3, 1, 1, 24), square(5, 1, 6, 28, 5, 1, 0),
+                          square(5, 6, 16, 14, 5, 1, 0), square(3, 20, 20, 2, 3, 1, 1), square(2, 9, 9, 1, 3, 1, 1)}) {
+      check_weights<float>(c, cpu, random);
+      if (::testing::Test::HasFatalFailure()) return;
+      const Shapes s(c);
+      const std::vector<std::vector<std::byte>> params = {numbers<float>(count(s.image), random), numbers<float>(count(s.result), random)};
+      const Ran one = run_graph(weights_text(c, "f32"), params, cpu);
+      for (int threads : {2, 5}) {
+        set_num_threads(threads);
+        EXPECT_EQ(run_graph(weights_text(c, "f32"), params, cpu).results, one.results);
+      }
+      set_num_threads(1);
+    }
+}
+
+TEST(ConvolutionWeights, OfNothing) {
+  std::mt19937_64 random(23);
+  for (const Case& c : {square(0, 3, 4, 5, 3, 1, 1), square(0, 3, 4, 5, 1, 1, 0), square(2, 0, 4, 5, 3, 1, 1), square(2, 3, 0, 5, 3, 1, 1)})
+    check_weights<float>(c, cpus().back(), random);
 }
 
 TEST(Convolution, EmptyImagesAndBatches) {
