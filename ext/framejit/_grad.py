@@ -15,6 +15,7 @@ import numpy as np
 
 from framejit import _core  # no module that imports framejit.ops, which has these functions too
 from framejit._control import is_compiling
+from framejit._errors import GraphBreakError
 from framejit._jit import is_compiled, make_function, settings_of
 from framejit._tape import begin, begin_here, close, hooked, ones, pull, restore, stop, watch
 
@@ -109,6 +110,10 @@ def _make(
             leaves = _leaves(main)
             seeds = _seeds(leaves, sens) if sens_param else [None] * len(leaves)
             gradients = list(pull(tape, tuple(leaves), tuple(seeds), (*watched, *weights)))
+        except ValueError as error:  # NumPy's, for what the tape would not give it
+            if isinstance(error.__cause__, GraphBreakError):
+                raise error.__cause__ from None
+            raise
         finally:
             close(tape)
         del tape

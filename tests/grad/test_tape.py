@@ -235,6 +235,12 @@ def test_what_cannot_be_followed_is_an_error():
         out[:] = x[:3] * 2
         return out.sum()
 
+    def written_to_others(x):
+        fj.graph_break()
+        out = np.zeros(3)
+        out[0] = x[0]  # NumPy says "setting an array element with a sequence"
+        return out.sum()
+
     def unknown(x):
         fj.graph_break()
         return np.median(x)
@@ -272,6 +278,8 @@ def test_what_cannot_be_followed_is_an_error():
             fj.grad(f)(X)
     with pytest.raises(fj.GraphBreakError, match="memory of an array"):
         fj.grad(asked_for_memory)(X)
+    with pytest.raises(fj.GraphBreakError, match=r"through float\(\)"):
+        fj.grad(written_to_others)(X)
     with pytest.raises(fj.GraphBreakError, match="median"):
         fj.grad(unknown)(X)
     with pytest.raises(fj.GraphBreakError, match="integers"):
