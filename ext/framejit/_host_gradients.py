@@ -102,6 +102,7 @@ def _rules_of_scipy() -> dict[Any, Any]:
     _rule(special.gamma, signature="x", x=lambda x: Call(np.multiply, G, Call(np.multiply, Y, Call(special.psi, x))))
     _rule(special.gammaln, signature="x", x=lambda x: Call(np.multiply, G, Call(special.psi, x)))
     _rule(special.psi, signature="x", x=lambda x: Call(np.multiply, G, Call(trigamma, x)))
+    _rule(trigamma, signature="x", x=lambda x: Call(np.multiply, G, Call(tetragamma, x)))
     _rule(special.erfinv, signature="x", x=lambda x: Call(np.multiply, G, Call(slope_of_erfinv, Y)))
     return _RULES
 
@@ -117,6 +118,16 @@ def trigamma(x: Any) -> Any:
     positive = x > 0
     found = zeta(2.0, np.where(positive, x, 1 - x))
     return np.where(positive, found, np.square(np.pi / np.sin(np.pi * x)) - found).astype(x.dtype)
+
+
+def tetragamma(x: Any) -> Any:
+    """The derivative of trigamma, below 0 by reflection."""
+    from scipy.special import zeta
+
+    positive = x > 0
+    found = -2 * zeta(3.0, np.where(positive, x, 1 - x))
+    angle = np.pi * x
+    return np.where(positive, found, found - 2 * np.pi**3 * np.cos(angle) / np.sin(angle) ** 3).astype(x.dtype)
 
 
 def slope_of_erfinv(y: Any) -> Any:
@@ -250,6 +261,18 @@ def transposed_inverse(inverse: Any, values: Any) -> Any:
     return np.array(-(turned @ values @ turned))
 
 
+def inverse_product(inverse: Any, values: Any) -> Any:
+    """-inverse @ values @ inverse: the cotangent of the values of `transposed_inverse`."""
+    return np.array(-(inverse @ values @ inverse))
+
+
+def inverse_slope(inverse: Any, values: Any, cotangent: Any) -> Any:
+    """The cotangent of the inverse of `transposed_inverse`."""
+    turned = np.swapaxes(inverse, -1, -2) @ np.swapaxes(cotangent, -1, -2)
+    other = np.swapaxes(cotangent, -1, -2) @ np.swapaxes(inverse, -1, -2)
+    return np.array(-(values @ turned + other @ values))
+
+
 def solved_transposed(a: Any, b: Any) -> Any:
     """The solution for a.T."""
     return np.array(np.linalg.solve(np.swapaxes(a, -1, -2), b))
@@ -265,6 +288,16 @@ def minus_outer(left: Any, right: Any) -> Any:
 def scaled_inverse(a: Any, factor: Any) -> Any:
     """inv(a).T * factor, of matrices."""
     return np.array(np.swapaxes(np.linalg.inv(a), -1, -2) * np.asarray(factor)[..., None, None])
+
+
+def scaled_inverse_slope(a: Any, factor: Any, cotangent: Any) -> Any:
+    """The cotangent of the matrices of `scaled_inverse`."""
+    return transposed_inverse(np.linalg.inv(a), np.swapaxes(cotangent, -1, -2) * np.asarray(factor)[..., None, None])
+
+
+def along_inverse(a: Any, cotangent: Any) -> Any:
+    """The cotangent of the factor of `scaled_inverse`."""
+    return np.array((np.swapaxes(np.linalg.inv(a), -1, -2) * cotangent).sum((-2, -1)))
 
 
 def einsum_back(subscripts: str, at: int, values: Any, like: Any, *others: Any) -> Any:
@@ -571,6 +604,18 @@ _rule(
     value=lambda value, offset, like: Call(np.trace, G, offset),
 )
 _rule(np.linalg.inv, signature="a", a=lambda a: Call(transposed_inverse, Y, G))
+_rule(
+    transposed_inverse,
+    signature="inverse, values",
+    inverse=lambda inverse, values: Call(inverse_slope, inverse, values, G),
+    values=lambda inverse, values: Call(inverse_product, inverse, G),
+)
+_rule(
+    scaled_inverse,
+    signature="a, factor",
+    a=lambda a, factor: Call(scaled_inverse_slope, a, factor, G),
+    factor=lambda a, factor: Call(along_inverse, a, G),
+)
 _rule(
     np.linalg.solve,
     signature="a, b",

@@ -538,3 +538,19 @@ def test_modules_of_mindspore(tmp_path):
     (tmp_path / "p.py").write_text(PROGRAM)
     done = subprocess.run([sys.executable, "-m", "framejit", "--as-mindspore", str(tmp_path / "p.py")], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_products_with_jacobians():
+    x, y, v = Tensor([1.0, 2.0]), Tensor([3.0, 5.0]), Tensor([1.0, 10.0])
+    out, moved = nn.Jvp(lambda x: x * x)(x, v)
+    assert out.tolist() == [1.0, 4.0] and moved.tolist() == [2.0, 40.0]
+    assert nn.Jvp(lambda x, y: x * y)(x, y, (v, v))[1].tolist() == [4.0, 70.0]
+    assert nn.Vjp(lambda x: x * x)(x, v)[1].tolist() == [2.0, 40.0]
+    out, gradients = nn.Vjp(lambda x, y: x * y)(x, y, v)
+    assert out.tolist() == [3.0, 10.0] and [g.tolist() for g in gradients] == [[3.0, 50.0], [1.0, 20.0]]
+    sparse = fj.COOTensor(Tensor([[0, 1], [1, 0]]), Tensor([2.0, 3.0]), (2, 2))
+    assert nn.SparseToDense()(sparse).tolist() == [[0.0, 2.0], [3.0, 0.0]]
+    for first, second in ((False, False), (True, False), (False, True)):
+        a, b = np.array([[0.0, 2.0], [3.0, 0.0]]), np.array([[1.0, 2.0], [4.0, 8.0]])
+        found = nn.SparseTensorDenseMatmul(first, second)(Tensor([[0, 1], [1, 0]]), Tensor([2.0, 3.0]), (2, 2), Tensor(b, fj.float32))
+        assert found.tolist() == ((a.T if first else a) @ (b.T if second else b)).tolist()

@@ -213,7 +213,7 @@ _NAMED = """
     rearrange_inputs warmup_lr
 """.split()
 _FURTHER_CELLS = [
-    *[f"defaults(nn.{name})" for name in _NAMED],
+    *[f"defaults(nn.{name})" for name in (*_NAMED, "FractionalMaxPool2d", "FractionalMaxPool3d", "Jvp", "Vjp", "SparseTensorDenseMatmul")],
     *[f"nn.CTCLoss({options})(ops.log_softmax(x, -1), {_CTC}, lengths, Tensor(np.int32([2, 2, 1])))" for options in ("reduction='sum'", "reduction='none'", "reduction='none', zero_infinity=True", "1, reduction='none'")],
     *[f"ops.ctc_loss(ops.log_softmax({given}))[0]" for given in (f"x, -1), {_CTC}, lengths, Tensor(np.int32([2, 1, 0])", f"x, -1), {_CTC}.astype(ms.int64), lengths, Tensor(np.int32([2, 1, 1])), 0, 'none'")],
     *[f"gradient(lambda x, *others: nn.CTCLoss(reduction='{reduction}')(ops.log_softmax(x, -1), *others), x, {_CTC}, Tensor(np.int32([5, 4, 3])), Tensor(np.int32([2, 2, 1])))" for reduction in ("none", "sum")],
@@ -234,6 +234,11 @@ _FURTHER_CELLS = [
     "(lambda net: nn.WithGradCell(net, nn.MSELoss())(a, m.T[:, :2]))(filled(nn.Dense(4, 2)))", "(lambda net: nn.WithGradCell(net)(a))(filled(nn.Dense(4, 2)))",
     "(lambda w: [nn.ParameterUpdate(w)(b), w * 1])(weight(a))", "nn.ParameterUpdate(3)", "nn.ForwardValueAndGrad(3)", "nn.ForwardValueAndGrad(nn.ReLU(), get_all=1)", "nn.ForwardValueAndGrad(nn.ReLU(), 3, get_by_list=True)", "nn.GradAccumulationCell(3, 2)", "nn.GradAccumulationCell(nn.ReLU(), 0)", "nn.GradAccumulationCell(nn.ReLU(), 1.5)", "nn.GradAccumulationCell(nn.ReLU(), 3)(a)",
     "nn.GradAccumulationCell(nn.ReLU(), 2)(a)",
+    *[f"{call}(nn.FractionalMaxPool{n}d({options}, _random_samples=ops.sigmoid({x}[:, :, :{n}{inner}])), {x})" for n, x, inner in ((2, "image", ", 0"), (3, "volume", ", 0, 0")) for call in ("(lambda cell, *inputs: cell(*inputs))", *["gradients"] * (n == 3)) for options in ("2, 3" if n == 2 else "2, 2", "(3, 2), (4, 5)" if n == 2 else "(1, 2, 3), (3, 3, 3)", "2, output_ratio=0.5")],
+    *[f"nn.{call}" for call in ("FractionalMaxPool2d(2, 3, return_indices=True, _random_samples=ops.sigmoid(image[:, :, :2, 0]))(image)", "FractionalMaxPool3d(2, (2, 3, 4), return_indices=True, _random_samples=ops.sigmoid(volume[:, :, :3, 0, 0]))(volume)", "FractionalMaxPool2d(2, (3, 5), _random_samples=ops.sigmoid(image[:1, :, :2, 0]))(image[0])",
+                                "FractionalMaxPool2d(2)(image)", "FractionalMaxPool2d(2, 3, 0.5)(image)", "FractionalMaxPool2d(2, 3, return_indices=1)(image)", "FractionalMaxPool2d(2, 8)(image)", "FractionalMaxPool2d(2, output_ratio=1.5)(image)", "FractionalMaxPool2d(2, output_ratio=1)(image)", "FractionalMaxPool2d(2, 3)(a)", "FractionalMaxPool3d(2)(volume)", "FractionalMaxPool3d(2, 6)(volume)",
+                                "FractionalMaxPool2d(2, 3, _random_samples=ops.sigmoid(image[:, :, :3, 0]))(image)")],
+    "nn.SparseToDense()(coo(np.maximum(a.asnumpy(), 0)))", *[f"nn.SparseTensorDenseMatmul({options})(Tensor(np.int32([[0, 1], [1, 2]])), v[:2], (3, 4), {dense})" for options, dense in (("", "m"), ("True", "a"), ("False, True", "a"))], "nn.SparseTensorDenseMatmul(1)",
     # places between elements
     *[f"ops.grid_sample({x}, {grid}, '{mode}', '{padding}', {aligned})" for x, grid, modes in (("image", "ops.tanh(ops.interpolate(image, (5, 4)))[:, :2].transpose((0, 2, 3, 1)) * 1.4", ("bilinear", "nearest")), ("volume", "volume.transpose((0, 2, 3, 4, 1))[:, :, :3] * 0.7", ("bilinear", "nearest")))
       for mode in modes for padding in ("zeros", "border", "reflection") for aligned in (True, False)],

@@ -113,7 +113,84 @@ CELLS = {
     "Upsample((2, 2), mode='area')": (IMAGES,),
     "CentralCrop(0.5)": (IMAGES,),
     "ImageGradients()": (IMAGES,),
+    **{f"{name}()": (ROWS,) for name in (
+        "ReLU ReLU6 Sigmoid Tanh Softmax LogSoftmax Softmin LeakyReLU ELU CELU SeLU SiLU Mish HSigmoid HSwish Hardtanh HShrink SoftShrink Softsign Softplus LogSigmoid "
+        "Tanhshrink GELU Flatten Tril Triu Norm").split()},
+    "GELU(False)": (ROWS,),
+    "Threshold(0.1, 2.0)": (ROWS,),
+    "ReduceLogSumExp(1)": (ROWS,),
+    "Unflatten(1, (2, 2))": (ROWS,),
+    "PReLU(4)": (IMAGES,),
+    "Dense(4, 2, activation='tanh')": (ROWS,),
+    "Embedding(5, 3)": (np.array([[1, 4, 1], [0, 2, 1]]),),
+    "EmbeddingLookup(5, 3, max_norm=0.9)": (np.array([[1, 4, 1], [0, 2, 1]]),),
+    **{f"MultiFieldEmbeddingLookup(5, 2, 3, operator='{operator}')": (np.array([[2, 4, 1, 0], [1, 3, 3, 0]]), np.array([[1, 2, 0.5, 0.25], [1, -1, 3, 2]]), np.array([[0, 1, 1, 0], [0, 0, 2, 1]])) for operator in ("SUM", "MEAN", "MAX")},
+    **{f"{name}({options})": (ROWS, MORE) for name in ("MSELoss", "L1Loss", "SmoothL1Loss", "HuberLoss") for options in ("", "reduction='sum'")},
+    "BCELoss()": (1 / (1 + np.exp(-ROWS)), 1 / (1 + np.exp(-MORE))),
+    "BCEWithLogitsLoss(reduction='none')": (ROWS, 1 / (1 + np.exp(-MORE))),
+    "NLLLoss()": (ROWS, LABELS[:, 0]),
+    "CrossEntropyLoss(label_smoothing=0.1)": (ROWS, LABELS[:, 0]),
+    "CrossEntropyLoss()": (ROWS, np.abs(MORE)),
+    "KLDivLoss('batchmean')": (ROWS, np.abs(MORE)),
+    "CTCLoss()": (SEQUENCE, np.array([[1, 2], [3, 3], [2, 0]]), np.array([4, 3, 4]), np.array([2, 2, 1])),
+    "CTCLoss(1, 'none', True)": (SEQUENCE, np.array([[0, 2], [3, 3], [2, 0]]), np.array([4, 2, 3]), np.array([2, 2, 0])),
+    "Conv2d(4, 2, 2, 1, 'pad', 1, 2, has_bias=True)": (IMAGES,),
+    "Conv2d(4, 6, 3, group=2)": (IMAGES,),
+    "LPPool1d(3.0, 2)": (np.abs(LINES),),
+    "AdaptiveAvgPool1d(2)": (LINES[:, :, :4],),
+    "AdaptiveMaxPool1d(2)": (LINES[:, :, :4],),
+    "AdaptiveMaxPool3d(1)": (VOLUMES,),
+    "MaxUnpool1d(2)": (LINES[:, :, :2], np.broadcast_to(np.array([1, 2]), (2, 4, 2)).copy()),
+    "MaxUnpool2d(2)": (IMAGES[:, :, :1, :2], np.broadcast_to(np.array([[1, 2]]), (2, 4, 1, 2)).copy()),
+    "MaxUnpool3d(2)": (VOLUMES[:, :, :1, :1, :1], np.full((2, 4, 1, 1, 1), 5)),
+    "ConstantPad2d(1, 0.5)": (IMAGES,),
+    "ConstantPad3d(1, 0.5)": (VOLUMES,),
+    "ReflectionPad1d(2)": (LINES,),
+    "ReflectionPad3d(1)": (VOLUMES,),
+    "ReplicationPad1d((1, 2))": (LINES,),
+    "ReplicationPad2d(1)": (IMAGES,),
+    "ZeroPad2d((1, -1, 0, 2))": (IMAGES,),
+    "RNNCell(4, 3)": (ROWS, SEQUENCE[0, :, :3]),
+    "GRUCell(4, 3)": (ROWS, SEQUENCE[0, :, :3]),
+    "LSTMCell(4, 3)": (ROWS, (SEQUENCE[0, :, :3], SEQUENCE[1, :, :3])),
+    "TransformerEncoder(nn.TransformerEncoderLayer(4, 2, 3, activation='gelu', dtype=dtype), 2)": (SEQUENCE[:2],),
+    "TransformerDecoder(nn.TransformerDecoderLayer(4, 2, 3, activation='gelu', dtype=dtype), 1)": (SEQUENCE[:2], OTHER[:2]),
+    "Conv2dBnAct(4, 2, 2, has_bn=True, activation='tanh')": (IMAGES,),
+    "DenseBnAct(4, 2, has_bn=True, activation='sigmoid')": (ROWS,),
+    "Roll(1, 0)": (ROWS,),
+    "Moments(1)": (ROWS,),
+    "MatMul(True)": (ROWS, MORE),
+    "MatInverse()": (SEQUENCE[:3, :, :3] + 2 * np.eye(3),),
+    "MatDet()": (SEQUENCE[:3, :, :3] + 2 * np.eye(3),),
+    "L1Regularizer(0.5)": (ROWS,),
+    "ClipByNorm()": (ROWS, np.array(0.75)),
+    "TimeDistributed(nn.Dense(4, 2, dtype=dtype), 1)": (SEQUENCE,),
+    "MatrixDiag()": (ROWS,),
+    "MatrixDiagPart()": (SEQUENCE,),
+    "MatrixSetDiag()": (SEQUENCE, OTHER[:, 0, :3]),
+    "PSNR()": (IMAGES, MORE[0, 0] * IMAGES),
+    "SSIM(filter_size=2)": (IMAGES, IMAGES * 0.5 + 0.1),
+    "MSSSIM(power_factors=(0.4, 0.6), filter_size=1)": (np.abs(IMAGES), np.abs(IMAGES) * 0.5 + 0.1),
+    "FractionalMaxPool2d(2, 2, _random_samples=fj.ops.full((1, 4, 2), 0.4, dtype=dtype))": (IMAGES,),
+    "FractionalMaxPool3d((1, 1, 2), 1, _random_samples=fj.ops.full((1, 4, 3), 0.4, dtype=dtype))": (VOLUMES,),
+    "SparseTensorDenseMatmul(adjoint_dt=True)": (np.array([[0, 1], [2, 3]]), MORE[0, :2], (3, 4), ROWS),
+    "LBeta()": (np.abs(ROWS) + 0.5, np.abs(MORE) + 0.5),
 }  # fmt: skip
+
+# Those that have no gradient to look at, and why.
+NO_GRADIENT = {
+    **dict.fromkeys(("OneHot", "Range"), "made of integers"),
+    **dict.fromkeys(("Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "Identity"), "the input itself, or random"),
+    "RReLU": "random, or LeakyReLU",
+    "IGamma": "SciPy has no derivative by the first argument",
+    **dict.fromkeys(("Cell", "CellDict", "CellList", "GraphCell", "LossBase", "SequentialCell", "TensorArray"), "as what it holds"),
+    **dict.fromkeys(("WithLossCell", "WithEvalCell", "WithGradCell", "ForwardValueAndGrad", "GradAccumulationCell", "ParameterUpdate", "Jvp", "Vjp"), "as what it holds"),
+    "SparseToDense": "of a COOTensor",
+    **dict.fromkeys(("TrainOneStepCell", "TrainOneStepWithLossScaleCell", "DynamicLossScaleUpdateCell", "FixedLossScaleUpdateCell"), "a step of training"),
+}  # fmt: skip
+
+# What computes in float32 whatever it is given, with how far differences may be off.
+SINGLE = {"SSIM": 2e-2, "MSSSIM": 2e-2, **dict.fromkeys(("PSNR", "LBeta", "RNNCell", "GRUCell", "LSTMCell", "PReLU", "Conv2dBnAct", "DenseBnAct"), 2e-3)}
 
 
 def made(text, dtype):
@@ -122,14 +199,19 @@ def made(text, dtype):
     known = inspect.signature(getattr(nn, text.partition("(")[0])).parameters
     if "dtype" in known or "kwargs" in known:
         text = f"{text[:-1]}, dtype=dtype)"
-    cell = eval("nn." + text, {"nn": nn, "dtype": dtype})
+    cell = eval("nn." + text, {"nn": nn, "fj": fj, "dtype": dtype})
     for number, parameter in enumerate(cell.trainable_params()):
         parameter.set_data(Tensor(np.random.default_rng(number).uniform(-0.8, 0.9, parameter.shape), dtype))
     return cell
 
 
 def tensors(arrays, dtype):
-    return [Tensor(a, dtype) if isinstance(a, np.ndarray) and a.dtype.kind == "f" else Tensor(a) if isinstance(a, np.ndarray) else a for a in arrays]
+    if isinstance(arrays, tuple):
+        return tuple(tensors(list(arrays), dtype))
+    return [
+        tensors(a, dtype) if isinstance(a, tuple) else Tensor(a, dtype) if isinstance(a, np.ndarray) and a.dtype.kind == "f" else Tensor(a) if isinstance(a, np.ndarray) else a
+        for a in arrays
+    ]
 
 
 @pytest.mark.parametrize("text", CELLS)
@@ -144,43 +226,83 @@ def test_compiled_cells(text):
         assert_same([p.value() for p in other.untrainable_params()], [p.value() for p in cell.untrainable_params()])
 
 
+class Looked:
+    """A cell as a function of numbers: of its inputs of floats, and of its Parameters."""
+
+    def __init__(self, text):
+        self.name = text.partition("(")[0]
+        self.dtype = fj.float32 if self.name in SINGLE else fj.float64
+        self.cell = made(text, self.dtype)
+        if text.startswith("BatchNorm"):
+            self.cell.set_train()
+        self.weights = self.cell.trainable_params()
+        self.arrays = CELLS[text]
+        self.floats = [at for at, a in enumerate(self.arrays) if isinstance(a, tuple) and isinstance(a[0], np.ndarray) or isinstance(a, np.ndarray) and a.dtype.kind == "f"]
+        self.numbers = [np.asarray(a) for at in self.floats for a in leaves(self.arrays[at])] + [w.asnumpy().copy() for w in self.weights]
+
+    def total(self, *inputs):
+        return sum([ops.sum(out * out) for out in leaves(self.cell(*inputs))])
+
+    def inputs(self, numbers=None):
+        numbers = [np.asarray(n) for n in (self.numbers if numbers is None else numbers)]
+        given = [a if at not in self.floats else tuple(numbers.pop(0) for _ in a) if isinstance(a, tuple) else numbers.pop(0) for at, a in enumerate(self.arrays)]
+        return tensors(given, self.dtype)
+
+    def at(self, function, numbers):
+        """`function` of the inputs, with these numbers in them and in the Parameters."""
+        for weight, number in zip(self.weights, numbers[len(numbers) - len(self.weights) :]):
+            weight.set_data(Tensor(number, self.dtype))
+        try:
+            return function(*self.inputs(numbers))
+        finally:
+            for weight, number in zip(self.weights, self.numbers[len(self.numbers) - len(self.weights) :]):
+                weight.set_data(Tensor(number, self.dtype))
+
+    def gradient(self, function):
+        return fj.grad(function, tuple(self.floats) if self.floats else None, self.weights or None)
+
+
 @pytest.mark.parametrize("text", CELLS)
 def test_gradients_of_cells(text):
-    """For inputs and parameters, in float64 against differences; the same without anything compiled."""
-    arrays = CELLS[text]
-    cell = made(text, fj.float64)
-    if text.startswith("BatchNorm"):
-        cell.set_train()
-    weights = cell.trainable_params()
-    floats = [at for at, array in enumerate(arrays) if isinstance(array, np.ndarray) and array.dtype.kind == "f"]
-    start = [weight.asnumpy().copy() for weight in weights]
-
-    def total(*inputs):
-        return sum([ops.sum(out * out) for out in leaves(cell(*inputs))])
-
-    def value(*numbers):
-        given = list(arrays)
-        for at, number in zip(floats, numbers):
-            given[at] = number
-        for weight, number in zip(weights, numbers[len(floats) :]):
-            weight.set_data(Tensor(number))
-        try:
-            return total(*tensors(given, fj.float64)).asnumpy()
-        finally:
-            for weight, number in zip(weights, start):
-                weight.set_data(Tensor(number))
-
-    inputs = tensors(arrays, fj.float64)
-    gradient = fj.grad(total, tuple(floats), weights or None)
+    """For inputs and parameters, in float64 against differences; the same compiled at each level, and without anything compiled."""
+    looked = Looked(text)
+    gradient = looked.gradient(looked.total)
+    inputs = looked.inputs()
     found = leaves(gradient(*inputs))
-    numbers = [np.asarray(arrays[at]) for at in floats] + start
-    assert len(found) == len(numbers)
-    for at, number in enumerate(numbers):
-        wanted = differences(value, numbers, at)
-        np.testing.assert_allclose(found[at].asnumpy(), wanted, atol=2e-6 * max(1, np.abs(wanted).max()), err_msg=str(at))
-    with fj.stance("force_eager"):
-        for one, other in zip(leaves(gradient(*inputs)), found):
-            np.testing.assert_allclose(one.asnumpy(), other.asnumpy(), rtol=1e-9, atol=1e-12)
+    assert len(found) == len(looked.numbers)
+    single = looked.name in SINGLE
+    for at, number in enumerate(looked.numbers):
+        wanted = differences(lambda *numbers: looked.at(looked.total, numbers).asnumpy(), looked.numbers, at, 1e-2 if single else 1e-6)
+        np.testing.assert_allclose(found[at].asnumpy(), wanted, atol=SINGLE.get(looked.name, 2e-6) * max(1, np.abs(wanted).max()), err_msg=str(at))
+    assert_same(fj.jit(lambda *inputs: gradient(*inputs))(*inputs), gradient(*inputs))
+    near = {"rtol": 1e-4, "atol": 1e-5} if single or looked.name == "Upsample" else {"rtol": 1e-9, "atol": 1e-12}  # Upsample's weights are float32
+    fast = fj.grad(fj.jit(looked.total, jit_level="O1"), tuple(looked.floats) if looked.floats else None, looked.weights or None)
+    others = [fast(*inputs)]
+    if looked.name != "SparseTensorDenseMatmul":  # ufunc.at is followed in graphs only
+        with fj.stance("force_eager"):
+            others.append(gradient(*inputs))
+    for other in others:
+        for one, same in zip(leaves(other), found):
+            np.testing.assert_allclose(one.asnumpy(), same.asnumpy(), **near)
+
+
+@pytest.mark.parametrize("text", [text for text in CELLS if text.partition("(")[0] not in SINGLE])
+def test_second_gradients_of_cells(text):
+    """How the gradient changes along a line, against its difference."""
+    looked = Looked(text)
+    draws = np.random.default_rng(1)
+    along, by = ([draws.normal(size=np.shape(n)) for n in looked.numbers] for _ in range(2))
+    constants = [Tensor(n) for n in by]
+    first = looked.gradient(looked.total)
+
+    def slope(*inputs):
+        return sum([ops.sum(g * c) for g, c in zip(leaves(first(*inputs)), constants)])
+
+    second = leaves(looked.gradient(slope)(*looked.inputs()))
+    found = sum([float((g.asnumpy() * n).sum()) for g, n in zip(second, along)])
+    step = 1e-6
+    up, down = (looked.at(slope, [n + sign * step * a for n, a in zip(looked.numbers, along)]).item() for sign in (1, -1))
+    assert found == pytest.approx((up - down) / (2 * step), rel=1e-5, abs=1e-5 * max(1, abs(up)))
 
 
 def sigmoid(x):
@@ -353,3 +475,34 @@ def test_dropout_of_channels(rank):
     out = cell.set_train()(x).asnumpy().reshape(40, 50, -1)
     assert set(np.unique(out)) == {0.0, np.float32(1 / 0.75)} and (out == out[..., :1]).all()
     assert abs((out[..., 0] == 0).mean() - 0.25) < 0.04
+
+
+def test_every_cell_is_here():
+    """Each class of nn has its gradient looked at, or a reason why not; optimizers and learning rates have tests of their own."""
+    own = {text.partition("(")[0] for text in CELLS} | set(NO_GRADIENT)
+    cells = {name for name in nn.__all__ if isinstance(getattr(nn, name), type) and issubclass(getattr(nn, name), nn.Cell)}
+    others = {name for name in cells if issubclass(getattr(nn, name), (nn.Optimizer, nn.LearningRateSchedule))}
+    assert cells - others - {"LARS"} == own
+
+
+@pytest.mark.parametrize("text", [text for text in CELLS if made(text, fj.float32).trainable_params() or "Norm" in text])
+def test_wrong_shapes_are_named(text):
+    """One element more along an axis of the first input: it is taken, or the error names the layer, and for some axis a Parameter and its shape.
+    Compiled calls raise the same.
+    """
+    cell = made(text, fj.float32)
+    inputs, said = tensors(CELLS[text], fj.float32), []
+    names = {type(one).__name__ for _, one in cell.cells_and_names()}
+    for axis in range(inputs[0].ndim):
+        shape = tuple(n + (at == axis) for at, n in enumerate(inputs[0].shape))
+        wrong = [Tensor(np.resize(inputs[0].asnumpy(), shape)), *inputs[1:]]
+        try:
+            cell(*wrong)
+        except (ValueError, RuntimeError) as error:
+            said.append(str(error))
+            assert any(f"For '{name}'" in said[-1] for name in names), said[-1]
+            with pytest.raises(type(error)) as compiled:
+                fj.jit(lambda *wrong: cell(*wrong))(*wrong)
+            assert str(compiled.value) == said[-1]
+    if said and not text.startswith(("MultiField", "Transformer(")):
+        assert any(f"'{p.name}'" in one and str(p.shape) in one for one in said for p in cell.get_parameters()), said

@@ -315,3 +315,29 @@ def test_other_measures():
         nn.Metric()
     with pytest.raises(TypeError, match="'Dice', the inputs must be Tensors, lists or arrays, but got int"):
         nn.Dice()(3, 4)
+
+
+# --- Windows at places that are drawn -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("axes", [2, 3])
+def test_fractional_pooling(axes):
+    """Windows begin where the drawn number says; the first number of images is for the width."""
+    x = rng.normal(size=(2, 2, 7, 8, 6)[: axes + 2])
+    window, sizes, drawn = (2, 3, 2)[:axes], (3, 4, 2)[:axes], rng.uniform(size=(2, 2, axes))
+    found, at = ops.fractional_max_pool2d(*(Tensor(x), window, sizes, None, True, Tensor(drawn))) if axes == 2 else ops.fractional_max_pool3d(*(Tensor(x), window, sizes, None, True, Tensor(drawn)))
+    for place in np.ndindex(found.shape):
+        part = []
+        for axis, (n, k, size) in enumerate(zip(x.shape[2:], window, sizes)):
+            sample = drawn[place[0], place[1], axis if axes == 3 else 1 - axis]
+            apart, i = (n - k) / (size - 1), place[2 + axis]
+            start = n - k if i == size - 1 else int((i + sample) * apart) - int(sample * apart)
+            part.append(slice(start, start + k))
+        values = x[place[:2]][tuple(part)]
+        assert found.asnumpy()[place] == values.max() == x[place[:2]].ravel()[at.asnumpy()[place]]
+    cell = (nn.FractionalMaxPool2d if axes == 2 else nn.FractionalMaxPool3d)(2, output_ratio=0.4)
+    assert cell(Tensor(x)).shape == (2, 2, *[int(n * 0.4) for n in x.shape[2:]]) and cell(Tensor(x[0])).ndim == axes + 1
+    fj.set_seed(1)
+    first = cell(Tensor(x)).asnumpy()
+    fj.set_seed(1)
+    np.testing.assert_array_equal(cell(Tensor(x)).asnumpy(), first)

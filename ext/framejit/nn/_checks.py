@@ -61,6 +61,15 @@ def float_tensor(cell: Any, name: str, value: Any) -> None:
         )
 
 
+def fits(cell: Any, name: str, x: Any, axis: int, parameter: Any, of: int) -> None:
+    """`ValueError` for what is not as long along an axis as a Parameter along `of`."""
+    if x.shape[axis:][:1] != parameter.shape[of : of + 1]:
+        raise ValueError(
+            f"For '{type(cell).__name__}', the '{name}' must have {parameter.shape[of]} elements along dimension {axis}, but its shape is "
+            f"{x.shape}, and that of the parameter '{parameter.name}' is {parameter.shape}."
+        )
+
+
 def rank(cell: Any, x: Any, *allowed: int) -> None:
     """`ValueError` for another number of dimensions."""
     if x.ndim not in allowed:

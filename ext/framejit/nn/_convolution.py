@@ -91,12 +91,15 @@ class _Conv(Cell):
     def construct(self, x: Any) -> Any:
         """The convolved Tensor."""
         rank(self, x, self._axes + 2)
+        self._check(x)
+        return self._convolved(x)
+
+    def _check(self, x: Any) -> None:
         if x.shape[1] != self.in_channels:
             raise RuntimeError(
                 f"For '{type(self).__name__}', the input must have 'in_channels' {self.in_channels} channels, but got {x.shape[1]}: "
                 f"its shape is {x.shape}, and that of '{self.weight.name}' {self.weight.shape}."
             )
-        return self._convolved(x)
 
     def _convolved(self, x: Any) -> Any:
         sizes = (self.stride, self.pad_mode, self.padding, self.dilation, self.group)
@@ -188,6 +191,7 @@ class _Lines(_Conv):
     def construct(self, x: Any) -> Any:
         """The convolved lines."""
         rank(self, x, 3)
+        self._check(x)
         return super().construct(x.expand_dims(2)).squeeze(2)
 
 

@@ -11,7 +11,7 @@ from framejit._dtypes import ALL
 from framejit._parameter import Parameter
 from framejit.common.initializer import HeUniform, Uniform, initializer
 from framejit.nn._cell import Cell
-from framejit.nn._checks import in_unit, of_type, positive_int
+from framejit.nn._checks import fits, in_unit, of_type, positive_int
 
 _FLOAT32 = ALL["float32"]
 
@@ -155,6 +155,8 @@ class PReLU(Cell):
 
     def construct(self, x: Any) -> Any:
         """The weighted Tensor."""
+        if self.w.size != 1 and x.ndim > 1:
+            fits(self, "x", x, 1, self.w, 0)
         return ops.prelu(x, self.w)
 
 
@@ -274,6 +276,7 @@ class Dense(Cell):
 
     def construct(self, x: Any) -> Any:
         """The product."""
+        fits(self, "x", x, -1, self.weight, 1)
         out = ops.dense(x, self.weight, self.bias)
         return out if self.activation is None else self.activation(out)
 
@@ -329,6 +332,12 @@ class BiDense(Cell):
 
     def construct(self, input1: Any, input2: Any) -> Any:
         """The products."""
+        fits(self, "input1", input1, -1, self.weight, 1)
+        fits(self, "input2", input2, -1, self.weight, 2)
+        if input1.shape[:-1] != input2.shape[:-1]:
+            raise ValueError(
+                f"For 'BiDense', the inputs must have one shape but for the last dimension, but got {input1.shape} and {input2.shape}."
+            )
         first = input1.reshape((-1, input1.shape[-1]))
         second = input2.reshape((-1, input2.shape[-1]))
         columns, one, two = self.weight.shape

@@ -10,7 +10,7 @@ from framejit._parameter import Parameter
 from framejit._tensor import Tensor
 from framejit.common.initializer import Initializer, initializer
 from framejit.nn._cell import Cell
-from framejit.nn._checks import in_unit, of_type, positive_int, rank
+from framejit.nn._checks import fits, in_unit, of_type, positive_int, rank
 
 _FLOAT32 = ALL["float32"]
 
@@ -62,6 +62,7 @@ class _BatchNorm(Cell):
     def construct(self, x: Any) -> Any:
         """The normalized Tensor."""
         rank(self, x, *self._ranks)
+        fits(self, "x", x, 1, self.moving_mean, 0)
         training = self._training if self.use_batch_statistics is None else self.use_batch_statistics
         return ops.batch_norm(
             x, self.moving_mean, self.moving_variance, self.gamma, self.beta, training, 1 - self.momentum, self.eps
@@ -139,6 +140,7 @@ class BatchNorm3d(Cell):
     def construct(self, x: Any) -> Any:
         """The normalized volumes."""
         rank(self, x, 5)
+        fits(self, "x", x, 1, self.bn2d.moving_mean, 0)
         n, c, d, h, w = x.shape
         return self.bn2d(x.reshape((n, c, d * h, w))).reshape(x.shape)
 
@@ -182,8 +184,8 @@ class LayerNorm(Cell):
         of_parameters = input_x.shape[self.begin_params_axis % ndim :]
         if self.normalized_shape != of_parameters:
             raise ValueError(
-                f"For 'LayerNorm', 'gamma' and 'beta' have the shape {self.normalized_shape}, but the dimensions of the input "
-                f"from 'begin_params_axis' on are {of_parameters}."
+                f"For 'LayerNorm', the parameters '{self.gamma.name}' and '{self.beta.name}' have the shape {self.normalized_shape}, but the "
+                f"dimensions of the input from 'begin_params_axis' on are {of_parameters}: its shape is {input_x.shape}."
             )
         gamma, beta = self.gamma.astype(input_x.dtype), self.beta.astype(input_x.dtype)
         return ops.layer_norm(input_x, input_x.shape[ndim - axes :], gamma, beta, self.epsilon)
@@ -209,6 +211,11 @@ class RMSNorm(Cell):
 
     def construct(self, x: Any) -> Any:
         """The normalized Tensor."""
+        if x.shape[x.ndim - self.gamma.ndim :] != self.gamma.shape:
+            raise ValueError(
+                f"For 'RMSNorm', the last dimensions of the input must be those of the parameter '{self.gamma.name}', but its shape is "
+                f"{x.shape}, and that of the parameter {self.gamma.shape}."
+            )
         return ops.rms_norm(x, self.gamma.astype(x.dtype), self.epsilon)[0]
 
     def extend_repr(self) -> str:
@@ -242,6 +249,7 @@ class GroupNorm(Cell):
 
     def construct(self, x: Any) -> Any:
         """The normalized Tensor."""
+        fits(self, "x", x, 1, self.gamma, 0)
         return ops.group_norm(x, self.num_groups, self.gamma.astype(x.dtype), self.beta.astype(x.dtype), self.eps)
 
     def extend_repr(self) -> str:
@@ -284,6 +292,7 @@ class _InstanceNorm(Cell):
     def construct(self, x: Any) -> Any:
         """The normalized Tensor."""
         rank(self, x, *self._ranks)
+        fits(self, "x", x, 1, self.gamma, 0)
         if self._training:
             inner = tuple(range(2, x.ndim))
             self._move(self.moving_mean, ops.mean(x, inner))

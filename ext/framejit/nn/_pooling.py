@@ -373,3 +373,36 @@ class MaxUnpool3d(_MaxUnpool):
     """`MaxUnpool2d` of [N, C, D, H, W]."""
 
     _axes = 3
+
+
+class _FractionalMaxPool(Cell):
+    _pool: Any = None
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        output_size: Any = None,
+        output_ratio: Any = None,
+        return_indices: bool = False,
+        _random_samples: Any = None,
+    ) -> None:
+        super().__init__()
+        self.kernel_size, self.output_size, self.output_ratio = kernel_size, output_size, output_ratio
+        self.return_indices, self._random_samples = return_indices, _random_samples
+
+    def construct(self, input: Any) -> Any:
+        """The pooled Tensor."""
+        options = (self.kernel_size, self.output_size, self.output_ratio, self.return_indices, self._random_samples)
+        return type(self)._pool(input, *options)
+
+
+class FractionalMaxPool2d(_FractionalMaxPool):
+    """`ops.fractional_max_pool2d` with these options."""
+
+    _pool = ops.fractional_max_pool2d
+
+
+class FractionalMaxPool3d(_FractionalMaxPool):
+    """`ops.fractional_max_pool3d` with these options."""
+
+    _pool = ops.fractional_max_pool3d

@@ -11,7 +11,7 @@ from framejit._parameter import Parameter, ParameterTuple
 from framejit._tensor import Tensor
 from framejit.common.initializer import Uniform, initializer
 from framejit.nn._cell import Cell
-from framejit.nn._checks import float_tensor, of_type, one_of, positive_int, tensor
+from framejit.nn._checks import fits, float_tensor, of_type, one_of, positive_int, rank, tensor
 from framejit.nn._layers import Dropout
 
 _FLOAT32 = ALL["float32"]
@@ -66,7 +66,17 @@ class _RecurrentCell(Cell):
         """The next state."""
         float_tensor(self, "x", x)
         float_tensor(self, "hx", hx)
+        self._check(x, hx)
         return self.step(ops.dense(x, self.weight_ih, self.bias_ih), hx, self.weight_hh, self.bias_hh)
+
+    def _check(self, x: Any, *states: Any) -> None:
+        fits(self, "x", x, -1, self.weight_ih, 1)
+        for state in states:
+            fits(self, "hx", state, -1, self.weight_hh, 1)
+            if state.shape[:-1] != x.shape[:-1]:
+                raise ValueError(
+                    f"For '{type(self).__name__}', 'x' and 'hx' must be of one batch, but got {x.shape} and {state.shape}."
+                )
 
     def extend_repr(self) -> str:
         """The sizes."""
@@ -117,6 +127,7 @@ class LSTMCell(_RecurrentCell):
         """The next state."""
         float_tensor(self, "x", x)
         _check_pair(self, hx)
+        self._check(x, *hx)
         return self.step(ops.dense(x, self.weight_ih, self.bias_ih), hx, self.weight_hh, self.bias_hh)
 
 
@@ -184,6 +195,8 @@ class _Recurrent(Cell):
     def construct(self, x: Any, hx: Any = None, seq_length: Any = None) -> Any:
         """What the last layer gives at each step, and the last state of each layer and direction."""
         tensor(self, "x", x)
+        rank(self, x, 3)
+        fits(self, "x", x, 2, self.w_ih_list[0], 1)
         batch = x.shape[0 if self.batch_first else 1]
         if hx is None:
             zeros = ops.zeros((len(self.w_ih_list), batch, self.hidden_size), x.dtype)
@@ -194,6 +207,12 @@ class _Recurrent(Cell):
                 _check_pair(self, hx)
             else:
                 float_tensor(self, "hx", hx)
+            for state in hx if self.is_lstm else (hx,):
+                if state.shape != (len(self.w_ih_list), batch, self.hidden_size):
+                    raise ValueError(
+                        f"For '{type(self).__name__}', the shape of 'hx' must be {(len(self.w_ih_list), batch, self.hidden_size)}, but got "
+                        f"{state.shape} for the 'x' {x.shape}."
+                    )
         if seq_length is not None:
             self._check_lengths(seq_length, batch)
         if self.batch_first:

@@ -247,6 +247,11 @@ class MultiFieldEmbeddingLookup(EmbeddingLookup):
                 raise ValueError(
                     f"For 'MultiFieldEmbeddingLookup', the '{name}' must have 2 dimensions, but got {x.shape}."
                 )
+        if not input_indices.shape == input_values.shape == field_ids.shape:
+            raise ValueError(
+                f"For 'MultiFieldEmbeddingLookup', the inputs must have one shape, but got {input_indices.shape}, {input_values.shape} and "
+                f"{field_ids.shape}."
+            )
         rows = super().construct(input_indices) * input_values.expand_dims(-1)
         own = (field_ids.expand_dims(1) == ops.arange(self.field_size).reshape((1, -1, 1))).expand_dims(-1)
         rows, weights = rows.expand_dims(1), ops.abs(input_values).expand_dims(1).expand_dims(-1)
@@ -315,3 +320,30 @@ class MatrixSetDiag(Cell):
         rows, columns = input_x.shape[-2:]
         by_row = ops.pad(diagonal, (0, rows - diagonal.shape[-1])).expand_dims(-1)
         return ops.where(_on_diagonal(rows, columns), by_row, input_x)
+
+
+# --- Sparse matrices --------------------------------------------------------------------------------------------------------------
+
+
+class SparseToDense(Cell):
+    """A `COOTensor` as a Tensor."""
+
+    def construct(self, sparse_tensor: Any) -> Any:
+        """The Tensor."""
+        return sparse_tensor.to_dense()
+
+
+class SparseTensorDenseMatmul(Cell):
+    """The product of a matrix of values at places and a matrix, with either transposed first."""
+
+    def __init__(self, adjoint_st: bool = False, adjoint_dt: bool = False) -> None:
+        super().__init__()
+        of_type(self, bool, adjoint_st=adjoint_st, adjoint_dt=adjoint_dt)
+        self.adj_st, self.adj_dt = adjoint_st, adjoint_dt
+
+    def construct(self, indices: Any, values: Any, sparse_shape: Any, dense: Any) -> Any:
+        """The product."""
+        matrix = ops.scatter_nd(indices, values, sparse_shape)
+        return ops.matmul(
+            matrix.swapaxes(0, 1) if self.adj_st else matrix, dense.swapaxes(0, 1) if self.adj_dt else dense
+        )

@@ -7,7 +7,7 @@ from typing import Any
 
 from framejit import ops
 from framejit._dtypes import ALL
-from framejit._grad import GradOperation, make_quiet, value_and_grad
+from framejit._grad import GradOperation, jvp, make_quiet, value_and_grad
 from framejit._parameter import Parameter, ParameterTuple
 from framejit._tensor import Tensor
 from framejit.nn._cell import Cell
@@ -248,6 +248,31 @@ class ForwardValueAndGrad(Cell):
     def construct(self, *inputs: Any) -> Any:
         """The value and the gradients."""
         return self.network(*(inputs[:-1] if self.sens_param else inputs)), self.grad(*inputs)
+
+
+class Jvp(Cell):
+    """``Jvp(fn)(*inputs, v)``: what `fn` gives, and its derivative in the direction `v`, a tuple where there are several inputs."""
+
+    def __init__(self, fn: Any) -> None:
+        super().__init__()
+        self.fn = fn
+
+    def construct(self, *args: Any) -> Any:
+        """The value and the derivative."""
+        return jvp(self.fn, args[:-1], args[-1])
+
+
+class Vjp(Cell):
+    """``Vjp(fn)(*inputs, v)``: what `fn` gives, and the gradients of the inputs where `v` is that of what comes behind."""
+
+    def __init__(self, fn: Any) -> None:
+        super().__init__()
+        self.fn = fn
+
+    def construct(self, *args: Any) -> Any:
+        """The value and the gradients."""
+        out = self.fn(*args[:-1])
+        return out, GradOperation(get_all=len(args) > 2, sens_param=True)(self.fn)(*args)
 
 
 class GradAccumulationCell(Cell):

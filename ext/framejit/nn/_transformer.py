@@ -11,7 +11,7 @@ from framejit._dtypes import ALL
 from framejit._parameter import Parameter
 from framejit.common.initializer import HeUniform, Uniform, XavierNormal, XavierUniform, initializer
 from framejit.nn._cell import Cell
-from framejit.nn._checks import of_type
+from framejit.nn._checks import fits, of_type
 from framejit.nn._containers import CellList
 from framejit.nn._layers import GELU, Dense, Dropout, ReLU
 from framejit.nn._normalization import LayerNorm
@@ -107,8 +107,13 @@ class MultiheadAttention(Cell):
                 key_padding_mask = key_padding_mask.expand_dims(0)
         elif self.batch_first:
             query, key, value = query.swapaxes(0, 1), key.swapaxes(0, 1), value.swapaxes(0, 1)
-        length, batch, width = query.shape
-        _expect(width, self.embed_dim, "last dimension of the query")
+        length, batch, _ = query.shape
+        of_q, of_k, of_v = self.q_proj_weight, self.k_proj_weight, self.v_proj_weight
+        if self._one_weight:
+            of_q = of_k = of_v = self.in_proj_weight
+        for name, x, weight in (("query", query, of_q), ("key", key, of_k), ("value", value, of_v)):
+            fits(self, name, x, -1, weight, 1)
+        _expect(key.shape[1], batch, "batch of the key")
         _expect(value.shape[:2], key.shape[:2], "first two dimensions of the value")
         if self._one_weight:
             _expect(value.shape, key.shape, "shape of the value")
@@ -414,8 +419,13 @@ class Transformer(Cell):
         """The decoded sequence."""
         batch = 0 if self.batch_first else 1
         if src.ndim == 3 and src.shape[batch] != tgt.shape[batch]:
-            raise ValueError("For 'Transformer', the batch sizes of 'src' and 'tgt' must be equal.")
+            raise ValueError(
+                f"For 'Transformer', 'src' and 'tgt' must be of one batch, but got {src.shape} and {tgt.shape}."
+            )
         if src.shape[-1] != self.d_model or tgt.shape[-1] != self.d_model:
-            raise ValueError("For 'Transformer', the last dimensions of 'src' and 'tgt' must be 'd_model'.")
+            raise ValueError(
+                f"For 'Transformer', the last dimensions of 'src' and 'tgt' must be 'd_model' {self.d_model}, but got {src.shape} and "
+                f"{tgt.shape}."
+            )
         memory = self.encoder(src, src_mask, src_key_padding_mask)
         return self.decoder(tgt, memory, tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask)

@@ -284,10 +284,12 @@ def _max_unpool(axes: int, x: Any, indices: Any, kernel_size: Any, stride: Any, 
         space = tuple([(n - 1) * s + k - 2 * p for n, s, k, p in zip(lengths, stride, kernel, padding)])
     lead = values.shape[:-axes]
     count, places = math.prod(lead), math.prod(space)
-    out = np.zeros((count, places), values.dtype)
-    flat = at.reshape((count, -1))
-    out[np.arange(count)[:, None], flat] = values.reshape((count, -1))
-    return _tensor(out.reshape((*lead, *space)))
+    values, flat = values.reshape((count, -1)), at.reshape((count, -1))
+    # From where each place is filled: gradients follow what is taken, not what is written.
+    source = np.full((count, places), values.shape[1])
+    source[np.arange(count)[:, None], flat] = np.arange(values.shape[1])
+    values = np.concatenate([values, np.zeros((count, 1), values.dtype)], 1)
+    return _tensor(np.take_along_axis(values, source, 1).reshape((*lead, *space)))
 
 
 def max_unpool1d(
@@ -309,3 +311,100 @@ def max_unpool3d(
 ) -> Any:
     """Zeros with the elements at the places from which `max_pool3d` took them."""
     return _max_unpool(3, x, indices, kernel_size, stride, padding, output_size)
+
+
+# --- Windows at places that are drawn ----------------------------------------------------------------------------------------------
+
+
+def _fractional(
+    axes: int, input: Any, kernel_size: Any, output_size: Any, output_ratio: Any, return_indices: bool, samples: Any
+) -> Any:
+    name = f"fractional_max_pool{axes}d"
+    if output_size is None and output_ratio is None:
+        raise ValueError(f"For '{name}', one of 'output_size' and 'output_ratio' must be given.")
+    if not isinstance(return_indices, bool):
+        raise TypeError(f"For '{name}', the 'return_indices' must be bool, but got {type(return_indices).__name__}.")
+    if input.ndim not in (axes + 1, axes + 2):
+        raise ValueError(
+            f"For '{name}', the 'input' must have {axes + 1} or {axes + 2} dimensions, but got {input.ndim}."
+        )
+    x = _array(input)
+    one = x.ndim == axes + 1
+    if one:
+        x = x[None]
+    count, channels, *lengths = x.shape
+    window = _each(kernel_size, axes)
+    if output_size is None:
+        ratios = (output_ratio,) * axes if isinstance(output_ratio, (int, float)) else tuple(output_ratio)
+        for ratio in ratios:
+            if not isinstance(ratio, float):
+                raise TypeError(f"For '{name}', the 'output_ratio' must be float, but got {type(ratio).__name__}.")
+            if not 0 < ratio < 1:
+                raise ValueError(f"For '{name}', the 'output_ratio' must be in (0, 1), but got {ratio}.")
+        sizes = tuple([int(n * ratio) for n, ratio in zip(lengths, ratios)])
+    else:
+        sizes = _each(output_size, axes)
+    if any(k + size - 1 + (axes == 3) > n for k, size, n in zip(window, sizes, lengths)):
+        raise ValueError(
+            f"For '{name}', windows of {window} at {sizes} places do not lie in a space of {tuple(lengths)}."
+        )
+    if samples is None:
+        drawn = np.random.uniform(size=(count, channels, axes)).astype(x.dtype if x.dtype.kind == "f" else np.float32)
+    else:
+        drawn = _array(samples)
+    if drawn.shape not in ((count, channels, axes), (1, channels, axes)):
+        raise ValueError(
+            f"For '{name}', the shape of '_random_samples' must be {(count, channels, axes)}, but got {drawn.shape}."
+        )
+    flat = np.zeros((1, channels, 1, 1), np.int64)  # where the elements of each window lie: [N, C, places, window]
+    for axis, (length, size, width) in enumerate(zip(lengths, sizes, window)):
+        number = axis if axes == 3 else 1 - axis  # of images the first number is for the width
+        at = _starts(drawn[:, :, number : number + 1], length, size, width)[:, :, :, None] + np.arange(width)
+        grid = flat[:, :, :, None, :, None] * length + at[:, :, None, :, None, :]
+        flat = grid.reshape((at.shape[0], channels, flat.shape[2] * size, flat.shape[3] * width))
+    flat = np.broadcast_to(flat, (count, *flat.shape[1:]))
+    x = x.reshape((count, channels, -1))
+    elements = flat.shape[3]
+    values = np.take_along_axis(x, flat.reshape((count, channels, -1)), 2).reshape((-1, elements))
+    first = np.argmax(values, 1)[:, None]
+    shape = (channels, *sizes) if one else (count, channels, *sizes)
+    out = _tensor(np.take_along_axis(values, first, 1).reshape(shape))
+    if not return_indices:
+        return out
+    return out, _tensor(np.take_along_axis(flat.reshape((-1, elements)), first, 1).reshape(shape))
+
+
+def _starts(drawn: Any, length: int, size: int, width: int) -> Any:
+    """Where the windows begin: apart by a fraction, moved by what was drawn, the last one at the end."""
+    if size == 1:
+        return np.full((*drawn.shape[:2], 1), length - width)
+    apart = drawn.dtype.type((length - width) / (size - 1))
+    steps = np.arange(size).astype(drawn.dtype)
+    starts = ((steps + drawn) * apart).astype(np.int64) - (drawn * apart).astype(np.int64)
+    return np.where(np.arange(size) == size - 1, length - width, starts)
+
+
+def fractional_max_pool2d(
+    input: Any,
+    kernel_size: Any,
+    output_size: Any = None,
+    output_ratio: Any = None,
+    return_indices: bool = False,
+    _random_samples: Any = None,
+) -> Any:
+    """The largest elements of windows that are drawn so that `output_size` of them, or `output_ratio` times the lengths, fill the space;
+    with `return_indices` also where they are. `_random_samples`: [N, C, 2] numbers from 0 to 1 in place of drawn ones.
+    """
+    return _fractional(2, input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
+
+
+def fractional_max_pool3d(
+    input: Any,
+    kernel_size: Any,
+    output_size: Any = None,
+    output_ratio: Any = None,
+    return_indices: bool = False,
+    _random_samples: Any = None,
+) -> Any:
+    """`fractional_max_pool2d` of volumes."""
+    return _fractional(3, input, kernel_size, output_size, output_ratio, return_indices, _random_samples)

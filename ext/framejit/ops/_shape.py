@@ -217,7 +217,7 @@ def unstack(input_x: Any, axis: int = 0) -> Any:
     """A tuple of the Tensors along `axis`."""
     x = _array(input_x)
     lead = (slice(None),) * (axis % x.ndim)
-    return tuple([_tensor(np.asarray(x[(*lead, i)])) for i in range(x.shape[axis])])
+    return tuple([_tensor(x[(*lead, i, ...)]) for i in range(x.shape[axis])])
 
 
 unbind = unstack
