@@ -506,3 +506,24 @@ def test_wrong_shapes_are_named(text):
             assert str(compiled.value) == said[-1]
     if said and not text.startswith(("MultiField", "Transformer(")):
         assert any(f"'{p.name}'" in one and str(p.shape) in one for one in said for p in cell.get_parameters()), said
+
+
+@pytest.mark.parametrize("text", [text for text in CELLS if "Loss" in text])
+def test_wrong_shapes_of_losses_are_named(text):
+    """One element more along an axis of an input: it is taken, or the error names the loss, or ops.ctc_loss, and has the shape."""
+    cell, inputs = made(text, fj.float32), tensors(CELLS[text], fj.float32)
+    refused = 0
+    for at, given in enumerate(inputs):
+        for axis in range(given.ndim):
+            shape = tuple(n + (other == axis) for other, n in enumerate(given.shape))
+            wrong = [*inputs[:at], Tensor(np.resize(given.asnumpy(), shape)), *inputs[at + 1 :]]
+            try:
+                cell(*wrong)
+            except ValueError as error:
+                refused += 1
+                assert f"'{type(cell).__name__}'" in str(error) or "'ctc_loss'" in str(error)
+                assert str(shape) in str(error)
+                with pytest.raises(ValueError) as compiled:
+                    fj.jit(lambda *wrong: cell(*wrong))(*wrong)
+                assert str(compiled.value) == str(error)
+    assert refused

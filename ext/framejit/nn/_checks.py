@@ -70,6 +70,31 @@ def fits(cell: Any, name: str, x: Any, axis: int, parameter: Any, of: int) -> No
         )
 
 
+def together(cell: Any, **values: Any) -> None:
+    """`ValueError` for Tensors whose shapes do not broadcast."""
+    shapes = [value.shape for value in values.values() if isinstance(value, Tensor)]
+    if not [shape for shape in shapes if shape != shapes[0]]:
+        return
+    for at in range(1, 1 + max([len(shape) for shape in shapes])):
+        lengths = [shape[-at] for shape in shapes if len(shape) >= at and shape[-at] != 1]
+        if lengths and min(lengths) != max(lengths):
+            raise ValueError(
+                f"For '{type(cell).__name__}', the shapes of {' and '.join(values)} must fit together, but got "
+                f"{' and '.join([str(shape) for shape in shapes])}."
+            )
+
+
+def classes(cell: Any, logits: Any, labels: Any) -> None:
+    """`ValueError` for labels, one for each place, of another shape than the logits without their classes, which are dimension 1."""
+    if not isinstance(logits, Tensor) or not isinstance(labels, Tensor) or logits.ndim < 2:
+        return
+    if labels.shape != (logits.shape[0], *logits.shape[2:]):
+        raise ValueError(
+            f"For '{type(cell).__name__}', the shape of labels must be that of logits without dimension 1, but got {labels.shape} and "
+            f"{logits.shape}."
+        )
+
+
 def rank(cell: Any, x: Any, *allowed: int) -> None:
     """`ValueError` for another number of dimensions."""
     if x.ndim not in allowed:

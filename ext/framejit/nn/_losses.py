@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from framejit import ops
+from framejit._dtypes import ALL
 from framejit._tensor import Tensor
 from framejit.nn._cell import Cell
-from framejit.nn._checks import of_type, one_of, tensor
+from framejit.nn._checks import classes, of_type, one_of, tensor, together
 from framejit.nn._layers import _activation, get_activation
 
 
@@ -31,7 +32,15 @@ class LossBase(Cell):
 
 def _loss(name: str, function: Any, parameters: dict[str, Any]) -> type[Cell]:
     made = _activation(name, function, parameters)
-    made.construct = lambda self, logits, labels: function(logits, labels, **self.options)
+
+    def construct(self: Any, logits: Any, labels: Any) -> Any:
+        if name in _OF_CLASSES and not (isinstance(labels, Tensor) and labels.dtype in _FLOATS):
+            classes(self, logits, labels)
+        else:
+            together(self, logits=logits, labels=labels)
+        return function(logits, labels, **self.options)
+
+    made.construct = construct
     made.__module__ = __name__
     checked = made.__init__
 
@@ -45,6 +54,8 @@ def _loss(name: str, function: Any, parameters: dict[str, Any]) -> type[Cell]:
     return made
 
 
+_FLOATS = (ALL["float16"], ALL["float32"], ALL["float64"])
+_OF_CLASSES = ("NLLLoss", "CrossEntropyLoss")  # their labels are indices, or distributions
 _LOSSES = {
     "MSELoss": (ops.mse_loss, {"reduction": "mean"}),
     "L1Loss": (ops.l1_loss, {"reduction": "mean"}),
@@ -82,6 +93,8 @@ class CosineEmbeddingLoss(LossBase):
 
     def construct(self, logits_x1: Any, logits_x2: Any, labels: Any) -> Any:
         """The loss."""
+        together(self, logits_x1=logits_x1, logits_x2=logits_x2)
+        classes(self, logits_x1, labels)
         return ops.cosine_embedding_loss(logits_x1, logits_x2, labels, self.margin, self.reduction)
 
 
@@ -94,6 +107,7 @@ class MarginRankingLoss(LossBase):
 
     def construct(self, input1: Any, input2: Any, target: Any) -> Any:
         """The loss."""
+        together(self, input1=input1, input2=input2, target=target)
         return ops.margin_ranking_loss(input1, input2, target, self.margin, self.reduction)
 
 
@@ -107,6 +121,7 @@ class HingeEmbeddingLoss(LossBase):
 
     def construct(self, logits: Any, labels: Any) -> Any:
         """The loss."""
+        together(self, logits=logits, labels=labels)
         return ops.hinge_embedding_loss(logits, labels, self.margin, self.reduction)
 
 
@@ -124,6 +139,7 @@ class MultiMarginLoss(LossBase):
         """The loss."""
         tensor(self, "x", x)
         tensor(self, "target", target)
+        classes(self, x, target)
         weight = weight if self.weight is None else self.weight
         return ops._loss._multi_margin(x, target, self.p, self.margin, weight, self.reduction)
 
@@ -139,6 +155,7 @@ class TripletMarginLoss(LossBase):
 
     def construct(self, x: Any, positive: Any, negative: Any, margin: Any = 1.0) -> Any:
         """The loss."""
+        together(self, x=x, positive=positive, negative=negative)
         margin = margin if self.margin == 1.0 else self.margin
         return ops.triplet_margin_loss(x, positive, negative, margin, self.p, self.eps, self.swap, self.reduction)
 
@@ -159,6 +176,7 @@ class TripletMarginWithDistanceLoss(LossBase):
         """The loss."""
         for name, value in (("x", x), ("positive", positive), ("negative", negative)):
             tensor(self, name, value)
+        together(self, x=x, positive=positive, negative=negative)
         near, far = self.distance_function(x, positive), self.distance_function(x, negative)
         if self.swap:
             far = ops.minimum(far, self.distance_function(positive, negative))
@@ -182,6 +200,9 @@ class GaussianNLLLoss(LossBase):
 
     def construct(self, logits: Any, labels: Any, var: Any) -> Any:
         """The loss."""
+        together(self, logits=logits, labels=labels)
+        if not isinstance(var, Tensor) or var.shape != logits.shape[:-1]:
+            together(self, logits=logits, var=var)
         return ops.gaussian_nll_loss(logits, labels, var, self.full, self.eps, self.reduction)
 
 
@@ -196,6 +217,7 @@ class PoissonNLLLoss(LossBase):
         """The loss."""
         tensor(self, "input", input)
         tensor(self, "target", target)
+        together(self, input=input, target=target)
         target = target.astype(input.dtype)
         loss = ops.exp(input) - target * input if self.log_input else input - target * ops.log(input + self.eps)
         if self.full:
@@ -213,6 +235,7 @@ class RMSELoss(LossBase):
 
     def construct(self, logits: Any, label: Any) -> Any:
         """The loss."""
+        together(self, logits=logits, label=label)
         return ops.sqrt(ops.mse_loss(logits, label))
 
 
@@ -232,7 +255,8 @@ class FocalLoss(LossBase):
         """The loss."""
         tensor(self, "logits", logits)
         tensor(self, "labels", labels)
-        if logits.ndim != labels.ndim or labels.shape[1] not in (1, logits.shape[1]):
+        fits = logits.ndim == labels.ndim and logits.shape[0] == labels.shape[0]
+        if not fits or labels.shape[1] not in (1, logits.shape[1]):
             raise ValueError(
                 f"For 'FocalLoss', the shapes of logits and labels must fit, but got {logits.shape} and {labels.shape}."
             )
