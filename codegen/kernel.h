@@ -2,6 +2,7 @@
 // Assembler-free and Python-free, so that runtime/ may include it.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -28,26 +29,16 @@ struct MatMulArgs {
   int64_t c_row;       // between rows of C, or of the destination
   int64_t k;           // depth; copy, transpose: rows of the destination
   int64_t live;        // masked tile and copy: live lanes of the last vector; transpose: rows of the source; row: columns
-  int64_t panels;      // tile: as many tiles beside each other, at least one
-  int64_t b_panel;     // tile: from a panel of B to the next; dots: between columns of C
+  int64_t panels;      // tile: as many tiles beside each other, at least one; reached: below each other; lines: lines
+  int64_t b_panel;     // tile: from a panel of B to the next; dots: between columns of C; lines: from a line of B to the next
   int64_t add;         // tile: C += product in place of C = product
   int64_t b_ahead;     // tile: how far ahead B is prefetched
-};
-
-/// Arguments of `windows`. Lanes that belong to no stretch become zeros.
-struct WindowArgs {
-  static constexpr int kMostStretches = 6;
-  const char* from[kMostStretches];  // where the first lane of the first row would lie
-  uint64_t lanes[kMostStretches];    // bit by lane: read through this pointer
-  char* to;
-  int64_t from_row, to_row;  // from a row to the next
-  int64_t element;           // from a lane to the next
-  int64_t k;                 // rows, at least one
+  const int64_t* reach;  // reached, lines: for each k, how far from `a` or `b` it lies
+  int64_t c_panel;       // lines: from a line of C to the next
 };
 
 /// Offsets of the parts stand, as uint32, at the begin of the code.
 using MatMulFn = void (*)(const MatMulArgs*);
-using WindowFn = void (*)(const WindowArgs*);
 
 /// Fixed by element size and instruction set:
 ///   tile       C[rows, vectors] (+)= A[rows, k] B[k, vectors]: for each element one chain of fused multiply-adds along k, the same in
@@ -55,19 +46,21 @@ using WindowFn = void (*)(const WindowArgs*);
 ///   copy       rows of `vectors` vectors; idle lanes of the last one become copies of a live one
 ///   transpose  `live` <= lanes rows, contiguous along k, to rows of a vector; idle lanes are copies of the last row
 ///   dots       C[rows, columns] = dot products along contiguous k: one chain for each lane, then their sum
-///   windows    rows of one vector out of an image, in stretches of lanes that follow each other in memory, or (`spread`) do not
+///   reached    a tile whose elements of A lie where a table says, for each k the same distance from those of k = 0
+///   lines      C[rows, columns of `vectors` vectors] = A[rows, k] B, line after line; rows of B lie where a table says. Whole vectors of B
+///              are read, the last one of C has `live` lanes
 ///   row        C[1, live] = a row A[1, k] times B[k, live], k at most kRowDepth; `add`: the chain goes on from what C holds
 struct MatMulCore {
   int item = 4;   // bytes of an element
   int lanes = 16;  // of a vector
   bool avx512 = true;
 
-  static constexpr int kMostRows = 14, kMostDots = 8, kMostDotColumns = 4;
+  static constexpr int kMostRows = 14, kMostDots = 8, kMostDotColumns = 4, kLineRows = 4, kLineVectors = 8;
   static constexpr int kHalf = 0;  // in place of a number of vectors: half a vector, in registers of that size
   static constexpr int kCopy = 5 * kMostRows * 2, kTranspose = kCopy + 4, kDots = kTranspose + 1;
   static constexpr int kRow = kDots + kMostDots * kMostDotColumns, kRowDepth = 8;
-  static constexpr int kWindows = kRow + kRowDepth;
-  static constexpr int kParts = kWindows + 2 * WindowArgs::kMostStretches;
+  static constexpr int kReached = kRow + kRowDepth, kLines = kReached + 2 * kMostRows;
+  static constexpr int kParts = kLines + kLineRows * kLineVectors;
 
   MatMulCore() = default;
   MatMulCore(graph::DType dtype, bool has_avx512)
@@ -85,6 +78,10 @@ struct MatMulCore {
     return rows <= most_rows(vectors) && (!masked || vectors <= (avx512 ? 2 : 1));
   }
   int most_dot_columns(int rows) const { return rows > 4 ? 1 : avx512 ? 4 : 2; }
+  /// Of a tile of one vector or two whose A is reached by a table.
+  int most_reached(int vectors) const { return avx512 ? kMostRows : vectors == 1 ? 12 : 6; }
+  /// Accumulators, an element of A for each row and, unless it is an operand from memory, a vector of B.
+  int most_line_vectors(int rows) const { return std::min(kLineVectors, rows == 1 ? kLineVectors : ((avx512 ? 31 : 15) - rows) / rows); }
 
   static constexpr int tile(int rows, int vectors, bool masked) {
     const int width = vectors == 8 ? 4 : vectors == 4 ? 3 : vectors;
@@ -94,7 +91,8 @@ struct MatMulCore {
   static constexpr int dots(int rows, int columns) { return kDots + (rows - 1) * kMostDotColumns + columns - 1; }
 
   static constexpr int row(int depth) { return kRow + depth - 1; }
-  static constexpr int windows(int stretches, bool spread) { return kWindows + (stretches - 1) * 2 + spread; }
+  static constexpr int reached(int rows, int vectors) { return kReached + (rows - 1) * 2 + vectors - 1; }
+  static constexpr int lines(int rows, int vectors) { return kLines + (rows - 1) * kLineVectors + vectors - 1; }
 
   /// A part of the code at `entry`.
   template <class Fn = MatMulFn>
@@ -290,6 +288,7 @@ struct MatMulStep {
   graph::Dims batch;
   graph::Dim m, n, k;
   std::optional<Windows> windows;  // a convolution: B's row and column strides are nothing
+  bool minimal = false;            // ... which may be made of sums and differences of elements, with fewer products
   /// C is the sum of so many products; bytes from an A and a B to the next.
   graph::Dim summed = 1, next_a = 0, next_b = 0;
   /// One kernel over [batch..., m, n] (a convolution: the result's own axes), run on each rectangle of C as soon as it is done. May write where C lies.

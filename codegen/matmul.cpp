@@ -1,4 +1,4 @@
-// Parts of a matrix-product core: tiles held in registers along k, the packing that feeds them, dot products.
+// Parts of a matrix-product core: tiles held in registers along k, the packing that feeds them, dot products, convolutions.
 //
 //     tile, two vectors:  b0, b1 <- B[k, :]                  four and more:  e[rows] <- A[:, k]
 //                         for each row: e <- A[row, k]                       for each vector: b <- B[k, v]
@@ -55,16 +55,12 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
         }
     half_ = false;
     pack(begin_part);
-    if (!narrow_) dot_and_window(begin_part);
+    if (!narrow_) dots_and_convolutions(begin_part);
     align(32);
     // Ones before zeros: the mask of n lanes begins n elements before the zeros.
     L(mask_table_);
     for (int i = 0; i < 8; ++i) dd(0xffffffffu);
     for (int i = 0; i < 8; ++i) dd(0);
-    L(numbers_);
-    for (int i = 0; i < core.lanes; ++i) dd(static_cast<uint32_t>(i)), f32_ ? void() : dd(0);
-    L(bits_);
-    for (int i = 0; i < core.lanes; ++i) dd(1U << i), f32_ ? void() : dd(0);
     for (std::size_t i = 0; i < offsets.size(); ++i) rewrite(i * 4, offsets[i], 4);
   }
 
@@ -82,7 +78,7 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
   }
 
   template <class F>
-  void dot_and_window(F&& begin_part) {
+  void dots_and_convolutions(F&& begin_part) {
     for (int rows = 1; rows <= MatMulCore::kMostDots; ++rows)
       for (int columns = 1; columns <= core_.most_dot_columns(rows); ++columns) {
         begin_part(MatMulCore::dots(rows, columns));
@@ -92,10 +88,15 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
       begin_part(MatMulCore::row(steps));
       row(steps);
     }
-    for (int stretches = 1; stretches <= WindowArgs::kMostStretches; ++stretches)
-      for (bool spread : {false, true}) {
-        begin_part(MatMulCore::windows(stretches, spread));
-        windows(stretches, spread);
+    for (int vectors : {1, 2})
+      for (int rows = 1; rows <= core_.most_reached(vectors); ++rows) {
+        begin_part(MatMulCore::reached(rows, vectors));
+        reached(rows, vectors);
+      }
+    for (int rows = 1; rows <= MatMulCore::kLineRows; ++rows)
+      for (int vectors = 1; vectors <= core_.most_line_vectors(rows); ++vectors) {
+        begin_part(MatMulCore::lines(rows, vectors));
+        lines(rows, vectors);
       }
   }
 
@@ -114,6 +115,7 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
   Address arg_a() { return qword[args + offsetof(MatMulArgs, a)]; }
   Address arg_b() { return qword[args + offsetof(MatMulArgs, b)]; }
   Address arg_c() { return qword[args + offsetof(MatMulArgs, c)]; }
+  Address arg_reach() { return qword[args + offsetof(MatMulArgs, reach)]; }
 
   Xmm vec(int i) const {
     if (avx512_ && !half_) return Zmm(i);
@@ -189,6 +191,9 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
   }
   void set_bases(int rows) {
     lea(pitch3, ptr[pitch + pitch * 2]);
+    set_further_bases(rows);
+  }
+  void set_further_bases(int rows) {
     if (rows > 4) lea(base4, ptr[base0 + pitch * 4]);
     if (rows > 8) lea(base8, ptr[base4 + pitch * 4]);
     if (rows > 12) lea(base12, ptr[base8 + pitch * 4]);
@@ -283,7 +288,7 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
   }
 
   /// One k of a tile.
-  void tile_step(const Shape& s) {
+  void tile_step(const Shape& s, bool prefetching = true) {
     if (s.vectors >= 4) return wide_step(s);
     // The element of A as a broadcast operand; not of int8, where the operands differ in sign.
     const bool embedded = s.vectors == 1 && avx512_ && narrow_ != NarrowProduct::Int8;
@@ -296,7 +301,7 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
         load_masked(b, mask(), from);
       else
         load_filled(b, filler(), mask(), from);
-      if (v * vector_bytes() % 64 == 0) prefetcht0(ptr[b_at + ahead + v * vector_bytes()]);
+      if (prefetching && v * vector_bytes() % 64 == 0) prefetcht0(ptr[b_at + ahead + v * vector_bytes()]);
     }
     for (int row = 0; row < s.rows; ++row) {
       const Xmm element = vec(s.free() + s.vectors + row % 2);
@@ -657,75 +662,125 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
     ret();
   }
 
-  // ---- windows of an image ----------------------------------------------------------------------------------------------
+  // ---- convolutions -----------------------------------------------------------------------------------------------------
 
-  void windows(int stretches, bool spread) {
-    const Reg64 from[] = {rax, r8, r9, r10, rbx, rbp};
-    const Reg64 to = rdx, from_row = rsi, to_row = r11, left = rcx;
-    const Xmm out = vec(0), numbers = vec(1), more = vec(2), live = vec(3);
-    const auto mask = [&](int i) { return vec(4 + i); };  // AVX2
-    const auto field = [&](std::size_t offset) { return qword[args + static_cast<int>(offset)]; };
-    push(rbx);
-    push(rbp);
-    for (int i = 0; i < stretches; ++i) {
-      mov(from[i], field(offsetof(WindowArgs, from) + 8 * static_cast<std::size_t>(i)));
-      const int lanes = static_cast<int>(offsetof(WindowArgs, lanes)) + 8 * i;
-      if (avx512_) {
-        kmovq(Opmask(1 + i), ptr[args + lanes]);
-        continue;
-      }
-      f32_ ? vpbroadcastd(mask(i), ptr[args + lanes]) : vpbroadcastq(mask(i), ptr[args + lanes]);
-      vmovups(out, ptr[rip + bits_]);
-      vpand(Ymm(mask(i).getIdx()), Ymm(mask(i).getIdx()), out);
-      f32_ ? vpcmpeqd(mask(i), mask(i), out) : vpcmpeqq(mask(i), mask(i), out);
-    }
-    if (spread) {
-      const Address element = field(offsetof(WindowArgs, element));
-      f32_ ? vpbroadcastd(numbers, element) : vpbroadcastq(numbers, element);
-      vmovups(more, ptr[rip + numbers_]);
-      f32_ ? vpmulld(numbers, numbers, more) : vpmuldq(numbers, numbers, more);
-    }
-    mov(to, field(offsetof(WindowArgs, to)));
-    mov(from_row, field(offsetof(WindowArgs, from_row)));
-    mov(to_row, field(offsetof(WindowArgs, to_row)));
-    mov(left, field(offsetof(WindowArgs, k)));
-    Label loop;
-    align(16);
+  /// The table takes the place of a distance between two k; tiles stand below each other, with B the same for all.
+  void reached(int rows, int vectors) {
+    const Shape s{rows, vectors, false};
+    const Reg64 reach = r9, origin = rsi;
+    Label panel, loop, done, overwrite;
+    for (const Reg64& r : {rbx, rbp, r12, r13, r14, r15}) push(r);
+    mov(b_k, arg(&MatMulArgs::b_k));
+    mov(origin, arg_a());
+    mov(c_tile, arg_c());
+    mov(c_row, arg(&MatMulArgs::c_row));
+    mov(panels, arg(&MatMulArgs::panels));
+    L(panel);
+    for (int i = 0; i < s.free(); ++i) zero(vec(i));
+    mov(b_at, arg_b());
+    mov(reach, arg_reach());
+    mov(pitch, arg(&MatMulArgs::a_row));
+    lea(pitch3, ptr[pitch + pitch * 2]);
+    mov(depth, arg(&MatMulArgs::k));
+    test(depth, depth);
+    jz(done, T_NEAR);
+    align(32);
     L(loop);
-    if (spread) zero(out);
-    for (int i = 0; i < stretches; ++i) {
-      if (spread) {
-        gather(out, from[i], numbers, Opmask(1 + i), mask(i), live);
-      } else if (avx512_) {
-        const Opmask lanes(1 + i);
-        i == 0 ? load(out | lanes | T_z, ptr[from[i]]) : load(out | lanes, ptr[from[i]]);
-      } else {
-        const Xmm to_vector = i == 0 ? out : more;
-        f32_ ? vmaskmovps(to_vector, mask(i), ptr[from[i]]) : vmaskmovpd(to_vector, mask(i), ptr[from[i]]);
-        if (i > 0) vorps(out, out, more);
-      }
-      add(from[i], from_row);
-    }
-    store(ptr[to], out);
-    add(to, to_row);
-    dec(left);
-    jnz(loop);
-    pop(rbp);
-    pop(rbx);
+    mov(base0, ptr[reach]);
+    add(base0, origin);
+    set_further_bases(rows);
+    tile_step(s, false);
+    add(reach, 8);
+    add(b_at, b_k);
+    dec(depth);
+    jnz(loop, T_NEAR);
+
+    L(done);
+    mov(pitch, c_row);
+    mov(base0, c_tile);
+    set_bases(rows);
+    cmp(arg(&MatMulArgs::add), 0);
+    je(overwrite, T_NEAR);
+    each_of_c(s, [&](const Xmm& acc, const Address& at, bool) { add_vectors(acc, acc, at); });
+    L(overwrite);
+    each_of_c(s, [&](const Xmm& acc, const Address& at, bool) { store(at, acc); });
+    imul(rax, arg(&MatMulArgs::a_row), rows);
+    add(origin, rax);
+    imul(rax, c_row, rows);
+    add(c_tile, rax);
+    dec(panels);
+    jnz(panel, T_NEAR);
+    for (const Reg64& r : {r15, r14, r13, r12, rbp, rbx}) pop(r);
     vzeroupper();
     ret();
   }
 
-  void gather(const Xmm& to, const Reg64& from, const Xmm& numbers, const Opmask& lanes, const Xmm& mask, const Xmm& live) {
-    if (avx512_) {
-      const Zmm out(to.getIdx()), at(numbers.getIdx());
-      kmovq(k7, lanes);
-      f32_ ? vgatherdps(out | k7, ptr[from + at]) : vgatherqpd(out | k7, ptr[from + at]);
-      return;
+  void lines(int rows, int vectors) {
+    const Reg64 reach = r9, origin = rsi, scratch = r8;
+    const auto acc = [&](int row, int v) { return vec(row * vectors + v); };
+    const auto element = [&](int row) { return vec(rows * vectors + row); };
+    const Xmm b = vec(rows * vectors + rows), last_lanes = vec(rows * vectors);
+    const bool embedded = rows == 1;
+    Label line, loop, done, whole, stored;
+    for (const Reg64& r : {r12, r13, r14, r15}) push(r);
+    mov(b_k, arg(&MatMulArgs::b_panel));
+    mov(origin, arg_b());
+    mov(c_tile, arg_c());
+    mov(c_row, arg(&MatMulArgs::c_panel));
+    mov(panels, arg(&MatMulArgs::panels));
+    L(line);
+    for (int i = 0; i < rows * vectors; ++i) zero(vec(i));
+    mov(base0, arg_a());
+    mov(pitch, arg(&MatMulArgs::a_row));
+    set_bases(rows);
+    mov(reach, arg_reach());
+    mov(depth, arg(&MatMulArgs::k));
+    test(depth, depth);
+    jz(done, T_NEAR);
+    align(16);
+    L(loop);
+    mov(b_at, ptr[reach]);
+    for (int row = 0; row < rows; ++row) broadcast(element(row), row_address(row));
+    for (int v = 0; v < vectors; ++v) {
+      const Address from = ptr[b_at + origin + v * vector_bytes()];
+      if (!embedded) load(b, from);
+      for (int row = 0; row < rows; ++row)
+        embedded ? multiply_add(acc(row, v), element(row), from) : multiply_add(acc(row, v), element(row), b);
     }
-    const Ymm out(to.getIdx()), at(numbers.getIdx()), left(live.getIdx());
-    vmovaps(left, mask);
-    f32_ ? vgatherdps(out, ptr[from + at], left) : vgatherqpd(out, ptr[from + at], left);
+    add(reach, 8);
+    add(base0, core_.item);
+    dec(depth);
+    jnz(loop, T_NEAR);
+
+    L(done);
+    mov(pitch, arg(&MatMulArgs::c_row));
+    mov(base0, c_tile);
+    set_bases(rows);
+    for (int row = 0; row < rows; ++row)
+      for (int v = 0; v + 1 < vectors; ++v) store(row_address(row, v * vector_bytes()), acc(row, v));
+    const auto last = [&](int row) { return row_address(row, (vectors - 1) * vector_bytes()); };
+    mov(reach, arg(&MatMulArgs::live));
+    cmp(reach, core_.lanes);
+    je(whole, T_NEAR);
+    set_mask(reach, scratch, last_lanes);
+    for (int row = 0; row < rows; ++row) {
+      const Xmm& from = acc(row, vectors - 1);
+      if (avx512_)
+        store(last(row) | tail, from);
+      else
+        f32_ ? vmaskmovps(last(row), last_lanes, from) : vmaskmovpd(last(row), last_lanes, from);
+    }
+    jmp(stored, T_NEAR);
+    L(whole);
+    for (int row = 0; row < rows; ++row) store(last(row), acc(row, vectors - 1));
+    L(stored);
+    add(origin, b_k);
+    add(c_tile, c_row);
+    dec(panels);
+    jnz(line, T_NEAR);
+    for (const Reg64& r : {r15, r14, r13, r12}) pop(r);
+    vzeroupper();
+    ret();
   }
 
   static constexpr int kPrefetchDepth = 32;  // below it, C is as near as the operands
@@ -733,7 +788,7 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
   const bool f32_, avx512_;
   const std::optional<NarrowProduct> narrow_;
   bool half_ = false;
-  Label mask_table_, numbers_, bits_;
+  Label mask_table_;
 };
 
 KernelCode assemble(std::string name, const MatMulCore& core, std::optional<NarrowProduct> narrow) {

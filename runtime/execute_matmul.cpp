@@ -4,17 +4,15 @@
 //                        for each block of k:                       pack B[block of k, columns]
 //                          for each block of rows:                  pack A[rows, block of k], which fits the first-level cache
 //                            tiles along the columns; when it was the last block of k, the rows are finished
-//     windows          the same, a block of B being packed out of an image: a convolution
 //     tiles            the same on the operands where they lie, where they are small or used once
-//     lines            a convolution with few channels: lines of the result as sums of shifted lines of the image
+//     reached, lines   convolutions: execute_convolution.cpp
 //     row              A has one row: along the rows of B, a few at a time
 //     dots             A's rows are contiguous along k and B has few columns; or B's columns are, and A has few rows
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
 #include "graph/support/check.h"
-#include "runtime/execute.h"
+#include "runtime/product_parts.h"
 #include "runtime/scheduler.h"
 
 namespace framejit::runtime {
@@ -24,25 +22,13 @@ using namespace codegen;
 namespace {
 
 constexpr int64_t kCopyRows = 8;        // rows of B that are copied into one panel before the next panel's
-constexpr int64_t kPanelLine = 64;
 constexpr int64_t kRowBytes = 16 << 10;  // of a stretch of C
-constexpr int kMostLanes = 16;
-constexpr int64_t kFarthestLane = 1 << 26;  // bytes between lanes that 32 bits of an index are enough for
 constexpr double kLeastPiece = 10e3;    // nanoseconds
 constexpr int64_t kNarrowStretch = 64;  // elements
 
-int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
-int64_t divide_up(int64_t n, int64_t by) { return (n + by - 1) / by; }
-
-/// Rectangle of C.
-struct Block {
-  int64_t batch, row, row_end, column, column_end;
-};
-
-class Runner {
+class Runner : ProductParts {
  public:
-  Runner(const Product& product, const char* a, const char* b, char* c, const FinishedTile* finished)
-      : p_(product), core_(product.core), a_(a), b_(b), c_(c), finished_(finished) {}
+  using ProductParts::ProductParts;
 
   void run(const Block& block, char* scratch) {
     move_to(block.batch);
@@ -62,9 +48,12 @@ class Runner {
              p_.m, c_at_ + block.column * core_.item, core_.item, p_.c_row, scratch);
         break;
       case Product::Path::Row: row(block); break;
-      case Product::Path::Lines: lines(scratch); break;
+      case Product::Path::Reached:
+      case Product::Path::Minimal:
+      case Product::Path::Weights:
+      case Product::Path::Lines: run_convolution(*this, block, scratch); break;
     }
-    if (p_.path != Product::Path::Tiles && p_.path != Product::Path::PackedTiles)
+    if (p_.path == Product::Path::Dots || p_.path == Product::Path::DotsOfB || p_.path == Product::Path::Row)
       finish(block.batch, block.row, block.row_end, block.column, block.column_end);
   }
 
@@ -78,43 +67,6 @@ class Runner {
   }
 
  private:
-  void finish(int64_t batch, int64_t row, int64_t row_end, int64_t column, int64_t column_end) const {
-    if (!finished_) return;
-    if (p_.swapped) std::swap(row, column), std::swap(row_end, column_end);
-    // Rows of several matrices, where they were joined.
-    const int64_t matrices = p_.rows / p_.matrix_rows;
-    while (row < row_end) {
-      const int64_t matrix = row / p_.matrix_rows, first = matrix * p_.matrix_rows;
-      const int64_t end = std::min(row_end, first + p_.matrix_rows);
-      (*finished_)(batch * matrices + matrix, row - first, end - first, column, column_end);
-      row = end;
-    }
-  }
-
-  void call(int part, const MatMulArgs& args) const { MatMulCore::part(p_.code, part)(&args); }
-
-  void move_to(int64_t batch) {
-    a_at_ = a_, b_at_ = b_, c_at_ = c_;
-    for (std::size_t i = p_.batch.size(); i-- > 0;) {
-      const Product::Axis& axis = p_.batch[i];
-      const int64_t position = batch % axis.extent;
-      batch /= axis.extent;
-      a_at_ += position * axis.a, b_at_ += position * axis.b, c_at_ += position * axis.c;
-    }
-  }
-
-  /// Calls f(first row, count) for blocks of almost equal height.
-  template <class F>
-  static void row_blocks(int64_t row, int64_t row_end, int64_t most, F&& f) {
-    if (row_end - row <= most) return f(row, row_end - row);
-    const int64_t blocks = divide_up(row_end - row, most);
-    for (int64_t i = 0; i < blocks; ++i) {
-      const int64_t rows = divide_up(row_end - row, blocks - i);
-      f(row, rows);
-      row += rows;
-    }
-  }
-
   /// Tiles of all widths along `columns`, B as it lies or one panel after the other (`panel` bytes apart).
   void tiles(MatMulArgs& args, int rows, int64_t columns, int64_t panel, int widest) const {
     const int lanes = core_.lanes;
@@ -190,8 +142,6 @@ class Runner {
 
   // ---- packed -------------------------------------------------------------------------------------------------------
 
-  int64_t panel_columns() const { return 2 * core_.lanes; }
-  int64_t panel_row() const { return 2 * core_.vector_bytes(); }
   int64_t a_panel_row() const { return round_up(core_.most_rows(2), core_.lanes) * core_.item; }
 
   void packed(const Block& block, char* scratch) const {
@@ -205,13 +155,7 @@ class Runner {
       const int64_t depths = divide_up(p_.k, p_.depth);
       for (int64_t part = 0; part < p_.summed * depths; ++part) {
         const int64_t number = part / depths, at = part % depths * p_.depth, k = std::min(p_.depth, p_.k - at);
-        const char* const b = b_at_ + number * p_.next_b;
-        if (!p_.windows)
-          pack_b(b + at * p_.b_k + column * p_.b_column, k, columns, b_panels);
-        else if (p_.windows->transposed)
-          pack_places(b, at, k, column, columns, b_panels);
-        else
-          pack_windows(at, k, column, columns, b_panels);
+        pack_b(b_at_ + number * p_.next_b + at * p_.b_k + column * p_.b_column, k, columns, b_panels);
         MatMulArgs args;
         args.k = k;
         args.add = part > 0;
@@ -293,227 +237,6 @@ class Runner {
                      args.c + k * args.c_row + lane * core_.item);
   }
 
-  void copy_element(const char* from, char* to) const {
-    if (core_.item == 4)
-      std::memcpy(to, from, 4);
-    else
-      std::memcpy(to, from, 8);
-  }
-
-  // ---- windows ------------------------------------------------------------------------------------------------------
-
-  /// Columns that follow each other along the innermost axis of the result.
-  struct Stretch {
-    int64_t at[codegen::Windows::kAxes];  // place in the result
-    int64_t lane, count;
-    int64_t channel = 0;
-  };
-
-  /// Panels as those of pack_b: rows [at, at + k) of the columns from `column` on.
-  void pack_windows(int64_t at, int64_t k, int64_t column, int64_t columns, char* to) const {
-    const Product::Windows& w = *p_.windows;
-    const int64_t width = w.axes[2].result, height = w.axes[1].result;
-    Stretch stretches[kMostLanes];
-    for (int64_t first = 0; first < columns; first += core_.lanes) {
-      const int64_t live = std::min<int64_t>(core_.lanes, columns - first);
-      int count = 0;
-      for (int64_t lane = 0; lane < live; ++count) {
-        const int64_t place = column + first + lane, line = place / width;
-        Stretch& s = stretches[count];
-        s = {{line / height, line % height, place % width}, lane, 0};
-        s.count = std::min(live - lane, width - s.at[2]);
-        lane += s.count;
-      }
-      pack_vector({stretches, static_cast<std::size_t>(count)}, at, k,
-                  to + first / panel_columns() * p_.depth * panel_row() + first % panel_columns() * core_.item);
-    }
-  }
-
-  void pack_vector(std::span<const Stretch> stretches, int64_t at, int64_t k, char* to) const {
-    const Product::Windows& w = *p_.windows;
-    const auto &[planes, rows, columns] = w.axes;
-    const int64_t places = planes.window * rows.window * columns.window;
-    const int64_t channel = at / places, channel_end = (at + k) / places;
-    WindowArgs args;
-    args.from_row = w.channel;
-    args.to_row = places * panel_row();
-    args.element = columns.stride * columns.pitch;
-    for (int64_t x = 0; x < columns.window; ++x) {
-      uint64_t lanes[kMostLanes];
-      for (std::size_t i = 0; i < stretches.size(); ++i) {
-        // Lanes whose place in the image is in [0, length).
-        const int64_t place = stretches[i].at[2] * columns.stride - columns.before + x * columns.dilation;
-        const int64_t first = place >= 0 ? 0 : divide_up(-place, columns.stride);
-        const int64_t end = place >= columns.image ? 0 : std::min(stretches[i].count, (columns.image - 1 - place) / columns.stride + 1);
-        lanes[i] = first < end ? ((uint64_t{1} << end) - (uint64_t{1} << first)) << stretches[i].lane : 0;
-      }
-      for (int64_t z = 0; z < planes.window; ++z)
-        for (int64_t y = 0; y < rows.window; ++y) {
-          const int64_t number = (z * rows.window + y) * columns.window + x;
-          const int64_t from = channel + (number < at % places), end = channel_end + (number < (at + k) % places);
-          if (from >= end) continue;
-          args.k = end - from;
-          args.to = to + (from * places + number - at) * panel_row();
-          int used = 0;
-          const char* starts[kMostLanes];
-          uint64_t read[kMostLanes];
-          for (std::size_t i = 0; i < stretches.size(); ++i) {
-            const Stretch& s = stretches[i];
-            const int64_t plane = s.at[0] * planes.stride - planes.before + z * planes.dilation;
-            const int64_t row = s.at[1] * rows.stride - rows.before + y * rows.dilation;
-            if (lanes[i] == 0 || plane < 0 || plane >= planes.image || row < 0 || row >= rows.image) continue;
-            const int64_t place = s.at[2] * columns.stride - columns.before + x * columns.dilation;
-            starts[used] = b_at_ + from * w.channel + plane * planes.pitch + row * rows.pitch + place * columns.pitch -
-                           s.lane * args.element;
-            read[used++] = lanes[i];
-          }
-          copy_lanes(args, {starts, static_cast<std::size_t>(used)}, read);
-        }
-    }
-  }
-
-  /// Rows of one vector, by the core where it takes so many stretches.
-  void copy_lanes(WindowArgs& args, std::span<const char* const> starts, const uint64_t* lanes) const {
-    const bool spread = args.element != core_.item;
-    const std::size_t parts = std::max<std::size_t>(starts.size(), 1);
-    if (parts <= WindowArgs::kMostStretches && std::abs(args.element) <= kFarthestLane) {
-      args.from[0] = b_at_, args.lanes[0] = 0;
-      for (std::size_t i = 0; i < starts.size(); ++i) args.from[i] = starts[i], args.lanes[i] = lanes[i];
-      return MatMulCore::part<WindowFn>(p_.code, MatMulCore::windows(static_cast<int>(parts), spread))(&args);
-    }
-    for (int64_t row = 0; row < args.k; ++row) {
-      char* const to = args.to + row * args.to_row;
-      std::memset(to, 0, static_cast<std::size_t>(core_.vector_bytes()));
-      for (std::size_t i = 0; i < starts.size(); ++i)
-        for (int64_t lane = 0; lane < core_.lanes; ++lane)
-          if (lanes[i] >> lane & 1) copy_element(starts[i] + row * args.from_row + lane * args.element, to + lane * core_.item);
-    }
-  }
-
-  /// Panels as those of pack_b of the transposed windows of the image at `image`: rows [at, at + k) of the columns from `column` on.
-  void pack_places(const char* image, int64_t at, int64_t k, int64_t column, int64_t columns, char* to) const {
-    const auto &[planes, rows, line] = p_.windows->axes;
-    const int64_t channels = p_.n / (planes.window * rows.window * line.window);
-    for (int64_t first = 0; first < columns; first += core_.lanes) {
-      const int64_t live = std::min<int64_t>(core_.lanes, columns - first);
-      Stretch stretches[kMostLanes];  // of channels, `at` a place of the window
-      int count = 0;
-      for (int64_t lane = 0; lane < live; ++count) {
-        const int64_t number = (column + first + lane) / channels, channel = (column + first + lane) % channels;
-        Stretch& s = stretches[count];
-        s = {{number / line.window / rows.window, number / line.window % rows.window, number % line.window}, lane, 0, channel};
-        s.count = std::min(live - lane, channels - channel);
-        lane += s.count;
-      }
-      char* const panel = to + first / panel_columns() * p_.depth * panel_row() + first % panel_columns() * core_.item;
-      for (int64_t row = 0; row < k;) {
-        const int64_t place = at + row, start = place % line.result, end = std::min(line.result, start + k - row);
-        pack_line(image, {stretches, static_cast<std::size_t>(count)}, place / line.result, start, end, panel + row * panel_row());
-        row += end - start;
-      }
-    }
-  }
-
-  /// Rows [start, end) of a line of the result, of one vector.
-  void pack_line(const char* image, std::span<const Stretch> stretches, int64_t number, int64_t start, int64_t end, char* to) const {
-    const Product::Windows& w = *p_.windows;
-    const auto &[planes, rows, line] = w.axes;
-    struct Part {
-      int64_t begin, end;  // places at which the image is read
-      const char* from;    // at place 0
-      uint64_t lanes;
-    } parts[kMostLanes];
-    int64_t cuts[2 * kMostLanes + 2] = {start, end};
-    int count = 0, places = 2;
-    for (const Stretch& s : stretches) {
-      const int64_t plane = number / rows.result * planes.stride - planes.before + s.at[0] * planes.dilation;
-      const int64_t row = number % rows.result * rows.stride - rows.before + s.at[1] * rows.dilation;
-      const int64_t column = s.at[2] * line.dilation - line.before;
-      if (plane < 0 || plane >= planes.image || row < 0 || row >= rows.image || column >= line.image) continue;
-      const int64_t begin = column >= 0 ? 0 : divide_up(-column, line.stride);
-      const int64_t behind = (line.image - 1 - column) / line.stride + 1;
-      const char* const from = image + s.channel * w.channel + plane * planes.pitch + row * rows.pitch + column * line.pitch;
-      parts[count++] = {std::max(begin, start), std::min(behind, end), from, ((uint64_t{1} << s.count) - 1) << s.lane};
-      cuts[places++] = std::clamp(begin, start, end), cuts[places++] = std::clamp(behind, start, end);
-    }
-    std::sort(cuts, cuts + places);
-    const int64_t step = line.stride * line.pitch;
-    // Lanes next to each other are channels or, of one channel, columns of the window.
-    const bool along_window = std::all_of(stretches.begin(), stretches.end(), [](const Stretch& s) { return s.count == 1; });
-    const int64_t element = along_window ? line.dilation * line.pitch : w.channel;
-    for (int i = 1; i < places; ++i) {
-      if (cuts[i - 1] == cuts[i]) continue;
-      WindowArgs args;
-      args.k = cuts[i] - cuts[i - 1];
-      args.from_row = step, args.to_row = panel_row(), args.element = element;
-      args.to = to + (cuts[i - 1] - start) * panel_row();
-      const char* starts[kMostLanes];
-      uint64_t lanes[kMostLanes];
-      int used = 0;
-      for (const Part& part : std::span(parts, static_cast<std::size_t>(count)))
-        if (part.begin <= cuts[i - 1] && cuts[i] <= part.end) {
-          const char* const from = part.from + cuts[i - 1] * step - std::countr_zero(part.lanes) * element;
-          if (used > 0 && starts[used - 1] == from) {
-            lanes[used - 1] |= part.lanes;
-          } else {
-            starts[used] = from;
-            lanes[used++] = part.lanes;
-          }
-        }
-      if (stretches.size() == 1 && !along_window && used == 1 && step == core_.item) {
-        MatMulArgs transposed;
-        transposed.a = starts[0], transposed.a_row = w.channel;
-        transposed.c = args.to, transposed.c_row = args.to_row;
-        transposed.k = args.k, transposed.live = stretches[0].count;
-        call(MatMulCore::kTranspose, transposed);
-      } else {
-        copy_lanes(args, {starts, static_cast<std::size_t>(used)}, lanes);
-      }
-    }
-  }
-
-  /// All of one matrix. Each plane of the image is copied with the zeros around it, so that a row of the window is a row of A times a
-  /// matrix whose rows are the line shifted by the dilation.
-  void lines(char* scratch) const {
-    const Product::Windows& w = *p_.windows;
-    const auto &[planes, rows, columns] = w.axes;
-    const int64_t item = core_.item, places = planes.window * rows.window * columns.window;
-    MatMulArgs args;
-    args.a_k = item;
-    args.b_k = columns.dilation * item;
-    args.live = columns.result;
-    for (int64_t channel = 0; channel < p_.k / places; ++channel) {
-      for (int64_t line = 0; line < planes.image * rows.image; ++line) {
-        char* const to = scratch + line * line_bytes(columns);
-        std::memset(to, 0, static_cast<std::size_t>(line_bytes(columns)));
-        const char* from = b_at_ + channel * w.channel + line / rows.image * planes.pitch + line % rows.image * rows.pitch;
-        std::memcpy(to + columns.before * item, from, static_cast<std::size_t>(columns.image * item));
-      }
-      for (int64_t row = 0; row < p_.m; ++row)
-        for (int64_t line = 0; line < planes.result * rows.result; ++line) {
-          args.c = c_at_ + row * p_.c_row + line * columns.result * item;
-          args.add = channel > 0;
-          for (int64_t z = 0; z < planes.window; ++z)
-            for (int64_t y = 0; y < rows.window; ++y) {
-              const int64_t plane = line / rows.result * planes.stride - planes.before + z * planes.dilation;
-              const int64_t at = line % rows.result * rows.stride - rows.before + y * rows.dilation;
-              if (plane < 0 || plane >= planes.image || at < 0 || at >= rows.image) continue;
-              for (int64_t x = 0; x < columns.window; x += MatMulCore::kRowDepth) {
-                const int64_t depth = std::min<int64_t>(MatMulCore::kRowDepth, columns.window - x);
-                args.a = a_at_ + row * p_.a_row + (channel * places + (z * rows.window + y) * columns.window + x) * item;
-                args.b = scratch + (plane * rows.image + at) * line_bytes(columns) + x * args.b_k;
-                call(MatMulCore::row(static_cast<int>(depth)), args);
-                args.add = 1;
-              }
-            }
-          if (!args.add) std::memset(args.c, 0, static_cast<std::size_t>(columns.result * item));
-        }
-    }
-  }
-  int64_t line_bytes(const Product::Windows::Axis& columns) const {
-    return (columns.result + (columns.window - 1) * columns.dilation) * core_.item;
-  }
-
   // ---- dot products -------------------------------------------------------------------------------------------------
 
   /// `many` vectors beside `few`, both along k; the few are copied where they are not contiguous.
@@ -562,34 +285,18 @@ class Runner {
     }
   }
 
-  const Product& p_;
-  const MatMulCore& core_;
-  const char *a_, *b_;
-  char* c_;
-  const FinishedTile* finished_;
-  const char *a_at_ = nullptr, *b_at_ = nullptr;
-  char* c_at_ = nullptr;
 };
 
 }  // namespace
 
-bool Product::Windows::is_matrix(int64_t item) const {
-  for (const Axis& a : axes)
-    if (a.window != 1 || a.stride != 1 || a.before != 0 || a.image != a.result) return false;
-  int64_t pitch = item;
-  for (const Axis* a = axes + codegen::Windows::kAxes; a-- > axes; pitch *= a->image)
-    if (a->image != 1 && a->pitch != pitch) return false;
-  return true;
-}
-
 void Product::plan() {
   const int64_t item = core.item, lanes = core.lanes;
-  if (windows && windows->is_matrix(item)) {
+  if (summed == 0) k = 0, summed = 1;
+  if (windows && (k == 0 || n == 0 || m == 0 || windows->is_matrix(item))) {
     b_k = windows->channel, b_column = item;
     if (windows->transposed) std::swap(b_k, b_column);
     windows.reset();
   }
-  if (summed == 0) k = 0, summed = 1;
   // What has one element has any stride.
   if (k <= 1) a_k = item, b_k = b_column == item ? b_k : item;
   if (n <= 1) b_column = item;
@@ -606,9 +313,8 @@ void Product::plan() {
   empty = batches == 0 || m == 0 || n == 0;
   const double elements = static_cast<double>(batches) * static_cast<double>(m) * static_cast<double>(n);
   nanoseconds = 2 * elements * static_cast<double>(k * summed) / (item == 4 ? 100.0 : 50.0);
-  const bool packs = summed > 1 || (windows && windows->transposed);  // nothing else does it
   // A column that lies along the rows of A is a row times a matrix.
-  if (!packs && !windows && n == 1 && a_k != item && a_row == item && c_row == item) {
+  if (!windows && summed == 1 && n == 1 && a_k != item && a_row == item && c_row == item) {
     std::swap(m, n);
     for (Axis& axis : batch) std::swap(axis.a, axis.b);
     swapped = true;
@@ -616,29 +322,26 @@ void Product::plan() {
     b_k = a_k, b_column = a_row;
     a_k = column_k, a_row = item;
   }
-  if (windows) b_k = b_column = 0;
   const int64_t blocks = std::max<int64_t>(1, divide_up(k, tuning.depth));
   depth = std::max<int64_t>(1, std::min(k, round_up(divide_up(k, blocks), 8)));
   scratch_bytes = 0;
   single = -1;
   const int64_t most = core.most_rows(2);
-  if (packs && k > 0) {
+  columns = 0;
+  if (windows) {
+    plan_windows();
+  } else if (summed > 1 && k > 0) {
     path = Path::PackedTiles;
-  } else if (windows && m <= tuning.few_channels && k > 0 && windows->axes[2].stride == 1 && windows->axes[2].pitch == item) {
-    path = Path::Lines;
-    const auto &[planes, lines, places] = windows->axes;
-    scratch_bytes = planes.image * lines.image * (places.result + (places.window - 1) * places.dilation) * item;
-  } else if (!windows && !narrow && n <= tuning.few_columns && a_k == item && k >= tuning.few_depth * n) {
+  } else if (!narrow && n <= tuning.few_columns && a_k == item && k >= tuning.few_depth * n) {
     path = Path::Dots;
     if (b_k != item) scratch_bytes = round_up(k, lanes) * n * item;
-  } else if (!windows && !narrow && m <= tuning.few_rows && b_k == item && b_column != item && k >= tuning.few_depth * m) {
+  } else if (!narrow && m <= tuning.few_rows && b_k == item && b_column != item && k >= tuning.few_depth * m) {
     path = Path::DotsOfB;
     if (a_k != item) scratch_bytes = round_up(k, lanes) * m * item;
-  } else if (!windows && !narrow && m == 1 && b_column == item && n >= 16 * lanes && n * k * item >= tuning.far_b) {
+  } else if (!narrow && m == 1 && b_column == item && n >= 16 * lanes && n * k * item >= tuning.far_b) {
     path = Path::Row;
-  } else if (k == 0 || (!windows && b_column == item &&
-                         (m <= core.most_rows(4) || (m <= tuning.plain_rows && n * k * item <= 4 * l2_bytes) ||
-                          (k <= tuning.plain_depth && n * k * item <= l2_bytes / 2)))) {
+  } else if (k == 0 || (b_column == item && (m <= core.most_rows(4) || (m <= tuning.plain_rows && n * k * item <= 4 * l2_bytes) ||
+                                            (k <= tuning.plain_depth && n * k * item <= l2_bytes / 2)))) {
     path = Path::Tiles;
     find_single();
   } else {
@@ -669,16 +372,25 @@ namespace {
 /// How a product is cut into pieces that are run by themselves: rows x columns of blocks, the rows of a column of blocks one after
 /// the other, since they share what is packed of B.
 struct Grid {
-  int64_t rows = 1, columns = 1, panel = 1;
+  int64_t rows = 1, columns = 1, panel = 1, row_panel = 1;
 
   Grid(const Product& p, double pieces) : panel(p.path == Product::Path::DotsOfB ? 1 : 2 * p.core.lanes) {
-    const int64_t least_rows = p.path == Product::Path::PackedTiles ? 4 * p.core.most_rows(2) : p.core.most_rows(2);
-    const int64_t least_columns = p.path == Product::Path::DotsOfB ? 32 : 4 * panel;
+    int64_t least_rows = p.path == Product::Path::PackedTiles ? 4 * p.core.most_rows(2) : p.core.most_rows(2);
+    int64_t least_columns = p.path == Product::Path::DotsOfB ? 32 : 4 * panel;
+    if (p.windows) {
+      // Whole lines or planes, and the channels of a panel.
+      row_panel = least_rows = panel;
+      const Product::Windows& w = *p.windows;
+      const bool by_lines = w.band_lines < w.axes[1].result && w.axes[1].result % w.tile == 0;
+      panel = w.axes[2].result * (by_lines ? w.tile : w.axes[1].result);
+      if (p.path == Product::Path::Weights) panel = w.along == 2 ? p.n : w.channels;
+      least_columns = panel;
+    }
     if (p.columns > 0) columns = divide_up(p.n, p.columns);
     while (static_cast<double>(p.batches * rows * columns) < pieces) {
       const int64_t height = divide_up(p.m, rows + 1), width = divide_up(p.n, columns + 1);
       const bool by_rows = height >= least_rows && p.path != Product::Path::DotsOfB && p.path != Product::Path::Lines;
-      const bool by_columns = width >= least_columns && p.path != Product::Path::Dots && p.path != Product::Path::Lines;
+      const bool by_columns = width >= least_columns && p.path != Product::Path::Dots;
       if (by_rows && (!by_columns || height >= width))
         ++rows;
       else if (by_columns)
@@ -688,7 +400,7 @@ struct Grid {
     }
   }
 
-  int64_t row(const Product& p, int64_t i) const { return p.m * i / rows; }
+  int64_t row(const Product& p, int64_t i) const { return i == rows ? p.m : std::min(p.m, round_up(p.m * i / rows, row_panel)); }
   int64_t column(const Product& p, int64_t i) const {
     return i == columns ? p.n : std::min(p.n, round_up(p.n * i / columns, panel));
   }

@@ -26,7 +26,10 @@ struct Product {
     int64_t few_rows = 32;        // rows of A, where columns of B are
     int64_t few_depth = 16;       // ... and k at least so many times these
     int64_t far_b = 1 << 20;      // bytes of B from which a product of one row goes along the rows of B
-    int64_t few_channels = 8;     // rows of A up to which a convolution with stride 1 goes line by line
+    int64_t few_channels = 8;     // rows of A up to which a convolution goes line by line, where that leaves fewer lanes idle
+    int64_t band_places = 1024;   // of the result of a convolution that see the same part of the image
+    int64_t fewest_minimal = 16, minimal_places = 128;  // channels and places from which a convolution is Path::Minimal
+    int64_t minimal_tiles = 48;   // ... of one part of the image, at least
     int64_t plain_rows = 42;      // rows of A up to which B is not packed, unless it is several times the second-level cache
     int64_t plain_depth = 512;    // k up to which B is not packed where half of the second-level cache holds it
     int64_t shallow = 64;         // k up to which C is written row by row: more of it moves than of B
@@ -36,17 +39,32 @@ struct Product {
   };
   /// codegen::Windows bound to numbers.
   struct Windows {
+    static constexpr int kAxes = codegen::Windows::kAxes;
     struct Axis {
       int64_t image, result, pitch, window, stride, dilation, before;
     };
-    Axis axes[codegen::Windows::kAxes];
+    Axis axes[kAxes];
     int64_t channel;
     bool transposed = false;
 
+    // Chosen by `plan`.
+    int64_t channels = 0;     // of a group
+    bool images = false;      // the first axis is that of the batch
+    bool in_place = false;    // every window lies within the image
+    int along = kAxes - 1;    // the axis of which a tile has its rows; Weights: kAxes is that of channels
+    int64_t c_plane = 0;      // bytes of C from one position of the first axis to the next
+    int64_t band_planes = 1, band_lines = 1;  // of the result that see one part of the image
+    int64_t tile = 1;         // places of a line, and of a column, that are computed together
+    int64_t parts = 1;        // of a line of that part: positions of one remainder by the stride lie side by side
+    int64_t part = 0, line = 0, plane = 0, copied_channel = 0;  // bytes from one to the next of them
+
     /// Has B rows of its own in the image, with columns one after the other?
     bool is_matrix(int64_t item) const;
+    int64_t places() const { return axes[1].result * axes[2].result; }  // of a plane
+    /// Positions of the image that so many results see.
+    static int64_t seen(const Axis& a, int64_t results) { return (results - 1) * a.stride + (a.window - 1) * a.dilation + 1; }
   };
-  enum class Path : uint8_t { Tiles, PackedTiles, Dots, DotsOfB, Row, Lines };
+  enum class Path : uint8_t { Tiles, PackedTiles, Dots, DotsOfB, Row, Reached, Lines, Minimal, Weights };
 
   codegen::MatMulCore core;
   const void* code = nullptr;
@@ -57,6 +75,7 @@ struct Product {
   std::vector<Axis> batch;                     // outer to inner
   bool narrow = false;             // groups of narrower elements, which have tiles only
   std::optional<Windows> windows;  // in place of b_k and b_column; A's rows are contiguous
+  bool minimal = false;            // float32 windows of 3 x 3 may go by fewer products (execute_minimal.cpp)
   Tuning tuning{};
 
   // Chosen by `plan`.
@@ -76,6 +95,7 @@ struct Product {
 
  private:
   void find_single();
+  void plan_windows();
 };
 
 }  // namespace framejit::runtime

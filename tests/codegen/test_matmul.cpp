@@ -180,41 +180,79 @@ void check_rows(const Executable& code, const MatMulCore& core) {
 TEST_P(MatMul, RowsOfFloat32) { check_rows<float>(make<float>(GetParam()), core<float>()); }
 TEST_P(MatMul, RowsOfFloat64) { check_rows<double>(make<double>(GetParam()), core<double>()); }
 
-/// Each stretch reads from memory of its own that ends at a guard page.
-template <class T>
-void check_windows(const Executable& code, const MatMulCore& core) {
-  std::mt19937 random(7);
-  for (int stretches = 1; stretches <= WindowArgs::kMostStretches; ++stretches)
-    for (int spread : {1, 2, 3})
-      for (int round = 0; round < 30; ++round) {
-        const int64_t k = 1 + round % 3;
-        std::vector<std::unique_ptr<Matrix<T>>> held;
-        std::vector<T> want(static_cast<std::size_t>(k * core.lanes), 0);
-        const Matrix<T> to(k, core.lanes, core.lanes, random);
-        WindowArgs args{};
-        args.to = to.bytes(), args.to_row = to.stride(), args.k = k, args.element = spread * static_cast<int64_t>(sizeof(T));
-        int lane = 0;
-        for (int i = 0; i < stretches; ++i) {
-          const int first = std::min(lane + static_cast<int>(random() % 2), core.lanes);
-          const int end = std::min(first + static_cast<int>(random() % (i + 1 == stretches ? 16 : 4)), core.lanes);
-          lane = end;
-          const int64_t width = end > first ? (end - first - 1) * spread + 1 : 1;
-          held.push_back(std::make_unique<Matrix<T>>(k, width, 3 * core.lanes, random));
-          args.from[i] = held.back()->bytes() - first * args.element;
-          for (int l = first; l < end; ++l) {
-            args.lanes[i] |= uint64_t{1} << l;
-            for (int64_t row = 0; row < k; ++row)
-              want[static_cast<std::size_t>(row * core.lanes + l)] = held.back()->at(row, (l - first) * spread);
-          }
-        }
-        args.from_row = held[0]->stride();
-        MatMulCore::part<WindowFn>(code.entry(), MatMulCore::windows(stretches, spread > 1))(&args);
-        ASSERT_EQ(to.copy(), want) << stretches << " stretches, " << spread << " apart";
-      }
+/// Distances from the first k to each: of single elements, in no order.
+std::vector<int64_t> random_reach(int64_t k, int64_t most, int64_t item, std::mt19937& random) {
+  std::vector<int64_t> out(static_cast<std::size_t>(k));
+  for (int64_t& distance : out) distance = static_cast<int64_t>(random() % static_cast<uint64_t>(most)) * item;
+  return out;
 }
 
-TEST_P(MatMul, WindowsOfFloat32) { check_windows<float>(make<float>(GetParam()), core<float>()); }
-TEST_P(MatMul, WindowsOfFloat64) { check_windows<double>(make<double>(GetParam()), core<double>()); }
+/// Tiles below each other, rows of A a distance apart that is less or more than an element.
+template <class T>
+void check_reached(const Executable& code, const MatMulCore& core) {
+  std::mt19937 random(7);
+  const int64_t item = sizeof(T);
+  for (int vectors : {1, 2})
+    for (int rows = 1; rows <= core.most_reached(vectors); ++rows)
+      for (int64_t k : {0, 1, 7, 40})
+        for (int64_t panels : {1, 3})
+          for (bool add : {false, true}) {
+            const int64_t all = rows * panels, columns = vectors * core.lanes, apart = k % 3 + 1, farthest = 50;
+            const std::vector<int64_t> reach = random_reach(k, farthest, item, random);
+            const Matrix<T> a(1, (all - 1) * apart + farthest, 0, random), b(k, columns, columns + k % 2, random), c(all, columns, columns + 3, random);
+            std::vector<T> want = c.copy();
+            MatMulArgs args{};
+            args.a = a.bytes(), args.b = b.bytes(), args.c = c.bytes();
+            args.a_row = apart * item, args.b_k = b.stride(), args.c_row = c.stride();
+            args.k = k, args.panels = panels, args.add = add, args.reach = reach.data();
+            MatMulCore::part(code.entry(), MatMulCore::reached(rows, vectors))(&args);
+            for (int64_t i = 0; i < all; ++i)
+              for (int64_t j = 0; j < columns; ++j) {
+                T sum = 0;
+                for (int64_t l = 0; l < k; ++l) sum = std::fma(a.at(0, i * apart + reach[static_cast<std::size_t>(l)] / item), b.at(l, j), sum);
+                T& to = want[static_cast<std::size_t>(i * (columns + 3) + j)];
+                to = add ? to + sum : sum;
+              }
+            ASSERT_EQ(c.copy(), want) << rows << " rows, " << vectors << " vectors, k " << k;
+          }
+}
+
+TEST_P(MatMul, ReachedOfFloat32) { check_reached<float>(make<float>(GetParam()), core<float>()); }
+TEST_P(MatMul, ReachedOfFloat64) { check_reached<double>(make<double>(GetParam()), core<double>()); }
+
+/// Whole vectors of B are read, live elements of C are written.
+template <class T>
+void check_lines(const Executable& code, const MatMulCore& core) {
+  std::mt19937 random(8);
+  const int64_t item = sizeof(T);
+  for (int rows = 1; rows <= MatMulCore::kLineRows; ++rows)
+    for (int vectors = 1; vectors <= core.most_line_vectors(rows); ++vectors)
+      for (int live = 1; live <= core.lanes; ++live)
+        for (int64_t k : {0, 1, 9})
+          for (int64_t lines : {1, 3}) {
+            const int64_t width = vectors * core.lanes, columns = width - core.lanes + live, apart = 5, farthest = 50;
+            const std::vector<int64_t> reach = random_reach(k, farthest, item, random);
+            const Matrix<T> a(rows, k, k + 1, random), b(1, (lines - 1) * apart + farthest - 1 + width, 0, random);
+            const Matrix<T> c(rows * lines, columns, columns + 1, random);  // lines of a row one after the other
+            std::vector<T> want = c.copy();
+            MatMulArgs args{};
+            args.a = a.bytes(), args.b = b.bytes(), args.c = c.bytes();
+            args.a_row = a.stride(), args.c_row = lines * c.stride(), args.c_panel = c.stride(), args.b_panel = apart * item;
+            args.k = k, args.panels = lines, args.live = live, args.reach = reach.data();
+            MatMulCore::part(code.entry(), MatMulCore::lines(rows, vectors))(&args);
+            for (int64_t i = 0; i < rows; ++i)
+              for (int64_t line = 0; line < lines; ++line)
+                for (int64_t j = 0; j < columns; ++j) {
+                  T sum = 0;
+                  for (int64_t l = 0; l < k; ++l) sum = std::fma(a.at(i, l), b.at(0, line * apart + reach[static_cast<std::size_t>(l)] / item + j), sum);
+                  want[static_cast<std::size_t>((i * lines + line) * (columns + 1) + j)] = sum;
+                }
+            ASSERT_EQ(c.copy(), want) << rows << " rows, " << vectors << " vectors, " << live << " live, k " << k;
+          }
+}
+
+TEST_P(MatMul, LinesOfFloat32) { check_lines<float>(make<float>(GetParam()), core<float>()); }
+TEST_P(MatMul, LinesOfFloat64) { check_lines<double>(make<double>(GetParam()), core<double>()); }
 
 TEST_P(MatMul, IdleColumnsRaiseNothing) {
   // An infinity times a live column of ones is no invalid operation, whatever the idle columns hold.

@@ -110,10 +110,11 @@ void expect_right(const Case& c, const std::vector<std::byte>& image, const std:
 /// Runs a graph of two params; they and the result end at pages that are not mapped, then begin there.
 template <class F>
 void expect_guarded(const std::string& text, const std::vector<std::byte>& first, const std::vector<std::byte>& second, int64_t result_bytes,
-                    const codegen::Cpu& cpu, F&& expect) {
+                    const codegen::Cpu& cpu, F&& expect, bool o1 = false) {
   const Graph graph = parse_graph(text);
   codegen::LowerOptions options;
   options.cpu = cpu;
+  options.o1 = o1;
   auto program = codegen::lower(graph, fused(graph), options);
   ASSERT_TRUE(program.has_value()) << program.error();
   auto plan = Plan::create(std::move(*program));
@@ -270,6 +271,106 @@ TEST(ConvolutionWeights, OfNothing) {
     check_weights<float>(c, cpus().back(), random);
 }
 
+/// Lines and images of more places than a part of the image is made for, with zeros around it and without.
+TEST(Convolution, PartsOfImages) {
+  std::mt19937_64 random(16);
+  for (const codegen::Cpu& cpu : cpus())
+    for (int64_t around : {0, 2})
+      for (int64_t stride : {1, 2})
+        for (const Case& c : {square(2, 3, 17, 47, 3, stride, around), square(13, 2, 9, 12, 4, stride, around), square(2, 2, 5, 47, 3, stride, around),
+                              square(13, 1, 3, 14, 3, stride, around), square(2, 1, 1, 60, 5, stride, around, 3)}) {
+          check<float>(c, cpu, random);
+          check<double>(c, cpu, random);
+          if (::testing::Test::HasFatalFailure()) return;
+        }
+}
+
+/// As the cotangents of weights: windows of almost all of the image, images in place of channels.
+TEST(Convolution, LargeWindows) {
+  std::mt19937_64 random(17);
+  for (const codegen::Cpu& cpu : cpus())
+    for (const Case& c : {square(20, 2, 17, 14, 14, 1, 1), square(7, 3, 12, 9, 9, 1, 0), square(9, 2, 2, 13, 11, 1, 1), square(1, 3, 1, 13, 12, 1, 1, 5)}) {
+      check<float>(c, cpu, random);
+      check<double>(c, cpu, random);
+      if (::testing::Test::HasFatalFailure()) return;
+    }
+}
+
+std::vector<float> floats(const std::vector<std::byte>& bytes) {
+  std::vector<float> out(bytes.size() / sizeof(float));
+  std::memcpy(out.data(), bytes.data(), bytes.size());
+  return out;
+}
+
+std::vector<std::byte> doubled(const std::vector<std::byte>& bytes) {
+  const std::vector<float> from = floats(bytes);
+  const std::vector<double> values(from.begin(), from.end());
+  std::vector<std::byte> out(values.size() * sizeof(double));
+  std::memcpy(out.data(), values.data(), out.size());
+  return out;
+}
+
+std::vector<float> convolved(const Case& c, const std::vector<std::vector<std::byte>>& params, const codegen::Cpu& cpu, bool o1) {
+  const auto bytes = static_cast<int64_t>(count(Shapes(c).result) * 4);
+  std::vector<std::byte> out(static_cast<std::size_t>(bytes));
+  expect_guarded(
+      text(c, "f32"), params[0], params[1], bytes, cpu, [&](const std::byte* result) { std::copy_n(result, bytes, out.data()); }, o1);
+  return floats(out);
+}
+
+/// O1: odd lengths, groups, more channels than a block of k, more tiles than a part of the image; no less right than direct sums.
+TEST(Convolution, MinimalFiltering) {
+  initialize_scheduler();
+  std::mt19937_64 random(18);
+  for (const codegen::Cpu& cpu : cpus())
+    for (const Case& c : {square(2, 16, 20, 12, 3, 1, 1), square(3, 33, 50, 11, 3, 1, 1), square(1, 40, 16, 15, 3, 1, 0), square(2, 20, 17, 10, 3, 1, 1, 2),
+                          square(5, 17, 16, 34, 3, 1, 1), square(3, 300, 16, 12, 3, 1, 1)}) {
+      const Shapes s(c);
+      const std::vector<std::vector<std::byte>> params = {numbers<float>(count(s.image), random), numbers<float>(count(s.weights), random)};
+      const std::vector<float> minimal = convolved(c, params, cpu, true), direct = convolved(c, params, cpu, false);
+      const Ran wide = run_graph(text(c, "f64"), {doubled(params[0]), doubled(params[1])}, cpu);
+      const auto* exact = reinterpret_cast<const double*>(wide.results[0].data());
+      double error = 0, direct_error = 0, worst = 0;
+      for (std::size_t i = 0; i < minimal.size(); ++i) {
+        const double off = static_cast<double>(minimal[i]) - exact[i], direct_off = static_cast<double>(direct[i]) - exact[i];
+        error += off * off, direct_error += direct_off * direct_off;
+        worst = std::max(worst, std::fabs(off));
+      }
+      EXPECT_NE(minimal, direct) << text(c, "f32");
+      EXPECT_LE(error, 1.2 * direct_error) << text(c, "f32");
+      // Elements and weights are less than 1.
+      EXPECT_LE(worst, 9.0 * static_cast<double>(c.channels_in) * 16 * std::numeric_limits<float>::epsilon()) << text(c, "f32");
+      const Ran one = run_graph(text(c, "f32"), params, cpu);
+      EXPECT_EQ(floats(one.results[0]), minimal);
+      set_num_threads(3);
+      EXPECT_EQ(run_graph(text(c, "f32"), params, cpu).results, one.results);
+      set_num_threads(0);
+    }
+}
+
+TEST(Convolution, MinimalFilteringKeepsInfinitiesInTheirWindows) {
+  std::mt19937_64 random(19);
+  const Case c = square(2, 16, 20, 13, 3, 1, 1);
+  const Shapes s(c);
+  for (const codegen::Cpu& cpu : cpus()) {
+    std::vector<std::vector<std::byte>> params = {numbers<float>(count(s.image), random), numbers<float>(count(s.weights), random)};
+    auto* image = reinterpret_cast<float*>(params[0].data());
+    image[5 * 169 + 6 * 13 + 6] = HUGE_VALF;
+    image[7 * 169 + 12 * 13 + 12] = std::numeric_limits<float>::quiet_NaN();
+    image[(16 + 3) * 169] = -HUGE_VALF;
+    image[(16 + 4) * 169 + 8] = 3e38F;  // overflows in sums of elements
+    image[(16 + 4) * 169 + 10] = -3e38F;
+    const std::vector<float> minimal = convolved(c, params, cpu, true), direct = convolved(c, params, cpu, false);
+    for (std::size_t i = 0; i < direct.size(); ++i) {
+      ASSERT_EQ(std::isnan(minimal[i]), std::isnan(direct[i])) << i;
+      if (std::isinf(direct[i])) {
+        ASSERT_EQ(minimal[i], direct[i]) << i;
+      }
+      ASSERT_EQ(std::isfinite(minimal[i]), std::isfinite(direct[i])) << i;
+    }
+  }
+}
+
 TEST(Convolution, EmptyImagesAndBatches) {
   std::mt19937_64 random(13);
   Case c = square(0, 3, 4, 5, 3, 1, 1);
@@ -283,7 +384,8 @@ TEST(Convolution, EpiloguesAreTheOperatorsByThemselves) {
   initialize_scheduler();
   std::mt19937_64 random(14);
   for (const codegen::Cpu& cpu : cpus())
-    for (const Case& c : {square(3, 16, 20, 12, 3, 1, 1), square(2, 5, 7, 6, 3, 2, 1, 2), square(2, 30, 40, 5, 1, 1, 0), square(1, 300, 64, 28, 3, 1, 1)})
+    for (const Case& c : {square(3, 16, 20, 12, 3, 1, 1), square(2, 5, 7, 6, 3, 2, 1, 2), square(2, 30, 40, 5, 1, 1, 0), square(1, 300, 64, 28, 3, 1, 1),
+                          square(9, 8, 20, 30, 3, 1, 1), square(3, 2, 4, 40, 3, 1, 1, 2)})
       for (bool joined_space : {true, false}) {
         const Shapes s(c);
         const std::string y = "f32" + list(s.result), channel = "f32" + list({s.result[1], 1, 1}),

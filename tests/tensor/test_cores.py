@@ -76,9 +76,14 @@ def test_convolution(case, dtype):
     assert np.all(abs(got.asnumpy() - exact) <= np.finfo(dtype).eps * (math.prod(filters[1:]) + 3) * (size + 1))
     for level in ("O0", "O1"):
         marked = fj.jit(lambda x, w, b: function(x, w, b, **arguments), jit_level=level, fullgraph=True)
+        # 16 channels and more, 3 x 3: minimal filtering at O1.
+        minimal = level == "O1" and dtype == np.float32 and filters[1:] == (16, 3, 3)
+        want = marked(x, w, b) if minimal else got
+        assert np.array_equal(want.asnumpy(), got.asnumpy()) != minimal
+        assert np.all(abs(want.asnumpy() - exact) <= np.finfo(dtype).eps * (math.prod(filters[1:]) + 3) * (size.max() + 1))
         for threads in (1, 2):
             with on_threads(threads):
-                assert_same(marked(x, w, b), got, level)
+                assert_same(marked(x, w, b), want, level)
                 assert_same(function(x, w, b, **arguments), got, level)
         assert marked.graphs().count("graph @") == 1 and " = convolution " in marked.graphs()
 

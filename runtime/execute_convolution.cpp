@@ -1,0 +1,252 @@
+// Convolutions: products of weights and the windows of an image, which are never in memory as a whole.
+//
+//     reached     for each band of places of the result:           a copy of what its windows see, where there are zeros around the image
+//                   for each panel of channels, block of k:        pack the weights
+//                     tiles of places (rows) by channels (columns); when it was the last block of k, turned round into C
+//     lines       few channels: lines of the result as sums of shifted lines of such a copy
+//     weights     the gradient of weights: for each panel of channels of the result, image, block of k (places):
+//                   pack the cotangent of the result; tiles of channels of the image, or places of the window, by those of the result
+//
+// Either way the elements that a weight is multiplied with lie where a table says, from the first element of a window.
+#include <algorithm>
+#include <cstring>
+
+#include "graph/support/check.h"
+#include "runtime/convolution_parts.h"
+
+namespace framejit::runtime {
+
+using namespace codegen;
+
+namespace {
+
+constexpr int64_t kFewPlaces = 4;  // of a line of the result: below it tiles go along another axis
+
+class Convolution : ConvolutionParts {
+ public:
+  using ConvolutionParts::ConvolutionParts;
+
+  void run(const Block& block, char* scratch) const {
+    p_.path == Product::Path::Lines ? lines(block, scratch) : p_.path == Product::Path::Weights ? weights(block, scratch) : reached(block, scratch);
+  }
+
+ private:
+  /// The weights of as many channels as a panel has columns are what B is elsewhere; the places of a band are the rows.
+  void reached(const Block& block, char* scratch) const {
+    const Product::Windows& w = *p_.windows;
+    char* const weights = scratch;
+    char* const sums = weights + weights_bytes();
+    auto* const reach = reinterpret_cast<int64_t*>(sums + w.band_planes * w.band_lines * w.axes[2].result * panel_row());
+    char* const copy = reinterpret_cast<char*>(reach) + round_up(p_.k * 8, kPanelLine);
+    bool known = false;
+    each_band(block.column, block.column_end, [&](const Band& band) {
+      const Part part = part_of(band, copy);
+      if (!known) set_reach(part, reach);
+      known = true;
+      for (int64_t row = block.row; row < block.row_end; row += panel_columns()) {
+        const int64_t channels = std::min(panel_columns(), block.row_end - row);
+        for (int64_t at = 0; at < p_.k; at += p_.depth) {
+          MatMulArgs args;
+          args.k = std::min(p_.depth, p_.k - at);
+          args.add = at > 0;
+          args.b = weights;
+          args.b_k = panel_row();
+          args.reach = reach + at;
+          pack_weights(a_at_ + row * p_.a_row + at * p_.a_k, args.k, channels, weights);
+          reached_tiles(args, part, band, channels > core_.lanes ? 2 : 1, sums);
+        }
+        store_sums(band, row, channels, sums, weights);
+        finish_band(block.batch, band, row, row + channels);
+      }
+    });
+  }
+
+  /// Sums of a band, place after place.
+  void reached_tiles(MatMulArgs& args, const Part& part, const Band& band, int vectors, char* sums) const {
+    const Product::Windows& w = *p_.windows;
+    const int64_t lengths[] = {band.planes, band.lines, w.axes[2].result};
+    const int64_t apart[] = {lengths[1] * lengths[2] * panel_row(), lengths[2] * panel_row(), panel_row()};
+    const int first = w.along == 0, second = w.along == 2 ? 1 : 2, along = w.along;
+    args.a_row = w.axes[along].stride * part.pitches[along];
+    args.c_row = apart[along];
+    for (int64_t i = 0; i < lengths[first]; ++i)
+      for (int64_t j = 0; j < lengths[second]; ++j) {
+        args.a = part.data + i * w.axes[first].stride * part.pitches[first] + j * w.axes[second].stride * part.pitches[second];
+        args.c = sums + i * apart[first] + j * apart[second];
+        reached_rows(args, lengths[along], vectors);
+      }
+  }
+
+  /// The weights of a few channels are rows of A, lines of the part of the image make up B.
+  void lines(const Block& block, char* scratch) const {
+    const Product::Windows& w = *p_.windows;
+    const auto &[planes, rows, columns] = w.axes;
+    auto* const reach = reinterpret_cast<int64_t*>(scratch);
+    char* const copy = scratch + round_up(p_.k * 8, kPanelLine);
+    const int64_t vectors = divide_up(columns.result, core_.lanes);
+    bool known = false;
+    each_band(block.column, block.column_end, [&](const Band& band) {
+      const Part part = part_of(band, copy);
+      if (!known) set_reach(part, reach);
+      known = true;
+      MatMulArgs args;
+      args.a_row = p_.a_row;
+      args.c_row = p_.c_row;
+      args.k = p_.k;
+      args.reach = reach;
+      args.panels = band.lines;
+      args.b_panel = rows.stride * part.pitches[1];
+      args.c_panel = columns.result * core_.item;
+      for (int64_t plane = 0; plane < band.planes; ++plane)
+        row_blocks(0, p_.m, MatMulCore::kLineRows, [&](int64_t row, int64_t count) {
+          row_blocks(0, vectors, core_.most_line_vectors(static_cast<int>(count)), [&](int64_t vector, int64_t width) {
+            const int64_t place = vector * core_.lanes;
+            args.a = a_at_ + row * p_.a_row;
+            args.b = part.data + plane * planes.stride * part.pitches[0] + place * core_.item;
+            args.c = c_at_ + row * p_.c_row + (band.plane + plane) * w.c_plane + (band.line * columns.result + place) * core_.item;
+            args.live = std::min<int64_t>(core_.lanes, columns.result - place - (width - 1) * core_.lanes);
+            call(MatMulCore::lines(static_cast<int>(count), static_cast<int>(width)), args);
+          });
+        });
+      finish_band(block.batch, band, 0, p_.m);
+    });
+  }
+
+  /// Columns [column, column_end) are places of the window, and channels within them.
+  void weights(const Block& block, char* scratch) const {
+    const Product::Windows& w = *p_.windows;
+    const auto &[planes, lines, columns] = w.axes;
+    char* const panel = scratch;
+    char* const sums = panel + weights_bytes();
+    auto* const reach = reinterpret_cast<int64_t*>(sums + p_.n * panel_row());
+    char* const copy = reinterpret_cast<char*>(reach) + round_up(p_.k * 8, kPanelLine);
+    bool known = false;
+    for (int64_t row = block.row; row < block.row_end; row += panel_columns()) {
+      const int64_t channels = std::min(panel_columns(), block.row_end - row);
+      for (int64_t number = 0; number < p_.summed; ++number) {
+        const Part part = part_of(b_at_ + number * p_.next_b, {0, planes.result, 0, lines.result}, copy);
+        for (int64_t i = 0; !known && i < p_.k; ++i) {
+          const int64_t line = i / columns.result;
+          reach[i] = line / lines.result * planes.stride * part.pitches[0] + line % lines.result * lines.stride * part.pitches[1] +
+                     i % columns.result * columns.stride * part.pitches[2];
+        }
+        known = true;
+        for (int64_t at = 0; at < p_.k; at += p_.depth) {
+          MatMulArgs args;
+          args.k = std::min(p_.depth, p_.k - at);
+          args.add = number > 0 || at > 0;
+          args.b = panel;
+          args.b_k = panel_row();
+          args.reach = reach + at;
+          pack_weights(a_at_ + number * p_.next_a + row * p_.a_row + at * p_.a_k, args.k, channels, panel);
+          weights_tiles(args, part, block, channels > core_.lanes ? 2 : 1, sums);
+        }
+      }
+      turn_sums(sums, block.column_end - block.column, channels, c_at_ + row * p_.c_row + block.column * core_.item, panel);
+    }
+  }
+
+  void weights_tiles(MatMulArgs& args, const Part& part, const Block& block, int vectors, char* sums) const {
+    const Product::Windows& w = *p_.windows;
+    const auto &[planes, lines, columns] = w.axes;
+    const bool by_channels = w.along == Product::Windows::kAxes;
+    args.a_row = by_channels ? part.channel : columns.dilation * part.pitches[2];
+    args.c_row = by_channels ? panel_row() : w.channels * panel_row();
+    const int64_t step = by_channels ? 1 : columns.window;
+    for (int64_t place = block.column / w.channels; place < block.column_end / w.channels; place += step) {
+      const int64_t line = place / columns.window;
+      const char* const from = part.data + line / lines.window * planes.dilation * part.pitches[0] +
+                               line % lines.window * lines.dilation * part.pitches[1] + place % columns.window * columns.dilation * part.pitches[2];
+      for (int64_t channel = 0; channel < (by_channels ? 1 : w.channels); ++channel) {
+        args.a = from + channel * part.channel;
+        args.c = sums + (place * w.channels - block.column + channel) * panel_row();
+        reached_rows(args, by_channels ? w.channels : columns.window, vectors);
+      }
+    }
+  }
+};
+
+}  // namespace
+
+void run_convolution(const ProductParts& at, const Block& block, char* scratch) {
+  at.path() == Product::Path::Minimal ? run_minimal(at, block, scratch) : Convolution(at).run(block, scratch);
+}
+
+bool Product::Windows::is_matrix(int64_t item) const {
+  for (const Axis& a : axes)
+    if (a.window != 1 || a.stride != 1 || a.before != 0 || a.image != a.result) return false;
+  int64_t pitch = item;
+  for (const Axis* a = axes + codegen::Windows::kAxes; a-- > axes; pitch *= a->image)
+    if (a->image != 1 && a->pitch != pitch) return false;
+  return true;
+}
+
+void Product::plan_windows() {
+  Windows& w = *windows;
+  auto& [planes, lines, places] = w.axes;
+  const int64_t item = core.item, lanes = core.lanes;
+  w.c_plane = w.places() * item;
+  w.channels = (w.transposed ? n : k) / (planes.window * lines.window * places.window);
+  if (!w.transposed && !batch.empty() && batch.front().a == 0 && planes.image == 1 && planes.window == 1 && planes.before == 0) {
+    // Images of a batch are planes that see the same weights.
+    planes.image = planes.result = batch.front().extent;
+    planes.pitch = batch.front().b;
+    w.c_plane = batch.front().c;
+    w.images = true;
+    batch.erase(batch.begin());
+    n *= planes.result;
+    batches /= std::max<int64_t>(1, planes.result);
+  }
+  const auto idle = [&](int64_t length) { return static_cast<double>(round_up(length, lanes)) / static_cast<double>(length); };
+  const auto three = [](const Windows::Axis& a) { return a.window == 3 && a.stride == 1 && a.dilation == 1 && a.result >= 4; };
+  const bool enough = std::min(w.channels, m) >= tuning.fewest_minimal && n >= tuning.minimal_places;
+  if (minimal && !w.transposed && item == 4 && planes.window == 1 && planes.stride == 1 && planes.before == 0 && three(lines) && three(places) && enough) {
+    path = Path::Minimal;
+    w.tile = 2;
+    const int64_t wide = divide_up(places.result, 2), high = divide_up(lines.result, 2);
+    const int64_t fit = std::max(tuning.minimal_tiles, l2_bytes / 2 / (16 * w.channels * item));
+    w.band_lines = std::min(lines.result, 2 * std::max<int64_t>(1, fit / wide));
+    w.band_planes = w.band_lines < lines.result ? 1 : std::clamp<int64_t>(fit / (wide * high), 1, planes.result);
+    w.part = Windows::seen(places, 2 * wide) * item;
+    w.line = w.part;
+    w.plane = Windows::seen(lines, round_up(w.band_lines, 2)) * w.line;
+    w.copied_channel = round_up(w.band_planes * w.plane, kPanelLine) | kPanelLine;
+    scratch_bytes = minimal_scratch(*this);
+    return;
+  }
+  path = w.transposed ? Path::Weights : m <= tuning.few_channels && idle(places.result) <= idle(m) ? Path::Lines : Path::Reached;
+  w.in_place = path != Path::Lines;
+  w.along = Windows::kAxes - 1;
+  for (int i = Windows::kAxes; i-- > 0;) {
+    Windows::Axis& a = w.axes[i];
+    if (a.window == 1 && a.before == 0 && a.stride > 1) {
+      // Nothing lies between the places.
+      a.image = divide_up(a.image, a.stride);
+      a.pitch *= a.stride;
+      a.stride = 1;
+      w.in_place = false;
+    }
+    w.in_place = w.in_place && a.before == 0 && Windows::seen(a, a.result) <= a.image;
+    if (places.result < kFewPlaces && a.result > w.axes[w.along].result) w.along = i;
+  }
+  w.parts = path == Path::Lines ? places.stride : 1;
+  const int64_t least = std::max<int64_t>(1, tuning.band_places / places.result);
+  w.band_lines = w.along < 2 ? lines.result : std::min(lines.result, least);
+  w.band_planes = w.band_lines < lines.result ? 1 : std::clamp<int64_t>(least / lines.result, 1, std::max<int64_t>(1, planes.result));
+  if (path == Path::Weights) {
+    w.along = w.channels < kFewPlaces && places.window > w.channels ? Windows::kAxes - 1 : Windows::kAxes;
+    w.band_lines = lines.result;
+    w.band_planes = planes.result;
+  }
+  w.part = path == Path::Lines ? (round_up(places.result, lanes) + (places.window - 1) * places.dilation / w.parts) * item
+                               : Windows::seen(places, places.result) * item;
+  w.line = w.parts * w.part;
+  w.plane = Windows::seen(lines, w.band_lines) * w.line;
+  w.copied_channel = (round_up(Windows::seen(planes, w.band_planes) * w.plane, kPanelLine) | kPanelLine);
+  scratch_bytes = round_up(k * 8, kPanelLine);
+  if (!w.in_place) scratch_bytes += w.channels * w.copied_channel;
+  const int64_t sums = path == Path::Weights ? n : w.band_planes * w.band_lines * places.result;
+  if (path != Path::Lines) scratch_bytes += (std::max(depth, lanes) + sums) * 2 * core.vector_bytes();
+}
+
+}  // namespace framejit::runtime
