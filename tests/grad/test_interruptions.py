@@ -6,6 +6,8 @@ import contextlib
 import json
 import os
 import signal
+import threading
+import time
 from pathlib import Path
 
 import framejit as fj
@@ -165,6 +167,44 @@ def test_wherever_training_is_interrupted(phase, at, how):
         assert all(np.array_equal(a, b) for a, b in zip(state(other), state(net)))
     assert net(Tensor(rows()[0])).shape == (32, 1)
     Model(net, nn.MSELoss(), nn.SGD(net.trainable_params(), 0.1)).train(1, NumpySlicesDataset(rows()).batch(16))
+
+
+class Later(Callback):
+    """Sends after some time, at the latest when training ends."""
+
+    def __init__(self, seconds):
+        self.thread = threading.Thread(target=lambda: (time.sleep(seconds), os.kill(os.getpid(), signal.SIGINT)))
+
+    def on_train_begin(self, run_context):
+        self.thread.start()
+
+    def on_train_end(self, run_context):
+        self.thread.join()
+        time.sleep(0.001)
+
+
+def test_compiled_steps_are_interrupted_at_any_time():
+    def train(*callbacks):
+        fj.set_seed(4)
+        net = nn.SequentialCell(nn.Dense(3, 64), nn.Tanh(), nn.Dense(64, 1))
+        optimizer = nn.Momentum(net.trainable_params(), 0.05, 0.9)
+        with contextlib.suppress(KeyboardInterrupt):
+            Model(net, nn.MSELoss(), optimizer).train(3, NumpySlicesDataset(rows(), shuffle=False).batch(4), callbacks=list(callbacks))
+        return net, optimizer
+
+    possible = []
+
+    class Keep(Callback):
+        def on_train_begin(self, run_context):
+            possible.append(state(run_context.original_args().network, run_context.original_args().optimizer))
+
+        on_train_step_end = on_train_begin
+
+    train(Keep())
+    for seconds in np.linspace(0, 0.006, 40):
+        net, optimizer = train(Later(seconds))
+        wanted = possible[optimizer.global_step.item()]
+        assert all(np.array_equal(a, b) for a, b in zip(state(net, optimizer), wanted))
 
 
 def test_a_second_ctrl_c_does_not_wait():

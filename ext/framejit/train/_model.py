@@ -221,8 +221,8 @@ class Model:
             loss_fn=self._loss_fn, epoch_num=epoch - initial_epoch, initial_epoch=initial_epoch, batch_num=size, cur_epoch_num=initial_epoch,
             cur_step_num=0, net_outputs=None, train_dataset=dataset, list_callback=given, mode="train", dataset_sink_mode=False,
         )  # fmt: skip
-        context = RunContext(state)
-        with _training(step, True):
+        context, whole = RunContext(state), _Whole()
+        with _training(step, True), whole.installed():
             try:
                 _tell(given, "on_train_begin", context)
                 for number in range(initial_epoch + 1, epoch + 1):
@@ -232,7 +232,7 @@ class Model:
                         arguments = self._checked(name, batch)
                         state.train_dataset_element = arguments
                         _tell(given, "on_train_step_begin", context)
-                        with _whole():
+                        with whole:
                             state.net_outputs = step(*arguments)
                             state.cur_step_num += 1
                         self._rescale(state.net_outputs)
@@ -358,27 +358,43 @@ def _tell_all(callbacks: list[Callback], event: str, context: RunContext) -> Non
             raise
 
 
-@contextlib.contextmanager
-def _whole() -> Iterator[None]:
-    """Ctrl-C waits until this is left, the first time: what is written one by one is written whole."""
-    handler = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(handler):
-        yield
-        return
-    held: list[Any] = []
+class _Whole:
+    """As a context: Ctrl-C waits until it is left, the first time, so that what is written one by one is written whole. That holds while
+    the handler is `installed`.
+    """
 
-    def hold(number: int, frame: Any) -> None:
-        if held:
-            handler(number, frame)
-        held.append((number, frame))
+    def __init__(self) -> None:
+        self._inside, self._held = False, None
 
-    signal.signal(signal.SIGINT, hold)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, handler)
-        if held:
-            handler(*held[0])
+    def __enter__(self) -> None:
+        self._inside = True
+
+    def __exit__(self, *_: Any) -> None:
+        self._inside = False
+        if self._held is not None:
+            held, self._held = self._held, None
+            self._handler(*held)
+
+    def _handle(self, number: int, frame: Any) -> None:
+        if self._inside and self._held is None:
+            self._held = (number, frame)
+        else:
+            self._handler(number, frame)
+
+    @contextlib.contextmanager
+    def installed(self) -> Iterator[None]:
+        """Once for many contexts; other threads than the main one get no signals."""
+        self._handler: Any = signal.getsignal(signal.SIGINT)
+        if threading.current_thread() is not threading.main_thread() or not callable(self._handler):
+            yield
+            return
+        own = self._handle  # the same object each time
+        signal.signal(signal.SIGINT, own)
+        try:
+            yield
+        finally:
+            if signal.getsignal(signal.SIGINT) is own:
+                signal.signal(signal.SIGINT, self._handler)
 
 
 @contextlib.contextmanager
