@@ -43,30 +43,29 @@ class ConvolutionParts : protected ProductParts {
     if (w.in_place) return {image + plane * planes.pitch + line * lines.pitch, w.channel, {planes.pitch, lines.pitch, columns.pitch}};
     const int64_t depth = Product::Windows::seen(planes, band.planes), height = Product::Windows::seen(lines, round_up(band.lines, w.tile));
     std::memset(copy, 0, static_cast<std::size_t>(w.channels * w.copied_channel));
-    for (int64_t channel = 0; channel < w.channels; ++channel)
-      for (int64_t z = std::max<int64_t>(plane, 0); z < std::min(plane + depth, planes.image); ++z)
-        for (int64_t y = std::max<int64_t>(line, 0); y < std::min(line + height, lines.image); ++y)
-          copy_line(image + channel * w.channel + z * planes.pitch + y * lines.pitch,
-                    copy + channel * w.copied_channel + (z - plane) * w.plane + (y - line) * w.line);
-    return {copy, w.copied_channel, {w.plane, w.line, core_.item}};
+    const int64_t item = core_.item, length = w.part / item, pitch = w.parts * columns.pitch;
+    for (int64_t part = 0; part < w.parts; ++part) {
+      // Positions part + parts * i - before, of which [first, end) are in the image.
+      const int64_t first = std::min(divide_up(std::max<int64_t>(columns.before - part, 0), w.parts), length);
+      const int64_t end = std::clamp(divide_up(std::max<int64_t>(columns.image + columns.before - part, 0), w.parts), first, length);
+      const char* const from = image + (part + first * w.parts - columns.before) * columns.pitch;
+      char* const to = copy + part * w.part + first * item;
+      for (int64_t channel = 0; channel < w.channels; ++channel)
+        for (int64_t z = std::max<int64_t>(plane, 0); z < std::min(plane + depth, planes.image); ++z)
+          for (int64_t y = std::max<int64_t>(line, 0); y < std::min(line + height, lines.image); ++y)
+            copy_line(from + channel * w.channel + z * planes.pitch + y * lines.pitch, pitch, end - first,
+                      to + channel * w.copied_channel + (z - plane) * w.plane + (y - line) * w.line);
+    }
+    return {copy, w.copied_channel, {w.plane, w.line, item}};
   }
 
-  void copy_line(const char* from, char* to) const {
-    const Product::Windows& w = *p_.windows;
-    const Product::Windows::Axis& a = w.axes[2];
-    const int64_t item = core_.item, length = w.part / item;
-    for (int64_t part = 0; part < w.parts; ++part, to += w.part) {
-      // Positions part + parts * i - before, of which [first, end) are in the image.
-      const int64_t first = std::clamp<int64_t>(divide_up(std::max<int64_t>(a.before - part, 0), w.parts), 0, length);
-      const int64_t end = std::clamp<int64_t>(divide_up(std::max<int64_t>(a.image + a.before - part, 0), w.parts), first, length);
-      const char* const at = from + (part + first * w.parts - a.before) * a.pitch;
-      if (w.parts * a.pitch == item)
-        std::memcpy(to + first * item, at, static_cast<std::size_t>((end - first) * item));
-      else if (item == 4)
-        copy_spread<uint32_t>(at, w.parts * a.pitch, end - first, to + first * item);
-      else
-        copy_spread<uint64_t>(at, w.parts * a.pitch, end - first, to + first * item);
-    }
+  void copy_line(const char* from, int64_t pitch, int64_t count, char* to) const {
+    if (pitch == core_.item)
+      std::memcpy(to, from, static_cast<std::size_t>(count * core_.item));
+    else if (core_.item == 4)
+      copy_spread<uint32_t>(from, pitch, count, to);
+    else
+      copy_spread<uint64_t>(from, pitch, count, to);
   }
 
   template <class Bits>

@@ -4,7 +4,7 @@
 //                   for each panel of channels, block of k:        pack the weights
 //                     tiles of places (rows) by channels (columns); when it was the last block of k, turned round into C
 //     lines       few channels: lines of the result as sums of shifted lines of such a copy
-//     weights     the gradient of weights: for each panel of channels of the result, image, block of k (places):
+//     weights     the gradient of weights: for some panels of channels of the result, each image, block of k (places) and panel:
 //                   pack the cotangent of the result; tiles of channels of the image, or places of the window, by those of the result
 //
 // Either way the elements that a weight is multiplied with lie where a table says, from the first element of a window.
@@ -20,7 +20,8 @@ using namespace codegen;
 
 namespace {
 
-constexpr int64_t kFewPlaces = 4;  // of a line of the result: below it tiles go along another axis
+constexpr int64_t kSumsBytes = 4 << 20;  // of the gradient of weights, while the images of a batch pass by
+constexpr int64_t kFewPlaces = 4;        // of a line of the result: below it tiles go along another axis
 
 class Convolution : ConvolutionParts {
  public:
@@ -118,11 +119,16 @@ class Convolution : ConvolutionParts {
     const auto &[planes, lines, columns] = w.axes;
     char* const panel = scratch;
     char* const sums = panel + weights_bytes();
-    auto* const reach = reinterpret_cast<int64_t*>(sums + p_.n * panel_row());
+    const int64_t sums_bytes = p_.n * panel_row();
+    auto* const reach = reinterpret_cast<int64_t*>(sums + w.together * sums_bytes);
     char* const copy = reinterpret_cast<char*>(reach) + round_up(p_.k * 8, kPanelLine);
     bool known = false;
-    for (int64_t row = block.row; row < block.row_end; row += panel_columns()) {
-      const int64_t channels = std::min(panel_columns(), block.row_end - row);
+    for (int64_t first = block.row; first < block.row_end; first += w.together * panel_columns()) {
+      const int64_t last = std::min(block.row_end, first + w.together * panel_columns());
+      const auto each_panel = [&](auto&& f) {
+        for (int64_t row = first; row < last; row += panel_columns())
+          f(row, std::min(panel_columns(), last - row), sums + (row - first) / panel_columns() * sums_bytes);
+      };
       for (int64_t number = 0; number < p_.summed; ++number) {
         const Part part = part_of(b_at_ + number * p_.next_b, {0, planes.result, 0, lines.result}, copy);
         for (int64_t i = 0; !known && i < p_.k; ++i) {
@@ -131,18 +137,21 @@ class Convolution : ConvolutionParts {
                      i % columns.result * columns.stride * part.pitches[2];
         }
         known = true;
-        for (int64_t at = 0; at < p_.k; at += p_.depth) {
-          MatMulArgs args;
-          args.k = std::min(p_.depth, p_.k - at);
-          args.add = number > 0 || at > 0;
-          args.b = panel;
-          args.b_k = panel_row();
-          args.reach = reach + at;
-          pack_weights(a_at_ + number * p_.next_a + row * p_.a_row + at * p_.a_k, args.k, channels, panel);
-          weights_tiles(args, part, block, channels > core_.lanes ? 2 : 1, sums);
-        }
+        for (int64_t at = 0; at < p_.k; at += p_.depth)
+          each_panel([&](int64_t row, int64_t channels, char* to) {
+            MatMulArgs args;
+            args.k = std::min(p_.depth, p_.k - at);
+            args.add = number > 0 || at > 0;
+            args.b = panel;
+            args.b_k = panel_row();
+            args.reach = reach + at;
+            pack_weights(a_at_ + number * p_.next_a + row * p_.a_row + at * p_.a_k, args.k, channels, panel);
+            weights_tiles(args, part, block, channels > core_.lanes ? 2 : 1, to);
+          });
       }
-      turn_sums(sums, block.column_end - block.column, channels, c_at_ + row * p_.c_row + block.column * core_.item, panel);
+      each_panel([&](int64_t row, int64_t channels, const char* from) {
+        turn_sums(from, block.column_end - block.column, channels, c_at_ + row * p_.c_row + block.column * core_.item, panel);
+      });
     }
   }
 
@@ -237,6 +246,7 @@ void Product::plan_windows() {
     w.along = w.channels < kFewPlaces && places.window > w.channels ? Windows::kAxes - 1 : Windows::kAxes;
     w.band_lines = lines.result;
     w.band_planes = planes.result;
+    w.together = std::clamp<int64_t>(kSumsBytes / (n * 2 * core.vector_bytes()), 1, divide_up(m, 2 * lanes));
   }
   w.part = path == Path::Lines ? (round_up(places.result, lanes) + (places.window - 1) * places.dilation / w.parts) * item
                                : Windows::seen(places, places.result) * item;
@@ -245,7 +255,7 @@ void Product::plan_windows() {
   w.copied_channel = (round_up(Windows::seen(planes, w.band_planes) * w.plane, kPanelLine) | kPanelLine);
   scratch_bytes = round_up(k * 8, kPanelLine);
   if (!w.in_place) scratch_bytes += w.channels * w.copied_channel;
-  const int64_t sums = path == Path::Weights ? n : w.band_planes * w.band_lines * places.result;
+  const int64_t sums = path == Path::Weights ? n * w.together : w.band_planes * w.band_lines * places.result;
   if (path != Path::Lines) scratch_bytes += (std::max(depth, lanes) + sums) * 2 * core.vector_bytes();
 }
 
