@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -13,6 +14,7 @@ from framejit.ops._image import _around, _each
 from framejit.ops._shape import _joined
 
 _INTS = (ALL["int32"], ALL["int64"])
+_MOST_PARTS = 64  # places of a window that are combined one by one
 
 
 def _lowest(x: np.ndarray) -> Any:
@@ -44,6 +46,15 @@ def _parts(
     return _windows(x, *[number for triple in zip(kernel, stride, dilation) for number in triple])
 
 
+def _fold(combine: Any, parts: np.ndarray, kernel: tuple[int, ...]) -> np.ndarray:
+    """What is under each window, one place of the window after the other: along the image, where elements are many."""
+    places = [(..., *at) for at in itertools.product(*[range(size) for size in kernel])]
+    out = parts[places[0]]
+    for at in places[1:]:
+        out = combine(out, parts[at])
+    return out
+
+
 def _max_pool(
     axes: int,
     x: Any,
@@ -60,15 +71,22 @@ def _max_pool(
     window = tuple([step * (size - 1) + 1 for size, step in zip(kernel, dilation)])
     _, around = _places(array, window, stride, pad_mode.lower(), padding, ceil_mode)
     parts = _parts(array, kernel, stride, dilation, around, _lowest(array))
-    inner = tuple(range(-axes, 0))
-    if not return_indices:
-        return _tensor(parts.max(inner))
+    if not return_indices and math.prod(kernel) <= _MOST_PARTS:
+        return _tensor(_fold(np.maximum, parts, kernel))
     flat = parts.reshape((*parts.shape[:-axes], -1))
     at = np.argmax(flat, -1)[..., None]
+    largest = _tensor(np.take_along_axis(flat, at, -1)[..., 0])
+    if not return_indices:
+        return largest
     numbers = np.arange(array[0, 0].size).reshape((1, 1, *array.shape[2:]))
     numbers = _parts(numbers, kernel, stride, dilation, around, 0).reshape((1, 1, *flat.shape[2:]))
-    places = np.take_along_axis(np.broadcast_to(numbers, flat.shape), at, -1)
-    return _tensor(np.take_along_axis(flat, at, -1)[..., 0]), _tensor(places[..., 0])
+    return largest, _tensor(np.take_along_axis(np.broadcast_to(numbers, flat.shape), at, -1)[..., 0])
+
+
+def _sum(parts: np.ndarray, kernel: tuple[int, ...]) -> np.ndarray:
+    if math.prod(kernel) <= _MOST_PARTS:
+        return _fold(np.add, parts, kernel)
+    return parts.sum(tuple(range(-len(kernel), 0)))
 
 
 def _avg_pool(
@@ -85,8 +103,7 @@ def _avg_pool(
     array = _array(x)
     kernel, stride, ones = _each(kernel_size, axes), _each(stride, axes), (1,) * axes
     given, around = _places(array, kernel, stride, pad_mode.lower(), padding, ceil_mode)
-    inner = tuple(range(-axes, 0))
-    total = _parts(array, kernel, stride, ones, around, 0).sum(inner)
+    total = _sum(_parts(array, kernel, stride, ones, around, 0), kernel)
     if divisor:
         return _tensor(total / array.dtype.type(divisor))
     if not any(before or after for before, after in around) or count_include_pad and given == around:
@@ -95,7 +112,7 @@ def _avg_pool(
     if count_include_pad:
         counted = np.pad(counted, [(0, 0), (0, 0), *given], constant_values=1)
         around = [(0, most - after) for (_, most), (_, after) in zip(around, given)]
-    return _tensor(total / _parts(counted, kernel, stride, ones, around, 0).sum(inner))
+    return _tensor(total / _sum(_parts(counted, kernel, stride, ones, around, 0), kernel))
 
 
 def max_pool2d(
