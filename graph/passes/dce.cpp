@@ -147,7 +147,7 @@ class Liveness {
       const ValueId later = std::exchange(overwritten_[root], from_outside ? kNoValue : v);
       const bool is_dead = !read_[root] || (later != kNoValue && same_place(n.type, graph_.type(later)));
       if (is_dead && !from_outside) return false;
-    } else if (!used_[index(v)] && !(n.op == Op::Host && n.index() >= kFirstRaisingHost) && (ignore_flags_ || n.flag_rule == FlagRule::drop() || !may_set_flags(graph_, v))) {
+    } else if (!used_[index(v)] && !(n.op == Op::Host && n.index() >= kFirstRaisingHost) && !may_warn(n, v)) {
       return false;
     }
     for (std::size_t i = 0; i < n.inputs.size(); ++i) {
@@ -158,6 +158,12 @@ class Liveness {
       overwritten_[root] = kNoValue;
     }
     return true;
+  }
+
+  /// Convolutions and attention are Tensors' alone, which are silent.
+  bool may_warn(const Node& n, ValueId v) const {
+    const bool is_silent = n.op == Op::Convolution || n.op == Op::ConvolutionWeights || n.op == Op::Attention;
+    return !ignore_flags_ && !is_silent && n.flag_rule != FlagRule::drop() && may_set_flags(graph_, v);
   }
 
   Graph& graph_;

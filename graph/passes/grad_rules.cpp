@@ -4,8 +4,10 @@
 // Where a formula would be infinity times 0 at a point where the derivative is finite, the formula avoids it, not the caller.
 #include "graph/passes/grad_rules.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <span>
 
 #include "graph/scalar_cast.h"
 #include "graph/support/check.h"
@@ -392,46 +394,102 @@ E convolution(E image, E weights, const Window& window) {
   return image.math->of(*built);
 }
 
-/// The cotangent of the image: that of the result, with zeros between its elements where the window steps, convolved with the weights
-/// turned around.
-E image_cotangent(E w, E g, Dims image, const Window& window) {
+/// Along one axis of space the elements first, first + stride ... of an image, and the taps of the window, begin, begin + stride ..., that they
+/// meet: all of them where the stride is 1. The n-th of these elements meets the first of these taps at place n + shift of the result.
+struct Phase {
+  int64_t first = 0, count = 0, begin = 0, taps = 0, shift = 0, stride = 1;
+
+  static std::vector<Phase> all(const Window::Axis& axis, int64_t length, int64_t size) {
+    std::vector<Phase> out;
+    for (int64_t begin = 0; begin < axis.stride; ++begin) {
+      Phase p{0, 0, begin, begin < size ? (size - 1 - begin) / axis.stride + 1 : 0, 0, axis.stride};
+      p.first = ((begin - axis.before) % axis.stride + axis.stride) % axis.stride;
+      p.count = p.first < length ? (length - 1 - p.first) / axis.stride + 1 : 0;
+      p.shift = (p.first + axis.before - begin) / axis.stride;
+      out.push_back(p);
+    }
+    return out;
+  }
+};
+
+/// The cotangent of the image at one phase of each axis: that of the result convolved with the taps turned around; nothing where it is zero.
+std::optional<E> phase_cotangent(E w, E g, const Window& window, std::span<const Phase> phases) {
+  Math& m = *g.math;
+  GraphBuilder& b = m.builder();
+  Window back;
+  back.groups = window.groups;
+  for (std::size_t i = 0; i < phases.size(); ++i) {
+    const Phase& p = phases[i];
+    const int n = static_cast<int>(i) + 2;
+    const int64_t places = m.type(g).shape[i + 2].value(), dilation = window.axes[i].dilation;
+    const int64_t before = dilation * (p.taps - 1) - p.shift, after = p.shift + p.count - places;
+    // Places whose window lies in the padding alone.
+    const int64_t skipped = std::max<int64_t>(-before, 0), dropped = std::max<int64_t>(-after, 0);
+    if (p.taps == 0 || p.count == 0 || places <= skipped + dropped) return std::nullopt;
+    if (skipped || dropped) g = m.of(b.slice(g.id, n, skipped, places - skipped - dropped, 1));
+    back.axes.push_back({1, std::max<int64_t>(before, 0), std::max<int64_t>(after, 0), dilation});
+    w = m.of(b.slice(w.id, n, p.begin + (p.taps - 1) * p.stride, p.taps, -p.stride));
+  }
+  // [out, in / groups, ...] -> [in, out / groups, ...]
+  const Dims filter = m.type(w).shape;
+  Dims split = {window.groups, filter[0].value() / window.groups, filter[1]};
+  Dims joined = {filter[1].value() * window.groups, filter[0].value() / window.groups};
+  for (std::size_t i = 2; i < filter.size(); ++i) {
+    split.push_back(filter[i]);
+    joined.push_back(filter[i]);
+  }
+  w = m.reshape(m.permute(m.reshape(w, split), swapped(split.size(), 1, 2)), joined);
+  return convolution(g, w, back);
+}
+
+constexpr int64_t kMostPhases = 16;
+
+/// The cotangent of the image. Where the window steps, elements of the image meet every so many taps only: phase by phase. Where it is dilated
+/// as well, or the steps are large, by one with zeros between the elements of the result's.
+E image_cotangent(E w, E g, Dims image, Window window) {
   Math& m = *g.math;
   GraphBuilder& b = m.builder();
   const Dims filter = m.type(w).shape;
-  const int64_t groups = window.groups, rank = static_cast<int64_t>(image.size());
-  Window back;
-  back.groups = groups;
+  int64_t count = 1;
+  for (const Window::Axis& axis : window.axes) count *= std::min(axis.stride, kMostPhases + 1);
+  std::vector<std::vector<Phase>> phases;
   for (std::size_t i = 0; i < window.axes.size(); ++i) {
-    const Window::Axis& axis = window.axes[i];
+    Window::Axis& axis = window.axes[i];
     const int n = static_cast<int>(i) + 2;
-    const int64_t size = filter[i + 2].value(), length = m.shapes().specialize(image[i + 2]);
+    const int64_t length = m.shapes().specialize(image[i + 2]);
     int64_t places = m.shapes().specialize(m.type(g).shape[i + 2]);
-    if (axis.stride > 1) {
+    if (axis.stride > 1 && (axis.dilation > 1 || count > kMostPhases)) {
       Dims spread = m.type(g).shape;
       spread[i + 2] = (places - 1) * axis.stride + 1;
       const E with_zeros = m.zeros(m.type(g).dtype, spread);
       const auto written = b.write(b.slice(with_zeros.id, n, 0, places, axis.stride), g.id);
       FRAMEJIT_CHECK(written.has_value(), "spreading a cotangent");
       g = with_zeros;
-      places = (places - 1) * axis.stride + 1;
+      axis.stride = 1;
     }
-    int64_t before = axis.dilation * (size - 1) - axis.before;
-    int64_t after = length - places - before + axis.dilation * (size - 1);
-    // Places whose window lies in the padding alone.
-    const int64_t skipped = std::max<int64_t>(-before, 0), dropped = std::max<int64_t>(-after, 0);
-    if (skipped || dropped) g = m.of(b.slice(g.id, n, skipped, places - skipped - dropped, 1));
-    back.axes.push_back({1, std::max<int64_t>(before, 0), std::max<int64_t>(after, 0), axis.dilation});
-    w = m.of(b.slice(w.id, n, size - 1, size, -1));
+    phases.push_back(Phase::all(axis, length, filter[i + 2].value()));
   }
-  // [out, in / groups, ...] -> [in, out / groups, ...]
-  Dims split = {groups, filter[0].value() / groups, filter[1]};
-  Dims joined = {filter[1].value() * groups, filter[0].value() / groups};
-  for (int64_t i = 2; i < rank; ++i) {
-    split.push_back(filter[static_cast<std::size_t>(i)]);
-    joined.push_back(filter[static_cast<std::size_t>(i)]);
+  std::vector<std::vector<Phase>> each = {{}};
+  for (const std::vector<Phase>& axis : phases) {
+    std::vector<std::vector<Phase>> longer;
+    for (const std::vector<Phase>& head : each)
+      for (const Phase& p : axis) {
+        longer.push_back(head);
+        longer.back().push_back(p);
+      }
+    each = std::move(longer);
   }
-  w = m.reshape(m.permute(m.reshape(w, split), swapped(split.size(), 1, 2)), joined);
-  return convolution(g, w, back);
+  if (each.size() == 1)
+    if (const std::optional<E> whole = phase_cotangent(w, g, window, each[0])) return *whole;
+  const E out = m.zeros(m.type(g).dtype, image);
+  for (const std::vector<Phase>& one : each) {
+    const std::optional<E> part = phase_cotangent(w, g, window, one);
+    if (!part) continue;
+    ValueId place = out.id;
+    for (std::size_t i = 0; i < one.size(); ++i) place = b.slice(place, static_cast<int>(i) + 2, one[i].first, one[i].count, one[i].stride);
+    FRAMEJIT_CHECK(b.write(place, part->id).has_value(), "a phase of a cotangent");
+  }
+  return out;
 }
 
 E weights_cotangent(E image, E g, Dims filter, const Window& window) {

@@ -262,3 +262,9 @@ def test_norms():
             return ((x - x.mean(axes, keepdims=True)) / np.sqrt(x.var(axes, keepdims=True) + eps)) ** 2
 
         np.testing.assert_allclose(gradient, differences(written_out, (x,)), atol=2e-4)
+
+
+def test_a_convolution_that_nobody_needs_is_not_computed():
+    gradient = fj.jit(fj.grad(lambda x, w: ops.conv2d(x, w), (0, 1)), fullgraph=True)
+    gradient(Tensor(np.ones((2, 3, 6, 6), np.float32)), Tensor(np.ones((4, 3, 3, 3), np.float32)))
+    assert gradient.graphs().count(" = convolution ") == 1 and gradient.graphs().count(" = convolution_weights ") == 1
