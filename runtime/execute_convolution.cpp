@@ -196,8 +196,9 @@ void Product::plan_windows() {
   const int64_t item = core.item, lanes = core.lanes;
   w.c_plane = w.places() * item;
   w.channels = (w.transposed ? n : k) / (planes.window * lines.window * places.window);
-  if (!w.transposed && !batch.empty() && batch.front().a == 0 && planes.image == 1 && planes.window == 1 && planes.before == 0) {
+  if (!w.transposed && !batch.empty() && batch.front().a == 0 && planes.image == 1 && planes.window == 1 && planes.before == 0 && planes.result == 1) {
     // Images of a batch are planes that see the same weights.
+    planes.stride = 1;
     planes.image = planes.result = batch.front().extent;
     planes.pitch = batch.front().b;
     w.c_plane = batch.front().c;

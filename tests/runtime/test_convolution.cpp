@@ -371,6 +371,24 @@ TEST(Convolution, MinimalFilteringKeepsInfinitiesInTheirWindows) {
   }
 }
 
+/// An axis of one element and a window of one: steps, and places in the padding alone.
+TEST(Convolution, AnAxisOfOne) {
+  std::mt19937_64 random(15);
+  for (const codegen::Cpu& cpu : cpus())
+    for (const graph::Window::Axis& axis : {graph::Window::Axis{2, 0, 0, 1}, {1, 0, 3, 1}, {2, 0, 3, 1}, {3, 2, 2, 2}})
+      for (int64_t channels : {3, 20})
+        for (std::size_t at : {0u, 1u, 2u}) {
+          Case c{3, 1, channels, channels + 1, {}, {4, 5, 6}, {2, 1, 3}, {}};
+          c.window.axes.assign(3, {1, 0, 0, 1});
+          c.window.axes[at] = axis;
+          c.image[at] = c.size[at] = 1;
+          for (std::size_t i = 0; i < 3; ++i) c.result.push_back((c.image[i] + c.window.axes[i].before + c.window.axes[i].after - c.size[i]) / c.window.axes[i].stride + 1);
+          check<float>(c, cpu, random);
+          check_weights<float>(c, cpu, random);
+          if (::testing::Test::HasFatalFailure()) return;
+        }
+}
+
 TEST(Convolution, EmptyImagesAndBatches) {
   std::mt19937_64 random(13);
   Case c = square(0, 3, 4, 5, 3, 1, 1);
