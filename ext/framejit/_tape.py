@@ -496,6 +496,10 @@ def _gradients(node: Node, cotangent: Any) -> list[Any]:
 
     if isinstance(node.call, Step):
         return node.call.back(cotangent)
+    if not cotangent.size:  # a selection of nothing
+        return [
+            None if parent is None else _zeros(value) for value, parent in zip(node.saved, node.parents, strict=True)
+        ]
     places = tuple(i for i, parent in enumerate(node.parents) if parent is not None)
     hook = _core.set_tape_hook(None)
     try:

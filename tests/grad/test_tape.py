@@ -228,6 +228,18 @@ def test_under_a_debugger():
     assert len(set(lines)) >= 2
 
 
+def test_a_selection_of_nothing():
+    def f(x):
+        fj.graph_break()
+        return x[x > 0].sum() + (x * x).sum()
+
+    for x in (np.array([1.0, -2.0]), np.array([-1.0, -2.0])):
+        np.testing.assert_array_equal(fj.grad(f)(x), 2 * x + (x > 0))
+        np.testing.assert_array_equal(fj.grad(f)(fj.Tensor(x)).asnumpy(), 2 * x + (x > 0))
+        chosen = fj.grad(lambda x: x[x > 0], sens_param=True)
+        np.testing.assert_array_equal(chosen(x, np.full((x > 0).sum(), 3.0)), 3.0 * (x > 0))
+
+
 def test_what_cannot_be_followed_is_an_error():
     def asked_for_memory(x):
         fj.graph_break()
