@@ -65,7 +65,7 @@ def fill_heap(byte: int) -> None:
     libc = ctypes.CDLL(None)
     libc.malloc.restype = ctypes.c_void_p
     libc.free.argtypes = [ctypes.c_void_p]
-    blocks = [(libc.malloc(size), size) for size in range(8, 1100, 8) for _ in range(4)]
+    blocks = [(libc.malloc(size), size) for size in (*range(8, 1100, 8), *range(1104, 6000, 64), *range(6000, 42000, 1024)) for _ in range(4)]
     for block, size in blocks:
         ctypes.memset(block, byte, size)
     for block, _ in blocks:
