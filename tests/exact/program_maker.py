@@ -453,7 +453,9 @@ def update(m: Maker) -> str | None:
     if not (x := written(m) if m.chance(0.9) else m.variable()):
         return None
     y = m.partner(x[1], 2)
-    return f"{x[0]} {m.pick(['+', '-', '*', '/', '//', '%', '**', '&', '|', '<<'] if is_array(x[1]) else ['+', '-', '*'])}= {y[0]}"
+    sign = m.pick(["+", "-", "*", "/", "//", "%", "**", "&", "|", "<<"] if is_array(x[1]) else ["+", "-", "*"])
+    # Where integers to a negative power raise, NumPy leaves in the array what its buffer held before.
+    return f"{x[0]} {sign}= {f'abs({y[0]})' if sign == '**' else y[0]}"
 
 
 def item_update(m: Maker) -> str | None:
