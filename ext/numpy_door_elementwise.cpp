@@ -48,11 +48,10 @@ Captured<bool> store_masked(Session& session, ValueId out, ValueId result, Value
   const DType from = session.graph().type(result).dtype, to = session.graph().type(out).dtype;
   if (!PyArray_CanCastTypeTo(descr_of(from), descr_of(to), NPY_SAME_KIND_CASTING))
     return break_at(BreakId::WouldRaise, "the result does not cast to the dtype of out=");
-  // NumPy casts what is there already to the loop's dtype too, which may raise flags.
-  if (from != to && (graph::is_float(to) || graph::is_complex(to)))
+  // NumPy casts what is there already to the loop's dtype too, which may raise flags, and where memory overlaps it casts that back.
+  if (from != to)
     return break_at(BreakId::UnsupportedArgument, "a ufunc with where= and an out= of another dtype");
-  FRAMEJIT_TRY(elements, cast(session, result, to));
-  const ValueId choices[] = {mask, elements, out};
+  const ValueId choices[] = {mask, result, out};
   FRAMEJIT_TRY(all, built(session.builder().elementwise(Op::Where, choices)));
   return store_result(session, out, all);
 }

@@ -101,6 +101,7 @@ VALUES = [
     "np.linalg.inv(x)\n    return y", "np.add.reduce(x, dtype=np.float32)\n    return y", "np.log(x, dtype=np.float64)\n    return y",
     "np.maximum(x, y, y)\n    return x", "return np.maximum(x, y, x.copy())", "x[2] = x[1:, -1]\n    return x", "x[:2] = x[1:5:2]\n    return x",
     "z = np.zeros(x.shape)\n    np.divide(x, 0, out=z, where=y > 99)\n    return z", "z = x * 1.0\n    np.divide(x, y != 0, out=z, where=y != 0)\n    return z",
+    "z = np.arange(x.size).reshape(x.shape) - 2\n    np.less(z[::-1], 1, out=z, where=z > 0)\n    return z",
     "z = x * 1.5\n    np.add(y, 3, out=z, where=x > 0)\n    return z", "z = np.ones(x.shape)\n    np.log10(x[::-1], out=z[::-1], where=x[::-1] > 0)\n    return z",
     "return np.isin(x, y, kind='table')", "return np.concatenate((x, y), casting='same_value')", "return [np.logspace(0, 1, 4, base=b) for b in np.array([1, 2])]",
     "return np.interp(np.array(1), np.array([0, 2, 4]), np.array([1, -1, 1])), x", "return [1] * np.float64(x.size)", "return np.float64(2) * [1, 2], x + [2]",
