@@ -589,6 +589,14 @@ Captured<Value*> host_call(Session& session, PyObject* callable, std::span<Value
     if (!session.graph().shapes().holds(graph::Relation::Lt, 0, size))
       return break_at(BreakId::UnsupportedArgument, "a host call of an empty array");
   }
+  // They copy a single complex number that is read-only, as operands are here, and then multiply it by BLAS.
+  static PyObject* const products[] = {PyObject_GetAttrString(numpy_module(), "convolve"), PyObject_GetAttrString(numpy_module(), "correlate")};
+  for (ValueId operand : arguments.operands) {
+    const graph::Type& type = session.graph().type(operand);
+    const bool is_product = std::find(std::begin(products), std::end(products), callable) != std::end(products);
+    if (is_product && graph::is_complex(type.dtype) && !session.graph().shapes().holds(graph::Relation::Lt, 1, type.size()))
+      return break_at(BreakId::UnsupportedArgument, name_of_callable(callable) + " of a single complex number");
+  }
   // NumPy 1 promotes by the value of a scalar, where the others have another dtype.
   for (std::size_t i = 0; i < arguments.operands.size() && numpy_version().major < 2; ++i) {
     const graph::Type& type = session.graph().type(arguments.operands[i]);

@@ -402,3 +402,16 @@ def test_exponents_known_at_run_time(dtype):
         p = np.array(p)
         assert_same(lambda x, p: (x ** int(p.sum()), x ** float(p.sum()), x ** len(p)), lambda p=p: (z, p), calls=2)
         assert_same(in_place, lambda p=p: (z.copy(), p), calls=2)
+
+
+def test_products_of_a_single_number():
+    """NumPy multiplies it by BLAS where it is read-only, by a loop of its own where not."""
+    for function in (np.convolve, np.correlate):
+        for x in (np.array([np.inf + 4.5j]), np.array([0.1 + 0.3j], np.complex64)):
+            for other in ([1.0, 2.0], x * 0.7):
+                marked = framejit.jit(lambda x, other=other, function=function: function(-x, other, "full"))
+                with np.errstate(all="ignore"):
+                    expected, found = function(-x, other, "full"), marked(x)
+                assert expected.tobytes() == found.tobytes(), (function, x, other)
+    report = framejit.explain(framejit.jit(lambda x: np.convolve(x * 2, x), fullgraph=True))(np.array([1j, 2.0]))
+    assert len(report.graphs) == 1
