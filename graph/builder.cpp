@@ -240,7 +240,7 @@ BuildResult GraphBuilder::broadcast_to(ValueId x, Dims shape) {
     const Dim& target = shape[missing + i];
     if (t.shape[i] == Dim(1) && !(target == Dim(1))) continue;  // repeated
     if (graph_.shapes().fits(t.shape[i], target))
-      strides[missing + i] = t.shape[i] == Dim(1) ? Dim(0) : t.strides[i];
+      strides[missing + i] = graph_.shapes().equal(t.shape[i], 1) ? Dim(0) : t.strides[i];
     else if (!graph_.shapes().equal(t.shape[i], 1))
       return shape_error(message);
   }

@@ -350,3 +350,15 @@ def test_conjugates_of_bools():
     x = np.arange(8) % 3 == 0
     for array in (np.broadcast_to(x[:3], (4, 3)), np.broadcast_to(x.reshape(4, 1, 2), (4, 3, 2)), np.broadcast_to(x[:4, None, None], (4, 3, 2)).T):
         assert_same(lambda a: np.conjugate(a), lambda array=array: (array,), calls=2)
+
+
+def test_strides_of_what_is_broadcast_along_sizes_that_vary():
+    def f(x, items):
+        x += 1
+        part = np.swapaxes(x[len(items) :, len(items) :, 1:2], 0, -1)
+        return np.broadcast_to(part, (2, *part.shape))
+
+    marked = framejit.jit(f)
+    for shape in ((2, 3, 4), (2, 5, 6), (2, 3, 4), (2, 4, 7), (2, 3, 5), (3, 4, 4), (4, 3, 4)):
+        expected, found = f(np.ones(shape), [1, 2]), marked(np.ones(shape), [1, 2])
+        assert found.strides == expected.strides, shape
