@@ -518,3 +518,13 @@ def test_bernoulli():
     with pytest.raises(ValueError, match="'name' must be one of .*but got 'nothing'"):
         coin("nothing")
     assert repr(coin) == "Bernoulli(probs = [0.25 0.5 ])"
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.float16])
+def test_average_pools_of_narrow_numbers(dtype):
+    """Sums are wider than what is summed."""
+    x = np.full((1, 1, 4, 4), 100, dtype)
+    x[0, 0, 0, 0] = 1
+    expected = x.reshape(1, 1, 2, 2, 2, 2).astype(np.float64).mean((3, 5)).astype(dtype)
+    for pool in (lambda x: fj.ops.avg_pool2d(x, 2, 2), fj.jit(lambda x: fj.ops.avg_pool2d(x, 2, 2))):
+        np.testing.assert_array_equal(pool(fj.Tensor(x)).asnumpy().astype(dtype), expected)

@@ -84,7 +84,7 @@ def _max_pool(
 
 
 def _sum(parts: np.ndarray, kernel: tuple[int, ...]) -> np.ndarray:
-    if math.prod(kernel) <= _MOST_PARTS:
+    if parts.dtype in (np.float32, np.float64) and math.prod(kernel) <= _MOST_PARTS:
         return _fold(np.add, parts, kernel)
     return parts.sum(tuple(range(-len(kernel), 0)))
 
