@@ -43,6 +43,8 @@ class Batcher {
       if (!output) return std::nullopt;
       out.outputs.push_back(*output);
     }
+    for (ValueId v : request_.stops)
+      if (is_batched(v)) out.stops.push_back(batched_[index(v)]);
     return out;
   }
 

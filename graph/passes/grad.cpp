@@ -372,8 +372,10 @@ class Reverse {
 
   /// With memory of its own that nobody else has.
   ValueId finished(ValueId v) {
-    const Cotangent c = cotangents_[index(v)];
+    Cotangent c = cotangents_[index(v)];
     if (c.value == kNoValue) return math_.zeros(graph_.type(v).dtype, graph_.type(v).shape).id;
+    const ValueId root = graph_.root(c.value);
+    if (index(root) >= active_.size() && same_place(graph_.type(c.value), graph_.type(root))) c.value = root;
     const Node& n = graph_.node(c.value);
     const bool fresh = index(c.value) >= active_.size() && !n.type.is_view() && n.op != Op::Constant && n.op != Op::DimValue &&
                        given_.insert(index(c.value)).second &&

@@ -352,7 +352,23 @@ E transposed(E x) {
   return x.math->permute(x, axes);
 }
 
-/// Vectors become matrices, as matmul sees them; the result gets the axes that it lacks.
+/// Do columns lie one after the other, so that the matrix is better made as its transpose?
+bool is_by_columns(const Type& matrix) {
+  const std::size_t rank = matrix.shape.size();
+  const Dim item = size_of(matrix.dtype);
+  return rank >= 2 && matrix.strides[rank - 2] == item && !(matrix.strides[rank - 1] == item);
+}
+
+/// Matrices that follow each other as one.
+E joined(E x) {
+  Math& m = *x.math;
+  const Dims shape = m.type(x).shape;
+  Dim rows = 1;
+  for (std::size_t i = 0; i + 1 < shape.size(); ++i) rows = rows * shape[i];
+  return m.reshape(x, {rows, shape.back()});
+}
+
+/// Vectors become matrices, as matmul sees them; the result gets the axes that it lacks. A cotangent lies in memory as its operand does.
 BackwardResult matmul_rule(const Backward& at) {
   Math& m = at.math;
   const Dims left = at.input_type(0).shape, right = at.input_type(1).shape;
@@ -361,15 +377,19 @@ BackwardResult matmul_rule(const Backward& at) {
   if (right.size() == 1) as_right.push_back(1);
   if (right.size() == 1) as_result.push_back(1);
   if (left.size() == 1) as_result.insert(as_result.end() - 1, 1);
-  const E g = m.reshape(at.g, as_result);
+  E g = m.reshape(at.g, as_result);
+  const auto product = [&](E a, E b, const Type& of) {
+    return is_by_columns(of) ? transposed(m.matmul(transposed(b), transposed(a))) : m.matmul(a, b);
+  };
   std::vector<ValueId> out(2, kNoValue);
   if (at.needed[0]) {
     const E b = m.reshape(at.x(1), as_right);
-    out[0] = m.reshape(m.unbroadcast(m.matmul(g, transposed(b)), as_left), left).id;
+    out[0] = m.reshape(m.unbroadcast(product(g, transposed(b), at.input_type(0)), as_left), left).id;
   }
   if (at.needed[1]) {
-    const E a = m.reshape(at.x(0), as_left);
-    out[1] = m.reshape(m.unbroadcast(m.matmul(transposed(a), g), as_right), right).id;
+    E a = m.reshape(at.x(0), as_left);
+    if (as_right.size() == 2) a = joined(a), g = joined(g);  // the sum over all matrices of A is one along k
+    out[1] = m.reshape(m.unbroadcast(product(transposed(a), g, at.input_type(1)), as_right), right).id;
   }
   return out;
 }

@@ -268,3 +268,28 @@ def test_a_convolution_that_nobody_needs_is_not_computed():
     gradient = fj.jit(fj.grad(lambda x, w: ops.conv2d(x, w), (0, 1)), fullgraph=True)
     gradient(Tensor(np.ones((2, 3, 6, 6), np.float32)), Tensor(np.ones((4, 3, 3, 3), np.float32)))
     assert gradient.graphs().count(" = convolution ") == 1 and gradient.graphs().count(" = convolution_weights ") == 1
+
+
+def test_weights_of_all_samples_are_one_product_that_lies_as_they_do():
+    gradient = fj.jit(fj.grad(lambda x, w: ops.dense(x, w), (0, 1)), fullgraph=True)
+    x, w = rng.normal(size=(3, 5, 4)), rng.normal(size=(6, 4))
+    of_x, of_w = gradient(Tensor(x), Tensor(w))
+    np.testing.assert_allclose(of_x.asnumpy(), np.broadcast_to(w.sum(0), x.shape), rtol=1e-12)
+    np.testing.assert_allclose(of_w.asnumpy(), np.broadcast_to(x.sum((0, 1)), w.shape), rtol=1e-12)
+    text = gradient.graphs()
+    assert text.count(" = matmul ") == 3 and " = copy " not in text and "reduce" not in text
+
+
+@pytest.mark.parametrize("f", [ops.softmax, ops.log_softmax, lambda x: ops.logsumexp(x, -1)], ids=["softmax", "log_softmax", "logsumexp"])
+def test_what_a_softmax_subtracts_is_a_constant(f):
+    def weighed(x):
+        return (f(x) * Tensor(np.array([0.5, -1, 2, 0.1])[: f(x).shape[-1]])).sum()
+
+    assert_tensor_gradients(weighed, rng.normal(size=(3, 4)))
+    gradient = fj.jit(fj.grad(weighed), fullgraph=True)
+    gradient(Tensor(rng.normal(size=(3, 4))))
+    assert " = equal " not in gradient.graphs()
+    second = fj.grad(lambda x: fj.grad(weighed)(x).sum() + (fj.grad(weighed)(x) ** 2).sum())(Tensor(np.array([[0.1, 0.7, -0.3, 0.2]])))
+    first = lambda x: fj.grad(weighed)(Tensor(x)).asnumpy()  # noqa: E731
+    wanted = differences(lambda x: np.sum(first(x)) + np.sum(first(x) ** 2), (np.array([[0.1, 0.7, -0.3, 0.2]]),))
+    np.testing.assert_allclose(second.asnumpy(), wanted, rtol=1e-6, atol=1e-7)

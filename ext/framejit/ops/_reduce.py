@@ -21,6 +21,7 @@ from framejit._core import (
     _tensor,
 )
 from framejit._dtypes import ALL
+from framejit._tape import stop
 from framejit.ops._elementwise import _INTEGRAL
 
 _INT64 = ALL["int64"]
@@ -162,9 +163,14 @@ def reduce_any(x: Any, axis: Any = (), keep_dims: bool = False) -> Any:
     return any(x, axis, keep_dims)
 
 
+def _shift(x: Any, axis: Any) -> Any:
+    """The largest elements over `axis`: a constant in gradients, which are the same for any number that is subtracted."""
+    return stop(amax(x, axis, True))
+
+
 def logsumexp(input: Any, axis: Any, keep_dims: bool = False) -> Any:
     """log(sum(exp(input))) over `axis`."""
-    high = amax(input, axis, True)
+    high = _shift(input, axis)
     total = _op_log(sum(_op_exp(_op_subtract(input, high)), axis, True))
     both = _op_add(total, high)
     return both if keep_dims else _tensor(np.squeeze(_array(both), axis=_axes(axis)))
@@ -229,13 +235,13 @@ def norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dty
 def softmax(input: Any, axis: int = -1, *, dtype: Any = None) -> Any:
     """exp(input) / sum(exp(input)) along `axis`."""
     x = input if dtype is None else _tensor(_array(input, dtype))
-    shifted = _op_exp(_op_subtract(x, amax(x, axis, True)))
+    shifted = _op_exp(_op_subtract(x, _shift(x, axis)))
     return _op_divide(shifted, sum(shifted, axis, True))
 
 
 def log_softmax(logits: Any, axis: int = -1) -> Any:
     """log(softmax(logits))."""
-    shifted = _op_subtract(logits, amax(logits, axis, True))
+    shifted = _op_subtract(logits, _shift(logits, axis))
     return _op_subtract(shifted, _op_log(sum(_op_exp(shifted), axis, True)))
 
 
