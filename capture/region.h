@@ -103,11 +103,13 @@ struct CaptureOptions {
   bool o1 = false;
   bool any_work = false;     // a region without array work is one too (stress)
   int64_t break_every = 0;  // stress: a region ends after so many instructions of its own frame; 0: never for that
-  uint32_t instruction_limit = 20000;
+  uint32_t instruction_limit = 20000;     // executed at most, and for each graph node
+  uint32_t instructions_per_node = 100;  // so many more: deep networks need 20 to 30
+  uint32_t node_limit = 30000;           // graph nodes at most
   uint32_t inline_depth = 16;
   uint32_t variants = 0;        // entries that were made for this place before
-  uint32_t unroll_nodes = 400;  // graph nodes that one loop of many rounds may add before it is left to the bytecode
-  uint32_t unroll_rounds = 32;  // rounds that are not many: the layers of a network
+  uint32_t unroll_nodes = 2000;  // graph nodes that one loop of many rounds may add before it is left to the bytecode
+  uint32_t unroll_rounds = 32;   // rounds that are not many: the layers of a network
   /// The Python function behind a callable (a jitted function), borrowed, or null.
   PyObject* (*unwrap)(PyObject* callable) = nullptr;
   /// The Python function that a function of NumPy's runs where no argument has a __array_function__ of its own; borrowed, or null.

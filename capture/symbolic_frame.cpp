@@ -7,8 +7,6 @@
 namespace framejit::capture {
 
 namespace {
-constexpr std::size_t kGraphNodeLimit = 8000;
-
 /// Our modules that spell in Python what others wrote in C.
 bool is_spelling(const std::string& module) { return module == "framejit._polyfills" || module == "framejit._numpy_functions"; }
 }  // namespace
@@ -61,10 +59,13 @@ void SymbolicFrame::begin_step() {
 }
 
 Captured<bool> SymbolicFrame::check_unrolled(uint32_t head) {
+  const CaptureOptions& options = x.options();
   const std::size_t nodes = s.graph().value_count();
   for (Loop& loop : loops_)
     if (loop.head == head) {
-      if (++loop.rounds > x.options().unroll_rounds && nodes > loop.nodes + x.options().unroll_nodes)
+      // In the outermost frame rounds can be regions. Elsewhere all callers would be left to the bytecode too, and a gradient to a tape.
+      const std::size_t most = options.fullgraph || s.has_tape() ? options.node_limit : (outermost ? 1 : 4) * options.unroll_nodes;
+      if (++loop.rounds > options.unroll_rounds && nodes > loop.nodes + most)
         return break_at(BreakId::CapturedTooMuch, "a loop of many rounds");
       return true;
     }
@@ -73,8 +74,10 @@ Captured<bool> SymbolicFrame::check_unrolled(uint32_t head) {
 }
 
 Step SymbolicFrame::advance() {
-  if (x.steps >= x.options().instruction_limit) return break_at(BreakId::CapturedTooMuch);
-  if (s.graph().value_count() > kGraphNodeLimit) return break_at(BreakId::CapturedTooMuch, "graph nodes");
+  const CaptureOptions& options = x.options();
+  const std::size_t nodes = s.graph().value_count();
+  if (x.steps >= options.instruction_limit + nodes * options.instructions_per_node) return break_at(BreakId::CapturedTooMuch);
+  if (nodes > options.node_limit) return break_at(BreakId::CapturedTooMuch, "graph nodes");
   if (std::optional<Step> behind = loop()) return std::move(*behind);
   begin_step();
   if (outermost) {

@@ -282,7 +282,7 @@ class StageBuilder {
     return *index_;
   }
 
-  /// Where a computed value lies for other stages; `consumer` says when it is read last.
+  /// Where a computed value lies for other stages. One operand for all that take turns in a slot.
   OperandId scratch_operand(TermId t) {
     auto [it, added] = in_memory_.try_emplace(t, 0);
     if (added) {
@@ -291,7 +291,9 @@ class StageBuilder {
       operand.dtype = terms_[t].dtype;
       operand.buffer = take_slot(t);
       operand.written = true;
-      it->second = append_operand(std::move(operand));
+      const auto [same, first] = scratch_.try_emplace({operand.buffer, operand.dtype}, 0);
+      if (first) same->second = append_operand(std::move(operand));
+      it->second = same->second;
     }
     return it->second;
   }
@@ -701,6 +703,7 @@ class StageBuilder {
   std::map<TermId, const StoreTerm*> direct_;
   std::vector<std::pair<Access, OperandId>> memory_;
   std::map<TermId, OperandId> in_memory_;
+  std::map<std::pair<BufferIndex, DType>, OperandId> scratch_;
   std::vector<Slot> slots_;
   std::optional<OperandId> index_;
 };

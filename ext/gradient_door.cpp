@@ -44,10 +44,7 @@ std::optional<TapeFunction> tape_function(PyObject* callable) {
   return std::nullopt;
 }
 
-bool is_floating(const Session& session, ValueId id) {
-  const DType dtype = const_cast<Session&>(session).graph().type(id).dtype;
-  return graph::is_float(dtype);
-}
+bool is_inexact(DType dtype) { return graph::is_float(dtype) || graph::is_complex(dtype); }
 
 class GradientDoor final : public capture::Door {
  public:
@@ -120,9 +117,7 @@ class GradientDoor final : public capture::Door {
     (void)first;
     FRAMEJIT_TRY(array, as_array(session, x));
     const graph::Type type = session.graph().type(array->id);
-    if (!graph::is_float(type.dtype))
-      return break_at(BreakId::UnsupportedArgument,
-                      graph::is_complex(type.dtype) ? "a gradient with respect to complex numbers" : "a gradient with respect to integers");
+    if (!is_inexact(type.dtype)) return break_at(BreakId::UnsupportedArgument, "a gradient with respect to integers");
     const ValueId id = type.rank() == 0 ? session.builder().copy(array->id, 'C')
                                         : session.builder().view(array->id, type.shape, type.strides, 0);
     Value* watched = session.array(id, array->wrap);
@@ -167,7 +162,7 @@ class GradientDoor final : public capture::Door {
       return break_at(BreakId::UnsupportedArgument, "outputs and seeds of a gradient");
     for (std::size_t i = 0; i < outputs->items.size(); ++i) {
       const Value* output = outputs->items[i];
-      if (!output->is_array() || !is_floating(session, output->id)) continue;  // whole numbers do not vary
+      if (!output->is_array() || !is_inexact(session.graph().type(output->id).dtype)) continue;  // whole numbers do not vary
       FRAMEJIT_TRY(seed, seed_of(session, output->id, seeds->items[i]));
       request.outputs.push_back(output->id);
       request.seeds.push_back(seed);

@@ -112,9 +112,10 @@ Ref<> operand_object(std::size_t number) {
   return type ? Ref<>::steal(PyObject_CallFunction(type.get(), "n", static_cast<Py_ssize_t>(number))) : Ref<>();
 }
 
-/// In the shape and dtype of the operand.
+/// In the shape and dtype of the operand; complex numbers stay that.
 Captured<ValueId> like_operand(Session& session, ValueId id, ValueId operand) {
-  FRAMEJIT_TRY(converted, cast(session, id, session.graph().type(operand).dtype));
+  const DType own = session.graph().type(id).dtype, dtype = session.graph().type(operand).dtype;
+  FRAMEJIT_TRY(converted, cast(session, id, graph::is_complex(own) ? own : dtype));
   const graph::Dims shape = session.graph().type(operand).shape;
   if (session.graph().type(converted).shape == shape) return converted;
   return built(session.builder().reshape(converted, shape));
@@ -146,8 +147,9 @@ Expected<std::vector<ValueId>, NoGradient> cotangents(Session& session, const Ho
   std::vector<ValueId> out(inputs.size(), graph::kNoValue);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (!at.needed[i]) continue;
-    Ref<> expression = Ref<>::steal(PyObject_CallMethod(rules(), "gradient", "OnOO", call.callable.get(), static_cast<Py_ssize_t>(i),
-                                                        call.args.get(), call.keywords.get()));
+    const bool part = graph::is_complex(session.graph().type(inputs[i]).dtype) && !graph::is_complex(session.graph().type(at.call).dtype);
+    Ref<> expression = Ref<>::steal(PyObject_CallMethod(rules(), part ? "gradient_of_part" : "gradient", "OnOO", call.callable.get(),
+                                                        static_cast<Py_ssize_t>(i), call.args.get(), call.keywords.get()));
     PyErr_Clear();
     if (!expression || expression.get() == Py_NotImplemented) return none(name_of(call.callable.get()));
     if (expression.get() == Py_None) continue;
@@ -160,26 +162,34 @@ Expected<std::vector<ValueId>, NoGradient> cotangents(Session& session, const Ho
   return out;
 }
 
-/// Products of vectors and matrices.
+/// Functions of complex numbers, and products of vectors and matrices.
 std::optional<Op> same_as(Session& session, ValueId call) {
   const graph::Node& node = session.graph().node(call);
   const auto wraps = host_operands(node.index());
-  if (!wraps || wraps->size() != 2 || !graph::is_float(node.type.dtype)) return std::nullopt;
-  if (node.type.dtype != DType::F32 && node.type.dtype != DType::F64) return std::nullopt;
-  const HostArguments given = host_arguments(node.index(), {operand_object(0), operand_object(1)});
+  const bool complex = graph::is_complex(node.type.dtype);
+  if (!wraps || (!complex && node.type.dtype != DType::F32 && node.type.dtype != DType::F64)) return std::nullopt;
+  std::vector<Ref<>> handles;
+  for (std::size_t i = 0; i < wraps->size(); ++i) handles.push_back(operand_object(i));
+  const HostArguments given = host_arguments(node.index(), handles);
   PyErr_Clear();
-  if (!given.args || PyTuple_GET_SIZE(given.args.get()) != 2 || !given.keywords || PyDict_GET_SIZE(given.keywords.get()) != 0)
+  if (!given.args || !given.keywords || PyDict_GET_SIZE(given.keywords.get()) != 0) return std::nullopt;
+  if (PyTuple_GET_SIZE(given.args.get()) != static_cast<Py_ssize_t>(handles.size())) return std::nullopt;
+  for (std::size_t i = 0; i < handles.size(); ++i)
+    if (PyTuple_GET_ITEM(given.args.get(), static_cast<Py_ssize_t>(i)) != handles[i].get()) return std::nullopt;
+  if (complex) {
+    for (int i = 0; i < graph::kOpCount; ++i) {
+      const Op op = static_cast<Op>(i);
+      if (reinterpret_cast<PyObject*>(ufunc_of(op)) == given.callable.get() && graph::why_no_gradient(op).empty()) return op;
+    }
     return std::nullopt;
-  const std::string name = name_of(given.callable.get());
-  bool ranks = true, plain = true;  // of matmul any, of dot vectors and matrices
-  for (std::size_t i = 0; i < 2; ++i) {
-    const int rank = session.graph().type(node.inputs[i]).rank();
-    ranks = ranks && rank >= 1 && (name == "matmul" || rank <= 2);
-    Ref<> number = attribute(PyTuple_GET_ITEM(given.args.get(), static_cast<Py_ssize_t>(i)), "number");
-    plain = plain && number && PyLong_AsSize_t(number.get()) == i;
   }
-  PyErr_Clear();
-  return ranks && plain && (name == "matmul" || name == "dot") ? std::optional(Op::MatMul) : std::nullopt;
+  const std::string name = name_of(given.callable.get());
+  if (handles.size() != 2 || (name != "matmul" && name != "dot")) return std::nullopt;
+  for (ValueId x : node.inputs) {
+    const int rank = session.graph().type(x).rank();
+    if (rank < 1 || (name == "dot" && rank > 2)) return std::nullopt;
+  }
+  return Op::MatMul;
 }
 
 }  // namespace

@@ -531,17 +531,13 @@ class Binder {
     std::vector<Life> order = lives;
     std::stable_sort(order.begin(), order.end(), [](const Life& a, const Life& b) { return a.bytes > b.bytes; });
     bound.temp_offsets.assign(count, -1);
-    std::vector<Life> placed;
+    std::vector<Life> placed;  // by offset
     for (Life& life : order) {
-      std::vector<const Life*> others;
-      for (const Life& p : placed)
-        if (p.first <= life.last && life.first <= p.last) others.push_back(&p);
-      std::sort(others.begin(), others.end(), [](const Life* a, const Life* b) { return a->offset < b->offset; });
-      for (const Life* p : others) {
-        if (p->offset >= life.offset + life.bytes) break;
-        life.offset = std::max(life.offset, p->offset + p->bytes);
+      for (const Life& p : placed) {
+        if (p.offset >= life.offset + life.bytes) break;
+        if (p.first <= life.last && life.first <= p.last) life.offset = std::max(life.offset, p.offset + p.bytes);
       }
-      placed.push_back(life);
+      placed.insert(std::upper_bound(placed.begin(), placed.end(), life.offset, [](int64_t offset, const Life& p) { return offset < p.offset; }), life);
       bound.temp_offsets[life.buffer] = life.offset;
       bound.temp_bytes = std::max(bound.temp_bytes, life.offset + life.bytes);
     }

@@ -33,7 +33,9 @@ FIELDS = (
     Field("cpu", "", "the instruction set to generate code for: `avx2`, `avx512`; empty: what the processor has", True),
     Field("strict", False, "internal errors raise in place of falling back to the interpreter", True),
     Field("code_bytes_limit", 64 << 20, "machine code to keep, in bytes", True),
-    Field("instruction_limit", 20000, "bytecode instructions of one capture", True),
+    Field(
+        "instruction_limit", 20000, "bytecode instructions of one capture; each graph node allows a hundred more", True
+    ),
     Field("passes", "", "passes that are switched off by name, as in `-fuse,-cse`", True),
     Field("perf", "", "names of kernels for Linux perf: `map` (/tmp/perf-PID.map) or `jitdump` (jit-PID.dump)", True),
     Field("trace", "", "where to write a Chrome trace of the process, as by `trace()`"),

@@ -20,7 +20,7 @@ from framejit._jit import is_compiled, make_function, settings_of
 from framejit._tape import begin, begin_here, close, hooked, ones, pull, restore, stop, watch
 
 Tensor = _core.Tensor
-_ARRAYS = (Tensor, np.ndarray, np.floating)
+_ARRAYS = (Tensor, np.ndarray, np.inexact)
 
 
 # --- What the functions below share, followed by capture -----------------------------------------------------------------
@@ -38,12 +38,12 @@ def _watched(tape: Any, x: Any, found: list[Any]) -> Any:
 
 
 def _numbers(x: Any, count: bool) -> Any:
-    """An argument with its floats as NumPy's, where these count: where no argument is a Tensor."""
+    """An argument with its floats and complex numbers as NumPy's, where these count: where no argument is a Tensor."""
     if not count:
         return x
     if isinstance(x, (tuple, list)):
         return type(x)([_numbers(item, True) for item in x])
-    return np.float64(x) if type(x) is float else x
+    return np.float64(x) if type(x) is float else np.complex128(x) if type(x) is complex else x
 
 
 def _leaves(out: Any) -> list[Any]:

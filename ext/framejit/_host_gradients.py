@@ -2,7 +2,7 @@
 
 A rule is given the call's arguments, with an `Operand` for each that is known at run time only, and says what the cotangent of one of
 them is: a `Call` of other pure functions, which are host calls in their turn. So where the functions that a rule calls have rules, it can be
-differentiated again.
+differentiated again. Of complex results rules are those of analytic functions, linear in `G` (graph/passes/grad.cpp).
 """
 
 from __future__ import annotations
@@ -93,6 +93,13 @@ def gradient(function: Any, number: int, args: tuple[Any, ...], keywords: dict[s
             if part is not None:
                 total = part if total is None else Call(np.add, total, part)
     return total
+
+
+def gradient_of_part(function: Any, number: int, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """The same where the result is real and the operand complex."""
+    if function not in (np.linalg.norm, np.fft.irfft):
+        return NotImplemented
+    return gradient(function, number, args, keywords)
 
 
 @functools.cache
@@ -354,6 +361,15 @@ def product_back(values: Any, a: Any, b: Any, at: int) -> Any:
     return tensordot_back(values, a, b, axes, at)
 
 
+def product_of_others(a: Any, axis: Any) -> Any:
+    """For each element the product of the others along an axis, or of all."""
+    flat = np.moveaxis(a.ravel() if axis is None else a, 0 if axis is None else axis, 0)
+    before, behind = np.ones_like(flat), np.ones_like(flat)
+    np.cumprod(flat[:-1], axis=0, out=before[1:])
+    np.cumprod(flat[:0:-1], axis=0, out=behind[-2::-1])
+    return np.array(np.moveaxis(before * behind, 0, 0 if axis is None else axis).reshape(a.shape))
+
+
 def matmul_back(values: Any, a: Any, b: Any, at: int) -> Any:
     """The cotangent of an operand of a matrix product."""
     if a.ndim == 1:
@@ -364,6 +380,27 @@ def matmul_back(values: Any, a: Any, b: Any, at: int) -> Any:
     if at == 0:
         return np.array(summed_like(values @ np.swapaxes(right, -1, -2), left).reshape(a.shape), dtype=a.dtype)
     return np.array(summed_like(np.swapaxes(left, -1, -2) @ values, right).reshape(b.shape), dtype=b.dtype)
+
+
+def rfft_back(values: Any, like: Any, axis: Any, norm: Any) -> Any:
+    """The cotangent of the operand of np.fft.rfft."""
+    return np.fft.fft(values, like.shape[axis], axis, norm)
+
+
+def irfft_back(values: Any, like: Any, axis: Any, norm: Any) -> Any:
+    """The cotangent of the operand of np.fft.irfft: its first and, of an even length, its last element count once, the others twice."""
+    inverse = {None: "forward", "backward": "forward", "forward": "backward"}.get(norm, norm)
+    out = np.fft.rfft(values, None, axis, inverse)
+    shape = [1] * out.ndim
+    shape[axis] = out.shape[axis]
+    weights = np.full(shape, 2.0)
+    ends = np.moveaxis(weights, axis, 0)
+    ends[0] = 1
+    if values.shape[axis] % 2 == 0:
+        ends[-1] = 1
+    out = np.multiply(out, weights)
+    missing = [(0, n - m) for n, m in zip(like.shape, out.shape)]
+    return np.array(np.pad(out, missing), dtype=like.dtype)
 
 
 # --- Rules ----------------------------------------------------------------------------------------------------------------
@@ -418,17 +455,25 @@ def _power(a: Any, b: Any) -> Any:
     return Call(np.multiply, G, Call(np.multiply, b, Call(np.power, a, Call(np.subtract, b, 1.0))))
 
 
-_rule(np.add, signature="a, b", a=lambda a, b: _fit(G, a), b=lambda a, b: _fit(G, b))
-_rule(np.subtract, signature="a, b", a=lambda a, b: _fit(G, a), b=lambda a, b: _fit(Call(np.negative, G), b))
-_rule(np.negative, signature="a", a=lambda a: Call(np.negative, G))
+_rule(np.add, operator.add, signature="a, b", a=lambda a, b: _fit(G, a), b=lambda a, b: _fit(G, b))
+_rule(
+    np.subtract,
+    operator.sub,
+    signature="a, b",
+    a=lambda a, b: _fit(G, a),
+    b=lambda a, b: _fit(Call(np.negative, G), b),
+)
+_rule(np.negative, operator.neg, signature="a", a=lambda a: Call(np.negative, G))
 _rule(
     np.multiply,
+    operator.mul,
     signature="a, b",
     a=lambda a, b: _fit(Call(np.multiply, G, b), a),
     b=lambda a, b: _fit(Call(np.multiply, G, a), b),
 )
 _rule(
     np.divide,
+    operator.truediv,
     signature="a, b",
     a=lambda a, b: _fit(Call(np.divide, G, b), a),
     b=lambda a, b: _fit(Call(np.negative, Call(np.divide, Call(np.multiply, G, Y), b)), b),
@@ -507,6 +552,16 @@ _rule(
     signature="value, like, axis, keepdims",
     like=lambda **_: None,
     value=lambda value, like, axis, keepdims: Call(np.sum, G, axis, None, None, keepdims),
+)
+_rule(
+    np.prod,
+    np.ndarray.prod,
+    signature="a, axis=None, dtype=None, out=None, keepdims=False",
+    a=lambda a, axis, keepdims, **_: (
+        NotImplemented
+        if isinstance(axis, tuple)
+        else Call(np.multiply, Call(spread_sum, G, a, axis, keepdims), Call(product_of_others, a, axis))
+    ),
 )
 _rule(zeroed_items, signature="array, key", array=lambda array, key: Call(zeroed_items, G, key))
 _rule(
@@ -655,3 +710,38 @@ _rule(
     like=lambda **_: None,
     value=lambda value, like, mask: Call(spread_like, G, value, mask),
 )
+for _transform in (np.fft.fft, np.fft.ifft):
+    _rule(
+        _transform,
+        signature="a, n=None, axis=-1, norm=None, out=None",
+        a=lambda a, n, axis, norm, _f=_transform, **_: Call(_f, G, None, axis, norm) if n is None else NotImplemented,
+    )
+for _transform in (np.fft.fft2, np.fft.ifft2):
+    _rule(
+        _transform,
+        signature="a, s=None, axes=(-2, -1), norm=None, out=None",
+        a=lambda a, s, axes, norm, _f=_transform, **_: Call(_f, G, None, axes, norm) if s is None else NotImplemented,
+    )
+for _transform in (np.fft.fftn, np.fft.ifftn):
+    _rule(
+        _transform,
+        signature="a, s=None, axes=None, norm=None, out=None",
+        a=lambda a, s, axes, norm, _f=_transform, **_: Call(_f, G, None, axes, norm) if s is None else NotImplemented,
+    )
+_rule(
+    np.fft.rfft,
+    signature="a, n=None, axis=-1, norm=None, out=None",
+    a=lambda a, n, axis, norm, **_: Call(rfft_back, G, a, axis, norm) if n is None else NotImplemented,
+)
+_rule(
+    np.fft.irfft,
+    signature="a, n=None, axis=-1, norm=None, out=None",
+    a=lambda a, axis, norm, **_: Call(irfft_back, G, a, axis, norm),
+)
+_rule(
+    np.vdot,
+    signature="a, b",
+    a=lambda a, b: Call(np.multiply, Call(np.conjugate, G), Call(np.conjugate, b)),
+    b=lambda a, b: Call(np.multiply, G, Call(np.conjugate, a)),
+)
+_rule(np.conjugate, signature="a", a=lambda a: Call(np.conjugate, G))

@@ -269,11 +269,21 @@ class Traced:
     def __setitem__(self, key: Any, value: Any) -> None:
         self.write(key, value)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in ("real", "imag"):
+            getattr(self, name)[...] = value
+        elif hasattr(np.ndarray, name):
+            raise _lost(f"an assignment to ndarray.{name}")
+        else:
+            object.__setattr__(self, name, value)
+
     def __getattr__(self, name: str) -> Any:
         if name in ("shape", "dtype", "ndim", "size", "itemsize", "nbytes", "strides"):
             return getattr(self.value, name)
         if name == "T":
             return apply(np.ndarray.transpose, (self,), {})
+        if name in ("real", "imag"):
+            return apply(getattr(np, name), (self,), {})
         if name.startswith("_") or not hasattr(np.ndarray, name):
             raise AttributeError(f"{type(self.value).__name__!r} object has no attribute {name!r}")
         method = getattr(np.ndarray, name)
@@ -409,9 +419,8 @@ def apply(function: Any, args: Any, keywords: dict[str, Any]) -> Any:
 
 def _followed(result: Any, call: Call, nodes: Any, plain: Any, tapes: Any) -> Any:
     if isinstance(result, (tuple, list)):
-        return type(result)(
-            [_followed(item, _item_call(call, i), nodes, plain, tapes) for i, item in enumerate(result)]
-        )
+        items = [_followed(item, _item_call(call, i), nodes, plain, tapes) for i, item in enumerate(result)]
+        return type(result)(*items) if hasattr(result, "_fields") else type(result)(items)
     if result is None or any(result is one and at > 0 for at, one in enumerate(plain)):
         raise _lost(f"{getattr(call.function, '__name__', call.function)}, which changes an array")
     if isinstance(result, np.ndarray):
@@ -425,7 +434,7 @@ def _followed(result: Any, call: Call, nodes: Any, plain: Any, tapes: Any) -> An
         if result.dtype.kind not in "fc":
             return result
         return Traced(result, Node(tapes, call, [_copied(x) for x in plain], nodes))
-    if isinstance(result, Tensor) and np.dtype(_core._dtype(result.dtype)).kind == "f":
+    if isinstance(result, Tensor) and np.dtype(_core._dtype(result.dtype)).kind in "fc":
         _note(result, Node(tapes, call, [_copied(x) for x in plain], nodes))
     return result
 
@@ -793,9 +802,8 @@ def watch(tape: Any, x: Any) -> Any:
     """`x`, so that gradients with respect to it are known."""
     inner = _node_of(x)
     value = _plain(x)
-    if np.dtype(_core._dtype(value.dtype) if isinstance(value, Tensor) else value.dtype).kind != "f":
-        kind = "complex numbers" if str(value.dtype).lower().startswith("complex") else "integers"
-        raise GraphBreakError(f"a gradient with respect to {kind}")
+    if np.dtype(_core._dtype(value.dtype) if isinstance(value, Tensor) else value.dtype).kind not in "fc":
+        raise GraphBreakError("a gradient with respect to integers")
     tapes = frozenset([tape]) if inner is None else inner.tapes | {tape}
     node = Node(tapes) if inner is None else Node(tapes, Call(_same, (x,), {}), (_copied(value),), (inner,))
     node.hooks = _hooks_of(x)

@@ -7,8 +7,11 @@
 //     write dst, v    gives v the cotangent of dst, and dst has none before it: what lay there was overwritten
 //     view            nothing: it is part of its base
 //
-// so in-place updates, views of them and slices need no rules. Rules want operands as they were when the node ran: those that are
+// so in-place updates, views of them, slices and parts of complex numbers need no rules. Rules want operands as they were when the node ran: those that are
 // written later are copied in front of the write (`inserted`).
+//
+// The cotangent of z = x + iy is dL/dx + i dL/dy, MindSpore's and PyTorch's: that of z for w = f(z), f analytic, is that of w times the
+// conjugate of f'(z). Rules are written for reals, linear in g, so a conjugate before and behind makes them this.
 //
 // Relies on: program order is memory order; two params do not overlap where one is written.
 #include "graph/passes/grad.h"
@@ -27,6 +30,7 @@ namespace framejit::graph {
 namespace {
 
 bool is_one(const Dim& d) { return d == Dim(1); }
+bool is_inexact(DType dtype) { return is_float(dtype) || is_complex(dtype); }
 
 class Reverse {
  public:
@@ -73,7 +77,7 @@ class Reverse {
 
   // ---- what depends on `wrt`
 
-  bool varies(ValueId v) const { return varying_.count(index(base(v))) != 0; }
+  bool varies(ValueId v) const { return is_inexact(graph_.type(v).dtype) && varying_.count(index(base(v))) != 0; }
 
   void look_forward() {
     active_.assign(graph_.value_count(), false);
@@ -85,8 +89,7 @@ class Reverse {
       if (n.op == Op::Write) {
         const ValueId target = base(n.inputs[0]);
         writes_[index(graph_.root(v))].push_back(at);
-        const DType dtype = n.type.dtype;
-        if (varies(n.inputs[1]) && (is_float(dtype) || is_complex(dtype)) && stops_.count(target) == 0) varying_.insert(index(target));
+        if (varies(n.inputs[1]) && is_inexact(n.type.dtype) && stops_.count(target) == 0) varying_.insert(index(target));
         active_[index(v)] = varies(target);
         continue;
       }
@@ -96,7 +99,7 @@ class Reverse {
         if (std::any_of(used.begin(), used.end(), [&](ValueId x) { return varies(x); })) flow_ = v;
         continue;
       }
-      if (n.op == Op::View || apart_.count(v) || !(is_float(n.type.dtype) || is_complex(n.type.dtype))) continue;
+      if (n.op == Op::View || apart_.count(v) || !is_inexact(n.type.dtype)) continue;
       if (std::none_of(n.inputs.begin(), n.inputs.end(), [&](ValueId x) { return varies(x); })) continue;
       if (gradient_row(n.op).rule == nullptr) continue;
       varying_.insert(index(v));
@@ -190,6 +193,10 @@ class Reverse {
   /// What of its base a view shows, of memory that is laid out as the base.
   ValueId part(ValueId memory, ValueId of, ValueId view) {
     const Type shown = graph_.type(view);
+    if (shown.dtype != graph_.type(of).dtype) {
+      if (part_of(shown.dtype) != part_of(graph_.type(of).dtype)) failure_ = NoGradient{"an array whose bytes are read as another type", view};
+      memory = builder_.reinterpret(memory, shown.dtype);
+    }
     return builder_.view(memory, shown.shape, shown.strides, shown.offset - graph_.type(of).offset);
   }
 
@@ -207,7 +214,7 @@ class Reverse {
   /// the base from that of the view.
   std::optional<E> reordered(ValueId of, ValueId view, E value) {
     const Type whole = graph_.type(of), shown = graph_.type(view);
-    if (!(shown.offset == whole.offset)) return std::nullopt;
+    if (!(shown.offset == whole.offset) || shown.dtype != whole.dtype) return std::nullopt;
     std::vector<int> axes;  // of the view, in the order of the base's
     std::vector<bool> used(shown.shape.size(), false);
     for (std::size_t i = 0; i < whole.shape.size(); ++i) {
@@ -247,7 +254,7 @@ class Reverse {
     }
     const Type whole = graph_.type(of);
     if (auto all = reordered(of, target, c)) return add_whole(of, all->id);
-    if (whole.offset == graph_.type(target).offset && is_c_contiguous(graph_.shapes(), whole) &&
+    if (whole.offset == shown.offset && whole.dtype == shown.dtype && is_c_contiguous(graph_.shapes(), whole) &&
         is_c_contiguous(graph_.shapes(), graph_.type(target)) && graph_.shapes().equal(whole.size(), graph_.type(target).size()))
       return add_whole(of, math_.reshape(c, whole.shape).id);
     add_pieces(part(memory_of(of), of, target), c);
@@ -333,26 +340,28 @@ class Reverse {
     const ValueId g = cotangent_of(v);
     if (g == kNoValue) return std::nullopt;
     const Op op = graph_.node(v).op;
-    if (is_complex(graph_.type(v).dtype)) return NoGradient{"an array of complex numbers", v};
     const std::vector<ValueId> inputs = graph_.node(v).inputs;
     std::vector<bool> needed;
-    for (ValueId x : inputs) {
-      needed.push_back(varies(x) && !is_complex(graph_.type(x).dtype));
-      if (varies(x) && is_complex(graph_.type(x).dtype)) return NoGradient{"an array of complex numbers", v};
-    }
+    for (ValueId x : inputs) needed.push_back(varies(x));
+    const bool turned = is_complex(graph_.type(v).dtype) && !knows_complex(op);
     const Backward node{math_,
                         op,
                         inputs,
                         needed,
                         v,
-                        math_.of(g),
+                        turned ? math_.conjugate(math_.of(g)) : math_.of(g),
                         [&](std::size_t i) { return operand_at(inputs[i], at); },
                         [&] { return operand_at(v, at + 1); },
                         request_.host};
     BackwardResult rule = gradient_row(op).rule(node);
     if (!rule) return std::move(rule.error());
-    for (std::size_t i = 0; i < inputs.size(); ++i)
-      if (needed[i] && (*rule)[i] != kNoValue) add(inputs[i], (*rule)[i]);
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (!needed[i] || (*rule)[i] == kNoValue) continue;
+      E c = math_.of((*rule)[i]);
+      if (!is_complex(graph_.type(inputs[i]).dtype)) c = math_.cast(math_.real(c), graph_.type(inputs[i]).dtype);
+      else if (turned) c = math_.conjugate(c);
+      add(inputs[i], c.id);
+    }
     cotangents_.erase(index(v));
     return std::nullopt;
   }
@@ -365,7 +374,7 @@ class Reverse {
       cotangents_.erase(index(of));
     } else {
       if (varies(value)) g = builder_.copy(g, 'K');
-      write(part(memory_of(of), of, dst), math_.number(0, graph_.type(of).dtype).id);
+      write(part(memory_of(of), of, dst), math_.number(0, graph_.type(dst).dtype).id);
     }
     if (varies(value)) add(value, math_.unbroadcast(math_.of(g), graph_.type(value).shape).id);
   }

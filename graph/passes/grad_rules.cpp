@@ -22,7 +22,7 @@ E Math::done(BuildResult built) {
 E Math::number(double value, DType dtype) {
   if (dtype == DType::F64) return of(builder_.constant(dtype, scalar_of(value)));
   if (dtype == DType::F32) return of(builder_.constant(dtype, scalar_of(static_cast<float>(value))));
-  return cast(number(value, DType::F32), dtype);
+  return cast(number(value, dtype == DType::C128 ? DType::F64 : DType::F32), dtype);
 }
 
 E Math::apply(Op op, std::initializer_list<E> operands) {
@@ -36,6 +36,10 @@ E Math::reshape(E x, Dims shape) { return type(x).shape == shape ? x : done(buil
 E Math::broadcast(E x, Dims shape) { return type(x).shape == shape ? x : done(builder_.broadcast_to(x.id, std::move(shape))); }
 E Math::permute(E x, const std::vector<int>& axes) { return of(builder_.transpose(x.id, axes)); }
 E Math::matmul(E a, E b) { return done(builder_.matmul(a.id, b.id)); }
+E Math::real(E x) {
+  const DType dtype = type(x).dtype;
+  return is_complex(dtype) ? of(builder_.copy(builder_.reinterpret(x.id, part_of(dtype)), 'K')) : x;
+}
 E Math::zeros(DType dtype, Dims shape) { return of(builder_.full(number(0, dtype).id, std::move(shape))); }
 
 E Math::sum(E x, std::vector<int64_t> axes, bool keep) {
@@ -158,7 +162,6 @@ FRAMEJIT_UNARY(Square, g*(x() * 2.0))
 FRAMEJIT_UNARY(Reciprocal, -(g * square(y())))
 FRAMEJIT_UNARY(Sqrt, g / (y() * 2.0))
 FRAMEJIT_UNARY(Cbrt, g / (square(y()) * 3.0))
-FRAMEJIT_UNARY(Absolute, g* f(Op::Sign, x()))
 FRAMEJIT_UNARY(Exp, g* y())
 FRAMEJIT_UNARY(Exp2, g*(y() * kLn2))
 FRAMEJIT_UNARY(Expm1, g*(y() + 1.0))
@@ -176,7 +179,7 @@ FRAMEJIT_UNARY(Sinh, g* f(Op::Cosh, x()))
 FRAMEJIT_UNARY(Cosh, g* f(Op::Sinh, x()))
 FRAMEJIT_UNARY(Tanh, g*(1.0 - square(y())))
 FRAMEJIT_UNARY(Arcsinh, g / sqrt(square(x()) + 1.0))
-FRAMEJIT_UNARY(Arccosh, g / sqrt((x() - 1.0) * (x() + 1.0)))
+FRAMEJIT_UNARY(Arccosh, g / (sqrt(x() - 1.0) * sqrt(x() + 1.0)))
 FRAMEJIT_UNARY(Arctanh, g / ((1.0 - x()) * (x() + 1.0)))
 FRAMEJIT_UNARY(Erf, g*(exp(-square(x())) * kTwoBySqrtPi))
 FRAMEJIT_UNARY(Erfc, -(g * (exp(-square(x())) * kTwoBySqrtPi)))
@@ -217,7 +220,6 @@ FRAMEJIT_NONE(Expect, kFlow)
 FRAMEJIT_NONE(Measure, kFlow)
 FRAMEJIT_NONE(Nonzero, kIntegers)
 FRAMEJIT_NONE(FloorDivide, kSteps)
-FRAMEJIT_NONE(Sign, kSteps)
 FRAMEJIT_NONE(Floor, kSteps)
 FRAMEJIT_NONE(Ceil, kSteps)
 FRAMEJIT_NONE(Rint, kSteps)
@@ -251,9 +253,30 @@ FRAMEJIT_NONE(Constant, kNoOperands)
 FRAMEJIT_NONE(DimValue, kNoOperands)
 FRAMEJIT_NONE(Empty, kNoOperands)
 FRAMEJIT_NONE(Iota, kNoOperands)
-FRAMEJIT_NONE(Conjugate, "complex numbers have no gradient yet")
 FRAMEJIT_NONE(View, "the pass follows memory itself")
 FRAMEJIT_NONE(Write, "the pass follows memory itself")
+
+/// Of z: in its direction; in that of 0 there is none.
+BackwardResult absolute_rule(const Backward& at) {
+  return elementwise(at, [&](std::size_t) {
+    const E x = at.x(0), g = at.g;
+    const DType dtype = at.input_type(0).dtype;
+    if (!is_complex(dtype)) return g * f(Op::Sign, x);
+    const E y = at.y();
+    return at.math.cast(g / where(f(Op::Equal, y, 0), number_like(y, 1), y), dtype) * x;
+  });
+}
+FRAMEJIT_RULE(Absolute, absolute_rule)
+
+BackwardResult conjugate_rule(const Backward& at) { return std::vector{at.math.conjugate(at.g).id}; }
+FRAMEJIT_RULE(Conjugate, conjugate_rule)
+
+/// Of reals it steps.
+BackwardResult sign_rule(const Backward& at) {
+  if (is_complex(at.input_type(0).dtype)) return Unexpected<NoGradient>{{"the sign of complex numbers", at.node}};
+  return std::vector{kNoValue};
+}
+FRAMEJIT_RULE(Sign, sign_rule)
 
 BackwardResult where_rule(const Backward& at) {
   return elementwise(at, [&](std::size_t i) { return i == 1 ? only(at.x(0), at.g) : unless(at.x(0), at.g); });
@@ -289,7 +312,10 @@ BackwardResult expand_rule(const Backward& at) {
 }
 FRAMEJIT_RULE(Expand, expand_rule)
 
-BackwardResult cast_rule(const Backward& at) { return std::vector{at.math.cast(at.g, at.input_type(0).dtype).id}; }
+BackwardResult cast_rule(const Backward& at) {
+  const DType dtype = at.input_type(0).dtype;
+  return std::vector{at.math.cast(is_complex(dtype) ? at.g : at.math.real(at.g), dtype).id};
+}
 FRAMEJIT_RULE(Cast, cast_rule)
 
 BackwardResult copy_rule(const Backward& at) { return std::vector{at.g.id}; }
@@ -586,8 +612,13 @@ BackwardResult host_rule(const Backward& at) {
   Math& m = at.math;
   if (!at.host.rule) return Unexpected<NoGradient>{{"a host call", at.node}};
   const std::optional<Op> same = at.host.same_as(at.node);
-  if (!same)
-    return at.host.rule({at.node, at.g.id, at.needed, [&](std::size_t i) { return at.x(i).id; }, [&] { return at.y().id; }});
+  // Beside complex numbers real ones are complex too.
+  const DType of_result = m.graph().type(at.node).dtype;
+  const auto operand = [&](std::size_t i) {
+    const E x = at.x(i);
+    return is_complex(of_result) && is_float(m.type(x).dtype) ? m.cast(x, of_result) : x;
+  };
+  if (!same) return at.host.rule({at.node, at.g.id, at.needed, [&](std::size_t i) { return operand(i).id; }, [&] { return at.y().id; }});
   // The host promotes its operands itself.
   const DType dtype = m.type(at.g).dtype;
   const Backward promoted{m, *same, at.inputs, at.needed, at.node, at.g, [&](std::size_t i) { return m.cast(at.x(i), dtype); }, at.result, at.host};
@@ -614,6 +645,31 @@ constexpr GradientRow kRows[] = {
 
 }  // namespace
 
+bool knows_complex(Op op) {
+  switch (op) {
+    case Op::Add:
+    case Op::Subtract:
+    case Op::Negative:
+    case Op::Absolute:
+    case Op::Conjugate:
+    case Op::Sign:
+    case Op::Where:
+    case Op::Cast:
+    case Op::Copy:
+    case Op::Full:
+    case Op::Compress:
+    case Op::Expand:
+    case Op::ReduceSum:
+    case Op::ReduceMin:
+    case Op::ReduceMax:
+    case Op::Minimum:
+    case Op::Maximum:
+    case Op::Fmin:
+    case Op::Fmax:
+    case Op::Clip: return true;
+    default: return false;
+  }
+}
 const GradientRow& gradient_row(Op op) { return kRows[static_cast<int>(op)]; }
 std::string_view why_no_gradient(Op op) { return gradient_row(op).why; }
 

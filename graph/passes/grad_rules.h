@@ -36,6 +36,8 @@ class Math {
   E sum(E x, std::vector<int64_t> axes, bool keep = false);
   E matmul(E a, E b);
   E zeros(DType dtype, Dims shape);
+  E conjugate(E x) { return apply(Op::Conjugate, {x}); }
+  E real(E x);  // of what is real itself
   /// Summed over the axes along which an operand of this shape was repeated.
   E unbroadcast(E x, Dims shape);
 
@@ -83,5 +85,8 @@ struct GradientRow {
 };
 
 const GradientRow& gradient_row(Op op);
+
+/// Does the rule give the cotangents of complex numbers as they are? Others are those of analytic functions.
+bool knows_complex(Op op);
 
 }  // namespace framejit::graph

@@ -7,20 +7,25 @@ import numpy as np
 
 
 def differences(f, args, at=0, step=1e-6):
-    """The gradient of the sum of f(*args) with respect to one argument, by central differences."""
+    """The gradient of the real part of the sum of f(*args) with respect to one argument, by central differences; of z = x + iy that by x and
+    i times that by y.
+    """
 
     def total(x):
         moved = list(args)
         moved[at] = x
-        return float(np.sum(np.asarray(f(*moved))))
+        return float(np.real(np.sum(np.asarray(f(*moved)))))
 
-    x = np.asarray(args[at], np.float64)
-    out = np.zeros(x.shape)
+    complex_too = np.iscomplexobj(args[at])
+    x = np.asarray(args[at], np.complex128 if complex_too else np.float64)
+    out = np.zeros_like(x)
     for index in np.ndindex(x.shape):
-        change = np.zeros(x.shape)
-        change[index] = step * max(1.0, abs(x[index]))
-        up, down = (x + change, x - change) if x.shape else (float(x + change), float(x - change))
-        out[index] = (total(up) - total(down)) / (2 * change[index])
+        for direction in (1, 1j) if complex_too else (1,):
+            size = step * max(1.0, abs(x[index]))
+            change = np.zeros_like(x)
+            change[index] = size * direction
+            up, down = (x + change, x - change) if x.shape else ((x + change).item(), (x - change).item())
+            out[index] += direction * (total(up) - total(down)) / (2 * size)
     return out
 
 

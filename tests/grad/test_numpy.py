@@ -219,7 +219,6 @@ def test_floats_of_one_size():
     ("f", "args", "text"),
     [
         (lambda x: np.median(x), (X,), "median"),
-        (lambda x: np.sum(x * 1j).real, (X,), "complex|real"),
         (lambda x: x.sum(), (np.arange(3),), "integers"),
     ],
 )
