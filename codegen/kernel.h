@@ -24,17 +24,17 @@ struct MatMulArgs {
   const char* a;       // tile, dots: first element of A; copy, transpose: the source
   const char* b;       // tile: first row of B; dots: first column of B, contiguous along k
   char* c;             // first element of C; copy, transpose: the destination
-  int64_t a_row, a_k;  // between rows of A, or of a transposed source; between two k of A, or of a copied source
+  int64_t a_row, a_k;  // between rows of A, or of a transposed source; between two k of A, or of a copied source, slides: lines of A
   int64_t b_k;         // tile: between rows of B; dots: between columns of B
   int64_t c_row;       // between rows of C, or of the destination
   int64_t k;           // depth; copy, transpose: rows of the destination
   int64_t live;        // masked tile and copy: live lanes of the last vector; transpose: rows of the source; row: columns
-  int64_t panels;      // tile: as many tiles beside each other, at least one; reached: below each other; lines: lines
-  int64_t b_panel;     // tile: from a panel of B to the next; dots: between columns of C; lines: from a line of B to the next
-  int64_t add;         // tile: C += product in place of C = product
+  int64_t panels;      // tile: as many tiles beside each other, at least one; reached: below each other; lines, slides: lines
+  int64_t b_panel;     // tile: from a panel of B to the next; dots: between columns of C; lines, slides: from a line of B to the next
+  int64_t add;         // tile, slides: C += product in place of C = product
   int64_t b_ahead;     // tile: how far ahead B is prefetched
-  const int64_t* reach;  // reached, lines: for each k, how far from `a` or `b` it lies
-  int64_t c_panel;       // lines: from a line of C to the next
+  const int64_t* reach;  // reached, lines: for each k, how far from `a` or `b` it lies; slides: for each column of C, how far A is moved
+  int64_t c_panel;       // lines: from a line of C to the next; slides: between columns of C
 };
 
 /// Offsets of the parts stand, as uint32, at the begin of the code.
@@ -49,6 +49,8 @@ using MatMulFn = void (*)(const MatMulArgs*);
 ///   reached    a tile whose elements of A lie where a table says, for each k the same distance from those of k = 0
 ///   lines      C[rows, columns of `vectors` vectors] = A[rows, k] B, line after line; rows of B lie where a table says. Whole vectors of B
 ///              are read, the last one of C has `live` lanes
+///   slides     C[rows, columns] (+)= sums, over lines of k elements, of B times A, which is moved by `a_row` for each row and by a table for
+///              each column: one chain for each lane, then their sum
 ///   row        C[1, live] = a row A[1, k] times B[k, live], k at most kRowDepth; `add`: the chain goes on from what C holds
 struct MatMulCore {
   int item = 4;   // bytes of an element
@@ -60,7 +62,8 @@ struct MatMulCore {
   static constexpr int kCopy = 5 * kMostRows * 2, kTranspose = kCopy + 4, kDots = kTranspose + 1;
   static constexpr int kRow = kDots + kMostDots * kMostDotColumns, kRowDepth = 8;
   static constexpr int kReached = kRow + kRowDepth, kLines = kReached + 2 * kMostRows;
-  static constexpr int kParts = kLines + kLineRows * kLineVectors;
+  static constexpr int kSlides = kLines + kLineRows * kLineVectors, kSlideRows = 4, kSlideColumns = 5;
+  static constexpr int kParts = kSlides + kSlideRows * kSlideColumns;
 
   MatMulCore() = default;
   MatMulCore(graph::DType dtype, bool has_avx512)
@@ -83,6 +86,9 @@ struct MatMulCore {
   /// Accumulators, an element of A for each row and, unless it is an operand from memory, a vector of B.
   int most_line_vectors(int rows) const { return std::min(kLineVectors, rows == 1 ? kLineVectors : ((avx512 ? 31 : 15) - rows) / rows); }
 
+  /// As many accumulators as AVX2 has room for.
+  static constexpr int most_slide_rows(int columns) { return std::min(kSlideRows, 12 / columns); }
+
   static constexpr int tile(int rows, int vectors, bool masked) {
     const int width = vectors == 8 ? 4 : vectors == 4 ? 3 : vectors;
     return (width * kMostRows + rows - 1) * 2 + masked;
@@ -93,6 +99,7 @@ struct MatMulCore {
   static constexpr int row(int depth) { return kRow + depth - 1; }
   static constexpr int reached(int rows, int vectors) { return kReached + (rows - 1) * 2 + vectors - 1; }
   static constexpr int lines(int rows, int vectors) { return kLines + (rows - 1) * kLineVectors + vectors - 1; }
+  static constexpr int slides(int rows, int columns) { return kSlides + (rows - 1) * kSlideColumns + columns - 1; }
 
   /// A part of the code at `entry`.
   template <class Fn = MatMulFn>

@@ -98,6 +98,11 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
         begin_part(MatMulCore::lines(rows, vectors));
         lines(rows, vectors);
       }
+    for (int columns = 1; columns <= MatMulCore::kSlideColumns; ++columns)
+      for (int rows = 1; rows <= MatMulCore::most_slide_rows(columns); ++rows) {
+        begin_part(MatMulCore::slides(rows, columns));
+        slides(rows, columns);
+      }
   }
 
   const Reg64 args = rdi;
@@ -779,6 +784,81 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
     dec(panels);
     jnz(line, T_NEAR);
     for (const Reg64& r : {r15, r14, r13, r12}) pop(r);
+    vzeroupper();
+    ret();
+  }
+
+  void slides(int rows, int columns) {
+    const Reg64 bases[] = {rax, rbx, rbp, r8}, moved[] = {r9, r10, r11, r12, r13}, b_line = r15, lines_left = r14, origin = rsi;
+    const auto acc = [&](int row, int column) { return vec(row * columns + column); };
+    const Xmm b = vec(13), element = vec(14);
+    Label line, loop, rest, done, no_rest, overwrite;
+    for (const Reg64& r : {rbx, rbp, r12, r13, r14, r15}) push(r);
+    mov(depth, arg(&MatMulArgs::k));
+    and_(depth, core_.lanes - 1);
+    jz(no_rest);
+    set_mask(depth, rax, mask());
+    L(no_rest);
+    for (int i = 0; i < rows * columns; ++i) zero(vec(i));
+    mov(rax, arg_reach());
+    for (int i = 0; i < columns; ++i) mov(moved[i], ptr[rax + 8 * i]);
+    mov(origin, arg_a());
+    mov(b_line, arg_b());
+    mov(lines_left, arg(&MatMulArgs::panels));
+    const auto step = [&](bool masked) {
+      masked ? load_masked(b, mask(), ptr[b_at]) : load(b, ptr[b_at]);
+      for (int row = 0; row < rows; ++row)
+        for (int column = 0; column < columns; ++column) {
+          const Address from = ptr[bases[row] + moved[column]];
+          if (masked) load_masked(element, mask(), from);
+          masked ? multiply_add(acc(row, column), b, element) : multiply_add(acc(row, column), b, from);
+        }
+    };
+    L(line);
+    mov(bases[0], origin);
+    for (int row = 1; row < rows; ++row) {
+      mov(bases[row], bases[row - 1]);
+      add(bases[row], arg(&MatMulArgs::a_row));
+    }
+    mov(b_at, b_line);
+    mov(depth, arg(&MatMulArgs::k));
+    sub(depth, core_.lanes);
+    jl(rest, T_NEAR);
+    align(16);
+    L(loop);
+    step(false);
+    for (int row = 0; row < rows; ++row) add(bases[row], vector_bytes());
+    add(b_at, vector_bytes());
+    sub(depth, core_.lanes);
+    jge(loop, T_NEAR);
+    L(rest);
+    add(depth, core_.lanes);
+    jz(done, T_NEAR);
+    step(true);
+    L(done);
+    add(origin, arg(&MatMulArgs::a_k));
+    add(b_line, arg(&MatMulArgs::b_panel));
+    dec(lines_left);
+    jnz(line, T_NEAR);
+
+    const auto each_sum = [&](auto&& f) {
+      mov(origin, arg_c());
+      for (int row = 0; row < rows; ++row) {
+        mov(rax, origin);
+        for (int column = 0; column < columns; ++column) {
+          f(Xmm(acc(row, column).getIdx()));
+          if (column + 1 < columns) add(rax, arg(&MatMulArgs::c_panel));
+        }
+        if (row + 1 < rows) add(origin, arg(&MatMulArgs::c_row));
+      }
+    };
+    for (int i = 0; i < rows * columns; ++i) sum_lanes(vec(i), element);
+    cmp(arg(&MatMulArgs::add), 0);
+    je(overwrite, T_NEAR);
+    each_sum([&](const Xmm& sum) { f32_ ? vaddss(sum, sum, ptr[rax]) : vaddsd(sum, sum, ptr[rax]); });
+    L(overwrite);
+    each_sum([&](const Xmm& sum) { f32_ ? vmovss(ptr[rax], sum) : vmovsd(ptr[rax], sum); });
+    for (const Reg64& r : {r15, r14, r13, r12, rbp, rbx}) pop(r);
     vzeroupper();
     ret();
   }

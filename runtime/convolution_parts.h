@@ -36,13 +36,14 @@ class ConvolutionParts : protected ProductParts {
 
   /// What the windows of a band see, channel after channel, with zeros where that is not of the image.
   Part part_of(const Band& band, char* copy) const { return part_of(b_at_, band, copy); }
-  Part part_of(const char* image, const Band& band, char* copy) const {
+  /// `cleared`: the zeros of `copy` are those of an earlier image, where the band was the same.
+  Part part_of(const char* image, const Band& band, char* copy, bool cleared = false) const {
     const Product::Windows& w = *p_.windows;
     const auto &[planes, lines, columns] = w.axes;
     const int64_t plane = band.plane * planes.stride - planes.before, line = band.line * lines.stride - lines.before;
     if (w.in_place) return {image + plane * planes.pitch + line * lines.pitch, w.channel, {planes.pitch, lines.pitch, columns.pitch}};
     const int64_t depth = Product::Windows::seen(planes, band.planes), height = Product::Windows::seen(lines, round_up(band.lines, w.tile));
-    std::memset(copy, 0, static_cast<std::size_t>(w.channels * w.copied_channel));
+    if (!cleared) std::memset(copy, 0, static_cast<std::size_t>(w.channels * w.copied_channel));
     const int64_t item = core_.item, length = w.part / item, pitch = w.parts * columns.pitch;
     for (int64_t part = 0; part < w.parts; ++part) {
       // Positions part + parts * i - before, of which [first, end) are in the image.
@@ -69,8 +70,19 @@ class ConvolutionParts : protected ProductParts {
   }
 
   template <class Bits>
-  static void copy_spread(const char* from, int64_t pitch, int64_t count, char* to) {
-    for (int64_t i = 0; i < count; ++i, from += pitch, to += sizeof(Bits)) {
+  [[gnu::target("avx2")]] static void copy_spread(const char* from, int64_t pitch, int64_t count, char* to) {
+    using Chunk [[gnu::vector_size(32), gnu::aligned(1), gnu::may_alias]] = Bits;
+    constexpr int64_t kItem = sizeof(Bits), kLanes = 32 / kItem;
+    int64_t i = 0;
+    if (pitch == 2 * kItem)
+      for (; i + kLanes < count; i += kLanes, from += 64, to += 32) {  // not where the last one is behind the image
+        const Chunk low = *reinterpret_cast<const Chunk*>(from), high = *reinterpret_cast<const Chunk*>(from + 32);
+        if constexpr (kLanes == 8)
+          *reinterpret_cast<Chunk*>(to) = __builtin_shufflevector(low, high, 0, 2, 4, 6, 8, 10, 12, 14);
+        else
+          *reinterpret_cast<Chunk*>(to) = __builtin_shufflevector(low, high, 0, 2, 4, 6);
+      }
+    for (; i < count; ++i, from += pitch, to += kItem) {
       Bits bits;
       std::memcpy(&bits, from, sizeof(bits));
       std::memcpy(to, &bits, sizeof(bits));

@@ -6,6 +6,7 @@
 //     lines       few channels: lines of the result as sums of shifted lines of such a copy
 //     weights     the gradient of weights: for some panels of channels of the result, each image, block of k (places) and panel:
 //                   pack the cotangent of the result; tiles of channels of the image, or places of the window, by those of the result
+//     slides      ... with few channels: for each of both sides, lines of the cotangent times shifted lines of such a copy
 //
 // Either way the elements that a weight is multiplied with lie where a table says, from the first element of a window.
 #include <algorithm>
@@ -21,6 +22,7 @@ using namespace codegen;
 namespace {
 
 constexpr int64_t kSumsBytes = 4 << 20;  // of the gradient of weights, while the images of a batch pass by
+constexpr int64_t kSlideVectors = 256;   // of a chain of sums
 constexpr int64_t kFewPlaces = 4;        // of a line of the result: below it tiles go along another axis
 
 class Convolution : ConvolutionParts {
@@ -28,7 +30,12 @@ class Convolution : ConvolutionParts {
   using ConvolutionParts::ConvolutionParts;
 
   void run(const Block& block, char* scratch) const {
-    p_.path == Product::Path::Lines ? lines(block, scratch) : p_.path == Product::Path::Weights ? weights(block, scratch) : reached(block, scratch);
+    switch (p_.path) {
+      case Product::Path::Lines: return lines(block, scratch);
+      case Product::Path::Weights: return weights(block, scratch);
+      case Product::Path::Slides: return slides(block, scratch);
+      default: return reached(block, scratch);
+    }
   }
 
  private:
@@ -173,6 +180,53 @@ class Convolution : ConvolutionParts {
       }
     }
   }
+
+  /// A line of the cotangent moves along a line of the image, one place of the window after the other.
+  void slides(const Block& block, char* scratch) const {
+    const Product::Windows& w = *p_.windows;
+    const auto &[planes, lines, columns] = w.axes;
+    const int64_t item = core_.item, most = std::max<int64_t>(1, kSlideVectors / divide_up(columns.result, core_.lanes));
+    for (int64_t number = 0; number < p_.summed; ++number) {
+      const Part part = part_of(b_at_ + number * p_.next_b, {0, planes.result, 0, lines.result}, scratch, number > 0);
+      for (int64_t row = block.row; row < block.row_end; ++row)
+        for (int64_t channel = 0; channel < w.channels; ++channel)
+          for (int64_t plane = 0; plane < planes.result; ++plane)
+            for (int64_t line = 0; line < lines.result; line += most) {
+              MatMulArgs args;
+              args.a_row = lines.dilation * part.pitches[1];
+              args.a_k = lines.stride * part.pitches[1];
+              args.b = a_at_ + number * p_.next_a + row * p_.a_row + (plane * lines.result + line) * columns.result * item;
+              args.b_panel = columns.result * item;
+              args.c_panel = w.channels * item;
+              args.c_row = columns.window * args.c_panel;
+              args.k = columns.result;
+              args.panels = std::min(most, lines.result - line);
+              args.add = number > 0 || plane > 0 || line > 0;
+              const char* const image = part.data + channel * part.channel + plane * planes.stride * part.pitches[0] + line * args.a_k;
+              char* const sums = c_at_ + row * p_.c_row + channel * item;
+              for (int64_t z = 0; z < planes.window; ++z)
+                slide(args, image + z * planes.dilation * part.pitches[0], sums + z * lines.window * args.c_row);
+            }
+    }
+  }
+
+  void slide(MatMulArgs& args, const char* image, char* sums) const {
+    const Product::Windows& w = *p_.windows;
+    const auto &[planes, lines, columns] = w.axes;
+    row_blocks(0, columns.window, MatMulCore::kSlideColumns, [&](int64_t column, int64_t count) {
+      int64_t moved[MatMulCore::kSlideColumns];
+      for (int64_t i = 0; i < count; ++i) {
+        const int64_t place = (column + i) * columns.dilation;
+        moved[i] = place % w.parts * w.part + place / w.parts * core_.item;
+      }
+      args.reach = moved;
+      row_blocks(0, lines.window, MatMulCore::most_slide_rows(static_cast<int>(count)), [&](int64_t row, int64_t rows) {
+        args.a = image + row * args.a_row;
+        args.c = sums + row * args.c_row + column * args.c_panel;
+        call(MatMulCore::slides(static_cast<int>(rows), static_cast<int>(count)), args);
+      });
+    });
+  }
 };
 
 }  // namespace
@@ -224,8 +278,9 @@ void Product::plan_windows() {
     scratch_bytes = minimal_scratch(*this);
     return;
   }
-  path = w.transposed ? Path::Weights : m <= tuning.few_channels && idle(places.result) <= idle(m) ? Path::Lines : Path::Reached;
-  w.in_place = path != Path::Lines;
+  const bool by_lines = m <= tuning.few_channels && idle(places.result) <= idle(m);
+  path = w.transposed ? (by_lines ? Path::Slides : Path::Weights) : by_lines ? Path::Lines : Path::Reached;
+  w.in_place = path != Path::Lines && (path != Path::Slides || (places.stride == 1 && places.pitch == item));
   w.along = Windows::kAxes - 1;
   for (int i = Windows::kAxes; i-- > 0;) {
     Windows::Axis& a = w.axes[i];
@@ -239,25 +294,25 @@ void Product::plan_windows() {
     w.in_place = w.in_place && a.before == 0 && Windows::seen(a, a.result) <= a.image;
     if (places.result < kFewPlaces && a.result > w.axes[w.along].result) w.along = i;
   }
-  w.parts = path == Path::Lines ? places.stride : 1;
+  w.parts = by_lines ? places.stride : 1;
   const int64_t least = std::max<int64_t>(1, tuning.band_places / places.result);
   w.band_lines = w.along < 2 ? lines.result : std::min(lines.result, least);
   w.band_planes = w.band_lines < lines.result ? 1 : std::clamp<int64_t>(least / lines.result, 1, std::max<int64_t>(1, planes.result));
-  if (path == Path::Weights) {
-    w.along = w.channels < kFewPlaces && places.window > w.channels ? Windows::kAxes - 1 : Windows::kAxes;
+  if (w.transposed) {
+    w.along = by_lines || (w.channels < kFewPlaces && places.window > w.channels) ? Windows::kAxes - 1 : Windows::kAxes;
     w.band_lines = lines.result;
     w.band_planes = planes.result;
     w.together = std::clamp<int64_t>(kSumsBytes / (n * 2 * core.vector_bytes()), 1, divide_up(m, 2 * lanes));
   }
-  w.part = path == Path::Lines ? (round_up(places.result, lanes) + (places.window - 1) * places.dilation / w.parts) * item
-                               : Windows::seen(places, places.result) * item;
+  w.part = by_lines ? (round_up(places.result, lanes) + (places.window - 1) * places.dilation / w.parts) * item
+                    : Windows::seen(places, places.result) * item;
   w.line = w.parts * w.part;
   w.plane = Windows::seen(lines, w.band_lines) * w.line;
   w.copied_channel = (round_up(Windows::seen(planes, w.band_planes) * w.plane, kPanelLine) | kPanelLine);
   scratch_bytes = round_up(k * 8, kPanelLine);
   if (!w.in_place) scratch_bytes += w.channels * w.copied_channel;
-  const int64_t sums = path == Path::Weights ? n * w.together : w.band_planes * w.band_lines * places.result;
-  if (path != Path::Lines) scratch_bytes += (std::max(depth, lanes) + sums) * 2 * core.vector_bytes();
+  const int64_t sums = w.transposed ? n * w.together : w.band_planes * w.band_lines * places.result;
+  if (!by_lines) scratch_bytes += (std::max(depth, lanes) + sums) * 2 * core.vector_bytes();
 }
 
 }  // namespace framejit::runtime

@@ -51,6 +51,7 @@ class Runner : ProductParts {
       case Product::Path::Reached:
       case Product::Path::Minimal:
       case Product::Path::Weights:
+      case Product::Path::Slides:
       case Product::Path::Lines: run_convolution(*this, block, scratch); break;
     }
     if (p_.path == Product::Path::Dots || p_.path == Product::Path::DotsOfB || p_.path == Product::Path::Row)
@@ -383,7 +384,7 @@ struct Grid {
       const Product::Windows& w = *p.windows;
       const bool by_lines = w.band_lines < w.axes[1].result && w.axes[1].result % w.tile == 0;
       panel = w.axes[2].result * (by_lines ? w.tile : w.axes[1].result);
-      if (p.path == Product::Path::Weights) panel = w.along == 2 ? p.n : w.channels;
+      if (w.transposed) panel = w.along == 2 ? p.n : w.channels;
       least_columns = panel;
     }
     if (p.columns > 0) columns = divide_up(p.n, p.columns);

@@ -65,7 +65,7 @@ struct Product {
     /// Positions of the image that so many results see.
     static int64_t seen(const Axis& a, int64_t results) { return (results - 1) * a.stride + (a.window - 1) * a.dilation + 1; }
   };
-  enum class Path : uint8_t { Tiles, PackedTiles, Dots, DotsOfB, Row, Reached, Lines, Minimal, Weights };
+  enum class Path : uint8_t { Tiles, PackedTiles, Dots, DotsOfB, Row, Reached, Lines, Minimal, Weights, Slides };
 
   codegen::MatMulCore core;
   const void* code = nullptr;

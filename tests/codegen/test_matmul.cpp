@@ -254,6 +254,47 @@ void check_lines(const Executable& code, const MatMulCore& core) {
 TEST_P(MatMul, LinesOfFloat32) { check_lines<float>(make<float>(GetParam()), core<float>()); }
 TEST_P(MatMul, LinesOfFloat64) { check_lines<double>(make<double>(GetParam()), core<double>()); }
 
+/// Nothing behind the last element of a line is read.
+template <class T>
+void check_slides(const Executable& code, const MatMulCore& core) {
+  std::mt19937 random(9);
+  const int64_t item = sizeof(T), lanes = core.lanes;
+  for (int columns = 1; columns <= MatMulCore::kSlideColumns; ++columns)
+    for (int rows = 1; rows <= MatMulCore::most_slide_rows(columns); ++rows)
+      for (int64_t k : {int64_t{1}, lanes - 1, lanes, 3 * lanes, 3 * lanes + 1})
+        for (int64_t lines : {1, 3})
+          for (bool add : {false, true}) {
+            const int64_t farthest = 20, apart = 5, line_apart = 7;
+            std::vector<int64_t> moved = random_reach(columns, farthest, item, random);
+            moved.back() = (farthest - 1) * item;
+            const Matrix<T> a(1, (lines - 1) * line_apart + (rows - 1) * apart + farthest - 1 + k, 0, random), b(lines, k, k, random);
+            const Matrix<T> c(rows, columns * 2 - 1, columns * 2, random);  // every other column
+            std::vector<T> want = c.copy();
+            MatMulArgs args{};
+            args.a = a.bytes(), args.b = b.bytes(), args.c = c.bytes();
+            args.a_row = apart * item, args.a_k = line_apart * item, args.b_panel = b.stride(), args.c_row = c.stride(), args.c_panel = 2 * item;
+            args.k = k, args.panels = lines, args.add = add, args.reach = moved.data();
+            MatMulCore::part(code.entry(), MatMulCore::slides(rows, columns))(&args);
+            for (int64_t i = 0; i < rows; ++i)
+              for (int64_t j = 0; j < columns; ++j) {
+                std::vector<T> sums(static_cast<std::size_t>(lanes), 0);
+                for (int64_t line = 0; line < lines; ++line)
+                  for (int64_t l = 0; l < k; ++l) {
+                    T& sum = sums[static_cast<std::size_t>(l % lanes)];
+                    sum = std::fma(b.at(line, l), a.at(0, line * line_apart + i * apart + moved[static_cast<std::size_t>(j)] / item + l), sum);
+                  }
+                for (std::size_t left = sums.size() / 2; left > 0; left /= 2)
+                  for (std::size_t l = 0; l < left; ++l) sums[l] += sums[l + left];
+                T& to = want[static_cast<std::size_t>(i * columns * 2 + 2 * j)];
+                to = add ? to + sums[0] : sums[0];
+              }
+            ASSERT_EQ(c.copy(), want) << rows << " rows, " << columns << " columns, k " << k;
+          }
+}
+
+TEST_P(MatMul, SlidesOfFloat32) { check_slides<float>(make<float>(GetParam()), core<float>()); }
+TEST_P(MatMul, SlidesOfFloat64) { check_slides<double>(make<double>(GetParam()), core<double>()); }
+
 TEST_P(MatMul, IdleColumnsRaiseNothing) {
   // An infinity times a live column of ones is no invalid operation, whatever the idle columns hold.
   const Executable code = make<double>(GetParam());

@@ -251,6 +251,7 @@ TEST(ConvolutionWeights, AsInNetworks) {
   for (const codegen::Cpu& cpu : cpus())
     for (const Case& c : {square(2, 3, 64, 32, 7, 2, 3), square(2, 64, 70, 9, 3, 1, 1), square(3, 70, 40, 14, 1, 1, 0),
                           square(2, 40, 33, 8, 1, 2, 0), square(2, 1, 1, 20, 3, 1, 1, 24), square(5, 1, 6, 28, 5, 1, 0),
+                          square(2, 1, 1, 19, 7, 2, 3, 5), square(1, 1, 2, 53, 3, 2, 0, 3), square(2, 2, 1, 90, 5, 1, 2, 2),
                           square(5, 6, 16, 14, 5, 1, 0), square(3, 20, 20, 2, 3, 1, 1), square(2, 9, 9, 1, 3, 1, 1)}) {
       check_weights<float>(c, cpu, random);
       if (::testing::Test::HasFatalFailure()) return;
