@@ -62,11 +62,21 @@ class ConvolutionParts : protected ProductParts {
 
   void copy_line(const char* from, int64_t pitch, int64_t count, char* to) const {
     if (pitch == core_.item)
-      std::memcpy(to, from, static_cast<std::size_t>(count * core_.item));
+      copy_bytes(from, count * core_.item, to);
     else if (core_.item == 4)
       copy_spread<uint32_t>(from, pitch, count, to);
     else
       copy_spread<uint64_t>(from, pitch, count, to);
+  }
+
+  /// As memcpy, which takes longer for short lines than their bytes do.
+  [[gnu::target("avx2")]] static void copy_bytes(const char* from, int64_t bytes, char* to) {
+    using Chunk [[gnu::vector_size(32), gnu::aligned(1), gnu::may_alias]] = char;
+    constexpr int64_t kChunk = sizeof(Chunk), kShort = 16 * kChunk;
+    if (bytes < kChunk || bytes > kShort) return static_cast<void>(std::memcpy(to, from, static_cast<std::size_t>(bytes)));
+    const Chunk last = *reinterpret_cast<const Chunk*>(from + bytes - kChunk);
+    for (int64_t at = 0; at + kChunk < bytes; at += kChunk) *reinterpret_cast<Chunk*>(to + at) = *reinterpret_cast<const Chunk*>(from + at);
+    *reinterpret_cast<Chunk*>(to + bytes - kChunk) = last;
   }
 
   template <class Bits>
