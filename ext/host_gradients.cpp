@@ -66,21 +66,14 @@ class Expression {
     return out;
   }
 
-  /// Host calls take no constants of the graph.
-  Value* in_memory(ValueId id, Wrap wrap) {
-    graph::GraphBuilder& builder = session_.builder();
-    if (session_.graph().node(session_.graph().root(id)).op == Op::Constant) id = builder.view(builder.full(id, {1}), {}, {}, 0);
-    return session_.array(id, wrap);
-  }
-
   Captured<Value*> operand(PyObject* o) {
     Ref<> number = attribute(o, "number");
     const long at = number ? PyLong_AsLong(number.get()) : -3;
     PyErr_Clear();
-    if (at == -1) return in_memory(at_.cotangent, Wrap::NdArray);
-    if (at == -2) return in_memory(at_.result(), Wrap::NdArray);
+    if (at == -1) return session_.array(at_.cotangent, Wrap::NdArray);
+    if (at == -2) return session_.array(at_.result(), Wrap::NdArray);
     if (at < 0) return break_at(BreakId::NoGradient, "a rule with an operand that does not exist");
-    return in_memory(at_.operand(static_cast<std::size_t>(at)), wraps_[static_cast<std::size_t>(at)]);
+    return session_.array(at_.operand(static_cast<std::size_t>(at)), wraps_[static_cast<std::size_t>(at)]);
   }
 
   Captured<Value*> call(PyObject* o) {

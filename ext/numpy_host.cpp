@@ -124,12 +124,12 @@ Captured<Piece> slot(Arguments& into, const Value* value) {
   Piece piece;
   piece.kind = Piece::Slot;
   piece.wrap = value->wrap;
-  const graph::Graph& graph = into.session.graph();
-  if (graph.node(graph.root(value->id)).op == Op::Constant)
-    return break_at(BreakId::UnsupportedArgument, "a number of the graph as the argument of a host call");
+  graph::GraphBuilder& builder = into.session.builder();
+  ValueId id = value->id;
+  if (into.session.graph().node(id).op == Op::Constant) id = builder.view(builder.full(id, {1}), {}, {}, 0);  // which lies in memory
   for (piece.slot = 0; piece.slot < into.operands.size(); ++piece.slot)
-    if (into.operands[piece.slot] == value->id && into.wraps[piece.slot] == value->wrap) return piece;
-  into.operands.push_back(value->id);
+    if (into.operands[piece.slot] == id && into.wraps[piece.slot] == value->wrap) return piece;
+  into.operands.push_back(id);
   into.wraps.push_back(value->wrap);
   return piece;
 }
@@ -229,9 +229,9 @@ class StandIns {
 
 using Lengths = std::function<int64_t(const Dim&)>;
 
-/// An array of ours like an operand: its dtype, its axes in the same order of memory, packed where it is, with ones on the diagonal of the
-/// last two axes.
-Ref<> like(Session& session, ValueId operand, const Lengths& length) {
+/// An array of ours like an operand: its dtype, its axes in the same order of memory, packed where it is, with zeros, or ones on the diagonal of
+/// the last two axes.
+Ref<> like(Session& session, ValueId operand, const Lengths& length, bool ones) {
   graph::ShapeEnv& shapes = session.graph().shapes();
   const graph::Type type = session.graph().type(operand);
   const int rank = type.rank();
@@ -269,18 +269,17 @@ Ref<> like(Session& session, ValueId operand, const Lengths& length) {
   Ref<> array = Ref<>::steal(PyArray_NewFromDescr(&PyArray_Type, descr, rank, shape.data(), strides.data(), data,
                                                   NPY_ARRAY_WRITEABLE, nullptr));
   if (!array || PyArray_SetBaseObject(reinterpret_cast<PyArrayObject*>(array.get()), memory.release()) < 0) return {};
-  if (rank >= 2 && std::find(shape.begin(), shape.end(), 0) == shape.end()) {
-    Ref<> ones = Ref<>::steal(PyObject_CallMethod(numpy_module(), "eye", "LL", static_cast<long long>(shape[shape.size() - 2]),
-                                                  static_cast<long long>(shape.back())));
-    if (!ones || PyArray_CopyInto(reinterpret_cast<PyArrayObject*>(array.get()), reinterpret_cast<PyArrayObject*>(ones.get())) < 0)
-      return {};
+  if (ones && rank >= 2 && std::find(shape.begin(), shape.end(), 0) == shape.end()) {
+    Ref<> eye = Ref<>::steal(PyObject_CallMethod(numpy_module(), "eye", "LL", static_cast<long long>(shape[shape.size() - 2]),
+                                                 static_cast<long long>(shape.back())));
+    if (!eye || PyArray_CopyInto(reinterpret_cast<PyArrayObject*>(array.get()), reinterpret_cast<PyArrayObject*>(eye.get())) < 0) return {};
   }
   return array;
 }
 
-Ref<> example(Session& session, ValueId operand, Wrap wrap, int64_t number, const Lengths& length) {
+Ref<> example(Session& session, ValueId operand, Wrap wrap, int64_t number, const Lengths& length, bool ones) {
   switch (wrap) {
-    case Wrap::NdArray: return like(session, operand, length);
+    case Wrap::NdArray: return like(session, operand, length, ones);
     case Wrap::NumpyScalar: {
       const DType dtype = session.graph().type(operand).dtype;
       int64_t bits[2] = {graph::is_int(dtype) ? number : 0, 0};
@@ -402,22 +401,26 @@ Captured<AllSeen> look_at_all(PyObject* object, const std::string& name) {
   return all;
 }
 
-/// The call of examples, in which every int that is known at run time only is `number`.
+/// The call of examples, in which every int that is known at run time only is `number`. Matrices that can be inverted come first, then zeros: the
+/// ones of others may be indices that are out of bounds.
 Captured<AllSeen> try_out(Arguments& arguments, const HostCall& call, int64_t number, const Lengths& length) {
-  std::vector<Ref<>> objects;
-  for (std::size_t i = 0; i < arguments.operands.size(); ++i)
-    objects.push_back(example(arguments.session, arguments.operands[i], arguments.wraps[i], number, length));
   const std::string name = name_of_callable(call.callable.get());
   Ref<> result;
   int64_t nanoseconds = 0;
-  if (std::all_of(objects.begin(), objects.end(), [](const Ref<>& o) { return static_cast<bool>(o); })) {
-    OwnErrState quiet(0);
-    WarningsRaise raising;
-    const int64_t start = now_ns();
-    result = invoke(call, objects);
-    nanoseconds = now_ns() - start;
+  for (bool ones : {true, false}) {
+    std::vector<Ref<>> objects;
+    for (std::size_t i = 0; i < arguments.operands.size(); ++i)
+      objects.push_back(example(arguments.session, arguments.operands[i], arguments.wraps[i], number, length, ones));
+    if (std::all_of(objects.begin(), objects.end(), [](const Ref<>& o) { return static_cast<bool>(o); })) {
+      OwnErrState quiet(0);
+      WarningsRaise raising;
+      const int64_t start = now_ns();
+      result = invoke(call, objects);
+      nanoseconds = now_ns() - start;
+    }
+    clear_error();
+    if (result) break;
   }
-  clear_error();
   if (!result) return break_at(BreakId::UnsupportedArgument, name + " of such arguments");
   FRAMEJIT_TRY(all, look_at_all(result.get(), name));
   all.nanoseconds = nanoseconds;

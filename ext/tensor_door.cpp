@@ -165,21 +165,14 @@ class TensorDoor final : public capture::Door {
   }
 
   Captured<Value*> get_item(Session& session, Value* array, Value* key) override {
-    if (is_mask(session, key, Wrap::Tensor) || is_mask(session, key)) {
-      FRAMEJIT_TRY(chosen, compressed(session, key->id, array->id));
-      return session.array(chosen, Wrap::Tensor);
-    }
-    FRAMEJIT_TRY(indexed, index_view(session, array->id, key));
-    return session.array(session.builder().copy(indexed.view, 'C'), Wrap::Tensor);
+    FRAMEJIT_TRY(item, read_item(session, plain(session, array), plain(session, key)));
+    const graph::Type& type = session.graph().type(item->id);
+    const bool own = !type.is_view() && graph::is_c_contiguous(session.graph().shapes(), type);
+    return session.array(own ? item->id : session.builder().copy(item->id, 'C'), Wrap::Tensor);
   }
   Captured<bool> set_item(Session& session, Value* array, Value* key, Value* value) override {
-    if ((is_mask(session, key, Wrap::Tensor) || is_mask(session, key)) && !value->is_array())
-      return write_masked(session, array->id, key->id, value);
-    FRAMEJIT_TRY(indexed, index_view(session, array->id, key));
-    if (!value->is_array() || value->wrap != Wrap::Tensor) return store(session, indexed.view, value);
-    if (indexed.element && session.graph().type(value->id).rank() > 0)
-      return break_at(BreakId::UnsupportedArgument, "a Tensor assigned to one element");
-    return store(session, indexed.view, session.array(value->id, Wrap::NdArray));
+    if (value->is_array() && value->wrap == Wrap::NdArray) return break_at(BreakId::WouldRaise, "an ndarray assigned to items of a Tensor");
+    return write_item(session, plain(session, array), plain(session, key), plain(session, value));
   }
 
   Captured<Value*> length(Session& session, Value* array) override {
@@ -189,6 +182,19 @@ class TensorDoor final : public capture::Door {
   }
 
  private:
+  /// Items are those of the arrays that Tensors are made of.
+  static Value* plain(Session& session, Value* v) {
+    if (v->is_array() && v->wrap == Wrap::Tensor) return session.array(v->id, Wrap::NdArray);
+    const bool list = v->kind == ValueKind::List;
+    if ((!list && v->kind != ValueKind::Tuple) || std::none_of(v->items.begin(), v->items.end(), [](Value* item) { return is_tensor_value(*item); }))
+      return v;
+    std::vector<Value*> items;
+    for (Value* item : v->items) items.push_back(plain(session, item));
+    Value* out = session.make(v->kind);
+    out->items = std::move(items);
+    return out;
+  }
+
   static bool is_dtype(PyObject* object) {
     static constinit capture::Once once;
     PyObject* one = once.get([]() -> PyObject* {  // nothing is imported while a frame, maybe one of the import system, is captured

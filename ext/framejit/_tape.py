@@ -7,6 +7,7 @@ hook. Each step on the tape is a call, and its gradient is that of a compiled fu
 
 from __future__ import annotations
 
+import functools
 import itertools
 import operator
 import threading
@@ -243,6 +244,8 @@ class Traced:
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
         function = ufunc if method == "__call__" else getattr(ufunc, method)
+        if method == "at":
+            return _change(function, inputs, keywords)
         out = keywords.pop("out", None)
         result = apply(function, inputs, keywords)
         if out is None:
@@ -258,6 +261,8 @@ class Traced:
     def __array_function__(self, function: Any, types: Any, args: Any, keywords: Any) -> Any:
         if keywords.get("out") is not None:
             raise _lost(f"{function.__name__} with out=")
+        if function is np.copyto:
+            return _change(function, args, keywords)
         return apply(function, args, keywords)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
@@ -316,6 +321,25 @@ class Traced:
 
     def __format__(self, how: str) -> str:
         return format(self.value, how)
+
+
+@functools.cache
+def _changing(function: Any) -> Callable[..., Any]:
+    """A function that writes into its first argument as one that gives the array written."""
+
+    def changed(array: Any, *args: Any, **keywords: Any) -> Any:
+        out = array.copy()
+        function(out, *args, **keywords)
+        return out
+
+    return changed
+
+
+def _change(function: Any, args: Any, keywords: dict[str, Any]) -> None:
+    target = args[0]
+    if type(target) is not Traced:
+        raise _lost(f"an array that a gradient does not follow, written by {function.__name__}")
+    target.write(..., apply(_changing(function), args, keywords))
 
 
 def _operator(name: str, ufunc: Any, swapped: bool = False) -> Any:
@@ -803,7 +827,7 @@ def watch(tape: Any, x: Any) -> Any:
     inner = _node_of(x)
     value = _plain(x)
     if np.dtype(_core._dtype(value.dtype) if isinstance(value, Tensor) else value.dtype).kind not in "fc":
-        raise GraphBreakError("a gradient with respect to integers")
+        raise GraphBreakError(f"a gradient with respect to integers ({value.dtype}), which do not vary: convert them")
     tapes = frozenset([tape]) if inner is None else inner.tapes | {tape}
     node = Node(tapes) if inner is None else Node(tapes, Call(_same, (x,), {}), (_copied(value),), (inner,))
     node.hooks = _hooks_of(x)

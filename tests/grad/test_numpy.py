@@ -79,6 +79,12 @@ def indexed(x):
     return (y * y).sum() + (z * x).sum() + np.take(x, at).prod() * x[-1]
 
 
+def along(x):
+    row = x[None, :3]
+    at = np.array([[0, 2], [1, 1]])
+    return (np.take_along_axis(row, at, 1) ** 2).sum() * np.take_along_axis(x[:, None], np.array([[3]]), 0).sum()
+
+
 def ordered(x):
     return (np.sort(x) * W).sum() + np.where(np.isnan(x), 0.0, x).sum()
 
@@ -88,7 +94,7 @@ def matrices(x):
     return np.linalg.solve(a, x[4:]).sum() + np.linalg.inv(a)[0, 1] + np.linalg.det(a) + np.trace(a @ a)
 
 
-ONE = [chain, views, in_place, of_argument, branches, statistics, joined, indexed, ordered, matrices]
+ONE = [chain, views, in_place, of_argument, branches, statistics, joined, indexed, along, ordered, matrices]
 
 
 @pytest.mark.parametrize("f", ONE, ids=lambda f: f.__name__)

@@ -267,15 +267,15 @@ def test_what_cannot_be_followed_is_an_error():
         y.sort()
         return y[0]
 
-    def copied_to(x):
+    def put_there(x):
         fj.graph_break()
         y = x * 2
-        np.copyto(y, x * x)
+        np.put(y, [0, 0], x[0])
         return y.sum()
 
-    def added_at(x):
+    def added_to_others(x):
         fj.graph_break()
-        y = x * 2
+        y = np.zeros(6)
         np.add.at(y, [0, 0], x[0])
         return y.sum()
 
@@ -285,7 +285,7 @@ def test_what_cannot_be_followed_is_an_error():
         np.sum(x, out=out)
         return out
 
-    for f in (number, sorted_in_place, copied_to, added_at, summed_into):
+    for f in (number, sorted_in_place, put_there, added_to_others, summed_into):
         with pytest.raises(fj.GraphBreakError, match="a gradient through"):
             fj.grad(f)(X)
     with pytest.raises(fj.GraphBreakError, match="memory of an array"):
@@ -298,6 +298,21 @@ def test_what_cannot_be_followed_is_an_error():
         fj.grad(lambda x: x.sum())(np.arange(3))
     with pytest.raises(RuntimeError, match="Position index 5"):
         fj.grad(lambda x: x.sum(), 5)(X)
+
+
+def test_what_writes_into_arrays():
+    at = np.array([0, 2, 2, 5])
+
+    def f(x):
+        fj.graph_break("here")
+        y = x * 1
+        view = y[:4]
+        assert np.add.at(y, at, x[:4] * 2) is None
+        np.subtract.at(y, 1, y[2])
+        np.copyto(view, view * x[2:])
+        return (y * y).sum()
+
+    assert_gradients(f, X)
 
 
 @pytest.mark.parametrize("setting", ["MS_JIT=0", "FRAMEJIT_DISABLE=1", "FRAMEJIT_STRESS=break=3", "FRAMEJIT_STRESS=guards", "FRAMEJIT_STRESS=interp", "FRAMEJIT_STRESS=verify"])

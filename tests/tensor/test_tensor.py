@@ -310,3 +310,50 @@ def test_bernoulli_in_place():
     x = Tensor(np.full((100,), 3.0, np.float32))
     assert x.bernoulli_(0.5) is x and set(x.tolist()) == {0.0, 1.0}
     assert set(x.bernoulli_(1.0).tolist()) == {1.0} and x.dtype == fj.float32
+
+
+ITEMS = {
+    "an array": lambda x: (np.array([1, 0]), x * 2),
+    "a Tensor": lambda x: (Tensor(np.array([1, 1])), x[0]),
+    "Tensors in a tuple": lambda x: ((Tensor(np.array([0, 1])), Tensor(np.array([1, 2]))), 7),
+    "with a slice": lambda x: ((slice(None), np.array([2, 0])), x[:, :2] - 1),
+    "a list": lambda x: ([1, 0], 0.5),
+    "a mask and one number": lambda x: (x > 0, -1),
+    "a mask of rows": lambda x: (Tensor(np.array([False, True])), x[:1]),
+    "another dtype": lambda x: (np.array([1]), x[:1].astype(fj.int32)),
+}
+
+
+@pytest.mark.capture
+@pytest.mark.parametrize("name", ITEMS)
+def test_items_by_arrays(name):
+    def read(x):
+        return x[ITEMS[name](x)[0]]
+
+    def write(x):
+        y = x * 1
+        key, value = ITEMS[name](x)
+        y[key] = value
+        return y
+
+    x = Tensor(np.array([[0.5, -1.5, 2.0], [3.0, -0.25, 1.0]], np.float32))
+    for f in (read, write):
+        jitted = fj.jit(f, fullgraph=True)
+        found, wanted = jitted(x), f(x)
+        assert found.dtype == wanted.dtype
+        np.testing.assert_array_equal(found.asnumpy(), wanted.asnumpy())
+        assert jitted.graphs().count("graph @") == 1
+    gradient = fj.grad(lambda x: (write(x) ** 2).sum() + (read(x) ** 3).sum())
+    found = gradient(x)
+    assert gradient.graphs().count("graph @") == 1
+    with fj.stance("force_eager"):
+        np.testing.assert_allclose(found.asnumpy(), gradient(x).asnumpy(), rtol=1e-6)
+
+
+def test_an_ndarray_is_no_item():
+    def f(x):
+        x[0] = np.ones(3, np.float32)
+
+    for one in (f, fj.jit(f)):
+        with pytest.raises(TypeError, match="value must be a number, Tensor, list or tuple, got numpy.ndarray"):
+            one(Tensor(np.zeros((2, 3), np.float32)))
