@@ -467,7 +467,7 @@ Captured<Value*> SymbolicFrame::next_instruction() {
 
 Step SymbolicFrame::branch(Value* condition, const Instr& i, Break why) {
   if (x.options().decide) return follow(condition, i, std::move(why));
-  if (why.id != BreakId::DataDependentBranch || !condition->is_array() || generator || x.handled || s.has_tape() ||
+  if (why.id != BreakId::DataDependentBranch || !condition->is_array() || generator || x.handled || is_differentiated_round() ||
       x.branches >= kMostBranches)
     return Unexpected<Break>{std::move(why)};
   const uint32_t here = pc, join = x.flow_map(view).join(pc);
@@ -521,7 +521,7 @@ Step SymbolicFrame::split(Value* choice, std::size_t depth) {
   const FlowMap& map = x.flow_map(view);
   uint32_t join = map.join(pc);
   while (join < map.end() && join != until_ && static_cast<std::size_t>(view->instrs()[join].depth) > depth) join = map.join(join);
-  if (join == FlowMap::kNowhere || generator || x.handled || s.has_tape() || x.branches >= kMostBranches)
+  if (join == FlowMap::kNowhere || generator || x.handled || is_differentiated_round() || x.branches >= kMostBranches)
     return break_at(BreakId::DataDependentBranch, "a value that is known at run time only");
   graph::GraphBuilder& b = s.builder();
   const auto number = [&](int64_t n) { return b.constant(graph::DType::I64, graph::Scalar{static_cast<uint64_t>(n), 0}); };

@@ -355,6 +355,14 @@ std::optional<Step> SymbolicFrame::loop() {
   return done;
 }
 
+bool SymbolicFrame::is_differentiated_round() const {
+  if (!s.has_tape()) return false;
+  const FlowMap& map = x.flow_map(view);
+  for (uint32_t head = 0; head < map.end(); ++head)
+    if (map.is_head(head) && map.loop_at(head)[pc]) return true;
+  return false;
+}
+
 bool SymbolicFrame::in_hopeless_loop(uint32_t at) const {
   if (scope_) return false;
   return std::any_of(tries_.begin(), tries_.end(), [&](const auto& tried) {

@@ -112,7 +112,7 @@ class Session {
     learn([this] { stops_.pop_back(); });
   }
 
-  /// What comes from here on is differentiated, in one straight line: it has no blocks.
+  /// What comes from here on is differentiated: it has no loops that go by array values.
   void add_tape() {
     ++tapes_;
     learn([this] { --tapes_; });

@@ -95,6 +95,8 @@ class SymbolicFrame {
   /// The loop whose head this is, if it goes on by an array value; nothing: it is executed as any other code.
   std::optional<Step> loop();
   bool in_hopeless_loop(uint32_t at) const;
+  /// Loops that go by array values have no gradient: a branch in one would only be captured to no end.
+  bool is_differentiated_round() const;
   Step push_or_break(Captured<Value*> v);
 
   Step stack_op(const Instr& i);

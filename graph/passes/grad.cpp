@@ -6,9 +6,10 @@
 //     y = f(x)        gives x's base what the operator's row makes of y's cotangent
 //     write dst, v    gives v the cotangent of dst, and dst has none before it: what lay there was overwritten
 //     view            nothing: it is part of its base
+//     if c            gives what its sides use what another branch by c computes: each side once more, then backwards
 //
-// so in-place updates, views of them, slices and parts of complex numbers need no rules. Rules want operands as they were when the node ran: those that are
-// written later are copied in front of the write (`inserted`).
+// so in-place updates, views of them, slices and parts of complex numbers need no rules. Rules want operands as they were when the node
+// ran: those that are written later are copied in front of the write (`inserted`).
 //
 // The cotangent of z = x + iy is dL/dx + i dL/dy, MindSpore's and PyTorch's: that of z for w = f(z), f analytic, is that of w times the
 // conjugate of f'(z). Rules are written for reals, linear in g, so a conjugate before and behind makes them this.
@@ -34,26 +35,26 @@ bool is_inexact(DType dtype) { return is_float(dtype) || is_complex(dtype); }
 
 class Reverse {
  public:
-  Reverse(GraphBuilder& builder, const GradientRequest& request)
-      : builder_(builder), graph_(builder.graph()), math_(builder), request_(request), end_(graph_.body().nodes.size()) {
+  /// Of the nodes of a block, which is the one that nodes are appended to.
+  Reverse(GraphBuilder& builder, const GradientRequest& request, Block& body)
+      : builder_(builder), graph_(builder.graph()), math_(builder), request_(request), body_(body), end_(body.nodes.size()) {
     apart_.insert(request.wrt.begin(), request.wrt.end());
     apart_.insert(request.stops.begin(), request.stops.end());
     stops_.insert(request.stops.begin(), request.stops.end());
   }
 
   Expected<Gradients, NoGradient> run() {
-    if (graph_.is_in_block()) return Unexpected<NoGradient>{{"a gradient in a branch or loop that goes by an array value", kNoValue}};
     look_forward();
-    if (flow_ != kNoValue) return Unexpected<NoGradient>{{"a branch or loop that goes by an array value", flow_}};
+    if (flow_ != kNoValue) return Unexpected<NoGradient>{{"a loop that goes by an array value, or a branch that writes into arrays", flow_}};
     if (auto found = mixed_memory()) return Unexpected<NoGradient>{std::move(*found)};
     for (std::size_t i = 0; i < request_.outputs.size(); ++i) add(request_.outputs[i], request_.seeds[i]);
     for (std::size_t at = end_; at-- > request_.first;) {
-      const ValueId v = graph_.body().nodes[at];
+      const ValueId v = body_.nodes[at];
       if (!active_[index(v)]) continue;
       builder_.set_location(graph_.node(v).location);
       if (graph_.node(v).op == Op::Write) {
         backward_write(v);
-      } else if (auto why = backward(v, at)) {
+      } else if (auto why = graph_.node(v).op == Op::If ? backward_branch(v, at) : backward(v, at)) {
         return Unexpected<NoGradient>{std::move(*why)};
       }
       if (failure_) return Unexpected<NoGradient>{std::move(*failure_)};
@@ -82,7 +83,7 @@ class Reverse {
   void look_forward() {
     active_.assign(graph_.value_count(), false);
     for (ValueId v : request_.wrt) varying_.insert(index(v));
-    const std::vector<ValueId>& nodes = graph_.body().nodes;
+    const std::vector<ValueId>& nodes = body_.nodes;
     for (std::size_t at = request_.first; at < end_; ++at) {
       const ValueId v = nodes[at];
       const Node& n = graph_.node(v);
@@ -94,9 +95,16 @@ class Reverse {
         continue;
       }
       if (n.op == Op::Expect || n.op == Op::Measure) continue;
+      if (n.op == Op::Output && graph_.node(n.inputs[0]).op == Op::If) {
+        outputs_[index(n.inputs[0])].push_back(v);
+        if (active_[index(n.inputs[0])] && is_inexact(n.type.dtype)) varying_.insert(index(v));
+        continue;
+      }
       if (is_control(n.op)) {
-        const std::vector<ValueId> used = used_values(graph_, v);
-        if (std::any_of(used.begin(), used.end(), [&](ValueId x) { return varies(x); })) flow_ = v;
+        const std::vector<ValueId> used = used_values(graph_, v), written = written_roots(graph_, v);
+        for (ValueId root : written) writes_[index(root)].push_back(at);
+        active_[index(v)] = std::any_of(used.begin(), used.end(), [&](ValueId x) { return varies(x); });
+        if (active_[index(v)] && (!written.empty() || !is_branch_alone(v))) flow_ = v;
         continue;
       }
       if (n.op == Op::View || apart_.count(v) || !is_inexact(n.type.dtype)) continue;
@@ -107,17 +115,26 @@ class Reverse {
     }
   }
 
+  /// Branches whose sides can be computed again, and nothing else.
+  bool is_branch_alone(ValueId v) const {
+    if (graph_.node(v).op != Op::If) return false;
+    bool alone = true;
+    for (const std::unique_ptr<Block>& side : graph_.node(v).blocks)
+      for_each_node(graph_, *side, [&](ValueId x) { alone = alone && graph_.node(x).op != Op::Loop && graph_.node(x).op != Op::Measure; });
+    return alone;
+  }
+
   /// Is memory that is written, and varies, also reached other than through its base?
   std::optional<NoGradient> mixed_memory() const {
     std::unordered_map<uint32_t, ValueId> written;  // root: base
-    const std::vector<ValueId>& nodes = graph_.body().nodes;
+    const std::vector<ValueId>& nodes = body_.nodes;
     for (std::size_t at = request_.first; at < end_; ++at)
       if (const Node& n = graph_.node(nodes[at]); n.op == Op::Write && active_[index(nodes[at])])
         written.emplace(index(graph_.root(nodes[at])), base(n.inputs[0]));
     for (std::size_t at = request_.first; at < end_ && !written.empty(); ++at) {
       const Node& n = graph_.node(nodes[at]);
       if (n.op == Op::View) continue;
-      for (ValueId x : n.inputs)
+      for (ValueId x : used_values(graph_, nodes[at]))
         if (const auto found = written.find(index(graph_.root(x))); found != written.end() && found->second != base(x))
           return NoGradient{"an array that is written is also reached around the argument", nodes[at]};
     }
@@ -135,13 +152,13 @@ class Reverse {
     auto [saved, missing] = saved_.try_emplace({*next, index(v)}, kNoValue);
     if (missing) {
       saved->second = builder_.copy(v, 'K');
-      graph_.body().nodes.pop_back();  // place_saved puts it where it belongs
+      body_.nodes.pop_back();  // place_saved puts it where it belongs
     }
     return math_.of(saved->second);
   }
 
   void place_saved(std::vector<ValueId>& inserted) {
-    std::vector<ValueId>& nodes = graph_.body().nodes;
+    std::vector<ValueId>& nodes = body_.nodes;
     std::vector<ValueId> out;
     auto next = saved_.begin();
     for (std::size_t at = 0; at < nodes.size(); ++at) {
@@ -366,6 +383,93 @@ class Reverse {
     return std::nullopt;
   }
 
+  struct OpenBlock {
+    Graph& graph;
+    OpenBlock(Graph& of, Block& block) : graph(of) { graph.open(block); }
+    ~OpenBlock() { graph.close(); }
+    OpenBlock(const OpenBlock&) = delete;
+  };
+  using Names = std::map<ValueId, ValueId>;
+  static ValueId in(const Names& names, ValueId v) {
+    const auto found = names.find(v);
+    return found == names.end() ? v : found->second;
+  }
+
+  /// A block's nodes once more, in the block that is open, under other names.
+  void repeat(const Block& block, Names& names, std::vector<ValueId>& stops) {
+    for (ValueId v : block.nodes) {
+      const Op op = graph_.node(v).op;
+      if (op == Op::Expect) continue;  // it has held
+      builder_.set_location(graph_.node(v).location);
+      if (op == Op::If) {
+        std::unique_ptr<Block> sides[2];
+        for (std::size_t k : {0, 1}) {
+          sides[k] = std::make_unique<Block>();
+          const OpenBlock opened(graph_, *sides[k]);
+          const Block& side = *graph_.node(v).blocks[k];
+          repeat(side, names, stops);
+          for (ValueId result : side.results) sides[k]->results.push_back(in(names, result));
+        }
+        names[v] = builder_.branch(in(names, graph_.node(v).inputs[0]), std::move(sides[0]), std::move(sides[1]));
+        continue;
+      }
+      const Node& n = graph_.node(v);
+      Node again{n.op, n.inputs, n.attrs, n.type, n.location};
+      for (ValueId& x : again.inputs) x = in(names, x);
+      if (n.type.is_view()) {
+        again.type.offset = graph_.type(again.inputs[0]).offset + (n.type.offset - graph_.type(n.inputs[0]).offset);
+        again.type.root = graph_.root(again.inputs[0]);
+      }
+      names[v] = graph_.append(std::move(again));
+      if (stops_.count(v)) stops.push_back(names[v]);
+    }
+  }
+
+  /// A branch by the same condition, whose sides compute theirs again and go back.
+  std::optional<NoGradient> backward_branch(ValueId v, std::size_t at) {
+    std::vector<std::pair<std::size_t, ValueId>> seeds;  // by the number of the result
+    for (ValueId output : outputs_[index(v)])
+      if (const ValueId g = cotangent_of(output); g != kNoValue) {
+        seeds.emplace_back(static_cast<std::size_t>(graph_.node(output).index()), g);
+        cotangents_.erase(index(output));
+      }
+    if (seeds.empty()) return std::nullopt;
+    Names names;
+    std::vector<ValueId> outer, wrt;
+    std::vector<ValueId> used = used_values(graph_, v);
+    std::sort(used.begin(), used.end());
+    used.erase(std::unique(used.begin(), used.end()), used.end());
+    for (ValueId x : used) {
+      const ValueId then = operand_at(x, at).id;
+      if (graph_.type(then).strides != graph_.type(x).strides) return NoGradient{"a branch by arrays that are written behind it", v};
+      names[x] = then;
+      if (varies(x)) outer.push_back(x), wrt.push_back(then);
+    }
+    std::unique_ptr<Block> sides[2];
+    for (std::size_t k : {0, 1}) {
+      sides[k] = std::make_unique<Block>();
+      const OpenBlock opened(graph_, *sides[k]);
+      GradientRequest request;
+      request.wrt = wrt;
+      request.host = request_.host;
+      Names inside = names;
+      repeat(*graph_.node(v).blocks[k], inside, request.stops);
+      for (const auto& [number, g] : seeds) {
+        request.outputs.push_back(in(inside, graph_.node(v).blocks[k]->results[number]));
+        request.seeds.push_back(g);
+      }
+      auto made = Reverse(builder_, request, *sides[k]).run();
+      if (!made) return std::move(made.error());
+      for (ValueId x : made->values) {
+        const Type& type = graph_.type(x);
+        sides[k]->results.push_back(type.strides == c_strides(type.dtype, type.shape) ? x : builder_.copy(x, 'C'));
+      }
+    }
+    const ValueId back = builder_.branch(in(names, graph_.node(v).inputs[0]), std::move(sides[0]), std::move(sides[1]));
+    for (std::size_t i = 0; i < outer.size(); ++i) add(outer[i], builder_.output(back, static_cast<int64_t>(i)));
+    return std::nullopt;
+  }
+
   void backward_write(ValueId v) {
     const ValueId dst = graph_.node(v).inputs[0], value = graph_.node(v).inputs[1], of = base(dst);
     ValueId g = cotangent_of(dst);
@@ -396,6 +500,7 @@ class Reverse {
   Graph& graph_;
   Math math_;
   const GradientRequest& request_;
+  Block& body_;
   const std::size_t end_;             // nodes from here on are ours
   std::set<ValueId> apart_, stops_;
   std::set<uint32_t> varying_;        // bases
@@ -403,15 +508,17 @@ class Reverse {
   std::unordered_map<uint32_t, std::vector<std::size_t>> writes_;  // by root: where it is written
   std::map<std::pair<std::size_t, uint32_t>, ValueId> saved_;      // in front of that write, the value: its copy
   std::unordered_map<uint32_t, Cotangent> cotangents_;             // by base
+  std::unordered_map<uint32_t, std::vector<ValueId>> outputs_;     // of branches
   std::set<uint32_t> given_;
   std::optional<NoGradient> failure_;
-  ValueId flow_ = kNoValue;  // control flow that depends on `wrt`
+  ValueId flow_ = kNoValue;  // control flow that depends on `wrt`, and is not followed
 };
 
 }  // namespace
 
 Expected<Gradients, NoGradient> append_gradients(GraphBuilder& builder, const GradientRequest& request) {
-  return Reverse(builder, request).run();
+  if (builder.graph().is_in_block()) return Unexpected<NoGradient>{{"a gradient in a branch or loop that goes by an array value", kNoValue}};
+  return Reverse(builder, request, builder.graph().body()).run();
 }
 
 }  // namespace framejit::graph

@@ -211,11 +211,12 @@ constexpr std::string_view kSteps = "its derivative is 0 wherever it has one";
 constexpr std::string_view kTruth = "it gives truth values";
 constexpr std::string_view kIntegers = "it is of integers";
 constexpr std::string_view kNoOperands = "it has no operands that could vary";
-constexpr std::string_view kFlow = "control flow has no derivative yet";
+constexpr std::string_view kFlow = "loops that go by array values have no derivative yet";
+constexpr std::string_view kSides = "the pass follows the sides itself";
 FRAMEJIT_NONE(Carried, kFlow)
-FRAMEJIT_NONE(If, kFlow)
+FRAMEJIT_NONE(If, kSides)
 FRAMEJIT_NONE(Loop, kFlow)
-FRAMEJIT_NONE(Output, kFlow)
+FRAMEJIT_NONE(Output, kSides)
 FRAMEJIT_NONE(Expect, kFlow)
 FRAMEJIT_NONE(Measure, kFlow)
 FRAMEJIT_NONE(Nonzero, kIntegers)

@@ -131,6 +131,81 @@ def test_gradients(function, way):
     assert fj.stats()["internal_errors"] == internal
 
 
+def one_of_three(x):
+    y = x * 2
+    if y[0] > 0:
+        z = np.sin(y) * x
+    elif y[1] > 0:
+        z = y**3 + x[::-1].sum()
+    else:
+        z = x
+    return (z * y).sum()
+
+
+def in_rounds(x):
+    t = 0.0
+    for i in range(4):
+        if x[i] > 0:
+            t = t + x[i] * x[i + 1]
+        else:
+            t = t - x[i]
+    return t * t
+
+
+def written_behind(x):
+    y = x * 1.5
+    z = y[1:] * y[:-1] if y.sum() > 0 else y[2] * 3
+    y += x
+    y[1] *= 2
+    return (z * y[:4]).sum()
+
+
+def on_a_part(x):
+    y = np.exp(1j * x)
+    if y.real.sum() > 0:
+        y = y * y.imag
+    return (y * np.arange(5)).imag.sum()
+
+
+def without_the_argument(x):
+    s = 2.0
+    if (x > 5).any():
+        s = 3.0
+    return (x * x).sum() * s
+
+
+@pytest.mark.parametrize("function", [one_of_three, in_rounds, written_behind, on_a_part, without_the_argument])
+def test_branches_are_in_the_graph(function):
+    rng = np.random.default_rng(8)
+    gradient, second = fj.grad(function), fj.grad(lambda x: (fj.grad(function)(x) ** 2).sum())
+    for _ in range(6):
+        x = rng.standard_normal(5)
+        np.testing.assert_allclose(gradient(x), differences(function, x), atol=1e-5)
+        np.testing.assert_allclose(second(x), differences(lambda x: (gradient(x) ** 2).sum(), x), atol=2e-3, rtol=1e-4)
+    for each in (gradient, second):
+        assert each.graphs().count("graph @") == 1
+        assert len(each.cache_entries()) == 1
+    assert gradient.graphs().count(" = if ") >= (function is not without_the_argument)
+    fj.jit(lambda x: fj.grad(function)(x), fullgraph=True)(x)
+
+
+def test_what_is_left_to_the_tape():
+    def written(x):
+        y = x * 1.0
+        if x[0] > 0:
+            y[1] = x[2] * 3
+        return (y * y).sum()
+
+    for function in (written, until_small):
+        gradient = fj.grad(function)
+        for sign in (1, -1):
+            x = sign * np.array([0.4, -1.2, 0.7, 2.0, 0.1])
+            np.testing.assert_allclose(gradient(x), differences(function, x), atol=1e-5)
+        assert gradient.graphs().count("graph @") == 0
+        with pytest.raises(fj.GraphBreakError, match="loop that goes by an array value, or a branch that writes|branch on"):
+            fj.jit(lambda x: fj.grad(function)(x), fullgraph=True)(x)
+
+
 def test_what_a_mask_chooses_is_one_graph():
     def f(x, m):
         y = x[m]
