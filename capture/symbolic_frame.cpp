@@ -77,7 +77,8 @@ Step SymbolicFrame::advance() {
   const CaptureOptions& options = x.options();
   const std::size_t nodes = s.graph().value_count();
   if (x.steps >= options.instruction_limit + nodes * options.instructions_per_node) return break_at(BreakId::CapturedTooMuch);
-  if (nodes > options.node_limit) return break_at(BreakId::CapturedTooMuch, "graph nodes");
+  // A gradient has up to three times the nodes of what it is of.
+  if (nodes > options.node_limit * (options.fullgraph || s.has_tape() ? 4 : 1)) return break_at(BreakId::CapturedTooMuch, "graph nodes");
   if (std::optional<Step> behind = loop()) return std::move(*behind);
   begin_step();
   if (outermost) {

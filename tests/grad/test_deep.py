@@ -154,12 +154,12 @@ def test_longer_recurrences():
     whole = fj.jit(f, fullgraph=True)
     np.testing.assert_array_equal(whole(X, 3000), f(X, 3000))
     assert whole.graphs().count("sin") == 3000
-    gradient = fj.grad(lambda x: f(x, 1000).sum())
+    gradient = fj.grad(lambda x: f(x, 4000).sum())  # of 16000 nodes
     found = gradient(X)
     assert gradient.graphs().count("graph @") == 1
     wanted = np.ones(6)
     x = X
-    for _ in range(1000):
+    for _ in range(4000):
         wanted *= 0.999 + np.cos(x) * 0.001
         x = x * 0.999 + np.sin(x) * 0.001
     np.testing.assert_allclose(found, wanted, rtol=1e-10)
