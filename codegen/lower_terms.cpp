@@ -110,19 +110,28 @@ TermId TermBuilder::copy(TermId of) {
   return append(std::move(term));
 }
 
+/// Is it another element for each position along an axis? Else a kernel has one for all of them, as many as NumPy would have made.
+bool TermBuilder::moves(TermId term, std::size_t axis) const {
+  std::vector<bool> moving(term + 1);  // arguments come first
+  for (TermId t = 0; t <= term; ++t) {
+    const Term& of = spec_.terms[t];
+    moving[t] = of.kind == Term::kIndex || (of.kind == Term::kLoad && of.access.strides[axis] != Dim(0)) ||
+                std::any_of(of.args.begin(), of.args.end(), [&](TermId arg) { return moving[arg]; });
+  }
+  return moving[term];
+}
+
 /// NumPy clips by another formula where both bounds are single elements, and sees that by their strides.
-void TermBuilder::check_clip(const graph::Node& node) {
+void TermBuilder::check_clip(const graph::Node& node, const std::vector<TermId>& args) {
   for (std::size_t i : {std::size_t{1}, std::size_t{2}}) {
     const graph::Type& type = graph_.type(node.inputs[i]);
     bool scalar = true, all = type.shape.size() == spec_.shape.size();
     for (std::size_t axis = 0; axis < type.shape.size(); ++axis) {
       const bool one = context_.facts.is_one(type.shape[axis]);
       scalar = scalar && one;
-      all = all && (!one || context_.facts.is_one(spec_.shape[axis])) && !(type.strides[axis] == Dim(0) && !one);
+      all = all && (context_.facts.is_one(spec_.shape[axis]) || (!one && moves(args[i], axis)));
     }
-    const Op root = graph_.node(graph_.root(node.inputs[i])).op;
-    if (!scalar && (!all || root == Op::Full || root == Op::Copy))
-      fail("clip with bounds that are the same along some axes");
+    if (!scalar && !all) fail("clip with bounds that are the same along some axes");
   }
 }
 
@@ -243,9 +252,9 @@ void TermBuilder::compute(ValueId v) {
     }
     case graph::OpClass::Cast:
     case graph::OpClass::Elementwise: {
-      if (node.op == Op::Clip) check_clip(node);
       std::vector<TermId> args;
       for (ValueId input : node.inputs) args.push_back(operand(input));
+      if (node.op == Op::Clip) check_clip(node, args);
       const DType operand_dtype = graph_.type(node.inputs.back()).dtype;
       const std::size_t first = spec_.terms.size();
       if (node.op == Op::Cast && operand_dtype == node.type.dtype)

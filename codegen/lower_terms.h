@@ -62,7 +62,8 @@ class TermBuilder {
   std::optional<TermId> moved_bytes(TermId of);
   TermId iota(ValueId node);
   TermId copy(TermId of);
-  void check_clip(const graph::Node& node);
+  bool moves(TermId term, std::size_t axis) const;
+  void check_clip(const graph::Node& node, const std::vector<TermId>& args);
   Dims aligned_strides(const graph::Type& type);
 
   const graph::Graph& graph_;

@@ -362,3 +362,10 @@ def test_strides_of_what_is_broadcast_along_sizes_that_vary():
     for shape in ((2, 3, 4), (2, 5, 6), (2, 3, 4), (2, 4, 7), (2, 3, 5), (3, 4, 4), (4, 3, 4)):
         expected, found = f(np.ones(shape), [1, 2]), marked(np.ones(shape), [1, 2])
         assert found.strides == expected.strides, shape
+
+
+def test_bounds_of_clip_that_are_computed_from_one_element():
+    """NumPy's formula goes by the strides of both bounds: a product with what is broadcast is an array of its own."""
+    zeros = np.zeros((3, 5))
+    for low in (np.broadcast_to(3.0, (3, 5)), np.full((3, 5), 3.0), np.broadcast_to(np.full(5, 3.0), (3, 5)), np.float64(3)):
+        assert_same(lambda x, low: (np.clip(x, low * -0.0, 2), np.clip(x, -low, low * 0.0), np.clip(x, low - low, low)), lambda low=low: (zeros, low), calls=2)
