@@ -42,6 +42,7 @@ class SoftmaxGenerator : public Xbyak::CodeGenerator {
       switch (part) {
         case SoftmaxCore::kSoftmax: softmax(); break;
         case SoftmaxCore::kMerge: merge(); break;
+        case SoftmaxCore::kGradient: gradient(); break;
         default: divide(); break;
       }
       vzeroupper();
@@ -241,6 +242,26 @@ class SoftmaxGenerator : public Xbyak::CodeGenerator {
       masked ? load_tail(x, ptr[row]) : vmovups(x, ptr[row]);
       vdivps(x, x, sum);
       masked ? store_tail(ptr[row], x) : vmovups(ptr[row], x);
+    });
+  }
+
+  void gradient() {
+    const Xmm factor = vec(0), dot = vec(1), scale = vec(2), x = vec(3), y = vec(4);
+    mov(row, field(offsetof(SoftmaxArgs, row)));
+    mov(other, field(offsetof(SoftmaxArgs, towards)));
+    mov(left, field(offsetof(SoftmaxArgs, width)));
+    vbroadcastss(factor, field(offsetof(SoftmaxArgs, decay)));
+    vbroadcastss(dot, field(offsetof(SoftmaxArgs, sum)));
+    vbroadcastss(scale, field(offsetof(SoftmaxArgs, scale)));
+    each_vector({row, other}, [&](bool masked) {
+      masked ? load_tail(x, ptr[row]) : vmovups(x, ptr[row]);
+      masked ? load_tail(y, ptr[other]) : vmovups(y, ptr[other]);
+      vmulps(x, x, factor);
+      vsubps(y, y, dot);
+      masked ? store_tail(ptr[row], x) : vmovups(ptr[row], x);
+      vmulps(y, y, x);
+      vmulps(y, y, scale);
+      masked ? store_tail(ptr[other], y) : vmovups(ptr[other], y);
     });
   }
 

@@ -114,9 +114,10 @@ struct SoftmaxArgs {
   float* row;
   const float* other;   // softmax: added to the row's elements, or null; merge: added to the row
   int64_t live, width;  // softmax: elements that count; elements of the row
-  float scale;          // softmax: of the row's elements, before `other`
-  float largest, sum;   // softmax, in and out: of the blocks so far; divide: `sum`
-  float decay;          // softmax, out; merge: what the sums of earlier blocks are multiplied by
+  float scale;          // softmax: of the row's elements, before `other`; gradient
+  float largest, sum;   // softmax, in and out: of the blocks so far; divide, gradient: `sum`
+  float decay;          // softmax, out; merge: what the sums of earlier blocks are multiplied by; gradient
+  float* towards;       // gradient: the cotangents of the weights
 };
 using SoftmaxFn = void (*)(SoftmaxArgs*);
 
@@ -124,8 +125,9 @@ using SoftmaxFn = void (*)(SoftmaxArgs*);
 ///   softmax  live elements become exp(scale * element + other - largest), the others 0
 ///   merge    row = row * decay + other
 ///   divide   row /= sum
+///   gradient row *= decay; towards = (towards - sum) * row * scale
 struct SoftmaxCore {
-  static constexpr int kSoftmax = 0, kMerge = 1, kDivide = 2, kParts = 3;
+  static constexpr int kSoftmax = 0, kMerge = 1, kDivide = 2, kGradient = 3, kParts = 4;
   static SoftmaxFn part(const void* entry, int number) { return MatMulCore::part<SoftmaxFn>(entry, number); }
 };
 
@@ -310,7 +312,7 @@ struct UndoStep {
 };
 
 /// out = softmax(scale * q k^T + mask) v for each batch and head; strides [batch, head, row, column], columns of the mask and of the
-/// result are contiguous or, of the mask, broadcast.
+/// result are contiguous or, of the mask, broadcast. With the cotangent `g` of its result `y`: out is graph::Op::AttentionGradients.
 struct AttentionStep {
   std::string name;
   uint32_t group = 0;
@@ -318,7 +320,7 @@ struct AttentionStep {
   MatMulCore core;
   int64_t l2_bytes = 0;
   LoopOperand q, k, v, scale, out;
-  std::optional<LoopOperand> mask;
+  std::optional<LoopOperand> mask, g, y;
   graph::Dim batch, heads, key_heads, queries, keys, depth, width;
   /// A query sees keys up to its own number plus `ahead` only.
   bool causal = false;

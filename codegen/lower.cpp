@@ -507,7 +507,7 @@ class Lowerer : public Memory {
   void lower_part(const Part& part) {
     if (graph::is_control(graph_.node(part.nodes[0]).op)) return lower_control(part);
     if (is_product(part)) return lower_product(part, nullptr);
-    if (part.nodes.size() == 1 && graph_.node(part.nodes[0]).op == Op::Attention) return lower_attention(part);
+    if (part.nodes.size() == 1 && cls(part.nodes[0]) == OpClass::Contraction) return lower_attention(part);
     if (part.nodes.size() == 1 && cls(part.nodes[0]) == OpClass::Host) return lower_host(part);
     std::vector<ValueId> reductions, elementwise;
     for (ValueId v : part.nodes) (cls(v) == OpClass::Reduction ? reductions : elementwise).push_back(v);
@@ -827,7 +827,8 @@ class Lowerer : public Memory {
   }
 
   bool is_product(const Part& part) const {
-    return part.nodes.size() == 1 && cls(part.nodes[0]) == OpClass::Contraction && graph_.node(part.nodes[0]).op != Op::Attention;
+    const Op op = graph_.node(part.nodes[0]).op;
+    return part.nodes.size() == 1 && graph::def(op).cls == OpClass::Contraction && op != Op::Attention && op != Op::AttentionGradients;
   }
 
   /// As one kernel over all axes; nothing where it needs more than that.
@@ -866,15 +867,16 @@ class Lowerer : public Memory {
     const Node& node = graph_.node(v);
     const Dims &q = graph_.type(node.inputs[0]).shape, &k = graph_.type(node.inputs[1]).shape;
     const auto causal = static_cast<graph::Causal>(node.index());
+    const bool backward = node.op == Op::AttentionGradients;
     AttentionStep step;
-    step.name = "attention";
+    step.name = graph::name_of(node.op);
     step.group = part.group;
     step.product = kernels_.add_matmul(DType::F32);
     step.softmax = kernels_.add_softmax();
     step.core = MatMulCore(DType::F32, options_.cpu.isa == Isa::Avx512);
     step.l2_bytes = options_.cpu.l2_bytes;
     step.batch = q[0], step.heads = q[1], step.key_heads = k[1];
-    step.queries = q[2], step.keys = k[2], step.depth = q[3], step.width = node.type.shape[3];
+    step.queries = q[2], step.keys = k[2], step.depth = q[3], step.width = graph_.type(node.inputs[2]).shape[3];
     step.causal = causal != graph::Causal::None;
     if (causal == graph::Causal::FromLast) step.ahead = step.keys - step.queries;
     const auto operand = [&](ValueId of) {
@@ -888,10 +890,11 @@ class Lowerer : public Memory {
     };
     step.q = operand(node.inputs[0]), step.k = operand(node.inputs[1]), step.v = operand(node.inputs[2]);
     step.scale = operand(node.inputs[3]);
-    if (node.inputs.size() == 5) {
+    if (backward) step.g = operand(node.inputs[4]), step.y = operand(node.inputs[5]);
+    if (const std::size_t mask = backward ? 6 : 4; node.inputs.size() > mask) {
       const Dims batch = {q[0], q[1], q[2], k[2]};
-      const graph::Type& type = graph_.type(node.inputs[4]);
-      step.mask = operand(node.inputs[4]);
+      const graph::Type& type = graph_.type(node.inputs[mask]);
+      step.mask = operand(node.inputs[mask]);
       step.mask->strides.assign(4, 0);
       const std::size_t missing = 4 - type.shape.size();
       for (std::size_t i = 0; i < type.shape.size(); ++i)

@@ -173,6 +173,7 @@ class GradientDoor final : public capture::Door {
     }
     request.stops = session.stops();
     request.host = host_gradients(session);
+    request.o1 = session.o1();
     const uint32_t location = session.location();
     auto made = graph::append_gradients(session.builder(), request);
     session.set_location(location);

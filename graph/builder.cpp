@@ -397,6 +397,15 @@ BuildResult GraphBuilder::attention(ValueId q, ValueId k, ValueId v, ValueId sca
                 {{AttrKey::Index, static_cast<int64_t>(causal)}});
 }
 
+ValueId GraphBuilder::attention_gradients(std::vector<ValueId> operands, Causal causal) {
+  Dim size = 0;
+  for (std::size_t i = 0; i < 3; ++i) size = size + graph_.type(operands[i]).size();
+  const DType dtype = graph_.type(operands[0]).dtype;
+  Dims shape = {size}, strides = c_strides(dtype, shape);
+  return append(Op::AttentionGradients, std::move(operands), Type{dtype, std::move(shape), std::move(strides)},
+                {{AttrKey::Index, static_cast<int64_t>(causal)}});
+}
+
 ValueId GraphBuilder::branch(ValueId condition, std::unique_ptr<Block> if_true, std::unique_ptr<Block> if_false) {
   const ValueId v = append(Op::If, {condition}, Type{DType::Bool, {}, {}});
   graph_.node(v).blocks.push_back(std::move(if_true));

@@ -80,6 +80,9 @@ class GraphBuilder {
   /// softmax(scale * q k^T + mask) v: q [batch, heads, queries, depth], k and v [batch, key heads, keys, depth or width], heads a multiple
   /// of key heads, scale 0-d; mask, if there is one, broadcasts to [batch, heads, queries, keys].
   BuildResult attention(ValueId q, ValueId k, ValueId v, ValueId scale, std::optional<ValueId> mask, Causal causal);
+  /// The cotangents of an attention's q, k and v, one behind the other in C order; `operands` are its own, with the cotangent of its result
+  /// and the result in front of the mask.
+  ValueId attention_gradients(std::vector<ValueId> operands, Causal causal);
   // Control flow. Blocks are filled while they are open (Graph::open).
   ValueId branch(ValueId condition, std::unique_ptr<Block> if_true, std::unique_ptr<Block> if_false);
   /// A value that the loop's body, the open block, begins a round with.

@@ -271,7 +271,13 @@ class Interpreter {
       case OpClass::View: return view(v, n);
       case OpClass::Write: return write(n);
       case OpClass::Contraction:
-        return n.op == Op::MatMul ? matmul(v, n) : n.op == Op::Convolution ? convolution(v, n) : n.op == Op::ConvolutionWeights ? convolution_weights(v, n) : attention(v, n);
+        switch (n.op) {
+          case Op::MatMul: return matmul(v, n);
+          case Op::Convolution: return convolution(v, n);
+          case Op::ConvolutionWeights: return convolution_weights(v, n);
+          case Op::Attention: return attention(v, n);
+          default: return attention_gradients(v, n);
+        }
       case OpClass::Host: return n.op == Op::Nonzero ? nonzero(v, n) : (n.op == Op::Compress || n.op == Op::Expand) && choose(v, n);
       case OpClass::Control: return control(v, n);
     }
@@ -456,41 +462,94 @@ class Interpreter {
     return ok;
   }
 
+  double float32(const Array& a, const std::vector<int64_t>& at) const {
+    return static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(load(a, dot(at, a.ref.strides)).lo)));
+  }
+
+  /// What the query at [batch, head, row] weighs the keys with that it sees.
+  std::vector<double> weights(const Node& n, const std::vector<int64_t>& at) const {
+    const std::vector<int64_t>&q = input(n, 0).ref.shape, &k = input(n, 1).ref.shape;
+    const std::size_t mask = n.op == Op::Attention ? 4 : 6;
+    const auto causal = static_cast<Causal>(n.index());
+    const int64_t ahead = causal == Causal::FromLast ? k[2] - q[2] : 0;
+    const int64_t seen = causal == Causal::None ? k[2] : std::clamp<int64_t>(at[2] + 1 + ahead, 0, k[2]);
+    std::vector<int64_t> mask_strides;
+    if (n.inputs.size() > mask) mask_strides = broadcast_strides(input(n, mask).ref, std::vector<int64_t>{q[0], q[1], q[2], k[2]});
+    std::vector<double> out;
+    double largest = -HUGE_VAL, sum = 0;
+    for (int64_t j = 0; j < seen; ++j) {
+      double score = 0;
+      for (int64_t d = 0; d < q[3]; ++d)
+        score += float32(input(n, 0), {at[0], at[1], at[2], d}) * float32(input(n, 1), {at[0], at[1] / (q[1] / k[1]), j, d});
+      score *= float32(input(n, 3), {0});
+      if (!mask_strides.empty()) {
+        const Scalar bits = load(input(n, mask), dot({at[0], at[1], at[2], j}, mask_strides));
+        score += static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(bits.lo)));
+      }
+      largest = std::max(largest, score);
+      out.push_back(score);
+    }
+    for (double& key : out) sum += key = std::exp(key - largest);
+    for (double& key : out) key /= sum;
+    return out;
+  }
+
   /// In float64, rounded once.
   bool attention(ValueId v, const Node& n) {
     const Array& out = allocate(v);
-    const auto number = [&](std::size_t operand, const std::vector<int64_t>& at) {
-      const Scalar bits = load(input(n, operand), dot(at, input(n, operand).ref.strides));
-      return static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(bits.lo)));
-    };
     const std::vector<int64_t>&q = input(n, 0).ref.shape, &k = input(n, 1).ref.shape;
-    const double scale = number(3, {0});
-    const auto causal = static_cast<Causal>(n.index());
-    std::vector<int64_t> mask_strides;
-    if (n.inputs.size() == 5) mask_strides = broadcast_strides(input(n, 4).ref, std::vector<int64_t>{q[0], q[1], q[2], k[2]});
     for_each_index({q[0], q[1], q[2]}, [&](const std::vector<int64_t>& at) {
-      const int64_t head = at[1] / (q[1] / k[1]);
-      const int64_t ahead = causal == Causal::FromLast ? k[2] - q[2] : 0;
-      const int64_t seen = causal == Causal::None ? k[2] : std::clamp<int64_t>(at[2] + 1 + ahead, 0, k[2]);
-      std::vector<double> scores(static_cast<std::size_t>(seen));
-      double largest = -HUGE_VAL, sum = 0;
-      for (int64_t j = 0; j < seen; ++j) {
-        double& score = scores[static_cast<std::size_t>(j)];
-        for (int64_t d = 0; d < q[3]; ++d) score += number(0, {at[0], at[1], at[2], d}) * number(1, {at[0], head, j, d});
-        score *= scale;
-        if (!mask_strides.empty()) {
-          const Scalar bits = load(input(n, 4), dot({at[0], at[1], at[2], j}, mask_strides));
-          score += static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(bits.lo)));
-        }
-        largest = std::max(largest, score);
-      }
-      for (double& score : scores) sum += score = std::exp(score - largest);
+      const std::vector<double> keys = weights(n, at);
       for (int64_t d = 0; d < out.ref.shape[3]; ++d) {
-        double total = 0;
-        for (int64_t j = 0; j < seen; ++j) total += scores[static_cast<std::size_t>(j)] * number(2, {at[0], head, j, d});
-        store(out, dot({at[0], at[1], at[2], d}, out.ref.strides), Scalar{std::bit_cast<uint32_t>(static_cast<float>(total / sum))});
+        double total = keys.empty() ? std::numeric_limits<double>::quiet_NaN() : 0;
+        for (std::size_t j = 0; j < keys.size(); ++j)
+          total += keys[j] * float32(input(n, 2), {at[0], at[1] / (q[1] / k[1]), static_cast<int64_t>(j), d});
+        store(out, dot({at[0], at[1], at[2], d}, out.ref.strides), Scalar{std::bit_cast<uint32_t>(static_cast<float>(total))});
       }
     });
+    return true;
+  }
+
+  /// In float64, rounded once. The result of the attention is not looked at; a query that sees nothing adds nothing.
+  bool attention_gradients(ValueId v, const Node& n) {
+    const Array& out = allocate(v);
+    const std::vector<int64_t>&q = input(n, 0).ref.shape, &k = input(n, 1).ref.shape, &w = input(n, 2).ref.shape;
+    std::vector<double> parts[3];
+    const std::vector<int64_t>* shapes[] = {&q, &k, &w};
+    for (int i = 0; i < 3; ++i) {
+      std::size_t size = 1;
+      for (int64_t length : *shapes[i]) size *= static_cast<std::size_t>(length);
+      parts[i].assign(size, 0.0);
+    }
+    const auto part = [&](int i, int64_t b, int64_t head, int64_t row, int64_t column) -> double& {
+      const std::vector<int64_t>& s = *shapes[i];
+      return parts[i][static_cast<std::size_t>(((b * s[1] + head) * s[2] + row) * s[3] + column)];
+    };
+    const double scale = float32(input(n, 3), {0});
+    for_each_index({q[0], q[1], q[2]}, [&](const std::vector<int64_t>& at) {
+      const std::vector<double> keys = weights(n, at);
+      const int64_t head = at[1] / (q[1] / k[1]);
+      if (keys.empty()) return;
+      std::vector<double> towards(keys.size(), 0.0);
+      double all = 0;
+      for (std::size_t j = 0; j < keys.size(); ++j) {
+        for (int64_t d = 0; d < w[3]; ++d) {
+          const double g = float32(input(n, 4), {at[0], at[1], at[2], d});
+          towards[j] += g * float32(input(n, 2), {at[0], head, static_cast<int64_t>(j), d});
+          part(2, at[0], head, static_cast<int64_t>(j), d) += keys[j] * g;
+        }
+        all += towards[j] * keys[j];
+      }
+      for (std::size_t j = 0; j < keys.size(); ++j)
+        for (int64_t d = 0; d < q[3]; ++d) {
+          const double score = keys[j] * (towards[j] - all) * scale;
+          part(0, at[0], at[1], at[2], d) += score * float32(input(n, 1), {at[0], head, static_cast<int64_t>(j), d});
+          part(1, at[0], head, static_cast<int64_t>(j), d) += score * float32(input(n, 0), {at[0], at[1], at[2], d});
+        }
+    });
+    int64_t place = 0;
+    for (const std::vector<double>& values : parts)
+      for (double value : values) store(out, 4 * place++, Scalar{std::bit_cast<uint32_t>(static_cast<float>(value))});
     return true;
   }
 

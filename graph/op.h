@@ -150,6 +150,8 @@ inline constexpr uint8_t kAnyOperands = 255;
   X(ConvolutionWeights, "convolution_weights", 2, Contraction, HostCall, Same, Float, false, "framejit.grad")    \
   X(Attention, "attention", kAnyOperands, Contraction, HostCall, Same, Float, false,                             \
     "framejit.ops.flash_attention_score")                                                                        \
+  X(AttentionGradients, "attention_gradients", kAnyOperands, Contraction, HostCall, Same, Float, false,          \
+    "framejit.grad")                                                                                             \
   X(Host, "host_call", kAnyOperands, Host, HostCall, Attribute, None, false, "")                                 \
   X(Compress, "compress", 2, Host, Native, Same, None, false, "compress")                                        \
   X(Expand, "expand", 2, Host, Native, Same, None, false, "place")                                               \
@@ -258,7 +260,8 @@ constexpr bool takes(Op op, DType operand) {
     case Op::RightShift:
     case Op::Gcd:
     case Op::Lcm: return is_int(operand);
-    case Op::Attention: return operand == DType::F32;
+    case Op::Attention:
+    case Op::AttentionGradients: return operand == DType::F32;
     case Op::Conjugate: return is_complex(operand);
     case Op::MultiplyAdd: return operand == DType::F32 || operand == DType::F64;
     case Op::Arctan2:

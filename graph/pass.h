@@ -61,6 +61,7 @@ bool canonicalize(Graph&, PassContext&);  // commuted operands in order, views o
 bool fold(Graph&, PassContext&);          // 0-d constants, where evaluation sets no flag
 bool forward(Graph&, PassContext&);       // what was just written is used in place of being read again
 bool cse(Graph&, PassContext&);           // equal nodes over equal memory states
+bool attend(Graph&, PassContext&);        // at O1: attentions that are written out
 bool dce(Graph&, PassContext&);           // keeps operators that may set a flag, and writes that can be seen
 
 /// The passes in the order in which optimize() runs them.

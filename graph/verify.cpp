@@ -241,7 +241,7 @@ class Verifier {
     const bool reduction = def(n.op).cls == OpClass::Reduction;
     const bool host = n.op == Op::Host || n.op == Op::Output;
     const bool has_attribute = reduction || host || n.op == Op::Convolution || n.op == Op::ConvolutionWeights ||
-                               n.op == Op::Attention || n.op == Op::Constant || n.op == Op::DimValue;
+                               n.op == Op::Attention || n.op == Op::AttentionGradients || n.op == Op::Constant || n.op == Op::DimValue;
     const std::size_t expected = has_attribute ? 1 : 0;
     if (n.attrs.size() != expected) return report(4, v, "number of attributes");
     if (expected == 0) return;
@@ -254,7 +254,7 @@ class Verifier {
     } else if (n.op == Op::Convolution || n.op == Op::ConvolutionWeights) {
       const auto* numbers = std::get_if<std::vector<int64_t>>(&value);
       if (key != AttrKey::Window || numbers == nullptr || !Window::from(*numbers)) report(4, v, "a convolution has a window");
-    } else if (host || n.op == Op::Attention) {
+    } else if (host || n.op == Op::Attention || n.op == Op::AttentionGradients) {
       if (key != AttrKey::Index) return report(4, v, "a host call, an output and attention have an index");
       if (!host && (n.index() < 0 || n.index() > static_cast<int64_t>(Causal::FromLast))) report(4, v, "which keys a query sees");
     } else {
@@ -390,16 +390,19 @@ class Verifier {
   }
 
   void attention_shape(ValueId v, const Node& n) {
-    if (n.inputs.size() < 4 || n.inputs.size() > 5) return report(3, v, "number of operands");
+    const std::size_t mask = n.op == Op::Attention ? 4 : 6;
+    if (n.inputs.size() < mask || n.inputs.size() > mask + 1) return report(3, v, "number of operands");
     const auto shape = [&](std::size_t i) -> const Dims& { return graph_.type(n.inputs[i]).shape; };
     const Dims &q = shape(0), &k = shape(1), &w = shape(2);
     if (q.size() != 4 || k.size() != 4 || w.size() != 4 || shape(3) != Dims{1} || !q[1].is_const() || !k[1].is_const())
       return report(7, v, "ranks of attention");
     const bool heads = k[1].value() > 0 && q[1].value() % k[1].value() == 0;
-    if (!heads || !may_be_equal(Dims{q[0], q[3], k[1], k[2]}, Dims{k[0], k[3], w[1], w[2]}) || !may_be_equal(k[0], w[0]) ||
-        !may_be_equal(n.type.shape, Dims{q[0], q[1], q[2], w[3]}))
-      return report(7, v, "shape of attention");
-    if (n.inputs.size() == 5 && !broadcasts(shape(4), {q[0], q[1], q[2], k[2]})) report(7, v, "mask of attention");
+    const Dims result = {q[0], q[1], q[2], w[3]};
+    bool fits = heads && may_be_equal(Dims{q[0], q[3], k[1], k[2]}, Dims{k[0], k[3], w[1], w[2]}) && may_be_equal(k[0], w[0]);
+    fits = fits && (n.op == Op::Attention ? may_be_equal(n.type.shape, result)
+                                          : may_be_equal(shape(4), result) && may_be_equal(shape(5), result) && n.type.rank() == 1);
+    if (!fits) return report(7, v, "shape of attention");
+    if (n.inputs.size() > mask && !broadcasts(shape(mask), {q[0], q[1], q[2], k[2]})) report(7, v, "mask of attention");
   }
 
   void fresh(ValueId v, const Type& t) {

@@ -463,9 +463,16 @@ class Binder {
     bind(step.q, out.q, a.q);
     bind(step.k, out.k, a.k);
     bind(step.v, out.v, a.v);
-    bind(step.out, out.out, a.out);
     if (step.mask) bind(*step.mask, out.mask, a.mask);
     a.masked = step.mask.has_value();
+    a.backward = step.g.has_value();
+    if (a.backward) {
+      bind(*step.g, out.g, a.g);
+      bind(*step.y, out.y, a.y);
+      out.out = bind_operand(step.out);
+    } else {
+      bind(step.out, out.out, a.out);
+    }
     out.scale = bind_operand(step.scale);
     a.plan();
     return out;
@@ -568,7 +575,8 @@ void for_each_buffer(const Step& step, const std::function<void(BufferIndex, boo
   } else if (const auto* attention = std::get_if<AttentionStep>(&step)) {
     for (const LoopOperand* o : {&attention->q, &attention->k, &attention->v, &attention->scale, &attention->out})
       f(o->buffer, o->written);
-    if (attention->mask) f(attention->mask->buffer, false);
+    for (const auto* o : {&attention->mask, &attention->g, &attention->y})
+      if (*o) f((*o)->buffer, false);
   } else if (const auto* host = std::get_if<HostStep>(&step)) {
     for (const LoopOperand& o : host->operands) f(o.buffer, o.written);
   } else if (const auto* flow = std::get_if<FlowStep>(&step)) {
@@ -608,7 +616,8 @@ void for_each_dim(const Step& step, const std::function<void(const graph::Dim&)>
     all({attention->batch, attention->heads, attention->key_heads, attention->queries, attention->keys, attention->depth, attention->width,
          attention->ahead});
     for (const LoopOperand* o : {&attention->q, &attention->k, &attention->v, &attention->scale, &attention->out}) operand(*o);
-    if (attention->mask) operand(*attention->mask);
+    for (const auto* o : {&attention->mask, &attention->g, &attention->y})
+      if (*o) operand(**o);
   } else if (const auto* host = std::get_if<HostStep>(&step)) {
     for (const LoopOperand& o : host->operands) operand(o);
     for (const graph::Dims& shape : host->shapes) all(shape);

@@ -61,7 +61,7 @@ void run_product(const Product& product, const char* a, const char* b, char* c, 
 void run_product_here(const Product& product, const char* a, const char* b, char* c, char* scratch);
 
 struct AttentionData {
-  const char *q = nullptr, *k = nullptr, *v = nullptr, *mask = nullptr;
+  const char *q = nullptr, *k = nullptr, *v = nullptr, *mask = nullptr, *g = nullptr, *y = nullptr;
   char* out = nullptr;
   float scale = 1;
 };

@@ -63,7 +63,7 @@ class Runner : ProductParts {
     MatMulArgs args;
     args.a = a_at_, args.b = b_at_, args.c = c_at_;
     args.a_row = p_.a_row, args.a_k = p_.a_k, args.b_k = p_.b_k, args.c_row = p_.c_row;
-    args.k = p_.k, args.live = p_.live, args.panels = 1, args.add = 0, args.b_ahead = 0;
+    args.k = p_.k, args.live = p_.live, args.panels = 1, args.add = p_.added, args.b_ahead = 0;
     call(p_.single, args);
   }
 
@@ -112,7 +112,7 @@ class Runner : ProductParts {
       const int64_t bottom = std::min(block.row_end, top + height);
       for (int64_t at = 0; at == 0 || at < p_.k; at += p_.depth) {
         args.k = std::min(p_.depth, p_.k - at);
-        args.add = at > 0;
+        args.add = p_.added || at > 0;
         for (int64_t column = block.column; column < block.column_end; column += width)
           row_blocks(top, bottom, most, [&](int64_t row, int64_t rows) {
             args.a = a_at_ + row * p_.a_row + at * p_.a_k;
@@ -159,7 +159,7 @@ class Runner : ProductParts {
         pack_b(b_at_ + number * p_.next_b + at * p_.b_k + column * p_.b_column, k, columns, b_panels);
         MatMulArgs args;
         args.k = k;
-        args.add = part > 0;
+        args.add = p_.added || part > 0;
         args.b_k = panel_row();
         args.c_row = p_.c_row;
         args.b_ahead = p_.tuning.packed_ahead;
@@ -315,7 +315,7 @@ void Product::plan() {
   const double elements = static_cast<double>(batches) * static_cast<double>(m) * static_cast<double>(n);
   nanoseconds = 2 * elements * static_cast<double>(k * summed) / (item == 4 ? 100.0 : 50.0);
   // A column that lies along the rows of A is a row times a matrix.
-  if (!windows && summed == 1 && n == 1 && a_k != item && a_row == item && c_row == item) {
+  if (!windows && !added && summed == 1 && n == 1 && a_k != item && a_row == item && c_row == item) {
     std::swap(m, n);
     for (Axis& axis : batch) std::swap(axis.a, axis.b);
     swapped = true;
@@ -328,18 +328,19 @@ void Product::plan() {
   scratch_bytes = 0;
   single = -1;
   const int64_t most = core.most_rows(2);
+  const bool tiles_only = narrow || added;
   columns = 0;
   if (windows) {
     plan_windows();
   } else if (summed > 1 && k > 0) {
     path = Path::PackedTiles;
-  } else if (!narrow && n <= tuning.few_columns && a_k == item && k >= tuning.few_depth * n) {
+  } else if (!tiles_only && n <= tuning.few_columns && a_k == item && k >= tuning.few_depth * n) {
     path = Path::Dots;
     if (b_k != item) scratch_bytes = round_up(k, lanes) * n * item;
-  } else if (!narrow && m <= tuning.few_rows && b_k == item && b_column != item && k >= tuning.few_depth * m) {
+  } else if (!tiles_only && m <= tuning.few_rows && b_k == item && b_column != item && k >= tuning.few_depth * m) {
     path = Path::DotsOfB;
     if (a_k != item) scratch_bytes = round_up(k, lanes) * m * item;
-  } else if (!narrow && m == 1 && b_column == item && n >= 16 * lanes && n * k * item >= tuning.far_b) {
+  } else if (!tiles_only && m == 1 && b_column == item && n >= 16 * lanes && n * k * item >= tuning.far_b) {
     path = Path::Row;
   } else if (k == 0 || (b_column == item && (m <= core.most_rows(4) || (m <= tuning.plain_rows && n * k * item <= 4 * l2_bytes) ||
                                             (k <= tuning.plain_depth && n * k * item <= l2_bytes / 2)))) {

@@ -74,6 +74,7 @@ struct Product {
   int64_t a_row = 0, a_k = 0, b_k = 0, b_column = 0, c_row = 0;
   int64_t summed = 1, next_a = 0, next_b = 0;  // products that C is the sum of, and bytes from their A and B to the next one's
   std::vector<Axis> batch;                     // outer to inner
+  bool added = false;              // to what C holds
   bool narrow = false;             // groups of narrower elements, which have tiles only
   std::optional<Windows> windows;  // in place of b_k and b_column; A's rows are contiguous
   bool minimal = false;            // float32 windows of 3 x 3 may go by fewer products (execute_minimal.cpp)

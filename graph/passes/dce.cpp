@@ -162,7 +162,7 @@ class Liveness {
 
   /// Convolutions and attention are Tensors' alone, which are silent.
   bool may_warn(const Node& n, ValueId v) const {
-    const bool is_silent = n.op == Op::Convolution || n.op == Op::ConvolutionWeights || n.op == Op::Attention;
+    const bool is_silent = def(n.op).cls == OpClass::Contraction && n.op != Op::MatMul;
     return !ignore_flags_ && !is_silent && n.flag_rule != FlagRule::drop() && may_set_flags(graph_, v);
   }
 

@@ -23,6 +23,7 @@
 #include <unordered_map>
 
 #include "graph/layout.h"
+#include "graph/passes/attend.h"
 #include "graph/passes/grad_rules.h"
 #include "graph/support/check.h"
 
@@ -357,6 +358,7 @@ class Reverse {
     const ValueId g = cotangent_of(v);
     if (g == kNoValue) return std::nullopt;
     const Op op = graph_.node(v).op;
+    if (op == Op::MatMul && request_.o1 && attention_backward(v, g)) return std::nullopt;
     const std::vector<ValueId> inputs = graph_.node(v).inputs;
     std::vector<bool> needed;
     for (ValueId x : inputs) needed.push_back(varies(x));
@@ -470,6 +472,26 @@ class Reverse {
     return std::nullopt;
   }
 
+  /// Of the last product of an attention that is written out: what lies in between gets no cotangent from it.
+  bool attention_backward(ValueId v, ValueId g) {
+    if (written_.empty()) written_ = written_memory(graph_);
+    written_.resize(graph_.value_count(), true);
+    const std::optional<AttentionPattern> found = match_attention(graph_, v, written_);
+    if (!found || written_[index(v)] || (found->mask && varies(*found->mask))) return false;
+    for (ValueId x : found->scores)
+      if (apart_.count(x) || std::find(request_.outputs.begin(), request_.outputs.end(), x) != request_.outputs.end()) return false;
+    const E scale = math_.of(builder_.full(math_.number(static_cast<double>(found->scale), DType::F32).id, {1}));
+    const std::vector<int> turned = {0, 1, 3, 2};
+    std::vector<ValueId> operands = {found->q, math_.permute(math_.of(found->k), turned).id, found->v, scale.id, g, v};
+    if (found->mask) operands.push_back(*found->mask);
+    const std::array<E, 3> cotangents = attention_gradients(operands, Causal::None, math_);
+    add(found->q, cotangents[0].id);
+    add(found->k, math_.permute(cotangents[1], turned).id);
+    add(found->v, cotangents[2].id);
+    cotangents_.erase(index(v));
+    return true;
+  }
+
   void backward_write(ValueId v) {
     const ValueId dst = graph_.node(v).inputs[0], value = graph_.node(v).inputs[1], of = base(dst);
     ValueId g = cotangent_of(dst);
@@ -510,6 +532,7 @@ class Reverse {
   std::unordered_map<uint32_t, Cotangent> cotangents_;             // by base
   std::unordered_map<uint32_t, std::vector<ValueId>> outputs_;     // of branches
   std::set<uint32_t> given_;
+  std::vector<bool> written_;         // roots; asked for once
   std::optional<NoGradient> failure_;
   ValueId flow_ = kNoValue;  // control flow that depends on `wrt`, and is not followed
 };

@@ -42,6 +42,7 @@ struct GradientRequest {
   std::vector<ValueId> seeds;     // their cotangents: of their shapes and dtypes
   std::vector<ValueId> stops;     // values that count as constants
   HostGradients host;
+  bool o1 = false;                // operators may be joined that sum in another order
 };
 
 struct Gradients {

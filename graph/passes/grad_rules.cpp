@@ -564,25 +564,28 @@ BackwardResult convolution_weights_rule(const Backward& at) {
 }
 FRAMEJIT_RULE(ConvolutionWeights, convolution_weights_rule)
 
-/// Through the probabilities, computed again.
-BackwardResult attention_rule(const Backward& at) {
-  Math& m = at.math;
+/// The cotangents of an attention's operands from that of its result, through the matrix of its weights.
+struct AttentionCotangents {
+  E q, k, v, scale, mask;
+};
+Expected<AttentionCotangents, NoGradient> attention_cotangents(E query, E key, E value, E factor, std::optional<E> mask, E cotangent,
+                                                               Causal causal, ValueId node) {
+  Math& m = *query.math;
   ShapeEnv& shapes = m.shapes();
-  const auto causal = static_cast<Causal>(m.graph().node(at.node).index());
-  const Dims queries = at.input_type(0).shape, keys = at.input_type(1).shape, values = at.input_type(2).shape;
+  const Dims queries = m.type(query).shape, keys = m.type(key).shape, values = m.type(value).shape;
   const int64_t heads = shapes.specialize(queries[1]), key_heads = shapes.specialize(keys[1]), repeats = heads / key_heads;
   // [batch, key heads, repeats, rows, depth]
   const auto grouped = [&](E x, int64_t own) {
     const Dims s = m.type(x).shape;
     return m.reshape(x, {s[0], key_heads, own, s[2], s[3]});
   };
-  const E q = grouped(at.x(0), repeats), k = grouped(at.x(1), 1), v = grouped(at.x(2), 1), g = grouped(at.g, repeats);
-  const E scale = m.reshape(at.x(3), {});
+  const E q = grouped(query, repeats), k = grouped(key, 1), v = grouped(value, 1), g = grouped(cotangent, repeats);
+  const E scale = m.reshape(factor, {});
   const E products = m.matmul(q, transposed(k));
   E scores = products * scale;
   const Dims all = {queries[0], queries[1], queries[2], keys[2]};
   const Dims own = m.type(scores).shape;
-  if (at.inputs.size() > 4) scores = scores + m.reshape(packed(m.broadcast(at.x(4), all)), own);
+  if (mask) scores = scores + m.reshape(packed(m.broadcast(*mask, all)), own);
   if (causal != Causal::None) {
     const auto places = [&](const Dim& n, Dims shape) { return m.reshape(m.of(m.builder().iota(DType::I64, n)), std::move(shape)); };
     E row = places(queries[2], {queries[2], 1});
@@ -592,22 +595,98 @@ BackwardResult attention_rule(const Backward& at) {
   }
   const std::vector<int64_t> last = {4};
   const BuildResult largest = m.builder().reduce(Op::ReduceMax, scores.id, last);
-  if (!largest) return Unexpected<NoGradient>{{"attention over no keys", at.node}};
+  if (!largest) return Unexpected<NoGradient>{{"attention over no keys", node}};
   const E powers = exp(scores - m.of(m.builder().keep_dims(*largest, scores.id, last)));
-  const E total = m.sum(powers, last, true);
-  const E probabilities = powers / total;
-  std::vector<ValueId> out(at.inputs.size(), kNoValue);
-  const auto ungrouped = [&](E x, const Dims& shape, bool sum) { return m.reshape(sum ? m.sum(x, {2}) : x, shape).id; };
-  if (at.needed[2]) out[2] = ungrouped(m.matmul(transposed(probabilities), g), values, true);
+  const E probabilities = powers / m.sum(powers, last, true);
+  const auto ungrouped = [&](E x, const Dims& shape, bool sum) { return m.reshape(sum ? m.sum(x, {2}) : x, shape); };
   const E towards = m.matmul(g, transposed(v));
   const E d = probabilities * (towards - m.sum(towards * probabilities, last, true));
-  if (at.needed[0]) out[0] = ungrouped(m.matmul(d, k) * scale, queries, false);
-  if (at.needed[1]) out[1] = ungrouped(m.matmul(transposed(d), q) * scale, keys, true);
-  if (at.needed[3]) out[3] = m.reshape(m.sum(d * products, {0, 1, 2, 3, 4}), at.input_type(3).shape).id;
-  if (at.inputs.size() > 4 && at.needed[4]) out[4] = m.unbroadcast(m.reshape(d, all), at.input_type(4).shape).id;
+  AttentionCotangents out;
+  out.q = ungrouped(m.matmul(d, k) * scale, queries, false);
+  out.k = ungrouped(m.matmul(transposed(d), q) * scale, keys, true);
+  out.v = ungrouped(m.matmul(transposed(probabilities), g), values, true);
+  out.scale = m.reshape(m.sum(d * products, {0, 1, 2, 3, 4}), m.type(factor).shape);
+  if (mask) out.mask = m.unbroadcast(m.reshape(d, all), m.type(*mask).shape);
+  return out;
+}
+
+/// What lies behind so many elements of an array of one axis.
+E piece(E flat, const Dim& first, const Dims& shape) {
+  const Type& type = flat.math->type(flat);
+  GraphBuilder& b = flat.math->builder();
+  return flat.math->of(b.view(flat.id, shape, c_strides(type.dtype, shape), first * Dim(size_of(type.dtype))));
+}
+
+}  // namespace
+
+std::array<E, 3> attention_gradients(const std::vector<ValueId>& operands, Causal causal, Math& math) {
+  const E flat = math.of(math.builder().attention_gradients(operands, causal));
+  std::array<E, 3> out;
+  Dim first = 0;
+  for (std::size_t i = 0; i < 3; ++i) {
+    const Dims shape = math.graph().type(operands[i]).shape;
+    out[i] = piece(flat, first, shape);
+    first = first + product(shape);
+  }
+  return out;
+}
+
+namespace {
+
+/// One operator gives what is asked for, block by block, but for the scale and the mask.
+BackwardResult attention_rule(const Backward& at) {
+  Math& m = at.math;
+  const auto causal = static_cast<Causal>(m.graph().node(at.node).index());
+  const bool masked = at.inputs.size() > 4;
+  std::vector<ValueId> out(at.inputs.size(), kNoValue);
+  if (at.needed[3] || (masked && at.needed[4])) {
+    auto all = attention_cotangents(at.x(0), at.x(1), at.x(2), at.x(3), masked ? std::optional(at.x(4)) : std::nullopt, at.g, causal, at.node);
+    if (!all) return Unexpected<NoGradient>{all.error()};
+    const ValueId found[] = {all->q.id, all->k.id, all->v.id, all->scale.id, all->mask.id};
+    for (std::size_t i = 0; i < out.size(); ++i)
+      if (at.needed[i]) out[i] = found[i];
+    return out;
+  }
+  std::vector<ValueId> operands = {at.x(0).id, at.x(1).id, at.x(2).id, at.x(3).id, at.g.id, at.y().id};
+  if (masked) operands.push_back(at.x(4).id);
+  const std::array<E, 3> found = attention_gradients(operands, causal, m);
+  for (std::size_t i = 0; i < 3; ++i)
+    if (at.needed[i]) out[i] = found[i].id;
   return out;
 }
 FRAMEJIT_RULE(Attention, attention_rule)
+
+/// That of the cotangents as the formula has them, of which each operand is a view of its own: two may be one value.
+BackwardResult attention_gradients_rule(const Backward& at) {
+  Math& m = at.math;
+  const auto causal = static_cast<Causal>(m.graph().node(at.node).index());
+  GradientRequest request;
+  std::vector<E> operands;
+  for (std::size_t i = 0; i < at.inputs.size(); ++i) {
+    const Type type = m.type(at.x(i));
+    operands.push_back(m.of(m.builder().view(at.x(i).id, type.shape, type.strides, 0)));
+    request.wrt.push_back(operands.back().id);
+  }
+  request.first = m.graph().body().nodes.size();
+  request.host = at.host;
+  const std::optional<E> mask = operands.size() > 6 ? std::optional(operands[6]) : std::nullopt;
+  auto all = attention_cotangents(operands[0], operands[1], operands[2], operands[3], mask, operands[4], causal, at.node);
+  if (!all) return Unexpected<NoGradient>{all.error()};
+  Dim first = 0;
+  for (const E& cotangent : {all->q, all->k, all->v}) {
+    request.outputs.push_back(cotangent.id);
+    request.seeds.push_back(piece(at.g, first, m.type(cotangent).shape).id);
+    first = first + product(m.type(cotangent).shape);
+  }
+  // The result is what the operands make of it.
+  auto gradients = append_gradients(m.builder(), request);
+  if (!gradients) return Unexpected<NoGradient>{std::move(gradients.error())};
+  std::vector<ValueId> out = std::move(gradients->values);
+  for (std::size_t i = 0; i < out.size(); ++i)
+    if (!at.needed[i] || i == 5) out[i] = kNoValue;
+  return out;
+}
+FRAMEJIT_RULE(AttentionGradients, attention_gradients_rule)
 
 BackwardResult host_rule(const Backward& at) {
   Math& m = at.math;

@@ -1,6 +1,7 @@
 // The derivative of each operator: private to the gradient pass.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <initializer_list>
 #include <vector>
@@ -75,6 +76,9 @@ struct Backward {
   E y() const { return result(); }
   const Type& input_type(std::size_t i) const { return math.graph().type(inputs[i]); }
 };
+
+/// What attention_gradients gives for q, k and v, each in its shape.
+std::array<E, 3> attention_gradients(const std::vector<ValueId>& operands, Causal causal, Math& math);
 
 using BackwardResult = Expected<std::vector<ValueId>, NoGradient>;
 using BackwardRule = BackwardResult (*)(const Backward&);

@@ -125,6 +125,25 @@ TEST_P(Softmax, MergeAndDivide) {
   }
 }
 
+TEST_P(Softmax, Gradient) {
+  const Executable code = make();
+  std::mt19937 random(4);
+  for (int64_t width = 1; width < 40; ++width) {
+    const Row row(width, random, 1.0), towards(width, random, 1.0);
+    std::vector<float> weights = row.copy(), want = towards.copy();
+    SoftmaxArgs args{};
+    args.row = row.data(), args.towards = towards.data(), args.width = width, args.decay = 0.3f, args.sum = 0.7f, args.scale = 1.7f;
+    SoftmaxCore::part(code.entry(), SoftmaxCore::kGradient)(&args);
+    for (std::size_t i = 0; i < want.size(); ++i) {
+      weights[i] *= 0.3f;
+      const float off = want[i] - 0.7f;
+      want[i] = off * weights[i] * 1.7f;
+    }
+    EXPECT_EQ(row.copy(), weights);
+    EXPECT_EQ(towards.copy(), want);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Isas, Softmax, ::testing::ValuesIn(isas()), [](const auto& i) { return isa_name(i.param); });
 
 }  // namespace

@@ -88,6 +88,7 @@ std::string run_case(const Case& c) {
   std::stringstream list(c.passes);
   for (std::string word; list >> word;) {
     if (word == "ignore_flags") context.ignore_flags = true;
+    if (word == "O1") context.o1 = true;
     if (word == "breadth") context.order = ExecOrder::Breadth;
     if (word == "depth") context.order = ExecOrder::Depth;
     if (word == "optimize") optimize(*graph, context);

@@ -13,6 +13,11 @@ struct Case {
   int causal = 0;
   const char* mask = "";  // its shape
   bool by_length = false;  // q, k and v lie as [batch, length, heads, depth]
+  bool backward = false;
+
+  int64_t results() const {
+    return backward ? batch * (heads * queries * depth + key_heads * keys * (depth + width)) : batch * heads * queries * width;
+  }
 };
 
 std::string dims(std::initializer_list<int64_t> shape) {
@@ -30,11 +35,20 @@ std::string text(const Case& c) {
     return out;
   };
   const std::string mask = c.mask;
+  const std::string result = dims({c.batch, c.heads, c.queries, c.width});
+  if (c.backward) {
+    // The result comes from the operator itself: the cotangents take it as it is.
+    const std::string operands = "%q, %k, %v, %11", tail = mask.empty() ? "" : ", %m", index = " {index=" + std::to_string(c.causal) + "} : ";
+    return "graph @f(%q: " + operand(c.heads, c.queries, c.depth) + ", %k: " + operand(c.key_heads, c.keys, c.depth) + ", %v: " +
+           operand(c.key_heads, c.keys, c.width) + ", %g: " + operand(c.heads, c.queries, c.width) + (mask.empty() ? "" : ", %m: f32" + mask) +
+           ") {\n  %10 = constant {value=0.25} : f32[]\n  %11 = full %10 : f32[1]\n  %12 = attention " + operands + tail + index + result +
+           "\n  %13 = attention_gradients " + operands + ", %g, %12" + tail + index + "f32[" + std::to_string(c.results()) + "]\n  return %13\n}";
+  }
   return "graph @f(%q: " + operand(c.heads, c.queries, c.depth) + ", %k: " + operand(c.key_heads, c.keys, c.depth) + ", %v: " +
          operand(c.key_heads, c.keys, c.width) + (mask.empty() ? "" : ", %m: f32" + mask) +
          ") {\n  %10 = constant {value=0.25} : f32[]\n  %11 = full %10 : f32[1]\n  %12 = attention %q, %k, %v, %11" +
          (mask.empty() ? "" : ", %m") + " {index=" + std::to_string(c.causal) + "} : " +
-         dims({c.batch, c.heads, c.queries, c.width}) + "\n  return %12\n}";
+         result + "\n  return %12\n}";
 }
 
 const Case kCases[] = {
@@ -60,20 +74,22 @@ std::vector<std::byte> attended(const Case& c, const Graph& graph, const std::ve
   EXPECT_TRUE(program.has_value()) << program.error();
   auto plan = Plan::create(std::move(*program));
   EXPECT_TRUE(plan.has_value());
-  const Guarded out(c.batch * c.heads * c.queries * c.width * 4);
+  const Guarded out(c.results() * 4);
   std::vector<char*> pointers;
   for (const ParamMemory& p : params) pointers.push_back(reinterpret_cast<char*>(const_cast<std::byte*>(p.bytes.data())) + p.first);
   char* results[] = {out.data};
   EXPECT_EQ((*plan)->run(pointers, results, {}).status, RunStatus::Done);
   const auto* bytes = reinterpret_cast<const std::byte*>(out.data);
-  return {bytes, bytes + c.batch * c.heads * c.queries * c.width * 4};
+  return {bytes, bytes + c.results() * 4};
 }
 
-TEST(Attention, AgainstFloat64) {
+/// All cases of one kind; with threads to the bit.
+void check(bool backward) {
   initialize_scheduler();
   std::mt19937_64 random(21);
   for (const codegen::Cpu& cpu : cpus())
-    for (const Case& c : kCases) {
+    for (Case c : kCases) {
+      c.backward = backward;
       const Graph graph = parse_graph(text(c));
       std::vector<ParamMemory> params;
       std::vector<graph::ArrayRef> refs;
@@ -97,7 +113,9 @@ TEST(Attention, AgainstFloat64) {
       // A score is off by eps (depth + 2) times the sum of its absolute terms, here at most depth / 4, and a mask; a weight by twice that
       // and a few ulp; sums of up to `keys` weights by as many eps. Values are at most 1.
       const double eps = 6e-8;
-      const double bound = eps * (2.0 * static_cast<double>(c.depth + 2) * (static_cast<double>(c.depth) / 4 + 1) + static_cast<double>(c.keys) + 16);
+      // Backward a cotangent is a sum of `queries` or `keys` such values, products of which are sums of at most `width` terms.
+      const double terms = backward ? static_cast<double>((c.heads / c.key_heads + 1) * (c.queries + c.keys) + 16) * 0.1 * static_cast<double>(c.width + 1) : 1.0;
+      const double bound = terms * eps * (2.0 * static_cast<double>(c.depth + 2) * (static_cast<double>(c.depth) / 4 + 1) + static_cast<double>(c.keys) + 16);
       const auto* exact = reinterpret_cast<const float*>(want->results[0].array.data);
       const auto* values = reinterpret_cast<const float*>(got.data());
       for (std::size_t i = 0; i < got.size() / 4; ++i) {
@@ -116,16 +134,22 @@ TEST(Attention, AgainstFloat64) {
   set_num_threads(0);
 }
 
+TEST(Attention, AgainstFloat64) { check(false); }
+TEST(Attention, GradientsAgainstFloat64) { check(true); }
+
 TEST(Attention, NoMatrixOfScores) {
-  const Graph graph = parse_graph(text({1, 16, 4, 4096, 4096, 64, 64, 1}));
-  codegen::LowerOptions options;
-  options.cpu = cpus().back();
-  auto program = codegen::lower(graph, fused(graph), options);
-  ASSERT_TRUE(program.has_value());
-  EXPECT_NE(program->listing.find("attention [1, 16, 4096, 64] x [4, 4096, 64] causal"), std::string::npos) << program->listing;
-  for (const codegen::Buffer& b : program->buffers) {
-    if (b.kind == codegen::BufferKind::Temp) {
-      EXPECT_LE(b.bytes.value(), 4);
+  for (const bool backward : {false, true}) {
+    const Graph graph = parse_graph(text({1, 16, 4, 4096, 4096, 64, 64, 1, "", false, backward}));
+    codegen::LowerOptions options;
+    options.cpu = cpus().back();
+    auto program = codegen::lower(graph, fused(graph), options);
+    ASSERT_TRUE(program.has_value());
+    const std::string step = std::string(backward ? "attention_gradients" : "attention") + " [1, 16, 4096, 64] x [4, 4096, 64] causal";
+    EXPECT_NE(program->listing.find(step), std::string::npos) << program->listing;
+    for (const codegen::Buffer& b : program->buffers) {
+      if (b.kind == codegen::BufferKind::Temp) {
+        EXPECT_LE(b.bytes.value(), backward ? 16 * 4096 * 64 * 4 : 4);  // the result
+      }
     }
   }
 }
