@@ -79,6 +79,8 @@ class Binder {
         ++band;
         continue;
       }
+      for (std::size_t step = i; step < bound.wave_end[i]; ++step)
+        if (auto* loop = std::get_if<BoundLoop>(&bound.steps[step])) block_inner_axis(*loop);
       for (end = i; end < bound.wave_end[i]; ++end) {
         bound.reserves.push_back(at);
         at += round_up(scratch_of(bound.steps[end]), kTempAlignment);
@@ -283,6 +285,52 @@ class Binder {
     for (std::size_t i = 0; i < loop.operands.size(); ++i)
       if (loop.stride(i, axis) != loop.stride(i, axis + 1) * loop.extents[axis + 1]) return false;
     return true;
+  }
+
+  /// Are so many lines of memory, one from each row, still in the second-level cache, and known to the processor's tables of pages, when the
+  /// next elements of the rows are read? Distances that are multiples of large powers of two leave most of its sets unused.
+  static bool stays_in_cache(int64_t rows, int64_t stride) {
+    constexpr int64_t kLine = 64, kSets = 1024, kWays = 8, kPages = 1024;
+    const int64_t sets = kSets / std::gcd(kSets, std::max<int64_t>(1, std::abs(stride) / kLine));
+    return rows <= std::min(sets * kWays / 2, kPages);
+  }
+
+  /// Where an operand lies across the inner axis, blocks of that go along the axis that the operand lies along: the lines of memory that a
+  /// block touches are used up while they are in cache.
+  void block_inner_axis(BoundLoop& out) const {
+    constexpr int64_t kWidest = 16, kNarrowest = 8;
+    const int rank = out.rank(), inner = rank - 1;
+    const bool has_index = std::any_of(out.operands.begin(), out.operands.end(), [](const BoundOperand& o) { return o.index; });
+    const bool kernels = std::all_of(out.stages.begin(), out.stages.end(), [](const BoundStage& s) { return s.kernel != nullptr; });
+    if (rank < 2 || out.step->reduce != ReduceKind::None || out.step->scratch_slots > 0 || out.guarded.kernel || has_index || !kernels) return;
+    int along = -1;
+    for (std::size_t i = 0; i < out.operands.size(); ++i) {
+      const int64_t item = out.operands[i].itemsize;
+      for (int axis = 0; axis < inner; ++axis)
+        if (std::abs(out.stride(i, axis)) == item && out.extents[axis] >= kNarrowest && !stays_in_cache(out.extents[inner], out.stride(i, inner)))
+          along = axis;
+    }
+    if (along < 0) return;
+    const int64_t length = out.extents[inner];
+    int64_t width = std::min(length, kWidest);
+    while (width >= kNarrowest && length % width != 0) --width;
+    if (width < kNarrowest) return;
+    // Other axes, blocks, the axis along which the operand lies, elements of a block.
+    std::vector<int64_t> extents, strides;
+    const auto in_order = [&](auto&& take) {
+      for (int axis = 0; axis < inner; ++axis)
+        if (axis != along) take(axis, 1, out.extents[axis]);
+      take(inner, width, length / width);
+      take(along, 1, out.extents[along]);
+      take(inner, 1, width);
+    };
+    in_order([&](int, int64_t, int64_t extent) { extents.push_back(extent); });
+    for (std::size_t i = 0; i < out.operands.size(); ++i)
+      in_order([&](int axis, int64_t step, int64_t) { strides.push_back(out.stride(i, axis) * step); });
+    out.extents = std::move(extents);
+    out.strides = std::move(strides);
+    out.direct.clear();
+    for (std::size_t i = 0; i < out.stages.size(); ++i) out.stages[i] = bind_stage(out.step->stages[i], false);
   }
 
   static void remove_axis(BoundLoop& out, int axis) {
