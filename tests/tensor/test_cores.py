@@ -195,6 +195,37 @@ def test_scaled_dot_product_attention(q, k, mask, options):
             assert marked.graphs().count("graph @") == 1 and " = attention " in marked.graphs()
 
 
+@pytest.mark.parametrize("options", [{}, {"is_causal": True}, {"scale": 0.3}], ids=str)
+def test_dropout_and_float64(options):
+    q, k, v, mask = normal(1, 4, 6, 8), normal(1, 2, 7, 8), normal(1, 2, 7, 8), normal(6, 7)
+    wide = [Tensor(t.asnumpy().astype(np.float64)) for t in (q, k, v, mask)]
+
+    def attention(q, k, v, m, p):
+        return ops.scaled_dot_product_attention(q, k, v, m, p, enable_gqa=True, **options)
+
+    scale = options.get("scale", 1 / math.sqrt(8))
+    exact = attended(*[t.asnumpy() for t in wide[:3]], scale, wide[3].asnumpy(), int("is_causal" in options))
+    np.testing.assert_allclose(attention(*wide, 0.0).asnumpy(), exact, rtol=1e-12)
+    np.testing.assert_allclose(attention(q, k, v, mask, 0.0).asnumpy(), exact, rtol=1e-5, atol=1e-6)
+    fj.set_seed(5)
+    dropped = attention(*wide, 0.25)
+    fj.set_seed(5)
+    keep = np.random.random_sample((1, 4, 6, 7)) >= 0.25
+    weights = [attended(*[t.asnumpy() for t in wide[:2]], np.eye(7)[None, None].repeat(2, 1), scale, wide[3].asnumpy(), int("is_causal" in options))]
+    expected = (weights[0] * keep / 0.75) @ np.repeat(wide[2].asnumpy(), 2, 1)
+    np.testing.assert_allclose(dropped.asnumpy(), expected, rtol=1e-12)
+    for given in ((q, k, v, mask), wide):
+        fj.set_seed(6)
+        eager = attention(*given, 0.5)
+        marked = fj.jit(attention)
+        fj.set_seed(6)
+        assert_same(marked(*given, 0.5), eager)
+    assert not attention(q, k, v, mask, 1.0).asnumpy().any()
+    for wrong in (-0.1, 1.5):
+        with pytest.raises(ValueError, match="dropout_p"):
+            attention(q, k, v, mask, wrong)
+
+
 @pytest.mark.parametrize("layout", ["BSH", "SBH", "BNSD", "BSND"])
 def test_flash_attention_score(layout):
     q, k, v = rng.normal(size=(2, 4, 70, 16)), rng.normal(size=(2, 2, 90, 16)), rng.normal(size=(2, 2, 90, 16))
@@ -255,4 +286,4 @@ def test_attention_that_is_refused(arguments):
     with pytest.raises(ValueError):
         fj.jit(lambda q: ops.flash_attention_score(q, q, q, 2, **arguments))(q)
     with pytest.raises((TypeError, ValueError)):
-        ops.scaled_dot_product_attention(normal(2, 3, dtype=np.float64), normal(2, 3, dtype=np.float64), normal(2, 3, dtype=np.float64))
+        ops.flash_attention_score(*[normal(1, 4, 8, dtype=np.float64)] * 3, 2)

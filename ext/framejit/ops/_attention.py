@@ -1,4 +1,4 @@
-"""Attention in one pass over blocks of keys: the matrix of all scores is never made. float16 and bfloat16 through float32."""
+"""Attention in one pass over blocks of keys, but for float64 and dropout: the matrix of all scores is never made. float16 and bfloat16 through float32."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from framejit._core import _array, _arrays, _attend, _tensor
+from framejit._core import _array, _arrays, _attend, _op_add, _op_matmul, _op_multiply, _tensor
 from framejit._dtypes import ALL
+from framejit.ops._create import dropout
+from framejit.ops._reduce import softmax
 
 _BOOL = ALL["bool_"]
 _NONE, _FROM_FIRST, _FROM_LAST = range(3)
@@ -31,10 +33,13 @@ def scaled_dot_product_attention(
 ) -> Any:
     """softmax(scale * query @ key^T + attn_mask) @ value, of [..., heads, length, depth] with up to four dimensions.
 
-    A bool mask says which keys count. Causal: query i sees keys up to i. With `enable_gqa`, heads may be a multiple of the keys' heads.
+    A bool mask says which keys count. Causal: query i sees keys up to i. With `enable_gqa`, heads may be a multiple of the keys' heads. Weights are
+    0 with the probability `dropout_p`, and the rest divided by what is left of 1; float64 and dropout make the matrix of weights.
     """
-    if dropout_p:
-        raise ValueError("For 'scaled_dot_product_attention', 'dropout_p' must be 0.")
+    if not 0 <= dropout_p <= 1:
+        raise ValueError(
+            f"For 'scaled_dot_product_attention', the 'dropout_p' must be between 0 and 1, but got {dropout_p}."
+        )
     q, k, v = _arrays(query, key, value)
     rank = q.ndim
     if not 2 <= rank <= 4 or k.ndim != rank or v.ndim != rank:
@@ -49,8 +54,26 @@ def scaled_dot_product_attention(
     if mask is not None and attn_mask.dtype is _BOOL:
         mask = _closed(np.logical_not(mask))
     factor = 1 / math.sqrt(q.shape[3]) if scale is None else scale
-    out = _attend(q, k, v, factor, mask, _FROM_FIRST if is_causal else _NONE)
+    if dropout_p or query.dtype is ALL["float64"]:
+        out = _array(_written_out(q, k, v, factor, mask, is_causal, dropout_p))
+    else:
+        out = _attend(q, k, v, factor, mask, _FROM_FIRST if is_causal else _NONE)
     return _tensor(out.reshape(out.shape[4 - rank :]))
+
+
+def _written_out(
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, factor: float, mask: Any, causal: bool, dropout_p: float
+) -> Any:
+    if q.shape[1] != k.shape[1]:
+        k, v = np.repeat(k, q.shape[1] // k.shape[1], 1), np.repeat(v, q.shape[1] // v.shape[1], 1)
+    scores = _op_multiply(_op_matmul(_tensor(q), _tensor(k.swapaxes(2, 3))), factor)
+    if mask is not None:
+        scores = _op_add(scores, _tensor(mask))
+    if causal:
+        scores = _tensor(
+            np.where(np.tri(q.shape[2], k.shape[2], dtype=np.bool_), _array(scores), _array(-np.inf, scores.dtype))
+        )
+    return _op_matmul(dropout(softmax(scores, -1), dropout_p), _tensor(v))
 
 
 def flash_attention_score(

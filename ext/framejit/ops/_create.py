@@ -176,7 +176,7 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, seed: Any = None)
 
 def _dropped(input: Any, p: float) -> Any:
     keep = np.random.random_sample(input.shape) >= p
-    return _tensor(np.where(keep, _array(input) / _array(1 - p, input.dtype), _array(0, input.dtype)))
+    return _tensor(np.where(keep, _array(input) / _array(1 - p or 1, input.dtype), _array(0, input.dtype)))
 
 
 def _dropped_channels(input: Any, p: float, training: bool, least: int, most: int) -> Any:
