@@ -68,7 +68,9 @@ Captured<Value*> reshaped(Session& session, Value* array, Dims shape) {
   const graph::Type type = session.graph().type(x->id);
   const Dims given = shape;
   FRAMEJIT_TRY(full, resolve_unknown(session, type.size(), std::move(shape)));
-  if (full != given && full == type.shape && has_odd_axis(type))
+  // With -1 NumPy makes strides anew, also where the shape stays: along axes of length 1 they are those of their neighbours.
+  const bool has_one = std::find(type.shape.begin(), type.shape.end(), Dim(1)) != type.shape.end();
+  if (full != given && full == type.shape && (has_odd_axis(type) || (has_one && !graph::is_c_contiguous(session.graph().shapes(), type))))
     return break_at(BreakId::UnsupportedArgument, "a reshape of axes of length 1");
   FRAMEJIT_TRY(id, built(session.builder().reshape(x->id, std::move(full))));
   return new_view(session, x->id, id);

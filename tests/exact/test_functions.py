@@ -369,3 +369,15 @@ def test_bounds_of_clip_that_are_computed_from_one_element():
     zeros = np.zeros((3, 5))
     for low in (np.broadcast_to(3.0, (3, 5)), np.full((3, 5), 3.0), np.broadcast_to(np.full(5, 3.0), (3, 5)), np.float64(3)):
         assert_same(lambda x, low: (np.clip(x, low * -0.0, 2), np.clip(x, -low, low * 0.0), np.clip(x, low - low, low)), lambda low=low: (zeros, low), calls=2)
+
+
+@pytest.mark.parametrize("shape", [(-1, 1), (5, -1), (5, 1), (1, -1, 1), (-1,)], ids=str)
+def test_a_column_in_its_own_shape(shape):
+    """With -1 the stride of an axis of length 1 is made anew, also where the shape stays."""
+
+    def reshaped(x):
+        y = x.reshape(shape)
+        return y, y + 1
+
+    for make in (lambda: np.arange(20.0).reshape(5, 4)[:, :1], lambda: np.arange(5.0).reshape(5, 1), lambda: np.arange(20.0).reshape(5, 4)[:, 2:3].T.T):
+        assert_same(reshaped, lambda make=make: (make(),))
