@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import framejit as fj
@@ -554,3 +555,20 @@ def test_products_with_jacobians():
         a, b = np.array([[0.0, 2.0], [3.0, 0.0]]), np.array([[1.0, 2.0], [4.0, 8.0]])
         found = nn.SparseTensorDenseMatmul(first, second)(Tensor([[0, 1], [1, 0]]), Tensor([2.0, 3.0]), (2, 2), Tensor(b, fj.float32))
         assert found.tolist() == ((a.T if first else a) @ (b.T if second else b)).tolist()
+
+
+@pytest.mark.parametrize("make", [lambda p: nn.SGD(p, 0.1, momentum=0.9), lambda p: nn.Momentum(p, 0.1, 0.9), nn.Adam, nn.AdamWeightDecay, nn.RMSProp, nn.Adagrad],
+                         ids=["SGD", "Momentum", "Adam", "AdamWeightDecay", "RMSProp", "Adagrad"])
+def test_the_update_of_all_parameters_is_fused(make, tmp_path):
+    """Kernels of a step: a few for all six parameters together, though each has several arrays of its own."""
+    parameters = [Parameter(Tensor(np.ones((20, 30), np.float32)), name=f"p{i}") for i in range(6)]
+    optimizer = make(parameters)
+    gradients = tuple(Tensor(np.full((20, 30), 0.1 * i, np.float32)) for i in range(6))
+    step = fj.jit(lambda *given: optimizer(given), jit_level="O1", fullgraph=True)
+    step(*gradients)
+    with fj.trace(str(tmp_path / "t.json")):
+        step(*gradients)
+    events = json.loads((tmp_path / "t.json").read_text())
+    events = events["traceEvents"] if isinstance(events, dict) else events
+    kernels = [event["name"] for event in events if event.get("cat") == "kernel" and event["name"] != "undo"]
+    assert 0 < len(kernels) <= 7, kernels
