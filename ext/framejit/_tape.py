@@ -826,8 +826,11 @@ def watch(tape: Any, x: Any) -> Any:
     """`x`, so that gradients with respect to it are known."""
     inner = _node_of(x)
     value = _plain(x)
-    if np.dtype(_core._dtype(value.dtype) if isinstance(value, Tensor) else value.dtype).kind not in "fc":
+    kind = np.dtype(_core._dtype(value.dtype) if isinstance(value, Tensor) else value.dtype).kind
+    if kind in "biu":
         raise GraphBreakError(f"a gradient with respect to integers ({value.dtype}), which do not vary: convert them")
+    if kind not in "fc":
+        raise GraphBreakError(f"a gradient with respect to {value.dtype}, which has none: convert it to float32")
     tapes = frozenset([tape]) if inner is None else inner.tapes | {tape}
     node = Node(tapes) if inner is None else Node(tapes, Call(_same, (x,), {}), (_copied(value),), (inner,))
     node.hooks = _hooks_of(x)

@@ -328,3 +328,12 @@ with fj.disable():
     name, _, value = setting.partition("=")
     done = subprocess.run([sys.executable, "-c", program], env={**os.environ, name: value}, capture_output=True, text=True)
     assert done.returncode == 0 and "predicted" not in done.stderr, done.stderr
+
+
+def test_what_has_no_gradient_is_named():
+    x = Tensor(np.ones(3, np.float32)).astype(fj.bfloat16)
+    for f in (fj.grad(lambda x: x.sum()), fj.jit(lambda x: fj.grad(lambda x: x.sum())(x))):
+        with pytest.raises(fj.GraphBreakError, match="BFloat16.*float32"):
+            f(x)
+    with pytest.raises(fj.GraphBreakError, match="integers .*Int32"):
+        fj.grad(lambda x: x.sum())(Tensor(np.ones(3, np.int32)))
