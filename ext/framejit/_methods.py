@@ -10,7 +10,7 @@ from framejit import _core
 from framejit._core import _array, _tensor
 from framejit._dtypes import ALL
 from framejit._tape import register_hook
-from framejit.ops import _create, _elementwise, _reduce, _shape
+from framejit.ops import _create, _elementwise, _random, _reduce, _shape
 from framejit.ops._shape import _given, _ints
 
 Tensor = _core.Tensor
@@ -260,7 +260,7 @@ def _in_place(name: str, function: Any) -> Any:
 
 def bernoulli_(self: Any, p: Any = 0.5, generator: Any = None) -> Any:
     """Ones, each with the probability `p`, and zeros in place."""
-    self[...] = _create.bernoulli(self, p, generator)
+    self[...] = _random.bernoulli(self, p, generator)
     return self
 
 
@@ -301,7 +301,7 @@ _FUNCTIONS = {
     _shape: "swapaxes swapdims moveaxis movedim squeeze expand_dims unsqueeze ravel split chunk unbind narrow tril triu diag diagonal "
     "repeat_interleave flip fliplr flipud roll rot90 index_select gather_elements gather_nd masked_select nonzero argwhere index_add "
     "scatter sort argsort topk unique t tensor_split take_along_dim",
-    _create: "bernoulli multinomial",
+    _random: "bernoulli multinomial",
 }
 # Rows of the operator table, of one operand and of two: functions in C, which need one in Python around them to be methods.
 _ONE = (

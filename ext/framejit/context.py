@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from framejit import _random
+
 GRAPH_MODE, PYNATIVE_MODE = 0, 1
 STRICT, LAX = 0, 2
 
@@ -156,13 +158,17 @@ def set_device(device_target: str, device_id: int | None = None) -> None:
 
 
 def set_seed(seed: int) -> None:
-    """Seed the random functions, NumPy's global generator among them."""
+    """Seed the random functions: those of Tensors and NumPy's global generator.
+
+    Streams of functions that are called with a seed of their own begin anew.
+    """
     global _seed
     if not isinstance(seed, int) or isinstance(seed, bool):
         raise TypeError(f"For 'set_seed', the argument 'seed' must be int, but got {type(seed).__name__}.")
     if seed < 0:
         raise ValueError(f"For 'set_seed', the argument 'seed' must be non-negative, but got {seed}.")
     np.random.seed(seed)
+    _random.set_seed(seed)
     _seed = seed
 
 
@@ -183,12 +189,13 @@ def initial_seed() -> int:
 
 def get_rng_state() -> Any:
     """The state of the random functions, for `set_rng_state`."""
-    return np.random.get_state()
+    return np.random.get_state(), _random.get_state()
 
 
 def set_rng_state(state: Any) -> None:
     """Put the random functions back into a state."""
-    np.random.set_state(state)
+    np.random.set_state(state[0])
+    _random.set_state(state[1])
 
 
 def set_deterministic(deterministic: bool) -> None:

@@ -105,7 +105,7 @@ class Reverse {
         const std::vector<ValueId> used = used_values(graph_, v), written = written_roots(graph_, v);
         for (ValueId root : written) writes_[index(root)].push_back(at);
         active_[index(v)] = std::any_of(used.begin(), used.end(), [&](ValueId x) { return varies(x); });
-        if (active_[index(v)] && (!written.empty() || !is_branch_alone(v))) flow_ = v;
+        if (active_[index(v)] && !is_branch_alone(v, used, written)) flow_ = v;
         continue;
       }
       if (n.op == Op::View || apart_.count(v) || !is_inexact(n.type.dtype)) continue;
@@ -116,10 +116,14 @@ class Reverse {
     }
   }
 
-  /// Branches whose sides can be computed again, and nothing else.
-  bool is_branch_alone(ValueId v) const {
+  /// Branches whose sides can be computed again, and nothing else. What they write is of integers, such as the state of a generator of random
+  /// numbers, and not used in parts.
+  bool is_branch_alone(ValueId v, const std::vector<ValueId>& used, const std::vector<ValueId>& written) const {
     if (graph_.node(v).op != Op::If) return false;
-    bool alone = true;
+    bool alone = std::none_of(written.begin(), written.end(), [&](ValueId root) {
+      return is_inexact(graph_.type(root).dtype) ||
+             std::any_of(used.begin(), used.end(), [&](ValueId x) { return x != root && graph_.root(x) == root; });
+    });
     for (const std::unique_ptr<Block>& side : graph_.node(v).blocks)
       for_each_node(graph_, *side, [&](ValueId x) { alone = alone && graph_.node(x).op != Op::Loop && graph_.node(x).op != Op::Measure; });
     return alone;
@@ -455,6 +459,7 @@ class Reverse {
       request.wrt = wrt;
       request.host = request_.host;
       Names inside = names;
+      for (ValueId root : written_roots(graph_, v)) inside[root] = builder_.copy(in(names, root), 'K');
       repeat(*graph_.node(v).blocks[k], inside, request.stops);
       for (const auto& [number, g] : seeds) {
         request.outputs.push_back(in(inside, graph_.node(v).blocks[k]->results[number]));

@@ -210,7 +210,7 @@ def test_dropout_and_float64(options):
     fj.set_seed(5)
     dropped = attention(*wide, 0.25)
     fj.set_seed(5)
-    keep = np.random.random_sample((1, 4, 6, 7)) >= 0.25
+    keep = ops.rand(1, 4, 6, 7).asnumpy() >= 0.25
     weights = [attended(*[t.asnumpy() for t in wide[:2]], np.eye(7)[None, None].repeat(2, 1), scale, wide[3].asnumpy(), int("is_causal" in options))]
     expected = (weights[0] * keep / 0.75) @ np.repeat(wide[2].asnumpy(), 2, 1)
     np.testing.assert_allclose(dropped.asnumpy(), expected, rtol=1e-12)

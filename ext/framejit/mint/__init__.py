@@ -19,7 +19,7 @@ _SAME = (
     "masked_select matmul maximum mean meshgrid minimum mul multinomial nan_to_num narrow ne neg negative nonzero not_equal ones_like outer "
     "permute pow prod rand randn reciprocal remainder repeat_interleave reshape roll round rsqrt searchsorted sigmoid sign sin sinc sinh "
     "sqrt square squeeze stack std sum swapaxes tan tanh tile topk trace tril triu trunc unbind unsqueeze where xlogy zeros_like addmm "
-    "baddbmm bmm bernoulli bincount float_power frac histc inverse lerp median mv randint randperm scatter split zeros ones full full_like "
+    "baddbmm bmm bincount float_power frac histc inverse lerp median mv randint randperm scatter split zeros ones full full_like "
     "arange dot einsum isneginf t addbmm addcdiv addcmul addmv allclose bitwise_not cdist clip cross dstack empty empty_like erfinv "
     "floor_divide gcd ge hstack imag isnan logaddexp2 mm polar rand_like randint_like randn_like ravel real take unique_consecutive"
 )
@@ -72,6 +72,11 @@ def max(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
 def min(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """The smallest element; with `dim` a pair of values and indices."""
     return ops.amin(input) if dim is None else ops.min(input, dim, keepdim)
+
+
+def bernoulli(input: Any) -> Any:
+    """1 with the probabilities that the Tensor has, else 0."""
+    return ops.bernoulli(input, input)
 
 
 def argmax(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:

@@ -171,7 +171,7 @@ class _DropoutOf(Cell):
 
     def construct(self, x: Any) -> Any:
         """The Tensor with zeros."""
-        return ops._create._dropped_channels(x, self.p, self._training, *self._ranks)
+        return ops._random._dropped_channels(x, self.p, self._training, *self._ranks)
 
     def extend_repr(self) -> str:
         """The probability."""

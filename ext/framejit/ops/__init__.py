@@ -21,6 +21,7 @@ from framejit.ops import (
     _loss,
     _pooling,
     _primitives,
+    _random,
     _reduce,
     _resize,
     _sampling,
@@ -30,7 +31,7 @@ from framejit.ops import (
 
 _ELSEWHERE = {"Any", "ALL", "annotations", "np", "is_compiling", "functools", "inspect", "math", "Tensor", "itertools"}
 _MODULES = (
-    *(_elementwise, _reduce, _shape, _create, _image, _pooling, _resize, _sampling, _attention, _loss, _ctc),
+    *(_elementwise, _reduce, _shape, _create, _random, _image, _pooling, _resize, _sampling, _attention, _loss, _ctc),
     *(_linalg, _further, _sparse, _primitives, _control),
 )
 for _module in _MODULES:

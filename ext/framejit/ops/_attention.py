@@ -9,7 +9,7 @@ import numpy as np
 
 from framejit._core import _array, _arrays, _attend, _op_add, _op_matmul, _op_multiply, _tensor
 from framejit._dtypes import ALL
-from framejit.ops._create import dropout
+from framejit.ops._random import dropout
 from framejit.ops._reduce import softmax
 
 _BOOL = ALL["bool_"]

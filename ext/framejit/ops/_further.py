@@ -508,7 +508,7 @@ def mirror_pad(input_x: Any, paddings: Any, mode: str) -> Any:
     return _shape._padded(input_x, pairs, mode.lower())
 
 
-# --- Windows and random numbers -------------------------------------------------------------------------------------------------------
+# --- Windows --------------------------------------------------------------------------------------------------------------------------
 
 
 def _window(name: str, symmetric: Any, default: str = "float32") -> Any:
@@ -535,35 +535,3 @@ def _hamming(length: int, alpha: float = 0.54, beta: float = 0.46) -> np.ndarray
 hamming_window, hann_window = _window("hamming_window", _hamming), _window("hann_window", np.hanning, "float64")
 bartlett_window, blackman_window = _window("bartlett_window", np.bartlett), _window("blackman_window", np.blackman)
 kaiser_window = _window("kaiser_window", lambda length, beta=12.0: np.kaiser(length, beta), "float64")
-
-
-def shuffle(x: Any, seed: Any = None) -> Any:
-    """The parts along the first dimension in random order."""
-    return _tensor(np.take(_array(x), np.random.permutation(x.shape[0]), 0))
-
-
-def _drawn(numbers: Any) -> Any:
-    return _tensor(np.asarray(numbers, np.float32))
-
-
-def gamma(shape: Any, alpha: Any, beta: Any, seed: Any = None) -> Any:
-    """Numbers of the gamma distribution, of this shape for each alpha and beta."""
-    a, b = _arrays(alpha, beta)
-    size = (*_ints(shape), *np.broadcast_shapes(a.shape, b.shape))
-    return _drawn(np.random.gamma(a, 1 / b, size))
-
-
-def poisson(shape: Any, mean: Any, seed: Any = None) -> Any:
-    """Numbers of Poisson's distribution, of this shape for each mean."""
-    x = _array(mean)
-    return _drawn(np.random.poisson(x, (*_ints(shape), *x.shape)))
-
-
-def laplace(shape: Any, mean: Any, lambda_param: Any, seed: Any = None) -> Any:
-    """Numbers of Laplace's distribution."""
-    return _drawn(np.random.laplace(_array(mean), _array(lambda_param), _ints(shape)))
-
-
-def standard_laplace(shape: Any, seed: Any = None) -> Any:
-    """Numbers of Laplace's distribution around 0."""
-    return _drawn(np.random.laplace(size=_ints(shape)))

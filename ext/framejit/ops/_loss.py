@@ -324,10 +324,10 @@ def sigmoid_cross_entropy_with_logits(logits: Any, label: Any) -> Any:
 
 def gumbel_softmax(logits: Any, tau: float = 1.0, hard: bool = False, dim: int = -1) -> Any:
     """Softmax of the logits with Gumbel noise."""
+    from framejit.ops._random import _gumbel
     from framejit.ops._reduce import softmax
 
-    noise = np.random.gumbel(size=logits.shape)
-    soft = softmax(_op_divide(_op_add(logits, _tensor(np.asarray(noise, _array(logits).dtype))), tau), dim)
+    soft = softmax(_op_divide(_op_add(logits, _gumbel(logits.shape, logits.dtype)), tau), dim)
     if not hard:
         return soft
     x = _array(soft)

@@ -11,6 +11,7 @@ import numpy as np
 from framejit._core import _array, _tensor, _windows
 from framejit._dtypes import ALL
 from framejit.ops._image import _around, _each
+from framejit.ops._random import rand
 from framejit.ops._shape import _joined
 
 _INTS = (ALL["int32"], ALL["int64"])
@@ -366,7 +367,7 @@ def _fractional(
             f"For '{name}', windows of {window} at {sizes} places do not lie in a space of {tuple(lengths)}."
         )
     if samples is None:
-        drawn = np.random.uniform(size=(count, channels, axes)).astype(x.dtype if x.dtype.kind == "f" else np.float32)
+        drawn = _array(rand(count, channels, axes)).astype(x.dtype if x.dtype.kind == "f" else np.float32)
     else:
         drawn = _array(samples)
     if drawn.shape not in ((count, channels, axes), (1, channels, axes)):

@@ -13,6 +13,7 @@ from framejit.ops import (
     _linalg,
     _loss,
     _pooling,
+    _random,
     _reduce,
     _shape,
 )
@@ -433,7 +434,7 @@ class Dropout(Primitive):
 
     def __call__(self, x: Any) -> Any:
         keep = self._options["keep_prob"]
-        mask = _create.bernoulli(_create.ones_like(x), keep)
+        mask = _random.bernoulli(_create.ones_like(x), keep, self._options["Seed0"] or self._options["Seed1"])
         return x * mask / keep, mask
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from framejit import _core, _dtypes, ops
+from framejit import _dtypes, _random, ops
 from framejit._tensor import Tensor
 from framejit.nn._cell import Cell
 
@@ -51,7 +51,7 @@ class Bernoulli(Cell):
             )
         self.name, self.dtype, self.seed = name, known, seed
         self._probs = None if probs is None else self._checked(probs)
-        self._generator = None if seed is None else np.random.RandomState(seed)
+        self._state = None if seed is None else _random.made(seed)
 
     @staticmethod
     def _checked(probs: Any) -> Tensor:
@@ -154,9 +154,9 @@ class Bernoulli(Cell):
     def sample(self, shape: tuple[int, ...] = (), probs1: Any = None) -> Tensor:
         """Random values; `shape` comes before that of the probabilities."""
         probs = self._given(probs1)
-        draw = np.random if self._generator is None else self._generator
-        uniform = draw.random_sample((*shape, *probs.shape))
-        return _core._tensor(np.asarray(uniform < probs.asnumpy())).astype(self.dtype)
+        state = _random.stream(0, None) if self._state is None else self._state
+        drawn = _random.draw(_random.uniform, state, (*shape, *probs.shape), _FLOAT)
+        return (drawn < probs).astype(self.dtype)
 
     def construct(self, name: str, *args: Any, **kwargs: Any) -> Any:
         """The method of that name: ``bernoulli("prob", value)``."""
