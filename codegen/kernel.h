@@ -33,6 +33,7 @@ struct MatMulArgs {
   int64_t b_panel;     // tile: from a panel of B to the next; dots: between columns of C; lines, slides: from a line of B to the next
   int64_t add;         // tile, slides: C += product in place of C = product
   int64_t b_ahead;     // tile: how far ahead B is prefetched
+  int64_t b_last = 0;  // tile: rows at the end of B that prefetch nothing: what lies behind them may be no memory, and slow to ask for
   const int64_t* reach;  // reached, lines: for each k, how far from `a` or `b` it lies; slides: for each column of C, how far A is moved
   int64_t c_panel;       // lines: from a line of C to the next; slides: between columns of C
 };
@@ -75,7 +76,7 @@ struct MatMulCore {
   int most_rows(int vectors) const {
     if (vectors >= 8) return avx512 ? 3 : 1;
     if (vectors >= 4) return avx512 ? 6 : 3;
-    return avx512 ? kMostRows : 6;
+    return avx512 ? kMostRows : vectors == 2 ? 6 : 8;
   }
   bool has_tile(int rows, int vectors, bool masked) const {
     return rows <= most_rows(vectors) && (!masked || vectors <= (avx512 ? 2 : 1));

@@ -214,7 +214,7 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
 
   void tile(int rows, int vectors, bool masked) {
     const Shape s{rows, vectors, masked};
-    Label panel, loop, done, cold, overwrite;
+    Label panel, loop, end, cold, overwrite;
     for (const Reg64& r : {rbx, rbp, r12, r13, r14, r15}) push(r);
     if (masked) {
       mov(rcx, arg(&MatMulArgs::live));
@@ -225,7 +225,6 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
     mov(c_tile, arg_c());
     mov(c_row, arg(&MatMulArgs::c_row));
     mov(panels, arg(&MatMulArgs::panels));
-    mov(ahead, arg(&MatMulArgs::b_ahead));
     mov(b_at, arg_b());
 
     L(panel);
@@ -243,8 +242,11 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
     mov(pitch, arg(&MatMulArgs::a_row));
     mov(base0, arg_a());
     set_bases(rows);
-    test(depth, depth);
-    jz(done, T_NEAR);
+    mov(ahead, arg(&MatMulArgs::b_last));
+    mov(ptr[rsp - 16], ahead);
+    sub(depth, ahead);
+    mov(ahead, arg(&MatMulArgs::b_ahead));
+    jz(end, T_NEAR);
     align(32);
     L(loop);
     tile_step(s);
@@ -255,8 +257,13 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
     add(b_at, b_k);
     dec(depth);
     jnz(loop, T_NEAR);
+    L(end);
+    mov(depth, ptr[rsp - 16]);
+    mov(qword[rsp - 16], 0);
+    xor_(ahead, ahead);
+    test(depth, depth);
+    jnz(loop, T_NEAR);
 
-    L(done);
     mov(pitch, c_row);
     mov(base0, c_tile);
     set_bases(rows);
@@ -699,7 +706,6 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
     add(b_at, b_k);
     dec(depth);
     jnz(loop, T_NEAR);
-
     L(done);
     mov(pitch, c_row);
     mov(base0, c_tile);

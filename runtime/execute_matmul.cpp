@@ -1,8 +1,8 @@
 // Matrix products: how they are cut for caches and threads.
 //
-//     packed tiles     for each block of columns, so that a block of B fits the second-level cache:
-//                        for each block of k:                       pack B[block of k, columns]
-//                          for each block of rows:                  pack A[rows, block of k], which fits the first-level cache
+//     packed tiles     for each block of k:
+//                        for each block of columns, so that a block of B fits the second-level cache:   pack B[block of k, columns]
+//                          for each block of rows:   pack A[rows, block of k], which fits the first-level cache, if these are the first columns
 //                            tiles along the columns; when it was the last block of k, the rows are finished
 //     tiles            the same on the operands where they lie, where they are small or used once
 //     reached, lines   convolutions: execute_convolution.cpp
@@ -23,6 +23,8 @@ namespace {
 
 constexpr int64_t kCopyRows = 8;        // rows of B that are copied into one panel before the next panel's
 constexpr int64_t kRowBytes = 16 << 10;  // of a stretch of C
+constexpr int64_t kLeastPanels = 8;     // of B, from which packing A pays
+constexpr int64_t kLeastPanelsTransposed = 2;
 constexpr double kLeastPiece = 10e3;    // nanoseconds
 constexpr int64_t kNarrowStretch = 64;  // elements
 
@@ -37,7 +39,7 @@ class Runner : ProductParts {
       return finish(block.batch, 0, p_.m, 0, p_.n);
     }
     switch (p_.path) {
-      case Product::Path::Tiles: plain(block); break;
+      case Product::Path::Tiles: plain(block, scratch); break;
       case Product::Path::PackedTiles: packed(block, scratch); break;
       case Product::Path::Dots:
         dots(a_at_ + block.row * p_.a_row, p_.a_row, block.row_end - block.row, b_at_, p_.b_column, p_.b_k, p_.n,
@@ -96,26 +98,32 @@ class Runner : ProductParts {
     }
   }
 
-  void plain(const Block& block) const {
+  void plain(const Block& block, char* scratch) const {
     const int64_t rows_all = block.row_end - block.row, columns = block.column_end - block.column;
-    const int widest = rows_all <= core_.most_rows(8) ? 8 : rows_all <= core_.most_rows(4) ? 4 : 2;
+    const bool one_pass_of_b = p_.streams && rows_all > core_.most_rows(2) && rows_all <= core_.most_rows(1);
+    const int widest = rows_all <= core_.most_rows(8) ? 8 : rows_all <= core_.most_rows(4) ? 4 : one_pass_of_b ? 1 : 2;
     const int64_t most = core_.most_rows(widest);
     MatMulArgs args;
-    args.a_row = p_.a_row, args.a_k = p_.a_k, args.b_k = p_.b_k, args.c_row = p_.c_row;
-    args.b_ahead = p_.b_k * p_.tuning.plain_ahead;
+    args.a_row = p_.packs_a ? core_.item : p_.a_row, args.a_k = p_.packs_a ? a_panel_row() : p_.a_k;
+    args.b_k = p_.b_k, args.c_row = p_.c_row;
+    const int64_t last = p_.streams ? 0 : p_.tuning.plain_ahead;
+    args.b_ahead = p_.streams ? p_.tuning.streamed_ahead : p_.b_k * p_.tuning.plain_ahead;
     // A panel of B stays in the first-level cache while it passes by as many rows of A and C as the second-level cache holds.
-    const bool one_pass = rows_all <= most || p_.k <= p_.tuning.shallow || columns * p_.depth * core_.item <= p_.tuning.small_b;
-    const int64_t width = one_pass ? columns : widest * core_.lanes;
+    const int64_t panel = widest * core_.lanes, fitting_columns = p_.tuning.small_b / (p_.depth * core_.item) / panel * panel;
+    const bool one_pass = rows_all <= most || p_.k <= p_.tuning.shallow;
+    const int64_t width = one_pass ? columns : std::max(panel, fitting_columns);
     const int64_t fitting = p_.l2_bytes / 4 / ((p_.depth + columns) * core_.item) / most * most;
     const int64_t height = std::max(most, fitting);
     for (int64_t top = block.row; top < block.row_end; top += height) {
       const int64_t bottom = std::min(block.row_end, top + height);
       for (int64_t at = 0; at == 0 || at < p_.k; at += p_.depth) {
         args.k = std::min(p_.depth, p_.k - at);
+        args.b_last = std::min(args.k, last);
         args.add = p_.added || at > 0;
+        if (p_.packs_a) pack_a(a_at_ + top * p_.a_row + at * p_.a_k, bottom - top, args.k, scratch);
         for (int64_t column = block.column; column < block.column_end; column += width)
           row_blocks(top, bottom, most, [&](int64_t row, int64_t rows) {
-            args.a = a_at_ + row * p_.a_row + at * p_.a_k;
+            args.a = p_.packs_a ? scratch + (row - top) * core_.item : a_at_ + row * p_.a_row + at * p_.a_k;
             args.b = b_at_ + at * p_.b_k + column * p_.b_column;
             args.c = c_at_ + row * p_.c_row + column * core_.item;
             tiles(args, static_cast<int>(rows), std::min(width, block.column_end - column), 0, widest);
@@ -141,56 +149,62 @@ class Runner : ProductParts {
     }
   }
 
-  // ---- packed -------------------------------------------------------------------------------------------------------
+  /// Of a panel of A: k after k, rows beside each other.
+  int64_t a_panel_row() const { return p_.panel_rows * core_.item; }
 
-  int64_t a_panel_row() const { return round_up(core_.most_rows(2), core_.lanes) * core_.item; }
-
-  void packed(const Block& block, char* scratch) const {
-    char* const a_panel = scratch;
-    char* const b_panels = scratch + round_up(p_.depth * a_panel_row(), kPanelLine);
-    const int64_t blocks = std::max<int64_t>(1, divide_up(block.column_end - block.column, p_.columns));
-    const int64_t width = round_up(divide_up(block.column_end - block.column, blocks), panel_columns());
-    for (int64_t column = block.column; column < block.column_end; column += width) {
-      const int64_t columns = std::min(width, block.column_end - column);
-      const bool packs_a = (p_.a_k == core_.item || p_.a_row == core_.item) && columns > 2 * panel_columns();
-      const int64_t depths = divide_up(p_.k, p_.depth);
-      for (int64_t part = 0; part < p_.summed * depths; ++part) {
-        const int64_t number = part / depths, at = part % depths * p_.depth, k = std::min(p_.depth, p_.k - at);
-        pack_b(b_at_ + number * p_.next_b + at * p_.b_k + column * p_.b_column, k, columns, b_panels);
-        MatMulArgs args;
-        args.k = k;
-        args.add = p_.added || part > 0;
-        args.b_k = panel_row();
-        args.c_row = p_.c_row;
-        args.b_ahead = p_.tuning.packed_ahead;
-        row_blocks(block.row, block.row_end, core_.most_rows(2), [&](int64_t row, int64_t rows) {
-          const char* from = a_at_ + number * p_.next_a + row * p_.a_row + at * p_.a_k;
-          if (packs_a) {
-            pack_a(from, rows, k, a_panel);
-            args.a = a_panel, args.a_row = core_.item, args.a_k = a_panel_row();
-          } else {
-            args.a = from, args.a_row = p_.a_row, args.a_k = p_.a_k;
-          }
-          args.b = b_panels;
-          args.c = c_at_ + row * p_.c_row + column * core_.item;
-          tiles(args, static_cast<int>(rows), columns, p_.depth * panel_row(), 2);
-          if (part + 1 == p_.summed * depths) finish(block.batch, row, row + rows, column, column + columns);
-        });
-      }
-    }
-  }
-
-  /// Vectors of A's panel: k after k, rows beside each other.
+  /// Idle lanes reach into the next k, whose rows come later.
   void pack_a(const char* from, int64_t rows, int64_t k, char* to) const {
     MatMulArgs args;
     args.c_row = a_panel_row();
     args.k = k;
     args.a_k = p_.a_k, args.a_row = p_.a_row;
-    for (int64_t row = 0; row < rows; row += core_.lanes) {
+    for (int64_t row = (rows - 1) / core_.lanes * core_.lanes; row >= 0; row -= core_.lanes) {
       args.a = from + row * p_.a_row;
       args.c = to + row * core_.item;
       args.live = std::min<int64_t>(core_.lanes, rows - row);
       call(p_.a_k == core_.item ? MatMulCore::kTranspose : MatMulCore::copy(1, args.live < core_.lanes), args);
+    }
+  }
+
+  // ---- packed -------------------------------------------------------------------------------------------------------
+
+  void packed(const Block& block, char* scratch) const {
+    char* const b_panels = scratch + p_.a_panels * p_.a_panel;
+    const int64_t most = core_.most_rows(2), rows_all = block.row_end - block.row, columns_all = block.column_end - block.column;
+    const int64_t blocks = std::max<int64_t>(1, divide_up(columns_all, p_.columns));
+    const int64_t width = round_up(divide_up(columns_all, blocks), panel_columns());
+    // Rows that are packed for all columns.
+    const int64_t height = blocks > 1 && p_.packs_a ? p_.a_panels * most : rows_all;
+    const bool packs_a = p_.packs_a && columns_all > (p_.a_k == core_.item ? kLeastPanels : kLeastPanelsTransposed) * panel_columns();
+    const int64_t depths = divide_up(p_.k, p_.depth), parts = p_.summed * depths;
+    for (int64_t part = 0; part < parts; ++part) {
+      const int64_t number = part / depths, at = part % depths * p_.depth, k = std::min(p_.depth, p_.k - at);
+      MatMulArgs args;
+      args.k = k;
+      args.add = p_.added || part > 0;
+      args.b_k = panel_row();
+      args.c_row = p_.c_row;
+      args.b_ahead = p_.tuning.packed_ahead;
+      for (int64_t top = block.row; top < block.row_end; top += height)
+        for (int64_t column = block.column; column < block.column_end; column += width) {
+          const int64_t columns = std::min(width, block.column_end - column);
+          pack_b(b_at_ + number * p_.next_b + at * p_.b_k + column * p_.b_column, k, columns, b_panels);
+          char* a_panel = scratch;
+          row_blocks(top, std::min(top + height, block.row_end), most, [&](int64_t row, int64_t rows) {
+            const char* from = a_at_ + number * p_.next_a + row * p_.a_row + at * p_.a_k;
+            if (packs_a) {
+              if (column == block.column) pack_a(from, rows, k, a_panel);
+              args.a = a_panel, args.a_row = core_.item, args.a_k = a_panel_row();
+              if (blocks > 1) a_panel += p_.a_panel;
+            } else {
+              args.a = from, args.a_row = p_.a_row, args.a_k = p_.a_k;
+            }
+            args.b = b_panels;
+            args.c = c_at_ + row * p_.c_row + column * core_.item;
+            tiles(args, static_cast<int>(rows), columns, p_.depth * panel_row(), 2);
+            if (part + 1 == parts) finish(block.batch, row, row + rows, column, column + columns);
+          });
+        }
     }
   }
 
@@ -323,18 +337,22 @@ void Product::plan() {
     b_k = a_k, b_column = a_row;
     a_k = column_k, a_row = item;
   }
-  const int64_t blocks = std::max<int64_t>(1, divide_up(k, tuning.depth));
+  streams = !windows && summed == 1 && b_column == item && m > 1 && m <= tuning.streamed_rows && n * k * item >= tuning.far_b;
+  const int64_t blocks = std::max<int64_t>(1, divide_up(k, streams ? tuning.streamed_depth : tuning.depth));
   depth = std::max<int64_t>(1, std::min(k, round_up(divide_up(k, blocks), 8)));
   scratch_bytes = 0;
   single = -1;
-  const int64_t most = core.most_rows(2);
+  packs_a = a_k == item || a_row == item;
+  panel_rows = streams ? m : core.most_rows(2);
+  a_panel = round_up((depth * panel_rows + lanes) * item, kPanelLine);
+  a_panels = packs_a;
   const bool tiles_only = narrow || added;
   columns = 0;
   if (windows) {
     plan_windows();
   } else if (summed > 1 && k > 0) {
     path = Path::PackedTiles;
-  } else if (!tiles_only && n <= tuning.few_columns && a_k == item && k >= tuning.few_depth * n) {
+  } else if (!tiles_only && n <= (core.avx512 ? tuning.few_columns : tuning.few_columns_avx2) && a_k == item && k >= tuning.few_depth * n) {
     path = Path::Dots;
     if (b_k != item) scratch_bytes = round_up(k, lanes) * n * item;
   } else if (!tiles_only && m <= tuning.few_rows && b_k == item && b_column != item && k >= tuning.few_depth * m) {
@@ -342,9 +360,10 @@ void Product::plan() {
     if (a_k != item) scratch_bytes = round_up(k, lanes) * m * item;
   } else if (!tiles_only && m == 1 && b_column == item && n >= 16 * lanes && n * k * item >= tuning.far_b) {
     path = Path::Row;
-  } else if (k == 0 || (b_column == item && (m <= core.most_rows(4) || (m <= tuning.plain_rows && n * k * item <= 4 * l2_bytes) ||
-                                            (k <= tuning.plain_depth && n * k * item <= l2_bytes / 2)))) {
+  } else if (k == 0 || streams || (b_column == item && fits_as_it_lies())) {
     path = Path::Tiles;
+    packs_a &= streams;
+    if (packs_a) scratch_bytes = a_panel;
     find_single();
   } else {
     path = Path::PackedTiles;
@@ -352,9 +371,17 @@ void Product::plan() {
   if (path == Path::PackedTiles) {
     const int64_t panel = 2 * lanes;
     columns = std::max(panel, l2_bytes * 5 / 8 / (depth * item) / panel * panel);
-    scratch_bytes = round_up(depth * round_up(most, lanes) * item, kPanelLine) +
-                    depth * item * std::min(columns, round_up(n, panel));
+    if (packs_a && n > columns) a_panels = std::clamp<int64_t>(4 * l2_bytes / a_panel, 1, divide_up(m, panel_rows));
+    scratch_bytes = a_panels * a_panel + depth * item * std::min(columns, round_up(n, panel));
   }
+}
+
+/// Is packing more work than the product saves by it?
+bool Product::fits_as_it_lies() const {
+  const int64_t item = core.item, b_bytes = n * k * item;
+  if (m <= core.most_rows(4)) return true;
+  if (m <= tuning.plain_rows && b_bytes <= 4 * l2_bytes) return true;
+  return k <= tuning.plain_depth && b_bytes <= l2_bytes / 2 && (a_k == item || m * k * item <= 2 * l2_bytes);
 }
 
 void Product::find_single() {

@@ -19,13 +19,16 @@ struct Product {
     int64_t extent, a, b, c;
   };
   /// Where one way gives over to the next, by benchmarks/native/bench_matmul, whose options set them, and cores.py (on a
-  /// Zen 4 with 32 KiB and 1 MiB of cache; `depth` from 192 to 384 made no difference). Bits depend on the first six.
+  /// Zen 4 with 32 KiB and 1 MiB of cache; `depth` from 192 to 384 made no difference). Bits depend on the first nine.
   struct Tuning {
     int64_t depth = 256;          // of a block of k
     int64_t few_columns = 8;      // columns of B up to which a product is dot products, where rows of A are contiguous
+    int64_t few_columns_avx2 = 15;  // ... where idle lanes cost more
     int64_t few_rows = 32;        // rows of A, where columns of B are
     int64_t few_depth = 16;       // ... and k at least so many times these
     int64_t far_b = 1 << 20;      // bytes of B from which a product of one row goes along the rows of B
+    int64_t streamed_rows = 8;    // ... and one of a few rows goes down B in blocks of
+    int64_t streamed_depth = 16;
     int64_t few_channels = 8;     // rows of A up to which a convolution goes line by line, where that leaves fewer lanes idle
     int64_t band_places = 1024;   // of the result of a convolution that see the same part of the image
     int64_t fewest_minimal = 16, minimal_places = 128;  // channels and places from which a convolution is Path::Minimal
@@ -36,6 +39,7 @@ struct Product {
     int64_t small_b = 24 << 10;   // bytes of B that the first-level cache holds beside the other operands
     int64_t packed_ahead = 1024;  // bytes by which packed panels are prefetched
     int64_t plain_ahead = 4;      // rows of B by which it is prefetched where it is not packed
+    int64_t streamed_ahead = 128; // bytes of its rows where it is streamed
   };
   /// codegen::Windows bound to numbers.
   struct Windows {
@@ -85,7 +89,11 @@ struct Product {
   int64_t batches = 1;
   int64_t depth = 0;        // of a block of k
   int64_t columns = 0;      // of B that are packed at once
+  bool packs_a = false;
+  int64_t panel_rows = 0, a_panel = 0;  // of a panel of A, and its bytes
+  int64_t a_panels = 0;     // ... and how many are kept, for all columns of B
   int64_t scratch_bytes = 0;
+  bool streams = false;     // few rows of A meet a large B, which is read along its rows
   int single = -1;          // the part that makes all of C at once
   int64_t live = 0;         // its lanes, where it is masked
   int64_t rows = 0, matrix_rows = 0;  // of C before it was transposed, and before matrices were joined
@@ -96,6 +104,7 @@ struct Product {
   void plan();
 
  private:
+  bool fits_as_it_lies() const;
   void find_single();
   void plan_windows();
 };

@@ -333,15 +333,18 @@ int main(int argc, char** argv) {
     else if (name == "--seconds") o.seconds = std::atof(argv[++i]);
     else if (name == "--epilogue") o.epilogue = true;
     else if (name == "--depth") o.tuning.depth = std::atoi(argv[++i]);
-    else if (name == "--few-columns") o.tuning.few_columns = std::atoi(argv[++i]);
+    else if (name == "--few-columns") o.tuning.few_columns = o.tuning.few_columns_avx2 = std::atoi(argv[++i]);
     else if (name == "--few-rows") o.tuning.few_rows = std::atoi(argv[++i]);
     else if (name == "--few-depth") o.tuning.few_depth = std::atoi(argv[++i]);
+    else if (name == "--streamed-rows") o.tuning.streamed_rows = std::atoi(argv[++i]);
+    else if (name == "--streamed-depth") o.tuning.streamed_depth = std::atoi(argv[++i]);
     else if (name == "--far-b") o.tuning.far_b = std::atoi(argv[++i]);
     else if (name == "--plain-rows") o.tuning.plain_rows = std::atoi(argv[++i]);
     else if (name == "--plain-depth") o.tuning.plain_depth = std::atoi(argv[++i]);
     else if (name == "--shallow") o.tuning.shallow = std::atoi(argv[++i]);
     else if (name == "--small-b") o.tuning.small_b = std::atoi(argv[++i]);
     else if (name == "--packed-ahead") o.tuning.packed_ahead = std::atoi(argv[++i]);
+    else if (name == "--streamed-ahead") o.tuning.streamed_ahead = std::atoi(argv[++i]);
     else if (name == "--plain-ahead") o.tuning.plain_ahead = std::atoi(argv[++i]);
     else if (name == "--shape") {
       Shape s{"given", 1, 1, 1};

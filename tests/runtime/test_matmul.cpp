@@ -24,6 +24,7 @@ struct Case {
   bool shared_b = false;  // one B for all of the batch
   int64_t pad = 0;        // elements between rows
   int64_t spread = 1;     // elements from a column to the next
+  int64_t l2_bytes = 1 << 20;
 };
 
 template <class T>
@@ -33,6 +34,7 @@ class Check {
     const int64_t item = sizeof(T);
     p_.core = codegen::MatMulCore(item == 4 ? DType::F32 : DType::F64, cpu.isa == codegen::Isa::Avx512);
     p_.code = code;
+    p_.l2_bytes = c.l2_bytes;
     p_.m = c.m, p_.n = c.n, p_.k = c.k;
     const int64_t a_rows = c.at ? c.k : c.m, a_columns = c.at ? c.m : c.k;
     const int64_t b_rows = c.bt ? c.n : c.k, b_columns = c.bt ? c.k : c.n;
@@ -187,6 +189,32 @@ TEST_F(MatMulProduct, Blocks) {
   check(with_layouts({{130, 700, 300}, {61, 1300, 70}, {300, 64, 520}, {45, 330, 1100}}));
 }
 
+TEST_F(MatMulProduct, PanelsOfAServeSeveralBlocksOfColumns) {
+  std::vector<Case> cases = with_layouts({{130, 300, 300}, {61, 200, 70}});
+  for (Case& c : cases) c.l2_bytes = 16 << 10;
+  check(cases);
+  std::mt19937_64 random(2);
+  each_core([&](const codegen::Cpu& cpu, DType, const void* code) {
+    const Product p = Check<float>(cases[0], cpu, code, random).product();
+    EXPECT_LT(p.columns, p.n);
+    EXPECT_GT(p.a_panels, 1);
+    EXPECT_LT(p.a_panels * p.panel_rows, p.m);
+  });
+}
+
+TEST_F(MatMulProduct, FewRowsTimesLargeMatrix) {
+  std::vector<Case> cases = with_layouts({{2, 4161, 67}, {5, 2100, 130}, {7, 700, 400}, {8, 4097, 65}});
+  cases.push_back({8, 4200, 64, false, false, 3, false, 1, 1});
+  cases.push_back({3, 4200, 64, false, false, 1, false, 1, 2});
+  check(cases);
+  std::mt19937_64 random(2);
+  each_core([&](const codegen::Cpu& cpu, DType, const void* code) {
+    const Product p = Check<float>(cases[0], cpu, code, random).product();
+    EXPECT_EQ(p.path, Product::Path::Tiles);
+    EXPECT_EQ(p.depth, p.tuning.streamed_depth);
+  });
+}
+
 TEST_F(MatMulProduct, RowTimesLargeMatrix) {
   std::vector<Case> cases = with_layouts({{1, 4161, 67}, {1, 300, 1000}, {4161, 1, 64}});
   cases.push_back({1, 4200, 64, false, false, 3, true, 1, 1});
@@ -223,7 +251,7 @@ TEST_F(MatMulProduct, ThreadsDoNotChangeBits) {
   initialize_scheduler();
   std::mt19937_64 random(9);
   each_core([&](const codegen::Cpu& cpu, DType dtype, const void* code) {
-    for (const Case& c : with_layouts({{300, 310, 300}, {1, 5000, 100}, {1000, 3, 100}, {3, 1000, 100}, {30, 1000, 100}, {70, 40, 300}}, 2)) {
+    for (const Case& c : with_layouts({{300, 310, 300}, {1, 5000, 100}, {1000, 3, 100}, {3, 1000, 100}, {8, 5000, 100}, {30, 1000, 100}, {70, 40, 300}}, 2)) {
       auto one = [&](auto zero) {
         Check<decltype(zero)> product(c, cpu, code, random);
         product.product().nanoseconds = 1e9;  // as if it were long: cut in as many pieces as there may be
