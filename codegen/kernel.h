@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -313,7 +314,8 @@ struct UndoStep {
 };
 
 /// out = softmax(scale * q k^T + mask) v for each batch and head; strides [batch, head, row, column], columns of the mask and of the
-/// result are contiguous or, of the mask, broadcast. With the cotangent `g` of its result `y`: out is graph::Op::AttentionGradients.
+/// result are contiguous or, of the mask, broadcast. Weights are dropped with a probability by the numbers that a state gives
+/// (graph/random.h), where there is one. With the cotangent `g` of its result `y`: out is graph::Op::AttentionGradients.
 struct AttentionStep {
   std::string name;
   uint32_t group = 0;
@@ -321,11 +323,13 @@ struct AttentionStep {
   MatMulCore core;
   int64_t l2_bytes = 0;
   LoopOperand q, k, v, scale, out;
-  std::optional<LoopOperand> mask, g, y;
+  std::optional<LoopOperand> mask, g, y, probability, state;
   graph::Dim batch, heads, key_heads, queries, keys, depth, width;
   /// A query sees keys up to its own number plus `ahead` only.
   bool causal = false;
   graph::Dim ahead = 0;
+
+  std::array<const std::optional<LoopOperand>*, 5> optional_operands() const { return {&mask, &g, &y, &probability, &state}; }
 };
 
 struct HostStep {

@@ -867,7 +867,7 @@ class Lowerer : public Memory {
     const Node& node = graph_.node(v);
     const Dims &q = graph_.type(node.inputs[0]).shape, &k = graph_.type(node.inputs[1]).shape;
     const auto causal = static_cast<graph::Causal>(node.index());
-    const bool backward = node.op == Op::AttentionGradients;
+    const graph::AttentionOperands places(node.op, node.inputs.size());
     AttentionStep step;
     step.name = graph::name_of(node.op);
     step.group = part.group;
@@ -890,11 +890,12 @@ class Lowerer : public Memory {
     };
     step.q = operand(node.inputs[0]), step.k = operand(node.inputs[1]), step.v = operand(node.inputs[2]);
     step.scale = operand(node.inputs[3]);
-    if (backward) step.g = operand(node.inputs[4]), step.y = operand(node.inputs[5]);
-    if (const std::size_t mask = backward ? 6 : 4; node.inputs.size() > mask) {
+    if (places.g) step.g = operand(node.inputs[*places.g]), step.y = operand(node.inputs[*places.y]);
+    if (places.state) step.probability = operand(node.inputs[*places.probability]), step.state = operand(node.inputs[*places.state]);
+    if (places.mask) {
       const Dims batch = {q[0], q[1], q[2], k[2]};
-      const graph::Type& type = graph_.type(node.inputs[mask]);
-      step.mask = operand(node.inputs[mask]);
+      const graph::Type& type = graph_.type(node.inputs[*places.mask]);
+      step.mask = operand(node.inputs[*places.mask]);
       step.mask->strides.assign(4, 0);
       const std::size_t missing = 4 - type.shape.size();
       for (std::size_t i = 0; i < type.shape.size(); ++i)

@@ -125,11 +125,11 @@ std::string describe(const Program& program) {
       if (product->epilogue) out += "  finished by " + loop_text(program, *product->epilogue);
     } else if (const auto* attention = std::get_if<AttentionStep>(&step)) {
       out += std::string(attention->g ? "attention_gradients " : "attention ") + list({attention->batch, attention->heads, attention->queries, attention->depth}) + " x " +
-             list({attention->key_heads, attention->keys, attention->width}) + (attention->causal ? " causal\n" : "\n");
+             list({attention->key_heads, attention->keys, attention->width}) + (attention->causal ? " causal" : "") + (attention->state ? " dropped\n" : "\n");
       for (const LoopOperand* o : {&attention->q, &attention->k, &attention->v, &attention->out})
         out += "    " + operand_text(program, *o) + "\n";
       if (attention->mask) out += "    mask " + operand_text(program, *attention->mask) + "\n";
-      for (const auto* o : {&attention->g, &attention->y})
+      for (const auto* o : {&attention->g, &attention->y, &attention->probability, &attention->state})
         if (*o) out += "    " + operand_text(program, **o) + "\n";
     } else if (const auto* host = std::get_if<HostStep>(&step)) {
       out += host->name + "\n";

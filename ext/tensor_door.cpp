@@ -324,7 +324,7 @@ class TensorDoor final : public capture::Door {
   }
 
   Captured<Value*> attend(Session& session, std::span<Value* const> args) {
-    if (args.size() != 6) return break_at(BreakId::WouldRaise, "attend()");
+    if (args.size() != 8) return break_at(BreakId::WouldRaise, "attend()");
     std::vector<ValueId> arrays;
     std::optional<DType> dtype, wide;
     for (const Value* value : {args[0], args[1], args[2], args[4]->is_none() ? args[0] : args[4]}) {
@@ -340,9 +340,15 @@ class TensorDoor final : public capture::Door {
     const long causal = PyLong_AsLong(args[5]->object.get());
     if (causal < 0 || causal > static_cast<long>(graph::Causal::FromLast)) return break_at(BreakId::WouldRaise, "attend()");
     FRAMEJIT_TRY(scale, operand(session, *args[3], DType::F32));
+    std::optional<graph::GraphBuilder::Dropped> dropped;
+    if (!args[7]->is_none()) {
+      if (!is_owned(*args[7]) || session.graph().type(args[7]->id).dtype != DType::U64) return break_at(BreakId::WouldRaise, "attend()");
+      FRAMEJIT_TRY(probability, operand(session, *args[6], DType::F32));
+      dropped = {probability, args[7]->id};
+    }
     graph::BuildResult built =
-        session.builder().attention(arrays[0], arrays[1], arrays[2], scale,
-                                    args[4]->is_none() ? std::nullopt : std::optional(arrays[3]), static_cast<graph::Causal>(causal));
+        session.builder().attention(arrays[0], arrays[1], arrays[2], scale, args[4]->is_none() ? std::nullopt : std::optional(arrays[3]),
+                                    static_cast<graph::Causal>(causal), dropped);
     if (!built) return break_at(BreakId::WouldRaise, built.error().message);
     FRAMEJIT_TRY(result, cast(session, *built, *dtype));
     return session.array(result, Wrap::NdArray);

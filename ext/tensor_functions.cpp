@@ -3,6 +3,8 @@
 #include "ext/tensor_functions.h"
 
 #include <algorithm>
+#include <cstring>
+#include <optional>
 #include <vector>
 
 #include "ext/module.h"
@@ -198,22 +200,29 @@ PyObject* windows(PyObject*, PyObject* const* args, Py_ssize_t count) {
   return view.release();
 }
 
-/// attend(q, k, v, scale, mask, causal): an ndarray; see graph::GraphBuilder::attention.
+/// attend(q, k, v, scale, mask, causal, probability, state): an ndarray; see graph::GraphBuilder::attention. Nothing is dropped where the
+/// state is None.
 PyObject* attend(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (PyObject* taped; on_tape("_attend", args, count, taped)) return taped;
-  bool given = count == 6 && (args[4] == Py_None || PyArray_Check(args[4]));
+  bool given = count == 8 && (args[4] == Py_None || PyArray_Check(args[4]));
   for (Py_ssize_t i = 0; given && i < 3; ++i) given = PyArray_Check(args[i]);
   const double scale = given ? PyFloat_AsDouble(args[3]) : 0;
   const long causal = given ? PyLong_AsLong(args[5]) : 0;
+  std::optional<CoreDropped> dropped;
+  if (given && args[7] != Py_None) {
+    dropped = CoreDropped{static_cast<float>(PyFloat_AsDouble(args[6])), 0};
+    given = PyArray_Check(args[7]) && PyArray_TYPE(as_ndarray(args[7])) == NPY_UINT64 && PyArray_SIZE(as_ndarray(args[7])) == 1;
+    if (given) std::memcpy(&dropped->state, PyArray_DATA(as_ndarray(args[7])), sizeof dropped->state);
+  }
   if (PyErr_Occurred()) return nullptr;
   if (!given || causal < 0 || causal > static_cast<long>(graph::Causal::FromLast)) {
-    PyErr_SetString(PyExc_ValueError, "attend(q, k, v, scale, mask, causal)");
+    PyErr_SetString(PyExc_ValueError, "attend(q, k, v, scale, mask, causal, probability, state)");
     return nullptr;
   }
   Ref<> mask;
   if (args[4] != Py_None && !(mask = cast_array(args[4], DType::F32))) return nullptr;
   return in_core_dtype(args, 3, true, [&](PyObject* const* arrays) {
-    return core_attention(arrays[0], arrays[1], arrays[2], static_cast<float>(scale), mask.get(), static_cast<graph::Causal>(causal));
+    return core_attention(arrays[0], arrays[1], arrays[2], static_cast<float>(scale), mask.get(), static_cast<graph::Causal>(causal), dropped);
   });
 }
 

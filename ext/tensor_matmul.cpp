@@ -179,7 +179,8 @@ PyObject* core_convolution(PyObject* image, PyObject* weights, const graph::Wind
   return run(product, dtype, *code, w, x, reinterpret_cast<PyArrayObject*>(out.get())) ? out.release() : nullptr;
 }
 
-PyObject* core_attention(PyObject* q, PyObject* k, PyObject* v, float scale, PyObject* mask, graph::Causal causal) {
+PyObject* core_attention(PyObject* q, PyObject* k, PyObject* v, float scale, PyObject* mask, graph::Causal causal,
+                         std::optional<CoreDropped> dropped) {
   const codegen::Cpu& cpu = target_cpu();
   static std::array<std::optional<runtime::CodeBlock>, 2> blocks;
   const runtime::CodeBlock *product = code_for(graph::DType::F32, cpu.isa), *softmax = nullptr;
@@ -226,11 +227,13 @@ PyObject* core_attention(PyObject* q, PyObject* k, PyObject* v, float scale, PyO
   a.causal = causal != graph::Causal::None;
   a.ahead = causal == graph::Causal::FromLast ? a.keys - a.queries : 0;
   a.masked = mask != nullptr;
+  a.drops = dropped.has_value();
   npy_intp dims[] = {a.batch, a.heads, a.queries, a.width};
   Ref<> out = new_result(graph::DType::F32, NPY_FLOAT32, 4, dims);
   if (!out) return nullptr;
   runtime::AttentionData data;
   data.scale = scale;
+  if (dropped) data.probability = dropped->probability, data.state = dropped->state;
   place(q, data.q, a.q);
   place(k, data.k, a.k);
   place(v, data.v, a.v);

@@ -1,6 +1,7 @@
 // The eager products of Tensors: the core that compiled graphs use, so that both give the same bits.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
 #include "capture/py/ref.h"
@@ -25,6 +26,11 @@ constexpr std::optional<graph::DType> core_dtype(graph::DType dtype, bool attent
 PyObject* core_convolution(PyObject* image, PyObject* weights, const graph::Window& window);
 
 /// As GraphBuilder::attention, of float32 ndarrays; `mask` may be null. Raises where the shapes do not fit or there is no core.
-PyObject* core_attention(PyObject* q, PyObject* k, PyObject* v, float scale, PyObject* mask, graph::Causal causal);
+struct CoreDropped {
+  float probability;
+  uint64_t state;
+};
+PyObject* core_attention(PyObject* q, PyObject* k, PyObject* v, float scale, PyObject* mask, graph::Causal causal,
+                         std::optional<CoreDropped> dropped);
 
 }  // namespace framejit::ext

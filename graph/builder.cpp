@@ -369,10 +369,12 @@ BuildResult GraphBuilder::convolution_weights(ValueId x, ValueId cotangent, cons
                 {{AttrKey::Window, window.numbers()}});
 }
 
-BuildResult GraphBuilder::attention(ValueId q, ValueId k, ValueId v, ValueId scale, std::optional<ValueId> mask, Causal causal) {
+BuildResult GraphBuilder::attention(ValueId q, ValueId k, ValueId v, ValueId scale, std::optional<ValueId> mask, Causal causal,
+                                    std::optional<Dropped> dropped) {
   ShapeEnv& shapes = graph_.shapes();
   const Dims queries = graph_.type(q).shape, keys = graph_.type(k).shape, values = graph_.type(v).shape;
   bool fits = queries.size() == 4 && keys.size() == 4 && values.size() == 4 && graph_.type(scale).rank() == 0;
+  if (dropped) fits = fits && graph_.type(dropped->probability).rank() == 0 && graph_.type(dropped->state).shape == Dims{1};
   fits = fits && shapes.equal(queries[0], keys[0]) && shapes.equal(keys[0], values[0]) && shapes.equal(keys[1], values[1]) &&
          shapes.equal(keys[2], values[2]) && shapes.equal(queries[3], keys[3]);
   if (fits) {
@@ -388,6 +390,7 @@ BuildResult GraphBuilder::attention(ValueId q, ValueId k, ValueId v, ValueId sca
       fits = own[i] == Dim(1) || shapes.equal(own[i], all[all.size() - own.size() + i]) || shapes.equal(own[i], 1);
     operands.push_back(*mask);
   }
+  if (fits && dropped) operands.insert(operands.end(), {full(dropped->probability, {1}), dropped->state});
   if (!fits)
     return shape_error("attention: mismatch of shapes " + shape_str(queries) + ", " + shape_str(keys) + " and " + shape_str(values));
   Dims result = {queries[0], queries[1], queries[2], values[3]};

@@ -78,10 +78,16 @@ class GraphBuilder {
   /// products over all places. The channels of each weight are next to each other in memory.
   BuildResult convolution_weights(ValueId x, ValueId cotangent, const Window& window, Dims filter);
   /// softmax(scale * q k^T + mask) v: q [batch, heads, queries, depth], k and v [batch, key heads, keys, depth or width], heads a multiple
-  /// of key heads, scale 0-d; mask, if there is one, broadcasts to [batch, heads, queries, keys].
-  BuildResult attention(ValueId q, ValueId k, ValueId v, ValueId scale, std::optional<ValueId> mask, Causal causal);
+  /// of key heads, scale 0-d; mask, if there is one, broadcasts to [batch, heads, queries, keys]. Weights that are `dropped` become 0
+  /// with a probability, 0-d, and the others are divided by what is left of 1: weight number i, in C order, by number i of random.h that is
+  /// drawn from the state, uint64[1].
+  struct Dropped {
+    ValueId probability, state;
+  };
+  BuildResult attention(ValueId q, ValueId k, ValueId v, ValueId scale, std::optional<ValueId> mask, Causal causal,
+                        std::optional<Dropped> dropped = {});
   /// The cotangents of an attention's q, k and v, one behind the other in C order; `operands` are its own, with the cotangent of its result
-  /// and the result in front of the mask.
+  /// and the result behind the scale.
   ValueId attention_gradients(std::vector<ValueId> operands, Causal causal);
   // Control flow. Blocks are filled while they are open (Graph::open).
   ValueId branch(ValueId condition, std::unique_ptr<Block> if_true, std::unique_ptr<Block> if_false);

@@ -85,6 +85,14 @@ std::vector<int64_t> Window::numbers() const {
 
 const Dim& Node::dim() const { return required<Dim>(*this, AttrKey::Dim); }
 const Dim& Node::most() const { return required<Dim>(*this, AttrKey::Most); }
+AttentionOperands::AttentionOperands(Op op, std::size_t count) {
+  std::size_t next = 4;
+  if (op == Op::AttentionGradients) g = next++, y = next++;
+  const std::size_t rest = count - next;
+  if (rest == 1 || rest == 3) mask = next++;
+  if (rest >= 2) probability = next++, state = next++;
+}
+
 int64_t Node::index() const { return required<int64_t>(*this, AttrKey::Index); }
 
 std::string_view Node::name() const {

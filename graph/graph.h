@@ -106,6 +106,19 @@ struct Window {
 /// Attention's Index: which keys a query sees. The first query the first key, or the last query the last.
 enum class Causal : uint8_t { None, FromFirst, FromLast };
 
+/// Where the operands of an attention, or of its gradients, stand among a node's inputs; behind q, k, v and the scale.
+struct AttentionOperands {
+  std::optional<std::size_t> g, y;                // of the gradients: the cotangent of the result, and the result
+  std::optional<std::size_t> mask;
+  std::optional<std::size_t> probability, state;  // of weights that are dropped
+
+  AttentionOperands(Op op, std::size_t count);
+  static bool fits(Op op, std::size_t count) {
+    const std::size_t least = op == Op::Attention ? 4 : 6;
+    return least <= count && count <= least + 3;
+  }
+};
+
 /// What becomes of the floating-point flags (bits of fenv.h) that a node raises: those of `ignored` are dropped, those of `minded` make
 /// the run's answer no good. Of all others the one decides who runs the graph.
 struct FlagRule {

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "graph/interpret_reduce.h"
+#include "graph/random.h"
 #include "graph/scalar_ops.h"
 #include "graph/support/check.h"
 
@@ -469,12 +470,12 @@ class Interpreter {
   /// What the query at [batch, head, row] weighs the keys with that it sees.
   std::vector<double> weights(const Node& n, const std::vector<int64_t>& at) const {
     const std::vector<int64_t>&q = input(n, 0).ref.shape, &k = input(n, 1).ref.shape;
-    const std::size_t mask = n.op == Op::Attention ? 4 : 6;
+    const std::optional<std::size_t> mask = AttentionOperands(n.op, n.inputs.size()).mask;
     const auto causal = static_cast<Causal>(n.index());
     const int64_t ahead = causal == Causal::FromLast ? k[2] - q[2] : 0;
     const int64_t seen = causal == Causal::None ? k[2] : std::clamp<int64_t>(at[2] + 1 + ahead, 0, k[2]);
     std::vector<int64_t> mask_strides;
-    if (n.inputs.size() > mask) mask_strides = broadcast_strides(input(n, mask).ref, std::vector<int64_t>{q[0], q[1], q[2], k[2]});
+    if (mask) mask_strides = broadcast_strides(input(n, *mask).ref, std::vector<int64_t>{q[0], q[1], q[2], k[2]});
     std::vector<double> out;
     double largest = -HUGE_VAL, sum = 0;
     for (int64_t j = 0; j < seen; ++j) {
@@ -483,7 +484,7 @@ class Interpreter {
         score += float32(input(n, 0), {at[0], at[1], at[2], d}) * float32(input(n, 1), {at[0], at[1] / (q[1] / k[1]), j, d});
       score *= float32(input(n, 3), {0});
       if (!mask_strides.empty()) {
-        const Scalar bits = load(input(n, mask), dot({at[0], at[1], at[2], j}, mask_strides));
+        const Scalar bits = load(input(n, *mask), dot({at[0], at[1], at[2], j}, mask_strides));
         score += static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(bits.lo)));
       }
       largest = std::max(largest, score);
@@ -494,16 +495,32 @@ class Interpreter {
     return out;
   }
 
+  /// What these weights are multiplied with where some are dropped, else 1.
+  std::vector<double> kept(const Node& n, const std::vector<int64_t>& at, std::size_t weights) const {
+    std::vector<double> out(weights, 1.0);
+    const AttentionOperands operands(n.op, n.inputs.size());
+    if (!operands.state) return out;
+    const std::vector<int64_t>&q = input(n, 0).ref.shape, &k = input(n, 1).ref.shape;
+    const uint64_t state = load(input(n, *operands.state), 0).lo;
+    const double probability = float32(input(n, *operands.probability), {0});
+    for (std::size_t j = 0; j < weights; ++j) {
+      const int64_t number = ((at[0] * q[1] + at[1]) * q[2] + at[2]) * k[2] + static_cast<int64_t>(j);
+      const uint64_t upper = SplitMix64::word(state, static_cast<uint64_t>(number)) >> SplitMix64::kShift;
+      out[j] = static_cast<double>(upper) * 0x1p-24 >= probability ? 1 / (1 - probability) : 0.0;
+    }
+    return out;
+  }
+
   /// In float64, rounded once.
   bool attention(ValueId v, const Node& n) {
     const Array& out = allocate(v);
     const std::vector<int64_t>&q = input(n, 0).ref.shape, &k = input(n, 1).ref.shape;
     for_each_index({q[0], q[1], q[2]}, [&](const std::vector<int64_t>& at) {
-      const std::vector<double> keys = weights(n, at);
+      const std::vector<double> keys = weights(n, at), kept = this->kept(n, at, keys.size());
       for (int64_t d = 0; d < out.ref.shape[3]; ++d) {
         double total = keys.empty() ? std::numeric_limits<double>::quiet_NaN() : 0;
         for (std::size_t j = 0; j < keys.size(); ++j)
-          total += keys[j] * float32(input(n, 2), {at[0], at[1] / (q[1] / k[1]), static_cast<int64_t>(j), d});
+          total += keys[j] * kept[j] * float32(input(n, 2), {at[0], at[1] / (q[1] / k[1]), static_cast<int64_t>(j), d});
         store(out, dot({at[0], at[1], at[2], d}, out.ref.strides), Scalar{std::bit_cast<uint32_t>(static_cast<float>(total))});
       }
     });
@@ -527,14 +544,14 @@ class Interpreter {
     };
     const double scale = float32(input(n, 3), {0});
     for_each_index({q[0], q[1], q[2]}, [&](const std::vector<int64_t>& at) {
-      const std::vector<double> keys = weights(n, at);
+      const std::vector<double> keys = weights(n, at), kept = this->kept(n, at, keys.size());
       const int64_t head = at[1] / (q[1] / k[1]);
       if (keys.empty()) return;
       std::vector<double> towards(keys.size(), 0.0);
       double all = 0;
       for (std::size_t j = 0; j < keys.size(); ++j) {
         for (int64_t d = 0; d < w[3]; ++d) {
-          const double g = float32(input(n, 4), {at[0], at[1], at[2], d});
+          const double g = kept[j] * float32(input(n, 4), {at[0], at[1], at[2], d});
           towards[j] += g * float32(input(n, 2), {at[0], head, static_cast<int64_t>(j), d});
           part(2, at[0], head, static_cast<int64_t>(j), d) += keys[j] * g;
         }

@@ -275,9 +275,12 @@ class Verifier {
         report(5, v, "dtype of the result");
       return;
     }
-    const DType operand = graph_.type(n.inputs.back()).dtype;
+    const bool attention = (n.op == Op::Attention || n.op == Op::AttentionGradients) && AttentionOperands::fits(n.op, n.inputs.size());
+    const std::optional<std::size_t> state = attention ? AttentionOperands(n.op, n.inputs.size()).state : std::nullopt;
+    const DType operand = graph_.type(state ? n.inputs.front() : n.inputs.back()).dtype;
     for (std::size_t i = 0; i < n.inputs.size(); ++i) {
-      const DType expected = (n.op == Op::Where || n.op == Op::Compress || n.op == Op::Expand) && i == 0 ? DType::Bool : operand;
+      const bool is_mask = (n.op == Op::Where || n.op == Op::Compress || n.op == Op::Expand) && i == 0;
+      const DType expected = is_mask ? DType::Bool : i == state ? DType::U64 : operand;
       if (graph_.type(n.inputs[i]).dtype != expected) return report(5, v, "operands differ in dtype");
     }
     if (!takes(n.op, operand)) return report(5, v, "the operator does not take " + std::string(name_of(operand)));
@@ -390,8 +393,8 @@ class Verifier {
   }
 
   void attention_shape(ValueId v, const Node& n) {
-    const std::size_t mask = n.op == Op::Attention ? 4 : 6;
-    if (n.inputs.size() < mask || n.inputs.size() > mask + 1) return report(3, v, "number of operands");
+    if (!AttentionOperands::fits(n.op, n.inputs.size())) return report(3, v, "number of operands");
+    const AttentionOperands at(n.op, n.inputs.size());
     const auto shape = [&](std::size_t i) -> const Dims& { return graph_.type(n.inputs[i]).shape; };
     const Dims &q = shape(0), &k = shape(1), &w = shape(2);
     if (q.size() != 4 || k.size() != 4 || w.size() != 4 || shape(3) != Dims{1} || !q[1].is_const() || !k[1].is_const())
@@ -400,9 +403,10 @@ class Verifier {
     const Dims result = {q[0], q[1], q[2], w[3]};
     bool fits = heads && may_be_equal(Dims{q[0], q[3], k[1], k[2]}, Dims{k[0], k[3], w[1], w[2]}) && may_be_equal(k[0], w[0]);
     fits = fits && (n.op == Op::Attention ? may_be_equal(n.type.shape, result)
-                                          : may_be_equal(shape(4), result) && may_be_equal(shape(5), result) && n.type.rank() == 1);
+                                          : may_be_equal(shape(*at.g), result) && may_be_equal(shape(*at.y), result) && n.type.rank() == 1);
     if (!fits) return report(7, v, "shape of attention");
-    if (n.inputs.size() > mask && !broadcasts(shape(mask), {q[0], q[1], q[2], k[2]})) report(7, v, "mask of attention");
+    if (at.mask && !broadcasts(shape(*at.mask), {q[0], q[1], q[2], k[2]})) return report(7, v, "mask of attention");
+    if (at.state && (shape(*at.probability) != Dims{1} || shape(*at.state) != Dims{1})) report(7, v, "what attention drops");
   }
 
   void fresh(ValueId v, const Type& t) {

@@ -12,6 +12,9 @@ namespace framejit::runtime {
 ///
 /// Keys are taken in blocks of kKeys: their products with a query are those of product.h, their softmax is relative to the largest
 /// score so far, and what was summed before is scaled when a larger one comes. So the order depends on shapes and strides only.
+///
+/// `drops`: weights become 0 with a probability and are divided by what is left of 1 where not, by the numbers of graph/random.h. They are
+/// drawn where the weights are needed, forward and backward: their numbers are those in the matrix of all weights.
 struct Attention {
   static constexpr int64_t kQueries = 128, kKeys = 256;
   struct Matrix {
@@ -23,7 +26,7 @@ struct Attention {
   int64_t l2_bytes = 1 << 20;
   int64_t batch = 0, heads = 0, key_heads = 1, queries = 0, keys = 0, depth = 0, width = 0;
   Matrix q, k, v, mask, out, g, y;
-  bool masked = false, backward = false;
+  bool masked = false, backward = false, drops = false;
   bool causal = false;  // a query sees keys up to its own number plus `ahead`
   int64_t ahead = 0;
 

@@ -522,6 +522,8 @@ class Binder {
       bind(step.out, out.out, a.out);
     }
     out.scale = bind_operand(step.scale);
+    a.drops = step.state.has_value();
+    if (a.drops) out.probability = bind_operand(*step.probability), out.state = bind_operand(*step.state);
     a.plan();
     return out;
   }
@@ -623,7 +625,7 @@ void for_each_buffer(const Step& step, const std::function<void(BufferIndex, boo
   } else if (const auto* attention = std::get_if<AttentionStep>(&step)) {
     for (const LoopOperand* o : {&attention->q, &attention->k, &attention->v, &attention->scale, &attention->out})
       f(o->buffer, o->written);
-    for (const auto* o : {&attention->mask, &attention->g, &attention->y})
+    for (const auto* o : attention->optional_operands())
       if (*o) f((*o)->buffer, false);
   } else if (const auto* host = std::get_if<HostStep>(&step)) {
     for (const LoopOperand& o : host->operands) f(o.buffer, o.written);
@@ -664,7 +666,7 @@ void for_each_dim(const Step& step, const std::function<void(const graph::Dim&)>
     all({attention->batch, attention->heads, attention->key_heads, attention->queries, attention->keys, attention->depth, attention->width,
          attention->ahead});
     for (const LoopOperand* o : {&attention->q, &attention->k, &attention->v, &attention->scale, &attention->out}) operand(*o);
-    for (const auto* o : {&attention->mask, &attention->g, &attention->y})
+    for (const auto* o : attention->optional_operands())
       if (*o) operand(**o);
   } else if (const auto* host = std::get_if<HostStep>(&step)) {
     for (const LoopOperand& o : host->operands) operand(o);

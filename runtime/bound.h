@@ -87,7 +87,7 @@ struct BoundMatMul {
 
 struct BoundAttention {
   Attention attention;
-  BoundOperand q, k, v, mask, g, y, scale, out;
+  BoundOperand q, k, v, mask, g, y, scale, probability, state, out;
 };
 
 struct BoundUndo {

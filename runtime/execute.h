@@ -63,7 +63,8 @@ void run_product_here(const Product& product, const char* a, const char* b, char
 struct AttentionData {
   const char *q = nullptr, *k = nullptr, *v = nullptr, *mask = nullptr, *g = nullptr, *y = nullptr;
   char* out = nullptr;
-  float scale = 1;
+  float scale = 1, probability = 0;
+  uint64_t state = 0;
 };
 void run_attention(const Attention& attention, const AttentionData& data, RunState& state);
 void execute_attention(const BoundAttention& step, RunState& state);

@@ -11,10 +11,15 @@
 //     for each such block of keys:   weights *= what is missing to the softmax of the row
 //                                    scores' = scale * weights * (g v^T - sum(g y))
 //                                    dq += scores' k,  dk += scores'^T q,  dv += weights^T g
+//
+// Where weights are dropped, those that count are drawn when a row of a block is there: of the weights before their product with v, and
+// with g, and of g v^T.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 
+#include "graph/random.h"
 #include "runtime/attention.h"
 #include "runtime/execute.h"
 
@@ -28,9 +33,53 @@ constexpr int64_t kItem = sizeof(float), kLine = 64;
 
 int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
+/// Which weights of a row are kept, from number `first` of all on: all bits, or none.
+struct Draw {
+  uint64_t state, least;
+  float share;  // what a kept one is multiplied with
+
+  explicit Draw(const AttentionData& data)
+      : state(data.state), least(graph::SplitMix64::least(data.probability)), share(data.probability < 1 ? 1 / (1 - data.probability) : 0) {}
+
+  /// Whole vectors: `kept` has room for a line more.
+  [[gnu::target("avx512f,avx512dq,avx512vl")]] void draw_avx512(uint64_t first, int64_t count, int32_t* kept) const {
+    draw<Lanes8>(first, count, kept);
+  }
+  [[gnu::target("avx2")]] void draw_avx2(uint64_t first, int64_t count, int32_t* kept) const { draw<Lanes4>(first, count, kept); }
+
+  void keep(float* row, int64_t count, const int32_t* kept) const {
+    for (int64_t i = 0; i < count; ++i) row[i] = std::bit_cast<float>(std::bit_cast<int32_t>(row[i]) & kept[i]) * share;
+  }
+
+ private:
+  struct Lanes4 {
+    typedef uint64_t Words [[gnu::vector_size(32)]];
+    typedef int32_t Bits [[gnu::vector_size(16)]];
+    static constexpr int kCount = 4;
+  };
+  struct Lanes8 {
+    typedef uint64_t Words [[gnu::vector_size(64)]];
+    typedef int32_t Bits [[gnu::vector_size(32)]];
+    static constexpr int kCount = 8;
+  };
+
+  template <class Lanes>
+  [[gnu::always_inline]] void draw(uint64_t first, int64_t count, int32_t* kept) const {
+    using Random = graph::SplitMix64;
+    typename Lanes::Words next;
+    for (int lane = 0; lane < Lanes::kCount; ++lane) next[lane] = state + (first + static_cast<uint64_t>(lane) + 1) * Random::kGamma;
+    for (int64_t i = 0; i < count; i += Lanes::kCount, next += Lanes::kCount * Random::kGamma) {
+      typename Lanes::Words word = next;
+      Random::mix(word);
+      const auto drawn = __builtin_convertvector((word >> Random::kShift) >= least, typename Lanes::Bits);
+      std::memcpy(kept + i, &drawn, sizeof drawn);
+    }
+  }
+};
+
 /// Where a task keeps what it works on, as offsets.
 struct Layout {
-  int64_t scores, block, part, largest, sums, decay, dots, mask, product, bytes;
+  int64_t scores, block, part, largest, sums, decay, dots, mask, kept, product, bytes;
 
   explicit Layout(const Attention& a) {
     const int64_t queries = std::min(a.queries, Attention::kQueries), keys = std::min(a.keys, Attention::kKeys);
@@ -45,7 +94,7 @@ struct Layout {
     scores = take(blocks * block / kItem);
     part = take(a.backward ? block / kItem : queries * a.width);
     largest = take(queries * blocks), sums = take(queries), decay = take(queries), dots = take(queries);
-    mask = take(keys);
+    mask = take(keys), kept = take(a.drops ? keys : 0);
     product = at;
     for (const auto& row : a.products)
       for (const Attention::Products& p : row)
@@ -58,7 +107,7 @@ struct Layout {
 class Task {
  public:
   Task(const Attention& attention, const AttentionData& data, char* scratch)
-      : a_(attention), d_(data), layout_(attention), scratch_(scratch) {}
+      : a_(attention), d_(data), draw_(data), layout_(attention), scratch_(scratch) {}
 
   void forward(int64_t number) const {
     const int64_t blocks = a_.query_blocks();
@@ -70,6 +119,7 @@ class Task {
     for (int64_t key = 0; key < at.seen; key += Attention::kKeys) {
       const Attention::Products& p = products(at, key);
       weights(at, key, layout_.scores, at_float(layout_.largest));
+      if (a_.drops) drop(at, key);
       const char* v = values(at, key);
       if (key == 0) {
         product(p.sums, scratch_ + layout_.scores, v, out);
@@ -165,6 +215,29 @@ class Task {
     }
   }
 
+  /// Draws for a row of a block: see `keep`.
+  void draw(const Queries& at, int64_t key, int64_t row, int64_t count) const {
+    const int64_t first = ((at.batch * a_.heads + at.head) * a_.queries + at.first + row) * a_.keys + key;
+    auto* const kept = reinterpret_cast<int32_t*>(scratch_ + layout_.kept);
+    if (a_.core.avx512)
+      draw_.draw_avx512(static_cast<uint64_t>(first), count, kept);
+    else
+      draw_.draw_avx2(static_cast<uint64_t>(first), count, kept);
+  }
+
+  /// A row times what was drawn for it.
+  void keep(float* row, int64_t count) const {
+    draw_.keep(row, count, reinterpret_cast<const int32_t*>(scratch_ + layout_.kept));
+  }
+
+  void drop(const Queries& at, int64_t key) const {
+    const int64_t count = std::min(Attention::kKeys, a_.keys - key), pitch = Attention::score_row(count);
+    for (int64_t row = 0; row < at.rows; ++row) {
+      draw(at, key, row, count);
+      keep(at_float(layout_.scores + row * pitch), count);
+    }
+  }
+
   const float* mask_row(const char* mask, int64_t keys) const {
     if (a_.mask.column == kItem) return reinterpret_cast<const float*>(mask);
     for (int64_t i = 0; i < keys; ++i) std::memcpy(at_float(layout_.mask) + i, mask + i * a_.mask.column, kItem);
@@ -199,7 +272,12 @@ class Task {
         args.decay = sum == 0 ? 0 : std::exp(here - largest) / sum;
         args.sum = sum == 0 ? 0 : at_float(layout_.dots)[row];
         args.scale = d_.scale;
+        if (a_.drops) {
+          draw(at, key, row, count);
+          keep(args.towards, count);
+        }
         call(SoftmaxCore::kGradient, args);
+        if (a_.drops) keep(args.row, count);
       }
       product(p.of_q, scratch_ + layout_.part, keys(at, key), of_q + at.first * a_.depth * kItem);
       product(p.of_k, scratch_ + layout_.part, q, of_k + key * a_.depth * kItem);
@@ -220,6 +298,7 @@ class Task {
 
   const Attention& a_;
   const AttentionData& d_;
+  const Draw draw_;
   const Layout layout_;
   char* const scratch_;
 };
@@ -262,7 +341,7 @@ void Attention::plan() {
     }
   scratch_bytes = Layout(*this).bytes;
   const auto count = static_cast<double>(batch * heads * queries) * static_cast<double>(keys) * (causal ? 0.6 : 1.0);
-  nanoseconds = count * (backward ? static_cast<double>(3 * depth + 2 * width) / 50 + 0.6 : static_cast<double>(depth + width) / 50 + 0.3);
+  nanoseconds = count * (drops ? 0.5 : 0.0) + count * (backward ? static_cast<double>(3 * depth + 2 * width) / 50 + 0.6 : static_cast<double>(depth + width) / 50 + 0.3);
 }
 
 void run_attention(const Attention& attention, const AttentionData& data, RunState& state) {
@@ -284,6 +363,10 @@ void execute_attention(const BoundAttention& step, RunState& state) {
   if (step.attention.masked) data.mask = at(step.mask);
   if (step.attention.backward) data.g = at(step.g), data.y = at(step.y);
   std::memcpy(&data.scale, at(step.scale), sizeof data.scale);
+  if (step.attention.drops) {
+    std::memcpy(&data.probability, at(step.probability), sizeof data.probability);
+    std::memcpy(&data.state, at(step.state), sizeof data.state);
+  }
   run_attention(step.attention, data, state);
 }
 

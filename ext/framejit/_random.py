@@ -122,14 +122,20 @@ def set_state(states: Any) -> None:
 # --- Numbers ----------------------------------------------------------------------------------------------------------------
 
 
+def reserved(state: Tensor, count: int) -> np.ndarray:
+    """The state from which so many numbers are drawn; it moves on."""
+    before = _array(state).copy()
+    state[...] = _tensor(before + np.full(1, count, np.uint64) * np.uint64(_GAMMA))
+    return before
+
+
 def _words(state: Tensor, shape: tuple[int, ...]) -> np.ndarray:
     """Random uint64, which move the state on."""
     count = math.prod(shape)
     if count == 0:
         return np.zeros(shape, np.uint64)
-    before, gamma = _array(state), np.uint64(_GAMMA)
-    first = before + gamma
-    state[...] = _tensor(before + np.full(1, count, np.uint64) * gamma)
+    gamma = np.uint64(_GAMMA)
+    first = reserved(state, count) + gamma
     # What is added to the state is a sum of one number for each row and one for each column.
     width = shape[-1] if shape else 1
     z = first + np.arange(width).astype(np.uint64) * gamma

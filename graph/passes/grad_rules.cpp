@@ -9,6 +9,7 @@
 #include <numbers>
 #include <span>
 
+#include "graph/random.h"
 #include "graph/scalar_cast.h"
 #include "graph/support/check.h"
 
@@ -564,12 +565,27 @@ BackwardResult convolution_weights_rule(const Backward& at) {
 }
 FRAMEJIT_RULE(ConvolutionWeights, convolution_weights_rule)
 
+/// Weights of which some are dropped, as random.h says; `all` is their shape to the attention.
+E kept_weights(E weights, const Dims& all, E probability, E state) {
+  Math& m = *weights.math;
+  const auto word = [&](uint64_t value) { return m.of(m.builder().constant(DType::U64, Scalar{value})); };
+  const E number = m.cast(m.of(m.builder().iota(DType::I64, product(all))), DType::U64);
+  const auto mixed = [&](E z, uint64_t shift) { return f(Op::BitwiseXor, z, f(Op::RightShift, z, word(shift))); };
+  E z = m.reshape(state, {}) + (number + word(1)) * word(SplitMix64::kGamma);
+  z = mixed(mixed(mixed(z, 30) * word(SplitMix64::kFirst), 27) * word(SplitMix64::kSecond), 31);
+  const E drawn = m.cast(f(Op::RightShift, z, word(SplitMix64::kShift)), DType::F32) * 0x1p-24;
+  const E p = m.reshape(probability, {});
+  const E keep = m.reshape(f(Op::GreaterEqual, drawn, p), m.type(weights).shape);
+  return where(keep, weights / (1.0 - p), 0.0);
+}
+
 /// The cotangents of an attention's operands from that of its result, through the matrix of its weights.
 struct AttentionCotangents {
   E q, k, v, scale, mask;
 };
-Expected<AttentionCotangents, NoGradient> attention_cotangents(E query, E key, E value, E factor, std::optional<E> mask, E cotangent,
+Expected<AttentionCotangents, NoGradient> attention_cotangents(const std::vector<E>& operands, const AttentionOperands& at, E cotangent,
                                                                Causal causal, ValueId node) {
+  const E query = operands[0], key = operands[1], value = operands[2], factor = operands[3];
   Math& m = *query.math;
   ShapeEnv& shapes = m.shapes();
   const Dims queries = m.type(query).shape, keys = m.type(key).shape, values = m.type(value).shape;
@@ -585,7 +601,7 @@ Expected<AttentionCotangents, NoGradient> attention_cotangents(E query, E key, E
   E scores = products * scale;
   const Dims all = {queries[0], queries[1], queries[2], keys[2]};
   const Dims own = m.type(scores).shape;
-  if (mask) scores = scores + m.reshape(packed(m.broadcast(*mask, all)), own);
+  if (at.mask) scores = scores + m.reshape(packed(m.broadcast(operands[*at.mask], all)), own);
   if (causal != Causal::None) {
     const auto places = [&](const Dim& n, Dims shape) { return m.reshape(m.of(m.builder().iota(DType::I64, n)), std::move(shape)); };
     E row = places(queries[2], {queries[2], 1});
@@ -599,14 +615,16 @@ Expected<AttentionCotangents, NoGradient> attention_cotangents(E query, E key, E
   const E powers = exp(scores - m.of(m.builder().keep_dims(*largest, scores.id, last)));
   const E probabilities = powers / m.sum(powers, last, true);
   const auto ungrouped = [&](E x, const Dims& shape, bool sum) { return m.reshape(sum ? m.sum(x, {2}) : x, shape); };
-  const E towards = m.matmul(g, transposed(v));
+  // What is not dropped counts the same share more, forward and backward.
+  const auto kept = [&](E x) { return at.state ? kept_weights(x, all, operands[*at.probability], operands[*at.state]) : x; };
+  const E towards = kept(m.matmul(g, transposed(v)));
   const E d = probabilities * (towards - m.sum(towards * probabilities, last, true));
   AttentionCotangents out;
   out.q = ungrouped(m.matmul(d, k) * scale, queries, false);
   out.k = ungrouped(m.matmul(transposed(d), q) * scale, keys, true);
-  out.v = ungrouped(m.matmul(transposed(probabilities), g), values, true);
+  out.v = ungrouped(m.matmul(transposed(kept(probabilities)), g), values, true);
   out.scale = m.reshape(m.sum(d * products, {0, 1, 2, 3, 4}), m.type(factor).shape);
-  if (mask) out.mask = m.unbroadcast(m.reshape(d, all), m.type(*mask).shape);
+  if (at.mask) out.mask = m.unbroadcast(m.reshape(d, all), m.type(operands[*at.mask]).shape);
   return out;
 }
 
@@ -637,19 +655,24 @@ namespace {
 BackwardResult attention_rule(const Backward& at) {
   Math& m = at.math;
   const auto causal = static_cast<Causal>(m.graph().node(at.node).index());
-  const bool masked = at.inputs.size() > 4;
+  const AttentionOperands places(at.op, at.inputs.size());
   std::vector<ValueId> out(at.inputs.size(), kNoValue);
-  if (at.needed[3] || (masked && at.needed[4])) {
-    auto all = attention_cotangents(at.x(0), at.x(1), at.x(2), at.x(3), masked ? std::optional(at.x(4)) : std::nullopt, at.g, causal, at.node);
+  std::vector<E> operands;
+  for (std::size_t i = 0; i < at.inputs.size(); ++i) operands.push_back(at.x(i));
+  if (places.probability && at.needed[*places.probability])
+    return Unexpected<NoGradient>{{"attention by the probability with which weights are dropped", at.node}};
+  if (at.needed[3] || (places.mask && at.needed[*places.mask])) {
+    auto all = attention_cotangents(operands, places, at.g, causal, at.node);
     if (!all) return Unexpected<NoGradient>{all.error()};
     const ValueId found[] = {all->q.id, all->k.id, all->v.id, all->scale.id, all->mask.id};
-    for (std::size_t i = 0; i < out.size(); ++i)
+    for (std::size_t i = 0; i < std::min(out.size(), std::size(found)); ++i)
       if (at.needed[i]) out[i] = found[i];
     return out;
   }
-  std::vector<ValueId> operands = {at.x(0).id, at.x(1).id, at.x(2).id, at.x(3).id, at.g.id, at.y().id};
-  if (masked) operands.push_back(at.x(4).id);
-  const std::array<E, 3> found = attention_gradients(operands, causal, m);
+  std::vector<ValueId> ids;
+  for (const E& x : operands) ids.push_back(x.id);
+  ids.insert(ids.begin() + 4, {at.g.id, at.y().id});
+  const std::array<E, 3> found = attention_gradients(ids, causal, m);
   for (std::size_t i = 0; i < 3; ++i)
     if (at.needed[i]) out[i] = found[i].id;
   return out;
@@ -660,17 +683,17 @@ FRAMEJIT_RULE(Attention, attention_rule)
 BackwardResult attention_gradients_rule(const Backward& at) {
   Math& m = at.math;
   const auto causal = static_cast<Causal>(m.graph().node(at.node).index());
+  const AttentionOperands places(at.op, at.inputs.size());
   GradientRequest request;
   std::vector<E> operands;
   for (std::size_t i = 0; i < at.inputs.size(); ++i) {
     const Type type = m.type(at.x(i));
     operands.push_back(m.of(m.builder().view(at.x(i).id, type.shape, type.strides, 0)));
-    request.wrt.push_back(operands.back().id);
+    if (i != places.state) request.wrt.push_back(operands.back().id);
   }
   request.first = m.graph().body().nodes.size();
   request.host = at.host;
-  const std::optional<E> mask = operands.size() > 6 ? std::optional(operands[6]) : std::nullopt;
-  auto all = attention_cotangents(operands[0], operands[1], operands[2], operands[3], mask, operands[4], causal, at.node);
+  auto all = attention_cotangents(operands, places, operands[*places.g], causal, at.node);
   if (!all) return Unexpected<NoGradient>{all.error()};
   Dim first = 0;
   for (const E& cotangent : {all->q, all->k, all->v}) {
@@ -682,8 +705,9 @@ BackwardResult attention_gradients_rule(const Backward& at) {
   auto gradients = append_gradients(m.builder(), request);
   if (!gradients) return Unexpected<NoGradient>{std::move(gradients.error())};
   std::vector<ValueId> out = std::move(gradients->values);
+  out.resize(at.inputs.size(), kNoValue);  // the state is the last one
   for (std::size_t i = 0; i < out.size(); ++i)
-    if (!at.needed[i] || i == 5) out[i] = kNoValue;
+    if (!at.needed[i] || i == places.y) out[i] = kNoValue;
   return out;
 }
 FRAMEJIT_RULE(AttentionGradients, attention_gradients_rule)

@@ -111,6 +111,36 @@ def test_second_order():
         np.testing.assert_allclose(a.asnumpy(), b.asnumpy(), rtol=2e-4, atol=2e-5 * np.abs(b.asnumpy()).max())
 
 
+@pytest.mark.parametrize("causal", [False, True])
+def test_dropped(causal):
+    q, k, v, g, m = normal(2, 4, 9, 8), normal(2, 2, 300, 8), normal(2, 2, 300, 5), normal(2, 4, 9, 5), normal(9, 300)
+
+    def loss(q, k, v, m):
+        return ops.sum(ops.scaled_dot_product_attention(q, k, v, m, 0.3, causal, enable_gqa=True) * Tensor(g).astype(q.dtype))
+
+    def drawn(f, *arrays):
+        fj.set_seed(8)
+        found = f(*[Tensor(a) for a in arrays])
+        return found if isinstance(found, tuple) else (found,)
+
+    arrays = (q, k, v, m)
+    # In float64 the matrix of weights is there, and dropped as any other.
+    wanted = [w.asnumpy() for w in drawn(fj.grad(loss, (0, 1, 2, 3)), *[a.astype(np.float64) for a in arrays])]
+    by_operator = fj.jit(fj.grad(loss, (0, 1, 2)), fullgraph=True)
+    assert_close(drawn(by_operator, *arrays), wanted[:3])
+    assert by_operator.graphs().count(" = attention_gradients ") == 1 and " = exp " not in by_operator.graphs()
+    assert_close(drawn(fj.jit(fj.grad(loss, (0, 1, 2, 3)), fullgraph=True), *arrays), wanted)
+    with fj.stance("force_eager"):
+        assert_close(drawn(fj.grad(loss, (0, 1, 2, 3)), *arrays), wanted)
+
+    def second(q, k, v, m):
+        return sum([ops.sum(ops.square(d)) for d in fj.grad(loss, (0, 1, 2))(q, k, v, m)])
+
+    wanted = drawn(fj.grad(second, (0, 1, 2, 3)), *[a.astype(np.float64) for a in arrays])
+    for a, b in zip(drawn(fj.jit(fj.grad(second, (0, 1, 2, 3)), fullgraph=True), *arrays), wanted, strict=True):
+        np.testing.assert_allclose(a.asnumpy(), b.asnumpy(), rtol=2e-4, atol=2e-5 * np.abs(b.asnumpy()).max())
+
+
 def by_hand(s, m):
     s = 0.25 * s
     powers = ops.exp(s - ops.amax(s, -1, True))

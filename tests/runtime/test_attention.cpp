@@ -13,6 +13,7 @@ struct Case {
   int causal = 0;
   const char* mask = "";  // its shape
   bool by_length = false;  // q, k and v lie as [batch, length, heads, depth]
+  const char* dropped = "";  // the probability
   bool backward = false;
 
   int64_t results() const {
@@ -34,21 +35,23 @@ std::string text(const Case& c) {
              std::to_string(heads * depth * 4) + ", 4]";
     return out;
   };
-  const std::string mask = c.mask;
+  const std::string mask = c.mask, dropped = c.dropped;
+  const std::string more = std::string(mask.empty() ? "" : ", %m: f32" + mask) + (dropped.empty() ? "" : ", %s: u64[1]");
+  const std::string tail = std::string(mask.empty() ? "" : ", %m") + (dropped.empty() ? "" : ", %9, %s");
+  const std::string index = " {index=" + std::to_string(c.causal) + "} : ";
+  const std::string numbers = (dropped.empty() ? "" : "  %8 = constant {value=" + dropped + "} : f32[]\n  %9 = full %8 : f32[1]\n") +
+                              std::string("  %10 = constant {value=0.25} : f32[]\n  %11 = full %10 : f32[1]\n");
   const std::string result = dims({c.batch, c.heads, c.queries, c.width});
   if (c.backward) {
     // The result comes from the operator itself: the cotangents take it as it is.
-    const std::string operands = "%q, %k, %v, %11", tail = mask.empty() ? "" : ", %m", index = " {index=" + std::to_string(c.causal) + "} : ";
+    const std::string operands = "%q, %k, %v, %11";
     return "graph @f(%q: " + operand(c.heads, c.queries, c.depth) + ", %k: " + operand(c.key_heads, c.keys, c.depth) + ", %v: " +
-           operand(c.key_heads, c.keys, c.width) + ", %g: " + operand(c.heads, c.queries, c.width) + (mask.empty() ? "" : ", %m: f32" + mask) +
-           ") {\n  %10 = constant {value=0.25} : f32[]\n  %11 = full %10 : f32[1]\n  %12 = attention " + operands + tail + index + result +
+           operand(c.key_heads, c.keys, c.width) + ", %g: " + operand(c.heads, c.queries, c.width) + more + ") {\n" + numbers + "  %12 = attention " + operands + tail + index + result +
            "\n  %13 = attention_gradients " + operands + ", %g, %12" + tail + index + "f32[" + std::to_string(c.results()) + "]\n  return %13\n}";
   }
   return "graph @f(%q: " + operand(c.heads, c.queries, c.depth) + ", %k: " + operand(c.key_heads, c.keys, c.depth) + ", %v: " +
-         operand(c.key_heads, c.keys, c.width) + (mask.empty() ? "" : ", %m: f32" + mask) +
-         ") {\n  %10 = constant {value=0.25} : f32[]\n  %11 = full %10 : f32[1]\n  %12 = attention %q, %k, %v, %11" +
-         (mask.empty() ? "" : ", %m") + " {index=" + std::to_string(c.causal) + "} : " +
-         result + "\n  return %12\n}";
+         operand(c.key_heads, c.keys, c.width) + more + ") {\n" + numbers + "  %12 = attention %q, %k, %v, %11" + tail + index + result +
+         "\n  return %12\n}";
 }
 
 const Case kCases[] = {
@@ -65,6 +68,11 @@ const Case kCases[] = {
     {1, 8, 2, 1, 700, 64, 64, 2},  // a token after others
     {1, 2, 2, 300, 3, 5, 130},
     {2, 2, 2, 0, 3, 5, 4},
+    {1, 1, 1, 3, 5, 4, 4, 0, "", false, "0.5"},
+    {2, 4, 2, 130, 300, 24, 40, 1, "[2, 1, 1, 300]", true, "0.25"},
+    {1, 2, 1, 33, 20, 16, 16, 2, "", false, "0.1"},
+    {1, 2, 2, 9, 600, 64, 64, 0, "[9, 600]", false, "1"},
+    {1, 2, 2, 9, 17, 8, 8, 0, "", false, "0"},
 };
 
 std::vector<std::byte> attended(const Case& c, const Graph& graph, const std::vector<ParamMemory>& params, const codegen::Cpu& cpu) {
@@ -139,7 +147,7 @@ TEST(Attention, GradientsAgainstFloat64) { check(true); }
 
 TEST(Attention, NoMatrixOfScores) {
   for (const bool backward : {false, true}) {
-    const Graph graph = parse_graph(text({1, 16, 4, 4096, 4096, 64, 64, 1, "", false, backward}));
+    const Graph graph = parse_graph(text({1, 16, 4, 4096, 4096, 64, 64, 1, "", false, "", backward}));
     codegen::LowerOptions options;
     options.cpu = cpus().back();
     auto program = codegen::lower(graph, fused(graph), options);

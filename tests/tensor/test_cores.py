@@ -211,15 +211,18 @@ def test_dropout_and_float64(options):
     dropped = attention(*wide, 0.25)
     fj.set_seed(5)
     keep = ops.rand(1, 4, 6, 7).asnumpy() >= 0.25
-    weights = [attended(*[t.asnumpy() for t in wide[:2]], np.eye(7)[None, None].repeat(2, 1), scale, wide[3].asnumpy(), int("is_causal" in options))]
-    expected = (weights[0] * keep / 0.75) @ np.repeat(wide[2].asnumpy(), 2, 1)
+    weights = attended(*[t.asnumpy() for t in wide[:2]], np.eye(7)[None, None].repeat(2, 1), scale, wide[3].asnumpy(), int("is_causal" in options))
+    expected = (weights * keep / 0.75) @ np.repeat(wide[2].asnumpy(), 2, 1)
     np.testing.assert_allclose(dropped.asnumpy(), expected, rtol=1e-12)
+    fj.set_seed(5)
+    np.testing.assert_allclose(attention(q, k, v, mask, 0.25).asnumpy(), expected, rtol=1e-5, atol=1e-6)
     for given in ((q, k, v, mask), wide):
         fj.set_seed(6)
         eager = attention(*given, 0.5)
-        marked = fj.jit(attention)
+        marked = fj.jit(attention, fullgraph=True)
         fj.set_seed(6)
         assert_same(marked(*given, 0.5), eager)
+        assert marked.graphs().count(" = attention ") == (given is not wide)
     assert not attention(q, k, v, mask, 1.0).asnumpy().any()
     for wrong in (-0.1, 1.5):
         with pytest.raises(ValueError, match="dropout_p"):
@@ -273,9 +276,25 @@ def test_attention_that_sees_nothing_and_attention_of_halves():
     np.testing.assert_allclose(got.asnumpy(), exact, rtol=2e-3, atol=2e-3)
 
 
+def test_flash_attention_score_drops_what_is_not_kept():
+    q, k, v = normal(2, 3, 5, 8), normal(2, 3, 9, 8), normal(2, 3, 9, 8)
+    found = []
+    for function in (
+        lambda: ops.flash_attention_score(q, k, v, 3, keep_prob=0.5, scalar_value=0.3, input_layout="BNSD"),
+        lambda: ops.scaled_dot_product_attention(q, k, v, None, 0.5, scale=0.3),
+        fj.jit(lambda: ops.flash_attention_score(q, k, v, 3, keep_prob=0.5, scalar_value=0.3, input_layout="BNSD"), fullgraph=True),
+    ):
+        fj.set_seed(3)
+        found.append((function().asnumpy(), ops.rand(4).asnumpy()))
+    for output, drawn_behind in found[1:]:
+        np.testing.assert_array_equal(output, found[0][0])
+        np.testing.assert_array_equal(drawn_behind, found[0][1])
+    assert not ops.flash_attention_score(q, k, v, 3, keep_prob=0.0, input_layout="BNSD").asnumpy().any()
+
+
 @pytest.mark.parametrize(
     "arguments",
-    [{"keep_prob": 0.5}, {"input_layout": "TND"}, {"sparse_mode": 4}, {"prefix": [1]}, {"pre_tokens": 3}, {"attn_mask": np.ones((3, 3), bool)}],
+    [{"keep_prob": 1.5}, {"drop_mask": [1]}, {"input_layout": "TND"}, {"sparse_mode": 4}, {"prefix": [1]}, {"pre_tokens": 3}, {"attn_mask": np.ones((3, 3), bool)}],
     ids=str,
 )
 def test_attention_that_is_refused(arguments):

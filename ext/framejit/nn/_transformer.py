@@ -129,12 +129,15 @@ class MultiheadAttention(Cell):
             k, v = ops.cat([k, zeros], 2), ops.cat([v, zeros], 2)
             more += 1
         mask = self._mask(attn_mask, key_padding_mask, batch, length, key.shape[0], more, q.dtype)
-        root = math.sqrt(math.sqrt(self.head_dim))
-        scores = ops.matmul(q / root, k.swapaxes(2, 3) / root)
-        weights = ops.softmax(scores if mask is None else scores + mask, -1)
-        weights = ops.dropout(weights, self.dropout, self._training)
-        out = ops.matmul(weights, v).transpose((2, 0, 1, 3)).reshape((length, batch, self.embed_dim))
-        out = self.out_proj(out)
+        if need_weights:
+            root = math.sqrt(math.sqrt(self.head_dim))
+            scores = ops.matmul(q / root, k.swapaxes(2, 3) / root)
+            weights = ops.softmax(scores if mask is None else scores + mask, -1)
+            weights = ops.dropout(weights, self.dropout, self._training)
+            out = ops.matmul(weights, v)
+        else:
+            out = ops.scaled_dot_product_attention(q, k, v, mask, self.dropout if self._training else 0.0)
+        out = self.out_proj(out.transpose((2, 0, 1, 3)).reshape((length, batch, self.embed_dim)))
         if not batched:
             out = out.squeeze(1)
         elif self.batch_first:

@@ -1,4 +1,4 @@
-"""Attention in one pass over blocks of keys, but for float64 and dropout: the matrix of all scores is never made. float16 and bfloat16 through float32."""
+"""Attention in one pass over blocks of keys, but for float64: the matrix of all scores is never made. float16 and bfloat16 through float32."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from framejit import _random
 from framejit._core import _array, _arrays, _attend, _op_add, _op_matmul, _op_multiply, _tensor
 from framejit._dtypes import ALL
 from framejit.ops._random import dropout
@@ -34,7 +35,7 @@ def scaled_dot_product_attention(
     """softmax(scale * query @ key^T + attn_mask) @ value, of [..., heads, length, depth] with up to four dimensions.
 
     A bool mask says which keys count. Causal: query i sees keys up to i. With `enable_gqa`, heads may be a multiple of the keys' heads. Weights are
-    0 with the probability `dropout_p`, and the rest divided by what is left of 1; float64 and dropout make the matrix of weights.
+    0 with the probability `dropout_p`, and the rest divided by what is left of 1. float64 makes the matrix of weights.
     """
     if not 0 <= dropout_p <= 1:
         raise ValueError(
@@ -54,11 +55,17 @@ def scaled_dot_product_attention(
     if mask is not None and attn_mask.dtype is _BOOL:
         mask = _closed(np.logical_not(mask))
     factor = 1 / math.sqrt(q.shape[3]) if scale is None else scale
-    if dropout_p or query.dtype is ALL["float64"]:
+    if query.dtype is ALL["float64"]:
         out = _array(_written_out(q, k, v, factor, mask, is_causal, dropout_p))
     else:
-        out = _attend(q, k, v, factor, mask, _FROM_FIRST if is_causal else _NONE)
+        state = None if dropout_p == 0 else _drawn(q, k)
+        out = _attend(q, k, v, factor, mask, _FROM_FIRST if is_causal else _NONE, dropout_p, state)
     return _tensor(out.reshape(out.shape[4 - rank :]))
+
+
+def _drawn(q: np.ndarray, k: np.ndarray) -> np.ndarray:
+    """The state from which a number is drawn for each weight."""
+    return _random.reserved(_random.generator, q.shape[0] * q.shape[1] * q.shape[2] * k.shape[2])
 
 
 def _written_out(
@@ -98,10 +105,14 @@ def flash_attention_score(
 ) -> Any:
     """softmax(scalar_value * query @ key^T + real_shift) @ value, where `attn_mask` closes the keys at which it is not 0.
 
+    Weights are kept with the probability `keep_prob`, and divided by it.
+
     Layouts 'BSH', 'SBH', 'BNSD' and 'BSND'; `sparse_mode` 0 (as masked), 2 and 3 (causal, from the first or from the last).
     """
-    if drop_mask is not None or padding_mask is not None or prefix is not None or keep_prob != 1.0:
-        raise ValueError("For 'flash_attention_score', dropout, 'padding_mask' and 'prefix' are not supported.")
+    if drop_mask is not None or padding_mask is not None or prefix is not None:
+        raise ValueError("For 'flash_attention_score', 'drop_mask', 'padding_mask' and 'prefix' are not supported.")
+    if not 0 <= keep_prob <= 1:
+        raise ValueError(f"For 'flash_attention_score', the 'keep_prob' must be between 0 and 1, but got {keep_prob}.")
     if actual_seq_qlen is not None or actual_seq_kvlen is not None or min(pre_tokens, next_tokens) != 2147483647:
         raise ValueError("For 'flash_attention_score', lengths of sequences and bands of keys are not supported.")
     if input_layout not in ("BSH", "SBH", "BNSD", "BSND"):
@@ -117,7 +128,10 @@ def flash_attention_score(
     if attn_mask is not None and sparse_mode == 0:
         closed = _closed(_array(attn_mask) != 0)
         mask = closed if mask is None else mask + closed
-    out = _attend(q, k, v, scalar_value, mask, (_NONE, None, _FROM_FIRST, _FROM_LAST)[sparse_mode])
+    state = None if keep_prob == 1 else _drawn(q, k)
+    out = _attend(
+        q, k, v, scalar_value, mask, (_NONE, None, _FROM_FIRST, _FROM_LAST)[sparse_mode], 1 - keep_prob, state
+    )
     if input_layout == "BNSD":
         return _tensor(out)
     out = out.transpose((2, 0, 1, 3) if input_layout == "SBH" else (0, 2, 1, 3))
