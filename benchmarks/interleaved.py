@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import statistics
+import time
 from collections.abc import Callable
 
 
 def nanoseconds(
-    calls: dict[str, Callable[[], object]], inner: int, rounds: int, clock: Callable[[], int]
+    calls: dict[str, Callable[[], object]], inner: int, rounds: int, clock: Callable[[], int], rest: float = 0
 ) -> dict[str, list[float]]:
-    """Nanoseconds a call, by round; each round makes `inner` calls of each."""
+    """Nanoseconds a call, by round; each round makes `inner` calls of each.
+
+    `rest`: seconds before each engine's turn, which then begins with a call that is not timed. With several threads an engine's workers go on
+    looking for work for a while behind its last call, and take the processors from the one that is next.
+    """
     times: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(rounds):
         for name, call in calls.items():
+            if rest:
+                time.sleep(rest)
+                call()
             start = clock()
             for _ in range(inner):
                 call()
             times[name].append((clock() - start) / inner)
     return times
+
+
+REST = 0.15  # more than OpenBLAS's workers, and those of OpenMP, look for work
 
 
 def against_best(times: dict[str, list[float]]) -> tuple[str, float]:

@@ -1,24 +1,27 @@
 """Products of Tensors beside NumPy's @ and, where it can be imported, torch's.
 
-    ./dev python benchmarks/products.py [--threads N] [--rounds R] [--dtype float32|float64] [--small]
+    ./dev python benchmarks/products.py [--threads N] [--rounds R] [--dtype float32|float64] [--peak GFLOPS] [--small]
 
 The engines take turns in each round; the figures are medians over rounds, of ratios taken within a round. With one thread, times are
-CPU times of the thread, so that other processes of the machine show only through the caches. Results are compared with float64 first.
+CPU times of the thread, so that other processes of the machine show only through the caches; with several, engines rest before their turns.
+`--peak`: of all threads, as benchmarks/native/bench_matmul shows it; the share of it is shown then. Results are compared with float64 first.
 """
 
 import argparse
+import math
 import os
 import statistics
 import sys
 import time
 
-from interleaved import against_best, nanoseconds
+from interleaved import REST, against_best, nanoseconds
 
 SHAPES = [
     *[(n, n, n, "") for n in (4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048)],
     # transformer
     *[(128, 768, 768, ""), (128, 3072, 768, ""), (128, 768, 3072, ""), (512, 1024, 1024, ""), (512, 1024, 1024, "T")],
     *[(512, 2048, 512, "T"), (512, 512, 64, "T"), (512, 64, 512, ""), (128, 128, 64, "T"), (128, 64, 128, "")],
+    *[(512, 4096, 1024, "T"), (64, 2048, 512, ""), (2048, 128, 2048, "")],
     # convolutions as products
     *[(3136, 64, 576, ""), (784, 128, 1152, ""), (196, 256, 2304, ""), (49, 512, 4608, ""), (3136, 256, 64, "")],
     *[(12544, 64, 147, ""), (64, 3136, 576, ""), (128, 784, 1152, ""), (256, 196, 2304, "")],
@@ -45,6 +48,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--peak", type=float, default=math.nan)
     parser.add_argument("--small", action="store_true", help="leave out what takes more than 10 ms")
     options = parser.parse_args()
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -83,12 +87,13 @@ def main() -> None:
             error = np.max(np.abs(np.asarray(call(), dtype=float) - exact) / size)
             assert error < (k + 1) * np.finfo(options.dtype).eps, (name, m, n, k)
         inner = max(1, int(1e8 / (flops + 1e5)))
-        rounds = nanoseconds(calls, inner, options.rounds, clock)
+        rounds = nanoseconds(calls, inner, options.rounds, clock, REST if options.threads > 1 else 0)
         medians = {name: statistics.median(t) for name, t in rounds.items()}
         best, ratio = against_best(rounds)
         ratios.append(ratio)
         times = "".join(f"  {name} {t:11.0f} ns {flops / t:6.1f} GF" for name, t in medians.items())
-        print(f"{m:6} {n:5} {k:5} {layout or ' '}{times}  {ratio:5.2f} x {best}", flush=True)
+        share = "" if math.isnan(options.peak) else f"  {100 * flops / medians['framejit'] / options.peak:3.0f} % of peak"
+        print(f"{m:6} {n:5} {k:5} {layout or ' '}{times}  {ratio:5.2f} x {best}{share}", flush=True)
     print(f"geometric mean {statistics.geometric_mean(ratios):.2f} x the best other, least {min(ratios):.2f}")
 
 
