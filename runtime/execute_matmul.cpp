@@ -23,8 +23,6 @@ namespace {
 
 constexpr int64_t kCopyRows = 8;        // rows of B that are copied into one panel before the next panel's
 constexpr int64_t kRowBytes = 16 << 10;  // of a stretch of C
-constexpr int64_t kLeastPanels = 8;     // of B, from which packing A pays
-constexpr int64_t kLeastPanelsTransposed = 2;
 constexpr double kLeastPiece = 10e3;    // nanoseconds
 constexpr int64_t kNarrowStretch = 64;  // elements
 
@@ -106,8 +104,8 @@ class Runner : ProductParts {
     MatMulArgs args;
     args.a_row = p_.packs_a ? core_.item : p_.a_row, args.a_k = p_.packs_a ? a_panel_row() : p_.a_k;
     args.b_k = p_.b_k, args.c_row = p_.c_row;
-    const int64_t last = p_.streams ? 0 : p_.tuning.plain_ahead;
-    args.b_ahead = p_.streams ? p_.tuning.streamed_ahead : p_.b_k * p_.tuning.plain_ahead;
+    const int64_t ahead = core_.avx512 ? p_.tuning.plain_ahead : p_.tuning.plain_ahead_avx2, last = p_.streams ? 0 : ahead;
+    args.b_ahead = p_.streams ? p_.tuning.streamed_ahead : p_.b_k * ahead;
     // A panel of B stays in the first-level cache while it passes by as many rows of A and C as the second-level cache holds.
     const int64_t panel = widest * core_.lanes, fitting_columns = p_.tuning.small_b / (p_.depth * core_.item) / panel * panel;
     const bool one_pass = rows_all <= most || p_.k <= p_.tuning.shallow;
@@ -152,6 +150,13 @@ class Runner : ProductParts {
   /// Of a panel of A: k after k, rows beside each other.
   int64_t a_panel_row() const { return p_.panel_rows * core_.item; }
 
+  /// Of B, beyond which packing A pays. Rows of A that lie a power of two apart want the same few lines of a cache.
+  int64_t least_panels() const {
+    if (p_.a_k != core_.item) return 2;
+    if (p_.a_row % (core_.avx512 ? 4096 : 8192) == 0) return core_.avx512 ? 1 : 3;
+    return 8;
+  }
+
   /// Idle lanes reach into the next k, whose rows come later.
   void pack_a(const char* from, int64_t rows, int64_t k, char* to) const {
     MatMulArgs args;
@@ -175,7 +180,7 @@ class Runner : ProductParts {
     const int64_t width = round_up(divide_up(columns_all, blocks), panel_columns());
     // Rows that are packed for all columns.
     const int64_t height = blocks > 1 && p_.packs_a ? p_.a_panels * most : rows_all;
-    const bool packs_a = p_.packs_a && columns_all > (p_.a_k == core_.item ? kLeastPanels : kLeastPanelsTransposed) * panel_columns();
+    const bool packs_a = p_.packs_a && columns_all > least_panels() * panel_columns();
     const int64_t depths = divide_up(p_.k, p_.depth), parts = p_.summed * depths;
     for (int64_t part = 0; part < parts; ++part) {
       const int64_t number = part / depths, at = part % depths * p_.depth, k = std::min(p_.depth, p_.k - at);
@@ -380,7 +385,7 @@ void Product::plan() {
 bool Product::fits_as_it_lies() const {
   const int64_t item = core.item, b_bytes = n * k * item;
   if (m <= core.most_rows(4)) return true;
-  if (m <= tuning.plain_rows && b_bytes <= 4 * l2_bytes) return true;
+  if (m <= tuning.plain_rows && b_bytes <= 2 * l2_bytes) return true;
   return k <= tuning.plain_depth && b_bytes <= l2_bytes / 2 && (a_k == item || m * k * item <= 2 * l2_bytes);
 }
 

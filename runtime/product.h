@@ -19,7 +19,7 @@ struct Product {
     int64_t extent, a, b, c;
   };
   /// Where one way gives over to the next, by benchmarks/native/bench_matmul, whose options set them, and cores.py (on a
-  /// Zen 4 with 32 KiB and 1 MiB of cache; `depth` from 192 to 384 made no difference). Bits depend on the first nine.
+  /// Zen 4 with 32 KiB and 1 MiB of cache, those of AVX2 on a Zen 1 and a Zen 3; `depth` from 192 to 384 made no difference). Bits depend on the first nine.
   struct Tuning {
     int64_t depth = 256;          // of a block of k
     int64_t few_columns = 8;      // columns of B up to which a product is dot products, where rows of A are contiguous
@@ -33,12 +33,13 @@ struct Product {
     int64_t band_places = 1024;   // of the result of a convolution that see the same part of the image
     int64_t fewest_minimal = 16, minimal_places = 128;  // channels and places from which a convolution is Path::Minimal
     int64_t minimal_tiles = 48;   // ... of one part of the image, at least
-    int64_t plain_rows = 42;      // rows of A up to which B is not packed, unless it is several times the second-level cache
+    int64_t plain_rows = 42;      // rows of A up to which B is not packed, unless it is twice the second-level cache
     int64_t plain_depth = 512;    // k up to which B is not packed where half of the second-level cache holds it
     int64_t shallow = 64;         // k up to which C is written row by row: more of it moves than of B
     int64_t small_b = 24 << 10;   // bytes of B that the first-level cache holds beside the other operands
     int64_t packed_ahead = 1024;  // bytes by which packed panels are prefetched
-    int64_t plain_ahead = 4;      // rows of B by which it is prefetched where it is not packed
+    int64_t plain_ahead = 16;     // rows of B by which it is prefetched where it is not packed
+    int64_t plain_ahead_avx2 = 4; // ... where a row of a tile takes longer
     int64_t streamed_ahead = 128; // bytes of its rows where it is streamed
   };
   /// codegen::Windows bound to numbers.

@@ -1,9 +1,9 @@
 // Matrix products alone: GFLOP/s, the share of the FMA peak measured beside them, and, with the path of a CBLAS library
 // (that of NumPy's wheel: numpy.libs/libscipy_openblas64_*.so), the ratio to that library in the same rounds.
 //
-//     bench_matmul [--threads N] [--f64] [--avx2] [--set NAME] [--seconds S] [--shape M,N,K[,at][,bt]] [--epilogue] [LIBRARY]
+//     bench_matmul [--threads N] [--f64] [--avx2] [--set NAME] [--seconds S] [--shape M,N,K[,at][,bt]] [--epilogue] [--cold] [LIBRARY]
 //
-// One thread is measured by its CPU time, so that other processes show only through the caches. Options named after the fields of
+// With --cold each call has a B that was not read for 64 MB of others, as the weights of a network's layers are. One thread is measured by its CPU time, so that other processes show only through the caches. Options named after the fields of
 // runtime::Product::Tuning (--depth, --plain-rows, ...) set them.
 #include <dlfcn.h>
 #include <immintrin.h>
@@ -185,7 +185,7 @@ struct Blas {
 
 struct Options {
   int threads = 1;
-  bool f32 = true, avx2 = false, epilogue = false;
+  bool f32 = true, avx2 = false, epilogue = false, cold = false;
   double seconds = 0.3;
   std::string set;
   runtime::Product::Tuning tuning;
@@ -280,7 +280,12 @@ void measure(const Shape& s, const Options& o, const void* code, const Blas& bla
     }
     return x;
   };
-  char *a = matrix(s.m * s.k), *b = matrix(s.k * s.n), *c = matrix(s.m * s.n);
+  char *a = matrix(s.m * s.k), *c = matrix(s.m * s.n);
+  std::vector<char*> several;
+  for (int64_t bytes = 0; several.empty() || (o.cold && bytes < 64 << 20); bytes += s.k * s.n * item) several.push_back(matrix(s.k * s.n));
+  char* const b = several[0];
+  std::size_t next = 0;
+  const auto another_b = [&] { return several[next++ % several.size()]; };
   runtime::RunState state;
   const double flops = 2.0 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k);
   const int inner = std::max(1, static_cast<int>(2e6 / flops * 10));
@@ -289,11 +294,11 @@ void measure(const Shape& s, const Options& o, const void* code, const Blas& bla
   const double stop = seconds() + o.seconds;
   while (seconds() < stop || own.size() < 5) {
     double start = clock();
-    for (int i = 0; i < inner; ++i) runtime::run_product(p, a, b, c, state);
+    for (int i = 0; i < inner; ++i) runtime::run_product(p, a, another_b(), c, state);
     own.push_back((clock() - start) / inner);
     if (blas.gemm) {
       start = clock();
-      for (int i = 0; i < inner; ++i) blas.run(o.f32, s, a, b, c);
+      for (int i = 0; i < inner; ++i) blas.run(o.f32, s, a, another_b(), c);
       peer.push_back((clock() - start) / inner);
       ratio.push_back(peer.back() / own.back());
     }
@@ -316,7 +321,8 @@ void measure(const Shape& s, const Options& o, const void* code, const Blas& bla
     std::printf("  peer %7.1f  ratio %5.2f median %5.2f", flops / least(peer) * 1e-9, least(peer) / least(own), median(ratio));
   std::printf("%s\n", error < (o.f32 ? 1e-5 : 1e-14) ? "" : "  WRONG");
   std::fflush(stdout);
-  for (char* x : {a, b, c}) runtime::release(x);
+  several.insert(several.end(), {a, c});
+  for (char* x : several) runtime::release(x);
 }
 
 }  // namespace
@@ -332,6 +338,7 @@ int main(int argc, char** argv) {
     else if (name == "--set") o.set = argv[++i];
     else if (name == "--seconds") o.seconds = std::atof(argv[++i]);
     else if (name == "--epilogue") o.epilogue = true;
+    else if (name == "--cold") o.cold = true;
     else if (name == "--depth") o.tuning.depth = std::atoi(argv[++i]);
     else if (name == "--few-columns") o.tuning.few_columns = o.tuning.few_columns_avx2 = std::atoi(argv[++i]);
     else if (name == "--few-rows") o.tuning.few_rows = std::atoi(argv[++i]);
@@ -345,7 +352,7 @@ int main(int argc, char** argv) {
     else if (name == "--small-b") o.tuning.small_b = std::atoi(argv[++i]);
     else if (name == "--packed-ahead") o.tuning.packed_ahead = std::atoi(argv[++i]);
     else if (name == "--streamed-ahead") o.tuning.streamed_ahead = std::atoi(argv[++i]);
-    else if (name == "--plain-ahead") o.tuning.plain_ahead = std::atoi(argv[++i]);
+    else if (name == "--plain-ahead") o.tuning.plain_ahead = o.tuning.plain_ahead_avx2 = std::atoi(argv[++i]);
     else if (name == "--shape") {
       Shape s{"given", 1, 1, 1};
       std::sscanf(argv[++i], "%ld,%ld,%ld", &s.m, &s.n, &s.k);
