@@ -407,13 +407,19 @@ void NestEmitter::main_loop(bool streaming, bool non_temporal) {
   cc_.setCursor(end);
 }
 
+bool NestEmitter::may_bypass(const NestStore& s) const {
+  const OperandState& o = operands_[s.operand];
+  return s.non_temporal && o.access == Access::Contiguous && v_.bytes(o.part) >= 16;
+}
+
+bool NestEmitter::may_bypass() const {
+  return std::any_of(nest_.stores.begin(), nest_.stores.end(), [&](const NestStore& s) { return may_bypass(s); });
+}
+
 void NestEmitter::emit_row() {
   hoist_row();
   cc_.xor_(index_.r32(), index_.r32());
-  const bool any_non_temporal = std::any_of(nest_.stores.begin(), nest_.stores.end(), [&](const NestStore& s) {
-    return s.non_temporal && operands_[s.operand].access == Access::Contiguous &&
-           v_.bytes(operands_[s.operand].part) >= 16;
-  });
+  const bool any_non_temporal = may_bypass();
   const bool narrow_access = std::any_of(operands_.begin(), operands_.end(), [&](const OperandState& o) {
     return o.size < 4 && o.access != Access::Broadcast;
   });
@@ -424,8 +430,8 @@ void NestEmitter::emit_row() {
     const Gp low_bits = v_.gp(), address_bits = v_.gp();
     cc_.xor_(low_bits.r32(), low_bits.r32());
     for (const NestStore& s : nest_.stores) {
+      if (!may_bypass(s)) continue;
       const OperandState& o = operands_[s.operand];
-      if (!s.non_temporal || o.access != Access::Contiguous || v_.bytes(o.part) < 16) continue;
       cc_.mov(address_bits, o.row);
       cc_.and_(address_bits, v_.bytes(o.part) - 1);
       cc_.or_(low_bits, address_bits);
@@ -434,7 +440,6 @@ void NestEmitter::emit_row() {
     cc_.test(low_bits.r32(), low_bits.r32());
     cc_.jnz(plain);
     main_loop(true, true);
-    cc_.sfence();
     cc_.jmp(tail);
     cc_.bind(plain);
     main_loop(true, false);
@@ -554,6 +559,7 @@ void NestEmitter::emit_function() {
   else
     emit_rows_of_elements(exit);
   cc_.bind(exit);
+  if (may_bypass()) cc_.sfence();  // once: it takes as long as a row of hundreds of elements
   if (nest_.guarded)
     cc_.ret(n_outer_);
   else

@@ -48,6 +48,9 @@ class NestEmitter {
   void emit_fold_or_row();
   void emit_rows_of_elements(const Label& exit);
   void emit_row();
+  /// May a store, or any, bypass the cache?
+  bool may_bypass(const NestStore& s) const;
+  bool may_bypass() const;
   /// `streaming`: the nest has stores that may bypass the cache; `non_temporal`: here they do.
   void main_loop(bool streaming, bool non_temporal);
   void prefetch(int u);

@@ -39,13 +39,10 @@ class Runner : ProductParts {
     switch (p_.path) {
       case Product::Path::Tiles: plain(block, scratch); break;
       case Product::Path::PackedTiles: packed(block, scratch); break;
-      case Product::Path::Dots:
-        dots(a_at_ + block.row * p_.a_row, p_.a_row, block.row_end - block.row, b_at_, p_.b_column, p_.b_k, p_.n,
-             c_at_ + block.row * p_.c_row, p_.c_row, core_.item, scratch);
-        break;
+      case Product::Path::Dots: dots_of_a(block, scratch); break;
       case Product::Path::DotsOfB:
-        dots(b_at_ + block.column * p_.b_column, p_.b_column, block.column_end - block.column, a_at_, p_.a_row, p_.a_k,
-             p_.m, c_at_ + block.column * core_.item, core_.item, p_.c_row, scratch);
+        dots(b_at_ + block.column * p_.b_column, p_.b_column, block.column_end - block.column, few(a_at_, p_.a_row, p_.a_k, p_.m, scratch),
+             c_at_ + block.column * core_.item, core_.item, p_.c_row);
         break;
       case Product::Path::Row: row(block); break;
       case Product::Path::Reached:
@@ -54,7 +51,7 @@ class Runner : ProductParts {
       case Product::Path::Slides:
       case Product::Path::Lines: run_convolution(*this, block, scratch); break;
     }
-    if (p_.path == Product::Path::Dots || p_.path == Product::Path::DotsOfB || p_.path == Product::Path::Row)
+    if (p_.path == Product::Path::DotsOfB || p_.path == Product::Path::Row)
       finish(block.batch, block.row, block.row_end, block.column, block.column_end);
   }
 
@@ -259,30 +256,48 @@ class Runner : ProductParts {
 
   // ---- dot products -------------------------------------------------------------------------------------------------
 
-  /// `many` vectors beside `few`, both along k; the few are copied where they are not contiguous.
-  void dots(const char* many, int64_t many_row, int64_t count, const char* few, int64_t few_row, int64_t few_k,
-            int64_t few_count, char* c, int64_t c_many, int64_t c_few, char* scratch) const {
-    MatMulArgs args;
-    if (few_k != core_.item) {
-      const int64_t pitch = round_up(p_.k, core_.lanes) * core_.item;
-      pack_few(few, few_row, few_k, few_count, pitch, scratch);
-      few = scratch;
-      few_row = pitch;
+  /// Rows that are finished while they are in the first-level cache.
+  void dots_of_a(const Block& block, char* scratch) const {
+    const Few columns = few(b_at_, p_.b_column, p_.b_k, p_.n, scratch);
+    const int64_t height = round_up(divide_up(kRowBytes, p_.n * core_.item), MatMulCore::kMostDots);
+    for (int64_t row = block.row; row < block.row_end; row += height) {
+      const int64_t end = std::min(block.row_end, row + height);
+      dots(a_at_ + row * p_.a_row, p_.a_row, end - row, columns, c_at_ + row * p_.c_row, p_.c_row, core_.item);
+      finish(block.batch, row, end, 0, p_.n);
     }
+  }
+
+  /// Vectors along k, contiguous.
+  struct Few {
+    const char* at;
+    int64_t row, count;
+  };
+
+  /// They are copied where they are not.
+  Few few(const char* at, int64_t row, int64_t k, int64_t count, char* scratch) const {
+    if (k == core_.item) return {at, row, count};
+    const int64_t pitch = round_up(p_.k, core_.lanes) * core_.item;
+    pack_few(at, row, k, count, pitch, scratch);
+    return {scratch, pitch, count};
+  }
+
+  /// `many` vectors along k beside `few`.
+  void dots(const char* many, int64_t many_row, int64_t count, const Few& few, char* c, int64_t c_many, int64_t c_few) const {
+    MatMulArgs args;
     args.k = p_.k;
     args.a_row = many_row;
-    args.b_k = few_row;
+    args.b_k = few.row;
     args.c_row = c_many;
     args.b_panel = c_few;
-    const int64_t most = few_count == 1 ? MatMulCore::kMostDots : 4;
+    const int64_t most = few.count == 1 ? MatMulCore::kMostDots : 4;
     for (int64_t row = 0; row < count; row += most) {
       const int64_t rows = std::min(most, count - row);
       const int64_t widest = core_.most_dot_columns(static_cast<int>(rows));
-      for (int64_t column = 0; column < few_count; column += widest) {
+      for (int64_t column = 0; column < few.count; column += widest) {
         args.a = many + row * many_row;
-        args.b = few + column * few_row;
+        args.b = few.at + column * few.row;
         args.c = c + row * c_many + column * c_few;
-        call(MatMulCore::dots(static_cast<int>(rows), static_cast<int>(std::min(widest, few_count - column))), args);
+        call(MatMulCore::dots(static_cast<int>(rows), static_cast<int>(std::min(widest, few.count - column))), args);
       }
     }
   }
