@@ -4,20 +4,25 @@
 //     %m = reduce_max %s; %e = exp(%s - %m)     ->
 //     %p = %e / reduce_sum %e; %o = matmul %p, %v
 //
+// Scores in whose place a condition puts -inf, or a number so low that they would be lost in it, are scores with a mask added.
+//
 // Relies on: nothing else uses what lies in between. That is dead behind it, and its flags are the operator's.
 #include "graph/passes/attend.h"
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 #include "graph/builder.h"
 #include "graph/pass.h"
+#include "graph/support/check.h"
 
 namespace framejit::graph {
 
 namespace {
 
 constexpr int64_t kFewestKeys = 32, kFewestQueries = 8;
+constexpr float kClosed = -1e30f;
 
 class Matcher {
  public:
@@ -34,7 +39,7 @@ class Matcher {
     const std::optional<ValueId> shifted = take(input(*powers, 0), Op::Subtract);
     if (!shifted) return std::nullopt;
     const ValueId scores = through_copies(input(*shifted, 0), out_.scores);
-    if (!is_of_rows(input(*shifted, 1), Op::ReduceMax, scores, out_.largest) || !scaled_product(scores)) return std::nullopt;
+    if (!is_of_rows(input(*shifted, 1), Op::ReduceMax, scores, out_.largest) || !masked_product(scores)) return std::nullopt;
     const Dims queries = shape(out_.q), keys = shape(out_.k);
     for (const Dims* s : {&queries, &keys, &values})
       if (!std::all_of(s->begin(), s->end(), [](const Dim& d) { return d.is_const(); })) return std::nullopt;
@@ -43,6 +48,7 @@ class Matcher {
     if (keys[3].value() < kFewestKeys || queries[2].value() < kFewestQueries) return std::nullopt;
     std::vector<ValueId> read = {out_.q, out_.k, out_.v};
     if (out_.mask) read.push_back(*out_.mask);
+    if (out_.closed) read.push_back(out_.closed->condition);
     for (const auto* values_read : {&read, &out_.scores, &out_.largest})
       for (ValueId v : *values_read)
         if (written_[index(graph_.root(v))]) return std::nullopt;
@@ -104,6 +110,21 @@ class Matcher {
     return std::nullopt;
   }
 
+  /// scale * q k + mask, or a number in its place where a condition holds.
+  bool masked_product(ValueId v) {
+    const Node& n = graph_.node(v);
+    if (n.op != Op::Where) return scaled_product(v);
+    for (std::size_t i : {1, 2}) {
+      const std::optional<float> number = this->number(n.inputs[i]);
+      if (!number || *number > kClosed || std::isnan(*number)) continue;
+      out_.scores.push_back(v);
+      out_.closed = {n.inputs[0], n.inputs[i], i == 1, std::isfinite(*number)};
+      const ValueId scores = through_copies(n.inputs[3 - i], out_.scores);
+      return shape(scores) == n.type.shape && scaled_product(scores);
+    }
+    return false;
+  }
+
   /// scale * q k, or with a mask added to it.
   bool scaled_product(ValueId v) {
     const std::size_t before = out_.scores.size();
@@ -158,6 +179,15 @@ std::vector<bool> written_memory(const Graph& graph) {
   return out;
 }
 
+std::optional<ValueId> AttentionPattern::whole_mask(GraphBuilder& builder) const {
+  if (!closed) return mask;
+  const ValueId open = mask ? *mask : builder.constant(DType::F32, Scalar{});
+  const ValueId operands[] = {closed->condition, closed->where ? closed->number : open, closed->where ? open : closed->number};
+  const BuildResult built = builder.elementwise(Op::Where, operands);
+  FRAMEJIT_CHECK(built.has_value(), "the mask of an attention: " + built.error().message);
+  return *built;
+}
+
 std::optional<AttentionPattern> match_attention(const Graph& graph, ValueId product, const std::vector<bool>& written) {
   return Matcher(graph, written).match(product);
 }
@@ -187,13 +217,14 @@ bool attend(Graph& graph, PassContext& context) {
     builder.set_flag_rule(graph.node(v).flag_rule);
     const ValueId scale = builder.full(builder.constant(DType::F32, Scalar{std::bit_cast<uint32_t>(found->scale)}), {1});
     const ValueId keys = builder.transpose(found->k, std::vector<int>{0, 1, 3, 2});
+    const std::optional<ValueId> mask = found->whole_mask(builder);
     std::vector<ValueId>& nodes = graph.body().nodes;
     std::rotate(nodes.begin() + static_cast<std::ptrdiff_t>(at), nodes.begin() + static_cast<std::ptrdiff_t>(count), nodes.end());
     at += nodes.size() - count;
     Node& n = graph.node(v);
     n.op = Op::Attention;
     n.inputs = {found->q, keys, found->v, scale};
-    if (found->mask) n.inputs.push_back(*found->mask);
+    if (mask) n.inputs.push_back(*mask);
     n.attrs = {{AttrKey::Index, static_cast<int64_t>(Causal::None)}};
     for (ValueId x : inner) graph.node(x).flag_rule = FlagRule::drop();
     changed = true;

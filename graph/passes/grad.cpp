@@ -483,12 +483,14 @@ class Reverse {
     written_.resize(graph_.value_count(), true);
     const std::optional<AttentionPattern> found = match_attention(graph_, v, written_);
     if (!found || written_[index(v)] || (found->mask && varies(*found->mask))) return false;
+    // The rows all of whose keys are closed have weights, by which nothing comes to the queries.
+    if (found->closed && found->closed->finite) return false;
     for (ValueId x : found->scores)
       if (apart_.count(x) || std::find(request_.outputs.begin(), request_.outputs.end(), x) != request_.outputs.end()) return false;
     const E scale = math_.of(builder_.full(math_.number(static_cast<double>(found->scale), DType::F32).id, {1}));
     const std::vector<int> turned = {0, 1, 3, 2};
     std::vector<ValueId> operands = {found->q, math_.permute(math_.of(found->k), turned).id, found->v, scale.id, g, v};
-    if (found->mask) operands.push_back(*found->mask);
+    if (const std::optional<ValueId> mask = found->whole_mask(builder_)) operands.push_back(*mask);
     const std::array<E, 3> cotangents = attention_gradients(operands, Causal::None, math_);
     add(found->q, cotangents[0].id);
     add(found->k, math_.permute(cotangents[1], turned).id);

@@ -176,6 +176,40 @@ def test_written_out(form, level):
     assert (" = exp " in step.graphs()) == (level == "O0")
 
 
+CLOSED = {
+    "-inf": lambda scores, visible: ops.where(visible, scores, float("-inf")),
+    "the least": lambda scores, visible: ops.masked_fill(scores, ops.logical_not(visible), -3.4028234663852886e38),
+    "not low enough": lambda scores, visible: ops.where(visible, scores, -1e9),
+}
+
+
+@pytest.mark.parametrize("closed", CLOSED)
+@pytest.mark.parametrize("masked", [False, True])
+def test_scores_that_are_closed_by_a_condition(closed, masked):
+    q, k, v, g, m = normal(2, 3, 40, 8), normal(2, 3, 40, 8), normal(2, 3, 40, 5), normal(2, 3, 40, 5), normal(40, 40)
+    open_keys = np.tril(np.ones((40, 40), bool))
+
+    def attention(q, k, v, visible):
+        scores = ops.matmul(q, ops.swapaxes(k, 2, 3)) / 4
+        if masked:
+            scores = scores + Tensor(m)
+        return ops.matmul(ops.softmax(CLOSED[closed](scores, visible), -1), v)
+
+    forward = fj.jit(attention, jit_level="O1", fullgraph=True)
+    result, wanted = cotangents(q, k, v, g, 0.25, np.where(open_keys, m if masked else 0, -np.inf))
+    assert_close([forward(Tensor(q), Tensor(k), Tensor(v), Tensor(open_keys))], [result])
+    assert forward.graphs().count(" = attention ") == (closed != "not low enough")
+    # Of a row without keys.
+    open_keys = open_keys & (np.arange(40) != 7)[:, None]
+    found = forward(Tensor(q), Tensor(k), Tensor(v), Tensor(open_keys)).asnumpy()
+    exact = attention(Tensor(q), Tensor(k), Tensor(v), Tensor(open_keys)).asnumpy()
+    np.testing.assert_allclose(found, exact, rtol=1e-5, atol=4e-6)
+    open_keys = np.tril(np.ones((40, 40), bool))
+    step = fj.jit(lambda q, k, v, c: fj.grad(lambda *x: ops.sum(attention(*x, c) * Tensor(g)), (0, 1, 2))(q, k, v), jit_level="O1", fullgraph=True)
+    assert_close(step(Tensor(q), Tensor(k), Tensor(v), Tensor(open_keys)), wanted)
+    assert step.graphs().count(" = attention_gradients ") == (closed == "-inf")
+
+
 def test_weights_that_are_used_stay():
     q, k, v = normal(1, 2, 16, 8), normal(1, 2, 8, 40), normal(1, 2, 40, 5)
 
