@@ -93,7 +93,9 @@ def main() -> None:
         best, ratio = against_best(rounds)
         ratios.append(ratio)
         times = "".join(f"  {name} {t:11.0f} ns {flops / t:6.1f} GF" for name, t in medians.items())
-        share = "" if math.isnan(options.peak) else f"  {100 * flops / medians['framejit'] / options.peak:3.0f} % of peak"
+        share = (
+            "" if math.isnan(options.peak) else f"  {100 * flops / medians['framejit'] / options.peak:3.0f} % of peak"
+        )
         print(f"{m:6} {n:5} {k:5} {layout or ' '}{times}  {ratio:5.2f} x {best}{share}", flush=True)
     print(f"geometric mean {statistics.geometric_mean(ratios):.2f} x the best other, least {min(ratios):.2f}")
 

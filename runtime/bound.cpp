@@ -80,7 +80,10 @@ class Binder {
         continue;
       }
       for (std::size_t step = i; step < bound.wave_end[i]; ++step)
-        if (auto* loop = std::get_if<BoundLoop>(&bound.steps[step])) block_inner_axis(*loop);
+        if (auto* loop = std::get_if<BoundLoop>(&bound.steps[step])) {
+          block_inner_axis(*loop);
+          join_rows(*loop);
+        }
       for (end = i; end < bound.wave_end[i]; ++end) {
         bound.reserves.push_back(at);
         at += round_up(scratch_of(bound.steps[end]), kTempAlignment);
@@ -295,14 +298,50 @@ class Binder {
     return rows <= std::min(sets * kWays / 2, kPages);
   }
 
+  /// Kernels on two axes or more, each element by itself.
+  static bool is_kernel_of_elements(const BoundLoop& loop) {
+    const bool has_index = std::any_of(loop.operands.begin(), loop.operands.end(), [](const BoundOperand& o) { return o.index; });
+    const bool kernels = std::all_of(loop.stages.begin(), loop.stages.end(), [](const BoundStage& s) { return s.kernel != nullptr; });
+    return loop.rank() >= 2 && loop.step->reduce == ReduceKind::None && loop.step->scratch_slots == 0 && !loop.guarded.kernel && !has_index &&
+           kernels;
+  }
+
+  /// Rows of a few elements leave most lanes of a vector idle, and a row that is written stands in the way of the next one's load.
+  void join_rows(BoundLoop& out) const {
+    constexpr int64_t kShort = 256, kLine = 64, kBytes = 2048, kFewest = 8;
+    if (!is_kernel_of_elements(out)) return;
+    const int inner = out.rank() - 1, outer = inner - 1;
+    const int64_t length = out.extents[inner], rows = out.extents[outer];
+    int64_t narrowest = kLine, widest = 1;
+    std::vector<std::size_t> repeated;
+    for (std::size_t i = 0; i < out.operands.size(); ++i) {
+      const int64_t item = out.operands[i].itemsize, along = out.stride(i, inner), across = out.stride(i, outer);
+      if (along == 0 && across == 0) continue;
+      if (along != item || across != (out.step->operands[i].written || across != 0 ? item * length : 0)) return;
+      if (across == 0) repeated.push_back(i);
+      narrowest = std::min(narrowest, item), widest = std::max(widest, item);
+    }
+    // Whole lines of memory for each operand.
+    const int64_t together = round_up(kBytes / std::max<int64_t>(1, length * widest), kLine / narrowest);
+    if (length < 2 || length * widest >= kShort || rows < kFewest * together || repeated.empty()) return;
+    for (std::size_t i : repeated) {
+      out.joined.repeated.push_back({i, out.scratch_bytes});
+      out.scratch_bytes += round_up(together * length * out.operands[i].itemsize, kTempAlignment);
+    }
+    out.joined.length = length;
+    out.joined.rest = rows % together * length;
+    for (std::size_t i = 0; i < out.operands.size(); ++i) out.strides[i * out.extents.size() + static_cast<std::size_t>(outer)] *= together;
+    out.extents[outer] = rows / together;
+    out.extents[inner] = together * length;
+    out.direct.clear();
+  }
+
   /// Where an operand lies across the inner axis, blocks of that go along the axis that the operand lies along: the lines of memory that a
   /// block touches are used up while they are in cache.
   void block_inner_axis(BoundLoop& out) const {
     constexpr int64_t kWidest = 16, kNarrowest = 8;
     const int rank = out.rank(), inner = rank - 1;
-    const bool has_index = std::any_of(out.operands.begin(), out.operands.end(), [](const BoundOperand& o) { return o.index; });
-    const bool kernels = std::all_of(out.stages.begin(), out.stages.end(), [](const BoundStage& s) { return s.kernel != nullptr; });
-    if (rank < 2 || out.step->reduce != ReduceKind::None || out.step->scratch_slots > 0 || out.guarded.kernel || has_index || !kernels) return;
+    if (!is_kernel_of_elements(out)) return;
     int along = -1;
     for (std::size_t i = 0; i < out.operands.size(); ++i) {
       const int64_t item = out.operands[i].itemsize;

@@ -60,6 +60,17 @@ struct BoundLoop {
   int reduced_first = 0, reduced_last = 0;  // [first, last) of extents is reduced
   std::vector<int64_t> direct;  // where the step is one call of a kernel: the strides that it takes; else empty
 
+  /// Short rows that follow each other in memory, several as one: an operand that is the same for each of them is repeated in the scratch.
+  struct JoinedRows {
+    struct Repeated {
+      std::size_t operand;
+      int64_t scratch;
+    };
+    int64_t length = 0;  // of a row; 0: they are not joined
+    int64_t rest = 0;    // elements behind the rows of the second axis from the end
+    std::vector<Repeated> repeated;
+  } joined;
+
   int rank() const { return static_cast<int>(extents.size()); }
   int64_t stride(std::size_t operand, int axis) const { return strides[operand * extents.size() + axis]; }
 };
