@@ -669,6 +669,9 @@ class Lowerer : public Memory {
     step.a = matrix(node.inputs[0], 1 + rows, step.batch, rows ? left.strides.end()[-2] : item, left.strides.back());
     step.b = matrix(node.inputs[1], 1 + columns, step.batch, columns ? right.strides.end()[-2] : right.strides.back(),
                     columns ? right.strides.back() : item);
+    const Node& root = graph_.node(graph_.root(node.inputs[1]));
+    step.constant_b = root.op == Op::Param && static_cast<std::size_t>(root.index()) < options_.constant_params.size() &&
+                      options_.constant_params[static_cast<std::size_t>(root.index())];
     const Dims batch = step.batch;
     add_product(part, epilogue, std::move(step),
                 [&] { return matrix(v, rows + columns, batch, rows ? out.strides.end()[-1 - columns] : item, item); });

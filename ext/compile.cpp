@@ -48,6 +48,7 @@ codegen::LowerOptions lower_options(const CompileOptions& options) {
   out.cpu = target_cpu();
   out.o1 = options.o1;
   out.narrow_products = options.o2;
+  if (!options.keep_layouts) out.constant_params = options.constant_params;
   out.any_zero = options.quiet;
   out.listing = options.listing;
   out.host_loop = host_loop;

@@ -21,6 +21,7 @@ struct CompileOptions {
   bool losing = false;  // what loses to the interpreter runs all the same (stress)
   bool constant_parameters = false;
   bool keep_layouts = false;  // of constant parameters
+  std::vector<bool> constant_params;  // of the graph, by number: see fold_parameters
   graph::ExecOrder order = graph::ExecOrder::Program;
   runtime::PlanOptions plan;
 };

@@ -129,8 +129,8 @@ Expected<std::shared_ptr<Entry>, std::string> Entry::make(std::shared_ptr<captur
   std::shared_ptr<Entry> entry(new Entry());
   entry->region_ = std::move(region);
   entry->options_ = options;
-  if (options.constant_parameters) fold_parameters(*entry->region_, options, live);
-  FRAMEJIT_TRY(compiled, compile(*entry->region_->graph, options));
+  if (options.constant_parameters) entry->options_.constant_params = fold_parameters(*entry->region_, options, live);
+  FRAMEJIT_TRY(compiled, compile(*entry->region_->graph, entry->options_));
   entry->compiled_ = std::move(compiled);
   if (std::string why = entry->link(live, local_count); !why.empty()) return Unexpected<std::string>{std::move(why)};
   return entry;

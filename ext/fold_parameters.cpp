@@ -5,6 +5,7 @@
 #include "ext/result_arrays.h"
 #include "ext/stats.h"
 #include "ext/tensor.h"
+#include "graph/passes/memory.h"
 #include "graph/passes/split.h"
 
 namespace framejit::ext {
@@ -51,9 +52,24 @@ std::vector<Ref<>> evaluate(graph::Graph& graph, const std::vector<char*>& param
   return out;
 }
 
+/// Those of the constants that are the second factor of a product, and are not written.
+std::vector<bool> factors(const graph::Graph& graph, const std::vector<bool>& constant) {
+  const graph::MemoryFacts facts(graph);
+  std::vector<bool> out(constant.size(), false);
+  graph::for_each_node(graph, graph.body(), [&](graph::ValueId v) {
+    const graph::Node& node = graph.node(v);
+    if (node.op != graph::Op::MatMul) return;
+    const graph::ValueId root = graph.root(node.inputs[1]);
+    if (graph.node(root).op != graph::Op::Param || facts.last_write[graph::index(root)] >= 0) return;
+    const auto number = static_cast<std::size_t>(graph.node(root).index());
+    out[number] = constant[number];
+  });
+  return out;
+}
+
 }  // namespace
 
-void fold_parameters(capture::Region& region, const CompileOptions& options, const capture::LiveSlots& live) {
+std::vector<bool> fold_parameters(capture::Region& region, const CompileOptions& options, const capture::LiveSlots& live) {
   std::vector<bool> constant;
   std::vector<PyObject*> objects;
   for (const Input& input : region.inputs) {
@@ -61,18 +77,23 @@ void fold_parameters(capture::Region& region, const CompileOptions& options, con
     constant.push_back(objects.back() != nullptr);
   }
   graph::Split split = graph::split_constants(*region.graph, constant, options.keep_layouts);
-  if (split.values.empty()) return;
   std::vector<char*> params;
   for (uint32_t number : split.params) params.push_back(static_cast<char*>(PyArray_DATA(as_ndarray(tensor_array(objects[number])))));
-  std::vector<Ref<>> arrays = evaluate(split.constant, params, options);
-  if (arrays.size() != split.values.size()) return;
-  for (uint32_t number : split.params) {
+  std::vector<Ref<>> arrays;
+  if (!split.values.empty()) arrays = evaluate(split.constant, params, options);
+  const bool folds = arrays.size() == split.values.size();
+  std::vector<bool> kept = factors(*region.graph, constant), guarded = kept;
+  if (folds)
+    for (uint32_t number : split.params) guarded[number] = true;
+  for (std::size_t number = 0; number < guarded.size(); ++number) {
+    if (!guarded[number]) continue;
     Guard& guard = region.guards.emplace_back();
     guard.kind = GuardKind::Identity;
     guard.source = region.inputs[number].source;
     guard.object = Ref<>::share(objects[number]);
     guard.reason = "a Parameter that is a constant: infer_boost='on'";
   }
+  if (!folds) return kept;
   graph::replace_by_params(*region.graph, split);
   for (std::size_t i = 0; i < arrays.size(); ++i) {
     const graph::Type& type = region.graph->type(region.graph->params()[region.inputs.size()]);
@@ -89,7 +110,9 @@ void fold_parameters(capture::Region& region, const CompileOptions& options, con
     guard.source = source;
     guard.array = input.spec;
     region.inputs.push_back(std::move(input));
+    kept.push_back(true);
   }
+  return kept;
 }
 
 }  // namespace framejit::ext

@@ -1,6 +1,7 @@
 // Runs the steps of a bound program.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -48,15 +49,40 @@ struct RunState {
 void execute_directly(const BoundLoop& loop, int64_t begin, int64_t end, char* const* buffers);
 void execute_loop(const BoundLoop& loop, RunState& state);
 void execute_pairwise(const BoundLoop& loop, RunState& state);
-void execute_matmul(const BoundMatMul& step, RunState& state);
+/// `kept`: of a B that never changes; else null.
+class KeptPanels;
+void execute_matmul(const BoundMatMul& step, KeptPanels* kept, RunState& state);
 void execute_host(const BoundHost& call, graph::FlagRule rule, RunState& state);
 /// `at`: the number of the step. Gives that of the next one.
 std::size_t execute_flow(const BoundFlow& flow, std::size_t at, char** buffers, RunState& state);
 
 /// Called for rectangles of C that are done, once for each element: batch number, rows, columns.
 using FinishedTile = std::function<void(int64_t batch, int64_t row, int64_t row_end, int64_t column, int64_t column_end)>;
+/// `panels`: those of all of B where they are packed already (pack_panels).
 void run_product(const Product& product, const char* a, const char* b, char* c, RunState& state,
-                 const FinishedTile* finished = nullptr);
+                 const FinishedTile* finished = nullptr, const char* panels = nullptr);
+
+/// May the panels of B be packed once, for all runs? And then: their bytes, and packing.
+bool has_panels(const Product& product);
+int64_t panel_bytes(const Product& product);
+void pack_panels(const Product& product, const char* b, char* to);
+
+/// The panels of a B that never changes, packed by the first run that meets it.
+class KeptPanels {
+ public:
+  ~KeptPanels();
+  /// Null where there are none: for want of memory, or because those that are kept are of another B.
+  const char* of(const Product& product, const char* b);
+
+ private:
+  using Layout = std::array<int64_t, 5>;
+  static Layout layout(const Product& p) { return {p.n, p.k, p.b_k, p.b_column, p.depth}; }
+
+  std::once_flag once_;
+  char* memory_ = nullptr;
+  const char* b_ = nullptr;
+  Layout layout_{};
+};
 /// A product without batches, on this thread; `scratch` has room for what it wants.
 void run_product_here(const Product& product, const char* a, const char* b, char* c, char* scratch);
 

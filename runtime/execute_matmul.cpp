@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "graph/support/check.h"
+#include "runtime/allocator.h"
 #include "runtime/product_parts.h"
 #include "runtime/scheduler.h"
 
@@ -28,7 +29,14 @@ constexpr int64_t kNarrowStretch = 64;  // elements
 
 class Runner : ProductParts {
  public:
-  using ProductParts::ProductParts;
+  Runner(const Product& product, const char* a, const char* b, char* c, const FinishedTile* finished, const char* panels = nullptr)
+      : ProductParts(product, a, b, c, finished), panels_(panels) {}
+
+  /// All of B, for `panels`.
+  void pack_all(char* to) const {
+    for (int64_t at = 0; at < p_.k; at += p_.depth) pack_b(b_ + at * p_.b_k, std::min(p_.depth, p_.k - at), p_.n, to + panels_before(at, 0));
+  }
+  int64_t panels_bytes() const { return panels_before(round_up(p_.k, p_.depth), 0) + kPanelLine; }
 
   void run(const Block& block, char* scratch) {
     move_to(block.batch);
@@ -190,7 +198,8 @@ class Runner : ProductParts {
       for (int64_t top = block.row; top < block.row_end; top += height)
         for (int64_t column = block.column; column < block.column_end; column += width) {
           const int64_t columns = std::min(width, block.column_end - column);
-          pack_b(b_at_ + number * p_.next_b + at * p_.b_k + column * p_.b_column, k, columns, b_panels);
+          const char* const panels = panels_ ? panels_ + panels_before(at, column) : b_panels;
+          if (!panels_) pack_b(b_at_ + number * p_.next_b + at * p_.b_k + column * p_.b_column, k, columns, b_panels);
           char* a_panel = scratch;
           row_blocks(top, std::min(top + height, block.row_end), most, [&](int64_t row, int64_t rows) {
             const char* from = a_at_ + number * p_.next_a + row * p_.a_row + at * p_.a_k;
@@ -201,13 +210,18 @@ class Runner : ProductParts {
             } else {
               args.a = from, args.a_row = p_.a_row, args.a_k = p_.a_k;
             }
-            args.b = b_panels;
+            args.b = panels;
             args.c = c_at_ + row * p_.c_row + column * core_.item;
             tiles(args, static_cast<int>(rows), columns, p_.depth * panel_row(), 2);
             if (part + 1 == parts) finish(block.batch, row, row + rows, column, column + columns);
           });
         }
     }
+  }
+
+  /// Of all of B: block of k after block of k.
+  int64_t panels_before(int64_t k, int64_t column) const {
+    return (k / p_.depth * divide_up(p_.n, panel_columns()) + column / panel_columns()) * p_.depth * panel_row();
   }
 
   /// Panels of two vectors of columns, each `depth` rows apart; the last one may be narrower.
@@ -320,6 +334,7 @@ class Runner : ProductParts {
     }
   }
 
+  const char* const panels_;  // of all of B, where they are packed already
 };
 
 }  // namespace
@@ -457,11 +472,34 @@ struct Grid {
 
 }  // namespace
 
+bool has_panels(const Product& product) {
+  return product.path == Product::Path::PackedTiles && !product.windows && product.summed == 1 && product.k > 0 && !product.empty &&
+         !product.narrow && !product.swapped &&
+         std::all_of(product.batch.begin(), product.batch.end(), [](const Product::Axis& axis) { return axis.b == 0; });
+}
+
+int64_t panel_bytes(const Product& product) { return Runner(product, nullptr, nullptr, nullptr, nullptr).panels_bytes(); }
+void pack_panels(const Product& product, const char* b, char* to) { Runner(product, nullptr, b, nullptr, nullptr).pack_all(to); }
+
+KeptPanels::~KeptPanels() { release(memory_); }
+
+const char* KeptPanels::of(const Product& product, const char* b) {
+  if (!has_panels(product)) return nullptr;
+  std::call_once(once_, [&] {
+    memory_ = static_cast<char*>(allocate(static_cast<std::size_t>(panel_bytes(product))));
+    if (!memory_) return;
+    pack_panels(product, b, memory_);
+    b_ = b;
+    layout_ = layout(product);
+  });
+  return b == b_ && layout(product) == layout_ ? memory_ : nullptr;
+}
+
 void run_product(const Product& product, const char* a, const char* b, char* c, RunState& state,
-                 const FinishedTile* finished) {
+                 const FinishedTile* finished, const char* panels) {
   if (product.empty) return;
   if (product.swapped) std::swap(a, b);
-  Runner runner(product, a, b, c, finished);
+  Runner runner(product, a, b, c, finished, panels);
   if (product.single >= 0 && product.batches == 1) return runner.run({0, 0, product.m, 0, product.n}, nullptr);
   const bool split = worth_splitting(product.nanoseconds);
   const bool polled = state.poller && state.poller->active() && product.nanoseconds > kPieceNanoseconds;
@@ -579,13 +617,14 @@ void narrow(const BoundMatMul::Narrow& n, const char* from, char* to, RunState& 
 
 }  // namespace
 
-void execute_matmul(const BoundMatMul& step, RunState& state) {
+void execute_matmul(const BoundMatMul& step, KeptPanels* kept, RunState& state) {
   auto at = [&](const BoundOperand& o) { return state.buffers[o.buffer] + o.offset; };
   const FinishedTile finished = [&](int64_t batch, int64_t row, int64_t row_end, int64_t column, int64_t column_end) {
     run_epilogue(step, state, batch, row, row_end, column, column_end);
   };
   const FinishedTile* const epilogue = step.epilogue ? &finished : nullptr;
-  if (!step.narrowed) return run_product(step.product, at(step.a), at(step.b), at(step.c), state, epilogue);
+  if (!step.narrowed)
+    return run_product(step.product, at(step.a), at(step.b), at(step.c), state, epilogue, kept ? kept->of(step.product, at(step.b)) : nullptr);
   // What is rounded lies before the scratch of the product.
   char* const memory = state.reserve;
   state.reserve += step.narrowed->bytes();

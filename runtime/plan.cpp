@@ -111,6 +111,7 @@ struct Plan::Impl {
   const Ready* constant = nullptr;  // where no Dim needs a symbol
   mutable std::array<std::atomic<const Ready*>, kBoundSlots> slots{};
   std::vector<Dependents> dependents;  // by Program::measured
+  std::vector<std::unique_ptr<KeptPanels>> kept;  // by step
 
   ~Impl() {
     release(literals);
@@ -357,7 +358,7 @@ void Plan::Impl::run_step(const Bound& bound, std::size_t i, RunState& state) co
   if (const auto* loop = std::get_if<BoundLoop>(&step)) {
     run_loop(*loop, state);
   } else if (const auto* product = std::get_if<BoundMatMul>(&step)) {
-    execute_matmul(*product, state);
+    execute_matmul(*product, kept[i].get(), state);
   } else if (const auto* attention = std::get_if<BoundAttention>(&step)) {
     execute_attention(*attention, state);
   } else if (const auto* host = std::get_if<BoundHost>(&step)) {
@@ -569,6 +570,10 @@ Expected<std::unique_ptr<Plan>, std::string> Plan::create(Program program, const
   impl->place_literals();
   impl->find_param_writes();
   for (const Measured& m : impl->program.measured) impl->dependents.push_back(dependents_of(impl->program, m.symbol));
+  for (const Step& step : impl->program.steps) {
+    const auto* product = std::get_if<MatMulStep>(&step);
+    impl->kept.push_back(product && product->constant_b ? std::make_unique<KeptPanels>() : nullptr);
+  }
   if (is_static(impl->program)) impl->constant = impl->prepare({}).release();
   std::unique_ptr<Plan> plan(new Plan(std::move(impl)));
   const Ready* constant = plan->impl_->constant;

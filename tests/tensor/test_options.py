@@ -244,6 +244,41 @@ def test_infer_boost_is_for_what_does_not_change():
     assert_same(marked(x), net.construct(x))
 
 
+@pytest.mark.parametrize("dtype", [fj.float32, fj.float64], ids=str)
+@pytest.mark.parametrize("level", ["O0", "O1"])
+def test_infer_boost_keeps_factors_as_products_read_them(level, dtype):
+    rng = np.random.default_rng(4)
+
+    class Layers(nn.Cell):
+        def __init__(self):
+            super().__init__()
+            self.one = Parameter(Tensor(rng.normal(size=(300, 1100)), dtype), name="one")
+            self.two = Parameter(Tensor(rng.normal(size=(70, 1100)), dtype), name="two")
+
+        def construct(self, x):
+            return ops.dense(ops.relu(ops.matmul(x, self.one)), self.two)
+
+    net = Layers()
+    marked = fj.jit(net.construct, fullgraph=True, jit_level=level, infer_boost="on", dynamic=True)
+    plain = fj.jit(net.construct, fullgraph=True, jit_level=level, dynamic=True)
+    for rows in (1, 3, 64, 200, 65):
+        x = Tensor(rng.normal(size=(rows, 300)), dtype)
+        for count in (1, 2):
+            with threads(count):
+                assert_same(marked(x), plain(x))
+    net.two[0] = 0.0
+    before = marked(x)
+    marked.__func__.cache_clear()
+    assert not np.array_equal(marked(x).asnumpy(), before.asnumpy())
+    assert_same(marked(x), plain(x))
+    # A network with other Parameters has panels of its own.
+    other = Layers()
+    both = fj.jit(Layers.construct, fullgraph=True, jit_level=level, infer_boost="on")
+    for _ in range(2):
+        for of in (net, other):
+            assert_same(both(of, x), fj.jit(of.construct, jit_level=level)(x))
+
+
 def test_infer_boost_leaves_what_is_written_given_back_or_raises_flags():
     w = Parameter(Tensor([1.0, 2.0]))
 
