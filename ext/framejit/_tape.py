@@ -190,18 +190,19 @@ _UNFOLLOWED = frozenset(
         "byteswap",
         "dump",
         "dumps",
-        "fill",
         "getfield",
         "item",
         "itemset",
         "partition",
-        "put",
         "resize",
         "setfield",
         "setflags",
     )
     + ("sort", "tobytes", "tofile", "tolist", "tostring", "view")
 )
+
+
+_OTHERS = " (items of what np.zeros_like of the argument gives are followed)"
 
 
 class Traced:
@@ -245,14 +246,13 @@ class Traced:
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
         function = ufunc if method == "__call__" else getattr(ufunc, method)
         if method == "at":
-            return _change(function, inputs, keywords)
+            return _writing(function, functools.partial(_apply_at, ufunc))(*inputs)
         out = keywords.pop("out", None)
         result = apply(function, inputs, keywords)
         if out is None:
             return result
         target = out[0]
-        if type(target) is not Traced:
-            raise _lost("an array that a gradient does not follow, written by " + ufunc.__name__)
+        _followed_target(target, ufunc.__name__)
         target.write(
             ..., result if result.dtype == target.dtype else apply(np.ndarray.astype, (result, target.dtype), {})
         )
@@ -263,10 +263,12 @@ class Traced:
             raise _lost(f"{function.__name__} with out=")
         if function is np.copyto:
             return _change(function, args, keywords)
+        if function in _WRITERS:
+            return _WRITERS[function](*args, **keywords)
         return apply(function, args, keywords)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        raise _lost("the memory of an array that a gradient follows")
+        raise _lost("the memory of an array that a gradient follows, such as to write it into another array" + _OTHERS)
 
     def __getitem__(self, key: Any) -> Any:
         return apply(operator.getitem, (self, key), {})
@@ -291,6 +293,8 @@ class Traced:
             return apply(getattr(np, name), (self,), {})
         if name.startswith("_") or not hasattr(np.ndarray, name):
             raise AttributeError(f"{type(self.value).__name__!r} object has no attribute {name!r}")
+        if name in _WRITING_METHODS:
+            return functools.partial(_WRITING_METHODS[name], self)
         method = getattr(np.ndarray, name)
         if not callable(method) or name in _UNFOLLOWED:
             raise _lost(f"ndarray.{name}")
@@ -307,7 +311,7 @@ class Traced:
 
     def __float__(self) -> float:
         if self.value.dtype.kind in "fc":
-            raise _lost("float()")
+            raise _lost("float(), which NumPy also takes to write into another array" + _OTHERS)
         return float(self.value)
 
     def __int__(self) -> int:
@@ -336,10 +340,102 @@ def _changing(function: Any) -> Callable[..., Any]:
 
 
 def _change(function: Any, args: Any, keywords: dict[str, Any]) -> None:
-    target = args[0]
+    _followed_target(args[0], function.__name__)
+    args[0].write(..., apply(_changing(function), args, keywords))
+
+
+# --- Functions that write, as assignments of items ------------------------------------------------------------------------------
+
+
+def _followed_target(target: Any, name: str) -> None:
     if type(target) is not Traced:
-        raise _lost(f"an array that a gradient does not follow, written by {function.__name__}")
-    target.write(..., apply(_changing(function), args, keywords))
+        raise _lost(f"an array that a gradient does not follow, written by {name}{_OTHERS}")
+
+
+def _writing(function: Any, write: Callable[..., None]) -> Callable[..., None]:
+    """A function that writes into its first argument, once NumPy has said of a copy what it has against the arguments."""
+
+    def run(target: Any, *args: Any, **keywords: Any) -> None:
+        _followed_target(target, getattr(function, "__qualname__", "at"))
+        function(target.value.copy(), *map(_plain, args), **{key: _plain(x) for key, x in keywords.items()})
+        write(target, *args, **keywords)
+
+    return run
+
+
+def _numbers(target: Any) -> Any:
+    """Of each element its number in C order."""
+    return np.arange(target.size).reshape(target.shape)
+
+
+def _put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
+    numbers = np.take(np.arange(a.size), np.ravel(_plain(ind)), mode=mode)
+    last = {
+        number: at for at, number in enumerate(numbers.tolist())
+    }  # of those that are put in one place the last one stays
+    _write_numbers(a, list(last), v, list(last.values()))
+
+
+def _write_numbers(target: Any, numbers: Any, values: Any, places: Any) -> None:
+    """Elements of values, which begin again where they end, by their places there."""
+    flat = np.ravel(values)
+    if len(numbers) and flat.size:
+        target.write(np.unravel_index(numbers, target.shape), flat[np.asarray(places) % flat.size])
+
+
+def _put_along_axis(arr: Any, indices: Any, values: Any, axis: Any = -1) -> None:
+    along = _numbers(arr)
+    numbers = np.take_along_axis(along.ravel() if axis is None else along, _plain(indices), axis)
+    _put(arr, numbers, np.broadcast_to(values, numbers.shape))
+
+
+def _place(arr: Any, mask: Any, vals: Any) -> None:
+    _put(arr, np.extract(_plain(mask), _numbers(arr)), vals)
+
+
+def _put_mask(a: Any, mask: Any, values: Any) -> None:
+    numbers = np.extract(_plain(mask), _numbers(a))
+    _write_numbers(a, numbers, values, numbers)
+
+
+def _fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
+    on_it = np.zeros(a.shape, bool)
+    np.fill_diagonal(on_it, True, wrap)
+    _put(a, np.flatnonzero(on_it), val)
+
+
+def _fill(a: Any, value: Any) -> None:
+    a.write(..., value)
+
+
+def _apply_at(ufunc: Any, a: Any, indices: Any, *operands: Any) -> None:
+    """``ufunc.at``. What is applied to one element more than once is applied in rounds, in order."""
+    numbers = _numbers(a)[_plain(indices)]
+    shape = np.shape(numbers)
+    numbers = np.ravel(numbers)
+    if ufunc in (np.add, np.subtract) and np.unique(numbers).size < numbers.size:
+        _change(ufunc.at, (a, indices, *operands), {})
+        return
+    weak = (int, float, complex)
+    others = [np.asarray(x, np.result_type(a.dtype, x)) if type(x) in weak else x for x in operands]
+    others = [np.ravel(np.broadcast_to(x, shape)) for x in others]
+    left = np.arange(numbers.size)
+    while left.size:
+        _, first = np.unique(numbers[left], return_index=True)
+        here = left[first]
+        place = np.unravel_index(numbers[here], a.shape)
+        a.write(place, ufunc(a[place], *(x[here] for x in others)).astype(a.dtype))
+        left = np.delete(left, first)
+
+
+_WRITERS = {
+    np.put: _writing(np.put, _put),
+    np.put_along_axis: _writing(np.put_along_axis, _put_along_axis),
+    np.place: _writing(np.place, _place),
+    np.putmask: _writing(np.putmask, _put_mask),
+    np.fill_diagonal: _writing(np.fill_diagonal, _fill_diagonal),
+}
+_WRITING_METHODS = {"put": _WRITERS[np.put], "fill": _writing(np.ndarray.fill, _fill)}
 
 
 def _operator(name: str, ufunc: Any, swapped: bool = False) -> Any:

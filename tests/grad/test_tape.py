@@ -269,7 +269,7 @@ def test_what_cannot_be_followed_is_an_error():
 
     def put_there(x):
         fj.graph_break()
-        y = x * 2
+        y = np.zeros(6)
         np.put(y, [0, 0], x[0])
         return y.sum()
 
@@ -292,6 +292,9 @@ def test_what_cannot_be_followed_is_an_error():
         fj.grad(asked_for_memory)(X)
     with pytest.raises(fj.GraphBreakError, match=r"through float\(\)"):
         fj.grad(written_to_others)(X)
+    for f in (written_to_others, put_there, added_to_others, asked_for_memory):
+        with pytest.raises(fj.GraphBreakError, match="zeros_like of the argument"):
+            fj.grad(f)(X)
     with pytest.raises(fj.GraphBreakError, match="median"):
         fj.grad(unknown)(X)
     with pytest.raises(fj.GraphBreakError, match="integers"):
@@ -313,6 +316,57 @@ def test_what_writes_into_arrays():
         return (y * y).sum()
 
     assert_gradients(f, X)
+
+
+WRITES = {
+    "put": lambda y, x: np.put(y, [0, 9, 0, -1], x[:3] * x[1]),
+    "put clipped": lambda y, x: np.put(y, [1, 99], x[:5], mode="clip"),
+    "put of a number": lambda y, x: np.put(y, [3, 7], 0.5),
+    "put method": lambda y, x: y.put([2, 5], x[3:5] * 2),
+    "put_along_axis": lambda y, x: np.put_along_axis(y, np.array([[1], [0], [5], [2]]), x[:4, None], 1),
+    "put_along_axis of all": lambda y, x: np.put_along_axis(y, np.array([3, 4]), x[:2], None),
+    "place": lambda y, x: np.place(y, np.arange(24).reshape(4, 6) % 5 == 0, x[:3]),
+    "putmask": lambda y, x: np.putmask(y, np.arange(24).reshape(4, 6) % 3 == 0, x[:5]),
+    "fill_diagonal": lambda y, x: np.fill_diagonal(y, x[:4] * 3),
+    "fill": lambda y, x: y[1].fill(x[2] * x[3]),
+    "multiply.at": lambda y, x: np.multiply.at(y, ([0, 0, 1, 0], [1, 1, 2, 1]), x[:4]),
+    "multiply.at of a number": lambda y, x: np.multiply.at(y, 0, 0.3),
+    "maximum.at": lambda y, x: np.maximum.at(y, ([2, 2, 3], [0, 0, 5]), x[:3] * 2),
+    "power.at": lambda y, x: np.power.at(y, (slice(1, 3), 4), x[:2]),
+    "negative.at": lambda y, x: np.negative.at(y, [1, 2, 1]),
+    "subtract.at of a slice": lambda y, x: np.subtract.at(y, slice(1, 3), x),
+    "add.at of a mask": lambda y, x: np.add.at(y, np.arange(24).reshape(4, 6) % 7 == 0, 1.5),
+    "a view": lambda y, x: np.put(y[1:3, ::2], [0, 4], x[:2] * 2),
+    "a view at": lambda y, x: np.multiply.at(y[1:3].T, 2, x[:2]),
+}
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+def test_functions_that_write(write):
+    def f(x):
+        fj.graph_break("here")
+        y = np.outer(x[:4], x) + 1.5
+        assert write(y, x) is None
+        return (y * y * np.arange(24.0).reshape(4, 6)).sum()
+
+    x = np.array([0.3, 0.9, 0.6, 1.2, 0.45, 0.75])
+    assert_gradients(f, x)
+    assert fj.value_and_grad(f)(x)[0] == f(x)
+
+
+def test_what_numpy_says_of_writes():
+    def f(x):
+        fj.graph_break("here")
+        y = x * 2
+        with pytest.raises(IndexError, match="out of bounds"):
+            np.put(y, 99, x[0])
+        with pytest.raises(ValueError, match="empty array"):
+            np.place(y, x > 0, [])
+        with pytest.raises(IndexError, match="out of bounds"):
+            np.multiply.at(y, 99, x[0])
+        return y.sum()
+
+    np.testing.assert_array_equal(fj.grad(f)(np.ones(3)), [2.0, 2.0, 2.0])
 
 
 @pytest.mark.parametrize("setting", ["MS_JIT=0", "FRAMEJIT_DISABLE=1", "FRAMEJIT_STRESS=break=3", "FRAMEJIT_STRESS=guards", "FRAMEJIT_STRESS=interp", "FRAMEJIT_STRESS=verify"])
