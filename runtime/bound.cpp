@@ -345,6 +345,7 @@ class Binder {
     int along = -1;
     for (std::size_t i = 0; i < out.operands.size(); ++i) {
       const int64_t item = out.operands[i].itemsize;
+      if (out.stride(i, inner) == 0) continue;  // one element for all of a row
       for (int axis = 0; axis < inner; ++axis)
         if (std::abs(out.stride(i, axis)) == item && out.extents[axis] >= kNarrowest && !stays_in_cache(out.extents[inner], out.stride(i, inner)))
           along = axis;
