@@ -405,20 +405,25 @@ BackwardResult matmul_rule(const Backward& at) {
   if (right.size() == 1) as_right.push_back(1);
   if (right.size() == 1) as_result.push_back(1);
   if (left.size() == 1) as_result.insert(as_result.end() - 1, 1);
-  E g = m.reshape(at.g, as_result);
+  const E g = m.reshape(at.g, as_result);
   const auto product = [&](E a, E b, const Type& of) {
     return is_by_columns(of) ? transposed(m.matmul(transposed(b), transposed(a))) : m.matmul(a, b);
   };
   std::vector<ValueId> out(2, kNoValue);
-  if (at.needed[0]) {
+  const auto add_left = [&] {
     const E b = m.reshape(at.x(1), as_right);
     out[0] = m.reshape(m.unbroadcast(product(g, transposed(b), at.input_type(0)), as_left), left).id;
-  }
-  if (at.needed[1]) {
-    E a = m.reshape(at.x(0), as_left);
-    if (as_right.size() == 2) a = joined(a), g = joined(g);  // the sum over all matrices of A is one along k
-    out[1] = m.reshape(m.unbroadcast(product(transposed(a), g, at.input_type(1)), as_right), right).id;
-  }
+  };
+  const auto add_right = [&] {
+    E a = m.reshape(at.x(0), as_left), of = g;
+    if (as_right.size() == 2) a = joined(a), of = joined(g);  // the sum over all matrices of A is one along k
+    out[1] = m.reshape(m.unbroadcast(product(transposed(a), of, at.input_type(1)), as_right), right).id;
+  };
+  // First what reads an operand whose memory is free behind it, before more is needed.
+  const bool left_stays = m.graph().node(m.graph().root(at.inputs[0])).op == Op::Param;
+  if (at.needed[0] && left_stays) add_left();
+  if (at.needed[1]) add_right();
+  if (at.needed[0] && !left_stays) add_left();
   return out;
 }
 FRAMEJIT_RULE(MatMul, matmul_rule)
@@ -549,8 +554,9 @@ E weights_cotangent(E image, E g, Dims filter, const Window& window) {
 BackwardResult convolution_rule(const Backward& at) {
   const Window window = at.math.graph().node(at.node).window();
   std::vector<ValueId> out(2, kNoValue);
-  if (at.needed[0]) out[0] = image_cotangent(at.x(1), at.g, at.input_type(0).shape, window).id;
+  // The image's memory may be free behind the weights' cotangent, before that of its own is needed.
   if (at.needed[1]) out[1] = weights_cotangent(at.x(0), at.g, at.input_type(1).shape, window).id;
+  if (at.needed[0]) out[0] = image_cotangent(at.x(1), at.g, at.input_type(0).shape, window).id;
   return out;
 }
 FRAMEJIT_RULE(Convolution, convolution_rule)
