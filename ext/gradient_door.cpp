@@ -175,6 +175,7 @@ class GradientDoor final : public capture::Door {
     request.host = host_gradients(session);
     request.o1 = session.o1();
     const uint32_t location = session.location();
+    session.graph().begin_gradient();
     auto made = graph::append_gradients(session.builder(), request);
     session.set_location(location);
     if (!made) return break_at(BreakId::NoGradient, made.error().why);

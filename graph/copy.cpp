@@ -1,6 +1,7 @@
 // One walk in program order: what a node names has been copied before it.
 #include "graph/copy.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -16,7 +17,11 @@ class Copier {
 
   void copy(const Block& block) {
     for (ValueId v : block.params) append(v);
-    for (ValueId v : block.nodes) append(v);
+    const std::vector<std::size_t> starts = &block == &from_.body() ? from_.gradient_starts() : std::vector<std::size_t>{};
+    for (std::size_t i = 0; i < block.nodes.size(); ++i) {
+      if (std::binary_search(starts.begin(), starts.end(), i)) to_.begin_gradient();
+      append(block.nodes[i]);
+    }
   }
 
   std::vector<ValueId> all(const std::vector<ValueId>& values) const {
@@ -35,6 +40,7 @@ class Copier {
     node.attrs = n.attrs;
     node.type = n.type;
     node.flag_rule = n.flag_rule;
+    node.again = n.again;
     if (n.type.is_view()) {  // what stands for a param may be a view itself
       const ValueId root = made_[index(n.type.root)];
       node.type.root = to_.root(root);

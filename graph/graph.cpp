@@ -117,22 +117,35 @@ uint32_t Graph::add_location(Location location) {
   return static_cast<uint32_t>(locations_.size() - 1);
 }
 
+std::vector<std::size_t> Graph::gradient_starts() const {
+  std::vector<std::size_t> out;
+  std::size_t at = body_.nodes.size();
+  // Passes put new nodes between old ones, so that only what is old tells that no gradient has begun yet.
+  for (auto first = gradients_.rbegin(); first != gradients_.rend(); ++first) {
+    while (at > 0 && body_.nodes[at - 1] >= *first) --at;
+    if (at < body_.nodes.size() && (out.empty() || out.back() != at)) out.push_back(at);
+  }
+  std::reverse(out.begin(), out.end());
+  return out;
+}
+
 std::optional<Graph> Graph::with_result(ValueId result) const {
   Graph out(name_);
   for (const Node& n : nodes_) {
     if (!n.blocks.empty()) return std::nullopt;
-    out.nodes_.push_back({n.op, n.inputs, n.attrs, n.type, n.location, n.calls, n.flag_rule, {}});
+    out.nodes_.push_back({n.op, n.inputs, n.attrs, n.type, n.location, n.calls, n.flag_rule, {}, n.again});
   }
   out.body_ = {body_.params, body_.nodes, {result}};
   out.shapes_ = shapes_;
   out.locations_ = locations_;
   out.calls_ = calls_;
+  out.gradients_ = gradients_;
   return out;
 }
 
 Graph::Mark Graph::mark() const {
   const Block& block = open_.empty() ? body_ : *open_.back();
-  return {nodes_.size(), block.nodes.size(), body_.params.size(), shapes_.mark()};
+  return {nodes_.size(), block.nodes.size(), body_.params.size(), gradients_.size(), shapes_.mark()};
 }
 
 void Graph::rollback(const Mark& m) {
@@ -140,6 +153,7 @@ void Graph::rollback(const Mark& m) {
   nodes_.erase(nodes_.begin() + static_cast<std::ptrdiff_t>(m.nodes), nodes_.end());
   current().nodes.resize(m.block_nodes);
   body_.params.resize(m.params);
+  gradients_.resize(m.gradients);
   shapes_.rollback(m.shapes);
 }
 

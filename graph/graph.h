@@ -148,6 +148,7 @@ struct Node {
   std::vector<uint32_t> calls;
   FlagRule flag_rule;                          // of what may raise flags
   std::vector<std::unique_ptr<Block>> blocks;  // bodies of structured control flow
+  bool again = false;                          // computes what has been computed before, where it is used, so that it was not kept
 
   const AttrValue* find(AttrKey key) const;
   /// The attributes that the operator's row demands.
@@ -208,13 +209,18 @@ class Graph {
   const std::vector<ValueId>& results() const { return body_.results; }
   void set_results(std::vector<ValueId> results) { body_.results = std::move(results); }
 
+  /// What is appended from here on is the gradient of what is there, and what comes behind it.
+  void begin_gradient() { gradients_.push_back(ValueId{static_cast<uint32_t>(nodes_.size())}); }
+  /// Where gradients begin: indices of the body's nodes, ascending.
+  std::vector<std::size_t> gradient_starts() const;
+
   /// The same graph with one result; nothing where there are blocks.
   std::optional<Graph> with_result(ValueId result) const;
 
   /// For transactions at capture: rollback forgets what was appended after `mark()`. What was changed in place stays. The same
   /// block must be open.
   struct Mark {
-    std::size_t nodes, block_nodes, params;
+    std::size_t nodes, block_nodes, params, gradients;
     ShapeEnv::Mark shapes;
   };
   Mark mark() const;
@@ -230,6 +236,7 @@ class Graph {
   ShapeEnv shapes_;
   std::vector<Location> locations_;
   std::vector<Call> calls_;
+  std::vector<ValueId> gradients_;  // the first value of each, ascending
 };
 
 /// Calls f with the nodes of a block and of the blocks in it, in program order; a node comes before what its blocks hold.

@@ -53,7 +53,12 @@ class Parser {
 
   /// Up to the end of a block: what it gives.
   std::vector<ValueId> statements(std::string_view last) {
-    while (!take_word(last)) statement();
+    while (!take_word(last)) {
+      if (depth_ == 0 && take_word("gradient"))
+        graph_->begin_gradient();
+      else
+        statement();
+    }
     std::vector<ValueId> results;
     if (!at("}")) {
       do results.push_back(value());
@@ -134,6 +139,10 @@ class Parser {
     do {
       const std::string_view start = here();
       const std::string_view key = word("an attribute");
+      if (key == "again") {
+        node.again = true;
+        continue;
+      }
       expect("=");
       if (key == "axes" || key == "window") {
         std::vector<int64_t> numbers;

@@ -37,7 +37,7 @@ PhaseScope::~PhaseScope() noexcept(false) {
 
 std::span<const Pass> all_passes() {
   static constexpr Pass kPasses[] = {
-      {"canonicalize", canonicalize}, {"fold", fold}, {"forward", forward}, {"cse", cse}, {"attend", attend}, {"dce", dce}};
+      {"canonicalize", canonicalize}, {"fold", fold}, {"forward", forward}, {"cse", cse}, {"attend", attend}, {"dce", dce}, {"recompute", recompute}};
   return kPasses;
 }
 

@@ -21,6 +21,7 @@ struct PassContext {
   bool o1 = false;            // optimizations that stay within documented error bounds are allowed
   bool ignore_flags = false;  // errstate ignores every class of floating-point warning, and that is guarded
   ExecOrder order = ExecOrder::Program;
+  int64_t least_again = 64 << 10;  // bytes of a value from which on it may be worth to compute it again
   std::vector<std::string> disabled;
   bool verify = false;  // after each pass; a violation is an InternalError that names the pass
   struct Timing {
@@ -63,6 +64,7 @@ bool forward(Graph&, PassContext&);       // what was just written is used in pl
 bool cse(Graph&, PassContext&);           // equal nodes over equal memory states
 bool attend(Graph&, PassContext&);        // at O1: attentions that are written out
 bool dce(Graph&, PassContext&);           // keeps operators that may set a flag, and writes that can be seen
+bool recompute(Graph&, PassContext&);     // what gradients need and is cheap is computed again, not kept
 
 /// The passes in the order in which optimize() runs them.
 std::span<const Pass> all_passes();

@@ -1,6 +1,7 @@
 // Printing graphs.
 #include "graph/text.h"
 
+#include <algorithm>
 #include <cctype>
 #include <unordered_set>
 #include <utility>
@@ -45,7 +46,11 @@ class Printer {
 
  private:
   void block(const Block& b, const char* last) {
-    for (ValueId v : b.nodes) statement(v);
+    const std::vector<std::size_t> starts = &b == &graph_.body() ? graph_.gradient_starts() : std::vector<std::size_t>{};
+    for (std::size_t i = 0; i < b.nodes.size(); ++i) {
+      if (std::binary_search(starts.begin(), starts.end(), i)) out_ += "  gradient\n";
+      statement(b.nodes[i]);
+    }
     out_ += indent_ + last;
     for (std::size_t i = 0; i < b.results.size(); ++i) {
       out_ += i ? ", " : " ";
@@ -121,7 +126,8 @@ class Printer {
     }
     flags("ignore", n.flag_rule.ignored, separator);
     flags("mind", n.flag_rule.minded, separator);
-    if (!n.attrs.empty() || n.flag_rule) out_ += "}";
+    if (n.again) out_.append(std::exchange(separator, ", ")).append("again");
+    if (!n.attrs.empty() || n.flag_rule || n.again) out_ += "}";
   }
 
   void flags(const char* key, uint8_t set, const char*& separator) {

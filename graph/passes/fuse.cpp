@@ -31,7 +31,7 @@ struct Access {
 
 class Fuser {
  public:
-  Fuser(const Graph& graph, const MemoryFacts& facts, const Block& block, ExecOrder order, bool has_rules)
+  Fuser(const Graph& graph, const MemoryFacts& facts, const Block& block, ExecOrder order, FlagRules rules)
       : graph_(graph),
         facts_(facts),
         block_(block),
@@ -45,13 +45,17 @@ class Fuser {
         stored_(graph.value_count(), false),
         written_(graph.value_count(), false),
         roots_(graph.value_count()),
-        has_rules_(has_rules) {}
+        rules_(rules) {}
 
   std::vector<Group> run() {
     for (ValueId v : block_.nodes)
       for (ValueId input : is_control(graph_.node(v).op) ? used_values(graph_, v) : graph_.node(v).inputs) ++uses_[index(input)];
     find_cheap();
-    for (ValueId v : block_.nodes) node(v);
+    const std::vector<std::size_t> starts = &block_ == &graph_.body() ? graph_.gradient_starts() : std::vector<std::size_t>{};
+    for (std::size_t at = 0; at < block_.nodes.size(); ++at) {
+      if (std::binary_search(starts.begin(), starts.end(), at)) gradient_ = static_cast<int32_t>(groups_.size());
+      node(block_.nodes[at]);
+    }
     place_unused_scalars();
     for (Open& g : groups_) finish(g);
     std::vector<Group> out;
@@ -65,6 +69,7 @@ class Fuser {
     Group group;
     ValueId reduction = kNoValue;                   // the first one
     bool closed = false;                            // a contraction
+    bool again = false;                             // begun by what is computed again
     std::optional<FlagRule> flag_rule;              // of its nodes that may set flags
     std::unordered_map<uint32_t, Access> accesses;  // by root
     std::unordered_set<uint32_t> scalars;           // free 0-d nodes that stand in it
@@ -107,11 +112,11 @@ class Fuser {
       return;
     }
     const int32_t g = is_alone(n.op) ? kNone : find_group(v, n);
-    join(v, n, g == kNone ? open(n) : g);
+    join(v, n, g == kNone ? open(v, n) : g);
   }
 
   void control(ValueId v, const Node& n) {
-    const int32_t g = group_of_[index(v)] = open(n);
+    const int32_t g = group_of_[index(v)] = open(v, n);
     groups_.back().group.nodes.push_back(v);
     for (ValueId used : used_values(graph_, v))
       if (!is_control(graph_.node(used).op)) load(used, g);
@@ -121,16 +126,16 @@ class Fuser {
     }
     if (n.op == Op::Measure) measured_ = g + 1;
     for (const std::unique_ptr<Block>& block : n.blocks)
-      groups_.back().group.blocks.push_back(Fuser(graph_, facts_, *block, order_, has_rules_).run());
+      groups_.back().group.blocks.push_back(Fuser(graph_, facts_, *block, order_, rules_).run());
   }
 
-  /// Values of several users, all over the same shape, that cost as little as loading them: where users are of different groups, each
-  /// computes them again.
+  /// Values of several users, all over the same shape, that cost as little as loading them, or are computed again anyway: where users are
+  /// of different groups, each computes them again.
   void find_cheap() {
     for (ValueId v : block_.nodes) {
       const Node& n = graph_.node(v);
       if (!is_computed(n)) continue;
-      cheap_[index(v)] = uses_[index(v)] >= 2 && n.type.rank() > 0 && is_cheap(n);
+      cheap_[index(v)] = n.again || (uses_[index(v)] >= 2 && n.type.rank() > 0 && is_cheap(n));
       for (ValueId input : n.inputs) {
         const OpClass cls = def(n.op).cls;
         const bool loops = cls == OpClass::Elementwise || cls == OpClass::Cast || cls == OpClass::Reduction;
@@ -163,11 +168,12 @@ class Fuser {
   /// A 0-d operator that costs as little as a load, or a cheap one, whose operands hold for the whole graph.
   bool is_free(ValueId v, const Node& n) const {
     const OpClass cls = def(n.op).cls;
-    if ((n.type.rank() != 0 && !cheap_[index(v)]) || (cls != OpClass::Elementwise && cls != OpClass::Cast) || has_address(v) ||
+    const bool fits = cls == OpClass::Elementwise || cls == OpClass::Cast || (n.op == Op::Full && n.again);
+    if ((n.type.rank() != 0 && !cheap_[index(v)]) || !fits || has_address(v) ||
         facts_.captured[index(v)])
       return false;
-    if (has_rules_ && may_set_flags(graph_, v)) return false;
-    if (def(n.op).exactness != Exactness::Native) return false;
+    if ((n.again ? rules_ == FlagRules::Several : rules_ != FlagRules::Callers) && may_set_flags(graph_, v)) return false;
+    if (def(n.op).exactness != Exactness::Native && !n.again) return false;
     return std::all_of(n.inputs.begin(), n.inputs.end(),
                        [&](ValueId input) { return facts_.last_write[index(graph_.root(input))] < 0; });
   }
@@ -184,6 +190,7 @@ class Fuser {
     for (std::size_t i = 0; i < n.inputs.size(); ++i) {
       const ValueId input = n.inputs[i];
       if (!reads_operand(n, i)) continue;
+      if (graph_.node(input).again) least = std::max(least, gradient_);
       if (is_register(input, n)) {
         producer = std::max(producer, group_of_[index(input)]);
         least = std::max(least, group_of_[index(input)]);
@@ -201,6 +208,8 @@ class Fuser {
     // results live at a time.
     for (int32_t g : {producer, neighbour, latest(shape_of(n))}) {
       if (g != producer && order_ == ExecOrder::Depth) continue;
+      // What is computed again may not run where it was computed first.
+      if (n.again && (g == kNone || !groups_[static_cast<std::size_t>(g)].again)) continue;
       if (g < least || !may_join(v, n, groups_[static_cast<std::size_t>(g)])) continue;
       if (g == producer || g == neighbour || accepts_unrelated(n, groups_[static_cast<std::size_t>(g)])) return g;
     }
@@ -239,11 +248,13 @@ class Fuser {
     return true;
   }
 
-  int32_t open(const Node& n) {
+  int32_t open(ValueId v, const Node& n) {
     const int32_t g = static_cast<int32_t>(groups_.size());
     groups_.emplace_back();
     groups_.back().group.shape = shape_of(n);
+    groups_.back().group.first = v;
     groups_.back().closed = is_alone(n.op);
+    groups_.back().again = n.again;
     if (!is_alone(n.op)) latest_[hash_of(shape_of(n))] = g;
     return g;
   }
@@ -313,7 +324,7 @@ class Fuser {
     int32_t own = kNone;
     for (auto it = nodes.rbegin(); it != nodes.rend(); ++it) {
       if (!free_[index(*it)] || placed_[index(*it)]) continue;
-      if (own == kNone) own = open(graph_.node(*it));
+      if (own == kNone) own = open(*it, graph_.node(*it));
       place_scalar(*it, own);
     }
   }
@@ -336,7 +347,8 @@ class Fuser {
   std::vector<bool> free_, cheap_, placed_, stored_, written_;
   std::vector<Root> roots_;
   int32_t measured_ = 0;  // the first group in which what has been measured is known
-  const bool has_rules_;  // has any node of the graph a rule of its own for its flags?
+  int32_t gradient_ = 0;  // the first group that began with a node of the last gradient
+  const FlagRules rules_;
   std::vector<Open> groups_;
   std::unordered_map<std::size_t, int32_t> latest_;  // by hash of the shape; may_join compares
 };
@@ -345,9 +357,7 @@ class Fuser {
 
 std::vector<Group> fuse(const Graph& graph, const PassContext& context) {
   const MemoryFacts facts(graph);
-  bool has_rules = false;
-  for_each_node(graph, graph.body(), [&](ValueId v) { has_rules = has_rules || graph.node(v).flag_rule; });
-  return Fuser(graph, facts, graph.body(), context.order, has_rules).run();
+  return Fuser(graph, facts, graph.body(), context.order, flag_rules(graph)).run();
 }
 
 }  // namespace framejit::graph

@@ -16,6 +16,9 @@
 // each group that uses them. The others run in a group of shape [] and are loaded. A recomputed one must set its flags
 // even where the group's shape turns out to be empty.
 //
+// What is computed again (Node::again) is free as well, where all that use it are loops over its shape; else it is in no group that began
+// before it: it is there so that nothing of it lives so long.
+//
 // In-place writes to params are joined freely, also across statements that may set a flag: the run time can undo them.
 #pragma once
 
@@ -38,6 +41,7 @@ namespace framejit::graph {
 struct Group {
   std::vector<ValueId> nodes;
   std::vector<ValueId> stored;
+  ValueId first = kNoValue;  // with which it began
   Dims shape;  // the iteration shape (of the operand, for a reduction)
   std::vector<std::vector<Group>> blocks;
 };

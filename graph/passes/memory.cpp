@@ -2,6 +2,7 @@
 #include "graph/passes/memory.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace framejit::graph {
 
@@ -43,6 +44,19 @@ bool may_set_flags(const Graph& graph, ValueId v) {
     return to != DType::Bool && from != to && !(widens && (is_float(to) || is_complex(to)));
   }
   return may_set_flags(n.op, from);
+}
+
+FlagRules flag_rules(const Graph& graph) {
+  std::optional<FlagRule> rule;
+  FlagRules out = FlagRules::Callers;
+  for_each_node(graph, graph.body(), [&](ValueId v) {
+    const FlagRule own = graph.node(v).flag_rule;
+    if (!own && !may_set_flags(graph, v)) return;
+    if (!rule) out = own ? FlagRules::Other : FlagRules::Callers;
+    else if (*rule != own) out = FlagRules::Several;
+    rule = own;
+  });
+  return out;
 }
 
 bool reads_operand(const Node& node, std::size_t operand) {

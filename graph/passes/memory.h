@@ -23,6 +23,10 @@ struct MemoryFacts {
 /// Does the node set floating-point status flags on some operands?
 bool may_set_flags(const Graph& graph, ValueId v);
 
+/// The rules for flags of all nodes that may set any: the caller's alone, another one alone, or several.
+enum class FlagRules : uint8_t { Callers, Other, Several };
+FlagRules flag_rules(const Graph& graph);
+
 /// Does the node read the bytes of its operands? (A view does not; a write reads its value only.)
 bool reads_operand(const Node& node, std::size_t operand);
 

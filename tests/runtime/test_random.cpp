@@ -32,6 +32,10 @@ class RandomProgram : RandomFlow {
     }
     for (int i = 0; i < 4; ++i) param();
     steps(2 + pick(14));
+    if (pick(3) == 0) {
+      graph.begin_gradient();
+      steps(2 + pick(14));
+    }
     std::vector<ValueId> results;
     for (int i = pick(3); i >= 0; --i) results.push_back(any());
     graph.set_results(results);
@@ -155,6 +159,7 @@ void run_seed(uint64_t seed, int& declined_count) {
   if (seed % 3 == 0) {
     PassContext context;
     context.verify = true;
+    context.least_again = 1;
     optimize(program.graph, context);
   }
   static constexpr int kThreads[] = {1, 2, 3, 7};
