@@ -329,7 +329,7 @@ class Binder {
       out.scratch_bytes += round_up(together * length * out.operands[i].itemsize, kTempAlignment);
     }
     out.joined.length = length;
-    out.joined.rest = rows % together * length;
+    out.joined.rest = rows % together;
     for (std::size_t i = 0; i < out.operands.size(); ++i) out.strides[i * out.extents.size() + static_cast<std::size_t>(outer)] *= together;
     out.extents[outer] = rows / together;
     out.extents[inner] = together * length;
@@ -495,6 +495,9 @@ class Binder {
           remove_axis(*out.epilogue, out.epilogue->rank() - 2);
         out.column_axes = out.epilogue->rank() - 1 - rows;
       }
+      BoundLoop joined = *out.epilogue;
+      join_rows(joined);
+      if (joined.joined.length > 0 && out.column_axes == 1 && joined.scratch_bytes <= BoundMatMul::kMostRepeated) out.joined = std::move(joined);
       p.nanoseconds += out.epilogue->nanoseconds;
     }
     return out;

@@ -67,7 +67,7 @@ struct BoundLoop {
       int64_t scratch;
     };
     int64_t length = 0;  // of a row; 0: they are not joined
-    int64_t rest = 0;    // elements behind the rows of the second axis from the end
+    int64_t rest = 0;    // rows behind those of the second axis from the end
     std::vector<Repeated> repeated;
   } joined;
 
@@ -92,6 +92,8 @@ struct BoundMatMul {
   std::optional<Narrowed> narrowed;
   BoundOperand a, b, c;
   std::optional<BoundLoop> epilogue;  // rank: batch axes, rows, columns
+  std::optional<BoundLoop> joined;    // ... for rectangles of whole rows, where these are short
+  static constexpr int64_t kMostRepeated = 16 << 10;  // bytes of that, on the stack
   int64_t groups = 1;                 // of rows, which to the epilogue follow each other
   int column_axes = 1;                // of the epilogue
 };

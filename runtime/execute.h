@@ -1,9 +1,11 @@
 // Runs the steps of a bound program.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <mutex>
 #include <thread>
@@ -118,6 +120,28 @@ struct Window {
 
 /// Runs one stage over a window whose scratch operands are contiguous.
 void run_stage(const BoundLoop& loop, const BoundStage& stage, const Window& window);
+
+/// Calls f(window) for so many rows of a loop whose rows are joined, which `window` begins with: most of them several at once, the others as
+/// one row. `scratch`: for what is repeated.
+template <class F>
+void for_joined_rows(const BoundLoop& loop, Window w, int64_t rows, char* scratch, F&& f) {
+  const int64_t length = loop.joined.length, together = loop.extents.back() / length;
+  for (const BoundLoop::JoinedRows::Repeated& r : loop.joined.repeated) {
+    const auto row = static_cast<std::size_t>(length * loop.operands[r.operand].itemsize);
+    char* const begin = scratch + r.scratch;
+    for (std::size_t at = 0; at < static_cast<std::size_t>(std::min(rows, together)) * row; at += row)
+      std::memcpy(begin + at, w.pointers[r.operand], row);
+    w.pointers[r.operand] = begin;
+  }
+  w.outer = rows / together;
+  w.inner = together * length;
+  if (w.outer > 0) f(w);
+  if (rows % together == 0) return;
+  for (std::size_t i = 0; i < loop.operands.size(); ++i) w.pointers[i] += w.outer * loop.stride(i, loop.rank() - 2);
+  w.outer = 1;
+  w.inner = rows % together * length;
+  f(w);
+}
 
 /// Puts back what a guarded kernel kept of a row.
 void restore_row(char* memory, int64_t stride, const char* saved, int64_t count, int itemsize);

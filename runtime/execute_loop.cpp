@@ -239,24 +239,6 @@ void run_guarded_rows(const BoundLoop& loop, const Window& all, char* scratch, i
   }
 }
 
-/// The two innermost axes of a step whose rows are joined; `last`: and the rows that are left.
-void run_joined(const BoundLoop& loop, Window w, char* scratch, bool last, RunState& state) {
-  const int rank = loop.rank();
-  for (const BoundLoop::JoinedRows::Repeated& r : loop.joined.repeated) {
-    const auto row = static_cast<std::size_t>(loop.joined.length * loop.operands[r.operand].itemsize);
-    char* const begin = scratch + r.scratch;
-    for (std::size_t at = 0; at < static_cast<std::size_t>(w.inner / loop.joined.length) * row; at += row)
-      std::memcpy(begin + at, w.pointers[r.operand], row);
-    w.pointers[r.operand] = begin;
-  }
-  run_stages(loop, w, state);
-  if (!last || loop.joined.rest == 0) return;
-  for (std::size_t i = 0; i < loop.operands.size(); ++i) w.pointers[i] += w.outer * loop.stride(i, rank - 2);
-  w.outer = 1;
-  w.inner = loop.joined.rest;
-  run_stages(loop, w, state);
-}
-
 void run_part(const BoundLoop& loop, const Part& part, RunState& state) {
   const int rank = loop.rank(), operands = static_cast<int>(loop.operands.size());
   int64_t extents[kMaxRank], position[kMaxRank] = {};
@@ -281,13 +263,16 @@ void run_part(const BoundLoop& loop, const Part& part, RunState& state) {
   w.inner_start = part.axis == rank - 1 ? part.begin : 0;
   index_cell = w.inner_start;
   const bool tiled = loop.step->scratch_slots > 0;
+  // Of a loop whose rows are joined; those behind the last block are the last part's.
+  const int64_t together = loop.joined.length > 0 ? extents[rank - 1] / loop.joined.length : 1;
   const bool last = part.axis != rank - 2 || part.end == loop.extents[rank - 2];
+  const int64_t rows = w.outer * together + (last ? loop.joined.rest : 0);
   int flagged = 0;
   do {
     if (loop.guarded.kernel)
       run_guarded_rows(loop, w, scratch.data(), &index_cell, flagged, state);
     else if (loop.joined.length > 0)
-      run_joined(loop, w, scratch.data(), last, state);
+      for_joined_rows(loop, w, rows, scratch.data(), [&](const Window& joined) { run_stages(loop, joined, state); });
     else if (tiled)
       run_tiles(loop, w, scratch.data(), &index_cell, state);
     else

@@ -553,6 +553,15 @@ void run_epilogue(const BoundMatMul& step, const RunState& state, int64_t batch,
     }
     return bytes;
   };
+  if (step.joined && column == 0 && column_end == length) {
+    alignas(64) char repeated[BoundMatMul::kMostRepeated];
+    Window w;
+    for (std::size_t i = 0; i < loop.operands.size(); ++i) {
+      const BoundOperand& o = loop.operands[i];
+      w.pointers[i] = state.buffers[o.buffer] + o.offset + along(i, batch, 0, rows - 1) + row * loop.stride(i, rows);
+    }
+    return for_joined_rows(*step.joined, w, count, repeated, [&](const Window& joined) { run_stage(*step.joined, step.joined->stages[0], joined); });
+  }
   char* pointers[kMaxOperands];
   int64_t strides[2 * kMaxOperands];
   while (column < column_end) {

@@ -47,7 +47,7 @@ TEST(Bound, OperandsAcrossEachOtherGoInBlocks) {
 
 TEST(Bound, ShortRowsAreSeveralAtOnce) {
   // 2048 bytes and more in whole lines: 176 rows of 12 bytes.
-  EXPECT_EQ(axes(sum("f32[100000, 3]", "f32[3]", "f32[100000, 3]")), (Axes{{568, 528}, 3, 96, 1}));
+  EXPECT_EQ(axes(sum("f32[100000, 3]", "f32[3]", "f32[100000, 3]")), (Axes{{568, 528}, 3, 32, 1}));
   EXPECT_EQ(axes(sum("f32[1000, 3]", "f32[3]", "f32[1000, 3]")), (Axes{{1000, 3}}));            // too few
   EXPECT_EQ(axes(sum("f32[100000, 64]", "f32[64]", "f32[100000, 64]")), (Axes{{100000, 64}}));  // not short
   EXPECT_EQ(axes(sum("f32[100000, 3]", "f32[100000, 1]", "f32[100000, 3]")), (Axes{{100000, 3}}));

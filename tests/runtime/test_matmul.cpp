@@ -360,6 +360,33 @@ TEST(Epilogue, BiasAndReluGiveTheBitsOfLoops) {
   set_num_threads(0);
 }
 
+/// Several rows at once; blocks of C hold any number of them.
+TEST(Epilogue, ShortRows) {
+  std::mt19937_64 random(6);
+  initialize_scheduler();
+  for (const codegen::Cpu& cpu : cpus())
+    for (auto [batch, m, n, k] : {std::array<int64_t, 4>{1, 5000, 8, 16}, {1, 5001, 3, 5}, {1, 9000, 2, 40}, {3, 2500, 12, 30}, {1, 3001, 33, 20}}) {
+      const auto dims = [&](int64_t x, int64_t y) {
+        return "f32[" + (batch > 1 ? std::to_string(batch) + ", " : "") + std::to_string(x) + ", " + std::to_string(y) + "]";
+      };
+      const std::string c = dims(m, n), operands = ", %bias: f32[" + std::to_string(n) + "]) {\n";
+      const std::vector<std::vector<std::byte>> params = {floats(batch * m * k, random), floats(batch * k * n, random), floats(n, random)};
+      const auto finished = [&](const std::string& product) {
+        return "  %10 = add " + product + ", %bias : " + c + "\n  %11 = constant {value=0} : f32[]\n  %12 = maximum %10, %11 : " + c + "\n  return %12\n}";
+      };
+      const std::string factors = "graph @f(%a: " + dims(m, k) + ", %b: " + dims(k, n), product = "  %9 = matmul %a, %b : " + c + "\n";
+      const Ran plain = run_graph(factors + ") {\n" + product + "  return %9\n}", {params[0], params[1]}, cpu);
+      const Ran rest = run_graph("graph @f(%p: " + c + operands + finished("%p"), {plain.results[0], params[2]}, cpu);
+      for (int threads : {1, 3}) {
+        set_num_threads(threads);
+        const Ran whole = run_graph(factors + operands + product + finished("%9"), params, cpu);
+        EXPECT_EQ(whole.results, rest.results) << batch << "x" << m << "x" << n << "x" << k;
+        EXPECT_NE(whole.listing.find("finished by loop"), std::string::npos) << whole.listing;
+      }
+    }
+  set_num_threads(0);
+}
+
 TEST(Epilogue, BatchesCastsAndSharedProducts) {
   std::mt19937_64 random(6);
   for (const codegen::Cpu& cpu : cpus()) {
