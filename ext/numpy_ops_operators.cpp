@@ -259,6 +259,9 @@ Captured<Value*> compare_operator(Session& session, int py_op, Value* left, Valu
   if (py_op < Py_LT || py_op > Py_GE) return break_at(BreakId::UnsupportedArgument, "comparison");
   FRAMEJIT_TRY(a, operand(session, left));
   FRAMEJIT_TRY(b, operand(session, right));
+  // Python's complex takes a float64 for a float, which it is an instance of.
+  if ((py_op == Py_EQ || py_op == Py_NE) && a.literal() && graph::is_complex(a.type.dtype) && !b.is_array() && !b.literal() && b.type.dtype == DType::F64)
+    return break_at(BreakId::UnsupportedArgument, "a complex number before a float64, whose comparison is a bool of Python's");
   static constexpr const char* kCompareNames[] = {"lt", "le", "eq", "ne", "gt", "ge"};
   return out_of_place(session, kCompareNames[py_op], kCompare[py_op], a, b);
 }

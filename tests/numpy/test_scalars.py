@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator as operators
 import warnings
 
 import framejit
@@ -47,3 +48,17 @@ def test_scalars(text: str) -> None:
         expected = seen(eager, a, b)
         assert seen(compiled, a, b) == expected, (a, b)
         assert seen(compiled, a, b) == expected, (a, b)
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i4", "c16"])
+@pytest.mark.parametrize("operator", [operators.eq, operators.ne, operators.add, operators.mul], ids=lambda f: f.__name__)
+def test_complex_numbers_before_and_behind_scalars(operator, dtype):
+    """Python's complex takes a float64 for a float: the answer is Python's own, of its own type."""
+    x = np.array([1, 2, 3]).astype(dtype)
+
+    def results(x):
+        mean = x.mean()
+        return operator(2 + 0j, mean), operator(mean, 2 + 0j), operator(1j, x[1]), operator(x.max(), 1j), operator(1j, x)
+
+    for expected, actual in zip(results(x), framejit.jit(results)(x), strict=True):
+        assert type(actual) is type(expected) and repr(actual) == repr(expected)
