@@ -2,6 +2,8 @@
 #include "codegen/cpu.h"
 
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cstdint>
 
@@ -61,7 +63,9 @@ Cpu detect() {
     cpu.vnni = bit(extended.ecx, 11);
     cpu.avx512_fp16 = bit(extended.edx, 23);
     cpu.avx512_bf16 = bit(extended1.eax, 5);
-    cpu.amx_bf16 = tiles_saved && bit(extended.edx, 24) && bit(extended.edx, 22);
+    const bool tiles = tiles_saved && bit(extended.edx, 24);
+    cpu.amx_bf16 = tiles && bit(extended.edx, 22);
+    cpu.amx_int8 = tiles && bit(extended.edx, 25);
   }
   if (cpuid(0x80000000u).eax >= 0x8000001du && bit(cpuid(0x80000001u).ecx, 22))
     read_caches(0x8000001du, cpu);
@@ -81,8 +85,15 @@ Cpu select_cpu(std::string_view override_name) {
   Cpu cpu = detected_cpu();
   if (override_name == "none") cpu.isa = Isa::None;
   if (override_name == "avx2" && cpu.isa == Isa::Avx512) cpu.isa = Isa::Avx2;
-  if (cpu.isa != Isa::Avx512) cpu.amx_bf16 = cpu.avx512_bf16 = cpu.avx512_fp16 = cpu.vnni = false;
+  if (override_name == "avx512" || cpu.isa != Isa::Avx512) cpu.amx_bf16 = cpu.amx_int8 = false;
+  if (cpu.isa != Isa::Avx512) cpu.avx512_bf16 = cpu.avx512_fp16 = cpu.vnni = false;
   return cpu;
+}
+
+bool allow_tiles() {
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // of arch_prctl
+  static const bool allowed = syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+  return allowed;
 }
 
 }  // namespace framejit::codegen

@@ -9,13 +9,18 @@ enum class Isa : unsigned char { None, Avx2, Avx512 };  // Avx2: with FMA and F1
 
 struct Cpu {
   Isa isa = Isa::None;
-  bool amx_bf16 = false, avx512_bf16 = false, avx512_fp16 = false, vnni = false;
+  bool amx_bf16 = false, amx_int8 = false;  // where tiles are allowed: see allow_tiles
+  bool avx512_bf16 = false, avx512_fp16 = false, vnni = false;
   long l1d_bytes = 32 << 10, l2_bytes = 1 << 20, l3_bytes = 8 << 20;
 };
 
 /// Detected by CPUID and XGETBV once.
 const Cpu& detected_cpu();
-/// `override_name`: "", "avx2", "avx512" (never more than what is there), "none".
+/// `override_name`: "", "avx2", "avx512" (without AMX; never more than what is there), "none".
 Cpu select_cpu(std::string_view override_name);
+
+/// Asks the operating system, once, for the tile registers of AMX, for all threads. A process that has them needs larger stacks for signals,
+/// so that this is left to who is about to use them.
+bool allow_tiles();
 
 }  // namespace framejit::codegen

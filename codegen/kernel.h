@@ -111,6 +111,46 @@ struct MatMulCore {
   }
 };
 
+/// The registers of AMX, for narrow elements in groups of 32 bits (NarrowProduct); arguments are MatMulArgs:
+///   configure  the registers take the Shape at `a`; before the first product of a thread
+///   release    they are empty again, and no thread switch has to carry them
+///   product    C[rows, columns] (+)= A[rows, k] B[k, columns], by `rows` x `columns` registers of C; `k` is a multiple of kSide. Rows of A and
+///              C, and those of B, `b_k` apart, are contiguous.
+struct TileCore {
+  static constexpr int kSide = 16, kRowBytes = 64;  // rows of a register, and its groups; bytes of these
+  static constexpr int kConfigure = 0, kRelease = 1, kProduct = 2, kParts = kProduct + 4;
+  static constexpr int product(int rows, int columns) { return kProduct + 2 * (rows - 1) + columns - 1; }
+
+  // Numbers of the registers.
+  static constexpr int c(int row, int column) { return 2 * row + column; }
+  static constexpr int a(int row) { return 4 + row; }
+  static constexpr int b(int column) { return 6 + column; }
+
+  /// As LDTILECFG reads it.
+  struct alignas(64) Shape {
+    uint8_t palette = 1, start_row = 0, reserved[14]{};
+    uint16_t row_bytes[16]{};
+    uint8_t rows[16]{};
+
+    /// For `rows` x `columns` elements of C, 1 to 2 kSide of either.
+    static Shape of(int64_t rows, int64_t columns) {
+      Shape s;
+      const auto set = [&](int number, int64_t height, int64_t groups) {
+        if (height <= 0 || groups <= 0) return;
+        s.rows[number] = static_cast<uint8_t>(std::min<int64_t>(height, kSide));
+        s.row_bytes[number] = static_cast<uint16_t>(4 * std::min<int64_t>(groups, kSide));
+      };
+      for (int i = 0; i < 2; ++i) {
+        set(a(i), rows - i * kSide, kSide);
+        set(b(i), kSide, columns - i * kSide);
+        for (int j = 0; j < 2; ++j) set(c(i, j), rows - i * kSide, columns - j * kSide);
+      }
+      return s;
+    }
+  };
+};
+static_assert(sizeof(TileCore::Shape) == 64);
+
 /// Arguments of the parts of a SoftmaxCore, for float32.
 struct SoftmaxArgs {
   float* row;
@@ -293,6 +333,7 @@ struct MatMulStep {
   KernelIndex kernel = 0;
   /// A core of pairs of bfloat16, which large products may take: their operands are rounded to it, sums stay float32.
   std::optional<KernelIndex> narrow;
+  bool in_tiles = false;  // ... and it is a TileCore
   MatMulCore core;
   int64_t l2_bytes = 0;
   LoopOperand a, b, c;  // strides [batch..., row, column], 0 where an operand is broadcast; columns of C are contiguous

@@ -661,7 +661,13 @@ class Lowerer : public Memory {
     const Dim item(graph::size_of(left.dtype));
     const bool rows = left.rank() >= 2, columns = right.rank() >= 2;
     MatMulStep step = new_product(part, left.dtype, "matmul_");
-    if (options_.narrow_products && options_.cpu.avx512_bf16 && left.dtype == DType::F32) step.narrow = kernels_.add_narrow_matmul();
+    if (options_.narrow_products && left.dtype == DType::F32) {
+      step.in_tiles = options_.cpu.amx_bf16;
+      if (step.in_tiles)
+        step.narrow = kernels_.add_tile_matmul();
+      else if (options_.cpu.avx512_bf16)
+        step.narrow = kernels_.add_narrow_matmul();
+    }
     step.batch = Dims(out.shape.begin(), out.shape.end() - rows - columns);
     step.m = rows ? left.shape.end()[-2] : Dim(1);
     step.k = left.shape.back();

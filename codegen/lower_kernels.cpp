@@ -93,6 +93,12 @@ KernelIndex KernelPool::add_narrow_matmul() {
       [](const void*, const LowerOptions& options) { return emit_narrow_matmul(NarrowProduct::BFloat16, options.cpu); }, nullptr);
 }
 
+KernelIndex KernelPool::add_tile_matmul() {
+  return add(
+      "matmul bf16 in tile registers",
+      [](const void*, const LowerOptions& options) { return emit_tile_matmul(NarrowProduct::BFloat16, options.cpu); }, nullptr);
+}
+
 KernelIndex KernelPool::add_softmax() {
   return add("softmax", [](const void*, const LowerOptions& options) { return emit_softmax(options.cpu.isa, options.listing); }, nullptr);
 }

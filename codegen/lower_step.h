@@ -131,6 +131,7 @@ class KernelPool {
   KernelIndex add(const LoopNest& nest);
   KernelIndex add_matmul(DType dtype);
   KernelIndex add_narrow_matmul();
+  KernelIndex add_tile_matmul();
   KernelIndex add_softmax();
 
  private:

@@ -20,4 +20,7 @@ enum class NarrowProduct : unsigned char { BFloat16, Int8 };
 /// The tiles of MatMulCore(F32, true) and what packs their operands, where the processor has AVX512-BF16 or VNNI.
 Expected<KernelCode, std::string> emit_narrow_matmul(NarrowProduct kind, const Cpu& cpu);
 
+/// The parts of a TileCore, where the processor has AMX for such elements.
+Expected<KernelCode, std::string> emit_tile_matmul(NarrowProduct kind, const Cpu& cpu);
+
 }  // namespace framejit::codegen

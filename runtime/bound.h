@@ -76,10 +76,11 @@ struct BoundLoop {
 };
 
 struct BoundMatMul {
-  /// An operand that is rounded first: distances in bytes along k and along its other axis, there and as pairs.
+  /// An operand that is rounded first: distances in bytes along k and along its other axis, there and as pairs, whose other axis may lie in
+  /// panels. Pairs beyond k are zeros.
   struct Narrow {
-    int64_t k = 0, length = 0, along_k = 0, step = 0;
-    int64_t out_along_k = 0, out_step = 0;
+    int64_t k = 0, pairs = 0, length = 0, along_k = 0, step = 0;
+    int64_t out_along_k = 0, out_step = 0, panel = 0, out_panel = 0, out_matrix = 0;
     int64_t matrices = 1, bytes = 0;
     std::vector<std::pair<int64_t, int64_t>> batch;  // extent and distance of axes along which it is not broadcast
   };

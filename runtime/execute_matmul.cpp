@@ -6,6 +6,7 @@
 //                            tiles along the columns; when it was the last block of k, the rows are finished
 //     tiles            the same on the operands where they lie, where they are small or used once
 //     reached, lines   convolutions: execute_convolution.cpp
+//     registers        narrow elements in tile registers: a panel of B stays in the first-level cache while it passes by rows of A
 //     row              A has one row: along the rows of B, a few at a time
 //     dots             A's rows are contiguous along k and B has few columns; or B's columns are, and A has few rows
 #include <algorithm>
@@ -53,6 +54,7 @@ class Runner : ProductParts {
              c_at_ + block.column * core_.item, core_.item, p_.c_row);
         break;
       case Product::Path::Row: row(block); break;
+      case Product::Path::Registers: registers(block); break;
       case Product::Path::Reached:
       case Product::Path::Minimal:
       case Product::Path::Weights:
@@ -150,6 +152,39 @@ class Runner : ProductParts {
         call(MatMulCore::row(static_cast<int>(std::min<int64_t>(MatMulCore::kRowDepth, p_.k - at))), args);
       }
     }
+  }
+
+  /// Registers of 16 rows and columns of C; whole columns of panels first, so that their shape changes once for each panel.
+  void registers(const Block& block) const {
+    constexpr int64_t kTwo = 2 * TileCore::kSide;
+    MatMulArgs args;
+    args.a_row = p_.a_row, args.b_k = p_.b_k, args.c_row = p_.c_row;
+    int64_t shape_rows = 0, shape_columns = 0;
+    const int64_t height = std::max(kTwo, p_.l2_bytes / 2 / (p_.depth * core_.item) / kTwo * kTwo);
+    for (int64_t top = block.row; top < block.row_end; top += height) {
+      const int64_t bottom = std::min(block.row_end, top + height);
+      for (int64_t at = 0; at == 0 || at < p_.k; at += p_.depth) {
+        args.k = std::min(p_.depth, p_.k - at);
+        args.add = p_.added || at > 0;
+        for (int64_t column = block.column; column < block.column_end; column += kTwo) {
+          const int64_t columns = std::min(kTwo, block.column_end - column);
+          for (int64_t row = top; row < bottom; row += kTwo) {
+            const int64_t rows = std::min(kTwo, bottom - row);
+            if (rows != shape_rows || columns != shape_columns) {
+              const TileCore::Shape shape = TileCore::Shape::of(shape_rows = rows, shape_columns = columns);
+              args.a = reinterpret_cast<const char*>(&shape);
+              call(TileCore::kConfigure, args);
+            }
+            args.a = a_at_ + row * p_.a_row + at * core_.item;
+            args.b = b_at_ + column * core_.item * p_.k + at * p_.b_k;
+            args.c = c_at_ + row * p_.c_row + column * core_.item;
+            call(TileCore::product(rows > TileCore::kSide ? 2 : 1, columns > TileCore::kSide ? 2 : 1), args);
+          }
+          if (at + p_.depth >= p_.k) finish(block.batch, top, bottom, column, column + columns);
+        }
+      }
+    }
+    call(TileCore::kRelease, args);
   }
 
   /// Of a panel of A: k after k, rows beside each other.
@@ -362,7 +397,7 @@ void Product::plan() {
   for (const Axis& axis : batch) batches *= axis.extent;
   empty = batches == 0 || m == 0 || n == 0;
   const double elements = static_cast<double>(batches) * static_cast<double>(m) * static_cast<double>(n);
-  nanoseconds = 2 * elements * static_cast<double>(k * summed) / (item == 4 ? 100.0 : 50.0);
+  nanoseconds = 2 * elements * static_cast<double>(k * summed) / (in_tiles ? 800.0 : item == 4 ? 100.0 : 50.0);
   // A column that lies along the rows of A is a row times a matrix.
   if (!windows && !added && summed == 1 && n == 1 && a_k != item && a_row == item && c_row == item) {
     std::swap(m, n);
@@ -385,6 +420,10 @@ void Product::plan() {
   columns = 0;
   if (windows) {
     plan_windows();
+  } else if (in_tiles) {
+    FRAMEJIT_CHECK(k % TileCore::kSide == 0 && summed == 1, "whole registers");
+    path = Path::Registers;
+    depth = std::max<int64_t>(1, std::min(k, round_up(depth, TileCore::kSide)));
   } else if (summed > 1 && k > 0) {
     path = Path::PackedTiles;
   } else if (!tiles_only && n <= (core.avx512 ? tuning.few_columns : tuning.few_columns_avx2) && a_k == item && k >= tuning.few_depth * n) {
@@ -441,6 +480,7 @@ struct Grid {
   Grid(const Product& p, double pieces) : panel(p.path == Product::Path::DotsOfB ? 1 : 2 * p.core.lanes) {
     int64_t least_rows = p.path == Product::Path::PackedTiles ? 4 * p.core.most_rows(2) : p.core.most_rows(2);
     int64_t least_columns = p.path == Product::Path::DotsOfB ? 32 : 4 * panel;
+    if (p.in_tiles) row_panel = least_rows = 2 * TileCore::kSide;
     if (p.windows) {
       // Whole lines or planes, and the channels of a panel.
       row_panel = least_rows = panel;
@@ -606,7 +646,7 @@ uint32_t bfloat16(float value) {
 
 /// An operand as pairs along k. A line goes along the other axis, in stretches that the first-level cache holds.
 void narrow(const BoundMatMul::Narrow& n, const char* from, char* to, RunState& state) {
-  const int64_t pairs = (n.k + 1) / 2, stretches = divide_up(n.length, kNarrowStretch);
+  const int64_t stretch = std::min(kNarrowStretch, n.panel), stretches = divide_up(n.length, stretch);
   const int64_t work = n.matrices * stretches;
   const double cost = static_cast<double>(n.matrices * n.length * n.k) / 2;
   run_pieces(work, 1, cost, true, state, [&](int64_t begin, int64_t end) {
@@ -614,12 +654,14 @@ void narrow(const BoundMatMul::Narrow& n, const char* from, char* to, RunState& 
       const char* matrix = from;
       int64_t rest = piece / stretches;
       for (std::size_t i = n.batch.size(); i-- > 0; rest /= n.batch[i].first) matrix += rest % n.batch[i].first * n.batch[i].second;
-      const int64_t first = piece % stretches * kNarrowStretch, count = std::min(kNarrowStretch, n.length - first);
-      char* const out = to + piece / stretches * pairs * n.length * 4 + first * n.out_step;
-      for (int64_t pair = 0; pair < pairs; ++pair) {
+      const int64_t first = piece % stretches * stretch, count = std::min(stretch, n.length - first);
+      char* const out = to + piece / stretches * n.out_matrix + first / n.panel * n.out_panel + first % n.panel * n.out_step;
+      for (int64_t pair = 0; pair < (n.k + 1) / 2; ++pair) {
         const char* const low = matrix + first * n.step + 2 * pair * n.along_k;
         narrow_line(low, 2 * pair + 1 < n.k ? low + n.along_k : nullptr, n.step, count, n.out_step, out + pair * n.out_along_k);
       }
+      for (int64_t pair = (n.k + 1) / 2; pair < n.pairs; ++pair)
+        for (int64_t i = 0; i < count; ++i) std::memset(out + pair * n.out_along_k + i * n.out_step, 0, 4);
     }
   });
 }

@@ -14,6 +14,9 @@ namespace framejit::runtime {
 /// Each element is a sum over blocks of k, of Tuning::depth at most and all but the last alike, added one after the other; inside a
 /// block it is one chain of fused multiply-adds. Products with few rows or columns may be dot products instead, or one chain along all of
 /// k. Which of them, and where k is cut, is decided by shape and strides alone: not by threads, caches or blocks.
+///
+/// Path::Registers: groups of narrow elements by a codegen::TileCore. k is a multiple of 16 groups, rows of A are contiguous; B is packed in panels
+/// of 32 columns, [k, 32 groups], which is what `b` points to.
 struct Product {
   struct Axis {
     int64_t extent, a, b, c;
@@ -70,7 +73,7 @@ struct Product {
     /// Positions of the image that so many results see.
     static int64_t seen(const Axis& a, int64_t results) { return (results - 1) * a.stride + (a.window - 1) * a.dilation + 1; }
   };
-  enum class Path : uint8_t { Tiles, PackedTiles, Dots, DotsOfB, Row, Reached, Lines, Minimal, Weights, Slides };
+  enum class Path : uint8_t { Tiles, PackedTiles, Dots, DotsOfB, Row, Reached, Lines, Minimal, Weights, Slides, Registers };
 
   codegen::MatMulCore core;
   const void* code = nullptr;
@@ -81,6 +84,7 @@ struct Product {
   std::vector<Axis> batch;                     // outer to inner
   bool added = false;              // to what C holds
   bool narrow = false;             // groups of narrower elements, which have tiles only
+  bool in_tiles = false;           // ... of a codegen::TileCore
   std::optional<Windows> windows;  // in place of b_k and b_column; A's rows are contiguous
   bool minimal = false;            // float32 windows of 3 x 3 may go by fewer products (execute_minimal.cpp)
   Tuning tuning{};

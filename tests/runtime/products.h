@@ -38,11 +38,12 @@ struct Ran {
 };
 
 inline Ran run_graph(const std::string& text, const std::vector<std::vector<std::byte>>& params, const codegen::Cpu& cpu,
-              std::vector<int64_t> symbols = {}) {
+              std::vector<int64_t> symbols = {}, bool narrow = false) {
   const Graph graph = parse_graph(text);
   codegen::LowerOptions options;
   options.cpu = cpu;
   options.o1 = true;
+  options.narrow_products = narrow;
   options.host_loop = reference_loop;
   auto program = codegen::lower(graph, fused(graph), options);
   if (!program) {
