@@ -1,10 +1,11 @@
 """Products of Tensors beside NumPy's @ and, where it can be imported, torch's.
 
-    ./dev python benchmarks/products.py [--threads N] [--rounds R] [--dtype float32|float64] [--peak GFLOPS] [--small]
+    ./dev python benchmarks/products.py [--threads N] [--rounds R] [--dtype float32|float64|bfloat16] [--peak GFLOPS] [--small]
 
 The engines take turns in each round; the figures are medians over rounds, of ratios taken within a round. With one thread, times are
 CPU times of the thread, so that other processes of the machine show only through the caches; with several, engines rest before their turns.
 `--peak`: of all threads, as benchmarks/native/bench_matmul shows it; the share of it is shown then. Results are compared with float64 first.
+`--dtype bfloat16`: NumPy has no such product; its column shows that of the same numbers as float32.
 """
 
 import argparse
@@ -33,15 +34,24 @@ SHAPES = [
 ]
 
 
-def engines(fj, torch, a, b):
-    """Name to a call without arguments that gives the product. Each has arrays of its own, which keep the strides: none finds them in a cache
-    because another one has just read them."""
-    x, y = fj.Tensor(a), fj.Tensor(b)
+def engines(fj, torch, a, b, narrow):
+    """Name to a call without arguments that gives the product; with `narrow`, bfloat16, of what that can hold. Each has arrays of its own, which keep
+    the strides: none finds them in a cache because another one has just read them."""
+    x, y = (fj.Tensor(m.astype(narrow) if narrow else m) for m in (a, b))
     out = {"framejit": lambda: x @ y, "numpy": lambda: a @ b}
     if torch:
         s, t = torch.from_numpy(a.copy(order="K")), torch.from_numpy(b.copy(order="K"))
+        if narrow:
+            s, t = s.to(torch.bfloat16), t.to(torch.bfloat16)
         out["torch"] = lambda: s @ t
     return out
+
+
+def narrow_products(features):
+    """What computes products of bfloat16."""
+    if features["amx_bf16"]:
+        return "AMX"
+    return "no AMX here: " + ("AVX512-BF16" if features["avx512_bf16"] else "float32")
 
 
 def main() -> None:
@@ -71,22 +81,27 @@ def main() -> None:
     print(
         f"# {versions}; {options.dtype}, {options.threads} threads, load {os.getloadavg()[0]:.1f}; {' '.join(sys.argv)}"
     )
+    narrow = None
+    if options.dtype == "bfloat16":
+        from ml_dtypes import bfloat16 as narrow
+
+        print(f"# products of bfloat16: {narrow_products(fj._core.cpu_features())}")
+    dtype = np.dtype("float32" if narrow else options.dtype)
     ratios = []
     for m, n, k, layout in SHAPES:
         flops = 2 * m * n * k
         if options.small and flops > 1e9:
             continue
-        a = rng.uniform(-1, 1, (m, k)).astype(options.dtype)
-        b = (
-            rng.uniform(-1, 1, (n, k)).astype(options.dtype).T
-            if layout
-            else rng.uniform(-1, 1, (k, n)).astype(options.dtype)
-        )
-        calls = engines(fj, torch, a, b)
+        a = rng.uniform(-1, 1, (m, k)).astype(narrow or dtype).astype(dtype)
+        b = rng.uniform(-1, 1, (n, k) if layout else (k, n)).astype(narrow or dtype).astype(dtype)
+        b = b.T if layout else b
+        calls = engines(fj, torch, a, b, narrow)
         exact, size = a.astype(float) @ b.astype(float), np.abs(a).astype(float) @ np.abs(b).astype(float)
         for name, call in calls.items():
-            error = np.max(np.abs(np.asarray(call(), dtype=float) - exact) / size)
-            assert error < (k + 1) * np.finfo(options.dtype).eps, (name, m, n, k)
+            product = call()
+            found = product.float() if narrow and name != "numpy" else product
+            error = np.max(np.abs(np.asarray(found).astype(float) - exact) / size)
+            assert error < (k + 1) * np.finfo(dtype).eps + (2**-8 if narrow else 0), (name, m, n, k)
         inner = max(1, int(1e8 / (flops + 1e5)))
         rounds = nanoseconds(calls, inner, options.rounds, clock, REST if options.threads > 1 else 0)
         medians = {name: statistics.median(t) for name, t in rounds.items()}

@@ -11,10 +11,12 @@
 #include "ext/config.h"
 #include "ext/numpy_api.h"
 #include "ext/result_arrays.h"
+#include "ext/tensor.h"
 #include "runtime/allocator.h"
 #include "runtime/exec_memory.h"
 #include "runtime/execute.h"
 #include "runtime/fp_state.h"
+#include "runtime/narrow.h"
 
 namespace framejit::ext {
 
@@ -39,6 +41,21 @@ const runtime::CodeBlock* code_for(graph::DType dtype, codegen::Isa isa) {
   if (isa == codegen::Isa::None) return nullptr;
   auto& block = blocks[(dtype == graph::DType::F64) * 2U + (isa == codegen::Isa::Avx512)];
   return block ? &*block : sealed(block, codegen::emit_matmul(dtype, isa));
+}
+
+struct NarrowCode {
+  const runtime::CodeBlock* block = nullptr;
+  bool in_tiles = false;
+};
+
+/// For products of bfloat16; none where the processor has none.
+NarrowCode narrow_code() {
+  static std::array<std::optional<runtime::CodeBlock>, 2> blocks;
+  const codegen::Cpu& cpu = target_cpu();
+  const auto kind = codegen::NarrowProduct::BFloat16;
+  if (cpu.amx_bf16 && codegen::allow_tiles()) return {blocks[1] ? &*blocks[1] : sealed(blocks[1], codegen::emit_tile_matmul(kind, cpu)), true};
+  if (!cpu.avx512_bf16) return {};
+  return {blocks[0] ? &*blocks[0] : sealed(blocks[0], codegen::emit_narrow_matmul(kind, cpu)), false};
 }
 
 constexpr double kLongNanoseconds = 50e3;  // a product without the GIL
@@ -75,10 +92,37 @@ bool run(runtime::Product& product, graph::DType dtype, const runtime::CodeBlock
   });
 }
 
-/// A C-contiguous array; NumPy has its own strides for an empty one.
+/// The same of bfloat16, by a core of pairs: sums are float32, then rounded.
+bool run(runtime::Product& product, const NarrowCode& code, PyArrayObject* a, PyArrayObject* b, PyArrayObject* c) {
+  product.core = codegen::MatMulCore(graph::DType::F32, true);
+  product.l2_bytes = target_cpu().l2_bytes;
+  const int64_t elements = PyArray_SIZE(c), sums = (4 * elements + 63) / 64 * 64;
+  const runtime::NarrowOperands operands = runtime::take_pairs(product, 2, code.block->entry(0), code.in_tiles);
+  product.plan();
+  return with_scratch(sums + operands.bytes() + product.scratch_bytes, product.nanoseconds, [&](runtime::RunState& state) {
+    char* const memory = state.reserve;
+    state.reserve += sums;
+    runtime::run_narrowed(product, operands, PyArray_BYTES(a), PyArray_BYTES(b), memory, state);
+    state.reserve = memory;
+    runtime::round_to_bfloat16(memory, PyArray_BYTES(c), elements, state);
+  });
+}
+
+/// A C-contiguous array; NumPy has its own strides for an empty one, and the memory of what does not compile.
 Ref<> new_result(graph::DType dtype, int number, int rank, npy_intp* shape) {
   const bool empty = std::find(shape, shape + rank, 0) != shape + rank;
-  return Ref<>::steal(empty ? PyArray_SimpleNew(rank, shape, number) : new_c_array(dtype, rank, shape));
+  return Ref<>::steal(empty || dtype == graph::DType::BF16 ? PyArray_SimpleNew(rank, shape, number) : new_c_array(dtype, rank, shape));
+}
+
+/// The product of bfloat16 where there is no core for it.
+PyObject* by_float32(PyObject* a, PyObject* b, PyArray_Descr* descr) {
+  const auto cast = [](PyObject* array, PyArray_Descr* to) {
+    Py_INCREF(to);
+    return Ref<>::steal(PyArray_CastToType(reinterpret_cast<PyArrayObject*>(array), to, 0));
+  };
+  Ref<> left = cast(a, tensor_descr(graph::DType::F32)), right = left ? cast(b, tensor_descr(graph::DType::F32)) : Ref<>();
+  Ref<> product = right ? Ref<>::steal(core_matmul(left.get(), right.get())) : Ref<>();
+  return product ? cast(product.get(), descr).release() : nullptr;
 }
 
 }  // namespace
@@ -86,7 +130,11 @@ Ref<> new_result(graph::DType dtype, int number, int rank, npy_intp* shape) {
 PyObject* core_matmul(PyObject* a, PyObject* b) {
   auto *left = reinterpret_cast<PyArrayObject*>(a), *right = reinterpret_cast<PyArrayObject*>(b);
   const int number = PyArray_TYPE(left);
-  if (number != PyArray_TYPE(right) || (number != NPY_FLOAT32 && number != NPY_FLOAT64)) return nullptr;
+  const std::optional<graph::DType> found = tensor_dtype_of(PyArray_DESCR(left));
+  if (number != PyArray_TYPE(right) || (found != graph::DType::F32 && found != graph::DType::F64 && found != graph::DType::BF16)) return nullptr;
+  const graph::DType dtype = *found;
+  NarrowCode narrow;
+  if (dtype == graph::DType::BF16 && !(narrow = narrow_code()).block) return by_float32(a, b, PyArray_DESCR(left));
   if (!PyArray_ISBEHAVED_RO(left) || !PyArray_ISBEHAVED_RO(right)) return nullptr;
   const int left_rank = PyArray_NDIM(left), right_rank = PyArray_NDIM(right);
   if (left_rank == 0 || right_rank == 0) return nullptr;
@@ -95,8 +143,7 @@ PyObject* core_matmul(PyObject* a, PyObject* b) {
   const bool rows = left_rank >= 2, columns = right_rank >= 2;
 
   runtime::Product product;
-  const graph::DType dtype = number == NPY_FLOAT32 ? graph::DType::F32 : graph::DType::F64;
-  const npy_intp item = graph::size_of(dtype);
+  const npy_intp item = graph::size_of(dtype), c_item = narrow.block ? 4 : item;
   product.m = rows ? left_shape[left_rank - 2] : 1;
   product.k = left_shape[left_rank - 1];
   product.n = columns ? right_shape[right_rank - 1] : 1;
@@ -122,14 +169,16 @@ PyObject* core_matmul(PyObject* a, PyObject* b) {
   if (rows) shape[rank++] = product.m;
   if (columns) shape[rank++] = product.n;
 
-  const runtime::CodeBlock* code = code_for(dtype, target_cpu().isa);
+  const runtime::CodeBlock* code = narrow.block ? narrow.block : code_for(dtype, target_cpu().isa);
   if (!code) return nullptr;
   Ref<> out = new_result(dtype, number, rank, shape);
   if (!out) return nullptr;
   auto* result = reinterpret_cast<PyArrayObject*>(out.get());
-  for (int axis = 0; axis < batch; ++axis) product.batch[static_cast<std::size_t>(axis)].c = PyArray_STRIDES(result)[axis];
-  product.c_row = rows ? PyArray_STRIDES(result)[batch] : item;
-  if (!run(product, dtype, *code, left, right, result)) return nullptr;
+  const auto pitch = [&](int axis) { return PyArray_STRIDES(result)[axis] / item * c_item; };
+  for (int axis = 0; axis < batch; ++axis) product.batch[static_cast<std::size_t>(axis)].c = pitch(axis);
+  product.c_row = rows ? pitch(batch) : c_item;
+  const bool done = narrow.block ? run(product, narrow, left, right, result) : run(product, dtype, *code, left, right, result);
+  if (!done) return nullptr;
   return out.release();
 }
 

@@ -9,7 +9,7 @@
 
 namespace framejit::ext {
 
-/// a @ b as a new C-contiguous ndarray, for float32 or float64 ndarrays of one dtype with any strides. Null without an exception where
+/// a @ b as a new C-contiguous ndarray, for float32, float64 or bfloat16 ndarrays of one dtype with any strides; sums of bfloat16 are float32. Null without an exception where
 /// the core does not apply (shapes that do not fit, another dtype, a processor without AVX2): NumPy's product is next.
 PyObject* core_matmul(PyObject* a, PyObject* b);
 

@@ -19,8 +19,7 @@ constexpr double kMemoryNanoseconds = 0.05;  // per byte, where a step's data do
 constexpr int64_t kCacheBytes = int64_t{2} << 20;
 constexpr int64_t kTempAlignment = 64;
 
-int64_t divide_up(int64_t n, int64_t by) { return (n + by - 1) / by; }
-int64_t round_up(int64_t n, int64_t to) { return divide_up(n, to) * to; }
+int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
 /// What a call of a host function is taken to cost at least: too little to release the GIL for.
 constexpr double kHostNanoseconds = 1e3;
@@ -485,7 +484,8 @@ class Binder {
     if (step.windows) p.windows = bind_windows(*step.windows);
     p.summed = value(step.summed), p.next_a = value(step.next_a), p.next_b = value(step.next_b);
     p.minimal = step.minimal;
-    if (step.narrow && std::min({p.m, p.n, p.k}) >= kLeastNarrow) take_pairs(out, code_.entry(*step.narrow), step.in_tiles);
+    if (step.narrow && std::min({p.m, p.n, p.k}) >= kLeastNarrow) 
+      out.narrowed = take_pairs(p, 4, code_.entry(*step.narrow), step.in_tiles);
     p.plan();
     if (step.epilogue) {
       out.epilogue = bind_loop(*step.epilogue, bound, false);
@@ -502,35 +502,6 @@ class Binder {
       p.nanoseconds += out.epilogue->nanoseconds;
     }
     return out;
-  }
-
-  /// Makes the product one of pairs along k, contiguous matrix by matrix.
-  static void take_pairs(BoundMatMul& out, const void* code, bool in_tiles) {
-    Product& p = out.product;
-    const int64_t pairs = in_tiles ? round_up((p.k + 1) / 2, TileCore::kSide) : (p.k + 1) / 2;
-    // Rows of A in tiles are an odd number of cache lines apart, so that those of a register are not all in a few sets of the cache.
-    const int64_t a_row = in_tiles ? (4 * pairs) | TileCore::kRowBytes : 4 * pairs, panel = in_tiles ? 2 * TileCore::kSide : p.n;
-    const int64_t b_k = 4 * panel;
-    BoundMatMul::Narrow a{p.k, pairs, p.m, p.a_k, p.a_row, 4, a_row, p.m, p.m * a_row, p.m * a_row};
-    BoundMatMul::Narrow b{p.k, pairs, p.n, p.b_k, p.b_column, b_k, 4, panel, pairs * b_k, pairs * b_k * divide_up(p.n, panel)};
-    for (std::size_t i = p.batch.size(); i-- > 0;) {
-      const auto gather = [&](BoundMatMul::Narrow& n, int64_t& distance) {
-        if (distance == 0) return;
-        n.batch.insert(n.batch.begin(), {p.batch[i].extent, distance});
-        distance = n.out_matrix * n.matrices;
-        n.matrices *= p.batch[i].extent;
-      };
-      gather(a, p.batch[i].a);
-      gather(b, p.batch[i].b);
-    }
-    for (BoundMatMul::Narrow* n : {&a, &b}) n->bytes = round_up(n->out_matrix * n->matrices, kTempAlignment);
-    p.narrow = true;
-    p.in_tiles = in_tiles;
-    p.code = code;
-    p.k = pairs;
-    p.a_row = a_row, p.a_k = 4;
-    p.b_k = b_k, p.b_column = 4;
-    out.narrowed = {std::move(a), std::move(b)};
   }
 
   Product::Windows bind_windows(const Windows& windows) const {

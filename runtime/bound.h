@@ -14,6 +14,7 @@
 #include "codegen/kernel.h"
 #include "runtime/exec_memory.h"
 #include "runtime/attention.h"
+#include "runtime/narrow.h"
 #include "runtime/product.h"
 
 namespace framejit::runtime {
@@ -76,21 +77,8 @@ struct BoundLoop {
 };
 
 struct BoundMatMul {
-  /// An operand that is rounded first: distances in bytes along k and along its other axis, there and as pairs, whose other axis may lie in
-  /// panels. Pairs beyond k are zeros.
-  struct Narrow {
-    int64_t k = 0, pairs = 0, length = 0, along_k = 0, step = 0;
-    int64_t out_along_k = 0, out_step = 0, panel = 0, out_panel = 0, out_matrix = 0;
-    int64_t matrices = 1, bytes = 0;
-    std::vector<std::pair<int64_t, int64_t>> batch;  // extent and distance of axes along which it is not broadcast
-  };
-  struct Narrowed {
-    Narrow a, b;
-    int64_t bytes() const { return a.bytes + b.bytes; }
-  };
-
   Product product;  // where `narrowed`, of pairs
-  std::optional<Narrowed> narrowed;
+  std::optional<NarrowOperands> narrowed;
   BoundOperand a, b, c;
   std::optional<BoundLoop> epilogue;  // rank: batch axes, rows, columns
   std::optional<BoundLoop> joined;    // ... for rectangles of whole rows, where these are short

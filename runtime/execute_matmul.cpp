@@ -14,6 +14,7 @@
 
 #include "graph/support/check.h"
 #include "runtime/allocator.h"
+#include "runtime/narrow.h"
 #include "runtime/product_parts.h"
 #include "runtime/scheduler.h"
 
@@ -26,7 +27,6 @@ namespace {
 constexpr int64_t kCopyRows = 8;        // rows of B that are copied into one panel before the next panel's
 constexpr int64_t kRowBytes = 16 << 10;  // of a stretch of C
 constexpr double kLeastPiece = 10e3;    // nanoseconds
-constexpr int64_t kNarrowStretch = 64;  // elements
 
 class Runner : ProductParts {
  public:
@@ -619,53 +619,6 @@ void run_epilogue(const BoundMatMul& step, const RunState& state, int64_t batch,
   }
 }
 
-/// Rounded to the nearest, ties to even; a NaN stays one.
-uint32_t bfloat16(float value) {
-  uint32_t bits;
-  std::memcpy(&bits, &value, 4);
-  const uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-  return (bits & 0x7fffffff) > 0x7f800000 ? bits >> 16 | 0x40 : rounded;
-}
-
-/// One line of pairs: elements of `first`, and those of `second`, above them; null where k has no such row.
-[[gnu::target("avx512f,avx512bw,avx512vl,avx512dq")]] void narrow_line(const char* first, const char* second, int64_t step,
-                                                                       int64_t count, int64_t out_step, char* out) {
-  const auto at = [](const char* from, int64_t offset) {
-    float value;
-    std::memcpy(&value, from + offset, 4);
-    return value;
-  };
-  const auto put = [&](int64_t i, uint32_t pair) { std::memcpy(out + i * out_step, &pair, 4); };
-  if (!second)
-    for (int64_t i = 0; i < count; ++i) put(i, bfloat16(at(first, i * step)));
-  else if (step == 4 && out_step == 4)
-    for (int64_t i = 0; i < count; ++i) put(i, bfloat16(at(first, i * 4)) | bfloat16(at(second, i * 4)) << 16);
-  else
-    for (int64_t i = 0; i < count; ++i) put(i, bfloat16(at(first, i * step)) | bfloat16(at(second, i * step)) << 16);
-}
-
-/// An operand as pairs along k. A line goes along the other axis, in stretches that the first-level cache holds.
-void narrow(const BoundMatMul::Narrow& n, const char* from, char* to, RunState& state) {
-  const int64_t stretch = std::min(kNarrowStretch, n.panel), stretches = divide_up(n.length, stretch);
-  const int64_t work = n.matrices * stretches;
-  const double cost = static_cast<double>(n.matrices * n.length * n.k) / 2;
-  run_pieces(work, 1, cost, true, state, [&](int64_t begin, int64_t end) {
-    for (int64_t piece = begin; piece < end; ++piece) {
-      const char* matrix = from;
-      int64_t rest = piece / stretches;
-      for (std::size_t i = n.batch.size(); i-- > 0; rest /= n.batch[i].first) matrix += rest % n.batch[i].first * n.batch[i].second;
-      const int64_t first = piece % stretches * stretch, count = std::min(stretch, n.length - first);
-      char* const out = to + piece / stretches * n.out_matrix + first / n.panel * n.out_panel + first % n.panel * n.out_step;
-      for (int64_t pair = 0; pair < (n.k + 1) / 2; ++pair) {
-        const char* const low = matrix + first * n.step + 2 * pair * n.along_k;
-        narrow_line(low, 2 * pair + 1 < n.k ? low + n.along_k : nullptr, n.step, count, n.out_step, out + pair * n.out_along_k);
-      }
-      for (int64_t pair = (n.k + 1) / 2; pair < n.pairs; ++pair)
-        for (int64_t i = 0; i < count; ++i) std::memset(out + pair * n.out_along_k + i * n.out_step, 0, 4);
-    }
-  });
-}
-
 }  // namespace
 
 void execute_matmul(const BoundMatMul& step, KeptPanels* kept, RunState& state) {
@@ -674,15 +627,10 @@ void execute_matmul(const BoundMatMul& step, KeptPanels* kept, RunState& state) 
     run_epilogue(step, state, batch, row, row_end, column, column_end);
   };
   const FinishedTile* const epilogue = step.epilogue ? &finished : nullptr;
-  if (!step.narrowed)
-    return run_product(step.product, at(step.a), at(step.b), at(step.c), state, epilogue, kept ? kept->of(step.product, at(step.b)) : nullptr);
-  // What is rounded lies before the scratch of the product.
-  char* const memory = state.reserve;
-  state.reserve += step.narrowed->bytes();
-  narrow(step.narrowed->a, at(step.a), memory, state);
-  narrow(step.narrowed->b, at(step.b), memory + step.narrowed->a.bytes, state);
-  run_product(step.product, memory, memory + step.narrowed->a.bytes, at(step.c), state, epilogue);
-  state.reserve = memory;
+  if (step.narrowed)
+    run_narrowed(step.product, *step.narrowed, at(step.a), at(step.b), at(step.c), state, epilogue);
+  else
+    run_product(step.product, at(step.a), at(step.b), at(step.c), state, epilogue, kept ? kept->of(step.product, at(step.b)) : nullptr);
 }
 
 }  // namespace framejit::runtime

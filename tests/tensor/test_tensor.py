@@ -240,6 +240,38 @@ def test_bfloat16():
     assert Tensor(x.asnumpy()).dtype is fj.bfloat16
 
 
+PRODUCTS = [((1, 1), (1, 1)), ((5,), (5,)), ((4, 5), (5,)), ((5,), (5, 3)), ((33, 65), (65, 34)), ((1, 300), (300, 40)), ((70, 31), (31, 1)),
+            ((130, 600), (600, 70)), ((2, 3, 17, 40), (2, 1, 40, 50)), ((0, 3), (3, 2)), ((3, 0), (0, 2)), ((2, 0, 3), (3, 0))]
+
+
+@pytest.mark.parametrize("cpu", ["", "avx2"])
+@pytest.mark.parametrize("layout", ["", "transposed", "spread"])
+def test_products_of_bfloat16(cpu, layout, monkeypatch):
+    """Sums are float32 and rounded once, by cores of bfloat16 and, where a processor has none, of float32."""
+    bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
+    monkeypatch.setattr(fj.config, "cpu", cpu)
+    rng = np.random.default_rng(0)
+
+    def given(shape, draw):
+        if layout == "transposed":
+            return draw(shape[::-1]).astype(bfloat16).T
+        return draw((*shape[:-1], 2 * shape[-1])).astype(bfloat16)[..., ::2] if layout == "spread" else draw(shape).astype(bfloat16)
+
+    for a, b in PRODUCTS:
+        x, y = (given(shape, lambda s: rng.normal(size=s)) for shape in (a, b))
+        found = Tensor(x) @ Tensor(y)
+        assert found.dtype is fj.bfloat16 and fj.ops.matmul(Tensor(x), Tensor(y)).asnumpy().tobytes() == found.asnumpy().tobytes()
+        x, y = x.astype(float), y.astype(float)
+        exact, size = x @ y, np.abs(x) @ np.abs(y)
+        assert found.shape == exact.shape
+        assert np.all(np.abs(found.asnumpy().astype(float) - exact) <= 2.0**-8 * np.abs(exact) + a[-1] * 2.0**-23 * size), (a, b)
+        x, y = (given(shape, lambda s: rng.integers(-2, 3, s)) for shape in (a, b))
+        exact = (x.astype(float) @ y.astype(float)).astype(bfloat16)
+        assert np.array_equal((Tensor(x) @ Tensor(y)).asnumpy(), exact), (a, b)
+    with pytest.raises(ValueError):
+        Tensor(np.ones((3, 5), bfloat16)) @ Tensor(np.ones((7, 2), bfloat16))
+
+
 def test_parameters():
     p = Parameter(np.ones((2, 2), np.float32), name="w")
     assert isinstance(p, Tensor) and repr(p) == "Parameter (name=w, shape=(2, 2), dtype=Float32, requires_grad=True)"
