@@ -390,7 +390,7 @@ BuildResult GraphBuilder::attention(ValueId q, ValueId k, ValueId v, ValueId sca
       fits = own[i] == Dim(1) || shapes.equal(own[i], all[all.size() - own.size() + i]) || shapes.equal(own[i], 1);
     operands.push_back(*mask);
   }
-  if (fits && dropped) operands.insert(operands.end(), {full(dropped->probability, {1}), dropped->state});
+  if (fits && dropped) operands.insert(operands.end(), {dropped->state, full(dropped->probability, {1})});
   if (!fits)
     return shape_error("attention: mismatch of shapes " + shape_str(queries) + ", " + shape_str(keys) + " and " + shape_str(values));
   Dims result = {queries[0], queries[1], queries[2], values[3]};

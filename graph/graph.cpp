@@ -90,7 +90,7 @@ AttentionOperands::AttentionOperands(Op op, std::size_t count) {
   if (op == Op::AttentionGradients) g = next++, y = next++;
   const std::size_t rest = count - next;
   if (rest == 1 || rest == 3) mask = next++;
-  if (rest >= 2) probability = next++, state = next++;
+  if (rest >= 2) state = next++, probability = next++;
 }
 
 int64_t Node::index() const { return required<int64_t>(*this, AttrKey::Index); }

@@ -110,7 +110,7 @@ enum class Causal : uint8_t { None, FromFirst, FromLast };
 struct AttentionOperands {
   std::optional<std::size_t> g, y;                // of the gradients: the cotangent of the result, and the result
   std::optional<std::size_t> mask;
-  std::optional<std::size_t> probability, state;  // of weights that are dropped
+  std::optional<std::size_t> state, probability;  // of weights that are dropped
 
   AttentionOperands(Op op, std::size_t count);
   static bool fits(Op op, std::size_t count) {

@@ -277,7 +277,7 @@ class Verifier {
     }
     const bool attention = (n.op == Op::Attention || n.op == Op::AttentionGradients) && AttentionOperands::fits(n.op, n.inputs.size());
     const std::optional<std::size_t> state = attention ? AttentionOperands(n.op, n.inputs.size()).state : std::nullopt;
-    const DType operand = graph_.type(state ? n.inputs.front() : n.inputs.back()).dtype;
+    const DType operand = graph_.type(n.inputs.back()).dtype;
     for (std::size_t i = 0; i < n.inputs.size(); ++i) {
       const bool is_mask = (n.op == Op::Where || n.op == Op::Compress || n.op == Op::Expand) && i == 0;
       const DType expected = is_mask ? DType::Bool : i == state ? DType::U64 : operand;

@@ -711,7 +711,7 @@ BackwardResult attention_gradients_rule(const Backward& at) {
   auto gradients = append_gradients(m.builder(), request);
   if (!gradients) return Unexpected<NoGradient>{std::move(gradients.error())};
   std::vector<ValueId> out = std::move(gradients->values);
-  out.resize(at.inputs.size(), kNoValue);  // the state is the last one
+  if (places.state) out.insert(out.begin() + static_cast<std::ptrdiff_t>(*places.state), kNoValue);
   for (std::size_t i = 0; i < out.size(); ++i)
     if (!at.needed[i] || i == places.y) out[i] = kNoValue;
   return out;

@@ -37,7 +37,7 @@ std::string text(const Case& c) {
   };
   const std::string mask = c.mask, dropped = c.dropped;
   const std::string more = std::string(mask.empty() ? "" : ", %m: f32" + mask) + (dropped.empty() ? "" : ", %s: u64[1]");
-  const std::string tail = std::string(mask.empty() ? "" : ", %m") + (dropped.empty() ? "" : ", %9, %s");
+  const std::string tail = std::string(mask.empty() ? "" : ", %m") + (dropped.empty() ? "" : ", %s, %9");
   const std::string index = " {index=" + std::to_string(c.causal) + "} : ";
   const std::string numbers = (dropped.empty() ? "" : "  %8 = constant {value=" + dropped + "} : f32[]\n  %9 = full %8 : f32[1]\n") +
                               std::string("  %10 = constant {value=0.25} : f32[]\n  %11 = full %10 : f32[1]\n");

@@ -276,6 +276,18 @@ def test_attention_that_sees_nothing_and_attention_of_halves():
     np.testing.assert_allclose(got.asnumpy(), exact, rtol=2e-3, atol=2e-3)
 
 
+def test_a_run_that_is_taken_back_draws_once():
+    """A weight that is NaN raises a flag: the interpreter runs, from the state that was there before."""
+    q, k, v = normal(1, 2, 9, 8), normal(1, 2, 30, 8), normal(1, 2, 30, 8)
+    attention = lambda q, k, v: ops.scaled_dot_product_attention(q, k * float("nan"), v, None, 0.5)  # noqa: E731
+    drawn_behind = []
+    for function in (attention, *[fj.jit(attention, fullgraph=True)] * 2):
+        fj.set_seed(3)
+        assert np.isnan(function(q, k, v).asnumpy()).all()
+        drawn_behind.append(ops.rand(1).item())
+    assert len(set(drawn_behind)) == 1
+
+
 def test_flash_attention_score_drops_what_is_not_kept():
     q, k, v = normal(2, 3, 5, 8), normal(2, 3, 9, 8), normal(2, 3, 9, 8)
     found = []
