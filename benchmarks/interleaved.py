@@ -12,15 +12,18 @@ def nanoseconds(
 ) -> dict[str, list[float]]:
     """Nanoseconds a call, by round; each round makes `inner` calls of each.
 
-    `rest`: seconds before each engine's turn, which then begins with a call that is not timed. With several threads an engine's workers go on
-    looking for work for a while behind its last call, and take the processors from the one that is next.
+    `rest`: seconds before each engine's turn, which then begins with calls that are not timed. With several threads an engine's workers go on
+    looking for work for a while behind its last call, and take the processors from the one that is next; and some systems put threads that have just
+    woken on one processor until they have been busy for a while.
     """
     times: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(rounds):
         for name, call in calls.items():
             if rest:
                 time.sleep(rest)
-                call()
+                begin = time.monotonic()
+                while time.monotonic() - begin < WARM:
+                    call()
             start = clock()
             for _ in range(inner):
                 call()
@@ -28,6 +31,7 @@ def nanoseconds(
     return times
 
 
+WARM = 0.06
 REST = 0.15  # more than OpenBLAS's workers, and those of OpenMP, look for work
 
 

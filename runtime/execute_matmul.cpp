@@ -27,6 +27,8 @@ namespace {
 constexpr int64_t kCopyRows = 8;        // rows of B that are copied into one panel before the next panel's
 constexpr int64_t kRowBytes = 16 << 10;  // of a stretch of C
 constexpr double kLeastPiece = 10e3;    // nanoseconds
+constexpr int64_t kWaits = 4;
+constexpr double kByteNanoseconds = 0.025;
 
 class Runner : ProductParts {
  public:
@@ -398,6 +400,9 @@ void Product::plan() {
   empty = batches == 0 || m == 0 || n == 0;
   const double elements = static_cast<double>(batches) * static_cast<double>(m) * static_cast<double>(n);
   nanoseconds = 2 * elements * static_cast<double>(k * summed) / (in_tiles ? 800.0 : item == 4 ? 100.0 : 50.0);
+  // Few rows or columns wait for the other factor, which comes from the third-level cache at best.
+  if (!windows && std::min(m, n) <= kWaits)
+    nanoseconds = std::max(nanoseconds, kByteNanoseconds * static_cast<double>(batches * summed * std::max(m, n) * k * item));
   // A column that lies along the rows of A is a row times a matrix.
   if (!windows && !added && summed == 1 && n == 1 && a_k != item && a_row == item && c_row == item) {
     std::swap(m, n);
@@ -549,7 +554,9 @@ void run_product(const Product& product, const char* a, const char* b, char* c, 
       runner.run({batch, 0, product.m, 0, product.n}, state.reserve ? state.reserve : scratch.data());
     return;
   }
-  double pieces = split ? std::min(4.0 * num_threads(), product.nanoseconds / kLeastPiece) : 1.0;
+  // A row goes along those of B, which are read the better the longer they are.
+  const double each = product.path == Product::Path::Row ? 1.0 : 4.0;
+  double pieces = split ? std::min(each * num_threads(), product.nanoseconds / kLeastPiece) : 1.0;
   if (polled) pieces = std::max(pieces, product.nanoseconds / kPieceNanoseconds);
   const Grid grid(product, pieces);
   const int64_t blocks = grid.rows * grid.columns;
