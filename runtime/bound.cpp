@@ -484,7 +484,7 @@ class Binder {
     if (step.windows) p.windows = bind_windows(*step.windows);
     p.summed = value(step.summed), p.next_a = value(step.next_a), p.next_b = value(step.next_b);
     p.minimal = step.minimal;
-    if (step.narrow && std::min({p.m, p.n, p.k}) >= kLeastNarrow) 
+    if (step.narrow && std::min({p.m, p.n, p.k}) >= kLeastNarrow)
       out.narrowed = take_pairs(p, 4, code_.entry(*step.narrow), step.in_tiles);
     p.plan();
     if (step.epilogue) {
