@@ -36,9 +36,10 @@ SHAPES = [
 
 def engines(fj, torch, a, b, narrow):
     """Name to a call without arguments that gives the product; with `narrow`, bfloat16, of what that can hold. Each has arrays of its own, which keep
-    the strides: none finds them in a cache because another one has just read them."""
-    x, y = (fj.Tensor(m.astype(narrow) if narrow else m) for m in (a, b))
-    out = {"framejit": lambda: x @ y, "numpy": lambda: a @ b}
+    the strides: none finds them in a cache because another one has just read them. Tensors are C-contiguous, `ops.dense` multiplies by a transposed one."""
+    transposed = not b.flags.c_contiguous
+    x, y = (fj.Tensor(m.astype(narrow) if narrow else m) for m in (a, b.T if transposed else b))
+    out = {"framejit": (lambda: fj.ops.dense(x, y)) if transposed else (lambda: x @ y), "numpy": lambda: a @ b}
     if torch:
         s, t = torch.from_numpy(a.copy(order="K")), torch.from_numpy(b.copy(order="K"))
         if narrow:

@@ -201,6 +201,16 @@ ArrayLayout ArrayLayout::make(const graph::Type& type) {
   return layout;
 }
 
+InOwnMemory::InOwnMemory() : before_(Ref<>::steal(PyDataMem_SetHandler(handler_capsule))) { PyErr_Clear(); }
+
+InOwnMemory::~InOwnMemory() {
+  if (!before_) return;
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  Ref<>::steal(PyDataMem_SetHandler(before_.get()));
+  PyErr_Restore(type, value, traceback);
+}
+
 void drop_array(PyObject* object) {
   auto* array = reinterpret_cast<PyArrayObject_fields*>(object);
   const bool ours = known_struct && Py_REFCNT(object) == 1 && Py_IS_TYPE(object, &PyArray_Type) &&

@@ -56,6 +56,18 @@ PyObject* new_empty_array(const ArrayLayout& layout, std::span<const int64_t> sy
 /// A fresh C-ordered array of a dtype that framejit compiles, its memory not initialised. Null with MemoryError set.
 PyObject* new_c_array(graph::DType dtype, int rank, const npy_intp* dims);
 
+/// While it is in scope, arrays that NumPy makes for the calling thread lie in memory of runtime/allocator.h as well: aligned, and in huge
+/// pages where they are large.
+class InOwnMemory {
+ public:
+  InOwnMemory();
+  ~InOwnMemory();
+  InOwnMemory(const InOwnMemory&) = delete;
+
+ private:
+  capture::Ref<> before_;
+};
+
 /// Drops the last reference to an array; one of those above is made into the next.
 void drop_array(PyObject* array);
 

@@ -262,7 +262,9 @@ PyObject* make(PyTypeObject* type, PyObject* args, PyObject* keywords) {
   }
   static constinit Once once;
   PyObject* as_contiguous = package_function(once, "framejit._tensor", "as_array");
-  PyObject* array = as_contiguous ? PyObject_Call(as_contiguous, args, keywords) : nullptr;
+  if (!as_contiguous) return nullptr;
+  const InOwnMemory memory;
+  PyObject* array = PyObject_Call(as_contiguous, args, keywords);
   if (!array || is_tensor(array)) return array;  // a Tensor: one that only says what shapes there will be
   return allocate(type, array);
 }

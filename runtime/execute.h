@@ -108,10 +108,24 @@ void save_undo(const BoundUndo& undo, RunState& state);
 void restore_undo(const BoundUndo& undo, char* const* buffers);
 
 inline constexpr double kPieceNanoseconds = 2e6;  // of a run that may be cancelled
+inline constexpr double kLeastPiece = 5e3;        // nanoseconds that handing a piece to another thread is worth
+
+/// How many pieces work is cut into: some for each thread, so that one that is late holds up little, and enough to ask the poller.
+struct Cut {
+  /// At most `each` pieces for each thread, where the poller does not want more.
+  Cut(double nanoseconds, bool parallel, const RunState& state, int each = 4);
+
+  bool split = false, polled = false;
+  int threads = 1;
+  int64_t fewest = 1, most = 1;
+};
 
 /// Work that is split in pieces: [0, n) at multiples of `grain`, on several threads where that pays, and such that a
 /// cancelled run ends within milliseconds.
 void run_pieces(int64_t n, int64_t grain, double nanoseconds, bool parallel, RunState& state,
+                const std::function<void(int64_t, int64_t)>& body);
+/// The same at multiples of `piece`.
+void run_pieces(int64_t n, int64_t piece, double nanoseconds, const Cut& cut, RunState& state,
                 const std::function<void(int64_t, int64_t)>& body);
 
 // ---- shared by the two executors

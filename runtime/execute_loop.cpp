@@ -364,26 +364,44 @@ bool Poller::check() {
   return true;
 }
 
-void run_pieces(int64_t n, int64_t grain, double nanoseconds, bool parallel, RunState& state,
+Cut::Cut(double nanoseconds, bool parallel, const RunState& state, int each) {
+  split = parallel && worth_splitting(nanoseconds);
+  polled = state.poller && state.poller->active() && nanoseconds > kPieceNanoseconds;
+  if (split) {
+    threads = num_threads();
+    // A multiple of the threads, so that none has one more than others.
+    const double worth = nanoseconds / kLeastPiece / threads;
+    fewest = worth < 1 ? std::max<int64_t>(2, static_cast<int64_t>(nanoseconds / kLeastPiece)) : threads;
+    most = std::max(fewest, threads * static_cast<int64_t>(std::min<double>(each, worth)));
+  }
+  if (polled) {
+    const auto checks = static_cast<int64_t>(nanoseconds / kPieceNanoseconds);
+    fewest = std::max(fewest, (checks + threads - 1) / threads * threads);
+    most = std::max(most, fewest);
+  }
+}
+
+void run_pieces(int64_t n, int64_t piece, double nanoseconds, const Cut& cut, RunState& state,
                 const std::function<void(int64_t, int64_t)>& body) {
-  const bool split = parallel && worth_splitting(nanoseconds);
-  const bool polled = state.poller && state.poller->active() && nanoseconds > kPieceNanoseconds;
-  if (!split && !polled) return body(0, n);
-  double pieces = split ? 4.0 * num_threads() : 1.0;
-  if (polled) pieces = std::max(pieces, nanoseconds / kPieceNanoseconds);
-  const auto wanted = static_cast<int64_t>(static_cast<double>(n) / pieces) + 1;
-  const int64_t piece = std::min(n, (wanted + grain - 1) / grain * grain);
+  if (!cut.split && !cut.polled) return body(0, n);
   auto checked = [&](int64_t begin, int64_t end) {
-    const TraceSpan span(split ? "thread" : nullptr, "part of a kernel");
+    const TraceSpan span(cut.split ? "thread" : nullptr, "part of a kernel");
     for (int64_t at = begin; at < end; at += piece) {
-      if (state.stopped() || (polled && state.poller->check())) return;
+      if (state.stopped() || (cut.polled && state.poller->check())) return;
       body(at, std::min(end, at + piece));
     }
   };
-  if (split)
+  if (cut.split)
     parallel_for(n, piece, nanoseconds, checked);
   else
     checked(0, n);
+}
+
+void run_pieces(int64_t n, int64_t grain, double nanoseconds, bool parallel, RunState& state,
+                const std::function<void(int64_t, int64_t)>& body) {
+  const Cut cut(nanoseconds, parallel, state);
+  const int64_t wanted = (n + cut.most - 1) / cut.most;
+  run_pieces(n, std::min(n, (wanted + grain - 1) / grain * grain), nanoseconds, cut, state, body);
 }
 
 void execute_directly(const BoundLoop& loop, int64_t begin, int64_t end, char* const* buffers) {

@@ -11,6 +11,7 @@
 //     dots             A's rows are contiguous along k and B has few columns; or B's columns are, and A has few rows
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "graph/support/check.h"
 #include "runtime/allocator.h"
@@ -26,7 +27,8 @@ namespace {
 
 constexpr int64_t kCopyRows = 8;        // rows of B that are copied into one panel before the next panel's
 constexpr int64_t kRowBytes = 16 << 10;  // of a stretch of C
-constexpr double kLeastPiece = 10e3;    // nanoseconds
+constexpr double kPackedElement = 8;    // products of elements that packing one takes the time of
+constexpr double kLatePiece = 0.1;
 constexpr int64_t kWaits = 4;
 constexpr double kByteNanoseconds = 0.025;
 
@@ -192,10 +194,10 @@ class Runner : ProductParts {
   /// Of a panel of A: k after k, rows beside each other.
   int64_t a_panel_row() const { return p_.panel_rows * core_.item; }
 
-  /// Of B, beyond which packing A pays. Rows of A that lie a power of two apart want the same few lines of a cache.
+  /// Of B, beyond which packing A pays.
   int64_t least_panels() const {
     if (p_.a_k != core_.item) return 2;
-    if (p_.a_row % (core_.avx512 ? 4096 : 8192) == 0) return core_.avx512 ? 1 : 3;
+    if (p_.rows_collide()) return core_.avx512 ? 1 : 3;
     return 8;
   }
 
@@ -460,6 +462,7 @@ bool Product::fits_as_it_lies() const {
   const int64_t item = core.item, b_bytes = n * k * item;
   if (m <= core.most_rows(4)) return true;
   if (m <= tuning.plain_rows && b_bytes <= 2 * l2_bytes) return true;
+  if (core.avx512 && rows_collide()) return false;
   return k <= tuning.plain_depth && b_bytes <= l2_bytes / 2 && (a_k == item || m * k * item <= 2 * l2_bytes);
 }
 
@@ -482,7 +485,8 @@ namespace {
 struct Grid {
   int64_t rows = 1, columns = 1, panel = 1, row_panel = 1;
 
-  Grid(const Product& p, double pieces) : panel(p.path == Product::Path::DotsOfB ? 1 : 2 * p.core.lanes) {
+  /// Of the cuts into as many pieces the one that ends first.
+  Grid(const Product& p, const Cut& cut) : panel(p.path == Product::Path::DotsOfB ? 1 : 2 * p.core.lanes) {
     int64_t least_rows = p.path == Product::Path::PackedTiles ? 4 * p.core.most_rows(2) : p.core.most_rows(2);
     int64_t least_columns = p.path == Product::Path::DotsOfB ? 32 : 4 * panel;
     if (p.in_tiles) row_panel = least_rows = 2 * TileCore::kSide;
@@ -495,18 +499,26 @@ struct Grid {
       if (w.transposed) panel = w.along == 2 ? p.n : w.channels;
       least_columns = panel;
     }
-    if (p.columns > 0) columns = divide_up(p.n, p.columns);
-    while (static_cast<double>(p.batches * rows * columns) < pieces) {
-      const int64_t height = divide_up(p.m, rows + 1), width = divide_up(p.n, columns + 1);
-      const bool by_rows = height >= least_rows && p.path != Product::Path::DotsOfB && p.path != Product::Path::Lines;
-      const bool by_columns = width >= least_columns && p.path != Product::Path::Dots;
-      if (by_rows && (!by_columns || height >= width))
-        ++rows;
-      else if (by_columns)
-        ++columns;
-      else
-        break;
+    const bool by_rows = p.path != Product::Path::DotsOfB && p.path != Product::Path::Lines, by_columns = p.path != Product::Path::Dots;
+    const int64_t most_rows = by_rows ? std::max<int64_t>(1, p.m / least_rows) : 1;
+    const int64_t fewest_columns = p.columns > 0 ? divide_up(p.n, p.columns) : 1;
+    const int64_t most_columns = by_columns ? std::max(fewest_columns, p.n / least_columns) : 1;
+    double best = std::numeric_limits<double>::infinity();
+    for (int64_t wanted = cut.fewest;; wanted = std::min(2 * wanted, cut.most)) {
+      const int64_t each = divide_up(wanted, p.batches);
+      for (int64_t r = 1; r <= std::min(each, most_rows); ++r) {
+        const int64_t c = std::clamp(divide_up(each, r), fewest_columns, most_columns);
+        if (const double end = ends(p, cut.threads, r, c); end < best) best = end, rows = r, columns = c;
+      }
+      if (wanted == cut.most) return;
     }
+  }
+
+  /// When the last piece ends, in products of elements; a thread that is late by a part of one counts as well.
+  double ends(const Product& p, int threads, int64_t r, int64_t c) const {
+    const auto height = static_cast<double>(divide_up(p.m, r)), width = static_cast<double>(std::min(p.n, round_up(divide_up(p.n, c), panel)));
+    const double packed = p.path == Product::Path::PackedTiles ? kPackedElement * (width + (p.packs_a ? height : 0)) : 0;
+    return (static_cast<double>(divide_up(p.batches * r * c, threads)) + kLatePiece) * (height * width + packed) * static_cast<double>(p.k * p.summed);
   }
 
   int64_t row(const Product& p, int64_t i) const { return i == rows ? p.m : std::min(p.m, round_up(p.m * i / rows, row_panel)); }
@@ -546,21 +558,17 @@ void run_product(const Product& product, const char* a, const char* b, char* c, 
   if (product.swapped) std::swap(a, b);
   Runner runner(product, a, b, c, finished, panels);
   if (product.single >= 0 && product.batches == 1) return runner.run({0, 0, product.m, 0, product.n}, nullptr);
-  const bool split = worth_splitting(product.nanoseconds);
-  const bool polled = state.poller && state.poller->active() && product.nanoseconds > kPieceNanoseconds;
-  if (!split && !polled) {
+  // A row goes along those of B, which are read the better the longer they are.
+  const Cut cut(product.nanoseconds, true, state, product.path == Product::Path::Row ? 1 : 4);
+  if (!cut.split && !cut.polled) {
     const Scratch scratch(state.reserve ? 0 : product.scratch_bytes, state);
     for (int64_t batch = 0; batch < product.batches; ++batch)
       runner.run({batch, 0, product.m, 0, product.n}, state.reserve ? state.reserve : scratch.data());
     return;
   }
-  // A row goes along those of B, which are read the better the longer they are.
-  const double each = product.path == Product::Path::Row ? 1.0 : 4.0;
-  double pieces = split ? std::min(each * num_threads(), product.nanoseconds / kLeastPiece) : 1.0;
-  if (polled) pieces = std::max(pieces, product.nanoseconds / kPieceNanoseconds);
-  const Grid grid(product, pieces);
+  const Grid grid(product, cut);
   const int64_t blocks = grid.rows * grid.columns;
-  run_pieces(product.batches * blocks, 1, product.nanoseconds, true, state, [&](int64_t begin, int64_t end) {
+  run_pieces(product.batches * blocks, 1, product.nanoseconds, cut, state, [&](int64_t begin, int64_t end) {
     const Scratch scratch(product.scratch_bytes, state);
     Runner mine = runner;
     while (begin < end) {

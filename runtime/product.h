@@ -107,6 +107,8 @@ struct Product {
   double nanoseconds = 0;   // estimate for one thread
 
   void plan();
+  /// Do rows of A that lie a power of two apart want the same few lines of a cache?
+  bool rows_collide() const { return a_k == core.item && a_row % (core.avx512 ? 4096 : 8192) == 0; }
 
  private:
   bool fits_as_it_lies() const;

@@ -35,7 +35,7 @@ namespace {
 
 constexpr double kHotThreshold = 10e3;    // nanoseconds of work; workers still spin for the next region
 constexpr double kColdThreshold = 100e3;  // they sleep: waking one takes 35 to 45 us
-constexpr int64_t kHotWindow = 50'000;    // nanoseconds since the last region
+constexpr int64_t kHotWindow = 50'000;    // nanoseconds since the last region, or the last work above the first threshold
 
 int64_t now_nanoseconds() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
@@ -117,6 +117,14 @@ void happens_after(void* point) { __tsan_acquire(point); }
 thread_local bool t_inside = false;  // a body that calls parallel_for again runs it here
 thread_local int t_limit = 0;        // ThreadLimit
 
+/// Work above the first threshold that a thread asked for, one piece soon after the other: what wakes the workers when it is as much together
+/// as one piece would have to be.
+struct Streak {
+  int64_t end = 0;  // when the last one will be done
+  double nanoseconds = 0;
+};
+thread_local Streak t_streak;
+
 }  // namespace
 
 void initialize_scheduler() {
@@ -161,7 +169,12 @@ bool worth_splitting(double nanoseconds) {
     return false;
   if (t_inside || num_threads() <= 1) return false;
   if (nanoseconds >= kColdThreshold) return true;
-  return now_nanoseconds() - state().last_region.load(std::memory_order_relaxed) < kHotWindow;
+  const int64_t now = now_nanoseconds();
+  if (now - state().last_region.load(std::memory_order_relaxed) < kHotWindow) return true;
+  if (now - t_streak.end > kHotWindow) t_streak.nanoseconds = 0;
+  t_streak.nanoseconds += nanoseconds;
+  t_streak.end = now + static_cast<int64_t>(nanoseconds);
+  return t_streak.nanoseconds >= kColdThreshold;
 }
 
 void parallel_for(int64_t n, int64_t grain, double nanoseconds, const std::function<void(int64_t, int64_t)>& body) {

@@ -45,6 +45,18 @@ TEST(Scheduler, SmallWorkStaysHere) {
   set_num_threads(0);
 }
 
+TEST(Scheduler, ShortWorkThatFollowsEachOtherIsSplit) {
+  set_num_threads(2);
+  bool split = false;
+  for (int attempt = 0; attempt < 100 && !split; ++attempt) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    ASSERT_FALSE(worth_splitting(20e3)) << "alone";
+    for (int i = 0; i < 4; ++i) split = worth_splitting(20e3);
+  }
+  EXPECT_TRUE(split);
+  set_num_threads(0);
+}
+
 TEST(Scheduler, MergesTheFlagsOfWorkers) {
   set_num_threads(2);
   for (int i = 0; i < 200; ++i) {

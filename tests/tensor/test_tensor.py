@@ -36,6 +36,22 @@ def test_construction():
         Tensor(np.array(["a"]))
 
 
+def test_a_tensor_lies_in_memory_of_framejit():
+    """64-byte aligned; what NumPy makes afterwards does not."""
+    from importlib import import_module
+
+    try:
+        handler_of = import_module("numpy._core.multiarray").get_handler_name
+    except ImportError:
+        handler_of = import_module("numpy.core.multiarray").get_handler_name
+    for given in (np.ones((100, 3), "f4"), np.ones((3, 100)).T, [1.0] * 50, 3, Tensor([1, 2])):
+        array = Tensor(given).asnumpy().base
+        assert handler_of(array) == "framejit" and array.ctypes.data % 64 == 0
+    with pytest.raises(TypeError, match="numbers or bools"):
+        Tensor(np.array(["a"]))
+    assert handler_of(np.empty(5)) == "default_allocator"
+
+
 def test_nothing_warns():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
