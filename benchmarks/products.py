@@ -1,11 +1,12 @@
 """Products of Tensors beside NumPy's @ and, where it can be imported, torch's.
 
-    ./dev python benchmarks/products.py [--threads N] [--rounds R] [--dtype float32|float64|bfloat16] [--peak GFLOPS] [--small]
+    ./dev python benchmarks/products.py [--threads N] [--rounds R] [--dtype float32|float64|bfloat16|int32|...] [--peak GFLOPS] [--small]
 
 The engines take turns in each round; the figures are medians over rounds, of ratios taken within a round. With one thread, times are
 CPU times of the thread, so that other processes of the machine show only through the caches; with several, engines rest before their turns.
 `--peak`: of all threads, as benchmarks/native/bench_matmul shows it; the share of it is shown then. Results are compared with float64 first.
-`--dtype bfloat16`: NumPy has no such product; its column shows that of the same numbers as float32.
+`--dtype bfloat16`: NumPy has no such product; its column shows that of the same numbers as float32. Products of integers that would take NumPy
+seconds are left out, and results are compared to the bit.
 """
 
 import argparse
@@ -88,18 +89,23 @@ def main() -> None:
 
         print(f"# products of bfloat16: {narrow_products(fj._core.cpu_features())}")
     dtype = np.dtype("float32" if narrow else options.dtype)
+    integers = dtype.kind in "iu"
     ratios = []
     for m, n, k, layout in SHAPES:
         flops = 2 * m * n * k
-        if options.small and flops > 1e9:
+        if flops > (3e8 if integers else 1e9 if options.small else math.inf):
             continue
-        a = rng.uniform(-1, 1, (m, k)).astype(narrow or dtype).astype(dtype)
-        b = rng.uniform(-1, 1, (n, k) if layout else (k, n)).astype(narrow or dtype).astype(dtype)
+        least, most = (-100, 100) if dtype.kind == "i" else (0, 100) if integers else (-1, 1)
+        a = rng.uniform(least, most, (m, k)).astype(narrow or dtype).astype(dtype)
+        b = rng.uniform(least, most, (n, k) if layout else (k, n)).astype(narrow or dtype).astype(dtype)
         b = b.T if layout else b
         calls = engines(fj, torch, a, b, narrow)
         exact, size = a.astype(float) @ b.astype(float), np.abs(a).astype(float) @ np.abs(b).astype(float)
         for name, call in calls.items():
             product = call()
+            if integers:
+                assert np.array_equal(np.asarray(product), exact.astype("i8").astype(dtype)), (name, m, n, k)
+                continue
             found = product.float() if narrow and name != "numpy" else product
             error = np.max(np.abs(np.asarray(found).astype(float) - exact) / size)
             assert error < (k + 1) * np.finfo(dtype).eps + (2**-8 if narrow else 0), (name, m, n, k)

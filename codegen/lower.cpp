@@ -12,6 +12,7 @@
 #include "codegen/compress.h"
 #include "codegen/emit.h"
 #include "codegen/lower_terms.h"
+#include "codegen/matmul.h"
 #include "graph/passes/memory.h"
 #include "graph/support/check.h"
 
@@ -648,12 +649,14 @@ class Lowerer : public Memory {
   // ------------------------------------------------------------------------------------------------
 
   void lower_product(const Part& part, const Part* epilogue) {
-    const Op op = graph_.node(part.nodes[0]).op;
+    const Node& node = graph_.node(part.nodes[0]);
+    const Op op = node.op;
+    if (op != Op::MatMul && graph::is_int(node.type.dtype)) fail("a convolution of " + std::string(graph::name_of(node.type.dtype)));
     op == Op::MatMul ? lower_matmul(part, epilogue) : op == Op::Convolution ? lower_convolution(part, epilogue) : lower_weights(part);
   }
 
-  /// At O0 too: whoever makes the node answers for it (an ndarray's product stays NumPy's, a Tensor's is this core eagerly as
-  /// well).
+  /// At O0 too: whoever makes the node answers for it (a float ndarray's product stays NumPy's, a Tensor's is this core eagerly as
+  /// well, and sums of integers have one value).
   void lower_matmul(const Part& part, const Part* epilogue) {
     const ValueId v = part.nodes[0];
     const Node& node = graph_.node(v);
@@ -684,7 +687,7 @@ class Lowerer : public Memory {
   }
 
   MatMulStep new_product(const Part& part, DType dtype, std::string name) {
-    if (dtype != DType::F32 && dtype != DType::F64) fail("a product of " + std::string(graph::name_of(dtype)));
+    if (!has_matmul(dtype)) fail("a product of " + std::string(graph::name_of(dtype)));
     MatMulStep step;
     step.group = part.group;
     step.dtype = dtype;

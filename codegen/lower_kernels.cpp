@@ -79,6 +79,7 @@ KernelIndex KernelPool::add(const LoopNest& nest) {
 }
 
 KernelIndex KernelPool::add_matmul(DType dtype) {
+  if (graph::is_unsigned_int(dtype)) dtype = graph::size_of(dtype) == 4 ? DType::I32 : DType::I64;  // the same code
   return add(
       "matmul " + std::string(graph::name_of(dtype)),
       [](const void* what, const LowerOptions& options) {

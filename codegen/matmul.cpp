@@ -6,6 +6,9 @@
 //
 // Rows of A are reached through a pointer for every four of them, so that packed and plain, row- and column-major blocks
 // of A need no parts of their own. Idle columns raise no flags: AVX-512 masks the arithmetic, AVX2 fills them with a live column.
+//
+// Integers have no fused multiply-add: a product goes through a register, or two, of its own. AVX2 has none to spare for those, so
+// that there one register at a time holds an element of A, and one a vector of B.
 #include "codegen/matmul.h"
 
 #include <algorithm>
@@ -36,8 +39,8 @@ constexpr std::size_t kMaxCode = 256 << 10;
 
 class MatMulGenerator : public Xbyak::CodeGenerator {
  public:
-  MatMulGenerator(void* buffer, const MatMulCore& core, std::optional<NarrowProduct> narrow = {})
-      : CodeGenerator(kMaxCode, buffer), core_(core), f32_(core.item == 4), avx512_(core.avx512), narrow_(narrow) {
+  MatMulGenerator(void* buffer, const MatMulCore& core, bool integers, std::optional<NarrowProduct> narrow = {})
+      : CodeGenerator(kMaxCode, buffer), core_(core), f32_(core.item == 4), avx512_(core.avx512), integers_(integers), narrow_(narrow) {
     std::vector<uint32_t> offsets(MatMulCore::kParts, 0);
     for (int i = 0; i < MatMulCore::kParts; ++i) dd(0);
     auto begin_part = [&](int number) {
@@ -55,7 +58,8 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
         }
     half_ = false;
     pack(begin_part);
-    if (!narrow_) dots_and_convolutions(begin_part);
+    if (!narrow_) dots_and_rows(begin_part);
+    if (!narrow_ && !integers_) convolutions(begin_part);
     align(32);
     // Ones before zeros: the mask of n lanes begins n elements before the zeros.
     L(mask_table_);
@@ -78,7 +82,7 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
   }
 
   template <class F>
-  void dots_and_convolutions(F&& begin_part) {
+  void dots_and_rows(F&& begin_part) {
     for (int rows = 1; rows <= MatMulCore::kMostDots; ++rows)
       for (int columns = 1; columns <= core_.most_dot_columns(rows); ++columns) {
         begin_part(MatMulCore::dots(rows, columns));
@@ -88,6 +92,10 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
       begin_part(MatMulCore::row(steps));
       row(steps);
     }
+  }
+
+  template <class F>
+  void convolutions(F&& begin_part) {
     for (int vectors : {1, 2})
       for (int rows = 1; rows <= core_.most_reached(vectors); ++rows) {
         begin_part(MatMulCore::reached(rows, vectors));
@@ -143,12 +151,33 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
   using CodeGenerator::add;
   void add_vectors(const Xmm& to, const Xmm& x, const Xbyak::Operand& y) {
     if (narrow_ == NarrowProduct::Int8) return vpaddd(to, x, y);
+    if (integers_) return f32_ ? vpaddd(to, x, y) : vpaddq(to, x, y);
     f32_ ? vaddps(to, x, y) : vaddpd(to, x, y);
   }
-  void multiply_add(const Xmm& to, const Xmm& x, const Xbyak::Operand& y) {
+  /// `spare`: the first of kSpares registers that integers write.
+  void multiply_add(const Xmm& to, const Xmm& x, const Xbyak::Operand& y, int spare) {
     if (narrow_ == NarrowProduct::BFloat16) return vdpbf16ps(to, x, y);
     if (narrow_ == NarrowProduct::Int8) return vpdpbusd(to, x, y);
-    f32_ ? vfmadd231ps(to, x, y) : vfmadd231pd(to, x, y);
+    if (!integers_) return f32_ ? vfmadd231ps(to, x, y) : vfmadd231pd(to, x, y);
+    const Xmm product = vec(spare), sum = vec(to.getIdx());
+    if (f32_) {
+      vpmulld(product, x, y);
+    } else if (avx512_) {
+      vpmullq(product, x, y);
+    } else {
+      // Of 64 bits: the low halves' product, and those of a low and a high half, whose low half counts.
+      const Xmm high = vec(spare + 1);
+      vpsrlq(product, x, 32);
+      vpmuludq(product, product, y);
+      if (y.isMEM()) vmovdqu(high, static_cast<const Address&>(y));
+      vpsrlq(high, y.isMEM() ? high : static_cast<const Xmm&>(y), 32);
+      vpmuludq(high, high, x);
+      vpaddq(product, product, high);
+      vpsllq(product, product, 32);
+      add_vectors(sum, sum, product);
+      vpmuludq(product, x, y);
+    }
+    add_vectors(to, sum, product);
   }
   void load_masked(const Xmm& to, const Xmm& mask, const Address& from) {
     if (avx512_)
@@ -301,6 +330,7 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
 
   /// One k of a tile.
   void tile_step(const Shape& s, bool prefetching = true) {
+    if (integers_ && !avx512_) return sparing_step(s);
     if (s.vectors >= 4) return wide_step(s);
     // The element of A as a broadcast operand; not of int8, where the operands differ in sign.
     const bool embedded = s.vectors == 1 && avx512_ && narrow_ != NarrowProduct::Int8;
@@ -316,15 +346,30 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
       if (prefetching && v * vector_bytes() % 64 == 0) prefetcht0(ptr[b_at + ahead + v * vector_bytes()]);
     }
     for (int row = 0; row < s.rows; ++row) {
-      const Xmm element = vec(s.free() + s.vectors + row % 2);
+      const int held = s.free() + s.vectors;
+      const Xmm element = vec(integers_ ? held : held + row % 2);
       if (!embedded) broadcast(element, row_address(row));
       for (int v = 0; v < s.vectors; ++v) {
         const Xmm acc = vec(s.acc(row, v)), b = vec(s.free() + v);
         const Xmm to = s.edge(v) && avx512_ ? acc | tail : acc;
         if (embedded)
-          multiply_add(to, b, row_address_broadcast(row));
+          multiply_add(to, b, row_address_broadcast(row), held);
         else
-          multiply_add(to, element, b);
+          multiply_add(to, element, b, held + 1);
+      }
+    }
+  }
+
+  /// With few registers: what is multiplied is read anew for each product, or each row.
+  void sparing_step(const Shape& s) {
+    const Xmm b = vec(s.free()), element = vec(s.free() + 1);
+    for (int v = 0; v < s.vectors; ++v) {
+      const Address from = ptr[b_at + v * vector_bytes()];
+      s.edge(v) ? load_masked(b, mask(), from) : load(b, from);
+      if (v * vector_bytes() % 64 == 0) prefetcht0(ptr[b_at + ahead + v * vector_bytes()]);
+      for (int row = 0; row < s.rows; ++row) {
+        broadcast(element, row_address(row));
+        multiply_add(vec(s.acc(row, v)), element, b, s.free() + 2);
       }
     }
   }
@@ -343,13 +388,14 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
     for (int v = 0; v < s.vectors; ++v) {
       const Address from = ptr[b_at + v * vector_bytes()];
       if (v * vector_bytes() % 64 == 0) prefetcht0(ptr[b_at + ahead + v * vector_bytes()]);
+      const int held = s.free() + s.rows;
       if (s.rows == 1) {
-        multiply_add(vec(s.acc(0, v)), vec(s.free()), from);
+        multiply_add(vec(s.acc(0, v)), vec(s.free()), from, held);
         continue;
       }
-      const Xmm b = vec(s.free() + s.rows + (avx512_ ? v % 2 : 0));
+      const Xmm b = vec(held + (avx512_ && !integers_ ? v % 2 : 0));
       load(b, from);
-      for (int row = 0; row < s.rows; ++row) multiply_add(vec(s.acc(row, v)), vec(s.free() + row), b);
+      for (int row = 0; row < s.rows; ++row) multiply_add(vec(s.acc(row, v)), vec(s.free() + row), b, held + 1);
     }
   }
 
@@ -517,6 +563,7 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
     const auto acc = [&](int row, int j) { return vec(row * columns + j); };
     const auto b = [&](int j) { return vec(rows * columns + j); };
     const Xmm element = vec(rows * columns + columns);
+    const int spare = element.getIdx() + 1;
     Label loop, rest, done;
     push(rbx);
     mov(base0, arg_a());
@@ -537,11 +584,11 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
       }
       for (int row = 0; row < rows; ++row) {
         if (columns == 1 && !masked) {
-          multiply_add(acc(row, 0), b(0), row_address(row));
+          multiply_add(acc(row, 0), b(0), row_address(row), spare);
           continue;
         }
         masked ? load_masked(element, mask(), row_address(row)) : load(element, row_address(row));
-        for (int j = 0; j < columns; ++j) multiply_add(acc(row, j), element, b(j));
+        for (int j = 0; j < columns; ++j) multiply_add(acc(row, j), element, b(j), spare);
       }
     };
     L(loop);
@@ -599,6 +646,7 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
   void row(int steps) {
     const Reg64 c = rax, left = r8, b3 = r9, b4 = r11, b7 = rdx, scratch = rsi;
     const auto a = [&](int i) { return vec(4 + i); };
+    constexpr int kSpare = 4 + MatMulCore::kRowDepth;
     Label loop, single, rest, done;
     mov(scratch, arg_a());
     mov(c, arg(&MatMulArgs::a_k));
@@ -636,7 +684,7 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
       for (int v = 0; v < vectors; ++v) zero(vec(v));
       L(start);
       for (int i = 0; i < steps; ++i)
-        for (int v = 0; v < vectors; ++v) multiply_add(vec(v), a(i), at(i, v));
+        for (int v = 0; v < vectors; ++v) multiply_add(vec(v), a(i), at(i, v), kSpare);
       for (int v = 0; v < vectors; ++v) store(ptr[c + v * vector_bytes()], vec(v));
       for (const Reg64& r : {c, b_at_row, b4, b7}) add(r, vectors * vector_bytes());
       sub(left, vectors * core_.lanes);
@@ -663,7 +711,7 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
     L(overwrite);
     for (int i = 0; i < steps; ++i) {
       load_filled(vec(1), filler(), mask(), at(i, 0));
-      multiply_add(vec(0), a(i), vec(1));
+      multiply_add(vec(0), a(i), vec(1), kSpare);
     }
     if (avx512_)
       store(ptr[c] | tail, vec(0));
@@ -756,7 +804,7 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
       const Address from = ptr[b_at + origin + v * vector_bytes()];
       if (!embedded) load(b, from);
       for (int row = 0; row < rows; ++row)
-        embedded ? multiply_add(acc(row, v), element(row), from) : multiply_add(acc(row, v), element(row), b);
+        embedded ? multiply_add(acc(row, v), element(row), from, 0) : multiply_add(acc(row, v), element(row), b, 0);
     }
     add(reach, 8);
     add(base0, core_.item);
@@ -817,7 +865,7 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
         for (int column = 0; column < columns; ++column) {
           const Address from = ptr[bases[row] + moved[column]];
           if (masked) load_masked(element, mask(), from);
-          masked ? multiply_add(acc(row, column), b, element) : multiply_add(acc(row, column), b, from);
+          masked ? multiply_add(acc(row, column), b, element, 0) : multiply_add(acc(row, column), b, from, 0);
         }
     };
     L(line);
@@ -871,19 +919,20 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
 
   static constexpr int kPrefetchDepth = 32;  // below it, C is as near as the operands
   const MatMulCore core_;
-  const bool f32_, avx512_;
+  const bool f32_, avx512_;  // f32_: elements of 32 bits, whatever they are
+  const bool integers_;      // of a 32 or 64 bits
   const std::optional<NarrowProduct> narrow_;
   bool half_ = false;
   Label mask_table_;
 };
 
-KernelCode assemble(std::string name, const MatMulCore& core, std::optional<NarrowProduct> narrow) {
+KernelCode assemble(std::string name, const MatMulCore& core, bool integers, std::optional<NarrowProduct> narrow) {
   // Written into memory of our own, which is never executable; the code is position independent.
   std::vector<uint8_t> buffer(kMaxCode);
   KernelCode out;
   out.name = std::move(name);
   try {
-    const MatMulGenerator generator(buffer.data(), core, narrow);
+    const MatMulGenerator generator(buffer.data(), core, integers, narrow);
     out.bytes.assign(buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(generator.getSize()));
   } catch (const Xbyak::Error& error) {
     FRAMEJIT_CHECK(false, error.what());
@@ -895,10 +944,9 @@ KernelCode assemble(std::string name, const MatMulCore& core, std::optional<Narr
 
 Expected<KernelCode, std::string> emit_matmul(graph::DType dtype, Isa isa, bool with_listing) {
   if (isa == Isa::None) return Unexpected{std::string("no vector instruction set")};
-  if (dtype != graph::DType::F32 && dtype != graph::DType::F64)
-    return Unexpected{"matrix product of " + std::string(graph::name_of(dtype))};
+  if (!has_matmul(dtype)) return Unexpected{"matrix product of " + std::string(graph::name_of(dtype))};
   const MatMulCore core(dtype, isa == Isa::Avx512);
-  KernelCode out = assemble("matmul_" + std::string(graph::name_of(dtype)), core, {});
+  KernelCode out = assemble("matmul_" + std::string(graph::name_of(dtype)), core, graph::is_int(dtype), {});
   if (with_listing)
     out.listing = "; " + out.name + ": " + std::to_string(core.most_rows(2)) + " rows x 2 " +
                   (isa == Isa::Avx512 ? "zmm, " : "ymm, ") + std::to_string(out.bytes.size()) + " bytes\n";
@@ -908,7 +956,7 @@ Expected<KernelCode, std::string> emit_matmul(graph::DType dtype, Isa isa, bool 
 Expected<KernelCode, std::string> emit_narrow_matmul(NarrowProduct kind, const Cpu& cpu) {
   const bool bf16 = kind == NarrowProduct::BFloat16;
   if (!(bf16 ? cpu.avx512_bf16 : cpu.vnni)) return Unexpected{std::string(bf16 ? "no AVX512-BF16" : "no AVX512-VNNI")};
-  return assemble(bf16 ? "matmul_bf16" : "matmul_u8_s8", MatMulCore(graph::DType::F32, true), kind);
+  return assemble(bf16 ? "matmul_bf16" : "matmul_u8_s8", MatMulCore(graph::DType::F32, true), false, kind);
 }
 
 }  // namespace framejit::codegen

@@ -9,8 +9,14 @@
 
 namespace framejit::codegen {
 
-/// The parts of MatMulCore(dtype, isa == Isa::Avx512), for float32 and float64. The table of their offsets comes first, so the
-/// code has no entry of its own.
+/// Does emit_matmul know the dtype?
+constexpr bool has_matmul(graph::DType dtype) {
+  using graph::DType;
+  return dtype == DType::F32 || dtype == DType::F64 || (graph::is_int(dtype) && graph::size_of(dtype) >= 4);
+}
+
+/// The parts of MatMulCore(dtype, isa == Isa::Avx512), for floats and integers of 32 and 64 bits; sums of integers, signed or not, are right
+/// modulo 2^32 or 2^64, and convolutions have no parts. The table of offsets comes first, so the code has no entry of its own.
 Expected<KernelCode, std::string> emit_matmul(graph::DType dtype, Isa isa, bool with_listing = false);
 
 /// Narrow elements are multiplied in groups that fill 32 bits, packed next to each other along k: pairs of bfloat16, added up in

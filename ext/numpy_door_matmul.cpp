@@ -1,8 +1,14 @@
-// Products of matrices and vectors: @, np.matmul, np.dot. At O0 they are host calls, because NumPy's BLAS decides the bits.
+// Products of matrices and vectors: @, np.matmul, np.dot. Those of integers are a core's, since their sums have one value in any order;
+// those of floats are host calls at O0, because NumPy's BLAS decides the bits.
+#include <algorithm>
 #include <array>
 
+#include "codegen/matmul.h"
+#include "ext/config.h"
 #include "ext/numpy_door_parts.h"
 #include "ext/numpy_host.h"
+#include "ext/tensor_matmul.h"
+#include "graph/layout.h"
 
 namespace framejit::ext {
 
@@ -28,36 +34,49 @@ Captured<bool> flag_if_not_finite(Session& session, ValueId product) {
   return true;
 }
 
-/// 1-D and 2-D arrays of floats.
-Captured<Value*> own_product(Session& session, Value* left, Value* right) {
+/// Of 1-D and 2-D arrays and, as np.matmul has them, batches of integers.
+Captured<Value*> own_product(Session& session, bool is_dot, Value* left, Value* right) {
   std::array<Operand, 2> operands;
   std::array<OperandType, 2> types;
+  std::array<int, 2> ranks;
   for (std::size_t i = 0; i < 2; ++i) {
     FRAMEJIT_TRY(one, operand(session, i == 0 ? left : right));
-    const int rank = one.is_array() ? session.graph().type(one.id).rank() : 0;
-    if (rank == 0 || rank > 2)
-      return break_at(BreakId::UnsupportedArgument, "a matrix product of operands that are not 1-D or 2-D arrays");
+    ranks[i] = one.is_array() ? session.graph().type(one.id).rank() : 0;
+    if (ranks[i] == 0) return break_at(BreakId::UnsupportedArgument, "a matrix product of what is no array");
     types[i] = one.type;
     operands[i] = std::move(one);
   }
   FRAMEJIT_TRY(loop, loop_types(matmul_ufunc(), types));
-  if (loop.out != DType::F32 && loop.out != DType::F64)
+  const bool integers = graph::is_int(loop.out), batched = std::max(ranks[0], ranks[1]) > 2;
+  const bool floats = session.o1() && (loop.out == DType::F32 || loop.out == DType::F64);
+  if (batched && (is_dot || !integers)) return break_at(BreakId::UnsupportedArgument, "a matrix product of arrays that are not 1-D or 2-D");
+  if (!floats && !(integers && target_cpu().isa != codegen::Isa::None))
     return break_at(BreakId::UnsupportedArgument, "a matrix product of " + std::string(graph::name_of(loop.out)));
-  FRAMEJIT_TRY(a, convert(session, operands[0], loop.in[0]));
-  FRAMEJIT_TRY(b, convert(session, operands[1], loop.in[1]));
-  FRAMEJIT_TRY(product, built(session.builder().matmul(a, b)));
-  FRAMEJIT_TRY(flagged, flag_if_not_finite(session, product));
-  (void)flagged;
+  const auto type_of = [&](const Operand& o) -> const graph::Type& { return session.graph().type(o.id); };
+  const auto is_cast = [&](const Operand& o) { return type_of(o).dtype != loop.out || !codegen::has_matmul(loop.out); };
+  const auto is_c_ordered = [&](const Operand& o) { return graph::is_c_contiguous(session.graph().shapes(), type_of(o)); };
+  // The axes of a batch lie as those of the operands, not of what is cast from them.
+  if (std::max(ranks[0], ranks[1]) > 3 && std::any_of(operands.begin(), operands.end(), is_cast) &&
+      !std::all_of(operands.begin(), operands.end(), is_c_ordered))
+    return break_at(BreakId::UnsupportedArgument, "a product of batches in another order than C, of a dtype that is cast");
+  const DType dtype = *matmul_dtype(loop.out);
+  FRAMEJIT_TRY(a, convert(session, operands[0], dtype));
+  FRAMEJIT_TRY(b, convert(session, operands[1], dtype));
+  FRAMEJIT_TRY(wide, built(session.builder().matmul(a, b, 'K')));
+  FRAMEJIT_TRY(product, cast(session, wide, loop.out));
+  if (floats) {
+    FRAMEJIT_TRY(flagged, flag_if_not_finite(session, product));
+    (void)flagged;
+  }
   return session.array(product, scalar_wrap(session.graph().type(product)));
 }
 
-/// At O0, and of other operands, the product is a host call of the function that was called.
+/// What is not computed here is a host call of the function that was called.
 Captured<Value*> product_of(Session& session, PyObject* callable, Value* left, Value* right) {
   Value* const both[] = {left, right};
-  if (!session.o1()) return host_call(session, callable, both);
   const Session::Mark mark = session.mark();
-  Captured<Value*> product = own_product(session, left, right);
-  if (product || product.error().id != BreakId::UnsupportedArgument) return product;
+  Captured<Value*> product = own_product(session, callable != reinterpret_cast<PyObject*>(matmul_ufunc()), left, right);
+  if (product || (session.o1() && product.error().id != BreakId::UnsupportedArgument)) return product;
   session.rollback(mark);
   return host_call(session, callable, both);
 }

@@ -77,7 +77,7 @@ Captured<Value*> clip(Session& session, Value* x, Value* low, Value* high);
 Captured<Value*> binary_operator(Session& session, int nb, Value* left, Value* right);
 Captured<Value*> unary_operator(Session& session, capture::Unary op, Value* operand);
 Captured<Value*> compare_operator(Session& session, int py_op, Value* left, Value* right);
-/// The operator @, np.matmul and np.dot, of 1-D and 2-D arrays (numpy_door_matmul.cpp).
+/// The operator @, np.matmul and np.dot (numpy_door_matmul.cpp).
 Captured<Value*> matrix_product(Session& session, Value* left, Value* right);
 
 /// Stores an operand into an array (a view or a whole one): converts, broadcasts, writes. Breaks where NumPy would

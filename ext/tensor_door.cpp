@@ -248,9 +248,8 @@ class TensorDoor final : public capture::Door {
     FRAMEJIT_TRY(x, operand(session, *left, dtype));
     FRAMEJIT_TRY(y, operand(session, *right, dtype));
     if (op == Op::MatMul) {
-      if (dtype != DType::F32 && dtype != DType::F64)
-        return break_at(BreakId::UnsupportedArgument, "@ of " + std::string(graph::name_of(dtype)));
-      return tensor(session, session.builder().matmul(x, y));
+      FRAMEJIT_TRY(product, multiplied(session, x, y));
+      return tensor(session, product);
     }
     std::array<ValueId, 2> operands = {x, y};
     return tensor(session, session.builder().elementwise(*node, operands));
@@ -315,12 +314,21 @@ class TensorDoor final : public capture::Door {
 
   static Captured<Value*> matmul(Session& session, std::span<Value* const> args) {
     if (args.size() != 2 || !is_owned(*args[0]) || !is_owned(*args[1])) return break_at(BreakId::WouldRaise, "matmul()");
-    const DType dtype = session.graph().type(args[0]->id).dtype;
-    if (dtype != session.graph().type(args[1]->id).dtype || (dtype != DType::F32 && dtype != DType::F64))
+    FRAMEJIT_TRY(product, multiplied(session, args[0]->id, args[1]->id));
+    return session.array(product, Wrap::NdArray);
+  }
+
+  /// As core_matmul.
+  static Captured<ValueId> multiplied(Session& session, ValueId a, ValueId b) {
+    const DType dtype = session.graph().type(a).dtype;
+    const std::optional<DType> wide = dtype == DType::BF16 ? std::nullopt : matmul_dtype(dtype);
+    if (dtype != session.graph().type(b).dtype || !wide)
       return break_at(BreakId::UnsupportedArgument, "@ of " + std::string(graph::name_of(dtype)));
-    graph::BuildResult built = session.builder().matmul(args[0]->id, args[1]->id);
-    if (!built) return break_at(BreakId::WouldRaise, built.error().message);
-    return session.array(*built, Wrap::NdArray);
+    FRAMEJIT_TRY(x, cast(session, a, *wide));
+    FRAMEJIT_TRY(y, cast(session, b, *wide));
+    graph::BuildResult product = session.builder().matmul(x, y);
+    if (!product) return break_at(BreakId::WouldRaise, product.error().message);
+    return cast(session, *product, dtype);
   }
 
   Captured<Value*> attend(Session& session, std::span<Value* const> args) {

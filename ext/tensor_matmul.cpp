@@ -37,9 +37,9 @@ const runtime::CodeBlock* sealed(std::optional<runtime::CodeBlock>& block, Emitt
 
 /// Null where there is no core for this processor.
 const runtime::CodeBlock* code_for(graph::DType dtype, codegen::Isa isa) {
-  static std::array<std::optional<runtime::CodeBlock>, 4> blocks;
+  static std::array<std::optional<runtime::CodeBlock>, 8> blocks;
   if (isa == codegen::Isa::None) return nullptr;
-  auto& block = blocks[(dtype == graph::DType::F64) * 2U + (isa == codegen::Isa::Avx512)];
+  auto& block = blocks[graph::is_int(dtype) * 4U + (graph::size_of(dtype) == 8) * 2U + (isa == codegen::Isa::Avx512)];
   return block ? &*block : sealed(block, codegen::emit_matmul(dtype, isa));
 }
 
@@ -114,13 +114,13 @@ Ref<> new_result(graph::DType dtype, int number, int rank, npy_intp* shape) {
   return Ref<>::steal(empty || dtype == graph::DType::BF16 ? PyArray_SimpleNew(rank, shape, number) : new_c_array(dtype, rank, shape));
 }
 
-/// The product of bfloat16 where there is no core for it.
-PyObject* by_float32(PyObject* a, PyObject* b, PyArray_Descr* descr) {
+/// The product in a wider dtype, rounded or truncated.
+PyObject* by_wider(PyObject* a, PyObject* b, graph::DType wide, PyArray_Descr* descr) {
   const auto cast = [](PyObject* array, PyArray_Descr* to) {
     Py_INCREF(to);
     return Ref<>::steal(PyArray_CastToType(reinterpret_cast<PyArrayObject*>(array), to, 0));
   };
-  Ref<> left = cast(a, tensor_descr(graph::DType::F32)), right = left ? cast(b, tensor_descr(graph::DType::F32)) : Ref<>();
+  Ref<> left = cast(a, tensor_descr(wide)), right = left ? cast(b, tensor_descr(wide)) : Ref<>();
   Ref<> product = right ? Ref<>::steal(core_matmul(left.get(), right.get())) : Ref<>();
   return product ? cast(product.get(), descr).release() : nullptr;
 }
@@ -131,10 +131,13 @@ PyObject* core_matmul(PyObject* a, PyObject* b) {
   auto *left = reinterpret_cast<PyArrayObject*>(a), *right = reinterpret_cast<PyArrayObject*>(b);
   const int number = PyArray_TYPE(left);
   const std::optional<graph::DType> found = tensor_dtype_of(PyArray_DESCR(left));
-  if (number != PyArray_TYPE(right) || (found != graph::DType::F32 && found != graph::DType::F64 && found != graph::DType::BF16)) return nullptr;
+  if (number != PyArray_TYPE(right) || !found) return nullptr;
   const graph::DType dtype = *found;
   NarrowCode narrow;
-  if (dtype == graph::DType::BF16 && !(narrow = narrow_code()).block) return by_float32(a, b, PyArray_DESCR(left));
+  if (dtype == graph::DType::BF16) narrow = narrow_code();
+  const std::optional<graph::DType> wide = matmul_dtype(dtype);
+  if (!wide) return nullptr;
+  if (*wide != dtype && !narrow.block) return by_wider(a, b, *wide, PyArray_DESCR(left));
   if (!PyArray_ISBEHAVED_RO(left) || !PyArray_ISBEHAVED_RO(right)) return nullptr;
   const int left_rank = PyArray_NDIM(left), right_rank = PyArray_NDIM(right);
   if (left_rank == 0 || right_rank == 0) return nullptr;

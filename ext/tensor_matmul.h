@@ -5,11 +5,21 @@
 #include <optional>
 
 #include "capture/py/ref.h"
+#include "codegen/matmul.h"
 #include "graph/graph.h"
 
 namespace framejit::ext {
 
-/// a @ b as a new C-contiguous ndarray, for float32, float64 or bfloat16 ndarrays of one dtype with any strides; sums of bfloat16 are float32. Null without an exception where
+/// The dtype in which a core multiplies matrices of `dtype`; bfloat16 and narrow integers are rounded and truncated from it. Nothing for other dtypes.
+constexpr std::optional<graph::DType> matmul_dtype(graph::DType dtype) {
+  using graph::DType;
+  if (dtype == DType::BF16) return DType::F32;
+  if (codegen::has_matmul(dtype)) return dtype;
+  if (graph::is_int(dtype)) return DType::I32;
+  return std::nullopt;
+}
+
+/// a @ b as a new C-contiguous ndarray, for ndarrays of one dtype with any strides. Null without an exception where
 /// the core does not apply (shapes that do not fit, another dtype, a processor without AVX2): NumPy's product is next.
 PyObject* core_matmul(PyObject* a, PyObject* b);
 

@@ -311,15 +311,32 @@ MatMulShape matmul_shape(ShapeEnv& shapes, const Dims& a, const Dims& b) {
   return {std::move(result), fits};
 }
 
+/// Of np.matmul's result: that of its loop over matrices, which are C-ordered.
+AxisOrder matmul_order(ShapeEnv& shapes, const Type& a, const Type& b, const Dims& result) {
+  const std::size_t matrix = static_cast<std::size_t>((a.rank() > 1) + (b.rank() > 1)), batch = result.size() - matrix;
+  AxisOrder order = c_order(static_cast<int>(result.size()));
+  if (batch < 2) return order;
+  const auto of_batch = [](const Type& t) {
+    const auto axes = static_cast<std::ptrdiff_t>(std::max(t.rank() - 2, 0));
+    return Type{t.dtype, Dims(t.shape.begin(), t.shape.begin() + axes), Dims(t.strides.begin(), t.strides.begin() + axes)};
+  };
+  const Type left = of_batch(a), right = of_batch(b);
+  const Type* const both[] = {&left, &right};
+  const AxisOrder outer = iterator_order(shapes, std::span(result).first(batch), both);
+  std::copy(outer.begin(), outer.end(), order.begin() + static_cast<std::ptrdiff_t>(matrix));
+  return order;
+}
+
 }  // namespace
 
-BuildResult GraphBuilder::matmul(ValueId a, ValueId b) {
+BuildResult GraphBuilder::matmul(ValueId a, ValueId b, char order) {
   const Type &left = graph_.type(a), &right = graph_.type(b);
   FRAMEJIT_CHECK(left.dtype == right.dtype, "matmul: dtypes differ");
   MatMulShape m = matmul_shape(graph_.shapes(), left.shape, right.shape);
   if (!m.fits)
     return shape_error("matmul: mismatch of shapes " + shape_str(left.shape) + " and " + shape_str(right.shape));
-  Dims strides = packed_strides(graph_.shapes(), left.dtype, m.result, c_order(static_cast<int>(m.result.size())));
+  const AxisOrder axes = order == 'C' ? c_order(static_cast<int>(m.result.size())) : matmul_order(graph_.shapes(), left, right, m.result);
+  Dims strides = packed_strides(graph_.shapes(), left.dtype, m.result, axes);
   return append(Op::MatMul, {a, b}, Type{left.dtype, std::move(m.result), std::move(strides)});
 }
 

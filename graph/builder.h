@@ -71,7 +71,8 @@ class GraphBuilder {
   /// another view of dst's root is copied first. The value of a write has dst's type and is no operand of anything.
   Expected<ValueId, ShapeError> write(ValueId dst, ValueId value);
 
-  BuildResult matmul(ValueId a, ValueId b);
+  /// order: how the axes of the batch lie, 'C' or 'K' as np.matmul leaves them.
+  BuildResult matmul(ValueId a, ValueId b, char order = 'C');
   /// x [batch, channels, space...] by weights [channels out, channels / groups, space...], whose lengths are fixed.
   BuildResult convolution(ValueId x, ValueId weights, const Window& window);
   /// What the derivative of convolution(x, weights) by its weights, of shape `filter`, makes of `cotangent`, that of the result: sums of

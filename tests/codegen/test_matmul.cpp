@@ -1,4 +1,4 @@
-// The parts of a matrix-product core, to the bit: a tile's element is one chain of fused multiply-adds along k.
+// The parts of a matrix-product core, to the bit: a tile's element is one chain of fused multiply-adds along k. Integers wrap.
 #include <cmath>
 #include <random>
 
@@ -8,6 +8,24 @@
 namespace framejit::codegen::testing {
 namespace {
 
+template <class T>
+constexpr DType dtype_of() {
+  if (std::is_integral_v<T>) return sizeof(T) == 4 ? DType::U32 : DType::I64;
+  return sizeof(T) == 4 ? DType::F32 : DType::F64;
+}
+
+template <class T>
+T some_number(std::mt19937& random) {
+  if constexpr (std::is_integral_v<T>) return static_cast<T>(uint64_t{random()} << 32 | random());
+  else return static_cast<T>(random() / 4.0e9 - 0.5);
+}
+
+template <class T>
+T multiply_add(T x, T y, T sum) {
+  if constexpr (std::is_integral_v<T>) return x * y + sum;
+  else return std::fma(x, y, sum);
+}
+
 /// A matrix of `rows` rows, `pitch` elements apart, that ends at a guard page.
 template <class T>
 class Matrix {
@@ -15,7 +33,7 @@ class Matrix {
   Matrix(int64_t rows, int64_t columns, int64_t pitch, std::mt19937& random)
       : pitch_(pitch),
         buffer_(static_cast<std::size_t>(rows > 0 ? ((rows - 1) * pitch + columns) * static_cast<int64_t>(sizeof(T)) : 0)) {
-    for (std::size_t i = 0; i < size(); ++i) data()[i] = static_cast<T>(random() / 4.0e9 - 0.5);
+    for (std::size_t i = 0; i < size(); ++i) data()[i] = some_number<T>(random);
   }
   T* data() const { return reinterpret_cast<T*>(buffer_.data()); }
   char* bytes() const { return buffer_.data(); }
@@ -33,14 +51,14 @@ class MatMul : public ::testing::TestWithParam<Isa> {
  protected:
   template <class T>
   static Executable make(Isa isa) {
-    auto emitted = emit_matmul(sizeof(T) == 4 ? DType::F32 : DType::F64, isa, true);
+    auto emitted = emit_matmul(dtype_of<T>(), isa, true);
     EXPECT_TRUE(emitted.has_value());
     EXPECT_FALSE(emitted->listing.empty());
     return Executable(emitted->bytes);
   }
   template <class T>
   static MatMulCore core() {
-    return MatMulCore(sizeof(T) == 4 ? DType::F32 : DType::F64, GetParam() == Isa::Avx512);
+    return MatMulCore(dtype_of<T>(), GetParam() == Isa::Avx512);
   }
 };
 
@@ -64,7 +82,7 @@ void check_tile(const Executable& code, const MatMulCore& core, int rows, int ve
   for (int64_t i = 0; i < rows; ++i)
     for (int64_t j = 0; j < columns; ++j) {
       T sum = 0;
-      for (int64_t l = 0; l < k; ++l) sum = std::fma(transposed ? a.at(l, i) : a.at(i, l), b.at(l, j), sum);
+      for (int64_t l = 0; l < k; ++l) sum = multiply_add(transposed ? a.at(l, i) : a.at(i, l), b.at(l, j), sum);
       T& to = want[static_cast<std::size_t>(i * (columns + pad) + j)];
       to = add ? to + sum : sum;
     }
@@ -89,6 +107,8 @@ void check_tiles(const Executable& code, const MatMulCore& core) {
 
 TEST_P(MatMul, TilesOfFloat32) { check_tiles<float>(make<float>(GetParam()), core<float>()); }
 TEST_P(MatMul, TilesOfFloat64) { check_tiles<double>(make<double>(GetParam()), core<double>()); }
+TEST_P(MatMul, TilesOfIntegers32) { check_tiles<uint32_t>(make<uint32_t>(GetParam()), core<uint32_t>()); }
+TEST_P(MatMul, TilesOfIntegers64) { check_tiles<uint64_t>(make<uint64_t>(GetParam()), core<uint64_t>()); }
 
 template <class T>
 void check_packing(const Executable& code, const MatMulCore& core) {
@@ -144,7 +164,7 @@ void check_dots(const Executable& code, const MatMulCore& core) {
           std::vector<T> lanes(static_cast<std::size_t>(core.lanes), 0);
           for (int64_t l = 0; l < k; ++l) {
             T& lane = lanes[static_cast<std::size_t>(l % core.lanes)];
-            lane = std::fma(a.at(row, l), b.at(column, l), lane);
+            lane = multiply_add(a.at(row, l), b.at(column, l), lane);
           }
           for (std::size_t half = lanes.size() / 2; half > 0; half /= 2)
             for (std::size_t lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
@@ -155,6 +175,8 @@ void check_dots(const Executable& code, const MatMulCore& core) {
 
 TEST_P(MatMul, DotsOfFloat32) { check_dots<float>(make<float>(GetParam()), core<float>()); }
 TEST_P(MatMul, DotsOfFloat64) { check_dots<double>(make<double>(GetParam()), core<double>()); }
+TEST_P(MatMul, DotsOfIntegers32) { check_dots<uint32_t>(make<uint32_t>(GetParam()), core<uint32_t>()); }
+TEST_P(MatMul, DotsOfIntegers64) { check_dots<uint64_t>(make<uint64_t>(GetParam()), core<uint64_t>()); }
 
 template <class T>
 void check_rows(const Executable& code, const MatMulCore& core) {
@@ -171,7 +193,7 @@ void check_rows(const Executable& code, const MatMulCore& core) {
         for (int64_t j = 0; j < columns; ++j) {
           T& sum = want[static_cast<std::size_t>(j)];
           if (!add) sum = 0;
-          for (int64_t l = 0; l < k; ++l) sum = std::fma(a.at(l, 0), b.at(l, j), sum);
+          for (int64_t l = 0; l < k; ++l) sum = multiply_add(a.at(l, 0), b.at(l, j), sum);
         }
         ASSERT_EQ(c.copy(), want) << columns << " columns, k " << k;
       }
@@ -179,6 +201,8 @@ void check_rows(const Executable& code, const MatMulCore& core) {
 
 TEST_P(MatMul, RowsOfFloat32) { check_rows<float>(make<float>(GetParam()), core<float>()); }
 TEST_P(MatMul, RowsOfFloat64) { check_rows<double>(make<double>(GetParam()), core<double>()); }
+TEST_P(MatMul, RowsOfIntegers32) { check_rows<uint32_t>(make<uint32_t>(GetParam()), core<uint32_t>()); }
+TEST_P(MatMul, RowsOfIntegers64) { check_rows<uint64_t>(make<uint64_t>(GetParam()), core<uint64_t>()); }
 
 /// Distances from the first k to each: of single elements, in no order.
 std::vector<int64_t> random_reach(int64_t k, int64_t most, int64_t item, std::mt19937& random) {
@@ -386,7 +410,9 @@ TEST(NarrowMatMul, OtherProcessorsAreDenied) {
   EXPECT_FALSE(emit_narrow_matmul(NarrowProduct::Int8, select_cpu("avx2")).has_value());
 }
 
-TEST_P(MatMul, OtherDtypesAreDenied) { EXPECT_FALSE(emit_matmul(DType::I32, GetParam()).has_value()); }
+TEST_P(MatMul, OtherDtypesAreDenied) {
+  for (DType dtype : {DType::Bool, DType::I8, DType::U16, DType::F16, DType::C64}) EXPECT_FALSE(emit_matmul(dtype, GetParam()).has_value());
+}
 
 INSTANTIATE_TEST_SUITE_P(Isas, MatMul, ::testing::ValuesIn(isas()), [](const auto& i) { return isa_name(i.param); });
 

@@ -152,6 +152,19 @@ def test_products_with_vectors_are_eager_ones():
                 assert np.asarray(marked(a, b)).tobytes() == np.asarray(a @ b).tobytes()
 
 
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"])
+def test_products_of_integers_wrap_as_numpys(dtype):
+    rng = np.random.default_rng(2)
+    for left, right in [((5,), (5,)), ((5,), (5, 4)), ((4, 5), (5,)), ((4, 0), (0, 3)), ((50, 61), (61, 70)), ((2, 1, 4, 5), (3, 5, 6)), ((2, 60, 50), (50, 49))]:
+        a, b = (rng.integers(0, 256, (*s[:-1], s[-1] * np.dtype(dtype).itemsize), dtype="u1").view(dtype) for s in (left, right))
+        product = fj.jit(lambda x, y: x @ y, fullgraph=True)
+        for x, y, expected in ((a, b, a @ b), (a.T, a, a.T @ a)) if len(left) == 2 else ((a, b, a @ b),):
+            eager, compiled = fj.Tensor(x) @ fj.Tensor(y), product(fj.Tensor(x), fj.Tensor(y))
+            assert eager.asnumpy().dtype == compiled.asnumpy().dtype == expected.dtype and compiled.shape == np.shape(expected)
+            assert eager.asnumpy().tobytes() == compiled.asnumpy().tobytes() == expected.tobytes(), (left, right)
+        assert "matmul" in product.graphs()
+
+
 def test_products_of_all_layouts_are_the_same_eagerly_and_captured():
     rng = np.random.default_rng(2)
     shapes = [((5,), (5,)), ((5,), (5, 4)), ((4, 5), (5,)), ((3, 4, 5), (5, 6)), ((3, 4, 5), (3, 5, 6)), ((2, 1, 4, 5), (3, 5, 6)),

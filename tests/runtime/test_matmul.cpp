@@ -1,4 +1,4 @@
-// Whole products against the sum that product.h promises, to the bit; the same for any number of threads; epilogues against the
+// Whole products against the sum that product.h promises, to the bit (integers: any sum); the same for any number of threads; epilogues against the
 // same operators run by themselves.
 #include <gtest/gtest.h>
 
@@ -28,11 +28,23 @@ struct Case {
 };
 
 template <class T>
+constexpr DType dtype_of() {
+  if (std::is_integral_v<T>) return sizeof(T) == 4 ? DType::I32 : DType::U64;
+  return sizeof(T) == 4 ? DType::F32 : DType::F64;
+}
+
+template <class T>
+T multiply_add(T x, T y, T sum) {
+  if constexpr (std::is_integral_v<T>) return x * y + sum;
+  else return std::fma(x, y, sum);
+}
+
+template <class T>
 class Check {
  public:
   Check(const Case& c, const codegen::Cpu& cpu, const void* code, std::mt19937_64& random) : case_(c) {
     const int64_t item = sizeof(T);
-    p_.core = codegen::MatMulCore(item == 4 ? DType::F32 : DType::F64, cpu.isa == codegen::Isa::Avx512);
+    p_.core = codegen::MatMulCore(dtype_of<T>(), cpu.isa == codegen::Isa::Avx512);
     p_.code = code;
     p_.l2_bytes = c.l2_bytes;
     p_.m = c.m, p_.n = c.n, p_.k = c.k;
@@ -104,14 +116,14 @@ class Check {
             for (int64_t l = first; l < std::min(case_.k, first + depth); ++l) {
               const T x = at(a_->data + batch * a_bytes_ + i * given_.a_row + l * given_.a_k);
               const T y = at(b_->data + (case_.shared_b ? 0 : batch * b_bytes_) + l * given_.b_k + j * given_.b_column);
-              block = std::fma(x, y, block);
+              block = multiply_add(x, y, block);
               exact += static_cast<double>(x) * static_cast<double>(y);
               size += std::fabs(static_cast<double>(x) * static_cast<double>(y));
             }
             want = first == 0 ? block : want + block;
           }
           const T value = got[static_cast<std::size_t>(index)];
-          if (dots)
+          if (dots && !std::is_integral_v<T>)
             ASSERT_NEAR(value, exact, size * static_cast<double>(case_.k) * std::numeric_limits<T>::epsilon()) << name();
           else
             ASSERT_EQ(value, want) << name() << " at " << i << "," << j;
@@ -132,7 +144,7 @@ class Check {
   }
   static void fill(char* to, int64_t bytes, std::mt19937_64& random) {
     for (int64_t i = 0; i < bytes; i += static_cast<int64_t>(sizeof(T))) {
-      const T value = static_cast<T>(static_cast<double>(random() % 20001) / 10000 - 1);
+      const T value = std::is_integral_v<T> ? static_cast<T>(random()) : static_cast<T>(static_cast<double>(random() % 20001) / 10000 - 1);
       std::memcpy(to + i, &value, sizeof(T));
     }
   }
@@ -148,7 +160,7 @@ class MatMulProduct : public ::testing::Test {
   template <class F>
   void each_core(F&& f) {
     for (const codegen::Cpu& cpu : cpus())
-      for (DType dtype : {DType::F32, DType::F64}) {
+      for (DType dtype : {DType::F32, DType::F64, DType::I32, DType::U64}) {
         auto kernel = codegen::emit_matmul(dtype, cpu.isa);
         ASSERT_TRUE(kernel.has_value());
         const std::span<const uint8_t> piece(kernel->bytes);
@@ -159,6 +171,17 @@ class MatMulProduct : public ::testing::Test {
       }
   }
 
+  /// f of a zero of the dtype.
+  template <class F>
+  static void of_type(DType dtype, F&& f) {
+    switch (dtype) {
+      case DType::F32: return f(0.0f);
+      case DType::F64: return f(0.0);
+      case DType::I32: return f(uint32_t{});
+      default: return f(uint64_t{});
+    }
+  }
+
   void check(const std::vector<Case>& cases) {
     std::mt19937_64 random(7);
     each_core([&](const codegen::Cpu& cpu, DType dtype, const void* code) {
@@ -167,7 +190,7 @@ class MatMulProduct : public ::testing::Test {
           Check<decltype(zero)> product(c, cpu, code, random);
           product.expect_right(product.run());
         };
-        dtype == DType::F32 ? one(0.0f) : one(0.0);
+        of_type(dtype, one);
         if (HasFatalFailure()) return;
       }
     });
@@ -275,7 +298,7 @@ TEST_F(MatMulProduct, ThreadsDoNotChangeBits) {
           EXPECT_EQ(product.run(), serial) << product.name() << " on " << threads << " threads";
         }
       };
-      dtype == DType::F32 ? one(0.0f) : one(0.0);
+      of_type(dtype, one);
       if (HasFatalFailure()) return;
     }
   });
