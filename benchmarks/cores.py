@@ -13,7 +13,7 @@ import statistics
 import sys
 import time
 
-from interleaved import REST, against_best, nanoseconds
+from interleaved import against_best, nanoseconds
 
 # batch, channels in, channels out, height and width, window, stride, padding, groups
 CONVOLUTIONS = [
@@ -199,7 +199,7 @@ def main() -> None:
                 result, results["framejit"], rtol=1e-3, atol=2e-3 * np.abs(result).max(), err_msg=name
             )
         inner = max(1, int(2e8 / (flops + 1e5)))
-        rounds = nanoseconds(calls, inner, options.rounds, clock, REST if options.threads > 1 else 0)
+        rounds = nanoseconds(calls, inner, options.rounds, clock, options.threads)
         medians = {name: statistics.median(t) for name, t in rounds.items()}
         rate = flops / medians["framejit"]
         line = (

@@ -16,7 +16,7 @@ import statistics
 import sys
 import time
 
-from interleaved import REST, against_best, nanoseconds
+from interleaved import against_best, nanoseconds
 
 SHAPES = [
     *[(n, n, n, "") for n in (4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048)],
@@ -110,7 +110,7 @@ def main() -> None:
             error = np.max(np.abs(np.asarray(found).astype(float) - exact) / size)
             assert error < (k + 1) * np.finfo(dtype).eps + (2**-8 if narrow else 0), (name, m, n, k)
         inner = max(1, int(1e8 / (flops + 1e5)))
-        rounds = nanoseconds(calls, inner, options.rounds, clock, REST if options.threads > 1 else 0)
+        rounds = nanoseconds(calls, inner, options.rounds, clock, options.threads)
         medians = {name: statistics.median(t) for name, t in rounds.items()}
         best, ratio = against_best(rounds)
         ratios.append(ratio)
