@@ -53,6 +53,8 @@ using MatMulFn = void (*)(const MatMulArgs*);
 ///              are read, the last one of C has `live` lanes
 ///   slides     C[rows, columns] (+)= sums, over lines of k elements, of B times A, which is moved by `a_row` for each row and by a table for
 ///              each column: one chain for each lane, then their sum
+///   stencils   the same of one row of A, the weights of one window, for several lines of C at once: a vector of B is read once for all of them.
+///              `a_k`: between lines of the window in A; `k`: its columns; `a_row`, `b_k`: in B, from a column to the next and from a line
 ///   row        C[1, live] = a row A[1, k] times B[k, live], k at most kRowDepth; `add`: the chain goes on from what C holds
 struct MatMulCore {
   int item = 4;   // bytes of an element
@@ -65,7 +67,9 @@ struct MatMulCore {
   static constexpr int kRow = kDots + kMostDots * kMostDotColumns, kRowDepth = 8;
   static constexpr int kReached = kRow + kRowDepth, kLines = kReached + 2 * kMostRows;
   static constexpr int kSlides = kLines + kLineRows * kLineVectors, kSlideRows = 4, kSlideColumns = 5;
-  static constexpr int kParts = kSlides + kSlideRows * kSlideColumns;
+  static constexpr int kStencils = kSlides + kSlideRows * kSlideColumns, kStencilVectors = 4;
+  static constexpr int kStencilLines[] = {4, 2}, kStencilWindows[] = {3, 5};
+  static constexpr int kParts = kStencils + 4 * kStencilVectors;
 
   MatMulCore() = default;
   MatMulCore(graph::DType dtype, bool has_avx512)
@@ -88,6 +92,8 @@ struct MatMulCore {
   /// Accumulators, an element of A for each row and, unless it is an operand from memory, a vector of B.
   int most_line_vectors(int rows) const { return std::min(kLineVectors, rows == 1 ? kLineVectors : ((avx512 ? 31 : 15) - rows) / rows); }
 
+  int most_stencil_vectors(int lines) const { return avx512 || lines == 2 ? kStencilVectors : 2; }
+
   /// As many accumulators as AVX2 has room for.
   static constexpr int most_slide_rows(int columns) { return std::min(kSlideRows, 12 / columns); }
 
@@ -101,6 +107,10 @@ struct MatMulCore {
   static constexpr int row(int depth) { return kRow + depth - 1; }
   static constexpr int reached(int rows, int vectors) { return kReached + (rows - 1) * 2 + vectors - 1; }
   static constexpr int lines(int rows, int vectors) { return kLines + (rows - 1) * kLineVectors + vectors - 1; }
+  /// Of kStencilWindows lines of a window, kStencilLines lines of C.
+  static constexpr int stencils(int window, int lines, int vectors) {
+    return kStencils + ((window == 5) * 2 + (lines == 2)) * kStencilVectors + vectors - 1;
+  }
   static constexpr int slides(int rows, int columns) { return kSlides + (rows - 1) * kSlideColumns + columns - 1; }
 
   /// A part of the code at `entry`.

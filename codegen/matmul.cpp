@@ -106,6 +106,12 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
         begin_part(MatMulCore::lines(rows, vectors));
         lines(rows, vectors);
       }
+    for (int window : MatMulCore::kStencilWindows)
+      for (int lines : MatMulCore::kStencilLines)
+        for (int vectors = 1; vectors <= core_.most_stencil_vectors(lines); ++vectors) {
+          begin_part(MatMulCore::stencils(window, lines, vectors));
+          stencils(window, lines, vectors);
+        }
     for (int columns = 1; columns <= MatMulCore::kSlideColumns; ++columns)
       for (int rows = 1; rows <= MatMulCore::most_slide_rows(columns); ++rows) {
         begin_part(MatMulCore::slides(rows, columns));
@@ -775,12 +781,12 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
   }
 
   void lines(int rows, int vectors) {
-    const Reg64 reach = r9, origin = rsi, scratch = r8;
+    const Reg64 reach = r9, origin = rsi;
     const auto acc = [&](int row, int v) { return vec(row * vectors + v); };
     const auto element = [&](int row) { return vec(rows * vectors + row); };
-    const Xmm b = vec(rows * vectors + rows), last_lanes = vec(rows * vectors);
+    const Xmm b = vec(rows * vectors + rows);
     const bool embedded = rows == 1;
-    Label line, loop, done, whole, stored;
+    Label line, loop, done;
     for (const Reg64& r : {r12, r13, r14, r15}) push(r);
     mov(b_k, arg(&MatMulArgs::b_panel));
     mov(origin, arg_b());
@@ -813,17 +819,32 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
 
     L(done);
     mov(pitch, arg(&MatMulArgs::c_row));
+    store_lines(rows, vectors);
+    add(origin, b_k);
+    add(c_tile, c_row);
+    dec(panels);
+    jnz(line, T_NEAR);
+    for (const Reg64& r : {r15, r14, r13, r12}) pop(r);
+    vzeroupper();
+    ret();
+  }
+
+  /// Sums in the first registers to rows from `c_tile` on, `pitch` apart; those behind them are overwritten.
+  void store_lines(int rows, int vectors) {
+    const Reg64 live = r9, scratch = r8;
+    const Xmm last_lanes = vec(rows * vectors);
+    Label whole, stored;
     mov(base0, c_tile);
     set_bases(rows);
     for (int row = 0; row < rows; ++row)
-      for (int v = 0; v + 1 < vectors; ++v) store(row_address(row, v * vector_bytes()), acc(row, v));
+      for (int v = 0; v + 1 < vectors; ++v) store(row_address(row, v * vector_bytes()), vec(row * vectors + v));
     const auto last = [&](int row) { return row_address(row, (vectors - 1) * vector_bytes()); };
-    mov(reach, arg(&MatMulArgs::live));
-    cmp(reach, core_.lanes);
+    mov(live, arg(&MatMulArgs::live));
+    cmp(live, core_.lanes);
     je(whole, T_NEAR);
-    set_mask(reach, scratch, last_lanes);
+    set_mask(live, scratch, last_lanes);
     for (int row = 0; row < rows; ++row) {
-      const Xmm& from = acc(row, vectors - 1);
+      const Xmm& from = vec((row + 1) * vectors - 1);
       if (avx512_)
         store(last(row) | tail, from);
       else
@@ -831,13 +852,57 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
     }
     jmp(stored, T_NEAR);
     L(whole);
-    for (int row = 0; row < rows; ++row) store(last(row), acc(row, vectors - 1));
+    for (int row = 0; row < rows; ++row) store(last(row), vec((row + 1) * vectors - 1));
     L(stored);
-    add(origin, b_k);
-    add(c_tile, c_row);
+  }
+
+  /// A line of B meets the line of the window that lies on it, for each line of C.
+  void stencils(int window, int lines, int vectors) {
+    const Reg64 a_line = r8, a_line3 = r9, a_column = rax, b_line = rbx, column = rcx, step = rsi, origin = r14;
+    const auto acc = [&](int line, int v) { return vec(line * vectors + v); };
+    const auto weight = [&](int line) { return vec(lines * vectors + line); };
+    const Xmm b = vec(lines * vectors + lines);
+    Label block;
+    for (const Reg64& r : {rbx, r12, r13, r14, r15}) push(r);
+    mov(b_k, arg(&MatMulArgs::b_k));
+    mov(origin, arg_b());
+    mov(c_tile, arg_c());
+    mov(panels, arg(&MatMulArgs::panels));
+    mov(step, arg(&MatMulArgs::a_row));
+    L(block);
+    for (int i = 0; i < lines * vectors; ++i) zero(vec(i));
+    mov(a_line, arg(&MatMulArgs::a_k));
+    lea(a_line3, ptr[a_line + a_line * 2]);
+    mov(b_line, origin);
+    for (int at = 0; at < lines + window - 1; ++at) {
+      const int first = std::max(0, at - window + 1), end = std::min(lines, at + 1);
+      Label loop;
+      mov(a_column, arg_a());
+      mov(b_at, b_line);
+      mov(column, arg(&MatMulArgs::k));
+      L(loop);
+      for (int line = first; line < end; ++line)
+        switch (at - line) {
+          case 0: broadcast(weight(line), ptr[a_column]); break;
+          case 3: broadcast(weight(line), ptr[a_column + a_line3]); break;
+          default: broadcast(weight(line), ptr[a_column + a_line * (at - line)]);
+        }
+      for (int v = 0; v < vectors; ++v) {
+        load(b, ptr[b_at + v * vector_bytes()]);
+        for (int line = first; line < end; ++line) multiply_add(acc(line, v), weight(line), b);
+      }
+      add(a_column, core_.item);
+      add(b_at, step);
+      dec(column);
+      jnz(loop);
+      add(b_line, b_k);
+    }
+    mov(pitch, arg(&MatMulArgs::c_panel));
+    store_lines(lines, vectors);
+    for (int line = 0; line < lines; ++line) add(origin, b_k), add(c_tile, pitch);
     dec(panels);
-    jnz(line, T_NEAR);
-    for (const Reg64& r : {r15, r14, r13, r12}) pop(r);
+    jnz(block, T_NEAR);
+    for (const Reg64& r : {r15, r14, r13, r12, rbx}) pop(r);
     vzeroupper();
     ret();
   }

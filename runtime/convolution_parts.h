@@ -52,31 +52,35 @@ class ConvolutionParts : protected ProductParts {
       const char* const from = image + (part + first * w.parts - columns.before) * columns.pitch;
       char* const to = copy + part * w.part + first * item;
       for (int64_t channel = 0; channel < w.channels; ++channel)
-        for (int64_t z = std::max<int64_t>(plane, 0); z < std::min(plane + depth, planes.image); ++z)
-          for (int64_t y = std::max<int64_t>(line, 0); y < std::min(line + height, lines.image); ++y)
-            copy_line(from + channel * w.channel + z * planes.pitch + y * lines.pitch, pitch, end - first,
-                      to + channel * w.copied_channel + (z - plane) * w.plane + (y - line) * w.line);
+        for (int64_t z = std::max<int64_t>(plane, 0); z < std::min(plane + depth, planes.image); ++z) {
+          const int64_t y = std::max<int64_t>(line, 0), y_end = std::min(line + height, lines.image);
+          copy_lines(from + channel * w.channel + z * planes.pitch + y * lines.pitch, pitch, end - first, lines.pitch,
+                     to + channel * w.copied_channel + (z - plane) * w.plane + (y - line) * w.line, w.line, y_end - y);
+        }
     }
     return {copy, w.copied_channel, {w.plane, w.line, item}};
   }
 
-  void copy_line(const char* from, int64_t pitch, int64_t count, char* to) const {
-    if (pitch == core_.item)
-      copy_bytes(from, count * core_.item, to);
-    else if (core_.item == 4)
-      copy_spread<uint32_t>(from, pitch, count, to);
-    else
-      copy_spread<uint64_t>(from, pitch, count, to);
+  /// `count` lines of so many elements, which are `pitch` bytes apart.
+  void copy_lines(const char* from, int64_t pitch, int64_t elements, int64_t from_line, char* to, int64_t to_line, int64_t count) const {
+    if (pitch == core_.item) return copy_bytes(from, elements * core_.item, from_line, to, to_line, count);
+    for (int64_t i = 0; i < count; ++i, from += from_line, to += to_line)
+      core_.item == 4 ? copy_spread<uint32_t>(from, pitch, elements, to) : copy_spread<uint64_t>(from, pitch, elements, to);
   }
 
   /// As memcpy, which takes longer for short lines than their bytes do.
-  [[gnu::target("avx2")]] static void copy_bytes(const char* from, int64_t bytes, char* to) {
+  [[gnu::target("avx2")]] static void copy_bytes(const char* from, int64_t bytes, int64_t from_line, char* to, int64_t to_line, int64_t count) {
     using Chunk [[gnu::vector_size(32), gnu::aligned(1), gnu::may_alias]] = char;
     constexpr int64_t kChunk = sizeof(Chunk), kShort = 16 * kChunk;
-    if (bytes < kChunk || bytes > kShort) return static_cast<void>(std::memcpy(to, from, static_cast<std::size_t>(bytes)));
-    const Chunk last = *reinterpret_cast<const Chunk*>(from + bytes - kChunk);
-    for (int64_t at = 0; at + kChunk < bytes; at += kChunk) *reinterpret_cast<Chunk*>(to + at) = *reinterpret_cast<const Chunk*>(from + at);
-    *reinterpret_cast<Chunk*>(to + bytes - kChunk) = last;
+    for (int64_t i = 0; i < count; ++i, from += from_line, to += to_line) {
+      if (bytes < kChunk || bytes > kShort) {
+        std::memcpy(to, from, static_cast<std::size_t>(bytes));
+        continue;
+      }
+      const Chunk last = *reinterpret_cast<const Chunk*>(from + bytes - kChunk);
+      for (int64_t at = 0; at + kChunk < bytes; at += kChunk) *reinterpret_cast<Chunk*>(to + at) = *reinterpret_cast<const Chunk*>(from + at);
+      *reinterpret_cast<Chunk*>(to + bytes - kChunk) = last;
+    }
   }
 
   template <class Bits>

@@ -95,29 +95,64 @@ class Convolution : ConvolutionParts {
     bool known = false;
     each_band(block.column, block.column_end, [&](const Band& band) {
       const Part part = part_of(band, copy);
-      if (!known) set_reach(part, reach);
-      known = true;
       MatMulArgs args;
       args.a_row = p_.a_row;
       args.c_row = p_.c_row;
       args.k = p_.k;
       args.reach = reach;
-      args.panels = band.lines;
       args.b_panel = rows.stride * part.pitches[1];
       args.c_panel = columns.result * core_.item;
-      for (int64_t plane = 0; plane < band.planes; ++plane)
+      for (int64_t plane = 0; plane < band.planes; ++plane) {
+        const char* const from = part.data + plane * planes.stride * part.pitches[0];
+        char* const to = c_at_ + (band.plane + plane) * w.c_plane + band.line * args.c_panel;
+        const int64_t done = stencils(part, band, from, to);
+        args.panels = band.lines - done;
+        if (args.panels == 0) continue;
+        if (!known) set_reach(part, reach);
+        known = true;
         row_blocks(0, p_.m, MatMulCore::kLineRows, [&](int64_t row, int64_t count) {
           row_blocks(0, vectors, core_.most_line_vectors(static_cast<int>(count)), [&](int64_t vector, int64_t width) {
             const int64_t place = vector * core_.lanes;
             args.a = a_at_ + row * p_.a_row;
-            args.b = part.data + plane * planes.stride * part.pitches[0] + place * core_.item;
-            args.c = c_at_ + row * p_.c_row + (band.plane + plane) * w.c_plane + (band.line * columns.result + place) * core_.item;
+            args.b = from + done * args.b_panel + place * core_.item;
+            args.c = to + row * p_.c_row + done * args.c_panel + place * core_.item;
             args.live = std::min<int64_t>(core_.lanes, columns.result - place - (width - 1) * core_.lanes);
             call(MatMulCore::lines(static_cast<int>(count), static_cast<int>(width)), args);
           });
         });
+      }
       finish_band(block.batch, band, 0, p_.m);
     });
+  }
+
+  /// Several lines at once, where a window of one channel has as many lines as there are parts for; gives how many that were.
+  int64_t stencils(const Part& part, const Band& band, const char* from, char* to) const {
+    const auto &[planes, rows, columns] = p_.windows->axes;
+    const auto& windows = MatMulCore::kStencilWindows;
+    const bool one_by_one = rows.stride == 1 && rows.dilation == 1 && columns.stride == 1;
+    if (!one_by_one || p_.k != rows.window * columns.window || std::find(std::begin(windows), std::end(windows), rows.window) == std::end(windows)) return 0;
+    MatMulArgs args;
+    args.a_row = columns.dilation * part.pitches[2];
+    args.a_k = columns.window * core_.item;
+    args.b_k = part.pitches[1];
+    args.k = columns.window;
+    args.c_panel = columns.result * core_.item;
+    int64_t line = 0;
+    for (const int lines : MatMulCore::kStencilLines) {
+      args.panels = (band.lines - line) / lines;
+      if (args.panels == 0) continue;
+      for (int64_t row = 0; row < p_.m; ++row)
+        row_blocks(0, divide_up(columns.result, core_.lanes), core_.most_stencil_vectors(lines), [&](int64_t vector, int64_t width) {
+          const int64_t place = vector * core_.lanes;
+          args.a = a_at_ + row * p_.a_row;
+          args.b = from + line * args.b_k + place * core_.item;
+          args.c = to + row * p_.c_row + line * args.c_panel + place * core_.item;
+          args.live = std::min<int64_t>(core_.lanes, columns.result - place - (width - 1) * core_.lanes);
+          call(MatMulCore::stencils(static_cast<int>(rows.window), lines, static_cast<int>(width)), args);
+        });
+      line += args.panels * lines;
+    }
+    return line;
   }
 
   /// Columns [column, column_end) are places of the window, and channels within them.

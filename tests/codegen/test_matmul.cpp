@@ -278,6 +278,41 @@ void check_lines(const Executable& code, const MatMulCore& core) {
 TEST_P(MatMul, LinesOfFloat32) { check_lines<float>(make<float>(GetParam()), core<float>()); }
 TEST_P(MatMul, LinesOfFloat64) { check_lines<double>(make<double>(GetParam()), core<double>()); }
 
+/// Bits of check_lines: each element is one chain along the window.
+template <class T>
+void check_stencils(const Executable& code, const MatMulCore& core) {
+  std::mt19937 random(10);
+  const int64_t item = sizeof(T);
+  for (int window : MatMulCore::kStencilWindows)
+    for (int lines : MatMulCore::kStencilLines)
+      for (int vectors = 1; vectors <= core.most_stencil_vectors(lines); ++vectors)
+        for (int live = 1; live <= core.lanes; ++live)
+          for (int64_t window_columns : {1, 3, 4})
+            for (int64_t panels : {1, 3}) {
+              const int64_t width = vectors * core.lanes, columns = width - core.lanes + live, apart = 2, all = panels * lines;
+              const int64_t seen = width + (window_columns - 1) * apart;
+              const Matrix<T> a(window, window_columns, window_columns + 1, random), b(all + window - 1, seen, seen + 3, random);
+              const Matrix<T> c(all, columns, columns + 1, random);
+              std::vector<T> want = c.copy();
+              MatMulArgs args{};
+              args.a = a.bytes(), args.b = b.bytes(), args.c = c.bytes();
+              args.a_k = a.stride(), args.k = window_columns, args.a_row = apart * item, args.b_k = b.stride(), args.c_panel = c.stride();
+              args.panels = panels, args.live = live;
+              MatMulCore::part(code.entry(), MatMulCore::stencils(window, lines, vectors))(&args);
+              for (int64_t i = 0; i < all; ++i)
+                for (int64_t j = 0; j < columns; ++j) {
+                  T sum = 0;
+                  for (int64_t y = 0; y < window; ++y)
+                    for (int64_t x = 0; x < window_columns; ++x) sum = std::fma(a.at(y, x), b.at(i + y, j + x * apart), sum);
+                  want[static_cast<std::size_t>(i * (columns + 1) + j)] = sum;
+                }
+              ASSERT_EQ(c.copy(), want) << window << " lines of a window, " << lines << " at once, " << vectors << " vectors, " << live << " live";
+            }
+}
+
+TEST_P(MatMul, StencilsOfFloat32) { check_stencils<float>(make<float>(GetParam()), core<float>()); }
+TEST_P(MatMul, StencilsOfFloat64) { check_stencils<double>(make<double>(GetParam()), core<double>()); }
+
 /// Nothing behind the last element of a line is read.
 template <class T>
 void check_slides(const Executable& code, const MatMulCore& core) {
