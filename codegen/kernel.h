@@ -356,6 +356,10 @@ struct MatMulStep {
   graph::Dim summed = 1, next_a = 0, next_b = 0;
   /// One kernel over [batch..., m, n] (a convolution: the result's own axes), run on each rectangle of C as soon as it is done. May write where C lies.
   std::optional<LoopStep> epilogue;
+  /// What step number `producer_step` computes, for this product alone: all of A. The same as one kernel over [batch..., m, k], which may be run on
+  /// rectangles of A when they are wanted, into memory of their own; then A lies nowhere as a whole, and that step has nothing to do.
+  std::optional<LoopStep> producer;
+  uint32_t producer_step = 0;
 };
 
 /// Saves the bytes of an operand into a Temp before the steps that overwrite it, so that they can be put back.

@@ -77,6 +77,7 @@ class Lowerer : public Memory {
         waiting[epilogue] = &part;
       else
         lower_part(part);
+      if (depth_ == 0 && is_one_loop(first)) loop_of_[&part] = first;
       if (!rule) continue;
       program_.flag_rules.resize(first);
       program_.flag_rules.resize(program_.steps.size(), rule);
@@ -681,6 +682,7 @@ class Lowerer : public Memory {
     const Node& root = graph_.node(graph_.root(node.inputs[1]));
     step.constant_b = root.op == Op::Param && static_cast<std::size_t>(root.index()) < options_.constant_params.size() &&
                       options_.constant_params[static_cast<std::size_t>(root.index())];
+    if (rows) take_producer(part, epilogue, step);
     const Dims batch = step.batch;
     add_product(part, epilogue, std::move(step),
                 [&] { return matrix(v, rows + columns, batch, rows ? out.strides.end()[-1 - columns] : item, item); });
@@ -838,13 +840,60 @@ class Lowerer : public Memory {
     return nullptr;
   }
 
+  bool is_one_loop(std::size_t first) const {
+    return program_.steps.size() == first + 1 && std::holds_alternative<LoopStep>(program_.steps[first]);
+  }
+
+  /// The part that computes all of A element by element, for this product alone, if it may wait for the product: what it reads is not written until
+  /// then. None where flags have owners, as for epilogues.
+  const Part* producer_of(const Part& product, const Part* epilogue) {
+    const Node& node = graph_.node(product.nodes[0]);
+    const ValueId a = node.inputs[0], root = graph_.root(a);
+    if (program_.attributed || result_number_.contains(root) || written_.contains(root) || root == graph_.root(node.inputs[1]) ||
+        !same_view(graph_, a, root))
+      return nullptr;
+    if (last_reader_.at(root) != static_cast<std::size_t>(&product - parts_.data())) return nullptr;
+    const Part* const found = std::find_if(static_cast<const Part*>(parts_.data()), &product, [&](const Part& part) { return part.stored.contains(root); });
+    if (found == &product || !loop_of_.contains(found)) return nullptr;
+    const Part& part = *found;
+    if (part.stored.size() != 1 || part.shape != graph_.type(a).shape || rule_of(part) != rule_of(product)) return nullptr;
+    std::set<ValueId> inputs;
+    for (ValueId v : part.nodes) {
+      if (cls(v) != OpClass::Elementwise && cls(v) != OpClass::Cast) return nullptr;
+      for (ValueId input : graph_.node(v).inputs) inputs.insert(graph_.root(input));
+    }
+    const Part* const end = epilogue ? epilogue : &product;
+    for (const Part* between = &part + 1; between < end; ++between)
+      for (ValueId other : between->nodes) {
+        for (ValueId written : graph::written_roots(graph_, other))
+          if (inputs.contains(written)) return nullptr;
+        if (between < &product)
+          for (ValueId used : graph::used_values(graph_, other))
+            if (graph_.root(used) == root) return nullptr;
+      }
+    return &part;
+  }
+
+  void take_producer(const Part& product, const Part* epilogue, MatMulStep& step) {
+    const Part* const part = producer_of(product, epilogue);
+    if (!part || step.batch.size() + 2 != part->shape.size()) return;
+    step.producer = lower_whole(*part);
+    step.producer_step = static_cast<uint32_t>(loop_of_[part]);
+  }
+
   bool is_product(const Part& part) const {
     const Op op = graph_.node(part.nodes[0]).op;
     return part.nodes.size() == 1 && graph::def(op).cls == OpClass::Contraction && op != Op::Attention && op != Op::AttentionGradients;
   }
 
-  /// As one kernel over all axes; nothing where it needs more than that.
   std::optional<LoopStep> lower_epilogue(const Part& part, ValueId product) {
+    std::optional<LoopStep> step = lower_whole(part);
+    if (step) place_in_result(part, product, *step);
+    return step;
+  }
+
+  /// As one kernel over all axes; nothing where it needs more than that.
+  std::optional<LoopStep> lower_whole(const Part& part) {
     StepSpec spec = new_step(part);
     spec.whole_axes = true;
     fill_elementwise(spec, part.nodes, part.stored);
@@ -853,7 +902,6 @@ class Lowerer : public Memory {
                             step.scratch_slots == 0;
     const bool indexed = std::any_of(step.operands.begin(), step.operands.end(), [](const LoopOperand& o) { return o.index; });
     if (!one_kernel || indexed) return std::nullopt;
-    place_in_result(part, product, step);
     return step;
   }
 
@@ -1203,6 +1251,7 @@ class Lowerer : public Memory {
   std::map<ValueId, uint32_t> result_number_;
   std::map<ValueId, std::size_t> last_reader_;  // by root: the last part that reads it
   std::vector<Part> parts_;
+  std::map<const Part*, std::size_t> loop_of_;  // by part that is one loop, of no block: its step
   bool needs_undo_ = false;
   int depth_ = 0;  // of blocks
   std::set<ValueId> written_;  // roots

@@ -122,6 +122,7 @@ std::string describe(const Program& program) {
              product->k.str() + "] x [" + product->k.str() + ", " + product->n.str() + "]\n";
       for (const LoopOperand* o : {&product->a, &product->b, &product->c})
         out += "    " + operand_text(program, *o) + "\n";
+      if (product->producer) out += "  its A produced by " + loop_text(program, *product->producer);
       if (product->epilogue) out += "  finished by " + loop_text(program, *product->epilogue);
     } else if (const auto* attention = std::get_if<AttentionStep>(&step)) {
       out += std::string(attention->g ? "attention_gradients " : "attention ") + list({attention->batch, attention->heads, attention->queries, attention->depth}) + " x " +

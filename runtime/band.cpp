@@ -172,7 +172,7 @@ class Finder {
   bool used_outside(BufferIndex buffer, std::size_t first, std::size_t last) const {
     bool found = false;
     for (std::size_t i = 0; i < program_.steps.size() && !found; ++i)
-      if (i < first || i >= last) for_each_buffer(program_.steps[i], [&](BufferIndex b, bool) { found = found || b == buffer; });
+      if (i < first || i >= last) for_each_buffer(program_, bound_, i, [&](BufferIndex b, bool) { found = found || b == buffer; });
     return found;
   }
 

@@ -30,6 +30,10 @@ constexpr double kBesideNanoseconds = 100e3;
 /// Rows, columns and depth of a product from which on rounding its operands to pairs of bfloat16 pays.
 constexpr int64_t kLeastNarrow = 48;
 
+/// Of what computes an A: bytes of rows that are too short to go row by row, nanoseconds for an element of four bytes.
+constexpr int64_t kShortRow = 256;
+constexpr double kLongArithmetic = 0.4;
+
 /// A loop may run for any time: long enough to release the GIL, and to look for signals.
 constexpr double kLoopNanoseconds = 1e6;
 
@@ -62,9 +66,11 @@ class Binder {
     for (const graph::DimGuard& g : program_.conditions) check(g);
     for (const Step& step : program_.steps) {
       bound.steps.push_back(bind_step(step));
-      bound.nanoseconds += nanoseconds_of(bound.steps.back());
+      if (const auto* product = std::get_if<BoundMatMul>(&bound.steps.back()); product && product->producer)
+        bound.steps[std::get<MatMulStep>(step).producer_step] = BoundNothing{};
       if (std::holds_alternative<UndoStep>(step)) bound.last_undo = bound.steps.size();
     }
+    for (const BoundStep& step : bound.steps) bound.nanoseconds += nanoseconds_of(step);
     find_waves(bound);
     if (!beside_) find_bands(program_, bound, block_bytes);
     lay_out_temps(bound);
@@ -157,7 +163,7 @@ class Binder {
     if (!kernels || bound.costs[i] >= kBesideNanoseconds) return false;
     if (i < program_.flag_rules.size() && program_.flag_rules[i]) return false;
     bool fits = true;
-    for_each_buffer(step, [&](BufferIndex b, bool written) {
+    for_each_buffer(program_, bound, i, [&](BufferIndex b, bool written) {
       const BufferKind kind = program_.buffers[b].kind;
       fits = fits && kind != BufferKind::Pointer && !(written && kind == BufferKind::Param);
     });
@@ -175,11 +181,11 @@ class Binder {
       for (end = i; end < count; ++end) {
         if (!may_run_beside(end, bound)) break;
         bool alone = false;
-        for_each_buffer(program_.steps[end], [&](BufferIndex b, bool writes) {
+        for_each_buffer(program_, bound, end, [&](BufferIndex b, bool writes) {
           alone = alone || written.contains(b) || (writes && read.contains(b));
         });
         if (alone && end > i) break;
-        for_each_buffer(program_.steps[end], [&](BufferIndex b, bool writes) { (writes ? written : read).insert(b); });
+        for_each_buffer(program_, bound, end, [&](BufferIndex b, bool writes) { (writes ? written : read).insert(b); });
       }
       end = std::max(end, i + 1);
       for (std::size_t step = i; step < end; ++step) bound.wave_end[step] = end;
@@ -501,7 +507,22 @@ class Binder {
       if (joined.joined.length > 0 && out.column_axes == 1 && joined.scratch_bytes <= BoundMatMul::kMostRepeated) out.joined = std::move(joined);
       p.nanoseconds += out.epilogue->nanoseconds;
     }
+    if (step.producer && program_.measured.empty() && !out.narrowed) take_producer(*step.producer, out, bound);
     return out;
+  }
+
+  void take_producer(const LoopStep& step, BoundMatMul& out, Bound& bound) const {
+    BoundLoop loop = bind_loop(step, bound, false);
+    const int k = loop.rank() - 1;
+    out.joined_rows = joins(loop, k - 1);
+    // Rows of a few elements are several at once where they follow each other, which those of a rectangle do not. Long arithmetic fetches ahead
+    // along whole rows.
+    if (!out.joined_rows && loop.extents.back() * out.product.core.item < kShortRow) return;
+    const double width = out.product.core.item / 4.0;
+    if (step.cost > kLongArithmetic * width * width && out.product.k > out.product.depth) return;
+    if (!out.product.produce_a(out.joined_rows)) return;
+    out.product.nanoseconds += loop.nanoseconds;
+    out.producer = std::move(loop);
   }
 
   Product::Windows bind_windows(const Windows& windows) const {
@@ -575,7 +596,7 @@ class Binder {
     std::vector<std::size_t> first(count, kNever), last(count, 0);
     for (std::size_t i = 0, begin = 0; i < program_.steps.size(); ++i) {
       if (bound.wave_end[begin] <= i) begin = i;
-      for_each_buffer(program_.steps[i], [&](BufferIndex b, bool) {
+      for_each_buffer(program_, bound, i, [&](BufferIndex b, bool) {
         first[b] = std::min(first[b], begin);
         last[b] = bound.wave_end[begin] - 1;
       });
@@ -590,7 +611,7 @@ class Binder {
       if (flow->kind == FlowStep::Move) last[flow->b] = program_.steps.size();
       if (flow->kind != FlowStep::Again) continue;
       for (std::size_t inner = flow->target; inner < i; ++inner)
-        for_each_buffer(program_.steps[inner], [&](BufferIndex b, bool) {
+        for_each_buffer(program_, bound, inner, [&](BufferIndex b, bool) {
           first[b] = std::min<std::size_t>(first[b], flow->target);
           last[b] = std::max(last[b], i);
         });
@@ -661,6 +682,17 @@ void for_each_buffer(const Step& step, const std::function<void(BufferIndex, boo
   }
 }
 
+void for_each_buffer(const Program& program, const Bound& bound, std::size_t i, const std::function<void(BufferIndex, bool)>& f) {
+  if (std::holds_alternative<BoundNothing>(bound.steps[i])) return;
+  const auto* const product = std::get_if<BoundMatMul>(&bound.steps[i]);
+  if (!product || !product->producer) return for_each_buffer(program.steps[i], f);
+  const auto but_a = [&](BufferIndex b, bool written) {
+    if (b != product->a.buffer) f(b, written);
+  };
+  for_each_buffer(program.steps[i], but_a);
+  for_each_buffer(*std::get<MatMulStep>(program.steps[i]).producer, but_a);
+}
+
 void for_each_dim(const Step& step, const std::function<void(const graph::Dim&)>& f) {
   const auto all = [&](const graph::Dims& dims) { std::for_each(dims.begin(), dims.end(), f); };
   const auto operand = [&](const LoopOperand& o) {
@@ -678,10 +710,8 @@ void for_each_dim(const Step& step, const std::function<void(const graph::Dim&)>
       f(product->windows->channel);
       for (const Windows::Axis& axis : product->windows->axes) all({axis.image, axis.result, axis.pitch});
     }
-    if (product->epilogue) {
-      all(product->epilogue->extents);
-      for (const LoopOperand& o : product->epilogue->operands) operand(o);
-    }
+    for (const std::optional<LoopStep>* part : {&product->epilogue, &product->producer})
+      if (*part) for_each_dim(**part, f);
   } else if (const auto* attention = std::get_if<AttentionStep>(&step)) {
     all({attention->batch, attention->heads, attention->key_heads, attention->queries, attention->keys, attention->depth, attention->width,
          attention->ahead});

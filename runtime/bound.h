@@ -82,6 +82,8 @@ struct BoundMatMul {
   BoundOperand a, b, c;
   std::optional<BoundLoop> epilogue;  // rank: batch axes, rows, columns
   std::optional<BoundLoop> joined;    // ... for rectangles of whole rows, where these are short
+  std::optional<BoundLoop> producer;  // of A, where A is computed part by part; rank: batch axes, rows, k
+  bool joined_rows = false;           // ... rows of which follow each other in memory for all that it reads
   static constexpr int64_t kMostRepeated = 16 << 10;  // bytes of that, on the stack
   int64_t groups = 1;                 // of rows, which to the epilogue follow each other
   int column_axes = 1;                // of the epilogue
@@ -110,7 +112,10 @@ struct BoundFlow {
   int64_t offset = 0;
 };
 
-using BoundStep = std::variant<BoundLoop, BoundMatMul, BoundAttention, BoundUndo, BoundHost, BoundFlow>;
+/// A step that another one does as it goes: MatMulStep::producer.
+struct BoundNothing {};
+
+using BoundStep = std::variant<BoundLoop, BoundMatMul, BoundAttention, BoundUndo, BoundHost, BoundFlow, BoundNothing>;
 
 /// Steps that are run row block by row block (band.h).
 struct Band {
@@ -158,6 +163,10 @@ inline constexpr int64_t kUnknown = -1;
 
 /// f(buffer, is it written) for each buffer that the step names
 void for_each_buffer(const codegen::Step& step, const std::function<void(codegen::BufferIndex, bool)>& f);
+
+/// ... and for each one that step number `i` names as it is bound.
+void for_each_buffer(const codegen::Program& program, const Bound& bound, std::size_t i,
+                     const std::function<void(codegen::BufferIndex, bool)>& f);
 
 /// f(dim) for each dimension that binding the step evaluates.
 void for_each_dim(const codegen::Step& step, const std::function<void(const graph::Dim&)>& f);

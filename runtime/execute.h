@@ -60,9 +60,11 @@ std::size_t execute_flow(const BoundFlow& flow, std::size_t at, char** buffers, 
 
 /// Called for rectangles of C that are done, once for each element: batch number, rows, columns.
 using FinishedTile = std::function<void(int64_t batch, int64_t row, int64_t row_end, int64_t column, int64_t column_end)>;
-/// `panels`: those of all of B where they are packed already (pack_panels).
+/// Writes a rectangle of A, rows and k of one matrix, to `to`; bytes from row to row.
+using ProduceA = std::function<void(int64_t batch, int64_t row, int64_t row_end, int64_t k, int64_t k_end, char* to, int64_t pitch)>;
+/// `panels`: those of all of B where they are packed already (pack_panels). `produce`: in place of `a`, where product.produced_rows.
 void run_product(const Product& product, const char* a, const char* b, char* c, RunState& state,
-                 const FinishedTile* finished = nullptr, const char* panels = nullptr);
+                 const FinishedTile* finished = nullptr, const char* panels = nullptr, const ProduceA* produce = nullptr);
 
 /// May the panels of B be packed once, for all runs? And then: their bytes, and packing.
 bool has_panels(const Product& product);

@@ -26,16 +26,18 @@ using namespace codegen;
 namespace {
 
 constexpr int64_t kCopyRows = 8;        // rows of B that are copied into one panel before the next panel's
-constexpr int64_t kRowBytes = 16 << 10;  // of a stretch of C
+constexpr int64_t kRowBytes = 16 << 10;  // of a stretch of C, or of rows of A that are computed
 constexpr double kPackedElement = 8;    // products of elements that packing one takes the time of
 constexpr double kLatePiece = 0.1;
+constexpr int64_t kManyLines = 2 << 10;  // bytes; rows that lie multiples of it apart share a few lines of the first-level cache
 constexpr int64_t kWaits = 4;
 constexpr double kByteNanoseconds = 0.025;
 
 class Runner : ProductParts {
  public:
-  Runner(const Product& product, const char* a, const char* b, char* c, const FinishedTile* finished, const char* panels = nullptr)
-      : ProductParts(product, a, b, c, finished), panels_(panels) {}
+  Runner(const Product& product, const char* a, const char* b, char* c, const FinishedTile* finished, const char* panels = nullptr,
+         const ProduceA* produce = nullptr)
+      : ProductParts(product, a, b, c, finished), panels_(panels), produce_(produce) {}
 
   /// All of B, for `panels`.
   void pack_all(char* to) const {
@@ -113,7 +115,7 @@ class Runner : ProductParts {
     const int widest = rows_all <= core_.most_rows(8) ? 8 : rows_all <= core_.most_rows(4) ? 4 : one_pass_of_b ? 1 : 2;
     const int64_t most = core_.most_rows(widest);
     MatMulArgs args;
-    args.a_row = p_.packs_a ? core_.item : p_.a_row, args.a_k = p_.packs_a ? a_panel_row() : p_.a_k;
+    args.a_k = p_.packs_a ? a_panel_row() : p_.a_k;
     args.b_k = p_.b_k, args.c_row = p_.c_row;
     const int64_t ahead = core_.avx512 ? p_.tuning.plain_ahead : p_.tuning.plain_ahead_avx2, last = p_.streams ? 0 : ahead;
     args.b_ahead = p_.streams ? p_.tuning.streamed_ahead : p_.b_k * ahead;
@@ -122,17 +124,22 @@ class Runner : ProductParts {
     const bool one_pass = rows_all <= most || p_.k <= p_.tuning.shallow;
     const int64_t width = one_pass ? columns : std::max(panel, fitting_columns);
     const int64_t fitting = p_.l2_bytes / 4 / ((p_.depth + columns) * core_.item) / most * most;
-    const int64_t height = std::max(most, fitting);
+    const int64_t height = p_.produced_rows > 0 ? p_.produced_rows : std::max(most, fitting);
     for (int64_t top = block.row; top < block.row_end; top += height) {
       const int64_t bottom = std::min(block.row_end, top + height);
       for (int64_t at = 0; at == 0 || at < p_.k; at += p_.depth) {
         args.k = std::min(p_.depth, p_.k - at);
         args.b_last = std::min(args.k, last);
         args.add = p_.added || at > 0;
-        if (p_.packs_a) pack_a(a_at_ + top * p_.a_row + at * p_.a_k, bottom - top, args.k, scratch);
+        Rows a = rows_of_a(block.batch, top, bottom, at, args.k, scratch);
+        if (p_.packs_a) {
+          pack_a(a, bottom - top, args.k, scratch);
+          a = {scratch, core_.item};
+        }
+        args.a_row = a.row;
         for (int64_t column = block.column; column < block.column_end; column += width)
           row_blocks(top, bottom, most, [&](int64_t row, int64_t rows) {
-            args.a = p_.packs_a ? scratch + (row - top) * core_.item : a_at_ + row * p_.a_row + at * p_.a_k;
+            args.a = a.at + (row - top) * a.row;
             args.b = b_at_ + at * p_.b_k + column * p_.b_column;
             args.c = c_at_ + row * p_.c_row + column * core_.item;
             tiles(args, static_cast<int>(rows), std::min(width, block.column_end - column), 0, widest);
@@ -191,6 +198,20 @@ class Runner : ProductParts {
     call(TileCore::kRelease, args);
   }
 
+  struct Rows {
+    const char* at;
+    int64_t row;  // from one to the next
+  };
+
+  /// From `at` on along k, where they lie or, computed now, in the scratch.
+  Rows rows_of_a(int64_t batch, int64_t row, int64_t row_end, int64_t at, int64_t k, char* scratch, int64_t number = 0) const {
+    if (!produce_) return {a_at_ + number * p_.next_a + row * p_.a_row + at * p_.a_k, p_.a_row};
+    for_matrices(batch, row, row_end, [&](int64_t matrix, int64_t first, int64_t end, int64_t before) {
+      (*produce_)(matrix, first, end, at, at + k, scratch + before * p_.produced_row, p_.produced_row);
+    });
+    return {scratch, p_.produced_row};
+  }
+
   /// Of a panel of A: k after k, rows beside each other.
   int64_t a_panel_row() const { return p_.panel_rows * core_.item; }
 
@@ -202,13 +223,13 @@ class Runner : ProductParts {
   }
 
   /// Idle lanes reach into the next k, whose rows come later.
-  void pack_a(const char* from, int64_t rows, int64_t k, char* to) const {
+  void pack_a(const Rows& from, int64_t rows, int64_t k, char* to) const {
     MatMulArgs args;
     args.c_row = a_panel_row();
     args.k = k;
-    args.a_k = p_.a_k, args.a_row = p_.a_row;
+    args.a_k = p_.a_k, args.a_row = from.row;
     for (int64_t row = (rows - 1) / core_.lanes * core_.lanes; row >= 0; row -= core_.lanes) {
-      args.a = from + row * p_.a_row;
+      args.a = from.at + row * from.row;
       args.c = to + row * core_.item;
       args.live = std::min<int64_t>(core_.lanes, rows - row);
       call(p_.a_k == core_.item ? MatMulCore::kTranspose : MatMulCore::copy(1, args.live < core_.lanes), args);
@@ -218,7 +239,8 @@ class Runner : ProductParts {
   // ---- packed -------------------------------------------------------------------------------------------------------
 
   void packed(const Block& block, char* scratch) const {
-    char* const b_panels = scratch + p_.a_panels * p_.a_panel;
+    char* const produced = scratch + p_.a_panels * p_.a_panel;
+    char* const b_panels = produced + p_.produced_bytes();
     const int64_t most = core_.most_rows(2), rows_all = block.row_end - block.row, columns_all = block.column_end - block.column;
     const int64_t blocks = std::max<int64_t>(1, divide_up(columns_all, p_.columns));
     const int64_t width = round_up(divide_up(columns_all, blocks), panel_columns());
@@ -241,13 +263,13 @@ class Runner : ProductParts {
           if (!panels_) pack_b(b_at_ + number * p_.next_b + at * p_.b_k + column * p_.b_column, k, columns, b_panels);
           char* a_panel = scratch;
           row_blocks(top, std::min(top + height, block.row_end), most, [&](int64_t row, int64_t rows) {
-            const char* from = a_at_ + number * p_.next_a + row * p_.a_row + at * p_.a_k;
             if (packs_a) {
-              if (column == block.column) pack_a(from, rows, k, a_panel);
+              if (column == block.column) pack_a(rows_of_a(block.batch, row, row + rows, at, k, produced, number), rows, k, a_panel);
               args.a = a_panel, args.a_row = core_.item, args.a_k = a_panel_row();
               if (blocks > 1) a_panel += p_.a_panel;
             } else {
-              args.a = from, args.a_row = p_.a_row, args.a_k = p_.a_k;
+              const Rows a = rows_of_a(block.batch, row, row + rows, at, k, produced, number);
+              args.a = a.at, args.a_row = a.row, args.a_k = p_.a_k;
             }
             args.b = panels;
             args.c = c_at_ + row * p_.c_row + column * core_.item;
@@ -313,9 +335,15 @@ class Runner : ProductParts {
   void dots_of_a(const Block& block, char* scratch) const {
     const Few columns = few(b_at_, p_.b_column, p_.b_k, p_.n, scratch);
     const int64_t height = round_up(divide_up(kRowBytes, p_.n * core_.item), MatMulCore::kMostDots);
+    const int64_t together = produce_ ? p_.produced_rows : height;
+    char* const produced = scratch + p_.scratch_bytes - p_.produced_bytes();
     for (int64_t row = block.row; row < block.row_end; row += height) {
       const int64_t end = std::min(block.row_end, row + height);
-      dots(a_at_ + row * p_.a_row, p_.a_row, end - row, columns, c_at_ + row * p_.c_row, p_.c_row, core_.item);
+      for (int64_t first = row, last; first < end; first = last) {
+        last = std::min(end, first + together);
+        const Rows a = rows_of_a(block.batch, first, last, 0, p_.k, produced);
+        dots(a.at, a.row, last - first, columns, c_at_ + first * p_.c_row, p_.c_row, core_.item);
+      }
       finish(block.batch, row, end, 0, p_.n);
     }
   }
@@ -374,6 +402,7 @@ class Runner : ProductParts {
   }
 
   const char* const panels_;  // of all of B, where they are packed already
+  const ProduceA* const produce_;
 };
 
 }  // namespace
@@ -457,6 +486,25 @@ void Product::plan() {
   }
 }
 
+bool Product::produce_a(bool joined) {
+  const auto shared = [](const Axis& axis) { return axis.a == 0 && axis.extent > 1; };
+  if (empty || k == 0 || windows || swapped || narrow || single >= 0 || streams || summed > 1 || a_k != core.item) return false;
+  if (std::any_of(batch.begin(), batch.end(), shared)) return false;
+  // What stays in cache costs nothing to read again; columns that are split between threads would each have an A of their own.
+  if (batches * m * k * core.item <= 2 * l2_bytes || batches * m < 8 * panel_rows * num_threads()) return false;
+  const bool dots = path == Path::Dots;
+  if (!dots && path != Path::Tiles && (path != Path::PackedTiles || n > columns)) return false;
+  const int64_t row = (dots ? k : depth) * core.item;
+  produced_rows = panel_rows;
+  if (dots) produced_rows = round_up(divide_up(kRowBytes, row), MatMulCore::kMostDots);
+  if (path == Path::Tiles) produced_rows *= std::max<int64_t>(1, kRowBytes / (row * panel_rows));
+  produced_row = joined && row == k * core.item ? row : round_up(row, kPanelLine);
+  if (produced_row % kManyLines == 0) produced_row += kPanelLine;
+  if (produced_bytes() > l2_bytes / 2) produced_rows = 0;
+  scratch_bytes += produced_bytes();
+  return produced_rows > 0;
+}
+
 /// Is packing more work than the product saves by it?
 bool Product::fits_as_it_lies() const {
   const int64_t item = core.item, b_bytes = n * k * item;
@@ -499,7 +547,8 @@ struct Grid {
       if (w.transposed) panel = w.along == 2 ? p.n : w.channels;
       least_columns = panel;
     }
-    const bool by_rows = p.path != Product::Path::DotsOfB && p.path != Product::Path::Lines, by_columns = p.path != Product::Path::Dots;
+    const bool by_rows = p.path != Product::Path::DotsOfB && p.path != Product::Path::Lines;
+    const bool by_columns = p.path != Product::Path::Dots && p.produced_rows == 0;  // an A that is computed is so once
     const int64_t most_rows = by_rows ? std::max<int64_t>(1, p.m / least_rows) : 1;
     const int64_t fewest_columns = p.columns > 0 ? divide_up(p.n, p.columns) : 1;
     const int64_t most_columns = by_columns ? std::max(fewest_columns, p.n / least_columns) : 1;
@@ -553,10 +602,10 @@ const char* KeptPanels::of(const Product& product, const char* b) {
 }
 
 void run_product(const Product& product, const char* a, const char* b, char* c, RunState& state,
-                 const FinishedTile* finished, const char* panels) {
+                 const FinishedTile* finished, const char* panels, const ProduceA* produce) {
   if (product.empty) return;
   if (product.swapped) std::swap(a, b);
-  Runner runner(product, a, b, c, finished, panels);
+  Runner runner(product, a, b, c, finished, panels, produce);
   if (product.single >= 0 && product.batches == 1) return runner.run({0, 0, product.m, 0, product.n}, nullptr);
   // A row goes along those of B, which are read the better the longer they are.
   const Cut cut(product.nanoseconds, true, state, product.path == Product::Path::Row ? 1 : 4);
@@ -634,6 +683,46 @@ void run_epilogue(const BoundMatMul& step, const RunState& state, int64_t batch,
   }
 }
 
+/// A rectangle of one matrix of the batch of A, by what computes it.
+void produce(const BoundMatMul& step, const RunState& state, int64_t batch, int64_t row, int64_t row_end, int64_t k, int64_t k_end, char* to,
+             int64_t pitch) {
+  const BoundLoop& loop = *step.producer;
+  const BoundStage& stage = loop.stages[0];
+  const int inner = loop.rank() - 1;
+  char* pointers[kMaxOperands];
+  int64_t strides[2 * kMaxOperands];
+  for (std::size_t i = 0; i < stage.operands.size(); ++i) {
+    const uint16_t operand = stage.operands[i];
+    const BoundOperand& o = loop.operands[operand];
+    strides[2 * i] = loop.stride(operand, inner);
+    strides[2 * i + 1] = loop.stride(operand, inner - 1);
+    if (loop.step->operands[operand].written) {
+      pointers[i] = to;
+      strides[2 * i + 1] = pitch;
+      continue;
+    }
+    pointers[i] = state.buffers[o.buffer] + o.offset + row * strides[2 * i + 1] + k * strides[2 * i];
+    int64_t matrix = batch;
+    for (int axis = inner - 2; axis >= 0; --axis) {
+      pointers[i] += matrix % loop.extents[static_cast<std::size_t>(axis)] * loop.stride(operand, axis);
+      matrix /= loop.extents[static_cast<std::size_t>(axis)];
+    }
+  }
+  int64_t length = k_end - k, rows = row_end - row;
+  const bool joined = step.joined_rows && length == loop.extents.back() && pitch == length * step.product.core.item;
+  if (joined) length *= std::exchange(rows, 1);
+  stage.kernel(pointers, strides, length, rows);
+  if (k_end - k == loop.extents.back()) return;
+  // Stretches of rows are too short for the processor to fetch ahead by itself: those of the next rows, while the product is at these.
+  const int64_t end = rows + std::min(rows, loop.extents[static_cast<std::size_t>(inner - 1)] - row_end);
+  for (std::size_t i = 0; i < stage.operands.size(); ++i) {
+    const int64_t across = strides[2 * i + 1];
+    if (pointers[i] == to || across == 0 || strides[2 * i] != loop.operands[stage.operands[i]].itemsize) continue;
+    for (int64_t r = rows; r < end; ++r)
+      for (int64_t at = 0; at < length * strides[2 * i]; at += kPanelLine) __builtin_prefetch(pointers[i] + r * across + at, 0, 2);
+  }
+}
+
 }  // namespace
 
 void execute_matmul(const BoundMatMul& step, KeptPanels* kept, RunState& state) {
@@ -642,10 +731,14 @@ void execute_matmul(const BoundMatMul& step, KeptPanels* kept, RunState& state) 
     run_epilogue(step, state, batch, row, row_end, column, column_end);
   };
   const FinishedTile* const epilogue = step.epilogue ? &finished : nullptr;
+  const ProduceA produced = [&](int64_t batch, int64_t row, int64_t row_end, int64_t k, int64_t k_end, char* to, int64_t pitch) {
+    produce(step, state, batch, row, row_end, k, k_end, to, pitch);
+  };
   if (step.narrowed)
     run_narrowed(step.product, *step.narrowed, at(step.a), at(step.b), at(step.c), state, epilogue);
   else
-    run_product(step.product, at(step.a), at(step.b), at(step.c), state, epilogue, kept ? kept->of(step.product, at(step.b)) : nullptr);
+    run_product(step.product, at(step.a), at(step.b), at(step.c), state, epilogue, kept ? kept->of(step.product, at(step.b)) : nullptr,
+                step.producer ? &produced : nullptr);
 }
 
 }  // namespace framejit::runtime

@@ -354,6 +354,7 @@ void Plan::Impl::run_loop(const BoundLoop& loop, RunState& state) {
 
 void Plan::Impl::run_step(const Bound& bound, std::size_t i, RunState& state) const {
   const BoundStep& step = bound.steps[i];
+  if (std::holds_alternative<BoundNothing>(step)) return;
   const TraceSpan span("kernel", name_of(program.steps[i]));
   if (const auto* loop = std::get_if<BoundLoop>(&step)) {
     run_loop(*loop, state);
@@ -561,10 +562,11 @@ Expected<std::unique_ptr<Plan>, std::string> Plan::create(Program program, const
   for (std::size_t i = 0; i < pieces.size(); ++i)
     name_for_perf(impl->code.entry(i), pieces[i].size(), impl->program.kernels[i].name);
   for (const Step& step : impl->program.steps) {
-    const auto* loop = std::get_if<LoopStep>(&step);
-    if (const auto* product = std::get_if<MatMulStep>(&step); product && product->epilogue) loop = &*product->epilogue;
-    if (loop && loop->operands.size() > kMaxOperands)
-      return Unexpected{"a loop step of " + std::to_string(loop->operands.size()) + " operands"};
+    const auto* product = std::get_if<MatMulStep>(&step);
+    const auto part = [](const std::optional<LoopStep>& loop) { return loop ? &*loop : nullptr; };
+    for (const LoopStep* loop : {std::get_if<LoopStep>(&step), product ? part(product->epilogue) : nullptr, product ? part(product->producer) : nullptr})
+      if (loop && loop->operands.size() > kMaxOperands)
+        return Unexpected{"a loop step of " + std::to_string(loop->operands.size()) + " operands"};
   }
   impl->may_set_flags = impl->program.may_set_flags;
   impl->place_literals();

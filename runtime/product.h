@@ -105,10 +105,15 @@ struct Product {
   bool empty = false;
   bool swapped = false;     // computed as the transposed product
   double nanoseconds = 0;   // estimate for one thread
+  int64_t produced_rows = 0, produced_row = 0;  // of A that are computed at once, and bytes from one to the next; 0: A lies in memory
 
   void plan();
   /// Do rows of A that lie a power of two apart want the same few lines of a cache?
   bool rows_collide() const { return a_k == core.item && a_row % (core.avx512 ? 4096 : 8192) == 0; }
+  /// Behind `plan`: room for rows of A that are computed when they are wanted, each element once; `joined`: whole rows follow each other. False
+  /// where the chosen way had better find all of A in memory.
+  bool produce_a(bool joined);
+  int64_t produced_bytes() const { return (produced_rows * produced_row + 63) / 64 * 64; }
 
  private:
   bool fits_as_it_lies() const;

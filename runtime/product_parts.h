@@ -30,12 +30,19 @@ class ProductParts {
   void finish(int64_t batch, int64_t row, int64_t row_end, int64_t column, int64_t column_end) const {
     if (!finished_) return;
     if (p_.swapped) std::swap(row, column), std::swap(row_end, column_end);
-    // Rows of several matrices, where they were joined.
-    const int64_t matrices = p_.rows / p_.matrix_rows;
+    for_matrices(batch, row, row_end, [&](int64_t matrix, int64_t first, int64_t end, int64_t) {
+      (*finished_)(matrix, first, end, column, column_end);
+    });
+  }
+
+  /// Rows of several matrices, where they were joined: f(matrix, its first row, behind its last one, rows before these).
+  template <class F>
+  void for_matrices(int64_t batch, int64_t row, int64_t row_end, F&& f) const {
+    const int64_t matrices = p_.rows / p_.matrix_rows, begin = row;
     while (row < row_end) {
       const int64_t matrix = row / p_.matrix_rows, first = matrix * p_.matrix_rows;
       const int64_t end = std::min(row_end, first + p_.matrix_rows);
-      (*finished_)(batch * matrices + matrix, row - first, end - first, column, column_end);
+      f(batch * matrices + matrix, row - first, end - first, row - begin);
       row = end;
     }
   }

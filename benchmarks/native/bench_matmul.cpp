@@ -1,7 +1,7 @@
 // Matrix products alone: GFLOP/s, the share of the FMA peak measured beside them, and, with the path of a CBLAS library
 // (that of NumPy's wheel: numpy.libs/libscipy_openblas64_*.so), the ratio to that library in the same rounds.
 //
-//     bench_matmul [--threads N] [--f64] [--avx2] [--set NAME] [--seconds S] [--shape M,N,K[,at][,bt]] [--epilogue] [--cold] [LIBRARY]
+//     bench_matmul [--threads N] [--f64] [--avx2] [--set NAME] [--seconds S] [--shape M,N,K[,at][,bt]] [--epilogue] [--producer KIND] [--cold] [LIBRARY]
 //
 // With --cold each call has a B that was not read for 64 MB of others, as the weights of a network's layers are. One thread is measured by its CPU time, so that other processes show only through the caches. Options named after the fields of
 // runtime::Product::Tuning (--depth, --plain-rows, ...) set them.
@@ -187,7 +187,7 @@ struct Options {
   int threads = 1;
   bool f32 = true, avx2 = false, epilogue = false, cold = false;
   double seconds = 0.3;
-  std::string set;
+  std::string set, producer;
   runtime::Product::Tuning tuning;
   const char* library = nullptr;
 };
@@ -255,6 +255,76 @@ void measure_epilogue(const Shape& s, const Options& o) {
   std::fflush(stdout);
   for (char* p : params) runtime::release(p);
   runtime::release(results[0]);
+}
+
+/// f(x) @ w, f(x) rows at a time and all of it before the product, beside the product alone.
+void measure_producer(const Shape& s, const Options& o) {
+  const auto matrix = [&](int64_t rows, int64_t columns) {
+    return std::string(o.f32 ? "f32[" : "f64[") + std::to_string(rows) + ", " + std::to_string(columns) + "]";
+  };
+  const bool casts = o.producer == "cast";
+  const std::string a = matrix(s.m, s.k), x = casts ? "f16" + a.substr(3) : a, w = matrix(s.k, s.n), y = matrix(s.m, s.n),
+                    scalar = o.f32 ? "f32[]" : "f64[]", row = std::string(o.f32 ? "f32[" : "f64[") + std::to_string(s.k) + "]",
+                    head = "graph @f(%x: " + x + ", %w: " + w + ", %b: " + row + ") {\n";
+  const auto constant = [&](const char* name, const char* value) { return std::string("  ") + name + " = constant {value=" + value + "} : " + scalar + "\n"; };
+  std::string f;
+  if (o.producer == "relu") f = constant("%3", "0") + "  %9 = maximum %x, %3 : " + a + "\n";
+  if (o.producer == "affine") f = "  %3 = multiply %x, %b : " + a + "\n  %9 = add %3, %b : " + a + "\n";
+  if (o.producer == "gelu")
+    f = constant("%3", "0.5") + constant("%4", "1") + "  %5 = erf %x : " + a + "\n  %6 = add %5, %4 : " + a + "\n  %7 = multiply %x, %6 : " + a +
+        "\n  %9 = multiply %7, %3 : " + a + "\n";
+  if (o.producer == "norm") {
+    const std::string column = std::string(o.f32 ? "f32[" : "f64[") + std::to_string(s.m), flat = column + "]", upright = column + ", 1]",
+                      strides = std::string(" strides=") + (o.f32 ? "[4, 4]" : "[8, 8]");
+    f = "  %3 = reduce_sum %x {axes=[1]} : " + flat + "\n  %4 = view %3 : " + upright + strides + " root=%3 offset=0\n  %5 = subtract %x, %4 : " + a +
+        "\n  %6 = multiply %5, %5 : " + a + "\n  %7 = reduce_sum %6 {axes=[1]} : " + flat + "\n  %8 = view %7 : " + upright + strides +
+        " root=%7 offset=0\n  %11 = divide %5, %8 : " + a + "\n  %9 = add %11, %b : " + a + "\n";
+  }
+  if (casts) f = "  %9 = cast %x : " + a + "\n";
+  auto make = [&](const std::string& text, bool fused = true) {
+    auto graph = graph::parse(text);
+    codegen::LowerOptions options;
+    options.cpu = codegen::select_cpu(o.avx2 ? "avx2" : "");
+    options.o1 = true;
+    auto program = codegen::lower(*graph, graph::fuse(*graph, {}), options);
+    if (auto* product = std::get_if<codegen::MatMulStep>(&program->steps.back()); !fused) product->producer.reset();
+    return std::move(*runtime::Plan::create(std::move(*program)));
+  };
+  const std::string product = "  %10 = matmul %9, %w : " + y + "\n  return %10\n}\n";
+  const std::unique_ptr<runtime::Plan> plans[] = {make(head + f + product), make(head + f + product, false),
+                                                  make("graph @f(%9: " + a + ", %w: " + w + ") {\n" + product)};
+  const std::size_t item = o.f32 ? 4 : 8;
+  std::vector<char*> params;
+  for (int64_t count : {s.m * s.k, s.k * s.n, s.k, s.m * s.k, s.m * s.n})
+    params.push_back(static_cast<char*>(runtime::allocate_zeroed(static_cast<std::size_t>(count) * item)));
+  char* results[] = {params[4]};
+  std::vector<char*> factors = {params[3], params[1]};
+  const int inner = std::max(1, static_cast<int>(2e7 / (2.0 * static_cast<double>(s.m * s.n * s.k))));
+  auto clock = [&] { return o.threads == 1 ? cpu_seconds() : seconds(); };
+  double best[3] = {1e9, 1e9, 1e9};
+  std::vector<double> ratios;
+  const double stop = seconds() + o.seconds;
+  while (seconds() < stop || ratios.size() < 5) {
+    double took[3];
+    for (int which = 0; which < 3; ++which) {
+      const double start = clock();
+      for (int i = 0; i < inner; ++i) {
+        if (which < 2)
+          plans[which]->run(params, results, {});
+        else
+          plans[2]->run(factors, results, {});
+      }
+      took[which] = (clock() - start) / inner;
+      best[which] = std::min(best[which], took[which]);
+    }
+    ratios.push_back(took[1] / took[0]);
+  }
+  std::nth_element(ratios.begin(), ratios.begin() + static_cast<std::ptrdiff_t>(ratios.size() / 2), ratios.end());
+  std::printf("%6ld %5ld %5ld  %-6s product %11.0f ns, after %11.0f ns, as it goes %11.0f ns: ratio %5.3f, median %5.3f; memory %ld\n", s.m, s.n, s.k,
+              o.producer.c_str(), best[2] * 1e9, best[1] * 1e9, best[0] * 1e9, best[1] / best[0], ratios[ratios.size() / 2],
+              static_cast<long>(plans[0]->buffer_bytes({})));
+  std::fflush(stdout);
+  for (char* p : params) runtime::release(p);
 }
 
 void measure(const Shape& s, const Options& o, const void* code, const Blas& blas) {
@@ -338,6 +408,7 @@ int main(int argc, char** argv) {
     else if (name == "--set") o.set = argv[++i];
     else if (name == "--seconds") o.seconds = std::atof(argv[++i]);
     else if (name == "--epilogue") o.epilogue = true;
+    else if (name == "--producer") o.producer = argv[++i];
     else if (name == "--cold") o.cold = true;
     else if (name == "--depth") o.tuning.depth = std::atoi(argv[++i]);
     else if (name == "--few-columns") o.tuning.few_columns = o.tuning.few_columns_avx2 = std::atoi(argv[++i]);
@@ -365,6 +436,11 @@ int main(int argc, char** argv) {
       if (o.set.empty() || o.set == s.set) shapes.push_back(s);
   runtime::initialize_scheduler();
   runtime::set_num_threads(o.threads);
+  if (!o.producer.empty()) {
+    for (const Shape& s : shapes)
+      if (!s.at && !s.bt) measure_producer(s, o);
+    return 0;
+  }
   if (o.epilogue) {
     for (const Shape& s : shapes)
       if (!s.at && !s.bt) measure_epilogue(s, o);

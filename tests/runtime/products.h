@@ -35,6 +35,8 @@ class Guarded {
 struct Ran {
   std::vector<std::vector<std::byte>> results;
   std::string listing;
+  int64_t memory = 0;  // of temporaries and scratch
+  unsigned flags = 0;
 };
 
 inline Ran run_graph(const std::string& text, const std::vector<std::vector<std::byte>>& params, const codegen::Cpu& cpu,
@@ -63,7 +65,10 @@ inline Ran run_graph(const std::string& text, const std::vector<std::vector<std:
     out.results.emplace_back(static_cast<std::size_t>((*plan)->result_bytes(static_cast<uint32_t>(i), symbols)));
     results.push_back(reinterpret_cast<char*>(out.results.back().data()));
   }
-  EXPECT_EQ((*plan)->run(pointers, results, symbols).status, RunStatus::Done);
+  const RunResult run = (*plan)->run(pointers, results, symbols);
+  EXPECT_EQ(run.status, RunStatus::Done);
+  out.memory = (*plan)->buffer_bytes(symbols);
+  out.flags = run.flags;
   return out;
 }
 

@@ -6,6 +6,8 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <functional>
+#include <numeric>
 
 #include "codegen/matmul.h"
 #include "products.h"
@@ -458,6 +460,175 @@ TEST(Epilogue, WhatMustNotWaitIsSeparate) {
     EXPECT_EQ(sum, x + y);
   }
   EXPECT_EQ(loops(ran.listing), 0u) << ran.listing;
+}
+
+// ---- producers ----------------------------------------------------------------------------------------------------------------
+
+/// f(...) before a product: the text of f, which makes %9, and its operands.
+struct Produced {
+  std::string operands, body;
+  std::vector<std::vector<std::byte>> params;
+  bool long_arithmetic = false;
+};
+
+constexpr int64_t kSmallCache = 48 << 10;  // so that A, of a few hundred rows, is more than stays in it
+
+std::vector<codegen::Cpu> cpus_of_small_cache() {
+  std::vector<codegen::Cpu> out = cpus();
+  for (codegen::Cpu& cpu : out) cpu.l2_bytes = kSmallCache;
+  return out;
+}
+
+int64_t product_of(std::span<const int64_t> dims) { return std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<>()); }
+
+std::string text_of(const std::string& dtype, std::span<const int64_t> dims) {
+  std::string out = dtype + "[";
+  for (std::size_t i = 0; i < dims.size(); ++i) out += (i ? ", " : "") + std::to_string(dims[i]);
+  return out + "]";
+}
+
+/// Values among which are NaN, infinities, zeros of both signs and numbers whose squares overflow.
+std::vector<std::byte> wild(int64_t count, std::mt19937_64& random) {
+  std::vector<std::byte> out = floats(count, random);
+  const float rare[] = {NAN, INFINITY, -INFINITY, -0.0f, 0.0f, 3e38f};
+  for (int64_t i = 0; i < count / 500; ++i) {
+    const float value = rare[random() % std::size(rare)];
+    std::memcpy(out.data() + 4 * (random() % static_cast<uint64_t>(count)), &value, 4);
+  }
+  return out;
+}
+
+std::vector<Produced> producers(std::span<const int64_t> shape, std::mt19937_64& random) {
+  const int64_t m = shape.end()[-2], k = shape.back(), count = product_of(shape);
+  const std::string a = text_of("f32", shape), square = text_of("f64", shape);
+  std::vector<std::byte> wide(static_cast<std::size_t>(count) * 8), halves(static_cast<std::size_t>(count) * 2);
+  for (int64_t i = 0; i < count; ++i) {
+    const double value = static_cast<double>(random() % 2001) / 7 - 100;
+    const uint16_t half = static_cast<uint16_t>(random() % 0x7800 + (random() % 2 << 15));
+    std::memcpy(wide.data() + 8 * i, &value, 8);
+    std::memcpy(halves.data() + 2 * i, &half, 2);
+  }
+  std::vector<std::byte> turned = wild(count, random);
+  std::vector<int64_t> swapped(shape.begin(), shape.end());
+  std::swap(swapped.end()[-1], swapped.end()[-2]);
+  std::string strides = "[";
+  for (std::size_t i = 0; i + 2 < shape.size(); ++i) {
+    int64_t stride = 4 * m * k;
+    for (std::size_t j = i + 1; j + 2 < shape.size(); ++j) stride *= shape[j];
+    strides += std::to_string(stride) + ", ";
+  }
+  strides += "4, " + std::to_string(4 * m) + "]";
+  return {
+      {"%x: " + a, "  %8 = constant {value=0} : f32[]\n  %9 = maximum %x, %8 : " + a + "\n", {wild(count, random)}},
+      {"%x: " + a + ", %s: f32[" + std::to_string(k) + "], %r: f32[" + std::to_string(m) + ", 1]",
+       "  %7 = multiply %x, %s : " + a + "\n  %9 = add %7, %r : " + a + "\n",
+       {wild(count, random), wild(k, random), floats(m, random)}},
+      {"%x: " + square, "  %9 = cast %x : " + a + "\n", {wide}},
+      {"%x: " + text_of("f16", shape), "  %9 = cast %x : " + a + "\n", {halves}},
+      {"%x: " + text_of("f32", swapped),
+       "  %7 = view %x : " + a + " strides=" + strides + " root=%x offset=0\n  %9 = multiply %7, %7 : " + a + "\n", {turned}},
+      {"%x: " + a, "  %8 = erf %x : " + a + "\n  %9 = multiply %x, %8 : " + a + "\n", {wild(count, random)}, true},
+  };
+}
+
+TEST(Producer, GivesTheBitsOfAnAThatLiesInMemory) {
+  std::mt19937_64 random(9);
+  initialize_scheduler();
+  struct Factors {
+    std::vector<int64_t> batch;
+    int64_t m, n, k;
+  };
+  const Factors cases[] = {{{}, 403, 16, 100},  {{}, 700, 7, 90},     {{}, 500, 1, 300},   {{}, 401, 16, 520},   {{}, 405, 30, 270},
+                        {{2, 3}, 130, 12, 65}, {{5}, 200, 16, 33}, {{}, 2600, 40, 15}, {{3}, 97, 2, 600}};
+  for (const codegen::Cpu& cpu : cpus_of_small_cache())
+    for (const Factors& s : cases)
+      for (bool same_b : {true, false}) {
+        if (s.batch.empty() && !same_b) continue;
+        std::vector<int64_t> a_shape = s.batch, b_shape = same_b ? std::vector<int64_t>() : s.batch, c_shape = s.batch;
+        a_shape.insert(a_shape.end(), {s.m, s.k}), b_shape.insert(b_shape.end(), {s.k, s.n}), c_shape.insert(c_shape.end(), {s.m, s.n});
+        const std::string a = text_of("f32", a_shape), b = text_of("f32", b_shape), c = text_of("f32", c_shape);
+        const std::string product = "  %10 = matmul %9, %b : " + c + "\n";
+        const std::vector<std::byte> factor = floats(product_of(b_shape), random);
+        for (const Produced& f : producers(a_shape, random)) {
+          const Ran before = run_graph("graph @f(" + f.operands + ") {\n" + f.body + "  return %9\n}", f.params, cpu);
+          const Ran after = run_graph("graph @f(%9: " + a + ", %b: " + b + ") {\n" + product + "  return %10\n}", {before.results[0], factor}, cpu);
+          std::vector<std::vector<std::byte>> params = f.params;
+          params.push_back(factor);
+          for (int threads : {1, 2, 3}) {
+            set_num_threads(threads);
+            const Ran whole = run_graph("graph @f(" + f.operands + ", %b: " + b + ") {\n" + f.body + product + "  return %10\n}", params, cpu);
+            EXPECT_EQ(whole.results, after.results) << f.body << product;
+            EXPECT_EQ(whole.flags, before.flags | after.flags) << f.body << product;
+            EXPECT_NE(whole.listing.find("its A produced by loop"), std::string::npos) << whole.listing;
+            // Short rows and long arithmetic on part of a row are before the product.
+            if (threads == 1 && s.k >= 64 && (!f.long_arithmetic || s.k <= 256)) {
+              EXPECT_LT(whole.memory, product_of(a_shape) * 4) << whole.listing;
+            }
+          }
+          const Ran finished = run_graph("graph @f(" + f.operands + ", %b: " + b + ") {\n" + f.body + product + "  %11 = add %10, %10 : " + c +
+                                             "\n  return %11\n}", params, cpu);
+          const Ran doubled = run_graph("graph @f(%10: " + c + ") {\n  %11 = add %10, %10 : " + c + "\n  return %11\n}", after.results, cpu);
+          EXPECT_EQ(finished.results, doubled.results) << finished.listing;
+          EXPECT_NE(finished.listing.find("finished by loop"), std::string::npos) << finished.listing;
+        }
+        set_num_threads(0);
+      }
+}
+
+TEST(Producer, WhatMayNotWaitIsSeparate) {
+  std::mt19937_64 random(10);
+  const codegen::Cpu cpu = cpus_of_small_cache().back();
+  const std::string a = "f32[300, 100]", b = "f32[100, 16]", c = "f32[300, 16]", head = "graph @f(%x: " + a + ", %b: " + b;
+  const std::string square = "  %9 = multiply %x, %x : " + a + "\n", product = "  %10 = matmul %9, %b : " + c + "\n";
+  const std::vector<std::vector<std::byte>> params = {floats(30000, random), floats(1600, random)};
+  const auto without = [&](const std::string& text, std::vector<std::vector<std::byte>> given) {
+    const Ran ran = run_graph(text, given, cpu);
+    EXPECT_EQ(ran.listing.find("produced by"), std::string::npos) << ran.listing;
+    return ran;
+  };
+  const Ran alone = run_graph(head + ") {\n" + square + product + "  return %10\n}", params, cpu);
+  ASSERT_NE(alone.listing.find("produced by"), std::string::npos);
+  // A result, or with another reader.
+  EXPECT_EQ(without(head + ") {\n" + square + product + "  return %10, %9\n}", params).results[0], alone.results[0]);
+  without(head + ") {\n" + square + product + "  %11 = reduce_sum %9 {axes=[0, 1]} : f32[]\n  return %10, %11\n}", params);
+  // What it reads is written before the product.
+  std::vector<std::vector<std::byte>> written = params;
+  written.push_back(floats(30000, random));
+  EXPECT_EQ(without(head + ", %y: " + a + ") {\n" + square + "  write %x, %y\n" + product + "  return %10\n}", written).results[0], alone.results[0]);
+  // ... or before what the product waits for.
+  written = params;
+  written.push_back(floats(30000, random)), written.push_back(floats(4800, random));
+  const Ran waits = run_graph(head + ", %y: " + a + ", %d: " + c + ") {\n" + square + product + "  write %x, %y\n  %12 = add %10, %d : " + c +
+                                  "\n  return %12, %10\n}", written, cpu);
+  EXPECT_EQ(waits.results[1], alone.results[0]) << waits.listing;
+  // Both factors; A transposed.
+  const std::vector<std::vector<std::byte>> one = {floats(90000, random)};
+  without("graph @f(%x: f32[300, 300]) {\n  %9 = multiply %x, %x : f32[300, 300]\n  %10 = matmul %9, %9 : f32[300, 300]\n  return %10\n}", one);
+  without("graph @f(%x: f32[300, 300]) {\n  %8 = multiply %x, %x : f32[300, 300]\n  %9 = view %8 : f32[300, 300] strides=[4, 1200] root=%8 offset=0\n"
+          "  %10 = matmul %9, %x : f32[300, 300]\n  return %10\n}", one);
+  // What one product ends with is not what the next one begins with.
+  const Ran chain = without("graph @f(%x: f32[300, 100], %b: f32[100, 100], %d: f32[100, 16]) {\n  %8 = matmul %x, %b : f32[300, 100]\n"
+                            "  %9 = multiply %8, %8 : f32[300, 100]\n  %10 = matmul %9, %d : f32[300, 16]\n  return %10\n}",
+                            {params[0], floats(10000, random), params[1]});
+  EXPECT_NE(chain.listing.find("finished by loop"), std::string::npos) << chain.listing;
+  EXPECT_EQ(loops(chain.listing), 0u) << chain.listing;
+}
+
+/// Where there is no product to make, or one that finds A in cache, all of A is computed before: its flags are raised.
+TEST(Producer, NoElementsAndFewOnes) {
+  const codegen::Cpu cpu = cpus_of_small_cache().back();
+  for (auto [m, n, k] : {std::array<int64_t, 3>{300, 0, 100}, {300, 16, 0}, {0, 16, 100}, {1, 16, 100}, {1, 16, 40000}, {300, 16, 1}, {20, 1, 2000}}) {
+    const auto dims = [](int64_t x, int64_t y) { return text_of("f32", std::array{x, y}); };
+    std::vector<std::byte> x(static_cast<std::size_t>(m * k) * 4), b(static_cast<std::size_t>(k * n) * 4);
+    const float large = 3e38f;
+    for (int64_t i = 0; i < m * k; ++i) std::memcpy(x.data() + 4 * i, &large, 4);
+    const Ran ran = run_graph("graph @f(%x: " + dims(m, k) + ", %b: " + dims(k, n) + ") {\n  %9 = multiply %x, %x : " + dims(m, k) +
+                                  "\n  %10 = matmul %9, %b : " + dims(m, n) + "\n  return %10\n}", {x, b}, cpu);
+    const Ran before = run_graph("graph @f(%x: " + dims(m, k) + ") {\n  %9 = multiply %x, %x : " + dims(m, k) + "\n  return %9\n}", {x}, cpu);
+    EXPECT_EQ(ran.flags & before.flags, before.flags) << m << "x" << n << "x" << k;
+    EXPECT_EQ(before.flags != 0, m * k > 0);
+    for (std::size_t i = 0; k == 0 && i < ran.results[0].size(); ++i) EXPECT_EQ(ran.results[0][i], std::byte{0});
+  }
 }
 
 }  // namespace

@@ -105,6 +105,33 @@ def test_a_block_of_a_residual_network_is_one_graph():
     assert marked.graphs().count(" = convolution ") == 2
 
 
+PRODUCERS = [
+    lambda x, w, s: ops.relu(x) @ w,
+    lambda x, w, s: (x * s + 1.5) @ w,
+    lambda x, w, s: (x.astype(fj.float64) * 2).astype(fj.float32) @ w,
+    lambda x, w, s: ops.relu(x.astype(fj.float16).astype(fj.float32)) @ w[:, 0],
+    lambda x, w, s: ops.relu((ops.square(x) - s) / (s * s + 1) @ w + 0.5),
+]
+
+
+@pytest.mark.parametrize("shape", [(9000, 100, 30), (9003, 257, 64), (9001, 520, 3), (3, 3003, 128, 16), (1, 700, 5)])
+def test_what_a_product_reads_is_computed_with_it(shape):
+    *rows, k, n = shape
+    x, w, s = normal(*rows, k), normal(k, n), normal(k)
+    odd = x.asnumpy().copy()
+    odd.reshape(-1)[:: k * 7 + 3] = np.inf
+    odd.reshape(-1)[5 :: k * 5 + 1] = np.nan
+    turned = np.ascontiguousarray(np.moveaxis(odd, -1, 0))
+    for f in PRODUCERS:
+        marked = fj.jit(f, fullgraph=True)
+        for value in (x, Tensor(odd), Tensor(turned).transpose(*range(1, len(rows) + 1), 0)):
+            expected = f(value, w, s)
+            for threads in (1, 2, 3):
+                with on_threads(threads):
+                    assert_same(marked(value, w, s), expected, (shape, threads))
+        assert "its A produced by loop" in marked.asm()
+
+
 def test_convolution_of_other_dtypes():
     image, filters = rng.integers(-9, 9, (1, 3, 5, 5)), rng.integers(-9, 9, (4, 3, 3, 3))
     exact = convolved(image, filters, (1, 1), [(0, 0)] * 2, (1, 1), 1)[0]
