@@ -889,7 +889,7 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
         }
       for (int v = 0; v < vectors; ++v) {
         load(b, ptr[b_at + v * vector_bytes()]);
-        for (int line = first; line < end; ++line) multiply_add(acc(line, v), weight(line), b);
+        for (int line = first; line < end; ++line) multiply_add(acc(line, v), weight(line), b, 0);
       }
       add(a_column, core_.item);
       add(b_at, step);
