@@ -176,7 +176,13 @@ PyObject* array_protocol(PyObject* self, PyObject* args, PyObject* keywords) {
   return method && given && options ? PyObject_Call(method.get(), given.get(), options.get()) : nullptr;
 }
 
+/// bfloat16 has no format there: NumPy, which would take its bytes for those of nothing in particular, asks for the array then.
 int get_buffer(PyObject* self, Py_buffer* view, int flags) {
+  if ((flags & PyBUF_FORMAT) && PyArray_TYPE(array_of(self)) == bfloat16_number) {
+    PyErr_SetString(PyExc_BufferError, "a bfloat16 Tensor has no format in the buffer protocol: use asnumpy()");
+    view->obj = nullptr;
+    return -1;
+  }
   return PyObject_GetBuffer(tensor_array(self), view, flags);
 }
 

@@ -323,11 +323,17 @@ def _two(function: Any) -> Any:
     return lambda self, other: function(self, other)
 
 
+def _array_interface(self: Any) -> Any:
+    if self.dtype is ALL["bfloat16"]:  # a type string says bytes, and NumPy would not ask for the array
+        raise AttributeError("a bfloat16 Tensor has no __array_interface__")
+    return self.asnumpy().__array_interface__
+
+
 _PROPERTIES = {
     "T": lambda self: _tensor(_array(self).transpose()),
     "mT": lambda self: _tensor(_array(self).swapaxes(-1, -2)),
     "H": lambda self: _tensor(np.conj(_array(self)).transpose()),
-    "__array_interface__": lambda self: self.asnumpy().__array_interface__,
+    "__array_interface__": _array_interface,
     "requires_grad": lambda self: False,
     "has_init": lambda self: False,
     "name": lambda self: None,

@@ -52,6 +52,15 @@ def test_a_tensor_lies_in_memory_of_framejit():
     assert handler_of(np.empty(5)) == "default_allocator"
 
 
+def test_bfloat16_is_an_array_to_numpy():
+    tensor = Tensor([1.5, 2.5], fj.bfloat16)
+    assert np.asarray(tensor).dtype == tensor.asnumpy().dtype
+    assert_array(Tensor(np.array(tensor, np.float32)), np.float32([1.5, 2.5]))
+    assert (np.asarray(tensor) + 1).tolist() == [2.5, 3.5]
+    with pytest.raises(BufferError, match="use asnumpy"):
+        memoryview(tensor)
+
+
 def test_nothing_warns():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
