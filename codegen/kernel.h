@@ -19,6 +19,9 @@
 
 namespace framejit::codegen {
 
+/// max(x, 0) by the order of its operands: of equal zeros the second one is taken. A NaN stays.
+enum class Relu : uint8_t { None, ZeroFirst, ZeroSecond };
+
 /// Arguments of a part of a matrix-product core, which reads those named for it; distances in bytes. Nothing beyond the operands'
 /// elements is read or written, but for copies and transpositions, which write whole vectors.
 struct MatMulArgs {
@@ -37,6 +40,8 @@ struct MatMulArgs {
   int64_t b_last = 0;  // tile: rows at the end of B that prefetch nothing: what lies behind them may be no memory, and slow to ask for
   const int64_t* reach;  // reached, lines: for each k, how far from `a` or `b` it lies; slides: for each column of C, how far A is moved
   int64_t c_panel;       // lines: from a line of C to the next; slides: between columns of C
+  const char* bias = nullptr;  // tile: a row that is added to each of C's, after the product; null: none
+  int64_t relu = 0;            // tile: a Relu, of what C becomes
 };
 
 /// Offsets of the parts stand, as uint32, at the begin of the code.
@@ -44,7 +49,7 @@ using MatMulFn = void (*)(const MatMulArgs*);
 
 /// Fixed by element size and instruction set:
 ///   tile       C[rows, vectors] (+)= A[rows, k] B[k, vectors]: for each element one chain of fused multiply-adds along k, the same in
-///              every part; `masked`: the last vector has `live` lanes
+///              every part; then `bias` and `relu`, in registers; `masked`: the last vector has `live` lanes
 ///   copy       rows of `vectors` vectors; idle lanes of the last one become copies of a live one
 ///   transpose  `live` <= lanes rows, contiguous along k, to rows of a vector; idle lanes are copies of the last row
 ///   dots       C[rows, columns] = dot products along contiguous k: one chain for each lane, then their sum
@@ -335,6 +340,12 @@ struct Windows {
   bool transposed = false;
 };
 
+/// What tiles of floats do before they store: C = relu(C + bias).
+struct TileEpilogue {
+  std::optional<LoopOperand> bias;  // contiguous along columns, the same for all rows
+  Relu relu = Relu::None;
+};
+
 /// C[batch, m, n] = A[batch, m, k] B[batch, k, n].
 struct MatMulStep {
   std::string name;
@@ -354,8 +365,9 @@ struct MatMulStep {
   bool constant_b = false;         // B is memory of the caller that never changes: its panels may be kept
   /// C is the sum of so many products; bytes from an A and a B to the next.
   graph::Dim summed = 1, next_a = 0, next_b = 0;
-  /// One kernel over [batch..., m, n] (a convolution: the result's own axes), run on each rectangle of C as soon as it is done. May write where C lies.
+  /// One kernel over [batch..., m, n], no n of 1 (a convolution: the result's own axes), for each rectangle of C when done; may write there.
   std::optional<LoopStep> epilogue;
+  std::optional<TileEpilogue> in_registers;  // does the same as `epilogue`, where the product is made of tiles
   /// What step number `producer_step` computes, for this product alone: all of A. The same as one kernel over [batch..., m, k], which may be run on
   /// rectangles of A when they are wanted, into memory of their own; then A lies nowhere as a whole, and that step has nothing to do.
   std::optional<LoopStep> producer;

@@ -703,10 +703,9 @@ class Lowerer : public Memory {
   /// Where the result lies is known when its epilogue is.
   template <class F>
   void add_product(const Part& part, const Part* epilogue, MatMulStep step, F&& result) {
-    std::optional<LoopStep> finish = epilogue ? lower_epilogue(*epilogue, part.nodes[0]) : std::nullopt;
+    if (epilogue) lower_epilogue(*epilogue, part.nodes[0], step);
     step.c = result();
     step.c.written = true;
-    step.epilogue = std::move(finish);
     const bool separate = epilogue && !step.epilogue;
     program_.steps.emplace_back(std::move(step));
     if (separate) lower_elementwise(*epilogue, epilogue->nodes, epilogue->stored);
@@ -877,7 +876,7 @@ class Lowerer : public Memory {
   void take_producer(const Part& product, const Part* epilogue, MatMulStep& step) {
     const Part* const part = producer_of(product, epilogue);
     if (!part || step.batch.size() + 2 != part->shape.size()) return;
-    step.producer = lower_whole(*part);
+    step.producer = one_kernel(whole_spec(*part));
     step.producer_step = static_cast<uint32_t>(loop_of_[part]);
   }
 
@@ -886,23 +885,75 @@ class Lowerer : public Memory {
     return part.nodes.size() == 1 && graph::def(op).cls == OpClass::Contraction && op != Op::Attention && op != Op::AttentionGradients;
   }
 
-  std::optional<LoopStep> lower_epilogue(const Part& part, ValueId product) {
-    std::optional<LoopStep> step = lower_whole(part);
-    if (step) place_in_result(part, product, *step);
-    return step;
+  void lower_epilogue(const Part& part, ValueId product, MatMulStep& out) {
+    StepSpec spec = whole_spec(part);
+    const bool column = !out.windows && facts_.is_one(spec.shape.back());
+    if (column) drop_last_axis(spec);
+    std::optional<LoopStep> step = one_kernel(spec);
+    if (!step) return;
+    const BufferIndex before = buffer_of(product);
+    place_in_result(part, product, *step);
+    out.epilogue = std::move(step);
+    if (!out.windows && !column && graph::is_float(out.dtype) && buffer_of(product) != before) out.in_registers = tile_epilogue(spec, before);
   }
 
-  /// As one kernel over all axes; nothing where it needs more than that.
-  std::optional<LoopStep> lower_whole(const Part& part) {
+  StepSpec whole_spec(const Part& part) {
     StepSpec spec = new_step(part);
     spec.whole_axes = true;
     fill_elementwise(spec, part.nodes, part.stored);
+    return spec;
+  }
+
+  /// Over all axes; nothing where it needs more than that.
+  std::optional<LoopStep> one_kernel(const StepSpec& spec) {
     LoopStep step = build_step(spec, context_);
-    const bool one_kernel = step.stages.size() == 1 && std::holds_alternative<KernelIndex>(step.stages[0].code) &&
-                            step.scratch_slots == 0;
+    const bool one = step.stages.size() == 1 && std::holds_alternative<KernelIndex>(step.stages[0].code) && step.scratch_slots == 0;
     const bool indexed = std::any_of(step.operands.begin(), step.operands.end(), [](const LoopOperand& o) { return o.index; });
-    if (!one_kernel || indexed) return std::nullopt;
-    return step;
+    return one && !indexed ? std::optional(std::move(step)) : std::nullopt;
+  }
+
+  /// Of length 1: the kernel goes along the one before it.
+  static void drop_last_axis(StepSpec& spec) {
+    spec.shape.pop_back();
+    for (Term& t : spec.terms)
+      if (t.kind == Term::kLoad) t.access.strides.pop_back();
+    for (StoreTerm& s : spec.stores) s.access.strides.pop_back();
+  }
+
+  /// relu(product + bias), or one of both, where it is all that there is to do.
+  static std::optional<TileEpilogue> tile_epilogue(const StepSpec& spec, BufferIndex product) {
+    TileEpilogue out;
+    std::set<TermId> seen;
+    const auto is_product = [&](TermId t) { return spec.terms[t].kind == Term::kLoad && spec.terms[t].access.buffer == product; };
+    const auto is_zero = [&](TermId t) { return spec.terms[t].kind == Term::kConstant && spec.terms[t].constant == graph::Scalar{}; };
+    if (spec.stores.size() != 1) return std::nullopt;
+    TermId at = spec.stores[0].value;
+    const auto is = [&](Op op) { return spec.terms[at].kind == Term::kApply && spec.terms[at].op == op; };
+    if (is(Op::Maximum)) {
+      const std::vector<TermId>& args = spec.terms[at].args;
+      if (!is_zero(args[0]) && !is_zero(args[1])) return std::nullopt;
+      out.relu = is_zero(args[0]) ? Relu::ZeroFirst : Relu::ZeroSecond;
+      seen.insert(at);
+      at = args[is_zero(args[0]) ? 1 : 0];
+    }
+    if (is(Op::Add)) {
+      const std::vector<TermId>& args = spec.terms[at].args;
+      const TermId row = args[is_product(args[0]) ? 1 : 0];
+      if (is_product(row) || !is_row(spec, row)) return std::nullopt;
+      const Access& access = spec.terms[row].access;
+      out.bias = LoopOperand{.buffer = access.buffer, .dtype = access.dtype, .offset = access.offset, .strides = access.strides};
+      seen.insert(at);
+      at = args[is_product(args[0]) ? 0 : 1];
+    }
+    const bool all = std::all_of(spec.kept.begin(), spec.kept.end(), [&](TermId t) { return seen.contains(t); });
+    return is_product(at) && all && !seen.empty() ? std::optional(out) : std::nullopt;
+  }
+
+  /// Is it the same for each row, and contiguous along them?
+  static bool is_row(const StepSpec& spec, TermId t) {
+    const Access& access = spec.terms[t].access;
+    if (spec.terms[t].kind != Term::kLoad || access.strides.back() != Dim(graph::size_of(access.dtype))) return false;
+    return std::all_of(access.strides.begin(), access.strides.end() - 1, [](const Dim& d) { return d == Dim(0); });
   }
 
   /// A product that only its epilogue reads lies where the epilogue's first result of that dtype will.

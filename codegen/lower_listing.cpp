@@ -124,6 +124,11 @@ std::string describe(const Program& program) {
         out += "    " + operand_text(program, *o) + "\n";
       if (product->producer) out += "  its A produced by " + loop_text(program, *product->producer);
       if (product->epilogue) out += "  finished by " + loop_text(program, *product->epilogue);
+      if (const auto& tiles = product->in_registers) {
+        out += "  or in the registers of tiles:";
+        if (tiles->bias) out += " add " + buffer_name(program, tiles->bias->buffer);
+        out += std::string(tiles->relu != Relu::None && tiles->bias ? "," : "") + (tiles->relu != Relu::None ? " relu\n" : "\n");
+      }
     } else if (const auto* attention = std::get_if<AttentionStep>(&step)) {
       out += std::string(attention->g ? "attention_gradients " : "attention ") + list({attention->batch, attention->heads, attention->queries, attention->depth}) + " x " +
              list({attention->key_heads, attention->keys, attention->width}) + (attention->causal ? " causal" : "") + (attention->state ? " dropped\n" : "\n");

@@ -65,6 +65,10 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
     L(mask_table_);
     for (int i = 0; i < 8; ++i) dd(0xffffffffu);
     for (int i = 0; i < 8; ++i) dd(0);
+    // What vfixupimm makes of a class of numbers, by Relu: negative ones, and zeros of either sign, become 0.
+    L(relu_table_);
+    for (uint32_t responses : {0u, 0x08080000u, 0x08080800u})
+      for (int i = 0; i < core.item; i += 4) dd(responses);
     for (std::size_t i = 0; i < offsets.size(); ++i) rewrite(i * 4, offsets[i], 4);
   }
 
@@ -134,6 +138,7 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
   Address arg_a() { return qword[args + offsetof(MatMulArgs, a)]; }
   Address arg_b() { return qword[args + offsetof(MatMulArgs, b)]; }
   Address arg_c() { return qword[args + offsetof(MatMulArgs, c)]; }
+  Address arg_bias() { return qword[args + offsetof(MatMulArgs, bias)]; }
   Address arg_reach() { return qword[args + offsetof(MatMulArgs, reach)]; }
 
   Xmm vec(int i) const {
@@ -249,7 +254,7 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
 
   void tile(int rows, int vectors, bool masked) {
     const Shape s{rows, vectors, masked};
-    Label panel, loop, end, cold, overwrite;
+    Label panel, loop, end, cold, overwrite, plain, stored, finish;
     for (const Reg64& r : {rbx, rbp, r12, r13, r14, r15}) push(r);
     if (masked) {
       mov(rcx, arg(&MatMulArgs::live));
@@ -316,14 +321,15 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
       }
     });
     L(overwrite);
-    each_of_c(s, [&](const Xmm& acc, const Address& at, bool edge) {
-      if (!edge)
-        store(at, acc);
-      else if (avx512_)
-        store(at | tail, acc);
-      else
-        f32_ ? vmaskmovps(at, mask(), acc) : vmaskmovpd(at, mask(), acc);
-    });
+    const bool finishes = !integers_ && narrow_ != NarrowProduct::Int8;
+    if (finishes) {
+      mov(depth, arg_bias());
+      or_(depth, arg(&MatMulArgs::relu));
+      jnz(finish, T_NEAR);
+    }
+    L(plain);
+    store_c(s, [](const Xmm&) {});
+    L(stored);
     add(c_tile, vectors * vector_bytes());
     mov(b_at, ptr[rsp - 8]);
     add(b_at, arg(&MatMulArgs::b_panel));
@@ -332,6 +338,76 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
     for (const Reg64& r : {r15, r14, r13, r12, rbp, rbx}) pop(r);
     vzeroupper();
     ret();
+    if (!finishes) return;
+    L(finish);
+    add_bias(s);
+    store_relu(s, stored);
+    jmp(plain, T_NEAR);
+  }
+
+  // Behind the product the registers of A and B are free.
+
+  void add_bias(const Shape& s) {
+    const Reg64 at = depth;
+    const Xmm bias = vec(s.free());
+    Label none;
+    mov(at, arg_bias());
+    test(at, at);
+    jz(none, T_NEAR);
+    add(at, c_tile);
+    sub(at, arg_c());
+    for (int v = 0; v < s.vectors; ++v) {
+      const Address from = ptr[at + v * vector_bytes()];
+      s.edge(v) ? load_masked(bias, mask(), from) : load(bias, from);  // a number and the 0 of an idle lane raise nothing
+      for (int row = 0; row < s.rows; ++row) add_vectors(vec(s.acc(row, v)), vec(s.acc(row, v)), bias);
+    }
+    L(none);
+  }
+
+  /// Each register is stored as soon as it is done, which hides what it takes: 6 % of a product of 8 k where all are done before.
+  void store_relu(const Shape& s, Label& stored) {
+    const Reg64 form = ahead, table = depth;
+    const Xmm responses = vec(s.free()), zeros = vec(s.free()), kept = vec(s.free() + 1);
+    Label none, zero_second;
+    mov(form, arg(&MatMulArgs::relu));
+    test(form, form);
+    jz(none, T_NEAR);
+    if (avx512_) {
+      lea(table, ptr[rip + relu_table_]);
+      broadcast(responses, ptr[table + form * core_.item]);
+      store_c(s, [&](const Xmm& acc) { f32_ ? vfixupimmps(acc, acc, responses, 0) : vfixupimmpd(acc, acc, responses, 0); });
+    } else {
+      const auto store_kept = [&](int predicate) {
+        store_c(s, [&](const Xmm& acc) {
+          f32_ ? vcmpps(kept, acc, zeros, predicate) : vcmppd(kept, acc, zeros, predicate);
+          vandps(acc, acc, kept);
+        });
+      };
+      constexpr int kNotLess = 0x15, kNotLessOrEqual = 0x16;  // quiet, of a NaN true
+      zero(zeros);
+      cmp(form, static_cast<int>(Relu::ZeroSecond));
+      je(zero_second, T_NEAR);
+      store_kept(kNotLess);
+      jmp(stored, T_NEAR);
+      L(zero_second);
+      store_kept(kNotLessOrEqual);
+    }
+    jmp(stored, T_NEAR);
+    L(none);
+  }
+
+  /// Of what `f` makes of each register.
+  template <class F>
+  void store_c(const Shape& s, F&& f) {
+    each_of_c(s, [&](const Xmm& acc, const Address& at, bool edge) {
+      f(acc);
+      if (!edge)
+        store(at, acc);
+      else if (avx512_)
+        store(at | tail, acc);
+      else
+        f32_ ? vmaskmovps(at, mask(), acc) : vmaskmovpd(at, mask(), acc);
+    });
   }
 
   /// One k of a tile.
@@ -988,7 +1064,7 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
   const bool integers_;      // of a 32 or 64 bits
   const std::optional<NarrowProduct> narrow_;
   bool half_ = false;
-  Label mask_table_;
+  Label mask_table_, relu_table_;
 };
 
 KernelCode assemble(std::string name, const MatMulCore& core, bool integers, std::optional<NarrowProduct> narrow) {

@@ -493,15 +493,16 @@ class Binder {
     if (step.narrow && std::min({p.m, p.n, p.k}) >= kLeastNarrow)
       out.narrowed = take_pairs(p, 4, code_.entry(*step.narrow), step.in_tiles);
     p.plan();
-    if (step.epilogue) {
+    if (step.in_registers && p.takes_bias()) {
+      if (step.in_registers->bias) out.bias = bind_operand(*step.in_registers->bias);
+      p.relu = step.in_registers->relu;
+    } else if (step.epilogue) {
       out.epilogue = bind_loop(*step.epilogue, bound, false);
-      if (step.windows) {
-        out.groups = step.windows->groups;
-        const auto rows = static_cast<int>(axes) - (out.groups > 1);
-        while (out.epilogue->rank() > rows + 2 && joins(*out.epilogue, out.epilogue->rank() - 2))
-          remove_axis(*out.epilogue, out.epilogue->rank() - 2);
-        out.column_axes = out.epilogue->rank() - 1 - rows;
-      }
+      if (step.windows) out.groups = step.windows->groups;
+      const auto rows = static_cast<int>(axes) - (out.groups > 1);
+      while (step.windows && out.epilogue->rank() > rows + 2 && joins(*out.epilogue, out.epilogue->rank() - 2))
+        remove_axis(*out.epilogue, out.epilogue->rank() - 2);
+      out.column_axes = out.epilogue->rank() - 1 - rows;
       BoundLoop joined = *out.epilogue;
       join_rows(joined);
       if (joined.joined.length > 0 && out.column_axes == 1 && joined.scratch_bytes <= BoundMatMul::kMostRepeated) out.joined = std::move(joined);

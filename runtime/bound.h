@@ -80,13 +80,14 @@ struct BoundMatMul {
   Product product;  // where `narrowed`, of pairs
   std::optional<NarrowOperands> narrowed;
   BoundOperand a, b, c;
-  std::optional<BoundLoop> epilogue;  // rank: batch axes, rows, columns
+  std::optional<BoundLoop> epilogue;  // rank: batch axes, rows, columns; none where tiles do what it does
   std::optional<BoundLoop> joined;    // ... for rectangles of whole rows, where these are short
   std::optional<BoundLoop> producer;  // of A, where A is computed part by part; rank: batch axes, rows, k
   bool joined_rows = false;           // ... rows of which follow each other in memory for all that it reads
   static constexpr int64_t kMostRepeated = 16 << 10;  // bytes of that, on the stack
   int64_t groups = 1;                 // of rows, which to the epilogue follow each other
-  int column_axes = 1;                // of the epilogue
+  int column_axes = 1;                // of the epilogue; 0: C is one column
+  std::optional<BoundOperand> bias;   // that tiles add
 };
 
 struct BoundAttention {

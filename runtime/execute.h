@@ -62,9 +62,10 @@ std::size_t execute_flow(const BoundFlow& flow, std::size_t at, char** buffers, 
 using FinishedTile = std::function<void(int64_t batch, int64_t row, int64_t row_end, int64_t column, int64_t column_end)>;
 /// Writes a rectangle of A, rows and k of one matrix, to `to`; bytes from row to row.
 using ProduceA = std::function<void(int64_t batch, int64_t row, int64_t row_end, int64_t k, int64_t k_end, char* to, int64_t pitch)>;
-/// `panels`: those of all of B where they are packed already (pack_panels). `produce`: in place of `a`, where product.produced_rows.
-void run_product(const Product& product, const char* a, const char* b, char* c, RunState& state,
-                 const FinishedTile* finished = nullptr, const char* panels = nullptr, const ProduceA* produce = nullptr);
+/// `panels`: those of all of B where they are packed already (pack_panels). `produce`: in place of `a`, where product.produced_rows. `bias`: a row
+/// that is added to each of C's, where product.takes_bias().
+void run_product(const Product& product, const char* a, const char* b, char* c, RunState& state, const FinishedTile* finished = nullptr,
+                 const char* panels = nullptr, const ProduceA* produce = nullptr, const char* bias = nullptr);
 
 /// May the panels of B be packed once, for all runs? And then: their bytes, and packing.
 bool has_panels(const Product& product);
@@ -90,7 +91,7 @@ class KeptPanels {
 
 /// The product whose pairs `operands` are; they lie in the first bytes of the state's reserve.
 void run_narrowed(const Product& product, const NarrowOperands& operands, const char* a, const char* b, char* c, RunState& state,
-                  const FinishedTile* finished = nullptr);
+                  const FinishedTile* finished = nullptr, const char* bias = nullptr);
 
 /// `count` contiguous float32 to bfloat16, to the nearest, ties to even; a NaN stays one.
 void round_to_bfloat16(const char* from, char* to, int64_t count, RunState& state);

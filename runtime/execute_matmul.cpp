@@ -36,8 +36,8 @@ constexpr double kByteNanoseconds = 0.025;
 class Runner : ProductParts {
  public:
   Runner(const Product& product, const char* a, const char* b, char* c, const FinishedTile* finished, const char* panels = nullptr,
-         const ProduceA* produce = nullptr)
-      : ProductParts(product, a, b, c, finished), panels_(panels), produce_(produce) {}
+         const ProduceA* produce = nullptr, const char* bias = nullptr)
+      : ProductParts(product, a, b, c, finished), panels_(panels), produce_(produce), bias_(bias) {}
 
   /// All of B, for `panels`.
   void pack_all(char* to) const {
@@ -77,10 +77,17 @@ class Runner : ProductParts {
     args.a = a_at_, args.b = b_at_, args.c = c_at_;
     args.a_row = p_.a_row, args.a_k = p_.a_k, args.b_k = p_.b_k, args.c_row = p_.c_row;
     args.k = p_.k, args.live = p_.live, args.panels = 1, args.add = p_.added, args.b_ahead = 0;
+    set_epilogue(args, true, 0);
     call(p_.single, args);
   }
 
  private:
+  /// For tiles from that column on: what they do in the last block of k.
+  void set_epilogue(MatMulArgs& args, bool last, int64_t column) const {
+    args.bias = bias_ && last ? bias_ + column * core_.item : nullptr;
+    args.relu = last ? static_cast<int64_t>(p_.relu) : 0;
+  }
+
   /// Tiles of all widths along `columns`, B as it lies or one panel after the other (`panel` bytes apart).
   void tiles(MatMulArgs& args, int rows, int64_t columns, int64_t panel, int widest) const {
     const int lanes = core_.lanes;
@@ -94,6 +101,7 @@ class Runner : ProductParts {
         call(MatMulCore::tile(rows, vectors, false), args);
         args.b += whole * args.b_panel;
         args.c += whole * bytes;
+        if (args.bias) args.bias += whole * bytes;
         columns -= whole * width;
       }
       // Half a vector is left to the tile of that width.
@@ -142,6 +150,7 @@ class Runner : ProductParts {
             args.a = a.at + (row - top) * a.row;
             args.b = b_at_ + at * p_.b_k + column * p_.b_column;
             args.c = c_at_ + row * p_.c_row + column * core_.item;
+            set_epilogue(args, at + p_.depth >= p_.k, column);
             tiles(args, static_cast<int>(rows), std::min(width, block.column_end - column), 0, widest);
           });
       }
@@ -273,6 +282,7 @@ class Runner : ProductParts {
             }
             args.b = panels;
             args.c = c_at_ + row * p_.c_row + column * core_.item;
+            set_epilogue(args, part + 1 == parts, column);
             tiles(args, static_cast<int>(rows), columns, p_.depth * panel_row(), 2);
             if (part + 1 == parts) finish(block.batch, row, row + rows, column, column + columns);
           });
@@ -403,6 +413,7 @@ class Runner : ProductParts {
 
   const char* const panels_;  // of all of B, where they are packed already
   const ProduceA* const produce_;
+  const char* const bias_;
 };
 
 }  // namespace
@@ -602,10 +613,10 @@ const char* KeptPanels::of(const Product& product, const char* b) {
 }
 
 void run_product(const Product& product, const char* a, const char* b, char* c, RunState& state,
-                 const FinishedTile* finished, const char* panels, const ProduceA* produce) {
+                 const FinishedTile* finished, const char* panels, const ProduceA* produce, const char* bias) {
   if (product.empty) return;
   if (product.swapped) std::swap(a, b);
-  Runner runner(product, a, b, c, finished, panels, produce);
+  Runner runner(product, a, b, c, finished, panels, produce, bias);
   if (product.single >= 0 && product.batches == 1) return runner.run({0, 0, product.m, 0, product.n}, nullptr);
   // A row goes along those of B, which are read the better the longer they are.
   const Cut cut(product.nanoseconds, true, state, product.path == Product::Path::Row ? 1 : 4);
@@ -678,7 +689,10 @@ void run_epilogue(const BoundMatMul& step, const RunState& state, int64_t batch,
       strides[2 * i] = loop.stride(operand, inner);
       strides[2 * i + 1] = loop.stride(operand, rows);
     }
-    loop.stages[0].kernel(pointers, strides, stretch, count);
+    if (step.column_axes == 0)
+      loop.stages[0].kernel(pointers, strides, count, 1);
+    else
+      loop.stages[0].kernel(pointers, strides, stretch, count);
     column += stretch;
   }
 }
@@ -731,14 +745,15 @@ void execute_matmul(const BoundMatMul& step, KeptPanels* kept, RunState& state) 
     run_epilogue(step, state, batch, row, row_end, column, column_end);
   };
   const FinishedTile* const epilogue = step.epilogue ? &finished : nullptr;
+  const char* const bias = step.bias ? at(*step.bias) : nullptr;
   const ProduceA produced = [&](int64_t batch, int64_t row, int64_t row_end, int64_t k, int64_t k_end, char* to, int64_t pitch) {
     produce(step, state, batch, row, row_end, k, k_end, to, pitch);
   };
   if (step.narrowed)
-    run_narrowed(step.product, *step.narrowed, at(step.a), at(step.b), at(step.c), state, epilogue);
+    run_narrowed(step.product, *step.narrowed, at(step.a), at(step.b), at(step.c), state, epilogue, bias);
   else
     run_product(step.product, at(step.a), at(step.b), at(step.c), state, epilogue, kept ? kept->of(step.product, at(step.b)) : nullptr,
-                step.producer ? &produced : nullptr);
+                step.producer ? &produced : nullptr, bias);
 }
 
 }  // namespace framejit::runtime

@@ -130,12 +130,12 @@ NarrowOperands take_pairs(Product& p, int64_t item, const void* code, bool in_ti
 }
 
 void run_narrowed(const Product& product, const NarrowOperands& operands, const char* a, const char* b, char* c, RunState& state,
-                  const FinishedTile* finished) {
+                  const FinishedTile* finished, const char* bias) {
   char* const memory = state.reserve;
   state.reserve += operands.bytes();
   narrow(operands.a, a, memory, state);
   narrow(operands.b, b, memory + operands.a.bytes, state);
-  run_product(product, memory, memory + operands.a.bytes, c, state, finished);
+  run_product(product, memory, memory + operands.a.bytes, c, state, finished, nullptr, nullptr, bias);
   state.reserve = memory;
 }
 

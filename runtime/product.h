@@ -86,6 +86,7 @@ struct Product {
   bool narrow = false;             // groups of narrower elements, which have tiles only
   bool in_tiles = false;           // ... of a codegen::TileCore
   std::optional<Windows> windows;  // in place of b_k and b_column; A's rows are contiguous
+  codegen::Relu relu = codegen::Relu::None;  // of what C becomes, in the registers of tiles
   bool minimal = false;            // float32 windows of 3 x 3 may go by fewer products (execute_minimal.cpp)
   Tuning tuning{};
 
@@ -114,6 +115,8 @@ struct Product {
   /// where the chosen way had better find all of A in memory.
   bool produce_a(bool joined);
   int64_t produced_bytes() const { return (produced_rows * produced_row + 63) / 64 * 64; }
+  /// Do tiles make all of C, with the columns of a bias along theirs?
+  bool takes_bias() const { return (path == Path::Tiles || path == Path::PackedTiles) && !windows && !swapped; }
 
  private:
   bool fits_as_it_lies() const;

@@ -212,13 +212,21 @@ double largest_error(const Shape& s, const T* a, const T* b, const T* c) {
 
 /// relu(x @ w + b) beside x @ w, both as plans: what the epilogue costs.
 void measure_epilogue(const Shape& s, const Options& o) {
-  const auto matrix = [&](int64_t rows, int64_t columns) {
+  const auto matrix = [&](int64_t rows, int64_t columns, bool turned = false) {
+    if (turned) std::swap(rows, columns);
     return std::string(o.f32 ? "f32[" : "f64[") + std::to_string(rows) + ", " + std::to_string(columns) + "]";
   };
-  const std::string x = matrix(s.m, s.k), w = matrix(s.k, s.n), y = matrix(s.m, s.n), scalar = o.f32 ? "f32[]" : "f64[]",
+  const auto turned = [&](const char* name, int64_t rows, int64_t columns) {
+    const int64_t item = o.f32 ? 4 : 8;
+    return std::string("  %") + name + "t = view %" + name + " : " + matrix(rows, columns) + " strides=[" + std::to_string(item) + ", " +
+           std::to_string(rows * item) + "] root=%" + name + " offset=0\n";
+  };
+  const std::string x = matrix(s.m, s.k, s.at), w = matrix(s.k, s.n, s.bt), y = matrix(s.m, s.n), scalar = o.f32 ? "f32[]" : "f64[]",
                     row = std::string(o.f32 ? "f32[" : "f64[") + std::to_string(s.n) + "]";
   auto make = [&](const std::string& rest) {
-    auto graph = graph::parse("graph @f(%x: " + x + ", %w: " + w + ", %b: " + row + ") {\n  %3 = matmul %x, %w : " + y + "\n" + rest);
+    auto graph = graph::parse("graph @f(%x: " + x + ", %w: " + w + ", %b: " + row + ") {\n" +
+                              (s.at ? turned("x", s.m, s.k) : "") + (s.bt ? turned("w", s.k, s.n) : "") + "  %3 = matmul %x" +
+                              (s.at ? "t" : "") + ", %w" + (s.bt ? "t" : "") + " : " + y + "\n" + rest);
     codegen::LowerOptions options;
     options.cpu = codegen::select_cpu(o.avx2 ? "avx2" : "");
     auto program = codegen::lower(*graph, graph::fuse(*graph, {}), options);
@@ -443,7 +451,7 @@ int main(int argc, char** argv) {
   }
   if (o.epilogue) {
     for (const Shape& s : shapes)
-      if (!s.at && !s.bt) measure_epilogue(s, o);
+      measure_epilogue(s, o);
     return 0;
   }
   double start = seconds();

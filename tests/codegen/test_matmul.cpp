@@ -1,5 +1,7 @@
 // The parts of a matrix-product core, to the bit: a tile's element is one chain of fused multiply-adds along k. Integers wrap.
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <random>
 
 #include "codegen/matmul.h"
@@ -109,6 +111,68 @@ TEST_P(MatMul, TilesOfFloat32) { check_tiles<float>(make<float>(GetParam()), cor
 TEST_P(MatMul, TilesOfFloat64) { check_tiles<double>(make<double>(GetParam()), core<double>()); }
 TEST_P(MatMul, TilesOfIntegers32) { check_tiles<uint32_t>(make<uint32_t>(GetParam()), core<uint32_t>()); }
 TEST_P(MatMul, TilesOfIntegers64) { check_tiles<uint64_t>(make<uint64_t>(GetParam()), core<uint64_t>()); }
+
+/// Sums that are -0, NaN, either infinity or of either sign, by column; one flag at most: that of the product that underflows to -0.
+template <class T>
+void check_epilogue(const Executable& code, const MatMulCore& core, int rows, int vectors, int live, int panels, bool add, bool biased,
+                    Relu relu, std::mt19937& random) {
+  const int width = vectors == MatMulCore::kHalf ? core.lanes / 2 : vectors * core.lanes;
+  const int last = vectors == MatMulCore::kHalf ? width : core.lanes;
+  const int64_t columns = (live > 0 ? width - last + live : width) * panels, item = sizeof(T);
+  const T tiny = sizeof(T) == 4 ? T(1e-30) : T(1e-200);
+  const Matrix<T> a(rows, 2, 2, random), b(2, columns, columns, random), c(rows, columns, columns + 1, random), bias(1, columns, 0, random);
+  for (int64_t i = 0; i < rows; ++i) a.at(i, 0) = tiny, a.at(i, 1) = -1;
+  for (int64_t j = 0; j < columns; ++j) {
+    const T values[] = {0, T(NAN), T(HUGE_VAL), T(-HUGE_VAL), b.at(1, j)};
+    b.at(0, j) = j % 5 == 0 ? -tiny : 0, b.at(1, j) = values[j % 5];
+    if (j % 5 != 0) continue;
+    bias.at(0, j) = T(-0.0);
+    for (int64_t i = 0; i < rows; ++i) c.at(i, j) = T(-0.0);
+  }
+  std::vector<T> want = c.copy();
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < columns; ++j) {
+      T& to = want[static_cast<std::size_t>(i * (columns + 1) + j)];
+      const T sum = std::fma(a.at(i, 1), b.at(1, j), std::fma(a.at(i, 0), b.at(0, j), T(0)));
+      to = add ? to + sum : sum;
+      if (biased) to += bias.at(0, j);
+      if (relu == Relu::ZeroFirst && to < 0) to = 0;
+      if (relu == Relu::ZeroSecond && to <= 0) to = 0;
+    }
+  MatMulArgs args{};
+  args.a = a.bytes(), args.b = b.bytes(), args.c = c.bytes(), args.bias = biased ? bias.bytes() : nullptr;
+  args.a_row = 2 * item, args.a_k = item, args.b_k = b.stride(), args.c_row = c.stride(), args.k = 2, args.live = live;
+  args.panels = panels, args.b_panel = width * item, args.add = add, args.relu = static_cast<int64_t>(relu);
+  const unsigned before = __builtin_ia32_stmxcsr();
+  __builtin_ia32_ldmxcsr(before & ~63u);
+  MatMulCore::part(code.entry(), MatMulCore::tile(rows, vectors, live > 0))(&args);
+  const unsigned after = __builtin_ia32_stmxcsr();
+  __builtin_ia32_ldmxcsr(before);
+  ASSERT_EQ(after & kSeen & ~kUnderflow, 0u) << rows << " rows, " << vectors << " vectors, " << live << " live";
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    const bool same = std::isnan(want[i]) ? std::isnan(c.data()[i]) : std::memcmp(&want[i], c.data() + i, sizeof(T)) == 0;
+    ASSERT_TRUE(same) << rows << " rows, " << vectors << " vectors, " << live << " live, element " << i << ": " << c.data()[i] << " for " << want[i];
+  }
+}
+
+template <class T>
+void check_epilogues(const Executable& code, const MatMulCore& core) {
+  std::mt19937 random(10);
+  for (int vectors : {MatMulCore::kHalf, 1, 2, 4, 8})
+    for (int rows = 1; rows <= core.most_rows(vectors); ++rows)
+      for (int live = 0; live <= (vectors == MatMulCore::kHalf ? core.lanes / 2 : core.lanes); ++live) {
+        if (!core.has_tile(rows, vectors, live > 0)) continue;
+        for (bool biased : {false, true})
+          for (Relu relu : {Relu::None, Relu::ZeroFirst, Relu::ZeroSecond})
+            for (bool add : {false, true}) {
+              check_epilogue<T>(code, core, rows, vectors, live, live > 0 ? 1 : 1 + rows % 3, add, biased, relu, random);
+              if (::testing::Test::HasFatalFailure()) return;
+            }
+      }
+}
+
+TEST_P(MatMul, EpiloguesOfFloat32) { check_epilogues<float>(make<float>(GetParam()), core<float>()); }
+TEST_P(MatMul, EpiloguesOfFloat64) { check_epilogues<double>(make<double>(GetParam()), core<double>()); }
 
 template <class T>
 void check_packing(const Executable& code, const MatMulCore& core) {
@@ -421,6 +485,13 @@ void check_narrow(NarrowProduct kind, ToA to_a, ToB to_b, int least, std::mt1993
           args.a = a.bytes(), args.b = b.bytes(), args.c = c.bytes();
           args.a_row = k * 4, args.a_k = 4, args.b_k = columns * 4, args.c_row = c.stride();
           args.k = k, args.live = live, args.panels = 1, args.add = 1;
+          const Matrix<float> bias(1, columns, 0, random);
+          if (kind == NarrowProduct::BFloat16) {
+            args.bias = bias.bytes(), args.relu = static_cast<int64_t>(Relu::ZeroSecond);
+            for (std::size_t i = 0; i < want.size(); ++i)
+              if (const auto j = static_cast<int64_t>(i) % (columns + 1); j < columns)
+                want[i] = std::max(want[i] + static_cast<C>(bias.at(0, j) = static_cast<float>(j % 7)), C(0));
+          }
           MatMulCore::part(code.entry(), MatMulCore::tile(rows, vectors, live > 0))(&args);
           ASSERT_EQ(c.copy(), want) << rows << " rows, " << vectors << " vectors, " << live << " live, k " << k;
         }

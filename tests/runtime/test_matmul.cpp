@@ -333,13 +333,33 @@ TEST_F(MatMulProduct, NanAndInfinityStayInTheirRowAndColumn) {
 
 // ---- epilogues ----------------------------------------------------------------------------------------------------------------
 
+template <class T = float>
 std::vector<std::byte> floats(int64_t count, std::mt19937_64& random) {
-  std::vector<std::byte> out(static_cast<std::size_t>(count) * 4);
+  std::vector<std::byte> out(static_cast<std::size_t>(count) * sizeof(T));
   for (int64_t i = 0; i < count; ++i) {
-    const float value = static_cast<float>(static_cast<double>(random() % 20001) / 10000 - 1);
-    std::memcpy(out.data() + 4 * i, &value, 4);
+    const T value = static_cast<T>(static_cast<double>(random() % 20001) / 10000 - 1);
+    std::memcpy(out.data() + static_cast<std::size_t>(i) * sizeof(T), &value, sizeof(T));
   }
   return out;
+}
+
+/// Some of the elements become NaN, an infinity, -0, or so small that products underflow to -0.
+template <class T>
+void season(std::vector<std::byte>& params, std::mt19937_64& random) {
+  const T small = sizeof(T) == 4 ? T(1e-30) : T(1e-200), values[] = {T(NAN), T(HUGE_VAL), T(-HUGE_VAL), T(-0.0), small, -small};
+  for (std::size_t i = random() % 9; i < params.size() / sizeof(T); i += 1 + random() % 60) std::memcpy(params.data() + i * sizeof(T), &values[random() % 6], sizeof(T));
+}
+
+/// To the bit, but for which NaN it is.
+template <class T>
+void expect_same(const std::vector<std::byte>& got, const std::vector<std::byte>& want, const std::string& what) {
+  ASSERT_EQ(got.size(), want.size());
+  for (std::size_t i = 0; i < got.size(); i += sizeof(T)) {
+    T x, y;
+    std::memcpy(&x, got.data() + i, sizeof(T));
+    std::memcpy(&y, want.data() + i, sizeof(T));
+    ASSERT_TRUE((std::isnan(x) && std::isnan(y)) || std::memcmp(&x, &y, sizeof(T)) == 0) << what << " at " << i / sizeof(T) << ": " << x << ", not " << y;
+  }
 }
 
 std::size_t loops(const std::string& listing) {
@@ -385,6 +405,84 @@ TEST(Epilogue, BiasAndReluGiveTheBitsOfLoops) {
   set_num_threads(0);
 }
 
+/// Beside the product and what is made of it by loops: one tile, tiles of all widths, packed ones, several blocks of k, paths without tiles.
+template <class T>
+void check_in_registers(const codegen::Cpu& cpu, std::mt19937_64& random) {
+  const std::string dtype = sizeof(T) == 4 ? "f32" : "f64";
+  struct Form {
+    const char *body, *registers;
+  };
+  const Form forms[] = {{"  %10 = add %9, %bias : @\n  return %10\n}", "registers of tiles: add param 2\n"},
+                        {"  %10 = add %bias, %9 : @\n  %11 = maximum %zero, %10 : @\n  return %11\n}", "registers of tiles: add param 2, relu\n"},
+                        {"  %10 = add %9, %bias : @\n  %11 = maximum %10, %zero : @\n  return %11\n}", "registers of tiles: add param 2, relu\n"},
+                        {"  %10 = maximum %zero, %9 : @\n  return %10\n}", "registers of tiles: relu\n"},
+                        {"  %10 = maximum %9, %zero : @\n  return %10\n}", "registers of tiles: relu\n"}};
+  for (auto [batch, m, n, k] : {std::array<int64_t, 4>{1, 4, 4, 4}, {1, 14, 31, 9}, {1, 5, 7, 3}, {1, 60, 70, 600}, {1, 128, 320, 64}, {1, 33, 65, 129},
+                                {1, 33, 2, 90}, {1, 2, 33, 90}, {1, 4, 4, 0}, {1, 300, 1, 40}, {1, 1, 300, 40}, {1, 5, 4200, 70}, {3, 9, 33, 40}, {2, 60, 90, 300}}) {
+    const auto dims = [&](int64_t x, int64_t y) {
+      return dtype + "[" + (batch > 1 ? std::to_string(batch) + ", " : "") + std::to_string(x) + ", " + std::to_string(y) + "]";
+    };
+    std::vector<std::vector<std::byte>> params = {floats<T>(batch * m * k, random), floats<T>(batch * k * n, random), floats<T>(n, random)};
+    for (auto& p : params) season<T>(p, random);
+    const std::string c = dims(m, n), factors = "graph @f(%a: " + dims(m, k) + ", %b: " + dims(k, n), product = "  %9 = matmul %a, %b : " + c + "\n";
+    const std::string bias = ", %bias: " + dtype + "[" + std::to_string(n) + "]) {\n", zero = "  %zero = constant {value=0} : " + dtype + "[]\n";
+    const Ran plain = run_graph(factors + ") {\n" + product + "  return %9\n}", {params[0], params[1]}, cpu);
+    for (const Form& form : forms) {
+      std::string body = form.body;
+      for (std::size_t at = body.find('@'); at != std::string::npos; at = body.find('@')) body.replace(at, 1, c);
+      const Ran rest = run_graph("graph @f(%9: " + c + bias + zero + body, {plain.results[0], params[2]}, cpu);
+      for (int threads : {1, 3}) {
+        set_num_threads(threads);
+        const Ran whole = run_graph(factors + bias + zero + product + body, params, cpu);
+        expect_same<T>(whole.results[0], rest.results[0], factors + bias + body);
+        EXPECT_EQ(whole.listing.find(form.registers) != std::string::npos, n > 1) << whole.listing;
+        EXPECT_EQ(loops(whole.listing), 0u) << whole.listing;
+        if (::testing::Test::HasFatalFailure()) return;
+      }
+    }
+  }
+  set_num_threads(0);
+}
+
+TEST(Epilogue, BiasAndReluInRegistersGiveTheBitsOfLoops) {
+  std::mt19937_64 random(11);
+  initialize_scheduler();
+  for (const codegen::Cpu& cpu : cpus()) {
+    check_in_registers<float>(cpu, random);
+    check_in_registers<double>(cpu, random);
+  }
+}
+
+TEST(Epilogue, OtherFormsAreLoops) {
+  const codegen::Cpu cpu = cpus().back();
+  const std::string c = " : f32[8, 8]\n";
+  for (const std::string& body : {
+           "  %10 = add %9, %column" + c + "  return %10\n}",
+           "  %10 = add %9, %a" + c + "  return %10\n}",
+           "  %10 = add %9, %one" + c + "  return %10\n}",
+           "  %10 = add %9, %9" + c + "  return %10\n}",
+           "  %10 = subtract %9, %bias" + c + "  return %10\n}",
+           "  %10 = maximum %9, %one" + c + "  return %10\n}",
+           "  %10 = maximum %9, %minus" + c + "  return %10\n}",
+           "  %10 = minimum %9, %zero" + c + "  return %10\n}",
+           "  %10 = maximum %9, %zero" + c + "  %11 = add %10, %bias" + c + "  return %11\n}",
+           "  %10 = add %9, %bias" + c + "  return %10, %9\n}",
+           "  %10 = add %9, %bias" + c + "  %11 = maximum %10, %zero" + c + "  return %11, %10\n}",
+           "  %10 = add %9, %bias" + c + "  %11 = cast %10 : f64[8, 8]\n  return %11\n}",
+       }) {
+    std::mt19937_64 random(12);
+    const std::string constants = "  %zero = constant {value=0} : f32[]\n  %minus = constant {value=-0.0} : f32[]\n  %one = constant {value=1} : f32[]\n";
+    const std::vector<std::vector<std::byte>> params = {floats(64, random), floats(64, random), floats(8, random), floats(8, random)};
+    const std::string operands = "%a: f32[8, 8], %b: f32[8, 8], %bias: f32[8], %column: f32[8, 1]) {\n" + constants;
+    const Ran whole = run_graph("graph @f(" + operands + "  %9 = matmul %a, %b" + c + body, params, cpu);
+    EXPECT_NE(whole.listing.find("finished by loop"), std::string::npos) << whole.listing;
+    EXPECT_EQ(whole.listing.find("registers of tiles"), std::string::npos) << whole.listing;
+    const Ran plain = run_graph("graph @f(%a: f32[8, 8], %b: f32[8, 8]) {\n  %9 = matmul %a, %b" + c + "  return %9\n}", {params[0], params[1]}, cpu);
+    const Ran rest = run_graph("graph @f(%9: f32[8, 8], " + operands + body, {plain.results[0], params[0], params[1], params[2], params[3]}, cpu);
+    for (std::size_t i = 0; i < whole.results.size(); ++i) EXPECT_EQ(whole.results[i], i == 1 && body.find("%9\n}") != std::string::npos ? plain.results[0] : rest.results[i]) << body;
+  }
+}
+
 /// Several rows at once; blocks of C hold any number of them.
 TEST(Epilogue, ShortRows) {
   std::mt19937_64 random(6);
@@ -397,7 +495,7 @@ TEST(Epilogue, ShortRows) {
       const std::string c = dims(m, n), operands = ", %bias: f32[" + std::to_string(n) + "]) {\n";
       const std::vector<std::vector<std::byte>> params = {floats(batch * m * k, random), floats(batch * k * n, random), floats(n, random)};
       const auto finished = [&](const std::string& product) {
-        return "  %10 = add " + product + ", %bias : " + c + "\n  %11 = constant {value=0} : f32[]\n  %12 = maximum %10, %11 : " + c + "\n  return %12\n}";
+        return "  %10 = multiply " + product + ", %bias : " + c + "\n  %11 = constant {value=0} : f32[]\n  %12 = maximum %10, %11 : " + c + "\n  return %12\n}";
       };
       const std::string factors = "graph @f(%a: " + dims(m, k) + ", %b: " + dims(k, n), product = "  %9 = matmul %a, %b : " + c + "\n";
       const Ran plain = run_graph(factors + ") {\n" + product + "  return %9\n}", {params[0], params[1]}, cpu);

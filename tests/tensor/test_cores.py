@@ -345,3 +345,52 @@ def test_attention_that_is_refused(arguments):
         fj.jit(lambda q: ops.flash_attention_score(q, q, q, 2, **arguments))(q)
     with pytest.raises((TypeError, ValueError)):
         ops.flash_attention_score(*[normal(1, 4, 8, dtype=np.float64)] * 3, 2)
+
+
+# ---- what is made of a product ----------------------------------------------------------------------------------------------------------
+
+FINISHED = {
+    "x @ w + b": (lambda x, w, b: x @ w + b, " add param 2\n"),
+    "relu(x @ w + b)": (lambda x, w, b: ops.relu(x @ w + b), " add param 2, relu\n"),
+    "maximum(x @ w + b, 0)": (lambda x, w, b: ops.maximum(x @ w + b, 0), " add param 2, relu\n"),
+    "relu(x @ w)": (lambda x, w, b: ops.relu(x @ w), " relu\n"),
+}
+
+
+def seasoned(*shape, dtype):
+    """Some elements are NaN, infinite, -0, or so small that products are -0."""
+    out = rng.normal(size=shape).astype(dtype)
+    small = 1e-30 if dtype == np.float32 else 1e-200
+    flat = out.reshape(-1)
+    flat[::17], flat[3::23], flat[5::41], flat[7::43], flat[9::71], flat[11::73] = -0.0, small, -small, np.inf, -np.inf, np.nan
+    return Tensor(out)
+
+
+@pytest.mark.parametrize("name", FINISHED)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_bias_and_relu_in_the_registers_of_a_product(name, dtype):
+    function, registers = FINISHED[name]
+    for level in ("O0", "O1"):
+        marked = fj.jit(lambda x, w, b: function(x, w, b), jit_level=level, fullgraph=True)
+        for m, k, n in [(4, 4, 4), (14, 9, 31), (33, 129, 65), (300, 16, 8), (60, 600, 70), (130, 64, 320), (40, 90, 2), (1, 40, 300), (300, 40, 1)]:
+            x, w, b = seasoned(m, k, dtype=dtype), seasoned(k, n, dtype=dtype), seasoned(n, dtype=dtype)
+            eager = function(x, w, b)
+            for threads in (1, 2, 3):
+                with on_threads(threads):
+                    assert_bits(marked(x, w, b), eager, (level, m, k, n, threads))
+                    assert_bits(function(x, w, b), eager, (level, m, k, n, threads))
+        assert "or in the registers of tiles:" + registers in marked.asm() and marked.asm().count("\nloop ") == 0
+
+
+def assert_bits(got, want, what):
+    """Which NaN it is is no promise."""
+    x, y = got.asnumpy(), want.asnumpy()
+    assert x.dtype == y.dtype and x.shape == y.shape, what
+    assert np.array_equal(np.isnan(x), np.isnan(y)), what
+    assert np.where(np.isnan(x), 0, x).tobytes() == np.where(np.isnan(y), 0, y).tobytes(), what
+
+
+def test_a_dense_layer_with_relu_is_one_product():
+    layer, x = nn.Dense(20, 33, activation="relu"), normal(7, 20)
+    marked = marked_as_eager(lambda x: layer(x), x)
+    assert "or in the registers of tiles: add " in marked.asm() and ", relu\n" in marked.asm() and marked.asm().count("\nloop ") == 0
