@@ -158,9 +158,13 @@ class Fuser {
     }
     int large = 0;
     for (ValueId input : n.inputs) {
-      const Node& root = graph_.node(graph_.root(input));
-      if (is_computed(root) && def(root.op).cls != OpClass::Reduction && graph_.type(input).shape == n.type.shape) return false;
-      large += graph_.type(input).shape == n.type.shape;
+      if (graph_.type(input).shape != n.type.shape) continue;
+      ++large;
+      const ValueId root = graph_.root(input);
+      const Node& made = graph_.node(root);
+      // Of a product with one user its epilogue leaves nothing but what the user makes of it.
+      const bool product = is_alone(made.op) && uses_[index(root)] >= 2;
+      if (is_computed(made) && def(made.op).cls != OpClass::Reduction && !product) return false;
     }
     return large == 1 && !is_complex(n.type.dtype);
   }

@@ -132,6 +132,27 @@ def test_what_a_product_reads_is_computed_with_it(shape):
         assert "its A produced by loop" in marked.asm()
 
 
+@pytest.mark.parametrize("level", ["O0", "O1"])
+def test_a_batch_is_normalized_from_the_convolution_alone(level):
+    conv, norm = nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8).set_train()
+
+    def f(x):
+        return norm(conv(x))
+
+    marked, x = fj.jit(f, fullgraph=True, jit_level=level), normal(4, 3, 12, 10)
+    expected, moved = f(x), [norm.moving_mean.asnumpy(), norm.moving_variance.asnumpy()]
+    norm.moving_mean[...], norm.moving_variance[...] = 0, 1
+    if level == "O0":
+        assert_same(marked(x), expected)
+    else:
+        np.testing.assert_allclose(marked(x).asnumpy(), expected.asnumpy(), rtol=1e-4, atol=1e-5)
+    for moving, wanted in zip((norm.moving_mean, norm.moving_variance), moved):
+        np.testing.assert_allclose(moving.asnumpy(), wanted, rtol=1e-5)
+    # x less its mean is computed where it is squared, and again where it is scaled.
+    steps = [line for line in marked.asm().splitlines() if line.startswith("loop ") and "[4, 8, 120]" in line]
+    assert len(steps) == 1 and "subtract_multiply_add" in steps[0], steps
+
+
 def test_convolution_of_other_dtypes():
     image, filters = rng.integers(-9, 9, (1, 3, 5, 5)), rng.integers(-9, 9, (4, 3, 3, 3))
     exact = convolved(image, filters, (1, 1), [(0, 0)] * 2, (1, 1), 1)[0]

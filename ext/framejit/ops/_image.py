@@ -186,19 +186,18 @@ def batch_norm(
     if training:
         x = _array(input_x)
         axes = (0, *tuple(range(2, x.ndim)))
-        mean, var = _tensor(np.mean(x, axis=axes)), _tensor(np.var(x, axis=axes))
-        running_mean[...] = running_mean * (1 - momentum) + mean * momentum
+        # The mean that the variance takes off as well: in a graph that is one difference, which is cheap enough to be computed twice.
+        mean, var = _tensor(np.mean(x, axis=axes, keepdims=True)), _tensor(np.var(x, axis=axes))
+        running_mean[...] = running_mean * (1 - momentum) + _tensor(_array(mean).reshape(-1)) * momentum
         count = x.size // x.shape[1]
         estimate = var * (count / max(count - 1, 1))  # of what the batch is drawn from
         running_var[...] = running_var * (1 - momentum) + estimate * momentum
     else:
-        mean, var = running_mean, running_var
+        mean, var = _tensor(_array(running_mean).reshape(shape)), running_var
     scale = _op_divide(1, _op_sqrt(_op_add(var, eps)))
     if weight is not None:
         scale = _op_multiply(scale, weight)
-    out = _op_multiply(
-        _op_subtract(input_x, _tensor(_array(mean).reshape(shape))), _tensor(_array(scale).reshape(shape))
-    )
+    out = _op_multiply(_op_subtract(input_x, mean), _tensor(_array(scale).reshape(shape)))
     return out if bias is None else _op_add(out, _tensor(_array(bias).reshape(shape)))
 
 
