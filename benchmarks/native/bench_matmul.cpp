@@ -450,8 +450,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (o.epilogue) {
-    for (const Shape& s : shapes)
-      measure_epilogue(s, o);
+    for (const Shape& s : shapes) measure_epilogue(s, o);
     return 0;
   }
   double start = seconds();
