@@ -352,7 +352,7 @@ struct MatMulStep {
   uint32_t group = 0;
   graph::DType dtype;
   KernelIndex kernel = 0;
-  /// A core of pairs of bfloat16, which large products may take: their operands are rounded to it, sums stay float32.
+  /// A core of groups, which large products may take: operands are rounded to bfloat16, or hold integers of `dtype` only; sums stay of 32 bits.
   std::optional<KernelIndex> narrow;
   bool in_tiles = false;  // ... and it is a TileCore
   MatMulCore core;

@@ -12,7 +12,6 @@
 #include "codegen/compress.h"
 #include "codegen/emit.h"
 #include "codegen/lower_terms.h"
-#include "codegen/matmul.h"
 #include "graph/passes/memory.h"
 #include "graph/support/check.h"
 
@@ -665,12 +664,12 @@ class Lowerer : public Memory {
     const Dim item(graph::size_of(left.dtype));
     const bool rows = left.rank() >= 2, columns = right.rank() >= 2;
     MatMulStep step = new_product(part, left.dtype, "matmul_");
-    if (options_.narrow_products && left.dtype == DType::F32) {
-      step.in_tiles = options_.cpu.amx_bf16;
-      if (step.in_tiles)
-        step.narrow = kernels_.add_tile_matmul();
-      else if (options_.cpu.avx512_bf16)
-        step.narrow = kernels_.add_narrow_matmul();
+    if (options_.narrow_products && left.dtype == DType::F32)
+      take_narrow(NarrowProduct::BFloat16, options_.cpu.amx_bf16, options_.cpu.avx512_bf16, step);
+    if (const std::optional<NarrowProduct> kind = integers_of(node.inputs[0], node.inputs[1])) {
+      const bool bytes = *kind == NarrowProduct::Int8;
+      take_narrow(*kind, bytes && options_.cpu.amx_int8, options_.cpu.vnni, step);
+      if (step.narrow) step.dtype = bytes ? DType::I8 : DType::I16;  // of what the factors hold
     }
     step.batch = Dims(out.shape.begin(), out.shape.end() - rows - columns);
     step.m = rows ? left.shape.end()[-2] : Dim(1);
@@ -686,6 +685,29 @@ class Lowerer : public Memory {
     const Dims batch = step.batch;
     add_product(part, epilogue, std::move(step),
                 [&] { return matrix(v, rows + columns, batch, rows ? out.strides.end()[-1 - columns] : item, item); });
+  }
+
+  void take_narrow(NarrowProduct kind, bool in_tiles, bool in_vectors, MatMulStep& step) {
+    if (!in_tiles && !in_vectors) return;
+    step.narrow = in_tiles ? kernels_.add_tile_matmul(kind) : kernels_.add_narrow_matmul(kind);
+    step.in_tiles = in_tiles;
+  }
+
+  /// The narrow core that gives the same 32 bits, for factors that were made of narrower integers.
+  std::optional<NarrowProduct> integers_of(ValueId a, ValueId b) const {
+    std::array<DType, 2> from;
+    for (std::size_t i = 0; i < 2; ++i) {
+      const ValueId root = graph_.root(i == 0 ? a : b);
+      const Node& made = graph_.node(root);
+      const DType dtype = graph_.type(i == 0 ? a : b).dtype;
+      if (made.op != Op::Cast || written_.contains(root) || made.type.dtype != dtype || !graph::is_int(dtype) || graph::size_of(dtype) != 4) return std::nullopt;
+      from[i] = graph_.type(made.inputs[0]).dtype;
+    }
+    const auto fits_u8 = [](DType t) { return t == DType::U8 || t == DType::Bool; };
+    const auto fits_s8 = [](DType t) { return t == DType::I8 || t == DType::Bool; };
+    const auto fits_s16 = [&](DType t) { return fits_u8(t) || fits_s8(t) || t == DType::I16; };
+    if (fits_u8(from[0]) && fits_s8(from[1])) return NarrowProduct::Int8;
+    return fits_s16(from[0]) && fits_s16(from[1]) ? std::optional(NarrowProduct::Int16) : std::nullopt;
   }
 
   MatMulStep new_product(const Part& part, DType dtype, std::string name) {

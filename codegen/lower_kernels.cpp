@@ -88,16 +88,26 @@ KernelIndex KernelPool::add_matmul(DType dtype) {
       &dtype);
 }
 
-KernelIndex KernelPool::add_narrow_matmul() {
-  return add(
-      "matmul bf16",
-      [](const void*, const LowerOptions& options) { return emit_narrow_matmul(NarrowProduct::BFloat16, options.cpu); }, nullptr);
+namespace {
+
+const char* name_of(NarrowProduct kind) {
+  return kind == NarrowProduct::BFloat16 ? "matmul bf16" : kind == NarrowProduct::Int16 ? "matmul s16" : "matmul u8 s8";
 }
 
-KernelIndex KernelPool::add_tile_matmul() {
+}  // namespace
+
+KernelIndex KernelPool::add_narrow_matmul(NarrowProduct kind) {
   return add(
-      "matmul bf16 in tile registers",
-      [](const void*, const LowerOptions& options) { return emit_tile_matmul(NarrowProduct::BFloat16, options.cpu); }, nullptr);
+      name_of(kind),
+      [](const void* what, const LowerOptions& options) { return emit_narrow_matmul(*static_cast<const NarrowProduct*>(what), options.cpu); },
+      &kind);
+}
+
+KernelIndex KernelPool::add_tile_matmul(NarrowProduct kind) {
+  return add(
+      name_of(kind) + std::string(" in tile registers"),
+      [](const void* what, const LowerOptions& options) { return emit_tile_matmul(*static_cast<const NarrowProduct*>(what), options.cpu); },
+      &kind);
 }
 
 KernelIndex KernelPool::add_softmax() {

@@ -10,6 +10,7 @@
 
 #include "codegen/loop_nest.h"
 #include "codegen/lower.h"
+#include "codegen/matmul.h"
 #include "graph/shape_env.h"
 
 namespace framejit::codegen::detail {
@@ -130,8 +131,8 @@ class KernelPool {
   /// Fails where the emitter does.
   KernelIndex add(const LoopNest& nest);
   KernelIndex add_matmul(DType dtype);
-  KernelIndex add_narrow_matmul();
-  KernelIndex add_tile_matmul();
+  KernelIndex add_narrow_matmul(NarrowProduct kind);
+  KernelIndex add_tile_matmul(NarrowProduct kind);
   KernelIndex add_softmax();
 
  private:

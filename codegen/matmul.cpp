@@ -161,13 +161,14 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
   }
   using CodeGenerator::add;
   void add_vectors(const Xmm& to, const Xmm& x, const Xbyak::Operand& y) {
-    if (narrow_ == NarrowProduct::Int8) return vpaddd(to, x, y);
+    if (narrow_ && narrow_ != NarrowProduct::BFloat16) return vpaddd(to, x, y);
     if (integers_) return f32_ ? vpaddd(to, x, y) : vpaddq(to, x, y);
     f32_ ? vaddps(to, x, y) : vaddpd(to, x, y);
   }
   /// `spare`: the first of kSpares registers that integers write.
   void multiply_add(const Xmm& to, const Xmm& x, const Xbyak::Operand& y, int spare) {
     if (narrow_ == NarrowProduct::BFloat16) return vdpbf16ps(to, x, y);
+    if (narrow_ == NarrowProduct::Int16) return vpdpwssd(to, x, y);
     if (narrow_ == NarrowProduct::Int8) return vpdpbusd(to, x, y);
     if (!integers_) return f32_ ? vfmadd231ps(to, x, y) : vfmadd231pd(to, x, y);
     const Xmm product = vec(spare), sum = vec(to.getIdx());
@@ -321,7 +322,7 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
       }
     });
     L(overwrite);
-    const bool finishes = !integers_ && narrow_ != NarrowProduct::Int8;
+    const bool finishes = !integers_ && (!narrow_ || narrow_ == NarrowProduct::BFloat16);
     if (finishes) {
       mov(depth, arg_bias());
       or_(depth, arg(&MatMulArgs::relu));
@@ -1097,7 +1098,7 @@ Expected<KernelCode, std::string> emit_matmul(graph::DType dtype, Isa isa, bool 
 Expected<KernelCode, std::string> emit_narrow_matmul(NarrowProduct kind, const Cpu& cpu) {
   const bool bf16 = kind == NarrowProduct::BFloat16;
   if (!(bf16 ? cpu.avx512_bf16 : cpu.vnni)) return Unexpected{std::string(bf16 ? "no AVX512-BF16" : "no AVX512-VNNI")};
-  return assemble(bf16 ? "matmul_bf16" : "matmul_u8_s8", MatMulCore(graph::DType::F32, true), false, kind);
+  return assemble(bf16 ? "matmul_bf16" : kind == NarrowProduct::Int16 ? "matmul_s16" : "matmul_u8_s8", MatMulCore(graph::DType::F32, true), false, kind);
 }
 
 }  // namespace framejit::codegen

@@ -20,13 +20,13 @@ constexpr bool has_matmul(graph::DType dtype) {
 Expected<KernelCode, std::string> emit_matmul(graph::DType dtype, Isa isa, bool with_listing = false);
 
 /// Narrow elements are multiplied in groups that fill 32 bits, packed next to each other along k: pairs of bfloat16, added up in
-/// float32, or fours of uint8 (A) and int8 (B), in int32. `k` counts groups, and A, B and C are, to the tiles, of 4-byte elements.
-enum class NarrowProduct : unsigned char { BFloat16, Int8 };
+/// float32, or pairs of int16, or fours of uint8 (A) and int8 (B), in int32. `k` counts groups, and A, B and C are, to the tiles, of 4-byte elements.
+enum class NarrowProduct : unsigned char { BFloat16, Int16, Int8 };
 
 /// The tiles of MatMulCore(F32, true) and what packs their operands, where the processor has AVX512-BF16 or VNNI.
 Expected<KernelCode, std::string> emit_narrow_matmul(NarrowProduct kind, const Cpu& cpu);
 
-/// The parts of a TileCore, where the processor has AMX for such elements.
+/// The parts of a TileCore, where the processor has AMX for such elements; not for int16.
 Expected<KernelCode, std::string> emit_tile_matmul(NarrowProduct kind, const Cpu& cpu);
 
 }  // namespace framejit::codegen

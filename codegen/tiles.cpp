@@ -126,6 +126,7 @@ class TileGenerator : public Xbyak::CodeGenerator {
 }  // namespace
 
 Expected<KernelCode, std::string> emit_tile_matmul(NarrowProduct kind, const Cpu& cpu) {
+  FRAMEJIT_CHECK(kind != NarrowProduct::Int16, "AMX has no pairs of int16");
   const bool bf16 = kind == NarrowProduct::BFloat16;
   if (!(bf16 ? cpu.amx_bf16 : cpu.amx_int8)) return Unexpected{std::string(bf16 ? "no AMX-BF16" : "no AMX-INT8")};
   std::vector<uint8_t> buffer(kMaxCode);

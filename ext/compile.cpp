@@ -50,6 +50,7 @@ codegen::LowerOptions lower_options(const CompileOptions& options) {
   out.narrow_products = options.o2;
   if (!options.keep_layouts) out.constant_params = options.constant_params;
   out.cpu.amx_bf16 = out.cpu.amx_bf16 && options.o2 && codegen::allow_tiles();
+  out.cpu.amx_int8 = out.cpu.amx_int8 && codegen::allow_tiles();
   out.any_zero = options.quiet;
   out.listing = options.listing;
   out.host_loop = host_loop;

@@ -59,11 +59,9 @@ Captured<Value*> own_product(Session& session, bool is_dot, Value* left, Value* 
   if (std::max(ranks[0], ranks[1]) > 3 && std::any_of(operands.begin(), operands.end(), is_cast) &&
       !std::all_of(operands.begin(), operands.end(), is_c_ordered))
     return break_at(BreakId::UnsupportedArgument, "a product of batches in another order than C, of a dtype that is cast");
-  const DType dtype = *matmul_dtype(loop.out);
-  FRAMEJIT_TRY(a, convert(session, operands[0], dtype));
-  FRAMEJIT_TRY(b, convert(session, operands[1], dtype));
-  FRAMEJIT_TRY(wide, built(session.builder().matmul(a, b, 'K')));
-  FRAMEJIT_TRY(product, cast(session, wide, loop.out));
+  FRAMEJIT_TRY(a, convert(session, operands[0], loop.in[0]));
+  FRAMEJIT_TRY(b, convert(session, operands[1], loop.in[1]));
+  FRAMEJIT_TRY(product, integers ? integer_product(session, a, b, 'K') : built(session.builder().matmul(a, b)));
   if (floats) {
     FRAMEJIT_TRY(flagged, flag_if_not_finite(session, product));
     (void)flagged;
@@ -99,6 +97,19 @@ constexpr FunctionRow kFunctions[] = {{"matmul", call_product}, {"dot", call_pro
 constexpr FunctionRow kMethods[] = {{"dot", method_dot}};
 
 }  // namespace
+
+/// Low bits of sums follow from low bits of the factors, signed or not. So narrow factors are what narrow cores take: uint8 and int8, or int16.
+Captured<ValueId> integer_product(Session& session, ValueId a, ValueId b, char order) {
+  const DType dtype = session.graph().type(a).dtype;
+  if (codegen::has_matmul(dtype)) return built(session.builder().matmul(a, b, order));
+  const bool bytes = graph::size_of(dtype) == 1;
+  FRAMEJIT_TRY(narrow_a, cast(session, a, bytes ? DType::U8 : DType::I16));
+  FRAMEJIT_TRY(narrow_b, cast(session, b, bytes ? DType::I8 : DType::I16));
+  FRAMEJIT_TRY(x, cast(session, narrow_a, DType::I32));
+  FRAMEJIT_TRY(y, cast(session, narrow_b, DType::I32));
+  FRAMEJIT_TRY(product, built(session.builder().matmul(x, y, order)));
+  return cast(session, product, dtype);
+}
 
 Captured<Value*> matrix_product(Session& session, Value* left, Value* right) {
   return product_of(session, reinterpret_cast<PyObject*>(matmul_ufunc()), left, right);

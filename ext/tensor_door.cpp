@@ -321,14 +321,9 @@ class TensorDoor final : public capture::Door {
   /// As core_matmul.
   static Captured<ValueId> multiplied(Session& session, ValueId a, ValueId b) {
     const DType dtype = session.graph().type(a).dtype;
-    const std::optional<DType> wide = dtype == DType::BF16 ? std::nullopt : matmul_dtype(dtype);
-    if (dtype != session.graph().type(b).dtype || !wide)
+    if (dtype != session.graph().type(b).dtype || !(dtype == DType::F32 || dtype == DType::F64 || graph::is_int(dtype)))
       return break_at(BreakId::UnsupportedArgument, "@ of " + std::string(graph::name_of(dtype)));
-    FRAMEJIT_TRY(x, cast(session, a, *wide));
-    FRAMEJIT_TRY(y, cast(session, b, *wide));
-    graph::BuildResult product = session.builder().matmul(x, y);
-    if (!product) return break_at(BreakId::WouldRaise, product.error().message);
-    return cast(session, *product, dtype);
+    return graph::is_int(dtype) ? integer_product(session, a, b, 'C') : built(session.builder().matmul(a, b));
   }
 
   Captured<Value*> attend(Session& session, std::span<Value* const> args) {

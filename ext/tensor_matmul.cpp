@@ -43,20 +43,29 @@ const runtime::CodeBlock* code_for(graph::DType dtype, codegen::Isa isa) {
   return block ? &*block : sealed(block, codegen::emit_matmul(dtype, isa));
 }
 
+using codegen::NarrowProduct;
+
 struct NarrowCode {
   const runtime::CodeBlock* block = nullptr;
   bool in_tiles = false;
+  NarrowProduct kind = NarrowProduct::BFloat16;
 };
 
-/// For products of bfloat16; none where the processor has none.
-NarrowCode narrow_code() {
-  static std::array<std::optional<runtime::CodeBlock>, 2> blocks;
+/// For products of bfloat16 and of integers of 8 and 16 bits; none where the processor has none.
+NarrowCode narrow_code(graph::DType dtype) {
+  static std::array<std::optional<runtime::CodeBlock>, 6> blocks;
   const codegen::Cpu& cpu = target_cpu();
-  const auto kind = codegen::NarrowProduct::BFloat16;
-  if (cpu.amx_bf16 && codegen::allow_tiles()) return {blocks[1] ? &*blocks[1] : sealed(blocks[1], codegen::emit_tile_matmul(kind, cpu)), true};
-  if (!cpu.avx512_bf16) return {};
-  return {blocks[0] ? &*blocks[0] : sealed(blocks[0], codegen::emit_narrow_matmul(kind, cpu)), false};
+  const bool rounded = dtype == graph::DType::BF16;
+  const NarrowProduct kind = rounded ? NarrowProduct::BFloat16 : graph::size_of(dtype) == 2 ? NarrowProduct::Int16 : NarrowProduct::Int8;
+  const bool tiles = rounded ? cpu.amx_bf16 : kind == NarrowProduct::Int8 && cpu.amx_int8;
+  const bool in_tiles = tiles && codegen::allow_tiles();
+  if (!in_tiles && !(rounded ? cpu.avx512_bf16 : cpu.vnni)) return {};
+  auto& block = blocks[static_cast<std::size_t>(kind) * 2 + in_tiles];
+  return {block ? &*block : sealed(block, in_tiles ? codegen::emit_tile_matmul(kind, cpu) : codegen::emit_narrow_matmul(kind, cpu)), in_tiles, kind};
 }
+
+/// Rows, columns and depth from which on making groups of integers, by which they gain speed alone, pays.
+constexpr int64_t kLeastNarrow = 48;
 
 constexpr double kLongNanoseconds = 50e3;  // a product without the GIL
 
@@ -92,19 +101,22 @@ bool run(runtime::Product& product, graph::DType dtype, const runtime::CodeBlock
   });
 }
 
-/// The same of bfloat16, by a core of pairs: sums are float32, then rounded.
+/// The same by a core of groups: sums are of 32 bits, then rounded or truncated.
 bool run(runtime::Product& product, const NarrowCode& code, PyArrayObject* a, PyArrayObject* b, PyArrayObject* c) {
   product.core = codegen::MatMulCore(graph::DType::F32, true);
   product.l2_bytes = target_cpu().l2_bytes;
   const int64_t elements = PyArray_SIZE(c), sums = (4 * elements + 63) / 64 * 64;
-  const runtime::NarrowOperands operands = runtime::take_pairs(product, 2, code.block->entry(0), code.in_tiles);
+  const bool bytes = code.kind == NarrowProduct::Int8;
+  const runtime::Narrowed from = bytes ? runtime::Narrowed::Whole8 : runtime::Narrowed::Whole16;
+  const runtime::Narrowed back = bytes ? runtime::Narrowed::Low8 : code.kind == NarrowProduct::Int16 ? runtime::Narrowed::Low16 : runtime::Narrowed::Rounded;
+  const runtime::NarrowOperands operands = runtime::take_groups(product, from, code.block->entry(0), code.in_tiles);
   product.plan();
   return with_scratch(sums + operands.bytes() + product.scratch_bytes, product.nanoseconds, [&](runtime::RunState& state) {
     char* const memory = state.reserve;
     state.reserve += sums;
     runtime::run_narrowed(product, operands, PyArray_BYTES(a), PyArray_BYTES(b), memory, state);
     state.reserve = memory;
-    runtime::round_to_bfloat16(memory, PyArray_BYTES(c), elements, state);
+    runtime::narrow_sums(back, memory, PyArray_BYTES(c), elements, state);
   });
 }
 
@@ -116,13 +128,23 @@ Ref<> new_result(graph::DType dtype, int number, int rank, npy_intp* shape) {
 
 /// The product in a wider dtype, rounded or truncated.
 PyObject* by_wider(PyObject* a, PyObject* b, graph::DType wide, PyArray_Descr* descr) {
-  const auto cast = [](PyObject* array, PyArray_Descr* to) {
-    Py_INCREF(to);
-    return Ref<>::steal(PyArray_CastToType(reinterpret_cast<PyArrayObject*>(array), to, 0));
+  // In the order in which the elements lie: a copy to another one takes as long as a small product.
+  const auto widened = [wide](PyObject* o) {
+    auto* array = reinterpret_cast<PyArrayObject*>(o);
+    const bool turned = PyArray_IS_F_CONTIGUOUS(array) && !PyArray_IS_C_CONTIGUOUS(array);
+    const auto transposed = [](PyArrayObject* x) { return Ref<>::steal(PyArray_Transpose(x, nullptr)); };
+    Ref<> from = turned ? transposed(array) : Ref<>::share(o);
+    if (!from) return from;
+    array = reinterpret_cast<PyArrayObject*>(from.get());
+    Ref<> to = new_result(wide, tensor_descr(wide)->type_num, PyArray_NDIM(array), PyArray_DIMS(array));
+    if (!to || PyArray_CopyInto(reinterpret_cast<PyArrayObject*>(to.get()), array) != 0) return Ref<>();
+    return turned ? transposed(reinterpret_cast<PyArrayObject*>(to.get())) : std::move(to);
   };
-  Ref<> left = cast(a, tensor_descr(wide)), right = left ? cast(b, tensor_descr(wide)) : Ref<>();
+  Ref<> left = widened(a), right = left ? widened(b) : Ref<>();
   Ref<> product = right ? Ref<>::steal(core_matmul(left.get(), right.get())) : Ref<>();
-  return product ? cast(product.get(), descr).release() : nullptr;
+  if (!product) return nullptr;
+  Py_INCREF(descr);
+  return PyArray_CastToType(reinterpret_cast<PyArrayObject*>(product.get()), descr, 0);
 }
 
 }  // namespace
@@ -133,11 +155,8 @@ PyObject* core_matmul(PyObject* a, PyObject* b) {
   const std::optional<graph::DType> found = tensor_dtype_of(PyArray_DESCR(left));
   if (number != PyArray_TYPE(right) || !found) return nullptr;
   const graph::DType dtype = *found;
-  NarrowCode narrow;
-  if (dtype == graph::DType::BF16) narrow = narrow_code();
   const std::optional<graph::DType> wide = matmul_dtype(dtype);
   if (!wide) return nullptr;
-  if (*wide != dtype && !narrow.block) return by_wider(a, b, *wide, PyArray_DESCR(left));
   if (!PyArray_ISBEHAVED_RO(left) || !PyArray_ISBEHAVED_RO(right)) return nullptr;
   const int left_rank = PyArray_NDIM(left), right_rank = PyArray_NDIM(right);
   if (left_rank == 0 || right_rank == 0) return nullptr;
@@ -146,7 +165,7 @@ PyObject* core_matmul(PyObject* a, PyObject* b) {
   const bool rows = left_rank >= 2, columns = right_rank >= 2;
 
   runtime::Product product;
-  const npy_intp item = graph::size_of(dtype), c_item = narrow.block ? 4 : item;
+  const npy_intp item = graph::size_of(dtype);
   product.m = rows ? left_shape[left_rank - 2] : 1;
   product.k = left_shape[left_rank - 1];
   product.n = columns ? right_shape[right_rank - 1] : 1;
@@ -172,6 +191,10 @@ PyObject* core_matmul(PyObject* a, PyObject* b) {
   if (rows) shape[rank++] = product.m;
   if (columns) shape[rank++] = product.n;
 
+  NarrowCode narrow;
+  if (dtype == graph::DType::BF16 || (*wide != dtype && std::min({product.m, product.n, product.k}) >= kLeastNarrow)) narrow = narrow_code(dtype);
+  if (*wide != dtype && !narrow.block) return by_wider(a, b, *wide, PyArray_DESCR(left));
+  const npy_intp c_item = narrow.block ? 4 : item;
   const runtime::CodeBlock* code = narrow.block ? narrow.block : code_for(dtype, target_cpu().isa);
   if (!code) return nullptr;
   Ref<> out = new_result(dtype, number, rank, shape);

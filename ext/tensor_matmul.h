@@ -1,10 +1,11 @@
-// The eager products of Tensors: the core that compiled graphs use, so that both give the same bits.
+// The eager products of Tensors: the core that compiled graphs use, so that both give the same bits; and products of integers as nodes.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 
 #include "capture/py/ref.h"
+#include "capture/session.h"
 #include "codegen/matmul.h"
 #include "graph/graph.h"
 
@@ -22,6 +23,9 @@ constexpr std::optional<graph::DType> matmul_dtype(graph::DType dtype) {
 /// a @ b as a new C-contiguous ndarray, for ndarrays of one dtype with any strides. Null without an exception where
 /// the core does not apply (shapes that do not fit, another dtype, a processor without AVX2): NumPy's product is next.
 PyObject* core_matmul(PyObject* a, PyObject* b);
+
+/// The product of arrays of one integer dtype, truncated to it. order: as GraphBuilder::matmul.
+capture::Captured<graph::ValueId> integer_product(capture::Session& session, graph::ValueId a, graph::ValueId b, char order);
 
 /// The dtype in which a core computes what operands of `dtype` give, rounded to theirs at the end: float16 and bfloat16 in float32; for a
 /// convolution integers in float64. Nothing for other dtypes.

@@ -27,7 +27,7 @@ constexpr double kHostNanoseconds = 1e3;
 /// Longer steps are split by themselves, which evens out better than steps of different lengths beside each other.
 constexpr double kBesideNanoseconds = 100e3;
 
-/// Rows, columns and depth of a product from which on rounding its operands to pairs of bfloat16 pays.
+/// Rows, columns and depth of a product from which on making groups of its operands pays.
 constexpr int64_t kLeastNarrow = 48;
 
 /// Of what computes an A: bytes of rows that are too short to go row by row, nanoseconds for an element of four bytes.
@@ -466,6 +466,12 @@ class Binder {
     return -1;
   }
 
+  /// By what the factors hold.
+  static Narrowed narrowed_of(graph::DType dtype) {
+    const int bytes = graph::size_of(dtype);
+    return bytes == 4 ? Narrowed::Rounded : bytes == 2 ? Narrowed::Low16 : Narrowed::Low8;
+  }
+
   BoundMatMul bind_matmul(const MatMulStep& step, Bound& bound) const {
     BoundMatMul out;
     out.a = bind_operand(step.a);
@@ -491,7 +497,7 @@ class Binder {
     p.summed = value(step.summed), p.next_a = value(step.next_a), p.next_b = value(step.next_b);
     p.minimal = step.minimal;
     if (step.narrow && std::min({p.m, p.n, p.k}) >= kLeastNarrow)
-      out.narrowed = take_pairs(p, 4, code_.entry(*step.narrow), step.in_tiles);
+      out.narrowed = take_groups(p, narrowed_of(step.dtype), code_.entry(*step.narrow), step.in_tiles);
     p.plan();
     if (step.in_registers && p.takes_bias()) {
       if (step.in_registers->bias) out.bias = bind_operand(*step.in_registers->bias);

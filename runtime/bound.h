@@ -77,7 +77,7 @@ struct BoundLoop {
 };
 
 struct BoundMatMul {
-  Product product;  // where `narrowed`, of pairs
+  Product product;  // where `narrowed`, of groups
   std::optional<NarrowOperands> narrowed;
   BoundOperand a, b, c;
   std::optional<BoundLoop> epilogue;  // rank: batch axes, rows, columns; none where tiles do what it does

@@ -89,12 +89,12 @@ class KeptPanels {
   Layout layout_{};
 };
 
-/// The product whose pairs `operands` are; they lie in the first bytes of the state's reserve.
+/// The product whose groups `operands` are; they lie in the first bytes of the state's reserve.
 void run_narrowed(const Product& product, const NarrowOperands& operands, const char* a, const char* b, char* c, RunState& state,
                   const FinishedTile* finished = nullptr, const char* bias = nullptr);
 
-/// `count` contiguous float32 to bfloat16, to the nearest, ties to even; a NaN stays one.
-void round_to_bfloat16(const char* from, char* to, int64_t count, RunState& state);
+/// `count` contiguous sums of 32 bits as narrower elements: float32 to the nearest bfloat16, ties to even, a NaN stays one; or low bits.
+void narrow_sums(Narrowed from, const char* sums, char* to, int64_t count, RunState& state);
 
 /// A product without batches, on this thread; `scratch` has room for what it wants.
 void run_product_here(const Product& product, const char* a, const char* b, char* c, char* scratch);

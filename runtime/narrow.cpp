@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "graph/support/check.h"
 #include "runtime/execute.h"
 
 namespace framejit::runtime {
@@ -16,8 +17,9 @@ constexpr int64_t kAlignment = 64;
 int64_t divide_up(int64_t n, int64_t by) { return (n + by - 1) / by; }
 int64_t round_up(int64_t n, int64_t to) { return divide_up(n, to) * to; }
 
-/// Elements as the low half of a pair.
+/// Elements in the low bits.
 struct Rounded {
+  using Narrow = uint16_t;
   static constexpr int64_t kItem = 4;
   static uint32_t at(const char* from) {
     uint32_t bits;
@@ -26,39 +28,52 @@ struct Rounded {
     return (bits & 0x7fffffff) > 0x7f800000 ? bits >> 16 | 0x40 : rounded;
   }
 };
-struct Whole {
-  static constexpr int64_t kItem = 2;
+template <class Element, int64_t kBytes>
+struct Low {
+  using Narrow = Element;
+  static constexpr int64_t kItem = kBytes;
   static uint32_t at(const char* from) {
-    uint16_t bits;
-    std::memcpy(&bits, from, 2);
+    Element bits;
+    std::memcpy(&bits, from, sizeof bits);
     return bits;
   }
 };
+using Low16 = Low<uint16_t, 4>;
+using Low8 = Low<uint8_t, 4>;
+using Whole16 = Low<uint16_t, 2>;
+using Whole8 = Low<uint8_t, 1>;
+
+template <class Element>
+constexpr int64_t kGroup = 4 / sizeof(typename Element::Narrow);
 
 #define FRAMEJIT_WIDE [[gnu::target("avx512f,avx512bw,avx512vl,avx512dq")]]
 
-/// One line of pairs: elements of `first`, and those of `second`, above them; null where k has no such row.
+/// One line of groups: of `rows` rows, the first one lowest.
 template <class Element>
-FRAMEJIT_WIDE void line(const char* first, const char* second, int64_t step, int64_t count, int64_t out_step, char* out) {
-  const auto put = [&](int64_t i, uint32_t pair) { std::memcpy(out + i * out_step, &pair, 4); };
-  constexpr int64_t kItem = Element::kItem;
-  if (!second)
-    for (int64_t i = 0; i < count; ++i) put(i, Element::at(first + i * step));
+FRAMEJIT_WIDE void line(const char* from, int64_t along_k, int64_t rows, int64_t step, int64_t count, int64_t out_step, char* out) {
+  constexpr int64_t kItem = Element::kItem, kRows = kGroup<Element>, kBits = 32 / kRows;
+  const auto group = [&](int64_t i, int64_t of) {
+    uint32_t bits = 0;
+    for (int64_t row = 0; row < of; ++row) bits |= Element::at(from + row * along_k + i) << row * kBits;
+    return bits;
+  };
+  const auto put = [&](int64_t i, uint32_t bits) { std::memcpy(out + i, &bits, 4); };
+  if (rows < kRows)
+    for (int64_t i = 0; i < count; ++i) put(i * out_step, group(i * step, rows));
   else if (step == kItem && out_step == 4)
-    for (int64_t i = 0; i < count; ++i) {
-      const uint32_t pair = Element::at(first + i * kItem) | Element::at(second + i * kItem) << 16;
-      std::memcpy(out + i * 4, &pair, 4);
-    }
+    for (int64_t i = 0; i < count; ++i) put(i * 4, group(i * kItem, kRows));
   else
-    for (int64_t i = 0; i < count; ++i) put(i, Element::at(first + i * step) | Element::at(second + i * step) << 16);
+    for (int64_t i = 0; i < count; ++i) put(i * out_step, group(i * step, kRows));
 }
 
 /// Elements that are contiguous, and stay so.
 template <class Element>
 FRAMEJIT_WIDE void row(const char* from, int64_t count, char* out) {
+  using Narrow = typename Element::Narrow;
+  constexpr int64_t kItem = Element::kItem, kBytes = sizeof(Narrow);
   for (int64_t i = 0; i < count; ++i) {
-    const auto element = static_cast<uint16_t>(Element::at(from + i * Element::kItem));
-    std::memcpy(out + i * 2, &element, 2);
+    const auto element = static_cast<Narrow>(Element::at(from + i * kItem));
+    std::memcpy(out + i * kBytes, &element, sizeof element);
   }
 }
 
@@ -67,23 +82,35 @@ FRAMEJIT_WIDE void row(const char* from, int64_t count, char* out) {
 /// Elements [first, first + count) of the other axis, all of k.
 template <class Element>
 void narrow_stretch(const NarrowOperand& n, const char* from, int64_t count, char* out) {
-  const int64_t pairs = divide_up(n.k, 2);
+  constexpr int64_t kRows = kGroup<Element>;
+  const int64_t groups = divide_up(n.k, kRows);
   if (n.along_k == Element::kItem && n.out_along_k == 4) {
+    const int64_t bytes = 4 / kRows * n.k;
     for (int64_t i = 0; i < count; ++i) {
       row<Element>(from + i * n.step, n.k, out + i * n.out_step);
-      std::memset(out + i * n.out_step + 2 * n.k, 0, static_cast<std::size_t>(4 * n.pairs - 2 * n.k));
+      std::memset(out + i * n.out_step + bytes, 0, static_cast<std::size_t>(4 * n.groups - bytes));
     }
     return;
   }
-  for (int64_t pair = 0; pair < pairs; ++pair) {
-    const char* const low = from + 2 * pair * n.along_k;
-    line<Element>(low, 2 * pair + 1 < n.k ? low + n.along_k : nullptr, n.step, count, n.out_step, out + pair * n.out_along_k);
-  }
-  for (int64_t pair = pairs; pair < n.pairs; ++pair)
-    for (int64_t i = 0; i < count; ++i) std::memset(out + pair * n.out_along_k + i * n.out_step, 0, 4);
+  for (int64_t group = 0; group < groups; ++group)
+    line<Element>(from + kRows * group * n.along_k, n.along_k, std::min(kRows, n.k - kRows * group), n.step, count, n.out_step,
+                  out + group * n.out_along_k);
+  for (int64_t group = groups; group < n.groups; ++group)
+    for (int64_t i = 0; i < count; ++i) std::memset(out + group * n.out_along_k + i * n.out_step, 0, 4);
 }
 
-/// An operand as pairs along k, in stretches of the other axis that the first-level cache holds.
+auto stretch_of(Narrowed from) {
+  switch (from) {
+    case Narrowed::Rounded: return narrow_stretch<Rounded>;
+    case Narrowed::Low16: return narrow_stretch<Low16>;
+    case Narrowed::Low8: return narrow_stretch<Low8>;
+    case Narrowed::Whole16: return narrow_stretch<Whole16>;
+    case Narrowed::Whole8: break;
+  }
+  return narrow_stretch<Whole8>;
+}
+
+/// An operand as groups along k, in stretches of the other axis that the first-level cache holds.
 void narrow(const NarrowOperand& n, const char* from, char* to, RunState& state) {
   const int64_t stretch = std::clamp<int64_t>(n.panel, 1, kStretch), stretches = divide_up(n.length, stretch);
   const double cost = static_cast<double>(n.matrices * n.length * n.k) / 2;
@@ -94,21 +121,21 @@ void narrow(const NarrowOperand& n, const char* from, char* to, RunState& state)
       for (std::size_t i = n.batch.size(); i-- > 0; rest /= n.batch[i].first) matrix += rest % n.batch[i].first * n.batch[i].second;
       const int64_t first = piece % stretches * stretch, count = std::min(stretch, n.length - first);
       char* const out = to + piece / stretches * n.out_matrix + first / n.panel * n.out_panel + first % n.panel * n.out_step;
-      (n.item == 4 ? narrow_stretch<Rounded> : narrow_stretch<Whole>)(n, matrix + first * n.step, count, out);
+      stretch_of(n.from)(n, matrix + first * n.step, count, out);
     }
   });
 }
 
 }  // namespace
 
-NarrowOperands take_pairs(Product& p, int64_t item, const void* code, bool in_tiles) {
+NarrowOperands take_groups(Product& p, Narrowed from, const void* code, bool in_tiles) {
   using codegen::TileCore;
-  const int64_t pairs = in_tiles ? round_up(divide_up(p.k, 2), TileCore::kSide) : divide_up(p.k, 2);
+  const int64_t whole = divide_up(p.k, group_of(from)), groups = in_tiles ? round_up(whole, TileCore::kSide) : whole;
   // Rows of A in tiles are an odd number of cache lines apart, so that those of a register are not all in a few sets of the cache.
-  const int64_t a_row = in_tiles ? (4 * pairs) | TileCore::kRowBytes : 4 * pairs, panel = in_tiles ? 2 * TileCore::kSide : p.n;
+  const int64_t a_row = in_tiles ? (4 * groups) | TileCore::kRowBytes : 4 * groups, panel = in_tiles ? 2 * TileCore::kSide : p.n;
   const int64_t b_k = 4 * panel;
-  NarrowOperands out{{item, p.k, pairs, p.m, p.a_k, p.a_row, 4, a_row, p.m, p.m * a_row, p.m * a_row, 1, 0, {}},
-                     {item, p.k, pairs, p.n, p.b_k, p.b_column, b_k, 4, panel, pairs * b_k, p.n == 0 ? 0 : pairs * b_k * divide_up(p.n, panel), 1, 0, {}}};
+  NarrowOperands out{{from, p.k, groups, p.m, p.a_k, p.a_row, 4, a_row, p.m, p.m * a_row, p.m * a_row, 1, 0, {}},
+                     {from, p.k, groups, p.n, p.b_k, p.b_column, b_k, 4, panel, groups * b_k, p.n == 0 ? 0 : groups * b_k * divide_up(p.n, panel), 1, 0, {}}};
   for (std::size_t i = p.batch.size(); i-- > 0;) {
     const auto gather = [&](NarrowOperand& n, int64_t& distance) {
       if (distance == 0) return;
@@ -123,7 +150,7 @@ NarrowOperands take_pairs(Product& p, int64_t item, const void* code, bool in_ti
   p.narrow = true;
   p.in_tiles = in_tiles;
   p.code = code;
-  p.k = pairs;
+  p.k = groups;
   p.a_row = a_row, p.a_k = 4;
   p.b_k = b_k, p.b_column = 4;
   return out;
@@ -139,9 +166,11 @@ void run_narrowed(const Product& product, const NarrowOperands& operands, const 
   state.reserve = memory;
 }
 
-void round_to_bfloat16(const char* from, char* to, int64_t count, RunState& state) {
+void narrow_sums(Narrowed from, const char* sums, char* to, int64_t count, RunState& state) {
+  FRAMEJIT_CHECK(from <= Narrowed::Low8, "of 32 bits");
+  const auto convert = from == Narrowed::Rounded ? row<Rounded> : from == Narrowed::Low16 ? row<Low16> : row<Low8>;
   run_pieces(count, kRoundedAtOnce, static_cast<double>(count) / 4, true, state,
-             [&](int64_t begin, int64_t end) { row<Rounded>(from + 4 * begin, end - begin, to + 2 * begin); });
+             [&](int64_t begin, int64_t end) { convert(sums + 4 * begin, end - begin, to + 4 / group_of(from) * begin); });
 }
 
 }  // namespace framejit::runtime

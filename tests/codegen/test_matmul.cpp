@@ -511,9 +511,17 @@ TEST(NarrowMatMul, Int8) {
   check_narrow<uint8_t, int8_t, int32_t>(NarrowProduct::Int8, to_a, to_b, 200, random);
 }
 
+TEST(NarrowMatMul, Int16) {
+  if (!detected_cpu().vnni) GTEST_SKIP() << "no AVX512-VNNI";
+  std::mt19937 random(5);
+  const auto to_16 = [](int x) { return static_cast<int16_t>(x); };
+  check_narrow<int16_t, int16_t, int32_t>(NarrowProduct::Int16, to_16, to_16, -32768, random);
+}
+
 TEST(NarrowMatMul, OtherProcessorsAreDenied) {
   EXPECT_FALSE(emit_narrow_matmul(NarrowProduct::BFloat16, select_cpu("avx2")).has_value());
   EXPECT_FALSE(emit_narrow_matmul(NarrowProduct::Int8, select_cpu("avx2")).has_value());
+  EXPECT_FALSE(emit_narrow_matmul(NarrowProduct::Int16, select_cpu("avx2")).has_value());
 }
 
 TEST_P(MatMul, OtherDtypesAreDenied) {

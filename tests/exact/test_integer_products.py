@@ -17,7 +17,7 @@ MIXED = [("i1", "u1"), ("i1", "i4"), ("u2", "i2"), ("u4", "i4"), ("i8", "i1"), (
 SHAPES = [
     ((5,), (5,)), ((1,), (1,)), ((0,), (0,)), ((300,), (300,)), ((5,), (5, 4)), ((4, 5), (5,)), ((200, 33), (33,)), ((33,), (33, 200)),
     ((1, 1), (1, 1)), ((4, 5), (5, 6)), ((0, 5), (5, 3)), ((4, 0), (0, 3)), ((4, 0), (0,)), ((16, 16), (16, 16)), ((17, 31), (31, 15)),
-    ((65, 300), (300, 70)), ((1, 600), (600, 40)), ((40, 600), (600, 1)), ((3, 4, 5), (5, 6)), ((4, 5), (3, 5, 6)), ((3, 4, 5), (3, 5, 6)),
+    ((65, 300), (300, 70)), ((48, 48), (48, 48)), ((2, 50, 61), (61, 64)), ((1, 600), (600, 40)), ((40, 600), (600, 1)), ((3, 4, 5), (5, 6)), ((4, 5), (3, 5, 6)), ((3, 4, 5), (3, 5, 6)),
     ((2, 1, 4, 5), (3, 5, 6)), ((3, 4, 5), (5,)), ((5,), (3, 5, 2)), ((2, 0, 5), (5, 3)), ((0, 4, 5), (1, 5, 3)), ((7, 30, 2), (7, 2, 20)),
 ]  # fmt: skip
 
@@ -96,6 +96,17 @@ def written_on_the_way(x):
     return first, y @ x.T, x
 
 
+def widened(x):
+    y = x.astype("i4")
+    first = y.T @ y
+    second = x.T.astype("i4") @ x.astype("i2").astype("i4")
+    z = x.astype("u4")
+    truths = (x > 0).astype("i4")
+    y += 70000
+    low, high = x.astype("u1").astype("i4"), x.T.astype("i1").astype("i4")
+    return first, second, z @ z.T, y.T @ y, truths @ truths.T, truths @ high, low @ high, low.T @ high.T
+
+
 def finished(x):
     return np.maximum(x @ x.T + x[:, 0], 0), np.maximum(0, x.T @ x + 1) * 2, np.where(x @ x.T > 0, 1, x @ x.T)
 
@@ -104,10 +115,10 @@ def functions(x):
     return np.matmul(x, x.T), np.dot(x, x.T), x.dot(x.T), np.dot(x[0], x[0]), np.dot(x, x[0]), np.matmul(x[0], x.T), x[0] @ x[1]
 
 
-@pytest.mark.parametrize("function", [own_transpose, written_on_the_way, finished, functions], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("function", [own_transpose, written_on_the_way, widened, finished, functions], ids=lambda f: f.__name__)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_programs(function, dtype):
-    for shape in ((3, 4), (33, 40)):
+    for shape in ((3, 4), (33, 40), (60, 70)):
         assert_native(assert_same(function, lambda s=shape: (full_range(dtype, s),), fullgraph=True))
 
 

@@ -1,4 +1,5 @@
-// Products in the tile registers of AMX, to the bit, in the order that docs/o1.md gives: where there is no AMX by its emulation.
+// Products in the tile registers of AMX, to the bit, in the order that docs/o1.md gives: where there is no AMX by its emulation. Those of
+// narrow integers in vectors too.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -280,6 +281,99 @@ TEST_F(RoundedProduct, ThreadsDoNotChangeBitsOfProductOrEpilogue) {
     EXPECT_NE(whole.listing.find("finished by loop"), std::string::npos) << whole.listing;
   }
   set_num_threads(0);
+}
+
+/// Matrices of narrow integers, cast to int32 before they are multiplied.
+struct Integers {
+  DType a, b;
+  int64_t m, n, k, batch = 1;
+  bool at = false, bt = false, shared_b = false;
+
+  static std::string type(DType dtype, int64_t rows, int64_t columns, int64_t count, bool transposed) {
+    const int64_t item = graph::size_of(dtype);
+    std::vector<int64_t> shape{rows, columns}, strides{item * columns, item};
+    if (transposed) strides = {item, item * rows};
+    if (count > 1) shape.insert(shape.begin(), count), strides.insert(strides.begin(), item * rows * columns);
+    return std::string(graph::name_of(dtype)) + Factors::dims(shape) + " strides=" + Factors::dims(strides);
+  }
+  int64_t count_of_b() const { return shared_b ? 1 : batch; }
+  std::string text() const {
+    return "graph @f(%a: " + type(a, m, k, batch, at) + ", %b: " + type(b, k, n, count_of_b(), bt) + ") {\n  %2 = cast %a : " +
+           type(DType::I32, m, k, batch, at) + "\n  %3 = cast %b : " + type(DType::I32, k, n, count_of_b(), bt) +
+           "\n  %4 = matmul %2, %3 : " + type(DType::I32, m, n, batch, false) + "\n  return %4\n}";
+  }
+};
+
+int64_t integer_at(const std::vector<std::byte>& from, DType dtype, int64_t i) {
+  int64_t value = 0;
+  const int bytes = graph::size_of(dtype), unused = 64 - 8 * bytes;
+  std::memcpy(&value, from.data() + i * bytes, static_cast<std::size_t>(bytes));
+  value = static_cast<int64_t>(static_cast<uint64_t>(value) << unused);
+  return graph::is_signed_int(dtype) ? value >> unused : static_cast<int64_t>(static_cast<uint64_t>(value) >> unused);
+}
+
+class IntegerProduct : public ::testing::Test {
+ protected:
+  void check(const Integers& f, const codegen::Cpu& cpu) {
+    const auto bytes = [&](int64_t count) {
+      std::vector<std::byte> out(static_cast<std::size_t>(count));
+      for (std::byte& b : out) b = static_cast<std::byte>(random_());
+      return out;
+    };
+    const std::vector<std::vector<std::byte>> params{bytes(f.batch * f.m * f.k * graph::size_of(f.a)), bytes(f.count_of_b() * f.k * f.n * graph::size_of(f.b))};
+    const Ran ran = run_graph(f.text(), params, cpu);
+    for (int64_t batch = 0; batch < f.batch; ++batch)
+      for (int64_t i = 0; i < f.m; ++i)
+        for (int64_t j = 0; j < f.n; ++j) {
+          int64_t want = 0;
+          for (int64_t l = 0; l < f.k; ++l)
+            want += integer_at(params[0], f.a, batch * f.m * f.k + (f.at ? l * f.m + i : i * f.k + l)) *
+                    integer_at(params[1], f.b, (f.shared_b ? 0 : batch * f.k * f.n) + (f.bt ? j * f.k + l : l * f.n + j));
+          ASSERT_EQ(integer_at(ran.results.at(0), DType::U32, (batch * f.m + i) * f.n + j), static_cast<uint32_t>(want)) << f.text() << " at " << i << "," << j;
+        }
+  }
+
+  /// And where the processor has tile registers, or they are emulated.
+  void check(const Integers& f) {
+    for (const codegen::Cpu& cpu : cpus()) check(f, cpu);
+    if (codegen::detected_cpu().isa != codegen::Isa::Avx512) return;
+    const int64_t before = Tiles::emulated();
+    check(f, Tiles::add_to(codegen::select_cpu("avx512")));
+    const bool in_tiles = f.a == DType::U8 && f.b == DType::I8 && std::min({f.m, f.n, f.k}) >= 48;
+    if (tiles_.emulates()) {
+      EXPECT_EQ(Tiles::emulated() > before, in_tiles) << f.text();
+    }
+  }
+
+  Tiles tiles_;
+  std::mt19937_64 random_{8};
+};
+
+constexpr std::pair<DType, DType> kNarrowPairs[] = {{DType::U8, DType::I8}, {DType::I8, DType::U8}, {DType::I8, DType::I8}, {DType::I16, DType::I16},
+                                                    {DType::I16, DType::U8}, {DType::U16, DType::I16}, {DType::U16, DType::U16}};
+
+TEST_F(IntegerProduct, Tails) {
+  for (const auto& [a, b] : kNarrowPairs)
+    for (int64_t tail : {0, 1, 2, 3, 7, 16, 31})
+      for (const Integers& f : {Integers{a, b, 48 + tail, 48, 48}, {a, b, 48, 48 + tail, 48}, {a, b, 48, 48, 48 + tail}, {a, b, 47 - tail, 50, 60}}) {
+        check(f);
+        if (HasFatalFailure()) return;
+      }
+}
+
+TEST_F(IntegerProduct, StridesAndBatches) {
+  for (const auto& [a, b] : kNarrowPairs)
+    for (int layout = 0; layout < 4; ++layout)
+      for (int64_t batch : {1, 3})
+        for (bool shared : {false, true}) {
+          if (batch == 1 && shared) continue;
+          check({a, b, 70, 100, 61, batch, layout % 2 == 1, layout / 2 == 1, shared});
+          if (HasFatalFailure()) return;
+        }
+}
+
+TEST_F(IntegerProduct, DeepOnes) {
+  for (const auto& [a, b] : kNarrowPairs) check({a, b, 50, 60, 3000});
 }
 
 }  // namespace
