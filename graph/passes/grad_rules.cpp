@@ -400,24 +400,25 @@ E joined(E x) {
 BackwardResult matmul_rule(const Backward& at) {
   Math& m = at.math;
   const Dims left = at.input_type(0).shape, right = at.input_type(1).shape;
+  const bool left_by_columns = is_by_columns(at.input_type(0)), right_by_columns = is_by_columns(at.input_type(1));
   Dims as_left = left, as_right = right, as_result = m.type(at.g).shape;
   if (left.size() == 1) as_left.insert(as_left.begin(), 1);
   if (right.size() == 1) as_right.push_back(1);
   if (right.size() == 1) as_result.push_back(1);
   if (left.size() == 1) as_result.insert(as_result.end() - 1, 1);
   const E g = m.reshape(at.g, as_result);
-  const auto product = [&](E a, E b, const Type& of) {
-    return is_by_columns(of) ? transposed(m.matmul(transposed(b), transposed(a))) : m.matmul(a, b);
+  const auto product = [&](E a, E b, bool by_columns) {
+    return by_columns ? transposed(m.matmul(transposed(b), transposed(a))) : m.matmul(a, b);
   };
   std::vector<ValueId> out(2, kNoValue);
   const auto add_left = [&] {
     const E b = m.reshape(at.x(1), as_right);
-    out[0] = m.reshape(m.unbroadcast(product(g, transposed(b), at.input_type(0)), as_left), left).id;
+    out[0] = m.reshape(m.unbroadcast(product(g, transposed(b), left_by_columns), as_left), left).id;
   };
   const auto add_right = [&] {
     E a = m.reshape(at.x(0), as_left), of = g;
     if (as_right.size() == 2) a = joined(a), of = joined(g);  // the sum over all matrices of A is one along k
-    out[1] = m.reshape(m.unbroadcast(product(transposed(a), of, at.input_type(1)), as_right), right).id;
+    out[1] = m.reshape(m.unbroadcast(product(transposed(a), of, right_by_columns), as_right), right).id;
   };
   // First what reads an operand whose memory is free behind it, before more is needed.
   const bool left_stays = m.graph().node(m.graph().root(at.inputs[0])).op == Op::Param;
