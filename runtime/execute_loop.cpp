@@ -265,7 +265,7 @@ void run_part(const BoundLoop& loop, const Part& part, RunState& state) {
   const bool tiled = loop.step->scratch_slots > 0;
   // Of a loop whose rows are joined; those behind the last block are the last part's.
   const int64_t together = loop.joined.length > 0 ? extents[rank - 1] / loop.joined.length : 1;
-  const bool last = part.axis != rank - 2 || part.end == loop.extents[rank - 2];
+  const bool last = part.axis < 0 || part.axis != rank - 2 || part.end == loop.extents[rank - 2];
   const int64_t rows = w.outer * together + (last ? loop.joined.rest : 0);
   int flagged = 0;
   do {
