@@ -27,6 +27,7 @@ namespace {
 
 constexpr int64_t kCopyRows = 8;        // rows of B that are copied into one panel before the next panel's
 constexpr int64_t kRowBytes = 16 << 10;  // of a stretch of C, or of rows of A that are computed
+constexpr double kLeastSplit = 25e3;    // nanoseconds: two threads take no less time for what is shorter, and at times more
 constexpr double kPackedElement = 8;    // products of elements that packing one takes the time of
 constexpr double kLatePiece = 0.1;
 constexpr int64_t kManyLines = 2 << 10;  // bytes; rows that lie multiples of it apart share a few lines of the first-level cache
@@ -619,7 +620,7 @@ void run_product(const Product& product, const char* a, const char* b, char* c, 
   Runner runner(product, a, b, c, finished, panels, produce, bias);
   if (product.single >= 0 && product.batches == 1) return runner.run({0, 0, product.m, 0, product.n}, nullptr);
   // A row goes along those of B, which are read the better the longer they are.
-  const Cut cut(product.nanoseconds, true, state, product.path == Product::Path::Row ? 1 : 4);
+  const Cut cut(product.nanoseconds, product.nanoseconds > kLeastSplit, state, product.path == Product::Path::Row ? 1 : 4);
   if (!cut.split && !cut.polled) {
     const Scratch scratch(state.reserve ? 0 : product.scratch_bytes, state);
     for (int64_t batch = 0; batch < product.batches; ++batch)
