@@ -35,15 +35,15 @@ class ConvolutionParts : protected ProductParts {
   }
 
   /// What the windows of a band see, channel after channel, with zeros where that is not of the image.
-  Part part_of(const Band& band, char* copy) const { return part_of(b_at_, band, copy); }
-  /// `cleared`: the zeros of `copy` are those of an earlier image, where the band was the same.
-  Part part_of(const char* image, const Band& band, char* copy, bool cleared = false) const {
+  Part part_of(const Band& band, char* copy) const { return part_of(b_at_, p_.windows->channels, band, copy); }
+  /// The same of so many channels from `image` on. `cleared`: the zeros of `copy` are already where those of the band are.
+  Part part_of(const char* image, int64_t channels, const Band& band, char* copy, bool cleared = false) const {
     const Product::Windows& w = *p_.windows;
     const auto &[planes, lines, columns] = w.axes;
     const int64_t plane = band.plane * planes.stride - planes.before, line = band.line * lines.stride - lines.before;
     if (w.in_place) return {image + plane * planes.pitch + line * lines.pitch, w.channel, {planes.pitch, lines.pitch, columns.pitch}};
     const int64_t depth = Product::Windows::seen(planes, band.planes), height = Product::Windows::seen(lines, round_up(band.lines, w.tile));
-    if (!cleared) std::memset(copy, 0, static_cast<std::size_t>(w.channels * w.copied_channel));
+    if (!cleared) std::memset(copy, 0, static_cast<std::size_t>(channels * w.copied_channel));
     const int64_t item = core_.item, length = w.part / item, pitch = w.parts * columns.pitch;
     for (int64_t part = 0; part < w.parts; ++part) {
       // Positions part + parts * i - before, of which [first, end) are in the image.
@@ -51,7 +51,7 @@ class ConvolutionParts : protected ProductParts {
       const int64_t end = std::clamp(divide_up(std::max<int64_t>(columns.image + columns.before - part, 0), w.parts), first, length);
       const char* const from = image + (part + first * w.parts - columns.before) * columns.pitch;
       char* const to = copy + part * w.part + first * item;
-      for (int64_t channel = 0; channel < w.channels; ++channel)
+      for (int64_t channel = 0; channel < channels; ++channel)
         for (int64_t z = std::max<int64_t>(plane, 0); z < std::min(plane + depth, planes.image); ++z) {
           const int64_t y = std::max<int64_t>(line, 0), y_end = std::min(line + height, lines.image);
           copy_lines(from + channel * w.channel + z * planes.pitch + y * lines.pitch, pitch, end - first, lines.pitch,

@@ -4,8 +4,9 @@
 //                   for each panel of channels, block of k:        pack the weights
 //                     tiles of places (rows) by channels (columns); when it was the last block of k, turned round into C
 //     lines       few channels: lines of the result as sums of shifted lines of such a copy
-//     weights     the gradient of weights: for some panels of channels of the result, each image, block of k (places) and panel:
-//                   pack the cotangent of the result; tiles of channels of the image, or places of the window, by those of the result
+//     weights     the gradient of weights: for some panels of channels of the result, each image and band of places, which are k:
+//                   a copy of what windows see there, for each block of k and panel:
+//                     pack the cotangent of the result; tiles of channels of the image, or places of the window, by those of the result
 //     slides      ... with few channels: for each of both sides, lines of the cotangent times shifted lines of such a copy
 //
 // Either way the elements that a weight is multiplied with lie where a table says, from the first element of a window.
@@ -155,63 +156,96 @@ class Convolution : ConvolutionParts {
     return line;
   }
 
-  /// Columns [column, column_end) are places of the window, and channels within them.
+  /// Columns [column, column_end) are channels of the image, with all places of the window of each.
   void weights(const Block& block, char* scratch) const {
     const Product::Windows& w = *p_.windows;
     const auto &[planes, lines, columns] = w.axes;
+    const int64_t window = planes.window * lines.window * columns.window, item = core_.item;
+    const int64_t channel = block.column / window, channels = block.column_end / window - channel;
+    const bool whole = w.band_planes == planes.result && w.band_lines == lines.result;
+    const int64_t next_image = w.in_place ? p_.next_b : channels * w.copied_channel;
     char* const panel = scratch;
     char* const sums = panel + weights_bytes();
-    const int64_t sums_bytes = p_.n * panel_row();
+    const int64_t sums_bytes = channels * window * panel_row();
     auto* const reach = reinterpret_cast<int64_t*>(sums + w.together * sums_bytes);
-    char* const copy = reinterpret_cast<char*>(reach) + round_up(p_.k * 8, kPanelLine);
-    bool known = false;
-    for (int64_t first = block.row; first < block.row_end; first += w.together * panel_columns()) {
+    char* const copy = reinterpret_cast<char*>(reach) + round_up(w.band_images * w.band_planes * w.band_lines * columns.result * 8, kPanelLine);
+    int64_t copied = 0;  // images of which `copy` has held a part
+    bool stopped = false;
+    for (int64_t first = block.row; first < block.row_end && !stopped; first += w.together * panel_columns()) {
       const int64_t last = std::min(block.row_end, first + w.together * panel_columns());
       const auto each_panel = [&](auto&& f) {
         for (int64_t row = first; row < last; row += panel_columns())
           f(row, std::min(panel_columns(), last - row), sums + (row - first) / panel_columns() * sums_bytes);
       };
-      for (int64_t number = 0; number < p_.summed; ++number) {
-        const Part part = part_of(b_at_ + number * p_.next_b, {0, planes.result, 0, lines.result}, copy);
-        for (int64_t i = 0; !known && i < p_.k; ++i) {
-          const int64_t line = i / columns.result;
-          reach[i] = line / lines.result * planes.stride * part.pitches[0] + line % lines.result * lines.stride * part.pitches[1] +
-                     i % columns.result * columns.stride * part.pitches[2];
-        }
-        known = true;
-        for (int64_t at = 0; at < p_.k; at += p_.depth)
-          each_panel([&](int64_t row, int64_t channels, char* to) {
-            MatMulArgs args;
-            args.k = std::min(p_.depth, p_.k - at);
-            args.add = number > 0 || at > 0;
-            args.b = panel;
-            args.b_k = panel_row();
-            args.reach = reach + at;
-            pack_weights(a_at_ + number * p_.next_a + row * p_.a_row + at * p_.a_k, args.k, channels, panel);
-            weights_tiles(args, part, block, channels > core_.lanes ? 2 : 1, to);
-          });
+      for (int64_t number = 0; number < p_.summed; number += w.band_images) {
+        const int64_t images = std::min(w.band_images, p_.summed - number);
+        each_band(0, p_.k, [&](const Band& band) {
+          stopped = stopped || (stops_ && (*stops_)());
+          if (stopped) return;
+          const int64_t place = (band.plane * lines.result + band.line) * columns.result;
+          const int64_t places = band.planes * band.lines * columns.result;
+          Part part;
+          for (int64_t i = images; i-- > 0;)
+            part = part_of(b_at_ + (number + i) * p_.next_b + channel * w.channel, channels, band, copy + i * next_image,
+                           i < copied && (whole || is_inside(band)));
+          if (copied == 0)
+            for (int64_t i = 0; i < images * places; ++i) {
+              const int64_t line = i % places / columns.result;
+              reach[i] = i / places * next_image + line / band.lines * planes.stride * part.pitches[0] +
+                         line % band.lines * lines.stride * part.pitches[1] + i % columns.result * columns.stride * part.pitches[2];
+            }
+          copied = std::max(copied, images);
+          const int64_t end = images * places;
+          for (int64_t at = 0, next; at < end; at = next) {
+            next = std::min({end, at + p_.depth, round_up(at + 1, w.block_places)});
+            each_panel([&](int64_t row, int64_t count, char* to) {
+              MatMulArgs args;
+              args.k = next - at;
+              args.add = number > 0 || place > 0 || at > 0;
+              args.b = panel;
+              args.b_k = panel_row();
+              args.reach = reach + at;
+              const char* const cotangent = a_at_ + number * p_.next_a + row * p_.a_row + place * item;
+              for (int64_t i = at / places, from = at % places; i * places < next; ++i, from = 0)
+                pack_weights(cotangent + i * p_.next_a + from * item, std::min(places, next - i * places) - from, count,
+                             panel + (i * places + from - at) * panel_row());
+              weights_tiles(args, part, channels, count > core_.lanes ? 2 : 1, to);
+            });
+          }
+        });
       }
-      each_panel([&](int64_t row, int64_t channels, const char* from) {
-        turn_sums(from, block.column_end - block.column, channels, c_at_ + row * p_.c_row + block.column * core_.item, panel);
+      if (stopped) return;
+      const int64_t stretches = channels == w.channels ? 1 : window, stretch = channels * window / stretches;
+      each_panel([&](int64_t row, int64_t count, const char* from) {
+        for (int64_t i = 0; i < stretches; ++i)
+          turn_sums(from + i * stretch * panel_row(), stretch, count, c_at_ + row * p_.c_row + (i * w.channels + channel) * item, panel);
       });
     }
   }
 
-  void weights_tiles(MatMulArgs& args, const Part& part, const Block& block, int vectors, char* sums) const {
+  /// Does the image have all positions that windows of the band see, but for places before and behind its lines?
+  bool is_inside(const Band& band) const {
+    const auto &[planes, lines, columns] = p_.windows->axes;
+    const int64_t plane = band.plane * planes.stride - planes.before, line = band.line * lines.stride - lines.before;
+    return plane >= 0 && plane + Product::Windows::seen(planes, band.planes) <= planes.image && line >= 0 &&
+           line + Product::Windows::seen(lines, band.lines) <= lines.image;
+  }
+
+  void weights_tiles(MatMulArgs& args, const Part& part, int64_t channels, int vectors, char* sums) const {
     const Product::Windows& w = *p_.windows;
     const auto &[planes, lines, columns] = w.axes;
     const bool by_channels = w.along == Product::Windows::kAxes;
     args.a_row = by_channels ? part.channel : columns.dilation * part.pitches[2];
-    args.c_row = by_channels ? panel_row() : w.channels * panel_row();
+    args.c_row = by_channels ? panel_row() : channels * panel_row();
     const int64_t step = by_channels ? 1 : columns.window;
-    for (int64_t place = block.column / w.channels; place < block.column_end / w.channels; place += step) {
+    for (int64_t place = 0; place < planes.window * lines.window * columns.window; place += step) {
       const int64_t line = place / columns.window;
       const char* const from = part.data + line / lines.window * planes.dilation * part.pitches[0] +
                                line % lines.window * lines.dilation * part.pitches[1] + place % columns.window * columns.dilation * part.pitches[2];
-      for (int64_t channel = 0; channel < (by_channels ? 1 : w.channels); ++channel) {
+      for (int64_t channel = 0; channel < (by_channels ? 1 : channels); ++channel) {
         args.a = from + channel * part.channel;
-        args.c = sums + (place * w.channels - block.column + channel) * panel_row();
-        reached_rows(args, by_channels ? w.channels : columns.window, vectors);
+        args.c = sums + (place * channels + channel) * panel_row();
+        reached_rows(args, by_channels ? channels : columns.window, vectors);
       }
     }
   }
@@ -222,7 +256,7 @@ class Convolution : ConvolutionParts {
     const auto &[planes, lines, columns] = w.axes;
     const int64_t item = core_.item, most = std::max<int64_t>(1, kSlideVectors / divide_up(columns.result, core_.lanes));
     for (int64_t number = 0; number < p_.summed; ++number) {
-      const Part part = part_of(b_at_ + number * p_.next_b, {0, planes.result, 0, lines.result}, scratch, number > 0);
+      const Part part = part_of(b_at_ + number * p_.next_b, w.channels, {0, planes.result, 0, lines.result}, scratch, number > 0);
       for (int64_t row = block.row; row < block.row_end; ++row)
         for (int64_t channel = 0; channel < w.channels; ++channel)
           for (int64_t plane = 0; plane < planes.result; ++plane)
@@ -339,13 +373,24 @@ void Product::plan_windows() {
     w.band_planes = planes.result;
     w.together = std::clamp<int64_t>(kSumsBytes / (n * 2 * core.vector_bytes()), 1, divide_up(m, 2 * lanes));
   }
+  if (path == Path::Weights) {
+    // Blocks of k are whole lines, planes or images, as many as there is room for in one. A band is some of them, as long as its copy is small.
+    const int64_t most = std::max<int64_t>(1, depth / places.result), plane = w.places();
+    const int64_t block_lines = std::min(most, lines.result);
+    w.band_planes = block_lines < lines.result ? 1 : std::clamp<int64_t>(depth / plane, 1, planes.result);
+    w.band_images = w.band_planes < planes.result || block_lines < lines.result ? 1 : std::clamp<int64_t>(depth / (planes.result * plane), 1, summed);
+    w.block_places = w.band_images * w.band_planes * block_lines * places.result;
+    const int64_t fit = l2_bytes / 2 / (w.channels * Windows::seen(places, places.result) * item);  // lines of the image
+    w.band_lines = std::clamp(((fit - Windows::seen(lines, 1)) / lines.stride + 1) / block_lines * block_lines, block_lines, lines.result);
+  }
   w.part = by_lines ? (round_up(places.result, lanes) + (places.window - 1) * places.dilation / w.parts) * item
                     : Windows::seen(places, places.result) * item;
   w.line = w.parts * w.part;
   w.plane = Windows::seen(lines, w.band_lines) * w.line;
   w.copied_channel = (round_up(Windows::seen(planes, w.band_planes) * w.plane, kPanelLine) | kPanelLine);
-  scratch_bytes = round_up(k * 8, kPanelLine);
-  if (!w.in_place) scratch_bytes += w.channels * w.copied_channel;
+  const int64_t band_places = w.band_images * w.band_planes * w.band_lines * places.result;
+  scratch_bytes = round_up((path == Path::Weights ? band_places : k) * 8, kPanelLine);
+  if (!w.in_place) scratch_bytes += w.band_images * w.channels * w.copied_channel;
   const int64_t sums = w.transposed ? n * w.together : w.band_planes * w.band_lines * places.result;
   if (!by_lines) scratch_bytes += (std::max(depth, lanes) + sums) * 2 * core.vector_bytes();
 }

@@ -28,6 +28,7 @@ namespace {
 constexpr int64_t kCopyRows = 8;        // rows of B that are copied into one panel before the next panel's
 constexpr int64_t kRowBytes = 16 << 10;  // of a stretch of C, or of rows of A that are computed
 constexpr double kLeastSplit = 25e3;    // nanoseconds: two threads take no less time for what is shorter, and at times more
+constexpr int64_t kCutChannels = 4;      // of an image, a multiple of which each piece of a gradient of weights has
 constexpr double kPackedElement = 8;    // products of elements that packing one takes the time of
 constexpr double kLatePiece = 0.1;
 constexpr int64_t kManyLines = 2 << 10;  // bytes; rows that lie multiples of it apart share a few lines of the first-level cache
@@ -39,6 +40,8 @@ class Runner : ProductParts {
   Runner(const Product& product, const char* a, const char* b, char* c, const FinishedTile* finished, const char* panels = nullptr,
          const ProduceA* produce = nullptr, const char* bias = nullptr)
       : ProductParts(product, a, b, c, finished), panels_(panels), produce_(produce), bias_(bias) {}
+
+  using ProductParts::ask;
 
   /// All of B, for `panels`.
   void pack_all(char* to) const {
@@ -551,12 +554,12 @@ struct Grid {
     int64_t least_columns = p.path == Product::Path::DotsOfB ? 32 : 4 * panel;
     if (p.in_tiles) row_panel = least_rows = 2 * TileCore::kSide;
     if (p.windows) {
-      // Whole lines or planes, and the channels of a panel.
+      // Whole lines or planes, and the channels of a panel; of a gradient of weights, channels with all places of their windows.
       row_panel = least_rows = panel;
       const Product::Windows& w = *p.windows;
       const bool by_lines = w.band_lines < w.axes[1].result && w.axes[1].result % w.tile == 0;
       panel = w.axes[2].result * (by_lines ? w.tile : w.axes[1].result);
-      if (w.transposed) panel = w.along == 2 ? p.n : w.channels;
+      if (w.transposed) panel = w.along == 2 ? p.n : kCutChannels * (p.n / w.channels);
       least_columns = panel;
     }
     const bool by_rows = p.path != Product::Path::DotsOfB && p.path != Product::Path::Lines;
@@ -578,8 +581,11 @@ struct Grid {
   /// When the last piece ends, in products of elements; a thread that is late by a part of one counts as well.
   double ends(const Product& p, int threads, int64_t r, int64_t c) const {
     const auto height = static_cast<double>(divide_up(p.m, r)), width = static_cast<double>(std::min(p.n, round_up(divide_up(p.n, c), panel)));
-    const double packed = p.path == Product::Path::PackedTiles ? kPackedElement * (width + (p.packs_a ? height : 0)) : 0;
-    return (static_cast<double>(divide_up(p.batches * r * c, threads)) + kLatePiece) * (height * width + packed) * static_cast<double>(p.k * p.summed);
+    double packed = 0;
+    if (p.path == Product::Path::PackedTiles) packed = width + (p.packs_a ? height : 0);
+    if (p.path == Product::Path::Weights) packed = height + width * static_cast<double>(p.windows->channels) / static_cast<double>(p.n);
+    const double piece = (height * width + kPackedElement * packed) * static_cast<double>(p.k * p.summed);
+    return (static_cast<double>(divide_up(p.batches * r * c, threads)) + kLatePiece) * piece;
   }
 
   int64_t row(const Product& p, int64_t i) const { return i == rows ? p.m : std::min(p.m, round_up(p.m * i / rows, row_panel)); }
@@ -620,7 +626,12 @@ void run_product(const Product& product, const char* a, const char* b, char* c, 
   Runner runner(product, a, b, c, finished, panels, produce, bias);
   if (product.single >= 0 && product.batches == 1) return runner.run({0, 0, product.m, 0, product.n}, nullptr);
   // A row goes along those of B, which are read the better the longer they are.
-  const Cut cut(product.nanoseconds, product.nanoseconds > kLeastSplit, state, product.path == Product::Path::Row ? 1 : 4);
+  Cut cut(product.nanoseconds, product.nanoseconds > kLeastSplit, state, product.path == Product::Path::Row ? 1 : 4);
+  // The gradient of weights asks by itself: pieces of it copy and pack the same again.
+  const bool asks = cut.polled && product.path == Product::Path::Weights;
+  if (asks) cut.fewest = cut.most = cut.threads;
+  const std::function<bool()> stops = [&] { return state.stopped() || state.poller->check(); };
+  if (asks) runner.ask(&stops);
   if (!cut.split && !cut.polled) {
     const Scratch scratch(state.reserve ? 0 : product.scratch_bytes, state);
     for (int64_t batch = 0; batch < product.batches; ++batch)

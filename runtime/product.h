@@ -60,7 +60,9 @@ struct Product {
     bool images = false;      // the first axis is that of the batch
     bool in_place = false;    // every window lies within the image
     int along = kAxes - 1;    // the axis of which a tile has its rows; Weights: kAxes is that of channels
-    int64_t together = 1;     // Weights: panels of channels that see one copy of the image
+    int64_t together = 1;     // Weights: panels of channels that see one copy of a part of the image
+    int64_t block_places = 0;  // ... and places that a block of k does not go beyond
+    int64_t band_images = 1;   // ... and images of the batch whose parts are one block of k
     int64_t c_plane = 0;      // bytes of C from one position of the first axis to the next
     int64_t band_planes = 1, band_lines = 1;  // of the result that see one part of the image
     int64_t tile = 1;         // places of a line, and of a column, that are computed together

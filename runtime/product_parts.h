@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <utility>
 
 #include "runtime/execute.h"
@@ -25,6 +26,8 @@ class ProductParts {
       : p_(product), core_(product.core), a_(a), b_(b), c_(c), finished_(finished) {}
 
   Product::Path path() const { return p_.path; }
+  /// Asked now and then by what takes long in one piece: true ends it, whatever C holds then.
+  void ask(const std::function<bool()>* stops) { stops_ = stops; }
 
  protected:
   void finish(int64_t batch, int64_t row, int64_t row_end, int64_t column, int64_t column_end) const {
@@ -86,6 +89,7 @@ class ProductParts {
   const char *a_, *b_;
   char* c_;
   const FinishedTile* finished_;
+  const std::function<bool()>* stops_ = nullptr;
   const char *a_at_ = nullptr, *b_at_ = nullptr;
   char* c_at_ = nullptr;
 };

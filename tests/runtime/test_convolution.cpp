@@ -286,6 +286,55 @@ TEST(Convolution, PartsOfImages) {
         }
 }
 
+/// Bands of an image of which the copy leaves the caches, lines longer than a block of k, several images in one block.
+TEST(ConvolutionWeights, PartsOfImages) {
+  initialize_scheduler();
+  std::mt19937_64 random(24);
+  Case wide = square(1, 12, 10, 9, 3, 1, 1);
+  wide.image[1] = wide.result[1] = 1500;
+  Case deep{2, 1, 9, 12, {}, {40, 6, 9}, {3, 3, 3}, {40, 6, 9}};
+  deep.window.axes.assign(3, {1, 1, 1, 1});
+  for (const codegen::Cpu& cpu : cpus())
+    for (const Case& c : {square(1, 40, 12, 70, 3, 1, 1), square(2, 20, 9, 141, 3, 2, 1), square(2, 40, 12, 66, 3, 1, 0), square(11, 17, 35, 7, 3, 1, 1),
+                          square(9, 12, 40, 7, 3, 1, 0), square(1, 2, 20, 40, 5, 1, 2), wide, deep}) {
+      check_weights<float>(c, cpu, random);
+      if (::testing::Test::HasFatalFailure()) return;
+      const Shapes s(c);
+      const std::vector<std::vector<std::byte>> params = {numbers<float>(count(s.image), random), numbers<float>(count(s.result), random)};
+      const Ran one = run_graph(weights_text(c, "f32"), params, cpu);
+      for (int threads : {2, 5}) {
+        set_num_threads(threads);
+        EXPECT_EQ(run_graph(weights_text(c, "f32"), params, cpu).results, one.results);
+      }
+      set_num_threads(1);
+    }
+}
+
+/// One piece of a second or so asks by itself whether it is still wanted, as often as pieces of other work do.
+TEST(ConvolutionWeights, CanBeCancelled) {
+  initialize_scheduler();
+  const Case c = square(4, 256, 256, 160, 3, 1, 1);
+  const Shapes s(c);
+  const Graph graph = parse_graph(weights_text(c, "f32"));
+  codegen::LowerOptions options;
+  options.cpu = cpus().back();
+  auto program = codegen::lower(graph, fused(graph), options);
+  ASSERT_TRUE(program) << program.error();
+  auto plan = Plan::create(std::move(*program));
+  ASSERT_TRUE(plan);
+  std::vector<float> image(static_cast<std::size_t>(count(s.image))), weights(static_cast<std::size_t>(count(s.weights)));
+  char* const params[] = {reinterpret_cast<char*>(image.data()), reinterpret_cast<char*>(image.data())};
+  char* const results[] = {reinterpret_cast<char*>(weights.data())};
+  for (int threads : {1, 2}) {
+    set_num_threads(threads);
+    static int polls;
+    polls = 0;
+    EXPECT_EQ((*plan)->run(params, results, {}, [] { return ++polls >= 2; }).status, RunStatus::Interrupted);
+    EXPECT_EQ(polls, 2);
+  }
+  set_num_threads(1);
+}
+
 /// As the cotangents of weights: windows of almost all of the image, images in place of channels.
 TEST(Convolution, LargeWindows) {
   std::mt19937_64 random(17);
