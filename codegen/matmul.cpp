@@ -36,7 +36,7 @@ MatMulGenerator::MatMulGenerator(void* buffer, const MatMulCore& core, bool inte
       }
   half_ = false;
   pack(begin_part);
-  if (!narrow_) dots_and_rows(begin_part);
+  dots_and_rows(begin_part);
   if (!narrow_ && !integers_) convolutions(begin_part);
   align(32);
   // Ones before zeros: the mask of n lanes begins n elements before the zeros.
@@ -69,9 +69,9 @@ void MatMulGenerator::dots_and_rows(F&& begin_part) {
       begin_part(MatMulCore::dots(rows, columns));
       dots(rows, columns);
     }
-  for (int steps = 1; steps <= MatMulCore::kRowDepth; ++steps) {
+  for (int steps = 1; steps <= (narrow_ ? kNarrowRows : MatMulCore::kRowDepth); ++steps) {
     begin_part(MatMulCore::row(steps));
-    row(steps);
+    narrow_ ? narrow_rows(steps) : row(steps);
   }
 }
 

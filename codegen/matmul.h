@@ -23,7 +23,11 @@ Expected<KernelCode, std::string> emit_matmul(graph::DType dtype, Isa isa, bool 
 /// float32, or pairs of int16, or fours of uint8 (A) and int8 (B), in int32. `k` counts groups, and A, B and C are, to the tiles, of 4-byte elements.
 enum class NarrowProduct : unsigned char { BFloat16, Int16, Int8 };
 
-/// The tiles of MatMulCore(F32, true) and what packs their operands, where the processor has AVX512-BF16 or VNNI.
+/// The tiles of MatMulCore(F32, true) and what packs their operands, where the processor has AVX512-BF16 or VNNI; and, for elements where they lie, as
+/// many as `k` says:
+///   dots      of bytes the low 8 bits of a sum are right
+///   row(n)    C[n, live] (+)= A[n, k] B[k, live], n up to kNarrowRows; rows of A are contiguous, whole groups with zeros behind k
+inline constexpr int kNarrowRows = 6;
 Expected<KernelCode, std::string> emit_narrow_matmul(NarrowProduct kind, const Cpu& cpu);
 
 /// The parts of a TileCore, where the processor has AMX for such elements; not for int16.

@@ -19,31 +19,32 @@ void MatMulGenerator::dots(int rows, int columns) {
   lea(columns_pitch3, ptr[columns_pitch + columns_pitch * 2]);
   mov(depth, arg(&MatMulArgs::k));
   for (int i = 0; i < rows * columns; ++i) zero(vec(i));
+  const auto load_last = [&](const Xmm& to, const Address& at) { narrow_ ? load_elements(to, tail, at) : load_masked(to, mask(), at); };
   const auto step = [&](bool masked) {
     for (int j = 0; j < columns; ++j) {
       const Address at = j == 0   ? ptr[column]
                          : j == 1 ? ptr[column + columns_pitch]
                          : j == 2 ? ptr[column + columns_pitch * 2]
                                   : ptr[column + columns_pitch3];
-      masked ? load_masked(b(j), mask(), at) : load(b(j), at);
+      masked ? load_last(b(j), at) : load(b(j), at);
     }
     for (int row = 0; row < rows; ++row) {
       if (columns == 1 && !masked) {
         multiply_add(acc(row, 0), b(0), row_address(row), spare);
         continue;
       }
-      masked ? load_masked(element, mask(), row_address(row)) : load(element, row_address(row));
+      masked ? load_last(element, row_address(row)) : load(element, row_address(row));
       for (int j = 0; j < columns; ++j) multiply_add(acc(row, j), element, b(j), spare);
     }
   };
   L(loop);
-  cmp(depth, core_.lanes);
+  cmp(depth, core_.lanes * group());
   jl(rest, T_NEAR);
   step(false);
   add(base0, vector_bytes());
   if (rows > 4) add(base4, vector_bytes());
   add(column, vector_bytes());
-  sub(depth, core_.lanes);
+  sub(depth, core_.lanes * group());
   jmp(loop, T_NEAR);
   L(rest);
   test(depth, depth);

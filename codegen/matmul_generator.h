@@ -1,5 +1,5 @@
-// What writes the parts of a matrix-product core; the parts themselves are in matmul.cpp (tiles), matmul_packing.cpp, matmul_dots.cpp and
-// matmul_convolutions.cpp.
+// What writes the parts of a matrix-product core; the parts themselves are in matmul.cpp (tiles), matmul_packing.cpp, matmul_dots.cpp,
+// matmul_narrow_rows.cpp and matmul_convolutions.cpp.
 //
 // Rows of A are reached through a pointer for every four of them, so that packed and plain, row- and column-major blocks
 // of A need no parts of their own. Idle columns raise no flags: AVX-512 masks the arithmetic, AVX2 fills them with a live column.
@@ -102,6 +102,12 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
       vpmuludq(product, x, y);
     }
     add_vectors(to, sum, product);
+  }
+  /// Elements of a group along k.
+  int group() const { return !narrow_ ? 1 : narrow_ == NarrowProduct::Int8 ? 4 : 2; }
+  /// Narrow elements as they lie, of which `live` has a bit each.
+  void load_elements(const Xmm& to, const Opmask& live, const Address& from) {
+    group() == 4 ? vmovdqu8(to | live | T_z, from) : vmovdqu16(to | live | T_z, from);
   }
   void load_masked(const Xmm& to, const Xmm& mask, const Address& from) {
     if (avx512_)
@@ -217,6 +223,8 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
   void dots(int rows, int columns);
   void sum_lanes(const Xmm& r, const Xmm& scratch);
   void row(int steps);
+  // matmul_narrow_rows.cpp
+  void narrow_rows(int rows);
   // matmul_convolutions.cpp
   void reached(int rows, int vectors);
   void lines(int rows, int vectors);

@@ -51,14 +51,14 @@ struct NarrowCode {
   NarrowProduct kind = NarrowProduct::BFloat16;
 };
 
-/// For products of bfloat16 and of integers of 8 and 16 bits; none where the processor has none.
-NarrowCode narrow_code(graph::DType dtype) {
+/// For products of bfloat16 and of integers of 8 and 16 bits, by tile registers only if `tiles`; none where the processor has none.
+NarrowCode narrow_code(graph::DType dtype, bool tiles) {
   static std::array<std::optional<runtime::CodeBlock>, 6> blocks;
   const codegen::Cpu& cpu = target_cpu();
   const bool rounded = dtype == graph::DType::BF16;
   const NarrowProduct kind = rounded ? NarrowProduct::BFloat16 : graph::size_of(dtype) == 2 ? NarrowProduct::Int16 : NarrowProduct::Int8;
-  const bool tiles = rounded ? cpu.amx_bf16 : kind == NarrowProduct::Int8 && cpu.amx_int8;
-  const bool in_tiles = tiles && codegen::allow_tiles();
+  const bool has_tiles = rounded ? cpu.amx_bf16 : kind == NarrowProduct::Int8 && cpu.amx_int8;
+  const bool in_tiles = tiles && has_tiles && codegen::allow_tiles();
   if (!in_tiles && !(rounded ? cpu.avx512_bf16 : cpu.vnni)) return {};
   auto& block = blocks[static_cast<std::size_t>(kind) * 2 + in_tiles];
   return {block ? &*block : sealed(block, in_tiles ? codegen::emit_tile_matmul(kind, cpu) : codegen::emit_narrow_matmul(kind, cpu)), in_tiles, kind};
@@ -101,20 +101,51 @@ bool run(runtime::Product& product, graph::DType dtype, const runtime::CodeBlock
   });
 }
 
-/// The same by a core of groups: sums are of 32 bits, then rounded or truncated.
-bool run(runtime::Product& product, const NarrowCode& code, PyArrayObject* a, PyArrayObject* b, PyArrayObject* c) {
+/// The same by a core of groups: sums are of 32 bits, then rounded or truncated. Few rows or columns meet factors where they lie, whose groups are
+/// made of others as a whole before: `operands`.
+struct NarrowProductPlan {
+  runtime::Product product;
+  NarrowCode code;
+  std::optional<runtime::NarrowOperands> operands;
+};
+
+/// Nothing where the processor, or what can be had from it, would be slower than a product in a wider dtype.
+std::optional<NarrowProductPlan> plan_narrow(const runtime::Product& given, graph::DType dtype) {
+  NarrowProductPlan out{given, narrow_code(dtype, false), {}};
+  runtime::Product& product = out.product;
   product.core = codegen::MatMulCore(graph::DType::F32, true);
   product.l2_bytes = target_cpu().l2_bytes;
-  const int64_t elements = PyArray_SIZE(c), sums = (4 * elements + 63) / 64 * 64;
-  const bool bytes = code.kind == NarrowProduct::Int8;
-  const runtime::Narrowed from = bytes ? runtime::Narrowed::Whole8 : runtime::Narrowed::Whole16;
-  const runtime::Narrowed back = bytes ? runtime::Narrowed::Low8 : code.kind == NarrowProduct::Int16 ? runtime::Narrowed::Low16 : runtime::Narrowed::Rounded;
-  const runtime::NarrowOperands operands = runtime::take_groups(product, from, code.block->entry(0), code.in_tiles);
+  if (out.code.block) {
+    const runtime::Product before = product;
+    product.factor = graph::size_of(dtype);
+    product.code = out.code.block->entry(0);
+    product.plan();
+    if (product.lies_right()) return out;
+    product = before;
+  }
+  if (dtype != graph::DType::BF16 && std::min({given.m, given.n, given.k}) < kLeastNarrow) return std::nullopt;
+  out.code = narrow_code(dtype, true);
+  if (!out.code.block) return std::nullopt;
+  const runtime::Narrowed from = out.code.kind == NarrowProduct::Int8 ? runtime::Narrowed::Whole8 : runtime::Narrowed::Whole16;
+  out.operands = runtime::take_groups(product, from, out.code.block->entry(0), out.code.in_tiles);
   product.plan();
-  return with_scratch(sums + operands.bytes() + product.scratch_bytes, product.nanoseconds, [&](runtime::RunState& state) {
+  return out;
+}
+
+bool run(const NarrowProductPlan& plan, PyArrayObject* a, PyArrayObject* b, PyArrayObject* c) {
+  const runtime::Product& product = plan.product;
+  const int64_t elements = PyArray_SIZE(c), sums = (4 * elements + 63) / 64 * 64, groups = plan.operands ? plan.operands->bytes() : 0;
+  const NarrowProduct kind = plan.code.kind;
+  const runtime::Narrowed back = kind == NarrowProduct::Int8    ? runtime::Narrowed::Low8
+                                 : kind == NarrowProduct::Int16 ? runtime::Narrowed::Low16
+                                                                : runtime::Narrowed::Rounded;
+  return with_scratch(sums + groups + product.scratch_bytes, product.nanoseconds, [&](runtime::RunState& state) {
     char* const memory = state.reserve;
     state.reserve += sums;
-    runtime::run_narrowed(product, operands, PyArray_BYTES(a), PyArray_BYTES(b), memory, state);
+    if (plan.operands)
+      runtime::run_narrowed(product, *plan.operands, PyArray_BYTES(a), PyArray_BYTES(b), memory, state);
+    else
+      runtime::run_product(product, PyArray_BYTES(a), PyArray_BYTES(b), memory, state);
     state.reserve = memory;
     runtime::narrow_sums(back, memory, PyArray_BYTES(c), elements, state);
   });
@@ -191,19 +222,19 @@ PyObject* core_matmul(PyObject* a, PyObject* b) {
   if (rows) shape[rank++] = product.m;
   if (columns) shape[rank++] = product.n;
 
-  NarrowCode narrow;
-  if (dtype == graph::DType::BF16 || (*wide != dtype && std::min({product.m, product.n, product.k}) >= kLeastNarrow)) narrow = narrow_code(dtype);
-  if (*wide != dtype && !narrow.block) return by_wider(a, b, *wide, PyArray_DESCR(left));
-  const npy_intp c_item = narrow.block ? 4 : item;
-  const runtime::CodeBlock* code = narrow.block ? narrow.block : code_for(dtype, target_cpu().isa);
+  // Sums of what is narrower than a core's elements are of 32 bits.
+  int64_t pitch = (*wide == dtype ? item : 4) * product.n;
+  product.c_row = pitch;
+  pitch *= product.m;
+  for (int axis = batch; axis-- > 0; pitch *= shape[axis]) product.batch[static_cast<std::size_t>(axis)].c = pitch;
+  std::optional<NarrowProductPlan> narrow;
+  if (*wide != dtype && !(narrow = plan_narrow(product, dtype))) return by_wider(a, b, *wide, PyArray_DESCR(left));
+  const runtime::CodeBlock* code = narrow ? narrow->code.block : code_for(dtype, target_cpu().isa);
   if (!code) return nullptr;
   Ref<> out = new_result(dtype, number, rank, shape);
   if (!out) return nullptr;
   auto* result = reinterpret_cast<PyArrayObject*>(out.get());
-  const auto pitch = [&](int axis) { return PyArray_STRIDES(result)[axis] / item * c_item; };
-  for (int axis = 0; axis < batch; ++axis) product.batch[static_cast<std::size_t>(axis)].c = pitch(axis);
-  product.c_row = rows ? pitch(batch) : c_item;
-  const bool done = narrow.block ? run(product, narrow, left, right, result) : run(product, dtype, *code, left, right, result);
+  const bool done = narrow ? run(*narrow, left, right, result) : run(product, dtype, *code, left, right, result);
   if (!done) return nullptr;
   return out.release();
 }

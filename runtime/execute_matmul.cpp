@@ -7,12 +7,13 @@
 //     tiles            the same on the operands where they lie, where they are small or used once
 //     reached, lines   convolutions: execute_convolution.cpp
 //     registers        narrow elements in tile registers: a panel of B stays in the first-level cache while it passes by rows of A
-//     row              A has one row: along the rows of B, a few at a time
+//     row              A has one row, or a few of narrow elements: along the rows of B, a few at a time
 //     dots             A's rows are contiguous along k and B has few columns; or B's columns are, and A has few rows
 #include <algorithm>
 #include <cstring>
 #include <limits>
 
+#include "codegen/matmul.h"
 #include "graph/support/check.h"
 #include "runtime/allocator.h"
 #include "runtime/narrow.h"
@@ -63,7 +64,7 @@ class Runner : ProductParts {
         dots(b_at_ + block.column * p_.b_column, p_.b_column, block.column_end - block.column, few(a_at_, p_.a_row, p_.a_k, p_.m, scratch),
              c_at_ + block.column * core_.item, core_.item, p_.c_row);
         break;
-      case Product::Path::Row: row(block); break;
+      case Product::Path::Row: p_.in_place() ? narrow_rows(block, scratch) : row(block); break;
       case Product::Path::Registers: registers(block); break;
       case Product::Path::Reached:
       case Product::Path::Minimal:
@@ -174,6 +175,27 @@ class Runner : ProductParts {
         args.b = b_at_ + at * p_.b_k + column * core_.item;
         args.add = at > 0;
         call(MatMulCore::row(static_cast<int>(std::min<int64_t>(MatMulCore::kRowDepth, p_.k - at))), args);
+      }
+    }
+  }
+
+  /// The same with few rows of narrow elements, whole groups of them.
+  void narrow_rows(const Block& block, char* scratch) const {
+    const Few a = few(a_at_ + block.row * p_.a_row, p_.a_row, p_.a_k, block.row_end - block.row, scratch);
+    MatMulArgs args;
+    args.a_row = a.row, args.b_k = p_.b_k, args.c_row = p_.c_row;
+    const int64_t line = core_.vector_bytes() / p_.factor, width = round_up(divide_up(kRowBytes, a.count * core_.item), 8 * line);
+    for (int64_t column = block.column; column < block.column_end; column += width) {
+      args.live = std::min(width, block.column_end - column);
+      for (int64_t at = 0; at < p_.k; at += p_.depth) {
+        args.k = std::min(p_.depth, p_.k - at);
+        args.add = at > 0;
+        args.b = b_at_ + at * p_.b_k + column * p_.factor;
+        row_blocks(0, a.count, kNarrowRows, [&](int64_t row, int64_t rows) {
+          args.a = a.at + row * a.row + at * p_.factor;
+          args.c = c_at_ + (block.row + row) * p_.c_row + column * core_.item;
+          call(MatMulCore::row(static_cast<int>(rows)), args);
+        });
       }
     }
   }
@@ -368,12 +390,33 @@ class Runner : ProductParts {
     int64_t row, count;
   };
 
-  /// They are copied where they are not.
+  /// They are copied where they are not; narrow ones, with zeros behind them, where they end within a group, too.
   Few few(const char* at, int64_t row, int64_t k, int64_t count, char* scratch) const {
-    if (k == core_.item) return {at, row, count};
-    const int64_t pitch = round_up(p_.k, core_.lanes) * core_.item;
-    pack_few(at, row, k, count, pitch, scratch);
+    if (!p_.copies_few(k)) return {at, row, count};
+    const int64_t pitch = p_.few_pitch();
+    if (p_.in_place())
+      copy_few(at, row, k, count, pitch, scratch);
+    else
+      pack_few(at, row, k, count, pitch, scratch);
     return {scratch, pitch, count};
+  }
+
+  void copy_few(const char* from, int64_t row, int64_t k, int64_t count, int64_t pitch, char* to) const {
+    const auto bytes = static_cast<std::size_t>(p_.k * p_.factor);
+    for (int64_t i = 0; i < count; ++i, from += row, to += pitch) {
+      if (k == p_.factor)
+        std::memcpy(to, from, bytes);
+      else
+        for (int64_t at = 0; at < p_.k; ++at) copy_narrow(from + at * k, to + at * p_.factor);
+      std::memset(to + bytes, 0, static_cast<std::size_t>(pitch) - bytes);
+    }
+  }
+
+  void copy_narrow(const char* from, char* to) const {
+    if (p_.factor == 2)
+      std::memcpy(to, from, 2);
+    else
+      *to = *from;
   }
 
   /// `many` vectors along k beside `few`.
@@ -424,6 +467,7 @@ class Runner : ProductParts {
 
 void Product::plan() {
   const int64_t item = core.item, lanes = core.lanes;
+  if (factor == 0) factor = item;
   if (summed == 0) k = 0, summed = 1;
   if (windows && (k == 0 || n == 0 || m == 0 || windows->is_matrix(item))) {
     b_k = windows->channel, b_column = item;
@@ -431,8 +475,8 @@ void Product::plan() {
     windows.reset();
   }
   // What has one element has any stride.
-  if (k <= 1) a_k = item, b_k = b_column == item ? b_k : item;
-  if (n <= 1) b_column = item;
+  if (k <= 1) a_k = factor, b_k = b_column == factor ? b_k : factor;
+  if (n <= 1) b_column = factor;
   FRAMEJIT_CHECK(!windows || a_k == item, "rows of weights are contiguous");
   matrix_rows = m;
   // Matrices of A that follow each other and meet the same B are one matrix.
@@ -448,17 +492,17 @@ void Product::plan() {
   nanoseconds = 2 * elements * static_cast<double>(k * summed) / (in_tiles ? 800.0 : item == 4 ? 100.0 : 50.0);
   // Few rows or columns wait for the other factor, which comes from the third-level cache at best.
   if (!windows && std::min(m, n) <= kWaits)
-    nanoseconds = std::max(nanoseconds, kByteNanoseconds * static_cast<double>(batches * summed * std::max(m, n) * k * item));
+    nanoseconds = std::max(nanoseconds, kByteNanoseconds * static_cast<double>(batches * summed * std::max(m, n) * k * factor));
   // A column that lies along the rows of A is a row times a matrix.
-  if (!windows && !added && summed == 1 && n == 1 && a_k != item && a_row == item && c_row == item) {
+  if (!windows && !added && summed == 1 && n == 1 && a_k != factor && a_row == factor && c_row == item) {
     std::swap(m, n);
     for (Axis& axis : batch) std::swap(axis.a, axis.b);
     swapped = true;
     const int64_t column_k = b_k;
     b_k = a_k, b_column = a_row;
-    a_k = column_k, a_row = item;
+    a_k = column_k, a_row = factor;
   }
-  streams = !windows && summed == 1 && b_column == item && m > 1 && m <= tuning.streamed_rows && n * k * item >= tuning.far_b;
+  streams = !windows && !in_place() && summed == 1 && b_column == item && m > 1 && m <= tuning.streamed_rows && n * k * item >= tuning.far_b;
   const int64_t blocks = std::max<int64_t>(1, divide_up(k, streams ? tuning.streamed_depth : tuning.depth));
   depth = std::max<int64_t>(1, std::min(k, round_up(divide_up(k, blocks), 8)));
   scratch_bytes = 0;
@@ -468,6 +512,7 @@ void Product::plan() {
   a_panel = round_up((depth * panel_rows + lanes) * item, kPanelLine);
   a_panels = packs_a;
   const bool tiles_only = narrow || added;
+  const auto deep = [&](int64_t few) { return k >= tuning.few_depth * few || (in_place() && few == 1 && k > 0); };
   columns = 0;
   if (windows) {
     plan_windows();
@@ -477,13 +522,17 @@ void Product::plan() {
     depth = std::max<int64_t>(1, std::min(k, round_up(depth, TileCore::kSide)));
   } else if (summed > 1 && k > 0) {
     path = Path::PackedTiles;
-  } else if (!tiles_only && n <= (core.avx512 ? tuning.few_columns : tuning.few_columns_avx2) && a_k == item && k >= tuning.few_depth * n) {
+  } else if (!tiles_only && n <= (core.avx512 ? tuning.few_columns : tuning.few_columns_avx2) && a_k == factor && deep(n)) {
     path = Path::Dots;
-    if (b_k != item) scratch_bytes = round_up(k, lanes) * n * item;
-  } else if (!tiles_only && m <= tuning.few_rows && b_k == item && b_column != item && k >= tuning.few_depth * m) {
+    if (copies_few(b_k)) scratch_bytes = n * few_pitch();
+  } else if (!tiles_only && m <= tuning.few_rows && b_k == factor && b_column != factor && deep(m)) {
     path = Path::DotsOfB;
-    if (a_k != item) scratch_bytes = round_up(k, lanes) * m * item;
-  } else if (!tiles_only && m == 1 && b_column == item && n >= 16 * lanes && n * k * item >= tuning.far_b) {
+    if (copies_few(a_k)) scratch_bytes = m * few_pitch();
+  } else if (in_place() && m <= tuning.narrow_rows && b_column == factor && k > 0) {
+    path = Path::Row;
+    depth = tuning.narrow_depth;
+    if (copies_few(a_k)) scratch_bytes = m * few_pitch();
+  } else if (!tiles_only && !in_place() && m == 1 && b_column == item && n >= 16 * lanes && n * k * item >= tuning.far_b) {
     path = Path::Row;
   } else if (k == 0 || streams || (b_column == item && fits_as_it_lies())) {
     path = Path::Tiles;
@@ -562,7 +611,7 @@ struct Grid {
       if (w.transposed) panel = w.along == 2 ? p.n : kCutChannels * (p.n / w.channels);
       least_columns = panel;
     }
-    const bool by_rows = p.path != Product::Path::DotsOfB && p.path != Product::Path::Lines;
+    const bool by_rows = p.path != Product::Path::DotsOfB && p.path != Product::Path::Lines && p.path != Product::Path::Row;
     const bool by_columns = p.path != Product::Path::Dots && p.produced_rows == 0;  // an A that is computed is so once
     const int64_t most_rows = by_rows ? std::max<int64_t>(1, p.m / least_rows) : 1;
     const int64_t fewest_columns = p.columns > 0 ? divide_up(p.n, p.columns) : 1;

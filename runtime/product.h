@@ -15,6 +15,9 @@ namespace framejit::runtime {
 /// block it is one chain of fused multiply-adds. Products with few rows or columns may be dot products instead, or one chain along all of
 /// k. Which of them, and where k is cut, is decided by shape and strides alone: not by threads, caches or blocks.
 ///
+/// Narrow elements that are read where they lie (`factor`) are multiplied in groups along k, which sums count as one element. For
+/// them there are dot products and a few rows that go along the rows of B (Path::Row), no other ways: see `lies_right`.
+///
 /// Path::Registers: groups of narrow elements by a codegen::TileCore. k is a multiple of 16 groups, rows of A are contiguous; B is packed in panels
 /// of 32 columns, [k, 32 groups], which is what `b` points to.
 struct Product {
@@ -22,7 +25,7 @@ struct Product {
     int64_t extent, a, b, c;
   };
   /// Where one way gives over to the next, by benchmarks/native/bench_matmul, whose options set them, and cores.py (on a
-  /// Zen 4 with 32 KiB and 1 MiB of cache, those of AVX2 on a Zen 1 and a Zen 3; `depth` from 192 to 384 made no difference). Bits depend on the first nine.
+  /// Zen 4 with 32 KiB and 1 MiB of cache, those of AVX2 on a Zen 1 and a Zen 3; `depth` from 192 to 384 made no difference). Bits depend on the first eleven.
   struct Tuning {
     int64_t depth = 256;          // of a block of k
     int64_t few_columns = 8;      // columns of B up to which a product is dot products, where rows of A are contiguous
@@ -32,6 +35,8 @@ struct Product {
     int64_t far_b = 1 << 20;      // bytes of B from which a product of one row goes along the rows of B
     int64_t streamed_rows = 8;    // ... and one of a few rows goes down B in blocks of
     int64_t streamed_depth = 16;
+    int64_t narrow_rows = 16;     // rows of A up to which narrow elements of B are read where they lie
+    int64_t narrow_depth = 32;    // ... and how many of its rows at once
     int64_t few_channels = 8;     // rows of A up to which a convolution goes line by line, where that leaves fewer lanes idle
     int64_t band_places = 1024;   // of the result of a convolution that see the same part of the image
     int64_t fewest_minimal = 16, minimal_places = 128;  // channels and places from which a convolution is Path::Minimal
@@ -84,6 +89,7 @@ struct Product {
   int64_t a_row = 0, a_k = 0, b_k = 0, b_column = 0, c_row = 0;
   int64_t summed = 1, next_a = 0, next_b = 0;  // products that C is the sum of, and bytes from their A and B to the next one's
   std::vector<Axis> batch;                     // outer to inner
+  int64_t factor = 0;              // bytes of an element of A and B: narrow ones where they lie are less than those of C, which 0 stands for
   bool added = false;              // to what C holds
   bool narrow = false;             // groups of narrower elements, which have tiles only
   bool in_tiles = false;           // ... of a codegen::TileCore
@@ -111,8 +117,15 @@ struct Product {
   int64_t produced_rows = 0, produced_row = 0;  // of A that are computed at once, and bytes from one to the next; 0: A lies in memory
 
   void plan();
+  /// Narrow elements where they lie?
+  bool in_place() const { return factor < core.item; }
+  /// Vectors along k that meet many others: are they copied, so many elements apart?
+  bool copies_few(int64_t distance) const { return distance != factor || (path == Path::Row && k * factor % core.item != 0); }
+  int64_t few_pitch() const { return (k * factor + core.vector_bytes() - 1) / core.vector_bytes() * core.vector_bytes(); }
   /// Do rows of A that lie a power of two apart want the same few lines of a cache?
   bool rows_collide() const { return a_k == core.item && a_row % (core.avx512 ? 4096 : 8192) == 0; }
+  /// Behind `plan`, of narrow elements where they lie: is there a way?
+  bool lies_right() const { return !empty && (path == Path::Dots || path == Path::DotsOfB || path == Path::Row); }
   /// Behind `plan`: room for rows of A that are computed when they are wanted, each element once; `joined`: whole rows follow each other. False
   /// where the chosen way had better find all of A in memory.
   bool produce_a(bool joined);

@@ -497,10 +497,61 @@ void check_narrow(NarrowProduct kind, ToA to_a, ToB to_b, int least, std::mt1993
         }
 }
 
+/// Elements where they lie. `low`: the bits of a sum of dots that are right.
+template <class A, class B, class C, class ToA, class ToB>
+void check_in_place(NarrowProduct kind, ToA to_a, ToB to_b, int least, uint32_t low, std::mt19937& random) {
+  auto emitted = emit_narrow_matmul(kind, detected_cpu());
+  ASSERT_TRUE(emitted.has_value());
+  const Executable code(emitted->bytes);
+  const MatMulCore core(DType::F32, true);
+  constexpr int64_t kGroup = 4 / sizeof(A);
+  const auto number = [&](int from) { return static_cast<int>(random() % 30) + from; };
+  const auto check = [&](bool dots, int rows, int64_t columns, int64_t k, bool add) {
+    const int64_t whole = dots ? k : (k + kGroup - 1) / kGroup * kGroup, pad = k % 3;
+    const Matrix<A> a(rows, whole, whole + pad, random);
+    const Matrix<B> b(dots ? columns : k, dots ? k : columns, (dots ? k : columns) + pad, random);
+    const Matrix<C> c(rows, columns, columns + 1, random);
+    std::vector<C> want(c.size());
+    for (std::size_t i = 0; i < c.size(); ++i) want[i] = c.data()[i] = static_cast<C>(number(0));
+    std::vector<int> x(static_cast<std::size_t>(rows * whole)), y(static_cast<std::size_t>(columns * k));
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t l = 0; l < whole; ++l) a.at(i, l) = l < k ? to_a(x[static_cast<std::size_t>(i * whole + l)] = number(least)) : A{};
+    for (int64_t l = 0; l < k; ++l)
+      for (int64_t j = 0; j < columns; ++j) (dots ? b.at(j, l) : b.at(l, j)) = to_b(y[static_cast<std::size_t>(l * columns + j)] = number(-15));
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t j = 0; j < columns; ++j) {
+        C& sum = want[static_cast<std::size_t>(i * (columns + 1) + j)];
+        if (!add) sum = 0;
+        for (int64_t l = 0; l < k; ++l)
+          sum += static_cast<C>(x[static_cast<std::size_t>(i * whole + l)] * y[static_cast<std::size_t>(l * columns + j)]);
+      }
+    MatMulArgs args{};
+    args.a = a.bytes(), args.b = b.bytes(), args.c = c.bytes();
+    args.a_row = a.stride(), args.b_k = b.stride(), args.c_row = c.stride(), args.b_panel = sizeof(C);
+    args.k = k, args.live = columns, args.add = add;
+    MatMulCore::part(code.entry(), dots ? MatMulCore::dots(rows, static_cast<int>(columns)) : MatMulCore::row(rows))(&args);
+    for (std::size_t i = 0; i < want.size(); ++i) {
+      uint32_t found, expected;
+      std::memcpy(&found, c.data() + i, 4);
+      std::memcpy(&expected, &want[i], 4);
+      const uint32_t bits = dots && static_cast<int64_t>(i) % (columns + 1) < columns ? low : ~0u;
+      ASSERT_EQ(found & bits, expected & bits) << (dots ? "dots " : "rows ") << rows << " rows, " << columns << " columns, k " << k << " at " << i;
+    }
+  };
+  for (int64_t k : {0, 1, 2, 3, 31, 32, 33, 62, 63, 64, 65, 130})
+    for (int rows = 1; rows <= MatMulCore::kMostDots; ++rows)
+      for (int columns = 1; columns <= core.most_dot_columns(rows); ++columns) check(true, rows, columns, k, false);
+  for (int64_t k : {0, 1, 2, 3, 4, 5, 6, 7, 8, 33})
+    for (int rows = 1; rows <= kNarrowRows; ++rows)
+      for (int64_t columns : {1, 2, 15, 16, 17, 31, 32, 33, 47, 48, 49, 63, 64, 65, 150})
+        for (bool add : {false, true}) check(false, rows, columns, k, add);
+}
+
 TEST(NarrowMatMul, BFloat16) {
   if (!detected_cpu().avx512_bf16) GTEST_SKIP() << "no AVX512-BF16";
   std::mt19937 random(4);
   check_narrow<uint16_t, uint16_t, float>(NarrowProduct::BFloat16, bfloat16_of, bfloat16_of, -15, random);
+  check_in_place<uint16_t, uint16_t, float>(NarrowProduct::BFloat16, bfloat16_of, bfloat16_of, -15, ~0u, random);
 }
 
 TEST(NarrowMatMul, Int8) {
@@ -509,6 +560,7 @@ TEST(NarrowMatMul, Int8) {
   const auto to_a = [](int x) { return static_cast<uint8_t>(x); };
   const auto to_b = [](int x) { return static_cast<int8_t>(x); };
   check_narrow<uint8_t, int8_t, int32_t>(NarrowProduct::Int8, to_a, to_b, 200, random);
+  check_in_place<uint8_t, int8_t, int32_t>(NarrowProduct::Int8, to_a, to_b, 200, 0xff, random);
 }
 
 TEST(NarrowMatMul, Int16) {
@@ -516,6 +568,7 @@ TEST(NarrowMatMul, Int16) {
   std::mt19937 random(5);
   const auto to_16 = [](int x) { return static_cast<int16_t>(x); };
   check_narrow<int16_t, int16_t, int32_t>(NarrowProduct::Int16, to_16, to_16, -32768, random);
+  check_in_place<int16_t, int16_t, int32_t>(NarrowProduct::Int16, to_16, to_16, -32768, ~0u, random);
 }
 
 TEST(NarrowMatMul, OtherProcessorsAreDenied) {

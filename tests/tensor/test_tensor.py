@@ -266,11 +266,12 @@ def test_bfloat16():
 
 
 PRODUCTS = [((1, 1), (1, 1)), ((5,), (5,)), ((4, 5), (5,)), ((5,), (5, 3)), ((33, 65), (65, 34)), ((1, 300), (300, 40)), ((70, 31), (31, 1)),
-            ((130, 600), (600, 70)), ((2, 3, 17, 40), (2, 1, 40, 50)), ((0, 3), (3, 2)), ((3, 0), (0, 2)), ((2, 0, 3), (3, 0))]
+            ((130, 600), (600, 70)), ((2, 3, 17, 40), (2, 1, 40, 50)), ((0, 3), (3, 2)), ((3, 0), (0, 2)), ((2, 0, 3), (3, 0)), ((1, 1031), (1031, 90)),
+            ((1031, 67), (67,)), ((8, 35), (35, 130)), ((3, 1, 33), (33, 65)), ((3, 1, 33), (3, 33, 65)), ((3, 40, 129), (3, 129, 2)), ((9, 1), (1, 7))]
 
 
 @pytest.mark.parametrize("cpu", ["", "avx2"])
-@pytest.mark.parametrize("layout", ["", "transposed", "spread"])
+@pytest.mark.parametrize("layout", ["", "transposed", "spread", "reversed"])
 def test_products_of_bfloat16(cpu, layout, monkeypatch):
     """Sums are float32 and rounded once, by cores of bfloat16 and, where a processor has none, of float32."""
     bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
@@ -280,6 +281,8 @@ def test_products_of_bfloat16(cpu, layout, monkeypatch):
     def given(shape, draw):
         if layout == "transposed":
             return draw(shape[::-1]).astype(bfloat16).T
+        if layout == "reversed":
+            return draw(shape).astype(bfloat16)[::-1]
         return draw((*shape[:-1], 2 * shape[-1])).astype(bfloat16)[..., ::2] if layout == "spread" else draw(shape).astype(bfloat16)
 
     for a, b in PRODUCTS:
@@ -295,6 +298,19 @@ def test_products_of_bfloat16(cpu, layout, monkeypatch):
         assert np.array_equal((Tensor(x) @ Tensor(y)).asnumpy(), exact), (a, b)
     with pytest.raises(ValueError):
         Tensor(np.ones((3, 5), bfloat16)) @ Tensor(np.ones((7, 2), bfloat16))
+
+
+@pytest.mark.parametrize("cpu", ["", "avx2"])
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16"])
+def test_products_of_narrow_integers(cpu, dtype, monkeypatch):
+    """Modulo 2**n, of any numbers, whichever core multiplies."""
+    monkeypatch.setattr(fj.config, "cpu", cpu)
+    info, rng = np.iinfo(dtype), np.random.default_rng(0)
+    for a, b in PRODUCTS:
+        x, y = (rng.integers(info.min, info.max, shape, dtype, endpoint=True) for shape in (a, b))
+        for left, right in ((x, y), (x[::-1], y[::-1]), (x.swapaxes(0, -1).copy().swapaxes(0, -1), y.swapaxes(0, -1).copy().swapaxes(0, -1))):
+            found = (Tensor(left) @ Tensor(right)).asnumpy()
+            assert found.dtype == dtype and np.array_equal(found, left @ right), (a, b)
 
 
 def test_parameters():
