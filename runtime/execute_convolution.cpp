@@ -170,8 +170,7 @@ class Convolution : ConvolutionParts {
     auto* const reach = reinterpret_cast<int64_t*>(sums + w.together * sums_bytes);
     char* const copy = reinterpret_cast<char*>(reach) + round_up(w.band_images * w.band_planes * w.band_lines * columns.result * 8, kPanelLine);
     int64_t copied = 0;  // images of which `copy` has held a part
-    bool stopped = false;
-    for (int64_t first = block.row; first < block.row_end && !stopped; first += w.together * panel_columns()) {
+    for (int64_t first = block.row; first < block.row_end; first += w.together * panel_columns()) {
       const int64_t last = std::min(block.row_end, first + w.together * panel_columns());
       const auto each_panel = [&](auto&& f) {
         for (int64_t row = first; row < last; row += panel_columns())
@@ -180,8 +179,7 @@ class Convolution : ConvolutionParts {
       for (int64_t number = 0; number < p_.summed; number += w.band_images) {
         const int64_t images = std::min(w.band_images, p_.summed - number);
         each_band(0, p_.k, [&](const Band& band) {
-          stopped = stopped || (stops_ && (*stops_)());
-          if (stopped) return;
+          if (stopped()) return;
           const int64_t place = (band.plane * lines.result + band.line) * columns.result;
           const int64_t places = band.planes * band.lines * columns.result;
           Part part;
@@ -214,7 +212,6 @@ class Convolution : ConvolutionParts {
           }
         });
       }
-      if (stopped) return;
       const int64_t stretches = channels == w.channels ? 1 : window, stretch = channels * window / stretches;
       each_panel([&](int64_t row, int64_t count, const char* from) {
         for (int64_t i = 0; i < stretches; ++i)
@@ -332,7 +329,7 @@ void Product::plan_windows() {
   }
   const auto idle = [&](int64_t length) { return static_cast<double>(round_up(length, lanes)) / static_cast<double>(length); };
   const auto three = [](const Windows::Axis& a) { return a.window == 3 && a.stride == 1 && a.dilation == 1 && a.result >= 4; };
-  const bool enough = std::min(w.channels, m) >= tuning.fewest_minimal && n >= tuning.minimal_places;
+  const bool enough = std::min(w.channels, m) >= (core.avx512 ? tuning.fewest_minimal : tuning.fewest_minimal_avx2) && n >= tuning.minimal_places;
   if (minimal && !w.transposed && item == 4 && planes.window == 1 && planes.stride == 1 && planes.before == 0 && three(lines) && three(places) && enough) {
     path = Path::Minimal;
     w.tile = 2;

@@ -633,6 +633,7 @@ struct Grid {
     double packed = 0;
     if (p.path == Product::Path::PackedTiles) packed = width + (p.packs_a ? height : 0);
     if (p.path == Product::Path::Weights) packed = height + width * static_cast<double>(p.windows->channels) / static_cast<double>(p.n);
+    if (p.path == Product::Path::Minimal) packed = height + width / 2;
     const double piece = (height * width + kPackedElement * packed) * static_cast<double>(p.k * p.summed);
     return (static_cast<double>(divide_up(p.batches * r * c, threads)) + kLatePiece) * piece;
   }
@@ -676,8 +677,8 @@ void run_product(const Product& product, const char* a, const char* b, char* c, 
   if (product.single >= 0 && product.batches == 1) return runner.run({0, 0, product.m, 0, product.n}, nullptr);
   // A row goes along those of B, which are read the better the longer they are.
   Cut cut(product.nanoseconds, product.nanoseconds > kLeastSplit, state, product.path == Product::Path::Row ? 1 : 4);
-  // The gradient of weights asks by itself: pieces of it copy and pack the same again.
-  const bool asks = cut.polled && product.path == Product::Path::Weights;
+  // These ask by themselves: their pieces copy and transform the same again.
+  const bool asks = cut.polled && (product.path == Product::Path::Weights || product.path == Product::Path::Minimal);
   if (asks) cut.fewest = cut.most = cut.threads;
   const std::function<bool()> stops = [&] { return state.stopped() || state.poller->check(); };
   if (asks) runner.ask(&stops);

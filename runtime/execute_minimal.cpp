@@ -108,6 +108,7 @@ class MinimalConvolution : ConvolutionParts {
     for (int64_t row = block.row; row < block.row_end; row += panel_columns()) transform_panel(block, row);
     bool known = false;
     each_band(block.column, block.column_end, [&](const Band& band) {
+      if (stopped()) return;
       const Part part = part_of(band, scratch_ + memory_.copy);
       if (!known) set_reach(part, reinterpret_cast<int64_t*>(scratch_ + memory_.direct));
       known = true;

@@ -39,7 +39,8 @@ struct Product {
     int64_t narrow_depth = 32;    // ... and how many of its rows at once
     int64_t few_channels = 8;     // rows of A up to which a convolution goes line by line, where that leaves fewer lanes idle
     int64_t band_places = 1024;   // of the result of a convolution that see the same part of the image
-    int64_t fewest_minimal = 16, minimal_places = 128;  // channels and places from which a convolution is Path::Minimal
+    int64_t fewest_minimal = 32, minimal_places = 128;  // channels and places from which a convolution is Path::Minimal
+    int64_t fewest_minimal_avx2 = 16;  // ... where direct sums take longer, its transforms as long
     int64_t minimal_tiles = 48;   // ... of one part of the image, at least
     int64_t plain_rows = 42;      // rows of A up to which B is not packed, unless it is twice the second-level cache
     int64_t plain_depth = 512;    // k up to which B is not packed where half of the second-level cache holds it

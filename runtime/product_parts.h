@@ -26,10 +26,12 @@ class ProductParts {
       : p_(product), core_(product.core), a_(a), b_(b), c_(c), finished_(finished) {}
 
   Product::Path path() const { return p_.path; }
-  /// Asked now and then by what takes long in one piece: true ends it, whatever C holds then.
+  /// Asked between bands of an image by the ways that take long in one piece; true: the run has ended, C is not wanted.
   void ask(const std::function<bool()>* stops) { stops_ = stops; }
 
  protected:
+  bool stopped() const { return stops_ && (*stops_)(); }
+
   void finish(int64_t batch, int64_t row, int64_t row_end, int64_t column, int64_t column_end) const {
     if (!finished_) return;
     if (p_.swapped) std::swap(row, column), std::swap(row_end, column_end);

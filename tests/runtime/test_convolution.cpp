@@ -373,8 +373,8 @@ TEST(Convolution, MinimalFiltering) {
   initialize_scheduler();
   std::mt19937_64 random(18);
   for (const codegen::Cpu& cpu : cpus())
-    for (const Case& c : {square(2, 16, 20, 12, 3, 1, 1), square(3, 33, 50, 11, 3, 1, 1), square(1, 40, 16, 15, 3, 1, 0), square(2, 20, 17, 10, 3, 1, 1, 2),
-                          square(5, 17, 16, 34, 3, 1, 1), square(3, 300, 16, 12, 3, 1, 1)}) {
+    for (const Case& c : {square(2, 32, 36, 12, 3, 1, 1), square(3, 33, 50, 11, 3, 1, 1), square(1, 40, 32, 15, 3, 1, 0), square(2, 35, 33, 10, 3, 1, 1, 2),
+                          square(5, 37, 32, 34, 3, 1, 1), square(3, 300, 32, 12, 3, 1, 1)}) {
       const Shapes s(c);
       const std::vector<std::vector<std::byte>> params = {numbers<float>(count(s.image), random), numbers<float>(count(s.weights), random)};
       const std::vector<float> minimal = convolved(c, params, cpu, true), direct = convolved(c, params, cpu, false);
@@ -400,16 +400,16 @@ TEST(Convolution, MinimalFiltering) {
 
 TEST(Convolution, MinimalFilteringKeepsInfinitiesInTheirWindows) {
   std::mt19937_64 random(19);
-  const Case c = square(2, 16, 20, 13, 3, 1, 1);
+  const Case c = square(2, 32, 36, 13, 3, 1, 1);
   const Shapes s(c);
   for (const codegen::Cpu& cpu : cpus()) {
     std::vector<std::vector<std::byte>> params = {numbers<float>(count(s.image), random), numbers<float>(count(s.weights), random)};
     auto* image = reinterpret_cast<float*>(params[0].data());
     image[5 * 169 + 6 * 13 + 6] = HUGE_VALF;
     image[7 * 169 + 12 * 13 + 12] = std::numeric_limits<float>::quiet_NaN();
-    image[(16 + 3) * 169] = -HUGE_VALF;
-    image[(16 + 4) * 169 + 8] = 3e38F;  // overflows in sums of elements
-    image[(16 + 4) * 169 + 10] = -3e38F;
+    image[(32 + 3) * 169] = -HUGE_VALF;
+    image[(32 + 4) * 169 + 8] = 3e38F;  // overflows in sums of elements
+    image[(32 + 4) * 169 + 10] = -3e38F;
     const std::vector<float> minimal = convolved(c, params, cpu, true), direct = convolved(c, params, cpu, false);
     for (std::size_t i = 0; i < direct.size(); ++i) {
       ASSERT_EQ(std::isnan(minimal[i]), std::isnan(direct[i])) << i;
