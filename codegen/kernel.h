@@ -69,7 +69,7 @@ struct MatMulCore {
   static constexpr int kMostRows = 14, kMostDots = 8, kMostDotColumns = 4, kLineRows = 4, kLineVectors = 8;
   static constexpr int kHalf = 0;  // in place of a number of vectors: half a vector, in registers of that size
   static constexpr int kCopy = 5 * kMostRows * 2, kTranspose = kCopy + 4, kDots = kTranspose + 1;
-  static constexpr int kRow = kDots + kMostDots * kMostDotColumns, kRowDepth = 8;
+  static constexpr int kRow = kDots + kMostDots * kMostDotColumns, kRowDepth = 8, kNarrowRows = 6;
   static constexpr int kReached = kRow + kRowDepth, kLines = kReached + 2 * kMostRows;
   static constexpr int kSlides = kLines + kLineRows * kLineVectors, kSlideRows = 4, kSlideColumns = 5;
   static constexpr int kStencils = kSlides + kSlideRows * kSlideColumns, kStencilVectors = 4;

@@ -69,7 +69,7 @@ void MatMulGenerator::dots_and_rows(F&& begin_part) {
       begin_part(MatMulCore::dots(rows, columns));
       dots(rows, columns);
     }
-  for (int steps = 1; steps <= (narrow_ ? kNarrowRows : MatMulCore::kRowDepth); ++steps) {
+  for (int steps = 1; steps <= (narrow_ ? MatMulCore::kNarrowRows : MatMulCore::kRowDepth); ++steps) {
     begin_part(MatMulCore::row(steps));
     narrow_ ? narrow_rows(steps) : row(steps);
   }

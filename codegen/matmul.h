@@ -26,8 +26,7 @@ enum class NarrowProduct : unsigned char { BFloat16, Int16, Int8 };
 /// The tiles of MatMulCore(F32, true) and what packs their operands, where the processor has AVX512-BF16 or VNNI; and, for elements where they lie, as
 /// many as `k` says:
 ///   dots      of bytes the low 8 bits of a sum are right
-///   row(n)    C[n, live] (+)= A[n, k] B[k, live], n up to kNarrowRows; rows of A are contiguous, whole groups with zeros behind k
-inline constexpr int kNarrowRows = 6;
+///   row(n)    C[n, live] (+)= A[n, k] B[k, live], n up to MatMulCore::kNarrowRows; rows of A are contiguous, whole groups with zeros behind k
 Expected<KernelCode, std::string> emit_narrow_matmul(NarrowProduct kind, const Cpu& cpu);
 
 /// The parts of a TileCore, where the processor has AMX for such elements; not for int16.

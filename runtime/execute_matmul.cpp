@@ -13,7 +13,6 @@
 #include <cstring>
 #include <limits>
 
-#include "codegen/matmul.h"
 #include "graph/support/check.h"
 #include "runtime/allocator.h"
 #include "runtime/narrow.h"
@@ -191,7 +190,7 @@ class Runner : ProductParts {
         args.k = std::min(p_.depth, p_.k - at);
         args.add = at > 0;
         args.b = b_at_ + at * p_.b_k + column * p_.factor;
-        row_blocks(0, a.count, kNarrowRows, [&](int64_t row, int64_t rows) {
+        row_blocks(0, a.count, MatMulCore::kNarrowRows, [&](int64_t row, int64_t rows) {
           args.a = a.at + row * a.row + at * p_.factor;
           args.c = c_at_ + (block.row + row) * p_.c_row + column * core_.item;
           call(MatMulCore::row(static_cast<int>(rows)), args);

@@ -542,7 +542,7 @@ void check_in_place(NarrowProduct kind, ToA to_a, ToB to_b, int least, uint32_t 
     for (int rows = 1; rows <= MatMulCore::kMostDots; ++rows)
       for (int columns = 1; columns <= core.most_dot_columns(rows); ++columns) check(true, rows, columns, k, false);
   for (int64_t k : {0, 1, 2, 3, 4, 5, 6, 7, 8, 33})
-    for (int rows = 1; rows <= kNarrowRows; ++rows)
+    for (int rows = 1; rows <= MatMulCore::kNarrowRows; ++rows)
       for (int64_t columns : {1, 2, 15, 16, 17, 31, 32, 33, 47, 48, 49, 63, 64, 65, 150})
         for (bool add : {false, true}) check(false, rows, columns, k, add);
 }
