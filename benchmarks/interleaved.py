@@ -7,6 +7,7 @@ import statistics
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 REST = 0.15  # seconds: more than OpenBLAS's workers, and those of OpenMP, look for work
 WARM = 0.06
@@ -42,7 +43,7 @@ def hold_workers(threads: int) -> None:
     Some systems put threads that have just woken on one processor until they have been busy for a while.
     """
     caller = threading.get_native_id()
-    workers = sorted(int(thread) for thread in os.listdir("/proc/self/task") if int(thread) != caller)
+    workers = sorted(int(thread.name) for thread in Path("/proc/self/task").iterdir() if int(thread.name) != caller)
     for i, worker in enumerate(workers):
         os.sched_setaffinity(worker, {PROCESSORS[1 + i % (threads - 1)]})
     os.sched_setaffinity(caller, {PROCESSORS[0]})
