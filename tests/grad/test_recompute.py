@@ -107,6 +107,7 @@ sys.path.insert(0, sys.argv[1])
 import framejit as fj
 import test_recompute as cases
 fj.config.passes = sys.argv[3]
+fj.config.num_threads = 1  # each thread that comes in time has scratch of its own
 arrays = cases.numbers(sys.argv[2])
 step = cases.step_of(sys.argv[2], "O1")
 step(*arrays)
