@@ -30,6 +30,8 @@ OF_CAPTURE = {
         "_grad",
         "_methods",
         "_parameter",
+        "_random",
+        "context",
     ),
     *("_sparse", "_specs", "_tape", "_tensor", "_vmap", "dataset", "nn._train", "numpy", "train._model"),
 }
