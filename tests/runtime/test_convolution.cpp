@@ -244,6 +244,18 @@ TEST(Convolution, AsInNetworks) {
     }
 }
 
+/// The bits do not depend on how many threads there are.
+void expect_weights_of_any_threads(const Case& c, const codegen::Cpu& cpu, std::mt19937_64& random) {
+  const Shapes s(c);
+  const std::vector<std::vector<std::byte>> params = {numbers<float>(count(s.image), random), numbers<float>(count(s.result), random)};
+  const Ran one = run_graph(weights_text(c, "f32"), params, cpu);
+  for (int threads : {2, 5}) {
+    set_num_threads(threads);
+    EXPECT_EQ(run_graph(weights_text(c, "f32"), params, cpu).results, one.results);
+  }
+  set_num_threads(1);
+}
+
 /// Few and many channels, depthwise, strides; sums over images; as many threads as there are, to the bit.
 TEST(ConvolutionWeights, AsInNetworks) {
   initialize_scheduler();
@@ -255,14 +267,7 @@ TEST(ConvolutionWeights, AsInNetworks) {
                           square(5, 6, 16, 14, 5, 1, 0), square(3, 20, 20, 2, 3, 1, 1), square(2, 9, 9, 1, 3, 1, 1)}) {
       check_weights<float>(c, cpu, random);
       if (::testing::Test::HasFatalFailure()) return;
-      const Shapes s(c);
-      const std::vector<std::vector<std::byte>> params = {numbers<float>(count(s.image), random), numbers<float>(count(s.result), random)};
-      const Ran one = run_graph(weights_text(c, "f32"), params, cpu);
-      for (int threads : {2, 5}) {
-        set_num_threads(threads);
-        EXPECT_EQ(run_graph(weights_text(c, "f32"), params, cpu).results, one.results);
-      }
-      set_num_threads(1);
+      expect_weights_of_any_threads(c, cpu, random);
     }
 }
 
@@ -299,14 +304,7 @@ TEST(ConvolutionWeights, PartsOfImages) {
                           square(9, 12, 40, 7, 3, 1, 0), square(1, 2, 20, 40, 5, 1, 2), wide, deep}) {
       check_weights<float>(c, cpu, random);
       if (::testing::Test::HasFatalFailure()) return;
-      const Shapes s(c);
-      const std::vector<std::vector<std::byte>> params = {numbers<float>(count(s.image), random), numbers<float>(count(s.result), random)};
-      const Ran one = run_graph(weights_text(c, "f32"), params, cpu);
-      for (int threads : {2, 5}) {
-        set_num_threads(threads);
-        EXPECT_EQ(run_graph(weights_text(c, "f32"), params, cpu).results, one.results);
-      }
-      set_num_threads(1);
+      expect_weights_of_any_threads(c, cpu, random);
     }
 }
 
