@@ -10,12 +10,16 @@ namespace framejit::capture {
 
 namespace {
 
-/// A state of the outermost frame at an instruction where a region may end.
+/// The state of the outermost frame at a boundary: a region may end there if everything in the state can be made again.
+/// That is found out when a break needs it (`can_leave` looks at the whole state), not at each boundary.
 struct Checkpoint {
   uint32_t pc;
+  int64_t executed;  // instructions of the outermost frame before it
   std::vector<Value*> locals, stack;
   Session::Mark mark;
 };
+
+constexpr std::size_t kMostBoundaries = 512;
 
 /// Instructions that only push what is there: the bytecode does them faster than a region hands their values over.
 bool only_loads(Opcode op) {
@@ -64,9 +68,12 @@ class Attempt {
 
  private:
   void set_up();
-  void checkpoint();
+  void checkpoint(int64_t executed);
+  void restore(const Checkpoint& c);
   bool can_commit();
   bool can_leave();
+  const Checkpoint* last_exit(int64_t executed);
+  const Checkpoint* before_loads(const Checkpoint* exit);
   const Checkpoint* loop_entry(uint32_t pc) const;
   CaptureOutcome finish(const Checkpoint* at, Value* returned, std::vector<Break> breaks, const Guard* while_holds = nullptr);
 
@@ -78,11 +85,10 @@ class Attempt {
   Executor executor_;
   SymbolicFrame frame_;
   std::vector<Value*> initial_;
-  std::vector<Checkpoint> last_;        // at most one
-  std::vector<Checkpoint> unloaded_;    // at most one: from there to last_ are only loads
+  std::vector<Checkpoint> boundaries_;  // that were passed, in order: the last ones, and ever fewer of the earlier ones
   std::map<uint32_t, uint32_t> loops_;  // head: the last instruction that jumps back to it
   std::map<uint32_t, uint32_t> rounds_;
-  std::vector<Checkpoint> heads_;  // first arrivals, in order
+  std::map<uint32_t, Checkpoint> heads_;  // the first arrival at the head of a loop
 };
 
 void Attempt::set_up() {
@@ -156,37 +162,70 @@ bool Attempt::can_leave() {
   return can_commit();
 }
 
-void Attempt::checkpoint() {
+void Attempt::checkpoint(int64_t executed) {
+  if (!frame_.current().boundary) return;
+  if (boundaries_.size() == kMostBoundaries) {
+    // Every second of the older half goes; the entry stays.
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < kMostBoundaries; ++i)
+      if (i >= kMostBoundaries / 2 || i % 2 == 0) boundaries_[kept++] = std::move(boundaries_[i]);
+    boundaries_.resize(kept);
+  }
+  boundaries_.push_back({frame_.pc, executed, frame_.locals, frame_.stack, session_.mark()});
+  if (loops_.count(frame_.pc)) heads_.try_emplace(frame_.pc, boundaries_.back());
+}
+
+/// Takes back what was done since.
+void Attempt::restore(const Checkpoint& c) {
+  session_.rollback(c.mark);
+  frame_.pc = c.pc;
+  frame_.locals = c.locals;
+  frame_.stack = c.stack;
+}
+
+/// Goes back to the last boundary at which a region may end, no later than `executed`. Null: there is none.
+const Checkpoint* Attempt::last_exit(int64_t executed) {
+  constexpr std::size_t kEach = 64;  // after so many failures they become sparser: each looks at the whole state
+  std::size_t failures = 0;
+  for (std::size_t i = boundaries_.size(); i-- > 0;) {
+    const Checkpoint& c = boundaries_[i];
+    if (c.executed > executed) continue;
+    restore(c);
+    if (can_leave()) return &c;
+    if (++failures > kEach) i -= std::min(i, failures / 16);
+  }
+  return nullptr;
+}
+
+/// The first boundary from which only loads lead to the exit.
+const Checkpoint* Attempt::before_loads(const Checkpoint* exit) {
   const std::span<const Instr> instrs = request_.view->instrs();
-  if (!frame_.current().boundary || !can_leave()) return;
-  const bool loaded = !last_.empty() && frame_.pc > last_.back().pc &&
-                      std::all_of(instrs.begin() + last_.back().pc, instrs.begin() + frame_.pc,
-                                  [](const Instr& instr) { return only_loads(instr.op); });
-  if (!loaded) unloaded_.clear();
-  else if (unloaded_.empty()) unloaded_ = std::move(last_);
-  last_.clear();
-  last_.push_back({frame_.pc, frame_.locals, frame_.stack, session_.mark()});
-  if (loops_.count(frame_.pc) &&
-      std::none_of(heads_.begin(), heads_.end(), [&](const Checkpoint& c) { return c.pc == frame_.pc; }))
-    heads_.push_back(last_.back());
+  while (exit != boundaries_.data()) {
+    const Checkpoint* before = exit - 1;
+    if (before->pc >= exit->pc || !std::all_of(instrs.begin() + before->pc, instrs.begin() + exit->pc,
+                                               [](const Instr& instr) { return only_loads(instr.op); }))
+      break;
+    exit = before;
+  }
+  restore(*exit);
+  return exit;
 }
 
 /// The first arrival at the outermost loop that has gone round and holds `pc`.
 const Checkpoint* Attempt::loop_entry(uint32_t pc) const {
-  for (const Checkpoint& c : heads_) {
-    const auto rounds = rounds_.find(c.pc);
-    if (rounds != rounds_.end() && rounds->second > 1 && c.pc <= pc && pc <= loops_.at(c.pc)) return &c;
+  const Checkpoint* first = nullptr;
+  for (const auto& [head, c] : heads_) {
+    const auto rounds = rounds_.find(head);
+    const bool holds = rounds != rounds_.end() && rounds->second > 1 && head <= pc && pc <= loops_.at(head);
+    if (holds && (!first || c.executed < first->executed)) first = &c;
   }
-  return nullptr;
+  return first;
 }
 
 CaptureOutcome Attempt::finish(const Checkpoint* at, Value* returned, std::vector<Break> breaks, const Guard* while_holds) {
   CaptureOutcome outcome;
   if (at) {
-    session_.rollback(at->mark);
-    frame_.pc = at->pc;
-    frame_.locals = at->locals;
-    frame_.stack = at->stack;
+    restore(*at);
     for (Break& b : breaks) b.instr = at->pc;
     if (while_holds) session_.add_guard(*while_holds);
   }
@@ -210,7 +249,7 @@ CaptureOutcome Attempt::finish(const Checkpoint* at, Value* returned, std::vecto
 CaptureOutcome Attempt::run() {
   executor_.frame = &frame_;
   for (int64_t executed = 0;; ++executed) {
-    checkpoint();
+    checkpoint(executed);
     const uint32_t before = frame_.pc;
     const int64_t most = request_.options.break_every;
     Step done = most > 0 && executed >= most ? break_at(BreakId::Stress) : frame_.advance();
@@ -221,7 +260,7 @@ CaptureOutcome Attempt::run() {
     if (done && *done == Flow::Jumped && frame_.pc <= before) {
       ++rounds_[frame_.pc];
       if (one_round_) {
-        checkpoint();
+        checkpoint(executed + 1);
         done = break_at(BreakId::CapturedTooMuch, "a loop of many rounds");
       }
     }
@@ -231,14 +270,12 @@ CaptureOutcome Attempt::run() {
     const std::shared_ptr<const Guard> while_holds = std::exchange(why.while_holds, nullptr);
     std::vector<Ref<PyCodeObject>> reached;
     for (PyCodeObject* code : std::exchange(why.callees, {})) reached.push_back(Ref<PyCodeObject>::share(code));
-    const Checkpoint* at = last_.empty() ? nullptr : &last_.back();
-    if (!unloaded_.empty() && why.id != BreakId::Stress) at = &unloaded_.back();
     // A loop that is too long to unroll is left to the bytecode as a whole; its body is a region of its own.
-    if (why.id == BreakId::CapturedTooMuch && !one_round_)
-      if (const Checkpoint* loop = loop_entry(before)) {
-        at = loop;
-        wants_one_round_ = true;
-      }
+    const Checkpoint* loop = why.id == BreakId::CapturedTooMuch && !one_round_ ? loop_entry(before) : nullptr;
+    wants_one_round_ = loop != nullptr;
+    if (loop) restore(*loop);
+    const Checkpoint* at = loop && can_leave() ? loop : last_exit(loop ? loop->executed : executed + 1);
+    if (at && !loop && why.id != BreakId::Stress) at = before_loads(at);
     // Where a loop was broken in its body, or at its iterable, its head is no break of its own.
     const bool round_ends = why.id == BreakId::UnknownIterable && before > 0 &&
                             request_.view->instrs()[before].op == Opcode::ForIter &&
