@@ -34,17 +34,15 @@ Captured<Value*> list_method(Executor& x, Value* list, const std::string& name, 
   }
   FRAMEJIT_TRY(opened, x.open(list));
   (void)opened;
-  Values items = list->items;
-  Value* result = x.none();
+  const auto size = static_cast<int64_t>(list->items.size());
   auto place = [&](Value* at, int64_t limit) -> Captured<int64_t> {
     at = x.look(at);
     if (!is_int_like(*at) || !fits_int64(*at)) return unsupported("list." + name);
     int64_t i = dim_of(*x.specialize(at)).value();
-    if (i < 0) i += static_cast<int64_t>(items.size());
+    if (i < 0) i += size;
     return std::min(std::max<int64_t>(i, -1), limit);
   };
   if (name == "pop" && args.size() <= 1) {
-    const auto size = static_cast<int64_t>(items.size());
     int64_t at = size - 1;
     if (args.size() == 1) {
       FRAMEJIT_TRY(given, place(args[0], size));
@@ -52,25 +50,35 @@ Captured<Value*> list_method(Executor& x, Value* list, const std::string& name, 
     }
     if (size == 0) return x.raises(PyExc_IndexError, "pop from empty list");
     if (at < 0 || at >= size) return x.raises(PyExc_IndexError, "pop index out of range");
-    result = items[static_cast<std::size_t>(at)];
-    items.erase(items.begin() + at);
-  } else if (name == "insert" && args.size() == 2) {
-    FRAMEJIT_TRY(at, place(args[0], static_cast<int64_t>(items.size())));
-    items.insert(items.begin() + std::max<int64_t>(at, 0), args[1]);
-  } else if (name == "reverse" && args.empty()) {
+    Value* result = list->items[static_cast<std::size_t>(at)];
+    FRAMEJIT_TRY(done, x.replace_items(list, static_cast<std::size_t>(at), 1, {}));
+    (void)done;
+    return result;
+  }
+  if (name == "insert" && args.size() == 2) {
+    FRAMEJIT_TRY(at, place(args[0], size));
+    FRAMEJIT_TRY(done, x.replace_items(list, static_cast<std::size_t>(std::max<int64_t>(at, 0)), 0, {args[1]}));
+    (void)done;
+    return x.none();
+  }
+  Values items = list->items;
+  s.spend(items.size());
+  if (name == "reverse" && args.empty()) {
     std::reverse(items.begin(), items.end());
   } else if (name == "clear" && args.empty()) {
     items.clear();
   } else if ((name == "index" || name == "count" || name == "remove") && args.size() == 1) {
     int64_t count = 0;
+    std::size_t changes = s.changes();
     for (std::size_t i = 0; i < items.size(); ++i) {
       FRAMEJIT_TRY(same, x.equal(x.look(items[i]), x.look(args[0])));
-      if (list->items != items) return changed_by_equality();
+      if (has_changed(s, list, items, changes)) return changed_by_equality();
       count += same;
       if (!same || name == "count") continue;
       if (name == "index") return s.integer(graph::Dim(static_cast<int64_t>(i)));
-      items.erase(items.begin() + static_cast<std::ptrdiff_t>(i));
-      break;
+      FRAMEJIT_TRY(done, x.replace_items(list, i, 1, {}));
+      (void)done;
+      return x.none();
     }
     if (name == "count") return s.integer(graph::Dim(count));
     if (name == "index") {
@@ -78,7 +86,7 @@ Captured<Value*> list_method(Executor& x, Value* list, const std::string& name, 
       missing.error.raised = x.make_exception(PyExc_ValueError);
       return missing;
     }
-    if (count == 0) return x.raises(PyExc_ValueError, "list.remove(x): x not in list");
+    return x.raises(PyExc_ValueError, "list.remove(x): x not in list");
   } else if (name == "copy" && args.empty()) {
     Value* copy = s.make(ValueKind::List);
     copy->items = std::move(items);
@@ -89,7 +97,7 @@ Captured<Value*> list_method(Executor& x, Value* list, const std::string& name, 
   if (may_finalize(list->items, items)) return finalizes();
   set_items(s, list, std::move(items));
   if (list->source) x.effects().replace(list);
-  return result;
+  return x.none();
 }
 
 Captured<Value*> dict_method(Executor& x, Value* dict, const std::string& name, const Values& args,

@@ -75,6 +75,7 @@ class Attempt {
   const Checkpoint* last_exit(int64_t executed);
   const Checkpoint* before_loads(const Checkpoint* exit);
   const Checkpoint* loop_entry(uint32_t pc) const;
+  std::string longest() const;
   CaptureOutcome finish(const Checkpoint* at, Value* returned, std::vector<Break> breaks, const Guard* while_holds = nullptr);
 
   const CaptureRequest& request_;
@@ -222,6 +223,15 @@ const Checkpoint* Attempt::loop_entry(uint32_t pc) const {
   return first;
 }
 
+/// What most of the work was done for, where capture became too long.
+std::string Attempt::longest() const {
+  const auto most = std::max_element(rounds_.begin(), rounds_.end(),
+                                     [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (most == rounds_.end() || most->second < 2) return std::to_string(executor_.steps) + " instructions";
+  return "the loop at line " + std::to_string(request_.view->instrs()[most->first].line) + " went " +
+         std::to_string(most->second) + " rounds";
+}
+
 CaptureOutcome Attempt::finish(const Checkpoint* at, Value* returned, std::vector<Break> breaks, const Guard* while_holds) {
   CaptureOutcome outcome;
   if (at) {
@@ -265,13 +275,20 @@ CaptureOutcome Attempt::run() {
       }
     }
     if (done) continue;
+    if (executor_.limits.interrupted()) {
+      CaptureOutcome nothing;
+      nothing.interrupted = true;
+      return nothing;
+    }
     Break why = frame_.locate(std::move(done.error()));
+    const bool too_long = why.id == BreakId::CapturedTooMuch || why.id == BreakId::CaptureTime;
+    if (too_long && why.detail.empty()) why.detail = longest();
     why.raised = nullptr;
     const std::shared_ptr<const Guard> while_holds = std::exchange(why.while_holds, nullptr);
     std::vector<Ref<PyCodeObject>> reached;
     for (PyCodeObject* code : std::exchange(why.callees, {})) reached.push_back(Ref<PyCodeObject>::share(code));
     // A loop that is too long to unroll is left to the bytecode as a whole; its body is a region of its own.
-    const Checkpoint* loop = why.id == BreakId::CapturedTooMuch && !one_round_ ? loop_entry(before) : nullptr;
+    const Checkpoint* loop = too_long && !one_round_ ? loop_entry(before) : nullptr;
     wants_one_round_ = loop != nullptr;
     if (loop) restore(*loop);
     const Checkpoint* at = loop && can_leave() ? loop : last_exit(loop ? loop->executed : executed + 1);
@@ -297,6 +314,7 @@ CaptureOutcome capture(const CaptureRequest& request) {
   if (!whole.wants_one_round()) return outcome;
   Attempt round(request, true);
   CaptureOutcome one = round.run();
+  if (one.interrupted) return one;
   return one.region ? std::move(one) : std::move(outcome);
 }
 

@@ -61,6 +61,8 @@ struct Handler {  // one entry of the exception table, in Instr indices
   bool lasti;
 };
 
+class FlowMap;
+
 class CodeView {
  public:
   enum class Keep : uint8_t { Code, Contents };
@@ -84,6 +86,12 @@ class CodeView {
   bool is_cell(int i) const;  // localsplus slot i holds a cell once the prologue has run
   bool is_free(int i) const;
 
+  /// Made when first asked for.
+  const FlowMap& flow_map() const;
+
+  CodeView();
+  ~CodeView();
+
  private:
   PyCodeObject* code_ = nullptr;
   Ref<> kept_code_, consts_, names_, local_names_, local_kinds_;
@@ -91,6 +99,7 @@ class CodeView {
   std::vector<Handler> handlers_;
   std::vector<PyObject*> locals_;  // borrowed from local_names_
   std::vector<int32_t> index_of_;  // raw unit -> Instr
+  mutable std::unique_ptr<FlowMap> flow_map_;
 };
 
 }  // namespace framejit::capture

@@ -1,4 +1,6 @@
 // Tuples, lists and dicts: items, stores, lengths. Stores into existing ones are effects, visible to later loads.
+#include <algorithm>
+
 #include "capture/executor.h"
 #include "capture/py/instance.h"
 #include "capture/py/repr.h"
@@ -22,12 +24,15 @@ bool equal_keys(PyObject* a, PyObject* b) {
   return equal == 1;
 }
 
-// Do lookups in this dict run no code?
-bool has_plain_keys(PyObject* dict) {
+// Do lookups in this existing dict run no code? Nothing changes it during capture.
+bool has_plain_keys(Value* dict) {
+  if (!dict->key_index) dict->key_index = std::make_unique<KeyIndex>();
+  if (dict->key_index->all_plain) return true;
   PyObject *key, *value;
   Py_ssize_t at = 0;
-  while (PyDict_Next(dict, &at, &key, &value))
+  while (PyDict_Next(dict->object.get(), &at, &key, &value))
     if (!is_plain_key(key)) return false;
+  dict->key_index->all_plain = true;
   return true;
 }
 
@@ -66,12 +71,44 @@ Captured<std::size_t> place_of(Executor& x, Value* key, std::size_t size, const 
 }
 
 void set_items(Session& s, Value* v, Values items) {
+  s.spend(items.size());
   Values before = std::move(v->items);
   v->items = std::move(items);
   s.record(v, [v, before = std::move(before)] { v->items = before; });
 }
 
 }  // namespace
+
+bool has_changed(Session& s, const Value* container, const Values& items, std::size_t& changes) {
+  if (s.changes() == changes) return false;
+  changes = s.changes();
+  s.spend(items.size());
+  return container->items != items;
+}
+
+Captured<bool> Executor::replace_items(Value* list, std::size_t at, std::size_t count, const Values& fresh) {
+  Values& items = list->items;
+  session_.spend(items.size() - at + fresh.size());
+  const auto first = items.begin() + static_cast<std::ptrdiff_t>(at), last = first + static_cast<std::ptrdiff_t>(count);
+  const Values gone(first, last);
+  for (const Value* v : gone) {
+    const auto is_it = [v](const Value* other) { return other == v; };
+    if (may_finalize(v) && std::none_of(items.begin(), first, is_it) && std::none_of(last, items.end(), is_it) &&
+        std::none_of(fresh.begin(), fresh.end(), is_it))
+      return finalizes();
+  }
+  const auto replace = [list, at](std::size_t old, const Values& with) {
+    const auto from = list->items.begin() + static_cast<std::ptrdiff_t>(at);
+    list->items.insert(list->items.erase(from, from + static_cast<std::ptrdiff_t>(old)), with.begin(), with.end());
+  };
+  replace(count, fresh);
+  session_.record(list, [replace, gone, now = fresh.size()] { replace(now, gone); });
+  if (list->source) {
+    session_.spend(items.size());
+    effects_.replace(list);
+  }
+  return true;
+}
 
 Captured<Value*> Executor::get_item(Value* container, Value* key) {
   static PyObject* const kGetItem = interned("__getitem__");
@@ -177,17 +214,13 @@ Captured<bool> Executor::set_item(Value* container, Value* key, Value* value) {
   if (key->kind == ValueKind::Slice) {
     FRAMEJIT_TRY(fresh, unpack_fast(look(value)));  // before the bounds are taken: it may be the list itself
     FRAMEJIT_TRY(b, bounds_of(*this, key, static_cast<Py_ssize_t>(container->items.size())));
+    if (b.step == 1)
+      return replace_items(container, static_cast<std::size_t>(b.start), static_cast<std::size_t>(b.count), fresh);
+    if (static_cast<Py_ssize_t>(fresh.size()) != b.count)
+      return break_at(BreakId::WouldRaise, "an extended slice of another size");
     Values items = container->items;
-    if (b.step == 1) {
-      const auto at = items.begin() + b.start;
-      items.erase(at, at + b.count);
-      items.insert(items.begin() + b.start, fresh.begin(), fresh.end());
-    } else {
-      if (static_cast<Py_ssize_t>(fresh.size()) != b.count)
-        return break_at(BreakId::WouldRaise, "an extended slice of another size");
-      for (Py_ssize_t i = 0; i < b.count; ++i)
-        items[static_cast<std::size_t>(b.start + i * b.step)] = fresh[static_cast<std::size_t>(i)];
-    }
+    for (Py_ssize_t i = 0; i < b.count; ++i)
+      items[static_cast<std::size_t>(b.start + i * b.step)] = fresh[static_cast<std::size_t>(i)];
     if (may_finalize(container->items, items)) return finalizes();
     set_items(session_, container, std::move(items));
     if (container->source) effects_.replace(container);
@@ -209,20 +242,14 @@ Captured<bool> Executor::del_item(Value* container, Value* key) {
     FRAMEJIT_TRY(done, special(container, kDelItem, {key}));
     if (done) return true;
   }
-  if (container->kind == ValueKind::Dict) {
-    FRAMEJIT_TRY(at, find_key(container, key));
-    if (at < 0) return key_error(key);
-    items = container->items;
-    if (may_finalize(items[static_cast<std::size_t>(at) + 1])) return finalizes();
-    items.erase(items.begin() + at, items.begin() + at + 2);
-  } else if (container->kind == ValueKind::List && key->kind != ValueKind::Slice) {
+  if (container->kind == ValueKind::Dict) return del_key(container, key);
+  if (container->kind == ValueKind::List && key->kind != ValueKind::Slice) {
     FRAMEJIT_TRY(opened, open(container));
     (void)opened;
     FRAMEJIT_TRY(at, place_of(*this, key, container->items.size(), "list assignment index out of range"));
-    items = container->items;
-    if (may_finalize(items[at])) return finalizes();
-    items.erase(items.begin() + static_cast<std::ptrdiff_t>(at));
-  } else if (container->kind == ValueKind::List) {
+    return replace_items(container, at, 1, {});
+  }
+  if (container->kind == ValueKind::List) {
     FRAMEJIT_TRY(opened, open(container));
     (void)opened;
     FRAMEJIT_TRY(b, bounds_of(*this, key, static_cast<Py_ssize_t>(container->items.size())));
@@ -235,13 +262,26 @@ Captured<bool> Executor::del_item(Value* container, Value* key) {
     return break_at(BreakId::UserEffect, "deletion of an item");
   }
   set_items(session_, container, std::move(items));
-  if (container->kind == ValueKind::Dict) {
-    ++container->position;
-    session_.record(container, [container] { --container->position; });
-    if (container->source) effects_.store_item(container, session_.constant(wanted_key(key).get()), nullptr);
-  } else if (container->source) {
-    effects_.replace(container);
-  }
+  if (container->source) effects_.replace(container);
+  return true;
+}
+
+Captured<bool> Executor::del_key(Value* dict, Value* key) {
+  FRAMEJIT_TRY(at, find_key(dict, key));
+  if (at < 0) return key_error(key);
+  const auto pair = dict->items.begin() + at;
+  Value* const held_key = *pair;
+  Value* const held = *(pair + 1);
+  if (may_finalize(held)) return finalizes();
+  dict->items.erase(pair, pair + 2);
+  if (dict->key_index && dict->key_index->covered > 0) --dict->key_index->covered;  // all were covered by the lookup
+  ++dict->position;
+  session_.record(dict, [dict, at, held_key, held] {
+    dict->items.insert(dict->items.begin() + at, {held_key, held});
+    dict->key_index.reset();
+    --dict->position;
+  });
+  if (dict->source) effects_.store_item(dict, session_.constant(wanted_key(key).get()), nullptr);
   return true;
 }
 
@@ -333,10 +373,9 @@ Captured<Value*> Executor::dict_peek(Value* dict, Value* key) {
     FRAMEJIT_TRY(at, find_key(dict, key));
     return at < 0 ? nullptr : dict->items[static_cast<std::size_t>(at) + 1];
   }
-  for (std::size_t i = 0; i < dict->items.size(); i += 2)
-    if (same_key(dict->items[i]->object.get(), k)) return dict->items[i + 1];
+  if (const int64_t at = place_of_key(dict, k); at >= 0) return dict->items[static_cast<std::size_t>(at) + 1];
   if (is_defaultdict(dict->object.get()) && options_.variants >= kMostVariants) return break_at(BreakId::UnknownObject, "a defaultdict that varies");
-  if (!has_plain_keys(dict->object.get())) return break_at(BreakId::UnknownObject, "a dict with keys of unknown behaviour");
+  if (!has_plain_keys(dict)) return break_at(BreakId::UnknownObject, "a dict with keys of unknown behaviour");
   PyObject* found = PyDict_GetItemWithError(dict->object.get(), k);
   if (!found) {
     PyErr_Clear();
@@ -350,7 +389,7 @@ Captured<Value*> Executor::dict_peek(Value* dict, Value* key) {
   Value* value = look(lazy(found, source));  // its guard says that the key is there
   dict->items.push_back(session_.constant(k));
   dict->items.push_back(value);
-  session_.learn([dict] { dict->items.resize(dict->items.size() - 2); });
+  session_.learn([dict] { dict->drop_last_pair(); });
   return value;
 }
 
@@ -374,9 +413,37 @@ Captured<int64_t> Executor::find_key(Value* dict, Value* key) {
   if (!k) return break_at(BreakId::UnknownObject, "key of a dict");
   FRAMEJIT_TRY(opened, open(dict));
   (void)opened;
-  for (std::size_t i = 0; i < dict->items.size(); i += 2)
-    if (equal_keys(dict->items[i]->object.get(), k.get())) return static_cast<int64_t>(i);
-  return int64_t{-1};
+  return place_of_key(dict, k.get());
+}
+
+int64_t Executor::place_of_key(Value* dict, PyObject* key) {
+  constexpr std::size_t kFew = 8;
+  const Values& items = dict->items;
+  const std::size_t count = items.size() / 2;
+  /// The pair with the key among the first `end`, from behind.
+  const auto search = [&](std::size_t end) {
+    while (end-- > 0)
+      if (equal_keys(items[2 * end]->object.get(), key)) return static_cast<int64_t>(2 * end);
+    return int64_t{-1};
+  };
+  if (count <= kFew) return search(count);
+  if (!dict->key_index) dict->key_index = std::make_unique<KeyIndex>();
+  KeyIndex& index = *dict->key_index;
+  if (!index.places) index.places = Ref<>::steal(PyDict_New());
+  for (; index.places && index.covered < count; ++index.covered) {
+    const Ref<> place = Ref<>::steal(PyLong_FromSize_t(index.covered));
+    if (!place || PyDict_SetItem(index.places.get(), items[2 * index.covered]->object.get(), place.get()) < 0) {
+      index.places = {};
+      index.covered = 0;
+    }
+  }
+  PyObject* place = index.places ? PyDict_GetItemWithError(index.places.get(), key) : nullptr;
+  if (PyErr_Occurred() || !index.places) {
+    PyErr_Clear();
+    session_.spend(count);
+    return search(count);
+  }
+  return place ? search(std::min(count, PyLong_AsSize_t(place) + 1)) : -1;
 }
 
 Captured<bool> Executor::dict_set(Value* dict, Value* key, Value* value) {
@@ -392,7 +459,7 @@ Captured<bool> Executor::dict_set(Value* dict, Value* key, Value* value) {
   } else {
     dict->items.push_back(k);
     dict->items.push_back(value);
-    session_.record(dict, [dict] { dict->items.resize(dict->items.size() - 2); });
+    session_.record(dict, [dict] { dict->drop_last_pair(); });
   }
   if (dict->source) effects_.store_item(dict, k, value);
   return true;

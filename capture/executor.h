@@ -17,6 +17,7 @@
 #include "capture/door.h"
 #include "capture/effects.h"
 #include "capture/flow_map.h"
+#include "capture/limits.h"
 #include "capture/region.h"
 #include "capture/session.h"
 
@@ -166,7 +167,6 @@ class Executor {
   Captured<graph::ValueId> condition(Value* v);
   /// bool(v) or not v.
   Captured<Value*> truth_value(Value* v, bool negated);
-  const FlowMap& flow_map(const std::shared_ptr<const CodeView>& view);
   uint32_t branches = 0;  // that are being captured, in each other
   Captured<bool> is_same(Value* left, Value* right);
   Captured<bool> equal(Value* left, Value* right);  // as `in` and dict lookup do: identity, then ==
@@ -184,9 +184,14 @@ class Executor {
   Captured<Value*> get_item(Value* container, Value* key);
   Captured<bool> set_item(Value* container, Value* key, Value* value);
   Captured<bool> del_item(Value* container, Value* key);
+  Captured<bool> del_key(Value* dict, Value* key);
   Captured<Value*> length(Value* v);
   Captured<bool> append(Value* list, Value* item);
   Ref<> wanted_key(Value* key);
+  /// Replaces `count` items of a List, from `at` on.
+  Captured<bool> replace_items(Value* list, std::size_t at, std::size_t count, const Values& fresh);
+  /// The place of a key among the items that a Dict has now, or -1.
+  int64_t place_of_key(Value* dict, PyObject* key);
   /// The place of a key in a Dict's items (index of the key), or -1. Opens the dict.
   Captured<int64_t> find_key(Value* dict, Value* key);
   /// The value under a plain key of a Dict, or null; guards that key only where the dict was not opened.
@@ -230,6 +235,7 @@ class Executor {
   Value* str(const std::string& text);
 
   uint32_t steps = 0;              // instructions executed, all frames
+  Limits limits;
   std::vector<uint32_t> visits;    // by instruction of the outermost frame: how often it was executed
   uint32_t depth = 0;              // inlined frames
   SymbolicFrame* frame = nullptr;  // the innermost one
@@ -270,7 +276,6 @@ class Executor {
   std::unordered_map<PyObject*, Tracked> tracked_;  // existing mutable objects: one Value each
   std::unordered_map<PyCodeObject*, std::shared_ptr<const CodeView>> views_;
   std::unordered_map<const CodeView*, std::vector<uint32_t>> locations_;
-  std::unordered_map<const CodeView*, std::unique_ptr<FlowMap>> flow_maps_;
   std::vector<Ref<>> kept_;
   std::vector<std::unique_ptr<SymbolicFrame>> generators_;  // by position of their Iterators
 };
@@ -287,6 +292,8 @@ bool may_finalize(const Values& before, const Values& after);
 Unexpected<Break> finalizes();
 /// An __eq__ that changed what is being searched or compared.
 inline Unexpected<Break> changed_by_equality() { return break_at(BreakId::UnknownObject, "a list that its items' __eq__ changes"); }
+/// Does a container have other items than `items`, those it had at the last question? `changes`: Session::changes() then.
+bool has_changed(Session& s, const Value* container, const Values& items, std::size_t& changes);
 /// Have keys come or gone since the Iterator over a Dict was made?
 bool dict_changed(const Value& iterator);
 inline bool is_exact_dict(const Value* v) { return v->kind == ValueKind::Dict && (!v->source || PyDict_CheckExact(v->object.get())); }

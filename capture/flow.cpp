@@ -413,12 +413,6 @@ Captured<Value*> Executor::truth_value(Value* v, bool negated) {
   return session_.array(*inverse, Wrap::PyBool);
 }
 
-const FlowMap& Executor::flow_map(const std::shared_ptr<const CodeView>& view) {
-  std::unique_ptr<FlowMap>& map = flow_maps_[view.get()];
-  if (!map) map = std::make_unique<FlowMap>(*view);
-  return *map;
-}
-
 std::optional<Break> SymbolicFrame::run_side(Side& side, uint32_t join) {
   const OpenBlock opened(s, *side.block);
   const uint32_t around = std::exchange(until_, join);
@@ -470,7 +464,7 @@ Step SymbolicFrame::branch(Value* condition, const Instr& i, Break why) {
   if (why.id != BreakId::DataDependentBranch || !condition->is_array() || generator || x.handled || is_differentiated_round() ||
       x.branches >= kMostBranches)
     return Unexpected<Break>{std::move(why)};
-  const uint32_t here = pc, join = x.flow_map(view).join(pc);
+  const uint32_t here = pc, join = view->flow_map().join(pc);
   if (join == FlowMap::kNowhere || in_hopeless_loop(here)) return Unexpected<Break>{std::move(why)};
   FRAMEJIT_TRY(decides, x.condition(condition));
   const bool pops = i.op == Opcode::PopJumpIfFalse || i.op == Opcode::PopJumpIfTrue;
@@ -518,7 +512,7 @@ Step SymbolicFrame::follow(Value* condition, const Instr& i, Break why) {
 }
 
 Step SymbolicFrame::split(Value* choice, std::size_t depth) {
-  const FlowMap& map = x.flow_map(view);
+  const FlowMap& map = view->flow_map();
   uint32_t join = map.join(pc);
   while (join < map.end() && join != until_ && static_cast<std::size_t>(view->instrs()[join].depth) > depth) join = map.join(join);
   if (join == FlowMap::kNowhere || generator || x.handled || is_differentiated_round() || x.branches >= kMostBranches)

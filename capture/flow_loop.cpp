@@ -301,7 +301,7 @@ class SymbolicFrame::LoopCapture {
     }
     frame_.locals = after_;
     frame_.stack = stack_;
-    const FlowMap& map = x_.flow_map(frame_.view);
+    const FlowMap& map = frame_.view->flow_map();
     uint32_t join = map.join(scope_.head);
     while (join < map.end() && scope_.members[join]) join = map.join(join);
     if (scope_.exits.size() > 1 && join == FlowMap::kNowhere) return std::nullopt;
@@ -339,7 +339,7 @@ class SymbolicFrame::LoopCapture {
 };
 
 std::optional<Step> SymbolicFrame::loop() {
-  const FlowMap& map = x.flow_map(view);
+  const FlowMap& map = view->flow_map();
   if (!map.is_head(pc) || x.options().decide || generator || x.handled || s.has_tape() || x.branches >= kMostBranches) return std::nullopt;
   if (scope_ && scope_->head == pc) return std::nullopt;  // its own round begins
   int& tries = tries_[pc];
@@ -357,7 +357,7 @@ std::optional<Step> SymbolicFrame::loop() {
 
 bool SymbolicFrame::is_differentiated_round() const {
   if (!s.has_tape()) return false;
-  const FlowMap& map = x.flow_map(view);
+  const FlowMap& map = view->flow_map();
   for (uint32_t head = 0; head < map.end(); ++head)
     if (map.is_head(head) && map.loop_at(head)[pc]) return true;
   return false;
@@ -366,7 +366,8 @@ bool SymbolicFrame::is_differentiated_round() const {
 bool SymbolicFrame::in_hopeless_loop(uint32_t at) const {
   if (scope_) return false;
   return std::any_of(tries_.begin(), tries_.end(), [&](const auto& tried) {
-    return tried.second >= kMostTries && x.flow_map(view).loop_at(tried.first)[at];
+    const std::vector<bool>& members = view->flow_map().loop_at(tried.first);
+    return tried.second >= kMostTries && members[at];
   });
 }
 

@@ -2,6 +2,7 @@
 #include "capture/flow_map.h"
 
 #include <algorithm>
+#include <memory>
 
 namespace framejit::capture {
 
@@ -28,6 +29,14 @@ void successors(const Instr& instr, uint32_t i, uint32_t end, std::vector<uint32
 }
 
 }  // namespace
+
+CodeView::CodeView() = default;
+CodeView::~CodeView() = default;
+
+const FlowMap& CodeView::flow_map() const {
+  if (!flow_map_) flow_map_ = std::make_unique<FlowMap>(*this);
+  return *flow_map_;
+}
 
 FlowMap::FlowMap(const CodeView& view)
     : next_(view.instrs().size() + 1), before_(next_.size()), joins_(view.instrs().size(), kNowhere),
@@ -88,9 +97,11 @@ FlowMap::FlowMap(const CodeView& view)
   std::copy_n(after.begin(), joins_.size(), joins_.begin());
 }
 
-std::vector<bool> FlowMap::loop_at(uint32_t head) const {
-  std::vector<bool> members(joins_.size(), false);
-  if (!heads_[head]) return {};
+const std::vector<bool>& FlowMap::loop_at(uint32_t head) const {
+  const auto [at, fresh] = loops_.try_emplace(head);
+  std::vector<bool>& members = at->second;
+  if (!fresh || !heads_[head]) return members;
+  members.resize(joins_.size(), false);
   members[head] = true;
   std::vector<uint32_t> open;
   for (uint32_t i : before_[head])

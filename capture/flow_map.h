@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <unordered_map>
 #include <vector>
 
 #include "capture/code_view.h"
@@ -20,13 +21,14 @@ class FlowMap {
   uint32_t join(uint32_t i) const { return joins_[i]; }
   /// The instructions of the loop whose rounds begin at `head`, by a jump back that is not the iteration of a `for`; empty
   /// where there is none.
-  std::vector<bool> loop_at(uint32_t head) const;
+  const std::vector<bool>& loop_at(uint32_t head) const;
   bool is_head(uint32_t i) const { return heads_[i]; }
 
  private:
   std::vector<std::vector<uint32_t>> next_, before_;  // by instruction; end() stands behind the last one
   std::vector<uint32_t> joins_;
   std::vector<bool> heads_;
+  mutable std::unordered_map<uint32_t, std::vector<bool>> loops_;  // by head: those that were asked for
 };
 
 }  // namespace framejit::capture

@@ -55,7 +55,7 @@ bool is_fixed(PyObject* o) {
 }  // namespace
 
 Executor::Executor(Session& session, const CaptureOptions& options)
-    : session_(session), options_(options), effects_(session) {}
+    : limits(options), session_(session), options_(options), effects_(session) {}
 
 void Executor::guard(GuardKind kind, const SourceRef& source, PyObject* object, PyObject* key, int64_t number) {
   Guard g{};
@@ -154,7 +154,7 @@ Value* Executor::wrap(PyObject* o, SourceRef source) {
   if (PyLong_CheckExact(o)) {
     int overflow = 0;
     const long long number = PyLong_AsLongLongAndOverflow(o, &overflow);
-    if (!overflow && session_.varied().names.count(source->str()) != 0) {
+    if (!overflow && !session_.varied().names.empty() && session_.varied().names.count(source->str()) != 0) {
       Guard g{};
       g.kind = GuardKind::IntSymbol;
       g.source = source;
@@ -283,19 +283,21 @@ Captured<bool> Executor::open(Value* v) {
       const bool told_by_equality = PyUnicode_CheckExact(key) || PyLong_CheckExact(key) || is_singleton(key) || Py_IS_TYPE(key, &PyType_Type);
       if (!told_by_equality || has_class(key)) return break_at(BreakId::UnknownObject, "a dict with keys of unknown behaviour");
       PyTuple_SET_ITEM(keys.get(), n++, Ref<>::share(key).release());
-      Value* known_value = nullptr;
-      for (std::size_t i = 0; i < v->items.size(); i += 2)
-        if (same_key(v->items[i]->object.get(), key)) known_value = v->items[i + 1];
+      const int64_t seen = place_of_key(v, key);
+      Value* known_value = seen < 0 ? nullptr : v->items[static_cast<std::size_t>(seen) + 1];
       items.push_back(session_.constant(key));
       items.push_back(known_value ? known_value : lazy(value, item_source(v->source, -1, key)));
     }
     guard(GuardKind::Keys, v->source, keys.get());
   }
+  session_.spend(items.size());
   Values before = v->items;
   v->items = std::move(items);
+  v->key_index.reset();
   v->partial = false;
   session_.learn([v, before = std::move(before)] {
     v->items = before;
+    v->key_index.reset();
     v->partial = true;
   });
   return true;
@@ -402,7 +404,7 @@ bool may_finalize_in_slot(const Value* v, int local) {
 
 bool may_finalize(const Values& before, const Values& after) {
   return std::any_of(before.begin(), before.end(), [&after](const Value* v) {
-    return std::find(after.begin(), after.end(), v) == after.end() && may_finalize(v);
+    return may_finalize(v) && std::find(after.begin(), after.end(), v) == after.end();
   });
 }
 

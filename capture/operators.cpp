@@ -555,9 +555,11 @@ Captured<bool> Executor::contains(Value* container, Value* item) {
     case ValueKind::Tuple:
     case ValueKind::List: {
       FRAMEJIT_TRY(items, unpack(container));
+      session_.spend(items.size());
+      std::size_t changes = session_.changes();
       for (Value* each : items) {
         FRAMEJIT_TRY(same_item, equal(look(each), item));
-        if (container->items != items) return changed_by_equality();
+        if (has_changed(session_, container, items, changes)) return changed_by_equality();
         if (same_item) return true;
       }
       return false;

@@ -105,6 +105,8 @@ struct CaptureOptions {
   int64_t break_every = 0;  // stress: a region ends after so many instructions of its own frame; 0: never for that
   uint32_t instruction_limit = 20000;     // executed at most, and for each graph node
   uint32_t instructions_per_node = 100;  // so many more: deep networks need 20 to 30
+  uint32_t idle_limit = 5000;            // instructions at most since the last array operation
+  int64_t time_limit_ns = 0;             // of the thread's own time; 0: none
   uint32_t node_limit = 30000;           // graph nodes at most
   uint32_t inline_depth = 16;
   uint32_t variants = 0;        // entries that were made for this place before
@@ -137,6 +139,8 @@ struct CaptureOutcome {
   std::vector<Break> breaks;
   /// Code of the callees that were being followed where capture stopped.
   std::vector<Ref<PyCodeObject>> reached;
+  /// A signal came. Nothing was found out: the interpreter runs its handler, and capture is tried again another time.
+  bool interrupted = false;
 };
 
 /// Executes symbolically from the entry to a return or to the first break. Runs no user code, has no effect on any

@@ -41,6 +41,11 @@ bool same_dim_guard(const graph::DimGuard& a, const graph::DimGuard& b) {
   return a.relation == b.relation && a.outcome == b.outcome && a.left == b.left && a.right == b.right;
 }
 
+/// By what an input is found again: an array is one object, numbers and scalars are known by where they come from.
+std::size_t input_key(PyObject* object, const Source& source, Wrap wrap) {
+  return by_identity(wrap) ? std::hash<PyObject*>()(object) : hash_of(source);
+}
+
 std::size_t guard_hash(const Guard& g) {
   const std::size_t hash = static_cast<std::size_t>(g.kind) + reinterpret_cast<std::size_t>(g.object.get());
   return g.source ? hash * 1000003 + hash_of(*g.source) : hash;
@@ -145,7 +150,10 @@ Value* Session::tuple(std::vector<Value*> items) {
 }
 
 Value* Session::array_input(PyObject* object, SourceRef source, ArraySpec spec) {
-  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+  const std::size_t key = input_key(object, *source, spec.wrap);
+  const auto [first, last] = input_index_.equal_range(key);
+  for (auto at = first; at != last; ++at) {
+    const std::size_t i = at->second;
     const bool equal_source = same_source(inputs_[i].source, source);
     // Numbers and scalars are immutable: only arrays are one thing behind two names.
     if (by_identity(spec.wrap) ? input_objects_[i] != object : !equal_source) continue;
@@ -163,13 +171,8 @@ Value* Session::array_input(PyObject* object, SourceRef source, ArraySpec spec) 
   type.shape = spec.shape;
   type.strides = spec.strides;
   std::string name = graph_name(source->str(), inputs_.size());
-  for (std::size_t i = 0; i < inputs_.size(); ++i) {
-    const graph::AttrValue* used = graph_->node(input_values_[i]->id).find(graph::AttrKey::Name);
-    if (used && std::get_if<std::string>(used) && std::get<std::string>(*used) == name) {
-      name += "_" + std::to_string(inputs_.size());
-      break;
-    }
-  }
+  if (input_names_.count(name)) name += "_" + std::to_string(inputs_.size());
+  input_names_.insert(name);
   graph::ValueId id = builder_.param(std::move(type), name);
   Guard g{};
   g.kind = GuardKind::Array;
@@ -183,6 +186,7 @@ Value* Session::array_input(PyObject* object, SourceRef source, ArraySpec spec) 
   Value* v = array(id, spec.wrap);
   v->source = source;
   v->object = Ref<>::share(object);
+  input_index_.emplace(key, inputs_.size());
   inputs_.push_back(Input{source, spec, guard});
   input_objects_.push_back(object);
   input_values_.push_back(v);
@@ -193,6 +197,8 @@ Value* Session::array_input(PyObject* object, SourceRef source, ArraySpec spec) 
 }
 
 void Session::add_guard(Guard guard) {
+  constexpr int kMostSteps = 100;
+  if (guard.source && guard.source->depth() > kMostSteps) too_deep_ = true;
   const std::size_t hash = guard_hash(guard);
   const auto [first, last] = guard_index_.equal_range(hash);
   for (auto it = first; it != last; ++it) {
@@ -246,6 +252,7 @@ Captured<bool> Session::prepare_write(graph::ValueId dst) {
   if (writing(dst) == Writing::Foreign) return break_at(BreakId::UnsupportedArgument, "assignment to a view whose base is no array");
   if (writing(dst) == Writing::Refused) return break_at(BreakId::WouldRaise, "assignment destination is read-only");
   const graph::ValueId root = graph_->root(dst);
+  spend(inputs_.size());
   // What a run may have to put back is then all of the array.
   constexpr int64_t kSmall = 4096;
   const graph::Type &type = graph_->type(dst), &whole = graph_->type(root);
@@ -413,10 +420,17 @@ void Session::rollback(const Mark& m) {
     if (at != last) guard_index_.erase(at);
   }
   guards_.erase(guards_.begin() + static_cast<std::ptrdiff_t>(m.guards), guards_.end());
+  for (std::size_t i = m.inputs; i < inputs_.size(); ++i) {
+    const auto [first, last] = input_index_.equal_range(input_key(input_objects_[i], *inputs_[i].source, inputs_[i].spec.wrap));
+    const auto at = std::find_if(first, last, [i](const auto& entry) { return entry.second == i; });
+    if (at != last) input_index_.erase(at);
+    input_names_.erase(std::string(graph_->node(input_values_[i]->id).name()));
+  }
   inputs_.erase(inputs_.begin() + static_cast<std::ptrdiff_t>(m.inputs), inputs_.end());
   input_objects_.resize(m.inputs);
   input_values_.resize(m.inputs);
   overlap_ = m.overlap;
+  too_deep_ = false;
   graph_->rollback(m.graph);
   checked_ = std::min(checked_, graph_->value_count());
 }

@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "capture/break.h"
@@ -53,6 +54,7 @@ class Session {
   /// Its number: no two sessions of a process have the same.
   int64_t serial() const { return serial_; }
   graph::Graph& graph() { return *graph_; }
+  const graph::Graph& graph() const { return *graph_; }
   graph::GraphBuilder& builder() { return builder_; }
   const Varied& varied() const { return varied_; }
   const std::vector<Door*>& doors() const { return doors_; }
@@ -123,6 +125,16 @@ class Session {
   bool has_flag_actions() const { return static_cast<bool>(builder_.flag_rule()); }
   void set_flag_actions(FlagActions actions);
 
+  /// How many changes were recorded so far.
+  std::size_t changes() const { return undo_.size(); }
+  /// Is something guarded that only a long chain of objects leads to? Guards, texts and fetches are as long as the chain.
+  bool is_too_deep() const { return too_deep_; }
+
+  /// Counts the items that an instruction went through: some look at or copy a whole container.
+  void spend(std::size_t items) { spent_ += items; }
+  /// The work of all that was counted, in instructions.
+  uint64_t work() const { return spent_ / 32; }
+
   uint32_t location() const { return location_; }
   void set_location(uint32_t location);
   /// The code that runs symbolically; both borrowed.
@@ -173,6 +185,8 @@ class Session {
   std::vector<Guard> guards_;
   std::unordered_multimap<std::size_t, std::size_t> guard_index_;  // hash: place in guards_
   std::vector<Input> inputs_;
+  std::unordered_multimap<std::size_t, std::size_t> input_index_;  // input_key(): place in inputs_
+  std::unordered_set<std::string> input_names_;
   std::vector<PyObject*> input_objects_;  // alive during capture: the frame holds them
   std::vector<Value*> input_values_;
   std::vector<std::size_t> written_;  // inputs that the graph writes
@@ -200,6 +214,8 @@ class Session {
   std::map<graph::ValueId, Writing> writing_;  // of those that are not simply allowed
   int tapes_ = 0;
   uint32_t location_ = 0;
+  uint64_t spent_ = 0;
+  bool too_deep_ = false;
   bool o1_ = false;
   FlagActions flag_actions_;
   PyObject *file_ = nullptr, *globals_ = nullptr;

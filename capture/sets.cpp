@@ -56,10 +56,19 @@ bool replay(PyObject* set, const std::vector<Value*>& changes) {
   return true;
 }
 
+bool rebuild(Value* set) {
+  Ref<> made = Ref<>::steal(PySet_New(nullptr));
+  if (made && !replay(made.get(), set->items)) made = {};
+  if (!made) PyErr_Clear();
+  set->object = made;
+  return static_cast<bool>(made);
+}
+
 /// What a set holds, as a set that nobody changes meanwhile; null: of this nothing is known.
 Captured<Ref<>> contents(Executor& x, Value* v) {
   if (v->is_constant() && PyFrozenSet_CheckExact(v->object.get()) && is_plain(v->object.get())) return v->object;
   if (v->kind != ValueKind::Set) return Ref<>();
+  if (!v->source && !v->object && !rebuild(v)) return unknown("a set");  // changes were taken back
   if (!v->source) return v->object;
   FRAMEJIT_TRY(opened, open_set(x, v));
   (void)opened;
@@ -73,13 +82,6 @@ Captured<Ref<>> contents(Executor& x, Value* v) {
 /// The same as a set from outside that was not changed, a constant, or null.
 bool stands_still(const Value* v) { return v->is_constant() || (v->source && v->items.empty()); }
 
-bool rebuild(Value* set) {
-  Ref<> made = Ref<>::steal(PySet_New(nullptr));
-  if (made && !replay(made.get(), set->items)) made = {};
-  if (!made) PyErr_Clear();
-  set->object = made;
-  return static_cast<bool>(made);
-}
 
 /// `given`: the operand as the program has it.
 Captured<bool> change(Executor& x, Value* set, SetChange how, PyObject* operand, Value* given) {
@@ -102,10 +104,12 @@ Captured<bool> change(Executor& x, Value* set, SetChange how, PyObject* operand,
   set->items.push_back(x.session().constant(operand));
   x.session().record(set, [set] {
     set->items.resize(set->items.size() - 2);
-    if (!set->source) rebuild(set);
+    if (!set->source) set->object = {};
   });
   if (set->source) {
     x.effects().change_set(set, number, given);
+  } else if (!set->object) {
+    return rebuild(set) ? Captured<bool>(true) : unknown("a set");
   } else if (!change_set(set->object.get(), how, operand)) {
     PyErr_Clear();
     return unknown("a set");

@@ -45,6 +45,8 @@ struct Source {
 
   /// As a Python expression: x, self.weights[0], sim.DT.
   std::string str() const;
+  /// The number of steps from where the chain begins.
+  int depth() const { return base ? base->depth() + 1 : 0; }
 };
 
 bool same(const Source& a, const Source& b);

@@ -87,7 +87,7 @@ class SplicedCode {
 bool tools_active();
 /// Something asks the interpreter for attention (signals, GIL requests, pending calls).
 bool eval_breaker_set();
-/// A signal waits for its handler. The one of these that may be asked without the GIL.
+/// A signal waits for its handler, which this thread, the main one, has to run. May be asked without the GIL.
 bool signal_pending();
 /// Handlers that threw or left an exception set, since the start. 0 unless there is a bug.
 uint64_t splice_internal_errors();

@@ -10,6 +10,8 @@
 
 #include "capture/splice_region.h"
 
+#include <unistd.h>
+
 #include <utility>
 
 #include "capture/opcodes.h"
@@ -199,7 +201,7 @@ bool is_region(PyObject* object) { return Py_TYPE(object) == region_type(); }
 
 bool tools_active() { return py::tools_active(py::thread()); }
 bool eval_breaker_set() { return py::eval_breaker_set(py::thread()); }
-bool signal_pending() { return py::signal_pending(); }
+bool signal_pending() { return py::signal_pending() && gettid() == getpid(); }
 uint64_t splice_internal_errors() { return internal_errors; }
 
 }  // namespace framejit::capture

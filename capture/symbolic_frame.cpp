@@ -74,11 +74,7 @@ Captured<bool> SymbolicFrame::check_unrolled(uint32_t head) {
 }
 
 Step SymbolicFrame::advance() {
-  const CaptureOptions& options = x.options();
-  const std::size_t nodes = s.graph().value_count();
-  if (x.steps >= options.instruction_limit + nodes * options.instructions_per_node) return break_at(BreakId::CapturedTooMuch);
-  // A gradient has up to three times the nodes of what it is of.
-  if (nodes > options.node_limit * (options.fullgraph || s.has_tape() ? 4 : 1)) return break_at(BreakId::CapturedTooMuch, "graph nodes");
+  if (std::optional<Break> limit = x.limits.exceeded(x.steps, s)) return Unexpected<Break>{std::move(*limit)};
   if (std::optional<Step> behind = loop()) return std::move(*behind);
   begin_step();
   if (outermost) {
@@ -87,6 +83,7 @@ Step SymbolicFrame::advance() {
   }
   Step done = step(current());
   if (done && s.has_overlap()) return break_at(BreakId::OverlappingMemory, "read after a write");
+  if (done && s.is_too_deep()) return break_at(BreakId::CapturedTooMuch, "a long chain of objects");
   if (done) {
     FRAMEJIT_TRY(compiled, s.check_nodes());
     (void)compiled;

@@ -11,6 +11,8 @@
 // Session::record, so that a transaction can take it back.
 #pragma once
 
+#include <algorithm>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -45,6 +47,13 @@ enum class ValueKind : uint8_t {
                 // derives from tuple: items
 };
 
+/// Finds the keys of a Dict among its items without a search.
+struct KeyIndex {
+  Ref<> places;             // a dict: key -> the number of its pair, or of a later one where pairs before it were deleted
+  std::size_t covered = 0;  // so many pairs are in it
+  bool all_plain = false;   // of an existing dict: no lookup in it runs code
+};
+
 struct Value {
   ValueKind kind = ValueKind::Constant;
   SourceRef source;    // set: the object exists outside and can be fetched again
@@ -66,11 +75,17 @@ struct Value {
   bool weak = false;   // Array with wrap PyFloat/PyInt/PyBool: promotes as a Python number
   Ref<> extra;         // Function: code object and the like; owned by the handlers
   std::vector<std::pair<std::string, Value*>> attributes;  // Function, Object: tracked attributes
+  std::unique_ptr<KeyIndex> key_index;                     // Dict: made when there are many keys
 
   bool is_constant() const { return kind == ValueKind::Constant; }
   bool is_none() const { return is_constant() && object.get() == Py_None; }
   bool is_array() const { return kind == ValueKind::Array; }
   bool is_made() const { return kind == ValueKind::Object && !source; }
+  /// Takes the last pair of a Dict away.
+  void drop_last_pair() {
+    items.resize(items.size() - 2);
+    if (key_index) key_index->covered = std::min(key_index->covered, items.size() / 2);
+  }
 };
 
 }  // namespace framejit::capture

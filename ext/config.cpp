@@ -36,6 +36,7 @@ const Field* find(const char* name) {
       {"strict", Kind::Bool, &config().strict, 0},
       {"code_bytes_limit", Kind::Int, &config().code_bytes_limit, 0},
       {"instruction_limit", Kind::Int, &config().instruction_limit, 1},
+      {"capture_time_limit", Kind::Int, &config().capture_time_limit, 0},
       {"passes", Kind::Text, &config().passes, 0},
       {"perf", Kind::Text, &config().perf, 0},
       {"stress", Kind::Text, &config().stress, 0},

@@ -15,6 +15,7 @@ struct Config {
   bool strict = false;          // internal errors raise
   int64_t code_bytes_limit = 64 << 20;
   int64_t instruction_limit = 20000;  // of one capture
+  int64_t capture_time_limit = 50;    // ms of one capture; 0: none
   std::string passes;                 // "-fuse,-cse": passes that are switched off
   std::string perf;                   // "map", "jitdump": where perf finds the names of kernels
   std::string stress;                 // for functions that are marked from now on

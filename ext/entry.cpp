@@ -1,8 +1,6 @@
 // Running compiled regions.
 #include "ext/entry.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -51,7 +49,7 @@ void defer_error() {
 /// Called now and then during long runs, by the thread that started them, without the GIL. A signal cancels the run; the
 /// interpreter, which then executes the bytecode, runs its handler. A GIL request of another thread is no reason to stop.
 bool poll_signals() {
-  return capture::signal_pending() && gettid() == getpid();  // handlers run on the main thread only
+  return capture::signal_pending();
 }
 
 }  // namespace

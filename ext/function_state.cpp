@@ -154,6 +154,7 @@ Outcome CodeState::compile_whole(const Start& start) {
     insert(whole_, std::move(captured.entry));
     return Outcome::Miss;
   }
+  if (captured.interrupted) return Outcome::Declined;
   ++whole_.failures;
   if (settings_.fullgraph && !captured.breaks.empty()) {
     raise_graph_break(captured.breaks.front());
@@ -302,6 +303,7 @@ CodeState::Captured CodeState::compile_at(Place& place, uint32_t instr, const Fr
   request.options.any_work = settings_.stress.rewrite || (settings_.quiet && whole);  // a gradient is made of the graph
   if (!settings_.fullgraph) request.options.break_every = settings_.stress.break_every;
   request.options.instruction_limit = static_cast<uint32_t>(std::min<int64_t>(config().instruction_limit, 1 << 30));
+  request.options.time_limit_ns = std::min<int64_t>(config().capture_time_limit, INT32_MAX) * 1'000'000;
   request.options.unwrap = unwrap_function;
   request.options.polyfill = polyfill_of;
   request.options.implementation = numpy_implementation;
@@ -322,6 +324,7 @@ CodeState::Captured CodeState::compile_at(Place& place, uint32_t instr, const Fr
   runtime::trace_span("capture", name(), start, start + captured_ns);
 
   Captured out;
+  out.interrupted = outcome.interrupted;
   out.breaks = std::move(outcome.breaks);
   if (outcome.region) out.breaks.insert(out.breaks.end(), outcome.region->breaks.begin(), outcome.region->breaks.end());
   if (outcome.region && (!whole || outcome.region->returns)) {
@@ -550,6 +553,7 @@ bool CodeState::ask_place(Place& place, uint32_t site, const FrameView& frame, c
     return false;
   }
   Captured captured = compile_at(place, site, frame, false);
+  if (captured.interrupted) return false;
   if (!captured.entry) {
     ++place.failures;
     if (entries.empty())
@@ -609,6 +613,7 @@ std::shared_ptr<Entry> CodeState::entry_for(Place& place, uint32_t site, const F
     if (!entry->explain(frame)) return entry;
   if (!may_compile(place, frame)) return nullptr;
   Captured captured = compile_at(place, site, frame, false);
+  if (captured.interrupted) return nullptr;
   if (!captured.entry) {
     if (++place.failures >= kMaxFailures) place.exhausted = true;
     return nullptr;

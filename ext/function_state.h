@@ -138,6 +138,7 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   struct Captured {
     std::shared_ptr<Entry> entry;
     std::vector<capture::Break> breaks;
+    bool interrupted = false;  // by a signal: as if there had been no attempt
   };
   /// Captures and compiles at one place. Null entry: nothing came of it, the breaks say why.
   /// At the function's start; Miss where an entry is there now that has not run.

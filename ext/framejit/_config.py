@@ -36,6 +36,13 @@ FIELDS = (
     Field(
         "instruction_limit", 20000, "bytecode instructions of one capture; each graph node allows a hundred more", True
     ),
+    Field(
+        "capture_time_limit",
+        50,
+        "milliseconds of processor time that one capture may take before it ends where it is, and 50 microseconds more for "
+        "each graph node; 0, `fullgraph=True` and gradients: no limit",
+        True,
+    ),
     Field("passes", "", "passes that are switched off by name, as in `-fuse,-cse`", True),
     Field("perf", "", "names of kernels for Linux perf: `map` (/tmp/perf-PID.map) or `jitdump` (jit-PID.dump)", True),
     Field("trace", "", "where to write a Chrome trace of the process, as by `trace()`"),

@@ -1,0 +1,56 @@
+// Instructions and graph nodes are counted, so that a program is captured in the same way each time. Time is the last resort.
+#include "capture/limits.h"
+
+#include <time.h>
+
+#include <algorithm>
+
+#include "capture/splice.h"
+
+namespace framejit::capture {
+
+namespace {
+
+constexpr uint64_t kPollEvery = 32;           // instructions: some 20 us
+constexpr int64_t kNanosecondsPerNode = 50'000;  // capture, with Python code between the operations of a network
+
+int64_t now(clockid_t clock) {
+  timespec at{};
+  clock_gettime(clock, &at);
+  return at.tv_sec * int64_t{1'000'000'000} + at.tv_nsec;
+}
+
+}  // namespace
+
+Limits::Limits(const CaptureOptions& options)
+    : options_(options), started_(now(CLOCK_MONOTONIC)), started_cpu_(now(CLOCK_THREAD_CPUTIME_ID)) {}
+
+bool Limits::out_of_time(std::size_t nodes) const {
+  if (options_.time_limit_ns <= 0) return false;
+  const int64_t limit = options_.time_limit_ns + static_cast<int64_t>(nodes) * kNanosecondsPerNode;
+  // Reading the thread's own time takes a system call.
+  return now(CLOCK_MONOTONIC) - started_ > limit && now(CLOCK_THREAD_CPUTIME_ID) - started_cpu_ > limit;
+}
+
+std::optional<Break> Limits::exceeded(uint32_t steps, const Session& session) {
+  const graph::Graph& graph = session.graph();
+  const std::size_t nodes = graph.value_count();
+  const uint64_t work = steps + session.work();
+  const bool whole = options_.fullgraph || session.has_tape();
+  if (interrupted_) return Break{BreakId::CaptureTime, "a signal"};
+  if (work >= options_.instruction_limit + nodes * uint64_t{options_.instructions_per_node}) return Break{BreakId::CapturedTooMuch};
+  // A gradient has up to three times the nodes of the function.
+  if (nodes > options_.node_limit * (whole ? 4 : 1)) return Break{BreakId::CapturedTooMuch, "graph nodes"};
+  for (seen_nodes_ = std::min(seen_nodes_, nodes); seen_nodes_ < nodes; ++seen_nodes_)
+    if (graph.type(graph::ValueId{static_cast<uint32_t>(seen_nodes_)}).rank() > 0) last_array_work_ = work;
+  if (!whole && work > last_array_work_ + options_.idle_limit) return Break{BreakId::CapturedTooMuch};
+  if (work >= next_poll_) {
+    next_poll_ = work + kPollEvery;
+    interrupted_ = signal_pending();
+    if (interrupted_) return Break{BreakId::CaptureTime, "a signal"};
+    if (!whole && out_of_time(nodes)) return Break{BreakId::CaptureTime};
+  }
+  return std::nullopt;
+}
+
+}  // namespace framejit::capture
