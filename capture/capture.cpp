@@ -46,6 +46,20 @@ bool is_worthwhile(const graph::Graph& graph) {
   return works;
 }
 
+/// Do the nodes from `first` on read and write single elements only?
+bool works_on_elements(const graph::Graph& graph, std::size_t first) {
+  for (std::size_t i = first; i < graph.value_count(); ++i) {
+    const graph::ValueId v{static_cast<uint32_t>(i)};
+    const graph::Node& node = graph.node(v);
+    const graph::OpClass cls = graph::def(node.op).cls;
+    if (cls == graph::OpClass::Source || cls == graph::OpClass::View) continue;
+    if (node.type.rank() > 0) return false;
+    for (graph::ValueId input : node.inputs)
+      if (graph.type(input).rank() > 0) return false;
+  }
+  return true;
+}
+
 class Attempt {
  public:
   Attempt(const CaptureRequest& request, bool one_round)
@@ -63,6 +77,7 @@ class Attempt {
   }
 
   CaptureOutcome run();
+  uint64_t work() const { return executor_.steps + session_.work(); }
   /// The break lies in a loop that began at or before the entry: one round of it may still be a region.
   bool wants_one_round() const { return wants_one_round_; }
 
@@ -76,6 +91,7 @@ class Attempt {
   const Checkpoint* before_loads(const Checkpoint* exit);
   const Checkpoint* loop_entry(uint32_t pc) const;
   std::string longest() const;
+  std::optional<Break> element_loop(const Checkpoint& head);
   CaptureOutcome finish(const Checkpoint* at, Value* returned, std::vector<Break> breaks, const Guard* while_holds = nullptr);
 
   const CaptureRequest& request_;
@@ -164,7 +180,10 @@ bool Attempt::can_leave() {
 }
 
 void Attempt::checkpoint(int64_t executed) {
+  // A frame of very many locals is copied the more rarely.
+  constexpr int64_t kCopied = 256;  // pointers for each instruction
   if (!frame_.current().boundary) return;
+  if (!boundaries_.empty() && (executed - boundaries_.back().executed) * kCopied < static_cast<int64_t>(frame_.locals.size())) return;
   if (boundaries_.size() == kMostBoundaries) {
     // Every second of the older half goes; the entry stays.
     std::size_t kept = 0;
@@ -232,6 +251,15 @@ std::string Attempt::longest() const {
          std::to_string(most->second) + " rounds";
 }
 
+/// The break at the head of a loop that became too long, if it works on single values. Goes back to the head.
+std::optional<Break> Attempt::element_loop(const Checkpoint& head) {
+  if (!works_on_elements(session_.graph(), head.mark.graph.nodes)) return std::nullopt;
+  if (request_.element_loops) request_.element_loops->insert(head.pc);
+  Break why{BreakId::ElementLoop, longest()};
+  restore(head);
+  return frame_.locate(std::move(why));
+}
+
 CaptureOutcome Attempt::finish(const Checkpoint* at, Value* returned, std::vector<Break> breaks, const Guard* while_holds) {
   CaptureOutcome outcome;
   if (at) {
@@ -240,6 +268,7 @@ CaptureOutcome Attempt::finish(const Checkpoint* at, Value* returned, std::vecto
     if (while_holds) session_.add_guard(*while_holds);
   }
   outcome.breaks = breaks;
+  outcome.work = work();
   if (!at && !returned) return outcome;
   const bool moves = returned || at->pc != request_.entry || !executor_.effects().log().empty();
   if (!(request_.options.any_work ? moves : is_worthwhile(session_.graph()))) return outcome;
@@ -262,7 +291,10 @@ CaptureOutcome Attempt::run() {
     checkpoint(executed);
     const uint32_t before = frame_.pc;
     const int64_t most = request_.options.break_every;
-    Step done = most > 0 && executed >= most ? break_at(BreakId::Stress) : frame_.advance();
+    const bool known_loop = request_.element_loops && request_.element_loops->count(before) != 0;
+    Step done = most > 0 && executed >= most ? break_at(BreakId::Stress)
+                : known_loop                 ? break_at(BreakId::ElementLoop)
+                                             : frame_.advance();
     if (done && *done == Flow::Returned) {
       if (is_materializable(frame_.returned) && can_commit()) return finish(nullptr, frame_.returned, {});
       done = break_at(BreakId::UnsupportedInstruction, "a result that cannot be made again");
@@ -278,6 +310,7 @@ CaptureOutcome Attempt::run() {
     if (executor_.limits.interrupted()) {
       CaptureOutcome nothing;
       nothing.interrupted = true;
+      nothing.work = work();
       return nothing;
     }
     Break why = frame_.locate(std::move(done.error()));
@@ -290,6 +323,10 @@ CaptureOutcome Attempt::run() {
     // A loop that is too long to unroll is left to the bytecode as a whole; its body is a region of its own.
     const Checkpoint* loop = too_long && !one_round_ ? loop_entry(before) : nullptr;
     wants_one_round_ = loop != nullptr;
+    if (std::optional<Break> of_elements = loop && why.callees.empty() ? element_loop(*loop) : std::nullopt) {
+      why = std::move(*of_elements);
+      wants_one_round_ = false;
+    }
     if (loop) restore(*loop);
     const Checkpoint* at = loop && can_leave() ? loop : last_exit(loop ? loop->executed : executed + 1);
     if (at && !loop && why.id != BreakId::Stress) at = before_loads(at);
@@ -314,6 +351,8 @@ CaptureOutcome capture(const CaptureRequest& request) {
   if (!whole.wants_one_round()) return outcome;
   Attempt round(request, true);
   CaptureOutcome one = round.run();
+  one.work += outcome.work;
+  outcome.work = one.work;
   if (one.interrupted) return one;
   return one.region ? std::move(one) : std::move(outcome);
 }

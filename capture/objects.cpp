@@ -41,6 +41,19 @@ bool has_class(PyObject* key) {
   return false;
 }
 
+constexpr const char* kRangeParts[] = {"start", "stop", "step"};
+
+/// A range whose numbers are far from the limits of 64 bits.
+bool is_small_range(PyObject* o) {
+  if (!PyRange_Check(o)) return false;
+  for (const char* part : kRangeParts) {
+    const Ref<> number = Ref<>::steal(PyObject_GetAttrString(o, part));
+    if (!number) return PyErr_Clear(), false;
+    if (!PyLong_CheckExact(number.get()) || _PyLong_NumBits(number.get()) > 60) return false;
+  }
+  return true;
+}
+
 bool is_singleton(PyObject* o) {
   return o == Py_None || o == Py_True || o == Py_False || o == Py_Ellipsis || o == Py_NotImplemented;
 }
@@ -173,6 +186,13 @@ Value* Executor::wrap(PyObject* o, SourceRef source) {
     v->source = source;
     return v;
   }
+  // A global number is a constant of the program until it is seen to change.
+  if (PyFloat_CheckExact(o) && source->kind == SourceKind::Global && session_.varied().names.count(source->str()) == 0) {
+    guard(GuardKind::Equal, source, o);
+    Value* v = session_.constant(o);
+    v->source = source;
+    return v;
+  }
   if (PyFloat_CheckExact(o) || PyComplex_CheckExact(o)) {
     ArraySpec spec;
     spec.wrap = PyFloat_CheckExact(o) ? Wrap::PyFloat : Wrap::PyComplex;
@@ -191,6 +211,18 @@ Value* Executor::wrap(PyObject* o, SourceRef source) {
     Value* v = session_.make(ValueKind::Function);
     v->object = Ref<>::share(o);
     v->source = source;
+    return v;
+  }
+  if (is_small_range(o)) {
+    guard(GuardKind::Type, source, reinterpret_cast<PyObject*>(&PyRange_Type));
+    Value* v = session_.make(ValueKind::Range);
+    v->object = Ref<>::share(o);
+    v->source = source;
+    for (const char* part : kRangeParts) {
+      const Ref<> number = Ref<>::steal(PyObject_GetAttrString(o, part));
+      FRAMEJIT_CHECK(number, "a part of a range");
+      v->items.push_back(look(lazy(number.get(), attr_source(source, interned(part)))));
+    }
     return v;
   }
   if (PySlice_Check(o)) {

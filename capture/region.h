@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -130,6 +131,8 @@ struct CaptureRequest {
   uint32_t entry = 0;  // 0: the function's start, before the prologue; then the stack is empty and cells are not made
   FrameView frame;     // concrete locals and stack
   const Varied* varied = nullptr;
+  /// Heads of loops (Instr indices) that earlier captures found to be too long and to do no array work: captures end in front of them.
+  std::set<uint32_t>* element_loops = nullptr;
   std::vector<Door*> doors;
   CaptureOptions options;
 };
@@ -141,6 +144,7 @@ struct CaptureOutcome {
   std::vector<Ref<PyCodeObject>> reached;
   /// A signal came. Nothing was found out: the interpreter runs its handler, and capture is tried again another time.
   bool interrupted = false;
+  uint64_t work = 0;  // in instructions
 };
 
 /// Executes symbolically from the entry to a return or to the first break. Runs no user code, has no effect on any

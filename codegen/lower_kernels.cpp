@@ -6,6 +6,7 @@
 #include "codegen/lower_step.h"
 #include "codegen/attention.h"
 #include "codegen/matmul.h"
+#include "graph/support/interrupt.h"
 
 namespace framejit::codegen::detail {
 
@@ -59,6 +60,7 @@ KernelIndex KernelPool::add(std::string key,
   if (options_.listing) key += " listing";
   if (const auto it = known_.find(key); it != known_.end()) return it->second;
   KernelCode code;
+  poll_interrupt();
   if (!cache().find(key, code)) {
     Expected<KernelCode, std::string> emitted = emit_code(what, options_);
     if (!emitted) fail(std::move(emitted.error()));

@@ -11,6 +11,7 @@
 #include "ext/stats.h"
 #include "ext/tape_hook.h"
 #include "graph/support/check.h"
+#include "graph/support/interrupt.h"
 #include "runtime/trace.h"
 
 namespace framejit::ext {
@@ -285,6 +286,16 @@ bool CodeState::may_compile(Place& place, const LiveSlots& live) {
 }
 
 CodeState::Captured CodeState::compile_at(Place& place, uint32_t instr, const FrameView& frame, bool whole) {
+  try {
+    return compile_now(place, instr, frame, whole);
+  } catch (const Interrupted&) {
+    Captured nothing;
+    nothing.interrupted = true;
+    return nothing;
+  }
+}
+
+CodeState::Captured CodeState::compile_now(Place& place, uint32_t instr, const FrameView& frame, bool whole) {
   struct Flag {
     bool& flag;
     explicit Flag(bool& f) : flag(f) { flag = true; }
@@ -296,6 +307,7 @@ CodeState::Captured CodeState::compile_at(Place& place, uint32_t instr, const Fr
   request.entry = instr;
   request.frame = frame;
   request.varied = &place.varied;
+  if (!settings_.fullgraph && !settings_.quiet) request.element_loops = &element_loops_;
   request.doors = doors();
   request.options.fullgraph = settings_.fullgraph;
   request.options.variants = static_cast<uint32_t>(place.made);
@@ -317,10 +329,12 @@ CodeState::Captured CodeState::compile_at(Place& place, uint32_t instr, const Fr
       once.quiet = true;
       return Entry::truth(std::move(region), once, frame, local_count);
     };
+  const InterruptScope scope(capture::signal_pending);
   const int64_t start = now_ns();
   capture::CaptureOutcome outcome = capture::capture(request);
   const int64_t captured_ns = now_ns() - start;
   stats.compile_ns += captured_ns;
+  stats.capture_steps += static_cast<int64_t>(outcome.work);
   runtime::trace_span("capture", name(), start, start + captured_ns);
 
   Captured out;
@@ -640,6 +654,7 @@ void CodeState::clear() {
   broke_ = starts_broken();
   breaks_.clear();
   known_breaks_.clear();
+  element_loops_.clear();
   recompiles_.clear();
   spliced_calls_ = 0;
   left_ = 0;

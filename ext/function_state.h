@@ -144,6 +144,7 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   /// At the function's start; Miss where an entry is there now that has not run.
   Outcome compile_whole(const Start& start);
   Captured compile_at(Place& place, uint32_t instr, const capture::FrameView& frame, bool whole);
+  Captured compile_now(Place& place, uint32_t instr, const capture::FrameView& frame, bool whole);
   /// A branch went another way than the entry has it: may others be tried?
   bool takes_other_ways(Place& place, std::size_t entry) const;
   /// Stress: lets a guard of the first entry fail that has not failed here before.
@@ -173,6 +174,7 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   capture::SplicedCode* spliced_ = nullptr;
   std::vector<capture::Break> breaks_;  // each once
   std::set<std::pair<uint32_t, uint16_t>> known_breaks_;
+  std::set<uint32_t> element_loops_;  // see CaptureRequest
   struct Pending {
     capture::Ref<> prediction;
     uint32_t exit;

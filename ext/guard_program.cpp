@@ -24,8 +24,7 @@ namespace {
     DictGroup::Item& item = group.items[i];
     PyObject* value = _PyDict_GetItem_KnownHash(group.dict, item.key, item.hash);
     if (!value && PyErr_Occurred()) PyErr_Clear();
-    if (item.absent ? value != nullptr : (!value || (item.expected && value != item.expected)))
-      return static_cast<int>(i);
+    if (!DictGroup::fits(item, value)) return static_cast<int>(i);
     item.value = value;
   }
   group.tag = tag;

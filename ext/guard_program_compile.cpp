@@ -149,7 +149,7 @@ class GuardCompiler {
     DictGroup& group = impl_.groups[group_of(dict)];
     for (DictGroup::Item& item : group.items)
       if (same_value(item.key, key)) return &item;
-    group.items.push_back({key, PyObject_Hash(key), nullptr, false, -1, ~0u, nullptr});
+    group.items.push_back({key, PyObject_Hash(key), nullptr, false, false, -1, ~0u, nullptr});
     return &group.items.back();
   }
 
@@ -179,9 +179,10 @@ class GuardCompiler {
       }
       if (g.source) note_names(*g.source);
       if (g.other) note_names(*g.other);
-      if (g.kind == GuardKind::Identity && g.source && is_name(*g.source)) {
+      if ((g.kind == GuardKind::Identity || g.kind == GuardKind::Equal) && g.source && is_name(*g.source)) {
         if (DictGroup::Item* item = group_item(g.source->object.get(), g.source->key.get())) {
           if (item->expected && item->expected != g.object.get()) fail("two guards disagree about " + g.source->str());
+          item->by_value = g.kind == GuardKind::Equal && (!item->expected || item->by_value);
           item->expected = g.object.get();
           item->guard = i;
         }
@@ -371,6 +372,9 @@ class GuardCompiler {
         break;
       case GuardKind::Bound:
         if (looked_at_.contains(g.source)) return;
+        break;
+      case GuardKind::Equal:
+        if (is_name(*g.source)) return;  // in its group
         break;
       case GuardKind::Identity:
         if (is_name(*g.source)) return;  // in its group

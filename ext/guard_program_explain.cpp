@@ -108,7 +108,7 @@ std::optional<GuardFailure> GuardProgram::explain(const LiveSlots& live) const {
     const DictGroup& group = impl_->groups[impl_->code[failed].number];
     for (const DictGroup::Item& item : group.items) {
       PyObject* value = fetch_item(group.dict, item.key);
-      if (item.absent ? value != nullptr : (!value || (item.expected && value != item.expected))) {
+      if (!DictGroup::fits(item, value)) {
         number = item.guard;
         break;
       }

@@ -45,17 +45,28 @@ struct ArrayTest {
   std::vector<uint8_t> binds;  // shape[i] is a symbol that is seen here for the first time
 };
 
+/// Type and value are the same: exact int, str, bytes, bool, None, float by its bits, complex likewise, and tuples of
+/// these.
+bool same_value(PyObject* a, PyObject* b);
+
 /// Names looked up in one dict. While its version tag is the one seen last the values are too.
 struct DictGroup {
   struct Item {
     PyObject* key;
     Py_hash_t hash;
     PyObject* expected;  // null: any
+    bool by_value;       // a number that is equal to it will do
     bool absent;         // must not be there
     int32_t slot;        // where the value goes, or -1
     uint32_t guard;      // that fails with it
     PyObject* value;     // seen last; borrowed from the dict
   };
+  /// Is a name bound as the guards say?
+  static bool fits(const Item& item, PyObject* value) {
+    if (item.absent) return value == nullptr;
+    if (!value) return false;
+    return !item.expected || value == item.expected || (item.by_value && same_value(value, item.expected));
+  }
   PyObject* dict;
   uint64_t tag = 0;
   std::vector<Item> items;
@@ -139,9 +150,6 @@ PyObject* fetch_cached(PyObject* cache, const capture::Source& source);
 /// Follows a source through all its bases.
 PyObject* fetch_source(const capture::Source& source, const LiveSlots& live);
 
-/// Type and value are the same: exact int, str, bytes, bool, None, float by its bits, complex likewise, and tuples of
-/// these.
-bool same_value(PyObject* a, PyObject* b);
 /// Is the key missing from an exact dict (`in_dict`), or from the instance dict of an object?
 bool lacks_attribute(PyObject* object, PyObject* key, bool in_dict);
 /// The first and the past-the-end byte that an array can touch; equal for an array without elements.

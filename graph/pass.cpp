@@ -6,6 +6,7 @@
 #include <exception>
 
 #include "graph/support/check.h"
+#include "graph/support/interrupt.h"
 #include "graph/verify.h"
 
 namespace framejit::graph {
@@ -43,6 +44,7 @@ std::span<const Pass> all_passes() {
 
 void optimize(Graph& graph, PassContext& context) {
   for (const Pass& pass : all_passes()) {
+    poll_interrupt();
     PhaseScope scope(pass.name, graph, context);
     if (scope.enabled()) scope.set_changed(pass.run(graph, context));
   }

@@ -20,6 +20,7 @@ COUNTERS = {
     "internal_errors": "errors of framejit's own, hidden by falling back to the interpreter",
     "code_bytes": "machine code held",
     "compile_ns": "time spent on compiling, in nanoseconds",
+    "capture_steps": "work of captures: bytecode instructions executed symbolically, and one for each 32 items looked at",
     "peak_buffer_bytes": "the most memory that compiled code has held at a time",
 }
 

@@ -265,7 +265,8 @@ def test_instruction_limit():
         return y
 
     c = capture(f, X, capture_options={"instruction_limit": 500})
-    assert c.codes == ["FJ011"] and c.exit_op == "ForIter"
+    assert c.codes == ["FJ024"] and c.exit_op == "ForIter"
+    assert "rounds" in " ".join(map(str, c.breaks[0]))
 
 
 def test_match_statement():

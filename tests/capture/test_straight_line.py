@@ -30,11 +30,13 @@ def test_one_object_twice_is_one_param():
     assert c.inputs == ["x"] and c.guard("y is x")
 
 
-def test_global_float_is_a_param_and_int_is_guarded():
+def test_global_numbers_are_constants_until_they_vary():
     def f(x):
         return x * SCALE + COUNT
 
     c = capture(f, X)
+    assert c.inputs == ["x"] and c.guard("SCALE ==") and c.guard("COUNT == 4")
+    c = capture(f, X, capture_options={"varied": ("SCALE",)})
     assert "SCALE" in c.inputs and c.guard("type(SCALE) is float") and c.guard("COUNT == 4")
 
 
@@ -52,7 +54,7 @@ def test_module_attributes_are_items_of_the_module():
         return np.exp(x) * np.pi
 
     c = capture(f, X)
-    assert c.guard("np is numpy") and c.guard("numpy.exp is") and "numpy.pi" in c.inputs
+    assert c.guard("np is numpy") and c.guard("numpy.exp is") and c.guard("numpy.pi == 3.14") and c.inputs == ["x"]
 
 
 def test_builtin_is_guarded_in_both_places():
