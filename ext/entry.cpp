@@ -46,6 +46,26 @@ void defer_error() {
   PyErr_SetInterrupt();
 }
 
+/// An equal object of our own; null: the object itself will do.
+Ref<> copy_of(PyObject* object) {
+  if (PyBytes_CheckExact(object))
+    return Ref<>::steal(PyBytes_FromStringAndSize(PyBytes_AS_STRING(object), PyBytes_GET_SIZE(object)));
+  if (PyUnicode_CheckExact(object) && !PyUnicode_CHECK_INTERNED(object))
+    return Ref<>::steal(
+        PyUnicode_FromKindAndData(PyUnicode_KIND(object), PyUnicode_DATA(object), PyUnicode_GET_LENGTH(object)));
+  if (PyLong_CheckExact(object)) return Ref<>::steal(_PyLong_Copy(reinterpret_cast<PyLongObject*>(object)));
+  if (PyFloat_CheckExact(object)) return Ref<>::steal(PyFloat_FromDouble(PyFloat_AS_DOUBLE(object)));
+  return {};
+}
+
+/// Guards on values keep copies, so that the program's own objects have no more references than without framejit.
+void copy_guarded_values(capture::Region& region) {
+  for (Guard& g : region.guards)
+    if (g.kind == GuardKind::Equal)
+      if (Ref<> copy = copy_of(g.object.get())) g.object = std::move(copy);
+  PyErr_Clear();
+}
+
 /// Called now and then during long runs, by the thread that started them, without the GIL. A signal cancels the run; the
 /// interpreter, which then executes the bytecode, runs its handler. A GIL request of another thread is no reason to stop.
 bool poll_signals() {
@@ -127,6 +147,7 @@ Expected<std::shared_ptr<Entry>, std::string> Entry::make(std::shared_ptr<captur
   std::shared_ptr<Entry> entry(new Entry());
   entry->region_ = std::move(region);
   entry->options_ = options;
+  copy_guarded_values(*entry->region_);
   if (options.constant_parameters) entry->options_.constant_params = fold_parameters(*entry->region_, options, live);
   FRAMEJIT_TRY(compiled, compile(*entry->region_->graph, entry->options_));
   entry->compiled_ = std::move(compiled);
@@ -246,8 +267,12 @@ const Entry::Lent* Entry::lent_as(PyObject* object) const {
 
 void Entry::lend(std::function<void()> on_loss) {
   std::map<PyObject*, Py_ssize_t> counts;  // in the order that lent_as() relies on
+  std::map<PyObject*, PyObject*> modules;  // by their namespaces, which have no weak references of their own
+  for (const Ref<>* ref : refs_)
+    if (PyModule_Check(ref->get())) modules.emplace(PyModule_GetDict(ref->get()), ref->get());
   for (const Ref<>* ref : refs_) {
     PyObject* object = ref->get();
+    if (modules.count(object)) ++counts[object];
     const bool for_ever = PyType_Check(object) && !PyType_HasFeature(reinterpret_cast<PyTypeObject*>(object), Py_TPFLAGS_HEAPTYPE);
     // A run calls custom operators: it must not lose one on the way.
     if (PyType_SUPPORTS_WEAKREFS(Py_TYPE(object)) && !for_ever && !is_custom_op(object)) ++counts[object];
@@ -260,7 +285,8 @@ void Entry::lend(std::function<void()> on_loss) {
   on_loss_ = std::move(on_loss);
   for (const auto& [object, count] : counts) {
     if (Py_REFCNT(object) <= count || !callback) continue;
-    Ref<> weakref = Ref<>::steal(PyWeakref_NewRef(object, callback.get()));
+    const auto module = modules.find(object);
+    Ref<> weakref = Ref<>::steal(PyWeakref_NewRef(module == modules.end() ? object : module->second, callback.get()));
     if (!weakref) continue;
     lent_.push_back({std::move(weakref), object});
     for (Py_ssize_t i = 0; i < count; ++i) Py_DECREF(object);

@@ -314,3 +314,63 @@ def test_threads_call_and_compile_at_once(function):
             assert failures == []
     finally:
         sys.setswitchinterval(interval)
+
+
+def shown(value):
+    """Uses its argument in the ways that make guards: type, truth, equality, length, as a key and as an index."""
+    table = {value: 1} if isinstance(value, (bytes, str, int, float)) else {}
+    if isinstance(value, (bytes, str, list, tuple, dict)) and len(value) > 1:
+        return value[0] if not isinstance(value, dict) else len(value), len(table)
+    if isinstance(value, (int, float)):
+        return value + 1, value > 2, len(table)
+    return value, len(table)
+
+
+COUNTED = {
+    "bytes": lambda: bytes([1, 2, 3, 250]),
+    "str": lambda: "".join(["not", " interned ", "at all"]),
+    "int": lambda: 10**6 + int("7"),
+    "long int": lambda: 10**30 + int("7"),
+    "float": lambda: float("2.75"),
+    "list": lambda: [bytes([1, 2]), 10**6 + int("9")],
+    "tuple": lambda: (bytes([1, 2]), 10**6 + int("9")),
+    "dict": lambda: {"".join(["a", " b"]): bytes([7, 8]), 3: 4},
+    "array": lambda: np.arange(5.0),
+    "memoryview": lambda: memoryview(bytes([1, 2, 3])),
+    "module": lambda: types.ModuleType("made"),
+    "class": lambda: type("Made", (), {}),
+}
+
+
+@pytest.mark.parametrize("kind", COUNTED)
+@pytest.mark.parametrize("stress", ["", "rewrite"])
+def test_objects_have_no_more_references_than_without(kind, stress):
+    value = COUNTED[kind]()
+    parts = list(value.items() if isinstance(value, dict) else value) if isinstance(value, (list, tuple, dict)) else []
+    counts = [sys.getrefcount(o) for o in [value, *parts]]
+    f = types.FunctionType(shown.__code__, dict(globals()), "shown")
+    with framejit.mark(f, stress=stress):
+        for _ in range(4):
+            f(value)
+            assert [sys.getrefcount(o) for o in [value, *parts]] == counts
+
+
+def test_a_module_that_is_dropped_goes():
+    module = types.ModuleType("made")
+    exec("def scaled(x):\n    return x * FACTOR\nFACTOR = 2.5\nTABLE = [1, 2]", module.__dict__)
+    gone = weakref.ref(module)
+
+    def f(x, m):
+        return m.scaled(x) + len(m.TABLE)
+
+    marked = framejit.jit(f)
+    x = np.arange(3.0)
+    for _ in range(3):
+        same(marked(x, module), f(x, module))
+    assert hits(marked) > 0
+    del module
+    gc.collect()
+    assert gone() is None
+    other = types.ModuleType("made")
+    exec("def scaled(x):\n    return x - FACTOR\nFACTOR = 1.5\nTABLE = [1]", other.__dict__)
+    same(marked(x, other), f(x, other))
