@@ -35,6 +35,7 @@ PyObject* call_original(FunctionObject* f, PyObject* const* args, std::size_t na
   SplicedFunction old = std::move(f->spliced);
   std::shared_ptr<CodeState> old_state = std::exchange(
       f->state, std::make_shared<CodeState>(reinterpret_cast<PyCodeObject*>(f->function->func_code), settings));
+  old_state->retire();
 }
 
 /// No entry fits. Compiles one, or runs spliced code, or the user's own.

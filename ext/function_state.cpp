@@ -52,7 +52,8 @@ class CodeState::Busy {
  public:
   explicit Busy(CodeState& state) : state_(state) { ++state_.running_; }
   ~Busy() {
-    if (--state_.running_ == 0 && !state_.retired_.empty()) [[unlikely]] {
+    if (--state_.running_ == 0 && (!state_.retired_.empty() || state_.retired_self_)) [[unlikely]] {
+      const std::shared_ptr<CodeState> self = std::move(state_.retired_self_);  // dropped last: it may be all that owns the state
       const std::vector<std::shared_ptr<Entry>> dropped = std::move(state_.retired_);
       state_.retired_.clear();
     }
@@ -104,6 +105,7 @@ bool CodeState::fits(PyFunctionObject* function) const {
 }
 
 Outcome CodeState::call(const LiveSlots& live, PyObject*& result) {
+  Busy busy(*this);
   if (disabled_epoch_ != disabled_epoch) [[unlikely]] {
     disabled_epoch_ = disabled_epoch;  // what was inlined may be disabled now, or no longer
     clear();
@@ -112,7 +114,6 @@ Outcome CodeState::call(const LiveSlots& live, PyObject*& result) {
   if (entries.empty()) return Outcome::Miss;
   if (settings_.stress.guards && force_failure(whole_)) [[unlikely]]
     return Outcome::Miss;
-  Busy busy(*this);
   for (std::size_t i = 0; i < entries.size(); ++i) {
     Entry* entry = entries[i].get();
     const Outcome outcome = entry->call(live, result);

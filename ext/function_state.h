@@ -115,6 +115,10 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   bool is_asleep() const;
 
   void clear();
+  /// What owned it lets go of it: it stays alive until nothing runs.
+  void retire() {
+    if (running_ > 0) retired_self_ = shared_from_this();
+  }
   int traverse(visitproc visit, void* arg) const;
 
   /// For reports, oldest place first: the function's start (-1), then sites in order.
@@ -182,6 +186,7 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   std::map<PyObject* const*, Pending> pending_;  // stress verify: by frame
   std::vector<capture::Ref<>> recompiles_;  // at most kMostRecompiles
   std::vector<std::shared_ptr<Entry>> retired_;  // removed while something ran
+  std::shared_ptr<CodeState> retired_self_;
   capture::Ref<> pending_error_;
   static constexpr std::size_t kMostRecompiles = 64;
   template <class F>
