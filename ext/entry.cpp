@@ -128,17 +128,19 @@ Entry::Sizes::Sizes(const GuardProgram& g, const Materializer& m) {
 /// What a run owns until its results are handed over.
 class Entry::Run {
  public:
-  Run(const Materializer& m, Workspace& w) : materializer_(m), w_(w) {}
+  Run(const Materializer& m, Workspace& w) : workspace(w), materializer_(m) {}
   ~Run() {
-    materializer_.drop(w_);
-    for (PyObject* object : trash) Py_DECREF(object);
+    materializer_.drop(workspace);
+    for (PyObject* object : trash) Py_XDECREF(object);
   }
   Run(const Run&) = delete;
-  std::vector<PyObject*> trash;
+
+  Workspace& workspace;
+  std::vector<PyObject*> trash;  // released last
+  bool others_ran = false;       // another thread or Python code, since the guards were tested
 
  private:
   const Materializer& materializer_;
-  Workspace& w_;
 };
 
 Expected<std::shared_ptr<Entry>, std::string> Entry::make(std::shared_ptr<capture::Region> region,
@@ -354,7 +356,8 @@ std::optional<WarningRules> Entry::rules_of_run(const Workspace& w, bool in_fram
   return rules;
 }
 
-Outcome Entry::run_plan(Workspace& w, std::vector<unsigned>& unsaid, bool in_frame) {
+Outcome Entry::run_plan(Run& of, std::vector<unsigned>& unsaid, bool in_frame) {
+  Workspace& w = of.workspace;
   const GuardProgram& guards = *guards_;
   const std::span<char* const> params(w.matched->params, guards.input_count());
   const std::span<char* const> results(w.results, materializer_->root_count());
@@ -368,27 +371,29 @@ Outcome Entry::run_plan(Workspace& w, std::vector<unsigned>& unsaid, bool in_fra
   const std::span<const int64_t> symbols(w.matched->symbols, guards.symbol_count());
   const runtime::TraceSpan span("run", region_->function);
   runtime::RunResult run;
+  of.others_ran = compiled_.host_stages > 0;
+  std::function<bool()> still;
+  if (of.others_ran && writes_params_ && materializer_->has_effects()) still = [&] { return still_fits(*w.matched, in_frame); };
   std::optional<OwnErrState> quiet;  // what the host's functions would raise for
   if (options_.quiet && compiled_.host_stages) quiet.emplace(0);
   if (options_.interp) [[unlikely]] {
     run = run_interpreted(*region_->graph, plan(), params, results, symbols);
   } else if (compiled_.attributed()) {
     if (const std::optional<WarningRules> rules = rules_of_run(w, in_frame)) [[likely]] {
-      run = plan().run(params, results, symbols, nullptr, rules->watched);
+      run = plan().run(params, results, symbols, nullptr, rules->watched, still);
       for (unsigned& raised : run.slots) raised &= rules->watched;
       unsaid = std::move(run.slots);
     } else if (const runtime::Plan* other = undoable()) {
-      run = other->run(params, results, symbols);
+      run = other->run(params, results, symbols, nullptr, runtime::kReported, still);
     } else {
       return Outcome::Declined;
     }
   } else if (always_short_ || writes_params_ || plan().cost(symbols) < kReleaseAbove) {
-    run = plan().run(params, results, symbols, always_short_ ? nullptr : poll_signals);
+    run = plan().run(params, results, symbols, always_short_ ? nullptr : poll_signals, runtime::kReported, still);
   } else {
-    // Other threads may rebind what holds the inputs.
-    std::vector<Ref<>> held;
-    for (const Operand& operand : guards.input_operands())
-      held.push_back(Ref<>::share(guards.object(*w.matched, operand)));
+    // Other threads may rebind what holds the inputs, of which results are made afterwards too.
+    for (const Operand& operand : guards.input_operands()) of.trash.push_back(Py_NewRef(guards.object(*w.matched, operand)));
+    of.others_ran = true;
     struct Release {
       PyThreadState* state = PyEval_SaveThread();
       ~Release() { PyEval_RestoreThread(state); }
@@ -428,6 +433,13 @@ inline Outcome Entry::fits(Matched& m) {
   return Outcome::Done;
 }
 
+/// Others ran since the guards were tested: are the objects that the effects are about still those, as they were?
+bool Entry::still_fits(const Matched& before, bool in_frame) const {
+  FRAMEJIT_SCRATCH(now, *before.live, sizes_);
+  return guards_->match(now.matched) && std::equal(before.slots, before.slots + guards_->slot_count(), now.matched.slots) &&
+         !displaced_->runs_code(now.matched, in_frame);
+}
+
 /// `hand_over` takes what comes out from the workspace; false: the warnings of the run could not be given.
 template <class HandOver>
 inline Outcome Entry::run(const LiveSlots& live, bool in_frame, HandOver hand_over) {
@@ -436,18 +448,25 @@ inline Outcome Entry::run(const LiveSlots& live, bool in_frame, HandOver hand_ov
   if (displaced_->runs_code(s.matched, in_frame)) return Outcome::Declined;
   s.clear_owned();
   Run run(*materializer_, s.workspace);
+  if (materializer_->has_effects()) run.trash.reserve(region_->effects.size());
   if (!materializer_->prepare(s.workspace)) {
     PyErr_Clear();
     return Outcome::Declined;
   }
   std::vector<unsigned> unsaid;
-  if (const Outcome outcome = run_plan(s.workspace, unsaid, in_frame); outcome != Outcome::Done) return outcome;
-  if (!materializer_->finish(s.workspace)) {
-    if (writes_params_) return Outcome::Error;
-    PyErr_Clear();
+  if (const Outcome outcome = run_plan(run, unsaid, in_frame); outcome != Outcome::Done) return outcome;
+  if (run.others_ran && materializer_->has_effects() && !writes_params_ && !still_fits(s.matched, in_frame)) [[unlikely]]
     return Outcome::Declined;
+  const std::size_t kept = run.trash.size();
+  if (!materializer_->finish(s.workspace) || !materializer_->commit(s.workspace, run.trash)) [[unlikely]] {
+    if (!writes_params_ && materializer_->take_back(s.workspace, run.trash, kept)) {
+      PyErr_Clear();
+      return Outcome::Declined;
+    }
+    materializer_->complete(s.workspace);
+    if (in_frame) hand_over(s.workspace.objects, true);
+    return Outcome::Error;
   }
-  if (materializer_->has_effects() && !materializer_->commit(s.workspace, run.trash)) return Outcome::Error;
   return hand_over(s.workspace.objects, warn(unsaid));
 }
 
@@ -524,7 +543,7 @@ std::optional<bool> Entry::truth(std::shared_ptr<capture::Region> region, const 
   if (entry.materializer_->prepare(s.workspace)) {
     const std::unique_ptr<runtime::Undo> undo = entry.save(s.matched);
     std::vector<unsigned> unsaid;
-    if (entry.run_plan(s.workspace, unsaid, false) == Outcome::Done) {
+    if (entry.run_plan(run, unsaid, false) == Outcome::Done) {
       if (entry.materializer_->finish(s.workspace)) out = s.workspace.objects[entry.region_->result] == Py_True;
       undo->rollback();
     }
@@ -546,7 +565,7 @@ int64_t Entry::time_kernels(const LiveSlots& live, int64_t runs) {
     s.clear_owned();
     Run run(*materializer_, s.workspace);
     std::vector<unsigned> unsaid;
-    if (!materializer_->prepare(s.workspace) || run_plan(s.workspace, unsaid, false) != Outcome::Done ||
+    if (!materializer_->prepare(s.workspace) || run_plan(run, unsaid, false) != Outcome::Done ||
         !materializer_->finish(s.workspace))
       return PyErr_Clear(), -1;
   }
@@ -635,7 +654,7 @@ Outcome Entry::predict(const capture::FrameView& frame, Ref<>& record) {
   if (materializer_->prepare(s.workspace)) {
     const std::unique_ptr<runtime::Undo> undo = save(s.matched);
     std::vector<unsigned> unsaid;
-    outcome = run_plan(s.workspace, unsaid, true);
+    outcome = run_plan(run, unsaid, true);
     if (outcome == Outcome::Done) {
       // A prediction has no warnings.
       const bool warns = std::any_of(unsaid.begin(), unsaid.end(), [](unsigned raised) { return raised != 0; });

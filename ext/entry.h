@@ -22,7 +22,7 @@ enum class Outcome : uint8_t {
   OtherWay,  // the guards hold, but a branch goes another way than the one that was recorded: nothing happened
   Declined,  // the guards hold, but this time the interpreter has to do it: nothing happened
   Done,
-  Error,  // a Python exception is set; only where effects were half way committed and memory ran out
+  Error,  // a Python exception is set; only where effects were half way committed and could not be taken back
 };
 
 inline constexpr double kReleaseAbove = 50e3;  // ns of work from which on the GIL is released
@@ -37,7 +37,7 @@ class Entry {
 
   /// Runs a region that returns; `result` is a new reference.
   Outcome call(const LiveSlots& live, PyObject*& result);
-  /// Runs a region inside a frame; the update is filled in when Done.
+  /// Runs a region inside a frame; the update is filled in when Done, and with Error too.
   Outcome enter(const capture::FrameView& frame, capture::FrameUpdate& update);
 
   /// Runs a region without its effects, takes back what it wrote, and gives what would be at its exit: the record that
@@ -110,7 +110,8 @@ class Entry {
   template <class HandOver>
   Outcome run(const LiveSlots& live, bool in_frame, HandOver hand_over);
   /// `unsaid`: flags of a run that is done and has to warn, by slot of the plan.
-  Outcome run_plan(Workspace& w, std::vector<unsigned>& unsaid, bool in_frame);
+  Outcome run_plan(Run& run, std::vector<unsigned>& unsaid, bool in_frame);
+  bool still_fits(const Matched& before, bool in_frame) const;
   /// May the attributed plan run, whose warnings come last?
   std::optional<WarningRules> rules_of_run(const Workspace& w, bool in_frame) const;
   const runtime::Plan* undoable();

@@ -543,12 +543,10 @@ bool CodeState::ask_place(Place& place, uint32_t site, const FrameView& frame, c
   std::vector<std::shared_ptr<Entry>>& entries = place.entries;
   if (!place.is_for(frame.globals, frame.builtins)) return false;
   auto answered = [&](Outcome outcome) {
-    if (outcome == Outcome::Error) {
-      // Out of memory between two effects: there is no way back, and the interpreter would do them twice.
-      PyErr_Clear();
-      Py_FatalError("framejit: out of memory while effects are committed");
-    }
-    return outcome == Outcome::Done;
+    // There was no way back: the interpreter would do the region's effects twice. It goes on behind the region.
+    if (outcome == Outcome::Error) [[unlikely]]
+      keep_error();
+    return outcome == Outcome::Done || outcome == Outcome::Error;
   };
   const bool forced = settings_.stress.guards && !entries.empty() && force_failure(place);
   for (std::size_t i = 0; i < entries.size() && !forced; ++i) {

@@ -24,6 +24,34 @@ bool is_mutable(const Recipe& r) {
          r.kind == Recipe::Kind::Instance;
 }
 
+/// While it is in scope no cycle collection begins: its callbacks and finalizers could change what the guards have vouched for, and
+/// move the memory of inputs. From 3.12 on none begins where objects are made.
+class NoCollection {
+ public:
+  explicit NoCollection(bool wanted) : held_(PY_VERSION_HEX < 0x030c0000 && wanted && PyGC_Disable()) {}
+  ~NoCollection() {
+    if (held_) PyGC_Enable();
+  }
+  NoCollection(const NoCollection&) = delete;
+
+ private:
+  bool held_;
+};
+
+/// Where a store of the list's item goes; -1: nowhere.
+Py_ssize_t place_in(PyObject* list, PyObject* index) {
+  const Py_ssize_t size = PyList_GET_SIZE(list);
+  Py_ssize_t at = PyLong_AsSsize_t(index);
+  if (at < 0) at += size;
+  return at < size ? std::max<Py_ssize_t>(at, -1) : -1;
+}
+
+/// A key that was deleted would come back as the last one.
+bool is_undoable(const capture::Effect& e) {
+  using Kind = capture::Effect::Kind;
+  return e.kind != Kind::SetChange && e.kind != Kind::CountCall && (e.value >= 0 || (e.kind != Kind::StoreGlobal && e.kind != Kind::StoreItem));
+}
+
 bool is_array(Wrap wrap) { return wrap == Wrap::NdArray || wrap == Wrap::Tensor; }
 
 /// Can the value be written into the object after it was made?
@@ -87,6 +115,10 @@ std::string Materializer::analyse() {
   for (uint32_t i = 0; i < n; ++i) order(i);
   for (uint32_t i = 0; i < n; ++i)
     if (is_mutable(region_.recipes[i])) order_fill(i);
+  early_collects_ = may_collect(early_);
+  late_collects_ = may_collect(late_);
+  for (const capture::Effect& e : region_.effects)  // the last one may do so: it is there when that is over
+    effects_collect_ = effects_collect_ || (region_.effects.size() > 1 && (e.kind == capture::Effect::Kind::StoreAttr || !is_undoable(e) || e.kind == capture::Effect::Kind::ListReplace));
   return {};
 }
 
@@ -243,13 +275,24 @@ bool Materializer::make_measured(Workspace& w) const {
 }
 
 bool Materializer::prepare(Workspace& w) const {
-  if (!first_.empty() && !run(w, first_)) return false;
+  if (!first_.empty() && !run(w, first_, false)) return false;
   for (std::size_t k = 0; k < root_count_; ++k)
     if (!allocate_root(w, k)) return false;
-  return run(w, early_);
+  return run(w, early_, early_collects_);
 }
 
-bool Materializer::run(Workspace& w, const std::vector<Step>& steps) const {
+/// Do they make objects that the cycle collector knows of?
+bool Materializer::may_collect(const std::vector<Step>& steps) const {
+  return std::any_of(steps.begin(), steps.end(), [this](const Step& step) {
+    const Recipe::Kind kind = region_.recipes[step.recipe].kind;
+    const bool plain = kind == Recipe::Kind::Result || kind == Recipe::Kind::Constant || kind == Recipe::Kind::Int ||
+                       kind == Recipe::Kind::Choice || kind == Recipe::Kind::Range;
+    return step.how == Step::Make && !plain;
+  });
+}
+
+bool Materializer::run(Workspace& w, const std::vector<Step>& steps, bool collects) const {
+  const NoCollection none(collects);
   for (const Step& step : steps) switch (step.how) {
       case Step::Root: w.objects[step.recipe] = Py_NewRef(w.roots[step.root]); break;
       case Step::Fetch: w.objects[step.recipe] = Py_NewRef(guards_.object(*w.matched, step.operand)); break;
@@ -419,9 +462,29 @@ bool Materializer::fill(Workspace& w, uint32_t recipe) const {
 // Effects.
 
 bool Materializer::commit(Workspace& w, std::vector<PyObject*>& trash) const {
+  if (!has_effects()) return true;
+  const NoCollection none(effects_collect_);
+  trash.reserve(trash.size() + region_.effects.size());
   for (const capture::Effect& effect : region_.effects)
     if (!store(w, effect, trash)) return false;
   return true;
+}
+
+bool Materializer::take_back(Workspace& w, const std::vector<PyObject*>& trash, std::size_t first) const {
+  const auto end = region_.effects.begin() + static_cast<std::ptrdiff_t>(trash.size() - first);
+  if (!std::all_of(region_.effects.begin(), end, is_undoable)) return false;
+  const NoCollection none(effects_collect_);
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  bool undone = true;
+  for (std::size_t i = trash.size(); undone && i-- > first;) undone = undo(w, region_.effects[i - first], trash[i]);
+  PyErr_Restore(type, value, traceback);
+  return undone;
+}
+
+void Materializer::complete(Workspace& w) const {
+  for (std::size_t i = 0; i < recipe_count_; ++i)
+    if (!w.objects[i] && region_.recipes[i].kind != Recipe::Kind::Null) w.objects[i] = Py_NewRef(Py_None);
 }
 
 bool Materializer::store(Workspace& w, const capture::Effect& e, std::vector<PyObject*>& trash) const {
@@ -429,53 +492,92 @@ bool Materializer::store(Workspace& w, const capture::Effect& e, std::vector<PyO
   PyObject* target = e.target >= 0 ? w.objects[e.target] : nullptr;
   PyObject* value = e.value >= 0 ? w.objects[e.value] : nullptr;
   PyObject* key = e.name ? e.name.get() : e.key >= 0 ? w.objects[e.key] : nullptr;
-  auto keep = [&](PyObject* displaced) {
-    if (displaced) trash.push_back(Py_NewRef(displaced));
-  };
+  Ref<> displaced;
   auto set_in = [&](PyObject* dict) {
-    keep(PyDict_GetItemWithError(dict, key));
-    if (value) return PyDict_SetItem(dict, key, value) == 0;
-    return PyDict_DelItem(dict, key) == 0;
+    displaced = Ref<>::share(PyDict_GetItemWithError(dict, key));
+    return (value ? PyDict_SetItem(dict, key, value) : PyDict_DelItem(dict, key)) == 0;
   };
+  bool done = false;
   switch (e.kind) {
-    case Kind::StoreCell: {
-      PyObject* old = PyCell_GET(target);
+    case Kind::StoreCell:
+      displaced = Ref<>::steal(PyCell_GET(target));
       PyCell_SET(target, Py_XNewRef(value));
-      if (old) trash.push_back(old);
-      return true;
-    }
-    case Kind::StoreGlobal: return set_in(e.object.get());
-    case Kind::StoreAttr: keep(fetch_attribute(target, key)); return PyObject_GenericSetAttr(target, key, value) == 0;
+      done = true;
+      break;
+    case Kind::StoreGlobal: done = set_in(e.object.get()); break;
+    case Kind::StoreAttr:
+      displaced = Ref<>::share(fetch_attribute(target, key));
+      done = PyObject_GenericSetAttr(target, key, value) == 0;
+      break;
     case Kind::StoreItem: {
-      if (PyDict_Check(target)) return set_in(target);
-      const Py_ssize_t index = PyLong_AsSsize_t(key);
-      const Py_ssize_t at = index < 0 ? index + PyList_GET_SIZE(target) : index;
-      if (at < 0 || at >= PyList_GET_SIZE(target) || !value) return false;
-      trash.push_back(PyList_GET_ITEM(target, at));
+      if (PyDict_Check(target)) {
+        done = set_in(target);
+        break;
+      }
+      const Py_ssize_t at = place_in(target, key);
+      if (at < 0) {
+        PyErr_SetString(PyExc_IndexError, "list assignment index out of range");
+        break;
+      }
+      displaced = Ref<>::steal(PyList_GET_ITEM(target, at));
       PyList_SET_ITEM(target, at, Py_NewRef(value));
-      return true;
+      done = true;
+      break;
     }
-    case Kind::ListExtend:
-      for (const uint32_t item : e.items)
-        if (PyList_Append(target, w.objects[item]) < 0) return false;
-      return true;
+    case Kind::ListExtend: {
+      const Py_ssize_t before = PyList_GET_SIZE(target);
+      done = std::all_of(e.items.begin(), e.items.end(), [&](uint32_t item) { return PyList_Append(target, w.objects[item]) == 0; });
+      if (!done) PyList_SetSlice(target, before, PyList_GET_SIZE(target), nullptr);
+      break;
+    }
     case Kind::ListReplace: {
-      Ref<> items = Ref<>::steal(PyList_New(static_cast<Py_ssize_t>(e.items.size())));
-      if (!items) return false;
-      for (std::size_t i = 0; i < e.items.size(); ++i)
+      const Ref<> items = Ref<>::steal(PyList_New(static_cast<Py_ssize_t>(e.items.size())));
+      for (std::size_t i = 0; items && i < e.items.size(); ++i)
         PyList_SET_ITEM(items.get(), static_cast<Py_ssize_t>(i), Py_NewRef(w.objects[e.items[i]]));
-      for (Py_ssize_t i = 0; i < PyList_GET_SIZE(target); ++i) keep(PyList_GET_ITEM(target, i));
-      return PyList_SetSlice(target, 0, PyList_GET_SIZE(target), items.get()) == 0;
+      if (items) displaced = Ref<>::steal(PyList_GetSlice(target, 0, PyList_GET_SIZE(target)));
+      done = displaced && PyList_SetSlice(target, 0, PyList_GET_SIZE(target), items.get()) == 0;
+      break;
     }
-    case Kind::SetChange: return capture::change_set(target, static_cast<int>(PyLong_AsLong(key)), value);
+    case Kind::SetChange: done = capture::change_set(target, static_cast<int>(PyLong_AsLong(key)), value); break;
     case Kind::CountCall: {
-      if (!e.source) return capture::lru_count_miss(e.object.get()), true;
+      if (!e.source) {
+        capture::lru_count_miss(e.object.get());
+        done = true;
+        break;
+      }
       const Ref<> looked_up = capture::lru_key(e.source->parts);
       if (looked_up) capture::lru_count_hit(e.object.get(), looked_up.get());
-      return static_cast<bool>(looked_up);
+      done = static_cast<bool>(looked_up);
+      break;
     }
   }
-  return false;
+  if (done) trash.push_back(displaced.release());
+  return done;
+}
+
+/// As before store(). `displaced`: what that appended.
+bool Materializer::undo(Workspace& w, const capture::Effect& e, PyObject* displaced) const {
+  using Kind = capture::Effect::Kind;
+  PyObject* target = e.object ? e.object.get() : w.objects[e.target];
+  PyObject* key = e.name ? e.name.get() : e.key >= 0 ? w.objects[e.key] : nullptr;
+  switch (e.kind) {
+    case Kind::StoreCell: return PyCell_Set(target, displaced) == 0;
+    case Kind::StoreGlobal: break;
+    case Kind::StoreAttr:  // it shone through from the class
+      if (displaced == _PyType_Lookup(Py_TYPE(target), key)) displaced = nullptr;
+      return PyObject_GenericSetAttr(target, key, displaced) == 0;
+    case Kind::StoreItem:
+      if (PyDict_Check(target)) break;
+      return PyList_SetItem(target, place_in(target, key), Py_NewRef(displaced)) == 0;
+    case Kind::ListExtend: {
+      const Py_ssize_t size = PyList_GET_SIZE(target);
+      return PyList_SetSlice(target, size - static_cast<Py_ssize_t>(e.items.size()), size, nullptr) == 0;
+    }
+    case Kind::ListReplace: return PyList_SetSlice(target, 0, PyList_GET_SIZE(target), displaced) == 0;
+    case Kind::SetChange:
+    case Kind::CountCall: return false;
+  }
+  return (displaced ? PyDict_SetItem(target, key, displaced) : PyDict_DelItem(target, key)) == 0;
 }
 
 }  // namespace framejit::ext

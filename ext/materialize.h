@@ -42,9 +42,14 @@ class Materializer {
 
   /// The steps of a run, in this order. False: out of memory, with the Python exception set; nothing is visible yet.
   bool prepare(Workspace& w) const;  // memory of the roots, objects that do not depend on values
-  bool finish(Workspace& w) const { return (!measures_ || make_measured(w)) && (late_.empty() || run(w, late_)); }  // the others
-  /// Stores the effects. False only when out of memory half way. Displaced objects are appended to `trash`.
+  bool finish(Workspace& w) const { return (!measures_ || make_measured(w)) && (late_.empty() || run(w, late_, late_collects_)); }  // the others
+  /// Stores the effects, up to the first one that cannot be done: false, with the exception set that the bytecode would have raised
+  /// there. What each of them displaced, or null, is appended to `trash`.
   bool commit(Workspace& w, std::vector<PyObject*>& trash) const;
+  /// After commit() failed: undoes what it did, which is in `trash` from `first` on. False: it cannot all be undone.
+  bool take_back(Workspace& w, const std::vector<PyObject*>& trash, std::size_t first) const;
+  /// After finish() failed: None for the objects that could not be made.
+  void complete(Workspace& w) const;
   /// Releases what the workspace still owns.
   void drop(Workspace& w) const;
 
@@ -92,14 +97,17 @@ class Materializer {
   PyObject* create_iterator(Workspace& w, const capture::Recipe& r) const;
   capture::Ref<> call(Workspace& w, const capture::Recipe& r) const;
   bool fill(Workspace& w, uint32_t recipe) const;
-  bool run(Workspace& w, const std::vector<Step>& steps) const;
+  bool may_collect(const std::vector<Step>& steps) const;
+  bool run(Workspace& w, const std::vector<Step>& steps, bool collects) const;
   bool store(Workspace& w, const capture::Effect& effect, std::vector<PyObject*>& trash) const;
+  bool undo(Workspace& w, const capture::Effect& effect, PyObject* displaced) const;
 
   const capture::Region& region_;
   const GuardProgram& guards_;
   const runtime::Plan& plan_;
   std::size_t recipe_count_, root_count_ = 0;
   bool measures_ = false;
+  bool early_collects_ = false, late_collects_ = false, effects_collect_ = false;  // they may begin a cycle collection
   std::vector<Root> roots_;
   std::vector<Result> results_;     // of Result recipes
   std::vector<int32_t> result_of_;  // recipe -> results_

@@ -130,7 +130,7 @@ struct Plan::Impl {
   FastCall fast_call(const Bound& bound) const;
   bool run_fast_guarded(const Ready& ready, std::span<char* const> params, std::span<char* const> results) const;
   RunResult run_steps(const Ready& ready, std::unique_ptr<const Ready> own, std::span<char* const> params,
-                      std::span<char* const> results, bool (*poll)(), unsigned watched) const;
+                      std::span<char* const> results, bool (*poll)(), unsigned watched, const std::function<bool()>& still) const;
   void run_step(const Bound& bound, std::size_t i, RunState& state) const;
   void run_wave(const Bound& bound, std::size_t first, std::size_t last, char* memory, RunState& state) const;
   static void check_results(const BoundLoop& loop, RunState& state);
@@ -389,7 +389,7 @@ void Plan::Impl::run_wave(const Bound& bound, std::size_t first, std::size_t las
 }
 
 RunResult Plan::Impl::run_steps(const Ready& ready, std::unique_ptr<const Ready> own, std::span<char* const> params,
-                                std::span<char* const> results, bool (*poll)(), unsigned watched) const {
+                                std::span<char* const> results, bool (*poll)(), unsigned watched, const std::function<bool()>& still) const {
   const Bound& bound = ready.bound;
   RunResult out;
   clear_fp_flags();
@@ -474,6 +474,7 @@ RunResult Plan::Impl::run_steps(const Ready& ready, std::unique_ptr<const Ready>
     room = measured->temp_bytes;
     keeps = false;
   };
+  bool asks = still && !has_undo;  // before the first write; else behind all
   std::size_t done = 0;
   while (done < bound.steps.size() && !state.stopped()) {
     const std::size_t i = done;
@@ -489,6 +490,13 @@ RunResult Plan::Impl::run_steps(const Ready& ready, std::unique_ptr<const Ready>
       }
     }
     const Bound& now = measured ? *measured : bound;
+    if (asks && now.wave_end[i] > first_param_write) {
+      asks = false;
+      if (!still()) {
+        state.redo = true;
+        break;
+      }
+    }
     if (const auto* flow = std::get_if<BoundFlow>(&now.steps[i])) {
       if (flow->step->kind == FlowStep::Measure) measure(*flow);
       done = execute_flow(*flow, i, buffers, state);
@@ -524,6 +532,7 @@ RunResult Plan::Impl::run_steps(const Ready& ready, std::unique_ptr<const Ready>
       out.slots.resize(program.slots.size());
       out.slots[i] = raised;
     }
+  if (has_undo && still && !state.stopped() && !still()) state.redo = true;
   Bound* none = nullptr;
   if (measured && ready.measured.compare_exchange_strong(none, measured.get(), std::memory_order_acq_rel)) (void)measured.release();
   const bool cancelled = poller.cancelled();
@@ -584,7 +593,7 @@ Expected<std::unique_ptr<Plan>, std::string> Plan::create(Program program, const
 }
 
 RunResult Plan::run(std::span<char* const> params, std::span<char* const> results, std::span<const int64_t> symbols,
-                    bool (*poll)(), unsigned watched) const {
+                    bool (*poll)(), unsigned watched, const std::function<bool()>& still) const {
   const Impl& impl = *impl_;
   std::unique_ptr<const Ready> own;
   const Ready& ready = impl.ready_to_begin(symbols, own);
@@ -597,7 +606,7 @@ RunResult Plan::run(std::span<char* const> params, std::span<char* const> result
     }
     if (ready.fast.guarded && impl.run_fast_guarded(ready, params, results)) return {};
   }
-  return impl.run_steps(ready, std::move(own), params, results, poll, watched);
+  return impl.run_steps(ready, std::move(own), params, results, poll, watched, still);
 }
 
 bool Plan::wants_redo(std::span<const int64_t> symbols) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -64,8 +65,9 @@ class Plan {
   /// Program::result_roots, of result_bytes(); `symbols`: values of the graph's symbols. Sticky flags are cleared
   /// before and left cleared after. What is measured is not looked at in `symbols`, and a result's memory has room for the most. Needs no GIL; `poll`, if given, is called now and then on long runs by the calling
   /// thread only and says whether to cancel. `watched`: flags for which an attributed program does not begin to write.
+  /// `still`, of a program that writes params, is asked while these can be put back: false is Redo.
   RunResult run(std::span<char* const> params, std::span<char* const> results, std::span<const int64_t> symbols,
-                bool (*poll)() = nullptr, unsigned watched = kReported) const;
+                bool (*poll)() = nullptr, unsigned watched = kReported, const std::function<bool()>& still = {}) const;
 
   /// Is a run one call of one kernel, whatever the arguments? Then run_short() does it with no bookkeeping, and gives the flags.
   bool is_short() const { return short_ != nullptr; }

@@ -1,4 +1,4 @@
-"""What is compiled is replaced while it runs."""
+"""What is compiled is replaced, or what it works on changes its memory, while it runs."""
 
 from __future__ import annotations
 
@@ -68,6 +68,29 @@ for _ in range(3):
     f(x)
 """
 
+MEMORY_OF_AN_ARGUMENT = """
+import gc
+import numpy as np, framejit as fj
+f = fj.jit(lambda x: (x + 1, lambda: x, lambda: x, lambda: x))
+x = np.arange(1_000_000.0)
+f(x), f(x)
+armed = False
+def shrink(phase, info):
+    global armed
+    if armed and phase == "start":
+        armed = False
+        x.resize(10, refcheck=False)
+gc.callbacks.append(shrink)
+gc.collect()
+gc.set_threshold(1)
+armed = True
+f(x)
+kept = [(lambda: n) for n in range(10)]
+gc.collect()
+assert not armed and len(x) == 10 and gc.isenabled()
+assert f(x)[0].tolist() == [n + 1.0 for n in range(10)]
+"""
+
 
 def test_code_is_replaced_in_another_thread():
     run(CODE_OF_ANOTHER_THREAD)
@@ -82,3 +105,7 @@ def test_code_is_replaced_in_another_thread():
 )
 def test_an_operator_replaces_what_calls_it(change):
     run(CODE_OF_AN_OPERATOR.replace("CHANGE", change))
+
+
+def test_an_argument_is_resized_where_objects_are_made():
+    run(MEMORY_OF_AN_ARGUMENT)
