@@ -23,6 +23,8 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "runtime/fp_state.h"
 
@@ -35,6 +37,8 @@ namespace {
 
 constexpr double kHotThreshold = 10e3;    // nanoseconds of work; workers still spin for the next region
 constexpr double kColdThreshold = 100e3;  // they sleep: waking one takes 35 to 45 us
+constexpr int64_t kRetryAfter = 1'000'000'000;  // nanoseconds
+constexpr int kMostThreads = 256;         // oneTBB has no more workers in a process, unless there are more CPUs
 constexpr int64_t kHotWindow = 50'000;    // nanoseconds since the last region, or the last work above the first threshold
 
 int64_t now_nanoseconds() {
@@ -73,11 +77,39 @@ int allowed_cpus() {
   return std::max(cpus, 1);
 }
 
+/// How many threads can be started beside those that there are, `wanted` at most. So many are started, and ended at once: oneTBB's
+/// workers start each other, and end the process where that fails.
+int startable_threads(int wanted) {
+  constexpr int kSlack = 2;  // for threads that are joined but still counted, and for the program's own
+  std::vector<pthread_t> started;
+  started.reserve(static_cast<std::size_t>(wanted + kSlack));
+  pthread_attr_t attributes;
+  if (pthread_attr_init(&attributes) != 0) return 0;
+  pthread_attr_setstacksize(&attributes, tbb::global_control::active_value(tbb::global_control::thread_stack_size));
+  std::mutex gate;
+  gate.lock();
+  const auto wait = [](void* at) -> void* {
+    std::lock_guard lock(*static_cast<std::mutex*>(at));
+    return nullptr;
+  };
+  while (started.size() < started.capacity()) {
+    pthread_t thread;
+    if (pthread_create(&thread, &attributes, wait, &gate) != 0) break;
+    started.push_back(thread);
+  }
+  gate.unlock();
+  for (const pthread_t thread : started) pthread_join(thread, nullptr);
+  pthread_attr_destroy(&attributes);
+  return std::clamp(static_cast<int>(started.size()) - kSlack, 0, wanted);
+}
+
 struct State {
   std::mutex mutex;
   // By size; never destroyed: a thread may be inside one when the size changes, and a child may not touch its parent's.
   std::map<int, std::unique_ptr<tbb::task_arena>> arenas;
   std::unique_ptr<tbb::global_control> limit;
+  int workers = 0;  // that arenas may have started
+  std::atomic<int64_t> next_try{0};  // no worker could be had: when to ask again
   std::atomic<int> threads{0};  // 0: not asked yet
   std::atomic<tbb::task_arena*> arena{nullptr};
   std::atomic<int64_t> last_region{0};
@@ -89,18 +121,38 @@ State& state() {
   return *instance;
 }
 
+/// Of as many threads as there can be. Null: there is the caller's alone, or no memory.
+std::unique_ptr<tbb::task_arena> make_arena(State& s, int threads) try {
+  const int missing = std::max(threads - 1 - s.workers, 0), found = missing > 0 ? startable_threads(missing) : 0;
+  s.workers += found;
+  const int slots = std::min(threads, s.workers + 1);
+  if (slots <= 1) return nullptr;
+  // More threads than CPUs: oneTBB would ignore it, with a warning on stderr. Fewer than were asked for: arenas together have no more either.
+  if (found < missing || slots > static_cast<int>(tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism)))
+    s.limit = std::make_unique<tbb::global_control>(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(s.workers) + 1);
+  auto arena = std::make_unique<tbb::task_arena>(slots);
+  arena->initialize();  // at its first use it would be left half made by an error
+  return arena;
+} catch (const std::exception&) {
+  return nullptr;
+}
+
+/// Null: the caller works alone.
 tbb::task_arena* arena_for(int threads) {
   State& s = state();
+  if (s.next_try.load(std::memory_order_relaxed) > now_nanoseconds()) return nullptr;
   std::lock_guard lock(s.mutex);
-  std::unique_ptr<tbb::task_arena>& arena = s.arenas[threads];
-  if (!arena) {
-    // More threads than CPUs were asked for: oneTBB would ignore it, with a warning on stderr.
-    if (threads > static_cast<int>(tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism)))
-      s.limit = std::make_unique<tbb::global_control>(tbb::global_control::max_allowed_parallelism, threads);
-    arena = std::make_unique<tbb::task_arena>(threads);
+  auto at = s.arenas.find(threads);
+  if (at == s.arenas.end()) {
+    std::unique_ptr<tbb::task_arena> made = make_arena(s, threads);
+    if (!made) {
+      s.next_try.store(now_nanoseconds() + kRetryAfter, std::memory_order_relaxed);
+      return nullptr;
+    }
+    at = s.arenas.emplace(threads, std::move(made)).first;
   }
-  s.arena.store(arena.get(), std::memory_order_release);
-  return arena.get();
+  s.arena.store(at->second.get(), std::memory_order_release);
+  return at->second.get();
 }
 
 // The installed oneTBB is not instrumented: what it orders is told to ThreadSanitizer here, and races inside its headers
@@ -144,7 +196,7 @@ void initialize_scheduler() {
 void set_num_threads(int n) {
   State& s = state();
   const int allowed = allowed_cpus();
-  s.threads.store(n <= 0 ? allowed : n, std::memory_order_relaxed);
+  s.threads.store(n <= 0 ? allowed : std::min(n, std::max(allowed, kMostThreads)), std::memory_order_relaxed);
   s.arena.store(nullptr, std::memory_order_release);
 }
 
@@ -187,6 +239,8 @@ void parallel_for(int64_t n, int64_t grain, double nanoseconds, const std::funct
   const int threads = num_threads();
   tbb::task_arena* arena = state().arena.load(std::memory_order_acquire);
   if (!arena || arena->max_concurrency() != threads) arena = arena_for(threads);
+  if (!arena) [[unlikely]]
+    return body(0, n);
 
   const std::thread::id caller = std::this_thread::get_id();
   const unsigned control = _mm_getcsr() & ~kStickyFlags;
