@@ -63,7 +63,7 @@ void refresh() {
   const bool wanted = (state.marks > 0 || state.discover || state.reaching > 0) && state.suspended == 0;
   if (state.in_chain && !slot) state.in_chain = false;  // somebody reset the slot
   if (wanted && !state.in_chain) {
-    state.previous = slot;
+    if (slot != hook) state.previous = slot;  // else somebody put back what he had found
     py::set_eval_function(state.interpreter, hook);
     state.in_chain = true;
   } else if (!wanted && state.in_chain && slot == hook) {
@@ -100,8 +100,19 @@ bool stack_is_low() {
   return left < bounds.size / 2 || left > bounds.size;
 }
 
+thread_local py::Frame* passed [[gnu::tls_model("initial-exec")]] = nullptr;  // to the hook before this one
+
+/// Tools that put back what they had found may have made a ring of hooks: a frame that comes round again is the interpreter's.
+[[gnu::noinline]] PyObject* pass_to_previous(PyThreadState* tstate, py::Frame* frame, int throwflag) {
+  if (passed == frame) return py::default_eval(tstate, frame, throwflag);
+  py::Frame* const before = std::exchange(passed, frame);
+  PyObject* result = state.previous(tstate, frame, throwflag);
+  passed = before;
+  return result;
+}
+
 PyObject* pass_on(PyThreadState* tstate, py::Frame* frame, int throwflag) {
-  return state.previous ? state.previous(tstate, frame, throwflag) : py::default_eval(tstate, frame, throwflag);
+  return state.previous ? pass_to_previous(tstate, frame, throwflag) : py::default_eval(tstate, frame, throwflag);
 }
 
 [[gnu::cold, gnu::noinline]] PyObject* evaluate_low(PyThreadState* tstate, py::Frame* frame, int throwflag) {

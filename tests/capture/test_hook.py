@@ -246,6 +246,37 @@ def run_program(program):
     assert done.stdout.strip().endswith("fine")
 
 
+def test_another_tool_puts_the_hook_back():
+    program = """
+import ctypes
+from splice_support import core
+
+get = ctypes.pythonapi._PyInterpreterState_GetEvalFrameFunc
+get.restype, get.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+put = ctypes.pythonapi._PyInterpreterState_SetEvalFrameFunc
+put.restype, put.argtypes = None, [ctypes.c_void_p, ctypes.c_void_p]
+current = ctypes.pythonapi.PyInterpreterState_Get
+current.restype = ctypes.c_void_p
+
+def f(): return 1
+def g(): return 2
+
+plain = get(current())
+core._hook_mark(f.__code__, lambda *a: None)
+hook = get(current())
+put(current(), plain)
+core._hook_unmark(f.__code__)
+put(current(), hook)
+assert f() == 1
+core._hook_mark(g.__code__, lambda *a: ("result", 3))
+assert f() == 1 and g() == 3
+core._hook_unmark(g.__code__)
+assert g() == 2 and get(current()) == plain
+print("fine")
+"""
+    run_program(program)
+
+
 def test_patterns_ask_once_for_each_code():
     asked = []
 
