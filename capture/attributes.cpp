@@ -292,19 +292,21 @@ Captured<Value*> Executor::instance_attr_value(Value* v, PyObject* name, Value**
     if (!PyFunction_Check(hook)) return break_at(BreakId::ImpureAttribute, what);
     return call_function(function_at(hook, class_text(v) + ".__getattr__"), {v, session_.constant(name)}, {});
   };
+  const bool is_known = PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) || is_exception(*v);
+  if (is_known) {
+    static PyObject* const kGetAttribute = interned("__getattribute__");
+    PyObject* getter = type_attr(type, kGetAttribute);
+    PyTypeObject* base = is_exception(*v) ? exception_type() : is_tuple_class(type) ? &PyTuple_Type : &PyBaseObject_Type;
+    if (getter != type_attr(base, kGetAttribute) && !is_partial(type))
+      return break_at(BreakId::ImpureAttribute, what);
+    guard_lookup(v, getter, kGetAttribute);
+  }
   for (auto& [known_name, value] : v->attributes)
     if (known_name == text) {
       if (!value) return break_at(BreakId::WouldRaise, what);
       return look(value);
     }
-  if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) && !is_exception(*v))
-    return break_at(BreakId::UnknownObject, what);
-  static PyObject* const kGetAttribute = interned("__getattribute__");
-  PyObject* getter = type_attr(type, kGetAttribute);
-  PyTypeObject* base = is_exception(*v) ? exception_type() : is_tuple_class(type) ? &PyTuple_Type : &PyBaseObject_Type;
-  if (getter != type_attr(base, kGetAttribute) && !is_partial(type))
-    return break_at(BreakId::ImpureAttribute, what);
-  guard_lookup(v, getter, kGetAttribute);
+  if (!is_known) return break_at(BreakId::UnknownObject, what);
 
   PyObject* raw = type_attr(type, name);
   if (text == "__class__" && raw == type_attr(&PyBaseObject_Type, name)) {

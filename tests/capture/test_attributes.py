@@ -110,6 +110,23 @@ def test_getattr_hooks_are_followed():
     assert capture(missing, Always(), X).codes == ["FJ009"]
 
 
+def test_what_was_stored_is_read_as_the_class_says():
+    class Always:
+        def __getattribute__(self, name):
+            return 42.0 if name == "w" else object.__getattribute__(self, name)
+
+    def by_name(o, x):
+        o.w = x + 1
+        return o.w
+
+    def by_function(o, x):
+        setattr(o, "w", x + 1)
+        return getattr(o, "w")
+
+    for f in (by_name, by_function):
+        assert capture(f, Always(), X).codes == ["FJ009"]
+
+
 def test_setters_are_followed():
     class Checked:
         def __setattr__(self, name, value):

@@ -130,6 +130,7 @@ TABLE: dict[str, tuple[str, list[str]]] = {
     "hooks": ("return x * getattr(model, 'late', 1.0)", ["model.late = 2.0", "del model.late", "Base.late = 3.0", "del Base.late",
                                                          "Base.__getattr__ = lambda self, name: 4.0",
                                                          "Base.__getattribute__ = lambda self, name: 5.0"]),
+    "attribute that was stored": ("model.w = x + 1\n    return model.w", ["Base.__getattribute__ = lambda self, name: 5.0"]),
     "class of an object": ("return model.step(x)", ["class Third(Base):\n    def step(self, x): return x * 11.0", "model.__class__ = Third"]),
     "bases": ("return model.step(x)", ["class Mixin:\n    def step(self, x): return x * 13.0", "Model.__bases__ = (Mixin, Base)"]),
     "bases of what is checked": ("return x * (2.0 if isinstance(model, Base) else 3.0) - issubclass(Doubled, Base)",
