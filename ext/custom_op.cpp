@@ -24,6 +24,7 @@ using capture::Wrap;
 using codegen::HostArray;
 
 struct CustomOp {
+  PyObject* op;  // borrowed
   int64_t index;
   Ref<> function;
   Ref<> shape;  // None: that of the first argument; a tuple; or a callable that is given the arguments' shapes
@@ -73,6 +74,21 @@ bool fits(PyObject* object, const HostArray& out) {
   return PyArray_CHKFLAGS(array, kFlags);
 }
 
+/// The bytecode, which runs again, will call the operator with the same arrays: it raises this error then, which may be one of a signal's
+/// handler. Clears the error.
+void keep_error(const CustomOp& op, PyObject* args) {
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  if (traceback) PyException_SetTraceback(value, traceback);
+  const Ref<> kept = Ref<>::steal(Py_BuildValue("(kOO)", PyThread_get_thread_ident(), args, value));
+  if (kept) PyObject_SetAttrString(op.op, "_raised", kept.get());
+  PyErr_Clear();
+  Py_XDECREF(type);
+  Py_XDECREF(value);
+  Py_XDECREF(traceback);
+}
+
 bool call_host(void* context, std::span<const HostArray> arrays, graph::FlagRule) {
   const auto* op = static_cast<const CustomOp*>(context);
   struct Gil {
@@ -86,7 +102,8 @@ bool call_host(void* context, std::span<const HostArray> arrays, graph::FlagRule
     if (args) PyTuple_SET_ITEM(args.get(), static_cast<Py_ssize_t>(i), copy.release());
   }
   Ref<> result = args ? Ref<>::steal(PyObject_CallObject(op->function.get(), args.get())) : Ref<>();
-  PyErr_Clear();  // the bytecode will raise it
+  if (args && !result) keep_error(*op, args.get());
+  PyErr_Clear();
   if (!fits(result.get(), arrays.back())) return false;
   auto* array = reinterpret_cast<PyArrayObject*>(result.get());
   std::memcpy(arrays.back().data, PyArray_BYTES(array), static_cast<std::size_t>(PyArray_NBYTES(array)));
@@ -172,7 +189,9 @@ class CustomDoor final : public capture::Door {
       out.push_back(length);
     }
     const bool known = given && out.size() == static_cast<std::size_t>(PyTuple_GET_SIZE(given.get()));
+    const bool interrupted = PyErr_ExceptionMatches(PyExc_KeyboardInterrupt);
     PyErr_Clear();
+    if (interrupted) PyErr_SetInterrupt();  // capture cannot raise
     return known;
   }
 };
@@ -182,7 +201,7 @@ PyObject* register_custom_op(PyObject*, PyObject* args) {
   if (!PyArg_ParseTuple(args, "OOOO:register_custom_op", &op, &function, &shape, &dtype)) return nullptr;
   if (dtype != Py_None && !PyArray_DescrCheck(dtype)) return PyErr_Format(PyExc_TypeError, "dtype must be a np.dtype");
   custom_ops()[op] = std::make_unique<CustomOp>(
-      CustomOp{next_index, Ref<>::share(function), Ref<>::share(shape), Ref<>::share(dtype)});
+      CustomOp{op, next_index, Ref<>::share(function), Ref<>::share(shape), Ref<>::share(dtype)});
   return PyLong_FromLongLong(next_index++);
 }
 
@@ -198,10 +217,18 @@ PyObject* forget_custom_op(PyObject*, PyObject* index) {
   Py_RETURN_NONE;
 }
 
+PyObject* raise_error(PyObject*, PyObject* args) {
+  PyObject* error = PyTuple_GET_SIZE(args) > 0 ? PyTuple_GET_ITEM(args, 0) : nullptr;
+  if (!error || !PyExceptionInstance_Check(error)) return PyErr_Format(PyExc_TypeError, "raise_error() takes an exception");
+  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error)), error);
+  return nullptr;
+}
+
 PyMethodDef methods[] = {
     {"register_custom_op", register_custom_op, METH_VARARGS,
      "register_custom_op(op, function, shape, dtype): its index. `op`, called, gives what `function` gives."},
     {"forget_custom_op", forget_custom_op, METH_O, "forget_custom_op(index): the operator is dead."},
+    {"raise_error", raise_error, METH_VARARGS, "raise_error(error, ...): raises it; further arguments are ignored."},
     {nullptr, nullptr, 0, nullptr}};
 
 const ModulePart part(20, [](PyObject* module) { return PyModule_AddFunctions(module, methods) == 0; });

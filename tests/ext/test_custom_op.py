@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 import weakref
 
 import framejit as fj
@@ -11,6 +12,8 @@ import pytest
 from exact.same import assert_same
 
 pytestmark = pytest.mark.capture
+
+X = np.arange(6, dtype=np.float64) + 0.5
 
 
 @fj.custom_op
@@ -110,6 +113,40 @@ def test_writes_are_taken_back_where_it_raises():
         marked(np.full(3, 4.0), out)
     assert out.tolist() == [1.0] * 3
     assert fj.stats()["internal_errors"] == before
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, TimeoutError])
+def test_errors_of_signal_handlers_are_raised(error):
+    left = 0  # calls up to the signal
+
+    @fj.custom_op
+    def noisy(x):
+        nonlocal left
+        left -= 1
+        if left == 0:
+            signal.raise_signal(signal.SIGUSR1)
+        return x * 2
+
+    def stop(*args):
+        raise error("stopped")
+
+    def plain(x):
+        return noisy(noisy(x + 1))
+
+    f = fj.jit(plain)
+    expected = ((X + 1) * 4).tolist()
+    before = signal.signal(signal.SIGUSR1, stop)
+    try:
+        for number in (1, 2):
+            for g in (plain, f):
+                assert g(X).tolist() == expected
+                left = number
+                with pytest.raises(error, match="stopped") as caught:
+                    g(X)
+                assert [entry.name for entry in caught.traceback][1:] == ["plain", "__call__", "noisy", "stop"]
+                assert g(X).tolist() == expected
+    finally:
+        signal.signal(signal.SIGUSR1, before)
 
 
 @pytest.mark.parametrize(
