@@ -37,9 +37,9 @@ namespace {
 
 constexpr double kHotThreshold = 10e3;    // nanoseconds of work; workers still spin for the next region
 constexpr double kColdThreshold = 100e3;  // they sleep: waking one takes 35 to 45 us
-constexpr int64_t kRetryAfter = 1'000'000'000;  // nanoseconds
-constexpr int kMostThreads = 256;         // oneTBB has no more workers in a process, unless there are more CPUs
 constexpr int64_t kHotWindow = 50'000;    // nanoseconds since the last region, or the last work above the first threshold
+constexpr int64_t kRetryAfter = 1'000'000'000;  // nanoseconds until workers that could not be had are asked for again
+constexpr int kMostThreads = 256;               // oneTBB has no more workers in a process, unless there are more CPUs
 
 int64_t now_nanoseconds() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
@@ -81,8 +81,9 @@ int allowed_cpus() {
 /// workers start each other, and end the process where that fails.
 int startable_threads(int wanted) {
   constexpr int kSlack = 2;  // for threads that are joined but still counted, and for the program's own
+  const auto most = static_cast<std::size_t>(wanted + kSlack);
   std::vector<pthread_t> started;
-  started.reserve(static_cast<std::size_t>(wanted + kSlack));
+  started.reserve(most);
   pthread_attr_t attributes;
   if (pthread_attr_init(&attributes) != 0) return 0;
   pthread_attr_setstacksize(&attributes, tbb::global_control::active_value(tbb::global_control::thread_stack_size));
@@ -92,7 +93,7 @@ int startable_threads(int wanted) {
     std::lock_guard lock(*static_cast<std::mutex*>(at));
     return nullptr;
   };
-  while (started.size() < started.capacity()) {
+  while (started.size() < most) {
     pthread_t thread;
     if (pthread_create(&thread, &attributes, wait, &gate) != 0) break;
     started.push_back(thread);
@@ -127,7 +128,8 @@ std::unique_ptr<tbb::task_arena> make_arena(State& s, int threads) try {
   s.workers += found;
   const int slots = std::min(threads, s.workers + 1);
   if (slots <= 1) return nullptr;
-  // More threads than CPUs: oneTBB would ignore it, with a warning on stderr. Fewer than were asked for: arenas together have no more either.
+  // oneTBB would ignore more threads than CPUs, with a warning on stderr. Where there are fewer than were asked for, all arenas together
+  // have no more either.
   if (found < missing || slots > static_cast<int>(tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism)))
     s.limit = std::make_unique<tbb::global_control>(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(s.workers) + 1);
   auto arena = std::make_unique<tbb::task_arena>(slots);
