@@ -434,7 +434,7 @@ inline Outcome Entry::fits(Matched& m) {
 }
 
 /// Others ran since the guards were tested: are the objects that the effects are about still those, as they were?
-bool Entry::still_fits(const Matched& before, bool in_frame) const {
+[[gnu::noinline]] bool Entry::still_fits(const Matched& before, bool in_frame) const {
   FRAMEJIT_SCRATCH(now, *before.live, sizes_);
   return guards_->match(now.matched) && std::equal(before.slots, before.slots + guards_->slot_count(), now.matched.slots) &&
          !displaced_->runs_code(now.matched, in_frame);
@@ -448,17 +448,18 @@ inline Outcome Entry::run(const LiveSlots& live, bool in_frame, HandOver hand_ov
   if (displaced_->runs_code(s.matched, in_frame)) return Outcome::Declined;
   s.clear_owned();
   Run run(*materializer_, s.workspace);
-  if (materializer_->has_effects()) run.trash.reserve(region_->effects.size());
+  const bool effects = materializer_->has_effects();
+  if (effects) run.trash.reserve(region_->effects.size());
   if (!materializer_->prepare(s.workspace)) {
     PyErr_Clear();
     return Outcome::Declined;
   }
   std::vector<unsigned> unsaid;
   if (const Outcome outcome = run_plan(run, unsaid, in_frame); outcome != Outcome::Done) return outcome;
-  if (run.others_ran && materializer_->has_effects() && !writes_params_ && !still_fits(s.matched, in_frame)) [[unlikely]]
+  if (effects && run.others_ran && !writes_params_ && !still_fits(s.matched, in_frame)) [[unlikely]]
     return Outcome::Declined;
   const std::size_t kept = run.trash.size();
-  if (!materializer_->finish(s.workspace) || !materializer_->commit(s.workspace, run.trash)) [[unlikely]] {
+  if (!materializer_->finish(s.workspace) || (effects && !materializer_->commit(s.workspace, run.trash))) [[unlikely]] {
     if (!writes_params_ && materializer_->take_back(s.workspace, run.trash, kept)) {
       PyErr_Clear();
       return Outcome::Declined;

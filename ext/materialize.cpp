@@ -275,10 +275,17 @@ bool Materializer::make_measured(Workspace& w) const {
 }
 
 bool Materializer::prepare(Workspace& w) const {
-  if (!first_.empty() && !run(w, first_, false)) return false;
+  if (!first_.empty() && !run(w, first_)) return false;
   for (std::size_t k = 0; k < root_count_; ++k)
     if (!allocate_root(w, k)) return false;
-  return run(w, early_, early_collects_);
+  if (!early_collects_) return run(w, early_);
+  const NoCollection none(true);
+  return run(w, early_);
+}
+
+bool Materializer::run_late(Workspace& w) const {
+  const NoCollection none(late_collects_);
+  return run(w, late_);
 }
 
 /// Do they make objects that the cycle collector knows of?
@@ -291,8 +298,7 @@ bool Materializer::may_collect(const std::vector<Step>& steps) const {
   });
 }
 
-bool Materializer::run(Workspace& w, const std::vector<Step>& steps, bool collects) const {
-  const NoCollection none(collects);
+bool Materializer::run(Workspace& w, const std::vector<Step>& steps) const {
   for (const Step& step : steps) switch (step.how) {
       case Step::Root: w.objects[step.recipe] = Py_NewRef(w.roots[step.root]); break;
       case Step::Fetch: w.objects[step.recipe] = Py_NewRef(guards_.object(*w.matched, step.operand)); break;
@@ -462,7 +468,6 @@ bool Materializer::fill(Workspace& w, uint32_t recipe) const {
 // Effects.
 
 bool Materializer::commit(Workspace& w, std::vector<PyObject*>& trash) const {
-  if (!has_effects()) return true;
   const NoCollection none(effects_collect_);
   trash.reserve(trash.size() + region_.effects.size());
   for (const capture::Effect& effect : region_.effects)

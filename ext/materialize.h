@@ -42,7 +42,7 @@ class Materializer {
 
   /// The steps of a run, in this order. False: out of memory, with the Python exception set; nothing is visible yet.
   bool prepare(Workspace& w) const;  // memory of the roots, objects that do not depend on values
-  bool finish(Workspace& w) const { return (!measures_ || make_measured(w)) && (late_.empty() || run(w, late_, late_collects_)); }  // the others
+  bool finish(Workspace& w) const { return (!measures_ || make_measured(w)) && (late_.empty() || run_late(w)); }  // the others
   /// Stores the effects, up to the first one that cannot be done: false, with the exception set that the bytecode would have raised
   /// there. What each of them displaced, or null, is appended to `trash`.
   bool commit(Workspace& w, std::vector<PyObject*>& trash) const;
@@ -98,7 +98,8 @@ class Materializer {
   capture::Ref<> call(Workspace& w, const capture::Recipe& r) const;
   bool fill(Workspace& w, uint32_t recipe) const;
   bool may_collect(const std::vector<Step>& steps) const;
-  bool run(Workspace& w, const std::vector<Step>& steps, bool collects) const;
+  bool run(Workspace& w, const std::vector<Step>& steps) const;
+  bool run_late(Workspace& w) const;
   bool store(Workspace& w, const capture::Effect& effect, std::vector<PyObject*>& trash) const;
   bool undo(Workspace& w, const capture::Effect& effect, PyObject* displaced) const;
 
