@@ -227,9 +227,15 @@ bool Session::overlaps(std::size_t written, std::size_t other) {
 
 Captured<bool> Session::check_nodes() {
   constexpr int kMostAxes = 32;  // of NumPy 1; newer ones have 64
-  for (; checked_ < graph_->value_count(); ++checked_)
-    if (graph_->type(graph::ValueId{static_cast<uint32_t>(checked_)}).rank() > kMostAxes)
-      return break_at(BreakId::UnsupportedArray, "an array of more than 32 axes");
+  for (; checked_ < graph_->value_count(); ++checked_) {
+    const graph::Node& node = graph_->node(graph::ValueId{static_cast<uint32_t>(checked_)});
+    const graph::Type& type = node.type;
+    if (type.rank() > kMostAxes) return break_at(BreakId::UnsupportedArray, "an array of more than 32 axes");
+    // NumPy allocates what a loop of ours may never have in memory.
+    const int64_t most = type.is_view() ? std::numeric_limits<int64_t>::max() : graph::kMostMemory;
+    if (node.op != graph::Op::Param && !graph_->shapes().limit({type.shape, graph::size_of(type.dtype), most}))
+      return break_at(BreakId::WouldRaise, "an array that is too large");
+  }
   return true;
 }
 

@@ -81,7 +81,13 @@ Step SymbolicFrame::advance() {
     x.visits.resize(view->instrs().size());
     ++x.visits[pc];
   }
-  Step done = step(current());
+  Step done = [&]() -> Step {
+    try {
+      return step(current());
+    } catch (const graph::DimOverflow& error) {
+      return break_at(BreakId::ScalarOverflow, error.what());
+    }
+  }();
   if (done && s.has_overlap()) return break_at(BreakId::OverlappingMemory, "read after a write");
   if (done && s.is_too_deep()) return break_at(BreakId::CapturedTooMuch, "a long chain of objects");
   if (done) {

@@ -440,8 +440,8 @@ struct Program {
   std::vector<Step> steps;
   std::vector<graph::ValueId>
       result_roots;  // graph values whose bytes the caller allocates, in the order of Result numbers
-  /// Relations between symbols on which the lowering relied beyond the graph's own guards, and those guards that are about what is
-  /// measured; checked by each run, which gives RunStatus::Redo where one does not hold.
+  /// Relations between symbols on which the lowering relied beyond the graph's own guards, those guards that are about what is
+  /// measured, and limits of arrays' sizes; checked by each run, which gives RunStatus::Redo where one does not hold.
   std::vector<graph::DimGuard> conditions;
   std::vector<Measured> measured;  // in the order of their steps
   bool may_set_flags = false;

@@ -647,6 +647,8 @@ Expected<Program, std::string> lower(const graph::Graph& graph, const std::vecto
     return detail::Lowerer(graph, groups, options).run();
   } catch (detail::LowerFailure& failure) {
     return Unexpected{std::move(failure.reason)};
+  } catch (const graph::DimOverflow& overflow) {
+    return Unexpected<std::string>{overflow.what()};
   }
 }
 

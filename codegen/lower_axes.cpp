@@ -22,6 +22,7 @@ std::vector<graph::DimGuard> Facts::conditions() const {
   for (std::size_t i = 0; i < env_.guards().size(); ++i)
     if (const graph::DimGuard& g = env_.guards()[i]; i >= recorded_ || env_.is_measured(g.left) || env_.is_measured(g.right))
       out.push_back(g);
+  for (const graph::ArraySize& array : env_.limited()) out.push_back(array.condition());
   return out;
 }
 

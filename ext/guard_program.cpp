@@ -71,9 +71,9 @@ bool overlap(PyObject* a, PyObject* b) {
 }
 
 bool holds(const RelationTest& test, const int64_t* symbols, std::size_t symbol_count) {
-  const int64_t left = test.left.evaluate(symbols, symbol_count);
-  const int64_t right = test.right.evaluate(symbols, symbol_count);
-  return graph::related(test.relation, left, right) == test.outcome;
+  int64_t left = 0, right = 0;
+  return test.left.evaluate(symbols, symbol_count, left) && test.right.evaluate(symbols, symbol_count, right) &&
+         graph::related(test.relation, left, right) == test.outcome;
 }
 
 }  // namespace
@@ -91,7 +91,7 @@ bool array_fits(const ArrayTest& test, PyObject* object, Matched& m, std::size_t
       for (int i = 0; i < test.rank; ++i) {
         if (test.binds[i])
           m.symbols[test.shape[i].value] = array->dimensions[i];
-        else if (array->dimensions[i] != test.shape[i].evaluate(m.symbols, symbol_count))
+        else if (!test.shape[i].is(array->dimensions[i], m.symbols, symbol_count))
           return false;
       }
       if (test.layout == ArrayTest::Product) {
@@ -102,7 +102,7 @@ bool array_fits(const ArrayTest& test, PyObject* object, Matched& m, std::size_t
         }
       } else if (test.layout == ArrayTest::Exact) {
         for (int i = 0; i < test.rank; ++i)
-          if (array->strides[i] != test.strides[i].evaluate(m.symbols, symbol_count)) return false;
+          if (!test.strides[i].is(array->strides[i], m.symbols, symbol_count)) return false;
       }
       data = array->data;
       break;

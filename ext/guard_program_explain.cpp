@@ -35,7 +35,8 @@ std::string show(PyObject* object) {
 }
 
 std::string dim_text(const graph::Dim& dim, const int64_t* symbols, std::size_t count) {
-  return dim.is_const() ? std::to_string(dim.value()) : std::to_string(dim.evaluate({symbols, count}));
+  const std::optional<int64_t> value = dim.try_evaluate({symbols, count});
+  return value ? std::to_string(*value) : "a number beyond 64 bits";
 }
 
 /// The first difference between an array and its specification. Dims that name symbols are evaluated with what is bound

@@ -17,13 +17,20 @@ struct DimCode {
   int64_t value = 0;  // Const: the value; Symbol: its number
   const graph::Dim* dim = nullptr;
 
-  int64_t evaluate(const int64_t* symbols, std::size_t symbol_count) const {
+  /// Whether there is a value: it may overflow.
+  bool evaluate(const int64_t* symbols, std::size_t symbol_count, int64_t& out) const {
     switch (kind) {
-      case Const: return value;
-      case Symbol: return symbols[value];
+      case Const: out = value; return true;
+      case Symbol: out = symbols[value]; return true;
       case General: break;
     }
-    return dim->evaluate({symbols, symbol_count});
+    const std::optional<int64_t> known = dim->try_evaluate({symbols, symbol_count});
+    if (known) out = *known;
+    return known.has_value();
+  }
+  bool is(int64_t number, const int64_t* symbols, std::size_t symbol_count) const {
+    int64_t own = 0;
+    return evaluate(symbols, symbol_count, own) && own == number;
   }
 };
 

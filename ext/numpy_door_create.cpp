@@ -186,9 +186,9 @@ Captured<Value*> integer_range(Session& session, const Dim& start, const Dim& st
   bool by_one = step == 1, from_zero = start == Dim(0);
   if (dtype != DType::I64 && !(dtype == DType::F64 && by_one && from_zero))
     return break_at(BreakId::UnsupportedArgument, "np.arange in another dtype");
-  Dim span = step > 0 ? stop - start : start - stop, size = step > 0 ? step : -step;
+  Dim span = step > 0 ? stop - start : start - stop, size = step > 0 ? Dim(step) : Dim(0) - step;
   Dim n = 0;
-  if (shapes.holds(Relation::Lt, 0, span)) n = by_one ? span : floordiv(span + size - Dim(1), size);
+  if (shapes.holds(Relation::Lt, 0, span)) n = by_one ? span : floordiv(span - Dim(1), size) + Dim(1);
   // As doubles the numbers are exact up to 2**53.
   if (dtype == DType::F64 && !shapes.holds(Relation::Le, n, int64_t{1} << 53))
     return break_at(BreakId::UnsupportedArgument, "np.arange of a huge range");

@@ -348,7 +348,7 @@ Captured<Value*> method_diagonal(const Call& call) {
   }
   if (axes[0] == axes[1]) return break_at(BreakId::WouldRaise, "axis1 and axis2 cannot be the same");
   const auto rows = static_cast<std::size_t>(axes[0]), columns = static_cast<std::size_t>(axes[1]);
-  const Dim height = type.shape[rows] - Dim(offset < 0 ? -offset : 0), width = type.shape[columns] - Dim(offset > 0 ? offset : 0);
+  const Dim height = type.shape[rows] - (offset < 0 ? Dim(0) - offset : Dim(0)), width = type.shape[columns] - Dim(offset > 0 ? offset : 0);
   const Dim length = settle(session, shapes.holds(Relation::Lt, width, height) ? width : height);
   if (!shapes.holds(Relation::Lt, 0, length)) return break_at(BreakId::UnsupportedArgument, "a diagonal without elements");
   Dims shape, strides;
@@ -359,7 +359,7 @@ Captured<Value*> method_diagonal(const Call& call) {
     }
   shape.push_back(length);
   strides.push_back(type.strides[rows] + type.strides[columns]);
-  const Dim start = offset < 0 ? Dim(-offset) * type.strides[rows] : Dim(offset) * type.strides[columns];
+  const Dim start = offset < 0 ? (Dim(0) - offset) * type.strides[rows] : Dim(offset) * type.strides[columns];
   const ValueId id = session.builder().view(x->id, std::move(shape), std::move(strides), start);
   session.set_writing(id, capture::Writing::Refused);
   return fresh_array(session, id);

@@ -157,7 +157,7 @@ Range adjust(Session& session, const SliceParts& slice, const Dim& length) {
   Dim stop = slice.has_stop ? clamp(shapes, slice.stop, length, low, high) : forward ? high : low;
   Dim span = forward ? stop - start : start - stop;
   if (!shapes.holds(Relation::Lt, 0, span)) return {0, 0, 1};
-  Dim size = Dim(forward ? slice.step : -slice.step);
+  Dim size = forward ? Dim(slice.step) : Dim(0) - slice.step;
   Dim count = size == Dim(1) ? span : floordiv(span - Dim(1), size) + Dim(1);
   count = settle(session, count);
   return {start, std::move(count), slice.step};

@@ -377,12 +377,12 @@ class TensorDoor final : public capture::Door {
     FRAMEJIT_TRY(numbers, fixed_ints(session, args.subspan(1)));
     graph::Dims shape = session.graph().type(args[0]->id).shape, strides = session.graph().type(args[0]->id).strides;
     const std::size_t axes = numbers.size() / 3;
-    if (numbers.size() % 3 != 0 || shape.size() < axes || std::any_of(numbers.begin(), numbers.end(), [](int64_t n) { return n < 1; }))
+    if (numbers.size() % 3 != 0 || shape.size() < axes || std::any_of(numbers.begin(), numbers.end(), [](int64_t n) { return n < 1 || n > graph::Window::kMost; }))
       return break_at(BreakId::WouldRaise, "windows()");
     const std::size_t first = shape.size() - axes;
     for (std::size_t i = 0; i < axes; ++i) {
       const int64_t size = numbers[3 * i], stride = numbers[3 * i + 1], dilation = numbers[3 * i + 2];
-      const graph::Dim room = shape[first + i] - graph::Dim(dilation * (size - 1) + 1);
+      const graph::Dim room = shape[first + i] - (graph::Dim(dilation) * (graph::Dim(size) - 1) + 1);
       if (!session.graph().shapes().holds(graph::Relation::Le, 0, room)) return break_at(BreakId::WouldRaise, "a window that is larger");
       shape.push_back(size);
       strides.push_back(strides[first + i] * graph::Dim(dilation));

@@ -144,7 +144,8 @@ PyObject* convolve(PyObject*, PyObject* const* args, Py_ssize_t count) {
   }
   std::optional<graph::Window> window = graph::Window::from(numbers);
   if (!window || !PyArray_Check(args[0]) || !PyArray_Check(args[1])) {
-    PyErr_SetString(PyExc_ValueError, "a convolution takes two arrays, positive groups, strides and dilations, and no negative padding");
+    PyErr_SetString(PyExc_ValueError, "a convolution takes two arrays, positive groups, strides and dilations, and no negative padding, all "
+                                      "below 2**31");
     return nullptr;
   }
   return in_core_dtype(args, 2, false, [&](PyObject* const* arrays) { return core_convolution(arrays[0], arrays[1], *window); });
@@ -172,8 +173,8 @@ PyObject* windows(PyObject*, PyObject* const* args, Py_ssize_t count) {
   const std::size_t axes = numbers.size() / 3;
   if (count < 1 || numbers.size() % 3 != 0 || !PyArray_CheckExact(args[0]) ||
       PyArray_NDIM(as_ndarray(args[0])) < static_cast<int>(axes) ||
-      std::any_of(numbers.begin(), numbers.end(), [](int64_t n) { return n < 1; })) {
-    PyErr_SetString(PyExc_ValueError, "windows(array, size, stride, dilation, ...)");
+      std::any_of(numbers.begin(), numbers.end(), [](int64_t n) { return n < 1 || n > graph::Window::kMost; })) {
+    PyErr_SetString(PyExc_ValueError, "windows(array, size, stride, dilation, ...), of numbers below 2**31");
     return nullptr;
   }
   PyArrayObject* image = as_ndarray(args[0]);
@@ -188,9 +189,10 @@ PyObject* windows(PyObject*, PyObject* const* args, Py_ssize_t count) {
       return nullptr;
     }
     shape.push_back(size);
-    strides.push_back(strides[first + i] * dilation);
+    // Strides of axes of length 1 may be too large, and are not used.
+    strides.push_back(size == 1 ? strides[first + i] : strides[first + i] * dilation);
     shape[first + i] = room / stride + 1;
-    strides[first + i] *= stride;
+    if (shape[first + i] > 1) strides[first + i] *= stride;
   }
   PyArray_Descr* descr = PyArray_DESCR(image);
   Py_INCREF(descr);

@@ -261,7 +261,8 @@ PyObject* core_convolution(PyObject* image, PyObject* weights, const graph::Wind
   for (int i = 0; fits && i < space; ++i) {
     const graph::Window::Axis& a = window.axes[static_cast<std::size_t>(i)];
     const npy_intp length = from[i + 2], size = filter[i + 2];
-    fits = size > 0 && a.dilation * (size - 1) + 1 <= length + a.before + a.after;
+    const npy_intp last = length + a.before + a.after - 1;
+    fits = size > 0 && last >= 0 && (size == 1 || a.dilation <= last / (size - 1));
     shape[i + 2] = fits ? a.places(length, size).value() : 0;
     product.n *= shape[i + 2];
     product.k *= size;
@@ -272,6 +273,15 @@ PyObject* core_convolution(PyObject* image, PyObject* weights, const graph::Wind
     return nullptr;
   }
   shape[0] = from[0], shape[1] = filter[0];
+  const double padded = [&] {
+    double bytes = graph::size_of(dtype);
+    for (const graph::Dim& d : window.padded(graph::Dims(from, from + rank))) bytes *= static_cast<double>(d.value());
+    return bytes;
+  }();
+  if (padded > static_cast<double>(graph::kMostMemory)) {
+    PyErr_SetString(PyExc_ValueError, "the 'padding' of a convolution makes an image that is too large");
+    return nullptr;
+  }
   Ref<> out = new_result(dtype, number, rank, shape);
   if (!out) return nullptr;
   const npy_intp item = graph::size_of(dtype);

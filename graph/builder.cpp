@@ -349,13 +349,14 @@ BuildResult GraphBuilder::convolution(ValueId x, ValueId weights, const Window& 
     return shape_error("convolution: mismatch of shapes " + shape_str(image.shape) + " and " + shape_str(filter.shape));
   };
   if (image.shape.size() != rank || filter.shape.size() != rank) return misfit();
+  if (!shapes.limit({window.padded(image.shape), size_of(image.dtype), kMostMemory})) return misfit();
   const int64_t channels = shapes.specialize(filter.shape[0]), depth = shapes.specialize(filter.shape[1]);
   if (channels % window.groups != 0 || !shapes.equal(image.shape[1], depth * window.groups)) return misfit();
   Dims result = {image.shape[0], channels};
   for (std::size_t i = 0; i < window.axes.size(); ++i) {
     const Window::Axis& axis = window.axes[i];
     const int64_t size = shapes.specialize(filter.shape[i + 2]);
-    if (size < 1 || !shapes.holds(Relation::Le, axis.dilation * (size - 1) + 1 - axis.before - axis.after, image.shape[i + 2]))
+    if (size < 1 || !shapes.holds(Relation::Le, Dim(axis.dilation) * (Dim(size) - 1) + 1 - axis.before - axis.after, image.shape[i + 2]))
       return misfit();
     result.push_back(axis.places(image.shape[i + 2], size));
   }

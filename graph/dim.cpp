@@ -39,10 +39,20 @@ struct Polynomial {
 
 namespace {
 
-// Two's complement arithmetic that wraps, without the undefined behaviour of signed overflow.
-int64_t add(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b)); }
-int64_t sub(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b)); }
-int64_t mul(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b)); }
+int64_t add(int64_t a, int64_t b) {
+  if (__builtin_add_overflow(a, b, &a)) throw DimOverflow();
+  return a;
+}
+
+int64_t sub(int64_t a, int64_t b) {
+  if (__builtin_sub_overflow(a, b, &a)) throw DimOverflow();
+  return a;
+}
+
+int64_t mul(int64_t a, int64_t b) {
+  if (__builtin_mul_overflow(a, b, &a)) throw DimOverflow();
+  return a;
+}
 
 int64_t floordiv_int(int64_t a, int64_t b) {
   FRAMEJIT_CHECK(b != 0, "floordiv by 0 in a dimension");
@@ -124,19 +134,42 @@ std::size_t mix(std::size_t seed, uint64_t value) {
   return x ^ (x >> 29);
 }
 
-int64_t evaluate_factor(const Factor& f, std::span<const int64_t> symbols) {
+/// False: it overflows.
+bool evaluate(const Dim& d, std::span<const int64_t> symbols, int64_t& out);
+
+bool evaluate(const Factor& f, std::span<const int64_t> symbols, int64_t& out) {
   if (f.kind == FactorKind::Symbol) {
     FRAMEJIT_CHECK(f.symbol < symbols.size(), "no value for s" + std::to_string(f.symbol));
-    return symbols[f.symbol];
+    out = symbols[f.symbol];
+    return true;
   }
-  const int64_t a = f.operands->first.evaluate(symbols), b = f.operands->second.evaluate(symbols);
+  int64_t a = 0, b = 0;
+  if (!evaluate(f.operands->first, symbols, a) || !evaluate(f.operands->second, symbols, b)) return false;
   switch (f.kind) {
-    case FactorKind::FloorDiv: return floordiv_int(a, b);
-    case FactorKind::Min: return std::min(a, b);
-    case FactorKind::Max: return std::max(a, b);
+    case FactorKind::FloorDiv:
+      if (b == -1 && a == std::numeric_limits<int64_t>::min()) return false;
+      out = floordiv_int(a, b);
+      break;
+    case FactorKind::Min: out = std::min(a, b); break;
+    case FactorKind::Max: out = std::max(a, b); break;
     case FactorKind::Symbol: break;
   }
-  return 0;
+  return true;
+}
+
+bool evaluate(const Dim& d, std::span<const int64_t> symbols, int64_t& out) {
+  const Polynomial* p = Polynomial::of(d);
+  out = p ? 0 : d.value();
+  if (!p) return true;
+  for (const Term& t : p->terms) {
+    int64_t term = t.coefficient;
+    for (const Factor& f : t.factors) {
+      int64_t factor = 0;
+      if (!evaluate(f, symbols, factor) || __builtin_mul_overflow(term, factor, &term)) return false;
+    }
+    if (__builtin_add_overflow(out, term, &out)) return false;
+  }
+  return true;
 }
 
 /// From the least to the most; the ends of int64_t stand for what is beyond them.
@@ -171,7 +204,7 @@ Range range_of(const Factor& f, std::span<const int64_t> least, std::span<const 
   switch (f.kind) {
     case FactorKind::FloorDiv:
       if (b.low <= 0 && b.high >= 0) break;
-      return from_ends(a, b, floordiv_int);
+      return from_ends(a, b, [](int64_t x, int64_t y) { return y == -1 ? mul_up_to_ends(x, y) : floordiv_int(x, y); });
     case FactorKind::Min: return {std::min(a.low, b.low), std::min(a.high, b.high)};
     case FactorKind::Max: return {std::max(a.low, b.low), std::max(a.high, b.high)};
     case FactorKind::Symbol: break;
@@ -259,6 +292,14 @@ Dim operator-(const Dim& a, const Dim& b) {
   return a + b * Dim(-1);
 }
 
+std::optional<Dim> difference(const Dim& a, const Dim& b) {
+  try {
+    return a - b;
+  } catch (const DimOverflow&) {
+    return std::nullopt;
+  }
+}
+
 bool operator==(const Dim& a, const Dim& b) {
   if (a.is_const() && b.is_const()) return a.value_ == b.value_;
   return detail::compare(a, b) == 0;
@@ -304,8 +345,8 @@ std::optional<Dim> divide_exactly(const Dim& a, const Dim& b) {
 
 Dim extremum(FactorKind kind, const Dim& a, const Dim& b) {
   if (a.is_const() && b.is_const()) return (a.value() <= b.value()) == (kind == FactorKind::Min) ? a : b;
-  const Dim difference = a - b;
-  if (difference.is_const()) return (difference.value() <= 0) == (kind == FactorKind::Min) ? a : b;
+  const std::optional<Dim> less = difference(a, b);
+  if (less && less->is_const()) return (less->value() <= 0) == (kind == FactorKind::Min) ? a : b;
   return detail::compare(a, b) <= 0 ? detail::atom(kind, a, b) : detail::atom(kind, b, a);
 }
 
@@ -323,14 +364,14 @@ Dim min(const Dim& a, const Dim& b) { return extremum(FactorKind::Min, a, b); }
 Dim max(const Dim& a, const Dim& b) { return extremum(FactorKind::Max, a, b); }
 
 int64_t Dim::evaluate(std::span<const int64_t> symbols) const {
-  if (!poly_) return value_;
-  int64_t sum = 0;
-  for (const Term& t : poly_->terms) {
-    int64_t term = t.coefficient;
-    for (const Factor& f : t.factors) term = detail::mul(term, detail::evaluate_factor(f, symbols));
-    sum = detail::add(sum, term);
-  }
-  return sum;
+  int64_t out = 0;
+  if (!detail::evaluate(*this, symbols, out)) throw DimOverflow();
+  return out;
+}
+
+std::optional<int64_t> Dim::try_evaluate(std::span<const int64_t> symbols) const {
+  int64_t out = 0;
+  return detail::evaluate(*this, symbols, out) ? std::optional(out) : std::nullopt;
 }
 
 int64_t Dim::at_most(std::span<const int64_t> least, std::span<const int64_t> most) const { return detail::range_of(*this, least, most).high; }
@@ -407,7 +448,7 @@ class DimParser {
         text_ = before;
         return true;
       }
-      out = plus ? out + right : out - right;
+      out = out + (plus ? right : negated(right));
     }
   }
 
@@ -425,7 +466,7 @@ class DimParser {
   bool factor(Dim& out) {
     if (take('-')) {
       if (!factor(out)) return false;
-      out = out * Dim(-1);
+      out = negated(out);
       return true;
     }
     if (take('(')) return sum(out) && take(')');
@@ -439,10 +480,12 @@ class DimParser {
       out = Dim::symbol(SymbolId{static_cast<uint32_t>(number)});
       return true;
     }
-    if (!digits(number)) return false;
-    out = static_cast<int64_t>(number);
+    if (!digits(number) || number > uint64_t{1} << 63) return false;
+    out = static_cast<int64_t>(number);  // 2**63 is written behind a minus only
     return true;
   }
+
+  static Dim negated(const Dim& d) { return d == Dim(std::numeric_limits<int64_t>::min()) ? d : d * Dim(-1); }
 
   bool binary(Dim& out, Dim (*function)(const Dim&, const Dim&)) {
     Dim a, b;
@@ -489,7 +532,10 @@ class DimParser {
 
 bool parse_dim(std::string_view& text, Dim& out) {
   const std::string_view before = text;
-  if (DimParser(text).sum(out)) return true;
+  try {
+    if (DimParser(text).sum(out)) return true;
+  } catch (const DimOverflow&) {
+  }
   text = before;
   return false;
 }

@@ -3,13 +3,16 @@
 // A Dim is an immutable value: a constant, or a polynomial over symbols (s0, s1, ...) and atoms (floordiv, min, max of
 // Dims), kept in a canonical form, so that equal polynomials compare equal: (s0 + 1) * 2 == 2*s0 + 2. Constants carry
 // no allocation. What a canonical form cannot decide is asked of a ShapeEnv, which knows the values seen at capture and
-// records the answer as a guard. Arithmetic wraps modulo 2**64.
+// records the answer as a guard. Arithmetic that leaves int64 throws DimOverflow, when a Dim is made and when it is
+// evaluated: a size that wrapped would be an array over memory that is not its own.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +20,10 @@
 namespace framejit::graph {
 
 enum class SymbolId : uint32_t {};
+
+struct DimOverflow : std::overflow_error {
+  DimOverflow() : std::overflow_error("a dimension, or a size, beyond 64 bits") {}
+};
 
 namespace detail {
 struct Polynomial;  // dim.cpp
@@ -41,6 +48,8 @@ class Dim {
 
   /// The value for given values of the symbols, indexed by SymbolId.
   int64_t evaluate(std::span<const int64_t> symbols) const;
+  /// The same; nothing if it overflows.
+  std::optional<int64_t> try_evaluate(std::span<const int64_t> symbols) const;
   /// No value is larger, for symbols from `least` to `most`. INT64_MAX where that cannot be told.
   int64_t at_most(std::span<const int64_t> least, std::span<const int64_t> most) const;
   /// Appends the symbols that occur, each once, in order of first occurrence.
@@ -66,11 +75,17 @@ Dim floordiv(const Dim& a, const Dim& b);
 Dim min(const Dim& a, const Dim& b);
 Dim max(const Dim& a, const Dim& b);
 
+/// a - b; nothing if it overflows.
+std::optional<Dim> difference(const Dim& a, const Dim& b);
+
 /// Reads a Dim from the front of `text` and drops what it read; nothing where there is none.
 bool parse_dim(std::string_view& text, Dim& out);
 
 using Dims = std::vector<Dim>;
 
 Dim product(std::span<const Dim> dims);
+
+/// No process has as many bytes of memory (the address space of x86-64).
+inline constexpr int64_t kMostMemory = int64_t{1} << 47;
 
 }  // namespace framejit::graph

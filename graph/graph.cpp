@@ -73,8 +73,14 @@ std::optional<Window> Window::from(const std::vector<int64_t>& numbers) {
   for (std::size_t i = 1; i < numbers.size(); i += 4) {
     const Axis& a = out.axes.emplace_back(Axis{numbers[i], numbers[i + 1], numbers[i + 2], numbers[i + 3]});
     if (a.stride < 1 || a.before < 0 || a.after < 0 || a.dilation < 1) return std::nullopt;
+    if (std::max({a.stride, a.before, a.after, a.dilation}) > kMost) return std::nullopt;
   }
   return out;
+}
+
+Dims Window::padded(Dims image) const {
+  for (std::size_t i = 0; i < axes.size(); ++i) image[i + 2] = image[i + 2] + (Dim(axes[i].before) + Dim(axes[i].after));
+  return image;
 }
 
 std::vector<int64_t> Window::numbers() const {

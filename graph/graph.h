@@ -88,16 +88,20 @@ using AttrValue = std::variant<int64_t, Scalar, std::vector<int64_t>, Dim, std::
 
 /// How a window goes over the axes of space of an image. As an attribute: groups, then four numbers for each axis.
 struct Window {
+  static constexpr int64_t kMost = (int64_t{1} << 31) - 1;  // of an axis's numbers: places times strides fit 64 bits
   struct Axis {
     int64_t stride = 1, before = 0, after = 0, dilation = 1;  // before, after: zeros around the image
 
     /// The number of places of a window of `size` elements, where it fits.
     Dim places(const Dim& image, int64_t size) const {
-      return floordiv(image + Dim(before + after - dilation * (size - 1) - 1), stride) + Dim(1);
+      return floordiv(image + (Dim(before) + Dim(after) - Dim(dilation) * (Dim(size) - 1) - 1), stride) + Dim(1);
     }
   };
   int64_t groups = 1;  // of channels, each convolved by itself
   std::vector<Axis> axes;
+
+  /// The image with the zeros around it, of which parts are copied: within kMostMemory for every convolution.
+  Dims padded(Dims image) const;
 
   static std::optional<Window> from(const std::vector<int64_t>& numbers);
   std::vector<int64_t> numbers() const;

@@ -185,11 +185,16 @@ class Parser {
     if (!dtype) fail_at(start, "unknown dtype");
     t.dtype = *dtype;
     t.shape = dims();
-    t.strides = c_strides(t.dtype, t.shape);
     if (take_word("strides")) {
       expect("=");
       t.strides = dims();
       if (t.strides.size() != t.shape.size()) fail("a stride for each axis");
+    } else {
+      try {
+        t.strides = c_strides(t.dtype, t.shape);
+      } catch (const DimOverflow& overflow) {
+        fail_at(start, overflow.what());
+      }
     }
     if (take_word("root")) {
       expect("=");

@@ -16,20 +16,17 @@ struct Question {
   bool negated;  // the relation is the opposite of the question
 };
 
-Question question_of(Relation relation, const Dim& left, const Dim& right) {
-  switch (relation) {
-    case Relation::Eq:
-    case Relation::Ne: {
-      const bool in_order = left.hash() <= right.hash();  // a == b and b == a are one question
-      return {in_order ? left - right : right - left, true, relation == Relation::Ne};
-    }
-    case Relation::Lt: return {left - right, false, false};
-    case Relation::Le: return {left - right - 1, false, false};
-  }
-  return {left - right, true, false};
+/// Nothing if the difference overflows.
+std::optional<Question> question_of(Relation relation, const Dim& left, const Dim& right) {
+  const bool orders = relation == Relation::Lt || relation == Relation::Le;
+  const bool swapped = !orders && left.hash() > right.hash();  // a == b and b == a are one question
+  std::optional<Dim> d = swapped ? difference(right, left) : difference(left, right);
+  if (d && relation == Relation::Le) d = difference(*d, 1);
+  if (!d) return std::nullopt;
+  return Question{std::move(*d), !orders, relation == Relation::Ne};
 }
 
-/// Whether no int64 on the symbolic side changes the answer. These are also the constants whose differences wrap.
+/// Whether no int64 on the symbolic side changes the answer.
 bool is_limit(Relation relation, const Dim& left, const Dim& right) {
   const Dim low = std::numeric_limits<int64_t>::min(), high = std::numeric_limits<int64_t>::max();
   if (relation == Relation::Lt) return left == high || right == low;
@@ -69,18 +66,21 @@ bool ShapeEnv::is_measured(const Dim& d, std::size_t since) const {
 bool ShapeEnv::holds(Relation relation, const Dim& left, const Dim& right) {
   if (left.is_const() && right.is_const()) return related(relation, left.value(), right.value());
   if (is_limit(relation, left, right)) return relation == Relation::Le;
-  const Question q = question_of(relation, left, right);
-  if (q.difference.is_const()) {
-    const int64_t d = q.difference.value();
-    return (q.zero ? d == 0 : d < 0) != q.negated;
+  const std::optional<Question> q = question_of(relation, left, right);
+  if (q && q->difference.is_const()) {
+    const int64_t d = q->difference.value();
+    return (q->zero ? d == 0 : d < 0) != q->negated;
   }
-  const std::size_t key = q.difference.hash() * 2 + q.zero;
+  const std::size_t key = q ? q->difference.hash() * 2 + q->zero : 0;
   const auto [first, last] = decided_.equal_range(key);
-  for (auto it = first; it != last; ++it)
-    if (it->second.difference == q.difference && it->second.zero == q.zero) return it->second.answer != q.negated;
-  // The sides are compared, not the difference with 0: it wraps where they are far apart.
+  for (auto it = first; q && it != last; ++it)
+    if (it->second.difference == q->difference && it->second.zero == q->zero) return it->second.answer != q->negated;
+  if (!q)
+    for (const DimGuard& g : guards_)
+      if (g.relation == relation && g.left == left && g.right == right) return g.outcome;
+  // The sides are compared, not the difference with 0: it overflows if they are far apart.
   const bool outcome = related(relation, hint(left), hint(right));
-  decided_.emplace(key, Decision{q.difference, q.zero, outcome != q.negated, static_cast<uint32_t>(guards_.size())});
+  if (q) decided_.emplace(key, Decision{q->difference, q->zero, outcome != q->negated, static_cast<uint32_t>(guards_.size())});
   guards_.push_back({relation, left, right, outcome});
   return outcome;
 }
@@ -114,8 +114,29 @@ int64_t ShapeEnv::specialize(const Dim& d) {
   return value;
 }
 
+bool ShapeEnv::limit(const ArraySize& array) {
+  int64_t bytes = array.item;
+  bool known = true;
+  for (const Dim& d : array.shape) {
+    const int64_t extent = hint(d);
+    if (extent != 0 && __builtin_mul_overflow(bytes, extent, &bytes)) return false;
+    known = known && d.is_const();
+  }
+  if (bytes > array.most) return false;
+  const auto implies = [&](const ArraySize& other) { return other.item >= array.item && other.most <= array.most && other.shape == array.shape; };
+  if (!known && std::none_of(limited_.rbegin(), limited_.rend(), implies)) limited_.push_back(array);
+  return true;
+}
+
+DimGuard ArraySize::condition() const {
+  Dim bytes = item;
+  for (const Dim& d : shape) bytes = bytes * max(d, 1);
+  return {Relation::Le, bytes, most, true};
+}
+
 void ShapeEnv::rollback(Mark m) {
   hints_.resize(m.symbols);
+  limited_.erase(limited_.begin() + static_cast<std::ptrdiff_t>(m.limited), limited_.end());
   std::erase_if(measured_, [&](SymbolId s) { return static_cast<std::size_t>(s) >= m.symbols; });
   guards_.resize(m.guards);
   std::erase_if(decided_, [&](const auto& entry) { return entry.second.guard >= m.guards; });

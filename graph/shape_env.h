@@ -21,6 +21,15 @@ struct DimGuard {
   bool outcome;  // what the relation gave at capture
 };
 
+/// An array of the program that is captured, whether or not the compiled one makes it.
+struct ArraySize {
+  Dims shape;
+  int64_t item, most;  // bytes of an element, and that the array may have
+
+  /// Its bytes are at most `most`. Axes of length 0 count as 1, as in NumPy's own check.
+  DimGuard condition() const;
+};
+
 class ShapeEnv {
  public:
   /// A new symbol whose value at capture was `hint`.
@@ -43,13 +52,18 @@ class ShapeEnv {
   /// Fixes a symbolic dimension to its hint (a guard) and gives the constant.
   int64_t specialize(const Dim& d);
 
+  /// Whether an array is within its size for the values seen at capture. What symbols decide is recorded as a condition of the graph: it is
+  /// checked where symbols are bound, not at each call.
+  bool limit(const ArraySize& array);
+
   const std::vector<DimGuard>& guards() const { return guards_; }
+  const std::vector<ArraySize>& limited() const { return limited_; }
 
   /// For transactions: forget what was recorded after `mark()`.
   struct Mark {
-    std::size_t symbols, guards;
+    std::size_t symbols, guards, limited;
   };
-  Mark mark() const { return {hints_.size(), guards_.size()}; }
+  Mark mark() const { return {hints_.size(), guards_.size(), limited_.size()}; }
   void rollback(Mark m);
 
  private:
@@ -65,6 +79,7 @@ class ShapeEnv {
   std::vector<int64_t> hints_;
   std::vector<SymbolId> measured_;
   std::vector<DimGuard> guards_;
+  std::vector<ArraySize> limited_;
   std::unordered_multimap<std::size_t, Decision> decided_;
 };
 

@@ -160,10 +160,23 @@ class Printer {
 
 }  // namespace
 
+namespace {
+
+/// Also of a type that the verifier refuses because its size overflows.
+bool is_c_ordered(const Type& type) {
+  try {
+    return type.strides == c_strides(type.dtype, type.shape);
+  } catch (const DimOverflow&) {
+    return false;
+  }
+}
+
+}  // namespace
+
 std::string str(const Type& type) {
   std::string out(name_of(type.dtype));
   out += list(type.shape);
-  if (type.strides != c_strides(type.dtype, type.shape)) out += " strides=" + list(type.strides);
+  if (!is_c_ordered(type)) out += " strides=" + list(type.strides);
   return out;
 }
 

@@ -64,6 +64,7 @@ class Binder {
     bound.dim_values.assign(program_.buffers.size(), 0);
     for (std::size_t i = 0; i < program_.buffers.size(); ++i) bind_buffer(i);
     for (const graph::DimGuard& g : program_.conditions) check(g);
+    if (bound.redo) return;
     for (const Step& step : program_.steps) {
       bound.steps.push_back(bind_step(step));
       if (const auto* product = std::get_if<BoundMatMul>(&bound.steps.back()); product && product->producer)
@@ -202,16 +203,7 @@ class Binder {
     return std::none_of(used.begin(), used.end(), [&](graph::SymbolId s) { return bound_.symbols[static_cast<std::size_t>(s)] == kUnknown; });
   }
 
-  bool holds(const graph::DimGuard& g) const {
-    const int64_t left = value(g.left), right = value(g.right);
-    switch (g.relation) {
-      case graph::Relation::Eq: return left == right;
-      case graph::Relation::Ne: return left != right;
-      case graph::Relation::Lt: return left < right;
-      case graph::Relation::Le: return left <= right;
-    }
-    return false;
-  }
+  bool holds(const graph::DimGuard& g) const { return graph::related(g.relation, value(g.left), value(g.right)); }
 
   BoundOperand bind_operand(const LoopOperand& o) const {
     BoundOperand out;
@@ -233,17 +225,17 @@ class Binder {
     }
     const std::size_t rank = out.extents.size();
     out.strides.assign(step.operands.size() * rank, 0);
-    int64_t bytes = 0;
+    double bytes = 0;
     for (std::size_t i = 0; i < step.operands.size(); ++i) {
       const LoopOperand& o = step.operands[i];
       out.operands.push_back(bind_operand(o));
       if (o.scratch || o.index) continue;
       FRAMEJIT_CHECK(o.strides.size() == rank, "a stride for each axis in " + step.name);
-      int64_t touched = graph::size_of(o.dtype);
+      double touched = graph::size_of(o.dtype);
       for (std::size_t axis = 0; axis < rank; ++axis) {
         const int64_t stride = value(o.strides[axis]);
         out.strides[i * rank + axis] = stride;
-        if (stride != 0) touched *= out.extents[axis];
+        if (stride != 0) touched *= static_cast<double>(out.extents[axis]);
         if (o.nonnegative && stride < 0 && out.extents[axis] > 1) bound.redo = true;
       }
       bytes += touched;
@@ -251,7 +243,7 @@ class Binder {
     reduced_range(step, out);
     if (may_drop_axes) drop_axes(step, out);
     if (step.small_domain_redo && out.size == 1) bound.redo = true;
-    const bool streams = step.streaming_bytes > 0 && bytes >= step.streaming_bytes;
+    const bool streams = step.streaming_bytes > 0 && bytes >= static_cast<double>(step.streaming_bytes);
     for (const Stage& stage : step.stages) out.stages.push_back(bind_stage(stage, streams));
     if (step.guarded)
       out.guarded = {reinterpret_cast<GuardedFn>(const_cast<void*>(code_.entry(step.guarded->kernel))), step.guarded->operands,
@@ -260,7 +252,7 @@ class Binder {
     bind_direct(step, out);
     out.aligned = operand_to_align(step, out);
     out.nanoseconds = static_cast<double>(out.size) * step.cost;
-    if (bytes > kCacheBytes) out.nanoseconds += static_cast<double>(bytes) * kMemoryNanoseconds;
+    if (bytes > kCacheBytes) out.nanoseconds += bytes * kMemoryNanoseconds;
     return out;
   }
 
@@ -741,7 +733,11 @@ Bound bind(const Program& program, const CodeBlock& code, std::span<const int64_
   Bound bound;
   bound.symbols.assign(symbols.begin(), symbols.end());
   bound.ranges = SymbolRanges(program, symbols);
-  Binder(program, code, bound).run(beside, block_bytes);
+  try {
+    Binder(program, code, bound).run(beside, block_bytes);
+  } catch (const graph::DimOverflow&) {
+    bound.redo = true;
+  }
   return bound;
 }
 
@@ -760,7 +756,11 @@ Dependents dependents_of(const Program& program, graph::SymbolId symbol) {
 }
 
 void rebind(const Program& program, const CodeBlock& code, const Dependents& what, Bound& bound) {
-  Binder(program, code, bound).run_again(what);
+  try {
+    Binder(program, code, bound).run_again(what);
+  } catch (const graph::DimOverflow&) {
+    bound.redo = true;
+  }
 }
 
 }  // namespace framejit::runtime

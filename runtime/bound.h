@@ -140,7 +140,7 @@ struct SymbolRanges {
   SymbolRanges() = default;
   SymbolRanges(const codegen::Program& program, std::span<const int64_t> symbols);
   /// No more than that; a number that no memory has where it cannot be told.
-  int64_t bytes(const graph::Dim& d) const { return std::min(d.at_most(least, most), int64_t{1} << 56); }
+  int64_t bytes(const graph::Dim& d) const { return std::min(d.at_most(least, most), graph::kMostMemory); }
 };
 
 struct Bound {

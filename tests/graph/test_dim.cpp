@@ -68,12 +68,29 @@ TEST(Dim, FloorDivision) {
   EXPECT_EQ(floordiv(s(0) - 1, std::numeric_limits<int64_t>::max()).evaluate(five), 0);
   EXPECT_EQ(floordiv(s(0) - 1, 2), floordiv(s(0) + 1, 2) - 1);
   EXPECT_EQ(floordiv(s(0), low).evaluate(five), -1);
-  EXPECT_EQ(floordiv(s(0) * low, s(0) * -1), Dim(low)) << "wraps, as -INT64_MIN";
+  EXPECT_THROW(floordiv(s(0) * low, s(0) * -1), DimOverflow);
   EXPECT_EQ(floordiv(s(0) * low, 3).evaluate(std::vector<int64_t>{1}), low / 3 - 1);
   EXPECT_EQ(floordiv(6 * s(0) * s(1), 2 * s(0)), 3 * s(1));
   EXPECT_EQ(floordiv(s(0), s(0)), Dim(1));
   EXPECT_EQ(floordiv(s(0), 1), s(0));
   EXPECT_EQ(floordiv(0, s(0)), Dim(0));
+}
+
+TEST(Dim, Overflow) {
+  const int64_t low = std::numeric_limits<int64_t>::min(), high = std::numeric_limits<int64_t>::max();
+  EXPECT_THROW(Dim(high) + 1, DimOverflow);
+  EXPECT_THROW(Dim(low) - 1, DimOverflow);
+  EXPECT_THROW(Dim(high) * 2, DimOverflow);
+  EXPECT_THROW(floordiv(low, -1), DimOverflow);
+  EXPECT_THROW(s(0) * high * 2, DimOverflow);
+  EXPECT_THROW(s(0) * high + s(0), DimOverflow);
+  EXPECT_FALSE(difference(Dim(low), 1));
+  EXPECT_EQ(difference(s(0), 1), s(0) - 1);
+  const int64_t large[] = {int64_t{1} << 62, 4, low};
+  EXPECT_THROW((void)(s(0) * s(1)).evaluate(large), DimOverflow);
+  for (const Dim& d : {s(0) * s(1), s(0) + s(0), 3 * s(0), s(0) * s(1) - s(0) * s(1) * 2, floordiv(s(2), s(1) - 5), max(s(0) * s(1), 0)})
+    EXPECT_FALSE(d.try_evaluate(large)) << d.str();
+  EXPECT_EQ(max(s(2), low).evaluate(large), low) << "their difference overflows";
 }
 
 TEST(Dim, Extrema) {
@@ -194,6 +211,32 @@ TEST(ShapeEnv, SidesFarApart) {
   EXPECT_TRUE(env.holds(Relation::Le, n, high));
   EXPECT_FALSE(env.holds(Relation::Lt, n, low)) << "n - high - 1 is n - low";
   EXPECT_TRUE(env.guards().empty()) << "every int64 is within the limits";
+}
+
+TEST(ShapeEnv, LimitsOfSizes) {
+  ShapeEnv env;
+  const int64_t all = std::numeric_limits<int64_t>::max();
+  const Dim n = env.fresh(5), empty = env.fresh(0);
+  EXPECT_TRUE(env.limit({{int64_t{1} << 59}, 8, all}));
+  EXPECT_TRUE(env.limited().empty()) << "known";
+  EXPECT_FALSE(env.limit({{int64_t{1} << 60}, 8, all}));
+  EXPECT_FALSE(env.limit({{0, int64_t{1} << 60}, 8, all})) << "as NumPy's";
+  EXPECT_FALSE(env.limit({{n, int64_t{1} << 60}, 8, all}));
+  EXPECT_FALSE(env.limit({{empty, int64_t{1} << 60}, 8, all}));
+  EXPECT_FALSE(env.limit({{n, 1000}, 8, 39999}));
+  const ShapeEnv::Mark mark = env.mark();
+  EXPECT_TRUE(env.limit({{n, n}, 8, all}));
+  EXPECT_TRUE(env.limit({{n, n}, 4, all})) << "follows";
+  EXPECT_TRUE(env.guards().empty()) << "a condition is no guard";
+  ASSERT_EQ(env.limited().size(), 1u);
+  const DimGuard condition = env.limited()[0].condition();
+  for (const auto& [value, holds] : {std::pair{int64_t{0}, true}, {int64_t{1} << 29, true}, {int64_t{1} << 30, false}, {all, false}}) {
+    const std::vector<int64_t> symbols{value, 0};
+    const std::optional<int64_t> left = condition.left.try_evaluate(symbols);
+    EXPECT_EQ(left && related(condition.relation, *left, condition.right.value()), holds) << value;
+  }
+  env.rollback(mark);
+  EXPECT_TRUE(env.limited().empty());
 }
 
 TEST(ShapeEnv, RollbackForgetsDecisions) {
