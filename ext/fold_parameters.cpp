@@ -34,7 +34,7 @@ std::vector<Ref<>> evaluate(graph::Graph& graph, const std::vector<char*>& param
   std::vector<Ref<>> arrays;  // by root
   std::vector<char*> memory;
   for (graph::ValueId root : plan.program().result_roots) {
-    arrays.push_back(Ref<>::steal(new_array(ArrayLayout::make(graph.type(root)), 0, {})));
+    arrays.push_back(Ref<>::steal(new_array(ArrayLayout::make(graph.type(root)), {})));
     if (!arrays.back()) {
       PyErr_Clear();
       return {};

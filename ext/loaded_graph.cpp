@@ -59,6 +59,10 @@ std::string settle(Graph& graph, PyObject* calls) {
   graph::for_each_node(graph, graph.body(), [&](ValueId v) {
     graph::Node& node = graph.node(v);
     if (node.op == Op::Write && graph.node(graph.root(node.inputs[0])).op == Op::Param) wrong = "it writes into an input";
+    // They write as many rows as they count, which is known where there is a Measure, so not here.
+    if (node.op != Op::Param && (node.type.size() * graph::size_of(node.type.dtype)).value() > graph::kMostMemory)
+      wrong = "an array that is larger than all memory";
+    if (node.op == Op::Compress || node.op == Op::Expand || node.op == Op::Nonzero) wrong = "a mask that decides a size";
     if (node.op == Op::Host || graph::may_set_flags(graph, v)) node.flag_rule = graph::FlagRule::drop();
     if (node.op != Op::Host) return;
     Ref<> old = Ref<>::steal(PyLong_FromLongLong(node.index()));
@@ -144,7 +148,7 @@ Ref<> as_operand(PyObject* arg, const graph::Type& type) {
   }
   if (!fits) return PyErr_Format(PyExc_ValueError, "an argument is not %s", graph::str(type).c_str()), Ref<>();
   if (lies) return array;
-  Ref<> copy = Ref<>::steal(new_array(ArrayLayout::make(type), 0, {}));
+  Ref<> copy = Ref<>::steal(new_array(ArrayLayout::make(type), {}));
   if (!copy || PyArray_CopyInto(as_ndarray(copy.get()), given) < 0) return {};
   return copy;
 }
@@ -191,7 +195,7 @@ PyObject* loaded_call(PyObject* self, PyObject* args, PyObject*) {
   }
   for (ValueId root : plan->program().result_roots) {
     Ref<>& array = arrays[index(root)];
-    array = Ref<>::steal(new_array(ArrayLayout::make(graph.type(root)), 0, {}));
+    array = Ref<>::steal(new_array(ArrayLayout::make(graph.type(root)), {}));
     if (!array) return nullptr;
     memory.push_back(PyArray_BYTES(as_ndarray(array.get())));
   }

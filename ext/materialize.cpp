@@ -228,7 +228,7 @@ bool Materializer::allocate_root(Workspace& w, std::size_t k) const {
   const Root& root = roots_[k];
   switch (root.storage) {
     case Storage::Array: {
-      w.roots[k] = new_array(root.layout, root.layout.constant ? 0 : plan_.result_bytes(k, symbols(w)), symbols(w));
+      w.roots[k] = new_array(root.layout, symbols(w));
       if (!w.roots[k]) return false;
       w.results[k] = PyArray_BYTES(as_ndarray(w.roots[k]));
       return true;
@@ -264,8 +264,8 @@ bool Materializer::make_measured(Workspace& w) const {
     const Root& root = roots_[k];
     if (root.storage != Storage::Measured) continue;
     const graph::Type& type = region_.graph->type(plan_.program().result_roots[k]);
-    const int64_t bytes = type.size().evaluate(symbols(w)) * graph::size_of(type.dtype);
-    w.roots[k] = bytes > 0 ? new_array(root.layout, bytes, symbols(w)) : new_empty_array(root.layout, symbols(w));
+    const int64_t bytes = (type.size() * graph::size_of(type.dtype)).evaluate(symbols(w));
+    w.roots[k] = bytes > 0 ? new_array(root.layout, symbols(w)) : new_empty_array(root.layout, symbols(w));
     if (!w.roots[k]) return false;
     char* const made = PyArray_BYTES(as_ndarray(w.roots[k]));
     std::memcpy(made, w.results[k], static_cast<std::size_t>(bytes));
@@ -274,7 +274,30 @@ bool Materializer::make_measured(Workspace& w) const {
   return true;
 }
 
+namespace {
+
+/// False with an exception set also if a size is beyond 64 bits.
+template <class Make>
+bool in_64_bits(Make make) {
+  try {
+    return make();
+  } catch (const graph::DimOverflow& error) {
+    PyErr_SetString(PyExc_OverflowError, error.what());
+    return false;
+  }
+}
+
+}  // namespace
+
 bool Materializer::prepare(Workspace& w) const {
+  return in_64_bits([&] { return make_early(w); });
+}
+
+bool Materializer::make_late(Workspace& w) const {
+  return in_64_bits([&] { return (!measures_ || make_measured(w)) && (late_.empty() || run_late(w)); });
+}
+
+bool Materializer::make_early(Workspace& w) const {
   if (!first_.empty() && !run(w, first_)) return false;
   for (std::size_t k = 0; k < root_count_; ++k)
     if (!allocate_root(w, k)) return false;

@@ -40,9 +40,9 @@ class Materializer {
   std::size_t root_count() const { return root_count_; }
   std::size_t object_count() const { return recipe_count_; }
 
-  /// The steps of a run, in this order. False: out of memory, with the Python exception set; nothing is visible yet.
+  /// The steps of a run, in this order. False: out of memory, or a size beyond 64 bits, with the Python exception set; nothing is visible yet.
   bool prepare(Workspace& w) const;  // memory of the roots, objects that do not depend on values
-  bool finish(Workspace& w) const { return (!measures_ || make_measured(w)) && (late_.empty() || run_late(w)); }  // the others
+  bool finish(Workspace& w) const { return (!measures_ && late_.empty()) || make_late(w); }  // the others
   /// Stores the effects, up to the first one that cannot be done: false, with the exception set that the bytecode would have raised
   /// there. What each of them displaced, or null, is appended to `trash`.
   bool commit(Workspace& w, std::vector<PyObject*>& trash) const;
@@ -89,6 +89,8 @@ class Materializer {
 
   std::span<const int64_t> symbols(const Workspace& w) const { return {w.matched->symbols, guards_.symbol_count()}; }
   bool allocate_root(Workspace& w, std::size_t k) const;
+  bool make_early(Workspace& w) const;
+  bool make_late(Workspace& w) const;
   bool make_measured(Workspace& w) const;
   bool is_measured(graph::ValueId v) const;
   PyObject* create(Workspace& w, uint32_t recipe) const;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 #include <limits>
+#include <optional>
 
 #include "ext/module.h"
 #include "ext/tensor.h"
@@ -135,6 +136,22 @@ PyObject* public_array(PyArray_Descr* descr, int rank, const npy_intp* sizes, ch
   return object;
 }
 
+/// Nothing if that is beyond 64 bits. NumPy's own check leaves axes of length 0 out of the product.
+std::optional<int64_t> bytes_of(int rank, const npy_intp* dims, int64_t item) {
+  int64_t bytes = item;
+  bool empty = false;
+  for (int i = 0; i < rank; ++i) {
+    if (dims[i] < 0 || (dims[i] != 0 && __builtin_mul_overflow(bytes, int64_t{dims[i]}, &bytes))) return std::nullopt;
+    empty = empty || dims[i] == 0;
+  }
+  return empty ? 0 : bytes;
+}
+
+PyObject* too_big() {
+  PyErr_SetString(PyExc_ValueError, "array is too big; `arr.size * arr.dtype.itemsize` is larger than the maximum possible size.");
+  return nullptr;
+}
+
 PyObject* make_array(PyArray_Descr* descr, int rank, const npy_intp* sizes, int64_t bytes, int flags) {
   char* data = static_cast<char*>(runtime::allocate(bytes > 0 ? static_cast<std::size_t>(bytes) : 1));
   if (!data) return PyErr_NoMemory();
@@ -146,13 +163,15 @@ PyObject* make_array(PyArray_Descr* descr, int rank, const npy_intp* sizes, int6
 /// dims, then strides.
 using Sizes = std::array<npy_intp, 2 * NPY_MAXDIMS>;
 
-[[gnu::noinline]] PyObject* new_symbolic_array(const ArrayLayout& layout, int64_t bytes, std::span<const int64_t> symbols) {
+[[gnu::noinline]] PyObject* new_symbolic_array(const ArrayLayout& layout, std::span<const int64_t> symbols) {
   Sizes sizes;
   npy_intp* strides = sizes.data() + layout.rank;
   evaluate(layout.type->shape, symbols, sizes.data());
   evaluate(layout.type->strides, symbols, strides);
+  const std::optional<int64_t> bytes = bytes_of(layout.rank, sizes.data(), graph::size_of(layout.dtype));
+  if (!bytes) return too_big();
   const int flags = contiguity_of(layout.rank, sizes.data(), strides, graph::size_of(layout.dtype));
-  return make_array(layout.descr, layout.rank, sizes.data(), bytes, flags);
+  return make_array(layout.descr, layout.rank, sizes.data(), *bytes, flags);
 }
 
 }  // namespace
@@ -195,8 +214,9 @@ ArrayLayout ArrayLayout::make(const graph::Type& type) {
     evaluate(type.strides, {}, layout.sizes.data() + rank);
     const npy_intp item = graph::size_of(type.dtype);
     layout.contiguity = contiguity_of(layout.rank, layout.sizes.data(), layout.sizes.data() + rank, item);
-    layout.bytes = item;
-    for (std::size_t i = 0; i < rank; ++i) layout.bytes *= layout.sizes[i];
+    const std::optional<int64_t> bytes = bytes_of(layout.rank, layout.sizes.data(), item);
+    layout.bytes = bytes.value_or(0);
+    layout.constant = bytes.has_value();  // what is too big is found where it is made
   }
   return layout;
 }
@@ -224,8 +244,8 @@ void drop_array(PyObject* object) {
   }
 }
 
-PyObject* new_array(const ArrayLayout& layout, int64_t bytes, std::span<const int64_t> symbols) {
-  if (!layout.constant) return new_symbolic_array(layout, bytes, symbols);
+PyObject* new_array(const ArrayLayout& layout, std::span<const int64_t> symbols) {
+  if (!layout.constant) return new_symbolic_array(layout, symbols);
   return make_array(layout.descr, layout.rank, layout.sizes.data(), layout.bytes, layout.contiguity);
 }
 
@@ -237,6 +257,8 @@ PyObject* new_empty_array(const ArrayLayout& layout, std::span<const int64_t> sy
 }
 
 PyObject* new_c_array(graph::DType dtype, int rank, const npy_intp* dims) {
+  const std::optional<int64_t> bytes = bytes_of(rank, dims, graph::size_of(dtype));
+  if (!bytes) return too_big();
   Sizes sizes;
   npy_intp* strides = sizes.data() + rank;
   npy_intp step = graph::size_of(dtype);
@@ -245,7 +267,7 @@ PyObject* new_c_array(graph::DType dtype, int rank, const npy_intp* dims) {
     strides[i] = step;
     step *= dims[i];
   }
-  return make_array(descr_of(dtype), rank, sizes.data(), step, contiguity_of(rank, dims, strides, graph::size_of(dtype)));
+  return make_array(descr_of(dtype), rank, sizes.data(), *bytes, contiguity_of(rank, dims, strides, graph::size_of(dtype)));
 }
 
 PyObject* new_view(const ArrayLayout& layout, char* data, PyObject* base, std::span<const int64_t> symbols) {

@@ -48,12 +48,12 @@ struct ArrayLayout {
   static ArrayLayout make(const graph::Type& type);
 };
 
-/// A fresh array, its memory not initialised. `bytes`: its size where the layout is not constant. Null with MemoryError set.
-PyObject* new_array(const ArrayLayout& layout, int64_t bytes, std::span<const int64_t> symbols);
+/// A fresh array, its memory not initialised. Null with MemoryError set, or ValueError if NumPy makes no array of this shape.
+PyObject* new_array(const ArrayLayout& layout, std::span<const int64_t> symbols);
 /// The same without elements: NumPy's own, which says what the strides of such an array are.
 PyObject* new_empty_array(const ArrayLayout& layout, std::span<const int64_t> symbols);
 
-/// A fresh C-ordered array of a dtype that framejit compiles, its memory not initialised. Null with MemoryError set.
+/// A fresh C-ordered array of a dtype that framejit compiles, its memory not initialised. Null as new_array.
 PyObject* new_c_array(graph::DType dtype, int rank, const npy_intp* dims);
 
 /// While it is in scope, arrays that NumPy makes for the calling thread lie in memory of runtime/allocator.h as well: aligned, and in huge
