@@ -9,7 +9,7 @@
 //     distinct, in range), params an index and maybe a name.
 //  5  Operands have one dtype, which the operator takes (where: the first is bool); the result has the dtype of the
 //  row. 6  A type has a stride for each axis, no negative dimension, and no symbol that the graph's ShapeEnv does not
-//  know. 7  The result shape is the operator's. Symbolic dimensions that differ pass: a guard may say that they are
+//     know. NumPy would make an array of its shape, and what is fresh fits a process's memory. 7  The result shape is the operator's. Symbolic dimensions that differ pass: a guard may say that they are
 //  equal. 8  A value that is neither param, view nor write is fresh: its root is itself, its strides are those of
 //  packed memory
 //     in some order of the axes.
@@ -44,8 +44,9 @@ struct Violation {
 };
 
 bool may_be_equal(const Dim& a, const Dim& b) {
-  const Dim difference = a - b;
-  return !difference.is_const() || difference.value() == 0;
+  if (a.is_const() && b.is_const()) return a.value() == b.value();
+  const std::optional<Dim> d = difference(a, b);
+  return !d || !d->is_const() || d->value() == 0;
 }
 
 bool may_be_equal(const Dims& a, const Dims& b) {
@@ -63,12 +64,13 @@ bool is_empty(const Dims& shape) {
 
 /// Lowest and highest byte offset of an element, and the bytes of the last one; both dims constant.
 std::pair<int64_t, int64_t> extent(const Type& t) {
-  int64_t low = 0, high = size_of(t.dtype);
+  Dim low = 0, high = size_of(t.dtype);
   for (int i = 0; i < t.rank(); ++i) {
-    const int64_t last = (t.shape[i].value() - 1) * t.strides[i].value();
-    (last < 0 ? low : high) += last;
+    const Dim last = (t.shape[i] - 1) * t.strides[i];
+    Dim& end = last.value() < 0 ? low : high;
+    end = end + last;
   }
-  return {low, high};
+  return {low.value(), high.value()};
 }
 
 class Verifier {
@@ -77,7 +79,13 @@ class Verifier {
       : graph_(graph), defined_(graph.value_count(), false), block_of_(graph.value_count(), nullptr) {}
 
   std::optional<Violation> run() {
-    for (std::size_t i = 0; i < graph_.params().size() && !found_; ++i) param(graph_.params()[i], i);
+    for (std::size_t i = 0; i < graph_.params().size() && !found_; ++i) {
+      try {
+        param(graph_.params()[i], i);
+      } catch (const DimOverflow& overflow) {
+        report(6, graph_.params()[i], overflow.what());
+      }
+    }
     block(graph_.body());
     return found_;
   }
@@ -87,7 +95,11 @@ class Verifier {
     const Block* const around = std::exchange(block_, &b);
     for (ValueId v : b.nodes) {
       if (found_) return;
-      node(v);
+      try {
+        node(v);
+      } catch (const DimOverflow& overflow) {
+        report(6, v, overflow.what());
+      }
     }
     for (ValueId v : b.results) {
       if (found_) return;
@@ -308,6 +320,11 @@ class Verifier {
     }
     for (const Dim& d : t.strides) symbols(v, d);
     symbols(v, t.offset);
+    if (!all_const(t.shape)) return;
+    Dim bytes = size_of(t.dtype);
+    for (const Dim& d : t.shape) bytes = bytes * max(d, 1);
+    const bool fresh = !t.is_view() && graph_.node(v).op != Op::Param;
+    if (fresh && bytes.value() > kMostMemory) report(6, v, "more bytes than a process has");
   }
 
   void result_shape(ValueId v, const Node& n) {
@@ -377,6 +394,11 @@ class Verifier {
     const bool rank = c.size() == batch + (a.size() > 1) + (b.size() > 1);
     const bool rows = rank && (a.size() < 2 || may_be_equal(c[batch], a[a.size() - 2]));
     const bool columns = rank && (b.size() < 2 || may_be_equal(c.back(), b.back()));
+    for (const Dims* factor : {&a, &b}) {
+      const std::size_t own = factor->size() < 3 ? 0 : factor->size() - 2;
+      const Dims axes(factor->begin(), factor->begin() + static_cast<std::ptrdiff_t>(own));
+      if (rank && !broadcasts(axes, {c.begin(), c.begin() + static_cast<std::ptrdiff_t>(batch)})) return report(7, v, "batch of a product");
+    }
     if (!rows || !columns || !may_be_equal(a.back(), b[b.size() < 2 ? 0 : b.size() - 2]))
       report(7, v, "shape of a product");
   }
@@ -387,6 +409,9 @@ class Verifier {
     const std::size_t rank = window.axes.size() + 2;
     if (image.size() != rank || filter.size() != rank || !all_const(filter)) return report(7, v, "ranks of a convolution");
     const bool channels = filter[0].value() % window.groups == 0 && may_be_equal(image[1], filter[1] * Dim(window.groups));
+    if (std::any_of(filter.begin() + 2, filter.end(), [](const Dim& size) { return size.value() < 1; })) return report(7, v, "an empty window");
+    if (const Dim bytes = product(window.padded(image)) * size_of(n.type.dtype); bytes.is_const() && bytes.value() > kMostMemory)
+      return report(7, v, "the zeros around an image");
     Dims expected = {image[0], filter[0]};
     for (std::size_t i = 2; i < rank; ++i) expected.push_back(window.axes[i - 2].places(image[i], filter[i].value()));
     if (!channels || !may_be_equal(result, expected)) report(7, v, "shape of a convolution");
@@ -403,7 +428,8 @@ class Verifier {
     const Dims result = {q[0], q[1], q[2], w[3]};
     bool fits = heads && may_be_equal(Dims{q[0], q[3], k[1], k[2]}, Dims{k[0], k[3], w[1], w[2]}) && may_be_equal(k[0], w[0]);
     fits = fits && (n.op == Op::Attention ? may_be_equal(n.type.shape, result)
-                                          : may_be_equal(shape(*at.g), result) && may_be_equal(shape(*at.y), result) && n.type.rank() == 1);
+                                          : may_be_equal(shape(*at.g), result) && may_be_equal(shape(*at.y), result) && n.type.rank() == 1 &&
+                                                may_be_equal(n.type.shape[0], product(q) + product(k) + product(w)));
     if (!fits) return report(7, v, "shape of attention");
     if (at.mask && !broadcasts(shape(*at.mask), {q[0], q[1], q[2], k[2]})) return report(7, v, "mask of attention");
     if (at.state && (shape(*at.probability) != Dims{1} || shape(*at.state) != Dims{1})) report(7, v, "what attention drops");
@@ -411,7 +437,7 @@ class Verifier {
 
   void fresh(ValueId v, const Type& t) {
     if (t.is_view()) return report(8, v, "is a view but the operator gives fresh memory");
-    if (!all_const(t.shape) || !all_const(t.strides) || is_empty(t.shape)) return;
+    if (found_ || !all_const(t.shape) || !all_const(t.strides) || is_empty(t.shape)) return;
     std::vector<std::size_t> axes(t.shape.size());
     std::iota(axes.begin(), axes.end(), 0);
     std::erase_if(axes, [&](std::size_t i) { return t.shape[i] == Dim(1); });
@@ -436,7 +462,7 @@ class Verifier {
     if (!known || is_empty(t.shape)) return;
     const auto [low, high] = extent(t);
     const auto [first, end] = extent(root);
-    if (is_empty(root.shape) || t.offset.value() + low < first || t.offset.value() + high > end)
+    if (is_empty(root.shape) || (t.offset + low).value() < first || (t.offset + high).value() > end)
       report(9, v, "elements outside of the root");
   }
 
