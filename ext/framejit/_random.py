@@ -225,10 +225,16 @@ def _compile(key: Any, function: Any) -> Any:
     return made
 
 
+def _check_size(shape: tuple[int, ...]) -> None:
+    if math.prod(shape) >= 2**44:
+        raise ValueError(f"The 'shape' of random numbers makes an array that is too large, but got {shape!r}.")
+
+
 def draw(function: Any, state: Tensor, shape: tuple[int, ...], dtype: Any) -> Tensor:
     """function(state, shape, dtype): one of `uniform`, `between` and `normal`."""
     if is_compiling():
         return function(state, shape, dtype)
+    _check_size(shape)
     fast = _compiled.get((function, dtype))
     if fast is None:
         fast = _compile((function, dtype), lambda state, n: function(state, (n,), dtype))
@@ -245,6 +251,7 @@ def draw_below(state: Tensor, shape: tuple[int, ...], low: int, high: int) -> Te
         below, bounds = _below_wide, (start, span >> 32, span & (2**32 - 1))
     if is_compiling():
         return below(state, shape, *[np.uint64(bound) for bound in bounds])
+    _check_size(shape)
     fast = _compiled.get(below)
     if fast is None:
         fast = _compile(below, lambda state, n, *bounds: below(state, (n,), *bounds))

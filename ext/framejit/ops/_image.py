@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from framejit._control import is_compiling
 from framejit._core import (
     _array,
     _arrays,
@@ -61,6 +62,10 @@ def _convolution(
     stride, dilation = _each(stride, axes), _each(dilation, axes)
     window = tuple(step * (size - 1) + 1 for size, step in zip(w.shape[2:], dilation))
     around = _around(x.shape, window, stride, pad_mode.lower(), padding)
+    if not is_compiling():
+        for name, values in (("stride", stride), ("padding", [n for both in around for n in both]), ("dilation", dilation)):
+            if max(values, default=0) >= 2**31:
+                raise ValueError(f"The '{name}' of a convolution must be below 2**31, but got {max(values)}.")
     numbers = [
         n for step, (before, after), apart in zip(stride, around, dilation) for n in (step, before, after, apart)
     ]

@@ -11,6 +11,7 @@ from framejit import _core
 from framejit._core import _array, _tensor
 from framejit.ops._image import _spread
 from framejit.ops._pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
+from framejit.ops._shape import _check_size
 
 # Mode: the numbers of dimensions of the input; those with which align_corners, and scale_factor without a size, may be given.
 _MODES = {
@@ -78,6 +79,10 @@ def interpolate(
                 f"For 'interpolate', the mode {mode!r} with {input.ndim} dimensions needs a 'size', or 'recompute_scale_factor'."
             )
         sizes = tuple([math.floor(n * factor) for n, factor in zip(lengths, factors)])
+    if size is None:
+        _check_size("interpolate", "scale_factor", scale_factor, *sizes)
+    else:
+        _check_size("interpolate", "size", size, *sizes)
     if mode == "area":
         return (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)[axes - 1](
             input, sizes[0] if axes == 1 else sizes

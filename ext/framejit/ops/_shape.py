@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,13 @@ def _ints(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return tuple(value)
     return value
+
+
+def _check_size(function: str, argument: str, value: Any, *lengths: int) -> None:
+    """Raise ValueError if no process has memory for an array of these lengths. Compiled, NumPy raises for their product."""
+    largest = max(lengths) if is_compiling() else math.prod(lengths)
+    if largest >= 2**45:
+        raise ValueError(f"For '{function}', the '{argument}' makes an array that is too large, but got {value!r}.")
 
 
 def _given(args: tuple[Any, ...]) -> Any:
@@ -85,6 +93,7 @@ def broadcast_to(input: Any, shape: Any) -> Any:
     wanted = _ints(shape)
     lead = len(wanted) - x.ndim
     sizes = tuple([x.shape[i - lead] if size == -1 else size for i, size in enumerate(wanted)])
+    _check_size("broadcast_to", "shape", shape, *sizes)
     return _tensor(x.copy() if sizes == x.shape else np.broadcast_to(x, sizes))
 
 
@@ -498,6 +507,7 @@ def index_add(x: Any, indices: Any, y: Any, axis: int) -> Any:
 def one_hot(indices: Any, depth: int, on_value: Any = 1, off_value: Any = 0, axis: int = -1) -> Any:
     """A new dimension of length `depth` with `on_value` at the index."""
     at = _array(indices)
+    _check_size("one_hot", "depth", depth, depth, *at.shape)
     on, off = _arrays(on_value, off_value)
     hot = np.where(np.expand_dims(at, -1) == np.arange(depth), on, off)
     return _tensor(hot if axis in (-1, at.ndim) else np.moveaxis(hot, -1, axis))
@@ -529,6 +539,7 @@ def topk(input: Any, k: int, dim: int | None = None, largest: bool = True, sorte
     """The k largest elements along `dim`, and where they are (int32)."""
     axis = -1 if dim is None else dim
     x = _array(input)
+    _check_size("topk", "k", k, k)
     at = np.take(_order(x, axis, largest), np.arange(k), axis)
     return _tensor(np.take_along_axis(x, at, axis)), _tensor(at.astype(np.int32))
 
