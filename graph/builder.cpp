@@ -356,7 +356,8 @@ BuildResult GraphBuilder::convolution(ValueId x, ValueId weights, const Window& 
   for (std::size_t i = 0; i < window.axes.size(); ++i) {
     const Window::Axis& axis = window.axes[i];
     const int64_t size = shapes.specialize(filter.shape[i + 2]);
-    if (size < 1 || !shapes.holds(Relation::Le, Dim(axis.dilation) * (Dim(size) - 1) + 1 - axis.before - axis.after, image.shape[i + 2]))
+    const Dim least = Dim(axis.dilation) * (Dim(size) - 1) + 1 - axis.before - axis.after;
+    if (size < 1 || !shapes.holds(Relation::Le, least, image.shape[i + 2]))
       return misfit();
     result.push_back(axis.places(image.shape[i + 2], size));
   }

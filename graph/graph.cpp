@@ -79,7 +79,8 @@ std::optional<Window> Window::from(const std::vector<int64_t>& numbers) {
 }
 
 Dims Window::padded(Dims image) const {
-  for (std::size_t i = 0; i < axes.size(); ++i) image[i + 2] = image[i + 2] + (Dim(axes[i].before) + Dim(axes[i].after));
+  for (std::size_t i = 0; i < axes.size(); ++i)
+    image[i + 2] = image[i + 2] + (Dim(axes[i].before) + Dim(axes[i].after));
   return image;
 }
 

@@ -123,7 +123,9 @@ bool ShapeEnv::limit(const ArraySize& array) {
     known = known && d.is_const();
   }
   if (bytes > array.most) return false;
-  const auto implies = [&](const ArraySize& other) { return other.item >= array.item && other.most <= array.most && other.shape == array.shape; };
+  const auto implies = [&](const ArraySize& other) {
+    return other.item >= array.item && other.most <= array.most && other.shape == array.shape;
+  };
   if (!known && std::none_of(limited_.rbegin(), limited_.rend(), implies)) limited_.push_back(array);
   return true;
 }

@@ -8,9 +8,11 @@
 //  (sorted,
 //     distinct, in range), params an index and maybe a name.
 //  5  Operands have one dtype, which the operator takes (where: the first is bool); the result has the dtype of the
-//  row. 6  A type has a stride for each axis, no negative dimension, and no symbol that the graph's ShapeEnv does not
-//     know. NumPy would make an array of its shape, and what is fresh fits a process's memory. 7  The result shape is the operator's. Symbolic dimensions that differ pass: a guard may say that they are
-//  equal. 8  A value that is neither param, view nor write is fresh: its root is itself, its strides are those of
+//     row.
+//  6  A type has a stride for each axis, no negative dimension, and no symbol that the graph's ShapeEnv does not know.
+//     NumPy would make an array of its shape, and a fresh value fits the memory of a process.
+//  7  The result shape is the operator's. Symbolic dimensions that differ pass: a guard may say that they are equal.
+//  8  A value that is neither param, view nor write is fresh: its root is itself, its strides are those of
 //  packed memory
 //     in some order of the axes.
 //  9  A view (and a write) shares the root of its first operand, which is a param or a fresh value that has bytes; its
@@ -397,7 +399,8 @@ class Verifier {
     for (const Dims* factor : {&a, &b}) {
       const std::size_t own = factor->size() < 3 ? 0 : factor->size() - 2;
       const Dims axes(factor->begin(), factor->begin() + static_cast<std::ptrdiff_t>(own));
-      if (rank && !broadcasts(axes, {c.begin(), c.begin() + static_cast<std::ptrdiff_t>(batch)})) return report(7, v, "batch of a product");
+      if (rank && !broadcasts(axes, {c.begin(), c.begin() + static_cast<std::ptrdiff_t>(batch)}))
+        return report(7, v, "batch of a product");
     }
     if (!rows || !columns || !may_be_equal(a.back(), b[b.size() < 2 ? 0 : b.size() - 2]))
       report(7, v, "shape of a product");
@@ -409,9 +412,10 @@ class Verifier {
     const std::size_t rank = window.axes.size() + 2;
     if (image.size() != rank || filter.size() != rank || !all_const(filter)) return report(7, v, "ranks of a convolution");
     const bool channels = filter[0].value() % window.groups == 0 && may_be_equal(image[1], filter[1] * Dim(window.groups));
-    if (std::any_of(filter.begin() + 2, filter.end(), [](const Dim& size) { return size.value() < 1; })) return report(7, v, "an empty window");
-    if (const Dim bytes = product(window.padded(image)) * size_of(n.type.dtype); bytes.is_const() && bytes.value() > kMostMemory)
-      return report(7, v, "the zeros around an image");
+    if (std::any_of(filter.begin() + 2, filter.end(), [](const Dim& size) { return size.value() < 1; }))
+      return report(7, v, "an empty window");
+    const Dim bytes = product(window.padded(image)) * size_of(n.type.dtype);
+    if (bytes.is_const() && bytes.value() > kMostMemory) return report(7, v, "the zeros around an image");
     Dims expected = {image[0], filter[0]};
     for (std::size_t i = 2; i < rank; ++i) expected.push_back(window.axes[i - 2].places(image[i], filter[i].value()));
     if (!channels || !may_be_equal(result, expected)) report(7, v, "shape of a convolution");
