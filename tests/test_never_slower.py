@@ -16,6 +16,7 @@ sys.path.pop(0)
 
 
 @pytest.mark.capture
+@pytest.mark.filterwarnings("ignore::framejit.RecompileLimitWarning")
 @pytest.mark.parametrize("family", never_slower.FAMILIES)
 def test_same_results(family):
     others = []

@@ -1,6 +1,7 @@
 """Programs over whole arrays: statistics, images, Monte Carlo methods, small learners."""
 
 import numpy as np
+
 from never_slower_programs import Family
 
 program = Family()

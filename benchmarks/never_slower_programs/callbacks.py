@@ -6,6 +6,7 @@ Where a program hands a function of the user's to a library, that one is marked.
 import math
 
 import numpy as np
+
 from never_slower_programs import Family
 
 program = Family()
@@ -218,5 +219,3 @@ def sklearn_kernel_ridge(x, y):
     from sklearn.linear_model import Ridge
 
     return Ridge().fit(kernel(x, x), y).predict(kernel(x[:5], x))
-
-

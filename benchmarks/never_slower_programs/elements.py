@@ -1,6 +1,7 @@
 """Loops over the elements of arrays and lists, as one writes them in other languages."""
 
 import numpy as np
+
 from never_slower_programs import Family
 
 program = Family()

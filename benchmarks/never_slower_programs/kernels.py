@@ -1,6 +1,7 @@
 """Kernels of linear algebra, stencils and networks, as they stand in collections of scientific programs."""
 
 import numpy as np
+
 from never_slower_programs import Family
 
 program = Family()
@@ -239,9 +240,7 @@ def gesummv(alpha, beta, a, b, x):
     return alpha * a @ x + beta * b @ x
 
 
-@program(
-    lambda n: (1.5, 1.2, random(n, n), *(random(n) for _ in range(8))), 4, 100, 600, 1200, changes=True
-)
+@program(lambda n: (1.5, 1.2, random(n, n), *(random(n) for _ in range(8))), 4, 100, 600, 1200, changes=True)
 def gemver(alpha, beta, a, u1, v1, u2, v2, w, x, y, z):
     a += np.outer(u1, v1) + np.outer(u2, v2)
     x += beta * y @ a + z
@@ -317,9 +316,7 @@ def stockham_fft(radix, k, x):
     return y
 
 
-@program(
-    lambda n: (random(3, n, n) + 0j, np.exp(2j * np.pi * np.arange(8) / 8) * 3.0, np.eye(n) + 0j), 3, 6, 50, 120
-)
+@program(lambda n: (random(3, n, n) + 0j, np.exp(2j * np.pi * np.arange(8) / 8) * 3.0, np.eye(n) + 0j), 3, 6, 50, 120)
 def contour_integral(hamiltonian, points, y):
     n = y.shape[0]
     p0, p1 = np.zeros((n, n), complex), np.zeros((n, n), complex)
@@ -561,7 +558,10 @@ def deriche_row(x, alpha):
 def horizontal_diffusion(field, coefficient):
     i, j = coefficient.shape[:2]
     lap = 4.0 * field[1 : i + 3, 1 : j + 3] - (
-        field[2 : i + 4, 1 : j + 3] + field[: i + 2, 1 : j + 3] + field[1 : i + 3, 2 : j + 4] + field[1 : i + 3, : j + 2]
+        field[2 : i + 4, 1 : j + 3]
+        + field[: i + 2, 1 : j + 3]
+        + field[1 : i + 3, 2 : j + 4]
+        + field[1 : i + 3, : j + 2]
     )
     fx = lap[1:, 1 : j + 1] - lap[:-1, 1 : j + 1]
     fx = np.where(fx * (field[2 : i + 3, 2 : j + 2] - field[1 : i + 2, 2 : j + 2]) > 0, 0, fx)

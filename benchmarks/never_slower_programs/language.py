@@ -201,8 +201,6 @@ def matched(commands):
     return seen
 
 
-
-
 @program(lambda n: (list(range(n)),), 4, 60, 5000, 30000)
 def star_arguments(values):
     def combine(first, *rest, scale=1, **named):

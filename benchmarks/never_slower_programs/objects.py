@@ -7,6 +7,7 @@ from collections import namedtuple
 from dataclasses import dataclass, field
 
 import numpy as np
+
 from never_slower_programs import Family
 
 program = Family()

@@ -3,6 +3,7 @@
 import cmath
 
 import numpy as np
+
 from never_slower_programs import Family
 
 program = Family()

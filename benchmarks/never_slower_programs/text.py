@@ -6,6 +6,7 @@ import re
 import string
 
 import numpy as np
+
 from never_slower_programs import Family
 
 program = Family()
