@@ -226,7 +226,9 @@ def reasons(family: str, name: str, size: str, mark: Callable[..., Any]) -> dict
     for _ in range(3):
         calls.once()
     stop()
-    return {"breaks": dict(breaks), "spent": dict(spent)}
+    framejit.reset()
+    calls.once()
+    return {"breaks": dict(breaks), "spent": dict(spent), "last": {k: v for k, v in framejit.stats().items() if v}}
 
 
 # --- all rows ------------------------------------------------------------------------------------------------------------
@@ -244,12 +246,14 @@ def row(family: str, name: str, size: str, options: argparse.Namespace) -> dict[
             found["failed"] = (error.strip().splitlines() or [f"ended with {done.returncode}"])[-1]
     except subprocess.TimeoutExpired as late:
         lines = (late.stdout or b"").decode()
-        found["failed"] = f"took more than {options.limit:g} s"
+        found["late"] = True
     for line in lines.splitlines():
         if line.startswith("{"):
             found.update(json.loads(line))
     if found.get("wrong"):
         found["failed"] = "another result"
+    elif found.pop("late", False) and "ratio" not in found:
+        found["failed"] = f"took more than {options.limit:g} s"
     return found
 
 

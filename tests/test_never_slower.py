@@ -6,6 +6,7 @@ import importlib
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import framejit
@@ -28,3 +29,23 @@ def test_same_results(family):
         if not all(never_slower.same(expected, marked.once()[1]) for _ in range(3)):
             others.append(name)
     assert programs and not others
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual"),
+    [
+        (1, 1.0),
+        (1.0, np.float64(1.0)),
+        (0.0, -0.0),
+        ([1, 2], (1, 2)),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}),
+        (np.zeros(3), -np.zeros(3)),
+        (np.zeros((2, 3)), np.zeros((3, 2)).T),
+        (np.zeros(3), np.zeros(3, np.float32)),
+        (np.array([np.nan, 1.0]), np.array([1.0, np.nan])),
+        (np.random.default_rng(1), np.random.default_rng(2)),
+    ],
+)
+def test_what_differs(expected, actual):
+    assert never_slower.same(expected, expected)
+    assert not never_slower.same(expected, actual)
