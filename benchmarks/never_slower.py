@@ -1,12 +1,12 @@
 """Ordinary programs, plain and marked: is any of them slower, or stuck at its first call?
 
 Each row, a program of never_slower_programs/ at a size, has a process of its own with one thread. There, plain and marked calls first come
-to the same bits and types; then they take turns. Times are of the process's CPU, so that other processes count less; medians over rounds.
+to the same bits and types; then they take turns. Times are CPU times, so that other processes count less; medians over rounds.
     first    the first marked call, with what it compiles, over the first plain one (the bar: 100 ms)
     three    the first three marked calls; at most 1.1 times the plain ones, or 20 ms more
     ratio    plain over marked after 30 calls; at least 0.95
     later    the same after more calls (--calls), for the small size
-Machines are noisy: a ratio between 0.8 and 0.97 is measured twice more and the best median is kept, so a row below the bar was so three times.
+Machines are noisy: a row with a ratio below 0.97 is measured twice more in other processes, with one below 0.8 once, and the best one is kept.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ import importlib
 import importlib.util
 import json
 import os
+import resource
+import signal
 import statistics
 import subprocess
 import sys
@@ -35,11 +37,13 @@ import framejit
 from framejit._events import listen
 from never_slower_programs import FAMILIES, SIZES, Program
 
-FIRST_LIMIT, RATIO_LIMIT, SUSPICIOUS = 0.1, 0.95, (0.8, 0.97)
+FIRST_LIMIT, RATIO_LIMIT = 0.1, 0.95
+AGAIN_BELOW, SURELY_BELOW = 0.97, 0.8
+WALL_FACTOR = 5  # by the clock on the wall a row may take so many times its limit, which is CPU time
 THREE_FACTOR, THREE_MORE = 1.1, 0.02
 WARM_CALLS = 30
-CLOCK = time.process_time
-# One thread for all: threads that wait would count as time of the process.
+CLOCK = time.thread_time  # that of the process is coarse while it has a limit of CPU time
+# One thread for all.
 ONE_THREAD = ("FRAMEJIT_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -162,14 +166,6 @@ def ratio(plain: Calls, marked: Calls, budget: float) -> tuple[float, float, flo
     return p / m, p, m
 
 
-def best_ratio(plain: Calls, marked: Calls, budget: float) -> tuple[float, float, float]:
-    found = ratio(plain, marked, budget)
-    for _ in range(2):
-        if SUSPICIOUS[0] < found[0] < SUSPICIOUS[1]:
-            found = max(found, ratio(plain, marked, budget))
-    return found
-
-
 def measure(family: str, name: str, size: str, options: argparse.Namespace) -> None:
     """Print a line of JSON for each thing found, so that one who waits no longer has the earlier ones."""
 
@@ -179,6 +175,7 @@ def measure(family: str, name: str, size: str, options: argparse.Namespace) -> N
     def mark(function: Callable[..., Any]) -> Callable[..., Any]:
         return framejit.jit(function, capture_mode="bytecode", jit_level=options.level)
 
+    resource.setrlimit(resource.RLIMIT_CPU, (options.limit, options.limit + 1))
     plain, marked = Calls(load(family), name, size), Calls(load(family, mark, name), name, size)
     firsts = [plain.once() for _ in range(3)]
     say(plain_first=firsts[0][0], plain_three=sum(seconds for seconds, _ in firsts))
@@ -196,12 +193,12 @@ def measure(family: str, name: str, size: str, options: argparse.Namespace) -> N
         marked.once()
     for _ in range(5):
         plain.once()
-    value, p, m = best_ratio(plain, marked, options.seconds)
+    value, p, m = ratio(plain, marked, options.seconds)
     say(ratio=value, plain=p, marked=m)
     if options.calls and size == "small":
         for _ in range(options.calls - WARM_CALLS):
             marked.once()
-        say(later=best_ratio(plain, marked, options.seconds)[0])
+        say(later=ratio(plain, marked, options.seconds)[0])
     if options.why:
         say(why=reasons(family, name, size, mark))
 
@@ -235,25 +232,33 @@ def reasons(family: str, name: str, size: str, mark: Callable[..., Any]) -> dict
 
 
 def row(family: str, name: str, size: str, options: argparse.Namespace) -> dict[str, Any]:
+    best, more = one_process(family, name, size, options), 2
+    while more > 0 and best.get("ratio", 1.0) < AGAIN_BELOW:
+        best = max(best, one_process(family, name, size, options), key=lambda found: found.get("ratio", 0.0))
+        more -= 2 if best["ratio"] < SURELY_BELOW else 1
+    return best
+
+
+def one_process(family: str, name: str, size: str, options: argparse.Namespace) -> dict[str, Any]:
     command = [sys.executable, __file__, "--row", f"{family}/{name}/{size}", "--level", options.level]
-    command += ["--calls", str(options.calls), "--seconds", str(options.seconds)] + ["--why"] * options.why
+    command += ["--calls", str(options.calls), "--seconds", str(options.seconds), "--limit", str(options.limit)]
+    command += ["--why"] * options.why
     env = {**os.environ, **dict.fromkeys(ONE_THREAD, "1"), "PYTHONHASHSEED": "0"}
     found: dict[str, Any] = {"family": family, "name": name, "size": size}
     try:
-        done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=options.limit)
-        lines, error = done.stdout, done.stderr
-        if done.returncode:
-            found["failed"] = (error.strip().splitlines() or [f"ended with {done.returncode}"])[-1]
+        done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=WALL_FACTOR * options.limit)
+        lines, error, status = done.stdout, done.stderr, done.returncode
     except subprocess.TimeoutExpired as late:
-        lines = (late.stdout or b"").decode()
-        found["late"] = True
+        lines, error, status = (late.stdout or b"").decode(), "", -signal.SIGXCPU
     for line in lines.splitlines():
         if line.startswith("{"):
             found.update(json.loads(line))
     if found.get("wrong"):
         found["failed"] = "another result"
-    elif found.pop("late", False) and "ratio" not in found:
-        found["failed"] = f"took more than {options.limit:g} s"
+    elif status == -signal.SIGXCPU and "ratio" not in found:
+        found["failed"] = f"took more than {options.limit} s"
+    elif status not in (0, -signal.SIGXCPU):
+        found["failed"] = (error.strip().splitlines() or [f"ended with {status}"])[-1]
     return found
 
 
@@ -334,7 +339,9 @@ def main() -> int:
     parser.add_argument("--level", default="O0", choices=("O0", "O1"))
     parser.add_argument("--calls", type=int, default=0, help="measure the small size again after so many calls (3000)")
     parser.add_argument("--seconds", type=float, default=0.3, help="for the rounds of a row")
-    parser.add_argument("--limit", type=float, default=60.0, help="seconds after which a row's process is ended")
+    parser.add_argument(
+        "--limit", type=int, default=60, help="seconds of CPU time after which a row's process is ended"
+    )
     parser.add_argument("--why", action="store_true", help="print what was compiled and where capture stopped")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows")
     parser.add_argument("--against", type=Path, metavar="JSON", help="print the rows that changed by more than 5 %%")
