@@ -14,7 +14,7 @@
 #include "ext/fold_parameters.h"
 #include "ext/interpreted.h"
 #include "ext/numpy_ops_types.h"
-#include "ext/spared.h"
+#include "ext/profitability.h"
 #include "ext/stats.h"
 #include "graph/support/check.h"
 #include "graph/text.h"
@@ -188,7 +188,7 @@ std::string Entry::link(const LiveSlots& live, int local_count) {
     order_matters_ = order_matters_ || ((node.op == graph::Op::ReduceSum || node.op == graph::Op::ReduceProd) &&
                                         (graph::is_float(node.type.dtype) || graph::is_complex(node.type.dtype)));
   });
-  loses_ = !options_.quiet && !options_.losing && loses_to_interpreter(*region_, asks_scipy_ && !options_.o1);
+  unprofitable_ = !options_.quiet && !options_.losing && !is_profitable(*region_, asks_scipy_ && !options_.o1);
   steps_ = static_cast<int64_t>(plan().program().steps.size());
   const int exit_depth = region_->view->instrs()[region_->exit].depth;
   result_on_stack_ = region_->returns && exit_depth > static_cast<int>(region_->stack.size());
@@ -316,7 +316,7 @@ PyObject* Entry::lose(PyObject* capsule, PyObject* weakref) {
 bool Entry::rests() {
   if (streak_ < kDemoteAfter) [[likely]]
     return false;
-  return loses_ || ++rest_ % kRetryEvery != 0;
+  return unprofitable_ || ++rest_ % kRetryEvery != 0;
 }
 
 Outcome Entry::after_flags(runtime::Undo* undo) {
@@ -416,10 +416,10 @@ Outcome Entry::run_plan(Run& of, std::vector<unsigned>& unsaid, bool in_frame) {
     w.matched->symbols[static_cast<std::size_t>(plan().program().measured[i].symbol)] = run.measured[i];
   if (run.flags && !options_.quiet && !all_ignored(run.flags)) [[unlikely]]
     return after_flags(run.undo.get());
-  if (!loses_)
+  if (!unprofitable_)
     streak_ = 0;
   else
-    given_up(kLoses);
+    given_up(kUnprofitable);
   return Outcome::Done;
 }
 

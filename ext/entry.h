@@ -63,9 +63,9 @@ class Entry {
   int64_t hits() const { return hits_; }
   bool demoted() const { return streak_ >= kDemoteAfter; }
   /// Why the interpreter runs it, or will after some runs; "": it does not.
-  const char* why_given_up() const { return loses_ ? kLoses : demoted() ? why_ : ""; }
+  const char* why_given_up() const { return unprofitable_ ? kUnprofitable : demoted() ? why_ : ""; }
   /// Is it left to the interpreter for good, which is faster?
-  bool is_left() const { return loses_ && demoted(); }
+  bool is_left() const { return unprofitable_ && demoted(); }
   /// The last time that it was OtherWay: the location of the branch.
   uint32_t other_way() const { return other_way_; }
   int64_t capture_ns = 0;
@@ -83,7 +83,7 @@ class Entry {
 
  private:
   static constexpr int kDemoteAfter = 4;  // consecutive runs that came to nothing
-  static constexpr const char* kLoses = "it is mostly calls of NumPy's functions, which are sooner made without it";
+  static constexpr const char* kUnprofitable = "it is mostly calls of NumPy's functions, which are sooner made without it";
   static constexpr int kRetryEvery = 64;  // a demoted entry is tried again this often
 
   struct Lent {
@@ -141,7 +141,7 @@ class Entry {
   bool writes_params_ = false;
   bool sees_warnings_ = false;  // the region may tell when a warning is given
   bool result_on_stack_ = false;  // a return instruction takes its value from there (RETURN_CONST takes none)
-  bool loses_ = false;          // to the interpreter, which calls NumPy's functions itself
+  bool unprofitable_ = false;   // the interpreter calls NumPy's functions itself, sooner
   bool asks_scipy_ = false;     // a function of scipy.special, and time to ask for its own errstate
   bool order_matters_ = false;  // a floating-point reduction: NumPy's buffer size has a say
   int64_t hits_ = 0;

@@ -1,6 +1,6 @@
 // An estimate, of parts that were measured: what a call of NumPy's costs that a kernel does, and what a host call costs beside the
 // interpreter's own.
-#include "ext/spared.h"
+#include "ext/profitability.h"
 
 #include <algorithm>
 
@@ -45,9 +45,9 @@ bool is_native(const graph::Graph& graph, const HostCall& call, const graph::Nod
 
 }  // namespace
 
-bool loses_to_interpreter(const capture::Region& region, bool asks) {
+bool is_profitable(const capture::Region& region, bool asks) {
   const graph::Graph& graph = *region.graph;
-  double spared = region.instructions * kInstruction - kRegion - (asks ? kAsking : 0);
+  double saved = region.instructions * kInstruction - kRegion - (asks ? kAsking : 0);
   bool calls = asks, unknown = false;
   for (const capture::Input& input : region.inputs) unknown = unknown || input.spec.wrap == Wrap::Tensor;
   for (const capture::Recipe& recipe : region.recipes) unknown = unknown || recipe.wrap == Wrap::Tensor;
@@ -56,20 +56,20 @@ bool loses_to_interpreter(const capture::Region& region, bool asks) {
     const bool is_array = node.type.rank() > 0;
     switch (graph::def(node.op).cls) {
       case graph::OpClass::Elementwise:
-      case graph::OpClass::Cast: spared += is_array ? kOperation + kElement * elements(graph, v) : kNumber; break;
-      case graph::OpClass::Reduction: spared += kReduction; break;
-      case graph::OpClass::Contraction: spared += kOperation; break;
+      case graph::OpClass::Cast: saved += is_array ? kOperation + kElement * elements(graph, v) : kNumber; break;
+      case graph::OpClass::Reduction: saved += kReduction; break;
+      case graph::OpClass::Contraction: saved += kOperation; break;
       case graph::OpClass::Control: unknown = unknown || !node.blocks.empty(); break;
       case graph::OpClass::Host: {
         const HostCall* call = node.op == Op::Host ? host_call_at(node.index()) : nullptr;
         if (node.op != Op::Host || (call && is_native(graph, *call, node))) {
           const bool scan = call && call->native->kind == NativeCall::Scan;
-          spared += kReduction + (scan ? kScanned : kElement) * elements(graph, v);
+          saved += kReduction + (scan ? kScanned : kElement) * elements(graph, v);
         } else if (!call) {
           unknown = true;  // a custom operator
         } else {
           calls = true;
-          spared -= nanoseconds_of(*call, elements(graph, v) * graph::size_of(node.type.dtype));
+          saved -= nanoseconds_of(*call, elements(graph, v) * graph::size_of(node.type.dtype));
         }
         break;
       }
@@ -79,7 +79,7 @@ bool loses_to_interpreter(const capture::Region& region, bool asks) {
       case graph::OpClass::Write: break;
     }
   });
-  return calls && !unknown && spared < 0;
+  return !calls || unknown || saved >= 0;
 }
 
 }  // namespace framejit::ext
