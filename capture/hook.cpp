@@ -170,6 +170,12 @@ bool wants_discovery(void* extra) {
   }
   if (outcome.handled) return outcome.result;  // the caller clears the frame
   if (outcome.replacement) py::replace_code(tstate, frame, outcome.replacement);
+  struct End {
+    FrameInterceptor* told;
+    ~End() {
+      if (told) told->leave();
+    }
+  } end{outcome.told.get()};
   if (!outcome.reach) return evaluate(tstate, frame, 0);
   const ReachScope scope(outcome.reach);
   return evaluate(tstate, frame, 0);

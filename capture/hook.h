@@ -21,8 +21,10 @@ class FrameInterceptor {
     PyObject* result = nullptr;
     PyCodeObject* replacement = nullptr;
     uint64_t reach = 0;  // not 0: for a ReachScope around the replacement's frame
+    std::shared_ptr<FrameInterceptor> told = {};  // its leave() is called when the frame is done
   };
   virtual Outcome enter(PyFunctionObject* function, PyCodeObject* code, PyObject** locals, int local_count) = 0;
+  virtual void leave() {}
 };
 
 /// Marks a code object: its frames go through `interceptor` from now on. Reserves stack for a replacement code object.

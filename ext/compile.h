@@ -19,6 +19,7 @@ struct CompileOptions {
   bool listing = false;
   bool interp = false;  // runs go through the reference interpreter (stress)
   bool losing = false;  // what loses to the interpreter runs all the same (stress)
+  bool compared = false;  // the time of some runs, with that of the bytecode
   bool constant_parameters = false;
   bool keep_layouts = false;  // of constant parameters
   std::vector<bool> constant_params;  // of the graph, by number: see fold_parameters

@@ -40,6 +40,7 @@ const Field* find(const char* name) {
       {"passes", Kind::Text, &config().passes, 0},
       {"perf", Kind::Text, &config().perf, 0},
       {"stress", Kind::Text, &config().stress, 0},
+      {"profitability", Kind::Text, &config().profitability, 0},
   };
   for (const Field& field : fields)
     if (std::strcmp(field.name, name) == 0) return &field;
@@ -51,6 +52,10 @@ void set_perf(const std::string& where) {
   runtime::set_perf_names(where == "map"       ? runtime::PerfNames::Map
                           : where == "jitdump" ? runtime::PerfNames::Jitdump
                                                : runtime::PerfNames::Off);
+}
+
+Profitability profitable_by(const std::string& how) {
+  return how == "off" ? Profitability::Off : how == "estimate" ? Profitability::Estimate : Profitability::Measure;
 }
 
 bool apply(const Field& field, PyObject* value) {
@@ -79,6 +84,7 @@ bool apply(const Field& field, PyObject* value) {
       *static_cast<std::string*>(field.at) = text;
       if (field.at == &config().cpu) cpu_slot() = codegen::select_cpu(text);
       if (field.at == &config().perf) set_perf(config().perf);
+      if (field.at == &config().profitability) config().profitable_by = profitable_by(config().profitability);
       return true;
     }
   }

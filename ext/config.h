@@ -8,6 +8,13 @@
 
 namespace framejit::ext {
 
+/// How it is found out whether compiled code is faster than the bytecode.
+enum class Profitability : uint8_t {
+  Measure,   // estimated before it is compiled, measured in some of its runs
+  Estimate,  // only estimated
+  Off,       // what can be compiled runs compiled
+};
+
 struct Config {
   int64_t recompile_limit = 8;  // entries of one function or region, before it stays in the interpreter
   int64_t num_threads = 0;      // 0: all that affinity and cgroup limits allow
@@ -19,6 +26,8 @@ struct Config {
   std::string passes;                 // "-fuse,-cse": passes that are switched off
   std::string perf;                   // "map", "jitdump": where perf finds the names of kernels
   std::string stress;                 // for functions that are marked from now on
+  std::string profitability = "measure";
+  Profitability profitable_by = Profitability::Measure;  // the same
 };
 
 /// Read and written with the GIL held.

@@ -2,6 +2,7 @@
 #include "ext/entry.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <map>
 #include <unordered_set>
@@ -188,7 +189,9 @@ std::string Entry::link(const LiveSlots& live, int local_count) {
     order_matters_ = order_matters_ || ((node.op == graph::Op::ReduceSum || node.op == graph::Op::ReduceProd) &&
                                         (graph::is_float(node.type.dtype) || graph::is_complex(node.type.dtype)));
   });
-  unprofitable_ = !options_.quiet && !options_.losing && !is_profitable(*region_, asks_scipy_ && !options_.o1);
+  if (!options_.quiet && !options_.losing && !is_profitable(*region_, asks_scipy_ && !options_.o1)) unprofitable_ = kUnprofitable;
+  least_bytecode_ = least_bytecode_time(*region_);
+  if (options_.compared && !unprofitable_) compared_from_ = kComparedFrom;
   steps_ = static_cast<int64_t>(plan().program().steps.size());
   const int exit_depth = region_->view->instrs()[region_->exit].depth;
   result_on_stack_ = region_->returns && exit_depth > static_cast<int>(region_->stack.size());
@@ -319,6 +322,36 @@ bool Entry::rests() {
   return unprofitable_ || ++rest_ % kRetryEvery != 0;
 }
 
+/// A run that is compared with the bytecode's: is it done here?
+bool Entry::takes_turn(const Matched& m) {
+  if (hits_ >= reopened_at_) {
+    for (auto& [size, comparison] : comparisons_) comparison.reopen();
+    reopened_at_ = INT64_MAX;
+  }
+  const std::span<const int64_t> symbols(m.symbols, guards_->symbol_count());
+  const int size = symbols.empty() ? 0 : std::bit_width(static_cast<uint64_t>(plan().cost(symbols)));
+  Comparison& comparison = comparisons_.try_emplace(size, least_bytecode_).first->second;
+  if (!comparison.is_open()) return comparison.verdict() == Comparison::Verdict::Keep;
+  sampled_ = &comparison;
+  return comparison.next() == Side::Compiled;
+}
+
+void Entry::judge() {
+  using Verdict = Comparison::Verdict;
+  auto any = [&](Verdict verdict) {
+    return std::any_of(comparisons_.begin(), comparisons_.end(), [verdict](const auto& c) { return c.second.verdict() == verdict; });
+  };
+  if (any(Verdict::Open) && hits_ < compared_from_ + kMostCompared) return;
+  if (!any(Verdict::Drop)) {
+    const auto again = std::find_if(kComparedAgain.begin(), kComparedAgain.end(), [this](int64_t at) { return at > hits_; });
+    compared_from_ = reopened_at_ = again == kComparedAgain.end() ? INT64_MAX : *again;
+  } else if (!any(Verdict::Keep)) {
+    unprofitable_ = kSlower;
+    streak_ = kDemoteAfter - 1;
+    given_up(kSlower);
+  }
+}
+
 Outcome Entry::after_flags(runtime::Undo* undo) {
   if (undo) undo->rollback();
   return given_up("floating-point flags fired in run after run");
@@ -419,7 +452,7 @@ Outcome Entry::run_plan(Run& of, std::vector<unsigned>& unsaid, bool in_frame) {
   if (!unprofitable_)
     streak_ = 0;
   else
-    given_up(kUnprofitable);
+    given_up(unprofitable_);
   return Outcome::Done;
 }
 
@@ -446,6 +479,8 @@ inline Outcome Entry::run(const LiveSlots& live, bool in_frame, HandOver hand_ov
   FRAMEJIT_SCRATCH(s, live, sizes_);
   if (const Outcome outcome = fits(s.matched); outcome != Outcome::Done) return outcome;
   if (displaced_->runs_code(s.matched, in_frame)) return Outcome::Declined;
+  if (hits_ >= compared_from_ && !takes_turn(s.matched)) [[unlikely]]
+    return Outcome::Declined;
   s.clear_owned();
   Run run(*materializer_, s.workspace);
   const bool effects = materializer_->has_effects();

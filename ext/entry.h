@@ -3,12 +3,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "capture/region.h"
+#include "ext/comparison.h"
 #include "ext/compile.h"
 #include "ext/flag_warnings.h"
 #include "ext/guard_program.h"
@@ -63,9 +65,20 @@ class Entry {
   int64_t hits() const { return hits_; }
   bool demoted() const { return streak_ >= kDemoteAfter; }
   /// Why the interpreter runs it, or will after some runs; "": it does not.
-  const char* why_given_up() const { return unprofitable_ ? kUnprofitable : demoted() ? why_ : ""; }
+  const char* why_given_up() const { return unprofitable_ ? unprofitable_ : demoted() ? why_ : ""; }
   /// Is it left to the interpreter for good, which is faster?
   bool is_left() const { return unprofitable_ && demoted(); }
+  /// What the bytecode takes at least, by an estimate, in nanoseconds.
+  double least_bytecode() const { return least_bytecode_; }
+  /// Asked before a run: may it be one of those that are compared with the bytecode's? Then sampled() says so behind it.
+  bool is_compared() {
+    sampled_ = nullptr;
+    return hits_ + 1 >= compared_from_;
+  }
+  /// The comparison whose turn it was. Where it was the bytecode's, the run was Declined.
+  Comparison* sampled() const { return sampled_; }
+  /// A comparison has got another time.
+  void judge();
   /// The last time that it was OtherWay: the location of the branch.
   uint32_t other_way() const { return other_way_; }
   int64_t capture_ns = 0;
@@ -84,6 +97,9 @@ class Entry {
  private:
   static constexpr int kDemoteAfter = 4;  // consecutive runs that came to nothing
   static constexpr const char* kUnprofitable = "it is mostly calls of NumPy's functions, which are sooner made without it";
+  static constexpr const char* kSlower = "its runs were measured to take longer than the bytecode's";
+  static constexpr int kComparedFrom = 3, kMostCompared = 512;   // runs
+  static constexpr std::array<int64_t, 2> kComparedAgain = {1000, 100000};
   static constexpr int kRetryEvery = 64;  // a demoted entry is tried again this often
 
   struct Lent {
@@ -105,6 +121,7 @@ class Entry {
   const Lent* lent_as(PyObject* object) const;
   static PyObject* lose(PyObject* capsule, PyObject* weakref);
   bool rests();
+  bool takes_turn(const Matched& m);
   std::unique_ptr<runtime::Undo> save(const Matched& m) const;
   Outcome fits(Matched& m);
   template <class HandOver>
@@ -141,7 +158,7 @@ class Entry {
   bool writes_params_ = false;
   bool sees_warnings_ = false;  // the region may tell when a warning is given
   bool result_on_stack_ = false;  // a return instruction takes its value from there (RETURN_CONST takes none)
-  bool unprofitable_ = false;   // the interpreter calls NumPy's functions itself, sooner
+  const char* unprofitable_ = nullptr;  // why the interpreter is faster
   bool asks_scipy_ = false;     // a function of scipy.special, and time to ask for its own errstate
   bool order_matters_ = false;  // a floating-point reduction: NumPy's buffer size has a say
   int64_t hits_ = 0;
@@ -149,6 +166,10 @@ class Entry {
   int streak_ = 0, rest_ = 0;
   const char* why_ = "";  // runs came to nothing, the last time
   uint32_t other_way_ = 0;
+  double least_bytecode_ = 0;
+  std::map<int, Comparison> comparisons_;  // by the size of the work
+  Comparison* sampled_ = nullptr;
+  int64_t compared_from_ = INT64_MAX, reopened_at_ = INT64_MAX;  // hits
 };
 
 }  // namespace framejit::ext

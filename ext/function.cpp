@@ -52,9 +52,17 @@ PyObject* call_original(FunctionObject* f, PyObject* const* args, std::size_t na
       case Outcome::Declined: break;
     }
   }
-  const capture::ReachScope scope(state->reach());
-  if (state->has_callees()) capture::ReachScope::want_hook();
   PyFunctionObject* spliced = f->spliced.get(state, f->function);
+  const bool callees = state->has_callees();
+  if (!spliced && !callees) {
+    state->note_idle();
+    return call_original(f, args, nargsf, kwnames);
+  }
+  const Side side = state->begin_call(slots);
+  const EndOfCall end{state.get()};
+  if (side == Side::Bytecode) return call_original(f, args, nargsf, kwnames);
+  const capture::ReachScope scope(state->reach());
+  if (callees) capture::ReachScope::want_hook();
   if (!spliced) return call_original(f, args, nargsf, kwnames);
   ++stats.frames_captured;
   const Ref<PyFunctionObject> held = Ref<PyFunctionObject>::share(spliced);
@@ -67,6 +75,14 @@ PyObject* call_original(FunctionObject* f, PyObject* const* args, std::size_t na
   return result;
 }
 
+/// The turn of the bytecode, where it is compared with an entry.
+[[gnu::noinline]] PyObject* call_in_turn(FunctionObject* f, PyObject* const* args, std::size_t nargsf, PyObject* kwnames) {
+  const std::shared_ptr<CodeState> state = f->state;
+  if (!state->begin_declined()) return call_original(f, args, nargsf, kwnames);
+  const EndOfCall end{state.get()};
+  return call_original(f, args, nargsf, kwnames);
+}
+
 /// `slots`: the bound arguments; `args` and the rest: as the call came.
 inline PyObject* call_bound(FunctionObject* f, PyObject* const* slots, int slot_count, PyObject* const* args,
                             std::size_t nargsf, PyObject* kwnames) {
@@ -75,7 +91,8 @@ inline PyObject* call_bound(FunctionObject* f, PyObject* const* slots, int slot_
   switch (f->state->call(live, result)) {
     case Outcome::Done: ++stats.frames_captured; return result;
     case Outcome::Miss: return call_missed(f, slots, args, nargsf, kwnames);
-    case Outcome::Declined: return call_original(f, args, nargsf, kwnames);
+    case Outcome::Declined:
+      return f->state->has_declined() ? call_in_turn(f, args, nargsf, kwnames) : call_original(f, args, nargsf, kwnames);
     case Outcome::Error: break;
   }
   return nullptr;

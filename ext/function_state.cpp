@@ -2,13 +2,16 @@
 #include "ext/function_state.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 
 #include "ext/bind_arguments.h"
 #include "ext/callees.h"
 #include "ext/config.h"
 #include "ext/control.h"
+#include "ext/numpy_api.h"
 #include "ext/numpy_door.h"
-#include "ext/stats.h"
+#include "ext/profitability.h"
 #include "ext/tape_hook.h"
 #include "graph/support/check.h"
 #include "graph/support/interrupt.h"
@@ -25,6 +28,15 @@ namespace {
 constexpr int kGeneratorFlags = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
 constexpr int kMaxFailures = 3;  // of one site, before it sleeps for good
 constexpr int kPassBy = 60;      // the next call that is looked at is the 61st: others that come by turns have theirs too
+constexpr int kMostPassBy = 4096;
+constexpr int kMostMisses = 64;  // of one site that compiles no more, in a row
+constexpr int64_t kCallsComparedFrom = 3;
+constexpr std::array<int64_t, 2> kCallsComparedAgain = {1000, 100000};
+constexpr int kMostDisturbed = 8;
+constexpr int64_t kVisit = 30;   // ns: a site that is asked for nothing
+constexpr int kMostVisits = 1000;
+constexpr int64_t kFewHits = 3;
+constexpr int64_t kFreeCompiling = 50000000, kCompileShare = 10;  // ns; of the time for which the function has run
 
 std::string text_of(PyObject* text) {
   const char* utf8 = text ? PyUnicode_AsUTF8(text) : nullptr;
@@ -65,7 +77,7 @@ class CodeState::Busy {
 };
 
 CodeState::CodeState(PyCodeObject* code, const JitSettings& settings, capture::CodeView::Keep keep, std::weak_ptr<CodeState> owner)
-    : code_(code), keep_(keep), settings_(settings), owner_(std::move(owner)) {
+    : code_(code), keep_(keep), settings_(settings), pass_by_(kPassBy), owner_(std::move(owner)) {
   // Owners that are gone have ids too: a state that was within reach of one stays what it was.
   static uint64_t ids = 0;
   if (owner_.expired() && !settings.fullgraph && !settings.quiet) reach_ = ++ids;
@@ -116,8 +128,13 @@ Outcome CodeState::call(const LiveSlots& live, PyObject*& result) {
     return Outcome::Miss;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     Entry* entry = entries[i].get();
+    const bool compared = entry->is_compared() && !timed_;
+    const int64_t start = compared ? read_clock(Reading::Start) : 0;
     const Outcome outcome = entry->call(live, result);
+    if (compared) [[unlikely]]
+      end_entry_run(entries[i], outcome, start);
     if (outcome == Outcome::Miss) continue;
+    if (outcome == Outcome::Done) least_saved += entry->least_bytecode();
     if (outcome == Outcome::OtherWay) [[unlikely]] {
       if (takes_other_ways(whole_, i)) continue;
       return Outcome::Declined;
@@ -127,11 +144,174 @@ Outcome CodeState::call(const LiveSlots& live, PyObject*& result) {
       std::rotate(entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(i),
                   entries.begin() + static_cast<std::ptrdiff_t>(i) + 1);
     // With fullgraph=True each call is looked at: one that cannot be captured is an error.
-    if (outcome == Outcome::Declined && !broke_ && !settings_.fullgraph && whole_.is_left()) left_ = kPassBy;
+    if (outcome == Outcome::Declined && !broke_ && !settings_.fullgraph && whole_.is_left()) pass_by();
     return outcome;
   }
   ++stats.guard_failures;
   return Outcome::Miss;
+}
+
+// Comparison with the bytecode.
+
+bool CodeState::estimates() const {
+  return config().profitable_by != Profitability::Off && !settings_.fullgraph && !settings_.quiet && !settings_.stress.any();
+}
+
+bool CodeState::compares() const {
+  return config().profitable_by == Profitability::Measure && estimates() && settings_.plan.resident < INT64_MAX;
+}
+
+void CodeState::pass_by() {
+  left_ = pass_by_;
+  if (compares()) pass_by_ = std::min(2 * pass_by_, kMostPassBy);
+}
+
+void CodeState::note_idle() {
+  if (compares() && !wants_capture() && whole_.entries.empty()) pass_by();
+}
+
+void CodeState::begin_timed(std::shared_ptr<Entry> entry, Comparison& comparison, Side side) {
+  timed_.emplace(Timed{std::move(entry), &comparison, side, 0});
+  timed_->left = left_;
+  if (side == Side::Bytecode) left_ = INT_MAX;  // calls from within
+  timed_->start = read_clock(Reading::Start);
+}
+
+/// `entry` may have been compared with the bytecode.
+void CodeState::end_entry_run(const std::shared_ptr<Entry>& entry, Outcome outcome, int64_t start) {
+  Comparison* comparison = entry->sampled();
+  if (!comparison) return;
+  if (outcome == Outcome::Declined && comparison->next() == Side::Bytecode) {
+    declined_ = entry;
+  } else if (outcome == Outcome::Done) {
+    comparison->add(read_clock(Reading::Compiled) - start);
+    ++timed_runs;
+    entry->judge();
+  }
+}
+
+bool CodeState::begin_declined() {
+  const std::shared_ptr<Entry> entry = std::move(declined_);
+  if (!entry || timed_ || !entry->sampled()) return false;
+  begin_timed(entry, *entry->sampled(), Side::Bytecode);
+  ++depth_;
+  return true;
+}
+
+namespace {
+
+/// Calls whose arguments are of about one size may be compared.
+int size_class(PyObject* const* slots, int count) {
+  uint64_t size = 0;
+  for (int i = 0; i < count; ++i) {
+    PyObject* object = slots[i];
+    if (!object) continue;
+    if (PyArray_Check(object))
+      size += static_cast<uint64_t>(PyArray_SIZE(reinterpret_cast<PyArrayObject*>(object)));
+    else if (PyList_CheckExact(object) || PyTuple_CheckExact(object))
+      size += static_cast<uint64_t>(Py_SIZE(object));
+    else if (PyLong_CheckExact(object))
+      size += static_cast<uint64_t>(Py_ABS(Py_SIZE(object)) <= 1 ? std::abs(PyLong_AsLong(object)) : 0);
+  }
+  return std::bit_width(size);
+}
+
+}  // namespace
+
+Side CodeState::begin_call(PyObject* const* slots) {
+  ++call_count_;
+  ++depth_;
+  if (timed_ || !compares() || (code_->co_flags & kGeneratorFlags)) return Side::Compiled;
+  if (spent_ns_ > kFreeCompiling && run_start_ == 0) run_start_ = read_clock(Reading::Start);
+  if (call_count_ < calls_compared_from_) return Side::Compiled;
+  if (call_count_ == 1 + kCallsComparedAgain[0] || call_count_ == 1 + kCallsComparedAgain[1]) calls_.clear();
+  if (call_count_ < kCallsComparedFrom) return Side::Compiled;
+  Comparison& comparison = calls_[size_class(slots, argument_slots(code_))];
+  if (comparison.is_open()) {
+    const Side side = comparison.next();
+    begin_timed(nullptr, comparison, side);
+    return side;
+  }
+  if (comparison.verdict() == Comparison::Verdict::Keep) return Side::Compiled;
+  const bool all = std::all_of(calls_.begin(), calls_.end(), [](const auto& c) { return c.second.verdict() == Comparison::Verdict::Drop; });
+  if (all) pass_by();
+  return Side::Bytecode;
+}
+
+void CodeState::end_call() {
+  if (--depth_ > 0) return;
+  if (run_start_ != 0) run_ns_ += read_clock(Reading::Start) - std::exchange(run_start_, 0);
+  if (!timed_) return;
+  const Timed timed = std::move(*timed_);
+  timed_.reset();
+  const int64_t time = read_clock(timed.side == Side::Compiled ? Reading::Compiled : Reading::Bytecode) - timed.start;
+  if (timed.side == Side::Bytecode) left_ = timed.left;
+  if (timed.is_disturbed() && timed.comparison->discarded() < kMostDisturbed) return timed.comparison->discard();
+  ++timed_runs;
+  const double saved = least_saved - timed.saved;
+  // At O1 the bytecode's results are others: which of them come must not be a matter of time.
+  if (settings_.o1 && timed.side == Side::Compiled && saved > 0)
+    timed.comparison->keep();
+  else
+    timed.comparison->add(time, timed.entry ? timed.entry->least_bytecode() : saved);
+  if (timed.entry) return timed.entry->judge();
+  for (const auto& [size, comparison] : calls_)
+    if (comparison.verdict() != Comparison::Verdict::Keep) return;
+  const auto again = std::find_if(kCallsComparedAgain.begin(), kCallsComparedAgain.end(), [this](int64_t at) { return at >= call_count_; });
+  calls_compared_from_ = again == kCallsComparedAgain.end() ? INT64_MAX : *again + 1;
+}
+
+void CodeState::begin_round(const std::shared_ptr<Entry>& entry, uint32_t site, const FrameView& frame, Outcome outcome, int64_t start) {
+  Comparison* comparison = entry->sampled();
+  if (!comparison) return;
+  const Side side = comparison->next();
+  if (outcome != (side == Side::Compiled ? Outcome::Done : Outcome::Declined)) return;
+  if (side == Side::Bytecode) start = read_clock(Reading::Start);
+  round_.emplace(Round{{entry, comparison, side, start}, frame.locals, site});
+}
+
+/// A site is visited while a round is timed. False: the bytecode goes on.
+bool CodeState::end_round(uint32_t site, const FrameView& frame) {
+  Round& round = *round_;
+  if (round.locals != frame.locals) {
+    if (++round.visits > kMostVisits) round_.reset();
+    return true;
+  }
+  if (round.side == Side::Compiled && round.comparison->end < 0) round.comparison->end = static_cast<int32_t>(site);
+  const bool ends = round.comparison->end == static_cast<int32_t>(site);
+  if (!ends && round.side == Side::Bytecode && site != round.site && ++round.visits < kMostVisits) return false;
+  if (ends && !round.is_disturbed()) {
+    const int64_t now = read_clock(round.side == Side::Compiled ? Reading::Compiled : Reading::Bytecode);
+    round.comparison->add(now - round.start - round.visits * kVisit);
+    ++timed_runs;
+  } else {
+    round.comparison->discard();
+  }
+  const std::shared_ptr<Entry> entry = std::move(round.entry);
+  const uint32_t of = round.site;
+  round_.reset();
+  entry->judge();
+  if (of < sites_.size() && sites_[of] && sites_[of]->is_left()) set_dormant(*sites_[of], of, true);
+  return of != site || !entry->is_left();
+}
+
+bool CodeState::is_in_loop(uint32_t instr) {
+  const std::span<const capture::Instr> instrs = view()->instrs();
+  for (uint32_t i = instr; i < instrs.size(); ++i)
+    if (instrs[i].op == capture::Opcode::Jump || capture::name_of(instrs[i].op).starts_with("PopJump"))
+      if (instrs[i].arg >= 0 && static_cast<uint32_t>(instrs[i].arg) <= instr) return true;
+  return false;
+}
+
+/// Has too much of the function's time gone into compiling?
+bool CodeState::is_over_budget() {
+  if (!compares()) return false;
+  const std::shared_ptr<CodeState> owner = owner_.lock();
+  CodeState& root = owner ? *owner : *this;
+  if (root.spent_ns_ <= kFreeCompiling) return false;
+  const int64_t now = read_clock(Reading::Start);
+  if (root.run_start_ == 0) root.run_start_ = now;
+  return root.spent_ns_ * kCompileShare > root.run_ns_ + now - root.run_start_;
 }
 
 /// The frame of a call, before its first instruction.
@@ -231,6 +411,10 @@ bool CodeState::force_failure(Place& place) {
 
 bool CodeState::may_compile(Place& place, const LiveSlots& live) {
   if (place.exhausted || compiling_ || _Py_IsFinalizing()) return false;
+  if (is_over_budget()) {
+    note_breaks({break_at(capture::BreakId::CompileBudget, "", 0)});
+    return false;
+  }
   if (place.made == 0) return true;
   // Null: what the entries were made for has died.
   const std::shared_ptr<Entry> last = place.entries.empty() ? nullptr : place.entries.front();
@@ -286,6 +470,16 @@ bool CodeState::may_compile(Place& place, const LiveSlots& live) {
   return !limit;
 }
 
+Break CodeState::break_at(capture::BreakId id, std::string detail, uint32_t instr) {
+  Break b{id, std::move(detail)};
+  b.instr = instr;
+  b.function = name();
+  b.file = text_of(code_->co_filename);
+  const int line = view()->instrs()[instr].line;
+  b.line = line > 0 ? line : code_->co_firstlineno;  // what sets a frame up has no line
+  return b;
+}
+
 CodeState::Captured CodeState::compile_at(Place& place, uint32_t instr, const FrameView& frame, bool whole) {
   try {
     return compile_now(place, instr, frame, whole);
@@ -331,6 +525,14 @@ CodeState::Captured CodeState::compile_now(Place& place, uint32_t instr, const F
       return Entry::truth(std::move(region), once, frame, local_count);
     };
   const InterruptScope scope(capture::signal_pending);
+  struct Spent {  // on behalf of the function
+    CodeState& of;
+    int64_t start = read_clock(Reading::Start);
+    ~Spent() {
+      const std::shared_ptr<CodeState> owner = of.owner_.lock();
+      (owner ? *owner : of).spent_ns_ += read_clock(Reading::Start) - start;
+    }
+  } spent{*this};
   const int64_t start = now_ns();
   capture::CaptureOutcome outcome = capture::capture(request);
   const int64_t captured_ns = now_ns() - start;
@@ -342,13 +544,18 @@ CodeState::Captured CodeState::compile_now(Place& place, uint32_t instr, const F
   out.interrupted = outcome.interrupted;
   out.breaks = std::move(outcome.breaks);
   if (outcome.region) out.breaks.insert(out.breaks.end(), outcome.region->breaks.begin(), outcome.region->breaks.end());
-  if (outcome.region && (!whole || outcome.region->returns)) {
+  const bool in_loop = !whole && estimates() && is_in_loop(instr);
+  if (outcome.region && in_loop && !is_worth_entering(*outcome.region)) {
+    out.unprofitable = true;
+    out.breaks.assign(1, break_at(capture::BreakId::Unprofitable, "", instr));
+  } else if (outcome.region && (!whole || outcome.region->returns)) {
     CompileOptions options;
     options.o1 = settings_.o1;
     options.o2 = settings_.o2;
     options.quiet = settings_.quiet;
     options.interp = settings_.stress.interp;
-    options.losing = settings_.stress.losing;
+    options.losing = settings_.stress.losing || config().profitable_by == Profitability::Off;
+    options.compared = compares() && (whole || in_loop) && !settings_.o1;
     options.constant_parameters = settings_.constant_parameters;
     options.keep_layouts = settings_.keep_layouts;
     options.order = settings_.order;
@@ -360,13 +567,7 @@ CodeState::Captured CodeState::compile_now(Place& place, uint32_t instr, const F
       out.entry = std::move(*entry);
       out.entry->capture_ns = captured_ns;
     } else {
-      Break failed{capture::BreakId::LoweringFailed, entry.error()};
-      failed.instr = instr;
-      failed.function = region->function;
-      failed.file = text_of(code_->co_filename);
-      const int line = view()->instrs()[instr].line;
-      failed.line = line > 0 ? line : code_->co_firstlineno;  // what sets a frame up has no line
-      out.breaks.push_back(std::move(failed));
+      out.breaks.push_back(break_at(capture::BreakId::LoweringFailed, entry.error(), instr));
     }
   }
   note_breaks(out.breaks);
@@ -542,6 +743,8 @@ void CodeState::keep_error() {
 bool CodeState::ask_place(Place& place, uint32_t site, const FrameView& frame, capture::FrameUpdate& update) {
   std::vector<std::shared_ptr<Entry>>& entries = place.entries;
   if (!place.is_for(frame.globals, frame.builtins)) return false;
+  if (round_ && !end_round(site, frame)) [[unlikely]]
+    return false;
   auto answered = [&](Outcome outcome) {
     // There was no way back: the interpreter would do the region's effects twice. It goes on behind the region.
     if (outcome == Outcome::Error) [[unlikely]]
@@ -551,24 +754,33 @@ bool CodeState::ask_place(Place& place, uint32_t site, const FrameView& frame, c
   const bool forced = settings_.stress.guards && !entries.empty() && force_failure(place);
   for (std::size_t i = 0; i < entries.size() && !forced; ++i) {
     Entry* entry = entries[i].get();
+    const bool compared = entry->is_compared() && !round_;
+    const int64_t start = compared ? read_clock(Reading::Start) : 0;
     const Outcome outcome = entry->enter(frame, update);
+    if (compared) [[unlikely]]
+      begin_round(entries[i], site, frame, outcome, start);
     if (outcome == Outcome::Miss || (outcome == Outcome::OtherWay && takes_other_ways(place, i))) continue;
     if (outcome == Outcome::Declined && place.is_left()) set_dormant(place, site, true);
     if (i != 0 && i < entries.size() && entries[i].get() == entry)
       std::rotate(entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(i),
                   entries.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+    place.misses = 0;
+    if (outcome == Outcome::Done) least_saved += entry->least_bytecode();
     return answered(outcome);
   }
   if (!entries.empty() && !forced) ++stats.guard_failures;
   if (!may_compile(place, frame)) {
     if (PyErr_Occurred()) keep_error();
-    if (place.exhausted && entries.empty()) set_dormant(place, site, true);
+    if (place.exhausted && (entries.empty() || (compares() && ++place.misses >= kMostMisses))) set_dormant(place, site, true);
     return false;
   }
   Captured captured = compile_at(place, site, frame, false);
   if (captured.interrupted) return false;
   if (!captured.entry) {
     ++place.failures;
+    // What was made before it was seen to vary goes too.
+    if (captured.unprofitable && std::all_of(entries.begin(), entries.end(), [](const auto& entry) { return entry->hits() <= kFewHits; }))
+      std::move(entries.begin(), entries.end(), std::back_inserter(retired_)), entries.clear();
     if (entries.empty())
       set_dormant(place, site, true);
     else if (place.failures >= kMaxFailures)
@@ -657,6 +869,11 @@ void CodeState::clear() {
   recompiles_.clear();
   spliced_calls_ = 0;
   left_ = 0;
+  pass_by_ = kPassBy;
+  if (timed_ && !timed_->entry) timed_.reset();
+  round_.reset();
+  calls_.clear();
+  call_count_ = calls_compared_from_ = 0;
   compiled_ = false;
   callees_.reset();
 }

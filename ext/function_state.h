@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -20,6 +21,7 @@
 #include "ext/control.h"
 #include "ext/entry.h"
 #include "ext/events.h"
+#include "ext/stats.h"
 #include "ext/stress.h"
 
 namespace framejit::ext {
@@ -46,6 +48,7 @@ struct Place {
   capture::Varied varied;
   int made = 0;            // entries ever made here
   int failures = 0;        // captures that gave nothing
+  int misses = 0;          // since an entry fitted
   bool exhausted = false;  // past the recompile limit
   bool dormant = false;
   bool other_way = false;  // the last call's branches did not go as the first entry has them
@@ -64,6 +67,16 @@ struct Place {
 };
 
 class Callees;
+class CodeState;
+
+/// The end of a call that has begun: see CodeState::begin_call().
+struct EndOfCall {
+  CodeState* state;
+  ~EndOfCall();
+};
+
+/// What entries that ran have saved of the bytecode's time, at least and by estimate.
+inline double least_saved = 0;
 
 class CodeState final : public capture::SiteHandler, public std::enable_shared_from_this<CodeState> {
  public:
@@ -86,6 +99,16 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   Outcome call(const LiveSlots& live, PyObject*& result);
   /// Is the call left to the interpreter without a look at the entries? So are many, where the last one looked at was and all lose.
   bool passes_by() { return left_ > 0 && left_-- > 0; }
+  /// There was nothing that a call could run: others pass by.
+  void note_idle();
+
+  /// Around a call that runs bytecode, spliced or not, for comparison. Compiled: the spliced code, or callees that are compiled.
+  Side begin_call(PyObject* const* slots);
+  /// The same for a call that call() has declined; false: it is not compared.
+  bool begin_declined();
+  /// May that be so?
+  bool has_declined() const { return static_cast<bool>(declined_); }
+  void end_call();
   /// Should capture_whole be tried after a miss?
   bool wants_capture() const { return !broke_ && !whole_.exhausted && !compiling_; }
   /// Captures from the function's start, and runs what came out. `slots`: bound arguments. Declined: run something
@@ -143,7 +166,34 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
     std::shared_ptr<Entry> entry;
     std::vector<capture::Break> breaks;
     bool interrupted = false;  // by a signal: as if there had been no attempt
+    bool unprofitable = false;
   };
+  /// A run that is being timed.
+  struct Timed {
+    std::shared_ptr<Entry> entry;  // null: of the call as a whole
+    Comparison* comparison;
+    Side side;
+    int64_t start;
+    int64_t timed_runs = ext::timed_runs, compile_ns = stats.compile_ns;
+    double saved = least_saved;
+    int left = 0;
+
+    bool is_disturbed() const { return timed_runs != ext::timed_runs || compile_ns != stats.compile_ns; }
+  };
+  /// From one visit of a site to where the region's rounds end: the next visit of this site, mostly.
+  struct Round : Timed {
+    PyObject* const* locals;  // of the frame
+    uint32_t site;
+    int visits = 0;  // of other sites
+  };
+  bool estimates() const;
+  bool compares() const;
+  bool is_in_loop(uint32_t instr);
+  bool is_over_budget();
+  void begin_timed(std::shared_ptr<Entry> entry, Comparison& comparison, Side side);
+  void end_entry_run(const std::shared_ptr<Entry>& entry, Outcome outcome, int64_t start);
+  void begin_round(const std::shared_ptr<Entry>& entry, uint32_t site, const capture::FrameView& frame, Outcome outcome, int64_t start);
+  bool end_round(uint32_t site, const capture::FrameView& frame);
   /// Captures and compiles at one place. Null entry: nothing came of it, the breaks say why.
   /// At the function's start; Miss where an entry is there now that has not run.
   Outcome compile_whole(const Start& start);
@@ -154,10 +204,12 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   /// Stress: lets a guard of the first entry fail that has not failed here before.
   bool force_failure(Place& place);
   bool may_compile(Place& place, const LiveSlots& live);
+  capture::Break break_at(capture::BreakId id, std::string detail, uint32_t instr);
   void note_breaks(const std::vector<capture::Break>& breaks);
   void note_callees(const std::vector<capture::Ref<PyCodeObject>>& reached);
   void insert(Place& place, std::shared_ptr<Entry> entry);
   void drop_lost();
+  void pass_by();
   void announce(const Entry& entry, int64_t number);
   bool ask_place(Place& place, uint32_t site, const capture::FrameView& frame, capture::FrameUpdate& update);
   bool ask_verified(Place& place, uint32_t site, const capture::FrameView& frame);
@@ -195,6 +247,15 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   uint64_t disabled_epoch_ = disabled_epoch;
   int64_t spliced_calls_ = 0;
   int left_ = 0;  // calls that pass by
+  int pass_by_;   // how many do, the next time
+  std::map<int, Comparison> calls_;  // by the size of the arguments
+  int64_t call_count_ = 0;
+  int depth_ = 0;  // of calls that have begun
+  int64_t calls_compared_from_ = 0;
+  std::optional<Timed> timed_;
+  std::optional<Round> round_;
+  std::shared_ptr<Entry> declined_;  // by its comparison, in call()
+  int64_t spent_ns_ = 0, run_ns_ = 0, run_start_ = 0;  // compiling, with callees; running, once that was long
   std::size_t dormant_ = 0;
   bool compiling_ = false;
   bool compiled_ = false;  // something, once
@@ -205,6 +266,8 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   std::unique_ptr<Callees> callees_;  // of the owner
   bool said_inlined_ = false;
 };
+
+inline EndOfCall::~EndOfCall() { state->end_call(); }
 
 /// The Python function behind a jitted one, borrowed, or null: inlined as if it were not marked.
 PyObject* unwrap_function(PyObject* callable);

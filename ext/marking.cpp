@@ -57,6 +57,7 @@ capture::FrameInterceptor::Outcome MarkedCode::enter_checked(PyFunctionObject* f
     case ext::Outcome::Done: ++stats.frames_captured; return {true, result, nullptr};
     case ext::Outcome::Error: return {true, nullptr, nullptr};
     case ext::Outcome::Declined:
+      if (state_->has_declined() && state_->begin_declined()) return {false, nullptr, nullptr, 0, shared_from_this()};
       if (!state_->needs_splicing() && !state_->spliced()) return {};
       break;
     case ext::Outcome::Miss: break;
@@ -67,8 +68,13 @@ capture::FrameInterceptor::Outcome MarkedCode::enter_checked(PyFunctionObject* f
     if (spliced_ && state_->reach() && (code->co_flags & kGenerators)) capture::mark_resumed(spliced_->code(), state_->reach());
   }
   PyCodeObject* replacement = state_->replacement();
-  if (replacement) ++stats.frames_captured;
-  return {false, nullptr, replacement, state_->reach()};
+  if (!replacement) {
+    if (!state_->has_callees()) state_->note_idle();
+    return {false, nullptr, nullptr, state_->reach()};
+  }
+  if (state_->begin_call(locals) == Side::Bytecode) return {false, nullptr, nullptr, 0, shared_from_this()};
+  ++stats.frames_captured;
+  return {false, nullptr, replacement, state_->reach(), shared_from_this()};
 }
 
 bool is_marked(PyCodeObject* code) {

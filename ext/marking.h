@@ -7,13 +7,14 @@
 namespace framejit::ext {
 
 /// What is compiled for one code object, which it does not keep alive, and how its frames come to it.
-class MarkedCode final : public capture::FrameInterceptor {
+class MarkedCode final : public capture::FrameInterceptor, public std::enable_shared_from_this<MarkedCode> {
  public:
   /// `owner`: of the function within whose reach the code is; none for code that is marked in place.
   MarkedCode(PyCodeObject* code, const JitSettings& settings, std::weak_ptr<CodeState> owner = {});
   ~MarkedCode() override;
 
   Outcome enter(PyFunctionObject* function, PyCodeObject* code, PyObject** locals, int local_count) override;
+  void leave() override { state_->end_call(); }
 
   CodeState& state() { return *state_; }
 

@@ -11,10 +11,14 @@ namespace framejit::ext {
 namespace {
 
 // Nanoseconds.
-constexpr double kInstruction = 15;  // of bytecode
-constexpr double kOperation = 400, kReduction = 1200, kNumber = 60;  // of NumPy's
+constexpr double kInstruction = 15, kLeastInstruction = 10;  // of bytecode
+constexpr double kOperation = 400, kReduction = 1200, kNumber = 60, kLeastNumber = 15;  // of NumPy's
 constexpr double kElement = 0.25;    // that is not read from memory and written to it
+constexpr double kItem = 30, kPart = 180;  // an element, or a view, of an array
+constexpr double kGuard = 10, kInput = 25, kRecipe = 20;
+constexpr double kNewSizes = 700;  // what is bound anew where a number that a plan depends on is not that of the run before
 constexpr double kScanned = 4;       // in place of NumPy's loop
+constexpr double kUnknown = 1e9;
 constexpr double kRegion = 150, kAsking = 900, kCall = 800, kQuietCall = 350, kHelper = 3000;
 constexpr double kByte = 0.04;       // of a result that is copied; a helper's is so more than once
 constexpr double kSlower = 0.05;     // of its time at capture: what its arrays and functions of its own cost more under an error state
@@ -39,6 +43,37 @@ double nanoseconds_of(const HostCall& call, double bytes) {
   return kCall + kSlower * static_cast<double>(call.nanoseconds) + (helper ? kHelper : 0) + (helper ? 3 : 1) * kByte * bytes;
 }
 
+bool has_tensors(const capture::Region& region) {
+  return std::any_of(region.inputs.begin(), region.inputs.end(), [](const auto& input) { return input.spec.wrap == Wrap::Tensor; }) ||
+         std::any_of(region.recipes.begin(), region.recipes.end(), [](const auto& recipe) { return recipe.wrap == Wrap::Tensor; });
+}
+
+bool is_computed(const graph::Node& node) {
+  const graph::OpClass cls = graph::def(node.op).cls;
+  return (cls == graph::OpClass::Elementwise || cls == graph::OpClass::Cast) && node.type.rank() > 0;
+}
+
+/// What NumPy's call, or the interpreter's of numbers, takes for few elements. No host call.
+double operation_time(const graph::Node& node, double number = kNumber) {
+  switch (graph::def(node.op).cls) {
+    case graph::OpClass::Elementwise:
+    case graph::OpClass::Cast: return node.type.rank() > 0 ? kOperation : number;
+    case graph::OpClass::Reduction: return kReduction;
+    case graph::OpClass::Contraction: return kOperation;
+    default: return 0;
+  }
+}
+
+/// What reading and writing elements and parts of arrays takes.
+double access_time(const graph::Graph& graph, const graph::Node& node) {
+  switch (graph::def(node.op).cls) {
+    case graph::OpClass::View: return node.type.rank() > 0 ? kPart : kItem;
+    case graph::OpClass::Copy: return node.type.rank() > 0 ? kOperation : 0;
+    case graph::OpClass::Write: return graph.type(node.inputs[0]).rank() > 0 ? kOperation : kItem;
+    default: return 0;
+  }
+}
+
 bool is_native(const graph::Graph& graph, const HostCall& call, const graph::Node& node) {
   return call.native && (call.native->kind != NativeCall::Find || elements(graph, node.inputs[call.native->array]) <= kMostFound);
 }
@@ -48,38 +83,59 @@ bool is_native(const graph::Graph& graph, const HostCall& call, const graph::Nod
 bool is_profitable(const capture::Region& region, bool asks) {
   const graph::Graph& graph = *region.graph;
   double saved = region.instructions * kInstruction - kRegion - (asks ? kAsking : 0);
-  bool calls = asks, unknown = false;
-  for (const capture::Input& input : region.inputs) unknown = unknown || input.spec.wrap == Wrap::Tensor;
-  for (const capture::Recipe& recipe : region.recipes) unknown = unknown || recipe.wrap == Wrap::Tensor;
+  bool calls = asks, unknown = has_tensors(region);
   graph::for_each_node(graph, graph.body(), [&](graph::ValueId v) {
     const graph::Node& node = graph.node(v);
-    const bool is_array = node.type.rank() > 0;
-    switch (graph::def(node.op).cls) {
-      case graph::OpClass::Elementwise:
-      case graph::OpClass::Cast: saved += is_array ? kOperation + kElement * elements(graph, v) : kNumber; break;
-      case graph::OpClass::Reduction: saved += kReduction; break;
-      case graph::OpClass::Contraction: saved += kOperation; break;
-      case graph::OpClass::Control: unknown = unknown || !node.blocks.empty(); break;
-      case graph::OpClass::Host: {
-        const HostCall* call = node.op == Op::Host ? host_call_at(node.index()) : nullptr;
-        if (node.op != Op::Host || (call && is_native(graph, *call, node))) {
-          const bool scan = call && call->native->kind == NativeCall::Scan;
-          saved += kReduction + (scan ? kScanned : kElement) * elements(graph, v);
-        } else if (!call) {
-          unknown = true;  // a custom operator
-        } else {
-          calls = true;
-          saved -= nanoseconds_of(*call, elements(graph, v) * graph::size_of(node.type.dtype));
-        }
-        break;
-      }
-      case graph::OpClass::Source:
-      case graph::OpClass::View:
-      case graph::OpClass::Copy:
-      case graph::OpClass::Write: break;
+    const HostCall* call = node.op == Op::Host ? host_call_at(node.index()) : nullptr;
+    if (graph::def(node.op).cls == graph::OpClass::Host && (node.op != Op::Host || (call && is_native(graph, *call, node)))) {
+      const bool scan = call && call->native->kind == NativeCall::Scan;
+      saved += kReduction + (scan ? kScanned : kElement) * elements(graph, v);
+    } else if (call) {
+      calls = true;
+      saved -= nanoseconds_of(*call, elements(graph, v) * graph::size_of(node.type.dtype));
+    } else if (node.op == Op::Host || (graph::is_control(node.op) && !node.blocks.empty())) {
+      unknown = true;  // a custom operator, or nobody knows how often
+    } else {
+      saved += operation_time(node) + (is_computed(node) ? kElement * elements(graph, v) : 0);
     }
   });
   return !calls || unknown || saved >= 0;
+}
+
+/// Is a number of the loop's iterator taken as it is? It is another one in the next round.
+static bool has_loop_variable(const capture::Region& region) {
+  return std::any_of(region.guards.begin(), region.guards.end(), [](const capture::Guard& g) {
+    return g.kind == capture::GuardKind::Equal && g.source->kind == capture::SourceKind::Stack && PyLong_CheckExact(g.object.get());
+  });
+}
+
+bool is_worth_entering(const capture::Region& region) {
+  const graph::Graph& graph = *region.graph;
+  double bytecode = region.instructions * kLeastInstruction;
+  double entering = kRegion + kGuard * static_cast<double>(region.guards.size()) + kInput * static_cast<double>(region.inputs.size()) +
+                    kRecipe * static_cast<double>(region.recipes.size() + region.effects.size());
+  if (graph.shapes().symbol_count() > 0 || has_loop_variable(region)) entering += kNewSizes;
+  bool unknown = has_tensors(region);
+  graph::for_each_node(graph, graph.body(), [&](graph::ValueId v) {
+    const graph::Node& node = graph.node(v);
+    unknown = unknown || node.op == Op::Loop;
+    bytecode += operation_time(node) + access_time(graph, node) + (is_computed(node) ? kElement * elements(graph, v) : 0);
+    if (graph::def(node.op).cls == graph::OpClass::Host) bytecode += kReduction;
+  });
+  return unknown || bytecode > entering;
+}
+
+double least_bytecode_time(const capture::Region& region) {
+  const graph::Graph& graph = *region.graph;
+  double time = region.instructions * kLeastInstruction;
+  const bool varies = graph.shapes().symbol_count() > 0;
+  bool unknown = false;
+  graph::for_each_node(graph, graph.body(), [&](graph::ValueId v) {
+    const graph::Node& node = graph.node(v);
+    unknown = unknown || node.op == Op::Loop;
+    time += operation_time(node, kLeastNumber) + (is_computed(node) && !varies ? kElement * elements(graph, v) : 0);
+  });
+  return unknown ? kUnknown : time;
 }
 
 }  // namespace framejit::ext

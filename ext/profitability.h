@@ -1,4 +1,4 @@
-// Whether a compiled region is faster than the interpreter.
+// Whether a compiled region is faster than the interpreter, by what its parts were measured to take.
 #pragma once
 
 #include "capture/region.h"
@@ -8,5 +8,11 @@ namespace framejit::ext {
 /// Does a run take less time than the bytecode, which calls the same functions with the arrays at hand? `region`: its graph is optimized;
 /// `asks`: SciPy's error state is looked at before each run, for loops that are SciPy's own. Only ever false there and where there are host calls.
 bool is_profitable(const capture::Region& region, bool asks);
+
+/// Does a region, not compiled yet, that the bytecode of a loop enters in each round save more than entering it costs?
+bool is_worth_entering(const capture::Region& region);
+
+/// What the bytecode of a region takes at least, in nanoseconds, whatever the sizes that vary; a second where that cannot be told.
+double least_bytecode_time(const capture::Region& region);
 
 }  // namespace framejit::ext

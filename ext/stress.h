@@ -14,6 +14,7 @@ struct Stress {
   bool losing = false;      // what loses to the interpreter runs all the same
   int64_t break_every = 0;  // a region ends after so many instructions of the frame; 0: never for that
 
+  bool any() const { return rewrite || guards || interp || verify || losing || break_every > 0; }
   /// Frames go through spliced code although a whole call could be captured.
   bool splices() const { return rewrite || verify || break_every > 0; }
   /// Every boundary is a site.

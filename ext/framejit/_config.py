@@ -43,6 +43,13 @@ FIELDS = (
         "each graph node; 0, `fullgraph=True` and gradients: no limit",
         True,
     ),
+    Field(
+        "profitability",
+        "measure",
+        "what keeps compiled code that is slower than the bytecode from being run: `measure` (an estimate, then the time of some runs of"
+        " both), `estimate` or `off`",
+        True,
+    ),
     Field("passes", "", "passes that are switched off by name, as in `-fuse,-cse`", True),
     Field("perf", "", "names of kernels for Linux perf: `map` (/tmp/perf-PID.map) or `jitdump` (jit-PID.dump)", True),
     Field("trace", "", "where to write a Chrome trace of the process, as by `trace()`"),

@@ -24,6 +24,11 @@ def _perf(text: str) -> None:
         raise ValueError(f"config.perf must be '', 'map' or 'jitdump', not {text!r}")
 
 
+def _profitability(text: str) -> None:
+    if text not in ("measure", "estimate", "off"):
+        raise ValueError(f"config.profitability must be 'measure', 'estimate' or 'off', not {text!r}")
+
+
 def _trace(file: str) -> None:
     from framejit._trace import close_running, trace
 
@@ -39,7 +44,7 @@ def start() -> None:
             _errors.GraphBreakError, _errors.PerformanceWarning, _errors.RecompileLimitWarning
         )
     _config.config._on_change("logs", _logs)
-    for name, hook in (("stress", _stress), ("perf", _perf), ("trace", _trace)):
+    for name, hook in (("stress", _stress), ("perf", _perf), ("profitability", _profitability), ("trace", _trace)):
         _config.config._on_change(name, hook)
     _config.read_environment()
     glog = os.environ.get("GLOG_v")  # noqa: SIM112

@@ -43,6 +43,7 @@ def test_every_field_can_be_set_and_read(field, restored):
         "stress": "guards,break=3",
         "repro_dir": "repros",
         "perf": "map",
+        "profitability": "estimate",
         "trace": os.devnull,
     }
     value = text[field.name] if isinstance(field.default, str) else type(field.default)(1)

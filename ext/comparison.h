@@ -1,0 +1,57 @@
+// Which is faster, the compiled code or the bytecode? Measured, by runs of both, which take turns.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace framejit::ext {
+
+enum class Side : uint8_t { Compiled, Bytecode };
+
+/// What the clock is read for.
+enum class Reading : uint8_t { Start, Compiled, Bytecode };
+/// In nanoseconds. Tests have a clock of their own (_core.set_clock).
+int64_t read_clock(Reading reading);
+
+/// Runs since the start of the process that were timed, or during which something was: a time that others are part of says nothing.
+inline int64_t timed_runs = 0;
+
+/// What runs that fitted the same class of sizes took. Nothing is run twice: some of the runs are the bytecode's in place of the
+/// compiled code's.
+class Comparison {
+ public:
+  enum class Verdict : uint8_t { Open, Keep, Drop };
+
+  /// `least_bytecode`: what the bytecode takes at least, by an estimate. Where the compiled code takes less the bytecode need not run.
+  explicit Comparison(double least_bytecode = 0) : least_bytecode_(least_bytecode) {}
+
+  Verdict verdict() const { return verdict_; }
+  bool is_open() const { return verdict_ == Verdict::Open; }
+  /// Whose turn it is. Blocks of three runs; the first of each warms up what the others left cold.
+  Side next() const { return turn_ / kBlock % 2 == 0 ? Side::Compiled : Side::Bytecode; }
+  /// The time of the run whose turn it was; `least_bytecode`: with what this very run is known to have saved.
+  void add(int64_t nanoseconds) { add(nanoseconds, least_bytecode_); }
+  void add(int64_t nanoseconds, double least_bytecode);
+  /// Its time cannot be told.
+  void discard();
+  void keep() { verdict_ = Verdict::Keep; }
+  /// Measures once more.
+  void reopen() { *this = Comparison(least_bytecode_); }
+
+  int discarded() const { return discarded_; }
+
+  int32_t end = -1;  // where the rounds that are timed end: a site
+
+ private:
+  static constexpr int kBlock = 3, kBlocks = 3, kRuns = kBlocks * (kBlock - 1);
+  static constexpr int kMostDiscarded = 64;
+  void decide();
+
+  double least_bytecode_;
+  std::array<std::array<int64_t, kRuns>, 2> times_{};
+  std::array<int, 2> counts_{};
+  int turn_ = 0, discarded_ = 0;
+  Verdict verdict_ = Verdict::Open;
+};
+
+}  // namespace framejit::ext
