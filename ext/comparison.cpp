@@ -2,6 +2,7 @@
 #include "ext/comparison.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "capture/py/ref.h"
 #include "ext/compile.h"
@@ -12,7 +13,10 @@ namespace framejit::ext {
 namespace {
 
 constexpr double kLeastGain = 0.97;   // of the bytecode's time: what takes more is not worth it
-constexpr double kClearGain = 0.5, kClearLoss = 2;  // decide early
+// Decide early, by the slowest of one side and the fastest of the other, behind the first and the second blocks of both.
+constexpr std::array<double, 2> kClearGain = {0.7, 0.93}, kClearLoss = {1.25, 1.03};
+constexpr int kMostRuns = 12;
+constexpr int64_t kEnough = 50000;    // ns: of a block behind the first
 constexpr double kSure = 0.6;         // of an estimate
 constexpr int64_t kLong = 1000000, kManyTimes = 5;  // the bytecode does not run again for so long, where so much is gained
 
@@ -24,37 +28,50 @@ int64_t read_clock(Reading reading) {
   if (!test_clock) [[likely]]
     return now_ns();
   constexpr const char* kNames[] = {"start", "compiled", "bytecode"};
+  PyObject *type, *value, *traceback;  // of a call that was timed
+  PyErr_Fetch(&type, &value, &traceback);
   const capture::Ref<> time = capture::Ref<>::steal(PyObject_CallFunction(test_clock, "s", kNames[static_cast<int>(reading)]));
   const long long nanoseconds = time ? PyLong_AsLongLong(time.get()) : -1;
   if (PyErr_Occurred()) PyErr_WriteUnraisable(test_clock);
+  PyErr_Restore(type, value, traceback);
   return nanoseconds;
 }
 
+bool Comparison::is_block_over() const {
+  if (block_ == 0) return runs_ >= kMostWarmUp || (runs_ >= warm_up_.least_runs && spent_ >= warm_up_.enough_ns);
+  return runs_ >= kMostRuns || (runs_ > kCounted && spent_ >= kEnough);
+}
+
 void Comparison::add(int64_t nanoseconds, double least_bytecode) {
-  const auto side = static_cast<std::size_t>(next());
-  const bool warms_up = turn_ % kBlock == 0;
-  ++turn_;
-  if (!warms_up) times_[side][static_cast<std::size_t>(counts_[side]++)] = nanoseconds;
-  const bool of_compiled = side == static_cast<std::size_t>(Side::Compiled);
-  if (!warms_up && of_compiled && counts_[1] == 0 && static_cast<double>(nanoseconds) < kSure * least_bytecode)
-    verdict_ = Verdict::Keep;
-  else if (!of_compiled && nanoseconds > kLong && nanoseconds > kManyTimes * *std::max_element(times_[0].begin(), times_[0].end()))
-    verdict_ = Verdict::Keep;
-  else if (turn_ % kBlock == 0)
-    decide();
+  const Side side = next();
+  const int64_t before = std::exchange(before_, nanoseconds);
+  ++runs_;
+  spent_ += nanoseconds;
+  // A long one need not come again where so much is gained.
+  if (side == Side::Bytecode && nanoseconds > kLong && nanoseconds > kManyTimes * times_[0][0]) verdict_ = Verdict::Keep;
+  if (!is_block_over() || !is_open()) return;
+  auto& times = times_[static_cast<std::size_t>(side)];
+  const auto at = static_cast<std::size_t>(block_ / 2 * kCounted);
+  times[at] = before;
+  times[at + 1] = nanoseconds;
+  if (block_++ == 0 && static_cast<double>(std::max(before, nanoseconds)) < kSure * least_bytecode) verdict_ = Verdict::Keep;
+  runs_ = 0;
+  spent_ = 0;
+  if (side == Side::Bytecode) decide();
 }
 
 void Comparison::decide() {
-  if (counts_[1] == 0) return;
+  const int count = block_ / 2 * kCounted;
   auto sorted = times_;
-  for (std::size_t side = 0; side < 2; ++side) std::sort(sorted[side].begin(), sorted[side].begin() + counts_[side]);
-  auto time = [&](std::size_t side, int at) { return static_cast<double>(sorted[side][static_cast<std::size_t>(at)]); };
-  if (counts_[0] == counts_[1]) {
-    if (time(0, counts_[0] - 1) < kClearGain * time(1, 0)) verdict_ = Verdict::Keep;
-    if (time(0, 0) > kClearLoss * time(1, counts_[1] - 1)) verdict_ = Verdict::Drop;
+  for (auto& times : sorted) std::sort(times.begin(), times.begin() + count);
+  auto time = [&](Side side, int at) { return static_cast<double>(sorted[static_cast<std::size_t>(side)][static_cast<std::size_t>(at)]); };
+  const std::size_t blocks = static_cast<std::size_t>(block_) / 2;
+  if (blocks <= kClearGain.size()) {
+    if (time(Side::Compiled, count - 1) < kClearGain[blocks - 1] * time(Side::Bytecode, 0)) verdict_ = Verdict::Keep;
+    if (time(Side::Compiled, 0) > kClearLoss[blocks - 1] * time(Side::Bytecode, count - 1)) verdict_ = Verdict::Drop;
   }
-  if (!is_open() || turn_ < 2 * kBlock * kBlocks) return;
-  verdict_ = time(0, kRuns / 2) < kLeastGain * time(1, kRuns / 2) ? Verdict::Keep : Verdict::Drop;
+  if (!is_open() || block_ < 2 * kBlocks) return;
+  verdict_ = time(Side::Compiled, count / 2) < kLeastGain * time(Side::Bytecode, count / 2) ? Verdict::Keep : Verdict::Drop;
 }
 
 void Comparison::discard() {

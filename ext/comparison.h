@@ -20,15 +20,23 @@ inline int64_t timed_runs = 0;
 /// compiled code's.
 class Comparison {
  public:
+  static constexpr int kMostWarmUp = 64;
   enum class Verdict : uint8_t { Open, Keep, Drop };
 
+  /// How long the compiled code runs before anything counts: memory and caches warm up, plans are bound for the numbers that come by.
+  struct WarmUp {
+    int least_runs;
+    int64_t enough_ns;  // or kMostWarmUp runs
+  };
+  static constexpr WarmUp kCalls{3, 1000000}, kRounds{kMostWarmUp, 20000000};
+
   /// `least_bytecode`: what the bytecode takes at least, by an estimate. Where the compiled code takes less the bytecode need not run.
-  explicit Comparison(double least_bytecode = 0) : least_bytecode_(least_bytecode) {}
+  explicit Comparison(WarmUp warm_up = kCalls, double least_bytecode = 0) : warm_up_(warm_up), least_bytecode_(least_bytecode) {}
 
   Verdict verdict() const { return verdict_; }
   bool is_open() const { return verdict_ == Verdict::Open; }
-  /// Whose turn it is. Blocks of three runs; the first of each warms up what the others left cold.
-  Side next() const { return turn_ / kBlock % 2 == 0 ? Side::Compiled : Side::Bytecode; }
+  /// Whose turn it is. It changes every few runs, the last of which count.
+  Side next() const { return block_ % 2 == 0 ? Side::Compiled : Side::Bytecode; }
   /// The time of the run whose turn it was; `least_bytecode`: with what this very run is known to have saved.
   void add(int64_t nanoseconds) { add(nanoseconds, least_bytecode_); }
   void add(int64_t nanoseconds, double least_bytecode);
@@ -36,21 +44,24 @@ class Comparison {
   void discard();
   void keep() { verdict_ = Verdict::Keep; }
   /// Measures once more.
-  void reopen() { *this = Comparison(least_bytecode_); }
+  void reopen() { *this = Comparison(kCalls, least_bytecode_); }
 
   int discarded() const { return discarded_; }
 
   int32_t end = -1;  // where the rounds that are timed end: a site
 
  private:
-  static constexpr int kBlock = 3, kBlocks = 3, kRuns = kBlocks * (kBlock - 1);
+  static constexpr int kCounted = 2, kBlocks = 3;  // runs of a block, of each side
   static constexpr int kMostDiscarded = 64;
+  bool is_block_over() const;
   void decide();
 
+  WarmUp warm_up_;
   double least_bytecode_;
-  std::array<std::array<int64_t, kRuns>, 2> times_{};
-  std::array<int, 2> counts_{};
-  int turn_ = 0, discarded_ = 0;
+  std::array<std::array<int64_t, kCounted * kBlocks>, 2> times_{};
+  int64_t before_ = 0, spent_ = 0;  // the run before, of the block
+  int block_ = 0, runs_ = 0;        // of the block
+  int discarded_ = 0;
   Verdict verdict_ = Verdict::Open;
 };
 

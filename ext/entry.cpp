@@ -319,6 +319,7 @@ PyObject* Entry::lose(PyObject* capsule, PyObject* weakref) {
 bool Entry::rests() {
   if (streak_ < kDemoteAfter) [[likely]]
     return false;
+  if (unprofitable_ == kSlower && guards_->symbol_count() > 0) return false;  // it may be faster for these sizes
   return unprofitable_ || ++rest_ % kRetryEvery != 0;
 }
 
@@ -330,7 +331,7 @@ bool Entry::takes_turn(const Matched& m) {
   }
   const std::span<const int64_t> symbols(m.symbols, guards_->symbol_count());
   const int size = symbols.empty() ? 0 : std::bit_width(static_cast<uint64_t>(plan().cost(symbols)));
-  Comparison& comparison = comparisons_.try_emplace(size, least_bytecode_).first->second;
+  Comparison& comparison = comparisons_.try_emplace(size, region_->returns && region_->entry == 0 ? Comparison::kCalls : Comparison::kRounds, least_bytecode_).first->second;
   if (!comparison.is_open()) return comparison.verdict() == Comparison::Verdict::Keep;
   sampled_ = &comparison;
   return comparison.next() == Side::Compiled;
@@ -345,7 +346,10 @@ void Entry::judge() {
   if (!any(Verdict::Drop)) {
     const auto again = std::find_if(kComparedAgain.begin(), kComparedAgain.end(), [this](int64_t at) { return at > hits_; });
     compared_from_ = reopened_at_ = again == kComparedAgain.end() ? INT64_MAX : *again;
-  } else if (!any(Verdict::Keep)) {
+  } else if (any(Verdict::Keep)) {
+    unprofitable_ = nullptr;
+    streak_ = 0;
+  } else if (!unprofitable_) {
     unprofitable_ = kSlower;
     streak_ = kDemoteAfter - 1;
     given_up(kSlower);

@@ -127,12 +127,12 @@ inline PyObject* call_bound(FunctionObject* f, PyObject* const* slots, int slot_
 PyObject* vectorcall(PyObject* self, PyObject* const* args, std::size_t nargsf, PyObject* kwnames) {
   FunctionObject* f = as_function(self);
   ++stats.frames_marked;
+  if (f->state->passes_by()) return f->function->vectorcall(reinterpret_cast<PyObject*>(f->function), args, nargsf, kwnames);
   const auto* code = reinterpret_cast<const PyCodeObject*>(f->function->func_code);
   if (code != f->state->code()) [[unlikely]]
     renew(f);
   if ((capture::tools_active() || stance == Stance::ForceEager || tape_hook) && !insisting) [[unlikely]]
     return call_original(f, args, nargsf, kwnames);
-  if (f->state->passes_by()) return call_original(f, args, nargsf, kwnames);
   try {
     const Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
     if (binds_directly(code, nargs, kwnames)) [[likely]]

@@ -33,8 +33,8 @@ Ref<> guard_list(const Entry& entry) {
   return list;
 }
 
-/// One compiled entry. `site`: -1 for a whole call.
-Ref<> entry_record(const Entry& entry, int site) {
+/// One compiled entry. `site`: -1 for a whole call; `why_given_up`: the function as a whole, "": it is not.
+Ref<> entry_record(const Entry& entry, int site, const std::string& why_given_up) {
   const capture::Region& region = entry.region();
   const auto instrs = region.view->instrs();
   const Ref<> kernels = Ref<>::steal(PyList_New(0));
@@ -56,7 +56,7 @@ Ref<> entry_record(const Entry& entry, int site) {
       .put("host_loops", entry.compiled().host_stages)
       .put("instructions", static_cast<int64_t>(region.instructions))
       .put("hits", entry.hits())
-      .put("demoted", std::string(entry.why_given_up()))
+      .put("demoted", *entry.why_given_up() ? entry.why_given_up() : why_given_up)
       .put("code_bytes", static_cast<int64_t>(entry.plan().code_bytes()))
       .put("capture_ns", entry.capture_ns)
       .put("passes_ns", entry.compiled().passes_ns)
@@ -110,7 +110,7 @@ Ref<> report_of_one(CodeState& state) {
   if (!entries || !breaks || !recompiles) return {};
   bool ok = true;
   for (const auto& [entry, site] : state.entries())
-    ok = ok && PyList_Append(entries.get(), entry_record(*entry, site).get()) == 0;
+    ok = ok && PyList_Append(entries.get(), entry_record(*entry, site, state.why_given_up()).get()) == 0;
   for (const capture::Break& b : state.breaks()) ok = ok && PyList_Append(breaks.get(), break_record(b).get()) == 0;
   for (const Ref<>& record : state.recompiles()) ok = ok && PyList_Append(recompiles.get(), record.get()) == 0;
   if (!ok) return {};

@@ -32,7 +32,7 @@ constexpr int kMostPassBy = 4096;
 constexpr int kMostMisses = 64;  // of one site that compiles no more, in a row
 constexpr int64_t kCallsComparedFrom = 3;
 constexpr std::array<int64_t, 2> kCallsComparedAgain = {1000, 100000};
-constexpr int kMostDisturbed = 8;
+constexpr int kMostDisturbed = 4;
 constexpr int64_t kVisit = 30;   // ns: a site that is asked for nothing
 constexpr int kMostVisits = 1000;
 constexpr int64_t kFewHits = 3;
@@ -144,7 +144,7 @@ Outcome CodeState::call(const LiveSlots& live, PyObject*& result) {
       std::rotate(entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(i),
                   entries.begin() + static_cast<std::ptrdiff_t>(i) + 1);
     // With fullgraph=True each call is looked at: one that cannot be captured is an error.
-    if (outcome == Outcome::Declined && !broke_ && !settings_.fullgraph && whole_.is_left()) pass_by();
+    if (outcome == Outcome::Declined && !broke_ && !settings_.fullgraph && !declined_ && whole_.is_left()) pass_by();
     return outcome;
   }
   ++stats.guard_failures;
@@ -233,8 +233,7 @@ Side CodeState::begin_call(PyObject* const* slots) {
     return side;
   }
   if (comparison.verdict() == Comparison::Verdict::Keep) return Side::Compiled;
-  const bool all = std::all_of(calls_.begin(), calls_.end(), [](const auto& c) { return c.second.verdict() == Comparison::Verdict::Drop; });
-  if (all) pass_by();
+  if (*why_given_up()) pass_by();
   return Side::Bytecode;
 }
 
@@ -259,6 +258,11 @@ void CodeState::end_call() {
     if (comparison.verdict() != Comparison::Verdict::Keep) return;
   const auto again = std::find_if(kCallsComparedAgain.begin(), kCallsComparedAgain.end(), [this](int64_t at) { return at >= call_count_; });
   calls_compared_from_ = again == kCallsComparedAgain.end() ? INT64_MAX : *again + 1;
+}
+
+const char* CodeState::why_given_up() const {
+  const bool all = std::all_of(calls_.begin(), calls_.end(), [](const auto& c) { return c.second.verdict() == Comparison::Verdict::Drop; });
+  return all && !calls_.empty() ? "the function's calls were measured to take longer than the bytecode's" : "";
 }
 
 void CodeState::begin_round(const std::shared_ptr<Entry>& entry, uint32_t site, const FrameView& frame, Outcome outcome, int64_t start) {
@@ -412,7 +416,7 @@ bool CodeState::force_failure(Place& place) {
 bool CodeState::may_compile(Place& place, const LiveSlots& live) {
   if (place.exhausted || compiling_ || _Py_IsFinalizing()) return false;
   if (is_over_budget()) {
-    note_breaks({break_at(capture::BreakId::CompileBudget, "", 0)});
+    if (!std::exchange(said_budget_, true)) note_breaks({break_at(capture::BreakId::CompileBudget, "", 0)});
     return false;
   }
   if (place.made == 0) return true;

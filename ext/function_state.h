@@ -60,10 +60,13 @@ struct Place {
   bool is_for(PyObject* its_globals, PyObject* its_builtins) const {
     return entries.empty() || (globals == its_globals && builtins == its_builtins);
   }
-  /// Are all entries left to the interpreter?
+  /// Are the entries that matter left to the interpreter?
   bool is_left() const {
-    return std::all_of(entries.begin(), entries.end(), [](const auto& entry) { return entry->is_left(); });
+    int64_t left = 0, others = 0;
+    for (const auto& entry : entries) (entry->is_left() ? left : others) += entry->hits();
+    return others * kFewOfHits <= left;
   }
+  static constexpr int64_t kFewOfHits = 16;
 };
 
 class Callees;
@@ -153,6 +156,8 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   /// Of callees, for reports.
   std::vector<CodeState*> callees() const;
   std::size_t dormant_count() const { return dormant_; }
+  /// Why the interpreter runs the calls that would run bytecode in any case; "": it does not.
+  const char* why_given_up() const;
 
   /// The spliced code is owned by who runs it (it owns this state through its sites).
   std::unique_ptr<capture::SplicedCode> splice();
@@ -264,7 +269,7 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   uint64_t reach_ = 0;
   std::weak_ptr<CodeState> owner_;
   std::unique_ptr<Callees> callees_;  // of the owner
-  bool said_inlined_ = false;
+  bool said_inlined_ = false, said_budget_ = false;
 };
 
 inline EndOfCall::~EndOfCall() { state->end_call(); }

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-# What is captured must not depend on how busy the machine is. Programs that tests start inherit it.
+# What is captured and what of it runs must not depend on how busy the machine is. Programs that tests start inherit these.
 os.environ.setdefault("FRAMEJIT_CAPTURE_TIME_LIMIT", "0")
+os.environ.setdefault("FRAMEJIT_PROFITABILITY", "off")
 
 import framejit  # noqa: E402
 

@@ -19,6 +19,11 @@ from ext.ext_support import Events
 pytestmark = pytest.mark.capture
 
 
+@pytest.fixture(autouse=True)
+def estimated(monkeypatch):
+    monkeypatch.setattr(fj.config, "profitability", "estimate")
+
+
 def whole(function, make_args, **options):
     marked = assert_same(function, make_args, fullgraph=True, **options)
     assert marked._report()["breaks"] == []
@@ -403,7 +408,7 @@ def test_nothing_but_host_calls_is_left_to_the_interpreter(fullgraph):
         ("fj.Tensor(np.sort(x))", True),
     ],
 )
-def test_what_is_spared_beside_host_calls(body, runs):
+def test_what_is_saved_beside_host_calls(body, runs):
     function = eval(f"lambda x: {body}", {"np": np, "fj": fj})
     marked, x = fj.jit(function), np.array([4.0, 1.0, 2.0])
     marked(x)
