@@ -15,9 +15,10 @@ namespace {
 constexpr double kLeastGain = 0.97;   // of the bytecode's time: what takes more is not worth it
 // Decide early, by the slowest of one side and the fastest of the other, behind the first and the second blocks of both.
 constexpr std::array<double, 2> kClearGain = {0.7, 0.93}, kClearLoss = {1.25, 1.03};
-constexpr int kMostRuns = 12;
-constexpr int64_t kEnough = 50000;    // ns: of a block behind the first
+constexpr int kMostRuns = 12;         // of a block behind the first
+constexpr int64_t kEnough = 50000;    // ns of it
 constexpr double kSure = 0.6;         // of an estimate
+constexpr int64_t kTooLong = 200000000;  // the bytecode may take many times as long
 constexpr int64_t kLong = 1000000, kManyTimes = 5;  // the bytecode does not run again for so long, where so much is gained
 
 PyObject* test_clock = nullptr;  // owned
@@ -54,7 +55,8 @@ void Comparison::add(int64_t nanoseconds, double least_bytecode) {
   const auto at = static_cast<std::size_t>(block_ / 2 * kCounted);
   times[at] = before;
   times[at + 1] = nanoseconds;
-  if (block_++ == 0 && static_cast<double>(std::max(before, nanoseconds)) < kSure * least_bytecode) verdict_ = Verdict::Keep;
+  const int64_t most = std::max(before, nanoseconds);
+  if (block_++ == 0 && (static_cast<double>(most) < kSure * least_bytecode || most > kTooLong)) verdict_ = Verdict::Keep;
   runs_ = 0;
   spent_ = 0;
   if (side == Side::Bytecode) decide();

@@ -18,7 +18,6 @@ constexpr double kItem = 30, kPart = 180;  // an element, or a view, of an array
 constexpr double kGuard = 10, kInput = 25, kRecipe = 20;
 constexpr double kNewSizes = 700;  // what is bound anew where a number that a plan depends on is not that of the run before
 constexpr double kScanned = 4;       // in place of NumPy's loop
-constexpr double kUnknown = 1e9;
 constexpr double kRegion = 150, kAsking = 900, kCall = 800, kQuietCall = 350, kHelper = 3000;
 constexpr double kByte = 0.04;       // of a result that is copied; a helper's is so more than once
 constexpr double kSlower = 0.05;     // of its time at capture: what its arrays and functions of its own cost more under an error state
@@ -135,7 +134,7 @@ double least_bytecode_time(const capture::Region& region) {
     unknown = unknown || node.op == Op::Loop;
     time += operation_time(node, kLeastNumber) + (is_computed(node) && !varies ? kElement * elements(graph, v) : 0);
   });
-  return unknown ? kUnknown : time;
+  return unknown ? 0 : time;
 }
 
 }  // namespace framejit::ext

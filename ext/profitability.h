@@ -12,7 +12,7 @@ bool is_profitable(const capture::Region& region, bool asks);
 /// Does a region, not compiled yet, that the bytecode of a loop enters in each round save more than entering it costs?
 bool is_worth_entering(const capture::Region& region);
 
-/// What the bytecode of a region takes at least, in nanoseconds, whatever the sizes that vary; a second where that cannot be told.
+/// What the bytecode of a region takes at least, in nanoseconds, whatever the sizes that vary; 0 where that cannot be told.
 double least_bytecode_time(const capture::Region& region);
 
 }  // namespace framejit::ext
