@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <climits>
+#include <cstdlib>
 
 #include "ext/bind_arguments.h"
 #include "ext/callees.h"
@@ -128,11 +130,11 @@ Outcome CodeState::call(const LiveSlots& live, PyObject*& result) {
     return Outcome::Miss;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     Entry* entry = entries[i].get();
-    const bool compared = entry->is_compared() && !timed_;
+    const std::shared_ptr<Entry> compared = entry->is_compared() && !timed_ ? entries[i] : nullptr;
     const int64_t start = compared ? read_clock(Reading::Start) : 0;
     const Outcome outcome = entry->call(live, result);
     if (compared) [[unlikely]]
-      end_entry_run(entries[i], outcome, start);
+      end_entry_run(compared, outcome, start);
     if (outcome == Outcome::Miss) continue;
     if (outcome == Outcome::Done) least_saved += entry->least_bytecode();
     if (outcome == Outcome::OtherWay) [[unlikely]] {
@@ -758,11 +760,11 @@ bool CodeState::ask_place(Place& place, uint32_t site, const FrameView& frame, c
   const bool forced = settings_.stress.guards && !entries.empty() && force_failure(place);
   for (std::size_t i = 0; i < entries.size() && !forced; ++i) {
     Entry* entry = entries[i].get();
-    const bool compared = entry->is_compared() && !round_;
+    const std::shared_ptr<Entry> compared = entry->is_compared() && !round_ ? entries[i] : nullptr;
     const int64_t start = compared ? read_clock(Reading::Start) : 0;
     const Outcome outcome = entry->enter(frame, update);
     if (compared) [[unlikely]]
-      begin_round(entries[i], site, frame, outcome, start);
+      begin_round(compared, site, frame, outcome, start);
     if (outcome == Outcome::Miss || (outcome == Outcome::OtherWay && takes_other_ways(place, i))) continue;
     if (outcome == Outcome::Declined && place.is_left()) set_dormant(place, site, true);
     if (i != 0 && i < entries.size() && entries[i].get() == entry)
@@ -783,8 +785,10 @@ bool CodeState::ask_place(Place& place, uint32_t site, const FrameView& frame, c
   if (!captured.entry) {
     ++place.failures;
     // What was made before it was seen to vary goes too.
-    if (captured.unprofitable && std::all_of(entries.begin(), entries.end(), [](const auto& entry) { return entry->hits() <= kFewHits; }))
-      std::move(entries.begin(), entries.end(), std::back_inserter(retired_)), entries.clear();
+    if (captured.unprofitable && std::all_of(entries.begin(), entries.end(), [](const auto& entry) { return entry->hits() <= kFewHits; })) {
+      std::move(entries.begin(), entries.end(), std::back_inserter(retired_));
+      entries.clear();
+    }
     if (entries.empty())
       set_dormant(place, site, true);
     else if (place.failures >= kMaxFailures)
@@ -876,6 +880,7 @@ void CodeState::clear() {
   pass_by_ = kPassBy;
   if (timed_ && !timed_->entry) timed_.reset();
   round_.reset();
+  declined_.reset();
   calls_.clear();
   call_count_ = calls_compared_from_ = 0;
   compiled_ = false;
