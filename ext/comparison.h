@@ -13,8 +13,8 @@ enum class Reading : uint8_t { Start, Compiled, Bytecode };
 /// In nanoseconds. Tests have a clock of their own (_core.set_clock).
 int64_t read_clock(Reading reading);
 
-/// Runs since the start of the process that were timed, or during which something was: a time that others are part of says nothing.
-inline int64_t timed_runs = 0;
+/// How often the bytecode had its turn, in this process: a time with one of a callee or of a region in it says nothing.
+inline int64_t bytecode_turns = 0;
 
 /// What runs that fitted the same class of sizes took. Nothing is run twice: some of the runs are the bytecode's in place of the
 /// compiled code's.
@@ -46,7 +46,6 @@ class Comparison {
   /// Measures once more.
   void reopen() { *this = Comparison(kCalls, least_bytecode_); }
 
-  int discarded() const { return discarded_; }
 
   int32_t end = -1;  // where the rounds that are timed end: a site
 

@@ -331,10 +331,13 @@ bool Entry::takes_turn(const Matched& m) {
   }
   const std::span<const int64_t> symbols(m.symbols, guards_->symbol_count());
   const int size = symbols.empty() ? 0 : std::bit_width(static_cast<uint64_t>(plan().cost(symbols)));
-  Comparison& comparison = comparisons_.try_emplace(size, region_->returns && region_->entry == 0 ? Comparison::kCalls : Comparison::kRounds, least_bytecode_).first->second;
+  const Comparison::WarmUp warm_up = region_->returns && region_->entry == 0 ? Comparison::kCalls : Comparison::kRounds;
+  Comparison& comparison = comparisons_.try_emplace(size, warm_up, least_bytecode_).first->second;
   if (!comparison.is_open()) return comparison.verdict() == Comparison::Verdict::Keep;
   sampled_ = &comparison;
-  return comparison.next() == Side::Compiled;
+  if (comparison.next() == Side::Compiled) return true;
+  ++bytecode_turns;
+  return false;
 }
 
 void Entry::judge() {

@@ -34,7 +34,6 @@ constexpr int kMostPassBy = 4096;
 constexpr int kMostMisses = 64;  // of one site that compiles no more, in a row
 constexpr int64_t kCallsComparedFrom = 3;
 constexpr std::array<int64_t, 2> kCallsComparedAgain = {1000, 100000};
-constexpr int kMostDisturbed = 4;
 constexpr int64_t kVisit = 30;   // ns: a site that is asked for nothing
 constexpr int kMostVisits = 1000;
 constexpr int64_t kFewHits = 3;
@@ -173,6 +172,7 @@ void CodeState::note_idle() {
 }
 
 void CodeState::begin_timed(std::shared_ptr<Entry> entry, Comparison& comparison, Side side) {
+  if (side == Side::Bytecode && !entry) ++bytecode_turns;
   timed_.emplace(Timed{std::move(entry), &comparison, side, 0});
   timed_->left = left_;
   if (side == Side::Bytecode) left_ = INT_MAX;  // calls from within
@@ -187,7 +187,6 @@ void CodeState::end_entry_run(const std::shared_ptr<Entry>& entry, Outcome outco
     declined_ = entry;
   } else if (outcome == Outcome::Done) {
     comparison->add(read_clock(Reading::Compiled) - start);
-    ++timed_runs;
     entry->judge();
   }
 }
@@ -247,8 +246,7 @@ void CodeState::end_call() {
   timed_.reset();
   const int64_t time = read_clock(timed.side == Side::Compiled ? Reading::Compiled : Reading::Bytecode) - timed.start;
   if (timed.side == Side::Bytecode) left_ = timed.left;
-  if (timed.is_disturbed() && timed.comparison->discarded() < kMostDisturbed) return timed.comparison->discard();
-  ++timed_runs;
+  if (timed.is_disturbed()) return timed.comparison->discard();
   const double saved = least_saved - timed.saved;
   // At O1 the bytecode's results are others: which of them come must not be a matter of time.
   if (settings_.o1 && timed.side == Side::Compiled && saved > 0)
@@ -289,7 +287,6 @@ bool CodeState::end_round(uint32_t site, const FrameView& frame) {
   if (ends && !round.is_disturbed()) {
     const int64_t now = read_clock(round.side == Side::Compiled ? Reading::Compiled : Reading::Bytecode);
     round.comparison->add(now - round.start - round.visits * kVisit);
-    ++timed_runs;
   } else {
     round.comparison->discard();
   }

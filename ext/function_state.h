@@ -179,11 +179,11 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
     Comparison* comparison;
     Side side;
     int64_t start;
-    int64_t timed_runs = ext::timed_runs, compile_ns = stats.compile_ns;
+    int64_t turns = bytecode_turns, compile_ns = stats.compile_ns;
     double saved = least_saved;
     int left = 0;
 
-    bool is_disturbed() const { return timed_runs != ext::timed_runs || compile_ns != stats.compile_ns; }
+    bool is_disturbed() const { return turns != bytecode_turns || compile_ns != stats.compile_ns; }
   };
   /// From one visit of a site to where the region's rounds end: the next visit of this site, mostly.
   struct Round : Timed {

@@ -290,14 +290,14 @@ def test_loops_over_elements(monkeypatch, how, compiles):
     run(marked, moving_average, (x, 0.25), 3)
     report = marked._report()
     assert any("write" in entry["graph"] and entry["hits"] > 100 for entry in report["entries"]) == compiles
-    assert ("FJ024" in [b["id"] for b in report["breaks"]]) == (not compiles)
+    assert ("FJ025" in [b["id"] for b in report["breaks"]]) == (not compiles)
 
 
 def test_loops_over_arrays_are_worth_it(monkeypatch):
     monkeypatch.setattr(fj.config, "profitability", "estimate")
     marked = fj.jit(rounds)
     run(marked, rounds, (X, 60, []), 2)
-    assert hits(marked) > 60 and "FJ024" not in [b["id"] for b in marked._report()["breaks"]]
+    assert hits(marked) > 60 and "FJ025" not in [b["id"] for b in marked._report()["breaks"]]
 
 
 # The budget.
@@ -314,7 +314,7 @@ def test_compiling_is_bounded_by_the_time_of_the_function(clock):
         x = np.ones(3, kind)
         same(function(x, 1, []), marked(x, 1, []))
     made = len(marked.cache_entries())
-    assert 1 <= made < 4 and "FJ025" in [b["id"] for b in marked._report()["breaks"]]
+    assert 1 <= made < 4 and "FJ026" in [b["id"] for b in marked._report()["breaks"]]
     clock.takes.update(start=1_000_000_000)  # it runs and runs
     for _ in range(8):
         marked(x, 1, [])
