@@ -46,6 +46,7 @@ class Comparison {
   /// Measures once more.
   void reopen() { *this = Comparison(kCalls, least_bytecode_); }
 
+  int discarded() const { return discarded_; }
 
   int32_t end = -1;  // where the rounds that are timed end: a site
 

@@ -34,6 +34,7 @@ constexpr int kMostPassBy = 4096;
 constexpr int kMostMisses = 64;  // of one site that compiles no more, in a row
 constexpr int64_t kCallsComparedFrom = 3;
 constexpr std::array<int64_t, 2> kCallsComparedAgain = {1000, 100000};
+constexpr int kMostDisturbed = 4;
 constexpr int64_t kVisit = 30;   // ns: a site that is asked for nothing
 constexpr int kMostVisits = 1000;
 constexpr int64_t kFewHits = 3;
@@ -175,6 +176,7 @@ void CodeState::begin_timed(std::shared_ptr<Entry> entry, Comparison& comparison
   if (side == Side::Bytecode && !entry) ++bytecode_turns;
   timed_.emplace(Timed{std::move(entry), &comparison, side, 0});
   timed_->left = left_;
+  timed_->own_turns = own_turns_;
   if (side == Side::Bytecode) left_ = INT_MAX;  // calls from within
   timed_->start = read_clock(Reading::Start);
 }
@@ -246,7 +248,9 @@ void CodeState::end_call() {
   timed_.reset();
   const int64_t time = read_clock(timed.side == Side::Compiled ? Reading::Compiled : Reading::Bytecode) - timed.start;
   if (timed.side == Side::Bytecode) left_ = timed.left;
-  if (timed.is_disturbed()) return timed.comparison->discard();
+  // What its own rounds are worth will be known soon; callees may go on for long.
+  const bool own = timed.own_turns != own_turns_ || timed.compile_ns != stats.compile_ns;
+  if (own || (timed.is_disturbed() && timed.comparison->discarded() < kMostDisturbed)) return timed.comparison->discard();
   const double saved = least_saved - timed.saved;
   // At O1 the bytecode's results are others: which of them come must not be a matter of time.
   if (settings_.o1 && timed.side == Side::Compiled && saved > 0)
@@ -270,7 +274,10 @@ void CodeState::begin_round(const std::shared_ptr<Entry>& entry, uint32_t site, 
   if (!comparison) return;
   const Side side = comparison->next();
   if (outcome != (side == Side::Compiled ? Outcome::Done : Outcome::Declined)) return;
-  if (side == Side::Bytecode) start = read_clock(Reading::Start);
+  if (side == Side::Bytecode) {
+    ++own_turns_;
+    start = read_clock(Reading::Start);
+  }
   round_.emplace(Round{{entry, comparison, side, start}, frame.locals, site});
 }
 

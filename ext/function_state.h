@@ -182,6 +182,7 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
     int64_t turns = bytecode_turns, compile_ns = stats.compile_ns;
     double saved = least_saved;
     int left = 0;
+    int64_t own_turns = 0;
 
     bool is_disturbed() const { return turns != bytecode_turns || compile_ns != stats.compile_ns; }
   };
@@ -259,6 +260,7 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   int64_t calls_compared_from_ = 0;
   std::optional<Timed> timed_;
   std::optional<Round> round_;
+  int64_t own_turns_ = 0;  // of the bytecode, in rounds
   std::shared_ptr<Entry> declined_;  // by its comparison, in call()
   int64_t spent_ns_ = 0, run_ns_ = 0, run_start_ = 0;  // compiling, with callees; running, once that was long
   std::size_t dormant_ = 0;
