@@ -121,13 +121,12 @@ void raise_graph_break(const capture::Break& b) {
   _PyTraceback_Add(b.function.c_str(), b.file.c_str(), b.line);  // the user's line
 }
 
-void warn_recompile_limit(const std::string& function, const GuardFailure& failure) {
+void warn_recompile_limit(const std::string& function, const GuardFailure& failure, int made) {
   if (!recompile_limit_warning) return;
   Ref<> message = Ref<>::steal(PyUnicode_FromFormat(
-      "%s() was compiled %lld times (config.recompile_limit); the interpreter runs it from now on. The last guard that "
-      "failed: %s (was %s, is %s)",
-      function.c_str(), static_cast<long long>(config().recompile_limit + 1), failure.guard.c_str(),
-      failure.expected.c_str(), failure.found.c_str()));
+      "%s() was compiled %d times, for values that keep changing (config.recompile_limit); the interpreter runs calls that "
+      "fit none of them. The last guard that failed: %s (was %s, is %s)",
+      function.c_str(), made, failure.guard.c_str(), failure.expected.c_str(), failure.found.c_str()));
   auto* frame = reinterpret_cast<PyObject*>(PyThreadState_GetFrame(PyThreadState_Get()));
   Ref<> held = Ref<>::steal(frame);
   Ref<> code = Ref<>::steal(frame ? PyObject_GetAttrString(frame, "f_code") : nullptr);

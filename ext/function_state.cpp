@@ -15,6 +15,7 @@
 #include "ext/numpy_door.h"
 #include "ext/profitability.h"
 #include "ext/tape_hook.h"
+#include "ext/tensor.h"
 #include "graph/support/check.h"
 #include "graph/support/interrupt.h"
 #include "runtime/trace.h"
@@ -38,6 +39,7 @@ constexpr int kMostDisturbed = 4;
 constexpr int64_t kVisit = 30;   // ns: a site that is asked for nothing
 constexpr int kMostVisits = 1000;
 constexpr int64_t kFewHits = 3;
+constexpr std::size_t kMostFailedKinds = 16;
 constexpr int64_t kFreeCompiling = 50000000, kCompileShare = 10;  // ns; of the time for which the function has run
 
 std::string text_of(PyObject* text) {
@@ -112,6 +114,108 @@ void CodeState::note_inlined() {
                                     .put("what", std::string("backend='GE' is ignored below another jit"))));
 }
 
+// Which entry may fit.
+
+namespace {
+
+uint64_t mixed(uint64_t hash, uint64_t value) { return (hash ^ value) * 0x9e3779b97f4a7c15u; }
+
+/// A hash of what arguments are: type, and of arrays dtype and rank too. Two calls of the same kinds mostly need one entry.
+uint64_t kinds_of(const LiveSlots& live) {
+  constexpr int kMost = 16;
+  uint64_t hash = static_cast<uint64_t>(live.depth) + 1;
+  const auto add = [&hash](PyObject* object) {
+    if (!object) return hash = mixed(hash, 1), void();
+    PyTypeObject* type = Py_TYPE(object);
+    hash = mixed(hash, reinterpret_cast<uintptr_t>(type));
+    PyObject* held = is_tensor(object) ? tensor_array(object) : object;
+    if (!held || !PyArray_Check(held)) return;
+    auto* array = reinterpret_cast<PyArrayObject*>(held);
+    hash = mixed(hash, static_cast<uint64_t>(PyArray_DESCR(array)->type_num) * 128 + static_cast<uint64_t>(PyArray_NDIM(array)));
+  };
+  for (int i = 0; i < std::min(live.local_count, kMost); ++i) add(live.locals[i]);
+  for (int i = 0; i < std::min(live.depth, kMost); ++i) add(live.stack[i]);
+  return hash ? hash : 1;
+}
+
+/// The order in which entries are tried: the one that fitted last for such arguments first, if there are many.
+class Order {
+ public:
+  Order(Place& place, const LiveSlots& live) {
+    constexpr std::size_t kFew = 2;
+    if (place.entries.size() <= kFew) return;
+    if (!place.hints) place.hints = std::make_unique<std::array<Place::Hint, 256>>();
+    kinds_ = kinds_of(live);
+    hint_ = &(*place.hints)[kinds_ >> 56];
+    if (hint_->kinds == kinds_ && hint_->entry < place.entries.size()) first_ = hint_->entry;
+  }
+  std::size_t operator[](std::size_t k) const { return k == 0 ? first_ : k <= first_ ? k - 1 : k; }
+  /// The entry fits.
+  void note(Place& place, std::size_t i) {
+    if (hint_)
+      *hint_ = {kinds_, static_cast<uint32_t>(i)};
+    else if (i != 0)
+      std::swap(place.entries[0], place.entries[i]);
+  }
+
+ private:
+  uint64_t kinds_ = 0;
+  Place::Hint* hint_ = nullptr;
+  std::size_t first_ = 0;
+};
+
+/// Moves the entry that was compiled last for arguments of these kinds to the front.
+void lead(Place& place, uint64_t kinds) {
+  const auto known = place.by_kinds.find(kinds);
+  if (known == place.by_kinds.end() || place.entries.front().get() == known->second) return;
+  const auto at = std::find_if(place.entries.begin(), place.entries.end(), [&](const auto& e) { return e.get() == known->second; });
+  std::swap(place.entries.front(), *at);
+}
+
+}  // namespace
+
+/// Takes an entry out.
+void CodeState::retire(Place& place, std::size_t entry) {
+  std::erase_if(place.by_kinds, [&](const auto& known) { return known.second == place.entries[entry].get(); });
+  retired_.push_back(std::move(place.entries[entry]));
+  place.entries.erase(place.entries.begin() + static_cast<std::ptrdiff_t>(entry));
+}
+
+/// Past the limit the interpreter runs calls that no entry fits. After some of them one more entry is compiled, in the place of the
+/// one that was used least.
+void CodeState::note_lost(Place& place) {
+  constexpr int64_t kWarnAt = 16;
+  if (!place.limited) return;
+  ++place.lost_calls;
+  if (place.lost_calls >= kWarnAt && place.at_limit) {
+    warn_recompile_limit(name(), *place.at_limit, place.made);
+    place.at_limit.reset();
+  }
+  if (place.lost_calls < place.next_try) return;
+  place.next_try *= 4;
+  place.exhausted = false;
+}
+
+/// Another entry is wanted. `counts`: there is one for arguments of the same kinds.
+bool CodeState::is_at_limit(Place& place, bool counts) {
+  constexpr std::size_t kMostEntries = 64;
+  constexpr int64_t kFewHits = 2;
+  const bool again = place.limited;
+  if (again || place.entries.size() >= kMostEntries) {
+    const auto least = std::min_element(place.entries.begin(), place.entries.end(),
+                                        [](const auto& a, const auto& b) { return a->hits() < b->hits(); });
+    if (least != place.entries.end()) {
+      counts = counts || (*least)->hits() <= kFewHits;
+      retire(place, static_cast<std::size_t>(least - place.entries.begin()));
+    }
+  }
+  if (counts) ++place.churned;
+  if (!again && place.churned <= config().recompile_limit) return false;
+  place.limited = true;
+  place.exhausted = true;  // but for this one, the next times
+  return !again;
+}
+
 // Whole calls.
 
 bool CodeState::fits(PyFunctionObject* function) const {
@@ -125,10 +229,12 @@ Outcome CodeState::call(const LiveSlots& live, PyObject*& result) {
     clear();
   }
   std::vector<std::shared_ptr<Entry>>& entries = whole_.entries;
-  if (entries.empty()) return Outcome::Miss;
+  if (entries.empty()) return note_lost(whole_), Outcome::Miss;
   if (settings_.stress.guards && force_failure(whole_)) [[unlikely]]
     return Outcome::Miss;
-  for (std::size_t i = 0; i < entries.size(); ++i) {
+  Order order(whole_, live);
+  for (std::size_t k = 0; k < entries.size(); ++k) {
+    const std::size_t i = order[k];
     Entry* entry = entries[i].get();
     const std::shared_ptr<Entry> compared = entry->is_compared() && !timed_ ? entries[i] : nullptr;
     const int64_t start = compared ? read_clock(Reading::Start) : 0;
@@ -142,14 +248,13 @@ Outcome CodeState::call(const LiveSlots& live, PyObject*& result) {
       return Outcome::Declined;
     }
     // Entries may have changed meanwhile: look before moving.
-    if (i != 0 && i < entries.size() && entries[i].get() == entry)
-      std::rotate(entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(i),
-                  entries.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+    if (i < entries.size() && entries[i].get() == entry) order.note(whole_, i);
     // With fullgraph=True each call is looked at: one that cannot be captured is an error.
     if (outcome == Outcome::Declined && !broke_ && !settings_.fullgraph && !declined_ && whole_.is_left()) pass_by();
     return outcome;
   }
   ++stats.guard_failures;
+  note_lost(whole_);
   return Outcome::Miss;
 }
 
@@ -343,10 +448,15 @@ Outcome CodeState::compile_whole(const Start& start) {
   if (!may_compile(whole_, start.frame)) return PyErr_Occurred() ? Outcome::Error : Outcome::Declined;
   Captured captured = compile_at(whole_, 0, start.frame, true);
   if (captured.entry) {
-    insert(whole_, std::move(captured.entry));
+    insert(whole_, std::move(captured.entry), start.frame);
     return Outcome::Miss;
   }
   if (captured.interrupted) return Outcome::Declined;
+  // Numbers, say, of a function that has been compiled for arrays.
+  if (captured.breaks.empty() && !whole_.entries.empty() && !settings_.fullgraph) {
+    ++whole_.failed[kinds_of(start.frame)];
+    return Outcome::Declined;
+  }
   ++whole_.failures;
   if (settings_.fullgraph && !captured.breaks.empty()) {
     raise_graph_break(captured.breaks.front());
@@ -394,7 +504,7 @@ void CodeState::precompile_start(PyFunctionObject* function, PyObject* const* sl
     if (!entry->explain(start.frame)) return;
   if (!may_compile(place, start.frame)) return PyErr_Clear();
   if (Captured captured = compile_at(place, site, start.frame, false); captured.entry)
-    insert(place, std::move(captured.entry));
+    insert(place, std::move(captured.entry), start.frame);
 }
 
 // Capture and compilation of one place.
@@ -426,6 +536,11 @@ bool CodeState::may_compile(Place& place, const LiveSlots& live) {
     return false;
   }
   if (place.made == 0) return true;
+  const uint64_t kinds = kinds_of(live);
+  const auto failed = place.failed.find(kinds);
+  if (failed != place.failed.end() && failed->second >= kMaxFailures) return false;
+  const bool known = place.by_kinds.count(kinds) != 0;
+  if (known && place.forced < 0) lead(place, kinds);
   // Null: what the entries were made for has died.
   const std::shared_ptr<Entry> last = place.entries.empty() ? nullptr : place.entries.front();
   const bool forced = last && place.forced >= 0;
@@ -446,11 +561,8 @@ bool CodeState::may_compile(Place& place, const LiveSlots& live) {
         name().c_str(), failure->guard.c_str(), failure->expected.c_str(), failure->found.c_str());
     return false;
   }
-  const bool limit = place.made > config().recompile_limit && !forced;
-  if (limit)
-    place.exhausted = true;
-  else
-    ++stats.recompiles;
+  const bool limit = !forced && is_at_limit(place, known || !last || other_way);
+  if (!limit) ++stats.recompiles;
   if (events_on(Channel::Recompiles) || recompiles_.size() < kMostRecompiles) {
     const graph::Location at = last ? last->region().graph->location(failure->location) : graph::Location{};
     Record record;
@@ -471,11 +583,10 @@ bool CodeState::may_compile(Place& place, const LiveSlots& live) {
     if (recompiles_.size() < kMostRecompiles) recompiles_.push_back(Ref<>::share(record.get()));
     emit(Channel::Recompiles, std::move(record));
   }
-  if (limit) warn_recompile_limit(name(), *failure);
+  if (limit) place.at_limit = std::move(failure);
   if (forced) {
     --place.made;
-    retired_.push_back(std::move(place.entries.front()));
-    place.entries.erase(place.entries.begin());
+    retire(place, 0);
   }
   return !limit;
 }
@@ -515,7 +626,7 @@ CodeState::Captured CodeState::compile_now(Place& place, uint32_t instr, const F
   if (!settings_.fullgraph && !settings_.quiet) request.element_loops = &element_loops_;
   request.doors = doors();
   request.options.fullgraph = settings_.fullgraph;
-  request.options.variants = static_cast<uint32_t>(place.made);
+  request.options.variants = static_cast<uint32_t>(place.churned + (place.made > 0));
   request.options.o1 = settings_.o1;
   request.options.any_work = settings_.stress.rewrite || (settings_.quiet && whole);  // a gradient is made of the graph
   if (!settings_.fullgraph) request.options.break_every = settings_.stress.break_every;
@@ -612,7 +723,7 @@ void CodeState::note_breaks(const std::vector<Break>& breaks) {
   }
 }
 
-void CodeState::insert(Place& place, std::shared_ptr<Entry> entry) {
+void CodeState::insert(Place& place, std::shared_ptr<Entry> entry, const LiveSlots& live) {
   announce(*entry, place.made);
   ++place.made;
   compiled_ = true;
@@ -621,6 +732,7 @@ void CodeState::insert(Place& place, std::shared_ptr<Entry> entry) {
   entry->lend([state = weak_from_this()] {
     if (const std::shared_ptr<CodeState> here = state.lock()) here->drop_lost();
   });
+  place.by_kinds[kinds_of(live)] = entry.get();
   place.entries.insert(place.entries.begin(), std::move(entry));
 }
 
@@ -643,10 +755,8 @@ std::vector<std::pair<std::shared_ptr<Entry>, int>> CodeState::entries() const {
 void CodeState::drop_lost() {
   Busy busy(*this);
   for_each_place([this](Place& place, int) {
-    const auto lost = std::stable_partition(place.entries.begin(), place.entries.end(),
-                                            [](const auto& entry) { return !entry->is_lost(); });
-    std::move(lost, place.entries.end(), std::back_inserter(retired_));
-    place.entries.erase(lost, place.entries.end());
+    for (std::size_t i = place.entries.size(); i-- > 0;)
+      if (place.entries[i]->is_lost()) retire(place, i);
   });
 }
 
@@ -762,7 +872,9 @@ bool CodeState::ask_place(Place& place, uint32_t site, const FrameView& frame, c
     return outcome == Outcome::Done || outcome == Outcome::Error;
   };
   const bool forced = settings_.stress.guards && !entries.empty() && force_failure(place);
-  for (std::size_t i = 0; i < entries.size() && !forced; ++i) {
+  Order order(place, frame);
+  for (std::size_t k = 0; k < entries.size() && !forced; ++k) {
+    const std::size_t i = order[k];
     Entry* entry = entries[i].get();
     const std::shared_ptr<Entry> compared = entry->is_compared() && !round_ ? entries[i] : nullptr;
     const int64_t start = compared ? read_clock(Reading::Start) : 0;
@@ -771,9 +883,7 @@ bool CodeState::ask_place(Place& place, uint32_t site, const FrameView& frame, c
       begin_round(compared, site, frame, outcome, start);
     if (outcome == Outcome::Miss || (outcome == Outcome::OtherWay && takes_other_ways(place, i))) continue;
     if (outcome == Outcome::Declined && place.is_left()) set_dormant(place, site, true);
-    if (i != 0 && i < entries.size() && entries[i].get() == entry)
-      std::rotate(entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(i),
-                  entries.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+    if (i < entries.size() && entries[i].get() == entry) order.note(place, i);
     place.misses = 0;
     if (outcome == Outcome::Done) least_saved += entry->least_bytecode();
     return answered(outcome);
@@ -781,6 +891,7 @@ bool CodeState::ask_place(Place& place, uint32_t site, const FrameView& frame, c
   if (!entries.empty() && !forced) ++stats.guard_failures;
   if (!may_compile(place, frame)) {
     if (PyErr_Occurred()) keep_error();
+    note_lost(place);
     if (place.exhausted && (entries.empty() || (compares() && ++place.misses >= kMostMisses))) set_dormant(place, site, true);
     return false;
   }
@@ -790,17 +901,16 @@ bool CodeState::ask_place(Place& place, uint32_t site, const FrameView& frame, c
     ++place.failures;
     // What was made before it was seen to vary goes too.
     if (captured.unprofitable && std::all_of(entries.begin(), entries.end(), [](const auto& entry) { return entry->hits() <= kFewHits; })) {
-      std::move(entries.begin(), entries.end(), std::back_inserter(retired_));
-      entries.clear();
+      while (!entries.empty()) retire(place, entries.size() - 1);
     }
     if (entries.empty())
       set_dormant(place, site, true);
-    else if (place.failures >= kMaxFailures)
+    else if (++place.failed[kinds_of(frame)]; place.failed.size() > kMostFailedKinds)
       place.exhausted = true;
     return false;
   }
   Entry* entry = captured.entry.get();
-  insert(place, std::move(captured.entry));
+  insert(place, std::move(captured.entry), frame);
   return answered(entry->enter(frame, update));
 }
 
@@ -855,7 +965,7 @@ std::shared_ptr<Entry> CodeState::entry_for(Place& place, uint32_t site, const F
     if (++place.failures >= kMaxFailures) place.exhausted = true;
     return nullptr;
   }
-  insert(place, captured.entry);
+  insert(place, captured.entry, frame);
   return captured.entry;
 }
 
@@ -865,9 +975,15 @@ void CodeState::clear() {
   auto retire = [&](Place& place) {
     for (auto& entry : place.entries) retired_.push_back(std::move(entry));
     place.entries.clear();
+    place.hints.reset();
+    place.by_kinds.clear();
+    place.failed.clear();
     place.varied.names.clear();
-    place.made = place.failures = 0;
-    place.exhausted = false;
+    place.made = place.churned = place.failures = 0;
+    place.limited = place.exhausted = false;
+    place.lost_calls = 0;
+    place.next_try = Place::kFirstTry;
+    place.at_limit.reset();
   };
   Busy busy(*this);  // its end releases the entries, unless something else runs
   for_each_place([&](Place& place, int site) {

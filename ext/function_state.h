@@ -8,12 +8,14 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "capture/region.h"
@@ -46,10 +48,23 @@ bool read_settings(PyObject* dict, JitSettings& out);
 struct Place {
   std::vector<std::shared_ptr<Entry>> entries;
   capture::Varied varied;
+  /// Which of many entries fitted last for arguments of some kinds: is tried first.
+  struct Hint {
+    uint64_t kinds = 0;
+    uint32_t entry = 0;
+  };
+  std::unique_ptr<std::array<Hint, 256>> hints;    // by hash
+  std::unordered_map<uint64_t, Entry*> by_kinds;   // the entry that was compiled last for arguments of these kinds
   int made = 0;            // entries ever made here
+  int churned = 0;         // of these, how many took the place of one for arguments of the same kinds
+  int64_t lost_calls = 0;  // since the limit was reached
+  int64_t next_try = kFirstTry;  // of lost_calls: then another entry is compiled
+  std::optional<GuardFailure> at_limit;  // until the warning
   int failures = 0;        // captures that gave nothing
+  std::unordered_map<uint64_t, int> failed;  // the same for arguments of some kinds, where others have entries
   int misses = 0;          // since an entry fitted
-  bool exhausted = false;  // past the recompile limit
+  bool limited = false;    // past the recompile limit
+  bool exhausted = false;  // nothing more is compiled here
   bool dormant = false;
   bool other_way = false;  // the last call's branches did not go as the first entry has them
   int forced = -1;  // stress: the guard of the first entry that fails in this call
@@ -67,6 +82,7 @@ struct Place {
     return others * kFewOfHits <= left;
   }
   static constexpr int64_t kFewOfHits = 16;
+  static constexpr int64_t kFirstTry = 256;
 };
 
 class Callees;
@@ -210,10 +226,14 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   /// Stress: lets a guard of the first entry fail that has not failed here before.
   bool force_failure(Place& place);
   bool may_compile(Place& place, const LiveSlots& live);
+  bool is_at_limit(Place& place, bool counts);
+  void note_lost(Place& place);
+  void retire(Place& place, std::size_t entry);
   capture::Break break_at(capture::BreakId id, std::string detail, uint32_t instr);
   void note_breaks(const std::vector<capture::Break>& breaks);
   void note_callees(const std::vector<capture::Ref<PyCodeObject>>& reached);
-  void insert(Place& place, std::shared_ptr<Entry> entry);
+  /// `live`: what it was captured from.
+  void insert(Place& place, std::shared_ptr<Entry> entry, const LiveSlots& live);
   void drop_lost();
   void pass_by();
   void announce(const Entry& entry, int64_t number);
@@ -284,6 +304,7 @@ const std::vector<capture::Door*>& doors();
 bool internal_error(const std::string& where, const std::string& what);
 /// GraphBreakError with the record of the break.
 void raise_graph_break(const capture::Break& b);
-void warn_recompile_limit(const std::string& function, const GuardFailure& failure);
+/// `made`: how many entries were compiled.
+void warn_recompile_limit(const std::string& function, const GuardFailure& failure, int made);
 
 }  // namespace framejit::ext

@@ -27,7 +27,11 @@ class Field(NamedTuple):
 
 FIELDS = (
     Field(
-        "recompile_limit", 8, "how often one function or region is compiled before it stays in the interpreter", True
+        "recompile_limit",
+        8,
+        "how often one function or region is compiled again because values change; other types, dtypes and ranks of arguments "
+        "do not count",
+        True,
     ),
     Field("num_threads", 0, "threads for kernels; 0: all that CPU affinity and cgroup limits allow", True),
     Field("cpu", "", "instruction set to generate code for: `avx2`, `avx512` (no AMX); empty: what there is", True),

@@ -108,7 +108,7 @@ def test_the_limit_of_entries_ends_in_the_interpreter():
     marked = compiled(function)
     with warnings.catch_warnings(record=True) as caught, Events("recompiles") as events:
         warnings.simplefilter("always")
-        for i in range(15):
+        for i in range(40):
             name = "a" * i
             same(function(X, name), marked(X, name))
     limited = [w for w in caught if issubclass(w.category, framejit.RecompileLimitWarning)]
@@ -119,6 +119,87 @@ def test_the_limit_of_entries_ends_in_the_interpreter():
     assert "recompile_limit" in str(limited[0].message)
     assert len(marked.cache_entries()) == framejit.config.recompile_limit + 1
     assert "new_entry" not in events.records("recompiles")[-1]
+
+
+def test_no_warning_where_few_calls_are_lost():
+    def function(x, name):
+        return x * len(name)
+
+    marked = compiled(function)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", framejit.RecompileLimitWarning)
+        for i in range(framejit.config.recompile_limit + 5):
+            same(function(X, "a" * i), marked(X, "a" * i))
+        for _ in range(50):
+            same(function(X, "aaa"), marked(X, "aaa"))
+
+
+def test_past_the_limit_the_least_used_entry_goes():
+    def function(x, name):
+        return x * len(name)
+
+    marked = compiled(function)
+    limit = framejit.config.recompile_limit
+    with pytest.warns(framejit.RecompileLimitWarning):
+        for i in range(limit + 1):
+            for _ in range(limit + 3 - i):
+                same(function(X, "a" * i), marked(X, "a" * i))
+        for _ in range(600):  # values that came later are what the program does now
+            same(function(X, "b" * 30), marked(X, "b" * 30))
+    entries = marked.cache_entries()
+    assert len(entries) == limit + 1
+    guards = [" ".join(entry["guards"]) for entry in entries]
+    assert any("b" * 30 in text for text in guards) and not any(f"'{'a' * limit}'" in text for text in guards)
+    hits = {text: entry["hits"] for text, entry in zip(guards, entries)}
+    assert max(hits.values()) > 100
+
+
+KINDS = [
+    np.ones(shape, dtype)
+    for dtype in ("f8", "f4", "i8", "i4", "i2", "u1", "u2", "c16", "c8", "?")
+    for shape in ((5,), (2, 3), (2, 1, 2), (1, 2, 1, 2))
+]
+
+
+def test_dtypes_and_ranks_are_compiled_in_any_number():
+    def function(x):
+        return x * x + x
+
+    marked = compiled(function)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", framejit.RecompileLimitWarning)
+        for x in KINDS:
+            same(function(x), marked(x))
+            same(function(2.5), marked(2.5))  # has no array work: of no consequence for the others
+        made = framejit.stats()["recompiles"]
+        assert len(marked.cache_entries()) == len(KINDS)
+        for _ in range(3):
+            for x in KINDS:
+                same(function(x), marked(x))
+    assert framejit.stats()["recompiles"] == made
+    assert all(entry["hits"] == 4 for entry in marked.cache_entries())
+
+
+def test_sizes_become_symbolic_for_each_dtype_by_itself():
+    marked = compiled(lambda x: x * 2)
+    for n in range(3, 20):
+        for dtype in ("f8", "f4", "i8", "i4", "c16"):
+            x = np.ones(n, dtype)
+            same(x * 2, marked(x))
+    assert len(marked.cache_entries()) == 10
+
+
+def test_classes_without_number_do_not_stay():
+    def function(x, named):
+        return x * named.scale
+
+    marked = compiled(function)
+    classes = [type("Named", (), {"scale": 2.0 + i}) for i in range(200)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", framejit.RecompileLimitWarning)
+        for named in classes:
+            same(function(X, named()), marked(X, named()))
+    assert len(marked.cache_entries()) <= 64
 
 
 def test_copied_dtypes_fit():

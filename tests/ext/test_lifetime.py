@@ -114,7 +114,7 @@ def test_what_guards_name_dies(function, make, named_by_guards, in_place):
 def test_classes_that_come_and_go_reach_the_limit():
     marked = compiled(attribute)
     with pytest.warns(framejit.RecompileLimitWarning, match="is alive"):
-        for scale in range(framejit.config.recompile_limit + 5):
+        for scale in range(framejit.config.recompile_limit + 25):
             named = local_class(float(scale))
             same(attribute(named, X), marked(named, X))
             del named
