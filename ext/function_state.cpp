@@ -102,6 +102,11 @@ bool CodeState::starts_broken() const {
   return !settings_.fullgraph && ((code_->co_flags & kGeneratorFlags) || settings_.stress.splices());
 }
 
+std::shared_ptr<CodeState> CodeState::of_function() {
+  std::shared_ptr<CodeState> owner = owner_.lock();
+  return owner ? owner : shared_from_this();
+}
+
 std::string CodeState::name() const { return text_of(code_->co_qualname); }
 
 void CodeState::note_inlined() {
@@ -631,6 +636,9 @@ CodeState::Captured CodeState::compile_now(Place& place, uint32_t instr, const F
   request.options.any_work = settings_.stress.rewrite || (settings_.quiet && whole);  // a gradient is made of the graph
   if (!settings_.fullgraph) request.options.break_every = settings_.stress.break_every;
   request.options.instruction_limit = static_cast<uint32_t>(std::min<int64_t>(config().instruction_limit, 1 << 30));
+  const std::shared_ptr<CodeState> function = of_function();
+  const auto idle = static_cast<int64_t>(request.options.idle_limit);
+  request.options.idle_limit = static_cast<uint32_t>(std::clamp<int64_t>(idle - function->fruitless_steps_, idle / 10, idle));
   request.options.time_limit_ns = std::min<int64_t>(config().capture_time_limit, INT32_MAX) * 1'000'000;
   request.options.unwrap = unwrap_function;
   request.options.polyfill = polyfill_of;
@@ -647,13 +655,10 @@ CodeState::Captured CodeState::compile_now(Place& place, uint32_t instr, const F
     };
   const InterruptScope scope(capture::signal_pending);
   struct Spent {  // on behalf of the function
-    CodeState& of;
+    CodeState& function;
     int64_t start = read_clock(Reading::Start);
-    ~Spent() {
-      const std::shared_ptr<CodeState> owner = of.owner_.lock();
-      (owner ? *owner : of).spent_ns_ += read_clock(Reading::Start) - start;
-    }
-  } spent{*this};
+    ~Spent() { function.spent_ns_ += read_clock(Reading::Start) - start; }
+  } spent{*function};
   const int64_t start = now_ns();
   capture::CaptureOutcome outcome = capture::capture(request);
   const int64_t captured_ns = now_ns() - start;
@@ -691,6 +696,7 @@ CodeState::Captured CodeState::compile_now(Place& place, uint32_t instr, const F
       out.breaks.push_back(break_at(capture::BreakId::LoweringFailed, entry.error(), instr));
     }
   }
+  function->fruitless_steps_ = out.entry ? 0 : function->fruitless_steps_ + static_cast<int64_t>(outcome.work);
   note_breaks(out.breaks);
   note_callees(outcome.reached);
   return out;

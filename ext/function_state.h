@@ -212,6 +212,8 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   bool compares() const;
   bool is_in_loop(uint32_t instr);
   bool is_over_budget();
+  /// The state of the function on whose behalf this code is compiled: the owner's, or this one.
+  std::shared_ptr<CodeState> of_function();
   void begin_timed(std::shared_ptr<Entry> entry, Comparison& comparison, Side side);
   void end_entry_run(const std::shared_ptr<Entry>& entry, Outcome outcome, int64_t start);
   void begin_round(const std::shared_ptr<Entry>& entry, uint32_t site, const capture::FrameView& frame, Outcome outcome, int64_t start);
@@ -282,6 +284,7 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   std::optional<Round> round_;
   int64_t own_turns_ = 0;  // of the bytecode, in rounds
   std::shared_ptr<Entry> declined_;  // by its comparison, in call()
+  int64_t fruitless_steps_ = 0;  // of captures, with callees, since one gave an entry: the next ones are given up sooner
   int64_t spent_ns_ = 0, run_ns_ = 0, run_start_ = 0;  // compiling, with callees; running, once that was long
   std::size_t dormant_ = 0;
   bool compiling_ = false;
