@@ -596,6 +596,14 @@ bool CodeState::may_compile(Place& place, const LiveSlots& live) {
   return !limit;
 }
 
+/// Later captures end in front of the loops.
+void CodeState::note_element_loops() {
+  const std::span<const capture::Instr> instrs = view()->instrs();
+  for (uint32_t i = 0; i < instrs.size(); ++i)
+    if (instrs[i].op == capture::Opcode::Jump && instrs[i].arg >= 0 && static_cast<uint32_t>(instrs[i].arg) <= i)
+      element_loops_.insert(static_cast<uint32_t>(instrs[i].arg));
+}
+
 Break CodeState::break_at(capture::BreakId id, std::string detail, uint32_t instr) {
   Break b{id, std::move(detail)};
   b.instr = instr;
@@ -671,7 +679,13 @@ CodeState::Captured CodeState::compile_now(Place& place, uint32_t instr, const F
   out.breaks = std::move(outcome.breaks);
   if (outcome.region) out.breaks.insert(out.breaks.end(), outcome.region->breaks.begin(), outcome.region->breaks.end());
   const bool in_loop = !whole && estimates() && is_in_loop(instr);
-  if (outcome.region && in_loop && !is_worth_entering(*outcome.region)) {
+  bool worth = true;
+  if (outcome.region && estimates()) {
+    const bool of_elements = !is_worth_compiling(*outcome.region);
+    worth = !of_elements && (!in_loop || is_worth_entering(*outcome.region));
+    if (of_elements) note_element_loops();
+  }
+  if (!worth) {
     out.unprofitable = true;
     out.breaks.assign(1, break_at(capture::BreakId::Unprofitable, "", instr));
   } else if (outcome.region && (!whole || outcome.region->returns)) {

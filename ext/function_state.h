@@ -212,6 +212,7 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   bool compares() const;
   bool is_in_loop(uint32_t instr);
   bool is_over_budget();
+  void note_element_loops();
   /// The state of the function on whose behalf this code is compiled: the owner's, or this one.
   std::shared_ptr<CodeState> of_function();
   void begin_timed(std::shared_ptr<Entry> entry, Comparison& comparison, Side side);

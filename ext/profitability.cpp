@@ -16,6 +16,7 @@ constexpr double kOperation = 400, kReduction = 1200, kNumber = 60, kLeastNumber
 constexpr double kElement = 0.25;    // that is not read from memory and written to it
 constexpr double kItem = 30, kPart = 180;  // an element, or a view, of an array
 constexpr double kGuard = 10, kInput = 25, kRecipe = 20;
+constexpr double kFewSteps = 200, kStep = 60;
 constexpr double kNewSizes = 700;  // what is bound anew where a number that a plan depends on is not that of the run before
 constexpr double kScanned = 4;       // in place of NumPy's loop
 constexpr double kRegion = 150, kAsking = 900, kCall = 800, kQuietCall = 350, kHelper = 3000;
@@ -122,6 +123,28 @@ bool is_worth_entering(const capture::Region& region) {
     if (graph::def(node.op).cls == graph::OpClass::Host) bytecode += kReduction;
   });
   return unknown || bytecode > entering;
+}
+
+namespace {
+
+/// Steps of a plan that branches and loops run: each for itself, and few at a time.
+double block_steps(const graph::Graph& graph, const graph::Block& block, bool inside) {
+  double steps = 0;
+  for (const graph::ValueId v : block.nodes) {
+    const graph::Node& node = graph.node(v);
+    const graph::OpClass cls = graph::def(node.op).cls;
+    if (inside && cls != graph::OpClass::Source && cls != graph::OpClass::View) ++steps;
+    for (const std::unique_ptr<graph::Block>& inner : node.blocks) steps += 1 + block_steps(graph, *inner, true);
+  }
+  return steps;
+}
+
+}  // namespace
+
+bool is_worth_compiling(const capture::Region& region) {
+  const double steps = block_steps(*region.graph, region.graph->body(), false);
+  const double least = least_bytecode_time(region);
+  return steps < kFewSteps || has_tensors(region) || least == 0 || least > steps * kStep;
 }
 
 double least_bytecode_time(const capture::Region& region) {

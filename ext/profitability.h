@@ -9,6 +9,10 @@ namespace framejit::ext {
 /// `asks`: SciPy's error state is looked at before each run, for loops that are SciPy's own. Only ever false there and where there are host calls.
 bool is_profitable(const capture::Region& region, bool asks);
 
+/// Is a region, not compiled yet, more than branches on single values, one after the other? Each is a step of a plan, while the
+/// bytecode runs one side only.
+bool is_worth_compiling(const capture::Region& region);
+
 /// Does a region, not compiled yet, that the bytecode of a loop enters in each round save more than entering it costs?
 bool is_worth_entering(const capture::Region& region);
 
