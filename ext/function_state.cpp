@@ -640,7 +640,6 @@ CodeState::Captured CodeState::compile_now(Place& place, uint32_t instr, const F
   request.doors = doors();
   request.options.fullgraph = settings_.fullgraph;
   request.options.variants = static_cast<uint32_t>(place.churned + (place.made > 0));
-  request.options.o1 = settings_.o1;
   request.options.any_work = settings_.stress.rewrite || (settings_.quiet && whole);  // a gradient is made of the graph
   if (!settings_.fullgraph) request.options.break_every = settings_.stress.break_every;
   request.options.instruction_limit = static_cast<uint32_t>(std::min<int64_t>(config().instruction_limit, 1 << 30));
@@ -667,8 +666,16 @@ CodeState::Captured CodeState::compile_now(Place& place, uint32_t instr, const F
     int64_t start = read_clock(Reading::Start);
     ~Spent() { function.spent_ns_ += read_clock(Reading::Start) - start; }
   } spent{*function};
+  // Which of two results comes must not be a matter of time: what is measured beside the bytecode gives its bits, at O1 too.
+  const bool in_loop = !whole && estimates() && is_in_loop(instr);
+  bool o1 = settings_.o1 && !(in_loop && compares());
   const int64_t start = now_ns();
+  request.options.o1 = o1;
   capture::CaptureOutcome outcome = capture::capture(request);
+  if (settings_.o1 && !o1 && outcome.region && is_large(*outcome.region)) {
+    request.options.o1 = o1 = true;
+    outcome = capture::capture(request);
+  }
   const int64_t captured_ns = now_ns() - start;
   stats.compile_ns += captured_ns;
   stats.capture_steps += static_cast<int64_t>(outcome.work);
@@ -678,7 +685,6 @@ CodeState::Captured CodeState::compile_now(Place& place, uint32_t instr, const F
   out.interrupted = outcome.interrupted;
   out.breaks = std::move(outcome.breaks);
   if (outcome.region) out.breaks.insert(out.breaks.end(), outcome.region->breaks.begin(), outcome.region->breaks.end());
-  const bool in_loop = !whole && estimates() && is_in_loop(instr);
   bool worth = true;
   if (outcome.region && estimates()) {
     const bool of_elements = !is_worth_compiling(*outcome.region);
@@ -690,12 +696,12 @@ CodeState::Captured CodeState::compile_now(Place& place, uint32_t instr, const F
     out.breaks.assign(1, break_at(capture::BreakId::Unprofitable, "", instr));
   } else if (outcome.region && (!whole || outcome.region->returns)) {
     CompileOptions options;
-    options.o1 = settings_.o1;
-    options.o2 = settings_.o2;
+    options.o1 = o1;
+    options.o2 = settings_.o2 && o1;
     options.quiet = settings_.quiet;
     options.interp = settings_.stress.interp;
     options.losing = settings_.stress.losing || config().profitable_by == Profitability::Off;
-    options.compared = compares() && (whole || in_loop) && !settings_.o1;
+    options.compared = compares() && (whole || in_loop) && !o1;
     options.constant_parameters = settings_.constant_parameters;
     options.keep_layouts = settings_.keep_layouts;
     options.order = settings_.order;

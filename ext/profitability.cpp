@@ -147,6 +147,18 @@ bool is_worth_compiling(const capture::Region& region) {
   return steps < kFewSteps || has_tensors(region) || least == 0 || least > steps * kStep;
 }
 
+bool is_large(const capture::Region& region) {
+  constexpr double kLarge = 2048;
+  const graph::Graph& graph = *region.graph;
+  bool large = false;
+  graph::for_each_node(graph, graph.body(), [&](graph::ValueId v) {
+    // The hint of a size that the graph measures is its bound.
+    const bool counts = graph::def(graph.node(v).op).cls != graph::OpClass::View && !graph.shapes().is_measured(graph.type(v).shape);
+    large = large || (counts && elements(graph, v) >= kLarge);
+  });
+  return large;
+}
+
 double least_bytecode_time(const capture::Region& region) {
   const graph::Graph& graph = *region.graph;
   double time = region.instructions * kLeastInstruction;

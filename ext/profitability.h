@@ -16,6 +16,9 @@ bool is_worth_compiling(const capture::Region& region);
 /// Does a region, not compiled yet, that the bytecode of a loop enters in each round save more than entering it costs?
 bool is_worth_entering(const capture::Region& region);
 
+/// Does a region make arrays of more than a few thousand elements?
+bool is_large(const capture::Region& region);
+
 /// What the bytecode of a region takes at least, in nanoseconds, whatever the sizes that vary; 0 where that cannot be told.
 double least_bytecode_time(const capture::Region& region);
 

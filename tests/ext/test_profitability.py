@@ -324,3 +324,33 @@ def test_compiling_is_bounded_by_the_time_of_the_function(clock):
 def test_wrong_setting():
     with pytest.raises(ValueError, match="profitability.*'measure', 'estimate' or 'off'.*'fast'"):
         fj.config.profitability = "fast"
+
+
+def contracted(x, n, seen):
+    total = x
+    for i in range(n):
+        seen.append(id(i) % 1)
+        total = total * x + 0.1 * total
+    return total
+
+
+@pytest.mark.parametrize("compiled, kept", [(500_000, True), (2_000_000, False)])
+def test_small_rounds_at_o1_have_the_bits_of_the_bytecode(clock, compiled, kept):
+    """Which of the two runs is decided by time."""
+    clock.takes.update(compiled=compiled, bytecode=1_000_000)
+    marked = fj.jit(contracted, jit_level="O1")
+    for _ in range(40):
+        seen, also_seen = [], []
+        same(contracted(X, 40, seen), marked(X, 40, also_seen))
+        assert seen == also_seen
+    regions = [entry for entry in marked._report()["entries"] if entry["kind"] == "region" and entry["hits"] > 40]
+    assert regions and all(bool(entry["demoted"]) == (not kept) for entry in regions)
+
+
+def test_large_rounds_at_o1_are_not_measured(clock):
+    clock.takes.update(compiled=2_000_000, bytecode=1_000_000)
+    marked = fj.jit(contracted, jit_level="O1")
+    x = np.linspace(0.5, 0.9, 5000)
+    for _ in range(10):
+        np.testing.assert_allclose(contracted(x, 40, []), marked(x, 40, []), rtol=1e-12)
+    assert not any(demoted(marked))
