@@ -12,7 +12,7 @@ namespace framejit::capture {
 namespace {
 
 constexpr uint64_t kPollEvery = 32;           // instructions: some 20 us
-constexpr int64_t kNanosecondsPerNode = 50'000;  // capture, with Python code between the operations of a network
+constexpr int64_t kNanosecondsPerNode = 100'000;  // layers of a network take a fifth, with the Python code between operations
 
 int64_t now(clockid_t clock) {
   timespec at{};

@@ -43,7 +43,7 @@ FIELDS = (
     Field(
         "capture_time_limit",
         50,
-        "milliseconds of processor time that one capture may take before it ends where it is, and 50 microseconds more for "
+        "milliseconds of processor time that one capture may take before it ends where it is, and 100 microseconds more for "
         "each graph node; 0, `fullgraph=True` and gradients: no limit",
         True,
     ),
