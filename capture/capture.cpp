@@ -269,6 +269,7 @@ CaptureOutcome Attempt::finish(const Checkpoint* at, Value* returned, std::vecto
   }
   outcome.breaks = breaks;
   outcome.work = work();
+  outcome.array_work = executor_.limits.saw_array_work();
   if (!at && !returned) return outcome;
   const bool moves = returned || at->pc != request_.entry || !executor_.effects().log().empty();
   if (!(request_.options.any_work ? moves : is_worthwhile(session_.graph()))) return outcome;

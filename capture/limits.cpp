@@ -42,7 +42,7 @@ std::optional<Break> Limits::exceeded(uint32_t steps, const Session& session) {
   // A gradient has up to three times the nodes of the function.
   if (nodes > options_.node_limit * (whole ? 4 : 1)) return Break{BreakId::CapturedTooMuch, "graph nodes"};
   for (seen_nodes_ = std::min(seen_nodes_, nodes); seen_nodes_ < nodes; ++seen_nodes_)
-    if (graph.type(graph::ValueId{static_cast<uint32_t>(seen_nodes_)}).rank() > 0) last_array_work_ = work;
+    if (graph.type(graph::ValueId{static_cast<uint32_t>(seen_nodes_)}).rank() > 0) last_array_work_ = std::max<uint64_t>(work, 1);
   if (!whole && work > last_array_work_ + options_.idle_limit) return Break{BreakId::CapturedTooMuch};
   if (work >= next_poll_) {
     next_poll_ = work + kPollEvery;

@@ -17,6 +17,8 @@ class Limits {
   std::optional<Break> exceeded(uint32_t steps, const Session& session);
   /// A signal is waiting for its handler, which only the interpreter runs: capture is given up for now.
   bool interrupted() const { return interrupted_; }
+  /// Has the graph had nodes that compute arrays?
+  bool saw_array_work() const { return last_array_work_ > 0; }
 
  private:
   bool out_of_time(std::size_t nodes) const;

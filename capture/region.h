@@ -145,6 +145,7 @@ struct CaptureOutcome {
   /// A signal came. Nothing was found out: the interpreter runs its handler, and capture is tried again another time.
   bool interrupted = false;
   uint64_t work = 0;  // in instructions
+  bool array_work = false;  // was found, whether a region came of it or not
 };
 
 /// Executes symbolically from the entry to a return or to the first break. Runs no user code, has no effect on any

@@ -9,7 +9,7 @@ namespace framejit::ext {
 enum class Side : uint8_t { Compiled, Bytecode };
 
 /// What the clock is read for.
-enum class Reading : uint8_t { Start, Compiled, Bytecode };
+enum class Reading : uint8_t { Start, Compiled, Bytecode, Compiling };  // Compiling: the thread's own time
 /// In nanoseconds. Tests have a clock of their own (_core.set_clock).
 int64_t read_clock(Reading reading);
 

@@ -663,8 +663,12 @@ CodeState::Captured CodeState::compile_now(Place& place, uint32_t instr, const F
   const InterruptScope scope(capture::signal_pending);
   struct Spent {  // on behalf of the function
     CodeState& function;
-    int64_t start = read_clock(Reading::Start);
-    ~Spent() { function.spent_ns_ += read_clock(Reading::Start) - start; }
+    double paid = 0;  // by what is expected of the entry
+    int64_t start = read_clock(Reading::Compiling);
+    ~Spent() {
+      const auto time = static_cast<double>(read_clock(Reading::Compiling) - start);
+      function.spent_ns_ = static_cast<int64_t>(std::max(0.0, static_cast<double>(function.spent_ns_) + time - paid));
+    }
   } spent{*function};
   // Which of two results comes must not be a matter of time: what is measured beside the bytecode gives its bits, at O1 too.
   const bool in_loop = !whole && estimates() && is_in_loop(instr);
@@ -672,7 +676,7 @@ CodeState::Captured CodeState::compile_now(Place& place, uint32_t instr, const F
   const int64_t start = now_ns();
   request.options.o1 = o1;
   capture::CaptureOutcome outcome = capture::capture(request);
-  if (settings_.o1 && !o1 && outcome.region && is_large(*outcome.region)) {
+  if (settings_.o1 && !o1 && outcome.region && gains_much(*outcome.region)) {
     request.options.o1 = o1 = true;
     outcome = capture::capture(request);
   }
@@ -681,6 +685,7 @@ CodeState::Captured CodeState::compile_now(Place& place, uint32_t instr, const F
   stats.capture_steps += static_cast<int64_t>(outcome.work);
   runtime::trace_span("capture", name(), start, start + captured_ns);
 
+  const double worth_of_entry = outcome.region ? ext::worth(*outcome.region) : 0;
   Captured out;
   out.interrupted = outcome.interrupted;
   out.breaks = std::move(outcome.breaks);
@@ -716,6 +721,10 @@ CodeState::Captured CodeState::compile_now(Place& place, uint32_t instr, const F
       out.breaks.push_back(break_at(capture::BreakId::LoweringFailed, entry.error(), instr));
     }
   }
+  if (out.entry)
+    spent.paid = worth_of_entry;
+  else if (outcome.array_work)
+    spent.paid = 1e9;  // the regions around the break will have it
   function->fruitless_steps_ = out.entry ? 0 : function->fruitless_steps_ + static_cast<int64_t>(outcome.work);
   note_breaks(out.breaks);
   note_callees(outcome.reached);

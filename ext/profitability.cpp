@@ -3,6 +3,7 @@
 #include "ext/profitability.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "ext/numpy_host_call.h"
 
@@ -109,11 +110,16 @@ static bool has_loop_variable(const capture::Region& region) {
   });
 }
 
-bool is_worth_entering(const capture::Region& region) {
+static double entering_time(const capture::Region& region) {
+  return kRegion + kGuard * static_cast<double>(region.guards.size()) + kInput * static_cast<double>(region.inputs.size()) +
+         kRecipe * static_cast<double>(region.recipes.size() + region.effects.size());
+}
+
+/// What the bytecode takes, over what entering the region costs; infinite where nobody can tell.
+static double gain_of_entering(const capture::Region& region) {
   const graph::Graph& graph = *region.graph;
   double bytecode = region.instructions * kLeastInstruction;
-  double entering = kRegion + kGuard * static_cast<double>(region.guards.size()) + kInput * static_cast<double>(region.inputs.size()) +
-                    kRecipe * static_cast<double>(region.recipes.size() + region.effects.size());
+  double entering = entering_time(region);
   if (graph.shapes().symbol_count() > 0 || has_loop_variable(region)) entering += kNewSizes;
   bool unknown = has_tensors(region);
   graph::for_each_node(graph, graph.body(), [&](graph::ValueId v) {
@@ -122,8 +128,10 @@ bool is_worth_entering(const capture::Region& region) {
     bytecode += operation_time(node) + access_time(graph, node) + (is_computed(node) ? kElement * elements(graph, v) : 0);
     if (graph::def(node.op).cls == graph::OpClass::Host) bytecode += kReduction;
   });
-  return unknown || bytecode > entering;
+  return unknown ? std::numeric_limits<double>::infinity() : bytecode / entering;
 }
+
+bool is_worth_entering(const capture::Region& region) { return gain_of_entering(region) > 1; }
 
 namespace {
 
@@ -147,8 +155,9 @@ bool is_worth_compiling(const capture::Region& region) {
   return steps < kFewSteps || has_tensors(region) || least == 0 || least > steps * kStep;
 }
 
-bool is_large(const capture::Region& region) {
-  constexpr double kLarge = 2048;
+bool gains_much(const capture::Region& region) {
+  constexpr double kLarge = 2048, kMuch = 8;
+  if (gain_of_entering(region) > kMuch) return true;
   const graph::Graph& graph = *region.graph;
   bool large = false;
   graph::for_each_node(graph, graph.body(), [&](graph::ValueId v) {
@@ -157,6 +166,12 @@ bool is_large(const capture::Region& region) {
     large = large || (counts && elements(graph, v) >= kLarge);
   });
   return large;
+}
+
+double worth(const capture::Region& region) {
+  constexpr double kRuns = 300, kOfUnknown = 20e6;
+  const double least = least_bytecode_time(region);
+  return least == 0 ? kOfUnknown : kRuns * std::max(0.0, least - entering_time(region));
 }
 
 double least_bytecode_time(const capture::Region& region) {

@@ -16,8 +16,11 @@ bool is_worth_compiling(const capture::Region& region);
 /// Does a region, not compiled yet, that the bytecode of a loop enters in each round save more than entering it costs?
 bool is_worth_entering(const capture::Region& region);
 
-/// Does a region make arrays of more than a few thousand elements?
-bool is_large(const capture::Region& region);
+/// Is it clear that a region saves many times what entering it costs? It has many operations, or makes large arrays.
+bool gains_much(const capture::Region& region);
+
+/// What many runs of a region save at least, by estimate, in nanoseconds: so long may it take to compile.
+double worth(const capture::Region& region);
 
 /// What the bytecode of a region takes at least, in nanoseconds, whatever the sizes that vary; 0 where that cannot be told.
 double least_bytecode_time(const capture::Region& region);
