@@ -64,7 +64,6 @@ PyObject* call_original(FunctionObject* f, PyObject* const* args, std::size_t na
   const capture::ReachScope scope(state->reach());
   if (callees) capture::ReachScope::want_hook();
   if (!spliced) return call_original(f, args, nargsf, kwnames);
-  ++stats.frames_captured;
   const Ref<PyFunctionObject> held = Ref<PyFunctionObject>::share(spliced);
   PyObject* result = PyObject_Vectorcall(reinterpret_cast<PyObject*>(spliced), args, nargsf, kwnames);
   if (Ref<> error = state->take_pending_error()) [[unlikely]] {

@@ -351,6 +351,7 @@ Side CodeState::begin_call(PyObject* const* slots) {
 }
 
 void CodeState::end_call() {
+  if (std::exchange(ran_region_, false)) ++stats.frames_captured;
   if (--depth_ > 0) return;
   if (run_start_ != 0) run_ns_ += read_clock(Reading::Start) - std::exchange(run_start_, 0);
   if (!timed_) return;
@@ -904,6 +905,7 @@ bool CodeState::ask_place(Place& place, uint32_t site, const FrameView& frame, c
     // There was no way back: the interpreter would do the region's effects twice. It goes on behind the region.
     if (outcome == Outcome::Error) [[unlikely]]
       keep_error();
+    ran_region_ = ran_region_ || outcome == Outcome::Done;
     return outcome == Outcome::Done || outcome == Outcome::Error;
   };
   const bool forced = settings_.stress.guards && !entries.empty() && force_failure(place);

@@ -287,6 +287,7 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   std::shared_ptr<Entry> declined_;  // by its comparison, in call()
   int64_t fruitless_steps_ = 0;  // of captures, with callees, since one gave an entry: the next ones are given up sooner
   int64_t spent_ns_ = 0, run_ns_ = 0, run_start_ = 0;  // compiling, with callees; running, once that was long
+  bool ran_region_ = false;  // in a call that has not ended
   std::size_t dormant_ = 0;
   bool compiling_ = false;
   bool compiled_ = false;  // something, once

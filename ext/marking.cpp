@@ -73,7 +73,6 @@ capture::FrameInterceptor::Outcome MarkedCode::enter_checked(PyFunctionObject* f
     return {false, nullptr, nullptr, state_->reach()};
   }
   if (state_->begin_call(locals) == Side::Bytecode) return {false, nullptr, nullptr, 0, shared_from_this()};
-  ++stats.frames_captured;
   return {false, nullptr, replacement, state_->reach(), shared_from_this()};
 }
 

@@ -10,7 +10,7 @@ from framejit._platform import core
 
 COUNTERS = {
     "frames_marked": "calls of marked functions",
-    "frames_captured": "of these, calls that ran compiled code",
+    "frames_captured": "of these, calls in which compiled code ran",
     "graph_breaks": "places at which capture stopped",
     "guard_failures": "calls for which an entry did not fit",
     "recompiles": "further entries compiled because of that",
