@@ -361,7 +361,7 @@ void Entry::judge() {
 
 Outcome Entry::after_flags(runtime::Undo* undo) {
   if (undo) undo->rollback();
-  return given_up("floating-point flags fired in run after run");
+  return given_up("its operations kept raising floating-point flags, of which only NumPy can warn");
 }
 
 /// A run that came to nothing, or to less than the interpreter's.
@@ -448,7 +448,7 @@ Outcome Entry::run_plan(Run& of, std::vector<unsigned>& unsaid, bool in_frame) {
     case runtime::RunStatus::Done: break;
     case runtime::RunStatus::OutOfMemory: runtime::trim(); return Outcome::Declined;
     case runtime::RunStatus::Interrupted: return Outcome::Declined;
-    case runtime::RunStatus::Redo: return given_up("conditions of the graph did not hold in run after run");
+    case runtime::RunStatus::Redo: return given_up("a condition that it was compiled for kept failing");
     case runtime::RunStatus::Unexpected: other_way_ = run.location; return Outcome::OtherWay;
     case runtime::RunStatus::Flagged: return after_flags(run.undo.get());
   }

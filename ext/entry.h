@@ -96,8 +96,8 @@ class Entry {
 
  private:
   static constexpr int kDemoteAfter = 4;  // consecutive runs that came to nothing
-  static constexpr const char* kUnprofitable = "it is mostly calls of NumPy's functions, which are sooner made without it";
-  static constexpr const char* kSlower = "its runs were measured to take longer than the bytecode's";
+  static constexpr const char* kUnprofitable = "it is mostly calls of NumPy's functions, which plain Python makes sooner";
+  static constexpr const char* kSlower = "it was measured to be slower than plain Python";
   static constexpr int kComparedFrom = 3, kMostCompared = 1024;   // runs
   static constexpr std::array<int64_t, 2> kComparedAgain = {1000, 100000};
   static constexpr int kRetryEvery = 64;  // a demoted entry is tried again this often

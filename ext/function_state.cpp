@@ -377,7 +377,7 @@ void CodeState::end_call() {
 
 const char* CodeState::why_given_up() const {
   const bool all = std::all_of(calls_.begin(), calls_.end(), [](const auto& c) { return c.second.verdict() == Comparison::Verdict::Drop; });
-  return all && !calls_.empty() ? "the function's calls were measured to take longer than the bytecode's" : "";
+  return all && !calls_.empty() ? "its calls were measured to be slower than plain Python" : "";
 }
 
 void CodeState::begin_round(const std::shared_ptr<Entry>& entry, uint32_t site, const FrameView& frame, Outcome outcome, int64_t start) {
