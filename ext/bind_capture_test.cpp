@@ -188,28 +188,8 @@ PyObject* run_capture(PyObject*, PyObject* args, PyObject* kwargs) {
   }
 }
 
-/// _break_reasons(): the registry, as (code, name, what, why, example, way out).
-PyObject* break_reasons(PyObject*, PyObject*) {
-  Ref<> list = Ref<>::steal(PyList_New(0));
-  for (int number = 1; list && number < 1000; ++number) {
-    const BreakInfo* row = nullptr;
-    try {
-      row = &info(static_cast<BreakId>(number));
-    } catch (const std::exception&) {
-      break;
-    }
-    auto s = [](std::string_view v) { return std::string(v); };
-    Ref<> item =
-        Ref<>::steal(Py_BuildValue("(ssssss)", s(code_of(row->id)).c_str(), s(row->name).c_str(), s(row->what).c_str(),
-                                   s(row->why).c_str(), s(row->example).c_str(), s(row->way_out).c_str()));
-    if (!item || PyList_Append(list.get(), item.get()) < 0) return nullptr;
-  }
-  return list.release();
-}
-
 PyMethodDef methods[] = {{"_capture", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(run_capture)),
                           METH_VARARGS | METH_KEYWORDS, "Executes a function symbolically; (region or None, breaks)."},
-                         {"_break_table", break_reasons, METH_NOARGS, "The registry of break reasons."},
                          {nullptr, nullptr, 0, nullptr}};
 
 const ModulePart part(60, [](PyObject* module) { return PyModule_AddFunctions(module, methods) == 0; });

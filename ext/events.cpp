@@ -41,7 +41,22 @@ PyObject* set_event_handler(PyObject*, PyObject* args) {
   Py_RETURN_NONE;
 }
 
+/// The registry, as (id, name, what, why, example, way_out).
+PyObject* break_reasons(PyObject*, PyObject*) {
+  Ref<> list = Ref<>::steal(PyList_New(0));
+  auto add = [&list](int number, auto... texts) {
+    const std::string code(capture::code_of(static_cast<capture::BreakId>(number)));
+    const Ref<> row = list ? Ref<>::steal(Py_BuildValue("(ssssss)", code.c_str(), texts...)) : Ref<>();
+    if (!row || PyList_Append(list.get(), row.get()) < 0) list.reset();
+  };
+#define FRAMEJIT_BREAK(id, name, what, why, example, way_out) add(id, #name, what, why, example, way_out);
+#include "capture/breaks.inc"
+#undef FRAMEJIT_BREAK
+  return list.release();
+}
+
 PyMethodDef methods[] = {
+    {"break_reasons", break_reasons, METH_NOARGS, "break_reasons(): (id, name, what, why, example, way_out) of each reason."},
     {"set_event_handler", set_event_handler, METH_VARARGS,
      "set_event_handler(callable or None, channels): callable(channel, record) for each event of these channels."},
     {nullptr, nullptr, 0, nullptr}};

@@ -18,7 +18,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m framejit",
         description="Runs a script or module with its functions compiled where they stand.",
-        usage="%(prog)s [options] (-m MODULE | SCRIPT) [ARGS ...]\n       %(prog)s info",
+        usage="%(prog)s [options] (-m MODULE | SCRIPT) [ARGS ...]\n       %(prog)s info\n       %(prog)s docs [FJ...]",
     )
     parser.add_argument(
         "--mark",
@@ -32,8 +32,32 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--as-mindspore", action="store_true", help="`import mindspore` gives framejit")
     parser.add_argument("--report", type=Path, metavar="DIR", help="write report.html and report.json into DIR")
     parser.add_argument("--stats-file", type=Path, metavar="F", help="write the counters as JSON")
+    parser.add_argument("--version", action="version", version=f"framejit {_version()}")
     parser.add_argument("-m", dest="module", metavar="MODULE", help="run a module")
     return parser
+
+
+def _version() -> str:
+    from framejit import __version__
+
+    return __version__
+
+
+def _show_docs(parser: argparse.ArgumentParser, ids: list[str]) -> None:
+    """Print why graphs break: the entries of the given reasons, or a list of all."""
+    from framejit._platform import core, reason
+
+    if core is None:
+        parser.error(f"docs needs the compiled half: {reason}")
+    reasons = {row[0]: row[1:] for row in core.break_reasons()}
+    if not ids:
+        for number, (_, what, *_) in reasons.items():
+            print(number, what)
+    for number in map(str.upper, ids):
+        if number not in reasons:
+            parser.error(f"there is no reason {number!r}; `docs` alone lists all")
+        name, what, why, example, way_out = reasons[number]
+        print(f"{number} {name}\n{what[0].upper()}{what[1:]}: {why}.\n\n    {example}\n\nWay out: {way_out}.")
 
 
 def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -62,10 +86,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     own, program = _split(sys.argv[1:] if arguments is None else arguments)
     parser = _parser()
     options = parser.parse_args(own)
-    if options.module is None and program == ["info"] and not Path("info").exists():
-        from framejit import show_config
+    if options.module is None and (program == ["info"] or program[:1] == ["docs"]) and not Path(program[0]).is_file():
+        if program[0] == "docs":
+            _show_docs(parser, program[1:])
+        else:
+            from framejit import show_config
 
-        show_config()
+            show_config()
         return 0
     if options.module is None and not program:
         parser.error("a script or -m MODULE is needed")

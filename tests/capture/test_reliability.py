@@ -244,7 +244,7 @@ def test_class_changes_are_guarded():
 
 
 def test_every_break_has_a_page():
-    rows = _core._break_table()
+    rows = _core.break_reasons()
     assert [r[0] for r in rows] == [f"FJ{i:03d}" for i in range(1, len(rows) + 1)]
     assert all(all(r) for r in rows) and len({r[1] for r in rows}) == len(rows)
 
