@@ -4,11 +4,14 @@
 #include <time.h>
 
 #include <algorithm>
+#include <bit>
+#include <cstdlib>
 #include <utility>
 
 #include "capture/py/ref.h"
 #include "ext/compile.h"
 #include "ext/module.h"
+#include "ext/numpy_api.h"
 
 namespace framejit::ext {
 
@@ -43,6 +46,21 @@ int64_t read_clock(Reading reading) {
   if (PyErr_Occurred()) PyErr_WriteUnraisable(test_clock);
   PyErr_Restore(type, value, traceback);
   return nanoseconds;
+}
+
+int size_class(PyObject* const* slots, int count) {
+  uint64_t size = 0;
+  for (int i = 0; i < count; ++i) {
+    PyObject* object = slots[i];
+    if (!object) continue;
+    if (PyArray_Check(object))
+      size += static_cast<uint64_t>(PyArray_SIZE(reinterpret_cast<PyArrayObject*>(object)));
+    else if (PyList_CheckExact(object) || PyTuple_CheckExact(object))
+      size += static_cast<uint64_t>(Py_SIZE(object));
+    else if (PyLong_CheckExact(object))
+      size += static_cast<uint64_t>(Py_ABS(Py_SIZE(object)) <= 1 ? std::abs(PyLong_AsLong(object)) : 0);
+  }
+  return std::bit_width(size);
 }
 
 bool Comparison::is_block_over() const {

@@ -1,6 +1,8 @@
 // Which is faster, the compiled code or the bytecode? Measured, by runs of both, which take turns.
 #pragma once
 
+#include <Python.h>
+
 #include <array>
 #include <cstdint>
 
@@ -12,6 +14,9 @@ enum class Side : uint8_t { Compiled, Bytecode };
 enum class Reading : uint8_t { Start, Compiled, Bytecode, Compiling };  // Compiling: the thread's own time
 /// In nanoseconds. Tests have a clock of their own (_core.set_clock).
 int64_t read_clock(Reading reading);
+
+/// Calls whose arguments are of about one size may be compared.
+int size_class(PyObject* const* slots, int count);
 
 /// How often the bytecode had its turn, in this process: a time with one of a callee or of a region in it says nothing.
 inline int64_t bytecode_turns = 0;

@@ -9,6 +9,7 @@
 #include "capture/hook.h"
 #include "ext/bind_arguments.h"
 #include "ext/control.h"
+#include "ext/gain.h"
 #include "ext/module.h"
 #include "ext/stats.h"
 #include "ext/tape_hook.h"
@@ -35,6 +36,7 @@ PyObject* call_original(FunctionObject* f, PyObject* const* args, std::size_t na
   SplicedFunction old = std::move(f->spliced);
   std::shared_ptr<CodeState> old_state = std::exchange(
       f->state, std::make_shared<CodeState>(reinterpret_cast<PyCodeObject*>(f->function->func_code), settings));
+  if (old_state->gain()) f->state->measure();
   old_state->retire();
 }
 
@@ -142,6 +144,19 @@ PyObject* vectorcall(PyObject* self, PyObject* const* args, std::size_t nargsf, 
   }
 }
 
+/// As vectorcall, for reports: each call is measured, and some run as plain Python.
+PyObject* vectorcall_measured(PyObject* self, PyObject* const* args, std::size_t nargsf, PyObject* kwnames) {
+  FunctionObject* f = as_function(self);
+  const std::shared_ptr<CodeState> state = f->state;
+  const bool is_plain = capture::tools_active() || stance == Stance::ForceEager || tape_hook || is_disabled(state->code());
+  if (is_plain || insisting || !state->gain()) return vectorcall(self, args, nargsf, kwnames);
+  const Py_ssize_t count = PyVectorcall_NARGS(nargsf) + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
+  const MeasuredCall call(*state->gain(), args, static_cast<int>(count));
+  if (call.side() == Side::Compiled) return vectorcall(self, args, nargsf, kwnames);
+  ++stats.frames_marked;
+  return call_original(f, args, nargsf, kwnames);
+}
+
 // Construction and lifetime.
 
 bool copy_attribute(PyObject* from, PyObject* dict, const char* name) {
@@ -168,6 +183,7 @@ PyObject* function_new(PyTypeObject* type, PyObject* args, PyObject* keywords) {
   f->function = reinterpret_cast<PyFunctionObject*>(Py_NewRef(function));
   new (&f->state) std::shared_ptr<CodeState>(
       std::make_shared<CodeState>(reinterpret_cast<PyCodeObject*>(f->function->func_code), parsed));
+  if (f->state->gain()) f->vectorcall = vectorcall_measured;
   new (&f->spliced) SplicedFunction();
   f->settings = PyDict_Copy(settings);
   f->dict = f->function->func_dict ? PyDict_Copy(f->function->func_dict) : PyDict_New();

@@ -2,6 +2,7 @@
 #include "ext/bind_arguments.h"
 #include "ext/events.h"
 #include "ext/function.h"
+#include "ext/gain.h"
 
 namespace framejit::ext {
 
@@ -123,7 +124,9 @@ Ref<> report_of_one(CodeState& state) {
       .put("recompiles", recompiles.get())
       .put("spliced", state.spliced() ? Py_True : Py_False)
       .put("sites", static_cast<int64_t>(state.spliced() ? state.spliced()->sites().size() : 0))
-      .put("dormant_sites", static_cast<int64_t>(state.dormant_count()));
+      .put("dormant_sites", static_cast<int64_t>(state.dormant_count()))
+      .put("compile_ns", state.compile_time());
+  if (state.gain()) r.put("gain", state.gain()->record().get());
   if (state.spliced())
     r.put("codes", Ref<>::steal(PyTuple_Pack(2, state.code(), state.spliced()->code())).get());
   return r.take();

@@ -3,15 +3,13 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <climits>
-#include <cstdlib>
 
 #include "ext/bind_arguments.h"
 #include "ext/callees.h"
 #include "ext/config.h"
 #include "ext/control.h"
-#include "ext/numpy_api.h"
+#include "ext/gain.h"
 #include "ext/numpy_door.h"
 #include "ext/profitability.h"
 #include "ext/tape_hook.h"
@@ -89,9 +87,13 @@ CodeState::CodeState(PyCodeObject* code, const JitSettings& settings, capture::C
   whole_.varied.all = settings.dynamic;
   // The frame of a generator is others' to resume: only what stands between its yields compiles.
   broke_ = starts_broken();
+  const std::shared_ptr<CodeState> whose = owner_.lock();
+  if (measuring || (whose && whose->gain_)) measure();
 }
 
 CodeState::~CodeState() = default;
+
+void CodeState::measure() { gain_ = Gain::make(code_, settings_); }
 
 const std::shared_ptr<const capture::CodeView>& CodeState::view() {
   if (!view_) view_ = capture::CodeView::decode(code_, keep_);
@@ -311,26 +313,6 @@ bool CodeState::begin_declined() {
   return true;
 }
 
-namespace {
-
-/// Calls whose arguments are of about one size may be compared.
-int size_class(PyObject* const* slots, int count) {
-  uint64_t size = 0;
-  for (int i = 0; i < count; ++i) {
-    PyObject* object = slots[i];
-    if (!object) continue;
-    if (PyArray_Check(object))
-      size += static_cast<uint64_t>(PyArray_SIZE(reinterpret_cast<PyArrayObject*>(object)));
-    else if (PyList_CheckExact(object) || PyTuple_CheckExact(object))
-      size += static_cast<uint64_t>(Py_SIZE(object));
-    else if (PyLong_CheckExact(object))
-      size += static_cast<uint64_t>(Py_ABS(Py_SIZE(object)) <= 1 ? std::abs(PyLong_AsLong(object)) : 0);
-  }
-  return std::bit_width(size);
-}
-
-}  // namespace
-
 Side CodeState::begin_call(PyObject* const* slots) {
   ++call_count_;
   ++depth_;
@@ -416,12 +398,16 @@ bool CodeState::end_round(uint32_t site, const FrameView& frame) {
   return of != site || !entry->is_left();
 }
 
-bool CodeState::is_in_loop(uint32_t instr) {
+std::pair<uint32_t, uint32_t> CodeState::loop_around(uint32_t instr) {
   const std::span<const capture::Instr> instrs = view()->instrs();
-  for (uint32_t i = instr; i < instrs.size(); ++i)
-    if (instrs[i].op == capture::Opcode::Jump || capture::name_of(instrs[i].op).starts_with("PopJump"))
-      if (instrs[i].arg >= 0 && static_cast<uint32_t>(instrs[i].arg) <= instr) return true;
-  return false;
+  std::pair<uint32_t, uint32_t> loop{0, 0};
+  for (uint32_t i = instr; i < instrs.size(); ++i) {
+    if (instrs[i].op != capture::Opcode::Jump && !capture::name_of(instrs[i].op).starts_with("PopJump")) continue;
+    if (instrs[i].arg < 0 || static_cast<uint32_t>(instrs[i].arg) > instr) continue;
+    const auto head = static_cast<uint32_t>(instrs[i].arg);
+    if (loop.second == 0 || head == loop.first) loop = {head, i};
+  }
+  return loop;
 }
 
 /// Has too much of the function's time gone into compiling?
@@ -672,7 +658,7 @@ CodeState::Captured CodeState::compile_now(Place& place, uint32_t instr, const F
     }
   } spent{*function};
   // Which of two results comes must not be a matter of time: what is measured beside the bytecode gives its bits, at O1 too.
-  const bool in_loop = !whole && estimates() && is_in_loop(instr);
+  const bool in_loop = !whole && estimates() && loop_around(instr).second > 0;
   bool o1 = settings_.o1 && !(in_loop && compares());
   const int64_t start = now_ns();
   request.options.o1 = o1;
@@ -875,6 +861,8 @@ void CodeState::set_dormant(Place& place, uint32_t site, bool dormant) {
 bool CodeState::ask(uint32_t site, const FrameView& frame, capture::FrameUpdate& update) {
   Place* place = site < sites_.size() ? sites_[site].get() : nullptr;
   if (!place || stance == Stance::ForceEager || tape_hook || is_disabled(code_)) return false;
+  if (gain_ && !MeasuredCall::runs_region(*this, site, frame.locals)) [[unlikely]]
+    return false;
   Busy busy(*this);
   try {
     if (settings_.stress.verify) return ask_verified(*place, site, frame);

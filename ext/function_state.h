@@ -87,6 +87,7 @@ struct Place {
 
 class Callees;
 class CodeState;
+class Gain;
 
 /// The end of a call that has begun: see CodeState::begin_call().
 struct EndOfCall {
@@ -128,6 +129,13 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   /// May that be so?
   bool has_declined() const { return static_cast<bool>(declined_); }
   void end_call();
+  /// What its calls take, for reports; null: they are not measured.
+  Gain* gain() const { return gain_.get(); }
+  void measure();
+  /// The first and the last instruction of the innermost loop around an instruction; the last one is 0: there is none.
+  std::pair<uint32_t, uint32_t> loop_around(uint32_t instr);
+  /// Nanoseconds spent on compiling, callees included.
+  int64_t compile_time() const { return spent_ns_; }
   /// Should capture_whole be tried after a miss?
   bool wants_capture() const { return !broke_ && !whole_.exhausted && !compiling_; }
   /// Captures from the function's start, and runs what came out. `slots`: bound arguments. Declined: run something
@@ -210,7 +218,6 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   };
   bool estimates() const;
   bool compares() const;
-  bool is_in_loop(uint32_t instr);
   bool is_over_budget();
   void note_element_loops();
   /// The state of the function on whose behalf this code is compiled: the owner's, or this one.
@@ -287,6 +294,7 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   std::shared_ptr<Entry> declined_;  // by its comparison, in call()
   int64_t fruitless_steps_ = 0;  // of captures, with callees, since one gave an entry: the next ones are given up sooner
   int64_t spent_ns_ = 0, run_ns_ = 0, run_start_ = 0;  // compiling, with callees; running, once that was long
+  std::unique_ptr<Gain> gain_;
   bool ran_region_ = false;  // in a call that has not ended
   std::size_t dormant_ = 0;
   bool compiling_ = false;

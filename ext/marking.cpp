@@ -6,6 +6,7 @@
 #include "ext/bind_arguments.h"
 #include "ext/control.h"
 #include "ext/function.h"
+#include "ext/gain.h"
 #include "ext/module.h"
 #include "ext/stats.h"
 #include "ext/tape_hook.h"
@@ -35,7 +36,38 @@ MarkedCode::~MarkedCode() {
 
 capture::FrameInterceptor::Outcome MarkedCode::enter(PyFunctionObject* function, PyCodeObject* code, PyObject** locals, int) {
   ++stats.frames_marked;
-  if (capture::tools_active() || stance == Stance::ForceEager || tape_hook || is_disabled(code) || state_->passes_by()) return {};
+  if (capture::tools_active() || stance == Stance::ForceEager || tape_hook || is_disabled(code)) return {};
+  return state_->gain() ? enter_measured(function, code, locals) : enter_compiled(function, code, locals);
+}
+
+namespace {
+
+struct MeasuredFrame final : capture::FrameInterceptor {
+  std::shared_ptr<CodeState> state;  // owns the call's Gain
+  MeasuredCall call;
+  std::shared_ptr<FrameInterceptor> told = {};  // at the frame's end, too
+
+  MeasuredFrame(const std::shared_ptr<CodeState>& of, PyObject* const* arguments)
+      : state(of), call(*of->gain(), arguments, argument_slots(of->code())) {}
+  Outcome enter(PyFunctionObject*, PyCodeObject*, PyObject**, int) override { return {}; }
+  void leave() override {
+    call.end();
+    if (told) told->leave();
+  }
+};
+
+}  // namespace
+
+capture::FrameInterceptor::Outcome MarkedCode::enter_measured(PyFunctionObject* function, PyCodeObject* code, PyObject** locals) {
+  const auto frame = std::make_shared<MeasuredFrame>(state_, locals);
+  Outcome outcome;
+  if (frame->call.side() == Side::Compiled) outcome = enter_compiled(function, code, locals);
+  if (!outcome.handled) frame->told = std::exchange(outcome.told, frame);
+  return outcome;
+}
+
+capture::FrameInterceptor::Outcome MarkedCode::enter_compiled(PyFunctionObject* function, PyCodeObject* code, PyObject** locals) {
+  if (state_->passes_by()) return {};
   try {
     return enter_checked(function, code, locals);
   } catch (const std::exception& error) {

@@ -19,6 +19,8 @@ class MarkedCode final : public capture::FrameInterceptor, public std::enable_sh
   CodeState& state() { return *state_; }
 
  private:
+  Outcome enter_measured(PyFunctionObject* function, PyCodeObject* code, PyObject** locals);
+  Outcome enter_compiled(PyFunctionObject* function, PyCodeObject* code, PyObject** locals);
   Outcome enter_checked(PyFunctionObject* function, PyCodeObject* code, PyObject** locals);
 
   std::shared_ptr<CodeState> state_;
