@@ -28,6 +28,15 @@ class FunctionReport:
         Which guard failed and had another entry compiled.
     bytecode : str
         The function's bytecode beside the code that runs in its place; empty where there is none.
+    gain : dict
+        Empty if nothing was measured. `calls` took `ns` nanoseconds; `compiling_calls`, in which something was compiled,
+        are not among them and took `compiling_calls_ns`. `compared_calls` of the calls took `compared_ns`; as plain
+        Python they would have taken `plain_ns`, by the mean of calls that ran as plain Python. `compared_rounds`,
+        `compared_rounds_ns` and `rounds_plain_ns` say the same of rounds of loops, in calls that were not compared.
+        `samples` calls and rounds ran as plain Python. `counted` calls and rounds took `counted_ns` instead of
+        `counted_plain_ns`, and are not part of what a calling function saves.
+    compile_ns : int
+        The time of compiling for the function and its callees, in nanoseconds.
     """
 
     name: str
@@ -37,6 +46,8 @@ class FunctionReport:
     breaks: list[dict[str, Any]] = field(default_factory=list)
     recompiles: list[dict[str, Any]] = field(default_factory=list)
     bytecode: str = ""
+    gain: dict[str, Any] = field(default_factory=dict)
+    compile_ns: int = 0
 
     @property
     def kernel_count(self) -> int:
@@ -48,6 +59,20 @@ class FunctionReport:
         """Runs of all entries."""
         return sum(int(entry["hits"]) for entry in self.entries)
 
+    @property
+    def why_not_compiled(self) -> str:
+        """Why no compiled code runs, in a line; empty if some does."""
+        left = [str(entry["demoted"]) for entry in self.entries if entry.get("demoted")]
+        if self.entries:
+            return f"left to the interpreter: {left[0]}" if len(left) == len(self.entries) else ""
+        if not self.breaks:
+            return "not compiled: it does no work with arrays"
+        # That of a loop says more than that of what the loop does.
+        loop = next((b for b in self.breaks if b["id"] == "FJ024"), None)
+        b = loop or self.breaks[0]
+        detail = f": {b['detail']}" if b.get("detail") and not loop else ""
+        return f"not compiled: {b['what']}{detail}; {b['way_out']}"
+
     def source(self) -> list[tuple[int, str]]:
         """The numbered lines of the function, without their ends; empty where there is no source."""
         lines = linecache.getlines(self.file)
@@ -55,9 +80,11 @@ class FunctionReport:
         return [(number, lines[number - 1].rstrip()) for number in range(first, last + 1)]
 
     def captured_lines(self) -> set[int]:
-        """The lines that compiled code covers: all of them where a whole call is one entry."""
+        """The lines that compiled code runs: all of them if a whole call is one entry."""
         covered: set[int] = set()
         for entry in self.entries:
+            if entry.get("demoted"):
+                continue
             if entry.get("kind") == "function":
                 return {number for number, _ in self.source()}
             first, last = sorted((int(entry["first_line"]), int(entry["last_line"])))
@@ -94,19 +121,30 @@ def breaks_of(reports: list[FunctionReport]) -> list[dict[str, Any]]:
     return [b for report in reports for b in report.breaks if b["function"] == report.name or place(b) not in own]
 
 
-def function_report(record: dict[str, Any]) -> FunctionReport:
-    """From what the compiled half tells about a function."""
+def function_report(record: dict[str, Any], unsampled: str) -> FunctionReport:
+    """From what the compiled half tells about a function. `unsampled`: what to say if no call ran as plain Python."""
     name, file, line = str(record["function"]), str(record["file"]), int(record["line"])
     bytecode = side_by_side(*record["codes"]) if "codes" in record else ""
     lists = (list(record[kind]) for kind in ("entries", "breaks", "recompiles"))
-    return FunctionReport(name, file, line, *lists, bytecode)
+    gain = dict(record.get("gain", {}))
+    if gain and not gain["samples"]:
+        gain["why_unmeasured"] = gain["why_unmeasured"] or unsampled
+    return FunctionReport(name, file, line, *lists, bytecode, gain, int(record["compile_ns"]))
 
 
 class Collector:
-    """Notes functions that are marked, until it is asked for what became of them."""
+    """Notes functions that are marked, until it is asked for what became of them.
 
-    def __init__(self) -> None:
+    Attributes
+    ----------
+    seen : list of FunctionReport
+        After `finish`: of every function, compiled or not.
+    """
+
+    def __init__(self, unsampled: str) -> None:
         self._functions: list[Any] = []
+        self._unsampled = unsampled
+        self.seen: list[FunctionReport] = []
         _jit.on_made.append(self._functions.append)
 
     def add(self, function: Any) -> None:
@@ -120,6 +158,6 @@ class Collector:
         records = [function._report() for function in self._functions if hasattr(function, "_report")]
         records += _mark.reports()
         records += [callee for record in records for callee in record["callees"]]
-        reports = [function_report(record) for record in records if record["entries"] or record["breaks"]]
-        reports.sort(key=lambda report: (report.file, report.line))
-        return reports
+        self.seen = [function_report(record, self._unsampled) for record in records]
+        self.seen.sort(key=lambda report: (report.file, report.line))
+        return [report for report in self.seen if report.entries or report.breaks]

@@ -1,4 +1,4 @@
-"""``explain``: call a function once and say what was compiled, what was not, and why."""
+"""``explain``: call a function and say what was compiled, what was not, and why."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from framejit._collect import Collector, FunctionReport, breaks_of
-from framejit._format import break_text, entry_text, function_name, recompile_text, short_path
+from framejit._collect import Collector, FunctionReport, breaks_of, function_report
+from framejit._format import break_text, counted, entry_text, function_name, recompile_text, short_path
+from framejit._gain import gain_text
 from framejit._jit import compile_any, is_compiled, jit, settings_of
-from framejit._platform import reason
+from framejit._platform import core, reason
+
+_UNSAMPLED = "call it again to measure what is gained"
 
 
 class Explanation:
-    """What one call compiled. Prints as a report; shows as HTML in notebooks.
+    """What a call compiled. Prints as a report; shows as HTML in notebooks.
 
     Attributes
     ----------
@@ -24,13 +27,23 @@ class Explanation:
         What it raised.
     functions : list of FunctionReport
         The function, and those that were compiled on their own below it.
+    own : FunctionReport or None
+        The function alone. Its `gain` says what its calls took, and what they would have taken as plain Python.
     """
 
-    def __init__(self, name: str, result: Any, error: Exception | None, functions: list[FunctionReport]) -> None:
+    def __init__(
+        self,
+        name: str,
+        result: Any,
+        error: Exception | None,
+        functions: list[FunctionReport],
+        own: FunctionReport | None = None,
+    ) -> None:
         self.name = name
         self.result = result
         self.error = error
         self.functions = functions
+        self.own = own
 
     @property
     def breaks(self) -> list[dict[str, Any]]:
@@ -72,19 +85,25 @@ class Explanation:
         return {
             "name": self.name,
             "error": None if self.error is None else f"{type(self.error).__name__}: {self.error}",
+            "summary": self._summary(),
             "functions": [function.to_dict() for function in self.functions],
         }
 
-    def __str__(self) -> str:
+    def text(self, *, bytecode: bool = False) -> str:
+        """The report as text; with the bytecode of each function that breaks if asked for."""
         lines = [self._summary()]
         for function in self.functions:
             lines += ["", f"{function_name({'function': function.name})}  {short_path(function.file)}:{function.line}"]
-            for text in [*map(break_text, function.breaks), *map(recompile_text, function.recompiles)]:
+            lines += [f"  {text}" for text in (function.why_not_compiled, gain_text(function)) if text]
+            breaks = function.breaks if function.entries else function.breaks[:1]
+            for text in [*map(break_text, breaks), *map(recompile_text, function.recompiles)]:
                 lines += _indented(text, 2)
-            if function.breaks:
+            if len(breaks) < len(function.breaks):
+                lines.append(f"  and {len(function.breaks) - len(breaks)} more, see Explanation.breaks")
+            if function.breaks and function.entries:
                 regions = sum(entry["kind"] == "region" for entry in function.entries)
                 lines.append(
-                    f"  what comes behind a break is compiled once the program has come there: {regions} region{'s' * (regions != 1)} so far"
+                    f"  code after a break is compiled once the program has come there: {counted(regions, 'region')} so far"
                 )
             for number, entry in enumerate(function.entries):
                 lines.append(f"  entry {number}: {entry_text(entry)}")
@@ -94,17 +113,22 @@ class Explanation:
                     ("program", entry["program"]),
                 ):
                     lines += [f"    {title}", *_indented(str(text), 6)]
-            if function.bytecode:
+            if bytecode and function.bytecode:
                 lines += ["  bytecode", *_indented(function.bytecode, 4)]
         return "\n".join(lines)
 
     def _summary(self) -> str:
         if reason is not None:
             return f"{self.name}(): ran as plain Python: {reason}"
-        graphs = len(self.entries)
-        counts = f"{graphs} graph{'s' * (graphs != 1)}, {len(self.breaks)} break{'s' * (len(self.breaks) != 1)}"
-        raised = "" if self.error is None else f"; raised {type(self.error).__name__}: {self.error}"
-        return f"{self.name}(): {counts}{raised}"
+        made = f"{counted(len(self.entries), 'graph')}, {counted(len(self.breaks), 'break')}"
+        if not self.entries:
+            made = "not compiled" if self.own is None else self.own.why_not_compiled
+        gain = "" if self.own is None else gain_text(self.own)
+        raised = "" if self.error is None else f"raised {type(self.error).__name__}: {self.error}"
+        return f"{self.name}(): {'; '.join(part for part in (made, gain, raised) if part)}"
+
+    def __str__(self) -> str:
+        return self.text()
 
     __repr__ = __str__
 
@@ -114,16 +138,16 @@ class Explanation:
 
         return renderable(self._summary(), self.functions)
 
-    def show(self) -> None:
-        """Print the report, in colours where `rich` is installed and the output is a terminal."""
+    def show(self, *, bytecode: bool = False) -> None:
+        """Print the report, in colours if `rich` is installed and the output is a terminal, or with the bytecode."""
         import sys
 
-        if sys.stdout.isatty() and find_spec("rich") is not None:
+        if not bytecode and sys.stdout.isatty() and find_spec("rich") is not None:
             from rich import print as rich_print
 
             rich_print(self)
         else:
-            print(self)
+            print(self.text(bytecode=bytecode))
 
     def _repr_html_(self) -> str:
         from framejit._html import STYLE, functions_body
@@ -160,8 +184,8 @@ def explain(function: Any, **jit_arguments: Any) -> Callable[..., Explanation]:
     Returns
     -------
     callable
-        Takes the function's arguments, calls it, and gives an `Explanation`; further calls of it go on with what the earlier
-        ones compiled.
+        Takes the function's arguments, calls it, and returns an `Explanation`. Further calls go on with what earlier
+        ones compiled. Some of them run as plain Python instead, so that the explanation can say what compiled code saves.
 
     Examples
     --------
@@ -173,24 +197,36 @@ def explain(function: Any, **jit_arguments: Any) -> Callable[..., Explanation]:
     >>> report.result
     array([1., 3., 5.])
     """
-    inner = getattr(function, "__func__", function)
-    if is_compiled(inner):
-        if jit_arguments:
-            raise TypeError("explain() of a marked function takes no arguments of jit: it has its own")
-        fresh = compile_any(function, settings_of(inner))
-    else:
-        fresh = jit(**jit_arguments)(function)
+    before = core is not None and core.set_measuring(True)
+    try:
+        fresh = _compiled_anew(function, jit_arguments)
+    finally:
+        if core is not None:
+            core.set_measuring(before)
+    compiled = getattr(fresh, "__func__", fresh)
 
     def call(*args: Any, **kwargs: Any) -> Explanation:
         result, error = None, None
-        collector = Collector()
-        collector.add(getattr(fresh, "__func__", fresh))
+        collector = Collector(_UNSAMPLED)
+        collector.add(compiled)
         try:
             result = fresh(*args, **kwargs)
         except Exception as raised:
             error = raised
         finally:
             functions = collector.finish()
-        return Explanation(getattr(function, "__qualname__", type(function).__qualname__), result, error, functions)
+        own = function_report(compiled._report(), _UNSAMPLED) if hasattr(compiled, "_report") else None
+        return Explanation(
+            getattr(function, "__qualname__", type(function).__qualname__), result, error, functions, own
+        )
 
     return call
+
+
+def _compiled_anew(function: Any, jit_arguments: dict[str, Any]) -> Any:
+    inner = getattr(function, "__func__", function)
+    if not is_compiled(inner):
+        return jit(**jit_arguments)(function)
+    if jit_arguments:
+        raise TypeError("explain() of a marked function takes no arguments of jit: it has its own")
+    return compile_any(function, settings_of(inner))

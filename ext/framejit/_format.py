@@ -25,6 +25,44 @@ def character_column(text: str, offset: int) -> int:
     return len(text.encode()[:offset].decode(errors="ignore"))
 
 
+def counted(number: int, noun: str) -> str:
+    """A number of things."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
+def _scaled(value: float, units: tuple[str, ...]) -> str:
+    for unit in units[:-1]:
+        if value < 999.5:
+            return f"{value:.1f} {unit}" if value < 9.95 and value != int(value) else f"{value:.0f} {unit}"
+        value /= 1000
+    return f"{value:.1f} {units[-1]}" if value < 9.95 else f"{value:,.0f} {units[-1]}"
+
+
+def duration(nanoseconds: float) -> str:
+    """A time in a unit that fits.
+
+    >>> duration(25459682), duration(1234), duration(3.4e9)
+    ('25 ms', '1.2 us', '3.4 s')
+    """
+    return _scaled(nanoseconds, ("ns", "us", "ms", "s"))
+
+
+def memory(size: float) -> str:
+    """A number of bytes in a unit that fits.
+
+    >>> memory(1204352), memory(320)
+    ('1.2 MB', '320 bytes')
+    """
+    return _scaled(size, ("bytes", "kB", "MB", "GB"))
+
+
+def amount(name: str, value: int) -> str:
+    """The value of a counter, in the unit that its name ends with."""
+    if name.endswith("_ns"):
+        return duration(value)
+    return memory(value) if name.endswith("_bytes") else f"{value:,}"
+
+
 def marked_source(file: str, line: int, column: int, end_column: int, indent: str = "    ") -> list[str]:
     """The source line with its number, and carets below the columns (byte offsets, from 0)."""
     text = source_line(file, line)
@@ -50,14 +88,10 @@ def break_text(record: dict[str, Any]) -> str:
     column, end_column = int(record.get("column", 0)), int(record.get("end_column", 0))
     place = f"{short_path(file)}:{line}:{column + 1}"
     regions = record.get("regions")
-    kept = (
-        ""
-        if regions is None
-        else f"{regions} region{'s' * (regions != 1)} around it stay{'s' * (regions == 1)} compiled; "
-    )
+    kept = "" if regions is None else f"{counted(regions, 'region')} around it stay{'s' * (regions == 1)} compiled; "
     lines = [f"{place} {function_name(record)}: {record.get('id', '')} {record.get('what', '')}{detail}"]
     lines += marked_source(file, line, column, end_column)
-    lines.append(f"    {kept}{record.get('way_out', '')}. Docs: breaks#{record.get('id', '')}")
+    lines.append(f"    {kept}{record.get('way_out', '')}. Docs: python -m framejit docs {record.get('id', '')}")
     return "\n".join(lines)
 
 
@@ -87,10 +121,15 @@ def entry_text(entry: dict[str, Any]) -> str:
     """What a compiled entry is, in a line."""
     first, last = sorted((int(entry["first_line"]), int(entry["last_line"])))
     place = "the whole call" if entry["kind"] == "function" else f"lines {first} to {last}"
-    times = ", ".join(f"{name} {entry[key] / 1000:.0f} us" for key, name in TIMES.items() if key in entry)
-    kernels = len(entry["kernels"])
+    times = ", ".join(f"{name} {duration(entry[key])}" for key, name in TIMES.items() if key in entry)
     left = f"; left to the interpreter: {entry['demoted']}" if entry.get("demoted") else ""
-    return f"{place}, {kernels} kernel{'s' * (kernels != 1)}, {entry['hits']} runs, {entry['code_bytes']} bytes; {times}{left}"
+    parts = [
+        place,
+        counted(len(entry["kernels"]), "kernel"),
+        counted(entry["hits"], "run"),
+        memory(entry["code_bytes"]),
+    ]
+    return f"{', '.join(parts)}; {times}{left}"
 
 
 def plain_text(record: dict[str, Any]) -> str:

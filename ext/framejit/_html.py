@@ -6,7 +6,8 @@ from html import escape
 from typing import Any
 
 from framejit._collect import FunctionReport
-from framejit._format import entry_text, function_name, recompile_text, short_path
+from framejit._format import duration, entry_text, function_name, recompile_text, short_path
+from framejit._gain import gain_text, may_gain
 
 STYLE = """
 body{font:15px/1.45 system-ui,sans-serif;margin:2em auto;max-width:70em;padding:0 1em;color:#1b1f24;background:#fff}
@@ -45,16 +46,31 @@ def table(head: list[str], rows: list[list[Any]], numbers: frozenset[int] = froz
 
 def functions_body(functions: list[FunctionReport]) -> str:
     """A table of all functions, then each by itself."""
-    head = ["function", "place", "graphs", "kernels", "runs", "breaks", "recompiled"]
+    head = ["function", "place", "calls", "time", "saved", "graphs", "kernels", "runs", "breaks", "recompiled"]
     rows = [
         [
             function_name({"function": f.name}),
             f"{short_path(f.file)}:{f.line}",
+            *_gain_cells(f),
             *(len(f.entries), f.kernel_count, f.hits, len(f.breaks), len(f.recompiles)),
         ]
         for f in functions
     ]
-    return table(head, rows, frozenset(range(2, 7))) + "".join(function_body(f) for f in functions)
+    return table(head, rows, frozenset(range(2, 10))) + "".join(function_body(f) for f in functions)
+
+
+def _gain_cells(function: FunctionReport) -> list[str]:
+    """Calls, their time, and what was saved of the time of plain Python."""
+    gain = function.gain
+    if not may_gain(function):
+        shown = "not compiled"
+    elif gain and gain["samples"]:
+        plain, ns = ("plain_ns", "compared_ns") if gain["compared_calls"] else ("rounds_plain_ns", "compared_rounds_ns")
+        saved = gain[plain] - gain[ns]
+        shown = f"{'-' * (saved < 0)}{duration(abs(saved))} of {duration(gain[plain])}"
+    else:
+        shown = "not measured"
+    return [f"{gain.get('calls', 0):,}", duration(gain.get("ns", 0)), shown]
 
 
 def function_body(function: FunctionReport) -> str:
@@ -62,6 +78,7 @@ def function_body(function: FunctionReport) -> str:
     parts = [
         f"<h2>{escape(function_name({'function': function.name}))} "
         f'<span class="soft">{escape(short_path(function.file))}:{function.line}</span></h2>',
+        *(f"<p>{escape(text)}</p>" for text in (function.why_not_compiled, gain_text(function)) if text),
         _source(function),
     ]
     parts += [f"<pre>{escape(recompile_text(record))}</pre>" for record in function.recompiles]

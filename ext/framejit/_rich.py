@@ -6,6 +6,7 @@ from typing import Any
 
 from framejit._collect import FunctionReport
 from framejit._format import break_text, entry_text, function_name, recompile_text, short_path
+from framejit._gain import gain_text
 
 
 def renderable(summary: str, functions: list[FunctionReport]) -> Any:
@@ -16,7 +17,8 @@ def renderable(summary: str, functions: list[FunctionReport]) -> Any:
 
     parts: list[Any] = [Text(summary, style="bold")]
     for function in functions:
-        rows = [_source(function)]
+        rows = [Text(text) for text in (function.why_not_compiled, gain_text(function)) if text]
+        rows.append(_source(function))
         rows += [Text(break_text(record), style="red") for record in function.breaks]
         rows += [Text(recompile_text(record), style="yellow") for record in function.recompiles]
         for number, entry in enumerate(function.entries):

@@ -7,7 +7,9 @@ import os
 import subprocess
 import sys
 
+import framejit
 import pytest
+from framejit._format import duration
 
 SCRIPT = """\
 import sys
@@ -84,8 +86,11 @@ def test_counters_and_report(folder):
     assert work["line"] == 4
     assert work["entries"]
     assert work["breaks"][0]["line"] == 6
+    assert report["summary"].endswith(f"compiling took {duration(counted['compile_ns'])}")
     text = (folder / "out" / "report.html").read_text()
     assert "work()" in text
+    assert f"<p><b>{report['summary']}</b></p>" in text
+    assert f'<td class="n">{duration(counted["compile_ns"])}</td>' in text
     assert "print(&quot;sum&quot;, y.sum())" in text
 
 
@@ -102,6 +107,24 @@ def test_info(folder):
     shown = run(folder, "-m", "framejit", "info").stdout
     for part in ("framejit: ", "numpy: ", "capture: ", "recompile_limit: 8"):
         assert part in shown
+
+
+def test_version(folder):
+    assert run(folder, "-m", "framejit", "--version").stdout == f"framejit {framejit.__version__}\n"
+
+
+@pytest.mark.capture
+def test_docs(folder):
+    (folder / "docs").mkdir()
+    for name in ("FJ010", "fj010"):
+        lines = run(folder, "-m", "framejit", "docs", name).stdout.splitlines()
+        assert lines[0] == "FJ010 UserEffect"
+        assert lines[1].startswith("An effect that others can see at once: ")
+        assert "    print(x)" in lines
+        assert lines[-1] == "Way out: move it out of the loop."
+    listed = run(folder, "-m", "framejit", "docs").stdout.splitlines()
+    assert [line.split()[0] for line in listed] == [f"FJ{number:03d}" for number in range(1, len(listed) + 1)]
+    assert "there is no reason 'FJ999'" in run(folder, "-m", "framejit", "docs", "FJ999", expect=2).stderr
 
 
 @pytest.mark.parametrize(

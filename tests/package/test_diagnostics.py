@@ -137,7 +137,8 @@ def test_bytecode_stands_beside_what_runs():
         assert name in left
         assert name in right  # every instruction of the user is there, in its place
     assert report.bytecode.count("<region>") == report.functions[0].to_dict()["bytecode"].count("<region>") > 1
-    assert "bytecode" in str(report)
+    assert "bytecode" not in str(report)
+    assert report.bytecode.splitlines()[1].strip() in report.text(bytecode=True)
     assert "&lt;region&gt;" in report._repr_html_()
     assert fj.explain(lambda x: x * 2)(np.ones(3)).bytecode == ""
 
@@ -175,6 +176,8 @@ def test_show(capsys):
     report = fj.explain(breaks)(np.ones(3), [])
     report.show()
     assert capsys.readouterr().out == f"{report}\n"
+    report.show(bytecode=True)
+    assert "<region>" in capsys.readouterr().out
 
 
 def test_rich(monkeypatch):
