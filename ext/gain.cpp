@@ -63,6 +63,7 @@ bool Gain::Class::is_sample_due(std::size_t its_kind) const {
 }
 
 void Gain::Class::add(Side side, int64_t nanoseconds) {
+  if (side == Side::Bytecode && plain.calls == 1) plain.ns = nanoseconds;  // the first one warmed up
   (side == Side::Compiled ? compiled : plain).add(nanoseconds);
   if (side == Side::Compiled) return;
   excess_ns += nanoseconds - static_cast<int64_t>(compiled.mean());
