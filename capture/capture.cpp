@@ -48,15 +48,8 @@ bool is_worthwhile(const graph::Graph& graph) {
 
 /// Do the nodes from `first` on read and write single elements only?
 bool works_on_elements(const graph::Graph& graph, std::size_t first) {
-  for (std::size_t i = first; i < graph.value_count(); ++i) {
-    const graph::ValueId v{static_cast<uint32_t>(i)};
-    const graph::Node& node = graph.node(v);
-    const graph::OpClass cls = graph::def(node.op).cls;
-    if (cls == graph::OpClass::Source || cls == graph::OpClass::View) continue;
-    if (node.type.rank() > 0) return false;
-    for (graph::ValueId input : node.inputs)
-      if (graph.type(input).rank() > 0) return false;
-  }
+  for (std::size_t i = first; i < graph.value_count(); ++i)
+    if (is_array_work(graph, graph::ValueId{static_cast<uint32_t>(i)})) return false;
   return true;
 }
 

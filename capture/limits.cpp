@@ -22,6 +22,18 @@ int64_t now(clockid_t clock) {
 
 }  // namespace
 
+bool is_array_work(const graph::Graph& graph, graph::ValueId v) {
+  const graph::Node& node = graph.node(v);
+  switch (graph::def(node.op).cls) {
+    case graph::OpClass::Source:
+    case graph::OpClass::View:
+    case graph::OpClass::Control: return false;
+    default:
+      return node.type.rank() > 0 || std::any_of(node.inputs.begin(), node.inputs.end(),
+                                                 [&](graph::ValueId input) { return graph.type(input).rank() > 0; });
+  }
+}
+
 Limits::Limits(const CaptureOptions& options)
     : options_(options), started_(now(CLOCK_MONOTONIC)), started_cpu_(now(CLOCK_THREAD_CPUTIME_ID)) {}
 
@@ -42,7 +54,7 @@ std::optional<Break> Limits::exceeded(uint32_t steps, const Session& session) {
   // A gradient has up to three times the nodes of the function.
   if (nodes > options_.node_limit * (whole ? 4 : 1)) return Break{BreakId::CapturedTooMuch, "graph nodes"};
   for (seen_nodes_ = std::min(seen_nodes_, nodes); seen_nodes_ < nodes; ++seen_nodes_)
-    if (graph.type(graph::ValueId{static_cast<uint32_t>(seen_nodes_)}).rank() > 0) last_array_work_ = std::max<uint64_t>(work, 1);
+    if (is_array_work(graph, graph::ValueId{static_cast<uint32_t>(seen_nodes_)})) last_array_work_ = std::max<uint64_t>(work, 1);
   if (!whole && work > last_array_work_ + options_.idle_limit) return Break{BreakId::CapturedTooMuch};
   if (work >= next_poll_) {
     next_poll_ = work + kPollEvery;

@@ -9,6 +9,9 @@
 
 namespace framejit::capture {
 
+/// Does a node compute with whole arrays? Views and what joins the sides of a branch do not.
+bool is_array_work(const graph::Graph& graph, graph::ValueId v);
+
 class Limits {
  public:
   explicit Limits(const CaptureOptions& options);

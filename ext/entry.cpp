@@ -319,8 +319,26 @@ PyObject* Entry::lose(PyObject* capsule, PyObject* weakref) {
 bool Entry::rests() {
   if (streak_ < kDemoteAfter) [[likely]]
     return false;
-  if (unprofitable_ == kSlower && guards_->symbol_count() > 0) return false;  // it may be faster for these sizes
+  // It may be faster for other sizes.
+  if (unprofitable_ == kSlower && guards_->symbol_count() > 0) return losses_ > kManyLosses && ++rest_ % kLookEvery != 0;
   return unprofitable_ || ++rest_ % kRetryEvery != 0;
+}
+
+/// Runs on arrays of about the same sizes are compared with each other.
+int Entry::size_class(const Matched& m) const {
+  const std::span<const int64_t> symbols(m.symbols, guards_->symbol_count());
+  if (symbols.empty()) return 0;
+  const graph::Graph& graph = *region_->graph;
+  uint64_t elements = 0;
+  const auto add = [&](graph::ValueId v) {
+    uint64_t count = 1;
+    for (const graph::Dim& d : graph.type(v).shape)
+      if (!graph.shapes().is_measured(d)) count *= static_cast<uint64_t>(std::max<int64_t>(d.try_evaluate(symbols).value_or(1), 0));
+    elements += count;
+  };
+  for (const graph::ValueId v : graph.params()) add(v);
+  for (const graph::ValueId v : graph.results()) add(v);
+  return std::bit_width(elements);
 }
 
 /// A run that is compared with the bytecode's: is it done here?
@@ -329,11 +347,15 @@ bool Entry::takes_turn(const Matched& m) {
     for (auto& [size, comparison] : comparisons_) comparison.reopen();
     reopened_at_ = INT64_MAX;
   }
-  const std::span<const int64_t> symbols(m.symbols, guards_->symbol_count());
-  const int size = symbols.empty() ? 0 : std::bit_width(static_cast<uint64_t>(plan().cost(symbols)));
+  const int size = size_class(m);
   const Comparison::WarmUp warm_up = region_->returns && region_->entry == 0 ? Comparison::kCalls : Comparison::kRounds;
   Comparison& comparison = comparisons_.try_emplace(size, warm_up, least_bytecode_).first->second;
-  if (!comparison.is_open()) return comparison.verdict() == Comparison::Verdict::Keep;
+  if (!comparison.is_open()) {
+    const bool keep = comparison.verdict() == Comparison::Verdict::Keep;
+    losses_ = keep ? 0 : losses_ + 1;
+    return keep;
+  }
+  losses_ = 0;
   sampled_ = &comparison;
   if (comparison.next() == Side::Compiled) return true;
   ++bytecode_turns;

@@ -100,6 +100,7 @@ class Entry {
   static constexpr const char* kSlower = "it was measured to be slower than plain Python";
   static constexpr int kComparedFrom = 3, kMostCompared = 1024;   // runs
   static constexpr std::array<int64_t, 2> kComparedAgain = {1000, 100000};
+  static constexpr int kManyLosses = 64, kLookEvery = 16;  // runs in a row that the bytecode had because it is faster; then few are looked at
   static constexpr int kRetryEvery = 64;  // a demoted entry is tried again this often
 
   struct Lent {
@@ -121,6 +122,7 @@ class Entry {
   const Lent* lent_as(PyObject* object) const;
   static PyObject* lose(PyObject* capsule, PyObject* weakref);
   bool rests();
+  int size_class(const Matched& m) const;
   bool takes_turn(const Matched& m);
   std::unique_ptr<runtime::Undo> save(const Matched& m) const;
   Outcome fits(Matched& m);
@@ -164,6 +166,7 @@ class Entry {
   int64_t hits_ = 0;
   int64_t steps_ = 0;
   int streak_ = 0, rest_ = 0;
+  int losses_ = 0;
   const char* why_ = "";  // runs came to nothing, the last time
   uint32_t other_way_ = 0;
   double least_bytecode_ = 0;

@@ -110,29 +110,6 @@ static bool has_loop_variable(const capture::Region& region) {
   });
 }
 
-static double entering_time(const capture::Region& region) {
-  return kRegion + kGuard * static_cast<double>(region.guards.size()) + kInput * static_cast<double>(region.inputs.size()) +
-         kRecipe * static_cast<double>(region.recipes.size() + region.effects.size());
-}
-
-/// What the bytecode takes, over what entering the region costs; infinite where nobody can tell.
-static double gain_of_entering(const capture::Region& region) {
-  const graph::Graph& graph = *region.graph;
-  double bytecode = region.instructions * kLeastInstruction;
-  double entering = entering_time(region);
-  if (graph.shapes().symbol_count() > 0 || has_loop_variable(region)) entering += kNewSizes;
-  bool unknown = has_tensors(region);
-  graph::for_each_node(graph, graph.body(), [&](graph::ValueId v) {
-    const graph::Node& node = graph.node(v);
-    unknown = unknown || node.op == Op::Loop;
-    bytecode += operation_time(node) + access_time(graph, node) + (is_computed(node) ? kElement * elements(graph, v) : 0);
-    if (graph::def(node.op).cls == graph::OpClass::Host) bytecode += kReduction;
-  });
-  return unknown ? std::numeric_limits<double>::infinity() : bytecode / entering;
-}
-
-bool is_worth_entering(const capture::Region& region) { return gain_of_entering(region) > 1; }
-
 namespace {
 
 /// Steps of a plan that branches and loops run: each for itself, and few at a time.
@@ -148,6 +125,30 @@ double block_steps(const graph::Graph& graph, const graph::Block& block, bool in
 }
 
 }  // namespace
+
+static double entering_time(const capture::Region& region) {
+  return kRegion + kGuard * static_cast<double>(region.guards.size()) + kInput * static_cast<double>(region.inputs.size()) +
+         kRecipe * static_cast<double>(region.recipes.size() + region.effects.size());
+}
+
+/// What the bytecode takes, over what entering the region costs; infinite where nobody can tell.
+static double gain_of_entering(const capture::Region& region) {
+  const graph::Graph& graph = *region.graph;
+  double bytecode = region.instructions * kLeastInstruction;
+  double entering = entering_time(region);
+  if (graph.shapes().symbol_count() > 0 || has_loop_variable(region)) entering += kNewSizes;
+  entering += kStep * block_steps(graph, graph.body(), false);
+  bool unknown = has_tensors(region);
+  graph::for_each_node(graph, graph.body(), [&](graph::ValueId v) {
+    const graph::Node& node = graph.node(v);
+    unknown = unknown || node.op == Op::Loop;
+    bytecode += operation_time(node) + access_time(graph, node) + (is_computed(node) ? kElement * elements(graph, v) : 0);
+    if (graph::def(node.op).cls == graph::OpClass::Host) bytecode += kReduction;
+  });
+  return unknown ? std::numeric_limits<double>::infinity() : bytecode / entering;
+}
+
+bool is_worth_entering(const capture::Region& region) { return gain_of_entering(region) > 1; }
 
 bool is_worth_compiling(const capture::Region& region) {
   const double steps = block_steps(*region.graph, region.graph->body(), false);

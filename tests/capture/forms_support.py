@@ -204,7 +204,7 @@ class Structure:
 
 def structure(function: Callable, args: tuple) -> Structure:
     """What the first call compiles."""
-    collector = Collector()
+    collector = Collector("not measured")
     marked = fj.jit(function, capture_mode="bytecode")
     run(marked, args)
     # What the standard library is made of is not the form's.
