@@ -27,10 +27,10 @@ class Displaced {
 
   const capture::Region& region_;
   const GuardProgram& guards_;
-  std::unordered_map<uint32_t, Operand> fetched_;  // by recipe
+  std::unordered_map<uint32_t, GuardOperand> fetched_;  // by recipe
   std::vector<const capture::Effect*> displacing_;  // what was there before the region
   struct Kept {
-    Operand object;
+    GuardOperand object;
     int32_t holder;  // recipe, or -1
   };
   std::vector<Kept> kept_;  // existing objects that what is made at the exit, or what a store changes, refers to

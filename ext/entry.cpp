@@ -454,7 +454,8 @@ Outcome Entry::run_plan(Run& of, std::vector<unsigned>& unsaid, bool in_frame) {
     run = plan().run(params, results, symbols, always_short_ ? nullptr : poll_signals, runtime::kReported, still);
   } else {
     // Other threads may rebind what holds the inputs, of which results are made afterwards too.
-    for (const Operand& operand : guards.input_operands()) of.trash.push_back(Py_NewRef(guards.object(*w.matched, operand)));
+    for (const GuardOperand& operand : guards.input_operands())
+      of.trash.push_back(Py_NewRef(guards.object(*w.matched, operand)));
     of.others_ran = true;
     struct Release {
       PyThreadState* state = PyEval_SaveThread();
@@ -668,7 +669,7 @@ Ref<> Entry::prediction(const capture::FrameView& frame, const Workspace& w) con
   for (std::size_t i = 0; i < region_->recipes.size(); ++i)
     if (region_->recipes[i].kind == Kind::Fetch || region_->recipes[i].kind == Kind::Constant)
       ok = ok && append(existing, PyLong_FromVoidPtr(w.objects[i]));
-  const std::vector<Operand>& inputs = guards_->input_operands();
+  const std::vector<GuardOperand>& inputs = guards_->input_operands();
   const graph::Graph& graph = *region_->graph;
   const std::vector<graph::ValueId> roots = graph::written_roots(graph, graph.body());
   for (std::size_t i = 0; i < inputs.size(); ++i) {

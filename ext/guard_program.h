@@ -28,7 +28,7 @@ namespace framejit::ext {
 using capture::LiveSlots;
 
 /// Where an object is found while the program runs.
-struct Operand {
+struct GuardOperand {
   enum Base : uint8_t { Local, Stack, Slot, Fixed, Function };
   Base base = Local;
   uint16_t index = 0;
@@ -91,21 +91,21 @@ class GuardProgram {
   GuardFailure explain_forced(int guard, const LiveSlots& live) const;
 
   /// Where a source given to make() is found after a match.
-  Operand operand_of(const capture::SourceRef& source) const;
-  PyObject* object(const Matched& m, Operand o) const {
+  GuardOperand operand_of(const capture::SourceRef& source) const;
+  PyObject* object(const Matched& m, GuardOperand o) const {
     switch (o.base) {
-      case Operand::Local: return m.live->locals[o.index];
-      case Operand::Stack: return m.live->stack[o.index];
-      case Operand::Slot: return m.slots[o.index];
-      case Operand::Function: return m.live->function;
-      case Operand::Fixed: break;
+      case GuardOperand::Local: return m.live->locals[o.index];
+      case GuardOperand::Stack: return m.live->stack[o.index];
+      case GuardOperand::Slot: return m.slots[o.index];
+      case GuardOperand::Function: return m.live->function;
+      case GuardOperand::Fixed: break;
     }
     return fixed_[o.index];
   }
   /// Might the region have looked at this object, or hand it on?
   bool sees(const Matched& m, const PyObject* object) const;
   /// Objects of the inputs, so that they can be kept alive while the GIL is released.
-  const std::vector<Operand>& input_operands() const { return input_operands_; }
+  const std::vector<GuardOperand>& input_operands() const { return input_operands_; }
 
  private:
   struct Impl;
@@ -118,7 +118,7 @@ class GuardProgram {
   std::vector<KnownArray> known_;
   std::size_t slots_ = 0, symbols_ = 0;
   std::vector<PyObject*> fixed_;  // borrowed from sources
-  std::vector<Operand> input_operands_;
+  std::vector<GuardOperand> input_operands_;
 };
 
 }  // namespace framejit::ext

@@ -40,9 +40,9 @@ class GuardCompiler {
     for (std::size_t s = 0; s < program_.symbols_; ++s)
       if (!bound_[s]) return fail("symbol s" + std::to_string(s) + " is bound by no guard");
     for (const SourceRef& source : sources) {
-      const Operand operand = operand_of(source);
+      const GuardOperand operand = operand_of(source);
       // A fetch tests what it fetches; a frame slot must be looked at.
-      if (operand.base <= Operand::Stack && !looked_at_.contains(source))
+      if (operand.base <= GuardOperand::Stack && !looked_at_.contains(source))
         emit({.op = GuardOp::Bound, .a = operand, .guard = ~0u});
     }
     program_.input_operands_.reserve(inputs.size());
@@ -198,48 +198,48 @@ class GuardCompiler {
     return static_cast<uint16_t>(program_.slots_++);
   }
 
-  Operand operand_of(const SourceRef& source) {
+  GuardOperand operand_of(const SourceRef& source) {
     if (!source) {
       fail("a guard without a source");
       return {};
     }
     if (const auto known = impl_.sources.find(source); known != impl_.sources.end()) return known->second;
-    const Operand operand = make_operand(*source);
+    const GuardOperand operand = make_operand(*source);
     impl_.sources.emplace(source, operand);
     return operand;
   }
 
-  Operand fixed(PyObject* object) {
+  GuardOperand fixed(PyObject* object) {
     program_.fixed_.push_back(object);
-    return {Operand::Fixed, static_cast<uint16_t>(program_.fixed_.size() - 1)};
+    return {GuardOperand::Fixed, static_cast<uint16_t>(program_.fixed_.size() - 1)};
   }
 
-  Operand fetch(GuardOp op, const capture::Source& source) {
+  GuardOperand fetch(GuardOp op, const capture::Source& source) {
     GuardInstr instr{.op = op, .guard = guard_, .key = source.key.get(), .number = source.index, .source = &source};
     if (source.base)
       instr.a = operand_of(source.base);
     else if (op == GuardOp::FetchClosure || op == GuardOp::FetchDefault || op == GuardOp::FetchKeywordDefault)
-      instr.a = {Operand::Function, 0};
+      instr.a = {GuardOperand::Function, 0};
     else
       fail("source " + source.str() + " has no base");
     instr.out = new_slot();
     emit(instr);
-    return {Operand::Slot, instr.out};
+    return {GuardOperand::Slot, instr.out};
   }
 
-  Operand make_operand(const capture::Source& source) {
+  GuardOperand make_operand(const capture::Source& source) {
     switch (source.kind) {
       case SourceKind::Local:
         if (source.index < 0 || source.index >= locals_) fail("local slot out of range: " + source.str());
-        return {Operand::Local, static_cast<uint16_t>(source.index)};
-      case SourceKind::Stack: return {Operand::Stack, static_cast<uint16_t>(source.index)};
+        return {GuardOperand::Local, static_cast<uint16_t>(source.index)};
+      case SourceKind::Stack: return {GuardOperand::Stack, static_cast<uint16_t>(source.index)};
       case SourceKind::Constant: return fixed(source.object.get());
       case SourceKind::Global:
       case SourceKind::Builtin: {
         DictGroup::Item* item = group_item(source.object.get(), source.key.get());
         if (!item) return {};
         if (item->slot < 0) item->slot = new_slot();
-        return {Operand::Slot, static_cast<uint16_t>(item->slot)};
+        return {GuardOperand::Slot, static_cast<uint16_t>(item->slot)};
       }
       case SourceKind::Cell: return fetch(GuardOp::FetchCell, source);
       case SourceKind::Closure: return fetch(GuardOp::FetchClosure, source);
@@ -314,9 +314,9 @@ class GuardCompiler {
         for (const graph::Dim& stride : spec.strides) test.strides.push_back(dim_code(stride));
       }
     }
-    const Operand operand = operand_of(g.source);
+    const GuardOperand operand = operand_of(g.source);
     if (test.layout == ArrayTest::Flag && spec.wrap == capture::Wrap::NdArray && test.input >= 0 &&
-        operand.base == Operand::Local && test.rank <= KnownArray::kMaxRank) {
+        operand.base == GuardOperand::Local && test.rank <= KnownArray::kMaxRank) {
       KnownArray known{test.type,
                        test.descr,
                        test.type_number,
@@ -437,7 +437,7 @@ Expected<std::unique_ptr<GuardProgram>, std::string> GuardProgram::make(const st
   return program;
 }
 
-Operand GuardProgram::operand_of(const SourceRef& source) const {
+GuardOperand GuardProgram::operand_of(const SourceRef& source) const {
   if (const auto known = impl_->sources.find(source); known != impl_->sources.end()) return known->second;
   FRAMEJIT_CHECK(false, "a source that was not given to GuardProgram::make: " + source->str());
 }

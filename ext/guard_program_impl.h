@@ -117,7 +117,7 @@ enum class GuardOp : uint8_t {
 
 struct GuardInstr {
   GuardOp op;
-  Operand a, b;
+  GuardOperand a, b;
   uint16_t out = 0;    // slot that a fetch fills
   uint32_t guard = 0;  // for explanations
   PyObject* object = nullptr;
@@ -137,7 +137,7 @@ struct GuardProgram::Impl {
   std::vector<ArrayTest> arrays;
   std::vector<RelationTest> relations;
   mutable std::vector<DictGroup> groups;
-  capture::SourceMap<Operand> sources;
+  capture::SourceMap<GuardOperand> sources;
   const unsigned long long* registrations = nullptr;
   std::span<const capture::Guard> guards;  // the caller's
 };

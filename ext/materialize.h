@@ -76,7 +76,7 @@ class Materializer {
     enum How : uint8_t { Make, Fill, Root, Fetch } how;  // Root, Fetch: only a reference to what is there
     uint32_t recipe;
     uint32_t root = 0;
-    Operand operand{};
+    GuardOperand operand{};
   };
 
   Materializer(const capture::Region& region, const GuardProgram& guards, const runtime::Plan& plan)
