@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import framejit
-import numpy as np
+from exact.same import assert_same_value as same  # noqa: F401: for the tests
 from framejit import _core
 
 
@@ -39,21 +39,3 @@ def hits(function: Any) -> int:
 
 def errors() -> int:
     return framejit.stats()["internal_errors"]
-
-
-def same(expected: Any, actual: Any) -> None:
-    """Type, dtype, shape, strides, bits; containers item by item."""
-    assert type(actual) is type(expected)
-    if isinstance(expected, np.ndarray):
-        assert (actual.dtype, actual.shape, actual.strides) == (expected.dtype, expected.shape, expected.strides)
-        assert np.array_equal(actual, expected, equal_nan=expected.dtype.kind in "fc")
-    elif isinstance(expected, (list, tuple)):
-        assert len(actual) == len(expected)
-        for e, a in zip(expected, actual):
-            same(e, a)
-    elif isinstance(expected, dict):
-        assert list(actual) == list(expected)
-        for key in expected:
-            same(expected[key], actual[key])
-    else:
-        assert actual == expected or (actual != actual and expected != expected)
