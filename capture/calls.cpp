@@ -178,7 +178,8 @@ bool may_override(Executor& x, Value* value) {
     case ValueKind::Dict:
     case ValueKind::Iterator:
     case ValueKind::BoundMethod:
-    case ValueKind::Cell: break;
+    case ValueKind::Cell:
+    case ValueKind::Text: break;
   }
   return true;
 }
@@ -450,7 +451,8 @@ Captured<Value*> Executor::call(Value* callable, const Values& args, const Keywo
     case ValueKind::Slice:
     case ValueKind::Range:
     case ValueKind::Iterator:
-    case ValueKind::Cell: break;
+    case ValueKind::Cell:
+    case ValueKind::Text: break;
   }
   PyObject* type = type_of(callable);
   return break_at(BreakId::UnknownCallable,

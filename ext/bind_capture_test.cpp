@@ -42,6 +42,7 @@ std::string text(const Region& region, uint32_t index, int depth = 0) {
     case Recipe::Kind::Constant: return short_repr(r.object.get());
     case Recipe::Kind::Fetch: return "<" + r.source->str() + ">";
     case Recipe::Kind::Result: return std::string(wrap_name(r.wrap)) + " " + std::to_string(r.index);
+    case Recipe::Kind::Choice: return "choice(" + items() + ")";
     case Recipe::Kind::Int: return "int " + r.dim.str();
     case Recipe::Kind::Tuple: return "(" + items() + ")";
     case Recipe::Kind::List: return "[" + items() + "]";

@@ -51,6 +51,7 @@ PyObject* call_original(FunctionObject* f, PyObject* const* args, std::size_t na
       case Outcome::Done: ++stats.frames_captured; return result;
       case Outcome::Error: return nullptr;
       case Outcome::Miss:
+      case Outcome::OtherWay:
       case Outcome::Declined: break;
     }
   }
@@ -92,6 +93,7 @@ inline PyObject* call_bound(FunctionObject* f, PyObject* const* slots, int slot_
   switch (f->state->call(live, result)) {
     case Outcome::Done: ++stats.frames_captured; return result;
     case Outcome::Miss: return call_missed(f, slots, args, nargsf, kwnames);
+    case Outcome::OtherWay:
     case Outcome::Declined:
       return f->state->has_declined() ? call_in_turn(f, args, nargsf, kwnames) : call_original(f, args, nargsf, kwnames);
     case Outcome::Error: break;

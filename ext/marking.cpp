@@ -88,6 +88,7 @@ capture::FrameInterceptor::Outcome MarkedCode::enter_checked(PyFunctionObject* f
   switch (outcome) {
     case ext::Outcome::Done: ++stats.frames_captured; return {true, result, nullptr};
     case ext::Outcome::Error: return {true, nullptr, nullptr};
+    case ext::Outcome::OtherWay:
     case ext::Outcome::Declined:
       if (state_->has_declined() && state_->begin_declined()) return {false, nullptr, nullptr, 0, shared_from_this()};
       if (!state_->needs_splicing() && !state_->spliced()) return {};

@@ -412,8 +412,8 @@ Captured<Value*> apply_ufunc(Session& session, Op op, std::span<const Operand> g
       return break_at(BreakId::UnsupportedArgument, std::move(*reason));
     for (ValueId& input : inputs) {
       if (mask == graph::kNoValue) break;
-      Ref<> number = Ref<>::steal(PyLong_FromLong(op == Op::Arctanh ? 0 : 1));  // sets no flag, for any operator
-      FRAMEJIT_TRY(tame, convert_known(session, number.get(), dtype));
+      Ref<> harmless = Ref<>::steal(PyLong_FromLong(op == Op::Arctanh ? 0 : 1));  // sets no flag, for any operator
+      FRAMEJIT_TRY(tame, convert_known(session, harmless.get(), dtype));
       const ValueId choices[] = {mask, input, tame};
       FRAMEJIT_TRY(safe, built(session.builder().elementwise(Op::Where, choices)));
       input = safe;

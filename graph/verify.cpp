@@ -290,7 +290,8 @@ class Verifier {
       return;
     }
     const bool attention = (n.op == Op::Attention || n.op == Op::AttentionGradients) && AttentionOperands::fits(n.op, n.inputs.size());
-    const std::optional<std::size_t> state = attention ? AttentionOperands(n.op, n.inputs.size()).state : std::nullopt;
+    std::size_t state = n.inputs.size();  // none
+    if (attention) state = AttentionOperands(n.op, n.inputs.size()).state.value_or(state);
     const DType operand = graph_.type(n.inputs.back()).dtype;
     for (std::size_t i = 0; i < n.inputs.size(); ++i) {
       const bool is_mask = (n.op == Op::Where || n.op == Op::Compress || n.op == Op::Expand) && i == 0;

@@ -311,12 +311,12 @@ void Attention::plan() {
       const int64_t rows = rest_of_queries ? queries - (query_blocks() - 1) * kQueries : kQueries;
       const int64_t some = rest_of_keys ? keys - (std::max<int64_t>(keys, 1) - 1) / kKeys * kKeys : kKeys;
       const int64_t score = score_row(some);
-      const auto planned = [&](int64_t m, int64_t n, int64_t k, Matrix a, Matrix b, int64_t c_row, bool added) {
+      const auto planned = [&](int64_t m, int64_t n, int64_t inner, Matrix a, Matrix b, int64_t c_row, bool added) {
         Product p;
         p.core = core;
         p.code = product_code;
         p.l2_bytes = l2_bytes;
-        p.m = m, p.n = n, p.k = k;
+        p.m = m, p.n = n, p.k = inner;
         p.a_row = a.row, p.a_k = a.column, p.b_k = b.row, p.b_column = b.column, p.c_row = c_row;
         p.added = added;
         p.plan();
