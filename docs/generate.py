@@ -9,13 +9,14 @@ import argparse
 import ast
 import re
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
 DOCS = Path(__file__).resolve().parent
 REGISTRY = DOCS.parent / "capture" / "breaks.inc"
 
-_STRING = r'"(?:[^"\\]|\\.)*"'
+_STRING = r'(?:R"py\((?s:.*?)\)py"|"(?:[^"\\]|\\.)*")'
 _ENTRY = re.compile(rf"FRAMEJIT_BREAK\(\s*(\d+)\s*,\s*(\w+)((?:\s*,(?:\s*{_STRING})+){{4}})\s*\)")
 
 
@@ -23,11 +24,16 @@ def break_reasons(text: str) -> list[tuple[int, str, list[str]]]:
     """(number, name, [what, why, example, way out]) of each entry of the registry."""
     entries = []
     for number, name, rest in _ENTRY.findall(text):
-        fields = ["".join(ast.literal_eval(s) for s in re.findall(_STRING, part)) for part in _split(rest)]
+        fields = ["".join(_text(s) for s in re.findall(_STRING, part)) for part in _split(rest)]
         entries.append((int(number), name, fields))
     if len(entries) != len(re.findall(r"^FRAMEJIT_BREAK\(", text, re.MULTILINE)):
         raise SystemExit("an entry of capture/breaks.inc cannot be read")
     return entries
+
+
+def _text(literal: str) -> str:
+    """The string that a literal of C++ stands for."""
+    return literal[len('R"py(') : -len(')py"')].strip("\n") if literal[0] == "R" else ast.literal_eval(literal)
 
 
 def _split(text: str) -> list[str]:
@@ -44,6 +50,8 @@ def breaks_page() -> str:
         "interpreter runs the instruction itself. `FRAMEJIT_LOGS=graph_breaks` and `fj.explain` show the places. With",
         "`fullgraph=True` a break is a `GraphBreakError`.",
         "",
+        "Each example breaks with its number, once `import framejit as fj` and `import numpy as np` were run.",
+        "",
         "Generated from `capture/breaks.inc` by `docs/generate.py`.",
     ]
     for number, name, (what, why, example, way_out) in break_reasons(REGISTRY.read_text(encoding="utf-8")):
@@ -54,7 +62,7 @@ def breaks_page() -> str:
             "",
             f"{what[0].upper()}{what[1:]}: {why}.",
             "",
-            "    " + example,
+            textwrap.indent(example, "    "),
             "",
             f"Way out: {way_out}.",
         ]

@@ -97,7 +97,9 @@ Captured<Operand> operand(Session& session, Value* value) {
       FRAMEJIT_TRY(array, array_of_items(session, value));
       return array_operand(session, array);
     }
-    default: return break_at(BreakId::UnknownObject, "operand of type " + type_name(*value));
+    default:
+      return break_at(value->object && PyArray_Check(value->object.get()) ? BreakId::UnsupportedArray : BreakId::UnknownObject,
+                      "operand of type " + type_name(*value));
   }
 }
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import doctest
+import itertools
 import os
 import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import framejit
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -88,6 +92,38 @@ def test_every_break_reason_has_its_place():
     page = (ROOT / "docs" / "breaks.md").read_text(encoding="utf-8")
     assert numbers
     assert [f"FJ{int(number):03d}" for number in numbers] == re.findall(r'<a id="(FJ\d{3})"></a>', page)
+    assert len(numbers) == len(break_examples())
+
+
+def break_examples():
+    page = (ROOT / "docs" / "breaks.md").read_text(encoding="utf-8")
+    sections = re.findall(r'^## <a id="(FJ\d{3})"></a>.*\n\n.*\n\n((?:    .*\n|\n)+)', page, re.MULTILINE)
+    return {code: textwrap.dedent(example) for code, example in sections}
+
+
+@pytest.fixture
+def slow_compiler(monkeypatch):
+    """To the budget of compiling, each compilation takes 30 ms, on any machine."""
+    times = itertools.count(step=30_000_000)
+    monkeypatch.setattr(framejit.config, "profitability", "measure")
+    framejit._core.set_clock(lambda what: next(times) if what == "start" else 0)
+    yield
+    framejit._core.set_clock(None)
+
+
+@pytest.mark.capture
+@pytest.mark.parametrize("code", break_examples())
+def test_example_of_a_break(code, slow_compiler, monkeypatch):
+    for setting in ("capture_time_limit", "code_bytes_limit"):
+        monkeypatch.setattr(framejit.config, setting, getattr(framejit.config, setting))  # put back behind the test
+    breaks = []
+    framejit._core.set_event_handler(lambda channel, record: breaks.append(record["id"]), ["graph_breaks"])
+    try:
+        with contextlib.suppress(ValueError, UnboundLocalError, framejit.GraphBreakError):
+            exec(compile(break_examples()[code], code, "exec"), {"fj": framejit, "np": np})
+    finally:
+        framejit._core.set_event_handler(None)
+    assert code in breaks
 
 
 @pytest.mark.parametrize("module", named({module: module for module in MODULES}))

@@ -8,6 +8,7 @@ import io
 import os
 import runpy
 import sys
+import textwrap
 import types
 from collections.abc import Sequence
 from pathlib import Path
@@ -57,7 +58,8 @@ def _show_docs(parser: argparse.ArgumentParser, ids: list[str]) -> None:
         if number not in reasons:
             parser.error(f"there is no reason {number!r}; `docs` alone lists all")
         name, what, why, example, way_out = reasons[number]
-        print(f"{number} {name}\n{what[0].upper()}{what[1:]}: {why}.\n\n    {example}\n\nWay out: {way_out}.")
+        program = textwrap.indent(example.strip("\n"), "    ")
+        print(f"{number} {name}\n{what[0].upper()}{what[1:]}: {why}.\n\n{program}\n\nWay out: {way_out}.")
 
 
 def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:

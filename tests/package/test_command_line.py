@@ -120,7 +120,7 @@ def test_docs(folder):
         lines = run(folder, "-m", "framejit", "docs", name).stdout.splitlines()
         assert lines[0] == "FJ010 UserEffect"
         assert lines[1].startswith("An effect that others can see at once: ")
-        assert "    print(x)" in lines
+        assert '        print("called")' in lines
         assert lines[-1] == "Way out: move it out of the loop."
     listed = run(folder, "-m", "framejit", "docs").stdout.splitlines()
     assert [line.split()[0] for line in listed] == [f"FJ{number:03d}" for number in range(1, len(listed) + 1)]
