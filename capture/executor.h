@@ -143,7 +143,7 @@ class Executor {
   /// A call of a functools.lru_cache wrapper.
   Captured<Value*> call_cached(Value* cache, const Values& args, const Keywords& keywords);
 
-  // --- builtins.cpp, methods.cpp: null result of the lookup: not known
+  // --- builtins.cpp, builtins_methods.cpp: null result of the lookup: not known
   Captured<Value*> call_builtin(PyObject* callable, const Values& args, const Keywords& keywords);
   /// The function to follow in place of a C one, or null.
   Value* polyfill(PyObject* callable, const Keywords& keywords);

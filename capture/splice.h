@@ -1,6 +1,6 @@
 // Splicing: one rewritten code object that keeps the user's bytecode whole, with sites that ask regions, and landings
-// for every legal exit (design: Breaks are spliced). splice.cpp writes the sequences; frame access is in
-// py/frame_3XX.cpp.
+// for every legal exit (capture/README.md). splice.cpp writes the sequences; frame access is in
+// py/frame_311.h.
 #pragma once
 
 #include <cstdint>

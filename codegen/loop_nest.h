@@ -53,7 +53,7 @@ struct NestStore {
 enum class Fold : uint8_t {
   None,
   /// NumPy's pairwise leaf: n_inner <= 128 elements (complex: counted in real numbers), eight accumulators
-  /// (numpy-bits.md, reductions, 5), one scalar stored to operand 0 of `stores`. Fewer than 8: left fold from -0.0. In place of n_inner
+  /// added as a tree, one scalar stored to operand 0 of `stores`. Fewer than 8: left fold from -0.0. In place of n_inner
   /// the kernel takes the address of the lengths of the rows, and a row begins where the one before ended, plus the outer stride.
   PairwiseLeaf,
   /// out[i] = combine(out[i], value) for each outer row in order; columns are vectorised, accumulators stay in registers.

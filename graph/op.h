@@ -25,7 +25,7 @@ enum class OpClass : uint8_t {
 
 /// How bit equality with eager NumPy is reached at O0.
 enum class Exactness : uint8_t {
-  Native,     // one IEEE operation, integer arithmetic, or a formula proven equal (numpy-bits): emitted inline
+  Native,     // one IEEE operation, integer arithmetic, or a formula proven equal: emitted inline
   NumpyLoop,  // NumPy's own inner loop on tiles; at O1 an own polynomial where codegen has one, else the same loop
   HostCall,   // the whole operation is the host's; at O1 an own core where codegen has one
 };

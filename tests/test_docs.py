@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import doctest
+import io
 import itertools
 import os
 import re
 import subprocess
 import sys
 import textwrap
+import tokenize
 from pathlib import Path
 
 import framejit
@@ -72,6 +74,58 @@ def test_examples_run(page, tmp_path, monkeypatch):
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
         assert (page.parent / target).exists(), target
+
+
+FOLDERS = ("benchmarks", "capture", "cmake", "codegen", "docs", "examples", "ext", "graph", "runtime", "tests")
+SUFFIXES = (".cpp", ".h", ".c", ".inc", ".py", ".pyi", ".md", ".cmake")
+FILES = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*")) if path.suffix in SUFFIXES]
+FILES += [ROOT / "README.md", ROOT / "CMakeLists.txt", ROOT / "dev"]
+NAMED_FILE = re.compile(r"(?<![\w/.<>*{-])((?:[\w-]+/|\.\./)*[\w-]+\.(?:cpp|h|c|inc|pyi?|md|cmake))\b(?![\w(])")
+# Of CPython, NumPy, asmjit and others; and those of the user in examples.
+OF_OTHERS = {
+    *("Lib/warnings.py", "Modules/_functoolsmodule.c", "Objects/locations.md", "Python/_warnings.c"),
+    *("ceval.c", "codeobject.c", "pycore_atomic.h", "extobj.c", "loops.c", "globals.cpp", "fenv.h", "splitmix64.c"),
+    *("coverage.py", "network.py", "script.py", "sim.py", "user.py"),
+}
+
+
+def prose(path):
+    """(line, text) of what a file says to readers: comments, docstrings, all of a page."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".md":
+        return [(1, text)]
+    if path.suffix in (".py", ".pyi"):
+        layout = (tokenize.NL, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT)
+        found, begins = [], True
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type == tokenize.COMMENT or (begins and token.type == tokenize.STRING):
+                found.append((token.start[0], token.string))
+            if token.type not in layout:
+                begins = token.type == tokenize.NEWLINE
+        return found
+    mark = r"//[^\n]*|/\*.*?\*/" if path.suffix in SUFFIXES[:4] else r"#[^\n]*"
+    pieces = re.finditer(rf'"(?:[^"\\\n]|\\.)*"|{mark}', text, re.DOTALL)
+    return [(text.count("\n", 0, m.start()) + 1, m[0]) for m in pieces if m[0][0] != '"']
+
+
+def test_files_that_are_named_exist():
+    parts = [path.relative_to(ROOT).parts for path in FILES]
+    ends = {"/".join(part[i:]) for part in parts for i in range(len(part))}
+
+    def exists(name, where):
+        if name in ends or name in OF_OTHERS or (where / name).exists():
+            return True
+        of_any = re.compile(re.escape(name).replace("NAME", r"\w+").replace("XX", r"\d\d"))
+        return any(of_any.fullmatch(end) for end in ends)
+
+    gone = [
+        f"{path.relative_to(ROOT)}:{line + text.count(chr(10), 0, match.start())}: {match[1]}"
+        for path in FILES
+        for line, text in prose(path)
+        for match in NAMED_FILE.finditer(text)
+        if not exists(match[1], path.parent)
+    ]
+    assert not gone
 
 
 def test_commands_of_the_readme_exist():

@@ -57,7 +57,7 @@ uint64_t combined(Op combine, DType t, uint64_t a, uint64_t b, unsigned* flags) 
   return reference_apply(elementwise_of(t, combine), t, args, false, flags);
 }
 
-/// numpy-bits, reductions, 5.
+/// NumPy's pairwise sum of up to 128 elements.
 template <class T>
 T pairwise_model(const std::vector<T>& x) {
   T total = T(-0.0);

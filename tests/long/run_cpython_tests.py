@@ -93,7 +93,7 @@ SKIPPED = {
 # They compare frame.f_code with a function's __code__.
 LOADED = {"test_sys_settrace", "test_pdb", "test_bdb", "test_trace", "test_sys_setprofile", "test_profile", "test_cprofile"}
 
-# Outcomes that rightly differ; design.md lists what may be told apart. A part of the test's id, and why.
+# Outcomes that rightly differ; docs/usage.md lists what may be told apart. A part of the test's id, and why.
 EXPECTED = {
     "test_co_positions_artificial_instructions": "lists the instructions of a frame's f_code",
     "test_dis.": "lists the instructions of a frame's f_code, or looks for specialised ones in __code__, which does not run",
