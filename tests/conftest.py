@@ -35,5 +35,7 @@ def pytest_report_header() -> str:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
+        if item.get_closest_marker("long"):
+            item.add_marker(pytest.mark.timeout(7200))
         if REASON is not None and item.get_closest_marker("capture"):
             item.add_marker(pytest.mark.skip(reason=REASON))
