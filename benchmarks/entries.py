@@ -58,7 +58,9 @@ def main() -> None:
                 for name, calls in rows.items():
                     best[name] = min(best[name], timed(calls))
             ratio = best["many"] / best["one"]
-            print(f"{count:>8} {order:>9} {best['plain']:>7.0f} {best['one']:>9.0f} {best['many']:>6.0f} {ratio:>11.2f}")
+            print(
+                f"{count:>8} {order:>9} {best['plain']:>7.0f} {best['one']:>9.0f} {best['many']:>6.0f} {ratio:>11.2f}"
+            )
 
 
 if __name__ == "__main__":

@@ -20,7 +20,8 @@ class CustomOp:
         As given.
     """
 
-    _raised: tuple[int, tuple[Any, ...], BaseException] | None = None  # by a step of compiled code: thread, arrays, error
+    # By a step of compiled code: thread, arrays, error.
+    _raised: tuple[int, tuple[Any, ...], BaseException] | None = None
 
     def __init__(self, function: Callable[..., Any], shape: Any, dtype: Any, gradient: Any) -> None:
         functools.update_wrapper(self, function)

@@ -120,8 +120,8 @@ def test_what_was_stored_is_read_as_the_class_says():
         return o.w
 
     def by_function(o, x):
-        setattr(o, "w", x + 1)
-        return getattr(o, "w")
+        setattr(o, "w", x + 1)  # noqa: B010
+        return getattr(o, "w")  # noqa: B009
 
     for f in (by_name, by_function):
         assert capture(f, Always(), X).codes == ["FJ009"]

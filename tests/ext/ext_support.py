@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import framejit
-from exact.same import assert_same_value as same  # noqa: F401: for the tests
+from exact.same import assert_same_value as same  # noqa: F401
 from framejit import _core
 
 

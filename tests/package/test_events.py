@@ -52,7 +52,9 @@ def test_break_without_source_and_regions():
     del record["regions"]
     lines = break_text(record).splitlines()
     assert lines[0].startswith("<stdin>:3:13 step(): FJ002 ")
-    assert lines[1:] == ["    move it out of the loop, or @framejit.disable the caller. Docs: python -m framejit docs FJ002"]
+    assert lines[1:] == [
+        "    move it out of the loop, or @framejit.disable the caller. Docs: python -m framejit docs FJ002"
+    ]
 
 
 def test_break_columns_are_bytes(tmp_path):

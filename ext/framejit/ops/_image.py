@@ -63,7 +63,11 @@ def _convolution(
     window = tuple(step * (size - 1) + 1 for size, step in zip(w.shape[2:], dilation))
     around = _around(x.shape, window, stride, pad_mode.lower(), padding)
     if not is_compiling():
-        for name, values in (("stride", stride), ("padding", [n for both in around for n in both]), ("dilation", dilation)):
+        for name, values in (
+            ("stride", stride),
+            ("padding", [n for both in around for n in both]),
+            ("dilation", dilation),
+        ):
             if max(values, default=0) >= 2**31:
                 raise ValueError(f"The '{name}' of a convolution must be below 2**31, but got {max(values)}.")
     numbers = [
