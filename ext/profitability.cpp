@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "capture/limits.h"
 #include "ext/numpy_host_call.h"
 
 namespace framejit::ext {
@@ -17,6 +18,7 @@ constexpr double kOperation = 400, kReduction = 1200, kNumber = 60, kLeastNumber
 constexpr double kElement = 0.25;    // that is not read from memory and written to it
 constexpr double kItem = 30, kPart = 180;  // an element, or a view, of an array
 constexpr double kGuard = 10, kInput = 25, kRecipe = 20;
+constexpr double kOfElements = 0.4;
 constexpr double kFewSteps = 200, kStep = 60;
 constexpr double kNewSizes = 700;  // what is bound anew where a number that a plan depends on is not that of the run before
 constexpr double kScanned = 4;       // in place of NumPy's loop
@@ -131,6 +133,12 @@ static double entering_time(const capture::Region& region) {
          kRecipe * static_cast<double>(region.recipes.size() + region.effects.size());
 }
 
+static bool has_array_work(const graph::Graph& graph) {
+  bool works = false;
+  graph::for_each_node(graph, graph.body(), [&](graph::ValueId v) { works = works || capture::is_array_work(graph, v); });
+  return works;
+}
+
 /// What the bytecode takes, over what entering the region costs; infinite where nobody can tell.
 static double gain_of_entering(const capture::Region& region) {
   const graph::Graph& graph = *region.graph;
@@ -145,6 +153,8 @@ static double gain_of_entering(const capture::Region& region) {
     bytecode += operation_time(node) + access_time(graph, node) + (is_computed(node) ? kElement * elements(graph, v) : 0);
     if (graph::def(node.op).cls == graph::OpClass::Host) bytecode += kReduction;
   });
+  // Times of single values are known worst, and next to none of these regions was seen to gain.
+  if (!has_array_work(graph)) bytecode *= kOfElements;
   return unknown ? std::numeric_limits<double>::infinity() : bytecode / entering;
 }
 
