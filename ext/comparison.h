@@ -33,7 +33,7 @@ class Comparison {
     int least_runs;
     int64_t enough_ns;  // or kMostWarmUp runs
   };
-  static constexpr WarmUp kCalls{3, 200000}, kRounds{kMostWarmUp, 20000000};
+  static constexpr WarmUp kCalls{3, 200000}, kRounds{8, 1000000};
 
   /// `least_bytecode`: what the bytecode takes at least, by an estimate. Where the compiled code takes less the bytecode need not run.
   explicit Comparison(WarmUp warm_up = kCalls, double least_bytecode = 0) : warm_up_(warm_up), least_bytecode_(least_bytecode) {}
