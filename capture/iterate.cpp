@@ -111,6 +111,7 @@ Captured<Value*> Executor::next(Value* it) {
       return static_cast<Value*>(nullptr);
     return item;
   }
+  session_.spend(8);
   auto end = [&]() -> Captured<Value*> {
     move_to(session_, it, kExhausted);
     return static_cast<Value*>(nullptr);

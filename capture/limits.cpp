@@ -12,6 +12,7 @@ namespace framejit::capture {
 namespace {
 
 constexpr uint64_t kPollEvery = 32;           // instructions: some 20 us
+constexpr int64_t kWithoutArrays = 5;  // so much less time, where no array operation was found
 constexpr int64_t kNanosecondsPerNode = 100'000;  // layers of a network take a fifth, with the Python code between operations
 
 int64_t now(clockid_t clock) {
@@ -39,7 +40,8 @@ Limits::Limits(const CaptureOptions& options)
 
 bool Limits::out_of_time(std::size_t nodes) const {
   if (options_.time_limit_ns <= 0) return false;
-  const int64_t limit = options_.time_limit_ns + static_cast<int64_t>(nodes) * kNanosecondsPerNode;
+  const int64_t limit = saw_array_work() ? options_.time_limit_ns + static_cast<int64_t>(nodes) * kNanosecondsPerNode
+                                         : options_.time_limit_ns / kWithoutArrays;
   // Reading the thread's own time takes a system call.
   return now(CLOCK_MONOTONIC) - started_ > limit && now(CLOCK_THREAD_CPUTIME_ID) - started_cpu_ > limit;
 }

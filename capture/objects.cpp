@@ -87,7 +87,9 @@ Value* Executor::str(const std::string& text) {
   return session_.constant(object.get());
 }
 
+// An item that is found costs a third of an instruction, one that is guarded almost as much as one.
 Value* Executor::lazy(PyObject* object, SourceRef source) {
+  session_.spend(8);
   Value* v = session_.make(ValueKind::Lazy);
   v->object = Ref<>::share(object);
   v->source = std::move(source);
@@ -97,6 +99,7 @@ Value* Executor::lazy(PyObject* object, SourceRef source) {
 Value* Executor::look(Value* v) {
   if (!v || v->kind != ValueKind::Lazy) return v;
   if (v->items.empty()) {
+    session_.spend(24);
     v->items.push_back(wrap(v->object.get(), v->source));
     session_.learn([v] { v->items.clear(); });
   }

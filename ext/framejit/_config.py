@@ -44,7 +44,7 @@ FIELDS = (
         "capture_time_limit",
         50,
         "milliseconds of processor time that one capture may take before it ends where it is, and 100 microseconds more for "
-        "each graph node; 0, `fullgraph=True` and gradients: no limit",
+        "each graph node; a fifth of it if no array operation was found; 0, `fullgraph=True` and gradients: no limit",
         True,
     ),
     Field(
