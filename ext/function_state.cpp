@@ -522,6 +522,7 @@ bool CodeState::force_failure(Place& place) {
 }
 
 bool CodeState::may_compile(Place& place, const LiveSlots& live) {
+  const int forced_guard = std::exchange(place.forced, -1);  // of the entry at the front
   if (place.exhausted || compiling_ || _Py_IsFinalizing()) return false;
   if (is_over_budget()) {
     if (!std::exchange(said_budget_, true)) note_breaks({break_at(capture::BreakId::CompileBudget, "", 0)});
@@ -532,13 +533,13 @@ bool CodeState::may_compile(Place& place, const LiveSlots& live) {
   const auto failed = place.failed.find(kinds);
   if (failed != place.failed.end() && failed->second >= kMaxFailures) return false;
   const bool known = place.by_kinds.count(kinds) != 0;
-  if (known && place.forced < 0) lead(place, kinds);
+  if (known && forced_guard < 0) lead(place, kinds);
   // Null: what the entries were made for has died.
   const std::shared_ptr<Entry> last = place.entries.empty() ? nullptr : place.entries.front();
-  const bool forced = last && place.forced >= 0;
+  const bool forced = last && forced_guard >= 0 && static_cast<std::size_t>(forced_guard) < last->guards().size();
   const bool other_way = std::exchange(place.other_way, false);
   std::optional<GuardFailure> failure =
-      forced ? last->explain_forced(std::exchange(place.forced, -1), live)
+      forced ? last->explain_forced(forced_guard, live)
       : last ? last->explain(live)
              : GuardFailure{"what the entry was made for is alive", "true", "false", 0, {}, {}};
   if (!failure && other_way)
