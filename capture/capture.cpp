@@ -235,7 +235,7 @@ const Checkpoint* Attempt::loop_entry(uint32_t pc) const {
   return first;
 }
 
-/// What most of the work was done for, where capture became too long.
+/// Names the loop, or the number of instructions, that took most of the work of a capture that became too long.
 std::string Attempt::longest() const {
   const auto most = std::max_element(rounds_.begin(), rounds_.end(),
                                      [](const auto& a, const auto& b) { return a.second < b.second; });

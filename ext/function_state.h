@@ -28,6 +28,9 @@
 
 namespace framejit::ext {
 
+/// The frame of such code is others' to resume.
+inline constexpr int kGeneratorFlags = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
+
 /// What jit() was asked for.
 struct JitSettings {
   bool fullgraph = false;

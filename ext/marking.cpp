@@ -97,8 +97,7 @@ capture::FrameInterceptor::Outcome MarkedCode::enter_checked(PyFunctionObject* f
   }
   if (state_->needs_splicing()) {
     spliced_ = state_->splice();
-    constexpr int kGenerators = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
-    if (spliced_ && state_->reach() && (code->co_flags & kGenerators)) capture::mark_resumed(spliced_->code(), state_->reach());
+    if (spliced_ && state_->reach() && (code->co_flags & kGeneratorFlags)) capture::mark_resumed(spliced_->code(), state_->reach());
   }
   PyCodeObject* replacement = state_->replacement();
   if (!replacement) {
