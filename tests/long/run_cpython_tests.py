@@ -110,7 +110,7 @@ EXPECTED_MARKED = {
     "test_sys.SizeofTest.test_objecttypes": EXPECTED["test_sys.SizeofTest.test_objecttypes"],
     "test_sys.SysModuleTest.test_getframe": EXPECTED["test_sys.SysModuleTest.test_getframe"],
     "test_descr.ClassPropertiesAndMethods.test_slots": "counts objects while the callee is compiled for the first time",
-    "test_array.ByteTest.test_bug_782369": "counts references to a small int, which all of the process shares",
+    ".test_bug_782369": "counts references to a small int, which all of the process shares",
     "test_sys.SysModuleTest.test_refcount": "counts references to None while it is compiled",
     "test_warnings.": "looks at all warnings: RecompileLimitWarning",
     "test_memoryio.CBytesIOTest.test_sizeof": "the size of an instance's dict",
