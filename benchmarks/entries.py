@@ -1,4 +1,4 @@
-"""What a call costs where a function has many entries, for dtypes and ranks of its argument, over one entry.
+"""Compare a call of a function that has many entries, for dtypes and ranks of its argument, with one that has one entry.
 
     ./dev python benchmarks/entries.py
 

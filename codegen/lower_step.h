@@ -41,7 +41,7 @@ class Facts {
   bool decide_one(const Dim& d) { return d.is_const() ? d.value() == 1 : decide(graph::Relation::Eq, d, 1); }
   int64_t hint(const Dim& d) const { return env_.hint(d); }
   graph::ShapeEnv& env() { return env_; }
-  /// What was decided beyond the graph's own guards, those of them that are about what is measured, and that arrays are within their sizes.
+  /// Conditions of a run: decisions beyond the graph's guards, guards on measured sizes, and the limits of array sizes.
   std::vector<graph::DimGuard> conditions() const;
 
  private:

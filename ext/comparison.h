@@ -1,4 +1,4 @@
-// Which is faster, the compiled code or the bytecode? Measured, by runs of both, which take turns.
+// Measures whether compiled code is faster than the bytecode: runs of both take turns.
 #pragma once
 
 #include <Python.h>
@@ -10,7 +10,7 @@ namespace framejit::ext {
 
 enum class Side : uint8_t { Compiled, Bytecode };
 
-/// What the clock is read for.
+/// The purpose of a reading: tests give each a time of its own.
 enum class Reading : uint8_t { Start, Compiled, Bytecode, Compiling };  // Compiling: the thread's own time
 /// In nanoseconds. Tests have a clock of their own (_core.set_clock).
 int64_t read_clock(Reading reading);
@@ -21,8 +21,8 @@ int size_class(PyObject* const* slots, int count);
 /// How often the bytecode had its turn, in this process: a time with one of a callee or of a region in it says nothing.
 inline int64_t bytecode_turns = 0;
 
-/// What runs that fitted the same class of sizes took. Nothing is run twice: some of the runs are the bytecode's in place of the
-/// compiled code's.
+/// Times of runs on arrays of about the same sizes. Nothing is run twice: in some of the runs the bytecode runs instead of the
+/// compiled code.
 class Comparison {
  public:
   static constexpr int kMostWarmUp = 64;

@@ -68,9 +68,9 @@ class Entry {
   const char* why_given_up() const { return unprofitable_ ? unprofitable_ : demoted() ? why_ : ""; }
   /// Is it left to the interpreter for good, which is faster?
   bool is_left() const { return unprofitable_ && demoted(); }
-  /// What the bytecode takes at least, by an estimate, in nanoseconds.
+  /// A lower bound of the bytecode's time, by estimate, in nanoseconds.
   double least_bytecode() const { return least_bytecode_; }
-  /// Asked before a run: may it be one of those that are compared with the bytecode's? Then sampled() says so behind it.
+  /// Whether the next run may be compared with the bytecode. Call it before the run; sampled() tells after the run if it was.
   bool is_compared() {
     sampled_ = nullptr;
     return hits_ + 1 >= compared_from_;

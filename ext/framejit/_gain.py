@@ -1,4 +1,4 @@
-"""What the calls of functions took, and what they would have taken as plain Python, in words."""
+"""Describe in words the time that calls took, and the time that they would have taken as plain Python."""
 
 from __future__ import annotations
 
