@@ -48,8 +48,8 @@ bool is_slot(PyObject* raw) {
          !(reinterpret_cast<PyMemberDescrObject*>(raw)->d_member->flags & READONLY);
 }
 
-/// Is it the one name of a slot of this type's own? Another class's refuses the instance; under two names it would be two
-/// attributes here.
+/// Is it the one name of a slot of this type's own? Another class's refuses the instance; under two names it would be
+/// two attributes here.
 bool is_own_slot(PyTypeObject* type, PyObject* raw, PyObject* name) {
   return PyType_IsSubtype(type, PyDescr_TYPE(raw)) && PyUnicode_Compare(PyDescr_NAME(raw), name) == 0;
 }
@@ -148,7 +148,8 @@ Captured<Value*> Executor::get_attr(Value* v, PyObject* name, Value** self) {
         auto* type = reinterpret_cast<PyTypeObject*>(door->type_of(session_, *v));
         static PyObject* const kHook = interned("__getattr__");
         if (type && !type->tp_dictoffset && !type_attr(type, name) && !type_attr(type, kHook))
-          return raises(PyExc_AttributeError, std::string("'") + type->tp_name + "' object has no attribute '" + text + "'");
+          return raises(PyExc_AttributeError,
+                        std::string("'") + type->tp_name + "' object has no attribute '" + text + "'");
         if (PyObject* raw = type ? type_attr(type, name) : nullptr)
           if (Value* function = spelling(raw)) return call_function(function, {v}, {});
         return door->get_attr(session_, v, text);
@@ -238,10 +239,8 @@ PyObject* Executor::python_member(Value* v, PyObject* name) {
     guard(GuardKind::HasNot, v->source, nullptr, name);
   }
   const SourceRef type_source = fixed_source(type, reinterpret_cast<PyTypeObject*>(type)->tp_name);
-  if (PyFunction_Check(raw))
-    guard(GuardKind::Identity, attr_source(type_source, name), raw);
-  else if (v->source)
-    guard(GuardKind::TypeAttr, v->source, raw, name);
+  if (PyFunction_Check(raw)) guard(GuardKind::Identity, attr_source(type_source, name), raw);
+  else if (v->source) guard(GuardKind::TypeAttr, v->source, raw, name);
   return raw;
 }
 
@@ -254,10 +253,8 @@ bool Executor::has_method(Value* v, PyObject* name) {
 }
 
 void Executor::guard_lookup(const Value* v, PyObject* raw, PyObject* name) {
-  if (v->source)
-    guard(GuardKind::TypeAttr, v->source, raw, name);
-  else
-    guard(GuardKind::TypeAttr, fixed_source(v->object.get(), class_text(v)), raw, name, 1);
+  if (v->source) guard(GuardKind::TypeAttr, v->source, raw, name);
+  else guard(GuardKind::TypeAttr, fixed_source(v->object.get(), class_text(v)), raw, name, 1);
 }
 
 void Executor::guard_mro(PyTypeObject* type) {
@@ -296,9 +293,10 @@ Captured<Value*> Executor::instance_attr_value(Value* v, PyObject* name, Value**
   if (is_known) {
     static PyObject* const kGetAttribute = interned("__getattribute__");
     PyObject* getter = type_attr(type, kGetAttribute);
-    PyTypeObject* base = is_exception(*v) ? exception_type() : is_tuple_class(type) ? &PyTuple_Type : &PyBaseObject_Type;
-    if (getter != type_attr(base, kGetAttribute) && !is_partial(type))
-      return break_at(BreakId::ImpureAttribute, what);
+    PyTypeObject* base = is_exception(*v)       ? exception_type()
+                         : is_tuple_class(type) ? &PyTuple_Type
+                                                : &PyBaseObject_Type;
+    if (getter != type_attr(base, kGetAttribute) && !is_partial(type)) return break_at(BreakId::ImpureAttribute, what);
     guard_lookup(v, getter, kGetAttribute);
   }
   for (auto& [known_name, value] : v->attributes)
@@ -320,7 +318,8 @@ Captured<Value*> Executor::instance_attr_value(Value* v, PyObject* name, Value**
   PyObject* own = v->source ? instance_attr(v->object.get(), name) : nullptr;
   if (own) {
     guard_lookup(v, raw, name);
-    if (raw && Py_TYPE(raw)->tp_descr_get) {  // fetched again, the class's would come unbound where the instance has none
+    if (raw &&
+        Py_TYPE(raw)->tp_descr_get) {  // fetched again, the class's would come unbound where the instance has none
       if (own == raw) return break_at(BreakId::ImpureAttribute, what);
       Guard g{};
       g.kind = GuardKind::DistinctObject;
@@ -341,8 +340,7 @@ Captured<Value*> Executor::instance_attr_value(Value* v, PyObject* name, Value**
   if (Py_TYPE(raw)->tp_descr_get || !v->source) guard_lookup(v, raw, name);
   if (Py_TYPE(raw)->tp_descr_get) return bind_descriptor(v, raw, name, self);
   // A value on the class. Exact builtin values are no descriptors; another object's type must not become one.
-  const SourceRef source =
-      attr_source(v->source ? v->source : fixed_source(v->object.get(), class_text(v)), name);
+  const SourceRef source = attr_source(v->source ? v->source : fixed_source(v->object.get(), class_text(v)), name);
   Value* value = wrap(raw, source);
   if (value->kind == ValueKind::Object) {
     static PyObject* const kGet = interned("__get__");
@@ -454,7 +452,8 @@ Value* name_of_class(Executor& x, const Value* v, const SourceRef& base, PyObjec
   const bool module = text == "__module__";
   if (!module && text != "__name__" && text != "__qualname__") return nullptr;
   if (type_attr(Py_TYPE(type), name) != type_attr(&PyType_Type, name)) return nullptr;
-  if (!PyType_HasFeature(type, Py_TPFLAGS_READY)) return nullptr;  // a static one that nobody has asked for anything yet
+  if (!PyType_HasFeature(type, Py_TPFLAGS_READY))
+    return nullptr;  // a static one that nobody has asked for anything yet
   PyObject* own = PyDict_GetItemWithError(type->tp_dict, name);
   if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) {  // for good
     Ref<> value = Ref<>::steal(PyObject_GetAttr(v->object.get(), name));
@@ -569,7 +568,8 @@ Captured<bool> Executor::has_attr(Value* v, PyObject* name) {
   Captured<Value*> value = get_attr(v, name);
   if (value) return true;
   const Value* raised = value.error().raised;
-  if (raised && PyType_IsSubtype(class_of(*raised), reinterpret_cast<PyTypeObject*>(PyExc_AttributeError))) return false;
+  if (raised && PyType_IsSubtype(class_of(*raised), reinterpret_cast<PyTypeObject*>(PyExc_AttributeError)))
+    return false;
   return value.failure();
 }
 
@@ -632,18 +632,15 @@ Captured<bool> Executor::set_attr_generic(Value* v, PyObject* name, Value* value
   Ref<> before;
   if (v->source && raw && is_slot(raw))
     before = Ref<>::steal(Py_TYPE(raw)->tp_descr_get(raw, v->object.get(), nullptr));
-  else if (v->source)
-    before = Ref<>::share(instance_attr(v->object.get(), name));
+  else if (v->source) before = Ref<>::share(instance_attr(v->object.get(), name));
   if (!before) PyErr_Clear();
   if (may_finalize(before.get())) return finalizes();
   if (!value) {
     FRAMEJIT_TRY(held, holds(v, name));
     if (!held) return break_at(BreakId::WouldRaise, what);
   }
-  if (v->source)
-    effects_.store_attr(v, name, value);
-  else
-    set_attribute(v, text_of(name), value);
+  if (v->source) effects_.store_attr(v, name, value);
+  else set_attribute(v, text_of(name), value);
   return true;
 }
 
@@ -651,7 +648,8 @@ Captured<bool> Executor::set_attr_generic(Value* v, PyObject* name, Value* value
 Captured<bool> Executor::holds(Value* v, PyObject* name) {
   const std::string text = text_of(name);
   const SourceRef own_source = v->source ? attr_source(v->source, name) : nullptr;
-  const auto known_item = std::find_if(v->attributes.begin(), v->attributes.end(), [&](const auto& each) { return each.first == text; });
+  const auto known_item =
+      std::find_if(v->attributes.begin(), v->attributes.end(), [&](const auto& each) { return each.first == text; });
   Value* value = known_item != v->attributes.end() ? known_item->second : nullptr;
   if (known_item == v->attributes.end()) {
     if (!v->source) return false;

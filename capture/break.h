@@ -38,7 +38,8 @@ struct Break {
   /// The exception that the instruction raises in the interpreter, where it is known and all that happened before is
   /// captured: a frame that catches it goes on. Lives as long as the session.
   Value* raised = nullptr;
-  /// Code of the callees that were being followed, innermost first: the interpreter will call them. Lives as long as the session.
+  /// Code of the callees that were being followed, innermost first: the interpreter will call them. Lives as long as
+  /// the session.
   std::vector<PyCodeObject*> callees = {};
   /// What must hold for the break to come again. Taken by the region that it ends.
   std::shared_ptr<const Guard> while_holds = {};
@@ -47,8 +48,6 @@ struct Break {
 template <class T>
 using Captured = Expected<T, Break>;
 
-inline Unexpected<Break> break_at(BreakId id, std::string detail = {}) {
-  return {Break{id, std::move(detail)}};
-}
+inline Unexpected<Break> break_at(BreakId id, std::string detail = {}) { return {Break{id, std::move(detail)}}; }
 
 }  // namespace framejit::capture

@@ -133,7 +133,8 @@ Captured<Value*> do_next(Executor& x, const Values& a) {
     Captured<Value*> item = x.special(it, kNext, {});
     if (item && !*item) return unsupported("next");
     const Value* raised = item ? nullptr : item.error().raised;
-    const bool stop = raised && PyType_IsSubtype(class_of(*raised), reinterpret_cast<PyTypeObject*>(PyExc_StopIteration));
+    const bool stop =
+        raised && PyType_IsSubtype(class_of(*raised), reinterpret_cast<PyTypeObject*>(PyExc_StopIteration));
     return stop && a.size() == 2 ? Captured<Value*>(a[1]) : item;
   }
   if (it->kind != ValueKind::Iterator || it->position == kView) return unsupported("next");
@@ -184,7 +185,8 @@ Captured<Value*> do_sorted(Executor& x, const Values& a) {
 }
 
 Captured<Value*> do_divmod(Executor& x, const Values& a) {
-  if (Door* door = a.size() == 2 ? x.door_of(*a[0]) : nullptr) return door->call_method(x.session(), a[0], "__divmod__", {&a[1], 1}, {});
+  if (Door* door = a.size() == 2 ? x.door_of(*a[0]) : nullptr)
+    return door->call_method(x.session(), a[0], "__divmod__", {&a[1], 1}, {});
   if (a.size() != 2 || !is_number(*a[0]) || !is_number(*a[1])) return unsupported("divmod");
   FRAMEJIT_TRY(quotient, x.number_binary(2, a[0], a[1]));
   FRAMEJIT_TRY(remainder, x.number_binary(6, a[0], a[1]));
@@ -198,12 +200,11 @@ struct Row {
   Handler handler;
 };
 constexpr Row kFunctions[] = {
-    {"len", do_len},           {"abs", do_abs},         {"min", do_min},    {"max", do_max},
-    {"sum", do_sum},           {"any", do_any},         {"all", do_all},    {"isinstance", do_isinstance},
-    {"getattr", do_getattr},   {"hasattr", do_hasattr}, {"iter", do_iter},  {"next", do_next},
-    {"callable", do_callable}, {"divmod", do_divmod},   {"print", do_print},
-    {"issubclass", do_issubclass}, {"setattr", do_setattr}, {"delattr", do_delattr}, {"pow", do_pow},
-    {"sorted", do_sorted}};
+    {"len", do_len},           {"abs", do_abs},         {"min", do_min},     {"max", do_max},
+    {"sum", do_sum},           {"any", do_any},         {"all", do_all},     {"isinstance", do_isinstance},
+    {"getattr", do_getattr},   {"hasattr", do_hasattr}, {"iter", do_iter},   {"next", do_next},
+    {"callable", do_callable}, {"divmod", do_divmod},   {"print", do_print}, {"issubclass", do_issubclass},
+    {"setattr", do_setattr},   {"delattr", do_delattr}, {"pow", do_pow},     {"sorted", do_sorted}};
 
 // Pure functions of numbers that raise or give a number, and are cheap for every argument.
 constexpr const char* kMath[] = {"sqrt",  "exp",   "log",      "log2",     "log10",   "log1p",  "expm1", "sin",
@@ -212,15 +213,16 @@ constexpr const char* kMath[] = {"sqrt",  "exp",   "log",      "log2",     "log1
                                  "isnan", "isinf", "isfinite", "copysign", "degrees", "radians"};
 
 // Pure functions of plain objects, whose results are plain and small.
-constexpr const char* kPure[] = {"ord", "chr", "hex",  "oct",     "bin",  "repr", "ascii",
-                                 "round", "hash", "gcd", "lcm", "isclose", "isqrt", "ldexp", "format"};
+constexpr const char* kPure[] = {"ord",  "chr", "hex", "oct",     "bin",   "repr",  "ascii", "round",
+                                 "hash", "gcd", "lcm", "isclose", "isqrt", "ldexp", "format"};
 
 Captured<Value*> fold_plain(Executor& x, PyObject* function, const Values& args) {
   Ref<> packed = Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(args.size())));
   if (!packed) PyErr_Clear();
   for (std::size_t i = 0; packed && i < args.size(); ++i) {
     Ref<> arg = x.plain_text(args[i]);
-    if (!arg) return break_at(BreakId::UnknownCallable, short_repr(function) + " of a value that is known only at run time");
+    if (!arg)
+      return break_at(BreakId::UnknownCallable, short_repr(function) + " of a value that is known only at run time");
     PyTuple_SET_ITEM(packed.get(), static_cast<Py_ssize_t>(i), arg.release());
   }
   Ref<> result = packed ? Ref<>::steal(PyObject_Call(function, packed.get(), nullptr)) : Ref<>();
@@ -261,7 +263,8 @@ bool tells_its_type(Executor& x, PyTypeObject* type) {
   return true;
 }
 
-/// Is `type`, or an instance of it, one of `cls`, as the class's metaclass checks? One of the user's may answer as it likes: a Break.
+/// Is `type`, or an instance of it, one of `cls`, as the class's metaclass checks? One of the user's may answer as it
+/// likes: a Break.
 Captured<bool> checked(Executor& x, PyTypeObject* type, const Value* cls, bool instance) {
   const char* const name = instance ? "__instancecheck__" : "__subclasscheck__";
   const auto unknown = unsupported(instance ? "isinstance" : "issubclass");
@@ -329,8 +332,9 @@ Captured<Value*> Executor::sorted(Values items, Value* key, bool reverse) {
       item = look(made);
     }
     Ref<> k = plain(item);
-    const bool ordered = k && (PyLong_CheckExact(k.get()) || PyUnicode_CheckExact(k.get()) || PyTuple_CheckExact(k.get()) ||
-                               (PyFloat_CheckExact(k.get()) && PyFloat_AS_DOUBLE(k.get()) == PyFloat_AS_DOUBLE(k.get())));
+    const bool ordered =
+        k && (PyLong_CheckExact(k.get()) || PyUnicode_CheckExact(k.get()) || PyTuple_CheckExact(k.get()) ||
+              (PyFloat_CheckExact(k.get()) && PyFloat_AS_DOUBLE(k.get()) == PyFloat_AS_DOUBLE(k.get())));
     if (!ordered || (type && Py_TYPE(k.get()) != type)) return break_at(BreakId::UnknownObject, "sorted() of these");
     for (Py_ssize_t j = 0; PyTuple_CheckExact(k.get()) && j < PyTuple_GET_SIZE(k.get()); ++j) {
       PyObject* part = PyTuple_GET_ITEM(k.get(), j);
@@ -368,7 +372,8 @@ Captured<bool> instance_of(Executor& x, PyTypeObject* type, Value* cls, int dept
 namespace {
 
 bool is_builtin_named(PyObject* callable, const char* name) {
-  return PyCFunction_Check(callable) && std::strcmp(reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name, name) == 0;
+  return PyCFunction_Check(callable) &&
+         std::strcmp(reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name, name) == 0;
 }
 
 }  // namespace
@@ -386,8 +391,9 @@ Value* Executor::polyfill(PyObject* callable, const Keywords& keywords) {
 }
 
 Value* Executor::spelling(PyObject* callable) {
-  const bool kind = PyCFunction_Check(callable) || Py_IS_TYPE(callable, &PyType_Type) || Py_IS_TYPE(callable, &PyClassMethodDescr_Type) ||
-                    Py_IS_TYPE(callable, &PyMethodDescr_Type) || Py_IS_TYPE(callable, &PyGetSetDescr_Type);
+  const bool kind = PyCFunction_Check(callable) || Py_IS_TYPE(callable, &PyType_Type) ||
+                    Py_IS_TYPE(callable, &PyClassMethodDescr_Type) || Py_IS_TYPE(callable, &PyMethodDescr_Type) ||
+                    Py_IS_TYPE(callable, &PyGetSetDescr_Type);
   PyObject* function = options_.polyfill && kind ? options_.polyfill(callable) : nullptr;
   return function ? function_at(function, short_repr(callable)) : nullptr;
 }
@@ -415,7 +421,7 @@ Captured<Value*> Executor::call_builtin(PyObject* callable, const Values& raw, c
     FRAMEJIT_TRY(result, call_function(function, args, keywords));
     result = look(result);
     if (PyType_Check(callable) && result->kind == ValueKind::Iterator && !result->extra)
-      result->extra = Ref<>::share(callable);  // its type
+      result->extra = Ref<>::share(callable);                                                     // its type
     if (PyType_Check(callable) && result->kind == ValueKind::Function) result->transient = true;  // of another type
     return result;
   }
@@ -423,9 +429,10 @@ Captured<Value*> Executor::call_builtin(PyObject* callable, const Values& raw, c
   auto or_spelled = [&](auto&& own) -> Captured<Value*> {
     const Session::Mark mark = session_.mark();
     Captured<Value*> result = own();
-    const bool gives_up = !result && !result.error().raised &&
-                          (result.error().id == BreakId::UnsupportedArgument || result.error().id == BreakId::UnknownCallable || result.error().id == BreakId::UnknownObject ||
-                           result.error().id == BreakId::CapturedTooMuch);
+    const bool gives_up =
+        !result && !result.error().raised &&
+        (result.error().id == BreakId::UnsupportedArgument || result.error().id == BreakId::UnknownCallable ||
+         result.error().id == BreakId::UnknownObject || result.error().id == BreakId::CapturedTooMuch);
     Value* function = gives_up ? spelling(callable) : nullptr;
     if (!function) return result;
     session_.rollback(mark);

@@ -172,13 +172,13 @@ Captured<Value*> tuple_method(Executor& x, Value* tuple, const std::string& name
 }
 
 // Methods of immutable constants without effects, whose results are no larger than a little.
-constexpr const char* kPure[] = {"lower",      "upper",      "strip",        "lstrip",       "rstrip",
-                                 "startswith", "endswith",   "split",        "rsplit",       "find",
-                                 "rfind",      "count",      "isdigit",      "isalpha",      "isidentifier",
-                                 "title",      "capitalize", "removeprefix", "removesuffix", "bit_length",
-                                 "is_integer", "conjugate",  "partition",    "rpartition", "isspace",     "isalnum",
-                                 "islower",    "isupper",    "index",        "rindex",     "splitlines",  "encode",
-                                 "decode",     "hex",        "as_integer_ratio", "casefold", "swapcase"};
+constexpr const char* kPure[] = {
+    "lower",        "upper",     "strip",      "lstrip",       "rstrip",       "startswith", "endswith",
+    "split",        "rsplit",    "find",       "rfind",        "count",        "isdigit",    "isalpha",
+    "isidentifier", "title",     "capitalize", "removeprefix", "removesuffix", "bit_length", "is_integer",
+    "conjugate",    "partition", "rpartition", "isspace",      "isalnum",      "islower",    "isupper",
+    "index",        "rindex",    "splitlines", "encode",       "decode",       "hex",        "as_integer_ratio",
+    "casefold",     "swapcase"};
 
 Captured<Value*> join(Executor& x, PyObject* separator, Value* parts) {
   FRAMEJIT_TRY(items, x.unpack_fast(parts));
@@ -278,8 +278,7 @@ Captured<Value*> Executor::call_method(Value* self, const std::string& name, con
     if (self->source) effects_.replace(self);
     return none();
   }
-  const bool taken = (self->kind == ValueKind::Dict && name == "update") ||
-                     (self->is_constant() && name == "format");
+  const bool taken = (self->kind == ValueKind::Dict && name == "update") || (self->is_constant() && name == "format");
   if (!keywords.empty() && !taken) return unsupported(name);
   switch (self->kind) {
     case ValueKind::List: return list_method(*this, self, name, args);

@@ -20,10 +20,8 @@ Captured<Value*> make_range(Executor& x, const Values& args) {
     if (!is_int_like(*a) || !fits_int64(*a)) return unsupported(&PyRange_Type);
   Value* range = s.make(ValueKind::Range);
   Value *zero = s.integer(graph::Dim(0)), *one = s.integer(graph::Dim(1));
-  if (args.size() == 1)
-    range->items = {zero, args[0], one};
-  else
-    range->items = {args[0], args[1], args.size() == 3 ? args[2] : one};
+  if (args.size() == 1) range->items = {zero, args[0], one};
+  else range->items = {args[0], args[1], args.size() == 3 ? args[2] : one};
   if (!range->items[2]->is_constant()) range->items[2] = x.specialize(range->items[2]);
   if (dim_of(*range->items[2]).value() == 0) return x.raises(PyExc_ValueError, "range() arg 3 must not be zero");
   constexpr int64_t kBound = int64_t{1} << 60;
@@ -35,10 +33,8 @@ Captured<Value*> make_range(Executor& x, const Values& args) {
 
 Captured<Value*> make_enumerate(Executor& x, Values args, const Keywords& keywords) {
   for (const auto& [name, value] : keywords)
-    if (args.size() == 1 && text_of(name) == "start")
-      args.push_back(x.look(value));
-    else
-      return unsupported(&PyEnum_Type);
+    if (args.size() == 1 && text_of(name) == "start") args.push_back(x.look(value));
+    else return unsupported(&PyEnum_Type);
   if (args.empty() || args.size() > 2) return unsupported(&PyEnum_Type);
   if (args.size() == 2 && !is_int_like(*args[1])) return unsupported(&PyEnum_Type);
   FRAMEJIT_TRY(inner, x.iterate(args[0]));
@@ -170,7 +166,8 @@ Captured<Value*> make_int(Executor& x, Value* v) {
   if (v->is_array() && (v->wrap == Wrap::NumpyScalar || v->wrap == Wrap::PyBool)) {
     const graph::DType dtype = x.session().graph().type(v->id).dtype;
     if ((graph::is_int(dtype) && dtype != graph::DType::U64) || dtype == graph::DType::Bool) {
-      graph::BuildResult number = dtype == graph::DType::I64 ? graph::BuildResult(v->id) : x.session().builder().cast(v->id, graph::DType::I64);
+      graph::BuildResult number =
+          dtype == graph::DType::I64 ? graph::BuildResult(v->id) : x.session().builder().cast(v->id, graph::DType::I64);
       if (!number) return break_at(BreakId::WouldRaise, number.error().message);
       return x.session().array(*number, Wrap::PyInt);
     }

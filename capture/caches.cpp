@@ -1,5 +1,5 @@
-// Functions under functools.lru_cache. What is kept for the arguments is an object from outside, found in the cache; that
-// the cache was asked is an effect. Where nothing is kept the function must run, which is a break.
+// Functions under functools.lru_cache. What is kept for the arguments is an object from outside, found in the cache;
+// that the cache was asked is an effect. Where nothing is kept the function must run, which is a break.
 #include "capture/executor.h"
 #include "capture/py/instance.h"
 #include "capture/py/lru_cache.h"
@@ -19,8 +19,8 @@ bool is_told_by_identity(Executor& x, const Value* v) {
   return true;
 }
 
-/// The very object that an argument is to the cache, under guards that tell it from all that are another key; null for what
-/// has a hash or equality of its own.
+/// The very object that an argument is to the cache, under guards that tell it from all that are another key; null for
+/// what has a hash or equality of its own.
 Ref<> key_part(Executor& x, Value* v) {
   v = x.look(v);
   if (v->kind == ValueKind::Int) return {};  // it varies
@@ -62,7 +62,8 @@ Captured<Value*> Executor::call_cached(Value* cache, const Values& args, const K
     shown += (shown.empty() ? "" : ", ") + text_of(keywords[i].first) + "=" + short_repr(named.back().second.get());
   }
   const std::string name = cache->source->str();
-  if (!known) return break_at(BreakId::UnknownCallable, "cached " + name + "() of what varies, or has an __eq__ of its own");
+  if (!known)
+    return break_at(BreakId::UnknownCallable, "cached " + name + "() of what varies, or has an __eq__ of its own");
   auto source = std::make_shared<Source>();
   source->kind = SourceKind::Cached;
   source->base = cache->source;

@@ -271,8 +271,10 @@ Captured<Value*> Executor::call_function(Value* function, const Values& args, co
 
 bool is_partial(const PyTypeObject* type) {
   static PyTypeObject* const partial = [] {
-    PyObject* module = PyImport_GetModuleDict() ? PyDict_GetItemString(PyImport_GetModuleDict(), "_functools") : nullptr;
-    PyObject* found = module && PyModule_Check(module) ? PyDict_GetItemString(PyModule_GetDict(module), "partial") : nullptr;
+    PyObject* module =
+        PyImport_GetModuleDict() ? PyDict_GetItemString(PyImport_GetModuleDict(), "_functools") : nullptr;
+    PyObject* found =
+        module && PyModule_Check(module) ? PyDict_GetItemString(PyModule_GetDict(module), "partial") : nullptr;
     return reinterpret_cast<PyTypeObject*>(Py_XNewRef(found));
   }();
   return partial && type == partial;
@@ -307,14 +309,13 @@ Captured<Value*> Executor::call_partial(Value* partial, const Values& args, cons
   (void)opened;
   all.insert(all.end(), args.begin(), args.end());
   Keywords merged;
-  for (std::size_t i = 0; i < named->items.size(); i += 2) merged.emplace_back(named->items[i]->object.get(), named->items[i + 1]);
+  for (std::size_t i = 0; i < named->items.size(); i += 2)
+    merged.emplace_back(named->items[i]->object.get(), named->items[i + 1]);
   for (const auto& [name, value] : keywords) {
     auto same_name = [&name = name](const auto& each) { return same_key(each.first, name); };
     const auto known_name = std::find_if(merged.begin(), merged.end(), same_name);
-    if (known_name != merged.end())
-      known_name->second = value;
-    else
-      merged.emplace_back(name, value);
+    if (known_name != merged.end()) known_name->second = value;
+    else merged.emplace_back(name, value);
   }
   return call(function, all, merged);
 }
@@ -327,7 +328,8 @@ Captured<Value*> Executor::remade_callable(Value* callable) {
     return static_cast<Value*>(nullptr);
   const Source* root = callable->source.get();
   while (root->base) root = root->base.get();
-  if (root->kind == SourceKind::Local || root->kind == SourceKind::Stack) return static_cast<Value*>(nullptr);  // another one each time
+  if (root->kind == SourceKind::Local || root->kind == SourceKind::Stack)
+    return static_cast<Value*>(nullptr);  // another one each time
   Ref<> reduced = Ref<>::steal(PyObject_CallMethodNoArgs(callable->object.get(), interned("__reduce__")));
   if (!reduced) PyErr_Clear();
   PyObject* parts = reduced && PyTuple_CheckExact(reduced.get()) && PyTuple_GET_ITEM(reduced.get(), 0) == made
@@ -381,9 +383,8 @@ Captured<Value*> Executor::call(Value* callable, const Values& args, const Keywo
       Value* self = look(callable->items[0]);
       if (!callable->items[1]) {
         PyObject* of = self->is_constant() ? self->object.get() : nullptr;
-        PyObject* raw = of && PyType_Check(of)
-                            ? type_attr(reinterpret_cast<PyTypeObject*>(of), callable->extra.get())
-                            : nullptr;
+        PyObject* raw =
+            of && PyType_Check(of) ? type_attr(reinterpret_cast<PyTypeObject*>(of), callable->extra.get()) : nullptr;
         if (raw && Py_IS_TYPE(raw, &PyClassMethodDescr_Type))
           if (Value* function = polyfill(raw, keywords)) return call_function(function, args, keywords);
         return call_method(self, text_of(callable->extra.get()), args, keywords);

@@ -85,7 +85,8 @@ class Attempt {
   const Checkpoint* loop_entry(uint32_t pc) const;
   std::string longest() const;
   std::optional<Break> element_loop(const Checkpoint& head);
-  CaptureOutcome finish(const Checkpoint* at, Value* returned, std::vector<Break> breaks, const Guard* while_holds = nullptr);
+  CaptureOutcome finish(const Checkpoint* at, Value* returned, std::vector<Break> breaks,
+                        const Guard* while_holds = nullptr);
 
   const CaptureRequest& request_;
   bool one_round_;
@@ -176,7 +177,9 @@ void Attempt::checkpoint(int64_t executed) {
   // A frame of very many locals is copied the more rarely.
   constexpr int64_t kCopied = 256;  // pointers for each instruction
   if (!frame_.current().boundary) return;
-  if (!boundaries_.empty() && (executed - boundaries_.back().executed) * kCopied < static_cast<int64_t>(frame_.locals.size())) return;
+  if (!boundaries_.empty() &&
+      (executed - boundaries_.back().executed) * kCopied < static_cast<int64_t>(frame_.locals.size()))
+    return;
   if (boundaries_.size() == kMostBoundaries) {
     // Every second of the older half goes; the entry stays.
     std::size_t kept = 0;
@@ -253,7 +256,8 @@ std::optional<Break> Attempt::element_loop(const Checkpoint& head) {
   return frame_.locate(std::move(why));
 }
 
-CaptureOutcome Attempt::finish(const Checkpoint* at, Value* returned, std::vector<Break> breaks, const Guard* while_holds) {
+CaptureOutcome Attempt::finish(const Checkpoint* at, Value* returned, std::vector<Break> breaks,
+                               const Guard* while_holds) {
   CaptureOutcome outcome;
   if (at) {
     restore(*at);

@@ -1,7 +1,7 @@
 // CodeView: decoded, immutable bytecode in one canonical instruction set for CPython 3.11, 3.12 and 3.13.
 //
-// Caches, EXTENDED_ARG and PRECALL are folded away, specialisations undone (co_code is clean), KW_NAMES joined to its CALL.
-// Nothing behind this header knows a CPython version.
+// Caches, EXTENDED_ARG and PRECALL are folded away, specialisations undone (co_code is clean), KW_NAMES joined to its
+// CALL. Nothing behind this header knows a CPython version.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,7 @@
 namespace framejit::capture {
 
 // X(Name): canonical opcodes. What arg means stands behind each.
+// clang-format off: one line for each kind of instruction
 #define FRAMEJIT_OPCODES(X)                                                                                             \
   X(Nop) X(Resume) /* where */ X(PushNull) X(PopTop) X(Copy) /* i */ X(Swap) /* i */                                    \
   X(LoadConst) /* consts index */ X(LoadFast) /* local */ X(LoadFastCheck) X(LoadFastAndClear) X(StoreFast)             \
@@ -36,6 +37,7 @@ namespace framejit::capture {
   X(GetAwaitable) X(GetAIter) X(GetANext) X(EndAsyncFor) X(BeforeAsyncWith) X(AsyncGenWrap) X(CleanupThrow)             \
   X(RaiseVarargs) X(Reraise) X(PushExcInfo) X(PopExcept) X(CheckExcMatch) X(CheckEgMatch) X(PrepReraiseStar)            \
   X(BeforeWith) X(WithExceptStart) X(PrintExpr) X(Intrinsic) X(Unknown)
+// clang-format on
 
 enum class Opcode : uint8_t {
 #define FRAMEJIT_OPCODE_ENUM(name) name,
@@ -46,13 +48,13 @@ std::string_view name_of(Opcode op);
 
 struct Instr {
   Opcode op;
-  bool flag = false;         // LoadGlobal: pushes NULL first. Jumps: backward. CompareOp: makes a bool of it (3.13)
-  int32_t arg = 0;           // as stated above; jumps: index of the target Instr
-  uint32_t offset = 0;       // raw code unit where a frame would resume to execute this (KW_NAMES / PRECALL included)
-  int32_t kwnames = -1;      // Call: consts index of the keyword names, or -1
+  bool flag = false;     // LoadGlobal: pushes NULL first. Jumps: backward. CompareOp: makes a bool of it (3.13)
+  int32_t arg = 0;       // as stated above; jumps: index of the target Instr
+  uint32_t offset = 0;   // raw code unit where a frame would resume to execute this (KW_NAMES / PRECALL included)
+  int32_t kwnames = -1;  // Call: consts index of the keyword names, or -1
   int32_t line = -1, end_line = -1, column = -1, end_column = -1;  // -1: the line table says none
-  int16_t depth = -1;        // stack depth before it; -1: unreachable
-  bool boundary = false;     // may a region begin or end in front of it (splicing rules)?
+  int16_t depth = -1;                                              // stack depth before it; -1: unreachable
+  bool boundary = false;  // may a region begin or end in front of it (splicing rules)?
 };
 
 struct Handler {  // one entry of the exception table, in Instr indices
@@ -66,9 +68,10 @@ class FlowMap;
 class CodeView {
  public:
   enum class Keep : uint8_t { Code, Contents };
-  /// Never fails on code that the running compiler made; opcodes that are not known become Unknown. The view keeps the code
-  /// object alive; with Keep::Contents only its constants and names, for views that hang on the code object themselves (on a
-  /// mark of hook.h, say) and would keep it for ever: code() is then for use while the code object lives.
+  /// Never fails on code that the running compiler made; opcodes that are not known become Unknown. The view keeps the
+  /// code object alive; with Keep::Contents only its constants and names, for views that hang on the code object
+  /// themselves (on a mark of hook.h, say) and would keep it for ever: code() is then for use while the code object
+  /// lives.
   static std::shared_ptr<const CodeView> decode(PyCodeObject* code, Keep keep = Keep::Code);
 
   PyCodeObject* code() const { return code_; }
@@ -83,7 +86,7 @@ class CodeView {
   PyObject* name(int i) const { return PyTuple_GET_ITEM(names_.get(), i); }
   int local_count() const { return static_cast<int>(locals_.size()); }
   PyObject* local_name(int i) const { return locals_[i]; }  // fast locals, cells, free variables: localsplus order
-  bool is_cell(int i) const;  // localsplus slot i holds a cell once the prologue has run
+  bool is_cell(int i) const;                                // localsplus slot i holds a cell once the prologue has run
   bool is_free(int i) const;
 
   /// Made when first asked for.

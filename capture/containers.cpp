@@ -11,7 +11,8 @@ namespace {
 
 constexpr int64_t kArrayRows = 64;  // of an array that is unpacked
 
-// The very object that becomes a dict's key: of which nothing but what it is decides about hash and equality. Null for others.
+// The very object that becomes a dict's key: of which nothing but what it is decides about hash and equality. Null for
+// others.
 PyObject* plain_key(const Value* v) {
   PyObject* o = v->is_constant() || (v->kind == ValueKind::Tuple && !v->source) ? v->object.get() : nullptr;
   return o && is_plain_key(o) ? o : nullptr;
@@ -334,8 +335,10 @@ Captured<Value*> Executor::length(Value* v) {
         break;
       }
       if (PyType_Check(v->object.get())) return by_method();
-      if (!PyLong_CheckExact(v->object.get()) && !PyFloat_CheckExact(v->object.get()) && !v->is_none()) return break_at(BreakId::UnknownObject, "len()");
-      return raises(PyExc_TypeError, std::string("object of type '") + Py_TYPE(v->object.get())->tp_name + "' has no len()");
+      if (!PyLong_CheckExact(v->object.get()) && !PyFloat_CheckExact(v->object.get()) && !v->is_none())
+        return break_at(BreakId::UnknownObject, "len()");
+      return raises(PyExc_TypeError,
+                    std::string("object of type '") + Py_TYPE(v->object.get())->tp_name + "' has no len()");
     case ValueKind::Int: return raises(PyExc_TypeError, "object of type 'int' has no len()");
     default: return break_at(BreakId::UnknownObject, "len()");
   }
@@ -374,7 +377,8 @@ Captured<Value*> Executor::dict_peek(Value* dict, Value* key) {
     return at < 0 ? nullptr : dict->items[static_cast<std::size_t>(at) + 1];
   }
   if (const int64_t at = place_of_key(dict, k); at >= 0) return dict->items[static_cast<std::size_t>(at) + 1];
-  if (is_defaultdict(dict->object.get()) && options_.variants >= kMostVariants) return break_at(BreakId::UnknownObject, "a defaultdict that varies");
+  if (is_defaultdict(dict->object.get()) && options_.variants >= kMostVariants)
+    return break_at(BreakId::UnknownObject, "a defaultdict that varies");
   if (!has_plain_keys(dict)) return break_at(BreakId::UnknownObject, "a dict with keys of unknown behaviour");
   PyObject* found = PyDict_GetItemWithError(dict->object.get(), k);
   if (!found) {
@@ -465,7 +469,8 @@ Captured<bool> Executor::dict_set(Value* dict, Value* key, Value* value) {
   return true;
 }
 
-/// What an object says of its length when a list of it is made: __len__, or __length_hint__, whose answer changes nothing.
+/// What an object says of its length when a list of it is made: __len__, or __length_hint__, whose answer changes
+/// nothing.
 Captured<bool> Executor::length_hint(Value* v) {
   if (v->kind != ValueKind::Object) return true;
   FRAMEJIT_TRY(tuple, as_tuple(v, interned("__len__")));

@@ -1,5 +1,5 @@
-// Door: a family of arrays (ndarray, Tensor) and the library functions over them. ext implements one each; capture knows arrays
-// and their operations only through this.
+// Door: a family of arrays (ndarray, Tensor) and the library functions over them. ext implements one each; capture
+// knows arrays and their operations only through this.
 //
 // Every operation either adds graph nodes and gives the Value that eager execution would give (its wrap says the type:
 // ndarray or NumPy scalar ...), or breaks with a reason and leaves no trace that Session::rollback would not remove.
@@ -23,8 +23,9 @@ class Door {
   virtual ~Door() = default;
   virtual std::string_view name() const = 0;  // "numpy", "tensor"
 
-  /// Is the object an array or scalar of this door that it can compile (exact type, supported dtype, native, ...)? `wrap` makes
-  /// it an input; Break UnsupportedArray for kin that must stay in the interpreter (subclasses, object arrays).
+  /// Is the object an array or scalar of this door that it can compile (exact type, supported dtype, native, ...)?
+  /// `wrap` makes it an input; Break UnsupportedArray for kin that must stay in the interpreter (subclasses, object
+  /// arrays).
   virtual bool owns(PyObject* object) const = 0;
   virtual Captured<Value*> wrap(Session&, PyObject* object, SourceRef source) = 0;
   /// Takes part in operators of this value: an Array with one of this door's wraps.
@@ -46,7 +47,8 @@ class Door {
   /// Is its text the same for ever: a dtype's?
   virtual bool has_text(PyObject*) const { return false; }
 
-  /// The number that an operator makes of two known ones, of which one is the library's; null: it raises, warns or is none.
+  /// The number that an operator makes of two known ones, of which one is the library's; null: it raises, warns or is
+  /// none.
   virtual Ref<> fold(int /*nb*/, PyObject* /*left*/, PyObject* /*right*/) const { return {}; }
 
   /// At least one operand is this door's. `nb` is BINARY_OP's argument (NB_ADD ... NB_INPLACE_XOR).

@@ -24,9 +24,9 @@
 namespace framejit::capture {
 
 using Values = std::vector<Value*>;
-inline constexpr std::int64_t kView = -2;  // position of an Iterator that stands for dict.values() or dict.items()
+inline constexpr std::int64_t kView = -2;     // position of an Iterator that stands for dict.values() or dict.items()
 inline constexpr uint32_t kMostVariants = 4;  // of a place where what caches and sets hold is asked for
-inline constexpr int kLoadedMethod = 2;  // `iterated` of a BoundMethod of a C method that LOAD_METHOD gave
+inline constexpr int kLoadedMethod = 2;       // `iterated` of a BoundMethod of a C method that LOAD_METHOD gave
 inline constexpr int kSuper = 1;  // `iterated` of a BoundMethod that stands for super(): items are self and the class
 using Keywords = std::vector<std::pair<PyObject*, Value*>>;  // exact str, borrowed from code objects or Constants
 
@@ -118,8 +118,8 @@ class Executor {
   Unexpected<Break> raises_current(std::string detail);
   Captured<Value*> exception_text(Value* e);
   // --- text.cpp
-  /// The str that function(*args) gives, a pure function in C of which the args are numbers, strings and tuples of these.
-  /// `spec`, a str, says how.
+  /// The str that function(*args) gives, a pure function in C of which the args are numbers, strings and tuples of
+  /// these. `spec`, a str, says how.
   Captured<Value*> text(PyObject* function, Values args, PyObject* spec = nullptr);
   /// format(value, spec) after the conversion of an f-string: 0 none, 1 str, 2 repr, 3 ascii.
   Captured<Value*> formatted(Value* value, int conversion, Value* spec);
@@ -234,7 +234,7 @@ class Executor {
   Value* boolean(bool b) { return session_.constant(b ? Py_True : Py_False); }
   Value* str(const std::string& text);
 
-  uint32_t steps = 0;              // instructions executed, all frames
+  uint32_t steps = 0;  // instructions executed, all frames
   Limits limits;
   std::vector<uint32_t> visits;    // by instruction of the outermost frame: how often it was executed
   uint32_t depth = 0;              // inlined frames
@@ -280,23 +280,28 @@ class Executor {
   std::vector<std::unique_ptr<SymbolicFrame>> generators_;  // by position of their Iterators
 };
 
-/// An object from outside whose last reference may be the one that goes, and code would run (capture/py/drops.h): it must
-/// run before what follows.
+/// An object from outside whose last reference may be the one that goes, and code would run (capture/py/drops.h): it
+/// must run before what follows.
 bool may_finalize(const Value* v);
 bool may_finalize(PyObject* object);
-/// The same for what the stack or a local held, `local` being which one of the entered frame: what was in another one is
-/// there yet, as no local gives up such an object during capture, and what has other places is held by these.
+/// The same for what the stack or a local held, `local` being which one of the entered frame: what was in another one
+/// is there yet, as no local gives up such an object during capture, and what has other places is held by these.
 bool may_finalize_in_slot(const Value* v, int local = -1);
 /// The same for what a list held and does not hold any more.
 bool may_finalize(const Values& before, const Values& after);
 Unexpected<Break> finalizes();
 /// An __eq__ that changed what is being searched or compared.
-inline Unexpected<Break> changed_by_equality() { return break_at(BreakId::UnknownObject, "a list that its items' __eq__ changes"); }
-/// Does a container have other items than `items`, those it had at the last question? `changes`: Session::changes() then.
+inline Unexpected<Break> changed_by_equality() {
+  return break_at(BreakId::UnknownObject, "a list that its items' __eq__ changes");
+}
+/// Does a container have other items than `items`, those it had at the last question? `changes`: Session::changes()
+/// then.
 bool has_changed(Session& s, const Value* container, const Values& items, std::size_t& changes);
 /// Have keys come or gone since the Iterator over a Dict was made?
 bool dict_changed(const Value& iterator);
-inline bool is_exact_dict(const Value* v) { return v->kind == ValueKind::Dict && (!v->source || PyDict_CheckExact(v->object.get())); }
+inline bool is_exact_dict(const Value* v) {
+  return v->kind == ValueKind::Dict && (!v->source || PyDict_CheckExact(v->object.get()));
+}
 /// The class of an Object.
 /// A class of a spelling in Python, whose instances stand for those of another type.
 bool is_spelled_class(const PyTypeObject* type);

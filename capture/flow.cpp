@@ -7,10 +7,10 @@
 //         y = x - 1          } else { ... }
 //                            %6 = output %3 {index=0}
 //
-// Values that differ where the sides meet become outputs. They must be of one kind and type; a variable that is not is left
-// unknown, which ends the capture if it is used. An effect or a break on one side leaves the branch to the bytecode. An
-// object that existed before and comes through unchanged stays the same object: the graph then says which one it is
-// (Value::which), and the exit takes that.
+// Values that differ where the sides meet become outputs. They must be of one kind and type; a variable that is not is
+// left unknown, which ends the capture if it is used. An effect or a break on one side leaves the branch to the
+// bytecode. An object that existed before and comes through unchanged stays the same object: the graph then says which
+// one it is (Value::which), and the exit takes that.
 #include "capture/flow.h"
 
 #include <algorithm>
@@ -64,8 +64,9 @@ bool is_own(Session& s, const Value& v, const Session::Mark& mark) {
   if (!is_new(v, mark) || v.kind != ValueKind::Array || v.which != graph::kNoValue) return false;
   const graph::Op op = s.graph().node(v.id).op;
   if (s.is_measured_since(mark, s.graph().type(v.id))) return false;
-  return !is_mutable_array(v) || (graph::index(v.id) >= mark.graph.nodes && !s.graph().type(v.id).is_view() &&
-                                  s.writing(v.id) == Writing::Allowed && op != graph::Op::Param && op != graph::Op::Carried);
+  return !is_mutable_array(v) ||
+         (graph::index(v.id) >= mark.graph.nodes && !s.graph().type(v.id).is_view() &&
+          s.writing(v.id) == Writing::Allowed && op != graph::Op::Param && op != graph::Op::Carried);
 }
 
 namespace {
@@ -93,7 +94,9 @@ class Join {
   }
 
   /// What is one thing on one side and another on the other is this.
-  void remember(Value* a, Value* b, Value* made) { known_.emplace(std::pair{x_.look(resolved(a)), x_.look(resolved(b))}, made); }
+  void remember(Value* a, Value* b, Value* made) {
+    known_.emplace(std::pair{x_.look(resolved(a)), x_.look(resolved(b))}, made);
+  }
 
   Captured<Value*> value(Value* a, Value* b) {
     a = resolved(a);
@@ -152,7 +155,8 @@ class Join {
         a->items.size() == b->items.size()) {
       Values items;
       for (std::size_t i = 0; i < a->items.size(); ++i) {
-        FRAMEJIT_TRY(item, may_choose_items_ ? value_or_choice(a->items[i], b->items[i]) : value(a->items[i], b->items[i]));
+        FRAMEJIT_TRY(item,
+                     may_choose_items_ ? value_or_choice(a->items[i], b->items[i]) : value(a->items[i], b->items[i]));
         items.push_back(item);
       }
       return s_.tuple(std::move(items));
@@ -210,14 +214,16 @@ class Join {
     return made;
   }
 
-  /// What a side gives, behind the join: numbers and arrays that it makes are outputs of their own, whose value on the other
-  /// side is of no importance.
+  /// What a side gives, behind the join: numbers and arrays that it makes are outputs of their own, whose value on the
+  /// other side is of no importance.
   Captured<Value*> item_of(int side, Value* v) {
     v = x_.look(v);
     if (v->is_constant() || v->kind == ValueKind::Int) return v;
-    if (!is_new(*v, mark_) && v->kind != ValueKind::Null && v->kind != ValueKind::Iterator && is_materializable(v)) return v;
+    if (!is_new(*v, mark_) && v->kind != ValueKind::Null && v->kind != ValueKind::Iterator && is_materializable(v))
+      return v;
     if (const auto known = alone_[side].find(v); known != alone_[side].end()) return known->second;
-    if (v->is_array() && s_.is_measured_since(mark_, s_.graph().type(v->id))) return differ("an array of a size that one side finds out");
+    if (v->is_array() && s_.is_measured_since(mark_, s_.graph().type(v->id)))
+      return differ("an array of a size that one side finds out");
     if (!is_own(s_, *v, mark_)) return differ("a value that is made on one side");
     const graph::Type type = s_.graph().type(v->id);
     if (type.strides != graph::c_strides(type.dtype, type.shape)) return differ("arrays that are not contiguous");
@@ -461,8 +467,8 @@ Captured<Value*> SymbolicFrame::next_instruction() {
 
 Step SymbolicFrame::branch(Value* condition, const Instr& i, Break why) {
   if (x.options().decide) return follow(condition, i, std::move(why));
-  if (why.id != BreakId::DataDependentBranch || !condition->is_array() || generator || x.handled || is_differentiated_round() ||
-      x.branches >= kMostBranches)
+  if (why.id != BreakId::DataDependentBranch || !condition->is_array() || generator || x.handled ||
+      is_differentiated_round() || x.branches >= kMostBranches)
     return Unexpected<Break>{std::move(why)};
   const uint32_t here = pc, join = view->flow_map().join(pc);
   if (join == FlowMap::kNowhere || in_hopeless_loop(here)) return Unexpected<Break>{std::move(why)};
@@ -490,7 +496,8 @@ Step SymbolicFrame::branch(Value* condition, const Instr& i, Break why) {
 
 Step SymbolicFrame::follow(Value* condition, const Instr& i, Break why) {
   if (why.id != BreakId::DataDependentBranch || !condition->is_array()) return Unexpected<Break>{std::move(why)};
-  if (x.options().fullgraph) return break_at(BreakId::DataDependentBranch, "capture_mode='trace' records one way of two");
+  if (x.options().fullgraph)
+    return break_at(BreakId::DataDependentBranch, "capture_mode='trace' records one way of two");
   FRAMEJIT_TRY(decides, x.condition(condition));
   auto upto = std::make_shared<Region>();
   upto->function = "a condition";
@@ -514,11 +521,14 @@ Step SymbolicFrame::follow(Value* condition, const Instr& i, Break why) {
 Step SymbolicFrame::split(Value* choice, std::size_t depth) {
   const FlowMap& map = view->flow_map();
   uint32_t join = map.join(pc);
-  while (join < map.end() && join != until_ && static_cast<std::size_t>(view->instrs()[join].depth) > depth) join = map.join(join);
+  while (join < map.end() && join != until_ && static_cast<std::size_t>(view->instrs()[join].depth) > depth)
+    join = map.join(join);
   if (join == FlowMap::kNowhere || generator || x.handled || is_differentiated_round() || x.branches >= kMostBranches)
     return break_at(BreakId::DataDependentBranch, "a value that is known at run time only");
   graph::GraphBuilder& b = s.builder();
-  const auto number = [&](int64_t n) { return b.constant(graph::DType::I64, graph::Scalar{static_cast<uint64_t>(n), 0}); };
+  const auto number = [&](int64_t n) {
+    return b.constant(graph::DType::I64, graph::Scalar{static_cast<uint64_t>(n), 0});
+  };
   const graph::ValueId operands[] = {choice->which, number(0)};
   graph::BuildResult is_first = b.elementwise(graph::Op::Equal, operands);
   if (!is_first) return break_at(BreakId::DataDependentBranch, is_first.error().message);
@@ -576,9 +586,7 @@ bool holds(const Value* v, const std::set<const Value*>& wanted, int depth = 0) 
                      [&](const auto& attribute) { return holds(attribute.second, wanted, depth + 1); });
 }
 
-bool raises(BreakId id) {
-  return id == BreakId::WouldRaise || id == BreakId::ExceptionHandling;
-}
+bool raises(BreakId id) { return id == BreakId::WouldRaise || id == BreakId::ExceptionHandling; }
 
 }  // namespace
 
@@ -676,7 +684,8 @@ Step SymbolicFrame::fork(graph::ValueId decides, const Way (&ways)[2], uint32_t 
   } else {
     if (sides[0].stack.size() != sides[1].stack.size()) return refuse("two depths of the stack");
     // What has one value for both sides comes first: what may be one of several things must not be that.
-    for (std::size_t k = 0; k < locals.size(); ++k) (void)meet.value(sides[0].locals[k], sides[1].locals[k]).has_value();
+    for (std::size_t k = 0; k < locals.size(); ++k)
+      (void)meet.value(sides[0].locals[k], sides[1].locals[k]).has_value();
     for (std::size_t k = 0; k < sides[0].stack.size(); ++k)
       (void)meet.value(sides[0].stack[k], sides[1].stack[k]).has_value();
     for (std::size_t k = 0; k < locals.size(); ++k) {
@@ -687,8 +696,8 @@ Step SymbolicFrame::fork(graph::ValueId decides, const Way (&ways)[2], uint32_t 
       FRAMEJIT_TRY(value, meet.value_or_choice(sides[0].stack[k], sides[1].stack[k]));
       sides[0].stack[k] = value;
     }
-    const bool one_place = sides[0].pc == sides[1].pc && sides[0].where && sides[0].where->is_constant() &&
-                           sides[1].where->is_constant();
+    const bool one_place =
+        sides[0].pc == sides[1].pc && sides[0].where && sides[0].where->is_constant() && sides[1].where->is_constant();
     if (sides[0].where && !one_place) {
       FRAMEJIT_TRY(value, meet.value(sides[0].where, sides[1].where));
       where = value;

@@ -11,7 +11,7 @@
 
 namespace framejit::capture {
 
-inline constexpr uint32_t kMostBranches = 40;  // in each other
+inline constexpr uint32_t kMostBranches = 40;   // in each other
 inline constexpr std::size_t kMostChoices = 8;  // that a variable may be
 
 /// One side of a branch: its nodes, and the state of the frame at its end.
@@ -67,7 +67,8 @@ Captured<graph::ValueId> graph_value(Executor& x, Value* v, Wrap wrap);
 std::string differ_as_arrays(Session& s, const Value& a, const Value& b);
 /// Made since the mark, and no object that is there already.
 bool is_new(const Value& v, const Session::Mark& mark);
-/// A number or an array made since the mark, the array with memory of its own, and of a size that is known behind the block.
+/// A number or an array made since the mark, the array with memory of its own, and of a size that is known behind the
+/// block.
 bool is_own(Session& s, const Value& v, const Session::Mark& mark);
 
 }  // namespace framejit::capture

@@ -1,5 +1,5 @@
-// Loops that go on by an array value: one round is captured, from the loop's head to where it goes on or is left, with the
-// variables that change as carried values, and becomes the body of a `loop` of the graph.
+// Loops that go on by an array value: one round is captured, from the loop's head to where it goes on or is left, with
+// the variables that change as carried values, and becomes the body of a `loop` of the graph.
 //
 //     while err > tol:            %4 = loop %x with %5: f64[3] {
 //         x = x - step(x)           ...
@@ -8,10 +8,10 @@
 //
 // An array that was there before may come through the loop: then a carried number says whether it is still that object.
 //
-// Which variables those are is found by trying: a round that ends with another value in a variable is captured again with
-// that variable carried, or, where it cannot be (not bound before, of another type), unknown at its beginning. Where a loop
-// cannot be captured, the round that follows runs as any other code, and the loop is tried again behind it: a variable
-// that had another type before the first round has the right one then.
+// Which variables those are is found by trying: a round that ends with another value in a variable is captured again
+// with that variable carried, or, where it cannot be (not bound before, of another type), unknown at its beginning.
+// Where a loop cannot be captured, the round that follows runs as any other code, and the loop is tried again behind
+// it: a variable that had another type before the first round has the right one then.
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -51,7 +51,12 @@ bool depends_on_round(const graph::Graph& graph, const graph::Block& body, graph
 class SymbolicFrame::LoopCapture {
  public:
   LoopCapture(SymbolicFrame& frame, Scope& scope)
-      : frame_(frame), x_(frame.x), s_(frame.s), scope_(scope), mark_(frame.s.mark()), before_(frame.locals),
+      : frame_(frame),
+        x_(frame.x),
+        s_(frame.s),
+        scope_(scope),
+        mark_(frame.s.mark()),
+        before_(frame.locals),
         stack_(frame.stack) {}
 
   /// The frame behind the loop, or nothing: all is as it was.
@@ -137,8 +142,8 @@ class SymbolicFrame::LoopCapture {
     return true;
   }
 
-  /// Variables that end the round with another value than they began it with. True: some were not known before; nothing: one of
-  /// them must not be dropped unseen.
+  /// Variables that end the round with another value than they began it with. True: some were not known before;
+  /// nothing: one of them must not be dropped unseen.
   std::optional<bool> find_changes() {
     bool found = false;
     for (std::size_t k = 0; k < before_.size(); ++k) {
@@ -197,8 +202,8 @@ class SymbolicFrame::LoopCapture {
       Value* next = x_.look(frame_.locals[k]);
       if (!next || !may_carry(starts_[k], next)) return kRefused;
       if (is_mutable_array(*next) && !is_fresh(*next)) {
-        const bool own = next == starts_[k] ||
-                         (next->which != graph::kNoValue && next->items == std::vector<Value*>{starts_[k]});
+        const bool own =
+            next == starts_[k] || (next->which != graph::kNoValue && next->items == std::vector<Value*>{starts_[k]});
         if (!own) return kRefused;
         more = kept_.insert(k).second || more;
       }
@@ -340,7 +345,8 @@ class SymbolicFrame::LoopCapture {
 
 std::optional<Step> SymbolicFrame::loop() {
   const FlowMap& map = view->flow_map();
-  if (!map.is_head(pc) || x.options().decide || generator || x.handled || s.has_tape() || x.branches >= kMostBranches) return std::nullopt;
+  if (!map.is_head(pc) || x.options().decide || generator || x.handled || s.has_tape() || x.branches >= kMostBranches)
+    return std::nullopt;
   if (scope_ && scope_->head == pc) return std::nullopt;  // its own round begins
   int& tries = tries_[pc];
   if (tries >= kMostTries) return std::nullopt;

@@ -39,7 +39,9 @@ const FlowMap& CodeView::flow_map() const {
 }
 
 FlowMap::FlowMap(const CodeView& view)
-    : next_(view.instrs().size() + 1), before_(next_.size()), joins_(view.instrs().size(), kNowhere),
+    : next_(view.instrs().size() + 1),
+      before_(next_.size()),
+      joins_(view.instrs().size(), kNowhere),
       heads_(view.instrs().size(), false) {
   const uint32_t exit = end();
   for (uint32_t i = 0; i < exit; ++i) {

@@ -19,8 +19,8 @@ class FlowMap {
   uint32_t end() const { return static_cast<uint32_t>(joins_.size()); }
   /// The first instruction that all paths from `i` on to a return go through, or end(). kNowhere: no path returns.
   uint32_t join(uint32_t i) const { return joins_[i]; }
-  /// The instructions of the loop whose rounds begin at `head`, by a jump back that is not the iteration of a `for`; empty
-  /// where there is none.
+  /// The instructions of the loop whose rounds begin at `head`, by a jump back that is not the iteration of a `for`;
+  /// empty where there is none.
   const std::vector<bool>& loop_at(uint32_t head) const;
   bool is_head(uint32_t i) const { return heads_[i]; }
 

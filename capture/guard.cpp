@@ -66,7 +66,8 @@ std::string Guard::str() const {
     case GuardKind::Length: return "len(" + x + ") == " + std::to_string(number);
     case GuardKind::Member: return short_repr(key.get()) + (number ? " in " : " not in ") + x;
     case GuardKind::Elements:
-      return object ? "list(" + x + ") == list(" + short_repr(object.get()) + ")" : "no element of " + x + " has a __hash__ in Python";
+      return object ? "list(" + x + ") == list(" + short_repr(object.get()) + ")"
+                    : "no element of " + x + " has a __hash__ in Python";
     case GuardKind::Keys: return "list(" + x + ") == list(" + short_repr(object.get()) + ")";
     case GuardKind::Unbound: return x + (source->kind == SourceKind::Cached ? " is not cached" : " is unbound");
     case GuardKind::Bound: return x + (source->kind == SourceKind::Cached ? " is cached" : " is bound");

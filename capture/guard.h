@@ -41,22 +41,23 @@ enum class GuardKind : uint8_t {
   IntSymbol,  // exact int that fits int64; binds the symbol of `dim`
   Length,     // how many items: of a tuple (also of a class of its own), exact list, dict, set or frozenset
   Member,     // the exact set or frozenset has the key (number is 1), or has it not (0)
-  Elements,   // exact set or frozenset whose elements are, in the order of iteration, the items of the tuple `object`; no
-              // object: all are plain keys, and at most `number`
+  Elements,   // exact set or frozenset whose elements are, in the order of iteration, the items of the tuple `object`;
+              // no object: all are plain keys, and at most `number`
   Keys,       // exact dict or defaultdict whose keys are, in order, the items of the tuple `object`
   Unbound,    // the slot is unbound; of a Cached source: nothing is kept under the key
   Bound,      // the slot is bound, to whatever
-  HasNot,  // `key` is not found: no source: in the dict `object` (a module's); source an exact dict or defaultdict (then number is 1):
-           // in it; else in the instance dict of source (attribute shadowing), which may be missing
-  TypeAttr,     // looking up the key on type(source)'s MRO gives object (raw, no descriptor called); no object: nothing;
-                // number is 1: on the MRO of the type that source is
-  Mro,          // the MRO of the class that source is: the `parts` of source
-  Code,         // exact function whose __code__ is object and whose __globals__ is key
+  HasNot,     // `key` is not found: no source: in the dict `object` (a module's); source an exact dict or defaultdict
+           // (then number is 1): in it; else in the instance dict of source (attribute shadowing), which may be missing
+  TypeAttr,  // looking up the key on type(source)'s MRO gives object (raw, no descriptor called); no object: nothing;
+             // number is 1: on the MRO of the type that source is
+  Mro,       // the MRO of the class that source is: the `parts` of source
+  Code,      // exact function whose __code__ is object and whose __globals__ is key
   DimRelation,  // relation between bound symbols
   Disjoint,     // memory of arrays `source` and `other` does not overlap
   SameObject,   // source is other (true at capture); DistinctObject: is not
   DistinctObject,
-  Registrations,  // no class was registered with an abstract one since: their number is `number` (capture/py/abstract.h)
+  Registrations,  // no class was registered with an abstract one since: their number is `number`
+                  // (capture/py/abstract.h)
 };
 
 struct Guard {

@@ -1,6 +1,6 @@
 // Handlers: stack, locals, cells, globals, imports, attributes.
-#include "capture/py/repr.h"
 #include "capture/flow.h"
+#include "capture/py/repr.h"
 #include "graph/support/check.h"
 
 namespace framejit::capture {
@@ -21,8 +21,8 @@ Step SymbolicFrame::stack_op(const Instr& i) {
   return Flow::Next;
 }
 
-/// What a slot of the entered frame held is relied upon by being there (a value that is loaded or deleted, perhaps never looked at), or by
-/// not being there (a variable that the region binds and deletes).
+/// What a slot of the entered frame held is relied upon by being there (a value that is loaded or deleted, perhaps
+/// never looked at), or by not being there (a variable that the region binds and deletes).
 void SymbolicFrame::guard_binding(int local, GuardKind kind) {
   Guard g{};
   g.kind = kind;
@@ -189,7 +189,8 @@ Step SymbolicFrame::attr_op(const Instr& i) {
     push(found);
     push(self);
   } else {
-    if (found->kind == ValueKind::BoundMethod && !found->items[1] && found->iterated == 0) found->iterated = kLoadedMethod;
+    if (found->kind == ValueKind::BoundMethod && !found->items[1] && found->iterated == 0)
+      found->iterated = kLoadedMethod;
     push(s.make(ValueKind::Null));
     push(found);
   }

@@ -34,7 +34,8 @@ Step SymbolicFrame::jump_op(const Instr& i) {
 Step SymbolicFrame::iterate_op(const Instr& i) {
   if (i.op == Opcode::GetIter) return push_or_break(x.iterate(pop()));
   Value* iterator = peek(1);
-  if (iterator->kind != ValueKind::Iterator && iterator->kind != ValueKind::Object) return break_at(BreakId::UnknownIterable, "an iterator from outside");
+  if (iterator->kind != ValueKind::Iterator && iterator->kind != ValueKind::Object)
+    return break_at(BreakId::UnknownIterable, "an iterator from outside");
   FRAMEJIT_TRY(item, x.next(iterator));
   if (item) {
     push(item);
@@ -50,10 +51,8 @@ Step SymbolicFrame::call_op(const Instr& i) {
   Value* second = pop_raw();
   Value* first = pop_raw();
   Value* callable = first;
-  if (first->kind == ValueKind::Null)
-    callable = second;
-  else if (second->kind != ValueKind::Null)
-    args.insert(args.begin(), second);
+  if (first->kind == ValueKind::Null) callable = second;
+  else if (second->kind != ValueKind::Null) args.insert(args.begin(), second);
   Keywords keywords;
   if (i.kwnames >= 0) {
     PyObject* names = view->constant(i.kwnames);

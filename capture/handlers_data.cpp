@@ -221,18 +221,17 @@ Step SymbolicFrame::unpack_op(const Instr& i) {
     return break_at(BreakId::WouldRaise, "unpacking of another length");
   if (i.op == Opcode::UnpackSequence) {
     if (items.size() != least)
-      return x.raises(PyExc_ValueError,
-                      items.size() > least
-                          ? "too many values to unpack (expected " + std::to_string(i.arg) + ")"
-                          : "not enough values to unpack (expected " + std::to_string(i.arg) + ", got " +
-                                std::to_string(items.size()) + ")");
+      return x.raises(PyExc_ValueError, items.size() > least
+                                            ? "too many values to unpack (expected " + std::to_string(i.arg) + ")"
+                                            : "not enough values to unpack (expected " + std::to_string(i.arg) +
+                                                  ", got " + std::to_string(items.size()) + ")");
     for (auto item = items.rbegin(); item != items.rend(); ++item) push(*item);
     return Flow::Next;
   }
   const auto before = static_cast<std::size_t>(i.arg & 0xff), after = static_cast<std::size_t>(i.arg >> 8);
-  if (items.size() < least) 
-    return x.raises(PyExc_ValueError, "not enough values to unpack (expected at least " +
-                                          std::to_string(least) + ", got " + std::to_string(items.size()) + ")");
+  if (items.size() < least)
+    return x.raises(PyExc_ValueError, "not enough values to unpack (expected at least " + std::to_string(least) +
+                                          ", got " + std::to_string(items.size()) + ")");
   for (std::size_t k = 0; k < after; ++k) push(items[items.size() - 1 - k]);
   Value* rest = s.make(ValueKind::List);
   rest->items.assign(items.begin() + static_cast<std::ptrdiff_t>(before),
@@ -267,16 +266,14 @@ Step SymbolicFrame::match_op(const Instr& i) {
   }
   Value* subject = peek(1);
   if (i.op == Opcode::GetLen) return push_or_break(x.length(subject));
-  const bool sequence = subject->kind == ValueKind::Tuple || subject->kind == ValueKind::List ||
-                        subject->kind == ValueKind::Range;
+  const bool sequence =
+      subject->kind == ValueKind::Tuple || subject->kind == ValueKind::List || subject->kind == ValueKind::Range;
   const bool mapping = subject->kind == ValueKind::Dict;
   auto* type = reinterpret_cast<PyTypeObject*>(x.type_of(subject));
   if (!sequence && !mapping && !type) return unsupported(i, BreakId::UnsupportedInstruction);
   const unsigned long flag = i.op == Opcode::MatchSequence ? Py_TPFLAGS_SEQUENCE : Py_TPFLAGS_MAPPING;
-  if (type)
-    push(x.boolean(PyType_HasFeature(type, flag)));
-  else
-    push(x.boolean(i.op == Opcode::MatchSequence ? sequence : mapping));
+  if (type) push(x.boolean(PyType_HasFeature(type, flag)));
+  else push(x.boolean(i.op == Opcode::MatchSequence ? sequence : mapping));
   return Flow::Next;
 }
 

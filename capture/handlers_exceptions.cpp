@@ -1,7 +1,7 @@
 // Handlers: exceptions that are known at capture, and `with`.
 //
-// An instruction that raises a known exception (Break::raised) goes on in the handler that covers it, in its frame or in
-// a caller's. While one is being handled no region may end: what sys.exc_info() gives cannot be made again.
+// An instruction that raises a known exception (Break::raised) goes on in the handler that covers it, in its frame or
+// in a caller's. While one is being handled no region may end: what sys.exc_info() gives cannot be made again.
 #include "capture/builtins.h"
 #include "capture/symbolic_frame.h"
 #include "graph/support/check.h"
@@ -14,7 +14,8 @@ bool SymbolicFrame::unwind(const Break& b) {
   for (std::size_t i = handler->depth; i < stack.size(); ++i)
     if (may_finalize_in_slot(stack[i])) return false;
   stack.resize(handler->depth);
-  if (handler->lasti) push(s.integer(graph::Dim(static_cast<int64_t>(pc))));  // for RERAISE, which has no use for it here
+  if (handler->lasti)
+    push(s.integer(graph::Dim(static_cast<int64_t>(pc))));  // for RERAISE, which has no use for it here
   push(b.raised);
   pc = handler->target;
   return true;

@@ -102,7 +102,8 @@ bool stack_is_low() {
 
 thread_local py::Frame* passed [[gnu::tls_model("initial-exec")]] = nullptr;  // to the hook before this one
 
-/// Tools that put back what they had found may have made a ring of hooks: a frame that comes round again is the interpreter's.
+/// Tools that put back what they had found may have made a ring of hooks: a frame that comes round again is the
+/// interpreter's.
 [[gnu::noinline]] PyObject* pass_to_previous(PyThreadState* tstate, py::Frame* frame, int throwflag) {
   if (passed == frame) return py::default_eval(tstate, frame, throwflag);
   py::Frame* const before = std::exchange(passed, frame);
@@ -139,10 +140,8 @@ PyObject* evaluate(PyThreadState* tstate, py::Frame* frame, int throwflag) {
   PyCodeObject* code = py::code_of(frame);
   void* extra = py::extra_of(code, state.extra_index);
   // First, so that frames of this code that run meanwhile do not ask again.
-  if (extra && !is_word(extra))
-    static_cast<Mark*>(extra)->generation = state.generation;
-  else
-    py::set_extra(code, state.extra_index, word(state.generation, has_reserve(extra)));
+  if (extra && !is_word(extra)) static_cast<Mark*>(extra)->generation = state.generation;
+  else py::set_extra(code, state.extra_index, word(state.generation, has_reserve(extra)));
   try {
     if (auto interceptor = state.discover(py::function_of(frame), code)) mark_code(code, std::move(interceptor));
   } catch (const std::exception&) {
@@ -250,13 +249,13 @@ void unmark_code(PyCodeObject* code) {
 void mark_resumed(PyCodeObject* code, uint64_t id) {
   if (!is_ready()) return;
   auto mark = std::make_unique<Mark>(nullptr, true, 0, id);
-  if (py::set_extra(code, state.extra_index, mark.get()))
-    mark.release();
-  else
-    PyErr_Clear();
+  if (py::set_extra(code, state.extra_index, mark.get())) mark.release();
+  else PyErr_Clear();
 }
 
-bool has_reserved_stack(PyCodeObject* code) { return state.extra_index >= 0 && has_reserve(py::extra_of(code, state.extra_index)); }
+bool has_reserved_stack(PyCodeObject* code) {
+  return state.extra_index >= 0 && has_reserve(py::extra_of(code, state.extra_index));
+}
 
 void set_discover(Discover discover) {
   if (!is_ready()) return;

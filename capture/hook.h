@@ -1,5 +1,5 @@
-// The PEP 523 frame hook: installed only while something is marked in place, or a function runs whose callees are compiled;
-// chained to the hook before it.
+// The PEP 523 frame hook: installed only while something is marked in place, or a function runs whose callees are
+// compiled; chained to the hook before it.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,15 @@ namespace framejit::capture {
 class FrameInterceptor {
  public:
   virtual ~FrameInterceptor() = default;
-  /// Called before the first instruction of a frame whose code is marked. `locals`: the argument slots as the prologue will
-  /// find them (cells not made yet). Either gives the frame's result (new reference, or null with an exception set, `handled`
-  /// true), or a code object to run in place of the frame's own (borrowed; the same localsplus layout), or neither.
+  /// Called before the first instruction of a frame whose code is marked. `locals`: the argument slots as the prologue
+  /// will find them (cells not made yet). Either gives the frame's result (new reference, or null with an exception
+  /// set, `handled` true), or a code object to run in place of the frame's own (borrowed; the same localsplus layout),
+  /// or neither.
   struct Outcome {
     bool handled = false;
     PyObject* result = nullptr;
     PyCodeObject* replacement = nullptr;
-    uint64_t reach = 0;  // not 0: for a ReachScope around the replacement's frame
+    uint64_t reach = 0;                           // not 0: for a ReachScope around the replacement's frame
     std::shared_ptr<FrameInterceptor> told = {};  // its leave() is called when the frame is done
   };
   virtual Outcome enter(PyFunctionObject* function, PyCodeObject* code, PyObject** locals, int local_count) = 0;
@@ -28,10 +29,12 @@ class FrameInterceptor {
 };
 
 /// Marks a code object: its frames go through `interceptor` from now on. Reserves stack for a replacement code object.
-/// `reached`: the mark alone keeps no hook installed; frames that come to it outside of every ReachScope are the interceptor's to leave.
+/// `reached`: the mark alone keeps no hook installed; frames that come to it outside of every ReachScope are the
+/// interceptor's to leave.
 bool mark_code(PyCodeObject* code, std::shared_ptr<FrameInterceptor> interceptor, bool reached = false);
 void unmark_code(PyCodeObject* code);
-/// Code of a generator, run in place of marked code: what its frames call when they are resumed is within the reach of `id`.
+/// Code of a generator, run in place of marked code: what its frames call when they are resumed is within the reach of
+/// `id`.
 void mark_resumed(PyCodeObject* code, uint64_t id);
 /// Was stack reserved in this code object for its replacement?
 bool has_reserved_stack(PyCodeObject* code);

@@ -17,7 +17,8 @@ PyTypeObject* exception_base() { return reinterpret_cast<PyTypeObject*>(PyExc_Ba
 
 /// Made by BaseException.__new__: what it holds is its arguments and its dict. OSError and the like have more.
 bool is_plain_exception(PyTypeObject* type) {
-  for (PyObject* strict : {PyExc_SyntaxError, PyExc_UnicodeEncodeError, PyExc_UnicodeDecodeError, PyExc_UnicodeTranslateError})
+  for (PyObject* strict :
+       {PyExc_SyntaxError, PyExc_UnicodeEncodeError, PyExc_UnicodeDecodeError, PyExc_UnicodeTranslateError})
     if (PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(strict))) return false;  // not any arguments are right
   return PyType_IsSubtype(type, exception_base()) &&
          (type->tp_new == exception_base()->tp_new ||
@@ -48,10 +49,8 @@ void Executor::set_attribute(Value* made, const std::string& name, Value* value)
   for (std::size_t i = 0; i < held.size(); ++i) {
     if (held[i].first != name) continue;
     session_.record(made, [made, before = held] { made->attributes = before; });
-    if (value)
-      held[i].second = value;
-    else
-      held.erase(held.begin() + static_cast<std::ptrdiff_t>(i));
+    if (value) held[i].second = value;
+    else held.erase(held.begin() + static_cast<std::ptrdiff_t>(i));
     return;
   }
   if (!value) return;
@@ -98,8 +97,7 @@ Captured<Value*> Executor::make_instance(PyTypeObject* type, const Values& args,
   }
   if (!init || !Py_IS_TYPE(init, &PyWrapperDescr_Type)) return not_made(type);
   if (!keywords.empty()) return not_made(type);
-  if (!exception && !args.empty())
-    return raises(PyExc_TypeError, std::string(type->tp_name) + "() takes no arguments");
+  if (!exception && !args.empty()) return raises(PyExc_TypeError, std::string(type->tp_name) + "() takes no arguments");
   return made;
 }
 
@@ -202,9 +200,9 @@ Captured<Value*> Executor::special_method(Value* v, PyObject* name) {
   PyObject* raw = type_attr(type, name);
   if (!raw || !PyFunction_Check(raw)) return static_cast<Value*>(nullptr);
   if (is_class)
-    guard(GuardKind::TypeAttr, fixed_source(v->object.get(), reinterpret_cast<PyTypeObject*>(v->object.get())->tp_name), raw, name);
-  else
-    guard_lookup(v, raw, name);
+    guard(GuardKind::TypeAttr, fixed_source(v->object.get(), reinterpret_cast<PyTypeObject*>(v->object.get())->tp_name),
+          raw, name);
+  else guard_lookup(v, raw, name);
   Value* bound = session_.make(ValueKind::BoundMethod);
   bound->items = {v, function_at(raw, std::string(type->tp_name) + "." + text_of(name))};
   return bound;

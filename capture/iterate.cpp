@@ -28,8 +28,7 @@ void move_to(Session& s, Value* it, std::int64_t position) {
 
 bool dict_changed(const Value& it) {
   const Value& dict = *it.items[0];
-  return static_cast<int64_t>(dict.items.size() / 2) != dim_of(*it.items[1]).value() ||
-         dict.position != it.dim.value();
+  return static_cast<int64_t>(dict.items.size() / 2) != dim_of(*it.items[1]).value() || dict.position != it.dim.value();
 }
 
 Captured<Value*> Executor::iterate(Value* v) {

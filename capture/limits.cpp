@@ -1,4 +1,5 @@
-// Instructions and graph nodes are counted, so that a program is captured in the same way each time. Time is the last resort.
+// Instructions and graph nodes are counted, so that a program is captured in the same way each time. Time is the last
+// resort.
 #include "capture/limits.h"
 
 #include <time.h>
@@ -11,9 +12,10 @@ namespace framejit::capture {
 
 namespace {
 
-constexpr uint64_t kPollEvery = 32;           // instructions: some 20 us
+constexpr uint64_t kPollEvery = 32;    // instructions: some 20 us
 constexpr int64_t kWithoutArrays = 5;  // so much less time, where no array operation was found
-constexpr int64_t kNanosecondsPerNode = 100'000;  // layers of a network take a fifth, with the Python code between operations
+constexpr int64_t kNanosecondsPerNode =
+    100'000;  // layers of a network take a fifth, with the Python code between operations
 
 int64_t now(clockid_t clock) {
   timespec at{};
@@ -52,11 +54,13 @@ std::optional<Break> Limits::exceeded(uint32_t steps, const Session& session) {
   const uint64_t work = steps + session.work();
   const bool whole = options_.fullgraph || session.has_tape();
   if (interrupted_) return Break{BreakId::CaptureTime, "a signal"};
-  if (work >= options_.instruction_limit + nodes * uint64_t{options_.instructions_per_node}) return Break{BreakId::CapturedTooMuch};
+  if (work >= options_.instruction_limit + nodes * uint64_t{options_.instructions_per_node})
+    return Break{BreakId::CapturedTooMuch};
   // A gradient has up to three times the nodes of the function.
   if (nodes > options_.node_limit * (whole ? 4 : 1)) return Break{BreakId::CapturedTooMuch, "graph nodes"};
   for (seen_nodes_ = std::min(seen_nodes_, nodes); seen_nodes_ < nodes; ++seen_nodes_)
-    if (is_array_work(graph, graph::ValueId{static_cast<uint32_t>(seen_nodes_)})) last_array_work_ = std::max<uint64_t>(work, 1);
+    if (is_array_work(graph, graph::ValueId{static_cast<uint32_t>(seen_nodes_)}))
+      last_array_work_ = std::max<uint64_t>(work, 1);
   if (!whole && work > last_array_work_ + options_.idle_limit) return Break{BreakId::CapturedTooMuch};
   if (work >= next_poll_) {
     next_poll_ = work + kPollEvery;

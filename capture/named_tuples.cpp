@@ -1,24 +1,29 @@
 // Instances of Python classes that derive from tuple: what namedtuple() and NamedTuple make.
 //
-// Such an Object holds its tuple's items in `items`, as a Tuple does. What its class does not define itself is done on an exact
-// tuple of these, made for the occasion: no operation of a tuple gives back a tuple of a subclass.
+// Such an Object holds its tuple's items in `items`, as a Tuple does. What its class does not define itself is done on
+// an exact tuple of these, made for the occasion: no operation of a tuple gives back a tuple of a subclass.
 #include "capture/builtins.h"
 #include "capture/py/instance.h"
 
 namespace framejit::capture {
 
 bool is_tuple_class(const PyTypeObject* type) {
-  if (!PyType_HasFeature(const_cast<PyTypeObject*>(type), Py_TPFLAGS_HEAPTYPE) || type->tp_itemsize != PyTuple_Type.tp_itemsize) return false;
+  if (!PyType_HasFeature(const_cast<PyTypeObject*>(type), Py_TPFLAGS_HEAPTYPE) ||
+      type->tp_itemsize != PyTuple_Type.tp_itemsize)
+    return false;
   bool tuple = false;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
     auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
     tuple = tuple || base == &PyTuple_Type;
-    if (base != &PyTuple_Type && base != &PyBaseObject_Type && !PyType_HasFeature(base, Py_TPFLAGS_HEAPTYPE)) return false;
+    if (base != &PyTuple_Type && base != &PyBaseObject_Type && !PyType_HasFeature(base, Py_TPFLAGS_HEAPTYPE))
+      return false;
   }
   return tuple;
 }
 
-bool is_tuple_instance(const Value& v) { return v.kind == ValueKind::Object && v.object && is_tuple_class(class_of(v)); }
+bool is_tuple_instance(const Value& v) {
+  return v.kind == ValueKind::Object && v.object && is_tuple_class(class_of(v));
+}
 
 PyObject* tuple_new() {
   static PyObject* const found = type_attr(&PyTuple_Type, "__new__");
@@ -75,8 +80,7 @@ Captured<Value*> Executor::construct_tuple(PyTypeObject* type, const Values& arg
     const Ref<> function = Ref<>::steal(PyObject_GetAttrString(raw, "__func__"));
     if (function && PyFunction_Check(function.get()))
       made = call_function(function_at(function.get(), std::string(type->tp_name) + ".__new__"), all, keywords);
-    else if (!function)
-      PyErr_Clear();
+    else if (!function) PyErr_Clear();
   }
   FRAMEJIT_TRY(result, std::move(made));
   result = look(result);
@@ -104,8 +108,11 @@ Py_ssize_t field_index(PyObject* raw) {
   });
   if (!type || reinterpret_cast<PyObject*>(Py_TYPE(raw)) != type) return -1;
   const Ref<> parts = Ref<>::steal(PyObject_CallMethod(raw, "__reduce__", nullptr));
-  PyObject* given = parts && PyTuple_Check(parts.get()) && PyTuple_GET_SIZE(parts.get()) == 2 ? PyTuple_GET_ITEM(parts.get(), 1) : nullptr;
-  const Py_ssize_t index = given && PyTuple_Check(given) && PyTuple_GET_SIZE(given) > 0 ? PyLong_AsSsize_t(PyTuple_GET_ITEM(given, 0)) : -1;
+  PyObject* given = parts && PyTuple_Check(parts.get()) && PyTuple_GET_SIZE(parts.get()) == 2
+                        ? PyTuple_GET_ITEM(parts.get(), 1)
+                        : nullptr;
+  const Py_ssize_t index =
+      given && PyTuple_Check(given) && PyTuple_GET_SIZE(given) > 0 ? PyLong_AsSsize_t(PyTuple_GET_ITEM(given, 0)) : -1;
   if (PyErr_Occurred()) PyErr_Clear();
   return index;
 }

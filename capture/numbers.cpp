@@ -144,8 +144,7 @@ Captured<Value*> Executor::number_binary(int nb, Value* left, Value* right) {
     if (op == kTrueDivide) {
       // Division by zero raises in Python.
       if (right->kind == ValueKind::Int) {
-        if (shapes().holds(graph::Relation::Eq, right->dim, graph::Dim(0)))
-          return divides_by_zero();
+        if (shapes().holds(graph::Relation::Eq, right->dim, graph::Dim(0))) return divides_by_zero();
       } else {
         Value* divisor = specialize(right);
         if (!divisor)
@@ -209,7 +208,9 @@ Captured<bool> Executor::expect_within(Value* v, int64_t bound) {
 
 Captured<Value*> Executor::truncated(graph::ValueId v) {
   graph::GraphBuilder& b = session_.builder();
-  const auto failed = [](const graph::BuildResult& made) { return break_at(BreakId::WouldRaise, made.error().message); };
+  const auto failed = [](const graph::BuildResult& made) {
+    return break_at(BreakId::WouldRaise, made.error().message);
+  };
   graph::BuildResult number = v;
   if (session_.graph().type(v).dtype != graph::DType::F64) number = b.cast(v, graph::DType::F64);
   if (!number) return failed(number);

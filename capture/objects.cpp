@@ -160,7 +160,8 @@ Value* Executor::wrap(PyObject* o, SourceRef source) {
     v->extra = Ref<>::share(reinterpret_cast<PyDescrObject*>(descriptor)->d_name);
     return v;
   }
-  const bool library = std::any_of(session_.doors().begin(), session_.doors().end(), [&](Door* door) { return door->is_fixed(o); });
+  const bool library =
+      std::any_of(session_.doors().begin(), session_.doors().end(), [&](Door* door) { return door->is_fixed(o); });
   if (is_singleton(o) || is_fixed(o) || library) {
     guard(GuardKind::Identity, source, o);
     Value* v = session_.constant(o);
@@ -190,7 +191,8 @@ Value* Executor::wrap(PyObject* o, SourceRef source) {
     return v;
   }
   // A global number is a constant of the program until it is seen to change.
-  if (PyFloat_CheckExact(o) && source->kind == SourceKind::Global && session_.varied().names.count(source->str()) == 0) {
+  if (PyFloat_CheckExact(o) && source->kind == SourceKind::Global &&
+      session_.varied().names.count(source->str()) == 0) {
     guard(GuardKind::Equal, source, o);
     Value* v = session_.constant(o);
     v->source = source;
@@ -234,7 +236,8 @@ Value* Executor::wrap(PyObject* o, SourceRef source) {
     v->object = Ref<>::share(o);
     v->source = source;
     const auto* slice = reinterpret_cast<PySliceObject*>(o);
-    v->items = {lazy(slice->start, attr_source(source, interned("start"))), lazy(slice->stop, attr_source(source, interned("stop"))),
+    v->items = {lazy(slice->start, attr_source(source, interned("start"))),
+                lazy(slice->stop, attr_source(source, interned("stop"))),
                 lazy(slice->step, attr_source(source, interned("step")))};
     return v;
   }
@@ -304,7 +307,8 @@ Captured<bool> Executor::open(Value* v) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(o); ++i)
       items.push_back(lazy(PyTuple_GET_ITEM(o, i), item_source(v->source, static_cast<int>(i))));
   } else {
-    if (is_defaultdict(o) && options_.variants >= kMostVariants) return break_at(BreakId::UnknownObject, "a defaultdict that varies");
+    if (is_defaultdict(o) && options_.variants >= kMostVariants)
+      return break_at(BreakId::UnknownObject, "a defaultdict that varies");
     if (PyDict_GET_SIZE(o) > kContainerLimit) return break_at(BreakId::CapturedTooMuch, "a dict of many items");
     Ref<> keys = Ref<>::steal(PyTuple_New(PyDict_GET_SIZE(o)));
     if (!keys) {
@@ -315,8 +319,10 @@ Captured<bool> Executor::open(Value* v) {
     Py_ssize_t at = 0, n = 0;
     while (PyDict_Next(o, &at, &key, &value)) {
       // Equal ones are one object to the guard, and the key itself may be had from here on.
-      const bool told_by_equality = PyUnicode_CheckExact(key) || PyLong_CheckExact(key) || is_singleton(key) || Py_IS_TYPE(key, &PyType_Type);
-      if (!told_by_equality || has_class(key)) return break_at(BreakId::UnknownObject, "a dict with keys of unknown behaviour");
+      const bool told_by_equality =
+          PyUnicode_CheckExact(key) || PyLong_CheckExact(key) || is_singleton(key) || Py_IS_TYPE(key, &PyType_Type);
+      if (!told_by_equality || has_class(key))
+        return break_at(BreakId::UnknownObject, "a dict with keys of unknown behaviour");
       PyTuple_SET_ITEM(keys.get(), n++, Ref<>::share(key).release());
       const int64_t seen = place_of_key(v, key);
       Value* known_value = seen < 0 ? nullptr : v->items[static_cast<std::size_t>(seen) + 1];

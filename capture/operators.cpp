@@ -39,7 +39,8 @@ bool fits_array(Executor& x, Value* v) {
 /// A class that leaves `|` to type, a union of classes, or None.
 bool is_union_part(PyObject* o) {
   if (o == Py_None || is_union(o)) return true;
-  return PyType_Check(o) && Py_TYPE(o)->tp_as_number && Py_TYPE(o)->tp_as_number->nb_or == PyType_Type.tp_as_number->nb_or;
+  return PyType_Check(o) && Py_TYPE(o)->tp_as_number &&
+         Py_TYPE(o)->tp_as_number->nb_or == PyType_Type.tp_as_number->nb_or;
 }
 
 bool is_sequence(const Value* v) { return v->kind == ValueKind::Tuple || v->kind == ValueKind::List; }
@@ -47,7 +48,9 @@ bool is_sequence(const Value* v) { return v->kind == ValueKind::Tuple || v->kind
 }  // namespace
 
 Captured<Value*> Executor::binary(int nb, Value* left, Value* right) {
-  auto is_text = [](const Value* v) { return v->kind == ValueKind::Text || (v->is_constant() && PyUnicode_CheckExact(v->object.get())); };
+  auto is_text = [](const Value* v) {
+    return v->kind == ValueKind::Text || (v->is_constant() && PyUnicode_CheckExact(v->object.get()));
+  };
   if (left->is_constant() && is_text(left) && nb % 13 == 6 && !plain(right)) {
     static PyObject* const mod = PyObject_GetAttrString(PyImport_ImportModule("operator"), "mod");
     return text(mod, {left, right}, left->object.get());
@@ -68,7 +71,8 @@ Captured<Value*> Executor::binary(int nb, Value* left, Value* right) {
   if (is_number(*left) && is_number(*right)) return number_binary(nb, left, right);
   if (left->kind == ValueKind::Object || right->kind == ValueKind::Object) return object_binary(nb, left, right);
   if (left->kind == ValueKind::Set || right->kind == ValueKind::Set) return set_binary(nb, left, right);
-  if (left->kind == ValueKind::Dict && right->kind == ValueKind::Dict && (nb == 20 || (nb == 7 && is_exact_dict(left) && is_exact_dict(right)))) {
+  if (left->kind == ValueKind::Dict && right->kind == ValueKind::Dict &&
+      (nb == 20 || (nb == 7 && is_exact_dict(left) && is_exact_dict(right)))) {
     if (nb >= 13) {
       FRAMEJIT_TRY(done, call_method(left, "update", {right}, {}));
       (void)done;
@@ -84,7 +88,9 @@ Captured<Value*> Executor::binary(int nb, Value* left, Value* right) {
   if (left->is_constant() && right->is_constant()) return fold(nb, left->object.get(), right->object.get());
   if (left->is_constant() && is_text(left) && nb % 13 == 6)
     if (Ref<> r = plain(right)) return fold(nb, left->object.get(), r.get());
-  if (nb % 13 == 0 && is_text(left) && is_text(right) && (left->kind == ValueKind::Text || right->kind == ValueKind::Text)) return joined({left, right});
+  if (nb % 13 == 0 && is_text(left) && is_text(right) &&
+      (left->kind == ValueKind::Text || right->kind == ValueKind::Text))
+    return joined({left, right});
   if (Value* l = specialize(left), *r = specialize(right);
       l && r && is_plain(l->object.get()) && is_plain(r->object.get()))
     return fold(nb, l->object.get(), r->object.get());
@@ -214,7 +220,8 @@ Captured<bool> Executor::is_same(Value* left, Value* right) {
   auto made = [](Value* v) { return !v->source && (!v->object || v->kind == ValueKind::Set || v->is_made()); };
   const bool l_made = made(left), r_made = made(right);
   auto mutable_kind = [](Value* v) {
-    return v->kind == ValueKind::List || v->kind == ValueKind::Dict || v->kind == ValueKind::Cell || v->kind == ValueKind::Set || v->is_made();
+    return v->kind == ValueKind::List || v->kind == ValueKind::Dict || v->kind == ValueKind::Cell ||
+           v->kind == ValueKind::Set || v->is_made();
   };
   if ((l_made && mutable_kind(left)) || (r_made && mutable_kind(right))) return false;
   PyObject *l = known(left), *r = known(right);
@@ -225,8 +232,9 @@ Captured<bool> Executor::is_same(Value* left, Value* right) {
     return break_at(BreakId::UnsupportedArgument, "identity of equal constants");
   }
   auto existing_object = [](Value* v) {
-    return v->source && (v->kind == ValueKind::Object || v->kind == ValueKind::List || v->kind == ValueKind::Dict ||
-                         v->kind == ValueKind::Set || (v->is_array() && (v->wrap == Wrap::NdArray || v->wrap == Wrap::Tensor)));
+    return v->source &&
+           (v->kind == ValueKind::Object || v->kind == ValueKind::List || v->kind == ValueKind::Dict ||
+            v->kind == ValueKind::Set || (v->is_array() && (v->wrap == Wrap::NdArray || v->wrap == Wrap::Tensor)));
   };
   const auto is_bound = [](const Value* v) { return v->kind == ValueKind::BoundMethod && v->object && v->source; };
   if ((existing_object(left) && existing_object(right)) || (is_bound(left) && is_bound(right))) {
@@ -332,7 +340,8 @@ Captured<Value*> Executor::compare(int op, Value* left, Value* right) {
                Py_TYPE(o)->tp_richcompare == PyBaseObject_Type.tp_richcompare;
       };
       auto fixed = [&](PyObject* o) {
-        return std::any_of(session_.doors().begin(), session_.doors().end(), [&](Door* each) { return each->is_fixed(o); });
+        return std::any_of(session_.doors().begin(), session_.doors().end(),
+                           [&](Door* each) { return each->is_fixed(o); });
       };
       auto simple = [&](PyObject* o) { return fixed(o) || PyType_Check(o) || PyUnicode_CheckExact(o); };
       if ((fixed(l) || fixed(r)) && simple(l) && simple(r)) {
@@ -407,7 +416,8 @@ bool is_not_implemented(const Value* v) { return v->is_constant() && v->object.g
 
 /// Both classes in one line of descent: the one further down is asked first if it says something else. Left alone.
 bool one_descends(Executor& x, const Value* left, const Value* right) {
-  if (left->kind != ValueKind::Object || right->kind != ValueKind::Object || class_of(*left) == class_of(*right)) return false;
+  if (left->kind != ValueKind::Object || right->kind != ValueKind::Object || class_of(*left) == class_of(*right))
+    return false;
   x.guard_mro(class_of(*right));
   return PyType_IsSubtype(class_of(*right), class_of(*left)) != 0;
 }
@@ -567,7 +577,8 @@ Captured<bool> Executor::contains(Value* container, Value* item) {
     case ValueKind::Dict: {
       // Absence of one key needs a guard on that key only.
       if (container->partial && item->is_constant() &&
-          (PyUnicode_CheckExact(item->object.get()) || PyLong_CheckExact(item->object.get()) || PyType_Check(item->object.get()))) {
+          (PyUnicode_CheckExact(item->object.get()) || PyLong_CheckExact(item->object.get()) ||
+           PyType_Check(item->object.get()))) {
         FRAMEJIT_TRY(found, dict_peek(container, item));
         return found != nullptr;
       }

@@ -35,7 +35,8 @@ bool materializable(const Value* v, std::unordered_set<const Value*>& seen, int 
       if (v->partial) return false;
       break;
     case ValueKind::Iterator:
-      if (v->position < 0 || v->iterated == kMap || v->iterated == kGenerator || (v->iterated == kOverSet && !v->items[0]->source && !v->items[0]->is_constant()) ||
+      if (v->position < 0 || v->iterated == kMap || v->iterated == kGenerator ||
+          (v->iterated == kOverSet && !v->items[0]->source && !v->items[0]->is_constant()) ||
           v->iterated == kOverValues || v->iterated == kOverItems || (v->iterated == kOverKeys && dict_changed(*v)))
         return false;
       // They are made before any store is committed.
@@ -53,7 +54,8 @@ bool materializable(const Value* v, std::unordered_set<const Value*>& seen, int 
     case ValueKind::Lazy: return v->source != nullptr;
     case ValueKind::Object: {
       if (v->source) return true;
-      if (is_exception(*v) || is_partial(class_of(*v)) || !PyType_HasFeature(class_of(*v), Py_TPFLAGS_HEAPTYPE)) return false;
+      if (is_exception(*v) || is_partial(class_of(*v)) || !PyType_HasFeature(class_of(*v), Py_TPFLAGS_HEAPTYPE))
+        return false;
       bool all = v->attributes.empty() || !is_tuple_instance(*v);
       for (const auto& [name, value] : v->attributes) all = all && materializable(value, seen, depth + 1);
       for (const Value* item : v->items) all = all && materializable(item, seen, depth + 1);

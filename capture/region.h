@@ -35,7 +35,7 @@ struct Recipe {
     Tuple,
     List,
     Dict,
-    Set,          // items: a SetChange and its operand, in turn
+    Set,  // items: a SetChange and its operand, in turn
     Slice,
     Range,        // items (Dict: key, value, key, value ...)
     Function,     // items: code, globals, name, defaults or null, kwdefaults or null, closure or null (annotations:
@@ -90,7 +90,7 @@ struct Region {
   std::vector<Origin> origins;  // of the graph's calls
   std::vector<Recipe> recipes;
   std::vector<std::pair<int, uint32_t>> locals;  // localsplus slots that change: recipe
-  std::vector<int> displaced;  // localsplus slots that do not keep what they held at the entry
+  std::vector<int> displaced;                    // localsplus slots that do not keep what they held at the entry
   std::vector<uint32_t> stack;                   // recipes, bottom first, at the exit
   uint32_t result = 0;                           // with `returns`
   std::vector<Effect> effects;
@@ -102,25 +102,27 @@ struct Region {
 struct CaptureOptions {
   bool fullgraph = false;
   bool o1 = false;
-  bool any_work = false;     // a region without array work is one too (stress)
+  bool any_work = false;    // a region without array work is one too (stress)
   int64_t break_every = 0;  // stress: a region ends after so many instructions of its own frame; 0: never for that
-  uint32_t instruction_limit = 20000;     // executed at most, and for each graph node
+  uint32_t instruction_limit = 20000;    // executed at most, and for each graph node
   uint32_t instructions_per_node = 100;  // so many more: deep networks need 20 to 30
   uint32_t idle_limit = 5000;            // instructions at most since the last array operation
   int64_t time_limit_ns = 0;             // of the thread's own time; 0: none
   uint32_t node_limit = 30000;           // graph nodes at most
   uint32_t inline_depth = 16;
-  uint32_t variants = 0;        // entries that were made for this place before
+  uint32_t variants = 0;         // entries that were made for this place before
   uint32_t unroll_nodes = 2000;  // graph nodes that one loop of many rounds may add before it is left to the bytecode
   uint32_t unroll_rounds = 32;   // rounds that are not many: the layers of a network
   /// The Python function behind a callable (a jitted function), borrowed, or null.
   PyObject* (*unwrap)(PyObject* callable) = nullptr;
-  /// The Python function that a function of NumPy's runs where no argument has a __array_function__ of its own; borrowed, or null.
+  /// The Python function that a function of NumPy's runs where no argument has a __array_function__ of its own;
+  /// borrowed, or null.
   PyObject* (*implementation)(PyObject* callable) = nullptr;
   /// The Python function that is followed in place of a C function or type, borrowed, or null.
   PyObject* (*polyfill)(PyObject* callable) = nullptr;
-  /// capture_mode='trace': the one way that a branch on an array value goes is recorded. Gives the truth of a region that gives a bool,
-  /// for what is captured from; nothing where it cannot be had. Unset: both ways become blocks of the graph.
+  /// capture_mode='trace': the one way that a branch on an array value goes is recorded. Gives the truth of a region
+  /// that gives a bool, for what is captured from; nothing where it cannot be had. Unset: both ways become blocks of
+  /// the graph.
   std::function<std::optional<bool>(std::shared_ptr<struct Region>)> decide;
   /// Code that is never inlined (framejit.disable).
   bool (*leave_alone)(PyCodeObject* code) = nullptr;
@@ -131,7 +133,8 @@ struct CaptureRequest {
   uint32_t entry = 0;  // 0: the function's start, before the prologue; then the stack is empty and cells are not made
   FrameView frame;     // concrete locals and stack
   const Varied* varied = nullptr;
-  /// Heads of loops (Instr indices) that earlier captures found to be too long and to do no array work: captures end in front of them.
+  /// Heads of loops (Instr indices) that earlier captures found to be too long and to do no array work: captures end in
+  /// front of them.
   std::set<uint32_t>* element_loops = nullptr;
   std::vector<Door*> doors;
   CaptureOptions options;
@@ -144,7 +147,7 @@ struct CaptureOutcome {
   std::vector<Ref<PyCodeObject>> reached;
   /// A signal came. Nothing was found out: the interpreter runs its handler, and capture is tried again another time.
   bool interrupted = false;
-  uint64_t work = 0;  // in instructions
+  uint64_t work = 0;        // in instructions
   bool array_work = false;  // was found, whether a region came of it or not
 };
 

@@ -27,7 +27,8 @@ class RegionBuilder {
   Recipe result(graph::ValueId id, Wrap wrap);
   void fill(uint32_t at, const std::vector<Value*>& items);
   Recipe::Kind kind_of(const Value& v) const;
-  /// The stack as CPython has it, where LOAD_METHOD finds a C method: that and self, not a bound method, whose errors read otherwise.
+  /// The stack as CPython has it, where LOAD_METHOD finds a C method: that and self, not a bound method, whose errors
+  /// read otherwise.
   std::vector<Value*> as_pushed(std::vector<Value*> stack);
   void add_effects();
   void keep_apart();

@@ -2,10 +2,10 @@
 #include "capture/session.h"
 
 #include <algorithm>
-#include <numeric>
 #include <cctype>
 #include <cfenv>
 #include <map>
+#include <numeric>
 
 #include "capture/door.h"
 #include "capture/py/extent.h"
@@ -25,10 +25,8 @@ bool is_python_number(Wrap wrap) {
 std::string graph_name(const std::string& expression, std::size_t number) {
   std::string out;
   for (char c : expression) {
-    if (std::isalnum(static_cast<unsigned char>(c)) || c == '_')
-      out += c;
-    else if (!out.empty() && out.back() != '_')
-      out += '_';
+    if (std::isalnum(static_cast<unsigned char>(c)) || c == '_') out += c;
+    else if (!out.empty() && out.back() != '_') out += '_';
   }
   while (!out.empty() && out.back() == '_') out.pop_back();
   if (out.empty() || std::isdigit(static_cast<unsigned char>(out[0]))) out = "p" + std::to_string(number);
@@ -254,8 +252,10 @@ Writing Session::writing(graph::ValueId v) const {
 }
 
 Captured<bool> Session::prepare_write(graph::ValueId dst) {
-  if (writing(dst) == Writing::Warns) return break_at(BreakId::UnsupportedArgument, "assignment to an array that warns of it");
-  if (writing(dst) == Writing::Foreign) return break_at(BreakId::UnsupportedArgument, "assignment to a view whose base is no array");
+  if (writing(dst) == Writing::Warns)
+    return break_at(BreakId::UnsupportedArgument, "assignment to an array that warns of it");
+  if (writing(dst) == Writing::Foreign)
+    return break_at(BreakId::UnsupportedArgument, "assignment to a view whose base is no array");
   if (writing(dst) == Writing::Refused) return break_at(BreakId::WouldRaise, "assignment destination is read-only");
   const graph::ValueId root = graph_->root(dst);
   spend(inputs_.size());
@@ -264,7 +264,8 @@ Captured<bool> Session::prepare_write(graph::ValueId dst) {
   const graph::Type &type = graph_->type(dst), &whole = graph_->type(root);
   const bool anywhere = graph_->shapes().is_measured(type.offset) || graph_->shapes().is_measured(type.shape);
   if (anywhere && graph_->shapes().hint(whole.size()) > kSmall + 4 * graph_->shapes().hint(type.size()))
-    return break_at(BreakId::UnsupportedArgument, "a few items of a large array, at a place that is known at run time only");
+    return break_at(BreakId::UnsupportedArgument,
+                    "a few items of a large array, at a place that is known at run time only");
   if (is_shared(root) || graph_->node(root).op == graph::Op::Carried)
     return break_at(BreakId::OverlappingMemory, "a write of what a branch chose, or of what a loop carries");
   std::size_t i = 0;
@@ -320,7 +321,8 @@ void Session::mark_call(std::size_t first) {
                        graph::may_set_flags(node.op, graph_->type(node.inputs.back()).dtype);
     if (!flags) continue;
     uint32_t origin = 0;
-    while (origin < origins_.size() && (origins_[origin].file.get() != file_ || origins_[origin].globals.get() != globals_))
+    while (origin < origins_.size() &&
+           (origins_[origin].file.get() != file_ || origins_[origin].globals.get() != globals_))
       ++origin;
     if (origin == origins_.size()) origins_.push_back({Ref<>::share(file_), Ref<>::share(globals_)});
     node.calls = {graph_->add_call({node.op, location_, origin})};
@@ -427,7 +429,8 @@ void Session::rollback(const Mark& m) {
   }
   guards_.erase(guards_.begin() + static_cast<std::ptrdiff_t>(m.guards), guards_.end());
   for (std::size_t i = m.inputs; i < inputs_.size(); ++i) {
-    const auto [first, last] = input_index_.equal_range(input_key(input_objects_[i], *inputs_[i].source, inputs_[i].spec.wrap));
+    const auto [first, last] =
+        input_index_.equal_range(input_key(input_objects_[i], *inputs_[i].source, inputs_[i].spec.wrap));
     const auto at = std::find_if(first, last, [i](const auto& entry) { return entry.second == i; });
     if (at != last) input_index_.erase(at);
     input_names_.erase(std::string(graph_->node(input_values_[i]->id).name()));

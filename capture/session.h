@@ -43,8 +43,8 @@ struct Origin {
 /// May an array be written, as far as that is not its memory's affair? Views of it inherit this.
 enum class Writing : uint8_t { Allowed, Warns, Refused, Foreign };
 
-/// How floating-point flags are handled since the program said so, for divide, over, under and invalid: a str such as "ignore". Null: as
-/// where the region began.
+/// How floating-point flags are handled since the program said so, for divide, over, under and invalid: a str such as
+/// "ignore". Null: as where the region began.
 using FlagActions = std::array<Ref<>, 4>;
 
 class Session {
@@ -127,7 +127,8 @@ class Session {
 
   /// How many changes were recorded so far.
   std::size_t changes() const { return undo_.size(); }
-  /// Is something guarded that only a long chain of objects leads to? Guards, texts and fetches are as long as the chain.
+  /// Is something guarded that only a long chain of objects leads to? Guards, texts and fetches are as long as the
+  /// chain.
   bool is_too_deep() const { return too_deep_; }
 
   /// Counts the items that an instruction went through: some look at or copy a whole container.
@@ -142,8 +143,8 @@ class Session {
     file_ = file;
     globals_ = globals;
   }
-  /// The operators that were appended since there were `first` values are those of one call of a ufunc, made by the running
-  /// code: it is their graph::Call.
+  /// The operators that were appended since there were `first` values are those of one call of a ufunc, made by the
+  /// running code: it is their graph::Call.
   void mark_call(std::size_t first);
 
   struct Mark {
@@ -169,7 +170,8 @@ class Session {
   }
   /// Does the type go by a size that was measured since, in a block? Behind the block nobody knows it.
   bool is_measured_since(const Mark& m, const graph::Type& type) const {
-    return graph_->shapes().is_measured(type.shape, m.graph.shapes.symbols) || graph_->shapes().is_measured(type.strides, m.graph.shapes.symbols);
+    return graph_->shapes().is_measured(type.shape, m.graph.shapes.symbols) ||
+           graph_->shapes().is_measured(type.strides, m.graph.shapes.symbols);
   }
   /// The memory may be that of another value too, which one is known at run time: it is not written any more.
   void share(graph::ValueId v);
@@ -190,7 +192,7 @@ class Session {
   std::vector<PyObject*> input_objects_;  // alive during capture: the frame holds them
   std::vector<Value*> input_values_;
   std::vector<std::size_t> written_;  // inputs that the graph writes
-  std::size_t checked_ = 0;          // nodes
+  std::size_t checked_ = 0;           // nodes
   bool overlap_ = false;              // an input read after a write shares its memory
   std::size_t dim_guards_ = 0;        // how many of the ShapeEnv's guards are in guards_
   std::vector<graph::ValueId> stops_;
@@ -209,8 +211,8 @@ class Session {
   };
   bool is_open(uint64_t block) const;
   std::vector<Counted> counted_;
-  uint64_t blocks_ = 0;         // that have been opened so far: their numbers
-  std::vector<uint64_t> open_;  // the numbers of those that are
+  uint64_t blocks_ = 0;                        // that have been opened so far: their numbers
+  std::vector<uint64_t> open_;                 // the numbers of those that are
   std::map<graph::ValueId, Writing> writing_;  // of those that are not simply allowed
   int tapes_ = 0;
   uint32_t location_ = 0;

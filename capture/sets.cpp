@@ -1,10 +1,10 @@
-// Sets of plain objects. The order of a set follows from its whole history. Of one that is made during capture that is what is
-// kept: `items` are pairs of a SetChange and its operand, and `object` is a set of our own to which all of them were
-// made. Results of operators have no history (`partial`): they can be asked, but not be made again at an exit.
+// Sets of plain objects. The order of a set follows from its whole history. Of one that is made during capture that is
+// what is kept: `items` are pairs of a SetChange and its operand, and `object` is a set of our own to which all of them
+// were made. Results of operators have no history (`partial`): they can be asked, but not be made again at an exit.
 //
-// An existing set has the changes that are in the log as its `items`; what it held before is `object`, of which a guard says
-// all (Elements: the order too), or as much as was asked while it is `partial`. In which order it stands once it is
-// changed is not known.
+// An existing set has the changes that are in the log as its `items`; what it held before is `object`, of which a guard
+// says all (Elements: the order too), or as much as was asked while it is `partial`. In which order it stands once it
+// is changed is not known.
 #include "capture/builtins.h"
 #include "capture/py/repr.h"
 #include "capture/symbolic_frame.h"
@@ -38,7 +38,8 @@ Captured<bool> open_set(Executor& x, Value* set) {
   if (!set->partial) return true;
   FRAMEJIT_TRY(asked, may_ask(x, set));
   (void)asked;
-  if (PySet_GET_SIZE(set->object.get()) > kMostElements) return break_at(BreakId::CapturedTooMuch, "a set of many elements");
+  if (PySet_GET_SIZE(set->object.get()) > kMostElements)
+    return break_at(BreakId::CapturedTooMuch, "a set of many elements");
   Ref<> items = Ref<>::steal(PySequence_Tuple(set->object.get()));
   if (!items) PyErr_Clear();
   for (Py_ssize_t i = 0; items && i < PyTuple_GET_SIZE(items.get()); ++i)  // equal ones are one object to the guard
@@ -52,7 +53,8 @@ Captured<bool> open_set(Executor& x, Value* set) {
 
 bool replay(PyObject* set, const std::vector<Value*>& changes) {
   for (std::size_t i = 0; i < changes.size(); i += 2)
-    if (!change_set(set, static_cast<int>(PyLong_AsLong(changes[i]->object.get())), changes[i + 1]->object.get())) return false;
+    if (!change_set(set, static_cast<int>(PyLong_AsLong(changes[i]->object.get())), changes[i + 1]->object.get()))
+      return false;
   return true;
 }
 
@@ -82,7 +84,6 @@ Captured<Ref<>> contents(Executor& x, Value* v) {
 /// The same as a set from outside that was not changed, a constant, or null.
 bool stands_still(const Value* v) { return v->is_constant() || (v->source && v->items.empty()); }
 
-
 /// `given`: the operand as the program has it.
 Captured<bool> change(Executor& x, Value* set, SetChange how, PyObject* operand, Value* given) {
   if (set->items.size() > kHistory) return break_at(BreakId::CapturedTooMuch, "a set of long history");
@@ -96,7 +97,8 @@ Captured<bool> change(Executor& x, Value* set, SetChange how, PyObject* operand,
   } else if (set->partial) {
     FRAMEJIT_TRY(asked, may_ask(x, set));
     (void)asked;
-    if (PySet_GET_SIZE(set->object.get()) > kMostElements) return break_at(BreakId::CapturedTooMuch, "a set of many elements");
+    if (PySet_GET_SIZE(set->object.get()) > kMostElements)
+      return break_at(BreakId::CapturedTooMuch, "a set of many elements");
     x.guard(GuardKind::Elements, set->source, nullptr, nullptr, kMostElements);
   }
   Value* number = x.session().integer(graph::Dim(static_cast<int64_t>(how)));
@@ -204,7 +206,8 @@ Captured<Value*> Executor::set_method(Value* set, const std::string& name, const
   if ((name == "isdisjoint" || name == "issubset" || name == "issuperset") && args.size() == 1) {
     FRAMEJIT_TRY(other, contents(*this, look(args[0])));
     FRAMEJIT_TRY(held, contents(*this, set));
-    Ref<> answer = other && held ? Ref<>::steal(PyObject_CallMethod(held.get(), name.c_str(), "O", other.get())) : Ref<>();
+    Ref<> answer =
+        other && held ? Ref<>::steal(PyObject_CallMethod(held.get(), name.c_str(), "O", other.get())) : Ref<>();
     if (answer) return session_.constant(answer.get());
     PyErr_Clear();
   }

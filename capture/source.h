@@ -29,9 +29,9 @@ enum class SourceKind : uint8_t {
   Item,  // base[key] of an exact dict, or base[index] of an exact tuple or list
   Default,  // positional default `index` of the function `base`; with a key: keyword-only default; index -1 and no key:
             // the whole `__defaults__`, None where there are none
-  Self,    // __self__ of the bound method `base`, also of a builtin one
-  Method,  // its __func__; of a builtin one the class's descriptor
-  Cached,  // what the functools.lru_cache wrapper `base` keeps under the key made of `parts`; `name`: the arguments
+  Self,     // __self__ of the bound method `base`, also of a builtin one
+  Method,   // its __func__; of a builtin one the class's descriptor
+  Cached,   // what the functools.lru_cache wrapper `base` keeps under the key made of `parts`; `name`: the arguments
 };
 
 struct Source {
@@ -40,7 +40,7 @@ struct Source {
   int index = -1;
   Ref<> key;
   Ref<> object;
-  std::string name;  // of a local, for printing
+  std::string name;          // of a local, for printing
   std::vector<Ref<>> parts;  // of a Cached one; of a class under an Mro guard
 
   /// As a Python expression: x, self.weights[0], sim.DT.

@@ -6,7 +6,7 @@
 //                        POP_JUMP_FORWARD_IF_TRUE pad
 //                        raw k                     jumps to k come to the site
 //   pad:                 JUMP_FORWARD e            e: a landing, or one of the three below
-//                        RETURN_VALUE              never run; where the two jumps lead as long as no region has set them
+//                        RETURN_VALUE              never run; the two jumps lead here until a region has set them
 //                        POP_TOP ...               the exit is less deep than the site: enters among these
 //                        JUMP_FORWARD out
 //                        PUSH_NULL ...             deeper: among these
@@ -118,8 +118,8 @@ class Layout {
   void add_landings() {
     for (uint32_t i = 0; i < view_.instrs().size(); ++i)
       if (view_.instrs()[i].boundary)
-        landings.push_back({i, add(raw_.instrs[raw_index(i)], kRaw.jump_backward, 0,
-                                   static_cast<int32_t>(own_[raw_index(i)]))});
+        landings.push_back(
+            {i, add(raw_.instrs[raw_index(i)], kRaw.jump_backward, 0, static_cast<int32_t>(own_[raw_index(i)]))});
     // The farthest: their arguments have room for all others.
     for (uint32_t jump : {pad.entry, pad.out}) writer.items[jump].target = static_cast<int32_t>(landings.back().second);
   }
@@ -228,9 +228,9 @@ Ref<PyCodeObject> new_code(PyCodeObject* code, const WrittenCode& written, PyObj
   Ref<> linetable = bytes_of(written.linetable);
   Ref<> exceptiontable = bytes_of(written.exceptiontable);
   if (!consts || !bytecode || !linetable || !exceptiontable) return {};
-  return Ref<PyCodeObject>::steal(py::code_like(code, bytecode.get(), linetable.get(), exceptiontable.get(),
-                                                consts.get(), code->co_stacksize + (has_reserved_stack(code) ? 0 : SplicedCode::kExtraStack),
-                                                code->co_flags));
+  return Ref<PyCodeObject>::steal(
+      py::code_like(code, bytecode.get(), linetable.get(), exceptiontable.get(), consts.get(),
+                    code->co_stacksize + (has_reserved_stack(code) ? 0 : SplicedCode::kExtraStack), code->co_flags));
 }
 
 }  // namespace
@@ -281,8 +281,8 @@ Expected<std::unique_ptr<SplicedCode>, std::string> SplicedCode::make(std::share
     return Unexpected{std::string("out of memory")};
   }
   table->code = code.get();
-  // CPython keeps the bytes that it gives here, and the analysis in front of a debugger's jump reads them: it sees the jumps as they
-  // are now.
+  // CPython keeps the bytes that it gives here, and the analysis in front of a debugger's jump reads them: it sees the
+  // jumps as they are now.
   Ref<>::steal(PyCode_GetCode(code.get()));
   return std::unique_ptr<SplicedCode>(
       std::make_unique<Spliced>(std::move(table), std::move(code), std::move(sites), std::move(switches)));

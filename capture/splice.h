@@ -44,8 +44,8 @@ struct FrameUpdate {
   int32_t dropped_at = -1;       // Instr whose line finalizers of replaced values see; -1: the exit's
 };
 
-/// A site's owner. `ask` runs with the GIL held inside the user's frame, where no tool is active and nothing waits for the
-/// interpreter's attention. False: the user's own instruction runs. It never leaves a Python exception set.
+/// A site's owner. `ask` runs with the GIL held inside the user's frame, where no tool is active and nothing waits for
+/// the interpreter's attention. False: the user's own instruction runs. It never leaves a Python exception set.
 class SiteHandler {
  public:
   virtual ~SiteHandler() = default;

@@ -1,11 +1,11 @@
 // Regions: what happens between the question of a site and the landing of an exit.
 //
-//   site:  UNARY_INVERT region   ask the handler; write the frame, drop what was replaced, set the jumps of the pad: True
+//   site:  UNARY_INVERT region   ask the handler; write the frame, drop what was replaced, set the pad's jumps: True
 //   pad:   JUMP_FORWARD landing
 //
-// or, where the exit is deeper, PUSH_NULL ..., UNARY_INVERT region (write what was pushed), JUMP_FORWARD landing. No eval-breaker
-// check, no call out of the loop and no trace event lies between True and the landing, so one pad for a code object and one set of
-// values to push for the process are enough. See py/README.md.
+// or, where the exit is deeper, PUSH_NULL ..., UNARY_INVERT region (write what was pushed), JUMP_FORWARD landing. No
+// eval-breaker check, no call out of the loop and no trace event lies between True and the landing, so one pad for a
+// code object and one set of values to push for the process are enough. See py/README.md.
 #include "capture/py/frame.h"
 
 #include "capture/splice_region.h"
@@ -27,8 +27,8 @@ struct Region {
   PyObject_HEAD std::shared_ptr<SiteTable> table;
 };
 
-/// An update and what it displaced, with memory that is used again. More than one is in use when a handler's ask or a finalizer
-/// comes here again, or lets another thread run.
+/// An update and what it displaced, with memory that is used again. More than one is in use when a handler's ask or a
+/// finalizer comes here again, or lets another thread run.
 struct UpdateSlot {
   FrameUpdate update;
   std::vector<PyObject*> dropped;
@@ -142,10 +142,11 @@ PyObject* ask(PyObject* self) {
   if (!table.handler || py::tools_active(tstate) || !py::has_headroom(tstate) || py::eval_breaker_set(tstate))
     return answer(false);
   const SiteTable::Site site = table.sites[static_cast<std::size_t>(index)];
-  const FrameView view{{locals, local_count, locals + local_count, site.depth,
-                        reinterpret_cast<PyObject*>(py::function_of(frame))},
-                       py::globals_of(frame),
-                       py::builtins_of(frame), py::outlives(frame)};
+  const FrameView view{
+      {locals, local_count, locals + local_count, site.depth, reinterpret_cast<PyObject*>(py::function_of(frame))},
+      py::globals_of(frame),
+      py::builtins_of(frame),
+      py::outlives(frame)};
   UpdateSlot* slot = acquire_slot();
   FrameUpdate& update = slot->update;
   if (!ask_handler(tstate, table, site, view, update)) {

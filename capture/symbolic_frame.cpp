@@ -8,7 +8,9 @@ namespace framejit::capture {
 
 namespace {
 /// Our modules that spell in Python what others wrote in C.
-bool is_spelling(const std::string& module) { return module == "framejit._polyfills" || module == "framejit._numpy_functions"; }
+bool is_spelling(const std::string& module) {
+  return module == "framejit._polyfills" || module == "framejit._numpy_functions";
+}
 }  // namespace
 
 bool is_spelled_class(const PyTypeObject* type) {
@@ -39,7 +41,8 @@ void SymbolicFrame::note_reached(Break& b) const {
 Break SymbolicFrame::locate(Break b) const {
   if (!b.function.empty()) return b;  // a frame further in knows better
   const std::string home = this->home();
-  if (is_spelling(home) || (x.depth > 0 && (home.starts_with("numpy.") || home.starts_with("framejit.")))) return b;  // not the user's: the caller says where
+  if (is_spelling(home) || (x.depth > 0 && (home.starts_with("numpy.") || home.starts_with("framejit."))))
+    return b;  // not the user's: the caller says where
   const Instr& i = current();
   b.function = text_of(view->code()->co_qualname);
   b.file = text_of(view->code()->co_filename);
@@ -63,8 +66,10 @@ Captured<bool> SymbolicFrame::check_unrolled(uint32_t head) {
   const std::size_t nodes = s.graph().value_count();
   for (Loop& loop : loops_)
     if (loop.head == head) {
-      // In the outermost frame rounds can be regions. Elsewhere all callers would be left to the bytecode too, and a gradient to a tape.
-      const std::size_t most = options.fullgraph || s.has_tape() ? options.node_limit : (outermost ? 1 : 4) * options.unroll_nodes;
+      // In the outermost frame rounds can be regions. Elsewhere all callers would be left to the bytecode too, and a
+      // gradient to a tape.
+      const std::size_t most =
+          options.fullgraph || s.has_tape() ? options.node_limit : (outermost ? 1 : 4) * options.unroll_nodes;
       if (++loop.rounds > options.unroll_rounds && nodes > loop.nodes + most)
         return break_at(BreakId::CapturedTooMuch, "a loop of many rounds");
       return true;

@@ -54,7 +54,7 @@ class SymbolicFrame {
   Value* returned = nullptr;
   bool outermost = false;
   std::vector<bool> unbound_at_entry;  // by local, of a frame that is entered in its middle; else empty
-  bool generator = false;      // yields to next(); `returned` is then what it yields
+  bool generator = false;              // yields to next(); `returned` is then what it yields
   bool started = false;
 
  private:

@@ -1,7 +1,7 @@
 // Strings that are made of numbers which are known at run time only: a call that the region's end makes.
 //
-// Of a number's text nothing is known at capture but that it is a str: it can be moved, stored, returned, and made part of another
-// string. What could raise for some values of the numbers, or warns, is left to the interpreter.
+// Of a number's text nothing is known at capture but that it is a str: it can be moved, stored, returned, and made part
+// of another string. What could raise for some values of the numbers, or warns, is left to the interpreter.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -35,7 +35,8 @@ Ref<> example(Executor& x, Value* v) {
     }
     return tuple;
   }
-  PyObject* type = v->is_array() && (v->wrap == Wrap::NumpyScalar || v->wrap == Wrap::PyFloat || v->wrap == Wrap::PyInt || v->wrap == Wrap::PyBool)
+  PyObject* type = v->is_array() && (v->wrap == Wrap::NumpyScalar || v->wrap == Wrap::PyFloat ||
+                                     v->wrap == Wrap::PyInt || v->wrap == Wrap::PyBool)
                        ? x.type_of(v)
                        : nullptr;
   if (!type) return {};
@@ -46,7 +47,8 @@ Ref<> example(Executor& x, Value* v) {
 
 /// Is an int made a character, which it may be too large for, or is the locale asked?
 bool goes_by_more(const char* spec) {
-  if (const std::size_t length = std::strlen(spec); length > 0 && (spec[length - 1] == 'c' || spec[length - 1] == 'n')) return true;
+  if (const std::size_t length = std::strlen(spec); length > 0 && (spec[length - 1] == 'c' || spec[length - 1] == 'n'))
+    return true;
   for (const char* at = std::strchr(spec, '%'); at; at = std::strchr(at + 1, '%')) {
     const char* kind = at + 1 + std::strspn(at + 1, "-#0 +.*123456789");
     if (*kind == 'c') return true;
@@ -60,7 +62,8 @@ bool goes_by_more(const char* spec) {
 Ref<> Executor::plain_text(Value* v) {
   if (Ref<> known = plain(v)) return known;
   v = look(v);
-  const bool library = v->is_constant() && std::any_of(session_.doors().begin(), session_.doors().end(), [&](Door* door) { return door->has_text(v->object.get()); });
+  const bool library = v->is_constant() && std::any_of(session_.doors().begin(), session_.doors().end(),
+                                                       [&](Door* door) { return door->has_text(v->object.get()); });
   return library ? v->object : Ref<>();
 }
 
@@ -90,13 +93,17 @@ Captured<Value*> Executor::text(PyObject* function, Values args, PyObject* spec)
 }
 
 Captured<Value*> Executor::formatted(Value* value, int conversion, Value* spec) {
-  if (spec && !(spec->is_constant() && PyUnicode_CheckExact(spec->object.get()))) return break_at(BreakId::UnknownObject, "text of a value");
+  if (spec && !(spec->is_constant() && PyUnicode_CheckExact(spec->object.get())))
+    return break_at(BreakId::UnknownObject, "text of a value");
   if (spec && PyUnicode_GET_LENGTH(spec->object.get()) == 0) spec = nullptr;
   PyObject* const str = reinterpret_cast<PyObject*>(&PyUnicode_Type);
   Value* text_of_value = value;
   if (value->kind != ValueKind::Text || conversion > 1) {
     if (conversion == 0 && spec) return text(builtin("format"), {value, spec}, spec->object.get());
-    PyObject* const convert = conversion == 2 ? builtin("repr") : conversion == 3 ? builtin("ascii") : conversion == 1 ? str : builtin("format");
+    PyObject* const convert = conversion == 2   ? builtin("repr")
+                              : conversion == 3 ? builtin("ascii")
+                              : conversion == 1 ? str
+                                                : builtin("format");
     FRAMEJIT_TRY(converted, text(convert, {value}));
     text_of_value = converted;
   }
@@ -106,7 +113,8 @@ Captured<Value*> Executor::formatted(Value* value, int conversion, Value* spec) 
 Captured<Value*> Executor::joined(Values parts) {
   for (Value*& part : parts) {
     part = look(part);
-    const bool is_text = part->kind == ValueKind::Text || (part->is_constant() && PyUnicode_CheckExact(part->object.get()));
+    const bool is_text =
+        part->kind == ValueKind::Text || (part->is_constant() && PyUnicode_CheckExact(part->object.get()));
     if (!is_text) return break_at(BreakId::UnknownObject, "text of a value");
   }
   static PyObject* const join = PyObject_GetAttrString(interned(""), "join");

@@ -1,10 +1,10 @@
 // Value: what is known of an object during symbolic execution.
 //
-//        Constant      the very object is known (under guard), e.g. a function, a module, None, an int that was specialised
+//        Constant      the very object is known (under guard), e.g. a function, a module, None, a specialised int
 //        Array         a graph value with a wrap: what type of object it stands for
 //        Number        a Python int or float that is a run-time input: a Dim, or a 0-d graph value
-//        Tuple, List,  containers whose items are Values; new ones, or existing ones under guard (then `source` is set)
-//        Dict, Slice
+//        Tuple, List,  containers whose items are Values; new ones, or existing ones under guard (then `source` is
+//        Dict, Slice   set)
 //        others        see ValueKind
 //
 // Knowledge only narrows. Values live in the Session's arena. Containers and objects that change are changed through
@@ -24,15 +24,28 @@
 
 namespace framejit::capture {
 
-enum Iterated : int { kOverSequence, kOverRange, kEnumerate, kZip, kReversed, kOverKeys, kOverValues, kOverItems, kMap, kGenerator, kOverSet };
+enum Iterated : int {
+  kOverSequence,
+  kOverRange,
+  kEnumerate,
+  kZip,
+  kReversed,
+  kOverKeys,
+  kOverValues,
+  kOverItems,
+  kMap,
+  kGenerator,
+  kOverSet
+};
 
 enum class ValueKind : uint8_t {
-  Null,         // what PUSH_NULL pushes
-  Lazy,         // an existing object that nothing was asked of yet: no guard. Never handed to a door
-  Constant,     // object
-  Array,        // id, wrap (NdArray, NumpyScalar, Tensor); also PyFloat/PyBool/PyInt computed from arrays
-  Int,          // exact Python int: dim (a symbol or polynomial; a known int is a Constant)
-  Tuple, List,  // items
+  Null,      // what PUSH_NULL pushes
+  Lazy,      // an existing object that nothing was asked of yet: no guard. Never handed to a door
+  Constant,  // object
+  Array,     // id, wrap (NdArray, NumpyScalar, Tensor); also PyFloat/PyBool/PyInt computed from arrays
+  Int,       // exact Python int: dim (a symbol or polynomial; a known int is a Constant)
+  Tuple,
+  List,         // items
   Set,          // a set of plain objects, or an existing frozenset: see sets.cpp
   Dict,         // items[2k], items[2k+1]: keys (hashable Constants) and values in order
   Slice,        // items: start, stop, step
@@ -49,31 +62,32 @@ enum class ValueKind : uint8_t {
 
 /// Finds the keys of a Dict among its items without a search.
 struct KeyIndex {
-  Ref<> places;             // a dict: key -> the number of its pair, or of a later one where pairs before it were deleted
+  Ref<> places;  // a dict: key -> the number of its pair, or of a later one where pairs before it were deleted
   std::size_t covered = 0;  // so many pairs are in it
   bool all_plain = false;   // of an existing dict: no lookup in it runs code
 };
 
 struct Value {
   ValueKind kind = ValueKind::Constant;
-  SourceRef source;    // set: the object exists outside and can be fetched again
-  Ref<> object;        // Constant: the object. With a source: the object seen at capture
+  SourceRef source;  // set: the object exists outside and can be fetched again
+  Ref<> object;      // Constant: the object. With a source: the object seen at capture
   graph::ValueId id = graph::kNoValue;
   Wrap wrap = Wrap::NdArray;
   graph::Dim dim;  // Int; Iterator over a Dict: its `position` at the start
   std::vector<Value*> items;
   std::int64_t position = 0;  // Iterator; Dict: how many keys were deleted
-  int iterated = 0;    // Iterator: an Iterated
-  bool partial = false;  // an existing Dict whose items are only the pairs that were looked at; an Array that is a view of
-                         // one of several, which one is known at run time; Null: a variable of which nothing is known,
-                         // or, with `which`, that is items[which]
+  int iterated = 0;           // Iterator: an Iterated
+  bool partial = false;  // an existing Dict whose items are only the pairs that were looked at; an Array that is a view
+                         // of one of several, which one is known at run time; Null: a variable of which nothing is
+                         // known, or, with `which`, that is items[which]
   bool changed = false;  // an existing List or Dict with a store in the log: iterators over it cannot be made again
   bool transient = false;  // no region ends while it lives
-  graph::ValueId which = graph::kNoValue;  // Array that a branch chose: 0-d i64; 0: the object is new; k: it is items[k - 1]
-  bool never_new = false;                  // with `which`: it is never 0
-  uint32_t number = 0;  // Values are numbered as they are made
-  bool weak = false;   // Array with wrap PyFloat/PyInt/PyBool: promotes as a Python number
-  Ref<> extra;         // Function: code object and the like; owned by the handlers
+  graph::ValueId which =
+      graph::kNoValue;     // Array that a branch chose: 0-d i64; 0: the object is new; k: it is items[k - 1]
+  bool never_new = false;  // with `which`: it is never 0
+  uint32_t number = 0;     // Values are numbered as they are made
+  bool weak = false;       // Array with wrap PyFloat/PyInt/PyBool: promotes as a Python number
+  Ref<> extra;             // Function: code object and the like; owned by the handlers
   std::vector<std::pair<std::string, Value*>> attributes;  // Function, Object: tracked attributes
   std::unique_ptr<KeyIndex> key_index;                     // Dict: made when there are many keys
 

@@ -5,8 +5,9 @@
 
 namespace framejit::capture {
 
-/// Makes Python's warnings raise, and changes nothing else: warnings.catch_warnings() would make warnings be shown again. What the running
-/// frame's module has warned of before does not count meanwhile: the warning is another line's, and would be silent.
+/// Makes Python's warnings raise, and changes nothing else: warnings.catch_warnings() would make warnings be shown
+/// again. What the running frame's module has warned of before does not count meanwhile: the warning is another line's,
+/// and would be silent.
 class WarningsRaise {
  public:
   WarningsRaise() {

@@ -1,7 +1,7 @@
 // Parts of a softmax that sees its row block by block: what was summed before is scaled when a larger element comes.
 //
-// exp(x) = 2^n (1 + r + r^2 P(r)), x = n ln 2 + r, P as in emit_math.cpp; arguments are never above 0, results below the
-// normal numbers are 0 on AVX2.
+// exp(x) = 2^n (1 + r + r^2 P(r)), x = n ln 2 + r, P as in emit_math.cpp; arguments are never above 0, results below
+// the normal numbers are 0 on AVX2.
 #include "codegen/attention.h"
 
 #include <cmath>
@@ -92,8 +92,12 @@ class SoftmaxGenerator : public Xbyak::CodeGenerator {
     neg(live);
     vmovups(mask(), ptr[scratch + live * 4 + 32]);
   }
-  void load_tail(const Xmm& to, const Address& from) { avx512_ ? vmovups(to | tail | T_z, from) : vmaskmovps(to, mask(), from); }
-  void store_tail(const Address& to, const Xmm& from) { avx512_ ? vmovups(to | tail, from) : vmaskmovps(to, mask(), from); }
+  void load_tail(const Xmm& to, const Address& from) {
+    avx512_ ? vmovups(to | tail | T_z, from) : vmaskmovps(to, mask(), from);
+  }
+  void store_tail(const Address& to, const Xmm& from) {
+    avx512_ ? vmovups(to | tail, from) : vmaskmovps(to, mask(), from);
+  }
 
   /// body(masked) for whole vectors, then for what is left; `pointers` move on.
   template <class F>
@@ -132,7 +136,8 @@ class SoftmaxGenerator : public Xbyak::CodeGenerator {
 
   /// x = exp(x), through t, n and p.
   void exp(const Xmm& x, const Xmm& t, const Xmm& n, const Xmm& p) {
-    constexpr double kLog2e = 1.4426950408889634, kLn2High = 0.693359375, kLn2Low = -2.12194440e-4, kLeastNormal = -87.336;
+    constexpr double kLog2e = 1.4426950408889634, kLn2High = 0.693359375, kLn2Low = -2.12194440e-4,
+                     kLeastNormal = -87.336;
     if (!avx512_) vcmpltps(t, x, constant(kLeastNormal));
     vmovups(n, constant(avx512_ ? -110.0 : -87.0));
     vmaxps(x, n, x);
@@ -154,7 +159,8 @@ class SoftmaxGenerator : public Xbyak::CodeGenerator {
   }
 
   void softmax() {
-    const Xmm scale = vec(0), most = vec(1), x = vec(2), sum = vec(3), t = vec(4), n = vec(5), p = vec(6), less = vec(7);
+    const Xmm scale = vec(0), most = vec(1), x = vec(2), sum = vec(3), t = vec(4), n = vec(5), p = vec(6),
+              less = vec(7);
     Label unmasked, scaled, bounded;
     mov(row, field(offsetof(SoftmaxArgs, row)));
     mov(other, field(offsetof(SoftmaxArgs, other)));

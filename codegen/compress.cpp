@@ -1,4 +1,5 @@
-// Walks over the mask in C order. Single elements are chosen without a branch: each is stored where the next chosen one belongs.
+// Walks over the mask in C order. Single elements are chosen without a branch: each is stored where the next chosen one
+// belongs.
 #include "codegen/compress.h"
 
 #include <immintrin.h>
@@ -17,13 +18,15 @@ namespace framejit::codegen {
 namespace {
 
 /// Copies one block of the axes behind the mask's; its elements lie by `strides`.
-void copy_block(const char* from, std::span<const int64_t> shape, std::span<const int64_t> strides, std::size_t item, char*& to) {
+void copy_block(const char* from, std::span<const int64_t> shape, std::span<const int64_t> strides, std::size_t item,
+                char*& to) {
   if (shape.empty()) {
     std::memcpy(to, from, item);
     to += item;
     return;
   }
-  for (int64_t i = 0; i < shape[0]; ++i) copy_block(from + i * strides[0], shape.subspan(1), strides.subspan(1), item, to);
+  for (int64_t i = 0; i < shape[0]; ++i)
+    copy_block(from + i * strides[0], shape.subspan(1), strides.subspan(1), item, to);
 }
 
 struct Row {
@@ -46,7 +49,9 @@ void for_each_of(const Row& row, F&& f) {
 }
 
 /// The places where a row is true, as far as there is room for whole vectors; how many there are, and how far it got.
-__attribute__((target("avx512f,avx512bw,popcnt"))) std::pair<int64_t, int64_t> places_in_vectors(const Row& row, int64_t* at, int64_t room) {
+__attribute__((target("avx512f,avx512bw,popcnt"))) std::pair<int64_t, int64_t> places_in_vectors(const Row& row,
+                                                                                                 int64_t* at,
+                                                                                                 int64_t room) {
   int64_t found = 0, i = 0;
   __m512i places = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
   for (; i + 64 <= row.length && found + 64 <= room; i += 64) {
@@ -62,7 +67,8 @@ __attribute__((target("avx512f,avx512bw,popcnt"))) std::pair<int64_t, int64_t> p
   return {found, i};
 }
 
-/// Elements of one size along a row of the array, to `few`, where there is room for `room`; how many, or -1 where it does not do.
+/// Elements of one size along a row of the array, to `few`, where there is room for `room`; how many, or -1 where it
+/// does not do.
 template <class T>
 int64_t compress_row(const Row& row, const char* all, int64_t stride, char* few, int64_t room) {
   int64_t chosen = 0;
@@ -108,14 +114,13 @@ int64_t with_element(std::size_t item, F&& f) {
 struct Block {
   Block(std::span<const int64_t> lengths, std::span<const int64_t> byte_strides, std::size_t itemsize)
       : shape(lengths), strides(byte_strides), item(itemsize), bytes(static_cast<int64_t>(itemsize)) {
-    for (std::size_t a = shape.size(); a-- > 0; bytes *= shape[a]) contiguous = contiguous && (shape[a] == 1 || strides[a] == bytes);
+    for (std::size_t a = shape.size(); a-- > 0; bytes *= shape[a])
+      contiguous = contiguous && (shape[a] == 1 || strides[a] == bytes);
   }
   bool is_element() const { return bytes == static_cast<int64_t>(item); }
   void copy(const char* from, char* to) const {
-    if (contiguous)
-      std::memcpy(to, from, static_cast<std::size_t>(bytes));
-    else
-      copy_block(from, shape, strides, item, to);
+    if (contiguous) std::memcpy(to, from, static_cast<std::size_t>(bytes));
+    else copy_block(from, shape, strides, item, to);
   }
   std::span<const int64_t> shape, strides;
   std::size_t item;
@@ -123,7 +128,8 @@ struct Block {
   bool contiguous = true;
 };
 
-/// Calls f(row, offset into the mask's array by `strides`, index of the row) for each row of a mask in C order, until it answers false.
+/// Calls f(row, offset into the mask's array by `strides`, index of the row) for each row of a mask in C order, until
+/// it answers false.
 template <class F>
 bool for_each_row(const HostArray& mask, std::span<const int64_t> strides, F&& f) {
   const std::size_t rank = mask.shape.size();
@@ -132,8 +138,11 @@ bool for_each_row(const HostArray& mask, std::span<const int64_t> strides, F&& f
   std::vector<int64_t> position(rank, 0);
   for (;;) {
     int64_t of_mask = 0, of_array = 0;
-    for (std::size_t a = 0; a + 1 < rank; ++a) of_mask += position[a] * mask.strides[a], of_array += position[a] * strides[a];
-    if (!f(Row{mask.data + of_mask, mask.shape[rank - 1], mask.strides[rank - 1]}, of_array, std::span<const int64_t>(position))) return false;
+    for (std::size_t a = 0; a + 1 < rank; ++a)
+      of_mask += position[a] * mask.strides[a], of_array += position[a] * strides[a];
+    if (!f(Row{mask.data + of_mask, mask.shape[rank - 1], mask.strides[rank - 1]}, of_array,
+           std::span<const int64_t>(position)))
+      return false;
     std::size_t a = rank - 1;
     while (a > 0 && ++position[a - 1] == mask.shape[a - 1]) position[--a] = 0;
     if (a == 0) return true;
@@ -153,7 +162,8 @@ bool compress(void*, std::span<const HostArray> arrays, graph::FlagRule) {
     const char* all = x.data + offset;
     int64_t chosen = 0;
     if (block.is_element()) {
-      chosen = with_element(block.item, [&]<class T>() { return compress_row<T>(row, all, x.strides[inner], few, room); });
+      chosen =
+          with_element(block.item, [&]<class T>() { return compress_row<T>(row, all, x.strides[inner], few, room); });
     } else {
       for_each_of(row, [&](int64_t i, bool takes) {
         if (takes && chosen < room) block.copy(all + i * x.strides[inner], few + chosen * block.bytes);
@@ -176,12 +186,14 @@ bool nonzero(void*, std::span<const HostArray> arrays, graph::FlagRule) {
   auto* at = reinterpret_cast<int64_t*>(out.data);
   const bool fits = for_each_row(mask, mask.strides, [&](const Row& row, int64_t, std::span<const int64_t> position) {
     int64_t found = 0, done = 0;
-    if (rank == 1 && row.mask_stride == 1 && detected_cpu().isa == Isa::Avx512) std::tie(found, done) = places_in_vectors(row, at, room);
+    if (rank == 1 && row.mask_stride == 1 && detected_cpu().isa == Isa::Avx512)
+      std::tie(found, done) = places_in_vectors(row, at, room);
     int64_t* const last = at + rank - 1;
-    for_each_of({row.mask + done * row.mask_stride, row.length - done, row.mask_stride}, [&, most = room](int64_t i, bool takes) {
-      if (found < most) last[found * rank] = done + i;
-      found += takes;
-    });
+    for_each_of({row.mask + done * row.mask_stride, row.length - done, row.mask_stride},
+                [&, most = room](int64_t i, bool takes) {
+                  if (found < most) last[found * rank] = done + i;
+                  found += takes;
+                });
     if (found > room) return false;
     for (int64_t k = 0; rank > 1 && k < found; ++k) std::copy_n(position.begin(), rank - 1, at + k * rank);
     at += found * rank;

@@ -67,10 +67,8 @@ Cpu detect() {
     cpu.amx_bf16 = tiles && bit(extended.edx, 22);
     cpu.amx_int8 = tiles && bit(extended.edx, 25);
   }
-  if (cpuid(0x80000000u).eax >= 0x8000001du && bit(cpuid(0x80000001u).ecx, 22))
-    read_caches(0x8000001du, cpu);
-  else if (cpuid(0).eax >= 4)
-    read_caches(4, cpu);
+  if (cpuid(0x80000000u).eax >= 0x8000001du && bit(cpuid(0x80000001u).ecx, 22)) read_caches(0x8000001du, cpu);
+  else if (cpuid(0).eax >= 4) read_caches(4, cpu);
   return cpu;
 }
 

@@ -19,8 +19,8 @@ const Cpu& detected_cpu();
 /// `override_name`: "", "avx2", "avx512" (without AMX; never more than what is there), "none".
 Cpu select_cpu(std::string_view override_name);
 
-/// Asks the operating system, once, for the tile registers of AMX, for all threads. A process that has them needs larger stacks for signals,
-/// so that this is left to who is about to use them.
+/// Asks the operating system, once, for the tile registers of AMX, for all threads. A process that has them needs
+/// larger stacks for signals, so that this is left to who is about to use them.
 bool allow_tiles();
 
 }  // namespace framejit::codegen

@@ -35,8 +35,8 @@ std::string denied(const LoopNest& nest, Isa isa) {
     }
   }
   if (nest.stores.empty()) return "no store";
-  if (nest.fold != Fold::None && graph::is_complex(nest.operands[nest.stores[0].operand].dtype) && nest.fold != Fold::PairwiseLeaf &&
-      (nest.fold != Fold::Rows || nest.combine != graph::Op::Add))
+  if (nest.fold != Fold::None && graph::is_complex(nest.operands[nest.stores[0].operand].dtype) &&
+      nest.fold != Fold::PairwiseLeaf && (nest.fold != Fold::Rows || nest.combine != graph::Op::Add))
     return "a fold of complex numbers that is no sum";
   if (nest.guarded && nest.fold != Fold::None) return "a guarded fold";
   if (nest.fold != Fold::None && nest.fold != Fold::PairwiseLeaf) {
@@ -45,7 +45,8 @@ std::string denied(const LoopNest& nest, Isa isa) {
     if (logical ? t != DType::Bool : !emits(nest.combine, t, t, nest.o1, isa))
       return "fold by " + std::string(graph::name_of(nest.combine)) + " of " + std::string(graph::name_of(t));
   }
-  if (nest.fold == Fold::Blocks && (nest.combine != graph::Op::Add || !has_blocks(nest.body[nest.stores[0].expr].dtype)))
+  if (nest.fold == Fold::Blocks &&
+      (nest.combine != graph::Op::Add || !has_blocks(nest.body[nest.stores[0].expr].dtype)))
     return "a sum in blocks of " + std::string(graph::name_of(nest.body[nest.stores[0].expr].dtype));
   if (nest.fold == Fold::PairwiseLeaf && !graph::is_float(nest.body[nest.stores[0].expr].dtype))
     return "pairwise sum of " + std::string(graph::name_of(nest.body[nest.stores[0].expr].dtype));
@@ -81,7 +82,8 @@ Expected<KernelCode, std::string> emit(const LoopNest& nest, Isa isa, bool with_
   const bool validates = true;
 #endif
   if (validates)
-    cc.addDiagnosticOptions(asmjit::DiagnosticOptions::kValidateAssembler | asmjit::DiagnosticOptions::kValidateIntermediate);
+    cc.addDiagnosticOptions(asmjit::DiagnosticOptions::kValidateAssembler |
+                            asmjit::DiagnosticOptions::kValidateIntermediate);
   NestEmitter emitter(nest, cc, isa == Isa::Avx512);
   emitter.emit_function();
   cc.finalize();

@@ -26,10 +26,8 @@ Mem NestEmitter::address(const OperandState& o, int u) {
 Value NestEmitter::to_value(DType t, const Vec& loaded) {
   Value r;
   r.valid = true;
-  if (t == DType::Bool)
-    r.m = v_.nonzero(1, loaded);
-  else
-    r.v = loaded;
+  if (t == DType::Bool) r.m = v_.nonzero(1, loaded);
+  else r.v = loaded;
   return r;
 }
 
@@ -46,12 +44,9 @@ Vec NestEmitter::iota(int size) {
 Mask NestEmitter::tail_mask(int size) {
   Mask m;
   m.size = size;
-  if (v_.avx512)
-    m.k = tail_k_;
-  else if (size >= 4)
-    m.v = tail_lanes_[size == 8];
-  else
-    m = v_.icmp(size, true, Cmp::Gt, v_.broadcast_gp(size, count_), iota(size));
+  if (v_.avx512) m.k = tail_k_;
+  else if (size >= 4) m.v = tail_lanes_[size == 8];
+  else m = v_.icmp(size, true, Cmp::Gt, v_.broadcast_gp(size, count_), iota(size));
   return m;
 }
 
@@ -59,10 +54,8 @@ Mask NestEmitter::tail_mask(int size) {
 Mask NestEmitter::tail_mask_of_parts(int size, int half) {
   Mask m;
   m.size = size;
-  if (v_.avx512)
-    m.k = tail_parts_k_[half];
-  else
-    m.v = tail_parts_lanes_[size == 8][half];
+  if (v_.avx512) m.k = tail_parts_k_[half];
+  else m.v = tail_parts_lanes_[size == 8][half];
   return m;
 }
 
@@ -84,16 +77,12 @@ Vec NestEmitter::load_elements(OperandState& o, int part, int width) {
       case 1: cc_.vpinsrb(r, r, at, asmjit::Imm(place)); break;
       case 2: cc_.vpinsrw(r, r, at, asmjit::Imm(place)); break;
       case 4:
-        if (place == 0)
-          cc_.vmovss(r, at);
-        else
-          cc_.vinsertps(r, r, at, asmjit::Imm(place << 4));
+        if (place == 0) cc_.vmovss(r, at);
+        else cc_.vinsertps(r, r, at, asmjit::Imm(place << 4));
         break;
       case 8:
-        if (place == 0)
-          cc_.vmovsd(r, at);
-        else
-          cc_.vmovhps(r, r, at);
+        if (place == 0) cc_.vmovsd(r, at);
+        else cc_.vmovhps(r, r, at);
         break;
       default: cc_.vmovups(r, at); break;
     }
@@ -114,25 +103,19 @@ void NestEmitter::store_elements(OperandState& o, int part, int width, const Vec
     if (i == 0) piece = a.xmm();
     if (place == 0 && i > 0) {
       piece = cc_.newXmm();
-      if (v_.avx512)
-        cc_.vextracti32x4(piece, width == 64 ? a : Vec(a.ymm()), asmjit::Imm(i / each));
-      else
-        cc_.vextracti128(piece, a.ymm(), asmjit::Imm(1));
+      if (v_.avx512) cc_.vextracti32x4(piece, width == 64 ? a : Vec(a.ymm()), asmjit::Imm(i / each));
+      else cc_.vextracti128(piece, a.ymm(), asmjit::Imm(1));
     }
     switch (o.size) {
       case 1: cc_.vpextrb(at, piece, asmjit::Imm(place)); break;
       case 2: cc_.vpextrw(at, piece, asmjit::Imm(place)); break;
       case 4:
-        if (place == 0)
-          cc_.vmovss(at, piece);
-        else
-          cc_.vextractps(at, piece, asmjit::Imm(place));
+        if (place == 0) cc_.vmovss(at, piece);
+        else cc_.vextractps(at, piece, asmjit::Imm(place));
         break;
       case 8:
-        if (place == 0)
-          cc_.vmovsd(at, piece);
-        else
-          cc_.vmovhps(at, piece);
+        if (place == 0) cc_.vmovsd(at, piece);
+        else cc_.vmovhps(at, piece);
         break;
       default: cc_.vmovups(at, piece); break;
     }
@@ -172,7 +155,9 @@ void NestEmitter::load_parts(OperandState& o, int u) {
   const Vec parts[2] = {real, imaginary};
   for (int part = 0; part < 2; ++part) {
     o.parts[part].valid = true;
-    o.parts[part].v = tail_ ? v_.select(o.part, tail_mask(o.part), parts[part], v_.broadcast(o.part, address(o, u).cloneAdjusted(part * o.part))) : parts[part];
+    o.parts[part].v = tail_ ? v_.select(o.part, tail_mask(o.part), parts[part],
+                                        v_.broadcast(o.part, address(o, u).cloneAdjusted(part * o.part)))
+                            : parts[part];
   }
 }
 
@@ -197,10 +182,8 @@ Vec NestEmitter::load_tail(OperandState& o, int u) {
   if (o.size < 4) return gather_by_element(o, u);
   const Vec loaded = v_.fresh(o.size);
   const Mask live = tail_mask(o.size);
-  if (o.size == 4)
-    cc_.vpmaskmovd(loaded, live.v, at);
-  else
-    cc_.vpmaskmovq(loaded, live.v, at);
+  if (o.size == 4) cc_.vpmaskmovd(loaded, live.v, at);
+  else cc_.vpmaskmovq(loaded, live.v, at);
   return v_.select(o.size, live, loaded, v_.broadcast(o.size, at));
 }
 
@@ -217,19 +200,14 @@ Vec NestEmitter::gather(OperandState& o, int part) {
     cc_.vmovups(r, v_.broadcast(size, x86::ptr(o.at, displacement)));
     if (v_.avx512) {
       const KReg k = cc_.newKq();
-      if (half == 0)
-        cc_.kmovq(k, tail_k_);
-      else
-        cc_.kshiftrq(k, tail_k_, asmjit::Imm(8));
+      if (half == 0) cc_.kmovq(k, tail_k_);
+      else cc_.kshiftrq(k, tail_k_, asmjit::Imm(8));
       cc_.k(k).emit(size == 4 ? I::kIdVpgatherqd : I::kIdVpgatherqq, r, from);
     } else {
       const Vec live = v_.fresh(size);
-      if (count == 1)
-        cc_.vmovups(live, tail_lanes_[size == 8]);
-      else if (half == 0)
-        cc_.vmovups(live, tail_lanes_[0].xmm());
-      else
-        cc_.vextracti128(live.xmm(), tail_lanes_[0].ymm(), asmjit::Imm(1));
+      if (count == 1) cc_.vmovups(live, tail_lanes_[size == 8]);
+      else if (half == 0) cc_.vmovups(live, tail_lanes_[0].xmm());
+      else cc_.vextracti128(live.xmm(), tail_lanes_[0].ymm(), asmjit::Imm(1));
       cc_.emit(size == 4 ? I::kIdVpgatherqd : I::kIdVpgatherqq, r, from, live);
     }
     halves[half] = r;
@@ -253,10 +231,8 @@ Vec NestEmitter::gather_by_element(OperandState& o, int u) {
       cc_.movzx(element.r32(), x86::word_ptr(from));
       cc_.mov(to, element.r16());
     }
-    if (o.access == Access::Strided)
-      cc_.add(from, o.stride);
-    else
-      cc_.add(from, o.size);
+    if (o.access == Access::Strided) cc_.add(from, o.stride);
+    else cc_.add(from, o.size);
   });
   return v_.load(o.size, buffer);
 }
@@ -288,18 +264,15 @@ void NestEmitter::scatter_by_element(OperandState& o, int u, const Vec& a) {
         cc_.mov(x86::qword_ptr(to), element);
         break;
     }
-    if (o.access == Access::Strided)
-      cc_.add(to, o.stride);
-    else
-      cc_.add(to, o.size);
+    if (o.access == Access::Strided) cc_.add(to, o.stride);
+    else cc_.add(to, o.size);
   });
 }
 
 void NestEmitter::store(const NestStore& s, int u, bool non_temporal) {
   if (graph::is_complex(operands_[s.operand].dtype))
     store_parts(s.operand, u, values_[s.expr].v, values_[s.imaginary].v, non_temporal);
-  else
-    store_operand(s.operand, u, values_[s.expr], non_temporal);
+  else store_operand(s.operand, u, values_[s.expr], non_temporal);
 }
 
 void NestEmitter::store_parts(int operand, int u, const Vec& real, const Vec& imaginary, bool non_temporal) {
@@ -360,10 +333,8 @@ void NestEmitter::store_operand(int operand, int u, const Value& value, bool non
   if (o.access != Access::Contiguous) return scatter_by_element(o, u, a);
   const Mem to = address(o, u);
   if (!tail_) {
-    if (non_temporal && v_.bytes(o.size) >= 16)
-      cc_.vmovntps(to, a);
-    else
-      v_.store(o.size, to, a);
+    if (non_temporal && v_.bytes(o.size) >= 16) cc_.vmovntps(to, a);
+    else v_.store(o.size, to, a);
     return;
   }
   if (v_.avx512) {

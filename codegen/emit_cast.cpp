@@ -66,10 +66,8 @@ Vec truncate_to_int64(Vasm& v, int from, const Vec& a) {
   for (int i = 0; i < v.lanes; ++i) {
     const Gp r = v.gp();
     const Mem element = in.cloneAdjusted(i * from);
-    if (from == 4)
-      v.cc.vcvttss2si(r, element);
-    else
-      v.cc.vcvttsd2si(r, element);
+    if (from == 4) v.cc.vcvttss2si(r, element);
+    else v.cc.vcvttsd2si(r, element);
     v.cc.mov(out.cloneAdjusted(i * 8), r);
   }
   return v.load(8, out);
@@ -89,7 +87,8 @@ Vec float_to_int(Vasm& v, int from, DType to, const Vec& a) {
   return v.bit_xor(8, converted, v.keep(8, big, v.splat(8, Vasm::sign_bit(8))));
 }
 
-/// float64 to float32, such that a second rounding to float16 is the only one: the last place of 24 says whether anything lies below.
+/// float64 to float32, such that a second rounding to float16 is the only one: the last place of 24 says whether
+/// anything lies below.
 Vec to_odd_float(Vasm& v, const Vec& a) {
   constexpr uint64_t kBelow = (uint64_t{1} << 29) - 1;
   const Vec kept = v.and_const(8, a, ~kBelow);
@@ -123,10 +122,8 @@ Value cast(Vasm& v, DType from, DType to, const Value& a) {
   } else if (from == DType::Bool) {
     r.v = v.keep(target, a.m, graph::is_float(to) ? v.splat_f(target, 1.0) : v.splat(target, 1));
   } else if (graph::is_float(from)) {
-    if (graph::is_float(to))
-      r.v = v.op1(target == 8 ? I::kIdVcvtps2pd : I::kIdVcvtpd2ps, target, a.v);
-    else
-      r.v = float_to_int(v, source, to, a.v);
+    if (graph::is_float(to)) r.v = v.op1(target == 8 ? I::kIdVcvtps2pd : I::kIdVcvtpd2ps, target, a.v);
+    else r.v = float_to_int(v, source, to, a.v);
   } else if (graph::is_float(to)) {
     r.v = int_to_float(v, from, target, a.v);
   } else {

@@ -130,12 +130,9 @@ Vec divide_int(Vasm& v, Op op, int size, bool is_signed, const Vec& a, const Vec
     return m;
   };
   const auto load = [&](const Gp& r, const Mem& from) {
-    if (size >= 4)
-      cc.mov(sized(r), from);
-    else if (is_signed)
-      cc.movsx(r.r32(), from);
-    else
-      cc.movzx(r.r32(), from);
+    if (size >= 4) cc.mov(sized(r), from);
+    else if (is_signed) cc.movsx(r.r32(), from);
+    else cc.movzx(r.r32(), from);
   };
   const Label loop = cc.newLabel(), next = cc.newLabel(), zero = cc.newLabel(), minus_one = cc.newLabel(),
               no_overflow = cc.newLabel();
@@ -164,10 +161,8 @@ Vec divide_int(Vasm& v, Op op, int size, bool is_signed, const Vec& a, const Vec
       cc.mov(sized(signs), sized(high));
       cc.xor_(sized(signs), sized(divisor));
       cc.jns(same);
-      if (op == Op::FloorDivide)
-        cc.dec(sized(result));
-      else
-        cc.add(sized(result), sized(divisor));
+      if (op == Op::FloorDivide) cc.dec(sized(result));
+      else cc.add(sized(result), sized(divisor));
       cc.bind(same);
     }
   } else {

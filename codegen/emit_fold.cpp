@@ -82,7 +82,8 @@ void NestEmitter::add_elements_in_order(const Vec& accumulator, const Value& ele
   });
 }
 
-/// Strided elements, added to accumulators of one element each, as memory operands; the first ones become the accumulators.
+/// Strided elements, added to accumulators of one element each, as memory operands; the first ones become the
+/// accumulators.
 void NestEmitter::add_elements(OperandState& o, std::vector<x86::Xmm>& sums, int count) {
   const bool first = sums.empty();
   for_each_element(o, 0, count * o.size, [&](int i, const Mem& at) {
@@ -102,21 +103,24 @@ void NestEmitter::add_elements(OperandState& o, std::vector<x86::Xmm>& sums, int
 void NestEmitter::sum_elements(std::vector<x86::Xmm>& sums, Vec (&totals)[2]) {
   const bool twice = fold_size() == 8;
   for (std::size_t n = sums.size() / 2; n > 0; n /= 2)
-    for (std::size_t i = 0; i < n; ++i) cc_.emit(twice ? I::kIdVaddpd : I::kIdVaddps, sums[i], sums[2 * i], sums[2 * i + 1]);
+    for (std::size_t i = 0; i < n; ++i)
+      cc_.emit(twice ? I::kIdVaddpd : I::kIdVaddps, sums[i], sums[2 * i], sums[2 * i + 1]);
   cc_.vmovups(totals[0].xmm(), sums[0]);
   if (totals[1].isXmm()) cc_.emit(twice ? I::kIdVpermilpd : I::kIdVpermilps, totals[1], sums[0], asmjit::Imm(1));
 }
 
-/// Complex numbers are counted in real ones: four accumulators for each part, in blocks of four elements. Where they are just read the
-/// parts take turns in the accumulators as well.
+/// Complex numbers are counted in real ones: four accumulators for each part, in blocks of four elements. Where they
+/// are just read the parts take turns in the accumulators as well.
 void NestEmitter::fold_pairwise() {
   const NestStore& store = nest_.stores[0];
   const OperandState& out = operands_[store.operand];
-  const int size = fold_size(), components = out.size / out.part, block_length = 8 / components, vectors = block_length / v_.lanes;
+  const int size = fold_size(), components = out.size / out.part, block_length = 8 / components,
+            vectors = block_length / v_.lanes;
   const uint16_t results[2] = {store.expr, store.imaginary};
   const Expr& first_part = nest_.body[store.expr];
-  const bool read = nest_.stores.size() == 1 && std::ssize(nest_.body) == components && first_part.kind == ExprKind::Load &&
-                    first_part.args[1] == 0 && (components == 1 || nest_.body[store.imaginary].args[1] == 1) && !invariant_[store.expr];
+  const bool read = nest_.stores.size() == 1 && std::ssize(nest_.body) == components &&
+                    first_part.kind == ExprKind::Load && first_part.args[1] == 0 &&
+                    (components == 1 || nest_.body[store.imaginary].args[1] == 1) && !invariant_[store.expr];
   hoist_row();
   cc_.xor_(index_.r32(), index_.r32());
   Vec totals[2], accumulators[2][2];  // by component, and by vector of a block
@@ -131,7 +135,8 @@ void NestEmitter::fold_pairwise() {
   cc_.lea(limit, x86::ptr(n_inner_, -block_length));
   cc_.test(limit, limit);
   cc_.js(tail);
-  OperandState* const strided = read && operands_[first_part.args[0]].access == Access::Strided ? &operands_[first_part.args[0]] : nullptr;
+  OperandState* const strided =
+      read && operands_[first_part.args[0]].access == Access::Strided ? &operands_[first_part.args[0]] : nullptr;
   std::vector<x86::Xmm> elements;
   const auto block = [&](bool first) {
     if (strided) add_elements(*strided, elements, block_length);
@@ -198,10 +203,8 @@ Vec NestEmitter::horizontal(const Vec& a, int size) {
   LaneScope scope(v_, 16 / size);
   for (int step = width / 2; step >= size; step /= 2) {
     Vec shifted;
-    if (step >= 4)
-      shifted = v_.op(I::kIdVpshufd, size, r, asmjit::Imm(step == 8 ? 0x4e : 0xb1));
-    else
-      shifted = v_.op(I::kIdVpsrldq, size, r, asmjit::Imm(step));
+    if (step >= 4) shifted = v_.op(I::kIdVpshufd, size, r, asmjit::Imm(step == 8 ? 0x4e : 0xb1));
+    else shifted = v_.op(I::kIdVpsrldq, size, r, asmjit::Imm(step));
     r = combine(r, shifted);
   }
   return r;
@@ -271,10 +274,8 @@ void NestEmitter::fold_any_order_bool() {
   const Mask found = v_.mask_const(false);
   const auto take = [&](const Mask& m) {
     const Mask merged = v_.mask_or(found, all ? v_.mask_not(m) : m);
-    if (v_.avx512)
-      cc_.kmovq(found.k, merged.k);
-    else
-      cc_.vmovups(found.v, v_.mask_lanes(merged, found.size));
+    if (v_.avx512) cc_.kmovq(found.k, merged.k);
+    else cc_.vmovups(found.v, v_.mask_lanes(merged, found.size));
   };
   const Label again = cc_.newLabel(), tail = cc_.newLabel(), undecided = cc_.newLabel();
   const Gp limit = v_.gp();
@@ -315,7 +316,9 @@ void NestEmitter::fold_blocks() {
     totals.push_back(v_.fresh(size));
     clear(totals.back());
   }
-  const auto add = [&](const Vec& to, const Vec& element) { cc_.emit(size == 4 ? I::kIdVaddps : I::kIdVaddpd, to, to, element); };
+  const auto add = [&](const Vec& to, const Vec& element) {
+    cc_.emit(size == 4 ? I::kIdVaddps : I::kIdVaddpd, to, to, element);
+  };
   const Label again = cc_.newLabel(), inside = cc_.newLabel(), tail = cc_.newLabel();
   const Gp limit = v_.gp(), end = v_.gp();
   if (rare_) cc_.jmp(tail);
@@ -411,10 +414,8 @@ void NestEmitter::fold_rows_block(int unroll) {
         accumulator.v = v_.copy(graph::size_of(t), loaded.v);
       } else {
         accumulator.m = v_.mask_const(false);
-        if (v_.avx512)
-          cc_.kmovq(accumulator.m.k, loaded.m.k);
-        else
-          cc_.vmovups(accumulator.m.v, v_.mask_lanes(loaded.m, accumulator.m.size));
+        if (v_.avx512) cc_.kmovq(accumulator.m.k, loaded.m.k);
+        else cc_.vmovups(accumulator.m.v, v_.mask_lanes(loaded.m, accumulator.m.size));
       }
       accumulators.push_back(accumulator);
     }
@@ -438,10 +439,8 @@ void NestEmitter::fold_rows_block(int unroll) {
       x.a = accumulator;
       x.b = element;
       const Mask merged = apply(v_, x).m;
-      if (v_.avx512)
-        cc_.kmovq(accumulator.m.k, merged.k);
-      else
-        cc_.vmovups(accumulator.m.v, v_.mask_lanes(merged, accumulator.m.size));
+      if (v_.avx512) cc_.kmovq(accumulator.m.k, merged.k);
+      else cc_.vmovups(accumulator.m.v, v_.mask_lanes(merged, accumulator.m.size));
     }
     store_all(u, 1);
   }
@@ -451,16 +450,12 @@ void NestEmitter::fold_rows_block(int unroll) {
   cc_.jnz(again);
   for (int u = 0; u < unroll; ++u) {
     const Value* of = &accumulators[static_cast<std::size_t>(u * components)];
-    if (components == 2)
-      store_parts(store.operand, u, of[0].v, of[1].v, false);
-    else
-      store_operand(store.operand, u, of[0], false);
+    if (components == 2) store_parts(store.operand, u, of[0].v, of[1].v, false);
+    else store_operand(store.operand, u, of[0], false);
   }
   for (OperandState& o : operands_) {
-    if (o.access == Access::Contiguous)
-      cc_.add(o.block, unroll * v_.lanes * o.size);
-    else if (o.access == Access::Strided)
-      cc_.add(o.block, o.step);
+    if (o.access == Access::Contiguous) cc_.add(o.block, unroll * v_.lanes * o.size);
+    else if (o.access == Access::Strided) cc_.add(o.block, o.step);
   }
 }
 

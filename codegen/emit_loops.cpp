@@ -20,8 +20,8 @@ constexpr int kHoistedConstants[2] = {6, 14};
 /// Bodies above this weight are emitted once, masked throughout: compile time counts more than the masks, which are
 /// dearer on AVX2. A heavy operator weighs as many simple ones as it has instructions, about.
 constexpr std::ptrdiff_t kSingleBody[2] = {100, 200}, kHeavyWeight = 40;
-/// Of elementary functions up to this weight there is a main loop all the same, with several bodies by turns: a processor looks a few
-/// hundred instructions ahead, which are one body of a long chain, and waits.
+/// Of elementary functions up to this weight there is a main loop all the same, with several bodies by turns: a
+/// processor looks a few hundred instructions ahead, which are one body of a long chain, and waits.
 constexpr std::ptrdiff_t kMostWeight = 600;
 constexpr std::size_t kShortBody = 48, kLongBody = 400;  // instructions
 constexpr int kAhead = 2048;                             // bytes
@@ -47,13 +47,16 @@ int nest_lanes(const LoopNest& nest, bool avx512) {
     if (half || (nest.fold != Fold::None && e.dtype == DType::F16)) widest = std::max(widest, 4);
   }
   // The eight accumulators, half of them for each part of complex numbers.
-  const int accumulators = nest.fold != Fold::PairwiseLeaf ? 64 : graph::is_complex(nest.operands[nest.stores[0].operand].dtype) ? 4 : 8;
+  const int accumulators = nest.fold != Fold::PairwiseLeaf                                  ? 64
+                           : graph::is_complex(nest.operands[nest.stores[0].operand].dtype) ? 4
+                                                                                            : 8;
   return std::min(accumulators, (avx512 ? 64 : 32) / widest);
 }
 
 int nest_accumulators(const LoopNest& nest) {
-  const bool heavy = std::any_of(nest.body.begin(), nest.body.end(),
-                                 [](const Expr& e) { return e.kind == ExprKind::Apply && is_heavy(e.op, e.operand_dtype); });
+  const bool heavy = std::any_of(nest.body.begin(), nest.body.end(), [](const Expr& e) {
+    return e.kind == ExprKind::Apply && is_heavy(e.op, e.operand_dtype);
+  });
   return heavy ? 1 : nest.body.size() <= 4 ? 4 : nest.body.size() <= 10 ? 2 : 1;
 }
 
@@ -93,12 +96,14 @@ void NestEmitter::analyse() {
     if (graph::is_complex(nest_.operands[s.operand].dtype)) ++uses[s.imaginary];
   }
   for (const Expr& e : nest_.body)
-    if (e.kind == ExprKind::Apply && e.op == Op::MultiplyAdd && uses[e.args[2]] == 1 && nest_.body[e.args[2]].kind == ExprKind::Apply)
+    if (e.kind == ExprKind::Apply && e.op == Op::MultiplyAdd && uses[e.args[2]] == 1 &&
+        nest_.body[e.args[2]].kind == ExprKind::Apply)
       contracted_[e.args[2]] = nest_.body[e.args[2]].op == Op::Negative;
   if (!nest_.o1) return;
   for (std::size_t i = 0; i < n; ++i) {
     const Expr& e = nest_.body[i];
-    if (e.kind == ExprKind::Apply && (e.op == Op::Multiply || e.op == Op::Square) && (e.dtype == DType::F32 || e.dtype == DType::F64))
+    if (e.kind == ExprKind::Apply && (e.op == Op::Multiply || e.op == Op::Square) &&
+        (e.dtype == DType::F32 || e.dtype == DType::F64))
       contracted_[i] = uses[i] == 1 && only_product[i] && !invariant_[i];
   }
   // Not where the one use is a store, unless that is a sum; and of two products in one sum only the first is taken in.
@@ -170,8 +175,8 @@ bool NestEmitter::shares_divisor(const Expr& e) const {
   return divisor.kind != ExprKind::Constant && !(divisor.op == Op::Cast && graph::is_int(divisor.operand_dtype));
 }
 
-/// Makes reciprocals of the divisors. Jumps to `exact` where one of these is not of middling magnitude, so that its reciprocal might be less
-/// exact, raise a flag of its own or be none. False: there is no such divisor.
+/// Makes reciprocals of the divisors. Jumps to `exact` where one of these is not of middling magnitude, so that its
+/// reciprocal might be less exact, raise a flag of its own or be none. False: there is no such divisor.
 bool NestEmitter::share_divisors(const Label& exact) {
   std::vector<uint16_t> divisors;
   for (const Expr& e : nest_.body)
@@ -181,7 +186,8 @@ bool NestEmitter::share_divisors(const Label& exact) {
   hoist_row();
   for (uint16_t divisor : divisors) {
     const int size = graph::size_of(nest_.body[divisor].dtype);
-    const uint64_t one = float_bits(size, 1.0), margin = size == 4 ? uint64_t{63} << 23 : uint64_t{511} << 52;  // half of the exponents
+    const uint64_t one = float_bits(size, 1.0),
+                   margin = size == 4 ? uint64_t{63} << 23 : uint64_t{511} << 52;  // half of the exponents
     const Vec magnitude = v_.fabs(size, value(divisor, 0).v);
     const Vec off = v_.iabs(size, v_.isub(size, magnitude, v_.splat(size, one)));
     v_.branch(v_.icmp(size, true, Cmp::Gt, off, v_.splat(size, margin)), true, exact);
@@ -199,10 +205,8 @@ bool NestEmitter::share_divisors(const Label& exact) {
 Value NestEmitter::constant(const Expr& e) {
   Value r;
   r.valid = true;
-  if (e.dtype == DType::Bool)
-    r.m = v_.mask_const(e.constant.lo & 0xff);
-  else
-    r.v = v_.splat(graph::size_of(e.dtype), e.constant.lo);
+  if (e.dtype == DType::Bool) r.m = v_.mask_const(e.constant.lo & 0xff);
+  else r.v = v_.splat(graph::size_of(e.dtype), e.constant.lo);
   return r;
 }
 
@@ -219,7 +223,8 @@ Value NestEmitter::inner_index(const Expr& e, int u) {
   return real ? cast(v_, size == 4 ? DType::I32 : DType::I64, e.dtype, r) : r;
 }
 
-/// a * b + c, a * b - c, c - a * b with one rounding (O1 only); a * b + (-c), where a NaN keeps its sign, as in NumPy's loops.
+/// a * b + c, a * b - c, c - a * b with one rounding (O1 only); a * b + (-c), where a NaN keeps its sign, as in NumPy's
+/// loops.
 Value NestEmitter::contract(const Expr& e, int u) {
   const int size = graph::size_of(e.dtype);
   Value r;
@@ -291,7 +296,8 @@ void NestEmitter::eval_body(int u) {
 }
 
 void NestEmitter::store_all(int u, std::size_t first_store) {
-  for (std::size_t i = first_store; i < nest_.stores.size(); ++i) store(nest_.stores[i], u, nest_.stores[i].non_temporal);
+  for (std::size_t i = first_store; i < nest_.stores.size(); ++i)
+    store(nest_.stores[i], u, nest_.stores[i].non_temporal);
 }
 
 // --- Loops
@@ -357,15 +363,18 @@ std::ptrdiff_t NestEmitter::heavy_ops() const {
                        [](const Expr& e) { return e.kind == ExprKind::Apply && is_heavy(e.op, e.operand_dtype); });
 }
 
-/// Bodies with elementary functions of which nothing stands in memory between two instructions, where that of another one could stand too.
+/// Bodies with elementary functions of which nothing stands in memory between two instructions, where that of another
+/// one could stand too.
 bool NestEmitter::may_interleave() const {
   const auto number = [](DType t) { return graph::is_float(t) || t == DType::Bool; };
   return heavy_ops() > 0 &&
-         std::all_of(operands_.begin(), operands_.end(),
-                     [](const OperandState& o) { return o.access != Access::Strided && !graph::is_complex(o.dtype); }) &&
+         std::all_of(
+             operands_.begin(), operands_.end(),
+             [](const OperandState& o) { return o.access != Access::Strided && !graph::is_complex(o.dtype); }) &&
          std::all_of(nest_.body.begin(), nest_.body.end(), [&](const Expr& e) {
            if (e.kind != ExprKind::Apply) return e.kind != ExprKind::InnerIndex;
-           return number(e.dtype) && number(e.operand_dtype) && e.op != Op::FloorDivide && e.op != Op::Remainder && e.op != Op::Fmod;
+           return number(e.dtype) && number(e.operand_dtype) && e.op != Op::FloorDivide && e.op != Op::Remainder &&
+                  e.op != Op::Fmod;
          });
 }
 
@@ -424,7 +433,8 @@ void NestEmitter::emit_row() {
     return o.size < 4 && o.access != Access::Broadcast;
   });
   const std::ptrdiff_t weight = std::ssize(nest_.body) + kHeavyWeight * heavy_ops();
-  const bool single_body = weight > (may_interleave() ? kMostWeight : kSingleBody[v_.avx512]) && !any_non_temporal && (v_.avx512 || !narrow_access);
+  const bool single_body = weight > (may_interleave() ? kMostWeight : kSingleBody[v_.avx512]) && !any_non_temporal &&
+                           (v_.avx512 || !narrow_access);
   if (any_non_temporal) {
     // Streaming stores want whole aligned vectors; one run-time check picks the loop.
     const Gp low_bits = v_.gp(), address_bits = v_.gp();
@@ -454,14 +464,16 @@ void NestEmitter::emit_row() {
   });
 }
 
-/// Long arithmetic fills the processor's window, so that the loads of the next vectors come late; not all machines fetch ahead by themselves.
+/// Long arithmetic fills the processor's window, so that the loads of the next vectors come late; not all machines
+/// fetch ahead by themselves.
 void NestEmitter::prefetch(int u) {
   if (heavy_ops() == 0) return;
   std::vector<bool> loaded(operands_.size(), false);
   for (const Expr& e : nest_.body)
     if (e.kind == ExprKind::Load) loaded[e.args[0]] = true;
   for (std::size_t i = 0; i < operands_.size(); ++i)
-    if (loaded[i] && operands_[i].access == Access::Contiguous) cc_.prefetcht0(address(operands_[i], u).cloneAdjusted(kAhead));
+    if (loaded[i] && operands_[i].access == Access::Contiguous)
+      cc_.prefetcht0(address(operands_[i], u).cloneAdjusted(kAhead));
 }
 
 void NestEmitter::emit_fold_or_row() {
@@ -469,10 +481,8 @@ void NestEmitter::emit_fold_or_row() {
     case Fold::None: emit_row(); break;
     case Fold::PairwiseLeaf: fold_pairwise(); break;
     case Fold::AnyOrder:
-      if (fold_dtype() == DType::Bool)
-        fold_any_order_bool();
-      else
-        fold_any_order();
+      if (fold_dtype() == DType::Bool) fold_any_order_bool();
+      else fold_any_order();
       break;
     case Fold::Blocks: fold_blocks(); break;
     case Fold::LeftFold: fold_left(); break;
@@ -504,10 +514,8 @@ void NestEmitter::emit_rows_of_elements(const Label& exit) {
     const OperandState& o = operands_[i];
     if (leaves && o.access != Access::Broadcast) {  // behind the row's last element
       const Gp bytes = v_.gp();
-      if (o.access == Access::Contiguous)
-        cc_.imul(bytes, n_inner_, asmjit::Imm(o.size));
-      else
-        cc_.mov(bytes, n_inner_), cc_.imul(bytes, o.stride);
+      if (o.access == Access::Contiguous) cc_.imul(bytes, n_inner_, asmjit::Imm(o.size));
+      else cc_.mov(bytes, n_inner_), cc_.imul(bytes, o.stride);
       cc_.add(o.row, bytes);
     }
     cc_.add(o.row, x86::qword_ptr(strides_, static_cast<int>(16 * i + 8)));
@@ -527,7 +535,8 @@ void NestEmitter::emit_rows_of_elements(const Label& exit) {
 
 void NestEmitter::emit_function() {
   cc_.endbr64();
-  asmjit::FuncNode* function = cc_.addFunc(asmjit::FuncSignatureT<int64_t, const void*, const void*, int64_t, int64_t>());
+  asmjit::FuncNode* function =
+      cc_.addFunc(asmjit::FuncSignatureT<int64_t, const void*, const void*, int64_t, int64_t>());
   function->frame().setAvxEnabled();
   function->frame().setAvxCleanup();
   if (v_.avx512) function->frame().setAvx512Enabled();
@@ -554,16 +563,12 @@ void NestEmitter::emit_function() {
   load_arguments();
   hoist_constants();
   v_.share_constants();
-  if (rows_)
-    fold_rows();
-  else
-    emit_rows_of_elements(exit);
+  if (rows_) fold_rows();
+  else emit_rows_of_elements(exit);
   cc_.bind(exit);
   if (may_bypass()) cc_.sfence();  // once: it takes as long as a row of hundreds of elements
-  if (nest_.guarded)
-    cc_.ret(n_outer_);
-  else
-    cc_.ret();
+  if (nest_.guarded) cc_.ret(n_outer_);
+  else cc_.ret();
   cc_.endFunc();
   v_.emit_tables();
 }

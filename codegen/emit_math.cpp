@@ -1,10 +1,13 @@
-// Own vector math of O1, on float32 and float64. The bounds in ulp stand in docs/o1.md and in tests/codegen/test_math.cpp.
+// Own vector math of O1, on float32 and float64. The bounds in ulp stand in docs/o1.md and in
+// tests/codegen/test_math.cpp.
 //
-// Each function has a common way without special cases, and beside it, behind a branch that is hardly ever taken, what is rare: NaN,
-// infinities, numbers out of range or so small that their squares could underflow. Rare lanes take the common way with a harmless number.
+// Each function has a common way without special cases, and beside it, behind a branch that is hardly ever taken, what
+// is rare: NaN, infinities, numbers out of range or so small that their squares could underflow. Rare lanes take the
+// common way with a harmless number.
 //
-// Flags as NumPy's: overflow and underflow of exp by the scaling multiplications, divide of log(0), invalid of log(-1) and sin(inf).
-// Underflow may be raised too often, never too seldom: errstate ignores it, or NumPy's own loop has the last word.
+// Flags as NumPy's: overflow and underflow of exp by the scaling multiplications, divide of log(0), invalid of log(-1)
+// and sin(inf). Underflow may be raised too often, never too seldom: errstate ignores it, or NumPy's own loop has the
+// last word.
 #include "codegen/emit_math.h"
 #include "graph/support/check.h"
 
@@ -33,21 +36,19 @@ Vec MathEmitter::polynomial(const Vec& z, std::span<const double> c) {
   return v.fma(size, horner(zz, c, 1, 2), z, horner(zz, c, 0, 2));
 }
 
-Mask MathEmitter::not_finite(const Vec& x) {
-  return at_least(v.fabs(size, x), HUGE_VAL);
-}
+Mask MathEmitter::not_finite(const Vec& x) { return at_least(v.fabs(size, x), HUGE_VAL); }
 
 /// Not low <= x < high. Signed comparisons are one instruction everywhere.
 Mask MathEmitter::beyond(const Vec& x, double low, double high) {
   const uint64_t first = float_bits(size, low), span = float_bits(size, high) - first, sign = Vasm::sign_bit(size);
-  return v.igreater(size, v.isub(size, x, v.constant_operand(size, first ^ sign)), v.constant_operand(size, (span - 1) ^ sign));
+  return v.igreater(size, v.isub(size, x, v.constant_operand(size, first ^ sign)),
+                    v.constant_operand(size, (span - 1) ^ sign));
 }
 
-Mask MathEmitter::outside(const Vec& x, double low, double high) {
-  return beyond(v.fabs(size, x), low, high);
-}
+Mask MathEmitter::outside(const Vec& x, double low, double high) { return beyond(v.fabs(size, x), low, high); }
 
-/// |x| < 1/2^60. Raises underflow where x^2 does, since some of NumPy's loops do; where errstate minds, NumPy then decides.
+/// |x| < 1/2^60. Raises underflow where x^2 does, since some of NumPy's loops do; where errstate minds, NumPy then
+/// decides.
 Mask MathEmitter::tiny(const Vec& x) {
   const Mask out = v.icmp(size, true, Cmp::Lt, v.fabs(size, x), num(0x1p-60));
   const Vec number = v.keep(size, out, brief ? num(0x1p-1022) : x);
@@ -89,7 +90,8 @@ Vec MathEmitter::scaled(const Vec& value, const Split& e, bool normal) {
   return v.fmul(size, first, power_of_two(v.fadd(size, v.fsub(size, e.n, half), con(magic()))));
 }
 
-/// The common way of exp and exp2, and for large numbers the other one: `f` computes finite numbers, the result normal or not.
+/// The common way of exp and exp2, and for large numbers the other one: `f` computes finite numbers, the result normal
+/// or not.
 template <class F>
 Vec MathEmitter::exponential(const Vec& x, double limit, double low, double high, F&& f) {
   const Mask rare = at_least(v.fabs(size, x), limit);
@@ -127,11 +129,13 @@ Vec MathEmitter::exp2(const Vec& x) {
 MathEmitter::Parts MathEmitter::parts(const Vec& x) {
   // The bits of x less those of sqrt(1/2): k above the fraction, and what is to be added to sqrt(1/2) again.
   const int fraction = kFraction(f32);
-  const uint64_t root = float_bits(size, std::sqrt(0.5)), one = float_bits(size, 1.0), field = (uint64_t{1} << fraction) - 1;
+  const uint64_t root = float_bits(size, std::sqrt(0.5)), one = float_bits(size, 1.0),
+                 field = (uint64_t{1} << fraction) - 1;
   const Vec distance = v.isub(size, x, v.constant_operand(size, root - one));
   const double unit = f32 ? 0x1p23 : 0x1p52;  // whose last bits are an integer
   Parts out;
-  out.k = v.fsub(size, v.or_const(size, v.shr(size, distance, fraction), float_bits(size, unit)), con(unit + (f32 ? 127 : 1023)));
+  out.k = v.fsub(size, v.or_const(size, v.shr(size, distance, fraction), float_bits(size, unit)),
+                 con(unit + (f32 ? 127 : 1023)));
   out.f = v.fsub(size, v.iadd(size, v.and_const(size, distance, field), v.constant_operand(size, root)), con(1.0));
   return out;
 }
@@ -168,7 +172,9 @@ Vec MathEmitter::log_of(Op op, const Parts& x) {
     return v.fma(size, x.k, con(step[0]), log_near_one(x.f, &more));
   }
   if (f32 && op == Op::Log2) return v.fma(size, log_near_one(x.f, nullptr), con(1 / M_LN2), x.k);
-  if (f32) return v.fma(size, x.k, con(step[0]), v.fma(size, log_near_one(x.f, nullptr), con(1 / M_LN10), v.fmul(size, x.k, mem(step[1]))));
+  if (f32)
+    return v.fma(size, x.k, con(step[0]),
+                 v.fma(size, log_near_one(x.f, nullptr), con(1 / M_LN10), v.fmul(size, x.k, mem(step[1]))));
   const double* factor = op == Op::Log2 ? kLog2OfEF64 : kLog10OfEF64;
   const Two natural = log_in_parts(x.f);
   const Vec product = v.fmul(size, natural.high, con(factor[0]));
@@ -394,7 +400,8 @@ Vec MathEmitter::by_quadrant(Op op, const Vec& quadrants, const Vec& sine_value,
   const Vec quadrant = op == Op::Cos ? v.iadd(size, quadrants, v.splat(size, 1)) : quadrants;
   const Mask odd = v.nonzero(size, v.and_const(size, quadrant, 1));
   if (op == Op::Tan) {
-    const Vec above = v.select(size, odd, cosine_value, sine_value), below = v.select(size, odd, sine_value, cosine_value);
+    const Vec above = v.select(size, odd, cosine_value, sine_value),
+              below = v.select(size, odd, sine_value, cosine_value);
     return v.bit_xor(size, v.fdiv(size, above, below), v.shl(size, v.and_const(size, quadrant, 1), size * 8 - 1));
   }
   const Vec sign = v.shl(size, v.and_const(size, quadrant, 2), size * 8 - 2);
@@ -411,12 +418,14 @@ Vec MathEmitter::sine_of(const Reduced& reduced, const Vec& sized, Op op) {
   const Vec near_one = v.fsub(size, one, half_z);
   const Vec cosine_tail =
       v.fma(size, v.fmul(size, z, z), polynomial(z, table(kCosF32, kCosF64)), v.fneg(size, v.fmul(size, sized, low)));
-  const Two cosine_parts = fast_sum(near_one, v.fadd(size, v.fsub(size, v.fsub(size, one, near_one), half_z), cosine_tail));
+  const Two cosine_parts =
+      fast_sum(near_one, v.fadd(size, v.fsub(size, v.fsub(size, one, near_one), half_z), cosine_tail));
   if (op != Op::Tan) return by_quadrant(op, reduced.quadrant, sine_parts.high, cosine_parts.high);
   const Mask odd = v.nonzero(size, v.and_const(size, reduced.quadrant, 1));
   const auto either = [&](const Vec& a, const Vec& b) { return v.select(size, odd, a, b); };
-  const Vec ratio = joined(quotient({either(cosine_parts.high, sine_parts.high), either(cosine_parts.low, sine_parts.low)},
-                                    {either(sine_parts.high, cosine_parts.high), either(sine_parts.low, cosine_parts.low)}));
+  const Vec ratio =
+      joined(quotient({either(cosine_parts.high, sine_parts.high), either(cosine_parts.low, sine_parts.low)},
+                      {either(sine_parts.high, cosine_parts.high), either(sine_parts.low, cosine_parts.low)}));
   return v.bit_xor(size, ratio, v.shl(size, v.and_const(size, reduced.quadrant, 1), size * 8 - 1));
 }
 
@@ -571,16 +580,19 @@ Vec MathEmitter::cosh(const Vec& x) {
 }
 
 Vec MathEmitter::arctan(const Vec& x) {
-  // a + a^3 P(a^2) with a = |x| up to 1/2; pi/4 and a = (|x| - 1) / (|x| + 1) up to sqrt(2) + 1; beyond, pi/2 and a = -1 / |x|
+  // a + a^3 P(a^2) with a = |x| up to 1/2; pi/4 and a = (|x| - 1) / (|x| + 1) up to sqrt(2) + 1; beyond, pi/2 and a =
+  // -1 / |x|
   const auto half_pi = table(kPiOver2F32, kPiOver2F64);
   const Vec one = num(1.0), zero = v.zero(size), sign = v.and_const(size, x, Vasm::sign_bit(size));
   const Mask rare = outside(x, 0x1p-30, 0x1p60);
   const Vec magnitude = v.select(size, rare, one, v.fabs(size, x));
-  const Mask middle = v.fcmp(size, Cmp::Gt, magnitude, num(0.5)), far = v.fcmp(size, Cmp::Gt, magnitude, num(M_SQRT2 + 1));
+  const Mask middle = v.fcmp(size, Cmp::Gt, magnitude, num(0.5)),
+             far = v.fcmp(size, Cmp::Gt, magnitude, num(M_SQRT2 + 1));
   const auto of_three = [&](const Vec& near, const Vec& between, const Vec& beyond) {
     return v.select(size, far, beyond, v.select(size, middle, between, near));
   };
-  const Vec a = v.fdiv(size, of_three(magnitude, v.fsub(size, magnitude, one), num(-1.0)), of_three(one, v.fadd(size, magnitude, one), magnitude));
+  const Vec a = v.fdiv(size, of_three(magnitude, v.fsub(size, magnitude, one), num(-1.0)),
+                       of_three(one, v.fadd(size, magnitude, one), magnitude));
   const Vec z = v.fmul(size, a, a);
   const Vec series = v.fmul(size, v.fmul(size, z, a), polynomial(z, table(kArctanF32, kArctanF64)));
   const Two large = fast_sum(of_three(zero, num(half_pi[0] / 2), num(half_pi[0])), a);
@@ -591,7 +603,8 @@ Vec MathEmitter::arctan(const Vec& x) {
     tiny(x);
     // Tiny numbers and NaN are themselves, large ones give pi/2.
     const Vec given = v.fabs(size, x);
-    const Mask huge = v.mask_and(v.icmp(size, true, Cmp::Ge, given, one), v.icmp(size, true, Cmp::Le, given, num(HUGE_VAL)));
+    const Mask huge =
+        v.mask_and(v.icmp(size, true, Cmp::Ge, given, one), v.icmp(size, true, Cmp::Le, given, num(HUGE_VAL)));
     return v.select(size, huge, v.bit_or(size, num(M_PI_2), sign), x);
   });
   return result;
@@ -625,7 +638,8 @@ Vec MathEmitter::arcsin(const Vec& x, bool cosine) {
   }
   rarely(rare, result, [&] {
     const Mask near_zero = tiny(x);
-    const Mask outside_domain = v.mask_and(v.icmp(size, true, Cmp::Gt, v.fabs(size, x), num(1.0)), v.icmp(size, true, Cmp::Le, v.fabs(size, x), num(HUGE_VAL)));
+    const Mask outside_domain = v.mask_and(v.icmp(size, true, Cmp::Gt, v.fabs(size, x), num(1.0)),
+                                           v.icmp(size, true, Cmp::Le, v.fabs(size, x), num(HUGE_VAL)));
     const Label inside = cc.newLabel();
     v.branch(outside_domain, false, inside);
     v.raise_invalid();
@@ -668,7 +682,8 @@ Vec MathEmitter::hypot(const Vec& x, const Vec& y) {
     const Vec a = v.keep(size, counted, larger), b = v.keep(size, counted, smaller_one);
     const Mask huge = v.fcmp(size, Cmp::Ge, a, num(1.0));
     const double factor = f32 ? 0x1p90 : 0x1p600;
-    const Vec scale = v.select(size, huge, num(1 / factor), num(factor)), back = v.select(size, huge, num(factor), num(1 / factor));
+    const Vec scale = v.select(size, huge, num(1 / factor), num(factor)),
+              back = v.select(size, huge, num(factor), num(1 / factor));
     const Vec value = v.fmul(size, length(v.fmul(size, a, scale), v.fmul(size, b, scale)), back);
     // A subnormal result may underflow where that of the scaled numbers is exact.
     const double least = f32 ? 0x1p-126 : 0x1p-1022;
@@ -793,7 +808,8 @@ Vec math(Vasm& v, Op op, int size, const Vec& a, const Vec& b) {
     case Op::Nextafter: return emitter.nextafter(a, b);
     default:
       if (size == 8) return math_in_parts(emitter, op, a, b);
-      return in_float64(v, a, b, [&](const Vec& x, const Vec& y) { return math_in_parts(MathEmitter(v, 8, true), op, x, y); });
+      return in_float64(v, a, b,
+                        [&](const Vec& x, const Vec& y) { return math_in_parts(MathEmitter(v, 8, true), op, x, y); });
   }
 }
 

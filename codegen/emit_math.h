@@ -65,7 +65,9 @@ class MathEmitter {
   Vec horner(const Vec& z, std::span<const double> c, std::size_t first, std::size_t step);
   Mask not_finite(const Vec& x);
   /// Of numbers without a sign, and NaN. On AVX2 there is "greater" only.
-  Mask at_least(const Vec& x, double limit) { return v.igreater(size, x, v.constant_operand(size, float_bits(size, limit) - 1)); }
+  Mask at_least(const Vec& x, double limit) {
+    return v.igreater(size, x, v.constant_operand(size, float_bits(size, limit) - 1));
+  }
   /// Not low <= |x| < high; NaN and 0 are outside.
   Mask beyond(const Vec& x, double low, double high);
   Mask outside(const Vec& x, double low, double high);

@@ -1,6 +1,7 @@
 // Vector math of O1: functions of scipy.special. Those raise no flags; these none but underflow.
 //
-// What the gamma function and its logarithm are below 0 comes from what they are above, by Gamma(-q) = -pi / (q sin(pi q) Gamma(q)).
+// What the gamma function and its logarithm are below 0 comes from what they are above, by Gamma(-q) = -pi / (q sin(pi
+// q) Gamma(q)).
 #include "codegen/emit_math.h"
 
 namespace framejit::codegen {
@@ -8,7 +9,9 @@ namespace framejit::codegen {
 /// over(z) / under(z). In powers of z^2, whose rounding is the same above and below where z is large.
 Vec MathEmitter::ratio(const Vec& z, std::span<const double> over, std::span<const double> under) {
   const Vec square = v.fmul(size, z, z);
-  const auto at = [&](std::span<const double> c) { return v.fma(size, horner(square, c, 1, 2), z, horner(square, c, 0, 2)); };
+  const auto at = [&](std::span<const double> c) {
+    return v.fma(size, horner(square, c, 1, 2), z, horner(square, c, 0, 2));
+  };
   return v.fdiv(size, at(over), at(under));
 }
 
@@ -23,9 +26,12 @@ MathEmitter::Two MathEmitter::short_log(const Vec& x) {
 /// q |sin(pi q)| / pi, at integers anything.
 MathEmitter::SineOfPi MathEmitter::sine_of_pi(const Vec& q) {
   const Vec zero = v.zero(size), below = v.fround(size, q, Vasm::kFloor), half = v.fmul(size, below, mem(0.5));
-  const Vec distance = v.fabs(size, v.fsub(size, q, v.fround(size, q, Vasm::kNearest))), z = v.fmul(size, distance, distance);
-  const Mask integer = v.fcmp(size, Cmp::Eq, distance, zero), even = v.fcmp(size, Cmp::Eq, v.fround(size, half, Vasm::kTrunc), half);
-  const Two ratio = fast_sum(num(1.0), v.fmul(size, z, horner(z, kSinPiF64, 0, 1))), product = times({q, zero}, v.select(size, integer, num(1.0), distance));
+  const Vec distance = v.fabs(size, v.fsub(size, q, v.fround(size, q, Vasm::kNearest))),
+            z = v.fmul(size, distance, distance);
+  const Mask integer = v.fcmp(size, Cmp::Eq, distance, zero),
+             even = v.fcmp(size, Cmp::Eq, v.fround(size, half, Vasm::kTrunc), half);
+  const Two ratio = fast_sum(num(1.0), v.fmul(size, z, horner(z, kSinPiF64, 0, 1))),
+            product = times({q, zero}, v.select(size, integer, num(1.0), distance));
   Two whole = times(ratio, product.high);
   whole.low = v.fma(size, ratio.high, product.low, whole.low);
   return {whole, integer, even};
@@ -61,16 +67,21 @@ Vec MathEmitter::gamma(const Vec& x) {
   const Vec result = gamma_above(v.select(size, odd, one, magnitude));
   rarely(beyond(x, least, std::nextafter(end, HUGE_VAL)), result, [&] {
     const Vec zero = v.zero(size), infinity = num(HUGE_VAL);
-    const Mask near_zero = smaller(magnitude, least), full = v.fcmp(size, Cmp::Le, magnitude, num(brief ? 0x1p-128 : 0x1p-1024));
-    const Vec inverse = v.select(size, full, infinity, v.fdiv(size, one, v.select(size, v.mask_and(near_zero, v.mask_not(full)), magnitude, one)));
-    const Vec above = v.select(size, near_zero, inverse, v.select(size, v.fcmp(size, Cmp::Gt, magnitude, num(end)), infinity, result));
+    const Mask near_zero = smaller(magnitude, least),
+               full = v.fcmp(size, Cmp::Le, magnitude, num(brief ? 0x1p-128 : 0x1p-1024));
+    const Vec inverse =
+        v.select(size, full, infinity,
+                 v.fdiv(size, one, v.select(size, v.mask_and(near_zero, v.mask_not(full)), magnitude, one)));
+    const Vec above = v.select(size, near_zero, inverse,
+                               v.select(size, v.fcmp(size, Cmp::Gt, magnitude, num(end)), infinity, result));
     const Mask ordinary = v.mask_not(v.mask_or(near_zero, not_finite(x)));
     const Vec q = v.select(size, ordinary, magnitude, num(0.5));
     const SineOfPi sine = sine_of_pi(q);
     const Two inverted = quotient({v.select(size, sine.even, num(-1.0), one), zero}, sine.value);
     const Vec below = v.fdiv(size, joined(inverted), v.select(size, odd, infinity, result));
     const Mask none = v.mask_or(sine.integer, v.mask_not(ordinary));
-    const Vec of_negative = v.select(size, near_zero, v.fneg(size, inverse), v.select(size, none, v.splat(size, 0x7ff8000000000000u), below));
+    const Vec of_negative = v.select(size, near_zero, v.fneg(size, inverse),
+                                     v.select(size, none, v.splat(size, 0x7ff8000000000000u), below));
     return v.select(size, is_nan(magnitude), x, v.select(size, has_sign(x), of_negative, above));
   });
   return result;
@@ -115,8 +126,10 @@ Vec MathEmitter::gammaln(const Vec& x) {
     const SineOfPi sine = whole.sine_of_pi(q);
     const Two of_q = brief ? whole.log_gamma_above(v.select(size, sine.integer, one, q)) : parts_above;
     const Two of_sine = whole.log_of_sum(sine.value), total = sum(of_q.high, of_sine.high);
-    const Vec below = v.fneg(size, v.fadd(size, total.high, v.fadd(size, total.low, v.fadd(size, of_q.low, of_sine.low))));
-    const Vec of_negative = v.select(size, not_finite(x), x, v.select(size, kept, above, v.select(size, sine.integer, infinity, below)));
+    const Vec below =
+        v.fneg(size, v.fadd(size, total.high, v.fadd(size, total.low, v.fadd(size, of_q.low, of_sine.low))));
+    const Vec of_negative =
+        v.select(size, not_finite(x), x, v.select(size, kept, above, v.select(size, sine.integer, infinity, below)));
     return v.select(size, is_nan(magnitude), x, v.select(size, has_sign(x), of_negative, above));
   });
   return result;
@@ -139,7 +152,8 @@ Vec MathEmitter::expit(const Vec& x) {
 
 /// |x|, but no more than `bound`. NaN stays.
 Vec MathEmitter::bounded(const Vec& x, double bound) {
-  const uint64_t first = float_bits(size, bound), span = float_bits(size, HUGE_VAL) - first, sign = Vasm::sign_bit(size);
+  const uint64_t first = float_bits(size, bound), span = float_bits(size, HUGE_VAL) - first,
+                 sign = Vasm::sign_bit(size);
   const Vec magnitude = v.fabs(size, x), distance = v.isub(size, magnitude, v.constant_operand(size, first ^ sign));
   return v.select(size, v.igreater(size, distance, v.constant_operand(size, span ^ sign)), magnitude, num(bound));
 }
@@ -148,7 +162,8 @@ Vec MathEmitter::bounded(const Vec& x, double bound) {
 Vec MathEmitter::normal_tail(const Vec& x, const Vec& a, const Vec& b) {
   const Vec product = v.fmul(size, a, b), lost = brief ? Vec() : v.fms(size, a, b, product);
   const Vec exponential = exp_of(product, brief ? nullptr : &lost, brief);
-  return v.fmul(size, exponential, ratio(x, table(kNormalOverF32, kNormalOverF64), table(kNormalUnderF32, kNormalUnderF64)));
+  return v.fmul(size, exponential,
+                ratio(x, table(kNormalOverF32, kNormalOverF64), table(kNormalUnderF32, kNormalUnderF64)));
 }
 
 /// Twice the normal distribution beyond sqrt(2) |x|; below 0 two less that. In float64 one less erf(x) up to 1/2.
@@ -157,7 +172,8 @@ Vec MathEmitter::erfc(const Vec& x) {
   const Vec far = v.fadd(size, tail, tail), result = v.select(size, has_sign(x), v.fsub(size, num(2.0), far), far);
   if (brief) return result;
   const Mask small = smaller(y, 0.5);
-  const Vec near = v.keep(size, small, x), value = v.fma(size, polynomial(v.fmul(size, near, near), kErfNearF64), near, near);
+  const Vec near = v.keep(size, small, x),
+            value = v.fma(size, polynomial(v.fmul(size, near, near), kErfNearF64), near, near);
   return v.select(size, small, v.fsub(size, num(1.0), value), result);
 }
 
@@ -183,7 +199,8 @@ Vec MathEmitter::logit(const Vec& x) {
     const Mask inside = v.mask_and(v.fcmp(size, Cmp::Gt, x, zero), v.fcmp(size, Cmp::Lt, x, one));
     Parts of = parts(v.fmul(size, v.select(size, inside, x, one), mem(0x1p54)));
     of.k = v.fsub(size, of.k, con(54.0));
-    const Vec value = v.select(size, inside, joined(log_two(of.k, {of.f, zero})), v.select(size, is_nan(v.fabs(size, x)), x, v.splat(size, 0x7ff8000000000000u)));
+    const Vec value = v.select(size, inside, joined(log_two(of.k, {of.f, zero})),
+                               v.select(size, is_nan(v.fabs(size, x)), x, v.splat(size, 0x7ff8000000000000u)));
     const Mask at_zero = v.fcmp(size, Cmp::Eq, x, zero), at_one = v.fcmp(size, Cmp::Eq, x, one);
     return v.select(size, at_zero, num(-HUGE_VAL), v.select(size, at_one, num(HUGE_VAL), value));
   });
@@ -196,12 +213,14 @@ Vec MathEmitter::xlogy(const Vec& x, const Vec& y, bool plus_one) {
   const double least = f32 ? 0x1p-126 : 0x1p-1022;
   const Mask odd = plus_one ? v.mask_or(outside(y, 0x1p-60, HUGE_VAL), v.icmp(size, false, Cmp::Ge, y, num(-1.0)))
                             : beyond(y, least, HUGE_VAL);
-  const Mask huge = at_least(size_of_x, f32 || brief ? 0x1p110 : 0x1p1000), rare = v.mask_or(odd, huge), none = v.fcmp(size, Cmp::Eq, x, zero);
+  const Mask huge = at_least(size_of_x, f32 || brief ? 0x1p110 : 0x1p1000), rare = v.mask_or(odd, huge),
+             none = v.fcmp(size, Cmp::Eq, x, zero);
   const Vec ordinary = v.select(size, odd, one, y);
   const Vec logarithm = plus_one ? log1p_of(ordinary) : log_of(Op::Log, parts(ordinary));
   const Vec result = v.drop(size, none, v.fmul(size, v.drop(size, rare, x), logarithm));
   rarely(rare, result, [&] {
-    const Vec pole = num(plus_one ? -1.0 : 0.0), infinity = num(HUGE_VAL), nan = v.or_const(size, infinity, f32 ? 0x400000u : 0x8000000000000u);
+    const Vec pole = num(plus_one ? -1.0 : 0.0), infinity = num(HUGE_VAL),
+              nan = v.or_const(size, infinity, f32 ? 0x400000u : 0x8000000000000u);
     Vec other = y;  // tiny numbers and what is not finite
     if (!plus_one) {
       const Vec size_of_y = v.fabs(size, y);
@@ -210,12 +229,14 @@ Vec MathEmitter::xlogy(const Vec& x, const Vec& y, bool plus_one) {
       other = v.select(size, not_finite(y), y, log_of(Op::Log, of));
     }
     const Vec below = v.select(size, v.fcmp(size, Cmp::Lt, y, pole), nan, other);
-    const Vec factor = v.select(size, odd, v.select(size, v.fcmp(size, Cmp::Eq, y, pole), v.fneg(size, infinity), below), logarithm);
+    const Vec factor =
+        v.select(size, odd, v.select(size, v.fcmp(size, Cmp::Eq, y, pole), v.fneg(size, infinity), below), logarithm);
     const Mask nothing = v.mask_and(none, v.mask_not(is_nan(v.fabs(size, y))));
     const Mask undefined = v.mask_and(infinite(size_of_x), v.fcmp(size, Cmp::Eq, factor, zero));
     // Products that overflow do so without a flag.
     const double step = brief ? 1 : f32 ? 0x1p16 : 0x1p64, most = brief ? 0x1.ffffffp127 : f32 ? 0x1p112 : 0x1p960;
-    const Vec sized = v.fmul(size, v.select(size, v.mask_or(nothing, undefined), one, x), v.select(size, huge, num(1 / step), one));
+    const Vec sized =
+        v.fmul(size, v.select(size, v.mask_or(nothing, undefined), one, x), v.select(size, huge, num(1 / step), one));
     const Vec product = v.fmul(size, sized, factor);
     const Mask full = v.mask_and(huge, v.fcmp(size, Cmp::Ge, v.fabs(size, product), num(most)));
     const Vec value = v.fmul(size, v.drop(size, full, product), v.select(size, huge, num(step), one));

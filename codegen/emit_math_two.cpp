@@ -1,5 +1,5 @@
-// Vector math of O1 that carries a number in two parts: power, logarithms of sums, inverse hyperbolic functions, arctan2, cbrt. On float64;
-// float32 goes through it and is rounded once, with shorter polynomials (`brief`).
+// Vector math of O1 that carries a number in two parts: power, logarithms of sums, inverse hyperbolic functions,
+// arctan2, cbrt. On float64; float32 goes through it and is rounded once, with shorter polynomials (`brief`).
 #include "codegen/emit_math.h"
 
 namespace framejit::codegen {
@@ -90,8 +90,10 @@ Vec MathEmitter::power(const Vec& x, const Vec& y) {
   const Two exponent = times(log_of_normal(v.select(size, odd, one, magnitude)), v.select(size, odd, one, y));
   const Mask rare = v.mask_or(odd, at_least(v.fabs(size, exponent.high), 708.0));
   const Vec zero = v.zero(size);
-  const Vec result = exp_of_two({v.select(size, rare, zero, exponent.high), v.select(size, rare, zero, exponent.low)}, true);
-  rarely(rare, result, [&] { return power_slowly(v.select(size, rare, magnitude, one), v.select(size, rare, y, one), x); });
+  const Vec result =
+      exp_of_two({v.select(size, rare, zero, exponent.high), v.select(size, rare, zero, exponent.low)}, true);
+  rarely(rare, result,
+         [&] { return power_slowly(v.select(size, rare, magnitude, one), v.select(size, rare, y, one), x); });
   rarely(has_sign(x), result, [&] { return signed_power(x, y, result); });
   return result;
 }
@@ -101,7 +103,8 @@ Vec MathEmitter::power_slowly(const Vec& x, const Vec& y, const Vec& given) {
   const Vec one = num(1.0), zero = v.zero(size), infinity = num(HUGE_VAL), huge = num(0x1p65);
   const Mask pole = v.fcmp(size, Cmp::Eq, x, zero), endless = not_finite(y);
   const Mask special = v.mask_or(v.mask_or(pole, endless), not_finite(x));
-  const Vec positive = v.select(size, special, one, x), bounded = v.fmax_x86(size, v.fmin_x86(size, v.select(size, special, one, y), huge), v.fneg(size, huge));
+  const Vec positive = v.select(size, special, one, x),
+            bounded = v.fmax_x86(size, v.fmin_x86(size, v.select(size, special, one, y), huge), v.fneg(size, huge));
   const Mask subnormal = smaller(positive, 0x1p-1022);
   Parts of = parts(v.select(size, subnormal, v.fmul(size, positive, mem(0x1p54)), positive));
   of.k = v.fsub(size, of.k, v.keep(size, subnormal, num(54.0)));
@@ -120,8 +123,10 @@ Vec MathEmitter::power_slowly(const Vec& x, const Vec& y, const Vec& given) {
   const Mask above = v.fcmp(size, Cmp::Gt, x, one), below = v.fcmp(size, Cmp::Lt, x, one), nan = is_nan(x);
   const Mask to_infinity = v.mask_or(v.mask_and(above, rising), v.mask_and(below, falling));
   const Mask to_zero = v.mask_or(v.mask_and(above, falling), v.mask_and(below, rising));
-  const Mask to_one = v.mask_or(v.fcmp(size, Cmp::Eq, y, zero), v.mask_or(v.fcmp(size, Cmp::Eq, given, one),
-                                v.mask_and(v.fcmp(size, Cmp::Eq, x, one), v.mask_not(is_nan(v.fabs(size, y))))));
+  const Mask to_one =
+      v.mask_or(v.fcmp(size, Cmp::Eq, y, zero),
+                v.mask_or(v.fcmp(size, Cmp::Eq, given, one),
+                          v.mask_and(v.fcmp(size, Cmp::Eq, x, one), v.mask_not(is_nan(v.fabs(size, y))))));
   const Vec extreme = v.select(size, to_infinity, infinity, v.select(size, to_zero, zero, v.select(size, nan, x, y)));
   return v.select(size, v.mask_or(special, to_one), v.select(size, to_one, one, extreme), value);
 }
@@ -142,7 +147,8 @@ Vec MathEmitter::signed_power(const Vec& x, const Vec& y, const Vec& magnitude) 
 Vec MathEmitter::angle(const Vec& y, const Vec& x, const Mask& left) {
   // a = y / x up to 1/2; pi/4 and a = (y - x) / (y + x) up to sqrt(2) + 1; beyond, pi/2 and a = -x / y
   const auto half_pi = table(kPiOver2F32, kPiOver2F64);
-  const Mask middle = v.fcmp(size, Cmp::Gt, v.fadd(size, y, y), x), far = v.fcmp(size, Cmp::Gt, y, v.fmul(size, x, con(M_SQRT2 + 1)));
+  const Mask middle = v.fcmp(size, Cmp::Gt, v.fadd(size, y, y), x),
+             far = v.fcmp(size, Cmp::Gt, y, v.fmul(size, x, con(M_SQRT2 + 1)));
   const auto of_three = [&](const Vec& near, const Vec& between, const Vec& beyond) {
     return v.select(size, far, beyond, v.select(size, middle, between, near));
   };
@@ -171,7 +177,9 @@ Vec MathEmitter::arctan2(const Vec& y, const Vec& x) {
       return v.select(size, corner, v.keep(size, is_infinite, one), v.select(size, nan, one, number));
     };
     Vec above = finite(u, up), beside = finite(w, across);
-    const Vec scale = v.select(size, v.mask_or(v.fcmp(size, Cmp::Gt, above, num(0x1p1000)), v.fcmp(size, Cmp::Gt, beside, num(0x1p1000))), num(0.25), one);
+    const Vec scale = v.select(
+        size, v.mask_or(v.fcmp(size, Cmp::Gt, above, num(0x1p1000)), v.fcmp(size, Cmp::Gt, beside, num(0x1p1000))),
+        num(0.25), one);
     above = v.fmul(size, above, scale);
     beside = v.select(size, v.mask_and(flat, v.mask_not(corner)), one, v.fmul(size, beside, scale));
     const Vec value = v.bit_or(size, angle(above, beside, left), sign);
@@ -209,8 +217,10 @@ Vec MathEmitter::logaddexp(const Vec& x, const Vec& y, bool base2) {
     const Vec least = v.keep(size, far, num(0x1p-1022));
     v.fmul(size, least, least);
     const Vec clipped = v.keep(size, far, v.fmax_x86(size, difference.high, con(-1080.0)));
-    const Vec small = base2 ? exp_of(v.fmul(size, clipped, con(M_LN2)), nullptr, false) : exp_of(clipped, nullptr, false);
-    const Vec ordinary = v.fadd(size, v.select(size, special, zero, larger), v.fmul(size, small, base2 ? num(1 / M_LN2) : num(1.0)));
+    const Vec small =
+        base2 ? exp_of(v.fmul(size, clipped, con(M_LN2)), nullptr, false) : exp_of(clipped, nullptr, false);
+    const Vec ordinary =
+        v.fadd(size, v.select(size, special, zero, larger), v.fmul(size, small, base2 ? num(1 / M_LN2) : num(1.0)));
     const Vec nan = v.select(size, is_nan(v.fabs(size, x)), x, y);
     const Mask any_nan = v.fcmp(size, Cmp::Unordered, x, y);
     raise_invalid_where(any_nan);  // NumPy compares with signals
@@ -258,7 +268,8 @@ Vec MathEmitter::arccosh(const Vec& x) {
   less.low = v.fadd(size, less.low, v.fms(size, a, a, square));
   const Vec result = log_with_root(a, less);
   rarely(rare, result, [&] {
-    const Mask below = v.fcmp(size, Cmp::Lt, x, one), large = v.fcmp(size, Cmp::Gt, x, one), at = v.fcmp(size, Cmp::Eq, x, one);
+    const Mask below = v.fcmp(size, Cmp::Lt, x, one), large = v.fcmp(size, Cmp::Gt, x, one),
+               at = v.fcmp(size, Cmp::Eq, x, one);
     raise_invalid_where(below);
     const Vec value = v.select(size, large, log_of_twice(v.select(size, large, x, one)), x);
     return v.select(size, at, v.zero(size), v.select(size, below, v.splat(size, 0xfff8000000000000u), value));
@@ -292,7 +303,8 @@ Vec MathEmitter::arctanh(const Vec& x) {
     v.branch(pole, false, no_pole);
     v.raise_divide();
     cc.bind(no_pole);
-    return v.select(size, pole, v.bit_or(size, num(HUGE_VAL), sign), v.select(size, beyond, v.splat(size, 0x7ff8000000000000u), x));
+    return v.select(size, pole, v.bit_or(size, num(HUGE_VAL), sign),
+                    v.select(size, beyond, v.splat(size, 0x7ff8000000000000u), x));
   });
   return result;
 }
@@ -300,10 +312,13 @@ Vec MathEmitter::arctanh(const Vec& x) {
 Vec MathEmitter::cbrt(const Vec& x) {
   // |x| = 8^q m with m from 0.35 to 2.83; t near 1 / cbrt(m), and then m t^2, whose cube is compared with m
   const auto root_of = [&](const Vec& k, const Vec& f) {
-    const Vec one = num(1.0), third = num(1.0 / 3), shifted = v.fma(size, k, third, con(magic())), q = v.fsub(size, shifted, con(magic()));
+    const Vec one = num(1.0), third = num(1.0 / 3), shifted = v.fma(size, k, third, con(magic())),
+              q = v.fsub(size, shifted, con(magic()));
     const Vec rest = v.fnma(size, q, con(3.0), k);
     const Mask up = v.fcmp(size, Cmp::Gt, rest, v.zero(size)), down = has_sign(rest);
-    const auto by_rest = [&](double a, double b) { return v.select(size, up, num(a), v.select(size, down, num(b), one)); };
+    const auto by_rest = [&](double a, double b) {
+      return v.select(size, up, num(a), v.select(size, down, num(b), one));
+    };
     const Vec m = v.fmul(size, v.fadd(size, f, one), by_rest(2, 0.5));
     Vec t = v.fmul(size, horner(f, kInverseCbrtF64, 0, 1), by_rest(1 / std::cbrt(2.0), std::cbrt(2.0)));
     const Vec error = v.fnma(size, v.fmul(size, m, t), v.fmul(size, t, t), one);
@@ -318,7 +333,8 @@ Vec MathEmitter::cbrt(const Vec& x) {
   const Vec result = v.bit_or(size, root_of(common.k, common.f), sign);
   rarely(rare, result, [&] {
     const Mask kept = v.mask_or(not_finite(x), v.fcmp(size, Cmp::Eq, x, v.zero(size)));
-    const Parts lifted = parts(v.fmul(size, v.select(size, v.mask_or(kept, v.mask_not(rare)), num(0x1p-1022), magnitude), mem(0x1p54)));
+    const Parts lifted =
+        parts(v.fmul(size, v.select(size, v.mask_or(kept, v.mask_not(rare)), num(0x1p-1022), magnitude), mem(0x1p54)));
     return v.select(size, kept, x, v.bit_or(size, root_of(v.fsub(size, lifted.k, con(54.0)), lifted.f), sign));
   });
   return result;
@@ -326,7 +342,8 @@ Vec MathEmitter::cbrt(const Vec& x) {
 
 Vec MathEmitter::heaviside(const Vec& x, const Vec& at_zero) {
   const Vec zero = v.zero(size);
-  const Vec step = v.select(size, v.fcmp(size, Cmp::Eq, x, zero), at_zero, v.keep(size, v.fcmp(size, Cmp::Gt, x, zero), num(1.0)));
+  const Vec step =
+      v.select(size, v.fcmp(size, Cmp::Eq, x, zero), at_zero, v.keep(size, v.fcmp(size, Cmp::Gt, x, zero), num(1.0)));
   return v.select(size, v.fcmp(size, Cmp::Unordered, x, x), x, step);
 }
 

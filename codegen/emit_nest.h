@@ -28,13 +28,13 @@ class NestEmitter {
     int size;
     int part;  // of a complex element: the size of one part; else `size`
     Access access;
-    Gp row;        // first element of the row
-    Gp at;         // Strided and Rows: element at the current position; else unused
-    Gp stride;     // Strided: inner stride in bytes
-    Gp thrice;     // Strided: stride * 3
-    Gp step;       // Strided: stride * lanes
-    Gp block;      // Rows: first row of the current block of columns
-    Vec index[2];  // Strided, 4 bytes and more: offsets for gathers
+    Gp row;          // first element of the row
+    Gp at;           // Strided and Rows: element at the current position; else unused
+    Gp stride;       // Strided: inner stride in bytes
+    Gp thrice;       // Strided: stride * 3
+    Gp step;         // Strided: stride * lanes
+    Gp block;        // Rows: first row of the current block of columns
+    Vec index[2];    // Strided, 4 bytes and more: offsets for gathers
     Value parts[2];  // complex: what the body at hand has loaded
   };
 
@@ -128,14 +128,15 @@ class NestEmitter {
   std::vector<Vec> reciprocals_;  // by expression: of divisors that the row at hand shares
   Gp ptrs_, strides_, n_inner_, n_outer_;
   Gp lengths_;  // PairwiseLeaf: where the length of the row at hand stands
-  Gp index_;  // inner index of the current vector
+  Gp index_;    // inner index of the current vector
   bool tail_ = false;
   bool rare_ = false;  // what hardly ever runs is done one vector at a time
   bool rows_ = false;  // inside a Rows fold: operands are at `at`, not at row + index
   Gp count_;           // live lanes of the tail, 1..lanes
   KReg tail_k_;
   Vec tail_lanes_[2];  // AVX2: masks for lanes of 4 and 8 bytes
-  KReg tail_parts_k_[2];     // of twice the live lanes, the parts of complex elements: the first vector of them, the second
+  KReg
+      tail_parts_k_[2];  // of twice the live lanes, the parts of complex elements: the first vector of them, the second
   Vec tail_parts_lanes_[2][2];  // AVX2: by size and half
 };
 
@@ -148,10 +149,8 @@ void NestEmitter::for_each_lane(F&& body) {
   cc_.bind(again);
   body(lane);
   cc_.inc(lane);
-  if (tail_)
-    cc_.cmp(lane, count_);
-  else
-    cc_.cmp(lane, v_.lanes);
+  if (tail_) cc_.cmp(lane, count_);
+  else cc_.cmp(lane, v_.lanes);
   cc_.jb(again);
 }
 
@@ -173,8 +172,8 @@ void NestEmitter::tail_loop(F&& body) {
   cc_.bind(done);
 }
 
-/// Calls `visit` with the address of each strided element of `width` bytes at the current position, from the first of vector number `part`
-/// on: four to a base register.
+/// Calls `visit` with the address of each strided element of `width` bytes at the current position, from the first of
+/// vector number `part` on: four to a base register.
 template <class F>
 void NestEmitter::for_each_element(OperandState& o, int part, int width, F&& visit) {
   const int count = width / o.size;

@@ -64,10 +64,8 @@ Mem Vasm::const_mem(int size, uint64_t bits) {
 Vec Vasm::zero(int size) {
   const Vec r = fresh(size);
   const Vec x = lower_half(lower_half(r, 64), 32);  // writing xmm clears the rest
-  if (avx512)
-    cc.vpxord(r, r, r);
-  else
-    cc.vpxor(x, x, x);
+  if (avx512) cc.vpxord(r, r, r);
+  else cc.vpxor(x, x, x);
   return r;
 }
 
@@ -283,10 +281,8 @@ Vec Vasm::fsqrt(int size, const Vec& a) { return op1(size == 4 ? I::kIdVsqrtps :
 
 Vec Vasm::fma_op(int size, const InstId (&ids)[4], const Vec& a, const Operand& b, const Operand& c) {
   const Vec r = copy(size, a);
-  if (b.isMem())
-    cc.emit(ids[size == 4 ? 2 : 3], r, c, b);  // the 132 form: r = r * b + c
-  else
-    cc.emit(ids[size == 4 ? 0 : 1], r, b, c);  // the 213 form
+  if (b.isMem()) cc.emit(ids[size == 4 ? 2 : 3], r, c, b);  // the 132 form: r = r * b + c
+  else cc.emit(ids[size == 4 ? 0 : 1], r, b, c);            // the 213 form
   return r;
 }
 Vec Vasm::fma(int size, const Vec& a, const Operand& b, const Operand& c) {
@@ -415,7 +411,8 @@ Vec Vasm::mask_lanes(const Mask& m, int size) {
 
 Vec Vasm::select(int size, const Mask& m, const Vec& a, const Vec& b) {
   if (avx512) {
-    // Not vpblendm: the register allocator believes that it reads what the result held before, and keeps that from round to round.
+    // Not vpblendm: the register allocator believes that it reads what the result held before, and keeps that from
+    // round to round.
     const Vec r = copy(size, b);
     cc.k(m.k).emit(by_size(size, I::kIdVmovdqu8, I::kIdVmovdqu16, I::kIdVmovdqu32, I::kIdVmovdqu64), r, a);
     return r;
@@ -443,8 +440,8 @@ Vec Vasm::drop(int size, const Mask& m, const Vec& a) {
 void Vasm::branch(const Mask& m, bool any, const Label& target) {
   const Gp bits = gp();
   if (avx512) {
-    // A copy, which is in a register: where a mask is spilled the allocator would put memory in its place, and a general register is
-    // not loaded by this instruction. interleave() keeps the two together.
+    // A copy, which is in a register: where a mask is spilled the allocator would put memory in its place, and a
+    // general register is not loaded by this instruction. interleave() keeps the two together.
     const auto held = cc.newKq();
     cc.kmovq(held, m.k);
     cc.kmovq(bits, held);
@@ -460,15 +457,11 @@ void Vasm::branch(const Mask& m, bool any, const Label& target) {
   } else {
     const int width = bytes(m.size);
     cc.vpmovmskb(bits.r32(), m.v);
-    if (width < 16)
-      cc.test(bits.r32(), asmjit::Imm((1u << width) - 1));
-    else
-      cc.test(bits.r32(), bits.r32());
+    if (width < 16) cc.test(bits.r32(), asmjit::Imm((1u << width) - 1));
+    else cc.test(bits.r32(), bits.r32());
   }
-  if (any)
-    cc.jnz(target);
-  else
-    cc.jz(target);
+  if (any) cc.jnz(target);
+  else cc.jz(target);
 }
 
 // --- Lane sizes
@@ -522,21 +515,16 @@ Vec Vasm::upper_half(const Vec& a, int register_bytes) {
     return r;
   }
   const Vec r = cc.newXmm();
-  if (avx512)
-    cc.vextracti32x4(r, a.ymm(), asmjit::Imm(1));
-  else
-    cc.vextracti128(r, a.ymm(), asmjit::Imm(1));
+  if (avx512) cc.vextracti32x4(r, a.ymm(), asmjit::Imm(1));
+  else cc.vextracti128(r, a.ymm(), asmjit::Imm(1));
   return r;
 }
 
 Vec Vasm::concat(const Vec& low, const Vec& high, int half_bytes) {
   const Vec r = fresh_bytes(2 * half_bytes);
-  if (half_bytes == 32)
-    cc.vinserti64x4(r, low.zmm(), high.ymm(), asmjit::Imm(1));
-  else if (avx512)
-    cc.vinserti32x4(r, low.ymm(), high.xmm(), asmjit::Imm(1));
-  else
-    cc.vinserti128(r, low.ymm(), high.xmm(), asmjit::Imm(1));
+  if (half_bytes == 32) cc.vinserti64x4(r, low.zmm(), high.ymm(), asmjit::Imm(1));
+  else if (avx512) cc.vinserti32x4(r, low.ymm(), high.xmm(), asmjit::Imm(1));
+  else cc.vinserti128(r, low.ymm(), high.xmm(), asmjit::Imm(1));
   return r;
 }
 
@@ -558,10 +546,8 @@ std::pair<Vec, Vec> Vasm::unzip(int size, const Vec& low, const Vec& high) {
   }
   const auto part = [&](int imm) {
     const Vec r = fresh(size);
-    if (size == 4)
-      cc.vshufps(r, low, high, asmjit::Imm(imm ? 0xdd : 0x88));
-    else
-      cc.vshufpd(r, low, high, asmjit::Imm(imm ? 0xf : 0));
+    if (size == 4) cc.vshufps(r, low, high, asmjit::Imm(imm ? 0xdd : 0x88));
+    else cc.vshufpd(r, low, high, asmjit::Imm(imm ? 0xf : 0));
     if (bytes(size) == 32) cc.vpermpd(r, r, asmjit::Imm(0xd8));
     return r;
   };

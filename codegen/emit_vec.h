@@ -113,9 +113,15 @@ class Vasm {
   /// ~a & b
   Vec bit_andnot(int size, const Vec& a, const Vec& b) { return bitwise(size, I::kIdVpandn, I::kIdVpandnd, a, b); }
   Vec bit_not(int size, const Vec& a) { return bit_xor(size, a, ones(size)); }
-  Vec and_const(int size, const Vec& a, uint64_t bits) { return bitwise(size, I::kIdVpand, I::kIdVpandd, a, pattern(size, bits)); }
-  Vec or_const(int size, const Vec& a, uint64_t bits) { return bitwise(size, I::kIdVpor, I::kIdVpord, a, pattern(size, bits)); }
-  Vec xor_const(int size, const Vec& a, uint64_t bits) { return bitwise(size, I::kIdVpxor, I::kIdVpxord, a, pattern(size, bits)); }
+  Vec and_const(int size, const Vec& a, uint64_t bits) {
+    return bitwise(size, I::kIdVpand, I::kIdVpandd, a, pattern(size, bits));
+  }
+  Vec or_const(int size, const Vec& a, uint64_t bits) {
+    return bitwise(size, I::kIdVpor, I::kIdVpord, a, pattern(size, bits));
+  }
+  Vec xor_const(int size, const Vec& a, uint64_t bits) {
+    return bitwise(size, I::kIdVpxor, I::kIdVpxord, a, pattern(size, bits));
+  }
 
   // Integer arithmetic on lanes of 1, 2, 4, 8 bytes; of 4 and 8 bytes `b` may be a memory operand.
   Vec iadd(int size, const Vec& a, const asmjit::Operand& b);

@@ -1,4 +1,5 @@
-// Indices become byte offsets, a block of them at a time; then elements are copied, once for each position of the axes before.
+// Indices become byte offsets, a block of them at a time; then elements are copied, once for each position of the axes
+// before.
 #include "codegen/gather.h"
 
 #include <algorithm>
@@ -44,7 +45,8 @@ std::size_t coalesce(T* axes, std::size_t count, F&& follows) {
 
 /// Adds what the indices say to the offsets; false where one is out of bounds, which counts as 0.
 template <class T>
-bool resolve(const char* at, int64_t stride, int64_t count, int64_t length, int64_t scale, bool first, int64_t* offsets) {
+bool resolve(const char* at, int64_t stride, int64_t count, int64_t length, int64_t scale, bool first,
+             int64_t* offsets) {
   bool inside = true;
   for (int64_t j = 0; j < count; ++j) {
     T index;
@@ -95,8 +97,8 @@ CopyElements element_copier(int64_t size) {
   }
 }
 
-/// The same in one go for one array of int64 that lies together, as the result does; false where an index is out of bounds. Indices are tried
-/// as they are until one is negative.
+/// The same in one go for one array of int64 that lies together, as the result does; false where an index is out of
+/// bounds. Indices are tried as they are until one is negative.
 template <class T, bool kPacked>
 bool gather_line(const char* at, int64_t count, const char* x, int64_t length, int64_t stride, char* out) {
   const int64_t scale = kPacked ? static_cast<int64_t>(sizeof(T)) : stride;
@@ -105,7 +107,9 @@ bool gather_line(const char* at, int64_t count, const char* x, int64_t length, i
     std::memcpy(&place, at + j * 8, sizeof place);
     return place;
   };
-  const auto take = [=](int64_t j, int64_t place) { std::memcpy(out + j * static_cast<int64_t>(sizeof(T)), x + place * scale, sizeof(T)); };
+  const auto take = [=](int64_t j, int64_t place) {
+    std::memcpy(out + j * static_cast<int64_t>(sizeof(T)), x + place * scale, sizeof(T));
+  };
   const auto inside = [length](int64_t place) { return static_cast<uint64_t>(place) < static_cast<uint64_t>(length); };
   int64_t j = 0;
   for (; j < count; ++j) {
@@ -139,7 +143,8 @@ Line line_of(int64_t size) {
 template <class F>
 void for_each_position(const Extent* axes, std::size_t count, F&& f, int64_t x = 0, int64_t out = 0) {
   if (count == 0) return f(x, out);
-  for (int64_t i = 0; i < axes[0].length; ++i) for_each_position(axes + 1, count - 1, f, x + i * axes[0].x, out + i * axes[0].out);
+  for (int64_t i = 0; i < axes[0].length; ++i)
+    for_each_position(axes + 1, count - 1, f, x + i * axes[0].x, out + i * axes[0].out);
 }
 
 class Gather {
@@ -174,7 +179,8 @@ class Gather {
  private:
   bool prepare() {
     const std::size_t indexed = indices_.size();
-    if (indexed == 0 || indexed > kMostIndices || lead_ + indexed > x_.shape.size() || x_.dtype != out_.dtype) return false;
+    if (indexed == 0 || indexed > kMostIndices || lead_ + indexed > x_.shape.size() || x_.dtype != out_.dtype)
+      return false;
     std::size_t rank = 0;
     for (const HostArray* index : indices_) rank = std::max(rank, index->shape.size());
     const std::size_t rest = x_.shape.size() - lead_ - indexed;
@@ -221,8 +227,8 @@ class Gather {
   bool row(const std::array<const char*, kMostIndices>& at, char* to) {
     static constexpr Axis kOne{1, 0, {}};
     const Axis& axis = axis_count_ > 0 ? axes_[axis_count_ - 1] : kOne;
-    if (indices_.size() == 1 && indices_[0]->dtype == DType::I64 && before_count_ == 0 && behind_count_ == 0 && block_ == 0 && axis.of[0] == 8 &&
-        axis.out == item_) {
+    if (indices_.size() == 1 && indices_[0]->dtype == DType::I64 && before_count_ == 0 && behind_count_ == 0 &&
+        block_ == 0 && axis.of[0] == 8 && axis.out == item_) {
       const int64_t stride = x_.strides[lead_];
       const Line line = stride == item_ ? line_of<true>(item_) : line_of<false>(item_);
       return line(at[0], axis.length, x_.data, x_.shape[lead_], stride, to);
@@ -233,7 +239,9 @@ class Gather {
       bool inside = true;
       for (std::size_t k = 0; k < indices_.size(); ++k) {
         const std::size_t a = lead_ + k;
-        inside = resolvers_[k](at[k] + first * axis.of[k], axis.of[k], count, x_.shape[a], x_.strides[a], k == 0, offsets.data()) && inside;
+        inside = resolvers_[k](at[k] + first * axis.of[k], axis.of[k], count, x_.shape[a], x_.strides[a], k == 0,
+                               offsets.data()) &&
+                 inside;
       }
       if (!inside) return false;
       for_each_position(before_.data(), before_count_, [&](int64_t from, int64_t into) {
@@ -247,7 +255,8 @@ class Gather {
     if (block_ == 0 && behind_count_ == 0) return copier_(x, offsets, count, out, stride);
     for (int64_t j = 0; j < count; ++j)
       for_each_position(behind_.data(), behind_count_, [&](int64_t from, int64_t into) {
-        std::memcpy(out + j * stride + into, x + offsets[j] + from, static_cast<std::size_t>(block_ > 0 ? block_ : item_));
+        std::memcpy(out + j * stride + into, x + offsets[j] + from,
+                    static_cast<std::size_t>(block_ > 0 ? block_ : item_));
       });
   }
 

@@ -78,11 +78,14 @@ std::size_t straight_length(x86::Compiler& cc, BaseNode* before) {
 void interleave(x86::Compiler& cc, std::span<BaseNode* const> before) {
   BaseNode *const last = cc.cursor(), *const behind = last->next();
   std::vector<Piece> pieces;
-  for (std::size_t i = 0; i < before.size(); ++i) pieces.emplace_back(before[i]->next(), i + 1 < before.size() ? before[i + 1]->next() : behind);
+  for (std::size_t i = 0; i < before.size(); ++i)
+    pieces.emplace_back(before[i]->next(), i + 1 < before.size() ? before[i + 1]->next() : behind);
   cc.removeNodes(before[0]->next(), last);
   cc.setCursor(before[0]);
   const auto add = [&](BaseNode* node) { cc.addNode(node); };
-  const auto all = [&](bool (Piece::*test)() const) { return std::all_of(pieces.begin(), pieces.end(), [&](const Piece& p) { return (p.*test)(); }); };
+  const auto all = [&](bool (Piece::*test)() const) {
+    return std::all_of(pieces.begin(), pieces.end(), [&](const Piece& p) { return (p.*test)(); });
+  };
   while (!all(&Piece::done)) {
     while (!all(&Piece::at_block))
       for (Piece& piece : pieces) piece.take_turn(kTurn, add);

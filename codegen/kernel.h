@@ -22,23 +22,28 @@ namespace framejit::codegen {
 /// max(x, 0) by the order of its operands: of equal zeros the second one is taken. A NaN stays.
 enum class Relu : uint8_t { None, ZeroFirst, ZeroSecond };
 
-/// Arguments of a part of a matrix-product core, which reads those named for it; distances in bytes. Nothing beyond the operands'
-/// elements is read or written, but for copies and transpositions, which write whole vectors.
+/// Arguments of a part of a matrix-product core, which reads those named for it; distances in bytes. Nothing beyond the
+/// operands' elements is read or written, but for copies and transpositions, which write whole vectors.
 struct MatMulArgs {
   const char* a;       // tile, dots: first element of A; copy, transpose: the source
   const char* b;       // tile: first row of B; dots: first column of B, contiguous along k
   char* c;             // first element of C; copy, transpose: the destination
-  int64_t a_row, a_k;  // between rows of A, or of a transposed source; between two k of A, or of a copied source, slides: lines of A
+  int64_t a_row, a_k;  // between rows of A, or of a transposed source; between two k of A, or of a copied source,
+                       // slides: lines of A
   int64_t b_k;         // tile: between rows of B; dots: between columns of B
   int64_t c_row;       // between rows of C, or of the destination
   int64_t k;           // depth; copy, transpose: rows of the destination
-  int64_t live;        // masked tile and copy: live lanes of the last vector; transpose: rows of the source; row: columns
-  int64_t panels;      // tile: as many tiles beside each other, at least one; reached: below each other; lines, slides: lines
-  int64_t b_panel;     // tile: from a panel of B to the next; dots: between columns of C; lines, slides: from a line of B to the next
-  int64_t add;         // tile, slides: C += product in place of C = product
-  int64_t b_ahead;     // tile: how far ahead B is prefetched
-  int64_t b_last = 0;  // tile: rows at the end of B that prefetch nothing: what lies behind them may be no memory, and slow to ask for
-  const int64_t* reach;  // reached, lines: for each k, how far from `a` or `b` it lies; slides: for each column of C, how far A is moved
+  int64_t live;     // masked tile and copy: live lanes of the last vector; transpose: rows of the source; row: columns
+  int64_t panels;   // tile: so many tiles beside each other, at least one; reached: below each other; lines, slides:
+                    // lines
+  int64_t b_panel;  // tile: from a panel of B to the next; dots: between columns of C; lines, slides: from a line of B
+                    // to the next
+  int64_t add;      // tile, slides: C += product in place of C = product
+  int64_t b_ahead;  // tile: how far ahead B is prefetched
+  int64_t b_last = 0;  // tile: rows at the end of B that prefetch nothing: what lies behind them may be no memory, and
+                       // slow to ask for
+  const int64_t* reach;  // reached, lines: for each k, how far from `a` or `b` it lies; slides: for each column of C,
+                         // how far A is moved
   int64_t c_panel;       // lines: from a line of C to the next; slides: between columns of C
   const char* bias = nullptr;  // tile: a row that is added to each of C's, after the product; null: none
   int64_t relu = 0;            // tile: a Relu, of what C becomes
@@ -48,21 +53,23 @@ struct MatMulArgs {
 using MatMulFn = void (*)(const MatMulArgs*);
 
 /// Fixed by element size and instruction set:
-///   tile       C[rows, vectors] (+)= A[rows, k] B[k, vectors]: for each element one chain of fused multiply-adds along k, the same in
-///              every part; then `bias` and `relu`, in registers; `masked`: the last vector has `live` lanes
+///   tile       C[rows, vectors] (+)= A[rows, k] B[k, vectors]: for each element one chain of fused multiply-adds
+///              along k, the same in every part; then `bias` and `relu`, in registers; `masked`: the last vector has
+///              `live` lanes
 ///   copy       rows of `vectors` vectors; idle lanes of the last one become copies of a live one
 ///   transpose  `live` <= lanes rows, contiguous along k, to rows of a vector; idle lanes are copies of the last row
 ///   dots       C[rows, columns] = dot products along contiguous k: one chain for each lane, then their sum
 ///   reached    a tile whose elements of A lie where a table says, for each k the same distance from those of k = 0
-///   lines      C[rows, columns of `vectors` vectors] = A[rows, k] B, line after line; rows of B lie where a table says. Whole vectors of B
-///              are read, the last one of C has `live` lanes
-///   slides     C[rows, columns] (+)= sums, over lines of k elements, of B times A, which is moved by `a_row` for each row and by a table for
-///              each column: one chain for each lane, then their sum
-///   stencils   the same of one row of A, the weights of one window, for several lines of C at once: a vector of B is read once for all of them.
-///              `a_k`: between lines of the window in A; `k`: its columns; `a_row`, `b_k`: in B, from a column to the next and from a line
-///   row        C[1, live] = a row A[1, k] times B[k, live], k at most kRowDepth; `add`: the chain goes on from what C holds
+///   lines      C[rows, columns of `vectors` vectors] = A[rows, k] B, line after line; rows of B lie where a table
+///              says. Whole vectors of B are read, the last one of C has `live` lanes
+///   slides     C[rows, columns] (+)= sums, over lines of k elements, of B times A, which is moved by `a_row` for each
+///              row and by a table for each column: one chain for each lane, then their sum
+///   stencils   the same of one row of A, the weights of one window, for several lines of C at once: a vector of B is
+///              read once for all of them. `a_k`: between lines of the window in A; `k`: its columns; `a_row`, `b_k`:
+///              in B, from a column to the next and from a line to the next
+///   row        C[1, live] = a row A[1, k] times B[k, live], k at most kRowDepth; `add`: the chain goes on from C
 struct MatMulCore {
-  int item = 4;   // bytes of an element
+  int item = 4;    // bytes of an element
   int lanes = 16;  // of a vector
   bool avx512 = true;
 
@@ -81,8 +88,8 @@ struct MatMulCore {
       : item(graph::size_of(dtype)), lanes((has_avx512 ? 64 : 32) / item), avx512(has_avx512) {}
 
   int vector_bytes() const { return item * lanes; }
-  /// Rows of the largest tile of so many vectors (kHalf, 1, 2, 4 or 8): accumulators, vectors of B and broadcast elements of A share
-  /// the registers.
+  /// Rows of the largest tile of so many vectors (kHalf, 1, 2, 4 or 8): accumulators, vectors of B and broadcast
+  /// elements of A share the registers.
   int most_rows(int vectors) const {
     if (vectors >= 8) return avx512 ? 3 : 1;
     if (vectors >= 4) return avx512 ? 6 : 3;
@@ -95,7 +102,9 @@ struct MatMulCore {
   /// Of a tile of one vector or two whose A is reached by a table.
   int most_reached(int vectors) const { return avx512 ? kMostRows : vectors == 1 ? 12 : 6; }
   /// Accumulators, an element of A for each row and, unless it is an operand from memory, a vector of B.
-  int most_line_vectors(int rows) const { return std::min(kLineVectors, rows == 1 ? kLineVectors : ((avx512 ? 31 : 15) - rows) / rows); }
+  int most_line_vectors(int rows) const {
+    return std::min(kLineVectors, rows == 1 ? kLineVectors : ((avx512 ? 31 : 15) - rows) / rows);
+  }
 
   int most_stencil_vectors(int lines) const { return avx512 || lines == 2 ? kStencilVectors : 2; }
 
@@ -129,8 +138,8 @@ struct MatMulCore {
 /// The registers of AMX, for narrow elements in groups of 32 bits (NarrowProduct); arguments are MatMulArgs:
 ///   configure  the registers take the Shape at `a`; before the first product of a thread
 ///   release    they are empty again, and no thread switch has to carry them
-///   product    C[rows, columns] (+)= A[rows, k] B[k, columns], by `rows` x `columns` registers of C; `k` is a multiple of kSide. Rows of A and
-///              C, and those of B, `b_k` apart, are contiguous.
+///   product    C[rows, columns] (+)= A[rows, k] B[k, columns], by `rows` x `columns` registers of C; `k` is a multiple
+///              of kSide. Rows of A and C, and those of B, `b_k` apart, are contiguous.
 struct TileCore {
   static constexpr int kSide = 16, kRowBytes = 64;  // rows of a register, and its groups; bytes of these
   static constexpr int kConfigure = 0, kRelease = 1, kProduct = 2, kParts = kProduct + 4;
@@ -192,11 +201,12 @@ struct SoftmaxCore {
 /// accumulate).
 ///   ptrs[i]     first element of operand i
 ///   strides     [2*i] inner, [2*i+1] outer stride of operand i, in bytes
-/// Idle lanes of masked tails raise no flags. Fold kernels of Pairwise steps at O0: see Fold::PairwiseLeaf (loop_nest.h).
+/// Idle lanes of masked tails raise no flags. Fold kernels of Pairwise steps at O0: see Fold::PairwiseLeaf
+/// (loop_nest.h).
 using KernelFn = void (*)(char* const* ptrs, const int64_t* strides, int64_t n_inner, int64_t n_outer);
 
-/// A kernel that looks at MXCSR behind each outer row, and stops where one of kGuardedFlags is set: how many rows are left then, the one
-/// at hand, which is written, among them. 0: none raised any. Rows are not empty.
+/// A kernel that looks at MXCSR behind each outer row, and stops where one of kGuardedFlags is set: how many rows are
+/// left then, the one at hand, which is written, among them. 0: none raised any. Rows are not empty.
 using GuardedFn = int64_t (*)(char* const* ptrs, const int64_t* strides, int64_t n_inner, int64_t n_outer);
 inline constexpr unsigned kGuardedFlags = 0x1d;  // all but denormal and inexact
 
@@ -273,8 +283,8 @@ struct Stage {
   int32_t slot = -1;                     // into Program::slots: whose flags the stage sets, and no others
 };
 
-/// All stages of a step as one kernel. It keeps what it overwrites of a row, so that a row whose flags have to be told apart can be put
-/// back and run stage by stage.
+/// All stages of a step as one kernel. It keeps what it overwrites of a row, so that a row whose flags have to be told
+/// apart can be put back and run stage by stage.
 struct GuardedKernel {
   struct Saved {
     uint16_t operand, scratch;  // into LoopStep::operands
@@ -300,7 +310,7 @@ struct LoopStep {
   uint32_t group = 0;   // of the fusion, for reports
   graph::Dims extents;  // outer to inner; empty: one element
   std::vector<LoopOperand> operands;
-  std::vector<Stage> stages;  // run in order for each tile
+  std::vector<Stage> stages;             // run in order for each tile
   std::optional<GuardedKernel> guarded;  // does the same as the stages
   uint32_t scratch_slots = 0;
   int64_t tile = 0;             // elements; 0 where there is no scratch
@@ -316,16 +326,17 @@ struct LoopStep {
   graph::Op combine = graph::Op::Add;
   /// Pairwise: of the fold kernel's scalar; f32 for an f16 output, which is rounded once per run.
   graph::DType accumulator = graph::DType::F64;
-  /// Pairwise, at O1: the fold kernel is a Fold::Blocks for runs of up to so many elements; longer ones are split as NumPy splits them. 0:
-  /// it is NumPy's leaf.
+  /// Pairwise, at O1: the fold kernel is a Fold::Blocks for runs of up to so many elements; longer ones are split as
+  /// NumPy splits them. 0: it is NumPy's leaf.
   int64_t longest_run = 0;
   graph::Scalar identity{};
   bool redo_zero_or_nan = false;   // a result that is a zero or a NaN is left to NumPy: RunStatus::Redo
   bool small_domain_redo = false;  // a domain of one element is left to NumPy (float16 host loops)
 };
 
-/// B of a convolution: a row for each channel and place of the window, a column for each place of the result, elements of an
-/// image [channel, ...] or, around it, zeros. By axis of space, outer to inner; axes that an image lacks have length 1.
+/// B of a convolution: a row for each channel and place of the window, a column for each place of the result, elements
+/// of an image [channel, ...] or, around it, zeros. By axis of space, outer to inner; axes that an image lacks have
+/// length 1.
 struct Windows {
   static constexpr int kAxes = 3;
   struct Axis {
@@ -335,8 +346,10 @@ struct Windows {
   };
   Axis axes[kAxes];
   graph::Dim channel;  // from one to the next, in bytes
-  int64_t groups = 1;  // the innermost batch axis, where there is more than one; to the epilogue they are joined with the rows
-  /// B transposed: a row for each place of the result, a column for each place of the window and channel, channels innermost.
+  /// The innermost batch axis, where there is more than one; to the epilogue they are joined with the rows.
+  int64_t groups = 1;
+  /// B transposed: a row for each place of the result, a column for each place of the window and channel, channels
+  /// innermost.
   bool transposed = false;
 };
 
@@ -352,7 +365,8 @@ struct MatMulStep {
   uint32_t group = 0;
   graph::DType dtype;
   KernelIndex kernel = 0;
-  /// A core of groups, which large products may take: operands are rounded to bfloat16, or hold integers of `dtype` only; sums stay of 32 bits.
+  /// A core of groups, which large products may take: operands are rounded to bfloat16, or hold integers of `dtype`
+  /// only; sums stay of 32 bits.
   std::optional<KernelIndex> narrow;
   bool in_tiles = false;  // ... and it is a TileCore
   MatMulCore core;
@@ -365,11 +379,13 @@ struct MatMulStep {
   bool constant_b = false;         // B is memory of the caller that never changes: its panels may be kept
   /// C is the sum of so many products; bytes from an A and a B to the next.
   graph::Dim summed = 1, next_a = 0, next_b = 0;
-  /// One kernel over [batch..., m, n], no n of 1 (a convolution: the result's own axes), for each rectangle of C when done; may write there.
+  /// One kernel over [batch..., m, n], no n of 1 (a convolution: the result's own axes), for each rectangle of C when
+  /// done; may write there.
   std::optional<LoopStep> epilogue;
   std::optional<TileEpilogue> in_registers;  // does the same as `epilogue`, where the product is made of tiles
-  /// What step number `producer_step` computes, for this product alone: all of A. The same as one kernel over [batch..., m, k], which may be run on
-  /// rectangles of A when they are wanted, into memory of their own; then A lies nowhere as a whole, and that step has nothing to do.
+  /// What step number `producer_step` computes, for this product alone: all of A. The same as one kernel over
+  /// [batch..., m, k], which may be run on rectangles of A when they are wanted, into memory of their own; then A lies
+  /// nowhere as a whole, and that step has nothing to do.
   std::optional<LoopStep> producer;
   uint32_t producer_step = 0;
 };
@@ -381,9 +397,10 @@ struct UndoStep {
   BufferIndex saved;  // contiguous
 };
 
-/// out = softmax(scale * q k^T + mask) v for each batch and head; strides [batch, head, row, column], columns of the mask and of the
-/// result are contiguous or, of the mask, broadcast. Weights are dropped with a probability by the numbers that a state gives
-/// (graph/random.h), where there is one. With the cotangent `g` of its result `y`: out is graph::Op::AttentionGradients.
+/// out = softmax(scale * q k^T + mask) v for each batch and head; strides [batch, head, row, column], columns of the
+/// mask and of the result are contiguous or, of the mask, broadcast. Weights are dropped with a probability by the
+/// numbers that a state gives (graph/random.h), where there is one. With the cotangent `g` of its result `y`: out is
+/// graph::Op::AttentionGradients.
 struct AttentionStep {
   std::string name;
   uint32_t group = 0;
@@ -397,7 +414,9 @@ struct AttentionStep {
   bool causal = false;
   graph::Dim ahead = 0;
 
-  std::array<const std::optional<LoopOperand>*, 5> optional_operands() const { return {&mask, &g, &y, &probability, &state}; }
+  std::array<const std::optional<LoopOperand>*, 5> optional_operands() const {
+    return {&mask, &g, &y, &probability, &state};
+  }
 };
 
 struct HostStep {
@@ -408,17 +427,17 @@ struct HostStep {
   std::vector<graph::Dims> shapes;
 };
 
-/// Control flow between steps, which otherwise run one after the other. Buffers are pointers here: what a Move or a Rotate
-/// changes is where later steps find them.
+/// Control flow between steps, which otherwise run one after the other. Buffers are pointers here: what a Move or a
+/// Rotate changes is where later steps find them.
 struct FlowStep {
   enum Kind : uint8_t {
-    Jump,    // to `target`
-    Unless,  // to `target` if the bool at `offset` of buffer `a` is false
-    Again,   // back to `target` if it is true: the end of a round of a loop
-    Move,    // `a` lies where `b` does, at `offset`
-    Rotate,  // `a` lies where `b` does, and `b` in the memory of `c`, which takes that of `b`
-    Expect,  // RunStatus::Unexpected, with `target` as the location, if the bool at `offset` of `a` is false
-    Measure, // symbol number `target` is the i64 at `offset` of `a`; the steps behind go by it
+    Jump,     // to `target`
+    Unless,   // to `target` if the bool at `offset` of buffer `a` is false
+    Again,    // back to `target` if it is true: the end of a round of a loop
+    Move,     // `a` lies where `b` does, at `offset`
+    Rotate,   // `a` lies where `b` does, and `b` in the memory of `c`, which takes that of `b`
+    Expect,   // RunStatus::Unexpected, with `target` as the location, if the bool at `offset` of `a` is false
+    Measure,  // symbol number `target` is the i64 at `offset` of `a`; the steps behind go by it
   } kind = Jump;
   BufferIndex a = 0, b = 0, c = 0;
   graph::Dim offset = 0;
@@ -440,17 +459,19 @@ struct Program {
   std::vector<Step> steps;
   std::vector<graph::ValueId>
       result_roots;  // graph values whose bytes the caller allocates, in the order of Result numbers
-  /// Relations between symbols on which the lowering relied beyond the graph's own guards, those guards that are about what is
-  /// measured, and limits of arrays' sizes; checked by each run, which gives RunStatus::Redo where one does not hold.
+  /// Relations between symbols on which the lowering relied beyond the graph's own guards, those guards that are about
+  /// what is measured, and limits of arrays' sizes; checked by each run, which gives RunStatus::Redo where one does not
+  /// hold.
   std::vector<graph::DimGuard> conditions;
   std::vector<Measured> measured;  // in the order of their steps
   bool may_set_flags = false;
-  /// From the first step on that writes a param each stage sets the flags of one operator at most. Then nothing has to be undone
-  /// for a warning's sake: a run tells for each slot what was raised. What the steps before raise has to stop the run.
+  /// From the first step on that writes a param each stage sets the flags of one operator at most. Then nothing has to
+  /// be undone for a warning's sake: a run tells for each slot what was raised. What the steps before raise has to stop
+  /// the run.
   bool attributed = false;
   std::vector<std::vector<uint32_t>> slots;  // Graph::calls
   std::vector<graph::FlagRule> flag_rules;   // of the first steps; the others have none
-  std::string listing;  // steps as text, for reports
+  std::string listing;                       // steps as text, for reports
 };
 
 }  // namespace framejit::codegen

@@ -39,7 +39,9 @@ struct Expr {
   graph::Op op = graph::Op::Param;  // Apply: elementwise operators and Cast
   graph::DType dtype;               // of the result
   graph::DType operand_dtype;       // Apply: of the operands
-  uint16_t args[3] = {0, 0, 0};     // Apply: earlier expressions; Load: the operand, and which part of a complex element (0 real, 1 imaginary)
+  uint16_t args[3] = {
+      0, 0,
+      0};  // Apply: earlier expressions; Load: the operand, and which part of a complex element (0 real, 1 imaginary)
   graph::Scalar constant{};
 };
 
@@ -53,16 +55,19 @@ struct NestStore {
 enum class Fold : uint8_t {
   None,
   /// NumPy's pairwise leaf: n_inner <= 128 elements (complex: counted in real numbers), eight accumulators
-  /// added as a tree, one scalar stored to operand 0 of `stores`. Fewer than 8: left fold from -0.0. In place of n_inner
-  /// the kernel takes the address of the lengths of the rows, and a row begins where the one before ended, plus the outer stride.
+  /// added as a tree, one scalar stored to operand 0 of `stores`. Fewer than 8: left fold from -0.0. In place of
+  /// n_inner the kernel takes the address of the lengths of the rows, and a row begins where the one before ended, plus
+  /// the outer stride.
   PairwiseLeaf,
-  /// out[i] = combine(out[i], value) for each outer row in order; columns are vectorised, accumulators stay in registers.
+  /// out[i] = combine(out[i], value) for each outer row in order; columns are vectorised, accumulators stay in
+  /// registers.
   Rows,
-  /// Any order (integer sum, min, max, any, all; floats at O1): the inner run is combined into the scalar at the output,
-  /// which holds the value so far.
+  /// Any order (integer sum, min, max, any, all; floats at O1): the inner run is combined into the scalar at the
+  /// output, which holds the value so far.
   AnyOrder,
-  /// Sums of floats at O1: out = 0 + the run, in as many accumulators as hide the latency of an addition, in blocks of kBlock vectors for
-  /// each. Up to kBlock blocks no element passes through more additions than it does in NumPy's order.
+  /// Sums of floats at O1: out = 0 + the run, in as many accumulators as hide the latency of an addition, in blocks of
+  /// kBlock vectors for each. Up to kBlock blocks no element passes through more additions than it does in NumPy's
+  /// order.
   Blocks,
   /// Strict left fold (prod).
   LeftFold,
@@ -79,8 +84,9 @@ struct LoopNest {
   Fold fold = Fold::None;
   graph::Op combine = graph::Op::Add;  // Add, Multiply, Minimum, Maximum, LogicalOr, LogicalAnd
   bool o1 = false;                     // own vector math, contraction to FMA
-  bool shares_divisors = false;        // O1: a division by what is the same for a row is a product, where the reciprocal is as good
-  bool guarded = false;                // stops behind the first outer row that raises a flag: GuardedFn (kernel.h); no fold
+  bool shares_divisors =
+      false;             // O1: a division by what is the same for a row is a product, where the reciprocal is as good
+  bool guarded = false;  // stops behind the first outer row that raises a flag: GuardedFn (kernel.h); no fold
 
   std::string str() const;  // stable text: the key of the kernel cache together with the Isa
 };

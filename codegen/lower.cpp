@@ -39,12 +39,9 @@ void Lowerer::lower_parts() {
     const Part* epilogue = is_product(part) ? epilogue_of(part) : nullptr;
     const graph::FlagRule rule = rule_of(part);
     const std::size_t first = program_.steps.size();
-    if (const auto product = waiting.find(&part); product != waiting.end())
-      lower_product(*product->second, &part);
-    else if (epilogue)
-      waiting[epilogue] = &part;
-    else
-      lower_part(part);
+    if (const auto product = waiting.find(&part); product != waiting.end()) lower_product(*product->second, &part);
+    else if (epilogue) waiting[epilogue] = &part;
+    else lower_part(part);
     if (depth_ == 0 && is_one_loop(first)) loop_of_[&part] = first;
     if (!rule) continue;
     program_.flag_rules.resize(first);
@@ -67,7 +64,8 @@ BufferIndex Lowerer::buffer_of(ValueId root) {
   const Node& node = graph_.node(root);
   if (node.op == Op::Constant) {  // what computes it into registers does not ask
     const std::array<uint8_t, 16> value = graph::element_of(graph_.type(root).dtype, node.value());
-    return buffers_[root] = context_.literal(value.data(), static_cast<std::size_t>(graph::size_of(graph_.type(root).dtype)));
+    return buffers_[root] =
+               context_.literal(value.data(), static_cast<std::size_t>(graph::size_of(graph_.type(root).dtype)));
   }
   Buffer b{};
   if (node.op == Op::Param) {
@@ -119,7 +117,8 @@ void Lowerer::find_results() {
     flows = flows || graph::is_control(op);
     has_rules = has_rules || graph_.node(v).flag_rule;
     // A loop can be cancelled, wherever it stands.
-    if (may_flag(v) || may_redo(v) || op == Op::Host || op == Op::Loop || op == Op::Expect || op == Op::Measure) needs_undo_ = true;
+    if (may_flag(v) || may_redo(v) || op == Op::Host || op == Op::Loop || op == Op::Expect || op == Op::Measure)
+      needs_undo_ = true;
     writes_params = writes_params || is_param_write(v);
     calls_host = calls_host || op == Op::Host;
     if (op == Op::Write) written_.insert(graph_.root(graph_.node(v).inputs[0]));
@@ -172,7 +171,8 @@ std::size_t Lowerer::reduce_ahead(std::set<ValueId> early) {
     const bool owned = std::all_of(parts_[p].nodes.begin(), parts_[p].nodes.end(),
                                    [&](ValueId v) { return attributable(v) && !may_redo(v); });
     if (owned) continue;
-    if (!is_ready(parts_[p], early) && !take_ahead(parts_[p], std::span(parts_).subspan(write, p - write), users)) continue;
+    if (!is_ready(parts_[p], early) && !take_ahead(parts_[p], std::span(parts_).subspan(write, p - write), users))
+      continue;
     early.insert(parts_[p].nodes.begin(), parts_[p].nodes.end());
     std::rotate(parts_.begin() + static_cast<std::ptrdiff_t>(write), parts_.begin() + static_cast<std::ptrdiff_t>(p),
                 parts_.begin() + static_cast<std::ptrdiff_t>(p + 1));
@@ -185,13 +185,16 @@ bool Lowerer::take_ahead(Part& part, std::span<const Part> before, const std::mu
   constexpr std::size_t kMost = 8;
   std::vector<ValueId> order;  // of the program: those before, and the part's own
   const std::vector<ValueId>& stored = (*groups_)[part.group].stored;
-  if (std::none_of(part.nodes.begin(), part.nodes.end(), [&](ValueId v) { return cls(v) == OpClass::Reduction; })) return false;
+  if (std::none_of(part.nodes.begin(), part.nodes.end(), [&](ValueId v) { return cls(v) == OpClass::Reduction; }))
+    return false;
   const std::set<ValueId> own(part.nodes.begin(), part.nodes.end());
   for (ValueId v : part.nodes)  // nobody else may want what is not a reduction
     for (auto [user, end] = users.equal_range(v); user != end && cls(v) != OpClass::Reduction; ++user)
       if (!own.contains(user->second)) return false;
   for (ValueId v : part.nodes)
-    if (cls(v) != OpClass::Reduction && (!is_cheap(v, part) || std::find(stored.begin(), stored.end(), v) != stored.end())) return false;
+    if (cls(v) != OpClass::Reduction &&
+        (!is_cheap(v, part) || std::find(stored.begin(), stored.end(), v) != stored.end()))
+      return false;
   for (const Part& p : before) order.insert(order.end(), p.nodes.begin(), p.nodes.end());
   order.insert(order.end(), part.nodes.begin(), part.nodes.end());
   std::set<ValueId> needed(part.nodes.begin(), part.nodes.end());
@@ -222,29 +225,31 @@ bool Lowerer::take_ahead(Part& part, std::span<const Part> before, const std::mu
 bool Lowerer::is_cheap(ValueId v, const Part& part) {
   const graph::Op op = graph_.node(v).op;
   const bool elementwise = cls(v) == OpClass::Elementwise || cls(v) == OpClass::Cast;
-  const bool slow = op == Op::Divide || op == Op::Reciprocal || op == Op::Sqrt || op == Op::FloorDivide || op == Op::Remainder ||
-                    op == Op::Fmod;
+  const bool slow = op == Op::Divide || op == Op::Reciprocal || op == Op::Sqrt || op == Op::FloorDivide ||
+                    op == Op::Remainder || op == Op::Fmod;
   return elementwise && !slow && same_shape(shape_of(v), part.shape) && !is_host(v);
 }
 
 bool Lowerer::is_ready(const Part& part, std::set<ValueId> ready) {
   return is_scalar_shape(part.shape) && std::all_of(part.nodes.begin(), part.nodes.end(), [&](ValueId v) {
-    const std::vector<ValueId>& inputs = graph_.node(v).inputs;
-    ready.insert(v);
-    return (cls(v) == OpClass::Elementwise || cls(v) == OpClass::Cast) && !written_.contains(v) &&
-           std::all_of(inputs.begin(), inputs.end(), [&](ValueId input) {
-             const ValueId root = graph_.root(input);
-             const Node& node = graph_.node(root);
-             const bool given = cls(root) == OpClass::Source && node.inputs.empty() && !written_.contains(root);
-             return given || ready.contains(root);
-           });
-  });
+           const std::vector<ValueId>& inputs = graph_.node(v).inputs;
+           ready.insert(v);
+           return (cls(v) == OpClass::Elementwise || cls(v) == OpClass::Cast) && !written_.contains(v) &&
+                  std::all_of(inputs.begin(), inputs.end(), [&](ValueId input) {
+                    const ValueId root = graph_.root(input);
+                    const Node& node = graph_.node(root);
+                    const bool given = cls(root) == OpClass::Source && node.inputs.empty() && !written_.contains(root);
+                    return given || ready.contains(root);
+                  });
+         });
 }
 
 bool Lowerer::may_redo(ValueId v) const {
   const graph::Op op = graph_.node(v).op;
-  if ((op == Op::Divide || op == Op::Absolute) && graph::is_complex(graph_.type(graph_.node(v).inputs[0]).dtype)) return true;
-  return (op == Op::ReduceMin || op == Op::ReduceMax) && graph::is_float(graph_.type(v).dtype) && !options_.o1 && !options_.any_zero;
+  if ((op == Op::Divide || op == Op::Absolute) && graph::is_complex(graph_.type(graph_.node(v).inputs[0]).dtype))
+    return true;
+  return (op == Op::ReduceMin || op == Op::ReduceMax) && graph::is_float(graph_.type(v).dtype) && !options_.o1 &&
+         !options_.any_zero;
 }
 
 // ---- parts --------------------------------------------------------------------------------------------------------
@@ -379,7 +384,8 @@ void Lowerer::find_stored() {
   std::set<ValueId> placed;
   for (Part& part : parts_)
     for (ValueId v : part.nodes)
-      if (wanted.contains(v) && cls(v) != OpClass::Write && (!part.ahead || cls(v) == OpClass::Reduction) && placed.insert(v).second)
+      if (wanted.contains(v) && cls(v) != OpClass::Write && (!part.ahead || cls(v) == OpClass::Reduction) &&
+          placed.insert(v).second)
         part.stored.insert(v);
 }
 
@@ -404,8 +410,7 @@ bool Lowerer::split_wanted_scalars(const std::set<ValueId>& wanted) {
   for (std::size_t p = 0; p < parts_.size(); ++p) {
     auto inlined = [&](ValueId v) { return !same_shape(shape_of(v), parts_[p].shape); };
     const std::vector<ValueId>& nodes = parts_[p].nodes;
-    if (std::none_of(nodes.begin(), nodes.end(), [&](ValueId v) { return inlined(v) && wanted.contains(v); }))
-      continue;
+    if (std::none_of(nodes.begin(), nodes.end(), [&](ValueId v) { return inlined(v) && wanted.contains(v); })) continue;
     Part scalars{{}, {}, {}, parts_[p].group};
     std::vector<ValueId> rest;
     for (ValueId v : nodes) (inlined(v) ? scalars.nodes : rest).push_back(v);
@@ -428,7 +433,8 @@ void Lowerer::save_params() {
     ValueId destination = graph_.node(v).inputs[0];
     // Where it lies, or how much it is, is not known yet: all of the param.
     const graph::Type& written = graph_.type(destination);
-    if (graph_.shapes().is_measured(written.offset) || graph_.shapes().is_measured(written.shape)) destination = graph_.root(destination);
+    if (graph_.shapes().is_measured(written.offset) || graph_.shapes().is_measured(written.shape))
+      destination = graph_.root(destination);
     if (std::any_of(saved.begin(), saved.end(), [&](ValueId s) { return same_view(graph_, s, destination); })) return;
     saved.push_back(destination);
     const graph::Type& type = graph_.type(destination);
@@ -535,8 +541,8 @@ void Lowerer::fill_elementwise(StepSpec& spec, const std::vector<ValueId>& nodes
     if (may_flag(v)) terms.keep(v);
 }
 
-void Lowerer::lower_reduction(const Part& part, const std::vector<ValueId>& elementwise, const std::set<ValueId>& stored,
-                              ValueId r) {
+void Lowerer::lower_reduction(const Part& part, const std::vector<ValueId>& elementwise,
+                              const std::set<ValueId>& stored, ValueId r) {
   const Node& node = graph_.node(r);
   const ValueId input = node.inputs[0];
   StepSpec spec = new_step(part);
@@ -566,7 +572,8 @@ void Lowerer::lower_reduction(const Part& part, const std::vector<ValueId>& elem
   program_.steps.emplace_back(build_step(spec, context_));
 }
 
-void Lowerer::reach_unstored(ValueId v, const Part& part, const std::set<ValueId>& stored, std::set<ValueId>& out) const {
+void Lowerer::reach_unstored(ValueId v, const Part& part, const std::set<ValueId>& stored,
+                             std::set<ValueId>& out) const {
   v = graph_.root(v);
   if (stored.contains(v)) return;
   if (std::find(part.nodes.begin(), part.nodes.end(), v) == part.nodes.end() || !out.insert(v).second) return;
@@ -595,12 +602,11 @@ void Lowerer::lower_host(const Part& part) {
   step.group = part.group;
   if (node.op != Op::Host)
     step.host.function = node.op == Op::Compress ? compress : node.op == Op::Expand ? expand : nonzero;
-  else if (options_.host_function)
-    step.host = options_.host_function(node.index());
+  else if (options_.host_function) step.host = options_.host_function(node.index());
   if (!step.host.function) fail("a call of a host function that is gone");
-  step.name = step.host.name           ? step.host.name
-              : node.op == Op::Host    ? "host_call " + std::to_string(node.index())
-                                       : std::string(graph::name_of(node.op));
+  step.name = step.host.name        ? step.host.name
+              : node.op == Op::Host ? "host_call " + std::to_string(node.index())
+                                    : std::string(graph::name_of(node.op));
   std::vector<ValueId> operands = node.inputs;
   operands.push_back(v);
   for (ValueId operand : operands) {

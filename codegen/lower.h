@@ -29,11 +29,13 @@ bool is_composed(graph::Op op, graph::DType operand, graph::DType result, const 
 struct LowerOptions {
   Cpu cpu;
   bool o1 = false;
-  bool any_zero = false;  // the sign of a zero, and which NaN, that min and max of many elements give may be another than NumPy's
+  bool any_zero =
+      false;  // the sign of a zero, and which NaN, that min and max of many elements give may be another than NumPy's
   std::vector<bool> constant_params;  // by number: what lies there never changes; empty: none
-  bool narrow_products = false;  // float32 products may be of factors rounded to bfloat16
+  bool narrow_products = false;       // float32 products may be of factors rounded to bfloat16
   bool listing = false;
-  /// A program that writes params and may set flags: attributed (kernel.h), or it fails. Else it saves what it overwrites.
+  /// A program that writes params and may set flags: attributed (kernel.h), or it fails. Else it saves what it
+  /// overwrites.
   bool attribute = false;
   /// NumPy's inner loop for an operator on operands of a dtype; an empty HostLoop where there is none.
   std::function<HostLoop(graph::Op, graph::DType operand, graph::DType result)> host_loop;

@@ -20,7 +20,8 @@ bool Facts::proven(Relation relation, const Dim& left, const Dim& right) {
 std::vector<graph::DimGuard> Facts::conditions() const {
   std::vector<graph::DimGuard> out;
   for (std::size_t i = 0; i < env_.guards().size(); ++i)
-    if (const graph::DimGuard& g = env_.guards()[i]; i >= recorded_ || env_.is_measured(g.left) || env_.is_measured(g.right))
+    if (const graph::DimGuard& g = env_.guards()[i];
+        i >= recorded_ || env_.is_measured(g.left) || env_.is_measured(g.right))
       out.push_back(g);
   for (const graph::ArraySize& array : env_.limited()) out.push_back(array.condition());
   return out;
@@ -63,14 +64,10 @@ std::vector<int> reduction_order(const FoldSpec& fold) {
   std::vector<int> kept, reduced, inner;
   for (auto it = fold.order.rbegin(); it != fold.order.rend(); ++it) {
     const auto axis = static_cast<std::size_t>(*it);
-    if (fold.kind == ReduceKind::Rows && it + 1 == fold.order.rend())
-      inner.push_back(*it);
-    else if (!fold.reduced[axis])
-      kept.push_back(*it);
-    else if (fold.kind == ReduceKind::Pairwise && fold.in_run[axis])
-      inner.push_back(*it);
-    else
-      reduced.push_back(*it);
+    if (fold.kind == ReduceKind::Rows && it + 1 == fold.order.rend()) inner.push_back(*it);
+    else if (!fold.reduced[axis]) kept.push_back(*it);
+    else if (fold.kind == ReduceKind::Pairwise && fold.in_run[axis]) inner.push_back(*it);
+    else reduced.push_back(*it);
   }
   kept.insert(kept.end(), reduced.begin(), reduced.end());
   kept.insert(kept.end(), inner.begin(), inner.end());

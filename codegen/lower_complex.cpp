@@ -1,7 +1,7 @@
 // Operators on complex numbers, made of operators on their parts: NumPy's formulas (loops.c.src, loops_arithm_fp,
-// loops_unary_complex), to the bit. Where the elements of one vector take different ways, both operands of each operation are
-// chosen first, so that nothing is computed, and no flag raised, that NumPy's loop would not; the exceptions are rare operands of
-// division and absolute value, of which `may_redo` (lower.cpp) knows.
+// loops_unary_complex), to the bit. Where the elements of one vector take different ways, both operands of each
+// operation are chosen first, so that nothing is computed, and no flag raised, that NumPy's loop would not; the
+// exceptions are rare operands of division and absolute value, of which `may_redo` (lower.cpp) knows.
 #include <bit>
 #include <limits>
 
@@ -53,7 +53,8 @@ class Composer {
   TermId re(std::size_t i) { return terms_.part(args_[i], 0); }
   TermId im(std::size_t i) { return terms_.part(args_[i], 1); }
   TermId number(double value) {
-    const uint64_t bits = part_ == DType::F32 ? std::bit_cast<uint32_t>(static_cast<float>(value)) : std::bit_cast<uint64_t>(value);
+    const uint64_t bits =
+        part_ == DType::F32 ? std::bit_cast<uint32_t>(static_cast<float>(value)) : std::bit_cast<uint64_t>(value);
     return terms_.constant(part_, {bits, 0});
   }
 
@@ -65,7 +66,9 @@ class Composer {
   TermId divide(TermId a, TermId b) { return apply(Op::Divide, a, b); }
   TermId negative(TermId a) { return apply(Op::Negative, a); }
   TermId fused(TermId a, TermId b, TermId c) { return terms_.apply(Op::MultiplyAdd, part_, part_, {a, b, c}); }
-  TermId where(TermId condition, TermId a, TermId b) { return terms_.apply(Op::Where, part_, part_, {condition, a, b}); }
+  TermId where(TermId condition, TermId a, TermId b) {
+    return terms_.apply(Op::Where, part_, part_, {condition, a, b});
+  }
 
   TermId predicate(Op op, TermId a) { return terms_.apply(op, part_, DType::Bool, {a}); }
   TermId test(Op op, TermId a, TermId b) { return terms_.apply(op, part_, DType::Bool, {a, b}); }
@@ -74,7 +77,9 @@ class Composer {
   TermId either(TermId a, TermId b) { return logical(Op::LogicalOr, a, b); }
   TermId both(TermId a, TermId b) { return logical(Op::LogicalAnd, a, b); }
   TermId is_nan(std::size_t i) { return either(predicate(Op::IsNan, re(i)), predicate(Op::IsNan, im(i))); }
-  TermId truth(std::size_t i) { return either(test(Op::NotEqual, re(i), number(0)), test(Op::NotEqual, im(i), number(0))); }
+  TermId truth(std::size_t i) {
+    return either(test(Op::NotEqual, re(i), number(0)), test(Op::NotEqual, im(i), number(0)));
+  }
 
   TermId cast() {
     const DType to = graph::part_of(result_);
@@ -101,7 +106,8 @@ class Composer {
     const TermId ratio = ratio_of(smaller, where(by_zero, number(1), larger), is_nan(1));
     const TermId scale = divide(number(1), where(by_zero, zero, add(larger, multiply(smaller, ratio))));
     const TermId to_p = where(by_zero, zero, multiply(q, ratio)), to_q = where(by_zero, zero, multiply(p, ratio));
-    return terms_.pair(multiply(add(p, to_p), scale), multiply(subtract(where(wide, q, to_q), where(wide, to_q, q)), scale));
+    return terms_.pair(multiply(add(p, to_p), scale),
+                       multiply(subtract(where(wide, q, to_q), where(wide, to_q, q)), scale));
   }
 
   /// NumPy compares the parts of a divisor by instructions that raise invalid for a NaN, as 0 / 0 does.
@@ -121,15 +127,16 @@ class Composer {
   /// An infinite part: infinity, whatever the other one; else a NaN goes through maximum and minimum.
   TermId absolute() {
     const TermId real = apply(Op::Absolute, re(0)), imaginary = apply(Op::Absolute, im(0));
-    const TermId infinite = either(predicate(Op::IsInf, real), predicate(Op::IsInf, imaginary)), zero = number(0), one = number(1);
+    const TermId infinite = either(predicate(Op::IsInf, real), predicate(Op::IsInf, imaginary)), zero = number(0),
+                 one = number(1);
     const TermId larger = apply(Op::Maximum, real, imaginary), smaller = apply(Op::Minimum, real, imaginary);
     const TermId ratio = divide(where(infinite, zero, smaller), where(test(Op::Equal, larger, zero), one, larger));
     const TermId size = multiply(apply(Op::Sqrt, fused(ratio, ratio, one)), larger);
     return where(infinite, number(std::numeric_limits<double>::infinity()), size);
   }
 
-  /// The first operand where `nan` holds, or it is the smaller (or the larger) one or equal: by the real parts where no imaginary one
-  /// is NaN, and where they are equal by the imaginary ones.
+  /// The first operand where `nan` holds, or it is the smaller (or the larger) one or equal: by the real parts where no
+  /// imaginary one is NaN, and where they are equal by the imaginary ones.
   TermId first_where(TermId nan, bool minimum) {
     const TermId numbers = logical(Op::LogicalNot, either(predicate(Op::IsNan, im(0)), predicate(Op::IsNan, im(1))));
     const TermId by_real = both(test(minimum ? Op::Less : Op::Greater, re(0), re(1)), numbers);

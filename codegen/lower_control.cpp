@@ -1,4 +1,5 @@
-// Control flow: steps that jump, and the steps of blocks between them, whose results lie, or are pointed at, where the outputs are.
+// Control flow: steps that jump, and the steps of blocks between them, whose results lie, or are pointed at, where the
+// outputs are.
 #include <algorithm>
 
 #include "codegen/lowerer.h"
@@ -67,7 +68,8 @@ void Lowerer::lower_block(const graph::Block& block, const std::vector<Group>& g
 
 bool Lowerer::is_own(const graph::Block& block, ValueId v) const {
   if (graph_.type(v).is_view() || std::count(block.results.begin(), block.results.end(), v) != 1) return false;
-  if (result_number_.contains(v) || std::find(block.nodes.begin(), block.nodes.end(), v) == block.nodes.end()) return false;
+  if (result_number_.contains(v) || std::find(block.nodes.begin(), block.nodes.end(), v) == block.nodes.end())
+    return false;
   return cls(v) != OpClass::Source || graph_.node(v).op == Op::Output || graph_.node(v).op == Op::Iota ||
          graph_.node(v).op == Op::Full;
 }
@@ -75,7 +77,8 @@ bool Lowerer::is_own(const graph::Block& block, ValueId v) const {
 bool Lowerer::may_follow(const Node& node, std::size_t i, ValueId output) const {
   if (buffers_.contains(output) || result_number_.contains(output) || written_.contains(output)) return false;
   if (node.op == Op::Loop) return i <= node.inputs.size();
-  return std::any_of(node.blocks.begin(), node.blocks.end(), [&](const auto& b) { return !is_own(*b, b->results[i]); }) &&
+  return std::any_of(node.blocks.begin(), node.blocks.end(),
+                     [&](const auto& b) { return !is_own(*b, b->results[i]); }) &&
          std::none_of(node.blocks.begin(), node.blocks.end(),
                       [&](const auto& b) { return written_.contains(graph_.root(b->results[i])); });
 }
@@ -129,10 +132,8 @@ void Lowerer::lower_side(const graph::Block& block, const std::vector<Group>& gr
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (!outputs[i] || placed[i]) continue;
     const ValueId v = block.results[i];
-    if (follows_.contains(*outputs[i]))
-      move(*outputs[i], address_of(v), graph_.type(v).offset);
-    else
-      copy_to(*outputs[i], v);
+    if (follows_.contains(*outputs[i])) move(*outputs[i], address_of(v), graph_.type(v).offset);
+    else copy_to(*outputs[i], v);
   }
 }
 
@@ -178,10 +179,8 @@ void Lowerer::lower_loop(const Node& node, const Group& group, const std::vector
   again.a = decides;
   again.target = head;
   for (std::size_t i = 0; i < carried.size(); ++i)
-    if (outputs[i + 1] && follows_.contains(*outputs[i + 1]))
-      move(*outputs[i + 1], carried[i].now, 0);
-    else if (outputs[i + 1])
-      copy_bytes(*outputs[i + 1], carried[i].now, graph_.type(body.params[i]));
+    if (outputs[i + 1] && follows_.contains(*outputs[i + 1])) move(*outputs[i + 1], carried[i].now, 0);
+    else if (outputs[i + 1]) copy_bytes(*outputs[i + 1], carried[i].now, graph_.type(body.params[i]));
 }
 
 void Lowerer::lower_round(const graph::Block& body, const std::vector<Group>& groups,

@@ -2,9 +2,9 @@
 #include <list>
 #include <mutex>
 
+#include "codegen/attention.h"
 #include "codegen/emit.h"
 #include "codegen/lower_step.h"
-#include "codegen/attention.h"
 #include "codegen/matmul.h"
 #include "graph/support/interrupt.h"
 
@@ -101,19 +101,25 @@ const char* name_of(NarrowProduct kind) {
 KernelIndex KernelPool::add_narrow_matmul(NarrowProduct kind) {
   return add(
       name_of(kind),
-      [](const void* what, const LowerOptions& options) { return emit_narrow_matmul(*static_cast<const NarrowProduct*>(what), options.cpu); },
+      [](const void* what, const LowerOptions& options) {
+        return emit_narrow_matmul(*static_cast<const NarrowProduct*>(what), options.cpu);
+      },
       &kind);
 }
 
 KernelIndex KernelPool::add_tile_matmul(NarrowProduct kind) {
   return add(
       name_of(kind) + std::string(" in tile registers"),
-      [](const void* what, const LowerOptions& options) { return emit_tile_matmul(*static_cast<const NarrowProduct*>(what), options.cpu); },
+      [](const void* what, const LowerOptions& options) {
+        return emit_tile_matmul(*static_cast<const NarrowProduct*>(what), options.cpu);
+      },
       &kind);
 }
 
 KernelIndex KernelPool::add_softmax() {
-  return add("softmax", [](const void*, const LowerOptions& options) { return emit_softmax(options.cpu.isa, options.listing); }, nullptr);
+  return add(
+      "softmax",
+      [](const void*, const LowerOptions& options) { return emit_softmax(options.cpu.isa, options.listing); }, nullptr);
 }
 
 }  // namespace framejit::codegen::detail

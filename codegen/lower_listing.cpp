@@ -77,7 +77,8 @@ std::string loop_text(const Program& program, const LoopStep& step) {
     out += "\n";
   }
   if (step.guarded) {
-    out += "    guarded kernel " + std::to_string(step.guarded->kernel) + " " + program.kernels[step.guarded->kernel].name + "(";
+    out += "    guarded kernel " + std::to_string(step.guarded->kernel) + " " +
+           program.kernels[step.guarded->kernel].name + "(";
     for (std::size_t i = 0; i < step.guarded->operands.size(); ++i)
       out += (i ? ", %" : "%") + std::to_string(step.guarded->operands[i]);
     out += ")\n";
@@ -86,7 +87,9 @@ std::string loop_text(const Program& program, const LoopStep& step) {
 }
 
 std::string flow_text(const Program& program, const FlowStep& step) {
-  const auto at = [&] { return buffer_name(program, step.a) + (step.offset == Dim(0) ? "" : " + " + step.offset.str()); };
+  const auto at = [&] {
+    return buffer_name(program, step.a) + (step.offset == Dim(0) ? "" : " + " + step.offset.str());
+  };
   switch (step.kind) {
     case FlowStep::Jump: return "jump to " + std::to_string(step.target);
     case FlowStep::Unless: return "jump to " + std::to_string(step.target) + " unless " + at();
@@ -118,8 +121,8 @@ std::string describe(const Program& program) {
       out += !product->windows ? "matmul " : product->windows->transposed ? "convolution_weights " : "convolution ";
       out += std::string(graph::name_of(product->dtype)) + " ";
       if (!product->batch.empty()) out += list(product->batch) + " x ";
-      out += "[" + product->m.str() + ", " +
-             product->k.str() + "] x [" + product->k.str() + ", " + product->n.str() + "]\n";
+      out += "[" + product->m.str() + ", " + product->k.str() + "] x [" + product->k.str() + ", " + product->n.str() +
+             "]\n";
       for (const LoopOperand* o : {&product->a, &product->b, &product->c})
         out += "    " + operand_text(program, *o) + "\n";
       if (product->producer) out += "  its A produced by " + loop_text(program, *product->producer);
@@ -127,11 +130,14 @@ std::string describe(const Program& program) {
       if (const auto& tiles = product->in_registers) {
         out += "  or in the registers of tiles:";
         if (tiles->bias) out += " add " + buffer_name(program, tiles->bias->buffer);
-        out += std::string(tiles->relu != Relu::None && tiles->bias ? "," : "") + (tiles->relu != Relu::None ? " relu\n" : "\n");
+        out += std::string(tiles->relu != Relu::None && tiles->bias ? "," : "") +
+               (tiles->relu != Relu::None ? " relu\n" : "\n");
       }
     } else if (const auto* attention = std::get_if<AttentionStep>(&step)) {
-      out += std::string(attention->g ? "attention_gradients " : "attention ") + list({attention->batch, attention->heads, attention->queries, attention->depth}) + " x " +
-             list({attention->key_heads, attention->keys, attention->width}) + (attention->causal ? " causal" : "") + (attention->state ? " dropped\n" : "\n");
+      out += std::string(attention->g ? "attention_gradients " : "attention ") +
+             list({attention->batch, attention->heads, attention->queries, attention->depth}) + " x " +
+             list({attention->key_heads, attention->keys, attention->width}) + (attention->causal ? " causal" : "") +
+             (attention->state ? " dropped\n" : "\n");
       for (const LoopOperand* o : {&attention->q, &attention->k, &attention->v, &attention->out})
         out += "    " + operand_text(program, *o) + "\n";
       if (attention->mask) out += "    mask " + operand_text(program, *attention->mask) + "\n";

@@ -1,5 +1,5 @@
-// Products: a step of its own for each matrix product, convolution and attention, with the element by element work before and
-// behind a product that it takes along.
+// Products: a step of its own for each matrix product, convolution and attention, with the element by element work
+// before and behind a product that it takes along.
 #include <algorithm>
 #include <array>
 
@@ -24,8 +24,8 @@ Windows windows_of(const graph::Type& image, const Dims& filter, const Dims& res
   for (std::size_t i = 0; i < missing; ++i) windows.axes[i].image = windows.axes[i].result = 1;
   for (std::size_t i = 0; i < space; ++i) {
     const graph::Window::Axis& a = window.axes[i];
-    windows.axes[missing + i] = {image.shape[i + 2], result[i + 2], image.strides[i + 2], filter[i + 2].value(),
-                                 a.stride,           a.dilation,    a.before};
+    windows.axes[missing + i] = {
+        image.shape[i + 2], result[i + 2], image.strides[i + 2], filter[i + 2].value(), a.stride, a.dilation, a.before};
   }
   return windows;
 }
@@ -49,8 +49,12 @@ bool is_row(const StepSpec& spec, TermId t) {
 std::optional<TileEpilogue> tile_epilogue(const StepSpec& spec, BufferIndex product) {
   TileEpilogue out;
   std::set<TermId> seen;
-  const auto is_product = [&](TermId t) { return spec.terms[t].kind == Term::kLoad && spec.terms[t].access.buffer == product; };
-  const auto is_zero = [&](TermId t) { return spec.terms[t].kind == Term::kConstant && spec.terms[t].constant == graph::Scalar{}; };
+  const auto is_product = [&](TermId t) {
+    return spec.terms[t].kind == Term::kLoad && spec.terms[t].access.buffer == product;
+  };
+  const auto is_zero = [&](TermId t) {
+    return spec.terms[t].kind == Term::kConstant && spec.terms[t].constant == graph::Scalar{};
+  };
   if (spec.stores.size() != 1) return std::nullopt;
   TermId at = spec.stores[0].value;
   const auto is = [&](Op op) { return spec.terms[at].kind == Term::kApply && spec.terms[at].op == op; };
@@ -66,7 +70,8 @@ std::optional<TileEpilogue> tile_epilogue(const StepSpec& spec, BufferIndex prod
     const TermId row = args[is_product(args[0]) ? 1 : 0];
     if (is_product(row) || !is_row(spec, row)) return std::nullopt;
     const Access& access = spec.terms[row].access;
-    out.bias = LoopOperand{.buffer = access.buffer, .dtype = access.dtype, .offset = access.offset, .strides = access.strides};
+    out.bias =
+        LoopOperand{.buffer = access.buffer, .dtype = access.dtype, .offset = access.offset, .strides = access.strides};
     seen.insert(at);
     at = args[is_product(args[0]) ? 0 : 1];
   }
@@ -79,8 +84,11 @@ std::optional<TileEpilogue> tile_epilogue(const StepSpec& spec, BufferIndex prod
 void Lowerer::lower_product(const Part& part, const Part* epilogue) {
   const Node& node = graph_.node(part.nodes[0]);
   const Op op = node.op;
-  if (op != Op::MatMul && graph::is_int(node.type.dtype)) fail("a convolution of " + std::string(graph::name_of(node.type.dtype)));
-  op == Op::MatMul ? lower_matmul(part, epilogue) : op == Op::Convolution ? lower_convolution(part, epilogue) : lower_weights(part);
+  if (op != Op::MatMul && graph::is_int(node.type.dtype))
+    fail("a convolution of " + std::string(graph::name_of(node.type.dtype)));
+  op == Op::MatMul        ? lower_matmul(part, epilogue)
+  : op == Op::Convolution ? lower_convolution(part, epilogue)
+                          : lower_weights(part);
 }
 
 void Lowerer::lower_matmul(const Part& part, const Part* epilogue) {
@@ -125,7 +133,8 @@ std::optional<NarrowProduct> Lowerer::integers_of(ValueId a, ValueId b) const {
     const ValueId root = graph_.root(i == 0 ? a : b);
     const Node& made = graph_.node(root);
     const DType dtype = graph_.type(i == 0 ? a : b).dtype;
-    if (made.op != Op::Cast || written_.contains(root) || made.type.dtype != dtype || !graph::is_int(dtype) || graph::size_of(dtype) != 4)
+    if (made.op != Op::Cast || written_.contains(root) || made.type.dtype != dtype || !graph::is_int(dtype) ||
+        graph::size_of(dtype) != 4)
       return std::nullopt;
     from[i] = graph_.type(made.inputs[0]).dtype;
   }
@@ -176,7 +185,8 @@ void Lowerer::lower_convolution(const Part& part, const Part* epilogue) {
   step.a = grouped(node.inputs[1], window, Dim(0), step.m * filter.strides[0], filter.strides[0], item);
   step.b = grouped(node.inputs[0], window, image.strides[0], filter.shape[1] * image.strides[1], 0, 0);
   const Dim group = step.m * out.strides[1];
-  add_product(part, epilogue, std::move(step), [&] { return grouped(v, window, out.strides[0], group, out.strides[1], item); });
+  add_product(part, epilogue, std::move(step),
+              [&] { return grouped(v, window, out.strides[0], group, out.strides[1], item); });
 }
 
 void Lowerer::lower_weights(const Part& part) {
@@ -199,10 +209,12 @@ void Lowerer::lower_weights(const Part& part) {
   step.a = grouped(node.inputs[1], window, std::nullopt, step.m * result.strides[1], result.strides[1], item);
   step.b = grouped(node.inputs[0], window, std::nullopt, filter.shape[1] * image.strides[1], 0, 0);
   const Dim group = step.m * filter.strides[0];
-  add_product(part, nullptr, std::move(step), [&] { return grouped(v, window, std::nullopt, group, filter.strides[0], item); });
+  add_product(part, nullptr, std::move(step),
+              [&] { return grouped(v, window, std::nullopt, group, filter.strides[0], item); });
 }
 
-LoopOperand Lowerer::grouped(ValueId v, const graph::Window& window, std::optional<Dim> image, Dim group, Dim row, Dim column) {
+LoopOperand Lowerer::grouped(ValueId v, const graph::Window& window, std::optional<Dim> image, Dim group, Dim row,
+                             Dim column) {
   LoopOperand out;
   out.buffer = buffer_of(graph_.root(v));
   out.dtype = graph_.type(v).dtype;
@@ -234,8 +246,8 @@ LoopOperand Lowerer::matrix(ValueId v, int axes, const Dims& batch, Dim row, Dim
 const Part* Lowerer::epilogue_of(const Part& product) const {
   const ValueId v = product.nodes[0];
   const Node& node = graph_.node(v);
-  if (program_.attributed || node.op == Op::ConvolutionWeights || node.type.rank() < 2 || graph_.type(node.inputs[0]).rank() < 2 ||
-      graph_.type(node.inputs[1]).rank() < 2)
+  if (program_.attributed || node.op == Op::ConvolutionWeights || node.type.rank() < 2 ||
+      graph_.type(node.inputs[0]).rank() < 2 || graph_.type(node.inputs[1]).rank() < 2)
     return nullptr;
   const auto reads = [&](const Part& part, ValueId root) {
     return std::any_of(part.nodes.begin(), part.nodes.end(), [&](ValueId user) {
@@ -266,15 +278,16 @@ const Part* Lowerer::epilogue_of(const Part& product) const {
 const Part* Lowerer::producer_of(const Part& product, const Part* epilogue) {
   const Node& node = graph_.node(product.nodes[0]);
   const ValueId a = node.inputs[0], root = graph_.root(a);
-  if (program_.attributed || result_number_.contains(root) || written_.contains(root) || root == graph_.root(node.inputs[1]) ||
-      !same_view(graph_, a, root))
+  if (program_.attributed || result_number_.contains(root) || written_.contains(root) ||
+      root == graph_.root(node.inputs[1]) || !same_view(graph_, a, root))
     return nullptr;
   if (last_reader_.at(root) != static_cast<std::size_t>(&product - parts_.data())) return nullptr;
   const Part* const found = std::find_if(static_cast<const Part*>(parts_.data()), &product,
                                          [&](const Part& part) { return part.stored.contains(root); });
   if (found == &product || !loop_of_.contains(found)) return nullptr;
   const Part& part = *found;
-  if (part.stored.size() != 1 || part.shape != graph_.type(a).shape || rule_of(part) != rule_of(product)) return nullptr;
+  if (part.stored.size() != 1 || part.shape != graph_.type(a).shape || rule_of(part) != rule_of(product))
+    return nullptr;
   std::set<ValueId> inputs;
   for (ValueId v : part.nodes) {
     if (cls(v) != OpClass::Elementwise && cls(v) != OpClass::Cast) return nullptr;
@@ -301,7 +314,8 @@ void Lowerer::take_producer(const Part& product, const Part* epilogue, MatMulSte
 
 bool Lowerer::is_product(const Part& part) const {
   const Op op = graph_.node(part.nodes[0]).op;
-  return part.nodes.size() == 1 && graph::def(op).cls == OpClass::Contraction && op != Op::Attention && op != Op::AttentionGradients;
+  return part.nodes.size() == 1 && graph::def(op).cls == OpClass::Contraction && op != Op::Attention &&
+         op != Op::AttentionGradients;
 }
 
 void Lowerer::lower_epilogue(const Part& part, ValueId product, MatMulStep& out) {
@@ -313,7 +327,8 @@ void Lowerer::lower_epilogue(const Part& part, ValueId product, MatMulStep& out)
   const BufferIndex before = buffer_of(product);
   place_in_result(part, product, *step);
   out.epilogue = std::move(step);
-  if (!out.windows && !column && graph::is_float(out.dtype) && buffer_of(product) != before) out.in_registers = tile_epilogue(spec, before);
+  if (!out.windows && !column && graph::is_float(out.dtype) && buffer_of(product) != before)
+    out.in_registers = tile_epilogue(spec, before);
 }
 
 StepSpec Lowerer::whole_spec(const Part& part) {
@@ -325,8 +340,10 @@ StepSpec Lowerer::whole_spec(const Part& part) {
 
 std::optional<LoopStep> Lowerer::one_kernel(const StepSpec& spec) {
   LoopStep step = build_step(spec, context_);
-  const bool one = step.stages.size() == 1 && std::holds_alternative<KernelIndex>(step.stages[0].code) && step.scratch_slots == 0;
-  const bool indexed = std::any_of(step.operands.begin(), step.operands.end(), [](const LoopOperand& o) { return o.index; });
+  const bool one =
+      step.stages.size() == 1 && std::holds_alternative<KernelIndex>(step.stages[0].code) && step.scratch_slots == 0;
+  const bool indexed =
+      std::any_of(step.operands.begin(), step.operands.end(), [](const LoopOperand& o) { return o.index; });
   return one && !indexed ? std::optional(std::move(step)) : std::nullopt;
 }
 
@@ -375,7 +392,8 @@ void Lowerer::lower_attention(const Part& part) {
   step.q = operand(node.inputs[0]), step.k = operand(node.inputs[1]), step.v = operand(node.inputs[2]);
   step.scale = operand(node.inputs[3]);
   if (places.g) step.g = operand(node.inputs[*places.g]), step.y = operand(node.inputs[*places.y]);
-  if (places.state) step.probability = operand(node.inputs[*places.probability]), step.state = operand(node.inputs[*places.state]);
+  if (places.state)
+    step.probability = operand(node.inputs[*places.probability]), step.state = operand(node.inputs[*places.state]);
   if (places.mask) {
     const Dims batch = {q[0], q[1], q[2], k[2]};
     const graph::Type& type = graph_.type(node.inputs[*places.mask]);

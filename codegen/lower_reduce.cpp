@@ -89,7 +89,8 @@ class Reduction {
       case Op::ReduceProd:
         out_.combine = Op::Multiply;
         out_.identity = one(dtype);
-        if (dtype == DType::F16 || graph::is_complex(dtype)) fail("prod of float16 and of complex numbers is left to NumPy");
+        if (dtype == DType::F16 || graph::is_complex(dtype))
+          fail("prod of float16 and of complex numbers is left to NumPy");
         ordered(graph::is_int(dtype) ? ReduceKind::AnyOrder : ReduceKind::LeftFold);
         break;
       case Op::ReduceMin:

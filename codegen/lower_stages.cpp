@@ -4,8 +4,8 @@
 //     stage 1  host     exp, log ... of scratch or of memory      -> scratch, or straight into fresh memory
 //     stage 2  kernel   what depends on stage 1 ...               -> memory, or the fold
 //
-// Even stages are one kernel each, odd ones a list of host loops in program order. Where terms have slots for their flags, those of
-// two slots are in kernels of their own.
+// Even stages are one kernel each, odd ones a list of host loops in program order. Where terms have slots for their
+// flags, those of two slots are in kernels of their own.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -20,8 +20,9 @@ namespace {
 
 constexpr int64_t kMinTile = 256, kMaxTile = 8192;
 constexpr std::size_t kMaxNameLength = 60;
-/// Nanoseconds per element above which arithmetic, not memory, is what a step waits for: a second loop beside the plain one, with stores of
-/// its own, then costs more registers than it saves (a sum of three exponentials of 10^6 float64: 11 %, Black-Scholes: 8 %).
+/// Nanoseconds per element above which arithmetic, not memory, is what a step waits for: a second loop beside the plain
+/// one, with stores of its own, then costs more registers than it saves (a sum of three exponentials of 10^6 float64:
+/// 11 %, Black-Scholes: 8 %).
 constexpr double kStreamed = 3.0;
 
 using OperandId = uint16_t;
@@ -164,10 +165,8 @@ class StageBuilder {
       for (TermId arg : term.args) {
         if (!computed(arg) && terms_[arg].kind != Term::kIndex) continue;
         const int from = stage_[arg];
-        if (term.host)
-          stage = std::max(stage, terms_[arg].host ? from : from + 1);
-        else
-          stage = std::max(stage, terms_[arg].host ? from + 1 : from);
+        if (term.host) stage = std::max(stage, terms_[arg].host ? from : from + 1);
+        else stage = std::max(stage, terms_[arg].host ? from + 1 : from);
       }
       if (!term.host && term.slot >= 0) {
         while (slot_of_stage(stage) >= 0 && slot_of_stage(stage) != term.slot) stage += 2;
@@ -266,7 +265,8 @@ class StageBuilder {
 
   OperandId literal_operand(const Term& constant) {
     LoopOperand operand;
-    operand.buffer = context_.literal(graph::element_of(constant.dtype, constant.constant).data(), static_cast<std::size_t>(graph::size_of(constant.dtype)));
+    operand.buffer = context_.literal(graph::element_of(constant.dtype, constant.constant).data(),
+                                      static_cast<std::size_t>(graph::size_of(constant.dtype)));
     operand.dtype = constant.dtype;
     operand.strides.assign(axes_.extents.size(), 0);
     return append_operand(std::move(operand));
@@ -339,8 +339,7 @@ class StageBuilder {
       if (!computed(t)) continue;
       if (const auto direct = direct_.find(t); direct != direct_.end())
         in_memory_[t] = memory_operand(direct->second->access, true);
-      else
-        scratch_operand(t);
+      else scratch_operand(t);
     }
   }
 
@@ -465,10 +464,8 @@ class StageBuilder {
   void emit_stages() {
     const int end = std::max(last_, fold_stage_);
     for (int stage = 0; stage <= end; ++stage) {
-      if (stage % 2)
-        emit_host_stage(stage);
-      else
-        emit_kernel_stage(stage);
+      if (stage % 2) emit_host_stage(stage);
+      else emit_kernel_stage(stage);
     }
   }
 
@@ -508,16 +505,19 @@ class StageBuilder {
     step_.stages.push_back(std::move(out));
   }
 
-  /// Rows that are long enough to pay for it; and a product may underflow where the quotient would not, which owners of flags would tell.
+  /// Rows that are long enough to pay for it; and a product may underflow where the quotient would not, which owners of
+  /// flags would tell.
   bool shares_divisors() const {
     constexpr int64_t kLeast = 32;
-    return context_.options.o1 && !context_.attributed && !axes_.extents.empty() && context_.facts.hint(axes_.extents.back()) >= kLeast;
+    return context_.options.o1 && !context_.attributed && !axes_.extents.empty() &&
+           context_.facts.hint(axes_.extents.back()) >= kLeast;
   }
 
   void add_fold(Nest& n, int stage) {
     const FoldSpec& fold = *spec_.fold;
     uint16_t e = expr_of_part(n, value_, 0, stage);
-    const uint16_t imaginary = graph::is_complex(terms_[value_].dtype) ? expr_of_part(n, value_, 1, stage) : uint16_t{0};
+    const uint16_t imaginary =
+        graph::is_complex(terms_[value_].dtype) ? expr_of_part(n, value_, 1, stage) : uint16_t{0};
     if (fold.kind == ReduceKind::Pairwise && fold.accumulator != terms_[value_].dtype) {
       Expr wide{};
       wide.kind = ExprKind::Apply;
@@ -538,7 +538,9 @@ class StageBuilder {
       case ReduceKind::Pairwise:
         n.nest.fold = Fold::PairwiseLeaf;
         operand.dtype = fold.accumulator;
-        if (!n.nest.o1 || operand.dtype != fold.output.dtype || !has_blocks(operand.dtype) || axes_.run > 1 || !slots_.empty()) break;
+        if (!n.nest.o1 || operand.dtype != fold.output.dtype || !has_blocks(operand.dtype) || axes_.run > 1 ||
+            !slots_.empty())
+          break;
         n.nest.fold = Fold::Blocks;
         step_.longest_run = longest_run(n.nest, context_.options.cpu.isa);
         step_.run_cut = 0;
@@ -552,16 +554,19 @@ class StageBuilder {
 
   /// A second kernel that bypasses the cache, for steps that touch more than it holds.
   void add_streaming(const Nest& n, Stage& stage) {
-    // What is touched beside the result takes part of the third level, and others take some: of 32 MB the plain stores are the faster ones
-    // up to 8 MB in all, the others from 16 MB on.
-    const int64_t threshold = std::max<int64_t>(2 * context_.options.cpu.l2_bytes, context_.options.cpu.l3_bytes / 8 * 3);
+    // What is touched beside the result takes part of the third level, and others take some: of 32 MB the plain stores
+    // are the faster ones up to 8 MB in all, the others from 16 MB on.
+    const int64_t threshold =
+        std::max<int64_t>(2 * context_.options.cpu.l2_bytes, context_.options.cpu.l3_bytes / 8 * 3);
     Dim bytes = 0;
     LoopNest streaming = n.nest;
     bool any = false;
-    for (const auto& [access, operand] : memory_) bytes = bytes + graph::product(axes_.extents) * Dim(graph::size_of(access.dtype));
+    for (const auto& [access, operand] : memory_)
+      bytes = bytes + graph::product(axes_.extents) * Dim(graph::size_of(access.dtype));
     for (NestStore& s : streaming.stores) {
       if (streaming.operands[s.operand].access != codegen::Access::Contiguous) continue;
-      if (n.loads.contains({n.operands[s.operand], 0}) || n.loads.contains({n.operands[s.operand], 1})) continue;  // in place: its lines are in the cache by then
+      if (n.loads.contains({n.operands[s.operand], 0}) || n.loads.contains({n.operands[s.operand], 1}))
+        continue;  // in place: its lines are in the cache by then
       s.non_temporal = any = true;
     }
     if (!any || (bytes.is_const() && bytes.value() < threshold)) return;
@@ -576,7 +581,8 @@ class StageBuilder {
       for (std::size_t j = 0; j < i; ++j)
         if (spec_.stores[j].access.buffer == stored.buffer) return false;
       for (TermId t : order_)
-        if (terms_[t].kind == Term::kLoad && terms_[t].access.buffer == stored.buffer && !(terms_[t].access == stored)) return false;
+        if (terms_[t].kind == Term::kLoad && terms_[t].access.buffer == stored.buffer && !(terms_[t].access == stored))
+          return false;
     }
     return true;
   }
@@ -622,12 +628,10 @@ class StageBuilder {
       if (!term.host || stage_[t] != stage) continue;
       Stage out;
       for (TermId arg : term.args) {
-        if (computed(arg))
-          out.operands.push_back(in_memory_.at(arg));
+        if (computed(arg)) out.operands.push_back(in_memory_.at(arg));
         else if (terms_[arg].kind == Term::kLoad)
           out.operands.push_back(memory_operand(terms_[arg].access, false, true));
-        else
-          out.operands.push_back(literal_operand(terms_[arg]));
+        else out.operands.push_back(literal_operand(terms_[arg]));
       }
       out.operands.push_back(in_memory_.at(t));
       out.code = context_.options.host_loop(term.op, term.operand_dtype, term.dtype);
@@ -672,8 +676,8 @@ class StageBuilder {
     for (const Slot& slot : slots_) bytes += slot.itemsize;
     int64_t budget = std::max<int64_t>(context_.options.cpu.l1d_bytes * 3 / 4, 16 << 10);
     if (!stage_slots_.empty()) {
-      // Arithmetic that is cut for its flags alone: what comes from memory must find room beside the scratch. (Of 32 KB 12 to 24 do
-      // equally well, 48 cost half of the speed.)
+      // Arithmetic that is cut for its flags alone: what comes from memory must find room beside the scratch. (Of 32 KB
+      // 12 to 24 do equally well, 48 cost half of the speed.)
       budget = std::max<int64_t>(context_.options.cpu.l1d_bytes / 2, 16 << 10);
       for (std::size_t i = 0; i < memory_.size(); ++i) {
         const Access& access = memory_[i].first;

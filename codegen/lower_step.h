@@ -110,7 +110,7 @@ struct StepSpec {
   std::vector<StoreTerm> stores;
   std::vector<TermId> kept;  // not stored, but may set a flag
   std::optional<FoldSpec> fold;
-  bool streams = false;  // what is stored is not read again by the program
+  bool streams = false;     // what is stored is not read again by the program
   bool whole_axes = false;  // one loop for each axis of the shape, in that order
 };
 

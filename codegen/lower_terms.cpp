@@ -30,9 +30,7 @@ BufferIndex LowerContext::literal(const void* bytes, std::size_t size) {
   return static_cast<BufferIndex>(program.buffers.size() - 1);
 }
 
-bool may_flag(const graph::Graph& graph, ValueId v) {
-  return graph::may_set_flags(graph, v);
-}
+bool may_flag(const graph::Graph& graph, ValueId v) { return graph::may_set_flags(graph, v); }
 
 int32_t LowerContext::slot_of(const graph::Graph& graph, ValueId v) const {
   if (!attributed || !may_flag(graph, v)) return -1;
@@ -60,7 +58,8 @@ TermId TermBuilder::append(Term term) {
 }
 
 TermId TermBuilder::apply(Op op, DType operand_dtype, DType dtype, std::vector<TermId> args) {
-  if (is_composed(op, operand_dtype, dtype, context_.options.complex(operand_dtype))) return compose(*this, op, operand_dtype, dtype, args);
+  if (is_composed(op, operand_dtype, dtype, context_.options.complex(operand_dtype)))
+    return compose(*this, op, operand_dtype, dtype, args);
   Term term;
   term.kind = Term::kApply;
   term.op = op;
@@ -110,7 +109,8 @@ TermId TermBuilder::copy(TermId of) {
   return append(std::move(term));
 }
 
-/// Is it another element for each position along an axis? Else a kernel has one for all of them, as many as NumPy would have made.
+/// Is it another element for each position along an axis? Else a kernel has one for all of them, as many as NumPy would
+/// have made.
 bool TermBuilder::moves(TermId term, std::size_t axis) const {
   std::vector<bool> moving(term + 1);  // arguments come first
   for (TermId t = 0; t <= term; ++t) {
@@ -257,10 +257,8 @@ void TermBuilder::compute(ValueId v) {
       if (node.op == Op::Clip) check_clip(node, args);
       const DType operand_dtype = graph_.type(node.inputs.back()).dtype;
       const std::size_t first = spec_.terms.size();
-      if (node.op == Op::Cast && operand_dtype == node.type.dtype)
-        terms_[v] = args[0];
-      else
-        terms_[v] = apply(node.op, operand_dtype, node.type.dtype, std::move(args));
+      if (node.op == Op::Cast && operand_dtype == node.type.dtype) terms_[v] = args[0];
+      else terms_[v] = apply(node.op, operand_dtype, node.type.dtype, std::move(args));
       if (const int32_t slot = context_.slot_of(graph_, v); slot >= 0)
         for (std::size_t t = first; t < spec_.terms.size(); ++t)
           if (spec_.terms[t].kind == Term::kApply) spec_.terms[t].slot = slot;

@@ -24,7 +24,8 @@ struct Part {
   std::set<ValueId> stored;  // values that later parts or groups, or the caller, read from memory
   Dims shape;
   uint32_t group = 0;
-  bool ahead = false;  // reductions of what the writes among its nodes will write: these are made by another part, later
+  bool ahead =
+      false;  // reductions of what the writes among its nodes will write: these are made by another part, later
 };
 
 /// Lowers one graph: `run` once, then it is used up.
@@ -60,15 +61,17 @@ class Lowerer : public Memory {
   bool is_param_write(ValueId v) const;
   bool writes_param(const Part& part) const;
   /// Is it known to whom to say what a node has raised?
-  bool attributable(ValueId v) const { return !may_flag(v) || (!graph_.node(v).calls.empty() && cls(v) != OpClass::Reduction); }
-  /// From the first part on that writes a param, flags must have an owner and nothing may ask for a second run. Numbers that are
-  /// ready before, such as a Python float in the array's dtype, are computed before.
+  bool attributable(ValueId v) const {
+    return !may_flag(v) || (!graph_.node(v).calls.empty() && cls(v) != OpClass::Reduction);
+  }
+  /// From the first part on that writes a param, flags must have an owner and nothing may ask for a second run. Numbers
+  /// that are ready before, such as a Python float in the array's dtype, are computed before.
   void attribute();
-  /// Moves reductions that may warn, or ask for a second run, before the first part that writes a param, where they can be made
-  /// of what is there then; and numbers of what they give. Answers which part is that.
+  /// Moves reductions that may warn, or ask for a second run, before the first part that writes a param, where they can
+  /// be made of what is there then; and numbers of what they give. Answers which part is that.
   std::size_t reduce_ahead(std::set<ValueId> early);
-  /// Adds to reductions what the parts before them compute, and write, of their operands. False where that is not cheap, or reads what it
-  /// writes in another view.
+  /// Adds to reductions what the parts before them compute, and write, of their operands. False where that is not
+  /// cheap, or reads what it writes in another view.
   bool take_ahead(Part& part, std::span<const Part> before, const std::multimap<ValueId, ValueId>& users);
   bool is_cheap(ValueId v, const Part& part);
   /// Numbers from what is there at the start and is never written, or from parts that are.
@@ -76,8 +79,8 @@ class Lowerer : public Memory {
   /// Complex division and absolute value raise, beside what NumPy's loops do, flags of steps in between.
   bool may_redo(ValueId v) const;
 
-  /// A group lists its reductions last. Beside a write that would be too late for one that reads, by a load, what stood there before:
-  /// then the nodes go in program order.
+  /// A group lists its reductions last. Beside a write that would be too late for one that reads, by a load, what stood
+  /// there before: then the nodes go in program order.
   std::vector<ValueId> in_order(const std::vector<ValueId>& nodes) const;
   /// Cuts a group where a node reads or writes memory that an earlier node of the part wrote, or reads, in another
   /// view.
@@ -120,13 +123,14 @@ class Lowerer : public Memory {
   void lower_trivial(StepSpec& spec, TermBuilder& terms, const FoldSpec& fold, const Node& node);
   bool is_one_loop(std::size_t first) const;
   void lower_host(const Part& part);
-  /// Results that are constants or dimensions and belong to no group. Memory that nothing is written to has its size all the same.
+  /// Results that are constants or dimensions and belong to no group. Memory that nothing is written to has its size
+  /// all the same.
   void store_scalar_results();
 
   // lower_products.cpp: matrix products and what goes with them
   void lower_product(const Part& part, const Part* epilogue);
-  /// At O0 too: whoever makes the node answers for it (a float ndarray's product stays NumPy's, a Tensor's is this core eagerly as
-  /// well, and sums of integers have one value).
+  /// At O0 too: whoever makes the node answers for it (a float ndarray's product stays NumPy's, a Tensor's is this core
+  /// eagerly as well, and sums of integers have one value).
   void lower_matmul(const Part& part, const Part* epilogue);
   void take_narrow(NarrowProduct kind, bool in_tiles, bool in_vectors, MatMulStep& step);
   /// The narrow core that gives the same 32 bits, for factors that were made of narrower integers.
@@ -137,18 +141,20 @@ class Lowerer : public Memory {
   void add_product(const Part& part, const Part* epilogue, MatMulStep step, F&& result);
   /// The weights, [channels out, channels * window], times the windows of the image.
   void lower_convolution(const Part& part, const Part* epilogue);
-  /// For each image the cotangent of its result, [channels out, places], times the image's windows, [places, window * channels]; their sum.
+  /// For each image the cotangent of its result, [channels out, places], times the image's windows, [places, window *
+  /// channels]; their sum.
   void lower_weights(const Part& part);
   /// An operand of a convolution: strides from image to image, group to group, and of its rows and columns.
   LoopOperand grouped(ValueId v, const graph::Window& window, std::optional<Dim> image, Dim group, Dim row, Dim column);
-  /// The innermost `axes` axes are those of the matrix or vector, whose strides are given; the others are aligned with `batch`.
+  /// The innermost `axes` axes are those of the matrix or vector, whose strides are given; the others are aligned with
+  /// `batch`.
   LoopOperand matrix(ValueId v, int axes, const Dims& batch, Dim row, Dim column);
-  /// The part that computes element by element what is made of a product, if the product may wait for it: its first reader, over
-  /// the product's shape, with nothing in between that writes what the product reads. Of several products the last one. None where
-  /// flags have owners: those are told apart step by step.
+  /// The part that computes element by element what is made of a product, if the product may wait for it: its first
+  /// reader, over the product's shape, with nothing in between that writes what the product reads. Of several products
+  /// the last one. None where flags have owners: those are told apart step by step.
   const Part* epilogue_of(const Part& product) const;
-  /// The part that computes all of A element by element, for this product alone, if it may wait for the product: what it reads is
-  /// not written until then. None where flags have owners, as for epilogues.
+  /// The part that computes all of A element by element, for this product alone, if it may wait for the product: what
+  /// it reads is not written until then. None where flags have owners, as for epilogues.
   const Part* producer_of(const Part& product, const Part* epilogue);
   void take_producer(const Part& product, const Part* epilogue, MatMulStep& step);
   bool is_product(const Part& part) const;
@@ -174,15 +180,16 @@ class Lowerer : public Memory {
   void lower_block(const graph::Block& block, const std::vector<Group>& groups);
   /// The value, made in the block and given once, may be computed where what it becomes will lie.
   bool is_own(const graph::Block& block, ValueId v) const;
-  /// Where nobody but the program looks, and no write comes between, a pointer to what a block gives does in place of a copy.
-  /// What a loop carries stays where it is behind it; its other results are those of rounds that others may follow.
+  /// Where nobody but the program looks, and no write comes between, a pointer to what a block gives does in place of a
+  /// copy. What a loop carries stays where it is behind it; its other results are those of rounds that others may
+  /// follow.
   bool may_follow(const Node& node, std::size_t i, ValueId output) const;
   void lower_control(const Part& part);
   void lower_side(const graph::Block& block, const std::vector<Group>& groups,
                   const std::vector<std::optional<BufferIndex>>& outputs);
   void move(BufferIndex a, BufferIndex b, Dim offset);
-  /// A round reads what it carries through pointers, and writes what the next one will carry into memory of its own; then the
-  /// pointers go round.
+  /// A round reads what it carries through pointers, and writes what the next one will carry into memory of its own;
+  /// then the pointers go round.
   void lower_loop(const Node& node, const Group& group, const std::vector<std::optional<BufferIndex>>& outputs);
   /// The body of a loop: what is carried goes to the memory behind a pointer.
   void lower_round(const graph::Block& body, const std::vector<Group>& groups,
@@ -203,8 +210,8 @@ class Lowerer : public Memory {
   std::vector<Part> parts_;
   std::map<const Part*, std::size_t> loop_of_;  // by part that is one loop, of no block: its step
   bool needs_undo_ = false;
-  int depth_ = 0;  // of blocks
-  std::set<ValueId> written_;  // roots
+  int depth_ = 0;                  // of blocks
+  std::set<ValueId> written_;      // roots
   std::set<BufferIndex> follows_;  // pointers to where a value happens to lie; the others are memory to write to
 };
 

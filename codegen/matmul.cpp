@@ -1,4 +1,5 @@
-// Parts of a matrix-product core: tiles held in registers along k, the packing that feeds them, dot products, convolutions.
+// Parts of a matrix-product core: tiles held in registers along k, the packing that feeds them, dot products,
+// convolutions.
 //
 //     tile, two vectors:  b0, b1 <- B[k, :]                  four and more:  e[rows] <- A[:, k]
 //                         for each row: e <- A[row, k]                       for each vector: b <- B[k, v]
@@ -17,8 +18,14 @@ namespace framejit::codegen {
 
 namespace detail {
 
-MatMulGenerator::MatMulGenerator(void* buffer, const MatMulCore& core, bool integers, std::optional<NarrowProduct> narrow)
-    : CodeGenerator(kMaxCode, buffer), core_(core), f32_(core.item == 4), avx512_(core.avx512), integers_(integers), narrow_(narrow) {
+MatMulGenerator::MatMulGenerator(void* buffer, const MatMulCore& core, bool integers,
+                                 std::optional<NarrowProduct> narrow)
+    : CodeGenerator(kMaxCode, buffer),
+      core_(core),
+      f32_(core.item == 4),
+      avx512_(core.avx512),
+      integers_(integers),
+      narrow_(narrow) {
   std::vector<uint32_t> offsets(MatMulCore::kParts, 0);
   for (int i = 0; i < MatMulCore::kParts; ++i) dd(0);
   auto begin_part = [&](int number) {
@@ -212,7 +219,8 @@ void MatMulGenerator::add_bias(const Shape& s) {
   L(none);
 }
 
-/// Each register is stored as soon as it is done, which hides what it takes: 6 % of a product of 8 k where all are done before.
+/// Each register is stored as soon as it is done, which hides what it takes: 6 % of a product of 8 k where all are done
+/// before.
 void MatMulGenerator::store_relu(const Shape& s, Label& stored) {
   const Reg64 form = ahead, table = depth;
   const Xmm responses = vec(s.free()), zeros = vec(s.free()), kept = vec(s.free() + 1);
@@ -223,7 +231,8 @@ void MatMulGenerator::store_relu(const Shape& s, Label& stored) {
   if (avx512_) {
     lea(table, ptr[rip + relu_table_]);
     broadcast(responses, ptr[table + form * core_.item]);
-    store_c(s, [&](const Xmm& acc) { f32_ ? vfixupimmps(acc, acc, responses, 0) : vfixupimmpd(acc, acc, responses, 0); });
+    store_c(s,
+            [&](const Xmm& acc) { f32_ ? vfixupimmps(acc, acc, responses, 0) : vfixupimmpd(acc, acc, responses, 0); });
   } else {
     const auto store_kept = [&](int predicate) {
       store_c(s, [&](const Xmm& acc) {
@@ -253,12 +262,9 @@ void MatMulGenerator::tile_step(const Shape& s, bool prefetching) {
   for (int v = 0; v < s.vectors; ++v) {
     const Address from = ptr[b_at + v * vector_bytes()];
     const Xmm b = vec(s.free() + v);
-    if (!s.edge(v))
-      load(b, from);
-    else if (avx512_)
-      load_masked(b, mask(), from);
-    else
-      load_filled(b, filler(), mask(), from);
+    if (!s.edge(v)) load(b, from);
+    else if (avx512_) load_masked(b, mask(), from);
+    else load_filled(b, filler(), mask(), from);
     if (prefetching && v * vector_bytes() % 64 == 0) prefetcht0(ptr[b_at + ahead + v * vector_bytes()]);
   }
   for (int row = 0; row < s.rows; ++row) {
@@ -268,10 +274,8 @@ void MatMulGenerator::tile_step(const Shape& s, bool prefetching) {
     for (int v = 0; v < s.vectors; ++v) {
       const Xmm acc = vec(s.acc(row, v)), b = vec(s.free() + v);
       const Xmm to = s.edge(v) && avx512_ ? acc | tail : acc;
-      if (embedded)
-        multiply_add(to, b, row_address_broadcast(row), held);
-      else
-        multiply_add(to, element, b, held + 1);
+      if (embedded) multiply_add(to, b, row_address_broadcast(row), held);
+      else multiply_add(to, element, b, held + 1);
     }
   }
 }
@@ -340,7 +344,10 @@ Expected<KernelCode, std::string> emit_matmul(graph::DType dtype, Isa isa, bool 
 Expected<KernelCode, std::string> emit_narrow_matmul(NarrowProduct kind, const Cpu& cpu) {
   const bool bf16 = kind == NarrowProduct::BFloat16;
   if (!(bf16 ? cpu.avx512_bf16 : cpu.vnni)) return Unexpected{std::string(bf16 ? "no AVX512-BF16" : "no AVX512-VNNI")};
-  return assemble(bf16 ? "matmul_bf16" : kind == NarrowProduct::Int16 ? "matmul_s16" : "matmul_u8_s8", MatMulCore(graph::DType::F32, true), false, kind);
+  return assemble(bf16                           ? "matmul_bf16"
+                  : kind == NarrowProduct::Int16 ? "matmul_s16"
+                                                 : "matmul_u8_s8",
+                  MatMulCore(graph::DType::F32, true), false, kind);
 }
 
 }  // namespace framejit::codegen

@@ -120,10 +120,8 @@ void MatMulGenerator::store_lines(int rows, int vectors) {
   set_mask(live, scratch, last_lanes);
   for (int row = 0; row < rows; ++row) {
     const Xmm& from = vec((row + 1) * vectors - 1);
-    if (avx512_)
-      store(last(row) | tail, from);
-    else
-      f32_ ? vmaskmovps(last(row), last_lanes, from) : vmaskmovpd(last(row), last_lanes, from);
+    if (avx512_) store(last(row) | tail, from);
+    else f32_ ? vmaskmovps(last(row), last_lanes, from) : vmaskmovpd(last(row), last_lanes, from);
   }
   jmp(stored, T_NEAR);
   L(whole);
@@ -156,8 +154,7 @@ void MatMulGenerator::stencils(int window, int lines, int vectors) {
     mov(b_at, b_line);
     mov(column, arg(&MatMulArgs::k));
     L(loop);
-    for (int line = first; line < end; ++line)
-      switch (at - line) {
+    for (int line = first; line < end; ++line) switch (at - line) {
         case 0: broadcast(weight(line), ptr[a_column]); break;
         case 3: broadcast(weight(line), ptr[a_column + a_line3]); break;
         default: broadcast(weight(line), ptr[a_column + a_line * (at - line)]);
@@ -183,7 +180,8 @@ void MatMulGenerator::stencils(int window, int lines, int vectors) {
 }
 
 void MatMulGenerator::slides(int rows, int columns) {
-  const Reg64 bases[] = {rax, rbx, rbp, r8}, moved[] = {r9, r10, r11, r12, r13}, b_line = r15, lines_left = r14, origin = rsi;
+  const Reg64 bases[] = {rax, rbx, rbp, r8}, moved[] = {r9, r10, r11, r12, r13}, b_line = r15, lines_left = r14,
+              origin = rsi;
   const auto acc = [&](int row, int column) { return vec(row * columns + column); };
   const Xmm b = vec(13), element = vec(14);
   Label line, loop, rest, done, no_rest, overwrite;

@@ -19,7 +19,9 @@ void MatMulGenerator::dots(int rows, int columns) {
   lea(columns_pitch3, ptr[columns_pitch + columns_pitch * 2]);
   mov(depth, arg(&MatMulArgs::k));
   for (int i = 0; i < rows * columns; ++i) zero(vec(i));
-  const auto load_last = [&](const Xmm& to, const Address& at) { narrow_ ? load_elements(to, tail, at) : load_masked(to, mask(), at); };
+  const auto load_last = [&](const Xmm& to, const Address& at) {
+    narrow_ ? load_elements(to, tail, at) : load_masked(to, mask(), at);
+  };
   const auto step = [&](bool masked) {
     for (int j = 0; j < columns; ++j) {
       const Address at = j == 0   ? ptr[column]
@@ -86,7 +88,8 @@ void MatMulGenerator::sum_lanes(const Xmm& r, const Xmm& scratch) {
   add_vectors(Xmm(x), Xmm(x), Xmm(y));
 }
 
-/// Rows of B are read from end to end, so that what fetches ahead of the program is not stopped by the pages of a column.
+/// Rows of B are read from end to end, so that what fetches ahead of the program is not stopped by the pages of a
+/// column.
 void MatMulGenerator::row(int steps) {
   const Reg64 c = rax, left = r8, b3 = r9, b4 = r11, b7 = rdx, scratch = rsi;
   const auto a = [&](int i) { return vec(4 + i); };
@@ -157,10 +160,8 @@ void MatMulGenerator::row(int steps) {
     load_filled(vec(1), filler(), mask(), at(i, 0));
     multiply_add(vec(0), a(i), vec(1), kSpare);
   }
-  if (avx512_)
-    store(ptr[c] | tail, vec(0));
-  else
-    f32_ ? vmaskmovps(ptr[c], mask(), vec(0)) : vmaskmovpd(ptr[c], mask(), vec(0));
+  if (avx512_) store(ptr[c] | tail, vec(0));
+  else f32_ ? vmaskmovps(ptr[c], mask(), vec(0)) : vmaskmovpd(ptr[c], mask(), vec(0));
   L(done);
   vzeroupper();
   ret();

@@ -1,11 +1,12 @@
-// What writes the parts of a matrix-product core; the parts themselves are in matmul.cpp (tiles), matmul_packing.cpp, matmul_dots.cpp,
-// matmul_narrow_rows.cpp and matmul_convolutions.cpp.
+// What writes the parts of a matrix-product core; the parts themselves are in matmul.cpp (tiles), matmul_packing.cpp,
+// matmul_dots.cpp, matmul_narrow_rows.cpp and matmul_convolutions.cpp.
 //
-// Rows of A are reached through a pointer for every four of them, so that packed and plain, row- and column-major blocks
-// of A need no parts of their own. Idle columns raise no flags: AVX-512 masks the arithmetic, AVX2 fills them with a live column.
+// Rows of A are reached through a pointer for every four of them, so that packed and plain, row- and column-major
+// blocks of A need no parts of their own. Idle columns raise no flags: AVX-512 masks the arithmetic, AVX2 fills them
+// with a live column.
 //
-// Integers have no fused multiply-add: a product goes through a register, or two, of its own. AVX2 has none to spare for those, so
-// that there one register at a time holds an element of A, and one a vector of B.
+// Integers have no fused multiply-add: a product goes through a register, or two, of its own. AVX2 has none to spare
+// for those, so that there one register at a time holds an element of A, and one a vector of B.
 #pragma once
 
 #include <cstddef>
@@ -43,7 +44,7 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
   const Reg64 b_at_row = rcx;  // one row
   const Opmask tail = k1;
 
-  Address arg(int64_t MatMulArgs::*field) {
+  Address arg(int64_t MatMulArgs::* field) {
     const MatMulArgs sample{};
     return qword[args + (reinterpret_cast<const char*>(&(sample.*field)) - reinterpret_cast<const char*>(&sample))];
   }
@@ -64,12 +65,9 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
   void load(const Xmm& to, const Address& from) { f32_ ? vmovups(to, from) : vmovupd(to, from); }
   void store(const Address& to, const Xmm& from) { f32_ ? vmovups(to, from) : vmovupd(to, from); }
   void broadcast(const Xmm& to, const Address& from) {
-    if (f32_)
-      vbroadcastss(to, from);
-    else if (to.isXMM())
-      vmovddup(to, from);
-    else
-      vbroadcastsd(to.isZMM() ? static_cast<Ymm>(Zmm(to.getIdx())) : Ymm(to.getIdx()), from);
+    if (f32_) vbroadcastss(to, from);
+    else if (to.isXMM()) vmovddup(to, from);
+    else vbroadcastsd(to.isZMM() ? static_cast<Ymm>(Zmm(to.getIdx())) : Ymm(to.getIdx()), from);
   }
   using CodeGenerator::add;
   void add_vectors(const Xmm& to, const Xmm& x, const Xbyak::Operand& y) {
@@ -110,10 +108,8 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
     group() == 4 ? vmovdqu8(to | live | T_z, from) : vmovdqu16(to | live | T_z, from);
   }
   void load_masked(const Xmm& to, const Xmm& mask, const Address& from) {
-    if (avx512_)
-      load(to | tail | T_z, from);
-    else
-      f32_ ? vmaskmovps(to, mask, from) : vmaskmovpd(to, mask, from);
+    if (avx512_) load(to | tail | T_z, from);
+    else f32_ ? vmaskmovps(to, mask, from) : vmaskmovpd(to, mask, from);
   }
   /// A vector whose idle lanes are copies of its first one; `filler` is written on AVX2.
   void load_filled(const Xmm& to, const Xmm& filler, const Xmm& mask, const Address& from) {
@@ -190,12 +186,9 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
   void store_c(const Shape& s, F&& f) {
     each_of_c(s, [&](const Xmm& acc, const Address& at, bool edge) {
       f(acc);
-      if (!edge)
-        store(at, acc);
-      else if (avx512_)
-        store(at | tail, acc);
-      else
-        f32_ ? vmaskmovps(at, mask(), acc) : vmaskmovpd(at, mask(), acc);
+      if (!edge) store(at, acc);
+      else if (avx512_) store(at | tail, acc);
+      else f32_ ? vmaskmovps(at, mask(), acc) : vmaskmovpd(at, mask(), acc);
     });
   }
 

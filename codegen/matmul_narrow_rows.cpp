@@ -27,15 +27,14 @@ void MatMulGenerator::narrow_rows(int rows) {
   enum class Rows { All, Live, Rest };
   const auto step = [&](Rows which) {
     const auto load_row = [&](const Xmm& to, int i) {
-      const Address at = i == 0 ? ptr[from] : i == 1 ? ptr[from + b_k] : i == 2 ? ptr[from + b_k * 2] : ptr[from + b_k3];
-      if (which == Rows::All)
-        load(to, at);
-      else if (which == Rows::Live)
-        load_elements(to, live[0], at);
-      else if (i + 1 < group())
-        load_elements(to, live[static_cast<std::size_t>(i)], at);
-      else
-        zero(to);
+      const Address at = i == 0   ? ptr[from]
+                         : i == 1 ? ptr[from + b_k]
+                         : i == 2 ? ptr[from + b_k * 2]
+                                  : ptr[from + b_k3];
+      if (which == Rows::All) load(to, at);
+      else if (which == Rows::Live) load_elements(to, live[0], at);
+      else if (i + 1 < group()) load_elements(to, live[static_cast<std::size_t>(i)], at);
+      else zero(to);
     };
     std::array<int, 4> b{};
     load_row(spare(0), 0);
@@ -59,7 +58,8 @@ void MatMulGenerator::narrow_rows(int rows) {
     }
     for (int row = 0; row < rows; ++row) {
       broadcast(spare(5), row_address(row));
-      for (int v = 0; v < group(); ++v) multiply_add(vec(s.acc(row, v)), spare(5), spare(b[static_cast<std::size_t>(v)]), 0);
+      for (int v = 0; v < group(); ++v)
+        multiply_add(vec(s.acc(row, v)), spare(5), spare(b[static_cast<std::size_t>(v)]), 0);
     }
   };
   // Parts of 128 bits are what is transposed.
@@ -71,10 +71,8 @@ void MatMulGenerator::narrow_rows(int rows) {
       if (group() == 4) vshuff32x4(to(2 * half + 1), acc(2), acc(3), half ? 0xee : 0x44);
     }
     for (int v = 0; v < group(); ++v) {
-      if (group() == 2)
-        vshuff32x4(acc(v), to(2 * v), to(2 * v), 0xd8);
-      else
-        vshuff32x4(acc(v), to(v / 2 * 2), to(v / 2 * 2 + 1), v % 2 ? 0xdd : 0x88);
+      if (group() == 2) vshuff32x4(acc(v), to(2 * v), to(2 * v), 0xd8);
+      else vshuff32x4(acc(v), to(v / 2 * 2), to(v / 2 * 2 + 1), v % 2 ? 0xdd : 0x88);
     }
   };
   const auto block = [&](bool masked) {
@@ -114,11 +112,14 @@ void MatMulGenerator::narrow_rows(int rows) {
     for (int row = 0; row < rows; ++row) order(row);
     const auto each = [&](auto&& f) {
       for (int row = 0; row < rows; ++row)
-        for (int v = 0; v < group(); ++v) f(vec(s.acc(row, v)), row_address(row, v * vector_bytes()), live_of_c[static_cast<std::size_t>(v)]);
+        for (int v = 0; v < group(); ++v)
+          f(vec(s.acc(row, v)), row_address(row, v * vector_bytes()), live_of_c[static_cast<std::size_t>(v)]);
     };
     cmp(arg(&MatMulArgs::add), 0);
     je(store_all, T_NEAR);
-    each([&](const Xmm& acc, const Address& at, const Opmask& k) { masked ? add_vectors(acc | k, acc, at) : add_vectors(acc, acc, at); });
+    each([&](const Xmm& acc, const Address& at, const Opmask& k) {
+      masked ? add_vectors(acc | k, acc, at) : add_vectors(acc, acc, at);
+    });
     L(store_all);
     each([&](const Xmm& acc, const Address& at, const Opmask& k) { masked ? store(at | k, acc) : store(at, acc); });
   };
@@ -137,7 +138,8 @@ void MatMulGenerator::narrow_rows(int rows) {
   mov(scratch, -1);
   bzhi(scratch, scratch, left);
   kmovq(live[0], scratch);
-  for (int v = 0; v < group(); ++v) kshiftrq(live_of_c[static_cast<std::size_t>(v)], live[0], static_cast<uint8_t>(v * core_.lanes));
+  for (int v = 0; v < group(); ++v)
+    kshiftrq(live_of_c[static_cast<std::size_t>(v)], live[0], static_cast<uint8_t>(v * core_.lanes));
   block(true);
   L(done);
   for (const Reg64& r : {r14, r13, r12, rbx}) pop(r);

@@ -23,10 +23,8 @@ void MatMulGenerator::copy(int vectors, bool masked) {
   L(loop);
   for (int v = 0; v < vectors; ++v) {
     const Address at = ptr[from + v * vector_bytes()];
-    if (masked && v + 1 == vectors)
-      load_filled(vec(v), filler(), mask(), at);
-    else
-      load(vec(v), at);
+    if (masked && v + 1 == vectors) load_filled(vec(v), filler(), mask(), at);
+    else load(vec(v), at);
   }
   for (int v = 0; v < vectors; ++v) store(ptr[to + v * vector_bytes()], vec(v));
   add(from, from_step);
@@ -71,9 +69,7 @@ void MatMulGenerator::transpose() {
       case 0: store(ptr[to], value); break;
       case 1: store(ptr[to + to_step], value); break;
       case 2: store(ptr[to + to_step * 2], value); break;
-      default:
-        store(ptr[to + to_step3], value);
-        lea(to, ptr[to + to_step * 4]);
+      default: store(ptr[to + to_step3], value); lea(to, ptr[to + to_step * 4]);
     }
   };
   for (int j = 0; j < lanes; ++j) store_column(j);

@@ -1,5 +1,5 @@
-// Each line along the axis is a chain of operations, in NumPy's order. Lines beside each other hide the latency of the chain, and where they lie
-// together in memory they are the elements of vectors.
+// Each line along the axis is a chain of operations, in NumPy's order. Lines beside each other hide the latency of the
+// chain, and where they lie together in memory they are the elements of vectors.
 #include "codegen/scan.h"
 
 #include <algorithm>
@@ -64,7 +64,8 @@ void chains(const char* x, char* out, const Extent& along, const Extent& beside)
   for (int64_t k = 1; k < along.length; ++k) {
     x += along.x;
     out += along.out;
-    for (int i = 0; i < kLines; ++i) put(out + i * beside.out, last[i] = combine<op, T>(last[i], element<X, T>(x + i * beside.x)));
+    for (int i = 0; i < kLines; ++i)
+      put(out + i * beside.out, last[i] = combine<op, T>(last[i], element<X, T>(x + i * beside.x)));
   }
 }
 
@@ -78,7 +79,8 @@ void rows(const char* x, char* out, const Extent& along, const Extent& beside, i
     const char* const before = out;
     x += along.x;
     out += along.out;
-    for (int64_t i = 0; i < count; ++i) put(out + i * kItem, combine<op, T>(element<T, T>(before + i * kItem), element<X, T>(x + i * step)));
+    for (int64_t i = 0; i < count; ++i)
+      put(out + i * kItem, combine<op, T>(element<T, T>(before + i * kItem), element<X, T>(x + i * step)));
   }
 }
 
@@ -90,11 +92,13 @@ void plane(const char* x, char* out, const Extent& along, const Extent& beside) 
     for (; i < beside.length; i += kRow) {
       const int64_t count = std::min(kRow, beside.length - i);
       const bool packed = beside.x == static_cast<int64_t>(sizeof(X));
-      (packed ? rows<op, X, T, true> : rows<op, X, T, false>)(x + i * beside.x, out + i * beside.out, along, beside, count);
+      (packed ? rows<op, X, T, true> : rows<op, X, T, false>)(x + i * beside.x, out + i * beside.out, along, beside,
+                                                              count);
     }
     return;
   }
-  for (; i + kLines <= beside.length; i += kLines) chains<op, X, T, kLines>(x + i * beside.x, out + i * beside.out, along, beside);
+  for (; i + kLines <= beside.length; i += kLines)
+    chains<op, X, T, kLines>(x + i * beside.x, out + i * beside.out, along, beside);
   for (; i < beside.length; ++i) chains<op, X, T, 1>(x + i * beside.x, out + i * beside.out, along, beside);
 }
 
@@ -206,7 +210,8 @@ ExtremePlace extreme_place_of(DType dtype) {
 bool find_extreme(Op op, const HostArray& x, std::size_t axis, const HostArray& out) {
   const ExtremePlace find = extreme_place_of(x.dtype);
   const std::size_t rank = x.shape.size();
-  if (!find || axis >= rank || rank >= kMostAxes || out.shape.size() != rank - 1 || out.dtype != DType::I64) return false;
+  if (!find || axis >= rank || rank >= kMostAxes || out.shape.size() != rank - 1 || out.dtype != DType::I64)
+    return false;
   std::array<Extent, kMostAxes> others;
   for (std::size_t a = 0, k = 0; a < rank; ++a) {
     if (x.shape[a] == 0) return false;
@@ -215,7 +220,9 @@ bool find_extreme(Op op, const HostArray& x, std::size_t axis, const HostArray& 
     others[k] = {x.shape[a], x.strides[a], out.strides[k]};
     ++k;
   }
-  for_each_line(others, rank - 1, x.data, out.data, [&](const char* from, char* to) { put(to, find(from, x.shape[axis], x.strides[axis], op == Op::Minimum)); });
+  for_each_line(others, rank - 1, x.data, out.data, [&](const char* from, char* to) {
+    put(to, find(from, x.shape[axis], x.strides[axis], op == Op::Minimum));
+  });
   return true;
 }
 
@@ -233,13 +240,15 @@ bool scan(Op op, const HostArray& x, std::size_t axis, const HostArray& out) {
   }
   const int64_t item = graph::size_of(graph::part_of(out.dtype));
   if (complex) others[count++] = {2, item, item};
-  if (along.length == 0 || std::any_of(others.begin(), others.begin() + static_cast<std::ptrdiff_t>(count), [](const Extent& e) { return e.length == 0; }))
+  if (along.length == 0 || std::any_of(others.begin(), others.begin() + static_cast<std::ptrdiff_t>(count),
+                                       [](const Extent& e) { return e.length == 0; }))
     return true;
   // The lines beside each other: those that lie nearest in the result.
   Extent beside{1, 0, 0};
-  const auto nearest = std::min_element(others.begin(), others.begin() + static_cast<std::ptrdiff_t>(count), [](const Extent& a, const Extent& b) {
-    return std::pair(a.length == 1, std::abs(a.out)) < std::pair(b.length == 1, std::abs(b.out));
-  });
+  const auto nearest = std::min_element(
+      others.begin(), others.begin() + static_cast<std::ptrdiff_t>(count), [](const Extent& a, const Extent& b) {
+        return std::pair(a.length == 1, std::abs(a.out)) < std::pair(b.length == 1, std::abs(b.out));
+      });
   if (count > 0) {
     beside = *nearest;
     *nearest = others[--count];

@@ -56,14 +56,13 @@ class TileGenerator : public Xbyak::CodeGenerator {
   static Tmm b(int column) { return Tmm(TileCore::b(column)); }
 
   void multiply_add(int row, int column) {
-    if (kind_ == NarrowProduct::BFloat16)
-      tdpbf16ps(c(row, column), a(row), b(column));
-    else
-      tdpbusd(c(row, column), a(row), b(column));
+    if (kind_ == NarrowProduct::BFloat16) tdpbf16ps(c(row, column), a(row), b(column));
+    else tdpbusd(c(row, column), a(row), b(column));
   }
 
   void product(int rows, int columns) {
-    const Reg64 args = rdi, a0 = rax, a1 = r11, a_row = rcx, b_at = rdx, b_k = rsi, c0 = r8, c1 = r11, c_row = r9, depth = r10;
+    const Reg64 args = rdi, a0 = rax, a1 = r11, a_row = rcx, b_at = rdx, b_k = rsi, c0 = r8, c1 = r11, c_row = r9,
+                depth = r10;
     const Reg64 b_step = rdi;  // when the arguments are read
     Label zeros, start, loop, done;
     const auto load_argument = [&](const Reg64& to, std::size_t offset) { mov(to, ptr[args + offset]); };

@@ -24,15 +24,17 @@ namespace {
 PyObject* batch_begin(PyObject*, PyObject*) { Py_RETURN_NONE; }
 PyObject* batch(PyObject*, PyObject*) { Py_RETURN_NONE; }
 
-PyMethodDef functions[] = {
-    {"_batch_begin", batch_begin, METH_NOARGS, nullptr}, {"_batch", batch, METH_VARARGS, nullptr}, {nullptr, nullptr, 0, nullptr}};
+PyMethodDef functions[] = {{"_batch_begin", batch_begin, METH_NOARGS, nullptr},
+                           {"_batch", batch, METH_VARARGS, nullptr},
+                           {nullptr, nullptr, 0, nullptr}};
 
 const ModulePart part(46, [](PyObject* module) { return PyModule_AddFunctions(module, functions) == 0; });
 
 /// Where one sample began: the session, and its length then.
 Captured<Value*> begin(Session& session) {
   const Session::Mark mark = session.mark();
-  Ref<> at = Ref<>::steal(Py_BuildValue("(Lnnn)", static_cast<long long>(session.serial()), static_cast<Py_ssize_t>(session.graph().body().nodes.size()),
+  Ref<> at = Ref<>::steal(Py_BuildValue("(Lnnn)", static_cast<long long>(session.serial()),
+                                        static_cast<Py_ssize_t>(session.graph().body().nodes.size()),
                                         static_cast<Py_ssize_t>(mark.undo), static_cast<Py_ssize_t>(mark.values)));
   if (!at || session.graph().is_in_block()) return session.constant(Py_None);
   return session.constant(at.get());
@@ -59,8 +61,9 @@ Captured<Value*> end(Session& session, std::span<Value* const> args) {
   if (!PyArg_ParseTuple(args[0]->object.get(), "Lnnn", &serial, &nodes, &undo, &values)) return PyErr_Clear(), none;
   mark.undo = static_cast<std::size_t>(undo);
   mark.values = static_cast<std::size_t>(values);
-  if (serial != session.serial() || !session.is_pure(mark) || !take_arrays(*args[1], results) || !take_arrays(*args[2], samples) ||
-      !take_arrays(*args[3], batches) || samples.empty() || samples.size() != batches.size())
+  if (serial != session.serial() || !session.is_pure(mark) || !take_arrays(*args[1], results) ||
+      !take_arrays(*args[2], samples) || !take_arrays(*args[3], batches) || samples.empty() ||
+      samples.size() != batches.size())
     return none;
   graph::Graph& graph = session.graph();
   graph::BatchRequest request;
@@ -105,7 +108,8 @@ bool is_batch_function(PyObject* callable) {
 }
 
 Captured<Value*> call_batch_function(Session& session, PyObject* callable, std::span<Value* const> args) {
-  if (args.size() != (method_of(callable) == batch_begin ? 0u : 4u)) return break_at(BreakId::WouldRaise, "arguments of a batch");
+  if (args.size() != (method_of(callable) == batch_begin ? 0u : 4u))
+    return break_at(BreakId::WouldRaise, "arguments of a batch");
   return args.empty() ? begin(session) : end(session, args);
 }
 

@@ -77,7 +77,9 @@ std::string text(const Region& region, const Effect& e) {
     case Effect::Kind::StoreItem: return part(e.target) + "[" + part(e.key) + "] = " + part(e.value);
     case Effect::Kind::ListExtend: return part(e.target) + ".extend(" + items + ")";
     case Effect::Kind::ListReplace: return part(e.target) + "[:] = [" + items + "]";
-    case Effect::Kind::SetChange: return part(e.target) + " " + kSetChanges[PyLong_AsLong(region.recipes[e.key].object.get())] + " " + part(e.value);
+    case Effect::Kind::SetChange:
+      return part(e.target) + " " + kSetChanges[PyLong_AsLong(region.recipes[e.key].object.get())] + " " +
+             part(e.value);
     case Effect::Kind::CountCall: return e.source ? "hit " + e.source->str() : "miss " + short_repr(e.object.get());
   }
   return "?";
@@ -174,10 +176,10 @@ PyObject* run_capture(PyObject*, PyObject* args, PyObject* kwargs) {
       PyObject* item = PyTuple_GET_ITEM(stack, i);
       entries.push_back(item == reinterpret_cast<PyObject*>(Py_TYPE(Py_NotImplemented)) ? nullptr : item);
     }
-    request.frame = FrameView{{slots.data(), static_cast<int>(slots.size()), entries.data(),
-                               static_cast<int>(entries.size()), function},
-                              f->func_globals,
-                              f->func_builtins};
+    request.frame = FrameView{
+        {slots.data(), static_cast<int>(slots.size()), entries.data(), static_cast<int>(entries.size()), function},
+        f->func_globals,
+        f->func_builtins};
     const CaptureOutcome outcome = capture::capture(request);
     Ref<> result = outcome.region ? describe(*outcome.region) : Ref<>::share(Py_None);
     Ref<> breaks = result ? describe(outcome.breaks) : Ref<>();

@@ -23,13 +23,15 @@ class ReachedCode final : public capture::FrameInterceptor {
     for (Way& way : ways_)
       if (way.owner == id) {
         if (way.cold > 0 && --way.cold > 0 && !is_given_arrays(function, code, locals)) return {};
-        if (const std::shared_ptr<MarkedCode> held = way.compiled.lock()) return held->enter(function, code, locals, local_count);
+        if (const std::shared_ptr<MarkedCode> held = way.compiled.lock())
+          return held->enter(function, code, locals, local_count);
       }
     return {};
   }
 
   bool knows(uint64_t owner) const {
-    return std::any_of(ways_.begin(), ways_.end(), [&](const Way& way) { return way.owner == owner && !way.compiled.expired(); });
+    return std::any_of(ways_.begin(), ways_.end(),
+                       [&](const Way& way) { return way.owner == owner && !way.compiled.expired(); });
   }
   void add(uint64_t owner, std::weak_ptr<MarkedCode> compiled) {
     std::erase_if(ways_, [](const Way& way) { return way.compiled.expired(); });
@@ -61,14 +63,15 @@ std::unordered_map<PyCodeObject*, std::weak_ptr<ReachedCode>>& reached() {
 bool may_be_reached(PyCodeObject* code) {
   const char* file = PyUnicode_AsUTF8(code->co_filename);
   if (!file) PyErr_Clear();
-  return file && !std::string_view(file).starts_with("<frozen importlib") && (code->co_flags & CO_OPTIMIZED) && !is_marked(code) &&
-         !is_disabled(code);
+  return file && !std::string_view(file).starts_with("<frozen importlib") && (code->co_flags & CO_OPTIMIZED) &&
+         !is_marked(code) && !is_disabled(code);
 }
 
 bool is_array(PyObject* object) { return object && (PyArray_Check(object) || is_tensor(object)); }
 
 bool holds_array(PyObject* object) {
-  if (object && PyTuple_CheckExact(object)) return PyTuple_GET_SIZE(object) > 0 && is_array(PyTuple_GET_ITEM(object, 0));
+  if (object && PyTuple_CheckExact(object))
+    return PyTuple_GET_SIZE(object) > 0 && is_array(PyTuple_GET_ITEM(object, 0));
   if (object && PyList_CheckExact(object)) return PyList_GET_SIZE(object) > 0 && is_array(PyList_GET_ITEM(object, 0));
   return is_array(object);
 }
@@ -104,7 +107,9 @@ void Callees::add(PyCodeObject* code, const std::shared_ptr<CodeState>& owner) {
 }
 
 bool Callees::any_awake() const {
-  return std::any_of(all_.begin(), all_.end(), [](const Callee& callee) { return !callee.code.expired() && !callee.compiled->state().is_asleep(); });
+  return std::any_of(all_.begin(), all_.end(), [](const Callee& callee) {
+    return !callee.code.expired() && !callee.compiled->state().is_asleep();
+  });
 }
 
 std::vector<CodeState*> Callees::states() const {

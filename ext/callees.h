@@ -1,5 +1,6 @@
-// Callees of a function that capture could not follow to their end. The interpreter calls them; their frames go through the hook to
-// what is compiled for them here, while the function runs and nowhere else, with the settings of the function.
+// Callees of a function that capture could not follow to their end. The interpreter calls them; their frames go through
+// the hook to what is compiled for them here, while the function runs and nowhere else, with the settings of the
+// function.
 #pragma once
 
 #include "ext/marking.h"

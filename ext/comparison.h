@@ -21,22 +21,25 @@ int size_class(PyObject* const* slots, int count);
 /// How often the bytecode had its turn, in this process: a time with one of a callee or of a region in it says nothing.
 inline int64_t bytecode_turns = 0;
 
-/// Times of runs on arrays of about the same sizes. Nothing is run twice: in some of the runs the bytecode runs instead of the
-/// compiled code.
+/// Times of runs on arrays of about the same sizes. Nothing is run twice: in some of the runs the bytecode runs instead
+/// of the compiled code.
 class Comparison {
  public:
   static constexpr int kMostWarmUp = 64;
   enum class Verdict : uint8_t { Open, Keep, Drop };
 
-  /// How long the compiled code runs before anything counts: memory and caches warm up, plans are bound for the numbers that come by.
+  /// How long the compiled code runs before anything counts: memory and caches warm up, plans are bound for the numbers
+  /// that come by.
   struct WarmUp {
     int least_runs;
     int64_t enough_ns;  // or kMostWarmUp runs
   };
   static constexpr WarmUp kCalls{3, 200000}, kRounds{8, 1000000};
 
-  /// `least_bytecode`: what the bytecode takes at least, by an estimate. Where the compiled code takes less the bytecode need not run.
-  explicit Comparison(WarmUp warm_up = kCalls, double least_bytecode = 0) : warm_up_(warm_up), least_bytecode_(least_bytecode) {}
+  /// `least_bytecode`: what the bytecode takes at least, by an estimate. Where the compiled code takes less the
+  /// bytecode need not run.
+  explicit Comparison(WarmUp warm_up = kCalls, double least_bytecode = 0)
+      : warm_up_(warm_up), least_bytecode_(least_bytecode) {}
 
   Verdict verdict() const { return verdict_; }
   bool is_open() const { return verdict_ == Verdict::Open; }

@@ -77,8 +77,7 @@ Expected<Compiled, std::string> finish(codegen::Program program, const CompileOp
   Compiled out;
   const int64_t start = now_ns();
   for (const codegen::Step& step : program.steps)
-    if (std::holds_alternative<codegen::HostStep>(step))
-      ++out.host_stages;
+    if (std::holds_alternative<codegen::HostStep>(step)) ++out.host_stages;
     else if (const auto* loop = std::get_if<codegen::LoopStep>(&step))
       for (const codegen::Stage& stage : loop->stages)
         out.host_stages += std::holds_alternative<codegen::HostLoop>(stage.code);
@@ -93,7 +92,7 @@ Expected<Compiled, std::string> finish(codegen::Program program, const CompileOp
 
 /// Where it can be, a program is attributed.
 Expected<codegen::Program, std::string> lower_best(const graph::Graph& graph, const std::vector<graph::Group>& groups,
-                                              codegen::LowerOptions options, bool quiet) {
+                                                   codegen::LowerOptions options, bool quiet) {
   options.attribute = !quiet;
   if (quiet) return codegen::lower(graph, groups, options);
   if (auto program = codegen::lower(graph, groups, options)) return program;
@@ -125,7 +124,8 @@ Expected<Compiled, std::string> compile(graph::Graph& graph, const CompileOption
 
 Expected<Compiled, std::string> compile_undoable(const graph::Graph& optimized, const CompileOptions& options) {
   const int64_t start = now_ns();
-  FRAMEJIT_TRY(program, codegen::lower(optimized, graph::fuse(optimized, pass_context(options)), lower_options(options)));
+  FRAMEJIT_TRY(program,
+               codegen::lower(optimized, graph::fuse(optimized, pass_context(options)), lower_options(options)));
   FRAMEJIT_TRY(out, finish(std::move(program), options));
   stats.compile_ns += now_ns() - start;
   return out;

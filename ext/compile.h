@@ -14,14 +14,14 @@ namespace framejit::ext {
 
 struct CompileOptions {
   bool o1 = false;
-  bool o2 = false;       // with o1
-  bool quiet = false;    // no floating-point flag counts
+  bool o2 = false;     // with o1
+  bool quiet = false;  // no floating-point flag counts
   bool listing = false;
-  bool interp = false;  // runs go through the reference interpreter (stress)
-  bool losing = false;  // what loses to the interpreter runs all the same (stress)
+  bool interp = false;    // runs go through the reference interpreter (stress)
+  bool losing = false;    // what loses to the interpreter runs all the same (stress)
   bool compared = false;  // the time of some runs, with that of the bytecode
   bool constant_parameters = false;
-  bool keep_layouts = false;  // of constant parameters
+  bool keep_layouts = false;          // of constant parameters
   std::vector<bool> constant_params;  // of the graph, by number: see fold_parameters
   graph::ExecOrder order = graph::ExecOrder::Program;
   runtime::PlanOptions plan;
@@ -38,7 +38,8 @@ struct Compiled {
 /// Optimizes the graph in place and compiles it. The failure is a sentence: this region stays in the interpreter.
 Expected<Compiled, std::string> compile(graph::Graph& graph, const CompileOptions& options);
 
-/// The Plan for calls in which an attributed one (codegen/kernel.h) will not do: it can be taken back. `optimized`: by compile().
+/// The Plan for calls in which an attributed one (codegen/kernel.h) will not do: it can be taken back. `optimized`: by
+/// compile().
 Expected<Compiled, std::string> compile_undoable(const graph::Graph& optimized, const CompileOptions& options);
 
 /// The machine code of a graph that compile() has optimized, as text.

@@ -89,7 +89,8 @@ PyMethodDef methods[] = {
      "set_stance('default' | 'force_eager' | 'fail_on_recompile') -> the one before, for the whole process."},
     {"disable_code", disable_code, METH_O, "disable_code(code): it is neither compiled nor inlined; calls nest."},
     {"enable_code", enable_code, METH_O, "enable_code(code): takes one disable_code() back."},
-    {"mark_dynamic", mark_dynamic, METH_VARARGS, "mark_dynamic(array, dim): captures that meet it take it as symbolic."},
+    {"mark_dynamic", mark_dynamic, METH_VARARGS,
+     "mark_dynamic(array, dim): captures that meet it take it as symbolic."},
     {"forget_dynamic", forget_dynamic, METH_O, "forget_dynamic(id): takes the marks of a dead array back."},
     {nullptr, nullptr, 0, nullptr}};
 

@@ -33,7 +33,8 @@ struct CustomOp {
 
 /// By the operator, which whoever compiled a call keeps alive; it forgets itself when it dies.
 std::map<PyObject*, std::unique_ptr<CustomOp>>& custom_ops() {
-  static auto* map = new std::map<PyObject*, std::unique_ptr<CustomOp>>();  // never destroyed: the interpreter is gone by then
+  static auto* map =
+      new std::map<PyObject*, std::unique_ptr<CustomOp>>();  // never destroyed: the interpreter is gone by then
   return *map;
 }
 
@@ -74,8 +75,8 @@ bool fits(PyObject* object, const HostArray& out) {
   return PyArray_CHKFLAGS(array, kFlags);
 }
 
-/// The bytecode, which runs again, will call the operator with the same arrays: it raises this error then, which may be one of a signal's
-/// handler. Clears the error.
+/// The bytecode, which runs again, will call the operator with the same arrays: it raises this error then, which may be
+/// one of a signal's handler. Clears the error.
 void keep_error(const CustomOp& op, PyObject* args) {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
@@ -144,7 +145,8 @@ class CustomDoor final : public capture::Door {
     if (op.shape.get() != Py_None && !result_shape(session, op, operands, shape))
       return break_at(BreakId::UnsupportedArgument, "the shape of a custom_op");
     if (shape.empty()) return break_at(BreakId::UnsupportedArgument, "a custom_op that gives a 0-d array");
-    if (session.has_flag_actions()) return break_at(BreakId::UnsupportedArgument, "a custom_op under np.errstate of the region's own");
+    if (session.has_flag_actions())
+      return break_at(BreakId::UnsupportedArgument, "a custom_op under np.errstate of the region's own");
     return session.array(session.builder().host_call(op.index, std::move(operands), dtype, std::move(shape)),
                          Wrap::NdArray);
   }
@@ -219,7 +221,8 @@ PyObject* forget_custom_op(PyObject*, PyObject* index) {
 
 PyObject* raise_error(PyObject*, PyObject* args) {
   PyObject* error = PyTuple_GET_SIZE(args) > 0 ? PyTuple_GET_ITEM(args, 0) : nullptr;
-  if (!error || !PyExceptionInstance_Check(error)) return PyErr_Format(PyExc_TypeError, "raise_error() takes an exception");
+  if (!error || !PyExceptionInstance_Check(error))
+    return PyErr_Format(PyExc_TypeError, "raise_error() takes an exception");
   PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error)), error);
   return nullptr;
 }

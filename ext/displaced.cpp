@@ -23,7 +23,8 @@ void array_holds(PyObject* object, Drops& drops) {
   drops.give_up(PyArray_BASE(array));
 }
 
-/// An array of numbers over memory of its own that nothing refers to weakly: most of what is displaced. It takes nothing along.
+/// An array of numbers over memory of its own that nothing refers to weakly: most of what is displaced. It takes
+/// nothing along.
 bool is_inert(PyObject* object) {
   if (!Py_IS_TYPE(object, &PyArray_Type)) return false;
   const auto* array = reinterpret_cast<PyArrayObject_fields*>(object);
@@ -45,10 +46,8 @@ class Written {
  public:
   bool has(const Effect& e) const { return lists_.count(e.target) != 0 || places_.count(place(e)) != 0; }
   void add(const Effect& e) {
-    if (e.kind == Effect::Kind::ListReplace)
-      lists_.insert(e.target);
-    else if (!displaces_nothing(e))
-      places_.insert(place(e));
+    if (e.kind == Effect::Kind::ListReplace) lists_.insert(e.target);
+    else if (!displaces_nothing(e)) places_.insert(place(e));
   }
 
  private:

@@ -28,7 +28,7 @@ class Displaced {
   const capture::Region& region_;
   const GuardProgram& guards_;
   std::unordered_map<uint32_t, GuardOperand> fetched_;  // by recipe
-  std::vector<const capture::Effect*> displacing_;  // what was there before the region
+  std::vector<const capture::Effect*> displacing_;      // what was there before the region
   struct Kept {
     GuardOperand object;
     int32_t holder;  // recipe, or -1

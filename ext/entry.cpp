@@ -39,8 +39,9 @@ bool same_relation(const graph::DimGuard& a, const graph::DimGuard& b) {
   return a.relation == b.relation && a.outcome == b.outcome && a.left == b.left && a.right == b.right;
 }
 
-/// A frame cannot be made to raise behind a region. An interrupt (of the code that shows a warning) comes back where the interpreter
-/// looks for signals next; what else may be left, memory that ran out, is reported as Python reports what cannot be raised.
+/// A frame cannot be made to raise behind a region. An interrupt (of the code that shows a warning) comes back where
+/// the interpreter looks for signals next; what else may be left, memory that ran out, is reported as Python reports
+/// what cannot be raised.
 void defer_error() {
   if (!PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) return PyErr_WriteUnraisable(nullptr);
   PyErr_Clear();
@@ -67,11 +68,10 @@ void copy_guarded_values(capture::Region& region) {
   PyErr_Clear();
 }
 
-/// Called now and then during long runs, by the thread that started them, without the GIL. A signal cancels the run; the
-/// interpreter, which then executes the bytecode, runs its handler. A GIL request of another thread is no reason to stop.
-bool poll_signals() {
-  return capture::signal_pending();
-}
+/// Called now and then during long runs, by the thread that started them, without the GIL. A signal cancels the run;
+/// the interpreter, which then executes the bytecode, runs its handler. A GIL request of another thread is no reason to
+/// stop.
+bool poll_signals() { return capture::signal_pending(); }
 
 }  // namespace
 
@@ -119,11 +119,11 @@ Entry::Sizes::Sizes(const GuardProgram& g, const Materializer& m) {
 }
 
 /// Memory for a Scratch, on the stack where it is small.
-#define FRAMEJIT_SCRATCH(name, live, sizes)                  \
-  alignas(8) char name##_stack[kScratchOnStack];             \
-  std::unique_ptr<char[]> name##_heap;                       \
-  if (words((sizes).all) > kScratchOnStack) [[unlikely]]     \
-    name##_heap.reset(new char[words((sizes).all)]);         \
+#define FRAMEJIT_SCRATCH(name, live, sizes)              \
+  alignas(8) char name##_stack[kScratchOnStack];         \
+  std::unique_ptr<char[]> name##_heap;                   \
+  if (words((sizes).all) > kScratchOnStack) [[unlikely]] \
+    name##_heap.reset(new char[words((sizes).all)]);     \
   Scratch name(name##_heap ? name##_heap.get() : name##_stack, sizes, live)
 
 /// What a run owns until its results are handed over.
@@ -163,14 +163,15 @@ std::string Entry::link(const LiveSlots& live, int local_count) {
   // What passes relied upon since capture is guarded too.
   for (const graph::DimGuard& dim : graph.shapes().guards()) {
     bool known = graph.shapes().is_measured(dim.left) || graph.shapes().is_measured(dim.right);
-    for (const Guard& g : region_->guards) known = known || (g.kind == GuardKind::DimRelation && same_relation(g.dim, dim));
+    for (const Guard& g : region_->guards)
+      known = known || (g.kind == GuardKind::DimRelation && same_relation(g.dim, dim));
     if (known) continue;
     Guard& g = region_->guards.emplace_back();
     g.kind = GuardKind::DimRelation;
     g.dim = dim;
   }
-  auto program = GuardProgram::make(region_->guards, region_->inputs, Materializer::sources(*region_),
-                                    graph.shapes(), local_count);
+  auto program = GuardProgram::make(region_->guards, region_->inputs, Materializer::sources(*region_), graph.shapes(),
+                                    local_count);
   if (!program) return program.error();
   guards_ = std::move(*program);
   auto materializer = Materializer::make(*region_, *guards_, *compiled_.plan);
@@ -189,7 +190,8 @@ std::string Entry::link(const LiveSlots& live, int local_count) {
     order_matters_ = order_matters_ || ((node.op == graph::Op::ReduceSum || node.op == graph::Op::ReduceProd) &&
                                         (graph::is_float(node.type.dtype) || graph::is_complex(node.type.dtype)));
   });
-  if (!options_.quiet && !options_.losing && !is_profitable(*region_, asks_scipy_ && !options_.o1)) unprofitable_ = kUnprofitable;
+  if (!options_.quiet && !options_.losing && !is_profitable(*region_, asks_scipy_ && !options_.o1))
+    unprofitable_ = kUnprofitable;
   least_bytecode_ = least_bytecode_time(*region_);
   if (options_.compared && !unprofitable_) compared_from_ = kComparedFrom;
   steps_ = static_cast<int64_t>(plan().program().steps.size());
@@ -208,8 +210,7 @@ Entry::~Entry() {
   for (Ref<>* ref : refs_) {
     const Lent* lent = lent_as(ref->get());
     if (!lent) continue;
-    if (PyWeakref_GET_OBJECT(lent->weakref.get()) != Py_None)
-      Py_INCREF(ref->get());
+    if (PyWeakref_GET_OBJECT(lent->weakref.get()) != Py_None) Py_INCREF(ref->get());
     else  // it dies now, and others are told first
       (void)ref->release();
   }
@@ -261,12 +262,13 @@ int Entry::traverse(visitproc visit, void* arg) const {
   return 0;
 }
 
-// References that are lent. The weak references are not visited: as long as they are reachable the collector calls back before it
-// clears anything.
+// References that are lent. The weak references are not visited: as long as they are reachable the collector calls back
+// before it clears anything.
 
 const Entry::Lent* Entry::lent_as(PyObject* object) const {
-  const auto at = std::lower_bound(lent_.begin(), lent_.end(), object,
-                                   [](const Lent& lent, PyObject* o) { return std::less<PyObject*>()(lent.object, o); });
+  const auto at = std::lower_bound(lent_.begin(), lent_.end(), object, [](const Lent& lent, PyObject* o) {
+    return std::less<PyObject*>()(lent.object, o);
+  });
   return at != lent_.end() && at->object == object ? &*at : nullptr;
 }
 
@@ -278,7 +280,8 @@ void Entry::lend(std::function<void()> on_loss) {
   for (const Ref<>* ref : refs_) {
     PyObject* object = ref->get();
     if (modules.count(object)) ++counts[object];
-    const bool for_ever = PyType_Check(object) && !PyType_HasFeature(reinterpret_cast<PyTypeObject*>(object), Py_TPFLAGS_HEAPTYPE);
+    const bool for_ever =
+        PyType_Check(object) && !PyType_HasFeature(reinterpret_cast<PyTypeObject*>(object), Py_TPFLAGS_HEAPTYPE);
     // A run calls custom operators: it must not lose one on the way.
     if (PyType_SUPPORTS_WEAKREFS(Py_TYPE(object)) && !for_ever && !is_custom_op(object)) ++counts[object];
   }
@@ -320,7 +323,8 @@ bool Entry::rests() {
   if (streak_ < kDemoteAfter) [[likely]]
     return false;
   // It may be faster for other sizes.
-  if (unprofitable_ == kSlower && guards_->symbol_count() > 0) return losses_ > kManyLosses && ++rest_ % kLookEvery != 0;
+  if (unprofitable_ == kSlower && guards_->symbol_count() > 0)
+    return losses_ > kManyLosses && ++rest_ % kLookEvery != 0;
   return unprofitable_ || ++rest_ % kRetryEvery != 0;
 }
 
@@ -333,7 +337,8 @@ int Entry::size_class(const Matched& m) const {
   const auto add = [&](graph::ValueId v) {
     uint64_t count = 1;
     for (const graph::Dim& d : graph.type(v).shape)
-      if (!graph.shapes().is_measured(d)) count *= static_cast<uint64_t>(std::max<int64_t>(d.try_evaluate(symbols).value_or(1), 0));
+      if (!graph.shapes().is_measured(d))
+        count *= static_cast<uint64_t>(std::max<int64_t>(d.try_evaluate(symbols).value_or(1), 0));
     elements += count;
   };
   for (const graph::ValueId v : graph.params()) add(v);
@@ -365,11 +370,13 @@ bool Entry::takes_turn(const Matched& m) {
 void Entry::judge() {
   using Verdict = Comparison::Verdict;
   auto any = [&](Verdict verdict) {
-    return std::any_of(comparisons_.begin(), comparisons_.end(), [verdict](const auto& c) { return c.second.verdict() == verdict; });
+    return std::any_of(comparisons_.begin(), comparisons_.end(),
+                       [verdict](const auto& c) { return c.second.verdict() == verdict; });
   };
   if (any(Verdict::Open) && hits_ < compared_from_ + kMostCompared) return;
   if (!any(Verdict::Drop)) {
-    const auto again = std::find_if(kComparedAgain.begin(), kComparedAgain.end(), [this](int64_t at) { return at > hits_; });
+    const auto again =
+        std::find_if(kComparedAgain.begin(), kComparedAgain.end(), [this](int64_t at) { return at > hits_; });
     compared_from_ = reopened_at_ = again == kComparedAgain.end() ? INT64_MAX : *again;
   } else if (any(Verdict::Keep)) {
     unprofitable_ = nullptr;
@@ -390,10 +397,11 @@ Outcome Entry::after_flags(runtime::Undo* undo) {
 Outcome Entry::given_up(const char* reason) {
   why_ = reason;
   if (++streak_ == kDemoteAfter && events_on(Channel::Perf))
-    emit(Channel::Perf, std::move(Record()
-                                      .put("function", region_->function)
-                                      .put("what", std::string("demoted"))
-                                      .put("detail", std::string(reason) + "; the interpreter runs this region from now on")));
+    emit(Channel::Perf,
+         std::move(Record()
+                       .put("function", region_->function)
+                       .put("what", std::string("demoted"))
+                       .put("detail", std::string(reason) + "; the interpreter runs this region from now on")));
   return Outcome::Declined;
 }
 
@@ -425,7 +433,8 @@ Outcome Entry::run_plan(Run& of, std::vector<unsigned>& unsaid, bool in_frame) {
   const std::span<char* const> results(w.results, materializer_->root_count());
   if (one_kernel_ && !runtime::tracing.load(std::memory_order_relaxed)) [[likely]] {
     ++stats.kernel_calls;
-    if (const unsigned flags = plan().run_short(params, results); flags && !options_.quiet && !all_ignored(flags)) [[unlikely]]
+    if (const unsigned flags = plan().run_short(params, results); flags && !options_.quiet && !all_ignored(flags))
+        [[unlikely]]
       return after_flags(nullptr);
     streak_ = 0;
     return Outcome::Done;
@@ -435,7 +444,8 @@ Outcome Entry::run_plan(Run& of, std::vector<unsigned>& unsaid, bool in_frame) {
   runtime::RunResult run;
   of.others_ran = compiled_.host_stages > 0;
   std::function<bool()> still;
-  if (of.others_ran && writes_params_ && materializer_->has_effects()) still = [&] { return still_fits(*w.matched, in_frame); };
+  if (of.others_ran && writes_params_ && materializer_->has_effects())
+    still = [&] { return still_fits(*w.matched, in_frame); };
   std::optional<OwnErrState> quiet;  // what the host's functions would raise for
   if (options_.quiet && compiled_.host_stages) quiet.emplace(0);
   if (options_.interp) [[unlikely]] {
@@ -479,10 +489,8 @@ Outcome Entry::run_plan(Run& of, std::vector<unsigned>& unsaid, bool in_frame) {
     w.matched->symbols[static_cast<std::size_t>(plan().program().measured[i].symbol)] = run.measured[i];
   if (run.flags && !options_.quiet && !all_ignored(run.flags)) [[unlikely]]
     return after_flags(run.undo.get());
-  if (!unprofitable_)
-    streak_ = 0;
-  else
-    given_up(unprofitable_);
+  if (!unprofitable_) streak_ = 0;
+  else given_up(unprofitable_);
   return Outcome::Done;
 }
 
@@ -499,7 +507,8 @@ inline Outcome Entry::fits(Matched& m) {
 /// Others ran since the guards were tested: are the objects that the effects are about still those, as they were?
 [[gnu::noinline]] bool Entry::still_fits(const Matched& before, bool in_frame) const {
   FRAMEJIT_SCRATCH(now, *before.live, sizes_);
-  return guards_->match(now.matched) && std::equal(before.slots, before.slots + guards_->slot_count(), now.matched.slots) &&
+  return guards_->match(now.matched) &&
+         std::equal(before.slots, before.slots + guards_->slot_count(), now.matched.slots) &&
          !displaced_->runs_code(now.matched, in_frame);
 }
 
@@ -595,8 +604,8 @@ std::optional<bool> quick_truth(const capture::Region& region, const LiveSlots& 
 
 }  // namespace
 
-std::optional<bool> Entry::truth(std::shared_ptr<capture::Region> region, const CompileOptions& options, const LiveSlots& live,
-                                 int local_count) {
+std::optional<bool> Entry::truth(std::shared_ptr<capture::Region> region, const CompileOptions& options,
+                                 const LiveSlots& live, int local_count) {
   if (const std::optional<bool> quick = quick_truth(*region, live, local_count)) return quick;
   auto made = make(std::move(region), options, live, local_count);
   if (!made) return std::nullopt;
@@ -676,9 +685,11 @@ Ref<> Entry::prediction(const capture::FrameView& frame, const Workspace& w) con
     PyObject* input = guards_->object(*w.matched, inputs[i]);
     ok = ok && append(existing, PyLong_FromVoidPtr(input));
     const bool is_written = std::find(roots.begin(), roots.end(), graph.params()[i]) != roots.end();
-    if (is_written && region_->inputs[i].spec.wrap == capture::Wrap::NdArray) ok = ok && append(written, Py_NewRef(input));
+    if (is_written && region_->inputs[i].spec.wrap == capture::Wrap::NdArray)
+      ok = ok && append(written, Py_NewRef(input));
   }
-  for (const auto& [slot, recipe] : region_->locals) ok = ok && append(locals, Py_BuildValue("(iO)", slot, object(recipe)));
+  for (const auto& [slot, recipe] : region_->locals)
+    ok = ok && append(locals, Py_BuildValue("(iO)", slot, object(recipe)));
   std::vector<PyObject*> stack;
   for (const uint32_t recipe : region_->stack) stack.push_back(w.objects[recipe]);
   if (result_on_stack_) stack.push_back(w.objects[region_->result]);
@@ -688,8 +699,8 @@ Ref<> Entry::prediction(const capture::FrameView& frame, const Workspace& w) con
     for (const uint32_t item : e.items) ok = ok && items && PyList_Append(items.get(), object(item)) == 0;
     PyObject* target = e.object ? e.object.get() : object(e.target);
     PyObject* key = e.name ? e.name.get() : object(e.key);
-    ok = ok && append(effects, Py_BuildValue("(iOOOO)", static_cast<int>(e.kind), target, key, object(e.value),
-                                             items.get()));
+    ok = ok &&
+         append(effects, Py_BuildValue("(iOOOO)", static_cast<int>(e.kind), target, key, object(e.value), items.get()));
   }
   const Ref<> stack_list = object_list(stack.data(), stack.size(), unbound.get());
   const Ref<> before = object_list(frame.locals, static_cast<std::size_t>(frame.local_count), unbound.get());

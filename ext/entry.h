@@ -12,9 +12,9 @@
 #include "capture/region.h"
 #include "ext/comparison.h"
 #include "ext/compile.h"
+#include "ext/displaced.h"
 #include "ext/flag_warnings.h"
 #include "ext/guard_program.h"
-#include "ext/displaced.h"
 #include "ext/materialize.h"
 
 namespace framejit::ext {
@@ -46,11 +46,13 @@ class Entry {
   /// framejit._verify.Prediction takes.
   Outcome predict(const capture::FrameView& frame, capture::Ref<>& record);
 
-  /// The bool that a region gives, for what it was captured from; nothing where it cannot be computed. Takes back what it wrote.
-  static std::optional<bool> truth(std::shared_ptr<capture::Region> region, const CompileOptions& options, const LiveSlots& live,
-                                   int local_count);
+  /// The bool that a region gives, for what it was captured from; nothing where it cannot be computed. Takes back what
+  /// it wrote.
+  static std::optional<bool> truth(std::shared_ptr<capture::Region> region, const CompileOptions& options,
+                                   const LiveSlots& live, int local_count);
 
-  /// What so many runs of the kernels take, with making and dropping what comes out, in nanoseconds; -1 where it does not run.
+  /// What so many runs of the kernels take, with making and dropping what comes out, in nanoseconds; -1 where it does
+  /// not run.
   int64_t time_kernels(const LiveSlots& live, int64_t runs);
 
   std::optional<GuardFailure> explain(const LiveSlots& live) const { return guards_->explain(live); }
@@ -70,7 +72,8 @@ class Entry {
   bool is_left() const { return unprofitable_ && demoted(); }
   /// A lower bound of the bytecode's time, by estimate, in nanoseconds.
   double least_bytecode() const { return least_bytecode_; }
-  /// Whether the next run may be compared with the bytecode. Call it before the run; sampled() tells after the run if it was.
+  /// Whether the next run may be compared with the bytecode. Call it before the run; sampled() tells after the run if
+  /// it was.
   bool is_compared() {
     sampled_ = nullptr;
     return hits_ + 1 >= compared_from_;
@@ -87,8 +90,8 @@ class Entry {
   /// Visits every reference that the entry owns, once each.
   int traverse(visitproc visit, void* arg) const;
 
-  /// Gives up the references to objects that others own too and that can be referred to weakly. When one of them dies the entry
-  /// fits no more, and `on_loss` is called.
+  /// Gives up the references to objects that others own too and that can be referred to weakly. When one of them dies
+  /// the entry fits no more, and `on_loss` is called.
   void lend(std::function<void()> on_loss);
   bool is_lost() const { return lost_; }
 
@@ -96,11 +99,14 @@ class Entry {
 
  private:
   static constexpr int kDemoteAfter = 4;  // consecutive runs that came to nothing
-  static constexpr const char* kUnprofitable = "it is mostly calls of NumPy's functions, which plain Python makes sooner";
+  static constexpr const char* kUnprofitable =
+      "it is mostly calls of NumPy's functions, which plain Python makes sooner";
   static constexpr const char* kSlower = "it was measured to be slower than plain Python";
-  static constexpr int kComparedFrom = 3, kMostCompared = 1024;   // runs
+  static constexpr int kComparedFrom = 3, kMostCompared = 1024;  // runs
   static constexpr std::array<int64_t, 2> kComparedAgain = {1000, 100000};
-  static constexpr int kManyLosses = 64, kLookEvery = 16;  // runs in a row that the bytecode had because it is faster; then few are looked at
+  static constexpr int kManyLosses = 64,
+                       kLookEvery =
+                           16;  // runs in a row that the bytecode had because it is faster; then few are looked at
   static constexpr int kRetryEvery = 64;  // a demoted entry is tried again this often
 
   struct Lent {
@@ -158,11 +164,11 @@ class Entry {
   bool always_short_ = false;  // no run is worth releasing the GIL for
   bool one_kernel_ = false;    // Plan::run_short does it
   bool writes_params_ = false;
-  bool sees_warnings_ = false;  // the region may tell when a warning is given
-  bool result_on_stack_ = false;  // a return instruction takes its value from there (RETURN_CONST takes none)
+  bool sees_warnings_ = false;          // the region may tell when a warning is given
+  bool result_on_stack_ = false;        // a return instruction takes its value from there (RETURN_CONST takes none)
   const char* unprofitable_ = nullptr;  // why the interpreter is faster
-  bool asks_scipy_ = false;     // a function of scipy.special, and time to ask for its own errstate
-  bool order_matters_ = false;  // a floating-point reduction: NumPy's buffer size has a say
+  bool asks_scipy_ = false;             // a function of scipy.special, and time to ask for its own errstate
+  bool order_matters_ = false;          // a floating-point reduction: NumPy's buffer size has a say
   int64_t hits_ = 0;
   int64_t steps_ = 0;
   int streak_ = 0, rest_ = 0;

@@ -131,7 +131,8 @@ OwnErrState::OwnErrState(unsigned raising, const ErrState& now) {
   } else {
     before_ = PyObject_CallMethod(umath_module(), "geterrobj", nullptr);
     PyObject* size = before_ ? PyList_GetItem(before_, 0) : nullptr;
-    Ref<> done = size ? Ref<>::steal(PyObject_CallMethod(umath_module(), "seterrobj", "[OlO]", size, raising_mask(raising), Py_None))
+    Ref<> done = size ? Ref<>::steal(PyObject_CallMethod(umath_module(), "seterrobj", "[OlO]", size,
+                                                         raising_mask(raising), Py_None))
                       : Ref<>();
   }
   PyErr_Clear();
@@ -162,7 +163,8 @@ bool scipy_is_silent() {
   if (!state || !PyDict_Check(state.get())) return false;
   PyObject *key, *action;
   for (Py_ssize_t i = 0; PyDict_Next(state.get(), &i, &key, &action);)
-    if (PyUnicode_CompareWithASCIIString(action, "ignore") != 0 && PyUnicode_CompareWithASCIIString(key, "memory") != 0) return false;
+    if (PyUnicode_CompareWithASCIIString(action, "ignore") != 0 && PyUnicode_CompareWithASCIIString(key, "memory") != 0)
+      return false;
   return true;
 }
 

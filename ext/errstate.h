@@ -28,14 +28,15 @@ class ErrState {
   std::int64_t buffer_size_ = 0;
 };
 
-/// Of the flags of a run: ErrState::current().all_ignored(flags), without any look where no flag is set; not where any is minded.
+/// Of the flags of a run: ErrState::current().all_ignored(flags), without any look where no flag is set; not where any
+/// is minded.
 bool all_ignored(unsigned flags);
 
 /// Does scipy.special ignore what its functions meet, as it does unless told otherwise by its errstate or seterr?
 bool scipy_is_silent();
 
-/// While it lives, NumPy raises for these flags in this thread and context, and ignores all others. An error while setting it counts for
-/// nothing.
+/// While it lives, NumPy raises for these flags in this thread and context, and ignores all others. An error while
+/// setting it counts for nothing.
 class OwnErrState {
  public:
   explicit OwnErrState(unsigned raising) : OwnErrState(raising, ErrState::current()) {}

@@ -56,7 +56,8 @@ PyObject* break_reasons(PyObject*, PyObject*) {
 }
 
 PyMethodDef methods[] = {
-    {"break_reasons", break_reasons, METH_NOARGS, "break_reasons(): (id, name, what, why, example, way_out) of each reason."},
+    {"break_reasons", break_reasons, METH_NOARGS,
+     "break_reasons(): (id, name, what, why, example, way_out) of each reason."},
     {"set_event_handler", set_event_handler, METH_VARARGS,
      "set_event_handler(callable or None, channels): callable(channel, record) for each event of these channels."},
     {nullptr, nullptr, 0, nullptr}};

@@ -17,7 +17,8 @@ PyObject* refuse(const std::string& why) { return PyErr_Format(PyExc_ValueError,
 
 class Exporter {
  public:
-  Exporter(const Entry& entry, const LiveSlots& live) : region_(entry.region()), graph_(*region_.graph), live_(live), text_(entry.graph_text()) {}
+  Exporter(const Entry& entry, const LiveSlots& live)
+      : region_(entry.region()), graph_(*region_.graph), live_(live), text_(entry.graph_text()) {}
 
   /// {graph, inputs: [(object, source)], result, outputs: ((result of the graph, wrap), ...), calls: {index: record}}
   PyObject* run() {
@@ -27,10 +28,11 @@ class Exporter {
     Ref<> outputs = Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(outputs_.size())));
     for (std::size_t i = 0; outputs && i < outputs_.size(); ++i) {
       const Recipe& r = region_.recipes[outputs_[i]];
-      PyTuple_SET_ITEM(outputs.get(), static_cast<Py_ssize_t>(i), Py_BuildValue("(Ii)", r.index, static_cast<int>(r.wrap)));
+      PyTuple_SET_ITEM(outputs.get(), static_cast<Py_ssize_t>(i),
+                       Py_BuildValue("(Ii)", r.index, static_cast<int>(r.wrap)));
     }
-    return outputs ? Py_BuildValue("{s:s,s:O,s:O,s:O,s:O}", "graph", text_.c_str(), "inputs", inputs.get(), "result", result.get(), "outputs",
-                                   outputs.get(), "calls", calls.get())
+    return outputs ? Py_BuildValue("{s:s,s:O,s:O,s:O,s:O}", "graph", text_.c_str(), "inputs", inputs.get(), "result",
+                                   result.get(), "outputs", outputs.get(), "calls", calls.get())
                    : nullptr;
   }
 
@@ -39,20 +41,26 @@ class Exporter {
   bool is_pure() {
     for (const Effect& effect : region_.effects)
       if (effect.kind != Effect::Kind::CountCall)
-        return refuse("the function changes an object that was there before the call, which a graph in a file cannot"), false;
+        return refuse("the function changes an object that was there before the call, which a graph in a file cannot"),
+               false;
     std::string written;
     graph::for_each_node(graph_, graph_.body(), [&](ValueId v) {
-      if (written.empty() && graph_.node(v).op == graph::Op::Write && graph_.node(root_of_write(v)).op == graph::Op::Param)
+      if (written.empty() && graph_.node(v).op == graph::Op::Write &&
+          graph_.node(root_of_write(v)).op == graph::Op::Param)
         written = source_of(root_of_write(v));
     });
-    if (!written.empty()) return refuse("the function writes into " + written + ", which a graph in a file cannot"), false;
-    if (graph_.shapes().symbol_count() != 0) return refuse("the shapes of what the function computes are not known before it runs"), false;
+    if (!written.empty())
+      return refuse("the function writes into " + written + ", which a graph in a file cannot"), false;
+    if (graph_.shapes().symbol_count() != 0)
+      return refuse("the shapes of what the function computes are not known before it runs"), false;
     return true;
   }
 
   using ValueId = graph::ValueId;
   ValueId root_of_write(ValueId v) const { return graph_.root(graph_.node(v).inputs[0]); }
-  std::string source_of(ValueId param) const { return region_.inputs[static_cast<std::size_t>(graph_.node(param).index())].source->str(); }
+  std::string source_of(ValueId param) const {
+    return region_.inputs[static_cast<std::size_t>(graph_.node(param).index())].source->str();
+  }
 
   bool add_inputs(PyObject* list) {
     for (const capture::Input& input : region_.inputs) {
@@ -69,21 +77,24 @@ class Exporter {
       if (graph_.node(v).op == graph::Op::Host) indices.push_back(graph_.node(v).index());
     });
     for (int64_t index : indices) {
-      if (index < graph::kFirstRaisingHost) return refuse("a custom_op is called, which is Python code that a file does not hold"), false;
+      if (index < graph::kFirstRaisingHost)
+        return refuse("a custom_op is called, which is Python code that a file does not hold"), false;
       Ref<> record = host_call_record(index), key = Ref<>::steal(PyLong_FromLongLong(index));
       if (!record || !key || PyDict_SetItem(dict, key.get(), record.get()) < 0) return false;
     }
     return true;
   }
 
-  /// What is given back, as tuples: ("result", number of the output), ("value", object), ("fetch", object), ("tuple", items ...),
+  /// What is given back, as tuples: ("result", number of the output), ("value", object), ("fetch", object), ("tuple",
+  /// items ...),
   /// ("list", items ...), ("dict", key, value ...), ("choice", number, items ...).
   Ref<> tree(uint32_t recipe, int depth = 0) {
     const Recipe& r = region_.recipes[recipe];
     if (depth > 32) return refuse("the result contains itself"), Ref<>();
     switch (r.kind) {
       case Recipe::Kind::Result: {
-        if (r.writing != capture::Writing::Allowed) return refuse("a part of the result is an array that cannot be written"), Ref<>();
+        if (r.writing != capture::Writing::Allowed)
+          return refuse("a part of the result is an array that cannot be written"), Ref<>();
         std::size_t at = 0;  // equal recipes are one object
         while (at < outputs_.size() && outputs_[at] != recipe) ++at;
         if (at == outputs_.size()) outputs_.push_back(recipe);
@@ -95,7 +106,8 @@ class Exporter {
         return object ? Ref<>::steal(Py_BuildValue("(sO)", "fetch", object)) : Ref<>();
       }
       case Recipe::Kind::Int:
-        if (r.dim.is_const()) return Ref<>::steal(Py_BuildValue("(sL)", "value", static_cast<long long>(r.dim.value())));
+        if (r.dim.is_const())
+          return Ref<>::steal(Py_BuildValue("(sL)", "value", static_cast<long long>(r.dim.value())));
         break;
       case Recipe::Kind::Tuple: return items("tuple", r, depth);
       case Recipe::Kind::List: return items("list", r, depth);
@@ -105,7 +117,8 @@ class Exporter {
     }
     const bool named = r.object && PyType_Check(r.object.get());
     return refuse("the result must be of arrays, numbers, str, None, tuples, lists and dicts, but has " +
-                  (named ? std::string("a ") + reinterpret_cast<PyTypeObject*>(r.object.get())->tp_name : "another object")),
+                  (named ? std::string("a ") + reinterpret_cast<PyTypeObject*>(r.object.get())->tp_name
+                         : "another object")),
            Ref<>();
   }
 
@@ -136,11 +149,13 @@ PyObject* function_export(PyObject* self, PyObject* args) {
   BoundExtras extras;
   if (!bind_arguments(f->function, &PyTuple_GET_ITEM(args, 0), PyTuple_GET_SIZE(args), nullptr, slots.data(), extras))
     return PyErr_Format(PyExc_TypeError, "For 'export', the inputs are not those of the function.");
-  if (is_disabled(f->state->code())) return PyErr_Format(PyExc_RuntimeError, "For 'export', compilation must not be switched off.");
+  if (is_disabled(f->state->code()))
+    return PyErr_Format(PyExc_RuntimeError, "For 'export', compilation must not be switched off.");
   const std::shared_ptr<CodeState> state = f->state;
   try {
     if (!state->precompile_whole(f->function, slots.data())) return nullptr;
-    const LiveSlots live{slots.data(), static_cast<int>(slots.size()), nullptr, 0, reinterpret_cast<PyObject*>(f->function)};
+    const LiveSlots live{slots.data(), static_cast<int>(slots.size()), nullptr, 0,
+                         reinterpret_cast<PyObject*>(f->function)};
     const std::shared_ptr<Entry> entry = state->entry_of_call(live);
     if (!entry) return refuse("the function computes nothing from arrays, or nothing that is compiled");
     return Exporter(*entry, live).run();

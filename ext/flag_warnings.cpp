@@ -27,11 +27,11 @@ constexpr Kind kKinds[] = {{FE_DIVBYZERO, "divide by zero"},
                            {FE_UNDERFLOW, "underflow"},
                            {FE_INVALID, "invalid value"}};
 
-// Names of the module `warnings` on which a warning's way depends. The functions must be the module's own; those of the last row
-// are replaced by catch_warnings(record=True).
-constexpr std::array kFunctions = {"showwarning",     "formatwarning",       "_showwarnmsg",       "_formatwarnmsg",
-                                   "WarningMessage",  "_formatwarnmsg_impl", "_showwarning_orig",  "_formatwarning_orig",
-                                   "_showwarnmsg_impl"};
+// Names of the module `warnings` on which a warning's way depends. The functions must be the module's own; those of the
+// last row are replaced by catch_warnings(record=True).
+constexpr std::array kFunctions = {"showwarning",       "formatwarning",       "_showwarnmsg",
+                                   "_formatwarnmsg",    "WarningMessage",      "_formatwarnmsg_impl",
+                                   "_showwarning_orig", "_formatwarning_orig", "_showwarnmsg_impl"};
 constexpr std::size_t kShown = kFunctions.size() - 1;
 
 Ref<> interned(const char* text) { return Ref<>::steal(PyUnicode_InternFromString(text)); }
@@ -42,7 +42,8 @@ bool is_one_of(PyObject* text, std::initializer_list<const char*> words) {
          });
 }
 
-/// The functions of `warnings` as its source defines them, each known from the first time on that it is seen in its place.
+/// The functions of `warnings` as its source defines them, each known from the first time on that it is seen in its
+/// place.
 class OwnFunctions {
  public:
   OwnFunctions() {
@@ -89,7 +90,8 @@ Match match(PyObject* filter) {
   }
   PyObject* line = PyTuple_GET_ITEM(filter, 4);
   if (!PyLong_CheckExact(line)) return Match::Unknown;
-  if (!PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(PyExc_RuntimeWarning), reinterpret_cast<PyTypeObject*>(category)))
+  if (!PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(PyExc_RuntimeWarning),
+                        reinterpret_cast<PyTypeObject*>(category)))
     return Match::No;
   return sure && PyObject_Not(line) ? Match::Sure : Match::Maybe;
 }
@@ -146,7 +148,8 @@ class Inspector {
     PyObject* filters = PyDict_GetItemWithError(dict, filters_name_.get());
     if (!once || !PyDict_CheckExact(once) || !filters || !PyList_CheckExact(filters)) return false;
     filters_ = filters;
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(filters); ++i) seen_.push_back(Ref<>::share(PyList_GET_ITEM(filters, i)));
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(filters); ++i)
+      seen_.push_back(Ref<>::share(PyList_GET_ITEM(filters, i)));
     return judge(seen_, PyDict_GetItemWithError(dict, default_.get()));
   }
 
@@ -155,7 +158,8 @@ class Inspector {
       const Match matches = match(filter.get());
       if (matches == Match::Unknown) return false;
       if (matches == Match::No) continue;
-      if (!is_one_of(PyTuple_GET_ITEM(filter.get(), 0), {"default", "ignore", "always", "module", "once"})) return false;
+      if (!is_one_of(PyTuple_GET_ITEM(filter.get(), 0), {"default", "ignore", "always", "module", "once"}))
+        return false;
       if (matches == Match::Sure) return true;  // the filters behind it are not asked
     }
     return is_one_of(otherwise, {"default", "ignore", "always", "module", "once"});
@@ -196,7 +200,9 @@ bool stderr_takes_warnings() {
   PyObject* file = PySys_GetObject("stderr");
   if (!file || file == Py_None) return file != nullptr;
   PyObject* type = reinterpret_cast<PyObject*>(Py_TYPE(file));
-  auto is = [&](Once& once, const char* name) { return type == once.get([=] { return PyObject_GetAttrString(module, name); }); };
+  auto is = [&](Once& once, const char* name) {
+    return type == once.get([=] { return PyObject_GetAttrString(module, name); });
+  };
   if (!is(types[0], "TextIOWrapper") && !is(types[1], "StringIO")) return PyErr_Clear(), false;
   Ref<> closed = Ref<>::steal(PyObject_GetAttrString(file, "closed"));
   if (!closed) PyErr_Clear();

@@ -3,8 +3,8 @@
 //     x *= c     overflow: the flag is noted          NumPy: RuntimeWarning: overflow encountered in multiply
 //     x += y                                     =>   the region: the same, for the line of `x *= c`, behind `x += y`
 //
-// Nobody can tell the two apart where a warning does no more than to be shown, recorded or dropped. Whether that is so must be known
-// before a run that cannot be taken back.
+// Nobody can tell the two apart where a warning does no more than to be shown, recorded or dropped. Whether that is so
+// must be known before a run that cannot be taken back.
 #pragma once
 
 #include <Python.h>
@@ -24,8 +24,8 @@ struct WarningRules {
   PyObject* log = nullptr;  // the list that catch_warnings(record=True) fills, borrowed
 };
 
-/// Nothing where somebody could tell: np.errstate raises, calls or prints, a filter makes an exception of a RuntimeWarning or runs
-/// code of its own, or what shows warnings was replaced.
+/// Nothing where somebody could tell: np.errstate raises, calls or prints, a filter makes an exception of a
+/// RuntimeWarning or runs code of its own, or what shows warnings was replaced.
 std::optional<WarningRules> warning_rules();
 
 /// May a warning be written to sys.stderr without an error? Python's own files, while they are open, or none at all.
@@ -34,8 +34,8 @@ bool stderr_takes_warnings();
 /// The module `warnings`, or the name of a module's record of what was warned of.
 bool is_of_warnings(PyObject* object);
 
-/// Gives the warnings of a run, call by call as NumPy would have. `owners`, `raised`: Program::slots and RunResult::slots. False: an
-/// exception is set.
+/// Gives the warnings of a run, call by call as NumPy would have. `owners`, `raised`: Program::slots and
+/// RunResult::slots. False: an exception is set.
 bool warn_of_flags(const graph::Graph& graph, std::span<const capture::Origin> origins,
                    const std::vector<std::vector<uint32_t>>& owners, std::span<const unsigned> raised);
 

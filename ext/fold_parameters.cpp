@@ -69,7 +69,8 @@ std::vector<bool> factors(const graph::Graph& graph, const std::vector<bool>& co
 
 }  // namespace
 
-std::vector<bool> fold_parameters(capture::Region& region, const CompileOptions& options, const capture::LiveSlots& live) {
+std::vector<bool> fold_parameters(capture::Region& region, const CompileOptions& options,
+                                  const capture::LiveSlots& live) {
   std::vector<bool> constant;
   std::vector<PyObject*> objects;
   for (const Input& input : region.inputs) {
@@ -78,7 +79,8 @@ std::vector<bool> fold_parameters(capture::Region& region, const CompileOptions&
   }
   graph::Split split = graph::split_constants(*region.graph, constant, options.keep_layouts);
   std::vector<char*> params;
-  for (uint32_t number : split.params) params.push_back(static_cast<char*>(PyArray_DATA(as_ndarray(tensor_array(objects[number])))));
+  for (uint32_t number : split.params)
+    params.push_back(static_cast<char*>(PyArray_DATA(as_ndarray(tensor_array(objects[number])))));
   std::vector<Ref<>> arrays;
   if (!split.values.empty()) arrays = evaluate(split.constant, params, options);
   const bool folds = arrays.size() == split.values.size();

@@ -78,7 +78,8 @@ PyObject* call_original(FunctionObject* f, PyObject* const* args, std::size_t na
 }
 
 /// The turn of the bytecode, where it is compared with an entry.
-[[gnu::noinline]] PyObject* call_in_turn(FunctionObject* f, PyObject* const* args, std::size_t nargsf, PyObject* kwnames) {
+[[gnu::noinline]] PyObject* call_in_turn(FunctionObject* f, PyObject* const* args, std::size_t nargsf,
+                                         PyObject* kwnames) {
   const std::shared_ptr<CodeState> state = f->state;
   if (!state->begin_declined()) return call_original(f, args, nargsf, kwnames);
   const EndOfCall end{state.get()};
@@ -95,13 +96,15 @@ inline PyObject* call_bound(FunctionObject* f, PyObject* const* slots, int slot_
     case Outcome::Miss: return call_missed(f, slots, args, nargsf, kwnames);
     case Outcome::OtherWay:
     case Outcome::Declined:
-      return f->state->has_declined() ? call_in_turn(f, args, nargsf, kwnames) : call_original(f, args, nargsf, kwnames);
+      return f->state->has_declined() ? call_in_turn(f, args, nargsf, kwnames)
+                                      : call_original(f, args, nargsf, kwnames);
     case Outcome::Error: break;
   }
   return nullptr;
 }
 
-[[gnu::noinline]] PyObject* call_general(FunctionObject* f, PyObject* const* args, std::size_t nargsf, PyObject* kwnames) {
+[[gnu::noinline]] PyObject* call_general(FunctionObject* f, PyObject* const* args, std::size_t nargsf,
+                                         PyObject* kwnames) {
   const int count = argument_slots(reinterpret_cast<PyCodeObject*>(f->function->func_code));
   std::array<PyObject*, kSlotsOnStack> small;
   std::unique_ptr<PyObject*[]> large;
@@ -130,7 +133,8 @@ inline PyObject* call_bound(FunctionObject* f, PyObject* const* slots, int slot_
 PyObject* vectorcall(PyObject* self, PyObject* const* args, std::size_t nargsf, PyObject* kwnames) {
   FunctionObject* f = as_function(self);
   ++stats.frames_marked;
-  if (f->state->passes_by()) return f->function->vectorcall(reinterpret_cast<PyObject*>(f->function), args, nargsf, kwnames);
+  if (f->state->passes_by())
+    return f->function->vectorcall(reinterpret_cast<PyObject*>(f->function), args, nargsf, kwnames);
   const auto* code = reinterpret_cast<const PyCodeObject*>(f->function->func_code);
   if (code != f->state->code()) [[unlikely]]
     renew(f);
@@ -150,7 +154,8 @@ PyObject* vectorcall(PyObject* self, PyObject* const* args, std::size_t nargsf, 
 PyObject* vectorcall_measured(PyObject* self, PyObject* const* args, std::size_t nargsf, PyObject* kwnames) {
   FunctionObject* f = as_function(self);
   const std::shared_ptr<CodeState> state = f->state;
-  const bool is_plain = capture::tools_active() || stance == Stance::ForceEager || tape_hook || is_disabled(state->code());
+  const bool is_plain =
+      capture::tools_active() || stance == Stance::ForceEager || tape_hook || is_disabled(state->code());
   if (is_plain || insisting || !state->gain()) return vectorcall(self, args, nargsf, kwnames);
   const Py_ssize_t count = PyVectorcall_NARGS(nargsf) + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
   const MeasuredCall call(*state->gain(), args, static_cast<int>(count));
@@ -246,10 +251,8 @@ PyObject* function_reduce(PyObject* self, PyObject*) {
   Ref<> name = Ref<>::steal(PyObject_GetAttrString(self, "__qualname__"));
   if (!module_name || !name || !PyUnicode_Check(name.get())) return nullptr;
   Ref<> at = Ref<>::share(PyImport_GetModule(module_name.get()));
-  if (at)
-    Py_DECREF(at.get());  // PyImport_GetModule gives a new reference
-  else
-    PyErr_Clear();
+  if (at) Py_DECREF(at.get());  // PyImport_GetModule gives a new reference
+  else PyErr_Clear();
   Ref<> dot = Ref<>::steal(PyUnicode_FromString("."));
   Ref<> parts = dot ? Ref<>::steal(PyUnicode_Split(name.get(), dot.get(), -1)) : Ref<>();
   if (!parts) return nullptr;
@@ -277,7 +280,8 @@ PyObject* function_precompile(PyObject* self, PyObject* specs) {
   FunctionObject* f = as_function(self);
   auto* function = reinterpret_cast<PyObject*>(f->function);
   const Ref<> module = Ref<>::steal(PyImport_ImportModule("framejit._specs"));
-  const Ref<> args = module ? Ref<>::steal(PyObject_CallMethod(module.get(), "examples", "OO", function, specs)) : Ref<>();
+  const Ref<> args =
+      module ? Ref<>::steal(PyObject_CallMethod(module.get(), "examples", "OO", function, specs)) : Ref<>();
   if (!args) return nullptr;
   std::vector<PyObject*> slots(static_cast<std::size_t>(argument_slots(f->state->code())));
   BoundExtras extras;
@@ -303,15 +307,19 @@ PyMethodDef methods[] = {
     {"asm", function_asm, METH_NOARGS, "asm()\n--\n\nThe machine code of each entry as text."},
     {"precompile", function_precompile, METH_VARARGS,
      "precompile(*specs)\n--\n\nCompile for arguments like these, without running the function.\n\n"
-     "Of a function with graph breaks that is what comes before the first one. What comes behind a break depends on what the "
-     "code\nthere gives, so it is compiled when a call has come by.\n\nParameters\n----------\n*specs : ArraySpec or object\n    One for each positional argument: an ArraySpec, or a "
+     "Of a function with graph breaks that is what comes before the first one. What comes behind a break depends on "
+     "what the "
+     "code\nthere gives, so it is compiled when a call has come by.\n\nParameters\n----------\n*specs : ArraySpec or "
+     "object\n    One for each positional argument: an ArraySpec, or a "
      "value that is taken as it is.\n\nRaises\n------\nGraphBreakError\n    With ``fullgraph=True``, where the "
      "function is not one graph."},
     {"_report", function_report, METH_NOARGS,
      "_report()\n--\n\nEverything known about this function, for framejit.explain."},
-    {"_export", function_export, METH_VARARGS, "_export(*args)\n--\n\nThe one graph of such a call, for framejit.export."},
+    {"_export", function_export, METH_VARARGS,
+     "_export(*args)\n--\n\nThe one graph of such a call, for framejit.export."},
     {"_time_kernels", function_time_kernels, METH_VARARGS,
-     "_time_kernels(runs, *args)\n--\n\nNanoseconds of so many runs of the kernels for these arguments, with making and "
+     "_time_kernels(runs, *args)\n--\n\nNanoseconds of so many runs of the kernels for these arguments, with making "
+     "and "
      "dropping the result; None\nwhere nothing is compiled for them. For benchmarks."},
     {"__reduce__", function_reduce, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr}};

@@ -17,14 +17,15 @@ constexpr int kMostPassBy = 4096;
 constexpr int64_t kCallsComparedFrom = 3;
 constexpr std::array<int64_t, 2> kCallsComparedAgain = {1000, 100000};
 constexpr int kMostDisturbed = 4;
-constexpr int64_t kVisit = 30;   // ns: a site that is asked for nothing
+constexpr int64_t kVisit = 30;  // ns: a site that is asked for nothing
 constexpr int kMostVisits = 1000;
 constexpr int64_t kFreeCompiling = 50000000, kCompileShare = 10;  // ns; of the time for which the function has run
 
 }  // namespace
 
 bool CodeState::estimates() const {
-  return config().profitable_by != Profitability::Off && !settings_.fullgraph && !settings_.quiet && !settings_.stress.any();
+  return config().profitable_by != Profitability::Off && !settings_.fullgraph && !settings_.quiet &&
+         !settings_.stress.any();
 }
 
 bool CodeState::compares() const {
@@ -99,26 +100,28 @@ void CodeState::end_call() {
   if (timed.side == Side::Bytecode) left_ = timed.left;
   // What its own rounds are worth will be known soon; callees may go on for long.
   const bool own = timed.own_turns != own_turns_ || timed.compile_ns != stats.compile_ns;
-  if (own || (timed.is_disturbed() && timed.comparison->discarded() < kMostDisturbed)) return timed.comparison->discard();
+  if (own || (timed.is_disturbed() && timed.comparison->discarded() < kMostDisturbed))
+    return timed.comparison->discard();
   const double saved = least_saved - timed.saved;
   // At O1 the bytecode's results are others: which of them come must not be a matter of time.
-  if (settings_.o1 && timed.side == Side::Compiled && saved > 0)
-    timed.comparison->keep();
-  else
-    timed.comparison->add(time, timed.entry ? timed.entry->least_bytecode() : saved);
+  if (settings_.o1 && timed.side == Side::Compiled && saved > 0) timed.comparison->keep();
+  else timed.comparison->add(time, timed.entry ? timed.entry->least_bytecode() : saved);
   if (timed.entry) return timed.entry->judge();
   for (const auto& [size, comparison] : calls_)
     if (comparison.verdict() != Comparison::Verdict::Keep) return;
-  const auto again = std::find_if(kCallsComparedAgain.begin(), kCallsComparedAgain.end(), [this](int64_t at) { return at >= call_count_; });
+  const auto again = std::find_if(kCallsComparedAgain.begin(), kCallsComparedAgain.end(),
+                                  [this](int64_t at) { return at >= call_count_; });
   calls_compared_from_ = again == kCallsComparedAgain.end() ? INT64_MAX : *again + 1;
 }
 
 const char* CodeState::why_given_up() const {
-  const bool all = std::all_of(calls_.begin(), calls_.end(), [](const auto& c) { return c.second.verdict() == Comparison::Verdict::Drop; });
+  const bool all = std::all_of(calls_.begin(), calls_.end(),
+                               [](const auto& c) { return c.second.verdict() == Comparison::Verdict::Drop; });
   return all && !calls_.empty() ? "its calls were measured to be slower than plain Python" : "";
 }
 
-void CodeState::begin_round(const std::shared_ptr<Entry>& entry, uint32_t site, const FrameView& frame, Outcome outcome, int64_t start) {
+void CodeState::begin_round(const std::shared_ptr<Entry>& entry, uint32_t site, const FrameView& frame, Outcome outcome,
+                            int64_t start) {
   Comparison* comparison = entry->sampled();
   if (!comparison) return;
   const Side side = comparison->next();

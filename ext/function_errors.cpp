@@ -3,8 +3,8 @@
 
 #include "ext/config.h"
 #include "ext/custom_op.h"
-#include "ext/gradient_door.h"
 #include "ext/function_state.h"
+#include "ext/gradient_door.h"
 #include "ext/module.h"
 #include "ext/numpy_door.h"
 #include "ext/stats.h"
@@ -81,7 +81,9 @@ bool read_settings(PyObject* dict, JitSettings& out) {
   if (resident) out.plan.resident = PyLong_AsLongLong(resident);
   if (threads) out.plan.threads = static_cast<int>(std::min(PyLong_AsLongLong(threads), 1LL << 20));
   if (memory) out.plan.memory_limit = PyLong_AsLongLong(memory);
-  if (PyErr_Occurred() || !truth("constant_parameters", out.constant_parameters) || !truth("keep_layouts", out.keep_layouts)) return false;
+  if (PyErr_Occurred() || !truth("constant_parameters", out.constant_parameters) ||
+      !truth("keep_layouts", out.keep_layouts))
+    return false;
   PyObject* stress = PyDict_GetItemString(dict, "stress");
   const char* modes = stress ? PyUnicode_AsUTF8(stress) : "";
   if (!modes) return false;
@@ -92,7 +94,7 @@ bool read_settings(PyObject* dict, JitSettings& out) {
 
 const std::vector<capture::Door*>& doors() {
   static const std::vector<capture::Door*> all = {make_numpy_door().release(), make_tensor_door().release(),
-                                                   make_custom_door().release(), make_gradient_door().release()};
+                                                  make_custom_door().release(), make_gradient_door().release()};
   return all;
 }
 
@@ -124,7 +126,8 @@ void raise_graph_break(const capture::Break& b) {
 void warn_recompile_limit(const std::string& function, const GuardFailure& failure, int made) {
   if (!recompile_limit_warning) return;
   Ref<> message = Ref<>::steal(PyUnicode_FromFormat(
-      "%s() was compiled %d times, for values that keep changing (config.recompile_limit); the interpreter runs calls that "
+      "%s() was compiled %d times, for values that keep changing (config.recompile_limit); the interpreter runs calls "
+      "that "
       "fit none of them. The last guard that failed: %s (was %s, is %s)",
       function.c_str(), made, failure.guard.c_str(), failure.expected.c_str(), failure.found.c_str()));
   auto* frame = reinterpret_cast<PyObject*>(PyThreadState_GetFrame(PyThreadState_Get()));

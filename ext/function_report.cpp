@@ -127,8 +127,7 @@ Ref<> report_of_one(CodeState& state) {
       .put("dormant_sites", static_cast<int64_t>(state.dormant_count()))
       .put("compile_ns", state.compile_time());
   if (state.gain()) r.put("gain", state.gain()->record().get());
-  if (state.spliced())
-    r.put("codes", Ref<>::steal(PyTuple_Pack(2, state.code(), state.spliced()->code())).get());
+  if (state.spliced()) r.put("codes", Ref<>::steal(PyTuple_Pack(2, state.code(), state.spliced()->code())).get());
   return r.take();
 }
 

@@ -26,7 +26,7 @@ using capture::Ref;
 namespace {
 
 constexpr int kMaxFailures = 3;  // of one site, before it sleeps for good
-constexpr int kPassBy = 60;      // the next call that is looked at is the 61st: others that come by turns have theirs too
+constexpr int kPassBy = 60;  // the next call that is looked at is the 61st: others that come by turns have theirs too
 constexpr int kMostMisses = 64;  // of one site that compiles no more, in a row
 constexpr int64_t kFewHits = 3;
 constexpr std::size_t kMostFailedKinds = 16;
@@ -58,7 +58,8 @@ class CodeState::Busy {
   explicit Busy(CodeState& state) : state_(state) { ++state_.running_; }
   ~Busy() {
     if (--state_.running_ == 0 && (!state_.retired_.empty() || state_.retired_self_)) [[unlikely]] {
-      const std::shared_ptr<CodeState> self = std::move(state_.retired_self_);  // dropped last: it may be all that owns the state
+      const std::shared_ptr<CodeState> self =
+          std::move(state_.retired_self_);  // dropped last: it may be all that owns the state
       const std::vector<std::shared_ptr<Entry>> dropped = std::move(state_.retired_);
       state_.retired_.clear();
     }
@@ -69,7 +70,8 @@ class CodeState::Busy {
   CodeState& state_;
 };
 
-CodeState::CodeState(PyCodeObject* code, const JitSettings& settings, capture::CodeView::Keep keep, std::weak_ptr<CodeState> owner)
+CodeState::CodeState(PyCodeObject* code, const JitSettings& settings, capture::CodeView::Keep keep,
+                     std::weak_ptr<CodeState> owner)
     : code_(code), keep_(keep), settings_(settings), pass_by_(kPassBy), owner_(std::move(owner)) {
   // Owners that are gone have ids too: a state that was within reach of one stays what it was.
   static uint64_t ids = 0;
@@ -118,7 +120,8 @@ namespace {
 
 uint64_t mixed(uint64_t hash, uint64_t value) { return (hash ^ value) * 0x9e3779b97f4a7c15u; }
 
-/// A hash of what arguments are: type, and of arrays dtype and rank too. Two calls of the same kinds mostly need one entry.
+/// A hash of what arguments are: type, and of arrays dtype and rank too. Two calls of the same kinds mostly need one
+/// entry.
 uint64_t kinds_of(const LiveSlots& live) {
   constexpr int kMost = 16;
   uint64_t hash = static_cast<uint64_t>(live.depth) + 1;
@@ -129,7 +132,8 @@ uint64_t kinds_of(const LiveSlots& live) {
     PyObject* held = is_tensor(object) ? tensor_array(object) : object;
     if (!held || !PyArray_Check(held)) return;
     auto* array = reinterpret_cast<PyArrayObject*>(held);
-    hash = mixed(hash, static_cast<uint64_t>(PyArray_DESCR(array)->type_num) * 128 + static_cast<uint64_t>(PyArray_NDIM(array)));
+    hash = mixed(
+        hash, static_cast<uint64_t>(PyArray_DESCR(array)->type_num) * 128 + static_cast<uint64_t>(PyArray_NDIM(array)));
   };
   for (int i = 0; i < std::min(live.local_count, kMost); ++i) add(live.locals[i]);
   for (int i = 0; i < std::min(live.depth, kMost); ++i) add(live.stack[i]);
@@ -150,10 +154,8 @@ class Order {
   std::size_t operator[](std::size_t k) const { return k == 0 ? first_ : k <= first_ ? k - 1 : k; }
   /// The entry fits.
   void note(Place& place, std::size_t i) {
-    if (hint_)
-      *hint_ = {kinds_, static_cast<uint32_t>(i)};
-    else if (i != 0)
-      std::swap(place.entries[0], place.entries[i]);
+    if (hint_) *hint_ = {kinds_, static_cast<uint32_t>(i)};
+    else if (i != 0) std::swap(place.entries[0], place.entries[i]);
   }
 
  private:
@@ -166,7 +168,8 @@ class Order {
 void lead(Place& place, uint64_t kinds) {
   const auto known = place.by_kinds.find(kinds);
   if (known == place.by_kinds.end() || place.entries.front().get() == known->second) return;
-  const auto at = std::find_if(place.entries.begin(), place.entries.end(), [&](const auto& e) { return e.get() == known->second; });
+  const auto at =
+      std::find_if(place.entries.begin(), place.entries.end(), [&](const auto& e) { return e.get() == known->second; });
   std::swap(place.entries.front(), *at);
 }
 
@@ -179,8 +182,8 @@ void CodeState::retire(Place& place, std::size_t entry) {
   place.entries.erase(place.entries.begin() + static_cast<std::ptrdiff_t>(entry));
 }
 
-/// Past the limit the interpreter runs calls that no entry fits. After some of them one more entry is compiled, in the place of the
-/// one that was used least.
+/// Past the limit the interpreter runs calls that no entry fits. After some of them one more entry is compiled, in the
+/// place of the one that was used least.
 void CodeState::note_lost(Place& place) {
   constexpr int64_t kWarnAt = 16;
   if (!place.limited) return;
@@ -468,7 +471,8 @@ CodeState::Captured CodeState::compile_now(Place& place, uint32_t instr, const F
   request.options.instruction_limit = static_cast<uint32_t>(std::min<int64_t>(config().instruction_limit, 1 << 30));
   const std::shared_ptr<CodeState> function = of_function();
   const auto idle = static_cast<int64_t>(request.options.idle_limit);
-  request.options.idle_limit = static_cast<uint32_t>(std::clamp<int64_t>(idle - function->fruitless_steps_, idle / 10, idle));
+  request.options.idle_limit =
+      static_cast<uint32_t>(std::clamp<int64_t>(idle - function->fruitless_steps_, idle / 10, idle));
   request.options.time_limit_ns = std::min<int64_t>(config().capture_time_limit, INT32_MAX) * 1'000'000;
   request.options.unwrap = unwrap_function;
   request.options.polyfill = polyfill_of;
@@ -493,7 +497,8 @@ CodeState::Captured CodeState::compile_now(Place& place, uint32_t instr, const F
       function.spent_ns_ = static_cast<int64_t>(std::max(0.0, static_cast<double>(function.spent_ns_) + time - paid));
     }
   } spent{*function};
-  // Which of two results comes must not be a matter of time: what is measured beside the bytecode gives its bits, at O1 too.
+  // Which of two results comes must not be a matter of time: what is measured beside the bytecode gives its bits, at O1
+  // too.
   const bool in_loop = !whole && estimates() && loop_around(instr).second > 0;
   bool o1 = settings_.o1 && !(in_loop && compares());
   const int64_t start = now_ns();
@@ -544,10 +549,8 @@ CodeState::Captured CodeState::compile_now(Place& place, uint32_t instr, const F
       out.breaks.push_back(break_at(capture::BreakId::LoweringFailed, entry.error(), instr));
     }
   }
-  if (out.entry)
-    spent.paid = worth_of_entry;
-  else if (outcome.array_work)
-    spent.paid = 1e9;  // the regions around the break will have it
+  if (out.entry) spent.paid = worth_of_entry;
+  else if (outcome.array_work) spent.paid = 1e9;  // the regions around the break will have it
   function->fruitless_steps_ = out.entry ? 0 : function->fruitless_steps_ + static_cast<int64_t>(outcome.work);
   note_breaks(out.breaks);
   note_callees(outcome.reached);
@@ -577,7 +580,9 @@ void CodeState::note_breaks(const std::vector<Break>& breaks) {
     ++stats.graph_breaks;
     ++break_counts[b.id];
     breaks_.push_back(b);
-    if (events_on(Channel::GraphBreaks)) emit(Channel::GraphBreaks, std::move(break_record(b).put("capture_mode", std::string(settings_.ast ? "ast" : "bytecode"))));
+    if (events_on(Channel::GraphBreaks))
+      emit(Channel::GraphBreaks,
+           std::move(break_record(b).put("capture_mode", std::string(settings_.ast ? "ast" : "bytecode"))));
   }
 }
 
@@ -688,10 +693,8 @@ void CodeState::set_dormant(Place& place, uint32_t site, bool dormant) {
   if (place.dormant == dormant || !spliced_) return;
   spliced_->set_dormant(site, dormant);
   place.dormant = dormant;
-  if (dormant)
-    ++dormant_;
-  else
-    --dormant_;
+  if (dormant) ++dormant_;
+  else --dormant_;
 }
 
 bool CodeState::ask(uint32_t site, const FrameView& frame, capture::FrameUpdate& update) {
@@ -753,7 +756,8 @@ bool CodeState::ask_place(Place& place, uint32_t site, const FrameView& frame, c
   if (!may_compile(place, frame)) {
     if (PyErr_Occurred()) keep_error();
     note_lost(place);
-    if (place.exhausted && (entries.empty() || (compares() && ++place.misses >= kMostMisses))) set_dormant(place, site, true);
+    if (place.exhausted && (entries.empty() || (compares() && ++place.misses >= kMostMisses)))
+      set_dormant(place, site, true);
     return false;
   }
   Captured captured = compile_at(place, site, frame, false);
@@ -761,13 +765,12 @@ bool CodeState::ask_place(Place& place, uint32_t site, const FrameView& frame, c
   if (!captured.entry) {
     ++place.failures;
     // What was made before it was seen to vary goes too.
-    if (captured.unprofitable && std::all_of(entries.begin(), entries.end(), [](const auto& entry) { return entry->hits() <= kFewHits; })) {
+    if (captured.unprofitable &&
+        std::all_of(entries.begin(), entries.end(), [](const auto& entry) { return entry->hits() <= kFewHits; })) {
       while (!entries.empty()) retire(place, entries.size() - 1);
     }
-    if (entries.empty())
-      set_dormant(place, site, true);
-    else if (++place.failed[kinds_of(frame)]; place.failed.size() > kMostFailedKinds)
-      place.exhausted = true;
+    if (entries.empty()) set_dormant(place, site, true);
+    else if (++place.failed[kinds_of(frame)]; place.failed.size() > kMostFailedKinds) place.exhausted = true;
     return false;
   }
   Entry* entry = captured.entry.get();
@@ -801,8 +804,8 @@ bool CodeState::ask_verified(Place& place, uint32_t site, const FrameView& frame
     const Ref<> prediction = std::move(at->second.prediction);
     pending_.erase(at);
     const Ref<> locals = listed(frame.locals, frame.local_count), stack = listed(frame.stack, frame.depth);
-    const Ref<> said = Ref<>::steal(
-        PyObject_CallMethod(module.get(), "check", "OOO", prediction.get(), locals.get(), stack.get()));
+    const Ref<> said =
+        Ref<>::steal(PyObject_CallMethod(module.get(), "check", "OOO", prediction.get(), locals.get(), stack.get()));
     if (!said) throw std::runtime_error("a prediction could not be compared");
     if (PyUnicode_GetLength(said.get()) > 0 && internal_error(name(), text_of(said.get()))) keep_error();
   }

@@ -56,22 +56,22 @@ struct Place {
     uint64_t kinds = 0;
     uint32_t entry = 0;
   };
-  std::unique_ptr<std::array<Hint, 256>> hints;    // by hash
-  std::unordered_map<uint64_t, Entry*> by_kinds;   // the entry that was compiled last for arguments of these kinds
-  int made = 0;            // entries ever made here
-  int churned = 0;         // of these, how many took the place of one for arguments of the same kinds
-  int64_t lost_calls = 0;  // since the limit was reached
-  int64_t next_try = kFirstTry;  // of lost_calls: then another entry is compiled
-  std::optional<GuardFailure> at_limit;  // until the warning
-  int failures = 0;        // captures that gave nothing
+  std::unique_ptr<std::array<Hint, 256>> hints;   // by hash
+  std::unordered_map<uint64_t, Entry*> by_kinds;  // the entry that was compiled last for arguments of these kinds
+  int made = 0;                                   // entries ever made here
+  int churned = 0;                           // of these, how many took the place of one for arguments of the same kinds
+  int64_t lost_calls = 0;                    // since the limit was reached
+  int64_t next_try = kFirstTry;              // of lost_calls: then another entry is compiled
+  std::optional<GuardFailure> at_limit;      // until the warning
+  int failures = 0;                          // captures that gave nothing
   std::unordered_map<uint64_t, int> failed;  // the same for arguments of some kinds, where others have entries
-  int misses = 0;          // since an entry fitted
-  bool limited = false;    // past the recompile limit
-  bool exhausted = false;  // nothing more is compiled here
+  int misses = 0;                            // since an entry fitted
+  bool limited = false;                      // past the recompile limit
+  bool exhausted = false;                    // nothing more is compiled here
   bool dormant = false;
-  bool other_way = false;  // the last call's branches did not go as the first entry has them
-  int forced = -1;  // stress: the guard of the first entry that fails in this call
-  std::set<std::string> forced_before;  // Guard::about()
+  bool other_way = false;                            // the last call's branches did not go as the first entry has them
+  int forced = -1;                                   // stress: the guard of the first entry that fails in this call
+  std::set<std::string> forced_before;               // Guard::about()
   PyObject *globals = nullptr, *builtins = nullptr;  // of the entries, which own them
 
   /// Do the code's names mean here what they meant at capture?
@@ -120,12 +120,14 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   bool fits(PyFunctionObject* function) const;
   /// Runs a whole entry that fits.
   Outcome call(const LiveSlots& live, PyObject*& result);
-  /// Is the call left to the interpreter without a look at the entries? So are many, where the last one looked at was and all lose.
+  /// Is the call left to the interpreter without a look at the entries? So are many, where the last one looked at was
+  /// and all lose.
   bool passes_by() { return left_ > 0 && left_-- > 0; }
   /// There was nothing that a call could run: others pass by.
   void note_idle();
 
-  /// Around a call that runs bytecode, spliced or not, for comparison. Compiled: the spliced code, or callees that are compiled.
+  /// Around a call that runs bytecode, spliced or not, for comparison. Compiled: the spliced code, or callees that are
+  /// compiled.
   Side begin_call(PyObject* const* slots);
   /// The same for a call that call() has declined; false: it is not compared.
   bool begin_declined();
@@ -227,7 +229,8 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   std::shared_ptr<CodeState> of_function();
   void begin_timed(std::shared_ptr<Entry> entry, Comparison& comparison, Side side);
   void end_entry_run(const std::shared_ptr<Entry>& entry, Outcome outcome, int64_t start);
-  void begin_round(const std::shared_ptr<Entry>& entry, uint32_t site, const capture::FrameView& frame, Outcome outcome, int64_t start);
+  void begin_round(const std::shared_ptr<Entry>& entry, uint32_t site, const capture::FrameView& frame, Outcome outcome,
+                   int64_t start);
   bool end_round(uint32_t site, const capture::FrameView& frame);
   /// Captures and compiles at one place. Null entry: nothing came of it, the breaks say why.
   /// At the function's start; Miss where an entry is there now that has not run.
@@ -275,7 +278,7 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
     uint32_t exit;
   };
   std::map<PyObject* const*, Pending> pending_;  // stress verify: by frame
-  std::vector<capture::Ref<>> recompiles_;  // at most kMostRecompiles
+  std::vector<capture::Ref<>> recompiles_;       // at most kMostRecompiles
   std::vector<std::shared_ptr<Entry>> retired_;  // removed while something ran
   std::shared_ptr<CodeState> retired_self_;
   capture::Ref<> pending_error_;
@@ -285,24 +288,25 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   int running_ = 0;
   uint64_t disabled_epoch_ = disabled_epoch;
   int64_t spliced_calls_ = 0;
-  int left_ = 0;  // calls that pass by
-  int pass_by_;   // how many do, the next time
+  int left_ = 0;                     // calls that pass by
+  int pass_by_;                      // how many do, the next time
   std::map<int, Comparison> calls_;  // by the size of the arguments
   int64_t call_count_ = 0;
   int depth_ = 0;  // of calls that have begun
   int64_t calls_compared_from_ = 0;
   std::optional<Timed> timed_;
   std::optional<Round> round_;
-  int64_t own_turns_ = 0;  // of the bytecode, in rounds
+  int64_t own_turns_ = 0;            // of the bytecode, in rounds
   std::shared_ptr<Entry> declined_;  // by its comparison, in call()
-  int64_t fruitless_steps_ = 0;  // of captures, with callees, since one gave an entry: the next ones are given up sooner
+  int64_t fruitless_steps_ =
+      0;  // of captures, with callees, since one gave an entry: the next ones are given up sooner
   int64_t spent_ns_ = 0, run_ns_ = 0, run_start_ = 0;  // compiling, with callees; running, once that was long
   std::unique_ptr<Gain> gain_;
   bool ran_region_ = false;  // in a call that has not ended
   std::size_t dormant_ = 0;
   bool compiling_ = false;
   bool compiled_ = false;  // something, once
-  bool broke_ = false;  // a capture from the start did not reach a return
+  bool broke_ = false;     // a capture from the start did not reach a return
   bool unsplicable_ = false;
   uint64_t reach_ = 0;
   std::weak_ptr<CodeState> owner_;

@@ -14,7 +14,7 @@ namespace framejit::ext {
 namespace {
 
 constexpr int64_t kFewCalls = 4;
-constexpr int kMostVisits = 16;  // of other sites in a round
+constexpr int kMostVisits = 16;     // of other sites in a round
 constexpr double kLongestCall = 2;  // of a round
 
 thread_local MeasuredCall* innermost = nullptr;
@@ -187,10 +187,8 @@ bool MeasuredCall::visit(CodeState& state, uint32_t site, PyObject* const* local
     const bool goes_on = locals != round_->locals || (site != round_->site && site >= loop.head && site <= loop.end);
     const bool is_passed = round_->side == Side::Compiled && ++round_->visits > kMostVisits;
     if (goes_on && !is_passed) return round_->side == Side::Compiled;
-    if (goes_on)
-      loop.is_timed = false;  // regions go over the site now, or it is the head of a loop around
-    else if (site == round_->site)
-      end_round();
+    if (goes_on) loop.is_timed = false;  // regions go over the site now, or it is the head of a loop around
+    else if (site == round_->site) end_round();
     round_.reset();
   }
   auto at = gain_.loops_.find(site);
@@ -232,10 +230,11 @@ PyObject* set_measuring(PyObject*, PyObject* on) {
   return PyBool_FromLong(std::exchange(measuring, is_true != 0));
 }
 
-PyMethodDef methods[] = {{"set_measuring", set_measuring, METH_O,
-                          "set_measuring(bool): whether the calls of functions that are marked from now on are measured. "
-                          "Returns what held before."},
-                         {nullptr, nullptr, 0, nullptr}};
+PyMethodDef methods[] = {
+    {"set_measuring", set_measuring, METH_O,
+     "set_measuring(bool): whether the calls of functions that are marked from now on are measured. "
+     "Returns what held before."},
+    {nullptr, nullptr, 0, nullptr}};
 
 const ModulePart part(20, [](PyObject* module) { return PyModule_AddFunctions(module, methods) == 0; });
 

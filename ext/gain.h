@@ -1,6 +1,6 @@
 // What the calls of a function take, and what they would take as plain Python: for reports. Now and then a call, or a
-// round of a loop in a call, runs as plain Python instead of compiled, so nothing runs twice. Only functions whose results
-// are the same either way are sampled.
+// round of a loop in a call, runs as plain Python instead of compiled, so nothing runs twice. Only functions whose
+// results are the same either way are sampled.
 #pragma once
 
 #include <Python.h>

@@ -1,4 +1,5 @@
-// The functions that framejit._tape gives to _core.set_tape_functions. Called, they keep a tape; captured, they are these:
+// The functions that framejit._tape gives to _core.set_tape_functions. Called, they keep a tape; captured, they are
+// these:
 //
 //     begin()                  where the function that is differentiated begins: a Tuple of the number of nodes so far
 //     is_kept()                has any begun?
@@ -78,7 +79,8 @@ class GradientDoor final : public capture::Door {
   Captured<Value*> unary(Session&, capture::Unary, Value*) override { return not_ours(); }
   Captured<Value*> compare(Session&, int, Value*, Value*) override { return not_ours(); }
   Captured<Value*> get_attr(Session&, Value*, std::string_view) override { return not_ours(); }
-  Captured<Value*> call_method(Session&, Value*, std::string_view, std::span<Value* const>, std::span<const Keyword>) override {
+  Captured<Value*> call_method(Session&, Value*, std::string_view, std::span<Value* const>,
+                               std::span<const Keyword>) override {
     return not_ours();
   }
   Captured<Value*> get_item(Session&, Value*, Value*) override { return not_ours(); }
@@ -97,7 +99,8 @@ class GradientDoor final : public capture::Door {
   }
 
   static Captured<std::size_t> first_node(Value* tape) {
-    if (tape->kind != ValueKind::Tuple || !tape->transient) return break_at(BreakId::UnsupportedArgument, "a tape that runs already");
+    if (tape->kind != ValueKind::Tuple || !tape->transient)
+      return break_at(BreakId::UnsupportedArgument, "a tape that runs already");
     return static_cast<std::size_t>(PyLong_AsLongLong(tape->items[0]->object.get()));
   }
 
@@ -140,7 +143,8 @@ class GradientDoor final : public capture::Door {
     if (session.graph().type(id).rank() == 0 && type.rank() > 0) return builder.full(id, type.shape);
     const graph::Dims given = session.graph().type(id).shape;
     bool fits = given.size() == type.shape.size();
-    for (std::size_t i = 0; fits && i < given.size(); ++i) fits = session.graph().shapes().fits(given[i], type.shape[i]);
+    for (std::size_t i = 0; fits && i < given.size(); ++i)
+      fits = session.graph().shapes().fits(given[i], type.shape[i]);
     if (!fits) return break_at(BreakId::WouldRaise, "sens of another shape than the output");
     return id;
   }
@@ -162,13 +166,15 @@ class GradientDoor final : public capture::Door {
       return break_at(BreakId::UnsupportedArgument, "outputs and seeds of a gradient");
     for (std::size_t i = 0; i < outputs->items.size(); ++i) {
       const Value* output = outputs->items[i];
-      if (!output->is_array() || !is_inexact(session.graph().type(output->id).dtype)) continue;  // whole numbers do not vary
+      if (!output->is_array() || !is_inexact(session.graph().type(output->id).dtype))
+        continue;  // whole numbers do not vary
       FRAMEJIT_TRY(seed, seed_of(session, output->id, seeds->items[i]));
       request.outputs.push_back(output->id);
       request.seeds.push_back(seed);
     }
     for (const Value* input : inputs->items) {
-      if (!input->is_array()) return break_at(BreakId::UnsupportedArgument, "a gradient with respect to what is no array");
+      if (!input->is_array())
+        return break_at(BreakId::UnsupportedArgument, "a gradient with respect to what is no array");
       request.wrt.push_back(input->id);
     }
     request.stops = session.stops();
@@ -182,7 +188,8 @@ class GradientDoor final : public capture::Door {
     if (!made->inserted.empty())
       session.record([&graph = session.graph(), inserted = made->inserted] {
         std::vector<ValueId>& nodes = graph.body().nodes;
-        std::erase_if(nodes, [&](ValueId v) { return std::find(inserted.begin(), inserted.end(), v) != inserted.end(); });
+        std::erase_if(nodes,
+                      [&](ValueId v) { return std::find(inserted.begin(), inserted.end(), v) != inserted.end(); });
       });
     std::vector<Value*> out;
     for (std::size_t i = 0; i < request.wrt.size(); ++i) {
@@ -226,9 +233,10 @@ PyObject* set_tape_functions(PyObject*, PyObject* table) {
   Py_RETURN_NONE;
 }
 
-PyMethodDef methods[] = {{"set_tape_functions", set_tape_functions, METH_O,
-                          "set_tape_functions(dict): the functions of framejit._tape that capture turns into gradients."},
-                         {nullptr, nullptr, 0, nullptr}};
+PyMethodDef methods[] = {
+    {"set_tape_functions", set_tape_functions, METH_O,
+     "set_tape_functions(dict): the functions of framejit._tape that capture turns into gradients."},
+    {nullptr, nullptr, 0, nullptr}};
 
 const ModulePart part(43, [](PyObject* module) { return PyModule_AddFunctions(module, methods) == 0; });
 

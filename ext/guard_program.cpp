@@ -50,7 +50,8 @@ bool elements_are(PyObject* set, PyObject* elements, int64_t most) {
   Py_hash_t hash;
   while (_PySet_NextEntry(set, &position, &element, &hash)) {
     PyObject* expected = elements ? PyTuple_GET_ITEM(elements, i++) : nullptr;
-    if (elements ? element != expected && !same_value(element, expected) : !capture::is_plain_key(element)) return false;
+    if (elements ? element != expected && !same_value(element, expected) : !capture::is_plain_key(element))
+      return false;
   }
   return true;
 }
@@ -89,10 +90,8 @@ bool array_fits(const ArrayTest& test, PyObject* object, Matched& m, std::size_t
       if (array->descr != test.descr && !same_descr(array->descr, test.type_number)) return false;
       if (array->nd != test.rank || (array->flags & test.flags) != test.flags) return false;
       for (int i = 0; i < test.rank; ++i) {
-        if (test.binds[i])
-          m.symbols[test.shape[i].value] = array->dimensions[i];
-        else if (!test.shape[i].is(array->dimensions[i], m.symbols, symbol_count))
-          return false;
+        if (test.binds[i]) m.symbols[test.shape[i].value] = array->dimensions[i];
+        else if (!test.shape[i].is(array->dimensions[i], m.symbols, symbol_count)) return false;
       }
       if (test.layout == ArrayTest::Product) {
         int64_t stride = test.item_size;
@@ -214,8 +213,7 @@ int GuardProgram::run(Matched& m) const noexcept {
       case GuardOp::Length: {
         PyObject* o = object(m, i->a);
         if (!o) break;
-        if (PyTuple_Check(o) || PyList_CheckExact(o))
-          ok = Py_SIZE(o) == i->number;
+        if (PyTuple_Check(o) || PyList_CheckExact(o)) ok = Py_SIZE(o) == i->number;
         else
           ok = (capture::is_known_dict(o) && PyDict_GET_SIZE(o) == i->number) ||
                (PyAnySet_CheckExact(o) && PySet_GET_SIZE(o) == i->number);

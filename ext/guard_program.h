@@ -70,8 +70,8 @@ struct GuardFailure {
 
 class GuardProgram {
  public:
-  /// `sources`: what recipes and effects fetch. The guards, which do not move, and sources are kept alive by the caller (the region). Fails
-  /// with a reason on what cannot be tested, so that the region is not used.
+  /// `sources`: what recipes and effects fetch. The guards, which do not move, and sources are kept alive by the caller
+  /// (the region). Fails with a reason on what cannot be tested, so that the region is not used.
   static Expected<std::unique_ptr<GuardProgram>, std::string> make(const std::vector<capture::Guard>& guards,
                                                                    const std::vector<capture::Input>& inputs,
                                                                    const std::vector<capture::SourceRef>& sources,

@@ -55,7 +55,8 @@ class GuardCompiler {
   /// What is measured is bound by a run, not by a guard.
   void set_symbols(const graph::ShapeEnv& shapes) {
     program_.symbols_ = shapes.symbol_count();
-    for (uint32_t s = 0; s < program_.symbols_; ++s) bound_.push_back(shapes.is_measured(graph::Dim::symbol(graph::SymbolId{s})));
+    for (uint32_t s = 0; s < program_.symbols_; ++s)
+      bound_.push_back(shapes.is_measured(graph::Dim::symbol(graph::SymbolId{s})));
   }
 
   std::string why;
@@ -216,12 +217,10 @@ class GuardCompiler {
 
   GuardOperand fetch(GuardOp op, const capture::Source& source) {
     GuardInstr instr{.op = op, .guard = guard_, .key = source.key.get(), .number = source.index, .source = &source};
-    if (source.base)
-      instr.a = operand_of(source.base);
+    if (source.base) instr.a = operand_of(source.base);
     else if (op == GuardOp::FetchClosure || op == GuardOp::FetchDefault || op == GuardOp::FetchKeywordDefault)
       instr.a = {GuardOperand::Function, 0};
-    else
-      fail("source " + source.str() + " has no base");
+    else fail("source " + source.str() + " has no base");
     instr.out = new_slot();
     emit(instr);
     return {GuardOperand::Slot, instr.out};
@@ -366,7 +365,8 @@ class GuardCompiler {
         break;
       case GuardKind::Unbound:
         if (g.source->kind == SourceKind::Cached)
-          return emit({.op = GuardOp::NotCached, .a = operand_of(g.source->base), .guard = guard_, .source = g.source.get()});
+          return emit(
+              {.op = GuardOp::NotCached, .a = operand_of(g.source->base), .guard = guard_, .source = g.source.get()});
         // Slots behind the arguments are always unbound where a call starts.
         if (g.source->kind == SourceKind::Local && g.source->index >= locals_) return;
         break;
@@ -428,7 +428,8 @@ class GuardCompiler {
 Expected<std::unique_ptr<GuardProgram>, std::string> GuardProgram::make(const std::vector<Guard>& guards,
                                                                         const std::vector<capture::Input>& inputs,
                                                                         const std::vector<SourceRef>& sources,
-                                                                        const graph::ShapeEnv& shapes, int local_count) {
+                                                                        const graph::ShapeEnv& shapes,
+                                                                        int local_count) {
   std::unique_ptr<GuardProgram> program(new GuardProgram());
   GuardCompiler compiler(*program, local_count);
   compiler.set_symbols(shapes);

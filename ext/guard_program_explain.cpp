@@ -86,11 +86,13 @@ void note_varied(const Guard& g, const LiveSlots& live, std::vector<std::string>
     const std::string name = g.source->str();
     for (int i = 0; i < PyArray_NDIM(array); ++i) {
       const graph::Dim& dim = g.array.shape[i];
-      if (dim.is_const() && dim.value() != PyArray_DIM(array, i)) out.push_back(name + ".shape[" + std::to_string(i) + "]");
+      if (dim.is_const() && dim.value() != PyArray_DIM(array, i))
+        out.push_back(name + ".shape[" + std::to_string(i) + "]");
     }
   } else if (g.kind == GuardKind::Equal && (PyLong_CheckExact(g.object.get()) || PyFloat_CheckExact(g.object.get()))) {
     PyObject* object = fetch_source(*g.source, live);
-    if (object && Py_IS_TYPE(object, Py_TYPE(g.object.get())) && !same_value(object, g.object.get())) out.push_back(g.source->str());
+    if (object && Py_IS_TYPE(object, Py_TYPE(g.object.get())) && !same_value(object, g.object.get()))
+      out.push_back(g.source->str());
   }
 }
 
@@ -140,9 +142,10 @@ std::optional<GuardFailure> GuardProgram::explain(const LiveSlots& live) const {
         break;
       case GuardKind::Length:
         out.expected = std::to_string(g.number);
-        out.found = object && (PyTuple_Check(object) || PyList_Check(object) || PyDict_Check(object) || PyAnySet_Check(object))
-                        ? std::to_string(PyObject_Size(object))
-                        : show(object);
+        out.found =
+            object && (PyTuple_Check(object) || PyList_Check(object) || PyDict_Check(object) || PyAnySet_Check(object))
+                ? std::to_string(PyObject_Size(object))
+                : show(object);
         break;
       case GuardKind::IntSymbol:
         out.expected = "an int of 64 bits";

@@ -100,8 +100,7 @@ PyObject* fetch_item(PyObject* dict, PyObject* key) {
 
 PyObject* fetch_index(PyObject* sequence, int64_t index) {
   if (!sequence || index < 0) return nullptr;
-  if (PyTuple_Check(sequence))
-    return index < PyTuple_GET_SIZE(sequence) ? PyTuple_GET_ITEM(sequence, index) : nullptr;
+  if (PyTuple_Check(sequence)) return index < PyTuple_GET_SIZE(sequence) ? PyTuple_GET_ITEM(sequence, index) : nullptr;
   if (PyList_CheckExact(sequence))
     return index < PyList_GET_SIZE(sequence) ? PyList_GET_ITEM(sequence, index) : nullptr;
   return nullptr;
@@ -204,10 +203,8 @@ void memory_bounds(PyArrayObject* array, uintptr_t& low, uintptr_t& high) {
       return;
     }
     const int64_t reach = (a->dimensions[i] - 1) * a->strides[i];
-    if (reach < 0)
-      low += static_cast<uintptr_t>(reach);
-    else
-      high += static_cast<uintptr_t>(reach);
+    if (reach < 0) low += static_cast<uintptr_t>(reach);
+    else high += static_cast<uintptr_t>(reach);
   }
   high += static_cast<uintptr_t>(PyArray_ITEMSIZE(array));
 }

@@ -116,8 +116,8 @@ Captured<ValueId> like_operand(Session& session, ValueId id, ValueId operand) {
 
 /// An operator as the call of its ufunc, which has been found: it was captured.
 HostArguments ufunc_arguments(Op op, std::span<const Ref<>> operands) {
-  HostArguments call{Ref<>::share(reinterpret_cast<PyObject*>(ufunc_of(op))), Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(operands.size()))),
-                     Ref<>::steal(PyDict_New())};
+  HostArguments call{Ref<>::share(reinterpret_cast<PyObject*>(ufunc_of(op))),
+                     Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(operands.size()))), Ref<>::steal(PyDict_New())};
   for (std::size_t i = 0; call.args && i < operands.size(); ++i)
     PyTuple_SET_ITEM(call.args.get(), static_cast<Py_ssize_t>(i), Py_XNewRef(operands[i].get()));
   return call;
@@ -140,9 +140,11 @@ Expected<std::vector<ValueId>, NoGradient> cotangents(Session& session, const Ho
   std::vector<ValueId> out(inputs.size(), graph::kNoValue);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (!at.needed[i]) continue;
-    const bool part = graph::is_complex(session.graph().type(inputs[i]).dtype) && !graph::is_complex(session.graph().type(at.call).dtype);
-    Ref<> expression = Ref<>::steal(PyObject_CallMethod(rules(), part ? "gradient_of_part" : "gradient", "OnOO", call.callable.get(),
-                                                        static_cast<Py_ssize_t>(i), call.args.get(), call.keywords.get()));
+    const bool part = graph::is_complex(session.graph().type(inputs[i]).dtype) &&
+                      !graph::is_complex(session.graph().type(at.call).dtype);
+    Ref<> expression =
+        Ref<>::steal(PyObject_CallMethod(rules(), part ? "gradient_of_part" : "gradient", "OnOO", call.callable.get(),
+                                         static_cast<Py_ssize_t>(i), call.args.get(), call.keywords.get()));
     PyErr_Clear();
     if (!expression || expression.get() == Py_NotImplemented) return none(name_of(call.callable.get()));
     if (expression.get() == Py_None) continue;
@@ -172,7 +174,8 @@ std::optional<Op> same_as(Session& session, ValueId call) {
   if (complex) {
     for (int i = 0; i < graph::kOpCount; ++i) {
       const Op op = static_cast<Op>(i);
-      if (reinterpret_cast<PyObject*>(ufunc_of(op)) == given.callable.get() && graph::why_no_gradient(op).empty()) return op;
+      if (reinterpret_cast<PyObject*>(ufunc_of(op)) == given.callable.get() && graph::why_no_gradient(op).empty())
+        return op;
     }
     return std::nullopt;
   }

@@ -18,7 +18,9 @@ constexpr const char* kPieceNames[] = {"known", "operand", "tuple", "list", "sli
 Ref<> piece_record(const Piece& piece) {
   const char* name = kPieceNames[piece.kind];
   if (piece.kind == Piece::Known) return Ref<>::steal(Py_BuildValue("(sO)", name, piece.object.get()));
-  if (piece.kind == Piece::Slot) return Ref<>::steal(Py_BuildValue("(sni)", name, static_cast<Py_ssize_t>(piece.slot), static_cast<int>(piece.wrap)));
+  if (piece.kind == Piece::Slot)
+    return Ref<>::steal(
+        Py_BuildValue("(sni)", name, static_cast<Py_ssize_t>(piece.slot), static_cast<int>(piece.wrap)));
   Ref<> out = Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(piece.items.size() + 1)));
   if (!out) return {};
   PyTuple_SET_ITEM(out.get(), 0, PyUnicode_FromString(name));
@@ -31,9 +33,12 @@ Ref<> piece_record(const Piece& piece) {
 }
 
 bool read_piece(PyObject* record, Piece& out, int depth = 0) {
-  const char* name = PyTuple_Check(record) && PyTuple_GET_SIZE(record) > 0 && depth < 32 ? PyUnicode_AsUTF8(PyTuple_GET_ITEM(record, 0)) : nullptr;
+  const char* name = PyTuple_Check(record) && PyTuple_GET_SIZE(record) > 0 && depth < 32
+                         ? PyUnicode_AsUTF8(PyTuple_GET_ITEM(record, 0))
+                         : nullptr;
   if (!name) return false;
-  const auto kind = std::find_if(std::begin(kPieceNames), std::end(kPieceNames), [&](const char* known) { return std::string_view(known) == name; });
+  const auto kind = std::find_if(std::begin(kPieceNames), std::end(kPieceNames),
+                                 [&](const char* known) { return std::string_view(known) == name; });
   if (kind == std::end(kPieceNames)) return false;
   out.kind = static_cast<Piece::Kind>(kind - std::begin(kPieceNames));
   const Py_ssize_t count = PyTuple_GET_SIZE(record);
@@ -60,12 +65,14 @@ bool is_listed(PyObject* callable) {
   const char* words = name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : nullptr;
   if (words && Py_IS_TYPE(callable, &PyMethodDescr_Type))
     return reinterpret_cast<PyDescrObject*>(callable)->d_type == &PyArray_Type && is_host_method(words);
-  static constexpr const char* kOperators[] = {"getitem", "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "lshift", "rshift", "and_",
-                                               "or_", "xor", "neg", "pos", "abs", "invert", "lt", "le", "eq", "ne", "gt", "ge"};
+  static constexpr const char* kOperators[] = {
+      "getitem", "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "lshift", "rshift", "and_",
+      "or_",     "xor", "neg", "pos", "abs",     "invert",   "lt",  "le",  "eq",     "ne",     "gt",     "ge"};
   const bool is_ufunc = PyObject_TypeCheck(callable, &PyUFunc_Type);
   for (const char* home : {"numpy", "operator", "framejit._host"}) {
-    const bool is_known = words && ((home[0] == 'n' && is_ufunc) || home[0] == 'f' || std::any_of(std::begin(kOperators), std::end(kOperators),
-                                                                 [&](const char* known) { return std::string_view(known) == words; }));
+    const bool is_known = words && ((home[0] == 'n' && is_ufunc) || home[0] == 'f' ||
+                                    std::any_of(std::begin(kOperators), std::end(kOperators),
+                                                [&](const char* known) { return std::string_view(known) == words; }));
     Ref<> module = is_known ? Ref<>::steal(PyImport_ImportModule(home)) : Ref<>();
     Ref<> found = module ? Ref<>::steal(PyObject_GetAttrString(module.get(), words)) : Ref<>();
     PyErr_Clear();
@@ -79,19 +86,24 @@ PyObject* field(PyObject* record, const char* name) { return PyDict_GetItemStrin
 std::unique_ptr<HostCall> read_call(PyObject* record) {
   auto call = std::make_unique<HostCall>();
   if (!PyDict_Check(record)) return nullptr;
-  for (const char* name : {"callable", "args", "keywords", "result", "through_view", "sequence", "count", "first", "item"})
+  for (const char* name :
+       {"callable", "args", "keywords", "result", "through_view", "sequence", "count", "first", "item"})
     if (!field(record, name)) return nullptr;
   call->result = static_cast<Wrap>(PyLong_AsLong(field(record, "result")));
   call->through_view = field(record, "through_view") == Py_True;
   call->count = PyLong_AsSsize_t(field(record, "count"));
   call->item = PyLong_AsSsize_t(field(record, "item"));
-  if (PyErr_Occurred() || call->count < 1 || call->item < 0 || static_cast<unsigned>(call->result) >= static_cast<unsigned>(Wrap::PyComplex)) return nullptr;
+  if (PyErr_Occurred() || call->count < 1 || call->item < 0 ||
+      static_cast<unsigned>(call->result) >= static_cast<unsigned>(Wrap::PyComplex))
+    return nullptr;
   if (PyObject* first = field(record, "first"); first != Py_None) {
     call->first = host_call_at(PyLong_AsLongLong(first));
     if (!call->first || call->item >= call->first->count) return nullptr;
     return call;
   }
-  if (!PyTuple_Check(field(record, "args")) || !PyDict_Check(field(record, "keywords")) || !is_listed(field(record, "callable"))) return nullptr;
+  if (!PyTuple_Check(field(record, "args")) || !PyDict_Check(field(record, "keywords")) ||
+      !is_listed(field(record, "callable")))
+    return nullptr;
   call->callable = Ref<>::share(field(record, "callable"));
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(field(record, "args")); ++i)
     if (!read_piece(PyTuple_GET_ITEM(field(record, "args"), i), call->args.emplace_back())) return nullptr;
@@ -120,7 +132,8 @@ Ref<> host_call_record(int64_t index) {
     return {};
   }
   const HostCall& call = *found;
-  Ref<> args = Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(call.args.size()))), keywords = Ref<>::steal(PyDict_New());
+  Ref<> args = Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(call.args.size()))),
+        keywords = Ref<>::steal(PyDict_New());
   for (std::size_t i = 0; args && i < call.args.size(); ++i) {
     Ref<> piece = piece_record(call.args[i]);
     if (!piece) return {};
@@ -135,10 +148,11 @@ Ref<> host_call_record(int64_t index) {
   Ref<> number = call.first ? Ref<>::steal(PyLong_FromLongLong(first)) : Ref<>::share(Py_None);
   if (!args || !keywords || !number) return {};
   auto or_none = [](PyObject* object) { return object ? object : Py_None; };
-  return Ref<>::steal(Py_BuildValue("{s:O,s:O,s:O,s:i,s:O,s:O,s:n,s:O,s:n}", "callable", or_none(call.callable.get()), "args", args.get(), "keywords",
-                                    keywords.get(), "result", static_cast<int>(call.result), "through_view", call.through_view ? Py_True : Py_False,
-                                    "sequence", or_none(reinterpret_cast<PyObject*>(call.sequence)), "count", call.count, "first", number.get(), "item",
-                                    call.item));
+  return Ref<>::steal(Py_BuildValue(
+      "{s:O,s:O,s:O,s:i,s:O,s:O,s:n,s:O,s:n}", "callable", or_none(call.callable.get()), "args", args.get(), "keywords",
+      keywords.get(), "result", static_cast<int>(call.result), "through_view", call.through_view ? Py_True : Py_False,
+      "sequence", or_none(reinterpret_cast<PyObject*>(call.sequence)), "count", call.count, "first", number.get(),
+      "item", call.item));
 }
 
 bool host_call_fits(int64_t index, const std::vector<graph::Type>& operands, const graph::Type& result) {

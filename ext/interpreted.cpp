@@ -77,11 +77,13 @@ std::unique_ptr<runtime::Undo> save_written(const graph::Graph& graph, std::span
   const std::vector<ArrayRef> arrays = param_arrays(graph, params, symbols);
   auto undo = std::make_unique<SavedParams>();
   for (const graph::ValueId root : graph::written_roots(graph, graph.body()))
-    undo->params.emplace_back(arrays[static_cast<std::size_t>(graph.node(root).index())], size_of(graph.type(root).dtype));
+    undo->params.emplace_back(arrays[static_cast<std::size_t>(graph.node(root).index())],
+                              size_of(graph.type(root).dtype));
   return undo;
 }
 
-std::optional<bool> interpreted_truth(const graph::Graph& graph, std::span<char* const> params, std::span<const int64_t> symbols) {
+std::optional<bool> interpreted_truth(const graph::Graph& graph, std::span<char* const> params,
+                                      std::span<const int64_t> symbols) {
   const std::vector<ArrayRef> arrays = param_arrays(graph, params, symbols);
   const std::unique_ptr<runtime::Undo> undo = save_written(graph, params, symbols);
   auto done = graph::interpret(graph, arrays, symbols, numpy_loop);
@@ -115,7 +117,8 @@ runtime::RunResult run_interpreted(const graph::Graph& graph, const runtime::Pla
     }
   out.status = runtime::RunStatus::Done;
   out.flags = done->fp_flags;
-  for (const codegen::Measured& m : program.measured) out.measured.push_back(done->symbols[static_cast<std::size_t>(m.symbol)]);
+  for (const codegen::Measured& m : program.measured)
+    out.measured.push_back(done->symbols[static_cast<std::size_t>(m.symbol)]);
   if (out.flags) out.undo = std::move(undo);
   return out;
 }

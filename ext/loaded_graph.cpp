@@ -1,4 +1,5 @@
-// LoadedGraph(text, outputs, calls): `outputs` are (result of the graph, wrap), `calls` the indices of host calls by those in the text.
+// LoadedGraph(text, outputs, calls): `outputs` are (result of the graph, wrap), `calls` the indices of host calls by
+// those in the text.
 #include "ext/loaded_graph.h"
 
 #include <memory>
@@ -53,16 +54,19 @@ PyTypeObject* the_type = nullptr;
 
 const Loaded& loaded_of(PyObject* self) { return *reinterpret_cast<LoadedObject*>(self)->loaded; }
 
-/// All nodes get indices of this process for their host calls, and rules that drop floating-point flags. What is wrong, if anything.
+/// All nodes get indices of this process for their host calls, and rules that drop floating-point flags. What is wrong,
+/// if anything.
 std::string settle(Graph& graph, PyObject* calls) {
   std::string wrong;
   graph::for_each_node(graph, graph.body(), [&](ValueId v) {
     graph::Node& node = graph.node(v);
-    if (node.op == Op::Write && graph.node(graph.root(node.inputs[0])).op == Op::Param) wrong = "it writes into an input";
+    if (node.op == Op::Write && graph.node(graph.root(node.inputs[0])).op == Op::Param)
+      wrong = "it writes into an input";
     // They write as many rows as they count, which is known where there is a Measure, so not here.
     if (node.op != Op::Param && (node.type.size() * graph::size_of(node.type.dtype)).value() > graph::kMostMemory)
       wrong = "an array that is larger than all memory";
-    if (node.op == Op::Compress || node.op == Op::Expand || node.op == Op::Nonzero) wrong = "a mask that decides a size";
+    if (node.op == Op::Compress || node.op == Op::Expand || node.op == Op::Nonzero)
+      wrong = "a mask that decides a size";
     if (node.op == Op::Host || graph::may_set_flags(graph, v)) node.flag_rule = graph::FlagRule::drop();
     if (node.op != Op::Host) return;
     Ref<> old = Ref<>::steal(PyLong_FromLongLong(node.index()));
@@ -94,8 +98,12 @@ std::unique_ptr<Graph> read_graph(const char* text, PyObject* calls, std::string
 bool read_outputs(PyObject* given, const Graph& graph, std::vector<Output>& out) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given); ++i) {
     int result = -1, wrap = -1;
-    if (!PyTuple_Check(PyTuple_GET_ITEM(given, i)) || !PyArg_ParseTuple(PyTuple_GET_ITEM(given, i), "ii", &result, &wrap)) return false;
-    if (result < 0 || static_cast<std::size_t>(result) >= graph.results().size() || wrap < 0 || wrap > static_cast<int>(Wrap::Tensor)) return false;
+    if (!PyTuple_Check(PyTuple_GET_ITEM(given, i)) ||
+        !PyArg_ParseTuple(PyTuple_GET_ITEM(given, i), "ii", &result, &wrap))
+      return false;
+    if (result < 0 || static_cast<std::size_t>(result) >= graph.results().size() || wrap < 0 ||
+        wrap > static_cast<int>(Wrap::Tensor))
+      return false;
     const graph::Type& type = graph.type(graph.results()[static_cast<std::size_t>(result)]);
     const Output output{static_cast<std::size_t>(result), static_cast<Wrap>(wrap)};
     if (output.wrap != Wrap::NdArray && output.wrap != Wrap::Tensor && type.rank() != 0) return false;
@@ -140,7 +148,8 @@ Ref<> as_operand(PyObject* arg, const graph::Type& type) {
   Ref<> array = Ref<>::share(is_tensor(arg) ? tensor_array(arg) : arg);
   if (!PyArray_CheckExact(array.get())) return PyErr_SetString(PyExc_TypeError, "arrays are needed"), Ref<>();
   PyArrayObject* given = as_ndarray(array.get());
-  bool fits = dtype_of(PyArray_DESCR(given)) == type.dtype && PyArray_NDIM(given) == type.rank(), lies = PyArray_ISALIGNED(given);
+  bool fits = dtype_of(PyArray_DESCR(given)) == type.dtype && PyArray_NDIM(given) == type.rank(),
+       lies = PyArray_ISALIGNED(given);
   for (int i = 0; fits && i < type.rank(); ++i) {
     const auto at = static_cast<std::size_t>(i);
     fits = type.shape[at] == graph::Dim(PyArray_DIM(given, i));
@@ -167,7 +176,8 @@ const runtime::Plan* plan_of(Loaded& loaded) {
   CompileOptions options;
   options.quiet = true;
   auto compiled = compile(*loaded.optimized, options);
-  if (!compiled) return PyErr_Format(PyExc_RuntimeError, "the graph is not compiled: %s", compiled.error().c_str()), nullptr;
+  if (!compiled)
+    return PyErr_Format(PyExc_RuntimeError, "the graph is not compiled: %s", compiled.error().c_str()), nullptr;
   loaded.plan = std::move(compiled->plan);
   return loaded.plan.get();
 }
@@ -176,7 +186,7 @@ PyObject* loaded_call(PyObject* self, PyObject* args, PyObject*) {
   if (tape_hook) {
     std::vector<PyObject*> all{self};
     all.insert(all.end(), &PyTuple_GET_ITEM(args, 0), &PyTuple_GET_ITEM(args, 0) + PyTuple_GET_SIZE(args));
-    if (PyObject* taped; on_tape("LoadedGraph", all.data(), static_cast<Py_ssize_t>(all.size()), taped)) return taped;
+    if (PyObject * taped; on_tape("LoadedGraph", all.data(), static_cast<Py_ssize_t>(all.size()), taped)) return taped;
   }
   Loaded& loaded = *reinterpret_cast<LoadedObject*>(self)->loaded;
   const std::vector<ValueId>& params = loaded.graph.params();
@@ -209,7 +219,8 @@ PyObject* loaded_call(PyObject* self, PyObject* args, PyObject*) {
   }
   if (run.status == runtime::RunStatus::OutOfMemory) return PyErr_NoMemory();
   if (run.status != runtime::RunStatus::Done) {
-    PyErr_SetString(PyExc_RuntimeError, "for these values the exported function raised an error, or did what its graph does not hold");
+    PyErr_SetString(PyExc_RuntimeError,
+                    "for these values the exported function raised an error, or did what its graph does not hold");
     return nullptr;
   }
   Ref<> out = Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(loaded.outputs.size())));
@@ -218,8 +229,9 @@ PyObject* loaded_call(PyObject* self, PyObject* args, PyObject*) {
     const ValueId v = graph.results()[loaded.outputs[i].result], root = graph.root(v);
     Ref<> array = arrays[index(root)];
     if (v != root)
-      array = Ref<>::steal(new_view(ArrayLayout::make(graph.type(v)), PyArray_BYTES(as_ndarray(array.get())) + graph.type(v).offset.value(),
-                                    array.get(), {}));
+      array = Ref<>::steal(new_view(ArrayLayout::make(graph.type(v)),
+                                    PyArray_BYTES(as_ndarray(array.get())) + graph.type(v).offset.value(), array.get(),
+                                    {}));
     else if (taken[index(v)])  // two results are two objects
       array = Ref<>::steal(PyArray_NewCopy(as_ndarray(array.get()), NPY_KEEPORDER));
     taken[index(v)] = true;
@@ -236,11 +248,13 @@ PyObject* loaded_params(PyObject* self, void*) {
   Ref<> list = Ref<>::steal(PyList_New(0));
   for (ValueId p : graph.params()) {
     const ArrayLayout layout = ArrayLayout::make(graph.type(p));
-    if (!layout.descr) return PyErr_Format(PyExc_ValueError, "NumPy has no dtype for %s", graph::str(graph.type(p)).c_str());
+    if (!layout.descr)
+      return PyErr_Format(PyExc_ValueError, "NumPy has no dtype for %s", graph::str(graph.type(p)).c_str());
     Ref<> shape = Ref<>::steal(PyTuple_New(layout.rank)), strides = Ref<>::steal(PyTuple_New(layout.rank));
     for (int i = 0; shape && strides && i < layout.rank; ++i) {
       PyTuple_SET_ITEM(shape.get(), i, PyLong_FromLongLong(graph.type(p).shape[static_cast<std::size_t>(i)].value()));
-      PyTuple_SET_ITEM(strides.get(), i, PyLong_FromLongLong(graph.type(p).strides[static_cast<std::size_t>(i)].value()));
+      PyTuple_SET_ITEM(strides.get(), i,
+                       PyLong_FromLongLong(graph.type(p).strides[static_cast<std::size_t>(i)].value()));
     }
     Ref<> row = shape && strides ? Ref<>::steal(PyTuple_Pack(3, layout.descr, shape.get(), strides.get())) : Ref<>();
     if (!row || !list || PyList_Append(list.get(), row.get()) < 0) return nullptr;
@@ -254,14 +268,16 @@ PyObject* loaded_str(PyObject* self) {
 }
 
 char kParams[] = "params";
-PyGetSetDef getset[] = {{kParams, loaded_params, nullptr, nullptr, nullptr}, {nullptr, nullptr, nullptr, nullptr, nullptr}};
+PyGetSetDef getset[] = {{kParams, loaded_params, nullptr, nullptr, nullptr},
+                        {nullptr, nullptr, nullptr, nullptr, nullptr}};
 PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void*>(loaded_new)},
                        {Py_tp_dealloc, reinterpret_cast<void*>(loaded_dealloc)},
                        {Py_tp_call, reinterpret_cast<void*>(loaded_call)},
                        {Py_tp_str, reinterpret_cast<void*>(loaded_str)},
                        {Py_tp_getset, getset},
                        {0, nullptr}};
-PyType_Spec spec = {"framejit._core.LoadedGraph", sizeof(LoadedObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE, slots};
+PyType_Spec spec = {"framejit._core.LoadedGraph", sizeof(LoadedObject), 0,
+                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE, slots};
 
 /// _host_call(index): see host_call_record().
 PyObject* host_call_of_index(PyObject*, PyObject* index) {
@@ -292,7 +308,8 @@ Captured<Value*> call_loaded_graph(Session& session, PyObject* callable, std::sp
   const Loaded& loaded = loaded_of(callable);
   const Graph& from = loaded.graph;
   Graph& to = session.graph();
-  if (args.size() != from.params().size()) return break_at(BreakId::WouldRaise, "number of arguments of a loaded graph");
+  if (args.size() != from.params().size())
+    return break_at(BreakId::WouldRaise, "number of arguments of a loaded graph");
   std::vector<ValueId> params;
   for (std::size_t i = 0; i < args.size(); ++i) {
     const graph::Type& type = from.type(from.params()[i]);
@@ -303,10 +320,12 @@ Captured<Value*> call_loaded_graph(Session& session, PyObject* callable, std::sp
   }
   bool blocks = false;
   graph::for_each_node(from, from.body(), [&](ValueId v) { blocks = blocks || !from.node(v).blocks.empty(); });
-  if (blocks && session.has_tape()) return break_at(BreakId::UnsupportedArgument, "the gradient of a loaded graph with branches or loops");
+  if (blocks && session.has_tape())
+    return break_at(BreakId::UnsupportedArgument, "the gradient of a loaded graph with branches or loops");
   const std::size_t before = to.value_count();
   const std::vector<ValueId> results = graph::append_graph(to, from, params);
-  for (std::size_t i = before; i < to.value_count(); ++i) to.node(static_cast<ValueId>(i)).location = session.location();
+  for (std::size_t i = before; i < to.value_count(); ++i)
+    to.node(static_cast<ValueId>(i)).location = session.location();
   std::vector<Value*> items;
   for (const Output& output : loaded.outputs) items.push_back(session.array(results[output.result], output.wrap));
   return session.tuple(std::move(items));

@@ -34,7 +34,8 @@ MarkedCode::~MarkedCode() {
   if (at != marked().end() && at->second.expired()) marked().erase(at);
 }
 
-capture::FrameInterceptor::Outcome MarkedCode::enter(PyFunctionObject* function, PyCodeObject* code, PyObject** locals, int) {
+capture::FrameInterceptor::Outcome MarkedCode::enter(PyFunctionObject* function, PyCodeObject* code, PyObject** locals,
+                                                     int) {
   ++stats.frames_marked;
   if (capture::tools_active() || stance == Stance::ForceEager || tape_hook || is_disabled(code)) return {};
   return state_->gain() ? enter_measured(function, code, locals) : enter_compiled(function, code, locals);
@@ -58,7 +59,8 @@ struct MeasuredFrame final : capture::FrameInterceptor {
 
 }  // namespace
 
-capture::FrameInterceptor::Outcome MarkedCode::enter_measured(PyFunctionObject* function, PyCodeObject* code, PyObject** locals) {
+capture::FrameInterceptor::Outcome MarkedCode::enter_measured(PyFunctionObject* function, PyCodeObject* code,
+                                                              PyObject** locals) {
   const auto frame = std::make_shared<MeasuredFrame>(state_, locals);
   Outcome outcome;
   if (frame->call.side() == Side::Compiled) outcome = enter_compiled(function, code, locals);
@@ -66,7 +68,8 @@ capture::FrameInterceptor::Outcome MarkedCode::enter_measured(PyFunctionObject* 
   return outcome;
 }
 
-capture::FrameInterceptor::Outcome MarkedCode::enter_compiled(PyFunctionObject* function, PyCodeObject* code, PyObject** locals) {
+capture::FrameInterceptor::Outcome MarkedCode::enter_compiled(PyFunctionObject* function, PyCodeObject* code,
+                                                              PyObject** locals) {
   if (state_->passes_by()) return {};
   try {
     return enter_checked(function, code, locals);
@@ -77,7 +80,8 @@ capture::FrameInterceptor::Outcome MarkedCode::enter_compiled(PyFunctionObject* 
   }
 }
 
-capture::FrameInterceptor::Outcome MarkedCode::enter_checked(PyFunctionObject* function, PyCodeObject* code, PyObject** locals) {
+capture::FrameInterceptor::Outcome MarkedCode::enter_checked(PyFunctionObject* function, PyCodeObject* code,
+                                                             PyObject** locals) {
   const LiveSlots live{locals, argument_slots(code), nullptr, 0, reinterpret_cast<PyObject*>(function)};
   PyObject* result = nullptr;
   // Functions of one code object may live in several namespaces; entries are for the first that was seen.
@@ -97,7 +101,8 @@ capture::FrameInterceptor::Outcome MarkedCode::enter_checked(PyFunctionObject* f
   }
   if (state_->needs_splicing()) {
     spliced_ = state_->splice();
-    if (spliced_ && state_->reach() && (code->co_flags & kGeneratorFlags)) capture::mark_resumed(spliced_->code(), state_->reach());
+    if (spliced_ && state_->reach() && (code->co_flags & kGeneratorFlags))
+      capture::mark_resumed(spliced_->code(), state_->reach());
   }
   PyCodeObject* replacement = state_->replacement();
   if (!replacement) {

@@ -24,8 +24,8 @@ bool is_mutable(const Recipe& r) {
          r.kind == Recipe::Kind::Instance;
 }
 
-/// While it is in scope no cycle collection begins: its callbacks and finalizers could change what the guards have vouched for, and
-/// move the memory of inputs. From 3.12 on none begins where objects are made.
+/// While it is in scope no cycle collection begins: its callbacks and finalizers could change what the guards have
+/// vouched for, and move the memory of inputs. From 3.12 on none begins where objects are made.
 class NoCollection {
  public:
   explicit NoCollection(bool wanted) : held_(PY_VERSION_HEX < 0x030c0000 && wanted && PyGC_Disable()) {}
@@ -49,7 +49,8 @@ Py_ssize_t place_in(PyObject* list, PyObject* index) {
 /// A key that was deleted would come back as the last one.
 bool is_undoable(const capture::Effect& e) {
   using Kind = capture::Effect::Kind;
-  return e.kind != Kind::SetChange && e.kind != Kind::CountCall && (e.value >= 0 || (e.kind != Kind::StoreGlobal && e.kind != Kind::StoreItem));
+  return e.kind != Kind::SetChange && e.kind != Kind::CountCall &&
+         (e.value >= 0 || (e.kind != Kind::StoreGlobal && e.kind != Kind::StoreItem));
 }
 
 bool is_array(Wrap wrap) { return wrap == Wrap::NdArray || wrap == Wrap::Tensor; }
@@ -118,7 +119,9 @@ std::string Materializer::analyse() {
   early_collects_ = may_collect(early_);
   late_collects_ = may_collect(late_);
   for (const capture::Effect& e : region_.effects)  // the last one may do so: it is there when that is over
-    effects_collect_ = effects_collect_ || (region_.effects.size() > 1 && (e.kind == capture::Effect::Kind::StoreAttr || !is_undoable(e) || e.kind == capture::Effect::Kind::ListReplace));
+    effects_collect_ = effects_collect_ ||
+                       (region_.effects.size() > 1 && (e.kind == capture::Effect::Kind::StoreAttr || !is_undoable(e) ||
+                                                       e.kind == capture::Effect::Kind::ListReplace));
   return {};
 }
 
@@ -129,17 +132,16 @@ std::string Materializer::analyse_result(uint32_t recipe) {
   const ValueId value = graph.results()[r.index];
   const ValueId root = graph.root(value);
   const bool view = value != root;
-  Result result{Result::RootObject, r.wrap, 0, ArrayLayout::make(graph.type(value)), graph.type(value).offset, r.writing};
+  Result result{Result::RootObject,       r.wrap,   0, ArrayLayout::make(graph.type(value)),
+                graph.type(value).offset, r.writing};
   if (!result.layout.descr) return "NumPy has no dtype for a result";
 
   const std::vector<ValueId>& params = graph.params();
   for (uint32_t p = 0; p < params.size(); ++p) {
     if (params[p] != root) continue;
     result.number = p;
-    if (is_array(r.wrap))
-      result.kind = view ? Result::ParamView : Result::ParamObject;
-    else
-      result.kind = !view && region_.inputs[p].spec.wrap == r.wrap ? Result::ParamObject : Result::ParamNumber;
+    if (is_array(r.wrap)) result.kind = view ? Result::ParamView : Result::ParamObject;
+    else result.kind = !view && region_.inputs[p].spec.wrap == r.wrap ? Result::ParamObject : Result::ParamNumber;
     if (result.kind == Result::ParamView && region_.inputs[p].spec.wrap == Wrap::Tensor) return "a view of a Tensor";
     result_of_[recipe] = static_cast<int32_t>(results_.size());
     results_.push_back(std::move(result));
@@ -191,18 +193,21 @@ void Materializer::order(uint32_t recipe) {
     }
   }
   is_late_[recipe] = late;
-  (r.kind == Recipe::Kind::Fetch || r.kind == Recipe::Kind::Constant ? first_ : late ? late_ : early_).push_back(step_of(recipe));
+  (r.kind == Recipe::Kind::Fetch || r.kind == Recipe::Kind::Constant ? first_
+   : late                                                            ? late_
+                                                                     : early_)
+      .push_back(step_of(recipe));
 }
 
 Materializer::Step Materializer::step_of(uint32_t recipe) const {
   switch (region_.recipes[recipe].kind) {
-    case Recipe::Kind::Fetch:
-      return {Step::Fetch, recipe, 0, guards_.operand_of(region_.recipes[recipe].source)};
+    case Recipe::Kind::Fetch: return {Step::Fetch, recipe, 0, guards_.operand_of(region_.recipes[recipe].source)};
     case Recipe::Kind::Result: {
       const Result& result = results_[static_cast<std::size_t>(result_of_[recipe])];
-      if (result.kind == Result::RootObject && result.wrap != Wrap::Tensor && result.writing == capture::Writing::Allowed) return {Step::Root, recipe, result.number};
-      if (result.kind == Result::ParamObject)
-        return {Step::Fetch, recipe, 0, guards_.input_operands()[result.number]};
+      if (result.kind == Result::RootObject && result.wrap != Wrap::Tensor &&
+          result.writing == capture::Writing::Allowed)
+        return {Step::Root, recipe, result.number};
+      if (result.kind == Result::ParamObject) return {Step::Fetch, recipe, 0, guards_.input_operands()[result.number]};
       break;
     }
     default: break;
@@ -256,7 +261,8 @@ bool Materializer::is_measured(ValueId v) const {
   const graph::Graph& graph = *region_.graph;
   const auto is = [&](const graph::Dim& d) { return graph.shapes().is_measured(d); };
   const graph::Type &type = graph.type(v), &root = graph.type(graph.root(v));
-  return is(type.offset) || std::any_of(type.shape.begin(), type.shape.end(), is) || std::any_of(root.shape.begin(), root.shape.end(), is);
+  return is(type.offset) || std::any_of(type.shape.begin(), type.shape.end(), is) ||
+         std::any_of(root.shape.begin(), root.shape.end(), is);
 }
 
 bool Materializer::make_measured(Workspace& w) const {
@@ -554,7 +560,8 @@ bool Materializer::store(Workspace& w, const capture::Effect& e, std::vector<PyO
     }
     case Kind::ListExtend: {
       const Py_ssize_t before = PyList_GET_SIZE(target);
-      done = std::all_of(e.items.begin(), e.items.end(), [&](uint32_t item) { return PyList_Append(target, w.objects[item]) == 0; });
+      done = std::all_of(e.items.begin(), e.items.end(),
+                         [&](uint32_t item) { return PyList_Append(target, w.objects[item]) == 0; });
       if (!done) PyList_SetSlice(target, before, PyList_GET_SIZE(target), nullptr);
       break;
     }

@@ -40,11 +40,12 @@ class Materializer {
   std::size_t root_count() const { return root_count_; }
   std::size_t object_count() const { return recipe_count_; }
 
-  /// The steps of a run, in this order. False: out of memory, or a size beyond 64 bits, with the Python exception set; nothing is visible yet.
+  /// The steps of a run, in this order. False: out of memory, or a size beyond 64 bits, with the Python exception set;
+  /// nothing is visible yet.
   bool prepare(Workspace& w) const;  // memory of the roots, objects that do not depend on values
   bool finish(Workspace& w) const { return (!measures_ && late_.empty()) || make_late(w); }  // the others
-  /// Stores the effects, up to the first one that cannot be done: false, with the exception set that the bytecode would have raised
-  /// there. What each of them displaced, or null, is appended to `trash`.
+  /// Stores the effects, up to the first one that cannot be done: false, with the exception set that the bytecode would
+  /// have raised there. What each of them displaced, or null, is appended to `trash`.
   bool commit(Workspace& w, std::vector<PyObject*>& trash) const;
   /// After commit() failed: undoes what it did, which is in `trash` from `first` on. False: it cannot all be undone.
   bool take_back(Workspace& w, const std::vector<PyObject*>& trash, std::size_t first) const;

@@ -35,8 +35,15 @@ PyModuleDef_Slot slots[] = {{Py_mod_exec, reinterpret_cast<void*>(exec)},
 #endif
                             {0, nullptr}};
 
-PyModuleDef definition = {PyModuleDef_HEAD_INIT, "framejit._core", "The compiled half of framejit.", 0, nullptr, slots,
-                          nullptr,               nullptr,          nullptr};
+PyModuleDef definition = {PyModuleDef_HEAD_INIT,
+                          "framejit._core",
+                          "The compiled half of framejit.",
+                          0,
+                          nullptr,
+                          slots,
+                          nullptr,
+                          nullptr,
+                          nullptr};
 
 }  // namespace
 }  // namespace framejit::ext

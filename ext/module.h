@@ -5,7 +5,8 @@
 
 namespace framejit::ext {
 
-/// Declared at namespace scope in the file that implements the part. `init` gives false with an exception set on failure.
+/// Declared at namespace scope in the file that implements the part. `init` gives false with an exception set on
+/// failure.
 class ModulePart {
  public:
   using Init = bool (*)(PyObject* module);

@@ -21,9 +21,9 @@ struct NumpyType {
 };
 
 constexpr NumpyType kNumpyTypes[] = {
-    {DType::Bool, NPY_BOOL},  {DType::I8, NPY_INT8},     {DType::I16, NPY_INT16},   {DType::I32, NPY_INT32},
-    {DType::I64, NPY_INT64},  {DType::U8, NPY_UINT8},    {DType::U16, NPY_UINT16},  {DType::U32, NPY_UINT32},
-    {DType::U64, NPY_UINT64}, {DType::F16, NPY_FLOAT16}, {DType::F32, NPY_FLOAT32}, {DType::F64, NPY_FLOAT64},
+    {DType::Bool, NPY_BOOL},     {DType::I8, NPY_INT8},         {DType::I16, NPY_INT16},   {DType::I32, NPY_INT32},
+    {DType::I64, NPY_INT64},     {DType::U8, NPY_UINT8},        {DType::U16, NPY_UINT16},  {DType::U32, NPY_UINT32},
+    {DType::U64, NPY_UINT64},    {DType::F16, NPY_FLOAT16},     {DType::F32, NPY_FLOAT32}, {DType::F64, NPY_FLOAT64},
     {DType::C64, NPY_COMPLEX64}, {DType::C128, NPY_COMPLEX128},
 };
 
@@ -153,7 +153,8 @@ bool fits(double value, DType dtype) {
     double magnitude = std::fabs(static_cast<double>(static_cast<float>(value)));
     return std::isfinite(magnitude) && magnitude >= FLT_MIN;
   }
-  if (dtype == DType::F16) return !std::isfinite(value) || value == 0 || (std::fabs(value) <= kHalfMax && std::fabs(value) >= kHalfMin);
+  if (dtype == DType::F16)
+    return !std::isfinite(value) || value == 0 || (std::fabs(value) <= kHalfMax && std::fabs(value) >= kHalfMin);
   if (!std::isfinite(value)) return false;
   Ref<> whole = Ref<>::steal(PyLong_FromDouble(value));
   return whole && in_range(whole.get(), dtype);
@@ -164,7 +165,8 @@ bool fits(PyObject* object, DType dtype) {
   if (PyLong_CheckExact(object)) return in_range(object, dtype);
   if (PyFloat_Check(object)) return fits(PyFloat_AS_DOUBLE(object), dtype);
   if (PyComplex_Check(object))
-    return graph::is_complex(dtype) && fits(PyComplex_RealAsDouble(object), dtype) && fits(PyComplex_ImagAsDouble(object), dtype);
+    return graph::is_complex(dtype) && fits(PyComplex_RealAsDouble(object), dtype) &&
+           fits(PyComplex_ImagAsDouble(object), dtype);
   std::optional<DType> own = scalar_dtype_of(object);
   if (!own) return false;
   Ref<> plain = Ref<>::steal(PyObject_CallMethod(object, "item", nullptr));

@@ -36,7 +36,8 @@ std::optional<DType> array_dtype(PyObject* object) {
 /// A length of an input: a symbol where earlier captures saw it vary, or it is marked. Lengths 0 and 1 are constants.
 Dim input_dim(Session& session, PyArrayObject* array, int i, const std::string& name) {
   const int64_t value = PyArray_DIM(array, i);
-  const bool varies = value > 1 && (session.varied().contains(name) || is_dynamic(reinterpret_cast<PyObject*>(array), i));
+  const bool varies =
+      value > 1 && (session.varied().contains(name) || is_dynamic(reinterpret_cast<PyObject*>(array), i));
   return varies ? session.graph().shapes().fresh(value) : Dim(value);
 }
 
@@ -56,8 +57,8 @@ bool has_strides(PyArrayObject* array, const graph::ShapeEnv& shapes, const grap
   return true;
 }
 
-/// Strides as functions of the shape where the array is contiguous, so that they vary with it; else as they are: what is compiled
-/// depends on their order.
+/// Strides as functions of the shape where the array is contiguous, so that they vary with it; else as they are: what
+/// is compiled depends on their order.
 graph::Dims input_strides(Session& session, PyArrayObject* array, DType dtype, const graph::Dims& shape) {
   for (graph::Dims strides : {graph::c_strides(dtype, shape), fortran_strides(dtype, shape)})
     if (has_strides(array, session.graph().shapes(), strides)) return strides;
@@ -85,8 +86,7 @@ Captured<Value*> wrap_object(Session& session, PyObject* object, SourceRef sourc
     std::string name = source->str();
     spec.dtype = *dtype;
     for (int i = 0; i < PyArray_NDIM(array); ++i)
-      spec.shape.push_back(
-          input_dim(session, array, i, name + ".shape[" + std::to_string(i) + "]"));
+      spec.shape.push_back(input_dim(session, array, i, name + ".shape[" + std::to_string(i) + "]"));
     spec.strides = input_strides(session, array, *dtype, spec.shape);
   } else {
     spec.wrap = Wrap::NumpyScalar;
@@ -114,7 +114,8 @@ class Functions {
     for (const graph::OpDef& row : graph::kOps) {
       // The clip ufunc has no NumPy name of its own; np.clip is a function.
       if (row.op == Op::Clip || row.op == Op::Where || is_of_scipy(row.op)) continue;
-      if (PyUFuncObject* ufunc = ufunc_of(row.op)) add(reinterpret_cast<PyObject*>(ufunc), {call_ufunc, row.op, DType::F64, true});
+      if (PyUFuncObject* ufunc = ufunc_of(row.op))
+        add(reinterpret_cast<PyObject*>(ufunc), {call_ufunc, row.op, DType::F64, true});
     }
     for (std::span<const FunctionRow> rows :
          {elementwise_functions(), reduction_functions(), creation_functions(), shape_functions(), product_functions()})
@@ -142,7 +143,8 @@ class Functions {
     bool ufunc = found && PyObject_TypeCheck(found.get(), &PyUFunc_Type);
     Ref<> home = found && !ufunc ? Ref<>::steal(PyObject_GetAttrString(found.get(), "__module__")) : Ref<>();
     const char* words = home && PyUnicode_Check(home.get()) ? PyUnicode_AsUTF8(home.get()) : nullptr;
-    bool own = ufunc || (words && (std::string_view(words).starts_with("numpy") || std::string_view(words) == row.home));
+    bool own =
+        ufunc || (words && (std::string_view(words).starts_with("numpy") || std::string_view(words) == row.home));
     PyErr_Clear();
     if (own) add(found.get(), {row.handler, row.op, DType::F64, row.host});
   }
@@ -167,7 +169,8 @@ class Functions {
       return all;
     }();
     for (const Known& known : late)
-      if (reinterpret_cast<PyObject*>(ufunc_of(known.op)) == callable) return known.op == Op::Gamma && !is_nan_at_poles(callable) ? nullptr : &known;
+      if (reinterpret_cast<PyObject*>(ufunc_of(known.op)) == callable)
+        return known.op == Op::Gamma && !is_nan_at_poles(callable) ? nullptr : &known;
     return nullptr;
   }
 
@@ -201,7 +204,8 @@ Captured<Value*> reduced_scalar(Session& session, Value* scalar, std::string_vie
 
 /// A method of ndarray. ndarray's type has it for ever.
 Ref<> method_of(std::string_view name) {
-  Ref<> found = Ref<>::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyArray_Type), std::string(name).c_str()));
+  Ref<> found =
+      Ref<>::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyArray_Type), std::string(name).c_str()));
   PyErr_Clear();
   return found;
 }
@@ -211,7 +215,8 @@ bool is_method_in_place(std::string_view name) { return name == "sort" || name =
 
 bool is_function_in_place(PyObject* callable) {
   static const std::array<PyObject*, 3> all = [] {
-    std::array<PyObject*, 3> found{PyObject_GetAttrString(numpy_module(), "putmask"), PyObject_GetAttrString(numpy_module(), "place"),
+    std::array<PyObject*, 3> found{PyObject_GetAttrString(numpy_module(), "putmask"),
+                                   PyObject_GetAttrString(numpy_module(), "place"),
                                    PyObject_GetAttrString(numpy_module(), "put_along_axis")};
     PyErr_Clear();
     return found;
@@ -265,7 +270,8 @@ Captured<Value*> call_ufunc_method(const Call& call, PyObject* ufunc) {
   const std::string_view name = reinterpret_cast<PyCFunctionObject*>(call.callable)->m_ml->ml_name;
   if (name == "outer") return ufunc_outer(call, ufunc);
   if (name == "at") return call_in_place(call.session, call.callable, call.args, call.keywords, false);
-  if (name == "accumulate" || name == "reduceat") return host_call(call.session, call.callable, call.args, call.keywords);
+  if (name == "accumulate" || name == "reduceat")
+    return host_call(call.session, call.callable, call.args, call.keywords);
   if (name != "reduce") return break_at(BreakId::UnknownCallable, "ufunc." + std::string(name));
   const Session::Mark mark = call.session.mark();
   Captured<Value*> own = ufunc_reduce({call.session, call.args, call.keywords, Op::Param, DType::F64, ufunc});
@@ -280,7 +286,8 @@ bool is_of_dtypes(PyObject* callable) {
     auto* found = new std::vector<PyObject*>{reinterpret_cast<PyObject*>(&PyArrayDescr_Type)};
     for (const char* name : {"issubdtype", "promote_types", "can_cast", "result_type", "finfo", "iinfo", "isdtype"})
       // The module's __getattr__ for what is not there would be captured, and ask here again.
-      if (PyObject* function = PyDict_GetItemString(PyModule_GetDict(numpy_module()), name)) found->push_back(Py_NewRef(function));
+      if (PyObject* function = PyDict_GetItemString(PyModule_GetDict(numpy_module()), name))
+        found->push_back(Py_NewRef(function));
     return found;
   }();
   return std::find(all->begin(), all->end(), callable) != all->end();
@@ -304,16 +311,19 @@ Captured<Value*> call_of_dtypes(Session& session, PyObject* callable, std::span<
     // What an array promotes to its dtype does; in NumPy 2 only, and only where an array may stand.
     const bool may_be_array = callable == result_type || (callable == can_cast && stack.empty());
     const bool array = value->is_array() && value->wrap == Wrap::NdArray && session.graph().type(value->id).rank() > 0;
-    if (array && may_be_array && numpy_version().major >= 2) object = reinterpret_cast<PyObject*>(descr_of(session.graph().type(value->id).dtype));
+    if (array && may_be_array && numpy_version().major >= 2)
+      object = reinterpret_cast<PyObject*>(descr_of(session.graph().type(value->id).dtype));
     const bool plain = object && (PyArray_DescrCheck(object) || PyType_Check(object) || PyUnicode_CheckExact(object) ||
                                   PyLong_CheckExact(object) || PyFloat_CheckExact(object) || PyBool_Check(object));
-    if (!plain || !keywords.empty()) return break_at(BreakId::UnsupportedArgument, "a function of dtypes with such arguments");
+    if (!plain || !keywords.empty())
+      return break_at(BreakId::UnsupportedArgument, "a function of dtypes with such arguments");
     stack.push_back(object);
   }
   Ref<> result = Ref<>::steal(PyObject_Vectorcall(callable, stack.data(), stack.size(), nullptr));
   PyErr_Clear();
-  const bool known = result && (PyBool_Check(result.get()) || is_limits(result.get()) ||
-                                (PyArray_DescrCheck(result.get()) && dtype_of(reinterpret_cast<PyArray_Descr*>(result.get()))));
+  const bool known =
+      result && (PyBool_Check(result.get()) || is_limits(result.get()) ||
+                 (PyArray_DescrCheck(result.get()) && dtype_of(reinterpret_cast<PyArray_Descr*>(result.get()))));
   if (!known) return break_at(BreakId::UnsupportedArgument, "a function of dtypes with such arguments");
   return session.constant(result.get());
 }
@@ -330,14 +340,16 @@ class NumpyDoor final : public capture::Door {
 
   PyObject* type_of(Session& session, const Value& value) const override {
     if (!value.is_array()) return nullptr;
-    if (value.wrap == Wrap::NumpyScalar) return reinterpret_cast<PyObject*>(scalar_type_of(session.graph().type(value.id).dtype));
+    if (value.wrap == Wrap::NumpyScalar)
+      return reinterpret_cast<PyObject*>(scalar_type_of(session.graph().type(value.id).dtype));
     return value.wrap == Wrap::NdArray ? reinterpret_cast<PyObject*>(&PyArray_Type) : nullptr;
   }
 
   bool knows(PyObject* callable) const override {
     std::optional<std::string_view> method = method_name(callable);
-    return method ? find_method(*method) || is_host_method(*method) || is_method_in_place(*method) : functions().find(callable) || is_host_function(callable) || is_function_in_place(callable) || ufunc_of_method(callable) || is_of_dtypes(callable) ||
-                          is_of_errors(callable);
+    return method ? find_method(*method) || is_host_method(*method) || is_method_in_place(*method)
+                  : functions().find(callable) || is_host_function(callable) || is_function_in_place(callable) ||
+                        ufunc_of_method(callable) || is_of_dtypes(callable) || is_of_errors(callable);
   }
 
   Captured<Value*> call(Session& session, PyObject* callable, std::span<Value* const> args,
@@ -355,27 +367,31 @@ class NumpyDoor final : public capture::Door {
     if (is_function_in_place(callable)) return call_in_place(session, callable, args, keywords, true);
     const Known* known = functions().find(callable);
     if (!known) return host_call(session, callable, args, keywords);
-    return or_host(session, callable, args, keywords, known->host, [&] {
-      return known->handler({session, args, keywords, known->op, known->dtype, callable});
-    });
+    return or_host(session, callable, args, keywords, known->host,
+                   [&] { return known->handler({session, args, keywords, known->op, known->dtype, callable}); });
   }
 
   Ref<> fold(int nb, PyObject* left, PyObject* right) const override { return fold_numbers(nb, left, right); }
   bool is_fixed(PyObject* object) const override {
-    return is_error_state(object) || is_limits(object) || object == no_value() || (PyArray_DescrCheck(object) && dtype_of(reinterpret_cast<PyArray_Descr*>(object)));
+    return is_error_state(object) || is_limits(object) || object == no_value() ||
+           (PyArray_DescrCheck(object) && dtype_of(reinterpret_cast<PyArray_Descr*>(object)));
   }
   bool has_text(PyObject* object) const override { return PyArray_DescrCheck(object) && is_fixed(object); }
   Ref<> fixed_attr(PyObject* object, std::string_view name) const override {
-    static constexpr std::string_view kOfDTypes[] = {"kind", "type", "name", "char", "num", "itemsize", "str", "byteorder", "alignment",
-                                                     "isnative", "hasobject", "ndim", "shape", "names", "fields", "subdtype"};
-    static constexpr std::string_view kOfLimits[] = {"eps", "epsneg", "max", "min", "tiny", "smallest_normal", "bits", "dtype", "resolution"};
+    static constexpr std::string_view kOfDTypes[] = {
+        "kind",      "type",     "name",      "char", "num",   "itemsize", "str",    "byteorder",
+        "alignment", "isnative", "hasobject", "ndim", "shape", "names",    "fields", "subdtype"};
+    static constexpr std::string_view kOfLimits[] = {"eps",  "epsneg", "max",       "min", "tiny", "smallest_normal",
+                                                     "bits", "dtype",  "resolution"};
     static constexpr std::string_view kOfErrors[] = {"set", "reset"};
-    static constexpr std::string_view kOfUfuncs[] = {"reduce", "accumulate", "outer", "reduceat", "at", "nin", "nout", "nargs"};
-    const bool known = is_error_state(object)                       ? std::count(std::begin(kOfErrors), std::end(kOfErrors), name)
-                       : is_limits(object)                          ? std::count(std::begin(kOfLimits), std::end(kOfLimits), name)
-                       : is_fixed(object)                           ? std::count(std::begin(kOfDTypes), std::end(kOfDTypes), name)
-                       : PyObject_TypeCheck(object, &PyUFunc_Type) ? std::count(std::begin(kOfUfuncs), std::end(kOfUfuncs), name)
-                                                                  : 0;
+    static constexpr std::string_view kOfUfuncs[] = {"reduce", "accumulate", "outer", "reduceat",
+                                                     "at",     "nin",        "nout",  "nargs"};
+    const bool known = is_error_state(object) ? std::count(std::begin(kOfErrors), std::end(kOfErrors), name)
+                       : is_limits(object)    ? std::count(std::begin(kOfLimits), std::end(kOfLimits), name)
+                       : is_fixed(object)     ? std::count(std::begin(kOfDTypes), std::end(kOfDTypes), name)
+                       : PyObject_TypeCheck(object, &PyUFunc_Type)
+                           ? std::count(std::begin(kOfUfuncs), std::end(kOfUfuncs), name)
+                           : 0;
     Ref<> found = known ? Ref<>::steal(PyObject_GetAttrString(object, std::string(name).c_str())) : Ref<>();
     PyErr_Clear();
     return found;
@@ -455,7 +471,8 @@ PyObject* numpy_implementation(PyObject* callable) {
   bool in_python = false;
   if (PyFunction_Check(callable)) {
     auto* function = reinterpret_cast<PyFunctionObject*>(callable);
-    PyObject* home = PyDict_Check(function->func_globals) ? PyDict_GetItemString(function->func_globals, "__name__") : nullptr;
+    PyObject* home =
+        PyDict_Check(function->func_globals) ? PyDict_GetItemString(function->func_globals, "__name__") : nullptr;
     PyObject* file = reinterpret_cast<PyCodeObject*>(function->func_code)->co_filename;
     in_python = home && PyUnicode_Check(home) && PyUnicode_CompareWithASCIIString(home, "numpy.core.overrides") == 0 &&
                 PyUnicode_CompareWithASCIIString(file, "<__array_function__ internals>") == 0;
@@ -465,7 +482,8 @@ PyObject* numpy_implementation(PyObject* callable) {
   Ref<> name = Ref<>::steal(PyObject_GetAttrString(callable, "__name__"));
   PyErr_Clear();
   for (const char* strict : {"poly", "unique_all", "unique_counts", "unique_inverse", "unique_values"})
-    if (name && PyUnicode_Check(name.get()) && PyUnicode_CompareWithASCIIString(name.get(), strict) == 0) return nullptr;
+    if (name && PyUnicode_Check(name.get()) && PyUnicode_CompareWithASCIIString(name.get(), strict) == 0)
+      return nullptr;
   // The dispatcher keeps it for ever.
   Ref<> found = Ref<>::steal(PyObject_GetAttrString(callable, "__wrapped__"));
   PyErr_Clear();
@@ -474,17 +492,21 @@ PyObject* numpy_implementation(PyObject* callable) {
 
 namespace {
 
-/// _core._numpy_way(callable or attribute of ndarray) -> (way, dtypes), what becomes of a call: "native", "loop" (NumPy's inner loop in compiled
-/// ones), "host" or "" (none of these tables has it), and the dtypes of the operands for which an operator is so, or "" where it goes by the call.
+/// _core._numpy_way(callable or attribute of ndarray) -> (way, dtypes), what becomes of a call: "native", "loop"
+/// (NumPy's inner loop in compiled ones), "host" or "" (none of these tables has it), and the dtypes of the operands
+/// for which an operator is so, or "" where it goes by the call.
 PyObject* numpy_way(PyObject*, PyObject* callable) {
   if (!import_numpy()) return nullptr;
   const std::optional<std::string_view> method = method_name(callable);
   const bool attribute = Py_IS_TYPE(callable, &PyGetSetDescr_Type) && PyDescr_TYPE(callable) == &PyArray_Type;
   const Known* known = method || attribute ? nullptr : functions().find(callable);
   std::string way, dtypes;
-  if (method ? find_method(*method) != nullptr : attribute ? is_array_attribute(reinterpret_cast<PyGetSetDescrObject*>(callable)->d_getset->name) : known != nullptr) {
+  if (method      ? find_method(*method) != nullptr
+      : attribute ? is_array_attribute(reinterpret_cast<PyGetSetDescrObject*>(callable)->d_getset->name)
+                  : known != nullptr) {
     way = "native";
-  } else if (method ? is_host_method(*method) || is_method_in_place(*method) : is_host_function(callable) || is_function_in_place(callable)) {
+  } else if (method ? is_host_method(*method) || is_method_in_place(*method)
+                    : is_host_function(callable) || is_function_in_place(callable)) {
     way = "host";
   } else if (!method && !attribute && (is_of_dtypes(callable) || is_of_errors(callable))) {
     way = "capture";
@@ -493,7 +515,8 @@ PyObject* numpy_way(PyObject*, PyObject* callable) {
     const graph::OpDef& row = graph::def(known->op);
     if (row.exactness != graph::Exactness::Native) way = "loop";
     for (int i = 0; i < graph::kDTypeCount; ++i)
-      if (graph::takes(known->op, static_cast<DType>(i))) dtypes += (dtypes.empty() ? "" : " ") + std::string(graph::name_of(static_cast<DType>(i)));
+      if (graph::takes(known->op, static_cast<DType>(i)))
+        dtypes += (dtypes.empty() ? "" : " ") + std::string(graph::name_of(static_cast<DType>(i)));
   }
   return Py_BuildValue("(ss)", way.c_str(), dtypes.c_str());
 }

@@ -34,7 +34,8 @@ Captured<ValueId> known_number(Session& session, int number, DType dtype) {
 /// order=: absent, None or 'C'.
 Captured<bool> c_order_only(Value* order) {
   PyObject* object = !absent(order) && order->is_constant() ? order->object.get() : nullptr;
-  const bool is_c = absent(order) || (object && PyUnicode_CheckExact(object) && PyUnicode_CompareWithASCIIString(object, "C") == 0);
+  const bool is_c =
+      absent(order) || (object && PyUnicode_CheckExact(object) && PyUnicode_CompareWithASCIIString(object, "C") == 0);
   if (!is_c) return break_at(BreakId::UnsupportedArgument, "order=");
   return true;
 }
@@ -99,14 +100,16 @@ Captured<graph::Type> model(Session& session, Value* value) {
   return type;
 }
 
-/// shape= of the functions that make an array like another one. NumPy looks at the model's order where the ranks are the same.
+/// shape= of the functions that make an array like another one. NumPy looks at the model's order where the ranks are
+/// the same.
 Captured<bool> reshape_model(Session& session, graph::Type& type, Value* shape) {
   if (absent(shape)) return true;
   FRAMEJIT_TRY(dims, dims_argument(session, shape));
   if (static_cast<int>(dims.size()) == type.rank() && !graph::is_c_contiguous(session.graph().shapes(), type))
     return break_at(BreakId::UnsupportedArgument, "shape= with a model in another order than C");
   for (const Dim& dim : dims)
-    if (!session.graph().shapes().holds(graph::Relation::Le, 0, dim)) return break_at(BreakId::WouldRaise, "negative dimensions are not allowed");
+    if (!session.graph().shapes().holds(graph::Relation::Le, 0, dim))
+      return break_at(BreakId::WouldRaise, "negative dimensions are not allowed");
   type.strides = graph::c_strides(type.dtype, dims);
   type.shape = std::move(dims);
   return true;
@@ -367,7 +370,8 @@ enum class CopyMode : uint8_t { Never, Always, IfNeeded };
 bool is_in_order(Session& session, ValueId x, char order) {
   graph::ShapeEnv& shapes = session.graph().shapes();
   const graph::Type& type = session.graph().type(x);
-  return order == 'K' || shapes.equal(type.size(), 0) || (order == 'C' ? graph::is_c_contiguous(shapes, type) : graph::is_f_contiguous(shapes, type));
+  return order == 'K' || shapes.equal(type.size(), 0) ||
+         (order == 'C' ? graph::is_c_contiguous(shapes, type) : graph::is_f_contiguous(shapes, type));
 }
 
 /// copy= of np.array. NumPy 1 takes False for "if needed".
@@ -402,12 +406,14 @@ Captured<Value*> call_array(const Call& call) {
   FRAMEJIT_TRY(dtype, dtype_argument(v[1]));
   Value* made = nullptr;
   if (is_sequence(v[0])) {
-    if (copy == CopyMode::Never || order == 'F') return break_at(BreakId::UnsupportedArgument, "np.array of a sequence without a copy");
+    if (copy == CopyMode::Never || order == 'F')
+      return break_at(BreakId::UnsupportedArgument, "np.array of a sequence without a copy");
     FRAMEJIT_TRY(array, from_items(call.session, v[0], dtype));
     made = array;
   } else {
     FRAMEJIT_TRY(x, operand(call.session, v[0]));
-    const bool same = x.is_array() && dtype.value_or(x.type.dtype) == x.type.dtype && is_in_order(call.session, x.id, order);
+    const bool same =
+        x.is_array() && dtype.value_or(x.type.dtype) == x.type.dtype && is_in_order(call.session, x.id, order);
     if (copy == CopyMode::Never && !same) return break_at(BreakId::UnsupportedArgument, "np.array that needs a copy");
     made = x.value;
     if (!same || copy == CopyMode::Always) {
@@ -423,8 +429,11 @@ Captured<Value*> call_array(const Call& call) {
       return break_at(BreakId::UnsupportedArgument, "np.array of an array that is not contiguous, with more axes");
     Dims shape = type.shape, strides = type.strides;
     shape.insert(shape.begin(), missing, Dim(1));
-    strides.insert(strides.begin(), missing, numpy_probe().wide_new_axes ? type.size() * Dim(graph::size_of(type.dtype)) : Dim(graph::size_of(type.dtype)));
-    if (missing) made = fresh_array(call.session, call.session.builder().view(made->id, std::move(shape), std::move(strides), 0));
+    strides.insert(
+        strides.begin(), missing,
+        numpy_probe().wide_new_axes ? type.size() * Dim(graph::size_of(type.dtype)) : Dim(graph::size_of(type.dtype)));
+    if (missing)
+      made = fresh_array(call.session, call.session.builder().view(made->id, std::move(shape), std::move(strides), 0));
   }
   return made;
 }
@@ -435,10 +444,12 @@ Captured<Value*> call_asarray(const Call& call) {
   (void)plain;
   FRAMEJIT_TRY(order, order_argument(v[2], 'K', "CFK"));
   FRAMEJIT_TRY(dtype, dtype_argument(v[1]));
-  if (is_sequence(v[0]) && order == 'F') return break_at(BreakId::UnsupportedArgument, "a sequence as an array in Fortran order");
+  if (is_sequence(v[0]) && order == 'F')
+    return break_at(BreakId::UnsupportedArgument, "a sequence as an array in Fortran order");
   if (is_sequence(v[0])) return from_items(call.session, v[0], dtype);
   FRAMEJIT_TRY(x, operand(call.session, v[0]));
-  if (x.is_array() && dtype.value_or(x.type.dtype) == x.type.dtype && is_in_order(call.session, x.id, order)) return x.value;
+  if (x.is_array() && dtype.value_or(x.type.dtype) == x.type.dtype && is_in_order(call.session, x.id, order))
+    return x.value;
   return copied(call.session, v[0], dtype, order);
 }
 
@@ -484,7 +495,8 @@ Captured<Value*> method_astype(const Call& call) {
   (void)subok;
   NPY_CASTING casting = NPY_UNSAFE_CASTING;
   if (!absent(v[3])) {
-    const bool known = v[3]->is_constant() && PyUnicode_CheckExact(v[3]->object.get()) && PyArray_CastingConverter(v[3]->object.get(), &casting);
+    const bool known = v[3]->is_constant() && PyUnicode_CheckExact(v[3]->object.get()) &&
+                       PyArray_CastingConverter(v[3]->object.get(), &casting);
     PyErr_Clear();
     if (!known) return break_at(BreakId::UnsupportedArgument, "astype() with casting=");
   }
@@ -492,7 +504,8 @@ Captured<Value*> method_astype(const Call& call) {
   FRAMEJIT_TRY(dtype, dtype_argument(v[1]));
   if (!dtype || v[1]->is_none()) return break_at(BreakId::UnsupportedArgument, "astype(None)");
   FRAMEJIT_TRY(x, operand(call.session, v[0]));
-  if (!PyArray_CanCastTypeTo(descr_of(x.type.dtype), descr_of(*dtype), casting)) return break_at(BreakId::WouldRaise, "astype() between dtypes of different kinds");
+  if (!PyArray_CanCastTypeTo(descr_of(x.type.dtype), descr_of(*dtype), casting))
+    return break_at(BreakId::WouldRaise, "astype() between dtypes of different kinds");
   if (x.type.dtype == *dtype && !copy) return x.value;
   FRAMEJIT_TRY(id, convert(call.session, x, *dtype));
   if (id == x.id) id = call.session.builder().copy(id, 'K');
@@ -521,7 +534,9 @@ constexpr FunctionRow kMethods[] = {{"astype", method_astype}, {"copy", method_c
 
 }  // namespace
 
-Captured<Value*> array_of_items(Session& session, Value* sequence) { return from_items(session, sequence, std::nullopt); }
+Captured<Value*> array_of_items(Session& session, Value* sequence) {
+  return from_items(session, sequence, std::nullopt);
+}
 
 std::span<const FunctionRow> creation_functions() { return kFunctions; }
 std::span<const FunctionRow> creation_methods() { return kMethods; }

@@ -2,8 +2,8 @@
 #include <cmath>
 
 #include "ext/numpy_door_parts.h"
-#include "ext/numpy_index.h"
 #include "ext/numpy_host.h"
+#include "ext/numpy_index.h"
 
 namespace framejit::ext {
 
@@ -28,7 +28,8 @@ Captured<Keywords> keywords_of(const Call& call, std::size_t operands) {
       const bool always = value->is_constant() && value->object.get() == Py_True;
       if (always) continue;
       FRAMEJIT_TRY(mask, array_argument(call.session, value));
-      if (call.session.graph().type(mask->id).dtype != DType::Bool) return break_at(BreakId::WouldRaise, "where= of another dtype than bool");
+      if (call.session.graph().type(mask->id).dtype != DType::Bool)
+        return break_at(BreakId::WouldRaise, "where= of another dtype than bool");
       found.where = mask;
     } else if (name != "dtype" || !value->is_none()) {
       found.other = true;
@@ -48,9 +49,9 @@ Captured<bool> store_masked(Session& session, ValueId out, ValueId result, Value
   const DType from = session.graph().type(result).dtype, to = session.graph().type(out).dtype;
   if (!PyArray_CanCastTypeTo(descr_of(from), descr_of(to), NPY_SAME_KIND_CASTING))
     return break_at(BreakId::WouldRaise, "the result does not cast to the dtype of out=");
-  // NumPy casts what is there already to the loop's dtype too, which may raise flags, and where memory overlaps it casts that back.
-  if (from != to)
-    return break_at(BreakId::UnsupportedArgument, "a ufunc with where= and an out= of another dtype");
+  // NumPy casts what is there already to the loop's dtype too, which may raise flags, and where memory overlaps it
+  // casts that back.
+  if (from != to) return break_at(BreakId::UnsupportedArgument, "a ufunc with where= and an out= of another dtype");
   const ValueId choices[] = {mask, result, out};
   FRAMEJIT_TRY(all, built(session.builder().elementwise(Op::Where, choices)));
   return store_result(session, out, all);
@@ -104,7 +105,8 @@ Captured<Value*> call_scalar_type(const Call& call) {
   FRAMEJIT_TRY(x, operand(call.session, args[0]));
   if (!x.type.scalar) return break_at(BreakId::UnsupportedArgument, "a scalar type called with an array");
   // Into an integer: NaN and numbers out of range raise.
-  if (x.id != graph::kNoValue && !graph::is_int(x.type.dtype) && x.type.dtype != DType::Bool && graph::is_int(call.dtype))
+  if (x.id != graph::kNoValue && !graph::is_int(x.type.dtype) && x.type.dtype != DType::Bool &&
+      graph::is_int(call.dtype))
     return break_at(BreakId::UnsupportedArgument, "a float, known at run time only, as an integer");
   FRAMEJIT_TRY(id, convert(call.session, x, call.dtype));
   // A 0-d array may be written later.
@@ -223,7 +225,8 @@ Captured<Value*> call_copyto(const Call& call) {
   FRAMEJIT_TRY(v, bind(call, {"dst", "src", "casting", "where"}, 2));
   NPY_CASTING casting = NPY_SAME_KIND_CASTING;
   if (!absent(v[2])) {
-    const bool known = v[2]->is_constant() && PyUnicode_CheckExact(v[2]->object.get()) && PyArray_CastingConverter(v[2]->object.get(), &casting);
+    const bool known = v[2]->is_constant() && PyUnicode_CheckExact(v[2]->object.get()) &&
+                       PyArray_CastingConverter(v[2]->object.get(), &casting);
     PyErr_Clear();
     if (!known) return break_at(BreakId::UnsupportedArgument, "np.copyto with casting=");
   }
@@ -238,7 +241,8 @@ Captured<Value*> call_copyto(const Call& call) {
   const bool always = !v[3] || (v[3]->is_constant() && v[3]->object.get() == Py_True);
   if (!always) {
     FRAMEJIT_TRY(mask, array_argument(session, v[3]));
-    if (session.graph().type(mask->id).dtype != DType::Bool) return break_at(BreakId::WouldRaise, "where= of another dtype than bool");
+    if (session.graph().type(mask->id).dtype != DType::Bool)
+      return break_at(BreakId::WouldRaise, "where= of another dtype than bool");
     if (session.graph().type(mask->id).rank() > session.graph().type(dst->id).rank())
       return break_at(BreakId::WouldRaise, "where= of more axes than what is written");
     const ValueId choices[] = {mask->id, elements, dst->id};
@@ -254,7 +258,8 @@ Captured<Value*> call_copyto(const Call& call) {
 Captured<Value*> method_fill(const Call& call) {
   FRAMEJIT_TRY(v, bind(call, {"/self", "/value"}, 2));
   FRAMEJIT_TRY(x, array_argument(call.session, v[0]));
-  if (v[1]->is_array() && v[1]->wrap == Wrap::NdArray) return break_at(BreakId::UnsupportedArgument, "fill() with an array");
+  if (v[1]->is_array() && v[1]->wrap == Wrap::NdArray)
+    return break_at(BreakId::UnsupportedArgument, "fill() with an array");
   FRAMEJIT_TRY(stored, store(call.session, x->id, v[1]));
   (void)stored;
   return call.session.constant(Py_None);
@@ -276,7 +281,8 @@ Captured<Value*> method_item(const Call& call) {
   Session& session = call.session;
   graph::ShapeEnv& shapes = session.graph().shapes();
   const graph::Type type = session.graph().type(v[0]->id);
-  if (!v[1] && !(type.size() == graph::Dim(1))) return break_at(BreakId::UnsupportedArgument, "item() of many elements");
+  if (!v[1] && !(type.size() == graph::Dim(1)))
+    return break_at(BreakId::UnsupportedArgument, "item() of many elements");
   graph::Dim offset = 0;
   if (v[1]) {
     FRAMEJIT_TRY(at, int_argument(session, v[1]));
@@ -302,7 +308,8 @@ Captured<Value*> method_tolist(const Call& call) {
   Session& session = call.session;
   graph::ShapeEnv& shapes = session.graph().shapes();
   const graph::Type type = session.graph().type(v[0]->id);
-  if (type.rank() == 0 || shapes.hint(type.size()) > kMost) return break_at(BreakId::UnsupportedArgument, "tolist() of many elements");
+  if (type.rank() == 0 || shapes.hint(type.size()) > kMost)
+    return break_at(BreakId::UnsupportedArgument, "tolist() of many elements");
   Value* const whole = session.make(ValueKind::List);
   std::vector<std::pair<ValueId, Value*>> level{{v[0]->id, whole}};
   for (int axis = 0; axis < type.rank(); ++axis) {
@@ -325,13 +332,19 @@ Captured<Value*> method_tolist(const Call& call) {
 }
 
 constexpr FunctionRow kFunctions[] = {
-    {"where", call_where, Op::Param, true}, {"clip", call_clip, Op::Param, true},          {"positive", call_positive},
-    {"deg2rad", call_to_radians}, {"radians", call_to_radians}, {"rad2deg", call_to_degrees},
-    {"degrees", call_to_degrees}, {"copyto", call_copyto},
+    {"where", call_where, Op::Param, true},
+    {"clip", call_clip, Op::Param, true},
+    {"positive", call_positive},
+    {"deg2rad", call_to_radians},
+    {"radians", call_to_radians},
+    {"rad2deg", call_to_degrees},
+    {"degrees", call_to_degrees},
+    {"copyto", call_copyto},
 };
 
 constexpr FunctionRow kMethods[] = {
-    {"__abs__", method_abs}, {"fill", method_fill}, {"item", method_item}, {"tolist", method_tolist}, {"nonzero", method_nonzero},
+    {"__abs__", method_abs},   {"fill", method_fill},       {"item", method_item},
+    {"tolist", method_tolist}, {"nonzero", method_nonzero},
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// np.seterr, np.geterr, and what np.errstate of NumPy 2 is made of: the handling of floating-point flags, as the region's own state
-// (capture/session.h). np.errstate itself is Python code that capture follows.
+// np.seterr, np.geterr, and what np.errstate of NumPy 2 is made of: the handling of floating-point flags, as the
+// region's own state (capture/session.h). np.errstate itself is Python code that capture follows.
 #include "ext/numpy_door_parts.h"
 
 #include "ext/numpy_api.h"
@@ -28,12 +28,15 @@ Function function_of(PyObject* callable) {
   if (callable == set) return Function::SetErr;
   if (callable == get) return Function::GetErr;
   if (callable == make) return Function::Make;
-  if (!PyCFunction_Check(callable) || PyCFunction_GET_SELF(callable) != state_variable() || !state_variable()) return Function::None;
+  if (!PyCFunction_Check(callable) || PyCFunction_GET_SELF(callable) != state_variable() || !state_variable())
+    return Function::None;
   const std::string_view name = reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;
   return name == "set" ? Function::Set : name == "reset" ? Function::Reset : Function::None;
 }
 
-Unexpected<Break> unsupported() { return break_at(BreakId::UnsupportedArgument, "such handling of floating-point errors"); }
+Unexpected<Break> unsupported() {
+  return break_at(BreakId::UnsupportedArgument, "such handling of floating-point errors");
+}
 
 /// A str that is known at run time only: what was set where the region began.
 Value* action_value(Session& session, const Ref<>& action) {
@@ -55,13 +58,15 @@ Captured<Ref<>> action_of(Value* value) {
 
 /// A function that np.errstate(call=) takes. Nothing that it is called for happens in a region.
 bool is_handler(const Value* value) {
-  return value->is_none() || value->kind == ValueKind::Function || (value->is_constant() && PyCFunction_Check(value->object.get()));
+  return value->is_none() || value->kind == ValueKind::Function ||
+         (value->is_constant() && PyCFunction_Check(value->object.get()));
 }
 
 /// The present handling with what these arguments change.
 Captured<capture::FlagActions> changed(const Call& call) {
   FRAMEJIT_TRY(given, bind(call, {"all", "divide", "over", "under", "invalid", "call"}, 0));
-  if (given[5] && (call.args.size() > 5 || function_of(call.callable) != Function::Make || !is_handler(given[5]))) return unsupported();
+  if (given[5] && (call.args.size() > 5 || function_of(call.callable) != Function::Make || !is_handler(given[5])))
+    return unsupported();
   capture::FlagActions actions = call.session.flag_actions();
   for (std::size_t i = 0; i < actions.size(); ++i) {
     Value* value = absent(given[i + 1]) ? given[0] : given[i + 1];
@@ -85,7 +90,8 @@ Captured<capture::FlagActions> from_value(const Call& call) {
   if (call.args.size() != 1 || !call.keywords.empty()) return unsupported();
   const Value* value = call.args[0];
   capture::FlagActions actions;
-  if (value->kind != ValueKind::Tuple || !value->transient || value->items.size() != actions.size()) return unsupported();
+  if (value->kind != ValueKind::Tuple || !value->transient || value->items.size() != actions.size())
+    return unsupported();
   for (std::size_t i = 0; i < actions.size(); ++i) {
     FRAMEJIT_TRY(action, action_of(value->items[i]));
     actions[i] = std::move(action);

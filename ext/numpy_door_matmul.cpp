@@ -1,5 +1,5 @@
-// Products of matrices and vectors: @, np.matmul, np.dot. Those of integers are a core's, since their sums have one value in any order;
-// those of floats are host calls at O0, because NumPy's BLAS decides the bits.
+// Products of matrices and vectors: @, np.matmul, np.dot. Those of integers are a core's, since their sums have one
+// value in any order; those of floats are host calls at O0, because NumPy's BLAS decides the bits.
 #include <algorithm>
 #include <array>
 
@@ -24,8 +24,9 @@ PyUFuncObject* matmul_ufunc() {
   return reinterpret_cast<PyUFuncObject*>(found);
 }
 
-/// BLAS may multiply infinities with the zeros that fill its blocks, and then NumPy warns of an invalid value that is not in the result.
-/// Where an operand had an infinity, the result has one or a NaN: both raise the flag here, and NumPy decides.
+/// BLAS may multiply infinities with the zeros that fill its blocks, and then NumPy warns of an invalid value that is
+/// not in the result. Where an operand had an infinity, the result has one or a NaN: both raise the flag here, and
+/// NumPy decides.
 Captured<bool> flag_if_not_finite(Session& session, ValueId product) {
   const ValueId twice[] = {product, product};
   FRAMEJIT_TRY(zero_or_nan, built(session.builder().elementwise(Op::Subtract, twice)));
@@ -49,16 +50,20 @@ Captured<Value*> own_product(Session& session, bool is_dot, Value* left, Value* 
   FRAMEJIT_TRY(loop, loop_types(matmul_ufunc(), types));
   const bool integers = graph::is_int(loop.out), batched = std::max(ranks[0], ranks[1]) > 2;
   const bool floats = session.o1() && (loop.out == DType::F32 || loop.out == DType::F64);
-  if (batched && (is_dot || !integers)) return break_at(BreakId::UnsupportedArgument, "a matrix product of arrays that are not 1-D or 2-D");
+  if (batched && (is_dot || !integers))
+    return break_at(BreakId::UnsupportedArgument, "a matrix product of arrays that are not 1-D or 2-D");
   if (!floats && !(integers && target_cpu().isa != codegen::Isa::None))
     return break_at(BreakId::UnsupportedArgument, "a matrix product of " + std::string(graph::name_of(loop.out)));
   const auto type_of = [&](const Operand& o) -> const graph::Type& { return session.graph().type(o.id); };
   const auto is_cast = [&](const Operand& o) { return type_of(o).dtype != loop.out || !codegen::has_matmul(loop.out); };
-  const auto is_c_ordered = [&](const Operand& o) { return graph::is_c_contiguous(session.graph().shapes(), type_of(o)); };
+  const auto is_c_ordered = [&](const Operand& o) {
+    return graph::is_c_contiguous(session.graph().shapes(), type_of(o));
+  };
   // The axes of a batch lie as those of the operands, not of what is cast from them.
   if (std::max(ranks[0], ranks[1]) > 3 && std::any_of(operands.begin(), operands.end(), is_cast) &&
       !std::all_of(operands.begin(), operands.end(), is_c_ordered))
-    return break_at(BreakId::UnsupportedArgument, "a product of batches in another order than C, of a dtype that is cast");
+    return break_at(BreakId::UnsupportedArgument,
+                    "a product of batches in another order than C, of a dtype that is cast");
   FRAMEJIT_TRY(a, convert(session, operands[0], loop.in[0]));
   FRAMEJIT_TRY(b, convert(session, operands[1], loop.in[1]));
   FRAMEJIT_TRY(product, integers ? integer_product(session, a, b, 'K') : built(session.builder().matmul(a, b)));
@@ -98,7 +103,8 @@ constexpr FunctionRow kMethods[] = {{"dot", method_dot}};
 
 }  // namespace
 
-/// Low bits of sums follow from low bits of the factors, signed or not. So narrow factors are what narrow cores take: uint8 and int8, or int16.
+/// Low bits of sums follow from low bits of the factors, signed or not. So narrow factors are what narrow cores take:
+/// uint8 and int8, or int16.
 Captured<ValueId> integer_product(Session& session, ValueId a, ValueId b, char order) {
   const DType dtype = session.graph().type(a).dtype;
   if (codegen::has_matmul(dtype)) return built(session.builder().matmul(a, b, order));

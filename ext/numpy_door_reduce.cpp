@@ -204,7 +204,8 @@ Captured<DType> mean_dtype(Session& session, const Reduction& r) {
   DType from = session.graph().type(r.x).dtype;
   const bool inexact = graph::is_float(from) || graph::is_complex(from);
   DType to = r.dtype.value_or(inexact ? from : DType::F64);
-  if (!(graph::is_float(to) || graph::is_complex(to)) || to == DType::F16) return break_at(BreakId::UnsupportedArgument, "a mean of integers as integers, or of float16");
+  if (!(graph::is_float(to) || graph::is_complex(to)) || to == DType::F16)
+    return break_at(BreakId::UnsupportedArgument, "a mean of integers as integers, or of float16");
   return to;
 }
 
@@ -239,7 +240,8 @@ Captured<Value*> squares_of(Session& session, Value* x) {
   return parts[1] ? apply_ufunc(session, Op::Add, std::span<Value* const>(parts)) : parts[0];
 }
 
-/// m = mean(keepdims); x = a - m; x *= x, of complex numbers the sum of the parts' squares; add.reduce(x) / (count - ddof).
+/// m = mean(keepdims); x = a - m; x *= x, of complex numbers the sum of the parts' squares; add.reduce(x) / (count -
+/// ddof).
 Captured<Value*> variance(Session& session, Reduction r, int64_t ddof) {
   if (r.dtype) return break_at(BreakId::UnsupportedArgument, "a variance in another dtype");
   bool keep = r.keep;
@@ -324,12 +326,9 @@ struct ReducedBy {
 };
 
 constexpr ReducedBy kReducedBy[] = {
-    {Op::Add, call_sum, Op::ReduceSum},
-    {Op::Multiply, call_prod, Op::ReduceProd},
-    {Op::Minimum, call_extreme, Op::ReduceMin},
-    {Op::Maximum, call_extreme, Op::ReduceMax},
-    {Op::LogicalAnd, call_truth, Op::ReduceAll},
-    {Op::LogicalOr, call_truth, Op::ReduceAny},
+    {Op::Add, call_sum, Op::ReduceSum},          {Op::Multiply, call_prod, Op::ReduceProd},
+    {Op::Minimum, call_extreme, Op::ReduceMin},  {Op::Maximum, call_extreme, Op::ReduceMax},
+    {Op::LogicalAnd, call_truth, Op::ReduceAll}, {Op::LogicalOr, call_truth, Op::ReduceAny},
 };
 
 }  // namespace
@@ -342,7 +341,8 @@ Captured<Value*> ufunc_reduce(const Call& call) {
     const bool plain = args.size() <= 2 && reinterpret_cast<PyObject*>(ufunc_of(row.op)) == call.callable;
     if (!plain) continue;
     // The axis is 0 where none is given.
-    const bool given = args.size() > 1 || std::any_of(keywords.begin(), keywords.end(), [](const auto& k) { return k.first == "axis"; });
+    const bool given = args.size() > 1 ||
+                       std::any_of(keywords.begin(), keywords.end(), [](const auto& k) { return k.first == "axis"; });
     if (!given) keywords.emplace_back("axis", session.integer(Dim(0)));
     return row.handler({session, args, keywords, row.reduction});
   }

@@ -68,9 +68,11 @@ Captured<Value*> reshaped(Session& session, Value* array, Dims shape) {
   const graph::Type type = session.graph().type(x->id);
   const Dims given = shape;
   FRAMEJIT_TRY(full, resolve_unknown(session, type.size(), std::move(shape)));
-  // With -1 NumPy makes strides anew, also where the shape stays: along axes of length 1 they are those of their neighbours.
+  // With -1 NumPy makes strides anew, also where the shape stays: along axes of length 1 they are those of their
+  // neighbours.
   const bool has_one = std::find(type.shape.begin(), type.shape.end(), Dim(1)) != type.shape.end();
-  if (full != given && full == type.shape && (has_odd_axis(type) || (has_one && !graph::is_c_contiguous(session.graph().shapes(), type))))
+  if (full != given && full == type.shape &&
+      (has_odd_axis(type) || (has_one && !graph::is_c_contiguous(session.graph().shapes(), type))))
     return break_at(BreakId::UnsupportedArgument, "a reshape of axes of length 1");
   FRAMEJIT_TRY(id, built(session.builder().reshape(x->id, std::move(full))));
   return new_view(session, x->id, id);
@@ -124,7 +126,8 @@ Captured<Value*> method_reshape(const Call& call) {
       shape.push_back(settle(call.session, *dim));
     }
   }
-  return order == 'F' ? reshaped_by_columns(call.session, call.args[0], std::move(shape)) : reshaped(call.session, call.args[0], std::move(shape));
+  return order == 'F' ? reshaped_by_columns(call.session, call.args[0], std::move(shape))
+                      : reshaped(call.session, call.args[0], std::move(shape));
 }
 
 Captured<Value*> flat(const Call& call, bool view_if_possible) {
@@ -134,8 +137,10 @@ Captured<Value*> flat(const Call& call, bool view_if_possible) {
   FRAMEJIT_TRY(x, whole_array(session, v[0]));
   graph::ShapeEnv& shapes = session.graph().shapes();
   if (order != 'C') {
-    const bool c = graph::is_c_contiguous(shapes, session.graph().type(x->id)), f = graph::is_f_contiguous(shapes, session.graph().type(x->id));
-    if (order == 'K' && !c && !f) return break_at(BreakId::UnsupportedArgument, "the order of memory of an array that is not contiguous");
+    const bool c = graph::is_c_contiguous(shapes, session.graph().type(x->id)),
+               f = graph::is_f_contiguous(shapes, session.graph().type(x->id));
+    if (order == 'K' && !c && !f)
+      return break_at(BreakId::UnsupportedArgument, "the order of memory of an array that is not contiguous");
     if (order == 'F' || (f && !c)) x = fresh_array(session, reversed_axes(session, x->id));
   }
   Dim size = settle(session, session.graph().type(x->id).size());
@@ -244,8 +249,7 @@ Captured<Value*> call_broadcast_arrays(const Call& call) {
     if (own.size() > common.size()) common.insert(common.begin(), own.size() - common.size(), Dim(1));
     for (std::size_t i = 0; i < own.size(); ++i) {
       Dim& length = common[common.size() - own.size() + i];
-      if (shapes.equal(length, 1))
-        length = own[i];
+      if (shapes.equal(length, 1)) length = own[i];
       else if (!shapes.equal(own[i], 1) && !shapes.equal(own[i], length))
         return break_at(BreakId::WouldRaise, "shape mismatch: objects cannot be broadcast to a single shape");
     }
@@ -256,7 +260,8 @@ Captured<Value*> call_broadcast_arrays(const Call& call) {
     for (std::size_t i = 0; same && i < own.size(); ++i) same = shapes.equal(own[i], common[i]);
     if (same) continue;
     FRAMEJIT_TRY(id, built(session.builder().broadcast_to(x->id, common)));
-    session.set_writing(id, session.writing(x->id) == capture::Writing::Allowed ? capture::Writing::Warns : capture::Writing::Refused);
+    session.set_writing(
+        id, session.writing(x->id) == capture::Writing::Allowed ? capture::Writing::Warns : capture::Writing::Refused);
     x = fresh_array(session, id);
   }
   if (numpy_version().major >= 2) return session.tuple(std::move(arrays));
@@ -265,8 +270,8 @@ Captured<Value*> call_broadcast_arrays(const Call& call) {
   return list;
 }
 
-/// np.lib.stride_tricks.as_strided() within the array's own elements. The base of what NumPy gives is an object of its own, so that no region ends
-/// while such a view lives.
+/// np.lib.stride_tricks.as_strided() within the array's own elements. The base of what NumPy gives is an object of its
+/// own, so that no region ends while such a view lives.
 Captured<Value*> call_as_strided(const Call& call) {
   FRAMEJIT_TRY(v, bind(call, {"x", "shape", "strides", "subok", "writeable"}, 1));
   Session& session = call.session;
@@ -305,7 +310,8 @@ Captured<Value*> call_as_strided(const Call& call) {
 /// framejit._host.head(count, *arrays): the first `count` of the items of each array, as fresh arrays.
 Captured<Value*> call_head(const Call& call) {
   Session& session = call.session;
-  FRAMEJIT_CHECK(call.args.size() > 1 && call.args[0]->is_array() && call.args[0]->wrap == Wrap::PyInt, "head() of what is not measured");
+  FRAMEJIT_CHECK(call.args.size() > 1 && call.args[0]->is_array() && call.args[0]->wrap == Wrap::PyInt,
+                 "head() of what is not measured");
   const Dim count = session.builder().measure(call.args[0]->id, session.graph().type(call.args[1]->id).shape[0]);
   std::vector<Value*> heads;
   for (Value* array : call.args.subspan(1)) {
@@ -348,9 +354,11 @@ Captured<Value*> method_diagonal(const Call& call) {
   }
   if (axes[0] == axes[1]) return break_at(BreakId::WouldRaise, "axis1 and axis2 cannot be the same");
   const auto rows = static_cast<std::size_t>(axes[0]), columns = static_cast<std::size_t>(axes[1]);
-  const Dim height = type.shape[rows] - (offset < 0 ? Dim(0) - offset : Dim(0)), width = type.shape[columns] - Dim(offset > 0 ? offset : 0);
+  const Dim height = type.shape[rows] - (offset < 0 ? Dim(0) - offset : Dim(0)),
+            width = type.shape[columns] - Dim(offset > 0 ? offset : 0);
   const Dim length = settle(session, shapes.holds(Relation::Lt, width, height) ? width : height);
-  if (!shapes.holds(Relation::Lt, 0, length)) return break_at(BreakId::UnsupportedArgument, "a diagonal without elements");
+  if (!shapes.holds(Relation::Lt, 0, length))
+    return break_at(BreakId::UnsupportedArgument, "a diagonal without elements");
   Dims shape, strides;
   for (std::size_t i = 0; i < type.shape.size(); ++i)
     if (i != rows && i != columns) {
@@ -368,7 +376,8 @@ Captured<Value*> method_diagonal(const Call& call) {
 /// Of real arrays: themselves.
 Captured<Value*> method_conj(const Call& call) {
   FRAMEJIT_TRY(v, bind(call, {"/self"}, 1));
-  if (graph::is_complex(call.session.graph().type(v[0]->id).dtype)) return apply_ufunc(call.session, Op::Conjugate, std::span<Value* const>(v));
+  if (graph::is_complex(call.session.graph().type(v[0]->id).dtype))
+    return apply_ufunc(call.session, Op::Conjugate, std::span<Value* const>(v));
   return array_argument(call.session, v[0]);
 }
 
@@ -456,8 +465,10 @@ Captured<Value*> call_concatenate(const Call& call) {
     const graph::Type type = graph.type(array.id);
     if (type.rank() != rank) return break_at(BreakId::WouldRaise, "arrays of different ranks");
     for (std::size_t i = 0; i < shape.size(); ++i)
-      if (i != along && !graph.shapes().equal(shape[i], type.shape[i])) return break_at(BreakId::WouldRaise, "arrays that differ in shape");
-    if (rank > 1 && type.strides != graph::c_strides(type.dtype, type.shape) && !graph::is_c_contiguous(graph.shapes(), type))
+      if (i != along && !graph.shapes().equal(shape[i], type.shape[i]))
+        return break_at(BreakId::WouldRaise, "arrays that differ in shape");
+    if (rank > 1 && type.strides != graph::c_strides(type.dtype, type.shape) &&
+        !graph::is_c_contiguous(graph.shapes(), type))
       return host_call(session, call.callable, call.args, call.keywords);
     length = length + type.shape[along];
   }
@@ -486,7 +497,8 @@ Captured<Value*> call_concatenate(const Call& call) {
 
 Captured<Value*> method_clip(const Call& call) {
   FRAMEJIT_TRY(v, bind(call, {"/self", "min", "max", "out"}, 1));
-  if (!absent(v[3]) && numpy_version().major < 2) return break_at(BreakId::UnsupportedArgument, "clip() with out=");  // as np.clip
+  if (!absent(v[3]) && numpy_version().major < 2)
+    return break_at(BreakId::UnsupportedArgument, "clip() with out=");  // as np.clip
   FRAMEJIT_TRY(result, clip(call.session, v[0], v[1], v[2]));
   if (absent(v[3])) return result;
   FRAMEJIT_TRY(out, output_argument(call.session, v[3]));
@@ -496,21 +508,24 @@ Captured<Value*> method_clip(const Call& call) {
 }
 
 constexpr FunctionRow kFunctions[] = {
-    {"reshape", call_reshape},           {"ravel", call_ravel},
-    {"transpose", call_transpose},       {"swapaxes", call_swapaxes},
-    {"broadcast_to", call_broadcast_to}, {"expand_dims", call_expand_dims},
-    {"squeeze", call_squeeze},           {"concatenate", call_concatenate, Op::Param, true},
+    {"reshape", call_reshape},
+    {"ravel", call_ravel},
+    {"transpose", call_transpose},
+    {"swapaxes", call_swapaxes},
+    {"broadcast_to", call_broadcast_to},
+    {"expand_dims", call_expand_dims},
+    {"squeeze", call_squeeze},
+    {"concatenate", call_concatenate, Op::Param, true},
     {"broadcast_arrays", call_broadcast_arrays},
     {"as_strided", call_as_strided, Op::Param, false, "numpy.lib.stride_tricks"},
     {"head", call_head, Op::Param, false, "framejit._host"},
 };
 
 constexpr FunctionRow kMethods[] = {
-    {"view", method_view},           {"diagonal", method_diagonal},
-    {"conj", method_conj},           {"conjugate", method_conj},
-    {"reshape", method_reshape},     {"ravel", call_ravel},       {"flatten", method_flatten},
-    {"transpose", method_transpose}, {"swapaxes", call_swapaxes}, {"squeeze", call_squeeze},
-    {"clip", method_clip},
+    {"view", method_view},       {"diagonal", method_diagonal},   {"conj", method_conj},
+    {"conjugate", method_conj},  {"reshape", method_reshape},     {"ravel", call_ravel},
+    {"flatten", method_flatten}, {"transpose", method_transpose}, {"swapaxes", call_swapaxes},
+    {"squeeze", call_squeeze},   {"clip", method_clip},
 };
 
 // Attributes.
@@ -530,7 +545,9 @@ Value* flags(Session& session, const graph::Type& type) {
   Value* made = session.make(ValueKind::Object);
   made->object = Ref<>::share(type_of_flags);
   made->transient = true;
-  auto set = [&](const char* name, bool value) { made->attributes.emplace_back(name, session.constant(value ? Py_True : Py_False)); };
+  auto set = [&](const char* name, bool value) {
+    made->attributes.emplace_back(name, session.constant(value ? Py_True : Py_False));
+  };
   for (const char* name : {"c_contiguous", "contiguous"}) set(name, c);
   for (const char* name : {"f_contiguous", "fortran"}) set(name, f);
   set("fnc", f && !c);
@@ -576,7 +593,8 @@ constexpr Attribute kAttributes[] = {
      [](Session& s, Value*, const graph::Type& t) -> Captured<Value*> {
        return s.constant(reinterpret_cast<PyObject*>(descr_of(t.dtype)));
      }},
-    {"flags", [](Session& s, Value* x, const graph::Type& t) -> Captured<Value*> {
+    {"flags",
+     [](Session& s, Value* x, const graph::Type& t) -> Captured<Value*> {
        if (x->wrap != Wrap::NdArray) return break_at(BreakId::UnsupportedArgument, "attribute .flags of a number");
        return flags(s, t);
      }},
@@ -585,17 +603,23 @@ constexpr Attribute kAttributes[] = {
        if (x->wrap == Wrap::NumpyScalar) return x;
        return transposed(s, x, {});
      }},
-    {"real", [](Session& s, Value* x, const graph::Type& t) -> Captured<Value*> { return graph::is_complex(t.dtype) ? complex_part(s, x, 0) : x; }},
-    {"imag", [](Session& s, Value* x, const graph::Type& t) -> Captured<Value*> {
+    {"real",
+     [](Session& s, Value* x, const graph::Type& t) -> Captured<Value*> {
+       return graph::is_complex(t.dtype) ? complex_part(s, x, 0) : x;
+     }},
+    {"imag",
+     [](Session& s, Value* x, const graph::Type& t) -> Captured<Value*> {
        if (graph::is_complex(t.dtype)) return complex_part(s, x, 1);
-       const bool f = t.rank() > 1 && graph::is_f_contiguous(s.graph().shapes(), t) && !graph::is_c_contiguous(s.graph().shapes(), t);
+       const bool f = t.rank() > 1 && graph::is_f_contiguous(s.graph().shapes(), t) &&
+                      !graph::is_c_contiguous(s.graph().shapes(), t);
        if (x->wrap != Wrap::NdArray || t.rank() == 0 || f)
          return break_at(BreakId::UnsupportedArgument, "attribute .imag of a number, or of an array in Fortran order");
        const ValueId zeros = s.builder().full(s.builder().constant(t.dtype, {}), t.shape);
        s.set_writing(zeros, capture::Writing::Refused);
        return fresh_array(s, zeros);
      }},
-    {"mT", [](Session& s, Value* x, const graph::Type& t) -> Captured<Value*> {
+    {"mT",
+     [](Session& s, Value* x, const graph::Type& t) -> Captured<Value*> {
        if (numpy_version().major < 2 || x->wrap != Wrap::NdArray || t.rank() < 2)
          return break_at(BreakId::UnsupportedArgument, "attribute .mT");
        std::vector<int> axes(static_cast<std::size_t>(t.rank()));
@@ -603,9 +627,11 @@ constexpr Attribute kAttributes[] = {
        std::swap(axes[axes.size() - 1], axes[axes.size() - 2]);
        return fresh_array(s, s.builder().transpose(x->id, axes));
      }},
-    {"base", [](Session& s, Value* x, const graph::Type& t) -> Captured<Value*> {
+    {"base",
+     [](Session& s, Value* x, const graph::Type& t) -> Captured<Value*> {
        const Op op = s.graph().node(x->id).op;
-       if (x->wrap != Wrap::NdArray || t.is_view() || x->source || op == Op::Param || op == Op::Carried || op == Op::Output)
+       if (x->wrap != Wrap::NdArray || t.is_view() || x->source || op == Op::Param || op == Op::Carried ||
+           op == Op::Output)
          return break_at(BreakId::UnsupportedArgument, "attribute .base of an array that may have one");
        return s.constant(Py_None);
      }},
@@ -624,7 +650,8 @@ Captured<Value*> array_attribute(Session& session, Value* array, std::string_vie
 }
 
 bool is_array_attribute(std::string_view name) {
-  return std::any_of(std::begin(kAttributes), std::end(kAttributes), [name](const Attribute& row) { return row.name == name; });
+  return std::any_of(std::begin(kAttributes), std::end(kAttributes),
+                     [name](const Attribute& row) { return row.name == name; });
 }
 
 }  // namespace framejit::ext

@@ -41,25 +41,29 @@ struct Listed {
 };
 
 const std::vector<Listed>& listed() {
+  // clang-format off: lists of names
   static const std::vector<Listed> all = {
       {"numpy",
-       {"sort",       "argsort",     "lexsort",     "partition", "argpartition", "searchsorted", "digitize", "interp",
-        "convolve",   "correlate",   "cumsum",      "cumprod",   "argmin",       "argmax",       "take",     "choose",
-        "trace",      "dot",         "vdot",        "inner",     "tensordot",    "einsum",       "kron",     "linspace",
-        "logspace",   "geomspace",   "eye",         "identity",  "tri",          "tril",         "triu",     "bartlett",
-        "blackman",   "hamming",     "hanning",     "kaiser",    "percentile",   "quantile",     "median",   "repeat",
-        "tile",       "nansum",      "nanprod",     "nancumsum", "nancumprod",   "nan_to_num",   "isclose",  "i0",
-        "unwrap",     "vander",      "packbits",  "unpackbits",   "isin",         "allclose", "array_equal",
-        "polyval",    "pad",         "select",  "bincount", "nanmean", "nanmedian", "nanpercentile", "nanquantile", "nanvar", "nanstd",
-        "nanmax",     "nanmin",      "nanargmax",   "nanargmin", "ediff1d",      "histogram_bin_edges", "block",
-        "histogram", "insert",   "delete",       "unravel_index", "ravel_multi_index", "tril_indices", "triu_indices"}},
-      {"numpy.linalg", {"inv", "solve", "det", "cholesky", "pinv", "matrix_power", "eigvalsh", "norm", "cond", "matrix_rank", "eigvals", "multi_dot",
-                        "tensorinv", "tensorsolve", "matrix_norm", "vector_norm", "vecdot",
-                        "eigh", "svd", "qr", "slogdet"}},
-      {"numpy.fft", {"fftfreq", "rfftfreq", "fft", "ifft", "fft2", "ifft2", "fftn", "ifftn", "rfft", "irfft", "rfft2", "irfft2", "rfftn", "irfftn",
-                     "hfft", "ihfft"}},
-      {"framejit._host", {"unique", "union1d", "intersect1d", "setdiff1d", "setxor1d", "rounded", "lstsq", "histogram2d"}},
+       {"sort", "argsort", "lexsort", "partition", "argpartition", "searchsorted", "digitize", "interp", "convolve",
+        "correlate", "cumsum", "cumprod", "argmin", "argmax", "take", "choose", "trace", "dot", "vdot", "inner",
+        "tensordot", "einsum", "kron", "linspace", "logspace", "geomspace", "eye", "identity", "tri", "tril",
+        "triu", "bartlett", "blackman", "hamming", "hanning", "kaiser", "percentile", "quantile", "median",
+        "repeat", "tile", "nansum", "nanprod", "nancumsum", "nancumprod", "nan_to_num", "isclose", "i0", "unwrap",
+        "vander", "packbits", "unpackbits", "isin", "allclose", "array_equal", "polyval", "pad", "select",
+        "bincount", "nanmean", "nanmedian", "nanpercentile", "nanquantile", "nanvar", "nanstd", "nanmax", "nanmin",
+        "nanargmax", "nanargmin", "ediff1d", "histogram_bin_edges", "block", "histogram", "insert", "delete",
+        "unravel_index", "ravel_multi_index", "tril_indices", "triu_indices"}},
+      {"numpy.linalg",
+       {"inv", "solve", "det", "cholesky", "pinv", "matrix_power", "eigvalsh", "norm", "cond", "matrix_rank",
+        "eigvals", "multi_dot", "tensorinv", "tensorsolve", "matrix_norm", "vector_norm", "vecdot", "eigh", "svd",
+        "qr", "slogdet"}},
+      {"numpy.fft",
+       {"fftfreq", "rfftfreq", "fft", "ifft", "fft2", "ifft2", "fftn", "ifftn", "rfft", "irfft", "rfft2", "irfft2",
+        "rfftn", "irfftn", "hfft", "ihfft"}},
+      {"framejit._host",
+       {"unique", "union1d", "intersect1d", "setdiff1d", "setxor1d", "rounded", "lstsq", "histogram2d"}},
   };
+  // clang-format on
   return all;
 }
 
@@ -72,7 +76,8 @@ bool is_library_ufunc(PyUFuncObject* ufunc) {
   if (!ufunc->name || ufunc->ntypes == 0 || ufunc->types[0] == NPY_OBJECT) return false;
   for (const char* home : {"numpy", "scipy.special"}) {
     PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), home);
-    PyObject* found = module && PyModule_Check(module) ? PyDict_GetItemString(PyModule_GetDict(module), ufunc->name) : nullptr;
+    PyObject* found =
+        module && PyModule_Check(module) ? PyDict_GetItemString(PyModule_GetDict(module), ufunc->name) : nullptr;
     if (found == reinterpret_cast<PyObject*>(ufunc)) return true;
   }
   return false;
@@ -92,7 +97,8 @@ bool is_host_function(PyObject* callable) {
   if (!words || !home || !PyUnicode_Check(home.get())) return false;
   for (const Listed& row : listed()) {
     if (PyUnicode_CompareWithASCIIString(home.get(), row.module) != 0) continue;
-    if (std::none_of(row.names.begin(), row.names.end(), [&](const char* n) { return std::string_view(n) == words; })) continue;
+    if (std::none_of(row.names.begin(), row.names.end(), [&](const char* n) { return std::string_view(n) == words; }))
+      continue;
     Ref<> module = Ref<>::steal(PyImport_GetModule(home.get()));
     Ref<> found = module ? Ref<>::steal(PyObject_GetAttrString(module.get(), words)) : Ref<>();
     PyErr_Clear();
@@ -104,8 +110,8 @@ bool is_host_function(PyObject* callable) {
 }
 
 bool is_host_method(std::string_view name) {
-  for (std::string_view known : {"argmin", "argmax", "argsort", "argpartition", "cumsum", "cumprod", "take", "choose", "trace", "repeat",
-                                 "searchsorted", "dot", "round", "byteswap", "__divmod__"})
+  for (std::string_view known : {"argmin", "argmax", "argsort", "argpartition", "cumsum", "cumprod", "take", "choose",
+                                 "trace", "repeat", "searchsorted", "dot", "round", "byteswap", "__divmod__"})
     if (name == known) return true;
   return false;
 }
@@ -126,7 +132,8 @@ Captured<Piece> slot(Arguments& into, const Value* value) {
   piece.wrap = value->wrap;
   graph::GraphBuilder& builder = into.session.builder();
   ValueId id = value->id;
-  if (into.session.graph().node(id).op == Op::Constant) id = builder.view(builder.full(id, {1}), {}, {}, 0);  // which lies in memory
+  if (into.session.graph().node(id).op == Op::Constant)
+    id = builder.view(builder.full(id, {1}), {}, {}, 0);  // which lies in memory
   for (piece.slot = 0; piece.slot < into.operands.size(); ++piece.slot)
     if (into.operands[piece.slot] == id && into.wraps[piece.slot] == value->wrap) return piece;
   into.operands.push_back(id);
@@ -157,7 +164,9 @@ Captured<Piece> argument(Arguments& into, Value* value) {
     case ValueKind::Tuple:
     case ValueKind::List:
     case ValueKind::Slice:
-      piece.kind = value->kind == ValueKind::Tuple ? Piece::Tuple : value->kind == ValueKind::List ? Piece::List : Piece::Slice;
+      piece.kind = value->kind == ValueKind::Tuple  ? Piece::Tuple
+                   : value->kind == ValueKind::List ? Piece::List
+                                                    : Piece::Slice;
       if (value->partial) break;
       for (Value* item : value->items) {
         FRAMEJIT_TRY(part, argument(into, item));
@@ -169,8 +178,9 @@ Captured<Piece> argument(Arguments& into, Value* value) {
   return break_at(BreakId::UnsupportedArgument, "an argument of type " + type_name(*value) + " of a host call");
 }
 
-/// Lengths in place of those of the operands that are symbolic or large, in three variants. The second one moves each of them by another
-/// power of 7, so that a result's length that is a sum of multiples of them tells the multiples; the third one is to check.
+/// Lengths in place of those of the operands that are symbolic or large, in three variants. The second one moves each
+/// of them by another power of 7, so that a result's length that is a sum of multiples of them tells the multiples; the
+/// third one is to check.
 class StandIns {
  public:
   /// Of all lengths of the operands: a longer one has a longer stand-in.
@@ -179,7 +189,8 @@ class StandIns {
     Dims all;
     for (ValueId operand : operands)
       for (const Dim& dim : session.graph().type(operand).shape) all.push_back(dim);
-    std::stable_sort(all.begin(), all.end(), [&](const Dim& a, const Dim& b) { return shapes.hint(a) < shapes.hint(b); });
+    std::stable_sort(all.begin(), all.end(),
+                     [&](const Dim& a, const Dim& b) { return shapes.hint(a) < shapes.hint(b); });
     for (const Dim& dim : all) of(dim, 0);
   }
 
@@ -229,8 +240,8 @@ class StandIns {
 
 using Lengths = std::function<int64_t(const Dim&)>;
 
-/// An array of ours like an operand: its dtype, its axes in the same order of memory, packed where it is, with zeros, or ones on the diagonal of
-/// the last two axes.
+/// An array of ours like an operand: its dtype, its axes in the same order of memory, packed where it is, with zeros,
+/// or ones on the diagonal of the last two axes.
 Ref<> like(Session& session, ValueId operand, const Lengths& length, bool ones) {
   graph::ShapeEnv& shapes = session.graph().shapes();
   const graph::Type type = session.graph().type(operand);
@@ -270,9 +281,12 @@ Ref<> like(Session& session, ValueId operand, const Lengths& length, bool ones) 
                                                   NPY_ARRAY_WRITEABLE, nullptr));
   if (!array || PyArray_SetBaseObject(reinterpret_cast<PyArrayObject*>(array.get()), memory.release()) < 0) return {};
   if (ones && rank >= 2 && std::find(shape.begin(), shape.end(), 0) == shape.end()) {
-    Ref<> eye = Ref<>::steal(PyObject_CallMethod(numpy_module(), "eye", "LL", static_cast<long long>(shape[shape.size() - 2]),
-                                                 static_cast<long long>(shape.back())));
-    if (!eye || PyArray_CopyInto(reinterpret_cast<PyArrayObject*>(array.get()), reinterpret_cast<PyArrayObject*>(eye.get())) < 0) return {};
+    Ref<> eye =
+        Ref<>::steal(PyObject_CallMethod(numpy_module(), "eye", "LL", static_cast<long long>(shape[shape.size() - 2]),
+                                         static_cast<long long>(shape.back())));
+    if (!eye || PyArray_CopyInto(reinterpret_cast<PyArrayObject*>(array.get()),
+                                 reinterpret_cast<PyArrayObject*>(eye.get())) < 0)
+      return {};
   }
   return array;
 }
@@ -308,7 +322,8 @@ struct Seen {
 std::optional<graph::AxisOrder> order_of(PyArrayObject* array) {
   const int rank = PyArray_NDIM(array);
   graph::AxisOrder c = graph::c_order(rank), f(c.rbegin(), c.rend()), sorted = c;
-  std::stable_sort(sorted.begin(), sorted.end(), [&](int a, int b) { return PyArray_STRIDE(array, a) < PyArray_STRIDE(array, b); });
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [&](int a, int b) { return PyArray_STRIDE(array, a) < PyArray_STRIDE(array, b); });
   for (const graph::AxisOrder& order : {c, f, sorted}) {
     npy_intp step = PyArray_ITEMSIZE(array);
     bool packed = true;
@@ -348,17 +363,20 @@ Captured<Seen> look_at(PyObject* object, const std::string& name) {
     PyArrayObject* whole = shown_whole(array);
     if (whole && transposed_axes(array, whole, seen.view)) {
       array = whole;
-    } else if (whole && PyArray_IS_C_CONTIGUOUS(whole) && PyArray_SIZE(array) > 0 && order_of(array) == graph::c_order(PyArray_NDIM(array))) {
+    } else if (whole && PyArray_IS_C_CONTIGUOUS(whole) && PyArray_SIZE(array) > 0 &&
+               order_of(array) == graph::c_order(PyArray_NDIM(array))) {
       seen.view.clear();
       seen.reshaped.assign(PyArray_DIMS(array), PyArray_DIMS(array) + PyArray_NDIM(array));
       array = whole;
     }
   }
-  if (!PyArray_CheckExact(object) || !PyArray_CHKFLAGS(array, NPY_ARRAY_BEHAVED | NPY_ARRAY_OWNDATA) || PyArray_SIZE(array) == 0)
+  if (!PyArray_CheckExact(object) || !PyArray_CHKFLAGS(array, NPY_ARRAY_BEHAVED | NPY_ARRAY_OWNDATA) ||
+      PyArray_SIZE(array) == 0)
     return break_at(BreakId::UnsupportedArgument, name + " gives no fresh array here");
   std::optional<DType> dtype = dtype_of(PyArray_DESCR(array));
   std::optional<graph::AxisOrder> order = order_of(array);
-  if (!dtype || !order) return break_at(BreakId::UnsupportedArgument, name + " gives an array of a kind that is not compiled");
+  if (!dtype || !order)
+    return break_at(BreakId::UnsupportedArgument, name + " gives an array of a kind that is not compiled");
   seen.dtype = *dtype;
   seen.order = std::move(*order);
   seen.shape.assign(PyArray_DIMS(array), PyArray_DIMS(array) + PyArray_NDIM(array));
@@ -401,8 +419,8 @@ Captured<AllSeen> look_at_all(PyObject* object, const std::string& name) {
   return all;
 }
 
-/// The call of examples, in which every int that is known at run time only is `number`. Matrices that can be inverted come first, then zeros: the
-/// ones of others may be indices that are out of bounds.
+/// The call of examples, in which every int that is known at run time only is `number`. Matrices that can be inverted
+/// come first, then zeros: the ones of others may be indices that are out of bounds.
 Captured<AllSeen> try_out(Arguments& arguments, const HostCall& call, int64_t number, const Lengths& length) {
   const std::string name = name_of_callable(call.callable.get());
   Ref<> result;
@@ -430,8 +448,8 @@ Captured<AllSeen> try_out(Arguments& arguments, const HostCall& call, int64_t nu
 constexpr int64_t kMostTried = 1 << 16;  // elements
 
 bool same_but_lengths(const Seen& a, const Seen& b) {
-  return a.wrap == b.wrap && a.dtype == b.dtype && a.order == b.order && a.view == b.view && a.shape.size() == b.shape.size() &&
-         a.reshaped.size() == b.reshaped.size();
+  return a.wrap == b.wrap && a.dtype == b.dtype && a.order == b.order && a.view == b.view &&
+         a.shape.size() == b.shape.size() && a.reshaped.size() == b.reshaped.size();
 }
 
 bool same_but_lengths(const AllSeen& a, const AllSeen& b) {
@@ -460,7 +478,8 @@ Captured<AllPredicted> predict(Arguments& arguments, const HostCall& call) {
   StandIns lengths(session, arguments.operands);
   std::vector<AllSeen> seen;
   for (int variant = 0; variant < 3 && lengths.few(); ++variant) {
-    Captured<AllSeen> one = try_out(arguments, call, variant + 1, [&](const Dim& dim) { return lengths.of(dim, variant); });
+    Captured<AllSeen> one =
+        try_out(arguments, call, variant + 1, [&](const Dim& dim) { return lengths.of(dim, variant); });
     if (!one || (variant > 0 && !same_but_lengths(*one, seen[0]))) break;
     seen.push_back(std::move(*one));
   }
@@ -473,10 +492,11 @@ Captured<AllPredicted> predict(Arguments& arguments, const HostCall& call) {
     out.type = graph::Type{like.dtype, std::move(shape), std::move(strides)};
     return out;
   };
-  auto real = [&](std::size_t item, std::vector<int64_t> Seen::*which) {
+  auto real = [&](std::size_t item, std::vector<int64_t> Seen::* which) {
     Dims dims;
     for (std::size_t i = 0; i < (seen[0].items[item].*which).size(); ++i)
-      if (std::optional<Dim> dim = lengths.real((seen[0].items[item].*which)[i], (seen[1].items[item].*which)[i], (seen[2].items[item].*which)[i]))
+      if (std::optional<Dim> dim = lengths.real((seen[0].items[item].*which)[i], (seen[1].items[item].*which)[i],
+                                                (seen[2].items[item].*which)[i]))
         dims.push_back(settle(session, *dim));
     return dims;
   };
@@ -500,28 +520,32 @@ Captured<AllPredicted> predict(Arguments& arguments, const HostCall& call) {
     counts = counts || (arguments.wraps[i] != Wrap::NdArray && graph::is_int(type.dtype));
   }
   if (counts || elements > kMostTried)
-    return break_at(BreakId::UnsupportedArgument, name_of_callable(call.callable.get()) + " of arrays whose result's lengths are not known");
+    return break_at(BreakId::UnsupportedArgument,
+                    name_of_callable(call.callable.get()) + " of arrays whose result's lengths are not known");
   FRAMEJIT_TRY(exact, try_out(arguments, call, 1, [&](const Dim& dim) { return shapes.specialize(dim); }));
   out = {exact.sequence, {}, exact.nanoseconds};
   for (const Seen& like : exact.items)
-    out.items.push_back(finish(like, Dims(like.shape.begin(), like.shape.end()), Dims(like.reshaped.begin(), like.reshaped.end())));
+    out.items.push_back(
+        finish(like, Dims(like.shape.begin(), like.shape.end()), Dims(like.reshaped.begin(), like.reshaped.end())));
   return out;
 }
 
-/// What calls with the same arguments, of operands of the same types, were found to give. Only of lengths that are known: then nothing of a
-/// graph is in it.
+/// What calls with the same arguments, of operands of the same types, were found to give. Only of lengths that are
+/// known: then nothing of a graph is in it.
 class Predictions {
  public:
   const AllPredicted* find(const HostCall& call, const std::vector<graph::Type>& operands) const {
     for (const Made& made : made_)
-      if (same_arguments(*made.call, call) && std::equal(operands.begin(), operands.end(), made.operands.begin(), made.operands.end(), same_types))
+      if (same_arguments(*made.call, call) &&
+          std::equal(operands.begin(), operands.end(), made.operands.begin(), made.operands.end(), same_types))
         return &made.results;
     return nullptr;
   }
   void keep(const HostCall& call, std::vector<graph::Type> operands, const AllPredicted& results) {
     for (const graph::Type& type : operands)
       for (int i = 0; i < type.rank(); ++i)
-        if (const auto at = static_cast<std::size_t>(i); !type.shape[at].is_const() || !type.strides[at].is_const()) return;
+        if (const auto at = static_cast<std::size_t>(i); !type.shape[at].is_const() || !type.strides[at].is_const())
+          return;
     auto copy = std::make_unique<HostCall>();
     copy->callable = call.callable;
     copy->args = call.args;
@@ -574,7 +598,8 @@ Captured<Value*> host_call(Session& session, PyObject* callable, std::span<Value
   auto call = std::make_unique<HostCall>();
   call->callable = Ref<>::share(callable);
   Arguments arguments{session, {}, {}};
-  if (PyObject_TypeCheck(callable, &PyUFunc_Type) && static_cast<int>(args.size()) != reinterpret_cast<PyUFuncObject*>(callable)->nin)
+  if (PyObject_TypeCheck(callable, &PyUFunc_Type) &&
+      static_cast<int>(args.size()) != reinterpret_cast<PyUFuncObject*>(callable)->nin)
     return break_at(BreakId::UnsupportedArgument, "arguments for what a ufunc gives");
   for (Value* value : args) {
     FRAMEJIT_TRY(piece, argument(arguments, value));
@@ -593,11 +618,13 @@ Captured<Value*> host_call(Session& session, PyObject* callable, std::span<Value
       return break_at(BreakId::UnsupportedArgument, "a host call of an empty array");
   }
   // They copy a single complex number that is read-only, as operands are here, and then multiply it by BLAS.
-  static PyObject* const products[] = {PyObject_GetAttrString(numpy_module(), "convolve"), PyObject_GetAttrString(numpy_module(), "correlate")};
+  static PyObject* const products[] = {PyObject_GetAttrString(numpy_module(), "convolve"),
+                                       PyObject_GetAttrString(numpy_module(), "correlate")};
   for (ValueId operand : arguments.operands) {
     const graph::Type& type = session.graph().type(operand);
     const bool is_product = std::find(std::begin(products), std::end(products), callable) != std::end(products);
-    if (is_product && graph::is_complex(type.dtype) && !session.graph().shapes().holds(graph::Relation::Lt, 1, type.size()))
+    if (is_product && graph::is_complex(type.dtype) &&
+        !session.graph().shapes().holds(graph::Relation::Lt, 1, type.size()))
       return break_at(BreakId::UnsupportedArgument, name_of_callable(callable) + " of a single complex number");
   }
   // NumPy 1 promotes by the value of a scalar, where the others have another dtype.
@@ -606,7 +633,8 @@ Captured<Value*> host_call(Session& session, PyObject* callable, std::span<Value
     const bool scalar = arguments.wraps[i] != Wrap::NdArray || type.rank() == 0;
     if (scalar && std::any_of(arguments.operands.begin(), arguments.operands.end(),
                               [&](ValueId other) { return session.graph().type(other).dtype != type.dtype; }))
-      return break_at(BreakId::UnsupportedArgument, "a host call of a scalar of another dtype that is known at run time only");
+      return break_at(BreakId::UnsupportedArgument,
+                      "a host call of a scalar of another dtype that is known at run time only");
   }
   prepare(*call);
   FRAMEJIT_TRY(results, predicted(arguments, *call));
@@ -626,8 +654,10 @@ Captured<Value*> host_call(Session& session, PyObject* callable, std::span<Value
     call->through_view = !result.view.empty() || result.reshaped;
     call->view = result.view;
     const int64_t number = host_call_number(std::move(call));
-    std::vector<ValueId> operands = memory == graph::kNoValue ? std::move(arguments.operands) : std::vector<ValueId>{memory};
-    const ValueId id = session.builder().host_call(number, std::move(operands), result.type.dtype, result.type.shape, result.type.strides);
+    std::vector<ValueId> operands =
+        memory == graph::kNoValue ? std::move(arguments.operands) : std::vector<ValueId>{memory};
+    const ValueId id = session.builder().host_call(number, std::move(operands), result.type.dtype, result.type.shape,
+                                                   result.type.strides);
     if (memory == graph::kNoValue) memory = id, first = number;
     FRAMEJIT_TRY(item, shown(session, id, result));
     items.push_back(item);
@@ -655,10 +685,13 @@ Captured<Value*> host_call_of(Session& session, const char* module_name, const c
 }  // namespace
 
 Ref<> fold_numbers(int nb, PyObject* left, PyObject* right) {
-  auto is_number = [](PyObject* o) { return scalar_dtype_of(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyBool_Check(o); };
+  auto is_number = [](PyObject* o) {
+    return scalar_dtype_of(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyBool_Check(o);
+  };
   if (!is_number(left) || !is_number(right)) return {};
-  static const std::map<int, binaryfunc> operators = {{0, PyNumber_Add}, {2, PyNumber_FloorDivide}, {5, PyNumber_Multiply},
-                                                      {6, PyNumber_Remainder}, {10, PyNumber_Subtract}, {11, PyNumber_TrueDivide}};
+  static const std::map<int, binaryfunc> operators = {{0, PyNumber_Add},       {2, PyNumber_FloorDivide},
+                                                      {5, PyNumber_Multiply},  {6, PyNumber_Remainder},
+                                                      {10, PyNumber_Subtract}, {11, PyNumber_TrueDivide}};
   const auto found = operators.find(nb % 13);
   Ref<> made;
   if (found != operators.end()) {

@@ -1,8 +1,10 @@
-// Pure functions of NumPy's that have no nodes of their own: a call of one is a step of the plan, which calls the very function.
+// Pure functions of NumPy's that have no nodes of their own: a call of one is a step of the plan, which calls the very
+// function.
 //
-// What such a call gives, its dtype, shape and layout, must be known at capture. It is asked of the function itself, on small arrays
-// of ours with the same dtypes, orders of memory and constants; lengths that are symbolic or large have stand-ins. Each run compares:
-// where the function raises, warns or gives something else, the run ends in Redo, and NumPy does what it does.
+// What such a call gives, its dtype, shape and layout, must be known at capture. It is asked of the function itself, on
+// small arrays of ours with the same dtypes, orders of memory and constants; lengths that are symbolic or large have
+// stand-ins. Each run compares: where the function raises, warns or gives something else, the run ends in Redo, and
+// NumPy does what it does.
 #pragma once
 
 #include "codegen/kernel.h"
@@ -16,7 +18,8 @@ bool is_host_function(PyObject* callable);
 /// And a method of ndarray: x.argsort?
 bool is_host_method(std::string_view name);
 
-/// The call as a node. Breaks where an argument is nothing that NumPy's functions take as it is, or the result is no fresh array or number.
+/// The call as a node. Breaks where an argument is nothing that NumPy's functions take as it is, or the result is no
+/// fresh array or number.
 Captured<Value*> host_call(Session& session, PyObject* callable, std::span<Value* const> args,
                            std::span<const capture::Keyword> keywords = {});
 /// The same for a function of the module `operator`.

@@ -23,8 +23,8 @@ struct Piece {
 struct HostCall;
 using RunHost = decltype(codegen::HostFunction::function);
 
-/// Elements of an array in which a loop of ours finds extremes. NumPy's vectors are faster on longer ones, and its call costs more than
-/// shorter ones.
+/// Elements of an array in which a loop of ours finds extremes. NumPy's vectors are faster on longer ones, and its call
+/// costs more than shorter ones.
 inline constexpr int64_t kMostFound = 400;
 
 /// A host call that a loop of ours does.
@@ -34,23 +34,24 @@ struct NativeCall {
   enum Kind : uint8_t { Gather, Scan, Find } kind = Gather;
   std::size_t array = 0;             // the operand
   std::vector<std::size_t> indices;  // of a gather: operands
-  std::optional<int64_t> axis = 0;   // of a gather: how many axes stand before the indexed ones; none: over all elements
-  Op op = Op::Add;                   // of the others
+  std::optional<int64_t> axis = 0;  // of a gather: how many axes stand before the indexed ones; none: over all elements
+  Op op = Op::Add;                  // of the others
 };
 
 struct HostCall {
   Ref<> callable;
   std::vector<Piece> args;
   std::vector<std::pair<Ref<>, Piece>> keywords;
-  Ref<> names;               // of the keywords, a tuple; null: there are none
-  std::vector<Wrap> wraps;   // of the slots
-  int64_t nanoseconds = 0;   // of a call of few elements, at capture
-  bool quiet = false;        // neither sets a flag nor warns, and never writes to an operand
+  Ref<> names;              // of the keywords, a tuple; null: there are none
+  std::vector<Wrap> wraps;  // of the slots
+  int64_t nanoseconds = 0;  // of a call of few elements, at capture
+  bool quiet = false;       // neither sets a flag nor warns, and never writes to an operand
   Wrap result = Wrap::NdArray;
   bool through_view = false;  // what is given is a view of the whole of the fresh array
-  std::vector<std::size_t> view;  // and a transposition of it, where that is known: the axes of the fresh array in the view's order
-  // Of a function that gives several things: the first of them. The others have nodes of their own, whose one operand is the memory of
-  // this one's result.
+  std::vector<std::size_t>
+      view;  // and a transposition of it, where that is known: the axes of the fresh array in the view's order
+  // Of a function that gives several things: the first of them. The others have nodes of their own, whose one operand
+  // is the memory of this one's result.
   PyTypeObject* sequence = nullptr;  // that they come in; lives for ever
   Py_ssize_t count = 1;
   const HostCall* first = nullptr;  // of another one of the things
@@ -58,8 +59,8 @@ struct HostCall {
   std::unique_ptr<NativeCall> native;  // see native_function
 };
 
-/// Gathers, scans and places of extremes, such as x[i], np.take(x, i, axis), np.cumsum(x) and np.argmax(x), as loops of ours. `otherwise` is what runs the call with
-/// NumPy, where the loops do not do it. Empty where it is none of these.
+/// Gathers, scans and places of extremes, such as x[i], np.take(x, i, axis), np.cumsum(x) and np.argmax(x), as loops of
+/// ours. `otherwise` is what runs the call with NumPy, where the loops do not do it. Empty where it is none of these.
 codegen::HostFunction native_function(HostCall& call, RunHost otherwise);
 
 /// The call that plans know under this number; null: there is none.
@@ -83,7 +84,8 @@ inline PyObject* item_of(PyObject* items, Py_ssize_t i) {
 
 /// The fresh array that `array` shows the whole of, in another order of its axes; null: it is none of these.
 PyArrayObject* shown_whole(PyArrayObject* array);
-/// What a function raises of itself the bytecode will raise; what a signal handler raised in between is raised once we are out of here.
+/// What a function raises of itself the bytecode will raise; what a signal handler raised in between is raised once we
+/// are out of here.
 void clear_error();
 /// Objects that are the same at each call, and that no function changes.
 bool is_immutable(PyObject* o);

@@ -27,7 +27,8 @@ constexpr int64_t kFirstIndex = graph::kFirstRaisingHost;
 bool same_pieces(const Piece& a, const Piece& b) {
   if (a.kind != b.kind || a.slot != b.slot || a.wrap != b.wrap || a.items.size() != b.items.size()) return false;
   if (a.object.get() != b.object.get()) {
-    if (!a.object || !b.object || !PyLong_CheckExact(a.object.get()) || !PyLong_CheckExact(b.object.get())) return false;
+    if (!a.object || !b.object || !PyLong_CheckExact(a.object.get()) || !PyLong_CheckExact(b.object.get()))
+      return false;
     if (PyObject_RichCompareBool(a.object.get(), b.object.get(), Py_EQ) != 1) return false;
   }
   return std::equal(a.items.begin(), a.items.end(), b.items.begin(), same_pieces);
@@ -36,17 +37,19 @@ bool same_pieces(const Piece& a, const Piece& b) {
 }  // namespace
 
 bool same_arguments(const HostCall& a, const HostCall& b) {
-  return a.callable.get() == b.callable.get() && std::equal(a.args.begin(), a.args.end(), b.args.begin(), b.args.end(), same_pieces) &&
-         std::equal(a.keywords.begin(), a.keywords.end(), b.keywords.begin(), b.keywords.end(), [](const auto& x, const auto& y) {
-           return x.first.get() == y.first.get() && same_pieces(x.second, y.second);
-         });
+  return a.callable.get() == b.callable.get() &&
+         std::equal(a.args.begin(), a.args.end(), b.args.begin(), b.args.end(), same_pieces) &&
+         std::equal(a.keywords.begin(), a.keywords.end(), b.keywords.begin(), b.keywords.end(),
+                    [](const auto& x, const auto& y) {
+                      return x.first.get() == y.first.get() && same_pieces(x.second, y.second);
+                    });
 }
 
 namespace {
 
 bool same_calls(const HostCall& a, const HostCall& b) {
-  return a.result == b.result && a.through_view == b.through_view && a.view == b.view && a.sequence == b.sequence && a.count == b.count &&
-         a.first == b.first && a.item == b.item && same_arguments(a, b);
+  return a.result == b.result && a.through_view == b.through_view && a.view == b.view && a.sequence == b.sequence &&
+         a.count == b.count && a.first == b.first && a.item == b.item && same_arguments(a, b);
 }
 
 std::vector<std::unique_ptr<HostCall>>& calls() {
@@ -63,13 +66,12 @@ Ref<> build(const Piece& piece, const std::vector<Ref<>>& operands) {
   for (Py_ssize_t i = 0; out && i < count; ++i) {
     Ref<> item = build(piece.items[static_cast<std::size_t>(i)], operands);
     if (!item) return {};
-    if (piece.kind == Piece::List)
-      PyList_SET_ITEM(out.get(), i, item.release());
-    else
-      PyTuple_SET_ITEM(out.get(), i, item.release());
+    if (piece.kind == Piece::List) PyList_SET_ITEM(out.get(), i, item.release());
+    else PyTuple_SET_ITEM(out.get(), i, item.release());
   }
   if (out && piece.kind == Piece::Slice)
-    return Ref<>::steal(PySlice_New(PyTuple_GET_ITEM(out.get(), 0), PyTuple_GET_ITEM(out.get(), 1), PyTuple_GET_ITEM(out.get(), 2)));
+    return Ref<>::steal(
+        PySlice_New(PyTuple_GET_ITEM(out.get(), 0), PyTuple_GET_ITEM(out.get(), 1), PyTuple_GET_ITEM(out.get(), 2)));
   return out;
 }
 
@@ -118,8 +120,8 @@ namespace {
 Ref<> array_over(DType dtype, std::span<const int64_t> shape, std::span<const int64_t> strides, char* data, int flags) {
   PyArray_Descr* descr = descr_of(dtype);
   Py_INCREF(descr);
-  return Ref<>::steal(PyArray_NewFromDescr(&PyArray_Type, descr, static_cast<int>(shape.size()), shape.data(), strides.data(), data,
-                                           flags, nullptr));
+  return Ref<>::steal(PyArray_NewFromDescr(&PyArray_Type, descr, static_cast<int>(shape.size()), shape.data(),
+                                           strides.data(), data, flags, nullptr));
 }
 
 /// The object that stands for an operand in memory.
@@ -178,7 +180,8 @@ bool take_result(PyObject* object, Wrap wrap, bool through_view, const HostArray
   }
   if (wrap != Wrap::NdArray || !PyArray_CheckExact(object)) return false;
   auto* array = reinterpret_cast<PyArrayObject*>(object);
-  if (dtype_of(PyArray_DESCR(array)) != out.dtype || PyArray_NDIM(array) != static_cast<int>(out.shape.size())) return false;
+  if (dtype_of(PyArray_DESCR(array)) != out.dtype || PyArray_NDIM(array) != static_cast<int>(out.shape.size()))
+    return false;
   for (int i = 0; i < PyArray_NDIM(array); ++i) {
     const auto at = static_cast<std::size_t>(i);
     if (PyArray_DIM(array, i) != out.shape[at] || PyArray_STRIDE(array, i) != out.strides[at]) return false;
@@ -195,10 +198,12 @@ void clear_error() {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   static PyObject* const linalg = PyObject_GetAttrString(numpy_module(), "linalg");
-  static PyObject* const singular = linalg ? PyObject_GetAttrString(linalg, "LinAlgError") : nullptr;  // no ValueError in NumPy 1
+  static PyObject* const singular =
+      linalg ? PyObject_GetAttrString(linalg, "LinAlgError") : nullptr;  // no ValueError in NumPy 1
   PyErr_Restore(type, value, traceback);
-  for (PyObject* own : {PyExc_ValueError, PyExc_TypeError, PyExc_LookupError, PyExc_ArithmeticError, PyExc_MemoryError, PyExc_RuntimeError, PyExc_Warning,
-                        PyExc_AttributeError, PyExc_NameError, PyExc_AssertionError, PyExc_BufferError, PyExc_SystemError, singular})
+  for (PyObject* own : {PyExc_ValueError, PyExc_TypeError, PyExc_LookupError, PyExc_ArithmeticError, PyExc_MemoryError,
+                        PyExc_RuntimeError, PyExc_Warning, PyExc_AttributeError, PyExc_NameError, PyExc_AssertionError,
+                        PyExc_BufferError, PyExc_SystemError, singular})
     if (!PyErr_Occurred() || PyErr_ExceptionMatches(own)) return PyErr_Clear();
   struct Raised {
     PyObject *type, *value, *traceback;
@@ -222,8 +227,8 @@ struct Gil {
   ~Gil() { PyGILState_Release(state); }
 };
 
-/// What calls have given that is not taken yet, by the memory of its first item: that belongs to one run as long as anything of it is
-/// asked for. A run that ends before leaves its own behind, so the oldest go.
+/// What calls have given that is not taken yet, by the memory of its first item: that belongs to one run as long as
+/// anything of it is asked for. A run that ends before leaves its own behind, so the oldest go.
 class Given {
  public:
   void put(const char* memory, Ref<> items, Py_ssize_t left) {
@@ -249,7 +254,8 @@ class Given {
     Py_ssize_t left;
   };
   Ref<> take(const char* memory) {
-    const auto at = std::find_if(given_.begin(), given_.end(), [memory](const Entry& entry) { return entry.memory == memory; });
+    const auto at =
+        std::find_if(given_.begin(), given_.end(), [memory](const Entry& entry) { return entry.memory == memory; });
     if (at == given_.end()) return {};
     Ref<> items = std::move(at->items);
     given_.erase(at);
@@ -263,12 +269,13 @@ Given& given() {
   return *all;
 }
 
-/// Does the call only move and compare elements, so that it neither sets a floating-point flag nor warns, and never writes to an operand?
+/// Does the call only move and compare elements, so that it neither sets a floating-point flag nor warns, and never
+/// writes to an operand?
 bool is_quiet(const HostCall& call) {
   static const auto* const names = [] {
     auto* found = new std::vector<PyObject*>;
-    for (const char* name : {"sort", "argsort", "partition", "argpartition", "lexsort", "argmin", "argmax", "searchsorted", "digitize", "repeat", "tile",
-                             "tril", "triu", "delete"})
+    for (const char* name : {"sort", "argsort", "partition", "argpartition", "lexsort", "argmin", "argmax",
+                             "searchsorted", "digitize", "repeat", "tile", "tril", "triu", "delete"})
       for (PyObject* home : {PyModule_GetDict(numpy_module()), PyArray_Type.tp_dict})
         if (PyObject* function = PyDict_GetItemString(home, name)) found->push_back(Py_NewRef(function));
     return found;
@@ -306,13 +313,15 @@ bool run_host(void* context, std::span<const HostArray> arrays, graph::FlagRule 
   if (call.quiet) {
     result = invoke(call, operands);
   } else {
-    // Warnings alone would not do: one that this line of Python has given before is not given again, and would not raise.
+    // Warnings alone would not do: one that this line of Python has given before is not given again, and would not
+    // raise.
     const ErrState now = ErrState::current();
     const OwnErrState raising((now.watched() & ~rule.ignored) | rule.minded, now);
     WarningsRaise too;
     result = invoke(call, operands);
   }
-  bool fits = !call.sequence || (result && Py_IS_TYPE(result.get(), call.sequence) && Py_SIZE(result.get()) == call.count);
+  bool fits =
+      !call.sequence || (result && Py_IS_TYPE(result.get(), call.sequence) && Py_SIZE(result.get()) == call.count);
   PyObject* item = fits && call.sequence ? item_of(result.get(), 0) : result.get();
   fits = fits && take_result(item, call.result, call.through_view, arrays.back());
   clear_error();
@@ -328,7 +337,8 @@ HostCall* host_call_at(int64_t index) {
 }
 
 int64_t host_call_number(std::unique_ptr<HostCall> call) {
-  const auto known = std::find_if(calls().begin(), calls().end(), [&](const auto& other) { return same_calls(*other, *call); });
+  const auto known =
+      std::find_if(calls().begin(), calls().end(), [&](const auto& other) { return same_calls(*other, *call); });
   const int64_t index = kFirstIndex + (known - calls().begin());
   if (known == calls().end()) calls().push_back(std::move(call));
   return index;
@@ -349,7 +359,8 @@ std::optional<std::vector<Wrap>> host_operands(int64_t index) {
 
 HostArguments host_arguments(int64_t index, const std::vector<Ref<>>& operands) {
   const HostCall& call = *host_call_at(index);
-  HostArguments out{call.callable, Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(call.args.size()))), Ref<>::steal(PyDict_New())};
+  HostArguments out{call.callable, Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(call.args.size()))),
+                    Ref<>::steal(PyDict_New())};
   for (std::size_t i = 0; out.args && i < call.args.size(); ++i) {
     Ref<> one = build(call.args[i], operands);
     if (!one) return {};
@@ -364,8 +375,8 @@ HostArguments host_arguments(int64_t index, const std::vector<Ref<>>& operands) 
 
 bool is_immutable(PyObject* o) {
   return o == Py_None || o == Py_Ellipsis || PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) ||
-         PyComplex_CheckExact(o) || PyUnicode_CheckExact(o) || PyArray_DescrCheck(o) || PyType_Check(o) || scalar_dtype_of(o) ||
-         PyTuple_CheckExact(o) || o == no_value();
+         PyComplex_CheckExact(o) || PyUnicode_CheckExact(o) || PyArray_DescrCheck(o) || PyType_Check(o) ||
+         scalar_dtype_of(o) || PyTuple_CheckExact(o) || o == no_value();
 }
 
 }  // namespace framejit::ext

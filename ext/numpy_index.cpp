@@ -52,17 +52,20 @@ struct IndexPart {
 
 /// An integer, NumPy's or Python's, that is known at run time.
 bool is_number_index(Session& session, const Value* key) {
-  return key->is_array() && (key->wrap == Wrap::NumpyScalar || key->wrap == Wrap::PyInt) && graph::is_int(session.graph().type(key->id).dtype);
+  return key->is_array() && (key->wrap == Wrap::NumpyScalar || key->wrap == Wrap::PyInt) &&
+         graph::is_int(session.graph().type(key->id).dtype);
 }
 
 Captured<SliceParts> slice_parts(Session& session, Value* start, Value* stop, Value* step) {
   SliceParts parts;
   for (Value* bound : {start, stop}) {
     if (bound->is_none() || as_dim(*bound)) continue;
-    if (!is_number_index(session, bound)) return break_at(BreakId::UnsupportedArgument, "a slice with a bound of type " + type_name(*bound));
+    if (!is_number_index(session, bound))
+      return break_at(BreakId::UnsupportedArgument, "a slice with a bound of type " + type_name(*bound));
     (bound == start ? parts.start_number : parts.stop_number) = bound;
   }
-  if (!step->is_none() && !as_dim(*step)) return break_at(BreakId::UnsupportedArgument, "a slice with a step of type " + type_name(*step));
+  if (!step->is_none() && !as_dim(*step))
+    return break_at(BreakId::UnsupportedArgument, "a slice with a step of type " + type_name(*step));
   parts.has_start = !start->is_none();
   parts.has_stop = !stop->is_none();
   if (parts.has_start && !parts.start_number) parts.start = *as_dim(*start);
@@ -91,7 +94,8 @@ Captured<IndexPart> index_part(Session& session, Value* key) {
   if (std::optional<Dim> position = as_dim(*key)) return IndexPart{Part::Integer, *position, {}};
   if (is_number_index(session, key)) {
     const graph::Node& node = session.graph().node(key->id);
-    if (node.op == Op::Constant && node.type.dtype == DType::I64) return IndexPart{Part::Integer, static_cast<int64_t>(node.value().lo), {}};
+    if (node.op == Op::Constant && node.type.dtype == DType::I64)
+      return IndexPart{Part::Integer, static_cast<int64_t>(node.value().lo), {}};
     return IndexPart{Part::Integer, 0, {}, key};
   }
   if (key->kind == ValueKind::Slice) {
@@ -167,12 +171,15 @@ Range adjust(Session& session, const SliceParts& slice, const Dim& length) {
 
 namespace {
 
-/// Are there arrays of integers (or lists of ints) among the indices, and none of bools, whose result has as many elements as they are true?
-/// Integers that are known at run time only count as such where they all are integers: for one element.
+/// Are there arrays of integers (or lists of ints) among the indices, and none of bools, whose result has as many
+/// elements as they are true? Integers that are known at run time only count as such where they all are integers: for
+/// one element.
 bool has_integer_arrays(Session& session, Value* key, int rank) {
   bool found = false;
   const std::vector<Value*> items = key->kind == ValueKind::Tuple ? key->items : std::vector<Value*>{key};
-  const bool one = static_cast<int>(items.size()) == rank && std::all_of(items.begin(), items.end(), [&](Value* item) { return as_dim(*item) || is_number_index(session, item); });
+  const bool one = static_cast<int>(items.size()) == rank && std::all_of(items.begin(), items.end(), [&](Value* item) {
+                     return as_dim(*item) || is_number_index(session, item);
+                   });
   for (Value* item : items) {
     if (item->is_array() && item->wrap == Wrap::NdArray) {
       if (!graph::is_int(session.graph().type(item->id).dtype)) return false;
@@ -251,7 +258,8 @@ Captured<ValueId> compressed(Session& session, ValueId mask, ValueId array) {
   const graph::Type masked = session.graph().type(mask), type = session.graph().type(array);
   if (masked.rank() > type.rank()) return break_at(BreakId::WouldRaise, "too many indices for array");
   for (int i = 0; i < masked.rank(); ++i)
-    if (!session.graph().shapes().equal(masked.shape[static_cast<std::size_t>(i)], type.shape[static_cast<std::size_t>(i)]))
+    if (!session.graph().shapes().equal(masked.shape[static_cast<std::size_t>(i)],
+                                        type.shape[static_cast<std::size_t>(i)]))
       return break_at(BreakId::WouldRaise, "boolean index did not match indexed array");
   // NumPy gives the axes behind the mask's the order that they have in the array.
   if (masked.rank() < type.rank() && !graph::is_c_contiguous(session.graph().shapes(), type))
@@ -308,8 +316,8 @@ ValueId mask_of_all(Session& session, ValueId mask, int rest) {
   return mask;
 }
 
-/// One value for each True of the mask, each at its place. The whole array is written then, where NumPy looks for the True: in a large one
-/// these may be few.
+/// One value for each True of the mask, each at its place. The whole array is written then, where NumPy looks for the
+/// True: in a large one these may be few.
 Captured<ValueId> spread_over(Session& session, ValueId mask, ValueId values, const graph::Type& array) {
   constexpr int64_t kLarge = 1 << 15;
   if (session.graph().shapes().hint(array.size()) > kLarge)
@@ -319,7 +327,8 @@ Captured<ValueId> spread_over(Session& session, ValueId mask, ValueId values, co
   if (given.rank() != rest + 1 || given.dtype != array.dtype)
     return break_at(BreakId::UnsupportedArgument, "an array of values for the True of a mask");
   for (int i = 0; i < rest; ++i)
-    if (!session.graph().shapes().equal(given.shape[static_cast<std::size_t>(i) + 1], array.shape[static_cast<std::size_t>(rank + i)]))
+    if (!session.graph().shapes().equal(given.shape[static_cast<std::size_t>(i) + 1],
+                                        array.shape[static_cast<std::size_t>(rank + i)]))
       return break_at(BreakId::UnsupportedArgument, "an array of values for the True of a mask");
   if (!session.graph().shapes().fits(session.count_of(mask), given.shape[0]))
     return break_at(BreakId::UnsupportedArgument, "an array of values for the True of a mask");
@@ -332,8 +341,10 @@ Captured<bool> write_masked(Session& session, ValueId array, ValueId mask, Value
   const graph::Type type = session.graph().type(array), of_mask = session.graph().type(mask);
   FRAMEJIT_TRY(source, operand(session, value));
   // NumPy reads them while it writes.
-  if (source.id != graph::kNoValue && source.is_array() && session.graph().root(source.id) == session.graph().root(array))
-    return break_at(BreakId::OverlappingMemory, "values for the True of a mask, from the memory that they are written to");
+  if (source.id != graph::kNoValue && source.is_array() &&
+      session.graph().root(source.id) == session.graph().root(array))
+    return break_at(BreakId::OverlappingMemory,
+                    "values for the True of a mask, from the memory that they are written to");
   const int rest = type.rank() - of_mask.rank();
   if (rest < 0) return break_at(BreakId::WouldRaise, "too many indices for array");
   for (std::size_t i = 0; i < of_mask.shape.size(); ++i)

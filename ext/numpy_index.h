@@ -26,8 +26,8 @@ Captured<bool> write_masked(Session& session, ValueId array, ValueId mask, Value
 Captured<Value*> read_item(Session& session, Value* array, Value* key);
 Captured<bool> write_item(Session& session, Value* array, Value* key, Value* value);
 
-/// function(array, ...), which writes into the array and gives None, by way of a copy; `many`: it is likely to write all of it, else as
-/// many elements as an argument has.
+/// function(array, ...), which writes into the array and gives None, by way of a copy; `many`: it is likely to write
+/// all of it, else as many elements as an argument has.
 Captured<Value*> call_in_place(Session& session, PyObject* function, std::span<Value* const> args,
                                std::span<const capture::Keyword> keywords, bool many);
 

@@ -1,6 +1,6 @@
-// Host calls that loops of ours do: x[i], x[:, i, j], np.take, np.cumsum, np.cumprod, accumulate of four ufuncs, np.argmin, np.argmax. What is recognised here
-// stays a host call to everything else: the layout of the result is NumPy's answer at capture, and an index that is out of bounds, or a
-// warning, ends the run in Redo.
+// Host calls that loops of ours do: x[i], x[:, i, j], np.take, np.cumsum, np.cumprod, accumulate of four ufuncs,
+// np.argmin, np.argmax. What is recognised here stays a host call to everything else: the layout of the result is
+// NumPy's answer at capture, and an index that is out of bounds, or a warning, ends the run in Redo.
 #include <array>
 #include <string_view>
 
@@ -25,7 +25,8 @@ bool is_none(const Piece* piece) { return !piece || (piece->kind == Piece::Known
 bool is_whole(const Piece& piece) {
   if (piece.kind != Piece::Slice) {
     auto* slice = reinterpret_cast<PySliceObject*>(piece.object.get());
-    return piece.kind == Piece::Known && PySlice_Check(piece.object.get()) && slice->start == Py_None && slice->stop == Py_None && slice->step == Py_None;
+    return piece.kind == Piece::Known && PySlice_Check(piece.object.get()) && slice->start == Py_None &&
+           slice->stop == Py_None && slice->step == Py_None;
   }
   return is_none(&piece.items[0]) && is_none(&piece.items[1]) && is_none(&piece.items[2]);
 }
@@ -78,7 +79,8 @@ bool read_take(const HostCall& call, NativeCall& out) {
 }
 
 bool read_scan(const HostCall& call, Op op, bool flat, NativeCall& out) {
-  const auto args = flat ? by_name(call, {"a", "axis", "dtype", "out"}) : by_name(call, {"array", "axis", "dtype", "out"});
+  const auto args =
+      flat ? by_name(call, {"a", "axis", "dtype", "out"}) : by_name(call, {"array", "axis", "dtype", "out"});
   if (!args || !is_slot((*args)[0]) || !is_none((*args)[3])) return false;
   out.array = (*args)[0]->slot;
   out.kind = NativeCall::Scan;
@@ -112,7 +114,8 @@ std::string_view name_in_numpy(PyObject* callable) {
       for (PyObject* home : {PyModule_GetDict(numpy_module()), PyArray_Type.tp_dict})
         if (PyObject* function = PyDict_GetItemString(home, name)) found->emplace_back(Py_NewRef(function), name);
     PyObject* operators = PyImport_ImportModule("operator");
-    if (PyObject* getitem = operators ? PyObject_GetAttrString(operators, "getitem") : nullptr) found->emplace_back(getitem, "getitem");
+    if (PyObject* getitem = operators ? PyObject_GetAttrString(operators, "getitem") : nullptr)
+      found->emplace_back(getitem, "getitem");
     PyErr_Clear();
     return found;
   }();
@@ -166,7 +169,8 @@ bool run_native(void* context, std::span<const HostArray> arrays, graph::FlagRul
   const std::vector<std::size_t>& view = native.call->view;
   if (view.size() > lengths.size()) return native.otherwise(native.call, arrays, rule);
   for (std::size_t a = 0; a < view.size(); ++a) lengths[a] = out.shape[view[a]], strides[a] = out.strides[view[a]];
-  if (!view.empty()) out.shape = std::span(lengths).first(view.size()), out.strides = std::span(strides).first(view.size());
+  if (!view.empty())
+    out.shape = std::span(lengths).first(view.size()), out.strides = std::span(strides).first(view.size());
   int64_t length, stride;
   const bool flat = !native.axis && flatten(x, length, stride);
   const auto rank = static_cast<int64_t>(x.shape.size());
@@ -175,20 +179,24 @@ bool run_native(void* context, std::span<const HostArray> arrays, graph::FlagRul
   if (native.kind == NativeCall::Find) {
     int64_t elements = 1;
     for (int64_t n : x.shape) elements *= n;
-    return (elements <= kMostFound && codegen::find_extreme(native.op, x, static_cast<std::size_t>(axis), out)) || native.otherwise(native.call, arrays, rule);
+    return (elements <= kMostFound && codegen::find_extreme(native.op, x, static_cast<std::size_t>(axis), out)) ||
+           native.otherwise(native.call, arrays, rule);
   }
   if (native.kind == NativeCall::Gather) {
     std::array<const HostArray*, 4> indices;
     if (native.indices.size() > indices.size()) return native.otherwise(native.call, arrays, rule);
     for (std::size_t k = 0; k < native.indices.size(); ++k) indices[k] = &arrays[native.indices[k]];
-    const auto made = codegen::gather(x, std::span(indices).first(native.indices.size()), static_cast<std::size_t>(axis), out);
-    return made == codegen::Gathered::Unknown ? native.otherwise(native.call, arrays, rule) : made == codegen::Gathered::Done;
+    const auto made =
+        codegen::gather(x, std::span(indices).first(native.indices.size()), static_cast<std::size_t>(axis), out);
+    return made == codegen::Gathered::Unknown ? native.otherwise(native.call, arrays, rule)
+                                              : made == codegen::Gathered::Done;
   }
   // Which of two zeros it is goes by the way that NumPy takes.
   const bool extreme = native.op == Op::Minimum || native.op == Op::Maximum;
   if (extreme && !graph::is_int(x.dtype) && x.dtype != DType::Bool) return native.otherwise(native.call, arrays, rule);
   runtime::clear_fp_flags();
-  if (!codegen::scan(native.op, x, static_cast<std::size_t>(axis), out)) return native.otherwise(native.call, arrays, rule);
+  if (!codegen::scan(native.op, x, static_cast<std::size_t>(axis), out))
+    return native.otherwise(native.call, arrays, rule);
   const unsigned raised = runtime::fp_flags() & runtime::kReportedFlags;
   if (raised == 0 || extreme) return true;
   const PyGILState_STATE gil = PyGILState_Ensure();

@@ -98,8 +98,9 @@ Captured<Operand> operand(Session& session, Value* value) {
       return array_operand(session, array);
     }
     default:
-      return break_at(value->object && PyArray_Check(value->object.get()) ? BreakId::UnsupportedArray : BreakId::UnknownObject,
-                      "operand of type " + type_name(*value));
+      return break_at(
+          value->object && PyArray_Check(value->object.get()) ? BreakId::UnsupportedArray : BreakId::UnknownObject,
+          "operand of type " + type_name(*value));
   }
 }
 
@@ -190,8 +191,7 @@ constexpr Special kSpecial[] = {
     {Op::Fmin, 'i', Form::Other, Op::Minimum},       {Op::Fmin, 'u', Form::Other, Op::Minimum},
     {Op::Fmax, 'i', Form::Other, Op::Maximum},       {Op::Fmax, 'u', Form::Other, Op::Maximum},
     {Op::Conjugate, 'i', Form::Copy, Op::Copy},      {Op::Conjugate, 'u', Form::Copy, Op::Copy},
-    {Op::Conjugate, 'f', Form::Copy, Op::Copy},
-    {Op::Invert, 'b', Form::Other, Op::LogicalNot},
+    {Op::Conjugate, 'f', Form::Copy, Op::Copy},      {Op::Invert, 'b', Form::Other, Op::LogicalNot},
     {Op::Absolute, 'u', Form::Copy, Op::Copy},       {Op::Floor, 'b', Form::Copy, Op::Copy},
     {Op::Floor, 'i', Form::Copy, Op::Copy},          {Op::Floor, 'u', Form::Copy, Op::Copy},
     {Op::Ceil, 'b', Form::Copy, Op::Copy},           {Op::Ceil, 'i', Form::Copy, Op::Copy},
@@ -304,7 +304,8 @@ std::optional<std::string> odd_memory(const graph::Graph& graph, Op op, std::spa
       return "np." + std::string(graph::name_of(op)) + " of such float16";
   }
   const DType dtype = graph.type(inputs.back()).dtype;
-  if (graph::is_complex(dtype) ? has_one_path(op, dtype) : graph::def(op).exactness != graph::Exactness::NumpyLoop) return std::nullopt;
+  if (graph::is_complex(dtype) ? has_one_path(op, dtype) : graph::def(op).exactness != graph::Exactness::NumpyLoop)
+    return std::nullopt;
   for (ValueId input : inputs)
     for (const graph::Dim& stride : graph.type(input).strides)
       if (stride.is_const() && stride.value() < 0)
@@ -315,14 +316,18 @@ std::optional<std::string> odd_memory(const graph::Graph& graph, Op op, std::spa
     const bool iterated = mask != graph::kNoValue || (first != last && first != 0 && last != 0);
     bool single = mask == graph::kNoValue || graph.type(mask).size() == graph::Dim(1);
     for (ValueId input : inputs) single = single && graph.type(input).size() == graph::Dim(1);
-    if (single && iterated) return "np." + std::string(graph::name_of(op)) + " of single complex numbers that an iterator goes over";
+    if (single && iterated)
+      return "np." + std::string(graph::name_of(op)) + " of single complex numbers that an iterator goes over";
   }
   if (op == Op::Fmax || op == Op::Fmin) {
     // Of two zeros the tail of NumPy's loop gives another than its body, and where loops end is the iterator's matter.
     const graph::Type &a = graph.type(inputs[0]), &b = graph.type(inputs[1]), &larger = a.rank() < b.rank() ? b : a;
-    const bool packed = larger.strides == graph::c_strides(larger.dtype, larger.shape) && !(larger.size() == graph::Dim(1));
-    const bool one_loop = a.rank() == b.rank() ? a.shape == b.shape && a.strides == b.strides : a.rank() == 0 || b.rank() == 0;
-    if (!packed || !one_loop) return "np." + std::string(graph::name_of(op)) + " of operands that NumPy's iterator goes over";
+    const bool packed =
+        larger.strides == graph::c_strides(larger.dtype, larger.shape) && !(larger.size() == graph::Dim(1));
+    const bool one_loop =
+        a.rank() == b.rank() ? a.shape == b.shape && a.strides == b.strides : a.rank() == 0 || b.rank() == 0;
+    if (!packed || !one_loop)
+      return "np." + std::string(graph::name_of(op)) + " of operands that NumPy's iterator goes over";
   }
   if (op != Op::Power || !graph::is_float(graph.type(inputs[0]).dtype)) return std::nullopt;
   // Where NumPy sees an exponent of stride 0 depends on shapes and buffers.
@@ -366,7 +371,8 @@ bool is_odd_place(Session& session, Op op, ValueId out, std::span<Value* const> 
   if (one_path) return false;
   // A single element that is written over itself is not multiplied as others are.
   const bool multiplies = complex && (op == Op::Multiply || op == Op::Square || op == Op::Power);
-  const bool over = std::any_of(operands.begin(), operands.end(), [&](Value* v) { return v->is_array() && graph.root(v->id) == graph.root(out); });
+  const bool over = std::any_of(operands.begin(), operands.end(),
+                                [&](Value* v) { return v->is_array() && graph.root(v->id) == graph.root(out); });
   if (multiplies && over && session.graph().shapes().equal(to.size(), graph::Dim(1))) return true;
   const bool packed = to.strides == graph::c_strides(to.dtype, to.shape);
   if (complex && (op == Op::Square || op == Op::Power || op == Op::Absolute) && !packed) return true;
@@ -409,7 +415,8 @@ Captured<Value*> apply_ufunc(Session& session, Op op, std::span<const Operand> g
     if (left_to_numpy(emitted, dtype))
       return break_at(BreakId::UnsupportedArgument,
                       "np." + std::string(graph::name_of(op)) + " of " + std::string(graph::name_of(dtype)));
-    const bool own = session.o1() && codegen::emits(emitted, dtype, dtype, true, target_cpu().isa);  // one way over any memory
+    const bool own =
+        session.o1() && codegen::emits(emitted, dtype, dtype, true, target_cpu().isa);  // one way over any memory
     if (auto reason = own ? std::nullopt : odd_memory(session.graph(), emitted, inputs, mask))
       return break_at(BreakId::UnsupportedArgument, std::move(*reason));
     for (ValueId& input : inputs) {
@@ -474,8 +481,8 @@ bool overlaps_itself(const graph::Type& type) {
   return false;
 }
 
-/// An assignment to a vector from one in the same memory that runs in the same direction: NumPy copies element by element, so that later ones
-/// see what earlier ones stored, unless both lie alike.
+/// An assignment to a vector from one in the same memory that runs in the same direction: NumPy copies element by
+/// element, so that later ones see what earlier ones stored, unless both lie alike.
 bool copies_in_steps(const graph::Graph& graph, ValueId dst, ValueId value) {
   const graph::Type &to = graph.type(dst), &from = graph.type(value);
   if (graph.root(dst) != graph.root(value) || to.rank() != 1 || from.rank() < 1) return false;

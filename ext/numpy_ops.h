@@ -55,8 +55,8 @@ Captured<ValueId> convert(Session& session, const Operand& operand, DType to);
 /// astype: 'unsafe' casts. Breaks for those whose result depends on the position in memory.
 Captured<ValueId> cast(Session& session, ValueId x, DType to);
 
-/// Where an operand lies partly in the memory that is written, or that memory is reversed (or, for squares and absolute values of complex numbers, has gaps),
-/// NumPy's loops may run on other paths than they do on fresh memory.
+/// Where an operand lies partly in the memory that is written, or that memory is reversed (or, for squares and absolute
+/// values of complex numbers, has gaps), NumPy's loops may run on other paths than they do on fresh memory.
 bool is_odd_place(Session& session, graph::Op op, ValueId out, std::span<Value* const> operands);
 
 /// The value of an element, 0-d. A bool of memory whose byte is neither 0 nor 1 is 1 then, as NumPy's scalars are.
@@ -64,8 +64,10 @@ ValueId copy_element(Session& session, ValueId element);
 
 /// The ufunc of `op`, called. The result is a NumPy scalar if all operands are 0-d.
 Captured<Value*> apply_ufunc(Session& session, Op op, std::span<Value* const> values);
-/// The same for operands that were looked at already. With a mask: where it is false the result is anything, and sets no flag.
-Captured<Value*> apply_ufunc(Session& session, Op op, std::span<const Operand> operands, ValueId mask = graph::kNoValue);
+/// The same for operands that were looked at already. With a mask: where it is false the result is anything, and sets
+/// no flag.
+Captured<Value*> apply_ufunc(Session& session, Op op, std::span<const Operand> operands,
+                             ValueId mask = graph::kNoValue);
 /// +x, and the ufuncs that give back integers as they are.
 Captured<Value*> positive(Session& session, const Operand& x);
 /// np.where: always an ndarray.

@@ -32,7 +32,8 @@ constexpr int kInplace = NB_INPLACE_ADD - NB_ADD;
 constexpr Op kCompare[] = {Op::Less, Op::LessEqual, Op::Equal, Op::NotEqual, Op::Greater, Op::GreaterEqual};
 static_assert(Py_LT == 0 && Py_LE == 1 && Py_EQ == 2 && Py_NE == 3 && Py_GT == 4 && Py_GE == 5);
 
-constexpr const char* kNames[] = {"add", "and_", "floordiv", "lshift", "matmul", "mul", "mod", "or_", "pow", "rshift", "sub", "truediv", "xor"};
+constexpr const char* kNames[] = {"add", "and_", "floordiv", "lshift", "matmul",  "mul", "mod",
+                                  "or_", "pow",  "rshift",   "sub",    "truediv", "xor"};
 
 /// Arithmetic of NumPy scalars has code of its own: integers warn on overflow, where arrays wrap, and powers are the C
 /// library's. What is the same: IEEE operations, comparisons, bits.
@@ -57,7 +58,8 @@ Captured<Value*> check_scalar_math(Session& session, Op op, Value* result) {
 
 /// What `own` makes of an operator, or else the operator as a host call.
 template <class Own>
-Captured<Value*> or_host(Session& session, const char* name, std::initializer_list<const Operand*> operands, Own&& own) {
+Captured<Value*> or_host(Session& session, const char* name, std::initializer_list<const Operand*> operands,
+                         Own&& own) {
   const Session::Mark mark = session.mark();
   Captured<Value*> result = own();
   if (result || result.error().id != BreakId::UnsupportedArgument) return result;
@@ -68,7 +70,8 @@ Captured<Value*> or_host(Session& session, const char* name, std::initializer_li
   return called ? called : result;
 }
 
-constexpr int64_t kElided = 256 * 1024;  // bytes of an operand from which NumPy writes the result into it, where it is a temporary one
+constexpr int64_t kElided =
+    256 * 1024;  // bytes of an operand from which NumPy writes the result into it, where it is a temporary one
 
 /// May the array be one that nobody but the operator holds?
 bool may_be_temporary(Session& session, const Operand& x) {
@@ -78,13 +81,14 @@ bool may_be_temporary(Session& session, const Operand& x) {
   return (node.op != Op::Param || on_stack) && !node.type.is_view();
 }
 
-/// For that the operands of a product change places where only the second one is a temporary one, which decides which product of parts is
-/// rounded first.
+/// For that the operands of a product change places where only the second one is a temporary one, which decides which
+/// product of parts is rounded first.
 Captured<bool> check_places(Session& session, Op op, const Operand& left, const Operand& right) {
   if (op != Op::Multiply || right.id == left.id || !may_be_temporary(session, right)) return true;
   graph::Graph& graph = session.graph();
   const graph::Type type = graph.type(right.id);
-  const bool fused = graph::is_complex(type.dtype) && numpy_probe().complex(type.dtype).product == codegen::ComplexForms::Fused;
+  const bool fused =
+      graph::is_complex(type.dtype) && numpy_probe().complex(type.dtype).product == codegen::ComplexForms::Fused;
   if (fused && !graph.shapes().holds(Relation::Lt, type.size() * graph::Dim(graph::size_of(type.dtype)), kElided))
     return break_at(BreakId::UnsupportedArgument, "a product with a large array that may be a temporary one");
   return true;
@@ -122,7 +126,8 @@ Captured<Value*> unary_ufunc(Session& session, Op op, const Operand& x) {
   return apply_ufunc(session, op, std::span<const Operand>(&x, 1));
 }
 
-/// An exponent that is known at run time only: the run ends for the interpreter where NumPy takes a shorter way than np.power.
+/// An exponent that is known at run time only: the run ends for the interpreter where NumPy takes a shorter way than
+/// np.power.
 Captured<bool> expect_long_power(Session& session, const Operand& base, const Operand& exponent) {
   if (!graph::is_float(base.type.dtype) && !graph::is_complex(base.type.dtype)) return true;
   if (exponent.id == graph::kNoValue || graph::is_complex(exponent.type.dtype)) return true;
@@ -167,10 +172,8 @@ Captured<Value*> wide_power(Session& session, const Operand& base, Operand expon
     return break_at(BreakId::UnsupportedArgument, "a power whose short way depends on the exponent's value");
   double value = 0;
   bool real = false;
-  if (exponent.symbolic)
-    value = static_cast<double>(session.graph().shapes().specialize(exponent.dim));
-  else if (!is_number(exponent, value, real))
-    return break_at(BreakId::UnsupportedArgument, "a bool as exponent");
+  if (exponent.symbolic) value = static_cast<double>(session.graph().shapes().specialize(exponent.dim));
+  else if (!is_number(exponent, value, real)) return break_at(BreakId::UnsupportedArgument, "a bool as exponent");
   if (graph::is_float(base.type.dtype) || graph::is_complex(base.type.dtype)) {
     if (value == 1) return positive(session, base);
     if (value == -1) return unary_ufunc(session, Op::Reciprocal, base);
@@ -211,7 +214,9 @@ Captured<Value*> inplace_operator(Session& session, Op op, const Operand& left, 
   bool shares = right.is_array() && right.id != left.id && graph.root(right.id) == graph.root(left.id);
   if (op == Op::Power && shares) return break_at(BreakId::OverlappingMemory, "**= with an exponent in the same memory");
   Value* const both[] = {left.value, right.value};
-  if (is_odd_place(session, op, left.id, both)) return break_at(BreakId::OverlappingMemory, "an operator in place, on memory that NumPy's loop takes another way over");
+  if (is_odd_place(session, op, left.id, both))
+    return break_at(BreakId::OverlappingMemory,
+                    "an operator in place, on memory that NumPy's loop takes another way over");
   FRAMEJIT_TRY(result, compute(session, op, left, right, true));
   FRAMEJIT_TRY(done, store_result(session, left.id, result->id));
   (void)done;
@@ -223,9 +228,11 @@ Captured<Value*> out_of_place(Session& session, const char* name, Op op, const O
   (void)placed;
   FRAMEJIT_TRY(result, or_host(session, name, {&left, &right}, [&]() -> Captured<Value*> {
                  FRAMEJIT_TRY(own, compute(session, op, left, right, false));
-                 return left.is_array() || right.is_array() ? Captured<Value*>(own) : check_scalar_math(session, op, own);
+                 return left.is_array() || right.is_array() ? Captured<Value*>(own)
+                                                            : check_scalar_math(session, op, own);
                }));
-  return left.is_array() || right.is_array() ? check_elision(session, result, {&left, &right}) : Captured<Value*>(result);
+  return left.is_array() || right.is_array() ? check_elision(session, result, {&left, &right})
+                                             : Captured<Value*>(result);
 }
 
 }  // namespace
@@ -245,7 +252,8 @@ Captured<Value*> binary_operator(Session& session, int nb, Value* left, Value* r
     FRAMEJIT_TRY(a, operand(session, left));
     FRAMEJIT_TRY(b, operand(session, right));
     if ((is_sequence(*left) && !b.is_array()) || (is_sequence(*right) && !a.is_array()))
-      return break_at(BreakId::UnsupportedArgument, "an operator on a list and a NumPy scalar, which may repeat the list");
+      return break_at(BreakId::UnsupportedArgument,
+                      "an operator on a list and a NumPy scalar, which may repeat the list");
     const std::size_t first = session.graph().value_count();
     FRAMEJIT_TRY(result, inplace && a.is_array() ? inplace_operator(session, row.op, a, b)
                                                  : out_of_place(session, kNames[plain], row.op, a, b));
@@ -260,8 +268,10 @@ Captured<Value*> compare_operator(Session& session, int py_op, Value* left, Valu
   FRAMEJIT_TRY(a, operand(session, left));
   FRAMEJIT_TRY(b, operand(session, right));
   // Python's complex takes a float64 for a float, which it is an instance of.
-  if ((py_op == Py_EQ || py_op == Py_NE) && a.literal() && graph::is_complex(a.type.dtype) && !b.is_array() && !b.literal() && b.type.dtype == DType::F64)
-    return break_at(BreakId::UnsupportedArgument, "a complex number before a float64, whose comparison is a bool of Python's");
+  if ((py_op == Py_EQ || py_op == Py_NE) && a.literal() && graph::is_complex(a.type.dtype) && !b.is_array() &&
+      !b.literal() && b.type.dtype == DType::F64)
+    return break_at(BreakId::UnsupportedArgument,
+                    "a complex number before a float64, whose comparison is a bool of Python's");
   static constexpr const char* kCompareNames[] = {"lt", "le", "eq", "ne", "gt", "ge"};
   return out_of_place(session, kCompareNames[py_op], kCompare[py_op], a, b);
 }

@@ -79,7 +79,9 @@ std::string exception_text() {
 
 Ref<> weak_or_descr(const OperandType& operand, bool any_strong) {
   if (!operand.literal || !any_strong) return as_object(descr_of(operand.dtype));
-  PyTypeObject* type = graph::is_complex(operand.dtype) ? &PyComplex_Type : graph::is_float(operand.dtype) ? &PyFloat_Type : &PyLong_Type;
+  PyTypeObject* type = graph::is_complex(operand.dtype) ? &PyComplex_Type
+                       : graph::is_float(operand.dtype) ? &PyFloat_Type
+                                                        : &PyLong_Type;
   return Ref<>::share(reinterpret_cast<PyObject*>(type));
 }
 
@@ -109,8 +111,8 @@ Captured<LoopTypes> loop_types_by_dtype(PyUFuncObject* ufunc, std::span<const Op
 }
 
 // NumPy 1: a scalar among arrays counts as the smallest type of its kind that holds its value, unless its kind (bool,
-// integer, float or complex) is above that of every array. The samples are one value for each such type; an answer that is the
-// same for all of them does not depend on the value.
+// integer, float or complex) is above that of every array. The samples are one value for each such type; an answer that
+// is the same for all of them does not depend on the value.
 
 int kind_order(DType dtype) { return dtype == DType::Bool ? 0 : graph::is_int(dtype) ? 1 : 2; }
 
@@ -144,7 +146,9 @@ std::vector<Ref<>> samples(const OperandType& operand, bool value_based) {
     result.push_back(operand.literal ? Ref<>::share(operand.value) : array(operand.value));
   } else if (graph::is_float(operand.dtype) || graph::is_complex(operand.dtype)) {
     for (double value : {1.0, 1e10, 1e300}) {
-      if ((graph::size_of(graph::part_of(operand.dtype)) == 4 && value > 1e30) || (operand.dtype == DType::F16 && value > 1)) continue;
+      if ((graph::size_of(graph::part_of(operand.dtype)) == 4 && value > 1e30) ||
+          (operand.dtype == DType::F16 && value > 1))
+        continue;
       Ref<> number = Ref<>::steal(PyFloat_FromDouble(value));
       result.push_back(array(number.get()));
     }
@@ -248,8 +252,7 @@ Captured<LoopTypes> loop_types_by_value(PyUFuncObject* ufunc, std::span<const Op
         Ref<>::steal(PyObject_Vectorcall(reinterpret_cast<PyObject*>(ufunc), chosen.data(), chosen.size(), nullptr));
     if (!result) return break_at(BreakId::WouldRaise, exception_text());
     Ref<> descr;
-    if (PyArray_Check(result.get()))
-      descr = as_object(PyArray_DESCR(reinterpret_cast<PyArrayObject*>(result.get())));
+    if (PyArray_Check(result.get())) descr = as_object(PyArray_DESCR(reinterpret_cast<PyArrayObject*>(result.get())));
     else if (PyArray_IsScalar(result.get(), Generic))  // a product of two vectors
       descr = Ref<>::steal(reinterpret_cast<PyObject*>(PyArray_DescrFromScalar(result.get())));
     if (!descr) return break_at(BreakId::UnsupportedArgument, "not an array");
@@ -315,14 +318,16 @@ Captured<DType> result_type(std::span<const OperandType> operands) {
     return types.out;
   }
   // A Python number counts by its type alone: any value stands for all.
-  Ref<> one = Ref<>::steal(PyLong_FromLong(1)), real = Ref<>::steal(PyFloat_FromDouble(1)), pair = Ref<>::steal(PyComplex_FromDoubles(1, 1));
+  Ref<> one = Ref<>::steal(PyLong_FromLong(1)), real = Ref<>::steal(PyFloat_FromDouble(1)),
+        pair = Ref<>::steal(PyComplex_FromDoubles(1, 1));
   std::vector<PyObject*> chosen;
   bool strong = has_strong(operands);
   for (const OperandType& operand : operands) {
     if (operand.literal && strong)
-      chosen.push_back(graph::is_complex(operand.dtype) ? pair.get() : graph::is_float(operand.dtype) ? real.get() : one.get());
-    else
-      chosen.push_back(reinterpret_cast<PyObject*>(descr_of(operand.dtype)));
+      chosen.push_back(graph::is_complex(operand.dtype) ? pair.get()
+                       : graph::is_float(operand.dtype) ? real.get()
+                                                        : one.get());
+    else chosen.push_back(reinterpret_cast<PyObject*>(descr_of(operand.dtype)));
   }
   FRAMEJIT_TRY(types, ask(chosen));
   return types.out;

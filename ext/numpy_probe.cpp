@@ -91,8 +91,8 @@ std::int64_t find_cut(int type_num) {
 
 /// A ufunc's result for arrays of n elements, which lie `step` elements apart.
 template <class T>
-bool numpy_apply(graph::Op op, int type_num, std::vector<std::vector<std::complex<T>>>& operands, npy_intp n, npy_intp step,
-                 std::vector<std::complex<T>>& out) {
+bool numpy_apply(graph::Op op, int type_num, std::vector<std::vector<std::complex<T>>>& operands, npy_intp n,
+                 npy_intp step, std::vector<std::complex<T>>& out) {
   Ref<> args = Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(operands.size())));
   for (std::size_t i = 0; args && i < operands.size(); ++i) {
     const npy_intp stride = step * static_cast<npy_intp>(sizeof(std::complex<T>));
@@ -100,14 +100,16 @@ bool numpy_apply(graph::Op op, int type_num, std::vector<std::vector<std::comple
     if (!array) return false;
     PyTuple_SET_ITEM(args.get(), static_cast<Py_ssize_t>(i), array);
   }
-  Ref<> result = args ? Ref<>::steal(PyObject_CallObject(reinterpret_cast<PyObject*>(ufunc_of(op)), args.get())) : Ref<>();
+  Ref<> result =
+      args ? Ref<>::steal(PyObject_CallObject(reinterpret_cast<PyObject*>(ufunc_of(op)), args.get())) : Ref<>();
   if (!result || !PyArray_Check(result.get())) return false;
   auto* array = reinterpret_cast<PyArrayObject*>(result.get());
   const bool real = PyArray_ITEMSIZE(array) == static_cast<npy_intp>(sizeof(T));
   out.clear();
   for (npy_intp i = 0; i < n; ++i) {
     const char* at = PyArray_BYTES(array) + i * PyArray_ITEMSIZE(array);
-    out.push_back(real ? std::complex<T>(*reinterpret_cast<const T*>(at)) : *reinterpret_cast<const std::complex<T>*>(at));
+    out.push_back(real ? std::complex<T>(*reinterpret_cast<const T*>(at))
+                       : *reinterpret_cast<const std::complex<T>*>(at));
   }
   return true;
 }
@@ -134,7 +136,8 @@ codegen::ComplexForms find_complex(int type_num) {
   for (std::uint64_t seed : {4, 5}) {
     const std::vector<T> parts = rough_numbers<T>(2 * kMost * kStep, seed);
     std::vector<std::complex<T>>& numbers = both.emplace_back();
-    for (std::size_t i = 0; i + 1 < parts.size(); i += 2) numbers.emplace_back(parts[i], i % 4 ? parts[i + 1] : -parts[i + 1]);
+    for (std::size_t i = 0; i + 1 < parts.size(); i += 2)
+      numbers.emplace_back(parts[i], i % 4 ? parts[i + 1] : -parts[i + 1]);
   }
   one[0] = both[0];
   using Forms = codegen::ComplexForms;
@@ -143,7 +146,9 @@ codegen::ComplexForms find_complex(int type_num) {
     if (!numpy_apply(op, type_num, op == graph::Op::Multiply ? both : one, n, step, found)) return false;
     for (npy_intp i = 0; i < n; ++i) {
       const auto at = static_cast<std::size_t>(i * step);
-      if (found[static_cast<std::size_t>(i)] != formula(both[0][at], op == graph::Op::Multiply ? both[1][at] : both[0][at])) return false;
+      if (found[static_cast<std::size_t>(i)] !=
+          formula(both[0][at], op == graph::Op::Multiply ? both[1][at] : both[0][at]))
+        return false;
     }
     return true;
   };
@@ -158,8 +163,8 @@ codegen::ComplexForms find_complex(int type_num) {
     const auto times = [&](std::complex<T> a, std::complex<T> b) { return product(form, a, b); };
     if (everywhere(graph::Op::Multiply, times) && everywhere(graph::Op::Square, times)) forms.product = form;
   }
-  forms.scaled_absolute =
-      everywhere(graph::Op::Absolute, [](std::complex<T> a, std::complex<T>) { return std::complex<T>(scaled_absolute(a)); });
+  forms.scaled_absolute = everywhere(
+      graph::Op::Absolute, [](std::complex<T> a, std::complex<T>) { return std::complex<T>(scaled_absolute(a)); });
   return forms;
 }
 
@@ -175,8 +180,10 @@ npy_intp strides_of_new_axis() {
   npy_intp n = 3;
   Ref<> line = Ref<>::steal(PyArray_ZEROS(1, &n, NPY_DOUBLE, 0));
   Ref<> array = Ref<>::steal(PyObject_GetAttrString(numpy_module(), "array"));
-  Ref<> args = Ref<>::steal(Py_BuildValue("(O)", line.get())), keywords = Ref<>::steal(Py_BuildValue("{s:i}", "ndmin", 2));
-  Ref<> rows = array && args && keywords ? Ref<>::steal(PyObject_Call(array.get(), args.get(), keywords.get())) : Ref<>();
+  Ref<> args = Ref<>::steal(Py_BuildValue("(O)", line.get())),
+        keywords = Ref<>::steal(Py_BuildValue("{s:i}", "ndmin", 2));
+  Ref<> rows =
+      array && args && keywords ? Ref<>::steal(PyObject_Call(array.get(), args.get(), keywords.get())) : Ref<>();
   PyErr_Clear();
   return rows && PyArray_Check(rows.get()) ? PyArray_STRIDE(reinterpret_cast<PyArrayObject*>(rows.get()), 0) : 0;
 }

@@ -22,7 +22,9 @@ struct NumpyProbe {
   /// np.array(x, ndmin=) gives new axes the stride of the whole array, not of an element.
   bool wide_new_axes = false;
   codegen::ComplexForms complex64, complex128;
-  const codegen::ComplexForms& complex(graph::DType dtype) const { return dtype == graph::DType::C64 ? complex64 : complex128; }
+  const codegen::ComplexForms& complex(graph::DType dtype) const {
+    return dtype == graph::DType::C64 ? complex64 : complex128;
+  }
 };
 
 /// GIL held; NumPy imported.

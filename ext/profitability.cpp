@@ -1,5 +1,5 @@
-// An estimate, of parts that were measured: what a call of NumPy's costs that a kernel does, and what a host call costs beside the
-// interpreter's own.
+// An estimate, of parts that were measured: what a call of NumPy's costs that a kernel does, and what a host call costs
+// beside the interpreter's own.
 #include "ext/profitability.h"
 
 #include <algorithm>
@@ -13,22 +13,25 @@ namespace framejit::ext {
 namespace {
 
 // Nanoseconds.
-constexpr double kInstruction = 15, kLeastInstruction = 10;  // of bytecode
+constexpr double kInstruction = 15, kLeastInstruction = 10;                             // of bytecode
 constexpr double kOperation = 400, kReduction = 1200, kNumber = 60, kLeastNumber = 15;  // of NumPy's
-constexpr double kElement = 0.25;    // that is not read from memory and written to it
+constexpr double kElement = 0.25;          // that is not read from memory and written to it
 constexpr double kItem = 30, kPart = 180;  // an element, or a view, of an array
 constexpr double kGuard = 10, kInput = 25, kRecipe = 20;
 constexpr double kOfElements = 0.4;
 constexpr double kFewSteps = 200, kStep = 60;
-constexpr double kNewSizes = 700;  // what is bound anew where a number that a plan depends on is not that of the run before
-constexpr double kScanned = 4;       // in place of NumPy's loop
+constexpr double kNewSizes =
+    700;  // what is bound anew where a number that a plan depends on is not that of the run before
+constexpr double kScanned = 4;  // in place of NumPy's loop
 constexpr double kRegion = 150, kAsking = 900, kCall = 800, kQuietCall = 350, kHelper = 3000;
-constexpr double kByte = 0.04;       // of a result that is copied; a helper's is so more than once
-constexpr double kSlower = 0.05;     // of its time at capture: what its arrays and functions of its own cost more under an error state
+constexpr double kByte = 0.04;  // of a result that is copied; a helper's is so more than once
+constexpr double kSlower =
+    0.05;  // of its time at capture: what its arrays and functions of its own cost more under an error state
 
 double elements(const graph::Graph& graph, graph::ValueId v) {
   double count = 1;
-  for (const graph::Dim& d : graph.type(v).shape) count *= static_cast<double>(std::max<int64_t>(graph.shapes().hint(d), 0));
+  for (const graph::Dim& d : graph.type(v).shape)
+    count *= static_cast<double>(std::max<int64_t>(graph.shapes().hint(d), 0));
   return count;
 }
 
@@ -43,12 +46,15 @@ double nanoseconds_of(const HostCall& call, double bytes) {
   if (call.first) return kByte * bytes;
   if (call.quiet) return kQuietCall + kByte * bytes;
   const bool helper = is_helper(call.callable.get());
-  return kCall + kSlower * static_cast<double>(call.nanoseconds) + (helper ? kHelper : 0) + (helper ? 3 : 1) * kByte * bytes;
+  return kCall + kSlower * static_cast<double>(call.nanoseconds) + (helper ? kHelper : 0) +
+         (helper ? 3 : 1) * kByte * bytes;
 }
 
 bool has_tensors(const capture::Region& region) {
-  return std::any_of(region.inputs.begin(), region.inputs.end(), [](const auto& input) { return input.spec.wrap == Wrap::Tensor; }) ||
-         std::any_of(region.recipes.begin(), region.recipes.end(), [](const auto& recipe) { return recipe.wrap == Wrap::Tensor; });
+  return std::any_of(region.inputs.begin(), region.inputs.end(),
+                     [](const auto& input) { return input.spec.wrap == Wrap::Tensor; }) ||
+         std::any_of(region.recipes.begin(), region.recipes.end(),
+                     [](const auto& recipe) { return recipe.wrap == Wrap::Tensor; });
 }
 
 bool is_computed(const graph::Node& node) {
@@ -78,7 +84,8 @@ double access_time(const graph::Graph& graph, const graph::Node& node) {
 }
 
 bool is_native(const graph::Graph& graph, const HostCall& call, const graph::Node& node) {
-  return call.native && (call.native->kind != NativeCall::Find || elements(graph, node.inputs[call.native->array]) <= kMostFound);
+  return call.native &&
+         (call.native->kind != NativeCall::Find || elements(graph, node.inputs[call.native->array]) <= kMostFound);
 }
 
 }  // namespace
@@ -90,7 +97,8 @@ bool is_profitable(const capture::Region& region, bool asks) {
   graph::for_each_node(graph, graph.body(), [&](graph::ValueId v) {
     const graph::Node& node = graph.node(v);
     const HostCall* call = node.op == Op::Host ? host_call_at(node.index()) : nullptr;
-    if (graph::def(node.op).cls == graph::OpClass::Host && (node.op != Op::Host || (call && is_native(graph, *call, node)))) {
+    if (graph::def(node.op).cls == graph::OpClass::Host &&
+        (node.op != Op::Host || (call && is_native(graph, *call, node)))) {
       const bool scan = call && call->native->kind == NativeCall::Scan;
       saved += kReduction + (scan ? kScanned : kElement) * elements(graph, v);
     } else if (call) {
@@ -108,7 +116,8 @@ bool is_profitable(const capture::Region& region, bool asks) {
 /// Is a number of the loop's iterator taken as it is? It is another one in the next round.
 static bool has_loop_variable(const capture::Region& region) {
   return std::any_of(region.guards.begin(), region.guards.end(), [](const capture::Guard& g) {
-    return g.kind == capture::GuardKind::Equal && g.source->kind == capture::SourceKind::Stack && PyLong_CheckExact(g.object.get());
+    return g.kind == capture::GuardKind::Equal && g.source->kind == capture::SourceKind::Stack &&
+           PyLong_CheckExact(g.object.get());
   });
 }
 
@@ -129,13 +138,15 @@ double block_steps(const graph::Graph& graph, const graph::Block& block, bool in
 }  // namespace
 
 static double entering_time(const capture::Region& region) {
-  return kRegion + kGuard * static_cast<double>(region.guards.size()) + kInput * static_cast<double>(region.inputs.size()) +
+  return kRegion + kGuard * static_cast<double>(region.guards.size()) +
+         kInput * static_cast<double>(region.inputs.size()) +
          kRecipe * static_cast<double>(region.recipes.size() + region.effects.size());
 }
 
 static bool has_array_work(const graph::Graph& graph) {
   bool works = false;
-  graph::for_each_node(graph, graph.body(), [&](graph::ValueId v) { works = works || capture::is_array_work(graph, v); });
+  graph::for_each_node(graph, graph.body(),
+                       [&](graph::ValueId v) { works = works || capture::is_array_work(graph, v); });
   return works;
 }
 
@@ -150,7 +161,8 @@ static double gain_of_entering(const capture::Region& region) {
   graph::for_each_node(graph, graph.body(), [&](graph::ValueId v) {
     const graph::Node& node = graph.node(v);
     unknown = unknown || node.op == Op::Loop;
-    bytecode += operation_time(node) + access_time(graph, node) + (is_computed(node) ? kElement * elements(graph, v) : 0);
+    bytecode +=
+        operation_time(node) + access_time(graph, node) + (is_computed(node) ? kElement * elements(graph, v) : 0);
     if (graph::def(node.op).cls == graph::OpClass::Host) bytecode += kReduction;
   });
   // Times of single values are known worst, and next to none of these regions was seen to gain.
@@ -173,7 +185,8 @@ bool gains_much(const capture::Region& region) {
   bool large = false;
   graph::for_each_node(graph, graph.body(), [&](graph::ValueId v) {
     // The hint of a size that the graph measures is its bound.
-    const bool counts = graph::def(graph.node(v).op).cls != graph::OpClass::View && !graph.shapes().is_measured(graph.type(v).shape);
+    const bool counts =
+        graph::def(graph.node(v).op).cls != graph::OpClass::View && !graph.shapes().is_measured(graph.type(v).shape);
     large = large || (counts && elements(graph, v) >= kLarge);
   });
   return large;

@@ -5,12 +5,13 @@
 
 namespace framejit::ext {
 
-/// Does a run take less time than the bytecode, which calls the same functions with the arrays at hand? `region`: its graph is optimized;
-/// `asks`: SciPy's error state is looked at before each run, for loops that are SciPy's own. Only ever false there and where there are host calls.
+/// Does a run take less time than the bytecode, which calls the same functions with the arrays at hand? `region`: its
+/// graph is optimized; `asks`: SciPy's error state is looked at before each run, for loops that are SciPy's own. Only
+/// ever false there and where there are host calls.
 bool is_profitable(const capture::Region& region, bool asks);
 
-/// Is a region, not compiled yet, more than branches on single values, one after the other? Each is a step of a plan, while the
-/// bytecode runs one side only.
+/// Is a region, not compiled yet, more than branches on single values, one after the other? Each is a step of a plan,
+/// while the bytecode runs one side only.
 bool is_worth_compiling(const capture::Region& region);
 
 /// Does a region, not compiled yet, that the bytecode of a loop enters in each round save more than entering it costs?
@@ -22,7 +23,8 @@ bool gains_much(const capture::Region& region);
 /// What many runs of a region save at least, by estimate, in nanoseconds: so long may it take to compile.
 double worth(const capture::Region& region);
 
-/// What the bytecode of a region takes at least, in nanoseconds, whatever the sizes that vary; 0 where that cannot be told.
+/// What the bytecode of a region takes at least, in nanoseconds, whatever the sizes that vary; 0 where that cannot be
+/// told.
 double least_bytecode_time(const capture::Region& region);
 
 }  // namespace framejit::ext

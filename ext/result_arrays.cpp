@@ -68,8 +68,8 @@ void evaluate(const graph::Dims& dims, std::span<const int64_t> symbols, npy_int
     out[i] = dims[i].is_const() ? dims[i].value() : dims[i].evaluate(symbols);
 }
 
-/// Arrays of a rank without elements that were Tensors' alone, with room for dimensions, a descriptor and the handler: the next of this
-/// rank is made of one.
+/// Arrays of a rank without elements that were Tensors' alone, with room for dimensions, a descriptor and the handler:
+/// the next of this rank is made of one.
 struct Shelf {
   static constexpr int kRanks = 5, kMost = 16;
   std::array<PyArrayObject_fields*, kMost> arrays;
@@ -148,7 +148,8 @@ std::optional<int64_t> bytes_of(int rank, const npy_intp* dims, int64_t item) {
 }
 
 PyObject* too_big() {
-  PyErr_SetString(PyExc_ValueError, "array is too big; `arr.size * arr.dtype.itemsize` is larger than the maximum possible size.");
+  PyErr_SetString(PyExc_ValueError,
+                  "array is too big; `arr.size * arr.dtype.itemsize` is larger than the maximum possible size.");
   return nullptr;
 }
 
@@ -234,9 +235,10 @@ InOwnMemory::~InOwnMemory() {
 void drop_array(PyObject* object) {
   auto* array = reinterpret_cast<PyArrayObject_fields*>(object);
   const bool ours = known_struct && Py_REFCNT(object) == 1 && Py_IS_TYPE(object, &PyArray_Type) &&
-                    array->mem_handler == handler_capsule && array->nd < Shelf::kRanks && !array->base && !array->weakreflist &&
-                    !array->_buffer_info && (array->flags & NPY_ARRAY_OWNDATA);
-  if (Shelf* shelf = ours ? &shelves[static_cast<std::size_t>(array->nd)] : nullptr; shelf && shelf->count < Shelf::kMost) {
+                    array->mem_handler == handler_capsule && array->nd < Shelf::kRanks && !array->base &&
+                    !array->weakreflist && !array->_buffer_info && (array->flags & NPY_ARRAY_OWNDATA);
+  if (Shelf* shelf = ours ? &shelves[static_cast<std::size_t>(array->nd)] : nullptr;
+      shelf && shelf->count < Shelf::kMost) {
     runtime::release(array->data);
     shelf->arrays[static_cast<std::size_t>(shelf->count++)] = array;
   } else {
@@ -267,7 +269,8 @@ PyObject* new_c_array(graph::DType dtype, int rank, const npy_intp* dims) {
     strides[i] = step;
     step *= dims[i];
   }
-  return make_array(descr_of(dtype), rank, sizes.data(), *bytes, contiguity_of(rank, dims, strides, graph::size_of(dtype)));
+  return make_array(descr_of(dtype), rank, sizes.data(), *bytes,
+                    contiguity_of(rank, dims, strides, graph::size_of(dtype)));
 }
 
 PyObject* new_view(const ArrayLayout& layout, char* data, PyObject* base, std::span<const int64_t> symbols) {
@@ -275,20 +278,19 @@ PyObject* new_view(const ArrayLayout& layout, char* data, PyObject* base, std::s
   evaluate(layout.type->shape, symbols, dims);
   evaluate(layout.type->strides, symbols, strides);
   Py_INCREF(layout.descr);
-  Ref<> view = Ref<>::steal(
-      PyArray_NewFromDescr(&PyArray_Type, layout.descr, layout.rank, dims, strides, data,
-                           PyArray_FLAGS(as_ndarray(base)) & (NPY_ARRAY_WRITEABLE | NPY_ARRAY_ALIGNED | kWarnOnWrite), nullptr));
+  Ref<> view = Ref<>::steal(PyArray_NewFromDescr(
+      &PyArray_Type, layout.descr, layout.rank, dims, strides, data,
+      PyArray_FLAGS(as_ndarray(base)) & (NPY_ARRAY_WRITEABLE | NPY_ARRAY_ALIGNED | kWarnOnWrite), nullptr));
   if (!view || PyArray_SetBaseObject(as_ndarray(view.get()), Py_NewRef(base)) < 0) return nullptr;
   return view.release();
 }
 
 void restrict_writing(PyArrayObject* array, capture::Writing writing) {
   // Where writing warns already np.broadcast_arrays refuses it.
-  const bool refused = writing == capture::Writing::Refused || (writing == capture::Writing::Warns && PyArray_CHKFLAGS(array, kWarnOnWrite));
-  if (refused)
-    PyArray_CLEARFLAGS(array, NPY_ARRAY_WRITEABLE | kWarnOnWrite);
-  else if (writing == capture::Writing::Warns && PyArray_ISWRITEABLE(array))
-    PyArray_ENABLEFLAGS(array, kWarnOnWrite);
+  const bool refused = writing == capture::Writing::Refused ||
+                       (writing == capture::Writing::Warns && PyArray_CHKFLAGS(array, kWarnOnWrite));
+  if (refused) PyArray_CLEARFLAGS(array, NPY_ARRAY_WRITEABLE | kWarnOnWrite);
+  else if (writing == capture::Writing::Warns && PyArray_ISWRITEABLE(array)) PyArray_ENABLEFLAGS(array, kWarnOnWrite);
 }
 
 PyObject* new_number(Wrap wrap, graph::DType dtype) {

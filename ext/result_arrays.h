@@ -38,17 +38,18 @@ struct ArrayLayout {
   PyArray_Descr* descr = nullptr;  // borrowed: builtin
   graph::DType dtype = graph::DType::F64;
   int rank = 0;
-  bool constant = true;  // no symbols: sizes, contiguity and bytes below hold
+  bool constant = true;         // no symbols: sizes, contiguity and bytes below hold
   std::vector<npy_intp> sizes;  // dims, then strides
-  int contiguity = 0;  // NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_F_CONTIGUOUS as they apply
-  int64_t bytes = 0;   // of a fresh array
+  int contiguity = 0;           // NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_F_CONTIGUOUS as they apply
+  int64_t bytes = 0;            // of a fresh array
   const graph::Type* type = nullptr;
 
   /// `type` must outlive the layout.
   static ArrayLayout make(const graph::Type& type);
 };
 
-/// A fresh array, its memory not initialised. Null with MemoryError set, or ValueError if NumPy makes no array of this shape.
+/// A fresh array, its memory not initialised. Null with MemoryError set, or ValueError if NumPy makes no array of this
+/// shape.
 PyObject* new_array(const ArrayLayout& layout, std::span<const int64_t> symbols);
 /// The same without elements: NumPy's own, which says what the strides of such an array are.
 PyObject* new_empty_array(const ArrayLayout& layout, std::span<const int64_t> symbols);
@@ -56,8 +57,8 @@ PyObject* new_empty_array(const ArrayLayout& layout, std::span<const int64_t> sy
 /// A fresh C-ordered array of a dtype that framejit compiles, its memory not initialised. Null as new_array.
 PyObject* new_c_array(graph::DType dtype, int rank, const npy_intp* dims);
 
-/// While it is in scope, arrays that NumPy makes for the calling thread lie in memory of runtime/allocator.h as well: aligned, and in huge
-/// pages where they are large.
+/// While it is in scope, arrays that NumPy makes for the calling thread lie in memory of runtime/allocator.h as well:
+/// aligned, and in huge pages where they are large.
 class InOwnMemory {
  public:
   InOwnMemory();

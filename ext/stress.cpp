@@ -29,8 +29,8 @@ Stress read_stress(std::string_view text) {
 }
 
 Stress operator|(const Stress& a, const Stress& b) {
-  return {a.rewrite || b.rewrite, a.guards || b.guards, a.interp || b.interp, a.verify || b.verify, a.losing || b.losing,
-          a.break_every ? a.break_every : b.break_every};
+  return {a.rewrite || b.rewrite, a.guards || b.guards, a.interp || b.interp,
+          a.verify || b.verify,   a.losing || b.losing, a.break_every ? a.break_every : b.break_every};
 }
 
 }  // namespace framejit::ext

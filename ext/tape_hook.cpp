@@ -33,13 +33,15 @@ PyObject* insist(PyObject*, PyObject* value) {
   return PyBool_FromLong(before);
 }
 
-PyMethodDef methods[] = {{"insist", insist, METH_O,
-                          "insist(bool): whether compiled functions run compiled in this thread, also under debuggers, stances and tapes. Gives "
-                          "what it was."},
-                         {"set_tape_hook", set_tape_hook, METH_O,
-                          "set_tape_hook(callable): what is given the name and the arguments of functions of Tensors in this thread; None: "
-                          "nothing. Gives the one before."},
-                         {nullptr, nullptr, 0, nullptr}};
+PyMethodDef methods[] = {
+    {"insist", insist, METH_O,
+     "insist(bool): whether compiled functions run compiled in this thread, also under debuggers, stances and tapes. "
+     "Gives "
+     "what it was."},
+    {"set_tape_hook", set_tape_hook, METH_O,
+     "set_tape_hook(callable): what is given the name and the arguments of functions of Tensors in this thread; None: "
+     "nothing. Gives the one before."},
+    {nullptr, nullptr, 0, nullptr}};
 
 const ModulePart part(43, [](PyObject* module) { return PyModule_AddFunctions(module, methods) == 0; });
 

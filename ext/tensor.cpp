@@ -63,7 +63,7 @@ PyObject* unary(PyObject* self) {
 }
 
 PyObject* positive(PyObject* self) {
-  if (PyObject* taped; on_tape("positive", &self, 1, taped)) return taped;
+  if (PyObject * taped; on_tape("positive", &self, 1, taped)) return taped;
   return tensor_from_result(PyArray_NewCopy(array_of(self), NPY_CORDER));
 }
 
@@ -125,17 +125,15 @@ PyObject* plain_key(PyObject* key) {
   for (Py_ssize_t i = 0; out && i < n; ++i) {
     PyObject* item = plain_key(PySequence_Fast_GET_ITEM(key, i));
     if (!item) return nullptr;
-    if (list)
-      PyList_SET_ITEM(out.get(), i, item);
-    else
-      PyTuple_SET_ITEM(out.get(), i, item);
+    if (list) PyList_SET_ITEM(out.get(), i, item);
+    else PyTuple_SET_ITEM(out.get(), i, item);
   }
   return out.release();
 }
 
 PyObject* get_item(PyObject* self, PyObject* key) {
   PyObject* both[] = {self, key};
-  if (PyObject* taped; on_tape("getitem", both, 2, taped)) return taped;
+  if (PyObject * taped; on_tape("getitem", both, 2, taped)) return taped;
   Ref<> plain = Ref<>::steal(plain_key(key));
   return plain ? tensor_from_result(PyObject_GetItem(tensor_array(self), plain.get())) : nullptr;
 }
@@ -150,7 +148,7 @@ int set_item(PyObject* self, PyObject* key, PyObject* value) {
     return -1;
   }
   PyObject* all[] = {self, key, value};
-  if (PyObject* taped; on_tape("setitem", all, 3, taped)) {
+  if (PyObject * taped; on_tape("setitem", all, 3, taped)) {
     Py_XDECREF(taped);
     return taped ? 0 : -1;
   }
@@ -176,7 +174,8 @@ PyObject* array_protocol(PyObject* self, PyObject* args, PyObject* keywords) {
   return method && given && options ? PyObject_Call(method.get(), given.get(), options.get()) : nullptr;
 }
 
-/// bfloat16 has no format there: NumPy, which would take its bytes for those of nothing in particular, asks for the array then.
+/// bfloat16 has no format there: NumPy, which would take its bytes for those of nothing in particular, asks for the
+/// array then.
 int get_buffer(PyObject* self, Py_buffer* view, int flags) {
   if ((flags & PyBUF_FORMAT) && PyArray_TYPE(array_of(self)) == bfloat16_number) {
     PyErr_SetString(PyExc_BufferError, "a bfloat16 Tensor has no format in the buffer protocol: use asnumpy()");
@@ -250,7 +249,8 @@ int spare_count = 0;
 
 PyObject* allocate(PyTypeObject* type, PyObject* array) {
   const bool again = type == the_type && spare_count > 0;
-  PyObject* self = again ? PyObject_Init(spare[static_cast<std::size_t>(--spare_count)], type) : type->tp_alloc(type, 0);
+  PyObject* self =
+      again ? PyObject_Init(spare[static_cast<std::size_t>(--spare_count)], type) : type->tp_alloc(type, 0);
   if (!self) {
     Py_DECREF(array);
     return nullptr;
@@ -264,7 +264,7 @@ PyObject* allocate(PyTypeObject* type, PyObject* array) {
 PyObject* make(PyTypeObject* type, PyObject* args, PyObject* keywords) {
   if (tape_hook && type == the_type) {
     PyObject* both[] = {args, keywords ? keywords : Py_None};
-    if (PyObject* taped; on_tape("Tensor", both, 2, taped)) return taped;
+    if (PyObject * taped; on_tape("Tensor", both, 2, taped)) return taped;
   }
   static constinit Once once;
   PyObject* as_contiguous = package_function(once, "framejit._tensor", "as_array");
@@ -279,10 +279,8 @@ void dealloc(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
   if (reinterpret_cast<TensorObject*>(self)->weakrefs) PyObject_ClearWeakRefs(self);
   drop_array(tensor_array(self));
-  if (type == the_type && spare_count < kMostSpare)
-    spare[static_cast<std::size_t>(spare_count++)] = self;
-  else
-    type->tp_free(self);
+  if (type == the_type && spare_count < kMostSpare) spare[static_cast<std::size_t>(spare_count++)] = self;
+  else type->tp_free(self);
   Py_DECREF(type);
 }
 

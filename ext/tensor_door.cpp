@@ -89,8 +89,8 @@ class TensorDoor final : public capture::Door {
     std::string base = source->str();
     for (int i = 0; i < PyArray_NDIM(array); ++i) {
       int64_t size = PyArray_DIM(array, i);
-      const bool symbolic = size > 1 && (session.varied().contains(base + ".shape[" + std::to_string(i) + "]") ||
-                                         is_dynamic(object, i));
+      const bool symbolic =
+          size > 1 && (session.varied().contains(base + ".shape[" + std::to_string(i) + "]") || is_dynamic(object, i));
       spec.shape.push_back(symbolic ? session.graph().shapes().fresh(size) : graph::Dim(size));
     }
     spec.strides = graph::c_strides(spec.dtype, spec.shape);
@@ -171,7 +171,8 @@ class TensorDoor final : public capture::Door {
     return session.array(own ? item->id : session.builder().copy(item->id, 'C'), Wrap::Tensor);
   }
   Captured<bool> set_item(Session& session, Value* array, Value* key, Value* value) override {
-    if (value->is_array() && value->wrap == Wrap::NdArray) return break_at(BreakId::WouldRaise, "an ndarray assigned to items of a Tensor");
+    if (value->is_array() && value->wrap == Wrap::NdArray)
+      return break_at(BreakId::WouldRaise, "an ndarray assigned to items of a Tensor");
     return write_item(session, plain(session, array), plain(session, key), plain(session, value));
   }
 
@@ -186,7 +187,8 @@ class TensorDoor final : public capture::Door {
   static Value* plain(Session& session, Value* v) {
     if (v->is_array() && v->wrap == Wrap::Tensor) return session.array(v->id, Wrap::NdArray);
     const bool list = v->kind == ValueKind::List;
-    if ((!list && v->kind != ValueKind::Tuple) || std::none_of(v->items.begin(), v->items.end(), [](Value* item) { return is_tensor_value(*item); }))
+    if ((!list && v->kind != ValueKind::Tuple) ||
+        std::none_of(v->items.begin(), v->items.end(), [](Value* item) { return is_tensor_value(*item); }))
       return v;
     std::vector<Value*> items;
     for (Value* item : v->items) items.push_back(plain(session, item));
@@ -197,10 +199,11 @@ class TensorDoor final : public capture::Door {
 
   static bool is_dtype(PyObject* object) {
     static constinit capture::Once once;
-    PyObject* one = once.get([]() -> PyObject* {  // nothing is imported while a frame, maybe one of the import system, is captured
-      PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), "framejit._dtypes");
-      return module ? PyObject_GetAttrString(module, "float32") : nullptr;
-    });
+    PyObject* one =
+        once.get([]() -> PyObject* {  // nothing is imported while a frame, maybe one of the import system, is captured
+          PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), "framejit._dtypes");
+          return module ? PyObject_GetAttrString(module, "float32") : nullptr;
+        });
     if (!one) PyErr_Clear();
     return one && Py_IS_TYPE(object, Py_TYPE(one));
   }
@@ -271,7 +274,8 @@ class TensorDoor final : public capture::Door {
   static Value* own_tensor(Session& session, ValueId id, bool takes_over = true) {
     const graph::Type& type = session.graph().type(id);
     const graph::Op op = session.graph().node(id).op;
-    const bool fresh = takes_over && !type.is_view() && op != Op::Param && op != Op::Constant && op != Op::DimValue && !session.is_of_tensor(id);
+    const bool fresh = takes_over && !type.is_view() && op != Op::Param && op != Op::Constant && op != Op::DimValue &&
+                       !session.is_of_tensor(id);
     if (!fresh || !graph::is_c_contiguous(session.graph().shapes(), type)) id = session.builder().copy(id, 'C');
     return session.array(id, Wrap::Tensor);
   }
@@ -313,7 +317,8 @@ class TensorDoor final : public capture::Door {
   }
 
   static Captured<Value*> matmul(Session& session, std::span<Value* const> args) {
-    if (args.size() != 2 || !is_owned(*args[0]) || !is_owned(*args[1])) return break_at(BreakId::WouldRaise, "matmul()");
+    if (args.size() != 2 || !is_owned(*args[0]) || !is_owned(*args[1]))
+      return break_at(BreakId::WouldRaise, "matmul()");
     FRAMEJIT_TRY(product, multiplied(session, args[0]->id, args[1]->id));
     return session.array(product, Wrap::NdArray);
   }
@@ -334,24 +339,27 @@ class TensorDoor final : public capture::Door {
       if (!is_owned(*value)) return break_at(BreakId::WouldRaise, "attention of what is no array");
       const DType own = session.graph().type(value->id).dtype;
       if (!dtype) dtype = own, wide = core_dtype(own, true);
-      if (!wide || (value != args[4] && own != *dtype)) return break_at(BreakId::WouldRaise, "attention of these operands");
+      if (!wide || (value != args[4] && own != *dtype))
+        return break_at(BreakId::WouldRaise, "attention of these operands");
       FRAMEJIT_TRY(id, cast(session, value->id, *wide));
       arrays.push_back(id);
     }
     if (!args[5]->is_constant() || !PyLong_CheckExact(args[5]->object.get()))
       return break_at(BreakId::UnsupportedArgument, "attention that is causal or not");
     const long causal = PyLong_AsLong(args[5]->object.get());
-    if (causal < 0 || causal > static_cast<long>(graph::Causal::FromLast)) return break_at(BreakId::WouldRaise, "attend()");
+    if (causal < 0 || causal > static_cast<long>(graph::Causal::FromLast))
+      return break_at(BreakId::WouldRaise, "attend()");
     FRAMEJIT_TRY(scale, operand(session, *args[3], DType::F32));
     std::optional<graph::GraphBuilder::Dropped> dropped;
     if (!args[7]->is_none()) {
-      if (!is_owned(*args[7]) || session.graph().type(args[7]->id).dtype != DType::U64) return break_at(BreakId::WouldRaise, "attend()");
+      if (!is_owned(*args[7]) || session.graph().type(args[7]->id).dtype != DType::U64)
+        return break_at(BreakId::WouldRaise, "attend()");
       FRAMEJIT_TRY(probability, operand(session, *args[6], DType::F32));
       dropped = {probability, args[7]->id};
     }
-    graph::BuildResult built =
-        session.builder().attention(arrays[0], arrays[1], arrays[2], scale, args[4]->is_none() ? std::nullopt : std::optional(arrays[3]),
-                                    static_cast<graph::Causal>(causal), dropped);
+    graph::BuildResult built = session.builder().attention(arrays[0], arrays[1], arrays[2], scale,
+                                                           args[4]->is_none() ? std::nullopt : std::optional(arrays[3]),
+                                                           static_cast<graph::Causal>(causal), dropped);
     if (!built) return break_at(BreakId::WouldRaise, built.error().message);
     FRAMEJIT_TRY(result, cast(session, *built, *dtype));
     return session.array(result, Wrap::NdArray);
@@ -361,12 +369,10 @@ class TensorDoor final : public capture::Door {
   static Captured<std::vector<int64_t>> fixed_ints(Session& session, std::span<Value* const> args) {
     std::vector<int64_t> numbers;
     for (const Value* value : args) {
-      if (value->kind == ValueKind::Int)
-        numbers.push_back(session.graph().shapes().specialize(value->dim));
+      if (value->kind == ValueKind::Int) numbers.push_back(session.graph().shapes().specialize(value->dim));
       else if (value->is_constant() && PyLong_CheckExact(value->object.get()))
         numbers.push_back(PyLong_AsLongLong(value->object.get()));
-      else
-        return break_at(BreakId::UnsupportedArgument, "a window that is not fixed");
+      else return break_at(BreakId::UnsupportedArgument, "a window that is not fixed");
     }
     PyErr_Clear();
     return numbers;
@@ -377,13 +383,15 @@ class TensorDoor final : public capture::Door {
     FRAMEJIT_TRY(numbers, fixed_ints(session, args.subspan(1)));
     graph::Dims shape = session.graph().type(args[0]->id).shape, strides = session.graph().type(args[0]->id).strides;
     const std::size_t axes = numbers.size() / 3;
-    if (numbers.size() % 3 != 0 || shape.size() < axes || std::any_of(numbers.begin(), numbers.end(), [](int64_t n) { return n < 1 || n > graph::Window::kMost; }))
+    if (numbers.size() % 3 != 0 || shape.size() < axes ||
+        std::any_of(numbers.begin(), numbers.end(), [](int64_t n) { return n < 1 || n > graph::Window::kMost; }))
       return break_at(BreakId::WouldRaise, "windows()");
     const std::size_t first = shape.size() - axes;
     for (std::size_t i = 0; i < axes; ++i) {
       const int64_t size = numbers[3 * i], stride = numbers[3 * i + 1], dilation = numbers[3 * i + 2];
       const graph::Dim room = shape[first + i] - (graph::Dim(dilation) * (graph::Dim(size) - 1) + 1);
-      if (!session.graph().shapes().holds(graph::Relation::Le, 0, room)) return break_at(BreakId::WouldRaise, "a window that is larger");
+      if (!session.graph().shapes().holds(graph::Relation::Le, 0, room))
+        return break_at(BreakId::WouldRaise, "a window that is larger");
       shape.push_back(size);
       strides.push_back(strides[first + i] * graph::Dim(dilation));
       shape[first + i] = graph::floordiv(room, stride) + graph::Dim(1);
@@ -399,7 +407,8 @@ class TensorDoor final : public capture::Door {
     std::optional<graph::Window> window = graph::Window::from(numbers);
     const DType dtype = session.graph().type(args[0]->id).dtype;
     const std::optional<DType> wide = core_dtype(dtype, false);
-    if (!window || !wide || session.graph().type(args[1]->id).dtype != dtype || window->axes.size() > codegen::Windows::kAxes)
+    if (!window || !wide || session.graph().type(args[1]->id).dtype != dtype ||
+        window->axes.size() > codegen::Windows::kAxes)
       return break_at(BreakId::WouldRaise, "a convolution of these operands");
     FRAMEJIT_TRY(image, cast(session, args[0]->id, *wide));
     FRAMEJIT_TRY(weights, cast(session, args[1]->id, *wide));
@@ -422,12 +431,9 @@ class TensorDoor final : public capture::Door {
   Captured<Value*> construct(Session& session, std::span<Value* const> args, std::span<const Keyword> keywords) {
     Value *data = args.empty() ? nullptr : args[0], *rule = args.size() > 1 ? args[1] : nullptr;
     for (const auto& [key, value] : keywords) {
-      if (key == "input_data" && !data)
-        data = value;
-      else if (key == "dtype" && !rule)
-        rule = value;
-      else
-        return break_at(BreakId::UnsupportedArgument, "Tensor(" + std::string(key) + "=)");
+      if (key == "input_data" && !data) data = value;
+      else if (key == "dtype" && !rule) rule = value;
+      else return break_at(BreakId::UnsupportedArgument, "Tensor(" + std::string(key) + "=)");
     }
     if (!data || args.size() > 2) return break_at(BreakId::UnsupportedArgument, "Tensor()");
     Value* array = data;

@@ -42,7 +42,7 @@ Ref<> made_tensor(PyObject* object) {
 
 /// array(x, dtype=None): the ndarray of a Tensor, not to be written; of what is no Tensor, that of a Tensor made of it.
 PyObject* array(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  if (PyObject* taped; on_tape("_array", args, count, taped)) return taped;
+  if (PyObject * taped; on_tape("_array", args, count, taped)) return taped;
   if (count < 1 || count > 2) {
     PyErr_SetString(PyExc_TypeError, "array(x, dtype=None)");
     return nullptr;
@@ -56,7 +56,7 @@ PyObject* array(PyObject*, PyObject* const* args, Py_ssize_t count) {
 
 /// arrays(*xs): ndarrays of the dtype that Tensors and numbers are promoted to.
 PyObject* arrays(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  if (PyObject* taped; on_tape("_arrays", args, count, taped)) return taped;
+  if (PyObject * taped; on_tape("_arrays", args, count, taped)) return taped;
   std::vector<Ref<>> operands;
   std::vector<Promoted> given;
   for (Py_ssize_t i = 0; i < count; ++i) {
@@ -80,7 +80,7 @@ PyObject* arrays(PyObject*, PyObject* const* args, Py_ssize_t count) {
 
 /// tensor(array): a Tensor with memory of its own. The array is taken over where nothing else refers to it.
 PyObject* tensor(PyObject*, PyObject* object) {
-  if (PyObject* taped; on_tape("_tensor", &object, 1, taped)) return taped;
+  if (PyObject * taped; on_tape("_tensor", &object, 1, taped)) return taped;
   // The one reference beside ours is the caller's stack, which drops it.
   const bool sole = PyArray_CheckExact(object) && Py_REFCNT(object) == 1 &&
                     PyArray_CHKFLAGS(reinterpret_cast<PyArrayObject*>(object), NPY_ARRAY_OWNDATA) &&
@@ -136,7 +136,7 @@ PyObject* in_core_dtype(PyObject* const* args, Py_ssize_t count, bool attention,
 
 /// convolve(image, weights, groups, stride, before, after, dilation, ...): graph::Window, then an ndarray.
 PyObject* convolve(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  if (PyObject* taped; on_tape("_convolve", args, count, taped)) return taped;
+  if (PyObject * taped; on_tape("_convolve", args, count, taped)) return taped;
   std::vector<int64_t> numbers;
   for (Py_ssize_t i = 2; i < count; ++i) {
     numbers.push_back(PyLong_AsLongLong(args[i]));
@@ -144,16 +144,19 @@ PyObject* convolve(PyObject*, PyObject* const* args, Py_ssize_t count) {
   }
   std::optional<graph::Window> window = graph::Window::from(numbers);
   if (!window || !PyArray_Check(args[0]) || !PyArray_Check(args[1])) {
-    PyErr_SetString(PyExc_ValueError, "a convolution takes two arrays, positive groups, strides and dilations, and no negative padding, all "
-                                      "below 2**31");
+    PyErr_SetString(
+        PyExc_ValueError,
+        "a convolution takes two arrays, positive groups, strides and dilations, and no negative padding, all "
+        "below 2**31");
     return nullptr;
   }
-  return in_core_dtype(args, 2, false, [&](PyObject* const* arrays) { return core_convolution(arrays[0], arrays[1], *window); });
+  return in_core_dtype(args, 2, false,
+                       [&](PyObject* const* arrays) { return core_convolution(arrays[0], arrays[1], *window); });
 }
 
 /// matmul(a, b): the product of two ndarrays, by the core where it applies.
 PyObject* matmul(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  if (PyObject* taped; on_tape("_matmul", args, count, taped)) return taped;
+  if (PyObject * taped; on_tape("_matmul", args, count, taped)) return taped;
   if (count != 2 || !PyArray_Check(args[0]) || !PyArray_Check(args[1])) {
     PyErr_SetString(PyExc_TypeError, "matmul(a, b)");
     return nullptr;
@@ -162,9 +165,10 @@ PyObject* matmul(PyObject*, PyObject* const* args, Py_ssize_t count) {
   return product || PyErr_Occurred() ? product : PyNumber_MatrixMultiply(args[0], args[1]);
 }
 
-/// windows(image, size, stride, dilation, ...): a view [..., places ..., window ...] of the last axes. Windows lie within the image.
+/// windows(image, size, stride, dilation, ...): a view [..., places ..., window ...] of the last axes. Windows lie
+/// within the image.
 PyObject* windows(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  if (PyObject* taped; on_tape("_windows", args, count, taped)) return taped;
+  if (PyObject * taped; on_tape("_windows", args, count, taped)) return taped;
   std::vector<int64_t> numbers;
   for (Py_ssize_t i = 1; i < count; ++i) {
     numbers.push_back(PyLong_AsLongLong(args[i]));
@@ -196,16 +200,16 @@ PyObject* windows(PyObject*, PyObject* const* args, Py_ssize_t count) {
   }
   PyArray_Descr* descr = PyArray_DESCR(image);
   Py_INCREF(descr);
-  Ref<> view = Ref<>::steal(PyArray_NewFromDescr(&PyArray_Type, descr, static_cast<int>(shape.size()), shape.data(), strides.data(),
-                                                 PyArray_BYTES(image), 0, nullptr));
+  Ref<> view = Ref<>::steal(PyArray_NewFromDescr(&PyArray_Type, descr, static_cast<int>(shape.size()), shape.data(),
+                                                 strides.data(), PyArray_BYTES(image), 0, nullptr));
   if (!view || PyArray_SetBaseObject(as_ndarray(view.get()), Py_NewRef(args[0])) < 0) return nullptr;
   return view.release();
 }
 
-/// attend(q, k, v, scale, mask, causal, probability, state): an ndarray; see graph::GraphBuilder::attention. Nothing is dropped where the
-/// state is None.
+/// attend(q, k, v, scale, mask, causal, probability, state): an ndarray; see graph::GraphBuilder::attention. Nothing is
+/// dropped where the state is None.
 PyObject* attend(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  if (PyObject* taped; on_tape("_attend", args, count, taped)) return taped;
+  if (PyObject * taped; on_tape("_attend", args, count, taped)) return taped;
   bool given = count == 8 && (args[4] == Py_None || PyArray_Check(args[4]));
   for (Py_ssize_t i = 0; given && i < 3; ++i) given = PyArray_Check(args[i]);
   const double scale = given ? PyFloat_AsDouble(args[3]) : 0;
@@ -213,7 +217,8 @@ PyObject* attend(PyObject*, PyObject* const* args, Py_ssize_t count) {
   std::optional<CoreDropped> dropped;
   if (given && args[7] != Py_None) {
     dropped = CoreDropped{static_cast<float>(PyFloat_AsDouble(args[6])), 0};
-    given = PyArray_Check(args[7]) && PyArray_TYPE(as_ndarray(args[7])) == NPY_UINT64 && PyArray_SIZE(as_ndarray(args[7])) == 1;
+    given = PyArray_Check(args[7]) && PyArray_TYPE(as_ndarray(args[7])) == NPY_UINT64 &&
+            PyArray_SIZE(as_ndarray(args[7])) == 1;
     if (given) std::memcpy(&dropped->state, PyArray_DATA(as_ndarray(args[7])), sizeof dropped->state);
   }
   if (PyErr_Occurred()) return nullptr;
@@ -224,7 +229,8 @@ PyObject* attend(PyObject*, PyObject* const* args, Py_ssize_t count) {
   Ref<> mask;
   if (args[4] != Py_None && !(mask = cast_array(args[4], DType::F32))) return nullptr;
   return in_core_dtype(args, 3, true, [&](PyObject* const* arrays) {
-    return core_attention(arrays[0], arrays[1], arrays[2], static_cast<float>(scale), mask.get(), static_cast<graph::Causal>(causal), dropped);
+    return core_attention(arrays[0], arrays[1], arrays[2], static_cast<float>(scale), mask.get(),
+                          static_cast<graph::Causal>(causal), dropped);
   });
 }
 

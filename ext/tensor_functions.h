@@ -11,14 +11,16 @@
 namespace framejit::ext {
 
 enum class TensorFunction : uint8_t {
-  Array,   // array(x, dtype=None): the ndarray of a Tensor, converted; see array_dtype
-  Arrays,  // arrays(*xs): promoted to one dtype
-  Tensor,  // tensor(array)
-  DType,   // dtype(d): NumPy's dtype for framejit's
-  MatMul,  // matmul(a, b): of two arrays, by the core
-  Attend,  // attend(q, k, v, scale, mask, causal): arrays, a number, an array or None, a graph::Causal
-  Windows,  // windows(image, size, stride, dilation, ...): a view of the places of a window; three numbers for each of the last axes
-  Convolve,  // convolve(image, weights, groups, stride, before, after, dilation, ...): arrays; four numbers for each axis of space
+  Array,     // array(x, dtype=None): the ndarray of a Tensor, converted; see array_dtype
+  Arrays,    // arrays(*xs): promoted to one dtype
+  Tensor,    // tensor(array)
+  DType,     // dtype(d): NumPy's dtype for framejit's
+  MatMul,    // matmul(a, b): of two arrays, by the core
+  Attend,    // attend(q, k, v, scale, mask, causal): arrays, a number, an array or None, a graph::Causal
+  Windows,   // windows(image, size, stride, dilation, ...): a view of the places of a window; three numbers for each of
+             // the last axes
+  Convolve,  // convolve(image, weights, groups, stride, before, after, dilation, ...): arrays; four numbers for each
+             // axis of space
 };
 
 /// Which of them a callable is.

@@ -51,17 +51,23 @@ struct NarrowCode {
   NarrowProduct kind = NarrowProduct::BFloat16;
 };
 
-/// For products of bfloat16 and of integers of 8 and 16 bits, by tile registers only if `tiles`; none where the processor has none.
+/// For products of bfloat16 and of integers of 8 and 16 bits, by tile registers only if `tiles`; none where the
+/// processor has none.
 NarrowCode narrow_code(graph::DType dtype, bool tiles) {
   static std::array<std::optional<runtime::CodeBlock>, 6> blocks;
   const codegen::Cpu& cpu = target_cpu();
   const bool rounded = dtype == graph::DType::BF16;
-  const NarrowProduct kind = rounded ? NarrowProduct::BFloat16 : graph::size_of(dtype) == 2 ? NarrowProduct::Int16 : NarrowProduct::Int8;
+  const NarrowProduct kind = rounded                      ? NarrowProduct::BFloat16
+                             : graph::size_of(dtype) == 2 ? NarrowProduct::Int16
+                                                          : NarrowProduct::Int8;
   const bool has_tiles = rounded ? cpu.amx_bf16 : kind == NarrowProduct::Int8 && cpu.amx_int8;
   const bool in_tiles = tiles && has_tiles && codegen::allow_tiles();
   if (!in_tiles && !(rounded ? cpu.avx512_bf16 : cpu.vnni)) return {};
   auto& block = blocks[static_cast<std::size_t>(kind) * 2 + in_tiles];
-  return {block ? &*block : sealed(block, in_tiles ? codegen::emit_tile_matmul(kind, cpu) : codegen::emit_narrow_matmul(kind, cpu)), in_tiles, kind};
+  return {block
+              ? &*block
+              : sealed(block, in_tiles ? codegen::emit_tile_matmul(kind, cpu) : codegen::emit_narrow_matmul(kind, cpu)),
+          in_tiles, kind};
 }
 
 /// Rows, columns and depth from which on making groups of integers, by which they gain speed alone, pays.
@@ -89,8 +95,8 @@ bool with_scratch(int64_t bytes, double nanoseconds, F&& run) {
   return true;
 }
 
-bool run(runtime::Product& product, graph::DType dtype, const runtime::CodeBlock& code, PyArrayObject* a, PyArrayObject* b,
-         PyArrayObject* c) {
+bool run(runtime::Product& product, graph::DType dtype, const runtime::CodeBlock& code, PyArrayObject* a,
+         PyArrayObject* b, PyArrayObject* c) {
   const codegen::Cpu& cpu = target_cpu();
   product.core = codegen::MatMulCore(dtype, cpu.isa == codegen::Isa::Avx512);
   product.code = code.entry(0);
@@ -101,8 +107,8 @@ bool run(runtime::Product& product, graph::DType dtype, const runtime::CodeBlock
   });
 }
 
-/// The same by a core of groups: sums are of 32 bits, then rounded or truncated. Few rows or columns meet factors where they lie, whose groups are
-/// made of others as a whole before: `operands`.
+/// The same by a core of groups: sums are of 32 bits, then rounded or truncated. Few rows or columns meet factors where
+/// they lie, whose groups are made of others as a whole before: `operands`.
 struct NarrowProductPlan {
   runtime::Product product;
   NarrowCode code;
@@ -126,7 +132,8 @@ std::optional<NarrowProductPlan> plan_narrow(const runtime::Product& given, grap
   if (dtype != graph::DType::BF16 && std::min({given.m, given.n, given.k}) < kLeastNarrow) return std::nullopt;
   out.code = narrow_code(dtype, true);
   if (!out.code.block) return std::nullopt;
-  const runtime::Narrowed from = out.code.kind == NarrowProduct::Int8 ? runtime::Narrowed::Whole8 : runtime::Narrowed::Whole16;
+  const runtime::Narrowed from =
+      out.code.kind == NarrowProduct::Int8 ? runtime::Narrowed::Whole8 : runtime::Narrowed::Whole16;
   out.operands = runtime::take_groups(product, from, out.code.block->entry(0), out.code.in_tiles);
   product.plan();
   return out;
@@ -134,7 +141,8 @@ std::optional<NarrowProductPlan> plan_narrow(const runtime::Product& given, grap
 
 bool run(const NarrowProductPlan& plan, PyArrayObject* a, PyArrayObject* b, PyArrayObject* c) {
   const runtime::Product& product = plan.product;
-  const int64_t elements = PyArray_SIZE(c), sums = (4 * elements + 63) / 64 * 64, groups = plan.operands ? plan.operands->bytes() : 0;
+  const int64_t elements = PyArray_SIZE(c), sums = (4 * elements + 63) / 64 * 64,
+                groups = plan.operands ? plan.operands->bytes() : 0;
   const NarrowProduct kind = plan.code.kind;
   const runtime::Narrowed back = kind == NarrowProduct::Int8    ? runtime::Narrowed::Low8
                                  : kind == NarrowProduct::Int16 ? runtime::Narrowed::Low16
@@ -144,8 +152,7 @@ bool run(const NarrowProductPlan& plan, PyArrayObject* a, PyArrayObject* b, PyAr
     state.reserve += sums;
     if (plan.operands)
       runtime::run_narrowed(product, *plan.operands, PyArray_BYTES(a), PyArray_BYTES(b), memory, state);
-    else
-      runtime::run_product(product, PyArray_BYTES(a), PyArray_BYTES(b), memory, state);
+    else runtime::run_product(product, PyArray_BYTES(a), PyArray_BYTES(b), memory, state);
     state.reserve = memory;
     runtime::narrow_sums(back, memory, PyArray_BYTES(c), elements, state);
   });
@@ -154,7 +161,8 @@ bool run(const NarrowProductPlan& plan, PyArrayObject* a, PyArrayObject* b, PyAr
 /// A C-contiguous array; NumPy has its own strides for an empty one, and the memory of what does not compile.
 Ref<> new_result(graph::DType dtype, int number, int rank, npy_intp* shape) {
   const bool empty = std::find(shape, shape + rank, 0) != shape + rank;
-  return Ref<>::steal(empty || dtype == graph::DType::BF16 ? PyArray_SimpleNew(rank, shape, number) : new_c_array(dtype, rank, shape));
+  return Ref<>::steal(empty || dtype == graph::DType::BF16 ? PyArray_SimpleNew(rank, shape, number)
+                                                           : new_c_array(dtype, rank, shape));
 }
 
 /// The product in a wider dtype, rounded or truncated.
@@ -246,7 +254,8 @@ PyObject* core_convolution(PyObject* image, PyObject* weights, const graph::Wind
   const runtime::CodeBlock* code = code_for(dtype, target_cpu().isa);
   const bool floating = number == PyArray_TYPE(w) && (number == NPY_FLOAT32 || number == NPY_FLOAT64);
   if (!floating || !code || !PyArray_ISBEHAVED_RO(x) || !PyArray_ISCARRAY_RO(w)) {
-    PyErr_SetString(PyExc_TypeError, "a convolution takes float32 or float64, contiguous weights, and a processor with AVX2");
+    PyErr_SetString(PyExc_TypeError,
+                    "a convolution takes float32 or float64, contiguous weights, and a processor with AVX2");
     return nullptr;
   }
   const npy_intp *from = PyArray_DIMS(x), *filter = PyArray_DIMS(w), *strides = PyArray_STRIDES(x);
@@ -266,7 +275,8 @@ PyObject* core_convolution(PyObject* image, PyObject* weights, const graph::Wind
     shape[i + 2] = fits ? a.places(length, size).value() : 0;
     product.n *= shape[i + 2];
     product.k *= size;
-    windows.axes[codegen::Windows::kAxes - space + i] = {length, shape[i + 2], strides[i + 2], size, a.stride, a.dilation, a.before};
+    windows.axes[codegen::Windows::kAxes - space + i] = {length,   shape[i + 2], strides[i + 2], size,
+                                                         a.stride, a.dilation,   a.before};
   }
   if (!fits) {
     PyErr_SetString(PyExc_ValueError, "the shapes of an image and of the weights of its convolution do not fit");
@@ -291,7 +301,8 @@ PyObject* core_convolution(PyObject* image, PyObject* weights, const graph::Wind
   product.a_k = item, product.a_row = product.k * item, product.c_row = product.n * item;
   product.batch = {{shape[0], 0, strides[0], shape[1] * product.c_row}};
   if (window.groups > 1)
-    product.batch.push_back({window.groups, product.m * product.a_row, filter[1] * strides[1], product.m * product.c_row});
+    product.batch.push_back(
+        {window.groups, product.m * product.a_row, filter[1] * strides[1], product.m * product.c_row});
   return run(product, dtype, *code, w, x, reinterpret_cast<PyArrayObject*>(out.get())) ? out.release() : nullptr;
 }
 
@@ -323,8 +334,8 @@ PyObject* core_attention(PyObject* q, PyObject* k, PyObject* v, float scale, PyO
   };
   bool fits = true;
   for (PyObject* o : {q, k, v}) fits = fits && PyArray_NDIM(reinterpret_cast<PyArrayObject*>(o)) == 4;
-  fits = fits && shape(q, 0) == shape(k, 0) && shape(k, 0) == shape(v, 0) && shape(k, 1) == shape(v, 1) && shape(k, 1) > 0 &&
-         shape(q, 1) % shape(k, 1) == 0 && shape(k, 2) == shape(v, 2) && shape(q, 3) == shape(k, 3);
+  fits = fits && shape(q, 0) == shape(k, 0) && shape(k, 0) == shape(v, 0) && shape(k, 1) == shape(v, 1) &&
+         shape(k, 1) > 0 && shape(q, 1) % shape(k, 1) == 0 && shape(k, 2) == shape(v, 2) && shape(q, 3) == shape(k, 3);
   if (fits && mask) {
     const npy_intp all[] = {shape(q, 0), shape(q, 1), shape(q, 2), shape(k, 2)};
     const int rank = PyArray_NDIM(reinterpret_cast<PyArrayObject*>(mask));
@@ -358,7 +369,8 @@ PyObject* core_attention(PyObject* q, PyObject* k, PyObject* v, float scale, PyO
   place(out.get(), to, a.out);
   data.out = PyArray_BYTES(reinterpret_cast<PyArrayObject*>(out.get()));
   a.plan();
-  const bool ran = with_scratch(a.scratch_bytes, a.nanoseconds, [&](runtime::RunState& state) { run_attention(a, data, state); });
+  const bool ran =
+      with_scratch(a.scratch_bytes, a.nanoseconds, [&](runtime::RunState& state) { run_attention(a, data, state); });
   return ran ? out.release() : nullptr;
 }
 

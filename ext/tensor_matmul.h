@@ -1,4 +1,5 @@
-// The eager products of Tensors: the core that compiled graphs use, so that both give the same bits; and products of integers as nodes.
+// The eager products of Tensors: the core that compiled graphs use, so that both give the same bits; and products of
+// integers as nodes.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,8 @@
 
 namespace framejit::ext {
 
-/// The dtype in which a core multiplies matrices of `dtype`; bfloat16 and narrow integers are rounded and truncated from it. Nothing for other dtypes.
+/// The dtype in which a core multiplies matrices of `dtype`; bfloat16 and narrow integers are rounded and truncated
+/// from it. Nothing for other dtypes.
 constexpr std::optional<graph::DType> matmul_dtype(graph::DType dtype) {
   using graph::DType;
   if (dtype == DType::BF16) return DType::F32;
@@ -25,10 +27,11 @@ constexpr std::optional<graph::DType> matmul_dtype(graph::DType dtype) {
 PyObject* core_matmul(PyObject* a, PyObject* b);
 
 /// The product of arrays of one integer dtype, truncated to it. order: as GraphBuilder::matmul.
-capture::Captured<graph::ValueId> integer_product(capture::Session& session, graph::ValueId a, graph::ValueId b, char order);
+capture::Captured<graph::ValueId> integer_product(capture::Session& session, graph::ValueId a, graph::ValueId b,
+                                                  char order);
 
-/// The dtype in which a core computes what operands of `dtype` give, rounded to theirs at the end: float16 and bfloat16 in float32; for a
-/// convolution integers in float64. Nothing for other dtypes.
+/// The dtype in which a core computes what operands of `dtype` give, rounded to theirs at the end: float16 and bfloat16
+/// in float32; for a convolution integers in float64. Nothing for other dtypes.
 constexpr std::optional<graph::DType> core_dtype(graph::DType dtype, bool attention) {
   using graph::DType;
   if (dtype == DType::F32 || dtype == DType::F16 || dtype == DType::BF16) return DType::F32;
@@ -36,10 +39,12 @@ constexpr std::optional<graph::DType> core_dtype(graph::DType dtype, bool attent
   return DType::F64;
 }
 
-/// As GraphBuilder::convolution, of float32 or float64 ndarrays of one dtype; raises where the shapes do not fit or there is no core.
+/// As GraphBuilder::convolution, of float32 or float64 ndarrays of one dtype; raises where the shapes do not fit or
+/// there is no core.
 PyObject* core_convolution(PyObject* image, PyObject* weights, const graph::Window& window);
 
-/// As GraphBuilder::attention, of float32 ndarrays; `mask` may be null. Raises where the shapes do not fit or there is no core.
+/// As GraphBuilder::attention, of float32 ndarrays; `mask` may be null. Raises where the shapes do not fit or there is
+/// no core.
 struct CoreDropped {
   float probability;
   uint64_t state;

@@ -14,8 +14,8 @@
 #include "ext/numpy_api.h"
 #include "ext/numpy_ops_types.h"
 #include "ext/result_arrays.h"
-#include "ext/tensor.h"
 #include "ext/tape_hook.h"
+#include "ext/tensor.h"
 #include "ext/tensor_kernels.h"
 #include "ext/tensor_matmul.h"
 
@@ -41,10 +41,8 @@ bool fill_number(PyObject* number, DType dtype, graph::Scalar& bits) {
   if (PyFloat_CheckExact(number) && (dtype == DType::F32 || dtype == DType::F64)) {
     const double value = PyFloat_AS_DOUBLE(number);
     const auto narrow = static_cast<float>(value);
-    if (dtype == DType::F64)
-      std::memcpy(&bits.lo, &value, sizeof value);
-    else
-      std::memcpy(&bits.lo, &narrow, sizeof narrow);
+    if (dtype == DType::F64) std::memcpy(&bits.lo, &value, sizeof value);
+    else std::memcpy(&bits.lo, &narrow, sizeof narrow);
     return dtype == DType::F64 || std::isfinite(narrow) || !std::isfinite(value);
   }
   std::optional<graph::Scalar> packed = pack(number, dtype);
@@ -181,7 +179,7 @@ Promoted promoted_of(PyObject* o) {
 
 PyObject* apply_binary(Op op, PyObject* a, PyObject* b) {
   PyObject* both[] = {a, b};
-  if (PyObject* taped; on_tape(graph::name_of(op).data(), both, 2, taped)) return taped;
+  if (PyObject * taped; on_tape(graph::name_of(op).data(), both, 2, taped)) return taped;
   Ref<> hold_a, hold_b;
   if (!acceptable(a, hold_a) || !acceptable(b, hold_b)) {
     if (PyErr_Occurred()) return nullptr;
@@ -197,7 +195,7 @@ PyObject* apply_binary(Op op, PyObject* a, PyObject* b) {
 }
 
 PyObject* apply_unary(Op op, PyObject* x) {
-  if (PyObject* taped; on_tape(graph::name_of(op).data(), &x, 1, taped)) return taped;
+  if (PyObject * taped; on_tape(graph::name_of(op).data(), &x, 1, taped)) return taped;
   Ref<> holder;
   if (!is_tensor(x)) {
     holder = Ref<>::steal(PyObject_CallOneArg(reinterpret_cast<PyObject*>(tensor_type()), x));

@@ -241,8 +241,7 @@ BuildResult GraphBuilder::broadcast_to(ValueId x, Dims shape) {
     if (t.shape[i] == Dim(1) && !(target == Dim(1))) continue;  // repeated
     if (graph_.shapes().fits(t.shape[i], target))
       strides[missing + i] = graph_.shapes().equal(t.shape[i], 1) ? Dim(0) : t.strides[i];
-    else if (!graph_.shapes().equal(t.shape[i], 1))
-      return shape_error(message);
+    else if (!graph_.shapes().equal(t.shape[i], 1)) return shape_error(message);
   }
   return view(x, std::move(shape), std::move(strides), 0);
 }
@@ -318,7 +317,8 @@ AxisOrder matmul_order(ShapeEnv& shapes, const Type& a, const Type& b, const Dim
   if (batch < 2) return order;
   const auto of_batch = [](const Type& t) {
     const auto axes = static_cast<std::ptrdiff_t>(std::max(t.rank() - 2, 0));
-    return Type{t.dtype, Dims(t.shape.begin(), t.shape.begin() + axes), Dims(t.strides.begin(), t.strides.begin() + axes)};
+    return Type{t.dtype, Dims(t.shape.begin(), t.shape.begin() + axes),
+                Dims(t.strides.begin(), t.strides.begin() + axes)};
   };
   const Type left = of_batch(a), right = of_batch(b);
   const Type* const both[] = {&left, &right};
@@ -335,7 +335,8 @@ BuildResult GraphBuilder::matmul(ValueId a, ValueId b, char order) {
   MatMulShape m = matmul_shape(graph_.shapes(), left.shape, right.shape);
   if (!m.fits)
     return shape_error("matmul: mismatch of shapes " + shape_str(left.shape) + " and " + shape_str(right.shape));
-  const AxisOrder axes = order == 'C' ? c_order(static_cast<int>(m.result.size())) : matmul_order(graph_.shapes(), left, right, m.result);
+  const AxisOrder axes =
+      order == 'C' ? c_order(static_cast<int>(m.result.size())) : matmul_order(graph_.shapes(), left, right, m.result);
   Dims strides = packed_strides(graph_.shapes(), left.dtype, m.result, axes);
   return append(Op::MatMul, {a, b}, Type{left.dtype, std::move(m.result), std::move(strides)});
 }
@@ -357,8 +358,7 @@ BuildResult GraphBuilder::convolution(ValueId x, ValueId weights, const Window& 
     const Window::Axis& axis = window.axes[i];
     const int64_t size = shapes.specialize(filter.shape[i + 2]);
     const Dim least = Dim(axis.dilation) * (Dim(size) - 1) + 1 - axis.before - axis.after;
-    if (size < 1 || !shapes.holds(Relation::Le, least, image.shape[i + 2]))
-      return misfit();
+    if (size < 1 || !shapes.holds(Relation::Le, least, image.shape[i + 2])) return misfit();
     result.push_back(axis.places(image.shape[i + 2], size));
   }
   Dims strides = packed_strides(shapes, image.dtype, result, c_order(static_cast<int>(rank)));
@@ -378,7 +378,8 @@ BuildResult GraphBuilder::convolution_weights(ValueId x, ValueId cotangent, cons
   fits = fits && result.shape.size() == expected.size();
   for (std::size_t i = 0; fits && i < expected.size(); ++i) fits = shapes.equal(result.shape[i], expected[i]);
   if (!fits)
-    return shape_error("convolution_weights: mismatch of shapes " + shape_str(image.shape) + " and " + shape_str(result.shape));
+    return shape_error("convolution_weights: mismatch of shapes " + shape_str(image.shape) + " and " +
+                       shape_str(result.shape));
   AxisOrder order = c_order(static_cast<int>(filter.size()));  // innermost first
   const auto first = filter.begin() + 2;
   const bool is_one_place = std::all_of(first, filter.end(), [](const Dim& size) { return size == Dim(1); });
@@ -388,14 +389,15 @@ BuildResult GraphBuilder::convolution_weights(ValueId x, ValueId cotangent, cons
                 {{AttrKey::Window, window.numbers()}});
 }
 
-BuildResult GraphBuilder::attention(ValueId q, ValueId k, ValueId v, ValueId scale, std::optional<ValueId> mask, Causal causal,
-                                    std::optional<Dropped> dropped) {
+BuildResult GraphBuilder::attention(ValueId q, ValueId k, ValueId v, ValueId scale, std::optional<ValueId> mask,
+                                    Causal causal, std::optional<Dropped> dropped) {
   ShapeEnv& shapes = graph_.shapes();
   const Dims queries = graph_.type(q).shape, keys = graph_.type(k).shape, values = graph_.type(v).shape;
   bool fits = queries.size() == 4 && keys.size() == 4 && values.size() == 4 && graph_.type(scale).rank() == 0;
-  if (dropped) fits = fits && graph_.type(dropped->probability).rank() == 0 && graph_.type(dropped->state).shape == Dims{1};
-  fits = fits && shapes.equal(queries[0], keys[0]) && shapes.equal(keys[0], values[0]) && shapes.equal(keys[1], values[1]) &&
-         shapes.equal(keys[2], values[2]) && shapes.equal(queries[3], keys[3]);
+  if (dropped)
+    fits = fits && graph_.type(dropped->probability).rank() == 0 && graph_.type(dropped->state).shape == Dims{1};
+  fits = fits && shapes.equal(queries[0], keys[0]) && shapes.equal(keys[0], values[0]) &&
+         shapes.equal(keys[1], values[1]) && shapes.equal(keys[2], values[2]) && shapes.equal(queries[3], keys[3]);
   if (fits) {
     const int64_t heads = shapes.specialize(queries[1]), key_heads = shapes.specialize(keys[1]);
     fits = key_heads > 0 && heads % key_heads == 0;
@@ -411,7 +413,8 @@ BuildResult GraphBuilder::attention(ValueId q, ValueId k, ValueId v, ValueId sca
   }
   if (fits && dropped) operands.insert(operands.end(), {dropped->state, full(dropped->probability, {1})});
   if (!fits)
-    return shape_error("attention: mismatch of shapes " + shape_str(queries) + ", " + shape_str(keys) + " and " + shape_str(values));
+    return shape_error("attention: mismatch of shapes " + shape_str(queries) + ", " + shape_str(keys) + " and " +
+                       shape_str(values));
   Dims result = {queries[0], queries[1], queries[2], values[3]};
   const DType dtype = graph_.type(q).dtype;
   Dims strides = packed_strides(shapes, dtype, result, c_order(4));
@@ -488,7 +491,8 @@ ValueId GraphBuilder::expand(ValueId mask, ValueId x) {
   return append(Op::Expand, {mask, x}, Type{given.dtype, std::move(out), std::move(strides)});
 }
 
-ValueId GraphBuilder::host_call(int64_t index, std::vector<ValueId> operands, DType dtype, Dims shape, std::optional<Dims> strides) {
+ValueId GraphBuilder::host_call(int64_t index, std::vector<ValueId> operands, DType dtype, Dims shape,
+                                std::optional<Dims> strides) {
   if (!strides) strides = packed_strides(graph_.shapes(), dtype, shape, c_order(static_cast<int>(shape.size())));
   return append(Op::Host, std::move(operands), Type{dtype, std::move(shape), std::move(*strides)},
                 {{AttrKey::Index, index}});

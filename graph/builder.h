@@ -75,20 +75,20 @@ class GraphBuilder {
   BuildResult matmul(ValueId a, ValueId b, char order = 'C');
   /// x [batch, channels, space...] by weights [channels out, channels / groups, space...], whose lengths are fixed.
   BuildResult convolution(ValueId x, ValueId weights, const Window& window);
-  /// What the derivative of convolution(x, weights) by its weights, of shape `filter`, makes of `cotangent`, that of the result: sums of
-  /// products over all places. The channels of each weight are next to each other in memory.
+  /// What the derivative of convolution(x, weights) by its weights, of shape `filter`, makes of `cotangent`, that of
+  /// the result: sums of products over all places. The channels of each weight are next to each other in memory.
   BuildResult convolution_weights(ValueId x, ValueId cotangent, const Window& window, Dims filter);
-  /// softmax(scale * q k^T + mask) v: q [batch, heads, queries, depth], k and v [batch, key heads, keys, depth or width], heads a multiple
-  /// of key heads, scale 0-d; mask, if there is one, broadcasts to [batch, heads, queries, keys]. Weights that are `dropped` become 0
-  /// with a probability, 0-d, and the others are divided by what is left of 1: weight number i, in C order, by number i of random.h that is
-  /// drawn from the state, uint64[1].
+  /// softmax(scale * q k^T + mask) v: q [batch, heads, queries, depth], k and v [batch, key heads, keys, depth or
+  /// width], heads a multiple of key heads, scale 0-d; mask, if there is one, broadcasts to [batch, heads, queries,
+  /// keys]. Weights that are `dropped` become 0 with a probability, 0-d, and the others are divided by what is left of
+  /// 1: weight number i, in C order, by number i of random.h that is drawn from the state, uint64[1].
   struct Dropped {
     ValueId probability, state;
   };
   BuildResult attention(ValueId q, ValueId k, ValueId v, ValueId scale, std::optional<ValueId> mask, Causal causal,
                         std::optional<Dropped> dropped = {});
-  /// The cotangents of an attention's q, k and v, one behind the other in C order; `operands` are its own, with the cotangent of its result
-  /// and the result behind the scale.
+  /// The cotangents of an attention's q, k and v, one behind the other in C order; `operands` are its own, with the
+  /// cotangent of its result and the result behind the scale.
   ValueId attention_gradients(std::vector<ValueId> operands, Causal causal);
   // Control flow. Blocks are filled while they are open (Graph::open).
   ValueId branch(ValueId condition, std::unique_ptr<Block> if_true, std::unique_ptr<Block> if_false);
@@ -104,12 +104,13 @@ class GraphBuilder {
   BuildResult compress(ValueId mask, ValueId x, const Dim& count);
   /// Where the mask is true, in C order: a row of indices for each, i64.
   ValueId nonzero(ValueId mask, const Dim& count);
-  /// The other way round: an array of the mask's shape, before that of the other axes of `x`, which has the elements of `x` where the mask
-  /// is true, and zeros.
+  /// The other way round: an array of the mask's shape, before that of the other axes of `x`, which has the elements of
+  /// `x` where the mask is true, and zeros.
   ValueId expand(ValueId mask, ValueId x);
 
   /// A call of the host's function number `index`; the result is fresh, in C order where no strides are given.
-  ValueId host_call(int64_t index, std::vector<ValueId> operands, DType dtype, Dims shape, std::optional<Dims> strides = {});
+  ValueId host_call(int64_t index, std::vector<ValueId> operands, DType dtype, Dims shape,
+                    std::optional<Dims> strides = {});
 
  private:
   using Attrs = std::vector<std::pair<AttrKey, AttrValue>>;

@@ -11,13 +11,15 @@ namespace {
 
 class Copier {
  public:
-  Copier(Graph& to, const Graph& from, std::span<const ValueId> params) : to_(to), from_(from), made_(from.value_count(), kNoValue) {
+  Copier(Graph& to, const Graph& from, std::span<const ValueId> params)
+      : to_(to), from_(from), made_(from.value_count(), kNoValue) {
     for (std::size_t i = 0; i < params.size(); ++i) made_[index(from.params()[i])] = params[i];
   }
 
   void copy(const Block& block) {
     for (ValueId v : block.params) append(v);
-    const std::vector<std::size_t> starts = &block == &from_.body() ? from_.gradient_starts() : std::vector<std::size_t>{};
+    const std::vector<std::size_t> starts =
+        &block == &from_.body() ? from_.gradient_starts() : std::vector<std::size_t>{};
     for (std::size_t i = 0; i < block.nodes.size(); ++i) {
       if (std::binary_search(starts.begin(), starts.end(), i)) to_.begin_gradient();
       append(block.nodes[i]);

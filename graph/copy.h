@@ -8,8 +8,8 @@
 
 namespace framejit::graph {
 
-/// Appends what `from` computes, with values of `to` in the place of its params, and gives its results there. The values have the types of
-/// the params but for root and offset; both graphs mean the same by a symbol.
+/// Appends what `from` computes, with values of `to` in the place of its params, and gives its results there. The
+/// values have the types of the params but for root and offset; both graphs mean the same by a symbol.
 std::vector<ValueId> append_graph(Graph& to, const Graph& from, std::span<const ValueId> params);
 
 }  // namespace framejit::graph

@@ -119,10 +119,8 @@ std::optional<Term> divide_factors(const Term& term, const Term& by) {
   Term out;
   auto next = by.factors.begin();
   for (const Factor& f : term.factors) {
-    if (next != by.factors.end() && compare(f, *next) == 0)
-      ++next;
-    else
-      out.factors.push_back(f);
+    if (next != by.factors.end() && compare(f, *next) == 0) ++next;
+    else out.factors.push_back(f);
   }
   if (next != by.factors.end()) return std::nullopt;
   out.coefficient = term.coefficient;
@@ -243,8 +241,7 @@ Dim Polynomial::make(std::vector<Term> terms) {
   for (Term& t : terms) {
     if (!out.empty() && compare_factors(out.back(), t) == 0)
       out.back().coefficient = add(out.back().coefficient, t.coefficient);
-    else
-      out.push_back(std::move(t));
+    else out.push_back(std::move(t));
   }
   std::erase_if(out, [](const Term& t) { return t.coefficient == 0; });
   if (out.empty()) return 0;
@@ -374,7 +371,9 @@ std::optional<int64_t> Dim::try_evaluate(std::span<const int64_t> symbols) const
   return detail::evaluate(*this, symbols, out) ? std::optional(out) : std::nullopt;
 }
 
-int64_t Dim::at_most(std::span<const int64_t> least, std::span<const int64_t> most) const { return detail::range_of(*this, least, most).high; }
+int64_t Dim::at_most(std::span<const int64_t> least, std::span<const int64_t> most) const {
+  return detail::range_of(*this, least, most).high;
+}
 
 void Dim::collect_symbols(std::vector<SymbolId>& out) const {
   if (!poly_) return;
@@ -408,10 +407,8 @@ std::string Dim::str() const {
   std::string out;
   for (const Term& t : poly_->terms) {
     const bool negative = t.coefficient < 0;
-    if (out.empty())
-      out += negative ? "-" : "";
-    else
-      out += negative ? " - " : " + ";
+    if (out.empty()) out += negative ? "-" : "";
+    else out += negative ? " - " : " + ";
     const uint64_t bits = static_cast<uint64_t>(t.coefficient);
     const uint64_t magnitude = negative ? 0 - bits : bits;
     if (magnitude != 1 || t.factors.empty()) out += std::to_string(magnitude);

@@ -6,10 +6,10 @@
 //       return %3
 //     }
 //
-// Control flow. `if` runs one of two blocks; `loop` runs its block, then again while its first result is true: the other
-// results become the `carried` values of the next round, and may be followed by more that only the last round gives. An
-// `output` of either is a fresh value with the bytes that the block's result had. Within a block only memory that is made
-// there is written. `expect` ends the run where its operand is false: the interpreter's answer is needed.
+// Control flow. `if` runs one of two blocks; `loop` runs its block, then again while its first result is true: the
+// other results become the `carried` values of the next round, and may be followed by more that only the last round
+// gives. An `output` of either is a fresh value with the bytes that the block's result had. Within a block only memory
+// that is made there is written. `expect` ends the run where its operand is false: the interpreter's answer is needed.
 //
 // Memory. A value is *fresh* (it owns its bytes: results of elementwise operators, copies, fulls), a *param* (it owns
 // bytes that the user can see) or a *view* (it shares the bytes of its root, at an offset and with strides of its own).
@@ -76,8 +76,8 @@ struct Location {
   int line = 0, column = 0, end_column = 0;
 };
 
-/// A call of a ufunc by the user's code, which NumPy names when it warns: the text by `op`, the place by `location` and `origin`
-/// (what that indexes is the capture's).
+/// A call of a ufunc by the user's code, which NumPy names when it warns: the text by `op`, the place by `location` and
+/// `origin` (what that indexes is the capture's).
 struct Call {
   Op op;
   uint32_t location = 0, origin = 0;
@@ -112,7 +112,7 @@ enum class Causal : uint8_t { None, FromFirst, FromLast };
 
 /// Where the operands of an attention, or of its gradients, stand among a node's inputs; behind q, k, v and the scale.
 struct AttentionOperands {
-  std::optional<std::size_t> g, y;                // of the gradients: the cotangent of the result, and the result
+  std::optional<std::size_t> g, y;  // of the gradients: the cotangent of the result, and the result
   std::optional<std::size_t> mask;
   std::optional<std::size_t> state, probability;  // of weights that are dropped
 
@@ -123,8 +123,8 @@ struct AttentionOperands {
   }
 };
 
-/// What becomes of the floating-point flags (bits of fenv.h) that a node raises: those of `ignored` are dropped, those of `minded` make
-/// the run's answer no good. Of all others the one decides who runs the graph.
+/// What becomes of the floating-point flags (bits of fenv.h) that a node raises: those of `ignored` are dropped, those
+/// of `minded` make the run's answer no good. Of all others the one decides who runs the graph.
 struct FlagRule {
   static constexpr int kMindedShift = 8;
   uint8_t ignored = 0, minded = 0;
@@ -144,15 +144,16 @@ struct Block;
 struct Node {
   Op op;
   std::vector<ValueId> inputs;
-  std::vector<std::pair<AttrKey, AttrValue>> attrs;  // Index: param number; Value: constant bits; Axes; Dim; Name; Window; Most
+  std::vector<std::pair<AttrKey, AttrValue>>
+      attrs;  // Index: param number; Value: constant bits; Axes; Dim; Name; Window; Most
   Type type;
-  uint32_t location = 0;                       // index into Graph::locations
-  /// Indices into Graph::calls, ascending: the calls to which the node's floating-point flags belong, one but for what cse joined.
-  /// Empty: not known; NumPy has to warn itself.
+  uint32_t location = 0;  // index into Graph::locations
+  /// Indices into Graph::calls, ascending: the calls to which the node's floating-point flags belong, one but for what
+  /// cse joined. Empty: not known; NumPy has to warn itself.
   std::vector<uint32_t> calls;
   FlagRule flag_rule;                          // of what may raise flags
   std::vector<std::unique_ptr<Block>> blocks;  // bodies of structured control flow
-  bool again = false;                          // computes what has been computed before, where it is used, so that it was not kept
+  bool again = false;  // computes what has been computed before, where it is used, so that it was not kept
 
   const AttrValue* find(AttrKey key) const;
   /// The attributes that the operator's row demands.
@@ -167,8 +168,9 @@ struct Node {
 
 /// A body: its own parameters, nodes and results. Values of enclosing blocks are visible in it.
 struct Block {
-  std::vector<ValueId> params;  // nodes with Op::Param, of a loop's body Op::Carried; they stand here and not in `nodes`
-  std::vector<ValueId> nodes;   // in program order
+  std::vector<ValueId>
+      params;                  // nodes with Op::Param, of a loop's body Op::Carried; they stand here and not in `nodes`
+  std::vector<ValueId> nodes;  // in program order
   std::vector<ValueId> results;
 };
 
@@ -190,8 +192,9 @@ class Graph {
   /// The value that owns the bytes of `v`.
   ValueId root(ValueId v) const { return type(v).is_view() ? type(v).root : v; }
 
-  /// Appends to the innermost open block: a Carried to its params, else to its nodes; a Param always to those of the graph.
-  /// Types come from GraphBuilder or from a parser; the verifier checks them. References to nodes do not survive an append.
+  /// Appends to the innermost open block: a Carried to its params, else to its nodes; a Param always to those of the
+  /// graph. Types come from GraphBuilder or from a parser; the verifier checks them. References to nodes do not survive
+  /// an append.
   ValueId append(Node node);
   /// Nodes go into `block` until it is closed; the body is open where no other is.
   void open(Block& block) { open_.push_back(&block); }
@@ -221,8 +224,8 @@ class Graph {
   /// The same graph with one result; nothing where there are blocks.
   std::optional<Graph> with_result(ValueId result) const;
 
-  /// For transactions at capture: rollback forgets what was appended after `mark()`. What was changed in place stays. The same
-  /// block must be open.
+  /// For transactions at capture: rollback forgets what was appended after `mark()`. What was changed in place stays.
+  /// The same block must be open.
   struct Mark {
     std::size_t nodes, block_nodes, params, gradients;
     ShapeEnv::Mark shapes;
@@ -243,7 +246,8 @@ class Graph {
   std::vector<ValueId> gradients_;  // the first value of each, ascending
 };
 
-/// Calls f with the nodes of a block and of the blocks in it, in program order; a node comes before what its blocks hold.
+/// Calls f with the nodes of a block and of the blocks in it, in program order; a node comes before what its blocks
+/// hold.
 template <class F>
 void for_each_node(const Graph& graph, const Block& block, F&& f) {
   for (ValueId v : block.nodes) {

@@ -172,7 +172,8 @@ class Interpreter {
       symbols_[static_cast<std::size_t>(symbol[0])] = static_cast<int64_t>(load(values_[index(n.inputs[0])], 0).lo);
       unknown_.erase(symbol[0]);
       for (const DimGuard& g : graph_.shapes().guards())
-        if (mentions(g, symbol[0]) && related(g.relation, g.left.evaluate(symbols_), g.right.evaluate(symbols_)) != g.outcome)
+        if (mentions(g, symbol[0]) &&
+            related(g.relation, g.left.evaluate(symbols_), g.right.evaluate(symbols_)) != g.outcome)
           failure_ = kUnexpected;
       return failure_.empty();
     }
@@ -216,7 +217,8 @@ class Interpreter {
     for_each_index(mask.ref.shape, [&](const std::vector<int64_t>& at) {
       if (load(mask, dot(at, mask.ref.strides)).lo == 0 || row == out.ref.shape[0]) return;
       for (std::size_t a = 0; a < at.size(); ++a)
-        store(out, row * out.ref.strides[0] + static_cast<int64_t>(a) * out.ref.strides[1], {static_cast<uint64_t>(at[a]), 0});
+        store(out, row * out.ref.strides[0] + static_cast<int64_t>(a) * out.ref.strides[1],
+              {static_cast<uint64_t>(at[a]), 0});
       ++row;
     });
     return true;
@@ -279,7 +281,8 @@ class Interpreter {
           case Op::Attention: return attention(v, n);
           default: return attention_gradients(v, n);
         }
-      case OpClass::Host: return n.op == Op::Nonzero ? nonzero(v, n) : (n.op == Op::Compress || n.op == Op::Expand) && choose(v, n);
+      case OpClass::Host:
+        return n.op == Op::Nonzero ? nonzero(v, n) : (n.op == Op::Compress || n.op == Op::Expand) && choose(v, n);
       case OpClass::Control: return control(v, n);
     }
     return false;
@@ -423,7 +426,8 @@ class Interpreter {
           from.push_back(at[i + 2] * a.stride - a.before + place[i + 1] * a.dilation);
           inside = inside && from.back() >= 0 && from.back() < image.ref.shape[i + 2];
         }
-        Scalar factors[2] = {inside ? load(image, dot(from, image.ref.strides)) : Scalar{}, load(filter, dot(weight, filter.ref.strides))};
+        Scalar factors[2] = {inside ? load(image, dot(from, image.ref.strides)) : Scalar{},
+                             load(filter, dot(weight, filter.ref.strides))};
         Scalar terms[2] = {sum, {}};
         ok = ok && apply_scalar(Op::Multiply, out.dtype, out.dtype, factors, terms[1]) &&
              apply_scalar(Op::Add, out.dtype, out.dtype, terms, sum);
@@ -453,7 +457,8 @@ class Interpreter {
           inside = inside && from.back() >= 0 && from.back() < image.ref.shape[i + 2];
         }
         if (!inside) return;
-        Scalar factors[2] = {load(image, dot(from, image.ref.strides)), load(cotangent, dot(to, cotangent.ref.strides))};
+        Scalar factors[2] = {load(image, dot(from, image.ref.strides)),
+                             load(cotangent, dot(to, cotangent.ref.strides))};
         Scalar terms[2] = {sum, {}};
         ok = ok && apply_scalar(Op::Multiply, out.dtype, out.dtype, factors, terms[1]) &&
              apply_scalar(Op::Add, out.dtype, out.dtype, terms, sum);
@@ -481,7 +486,8 @@ class Interpreter {
     for (int64_t j = 0; j < seen; ++j) {
       double score = 0;
       for (int64_t d = 0; d < q[3]; ++d)
-        score += float32(input(n, 0), {at[0], at[1], at[2], d}) * float32(input(n, 1), {at[0], at[1] / (q[1] / k[1]), j, d});
+        score +=
+            float32(input(n, 0), {at[0], at[1], at[2], d}) * float32(input(n, 1), {at[0], at[1] / (q[1] / k[1]), j, d});
       score *= float32(input(n, 3), {0});
       if (!mask_strides.empty()) {
         const Scalar bits = load(input(n, *mask), dot({at[0], at[1], at[2], j}, mask_strides));
@@ -521,7 +527,8 @@ class Interpreter {
         double total = keys.empty() ? std::numeric_limits<double>::quiet_NaN() : 0;
         for (std::size_t j = 0; j < keys.size(); ++j)
           total += keys[j] * kept[j] * float32(input(n, 2), {at[0], at[1] / (q[1] / k[1]), static_cast<int64_t>(j), d});
-        store(out, dot({at[0], at[1], at[2], d}, out.ref.strides), Scalar{std::bit_cast<uint32_t>(static_cast<float>(total))});
+        store(out, dot({at[0], at[1], at[2], d}, out.ref.strides),
+              Scalar{std::bit_cast<uint32_t>(static_cast<float>(total))});
       }
     });
     return true;
@@ -581,7 +588,7 @@ class Interpreter {
   std::set<SymbolId> unknown_;  // to be measured
   HostLoop host_;
   std::vector<Array> values_;
-  std::vector<std::vector<std::byte>> owned_;  // by root; moving a vector leaves its bytes in place
+  std::vector<std::vector<std::byte>> owned_;                  // by root; moving a vector leaves its bytes in place
   std::map<ValueId, std::vector<std::vector<Scalar>>> given_;  // by if and loop: the elements of their outputs
   std::string failure_;
   unsigned raised_ = 0;  // by FlagRule::apply; beside what the status says

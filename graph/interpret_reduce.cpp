@@ -89,8 +89,7 @@ void reduce_typed(Op op, const ReducePlan& plan, Read&& read, std::byte* out) {
         std::memcpy(&sum, out + at.out, sizeof(T));
         if constexpr (std::is_floating_point_v<T>)
           sum = combine<T>(op, sum, plan.folds && op == Op::ReduceSum ? pairwise(run.data(), count) : run.back());
-        else
-          sum = combine<T>(op, sum, run.back());
+        else sum = combine<T>(op, sum, run.back());
         std::memcpy(out + at.out, &sum, sizeof(T));
       }
     }

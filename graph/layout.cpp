@@ -74,7 +74,8 @@ bool same_shape(ShapeEnv& shapes, std::span<const Dim> a, std::span<const Dim> b
 
 /// What is measured may turn out to be 0: strides are then those of another length.
 bool is_empty(ShapeEnv& shapes, std::span<const Dim> shape) {
-  return std::any_of(shape.begin(), shape.end(), [&](const Dim& d) { return !shapes.is_measured(d) && !shapes.holds(Relation::Lt, 0, d); });
+  return std::any_of(shape.begin(), shape.end(),
+                     [&](const Dim& d) { return !shapes.is_measured(d) && !shapes.holds(Relation::Lt, 0, d); });
 }
 
 }  // namespace
@@ -162,10 +163,8 @@ std::optional<Dims> reshape_strides(ShapeEnv& shapes, const Type& type, std::spa
     std::size_t old_end = old + 1, next_end = next + 1;
     Dim old_size = old_shape[old], next_size = shape[next];
     while (!shapes.equal(next_size, old_size)) {
-      if (shapes.holds(Relation::Lt, next_size, old_size))
-        next_size = next_size * shape[next_end++];
-      else
-        old_size = old_size * old_shape[old_end++];
+      if (shapes.holds(Relation::Lt, next_size, old_size)) next_size = next_size * shape[next_end++];
+      else old_size = old_size * old_shape[old_end++];
     }
     for (std::size_t k = old; k + 1 < old_end; ++k)
       if (!shapes.equal(old_strides[k], old_shape[k + 1] * old_strides[k + 1])) return std::nullopt;

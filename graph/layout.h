@@ -32,7 +32,8 @@ AxisOrder copy_order(ShapeEnv& shapes, const Type& type);
 bool is_c_contiguous(ShapeEnv& shapes, const Type& type);
 bool is_f_contiguous(ShapeEnv& shapes, const Type& type);
 
-/// Is the value a view that repeats elements, as np.broadcast_to makes them, or a view of one? Such arrays are read-only.
+/// Is the value a view that repeats elements, as np.broadcast_to makes them, or a view of one? Such arrays are
+/// read-only.
 bool repeats_elements(const Graph& graph, ValueId value);
 
 /// The strides with which `type` can be viewed in `shape` (as many elements); nothing where NumPy copies.

@@ -220,7 +220,8 @@ constexpr bool may_set_flags(Op op, DType operand) {
   return true;
 }
 
-/// Is it, on float16, the operator on float32 of what the operands are there, and the result rounded (NumPy's loops do so)?
+/// Is it, on float16, the operator on float32 of what the operands are there, and the result rounded (NumPy's loops do
+/// so)?
 constexpr bool is_half_in_float(Op op) {
   switch (op) {
     case Op::Add:
@@ -245,7 +246,9 @@ constexpr bool is_half_in_float(Op op) {
 }
 
 /// May the operands change places? Of products of complex numbers one is rounded before the other.
-constexpr bool is_commutative(Op op, DType operand) { return def(op).commutative && !(op == Op::Multiply && is_complex(operand)); }
+constexpr bool is_commutative(Op op, DType operand) {
+  return def(op).commutative && !(op == Op::Multiply && is_complex(operand));
+}
 
 /// Does the operator take operands of this dtype? (Where: as second and third operand, the first is bool.) Where NumPy
 /// would promote first, such as exp of an integer, the front door inserts the cast.

@@ -54,10 +54,8 @@ class Parser {
   /// Up to the end of a block: what it gives.
   std::vector<ValueId> statements(std::string_view last) {
     while (!take_word(last)) {
-      if (depth_ == 0 && take_word("gradient"))
-        graph_->begin_gradient();
-      else
-        statement();
+      if (depth_ == 0 && take_word("gradient")) graph_->begin_gradient();
+      else statement();
     }
     std::vector<ValueId> results;
     if (!at("}")) {
@@ -260,12 +258,9 @@ class Parser {
 
   void skip_spaces() {
     while (!rest_.empty()) {
-      if (rest_[0] == '#')
-        rest_.remove_prefix(std::min(rest_.find('\n'), rest_.size()));
-      else if (std::isspace(static_cast<unsigned char>(rest_[0])))
-        rest_.remove_prefix(1);
-      else
-        return;
+      if (rest_[0] == '#') rest_.remove_prefix(std::min(rest_.find('\n'), rest_.size()));
+      else if (std::isspace(static_cast<unsigned char>(rest_[0]))) rest_.remove_prefix(1);
+      else return;
     }
   }
 

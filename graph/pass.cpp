@@ -37,8 +37,13 @@ PhaseScope::~PhaseScope() noexcept(false) {
 }
 
 std::span<const Pass> all_passes() {
-  static constexpr Pass kPasses[] = {
-      {"canonicalize", canonicalize}, {"fold", fold}, {"forward", forward}, {"cse", cse}, {"attend", attend}, {"dce", dce}, {"recompute", recompute}};
+  static constexpr Pass kPasses[] = {{"canonicalize", canonicalize},
+                                     {"fold", fold},
+                                     {"forward", forward},
+                                     {"cse", cse},
+                                     {"attend", attend},
+                                     {"dce", dce},
+                                     {"recompute", recompute}};
   return kPasses;
 }
 

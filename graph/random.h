@@ -24,8 +24,8 @@ struct SplitMix64 {
     z ^= z >> 31;
   }
 
-  /// float32 numbers in [0, 1) are multiples of 2**-24, the upper bits. A word is one of a number that is at least `p`, in [0, 1], where
-  /// its upper bits are at least this.
+  /// float32 numbers in [0, 1) are multiples of 2**-24, the upper bits. A word is one of a number that is at least `p`,
+  /// in [0, 1], where its upper bits are at least this.
   static uint64_t least(float p) { return p > 0 ? static_cast<uint64_t>(std::ceil(std::fmin(p, 1.0f) * 0x1p24f)) : 0; }
   static constexpr int kShift = 40;
 };

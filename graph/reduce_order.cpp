@@ -54,10 +54,8 @@ Core choose_core(const std::vector<WalkAxis>& axes) {
       cost += single_out == d;
       if (outer.out == 0 || inner.out == 0) turn = d;
     }
-    if (single_in == d && inner.in * inner.extent == outer.in)
-      ++single_in;
-    else
-      cost += single_in == d;
+    if (single_in == d && inner.in * inner.extent == outer.in) ++single_in;
+    else cost += single_in == d;
     const int64_t core = size;
     size *= outer.extent;
     if (size == 0) break;
@@ -79,12 +77,9 @@ ReducePlan plan_reduction(std::vector<WalkAxis> axes) {
   const Core core = choose_core(plan.axes);
   plan.folds = plan.axes[0].out == 0;
   for (std::size_t d = 0; d <= core.dim; ++d) plan.span *= plan.axes[d].extent;
-  if (core.turns)
-    plan.call = core.core;
-  else if (core.buffered && core.size > kBufferSize)
-    plan.call = core.core * (kBufferSize / core.core);
-  else
-    plan.call = core.size;
+  if (core.turns) plan.call = core.core;
+  else if (core.buffered && core.size > kBufferSize) plan.call = core.core * (kBufferSize / core.core);
+  else plan.call = core.size;
   return plan;
 }
 

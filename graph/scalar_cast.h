@@ -38,10 +38,8 @@ bool with_type(DType dtype, F&& f) {
 template <class T>
 T value_of(const Scalar& s) {
   T out{};
-  if constexpr (std::is_same_v<T, bool>)
-    out = s.lo != 0;
-  else
-    std::memcpy(&out, &s.lo, sizeof(T));  // little endian
+  if constexpr (std::is_same_v<T, bool>) out = s.lo != 0;
+  else std::memcpy(&out, &s.lo, sizeof(T));  // little endian
   return out;
 }
 
@@ -77,29 +75,22 @@ To from_float(Float x) {
 
 template <class To, class From>
 To convert(From x) {
-  if constexpr (std::is_same_v<To, bool>)
-    return x != From{};
-  else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>)
-    return from_float<To>(x);
-  else
-    return static_cast<To>(x);
+  if constexpr (std::is_same_v<To, bool>) return x != From{};
+  else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) return from_float<To>(x);
+  else return static_cast<To>(x);
 }
 
 // Comparisons are quiet: NumPy's report no invalid on a NaN.
 template <class T>
 bool less(T a, T b) {
-  if constexpr (std::is_floating_point_v<T>)
-    return std::isless(a, b);
-  else
-    return a < b;
+  if constexpr (std::is_floating_point_v<T>) return std::isless(a, b);
+  else return a < b;
 }
 
 template <class T>
 bool is_nan(T x) {
-  if constexpr (std::is_floating_point_v<T>)
-    return std::isnan(x);
-  else
-    return false;
+  if constexpr (std::is_floating_point_v<T>) return std::isnan(x);
+  else return false;
 }
 
 /// x86 minsd and maxsd: the second operand unless the first is really less (greater).

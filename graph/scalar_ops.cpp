@@ -215,7 +215,8 @@ T log_add_exp(T a, T b, bool base2) {
   const T difference = a - b;
   if (is_nan(difference)) return difference;
   const T larger = std::isgreater(difference, T{}) ? a : b, size = -std::fabs(difference);
-  return larger + (base2 ? std::log1p(std::exp2(size)) * static_cast<T>(1.4426950408889634074) : std::log1p(std::exp(size)));
+  return larger +
+         (base2 ? std::log1p(std::exp2(size)) * static_cast<T>(1.4426950408889634074) : std::log1p(std::exp(size)));
 }
 
 template <class T>
@@ -304,12 +305,9 @@ bool apply_typed(Op op, std::span<const Scalar> args, Scalar& out, const ScalarO
   out = compare_or_select(op, x, options, handled);
   if (handled) return true;
   handled = true;
-  if constexpr (std::is_same_v<T, bool>)
-    out = apply_bool(op, x[0], x[1], handled);
-  else if constexpr (std::is_integral_v<T>)
-    out = apply_int(op, x[0], x[1], handled);
-  else
-    out = apply_float(op, x[0], x[1], x[2], handled);
+  if constexpr (std::is_same_v<T, bool>) out = apply_bool(op, x[0], x[1], handled);
+  else if constexpr (std::is_integral_v<T>) out = apply_int(op, x[0], x[1], handled);
+  else out = apply_float(op, x[0], x[1], x[2], handled);
   return handled;
 }
 

@@ -80,7 +80,9 @@ bool ShapeEnv::holds(Relation relation, const Dim& left, const Dim& right) {
       if (g.relation == relation && g.left == left && g.right == right) return g.outcome;
   // The sides are compared, not the difference with 0: it overflows if they are far apart.
   const bool outcome = related(relation, hint(left), hint(right));
-  if (q) decided_.emplace(key, Decision{q->difference, q->zero, outcome != q->negated, static_cast<uint32_t>(guards_.size())});
+  if (q)
+    decided_.emplace(key,
+                     Decision{q->difference, q->zero, outcome != q->negated, static_cast<uint32_t>(guards_.size())});
   guards_.push_back({relation, left, right, outcome});
   return outcome;
 }
@@ -90,13 +92,14 @@ bool ShapeEnv::fits(const Dim& a, const Dim& b) {
   return equal(a, b);
 }
 
-/// Makes the hint of a measured symbol that of `value`, where all that has been decided stays so. Not 0: the strides of arrays without
-/// elements are others.
+/// Makes the hint of a measured symbol that of `value`, where all that has been decided stays so. Not 0: the strides of
+/// arrays without elements are others.
 bool ShapeEnv::suggest(const Dim& measured, const Dim& value) {
   std::vector<SymbolId> symbol, others;
   measured.collect_symbols(symbol);
   value.collect_symbols(others);
-  if (symbol.size() != 1 || !(measured == Dim::symbol(symbol[0])) || !is_measured(measured) || hint(value) == 0) return false;
+  if (symbol.size() != 1 || !(measured == Dim::symbol(symbol[0])) || !is_measured(measured) || hint(value) == 0)
+    return false;
   if (std::find(others.begin(), others.end(), symbol[0]) != others.end()) return false;
   int64_t& now = hints_[static_cast<std::size_t>(symbol[0])];
   const int64_t before = std::exchange(now, hint(value));

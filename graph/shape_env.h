@@ -47,13 +47,14 @@ class ShapeEnv {
   /// guard. Neither side may have wrapped; their difference may.
   bool holds(Relation relation, const Dim& left, const Dim& right);
   bool equal(const Dim& a, const Dim& b) { return holds(Relation::Eq, a, b); }
-  /// The same, asked where there is nothing else that would do: what is measured is taken to be the other one, if nothing speaks against it.
+  /// The same, asked where there is nothing else that would do: what is measured is taken to be the other one, if
+  /// nothing speaks against it.
   bool fits(const Dim& a, const Dim& b);
   /// Fixes a symbolic dimension to its hint (a guard) and gives the constant.
   int64_t specialize(const Dim& d);
 
-  /// Whether an array is within its size for the values seen at capture. What symbols decide is recorded as a condition of the graph: it is
-  /// checked where symbols are bound, not at each call.
+  /// Whether an array is within its size for the values seen at capture. What symbols decide is recorded as a condition
+  /// of the graph: it is checked where symbols are bound, not at each call.
   bool limit(const ArraySize& array);
 
   const std::vector<DimGuard>& guards() const { return guards_; }

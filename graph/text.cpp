@@ -46,7 +46,8 @@ class Printer {
 
  private:
   void block(const Block& b, const char* last) {
-    const std::vector<std::size_t> starts = &b == &graph_.body() ? graph_.gradient_starts() : std::vector<std::size_t>{};
+    const std::vector<std::size_t> starts =
+        &b == &graph_.body() ? graph_.gradient_starts() : std::vector<std::size_t>{};
     for (std::size_t i = 0; i < b.nodes.size(); ++i) {
       if (std::binary_search(starts.begin(), starts.end(), i)) out_ += "  gradient\n";
       statement(b.nodes[i]);

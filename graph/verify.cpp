@@ -20,11 +20,13 @@
 // 10  A write has the type of its destination; the destination repeats no element; the value broadcasts to it and is no
 //     other view of the same root (a copy of that is, since all is read before the first store).
 // 11  Results are values of the body, or of their block, and neither writes nor control flow.
-// 12  Blocks: the condition of if, the first result of a loop's body and the operand of expect are one bool; both blocks of
+// 12  Blocks: the condition of if, the first result of a loop's body and the operand of expect are one bool; both
+// blocks of
 //     an if give the same types; what a loop begins with, carries and ends its rounds with have the same types, packed.
 // 13  An output is one of an if or of a loop that has so many, of its type. Nothing else has control flow as operand.
 // 14  What a loop carries is not written; nor is, in its body, what it begins with.
-// 15  What is measured is a 0-d i64, and its symbol a measured one that nothing measures twice. No type goes by one before it is measured, or
+// 15  What is measured is a 0-d i64, and its symbol a measured one that nothing measures twice. No type goes by one
+// before it is measured, or
 //     behind the block in which that is.
 #include "graph/verify.h"
 
@@ -105,10 +107,8 @@ class Verifier {
     }
     for (ValueId v : b.results) {
       if (found_) return;
-      if (!is_defined(v))
-        report(11, kNoValue, "a result is not defined");
-      else if (graph_.node(v).op == Op::Write || is_control(graph_.node(v).op))
-        report(11, v, "a write is a result");
+      if (!is_defined(v)) report(11, kNoValue, "a result is not defined");
+      else if (graph_.node(v).op == Op::Write || is_control(graph_.node(v).op)) report(11, v, "a write is a result");
     }
     block_ = around;
   }
@@ -171,7 +171,8 @@ class Verifier {
   void measure(ValueId v, const Node& n) {
     const Type& count = graph_.type(n.inputs[0]);
     const AttrValue *dim = n.find(AttrKey::Dim), *most = n.find(AttrKey::Most);
-    if (n.attrs.size() != 2 || !dim || !most || !std::holds_alternative<Dim>(*dim) || !std::holds_alternative<Dim>(*most))
+    if (n.attrs.size() != 2 || !dim || !most || !std::holds_alternative<Dim>(*dim) ||
+        !std::holds_alternative<Dim>(*most))
       return report(4, v, "a measure has a dimension, and what is the most");
     std::vector<SymbolId> symbol;
     n.dim().collect_symbols(symbol);
@@ -244,10 +245,8 @@ class Verifier {
     shape_and_strides(v, n.type);
     if (found_) return;
     result_shape(v, n);
-    if (def(n.op).cls == OpClass::View || def(n.op).cls == OpClass::Write)
-      shared(v, n);
-    else
-      fresh(v, n.type);
+    if (def(n.op).cls == OpClass::View || def(n.op).cls == OpClass::Write) shared(v, n);
+    else fresh(v, n.type);
     if (n.op == Op::Write && !found_) write(v, n);
   }
 
@@ -255,7 +254,8 @@ class Verifier {
     const bool reduction = def(n.op).cls == OpClass::Reduction;
     const bool host = n.op == Op::Host || n.op == Op::Output;
     const bool has_attribute = reduction || host || n.op == Op::Convolution || n.op == Op::ConvolutionWeights ||
-                               n.op == Op::Attention || n.op == Op::AttentionGradients || n.op == Op::Constant || n.op == Op::DimValue;
+                               n.op == Op::Attention || n.op == Op::AttentionGradients || n.op == Op::Constant ||
+                               n.op == Op::DimValue;
     const std::size_t expected = has_attribute ? 1 : 0;
     if (n.attrs.size() != expected) return report(4, v, "number of attributes");
     if (expected == 0) return;
@@ -267,10 +267,12 @@ class Verifier {
       symbols(v, std::get<Dim>(value));
     } else if (n.op == Op::Convolution || n.op == Op::ConvolutionWeights) {
       const auto* numbers = std::get_if<std::vector<int64_t>>(&value);
-      if (key != AttrKey::Window || numbers == nullptr || !Window::from(*numbers)) report(4, v, "a convolution has a window");
+      if (key != AttrKey::Window || numbers == nullptr || !Window::from(*numbers))
+        report(4, v, "a convolution has a window");
     } else if (host || n.op == Op::Attention || n.op == Op::AttentionGradients) {
       if (key != AttrKey::Index) return report(4, v, "a host call, an output and attention have an index");
-      if (!host && (n.index() < 0 || n.index() > static_cast<int64_t>(Causal::FromLast))) report(4, v, "which keys a query sees");
+      if (!host && (n.index() < 0 || n.index() > static_cast<int64_t>(Causal::FromLast)))
+        report(4, v, "which keys a query sees");
     } else {
       const auto* axes = std::get_if<std::vector<int64_t>>(&value);
       if (key != AttrKey::Axes || axes == nullptr) return report(4, v, "a reduction has axes");
@@ -289,7 +291,8 @@ class Verifier {
         report(5, v, "dtype of the result");
       return;
     }
-    const bool attention = (n.op == Op::Attention || n.op == Op::AttentionGradients) && AttentionOperands::fits(n.op, n.inputs.size());
+    const bool attention =
+        (n.op == Op::Attention || n.op == Op::AttentionGradients) && AttentionOperands::fits(n.op, n.inputs.size());
     std::size_t state = n.inputs.size();  // none
     if (attention) state = AttentionOperands(n.op, n.inputs.size()).state.value_or(state);
     const DType operand = graph_.type(n.inputs.back()).dtype;
@@ -309,9 +312,9 @@ class Verifier {
     std::vector<SymbolId> used;
     d.collect_symbols(used);
     for (SymbolId s : used)
-      if (static_cast<std::size_t>(s) >= graph_.shapes().symbol_count())
-        report(6, v, "unknown symbol in " + d.str());
-      else if (graph_.shapes().is_measured(Dim::symbol(s)) && std::find(measured_.begin(), measured_.end(), s) == measured_.end())
+      if (static_cast<std::size_t>(s) >= graph_.shapes().symbol_count()) report(6, v, "unknown symbol in " + d.str());
+      else if (graph_.shapes().is_measured(Dim::symbol(s)) &&
+               std::find(measured_.begin(), measured_.end(), s) == measured_.end())
         report(15, v, d.str() + " is not measured here");
   }
 
@@ -335,7 +338,8 @@ class Verifier {
     switch (def(n.op).cls) {
       case OpClass::Source:
         if (n.op == Op::Output || n.op == Op::Carried) return;
-        if (n.op == Op::Iota ? shape.size() != 1 : n.op != Op::Full && n.op != Op::Empty && !shape.empty()) report(7, v, "rank");
+        if (n.op == Op::Iota ? shape.size() != 1 : n.op != Op::Full && n.op != Op::Empty && !shape.empty())
+          report(7, v, "rank");
         if (n.op == Op::Full && graph_.type(n.inputs[0]).rank() != 0) report(7, v, "full of a 0-d value");
         return;
       case OpClass::Elementwise: return elementwise_shape(v, n);
@@ -347,7 +351,8 @@ class Verifier {
       case OpClass::Contraction:
         if (n.op == Op::MatMul) return contraction_shape(v, n);
         if (n.op == Op::Convolution) return convolution_shape(v, n, graph_.type(n.inputs[1]).shape, n.type.shape);
-        if (n.op == Op::ConvolutionWeights) return convolution_shape(v, n, n.type.shape, graph_.type(n.inputs[1]).shape);
+        if (n.op == Op::ConvolutionWeights)
+          return convolution_shape(v, n, n.type.shape, graph_.type(n.inputs[1]).shape);
         return attention_shape(v, n);
       case OpClass::View:
       case OpClass::Host:
@@ -411,8 +416,10 @@ class Verifier {
     const Dims& image = graph_.type(n.inputs[0]).shape;
     const Window window = n.window();
     const std::size_t rank = window.axes.size() + 2;
-    if (image.size() != rank || filter.size() != rank || !all_const(filter)) return report(7, v, "ranks of a convolution");
-    const bool channels = filter[0].value() % window.groups == 0 && may_be_equal(image[1], filter[1] * Dim(window.groups));
+    if (image.size() != rank || filter.size() != rank || !all_const(filter))
+      return report(7, v, "ranks of a convolution");
+    const bool channels =
+        filter[0].value() % window.groups == 0 && may_be_equal(image[1], filter[1] * Dim(window.groups));
     if (std::any_of(filter.begin() + 2, filter.end(), [](const Dim& size) { return size.value() < 1; }))
       return report(7, v, "an empty window");
     const Dim bytes = product(window.padded(image)) * size_of(n.type.dtype);
@@ -431,13 +438,16 @@ class Verifier {
       return report(7, v, "ranks of attention");
     const bool heads = k[1].value() > 0 && q[1].value() % k[1].value() == 0;
     const Dims result = {q[0], q[1], q[2], w[3]};
-    bool fits = heads && may_be_equal(Dims{q[0], q[3], k[1], k[2]}, Dims{k[0], k[3], w[1], w[2]}) && may_be_equal(k[0], w[0]);
+    bool fits =
+        heads && may_be_equal(Dims{q[0], q[3], k[1], k[2]}, Dims{k[0], k[3], w[1], w[2]}) && may_be_equal(k[0], w[0]);
     fits = fits && (n.op == Op::Attention ? may_be_equal(n.type.shape, result)
-                                          : may_be_equal(shape(*at.g), result) && may_be_equal(shape(*at.y), result) && n.type.rank() == 1 &&
+                                          : may_be_equal(shape(*at.g), result) && may_be_equal(shape(*at.y), result) &&
+                                                n.type.rank() == 1 &&
                                                 may_be_equal(n.type.shape[0], product(q) + product(k) + product(w)));
     if (!fits) return report(7, v, "shape of attention");
     if (at.mask && !broadcasts(shape(*at.mask), {q[0], q[1], q[2], k[2]})) return report(7, v, "mask of attention");
-    if (at.state && (shape(*at.probability) != Dims{1} || shape(*at.state) != Dims{1})) report(7, v, "what attention drops");
+    if (at.state && (shape(*at.probability) != Dims{1} || shape(*at.state) != Dims{1}))
+      report(7, v, "what attention drops");
   }
 
   void fresh(ValueId v, const Type& t) {
@@ -489,7 +499,7 @@ class Verifier {
   std::vector<bool> defined_;
   std::vector<const Block*> block_of_;  // null: not seen
   const Block* block_ = nullptr;
-  std::vector<SymbolId> measured_;     // those whose value is known here
+  std::vector<SymbolId> measured_;  // those whose value is known here
   std::set<SymbolId> ever_measured_;
   std::optional<Violation> found_;
 };

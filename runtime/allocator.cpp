@@ -148,10 +148,8 @@ __attribute__((tls_model("initial-exec"))) thread_local bool t_exited = false;
 
 void to_system(Shared& s, Header* h) {  // under the mutex
   s.from_system -= static_cast<int64_t>(h->capacity);
-  if (h->size_class == kLargeClass)
-    munmap(h->map, h->map_size);
-  else
-    std::free(h);
+  if (h->size_class == kLargeClass) munmap(h->map, h->map_size);
+  else std::free(h);
 }
 
 void evict_large(Shared& s, int64_t now) {

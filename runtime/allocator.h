@@ -22,7 +22,8 @@ AllocatorStats allocator_stats();
 /// thread.
 void trim();
 
-/// For tests: from now on the process ends where something was written behind the end of a block, once the block is released.
+/// For tests: from now on the process ends where something was written behind the end of a block, once the block is
+/// released.
 void check_ends();
 
 /// Fault injection for tests: the n-th allocation from now on (0: the next) and all after it fail; -1: none does.

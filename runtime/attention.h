@@ -7,14 +7,17 @@
 
 namespace framejit::runtime {
 
-/// out = softmax(scale * q k^T + mask) v for each batch and head. Distances in bytes; rows of `out` follow each other. `backward`: the
-/// cotangents of q, k and v instead, one behind the other in C order, from the result `y` and its cotangent `g`.
+/// out = softmax(scale * q k^T + mask) v for each batch and head. Distances in bytes; rows of `out` follow each other.
+/// `backward`: the cotangents of q, k and v instead, one behind the other in C order, from the result `y` and its
+/// cotangent `g`.
 ///
-/// Keys are taken in blocks of kKeys: their products with a query are those of product.h, their softmax is relative to the largest
-/// score so far, and what was summed before is scaled when a larger one comes. So the order depends on shapes and strides only.
+/// Keys are taken in blocks of kKeys: their products with a query are those of product.h, their softmax is relative to
+/// the largest score so far, and what was summed before is scaled when a larger one comes. So the order depends on
+/// shapes and strides only.
 ///
-/// `drops`: weights become 0 with a probability and are divided by what is left of 1 where not, by the numbers of graph/random.h. They are
-/// drawn where the weights are needed, forward and backward: their numbers are those in the matrix of all weights.
+/// `drops`: weights become 0 with a probability and are divided by what is left of 1 where not, by the numbers of
+/// graph/random.h. They are drawn where the weights are needed, forward and backward: their numbers are those in the
+/// matrix of all weights.
 struct Attention {
   static constexpr int64_t kQueries = 128, kKeys = 256;
   struct Matrix {
@@ -30,10 +33,11 @@ struct Attention {
   bool causal = false;  // a query sees keys up to its own number plus `ahead`
   int64_t ahead = 0;
 
-  // Chosen by `plan`. Products by whether the block of queries, and that of keys, is the last one, which may be smaller.
+  // Chosen by `plan`. Products by whether the block of queries, and that of keys, is the last one, which may be
+  // smaller.
   struct Products {
-    Product scores, sums;                       // q k^T, and that with v
-    Product towards, of_q, of_k, of_v;          // backward: g v^T, and what is added to the cotangents
+    Product scores, sums;               // q k^T, and that with v
+    Product towards, of_q, of_k, of_v;  // backward: g v^T, and what is added to the cotangents
   };
   Products products[2][2];
   int64_t scratch_bytes = 0;

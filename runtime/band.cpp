@@ -23,7 +23,8 @@ constexpr int64_t kStretch = 64, kAlignment = 64;
 
 int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
-/// What the accesses of a band to one buffer have in common: the bytes [low, high) of row 0, and the distance between rows.
+/// What the accesses of a band to one buffer have in common: the bytes [low, high) of row 0, and the distance between
+/// rows.
 struct Footprint {
   int64_t pitch = 0, low = 0, high = 0;
   bool read = false, written = false, alike = true;
@@ -44,10 +45,12 @@ struct Footprint {
 
 class Finder {
  public:
-  Finder(const Program& program, Bound& bound, int64_t block_bytes) : program_(program), bound_(bound), block_bytes_(block_bytes) {
+  Finder(const Program& program, Bound& bound, int64_t block_bytes)
+      : program_(program), bound_(bound), block_bytes_(block_bytes) {
     for (const Step& step : program.steps)
       if (const auto* flow = std::get_if<FlowStep>(&step))
-        if (flow->kind == FlowStep::Jump || flow->kind == FlowStep::Unless || flow->kind == FlowStep::Again) targets_.insert(flow->target);
+        if (flow->kind == FlowStep::Jump || flow->kind == FlowStep::Unless || flow->kind == FlowStep::Again)
+          targets_.insert(flow->target);
   }
 
   void run() {
@@ -56,7 +59,9 @@ class Finder {
     for (std::size_t first = 0; first < bound_.steps.size();) {
       std::size_t last = first;
       rows_ = 0;
-      while (last < bound_.steps.size() && last - first < kMostSteps && (last == first || !targets_.contains(last)) && take(first, last)) ++last;
+      while (last < bound_.steps.size() && last - first < kMostSteps && (last == first || !targets_.contains(last)) &&
+             take(first, last))
+        ++last;
       if (last - first >= 2) note(first, last);
       first = std::max(last, first + 1);
     }
@@ -74,7 +79,8 @@ class Finder {
       int64_t bytes = 0;
       for (std::size_t k = 0; k < loop->operands.size(); ++k) {
         int64_t row = loop->operands[k].itemsize;
-        for (int axis = 0; axis < loop->rank(); ++axis) row += std::abs(loop->stride(k, axis)) * (axis == 0 ? 1 : loop->extents[axis]);
+        for (int axis = 0; axis < loop->rank(); ++axis)
+          row += std::abs(loop->stride(k, axis)) * (axis == 0 ? 1 : loop->extents[axis]);
         bytes += row * loop->extents[0];
       }
       most = std::max(most, bytes);
@@ -154,13 +160,15 @@ class Finder {
       band.nanoseconds += l.nanoseconds;
       band.parallel = band.parallel && l.step->parallel;
       band.scratch_bytes = std::max(band.scratch_bytes, l.scratch_bytes);
-      const bool calls_host = std::any_of(l.stages.begin(), l.stages.end(), [](const BoundStage& s) { return !s.kernel; });
+      const bool calls_host =
+          std::any_of(l.stages.begin(), l.stages.end(), [](const BoundStage& s) { return !s.kernel; });
       if (calls_host && l.rank() == 1) grain = std::lcm(grain, kStretch / std::gcd(kStretch, l.extents[0] / rows_));
     }
     band.block = round_up(std::max<int64_t>(1, block_bytes_ / row_bytes), grain);
     if (band.block * 2 > rows_) return;
     for (const auto& [buffer, f] : footprints_) {
-      if (program_.buffers[buffer].kind != BufferKind::Temp || !f.written || used_outside(buffer, first, last)) continue;
+      if (program_.buffers[buffer].kind != BufferKind::Temp || !f.written || used_outside(buffer, first, last))
+        continue;
       band.temps.push_back({buffer, f.pitch, f.low, band.bytes});
       // A block may be longer by less than one block: what is left at the end is added to it.
       band.bytes += round_up(2 * band.block * f.pitch, kAlignment) + kAlignment;
@@ -172,7 +180,8 @@ class Finder {
   bool used_outside(BufferIndex buffer, std::size_t first, std::size_t last) const {
     bool found = false;
     for (std::size_t i = 0; i < program_.steps.size() && !found; ++i)
-      if (i < first || i >= last) for_each_buffer(program_, bound_, i, [&](BufferIndex b, bool) { found = found || b == buffer; });
+      if (i < first || i >= last)
+        for_each_buffer(program_, bound_, i, [&](BufferIndex b, bool) { found = found || b == buffer; });
     return found;
   }
 
@@ -191,7 +200,8 @@ class Rows {
     if (all.direct.empty()) loop_ = all;
   }
 
-  void run(int64_t begin, int64_t count, RunState& state, const std::function<void(const BoundLoop&, RunState&)>& run_loop) {
+  void run(int64_t begin, int64_t count, RunState& state,
+           const std::function<void(const BoundLoop&, RunState&)>& run_loop) {
     if (!all_.direct.empty()) return execute_directly(all_, begin * unit_, (begin + count) * unit_, state.buffers);
     run_loop(block(begin, count), state);
   }
@@ -222,7 +232,8 @@ void find_bands(const Program& program, Bound& bound, int64_t block_bytes) {
   Finder(program, bound, block_bytes).run();
 }
 
-void execute_band(const Bound& bound, const Band& band, RunState& state, const std::function<void(const BoundLoop&, RunState&)>& run) {
+void execute_band(const Bound& bound, const Band& band, RunState& state,
+                  const std::function<void(const BoundLoop&, RunState&)>& run) {
   std::atomic<bool> redo{false};
   run_pieces(band.rows, band.block, band.nanoseconds, band.parallel, state, [&](int64_t begin, int64_t end) {
     const Scratch memory(band.bytes + band.scratch_bytes, state);
@@ -232,7 +243,8 @@ void execute_band(const Bound& bound, const Band& band, RunState& state, const s
     own.poller = state.poller;
     own.reserve = memory.data() + band.bytes;
     std::vector<Rows> steps;
-    for (std::size_t i = band.first; i < band.last; ++i) steps.emplace_back(std::get<BoundLoop>(bound.steps[i]), band.rows);
+    for (std::size_t i = band.first; i < band.last; ++i)
+      steps.emplace_back(std::get<BoundLoop>(bound.steps[i]), band.rows);
     for (int64_t at = begin, count; at < end && !own.stopped(); at += count) {
       count = end - at < 2 * band.block ? end - at : band.block;
       for (const Band::Temp& t : band.temps) buffers[t.buffer] = memory.data() + t.offset - t.low - at * t.pitch;

@@ -55,7 +55,8 @@ class Binder {
   Binder(const Program& program, const CodeBlock& code, Bound& bound)
       : program_(program), code_(code), bound_(bound), symbols_(bound.symbols) {
     for (const Measured& m : program.measured)
-      if (int64_t& n = symbols_[static_cast<std::size_t>(m.symbol)]; n == kUnknown) n = bound.ranges.most[static_cast<std::size_t>(m.symbol)];
+      if (int64_t& n = symbols_[static_cast<std::size_t>(m.symbol)]; n == kUnknown)
+        n = bound.ranges.most[static_cast<std::size_t>(m.symbol)];
   }
 
   void run(bool beside, int64_t block_bytes) {
@@ -105,7 +106,8 @@ class Binder {
     for (std::size_t i : what.conditions) check(program_.conditions[i]);
     for (std::size_t i : what.steps) {
       bound_.steps[i] = bind_step(program_.steps[i]);
-      bound_.temp_bytes = std::max(bound_.temp_bytes, bound_.reserves[i] + round_up(scratch_of(bound_.steps[i]), kTempAlignment));
+      bound_.temp_bytes =
+          std::max(bound_.temp_bytes, bound_.reserves[i] + round_up(scratch_of(bound_.steps[i]), kTempAlignment));
     }
   }
 
@@ -137,7 +139,8 @@ class Binder {
 
   static double nanoseconds_of(const BoundStep& step) {
     if (const auto* host = std::get_if<BoundHost>(&step)) return nanoseconds_of_host(*host);
-    if (const auto* flow = std::get_if<BoundFlow>(&step)) return flow->step->kind == FlowStep::Again ? kLoopNanoseconds : 0;
+    if (const auto* flow = std::get_if<BoundFlow>(&step))
+      return flow->step->kind == FlowStep::Again ? kLoopNanoseconds : 0;
     return cost_of(step);
   }
 
@@ -200,7 +203,8 @@ class Binder {
     std::vector<graph::SymbolId> used;
     g.left.collect_symbols(used);
     g.right.collect_symbols(used);
-    return std::none_of(used.begin(), used.end(), [&](graph::SymbolId s) { return bound_.symbols[static_cast<std::size_t>(s)] == kUnknown; });
+    return std::none_of(used.begin(), used.end(),
+                        [&](graph::SymbolId s) { return bound_.symbols[static_cast<std::size_t>(s)] == kUnknown; });
   }
 
   bool holds(const graph::DimGuard& g) const { return graph::related(g.relation, value(g.left), value(g.right)); }
@@ -246,8 +250,8 @@ class Binder {
     const bool streams = step.streaming_bytes > 0 && bytes >= static_cast<double>(step.streaming_bytes);
     for (const Stage& stage : step.stages) out.stages.push_back(bind_stage(stage, streams));
     if (step.guarded)
-      out.guarded = {reinterpret_cast<GuardedFn>(const_cast<void*>(code_.entry(step.guarded->kernel))), step.guarded->operands,
-                     step.guarded->saved};
+      out.guarded = {reinterpret_cast<GuardedFn>(const_cast<void*>(code_.entry(step.guarded->kernel))),
+                     step.guarded->operands, step.guarded->saved};
     bind_scratch(step, out);
     bind_direct(step, out);
     out.aligned = operand_to_align(step, out);
@@ -288,8 +292,9 @@ class Binder {
     return true;
   }
 
-  /// Are so many lines of memory, one from each row, still in the second-level cache, and known to the processor's tables of pages, when the
-  /// next elements of the rows are read? Distances that are multiples of large powers of two leave most of its sets unused.
+  /// Are so many lines of memory, one from each row, still in the second-level cache, and known to the processor's
+  /// tables of pages, when the next elements of the rows are read? Distances that are multiples of large powers of two
+  /// leave most of its sets unused.
   static bool stays_in_cache(int64_t rows, int64_t stride) {
     constexpr int64_t kLine = 64, kSets = 1024, kWays = 8, kPages = 1024;
     const int64_t sets = kSets / std::gcd(kSets, std::max<int64_t>(1, std::abs(stride) / kLine));
@@ -298,13 +303,16 @@ class Binder {
 
   /// Kernels on two axes or more, each element by itself.
   static bool is_kernel_of_elements(const BoundLoop& loop) {
-    const bool has_index = std::any_of(loop.operands.begin(), loop.operands.end(), [](const BoundOperand& o) { return o.index; });
-    const bool kernels = std::all_of(loop.stages.begin(), loop.stages.end(), [](const BoundStage& s) { return s.kernel != nullptr; });
-    return loop.rank() >= 2 && loop.step->reduce == ReduceKind::None && loop.step->scratch_slots == 0 && !loop.guarded.kernel && !has_index &&
-           kernels;
+    const bool has_index =
+        std::any_of(loop.operands.begin(), loop.operands.end(), [](const BoundOperand& o) { return o.index; });
+    const bool kernels =
+        std::all_of(loop.stages.begin(), loop.stages.end(), [](const BoundStage& s) { return s.kernel != nullptr; });
+    return loop.rank() >= 2 && loop.step->reduce == ReduceKind::None && loop.step->scratch_slots == 0 &&
+           !loop.guarded.kernel && !has_index && kernels;
   }
 
-  /// Rows of a few elements leave most lanes of a vector idle, and a row that is written stands in the way of the next one's load.
+  /// Rows of a few elements leave most lanes of a vector idle, and a row that is written stands in the way of the next
+  /// one's load.
   void join_rows(BoundLoop& out) const {
     constexpr int64_t kShort = 256, kLine = 64, kBytes = 2048, kFewest = 8;
     if (!is_kernel_of_elements(out)) return;
@@ -328,14 +336,15 @@ class Binder {
     }
     out.joined.length = length;
     out.joined.rest = rows % together;
-    for (std::size_t i = 0; i < out.operands.size(); ++i) out.strides[i * out.extents.size() + static_cast<std::size_t>(outer)] *= together;
+    for (std::size_t i = 0; i < out.operands.size(); ++i)
+      out.strides[i * out.extents.size() + static_cast<std::size_t>(outer)] *= together;
     out.extents[outer] = rows / together;
     out.extents[inner] = together * length;
     out.direct.clear();
   }
 
-  /// Where an operand lies across the inner axis, blocks of that go along the axis that the operand lies along: the lines of memory that a
-  /// block touches are used up while they are in cache.
+  /// Where an operand lies across the inner axis, blocks of that go along the axis that the operand lies along: the
+  /// lines of memory that a block touches are used up while they are in cache.
   void block_inner_axis(BoundLoop& out) const {
     constexpr int64_t kWidest = 16, kNarrowest = 8;
     const int rank = out.rank(), inner = rank - 1;
@@ -345,7 +354,8 @@ class Binder {
       const int64_t item = out.operands[i].itemsize;
       if (out.stride(i, inner) == 0) continue;  // one element for all of a row
       for (int axis = 0; axis < inner; ++axis)
-        if (std::abs(out.stride(i, axis)) == item && out.extents[axis] >= kNarrowest && !stays_in_cache(out.extents[inner], out.stride(i, inner)))
+        if (std::abs(out.stride(i, axis)) == item && out.extents[axis] >= kNarrowest &&
+            !stays_in_cache(out.extents[inner], out.stride(i, inner)))
           along = axis;
     }
     if (along < 0) return;
@@ -420,8 +430,8 @@ class Binder {
 
   static void bind_direct(const LoopStep& step, BoundLoop& out) {
     const int rank = out.rank();
-    if (rank > 2 || out.size == 0 || out.stages.size() != 1 || !out.stages[0].kernel || out.stages[0].slot >= 0 || out.guarded.kernel ||
-        out.scratch_bytes > 0 || step.redo_zero_or_nan)
+    if (rank > 2 || out.size == 0 || out.stages.size() != 1 || !out.stages[0].kernel || out.stages[0].slot >= 0 ||
+        out.guarded.kernel || out.scratch_bytes > 0 || step.redo_zero_or_nan)
       return;
     if (step.reduce != ReduceKind::None && (out.reduced_last - out.reduced_first != 1)) return;
     if (step.reduce == ReduceKind::Pairwise && out.extents.back() > step.longest_run) return;
@@ -429,7 +439,8 @@ class Binder {
     if (std::any_of(operands.begin(), operands.end(), [&](uint16_t o) { return out.operands[o].index; })) return;
     out.direct.assign(2 * std::max<std::size_t>(operands.size(), 1), 0);
     for (std::size_t i = 0; i < operands.size(); ++i)
-      for (int axis = 0; axis < rank; ++axis) out.direct[2 * i + static_cast<std::size_t>(rank - 1 - axis)] = out.stride(operands[i], axis);
+      for (int axis = 0; axis < rank; ++axis)
+        out.direct[2 * i + static_cast<std::size_t>(rank - 1 - axis)] = out.stride(operands[i], axis);
   }
 
   BoundHost bind_host(const HostStep& step) const {
@@ -446,8 +457,8 @@ class Binder {
     return out;
   }
 
-  /// NumPy's arrays begin 16 bytes behind a cache line, which makes each vector of a kernel touch two. Host loops keep their
-  /// stretches.
+  /// NumPy's arrays begin 16 bytes behind a cache line, which makes each vector of a kernel touch two. Host loops keep
+  /// their stretches.
   static int operand_to_align(const LoopStep& step, const BoundLoop& out) {
     if (out.tile == 0 || step.reduce != ReduceKind::None || out.rank() == 0) return -1;
     for (const BoundStage& stage : out.stages)
@@ -503,7 +514,8 @@ class Binder {
       out.column_axes = out.epilogue->rank() - 1 - rows;
       BoundLoop joined = *out.epilogue;
       join_rows(joined);
-      if (joined.joined.length > 0 && out.column_axes == 1 && joined.scratch_bytes <= BoundMatMul::kMostRepeated) out.joined = std::move(joined);
+      if (joined.joined.length > 0 && out.column_axes == 1 && joined.scratch_bytes <= BoundMatMul::kMostRepeated)
+        out.joined = std::move(joined);
       p.nanoseconds += out.epilogue->nanoseconds;
     }
     if (step.producer && program_.measured.empty() && !out.narrowed) take_producer(*step.producer, out, bound);
@@ -514,8 +526,8 @@ class Binder {
     BoundLoop loop = bind_loop(step, bound, false);
     const int k = loop.rank() - 1;
     out.joined_rows = joins(loop, k - 1);
-    // Rows of a few elements are several at once where they follow each other, which those of a rectangle do not. Long arithmetic fetches ahead
-    // along whole rows.
+    // Rows of a few elements are several at once where they follow each other, which those of a rectangle do not. Long
+    // arithmetic fetches ahead along whole rows.
     if (!out.joined_rows && loop.extents.back() * out.product.core.item < kShortRow) return;
     const double width = out.product.core.item / 4.0;
     if (step.cost > kLongArithmetic * width * width && out.product.k > out.product.depth) return;
@@ -542,7 +554,8 @@ class Binder {
     a.product_code = code_.entry(step.product), a.softmax_code = code_.entry(step.softmax);
     a.l2_bytes = step.l2_bytes;
     a.batch = value(step.batch), a.heads = value(step.heads), a.key_heads = value(step.key_heads);
-    a.queries = value(step.queries), a.keys = value(step.keys), a.depth = value(step.depth), a.width = value(step.width);
+    a.queries = value(step.queries), a.keys = value(step.keys), a.depth = value(step.depth),
+    a.width = value(step.width);
     a.causal = step.causal, a.ahead = value(step.ahead);
     const auto bind = [&](const LoopOperand& o, BoundOperand& operand, Attention::Matrix& matrix) {
       operand = bind_operand(o);
@@ -579,8 +592,8 @@ class Binder {
     return out;
   }
 
-  // ---- temporaries: a Temp lives from the first step that names it to the last one; through all of a loop that names it;
-  // for ever if a pointer may lie there
+  // ---- temporaries: a Temp lives from the first step that names it to the last one; through all of a loop that names
+  // it; for ever if a pointer may lie there
   // --------------------------------------
 
   struct Life {
@@ -620,8 +633,11 @@ class Binder {
       for (const Band::Temp& t : band.temps) in_band.insert(t.buffer);
     std::vector<Life> lives;
     for (std::size_t b = 0; b < count; ++b) {
-      if (program_.buffers[b].kind != BufferKind::Temp || first[b] == kNever || in_band.contains(static_cast<BufferIndex>(b))) continue;
-      const int64_t bytes = round_up(std::max<int64_t>(bound.ranges.bytes(program_.buffers[b].bytes), 1), kTempAlignment);
+      if (program_.buffers[b].kind != BufferKind::Temp || first[b] == kNever ||
+          in_band.contains(static_cast<BufferIndex>(b)))
+        continue;
+      const int64_t bytes =
+          round_up(std::max<int64_t>(bound.ranges.bytes(program_.buffers[b].bytes), 1), kTempAlignment);
       lives.push_back({static_cast<BufferIndex>(b), first[b], last[b], bytes, 0});
     }
     // Largest first, each at the lowest offset that is free during its life.
@@ -634,7 +650,9 @@ class Binder {
         if (p.offset >= life.offset + life.bytes) break;
         if (p.first <= life.last && life.first <= p.last) life.offset = std::max(life.offset, p.offset + p.bytes);
       }
-      placed.insert(std::upper_bound(placed.begin(), placed.end(), life.offset, [](int64_t offset, const Life& p) { return offset < p.offset; }), life);
+      placed.insert(std::upper_bound(placed.begin(), placed.end(), life.offset,
+                                     [](int64_t offset, const Life& p) { return offset < p.offset; }),
+                    life);
       bound.temp_offsets[life.buffer] = life.offset;
       bound.temp_bytes = std::max(bound.temp_bytes, life.offset + life.bytes);
     }
@@ -681,7 +699,8 @@ void for_each_buffer(const Step& step, const std::function<void(BufferIndex, boo
   }
 }
 
-void for_each_buffer(const Program& program, const Bound& bound, std::size_t i, const std::function<void(BufferIndex, bool)>& f) {
+void for_each_buffer(const Program& program, const Bound& bound, std::size_t i,
+                     const std::function<void(BufferIndex, bool)>& f) {
   if (std::holds_alternative<BoundNothing>(bound.steps[i])) return;
   const auto* const product = std::get_if<BoundMatMul>(&bound.steps[i]);
   if (!product || !product->producer) return for_each_buffer(program.steps[i], f);
@@ -712,9 +731,10 @@ void for_each_dim(const Step& step, const std::function<void(const graph::Dim&)>
     for (const std::optional<LoopStep>* part : {&product->epilogue, &product->producer})
       if (*part) for_each_dim(**part, f);
   } else if (const auto* attention = std::get_if<AttentionStep>(&step)) {
-    all({attention->batch, attention->heads, attention->key_heads, attention->queries, attention->keys, attention->depth, attention->width,
-         attention->ahead});
-    for (const LoopOperand* o : {&attention->q, &attention->k, &attention->v, &attention->scale, &attention->out}) operand(*o);
+    all({attention->batch, attention->heads, attention->key_heads, attention->queries, attention->keys,
+         attention->depth, attention->width, attention->ahead});
+    for (const LoopOperand* o : {&attention->q, &attention->k, &attention->v, &attention->scale, &attention->out})
+      operand(*o);
     for (const auto* o : attention->optional_operands())
       if (*o) operand(**o);
   } else if (const auto* host = std::get_if<HostStep>(&step)) {
@@ -729,7 +749,8 @@ void for_each_dim(const Step& step, const std::function<void(const graph::Dim&)>
   }
 }
 
-Bound bind(const Program& program, const CodeBlock& code, std::span<const int64_t> symbols, bool beside, int64_t block_bytes) {
+Bound bind(const Program& program, const CodeBlock& code, std::span<const int64_t> symbols, bool beside,
+           int64_t block_bytes) {
   Bound bound;
   bound.symbols.assign(symbols.begin(), symbols.end());
   bound.ranges = SymbolRanges(program, symbols);
@@ -749,9 +770,11 @@ Dependents dependents_of(const Program& program, graph::SymbolId symbol) {
     if (depends) out.steps.push_back(i);
   }
   for (std::size_t i = 0; i < program.buffers.size(); ++i)
-    if (program.buffers[i].kind == BufferKind::DimValue && mentions(program.buffers[i].value, symbol)) out.buffers.push_back(i);
+    if (program.buffers[i].kind == BufferKind::DimValue && mentions(program.buffers[i].value, symbol))
+      out.buffers.push_back(i);
   for (std::size_t i = 0; i < program.conditions.size(); ++i)
-    if (mentions(program.conditions[i].left, symbol) || mentions(program.conditions[i].right, symbol)) out.conditions.push_back(i);
+    if (mentions(program.conditions[i].left, symbol) || mentions(program.conditions[i].right, symbol))
+      out.conditions.push_back(i);
   return out;
 }
 

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "codegen/kernel.h"
-#include "runtime/exec_memory.h"
 #include "runtime/attention.h"
+#include "runtime/exec_memory.h"
 #include "runtime/narrow.h"
 #include "runtime/product.h"
 
@@ -61,7 +61,8 @@ struct BoundLoop {
   int reduced_first = 0, reduced_last = 0;  // [first, last) of extents is reduced
   std::vector<int64_t> direct;  // where the step is one call of a kernel: the strides that it takes; else empty
 
-  /// Short rows that follow each other in memory, several as one: an operand that is the same for each of them is repeated in the scratch.
+  /// Short rows that follow each other in memory, several as one: an operand that is the same for each of them is
+  /// repeated in the scratch.
   struct JoinedRows {
     struct Repeated {
       std::size_t operand;
@@ -85,9 +86,9 @@ struct BoundMatMul {
   std::optional<BoundLoop> producer;  // of A, where A is computed part by part; rank: batch axes, rows, k
   bool joined_rows = false;           // ... rows of which follow each other in memory for all that it reads
   static constexpr int64_t kMostRepeated = 16 << 10;  // bytes of that, on the stack
-  int64_t groups = 1;                 // of rows, which to the epilogue follow each other
-  int column_axes = 1;                // of the epilogue; 0: C is one column
-  std::optional<BoundOperand> bias;   // that tiles add
+  int64_t groups = 1;                                 // of rows, which to the epilogue follow each other
+  int column_axes = 1;                                // of the epilogue; 0: C is one column
+  std::optional<BoundOperand> bias;                   // that tiles add
 };
 
 struct BoundAttention {
@@ -151,8 +152,9 @@ struct Bound {
   int64_t temp_bytes = 0;             // of all Temps, and behind them the reserves of scratch
   std::vector<double> costs;          // by step, in nanoseconds; 0 for what is not a kernel
   std::vector<int64_t> reserves;      // by step: where its scratch lies in that memory
-  std::vector<std::size_t> wave_end;  // by step: behind the last of those that it stands among and may run beside, or of its band
-  std::vector<Band> bands;            // in the order of their steps
+  std::vector<std::size_t>
+      wave_end;             // by step: behind the last of those that it stands among and may run beside, or of its band
+  std::vector<Band> bands;  // in the order of their steps
   std::vector<int64_t> dim_values;  // by buffer
   double nanoseconds = 0;
   bool redo = false;          // a condition does not hold: the host's own answer is needed
@@ -172,8 +174,10 @@ void for_each_buffer(const codegen::Program& program, const Bound& bound, std::s
 /// f(dim) for each dimension that binding the step evaluates.
 void for_each_dim(const codegen::Step& step, const std::function<void(const graph::Dim&)>& f);
 
-/// `beside`, `block_bytes`: PlanOptions. What is measured is kUnknown: only the steps up to the first Measure are of use then.
-Bound bind(const codegen::Program& program, const CodeBlock& code, std::span<const int64_t> symbols, bool beside, int64_t block_bytes);
+/// `beside`, `block_bytes`: PlanOptions. What is measured is kUnknown: only the steps up to the first Measure are of
+/// use then.
+Bound bind(const codegen::Program& program, const CodeBlock& code, std::span<const int64_t> symbols, bool beside,
+           int64_t block_bytes);
 
 /// What goes by a measured symbol, by number.
 struct Dependents {
@@ -181,7 +185,8 @@ struct Dependents {
 };
 Dependents dependents_of(const codegen::Program& program, graph::SymbolId symbol);
 
-/// Binds anew what goes by a symbol of which bound.symbols has another value now. Temporaries stay where they are. bound.redo is what that gives.
+/// Binds anew what goes by a symbol of which bound.symbols has another value now. Temporaries stay where they are.
+/// bound.redo is what that gives.
 void rebind(const codegen::Program& program, const CodeBlock& code, const Dependents& what, Bound& bound);
 
 }  // namespace framejit::runtime

@@ -1,4 +1,5 @@
-// What the ways to convolve share: bands of the result, the part of the image that one sees, weights and sums in panels.
+// What the ways to convolve share: bands of the result, the part of the image that one sees, weights and sums in
+// panels.
 #pragma once
 
 #include "runtime/product_parts.h"
@@ -20,7 +21,8 @@ class ConvolutionParts : protected ProductParts {
     int64_t plane, planes, line, lines;
   };
 
-  /// Calls f(band) for bands that make up columns [column, column_end), which are whole lines, or planes where bands are.
+  /// Calls f(band) for bands that make up columns [column, column_end), which are whole lines, or planes where bands
+  /// are.
   template <class F>
   void each_band(int64_t column, int64_t column_end, F&& f) const {
     const Product::Windows& w = *p_.windows;
@@ -36,19 +38,23 @@ class ConvolutionParts : protected ProductParts {
 
   /// What the windows of a band see, channel after channel, with zeros where that is not of the image.
   Part part_of(const Band& band, char* copy) const { return part_of(b_at_, p_.windows->channels, band, copy); }
-  /// The same of so many channels from `image` on. `cleared`: the zeros of `copy` are already where those of the band are.
+  /// The same of so many channels from `image` on. `cleared`: the zeros of `copy` are already where those of the band
+  /// are.
   Part part_of(const char* image, int64_t channels, const Band& band, char* copy, bool cleared = false) const {
     const Product::Windows& w = *p_.windows;
-    const auto &[planes, lines, columns] = w.axes;
+    const auto& [planes, lines, columns] = w.axes;
     const int64_t plane = band.plane * planes.stride - planes.before, line = band.line * lines.stride - lines.before;
-    if (w.in_place) return {image + plane * planes.pitch + line * lines.pitch, w.channel, {planes.pitch, lines.pitch, columns.pitch}};
-    const int64_t depth = Product::Windows::seen(planes, band.planes), height = Product::Windows::seen(lines, round_up(band.lines, w.tile));
+    if (w.in_place)
+      return {image + plane * planes.pitch + line * lines.pitch, w.channel, {planes.pitch, lines.pitch, columns.pitch}};
+    const int64_t depth = Product::Windows::seen(planes, band.planes),
+                  height = Product::Windows::seen(lines, round_up(band.lines, w.tile));
     if (!cleared) std::memset(copy, 0, static_cast<std::size_t>(channels * w.copied_channel));
     const int64_t item = core_.item, length = w.part / item, pitch = w.parts * columns.pitch;
     for (int64_t part = 0; part < w.parts; ++part) {
       // Positions part + parts * i - before, of which [first, end) are in the image.
       const int64_t first = std::min(divide_up(std::max<int64_t>(columns.before - part, 0), w.parts), length);
-      const int64_t end = std::clamp(divide_up(std::max<int64_t>(columns.image + columns.before - part, 0), w.parts), first, length);
+      const int64_t end =
+          std::clamp(divide_up(std::max<int64_t>(columns.image + columns.before - part, 0), w.parts), first, length);
       const char* const from = image + (part + first * w.parts - columns.before) * columns.pitch;
       char* const to = copy + part * w.part + first * item;
       for (int64_t channel = 0; channel < channels; ++channel)
@@ -62,14 +68,17 @@ class ConvolutionParts : protected ProductParts {
   }
 
   /// `count` lines of so many elements, which are `pitch` bytes apart.
-  void copy_lines(const char* from, int64_t pitch, int64_t elements, int64_t from_line, char* to, int64_t to_line, int64_t count) const {
+  void copy_lines(const char* from, int64_t pitch, int64_t elements, int64_t from_line, char* to, int64_t to_line,
+                  int64_t count) const {
     if (pitch == core_.item) return copy_bytes(from, elements * core_.item, from_line, to, to_line, count);
     for (int64_t i = 0; i < count; ++i, from += from_line, to += to_line)
-      core_.item == 4 ? copy_spread<uint32_t>(from, pitch, elements, to) : copy_spread<uint64_t>(from, pitch, elements, to);
+      core_.item == 4 ? copy_spread<uint32_t>(from, pitch, elements, to)
+                      : copy_spread<uint64_t>(from, pitch, elements, to);
   }
 
   /// As memcpy, which takes longer for short lines than their bytes do.
-  [[gnu::target("avx2")]] static void copy_bytes(const char* from, int64_t bytes, int64_t from_line, char* to, int64_t to_line, int64_t count) {
+  [[gnu::target("avx2")]] static void copy_bytes(const char* from, int64_t bytes, int64_t from_line, char* to,
+                                                 int64_t to_line, int64_t count) {
     using Chunk [[gnu::vector_size(32), gnu::aligned(1), gnu::may_alias]] = char;
     constexpr int64_t kChunk = sizeof(Chunk), kShort = 16 * kChunk;
     for (int64_t i = 0; i < count; ++i, from += from_line, to += to_line) {
@@ -78,7 +87,8 @@ class ConvolutionParts : protected ProductParts {
         continue;
       }
       const Chunk last = *reinterpret_cast<const Chunk*>(from + bytes - kChunk);
-      for (int64_t at = 0; at + kChunk < bytes; at += kChunk) *reinterpret_cast<Chunk*>(to + at) = *reinterpret_cast<const Chunk*>(from + at);
+      for (int64_t at = 0; at + kChunk < bytes; at += kChunk)
+        *reinterpret_cast<Chunk*>(to + at) = *reinterpret_cast<const Chunk*>(from + at);
       *reinterpret_cast<Chunk*>(to + bytes - kChunk) = last;
     }
   }
@@ -93,8 +103,7 @@ class ConvolutionParts : protected ProductParts {
         const Chunk low = *reinterpret_cast<const Chunk*>(from), high = *reinterpret_cast<const Chunk*>(from + 32);
         if constexpr (kLanes == 8)
           *reinterpret_cast<Chunk*>(to) = __builtin_shufflevector(low, high, 0, 2, 4, 6, 8, 10, 12, 14);
-        else
-          *reinterpret_cast<Chunk*>(to) = __builtin_shufflevector(low, high, 0, 2, 4, 6);
+        else *reinterpret_cast<Chunk*>(to) = __builtin_shufflevector(low, high, 0, 2, 4, 6);
       }
     for (; i < count; ++i, from += pitch, to += kItem) {
       Bits bits;
@@ -106,14 +115,15 @@ class ConvolutionParts : protected ProductParts {
   /// Where the elements of B that are multiplied with a row of weights lie in a part of the image.
   void set_reach(const Part& part, int64_t* reach) const {
     const Product::Windows& w = *p_.windows;
-    const auto &[planes, lines, columns] = w.axes;
+    const auto& [planes, lines, columns] = w.axes;
     for (int64_t channel = 0, i = 0; i < p_.k; ++channel)
       for (int64_t z = 0; z < planes.window; ++z)
         for (int64_t y = 0; y < lines.window; ++y)
           for (int64_t x = 0; x < columns.window; ++x) {
             const int64_t column = x * columns.dilation;
-            reach[i++] = channel * part.channel + z * planes.dilation * part.pitches[0] + y * lines.dilation * part.pitches[1] +
-                         column % w.parts * w.part + column / w.parts * part.pitches[2];
+            reach[i++] = channel * part.channel + z * planes.dilation * part.pitches[0] +
+                         y * lines.dilation * part.pitches[1] + column % w.parts * w.part +
+                         column / w.parts * part.pitches[2];
           }
   }
 
@@ -176,7 +186,8 @@ class ConvolutionParts : protected ProductParts {
       args.c_row = whole ? p_.c_row : core_.vector_bytes();
       call(codegen::MatMulCore::kTranspose, args);
       for (int64_t i = 0; !whole && i < channels; ++i)
-        std::memcpy(to + i * p_.c_row + first * item, spare + i * args.c_row, static_cast<std::size_t>(args.live * item));
+        std::memcpy(to + i * p_.c_row + first * item, spare + i * args.c_row,
+                    static_cast<std::size_t>(args.live * item));
     }
   }
 };

@@ -15,7 +15,8 @@ namespace framejit::runtime {
 /// A sealed block of code; unmapped on destruction.
 class CodeBlock {
  public:
-  /// Places the pieces one after the other, each at a 64-byte boundary, gaps filled with int3, a guard page at both ends.
+  /// Places the pieces one after the other, each at a 64-byte boundary, gaps filled with int3, a guard page at both
+  /// ends.
   static Expected<CodeBlock, std::string> seal(std::span<const std::span<const uint8_t>> pieces);
   CodeBlock() = default;
   CodeBlock(CodeBlock&&) noexcept;

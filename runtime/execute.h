@@ -59,13 +59,16 @@ void execute_host(const BoundHost& call, graph::FlagRule rule, RunState& state);
 std::size_t execute_flow(const BoundFlow& flow, std::size_t at, char** buffers, RunState& state);
 
 /// Called for rectangles of C that are done, once for each element: batch number, rows, columns.
-using FinishedTile = std::function<void(int64_t batch, int64_t row, int64_t row_end, int64_t column, int64_t column_end)>;
+using FinishedTile =
+    std::function<void(int64_t batch, int64_t row, int64_t row_end, int64_t column, int64_t column_end)>;
 /// Writes a rectangle of A, rows and k of one matrix, to `to`; bytes from row to row.
-using ProduceA = std::function<void(int64_t batch, int64_t row, int64_t row_end, int64_t k, int64_t k_end, char* to, int64_t pitch)>;
-/// `panels`: those of all of B where they are packed already (pack_panels). `produce`: in place of `a`, where product.produced_rows. `bias`: a row
-/// that is added to each of C's, where product.takes_bias().
-void run_product(const Product& product, const char* a, const char* b, char* c, RunState& state, const FinishedTile* finished = nullptr,
-                 const char* panels = nullptr, const ProduceA* produce = nullptr, const char* bias = nullptr);
+using ProduceA =
+    std::function<void(int64_t batch, int64_t row, int64_t row_end, int64_t k, int64_t k_end, char* to, int64_t pitch)>;
+/// `panels`: those of all of B where they are packed already (pack_panels). `produce`: in place of `a`, where
+/// product.produced_rows. `bias`: a row that is added to each of C's, where product.takes_bias().
+void run_product(const Product& product, const char* a, const char* b, char* c, RunState& state,
+                 const FinishedTile* finished = nullptr, const char* panels = nullptr,
+                 const ProduceA* produce = nullptr, const char* bias = nullptr);
 
 /// May the panels of B be packed once, for all runs? And then: their bytes, and packing.
 bool has_panels(const Product& product);
@@ -90,10 +93,11 @@ class KeptPanels {
 };
 
 /// The product whose groups `operands` are; they lie in the first bytes of the state's reserve.
-void run_narrowed(const Product& product, const NarrowOperands& operands, const char* a, const char* b, char* c, RunState& state,
-                  const FinishedTile* finished = nullptr, const char* bias = nullptr);
+void run_narrowed(const Product& product, const NarrowOperands& operands, const char* a, const char* b, char* c,
+                  RunState& state, const FinishedTile* finished = nullptr, const char* bias = nullptr);
 
-/// `count` contiguous sums of 32 bits as narrower elements: float32 to the nearest bfloat16, ties to even, a NaN stays one; or low bits.
+/// `count` contiguous sums of 32 bits as narrower elements: float32 to the nearest bfloat16, ties to even, a NaN stays
+/// one; or low bits.
 void narrow_sums(Narrowed from, const char* sums, char* to, int64_t count, RunState& state);
 
 /// A product without batches, on this thread; `scratch` has room for what it wants.
@@ -113,7 +117,8 @@ void restore_undo(const BoundUndo& undo, char* const* buffers);
 inline constexpr double kPieceNanoseconds = 2e6;  // of a run that may be cancelled
 inline constexpr double kLeastPiece = 5e3;        // nanoseconds that handing a piece to another thread is worth
 
-/// How many pieces work is cut into: some for each thread, so that one that is late holds up little, and enough to ask the poller.
+/// How many pieces work is cut into: some for each thread, so that one that is late holds up little, and enough to ask
+/// the poller.
 struct Cut {
   /// At most `each` pieces for each thread, where the poller does not want more.
   Cut(double nanoseconds, bool parallel, const RunState& state, int each = 4);
@@ -146,8 +151,8 @@ struct Window {
 /// Runs one stage over a window whose scratch operands are contiguous.
 void run_stage(const BoundLoop& loop, const BoundStage& stage, const Window& window);
 
-/// Calls f(window) for so many rows of a loop whose rows are joined, which `window` begins with: most of them several at once, the others as
-/// one row. `scratch`: for what is repeated.
+/// Calls f(window) for so many rows of a loop whose rows are joined, which `window` begins with: most of them several
+/// at once, the others as one row. `scratch`: for what is repeated.
 template <class F>
 void for_joined_rows(const BoundLoop& loop, Window w, int64_t rows, char* scratch, F&& f) {
   const int64_t length = loop.joined.length, together = loop.extents.back() / length;

@@ -12,8 +12,8 @@
 //                                    scores' = scale * weights * (g v^T - sum(g y))
 //                                    dq += scores' k,  dk += scores'^T q,  dv += weights^T g
 //
-// Where weights are dropped, those that count are drawn when a row of a block is there: of the weights before their product with v, and
-// with g, and of g v^T.
+// Where weights are dropped, those that count are drawn when a row of a block is there: of the weights before their
+// product with v, and with g, and of g v^T.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -39,13 +39,17 @@ struct Draw {
   float share;  // what a kept one is multiplied with
 
   explicit Draw(const AttentionData& data)
-      : state(data.state), least(graph::SplitMix64::least(data.probability)), share(data.probability < 1 ? 1 / (1 - data.probability) : 0) {}
+      : state(data.state),
+        least(graph::SplitMix64::least(data.probability)),
+        share(data.probability < 1 ? 1 / (1 - data.probability) : 0) {}
 
   /// Whole vectors: `kept` has room for a line more.
   [[gnu::target("avx512f,avx512dq,avx512vl")]] void draw_avx512(uint64_t first, int64_t count, int32_t* kept) const {
     draw<Lanes8>(first, count, kept);
   }
-  [[gnu::target("avx2")]] void draw_avx2(uint64_t first, int64_t count, int32_t* kept) const { draw<Lanes4>(first, count, kept); }
+  [[gnu::target("avx2")]] void draw_avx2(uint64_t first, int64_t count, int32_t* kept) const {
+    draw<Lanes4>(first, count, kept);
+  }
 
   void keep(float* row, int64_t count, const int32_t* kept) const {
     for (int64_t i = 0; i < count; ++i) row[i] = std::bit_cast<float>(std::bit_cast<int32_t>(row[i]) & kept[i]) * share;
@@ -67,7 +71,8 @@ struct Draw {
   [[gnu::always_inline]] void draw(uint64_t first, int64_t count, int32_t* kept) const {
     using Random = graph::SplitMix64;
     typename Lanes::Words next;
-    for (int lane = 0; lane < Lanes::kCount; ++lane) next[lane] = state + (first + static_cast<uint64_t>(lane) + 1) * Random::kGamma;
+    for (int lane = 0; lane < Lanes::kCount; ++lane)
+      next[lane] = state + (first + static_cast<uint64_t>(lane) + 1) * Random::kGamma;
     for (int64_t i = 0; i < count; i += Lanes::kCount, next += Lanes::kCount * Random::kGamma) {
       typename Lanes::Words word = next;
       Random::mix(word);
@@ -114,7 +119,8 @@ class Task {
     const Queries at = queries(number / blocks / a_.heads, number / blocks % a_.heads, number % blocks);
     char* const out = d_.out + at.batch * a_.out.batch + at.head * a_.out.head + at.first * a_.out.row;
     if (at.seen == 0)
-      for (int64_t row = 0; row < at.rows; ++row) std::memset(out + row * a_.out.row, 0, static_cast<std::size_t>(a_.width * kItem));
+      for (int64_t row = 0; row < at.rows; ++row)
+        std::memset(out + row * a_.out.row, 0, static_cast<std::size_t>(a_.width * kItem));
     begin(at);
     for (int64_t key = 0; key < at.seen; key += Attention::kKeys) {
       const Attention::Products& p = products(at, key);
@@ -147,7 +153,8 @@ class Task {
   /// Of a head of keys.
   void backward(int64_t number) const {
     const int64_t batch = number / a_.key_heads, key_head = number % a_.key_heads, repeats = a_.heads / a_.key_heads;
-    const int64_t q_head = a_.queries * a_.depth * kItem, k_head = a_.keys * a_.depth * kItem, v_head = a_.keys * a_.width * kItem;
+    const int64_t q_head = a_.queries * a_.depth * kItem, k_head = a_.keys * a_.depth * kItem,
+                  v_head = a_.keys * a_.width * kItem;
     char* const of_q = d_.out + (batch * a_.heads + key_head * repeats) * q_head;
     char* const all_of_k = d_.out + a_.batch * a_.heads * q_head;
     char* const of_k = all_of_k + number * k_head;
@@ -194,10 +201,12 @@ class Task {
     std::fill_n(at_float(layout_.sums), at.rows, 0.0f);
   }
 
-  /// The softmax of a block of keys, as far as it is known; `largest` of each row is what it is relative to, and was before.
+  /// The softmax of a block of keys, as far as it is known; `largest` of each row is what it is relative to, and was
+  /// before.
   void weights(const Queries& at, int64_t key, int64_t scores, float* largest) const {
     const int64_t count = std::min(Attention::kKeys, a_.keys - key), pitch = Attention::score_row(count);
-    product(products(at, key).scores, matrix(d_.q, a_.q, at.batch, at.head, at.first), keys(at, key), scratch_ + scores);
+    product(products(at, key).scores, matrix(d_.q, a_.q, at.batch, at.head, at.first), keys(at, key),
+            scratch_ + scores);
     const char* mask = matrix(d_.mask, a_.mask, at.batch, at.head, at.first) + key * a_.mask.column;
     for (int64_t row = 0; row < at.rows; ++row, mask += a_.mask.row) {
       SoftmaxArgs args;
@@ -219,10 +228,8 @@ class Task {
   void draw(const Queries& at, int64_t key, int64_t row, int64_t count) const {
     const int64_t first = ((at.batch * a_.heads + at.head) * a_.queries + at.first + row) * a_.keys + key;
     auto* const kept = reinterpret_cast<int32_t*>(scratch_ + layout_.kept);
-    if (a_.core.avx512)
-      draw_.draw_avx512(static_cast<uint64_t>(first), count, kept);
-    else
-      draw_.draw_avx2(static_cast<uint64_t>(first), count, kept);
+    if (a_.core.avx512) draw_.draw_avx512(static_cast<uint64_t>(first), count, kept);
+    else draw_.draw_avx2(static_cast<uint64_t>(first), count, kept);
   }
 
   /// A row times what was drawn for it.
@@ -254,7 +261,8 @@ class Task {
     const char* const q = matrix(d_.q, a_.q, at.batch, at.head, at.first);
     const char* const g = matrix(d_.g, a_.g, at.batch, at.head, at.first);
     const char* const y = matrix(d_.y, a_.y, at.batch, at.head, at.first);
-    for (int64_t row = 0; row < at.rows; ++row) at_float(layout_.dots)[row] = dot(g + row * a_.g.row, y + row * a_.y.row);
+    for (int64_t row = 0; row < at.rows; ++row)
+      at_float(layout_.dots)[row] = dot(g + row * a_.g.row, y + row * a_.y.row);
     const int64_t blocks = (at.seen + Attention::kKeys - 1) / Attention::kKeys;
     for (int64_t block = 0; block < blocks; ++block) {
       const int64_t key = block * Attention::kKeys, scores = layout_.scores + block * layout_.block;
@@ -341,7 +349,8 @@ void Attention::plan() {
     }
   scratch_bytes = Layout(*this).bytes;
   const auto count = static_cast<double>(batch * heads * queries) * static_cast<double>(keys) * (causal ? 0.6 : 1.0);
-  nanoseconds = count * (drops ? 0.5 : 0.0) + count * (backward ? static_cast<double>(3 * depth + 2 * width) / 50 + 0.6 : static_cast<double>(depth + width) / 50 + 0.3);
+  nanoseconds = count * (drops ? 0.5 : 0.0) + count * (backward ? static_cast<double>(3 * depth + 2 * width) / 50 + 0.6
+                                                                : static_cast<double>(depth + width) / 50 + 0.3);
 }
 
 void run_attention(const Attention& attention, const AttentionData& data, RunState& state) {

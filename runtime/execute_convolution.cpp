@@ -1,13 +1,18 @@
 // Convolutions: products of weights and the windows of an image, which are never in memory as a whole.
 //
-//     reached     for each band of places of the result:           a copy of what its windows see, where there are zeros around the image
+//     reached     for each band of places of the result:           a copy of what its windows see, where there are
+//     zeros around the image
 //                   for each panel of channels, block of k:        pack the weights
-//                     tiles of places (rows) by channels (columns); when it was the last block of k, turned round into C
+//                     tiles of places (rows) by channels (columns); when it was the last block of k, turned round into
+//                     C
 //     lines       few channels: lines of the result as sums of shifted lines of such a copy
-//     weights     the gradient of weights: for some panels of channels of the result, each image and band of places, which are k:
+//     weights     the gradient of weights: for some panels of channels of the result, each image and band of places,
+//     which are k:
 //                   a copy of what windows see there, for each block of k and panel:
-//                     pack the cotangent of the result; tiles of channels of the image, or places of the window, by those of the result
-//     slides      ... with few channels: for each of both sides, lines of the cotangent times shifted lines of such a copy
+//                     pack the cotangent of the result; tiles of channels of the image, or places of the window, by
+//                     those of the result
+//     slides      ... with few channels: for each of both sides, lines of the cotangent times shifted lines of such a
+//     copy
 //
 // Either way the elements that a weight is multiplied with lie where a table says, from the first element of a window.
 #include <algorithm>
@@ -45,7 +50,8 @@ class Convolution : ConvolutionParts {
     const Product::Windows& w = *p_.windows;
     char* const weights = scratch;
     char* const sums = weights + weights_bytes();
-    auto* const reach = reinterpret_cast<int64_t*>(sums + w.band_planes * w.band_lines * w.axes[2].result * panel_row());
+    auto* const reach =
+        reinterpret_cast<int64_t*>(sums + w.band_planes * w.band_lines * w.axes[2].result * panel_row());
     char* const copy = reinterpret_cast<char*>(reach) + round_up(p_.k * 8, kPanelLine);
     bool known = false;
     each_band(block.column, block.column_end, [&](const Band& band) {
@@ -80,7 +86,8 @@ class Convolution : ConvolutionParts {
     args.c_row = apart[along];
     for (int64_t i = 0; i < lengths[first]; ++i)
       for (int64_t j = 0; j < lengths[second]; ++j) {
-        args.a = part.data + i * w.axes[first].stride * part.pitches[first] + j * w.axes[second].stride * part.pitches[second];
+        args.a = part.data + i * w.axes[first].stride * part.pitches[first] +
+                 j * w.axes[second].stride * part.pitches[second];
         args.c = sums + i * apart[first] + j * apart[second];
         reached_rows(args, lengths[along], vectors);
       }
@@ -89,7 +96,7 @@ class Convolution : ConvolutionParts {
   /// The weights of a few channels are rows of A, lines of the part of the image make up B.
   void lines(const Block& block, char* scratch) const {
     const Product::Windows& w = *p_.windows;
-    const auto &[planes, rows, columns] = w.axes;
+    const auto& [planes, rows, columns] = w.axes;
     auto* const reach = reinterpret_cast<int64_t*>(scratch);
     char* const copy = scratch + round_up(p_.k * 8, kPanelLine);
     const int64_t vectors = divide_up(columns.result, core_.lanes);
@@ -126,12 +133,15 @@ class Convolution : ConvolutionParts {
     });
   }
 
-  /// Several lines at once, where a window of one channel has as many lines as there are parts for; gives how many that were.
+  /// Several lines at once, where a window of one channel has as many lines as there are parts for; gives how many that
+  /// were.
   int64_t stencils(const Part& part, const Band& band, const char* from, char* to) const {
-    const auto &[planes, rows, columns] = p_.windows->axes;
+    const auto& [planes, rows, columns] = p_.windows->axes;
     const auto& windows = MatMulCore::kStencilWindows;
     const bool one_by_one = rows.stride == 1 && rows.dilation == 1 && columns.stride == 1;
-    if (!one_by_one || p_.k != rows.window * columns.window || std::find(std::begin(windows), std::end(windows), rows.window) == std::end(windows)) return 0;
+    if (!one_by_one || p_.k != rows.window * columns.window ||
+        std::find(std::begin(windows), std::end(windows), rows.window) == std::end(windows))
+      return 0;
     MatMulArgs args;
     args.a_row = columns.dilation * part.pitches[2];
     args.a_k = columns.window * core_.item;
@@ -143,14 +153,15 @@ class Convolution : ConvolutionParts {
       args.panels = (band.lines - line) / lines;
       if (args.panels == 0) continue;
       for (int64_t row = 0; row < p_.m; ++row)
-        row_blocks(0, divide_up(columns.result, core_.lanes), core_.most_stencil_vectors(lines), [&](int64_t vector, int64_t width) {
-          const int64_t place = vector * core_.lanes;
-          args.a = a_at_ + row * p_.a_row;
-          args.b = from + line * args.b_k + place * core_.item;
-          args.c = to + row * p_.c_row + line * args.c_panel + place * core_.item;
-          args.live = std::min<int64_t>(core_.lanes, columns.result - place - (width - 1) * core_.lanes);
-          call(MatMulCore::stencils(static_cast<int>(rows.window), lines, static_cast<int>(width)), args);
-        });
+        row_blocks(0, divide_up(columns.result, core_.lanes), core_.most_stencil_vectors(lines),
+                   [&](int64_t vector, int64_t width) {
+                     const int64_t place = vector * core_.lanes;
+                     args.a = a_at_ + row * p_.a_row;
+                     args.b = from + line * args.b_k + place * core_.item;
+                     args.c = to + row * p_.c_row + line * args.c_panel + place * core_.item;
+                     args.live = std::min<int64_t>(core_.lanes, columns.result - place - (width - 1) * core_.lanes);
+                     call(MatMulCore::stencils(static_cast<int>(rows.window), lines, static_cast<int>(width)), args);
+                   });
       line += args.panels * lines;
     }
     return line;
@@ -159,7 +170,7 @@ class Convolution : ConvolutionParts {
   /// Columns [column, column_end) are channels of the image, with all places of the window of each.
   void weights(const Block& block, char* scratch) const {
     const Product::Windows& w = *p_.windows;
-    const auto &[planes, lines, columns] = w.axes;
+    const auto& [planes, lines, columns] = w.axes;
     const int64_t window = planes.window * lines.window * columns.window, item = core_.item;
     const int64_t channel = block.column / window, channels = block.column_end / window - channel;
     const bool whole = w.band_planes == planes.result && w.band_lines == lines.result;
@@ -168,7 +179,8 @@ class Convolution : ConvolutionParts {
     char* const sums = panel + weights_bytes();
     const int64_t sums_bytes = channels * window * panel_row();
     auto* const reach = reinterpret_cast<int64_t*>(sums + w.together * sums_bytes);
-    char* const copy = reinterpret_cast<char*>(reach) + round_up(w.band_images * w.band_planes * w.band_lines * columns.result * 8, kPanelLine);
+    char* const copy = reinterpret_cast<char*>(reach) +
+                       round_up(w.band_images * w.band_planes * w.band_lines * columns.result * 8, kPanelLine);
     int64_t copied = 0;  // images of which `copy` has held a part
     for (int64_t first = block.row; first < block.row_end; first += w.together * panel_columns()) {
       const int64_t last = std::min(block.row_end, first + w.together * panel_columns());
@@ -184,13 +196,14 @@ class Convolution : ConvolutionParts {
           const int64_t places = band.planes * band.lines * columns.result;
           Part part;
           for (int64_t i = images; i-- > 0;)
-            part = part_of(b_at_ + (number + i) * p_.next_b + channel * w.channel, channels, band, copy + i * next_image,
-                           i < copied && (whole || is_inside(band)));
+            part = part_of(b_at_ + (number + i) * p_.next_b + channel * w.channel, channels, band,
+                           copy + i * next_image, i < copied && (whole || is_inside(band)));
           if (copied == 0)
             for (int64_t i = 0; i < images * places; ++i) {
               const int64_t line = i % places / columns.result;
               reach[i] = i / places * next_image + line / band.lines * planes.stride * part.pitches[0] +
-                         line % band.lines * lines.stride * part.pitches[1] + i % columns.result * columns.stride * part.pitches[2];
+                         line % band.lines * lines.stride * part.pitches[1] +
+                         i % columns.result * columns.stride * part.pitches[2];
             }
           copied = std::max(copied, images);
           const int64_t end = images * places;
@@ -215,14 +228,15 @@ class Convolution : ConvolutionParts {
       const int64_t stretches = channels == w.channels ? 1 : window, stretch = channels * window / stretches;
       each_panel([&](int64_t row, int64_t count, const char* from) {
         for (int64_t i = 0; i < stretches; ++i)
-          turn_sums(from + i * stretch * panel_row(), stretch, count, c_at_ + row * p_.c_row + (i * w.channels + channel) * item, panel);
+          turn_sums(from + i * stretch * panel_row(), stretch, count,
+                    c_at_ + row * p_.c_row + (i * w.channels + channel) * item, panel);
       });
     }
   }
 
   /// Does the image have all positions that windows of the band see, but for places before and behind its lines?
   bool is_inside(const Band& band) const {
-    const auto &[planes, lines, columns] = p_.windows->axes;
+    const auto& [planes, lines, columns] = p_.windows->axes;
     const int64_t plane = band.plane * planes.stride - planes.before, line = band.line * lines.stride - lines.before;
     return plane >= 0 && plane + Product::Windows::seen(planes, band.planes) <= planes.image && line >= 0 &&
            line + Product::Windows::seen(lines, band.lines) <= lines.image;
@@ -230,7 +244,7 @@ class Convolution : ConvolutionParts {
 
   void weights_tiles(MatMulArgs& args, const Part& part, int64_t channels, int vectors, char* sums) const {
     const Product::Windows& w = *p_.windows;
-    const auto &[planes, lines, columns] = w.axes;
+    const auto& [planes, lines, columns] = w.axes;
     const bool by_channels = w.along == Product::Windows::kAxes;
     args.a_row = by_channels ? part.channel : columns.dilation * part.pitches[2];
     args.c_row = by_channels ? panel_row() : channels * panel_row();
@@ -238,7 +252,8 @@ class Convolution : ConvolutionParts {
     for (int64_t place = 0; place < planes.window * lines.window * columns.window; place += step) {
       const int64_t line = place / columns.window;
       const char* const from = part.data + line / lines.window * planes.dilation * part.pitches[0] +
-                               line % lines.window * lines.dilation * part.pitches[1] + place % columns.window * columns.dilation * part.pitches[2];
+                               line % lines.window * lines.dilation * part.pitches[1] +
+                               place % columns.window * columns.dilation * part.pitches[2];
       for (int64_t channel = 0; channel < (by_channels ? 1 : channels); ++channel) {
         args.a = from + channel * part.channel;
         args.c = sums + (place * channels + channel) * panel_row();
@@ -250,10 +265,12 @@ class Convolution : ConvolutionParts {
   /// A line of the cotangent moves along a line of the image, one place of the window after the other.
   void slides(const Block& block, char* scratch) const {
     const Product::Windows& w = *p_.windows;
-    const auto &[planes, lines, columns] = w.axes;
-    const int64_t item = core_.item, most = std::max<int64_t>(1, kSlideVectors / divide_up(columns.result, core_.lanes));
+    const auto& [planes, lines, columns] = w.axes;
+    const int64_t item = core_.item,
+                  most = std::max<int64_t>(1, kSlideVectors / divide_up(columns.result, core_.lanes));
     for (int64_t number = 0; number < p_.summed; ++number) {
-      const Part part = part_of(b_at_ + number * p_.next_b, w.channels, {0, planes.result, 0, lines.result}, scratch, number > 0);
+      const Part part =
+          part_of(b_at_ + number * p_.next_b, w.channels, {0, planes.result, 0, lines.result}, scratch, number > 0);
       for (int64_t row = block.row; row < block.row_end; ++row)
         for (int64_t channel = 0; channel < w.channels; ++channel)
           for (int64_t plane = 0; plane < planes.result; ++plane)
@@ -261,14 +278,16 @@ class Convolution : ConvolutionParts {
               MatMulArgs args;
               args.a_row = lines.dilation * part.pitches[1];
               args.a_k = lines.stride * part.pitches[1];
-              args.b = a_at_ + number * p_.next_a + row * p_.a_row + (plane * lines.result + line) * columns.result * item;
+              args.b =
+                  a_at_ + number * p_.next_a + row * p_.a_row + (plane * lines.result + line) * columns.result * item;
               args.b_panel = columns.result * item;
               args.c_panel = w.channels * item;
               args.c_row = columns.window * args.c_panel;
               args.k = columns.result;
               args.panels = std::min(most, lines.result - line);
               args.add = number > 0 || plane > 0 || line > 0;
-              const char* const image = part.data + channel * part.channel + plane * planes.stride * part.pitches[0] + line * args.a_k;
+              const char* const image =
+                  part.data + channel * part.channel + plane * planes.stride * part.pitches[0] + line * args.a_k;
               char* const sums = c_at_ + row * p_.c_row + channel * item;
               for (int64_t z = 0; z < planes.window; ++z)
                 slide(args, image + z * planes.dilation * part.pitches[0], sums + z * lines.window * args.c_row);
@@ -278,7 +297,7 @@ class Convolution : ConvolutionParts {
 
   void slide(MatMulArgs& args, const char* image, char* sums) const {
     const Product::Windows& w = *p_.windows;
-    const auto &[planes, lines, columns] = w.axes;
+    const auto& [planes, lines, columns] = w.axes;
     row_blocks(0, columns.window, MatMulCore::kSlideColumns, [&](int64_t column, int64_t count) {
       int64_t moved[MatMulCore::kSlideColumns];
       for (int64_t i = 0; i < count; ++i) {
@@ -316,7 +335,8 @@ void Product::plan_windows() {
   const int64_t item = core.item, lanes = core.lanes;
   w.c_plane = w.places() * item;
   w.channels = (w.transposed ? n : k) / (planes.window * lines.window * places.window);
-  if (!w.transposed && !batch.empty() && batch.front().a == 0 && planes.image == 1 && planes.window == 1 && planes.before == 0 && planes.result == 1) {
+  if (!w.transposed && !batch.empty() && batch.front().a == 0 && planes.image == 1 && planes.window == 1 &&
+      planes.before == 0 && planes.result == 1) {
     // Images of a batch are planes that see the same weights.
     planes.stride = 1;
     planes.image = planes.result = batch.front().extent;
@@ -327,10 +347,16 @@ void Product::plan_windows() {
     n *= planes.result;
     batches /= std::max<int64_t>(1, planes.result);
   }
-  const auto idle = [&](int64_t length) { return static_cast<double>(round_up(length, lanes)) / static_cast<double>(length); };
-  const auto three = [](const Windows::Axis& a) { return a.window == 3 && a.stride == 1 && a.dilation == 1 && a.result >= 4; };
-  const bool enough = std::min(w.channels, m) >= (core.avx512 ? tuning.fewest_minimal : tuning.fewest_minimal_avx2) && n >= tuning.minimal_places;
-  if (minimal && !w.transposed && item == 4 && planes.window == 1 && planes.stride == 1 && planes.before == 0 && three(lines) && three(places) && enough) {
+  const auto idle = [&](int64_t length) {
+    return static_cast<double>(round_up(length, lanes)) / static_cast<double>(length);
+  };
+  const auto three = [](const Windows::Axis& a) {
+    return a.window == 3 && a.stride == 1 && a.dilation == 1 && a.result >= 4;
+  };
+  const bool enough = std::min(w.channels, m) >= (core.avx512 ? tuning.fewest_minimal : tuning.fewest_minimal_avx2) &&
+                      n >= tuning.minimal_places;
+  if (minimal && !w.transposed && item == 4 && planes.window == 1 && planes.stride == 1 && planes.before == 0 &&
+      three(lines) && three(places) && enough) {
     path = Path::Minimal;
     w.tile = 2;
     const int64_t wide = divide_up(places.result, 2), high = divide_up(lines.result, 2);
@@ -363,7 +389,9 @@ void Product::plan_windows() {
   w.parts = by_lines ? places.stride : 1;
   const int64_t least = std::max<int64_t>(1, tuning.band_places / places.result);
   w.band_lines = w.along < 2 ? lines.result : std::min(lines.result, least);
-  w.band_planes = w.band_lines < lines.result ? 1 : std::clamp<int64_t>(least / lines.result, 1, std::max<int64_t>(1, planes.result));
+  w.band_planes = w.band_lines < lines.result
+                      ? 1
+                      : std::clamp<int64_t>(least / lines.result, 1, std::max<int64_t>(1, planes.result));
   if (w.transposed) {
     w.along = by_lines || (w.channels < kFewPlaces && places.window > w.channels) ? Windows::kAxes - 1 : Windows::kAxes;
     w.band_lines = lines.result;
@@ -371,14 +399,19 @@ void Product::plan_windows() {
     w.together = std::clamp<int64_t>(kSumsBytes / (n * 2 * core.vector_bytes()), 1, divide_up(m, 2 * lanes));
   }
   if (path == Path::Weights) {
-    // Blocks of k are whole lines, planes or images, as many as there is room for in one. A band is some of them, as long as its copy is small.
+    // Blocks of k are whole lines, planes or images, as many as there is room for in one. A band is some of them, as
+    // long as its copy is small.
     const int64_t most = std::max<int64_t>(1, depth / places.result), plane = w.places();
     const int64_t block_lines = std::min(most, lines.result);
     w.band_planes = block_lines < lines.result ? 1 : std::clamp<int64_t>(depth / plane, 1, planes.result);
-    w.band_images = w.band_planes < planes.result || block_lines < lines.result ? 1 : std::clamp<int64_t>(depth / (planes.result * plane), 1, summed);
+    w.band_images = w.band_planes < planes.result || block_lines < lines.result
+                        ? 1
+                        : std::clamp<int64_t>(depth / (planes.result * plane), 1, summed);
     w.block_places = w.band_images * w.band_planes * block_lines * places.result;
-    const int64_t fit = l2_bytes / 2 / (w.channels * Windows::seen(places, places.result) * item);  // lines of the image
-    w.band_lines = std::clamp(((fit - Windows::seen(lines, 1)) / lines.stride + 1) / block_lines * block_lines, block_lines, lines.result);
+    const int64_t fit =
+        l2_bytes / 2 / (w.channels * Windows::seen(places, places.result) * item);  // lines of the image
+    w.band_lines = std::clamp(((fit - Windows::seen(lines, 1)) / lines.stride + 1) / block_lines * block_lines,
+                              block_lines, lines.result);
   }
   w.part = by_lines ? (round_up(places.result, lanes) + (places.window - 1) * places.dilation / w.parts) * item
                     : Windows::seen(places, places.result) * item;

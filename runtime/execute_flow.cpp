@@ -1,5 +1,5 @@
-// Control flow between steps: conditions are bools in memory, branches change the number of the next step, and what a loop
-// carries changes place by its pointer.
+// Control flow between steps: conditions are bools in memory, branches change the number of the next step, and what a
+// loop carries changes place by its pointer.
 #include <utility>
 
 #include "runtime/execute.h"

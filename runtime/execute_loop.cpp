@@ -115,8 +115,7 @@ void run_tiles(const BoundLoop& loop, const Window& all, char* scratch, int64_t*
   auto place = [&](int64_t row, int64_t column) {
     for (int i = 0; i < operands; ++i) {
       const BoundOperand& o = loop.operands[i];
-      if (o.scratch)
-        w.pointers[i] = scratch + o.offset;
+      if (o.scratch) w.pointers[i] = scratch + o.offset;
       else if (!o.index)
         w.pointers[i] = all.pointers[i] + (rank >= 2 ? row * loop.stride(i, rank - 2) : 0) +
                         (rank >= 1 ? column * loop.stride(i, rank - 1) : 0);
@@ -161,9 +160,10 @@ void run_tiles(const BoundLoop& loop, const Window& all, char* scratch, int64_t*
 
 constexpr int kFlaggedRows = 8;  // a part of a step with more of them goes on stage by stage
 
-/// The window's rows by the guarded kernel, up to the first one that raises flags, which is done again in stages and counted in `flagged`;
-/// how many rows are done.
-int64_t run_guarded(const BoundLoop& loop, Window w, const int64_t* outer_strides, char* scratch, int& flagged, RunState& state) {
+/// The window's rows by the guarded kernel, up to the first one that raises flags, which is done again in stages and
+/// counted in `flagged`; how many rows are done.
+int64_t run_guarded(const BoundLoop& loop, Window w, const int64_t* outer_strides, char* scratch, int& flagged,
+                    RunState& state) {
   const int rank = loop.rank();
   char* pointers[kMaxOperands];
   int64_t strides[2 * kMaxOperands];
@@ -182,17 +182,19 @@ int64_t run_guarded(const BoundLoop& loop, Window w, const int64_t* outer_stride
   clear_fp_flags();
   const int64_t row = w.outer - left;
   for (std::size_t i = 0; i < loop.operands.size(); ++i)
-    w.pointers[i] = loop.operands[i].scratch ? scratch + loop.operands[i].offset : w.pointers[i] + row * outer_strides[i];
+    w.pointers[i] =
+        loop.operands[i].scratch ? scratch + loop.operands[i].offset : w.pointers[i] + row * outer_strides[i];
   w.outer = 1;
   for (const GuardedKernel::Saved& saved : loop.guarded.saved)
-    restore_row(w.pointers[saved.operand], rank >= 1 ? loop.stride(saved.operand, rank - 1) : 0, w.pointers[saved.scratch], w.inner,
-                loop.operands[saved.operand].itemsize);
+    restore_row(w.pointers[saved.operand], rank >= 1 ? loop.stride(saved.operand, rank - 1) : 0,
+                w.pointers[saved.scratch], w.inner, loop.operands[saved.operand].itemsize);
   run_stages(loop, w, state);
   return row + 1;
 }
 
 /// The two innermost axes of a step that has a guarded kernel.
-void run_guarded_rows(const BoundLoop& loop, const Window& all, char* scratch, int64_t* index_cell, int& flagged, RunState& state) {
+void run_guarded_rows(const BoundLoop& loop, const Window& all, char* scratch, int64_t* index_cell, int& flagged,
+                      RunState& state) {
   const int rank = loop.rank();
   const std::size_t operands = loop.operands.size();
   int64_t strides[kMaxOperands];
@@ -251,8 +253,7 @@ void run_part(const BoundLoop& loop, const Part& part, RunState& state) {
   Window w;
   for (int i = 0; i < operands; ++i) {
     const BoundOperand& o = loop.operands[i];
-    if (o.index)
-      w.pointers[i] = reinterpret_cast<char*>(&index_cell);
+    if (o.index) w.pointers[i] = reinterpret_cast<char*>(&index_cell);
     else if (!o.scratch)
       w.pointers[i] =
           state.buffers[o.buffer] + o.offset + (part.axis >= 0 ? part.begin * loop.stride(i, part.axis) : 0);
@@ -269,14 +270,11 @@ void run_part(const BoundLoop& loop, const Part& part, RunState& state) {
   const int64_t rows = w.outer * together + (last ? loop.joined.rest : 0);
   int flagged = 0;
   do {
-    if (loop.guarded.kernel)
-      run_guarded_rows(loop, w, scratch.data(), &index_cell, flagged, state);
+    if (loop.guarded.kernel) run_guarded_rows(loop, w, scratch.data(), &index_cell, flagged, state);
     else if (loop.joined.length > 0)
       for_joined_rows(loop, w, rows, scratch.data(), [&](const Window& joined) { run_stages(loop, joined, state); });
-    else if (tiled)
-      run_tiles(loop, w, scratch.data(), &index_cell, state);
-    else
-      run_stages(loop, w, state);
+    else if (tiled) run_tiles(loop, w, scratch.data(), &index_cell, state);
+    else run_stages(loop, w, state);
   } while (advance(loop, extents, position, w.pointers));
 }
 
@@ -346,10 +344,8 @@ Scratch::Scratch(int64_t bytes, RunState& state) : state_(state) {
 }
 
 Scratch::~Scratch() {
-  if (reserved_)
-    state_.reserve_mutex.unlock();
-  else if (data_)
-    release(data_);
+  if (reserved_) state_.reserve_mutex.unlock();
+  else if (data_) release(data_);
 }
 
 bool Poller::check() {
@@ -391,10 +387,8 @@ void run_pieces(int64_t n, int64_t piece, double nanoseconds, const Cut& cut, Ru
       body(at, std::min(end, at + piece));
     }
   };
-  if (cut.split)
-    parallel_for(n, piece, nanoseconds, checked);
-  else
-    checked(0, n);
+  if (cut.split) parallel_for(n, piece, nanoseconds, checked);
+  else checked(0, n);
 }
 
 void run_pieces(int64_t n, int64_t grain, double nanoseconds, bool parallel, RunState& state,
@@ -457,9 +451,8 @@ void execute_loop(const BoundLoop& loop, RunState& state) {
   }
   if (axis < 0 || loop.nanoseconds < 10e3) return run_part(loop, {}, state);
   const int64_t grain = axis == loop.rank() - 1 ? 64 : 1;
-  run_pieces(loop.extents[axis], grain, loop.nanoseconds, step.parallel, state, [&](int64_t begin, int64_t end) {
-    run_part(loop, {axis, begin, end}, state);
-  });
+  run_pieces(loop.extents[axis], grain, loop.nanoseconds, step.parallel, state,
+             [&](int64_t begin, int64_t end) { run_part(loop, {axis, begin, end}, state); });
 }
 
 /// The host's code clears and reads the status flags: those raised so far are set aside meanwhile.

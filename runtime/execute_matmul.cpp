@@ -1,13 +1,15 @@
 // Matrix products: how they are cut for caches and threads.
 //
 //     packed tiles     for each block of k:
-//                        for each block of columns, so that a block of B fits the second-level cache:   pack B[block of k, columns]
-//                          for each block of rows:   pack A[rows, block of k], which fits the first-level cache, if these are the first columns
+//                        for each block of columns, so that a block of B fits the second-level cache:   pack B[block of
+//                        k, columns]
+//                          for each block of rows:   pack A[rows, block of k], which fits the first-level cache, if
+//                          these are the first columns
 //                            tiles along the columns; when it was the last block of k, the rows are finished
 //     tiles            the same on the operands where they lie, where they are small or used once
 //     reached, lines   convolutions: execute_convolution.cpp
-//     registers        narrow elements in tile registers: a panel of B stays in the first-level cache while it passes by rows of A
-//     row              A has one row, or a few of narrow elements: along the rows of B, a few at a time
+//     registers        narrow elements in tile registers: a panel of B stays in the first-level cache while it passes
+//     by rows of A row              A has one row, or a few of narrow elements: along the rows of B, a few at a time
 //     dots             A's rows are contiguous along k and B has few columns; or B's columns are, and A has few rows
 #include <algorithm>
 #include <cstring>
@@ -25,27 +27,30 @@ using namespace codegen;
 
 namespace {
 
-constexpr int64_t kCopyRows = 8;        // rows of B that are copied into one panel before the next panel's
+constexpr int64_t kCopyRows = 8;         // rows of B that are copied into one panel before the next panel's
 constexpr int64_t kRowBytes = 16 << 10;  // of a stretch of C, or of rows of A that are computed
-constexpr double kLeastSplit = 25e3;    // nanoseconds: two threads take no less time for what is shorter, and at times more
-constexpr int64_t kCutChannels = 4;      // of an image, a multiple of which each piece of a gradient of weights has
-constexpr double kPackedElement = 8;    // products of elements that packing one takes the time of
+constexpr double kLeastSplit =
+    25e3;  // nanoseconds: two threads take no less time for what is shorter, and at times more
+constexpr int64_t kCutChannels = 4;   // of an image, a multiple of which each piece of a gradient of weights has
+constexpr double kPackedElement = 8;  // products of elements that packing one takes the time of
 constexpr double kLatePiece = 0.1;
-constexpr int64_t kManyLines = 2 << 10;  // bytes; rows that lie multiples of it apart share a few lines of the first-level cache
+constexpr int64_t kManyLines =
+    2 << 10;  // bytes; rows that lie multiples of it apart share a few lines of the first-level cache
 constexpr int64_t kWaits = 4;
 constexpr double kByteNanoseconds = 0.025;
 
 class Runner : ProductParts {
  public:
-  Runner(const Product& product, const char* a, const char* b, char* c, const FinishedTile* finished, const char* panels = nullptr,
-         const ProduceA* produce = nullptr, const char* bias = nullptr)
+  Runner(const Product& product, const char* a, const char* b, char* c, const FinishedTile* finished,
+         const char* panels = nullptr, const ProduceA* produce = nullptr, const char* bias = nullptr)
       : ProductParts(product, a, b, c, finished), panels_(panels), produce_(produce), bias_(bias) {}
 
   using ProductParts::ask;
 
   /// All of B, for `panels`.
   void pack_all(char* to) const {
-    for (int64_t at = 0; at < p_.k; at += p_.depth) pack_b(b_ + at * p_.b_k, std::min(p_.depth, p_.k - at), p_.n, to + panels_before(at, 0));
+    for (int64_t at = 0; at < p_.k; at += p_.depth)
+      pack_b(b_ + at * p_.b_k, std::min(p_.depth, p_.k - at), p_.n, to + panels_before(at, 0));
   }
   int64_t panels_bytes() const { return panels_before(round_up(p_.k, p_.depth), 0) + kPanelLine; }
 
@@ -60,8 +65,8 @@ class Runner : ProductParts {
       case Product::Path::PackedTiles: packed(block, scratch); break;
       case Product::Path::Dots: dots_of_a(block, scratch); break;
       case Product::Path::DotsOfB:
-        dots(b_at_ + block.column * p_.b_column, p_.b_column, block.column_end - block.column, few(a_at_, p_.a_row, p_.a_k, p_.m, scratch),
-             c_at_ + block.column * core_.item, core_.item, p_.c_row);
+        dots(b_at_ + block.column * p_.b_column, p_.b_column, block.column_end - block.column,
+             few(a_at_, p_.a_row, p_.a_k, p_.m, scratch), c_at_ + block.column * core_.item, core_.item, p_.c_row);
         break;
       case Product::Path::Row: p_.in_place() ? narrow_rows(block, scratch) : row(block); break;
       case Product::Path::Registers: registers(block); break;
@@ -129,10 +134,13 @@ class Runner : ProductParts {
     MatMulArgs args;
     args.a_k = p_.packs_a ? a_panel_row() : p_.a_k;
     args.b_k = p_.b_k, args.c_row = p_.c_row;
-    const int64_t ahead = core_.avx512 ? p_.tuning.plain_ahead : p_.tuning.plain_ahead_avx2, last = p_.streams ? 0 : ahead;
+    const int64_t ahead = core_.avx512 ? p_.tuning.plain_ahead : p_.tuning.plain_ahead_avx2,
+                  last = p_.streams ? 0 : ahead;
     args.b_ahead = p_.streams ? p_.tuning.streamed_ahead : p_.b_k * ahead;
-    // A panel of B stays in the first-level cache while it passes by as many rows of A and C as the second-level cache holds.
-    const int64_t panel = widest * core_.lanes, fitting_columns = p_.tuning.small_b / (p_.depth * core_.item) / panel * panel;
+    // A panel of B stays in the first-level cache while it passes by as many rows of A and C as the second-level cache
+    // holds.
+    const int64_t panel = widest * core_.lanes,
+                  fitting_columns = p_.tuning.small_b / (p_.depth * core_.item) / panel * panel;
     const bool one_pass = rows_all <= most || p_.k <= p_.tuning.shallow;
     const int64_t width = one_pass ? columns : std::max(panel, fitting_columns);
     const int64_t fitting = p_.l2_bytes / 4 / ((p_.depth + columns) * core_.item) / most * most;
@@ -183,7 +191,8 @@ class Runner : ProductParts {
     const Few a = few(a_at_ + block.row * p_.a_row, p_.a_row, p_.a_k, block.row_end - block.row, scratch);
     MatMulArgs args;
     args.a_row = a.row, args.b_k = p_.b_k, args.c_row = p_.c_row;
-    const int64_t line = core_.vector_bytes() / p_.factor, width = round_up(divide_up(kRowBytes, a.count * core_.item), 8 * line);
+    const int64_t line = core_.vector_bytes() / p_.factor,
+                  width = round_up(divide_up(kRowBytes, a.count * core_.item), 8 * line);
     for (int64_t column = block.column; column < block.column_end; column += width) {
       args.live = std::min(width, block.column_end - column);
       for (int64_t at = 0; at < p_.k; at += p_.depth) {
@@ -199,7 +208,8 @@ class Runner : ProductParts {
     }
   }
 
-  /// Registers of 16 rows and columns of C; whole columns of panels first, so that their shape changes once for each panel.
+  /// Registers of 16 rows and columns of C; whole columns of panels first, so that their shape changes once for each
+  /// panel.
   void registers(const Block& block) const {
     constexpr int64_t kTwo = 2 * TileCore::kSide;
     MatMulArgs args;
@@ -238,7 +248,8 @@ class Runner : ProductParts {
   };
 
   /// From `at` on along k, where they lie or, computed now, in the scratch.
-  Rows rows_of_a(int64_t batch, int64_t row, int64_t row_end, int64_t at, int64_t k, char* scratch, int64_t number = 0) const {
+  Rows rows_of_a(int64_t batch, int64_t row, int64_t row_end, int64_t at, int64_t k, char* scratch,
+                 int64_t number = 0) const {
     if (!produce_) return {a_at_ + number * p_.next_a + row * p_.a_row + at * p_.a_k, p_.a_row};
     for_matrices(batch, row, row_end, [&](int64_t matrix, int64_t first, int64_t end, int64_t before) {
       (*produce_)(matrix, first, end, at, at + k, scratch + before * p_.produced_row, p_.produced_row);
@@ -275,7 +286,8 @@ class Runner : ProductParts {
   void packed(const Block& block, char* scratch) const {
     char* const produced = scratch + p_.a_panels * p_.a_panel;
     char* const b_panels = produced + p_.produced_bytes();
-    const int64_t most = core_.most_rows(2), rows_all = block.row_end - block.row, columns_all = block.column_end - block.column;
+    const int64_t most = core_.most_rows(2), rows_all = block.row_end - block.row,
+                  columns_all = block.column_end - block.column;
     const int64_t blocks = std::max<int64_t>(1, divide_up(columns_all, p_.columns));
     const int64_t width = round_up(divide_up(columns_all, blocks), panel_columns());
     // Rows that are packed for all columns.
@@ -298,7 +310,8 @@ class Runner : ProductParts {
           char* a_panel = scratch;
           row_blocks(top, std::min(top + height, block.row_end), most, [&](int64_t row, int64_t rows) {
             if (packs_a) {
-              if (column == block.column) pack_a(rows_of_a(block.batch, row, row + rows, at, k, produced, number), rows, k, a_panel);
+              if (column == block.column)
+                pack_a(rows_of_a(block.batch, row, row + rows, at, k, produced, number), rows, k, a_panel);
               args.a = a_panel, args.a_row = core_.item, args.a_k = a_panel_row();
               if (blocks > 1) a_panel += p_.a_panel;
             } else {
@@ -337,16 +350,15 @@ class Runner : ProductParts {
       return;
     }
     for (int64_t column = 0; column < columns; column += core_.lanes) {
-      char* const panel = to + column / panel_columns() * p_.depth * panel_row() + column % panel_columns() * core_.item;
+      char* const panel =
+          to + column / panel_columns() * p_.depth * panel_row() + column % panel_columns() * core_.item;
       args.a = from + column * p_.b_column;
       args.a_row = p_.b_column;
       args.c = panel;
       args.k = k;
       args.live = std::min<int64_t>(core_.lanes, columns - column);
-      if (p_.b_k == core_.item)
-        call(MatMulCore::kTranspose, args);
-      else
-        gather(args);
+      if (p_.b_k == core_.item) call(MatMulCore::kTranspose, args);
+      else gather(args);
     }
   }
 
@@ -393,18 +405,15 @@ class Runner : ProductParts {
   Few few(const char* at, int64_t row, int64_t k, int64_t count, char* scratch) const {
     if (!p_.copies_few(k)) return {at, row, count};
     const int64_t pitch = p_.few_pitch();
-    if (p_.in_place())
-      copy_few(at, row, k, count, pitch, scratch);
-    else
-      pack_few(at, row, k, count, pitch, scratch);
+    if (p_.in_place()) copy_few(at, row, k, count, pitch, scratch);
+    else pack_few(at, row, k, count, pitch, scratch);
     return {scratch, pitch, count};
   }
 
   void copy_few(const char* from, int64_t row, int64_t k, int64_t count, int64_t pitch, char* to) const {
     const auto bytes = static_cast<std::size_t>(p_.k * p_.factor);
     for (int64_t i = 0; i < count; ++i, from += row, to += pitch) {
-      if (k == p_.factor)
-        std::memcpy(to, from, bytes);
+      if (k == p_.factor) std::memcpy(to, from, bytes);
       else
         for (int64_t at = 0; at < p_.k; ++at) copy_narrow(from + at * k, to + at * p_.factor);
       std::memset(to + bytes, 0, static_cast<std::size_t>(pitch) - bytes);
@@ -412,14 +421,13 @@ class Runner : ProductParts {
   }
 
   void copy_narrow(const char* from, char* to) const {
-    if (p_.factor == 2)
-      std::memcpy(to, from, 2);
-    else
-      *to = *from;
+    if (p_.factor == 2) std::memcpy(to, from, 2);
+    else *to = *from;
   }
 
   /// `many` vectors along k beside `few`.
-  void dots(const char* many, int64_t many_row, int64_t count, const Few& few, char* c, int64_t c_many, int64_t c_few) const {
+  void dots(const char* many, int64_t many_row, int64_t count, const Few& few, char* c, int64_t c_many,
+            int64_t c_few) const {
     MatMulArgs args;
     args.k = p_.k;
     args.a_row = many_row;
@@ -491,7 +499,8 @@ void Product::plan() {
   nanoseconds = 2 * elements * static_cast<double>(k * summed) / (in_tiles ? 800.0 : item == 4 ? 100.0 : 50.0);
   // Few rows or columns wait for the other factor, which comes from the third-level cache at best.
   if (!windows && std::min(m, n) <= kWaits)
-    nanoseconds = std::max(nanoseconds, kByteNanoseconds * static_cast<double>(batches * summed * std::max(m, n) * k * factor));
+    nanoseconds =
+        std::max(nanoseconds, kByteNanoseconds * static_cast<double>(batches * summed * std::max(m, n) * k * factor));
   // A column that lies along the rows of A is a row times a matrix.
   if (!windows && !added && summed == 1 && n == 1 && a_k != factor && a_row == factor && c_row == item) {
     std::swap(m, n);
@@ -501,7 +510,8 @@ void Product::plan() {
     b_k = a_k, b_column = a_row;
     a_k = column_k, a_row = factor;
   }
-  streams = !windows && !in_place() && summed == 1 && b_column == item && m > 1 && m <= tuning.streamed_rows && n * k * item >= tuning.far_b;
+  streams = !windows && !in_place() && summed == 1 && b_column == item && m > 1 && m <= tuning.streamed_rows &&
+            n * k * item >= tuning.far_b;
   const int64_t blocks = std::max<int64_t>(1, divide_up(k, streams ? tuning.streamed_depth : tuning.depth));
   depth = std::max<int64_t>(1, std::min(k, round_up(divide_up(k, blocks), 8)));
   scratch_bytes = 0;
@@ -521,7 +531,8 @@ void Product::plan() {
     depth = std::max<int64_t>(1, std::min(k, round_up(depth, TileCore::kSide)));
   } else if (summed > 1 && k > 0) {
     path = Path::PackedTiles;
-  } else if (!tiles_only && n <= (core.avx512 ? tuning.few_columns : tuning.few_columns_avx2) && a_k == factor && deep(n)) {
+  } else if (!tiles_only && n <= (core.avx512 ? tuning.few_columns : tuning.few_columns_avx2) && a_k == factor &&
+             deep(n)) {
     path = Path::Dots;
     if (copies_few(b_k)) scratch_bytes = n * few_pitch();
   } else if (!tiles_only && m <= tuning.few_rows && b_k == factor && b_column != factor && deep(m)) {
@@ -531,7 +542,8 @@ void Product::plan() {
     path = Path::Row;
     depth = tuning.narrow_depth;
     if (copies_few(a_k)) scratch_bytes = m * few_pitch();
-  } else if (!tiles_only && !in_place() && m == 1 && b_column == item && n >= 16 * lanes && n * k * item >= tuning.far_b) {
+  } else if (!tiles_only && !in_place() && m == 1 && b_column == item && n >= 16 * lanes &&
+             n * k * item >= tuning.far_b) {
     path = Path::Row;
   } else if (k == 0 || streams || (b_column == item && fits_as_it_lies())) {
     path = Path::Tiles;
@@ -551,9 +563,11 @@ void Product::plan() {
 
 bool Product::produce_a(bool joined) {
   const auto shared = [](const Axis& axis) { return axis.a == 0 && axis.extent > 1; };
-  if (empty || k == 0 || windows || swapped || narrow || single >= 0 || streams || summed > 1 || a_k != core.item) return false;
+  if (empty || k == 0 || windows || swapped || narrow || single >= 0 || streams || summed > 1 || a_k != core.item)
+    return false;
   if (std::any_of(batch.begin(), batch.end(), shared)) return false;
-  // What stays in cache costs nothing to read again; columns that are split between threads would each have an A of their own.
+  // What stays in cache costs nothing to read again; columns that are split between threads would each have an A of
+  // their own.
   if (batches * m * k * core.item <= 2 * l2_bytes || batches * m < 8 * panel_rows * num_threads()) return false;
   const bool dots = path == Path::Dots;
   if (!dots && path != Path::Tiles && (path != Path::PackedTiles || n > columns)) return false;
@@ -580,7 +594,8 @@ bool Product::fits_as_it_lies() const {
 void Product::find_single() {
   if (k > depth) return;
   for (int vectors : {MatMulCore::kHalf, 1, 2}) {
-    const int64_t lanes = vectors == MatMulCore::kHalf ? core.lanes / 2 : core.lanes, width = std::max(1, vectors) * lanes;
+    const int64_t lanes = vectors == MatMulCore::kHalf ? core.lanes / 2 : core.lanes,
+                  width = std::max(1, vectors) * lanes;
     const bool masked = n < width;
     if (n > width || m > core.most_rows(vectors) || !core.has_tile(static_cast<int>(m), vectors, masked)) continue;
     single = MatMulCore::tile(static_cast<int>(m), vectors, masked);
@@ -591,8 +606,8 @@ void Product::find_single() {
 
 namespace {
 
-/// How a product is cut into pieces that are run by themselves: rows x columns of blocks, the rows of a column of blocks one after
-/// the other, since they share what is packed of B.
+/// How a product is cut into pieces that are run by themselves: rows x columns of blocks, the rows of a column of
+/// blocks one after the other, since they share what is packed of B.
 struct Grid {
   int64_t rows = 1, columns = 1, panel = 1, row_panel = 1;
 
@@ -602,7 +617,8 @@ struct Grid {
     int64_t least_columns = p.path == Product::Path::DotsOfB ? 32 : 4 * panel;
     if (p.in_tiles) row_panel = least_rows = 2 * TileCore::kSide;
     if (p.windows) {
-      // Whole lines or planes, and the channels of a panel; of a gradient of weights, channels with all places of their windows.
+      // Whole lines or planes, and the channels of a panel; of a gradient of weights, channels with all places of their
+      // windows.
       row_panel = least_rows = panel;
       const Product::Windows& w = *p.windows;
       const bool by_lines = w.band_lines < w.axes[1].result && w.axes[1].result % w.tile == 0;
@@ -610,7 +626,8 @@ struct Grid {
       if (w.transposed) panel = w.along == 2 ? p.n : kCutChannels * (p.n / w.channels);
       least_columns = panel;
     }
-    const bool by_rows = p.path != Product::Path::DotsOfB && p.path != Product::Path::Lines && p.path != Product::Path::Row;
+    const bool by_rows =
+        p.path != Product::Path::DotsOfB && p.path != Product::Path::Lines && p.path != Product::Path::Row;
     const bool by_columns = p.path != Product::Path::Dots && p.produced_rows == 0;  // an A that is computed is so once
     const int64_t most_rows = by_rows ? std::max<int64_t>(1, p.m / least_rows) : 1;
     const int64_t fewest_columns = p.columns > 0 ? divide_up(p.n, p.columns) : 1;
@@ -628,16 +645,20 @@ struct Grid {
 
   /// When the last piece ends, in products of elements; a thread that is late by a part of one counts as well.
   double ends(const Product& p, int threads, int64_t r, int64_t c) const {
-    const auto height = static_cast<double>(divide_up(p.m, r)), width = static_cast<double>(std::min(p.n, round_up(divide_up(p.n, c), panel)));
+    const auto height = static_cast<double>(divide_up(p.m, r)),
+               width = static_cast<double>(std::min(p.n, round_up(divide_up(p.n, c), panel)));
     double packed = 0;
     if (p.path == Product::Path::PackedTiles) packed = width + (p.packs_a ? height : 0);
-    if (p.path == Product::Path::Weights) packed = height + width * static_cast<double>(p.windows->channels) / static_cast<double>(p.n);
+    if (p.path == Product::Path::Weights)
+      packed = height + width * static_cast<double>(p.windows->channels) / static_cast<double>(p.n);
     if (p.path == Product::Path::Minimal) packed = height + width / 2;
     const double piece = (height * width + kPackedElement * packed) * static_cast<double>(p.k * p.summed);
     return (static_cast<double>(divide_up(p.batches * r * c, threads)) + kLatePiece) * piece;
   }
 
-  int64_t row(const Product& p, int64_t i) const { return i == rows ? p.m : std::min(p.m, round_up(p.m * i / rows, row_panel)); }
+  int64_t row(const Product& p, int64_t i) const {
+    return i == rows ? p.m : std::min(p.m, round_up(p.m * i / rows, row_panel));
+  }
   int64_t column(const Product& p, int64_t i) const {
     return i == columns ? p.n : std::min(p.n, round_up(p.n * i / columns, panel));
   }
@@ -646,13 +667,17 @@ struct Grid {
 }  // namespace
 
 bool has_panels(const Product& product) {
-  return product.path == Product::Path::PackedTiles && !product.windows && product.summed == 1 && product.k > 0 && !product.empty &&
-         !product.narrow && !product.swapped &&
+  return product.path == Product::Path::PackedTiles && !product.windows && product.summed == 1 && product.k > 0 &&
+         !product.empty && !product.narrow && !product.swapped &&
          std::all_of(product.batch.begin(), product.batch.end(), [](const Product::Axis& axis) { return axis.b == 0; });
 }
 
-int64_t panel_bytes(const Product& product) { return Runner(product, nullptr, nullptr, nullptr, nullptr).panels_bytes(); }
-void pack_panels(const Product& product, const char* b, char* to) { Runner(product, nullptr, b, nullptr, nullptr).pack_all(to); }
+int64_t panel_bytes(const Product& product) {
+  return Runner(product, nullptr, nullptr, nullptr, nullptr).panels_bytes();
+}
+void pack_panels(const Product& product, const char* b, char* to) {
+  Runner(product, nullptr, b, nullptr, nullptr).pack_all(to);
+}
 
 KeptPanels::~KeptPanels() { release(memory_); }
 
@@ -711,9 +736,10 @@ void run_product_here(const Product& product, const char* a, const char* b, char
 
 namespace {
 
-/// The epilogue on a rectangle of one matrix of the batch. Its columns are one axis of the loop or, place after place, several.
-void run_epilogue(const BoundMatMul& step, const RunState& state, int64_t batch, int64_t row, int64_t row_end, int64_t column,
-                  int64_t column_end) {
+/// The epilogue on a rectangle of one matrix of the batch. Its columns are one axis of the loop or, place after place,
+/// several.
+void run_epilogue(const BoundMatMul& step, const RunState& state, int64_t batch, int64_t row, int64_t row_end,
+                  int64_t column, int64_t column_end) {
   const BoundLoop& loop = *step.epilogue;
   const std::vector<uint16_t>& operands = loop.stages[0].operands;
   const int inner = loop.rank() - 1, rows = inner - step.column_axes;
@@ -736,31 +762,31 @@ void run_epilogue(const BoundMatMul& step, const RunState& state, int64_t batch,
       const BoundOperand& o = loop.operands[i];
       w.pointers[i] = state.buffers[o.buffer] + o.offset + along(i, batch, 0, rows - 1) + row * loop.stride(i, rows);
     }
-    return for_joined_rows(*step.joined, w, count, repeated, [&](const Window& joined) { run_stage(*step.joined, step.joined->stages[0], joined); });
+    return for_joined_rows(*step.joined, w, count, repeated,
+                           [&](const Window& joined) { run_stage(*step.joined, step.joined->stages[0], joined); });
   }
   char* pointers[kMaxOperands];
   int64_t strides[2 * kMaxOperands];
   while (column < column_end) {
-    const int64_t stretch = step.column_axes == 1 ? column_end - column : std::min(column_end - column, length - column % length);
+    const int64_t stretch =
+        step.column_axes == 1 ? column_end - column : std::min(column_end - column, length - column % length);
     for (std::size_t i = 0; i < operands.size(); ++i) {
       const uint16_t operand = operands[i];
       const BoundOperand& o = loop.operands[operand];
-      pointers[i] = state.buffers[o.buffer] + o.offset + along(operand, batch, 0, rows - 1) + row * loop.stride(operand, rows) +
-                    along(operand, column, rows + 1, inner);
+      pointers[i] = state.buffers[o.buffer] + o.offset + along(operand, batch, 0, rows - 1) +
+                    row * loop.stride(operand, rows) + along(operand, column, rows + 1, inner);
       strides[2 * i] = loop.stride(operand, inner);
       strides[2 * i + 1] = loop.stride(operand, rows);
     }
-    if (step.column_axes == 0)
-      loop.stages[0].kernel(pointers, strides, count, 1);
-    else
-      loop.stages[0].kernel(pointers, strides, stretch, count);
+    if (step.column_axes == 0) loop.stages[0].kernel(pointers, strides, count, 1);
+    else loop.stages[0].kernel(pointers, strides, stretch, count);
     column += stretch;
   }
 }
 
 /// A rectangle of one matrix of the batch of A, by what computes it.
-void produce(const BoundMatMul& step, const RunState& state, int64_t batch, int64_t row, int64_t row_end, int64_t k, int64_t k_end, char* to,
-             int64_t pitch) {
+void produce(const BoundMatMul& step, const RunState& state, int64_t batch, int64_t row, int64_t row_end, int64_t k,
+             int64_t k_end, char* to, int64_t pitch) {
   const BoundLoop& loop = *step.producer;
   const BoundStage& stage = loop.stages[0];
   const int inner = loop.rank() - 1;
@@ -788,13 +814,15 @@ void produce(const BoundMatMul& step, const RunState& state, int64_t batch, int6
   if (joined) length *= std::exchange(rows, 1);
   stage.kernel(pointers, strides, length, rows);
   if (k_end - k == loop.extents.back()) return;
-  // Stretches of rows are too short for the processor to fetch ahead by itself: those of the next rows, while the product is at these.
+  // Stretches of rows are too short for the processor to fetch ahead by itself: those of the next rows, while the
+  // product is at these.
   const int64_t end = rows + std::min(rows, loop.extents[static_cast<std::size_t>(inner - 1)] - row_end);
   for (std::size_t i = 0; i < stage.operands.size(); ++i) {
     const int64_t across = strides[2 * i + 1];
     if (pointers[i] == to || across == 0 || strides[2 * i] != loop.operands[stage.operands[i]].itemsize) continue;
     for (int64_t r = rows; r < end; ++r)
-      for (int64_t at = 0; at < length * strides[2 * i]; at += kPanelLine) __builtin_prefetch(pointers[i] + r * across + at, 0, 2);
+      for (int64_t at = 0; at < length * strides[2 * i]; at += kPanelLine)
+        __builtin_prefetch(pointers[i] + r * across + at, 0, 2);
   }
 }
 
@@ -807,14 +835,13 @@ void execute_matmul(const BoundMatMul& step, KeptPanels* kept, RunState& state) 
   };
   const FinishedTile* const epilogue = step.epilogue ? &finished : nullptr;
   const char* const bias = step.bias ? at(*step.bias) : nullptr;
-  const ProduceA produced = [&](int64_t batch, int64_t row, int64_t row_end, int64_t k, int64_t k_end, char* to, int64_t pitch) {
-    produce(step, state, batch, row, row_end, k, k_end, to, pitch);
-  };
+  const ProduceA produced = [&](int64_t batch, int64_t row, int64_t row_end, int64_t k, int64_t k_end, char* to,
+                                int64_t pitch) { produce(step, state, batch, row, row_end, k, k_end, to, pitch); };
   if (step.narrowed)
     run_narrowed(step.product, *step.narrowed, at(step.a), at(step.b), at(step.c), state, epilogue, bias);
   else
-    run_product(step.product, at(step.a), at(step.b), at(step.c), state, epilogue, kept ? kept->of(step.product, at(step.b)) : nullptr,
-                step.producer ? &produced : nullptr, bias);
+    run_product(step.product, at(step.a), at(step.b), at(step.c), state, epilogue,
+                kept ? kept->of(step.product, at(step.b)) : nullptr, step.producer ? &produced : nullptr, bias);
 }
 
 }  // namespace framejit::runtime

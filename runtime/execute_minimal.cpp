@@ -1,12 +1,13 @@
-// Convolutions with windows of 3 x 3 by Winograd's minimal filtering: four places of the result, 2 x 2, take 16 products for each channel
-// in place of 36.
+// Convolutions with windows of 3 x 3 by Winograd's minimal filtering: four places of the result, 2 x 2, take 16
+// products for each channel in place of 36.
 //
 //     weights w [3, 3]       G w G^T    [4, 4]     once
 //     image   x [4, 4]       B^T x B    [4, 4]     for each band, tile and channel
 //     sums    s [4, 4]       products of the two, over the channels: 16 matrix products
 //     result    [2, 2]       A^T s A
 //
-// A tile whose result is not finite is computed again by direct sums: its infinities and NaN are those of its own windows.
+// A tile whose result is not finite is computed again by direct sums: its infinities and NaN are those of its own
+// windows.
 #include "runtime/convolution_parts.h"
 
 namespace framejit::runtime {
@@ -27,8 +28,10 @@ struct Memory {
 
   explicit Memory(const Product& p) {
     const Product::Windows& w = *p.windows;
-    const int64_t places = w.band_planes * w.band_lines * w.axes[2].result, vector = p.core.vector_bytes(), panel = 2 * p.core.lanes;
-    const int64_t tiles = w.band_planes * divide_up(w.band_lines, 2) * divide_up(w.axes[2].result, 2), inputs = p.k / kWindow;
+    const int64_t places = w.band_planes * w.band_lines * w.axes[2].result, vector = p.core.vector_bytes(),
+                  panel = 2 * p.core.lanes;
+    const int64_t tiles = w.band_planes * divide_up(w.band_lines, 2) * divide_up(w.axes[2].result, 2),
+                  inputs = p.k / kWindow;
     sums = weights + std::max<int64_t>(p.depth, p.core.lanes) * 2 * vector;
     reach = sums + places * 2 * vector;
     direct = reach + round_up(inputs * 8, kPanelLine);
@@ -42,24 +45,28 @@ struct Memory {
 };
 
 /// G w G^T of weights that lie `row` bytes apart; the 16 results `point` bytes apart.
-[[gnu::target("avx2,fma")]] void transform_weights(const char* from, int64_t row, int64_t bytes, char* to, int64_t point) {
+[[gnu::target("avx2,fma")]] void transform_weights(const char* from, int64_t row, int64_t bytes, char* to,
+                                                   int64_t point) {
   for (int64_t at = 0; at < bytes; at += kChunk) {
     Vector w[3][3], half[4][3], out[4];
     for (int i = 0; i < kWindow; ++i) w[i / 3][i % 3] = *reinterpret_cast<const Vector*>(from + i * row + at);
     for (int j = 0; j < 3; ++j) {
       const Vector ends = w[0][j] + w[2][j];
-      half[0][j] = w[0][j], half[1][j] = (ends + w[1][j]) * 0.5f, half[2][j] = (ends - w[1][j]) * 0.5f, half[3][j] = w[2][j];
+      half[0][j] = w[0][j], half[1][j] = (ends + w[1][j]) * 0.5f, half[2][j] = (ends - w[1][j]) * 0.5f,
+      half[3][j] = w[2][j];
     }
     for (int i = 0; i < 4; ++i) {
       const Vector ends = half[i][0] + half[i][2];
-      out[0] = half[i][0], out[1] = (ends + half[i][1]) * 0.5f, out[2] = (ends - half[i][1]) * 0.5f, out[3] = half[i][2];
+      out[0] = half[i][0], out[1] = (ends + half[i][1]) * 0.5f, out[2] = (ends - half[i][1]) * 0.5f,
+      out[3] = half[i][2];
       for (int j = 0; j < 4; ++j) *reinterpret_cast<Vector*>(to + (4 * i + j) * point + at) = out[j];
     }
   }
 }
 
 /// B^T x B of places `place` bytes apart, in lines `line` bytes apart.
-[[gnu::target("avx2,fma")]] void transform_image(const char* from, int64_t line, int64_t place, char* to, int64_t point) {
+[[gnu::target("avx2,fma")]] void transform_image(const char* from, int64_t line, int64_t place, char* to,
+                                                 int64_t point) {
   for (int64_t at = 0; at < place; at += kChunk) {
     Vector x[4][4], half[4][4];
     for (int i = 0; i < 4; ++i)
@@ -69,15 +76,17 @@ struct Memory {
       half[2][j] = x[2][j] - x[1][j], half[3][j] = x[1][j] - x[3][j];
     }
     for (int i = 0; i < 4; ++i) {
-      const Vector out[] = {half[i][0] - half[i][2], half[i][1] + half[i][2], half[i][2] - half[i][1], half[i][1] - half[i][3]};
+      const Vector out[] = {half[i][0] - half[i][2], half[i][1] + half[i][2], half[i][2] - half[i][1],
+                            half[i][1] - half[i][3]};
       for (int j = 0; j < 4; ++j) *reinterpret_cast<Vector*>(to + (4 * i + j) * point + at) = out[j];
     }
   }
 }
 
-/// A^T s A into places `place` bytes apart, in lines `line` bytes apart, of which there are `lines` and `places`. Are all of them finite?
-[[gnu::target("avx2,fma")]] bool transform_sums(const char* from, int64_t point, int64_t bytes, char* to, int64_t line, int64_t place, int64_t lines,
-                                                int64_t places) {
+/// A^T s A into places `place` bytes apart, in lines `line` bytes apart, of which there are `lines` and `places`. Are
+/// all of them finite?
+[[gnu::target("avx2,fma")]] bool transform_sums(const char* from, int64_t point, int64_t bytes, char* to, int64_t line,
+                                                int64_t place, int64_t lines, int64_t places) {
   Vector zeros{};
   for (int64_t at = 0; at < bytes; at += kChunk) {
     Vector half[2][4];
@@ -102,7 +111,11 @@ struct Memory {
 class MinimalConvolution : ConvolutionParts {
  public:
   MinimalConvolution(const ProductParts& parts, char* scratch)
-      : ConvolutionParts(parts), memory_(p_), scratch_(scratch), inputs_(p_.k / kWindow), groups_(divide_up(inputs_, core_.lanes)) {}
+      : ConvolutionParts(parts),
+        memory_(p_),
+        scratch_(scratch),
+        inputs_(p_.k / kWindow),
+        groups_(divide_up(inputs_, core_.lanes)) {}
 
   void run(const Block& block) const {
     for (int64_t row = block.row; row < block.row_end; row += panel_columns()) transform_panel(block, row);
@@ -141,10 +154,12 @@ class MinimalConvolution : ConvolutionParts {
     const int64_t channels = std::min(panel_columns(), block.row_end - row), many = p_.depth / kWindow;
     for (int64_t first = 0; first < inputs_; first += many) {
       const int64_t count = std::min(many, inputs_ - first);
-      pack_weights(a_at_ + row * p_.a_row + first * kWindow * core_.item, count * kWindow, channels, scratch_ + memory_.weights);
+      pack_weights(a_at_ + row * p_.a_row + first * kWindow * core_.item, count * kWindow, channels,
+                   scratch_ + memory_.weights);
       for (int64_t i = 0; i < count; ++i)
-        transform_weights(scratch_ + memory_.weights + i * kWindow * panel_row(), panel_row(), vectors(channels) * core_.vector_bytes(),
-                          filters(block, row) + (first + i) * panel_row(), inputs_ * panel_row());
+        transform_weights(scratch_ + memory_.weights + i * kWindow * panel_row(), panel_row(),
+                          vectors(channels) * core_.vector_bytes(), filters(block, row) + (first + i) * panel_row(),
+                          inputs_ * panel_row());
     }
   }
 
@@ -168,7 +183,8 @@ class MinimalConvolution : ConvolutionParts {
       for (int64_t z = 0; z < band.planes; ++z)
         for (int64_t y = 0; y < t.lines; ++y)
           for (int64_t x = 0; x < t.places; ++x, to += vector)
-            transform_image(turned + z * plane + 2 * y * line + 2 * x * vector, line, vector, to, groups_ * t.count * vector);
+            transform_image(turned + z * plane + 2 * y * line + 2 * x * vector, line, vector, to,
+                            groups_ * t.count * vector);
     }
     auto* const reach = reinterpret_cast<int64_t*>(scratch_ + memory_.reach);
     for (int64_t i = 0; i < inputs_; ++i) reach[i] = i / core_.lanes * t.count * vector + i % core_.lanes * item;
@@ -202,12 +218,15 @@ class MinimalConvolution : ConvolutionParts {
         for (int64_t x = 0; x < width; x += 2, from += panel_row()) {
           char* const to = scratch_ + memory_.sums + ((z * band.lines + y) * width + x) * panel_row();
           const int64_t lines = std::min<int64_t>(2, band.lines - y), places = std::min<int64_t>(2, width - x);
-          if (!transform_sums(from, t.count * panel_row(), vectors(channels) * core_.vector_bytes(), to, width * panel_row(), panel_row(), lines, places))
-            sum_directly(part.data + z * part.pitches[0] + y * part.pitches[1] + x * part.pitches[2], part, row, channels, to, lines, places);
+          if (!transform_sums(from, t.count * panel_row(), vectors(channels) * core_.vector_bytes(), to,
+                              width * panel_row(), panel_row(), lines, places))
+            sum_directly(part.data + z * part.pitches[0] + y * part.pitches[1] + x * part.pitches[2], part, row,
+                         channels, to, lines, places);
         }
   }
 
-  void sum_directly(const char* from, const Part& part, int64_t row, int64_t channels, char* to, int64_t lines, int64_t places) const {
+  void sum_directly(const char* from, const Part& part, int64_t row, int64_t channels, char* to, int64_t lines,
+                    int64_t places) const {
     for (int64_t at = 0; at < p_.k; at += p_.depth) {
       MatMulArgs args;
       args.k = std::min(p_.depth, p_.k - at);
@@ -232,7 +251,9 @@ class MinimalConvolution : ConvolutionParts {
 
 }  // namespace
 
-void run_minimal(const ProductParts& at, const Block& block, char* scratch) { MinimalConvolution(at, scratch).run(block); }
+void run_minimal(const ProductParts& at, const Block& block, char* scratch) {
+  MinimalConvolution(at, scratch).run(block);
+}
 
 int64_t minimal_scratch(const Product& product) { return Memory(product).bytes; }
 

@@ -37,7 +37,8 @@ struct Sum {
 
 constexpr int kMostLeaves = 64;  // of one call of the kernel
 
-/// How a run, or a part of it, falls into leaves: their lengths, and behind each of them how many sums are joined with what stands before.
+/// How a run, or a part of it, falls into leaves: their lengths, and behind each of them how many sums are joined with
+/// what stands before.
 template <class Total>
 struct Leaves {
   int64_t length = -1;
@@ -86,7 +87,8 @@ class Pairwise {
         rank_(loop.rank()),
         run_first_(rank_ - static_cast<int>(step_.run_axes)),
         half_(step_.operands[step_.output].dtype == DType::F16) {
-    most_ = has_index() ? Total::kLeaf : Total::kLeaf * kMostLeaves / 2;  // no leaf but a whole run is shorter than half a leaf
+    most_ = has_index() ? Total::kLeaf
+                        : Total::kLeaf * kMostLeaves / 2;  // no leaf but a whole run is shorter than half a leaf
     if (step_.longest_run > 0) most_ = step_.longest_run;
     if (loop.scratch_bytes > 0) most_ = std::min(most_, loop.tile);
     for (int axis = run_first_; axis < rank_; ++axis) run_length_ *= loop.extents[axis];
@@ -148,8 +150,8 @@ class Pairwise {
 
   /// Short runs, read in place, that follow each other in memory or are a single leaf each.
   bool has_short_rows() const {
-    if (runs_ == 0 || run_length_ == 0 || run_length_ > (step_.longest_run > 0 ? most_ : most_ / 2) || run_length_ > cut_ || loop_.scratch_bytes > 0 ||
-        loop_.reduced_first == 0 || step_.run_axes != 1 || has_index())
+    if (runs_ == 0 || run_length_ == 0 || run_length_ > (step_.longest_run > 0 ? most_ : most_ / 2) ||
+        run_length_ > cut_ || loop_.scratch_bytes > 0 || loop_.reduced_first == 0 || step_.run_axes != 1 || has_index())
       return false;
     if (step_.longest_run > 0) return runs_ == 1;
     if (run_length_ <= Total::kLeaf) return true;
@@ -223,7 +225,8 @@ class Pairwise {
           Total sums[kMostLeaves];
           char* pointers[kMaxOperands];
           for (std::size_t i = 0; i < fold_.operands.size(); ++i)
-            pointers[i] = fold_.operands[i] == p_.step_.output ? reinterpret_cast<char*>(sums) : place.pointers[fold_.operands[i]];
+            pointers[i] = fold_.operands[i] == p_.step_.output ? reinterpret_cast<char*>(sums)
+                                                               : place.pointers[fold_.operands[i]];
           call(pointers, strides, lengths, count * cut.count);
           for (int64_t row = 0; row < count; ++row) totals[row].add(join(cut, sums + row * cut.count), p_.half_);
         }
@@ -265,14 +268,10 @@ class Pairwise {
       for (std::size_t i = 0; i < fold_.operands.size(); ++i) {
         const uint16_t operand = fold_.operands[i];
         const BoundOperand& o = p_.loop_.operands[operand];
-        if (operand == p_.step_.output)
-          pointers[i] = reinterpret_cast<char*>(sums);
-        else if (o.scratch)
-          pointers[i] = scratch_.data() + o.offset + (start - tile_start_) * advance_[i];
-        else if (o.index)
-          pointers[i] = reinterpret_cast<char*>(&index);
-        else
-          pointers[i] = place_.pointers[operand] + start * advance_[i];
+        if (operand == p_.step_.output) pointers[i] = reinterpret_cast<char*>(sums);
+        else if (o.scratch) pointers[i] = scratch_.data() + o.offset + (start - tile_start_) * advance_[i];
+        else if (o.index) pointers[i] = reinterpret_cast<char*>(&index);
+        else pointers[i] = place_.pointers[operand] + start * advance_[i];
       }
       if (p_.step_.longest_run > 0) {
         fold_.kernel(pointers, strides_, n, 1);
@@ -305,10 +304,8 @@ class Pairwise {
       tile_length_ = n;
       for (std::size_t s = 0; s + 1 < p_.loop_.stages.size(); ++s) {
         const BoundStage& stage = p_.loop_.stages[s];
-        if (p_.step_.run_axes == 1 || !stage.kernel)
-          stage_window(stage, start, 0, n, 1);
-        else
-          stage_rows(stage, start, n);
+        if (p_.step_.run_axes == 1 || !stage.kernel) stage_window(stage, start, 0, n, 1);
+        else stage_rows(stage, start, n);
       }
     }
 
@@ -339,12 +336,9 @@ class Pairwise {
       int64_t index = p_.step_.run_axes == 1 ? at : at % p_.loop_.extents[p_.rank_ - 1];
       for (uint16_t operand : stage.operands) {
         const BoundOperand& o = p_.loop_.operands[operand];
-        if (o.scratch)
-          w.pointers[operand] = scratch_.data() + o.offset + done * o.itemsize;
-        else if (o.index)
-          w.pointers[operand] = reinterpret_cast<char*>(&index);
-        else
-          w.pointers[operand] = place_.pointers[operand] + offset_in_run(operand, at);
+        if (o.scratch) w.pointers[operand] = scratch_.data() + o.offset + done * o.itemsize;
+        else if (o.index) w.pointers[operand] = reinterpret_cast<char*>(&index);
+        else w.pointers[operand] = place_.pointers[operand] + offset_in_run(operand, at);
       }
       run_stage(p_.loop_, stage, w);
     }

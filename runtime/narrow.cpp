@@ -10,7 +10,7 @@ namespace framejit::runtime {
 
 namespace {
 
-constexpr int64_t kStretch = 64;        // elements
+constexpr int64_t kStretch = 64;  // elements
 constexpr int64_t kRoundedAtOnce = 4096;
 constexpr int64_t kAlignment = 64;
 
@@ -50,7 +50,8 @@ constexpr int64_t kGroup = 4 / sizeof(typename Element::Narrow);
 
 /// One line of groups: of `rows` rows, the first one lowest.
 template <class Element>
-FRAMEJIT_WIDE void line(const char* from, int64_t along_k, int64_t rows, int64_t step, int64_t count, int64_t out_step, char* out) {
+FRAMEJIT_WIDE void line(const char* from, int64_t along_k, int64_t rows, int64_t step, int64_t count, int64_t out_step,
+                        char* out) {
   constexpr int64_t kItem = Element::kItem, kRows = kGroup<Element>, kBits = 32 / kRows;
   const auto group = [&](int64_t i, int64_t of) {
     uint32_t bits = 0;
@@ -93,8 +94,8 @@ void narrow_stretch(const NarrowOperand& n, const char* from, int64_t count, cha
     return;
   }
   for (int64_t group = 0; group < groups; ++group)
-    line<Element>(from + kRows * group * n.along_k, n.along_k, std::min(kRows, n.k - kRows * group), n.step, count, n.out_step,
-                  out + group * n.out_along_k);
+    line<Element>(from + kRows * group * n.along_k, n.along_k, std::min(kRows, n.k - kRows * group), n.step, count,
+                  n.out_step, out + group * n.out_along_k);
   for (int64_t group = groups; group < n.groups; ++group)
     for (int64_t i = 0; i < count; ++i) std::memset(out + group * n.out_along_k + i * n.out_step, 0, 4);
 }
@@ -118,9 +119,11 @@ void narrow(const NarrowOperand& n, const char* from, char* to, RunState& state)
     for (int64_t piece = begin; piece < end; ++piece) {
       const char* matrix = from;
       int64_t rest = piece / stretches;
-      for (std::size_t i = n.batch.size(); i-- > 0; rest /= n.batch[i].first) matrix += rest % n.batch[i].first * n.batch[i].second;
+      for (std::size_t i = n.batch.size(); i-- > 0; rest /= n.batch[i].first)
+        matrix += rest % n.batch[i].first * n.batch[i].second;
       const int64_t first = piece % stretches * stretch, count = std::min(stretch, n.length - first);
-      char* const out = to + piece / stretches * n.out_matrix + first / n.panel * n.out_panel + first % n.panel * n.out_step;
+      char* const out =
+          to + piece / stretches * n.out_matrix + first / n.panel * n.out_panel + first % n.panel * n.out_step;
       stretch_of(n.from)(n, matrix + first * n.step, count, out);
     }
   });
@@ -131,11 +134,26 @@ void narrow(const NarrowOperand& n, const char* from, char* to, RunState& state)
 NarrowOperands take_groups(Product& p, Narrowed from, const void* code, bool in_tiles) {
   using codegen::TileCore;
   const int64_t whole = divide_up(p.k, group_of(from)), groups = in_tiles ? round_up(whole, TileCore::kSide) : whole;
-  // Rows of A in tiles are an odd number of cache lines apart, so that those of a register are not all in a few sets of the cache.
-  const int64_t a_row = in_tiles ? (4 * groups) | TileCore::kRowBytes : 4 * groups, panel = in_tiles ? 2 * TileCore::kSide : p.n;
+  // Rows of A in tiles are an odd number of cache lines apart, so that those of a register are not all in a few sets of
+  // the cache.
+  const int64_t a_row = in_tiles ? (4 * groups) | TileCore::kRowBytes : 4 * groups,
+                panel = in_tiles ? 2 * TileCore::kSide : p.n;
   const int64_t b_k = 4 * panel;
   NarrowOperands out{{from, p.k, groups, p.m, p.a_k, p.a_row, 4, a_row, p.m, p.m * a_row, p.m * a_row, 1, 0, {}},
-                     {from, p.k, groups, p.n, p.b_k, p.b_column, b_k, 4, panel, groups * b_k, p.n == 0 ? 0 : groups * b_k * divide_up(p.n, panel), 1, 0, {}}};
+                     {from,
+                      p.k,
+                      groups,
+                      p.n,
+                      p.b_k,
+                      p.b_column,
+                      b_k,
+                      4,
+                      panel,
+                      groups * b_k,
+                      p.n == 0 ? 0 : groups * b_k * divide_up(p.n, panel),
+                      1,
+                      0,
+                      {}}};
   for (std::size_t i = p.batch.size(); i-- > 0;) {
     const auto gather = [&](NarrowOperand& n, int64_t& distance) {
       if (distance == 0) return;
@@ -156,8 +174,8 @@ NarrowOperands take_groups(Product& p, Narrowed from, const void* code, bool in_
   return out;
 }
 
-void run_narrowed(const Product& product, const NarrowOperands& operands, const char* a, const char* b, char* c, RunState& state,
-                  const FinishedTile* finished, const char* bias) {
+void run_narrowed(const Product& product, const NarrowOperands& operands, const char* a, const char* b, char* c,
+                  RunState& state, const FinishedTile* finished, const char* bias) {
   char* const memory = state.reserve;
   state.reserve += operands.bytes();
   narrow(operands.a, a, memory, state);
@@ -169,8 +187,9 @@ void run_narrowed(const Product& product, const NarrowOperands& operands, const 
 void narrow_sums(Narrowed from, const char* sums, char* to, int64_t count, RunState& state) {
   FRAMEJIT_CHECK(from <= Narrowed::Low8, "of 32 bits");
   const auto convert = from == Narrowed::Rounded ? row<Rounded> : from == Narrowed::Low16 ? row<Low16> : row<Low8>;
-  run_pieces(count, kRoundedAtOnce, static_cast<double>(count) / 4, true, state,
-             [&](int64_t begin, int64_t end) { convert(sums + 4 * begin, end - begin, to + 4 / group_of(from) * begin); });
+  run_pieces(count, kRoundedAtOnce, static_cast<double>(count) / 4, true, state, [&](int64_t begin, int64_t end) {
+    convert(sums + 4 * begin, end - begin, to + 4 / group_of(from) * begin);
+  });
 }
 
 }  // namespace framejit::runtime

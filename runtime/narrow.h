@@ -13,8 +13,8 @@ namespace framejit::runtime {
 enum class Narrowed : uint8_t { Rounded, Low16, Low8, Whole16, Whole8 };
 constexpr int64_t group_of(Narrowed from) { return from == Narrowed::Low8 || from == Narrowed::Whole8 ? 4 : 2; }
 
-/// An operand and its groups: distances in bytes along k and along its other axis, there and as groups, whose other axis may lie in panels.
-/// Groups beyond k are zeros.
+/// An operand and its groups: distances in bytes along k and along its other axis, there and as groups, whose other
+/// axis may lie in panels. Groups beyond k are zeros.
 struct NarrowOperand {
   Narrowed from;
   int64_t k, groups, length, along_k, step;
@@ -28,8 +28,8 @@ struct NarrowOperands {
   int64_t bytes() const { return a.bytes + b.bytes; }
 };
 
-/// Makes `product`, whose C has elements of 32 bits, one of groups along k, contiguous matrix by matrix. `code`: a narrow core or, `in_tiles`,
-/// a codegen::TileCore.
+/// Makes `product`, whose C has elements of 32 bits, one of groups along k, contiguous matrix by matrix. `code`: a
+/// narrow core or, `in_tiles`, a codegen::TileCore.
 NarrowOperands take_groups(Product& product, Narrowed from, const void* code, bool in_tiles);
 
 }  // namespace framejit::runtime

@@ -37,7 +37,7 @@ struct Origin {
   char* fixed;
 };
 
-constexpr int64_t kFastScratch = 8192;     // bytes
+constexpr int64_t kFastScratch = 8192;  // bytes
 
 }  // namespace
 
@@ -46,7 +46,7 @@ struct FastCall {
   KernelFn kernel = nullptr;    // null: not of this shape
   GuardedFn guarded = nullptr;  // in its place, for one row
   uint32_t count = 0;
-  bool repeatable = false;      // writes nothing that it reads
+  bool repeatable = false;  // writes nothing that it reads
   graph::FlagRule flag_rule;
   int64_t inner = 0, outer = 0;
   std::array<Origin, 16> origins;
@@ -71,7 +71,7 @@ struct FastCall {
 struct Ready {
   Bound bound;
   FastCall fast;
-  mutable std::atomic<char*> memory{nullptr};  // PlanOptions::resident: of a run, while none is under way
+  mutable std::atomic<char*> memory{nullptr};     // PlanOptions::resident: of a run, while none is under way
   mutable std::atomic<Bound*> measured{nullptr};  // bound to what was measured, of a run, while none is under way
   ~Ready() {
     release(memory.load(std::memory_order_relaxed));
@@ -110,7 +110,7 @@ struct Plan::Impl {
   std::size_t first_param_write = ~std::size_t{0};
   const Ready* constant = nullptr;  // where no Dim needs a symbol
   mutable std::array<std::atomic<const Ready*>, kBoundSlots> slots{};
-  std::vector<Dependents> dependents;  // by Program::measured
+  std::vector<Dependents> dependents;             // by Program::measured
   std::vector<std::unique_ptr<KeptPanels>> kept;  // by step
 
   ~Impl() {
@@ -130,7 +130,8 @@ struct Plan::Impl {
   FastCall fast_call(const Bound& bound) const;
   bool run_fast_guarded(const Ready& ready, std::span<char* const> params, std::span<char* const> results) const;
   RunResult run_steps(const Ready& ready, std::unique_ptr<const Ready> own, std::span<char* const> params,
-                      std::span<char* const> results, bool (*poll)(), unsigned watched, const std::function<bool()>& still) const;
+                      std::span<char* const> results, bool (*poll)(), unsigned watched,
+                      const std::function<bool()>& still) const;
   void run_step(const Bound& bound, std::size_t i, RunState& state) const;
   void run_wave(const Bound& bound, std::size_t first, std::size_t last, char* memory, RunState& state) const;
   static void check_results(const BoundLoop& loop, RunState& state);
@@ -197,8 +198,7 @@ void Plan::Impl::find_param_writes() {
     };
     if (const auto* loop = std::get_if<LoopStep>(&step))
       for (const LoopOperand& o : loop->operands) writes(o);
-    else if (const auto* product = std::get_if<MatMulStep>(&step))
-      writes(product->c);
+    else if (const auto* product = std::get_if<MatMulStep>(&step)) writes(product->c);
   }
 }
 
@@ -295,7 +295,8 @@ const Ready& Plan::Impl::ready_to_begin(std::span<const int64_t> symbols, std::u
 // ----------------------------------------------------------------------------------------------------------------
 
 /// False: flags were raised, and the params are as before.
-bool Plan::Impl::run_fast_guarded(const Ready& ready, std::span<char* const> params, std::span<char* const> results) const {
+bool Plan::Impl::run_fast_guarded(const Ready& ready, std::span<char* const> params,
+                                  std::span<char* const> results) const {
   const FastCall& fast = ready.fast;
   alignas(64) std::array<char, kFastScratch> scratch;
   std::array<char*, 16> pointers;
@@ -310,7 +311,8 @@ bool Plan::Impl::run_fast_guarded(const Ready& ready, std::span<char* const> par
   };
   for (const GuardedKernel::Saved& saved : loop.guarded.saved) {
     const std::size_t i = number(saved.operand);
-    restore_row(pointers[i], fast.strides[2 * i], pointers[number(saved.scratch)], fast.inner, loop.operands[saved.operand].itemsize);
+    restore_row(pointers[i], fast.strides[2 * i], pointers[number(saved.scratch)], fast.inner,
+                loop.operands[saved.operand].itemsize);
   }
   return false;
 }
@@ -332,7 +334,9 @@ unsigned FastCall::run(std::span<char* const> params, std::span<char* const> res
   return flag_rule.apply(flags);
 }
 
-unsigned Plan::run_short(std::span<char* const> params, std::span<char* const> results) const { return short_->run(params, results); }
+unsigned Plan::run_short(std::span<char* const> params, std::span<char* const> results) const {
+  return short_->run(params, results);
+}
 
 void Plan::Impl::check_results(const BoundLoop& loop, RunState& state) {
   const BoundOperand& out = loop.operands[loop.step->output];
@@ -345,10 +349,8 @@ void Plan::Impl::check_results(const BoundLoop& loop, RunState& state) {
 void Plan::Impl::run_loop(const BoundLoop& loop, RunState& state) {
   if (!loop.direct.empty() && loop.nanoseconds < kFastNanoseconds)
     execute_directly(loop, 0, loop.rank() > 0 ? loop.extents[0] : 1, state.buffers);
-  else if (loop.step->reduce == ReduceKind::Pairwise)
-    execute_pairwise(loop, state);
-  else
-    execute_loop(loop, state);
+  else if (loop.step->reduce == ReduceKind::Pairwise) execute_pairwise(loop, state);
+  else execute_loop(loop, state);
   if (loop.step->redo_zero_or_nan && !state.stopped()) check_results(loop, state);
 }
 
@@ -369,7 +371,8 @@ void Plan::Impl::run_step(const Bound& bound, std::size_t i, RunState& state) co
   }
 }
 
-void Plan::Impl::run_wave(const Bound& bound, std::size_t first, std::size_t last, char* memory, RunState& state) const {
+void Plan::Impl::run_wave(const Bound& bound, std::size_t first, std::size_t last, char* memory,
+                          RunState& state) const {
   double cost = 0;
   for (std::size_t i = first; i < last; ++i) cost += bound.costs[i];
   std::atomic<bool> redo{false};
@@ -389,7 +392,8 @@ void Plan::Impl::run_wave(const Bound& bound, std::size_t first, std::size_t las
 }
 
 RunResult Plan::Impl::run_steps(const Ready& ready, std::unique_ptr<const Ready> own, std::span<char* const> params,
-                                std::span<char* const> results, bool (*poll)(), unsigned watched, const std::function<bool()>& still) const {
+                                std::span<char* const> results, bool (*poll)(), unsigned watched,
+                                const std::function<bool()>& still) const {
   const Bound& bound = ready.bound;
   RunResult out;
   clear_fp_flags();
@@ -452,7 +456,8 @@ RunResult Plan::Impl::run_steps(const Ready& ready, std::unique_ptr<const Ready>
       if (!measured) measured = std::make_unique<Bound>(bound);
       measured->symbols = bound.symbols;
       for (std::size_t i = 0; i < count; ++i)
-        if (program.buffers[i].kind == BufferKind::DimValue) buffers[i] = reinterpret_cast<char*>(&measured->dim_values[i]);
+        if (program.buffers[i].kind == BufferKind::DimValue)
+          buffers[i] = reinterpret_cast<char*>(&measured->dim_values[i]);
     }
     // What is measured behind this one belongs to an earlier round of a loop.
     std::size_t k = program.measured.size();
@@ -534,15 +539,14 @@ RunResult Plan::Impl::run_steps(const Ready& ready, std::unique_ptr<const Ready>
     }
   if (has_undo && still && !state.stopped() && !still()) state.redo = true;
   Bound* none = nullptr;
-  if (measured && ready.measured.compare_exchange_strong(none, measured.get(), std::memory_order_acq_rel)) (void)measured.release();
+  if (measured && ready.measured.compare_exchange_strong(none, measured.get(), std::memory_order_acq_rel))
+    (void)measured.release();
   const bool cancelled = poller.cancelled();
   if (has_undo && (out.flags || state.redo || cancelled)) {
     auto saved =
         std::make_unique<SavedParams>(bound, std::move(own), std::move(on_heap), std::exchange(memory, nullptr), done);
-    if (state.redo || cancelled)
-      saved->rollback();
-    else
-      out.undo = std::move(saved);
+    if (state.redo || cancelled) saved->rollback();
+    else out.undo = std::move(saved);
   }
   char* expected = nullptr;
   if (!keeps || !ready.memory.compare_exchange_strong(expected, memory, std::memory_order_acq_rel)) release(memory);
@@ -573,7 +577,8 @@ Expected<std::unique_ptr<Plan>, std::string> Plan::create(Program program, const
   for (const Step& step : impl->program.steps) {
     const auto* product = std::get_if<MatMulStep>(&step);
     const auto part = [](const std::optional<LoopStep>& loop) { return loop ? &*loop : nullptr; };
-    for (const LoopStep* loop : {std::get_if<LoopStep>(&step), product ? part(product->epilogue) : nullptr, product ? part(product->producer) : nullptr})
+    for (const LoopStep* loop : {std::get_if<LoopStep>(&step), product ? part(product->epilogue) : nullptr,
+                                 product ? part(product->producer) : nullptr})
       if (loop && loop->operands.size() > kMaxOperands)
         return Unexpected{"a loop step of " + std::to_string(loop->operands.size()) + " operands"};
   }
@@ -601,7 +606,8 @@ RunResult Plan::run(std::span<char* const> params, std::span<char* const> result
     if (ready.fast.kernel) {
       RunResult out;
       out.flags = ready.fast.run(params, results);
-      if (out.flags && impl.program.attributed) out.slots.assign(1, std::exchange(out.flags, 0u));  // one kernel: one slot
+      if (out.flags && impl.program.attributed)
+        out.slots.assign(1, std::exchange(out.flags, 0u));  // one kernel: one slot
       return out;
     }
     if (ready.fast.guarded && impl.run_fast_guarded(ready, params, results)) return {};
@@ -617,7 +623,8 @@ bool Plan::wants_redo(std::span<const int64_t> symbols) const {
 int64_t Plan::result_bytes(std::size_t result, std::span<const int64_t> symbols) const {
   for (const Buffer& b : impl_->program.buffers)
     if (b.kind == BufferKind::Result && b.number == result)
-      return impl_->program.measured.empty() ? b.bytes.evaluate(symbols) : SymbolRanges(impl_->program, symbols).bytes(b.bytes);
+      return impl_->program.measured.empty() ? b.bytes.evaluate(symbols)
+                                             : SymbolRanges(impl_->program, symbols).bytes(b.bytes);
   FRAMEJIT_CHECK(false, "no such result");
   return 0;
 }

@@ -35,19 +35,22 @@ class Undo {
 
 struct RunResult {
   RunStatus status = RunStatus::Done;
-  unsigned flags = 0;          // subset of kReported raised by the kernels, by FlagRule::apply; the caller decides what they mean
-  uint32_t location = 0;       // Unexpected: the graph's number of the place of the `expect`
-  std::unique_ptr<Undo> undo;  // where the program writes params and flags were raised
-  std::vector<unsigned> slots;  // of an attributed program, where any was raised: flags by Program::slots
+  unsigned flags =
+      0;  // subset of kReported raised by the kernels, by FlagRule::apply; the caller decides what they mean
+  uint32_t location = 0;          // Unexpected: the graph's number of the place of the `expect`
+  std::unique_ptr<Undo> undo;     // where the program writes params and flags were raised
+  std::vector<unsigned> slots;    // of an attributed program, where any was raised: flags by Program::slots
   std::vector<int64_t> measured;  // by Program::measured, where the run is Done
 };
 
 struct FastCall;
 
 struct PlanOptions {
-  /// Steps that follow each other and need nothing of each other run beside each other, where they are too short to be split.
+  /// Steps that follow each other and need nothing of each other run beside each other, where they are too short to be
+  /// split.
   bool beside = false;
-  /// What a block of rows touches where steps in a row go by the same rows (band.h). A part of the second level of the cache.
+  /// What a block of rows touches where steps in a row go by the same rows (band.h). A part of the second level of the
+  /// cache.
   int64_t block_bytes = int64_t{256} << 10;
   int64_t resident = 0;      // the memory of a run that takes at most so many bytes is kept for the next one
   int threads = 0;           // at most so many; 0: as many as there are
@@ -63,13 +66,15 @@ class Plan {
 
   /// `params`: first element of each graph param (0-d params point to their value); `results`: memory for each
   /// Program::result_roots, of result_bytes(); `symbols`: values of the graph's symbols. Sticky flags are cleared
-  /// before and left cleared after. What is measured is not looked at in `symbols`, and a result's memory has room for the most. Needs no GIL; `poll`, if given, is called now and then on long runs by the calling
-  /// thread only and says whether to cancel. `watched`: flags for which an attributed program does not begin to write.
-  /// `still`, of a program that writes params, is asked while these can be put back: false is Redo.
+  /// before and left cleared after. What is measured is not looked at in `symbols`, and a result's memory has room for
+  /// the most. Needs no GIL; `poll`, if given, is called now and then on long runs by the calling thread only and says
+  /// whether to cancel. `watched`: flags for which an attributed program does not begin to write. `still`, of a program
+  /// that writes params, is asked while these can be put back: false is Redo.
   RunResult run(std::span<char* const> params, std::span<char* const> results, std::span<const int64_t> symbols,
                 bool (*poll)() = nullptr, unsigned watched = kReported, const std::function<bool()>& still = {}) const;
 
-  /// Is a run one call of one kernel, whatever the arguments? Then run_short() does it with no bookkeeping, and gives the flags.
+  /// Is a run one call of one kernel, whatever the arguments? Then run_short() does it with no bookkeeping, and gives
+  /// the flags.
   bool is_short() const { return short_ != nullptr; }
   unsigned run_short(std::span<char* const> params, std::span<char* const> results) const;
 

@@ -1,4 +1,5 @@
-// What the ways to run a product share: where its operands lie, calls of the core's parts, and who is told of what is done.
+// What the ways to run a product share: where its operands lie, calls of the core's parts, and who is told of what is
+// done.
 #pragma once
 
 #include <algorithm>
@@ -40,7 +41,8 @@ class ProductParts {
     });
   }
 
-  /// Rows of several matrices, where they were joined: f(matrix, its first row, behind its last one, rows before these).
+  /// Rows of several matrices, where they were joined: f(matrix, its first row, behind its last one, rows before
+  /// these).
   template <class F>
   void for_matrices(int64_t batch, int64_t row, int64_t row_end, F&& f) const {
     const int64_t matrices = p_.rows / p_.matrix_rows, begin = row;
@@ -80,10 +82,8 @@ class ProductParts {
   int64_t panel_row() const { return 2 * core_.vector_bytes(); }
 
   void copy_element(const char* from, char* to) const {
-    if (core_.item == 4)
-      std::memcpy(to, from, 4);
-    else
-      std::memcpy(to, from, 8);
+    if (core_.item == 4) std::memcpy(to, from, 4);
+    else std::memcpy(to, from, 8);
   }
 
   const Product& p_;

@@ -37,7 +37,7 @@ namespace {
 
 constexpr double kHotThreshold = 10e3;    // nanoseconds of work; workers still spin for the next region
 constexpr double kColdThreshold = 100e3;  // they sleep: waking one takes 35 to 45 us
-constexpr int64_t kHotWindow = 50'000;    // nanoseconds since the last region, or the last work above the first threshold
+constexpr int64_t kHotWindow = 50'000;  // nanoseconds since the last region, or the last work above the first threshold
 constexpr int64_t kRetryAfter = 1'000'000'000;  // nanoseconds until workers that could not be had are asked for again
 constexpr int kMostThreads = 256;               // oneTBB has no more workers in a process, unless there are more CPUs
 
@@ -77,8 +77,8 @@ int allowed_cpus() {
   return std::max(cpus, 1);
 }
 
-/// How many threads can be started beside those that there are, `wanted` at most. So many are started, and ended at once: oneTBB's
-/// workers start each other, and end the process where that fails.
+/// How many threads can be started beside those that there are, `wanted` at most. So many are started, and ended at
+/// once: oneTBB's workers start each other, and end the process where that fails.
 int startable_threads(int wanted) {
   constexpr int kSlack = 2;  // for threads that are joined but still counted, and for the program's own
   const auto most = static_cast<std::size_t>(wanted + kSlack);
@@ -109,9 +109,9 @@ struct State {
   // By size; never destroyed: a thread may be inside one when the size changes, and a child may not touch its parent's.
   std::map<int, std::unique_ptr<tbb::task_arena>> arenas;
   std::unique_ptr<tbb::global_control> limit;
-  int workers = 0;  // that arenas may have started
+  int workers = 0;                   // that arenas may have started
   std::atomic<int64_t> next_try{0};  // no worker could be had: when to ask again
-  std::atomic<int> threads{0};  // 0: not asked yet
+  std::atomic<int> threads{0};       // 0: not asked yet
   std::atomic<tbb::task_arena*> arena{nullptr};
   std::atomic<int64_t> last_region{0};
   std::atomic<bool> child{false};
@@ -128,10 +128,12 @@ std::unique_ptr<tbb::task_arena> make_arena(State& s, int threads) try {
   s.workers += found;
   const int slots = std::min(threads, s.workers + 1);
   if (slots <= 1) return nullptr;
-  // oneTBB would ignore more threads than CPUs, with a warning on stderr. Where there are fewer than were asked for, all arenas together
-  // have no more either.
-  if (found < missing || slots > static_cast<int>(tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism)))
-    s.limit = std::make_unique<tbb::global_control>(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(s.workers) + 1);
+  // oneTBB would ignore more threads than CPUs, with a warning on stderr. Where there are fewer than were asked for,
+  // all arenas together have no more either.
+  if (found < missing ||
+      slots > static_cast<int>(tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism)))
+    s.limit = std::make_unique<tbb::global_control>(tbb::global_control::max_allowed_parallelism,
+                                                    static_cast<std::size_t>(s.workers) + 1);
   auto arena = std::make_unique<tbb::task_arena>(slots);
   arena->initialize();  // at its first use it would be left half made by an error
   return arena;
@@ -157,8 +159,8 @@ tbb::task_arena* arena_for(int threads) {
   return at->second.get();
 }
 
-// The installed oneTBB is not instrumented: what it orders is told to ThreadSanitizer here, and races inside its headers
-// are in tests/runtime/tsan.supp.
+// The installed oneTBB is not instrumented: what it orders is told to ThreadSanitizer here, and races inside its
+// headers are in tests/runtime/tsan.supp.
 #ifdef __SANITIZE_THREAD__
 char g_started;
 void happens_before(void* point) { __tsan_release(point); }
@@ -171,8 +173,8 @@ void happens_after(void* point) { __tsan_acquire(point); }
 thread_local bool t_inside = false;  // a body that calls parallel_for again runs it here
 thread_local int t_limit = 0;        // ThreadLimit
 
-/// Work above the first threshold that a thread asked for, one piece soon after the other: what wakes the workers when it is as much together
-/// as one piece would have to be.
+/// Work above the first threshold that a thread asked for, one piece soon after the other: what wakes the workers when
+/// it is as much together as one piece would have to be.
 struct Streak {
   int64_t end = 0;  // when the last one will be done
   double nanoseconds = 0;

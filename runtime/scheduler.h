@@ -12,8 +12,8 @@ int num_threads();
 
 /// Runs body(begin, end) over [0, n) cut at multiples of `grain`, on the calling thread and on workers. `nanoseconds`
 /// is the estimated cost of all; below the threshold (about 10 us when a region ended less than 50 us ago, 100 us
-/// otherwise, which several pieces of work that follow each other as closely may make together) it runs here. The workers' sticky flags are
-/// merged into the caller's MXCSR.
+/// otherwise, which several pieces of work that follow each other as closely may make together) it runs here. The
+/// workers' sticky flags are merged into the caller's MXCSR.
 void parallel_for(int64_t n, int64_t grain, double nanoseconds, const std::function<void(int64_t, int64_t)>& body);
 
 /// Of the calling thread, what it starts runs on at most so many threads while this is in scope; 0 changes nothing.

@@ -1,10 +1,12 @@
 // Matrix products alone: GFLOP/s, the share of the FMA peak measured beside them, and, with the path of a CBLAS library
 // (that of NumPy's wheel: numpy.libs/libscipy_openblas64_*.so), the ratio to that library in the same rounds.
 //
-//     bench_matmul [--threads N] [--f64] [--avx2] [--set NAME] [--seconds S] [--shape M,N,K[,at][,bt]] [--epilogue] [--producer KIND] [--cold] [LIBRARY]
+//     bench_matmul [--threads N] [--f64] [--avx2] [--set NAME] [--seconds S] [--shape M,N,K[,at][,bt]] [--epilogue]
+//                  [--producer KIND] [--cold] [LIBRARY]
 //
-// With --cold each call has a B that was not read for 64 MB of others, as the weights of a network's layers are. One thread is measured by its CPU time, so that other processes show only through the caches. Options named after the fields of
-// runtime::Product::Tuning (--depth, --plain-rows, ...) set them.
+// With --cold each call has a B that was not read for 64 MB of others, as the weights of a network's layers are. One
+// thread is measured by its CPU time, so that other processes show only through the caches. Options named after the
+// fields of runtime::Product::Tuning (--depth, --plain-rows, ...) set them.
 #include <dlfcn.h>
 #include <immintrin.h>
 
@@ -66,8 +68,8 @@ const Shape kShapes[] = {
     {"transformer", 128, 768, 768, false, true},
     {"transformer", 512, 1024, 1024, false, true},
     {"transformer", 512, 2048, 512, false, true},
-    {"transformer", 512, 512, 64, false, true},   // q k^T of a head
-    {"transformer", 512, 64, 512},                // p v
+    {"transformer", 512, 512, 64, false, true},  // q k^T of a head
+    {"transformer", 512, 64, 512},               // p v
     {"transformer", 128, 128, 64, false, true},
     {"transformer", 128, 64, 128},
     {"transformer", 768, 3072, 128, true, false},  // gradient of a weight
@@ -125,10 +127,8 @@ double cpu_seconds() {
   for (int step = 0; step < kSteps; ++step) {
 #pragma GCC unroll 16
     for (int i = 0; i < kChains; ++i) {
-      if (f32)
-        asm volatile("vfmadd231ps %1, %1, %0" : "+v"(x[i]) : "v"(y));
-      else
-        asm volatile("vfmadd231pd %1, %1, %0" : "+v"(x[i]) : "v"(y));
+      if (f32) asm volatile("vfmadd231ps %1, %1, %0" : "+v"(x[i]) : "v"(y));
+      else asm volatile("vfmadd231pd %1, %1, %0" : "+v"(x[i]) : "v"(y));
     }
   }
   return kChains * kSteps * 2.0 * (f32 ? 16 : 8) / (cpu_seconds() - start) * 1e-9;
@@ -144,10 +144,8 @@ double cpu_seconds() {
   for (int step = 0; step < kSteps; ++step) {
 #pragma GCC unroll 16
     for (int i = 0; i < kChains; ++i) {
-      if (f32)
-        asm volatile("vfmadd231ps %1, %1, %0" : "+x"(x[i]) : "x"(y));
-      else
-        asm volatile("vfmadd231pd %1, %1, %0" : "+x"(x[i]) : "x"(y));
+      if (f32) asm volatile("vfmadd231ps %1, %1, %0" : "+x"(x[i]) : "x"(y));
+      else asm volatile("vfmadd231pd %1, %1, %0" : "+x"(x[i]) : "x"(y));
     }
   }
   return kChains * kSteps * 2.0 * (f32 ? 8 : 4) / (cpu_seconds() - start) * 1e-9;
@@ -155,8 +153,8 @@ double cpu_seconds() {
 
 // ---- the peer
 
-using Gemm = void (*)(int, int, int, int64_t, int64_t, int64_t, double, const void*, int64_t, const void*, int64_t, double,
-                      void*, int64_t);
+using Gemm = void (*)(int, int, int, int64_t, int64_t, int64_t, double, const void*, int64_t, const void*, int64_t,
+                      double, void*, int64_t);
 using GemmFloat = void (*)(int, int, int, int64_t, int64_t, int64_t, float, const void*, int64_t, const void*, int64_t,
                            float, void*, int64_t);
 
@@ -218,24 +216,25 @@ void measure_epilogue(const Shape& s, const Options& o) {
   };
   const auto turned = [&](const char* name, int64_t rows, int64_t columns) {
     const int64_t item = o.f32 ? 4 : 8;
-    return std::string("  %") + name + "t = view %" + name + " : " + matrix(rows, columns) + " strides=[" + std::to_string(item) + ", " +
-           std::to_string(rows * item) + "] root=%" + name + " offset=0\n";
+    return std::string("  %") + name + "t = view %" + name + " : " + matrix(rows, columns) + " strides=[" +
+           std::to_string(item) + ", " + std::to_string(rows * item) + "] root=%" + name + " offset=0\n";
   };
-  const std::string x = matrix(s.m, s.k, s.at), w = matrix(s.k, s.n, s.bt), y = matrix(s.m, s.n), scalar = o.f32 ? "f32[]" : "f64[]",
+  const std::string x = matrix(s.m, s.k, s.at), w = matrix(s.k, s.n, s.bt), y = matrix(s.m, s.n),
+                    scalar = o.f32 ? "f32[]" : "f64[]",
                     row = std::string(o.f32 ? "f32[" : "f64[") + std::to_string(s.n) + "]";
   auto make = [&](const std::string& rest) {
-    auto graph = graph::parse("graph @f(%x: " + x + ", %w: " + w + ", %b: " + row + ") {\n" +
-                              (s.at ? turned("x", s.m, s.k) : "") + (s.bt ? turned("w", s.k, s.n) : "") + "  %3 = matmul %x" +
-                              (s.at ? "t" : "") + ", %w" + (s.bt ? "t" : "") + " : " + y + "\n" + rest);
+    auto graph =
+        graph::parse("graph @f(%x: " + x + ", %w: " + w + ", %b: " + row + ") {\n" +
+                     (s.at ? turned("x", s.m, s.k) : "") + (s.bt ? turned("w", s.k, s.n) : "") + "  %3 = matmul %x" +
+                     (s.at ? "t" : "") + ", %w" + (s.bt ? "t" : "") + " : " + y + "\n" + rest);
     codegen::LowerOptions options;
     options.cpu = codegen::select_cpu(o.avx2 ? "avx2" : "");
     auto program = codegen::lower(*graph, graph::fuse(*graph, {}), options);
     return std::move(*runtime::Plan::create(std::move(*program)));
   };
   const std::unique_ptr<runtime::Plan> plans[] = {
-      make("  return %3\n}\n"),
-      make("  %4 = add %3, %b : " + y + "\n  %5 = constant {value=0} : " + scalar + "\n  %6 = maximum %4, %5 : " + y +
-           "\n  return %6\n}\n")};
+      make("  return %3\n}\n"), make("  %4 = add %3, %b : " + y + "\n  %5 = constant {value=0} : " + scalar +
+                                     "\n  %6 = maximum %4, %5 : " + y + "\n  return %6\n}\n")};
   const std::size_t item = o.f32 ? 4 : 8;
   std::vector<char*> params;
   for (int64_t count : {s.m * s.k, s.k * s.n, s.n}) {
@@ -258,8 +257,9 @@ void measure_epilogue(const Shape& s, const Options& o) {
     ratios.push_back(took[1] / took[0]);
   }
   std::nth_element(ratios.begin(), ratios.begin() + static_cast<std::ptrdiff_t>(ratios.size() / 2), ratios.end());
-  std::printf("%6ld %5ld %5ld  product %11.0f ns, with bias and relu %11.0f ns: least %+5.1f %%, median %+5.1f %%\n", s.m, s.n, s.k,
-              best[0] * 1e9, best[1] * 1e9, (best[1] / best[0] - 1) * 100, (ratios[ratios.size() / 2] - 1) * 100);
+  std::printf("%6ld %5ld %5ld  product %11.0f ns, with bias and relu %11.0f ns: least %+5.1f %%, median %+5.1f %%\n",
+              s.m, s.n, s.k, best[0] * 1e9, best[1] * 1e9, (best[1] / best[0] - 1) * 100,
+              (ratios[ratios.size() / 2] - 1) * 100);
   std::fflush(stdout);
   for (char* p : params) runtime::release(p);
   runtime::release(results[0]);
@@ -271,21 +271,25 @@ void measure_producer(const Shape& s, const Options& o) {
     return std::string(o.f32 ? "f32[" : "f64[") + std::to_string(rows) + ", " + std::to_string(columns) + "]";
   };
   const bool casts = o.producer == "cast";
-  const std::string a = matrix(s.m, s.k), x = casts ? "f16" + a.substr(3) : a, w = matrix(s.k, s.n), y = matrix(s.m, s.n),
-                    scalar = o.f32 ? "f32[]" : "f64[]", row = std::string(o.f32 ? "f32[" : "f64[") + std::to_string(s.k) + "]",
+  const std::string a = matrix(s.m, s.k), x = casts ? "f16" + a.substr(3) : a, w = matrix(s.k, s.n),
+                    y = matrix(s.m, s.n), scalar = o.f32 ? "f32[]" : "f64[]",
+                    row = std::string(o.f32 ? "f32[" : "f64[") + std::to_string(s.k) + "]",
                     head = "graph @f(%x: " + x + ", %w: " + w + ", %b: " + row + ") {\n";
-  const auto constant = [&](const char* name, const char* value) { return std::string("  ") + name + " = constant {value=" + value + "} : " + scalar + "\n"; };
+  const auto constant = [&](const char* name, const char* value) {
+    return std::string("  ") + name + " = constant {value=" + value + "} : " + scalar + "\n";
+  };
   std::string f;
   if (o.producer == "relu") f = constant("%3", "0") + "  %9 = maximum %x, %3 : " + a + "\n";
   if (o.producer == "affine") f = "  %3 = multiply %x, %b : " + a + "\n  %9 = add %3, %b : " + a + "\n";
   if (o.producer == "gelu")
-    f = constant("%3", "0.5") + constant("%4", "1") + "  %5 = erf %x : " + a + "\n  %6 = add %5, %4 : " + a + "\n  %7 = multiply %x, %6 : " + a +
-        "\n  %9 = multiply %7, %3 : " + a + "\n";
+    f = constant("%3", "0.5") + constant("%4", "1") + "  %5 = erf %x : " + a + "\n  %6 = add %5, %4 : " + a +
+        "\n  %7 = multiply %x, %6 : " + a + "\n  %9 = multiply %7, %3 : " + a + "\n";
   if (o.producer == "norm") {
-    const std::string column = std::string(o.f32 ? "f32[" : "f64[") + std::to_string(s.m), flat = column + "]", upright = column + ", 1]",
-                      strides = std::string(" strides=") + (o.f32 ? "[4, 4]" : "[8, 8]");
-    f = "  %3 = reduce_sum %x {axes=[1]} : " + flat + "\n  %4 = view %3 : " + upright + strides + " root=%3 offset=0\n  %5 = subtract %x, %4 : " + a +
-        "\n  %6 = multiply %5, %5 : " + a + "\n  %7 = reduce_sum %6 {axes=[1]} : " + flat + "\n  %8 = view %7 : " + upright + strides +
+    const std::string column = std::string(o.f32 ? "f32[" : "f64[") + std::to_string(s.m), flat = column + "]",
+                      upright = column + ", 1]", strides = std::string(" strides=") + (o.f32 ? "[4, 4]" : "[8, 8]");
+    f = "  %3 = reduce_sum %x {axes=[1]} : " + flat + "\n  %4 = view %3 : " + upright + strides +
+        " root=%3 offset=0\n  %5 = subtract %x, %4 : " + a + "\n  %6 = multiply %5, %5 : " + a +
+        "\n  %7 = reduce_sum %6 {axes=[1]} : " + flat + "\n  %8 = view %7 : " + upright + strides +
         " root=%7 offset=0\n  %11 = divide %5, %8 : " + a + "\n  %9 = add %11, %b : " + a + "\n";
   }
   if (casts) f = "  %9 = cast %x : " + a + "\n";
@@ -317,10 +321,8 @@ void measure_producer(const Shape& s, const Options& o) {
     for (int which = 0; which < 3; ++which) {
       const double start = clock();
       for (int i = 0; i < inner; ++i) {
-        if (which < 2)
-          plans[which]->run(params, results, {});
-        else
-          plans[2]->run(factors, results, {});
+        if (which < 2) plans[which]->run(params, results, {});
+        else plans[2]->run(factors, results, {});
       }
       took[which] = (clock() - start) / inner;
       best[which] = std::min(best[which], took[which]);
@@ -328,9 +330,11 @@ void measure_producer(const Shape& s, const Options& o) {
     ratios.push_back(took[1] / took[0]);
   }
   std::nth_element(ratios.begin(), ratios.begin() + static_cast<std::ptrdiff_t>(ratios.size() / 2), ratios.end());
-  std::printf("%6ld %5ld %5ld  %-6s product %11.0f ns, after %11.0f ns, as it goes %11.0f ns: ratio %5.3f, median %5.3f; memory %ld\n", s.m, s.n, s.k,
-              o.producer.c_str(), best[2] * 1e9, best[1] * 1e9, best[0] * 1e9, best[1] / best[0], ratios[ratios.size() / 2],
-              static_cast<long>(plans[0]->buffer_bytes({})));
+  std::printf(
+      "%6ld %5ld %5ld  %-6s product %11.0f ns, after %11.0f ns, as it goes %11.0f ns: ratio %5.3f, median %5.3f; "
+      "memory %ld\n",
+      s.m, s.n, s.k, o.producer.c_str(), best[2] * 1e9, best[1] * 1e9, best[0] * 1e9, best[1] / best[0],
+      ratios[ratios.size() / 2], static_cast<long>(plans[0]->buffer_bytes({})));
   std::fflush(stdout);
   for (char* p : params) runtime::release(p);
 }
@@ -351,16 +355,15 @@ void measure(const Shape& s, const Options& o, const void* code, const Blas& bla
     auto* x = static_cast<char*>(runtime::allocate(static_cast<std::size_t>(count * item)));
     for (int64_t i = 0; i < count; ++i) {
       const double value = static_cast<double>(std::rand() % 2001) / 1000 - 1;
-      if (o.f32)
-        reinterpret_cast<float*>(x)[i] = static_cast<float>(value);
-      else
-        reinterpret_cast<double*>(x)[i] = value;
+      if (o.f32) reinterpret_cast<float*>(x)[i] = static_cast<float>(value);
+      else reinterpret_cast<double*>(x)[i] = value;
     }
     return x;
   };
   char *a = matrix(s.m * s.k), *c = matrix(s.m * s.n);
   std::vector<char*> several;
-  for (int64_t bytes = 0; several.empty() || (o.cold && bytes < 64 << 20); bytes += s.k * s.n * item) several.push_back(matrix(s.k * s.n));
+  for (int64_t bytes = 0; several.empty() || (o.cold && bytes < 64 << 20); bytes += s.k * s.n * item)
+    several.push_back(matrix(s.k * s.n));
   char* const b = several[0];
   std::size_t next = 0;
   const auto another_b = [&] { return several[next++ % several.size()]; };
@@ -384,8 +387,10 @@ void measure(const Shape& s, const Options& o, const void* code, const Blas& bla
   }
   std::memset(c, 0xff, static_cast<std::size_t>(s.m * s.n * item));
   runtime::run_product(p, a, b, c, state);
-  const double error = o.f32 ? largest_error(s, reinterpret_cast<float*>(a), reinterpret_cast<float*>(b), reinterpret_cast<float*>(c))
-                             : largest_error(s, reinterpret_cast<double*>(a), reinterpret_cast<double*>(b), reinterpret_cast<double*>(c));
+  const double error =
+      o.f32
+          ? largest_error(s, reinterpret_cast<float*>(a), reinterpret_cast<float*>(b), reinterpret_cast<float*>(c))
+          : largest_error(s, reinterpret_cast<double*>(a), reinterpret_cast<double*>(b), reinterpret_cast<double*>(c));
   auto least = [](const std::vector<double>& v) { return *std::min_element(v.begin(), v.end()); };
   auto median = [](std::vector<double> v) {
     std::nth_element(v.begin(), v.begin() + static_cast<std::ptrdiff_t>(v.size() / 2), v.end());
@@ -396,7 +401,8 @@ void measure(const Shape& s, const Options& o, const void* code, const Blas& bla
               s.at ? "T" : "n", s.bt ? "T" : "n", static_cast<int>(p.path), least(own) * 1e9, flops / least(own) * 1e-9,
               flops / least(own) * 1e-7 / peak);
   if (blas.gemm)
-    std::printf("  peer %7.1f  ratio %5.2f median %5.2f", flops / least(peer) * 1e-9, least(peer) / least(own), median(ratio));
+    std::printf("  peer %7.1f  ratio %5.2f median %5.2f", flops / least(peer) * 1e-9, least(peer) / least(own),
+                median(ratio));
   std::printf("%s\n", error < (o.f32 ? 1e-5 : 1e-14) ? "" : "  WRONG");
   std::fflush(stdout);
   several.insert(several.end(), {a, c});

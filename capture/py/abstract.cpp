@@ -31,7 +31,8 @@ bool is_known_hook(PyTypeObject* cls) {
   if (!function) PyErr_Clear();
   PyObject* globals = function && PyFunction_Check(function.get()) ? PyFunction_GET_GLOBALS(function.get()) : nullptr;
   const char* const modules[] = {"_collections_abc", "contextlib", "os"};
-  return globals && std::any_of(std::begin(modules), std::end(modules), [&](const char* name) { return module_dict(name) == globals; });
+  return globals && std::any_of(std::begin(modules), std::end(modules),
+                                [&](const char* name) { return module_dict(name) == globals; });
 }
 
 /// Does asking this class, and all that it asks, run no code but the standard library's?
@@ -45,7 +46,8 @@ bool is_known(PyObject* cls, std::unordered_set<PyObject*>& seen) {
   PyObject* dump = of_module("_abc", "_get_dump");
   const Ref<> parts = dump ? Ref<>::steal(PyObject_CallOneArg(dump, cls)) : Ref<>();
   PyObject* registry = parts && PyTuple_Check(parts.get()) ? PyTuple_GET_ITEM(parts.get(), 0) : nullptr;
-  const Ref<> below = Ref<>::steal(PyObject_CallMethod(reinterpret_cast<PyObject*>(&PyType_Type), "__subclasses__", "O", cls));
+  const Ref<> below =
+      Ref<>::steal(PyObject_CallMethod(reinterpret_cast<PyObject*>(&PyType_Type), "__subclasses__", "O", cls));
   for (PyObject* group : {registry, below.get()}) {
     const Ref<> each = group ? Ref<>::steal(PySequence_Tuple(group)) : Ref<>();
     if (!each) return PyErr_Clear(), false;

@@ -10,7 +10,8 @@ namespace framejit::capture {
 
 class Drops {
  public:
-  /// A reference that is taken before the others are given up; with a holder, it goes when the holder goes. Comes first.
+  /// A reference that is taken before the others are given up; with a holder, it goes when the holder goes. Comes
+  /// first.
   void keep(PyObject* object, PyObject* holder = nullptr);
   /// Null: nothing.
   void give_up(PyObject* object);
@@ -24,7 +25,7 @@ class Drops {
 
  private:
   std::vector<std::pair<PyObject*, Py_ssize_t>> given_up_;  // and how many references to it
-  std::vector<std::pair<PyObject*, PyObject*>> kept_by_;   // holder, object
+  std::vector<std::pair<PyObject*, PyObject*>> kept_by_;    // holder, object
   int visited_ = 0;
   bool runs_ = false;
 };

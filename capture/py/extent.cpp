@@ -18,10 +18,8 @@ std::optional<Extent> extent_of(PyObject* object) {
       break;
     }
     Py_ssize_t span = (view.shape[i] - 1) * view.strides[i];
-    if (span < 0)
-      low -= static_cast<std::uintptr_t>(-span);
-    else
-      high += static_cast<std::uintptr_t>(span);
+    if (span < 0) low -= static_cast<std::uintptr_t>(-span);
+    else high += static_cast<std::uintptr_t>(span);
   }
   Extent extent{low, empty ? low : high, view.readonly == 0};
   PyBuffer_Release(&view);

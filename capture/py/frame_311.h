@@ -3,8 +3,8 @@
 
 #include <internal/pycore_code.h>
 #include <internal/pycore_frame.h>
-#include <internal/pycore_runtime.h>
 #include <internal/pycore_interp.h>
+#include <internal/pycore_runtime.h>
 
 #include <cstddef>
 #include <cstdint>

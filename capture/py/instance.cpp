@@ -79,8 +79,10 @@ PyObject* type_attr(PyTypeObject* type, const char* name) {
 
 bool is_defaultdict(PyObject* object) {
   static PyTypeObject* const type = [] {
-    PyObject* module = PyImport_GetModuleDict() ? PyDict_GetItemString(PyImport_GetModuleDict(), "_collections") : nullptr;
-    PyObject* found = module && PyModule_Check(module) ? PyDict_GetItemString(PyModule_GetDict(module), "defaultdict") : nullptr;
+    PyObject* module =
+        PyImport_GetModuleDict() ? PyDict_GetItemString(PyImport_GetModuleDict(), "_collections") : nullptr;
+    PyObject* found =
+        module && PyModule_Check(module) ? PyDict_GetItemString(PyModule_GetDict(module), "defaultdict") : nullptr;
     return reinterpret_cast<PyTypeObject*>(Py_XNewRef(found));
   }();
   return type && Py_IS_TYPE(object, type);
@@ -89,11 +91,13 @@ bool is_defaultdict(PyObject* object) {
 PyObject* descriptor_of_builtin(PyObject* method) {
   if (!Py_IS_TYPE(method, &PyCFunction_Type)) return nullptr;
   PyObject* self = PyCFunction_GET_SELF(method);
-  if (!self || !(PyList_CheckExact(self) || PyDict_CheckExact(self) || PyUnicode_CheckExact(self) || PyBytes_CheckExact(self)))
+  if (!self ||
+      !(PyList_CheckExact(self) || PyDict_CheckExact(self) || PyUnicode_CheckExact(self) || PyBytes_CheckExact(self)))
     return nullptr;
   const PyMethodDef* def = reinterpret_cast<PyCFunctionObject*>(method)->m_ml;
   PyObject* raw = type_attr(Py_TYPE(self), def->ml_name);
-  const bool own = raw && Py_IS_TYPE(raw, &PyMethodDescr_Type) && reinterpret_cast<PyMethodDescrObject*>(raw)->d_method == def;
+  const bool own =
+      raw && Py_IS_TYPE(raw, &PyMethodDescr_Type) && reinterpret_cast<PyMethodDescrObject*>(raw)->d_method == def;
   return own ? raw : nullptr;
 }
 

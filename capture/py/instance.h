@@ -8,7 +8,8 @@ namespace framejit::capture {
 /// What the instance's own dict holds under an exact str (borrowed), or null. Does not make the dict of an instance
 /// that keeps its attributes inline, which would slow the object down from then on.
 PyObject* instance_attr(PyObject* object, PyObject* name);
-/// A method of a builtin container or str, bound in C (append = list.append of a list): the descriptor of its class, borrowed. Null for others.
+/// A method of a builtin container or str, bound in C (append = list.append of a list): the descriptor of its class,
+/// borrowed. Null for others.
 PyObject* descriptor_of_builtin(PyObject* method);
 /// collections.defaultdict, no subclass: a dict but for what it does about missing keys, and for what copies of it are.
 bool is_defaultdict(PyObject* object);

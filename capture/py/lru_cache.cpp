@@ -6,8 +6,7 @@ namespace framejit::capture {
 namespace {
 
 struct Link {
-  PyObject_HEAD
-  Link *prev, *next;
+  PyObject_HEAD Link *prev, *next;
   Py_hash_t hash;
   PyObject *key, *result;
 };
@@ -34,7 +33,9 @@ bool layout_fits(PyTypeObject* type) {
   Ref<> builtins = Ref<>::steal(PyImport_ImportModule("builtins"));
   Ref<> length = builtins ? Ref<>::steal(PyObject_GetAttrString(builtins.get(), "len")) : Ref<>();
   Ref<> text = Ref<>::steal(PyUnicode_FromString("three"));
-  Ref<> made = length ? Ref<>::steal(PyObject_CallFunction(reinterpret_cast<PyObject*>(type), "OiOO", length.get(), 7, Py_True, length.get())) : Ref<>();
+  Ref<> made = length ? Ref<>::steal(PyObject_CallFunction(reinterpret_cast<PyObject*>(type), "OiOO", length.get(), 7,
+                                                           Py_True, length.get()))
+                      : Ref<>();
   Ref<> five = made && text ? Ref<>::steal(PyObject_CallOneArg(made.get(), text.get())) : Ref<>();
   if (!five) return false;
   const Cache* c = as_cache(made.get());
@@ -50,8 +51,11 @@ bool layout_fits(PyTypeObject* type) {
 
 PyTypeObject* cache_type() {
   static PyTypeObject* const found = [] {
-    PyObject* module = PyImport_GetModuleDict() ? PyDict_GetItemString(PyImport_GetModuleDict(), "_functools") : nullptr;
-    PyObject* type = module && PyModule_Check(module) ? PyDict_GetItemString(PyModule_GetDict(module), "_lru_cache_wrapper") : nullptr;
+    PyObject* module =
+        PyImport_GetModuleDict() ? PyDict_GetItemString(PyImport_GetModuleDict(), "_functools") : nullptr;
+    PyObject* type = module && PyModule_Check(module)
+                         ? PyDict_GetItemString(PyModule_GetDict(module), "_lru_cache_wrapper")
+                         : nullptr;
     const bool fits = type && PyType_Check(type) && layout_fits(reinterpret_cast<PyTypeObject*>(type));
     if (PyErr_Occurred()) PyErr_Clear();
     return fits ? reinterpret_cast<PyTypeObject*>(Py_NewRef(type)) : nullptr;
@@ -83,7 +87,9 @@ std::vector<Ref<>> lru_key_parts(PyObject* cache, const std::vector<Ref<>>& args
     parts.push_back(name);
     parts.push_back(value);
   }
-  auto add_type = [&parts](const Ref<>& value) { parts.push_back(Ref<>::share(reinterpret_cast<PyObject*>(Py_TYPE(value.get())))); };
+  auto add_type = [&parts](const Ref<>& value) {
+    parts.push_back(Ref<>::share(reinterpret_cast<PyObject*>(Py_TYPE(value.get()))));
+  };
   if (c->typed) {
     for (const Ref<>& arg : args) add_type(arg);
     for (const auto& [name, value] : keywords) add_type(value);

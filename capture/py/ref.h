@@ -35,8 +35,8 @@ class Ref {
   T* p_ = nullptr;
 };
 
-/// An object that is looked up once and kept for ever. In place of a static with an initializer: looking up may run Python code, which
-/// may come to the same place again, or let another thread come there.
+/// An object that is looked up once and kept for ever. In place of a static with an initializer: looking up may run
+/// Python code, which may come to the same place again, or let another thread come there.
 class Once {
  public:
   /// Borrowed. `make` gives a new reference, or null with the exception set; then it is called again the next time.
@@ -44,10 +44,8 @@ class Once {
   PyObject* get(F&& make) {
     if (!kept_) {
       PyObject* made = make();
-      if (kept_)
-        Py_XDECREF(made);
-      else
-        kept_ = made;
+      if (kept_) Py_XDECREF(made);
+      else kept_ = made;
     }
     return kept_;
   }

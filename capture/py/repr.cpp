@@ -88,7 +88,8 @@ bool is_plain_key(PyObject* o) {
 
 bool is_union(PyObject* object) {
   static PyTypeObject* const type = [] {
-    Ref<> made = Ref<>::steal(PyNumber_Or(reinterpret_cast<PyObject*>(&PyLong_Type), reinterpret_cast<PyObject*>(&PyFloat_Type)));
+    Ref<> made = Ref<>::steal(
+        PyNumber_Or(reinterpret_cast<PyObject*>(&PyLong_Type), reinterpret_cast<PyObject*>(&PyFloat_Type)));
     if (!made) PyErr_Clear();
     return made ? Py_TYPE(made.get()) : nullptr;
   }();

@@ -14,7 +14,8 @@ std::string text_of(PyObject* object);
 std::string short_repr(PyObject* object);
 /// Exact int, float, complex, bool, str, bytes, None, Ellipsis, NotImplemented, or a tuple or frozenset of these.
 bool is_plain(PyObject* object);
-/// What has neither hash nor equality of its own that runs code: plain objects, classes of no metaclass, tuples of these.
+/// What has neither hash nor equality of its own that runs code: plain objects, classes of no metaclass, tuples of
+/// these.
 bool is_plain_key(PyObject* object);
 /// int | float
 bool is_union(PyObject* object);

@@ -4,7 +4,8 @@
 //     %m = reduce_max %s; %e = exp(%s - %m)     ->
 //     %p = %e / reduce_sum %e; %o = matmul %p, %v
 //
-// Scores in whose place a condition puts -inf, or a number so low that they would be lost in it, are scores with a mask added.
+// Scores in whose place a condition puts -inf, or a number so low that they would be lost in it, are scores with a mask
+// added.
 //
 // Relies on: nothing else uses what lies in between. That is dead behind it, and its flags are the operator's.
 #include "graph/passes/attend.h"
@@ -39,7 +40,8 @@ class Matcher {
     const std::optional<ValueId> shifted = take(input(*powers, 0), Op::Subtract);
     if (!shifted) return std::nullopt;
     const ValueId scores = through_copies(input(*shifted, 0), out_.scores);
-    if (!is_of_rows(input(*shifted, 1), Op::ReduceMax, scores, out_.largest) || !masked_product(scores)) return std::nullopt;
+    if (!is_of_rows(input(*shifted, 1), Op::ReduceMax, scores, out_.largest) || !masked_product(scores))
+      return std::nullopt;
     const Dims queries = shape(out_.q), keys = shape(out_.k);
     for (const Dims* s : {&queries, &keys, &values})
       if (!std::all_of(s->begin(), s->end(), [](const Dim& d) { return d.is_const(); })) return std::nullopt;
@@ -61,7 +63,8 @@ class Matcher {
 
   bool is_product(ValueId v) const {
     const Node& n = graph_.node(v);
-    return n.op == Op::MatMul && n.type.dtype == DType::F32 && n.type.rank() == 4 && shape(n.inputs[0]).size() == 4 && shape(n.inputs[1]).size() == 4;
+    return n.op == Op::MatMul && n.type.dtype == DType::F32 && n.type.rank() == 4 && shape(n.inputs[0]).size() == 4 &&
+           shape(n.inputs[1]).size() == 4;
   }
 
   ValueId through_copies(ValueId v, std::vector<ValueId>& passed) const {
@@ -88,7 +91,9 @@ class Matcher {
     if (view.op != Op::View || view.type.rank() != 4 || view.type.shape.back() != Dim(1)) return false;
     const ValueId from = through_copies(view.inputs[0], passed);
     const Node& reduced = graph_.node(from);
-    if (reduced.op != op || reduced.axes() != std::vector<int64_t>{3} || !same_place_but_last(view.type, graph_.type(view.inputs[0]))) return false;
+    if (reduced.op != op || reduced.axes() != std::vector<int64_t>{3} ||
+        !same_place_but_last(view.type, graph_.type(view.inputs[0])))
+      return false;
     passed.push_back(v);
     passed.push_back(from);
     std::vector<ValueId> copies;
@@ -96,7 +101,8 @@ class Matcher {
   }
 
   static bool same_place_but_last(const Type& view, const Type& of) {
-    return view.offset == of.offset && of.rank() == 3 && std::equal(of.shape.begin(), of.shape.end(), view.shape.begin()) &&
+    return view.offset == of.offset && of.rank() == 3 &&
+           std::equal(of.shape.begin(), of.shape.end(), view.shape.begin()) &&
            std::equal(of.strides.begin(), of.strides.end(), view.strides.begin());
   }
 
@@ -132,7 +138,8 @@ class Matcher {
       for (std::size_t i : {0, 1}) {
         out_.scores.push_back(v);
         out_.mask = input(v, 1 - i);
-        if (graph_.type(*out_.mask).dtype == DType::F32 && scaled(through_copies(input(v, i), out_.scores))) return true;
+        if (graph_.type(*out_.mask).dtype == DType::F32 && scaled(through_copies(input(v, i), out_.scores)))
+          return true;
         out_.scores.resize(before);
         out_.mask.reset();
       }
@@ -182,7 +189,8 @@ std::vector<bool> written_memory(const Graph& graph) {
 std::optional<ValueId> AttentionPattern::whole_mask(GraphBuilder& builder) const {
   if (!closed) return mask;
   const ValueId open = mask ? *mask : builder.constant(DType::F32, Scalar{});
-  const ValueId operands[] = {closed->condition, closed->where ? closed->number : open, closed->where ? open : closed->number};
+  const ValueId operands[] = {closed->condition, closed->where ? closed->number : open,
+                              closed->where ? open : closed->number};
   const BuildResult built = builder.elementwise(Op::Where, operands);
   FRAMEJIT_CHECK(built.has_value(), "the mask of an attention: " + built.error().message);
   return *built;
@@ -209,17 +217,20 @@ bool attend(Graph& graph, PassContext& context) {
     for (ValueId reader : inner)
       for (ValueId input : used_values(graph, reader)) ++inside[index(input)];
     for (ValueId input : used_values(graph, v)) ++inside[index(input)];
-    if (std::any_of(inner.begin(), inner.end(), [&](ValueId x) { return inside[index(x)] != used[index(x)]; })) continue;
+    if (std::any_of(inner.begin(), inner.end(), [&](ValueId x) { return inside[index(x)] != used[index(x)]; }))
+      continue;
 
     const std::size_t count = graph.body().nodes.size();
     GraphBuilder builder(graph);
     builder.set_location(graph.node(v).location);
     builder.set_flag_rule(graph.node(v).flag_rule);
-    const ValueId scale = builder.full(builder.constant(DType::F32, Scalar{std::bit_cast<uint32_t>(found->scale)}), {1});
+    const ValueId scale =
+        builder.full(builder.constant(DType::F32, Scalar{std::bit_cast<uint32_t>(found->scale)}), {1});
     const ValueId keys = builder.transpose(found->k, std::vector<int>{0, 1, 3, 2});
     const std::optional<ValueId> mask = found->whole_mask(builder);
     std::vector<ValueId>& nodes = graph.body().nodes;
-    std::rotate(nodes.begin() + static_cast<std::ptrdiff_t>(at), nodes.begin() + static_cast<std::ptrdiff_t>(count), nodes.end());
+    std::rotate(nodes.begin() + static_cast<std::ptrdiff_t>(at), nodes.begin() + static_cast<std::ptrdiff_t>(count),
+                nodes.end());
     at += nodes.size() - count;
     Node& n = graph.node(v);
     n.op = Op::Attention;

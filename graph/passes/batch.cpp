@@ -1,4 +1,5 @@
-// One walk in program order over the nodes of the sample. What depends on no sample is left alone: it is the same for all.
+// One walk in program order over the nodes of the sample. What depends on no sample is left alone: it is the same for
+// all.
 #include "graph/passes/batch.h"
 
 #include <algorithm>
@@ -19,14 +20,17 @@ class Batcher {
 
   std::optional<Batch> run() {
     Batch out;
-    const std::vector<ValueId> nodes(graph_.body().nodes.begin() + static_cast<std::ptrdiff_t>(request_.first), graph_.body().nodes.end());
+    const std::vector<ValueId> nodes(graph_.body().nodes.begin() + static_cast<std::ptrdiff_t>(request_.first),
+                                     graph_.body().nodes.end());
     const FlagRule rule = builder_.flag_rule();
     bool done = true;
     for (ValueId v : nodes) {
       const Node& n = graph_.node(v);
-      const bool depends = std::any_of(n.inputs.begin(), n.inputs.end(), [&](ValueId input) { return is_batched(input); });
+      const bool depends =
+          std::any_of(n.inputs.begin(), n.inputs.end(), [&](ValueId input) { return is_batched(input); });
       if (is_batched(v)) continue;
-      done = def(n.op).cls != OpClass::Write && def(n.op).cls != OpClass::Control;  // what a block needs is not looked at
+      done =
+          def(n.op).cls != OpClass::Write && def(n.op).cls != OpClass::Control;  // what a block needs is not looked at
       if (!done) break;
       if (!depends) continue;
       builder_.set_flag_rule(n.flag_rule);
@@ -67,7 +71,8 @@ class Batcher {
     return *made;
   }
 
-  /// The batch of an operand as one of so many axes: those that are missing come behind the first one. What is the same for all as it is.
+  /// The batch of an operand as one of so many axes: those that are missing come behind the first one. What is the same
+  /// for all as it is.
   ValueId aligned(ValueId v, int rank) {
     if (!is_batched(v)) return v;
     const ValueId all = batched_[index(v)];
@@ -110,7 +115,8 @@ class Batcher {
   std::optional<ValueId> view(ValueId v) {
     const Node& n = graph_.node(v);
     const Type &from = graph_.type(n.inputs[0]), &all = graph_.type(batched_[index(n.inputs[0])]);
-    if (!std::equal(from.strides.begin(), from.strides.end(), all.strides.begin() + 1, all.strides.end())) return std::nullopt;
+    if (!std::equal(from.strides.begin(), from.strides.end(), all.strides.begin() + 1, all.strides.end()))
+      return std::nullopt;
     Dims strides = {all.strides[0]};
     strides.insert(strides.end(), n.type.strides.begin(), n.type.strides.end());
     const Dim offset = n.type.offset - from.offset;
@@ -124,17 +130,20 @@ class Batcher {
     const ValueId all = batched_[index(n.inputs[0])];
     const Type& type = graph_.type(all);
     const Type& one = graph_.type(n.inputs[0]);
-    if (!std::equal(one.strides.begin(), one.strides.end(), type.strides.begin() + 1, type.strides.end())) return std::nullopt;
+    if (!std::equal(one.strides.begin(), one.strides.end(), type.strides.begin() + 1, type.strides.end()))
+      return std::nullopt;
     for (std::size_t i = 0; i < type.strides.size(); ++i) {
       if (!type.strides[i].is_const() || !type.shape[i].is_const()) return std::nullopt;
-      if (i > 0 && std::abs(type.strides[i].value()) * type.shape[i].value() > type.strides[0].value()) return std::nullopt;
+      if (i > 0 && std::abs(type.strides[i].value()) * type.shape[i].value() > type.strides[0].value())
+        return std::nullopt;
     }
     std::vector<int64_t> axes = n.axes();
     for (int64_t& axis : axes) ++axis;
     return fits(builder_.reduce(op, all, std::move(axes)), v);
   }
 
-  /// Of matrices that are not the same for all samples: where one is, the rows of all samples are multiplied as those of one matrix.
+  /// Of matrices that are not the same for all samples: where one is, the rows of all samples are multiplied as those
+  /// of one matrix.
   std::optional<ValueId> product(ValueId v) {
     const Node& n = graph_.node(v);
     if (n.op != Op::MatMul) return std::nullopt;
@@ -168,6 +177,8 @@ class Batcher {
 
 }  // namespace
 
-std::optional<Batch> append_batch(GraphBuilder& builder, const BatchRequest& request) { return Batcher(builder, request).run(); }
+std::optional<Batch> append_batch(GraphBuilder& builder, const BatchRequest& request) {
+  return Batcher(builder, request).run();
+}
 
 }  // namespace framejit::graph

@@ -38,8 +38,8 @@ bool is_needless_copy(const Graph& graph, const MemoryFacts& facts, ValueId v, i
 namespace {
 
 /// `position`: of the block's first node.
-bool canonicalize_block(Graph& graph, Block& block, const MemoryFacts& facts, const Apart& apart, Replacements& replacements,
-                        int32_t& position) {
+bool canonicalize_block(Graph& graph, Block& block, const MemoryFacts& facts, const Apart& apart,
+                        Replacements& replacements, int32_t& position) {
   bool changed = false;
   std::vector<ValueId>& nodes = block.nodes;
   std::vector<ValueId> kept;

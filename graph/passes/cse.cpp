@@ -2,9 +2,9 @@
 //
 // Two nodes are equal if operator, operands, attributes and type are, and no root that they read was written in
 // between: each root has a version that a write raises. A duplicate stays where its bytes can be told from the first
-// one's: either of them is written, or both are results (or results share their bytes), or a call of the host reads both. Flags are sticky, so
-// once is enough; they belong to the calls of both, and to none that is known where one of them has none. What a block
-// computes is known in it only.
+// one's: either of them is written, or both are results (or results share their bytes), or a call of the host reads
+// both. Flags are sticky, so once is enough; they belong to the calls of both, and to none that is known where one of
+// them has none. What a block computes is known in it only.
 #include <algorithm>
 #include <iterator>
 #include <unordered_map>
@@ -65,7 +65,8 @@ class CommonNodes {
     const bool escapes = !is_view && escapes_[index(v)];
     for (auto it = first; it != last; ++it) {
       if (escapes && (!outermost || escapes_[index(it->second)])) continue;
-      if (gone_[index(it->second)] || !equal(v, it->second) || !apart_.may_merge(v, it->second, replacements_)) continue;
+      if (gone_[index(it->second)] || !equal(v, it->second) || !apart_.may_merge(v, it->second, replacements_))
+        continue;
       replacements_.add(v, it->second);
       if (escapes) escapes_[index(it->second)] = true;
       join_calls(graph_.node(it->second), n);
@@ -78,7 +79,8 @@ class CommonNodes {
   static void join_calls(Node& kept, const Node& dropped) {
     if (kept.calls.empty() || dropped.calls.empty()) return kept.calls.clear();
     std::vector<uint32_t> both;
-    std::set_union(kept.calls.begin(), kept.calls.end(), dropped.calls.begin(), dropped.calls.end(), std::back_inserter(both));
+    std::set_union(kept.calls.begin(), kept.calls.end(), dropped.calls.begin(), dropped.calls.end(),
+                   std::back_inserter(both));
     kept.calls = std::move(both);
   }
 
@@ -112,7 +114,8 @@ class CommonNodes {
 
   bool equal(ValueId a, ValueId b) const {
     const Node &x = graph_.node(a), &y = graph_.node(b);
-    return x.op == y.op && x.again == y.again && x.flag_rule == y.flag_rule && seen_at_[index(a)] == seen_at_[index(b)] && x.inputs == y.inputs && x.attrs == y.attrs &&
+    return x.op == y.op && x.again == y.again && x.flag_rule == y.flag_rule &&
+           seen_at_[index(a)] == seen_at_[index(b)] && x.inputs == y.inputs && x.attrs == y.attrs &&
            x.type.root == y.type.root && same_place(x.type, y.type);
   }
 

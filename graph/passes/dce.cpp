@@ -1,10 +1,11 @@
 // dce: drops nodes that nothing can see, in one walk from the end.
 //
 // Alive are results and what they need; operators that may set a floating-point flag, unless errstate ignores all of
-// them; host calls that may raise; writes to params; writes to fresh memory that is read later or is a result, or that a block makes
-// from outside. A write is dead where the same place is written again, in the same block, before anything reads its root (the run time
-// undoes writes as a whole, so none is seen in between). Of control flow the outputs that nobody uses go, and what its blocks compute for them; an if that does nothing
-// goes as a whole. A loop stays: it might not end.
+// them; host calls that may raise; writes to params; writes to fresh memory that is read later or is a result, or that
+// a block makes from outside. A write is dead where the same place is written again, in the same block, before anything
+// reads its root (the run time undoes writes as a whole, so none is seen in between). Of control flow the outputs that
+// nobody uses go, and what its blocks compute for them; an if that does nothing goes as a whole. A loop stays: it might
+// not end.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -172,7 +173,7 @@ class Liveness {
   std::vector<bool> read_;            // by root: a live node after this place reads it, or it can be seen outside
   std::vector<ValueId> overwritten_;  // by root: the next live write, with no read before it
   std::map<ValueId, std::vector<ValueId>> outputs_;  // of control flow: those that are alive
-  const std::set<ValueId>* own_ = nullptr;        // made in the block; null: the body, where all is
+  const std::set<ValueId>* own_ = nullptr;           // made in the block; null: the body, where all is
   bool has_loops_ = false;
 };
 

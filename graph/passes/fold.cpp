@@ -53,7 +53,8 @@ bool fold(Graph& graph, PassContext&) {
     if (n.op == Op::DimValue && n.dim().is_const()) {
       make_constant(n, Scalar{static_cast<uint64_t>(n.dim().value())});
     } else if ((cls == OpClass::Elementwise || cls == OpClass::Cast) && def(n.op).exactness == Exactness::Native &&
-               has_constant_operands(graph, n) && !(n.type.dtype == DType::F16 && may_set_flags(graph, v)) && evaluate(graph, n, value)) {
+               has_constant_operands(graph, n) && !(n.type.dtype == DType::F16 && may_set_flags(graph, v)) &&
+               evaluate(graph, n, value)) {
       make_constant(n, value);
     } else {
       return;

@@ -5,9 +5,9 @@
 //
 // so that a chain of in-place statements is one group for fuse. The value must have the shape of the place (no
 // broadcast) and still be what it was: not written itself since, nor the place by another write to the root. Operators
-// whose bits depend on the operand's layout (NumPy's loops, products) take it only where the layouts are the same, calls of the
-// host where their operands share memory as before (Apart), reductions never. What was written before control flow holds in it and
-// behind it, unless that writes it too; what its blocks write is known in them only.
+// whose bits depend on the operand's layout (NumPy's loops, products) take it only where the layouts are the same,
+// calls of the host where their operands share memory as before (Apart), reductions never. What was written before
+// control flow holds in it and behind it, unless that writes it too; what its blocks write is known in them only.
 #include <algorithm>
 
 #include "graph/pass.h"
@@ -57,7 +57,8 @@ class Forwarder {
 
   void visit(ValueId v) {
     Node& n = graph_.node(v);
-    // A reduction stands behind the write in a step of its own: what it took from the value would have to be stored once more.
+    // A reduction stands behind the write in a step of its own: what it took from the value would have to be stored
+    // once more.
     const bool takes = def(n.op).cls != OpClass::Reduction;
     std::vector<ValueId> inputs = n.inputs;
     for (std::size_t i = 0; takes && i < n.inputs.size(); ++i)
@@ -77,13 +78,15 @@ class Forwarder {
     return true;
   }
 
-  /// What was written to the place that is operand number i; the operand itself where that is not known, or will not do.
+  /// What was written to the place that is operand number i; the operand itself where that is not known, or will not
+  /// do.
   ValueId written_value(const Node& n, std::size_t i) const {
     const ValueId operand = n.inputs[i];
     const Written& last = written_[index(graph_.root(operand))];
     if (last.write == kNoValue || !same_place(graph_.type(operand), graph_.type(last.write))) return operand;
     const Type& value = graph_.type(last.value);
-    if (value.shape != graph_.type(operand).shape || version_[index(graph_.root(last.value))] != last.value_version) return operand;
+    if (value.shape != graph_.type(operand).shape || version_[index(graph_.root(last.value))] != last.value_version)
+      return operand;
     const bool computed = !value.is_view() && graph_.node(last.value).op != Op::Param;
     if (!computed || (n.op == Op::Write && graph_.root(last.value) == n.type.root)) return operand;
     if (depends_on_layout(n.op) && value.strides != graph_.type(operand).strides) return operand;

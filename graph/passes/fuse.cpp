@@ -49,9 +49,11 @@ class Fuser {
 
   std::vector<Group> run() {
     for (ValueId v : block_.nodes)
-      for (ValueId input : is_control(graph_.node(v).op) ? used_values(graph_, v) : graph_.node(v).inputs) ++uses_[index(input)];
+      for (ValueId input : is_control(graph_.node(v).op) ? used_values(graph_, v) : graph_.node(v).inputs)
+        ++uses_[index(input)];
     find_cheap();
-    const std::vector<std::size_t> starts = &block_ == &graph_.body() ? graph_.gradient_starts() : std::vector<std::size_t>{};
+    const std::vector<std::size_t> starts =
+        &block_ == &graph_.body() ? graph_.gradient_starts() : std::vector<std::size_t>{};
     for (std::size_t at = 0; at < block_.nodes.size(); ++at) {
       if (std::binary_search(starts.begin(), starts.end(), at)) gradient_ = static_cast<int32_t>(groups_.size());
       node(block_.nodes[at]);
@@ -96,8 +98,7 @@ class Fuser {
   /// Is the operand in a register of the group that computes it, or must it be loaded? What was written since must.
   bool is_register(ValueId operand, const Node& user) const {
     const Node& n = graph_.node(operand);
-    if (!is_computed(n) || free_[index(operand)] || def(n.op).cls == OpClass::Reduction || is_alone(n.op))
-      return false;
+    if (!is_computed(n) || free_[index(operand)] || def(n.op).cls == OpClass::Reduction || is_alone(n.op)) return false;
     return n.type.shape == shape_of(user) && !written_[index(operand)];
   }
 
@@ -129,8 +130,8 @@ class Fuser {
       groups_.back().group.blocks.push_back(Fuser(graph_, facts_, *block, order_, rules_).run());
   }
 
-  /// Values of several users, all over the same shape, that cost as little as loading them, or are computed again anyway: where users are
-  /// of different groups, each computes them again.
+  /// Values of several users, all over the same shape, that cost as little as loading them, or are computed again
+  /// anyway: where users are of different groups, each computes them again.
   void find_cheap() {
     for (ValueId v : block_.nodes) {
       const Node& n = graph_.node(v);
@@ -173,10 +174,9 @@ class Fuser {
   bool is_free(ValueId v, const Node& n) const {
     const OpClass cls = def(n.op).cls;
     const bool fits = cls == OpClass::Elementwise || cls == OpClass::Cast || (n.op == Op::Full && n.again);
-    if ((n.type.rank() != 0 && !cheap_[index(v)]) || !fits || has_address(v) ||
-        facts_.captured[index(v)])
+    if ((n.type.rank() != 0 && !cheap_[index(v)]) || !fits || has_address(v) || facts_.captured[index(v)]) return false;
+    if ((n.again ? rules_ == FlagRules::Several : rules_ != FlagRules::Callers) && may_set_flags(graph_, v))
       return false;
-    if ((n.again ? rules_ == FlagRules::Several : rules_ != FlagRules::Callers) && may_set_flags(graph_, v)) return false;
     if (def(n.op).exactness != Exactness::Native && !n.again) return false;
     return std::all_of(n.inputs.begin(), n.inputs.end(),
                        [&](ValueId input) { return facts_.last_write[index(graph_.root(input))] < 0; });
@@ -208,8 +208,8 @@ class Fuser {
       least = std::max({least, root.last_write, root.last_read});
       neighbour = std::max(neighbour, root.last_read);
     }
-    // The group of a producer saves storing and loading; one that reads the same memory saves loading it twice, and has more
-    // results live at a time.
+    // The group of a producer saves storing and loading; one that reads the same memory saves loading it twice, and has
+    // more results live at a time.
     for (int32_t g : {producer, neighbour, latest(shape_of(n))}) {
       if (g != producer && order_ == ExecOrder::Depth) continue;
       // What is computed again may not run where it was computed first.
@@ -268,8 +268,7 @@ class Fuser {
     for (std::size_t i = 0; i < n.inputs.size(); ++i) {
       const ValueId input = n.inputs[i];
       if (!reads_operand(n, i)) continue;
-      if (free_[index(input)])
-        place_scalar(input, number);
+      if (free_[index(input)]) place_scalar(input, number);
       else if (!(is_register(input, n) && group_of_[index(input)] == number))
         load(input, number).reduced |= def(n.op).cls == OpClass::Reduction;
     }
@@ -313,10 +312,8 @@ class Fuser {
   void place_scalar(ValueId v, int32_t number) {
     if (!groups_[static_cast<std::size_t>(number)].scalars.insert(index(v)).second) return;
     for (ValueId input : graph_.node(v).inputs) {
-      if (free_[index(input)])
-        place_scalar(input, number);
-      else
-        load(input, number);
+      if (free_[index(input)]) place_scalar(input, number);
+      else load(input, number);
     }
     groups_[static_cast<std::size_t>(number)].group.nodes.push_back(v);
     placed_[index(v)] = true;

@@ -16,8 +16,8 @@
 // each group that uses them. The others run in a group of shape [] and are loaded. A recomputed one must set its flags
 // even where the group's shape turns out to be empty.
 //
-// What is computed again (Node::again) is free as well, where all that use it are loops over its shape; else it is in no group that began
-// before it: it is there so that nothing of it lives so long.
+// What is computed again (Node::again) is free as well, where all that use it are loops over its shape; else it is in
+// no group that began before it: it is there so that nothing of it lives so long.
 //
 // In-place writes to params are joined freely, also across statements that may set a flag: the run time can undo them.
 #pragma once
@@ -35,14 +35,15 @@ namespace framejit::graph {
 ///  - reduction: as above, and the last nodes are one or more reductions over the same axes, of operands with the same
 ///    shape and layout; their results are in `stored`;
 ///  - contraction: a single MatMul, Convolution or Attention;
-///  - control flow: a single if or loop with the groups of its blocks, or an expect. It stands for what its blocks read.
+///  - control flow: a single if or loop with the groups of its blocks, or an expect. It stands for what its blocks
+///  read.
 /// A write stores its value at its destination and is not in `stored`. A group that only sets flags stores nothing.
 /// Views, params, constants and dims belong to no group; 0-d nodes may stand in several.
 struct Group {
   std::vector<ValueId> nodes;
   std::vector<ValueId> stored;
   ValueId first = kNoValue;  // with which it began
-  Dims shape;  // the iteration shape (of the operand, for a reduction)
+  Dims shape;                // the iteration shape (of the operand, for a reduction)
   std::vector<std::vector<Group>> blocks;
 };
 

@@ -1,18 +1,19 @@
 // grad: reverse mode over memory.
 //
-// A cotangent belongs to memory, not to a name: each *base* (a fresh value, a param, a view in `wrt` or a stop) has one of its own
-// shape, and that of a view is the same view of it. Going backwards from the last node,
+// A cotangent belongs to memory, not to a name: each *base* (a fresh value, a param, a view in `wrt` or a stop) has one
+// of its own shape, and that of a view is the same view of it. Going backwards from the last node,
 //
 //     y = f(x)        gives x's base what the operator's row makes of y's cotangent
 //     write dst, v    gives v the cotangent of dst, and dst has none before it: what lay there was overwritten
 //     view            nothing: it is part of its base
 //     if c            gives what its sides use what another branch by c computes: each side once more, then backwards
 //
-// so in-place updates, views of them, slices and parts of complex numbers need no rules. Rules want operands as they were when the node
-// ran: those that are written later are copied in front of the write (`inserted`).
+// so in-place updates, views of them, slices and parts of complex numbers need no rules. Rules want operands as they
+// were when the node ran: those that are written later are copied in front of the write (`inserted`).
 //
-// The cotangent of z = x + iy is dL/dx + i dL/dy, MindSpore's and PyTorch's: that of z for w = f(z), f analytic, is that of w times the
-// conjugate of f'(z). Rules are written for reals, linear in g, so a conjugate before and behind makes them this.
+// The cotangent of z = x + iy is dL/dx + i dL/dy, MindSpore's and PyTorch's: that of z for w = f(z), f analytic, is
+// that of w times the conjugate of f'(z). Rules are written for reals, linear in g, so a conjugate before and behind
+// makes them this.
 //
 // Relies on: program order is memory order; two params do not overlap where one is written.
 #include "graph/passes/grad.h"
@@ -38,7 +39,12 @@ class Reverse {
  public:
   /// Of the nodes of a block, which is the one that nodes are appended to.
   Reverse(GraphBuilder& builder, const GradientRequest& request, Block& body)
-      : builder_(builder), graph_(builder.graph()), math_(builder), request_(request), body_(body), end_(body.nodes.size()) {
+      : builder_(builder),
+        graph_(builder.graph()),
+        math_(builder),
+        request_(request),
+        body_(body),
+        end_(body.nodes.size()) {
     apart_.insert(request.wrt.begin(), request.wrt.end());
     apart_.insert(request.stops.begin(), request.stops.end());
     stops_.insert(request.stops.begin(), request.stops.end());
@@ -46,7 +52,8 @@ class Reverse {
 
   Expected<Gradients, NoGradient> run() {
     look_forward();
-    if (flow_ != kNoValue) return Unexpected<NoGradient>{{"a loop that goes by an array value, or a branch that writes into arrays", flow_}};
+    if (flow_ != kNoValue)
+      return Unexpected<NoGradient>{{"a loop that goes by an array value, or a branch that writes into arrays", flow_}};
     if (auto found = mixed_memory()) return Unexpected<NoGradient>{std::move(*found)};
     for (std::size_t i = 0; i < request_.outputs.size(); ++i) add(request_.outputs[i], request_.seeds[i]);
     for (std::size_t at = end_; at-- > request_.first;) {
@@ -91,7 +98,8 @@ class Reverse {
       if (n.op == Op::Write) {
         const ValueId target = base(n.inputs[0]);
         writes_[index(graph_.root(v))].push_back(at);
-        if (varies(n.inputs[1]) && is_inexact(n.type.dtype) && stops_.count(target) == 0) varying_.insert(index(target));
+        if (varies(n.inputs[1]) && is_inexact(n.type.dtype) && stops_.count(target) == 0)
+          varying_.insert(index(target));
         active_[index(v)] = varies(target);
         continue;
       }
@@ -116,8 +124,8 @@ class Reverse {
     }
   }
 
-  /// Branches whose sides can be computed again, and nothing else. What they write is of integers, such as the state of a generator of random
-  /// numbers, and not used in parts.
+  /// Branches whose sides can be computed again, and nothing else. What they write is of integers, such as the state of
+  /// a generator of random numbers, and not used in parts.
   bool is_branch_alone(ValueId v, const std::vector<ValueId>& used, const std::vector<ValueId>& written) const {
     if (graph_.node(v).op != Op::If) return false;
     bool alone = std::none_of(written.begin(), written.end(), [&](ValueId root) {
@@ -125,7 +133,9 @@ class Reverse {
              std::any_of(used.begin(), used.end(), [&](ValueId x) { return x != root && graph_.root(x) == root; });
     });
     for (const std::unique_ptr<Block>& side : graph_.node(v).blocks)
-      for_each_node(graph_, *side, [&](ValueId x) { alone = alone && graph_.node(x).op != Op::Loop && graph_.node(x).op != Op::Measure; });
+      for_each_node(graph_, *side, [&](ValueId x) {
+        alone = alone && graph_.node(x).op != Op::Loop && graph_.node(x).op != Op::Measure;
+      });
     return alone;
   }
 
@@ -216,7 +226,8 @@ class Reverse {
   ValueId part(ValueId memory, ValueId of, ValueId view) {
     const Type shown = graph_.type(view);
     if (shown.dtype != graph_.type(of).dtype) {
-      if (part_of(shown.dtype) != part_of(graph_.type(of).dtype)) failure_ = NoGradient{"an array whose bytes are read as another type", view};
+      if (part_of(shown.dtype) != part_of(graph_.type(of).dtype))
+        failure_ = NoGradient{"an array whose bytes are read as another type", view};
       memory = builder_.reinterpret(memory, shown.dtype);
     }
     return builder_.view(memory, shown.shape, shown.strides, shown.offset - graph_.type(of).offset);
@@ -232,8 +243,8 @@ class Reverse {
     }
   }
 
-  /// Axes of a view that show each element of the base once, in another order, with axes of length 1 more or less: the cotangent of
-  /// the base from that of the view.
+  /// Axes of a view that show each element of the base once, in another order, with axes of length 1 more or less: the
+  /// cotangent of the base from that of the view.
   std::optional<E> reordered(ValueId of, ValueId view, E value) {
     const Type whole = graph_.type(of), shown = graph_.type(view);
     if (!(shown.offset == whole.offset) || shown.dtype != whole.dtype) return std::nullopt;
@@ -242,7 +253,8 @@ class Reverse {
     for (std::size_t i = 0; i < whole.shape.size(); ++i) {
       if (is_one(whole.shape[i])) continue;
       std::size_t k = 0;
-      while (k < used.size() && (used[k] || is_one(shown.shape[k]) || !(shown.shape[k] == whole.shape[i]) || !(shown.strides[k] == whole.strides[i])))
+      while (k < used.size() && (used[k] || is_one(shown.shape[k]) || !(shown.shape[k] == whole.shape[i]) ||
+                                 !(shown.strides[k] == whole.strides[i])))
         ++k;
       if (k == used.size()) return std::nullopt;
       used[k] = true;
@@ -277,7 +289,8 @@ class Reverse {
     const Type whole = graph_.type(of);
     if (auto all = reordered(of, target, c)) return add_whole(of, all->id);
     if (whole.offset == shown.offset && whole.dtype == shown.dtype && is_c_contiguous(graph_.shapes(), whole) &&
-        is_c_contiguous(graph_.shapes(), graph_.type(target)) && graph_.shapes().equal(whole.size(), graph_.type(target).size()))
+        is_c_contiguous(graph_.shapes(), graph_.type(target)) &&
+        graph_.shapes().equal(whole.size(), graph_.type(target).size()))
       return add_whole(of, math_.reshape(c, whole.shape).id);
     add_pieces(part(memory_of(of), of, target), c);
   }
@@ -313,10 +326,8 @@ class Reverse {
         } else {
           taken.erase(std::find(taken.begin(), taken.end(), shortest));
           out.push_back(shortest);
-          if (passes(taken))
-            taken.push_back(axis);
-          else
-            out.push_back(axis);
+          if (passes(taken)) taken.push_back(axis);
+          else out.push_back(axis);
         }
       }
     }
@@ -447,7 +458,8 @@ class Reverse {
     used.erase(std::unique(used.begin(), used.end()), used.end());
     for (ValueId x : used) {
       const ValueId then = operand_at(x, at).id;
-      if (graph_.type(then).strides != graph_.type(x).strides) return NoGradient{"a branch by arrays that are written behind it", v};
+      if (graph_.type(then).strides != graph_.type(x).strides)
+        return NoGradient{"a branch by arrays that are written behind it", v};
       names[x] = then;
       if (varies(x)) outer.push_back(x), wrt.push_back(then);
     }
@@ -486,7 +498,8 @@ class Reverse {
     // The rows all of whose keys are closed have weights, by which nothing comes to the queries.
     if (found->closed && found->closed->finite) return false;
     for (ValueId x : found->scores)
-      if (apart_.count(x) || std::find(request_.outputs.begin(), request_.outputs.end(), x) != request_.outputs.end()) return false;
+      if (apart_.count(x) || std::find(request_.outputs.begin(), request_.outputs.end(), x) != request_.outputs.end())
+        return false;
     const E scale = math_.of(builder_.full(math_.number(static_cast<double>(found->scale), DType::F32).id, {1}));
     const std::vector<int> turned = {0, 1, 3, 2};
     std::vector<ValueId> operands = {found->q, math_.permute(math_.of(found->k), turned).id, found->v, scale.id, g, v};
@@ -519,8 +532,8 @@ class Reverse {
     const ValueId root = graph_.root(c.value);
     if (index(root) >= active_.size() && same_place(graph_.type(c.value), graph_.type(root))) c.value = root;
     const Node& n = graph_.node(c.value);
-    const bool fresh = index(c.value) >= active_.size() && !n.type.is_view() && n.op != Op::Constant && n.op != Op::DimValue &&
-                       given_.insert(index(c.value)).second &&
+    const bool fresh = index(c.value) >= active_.size() && !n.type.is_view() && n.op != Op::Constant &&
+                       n.op != Op::DimValue && given_.insert(index(c.value)).second &&
                        std::find(request_.seeds.begin(), request_.seeds.end(), c.value) == request_.seeds.end();
     return fresh ? c.value : builder_.copy(c.value, 'K');
   }
@@ -530,16 +543,16 @@ class Reverse {
   Math math_;
   const GradientRequest& request_;
   Block& body_;
-  const std::size_t end_;             // nodes from here on are ours
+  const std::size_t end_;  // nodes from here on are ours
   std::set<ValueId> apart_, stops_;
-  std::set<uint32_t> varying_;        // bases
-  std::vector<bool> active_;          // nodes to go through, by value
+  std::set<uint32_t> varying_;                                     // bases
+  std::vector<bool> active_;                                       // nodes to go through, by value
   std::unordered_map<uint32_t, std::vector<std::size_t>> writes_;  // by root: where it is written
   std::map<std::pair<std::size_t, uint32_t>, ValueId> saved_;      // in front of that write, the value: its copy
   std::unordered_map<uint32_t, Cotangent> cotangents_;             // by base
   std::unordered_map<uint32_t, std::vector<ValueId>> outputs_;     // of branches
   std::set<uint32_t> given_;
-  std::vector<bool> written_;         // roots; asked for once
+  std::vector<bool> written_;  // roots; asked for once
   std::optional<NoGradient> failure_;
   ValueId flow_ = kNoValue;  // control flow that depends on `wrt`, and is not followed
 };
@@ -547,7 +560,8 @@ class Reverse {
 }  // namespace
 
 Expected<Gradients, NoGradient> append_gradients(GraphBuilder& builder, const GradientRequest& request) {
-  if (builder.graph().is_in_block()) return Unexpected<NoGradient>{{"a gradient in a branch or loop that goes by an array value", kNoValue}};
+  if (builder.graph().is_in_block())
+    return Unexpected<NoGradient>{{"a gradient in a branch or loop that goes by an array value", kNoValue}};
   return Reverse(builder, request, builder.graph().body()).run();
 }
 

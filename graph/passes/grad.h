@@ -1,5 +1,5 @@
-// Reverse-mode derivatives: appends to a graph what gives the cotangents of some of its values from those of others. What is appended
-// is made of the operators of the table, so it can be differentiated again.
+// Reverse-mode derivatives: appends to a graph what gives the cotangents of some of its values from those of others.
+// What is appended is made of the operators of the table, so it can be differentiated again.
 #pragma once
 
 #include <functional>
@@ -19,7 +19,8 @@ struct NoGradient {
   ValueId node = kNoValue;  // where, if it is a node
 };
 
-/// A host call, or a function that the host has a rule for, whose cotangent is known, and its operands and result as they were when it ran.
+/// A host call, or a function that the host has a rule for, whose cotangent is known, and its operands and result as
+/// they were when it ran.
 struct HostBackward {
   ValueId call, cotangent;
   std::vector<bool> needed;
@@ -36,13 +37,13 @@ struct HostGradients {
 };
 
 struct GradientRequest {
-  std::size_t first = 0;          // index in the body's nodes of the first one that counts: the values are constants before it
-  std::vector<ValueId> wrt;       // a view here has a cotangent of its own, apart from that of what it is a view of
+  std::size_t first = 0;  // index in the body's nodes of the first one that counts: the values are constants before it
+  std::vector<ValueId> wrt;  // a view here has a cotangent of its own, apart from that of what it is a view of
   std::vector<ValueId> outputs;
-  std::vector<ValueId> seeds;     // their cotangents: of their shapes and dtypes
-  std::vector<ValueId> stops;     // values that count as constants
+  std::vector<ValueId> seeds;  // their cotangents: of their shapes and dtypes
+  std::vector<ValueId> stops;  // values that count as constants
   HostGradients host;
-  bool o1 = false;                // operators may be joined that sum in another order
+  bool o1 = false;  // operators may be joined that sum in another order
 };
 
 struct Gradients {

@@ -1,7 +1,9 @@
-// One row for each operator of the table: its derivative, or why it has none. An operator without a row does not compile.
+// One row for each operator of the table: its derivative, or why it has none. An operator without a row does not
+// compile.
 //
-// Elementwise rules give the cotangent of an operand from that of the result, `g`: it is unbroadcast behind them. They are linear in g.
-// Where a formula would be infinity times 0 at a point where the derivative is finite, the formula avoids it, not the caller.
+// Elementwise rules give the cotangent of an operand from that of the result, `g`: it is unbroadcast behind them. They
+// are linear in g. Where a formula would be infinity times 0 at a point where the derivative is finite, the formula
+// avoids it, not the caller.
 #include "graph/passes/grad_rules.h"
 
 #include <algorithm>
@@ -34,7 +36,9 @@ E Math::apply(Op op, std::initializer_list<E> operands) {
 
 E Math::cast(E x, DType dtype) { return type(x).dtype == dtype ? x : done(builder_.cast(x.id, dtype)); }
 E Math::reshape(E x, Dims shape) { return type(x).shape == shape ? x : done(builder_.reshape(x.id, std::move(shape))); }
-E Math::broadcast(E x, Dims shape) { return type(x).shape == shape ? x : done(builder_.broadcast_to(x.id, std::move(shape))); }
+E Math::broadcast(E x, Dims shape) {
+  return type(x).shape == shape ? x : done(builder_.broadcast_to(x.id, std::move(shape)));
+}
 E Math::permute(E x, const std::vector<int>& axes) { return of(builder_.transpose(x.id, axes)); }
 E Math::matmul(E a, E b) { return done(builder_.matmul(a.id, b.id)); }
 E Math::real(E x) {
@@ -112,42 +116,42 @@ BackwardResult elementwise(const Backward& at, F&& of_operand) {
 [[maybe_unused]] constexpr E kNothing{};
 
 // The formulas see: g the cotangent of the result; x, y operand and result (one operand); a, b, y (two).
-#define FRAMEJIT_UNARY(name, formula)                                \
-  template <>                                                        \
-  struct Gradient<Op::name> {                                        \
-    static BackwardResult rule(const Backward& at) {                 \
-      return elementwise(at, [&](std::size_t) {                      \
-        const E g = at.g;                                            \
-        [[maybe_unused]] const auto x = [&] { return at.x(0); };     \
-        [[maybe_unused]] const auto y = [&] { return at.y(); };      \
-        return formula;                                              \
-      });                                                            \
-    }                                                                \
-    static constexpr GradientRow row{rule, {}};                      \
+#define FRAMEJIT_UNARY(name, formula)                            \
+  template <>                                                    \
+  struct Gradient<Op::name> {                                    \
+    static BackwardResult rule(const Backward& at) {             \
+      return elementwise(at, [&](std::size_t) {                  \
+        const E g = at.g;                                        \
+        [[maybe_unused]] const auto x = [&] { return at.x(0); }; \
+        [[maybe_unused]] const auto y = [&] { return at.y(); };  \
+        return formula;                                          \
+      });                                                        \
+    }                                                            \
+    static constexpr GradientRow row{rule, {}};                  \
   };
-#define FRAMEJIT_BINARY(name, of_a, of_b)                            \
-  template <>                                                        \
-  struct Gradient<Op::name> {                                        \
-    static BackwardResult rule(const Backward& at) {                 \
-      return elementwise(at, [&](std::size_t i) {                    \
-        const E g = at.g;                                            \
-        [[maybe_unused]] const auto a = [&] { return at.x(0); };     \
-        [[maybe_unused]] const auto b = [&] { return at.x(1); };     \
-        [[maybe_unused]] const auto y = [&] { return at.y(); };      \
-        return i == 0 ? (of_a) : (of_b);                             \
-      });                                                            \
-    }                                                                \
-    static constexpr GradientRow row{rule, {}};                      \
+#define FRAMEJIT_BINARY(name, of_a, of_b)                        \
+  template <>                                                    \
+  struct Gradient<Op::name> {                                    \
+    static BackwardResult rule(const Backward& at) {             \
+      return elementwise(at, [&](std::size_t i) {                \
+        const E g = at.g;                                        \
+        [[maybe_unused]] const auto a = [&] { return at.x(0); }; \
+        [[maybe_unused]] const auto b = [&] { return at.x(1); }; \
+        [[maybe_unused]] const auto y = [&] { return at.y(); };  \
+        return i == 0 ? (of_a) : (of_b);                         \
+      });                                                        \
+    }                                                            \
+    static constexpr GradientRow row{rule, {}};                  \
   };
-#define FRAMEJIT_RULE(name, function)                                \
-  template <>                                                        \
-  struct Gradient<Op::name> {                                        \
-    static constexpr GradientRow row{function, {}};                  \
+#define FRAMEJIT_RULE(name, function)               \
+  template <>                                       \
+  struct Gradient<Op::name> {                       \
+    static constexpr GradientRow row{function, {}}; \
   };
-#define FRAMEJIT_NONE(name, why)                                     \
-  template <>                                                        \
-  struct Gradient<Op::name> {                                        \
-    static constexpr GradientRow row{nullptr, why};                  \
+#define FRAMEJIT_NONE(name, why)                    \
+  template <>                                       \
+  struct Gradient<Op::name> {                       \
+    static constexpr GradientRow row{nullptr, why}; \
   };
 
 constexpr double kLn2 = std::numbers::ln2, kLn10 = std::numbers::ln10;
@@ -160,7 +164,7 @@ FRAMEJIT_BINARY(Multiply, g* b(), g* a())
 FRAMEJIT_BINARY(Divide, g / b(), -(g / b() * y()))
 FRAMEJIT_UNARY(Negative, -g)
 FRAMEJIT_UNARY(Square, g*(x() * 2.0))
-FRAMEJIT_UNARY(Reciprocal, -(g * square(y())))
+FRAMEJIT_UNARY(Reciprocal, -(g* square(y())))
 FRAMEJIT_UNARY(Sqrt, g / (y() * 2.0))
 FRAMEJIT_UNARY(Cbrt, g / (square(y()) * 3.0))
 FRAMEJIT_UNARY(Exp, g* y())
@@ -171,19 +175,19 @@ FRAMEJIT_UNARY(Log2, g / (x() * kLn2))
 FRAMEJIT_UNARY(Log10, g / (x() * kLn10))
 FRAMEJIT_UNARY(Log1p, g / (x() + 1.0))
 FRAMEJIT_UNARY(Sin, g* f(Op::Cos, x()))
-FRAMEJIT_UNARY(Cos, -(g * f(Op::Sin, x())))
+FRAMEJIT_UNARY(Cos, -(g* f(Op::Sin, x())))
 FRAMEJIT_UNARY(Tan, g*(square(y()) + 1.0))
 FRAMEJIT_UNARY(Arcsin, g / sqrt(1.0 - square(x())))
 FRAMEJIT_UNARY(Arccos, -(g / sqrt(1.0 - square(x()))))
 FRAMEJIT_UNARY(Arctan, g / (square(x()) + 1.0))
 FRAMEJIT_UNARY(Sinh, g* f(Op::Cosh, x()))
 FRAMEJIT_UNARY(Cosh, g* f(Op::Sinh, x()))
-FRAMEJIT_UNARY(Tanh, g*(1.0 - square(y())))
+FRAMEJIT_UNARY(Tanh, g * (1.0 - square(y())))
 FRAMEJIT_UNARY(Arcsinh, g / sqrt(square(x()) + 1.0))
 FRAMEJIT_UNARY(Arccosh, g / (sqrt(x() - 1.0) * sqrt(x() + 1.0)))
 FRAMEJIT_UNARY(Arctanh, g / ((1.0 - x()) * (x() + 1.0)))
 FRAMEJIT_UNARY(Erf, g*(exp(-square(x())) * kTwoBySqrtPi))
-FRAMEJIT_UNARY(Erfc, -(g * (exp(-square(x())) * kTwoBySqrtPi)))
+FRAMEJIT_UNARY(Erfc, -(g*(exp(-square(x())) * kTwoBySqrtPi)))
 FRAMEJIT_UNARY(Expit, g*(y() * (1.0 - y())))
 FRAMEJIT_UNARY(Logit, g / (x() * (1.0 - x())))
 FRAMEJIT_BINARY(Xlogy, g* f(Op::Log, b()), g*(a() / b()))
@@ -192,19 +196,20 @@ FRAMEJIT_UNARY(Ndtr, g*(exp(square(x()) * -0.5) / kSqrt2Pi))
 // a ** (b - 1) is infinite at a = 0 = b, where the factor b is 0.
 FRAMEJIT_BINARY(Power, g*(b() * f(Op::Power, a(), where(f(Op::Equal, b(), 0), number_like(g, 1), b() - 1.0))),
                 g*(y() * f(Op::Log, where(f(Op::Equal, a(), 0), number_like(g, 1), a()))))
-FRAMEJIT_BINARY(Arctan2, g*(b() / (square(a()) + square(b()))), -(g * (a() / (square(a()) + square(b())))))
+FRAMEJIT_BINARY(Arctan2, g*(b() / (square(a()) + square(b()))), -(g*(a() / (square(a()) + square(b())))))
 FRAMEJIT_BINARY(Hypot, g*(a() / y()), g*(b() / y()))
 FRAMEJIT_BINARY(Logaddexp, g* exp(a() - y()), g* exp(b() - y()))
 FRAMEJIT_BINARY(Logaddexp2, g* f(Op::Exp2, a() - y()), g* f(Op::Exp2, b() - y()))
 FRAMEJIT_BINARY(Nextafter, g, kNothing)
 FRAMEJIT_BINARY(Heaviside, kNothing, only(f(Op::Equal, a(), 0), g))
 FRAMEJIT_BINARY(Copysign, where(f(Op::Equal, f(Op::SignBit, a()), f(Op::SignBit, y())), g, -g), kNothing)
-FRAMEJIT_BINARY(Remainder, g, -(g * f(Op::Floor, a() / b())))
-FRAMEJIT_BINARY(Fmod, g, -(g * f(Op::Trunc, a() / b())))
+FRAMEJIT_BINARY(Remainder, g, -(g* f(Op::Floor, a() / b())))
+FRAMEJIT_BINARY(Fmod, g, -(g* f(Op::Trunc, a() / b())))
 // Where both operands are equal, all of it is the first one's; a NaN is its own.
 FRAMEJIT_BINARY(Minimum, unless(f(Op::Less, b(), a()), g), only(f(Op::Less, b(), a()), g))
 FRAMEJIT_BINARY(Maximum, unless(f(Op::Greater, b(), a()), g), only(f(Op::Greater, b(), a()), g))
-FRAMEJIT_BINARY(Fmin, unless(either(f(Op::Less, b(), a()), f(Op::IsNan, a())), g), only(either(f(Op::Less, b(), a()), f(Op::IsNan, a())), g))
+FRAMEJIT_BINARY(Fmin, unless(either(f(Op::Less, b(), a()), f(Op::IsNan, a())), g),
+                only(either(f(Op::Less, b(), a()), f(Op::IsNan, a())), g))
 FRAMEJIT_BINARY(Fmax, unless(either(f(Op::Greater, b(), a()), f(Op::IsNan, a())), g),
                 only(either(f(Op::Greater, b(), a()), f(Op::IsNan, a())), g))
 
@@ -396,7 +401,8 @@ E joined(E x) {
   return m.reshape(x, {rows, shape.back()});
 }
 
-/// Vectors become matrices, as matmul sees them; the result gets the axes that it lacks. A cotangent lies in memory as its operand does.
+/// Vectors become matrices, as matmul sees them; the result gets the axes that it lacks. A cotangent lies in memory as
+/// its operand does.
 BackwardResult matmul_rule(const Backward& at) {
   Math& m = at.math;
   const Dims left = at.input_type(0).shape, right = at.input_type(1).shape;
@@ -448,8 +454,9 @@ E convolution(E image, E weights, const Window& window) {
   return image.math->of(*built);
 }
 
-/// Along one axis of space the elements first, first + stride ... of an image, and the taps of the window, begin, begin + stride ..., that they
-/// meet: all of them where the stride is 1. The n-th of these elements meets the first of these taps at place n + shift of the result.
+/// Along one axis of space the elements first, first + stride ... of an image, and the taps of the window, begin, begin
+/// + stride ..., that they meet: all of them where the stride is 1. The n-th of these elements meets the first of these
+/// taps at place n + shift of the result.
 struct Phase {
   int64_t first = 0, count = 0, begin = 0, taps = 0, shift = 0, stride = 1;
 
@@ -466,7 +473,8 @@ struct Phase {
   }
 };
 
-/// The cotangent of the image at one phase of each axis: that of the result convolved with the taps turned around; nothing where it is zero.
+/// The cotangent of the image at one phase of each axis: that of the result convolved with the taps turned around;
+/// nothing where it is zero.
 std::optional<E> phase_cotangent(E w, E g, const Window& window, std::span<const Phase> phases) {
   Math& m = *g.math;
   GraphBuilder& b = m.builder();
@@ -498,8 +506,8 @@ std::optional<E> phase_cotangent(E w, E g, const Window& window, std::span<const
 
 constexpr int64_t kMostPhases = 16;
 
-/// The cotangent of the image. Where the window steps, elements of the image meet every so many taps only: phase by phase. Where it is dilated
-/// as well, or the steps are large, by one with zeros between the elements of the result's.
+/// The cotangent of the image. Where the window steps, elements of the image meet every so many taps only: phase by
+/// phase. Where it is dilated as well, or the steps are large, by one with zeros between the elements of the result's.
 E image_cotangent(E w, E g, Dims image, Window window) {
   Math& m = *g.math;
   GraphBuilder& b = m.builder();
@@ -540,7 +548,8 @@ E image_cotangent(E w, E g, Dims image, Window window) {
     const std::optional<E> part = phase_cotangent(w, g, window, one);
     if (!part) continue;
     ValueId place = out.id;
-    for (std::size_t i = 0; i < one.size(); ++i) place = b.slice(place, static_cast<int>(i) + 2, one[i].first, one[i].count, one[i].stride);
+    for (std::size_t i = 0; i < one.size(); ++i)
+      place = b.slice(place, static_cast<int>(i) + 2, one[i].first, one[i].count, one[i].stride);
     FRAMEJIT_CHECK(b.write(place, part->id).has_value(), "a phase of a cotangent");
   }
   return out;
@@ -562,7 +571,8 @@ BackwardResult convolution_rule(const Backward& at) {
 }
 FRAMEJIT_RULE(Convolution, convolution_rule)
 
-/// Linear in both: by the image as a convolution is with the cotangent as weights, and by the result's cotangent a convolution with it.
+/// Linear in both: by the image as a convolution is with the cotangent as weights, and by the result's cotangent a
+/// convolution with it.
 BackwardResult convolution_weights_rule(const Backward& at) {
   const Window window = at.math.graph().node(at.node).window();
   std::vector<ValueId> out(2, kNoValue);
@@ -590,13 +600,15 @@ E kept_weights(E weights, const Dims& all, E probability, E state) {
 struct AttentionCotangents {
   E q, k, v, scale, mask;
 };
-Expected<AttentionCotangents, NoGradient> attention_cotangents(const std::vector<E>& operands, const AttentionOperands& at, E cotangent,
-                                                               Causal causal, ValueId node) {
+Expected<AttentionCotangents, NoGradient> attention_cotangents(const std::vector<E>& operands,
+                                                               const AttentionOperands& at, E cotangent, Causal causal,
+                                                               ValueId node) {
   const E query = operands[0], key = operands[1], value = operands[2], factor = operands[3];
   Math& m = *query.math;
   ShapeEnv& shapes = m.shapes();
   const Dims queries = m.type(query).shape, keys = m.type(key).shape, values = m.type(value).shape;
-  const int64_t heads = shapes.specialize(queries[1]), key_heads = shapes.specialize(keys[1]), repeats = heads / key_heads;
+  const int64_t heads = shapes.specialize(queries[1]), key_heads = shapes.specialize(keys[1]),
+                repeats = heads / key_heads;
   // [batch, key heads, repeats, rows, depth]
   const auto grouped = [&](E x, int64_t own) {
     const Dims s = m.type(x).shape;
@@ -610,7 +622,9 @@ Expected<AttentionCotangents, NoGradient> attention_cotangents(const std::vector
   const Dims own = m.type(scores).shape;
   if (at.mask) scores = scores + m.reshape(packed(m.broadcast(operands[*at.mask], all)), own);
   if (causal != Causal::None) {
-    const auto places = [&](const Dim& n, Dims shape) { return m.reshape(m.of(m.builder().iota(DType::I64, n)), std::move(shape)); };
+    const auto places = [&](const Dim& n, Dims shape) {
+      return m.reshape(m.of(m.builder().iota(DType::I64, n)), std::move(shape));
+    };
     E row = places(queries[2], {queries[2], 1});
     if (causal == Causal::FromLast) row = m.apply(Op::Add, {row, m.of(m.builder().dim_value(keys[2] - queries[2]))});
     const E hidden = m.apply(Op::Greater, {places(keys[2], {1, keys[2]}), row});
@@ -623,7 +637,9 @@ Expected<AttentionCotangents, NoGradient> attention_cotangents(const std::vector
   const E probabilities = powers / m.sum(powers, last, true);
   const auto ungrouped = [&](E x, const Dims& shape, bool sum) { return m.reshape(sum ? m.sum(x, {2}) : x, shape); };
   // What is not dropped counts the same share more, forward and backward.
-  const auto kept = [&](E x) { return at.state ? kept_weights(x, all, operands[*at.probability], operands[*at.state]) : x; };
+  const auto kept = [&](E x) {
+    return at.state ? kept_weights(x, all, operands[*at.probability], operands[*at.state]) : x;
+  };
   const E towards = kept(m.matmul(g, transposed(v)));
   const E d = probabilities * (towards - m.sum(towards * probabilities, last, true));
   AttentionCotangents out;
@@ -729,10 +745,14 @@ BackwardResult host_rule(const Backward& at) {
     const E x = at.x(i);
     return is_complex(of_result) && is_float(m.type(x).dtype) ? m.cast(x, of_result) : x;
   };
-  if (!same) return at.host.rule({at.node, at.g.id, at.needed, [&](std::size_t i) { return operand(i).id; }, [&] { return at.y().id; }});
+  if (!same)
+    return at.host.rule(
+        {at.node, at.g.id, at.needed, [&](std::size_t i) { return operand(i).id; }, [&] { return at.y().id; }});
   // The host promotes its operands itself.
   const DType dtype = m.type(at.g).dtype;
-  const Backward promoted{m, *same, at.inputs, at.needed, at.node, at.g, [&](std::size_t i) { return m.cast(at.x(i), dtype); }, at.result, at.host};
+  const Backward promoted{
+      m,         *same,  at.inputs, at.needed, at.node, at.g, [&](std::size_t i) { return m.cast(at.x(i), dtype); },
+      at.result, at.host};
   BackwardResult out = gradient_row(*same).rule(promoted);
   for (std::size_t i = 0; out && i < out->size(); ++i)
     if ((*out)[i] != kNoValue) (*out)[i] = m.cast(m.of((*out)[i]), at.input_type(i).dtype).id;
@@ -743,7 +763,8 @@ FRAMEJIT_RULE(Host, host_rule)
 /// Of functions whose derivative is a function of the host.
 BackwardResult host_function_rule(const Backward& at) {
   if (!at.host.rule) return Unexpected<NoGradient>{{"a function of the host", at.node}};
-  return at.host.rule({at.node, at.g.id, at.needed, [&](std::size_t i) { return at.x(i).id; }, [&] { return at.y().id; }});
+  return at.host.rule(
+      {at.node, at.g.id, at.needed, [&](std::size_t i) { return at.x(i).id; }, [&] { return at.y().id; }});
 }
 FRAMEJIT_RULE(Gamma, host_function_rule)
 FRAMEJIT_RULE(Gammaln, host_function_rule)

@@ -80,7 +80,8 @@ Apart::Apart(const Graph& graph) : graph_(graph) {
     const Node& n = graph.node(v);
     for (std::size_t i = 0; n.op == Op::Host && i < n.inputs.size(); ++i)
       for (std::size_t k = 0; k < i; ++k)
-        if (graph.root(n.inputs[k]) != graph.root(n.inputs[i])) pairs_.emplace_back(graph.root(n.inputs[k]), graph.root(n.inputs[i]));
+        if (graph.root(n.inputs[k]) != graph.root(n.inputs[i]))
+          pairs_.emplace_back(graph.root(n.inputs[k]), graph.root(n.inputs[i]));
   });
 }
 

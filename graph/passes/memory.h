@@ -46,8 +46,8 @@ class Replacements {
   std::vector<ValueId> to_;
 };
 
-/// The memories that one call of the host reads. Whether two of them are one can be told: BLAS has another product of a matrix and its own
-/// transpose, with other bits.
+/// The memories that one call of the host reads. Whether two of them are one can be told: BLAS has another product of a
+/// matrix and its own transpose, with other bits.
 class Apart {
  public:
   explicit Apart(const Graph& graph);

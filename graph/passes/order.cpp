@@ -28,7 +28,9 @@ Before dependences(const Graph& graph, const Block& block, const std::vector<Gro
   Before before(groups.size());
   for (std::size_t g = 0; g < groups.size(); ++g) {
     before[g] = expects;
-    const auto needs = [&](const std::vector<std::size_t>& others) { before[g].insert(before[g].end(), others.begin(), others.end()); };
+    const auto needs = [&](const std::vector<std::size_t>& others) {
+      before[g].insert(before[g].end(), others.begin(), others.end());
+    };
     const auto store = [&](ValueId root) {
       Access& access = roots[index(root)];
       needs(access.stored);
@@ -75,7 +77,8 @@ std::vector<std::size_t> by_depth(const Before& before) {
   for (const std::vector<std::size_t>& firsts : before)
     for (std::size_t first : firsts) needed[first] = true;
   std::vector<std::size_t> out;
-  std::vector<std::pair<std::size_t, std::size_t>> path;  // a group, and how many of those before it have been looked at
+  std::vector<std::pair<std::size_t, std::size_t>>
+      path;  // a group, and how many of those before it have been looked at
   for (std::size_t end = 0; end < before.size(); ++end) {
     if (needed[end]) continue;
     path.emplace_back(end, 0);
@@ -101,7 +104,8 @@ std::vector<Group> order_groups(const Graph& graph, const Block& block, std::vec
   const Before before = dependences(graph, block, groups);
   std::vector<Group> out;
   out.reserve(groups.size());
-  for (std::size_t g : order == ExecOrder::Breadth ? by_breadth(before) : by_depth(before)) out.push_back(std::move(groups[g]));
+  for (std::size_t g : order == ExecOrder::Breadth ? by_breadth(before) : by_depth(before))
+    out.push_back(std::move(groups[g]));
   return out;
 }
 

@@ -1,24 +1,25 @@
 // recompute: what a gradient needs of the computation that it is of, and is cheap to compute again, is not kept for it.
 //
 //     %2 = matmul %x, %w          kept: the chain below needs it
-//     %3 = tanh %2                needed by a product in front of the gradient and one in it: computed again for the second
+//     %3 = tanh %2                needed by a product before the gradient and one in it: computed again for the second
 //     %4 = matmul %3, %v
 //   gradient
 //     ...                         %3 dies with %4; %9 = tanh %2 {again}
 //
-// Groups are known first (fuse.h), because only what one stores takes memory: a value is *kept* where a group stores it before a gradient
-// begins, and one loads it behind. A kept value may go where its elementwise operators can run again: what they read is never written (the
-// flags that they set are the same, of the same calls), and the bytes of what has to be kept in its place, if anything, are fewer. What is
-// kept already, and params and results, cost nothing; several values may go for one that is smaller than all of them. So each step makes
-// the sum of what is kept smaller, and an estimate of the most memory that is held at a time decides at the end: where that did not fall
-// the graph stays as it was.
+// Groups are known first (fuse.h), because only what one stores takes memory: a value is *kept* where a group stores it
+// before a gradient begins, and one loads it behind. A kept value may go where its elementwise operators can run again:
+// what they read is never written (the flags that they set are the same, of the same calls), and the bytes of what has
+// to be kept in its place, if anything, are fewer. What is kept already, and params and results, cost nothing; several
+// values may go for one that is smaller than all of them. So each step makes the sum of what is kept smaller, and an
+// estimate of the most memory that is held at a time decides at the end: where that did not fall the graph stays as it
+// was.
 //
-// Time. Loops over the same shape compute it within them, mostly in less time than the store and the load took that are gone. What a product
-// reads is stored again, by a pass over memory: only where that is behind the others the most that is held. What is added in all is at most
-// a small part of the estimated time of the graph.
+// Time. Loops over the same shape compute it within them, mostly in less time than the store and the load took that are
+// gone. What a product reads is stored again, by a pass over memory: only where that is behind the others the most that
+// is held. What is added in all is at most a small part of the estimated time of the graph.
 //
-// The values are those of the same operators on the same operands, so at O0 to the bit; there only operators that are emitted inline are
-// cheap. At O1 one and the same expression may be contracted in one loop and not in the other.
+// The values are those of the same operators on the same operands, so at O0 to the bit; there only operators that are
+// emitted inline are cheap. At O1 one and the same expression may be contracted in one loop and not in the other.
 //
 // Relies on: dce has run; a graph holds its gradients behind what they are of (Graph::gradient_starts).
 #include <algorithm>
@@ -37,13 +38,13 @@ namespace framejit::graph {
 namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
-constexpr double kNearPeak = 0.75;          // of the most memory held: where less is held it need not fall
-constexpr double kAtPeak = 0.9;             // the same, for what takes time
-constexpr double kLeastGain = 0.02;         // of the most memory held
-constexpr double kMostTime = 0.02;          // of the graph's
-constexpr double kByteNanoseconds = 0.1;    // of going through memory
-constexpr double kFlopNanoseconds = 0.01;   // of four bytes, in a product
-constexpr double kMostNanoseconds = 2.0;    // of an element of four bytes: expressions that take longer are not looked at
+constexpr double kNearPeak = 0.75;         // of the most memory held: where less is held it need not fall
+constexpr double kAtPeak = 0.9;            // the same, for what takes time
+constexpr double kLeastGain = 0.02;        // of the most memory held
+constexpr double kMostTime = 0.02;         // of the graph's
+constexpr double kByteNanoseconds = 0.1;   // of going through memory
+constexpr double kFlopNanoseconds = 0.01;  // of four bytes, in a product
+constexpr double kMostNanoseconds = 2.0;  // of an element of four bytes: expressions that take longer are not looked at
 constexpr int kMostRounds = 4;
 
 double bytes_of(const Graph& graph, ValueId v) {
@@ -51,11 +52,15 @@ double bytes_of(const Graph& graph, ValueId v) {
   return static_cast<double>(graph.shapes().hint(type.size())) * size_of(type.dtype);
 }
 
-double elements_of(const Graph& graph, ValueId v) { return static_cast<double>(graph.shapes().hint(graph.type(v).size())); }
+double elements_of(const Graph& graph, ValueId v) {
+  return static_cast<double>(graph.shapes().hint(graph.type(v).size()));
+}
 
 /// Operations of a product; 0 where it is another node.
 double flops_of(const Graph& graph, const Node& n, ValueId v) {
-  const auto length = [&](ValueId x, std::size_t axis) { return static_cast<double>(graph.shapes().hint(graph.type(x).shape[axis])); };
+  const auto length = [&](ValueId x, std::size_t axis) {
+    return static_cast<double>(graph.shapes().hint(graph.type(x).shape[axis]));
+  };
   switch (n.op) {
     case Op::MatMul: return 2 * elements_of(graph, v) * length(n.inputs[0], graph.type(n.inputs[0]).shape.size() - 1);
     case Op::Convolution: return 2 * elements_of(graph, v) * elements_of(graph, n.inputs[1]) / length(n.inputs[1], 0);
@@ -64,7 +69,8 @@ double flops_of(const Graph& graph, const Node& n, ValueId v) {
   }
 }
 
-/// Nanoseconds of an element, in cache; infinite for what is not cheap. At O0 other than native operators are NumPy's own loops.
+/// Nanoseconds of an element, in cache; infinite for what is not cheap. At O0 other than native operators are NumPy's
+/// own loops.
 double time_of(const Node& n, DType operand, bool o1) {
   const double width = std::max(size_of(operand) / 4.0, 1.0);
   if (is_complex(operand)) return kInfinite;
@@ -100,7 +106,8 @@ struct Traffic {
       for (ValueId v : groups[g].stored) kept[index(v)] = true;
       const auto load = [&](ValueId root) {
         std::vector<int>& of = loads[index(root)];
-        if (group_of[index(root)] != static_cast<int>(g) && (of.empty() || of.back() != static_cast<int>(g))) of.push_back(static_cast<int>(g));
+        if (group_of[index(root)] != static_cast<int>(g) && (of.empty() || of.back() != static_cast<int>(g)))
+          of.push_back(static_cast<int>(g));
       };
       for (ValueId v : groups[g].nodes) {
         const Node& n = graph.node(v);
@@ -119,11 +126,12 @@ struct Traffic {
   double peak() const { return held.empty() ? 0 : *std::max_element(held.begin(), held.end()); }
 
   std::vector<Group> groups;
-  std::vector<int> group_of;            // by value: the last group that computes it; -1: none
-  std::vector<int> copies;              // by value: groups that compute it
-  std::vector<bool> kept;               // by value: a group stores it
-  std::vector<std::vector<int>> loads;  // by root: groups that load it or write to it, ascending, but for the one that computes it
-  std::vector<double> held;             // by group: bytes of memory that nobody else sees
+  std::vector<int> group_of;  // by value: the last group that computes it; -1: none
+  std::vector<int> copies;    // by value: groups that compute it
+  std::vector<bool> kept;     // by value: a group stores it
+  std::vector<std::vector<int>>
+      loads;                 // by root: groups that load it or write to it, ascending, but for the one that computes it
+  std::vector<double> held;  // by group: bytes of memory that nobody else sees
 };
 
 class Recompute {
@@ -163,7 +171,7 @@ class Recompute {
   /// Who uses a value behind the gradient's begin.
   struct Late {
     std::vector<int> groups;
-    bool may_go = true;     // nothing uses it in a way that it cannot be computed again for
+    bool may_go = true;  // nothing uses it in a way that it cannot be computed again for
     bool in_product = false;
   };
 
@@ -213,24 +221,31 @@ class Recompute {
   /// Memory that is there anyway, or next to none.
   bool is_free(ValueId v) const {
     const Op op = graph_.node(v).op;
-    return op == Op::Param || op == Op::Constant || op == Op::DimValue || facts_.escapes[index(v)] || graph_.type(v).rank() == 0 || kept_[index(v)];
+    return op == Op::Param || op == Op::Constant || op == Op::DimValue || facts_.escapes[index(v)] ||
+           graph_.type(v).rank() == 0 || kept_[index(v)];
   }
 
   /// Can it run anywhere behind its place, as often as one likes?
   bool can_run_again(ValueId v) const {
     const Node& n = graph_.node(v);
     const OpClass cls = def(n.op).cls;
-    if ((cls != OpClass::Elementwise && cls != OpClass::Cast && n.op != Op::Full) || n.type.rank() == 0 || facts_.last_write[index(v)] >= 0) return false;
+    if ((cls != OpClass::Elementwise && cls != OpClass::Cast && n.op != Op::Full) || n.type.rank() == 0 ||
+        facts_.last_write[index(v)] >= 0)
+      return false;
     if (may_set_flags(graph_, v) && several_rules_) return false;
-    return std::all_of(n.inputs.begin(), n.inputs.end(), [&](ValueId x) { return facts_.last_write[index(graph_.root(x))] < 0; });
+    return std::all_of(n.inputs.begin(), n.inputs.end(),
+                       [&](ValueId x) { return facts_.last_write[index(graph_.root(x))] < 0; });
   }
 
   double bytes_to_keep(ValueId v) const { return is_free(v) ? 0 : gone_[index(v)] ? kInfinite : bytes_of(graph_, v); }
 
   /// An operand of the same shape may be computed again with it.
-  bool goes_along(ValueId v, ValueId operand) const { return !graph_.type(operand).is_view() && graph_.type(operand).shape == graph_.type(v).shape; }
+  bool goes_along(ValueId v, ValueId operand) const {
+    return !graph_.type(operand).is_view() && graph_.type(operand).shape == graph_.type(v).shape;
+  }
 
-  /// What lived in registers alone is computed again also where it is as large, so that values with a common origin go back to that.
+  /// What lived in registers alone is computed again also where it is as large, so that values with a common origin go
+  /// back to that.
   bool is_computed_again_for(ValueId v, ValueId operand) const {
     if (!goes_along(v, operand)) return false;
     const double bytes = cost_[index(operand)].bytes, to_keep = bytes_to_keep(operand);
@@ -244,7 +259,9 @@ class Recompute {
     Cost cost{0, time_of(n, operand, context_.o1)};
     for (std::size_t i = 0; i < n.inputs.size(); ++i) {
       const ValueId x = n.inputs[i], root = graph_.root(x);
-      if (std::find(n.inputs.begin(), n.inputs.begin() + static_cast<std::ptrdiff_t>(i), x) != n.inputs.begin() + static_cast<std::ptrdiff_t>(i)) continue;
+      if (std::find(n.inputs.begin(), n.inputs.begin() + static_cast<std::ptrdiff_t>(i), x) !=
+          n.inputs.begin() + static_cast<std::ptrdiff_t>(i))
+        continue;
       if (!is_computed_again_for(v, x)) {
         cost.bytes += bytes_to_keep(root);
         continue;
@@ -265,8 +282,7 @@ class Recompute {
   void add_sources(ValueId v, std::vector<ValueId>& sources) const {
     for (ValueId x : graph_.node(v).inputs) {
       const ValueId root = graph_.root(x);
-      if (is_computed_again_for(v, x))
-        add_sources(x, sources);
+      if (is_computed_again_for(v, x)) add_sources(x, sources);
       else if (graph_.type(root).rank() > 0 && std::find(sources.begin(), sources.end(), root) == sources.end())
         sources.push_back(root);
     }
@@ -314,14 +330,16 @@ class Recompute {
         time += kFlopNanoseconds * flops_of(graph_, n, v) * size_of(n.type.dtype) / 4;
       }
     for (uint32_t i = 0; i < before_.loads.size(); ++i)
-      time += kByteNanoseconds * bytes_of(graph_, ValueId{i}) * static_cast<double>(before_.loads[i].size() + before_.kept[i]);
+      time += kByteNanoseconds * bytes_of(graph_, ValueId{i}) *
+              static_cast<double>(before_.loads[i].size() + before_.kept[i]);
     return time;
   }
 
   bool may_go(ValueId v) const {
     const Late& late = late_[index(v)];
-    return late.may_go && !late.groups.empty() && late.in_product == products_ && !gone_[index(v)] && !facts_.escapes[index(v)] && !facts_.captured[index(v)] &&
-           cost_[index(v)].bytes < kInfinite && is_worth_it(v);
+    return late.may_go && !late.groups.empty() && late.in_product == products_ && !gone_[index(v)] &&
+           !facts_.escapes[index(v)] && !facts_.captured[index(v)] && cost_[index(v)].bytes < kInfinite &&
+           is_worth_it(v);
   }
 
   void choose() {
@@ -329,7 +347,8 @@ class Recompute {
     bool again = true;
     for (int round = 0; round < kMostRounds && again; ++round) {
       again = false;
-      std::map<ValueId, std::vector<ValueId>> waiting;  // by the one value that would have to be kept, those that are not larger
+      std::map<ValueId, std::vector<ValueId>>
+          waiting;  // by the one value that would have to be kept, those that are not larger
       for (ValueId v : graph_.body().nodes) {
         cost_[index(v)] = cost_of(v);
         if (!may_go(v)) continue;
@@ -426,8 +445,7 @@ class Recompute {
       const bool may_go = graph_.node(*it).op == Op::View || made_.contains(index(*it));
       if (may_go && uses[index(*it)] == 0)
         for (ValueId x : used_values(graph_, *it)) --uses[index(x)];
-      else
-        left.push_back(*it);
+      else left.push_back(*it);
     }
     nodes.assign(left.rbegin(), left.rend());
   }
@@ -438,11 +456,11 @@ class Recompute {
   const MemoryFacts facts_;
   const bool several_rules_;
   const Traffic before_;
-  std::vector<int> part_;    // by group: gradients that have begun
-  std::vector<Late> late_;   // by value
-  std::vector<bool> kept_;   // by value: in memory when the gradient needs it
-  std::vector<bool> gone_;   // by value: was kept, and is not any more
-  std::vector<Cost> cost_;   // by value
+  std::vector<int> part_;   // by group: gradients that have begun
+  std::vector<Late> late_;  // by value
+  std::vector<bool> kept_;  // by value: in memory when the gradient needs it
+  std::vector<bool> gone_;  // by value: was kept, and is not any more
+  std::vector<Cost> cost_;  // by value
   std::unordered_map<uint32_t, ValueId> made_;
   std::vector<std::pair<ValueId, std::vector<ValueId>>> renamed_;  // with the operands that they had
 };
@@ -451,7 +469,9 @@ class Recompute {
 
 bool recompute(Graph& graph, PassContext& context) {
   const std::vector<ValueId>& nodes = graph.body().nodes;
-  if (graph.gradient_starts().empty() || std::any_of(nodes.begin(), nodes.end(), [&](ValueId v) { return graph.node(v).again; })) return false;
+  if (graph.gradient_starts().empty() ||
+      std::any_of(nodes.begin(), nodes.end(), [&](ValueId v) { return graph.node(v).again; }))
+    return false;
   // First what takes no time; products only where memory is still held for what they read.
   const bool loops = Recompute(graph, context, false).run();
   return Recompute(graph, context, true).run() || loops;

@@ -21,10 +21,15 @@ bool is_static(const Type& type) { return all_const(type.shape) && all_const(typ
 class Splitter {
  public:
   Splitter(const Graph& graph, const std::vector<bool>& params, bool keep_layouts)
-      : graph_(graph), facts_(graph), keep_layouts_(keep_layouts), constant_(graph.value_count(), false), reached_(graph.value_count(), false) {
+      : graph_(graph),
+        facts_(graph),
+        keep_layouts_(keep_layouts),
+        constant_(graph.value_count(), false),
+        reached_(graph.value_count(), false) {
     for (std::size_t i = 0; i < graph.params().size(); ++i) {
       const ValueId p = graph.params()[i];
-      constant_[index(p)] = reached_[index(p)] = params[i] && facts_.last_write[index(p)] < 0 && is_static(graph.type(p));
+      constant_[index(p)] = reached_[index(p)] =
+          params[i] && facts_.last_write[index(p)] < 0 && is_static(graph.type(p));
     }
   }
 
@@ -60,7 +65,8 @@ class Splitter {
   bool stays(ValueId root) const {
     const Node& n = graph_.node(root);
     if (n.op == Op::Param) return true;
-    return keep_layouts_ && n.op == Op::Copy && graph_.type(n.inputs[0]).strides != n.type.strides && stays(graph_.root(n.inputs[0]));
+    return keep_layouts_ && n.op == Op::Copy && graph_.type(n.inputs[0]).strides != n.type.strides &&
+           stays(graph_.root(n.inputs[0]));
   }
 
   bool is_constant(ValueId v) const {
@@ -68,7 +74,9 @@ class Splitter {
     const OpClass cls = def(n.op).cls;
     if (cls == OpClass::Write || cls == OpClass::Host || cls == OpClass::Control || n.op == Op::DimValue) return false;
     const ValueId root = graph_.root(v);
-    if (facts_.last_write[index(root)] >= 0 || facts_.escapes[index(root)] || facts_.result[index(v)] || !is_static(n.type)) return false;
+    if (facts_.last_write[index(root)] >= 0 || facts_.escapes[index(root)] || facts_.result[index(v)] ||
+        !is_static(n.type))
+      return false;
     return std::all_of(n.inputs.begin(), n.inputs.end(), [&](ValueId input) { return constant_[index(input)]; });
   }
 
@@ -117,7 +125,8 @@ void replace_by_params(Graph& graph, const Split& split) {
     params.push_back(builder.param(graph.type(split.values[i]), "folded" + std::to_string(i)));
   Replacements to(graph);
   for (std::size_t i = 0; i < params.size(); ++i) to.add(split.values[i], params[i]);
-  std::erase_if(graph.body().nodes, [&](ValueId v) { return std::find(split.nodes.begin(), split.nodes.end(), v) != split.nodes.end(); });
+  std::erase_if(graph.body().nodes,
+                [&](ValueId v) { return std::find(split.nodes.begin(), split.nodes.end(), v) != split.nodes.end(); });
   for_each_node(graph, graph.body(), [&](ValueId v) {
     Node& node = graph.node(v);
     to.rename(node);

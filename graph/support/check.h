@@ -18,8 +18,8 @@ class InternalError : public std::logic_error {
 
 }  // namespace framejit
 
-#define FRAMEJIT_CHECK(condition, detail)                                                 \
-  do {                                                                                    \
-    if (!(condition)) [[unlikely]]                                                        \
-      ::framejit::check_failed(__FILE__, __LINE__, #condition, (detail));                 \
+#define FRAMEJIT_CHECK(condition, detail)                                 \
+  do {                                                                    \
+    if (!(condition)) [[unlikely]]                                        \
+      ::framejit::check_failed(__FILE__, __LINE__, #condition, (detail)); \
   } while (0)

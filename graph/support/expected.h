@@ -36,9 +36,9 @@ class [[nodiscard]] Expected {
 };
 
 /// `FRAMEJIT_TRY(name, expression)`: declares `name` as the value, or returns the failure from the enclosing function.
-#define FRAMEJIT_TRY(name, expression)            \
-  auto name##_or = (expression);                  \
-  if (!name##_or) return name##_or.failure();     \
+#define FRAMEJIT_TRY(name, expression)        \
+  auto name##_or = (expression);              \
+  if (!name##_or) return name##_or.failure(); \
   auto name = std::move(*name##_or)
 
 }  // namespace framejit

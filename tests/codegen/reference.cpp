@@ -254,16 +254,12 @@ template <class T>
   volatile T value_read = value;
   const T x = value_read;
   const auto to32 = [](T y) {
-    if constexpr (sizeof(T) == 4)
-      return _mm_cvttss_si32(_mm_set_ss(y));
-    else
-      return _mm_cvttsd_si32(_mm_set_sd(y));
+    if constexpr (sizeof(T) == 4) return _mm_cvttss_si32(_mm_set_ss(y));
+    else return _mm_cvttsd_si32(_mm_set_sd(y));
   };
   const auto to64 = [](T y) -> int64_t {
-    if constexpr (sizeof(T) == 4)
-      return _mm_cvttss_si64(_mm_set_ss(y));
-    else
-      return _mm_cvttsd_si64(_mm_set_sd(y));
+    if constexpr (sizeof(T) == 4) return _mm_cvttss_si64(_mm_set_ss(y));
+    else return _mm_cvttsd_si64(_mm_set_sd(y));
   };
   const T limit = static_cast<T>(9223372036854775808.0);
   if (to == DType::I64) return encode(to64(x));

@@ -86,7 +86,8 @@ TEST_P(Softmax, WhatIsClosedAndWhatIsNotANumber) {
   std::mt19937 random(2);
   const Row row(20, random, 1.0), mask(20, random, 1.0);
   SoftmaxArgs args{};
-  args.row = row.data(), args.other = mask.data(), args.live = args.width = 20, args.scale = 1, args.largest = -HUGE_VALF;
+  args.row = row.data(), args.other = mask.data(), args.live = args.width = 20, args.scale = 1,
+  args.largest = -HUGE_VALF;
   for (int64_t i = 0; i < 20; ++i) mask[i] = -HUGE_VALF;
   SoftmaxCore::part(code.entry(), SoftmaxCore::kSoftmax)(&args);
   EXPECT_EQ(row.copy(), std::vector<float>(20, 0.0f));
@@ -117,7 +118,8 @@ TEST_P(Softmax, MergeAndDivide) {
     SoftmaxArgs args{};
     args.row = row.data(), args.other = other.data(), args.width = width, args.decay = 0.3f, args.sum = 0.7f;
     SoftmaxCore::part(code.entry(), SoftmaxCore::kMerge)(&args);
-    for (int64_t i = 0; i < width; ++i) want[static_cast<std::size_t>(i)] = std::fma(want[static_cast<std::size_t>(i)], 0.3f, other[i]);
+    for (int64_t i = 0; i < width; ++i)
+      want[static_cast<std::size_t>(i)] = std::fma(want[static_cast<std::size_t>(i)], 0.3f, other[i]);
     EXPECT_EQ(row.copy(), want);
     SoftmaxCore::part(code.entry(), SoftmaxCore::kDivide)(&args);
     for (float& value : want) value /= 0.7f;
@@ -132,7 +134,8 @@ TEST_P(Softmax, Gradient) {
     const Row row(width, random, 1.0), towards(width, random, 1.0);
     std::vector<float> weights = row.copy(), want = towards.copy();
     SoftmaxArgs args{};
-    args.row = row.data(), args.towards = towards.data(), args.width = width, args.decay = 0.3f, args.sum = 0.7f, args.scale = 1.7f;
+    args.row = row.data(), args.towards = towards.data(), args.width = width, args.decay = 0.3f, args.sum = 0.7f,
+    args.scale = 1.7f;
     SoftmaxCore::part(code.entry(), SoftmaxCore::kGradient)(&args);
     for (std::size_t i = 0; i < want.size(); ++i) {
       weights[i] *= 0.3f;

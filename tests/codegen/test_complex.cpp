@@ -1,4 +1,5 @@
-// Complex operands: pairs of real expressions; every access, tails, misaligned bases, beside real operands of other widths.
+// Complex operands: pairs of real expressions; every access, tails, misaligned bases, beside real operands of other
+// widths.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -80,7 +81,8 @@ void check(DType complex, DType real, const Layout& layout, Isa isa, bool stream
       }
       EXPECT_EQ(run_kernel(code, first, strides, n), 0u);
       ASSERT_EQ(std::memcmp(want.data(), buffers[2].data(), want.size()), 0)
-          << graph::name_of(complex) << " " << graph::name_of(real) << " n " << n << " misaligned by " << misalign << " on " << isa_name(isa);
+          << graph::name_of(complex) << " " << graph::name_of(real) << " n " << n << " misaligned by " << misalign
+          << " on " << isa_name(isa);
     }
 }
 
@@ -98,12 +100,14 @@ TEST_P(Complex, LayoutsAndTails) {
 /// Idle lanes hold the first element: no flag but those of the live ones.
 TEST_P(Complex, IdleLanesRaiseNothing) {
   LoopNest nest = turn(DType::C128, DType::F64, kLayouts[0], false);
-  nest.stores[0].expr = add_apply(nest, Op::Divide, DType::F64, DType::F64, {nest.stores[0].expr, nest.stores[0].imaginary});
+  nest.stores[0].expr =
+      add_apply(nest, Op::Divide, DType::F64, DType::F64, {nest.stores[0].expr, nest.stores[0].imaginary});
   const Executable code = compile(nest, GetParam());
   for (int64_t n = 1; n <= 20; ++n) {
     std::vector<double> in(2 * 20, 0.0), real(20, 0.0), out(2 * 20);
     std::fill(in.begin(), in.begin() + 2 * n, 1.0);
-    char* ptrs[3] = {reinterpret_cast<char*>(in.data()), reinterpret_cast<char*>(real.data()), reinterpret_cast<char*>(out.data())};
+    char* ptrs[3] = {reinterpret_cast<char*>(in.data()), reinterpret_cast<char*>(real.data()),
+                     reinterpret_cast<char*>(out.data())};
     const int64_t strides[6] = {16, 0, 8, 0, 16, 0};
     EXPECT_EQ(run_kernel(code, ptrs, strides, n), 0u) << n;
     in[0] = 0;

@@ -161,12 +161,9 @@ void check_layout(const Case& c, const Layout& layout, Isa isa, bool o1, Random&
     for (std::size_t i = 0; i < arity; ++i)
       for (int64_t j = 0; j < (layout.inputs[i] == Access::Broadcast ? std::min<int64_t>(n, 1) : n); ++j) {
         uint64_t bits = specials[i][random() % specials[i].size()];
-        if (c.inputs[i] == DType::Bool)
-          bits = random() & 1;
-        else if (tame)
-          bits = from_double(c.inputs[i], static_cast<double>(1 + random() % 9));
-        else if (random() % 3 == 0 && !graph::is_float(c.inputs[i]))
-          bits = random();
+        if (c.inputs[i] == DType::Bool) bits = random() & 1;
+        else if (tame) bits = from_double(c.inputs[i], static_cast<double>(1 + random() % 9));
+        else if (random() % 3 == 0 && !graph::is_float(c.inputs[i])) bits = random();
         write_element(c.inputs[i], placed[i].first + j * placed[i].stride, bits);
       }
     std::vector<char> before(placed[arity].buffer.data(), placed[arity].buffer.data() + placed[arity].buffer.size());
@@ -235,7 +232,8 @@ TEST_P(Elementwise, ShiftsByConstants) {
       for (int n = 0; n <= 8 * size; ++n) counts.push_back(static_cast<uint64_t>(n));
       for (uint64_t count : counts) {
         LoopNest nest;
-        add_store(nest, t, Access::Contiguous, add_apply(nest, op, t, t, {add_load(nest, t, Access::Contiguous), add_constant(nest, t, count)}));
+        add_store(nest, t, Access::Contiguous,
+                  add_apply(nest, op, t, t, {add_load(nest, t, Access::Contiguous), add_constant(nest, t, count)}));
         const Executable code = compile(nest, GetParam());
         constexpr int64_t kLength = 150;
         std::vector<uint64_t> x(kLength), out(kLength);
@@ -247,7 +245,8 @@ TEST_P(Elementwise, ShiftsByConstants) {
           uint64_t args[3] = {read_element(t, ptrs[0] + i * size), 0, 0};
           write_element(t, &args[1], count);
           unsigned flags = 0;
-          ASSERT_EQ(read_element(t, ptrs[1] + i * size), reference_apply(op, t, args, false, &flags)) << nest.str() << isa_name(GetParam());
+          ASSERT_EQ(read_element(t, ptrs[1] + i * size), reference_apply(op, t, args, false, &flags))
+              << nest.str() << isa_name(GetParam());
         }
       }
     }

@@ -34,14 +34,10 @@ Input make_input(DType t, Shape s, int64_t inner_elements, std::mt19937_64& rand
   for (int64_t row = 0; row < s.rows; ++row)
     for (int64_t i = 0; i < s.n; ++i) {
       uint64_t bits;
-      if (t == DType::Bool)
-        bits = random() % 8 == 0;
-      else if (special)
-        bits = specials[random() % specials.size()];
-      else if (graph::is_float(t))
-        bits = from_double(t, (static_cast<double>(random() % 2000000) - 1e6) / 777.0);
-      else
-        bits = random();
+      if (t == DType::Bool) bits = random() % 8 == 0;
+      else if (special) bits = specials[random() % specials.size()];
+      else if (graph::is_float(t)) bits = from_double(t, (static_cast<double>(random() % 2000000) - 1e6) / 777.0);
+      else bits = random();
       write_element(t, in.first + row * outer + i * inner, bits);
     }
   return in;
@@ -87,8 +83,10 @@ uint64_t pairwise_bits(DType t, const std::vector<uint64_t>& bits) {
 class Folds : public ::testing::TestWithParam<Isa> {};
 
 /// Rows of their own lengths.
-unsigned run_leaves(const Executable& code, char* const* ptrs, const int64_t* strides, const std::vector<int64_t>& lengths) {
-  return run_kernel(code, ptrs, strides, static_cast<int64_t>(reinterpret_cast<intptr_t>(lengths.data())), std::ssize(lengths));
+unsigned run_leaves(const Executable& code, char* const* ptrs, const int64_t* strides,
+                    const std::vector<int64_t>& lengths) {
+  return run_kernel(code, ptrs, strides, static_cast<int64_t>(reinterpret_cast<intptr_t>(lengths.data())),
+                    std::ssize(lengths));
 }
 
 TEST_P(Folds, PairwiseLeaf) {
@@ -101,10 +99,8 @@ TEST_P(Folds, PairwiseLeaf) {
     for (Access access : {Contiguous, Strided}) {
       LoopNest nest;
       uint16_t x = add_load(nest, source, access);
-      if (source != t)
-        x = add_apply(nest, Op::Cast, source, t, {x});
-      else
-        x = add_apply(nest, Op::Square, t, t, {x});
+      if (source != t) x = add_apply(nest, Op::Cast, source, t, {x});
+      else x = add_apply(nest, Op::Square, t, t, {x});
       add_store(nest, t, Broadcast, x);
       nest.fold = Fold::PairwiseLeaf;
       const Executable code = compile(nest, GetParam());
@@ -151,7 +147,8 @@ TEST_P(Folds, PairwiseLeavesFollowEachOther) {
     for (std::size_t row = 0; row < lengths.size(); at += lengths[row++]) {
       std::vector<uint64_t> values;
       for (int64_t i = 0; i < lengths[row]; ++i) values.push_back(in.at(0, at + i));
-      ASSERT_EQ(pairwise_bits(DType::F32, values), std::bit_cast<uint32_t>(out[row])) << isa_name(GetParam()) << " row " << row;
+      ASSERT_EQ(pairwise_bits(DType::F32, values), std::bit_cast<uint32_t>(out[row]))
+          << isa_name(GetParam()) << " row " << row;
     }
   }
 }
@@ -270,7 +267,8 @@ TEST_P(Folds, AnyOrderFloatSum) {
   }
 }
 
-/// Of lengths around those of vectors, blocks and runs: within the bound of NumPy's order, with what else is stored, and NumPy's flags.
+/// Of lengths around those of vectors, blocks and runs: within the bound of NumPy's order, with what else is stored,
+/// and NumPy's flags.
 TEST_P(Folds, Blocks) {
   std::mt19937_64 random(4);
   enum Kind { Loaded, Squared, Shifted, Wide };
@@ -291,7 +289,8 @@ TEST_P(Folds, Blocks) {
         const Executable code = compile(nest, GetParam());
         const int64_t longest = longest_run(nest, GetParam());
         const int size = graph::size_of(t);
-        std::vector<int64_t> lengths = {longest / 8 - 1, longest / 8, longest / 8 + 3, longest / 2 + 33, longest - 1, longest};
+        std::vector<int64_t> lengths = {longest / 8 - 1,  longest / 8, longest / 8 + 3,
+                                        longest / 2 + 33, longest - 1, longest};
         for (int64_t n = 1; n < 140; ++n) lengths.push_back(n);
         for (int64_t n : lengths) {
           const Shape shape{n, 1 + n % 3};
@@ -313,16 +312,20 @@ TEST_P(Folds, Blocks) {
             for (int64_t i = 0; i < n; ++i) {
               long double value = as_double(source, in.at(row, i));
               if (kind == Wide) {
-                ASSERT_EQ(as_double(t, read_element(t, reinterpret_cast<char*>(copy.data()) + (row * n + i) * size)), static_cast<double>(value));
+                ASSERT_EQ(as_double(t, read_element(t, reinterpret_cast<char*>(copy.data()) + (row * n + i) * size)),
+                          static_cast<double>(value));
               }
               if (kind == Shifted) value -= 0.75L;
               if (kind == Squared || kind == Shifted) value *= value;
               want += value;
               magnitude += std::fabs(value);
             }
-            const long double unit = t == DType::F32 ? 0x1p-24L : 0x1p-53L, steps = 13 + std::log2(static_cast<long double>(n));
-            ASSERT_LE(std::fabs(as_double(t, read_element(t, reinterpret_cast<char*>(out.data()) + row * size)) - want), magnitude * unit * steps)
-                << isa_name(GetParam()) << " n " << n << " row " << row << "\n" << nest.str();
+            const long double unit = t == DType::F32 ? 0x1p-24L : 0x1p-53L,
+                              steps = 13 + std::log2(static_cast<long double>(n));
+            ASSERT_LE(std::fabs(as_double(t, read_element(t, reinterpret_cast<char*>(out.data()) + row * size)) - want),
+                      magnitude * unit * steps)
+                << isa_name(GetParam()) << " n " << n << " row " << row << "\n"
+                << nest.str();
           }
         }
       }

@@ -26,11 +26,13 @@ struct Array {
   explicit Array(std::vector<int64_t> lengths, DType dtype = DType::F64) : shape(std::move(lengths)), dtype_(dtype) {
     int64_t count = 1;
     for (std::size_t a = shape.size(); a-- > 0; count *= shape[a]) strides.insert(strides.begin(), 8 * count);
-    dtype == DType::F64 ? numbers.resize(static_cast<std::size_t>(count)) : integers.resize(static_cast<std::size_t>(count));
+    dtype == DType::F64 ? numbers.resize(static_cast<std::size_t>(count))
+                        : integers.resize(static_cast<std::size_t>(count));
     std::iota(numbers.begin(), numbers.end(), 0.5);
   }
   HostArray view() {
-    char* data = dtype_ == DType::F64 ? reinterpret_cast<char*>(numbers.data()) : reinterpret_cast<char*>(integers.data());
+    char* data =
+        dtype_ == DType::F64 ? reinterpret_cast<char*>(numbers.data()) : reinterpret_cast<char*>(integers.data());
     return {data, dtype_, shape, strides};
   }
 
@@ -65,7 +67,8 @@ TEST(Gather, OfAxesBetweenOthers) {
     for (std::size_t b = 0; b < 6; ++b)
       for (std::size_t c = 0; c < 7; ++c)
         for (std::size_t d = 0; d < 2; ++d) {
-          const auto row = static_cast<std::size_t>((rows.integers[b] + 5) % 5), column = static_cast<std::size_t>((columns.integers[c] + 4) % 4);
+          const auto row = static_cast<std::size_t>((rows.integers[b] + 5) % 5),
+                     column = static_cast<std::size_t>((columns.integers[c] + 4) % 4);
           EXPECT_EQ(out.numbers[((a * 6 + b) * 7 + c) * 2 + d], x.numbers[((a * 5 + row) * 4 + column) * 2 + d]);
         }
 }
@@ -92,11 +95,12 @@ TEST(Scan, AlongEachAxis) {
     for (Op op : {Op::Add, Op::Maximum, Op::Minimum}) {
       Array out(x.shape);
       ASSERT_TRUE(scan(op, x.view(), axis, out.view()));
-      const std::size_t step = static_cast<std::size_t>(x.strides[axis] / 8), length = static_cast<std::size_t>(x.shape[axis]);
+      const std::size_t step = static_cast<std::size_t>(x.strides[axis] / 8),
+                        length = static_cast<std::size_t>(x.shape[axis]);
       for (std::size_t i = 0; i < x.numbers.size(); ++i) {
         const std::size_t k = i / step % length;
         const double before = k == 0 ? x.numbers[i] : out.numbers[i - step], number = x.numbers[i];
-        const double expected = k == 0             ? number
+        const double expected = k == 0              ? number
                                 : op == Op::Add     ? before + number
                                 : op == Op::Maximum ? std::max(before, number)
                                                     : std::min(before, number);
@@ -115,7 +119,8 @@ TEST(FindExtreme, AlongEachAxis) {
       rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(axis));
       Array out(rest, DType::I64);
       ASSERT_TRUE(find_extreme(op, x.view(), axis, out.view()));
-      const std::size_t step = static_cast<std::size_t>(x.strides[axis] / 8), length = static_cast<std::size_t>(x.shape[axis]);
+      const std::size_t step = static_cast<std::size_t>(x.strides[axis] / 8),
+                        length = static_cast<std::size_t>(x.shape[axis]);
       for (std::size_t i = 0; i < out.integers.size(); ++i) {
         const double* line = &x.numbers[i / step * step * length + i % step];
         std::size_t place = 0;

@@ -32,18 +32,22 @@ long double gammal(long double x) {
 /// SciPy's overflows where 1 / x does.
 long double gammalnl(long double x) { return fabsl(x) <= 0x1p-1024L ? HUGE_VALL : x == -HUGE_VALL ? x : lgammal(x); }
 long double expitl(long double x) { return 1 / (1 + expl(-x)); }
-long double logitl(long double x) { return x < 0 || x > 1 ? NAN : x > 0.25L ? 2 * atanhl(2 * x - 1) : logl(x / (1 - x)); }
+long double logitl(long double x) {
+  return x < 0 || x > 1 ? NAN : x > 0.25L ? 2 * atanhl(2 * x - 1) : logl(x / (1 - x));
+}
 long double xlogyl(long double x, long double y) { return x == 0 && !std::isnan(y) ? 0 : x * logl(y); }
 long double xlog1pyl(long double x, long double y) { return x == 0 && !std::isnan(y) ? 0 : x * log1pl(y); }
 
 constexpr Function kFunctions[] = {
-    {Op::Exp, expl, 1.5, 1.0},     {Op::Exp2, exp2l, 1.5, 1.0},   {Op::Expm1, expm1l, 2.0, 1.5}, {Op::Log, logl, 1.5, 1.0},
-    {Op::Log2, log2l, 2.0, 1.5},   {Op::Log10, log10l, 2.5, 1.5}, {Op::Log1p, log1pl, 2.0, 1.5}, {Op::Sin, sinl, 1.5, 1.0},
-    {Op::Cos, cosl, 1.5, 1.0},     {Op::Tan, tanl, 3.5, 1.5},     {Op::Arcsin, asinl, 1.5, 1.5}, {Op::Arccos, acosl, 2.0, 1.5},
-    {Op::Arctan, atanl, 2.0, 1.5}, {Op::Sinh, sinhl, 2.5, 2.0},   {Op::Cosh, coshl, 2.0, 1.5},   {Op::Tanh, tanhl, 2.5, 1.5},
-    {Op::Erf, erfl, 1.5, 1.5},     {Op::Ndtr, ndtrl, 1.0, 6.5},   {Op::Cbrt, cbrtl, 1.0, 1.0},   {Op::Arcsinh, asinhl, 1.0, 1.0},
-    {Op::Arccosh, acoshl, 1.0, 1.0}, {Op::Arctanh, atanhl, 1.0, 1.0}, {Op::Gamma, gammal, 1.0, 6.5}, {Op::Gammaln, gammalnl, 1.0, 5.0},
-    {Op::Erfc, erfcl, 1.0, 7.5},   {Op::Expit, expitl, 2.5, 2.5}, {Op::Logit, logitl, 1.0, 1.0}};
+    {Op::Exp, expl, 1.5, 1.0},       {Op::Exp2, exp2l, 1.5, 1.0},     {Op::Expm1, expm1l, 2.0, 1.5},
+    {Op::Log, logl, 1.5, 1.0},       {Op::Log2, log2l, 2.0, 1.5},     {Op::Log10, log10l, 2.5, 1.5},
+    {Op::Log1p, log1pl, 2.0, 1.5},   {Op::Sin, sinl, 1.5, 1.0},       {Op::Cos, cosl, 1.5, 1.0},
+    {Op::Tan, tanl, 3.5, 1.5},       {Op::Arcsin, asinl, 1.5, 1.5},   {Op::Arccos, acosl, 2.0, 1.5},
+    {Op::Arctan, atanl, 2.0, 1.5},   {Op::Sinh, sinhl, 2.5, 2.0},     {Op::Cosh, coshl, 2.0, 1.5},
+    {Op::Tanh, tanhl, 2.5, 1.5},     {Op::Erf, erfl, 1.5, 1.5},       {Op::Ndtr, ndtrl, 1.0, 6.5},
+    {Op::Cbrt, cbrtl, 1.0, 1.0},     {Op::Arcsinh, asinhl, 1.0, 1.0}, {Op::Arccosh, acoshl, 1.0, 1.0},
+    {Op::Arctanh, atanhl, 1.0, 1.0}, {Op::Gamma, gammal, 1.0, 6.5},   {Op::Gammaln, gammalnl, 1.0, 5.0},
+    {Op::Erfc, erfcl, 1.0, 7.5},     {Op::Expit, expitl, 2.5, 2.5},   {Op::Logit, logitl, 1.0, 1.0}};
 
 /// Where results are smaller than this, so are errors not: log(Gamma(x)) has zeros below 0 that no number hits.
 long double least_of(Op op, long double x) { return op == Op::Gammaln && x < 0 ? 1 : 0; }
@@ -54,9 +58,9 @@ struct BinaryFunction {
   double bound_f32, bound_f64;
 };
 
-constexpr BinaryFunction kBinaryFunctions[] = {
-    {Op::Power, powl, 1.0, 1.0}, {Op::Arctan2, atan2l, 1.0, 1.5}, {Op::Hypot, hypotl, 1.5, 1.5}, {Op::Nextafter, nullptr, 0, 0},
-    {Op::Xlogy, xlogyl, 2.0, 2.0}, {Op::Xlog1py, xlog1pyl, 1.0, 3.0}};
+constexpr BinaryFunction kBinaryFunctions[] = {{Op::Power, powl, 1.0, 1.0},   {Op::Arctan2, atan2l, 1.0, 1.5},
+                                               {Op::Hypot, hypotl, 1.5, 1.5}, {Op::Nextafter, nullptr, 0, 0},
+                                               {Op::Xlogy, xlogyl, 2.0, 2.0}, {Op::Xlog1py, xlog1pyl, 1.0, 3.0}};
 
 template <class T>
 double ulps(T got, long double want, long double least = 0) {
@@ -64,7 +68,8 @@ double ulps(T got, long double want, long double least = 0) {
   if (std::isnan(rounded)) return std::isnan(got) ? 0 : HUGE_VAL;
   if (std::isinf(rounded) || std::isinf(got)) return rounded == got ? 0 : HUGE_VAL;
   int exponent;
-  std::frexp(std::max({std::fabs(static_cast<double>(rounded)), static_cast<double>(std::numeric_limits<T>::min()), static_cast<double>(least)}),
+  std::frexp(std::max({std::fabs(static_cast<double>(rounded)), static_cast<double>(std::numeric_limits<T>::min()),
+                       static_cast<double>(least)}),
              &exponent);
   return static_cast<double>(fabsl(got - want) / ldexpl(1, exponent - std::numeric_limits<T>::digits));
 }
@@ -146,12 +151,16 @@ void check_errors(DType t, Isa isa) {
 template <class T>
 void check_binary_errors(DType t, Isa isa) {
   std::mt19937_64 random(43);
-  const auto uniform = [&](double low, double high) { return std::uniform_real_distribution<double>(low, high)(random); };
+  const auto uniform = [&](double low, double high) {
+    return std::uniform_real_distribution<double>(low, high)(random);
+  };
   const double top = sizeof(T) == 4 ? 126 : 1022;
   for (const BinaryFunction& f : kBinaryFunctions) {
     const Executable code = compile(binary(f.op, t), isa);
     std::vector<T> x, y;
-    const auto add = [&](double first, double second) { x.push_back(static_cast<T>(first)), y.push_back(static_cast<T>(second)); };
+    const auto add = [&](double first, double second) {
+      x.push_back(static_cast<T>(first)), y.push_back(static_cast<T>(second));
+    };
     for (int i = 0; i < 20000; ++i) {
       add(uniform(-3, 3), uniform(-3, 3));
       add(uniform(0, 9), uniform(-30, 30));
@@ -167,11 +176,13 @@ void check_binary_errors(DType t, Isa isa) {
       x.push_back(any[0]), y.push_back(any[1]);
     }
     const T infinity = std::numeric_limits<T>::infinity(), nan = std::numeric_limits<T>::quiet_NaN();
-    const T odd[] = {0, T(-0.0), 1, -1, 2, -3, T(0.5), T(-2.5), infinity, -infinity, nan, T(1e30), T(-1e30), std::numeric_limits<T>::denorm_min()};
+    const T odd[] = {0,       T(-0.0),  1,         -1,  2,       -3,       T(0.5),
+                     T(-2.5), infinity, -infinity, nan, T(1e30), T(-1e30), std::numeric_limits<T>::denorm_min()};
     for (T first : odd)
       for (T second : odd) x.push_back(first), y.push_back(second);
     std::vector<T> z(x.size());
-    char* ptrs[] = {reinterpret_cast<char*>(x.data()), reinterpret_cast<char*>(y.data()), reinterpret_cast<char*>(z.data())};
+    char* ptrs[] = {reinterpret_cast<char*>(x.data()), reinterpret_cast<char*>(y.data()),
+                    reinterpret_cast<char*>(z.data())};
     const int64_t strides[] = {sizeof(T), 0, sizeof(T), 0, sizeof(T), 0};
     run_kernel(code, ptrs, strides, static_cast<int64_t>(x.size()));
     double worst = 0;
@@ -185,7 +196,8 @@ void check_binary_errors(DType t, Isa isa) {
       }
     }
     EXPECT_LE(worst, sizeof(T) == 4 ? f.bound_f32 : f.bound_f64)
-        << graph::name_of(f.op) << " " << graph::name_of(t) << " " << isa_name(isa) << " at " << std::hexfloat << x[at] << " and " << y[at];
+        << graph::name_of(f.op) << " " << graph::name_of(t) << " " << isa_name(isa) << " at " << std::hexfloat << x[at]
+        << " and " << y[at];
   }
 }
 
@@ -198,145 +210,146 @@ void check_flags(DType t, Isa isa) {
     T x, y;
     unsigned flags;
   };
-  const Row rows[] = {{Op::Exp, T(1000), infinity, kOverflow},
-                      {Op::Exp, infinity, infinity, 0},
-                      {Op::Exp, -infinity, T(0), 0},
-                      {Op::Exp, T(-1000), T(0), kUnderflow},
-                      {Op::Exp, nan, nan, 0},
-                      {Op::Exp, T(0), T(1), 0},
-                      {Op::Exp, tiny, T(1), 0},
-                      {Op::Exp, std::numeric_limits<T>::denorm_min(), T(1), 0},
-                      {Op::Log, T(0), -infinity, kDivide},
-                      {Op::Log, T(-0.0), -infinity, kDivide},
-                      {Op::Log, T(-1), nan, kInvalid},
-                      {Op::Log, -infinity, nan, kInvalid},
-                      {Op::Log, infinity, infinity, 0},
-                      {Op::Log, nan, nan, 0},
-                      {Op::Log, T(1), T(0), 0},
-                      {Op::Sin, infinity, nan, kInvalid},
-                      {Op::Sin, nan, nan, 0},
-                      {Op::Sin, T(-0.0), T(-0.0), 0},
-                      {Op::Sin, tiny, tiny, kUnderflow},
-                      {Op::Sin, T(1e30), T(sinl(static_cast<long double>(T(1e30)))), 0},
-                      {Op::Cos, -infinity, nan, kInvalid},
-                      {Op::Cos, nan, nan, 0},
-                      {Op::Cos, tiny, T(1), kUnderflow},
-                      {Op::Tanh, infinity, T(1), 0},
-                      {Op::Tanh, -infinity, T(-1), 0},
-                      {Op::Tanh, nan, nan, 0},
-                      {Op::Tanh, T(-0.0), T(-0.0), 0},
-                      {Op::Tanh, tiny, tiny, kUnderflow},
-                      {Op::Sin, T(1e-12), T(1e-12), 0},
-                      {Op::Exp2, T(2000), infinity, kOverflow},
-                      {Op::Exp2, T(-2000), T(0), kUnderflow},
-                      {Op::Exp2, T(10), T(1024), 0},
-                      {Op::Exp2, -infinity, T(0), 0},
-                      {Op::Exp2, nan, nan, 0},
-                      {Op::Expm1, T(1000), infinity, kOverflow},
-                      {Op::Expm1, T(-1000), T(-1), 0},
-                      {Op::Expm1, infinity, infinity, 0},
-                      {Op::Expm1, -infinity, T(-1), 0},
-                      {Op::Expm1, T(-0.0), T(-0.0), 0},
-                      {Op::Expm1, nan, nan, 0},
-                      {Op::Log2, T(0), -infinity, kDivide},
-                      {Op::Log2, T(8), T(3), 0},
-                      {Op::Log2, tiny / 2, T(sizeof(T) == 4 ? -127 : -1023), 0},
-                      {Op::Log2, T(-1), nan, kInvalid},
-                      {Op::Log10, T(0), -infinity, kDivide},
-                      {Op::Log10, infinity, infinity, 0},
-                      {Op::Log10, T(1), T(0), 0},
-                      {Op::Log1p, T(-1), -infinity, kDivide},
-                      {Op::Log1p, T(-2), nan, kInvalid},
-                      {Op::Log1p, -infinity, nan, kInvalid},
-                      {Op::Log1p, infinity, infinity, 0},
-                      {Op::Log1p, T(-0.0), T(-0.0), 0},
-                      {Op::Log1p, nan, nan, 0},
-                      {Op::Tan, infinity, nan, kInvalid},
-                      {Op::Tan, T(-0.0), T(-0.0), 0},
-                      {Op::Tan, nan, nan, 0},
-                      {Op::Arcsin, T(1.5), nan, kInvalid},
-                      {Op::Arcsin, -infinity, nan, kInvalid},
-                      {Op::Arcsin, T(-0.0), T(-0.0), 0},
-                      {Op::Arcsin, T(-1), T(-M_PI_2), 0},
-                      {Op::Arcsin, nan, nan, 0},
-                      {Op::Arccos, T(-1.5), nan, kInvalid},
-                      {Op::Arccos, T(1), T(0), 0},
-                      {Op::Arccos, T(-1), T(M_PI), 0},
-                      {Op::Arccos, T(-0.0), T(M_PI_2), 0},
-                      {Op::Arccos, nan, nan, 0},
-                      {Op::Arctan, infinity, T(M_PI_2), 0},
-                      {Op::Arctan, -infinity, T(-M_PI_2), 0},
-                      {Op::Arctan, T(1e30), T(M_PI_2), 0},
-                      {Op::Arctan, T(-0.0), T(-0.0), 0},
-                      {Op::Arctan, nan, nan, 0},
-                      {Op::Sinh, T(-1000), -infinity, kOverflow},
-                      {Op::Sinh, -infinity, -infinity, 0},
-                      {Op::Sinh, T(-0.0), T(-0.0), 0},
-                      {Op::Sinh, nan, nan, 0},
-                      {Op::Cosh, T(-1000), infinity, kOverflow},
-                      {Op::Cosh, -infinity, infinity, 0},
-                      {Op::Cosh, T(0), T(1), 0},
-                      {Op::Cosh, nan, nan, 0},
-                      {Op::Ndtr, infinity, T(1), sizeof(T) == 4 ? 0u : kUnderflow},
-                      {Op::Ndtr, T(0), T(0.5), 0},
-                      {Op::Ndtr, -infinity, T(0), kUnderflow},
-                      {Op::Ndtr, T(-0.0), T(0.5), 0},
-                      {Op::Ndtr, nan, nan, 0},
-                      {Op::Cbrt, -infinity, -infinity, 0},
-                      {Op::Cbrt, T(-0.0), T(-0.0), 0},
-                      {Op::Cbrt, T(-27), T(-3), 0},
-                      {Op::Cbrt, nan, nan, 0},
-                      {Op::Arcsinh, -infinity, -infinity, 0},
-                      {Op::Arcsinh, nan, nan, 0},
-                      {Op::Arcsinh, T(1e30), T(asinhl(static_cast<long double>(T(1e30)))), 0},
-                      {Op::Arccosh, T(0.5), nan, kInvalid},
-                      {Op::Arccosh, -infinity, nan, kInvalid},
-                      {Op::Arccosh, T(1), T(0), 0},
-                      {Op::Arccosh, infinity, infinity, 0},
-                      {Op::Arccosh, nan, nan, 0},
-                      {Op::Arctanh, T(1), infinity, kDivide},
-                      {Op::Arctanh, T(-1), -infinity, kDivide},
-                      {Op::Arctanh, T(-2), nan, kInvalid},
-                      {Op::Arctanh, nan, nan, 0},
-                      {Op::Erf, infinity, T(1), 0},
-                      {Op::Erf, nan, nan, 0},
-                      {Op::Erf, T(-0.0), T(-0.0), 0},
-                      {Op::Erf, T(-50), T(-1), 0},
-                      {Op::Gamma, T(0), infinity, 0},
-                      {Op::Gamma, T(-0.0), -infinity, 0},
-                      {Op::Gamma, std::numeric_limits<T>::denorm_min(), infinity, 0},
-                      {Op::Gamma, T(-1), nan, 0},
-                      {Op::Gamma, T(-1e30), nan, 0},
-                      {Op::Gamma, T(200), infinity, 0},
-                      {Op::Gamma, T(5), T(24), 0},
-                      {Op::Gamma, T(-178.5), T(-0.0), 0},
-                      {Op::Gamma, infinity, infinity, 0},
-                      {Op::Gamma, -infinity, nan, 0},
-                      {Op::Gamma, nan, nan, 0},
-                      {Op::Gammaln, T(0), infinity, 0},
-                      {Op::Gammaln, T(-0.0), infinity, 0},
-                      {Op::Gammaln, T(1), T(0), 0},
-                      {Op::Gammaln, T(2), T(0), 0},
-                      {Op::Gammaln, T(-3), infinity, 0},
-                      {Op::Gammaln, tiny, T(sizeof(T) == 4 ? 126 * M_LN2 : 1022 * M_LN2), sizeof(T) == 4 ? 0u : kUnderflow},
-                      {Op::Gammaln, infinity, infinity, 0},
-                      {Op::Gammaln, -infinity, -infinity, 0},
-                      {Op::Gammaln, std::numeric_limits<T>::max(), infinity, 0},
-                      {Op::Gammaln, nan, nan, 0},
-                      {Op::Erfc, -infinity, T(2), sizeof(T) == 4 ? 0u : kUnderflow},
-                      {Op::Erfc, T(0), T(1), 0},
-                      {Op::Erfc, nan, nan, 0},
-                      {Op::Expit, infinity, T(1), 0},
-                      {Op::Expit, T(0), T(0.5), 0},
-                      {Op::Expit, -infinity, T(0), kUnderflow},
-                      {Op::Expit, nan, nan, 0},
-                      {Op::Logit, T(0), -infinity, 0},
-                      {Op::Logit, T(-0.0), -infinity, 0},
-                      {Op::Logit, T(1), infinity, 0},
-                      {Op::Logit, T(0.5), T(0), 0},
-                      {Op::Logit, T(2), nan, 0},
-                      {Op::Logit, -infinity, nan, 0},
-                      {Op::Logit, nan, nan, 0}};
+  const Row rows[] = {
+      {Op::Exp, T(1000), infinity, kOverflow},
+      {Op::Exp, infinity, infinity, 0},
+      {Op::Exp, -infinity, T(0), 0},
+      {Op::Exp, T(-1000), T(0), kUnderflow},
+      {Op::Exp, nan, nan, 0},
+      {Op::Exp, T(0), T(1), 0},
+      {Op::Exp, tiny, T(1), 0},
+      {Op::Exp, std::numeric_limits<T>::denorm_min(), T(1), 0},
+      {Op::Log, T(0), -infinity, kDivide},
+      {Op::Log, T(-0.0), -infinity, kDivide},
+      {Op::Log, T(-1), nan, kInvalid},
+      {Op::Log, -infinity, nan, kInvalid},
+      {Op::Log, infinity, infinity, 0},
+      {Op::Log, nan, nan, 0},
+      {Op::Log, T(1), T(0), 0},
+      {Op::Sin, infinity, nan, kInvalid},
+      {Op::Sin, nan, nan, 0},
+      {Op::Sin, T(-0.0), T(-0.0), 0},
+      {Op::Sin, tiny, tiny, kUnderflow},
+      {Op::Sin, T(1e30), T(sinl(static_cast<long double>(T(1e30)))), 0},
+      {Op::Cos, -infinity, nan, kInvalid},
+      {Op::Cos, nan, nan, 0},
+      {Op::Cos, tiny, T(1), kUnderflow},
+      {Op::Tanh, infinity, T(1), 0},
+      {Op::Tanh, -infinity, T(-1), 0},
+      {Op::Tanh, nan, nan, 0},
+      {Op::Tanh, T(-0.0), T(-0.0), 0},
+      {Op::Tanh, tiny, tiny, kUnderflow},
+      {Op::Sin, T(1e-12), T(1e-12), 0},
+      {Op::Exp2, T(2000), infinity, kOverflow},
+      {Op::Exp2, T(-2000), T(0), kUnderflow},
+      {Op::Exp2, T(10), T(1024), 0},
+      {Op::Exp2, -infinity, T(0), 0},
+      {Op::Exp2, nan, nan, 0},
+      {Op::Expm1, T(1000), infinity, kOverflow},
+      {Op::Expm1, T(-1000), T(-1), 0},
+      {Op::Expm1, infinity, infinity, 0},
+      {Op::Expm1, -infinity, T(-1), 0},
+      {Op::Expm1, T(-0.0), T(-0.0), 0},
+      {Op::Expm1, nan, nan, 0},
+      {Op::Log2, T(0), -infinity, kDivide},
+      {Op::Log2, T(8), T(3), 0},
+      {Op::Log2, tiny / 2, T(sizeof(T) == 4 ? -127 : -1023), 0},
+      {Op::Log2, T(-1), nan, kInvalid},
+      {Op::Log10, T(0), -infinity, kDivide},
+      {Op::Log10, infinity, infinity, 0},
+      {Op::Log10, T(1), T(0), 0},
+      {Op::Log1p, T(-1), -infinity, kDivide},
+      {Op::Log1p, T(-2), nan, kInvalid},
+      {Op::Log1p, -infinity, nan, kInvalid},
+      {Op::Log1p, infinity, infinity, 0},
+      {Op::Log1p, T(-0.0), T(-0.0), 0},
+      {Op::Log1p, nan, nan, 0},
+      {Op::Tan, infinity, nan, kInvalid},
+      {Op::Tan, T(-0.0), T(-0.0), 0},
+      {Op::Tan, nan, nan, 0},
+      {Op::Arcsin, T(1.5), nan, kInvalid},
+      {Op::Arcsin, -infinity, nan, kInvalid},
+      {Op::Arcsin, T(-0.0), T(-0.0), 0},
+      {Op::Arcsin, T(-1), T(-M_PI_2), 0},
+      {Op::Arcsin, nan, nan, 0},
+      {Op::Arccos, T(-1.5), nan, kInvalid},
+      {Op::Arccos, T(1), T(0), 0},
+      {Op::Arccos, T(-1), T(M_PI), 0},
+      {Op::Arccos, T(-0.0), T(M_PI_2), 0},
+      {Op::Arccos, nan, nan, 0},
+      {Op::Arctan, infinity, T(M_PI_2), 0},
+      {Op::Arctan, -infinity, T(-M_PI_2), 0},
+      {Op::Arctan, T(1e30), T(M_PI_2), 0},
+      {Op::Arctan, T(-0.0), T(-0.0), 0},
+      {Op::Arctan, nan, nan, 0},
+      {Op::Sinh, T(-1000), -infinity, kOverflow},
+      {Op::Sinh, -infinity, -infinity, 0},
+      {Op::Sinh, T(-0.0), T(-0.0), 0},
+      {Op::Sinh, nan, nan, 0},
+      {Op::Cosh, T(-1000), infinity, kOverflow},
+      {Op::Cosh, -infinity, infinity, 0},
+      {Op::Cosh, T(0), T(1), 0},
+      {Op::Cosh, nan, nan, 0},
+      {Op::Ndtr, infinity, T(1), sizeof(T) == 4 ? 0u : kUnderflow},
+      {Op::Ndtr, T(0), T(0.5), 0},
+      {Op::Ndtr, -infinity, T(0), kUnderflow},
+      {Op::Ndtr, T(-0.0), T(0.5), 0},
+      {Op::Ndtr, nan, nan, 0},
+      {Op::Cbrt, -infinity, -infinity, 0},
+      {Op::Cbrt, T(-0.0), T(-0.0), 0},
+      {Op::Cbrt, T(-27), T(-3), 0},
+      {Op::Cbrt, nan, nan, 0},
+      {Op::Arcsinh, -infinity, -infinity, 0},
+      {Op::Arcsinh, nan, nan, 0},
+      {Op::Arcsinh, T(1e30), T(asinhl(static_cast<long double>(T(1e30)))), 0},
+      {Op::Arccosh, T(0.5), nan, kInvalid},
+      {Op::Arccosh, -infinity, nan, kInvalid},
+      {Op::Arccosh, T(1), T(0), 0},
+      {Op::Arccosh, infinity, infinity, 0},
+      {Op::Arccosh, nan, nan, 0},
+      {Op::Arctanh, T(1), infinity, kDivide},
+      {Op::Arctanh, T(-1), -infinity, kDivide},
+      {Op::Arctanh, T(-2), nan, kInvalid},
+      {Op::Arctanh, nan, nan, 0},
+      {Op::Erf, infinity, T(1), 0},
+      {Op::Erf, nan, nan, 0},
+      {Op::Erf, T(-0.0), T(-0.0), 0},
+      {Op::Erf, T(-50), T(-1), 0},
+      {Op::Gamma, T(0), infinity, 0},
+      {Op::Gamma, T(-0.0), -infinity, 0},
+      {Op::Gamma, std::numeric_limits<T>::denorm_min(), infinity, 0},
+      {Op::Gamma, T(-1), nan, 0},
+      {Op::Gamma, T(-1e30), nan, 0},
+      {Op::Gamma, T(200), infinity, 0},
+      {Op::Gamma, T(5), T(24), 0},
+      {Op::Gamma, T(-178.5), T(-0.0), 0},
+      {Op::Gamma, infinity, infinity, 0},
+      {Op::Gamma, -infinity, nan, 0},
+      {Op::Gamma, nan, nan, 0},
+      {Op::Gammaln, T(0), infinity, 0},
+      {Op::Gammaln, T(-0.0), infinity, 0},
+      {Op::Gammaln, T(1), T(0), 0},
+      {Op::Gammaln, T(2), T(0), 0},
+      {Op::Gammaln, T(-3), infinity, 0},
+      {Op::Gammaln, tiny, T(sizeof(T) == 4 ? 126 * M_LN2 : 1022 * M_LN2), sizeof(T) == 4 ? 0u : kUnderflow},
+      {Op::Gammaln, infinity, infinity, 0},
+      {Op::Gammaln, -infinity, -infinity, 0},
+      {Op::Gammaln, std::numeric_limits<T>::max(), infinity, 0},
+      {Op::Gammaln, nan, nan, 0},
+      {Op::Erfc, -infinity, T(2), sizeof(T) == 4 ? 0u : kUnderflow},
+      {Op::Erfc, T(0), T(1), 0},
+      {Op::Erfc, nan, nan, 0},
+      {Op::Expit, infinity, T(1), 0},
+      {Op::Expit, T(0), T(0.5), 0},
+      {Op::Expit, -infinity, T(0), kUnderflow},
+      {Op::Expit, nan, nan, 0},
+      {Op::Logit, T(0), -infinity, 0},
+      {Op::Logit, T(-0.0), -infinity, 0},
+      {Op::Logit, T(1), infinity, 0},
+      {Op::Logit, T(0.5), T(0), 0},
+      {Op::Logit, T(2), nan, 0},
+      {Op::Logit, -infinity, nan, 0},
+      {Op::Logit, nan, nan, 0}};
   for (const Row& row : rows) {
     const Executable code = compile(unary(row.op, t), isa);
     for (std::size_t n : {1, 5, 37}) {
@@ -373,7 +386,13 @@ TEST_P(Math, NdtrIsNowhereMuchWorseThanSciPys) {
   };
   const Executable code = compile(unary(Op::Ndtr, DType::F64), GetParam());
   std::mt19937_64 random(44);
-  for (const Part& part : {Part{-38, -1, 11}, {-1, -0.75, 5}, {-0.75, -0.6, 4.5}, {-0.6, -0.25, 2.5}, {-0.25, 0.5, 1.5}, {0.5, 2, 2}, {2, 9, 1.5}}) {
+  for (const Part& part : {Part{-38, -1, 11},
+                           {-1, -0.75, 5},
+                           {-0.75, -0.6, 4.5},
+                           {-0.6, -0.25, 2.5},
+                           {-0.25, 0.5, 1.5},
+                           {0.5, 2, 2},
+                           {2, 9, 1.5}}) {
     std::uniform_real_distribution<double> uniform(part.low, part.high);
     std::vector<double> x(20000);
     for (double& value : x) value = uniform(random);
@@ -388,7 +407,8 @@ TEST(MathCode, AssemblesForEveryIsa) {
   for (Isa isa : {Isa::Avx2, Isa::Avx512})
     for (DType t : {DType::F32, DType::F64}) {
       for (const Function& f : kFunctions) EXPECT_TRUE(emit(unary(f.op, t), isa, true)) << graph::name_of(f.op);
-      for (const BinaryFunction& f : kBinaryFunctions) EXPECT_TRUE(emit(binary(f.op, t), isa, true)) << graph::name_of(f.op);
+      for (const BinaryFunction& f : kBinaryFunctions)
+        EXPECT_TRUE(emit(binary(f.op, t), isa, true)) << graph::name_of(f.op);
     }
 }
 
@@ -399,7 +419,8 @@ LoopNest long_body(DType t) {
   const auto of = [&](Op op, std::vector<uint16_t> args) { return add_apply(nest, op, t, t, args); };
   const uint16_t x = add_load(nest, t, Access::Contiguous), logarithm = of(Op::Log, {x});
   const uint16_t product = of(Op::Multiply, {logarithm, of(Op::Exp, {x})});
-  add_store(nest, t, Access::Contiguous, of(Op::Subtract, {product, of(Op::Divide, {of(Op::Sqrt, {x}), of(Op::Tanh, {logarithm})})}));
+  add_store(nest, t, Access::Contiguous,
+            of(Op::Subtract, {product, of(Op::Divide, {of(Op::Sqrt, {x}), of(Op::Tanh, {logarithm})})}));
   return nest;
 }
 
@@ -408,14 +429,17 @@ TEST(MathCode, LongBodiesTakeTurns) {
     auto code = emit(long_body(DType::F64), isa, true);
     ASSERT_TRUE(code);
     int places = 0;
-    for (std::size_t at = code->listing.find("vsqrtpd"); at != std::string::npos; at = code->listing.find("vsqrtpd", at + 1)) ++places;
+    for (std::size_t at = code->listing.find("vsqrtpd"); at != std::string::npos;
+         at = code->listing.find("vsqrtpd", at + 1))
+      ++places;
     EXPECT_GE(places, 4) << isa_name(isa);
   }
 }
 
 TEST_P(Math, LongBodiesGiveWhatShortOnesGive) {
   const Executable code = compile(long_body(DType::F64), GetParam());
-  const double odd[] = {0, -1, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN(), 5e-324, 800};
+  const double odd[] = {0,      -1, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN(),
+                        5e-324, 800};
   for (int length = 1; length < 80; length += length < 40 ? 1 : 7)
     for (int place = -1; place < length; place += 3) {
       std::vector<double> x(static_cast<std::size_t>(length)), alone;
@@ -430,7 +454,8 @@ TEST_P(Math, LongBodiesGiveWhatShortOnesGive) {
       char* ptrs[] = {reinterpret_cast<char*>(x.data()), reinterpret_cast<char*>(x.data())};
       const int64_t strides[] = {8, 0, 8, 0};
       run_kernel(code, ptrs, strides, length);
-      EXPECT_EQ(std::memcmp(x.data(), alone.data(), x.size() * sizeof(double)), 0) << length << " elements, an odd one at " << place;
+      EXPECT_EQ(std::memcmp(x.data(), alone.data(), x.size() * sizeof(double)), 0)
+          << length << " elements, an odd one at " << place;
     }
 }
 

@@ -1,4 +1,5 @@
-// The parts of a matrix-product core, to the bit: a tile's element is one chain of fused multiply-adds along k. Integers wrap.
+// The parts of a matrix-product core, to the bit: a tile's element is one chain of fused multiply-adds along k.
+// Integers wrap.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -34,7 +35,8 @@ class Matrix {
  public:
   Matrix(int64_t rows, int64_t columns, int64_t pitch, std::mt19937& random)
       : pitch_(pitch),
-        buffer_(static_cast<std::size_t>(rows > 0 ? ((rows - 1) * pitch + columns) * static_cast<int64_t>(sizeof(T)) : 0)) {
+        buffer_(
+            static_cast<std::size_t>(rows > 0 ? ((rows - 1) * pitch + columns) * static_cast<int64_t>(sizeof(T)) : 0)) {
     for (std::size_t i = 0; i < size(); ++i) data()[i] = some_number<T>(random);
   }
   T* data() const { return reinterpret_cast<T*>(buffer_.data()); }
@@ -100,8 +102,8 @@ void check_tiles(const Executable& code, const MatMulCore& core) {
         if (!core.has_tile(rows, vectors, live > 0)) continue;
         for (int64_t k : {0, 1, 2, 7, 40})
           for (bool add : {false, true}) {
-            check_tile<T>(code, core, rows, vectors, live, k, live > 0 ? 1 : 1 + static_cast<int>(k % 3), rows % 2 == k % 2,
-                          add, random);
+            check_tile<T>(code, core, rows, vectors, live, k, live > 0 ? 1 : 1 + static_cast<int>(k % 3),
+                          rows % 2 == k % 2, add, random);
             if (::testing::Test::HasFatalFailure()) return;
           }
       }
@@ -112,15 +114,17 @@ TEST_P(MatMul, TilesOfFloat64) { check_tiles<double>(make<double>(GetParam()), c
 TEST_P(MatMul, TilesOfIntegers32) { check_tiles<uint32_t>(make<uint32_t>(GetParam()), core<uint32_t>()); }
 TEST_P(MatMul, TilesOfIntegers64) { check_tiles<uint64_t>(make<uint64_t>(GetParam()), core<uint64_t>()); }
 
-/// Sums that are -0, NaN, either infinity or of either sign, by column; one flag at most: that of the product that underflows to -0.
+/// Sums that are -0, NaN, either infinity or of either sign, by column; one flag at most: that of the product that
+/// underflows to -0.
 template <class T>
-void check_epilogue(const Executable& code, const MatMulCore& core, int rows, int vectors, int live, int panels, bool add, bool biased,
-                    Relu relu, std::mt19937& random) {
+void check_epilogue(const Executable& code, const MatMulCore& core, int rows, int vectors, int live, int panels,
+                    bool add, bool biased, Relu relu, std::mt19937& random) {
   const int width = vectors == MatMulCore::kHalf ? core.lanes / 2 : vectors * core.lanes;
   const int last = vectors == MatMulCore::kHalf ? width : core.lanes;
   const int64_t columns = (live > 0 ? width - last + live : width) * panels, item = sizeof(T);
   const T tiny = sizeof(T) == 4 ? T(1e-30) : T(1e-200);
-  const Matrix<T> a(rows, 2, 2, random), b(2, columns, columns, random), c(rows, columns, columns + 1, random), bias(1, columns, 0, random);
+  const Matrix<T> a(rows, 2, 2, random), b(2, columns, columns, random), c(rows, columns, columns + 1, random),
+      bias(1, columns, 0, random);
   for (int64_t i = 0; i < rows; ++i) a.at(i, 0) = tiny, a.at(i, 1) = -1;
   for (int64_t j = 0; j < columns; ++j) {
     const T values[] = {0, T(NAN), T(HUGE_VAL), T(-HUGE_VAL), b.at(1, j)};
@@ -150,8 +154,10 @@ void check_epilogue(const Executable& code, const MatMulCore& core, int rows, in
   __builtin_ia32_ldmxcsr(before);
   ASSERT_EQ(after & kSeen & ~kUnderflow, 0u) << rows << " rows, " << vectors << " vectors, " << live << " live";
   for (std::size_t i = 0; i < want.size(); ++i) {
-    const bool same = std::isnan(want[i]) ? std::isnan(c.data()[i]) : std::memcmp(&want[i], c.data() + i, sizeof(T)) == 0;
-    ASSERT_TRUE(same) << rows << " rows, " << vectors << " vectors, " << live << " live, element " << i << ": " << c.data()[i] << " for " << want[i];
+    const bool same =
+        std::isnan(want[i]) ? std::isnan(c.data()[i]) : std::memcmp(&want[i], c.data() + i, sizeof(T)) == 0;
+    ASSERT_TRUE(same) << rows << " rows, " << vectors << " vectors, " << live << " live, element " << i << ": "
+                      << c.data()[i] << " for " << want[i];
   }
 }
 
@@ -165,7 +171,8 @@ void check_epilogues(const Executable& code, const MatMulCore& core) {
         for (bool biased : {false, true})
           for (Relu relu : {Relu::None, Relu::ZeroFirst, Relu::ZeroSecond})
             for (bool add : {false, true}) {
-              check_epilogue<T>(code, core, rows, vectors, live, live > 0 ? 1 : 1 + rows % 3, add, biased, relu, random);
+              check_epilogue<T>(code, core, rows, vectors, live, live > 0 ? 1 : 1 + rows % 3, add, biased, relu,
+                                random);
               if (::testing::Test::HasFatalFailure()) return;
             }
       }
@@ -199,7 +206,8 @@ void check_packing(const Executable& code, const MatMulCore& core) {
       args.k = k, args.live = live;
       MatMulCore::part(code.entry(), MatMulCore::kTranspose)(&args);
       for (int64_t i = 0; i < k; ++i)
-        for (int64_t j = 0; j < core.lanes; ++j) ASSERT_EQ(to.at(i, j), from.at(std::min<int64_t>(j, live - 1), i)) << live;
+        for (int64_t j = 0; j < core.lanes; ++j)
+          ASSERT_EQ(to.at(i, j), from.at(std::min<int64_t>(j, live - 1), i)) << live;
     }
 }
 
@@ -248,7 +256,8 @@ void check_rows(const Executable& code, const MatMulCore& core) {
   for (int64_t k = 1; k <= MatMulCore::kRowDepth; ++k)
     for (int64_t columns = 1; columns <= 6 * core.lanes + 1; ++columns)
       for (bool add : {false, true}) {
-        const Matrix<T> a(k, 1, 1 + columns % 2, random), b(k, columns, columns + 1, random), c(1, columns, columns, random);
+        const Matrix<T> a(k, 1, 1 + columns % 2, random), b(k, columns, columns + 1, random),
+            c(1, columns, columns, random);
         std::vector<T> want = c.copy();
         MatMulArgs args{};
         args.a = a.bytes(), args.b = b.bytes(), args.c = c.bytes();
@@ -287,7 +296,8 @@ void check_reached(const Executable& code, const MatMulCore& core) {
           for (bool add : {false, true}) {
             const int64_t all = rows * panels, columns = vectors * core.lanes, apart = k % 3 + 1, farthest = 50;
             const std::vector<int64_t> reach = random_reach(k, farthest, item, random);
-            const Matrix<T> a(1, (all - 1) * apart + farthest, 0, random), b(k, columns, columns + k % 2, random), c(all, columns, columns + 3, random);
+            const Matrix<T> a(1, (all - 1) * apart + farthest, 0, random), b(k, columns, columns + k % 2, random),
+                c(all, columns, columns + 3, random);
             std::vector<T> want = c.copy();
             MatMulArgs args{};
             args.a = a.bytes(), args.b = b.bytes(), args.c = c.bytes();
@@ -297,7 +307,8 @@ void check_reached(const Executable& code, const MatMulCore& core) {
             for (int64_t i = 0; i < all; ++i)
               for (int64_t j = 0; j < columns; ++j) {
                 T sum = 0;
-                for (int64_t l = 0; l < k; ++l) sum = std::fma(a.at(0, i * apart + reach[static_cast<std::size_t>(l)] / item), b.at(l, j), sum);
+                for (int64_t l = 0; l < k; ++l)
+                  sum = std::fma(a.at(0, i * apart + reach[static_cast<std::size_t>(l)] / item), b.at(l, j), sum);
                 T& to = want[static_cast<std::size_t>(i * (columns + 3) + j)];
                 to = add ? to + sum : sum;
               }
@@ -325,14 +336,17 @@ void check_lines(const Executable& code, const MatMulCore& core) {
             std::vector<T> want = c.copy();
             MatMulArgs args{};
             args.a = a.bytes(), args.b = b.bytes(), args.c = c.bytes();
-            args.a_row = a.stride(), args.c_row = lines * c.stride(), args.c_panel = c.stride(), args.b_panel = apart * item;
+            args.a_row = a.stride(), args.c_row = lines * c.stride(), args.c_panel = c.stride(),
+            args.b_panel = apart * item;
             args.k = k, args.panels = lines, args.live = live, args.reach = reach.data();
             MatMulCore::part(code.entry(), MatMulCore::lines(rows, vectors))(&args);
             for (int64_t i = 0; i < rows; ++i)
               for (int64_t line = 0; line < lines; ++line)
                 for (int64_t j = 0; j < columns; ++j) {
                   T sum = 0;
-                  for (int64_t l = 0; l < k; ++l) sum = std::fma(a.at(i, l), b.at(0, line * apart + reach[static_cast<std::size_t>(l)] / item + j), sum);
+                  for (int64_t l = 0; l < k; ++l)
+                    sum = std::fma(a.at(i, l), b.at(0, line * apart + reach[static_cast<std::size_t>(l)] / item + j),
+                                   sum);
                   want[static_cast<std::size_t>((i * lines + line) * (columns + 1) + j)] = sum;
                 }
             ASSERT_EQ(c.copy(), want) << rows << " rows, " << vectors << " vectors, " << live << " live, k " << k;
@@ -353,24 +367,29 @@ void check_stencils(const Executable& code, const MatMulCore& core) {
         for (int live = 1; live <= core.lanes; ++live)
           for (int64_t window_columns : {1, 3, 4})
             for (int64_t panels : {1, 3}) {
-              const int64_t width = vectors * core.lanes, columns = width - core.lanes + live, apart = 2, all = panels * lines;
+              const int64_t width = vectors * core.lanes, columns = width - core.lanes + live, apart = 2,
+                            all = panels * lines;
               const int64_t seen = width + (window_columns - 1) * apart;
-              const Matrix<T> a(window, window_columns, window_columns + 1, random), b(all + window - 1, seen, seen + 3, random);
+              const Matrix<T> a(window, window_columns, window_columns + 1, random),
+                  b(all + window - 1, seen, seen + 3, random);
               const Matrix<T> c(all, columns, columns + 1, random);
               std::vector<T> want = c.copy();
               MatMulArgs args{};
               args.a = a.bytes(), args.b = b.bytes(), args.c = c.bytes();
-              args.a_k = a.stride(), args.k = window_columns, args.a_row = apart * item, args.b_k = b.stride(), args.c_panel = c.stride();
+              args.a_k = a.stride(), args.k = window_columns, args.a_row = apart * item, args.b_k = b.stride(),
+              args.c_panel = c.stride();
               args.panels = panels, args.live = live;
               MatMulCore::part(code.entry(), MatMulCore::stencils(window, lines, vectors))(&args);
               for (int64_t i = 0; i < all; ++i)
                 for (int64_t j = 0; j < columns; ++j) {
                   T sum = 0;
                   for (int64_t y = 0; y < window; ++y)
-                    for (int64_t x = 0; x < window_columns; ++x) sum = std::fma(a.at(y, x), b.at(i + y, j + x * apart), sum);
+                    for (int64_t x = 0; x < window_columns; ++x)
+                      sum = std::fma(a.at(y, x), b.at(i + y, j + x * apart), sum);
                   want[static_cast<std::size_t>(i * (columns + 1) + j)] = sum;
                 }
-              ASSERT_EQ(c.copy(), want) << window << " lines of a window, " << lines << " at once, " << vectors << " vectors, " << live << " live";
+              ASSERT_EQ(c.copy(), want) << window << " lines of a window, " << lines << " at once, " << vectors
+                                        << " vectors, " << live << " live";
             }
 }
 
@@ -390,12 +409,14 @@ void check_slides(const Executable& code, const MatMulCore& core) {
             const int64_t farthest = 20, apart = 5, line_apart = 7;
             std::vector<int64_t> moved = random_reach(columns, farthest, item, random);
             moved.back() = (farthest - 1) * item;
-            const Matrix<T> a(1, (lines - 1) * line_apart + (rows - 1) * apart + farthest - 1 + k, 0, random), b(lines, k, k, random);
+            const Matrix<T> a(1, (lines - 1) * line_apart + (rows - 1) * apart + farthest - 1 + k, 0, random),
+                b(lines, k, k, random);
             const Matrix<T> c(rows, columns * 2 - 1, columns * 2, random);  // every other column
             std::vector<T> want = c.copy();
             MatMulArgs args{};
             args.a = a.bytes(), args.b = b.bytes(), args.c = c.bytes();
-            args.a_row = apart * item, args.a_k = line_apart * item, args.b_panel = b.stride(), args.c_row = c.stride(), args.c_panel = 2 * item;
+            args.a_row = apart * item, args.a_k = line_apart * item, args.b_panel = b.stride(), args.c_row = c.stride(),
+            args.c_panel = 2 * item;
             args.k = k, args.panels = lines, args.add = add, args.reach = moved.data();
             MatMulCore::part(code.entry(), MatMulCore::slides(rows, columns))(&args);
             for (int64_t i = 0; i < rows; ++i)
@@ -404,7 +425,9 @@ void check_slides(const Executable& code, const MatMulCore& core) {
                 for (int64_t line = 0; line < lines; ++line)
                   for (int64_t l = 0; l < k; ++l) {
                     T& sum = sums[static_cast<std::size_t>(l % lanes)];
-                    sum = std::fma(b.at(line, l), a.at(0, line * line_apart + i * apart + moved[static_cast<std::size_t>(j)] / item + l), sum);
+                    sum = std::fma(
+                        b.at(line, l),
+                        a.at(0, line * line_apart + i * apart + moved[static_cast<std::size_t>(j)] / item + l), sum);
                   }
                 for (std::size_t left = sums.size() / 2; left > 0; left /= 2)
                   for (std::size_t l = 0; l < left; ++l) sums[l] += sums[l + left];
@@ -515,27 +538,32 @@ void check_in_place(NarrowProduct kind, ToA to_a, ToB to_b, int least, uint32_t 
     for (std::size_t i = 0; i < c.size(); ++i) want[i] = c.data()[i] = static_cast<C>(number(0));
     std::vector<int> x(static_cast<std::size_t>(rows * whole)), y(static_cast<std::size_t>(columns * k));
     for (int64_t i = 0; i < rows; ++i)
-      for (int64_t l = 0; l < whole; ++l) a.at(i, l) = l < k ? to_a(x[static_cast<std::size_t>(i * whole + l)] = number(least)) : A{};
+      for (int64_t l = 0; l < whole; ++l)
+        a.at(i, l) = l < k ? to_a(x[static_cast<std::size_t>(i * whole + l)] = number(least)) : A{};
     for (int64_t l = 0; l < k; ++l)
-      for (int64_t j = 0; j < columns; ++j) (dots ? b.at(j, l) : b.at(l, j)) = to_b(y[static_cast<std::size_t>(l * columns + j)] = number(-15));
+      for (int64_t j = 0; j < columns; ++j)
+        (dots ? b.at(j, l) : b.at(l, j)) = to_b(y[static_cast<std::size_t>(l * columns + j)] = number(-15));
     for (int64_t i = 0; i < rows; ++i)
       for (int64_t j = 0; j < columns; ++j) {
         C& sum = want[static_cast<std::size_t>(i * (columns + 1) + j)];
         if (!add) sum = 0;
         for (int64_t l = 0; l < k; ++l)
-          sum += static_cast<C>(x[static_cast<std::size_t>(i * whole + l)] * y[static_cast<std::size_t>(l * columns + j)]);
+          sum +=
+              static_cast<C>(x[static_cast<std::size_t>(i * whole + l)] * y[static_cast<std::size_t>(l * columns + j)]);
       }
     MatMulArgs args{};
     args.a = a.bytes(), args.b = b.bytes(), args.c = c.bytes();
     args.a_row = a.stride(), args.b_k = b.stride(), args.c_row = c.stride(), args.b_panel = sizeof(C);
     args.k = k, args.live = columns, args.add = add;
-    MatMulCore::part(code.entry(), dots ? MatMulCore::dots(rows, static_cast<int>(columns)) : MatMulCore::row(rows))(&args);
+    MatMulCore::part(code.entry(),
+                     dots ? MatMulCore::dots(rows, static_cast<int>(columns)) : MatMulCore::row(rows))(&args);
     for (std::size_t i = 0; i < want.size(); ++i) {
       uint32_t found, expected;
       std::memcpy(&found, c.data() + i, 4);
       std::memcpy(&expected, &want[i], 4);
       const uint32_t bits = dots && static_cast<int64_t>(i) % (columns + 1) < columns ? low : ~0u;
-      ASSERT_EQ(found & bits, expected & bits) << (dots ? "dots " : "rows ") << rows << " rows, " << columns << " columns, k " << k << " at " << i;
+      ASSERT_EQ(found & bits, expected & bits)
+          << (dots ? "dots " : "rows ") << rows << " rows, " << columns << " columns, k " << k << " at " << i;
     }
   };
   for (int64_t k : {0, 1, 2, 3, 31, 32, 33, 62, 63, 64, 65, 130})
@@ -578,7 +606,8 @@ TEST(NarrowMatMul, OtherProcessorsAreDenied) {
 }
 
 TEST_P(MatMul, OtherDtypesAreDenied) {
-  for (DType dtype : {DType::Bool, DType::I8, DType::U16, DType::F16, DType::C64}) EXPECT_FALSE(emit_matmul(dtype, GetParam()).has_value());
+  for (DType dtype : {DType::Bool, DType::I8, DType::U16, DType::F16, DType::C64})
+    EXPECT_FALSE(emit_matmul(dtype, GetParam()).has_value());
 }
 
 INSTANTIATE_TEST_SUITE_P(Isas, MatMul, ::testing::ValuesIn(isas()), [](const auto& i) { return isa_name(i.param); });

@@ -238,7 +238,8 @@ TEST_P(Nests, Guarded) {
       for (int64_t i = 0; i < kRows * n; ++i) x[i] = static_cast<float>(i + 2);
       if (flagged < kRows) x[flagged * n + n - 1] = 3e38f;
       const std::vector<float> old = x;
-      char* ptrs[] = {reinterpret_cast<char*>(x.data()), reinterpret_cast<char*>(kept.data()), reinterpret_cast<char*>(x.data())};
+      char* ptrs[] = {reinterpret_cast<char*>(x.data()), reinterpret_cast<char*>(kept.data()),
+                      reinterpret_cast<char*>(x.data())};
       const int64_t strides[] = {4, 4 * n, 4, 0, 4, 4 * n};
       _mm_setcsr(_mm_getcsr() & ~0x3fu);
       ASSERT_EQ(kernel(ptrs, strides, n, kRows), kRows - flagged);
@@ -253,19 +254,22 @@ TEST_P(Nests, Guarded) {
     }
 }
 
-/// Rows with a divisor each: within one unit and a half where it is of middling magnitude, to the bit elsewhere, with the quotient's flags.
+/// Rows with a divisor each: within one unit and a half where it is of middling magnitude, to the bit elsewhere, with
+/// the quotient's flags.
 TEST_P(Nests, SharedDivisors) {
   for (DType t : {DType::F32, DType::F64})
     for (Access access : {Access::Contiguous, Access::Strided}) {
       LoopNest nest;
       nest.o1 = nest.shares_divisors = true;
-      const uint16_t quotient = add_apply(nest, Op::Divide, t, t, {add_load(nest, t, access), add_load(nest, t, Access::Broadcast)});
+      const uint16_t quotient =
+          add_apply(nest, Op::Divide, t, t, {add_load(nest, t, access), add_load(nest, t, Access::Broadcast)});
       add_store(nest, t, Access::Contiguous, add_apply(nest, Op::Negative, t, t, {quotient}));
       const Executable code = compile(nest, GetParam());
       std::mt19937_64 random(2);
       std::vector<uint64_t> divisors = special_values(t);
       const int size = graph::size_of(t), half = t == DType::F32 ? 63 : 511;
-      for (double d : {3.0, -7.5, 1.1, std::ldexp(1.3, half - 1), std::ldexp(-1.3, -half), std::ldexp(1.3, half + 1), std::ldexp(1.3, -half - 2)})
+      for (double d : {3.0, -7.5, 1.1, std::ldexp(1.3, half - 1), std::ldexp(-1.3, -half), std::ldexp(1.3, half + 1),
+                       std::ldexp(1.3, -half - 2)})
         divisors.push_back(from_double(t, d));
       const auto rows = static_cast<int64_t>(divisors.size());
       std::size_t products = 0;
@@ -273,10 +277,14 @@ TEST_P(Nests, SharedDivisors) {
         for (bool special : {false, true}) {
           const auto specials = special_values(t);
           const int64_t inner = access == Access::Strided ? 2 * size : size;
-          GuardedBuffer x(static_cast<std::size_t>(rows * n * inner)), d(static_cast<std::size_t>(rows * size)), out(static_cast<std::size_t>(rows * n * size));
+          GuardedBuffer x(static_cast<std::size_t>(rows * n * inner)), d(static_cast<std::size_t>(rows * size)),
+              out(static_cast<std::size_t>(rows * n * size));
           for (int64_t i = 0; i < rows * n; ++i)
-            write_element(t, x.data() + i * inner, special ? specials[random() % specials.size()] : from_double(t, static_cast<double>(random() % 1000) + 1));
-          for (int64_t row = 0; row < rows; ++row) write_element(t, d.data() + row * size, divisors[static_cast<std::size_t>(row)]);
+            write_element(t, x.data() + i * inner,
+                          special ? specials[random() % specials.size()]
+                                  : from_double(t, static_cast<double>(random() % 1000) + 1));
+          for (int64_t row = 0; row < rows; ++row)
+            write_element(t, d.data() + row * size, divisors[static_cast<std::size_t>(row)]);
           for (int64_t row = 0; row < rows; ++row) {
             char* ptrs[] = {x.data() + row * n * inner, d.data() + row * size, out.data() + row * n * size};
             const int64_t strides[] = {inner, 0, 0, 0, size, 0};
@@ -292,10 +300,12 @@ TEST_P(Nests, SharedDivisors) {
               if (same_element(t, want, got)) continue;
               ASSERT_TRUE(shared) << nest.str() << std::hex << args[0] << " " << divisor << " " << want << " " << got;
               ++products;
-              ASSERT_LE(std::max(want, got) - std::min(want, got), 1u) << nest.str() << std::hex << args[0] << " " << divisor;
+              ASSERT_LE(std::max(want, got) - std::min(want, got), 1u)
+                  << nest.str() << std::hex << args[0] << " " << divisor;
             }
             // Which results are tiny and inexact may be seen otherwise.
-            ASSERT_EQ(flags & ~(shared ? kUnderflow : 0u), want_flags & ~(shared ? kUnderflow : 0u)) << nest.str() << std::hex << divisor;
+            ASSERT_EQ(flags & ~(shared ? kUnderflow : 0u), want_flags & ~(shared ? kUnderflow : 0u))
+                << nest.str() << std::hex << divisor;
           }
         }
       EXPECT_GT(products, 0u);

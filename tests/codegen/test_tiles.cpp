@@ -53,7 +53,12 @@ struct Product {
   int64_t rows, columns, k;
 
   Product(int64_t m, int64_t n, int64_t groups)
-      : a(m, groups * kGroup, groups * kGroup + 6), b(groups, n * kGroup, n * kGroup + 10), c(m, n, n + 3), rows(m), columns(n), k(groups) {}
+      : a(m, groups * kGroup, groups * kGroup + 6),
+        b(groups, n * kGroup, n * kGroup + 10),
+        c(m, n, n + 3),
+        rows(m),
+        columns(n),
+        k(groups) {}
 
   A x(int64_t row, int64_t i) const { return a.at(row, i); }
   B y(int64_t i, int64_t column) const { return b.at(i / kGroup, column * kGroup + i % kGroup); }
@@ -64,7 +69,8 @@ struct Product {
     args.a = reinterpret_cast<const char*>(&shape);
     MatMulCore::part(code.entry(), TileCore::kConfigure)(&args);
     EXPECT_FALSE(Tiles::released());
-    args.a = reinterpret_cast<char*>(a.data()), args.b = reinterpret_cast<char*>(b.data()), args.c = reinterpret_cast<char*>(c.data());
+    args.a = reinterpret_cast<char*>(a.data()), args.b = reinterpret_cast<char*>(b.data()),
+    args.c = reinterpret_cast<char*>(c.data());
     args.a_row = a.stride(), args.b_k = b.stride(), args.c_row = c.stride(), args.k = k, args.add = add;
     MatMulCore::part(code.entry(), TileCore::product(rows > kSide ? 2 : 1, columns > kSide ? 2 : 1))(&args);
     MatMulCore::part(code.entry(), TileCore::kRelease)(&args);
@@ -103,7 +109,8 @@ using BFloat16Product = Product<uint16_t, uint16_t, float>;
 float in_order(const BFloat16Product& p, int64_t row, int64_t column, float sum) {
   for (int64_t block = 0; block < 2 * p.k; block += 2 * kSide) {
     float halves[2] = {0, 0};
-    for (int64_t i = block; i < block + 2 * kSide; ++i) halves[i % 2] = std::fma(wide(p.x(row, i)), wide(p.y(i, column)), halves[i % 2]);
+    for (int64_t i = block; i < block + 2 * kSide; ++i)
+      halves[i % 2] = std::fma(wide(p.x(row, i)), wide(p.y(i, column)), halves[i % 2]);
     sum += halves[0] + halves[1];
   }
   return sum;
@@ -169,9 +176,9 @@ TEST_F(TileMatMul, WhatIsBelowTheNormalNumbersIsZero) {
     return p.c.at(0, 0);
   };
   EXPECT_EQ(of_rows(0x1p-63f, 0x1p-63f, 0), 0x1p-126f);
-  EXPECT_EQ(of_rows(0x1p-64f, 0x1p-63f, 0), 0);      // the product
-  EXPECT_EQ(of_rows(0x1p-127f, 0x1p+20f, 0), 0);     // a factor
-  EXPECT_EQ(of_rows(0, 0, 0x1p-127f), 0);            // what C held
+  EXPECT_EQ(of_rows(0x1p-64f, 0x1p-63f, 0), 0);             // the product
+  EXPECT_EQ(of_rows(0x1p-127f, 0x1p+20f, 0), 0);            // a factor
+  EXPECT_EQ(of_rows(0, 0, 0x1p-127f), 0);                   // what C held
   EXPECT_EQ(of_rows(0x1p-63f, -0x1.8p-63f, 0x1p-126f), 0);  // the sum
   EXPECT_TRUE(std::isnan(of_rows(HUGE_VALF, 0, 1)));
 }

@@ -27,7 +27,9 @@ struct State {
   int rows(int tile) const { return configuration[48 + tile]; }
   int row_bytes(int tile) const { return configuration[16 + 2 * tile] | configuration[17 + 2 * tile] << 8; }
   /// Is it a register that may be used?
-  bool usable(int tile) const { return tile < kRegisters && configured() && rows(tile) > 0 && row_bytes(tile) % 4 == 0; }
+  bool usable(int tile) const {
+    return tile < kRegisters && configured() && rows(tile) > 0 && row_bytes(tile) % 4 == 0;
+  }
 };
 thread_local State state{};
 std::atomic<int64_t> products{0};
@@ -40,7 +42,8 @@ bool configure(const uint8_t* from) {
     if (next[i] != 0) return false;
   for (int tile = 0; tile < 16; ++tile) {
     const int row_bytes = next[16 + 2 * tile] | next[17 + 2 * tile] << 8, rows = next[48 + tile];
-    if (row_bytes > 64 || rows > 16 || (rows == 0) != (row_bytes == 0) || (tile >= kRegisters && rows > 0)) return false;
+    if (row_bytes > 64 || rows > 16 || (rows == 0) != (row_bytes == 0) || (tile >= kRegisters && rows > 0))
+      return false;
   }
   std::memset(&state, 0, sizeof state);
   if (next[0] == 1) std::memcpy(state.configuration, next, 64);
@@ -86,7 +89,9 @@ bool each_row(int c, int a, int b, RowOfC&& f) {
   for (int tile : {c, a, b})
     if (!state.usable(tile)) return false;
   if (c == a || a == b || c == b) return false;
-  if (state.rows(c) != state.rows(a) || state.row_bytes(c) != state.row_bytes(b) || state.row_bytes(a) / 4 != state.rows(b)) return false;
+  if (state.rows(c) != state.rows(a) || state.row_bytes(c) != state.row_bytes(b) ||
+      state.row_bytes(a) / 4 != state.rows(b))
+    return false;
   for (int row = 0; row < state.rows(c); ++row) f(state.tiles[c].bytes[row], state.tiles[a].bytes[row]);
   products.fetch_add(1, std::memory_order_relaxed);
   return true;
@@ -99,7 +104,8 @@ bool multiply_bfloat16(int c, int a, int b) {
       float sums[2] = {0, 0}, old;
       for (int k = 0; k < groups; ++k)
         for (int half = 0; half < 2; ++half)
-          sums[half] = flushed(std::fma(bfloat16_at(row + 4 * k + 2 * half), bfloat16_at(state.tiles[b].bytes[k] + 4 * n + 2 * half), sums[half]));
+          sums[half] = flushed(std::fma(bfloat16_at(row + 4 * k + 2 * half),
+                                        bfloat16_at(state.tiles[b].bytes[k] + 4 * n + 2 * half), sums[half]));
       std::memcpy(&old, to + 4 * n, 4);
       const float sum = flushed(flushed(old) + flushed(sums[0] + sums[1]));
       std::memcpy(to + 4 * n, &sum, 4);
@@ -113,7 +119,8 @@ bool multiply_bytes(int c, int a, int b, bool a_signed, bool b_signed) {
     for (int n = 0; n < columns; ++n) {
       int32_t sum;
       std::memcpy(&sum, to + 4 * n, 4);
-      for (int k = 0; k < groups; ++k) sum = add_bytes(sum, row + 4 * k, state.tiles[b].bytes[k] + 4 * n, a_signed, b_signed);
+      for (int k = 0; k < groups; ++k)
+        sum = add_bytes(sum, row + 4 * k, state.tiles[b].bytes[k] + 4 * n, a_signed, b_signed);
       std::memcpy(to + 4 * n, &sum, 4);
     }
   });
@@ -191,7 +198,9 @@ struct Instruction {
         if (prefix == kF2 || prefix == k66) return load(reg, address, index);
         return prefix == kF3 && store(reg, address, index);
       case 0x5c: return !in_memory && prefix == kF3 && multiply_bfloat16(reg, rm, vvvv);
-      case 0x5e: return !in_memory && multiply_bytes(reg, rm, vvvv, prefix == kF2 || prefix == kF3, prefix == kF2 || prefix == k66);
+      case 0x5e:
+        return !in_memory &&
+               multiply_bytes(reg, rm, vvvv, prefix == kF2 || prefix == kF3, prefix == kF2 || prefix == k66);
       default: return false;
     }
   }
@@ -200,7 +209,8 @@ struct Instruction {
 void on_illegal(int, siginfo_t*, void* context) {
   greg_t* const general = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
   Instruction instruction{};
-  if (Instruction::decode(reinterpret_cast<const uint8_t*>(general[REG_RIP]), general, instruction) && instruction.run()) {
+  if (Instruction::decode(reinterpret_cast<const uint8_t*>(general[REG_RIP]), general, instruction) &&
+      instruction.run()) {
     general[REG_RIP] += instruction.length;
     return;
   }
@@ -212,7 +222,7 @@ void on_illegal(int, siginfo_t*, void* context) {
 Tiles::Tiles() {
   emulates_ = !(detected_cpu().amx_bf16 && detected_cpu().amx_int8 && allow_tiles());
   if (!emulates_) return;
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_sigaction = on_illegal;
   action.sa_flags = SA_SIGINFO;
   sigaction(SIGILL, &action, &before_);

@@ -1,5 +1,5 @@
-// The tile registers of AMX where the processor has none: what it does not know raises SIGILL, whose handler does it in its place, by the
-// pseudocode of Intel's manual. All other instructions run as they are.
+// The tile registers of AMX where the processor has none: what it does not know raises SIGILL, whose handler does it in
+// its place, by the pseudocode of Intel's manual. All other instructions run as they are.
 #pragma once
 
 #include <signal.h>
@@ -10,8 +10,8 @@
 
 namespace framejit::codegen::testing {
 
-/// While one lives, code that uses tile registers runs: by the processor where it has them, else by the handler, on any thread.
-/// An instruction that AMX would refuse ends the process.
+/// While one lives, code that uses tile registers runs: by the processor where it has them, else by the handler, on any
+/// thread. An instruction that AMX would refuse ends the process.
 class Tiles {
  public:
   Tiles();
@@ -30,7 +30,7 @@ class Tiles {
 
  private:
   bool emulates_ = false;
-  struct sigaction before_ {};
+  struct sigaction before_{};
 };
 
 }  // namespace framejit::codegen::testing

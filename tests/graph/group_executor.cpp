@@ -203,10 +203,8 @@ Executed run_groups(const Graph& graph, std::span<const Group> groups, std::span
                     std::span<const int64_t> symbols, Order order) {
   Executor executor(graph, params, symbols);
   for (const Group& g : groups) {
-    if (graph.node(g.nodes[0]).op == Op::MatMul)
-      executor.product(g.nodes[0]);
-    else
-      executor.group(g, order);
+    if (graph.node(g.nodes[0]).op == Op::MatMul) executor.product(g.nodes[0]);
+    else executor.group(g, order);
   }
   return executor.results();
 }

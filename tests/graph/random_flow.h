@@ -74,7 +74,8 @@ class RandomFlow {
   /// No loop carries it, or has begun with it and goes on around here.
   bool may_write(ValueId v) const {
     const ValueId root = graph.root(v);
-    if (graph.node(root).op == Op::Constant || graph.node(v).op == Op::Write || graph.node(root).op == Op::Carried) return false;
+    if (graph.node(root).op == Op::Constant || graph.node(v).op == Op::Write || graph.node(root).op == Op::Carried)
+      return false;
     return std::find(begun_with_.begin(), begun_with_.end(), root) == begun_with_.end();
   }
 
@@ -131,7 +132,8 @@ class RandomFlow {
   void choose() {
     const ValueId mask = any_of(DType::Bool), x = any();
     const Dims of_mask = graph.type(mask).shape, shape = graph.type(x).shape;
-    if (of_mask.empty() || of_mask.size() > shape.size() || !std::equal(of_mask.begin(), of_mask.end(), shape.begin())) return;
+    if (of_mask.empty() || of_mask.size() > shape.size() || !std::equal(of_mask.begin(), of_mask.end(), shape.begin()))
+      return;
     std::vector<int64_t> axes(of_mask.size());
     std::iota(axes.begin(), axes.end(), 0);
     const ValueId count = *builder_.reduce(Op::ReduceSum, *builder_.cast(mask, DType::I64), axes);

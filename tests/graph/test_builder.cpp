@@ -107,7 +107,9 @@ TEST_F(Builder, Products) {
 }
 
 TEST_F(Builder, Convolutions) {
-  const auto built = [&](Dims x, Dims w, Window window) { return b_.convolution(param(std::move(x)), param(std::move(w)), window); };
+  const auto built = [&](Dims x, Dims w, Window window) {
+    return b_.convolution(param(std::move(x)), param(std::move(w)), window);
+  };
   EXPECT_EQ(type(*built({2, 3, 9, 8}, {5, 3, 3, 3}, {1, {{1, 1, 1, 1}, {2, 0, 1, 1}}})), "f64[2, 5, 9, 4]");
   EXPECT_EQ(type(*built({2, 4, 9}, {6, 2, 3}, {2, {{1, 0, 0, 2}}})), "f64[2, 6, 5]");
   EXPECT_EQ(type(*built({1, 1, 2, 2, 2}, {1, 1, 2, 2, 2}, {1, {{}, {}, {}}})), "f64[1, 1, 1, 1, 1]");

@@ -88,7 +88,8 @@ TEST(Dim, Overflow) {
   EXPECT_EQ(difference(s(0), 1), s(0) - 1);
   const int64_t large[] = {int64_t{1} << 62, 4, low};
   EXPECT_THROW((void)(s(0) * s(1)).evaluate(large), DimOverflow);
-  for (const Dim& d : {s(0) * s(1), s(0) + s(0), 3 * s(0), s(0) * s(1) - s(0) * s(1) * 2, floordiv(s(2), s(1) - 5), max(s(0) * s(1), 0)})
+  for (const Dim& d : {s(0) * s(1), s(0) + s(0), 3 * s(0), s(0) * s(1) - s(0) * s(1) * 2, floordiv(s(2), s(1) - 5),
+                       max(s(0) * s(1), 0)})
     EXPECT_FALSE(d.try_evaluate(large)) << d.str();
   EXPECT_EQ(max(s(2), low).evaluate(large), low) << "their difference overflows";
 }
@@ -230,7 +231,8 @@ TEST(ShapeEnv, LimitsOfSizes) {
   EXPECT_TRUE(env.guards().empty()) << "a condition is no guard";
   ASSERT_EQ(env.limited().size(), 1u);
   const DimGuard condition = env.limited()[0].condition();
-  for (const auto& [value, holds] : {std::pair{int64_t{0}, true}, {int64_t{1} << 29, true}, {int64_t{1} << 30, false}, {all, false}}) {
+  for (const auto& [value, holds] :
+       {std::pair{int64_t{0}, true}, {int64_t{1} << 29, true}, {int64_t{1} << 30, false}, {all, false}}) {
     const std::vector<int64_t> symbols{value, 0};
     const std::optional<int64_t> left = condition.left.try_evaluate(symbols);
     EXPECT_EQ(left && related(condition.relation, *left, condition.right.value()), holds) << value;

@@ -1,5 +1,5 @@
-// Gradients of graphs: each row of the operator table against central differences of the reference interpreter in float64, to the second
-// order; memory: views, writes, copies of what is overwritten.
+// Gradients of graphs: each row of the operator table against central differences of the reference interpreter in
+// float64, to the second order; memory: views, writes, copies of what is overwritten.
 #include "graph/passes/grad.h"
 
 #include <gtest/gtest.h>
@@ -54,7 +54,8 @@ ValueId weighted_sum(GraphBuilder& b, ValueId v, double first) {
 
 ValueId one(GraphBuilder& b) { return b.constant(DType::F64, scalar_of(1.0)); }
 
-/// A graph that gives the sum of what the case builds (order 0), of its gradients (order 1) ..., and the gradients of that.
+/// A graph that gives the sum of what the case builds (order 0), of its gradients (order 1) ..., and the gradients of
+/// that.
 struct Made {
   Graph graph;
   std::vector<ValueId> inputs;
@@ -63,7 +64,8 @@ struct Made {
 
 std::optional<std::string> make(const Case& c, int order, bool gradients, Made& out) {
   GraphBuilder b(out.graph);
-  for (const Shape& shape : c.shapes) out.inputs.push_back(b.param(Type{DType::F64, dims(shape), c_strides(DType::F64, dims(shape))}, ""));
+  for (const Shape& shape : c.shapes)
+    out.inputs.push_back(b.param(Type{DType::F64, dims(shape), c_strides(DType::F64, dims(shape))}, ""));
   std::vector<ValueId> wrt;
   for (std::size_t at : c.wrt) wrt.push_back(out.inputs[at]);
   ValueId value = c.build(b, out.inputs);
@@ -139,8 +141,10 @@ void check(const Case& c, const std::string& name) {
         std::vector<Data> up = c.data, down = c.data;
         up[c.wrt[i]][k] = x + h;
         down[c.wrt[i]][k] = x - h;
-        const double difference = (run(forward.graph, up, c.shapes)[0][0] - run(forward.graph, down, c.shapes)[0][0]) / (2 * h);
-        EXPECT_NEAR(gradients[i][k], difference, 2e-5 * std::max(1.0, std::abs(difference))) << "operand " << c.wrt[i] << " element " << k;
+        const double difference =
+            (run(forward.graph, up, c.shapes)[0][0] - run(forward.graph, down, c.shapes)[0][0]) / (2 * h);
+        EXPECT_NEAR(gradients[i][k], difference, 2e-5 * std::max(1.0, std::abs(difference)))
+            << "operand " << c.wrt[i] << " element " << k;
       }
     }
   }
@@ -191,27 +195,46 @@ Builder elementwise(Op op) {
 std::map<Op, Case> others() {
   std::map<Op, Case> out;
   for (Op op : {Op::ReduceSum, Op::ReduceProd, Op::ReduceMin, Op::ReduceMax})
-    out[op] = {[op](GraphBuilder& b, const std::vector<ValueId>& x) { return *b.reduce(op, x[0], {1}); }, {{3, 4}}, {}, {0}};
-  out[Op::Cast] = {[](GraphBuilder& b, const std::vector<ValueId>& x) { return *b.cast(*b.cast(x[0], DType::F64), DType::F64); },
-                   {{3, 4}}, {}, {0}};
+    out[op] = {
+        [op](GraphBuilder& b, const std::vector<ValueId>& x) { return *b.reduce(op, x[0], {1}); }, {{3, 4}}, {}, {0}};
+  out[Op::Cast] = {
+      [](GraphBuilder& b, const std::vector<ValueId>& x) { return *b.cast(*b.cast(x[0], DType::F64), DType::F64); },
+      {{3, 4}},
+      {},
+      {0}};
   out[Op::Copy] = {[](GraphBuilder& b, const std::vector<ValueId>& x) { return b.copy(x[0], 'C'); }, {{3, 4}}, {}, {0}};
   out[Op::Full] = {[](GraphBuilder& b, const std::vector<ValueId>& x) { return b.full(x[0], {3, 2}); }, {{}}, {}, {0}};
-  out[Op::MatMul] = {[](GraphBuilder& b, const std::vector<ValueId>& x) { return *b.matmul(x[0], x[1]); }, {{2, 3, 4}, {4, 5}}, {}, {0, 1}};
+  out[Op::MatMul] = {[](GraphBuilder& b, const std::vector<ValueId>& x) { return *b.matmul(x[0], x[1]); },
+                     {{2, 3, 4}, {4, 5}},
+                     {},
+                     {0, 1}};
   const auto two_of_three = [](GraphBuilder& b) {
     const std::array<ValueId, 2> both = {b.iota(DType::F64, 3), b.constant(DType::F64, scalar_of(1.5))};
     return *b.elementwise(Op::Less, both);
   };
-  out[Op::Compress] = {[=](GraphBuilder& b, const std::vector<ValueId>& x) { return *b.compress(two_of_three(b), x[0], 2); }, {{3, 4}}, {}, {0}};
-  out[Op::Expand] = {[=](GraphBuilder& b, const std::vector<ValueId>& x) { return b.expand(two_of_three(b), x[0]); }, {{2, 4}}, {}, {0}};
+  out[Op::Compress] = {
+      [=](GraphBuilder& b, const std::vector<ValueId>& x) { return *b.compress(two_of_three(b), x[0], 2); },
+      {{3, 4}},
+      {},
+      {0}};
+  out[Op::Expand] = {[=](GraphBuilder& b, const std::vector<ValueId>& x) { return b.expand(two_of_three(b), x[0]); },
+                     {{2, 4}},
+                     {},
+                     {0}};
   Window window;
   window.axes = {{2, 1, 2, 1}, {1, 0, 1, 2}};
   window.groups = 2;
   out[Op::Convolution] = {
       [window](GraphBuilder& b, const std::vector<ValueId>& x) { return *b.convolution(x[0], x[1], window); },
-      {{2, 4, 5, 6}, {6, 2, 3, 2}}, {}, {0, 1}};
-  out[Op::ConvolutionWeights] = {
-      [window](GraphBuilder& b, const std::vector<ValueId>& x) { return *b.convolution_weights(x[0], x[1], window, {6, 2, 3, 2}); },
-      {{2, 4, 5, 6}, {2, 6, 3, 5}}, {}, {0, 1}};
+      {{2, 4, 5, 6}, {6, 2, 3, 2}},
+      {},
+      {0, 1}};
+  out[Op::ConvolutionWeights] = {[window](GraphBuilder& b, const std::vector<ValueId>& x) {
+                                   return *b.convolution_weights(x[0], x[1], window, {6, 2, 3, 2});
+                                 },
+                                 {{2, 4, 5, 6}, {2, 6, 3, 5}},
+                                 {},
+                                 {0, 1}};
   return out;
 }
 
@@ -221,8 +244,10 @@ TEST(Grad, EachOperatorOfTheTableAgainstDifferences) {
   for (const OpDef& row : kOps) {
     SCOPED_TRACE(row.name);
     const bool none = !why_no_gradient(row.op).empty();
-    // Attention is of float32 alone; host calls and some functions are the host's: tests/tensor/test_grad_*.py. Conjugates: tests/grad/test_complex.py.
-    constexpr Op kElsewhere[] = {Op::Conjugate, Op::Attention, Op::AttentionGradients, Op::Host, Op::Gamma, Op::Gammaln};
+    // Attention is of float32 alone; host calls and some functions are the host's: tests/tensor/test_grad_*.py.
+    // Conjugates: tests/grad/test_complex.py.
+    constexpr Op kElsewhere[] = {Op::Conjugate, Op::Attention, Op::AttentionGradients,
+                                 Op::Host,      Op::Gamma,     Op::Gammaln};
     if (std::find(std::begin(kElsewhere), std::end(kElsewhere), row.op) != std::end(kElsewhere)) {
       EXPECT_FALSE(none);
       continue;
@@ -275,8 +300,13 @@ TEST(Grad, EachOperatorOfTheTableAgainstDifferences) {
 
 TEST(Grad, ProductsOfVectorsAndBatches) {
   std::mt19937 random(6);
-  const std::vector<std::pair<Shape, Shape>> pairs = {
-      {{3}, {3}}, {{3}, {3, 2}}, {{2, 3}, {3}}, {{3}, {4, 3, 2}}, {{4, 2, 3}, {3}}, {{1, 2, 3}, {5, 3, 2}}, {{2, 1, 2, 3}, {4, 3, 1}}};
+  const std::vector<std::pair<Shape, Shape>> pairs = {{{3}, {3}},
+                                                      {{3}, {3, 2}},
+                                                      {{2, 3}, {3}},
+                                                      {{3}, {4, 3, 2}},
+                                                      {{4, 2, 3}, {3}},
+                                                      {{1, 2, 3}, {5, 3, 2}},
+                                                      {{2, 1, 2, 3}, {4, 3, 1}}};
   for (const auto& [a, b] : pairs) {
     Case c = others()[Op::MatMul];
     c.shapes = {a, b};
@@ -294,7 +324,7 @@ TEST(Grad, Convolutions) {
   const std::vector<Row> rows = {
       {{1, 2, 7}, {3, 2, 3}, {1, {{1, 0, 0, 1}}}},
       {{2, 3, 8}, {3, 1, 3}, {3, {{3, 2, 1, 2}}}},
-      {{1, 2, 6}, {2, 2, 1}, {1, {{2, 3, 3, 1}}}},  // windows in the padding alone
+      {{1, 2, 6}, {2, 2, 1}, {1, {{2, 3, 3, 1}}}},    // windows in the padding alone
       {{1, 2, 40}, {2, 2, 3}, {1, {{18, 1, 1, 1}}}},  // steps larger than the window, and many
       {{2, 2, 9, 11}, {2, 2, 5, 4}, {1, {{2, 2, 1, 1}, {3, 0, 2, 1}}}},
       {{2, 2, 7, 6}, {2, 2, 2, 1}, {1, {{3, 0, 0, 1}, {2, 1, 4, 1}}}},
@@ -344,23 +374,25 @@ TEST(Grad, Memory) {
     c.data = {random_data(random, shape, {0.5, 1.5})};
     check(c, name);
   };
-  check_of("a part is overwritten, and what was there was used", {6}, [&](GraphBuilder& b, const std::vector<ValueId>& x) {
-    const ValueId y = times(b, x[0], x[0]);
-    const ValueId square = times(b, y, y);
-    (void)b.write(b.slice(y, 0, 1, 3, 1), b.slice(square, 0, 3, 3, 1));
-    return times(b, times(b, y, square), y);
-  });
+  check_of("a part is overwritten, and what was there was used", {6},
+           [&](GraphBuilder& b, const std::vector<ValueId>& x) {
+             const ValueId y = times(b, x[0], x[0]);
+             const ValueId square = times(b, y, y);
+             (void)b.write(b.slice(y, 0, 1, 3, 1), b.slice(square, 0, 3, 3, 1));
+             return times(b, times(b, y, square), y);
+           });
   check_of("the argument itself is written", {6}, [&](GraphBuilder& b, const std::vector<ValueId>& x) {
     const ValueId before = times(b, x[0], x[0]);
     (void)b.write(b.slice(x[0], 0, 0, 3, 2), b.slice(before, 0, 5, 3, -1));
     return times(b, x[0], before);
   });
-  check_of("a view of a view, turned, with steps and repeats", {4, 6}, [&](GraphBuilder& b, const std::vector<ValueId>& x) {
-    const std::array<int, 2> turn = {1, 0};
-    const ValueId part = b.slice(b.transpose(x[0], turn), 0, 5, 3, -2);
-    const ValueId column = b.expand_dims(b.select(part, 1, 2), 1);
-    return times(b, part, *b.broadcast_to(column, {3, 4}));
-  });
+  check_of("a view of a view, turned, with steps and repeats", {4, 6},
+           [&](GraphBuilder& b, const std::vector<ValueId>& x) {
+             const std::array<int, 2> turn = {1, 0};
+             const ValueId part = b.slice(b.transpose(x[0], turn), 0, 5, 3, -2);
+             const ValueId column = b.expand_dims(b.select(part, 1, 2), 1);
+             return times(b, part, *b.broadcast_to(column, {3, 4}));
+           });
   check_of("windows that overlap", {7}, [&](GraphBuilder& b, const std::vector<ValueId>& x) {
     const ValueId y = times(b, x[0], x[0]);
     const ValueId windows = b.view(y, {5, 3}, {8, 8}, 0);
@@ -368,7 +400,8 @@ TEST(Grad, Memory) {
   });
   check_of("a loop of updates", {5}, [&](GraphBuilder& b, const std::vector<ValueId>& x) {
     const ValueId y = b.copy(x[0], 'C');
-    for (int i = 0; i < 4; ++i) (void)b.write(b.select(y, 0, i + 1), times(b, b.select(y, 0, i), b.select(y, 0, i + 1)));
+    for (int i = 0; i < 4; ++i)
+      (void)b.write(b.select(y, 0, i + 1), times(b, b.select(y, 0, i), b.select(y, 0, i + 1)));
     return y;
   });
   check_of("a reshape that copies", {3, 4}, [&](GraphBuilder& b, const std::vector<ValueId>& x) {

@@ -43,10 +43,8 @@ std::vector<Case> cases(const std::string& file) {
     std::vector<std::string>* words = &c.given;
     std::stringstream parts(line);
     for (std::string word; parts >> word;) {
-      if (word == "->")
-        words = &c.expected;
-      else
-        words->push_back(word);
+      if (word == "->") words = &c.expected;
+      else words->push_back(word);
     }
     out.push_back(std::move(c));
   }

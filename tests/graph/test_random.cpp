@@ -277,7 +277,8 @@ TEST(RandomGraphs, MeanTheSameInEveryForm) {
     const Seen expected = run(source, source.graph);
     // Groups of blocks are run by plans (tests/runtime/test_random.cpp).
     bool flows = false;
-    for_each_node(source.graph, source.graph.body(), [&](ValueId v) { flows = flows || is_control(source.graph.node(v).op); });
+    for_each_node(source.graph, source.graph.body(),
+                  [&](ValueId v) { flows = flows || is_control(source.graph.node(v).op); });
     const Seen reread = run(source, *parsed);
     EXPECT_TRUE(reread.results == expected.results);
     EXPECT_TRUE(reread.params == expected.params);

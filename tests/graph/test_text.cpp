@@ -124,8 +124,7 @@ TEST(Text, ErrorsSayWhere) {
       {"graph @f() {\n  %1 = constant {value=300} : i8[]\n return\n}", 2, 24, "value does not fit the dtype"},
       {"graph @f() {\n  %1 = constant {color=3} : i8[]\n return\n}", 2, 18, "unknown attribute"},
       {"graph @f(%x: f64[]) {\n  %1 = sqrt %x {ignore=none} : f64[]\n return\n}", 2, 24, "unknown flag"},
-      {"graph @f(%x: f64[]) {\n  %1 = write %x, %x : f64[]\n return\n}", 2, 8,
-       "a name for what has a value"},
+      {"graph @f(%x: f64[]) {\n  %1 = write %x, %x : f64[]\n return\n}", 2, 8, "a name for what has a value"},
       {"graph @f() {\n  return\n} x", 3, 3, "text behind the graph"},
       {"graph @f(%x: f64[s99999999]) {\n return\n}", 1, 27, "too many symbols"},
   };
@@ -158,7 +157,8 @@ TEST(Text, BlocksStandInBraces) {
   auto graph = parse(text);
   ASSERT_TRUE(graph) << graph.error().message;
   EXPECT_EQ(print(*graph), text);
-  EXPECT_FALSE(parse("graph @f(%c: bool[]) {\n %1 = if %c { %2 = logical_not %c : bool[] yield } else { yield %2 }\n return\n}"))
+  EXPECT_FALSE(
+      parse("graph @f(%c: bool[]) {\n %1 = if %c { %2 = logical_not %c : bool[] yield } else { yield %2 }\n return\n}"))
       << "names of a block end with it";
 }
 
@@ -174,10 +174,8 @@ TEST(Text, DamagedTextIsRefusedOrRead) {
     std::string text = good;
     for (unsigned i = random() % 4 + 1; i > 0; --i) {
       const std::size_t at = random() % text.size();
-      if (random() % 2)
-        text.erase(at, random() % 5 + 1);
-      else
-        text[at] = good[random() % good.size()];
+      if (random() % 2) text.erase(at, random() % 5 + 1);
+      else text[at] = good[random() % good.size()];
       if (text.empty()) break;
     }
     if (auto graph = parse(text)) (void)print(*graph);

@@ -31,9 +31,14 @@ TEST(Verify, TextThatBreaksAnInvariant) {
       {4, "axes out of range", "%5 = reduce_sum %x {axes=[1]} : f64[4]"},
       {4, "axes not sorted", "%5 = reduce_sum %m {axes=[1, 0]} : f64[]"},
       {4, "no window", "%5 = view %x : f64[1, 2, 2] root=%x offset=0\n  %6 = convolution %5, %5 : f64[1, 1, 1]"},
-      {4, "a window of too few numbers", "%5 = view %x : f64[1, 2, 2] root=%x offset=0\n  %6 = convolution %5, %5 {window=[1, 1]} : f64[1, 1, 1]"},
-      {4, "a window that stands still", "%5 = view %x : f64[1, 2, 2] root=%x offset=0\n  %6 = convolution %5, %5 {window=[1, 0, 0, 0, 1]} : f64[1, 1, 1]"},
-      {4, "a window that goes too far", "%5 = view %x : f64[1, 2, 2] root=%x offset=0\n  %6 = convolution %5, %5 {window=[1, 2147483648, 0, 0, 1]} : f64[1, 1, 1]"},
+      {4, "a window of too few numbers",
+       "%5 = view %x : f64[1, 2, 2] root=%x offset=0\n  %6 = convolution %5, %5 {window=[1, 1]} : f64[1, 1, 1]"},
+      {4, "a window that stands still",
+       "%5 = view %x : f64[1, 2, 2] root=%x offset=0\n  %6 = convolution %5, %5 {window=[1, 0, 0, 0, 1]} : f64[1, 1, "
+       "1]"},
+      {4, "a window that goes too far",
+       "%5 = view %x : f64[1, 2, 2] root=%x offset=0\n  %6 = convolution %5, %5 {window=[1, 2147483648, 0, 0, 1]} : "
+       "f64[1, 1, 1]"},
       {5, "operands of two dtypes", "%5 = add %x, %i : f64[4]"},
       {5, "no condition", "%5 = where %x, %x, %y : f64[4]"},
       {5, "dtype not taken", "%5 = sqrt %i : i32[4]"},
@@ -42,7 +47,8 @@ TEST(Verify, TextThatBreaksAnInvariant) {
       {5, "iota of bool", "%5 = iota : bool[4]"},
       {6, "negative dimension", "%5 = view %x : f64[-1] strides=[8] root=%x offset=0"},
       {6, "bytes of a view beyond 64 bits", "%5 = view %x : f64[4611686018427387904] strides=[0] root=%x offset=0"},
-      {6, "bytes beyond 64 bits of a shape that is empty", "%5 = view %x : f64[0, 4611686018427387904] strides=[0, 0] root=%x offset=0"},
+      {6, "bytes beyond 64 bits of a shape that is empty",
+       "%5 = view %x : f64[0, 4611686018427387904] strides=[0, 0] root=%x offset=0"},
       {6, "more than a process has", "%5 = empty : f64[17592186044417]"},
       {6, "last element beyond 64 bits", "%5 = view %x : f64[18014398509481985] strides=[1024] root=%x offset=0"},
       {6, "last element of two axes beyond 64 bits",
@@ -56,12 +62,19 @@ TEST(Verify, TextThatBreaksAnInvariant) {
       {7, "shape of a reduction", "%5 = reduce_sum %m {axes=[0]} : f64[2]"},
       {7, "shape of a product", "%5 = matmul %m, %m : f64[2, 3]"},
       {7, "batch of a product", "%5 = view %x : f64[2, 2, 1] root=%x offset=0\n  %6 = matmul %5, %5 : f64[9, 2, 1]"},
-      {7, "batch that an operand lacks", "%5 = view %x : f64[2, 1, 2] root=%x offset=0\n  %6 = view %x : f64[2, 1] root=%x offset=0\n  %7 = matmul %5, %6 : f64[3, 1, 1]"},
+      {7, "batch that an operand lacks",
+       "%5 = view %x : f64[2, 1, 2] root=%x offset=0\n  %6 = view %x : f64[2, 1] root=%x offset=0\n  %7 = matmul %5, "
+       "%6 : f64[3, 1, 1]"},
       {7, "zeros around an image",
        "%5 = view %x : f64[1, 1, 2, 2] root=%x offset=0\n"
-       "  %6 = convolution %5, %5 {window=[1, 2147483647, 2147483647, 0, 1, 1048576, 1048576, 0, 1]} : f64[1, 1, 2, 2]"},
-      {7, "shape of a convolution", "%5 = view %x : f64[1, 2, 2] root=%x offset=0\n  %6 = convolution %5, %5 {window=[1, 1, 0, 0, 1]} : f64[1, 1, 2]"},
-      {7, "channels of a convolution", "%5 = view %x : f64[1, 2, 2] root=%x offset=0\n  %6 = convolution %5, %5 {window=[2, 1, 0, 0, 1]} : f64[1, 1, 1]"},
+       "  %6 = convolution %5, %5 {window=[1, 2147483647, 2147483647, 0, 1, 1048576, 1048576, 0, 1]} : f64[1, 1, 2, "
+       "2]"},
+      {7, "shape of a convolution",
+       "%5 = view %x : f64[1, 2, 2] root=%x offset=0\n  %6 = convolution %5, %5 {window=[1, 1, 0, 0, 1]} : f64[1, 1, "
+       "2]"},
+      {7, "channels of a convolution",
+       "%5 = view %x : f64[1, 2, 2] root=%x offset=0\n  %6 = convolution %5, %5 {window=[2, 1, 0, 0, 1]} : f64[1, 1, "
+       "1]"},
       {7, "0-d constant", "%5 = constant {value=1} : f64[1]"},
       {8, "elementwise into a view", "%5 = negative %x : f64[4] root=%x offset=0"},
       {8, "not packed", "%5 = negative %x : f64[4] strides=[16]"},
@@ -160,7 +173,8 @@ TEST_F(VerifyBlocks, Sound) {
 /// A size that one side measures.
 static std::string measured(const std::string& behind, const std::string& yields = "") {
   return "%b = greater %x, %n : bool[4]\n%k = constant {value=2} : i64[]\n%3 = if %c {\nmeasure %k {dim=s0, most=4}\n"
-         "%5 = compress %b, %x : f64[s0]\nyield " + yields + "\n} else { yield " + (yields.empty() ? "" : "%x") + " }\n" + behind;
+         "%5 = compress %b, %x : f64[s0]\nyield " +
+         yields + "\n} else { yield " + (yields.empty() ? "" : "%x") + " }\n" + behind;
 }
 TEST_F(VerifyBlocks, MeasuredOnOneSide) {
   auto g = parse(with(measured("")));

@@ -233,7 +233,8 @@ std::string compare(const Graph& given, const std::vector<ParamMemory>& params, 
   if (run.status == RunStatus::Redo || run.status == RunStatus::Flagged) {
     for (std::size_t i = 0; i < params.size(); ++i)
       if (actual[i].bytes != params[i].bytes) return "redo left a param changed" + where;
-    if (run.status == RunStatus::Flagged) return run.flags && !(run.flags & ~flags) ? "" : "flags before writes" + where;
+    if (run.status == RunStatus::Flagged)
+      return run.flags && !(run.flags & ~flags) ? "" : "flags before writes" + where;
     if (declined) *declined = "redo";
     return declined ? "" : "redo" + where;
   }
@@ -246,7 +247,8 @@ std::string compare(const Graph& given, const std::vector<ParamMemory>& params, 
       for (const codegen::Measured& m : measured)
         if (graph.node(v).dim() == Dim::symbol(m.symbol)) in_sight.insert(m.symbol);
   for (std::size_t i = 0; i < measured.size(); ++i)
-    if (in_sight.contains(measured[i].symbol) && run.measured[i] != reference->symbols[static_cast<std::size_t>(measured[i].symbol)])
+    if (in_sight.contains(measured[i].symbol) &&
+        run.measured[i] != reference->symbols[static_cast<std::size_t>(measured[i].symbol)])
       return "measured otherwise" + where;
   symbols = reference->symbols;
 

@@ -47,9 +47,9 @@ struct CompareOptions {
   codegen::Cpu cpu;
   bool fuse = true;
   int64_t pairwise_cut = 0;
-  bool attribute = false;  // each operator that may set flags is a call of the user's
+  bool attribute = false;                              // each operator that may set flags is a call of the user's
   graph::ExecOrder order = graph::ExecOrder::Program;  // Breadth: independent steps run beside each other
-  bool bands = false;      // blocks of rows for programs as small as those of tests
+  bool bands = false;                                  // blocks of rows for programs as small as those of tests
 };
 
 /// Nothing where both agree or where the lowering declines (then `declined` is set); else what differs.

@@ -39,8 +39,8 @@ struct Ran {
   unsigned flags = 0;
 };
 
-inline Ran run_graph(const std::string& text, const std::vector<std::vector<std::byte>>& params, const codegen::Cpu& cpu,
-              std::vector<int64_t> symbols = {}, bool narrow = false) {
+inline Ran run_graph(const std::string& text, const std::vector<std::vector<std::byte>>& params,
+                     const codegen::Cpu& cpu, std::vector<int64_t> symbols = {}, bool narrow = false) {
   const Graph graph = parse_graph(text);
   codegen::LowerOptions options;
   options.cpu = cpu;

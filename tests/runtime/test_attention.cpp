@@ -11,13 +11,14 @@ namespace {
 struct Case {
   int64_t batch, heads, key_heads, queries, keys, depth, width;
   int causal = 0;
-  const char* mask = "";  // its shape
-  bool by_length = false;  // q, k and v lie as [batch, length, heads, depth]
+  const char* mask = "";     // its shape
+  bool by_length = false;    // q, k and v lie as [batch, length, heads, depth]
   const char* dropped = "";  // the probability
   bool backward = false;
 
   int64_t results() const {
-    return backward ? batch * (heads * queries * depth + key_heads * keys * (depth + width)) : batch * heads * queries * width;
+    return backward ? batch * (heads * queries * depth + key_heads * keys * (depth + width))
+                    : batch * heads * queries * width;
   }
 };
 
@@ -36,22 +37,26 @@ std::string text(const Case& c) {
     return out;
   };
   const std::string mask = c.mask, dropped = c.dropped;
-  const std::string more = std::string(mask.empty() ? "" : ", %m: f32" + mask) + (dropped.empty() ? "" : ", %s: u64[1]");
+  const std::string more =
+      std::string(mask.empty() ? "" : ", %m: f32" + mask) + (dropped.empty() ? "" : ", %s: u64[1]");
   const std::string tail = std::string(mask.empty() ? "" : ", %m") + (dropped.empty() ? "" : ", %s, %9");
   const std::string index = " {index=" + std::to_string(c.causal) + "} : ";
-  const std::string numbers = (dropped.empty() ? "" : "  %8 = constant {value=" + dropped + "} : f32[]\n  %9 = full %8 : f32[1]\n") +
-                              std::string("  %10 = constant {value=0.25} : f32[]\n  %11 = full %10 : f32[1]\n");
+  const std::string numbers =
+      (dropped.empty() ? "" : "  %8 = constant {value=" + dropped + "} : f32[]\n  %9 = full %8 : f32[1]\n") +
+      std::string("  %10 = constant {value=0.25} : f32[]\n  %11 = full %10 : f32[1]\n");
   const std::string result = dims({c.batch, c.heads, c.queries, c.width});
   if (c.backward) {
     // The result comes from the operator itself: the cotangents take it as it is.
     const std::string operands = "%q, %k, %v, %11";
-    return "graph @f(%q: " + operand(c.heads, c.queries, c.depth) + ", %k: " + operand(c.key_heads, c.keys, c.depth) + ", %v: " +
-           operand(c.key_heads, c.keys, c.width) + ", %g: " + operand(c.heads, c.queries, c.width) + more + ") {\n" + numbers + "  %12 = attention " + operands + tail + index + result +
-           "\n  %13 = attention_gradients " + operands + ", %g, %12" + tail + index + "f32[" + std::to_string(c.results()) + "]\n  return %13\n}";
+    return "graph @f(%q: " + operand(c.heads, c.queries, c.depth) + ", %k: " + operand(c.key_heads, c.keys, c.depth) +
+           ", %v: " + operand(c.key_heads, c.keys, c.width) + ", %g: " + operand(c.heads, c.queries, c.width) + more +
+           ") {\n" + numbers + "  %12 = attention " + operands + tail + index + result +
+           "\n  %13 = attention_gradients " + operands + ", %g, %12" + tail + index + "f32[" +
+           std::to_string(c.results()) + "]\n  return %13\n}";
   }
-  return "graph @f(%q: " + operand(c.heads, c.queries, c.depth) + ", %k: " + operand(c.key_heads, c.keys, c.depth) + ", %v: " +
-         operand(c.key_heads, c.keys, c.width) + more + ") {\n" + numbers + "  %12 = attention %q, %k, %v, %11" + tail + index + result +
-         "\n  return %12\n}";
+  return "graph @f(%q: " + operand(c.heads, c.queries, c.depth) + ", %k: " + operand(c.key_heads, c.keys, c.depth) +
+         ", %v: " + operand(c.key_heads, c.keys, c.width) + more + ") {\n" + numbers +
+         "  %12 = attention %q, %k, %v, %11" + tail + index + result + "\n  return %12\n}";
 }
 
 const Case kCases[] = {
@@ -75,7 +80,8 @@ const Case kCases[] = {
     {1, 2, 2, 9, 17, 8, 8, 0, "", false, "0"},
 };
 
-std::vector<std::byte> attended(const Case& c, const Graph& graph, const std::vector<ParamMemory>& params, const codegen::Cpu& cpu) {
+std::vector<std::byte> attended(const Case& c, const Graph& graph, const std::vector<ParamMemory>& params,
+                                const codegen::Cpu& cpu) {
   codegen::LowerOptions options;
   options.cpu = cpu;
   auto program = codegen::lower(graph, fused(graph), options);
@@ -84,7 +90,8 @@ std::vector<std::byte> attended(const Case& c, const Graph& graph, const std::ve
   EXPECT_TRUE(plan.has_value());
   const Guarded out(c.results() * 4);
   std::vector<char*> pointers;
-  for (const ParamMemory& p : params) pointers.push_back(reinterpret_cast<char*>(const_cast<std::byte*>(p.bytes.data())) + p.first);
+  for (const ParamMemory& p : params)
+    pointers.push_back(reinterpret_cast<char*>(const_cast<std::byte*>(p.bytes.data())) + p.first);
   char* results[] = {out.data};
   EXPECT_EQ((*plan)->run(pointers, results, {}).status, RunStatus::Done);
   const auto* bytes = reinterpret_cast<const std::byte*>(out.data);
@@ -118,12 +125,17 @@ void check(bool backward) {
       auto want = graph::interpret(graph, refs, {});
       ASSERT_TRUE(want.has_value());
       const std::vector<std::byte> got = attended(c, graph, params, cpu);
-      // A score is off by eps (depth + 2) times the sum of its absolute terms, here at most depth / 4, and a mask; a weight by twice that
-      // and a few ulp; sums of up to `keys` weights by as many eps. Values are at most 1.
+      // A score is off by eps (depth + 2) times the sum of its absolute terms, here at most depth / 4, and a mask; a
+      // weight by twice that and a few ulp; sums of up to `keys` weights by as many eps. Values are at most 1.
       const double eps = 6e-8;
-      // Backward a cotangent is a sum of `queries` or `keys` such values, products of which are sums of at most `width` terms.
-      const double terms = backward ? static_cast<double>((c.heads / c.key_heads + 1) * (c.queries + c.keys) + 16) * 0.1 * static_cast<double>(c.width + 1) : 1.0;
-      const double bound = terms * eps * (2.0 * static_cast<double>(c.depth + 2) * (static_cast<double>(c.depth) / 4 + 1) + static_cast<double>(c.keys) + 16);
+      // Backward a cotangent is a sum of `queries` or `keys` such values, products of which are sums of at most `width`
+      // terms.
+      const double terms = backward ? static_cast<double>((c.heads / c.key_heads + 1) * (c.queries + c.keys) + 16) *
+                                          0.1 * static_cast<double>(c.width + 1)
+                                    : 1.0;
+      const double bound = terms * eps *
+                           (2.0 * static_cast<double>(c.depth + 2) * (static_cast<double>(c.depth) / 4 + 1) +
+                            static_cast<double>(c.keys) + 16);
       const auto* exact = reinterpret_cast<const float*>(want->results[0].array.data);
       const auto* values = reinterpret_cast<const float*>(got.data());
       for (std::size_t i = 0; i < got.size() / 4; ++i) {
@@ -152,7 +164,8 @@ TEST(Attention, NoMatrixOfScores) {
     options.cpu = cpus().back();
     auto program = codegen::lower(graph, fused(graph), options);
     ASSERT_TRUE(program.has_value());
-    const std::string step = std::string(backward ? "attention_gradients" : "attention") + " [1, 16, 4096, 64] x [4, 4096, 64] causal";
+    const std::string step =
+        std::string(backward ? "attention_gradients" : "attention") + " [1, 16, 4096, 64] x [4, 4096, 64] causal";
     EXPECT_NE(program->listing.find(step), std::string::npos) << program->listing;
     for (const codegen::Buffer& b : program->buffers) {
       if (b.kind == codegen::BufferKind::Temp) {

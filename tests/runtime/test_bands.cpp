@@ -121,7 +121,8 @@ TEST(Bands, StepsOfOneCall) {
     auto code = CodeBlock::seal(pieces);
     const Bound bound = bind(*program, *code, {}, false, 128);
     EXPECT_EQ(bound.bands.size(), 1u);
-    return std::ranges::count_if(bound.steps, [](const BoundStep& step) { return !std::get<BoundLoop>(step).direct.empty(); }) -
+    return std::ranges::count_if(bound.steps,
+                                 [](const BoundStep& step) { return !std::get<BoundLoop>(step).direct.empty(); }) -
            std::ssize(bound.steps);
   };
   EXPECT_EQ(direct(true), 0);
@@ -133,7 +134,8 @@ TEST(Bands, ASumIsAShortRun) {
     codegen::LowerOptions options;
     options.cpu = cpus()[0];
     options.o1 = o1;
-    const Graph graph = parse_graph("graph @f(%x: f32[5, 100]) {\n  %1 = reduce_sum %x {axes=[1]} : f32[5]\n  return %1\n}\n");
+    const Graph graph =
+        parse_graph("graph @f(%x: f32[5, 100]) {\n  %1 = reduce_sum %x {axes=[1]} : f32[5]\n  return %1\n}\n");
     auto plan = Plan::create(std::move(*codegen::lower(graph, fused(graph), options)));
     EXPECT_EQ((*plan)->is_short(), o1);
     std::vector<float> x(500), sums(5);

@@ -1,4 +1,5 @@
-// Which axes a loop has once its sizes are known: blocks where operands lie across each other, short rows several at once.
+// Which axes a loop has once its sizes are known: blocks where operands lie across each other, short rows several at
+// once.
 #include "runtime/bound.h"
 
 #include <gtest/gtest.h>

@@ -217,7 +217,8 @@ TEST(Elementwise, FlagsHaveOwners) {
         std::vector<double> x(5000), y(5000, 1);
         double c = 1.5;
         for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<double>(i);
-        const std::size_t many = at == 1000 ? 300 : 5000;  // elements from one that overflows to the next: in a few rows, or in many
+        const std::size_t many =
+            at == 1000 ? 300 : 5000;  // elements from one that overflows to the next: in a few rows, or in many
         if (which & 1)
           for (std::size_t i = at; i < 5000; i += many) x[i] = 1.7e308;
         if (which & 2) x[4999 - at] = 1e308, y[4999 - at] = 1e308;
@@ -226,7 +227,8 @@ TEST(Elementwise, FlagsHaveOwners) {
           const double product = x[i] * c;
           want[i] = product + y[i];
         }
-        std::vector<char*> params{reinterpret_cast<char*>(x.data()), reinterpret_cast<char*>(y.data()), reinterpret_cast<char*>(&c)};
+        std::vector<char*> params{reinterpret_cast<char*>(x.data()), reinterpret_cast<char*>(y.data()),
+                                  reinterpret_cast<char*>(&c)};
         const RunResult run = (*plan)->run(params, {}, {});
         EXPECT_EQ(run.status, RunStatus::Done);
         EXPECT_EQ(run.flags, 0u);
@@ -254,7 +256,8 @@ TEST(Elementwise, FlagsOfWhatNobodyReads) {
 TEST(Elementwise, StreamingStores) {
   const auto streams = [](int64_t n, int64_t l3_bytes) {
     const std::string s = "[" + std::to_string(n) + "]";
-    const Graph graph = parse_graph("graph @f(%a: f64" + s + ", %b: f64" + s + ") {\n  %2 = add %a, %b : f64" + s + "\n  return %2\n}\n");
+    const Graph graph = parse_graph("graph @f(%a: f64" + s + ", %b: f64" + s + ") {\n  %2 = add %a, %b : f64" + s +
+                                    "\n  return %2\n}\n");
     codegen::LowerOptions options;
     options.cpu = cpus()[0];
     options.cpu.l2_bytes = 64 << 10, options.cpu.l3_bytes = l3_bytes;

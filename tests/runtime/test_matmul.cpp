@@ -1,5 +1,5 @@
-// Whole products against the sum that product.h promises, to the bit (integers: any sum); the same for any number of threads; epilogues against the
-// same operators run by themselves.
+// Whole products against the sum that product.h promises, to the bit (integers: any sum); the same for any number of
+// threads; epilogues against the same operators run by themselves.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -106,11 +106,13 @@ class Check {
             if (i + 1 == case_.m) continue;  // the next matrix begins here
             T untouched;
             std::memset(&untouched, 0x55, sizeof(T));
-            ASSERT_EQ(std::memcmp(&got[static_cast<std::size_t>(index)], &untouched, sizeof(T)), 0) << "wrote between rows";
+            ASSERT_EQ(std::memcmp(&got[static_cast<std::size_t>(index)], &untouched, sizeof(T)), 0)
+                << "wrote between rows";
             continue;
           }
           // Of large products some elements, and the last row and column.
-          if (case_.m * case_.n * case_.k > 500'000 && (31 * i + j) % 41 != 0 && i + 1 != case_.m && j + 1 != case_.n) continue;
+          if (case_.m * case_.n * case_.k > 500'000 && (31 * i + j) % 41 != 0 && i + 1 != case_.m && j + 1 != case_.n)
+            continue;
           T want = 0;
           double exact = 0, size = 0;
           for (int64_t first = 0; first < case_.k; first += depth) {
@@ -126,9 +128,9 @@ class Check {
           }
           const T value = got[static_cast<std::size_t>(index)];
           if (dots && !std::is_integral_v<T>)
-            ASSERT_NEAR(value, exact, size * static_cast<double>(case_.k) * std::numeric_limits<T>::epsilon()) << name();
-          else
-            ASSERT_EQ(value, want) << name() << " at " << i << "," << j;
+            ASSERT_NEAR(value, exact, size * static_cast<double>(case_.k) * std::numeric_limits<T>::epsilon())
+                << name();
+          else ASSERT_EQ(value, want) << name() << " at " << i << "," << j;
         }
   }
 
@@ -146,7 +148,8 @@ class Check {
   }
   static void fill(char* to, int64_t bytes, std::mt19937_64& random) {
     for (int64_t i = 0; i < bytes; i += static_cast<int64_t>(sizeof(T))) {
-      const T value = std::is_integral_v<T> ? static_cast<T>(random()) : static_cast<T>(static_cast<double>(random() % 20001) / 10000 - 1);
+      const T value = std::is_integral_v<T> ? static_cast<T>(random())
+                                            : static_cast<T>(static_cast<double>(random() % 20001) / 10000 - 1);
       std::memcpy(to + i, &value, sizeof(T));
     }
   }
@@ -218,7 +221,8 @@ TEST_F(MatMulProduct, TailsOfRowsAndColumns) {
 TEST_F(MatMulProduct, TailsOfDepth) {
   std::vector<std::array<int64_t, 3>> shapes;
   for (int64_t k : {15, 16, 17, 31, 255, 256, 257, 263, 264, 511, 513, 770})
-    for (auto [m, n] : {std::pair<int64_t, int64_t>{3, 40}, {50, 65}, {5, 3}, {3, 200}, {60, 9}}) shapes.push_back({m, n, k});
+    for (auto [m, n] : {std::pair<int64_t, int64_t>{3, 40}, {50, 65}, {5, 3}, {3, 200}, {60, 9}})
+      shapes.push_back({m, n, k});
   check(with_layouts(shapes));
 }
 
@@ -271,7 +275,8 @@ TEST_F(MatMulProduct, Strides) {
   std::vector<Case> cases;
   for (bool at : {false, true})
     for (bool bt : {false, true})
-      for (auto [m, n, k] : {std::array<int64_t, 3>{3, 5, 7}, {50, 70, 40}, {3, 70, 40}, {50, 3, 40}, {1, 40, 40}, {40, 1, 40}})
+      for (auto [m, n, k] :
+           {std::array<int64_t, 3>{3, 5, 7}, {50, 70, 40}, {3, 70, 40}, {50, 3, 40}, {1, 40, 40}, {40, 1, 40}})
         cases.push_back({m, n, k, at, bt, 1, false, 2, 3});
   check(cases);
 }
@@ -288,7 +293,14 @@ TEST_F(MatMulProduct, ThreadsDoNotChangeBits) {
   initialize_scheduler();
   std::mt19937_64 random(9);
   each_core([&](const codegen::Cpu& cpu, DType dtype, const void* code) {
-    for (const Case& c : with_layouts({{300, 310, 300}, {1, 5000, 100}, {1000, 3, 100}, {3, 1000, 100}, {8, 5000, 100}, {30, 1000, 100}, {70, 40, 300}}, 2)) {
+    for (const Case& c : with_layouts({{300, 310, 300},
+                                       {1, 5000, 100},
+                                       {1000, 3, 100},
+                                       {3, 1000, 100},
+                                       {8, 5000, 100},
+                                       {30, 1000, 100},
+                                       {70, 40, 300}},
+                                      2)) {
       auto one = [&](auto zero) {
         Check<decltype(zero)> product(c, cpu, code, random);
         product.product().nanoseconds = 1e9;  // as if it were long: cut in as many pieces as there may be
@@ -315,7 +327,7 @@ TEST_F(MatMulProduct, NanAndInfinityStayInTheirRowAndColumn) {
       Check<float> product(c, cpu, code, random);
       const float nan = NAN, infinity = HUGE_VALF;
       const Product& p = product.product();
-      std::memcpy(product.a() + (c.at ? 4 : (c.k + c.pad) * 4), &nan, 4);          // A[1, 0]
+      std::memcpy(product.a() + (c.at ? 4 : (c.k + c.pad) * 4), &nan, 4);           // A[1, 0]
       std::memcpy(product.b() + 2 * (c.bt ? (c.k + c.pad) * 4 : 4), &infinity, 4);  // B[0, 2]
       const std::vector<float> got = product.run();
       const int64_t pitch = (c.n + c.pad);
@@ -331,7 +343,8 @@ TEST_F(MatMulProduct, NanAndInfinityStayInTheirRowAndColumn) {
   });
 }
 
-// ---- epilogues ----------------------------------------------------------------------------------------------------------------
+// ---- epilogues
+// ----------------------------------------------------------------------------------------------------------------
 
 template <class T = float>
 std::vector<std::byte> floats(int64_t count, std::mt19937_64& random) {
@@ -346,8 +359,10 @@ std::vector<std::byte> floats(int64_t count, std::mt19937_64& random) {
 /// Some of the elements become NaN, an infinity, -0, or so small that products underflow to -0.
 template <class T>
 void season(std::vector<std::byte>& params, std::mt19937_64& random) {
-  const T small = sizeof(T) == 4 ? T(1e-30) : T(1e-200), values[] = {T(NAN), T(HUGE_VAL), T(-HUGE_VAL), T(-0.0), small, -small};
-  for (std::size_t i = random() % 9; i < params.size() / sizeof(T); i += 1 + random() % 60) std::memcpy(params.data() + i * sizeof(T), &values[random() % 6], sizeof(T));
+  const T small = sizeof(T) == 4 ? T(1e-30) : T(1e-200),
+          values[] = {T(NAN), T(HUGE_VAL), T(-HUGE_VAL), T(-0.0), small, -small};
+  for (std::size_t i = random() % 9; i < params.size() / sizeof(T); i += 1 + random() % 60)
+    std::memcpy(params.data() + i * sizeof(T), &values[random() % 6], sizeof(T));
 }
 
 /// To the bit, but for which NaN it is.
@@ -358,7 +373,8 @@ void expect_same(const std::vector<std::byte>& got, const std::vector<std::byte>
     T x, y;
     std::memcpy(&x, got.data() + i, sizeof(T));
     std::memcpy(&y, want.data() + i, sizeof(T));
-    ASSERT_TRUE((std::isnan(x) && std::isnan(y)) || std::memcmp(&x, &y, sizeof(T)) == 0) << what << " at " << i / sizeof(T) << ": " << x << ", not " << y;
+    ASSERT_TRUE((std::isnan(x) && std::isnan(y)) || std::memcmp(&x, &y, sizeof(T)) == 0)
+        << what << " at " << i / sizeof(T) << ": " << x << ", not " << y;
   }
 }
 
@@ -372,11 +388,14 @@ TEST(Epilogue, BiasAndReluGiveTheBitsOfLoops) {
   std::mt19937_64 random(5);
   initialize_scheduler();
   for (const codegen::Cpu& cpu : cpus())
-    for (auto [m, n, k] : {std::array<int64_t, 3>{5, 7, 3}, {60, 70, 600}, {128, 320, 64}, {33, 2, 90}, {2, 33, 90}, {4, 4, 0}}) {
-      const auto dims = [](int64_t x, int64_t y) { return "f32[" + std::to_string(x) + ", " + std::to_string(y) + "]"; };
+    for (auto [m, n, k] :
+         {std::array<int64_t, 3>{5, 7, 3}, {60, 70, 600}, {128, 320, 64}, {33, 2, 90}, {2, 33, 90}, {4, 4, 0}}) {
+      const auto dims = [](int64_t x, int64_t y) {
+        return "f32[" + std::to_string(x) + ", " + std::to_string(y) + "]";
+      };
       const std::string c = dims(m, n), row = "f32[" + std::to_string(n) + "]", one = "f32[]";
-      const std::vector<std::vector<std::byte>> params = {floats(m * k, random), floats(k * n, random), floats(n, random),
-                                                          floats(m, random), floats(m * n, random)};
+      const std::vector<std::vector<std::byte>> params = {floats(m * k, random), floats(k * n, random),
+                                                          floats(n, random), floats(m, random), floats(m * n, random)};
       const std::string body = "  %10 = add @, %bias : " + c + "\n  %11 = multiply %10, %scale : " + c +
                                "\n  %12 = add %11, %rest : " + c + "\n  %13 = constant {value=0} : " + one +
                                "\n  %14 = maximum %12, %13 : " + c + "\n  return %14\n}";
@@ -386,8 +405,8 @@ TEST(Epilogue, BiasAndReluGiveTheBitsOfLoops) {
         out.replace(out.find('@'), 1, product);
         return out;
       };
-      const Ran product = run_graph("graph @f(%a: " + dims(m, k) + ", %b: " + dims(k, n) + ") {\n  %9 = matmul %a, %b : " + c +
-                                        "\n  return %9\n}",
+      const Ran product = run_graph("graph @f(%a: " + dims(m, k) + ", %b: " + dims(k, n) +
+                                        ") {\n  %9 = matmul %a, %b : " + c + "\n  return %9\n}",
                                     {params[0], params[1]}, cpu);
       const Ran rest = run_graph("graph @f(%p: " + c + operands + with("%p"),
                                  {product.results[0], params[2], params[3], params[4]}, cpu);
@@ -405,7 +424,8 @@ TEST(Epilogue, BiasAndReluGiveTheBitsOfLoops) {
   set_num_threads(0);
 }
 
-/// Beside the product and what is made of it by loops: one tile, tiles of all widths, packed ones, several blocks of k, paths without tiles.
+/// Beside the product and what is made of it by loops: one tile, tiles of all widths, packed ones, several blocks of k,
+/// paths without tiles.
 template <class T>
 void check_in_registers(const codegen::Cpu& cpu, std::mt19937_64& random) {
   const std::string dtype = sizeof(T) == 4 ? "f32" : "f64";
@@ -413,19 +433,37 @@ void check_in_registers(const codegen::Cpu& cpu, std::mt19937_64& random) {
     const char *body, *registers;
   };
   const Form forms[] = {{"  %10 = add %9, %bias : @\n  return %10\n}", "registers of tiles: add param 2\n"},
-                        {"  %10 = add %bias, %9 : @\n  %11 = maximum %zero, %10 : @\n  return %11\n}", "registers of tiles: add param 2, relu\n"},
-                        {"  %10 = add %9, %bias : @\n  %11 = maximum %10, %zero : @\n  return %11\n}", "registers of tiles: add param 2, relu\n"},
+                        {"  %10 = add %bias, %9 : @\n  %11 = maximum %zero, %10 : @\n  return %11\n}",
+                         "registers of tiles: add param 2, relu\n"},
+                        {"  %10 = add %9, %bias : @\n  %11 = maximum %10, %zero : @\n  return %11\n}",
+                         "registers of tiles: add param 2, relu\n"},
                         {"  %10 = maximum %zero, %9 : @\n  return %10\n}", "registers of tiles: relu\n"},
                         {"  %10 = maximum %9, %zero : @\n  return %10\n}", "registers of tiles: relu\n"}};
-  for (auto [batch, m, n, k] : {std::array<int64_t, 4>{1, 4, 4, 4}, {1, 14, 31, 9}, {1, 5, 7, 3}, {1, 60, 70, 600}, {1, 128, 320, 64}, {1, 33, 65, 129},
-                                {1, 33, 2, 90}, {1, 2, 33, 90}, {1, 4, 4, 0}, {1, 300, 1, 40}, {1, 1, 300, 40}, {1, 5, 4200, 70}, {3, 9, 33, 40}, {2, 60, 90, 300}}) {
+  for (auto [batch, m, n, k] : {std::array<int64_t, 4>{1, 4, 4, 4},
+                                {1, 14, 31, 9},
+                                {1, 5, 7, 3},
+                                {1, 60, 70, 600},
+                                {1, 128, 320, 64},
+                                {1, 33, 65, 129},
+                                {1, 33, 2, 90},
+                                {1, 2, 33, 90},
+                                {1, 4, 4, 0},
+                                {1, 300, 1, 40},
+                                {1, 1, 300, 40},
+                                {1, 5, 4200, 70},
+                                {3, 9, 33, 40},
+                                {2, 60, 90, 300}}) {
     const auto dims = [&](int64_t x, int64_t y) {
-      return dtype + "[" + (batch > 1 ? std::to_string(batch) + ", " : "") + std::to_string(x) + ", " + std::to_string(y) + "]";
+      return dtype + "[" + (batch > 1 ? std::to_string(batch) + ", " : "") + std::to_string(x) + ", " +
+             std::to_string(y) + "]";
     };
-    std::vector<std::vector<std::byte>> params = {floats<T>(batch * m * k, random), floats<T>(batch * k * n, random), floats<T>(n, random)};
+    std::vector<std::vector<std::byte>> params = {floats<T>(batch * m * k, random), floats<T>(batch * k * n, random),
+                                                  floats<T>(n, random)};
     for (auto& p : params) season<T>(p, random);
-    const std::string c = dims(m, n), factors = "graph @f(%a: " + dims(m, k) + ", %b: " + dims(k, n), product = "  %9 = matmul %a, %b : " + c + "\n";
-    const std::string bias = ", %bias: " + dtype + "[" + std::to_string(n) + "]) {\n", zero = "  %zero = constant {value=0} : " + dtype + "[]\n";
+    const std::string c = dims(m, n), factors = "graph @f(%a: " + dims(m, k) + ", %b: " + dims(k, n),
+                      product = "  %9 = matmul %a, %b : " + c + "\n";
+    const std::string bias = ", %bias: " + dtype + "[" + std::to_string(n) + "]) {\n",
+                      zero = "  %zero = constant {value=0} : " + dtype + "[]\n";
     const Ran plain = run_graph(factors + ") {\n" + product + "  return %9\n}", {params[0], params[1]}, cpu);
     for (const Form& form : forms) {
       std::string body = form.body;
@@ -471,15 +509,23 @@ TEST(Epilogue, OtherFormsAreLoops) {
            "  %10 = add %9, %bias" + c + "  %11 = cast %10 : f64[8, 8]\n  return %11\n}",
        }) {
     std::mt19937_64 random(12);
-    const std::string constants = "  %zero = constant {value=0} : f32[]\n  %minus = constant {value=-0.0} : f32[]\n  %one = constant {value=1} : f32[]\n";
-    const std::vector<std::vector<std::byte>> params = {floats(64, random), floats(64, random), floats(8, random), floats(8, random)};
+    const std::string constants =
+        "  %zero = constant {value=0} : f32[]\n  %minus = constant {value=-0.0} : f32[]\n  %one = constant {value=1} : "
+        "f32[]\n";
+    const std::vector<std::vector<std::byte>> params = {floats(64, random), floats(64, random), floats(8, random),
+                                                        floats(8, random)};
     const std::string operands = "%a: f32[8, 8], %b: f32[8, 8], %bias: f32[8], %column: f32[8, 1]) {\n" + constants;
     const Ran whole = run_graph("graph @f(" + operands + "  %9 = matmul %a, %b" + c + body, params, cpu);
     EXPECT_NE(whole.listing.find("finished by loop"), std::string::npos) << whole.listing;
     EXPECT_EQ(whole.listing.find("registers of tiles"), std::string::npos) << whole.listing;
-    const Ran plain = run_graph("graph @f(%a: f32[8, 8], %b: f32[8, 8]) {\n  %9 = matmul %a, %b" + c + "  return %9\n}", {params[0], params[1]}, cpu);
-    const Ran rest = run_graph("graph @f(%9: f32[8, 8], " + operands + body, {plain.results[0], params[0], params[1], params[2], params[3]}, cpu);
-    for (std::size_t i = 0; i < whole.results.size(); ++i) EXPECT_EQ(whole.results[i], i == 1 && body.find("%9\n}") != std::string::npos ? plain.results[0] : rest.results[i]) << body;
+    const Ran plain = run_graph("graph @f(%a: f32[8, 8], %b: f32[8, 8]) {\n  %9 = matmul %a, %b" + c + "  return %9\n}",
+                                {params[0], params[1]}, cpu);
+    const Ran rest = run_graph("graph @f(%9: f32[8, 8], " + operands + body,
+                               {plain.results[0], params[0], params[1], params[2], params[3]}, cpu);
+    for (std::size_t i = 0; i < whole.results.size(); ++i)
+      EXPECT_EQ(whole.results[i],
+                i == 1 && body.find("%9\n}") != std::string::npos ? plain.results[0] : rest.results[i])
+          << body;
   }
 }
 
@@ -488,16 +534,24 @@ TEST(Epilogue, ShortRows) {
   std::mt19937_64 random(6);
   initialize_scheduler();
   for (const codegen::Cpu& cpu : cpus())
-    for (auto [batch, m, n, k] : {std::array<int64_t, 4>{1, 5000, 8, 16}, {1, 5001, 3, 5}, {1, 9000, 2, 40}, {3, 2500, 12, 30}, {1, 3001, 33, 20}}) {
+    for (auto [batch, m, n, k] : {std::array<int64_t, 4>{1, 5000, 8, 16},
+                                  {1, 5001, 3, 5},
+                                  {1, 9000, 2, 40},
+                                  {3, 2500, 12, 30},
+                                  {1, 3001, 33, 20}}) {
       const auto dims = [&](int64_t x, int64_t y) {
-        return "f32[" + (batch > 1 ? std::to_string(batch) + ", " : "") + std::to_string(x) + ", " + std::to_string(y) + "]";
+        return "f32[" + (batch > 1 ? std::to_string(batch) + ", " : "") + std::to_string(x) + ", " + std::to_string(y) +
+               "]";
       };
       const std::string c = dims(m, n), operands = ", %bias: f32[" + std::to_string(n) + "]) {\n";
-      const std::vector<std::vector<std::byte>> params = {floats(batch * m * k, random), floats(batch * k * n, random), floats(n, random)};
+      const std::vector<std::vector<std::byte>> params = {floats(batch * m * k, random), floats(batch * k * n, random),
+                                                          floats(n, random)};
       const auto finished = [&](const std::string& product) {
-        return "  %10 = multiply " + product + ", %bias : " + c + "\n  %11 = constant {value=0} : f32[]\n  %12 = maximum %10, %11 : " + c + "\n  return %12\n}";
+        return "  %10 = multiply " + product + ", %bias : " + c +
+               "\n  %11 = constant {value=0} : f32[]\n  %12 = maximum %10, %11 : " + c + "\n  return %12\n}";
       };
-      const std::string factors = "graph @f(%a: " + dims(m, k) + ", %b: " + dims(k, n), product = "  %9 = matmul %a, %b : " + c + "\n";
+      const std::string factors = "graph @f(%a: " + dims(m, k) + ", %b: " + dims(k, n),
+                        product = "  %9 = matmul %a, %b : " + c + "\n";
       const Ran plain = run_graph(factors + ") {\n" + product + "  return %9\n}", {params[0], params[1]}, cpu);
       const Ran rest = run_graph("graph @f(%p: " + c + operands + finished("%p"), {plain.results[0], params[2]}, cpu);
       for (int threads : {1, 3}) {
@@ -516,13 +570,15 @@ TEST(Epilogue, BatchesCastsAndSharedProducts) {
     const std::vector<std::vector<std::byte>> params = {floats(2 * 3 * 20 * 16, random), floats(16 * 24, random),
                                                         floats(3 * 20 * 24, random)};
     const std::string c = "f32[2, 3, 20, 24]", head = "graph @f(%a: f32[2, 3, 20, 16], %b: f32[16, 24]";
-    const Ran product = run_graph(head + ") {\n  %3 = matmul %a, %b : " + c + "\n  return %3\n}", {params[0], params[1]}, cpu);
+    const Ran product =
+        run_graph(head + ") {\n  %3 = matmul %a, %b : " + c + "\n  return %3\n}", {params[0], params[1]}, cpu);
     const Ran cast = run_graph("graph @f(%p: " + c + ", %m: f32[3, 20, 24]) {\n  %3 = add %p, %m : " + c +
                                    "\n  %4 = cast %3 : f64[2, 3, 20, 24]\n  return %4\n}",
                                {product.results[0], params[2]}, cpu);
-    const Ran whole = run_graph(head + ", %m: f32[3, 20, 24]) {\n  %3 = matmul %a, %b : " + c + "\n  %4 = add %3, %m : " + c +
-                                    "\n  %5 = cast %4 : f64[2, 3, 20, 24]\n  return %5, %3\n}",
-                                params, cpu);
+    const Ran whole =
+        run_graph(head + ", %m: f32[3, 20, 24]) {\n  %3 = matmul %a, %b : " + c + "\n  %4 = add %3, %m : " + c +
+                      "\n  %5 = cast %4 : f64[2, 3, 20, 24]\n  return %5, %3\n}",
+                  params, cpu);
     ASSERT_EQ(whole.results.size(), 2u);
     EXPECT_EQ(whole.results[0], cast.results[0]);
     EXPECT_EQ(whole.results[1], product.results[0]);
@@ -535,21 +591,26 @@ TEST(Epilogue, WhatMustNotWaitIsSeparate) {
   const codegen::Cpu cpu = cpus().back();
   const std::vector<std::vector<std::byte>> params = {floats(64, random), floats(64, random)};
   // A write to an operand between the product and its reader.
-  Ran ran = run_graph("graph @f(%a: f32[8, 8], %b: f32[8, 8]) {\n  %2 = matmul %a, %b : f32[8, 8]\n  write %a, %b\n"
-                      "  %4 = add %2, %b : f32[8, 8]\n  return %4\n}",
-                      params, cpu);
+  Ran ran = run_graph(
+      "graph @f(%a: f32[8, 8], %b: f32[8, 8]) {\n  %2 = matmul %a, %b : f32[8, 8]\n  write %a, %b\n"
+      "  %4 = add %2, %b : f32[8, 8]\n  return %4\n}",
+      params, cpu);
   EXPECT_EQ(ran.listing.find("finished by"), std::string::npos) << ran.listing;
   // A reader that sees the product transposed.
-  ran = run_graph("graph @f(%a: f32[8, 8], %b: f32[8, 8]) {\n  %2 = matmul %a, %b : f32[8, 8]\n"
-                  "  %3 = view %2 : f32[8, 8] strides=[4, 32] root=%2 offset=0\n  %4 = add %3, %2 : f32[8, 8]\n  return %4\n}",
-                  params, cpu);
+  ran = run_graph(
+      "graph @f(%a: f32[8, 8], %b: f32[8, 8]) {\n  %2 = matmul %a, %b : f32[8, 8]\n"
+      "  %3 = view %2 : f32[8, 8] strides=[4, 32] root=%2 offset=0\n  %4 = add %3, %2 : f32[8, 8]\n  return %4\n}",
+      params, cpu);
   EXPECT_EQ(ran.listing.find("finished by"), std::string::npos) << ran.listing;
   // Of two products the later one.
-  ran = run_graph("graph @f(%a: f32[8, 8], %b: f32[8, 8]) {\n  %2 = matmul %a, %b : f32[8, 8]\n  %3 = matmul %b, %a : f32[8, 8]\n"
-                  "  %4 = add %2, %3 : f32[8, 8]\n  return %4\n}",
-                  params, cpu);
-  const Ran left = run_graph("graph @f(%a: f32[8, 8], %b: f32[8, 8]) {\n  %2 = matmul %a, %b : f32[8, 8]\n  return %2\n}", params, cpu);
-  const Ran right = run_graph("graph @f(%a: f32[8, 8], %b: f32[8, 8]) {\n  %2 = matmul %b, %a : f32[8, 8]\n  return %2\n}", params, cpu);
+  ran = run_graph(
+      "graph @f(%a: f32[8, 8], %b: f32[8, 8]) {\n  %2 = matmul %a, %b : f32[8, 8]\n  %3 = matmul %b, %a : f32[8, 8]\n"
+      "  %4 = add %2, %3 : f32[8, 8]\n  return %4\n}",
+      params, cpu);
+  const Ran left = run_graph(
+      "graph @f(%a: f32[8, 8], %b: f32[8, 8]) {\n  %2 = matmul %a, %b : f32[8, 8]\n  return %2\n}", params, cpu);
+  const Ran right = run_graph(
+      "graph @f(%a: f32[8, 8], %b: f32[8, 8]) {\n  %2 = matmul %b, %a : f32[8, 8]\n  return %2\n}", params, cpu);
   for (std::size_t i = 0; i < 64; ++i) {
     float x, y, sum;
     std::memcpy(&x, left.results[0].data() + 4 * i, 4);
@@ -560,7 +621,8 @@ TEST(Epilogue, WhatMustNotWaitIsSeparate) {
   EXPECT_EQ(loops(ran.listing), 0u) << ran.listing;
 }
 
-// ---- producers ----------------------------------------------------------------------------------------------------------------
+// ---- producers
+// ----------------------------------------------------------------------------------------------------------------
 
 /// f(...) before a product: the text of f, which makes %9, and its operands.
 struct Produced {
@@ -577,7 +639,9 @@ std::vector<codegen::Cpu> cpus_of_small_cache() {
   return out;
 }
 
-int64_t product_of(std::span<const int64_t> dims) { return std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<>()); }
+int64_t product_of(std::span<const int64_t> dims) {
+  return std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<>());
+}
 
 std::string text_of(const std::string& dtype, std::span<const int64_t> dims) {
   std::string out = dtype + "[";
@@ -624,7 +688,8 @@ std::vector<Produced> producers(std::span<const int64_t> shape, std::mt19937_64&
       {"%x: " + square, "  %9 = cast %x : " + a + "\n", {wide}},
       {"%x: " + text_of("f16", shape), "  %9 = cast %x : " + a + "\n", {halves}},
       {"%x: " + text_of("f32", swapped),
-       "  %7 = view %x : " + a + " strides=" + strides + " root=%x offset=0\n  %9 = multiply %7, %7 : " + a + "\n", {turned}},
+       "  %7 = view %x : " + a + " strides=" + strides + " root=%x offset=0\n  %9 = multiply %7, %7 : " + a + "\n",
+       {turned}},
       {"%x: " + a, "  %8 = erf %x : " + a + "\n  %9 = multiply %x, %8 : " + a + "\n", {wild(count, random)}, true},
   };
 }
@@ -636,25 +701,29 @@ TEST(Producer, GivesTheBitsOfAnAThatLiesInMemory) {
     std::vector<int64_t> batch;
     int64_t m, n, k;
   };
-  const Factors cases[] = {{{}, 403, 16, 100},  {{}, 700, 7, 90},     {{}, 500, 1, 300},   {{}, 401, 16, 520},   {{}, 405, 30, 270},
-                        {{2, 3}, 130, 12, 65}, {{5}, 200, 16, 33}, {{}, 2600, 40, 15}, {{3}, 97, 2, 600}};
+  const Factors cases[] = {{{}, 403, 16, 100}, {{}, 700, 7, 90},   {{}, 500, 1, 300},
+                           {{}, 401, 16, 520}, {{}, 405, 30, 270}, {{2, 3}, 130, 12, 65},
+                           {{5}, 200, 16, 33}, {{}, 2600, 40, 15}, {{3}, 97, 2, 600}};
   for (const codegen::Cpu& cpu : cpus_of_small_cache())
     for (const Factors& s : cases)
       for (bool same_b : {true, false}) {
         if (s.batch.empty() && !same_b) continue;
         std::vector<int64_t> a_shape = s.batch, b_shape = same_b ? std::vector<int64_t>() : s.batch, c_shape = s.batch;
-        a_shape.insert(a_shape.end(), {s.m, s.k}), b_shape.insert(b_shape.end(), {s.k, s.n}), c_shape.insert(c_shape.end(), {s.m, s.n});
+        a_shape.insert(a_shape.end(), {s.m, s.k}), b_shape.insert(b_shape.end(), {s.k, s.n}),
+            c_shape.insert(c_shape.end(), {s.m, s.n});
         const std::string a = text_of("f32", a_shape), b = text_of("f32", b_shape), c = text_of("f32", c_shape);
         const std::string product = "  %10 = matmul %9, %b : " + c + "\n";
         const std::vector<std::byte> factor = floats(product_of(b_shape), random);
         for (const Produced& f : producers(a_shape, random)) {
           const Ran before = run_graph("graph @f(" + f.operands + ") {\n" + f.body + "  return %9\n}", f.params, cpu);
-          const Ran after = run_graph("graph @f(%9: " + a + ", %b: " + b + ") {\n" + product + "  return %10\n}", {before.results[0], factor}, cpu);
+          const Ran after = run_graph("graph @f(%9: " + a + ", %b: " + b + ") {\n" + product + "  return %10\n}",
+                                      {before.results[0], factor}, cpu);
           std::vector<std::vector<std::byte>> params = f.params;
           params.push_back(factor);
           for (int threads : {1, 2, 3}) {
             set_num_threads(threads);
-            const Ran whole = run_graph("graph @f(" + f.operands + ", %b: " + b + ") {\n" + f.body + product + "  return %10\n}", params, cpu);
+            const Ran whole = run_graph(
+                "graph @f(" + f.operands + ", %b: " + b + ") {\n" + f.body + product + "  return %10\n}", params, cpu);
             EXPECT_EQ(whole.results, after.results) << f.body << product;
             EXPECT_EQ(whole.flags, before.flags | after.flags) << f.body << product;
             EXPECT_NE(whole.listing.find("its A produced by loop"), std::string::npos) << whole.listing;
@@ -663,9 +732,11 @@ TEST(Producer, GivesTheBitsOfAnAThatLiesInMemory) {
               EXPECT_LT(whole.memory, product_of(a_shape) * 4) << whole.listing;
             }
           }
-          const Ran finished = run_graph("graph @f(" + f.operands + ", %b: " + b + ") {\n" + f.body + product + "  %11 = add %10, %10 : " + c +
-                                             "\n  return %11\n}", params, cpu);
-          const Ran doubled = run_graph("graph @f(%10: " + c + ") {\n  %11 = add %10, %10 : " + c + "\n  return %11\n}", after.results, cpu);
+          const Ran finished = run_graph("graph @f(" + f.operands + ", %b: " + b + ") {\n" + f.body + product +
+                                             "  %11 = add %10, %10 : " + c + "\n  return %11\n}",
+                                         params, cpu);
+          const Ran doubled = run_graph("graph @f(%10: " + c + ") {\n  %11 = add %10, %10 : " + c + "\n  return %11\n}",
+                                        after.results, cpu);
           EXPECT_EQ(finished.results, doubled.results) << finished.listing;
           EXPECT_NE(finished.listing.find("finished by loop"), std::string::npos) << finished.listing;
         }
@@ -676,7 +747,8 @@ TEST(Producer, GivesTheBitsOfAnAThatLiesInMemory) {
 TEST(Producer, WhatMayNotWaitIsSeparate) {
   std::mt19937_64 random(10);
   const codegen::Cpu cpu = cpus_of_small_cache().back();
-  const std::string a = "f32[300, 100]", b = "f32[100, 16]", c = "f32[300, 16]", head = "graph @f(%x: " + a + ", %b: " + b;
+  const std::string a = "f32[300, 100]", b = "f32[100, 16]", c = "f32[300, 16]",
+                    head = "graph @f(%x: " + a + ", %b: " + b;
   const std::string square = "  %9 = multiply %x, %x : " + a + "\n", product = "  %10 = matmul %9, %b : " + c + "\n";
   const std::vector<std::vector<std::byte>> params = {floats(30000, random), floats(1600, random)};
   const auto without = [&](const std::string& text, std::vector<std::vector<std::byte>> given) {
@@ -688,26 +760,37 @@ TEST(Producer, WhatMayNotWaitIsSeparate) {
   ASSERT_NE(alone.listing.find("produced by"), std::string::npos);
   // A result, or with another reader.
   EXPECT_EQ(without(head + ") {\n" + square + product + "  return %10, %9\n}", params).results[0], alone.results[0]);
-  without(head + ") {\n" + square + product + "  %11 = reduce_sum %9 {axes=[0, 1]} : f32[]\n  return %10, %11\n}", params);
+  without(head + ") {\n" + square + product + "  %11 = reduce_sum %9 {axes=[0, 1]} : f32[]\n  return %10, %11\n}",
+          params);
   // What it reads is written before the product.
   std::vector<std::vector<std::byte>> written = params;
   written.push_back(floats(30000, random));
-  EXPECT_EQ(without(head + ", %y: " + a + ") {\n" + square + "  write %x, %y\n" + product + "  return %10\n}", written).results[0], alone.results[0]);
+  EXPECT_EQ(without(head + ", %y: " + a + ") {\n" + square + "  write %x, %y\n" + product + "  return %10\n}", written)
+                .results[0],
+            alone.results[0]);
   // ... or before what the product waits for.
   written = params;
   written.push_back(floats(30000, random)), written.push_back(floats(4800, random));
-  const Ran waits = run_graph(head + ", %y: " + a + ", %d: " + c + ") {\n" + square + product + "  write %x, %y\n  %12 = add %10, %d : " + c +
-                                  "\n  return %12, %10\n}", written, cpu);
+  const Ran waits = run_graph(head + ", %y: " + a + ", %d: " + c + ") {\n" + square + product +
+                                  "  write %x, %y\n  %12 = add %10, %d : " + c + "\n  return %12, %10\n}",
+                              written, cpu);
   EXPECT_EQ(waits.results[1], alone.results[0]) << waits.listing;
   // Both factors; A transposed.
   const std::vector<std::vector<std::byte>> one = {floats(90000, random)};
-  without("graph @f(%x: f32[300, 300]) {\n  %9 = multiply %x, %x : f32[300, 300]\n  %10 = matmul %9, %9 : f32[300, 300]\n  return %10\n}", one);
-  without("graph @f(%x: f32[300, 300]) {\n  %8 = multiply %x, %x : f32[300, 300]\n  %9 = view %8 : f32[300, 300] strides=[4, 1200] root=%8 offset=0\n"
-          "  %10 = matmul %9, %x : f32[300, 300]\n  return %10\n}", one);
+  without(
+      "graph @f(%x: f32[300, 300]) {\n  %9 = multiply %x, %x : f32[300, 300]\n  %10 = matmul %9, %9 : f32[300, 300]\n  "
+      "return %10\n}",
+      one);
+  without(
+      "graph @f(%x: f32[300, 300]) {\n  %8 = multiply %x, %x : f32[300, 300]\n  %9 = view %8 : f32[300, 300] "
+      "strides=[4, 1200] root=%8 offset=0\n"
+      "  %10 = matmul %9, %x : f32[300, 300]\n  return %10\n}",
+      one);
   // What one product ends with is not what the next one begins with.
-  const Ran chain = without("graph @f(%x: f32[300, 100], %b: f32[100, 100], %d: f32[100, 16]) {\n  %8 = matmul %x, %b : f32[300, 100]\n"
-                            "  %9 = multiply %8, %8 : f32[300, 100]\n  %10 = matmul %9, %d : f32[300, 16]\n  return %10\n}",
-                            {params[0], floats(10000, random), params[1]});
+  const Ran chain = without(
+      "graph @f(%x: f32[300, 100], %b: f32[100, 100], %d: f32[100, 16]) {\n  %8 = matmul %x, %b : f32[300, 100]\n"
+      "  %9 = multiply %8, %8 : f32[300, 100]\n  %10 = matmul %9, %d : f32[300, 16]\n  return %10\n}",
+      {params[0], floats(10000, random), params[1]});
   EXPECT_NE(chain.listing.find("finished by loop"), std::string::npos) << chain.listing;
   EXPECT_EQ(loops(chain.listing), 0u) << chain.listing;
 }
@@ -715,21 +798,31 @@ TEST(Producer, WhatMayNotWaitIsSeparate) {
 /// Where there is no product to make, or one that finds A in cache, all of A is computed before: its flags are raised.
 TEST(Producer, NoElementsAndFewOnes) {
   const codegen::Cpu cpu = cpus_of_small_cache().back();
-  for (auto [m, n, k] : {std::array<int64_t, 3>{300, 0, 100}, {300, 16, 0}, {0, 16, 100}, {1, 16, 100}, {1, 16, 40000}, {300, 16, 1}, {20, 1, 2000}}) {
+  for (auto [m, n, k] : {std::array<int64_t, 3>{300, 0, 100},
+                         {300, 16, 0},
+                         {0, 16, 100},
+                         {1, 16, 100},
+                         {1, 16, 40000},
+                         {300, 16, 1},
+                         {20, 1, 2000}}) {
     const auto dims = [](int64_t x, int64_t y) { return text_of("f32", std::array{x, y}); };
     std::vector<std::byte> x(static_cast<std::size_t>(m * k) * 4), b(static_cast<std::size_t>(k * n) * 4);
     const float large = 3e38f;
     for (int64_t i = 0; i < m * k; ++i) std::memcpy(x.data() + 4 * i, &large, 4);
-    const Ran ran = run_graph("graph @f(%x: " + dims(m, k) + ", %b: " + dims(k, n) + ") {\n  %9 = multiply %x, %x : " + dims(m, k) +
-                                  "\n  %10 = matmul %9, %b : " + dims(m, n) + "\n  return %10\n}", {x, b}, cpu);
-    const Ran before = run_graph("graph @f(%x: " + dims(m, k) + ") {\n  %9 = multiply %x, %x : " + dims(m, k) + "\n  return %9\n}", {x}, cpu);
+    const Ran ran =
+        run_graph("graph @f(%x: " + dims(m, k) + ", %b: " + dims(k, n) + ") {\n  %9 = multiply %x, %x : " + dims(m, k) +
+                      "\n  %10 = matmul %9, %b : " + dims(m, n) + "\n  return %10\n}",
+                  {x, b}, cpu);
+    const Ran before = run_graph(
+        "graph @f(%x: " + dims(m, k) + ") {\n  %9 = multiply %x, %x : " + dims(m, k) + "\n  return %9\n}", {x}, cpu);
     EXPECT_EQ(ran.flags & before.flags, before.flags) << m << "x" << n << "x" << k;
     EXPECT_EQ(before.flags != 0, m * k > 0);
     for (std::size_t i = 0; k == 0 && i < ran.results[0].size(); ++i) EXPECT_EQ(ran.results[0][i], std::byte{0});
   }
 }
 
-/// Products of narrow elements where they lie, by sums that are exact: of small integers, whose low bits or, as bfloat16, which themselves are compared.
+/// Products of narrow elements where they lie, by sums that are exact: of small integers, whose low bits or, as
+/// bfloat16, which themselves are compared.
 class InPlaceProduct : public ::testing::Test {
  protected:
   using Kind = codegen::NarrowProduct;
@@ -779,20 +872,24 @@ class InPlaceProduct : public ::testing::Test {
     p.factor = item;
     p.code = code;
     p.m = c.m, p.n = c.n, p.k = c.k;
-    const int64_t a_pitch = ((c.at ? c.m : c.k) * c.spread + c.pad) * item, b_pitch = ((c.bt ? c.k : c.n) * c.spread + c.pad) * item;
+    const int64_t a_pitch = ((c.at ? c.m : c.k) * c.spread + c.pad) * item,
+                  b_pitch = ((c.bt ? c.k : c.n) * c.spread + c.pad) * item;
     const int64_t step = c.spread * item, a_row = c.at ? step : a_pitch, a_k = c.at ? a_pitch : step;
     const int64_t b_column = c.bt ? b_pitch : step, b_k = c.bt ? step : b_pitch;
     p.a_row = a_row, p.a_k = a_k, p.b_k = b_k, p.b_column = b_column;
     p.c_row = (c.n == 1 ? 1 : c.n + c.pad) * 4;
     // Up to the last element, behind which no memory is.
-    const auto span = [&](int64_t rows, int64_t row, int64_t columns, int64_t column) { return (rows - 1) * row + (columns - 1) * column + item; };
+    const auto span = [&](int64_t rows, int64_t row, int64_t columns, int64_t column) {
+      return (rows - 1) * row + (columns - 1) * column + item;
+    };
     g.a_bytes = span(c.m, a_row, c.k, a_k), g.b_bytes = span(c.k, b_k, c.n, b_column), g.c_bytes = c.m * p.c_row;
     if (c.batch > 1) p.batch = {{c.batch, g.a_bytes, c.shared_b ? 0 : g.b_bytes, g.c_bytes}};
     p.plan();
     g.a = std::make_unique<Guarded>(g.a_bytes * c.batch);
     g.b = std::make_unique<Guarded>(g.b_bytes * c.batch);
     g.c = std::make_unique<Guarded>(g.c_bytes * c.batch);
-    const auto fill = [&](Guarded& to, int64_t bytes, int64_t rows, int64_t row, int64_t columns, int64_t column, std::vector<double>& values) {
+    const auto fill = [&](Guarded& to, int64_t bytes, int64_t rows, int64_t row, int64_t columns, int64_t column,
+                          std::vector<double>& values) {
       for (int64_t at = 0; at < bytes * c.batch / item; ++at) g.put(to.data + at * item, 77);  // between what is read
       for (int64_t matrix = 0; matrix < c.batch; ++matrix)
         for (int64_t i = 0; i < rows; ++i)
@@ -808,8 +905,10 @@ class InPlaceProduct : public ::testing::Test {
 
   static void expect_right(const Given& g, const std::vector<uint32_t>& got) {
     const Case& c = g.of;
-    const std::string name = std::to_string(c.m) + "x" + std::to_string(c.n) + "x" + std::to_string(c.k) + (c.at ? " A^T" : "") + (c.bt ? " B^T" : "") +
-                             " path " + std::to_string(static_cast<int>(g.product.path)) + " kind " + std::to_string(static_cast<int>(g.kind));
+    const std::string name = std::to_string(c.m) + "x" + std::to_string(c.n) + "x" + std::to_string(c.k) +
+                             (c.at ? " A^T" : "") + (c.bt ? " B^T" : "") + " path " +
+                             std::to_string(static_cast<int>(g.product.path)) + " kind " +
+                             std::to_string(static_cast<int>(g.kind));
     const uint32_t right = g.kind == Kind::Int8 ? 0xff : ~0u;
     const int64_t pitch = c.n == 1 ? 1 : c.n + c.pad;
     for (int64_t batch = 0; batch < c.batch; ++batch)
@@ -848,12 +947,27 @@ class InPlaceProduct : public ::testing::Test {
 TEST_F(InPlaceProduct, RowsAndColumns) {
   std::mt19937_64 random(5);
   std::vector<Case> cases;
-  for (const auto& [m, n, k] : std::vector<std::array<int64_t, 3>>{{1, 1, 1},   {1, 1, 40},   {1, 5, 3},    {1, 33, 7},   {1, 64, 64},  {1, 700, 130},
-                                                                    {5, 1, 3},   {33, 1, 7},   {64, 1, 64},  {700, 1, 130}, {2, 40, 33}, {16, 95, 70},
-                                                                    {7, 130, 1}, {3, 4100, 35}, {40, 2, 65}, {90, 8, 131}, {6, 64, 200}})
+  for (const auto& [m, n, k] : std::vector<std::array<int64_t, 3>>{{1, 1, 1},
+                                                                   {1, 1, 40},
+                                                                   {1, 5, 3},
+                                                                   {1, 33, 7},
+                                                                   {1, 64, 64},
+                                                                   {1, 700, 130},
+                                                                   {5, 1, 3},
+                                                                   {33, 1, 7},
+                                                                   {64, 1, 64},
+                                                                   {700, 1, 130},
+                                                                   {2, 40, 33},
+                                                                   {16, 95, 70},
+                                                                   {7, 130, 1},
+                                                                   {3, 4100, 35},
+                                                                   {40, 2, 65},
+                                                                   {90, 8, 131},
+                                                                   {6, 64, 200}})
     for (int layout = 0; layout < 4; ++layout)
       for (int64_t batch : {1, 3})
-        for (int64_t spread : {1, 2}) cases.push_back({m, n, k, layout % 2 == 1, layout / 2 == 1, batch, m % 2 == 1, (m + k) % 3, spread});
+        for (int64_t spread : {1, 2})
+          cases.push_back({m, n, k, layout % 2 == 1, layout / 2 == 1, batch, m % 2 == 1, (m + k) % 3, spread});
   each_kind([&](Kind kind, const void* code) {
     std::array<int, 11> seen{};
     for (const Case& c : cases) {
@@ -863,7 +977,8 @@ TEST_F(InPlaceProduct, RowsAndColumns) {
       expect_right(g, g.run());
       if (HasFatalFailure()) return;
     }
-    for (Product::Path path : {Product::Path::Dots, Product::Path::DotsOfB, Product::Path::Row}) EXPECT_GT(seen.at(static_cast<std::size_t>(path)), 20);
+    for (Product::Path path : {Product::Path::Dots, Product::Path::DotsOfB, Product::Path::Row})
+      EXPECT_GT(seen.at(static_cast<std::size_t>(path)), 20);
   });
 }
 
@@ -878,7 +993,8 @@ TEST_F(InPlaceProduct, OneRowOrColumnIsNeverPacked) {
     EXPECT_EQ(path({1, 300, 3, false, true}), Product::Path::DotsOfB);
     EXPECT_FALSE(give(kind, {300, 300, 50}, code, random).product.lies_right());
     // Elements as far apart as those of C are.
-    EXPECT_FALSE(give(kind, {1, 4000, 70, false, false, 1, false, 0, 4 / bytes_of(kind)}, code, random).product.lies_right());
+    EXPECT_FALSE(
+        give(kind, {1, 4000, 70, false, false, 1, false, 0, 4 / bytes_of(kind)}, code, random).product.lies_right());
   });
 }
 
@@ -886,11 +1002,13 @@ TEST_F(InPlaceProduct, ThreadsDoNotChangeBits) {
   initialize_scheduler();
   std::mt19937_64 random(9);
   each_kind([&](Kind kind, const void* code) {
-    for (const Case& c : {Case{1, 5000, 101}, Case{7, 3000, 70}, Case{1000, 1, 301}, Case{1, 1000, 300, false, true}, Case{5, 700, 90, true}}) {
+    for (const Case& c : {Case{1, 5000, 101}, Case{7, 3000, 70}, Case{1000, 1, 301}, Case{1, 1000, 300, false, true},
+                          Case{5, 700, 90, true}}) {
       Given g = give(kind, c, code, random);
       ASSERT_TRUE(g.product.lies_right());
       // Of bfloat16 sums that are rounded.
-      for (int64_t at = 0; kind == Kind::BFloat16 && at < g.a_bytes; at += 2) g.put(g.a->data + at, static_cast<double>(random() % 1000) / 700);
+      for (int64_t at = 0; kind == Kind::BFloat16 && at < g.a_bytes; at += 2)
+        g.put(g.a->data + at, static_cast<double>(random() % 1000) / 700);
       g.product.nanoseconds = 1e9;
       set_num_threads(1);
       const auto serial = g.run();
@@ -911,7 +1029,7 @@ TEST_F(InPlaceProduct, NanAndInfinityStayInTheirRowAndColumn) {
   for (const Case& c : {Case{3, 37, 41}, Case{3, 37, 67, false, true}, Case{40, 3, 67}, Case{40, 3, 67, false, true}}) {
     const Given g = give(Kind::BFloat16, c, block->entry(0), random);
     ASSERT_TRUE(g.product.lies_right());
-    g.put(g.a->data + (c.k + c.pad) * 2, NAN);                            // A[1, 0]
+    g.put(g.a->data + (c.k + c.pad) * 2, NAN);                        // A[1, 0]
     g.put(g.b->data + 2 * (c.bt ? (c.k + c.pad) * 2 : 2), HUGE_VAL);  // B[0, 2]
     for (int64_t i = 0; i < c.m; ++i) g.put(g.a->data + i * (c.k + c.pad) * 2, i == 1 ? NAN : 1.0);
     const std::vector<uint32_t> got = g.run();

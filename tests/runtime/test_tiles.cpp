@@ -1,5 +1,5 @@
-// Products in the tile registers of AMX, to the bit, in the order that docs/o1.md gives: where there is no AMX by its emulation. Those of
-// narrow integers in vectors too.
+// Products in the tile registers of AMX, to the bit, in the order that docs/o1.md gives: where there is no AMX by its
+// emulation. Those of narrow integers in vectors too.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -41,7 +41,8 @@ float in_order(int64_t k, X&& x, Y&& y) {
   float sum = 0;
   for (int64_t block = 0; block < k; block += 2 * kSide) {
     float halves[2] = {0, 0};
-    for (int64_t i = block; i < std::min(k, block + 2 * kSide); ++i) halves[i % 2] = std::fma(x(i), y(i), halves[i % 2]);
+    for (int64_t i = block; i < std::min(k, block + 2 * kSide); ++i)
+      halves[i % 2] = std::fma(x(i), y(i), halves[i % 2]);
     sum += halves[0] + halves[1];
   }
   return sum;
@@ -51,8 +52,17 @@ float in_order(int64_t k, X&& x, Y&& y) {
 class PackedBytes {
  public:
   PackedBytes(int64_t m, int64_t n, int64_t groups, int64_t batch, const void* code, std::mt19937_64& random)
-      : m_(m), n_(n), k_(groups), batch_(batch), a_row_((4 * groups) | 64), b_bytes_((n + 31) / 32 * groups * 128), c_row_(4 * n + 12),
-        c_bytes_((m - 1) * c_row_ + 4 * n), a_(batch * m * a_row_), b_(batch * b_bytes_), c_(batch * c_bytes_) {
+      : m_(m),
+        n_(n),
+        k_(groups),
+        batch_(batch),
+        a_row_((4 * groups) | 64),
+        b_bytes_((n + 31) / 32 * groups * 128),
+        c_row_(4 * n + 12),
+        c_bytes_((m - 1) * c_row_ + 4 * n),
+        a_(batch * m * a_row_),
+        b_(batch * b_bytes_),
+        c_(batch * c_bytes_) {
     for (int64_t i = 0; i < batch * m * a_row_; ++i) a_.data[i] = static_cast<char>(random());
     for (int64_t i = 0; i < batch * b_bytes_; ++i) b_.data[i] = static_cast<char>(random());
     p_.core = codegen::MatMulCore(DType::F32, true);
@@ -163,7 +173,8 @@ struct Factors {
 class RoundedProduct : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (codegen::detected_cpu().isa != codegen::Isa::Avx512) GTEST_SKIP() << "no AVX-512, which all processors with AMX have";
+    if (codegen::detected_cpu().isa != codegen::Isa::Avx512)
+      GTEST_SKIP() << "no AVX-512, which all processors with AMX have";
     initialize_scheduler();
     cpu_ = Tiles::add_to(codegen::select_cpu("avx512"));
   }
@@ -183,7 +194,8 @@ class RoundedProduct : public ::testing::Test {
   }
 
   std::vector<std::byte> run(const Factors& f, const std::vector<std::vector<std::byte>>& params) {
-    const Ran ran = run_graph("graph @f(" + f.operands() + ") {\n  %9 = matmul %a, %b : " + f.c() + "\n  return %9\n}", params, cpu_, {}, true);
+    const Ran ran = run_graph("graph @f(" + f.operands() + ") {\n  %9 = matmul %a, %b : " + f.c() + "\n  return %9\n}",
+                              params, cpu_, {}, true);
     EXPECT_TRUE(Tiles::released());
     return ran.results.at(0);
   }
@@ -194,10 +206,15 @@ class RoundedProduct : public ::testing::Test {
     for (int64_t batch = 0; batch < f.batch; ++batch)
       for (int64_t i = 0; i < f.m; ++i)
         for (int64_t j = 0; j < f.n; ++j) {
-          const auto x = [&](int64_t l) { return at(params[0], batch * f.m * f.k + (f.at ? l * f.m + i : i * f.k + l)); };
-          const auto y = [&](int64_t l) { return at(params[1], (f.shared_b ? 0 : batch * f.k * f.n) + (f.bt ? j * f.k + l : l * f.n + j)); };
+          const auto x = [&](int64_t l) {
+            return at(params[0], batch * f.m * f.k + (f.at ? l * f.m + i : i * f.k + l));
+          };
+          const auto y = [&](int64_t l) {
+            return at(params[1], (f.shared_b ? 0 : batch * f.k * f.n) + (f.bt ? j * f.k + l : l * f.n + j));
+          };
           const float value = at(got, (batch * f.m + i) * f.n + j);
-          ASSERT_EQ(value, in_order(f.k, [&](int64_t l) { return rounded(x(l)); }, [&](int64_t l) { return rounded(y(l)); }))
+          ASSERT_EQ(value, in_order(
+                               f.k, [&](int64_t l) { return rounded(x(l)); }, [&](int64_t l) { return rounded(y(l)); }))
               << f.name() << " at " << i << "," << j;
           double exact = 0, size = 0;
           for (int64_t l = 0; l < f.k; ++l) {
@@ -216,7 +233,8 @@ class RoundedProduct : public ::testing::Test {
 TEST_F(RoundedProduct, Tails) {
   const int64_t before = Tiles::emulated();
   for (int64_t tail = 0; tail < 33; ++tail)
-    for (const Factors& f : {Factors{48 + tail, 48, 48}, {48, 48 + tail, 48}, {48, 48, 48 + tail}, {48 + tail, 80 - tail, 81 - tail}}) {
+    for (const Factors& f :
+         {Factors{48 + tail, 48, 48}, {48, 48 + tail, 48}, {48, 48, 48 + tail}, {48 + tail, 80 - tail, 81 - tail}}) {
       check(f);
       if (HasFatalFailure()) return;
     }
@@ -240,7 +258,8 @@ TEST_F(RoundedProduct, SmallOnesStayFloat32) {
   const Factors f{47, 48, 48};
   const std::vector<std::vector<std::byte>> params{floats(47 * 48), floats(48 * 48)};
   const std::vector<std::byte> got = run(f, params);
-  const Ran whole = run_graph("graph @f(" + f.operands() + ") {\n  %9 = matmul %a, %b : " + f.c() + "\n  return %9\n}", params, cpu_);
+  const Ran whole =
+      run_graph("graph @f(" + f.operands() + ") {\n  %9 = matmul %a, %b : " + f.c() + "\n  return %9\n}", params, cpu_);
   EXPECT_EQ(got, whole.results.at(0));
 }
 
@@ -263,9 +282,12 @@ TEST_F(RoundedProduct, NanAndInfinityStayInTheirRowAndColumn) {
 
 TEST_F(RoundedProduct, ThreadsDoNotChangeBitsOfProductOrEpilogue) {
   const Factors f{333, 290, 1200};  // long enough to be split
-  const std::vector<std::vector<std::byte>> params{floats(f.m * f.k), floats(f.k * f.n), floats(f.n), floats(f.m * f.n)};
-  const std::string c = f.c(), rest = ", %bias: f32[290], %rest: " + c, body = "  %10 = add @, %bias : " + c + "\n  %11 = multiply %10, %rest : " + c +
-                           "\n  %12 = constant {value=0} : f32[]\n  %13 = maximum %11, %12 : " + c + "\n  return %13\n}";
+  const std::vector<std::vector<std::byte>> params{floats(f.m * f.k), floats(f.k * f.n), floats(f.n),
+                                                   floats(f.m * f.n)};
+  const std::string c = f.c(), rest = ", %bias: f32[290], %rest: " + c,
+                    body = "  %10 = add @, %bias : " + c + "\n  %11 = multiply %10, %rest : " + c +
+                           "\n  %12 = constant {value=0} : f32[]\n  %13 = maximum %11, %12 : " + c +
+                           "\n  return %13\n}";
   const auto with = [&](std::string product) {
     std::string out = body;
     return out.replace(out.find('@'), 1, product);
@@ -276,7 +298,9 @@ TEST_F(RoundedProduct, ThreadsDoNotChangeBitsOfProductOrEpilogue) {
   for (int threads : {1, 2, 4}) {
     set_num_threads(threads);
     EXPECT_EQ(run(f, {params[0], params[1]}), product) << threads << " threads";
-    const Ran whole = run_graph("graph @f(" + f.operands() + rest + ") {\n  %9 = matmul %a, %b : " + c + "\n" + with("%9"), params, cpu_, {}, true);
+    const Ran whole =
+        run_graph("graph @f(" + f.operands() + rest + ") {\n  %9 = matmul %a, %b : " + c + "\n" + with("%9"), params,
+                  cpu_, {}, true);
     EXPECT_EQ(whole.results, after.results) << threads << " threads";
     EXPECT_NE(whole.listing.find("finished by loop"), std::string::npos) << whole.listing;
   }
@@ -298,8 +322,9 @@ struct Integers {
   }
   int64_t count_of_b() const { return shared_b ? 1 : batch; }
   std::string text() const {
-    return "graph @f(%a: " + type(a, m, k, batch, at) + ", %b: " + type(b, k, n, count_of_b(), bt) + ") {\n  %2 = cast %a : " +
-           type(DType::I32, m, k, batch, at) + "\n  %3 = cast %b : " + type(DType::I32, k, n, count_of_b(), bt) +
+    return "graph @f(%a: " + type(a, m, k, batch, at) + ", %b: " + type(b, k, n, count_of_b(), bt) +
+           ") {\n  %2 = cast %a : " + type(DType::I32, m, k, batch, at) +
+           "\n  %3 = cast %b : " + type(DType::I32, k, n, count_of_b(), bt) +
            "\n  %4 = matmul %2, %3 : " + type(DType::I32, m, n, batch, false) + "\n  return %4\n}";
   }
 };
@@ -320,16 +345,19 @@ class IntegerProduct : public ::testing::Test {
       for (std::byte& b : out) b = static_cast<std::byte>(random_());
       return out;
     };
-    const std::vector<std::vector<std::byte>> params{bytes(f.batch * f.m * f.k * graph::size_of(f.a)), bytes(f.count_of_b() * f.k * f.n * graph::size_of(f.b))};
+    const std::vector<std::vector<std::byte>> params{bytes(f.batch * f.m * f.k * graph::size_of(f.a)),
+                                                     bytes(f.count_of_b() * f.k * f.n * graph::size_of(f.b))};
     const Ran ran = run_graph(f.text(), params, cpu);
     for (int64_t batch = 0; batch < f.batch; ++batch)
       for (int64_t i = 0; i < f.m; ++i)
         for (int64_t j = 0; j < f.n; ++j) {
           int64_t want = 0;
           for (int64_t l = 0; l < f.k; ++l)
-            want += integer_at(params[0], f.a, batch * f.m * f.k + (f.at ? l * f.m + i : i * f.k + l)) *
-                    integer_at(params[1], f.b, (f.shared_b ? 0 : batch * f.k * f.n) + (f.bt ? j * f.k + l : l * f.n + j));
-          ASSERT_EQ(integer_at(ran.results.at(0), DType::U32, (batch * f.m + i) * f.n + j), static_cast<uint32_t>(want)) << f.text() << " at " << i << "," << j;
+            want +=
+                integer_at(params[0], f.a, batch * f.m * f.k + (f.at ? l * f.m + i : i * f.k + l)) *
+                integer_at(params[1], f.b, (f.shared_b ? 0 : batch * f.k * f.n) + (f.bt ? j * f.k + l : l * f.n + j));
+          ASSERT_EQ(integer_at(ran.results.at(0), DType::U32, (batch * f.m + i) * f.n + j), static_cast<uint32_t>(want))
+              << f.text() << " at " << i << "," << j;
         }
   }
 
@@ -349,13 +377,17 @@ class IntegerProduct : public ::testing::Test {
   std::mt19937_64 random_{8};
 };
 
-constexpr std::pair<DType, DType> kNarrowPairs[] = {{DType::U8, DType::I8}, {DType::I8, DType::U8}, {DType::I8, DType::I8}, {DType::I16, DType::I16},
-                                                    {DType::I16, DType::U8}, {DType::U16, DType::I16}, {DType::U16, DType::U16}};
+constexpr std::pair<DType, DType> kNarrowPairs[] = {
+    {DType::U8, DType::I8},  {DType::I8, DType::U8},   {DType::I8, DType::I8},  {DType::I16, DType::I16},
+    {DType::I16, DType::U8}, {DType::U16, DType::I16}, {DType::U16, DType::U16}};
 
 TEST_F(IntegerProduct, Tails) {
   for (const auto& [a, b] : kNarrowPairs)
     for (int64_t tail : {0, 1, 2, 3, 7, 16, 31})
-      for (const Integers& f : {Integers{a, b, 48 + tail, 48, 48}, {a, b, 48, 48 + tail, 48}, {a, b, 48, 48, 48 + tail}, {a, b, 47 - tail, 50, 60}}) {
+      for (const Integers& f : {Integers{a, b, 48 + tail, 48, 48},
+                                {a, b, 48, 48 + tail, 48},
+                                {a, b, 48, 48, 48 + tail},
+                                {a, b, 47 - tail, 50, 60}}) {
         check(f);
         if (HasFatalFailure()) return;
       }
