@@ -25,8 +25,20 @@ int64_t now(clockid_t clock) {
 
 }  // namespace
 
+/// Whether a library call reads one element of an array, at indices that are known only at run time.
+static bool is_element_read(const graph::Graph& graph, const graph::Node& node) {
+  const auto& inputs = node.inputs;
+  if (node.op != graph::Op::Host || node.type.rank() > 0 || inputs.size() < 2) return false;
+  return graph.type(inputs[0]).dtype == node.type.dtype &&
+         std::all_of(inputs.begin() + 1, inputs.end(), [&](graph::ValueId input) {
+           const graph::Type& type = graph.type(input);
+           return type.rank() == 0 && type.dtype == graph::DType::I64;
+         });
+}
+
 bool is_array_work(const graph::Graph& graph, graph::ValueId v) {
   const graph::Node& node = graph.node(v);
+  if (is_element_read(graph, node)) return false;
   switch (graph::def(node.op).cls) {
     case graph::OpClass::Source:
     case graph::OpClass::View:

@@ -6,6 +6,7 @@
 #include "ext/bind_arguments.h"
 #include "ext/config.h"
 #include "ext/function_state.h"
+#include "ext/profitability.h"
 
 namespace framejit::ext {
 
@@ -19,7 +20,7 @@ constexpr std::array<int64_t, 2> kCallsComparedAgain = {1000, 100000};
 constexpr int kMostDisturbed = 4;
 constexpr int64_t kVisit = 30;  // ns: a site that is asked for nothing
 constexpr int kMostVisits = 1000;
-constexpr int64_t kFreeCompiling = 50000000, kCompileShare = 10;  // ns; of the time for which the function has run
+constexpr int64_t kFreeCompiling = 12000000, kCompileShare = 10;  // ns; of the time for which the function has run
 
 }  // namespace
 
@@ -50,6 +51,11 @@ void CodeState::begin_timed(std::shared_ptr<Entry> entry, Comparison& comparison
   timed_->start = read_clock(Reading::Start);
 }
 
+void CodeState::judge(Entry& entry) {
+  entry.judge();
+  if (entry.is_left() && works_on_elements(entry.region())) of_function()->elements_lost_ = true;
+}
+
 /// `entry` may have been compared with the bytecode.
 void CodeState::end_entry_run(const std::shared_ptr<Entry>& entry, Outcome outcome, int64_t start) {
   Comparison* comparison = entry->sampled();
@@ -58,7 +64,7 @@ void CodeState::end_entry_run(const std::shared_ptr<Entry>& entry, Outcome outco
     declined_ = entry;
   } else if (outcome == Outcome::Done) {
     comparison->add(read_clock(Reading::Compiled) - start);
-    entry->judge();
+    judge(*entry);
   }
 }
 
@@ -106,7 +112,7 @@ void CodeState::end_call() {
   // At O1 the bytecode's results are others: which of them come must not be a matter of time.
   if (settings_.o1 && timed.side == Side::Compiled && saved > 0) timed.comparison->keep();
   else timed.comparison->add(time, timed.entry ? timed.entry->least_bytecode() : saved);
-  if (timed.entry) return timed.entry->judge();
+  if (timed.entry) return judge(*timed.entry);
   for (const auto& [size, comparison] : calls_)
     if (comparison.verdict() != Comparison::Verdict::Keep) return;
   const auto again = std::find_if(kCallsComparedAgain.begin(), kCallsComparedAgain.end(),
@@ -152,7 +158,7 @@ bool CodeState::end_round(uint32_t site, const FrameView& frame) {
   const std::shared_ptr<Entry> entry = std::move(round.entry);
   const uint32_t of = round.site;
   round_.reset();
-  entry->judge();
+  judge(*entry);
   if (of < sites_.size() && sites_[of] && sites_[of]->is_left()) set_dormant(*sites_[of], of, true);
   return of != site || !entry->is_left();
 }

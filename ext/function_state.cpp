@@ -513,7 +513,14 @@ CodeState::Captured CodeState::compile_now(Place& place, uint32_t instr, const F
   stats.capture_steps += static_cast<int64_t>(outcome.work);
   runtime::trace_span("capture", name(), start, start + captured_ns);
 
-  const double worth_of_entry = outcome.region ? ext::worth(*outcome.region) : 0;
+  // A loop that comes by with other constants in each round uses none of its entries often.
+  double runs = kExpectedRuns;
+  if (in_loop && place.made > 0) {
+    int64_t hits = 0;
+    for (const std::shared_ptr<Entry>& entry : place.entries) hits += entry->hits();
+    runs = std::min(runs, static_cast<double>(hits) / place.made);
+  }
+  const double worth_of_entry = outcome.region ? ext::worth(*outcome.region, runs) : 0;
   Captured out;
   out.interrupted = outcome.interrupted;
   out.breaks = std::move(outcome.breaks);
@@ -521,7 +528,8 @@ CodeState::Captured CodeState::compile_now(Place& place, uint32_t instr, const F
   bool worth = true;
   if (outcome.region && estimates()) {
     const bool of_elements = !is_worth_compiling(*outcome.region);
-    worth = !of_elements && (!in_loop || is_worth_entering(*outcome.region));
+    const bool lost_before = function->elements_lost_ && works_on_elements(*outcome.region);
+    worth = !of_elements && (!in_loop || (!lost_before && is_worth_entering(*outcome.region)));
     if (of_elements) note_element_loops();
   }
   if (!worth) {

@@ -131,6 +131,7 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   Side begin_call(PyObject* const* slots);
   /// The same for a call that call() has declined; false: it is not compared.
   bool begin_declined();
+  void judge(Entry& entry);
   /// May that be so?
   bool has_declined() const { return static_cast<bool>(declined_); }
   void end_call();
@@ -312,6 +313,8 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   std::weak_ptr<CodeState> owner_;
   std::unique_ptr<Callees> callees_;  // of the owner
   bool said_inlined_ = false, said_budget_ = false;
+  bool elements_lost_ =
+      false;  // a region that works on elements was measured to be slower: no other one is made in a loop
 };
 
 inline EndOfCall::~EndOfCall() { state->end_call(); }

@@ -18,7 +18,7 @@ constexpr double kOperation = 400, kReduction = 1200, kNumber = 60, kLeastNumber
 constexpr double kElement = 0.25;          // that is not read from memory and written to it
 constexpr double kItem = 30, kPart = 180;  // an element, or a view, of an array
 constexpr double kGuard = 10, kInput = 25, kRecipe = 20;
-constexpr double kOfElements = 0.4;
+constexpr double kOfElements = 0.2;
 constexpr double kFewSteps = 200, kStep = 60;
 constexpr double kNewSizes =
     700;  // what is bound anew where a number that a plan depends on is not that of the run before
@@ -143,11 +143,12 @@ static double entering_time(const capture::Region& region) {
          kRecipe * static_cast<double>(region.recipes.size() + region.effects.size());
 }
 
-static bool has_array_work(const graph::Graph& graph) {
-  bool works = false;
+bool works_on_elements(const capture::Region& region) {
+  const graph::Graph& graph = *region.graph;
+  bool arrays = false;
   graph::for_each_node(graph, graph.body(),
-                       [&](graph::ValueId v) { works = works || capture::is_array_work(graph, v); });
-  return works;
+                       [&](graph::ValueId v) { arrays = arrays || capture::is_array_work(graph, v); });
+  return !arrays;
 }
 
 /// What the bytecode takes, over what entering the region costs; infinite where nobody can tell.
@@ -166,7 +167,7 @@ static double gain_of_entering(const capture::Region& region) {
     if (graph::def(node.op).cls == graph::OpClass::Host) bytecode += kReduction;
   });
   // Times of single values are known worst, and next to none of these regions was seen to gain.
-  if (!has_array_work(graph)) bytecode *= kOfElements;
+  if (works_on_elements(region)) bytecode *= kOfElements;
   return unknown ? std::numeric_limits<double>::infinity() : bytecode / entering;
 }
 
@@ -192,10 +193,11 @@ bool gains_much(const capture::Region& region) {
   return large;
 }
 
-double worth(const capture::Region& region) {
-  constexpr double kRuns = 300, kOfUnknown = 20e6;
+double worth(const capture::Region& region, double runs) {
+  constexpr double kUnknown = 70'000;       // a run of a loop of the graph
+  if (works_on_elements(region)) return 0;  // few of these were seen to gain
   const double least = least_bytecode_time(region);
-  return least == 0 ? kOfUnknown : kRuns * std::max(0.0, least - entering_time(region));
+  return runs * (least == 0 ? kUnknown : std::max(0.0, least - entering_time(region)));
 }
 
 double least_bytecode_time(const capture::Region& region) {
