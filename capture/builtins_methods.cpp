@@ -171,6 +171,8 @@ Captured<Value*> tuple_method(Executor& x, Value* tuple, const std::string& name
   return x.session().integer(graph::Dim(count));
 }
 
+constexpr Py_ssize_t kLongText = 10000;
+
 // Methods of immutable constants without effects, whose results are no larger than a little.
 constexpr const char* kPure[] = {
     "lower",        "upper",     "strip",      "lstrip",       "rstrip",       "startswith", "endswith",
@@ -223,9 +225,11 @@ Captured<Value*> constant_method(Executor& x, Value* self, const std::string& na
     }
     const bool wide = name == "format" && text_of(o).find_first_of("*<>=^0123456789") != std::string::npos &&
                       text_of(o).find_first_of("{") != std::string::npos && PyUnicode_GET_LENGTH(o) > 200;
-    if (size > 10000 || wide) return break_at(BreakId::CapturedTooMuch, name);
+    if (size > kLongText || wide) return break_at(BreakId::CapturedTooMuch, name);
     return fold_method(x, self, name, args, keywords);
   }
+  const bool is_text = PyUnicode_CheckExact(o) || PyBytes_CheckExact(o);
+  if (is_text && PyObject_Size(o) > kLongText) return break_at(BreakId::CapturedTooMuch, "a method of a long text");
   bool known = false;
   for (const char* pure : kPure) known = known || name == pure;
   Ref<> packed = Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(args.size())));

@@ -54,8 +54,8 @@ Limits::Limits(const CaptureOptions& options)
 
 bool Limits::out_of_time(std::size_t nodes) const {
   if (options_.time_limit_ns <= 0) return false;
-  const int64_t limit = saw_array_work() ? options_.time_limit_ns + static_cast<int64_t>(nodes) * kNanosecondsPerNode
-                                         : options_.time_limit_ns / kWithoutArrays;
+  const int64_t more = std::min(static_cast<int64_t>(nodes) * kNanosecondsPerNode, options_.time_limit_ns);
+  const int64_t limit = saw_array_work() ? options_.time_limit_ns + more : options_.time_limit_ns / kWithoutArrays;
   // Reading the thread's own time takes a system call.
   return now(CLOCK_MONOTONIC) - started_ > limit && now(CLOCK_THREAD_CPUTIME_ID) - started_cpu_ > limit;
 }
@@ -68,8 +68,8 @@ std::optional<Break> Limits::exceeded(uint32_t steps, const Session& session) {
   if (interrupted_) return Break{BreakId::CaptureTime, "a signal"};
   if (work >= options_.instruction_limit + nodes * uint64_t{options_.instructions_per_node})
     return Break{BreakId::CapturedTooMuch};
-  // A gradient has up to three times the nodes of the function.
-  if (nodes > options_.node_limit * (whole ? 4 : 1)) return Break{BreakId::CapturedTooMuch, "graph nodes"};
+  if (nodes > (whole ? 4 * options_.most_nodes_of_loop() : options_.most_nodes()))
+    return Break{BreakId::CapturedTooMuch, "graph nodes"};
   for (seen_nodes_ = std::min(seen_nodes_, nodes); seen_nodes_ < nodes; ++seen_nodes_)
     if (is_array_work(graph, graph::ValueId{static_cast<uint32_t>(seen_nodes_)}))
       last_array_work_ = std::max<uint64_t>(work, 1);

@@ -108,7 +108,10 @@ struct CaptureOptions {
   uint32_t instructions_per_node = 100;  // so many more: deep networks need 20 to 30
   uint32_t idle_limit = 5000;            // instructions at most since the last array operation
   int64_t time_limit_ns = 0;             // of the thread's own time; 0: none
-  uint32_t node_limit = 30000;           // graph nodes at most
+  /// Graph nodes at most: passes and code generation take longer than capture.
+  uint64_t most_nodes() const { return instruction_limit * uint64_t{3} / 20; }
+  /// The same for one loop of a function that has to be one graph.
+  uint64_t most_nodes_of_loop() const { return instruction_limit * uint64_t{3} / 2; }
   uint32_t inline_depth = 16;
   uint32_t variants = 0;         // entries that were made for this place before
   uint32_t unroll_nodes = 2000;  // graph nodes that one loop of many rounds may add before it is left to the bytecode

@@ -69,7 +69,7 @@ Captured<bool> SymbolicFrame::check_unrolled(uint32_t head) {
       // In the outermost frame rounds can be regions. Elsewhere all callers would be left to the bytecode too, and a
       // gradient to a tape.
       const std::size_t most =
-          options.fullgraph || s.has_tape() ? options.node_limit : (outermost ? 1 : 4) * options.unroll_nodes;
+          options.fullgraph || s.has_tape() ? options.most_nodes_of_loop() : (outermost ? 1 : 4) * options.unroll_nodes;
       if (++loop.rounds > options.unroll_rounds && nodes > loop.nodes + most)
         return break_at(BreakId::CapturedTooMuch, "a loop of many rounds");
       return true;

@@ -20,6 +20,7 @@ constexpr std::array<int64_t, 2> kCallsComparedAgain = {1000, 100000};
 constexpr int kMostDisturbed = 4;
 constexpr int64_t kVisit = 30;  // ns: a site that is asked for nothing
 constexpr int kMostVisits = 1000;
+constexpr int64_t kMostInCall = 60000000;                         // ns of compiling
 constexpr int64_t kFreeCompiling = 12000000, kCompileShare = 10;  // ns; of the time for which the function has run
 
 }  // namespace
@@ -78,7 +79,7 @@ bool CodeState::begin_declined() {
 
 Side CodeState::begin_call(PyObject* const* slots) {
   ++call_count_;
-  ++depth_;
+  if (depth_++ == 0) spent_in_call_ns_ = 0;
   if (timed_ || !compares() || (code_->co_flags & kGeneratorFlags)) return Side::Compiled;
   if (spent_ns_ > kFreeCompiling && run_start_ == 0) run_start_ = read_clock(Reading::Start);
   if (call_count_ < calls_compared_from_) return Side::Compiled;
@@ -173,6 +174,14 @@ std::pair<uint32_t, uint32_t> CodeState::loop_around(uint32_t instr) {
     if (loop.second == 0 || head == loop.first) loop = {head, i};
   }
   return loop;
+}
+
+/// Whether so much was compiled in the call that runs that the rest waits for a later one.
+bool CodeState::is_call_over_budget() {
+  if (!compares()) return false;
+  const std::shared_ptr<CodeState> owner = owner_.lock();
+  const CodeState& root = owner ? *owner : *this;
+  return root.depth_ > 0 && root.spent_in_call_ns_ > kMostInCall;
 }
 
 /// Has too much of the function's time gone into compiling?

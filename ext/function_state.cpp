@@ -362,6 +362,7 @@ bool CodeState::force_failure(Place& place) {
 bool CodeState::may_compile(Place& place, const LiveSlots& live) {
   const int forced_guard = std::exchange(place.forced, -1);  // of the entry at the front
   if (place.exhausted || compiling_ || _Py_IsFinalizing()) return false;
+  if (is_call_over_budget()) return false;
   if (is_over_budget()) {
     if (!std::exchange(said_budget_, true)) note_breaks({break_at(capture::BreakId::CompileBudget, "", 0)});
     return false;
@@ -495,6 +496,7 @@ CodeState::Captured CodeState::compile_now(Place& place, uint32_t instr, const F
     ~Spent() {
       const auto time = static_cast<double>(read_clock(Reading::Compiling) - start);
       function.spent_ns_ = static_cast<int64_t>(std::max(0.0, static_cast<double>(function.spent_ns_) + time - paid));
+      function.spent_in_call_ns_ += static_cast<int64_t>(time);
     }
   } spent{*function};
   // Which of two results comes must not be a matter of time: what is measured beside the bytecode gives its bits, at O1

@@ -225,6 +225,7 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   bool estimates() const;
   bool compares() const;
   bool is_over_budget();
+  bool is_call_over_budget();
   void note_element_loops();
   /// The state of the function on whose behalf this code is compiled: the owner's, or this one.
   std::shared_ptr<CodeState> of_function();
@@ -302,6 +303,7 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   int64_t fruitless_steps_ =
       0;  // of captures, with callees, since one gave an entry: the next ones are given up sooner
   int64_t spent_ns_ = 0, run_ns_ = 0, run_start_ = 0;  // compiling, with callees; running, once that was long
+  int64_t spent_in_call_ns_ = 0;                       // compiling, with callees, in the outermost call that runs
   std::unique_ptr<Gain> gain_;
   bool ran_region_ = false;  // in a call that has not ended
   std::size_t dormant_ = 0;
