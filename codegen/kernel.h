@@ -375,7 +375,7 @@ struct MatMulStep {
   graph::Dims batch;
   graph::Dim m, n, k;
   std::optional<Windows> windows;  // a convolution: B's row and column strides are nothing
-  bool minimal = false;            // ... which may be made of sums and differences of elements, with fewer products
+  bool winograd = false;           // ... which may be made of sums and differences of elements, with fewer products
   bool constant_b = false;         // B is memory of the caller that never changes: its panels may be kept
   /// C is the sum of so many products; bytes from an A and a B to the next.
   graph::Dim summed = 1, next_a = 0, next_b = 0;

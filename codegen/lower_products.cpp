@@ -179,7 +179,7 @@ void Lowerer::lower_convolution(const Part& part, const Part* epilogue) {
   step.k = product(std::span(filter.shape).subspan(1));
   step.n = product(std::span(out.shape).subspan(2));
   step.windows = windows_of(image, filter.shape, out.shape, window);
-  step.minimal = options_.o1;
+  step.winograd = options_.o1;
   step.batch = {image.shape[0]};
   if (window.groups > 1) step.batch.push_back(groups);
   step.a = grouped(node.inputs[1], window, Dim(0), step.m * filter.strides[0], filter.strides[0], item);

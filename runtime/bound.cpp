@@ -498,7 +498,7 @@ class Binder {
           {value(step.batch[i]), value(step.a.strides[i]), value(step.b.strides[i]), value(step.c.strides[i])});
     if (step.windows) p.windows = bind_windows(*step.windows);
     p.summed = value(step.summed), p.next_a = value(step.next_a), p.next_b = value(step.next_b);
-    p.minimal = step.minimal;
+    p.winograd = step.winograd;
     if (step.narrow && std::min({p.m, p.n, p.k}) >= kLeastNarrow)
       out.narrowed = take_groups(p, narrowed_of(step.dtype), code_.entry(*step.narrow), step.in_tiles);
     p.plan();

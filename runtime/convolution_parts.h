@@ -192,8 +192,8 @@ class ConvolutionParts : protected ProductParts {
   }
 };
 
-/// Product::Path::Minimal.
-void run_minimal(const ProductParts& at, const Block& block, char* scratch);
-int64_t minimal_scratch(const Product& product);
+/// Product::Path::Winograd.
+void run_winograd(const ProductParts& at, const Block& block, char* scratch);
+int64_t winograd_scratch(const Product& product);
 
 }  // namespace framejit::runtime

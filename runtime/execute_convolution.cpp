@@ -317,7 +317,7 @@ class Convolution : ConvolutionParts {
 }  // namespace
 
 void run_convolution(const ProductParts& at, const Block& block, char* scratch) {
-  at.path() == Product::Path::Minimal ? run_minimal(at, block, scratch) : Convolution(at).run(block, scratch);
+  at.path() == Product::Path::Winograd ? run_winograd(at, block, scratch) : Convolution(at).run(block, scratch);
 }
 
 bool Product::Windows::is_matrix(int64_t item) const {
@@ -353,21 +353,21 @@ void Product::plan_windows() {
   const auto three = [](const Windows::Axis& a) {
     return a.window == 3 && a.stride == 1 && a.dilation == 1 && a.result >= 4;
   };
-  const bool enough = std::min(w.channels, m) >= (core.avx512 ? tuning.fewest_minimal : tuning.fewest_minimal_avx2) &&
-                      n >= tuning.minimal_places;
-  if (minimal && !w.transposed && item == 4 && planes.window == 1 && planes.stride == 1 && planes.before == 0 &&
+  const bool enough = std::min(w.channels, m) >= (core.avx512 ? tuning.fewest_winograd : tuning.fewest_winograd_avx2) &&
+                      n >= tuning.winograd_places;
+  if (winograd && !w.transposed && item == 4 && planes.window == 1 && planes.stride == 1 && planes.before == 0 &&
       three(lines) && three(places) && enough) {
-    path = Path::Minimal;
+    path = Path::Winograd;
     w.tile = 2;
     const int64_t wide = divide_up(places.result, 2), high = divide_up(lines.result, 2);
-    const int64_t fit = std::max(tuning.minimal_tiles, l2_bytes / 2 / (16 * w.channels * item));
+    const int64_t fit = std::max(tuning.winograd_tiles, l2_bytes / 2 / (16 * w.channels * item));
     w.band_lines = std::min(lines.result, 2 * std::max<int64_t>(1, fit / wide));
     w.band_planes = w.band_lines < lines.result ? 1 : std::clamp<int64_t>(fit / (wide * high), 1, planes.result);
     w.part = Windows::seen(places, 2 * wide) * item;
     w.line = w.part;
     w.plane = Windows::seen(lines, round_up(w.band_lines, 2)) * w.line;
     w.copied_channel = round_up(w.band_planes * w.plane, kPanelLine) | kPanelLine;
-    scratch_bytes = minimal_scratch(*this);
+    scratch_bytes = winograd_scratch(*this);
     return;
   }
   const bool by_lines = m <= tuning.few_channels && idle(places.result) <= idle(m);

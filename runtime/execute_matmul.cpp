@@ -71,7 +71,7 @@ class Runner : ProductParts {
       case Product::Path::Row: p_.in_place() ? narrow_rows(block, scratch) : row(block); break;
       case Product::Path::Registers: registers(block); break;
       case Product::Path::Reached:
-      case Product::Path::Minimal:
+      case Product::Path::Winograd:
       case Product::Path::Weights:
       case Product::Path::Slides:
       case Product::Path::Lines: run_convolution(*this, block, scratch); break;
@@ -651,7 +651,7 @@ struct Grid {
     if (p.path == Product::Path::PackedTiles) packed = width + (p.packs_a ? height : 0);
     if (p.path == Product::Path::Weights)
       packed = height + width * static_cast<double>(p.windows->channels) / static_cast<double>(p.n);
-    if (p.path == Product::Path::Minimal) packed = height + width / 2;
+    if (p.path == Product::Path::Winograd) packed = height + width / 2;
     const double piece = (height * width + kPackedElement * packed) * static_cast<double>(p.k * p.summed);
     return (static_cast<double>(divide_up(p.batches * r * c, threads)) + kLatePiece) * piece;
   }
@@ -702,7 +702,7 @@ void run_product(const Product& product, const char* a, const char* b, char* c, 
   // A row goes along those of B, which are read the better the longer they are.
   Cut cut(product.nanoseconds, product.nanoseconds > kLeastSplit, state, product.path == Product::Path::Row ? 1 : 4);
   // These ask by themselves: their pieces copy and transform the same again.
-  const bool asks = cut.polled && (product.path == Product::Path::Weights || product.path == Product::Path::Minimal);
+  const bool asks = cut.polled && (product.path == Product::Path::Weights || product.path == Product::Path::Winograd);
   if (asks) cut.fewest = cut.most = cut.threads;
   const std::function<bool()> stops = [&] { return state.stopped() || state.poller->check(); };
   if (asks) runner.ask(&stops);

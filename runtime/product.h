@@ -43,9 +43,10 @@ struct Product {
     int64_t few_channels =
         8;  // rows of A up to which a convolution goes line by line, where that leaves fewer lanes idle
     int64_t band_places = 1024;  // of the result of a convolution that see the same part of the image
-    int64_t fewest_minimal = 32, minimal_places = 128;  // channels and places from which a convolution is Path::Minimal
-    int64_t fewest_minimal_avx2 = 16;                   // ... where direct sums take longer, its transforms as long
-    int64_t minimal_tiles = 48;                         // ... of one part of the image, at least
+    int64_t fewest_winograd = 32,
+            winograd_places = 128;      // channels and places from which a convolution is Path::Winograd
+    int64_t fewest_winograd_avx2 = 16;  // ... where direct sums take longer, its transforms as long
+    int64_t winograd_tiles = 48;        // ... of one part of the image, at least
     int64_t plain_rows = 42;       // rows of A up to which B is not packed, unless it is twice the second-level cache
     int64_t plain_depth = 512;     // k up to which B is not packed where half of the second-level cache holds it
     int64_t shallow = 64;          // k up to which C is written row by row: more of it moves than of B
@@ -95,7 +96,7 @@ struct Product {
     Row,
     Reached,
     Lines,
-    Minimal,
+    Winograd,
     Weights,
     Slides,
     Registers
@@ -116,7 +117,7 @@ struct Product {
   bool in_tiles = false;                     // ... of a codegen::TileCore
   std::optional<Windows> windows;            // in place of b_k and b_column; A's rows are contiguous
   codegen::Relu relu = codegen::Relu::None;  // of what C becomes, in the registers of tiles
-  bool minimal = false;                      // float32 windows of 3 x 3 may go by fewer products (execute_minimal.cpp)
+  bool winograd = false;                     // float32 windows of 3 x 3 may go by fewer products (execute_winograd.cpp)
   Tuning tuning{};
 
   // Chosen by `plan`.

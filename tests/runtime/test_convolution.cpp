@@ -397,7 +397,7 @@ std::vector<float> convolved(const Case& c, const std::vector<std::vector<std::b
 
 /// O1: odd lengths, groups, more channels than a block of k, more tiles than a part of the image; no less right than
 /// direct sums.
-TEST(Convolution, MinimalFiltering) {
+TEST(Convolution, Winograd) {
   initialize_scheduler();
   std::mt19937_64 random(18);
   for (const codegen::Cpu& cpu : cpus())
@@ -407,30 +407,30 @@ TEST(Convolution, MinimalFiltering) {
       const Shapes s(c);
       const std::vector<std::vector<std::byte>> params = {numbers<float>(count(s.image), random),
                                                           numbers<float>(count(s.weights), random)};
-      const std::vector<float> minimal = convolved(c, params, cpu, true), direct = convolved(c, params, cpu, false);
+      const std::vector<float> winograd = convolved(c, params, cpu, true), direct = convolved(c, params, cpu, false);
       const Ran wide = run_graph(text(c, "f64"), {doubled(params[0]), doubled(params[1])}, cpu);
       const auto* exact = reinterpret_cast<const double*>(wide.results[0].data());
       double error = 0, direct_error = 0, worst = 0;
-      for (std::size_t i = 0; i < minimal.size(); ++i) {
-        const double off = static_cast<double>(minimal[i]) - exact[i],
+      for (std::size_t i = 0; i < winograd.size(); ++i) {
+        const double off = static_cast<double>(winograd[i]) - exact[i],
                      direct_off = static_cast<double>(direct[i]) - exact[i];
         error += off * off, direct_error += direct_off * direct_off;
         worst = std::max(worst, std::fabs(off));
       }
-      EXPECT_NE(minimal, direct) << text(c, "f32");
+      EXPECT_NE(winograd, direct) << text(c, "f32");
       EXPECT_LE(error, 1.2 * direct_error) << text(c, "f32");
       // Elements and weights are less than 1.
       EXPECT_LE(worst, 9.0 * static_cast<double>(c.channels_in) * 16 * std::numeric_limits<float>::epsilon())
           << text(c, "f32");
       const Ran one = run_graph(text(c, "f32"), params, cpu);
-      EXPECT_EQ(floats(one.results[0]), minimal);
+      EXPECT_EQ(floats(one.results[0]), winograd);
       set_num_threads(3);
       EXPECT_EQ(run_graph(text(c, "f32"), params, cpu).results, one.results);
       set_num_threads(0);
     }
 }
 
-TEST(Convolution, MinimalFilteringKeepsInfinitiesInTheirWindows) {
+TEST(Convolution, WinogradKeepsInfinitiesInTheirWindows) {
   std::mt19937_64 random(19);
   const Case c = square(2, 32, 36, 13, 3, 1, 1);
   const Shapes s(c);
@@ -443,13 +443,13 @@ TEST(Convolution, MinimalFilteringKeepsInfinitiesInTheirWindows) {
     image[(32 + 3) * 169] = -HUGE_VALF;
     image[(32 + 4) * 169 + 8] = 3e38F;  // overflows in sums of elements
     image[(32 + 4) * 169 + 10] = -3e38F;
-    const std::vector<float> minimal = convolved(c, params, cpu, true), direct = convolved(c, params, cpu, false);
+    const std::vector<float> winograd = convolved(c, params, cpu, true), direct = convolved(c, params, cpu, false);
     for (std::size_t i = 0; i < direct.size(); ++i) {
-      ASSERT_EQ(std::isnan(minimal[i]), std::isnan(direct[i])) << i;
+      ASSERT_EQ(std::isnan(winograd[i]), std::isnan(direct[i])) << i;
       if (std::isinf(direct[i])) {
-        ASSERT_EQ(minimal[i], direct[i]) << i;
+        ASSERT_EQ(winograd[i], direct[i]) << i;
       }
-      ASSERT_EQ(std::isfinite(minimal[i]), std::isfinite(direct[i])) << i;
+      ASSERT_EQ(std::isfinite(winograd[i]), std::isfinite(direct[i])) << i;
     }
   }
 }

@@ -108,9 +108,9 @@ struct Memory {
   return sum == 0;
 }
 
-class MinimalConvolution : ConvolutionParts {
+class WinogradConvolution : ConvolutionParts {
  public:
-  MinimalConvolution(const ProductParts& parts, char* scratch)
+  WinogradConvolution(const ProductParts& parts, char* scratch)
       : ConvolutionParts(parts),
         memory_(p_),
         scratch_(scratch),
@@ -251,10 +251,10 @@ class MinimalConvolution : ConvolutionParts {
 
 }  // namespace
 
-void run_minimal(const ProductParts& at, const Block& block, char* scratch) {
-  MinimalConvolution(at, scratch).run(block);
+void run_winograd(const ProductParts& at, const Block& block, char* scratch) {
+  WinogradConvolution(at, scratch).run(block);
 }
 
-int64_t minimal_scratch(const Product& product) { return Memory(product).bytes; }
+int64_t winograd_scratch(const Product& product) { return Memory(product).bytes; }
 
 }  // namespace framejit::runtime
