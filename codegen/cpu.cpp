@@ -88,7 +88,7 @@ Cpu select_cpu(std::string_view override_name) {
   return cpu;
 }
 
-bool allow_tiles() {
+bool allow_amx() {
   constexpr long kRequestPermission = 0x1023, kTileData = 18;  // of arch_prctl
   static const bool allowed = syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
   return allowed;

@@ -140,7 +140,7 @@ struct MatMulCore {
 ///   release    they are empty again, and no thread switch has to carry them
 ///   product    C[rows, columns] (+)= A[rows, k] B[k, columns], by `rows` x `columns` registers of C; `k` is a multiple
 ///              of kSide. Rows of A and C, and those of B, `b_k` apart, are contiguous.
-struct TileCore {
+struct AmxCore {
   static constexpr int kSide = 16, kRowBytes = 64;  // rows of a register, and its groups; bytes of these
   static constexpr int kConfigure = 0, kRelease = 1, kProduct = 2, kParts = kProduct + 4;
   static constexpr int product(int rows, int columns) { return kProduct + 2 * (rows - 1) + columns - 1; }
@@ -173,7 +173,7 @@ struct TileCore {
     }
   };
 };
-static_assert(sizeof(TileCore::Shape) == 64);
+static_assert(sizeof(AmxCore::Shape) == 64);
 
 /// Arguments of the parts of a SoftmaxCore, for float32.
 struct SoftmaxArgs {
@@ -368,7 +368,7 @@ struct MatMulStep {
   /// A core of groups, which large products may take: operands are rounded to bfloat16, or hold integers of `dtype`
   /// only; sums stay of 32 bits.
   std::optional<KernelIndex> narrow;
-  bool in_tiles = false;  // ... and it is a TileCore
+  bool in_amx = false;  // ... and it is a AmxCore
   MatMulCore core;
   int64_t l2_bytes = 0;
   LoopOperand a, b, c;  // strides [batch..., row, column], 0 where an operand is broadcast; columns of C are contiguous

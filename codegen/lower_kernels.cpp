@@ -107,11 +107,11 @@ KernelIndex KernelPool::add_narrow_matmul(NarrowProduct kind) {
       &kind);
 }
 
-KernelIndex KernelPool::add_tile_matmul(NarrowProduct kind) {
+KernelIndex KernelPool::add_amx_matmul(NarrowProduct kind) {
   return add(
       name_of(kind) + std::string(" in tile registers"),
       [](const void* what, const LowerOptions& options) {
-        return emit_tile_matmul(*static_cast<const NarrowProduct*>(what), options.cpu);
+        return emit_amx_matmul(*static_cast<const NarrowProduct*>(what), options.cpu);
       },
       &kind);
 }

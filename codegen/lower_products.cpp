@@ -121,10 +121,10 @@ void Lowerer::lower_matmul(const Part& part, const Part* epilogue) {
               [&] { return matrix(v, rows + columns, batch, rows ? out.strides.end()[-1 - columns] : item, item); });
 }
 
-void Lowerer::take_narrow(NarrowProduct kind, bool in_tiles, bool in_vectors, MatMulStep& step) {
-  if (!in_tiles && !in_vectors) return;
-  step.narrow = in_tiles ? kernels_.add_tile_matmul(kind) : kernels_.add_narrow_matmul(kind);
-  step.in_tiles = in_tiles;
+void Lowerer::take_narrow(NarrowProduct kind, bool in_amx, bool in_vectors, MatMulStep& step) {
+  if (!in_amx && !in_vectors) return;
+  step.narrow = in_amx ? kernels_.add_amx_matmul(kind) : kernels_.add_narrow_matmul(kind);
+  step.in_amx = in_amx;
 }
 
 std::optional<NarrowProduct> Lowerer::integers_of(ValueId a, ValueId b) const {

@@ -132,7 +132,7 @@ class KernelPool {
   KernelIndex add(const LoopNest& nest);
   KernelIndex add_matmul(DType dtype);
   KernelIndex add_narrow_matmul(NarrowProduct kind);
-  KernelIndex add_tile_matmul(NarrowProduct kind);
+  KernelIndex add_amx_matmul(NarrowProduct kind);
   KernelIndex add_softmax();
 
  private:

@@ -132,7 +132,7 @@ class Lowerer : public Memory {
   /// At O0 too: whoever makes the node answers for it (a float ndarray's product stays NumPy's, a Tensor's is this core
   /// eagerly as well, and sums of integers have one value).
   void lower_matmul(const Part& part, const Part* epilogue);
-  void take_narrow(NarrowProduct kind, bool in_tiles, bool in_vectors, MatMulStep& step);
+  void take_narrow(NarrowProduct kind, bool in_amx, bool in_vectors, MatMulStep& step);
   /// The narrow core that gives the same 32 bits, for factors that were made of narrower integers.
   std::optional<NarrowProduct> integers_of(ValueId a, ValueId b) const;
   MatMulStep new_product(const Part& part, DType dtype, std::string name);

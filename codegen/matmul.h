@@ -32,7 +32,7 @@ enum class NarrowProduct : unsigned char { BFloat16, Int16, Int8 };
 ///             groups with zeros behind k
 Expected<KernelCode, std::string> emit_narrow_matmul(NarrowProduct kind, const Cpu& cpu);
 
-/// The parts of a TileCore, where the processor has AMX for such elements; not for int16.
-Expected<KernelCode, std::string> emit_tile_matmul(NarrowProduct kind, const Cpu& cpu);
+/// The parts of a AmxCore, where the processor has AMX for such elements; not for int16.
+Expected<KernelCode, std::string> emit_amx_matmul(NarrowProduct kind, const Cpu& cpu);
 
 }  // namespace framejit::codegen

@@ -49,8 +49,8 @@ codegen::LowerOptions lower_options(const CompileOptions& options) {
   out.o1 = options.o1;
   out.narrow_products = options.o2;
   if (!options.keep_layouts) out.constant_params = options.constant_params;
-  out.cpu.amx_bf16 = out.cpu.amx_bf16 && options.o2 && codegen::allow_tiles();
-  out.cpu.amx_int8 = out.cpu.amx_int8 && codegen::allow_tiles();
+  out.cpu.amx_bf16 = out.cpu.amx_bf16 && options.o2 && codegen::allow_amx();
+  out.cpu.amx_int8 = out.cpu.amx_int8 && codegen::allow_amx();
   out.any_zero = options.quiet;
   out.listing = options.listing;
   out.host_loop = host_loop;

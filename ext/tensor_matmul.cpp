@@ -47,7 +47,7 @@ using codegen::NarrowProduct;
 
 struct NarrowCode {
   const runtime::CodeBlock* block = nullptr;
-  bool in_tiles = false;
+  bool in_amx = false;
   NarrowProduct kind = NarrowProduct::BFloat16;
 };
 
@@ -60,14 +60,13 @@ NarrowCode narrow_code(graph::DType dtype, bool tiles) {
   const NarrowProduct kind = rounded                      ? NarrowProduct::BFloat16
                              : graph::size_of(dtype) == 2 ? NarrowProduct::Int16
                                                           : NarrowProduct::Int8;
-  const bool has_tiles = rounded ? cpu.amx_bf16 : kind == NarrowProduct::Int8 && cpu.amx_int8;
-  const bool in_tiles = tiles && has_tiles && codegen::allow_tiles();
-  if (!in_tiles && !(rounded ? cpu.avx512_bf16 : cpu.vnni)) return {};
-  auto& block = blocks[static_cast<std::size_t>(kind) * 2 + in_tiles];
-  return {block
-              ? &*block
-              : sealed(block, in_tiles ? codegen::emit_tile_matmul(kind, cpu) : codegen::emit_narrow_matmul(kind, cpu)),
-          in_tiles, kind};
+  const bool has_amx = rounded ? cpu.amx_bf16 : kind == NarrowProduct::Int8 && cpu.amx_int8;
+  const bool in_amx = tiles && has_amx && codegen::allow_amx();
+  if (!in_amx && !(rounded ? cpu.avx512_bf16 : cpu.vnni)) return {};
+  auto& block = blocks[static_cast<std::size_t>(kind) * 2 + in_amx];
+  return {block ? &*block
+                : sealed(block, in_amx ? codegen::emit_amx_matmul(kind, cpu) : codegen::emit_narrow_matmul(kind, cpu)),
+          in_amx, kind};
 }
 
 /// Rows, columns and depth from which on making groups of integers, by which they gain speed alone, pays.
@@ -134,7 +133,7 @@ std::optional<NarrowProductPlan> plan_narrow(const runtime::Product& given, grap
   if (!out.code.block) return std::nullopt;
   const runtime::Narrowed from =
       out.code.kind == NarrowProduct::Int8 ? runtime::Narrowed::Whole8 : runtime::Narrowed::Whole16;
-  out.operands = runtime::take_groups(product, from, out.code.block->entry(0), out.code.in_tiles);
+  out.operands = runtime::take_groups(product, from, out.code.block->entry(0), out.code.in_amx);
   product.plan();
   return out;
 }

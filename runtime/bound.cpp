@@ -500,7 +500,7 @@ class Binder {
     p.summed = value(step.summed), p.next_a = value(step.next_a), p.next_b = value(step.next_b);
     p.winograd = step.winograd;
     if (step.narrow && std::min({p.m, p.n, p.k}) >= kLeastNarrow)
-      out.narrowed = take_groups(p, narrowed_of(step.dtype), code_.entry(*step.narrow), step.in_tiles);
+      out.narrowed = take_groups(p, narrowed_of(step.dtype), code_.entry(*step.narrow), step.in_amx);
     p.plan();
     if (step.in_registers && p.takes_bias()) {
       if (step.in_registers->bias) out.bias = bind_operand(*step.in_registers->bias);

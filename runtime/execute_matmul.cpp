@@ -69,7 +69,7 @@ class Runner : ProductParts {
              few(a_at_, p_.a_row, p_.a_k, p_.m, scratch), c_at_ + block.column * core_.item, core_.item, p_.c_row);
         break;
       case Product::Path::Row: p_.in_place() ? narrow_rows(block, scratch) : row(block); break;
-      case Product::Path::Registers: registers(block); break;
+      case Product::Path::Amx: amx(block); break;
       case Product::Path::Reached:
       case Product::Path::Winograd:
       case Product::Path::Weights:
@@ -210,8 +210,8 @@ class Runner : ProductParts {
 
   /// Registers of 16 rows and columns of C; whole columns of panels first, so that their shape changes once for each
   /// panel.
-  void registers(const Block& block) const {
-    constexpr int64_t kTwo = 2 * TileCore::kSide;
+  void amx(const Block& block) const {
+    constexpr int64_t kTwo = 2 * AmxCore::kSide;
     MatMulArgs args;
     args.a_row = p_.a_row, args.b_k = p_.b_k, args.c_row = p_.c_row;
     int64_t shape_rows = 0, shape_columns = 0;
@@ -226,20 +226,20 @@ class Runner : ProductParts {
           for (int64_t row = top; row < bottom; row += kTwo) {
             const int64_t rows = std::min(kTwo, bottom - row);
             if (rows != shape_rows || columns != shape_columns) {
-              const TileCore::Shape shape = TileCore::Shape::of(shape_rows = rows, shape_columns = columns);
+              const AmxCore::Shape shape = AmxCore::Shape::of(shape_rows = rows, shape_columns = columns);
               args.a = reinterpret_cast<const char*>(&shape);
-              call(TileCore::kConfigure, args);
+              call(AmxCore::kConfigure, args);
             }
             args.a = a_at_ + row * p_.a_row + at * core_.item;
             args.b = b_at_ + column * core_.item * p_.k + at * p_.b_k;
             args.c = c_at_ + row * p_.c_row + column * core_.item;
-            call(TileCore::product(rows > TileCore::kSide ? 2 : 1, columns > TileCore::kSide ? 2 : 1), args);
+            call(AmxCore::product(rows > AmxCore::kSide ? 2 : 1, columns > AmxCore::kSide ? 2 : 1), args);
           }
           if (at + p_.depth >= p_.k) finish(block.batch, top, bottom, column, column + columns);
         }
       }
     }
-    call(TileCore::kRelease, args);
+    call(AmxCore::kRelease, args);
   }
 
   struct Rows {
@@ -496,7 +496,7 @@ void Product::plan() {
   for (const Axis& axis : batch) batches *= axis.extent;
   empty = batches == 0 || m == 0 || n == 0;
   const double elements = static_cast<double>(batches) * static_cast<double>(m) * static_cast<double>(n);
-  nanoseconds = 2 * elements * static_cast<double>(k * summed) / (in_tiles ? 800.0 : item == 4 ? 100.0 : 50.0);
+  nanoseconds = 2 * elements * static_cast<double>(k * summed) / (in_amx ? 800.0 : item == 4 ? 100.0 : 50.0);
   // Few rows or columns wait for the other factor, which comes from the third-level cache at best.
   if (!windows && std::min(m, n) <= kWaits)
     nanoseconds =
@@ -525,10 +525,10 @@ void Product::plan() {
   columns = 0;
   if (windows) {
     plan_windows();
-  } else if (in_tiles) {
-    FRAMEJIT_CHECK(k % TileCore::kSide == 0 && summed == 1, "whole registers");
-    path = Path::Registers;
-    depth = std::max<int64_t>(1, std::min(k, round_up(depth, TileCore::kSide)));
+  } else if (in_amx) {
+    FRAMEJIT_CHECK(k % AmxCore::kSide == 0 && summed == 1, "whole registers");
+    path = Path::Amx;
+    depth = std::max<int64_t>(1, std::min(k, round_up(depth, AmxCore::kSide)));
   } else if (summed > 1 && k > 0) {
     path = Path::PackedTiles;
   } else if (!tiles_only && n <= (core.avx512 ? tuning.few_columns : tuning.few_columns_avx2) && a_k == factor &&
@@ -615,7 +615,7 @@ struct Grid {
   Grid(const Product& p, const Cut& cut) : panel(p.path == Product::Path::DotsOfB ? 1 : 2 * p.core.lanes) {
     int64_t least_rows = p.path == Product::Path::PackedTiles ? 4 * p.core.most_rows(2) : p.core.most_rows(2);
     int64_t least_columns = p.path == Product::Path::DotsOfB ? 32 : 4 * panel;
-    if (p.in_tiles) row_panel = least_rows = 2 * TileCore::kSide;
+    if (p.in_amx) row_panel = least_rows = 2 * AmxCore::kSide;
     if (p.windows) {
       // Whole lines or planes, and the channels of a panel; of a gradient of weights, channels with all places of their
       // windows.

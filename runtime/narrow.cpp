@@ -131,13 +131,13 @@ void narrow(const NarrowOperand& n, const char* from, char* to, RunState& state)
 
 }  // namespace
 
-NarrowOperands take_groups(Product& p, Narrowed from, const void* code, bool in_tiles) {
-  using codegen::TileCore;
-  const int64_t whole = divide_up(p.k, group_of(from)), groups = in_tiles ? round_up(whole, TileCore::kSide) : whole;
+NarrowOperands take_groups(Product& p, Narrowed from, const void* code, bool in_amx) {
+  using codegen::AmxCore;
+  const int64_t whole = divide_up(p.k, group_of(from)), groups = in_amx ? round_up(whole, AmxCore::kSide) : whole;
   // Rows of A in tiles are an odd number of cache lines apart, so that those of a register are not all in a few sets of
   // the cache.
-  const int64_t a_row = in_tiles ? (4 * groups) | TileCore::kRowBytes : 4 * groups,
-                panel = in_tiles ? 2 * TileCore::kSide : p.n;
+  const int64_t a_row = in_amx ? (4 * groups) | AmxCore::kRowBytes : 4 * groups,
+                panel = in_amx ? 2 * AmxCore::kSide : p.n;
   const int64_t b_k = 4 * panel;
   NarrowOperands out{{from, p.k, groups, p.m, p.a_k, p.a_row, 4, a_row, p.m, p.m * a_row, p.m * a_row, 1, 0, {}},
                      {from,
@@ -166,7 +166,7 @@ NarrowOperands take_groups(Product& p, Narrowed from, const void* code, bool in_
   }
   for (NarrowOperand* n : {&out.a, &out.b}) n->bytes = round_up(n->out_matrix * n->matrices, kAlignment);
   p.narrow = true;
-  p.in_tiles = in_tiles;
+  p.in_amx = in_amx;
   p.code = code;
   p.k = groups;
   p.a_row = a_row, p.a_k = 4;

@@ -29,7 +29,7 @@ struct NarrowOperands {
 };
 
 /// Makes `product`, whose C has elements of 32 bits, one of groups along k, contiguous matrix by matrix. `code`: a
-/// narrow core or, `in_tiles`, a codegen::TileCore.
-NarrowOperands take_groups(Product& product, Narrowed from, const void* code, bool in_tiles);
+/// narrow core or, `in_amx`, a codegen::AmxCore.
+NarrowOperands take_groups(Product& product, Narrowed from, const void* code, bool in_amx);
 
 }  // namespace framejit::runtime

@@ -20,7 +20,7 @@ namespace framejit::runtime {
 /// element. For them there are dot products and a few rows that go along the rows of B (Path::Row), no other ways: see
 /// `lies_right`.
 ///
-/// Path::Registers: groups of narrow elements by a codegen::TileCore. k is a multiple of 16 groups, rows of A are
+/// Path::Amx: groups of narrow elements by a codegen::AmxCore. k is a multiple of 16 groups, rows of A are
 /// contiguous; B is packed in panels of 32 columns, [k, 32 groups], which is what `b` points to.
 struct Product {
   struct Axis {
@@ -88,19 +88,7 @@ struct Product {
       return (results - 1) * a.stride + (a.window - 1) * a.dilation + 1;
     }
   };
-  enum class Path : uint8_t {
-    Tiles,
-    PackedTiles,
-    Dots,
-    DotsOfB,
-    Row,
-    Reached,
-    Lines,
-    Winograd,
-    Weights,
-    Slides,
-    Registers
-  };
+  enum class Path : uint8_t { Tiles, PackedTiles, Dots, DotsOfB, Row, Reached, Lines, Winograd, Weights, Slides, Amx };
 
   codegen::MatMulCore core;
   const void* code = nullptr;
@@ -114,7 +102,7 @@ struct Product {
       0;  // bytes of an element of A and B: narrow ones where they lie are less than those of C, which 0 stands for
   bool added = false;                        // to what C holds
   bool narrow = false;                       // groups of narrower elements, which have tiles only
-  bool in_tiles = false;                     // ... of a codegen::TileCore
+  bool in_amx = false;                       // ... of a codegen::AmxCore
   std::optional<Windows> windows;            // in place of b_k and b_column; A's rows are contiguous
   codegen::Relu relu = codegen::Relu::None;  // of what C becomes, in the registers of tiles
   bool winograd = false;                     // float32 windows of 3 x 3 may go by fewer products (execute_winograd.cpp)

@@ -1,15 +1,15 @@
-// The parts of a TileCore, to the bit, in the order that Intel's manual gives: where there is no AMX by its emulation.
+// The parts of a AmxCore, to the bit, in the order that Intel's manual gives: where there is no AMX by its emulation.
 #include <cmath>
 #include <random>
 
+#include "amx_emulator.h"
 #include "codegen/matmul.h"
 #include "harness.h"
-#include "tile_emulator.h"
 
 namespace framejit::codegen::testing {
 namespace {
 
-constexpr int64_t kSide = TileCore::kSide;
+constexpr int64_t kSide = AmxCore::kSide;
 
 uint16_t bfloat16_of(float value) {
   uint32_t bits;
@@ -64,24 +64,24 @@ struct Product {
   B y(int64_t i, int64_t column) const { return b.at(i / kGroup, column * kGroup + i % kGroup); }
 
   void run(const Executable& code, bool add) const {
-    const TileCore::Shape shape = TileCore::Shape::of(rows, columns);
+    const AmxCore::Shape shape = AmxCore::Shape::of(rows, columns);
     MatMulArgs args{};
     args.a = reinterpret_cast<const char*>(&shape);
-    MatMulCore::part(code.entry(), TileCore::kConfigure)(&args);
-    EXPECT_FALSE(Tiles::released());
+    MatMulCore::part(code.entry(), AmxCore::kConfigure)(&args);
+    EXPECT_FALSE(AmxEmulator::released());
     args.a = reinterpret_cast<char*>(a.data()), args.b = reinterpret_cast<char*>(b.data()),
     args.c = reinterpret_cast<char*>(c.data());
     args.a_row = a.stride(), args.b_k = b.stride(), args.c_row = c.stride(), args.k = k, args.add = add;
-    MatMulCore::part(code.entry(), TileCore::product(rows > kSide ? 2 : 1, columns > kSide ? 2 : 1))(&args);
-    MatMulCore::part(code.entry(), TileCore::kRelease)(&args);
-    EXPECT_TRUE(Tiles::released());
+    MatMulCore::part(code.entry(), AmxCore::product(rows > kSide ? 2 : 1, columns > kSide ? 2 : 1))(&args);
+    MatMulCore::part(code.entry(), AmxCore::kRelease)(&args);
+    EXPECT_TRUE(AmxEmulator::released());
   }
 };
 
 class TileMatMul : public ::testing::Test {
  protected:
   static Executable make(NarrowProduct kind) {
-    auto emitted = emit_tile_matmul(kind, Tiles::add_to(select_cpu("")));
+    auto emitted = emit_amx_matmul(kind, AmxEmulator::add_to(select_cpu("")));
     EXPECT_TRUE(emitted.has_value());
     return Executable(emitted->bytes);
   }
@@ -100,7 +100,7 @@ class TileMatMul : public ::testing::Test {
     for (bool add : {false, true}) f(20, 20, 0, add);
   }
 
-  Tiles tiles_;
+  AmxEmulator amx_;
 };
 
 using BFloat16Product = Product<uint16_t, uint16_t, float>;
@@ -120,7 +120,7 @@ TEST_F(TileMatMul, BFloat16) {
   const Executable code = make(NarrowProduct::BFloat16);
   std::mt19937 random(3);
   const auto narrow = [&] { return bfloat16_of(static_cast<float>(static_cast<double>(random()) / 2e9 - 1)); };
-  const int64_t before = Tiles::emulated();
+  const int64_t before = AmxEmulator::emulated();
   each_shape([&](int64_t rows, int64_t columns, int64_t k, bool add) {
     BFloat16Product p(rows, columns, k);
     p.a.fill(narrow);
@@ -142,7 +142,7 @@ TEST_F(TileMatMul, BFloat16) {
     p.run(code, add);
     ASSERT_EQ(p.c.copy(), want) << rows << " rows, " << columns << " columns, k " << k;
   });
-  EXPECT_EQ(Tiles::emulated() > before, tiles_.emulates());
+  EXPECT_EQ(AmxEmulator::emulated() > before, amx_.emulates());
 }
 
 TEST_F(TileMatMul, Int8) {
@@ -198,8 +198,8 @@ TEST_F(TileMatMul, RaisesNothing) {
 }
 
 TEST(TilesOf, OtherProcessorsAreDenied) {
-  EXPECT_FALSE(emit_tile_matmul(NarrowProduct::BFloat16, select_cpu("avx512")).has_value());
-  EXPECT_FALSE(emit_tile_matmul(NarrowProduct::Int8, select_cpu("avx512")).has_value());
+  EXPECT_FALSE(emit_amx_matmul(NarrowProduct::BFloat16, select_cpu("avx512")).has_value());
+  EXPECT_FALSE(emit_amx_matmul(NarrowProduct::Int8, select_cpu("avx512")).has_value());
 }
 
 }  // namespace

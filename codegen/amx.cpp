@@ -28,32 +28,32 @@ constexpr std::size_t kMaxCode = 4 << 10;
 class TileGenerator : public Xbyak::CodeGenerator {
  public:
   TileGenerator(void* buffer, NarrowProduct kind) : CodeGenerator(kMaxCode, buffer), kind_(kind) {
-    std::vector<uint32_t> offsets(TileCore::kParts, 0);
-    for (int i = 0; i < TileCore::kParts; ++i) dd(0);
+    std::vector<uint32_t> offsets(AmxCore::kParts, 0);
+    for (int i = 0; i < AmxCore::kParts; ++i) dd(0);
     const auto begin_part = [&](int number) {
       align(16);
       offsets[static_cast<std::size_t>(number)] = static_cast<uint32_t>(getSize());
       for (int code_byte : {0xf3, 0x0f, 0x1e, 0xfa}) db(code_byte);  // endbr64
     };
-    begin_part(TileCore::kConfigure);
+    begin_part(AmxCore::kConfigure);
     mov(rax, ptr[rdi + offsetof(MatMulArgs, a)]);
     ldtilecfg(ptr[rax]);
     ret();
-    begin_part(TileCore::kRelease);
+    begin_part(AmxCore::kRelease);
     tilerelease();
     ret();
     for (int rows : {1, 2})
       for (int columns : {1, 2}) {
-        begin_part(TileCore::product(rows, columns));
+        begin_part(AmxCore::product(rows, columns));
         product(rows, columns);
       }
     for (std::size_t i = 0; i < offsets.size(); ++i) rewrite(i * 4, offsets[i], 4);
   }
 
  private:
-  static Tmm c(int row, int column) { return Tmm(TileCore::c(row, column)); }
-  static Tmm a(int row) { return Tmm(TileCore::a(row)); }
-  static Tmm b(int column) { return Tmm(TileCore::b(column)); }
+  static Tmm c(int row, int column) { return Tmm(AmxCore::c(row, column)); }
+  static Tmm a(int row) { return Tmm(AmxCore::a(row)); }
+  static Tmm b(int column) { return Tmm(AmxCore::b(column)); }
 
   void multiply_add(int row, int column) {
     if (kind_ == NarrowProduct::BFloat16) tdpbf16ps(c(row, column), a(row), b(column));
@@ -74,7 +74,7 @@ class TileGenerator : public Xbyak::CodeGenerator {
       }
       for (int row = 0; row < rows; ++row)
         for (int column = 0; column < columns; ++column)
-          f(c(row, column), ptr[(row == 0 ? c0 : c1) + c_row + column * TileCore::kRowBytes]);
+          f(c(row, column), ptr[(row == 0 ? c0 : c1) + c_row + column * AmxCore::kRowBytes]);
     };
     load_argument(c0, offsetof(MatMulArgs, c));
     load_argument(c_row, offsetof(MatMulArgs, c_row));
@@ -103,16 +103,16 @@ class TileGenerator : public Xbyak::CodeGenerator {
     align(16);
     L(loop);
     for (int column = 0; column < columns; ++column) {
-      tileloadd(b(column), ptr[b_at + b_k + column * TileCore::kRowBytes]);
+      tileloadd(b(column), ptr[b_at + b_k + column * AmxCore::kRowBytes]);
       if (column == 0) tileloadd(a(0), ptr[a0 + a_row]);
       multiply_add(0, column);
     }
     if (rows == 2) tileloadd(a(1), ptr[a1 + a_row]);
     for (int column = 0; column < columns && rows == 2; ++column) multiply_add(1, column);
-    add(a0, TileCore::kRowBytes);
-    if (rows == 2) add(a1, TileCore::kRowBytes);
+    add(a0, AmxCore::kRowBytes);
+    if (rows == 2) add(a1, AmxCore::kRowBytes);
     add(b_at, b_step);
-    sub(depth, TileCore::kSide);
+    sub(depth, AmxCore::kSide);
     jnz(loop);
     L(done);
     each_of_c([&](const Tmm& r, const Address& at) { tilestored(at, r); });
@@ -124,7 +124,7 @@ class TileGenerator : public Xbyak::CodeGenerator {
 
 }  // namespace
 
-Expected<KernelCode, std::string> emit_tile_matmul(NarrowProduct kind, const Cpu& cpu) {
+Expected<KernelCode, std::string> emit_amx_matmul(NarrowProduct kind, const Cpu& cpu) {
   FRAMEJIT_CHECK(kind != NarrowProduct::Int16, "AMX has no pairs of int16");
   const bool bf16 = kind == NarrowProduct::BFloat16;
   if (!(bf16 ? cpu.amx_bf16 : cpu.amx_int8)) return Unexpected{std::string(bf16 ? "no AMX-BF16" : "no AMX-INT8")};

@@ -12,12 +12,12 @@ namespace framejit::codegen::testing {
 
 /// While one lives, code that uses tile registers runs: by the processor where it has them, else by the handler, on any
 /// thread. An instruction that AMX would refuse ends the process.
-class Tiles {
+class AmxEmulator {
  public:
-  Tiles();
-  ~Tiles();
-  Tiles(const Tiles&) = delete;
-  Tiles& operator=(const Tiles&) = delete;
+  AmxEmulator();
+  ~AmxEmulator();
+  AmxEmulator(const AmxEmulator&) = delete;
+  AmxEmulator& operator=(const AmxEmulator&) = delete;
 
   /// A processor that can do what `base` can, and has AMX.
   static Cpu add_to(Cpu base);

@@ -1,4 +1,4 @@
-#include "tile_emulator.h"
+#include "amx_emulator.h"
 
 #include <gtest/gtest.h>
 #include <ucontext.h>
@@ -219,8 +219,8 @@ void on_illegal(int, siginfo_t*, void* context) {
 
 }  // namespace
 
-Tiles::Tiles() {
-  emulates_ = !(detected_cpu().amx_bf16 && detected_cpu().amx_int8 && allow_tiles());
+AmxEmulator::AmxEmulator() {
+  emulates_ = !(detected_cpu().amx_bf16 && detected_cpu().amx_int8 && allow_amx());
   if (!emulates_) return;
   struct sigaction action{};
   action.sa_sigaction = on_illegal;
@@ -228,18 +228,18 @@ Tiles::Tiles() {
   sigaction(SIGILL, &action, &before_);
 }
 
-Tiles::~Tiles() {
+AmxEmulator::~AmxEmulator() {
   if (emulates_) sigaction(SIGILL, &before_, nullptr);
 }
 
-Cpu Tiles::add_to(Cpu base) {
+Cpu AmxEmulator::add_to(Cpu base) {
   base.amx_bf16 = base.amx_int8 = true;
   return base;
 }
 
-int64_t Tiles::emulated() { return products.load(); }
+int64_t AmxEmulator::emulated() { return products.load(); }
 
-bool Tiles::released() {
+bool AmxEmulator::released() {
   uint8_t configuration[64];
   asm volatile("sttilecfg %0" : "=m"(configuration));
   return configuration[0] == 0;

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "../codegen/tile_emulator.h"
+#include "../codegen/amx_emulator.h"
 #include "codegen/matmul.h"
 #include "products.h"
 #include "runtime/exec_memory.h"
@@ -16,11 +16,11 @@
 namespace framejit::runtime::testing {
 namespace {
 
+using codegen::AmxCore;
 using codegen::NarrowProduct;
-using codegen::TileCore;
-using codegen::testing::Tiles;
+using codegen::testing::AmxEmulator;
 
-constexpr int64_t kSide = TileCore::kSide;
+constexpr int64_t kSide = AmxCore::kSide;
 
 float from_bits(uint32_t bits) {
   float value;
@@ -67,7 +67,7 @@ class PackedBytes {
     for (int64_t i = 0; i < batch * b_bytes_; ++i) b_.data[i] = static_cast<char>(random());
     p_.core = codegen::MatMulCore(DType::F32, true);
     p_.code = code;
-    p_.narrow = p_.in_tiles = true;
+    p_.narrow = p_.in_amx = true;
     p_.m = m, p_.n = n, p_.k = groups;
     p_.a_row = a_row_, p_.a_k = 4, p_.b_k = 128, p_.b_column = 4, p_.c_row = c_row_;
     if (batch > 1) p_.batch = {{batch, m * a_row_, b_bytes_, c_bytes_}};
@@ -79,11 +79,11 @@ class PackedBytes {
     p_.added = added;
     p_.plan();
     if (in_pieces) p_.nanoseconds = 1e9;
-    EXPECT_EQ(p_.path, Product::Path::Registers);
+    EXPECT_EQ(p_.path, Product::Path::Amx);
     std::memset(c_.data, 0x11, static_cast<std::size_t>(batch_ * c_bytes_));
     RunState state;
     run_product(p_, a_.data, b_.data, c_.data, state);
-    EXPECT_TRUE(Tiles::released());
+    EXPECT_TRUE(AmxEmulator::released());
     const int32_t before = 0x11111111;
     for (int64_t batch = 0; batch < batch_; ++batch)
       for (int64_t i = 0; i < m_; ++i)
@@ -104,22 +104,22 @@ class PackedBytes {
   Product p_;
 };
 
-class TileProduct : public ::testing::Test {
+class AmxProduct : public ::testing::Test {
  protected:
-  TileProduct() {
-    auto kernel = codegen::emit_tile_matmul(NarrowProduct::Int8, Tiles::add_to(codegen::select_cpu("")));
+  AmxProduct() {
+    auto kernel = codegen::emit_amx_matmul(NarrowProduct::Int8, AmxEmulator::add_to(codegen::select_cpu("")));
     const std::span<const uint8_t> piece(kernel->bytes);
     block_ = std::move(*CodeBlock::seal({&piece, 1}));
     initialize_scheduler();
   }
   const void* code() const { return block_->entry(0); }
 
-  Tiles tiles_;
+  AmxEmulator amx_;
   std::optional<CodeBlock> block_;
   std::mt19937_64 random_{5};
 };
 
-TEST_F(TileProduct, TailsOfRowsAndColumns) {
+TEST_F(AmxProduct, TailsOfRowsAndColumns) {
   for (int64_t m = 1; m <= 34; ++m)
     for (int64_t n : {1, 2, 15, 16, 17, 31, 32, 33, 65}) {
       PackedBytes(m, n, kSide, 1, code(), random_).expect_right(n % 2 == 0);
@@ -128,7 +128,7 @@ TEST_F(TileProduct, TailsOfRowsAndColumns) {
     }
 }
 
-TEST_F(TileProduct, BlocksOfDepthAndBatches) {
+TEST_F(AmxProduct, BlocksOfDepthAndBatches) {
   for (auto [m, n, k] : {std::array<int64_t, 3>{33, 35, 16 * 33}, {20, 18, 16 * 40}, {7, 50, 0}, {40, 40, 32}})
     for (int64_t batch : {1, 3})
       for (bool added : {false, true}) {
@@ -139,7 +139,7 @@ TEST_F(TileProduct, BlocksOfDepthAndBatches) {
       }
 }
 
-TEST_F(TileProduct, InPieces) {
+TEST_F(AmxProduct, InPieces) {
   for (int threads : {2, 4}) {
     set_num_threads(threads);
     PackedBytes(300, 270, 32, 2, code(), random_).expect_right(false, true);
@@ -176,7 +176,7 @@ class RoundedProduct : public ::testing::Test {
     if (codegen::detected_cpu().isa != codegen::Isa::Avx512)
       GTEST_SKIP() << "no AVX-512, which all processors with AMX have";
     initialize_scheduler();
-    cpu_ = Tiles::add_to(codegen::select_cpu("avx512"));
+    cpu_ = AmxEmulator::add_to(codegen::select_cpu("avx512"));
   }
 
   std::vector<std::byte> floats(int64_t count) {
@@ -196,7 +196,7 @@ class RoundedProduct : public ::testing::Test {
   std::vector<std::byte> run(const Factors& f, const std::vector<std::vector<std::byte>>& params) {
     const Ran ran = run_graph("graph @f(" + f.operands() + ") {\n  %9 = matmul %a, %b : " + f.c() + "\n  return %9\n}",
                               params, cpu_, {}, true);
-    EXPECT_TRUE(Tiles::released());
+    EXPECT_TRUE(AmxEmulator::released());
     return ran.results.at(0);
   }
 
@@ -225,20 +225,20 @@ class RoundedProduct : public ::testing::Test {
         }
   }
 
-  Tiles tiles_;
+  AmxEmulator amx_;
   codegen::Cpu cpu_;
   std::mt19937_64 random_{6};
 };
 
 TEST_F(RoundedProduct, Tails) {
-  const int64_t before = Tiles::emulated();
+  const int64_t before = AmxEmulator::emulated();
   for (int64_t tail = 0; tail < 33; ++tail)
     for (const Factors& f :
          {Factors{48 + tail, 48, 48}, {48, 48 + tail, 48}, {48, 48, 48 + tail}, {48 + tail, 80 - tail, 81 - tail}}) {
       check(f);
       if (HasFatalFailure()) return;
     }
-  EXPECT_EQ(Tiles::emulated() > before, tiles_.emulates());
+  EXPECT_EQ(AmxEmulator::emulated() > before, amx_.emulates());
 }
 
 TEST_F(RoundedProduct, StridesAndBatches) {
@@ -365,15 +365,15 @@ class IntegerProduct : public ::testing::Test {
   void check(const Integers& f) {
     for (const codegen::Cpu& cpu : cpus()) check(f, cpu);
     if (codegen::detected_cpu().isa != codegen::Isa::Avx512) return;
-    const int64_t before = Tiles::emulated();
-    check(f, Tiles::add_to(codegen::select_cpu("avx512")));
-    const bool in_tiles = f.a == DType::U8 && f.b == DType::I8 && std::min({f.m, f.n, f.k}) >= 48;
-    if (tiles_.emulates()) {
-      EXPECT_EQ(Tiles::emulated() > before, in_tiles) << f.text();
+    const int64_t before = AmxEmulator::emulated();
+    check(f, AmxEmulator::add_to(codegen::select_cpu("avx512")));
+    const bool in_amx = f.a == DType::U8 && f.b == DType::I8 && std::min({f.m, f.n, f.k}) >= 48;
+    if (amx_.emulates()) {
+      EXPECT_EQ(AmxEmulator::emulated() > before, in_amx) << f.text();
     }
   }
 
-  Tiles tiles_;
+  AmxEmulator amx_;
   std::mt19937_64 random_{8};
 };
 
