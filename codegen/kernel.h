@@ -431,13 +431,13 @@ struct HostStep {
 /// Rotate changes is where later steps find them.
 struct FlowStep {
   enum Kind : uint8_t {
-    Jump,     // to `target`
-    Unless,   // to `target` if the bool at `offset` of buffer `a` is false
-    Again,    // back to `target` if it is true: the end of a round of a loop
-    Move,     // `a` lies where `b` does, at `offset`
-    Rotate,   // `a` lies where `b` does, and `b` in the memory of `c`, which takes that of `b`
-    Expect,   // RunStatus::Unexpected, with `target` as the location, if the bool at `offset` of `a` is false
-    Measure,  // symbol number `target` is the i64 at `offset` of `a`; the steps behind go by it
+    Jump,           // to `target`
+    BranchIfFalse,  // to `target` if the bool at `offset` of buffer `a` is false
+    BranchBack,     // back to `target` if it is true: the end of a round of a loop
+    MoveBuffer,     // `a` lies where `b` does, at `offset`
+    RotateBuffers,  // `a` lies where `b` does, and `b` in the memory of `c`, which takes that of `b`
+    Expect,         // RunStatus::Unexpected, with `target` as the location, if the bool at `offset` of `a` is false
+    SetSymbol,      // symbol number `target` is the i64 at `offset` of `a`; the steps behind go by it
   } kind = Jump;
   BufferIndex a = 0, b = 0, c = 0;
   graph::Dim offset = 0;

@@ -90,7 +90,7 @@ void Lowerer::lower_control(const Part& part) {
     std::vector<graph::SymbolId> symbol;
     node.dim().collect_symbols(symbol);
     program_.measured.push_back({symbol[0], node.most()});
-    decide(FlowStep::Measure, node.inputs[0], static_cast<uint32_t>(symbol[0]));
+    decide(FlowStep::SetSymbol, node.inputs[0], static_cast<uint32_t>(symbol[0]));
     return;
   }
   if (node.op == Op::Expect) {
@@ -111,7 +111,7 @@ void Lowerer::lower_control(const Part& part) {
     outputs[i] = buffer_of(output);
   });
   if (node.op == Op::Loop) return lower_loop(node, group, outputs);
-  const uint32_t skip = decide(FlowStep::Unless, node.inputs[0]);
+  const uint32_t skip = decide(FlowStep::BranchIfFalse, node.inputs[0]);
   lower_side(*node.blocks[0], group.blocks[0], outputs);
   const uint32_t end = here();
   flow(FlowStep::Jump);
@@ -138,7 +138,7 @@ void Lowerer::lower_side(const graph::Block& block, const std::vector<Group>& gr
 }
 
 void Lowerer::move(BufferIndex a, BufferIndex b, Dim offset) {
-  FlowStep& step = flow(FlowStep::Move);
+  FlowStep& step = flow(FlowStep::MoveBuffer);
   step.a = a;
   step.b = b;
   step.offset = std::move(offset);
@@ -170,12 +170,12 @@ void Lowerer::lower_loop(const Node& node, const Group& group, const std::vector
   const BufferIndex decides = append_buffer(BufferKind::Pointer, 0);
   move(decides, condition, graph_.type(body.results[0]).offset);
   for (const Carried& c : carried) {
-    FlowStep& step = flow(FlowStep::Rotate);
+    FlowStep& step = flow(FlowStep::RotateBuffers);
     step.a = c.now;
     step.b = c.next;
     step.c = c.spare;
   }
-  FlowStep& again = flow(FlowStep::Again);
+  FlowStep& again = flow(FlowStep::BranchBack);
   again.a = decides;
   again.target = head;
   for (std::size_t i = 0; i < carried.size(); ++i)

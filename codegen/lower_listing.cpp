@@ -92,14 +92,14 @@ std::string flow_text(const Program& program, const FlowStep& step) {
   };
   switch (step.kind) {
     case FlowStep::Jump: return "jump to " + std::to_string(step.target);
-    case FlowStep::Unless: return "jump to " + std::to_string(step.target) + " unless " + at();
-    case FlowStep::Again: return "jump to " + std::to_string(step.target) + " if " + at();
+    case FlowStep::BranchIfFalse: return "jump to " + std::to_string(step.target) + " unless " + at();
+    case FlowStep::BranchBack: return "jump to " + std::to_string(step.target) + " if " + at();
     case FlowStep::Expect: return "expect " + at();
-    case FlowStep::Measure: return "s" + std::to_string(step.target) + " is " + at();
-    case FlowStep::Move:
+    case FlowStep::SetSymbol: return "s" + std::to_string(step.target) + " is " + at();
+    case FlowStep::MoveBuffer:
       return "move " + buffer_name(program, step.a) + " to " + buffer_name(program, step.b) +
              (step.offset == Dim(0) ? "" : " + " + step.offset.str());
-    case FlowStep::Rotate:
+    case FlowStep::RotateBuffers:
       return "rotate " + buffer_name(program, step.a) + ", " + buffer_name(program, step.b) + ", " +
              buffer_name(program, step.c);
   }

@@ -49,7 +49,7 @@ class Finder {
       : program_(program), bound_(bound), block_bytes_(block_bytes) {
     for (const Step& step : program.steps)
       if (const auto* flow = std::get_if<FlowStep>(&step))
-        if (flow->kind == FlowStep::Jump || flow->kind == FlowStep::Unless || flow->kind == FlowStep::Again)
+        if (flow->kind == FlowStep::Jump || flow->kind == FlowStep::BranchIfFalse || flow->kind == FlowStep::BranchBack)
           targets_.insert(flow->target);
   }
 

@@ -140,7 +140,7 @@ class Binder {
   static double nanoseconds_of(const BoundStep& step) {
     if (const auto* host = std::get_if<BoundHost>(&step)) return nanoseconds_of_host(*host);
     if (const auto* flow = std::get_if<BoundFlow>(&step))
-      return flow->step->kind == FlowStep::Again ? kLoopNanoseconds : 0;
+      return flow->step->kind == FlowStep::BranchBack ? kLoopNanoseconds : 0;
     return cost_of(step);
   }
 
@@ -620,8 +620,8 @@ class Binder {
     for (std::size_t i = 0; i < program_.steps.size(); ++i) {
       const auto* flow = std::get_if<FlowStep>(&program_.steps[i]);
       if (!flow) continue;
-      if (flow->kind == FlowStep::Move) last[flow->b] = program_.steps.size();
-      if (flow->kind != FlowStep::Again) continue;
+      if (flow->kind == FlowStep::MoveBuffer) last[flow->b] = program_.steps.size();
+      if (flow->kind != FlowStep::BranchBack) continue;
       for (std::size_t inner = flow->target; inner < i; ++inner)
         for_each_buffer(program_, bound, inner, [&](BufferIndex b, bool) {
           first[b] = std::min<std::size_t>(first[b], flow->target);
@@ -690,8 +690,8 @@ void for_each_buffer(const Step& step, const std::function<void(BufferIndex, boo
   } else if (const auto* flow = std::get_if<FlowStep>(&step)) {
     if (flow->kind == FlowStep::Jump) return;
     f(flow->a, true);
-    if (flow->kind == FlowStep::Move || flow->kind == FlowStep::Rotate) f(flow->b, true);
-    if (flow->kind == FlowStep::Rotate) f(flow->c, true);
+    if (flow->kind == FlowStep::MoveBuffer || flow->kind == FlowStep::RotateBuffers) f(flow->b, true);
+    if (flow->kind == FlowStep::RotateBuffers) f(flow->c, true);
   } else {
     const auto& undo = std::get<UndoStep>(step);
     f(undo.source.buffer, false);

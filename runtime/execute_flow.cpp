@@ -19,14 +19,14 @@ std::size_t execute_flow(const BoundFlow& flow, std::size_t at, char** buffers, 
   const auto is_true = [&] { return buffers[step.a][flow.offset] != 0; };
   switch (step.kind) {
     case FlowStep::Jump: return step.target;
-    case FlowStep::Unless: return is_true() ? at + 1 : step.target;
-    case FlowStep::Again:
+    case FlowStep::BranchIfFalse: return is_true() ? at + 1 : step.target;
+    case FlowStep::BranchBack:
       if (!is_true()) return at + 1;
       if (state.poller && ++state.rounds % kPollEvery == 0) state.poller->check();
       return step.target;
-    case FlowStep::Measure: break;  // the plan's
-    case FlowStep::Move: buffers[step.a] = buffers[step.b] + flow.offset; break;
-    case FlowStep::Rotate:
+    case FlowStep::SetSymbol: break;  // the plan's
+    case FlowStep::MoveBuffer: buffers[step.a] = buffers[step.b] + flow.offset; break;
+    case FlowStep::RotateBuffers:
       buffers[step.a] = buffers[step.b];
       std::swap(buffers[step.b], buffers[step.c]);
       break;

@@ -503,7 +503,7 @@ RunResult Plan::Impl::run_steps(const Ready& ready, std::unique_ptr<const Ready>
       }
     }
     if (const auto* flow = std::get_if<BoundFlow>(&now.steps[i])) {
-      if (flow->step->kind == FlowStep::Measure) measure(*flow);
+      if (flow->step->kind == FlowStep::SetSymbol) measure(*flow);
       done = execute_flow(*flow, i, buffers, state);
       continue;
     }
