@@ -28,23 +28,21 @@ struct MatMulArgs {
   const char* a;       // tile, dots: first element of A; copy, transpose: the source
   const char* b;       // tile: first row of B; dots: first column of B, contiguous along k
   char* c;             // first element of C; copy, transpose: the destination
-  int64_t a_row, a_k;  // between rows of A, or of a transposed source; between two k of A, or of a copied source,
-                       // slides: lines of A
+  int64_t a_row;       // between rows of A, or of a transposed source
+  int64_t a_k;         // between two k of A, or of a copied source; weight_gradient: between lines of A
   int64_t b_k;         // tile: between rows of B; dots: between columns of B
   int64_t c_row;       // between rows of C, or of the destination
   int64_t k;           // depth; copy, transpose: rows of the destination
-  int64_t live;     // masked tile and copy: live lanes of the last vector; transpose: rows of the source; row: columns
-  int64_t panels;   // tile: so many tiles beside each other, at least one; reached: below each other; lines, slides:
-                    // lines
-  int64_t b_panel;  // tile: from a panel of B to the next; dots: between columns of C; lines, slides: from a line of B
-                    // to the next
-  int64_t add;      // tile, slides: C += product in place of C = product
-  int64_t b_ahead;  // tile: how far ahead B is prefetched
-  int64_t b_last = 0;  // tile: rows at the end of B that prefetch nothing: what lies behind them may be no memory, and
-                       // slow to ask for
-  const int64_t* reach;  // reached, lines: for each k, how far from `a` or `b` it lies; slides: for each column of C,
-                         // how far A is moved
-  int64_t c_panel;       // lines: from a line of C to the next; slides: between columns of C
+  int64_t live;        // masked tile, copy: live lanes of the last vector; transpose: rows; vector_matrix: columns
+  int64_t panels;      // tile: tiles next to each other, at least one; indirect_tile: below each other; else lines
+  int64_t b_panel;     // tile: from a panel of B to the next; dots: between columns of C; else between lines of B
+  int64_t add;         // tile, weight_gradient: C += product instead of C = product
+  int64_t b_ahead;     // tile: how far ahead B is prefetched
+  int64_t b_last = 0;  // tile: rows at the end of B that prefetch nothing: the memory after them may not exist
+  /// indirect_tile, line_convolution: for each k, the distance from `a` or `b`; weight_gradient: for each column of C,
+  /// how far A is moved.
+  const int64_t* reach;
+  int64_t c_panel;             // line_convolution: from a line of C to the next; weight_gradient: between columns of C
   const char* bias = nullptr;  // tile: a row that is added to each of C's, after the product; null: none
   int64_t relu = 0;            // tile: a Relu, of what C becomes
 };
@@ -53,21 +51,23 @@ struct MatMulArgs {
 using MatMulFn = void (*)(const MatMulArgs*);
 
 /// Fixed by element size and instruction set:
-///   tile       C[rows, vectors] (+)= A[rows, k] B[k, vectors]: for each element one chain of fused multiply-adds
-///              along k, the same in every part; then `bias` and `relu`, in registers; `masked`: the last vector has
-///              `live` lanes
-///   copy       rows of `vectors` vectors; idle lanes of the last one become copies of a live one
-///   transpose  `live` <= lanes rows, contiguous along k, to rows of a vector; idle lanes are copies of the last row
-///   dots       C[rows, columns] = dot products along contiguous k: one chain for each lane, then their sum
-///   reached    a tile whose elements of A lie where a table says, for each k the same distance from those of k = 0
-///   lines      C[rows, columns of `vectors` vectors] = A[rows, k] B, line after line; rows of B lie where a table
-///              says. Whole vectors of B are read, the last one of C has `live` lanes
-///   slides     C[rows, columns] (+)= sums, over lines of k elements, of B times A, which is moved by `a_row` for each
-///              row and by a table for each column: one chain for each lane, then their sum
-///   stencils   the same of one row of A, the weights of one window, for several lines of C at once: a vector of B is
-///              read once for all of them. `a_k`: between lines of the window in A; `k`: its columns; `a_row`, `b_k`:
-///              in B, from a column to the next and from a line to the next
-///   row        C[1, live] = a row A[1, k] times B[k, live], k at most kRowDepth; `add`: the chain goes on from C
+///   tile              C[rows, vectors] (+)= A[rows, k] B[k, vectors]: for each element one chain of fused
+///                     multiply-adds along k, the same in every part; then `bias` and `relu`, in registers; `masked`:
+///                     the last vector has `live` lanes
+///   copy              rows of `vectors` vectors; idle lanes of the last one become copies of a live one
+///   transpose         `live` <= lanes rows, contiguous along k, to rows of a vector; idle lanes are copies of the last
+///                     row
+///   dots              C[rows, columns] = dot products along contiguous k: one chain for each lane, then their sum
+///   indirect_tile     a tile whose elements of A are found by a table, for each k the same distance from those of
+///                     the first k
+///   line_convolution  C[rows, columns of `vectors` vectors] = A[rows, k] B, line after line; rows of B are found by
+///                     a table. Whole vectors of B are read, the last one of C has `live` lanes
+///   weight_gradient   C[rows, columns] (+)= sums, over lines of k elements, of B times A, which is moved by `a_row`
+///                     for each row and by a table for each column: one chain for each lane, then their sum
+///   depthwise         weight_gradient for one row of A, the weights of one window, and several lines of C at once: a
+///                     vector of B is read once for all of them. `a_k`: between lines of the window in A; `k`: its
+///                     columns; `a_row`, `b_k`: in B, from a column to the next and from a line to the next
+///   vector_matrix     C[1, live] = a row A[1, k] times B[k, live], k at most kRowDepth; `add`: the chain starts from C
 struct MatMulCore {
   int item = 4;    // bytes of an element
   int lanes = 16;  // of a vector
@@ -77,11 +77,12 @@ struct MatMulCore {
   static constexpr int kHalf = 0;  // in place of a number of vectors: half a vector, in registers of that size
   static constexpr int kCopy = 5 * kMostRows * 2, kTranspose = kCopy + 4, kDots = kTranspose + 1;
   static constexpr int kRow = kDots + kMostDots * kMostDotColumns, kRowDepth = 8, kNarrowRows = 6;
-  static constexpr int kReached = kRow + kRowDepth, kLines = kReached + 2 * kMostRows;
-  static constexpr int kSlides = kLines + kLineRows * kLineVectors, kSlideRows = 4, kSlideColumns = 5;
-  static constexpr int kStencils = kSlides + kSlideRows * kSlideColumns, kStencilVectors = 4;
-  static constexpr int kStencilLines[] = {4, 2}, kStencilWindows[] = {3, 5};
-  static constexpr int kParts = kStencils + 4 * kStencilVectors;
+  static constexpr int kIndirect = kRow + kRowDepth, kLineConvolution = kIndirect + 2 * kMostRows;
+  static constexpr int kWeightGradient = kLineConvolution + kLineRows * kLineVectors, kGradientRows = 4,
+                       kGradientColumns = 5;
+  static constexpr int kDepthwise = kWeightGradient + kGradientRows * kGradientColumns, kDepthwiseVectors = 4;
+  static constexpr int kDepthwiseLines[] = {4, 2}, kDepthwiseWindows[] = {3, 5};
+  static constexpr int kParts = kDepthwise + 4 * kDepthwiseVectors;
 
   MatMulCore() = default;
   MatMulCore(graph::DType dtype, bool has_avx512)
@@ -99,17 +100,17 @@ struct MatMulCore {
     return rows <= most_rows(vectors) && (!masked || vectors <= (avx512 ? 2 : 1));
   }
   int most_dot_columns(int rows) const { return rows > 4 ? 1 : avx512 ? 4 : 2; }
-  /// Of a tile of one vector or two whose A is reached by a table.
-  int most_reached(int vectors) const { return avx512 ? kMostRows : vectors == 1 ? 12 : 6; }
+  /// Of an indirect_tile of one vector or two.
+  int most_indirect_rows(int vectors) const { return avx512 ? kMostRows : vectors == 1 ? 12 : 6; }
   /// Accumulators, an element of A for each row and, unless it is an operand from memory, a vector of B.
   int most_line_vectors(int rows) const {
     return std::min(kLineVectors, rows == 1 ? kLineVectors : ((avx512 ? 31 : 15) - rows) / rows);
   }
 
-  int most_stencil_vectors(int lines) const { return avx512 || lines == 2 ? kStencilVectors : 2; }
+  int most_depthwise_vectors(int lines) const { return avx512 || lines == 2 ? kDepthwiseVectors : 2; }
 
   /// As many accumulators as AVX2 has room for.
-  static constexpr int most_slide_rows(int columns) { return std::min(kSlideRows, 12 / columns); }
+  static constexpr int most_gradient_rows(int columns) { return std::min(kGradientRows, 12 / columns); }
 
   static constexpr int tile(int rows, int vectors, bool masked) {
     const int width = vectors == 8 ? 4 : vectors == 4 ? 3 : vectors;
@@ -118,14 +119,18 @@ struct MatMulCore {
   static constexpr int copy(int vectors, bool masked) { return kCopy + (vectors - 1) * 2 + masked; }
   static constexpr int dots(int rows, int columns) { return kDots + (rows - 1) * kMostDotColumns + columns - 1; }
 
-  static constexpr int row(int depth) { return kRow + depth - 1; }
-  static constexpr int reached(int rows, int vectors) { return kReached + (rows - 1) * 2 + vectors - 1; }
-  static constexpr int lines(int rows, int vectors) { return kLines + (rows - 1) * kLineVectors + vectors - 1; }
-  /// Of kStencilWindows lines of a window, kStencilLines lines of C.
-  static constexpr int stencils(int window, int lines, int vectors) {
-    return kStencils + ((window == 5) * 2 + (lines == 2)) * kStencilVectors + vectors - 1;
+  static constexpr int vector_matrix(int depth) { return kRow + depth - 1; }
+  static constexpr int indirect_tile(int rows, int vectors) { return kIndirect + (rows - 1) * 2 + vectors - 1; }
+  static constexpr int line_convolution(int rows, int vectors) {
+    return kLineConvolution + (rows - 1) * kLineVectors + vectors - 1;
   }
-  static constexpr int slides(int rows, int columns) { return kSlides + (rows - 1) * kSlideColumns + columns - 1; }
+  /// Of kDepthwiseWindows lines of a window, kDepthwiseLines lines of C.
+  static constexpr int depthwise(int window, int lines, int vectors) {
+    return kDepthwise + ((window == 5) * 2 + (lines == 2)) * kDepthwiseVectors + vectors - 1;
+  }
+  static constexpr int weight_gradient(int rows, int columns) {
+    return kWeightGradient + (rows - 1) * kGradientColumns + columns - 1;
+  }
 
   /// A part of the code at `entry`.
   template <class Fn = MatMulFn>

@@ -77,33 +77,33 @@ void MatMulGenerator::dots_and_rows(F&& begin_part) {
       dots(rows, columns);
     }
   for (int steps = 1; steps <= (narrow_ ? MatMulCore::kNarrowRows : MatMulCore::kRowDepth); ++steps) {
-    begin_part(MatMulCore::row(steps));
-    narrow_ ? narrow_rows(steps) : row(steps);
+    begin_part(MatMulCore::vector_matrix(steps));
+    narrow_ ? narrow_rows(steps) : vector_matrix(steps);
   }
 }
 
 template <class F>
 void MatMulGenerator::convolutions(F&& begin_part) {
   for (int vectors : {1, 2})
-    for (int rows = 1; rows <= core_.most_reached(vectors); ++rows) {
-      begin_part(MatMulCore::reached(rows, vectors));
-      reached(rows, vectors);
+    for (int rows = 1; rows <= core_.most_indirect_rows(vectors); ++rows) {
+      begin_part(MatMulCore::indirect_tile(rows, vectors));
+      indirect_tile(rows, vectors);
     }
   for (int rows = 1; rows <= MatMulCore::kLineRows; ++rows)
     for (int vectors = 1; vectors <= core_.most_line_vectors(rows); ++vectors) {
-      begin_part(MatMulCore::lines(rows, vectors));
-      lines(rows, vectors);
+      begin_part(MatMulCore::line_convolution(rows, vectors));
+      line_convolution(rows, vectors);
     }
-  for (int window : MatMulCore::kStencilWindows)
-    for (int lines : MatMulCore::kStencilLines)
-      for (int vectors = 1; vectors <= core_.most_stencil_vectors(lines); ++vectors) {
-        begin_part(MatMulCore::stencils(window, lines, vectors));
-        stencils(window, lines, vectors);
+  for (int window : MatMulCore::kDepthwiseWindows)
+    for (int lines : MatMulCore::kDepthwiseLines)
+      for (int vectors = 1; vectors <= core_.most_depthwise_vectors(lines); ++vectors) {
+        begin_part(MatMulCore::depthwise(window, lines, vectors));
+        depthwise(window, lines, vectors);
       }
-  for (int columns = 1; columns <= MatMulCore::kSlideColumns; ++columns)
-    for (int rows = 1; rows <= MatMulCore::most_slide_rows(columns); ++rows) {
-      begin_part(MatMulCore::slides(rows, columns));
-      slides(rows, columns);
+  for (int columns = 1; columns <= MatMulCore::kGradientColumns; ++columns)
+    for (int rows = 1; rows <= MatMulCore::most_gradient_rows(columns); ++rows) {
+      begin_part(MatMulCore::weight_gradient(rows, columns));
+      weight_gradient(rows, columns);
     }
 }
 

@@ -6,7 +6,7 @@
 namespace framejit::codegen::detail {
 
 /// The table takes the place of a distance between two k; tiles stand below each other, with B the same for all.
-void MatMulGenerator::reached(int rows, int vectors) {
+void MatMulGenerator::indirect_tile(int rows, int vectors) {
   const Shape s{rows, vectors, false};
   const Reg64 reach = r9, origin = rsi;
   Label panel, loop, done, overwrite;
@@ -55,7 +55,7 @@ void MatMulGenerator::reached(int rows, int vectors) {
   ret();
 }
 
-void MatMulGenerator::lines(int rows, int vectors) {
+void MatMulGenerator::line_convolution(int rows, int vectors) {
   const Reg64 reach = r9, origin = rsi;
   const auto acc = [&](int row, int v) { return vec(row * vectors + v); };
   const auto element = [&](int row) { return vec(rows * vectors + row); };
@@ -130,7 +130,7 @@ void MatMulGenerator::store_lines(int rows, int vectors) {
 }
 
 /// A line of B meets the line of the window that lies on it, for each line of C.
-void MatMulGenerator::stencils(int window, int lines, int vectors) {
+void MatMulGenerator::depthwise(int window, int lines, int vectors) {
   const Reg64 a_line = r8, a_line3 = r9, a_column = rax, b_line = rbx, column = rcx, step = rsi, origin = r14;
   const auto acc = [&](int line, int v) { return vec(line * vectors + v); };
   const auto weight = [&](int line) { return vec(lines * vectors + line); };
@@ -179,7 +179,7 @@ void MatMulGenerator::stencils(int window, int lines, int vectors) {
   ret();
 }
 
-void MatMulGenerator::slides(int rows, int columns) {
+void MatMulGenerator::weight_gradient(int rows, int columns) {
   const Reg64 bases[] = {rax, rbx, rbp, r8}, moved[] = {r9, r10, r11, r12, r13}, b_line = r15, lines_left = r14,
               origin = rsi;
   const auto acc = [&](int row, int column) { return vec(row * columns + column); };

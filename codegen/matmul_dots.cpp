@@ -90,7 +90,7 @@ void MatMulGenerator::sum_lanes(const Xmm& r, const Xmm& scratch) {
 
 /// Rows of B are read from end to end, so that what fetches ahead of the program is not stopped by the pages of a
 /// column.
-void MatMulGenerator::row(int steps) {
+void MatMulGenerator::vector_matrix(int steps) {
   const Reg64 c = rax, left = r8, b3 = r9, b4 = r11, b7 = rdx, scratch = rsi;
   const auto a = [&](int i) { return vec(4 + i); };
   constexpr int kSpare = 4 + MatMulCore::kRowDepth;

@@ -215,15 +215,15 @@ class MatMulGenerator : public Xbyak::CodeGenerator {
   // matmul_dots.cpp
   void dots(int rows, int columns);
   void sum_lanes(const Xmm& r, const Xmm& scratch);
-  void row(int steps);
+  void vector_matrix(int steps);
   // matmul_narrow_rows.cpp
   void narrow_rows(int rows);
   // matmul_convolutions.cpp
-  void reached(int rows, int vectors);
-  void lines(int rows, int vectors);
+  void indirect_tile(int rows, int vectors);
+  void line_convolution(int rows, int vectors);
   void store_lines(int rows, int vectors);
-  void stencils(int window, int lines, int vectors);
-  void slides(int rows, int columns);
+  void depthwise(int window, int lines, int vectors);
+  void weight_gradient(int rows, int columns);
 
   static constexpr int kPrefetchDepth = 32;  // below it, C is as near as the operands
   const MatMulCore core_;

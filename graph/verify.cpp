@@ -5,29 +5,26 @@
 //  2  An operand is defined before its use, and is not a write.
 //  3  A node has as many operands as its row says; if has two blocks, loop one, others none.
 //  4  A node has exactly the attributes of its operator: constant a value, dim a dimension, reductions their axes
-//  (sorted,
-//     distinct, in range), params an index and maybe a name.
+//     (sorted, distinct, in range), params an index and maybe a name.
 //  5  Operands have one dtype, which the operator takes (where: the first is bool); the result has the dtype of the
 //     row.
 //  6  A type has a stride for each axis, no negative dimension, and no symbol that the graph's ShapeEnv does not know.
 //     NumPy would make an array of its shape, and a fresh value fits the memory of a process.
 //  7  The result shape is the operator's. Symbolic dimensions that differ pass: a guard may say that they are equal.
 //  8  A value that is neither param, view nor write is fresh: its root is itself, its strides are those of
-//  packed memory
-//     in some order of the axes.
+//     packed memory in some order of the axes.
 //  9  A view (and a write) shares the root of its first operand, which is a param or a fresh value that has bytes; its
 //     dtype is the root's; its elements lie inside of the root's bytes where those are known.
 // 10  A write has the type of its destination; the destination repeats no element; the value broadcasts to it and is no
 //     other view of the same root (a copy of that is, since all is read before the first store).
 // 11  Results are values of the body, or of their block, and neither writes nor control flow.
 // 12  Blocks: the condition of if, the first result of a loop's body and the operand of expect are one bool; both
-// blocks of
-//     an if give the same types; what a loop begins with, carries and ends its rounds with have the same types, packed.
+//     blocks of an if give the same types; what a loop begins with, carries and ends its rounds with have the same
+//     types, packed.
 // 13  An output is one of an if or of a loop that has so many, of its type. Nothing else has control flow as operand.
 // 14  What a loop carries is not written; nor is, in its body, what it begins with.
-// 15  What is measured is a 0-d i64, and its symbol a measured one that nothing measures twice. No type goes by one
-// before it is measured, or
-//     behind the block in which that is.
+// 15  What is measured is a 0-d i64, and its symbol a measured one that nothing measures twice. No type depends on
+//     the symbol before it is measured, or after the block in which it is.
 #include "graph/verify.h"
 
 #include <algorithm>

@@ -1,17 +1,14 @@
 // Convolutions: products of weights and the windows of an image, which are never in memory as a whole.
 //
-//     reached     for each band of places of the result:           a copy of what its windows see, where there are
-//     zeros around the image
-//                   for each panel of channels, block of k:        pack the weights
-//                     tiles of places (rows) by channels (columns); when it was the last block of k, turned round into
-//                     C
-//     lines       few channels: lines of the result as sums of shifted lines of such a copy
-//     weights     the gradient of weights: for some panels of channels of the result, each image and band of places,
-//     which are k:
-//                   a copy of what windows see there, for each block of k and panel:
-//                     pack the cotangent of the result; tiles of channels of the image, or places of the window, by
-//                     those of the result
-//     slides      ... with few channels: for each of both sides, lines of the cotangent times shifted lines of such a
+//     Indirect         for each band of places of the result: a copy of what its windows see, if the image has zeros
+//                      around it; for each panel of channels and block of k: pack the weights; tiles of places (rows)
+//                      by channels (columns); after the last block of k, the sums are transposed into C
+//     Lines            few channels: lines of the result as sums of shifted lines of such a copy
+//     Weights          the gradient of weights: for some panels of channels of the result, each image and band of
+//                      places, which are k: a copy of what windows see there; for each block of k and panel: pack the
+//                      cotangent of the result; tiles of channels of the image, or places of the window, by those of
+//                      the result
+//     WeightsOfLines   the same for few channels on both sides: lines of the cotangent times shifted lines of such a
 //     copy
 //
 // Either way the elements that a weight is multiplied with lie where a table says, from the first element of a window.
@@ -39,14 +36,14 @@ class Convolution : ConvolutionParts {
     switch (p_.path) {
       case Product::Path::Lines: return lines(block, scratch);
       case Product::Path::Weights: return weights(block, scratch);
-      case Product::Path::Slides: return slides(block, scratch);
-      default: return reached(block, scratch);
+      case Product::Path::WeightsOfLines: return weights_of_lines(block, scratch);
+      default: return indirect(block, scratch);
     }
   }
 
  private:
   /// The weights of as many channels as a panel has columns are what B is elsewhere; the places of a band are the rows.
-  void reached(const Block& block, char* scratch) const {
+  void indirect(const Block& block, char* scratch) const {
     const Product::Windows& w = *p_.windows;
     char* const weights = scratch;
     char* const sums = weights + weights_bytes();
@@ -113,7 +110,7 @@ class Convolution : ConvolutionParts {
       for (int64_t plane = 0; plane < band.planes; ++plane) {
         const char* const from = part.data + plane * planes.stride * part.pitches[0];
         char* const to = c_at_ + (band.plane + plane) * w.c_plane + band.line * args.c_panel;
-        const int64_t done = stencils(part, band, from, to);
+        const int64_t done = depthwise(part, band, from, to);
         args.panels = band.lines - done;
         if (args.panels == 0) continue;
         if (!known) set_reach(part, reach);
@@ -125,7 +122,7 @@ class Convolution : ConvolutionParts {
             args.b = from + done * args.b_panel + place * core_.item;
             args.c = to + row * p_.c_row + done * args.c_panel + place * core_.item;
             args.live = std::min<int64_t>(core_.lanes, columns.result - place - (width - 1) * core_.lanes);
-            call(MatMulCore::lines(static_cast<int>(count), static_cast<int>(width)), args);
+            call(MatMulCore::line_convolution(static_cast<int>(count), static_cast<int>(width)), args);
           });
         });
       }
@@ -135,9 +132,9 @@ class Convolution : ConvolutionParts {
 
   /// Several lines at once, where a window of one channel has as many lines as there are parts for; gives how many that
   /// were.
-  int64_t stencils(const Part& part, const Band& band, const char* from, char* to) const {
+  int64_t depthwise(const Part& part, const Band& band, const char* from, char* to) const {
     const auto& [planes, rows, columns] = p_.windows->axes;
-    const auto& windows = MatMulCore::kStencilWindows;
+    const auto& windows = MatMulCore::kDepthwiseWindows;
     const bool one_by_one = rows.stride == 1 && rows.dilation == 1 && columns.stride == 1;
     if (!one_by_one || p_.k != rows.window * columns.window ||
         std::find(std::begin(windows), std::end(windows), rows.window) == std::end(windows))
@@ -149,18 +146,18 @@ class Convolution : ConvolutionParts {
     args.k = columns.window;
     args.c_panel = columns.result * core_.item;
     int64_t line = 0;
-    for (const int lines : MatMulCore::kStencilLines) {
+    for (const int lines : MatMulCore::kDepthwiseLines) {
       args.panels = (band.lines - line) / lines;
       if (args.panels == 0) continue;
       for (int64_t row = 0; row < p_.m; ++row)
-        row_blocks(0, divide_up(columns.result, core_.lanes), core_.most_stencil_vectors(lines),
+        row_blocks(0, divide_up(columns.result, core_.lanes), core_.most_depthwise_vectors(lines),
                    [&](int64_t vector, int64_t width) {
                      const int64_t place = vector * core_.lanes;
                      args.a = a_at_ + row * p_.a_row;
                      args.b = from + line * args.b_k + place * core_.item;
                      args.c = to + row * p_.c_row + line * args.c_panel + place * core_.item;
                      args.live = std::min<int64_t>(core_.lanes, columns.result - place - (width - 1) * core_.lanes);
-                     call(MatMulCore::stencils(static_cast<int>(rows.window), lines, static_cast<int>(width)), args);
+                     call(MatMulCore::depthwise(static_cast<int>(rows.window), lines, static_cast<int>(width)), args);
                    });
       line += args.panels * lines;
     }
@@ -263,7 +260,7 @@ class Convolution : ConvolutionParts {
   }
 
   /// A line of the cotangent moves along a line of the image, one place of the window after the other.
-  void slides(const Block& block, char* scratch) const {
+  void weights_of_lines(const Block& block, char* scratch) const {
     const Product::Windows& w = *p_.windows;
     const auto& [planes, lines, columns] = w.axes;
     const int64_t item = core_.item,
@@ -298,18 +295,19 @@ class Convolution : ConvolutionParts {
   void slide(MatMulArgs& args, const char* image, char* sums) const {
     const Product::Windows& w = *p_.windows;
     const auto& [planes, lines, columns] = w.axes;
-    row_blocks(0, columns.window, MatMulCore::kSlideColumns, [&](int64_t column, int64_t count) {
-      int64_t moved[MatMulCore::kSlideColumns];
+    row_blocks(0, columns.window, MatMulCore::kGradientColumns, [&](int64_t column, int64_t count) {
+      int64_t moved[MatMulCore::kGradientColumns];
       for (int64_t i = 0; i < count; ++i) {
         const int64_t place = (column + i) * columns.dilation;
         moved[i] = place % w.parts * w.part + place / w.parts * core_.item;
       }
       args.reach = moved;
-      row_blocks(0, lines.window, MatMulCore::most_slide_rows(static_cast<int>(count)), [&](int64_t row, int64_t rows) {
-        args.a = image + row * args.a_row;
-        args.c = sums + row * args.c_row + column * args.c_panel;
-        call(MatMulCore::slides(static_cast<int>(rows), static_cast<int>(count)), args);
-      });
+      row_blocks(0, lines.window, MatMulCore::most_gradient_rows(static_cast<int>(count)),
+                 [&](int64_t row, int64_t rows) {
+                   args.a = image + row * args.a_row;
+                   args.c = sums + row * args.c_row + column * args.c_panel;
+                   call(MatMulCore::weight_gradient(static_cast<int>(rows), static_cast<int>(count)), args);
+                 });
     });
   }
 };
@@ -371,8 +369,8 @@ void Product::plan_windows() {
     return;
   }
   const bool by_lines = m <= tuning.few_channels && idle(places.result) <= idle(m);
-  path = w.transposed ? (by_lines ? Path::Slides : Path::Weights) : by_lines ? Path::Lines : Path::Reached;
-  w.in_place = path != Path::Lines && (path != Path::Slides || (places.stride == 1 && places.pitch == item));
+  path = w.transposed ? (by_lines ? Path::WeightsOfLines : Path::Weights) : by_lines ? Path::Lines : Path::Indirect;
+  w.in_place = path != Path::Lines && (path != Path::WeightsOfLines || (places.stride == 1 && places.pitch == item));
   w.along = Windows::kAxes - 1;
   for (int i = Windows::kAxes; i-- > 0;) {
     Windows::Axis& a = w.axes[i];

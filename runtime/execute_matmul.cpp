@@ -1,16 +1,17 @@
 // Matrix products: how they are cut for caches and threads.
 //
-//     packed tiles     for each block of k:
-//                        for each block of columns, so that a block of B fits the second-level cache:   pack B[block of
-//                        k, columns]
-//                          for each block of rows:   pack A[rows, block of k], which fits the first-level cache, if
-//                          these are the first columns
-//                            tiles along the columns; when it was the last block of k, the rows are finished
-//     tiles            the same on the operands where they lie, where they are small or used once
-//     reached, lines   convolutions: execute_convolution.cpp
-//     registers        narrow elements in tile registers: a panel of B stays in the first-level cache while it passes
-//     by rows of A row              A has one row, or a few of narrow elements: along the rows of B, a few at a time
-//     dots             A's rows are contiguous along k and B has few columns; or B's columns are, and A has few rows
+//     PackedTiles        for each block of k:
+//                          for each block of columns, so that a block of B fits the second-level cache:
+//                            pack B[block of k, columns]
+//                            for each block of rows:
+//                              pack A[rows, block of k], which fits the first-level cache, at the first columns
+//                              tiles along the columns; after the last block of k, the rows are finished
+//     Tiles              the same on the operands where they are stored, if they are small or used once
+//     Indirect, Lines    convolutions: execute_convolution.cpp
+//     Amx                narrow elements in AMX registers: a panel of B stays in the first-level cache while rows of A
+//                        are multiplied with it
+//     Row                A has one row, or a few of narrow elements: along the rows of B, a few at a time
+//     Dots, DotsOfB      A's rows are contiguous along k and B has few columns; or B's columns are, and A has few rows
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -70,10 +71,10 @@ class Runner : ProductParts {
         break;
       case Product::Path::Row: p_.in_place() ? narrow_rows(block, scratch) : row(block); break;
       case Product::Path::Amx: amx(block); break;
-      case Product::Path::Reached:
+      case Product::Path::Indirect:
       case Product::Path::Winograd:
       case Product::Path::Weights:
-      case Product::Path::Slides:
+      case Product::Path::WeightsOfLines:
       case Product::Path::Lines: run_convolution(*this, block, scratch); break;
     }
     if (p_.path == Product::Path::DotsOfB || p_.path == Product::Path::Row)
@@ -181,7 +182,7 @@ class Runner : ProductParts {
         args.a = a_at_ + at * p_.a_k;
         args.b = b_at_ + at * p_.b_k + column * core_.item;
         args.add = at > 0;
-        call(MatMulCore::row(static_cast<int>(std::min<int64_t>(MatMulCore::kRowDepth, p_.k - at))), args);
+        call(MatMulCore::vector_matrix(static_cast<int>(std::min<int64_t>(MatMulCore::kRowDepth, p_.k - at))), args);
       }
     }
   }
@@ -202,7 +203,7 @@ class Runner : ProductParts {
         row_blocks(0, a.count, MatMulCore::kNarrowRows, [&](int64_t row, int64_t rows) {
           args.a = a.at + row * a.row + at * p_.factor;
           args.c = c_at_ + (block.row + row) * p_.c_row + column * core_.item;
-          call(MatMulCore::row(static_cast<int>(rows)), args);
+          call(MatMulCore::vector_matrix(static_cast<int>(rows)), args);
         });
       }
     }

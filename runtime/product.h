@@ -88,7 +88,19 @@ struct Product {
       return (results - 1) * a.stride + (a.window - 1) * a.dilation + 1;
     }
   };
-  enum class Path : uint8_t { Tiles, PackedTiles, Dots, DotsOfB, Row, Reached, Lines, Winograd, Weights, Slides, Amx };
+  enum class Path : uint8_t {
+    Tiles,
+    PackedTiles,
+    Dots,
+    DotsOfB,
+    Row,
+    Indirect,
+    Lines,
+    Winograd,
+    Weights,
+    WeightsOfLines,
+    Amx
+  };
 
   codegen::MatMulCore core;
   const void* code = nullptr;
