@@ -6,7 +6,7 @@
 #include "ext/stats.h"
 #include "ext/tensor.h"
 #include "graph/passes/memory.h"
-#include "graph/passes/split.h"
+#include "graph/passes/partition_constants.h"
 
 namespace framejit::ext {
 
@@ -77,7 +77,7 @@ std::vector<bool> fold_parameters(capture::Region& region, const CompileOptions&
     objects.push_back(is_parameter(region, input) ? fetch_source(*input.source, live) : nullptr);
     constant.push_back(objects.back() != nullptr);
   }
-  graph::Split split = graph::split_constants(*region.graph, constant, options.keep_layouts);
+  graph::Split split = graph::partition_constants(*region.graph, constant, options.keep_layouts);
   std::vector<char*> params;
   for (uint32_t number : split.params)
     params.push_back(static_cast<char*>(PyArray_DATA(as_ndarray(tensor_array(objects[number])))));

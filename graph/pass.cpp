@@ -39,11 +39,11 @@ PhaseScope::~PhaseScope() noexcept(false) {
 std::span<const Pass> all_passes() {
   static constexpr Pass kPasses[] = {{"canonicalize", canonicalize},
                                      {"fold", fold},
-                                     {"forward", forward},
+                                     {"store_to_load_forwarding", store_to_load_forwarding},
                                      {"cse", cse},
-                                     {"attend", attend},
+                                     {"fuse_attention", fuse_attention},
                                      {"dce", dce},
-                                     {"recompute", recompute}};
+                                     {"rematerialize", rematerialize}};
   return kPasses;
 }
 

@@ -60,11 +60,11 @@ class PhaseScope {
 // may be raised) and takes time about linear in the number of nodes:
 bool canonicalize(Graph&, PassContext&);  // commuted operands in order, views of views joined, needless copies gone
 bool fold(Graph&, PassContext&);          // 0-d constants, where evaluation sets no flag
-bool forward(Graph&, PassContext&);       // what was just written is used in place of being read again
-bool cse(Graph&, PassContext&);           // equal nodes over equal memory states
-bool attend(Graph&, PassContext&);        // at O1: attentions that are written out
-bool dce(Graph&, PassContext&);           // keeps operators that may set a flag, and writes that can be seen
-bool recompute(Graph&, PassContext&);     // what gradients need and is cheap is computed again, not kept
+bool store_to_load_forwarding(Graph&, PassContext&);  // what was just written is used in place of being read again
+bool cse(Graph&, PassContext&);                       // equal nodes over equal memory states
+bool fuse_attention(Graph&, PassContext&);            // at O1: attentions that are written out
+bool dce(Graph&, PassContext&);            // keeps operators that may set a flag, and writes that can be seen
+bool rematerialize(Graph&, PassContext&);  // what gradients need and is cheap is computed again, not kept
 
 /// The passes in the order in which optimize() runs them.
 std::span<const Pass> all_passes();

@@ -2,10 +2,10 @@
 //
 //   add(c, x)            -> add(x, c)       operands of commutative operators by number, constants last (equal to the
 //   bit,
-//                                           which of two NaN payloads apart)
+//                                           which of two NaN payloads aliases)
 //   view(view(x))        -> view(x)         types of views are relative to the root anyway
 //   op(view(x) as x)     -> op(x)           a view of all of x in x's own layout
-//   cast(x) to its dtype -> x               also copy(x): where nothing is written or seen that tells the two apart,
+//   cast(x) to its dtype -> x               also copy(x): where nothing is written or seen that tells the two aliases,
 //   and
 //                                           the layout is the same (the order of a sum depends on it)
 #include <algorithm>
@@ -38,7 +38,7 @@ bool is_needless_copy(const Graph& graph, const MemoryFacts& facts, ValueId v, i
 namespace {
 
 /// `position`: of the block's first node.
-bool canonicalize_block(Graph& graph, Block& block, const MemoryFacts& facts, const Apart& apart,
+bool canonicalize_block(Graph& graph, Block& block, const MemoryFacts& facts, const AliasFacts& aliases,
                         Replacements& replacements, int32_t& position) {
   bool changed = false;
   std::vector<ValueId>& nodes = block.nodes;
@@ -56,13 +56,13 @@ bool canonicalize_block(Graph& graph, Block& block, const MemoryFacts& facts, co
       n.inputs[0] = n.type.root;
       if (!facts.result[index(v)] && same_place(n.type, graph.type(n.type.root))) replacements.add(v, n.type.root);
     }
-    if (is_needless_copy(graph, facts, v, position++) && apart.may_merge(v, n.inputs[0], replacements)) {
+    if (is_needless_copy(graph, facts, v, position++) && aliases.may_merge(v, n.inputs[0], replacements)) {
       replacements.add(v, n.inputs[0]);
       changed = true;
       continue;
     }
     for (const std::unique_ptr<Block>& inner : n.blocks)
-      changed |= canonicalize_block(graph, *inner, facts, apart, replacements, position);
+      changed |= canonicalize_block(graph, *inner, facts, aliases, replacements, position);
     kept.push_back(v);
   }
   nodes = std::move(kept);
@@ -75,7 +75,7 @@ bool canonicalize(Graph& graph, PassContext&) {
   const MemoryFacts facts(graph);
   Replacements replacements(graph);
   int32_t position = 0;
-  return canonicalize_block(graph, graph.body(), facts, Apart(graph), replacements, position);
+  return canonicalize_block(graph, graph.body(), facts, AliasFacts(graph), replacements, position);
 }
 
 }  // namespace framejit::graph

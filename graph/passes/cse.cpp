@@ -22,7 +22,7 @@ class CommonNodes {
   explicit CommonNodes(Graph& graph)
       : graph_(graph),
         facts_(graph),
-        apart_(graph),
+        aliases_(graph),
         escapes_(facts_.escapes),
         replacements_(graph),
         version_(graph.value_count(), 0),
@@ -65,7 +65,7 @@ class CommonNodes {
     const bool escapes = !is_view && escapes_[index(v)];
     for (auto it = first; it != last; ++it) {
       if (escapes && (!outermost || escapes_[index(it->second)])) continue;
-      if (gone_[index(it->second)] || !equal(v, it->second) || !apart_.may_merge(v, it->second, replacements_))
+      if (gone_[index(it->second)] || !equal(v, it->second) || !aliases_.may_merge(v, it->second, replacements_))
         continue;
       replacements_.add(v, it->second);
       if (escapes) escapes_[index(it->second)] = true;
@@ -121,7 +121,7 @@ class CommonNodes {
 
   Graph& graph_;
   const MemoryFacts facts_;
-  const Apart apart_;
+  const AliasFacts aliases_;
   std::vector<bool> escapes_;  // by root: a result shares its bytes
   Replacements replacements_;
   std::vector<uint32_t> version_;  // of each root

@@ -7,7 +7,7 @@
 
 #include "graph/passes/hash.h"
 #include "graph/passes/memory.h"
-#include "graph/passes/order.h"
+#include "graph/passes/schedule_groups.h"
 #include "graph/support/check.h"
 
 namespace framejit::graph {
@@ -62,7 +62,7 @@ class Fuser {
     for (Open& g : groups_) finish(g);
     std::vector<Group> out;
     for (Open& g : groups_) out.push_back(std::move(g.group));
-    return order_groups(graph_, block_, std::move(out), order_);
+    return schedule_groups(graph_, block_, std::move(out), order_);
   }
 
  private:

@@ -24,7 +24,7 @@
 #include <unordered_map>
 
 #include "graph/layout.h"
-#include "graph/passes/attend.h"
+#include "graph/passes/fuse_attention.h"
 #include "graph/passes/grad_rules.h"
 #include "graph/support/check.h"
 

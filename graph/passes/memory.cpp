@@ -75,7 +75,7 @@ bool Replacements::rename(Node& node) const {
   return changed;
 }
 
-Apart::Apart(const Graph& graph) : graph_(graph) {
+AliasFacts::AliasFacts(const Graph& graph) : graph_(graph) {
   for_each_node(graph, graph.body(), [&](ValueId v) {
     const Node& n = graph.node(v);
     for (std::size_t i = 0; n.op == Op::Host && i < n.inputs.size(); ++i)
@@ -85,7 +85,7 @@ Apart::Apart(const Graph& graph) : graph_(graph) {
   });
 }
 
-bool Apart::may_merge(ValueId a, ValueId b, const Replacements& replaced) const {
+bool AliasFacts::may_merge(ValueId a, ValueId b, const Replacements& replaced) const {
   return std::none_of(pairs_.begin(), pairs_.end(), [&](const auto& pair) {
     const ValueId p = graph_.root(replaced(pair.first)), q = graph_.root(replaced(pair.second));
     return (p == graph_.root(a) && q == graph_.root(b)) || (p == graph_.root(b) && q == graph_.root(a));

@@ -48,9 +48,9 @@ class Replacements {
 
 /// The memories that one call of the host reads. Whether two of them are one can be told: BLAS has another product of a
 /// matrix and its own transpose, with other bits.
-class Apart {
+class AliasFacts {
  public:
-  explicit Apart(const Graph& graph);
+  explicit AliasFacts(const Graph& graph);
   /// May two values become one, where others have been replaced already?
   bool may_merge(ValueId a, ValueId b, const Replacements& replaced) const;
 

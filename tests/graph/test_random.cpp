@@ -264,7 +264,7 @@ TEST(RandomGraphs, MeanTheSameInEveryForm) {
   const char* count = std::getenv("FRAMEJIT_SEEDS");
   const unsigned first = chosen ? static_cast<unsigned>(std::atoi(chosen)) : 0;
   const unsigned last = first + (chosen ? 1 : count ? static_cast<unsigned>(std::atoi(count)) : 600);
-  int recomputed = 0;  // graphs in which something is
+  int rematerialized = 0;  // graphs in which something is
   for (unsigned seed = first; seed < last && !::testing::Test::HasFailure(); ++seed) {
     RandomGraph source(seed);
     const std::string text = print(source.graph);
@@ -291,7 +291,7 @@ TEST(RandomGraphs, MeanTheSameInEveryForm) {
         for (const Pass& pass : all_passes()) {
           PhaseScope scope(pass.name, *parsed, context);
           const bool changed = pass.run(*parsed, context);
-          recomputed += changed && pass.name == "recompute";
+          rematerialized += changed && pass.name == "rematerialize";
           const std::string once = print(*parsed);
           EXPECT_FALSE(pass.run(*parsed, context)) << pass.name << " is idempotent";
           EXPECT_EQ(print(*parsed), once) << pass.name << " is idempotent";
@@ -313,7 +313,7 @@ TEST(RandomGraphs, MeanTheSameInEveryForm) {
     }
   }
   if (!chosen && !::testing::Test::HasFailure()) {
-    EXPECT_GT(recomputed, 0);
+    EXPECT_GT(rematerialized, 0);
   }
 }
 

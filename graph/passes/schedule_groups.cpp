@@ -1,5 +1,5 @@
 // Groups form a graph by the memory that they share; it is walked by levels or from its ends.
-#include "graph/passes/order.h"
+#include "graph/passes/schedule_groups.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -99,7 +99,7 @@ std::vector<std::size_t> by_depth(const Before& before) {
 
 }  // namespace
 
-std::vector<Group> order_groups(const Graph& graph, const Block& block, std::vector<Group> groups, ExecOrder order) {
+std::vector<Group> schedule_groups(const Graph& graph, const Block& block, std::vector<Group> groups, ExecOrder order) {
   if (order == ExecOrder::Program) return groups;
   const Before before = dependences(graph, block, groups);
   std::vector<Group> out;

@@ -1,4 +1,4 @@
-// attend: at O1, an attention that is written out becomes the operator, which makes no matrix of scores.
+// fuse_attention: at O1, an attention that is written out becomes the operator, which makes no matrix of scores.
 //
 //     %s = matmul %q, %kt                              %4 = attention %q, %k, %v, %scale
 //     %m = reduce_max %s; %e = exp(%s - %m)     ->
@@ -8,7 +8,7 @@
 // added.
 //
 // Relies on: nothing else uses what lies in between. That is dead behind it, and its flags are the operator's.
-#include "graph/passes/attend.h"
+#include "graph/passes/fuse_attention.h"
 
 #include <algorithm>
 #include <bit>
@@ -200,7 +200,7 @@ std::optional<AttentionPattern> match_attention(const Graph& graph, ValueId prod
   return Matcher(graph, written).match(product);
 }
 
-bool attend(Graph& graph, PassContext& context) {
+bool fuse_attention(Graph& graph, PassContext& context) {
   const auto is_product = [&](ValueId v) { return graph.node(v).op == Op::MatMul; };
   if (!context.o1 || std::none_of(graph.body().nodes.begin(), graph.body().nodes.end(), is_product)) return false;
   const std::vector<bool> written = written_memory(graph);

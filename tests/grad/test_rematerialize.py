@@ -72,7 +72,7 @@ def graphs_of(step, arrays):
 def test_the_bits_are_those_of_what_is_kept(name, level, monkeypatch):
     arrays = numbers(name)
     expected_forward = NETWORKS[name](*arrays)
-    monkeypatch.setattr(fj.config, "passes", "-recompute")
+    monkeypatch.setattr(fj.config, "passes", "-rematerialize")
     kept = step_of(name, level)
     expected = leaves(kept(*arrays))
     assert "again}" not in graphs_of(kept, arrays)
@@ -121,7 +121,7 @@ def test_memory_falls(name):
         command = [sys.executable, "-c", MEMORY, os.path.dirname(__file__), name, passes]
         return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
-    assert peak("") < 0.8 * peak("-recompute")
+    assert peak("") < 0.8 * peak("-rematerialize")
 
 
 def test_a_graph_from_a_file_knows_its_gradient(tmp_path):

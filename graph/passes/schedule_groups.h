@@ -13,6 +13,6 @@ namespace framejit::graph {
 /// loads or stores over stays in order, and nothing comes before an `expect` that stood behind it. Breadth: by the
 /// length of the longest way from the block's start, so that groups that need nothing of each other stand together.
 /// Depth: each as late as its first reader lets it, so that what it stores lives for a short time.
-std::vector<Group> order_groups(const Graph& graph, const Block& block, std::vector<Group> groups, ExecOrder order);
+std::vector<Group> schedule_groups(const Graph& graph, const Block& block, std::vector<Group> groups, ExecOrder order);
 
 }  // namespace framejit::graph

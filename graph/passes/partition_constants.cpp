@@ -1,5 +1,5 @@
 // One walk to find what is constant, one to find who needs it, one to copy.
-#include "graph/passes/split.h"
+#include "graph/passes/partition_constants.h"
 
 #include <algorithm>
 #include <string>
@@ -114,7 +114,7 @@ class Splitter {
 
 }  // namespace
 
-Split split_constants(const Graph& graph, const std::vector<bool>& params, bool keep_layouts) {
+Split partition_constants(const Graph& graph, const std::vector<bool>& params, bool keep_layouts) {
   return Splitter(graph, params, keep_layouts).run();
 }
 

@@ -1,4 +1,5 @@
-// recompute: what a gradient needs of the computation that it is of, and is cheap to compute again, is not kept for it.
+// rematerialize: what a gradient needs of the computation that it is of, and is cheap to compute again, is not kept for
+// it.
 //
 //     %2 = matmul %x, %w          kept: the chain below needs it
 //     %3 = tanh %2                needed by a product before the gradient and one in it: computed again for the second
@@ -467,7 +468,7 @@ class Recompute {
 
 }  // namespace
 
-bool recompute(Graph& graph, PassContext& context) {
+bool rematerialize(Graph& graph, PassContext& context) {
   const std::vector<ValueId>& nodes = graph.body().nodes;
   if (graph.gradient_starts().empty() ||
       std::any_of(nodes.begin(), nodes.end(), [&](ValueId v) { return graph.node(v).again; }))

@@ -1,4 +1,4 @@
-// forward: a read of a place that was just written uses the value that was written.
+// store_to_load_forwarding: a read of a place that was just written uses the value that was written.
 //
 //     write %x, %v                      write %x, %v
 //     %5 = multiply %x, %c        ->    %5 = multiply %v, %c
@@ -6,7 +6,7 @@
 // so that a chain of in-place statements is one group for fuse. The value must have the shape of the place (no
 // broadcast) and still be what it was: not written itself since, nor the place by another write to the root. Operators
 // whose bits depend on the operand's layout (NumPy's loops, products) take it only where the layouts are the same,
-// calls of the host where their operands share memory as before (Apart), reductions never. What was written before
+// calls of the host where their operands share memory as before (AliasFacts), reductions never. What was written before
 // control flow holds in it and behind it, unless that writes it too; what its blocks write is known in them only.
 #include <algorithm>
 
@@ -101,6 +101,6 @@ class Forwarder {
 
 }  // namespace
 
-bool forward(Graph& graph, PassContext&) { return Forwarder(graph).run(); }
+bool store_to_load_forwarding(Graph& graph, PassContext&) { return Forwarder(graph).run(); }
 
 }  // namespace framejit::graph
