@@ -42,7 +42,7 @@ class Copier {
     node.attrs = n.attrs;
     node.type = n.type;
     node.flag_rule = n.flag_rule;
-    node.again = n.again;
+    node.rematerialized = n.rematerialized;
     if (n.type.is_view()) {  // what stands for a param may be a view itself
       const ValueId root = made_[index(n.type.root)];
       node.type.root = to_.root(root);

@@ -140,7 +140,7 @@ std::optional<Graph> Graph::with_result(ValueId result) const {
   Graph out(name_);
   for (const Node& n : nodes_) {
     if (!n.blocks.empty()) return std::nullopt;
-    out.nodes_.push_back({n.op, n.inputs, n.attrs, n.type, n.location, n.calls, n.flag_rule, {}, n.again});
+    out.nodes_.push_back({n.op, n.inputs, n.attrs, n.type, n.location, n.calls, n.flag_rule, {}, n.rematerialized});
   }
   out.body_ = {body_.params, body_.nodes, {result}};
   out.shapes_ = shapes_;

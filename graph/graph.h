@@ -153,7 +153,7 @@ struct Node {
   std::vector<uint32_t> calls;
   FlagRule flag_rule;                          // of what may raise flags
   std::vector<std::unique_ptr<Block>> blocks;  // bodies of structured control flow
-  bool again = false;  // computes what has been computed before, where it is used, so that it was not kept
+  bool rematerialized = false;  // computes what has been computed before, where it is used, so that it was not kept
 
   const AttrValue* find(AttrKey key) const;
   /// The attributes that the operator's row demands.

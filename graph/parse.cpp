@@ -137,8 +137,8 @@ class Parser {
     do {
       const std::string_view start = here();
       const std::string_view key = word("an attribute");
-      if (key == "again") {
-        node.again = true;
+      if (key == "rematerialized") {
+        node.rematerialized = true;
         continue;
       }
       expect("=");

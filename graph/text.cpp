@@ -127,8 +127,8 @@ class Printer {
     }
     flags("ignore", n.flag_rule.ignored, separator);
     flags("mind", n.flag_rule.minded, separator);
-    if (n.again) out_.append(std::exchange(separator, ", ")).append("again");
-    if (!n.attrs.empty() || n.flag_rule || n.again) out_ += "}";
+    if (n.rematerialized) out_.append(std::exchange(separator, ", ")).append("rematerialized");
+    if (!n.attrs.empty() || n.flag_rule || n.rematerialized) out_ += "}";
   }
 
   void flags(const char* key, uint8_t set, const char*& separator) {

@@ -26,8 +26,8 @@
 // What np.errstate around a call says about its floating-point flags stands with the attributes:
 // {ignore=divide|invalid, mind=over}.
 //
-// A line `gradient` in the body: what comes behind it is the gradient of what stands before. {again} stands with what
-// is computed a second time.
+// A line `gradient` in the body: what comes behind it is the gradient of what stands before. {rematerialized} stands
+// with what is computed a second time.
 //
 // Values are numbered in program order, params by their name where it is an identifier and unique. Strides are left out
 // where they are those of C order. Comments run from '#' to the end of the line; locations are printed as comments

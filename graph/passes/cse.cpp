@@ -114,7 +114,7 @@ class CommonNodes {
 
   bool equal(ValueId a, ValueId b) const {
     const Node &x = graph_.node(a), &y = graph_.node(b);
-    return x.op == y.op && x.again == y.again && x.flag_rule == y.flag_rule &&
+    return x.op == y.op && x.rematerialized == y.rematerialized && x.flag_rule == y.flag_rule &&
            seen_at_[index(a)] == seen_at_[index(b)] && x.inputs == y.inputs && x.attrs == y.attrs &&
            x.type.root == y.type.root && same_place(x.type, y.type);
   }

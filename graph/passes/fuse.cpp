@@ -71,7 +71,7 @@ class Fuser {
     Group group;
     ValueId reduction = kNoValue;                   // the first one
     bool closed = false;                            // a contraction
-    bool again = false;                             // begun by what is computed again
+    bool rematerialized = false;                    // begun by what is computed again
     std::optional<FlagRule> flag_rule;              // of its nodes that may set flags
     std::unordered_map<uint32_t, Access> accesses;  // by root
     std::unordered_set<uint32_t> scalars;           // free 0-d nodes that stand in it
@@ -136,7 +136,7 @@ class Fuser {
     for (ValueId v : block_.nodes) {
       const Node& n = graph_.node(v);
       if (!is_computed(n)) continue;
-      cheap_[index(v)] = n.again || (uses_[index(v)] >= 2 && n.type.rank() > 0 && is_cheap(n));
+      cheap_[index(v)] = n.rematerialized || (uses_[index(v)] >= 2 && n.type.rank() > 0 && is_cheap(n));
       for (ValueId input : n.inputs) {
         const OpClass cls = def(n.op).cls;
         const bool loops = cls == OpClass::Elementwise || cls == OpClass::Cast || cls == OpClass::Reduction;
@@ -173,11 +173,11 @@ class Fuser {
   /// A 0-d operator that costs as little as a load, or a cheap one, whose operands hold for the whole graph.
   bool is_free(ValueId v, const Node& n) const {
     const OpClass cls = def(n.op).cls;
-    const bool fits = cls == OpClass::Elementwise || cls == OpClass::Cast || (n.op == Op::Full && n.again);
+    const bool fits = cls == OpClass::Elementwise || cls == OpClass::Cast || (n.op == Op::Full && n.rematerialized);
     if ((n.type.rank() != 0 && !cheap_[index(v)]) || !fits || has_address(v) || facts_.captured[index(v)]) return false;
-    if ((n.again ? rules_ == FlagRules::Several : rules_ != FlagRules::Callers) && may_set_flags(graph_, v))
+    if ((n.rematerialized ? rules_ == FlagRules::Several : rules_ != FlagRules::Callers) && may_set_flags(graph_, v))
       return false;
-    if (def(n.op).exactness != Exactness::Native && !n.again) return false;
+    if (def(n.op).exactness != Exactness::Native && !n.rematerialized) return false;
     return std::all_of(n.inputs.begin(), n.inputs.end(),
                        [&](ValueId input) { return facts_.last_write[index(graph_.root(input))] < 0; });
   }
@@ -194,7 +194,7 @@ class Fuser {
     for (std::size_t i = 0; i < n.inputs.size(); ++i) {
       const ValueId input = n.inputs[i];
       if (!reads_operand(n, i)) continue;
-      if (graph_.node(input).again) least = std::max(least, gradient_);
+      if (graph_.node(input).rematerialized) least = std::max(least, gradient_);
       if (is_register(input, n)) {
         producer = std::max(producer, group_of_[index(input)]);
         least = std::max(least, group_of_[index(input)]);
@@ -213,7 +213,7 @@ class Fuser {
     for (int32_t g : {producer, neighbour, latest(shape_of(n))}) {
       if (g != producer && order_ == ExecOrder::Depth) continue;
       // What is computed again may not run where it was computed first.
-      if (n.again && (g == kNone || !groups_[static_cast<std::size_t>(g)].again)) continue;
+      if (n.rematerialized && (g == kNone || !groups_[static_cast<std::size_t>(g)].rematerialized)) continue;
       if (g < least || !may_join(v, n, groups_[static_cast<std::size_t>(g)])) continue;
       if (g == producer || g == neighbour || accepts_unrelated(n, groups_[static_cast<std::size_t>(g)])) return g;
     }
@@ -258,7 +258,7 @@ class Fuser {
     groups_.back().group.shape = shape_of(n);
     groups_.back().group.first = v;
     groups_.back().closed = is_alone(n.op);
-    groups_.back().again = n.again;
+    groups_.back().rematerialized = n.rematerialized;
     if (!is_alone(n.op)) latest_[hash_of(shape_of(n))] = g;
     return g;
   }

@@ -16,8 +16,8 @@
 // each group that uses them. The others run in a group of shape [] and are loaded. A recomputed one must set its flags
 // even where the group's shape turns out to be empty.
 //
-// What is computed again (Node::again) is free as well, where all that use it are loops over its shape; else it is in
-// no group that began before it: it is there so that nothing of it lives so long.
+// What is computed again (Node::rematerialized) is free as well, where all that use it are loops over its shape; else
+// it is in no group that began before it: it is there so that nothing of it lives so long.
 //
 // In-place writes to params are joined freely, also across statements that may set a flag: the run time can undo them.
 #pragma once

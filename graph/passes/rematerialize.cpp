@@ -5,7 +5,7 @@
 //     %3 = tanh %2                needed by a product before the gradient and one in it: computed again for the second
 //     %4 = matmul %3, %v
 //   gradient
-//     ...                         %3 dies with %4; %9 = tanh %2 {again}
+//     ...                         %3 dies with %4; %9 = tanh %2 {rematerialized}
 //
 // Groups are known first (fuse.h), because only what one stores takes memory: a value is *kept* where a group stores it
 // before a gradient begins, and one loads it behind. A kept value may go where its elementwise operators can run again:
@@ -425,7 +425,7 @@ class Recompute {
     node.location = graph_.node(v).location;
     node.calls = graph_.node(v).calls;
     node.flag_rule = graph_.node(v).flag_rule;
-    node.again = !is_view;
+    node.rematerialized = !is_view;
     for (ValueId& x : node.inputs)
       if (const ValueId root = graph_.root(x); !is_free(root)) x = again(x, out);
     if (is_view) node.type.root = graph_.root(node.inputs[0]);
@@ -471,7 +471,7 @@ class Recompute {
 bool rematerialize(Graph& graph, PassContext& context) {
   const std::vector<ValueId>& nodes = graph.body().nodes;
   if (graph.gradient_starts().empty() ||
-      std::any_of(nodes.begin(), nodes.end(), [&](ValueId v) { return graph.node(v).again; }))
+      std::any_of(nodes.begin(), nodes.end(), [&](ValueId v) { return graph.node(v).rematerialized; }))
     return false;
   // First what takes no time; products only where memory is still held for what they read.
   const bool loops = Recompute(graph, context, false).run();
