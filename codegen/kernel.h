@@ -231,7 +231,7 @@ struct HostArray {
 };
 
 /// A pure function of the host: reads all arrays but the last, fills that one. False: its answer is none that a graph
-/// can hold, the run ends in RunStatus::Redo. Called on the thread that runs the plan.
+/// can hold, the run ends in RunStatus::Bailout. Called on the thread that runs the plan.
 struct HostFunction {
   bool (*function)(void* context, std::span<const HostArray> arrays, graph::FlagRule rule) = nullptr;
   void* context = nullptr;
@@ -276,7 +276,7 @@ struct LoopOperand {
   /// An i64 cell of the run time's own in place of a buffer: the index, along the innermost axis, of the first element
   /// that a kernel is given.
   bool index = false;
-  /// Read by a host loop: a run in which one of its strides is negative ends in RunStatus::Redo.
+  /// Read by a host loop: a run in which one of its strides is negative ends in RunStatus::Bailout.
   bool nonnegative = false;
 };
 
@@ -335,7 +335,7 @@ struct LoopStep {
   /// NumPy splits them. 0: it is NumPy's leaf.
   int64_t longest_run = 0;
   graph::Scalar identity{};
-  bool redo_zero_or_nan = false;   // a result that is a zero or a NaN is left to NumPy: RunStatus::Redo
+  bool redo_zero_or_nan = false;   // a result that is a zero or a NaN is left to NumPy: RunStatus::Bailout
   bool small_domain_redo = false;  // a domain of one element is left to NumPy (float16 host loops)
 };
 
@@ -441,8 +441,8 @@ struct FlowStep {
     BranchBack,     // back to `target` if it is true: the end of a round of a loop
     MoveBuffer,     // `a` lies where `b` does, at `offset`
     RotateBuffers,  // `a` lies where `b` does, and `b` in the memory of `c`, which takes that of `b`
-    Expect,         // RunStatus::Unexpected, with `target` as the location, if the bool at `offset` of `a` is false
-    SetSymbol,      // symbol number `target` is the i64 at `offset` of `a`; the steps behind go by it
+    Expect,     // RunStatus::SpeculationFailed, with `target` as the location, if the bool at `offset` of `a` is false
+    SetSymbol,  // symbol number `target` is the i64 at `offset` of `a`; the steps behind go by it
   } kind = Jump;
   BufferIndex a = 0, b = 0, c = 0;
   graph::Dim offset = 0;
@@ -465,8 +465,8 @@ struct Program {
   std::vector<graph::ValueId>
       result_roots;  // graph values whose bytes the caller allocates, in the order of Result numbers
   /// Relations between symbols on which the lowering relied beyond the graph's own guards, those guards that are about
-  /// what is measured, and limits of arrays' sizes; checked by each run, which gives RunStatus::Redo where one does not
-  /// hold.
+  /// what is measured, and limits of arrays' sizes; checked by each run, which gives RunStatus::Bailout where one does
+  /// not hold.
   std::vector<graph::DimGuard> conditions;
   std::vector<Measured> measured;  // in the order of their steps
   bool may_set_flags = false;

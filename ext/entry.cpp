@@ -481,8 +481,8 @@ Outcome Entry::run_plan(Run& of, std::vector<unsigned>& unsaid, bool in_frame) {
     case runtime::RunStatus::Done: break;
     case runtime::RunStatus::OutOfMemory: runtime::trim(); return Outcome::Declined;
     case runtime::RunStatus::Interrupted: return Outcome::Declined;
-    case runtime::RunStatus::Redo: return given_up("a condition that it was compiled for kept failing");
-    case runtime::RunStatus::Unexpected: other_way_ = run.location; return Outcome::OtherWay;
+    case runtime::RunStatus::Bailout: return given_up("a condition that it was compiled for kept failing");
+    case runtime::RunStatus::SpeculationFailed: other_way_ = run.location; return Outcome::OtherWay;
     case runtime::RunStatus::Flagged: return after_flags(run.undo.get());
   }
   for (std::size_t i = 0; i < run.measured.size(); ++i)

@@ -95,7 +95,7 @@ std::optional<bool> interpreted_truth(const graph::Graph& graph, std::span<char*
 runtime::RunResult run_interpreted(const graph::Graph& graph, const runtime::Plan& plan, std::span<char* const> params,
                                    std::span<char* const> results, std::span<const int64_t> symbols) {
   runtime::RunResult out;
-  out.status = runtime::RunStatus::Redo;
+  out.status = runtime::RunStatus::Bailout;
   const codegen::Program& program = plan.program();
   if (plan.wants_redo(symbols)) return out;
   for (const codegen::Step& step : program.steps)
@@ -106,7 +106,7 @@ runtime::RunResult run_interpreted(const graph::Graph& graph, const runtime::Pla
   auto done = graph::interpret(graph, arrays, symbols, numpy_loop);
   if (!done) {
     undo->rollback();
-    if (done.error() == graph::kUnexpected) out.status = runtime::RunStatus::Unexpected;
+    if (done.error() == graph::kUnexpected) out.status = runtime::RunStatus::SpeculationFailed;
     return out;
   }
   for (std::size_t k = 0; k < program.result_roots.size(); ++k)

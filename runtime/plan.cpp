@@ -398,7 +398,7 @@ RunResult Plan::Impl::run_steps(const Ready& ready, std::unique_ptr<const Ready>
   RunResult out;
   clear_fp_flags();
   if (bound.redo) {
-    out.status = RunStatus::Redo;
+    out.status = RunStatus::Bailout;
     return out;
   }
   char* memory = nullptr;
@@ -551,7 +551,9 @@ RunResult Plan::Impl::run_steps(const Ready& ready, std::unique_ptr<const Ready>
   char* expected = nullptr;
   if (!keeps || !ready.memory.compare_exchange_strong(expected, memory, std::memory_order_acq_rel)) release(memory);
   if (state.redo || cancelled) {
-    out.status = state.unexpected ? RunStatus::Unexpected : state.redo ? RunStatus::Redo : RunStatus::Interrupted;
+    out.status = state.unexpected ? RunStatus::SpeculationFailed
+                 : state.redo     ? RunStatus::Bailout
+                                  : RunStatus::Interrupted;
     out.location = state.location;
     out.flags = 0;
   }

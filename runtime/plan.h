@@ -19,11 +19,11 @@ inline constexpr unsigned kReported = kInvalid | kDivide | kOverflow | kUnderflo
 
 enum class RunStatus : uint8_t {
   Done,
-  OutOfMemory,  // nothing was written to params
-  Interrupted,  // a signal is pending and long work was cancelled; params are as before
-  Redo,         // NumPy's own answer is needed (codegen/kernel.h says where); params are as before
-  Unexpected,   // the operand of an `expect` is false; params are as before
-  Flagged,      // an attributed program raised a watched flag before it wrote any param
+  OutOfMemory,        // nothing was written to params
+  Interrupted,        // a signal is pending and long work was cancelled; params are as before
+  Bailout,            // NumPy's own answer is needed (codegen/kernel.h says where); params are as before
+  SpeculationFailed,  // the operand of an `expect` is false; params are as before
+  Flagged,            // an attributed program raised a watched flag before it wrote any param
 };
 
 /// Copies of the param memory that a run overwrote. Destroying it keeps what the run wrote.

@@ -230,7 +230,7 @@ std::string compare(const Graph& given, const std::vector<ParamMemory>& params, 
   const std::string where = "\n" + listing + print(graph);
   if (fp_flags() & kReported) return "sticky flags are left" + where;
   const unsigned flags = reference->fp_flags;
-  if (run.status == RunStatus::Redo || run.status == RunStatus::Flagged) {
+  if (run.status == RunStatus::Bailout || run.status == RunStatus::Flagged) {
     for (std::size_t i = 0; i < params.size(); ++i)
       if (actual[i].bytes != params[i].bytes) return "redo left a param changed" + where;
     if (run.status == RunStatus::Flagged)

@@ -129,7 +129,7 @@ TEST(Flow, WhatIsNotAsExpectedLeavesParamsAsTheyWere) {
   std::array<double, 2> x{1, 2};
   bool met = false;
   std::array<char*, 2> params{reinterpret_cast<char*>(x.data()), reinterpret_cast<char*>(&met)};
-  EXPECT_EQ(plan->run(params, {}, {}).status, RunStatus::Unexpected);
+  EXPECT_EQ(plan->run(params, {}, {}).status, RunStatus::SpeculationFailed);
   EXPECT_EQ(x, (std::array<double, 2>{1, 2}));
   met = true;
   EXPECT_EQ(plan->run(params, {}, {}).status, RunStatus::Done);
