@@ -307,7 +307,7 @@ void Session::set_flag_actions(FlagActions actions) {
   for (std::size_t i = 0; i < flag_actions_.size(); ++i) {
     PyObject* action = flag_actions_[i].get();
     if (!action) continue;
-    uint8_t& set = PyUnicode_CompareWithASCIIString(action, "ignore") == 0 ? rule.ignored : rule.minded;
+    uint8_t& set = PyUnicode_CompareWithASCIIString(action, "ignore") == 0 ? rule.ignored : rule.trapped;
     set = static_cast<uint8_t>(set | kBits[i]);
   }
   builder_.set_flag_rule(rule);

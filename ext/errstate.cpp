@@ -169,7 +169,7 @@ bool scipy_is_silent() {
 }
 
 bool all_ignored(unsigned flags) {
-  if (flags >> graph::FlagRule::kMindedShift) return false;
+  if (flags >> graph::FlagRule::kTrappedShift) return false;
   return (flags & kWarned) == 0 || ErrState::current().all_ignored(flags & kWarned);
 }
 

@@ -316,7 +316,7 @@ bool run_host(void* context, std::span<const HostArray> arrays, graph::FlagRule 
     // Warnings alone would not do: one that this line of Python has given before is not given again, and would not
     // raise.
     const ErrState now = ErrState::current();
-    const OwnErrState raising((now.watched() & ~rule.ignored) | rule.minded, now);
+    const OwnErrState raising((now.watched() & ~rule.ignored) | rule.trapped, now);
     WarningsRaise too;
     result = invoke(call, operands);
   }

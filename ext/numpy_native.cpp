@@ -200,7 +200,7 @@ bool run_native(void* context, std::span<const HostArray> arrays, graph::FlagRul
   const unsigned raised = runtime::fp_flags() & runtime::kReportedFlags;
   if (raised == 0 || extreme) return true;
   const PyGILState_STATE gil = PyGILState_Ensure();
-  const unsigned watched = (ErrState::current().watched() & ~rule.ignored) | rule.minded;
+  const unsigned watched = (ErrState::current().watched() & ~rule.ignored) | rule.trapped;
   PyGILState_Release(gil);
   return (raised & watched) == 0;
 }

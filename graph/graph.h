@@ -126,16 +126,16 @@ struct AttentionOperands {
 /// What becomes of the floating-point flags (bits of fenv.h) that a node raises: those of `ignored` are dropped, those
 /// of `minded` make the run's answer no good. Of all others the one decides who runs the graph.
 struct FlagRule {
-  static constexpr int kMindedShift = 8;
-  uint8_t ignored = 0, minded = 0;
+  static constexpr int kTrappedShift = 8;
+  uint8_t ignored = 0, trapped = 0;
 
   /// No flag counts: what sets one may be dead.
   static constexpr FlagRule drop() { return {1 | 4 | 8 | 16, 0}; }
-  /// What is left of the flags that were raised; the minded ones shifted.
+  /// What is left of the flags that were raised; the trapped ones shifted.
   unsigned apply(unsigned raised) const {
-    return (raised & ~(ignored | unsigned{minded})) | (raised & minded) << kMindedShift;
+    return (raised & ~(ignored | unsigned{trapped})) | (raised & trapped) << kTrappedShift;
   }
-  explicit operator bool() const { return ignored || minded; }
+  explicit operator bool() const { return ignored || trapped; }
   friend bool operator==(const FlagRule&, const FlagRule&) = default;
 };
 

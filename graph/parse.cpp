@@ -149,8 +149,8 @@ class Parser {
           numbers.push_back(d.value());
         }
         node.attrs.emplace_back(key == "axes" ? AttrKey::Axes : AttrKey::Window, std::move(numbers));
-      } else if (key == "ignore" || key == "mind") {
-        uint8_t& set = key == "ignore" ? node.flag_rule.ignored : node.flag_rule.minded;
+      } else if (key == "ignore" || key == "trap") {
+        uint8_t& set = key == "ignore" ? node.flag_rule.ignored : node.flag_rule.trapped;
         do set |= flag();
         while (take("|"));
       } else if (key == "index") {

@@ -126,7 +126,7 @@ class Printer {
       }
     }
     flags("ignore", n.flag_rule.ignored, separator);
-    flags("mind", n.flag_rule.minded, separator);
+    flags("trap", n.flag_rule.trapped, separator);
     if (n.rematerialized) out_.append(std::exchange(separator, ", ")).append("rematerialized");
     if (!n.attrs.empty() || n.flag_rule || n.rematerialized) out_ += "}";
   }

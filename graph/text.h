@@ -24,7 +24,7 @@
 //       }
 //
 // What np.errstate around a call says about its floating-point flags stands with the attributes:
-// {ignore=divide|invalid, mind=over}.
+// {ignore=divide|invalid, trap=over}.
 //
 // A line `gradient` in the body: what comes behind it is the gradient of what stands before. {rematerialized} stands
 // with what is computed a second time.
@@ -44,7 +44,7 @@
 
 namespace framejit::graph {
 
-/// Floating-point flags in a FlagRule: `{ignore=divide|invalid}`, `{mind=over}`.
+/// Floating-point flags in a FlagRule: `{ignore=divide|invalid}`, `{trap=over}`.
 struct FlagName {
   std::string_view name;
   uint8_t bit;

@@ -123,7 +123,7 @@ def test_scopes_in_scopes():
         for make_args in (plain_values, values):
             assert_same_seen(observe(function, make_args(), outer), observe(marked, make_args(), outer), f"{outer}")
     graph = whole(function).graphs()
-    assert "log %4 {ignore=under|invalid, mind=divide|over}" in graph
+    assert "log %4 {ignore=under|invalid, trap=divide|over}" in graph
     assert "multiply %x, %y : f64[7]" in graph
 
 

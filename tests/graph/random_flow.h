@@ -51,7 +51,7 @@ class RandomFlow {
     FlagRule rule;
     for (const FlagName& flag : kFlagNames) {
       const auto what = rules_() % 4;
-      if (what == 0) rule.minded |= flag.bit;
+      if (what == 0) rule.trapped |= flag.bit;
       if (what == 1) rule.ignored |= flag.bit;
     }
     return rules_() % 3 ? rule : FlagRule{};

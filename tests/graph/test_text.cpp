@@ -71,10 +71,10 @@ TEST(Text, WhatBecomesOfFlagsStandsWithTheAttributes) {
   const ValueId root = *b.elementwise(Op::Sqrt, {&quotient, 1});
   g.set_results({sum, sign, root});
   const std::string text = R"(graph @f(%x: f64[4]) {
-  %1 = divide %x, %x {ignore=divide|invalid, mind=over} : f64[4]
-  %2 = reduce_sum %1 {axes=[0], ignore=divide|invalid, mind=over} : f64[]
+  %1 = divide %x, %x {ignore=divide|invalid, trap=over} : f64[4]
+  %2 = reduce_sum %1 {axes=[0], ignore=divide|invalid, trap=over} : f64[]
   %3 = signbit %1 : bool[4]
-  %4 = sqrt %1 {mind=under} : f64[4]
+  %4 = sqrt %1 {trap=under} : f64[4]
   return %2, %3, %4
 }
 )";
