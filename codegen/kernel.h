@@ -285,7 +285,7 @@ struct Stage {
   std::variant<KernelIndex, HostLoop> code;
   std::vector<uint16_t> operands;        // into LoopStep::operands, in the order that the kernel or loop expects
   std::optional<KernelIndex> streaming;  // the same kernel with non-temporal stores: see LoopStep::streaming_bytes
-  int32_t slot = -1;                     // into Program::slots: whose flags the stage sets, and no others
+  int32_t slot = -1;                     // into Program::flag_slots: whose flags the stage sets, and no others
 };
 
 /// All stages of a step as one kernel. It keeps what it overwrites of a row, so that a row whose flags have to be told
@@ -473,10 +473,10 @@ struct Program {
   /// From the first step on that writes a param each stage sets the flags of one operator at most. Then nothing has to
   /// be undone for a warning's sake: a run tells for each slot what was raised. What the steps before raise has to stop
   /// the run.
-  bool attributed = false;
-  std::vector<std::vector<uint32_t>> slots;  // Graph::calls
-  std::vector<graph::FlagRule> flag_rules;   // of the first steps; the others have none
-  std::string listing;                       // steps as text, for reports
+  bool per_call_flags = false;
+  std::vector<std::vector<uint32_t>> flag_slots;  // Graph::calls
+  std::vector<graph::FlagRule> flag_rules;        // of the first steps; the others have none
+  std::string listing;                            // steps as text, for reports
 };
 
 }  // namespace framejit::codegen

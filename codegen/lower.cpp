@@ -35,7 +35,7 @@ void Lowerer::cut_groups() {
 void Lowerer::lower_parts() {
   std::map<const Part*, const Part*> waiting;  // by epilogue: its product
   for (const Part& part : parts_) {
-    context_.attributed = program_.attributed && (context_.attributed || writes_param(part));
+    context_.per_call_flags = program_.per_call_flags && (context_.per_call_flags || writes_param(part));
     const Part* epilogue = is_product(part) ? epilogue_of(part) : nullptr;
     const graph::FlagRule rule = rule_of(part);
     const std::size_t first = program_.steps.size();
@@ -124,11 +124,11 @@ void Lowerer::find_results() {
     if (op == Op::Write) written_.insert(graph_.root(graph_.node(v).inputs[0]));
   });
   needs_undo_ = needs_undo_ && writes_params;
-  program_.attributed = needs_undo_ && options_.attribute;
-  if (program_.attributed && flows) fail("what control flow skips has no warning of its own");
-  if (program_.attributed && has_rules) fail("not all flags are warned of alike");
-  if (program_.attributed && calls_host) fail("a host call says itself what it warns of");
-  if (program_.attributed) needs_undo_ = false;
+  program_.per_call_flags = needs_undo_ && options_.attribute;
+  if (program_.per_call_flags && flows) fail("what control flow skips has no warning of its own");
+  if (program_.per_call_flags && has_rules) fail("not all flags are warned of alike");
+  if (program_.per_call_flags && calls_host) fail("a host call says itself what it warns of");
+  if (program_.per_call_flags) needs_undo_ = false;
 }
 
 bool Lowerer::is_param_write(ValueId v) const {
@@ -141,7 +141,7 @@ bool Lowerer::writes_param(const Part& part) const {
 }
 
 void Lowerer::attribute() {
-  if (!program_.attributed) return;
+  if (!program_.per_call_flags) return;
   std::set<ValueId> early;
   std::vector<Part> first, rest;
   for (Part& part : parts_) {
@@ -357,7 +357,7 @@ bool Lowerer::scalars_stay(const std::vector<ValueId>& scalars, const std::vecto
   for (ValueId v : scalars) {
     if (cls(v) != OpClass::Elementwise && cls(v) != OpClass::Cast && cls(v) != OpClass::Copy) return false;
     if (may_flag(v) && !never_empty) return false;
-    if (program_.attributed && !attributable(v)) return false;
+    if (program_.per_call_flags && !attributable(v)) return false;
     if (cls(v) != OpClass::Copy && is_host(v)) return false;
     const std::vector<ValueId>& stored = (*groups_)[g].stored;
     if (std::find(stored.begin(), stored.end(), v) != stored.end()) return false;

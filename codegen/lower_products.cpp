@@ -246,7 +246,7 @@ LoopOperand Lowerer::matrix(ValueId v, int axes, const Dims& batch, Dim row, Dim
 const Part* Lowerer::epilogue_of(const Part& product) const {
   const ValueId v = product.nodes[0];
   const Node& node = graph_.node(v);
-  if (program_.attributed || node.op == Op::ConvolutionWeights || node.type.rank() < 2 ||
+  if (program_.per_call_flags || node.op == Op::ConvolutionWeights || node.type.rank() < 2 ||
       graph_.type(node.inputs[0]).rank() < 2 || graph_.type(node.inputs[1]).rank() < 2)
     return nullptr;
   const auto reads = [&](const Part& part, ValueId root) {
@@ -278,7 +278,7 @@ const Part* Lowerer::epilogue_of(const Part& product) const {
 const Part* Lowerer::producer_of(const Part& product, const Part* epilogue) {
   const Node& node = graph_.node(product.nodes[0]);
   const ValueId a = node.inputs[0], root = graph_.root(a);
-  if (program_.attributed || result_number_.contains(root) || written_.contains(root) ||
+  if (program_.per_call_flags || result_number_.contains(root) || written_.contains(root) ||
       root == graph_.root(node.inputs[1]) || !same_view(graph_, a, root))
     return nullptr;
   if (last_reader_.at(root) != static_cast<std::size_t>(&product - parts_.data())) return nullptr;

@@ -509,7 +509,7 @@ class StageBuilder {
   /// flags would tell.
   bool shares_divisors() const {
     constexpr int64_t kLeast = 32;
-    return context_.options.o1 && !context_.attributed && !axes_.extents.empty() &&
+    return context_.options.o1 && !context_.per_call_flags && !axes_.extents.empty() &&
            context_.facts.hint(axes_.extents.back()) >= kLeast;
   }
 

@@ -149,7 +149,7 @@ struct LowerContext {
   Program& program;
   Facts& facts;
   KernelPool& kernels;
-  bool attributed = false;  // of the part at hand
+  bool per_call_flags = false;  // of the part at hand
 
   /// The slot for a node's flags; -1 where it sets none or nobody asks.
   int32_t slot_of(const graph::Graph& graph, ValueId node) const;

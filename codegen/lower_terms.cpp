@@ -33,11 +33,11 @@ BufferIndex LowerContext::literal(const void* bytes, std::size_t size) {
 bool may_flag(const graph::Graph& graph, ValueId v) { return graph::may_set_flags(graph, v); }
 
 int32_t LowerContext::slot_of(const graph::Graph& graph, ValueId v) const {
-  if (!attributed || !may_flag(graph, v)) return -1;
+  if (!per_call_flags || !may_flag(graph, v)) return -1;
   const std::vector<uint32_t>& calls = graph.node(v).calls;
-  auto it = std::find(program.slots.begin(), program.slots.end(), calls);
-  if (it == program.slots.end()) it = program.slots.insert(it, calls);
-  return static_cast<int32_t>(it - program.slots.begin());
+  auto it = std::find(program.flag_slots.begin(), program.flag_slots.end(), calls);
+  if (it == program.flag_slots.end()) it = program.flag_slots.insert(it, calls);
+  return static_cast<int32_t>(it - program.flag_slots.begin());
 }
 
 bool LowerContext::needs_host_loop(Op op, DType operand, DType result) const {

@@ -90,7 +90,7 @@ Expected<Compiled, std::string> finish(codegen::Program program, const CompileOp
   return out;
 }
 
-/// Where it can be, a program is attributed.
+/// Where it can be, a program has per_call_flags.
 Expected<codegen::Program, std::string> lower_best(const graph::Graph& graph, const std::vector<graph::Group>& groups,
                                                    codegen::LowerOptions options, bool quiet) {
   options.attribute = !quiet;

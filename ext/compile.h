@@ -32,14 +32,14 @@ struct Compiled {
   int64_t passes_ns = 0, codegen_ns = 0;
   int64_t host_stages = 0;  // stages of a run that are NumPy's loops, and custom operators
 
-  bool attributed() const { return plan->program().attributed; }
+  bool per_call_flags() const { return plan->program().per_call_flags; }
 };
 
 /// Optimizes the graph in place and compiles it. The failure is a sentence: this region stays in the interpreter.
 Expected<Compiled, std::string> compile(graph::Graph& graph, const CompileOptions& options);
 
-/// The Plan for calls in which an attributed one (codegen/kernel.h) will not do: it can be taken back. `optimized`: by
-/// compile().
+/// The Plan for calls in which one with per_call_flags (codegen/kernel.h) will not do: it can be taken back.
+/// `optimized`: by compile().
 Expected<Compiled, std::string> compile_undoable(const graph::Graph& optimized, const CompileOptions& options);
 
 /// The machine code of a graph that compile() has optimized, as text.

@@ -415,7 +415,7 @@ const runtime::Plan* Entry::undoable() {
 }
 
 bool Entry::warn(const std::vector<unsigned>& unsaid) const {
-  return unsaid.empty() || warn_of_flags(*region_->graph, region_->origins, plan().program().slots, unsaid);
+  return unsaid.empty() || warn_of_flags(*region_->graph, region_->origins, plan().program().flag_slots, unsaid);
 }
 
 std::optional<WarningRules> Entry::rules_of_run(const Workspace& w, bool in_frame) const {
@@ -450,7 +450,7 @@ Outcome Entry::run_plan(Run& of, std::vector<unsigned>& unsaid, bool in_frame) {
   if (options_.quiet && compiled_.host_stages) quiet.emplace(0);
   if (options_.interp) [[unlikely]] {
     run = run_interpreted(*region_->graph, plan(), params, results, symbols);
-  } else if (compiled_.attributed()) {
+  } else if (compiled_.per_call_flags()) {
     if (const std::optional<WarningRules> rules = rules_of_run(w, in_frame)) [[likely]] {
       run = plan().run(params, results, symbols, nullptr, rules->watched, still);
       for (unsigned& raised : run.slots) raised &= rules->watched;

@@ -137,7 +137,7 @@ class Entry {
   /// `unsaid`: flags of a run that is done and has to warn, by slot of the plan.
   Outcome run_plan(Run& run, std::vector<unsigned>& unsaid, bool in_frame);
   bool still_fits(const Matched& before, bool in_frame) const;
-  /// May the attributed plan run, whose warnings come last?
+  /// May the plan with flags per call run, whose warnings come last?
   std::optional<WarningRules> rules_of_run(const Workspace& w, bool in_frame) const;
   const runtime::Plan* undoable();
   /// Gives the warnings of a run that is done.
@@ -149,7 +149,7 @@ class Entry {
   // Declared so that what points into the region goes first.
   std::shared_ptr<capture::Region> region_;
   Compiled compiled_;
-  std::optional<Compiled> undoable_;  // beside an attributed plan, once a call had need of it
+  std::optional<Compiled> undoable_;  // beside an plan with flags per call, once a call had need of it
   CompileOptions options_;
   std::unique_ptr<GuardProgram> guards_;
   std::unique_ptr<Materializer> materializer_;

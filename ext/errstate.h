@@ -29,7 +29,7 @@ class ErrState {
 };
 
 /// Of the flags of a run: ErrState::current().all_ignored(flags), without any look where no flag is set; not where any
-/// is minded.
+/// is trapped.
 bool all_ignored(unsigned flags);
 
 /// Does scipy.special ignore what its functions meet, as it does unless told otherwise by its errstate or seterr?

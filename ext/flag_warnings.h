@@ -34,7 +34,7 @@ bool stderr_takes_warnings();
 /// The module `warnings`, or the name of a module's record of what was warned of.
 bool is_of_warnings(PyObject* object);
 
-/// Gives the warnings of a run, call by call as NumPy would have. `owners`, `raised`: Program::slots and
+/// Gives the warnings of a run, call by call as NumPy would have. `owners`, `raised`: Program::flag_slots and
 /// RunResult::slots. False: an exception is set.
 bool warn_of_flags(const graph::Graph& graph, std::span<const capture::Origin> origins,
                    const std::vector<std::vector<uint32_t>>& owners, std::span<const unsigned> raised);

@@ -124,7 +124,7 @@ struct AttentionOperands {
 };
 
 /// What becomes of the floating-point flags (bits of fenv.h) that a node raises: those of `ignored` are dropped, those
-/// of `minded` make the run's answer no good. Of all others the one decides who runs the graph.
+/// of `trapped` make the run's answer no good. Of all others the one decides who runs the graph.
 struct FlagRule {
   static constexpr int kTrappedShift = 8;
   uint8_t ignored = 0, trapped = 0;

@@ -228,7 +228,7 @@ class Rows {
 
 void find_bands(const Program& program, Bound& bound, int64_t block_bytes) {
   // What is bound anew may have other rows; flags that have owners or rules are told apart step by step.
-  if (!program.measured.empty() || program.attributed || !program.flag_rules.empty()) return;
+  if (!program.measured.empty() || program.per_call_flags || !program.flag_rules.empty()) return;
   Finder(program, bound, block_bytes).run();
 }
 

@@ -179,7 +179,8 @@ class Binder {
     const std::size_t count = bound.steps.size();
     bound.wave_end.resize(count);
     for (const BoundStep& step : bound.steps) bound.costs.push_back(cost_of(step));
-    if (!beside_ || program_.attributed) return std::iota(bound.wave_end.begin(), bound.wave_end.end(), std::size_t{1});
+    if (!beside_ || program_.per_call_flags)
+      return std::iota(bound.wave_end.begin(), bound.wave_end.end(), std::size_t{1});
     for (std::size_t i = 0, end; i < count; i = end) {
       std::set<BufferIndex> read, written;
       for (end = i; end < count; ++end) {

@@ -41,7 +41,7 @@ struct RunState {
   // Scratch for one tile of any step, taken before the run began: a run that has begun never runs out of memory.
   char* reserve = nullptr;
   std::mutex reserve_mutex;
-  std::atomic<unsigned>* slots = nullptr;  // flags raised, by Program::slots
+  std::atomic<unsigned>* slots = nullptr;  // flags raised, by Program::flag_slots
   uint32_t rounds = 0;                     // of loops, for the poller
 
   bool stopped() const { return redo || (poller && poller->cancelled()); }

@@ -439,7 +439,8 @@ RunResult Plan::Impl::run_steps(const Ready& ready, std::unique_ptr<const Ready>
   state.buffers = buffers;
   state.poller = poll ? &poller : nullptr;
   std::array<std::atomic<unsigned>, kStackSlots> slots_on_stack{};
-  std::vector<std::atomic<unsigned>> slots_on_heap(program.slots.size() > kStackSlots ? program.slots.size() : 0);
+  std::vector<std::atomic<unsigned>> slots_on_heap(program.flag_slots.size() > kStackSlots ? program.flag_slots.size()
+                                                                                           : 0);
   state.slots = slots_on_heap.empty() ? slots_on_stack.data() : slots_on_heap.data();
   const ThreadLimit limit(options.threads);
   std::unique_ptr<Bound> measured;  // for what has been measured so far
@@ -485,7 +486,7 @@ RunResult Plan::Impl::run_steps(const Ready& ready, std::unique_ptr<const Ready>
     const std::size_t i = done;
     // What cannot be put back is not cancelled.
     if (i >= first_param_write && !has_undo) state.poller = nullptr;
-    if (program.attributed && i == first_param_write) {
+    if (program.per_call_flags && i == first_param_write) {
       out.flags = fp_flags() & watched;
       clear_fp_flags();
       if (out.flags) {
@@ -532,9 +533,9 @@ RunResult Plan::Impl::run_steps(const Ready& ready, std::unique_ptr<const Ready>
   }
   out.flags |= fp_flags() & kReported;
   clear_fp_flags();
-  for (std::size_t i = 0; i < program.slots.size(); ++i)
+  for (std::size_t i = 0; i < program.flag_slots.size(); ++i)
     if (const unsigned raised = state.slots[i].load(std::memory_order_relaxed)) [[unlikely]] {
-      out.slots.resize(program.slots.size());
+      out.slots.resize(program.flag_slots.size());
       out.slots[i] = raised;
     }
   if (has_undo && still && !state.stopped() && !still()) state.redo = true;
@@ -595,7 +596,7 @@ Expected<std::unique_ptr<Plan>, std::string> Plan::create(Program program, const
   if (is_static(impl->program)) impl->constant = impl->prepare({}).release();
   std::unique_ptr<Plan> plan(new Plan(std::move(impl)));
   const Ready* constant = plan->impl_->constant;
-  if (constant && constant->fast.kernel && !plan->impl_->program.attributed) plan->short_ = &constant->fast;
+  if (constant && constant->fast.kernel && !plan->impl_->program.per_call_flags) plan->short_ = &constant->fast;
   return plan;
 }
 
@@ -608,7 +609,7 @@ RunResult Plan::run(std::span<char* const> params, std::span<char* const> result
     if (ready.fast.kernel) {
       RunResult out;
       out.flags = ready.fast.run(params, results);
-      if (out.flags && impl.program.attributed)
+      if (out.flags && impl.program.per_call_flags)
         out.slots.assign(1, std::exchange(out.flags, 0u));  // one kernel: one slot
       return out;
     }

@@ -23,7 +23,7 @@ enum class RunStatus : uint8_t {
   Interrupted,        // a signal is pending and long work was cancelled; params are as before
   Bailout,            // NumPy's own answer is needed (codegen/kernel.h says where); params are as before
   SpeculationFailed,  // the operand of an `expect` is false; params are as before
-  Flagged,            // an attributed program raised a watched flag before it wrote any param
+  Flagged,            // a program with per_call_flags raised a watched flag before it wrote any param
 };
 
 /// Copies of the param memory that a run overwrote. Destroying it keeps what the run wrote.
@@ -37,9 +37,9 @@ struct RunResult {
   RunStatus status = RunStatus::Done;
   unsigned flags =
       0;  // subset of kReported raised by the kernels, by FlagRule::apply; the caller decides what they mean
-  uint32_t location = 0;          // Unexpected: the graph's number of the place of the `expect`
-  std::unique_ptr<Undo> undo;     // where the program writes params and flags were raised
-  std::vector<unsigned> slots;    // of an attributed program, where any was raised: flags by Program::slots
+  uint32_t location = 0;        // Unexpected: the graph's number of the place of the `expect`
+  std::unique_ptr<Undo> undo;   // where the program writes params and flags were raised
+  std::vector<unsigned> slots;  // of a program with per_call_flags, where any was raised: flags by Program::flag_slots
   std::vector<int64_t> measured;  // by Program::measured, where the run is Done
 };
 
@@ -68,8 +68,8 @@ class Plan {
   /// Program::result_roots, of result_bytes(); `symbols`: values of the graph's symbols. Sticky flags are cleared
   /// before and left cleared after. What is measured is not looked at in `symbols`, and a result's memory has room for
   /// the most. Needs no GIL; `poll`, if given, is called now and then on long runs by the calling thread only and says
-  /// whether to cancel. `watched`: flags for which an attributed program does not begin to write. `still`, of a program
-  /// that writes params, is asked while these can be put back: false is Redo.
+  /// whether to cancel. `watched`: flags for which a program with per_call_flags does not begin to write. `still`, of a
+  /// program that writes params, is asked while these can be put back: false is Redo.
   RunResult run(std::span<char* const> params, std::span<char* const> results, std::span<const int64_t> symbols,
                 bool (*poll)() = nullptr, unsigned watched = kReported, const std::function<bool()>& still = {}) const;
 

@@ -286,7 +286,7 @@ std::string compare(const Graph& given, const std::vector<ParamMemory>& params, 
                element_text(type.dtype, actual[i].bytes.data() + at) + ", expected " +
                element_text(type.dtype, expected[i].bytes.data() + at) + where;
   }
-  if (options.attribute && (*plan)->program().attributed) {
+  if (options.attribute && (*plan)->program().per_call_flags) {
     if (run.flags || run.undo) return "flags that belong to nobody" + where;
     for (unsigned raised : run.slots) run.flags |= raised;
   }

@@ -204,8 +204,8 @@ TEST(Elementwise, FlagsHaveOwners) {
   options.attribute = true;
   auto program = codegen::lower(graph, fused(graph), options);
   ASSERT_TRUE(program) << program.error();
-  EXPECT_TRUE(program->attributed);
-  EXPECT_EQ(program->slots, (std::vector<std::vector<uint32_t>>{{0}, {1}}));
+  EXPECT_TRUE(program->per_call_flags);
+  EXPECT_EQ(program->flag_slots, (std::vector<std::vector<uint32_t>>{{0}, {1}}));
   EXPECT_EQ(program->steps.size(), 1u);
   EXPECT_TRUE(std::get<codegen::LoopStep>(program->steps[0]).guarded);
   auto plan = Plan::create(std::move(*program));
