@@ -17,7 +17,7 @@ from framejit import _core  # no module that imports framejit.ops, which has the
 from framejit._control import is_compiling
 from framejit._errors import GraphBreakError
 from framejit._jit import is_compiled, make_function, settings_of
-from framejit._tape import begin, begin_here, close, hooked, ones, pull, restore, stop, watch
+from framejit._tape import begin, begin_here, close, hooked, ones, pull, restore, set_gradient_of_call, stop, watch
 
 Tensor = _core.Tensor
 _ARRAYS = (Tensor, np.ndarray, np.inexact)
@@ -150,6 +150,9 @@ def one_call_gradient(function: FunctionType, positions: tuple[int, ...]) -> Any
 
 def _of_one_call(out: Any, of_inputs: tuple[Any, ...], of_weights: tuple[Any, ...]) -> Any:
     return of_inputs if len(of_inputs) > 1 else of_inputs[0]
+
+
+set_gradient_of_call(one_call_gradient)
 
 
 # --- grad and value_and_grad -----------------------------------------------------------------------------------------------

@@ -619,10 +619,18 @@ def _set_item(tensor: Any, key: Any, value: Any) -> Any:
     return None
 
 
+# Returns the compiled gradient of a function that makes one call, for the arguments at the given positions.
+_gradient_of_call: Callable[[Callable[..., Any], tuple[int, ...]], Callable[..., Any]]
+
+
+def set_gradient_of_call(gradient_of_call: Callable[[Callable[..., Any], tuple[int, ...]], Callable[..., Any]]) -> None:
+    """Register the function that compiles the gradient of one call: the tape itself compiles nothing."""
+    global _gradient_of_call
+    _gradient_of_call = gradient_of_call
+
+
 def _gradients(node: Node, cotangent: Any) -> list[Any]:
     """Of the parents of a node, through the compiled gradient of its call."""
-    from framejit._grad import one_call_gradient
-
     if isinstance(node.call, Step):
         return node.call.back(cotangent)
     if not cotangent.size:  # a selection of nothing
@@ -632,7 +640,7 @@ def _gradients(node: Node, cotangent: Any) -> list[Any]:
     places = tuple(i for i, parent in enumerate(node.parents) if parent is not None)
     hook = _core.set_tape_hook(None)
     try:
-        gradient = one_call_gradient(_function_of(node.call), places)
+        gradient = _gradient_of_call(_function_of(node.call), places)
         saved = [
             _again(value, parent) if parent is not None else value
             for value, parent in zip(node.saved, node.parents, strict=True)
