@@ -39,10 +39,10 @@ OF_CAPTURE = {
         "_random",
         "context",
     ),
-    *("_sparse", "_specs", "_tape", "_tensor", "_vmap", "dataset", "nn._train", "numpy", "train._model"),
+    *("_specs", "_tape", "_tensor", "dataset", "nn._train", "numpy", "ops._sparse", "ops._vmap", "train._model"),
 }
 MODULES = sorted(path.stem for path in Path(framejit.__file__).parent.glob("*.py") if path.stem != "__main__")
-MODULES += ["dataset", "nn._train", "train._model"]
+MODULES += ["dataset", "nn._train", "ops._sparse", "ops._vmap", "train._model"]
 
 
 def named(names):

@@ -44,11 +44,11 @@ _LAZY = {
     ),
     **dict.fromkeys(("Symbol", "Tensor", "frombuffer", "tensor"), "_tensor"),
     "is_tensor": "ops",
-    **dict.fromkeys(("COOTensor", "CSRTensor"), "_sparse"),
+    **dict.fromkeys(("COOTensor", "CSRTensor"), "ops._sparse"),
     **dict.fromkeys(("from_numpy", "from_dlpack"), "_methods"),
     **dict.fromkeys(("Parameter", "ParameterTuple"), "_parameter"),
     **dict.fromkeys(("grad", "value_and_grad", "jvp", "vjp", "get_grad"), "_grad"),
-    "vmap": "_vmap",
+    "vmap": "ops",
     **dict.fromkeys(("dtype_to_nptype", "dtype_to_pytype", "get_py_obj_dtype", "pytype_to_dtype"), "_dtypes"),
     **dict.fromkeys(
         (

@@ -52,8 +52,6 @@ from framejit._script import jit_class as jit_class
 from framejit._script import lazy_inline as lazy_inline
 from framejit._script import mutable as mutable
 from framejit._script import no_inline as no_inline
-from framejit._sparse import COOTensor as COOTensor
-from framejit._sparse import CSRTensor as CSRTensor
 from framejit._specs import ArraySpec as ArraySpec
 from framejit._specs import enable_dynamic as enable_dynamic
 from framejit._specs import mark_dynamic as mark_dynamic
@@ -64,7 +62,6 @@ from framejit._tensor import frombuffer as frombuffer
 from framejit._tensor import tensor as tensor
 from framejit._trace import Trace as Trace
 from framejit._trace import trace as trace
-from framejit._vmap import vmap as vmap
 from framejit.common import dtype as dtype
 from framejit.common import initializer as initializer
 from framejit.context import GRAPH_MODE as GRAPH_MODE
@@ -85,6 +82,9 @@ from framejit.context import set_ps_context as set_ps_context
 from framejit.context import set_rng_state as set_rng_state
 from framejit.context import set_seed as set_seed
 from framejit.ops import is_tensor as is_tensor
+from framejit.ops import vmap as vmap
+from framejit.ops._sparse import COOTensor as COOTensor
+from framejit.ops._sparse import CSRTensor as CSRTensor
 from framejit.train import Accuracy as Accuracy
 from framejit.train import Callback as Callback
 from framejit.train import CheckpointConfig as CheckpointConfig

@@ -13,11 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from framejit import _core  # no module that imports framejit.ops, which has these functions too
+from framejit import _core  # no module that imports framejit.ops, which imports this one
 from framejit._control import is_compiling
 from framejit._errors import GraphBreakError
 from framejit._jit import is_compiled, make_function, settings_of
 from framejit._tape import begin, begin_here, close, hooked, ones, pull, restore, set_gradient_of_call, stop, watch
+
+__all__ = ["GradOperation", "get_grad", "grad", "jvp", "stop_gradient", "value_and_grad", "vjp"]
 
 Tensor = _core.Tensor
 _ARRAYS = (Tensor, np.ndarray, np.inexact)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from framejit import _config, _errors, _platform
+from framejit import _config, _errors, _moved, _platform
 
 
 def _logs(text: str) -> None:
@@ -39,6 +39,7 @@ def _trace(file: str) -> None:
 
 def start() -> None:
     """Run once, at the end of the import."""
+    _moved.find_moved_modules()
     if _platform.core is not None:
         _platform.core.set_exceptions(
             _errors.GraphBreakError, _errors.PerformanceWarning, _errors.RecompileLimitWarning

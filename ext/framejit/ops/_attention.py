@@ -13,6 +13,8 @@ from framejit._dtypes import ALL
 from framejit.ops._random import dropout
 from framejit.ops._reduce import softmax
 
+__all__ = ["flash_attention_score", "scaled_dot_product_attention"]
+
 _BOOL = ALL["bool_"]
 _NONE, _FROM_FIRST, _FROM_LAST = range(3)
 

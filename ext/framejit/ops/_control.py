@@ -9,6 +9,12 @@ from typing import Any
 from framejit import _core, _tape
 from framejit.ops._primitives import Primitive
 
+__all__ = [
+    "ForiLoop", "HookBackward", "HyperMap", "InsertGradientOf", "Map", "MultitypeFuncGraph", "Partial", "Scan",
+    "WhileLoop", "is_sequence_shape_unknown", "is_sequence_value_unknown", "make_tuple", "partial", "switch",
+    "tuple_getitem",
+]  # fmt: skip
+
 partial = functools.partial
 
 

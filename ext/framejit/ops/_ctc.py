@@ -11,6 +11,8 @@ from framejit._dtypes import ALL
 from framejit._tape import stop as _stop
 from framejit.ops._loss import _reduced, _tensors
 
+__all__ = ["ctc_loss"]
+
 _FLOATS, _INTS = (ALL["float32"], ALL["float64"]), (ALL["int32"], ALL["int64"])
 
 

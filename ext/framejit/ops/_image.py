@@ -23,6 +23,8 @@ from framejit._core import (
 )
 from framejit.ops._reduce import mean, var
 
+__all__ = ["batch_norm", "conv1d", "conv2d", "conv3d", "group_norm", "lrn"]
+
 
 def _each(value: Any, axes: int = 2) -> tuple[int, ...]:
     return (value,) * axes if isinstance(value, int) else tuple(value)

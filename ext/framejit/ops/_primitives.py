@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from framejit import _core
+from framejit._grad import stop_gradient
 from framejit.ops import (
     _create,
     _elementwise,
@@ -17,6 +18,12 @@ from framejit.ops import (
     _reduce,
     _shape,
 )
+
+__all__ = [
+    "ArgMaxWithValue", "Argmax", "AvgPool", "BatchMatMul", "BatchNorm", "Conv2D", "Conv3D", "Dropout", "Eig",
+    "L2Loss", "LayerNorm", "MatMul", "MaxPool", "OneHot", "Pad", "Primitive", "SoftmaxCrossEntropyWithLogits",
+    "SparseSoftmaxCrossEntropyWithLogits", "Split", "StopGradient",
+]  # fmt: skip
 
 
 class Primitive:
@@ -249,6 +256,7 @@ def _make(name: str, function: Any, parameters: dict[str, Any]) -> type[Primitiv
 
 for _name, (_function, _parameters) in _ROWS.items():
     globals()[_name] = _make(_name, _function, _parameters)
+    __all__ += [_name]
 
 
 class MatMul(Primitive):
@@ -359,8 +367,6 @@ class StopGradient(Primitive):
     """The input, through which no gradient goes."""
 
     def __call__(self, value: Any) -> Any:
-        from framejit._grad import stop_gradient
-
         return stop_gradient(value)
 
 

@@ -32,6 +32,12 @@ from framejit._dtypes import ALL
 from framejit.ops._elementwise import where
 from framejit.ops._shape import _ints
 
+__all__ = [
+    "bernoulli", "dropout", "dropout1d", "dropout2d", "dropout3d", "gamma", "laplace", "multinomial", "normal",
+    "poisson", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm", "rrelu", "shuffle",
+    "standard_laplace", "standard_normal", "uniform",
+]  # fmt: skip
+
 _FLOAT32, _INT64 = ALL["float32"], ALL["int64"]
 _FLOATS = tuple(ALL[name] for name in ("float16", "bfloat16", "float32", "float64"))
 (_RAND, _RANDN, _RANDINT, _NORMAL, _UNIFORM, _BERNOULLI, _DROPOUT, _LAPLACE, _PERMUTED, _CHOSEN, _GAMMA, _POISSON) = (

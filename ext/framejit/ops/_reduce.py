@@ -24,6 +24,14 @@ from framejit._dtypes import ALL
 from framejit._tape import stop
 from framejit.ops._elementwise import _INTEGRAL
 
+__all__ = [
+    "addmm", "addmv", "all", "amax", "amin", "any", "argmax", "argmin", "baddbmm", "bincount", "cdist",
+    "count_nonzero", "cummax", "cummin", "cumprod", "cumsum", "dot", "einsum", "ger", "histc", "inner", "log_softmax",
+    "logsumexp", "max", "mean", "median", "min", "mv", "nansum", "norm", "outer", "prod", "reduce_all", "reduce_any",
+    "reduce_max", "reduce_mean", "reduce_min", "reduce_prod", "reduce_sum", "softmax", "softmin", "std", "std_mean",
+    "sum", "tensor_dot", "trace", "var", "var_mean",
+]  # fmt: skip
+
 _INT64 = ALL["int64"]
 
 

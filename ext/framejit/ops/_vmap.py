@@ -9,6 +9,9 @@ import numpy as np
 from framejit import _core
 from framejit._control import is_compiling
 from framejit._jit import is_compiled, make_function, settings_of
+from framejit.ops import _shape
+
+__all__ = ["vmap"]
 
 Tensor = _core.Tensor
 
@@ -133,9 +136,7 @@ def _moved(x: Any, source: int, to: int) -> Any:
     if source == to:
         return x
     if isinstance(x, Tensor):
-        from framejit import ops
-
-        return ops.movedim(x, source, to)
+        return _shape.movedim(x, source, to)
     return np.moveaxis(x, source, to)
 
 
@@ -183,7 +184,5 @@ def _stacked(results: list[Any], axis: Any) -> Any:
     if axis is None:
         return first
     if isinstance(first, Tensor):
-        from framejit import ops
-
-        return ops.stack(results, axis)
+        return _shape.stack(results, axis)
     return np.stack(results, axis)

@@ -1,0 +1,39 @@
+"""Modules that have moved, under their former names: pickles name the module of a class or function."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from importlib import import_module
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+# The former name of a module, and its name now, both within the package.
+MOVED = {
+    "_sparse": "ops._sparse",
+    "_vmap": "ops._vmap",
+}
+
+
+class _Finder:
+    """Finds the former names; the modules with these names have the attributes of those that replaced them."""
+
+    @staticmethod
+    def find_spec(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        package, _, module = name.partition(".")
+        return ModuleSpec(name, _Finder) if package == "framejit" and module in MOVED else None  # type: ignore[arg-type]
+
+    @staticmethod
+    def create_module(spec: ModuleSpec) -> None:
+        return None
+
+    @staticmethod
+    def exec_module(module: ModuleType) -> None:
+        moved = import_module("framejit." + MOVED[module.__name__.partition(".")[2]])
+        module.__dict__["__getattr__"] = partial(getattr, moved)
+
+
+def find_moved_modules() -> None:
+    """Let the import system find modules under their former names, after all others."""
+    sys.meta_path.append(_Finder)  # type: ignore[arg-type]
