@@ -47,7 +47,7 @@ _LAZY = {
     **dict.fromkeys(("COOTensor", "CSRTensor"), "ops._sparse"),
     **dict.fromkeys(("from_numpy", "from_dlpack"), "_methods"),
     **dict.fromkeys(("Parameter", "ParameterTuple"), "_parameter"),
-    **dict.fromkeys(("grad", "value_and_grad", "jvp", "vjp", "get_grad"), "_grad"),
+    **dict.fromkeys(("grad", "value_and_grad", "jvp", "vjp", "get_grad"), "_autodiff._grad"),
     "vmap": "ops",
     **dict.fromkeys(("dtype_to_nptype", "dtype_to_pytype", "get_py_obj_dtype", "pytype_to_dtype"), "_dtypes"),
     **dict.fromkeys(

@@ -10,6 +10,11 @@ from framejit import numpy as numpy
 from framejit import ops as ops
 from framejit import scipy as scipy
 from framejit import train as train
+from framejit._autodiff._grad import get_grad as get_grad
+from framejit._autodiff._grad import grad as grad
+from framejit._autodiff._grad import jvp as jvp
+from framejit._autodiff._grad import value_and_grad as value_and_grad
+from framejit._autodiff._grad import vjp as vjp
 from framejit._checkpoint import load_checkpoint as load_checkpoint
 from framejit._checkpoint import load_param_into_net as load_param_into_net
 from framejit._checkpoint import save_checkpoint as save_checkpoint
@@ -34,11 +39,6 @@ from framejit._explain import Explanation as Explanation
 from framejit._explain import explain as explain
 from framejit._export import export as export
 from framejit._export import load as load
-from framejit._grad import get_grad as get_grad
-from framejit._grad import grad as grad
-from framejit._grad import jvp as jvp
-from framejit._grad import value_and_grad as value_and_grad
-from framejit._grad import vjp as vjp
 from framejit._info import show_config as show_config
 from framejit._jit_config import JitConfig as JitConfig
 from framejit._mark import Mark as Mark

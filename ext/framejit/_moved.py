@@ -11,7 +11,9 @@ from typing import Any
 
 # The former name of a module, and its name now, both within the package.
 MOVED = {
+    "_grad": "_autodiff._grad",
     "_sparse": "ops._sparse",
+    "_tape": "_autodiff._hooks",
     "_vmap": "ops._vmap",
 }
 

@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from framejit import context
+from framejit._autodiff._hooks import HookHandle, call_with_backward
+from framejit._autodiff._primitives import is_kept
 from framejit._control import is_compiling
 from framejit._parameter import Parameter, ParameterTuple
-from framejit._tape import HookHandle, call_with_backward, is_kept
 from framejit._tensor import Tensor
 
 _KEPT = 1 << 20  # bytes: a JitConfig with exc_mode='auto' lets smaller memory of a run stay for the next one

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from framejit import _grad
+from framejit._autodiff import _grad
 from framejit.ops import (
     _attention,
     _control,

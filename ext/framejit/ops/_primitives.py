@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from framejit import _core
-from framejit._grad import stop_gradient
+from framejit._autodiff._grad import stop_gradient
 from framejit.ops import (
     _create,
     _elementwise,

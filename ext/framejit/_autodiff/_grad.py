@@ -1,7 +1,7 @@
 """Gradients of functions of Tensors and of NumPy arrays.
 
 `grad` and its kin give functions that are compiled like marked ones: capture follows them into the function that is differentiated and
-appends the gradient to the graph (`framejit._tape.pull`). Where that function has graph breaks, the interpreter runs it and the same
+appends the gradient to the graph (`framejit._autodiff._primitives.pull`). Where that function has graph breaks, the interpreter runs it and the same
 functions keep a tape.
 """
 
@@ -14,10 +14,12 @@ from typing import Any
 import numpy as np
 
 from framejit import _core  # no module that imports framejit.ops, which imports this one
+from framejit._autodiff._backward import set_gradient_of_call
+from framejit._autodiff._primitives import begin, begin_here, close, ones, pull, restore, stop, watch
+from framejit._autodiff._tape import hooked
 from framejit._control import is_compiling
 from framejit._errors import GraphBreakError
 from framejit._jit import is_compiled, make_function, settings_of
-from framejit._tape import begin, begin_here, close, hooked, ones, pull, restore, set_gradient_of_call, stop, watch
 
 __all__ = ["GradOperation", "get_grad", "grad", "jvp", "stop_gradient", "value_and_grad", "vjp"]
 
