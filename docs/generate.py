@@ -71,7 +71,7 @@ def breaks_page() -> str:
 
 def config_page() -> str:
     """docs/config.md."""
-    from framejit._config import FIELDS
+    from framejit._api._config import FIELDS
 
     lines = [
         "# Settings",
@@ -79,7 +79,7 @@ def config_page() -> str:
         "Each is a field of `framejit.config` and an environment variable, which is read when framejit is imported. An unknown",
         "`FRAMEJIT_` variable is warned about.",
         "",
-        "Generated from `ext/framejit/_config.py` by `docs/generate.py`.",
+        "Generated from `ext/framejit/_api/_config.py` by `docs/generate.py`.",
         "",
         "| field | variable | default | meaning |",
         "| --- | --- | --- | --- |",
@@ -93,8 +93,8 @@ def config_page() -> str:
 
 def logs_page(text: str) -> str:
     """docs/logs.md with its tables made anew."""
+    from framejit._api._stats import COUNTERS
     from framejit._logs import TOKENS
-    from framejit._stats import COUNTERS
 
     text = with_table(text, "tokens", ("token", "shows"), TOKENS)
     return with_table(text, "counters", ("counter", "counts"), COUNTERS)
@@ -102,7 +102,7 @@ def logs_page(text: str) -> str:
 
 def stress_page(text: str) -> str:
     """docs/stress.md with its table made anew."""
-    from framejit._stress import MODES
+    from framejit._api._stress import MODES
 
     return with_table(text, "modes", ("mode", "makes happen"), MODES)
 

@@ -44,7 +44,7 @@ PyObject* package_function(Once& once, const char* module, const char* name) {
 
 PyObject* numpy_dtype_function() {
   static constinit Once once;
-  return package_function(once, "framejit._dtypes", "numpy_dtype");
+  return package_function(once, "framejit._api._dtypes", "numpy_dtype");
 }
 
 template <Op op>
@@ -451,7 +451,7 @@ PyObject* tensor_dtype_object(DType dtype) {
       "bool_",  "int8",    "int16",    "int32",   "int64",   "uint8",     "uint16",    "uint32",
       "uint64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128"};
   PyObject*& entry = table[static_cast<std::size_t>(dtype)];
-  if (!entry) entry = package_attribute("framejit._dtypes", kNames[static_cast<std::size_t>(dtype)]);
+  if (!entry) entry = package_attribute("framejit._api._dtypes", kNames[static_cast<std::size_t>(dtype)]);
   return Py_XNewRef(entry);
 }
 

@@ -17,23 +17,23 @@ from importlib import import_module as _import_module
 
 from framejit import _polyfills as _polyfills  # capture asks for it
 from framejit import _start
-from framejit._config import config
-from framejit._control import disable, graph_break, is_compiling, stance
-from framejit._errors import GraphBreakError, PerformanceWarning, RecompileLimitWarning, Unsupported
-from framejit._jit import jit, ms_function
-from framejit._platform import unsupported_reason
-from framejit._stats import reset, stats
+from framejit._api._config import config
+from framejit._api._control import disable, graph_break, is_compiling, stance
+from framejit._api._errors import GraphBreakError, PerformanceWarning, RecompileLimitWarning, Unsupported
+from framejit._api._jit import jit, ms_function
+from framejit._api._platform import unsupported_reason
+from framejit._api._stats import reset, stats
 
 __version__ = "0.1.0"
 
 # Names that are imported when they are first used, and the modules that have them; None: they are modules.
 _LAZY = {
-    **dict.fromkeys(("mark", "Mark"), "_mark"),
+    **dict.fromkeys(("mark", "Mark"), "_api._mark"),
     **dict.fromkeys(("explain", "Explanation"), "_explain"),
-    "JitConfig": "_jit_config",
+    "JitConfig": "_api._jit_config",
     **dict.fromkeys(("Trace", "trace"), "_trace"),
-    **dict.fromkeys(("CustomOp", "custom_op"), "_custom"),
-    **dict.fromkeys(("ArraySpec", "enable_dynamic", "mark_dynamic"), "_specs"),
+    **dict.fromkeys(("CustomOp", "custom_op"), "_api._custom"),
+    **dict.fromkeys(("ArraySpec", "enable_dynamic", "mark_dynamic"), "_api._specs"),
     "show_config": "_info",
     **dict.fromkeys(
         (
@@ -49,7 +49,7 @@ _LAZY = {
     **dict.fromkeys(("Parameter", "ParameterTuple"), "_parameter"),
     **dict.fromkeys(("grad", "value_and_grad", "jvp", "vjp", "get_grad"), "_autodiff._grad"),
     "vmap": "ops",
-    **dict.fromkeys(("dtype_to_nptype", "dtype_to_pytype", "get_py_obj_dtype", "pytype_to_dtype"), "_dtypes"),
+    **dict.fromkeys(("dtype_to_nptype", "dtype_to_pytype", "get_py_obj_dtype", "pytype_to_dtype"), "_api._dtypes"),
     **dict.fromkeys(
         (
             *("half", "single", "double", "float_", "byte", "short", "intc", "intp", "long", "int_", "ubyte", "ushort"),
@@ -99,7 +99,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     if name not in _LAZY:
-        raise _import_module("framejit._names").unknown("framejit", name, __all__)
+        raise _import_module("framejit._api._names").unknown("framejit", name, __all__)
     module = _LAZY[name]
     try:
         value = _import_module("framejit." + (module or name))

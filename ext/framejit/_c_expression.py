@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from framejit import _jit
+from framejit._api import _jit
 
 
 def get_code_extra(function: Any) -> dict[str, Any] | None:

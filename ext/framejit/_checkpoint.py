@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from framejit import _core, _files
-from framejit._dtypes import ALL
+from framejit._api._dtypes import ALL
 from framejit._parameter import Parameter
 from framejit._tensor import Tensor
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from operator import itemgetter
 from typing import Any
 
-from framejit import _jit, _mark
+from framejit._api import _jit, _mark
 from framejit._bytecode import side_by_side
 
 

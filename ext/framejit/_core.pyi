@@ -4,7 +4,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from framejit._dtypes import DType
+from framejit._api._dtypes import DType
 
 class Function:
     __name__: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from framejit._platform import core
+from framejit._api._platform import core
 
 CHANNELS = {
     "graph_breaks": "where capture stopped, why, and the way out",

@@ -7,11 +7,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from framejit._api._jit import compile_any, is_compiled, jit, settings_of
+from framejit._api._platform import core, reason
 from framejit._collect import Collector, FunctionReport, breaks_of, function_report
 from framejit._format import break_text, counted, entry_text, function_name, recompile_text, short_path
 from framejit._gain import gain_text
-from framejit._jit import compile_any, is_compiled, jit, settings_of
-from framejit._platform import core, reason
 
 _UNSAMPLED = "call it again to measure what is gained"
 

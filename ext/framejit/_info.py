@@ -8,8 +8,8 @@ import platform
 import sys
 from typing import Any
 
-from framejit._config import config
-from framejit._platform import core, reason
+from framejit._api._config import config
+from framejit._api._platform import core, reason
 
 
 def configuration() -> dict[str, Any]:

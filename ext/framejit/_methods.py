@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from framejit import _core
+from framejit._api._dtypes import ALL
 from framejit._autodiff._hooks import register_hook
 from framejit._core import _array, _tensor
-from framejit._dtypes import ALL
 from framejit.ops import _create, _elementwise, _random, _reduce, _shape
 from framejit.ops._shape import _given, _ints
 

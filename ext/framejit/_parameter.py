@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from framejit import _core, _dtypes
+from framejit import _core
+from framejit._api import _dtypes
 from framejit._tensor import Tensor
 
 _numbers = itertools.count()

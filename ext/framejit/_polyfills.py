@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from framejit import _host
-from framejit._control import graph_break
+from framejit._api._control import graph_break
+from framejit._api._platform import core
 from framejit._numpy_functions import FUNCTIONS
-from framejit._platform import core
 
 _MISSING = object()
 

@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from framejit import _core
-from framejit._control import is_compiling
+from framejit._api._control import is_compiling
+from framejit._api._dtypes import ALL
 from framejit._core import (
     _array,
     _op_add,
@@ -31,7 +32,6 @@ from framejit._core import (
     _op_sqrt,
     _tensor,
 )
-from framejit._dtypes import ALL
 
 Tensor = _core.Tensor
 _MASK = 2**64 - 1

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from framejit._api._platform import core
+from framejit._api._stats import COUNTERS, stats
 from framejit._collect import Collector
 from framejit._format import amount
 from framejit._gain import program_text
 from framejit._info import configuration
-from framejit._platform import core
-from framejit._stats import COUNTERS, stats
 
 
 class Recorder:

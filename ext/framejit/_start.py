@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from framejit import _config, _errors, _moved, _platform
+from framejit._api import _config, _errors, _moved, _platform
 
 
 def _logs(text: str) -> None:
@@ -14,7 +14,7 @@ def _logs(text: str) -> None:
 
 
 def _stress(text: str) -> None:
-    from framejit._stress import check_stress
+    from framejit._api._stress import check_stress
 
     check_stress(text, "config")
 
@@ -55,6 +55,6 @@ def start() -> None:
         configure_glog(glog)
     patterns = [pattern for pattern in map(str.strip, _config.config.mark.split(",")) if pattern]
     if patterns:
-        from framejit._mark import mark
+        from framejit._api._mark import mark
 
         mark(*patterns)

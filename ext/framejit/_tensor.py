@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from framejit import _core, _dtypes
+from framejit import _core
+from framejit._api import _dtypes
 
 Tensor = _core.Tensor
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 from pathlib import Path
 
-from framejit._platform import core
+from framejit._api._platform import core
 
 
 class Trace:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from framejit._config import config
+from framejit._api._config import config
 
 UNBOUND = type(
     "Unbound", (), {"__repr__": lambda self: "<not bound>"}

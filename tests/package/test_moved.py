@@ -8,7 +8,7 @@ import pickle
 import pytest
 
 import framejit
-from framejit._moved import MOVED
+from framejit._api._moved import MOVED
 
 
 @pytest.mark.capture

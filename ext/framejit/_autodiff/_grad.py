@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from framejit import _core  # no module that imports framejit.ops, which imports this one
+from framejit._api._control import is_compiling
+from framejit._api._errors import GraphBreakError
+from framejit._api._jit import is_compiled, make_function, settings_of
 from framejit._autodiff._backward import set_gradient_of_call
 from framejit._autodiff._primitives import begin, begin_here, close, ones, pull, restore, stop, watch
 from framejit._autodiff._tape import hooked
-from framejit._control import is_compiling
-from framejit._errors import GraphBreakError
-from framejit._jit import is_compiled, make_function, settings_of
 
 __all__ = ["GradOperation", "get_grad", "grad", "jvp", "stop_gradient", "value_and_grad", "vjp"]
 

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 from framejit import _core
+from framejit._api._control import disable
 from framejit._autodiff._backward import Step
 from framejit._autodiff._tape import Node, hooked, hooks_of, node_of, note, shared, thread, zeros_like
-from framejit._control import disable
 
 Tensor = _core.Tensor
 

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from framejit import _core
+from framejit._api._control import disable
+from framejit._api._errors import GraphBreakError
 from framejit._autodiff._backward import add_cotangent, propagate
 from framejit._autodiff._tape import (
     Call,
@@ -25,8 +27,6 @@ from framejit._autodiff._tape import (
 )
 from framejit._autodiff._traced_array import Traced
 from framejit._autodiff._traced_tensor import tensor_hook
-from framejit._control import disable
-from framejit._errors import GraphBreakError
 
 Tensor = _core.Tensor
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from framejit import _core
-from framejit._errors import GraphBreakError
+from framejit._api._errors import GraphBreakError
 
 Tensor = _core.Tensor
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from framejit._dtypes import ALL
-from framejit._jit import jit, ms_function
-from framejit._jit_config import JitConfig
+from framejit._api._dtypes import ALL
+from framejit._api._jit import jit, ms_function
+from framejit._api._jit_config import JitConfig
 from framejit._parameter import Parameter, ParameterTuple
 from framejit._script import jit_class, mutable
 from framejit._tensor import Tensor

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from framejit._api._jit import jit, ms_function
 from framejit._autodiff import _primitives
-from framejit._jit import jit, ms_function
 from framejit._script import jit_class
 
 

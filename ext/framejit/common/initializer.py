@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from framejit import _dtypes
+from framejit._api import _dtypes
 from framejit._tensor import Tensor
 
 

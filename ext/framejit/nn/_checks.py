@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from framejit._dtypes import ALL
+from framejit._api._dtypes import ALL
 from framejit._tensor import Tensor
 
 

@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from framejit import ops
-from framejit._dtypes import ALL
+from framejit._api._dtypes import ALL
 from framejit._parameter import Parameter
 from framejit.common.initializer import HeUniform, Uniform, initializer
 from framejit.nn._cell import Cell

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from framejit import ops
-from framejit._dtypes import ALL
+from framejit._api._dtypes import ALL
 from framejit._parameter import Parameter, ParameterTuple
 from framejit._tensor import Tensor
 from framejit.nn._cell import Cell

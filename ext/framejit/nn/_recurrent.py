@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from framejit import ops
-from framejit._dtypes import ALL
+from framejit._api._dtypes import ALL
 from framejit._parameter import Parameter, ParameterTuple
 from framejit._tensor import Tensor
 from framejit.common.initializer import Uniform, initializer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from framejit import ops
-from framejit._dtypes import ALL
+from framejit._api._dtypes import ALL
 from framejit._parameter import Parameter
 from framejit.common.initializer import initializer
 from framejit.nn._cell import Cell

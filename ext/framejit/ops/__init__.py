@@ -48,6 +48,6 @@ from framejit import _methods as _methods  # noqa: E402  what is made here has t
 
 
 def __getattr__(name: str) -> object:
-    from framejit._names import unknown
+    from framejit._api._names import unknown
 
     raise unknown("framejit.ops", name, __all__)

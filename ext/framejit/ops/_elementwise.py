@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from framejit import _core
+from framejit._api._dtypes import ALL
 from framejit._core import (
     _array,
     _arrays,
@@ -30,7 +31,6 @@ from framejit._core import (
     _op_trunc,
     _tensor,
 )
-from framejit._dtypes import ALL
 
 __all__ = [
     "acosh", "addcdiv", "addcmul", "addn", "allclose", "approximate_equal", "arccosh", "arcsinh", "arctanh", "asinh",

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from framejit import _core
+from framejit._api._dtypes import ALL
 from framejit._core import _array, _arrays, _dtype, _tensor
-from framejit._dtypes import ALL
 from framejit.ops import _create, _elementwise, _reduce, _shape
 from framejit.ops._elementwise import where
 from framejit.ops._reduce import _axes

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from framejit._control import is_compiling
+from framejit._api._control import is_compiling
 from framejit._core import (
     _array,
     _arrays,

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from framejit._api._dtypes import ALL
 from framejit._core import (
     Tensor,
     _array,
@@ -25,7 +26,6 @@ from framejit._core import (
     _op_subtract,
     _tensor,
 )
-from framejit._dtypes import ALL
 from framejit.ops._elementwise import sigmoid, softplus, where
 from framejit.ops._reduce import log_softmax, mean, sum, var
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from framejit._api._dtypes import ALL
 from framejit._core import _array, _tensor, _windows
-from framejit._dtypes import ALL
 from framejit.ops._image import _around, _each
 from framejit.ops._random import rand
 from framejit.ops._shape import _joined

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from framejit import _random
+from framejit._api._dtypes import ALL
 from framejit._core import (
     _array,
     _arrays,
@@ -28,7 +29,6 @@ from framejit._core import (
     _op_subtract,
     _tensor,
 )
-from framejit._dtypes import ALL
 from framejit.ops._elementwise import where
 from framejit.ops._shape import _ints
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from framejit import _core
+from framejit._api._dtypes import ALL
 from framejit._autodiff._primitives import stop
 from framejit._core import (
     _array,
@@ -21,7 +22,6 @@ from framejit._core import (
     _op_subtract,
     _tensor,
 )
-from framejit._dtypes import ALL
 from framejit.ops._elementwise import _INTEGRAL
 
 __all__ = [

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from framejit import _core
-from framejit._control import is_compiling
+from framejit._api._control import is_compiling
+from framejit._api._dtypes import ALL
 from framejit._core import _array, _arrays, _tensor
-from framejit._dtypes import ALL
 
 __all__ = [
     "argsort", "argwhere", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_to", "cat", "chunk", "column_stack",

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from framejit._api._dtypes import ALL
 from framejit._core import Tensor, _array, _tensor
-from framejit._dtypes import ALL
 from framejit.ops import _create, _elementwise, _shape
 
 __all__ = [

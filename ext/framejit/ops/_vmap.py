@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from framejit import _core
-from framejit._control import is_compiling
-from framejit._jit import is_compiled, make_function, settings_of
+from framejit._api._control import is_compiling
+from framejit._api._jit import is_compiled, make_function, settings_of
 from framejit.ops import _shape
 
 __all__ = ["vmap"]

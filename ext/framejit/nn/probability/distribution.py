@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from framejit import _dtypes, _random, ops
+from framejit import _random, ops
+from framejit._api import _dtypes
 from framejit._tensor import Tensor
 from framejit.nn._cell import Cell
 

@@ -10,13 +10,13 @@ from pathlib import Path
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from framejit._jit import check_settings, is_compiled
-from framejit._plain import say_once
-from framejit._platform import core, reason
-from framejit._stress import check_stress
+from framejit._api._jit import check_settings, is_compiled
+from framejit._api._plain import say_once
+from framejit._api._platform import core, reason
+from framejit._api._stress import check_stress
 
 _OPTIMIZED = 0x1  # code flag that functions have, module and class bodies have not
-_PACKAGE_FOLDER = str(Path(__file__).parent)
+_PACKAGE_FOLDER = str(Path(__file__).parent.parent)
 _IMPORT_SYSTEM = "<frozen importlib"  # holds locks that capture, which imports, would wait for
 _lock = threading.RLock()
 _patterns: list[Mark] = []

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from framejit._dtypes import numpy_dtype
-from framejit._platform import core
+from framejit._api._dtypes import numpy_dtype
+from framejit._api._platform import core
 
 _SYMBOLIC = 64  # the length of a dimension that is None while the function is captured
 _marked: dict[int, weakref.ref[Any]] = {}

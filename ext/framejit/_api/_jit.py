@@ -11,8 +11,8 @@ from collections.abc import Callable
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
-from framejit._plain import plain_function, say_once
-from framejit._platform import core, reason
+from framejit._api._plain import plain_function, say_once
+from framejit._api._platform import core, reason
 
 CAPTURE_MODES = ("ast", "bytecode", "trace")
 JIT_LEVELS = ("O0", "O1")

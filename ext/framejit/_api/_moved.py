@@ -11,8 +11,18 @@ from typing import Any
 
 # The former name of a module, and its name now, both within the package.
 MOVED = {
+    "_config": "_api._config",
+    "_control": "_api._control",
+    "_custom": "_api._custom",
+    "_dtypes": "_api._dtypes",
+    "_errors": "_api._errors",
     "_grad": "_autodiff._grad",
+    "_jit": "_api._jit",
+    "_jit_config": "_api._jit_config",
+    "_mark": "_api._mark",
     "_sparse": "ops._sparse",
+    "_specs": "_api._specs",
+    "_stats": "_api._stats",
     "_tape": "_autodiff._hooks",
     "_vmap": "ops._vmap",
 }

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from framejit._platform import core
+from framejit._api._platform import core
 
 
 class CustomOp:
@@ -100,7 +100,7 @@ def custom_op(
             raise TypeError(f"For 'custom_op', the 'shape' must be a tuple of int or a callable, but got {shape!r}.")
         shape = tuple(shape)
     if dtype is not None:
-        from framejit._dtypes import numpy_dtype
+        from framejit._api._dtypes import numpy_dtype
 
         dtype = numpy_dtype(dtype)
     return CustomOp(function, shape, dtype, gradient)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from framejit._jit import OPTIONS, check_options
+from framejit._api._jit import OPTIONS, check_options
 
 _ALLOWED = {
     "jit_level": ("O0", "O1", "O2"),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import atexit
 from pathlib import Path
 
-from framejit._config import config
-from framejit._platform import core
+from framejit._api._config import config
+from framejit._api._platform import core
 
 COUNTERS = {
     "frames_marked": "calls of marked functions",

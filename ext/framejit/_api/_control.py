@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import FunctionType, TracebackType
 from typing import Any, TypeVar, overload
 
-from framejit._platform import core
+from framejit._api._platform import core
 
 F = TypeVar("F", bound=FunctionType)
 STANCES = ("default", "force_eager", "fail_on_recompile")
@@ -104,7 +104,7 @@ def disable(function: Any = None) -> Any:
         return stance("force_eager")
     if not isinstance(function, FunctionType):
         raise TypeError(f"For 'disable', the 'function' must be a function, but got {function!r}.")
-    from framejit._mark import keep_out
+    from framejit._api._mark import keep_out
 
     keep_out(function.__code__)
     return function

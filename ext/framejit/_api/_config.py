@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from framejit._platform import core
+from framejit._api._platform import core
 
 
 class Field(NamedTuple):
