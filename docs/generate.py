@@ -134,7 +134,7 @@ def numpy_way(module: str, name: str, function: Any) -> str:
     from numpy_calls import LEFT
 
     from framejit._core import _numpy_way
-    from framejit._numpy_functions import FUNCTIONS
+    from framejit._traced._numpy_functions import FUNCTIONS
 
     for reason, names in LEFT[module].items():
         if name in names.split():

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from importlib import import_module as _import_module
 
-from framejit import _polyfills as _polyfills  # capture asks for it
 from framejit import _start
 from framejit._api._config import config
 from framejit._api._control import disable, graph_break, is_compiling, stance
@@ -23,6 +22,7 @@ from framejit._api._errors import GraphBreakError, PerformanceWarning, Recompile
 from framejit._api._jit import jit, ms_function
 from framejit._api._platform import unsupported_reason
 from framejit._api._stats import reset, stats
+from framejit._traced import _polyfills as _polyfills  # capture asks for it
 
 __version__ = "0.1.0"
 

@@ -20,10 +20,12 @@ from framejit._api._dtypes import ALL, DType
 from framejit._api._jit import check_settings, is_compiled, make_function
 from framejit._parameter import Parameter
 from framejit._tensor import Tensor
+from framejit._traced import _host
 
 _VERSION = 1
 _SUFFIX = ".mindir"
 _O0 = check_settings(capture_mode="ast", jit_level="O0", dynamic=False, fullgraph=False, backend="", options={})
+_HOST = "framejit._host"  # what files call the module, wherever it is
 _TYPES = {f"{one.__module__}.{one.__name__}": one for one in (bool, int, float, complex, *np.sctypeDict.values())}
 
 
@@ -75,6 +77,7 @@ def _encode_function(function: Any) -> list[str]:
     if "<locals>" in getattr(function, "__qualname__", ""):
         raise ValueError("For 'export', a file cannot hold a call that writes into one of its arguments.")
     module = "numpy" if isinstance(function, np.ufunc) else function.__module__
+    module = _HOST if module == _host.__name__ else module
     return ["operator" if function is getattr(operator, function.__name__, None) else module, function.__name__]
 
 
@@ -82,7 +85,9 @@ def _decode_function(record: list[str]) -> Any:
     home, name = record
     if home == "numpy.ndarray":
         return getattr(np.ndarray, name)
-    if home.partition(".")[0] not in ("numpy", "operator", "builtins") and home != "framejit._host":
+    if home == _HOST:
+        return getattr(_host, name)
+    if home.partition(".")[0] not in ("numpy", "operator", "builtins"):
         raise ValueError(f"a call of {home}.{name}")
     return getattr(importlib.import_module(home), name)
 

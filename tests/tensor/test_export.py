@@ -154,6 +154,13 @@ def test_functions_of_numpy(tmp_path):
         assert result[1].base is x and result[0].base is result[10]
 
 
+def test_functions_of_framejit_keep_their_names_in_files(tmp_path):
+    x = numbers(3, 3)
+    loaded = reload(lambda x: ops.lstsq(x, x), x, path=str(tmp_path / "f"))
+    assert b'"framejit._host", "lstsq"' in (tmp_path / "f.mindir").read_bytes()
+    assert_same(loaded(x), ops.lstsq(x, x))
+
+
 def test_no_warning_is_given(tmp_path, recwarn):
     graph = reload(lambda x: 1 / x, np.ones(3), path=tmp_path / "f")
     with np.errstate(all="raise"):

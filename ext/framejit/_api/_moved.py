@@ -17,6 +17,7 @@ MOVED = {
     "_dtypes": "_api._dtypes",
     "_errors": "_api._errors",
     "_grad": "_autodiff._grad",
+    "_host": "_traced._host",
     "_jit": "_api._jit",
     "_jit_config": "_api._jit_config",
     "_mark": "_api._mark",

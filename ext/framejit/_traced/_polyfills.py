@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from framejit import _host
 from framejit._api._control import graph_break
 from framejit._api._platform import core
-from framejit._numpy_functions import FUNCTIONS
+from framejit._traced import _host
+from framejit._traced._numpy_functions import FUNCTIONS
 
 _MISSING = object()
 

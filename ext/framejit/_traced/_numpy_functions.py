@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.fft  # noqa: F401  np.fft is there once something has asked for it, which capture does not do
 
-from framejit import _host
 from framejit._api._control import graph_break
+from framejit._traced import _host
 
 _numpy2 = int(np.__version__.split(".")[0]) >= 2
 _core = np._core if _numpy2 else np.core  # type: ignore[attr-defined]

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from framejit._host import in_place, with_items
+from framejit._traced._host import in_place, with_items
 
 
 class Operand:
