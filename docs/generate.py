@@ -94,7 +94,7 @@ def config_page() -> str:
 def logs_page(text: str) -> str:
     """docs/logs.md with its tables made anew."""
     from framejit._api._stats import COUNTERS
-    from framejit._logs import TOKENS
+    from framejit._reporting._logs import TOKENS
 
     text = with_table(text, "tokens", ("token", "shows"), TOKENS)
     return with_table(text, "counters", ("counter", "counts"), COUNTERS)

@@ -29,12 +29,12 @@ __version__ = "0.1.0"
 # Names that are imported when they are first used, and the modules that have them; None: they are modules.
 _LAZY = {
     **dict.fromkeys(("mark", "Mark"), "_api._mark"),
-    **dict.fromkeys(("explain", "Explanation"), "_explain"),
+    **dict.fromkeys(("explain", "Explanation"), "_reporting._explain"),
     "JitConfig": "_api._jit_config",
-    **dict.fromkeys(("Trace", "trace"), "_trace"),
+    **dict.fromkeys(("Trace", "trace"), "_reporting._trace"),
     **dict.fromkeys(("CustomOp", "custom_op"), "_api._custom"),
     **dict.fromkeys(("ArraySpec", "enable_dynamic", "mark_dynamic"), "_api._specs"),
-    "show_config": "_info",
+    "show_config": "_reporting._info",
     **dict.fromkeys(
         (
             *("bool_", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),

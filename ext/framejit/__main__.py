@@ -120,7 +120,7 @@ def _run(options: argparse.Namespace, program: list[str]) -> int:
         install()
     report: Any = None
     if options.report is not None:
-        from framejit._report import Recorder
+        from framejit._reporting._report import Recorder
 
         report = Recorder()
     before = sys.argv[:], sys.path[:], sys.modules["__main__"]

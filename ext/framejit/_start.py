@@ -8,7 +8,7 @@ from framejit._api import _config, _errors, _moved, _platform
 
 
 def _logs(text: str) -> None:
-    from framejit._logs import configure
+    from framejit._reporting._logs import configure
 
     configure(text)
 
@@ -30,7 +30,7 @@ def _profitability(text: str) -> None:
 
 
 def _trace(file: str) -> None:
-    from framejit._trace import close_running, trace
+    from framejit._reporting._trace import close_running, trace
 
     close_running()
     if file:
@@ -50,7 +50,7 @@ def start() -> None:
     _config.read_environment()
     glog = os.environ.get("GLOG_v")  # noqa: SIM112
     if glog is not None:
-        from framejit._logs import configure_glog
+        from framejit._reporting._logs import configure_glog
 
         configure_glog(glog)
     patterns = [pattern for pattern in map(str.strip, _config.config.mark.split(",")) if pattern]

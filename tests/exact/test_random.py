@@ -27,7 +27,7 @@ if __name__ == "__main__":
 
 from framejit._traced import _numpy_functions
 from framejit._traced import _polyfills
-from framejit._events import listen
+from framejit._reporting._events import listen
 
 from exact import program_maker
 from exact.program_maker import Maker

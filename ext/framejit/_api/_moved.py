@@ -16,8 +16,10 @@ MOVED = {
     "_custom": "_api._custom",
     "_dtypes": "_api._dtypes",
     "_errors": "_api._errors",
+    "_explain": "_reporting._explain",
     "_grad": "_autodiff._grad",
     "_host": "_traced._host",
+    "_info": "_reporting._info",
     "_jit": "_api._jit",
     "_jit_config": "_api._jit_config",
     "_mark": "_api._mark",
@@ -25,6 +27,7 @@ MOVED = {
     "_specs": "_api._specs",
     "_stats": "_api._stats",
     "_tape": "_autodiff._hooks",
+    "_trace": "_reporting._trace",
     "_vmap": "ops._vmap",
 }
 

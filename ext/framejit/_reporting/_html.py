@@ -5,9 +5,9 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-from framejit._collect import FunctionReport
-from framejit._format import duration, entry_text, function_name, recompile_text, short_path
-from framejit._gain import gain_text, may_gain
+from framejit._reporting._collect import FunctionReport
+from framejit._reporting._format import duration, entry_text, function_name, recompile_text, short_path
+from framejit._reporting._gain import gain_text, may_gain
 
 STYLE = """
 body{font:15px/1.45 system-ui,sans-serif;margin:2em auto;max-width:70em;padding:0 1em;color:#1b1f24;background:#fff}

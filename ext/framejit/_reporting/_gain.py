@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from framejit._format import counted, duration, function_name
+from framejit._reporting._format import counted, duration, function_name
 
 if TYPE_CHECKING:
-    from framejit._collect import FunctionReport
+    from framejit._reporting._collect import FunctionReport
 
 _LEAST_GAIN = 0.03  # of the time as plain Python: less is noise
 _LEAST_SHARE = 0.01  # of the whole program's

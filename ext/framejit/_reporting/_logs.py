@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from framejit._events import CHANNELS, listen
-from framejit._format import format_event, source_line
+from framejit._reporting._events import CHANNELS, listen
+from framejit._reporting._format import format_event, source_line
 
 TOKENS = {
     **CHANNELS,

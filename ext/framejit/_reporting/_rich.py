@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from framejit._collect import FunctionReport
-from framejit._format import break_text, entry_text, function_name, recompile_text, short_path
-from framejit._gain import gain_text
+from framejit._reporting._collect import FunctionReport
+from framejit._reporting._format import break_text, entry_text, function_name, recompile_text, short_path
+from framejit._reporting._gain import gain_text
 
 
 def renderable(summary: str, functions: list[FunctionReport]) -> Any:

@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import Any
 
 from framejit._api import _jit, _mark
-from framejit._bytecode import side_by_side
+from framejit._reporting._bytecode import side_by_side
 
 
 @dataclass

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from framejit._api._platform import core
 from framejit._api._stats import COUNTERS, stats
-from framejit._collect import Collector
-from framejit._format import amount
-from framejit._gain import program_text
-from framejit._info import configuration
+from framejit._reporting._collect import Collector
+from framejit._reporting._format import amount
+from framejit._reporting._gain import program_text
+from framejit._reporting._info import configuration
 
 
 class Recorder:
@@ -25,7 +25,7 @@ class Recorder:
         """Write both files. To be called while the functions are still marked."""
         from html import escape
 
-        from framejit._html import functions_body, page, table
+        from framejit._reporting._html import functions_body, page, table
 
         functions = self._collector.finish()
         if core is not None:

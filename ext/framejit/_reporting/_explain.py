@@ -9,9 +9,9 @@ from typing import Any
 
 from framejit._api._jit import compile_any, is_compiled, jit, settings_of
 from framejit._api._platform import core, reason
-from framejit._collect import Collector, FunctionReport, breaks_of, function_report
-from framejit._format import break_text, counted, entry_text, function_name, recompile_text, short_path
-from framejit._gain import gain_text
+from framejit._reporting._collect import Collector, FunctionReport, breaks_of, function_report
+from framejit._reporting._format import break_text, counted, entry_text, function_name, recompile_text, short_path
+from framejit._reporting._gain import gain_text
 
 _UNSAMPLED = "call it again to measure what is gained"
 
@@ -134,7 +134,7 @@ class Explanation:
 
     def __rich__(self) -> Any:
         """For `rich.print`: sources, graphs and assembly stand in panels of their own."""
-        from framejit._rich import renderable
+        from framejit._reporting._rich import renderable
 
         return renderable(self._summary(), self.functions)
 
@@ -150,7 +150,7 @@ class Explanation:
             print(self.text(bytecode=bytecode))
 
     def _repr_html_(self) -> str:
-        from framejit._html import STYLE, functions_body
+        from framejit._reporting._html import STYLE, functions_body
 
         return f"<style>{STYLE}</style>{self._heading()}{functions_body(self.functions)}"
 
@@ -161,7 +161,7 @@ class Explanation:
 
     def save(self, file: str | Path) -> None:
         """Write the report as one HTML file that needs nothing else."""
-        from framejit._html import functions_body, page
+        from framejit._reporting._html import functions_body, page
 
         body = f"<h1>framejit</h1>{self._heading()}{functions_body(self.functions)}"
         Path(file).write_text(page(f"framejit: {self.name}", body), encoding="utf-8")
