@@ -64,8 +64,8 @@ _LAZY = {
         ("manual_seed", "initial_seed", "get_rng_state", "set_rng_state", "set_deterministic", "STRICT", "LAX"),
         "context",
     ),
-    **dict.fromkeys(("save_checkpoint", "load_checkpoint", "load_param_into_net"), "_checkpoint"),
-    **dict.fromkeys(("export", "load"), "_export"),
+    **dict.fromkeys(("save_checkpoint", "load_checkpoint", "load_param_into_net"), "_files._checkpoint"),
+    **dict.fromkeys(("export", "load"), "_files._export"),
     **dict.fromkeys(
         (
             *("Model", "Accuracy", "Callback", "CheckpointConfig", "Loss", "LossMonitor", "Metric", "ModelCheckpoint"),

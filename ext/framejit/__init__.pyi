@@ -40,12 +40,12 @@ from framejit._autodiff._grad import grad as grad
 from framejit._autodiff._grad import jvp as jvp
 from framejit._autodiff._grad import value_and_grad as value_and_grad
 from framejit._autodiff._grad import vjp as vjp
-from framejit._checkpoint import load_checkpoint as load_checkpoint
-from framejit._checkpoint import load_param_into_net as load_param_into_net
-from framejit._checkpoint import save_checkpoint as save_checkpoint
 from framejit._core import Tensor as Tensor
-from framejit._export import export as export
-from framejit._export import load as load
+from framejit._files._checkpoint import load_checkpoint as load_checkpoint
+from framejit._files._checkpoint import load_param_into_net as load_param_into_net
+from framejit._files._checkpoint import save_checkpoint as save_checkpoint
+from framejit._files._export import export as export
+from framejit._files._export import load as load
 from framejit._methods import from_dlpack as from_dlpack
 from framejit._methods import from_numpy as from_numpy
 from framejit._parameter import Parameter as Parameter

@@ -8,7 +8,8 @@ import sys
 import framejit as fj
 import numpy as np
 import pytest
-from framejit import Parameter, Tensor, _files, int32, nn, ops
+from framejit import Parameter, Tensor, int32, nn, ops
+from framejit._files import _files
 from tensor.tensor_support import assert_same
 
 pytestmark = pytest.mark.capture

@@ -11,12 +11,14 @@ from typing import Any
 
 # The former name of a module, and its name now, both within the package.
 MOVED = {
+    "_checkpoint": "_files._checkpoint",
     "_config": "_api._config",
     "_control": "_api._control",
     "_custom": "_api._custom",
     "_dtypes": "_api._dtypes",
     "_errors": "_api._errors",
     "_explain": "_reporting._explain",
+    "_export": "_files._export",
     "_grad": "_autodiff._grad",
     "_host": "_traced._host",
     "_info": "_reporting._info",

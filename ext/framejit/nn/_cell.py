@@ -400,7 +400,7 @@ class GraphCell(Cell):
     """
 
     def __init__(self, graph: Any, params_init: Any = None, obf_random_seed: Any = None) -> None:
-        from framejit._export import LoadedGraph
+        from framejit._files._export import LoadedGraph
 
         super().__init__()
         if not callable(graph):

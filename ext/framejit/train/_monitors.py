@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from framejit import ops
-from framejit._checkpoint import load_checkpoint, save_checkpoint
+from framejit._files._checkpoint import load_checkpoint, save_checkpoint
 from framejit._parameter import Parameter
 from framejit._tensor import Tensor
 from framejit.train._callback import Callback, RunContext

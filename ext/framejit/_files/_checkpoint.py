@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from framejit import _core, _files
+from framejit import _core
 from framejit._api._dtypes import ALL
+from framejit._files import _files
 from framejit._parameter import Parameter
 from framejit._tensor import Tensor
 
