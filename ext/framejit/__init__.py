@@ -59,7 +59,7 @@ _LAZY = {
     ),
     **dict.fromkeys(("set_ps_context", "get_ps_context", "reset_ps_context", "set_device"), "context"),
     **dict.fromkeys(("set_context", "get_context", "GRAPH_MODE", "PYNATIVE_MODE", "set_seed", "get_seed"), "context"),
-    **dict.fromkeys(("mutable", "jit_class", "lazy_inline", "no_inline"), "_script"),
+    **dict.fromkeys(("mutable", "jit_class", "lazy_inline", "no_inline"), "_mindspore._script"),
     **dict.fromkeys(
         ("manual_seed", "initial_seed", "get_rng_state", "set_rng_state", "set_deterministic", "STRICT", "LAX"),
         "context",

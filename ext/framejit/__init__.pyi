@@ -48,6 +48,10 @@ from framejit._files._export import export as export
 from framejit._files._export import load as load
 from framejit._methods import from_dlpack as from_dlpack
 from framejit._methods import from_numpy as from_numpy
+from framejit._mindspore._script import jit_class as jit_class
+from framejit._mindspore._script import lazy_inline as lazy_inline
+from framejit._mindspore._script import mutable as mutable
+from framejit._mindspore._script import no_inline as no_inline
 from framejit._parameter import Parameter as Parameter
 from framejit._parameter import ParameterTuple as ParameterTuple
 from framejit._reporting._explain import Explanation as Explanation
@@ -55,10 +59,6 @@ from framejit._reporting._explain import explain as explain
 from framejit._reporting._info import show_config as show_config
 from framejit._reporting._trace import Trace as Trace
 from framejit._reporting._trace import trace as trace
-from framejit._script import jit_class as jit_class
-from framejit._script import lazy_inline as lazy_inline
-from framejit._script import mutable as mutable
-from framejit._script import no_inline as no_inline
 from framejit._tensor import Symbol as Symbol
 from framejit._tensor import frombuffer as frombuffer
 from framejit._tensor import tensor as tensor

@@ -115,7 +115,7 @@ def _run(options: argparse.Namespace, program: list[str]) -> int:
     from framejit._api._stats import write_stats
 
     if options.as_mindspore:
-        from framejit._mindspore import install
+        from framejit._mindspore._mindspore import install
 
         install()
     report: Any = None

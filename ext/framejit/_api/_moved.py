@@ -11,6 +11,7 @@ from typing import Any
 
 # The former name of a module, and its name now, both within the package.
 MOVED = {
+    "_c_expression": "_mindspore._c_expression",
     "_checkpoint": "_files._checkpoint",
     "_config": "_api._config",
     "_control": "_api._control",
@@ -25,6 +26,7 @@ MOVED = {
     "_jit": "_api._jit",
     "_jit_config": "_api._jit_config",
     "_mark": "_api._mark",
+    "_script": "_mindspore._script",
     "_sparse": "ops._sparse",
     "_specs": "_api._specs",
     "_stats": "_api._stats",

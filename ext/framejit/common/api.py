@@ -6,7 +6,7 @@ from typing import Any
 
 from framejit._api._jit import jit, ms_function
 from framejit._autodiff import _primitives
-from framejit._script import jit_class
+from framejit._mindspore._script import jit_class
 
 
 class _no_grad:  # noqa: N801  MindSpore's name

@@ -19,7 +19,7 @@ def get_code_extra(function: Any) -> dict[str, Any] | None:
     Examples
     --------
     >>> import framejit as fj
-    >>> from framejit._c_expression import get_code_extra
+    >>> from framejit._mindspore._c_expression import get_code_extra
     >>> double = fj.jit(lambda x: x * 2, capture_mode="bytecode")
     >>> double(fj.Tensor([1.0])).item()
     2.0

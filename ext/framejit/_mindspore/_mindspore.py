@@ -13,6 +13,7 @@ from typing import Any
 
 # Modules of MindSpore that are parts of other modules here.
 _ELSEWHERE = {
+    "_c_expression": "_mindspore._c_expression",
     "dtype": "common.dtype",
     "nn.cell": "nn",
     "nn.dynamic_lr": "nn",
