@@ -1,5 +1,5 @@
 // Tensor: the type, its items and protocols. Operators are in tensor_operators.cpp, methods in Python
-// (framejit/_methods.py).
+// (framejit/ops/_methods.py).
 #include "ext/tensor.h"
 
 #include "ext/result_arrays.h"
@@ -267,7 +267,7 @@ PyObject* make(PyTypeObject* type, PyObject* args, PyObject* keywords) {
     if (PyObject * taped; on_tape("Tensor", both, 2, taped)) return taped;
   }
   static constinit Once once;
-  PyObject* as_contiguous = package_function(once, "framejit._tensor", "as_array");
+  PyObject* as_contiguous = package_function(once, "framejit._tensors._tensor", "as_array");
   if (!as_contiguous) return nullptr;
   const InOwnMemory memory;
   PyObject* array = PyObject_Call(as_contiguous, args, keywords);
@@ -286,7 +286,7 @@ void dealloc(PyObject* self) {
 
 PyObject* repr(PyObject* self) {
   static constinit Once once;
-  PyObject* show = package_function(once, "framejit._tensor", "tensor_repr");
+  PyObject* show = package_function(once, "framejit._tensors._tensor", "tensor_repr");
   return show ? PyObject_CallOneArg(show, self) : nullptr;
 }
 PyObject* str(PyObject* self) { return PyObject_Str(tensor_array(self)); }

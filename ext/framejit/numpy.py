@@ -10,7 +10,7 @@ import numpy as np
 from framejit import ops
 from framejit._api import _dtypes
 from framejit._core import _array, _arrays, _dtype, _tensor
-from framejit._tensor import Tensor
+from framejit._tensors._tensor import Tensor
 
 globals().update(_dtypes.ALL)
 pi, e, inf, nan, newaxis = np.pi, np.e, np.inf, np.nan, None

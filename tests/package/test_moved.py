@@ -15,9 +15,10 @@ from framejit._api._moved import MOVED
 @pytest.mark.parametrize("name", MOVED)
 def test_former_name_of_a_module(name):
     former, module = (importlib.import_module(f"framejit.{one}") for one in (name, MOVED[name]))
-    public = [key for key, value in vars(module).items() if getattr(value, "__module__", None) == module.__name__]
-    assert public
-    assert all(getattr(former, key) is getattr(module, key) for key in public)
+    own = {key for key, value in vars(module).items() if getattr(value, "__module__", None) == module.__name__}
+    names = {key for key in own if not key.startswith("_")}
+    assert names
+    assert all(getattr(former, key) is getattr(module, key) for key in names)
 
 
 @pytest.mark.capture

@@ -19,8 +19,8 @@ import numpy as np
 from framejit import _core
 from framejit._api._dtypes import ALL
 from framejit._files import _files
-from framejit._parameter import Parameter
-from framejit._tensor import Tensor
+from framejit._tensors._parameter import Parameter
+from framejit._tensors._tensor import Tensor
 
 _VERSION = 1
 _SAFETENSORS = {

@@ -19,8 +19,8 @@ from framejit import _core
 from framejit._api._dtypes import ALL, DType
 from framejit._api._jit import check_settings, is_compiled, make_function
 from framejit._files import _files
-from framejit._parameter import Parameter
-from framejit._tensor import Tensor
+from framejit._tensors._parameter import Parameter
+from framejit._tensors._tensor import Tensor
 from framejit._traced import _host
 
 _VERSION = 1

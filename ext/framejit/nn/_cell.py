@@ -12,8 +12,8 @@ from framejit import context
 from framejit._api._control import is_compiling
 from framejit._autodiff._hooks import HookHandle, call_with_backward
 from framejit._autodiff._primitives import is_kept
-from framejit._parameter import Parameter, ParameterTuple
-from framejit._tensor import Tensor
+from framejit._tensors._parameter import Parameter, ParameterTuple
+from framejit._tensors._tensor import Tensor
 
 _KEPT = 1 << 20  # bytes: a JitConfig with exc_mode='auto' lets smaller memory of a run stay for the next one
 

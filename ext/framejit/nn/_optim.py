@@ -8,8 +8,8 @@ from typing import Any
 
 from framejit import ops
 from framejit._api._dtypes import ALL
-from framejit._parameter import Parameter, ParameterTuple
-from framejit._tensor import Tensor
+from framejit._tensors._parameter import Parameter, ParameterTuple
+from framejit._tensors._tensor import Tensor
 from framejit.nn._cell import Cell
 from framejit.nn._checks import in_unit, of_type
 

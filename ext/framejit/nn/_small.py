@@ -6,7 +6,7 @@ from typing import Any
 
 from framejit import ops
 from framejit._api._dtypes import ALL
-from framejit._parameter import Parameter
+from framejit._tensors._parameter import Parameter
 from framejit.common.initializer import initializer
 from framejit.nn._cell import Cell
 from framejit.nn._checks import float_tensor, of_type, one_of, positive_int, tensor

@@ -6,7 +6,7 @@ from typing import Any
 
 from framejit import ops
 from framejit._api._dtypes import DType
-from framejit._tensor import Tensor
+from framejit._tensors._tensor import Tensor
 from framejit.nn._cell import Cell
 
 

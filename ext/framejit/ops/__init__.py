@@ -29,6 +29,7 @@ from framejit.ops import (
     _sparse,
     _vmap,
 )
+from framejit.ops import _methods as _methods  # puts the methods written in Python into the type Tensor
 
 slice = _shape.slice_
 # MindSpore has modules for what it generates, composes and writes in Python: the same functions.
@@ -43,8 +44,6 @@ for _module in (
 ):
     globals().update({name: getattr(_module, name) for name in _module.__all__})
     __all__ += _module.__all__
-
-from framejit import _methods as _methods  # noqa: E402  what is made here has them
 
 
 def __getattr__(name: str) -> object:

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from framejit import _random
 from framejit._api._dtypes import ALL
 from framejit._core import _array, _arrays, _attend, _op_add, _op_matmul, _op_multiply, _tensor
+from framejit._tensors import _random
 from framejit.ops._random import dropout
 from framejit.ops._reduce import softmax
 

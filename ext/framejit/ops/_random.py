@@ -1,4 +1,4 @@
-"""Random numbers, from the generator that `set_seed` sets (framejit/_random.py): in compiled functions nodes of the graph as any other.
+"""Random numbers, from the generator that `set_seed` sets (framejit/_tensors/_random.py): in compiled functions nodes of the graph as any other.
 
 With a seed a function draws from a stream of its own, which goes on from call to call, and begins anew with `set_seed`. What draws until
 something is found is NumPy's: `randperm`, `multinomial`, `shuffle`, `gamma` and `poisson`.
@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from framejit import _random
 from framejit._api._dtypes import ALL
 from framejit._core import (
     _array,
@@ -29,6 +28,7 @@ from framejit._core import (
     _op_subtract,
     _tensor,
 )
+from framejit._tensors import _random
 from framejit.ops._elementwise import where
 from framejit.ops._shape import _ints
 

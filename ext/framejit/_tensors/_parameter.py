@@ -9,7 +9,7 @@ import numpy as np
 
 from framejit import _core
 from framejit._api import _dtypes
-from framejit._tensor import Tensor
+from framejit._tensors._tensor import Tensor
 
 _numbers = itertools.count()
 

@@ -223,4 +223,4 @@ def frombuffer(buffer: Any, dtype: Any = _dtypes.ALL["float32"], count: int = -1
     return Tensor(np.frombuffer(buffer, _dtypes.numpy_dtype(dtype), count, offset).copy())
 
 
-from framejit import _methods  # noqa: E402, F401  (the methods of Tensor that are written in Python)
+from framejit.ops import _methods  # noqa: E402, F401  (the methods of Tensor that are written in Python)
