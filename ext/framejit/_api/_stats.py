@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import atexit
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from framejit._api._config import config
 from framejit._api._platform import core
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 COUNTERS = {
     "frames_marked": "calls of marked functions",
@@ -58,6 +61,7 @@ def reset() -> None:
 def write_stats(file: str | Path) -> None:
     """Write the counters as JSON."""
     import json
+    from pathlib import Path
 
     Path(file).write_text(json.dumps(stats(), indent=1) + "\n", encoding="utf-8")
 
