@@ -1,4 +1,4 @@
-"""Writes the pages that are made from tables in the code: breaks.md, config.md, numpy.md and the tables in logs.md and stress.md.
+"""Writes what is made from tables in the code: breaks.md, config.md, numpy.md, the tables in logs.md and stress.md, and stubs of the package.
 
 python docs/generate.py [--check]
 """
@@ -210,7 +210,7 @@ def with_table(text: str, name: str, head: tuple[str, str], rows: dict[str, str]
 
 
 def shows_these_libraries(page: Path) -> bool:
-    """The page of NumPy's functions is about certain versions: others have other functions."""
+    """Whether NumPy and SciPy are the versions that the page is about: others have other functions."""
     try:
         import numpy as np
         import scipy
@@ -228,10 +228,15 @@ def shows_these_libraries(page: Path) -> bool:
 
 
 def pages() -> dict[Path, str]:
-    """Every generated page with its text."""
+    """Every generated file with its text."""
     logs, stress, numpy = DOCS / "logs.md", DOCS / "stress.md", DOCS / "numpy.md"
+    of_libraries = {}
+    if shows_these_libraries(numpy):
+        from stubs import stubs
+
+        of_libraries = {numpy: numpy_page(), **stubs()}
     return {
-        **({numpy: numpy_page()} if shows_these_libraries(numpy) else {}),
+        **of_libraries,
         DOCS / "breaks.md": breaks_page(),
         DOCS / "config.md": config_page(),
         logs: logs_page(logs.read_text(encoding="utf-8")),
