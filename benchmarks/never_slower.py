@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 
 import framejit
-from framejit._events import listen
+from framejit._reporting._events import listen
 from never_slower_programs import FAMILIES, SIZES, Program
 
 FIRST_LIMIT, RATIO_LIMIT = 0.1, 0.95

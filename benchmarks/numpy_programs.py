@@ -28,7 +28,7 @@ import numpy as np
 import programs
 
 import framejit
-from framejit._events import listen
+from framejit._reporting._events import listen
 
 LEVELS = ("O0", "O1")
 

@@ -41,7 +41,8 @@ struct Callee {
 // Is it a function of framejit's own that steers capture?
 bool is_control(PyFunctionObject* f) {
   PyObject* module = PyDict_CheckExact(f->func_globals) ? PyDict_GetItemString(f->func_globals, "__name__") : nullptr;
-  return module && PyUnicode_CheckExact(module) && PyUnicode_CompareWithASCIIString(module, "framejit._control") == 0;
+  return module && PyUnicode_CheckExact(module) &&
+         PyUnicode_CompareWithASCIIString(module, "framejit._api._control") == 0;
 }
 
 std::string name_of_code(PyCodeObject* code) { return text_of(code->co_qualname); }

@@ -9,7 +9,7 @@ namespace framejit::capture {
 namespace {
 /// Our modules that spell in Python what others wrote in C.
 bool is_spelling(const std::string& module) {
-  return module == "framejit._polyfills" || module == "framejit._numpy_functions";
+  return module == "framejit._traced._polyfills" || module == "framejit._traced._numpy_functions";
 }
 }  // namespace
 

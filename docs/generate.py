@@ -1,4 +1,4 @@
-"""Writes the pages that are made from tables in the code: breaks.md, config.md, numpy.md and the tables in logs.md and stress.md.
+"""Writes what is made from tables in the code: breaks.md, config.md, numpy.md, the tables in logs.md and stress.md, and stubs of the package.
 
 python docs/generate.py [--check]
 """
@@ -71,7 +71,7 @@ def breaks_page() -> str:
 
 def config_page() -> str:
     """docs/config.md."""
-    from framejit._config import FIELDS
+    from framejit._api._config import FIELDS
 
     lines = [
         "# Settings",
@@ -79,7 +79,7 @@ def config_page() -> str:
         "Each is a field of `framejit.config` and an environment variable, which is read when framejit is imported. An unknown",
         "`FRAMEJIT_` variable is warned about.",
         "",
-        "Generated from `ext/framejit/_config.py` by `docs/generate.py`.",
+        "Generated from `ext/framejit/_api/_config.py` by `docs/generate.py`.",
         "",
         "| field | variable | default | meaning |",
         "| --- | --- | --- | --- |",
@@ -93,8 +93,8 @@ def config_page() -> str:
 
 def logs_page(text: str) -> str:
     """docs/logs.md with its tables made anew."""
-    from framejit._logs import TOKENS
-    from framejit._stats import COUNTERS
+    from framejit._api._stats import COUNTERS
+    from framejit._reporting._logs import TOKENS
 
     text = with_table(text, "tokens", ("token", "shows"), TOKENS)
     return with_table(text, "counters", ("counter", "counts"), COUNTERS)
@@ -102,7 +102,7 @@ def logs_page(text: str) -> str:
 
 def stress_page(text: str) -> str:
     """docs/stress.md with its table made anew."""
-    from framejit._stress import MODES
+    from framejit._api._stress import MODES
 
     return with_table(text, "modes", ("mode", "makes happen"), MODES)
 
@@ -134,7 +134,7 @@ def numpy_way(module: str, name: str, function: Any) -> str:
     from numpy_calls import LEFT
 
     from framejit._core import _numpy_way
-    from framejit._numpy_functions import FUNCTIONS
+    from framejit._traced._numpy_functions import FUNCTIONS
 
     for reason, names in LEFT[module].items():
         if name in names.split():
@@ -210,7 +210,7 @@ def with_table(text: str, name: str, head: tuple[str, str], rows: dict[str, str]
 
 
 def shows_these_libraries(page: Path) -> bool:
-    """The page of NumPy's functions is about certain versions: others have other functions."""
+    """Whether NumPy and SciPy are the versions that the page is about: others have other functions."""
     try:
         import numpy as np
         import scipy
@@ -228,10 +228,15 @@ def shows_these_libraries(page: Path) -> bool:
 
 
 def pages() -> dict[Path, str]:
-    """Every generated page with its text."""
+    """Every generated file with its text."""
     logs, stress, numpy = DOCS / "logs.md", DOCS / "stress.md", DOCS / "numpy.md"
+    of_libraries = {}
+    if shows_these_libraries(numpy):
+        from stubs import stubs
+
+        of_libraries = {numpy: numpy_page(), **stubs()}
     return {
-        **({numpy: numpy_page()} if shows_these_libraries(numpy) else {}),
+        **of_libraries,
         DOCS / "breaks.md": breaks_page(),
         DOCS / "config.md": config_page(),
         logs: logs_page(logs.read_text(encoding="utf-8")),

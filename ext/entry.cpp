@@ -651,7 +651,7 @@ int64_t Entry::time_kernels(const LiveSlots& live, int64_t runs) {
 
 namespace {
 
-/// A list of borrowed objects, null for none: framejit._verify.UNBOUND.
+/// A list of borrowed objects, null for none: framejit._reporting._verify.UNBOUND.
 Ref<> object_list(PyObject* const* objects, std::size_t count, PyObject* unbound) {
   Ref<> list = Ref<>::steal(PyList_New(static_cast<Py_ssize_t>(count)));
   for (std::size_t i = 0; list && i < count; ++i)
@@ -662,7 +662,7 @@ Ref<> object_list(PyObject* const* objects, std::size_t count, PyObject* unbound
 }  // namespace
 
 Ref<> Entry::prediction(const capture::FrameView& frame, const Workspace& w) const {
-  const Ref<> module = Ref<>::steal(PyImport_ImportModule("framejit._verify"));
+  const Ref<> module = Ref<>::steal(PyImport_ImportModule("framejit._reporting._verify"));
   const Ref<> unbound = module ? Ref<>::steal(PyObject_GetAttrString(module.get(), "UNBOUND")) : Ref<>();
   if (!unbound) return {};
   auto object = [&](int64_t recipe) { return recipe >= 0 && w.objects[recipe] ? w.objects[recipe] : unbound.get(); };

@@ -43,7 +43,7 @@ class Entry {
   Outcome enter(const capture::FrameView& frame, capture::FrameUpdate& update);
 
   /// Runs a region without its effects, takes back what it wrote, and gives what would be at its exit: the record that
-  /// framejit._verify.Prediction takes.
+  /// framejit._reporting._verify.Prediction takes.
   Outcome predict(const capture::FrameView& frame, capture::Ref<>& record);
 
   /// The bool that a region gives, for what it was captured from; nothing where it cannot be computed. Takes back what

@@ -1,4 +1,4 @@
-// Function._export(*args): the one graph of a call, in the terms of framejit._export. Nothing is run.
+// Function._export(*args): the one graph of a call, in the terms of framejit._files._export. Nothing is run.
 #include "ext/bind_arguments.h"
 #include "ext/control.h"
 #include "ext/function.h"

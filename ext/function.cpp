@@ -275,11 +275,11 @@ int function_forward_set(PyObject* self, PyObject* value, void* name) {
                                 static_cast<const char*>(name), value);
 }
 
-/// precompile(*specs): framejit._specs makes arguments of them.
+/// precompile(*specs): framejit._api._specs makes arguments of them.
 PyObject* function_precompile(PyObject* self, PyObject* specs) {
   FunctionObject* f = as_function(self);
   auto* function = reinterpret_cast<PyObject*>(f->function);
-  const Ref<> module = Ref<>::steal(PyImport_ImportModule("framejit._specs"));
+  const Ref<> module = Ref<>::steal(PyImport_ImportModule("framejit._api._specs"));
   const Ref<> args =
       module ? Ref<>::steal(PyObject_CallMethod(module.get(), "examples", "OO", function, specs)) : Ref<>();
   if (!args) return nullptr;

@@ -794,7 +794,7 @@ bool CodeState::ask_verified(Place& place, uint32_t site, const FrameView& frame
     Stance before = std::exchange(stance, Stance::ForceEager);
     ~Eager() { stance = before; }
   } eager;
-  const Ref<> module = Ref<>::steal(PyImport_ImportModule("framejit._verify"));
+  const Ref<> module = Ref<>::steal(PyImport_ImportModule("framejit._reporting._verify"));
   const Ref<> unbound = module ? Ref<>::steal(PyObject_GetAttrString(module.get(), "UNBOUND")) : Ref<>();
   auto listed = [&](PyObject* const* objects, int count) {
     Ref<> list = Ref<>::steal(PyList_New(count));

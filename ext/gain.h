@@ -29,7 +29,7 @@ class Gain {
   /// Null for generators, whose frames outlive the call.
   static std::unique_ptr<Gain> make(PyCodeObject* code, const JitSettings& settings);
 
-  /// For reports: see framejit._collect.FunctionReport.
+  /// For reports: see framejit._reporting._collect.FunctionReport.
   Record record() const;
 
  private:

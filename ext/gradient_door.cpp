@@ -1,5 +1,5 @@
-// The functions that framejit._tape gives to _core.set_tape_functions. Called, they keep a tape; captured, they are
-// these:
+// The functions that framejit._autodiff._primitives gives to _core.set_tape_functions. Called, they keep a tape;
+// captured, they are these:
 //
 //     begin()                  where the function that is differentiated begins: a Tuple of the number of nodes so far
 //     is_kept()                has any begun?
@@ -235,7 +235,7 @@ PyObject* set_tape_functions(PyObject*, PyObject* table) {
 
 PyMethodDef methods[] = {
     {"set_tape_functions", set_tape_functions, METH_O,
-     "set_tape_functions(dict): the functions of framejit._tape that capture turns into gradients."},
+     "set_tape_functions(dict): the functions of framejit._autodiff that capture turns into gradients."},
     {nullptr, nullptr, 0, nullptr}};
 
 const ModulePart part(43, [](PyObject* module) { return PyModule_AddFunctions(module, methods) == 0; });

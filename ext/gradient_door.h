@@ -1,4 +1,4 @@
-// Gradients at capture: the functions of framejit._tape as graph transformations.
+// Gradients at capture: the functions of framejit._autodiff._primitives as graph transformations.
 #pragma once
 
 #include <memory>

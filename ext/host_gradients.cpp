@@ -1,4 +1,5 @@
-// What framejit._host_gradients says of a call, an expression of calls and operands, as host calls in the graph.
+// What framejit._traced._host_gradients says of a call, an expression of calls and operands, as host calls in the
+// graph.
 #include "ext/host_gradients.h"
 
 #include "ext/numpy_api.h"
@@ -12,10 +13,10 @@ namespace {
 using graph::HostBackward;
 using graph::NoGradient;
 
-/// framejit._host_gradients; borrowed, null with the error cleared.
+/// framejit._traced._host_gradients; borrowed, null with the error cleared.
 PyObject* rules() {
   static constinit capture::Once once;
-  PyObject* module = once.get([] { return PyImport_ImportModule("framejit._host_gradients"); });
+  PyObject* module = once.get([] { return PyImport_ImportModule("framejit._traced._host_gradients"); });
   PyErr_Clear();
   return module;
 }

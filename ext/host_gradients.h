@@ -1,4 +1,4 @@
-// Gradients of host calls: by the rules of framejit._host_gradients.
+// Gradients of host calls: by the rules of framejit._traced._host_gradients.
 #pragma once
 
 #include "ext/numpy_ops.h"

@@ -69,7 +69,7 @@ bool is_listed(PyObject* callable) {
       "getitem", "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "lshift", "rshift", "and_",
       "or_",     "xor", "neg", "pos", "abs",     "invert",   "lt",  "le",  "eq",     "ne",     "gt",     "ge"};
   const bool is_ufunc = PyObject_TypeCheck(callable, &PyUFunc_Type);
-  for (const char* home : {"numpy", "operator", "framejit._host"}) {
+  for (const char* home : {"numpy", "operator", "framejit._traced._host"}) {
     const bool is_known = words && ((home[0] == 'n' && is_ufunc) || home[0] == 'f' ||
                                     std::any_of(std::begin(kOperators), std::end(kOperators),
                                                 [&](const char* known) { return std::string_view(known) == words; }));

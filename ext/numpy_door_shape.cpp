@@ -307,7 +307,7 @@ Captured<Value*> call_as_strided(const Call& call) {
   return fresh_array(session, id);
 }
 
-/// framejit._host.head(count, *arrays): the first `count` of the items of each array, as fresh arrays.
+/// framejit._traced._host.head(count, *arrays): the first `count` of the items of each array, as fresh arrays.
 Captured<Value*> call_head(const Call& call) {
   Session& session = call.session;
   FRAMEJIT_CHECK(call.args.size() > 1 && call.args[0]->is_array() && call.args[0]->wrap == Wrap::PyInt,
@@ -518,7 +518,7 @@ constexpr FunctionRow kFunctions[] = {
     {"concatenate", call_concatenate, Op::Param, true},
     {"broadcast_arrays", call_broadcast_arrays},
     {"as_strided", call_as_strided, Op::Param, false, "numpy.lib.stride_tricks"},
-    {"head", call_head, Op::Param, false, "framejit._host"},
+    {"head", call_head, Op::Param, false, "framejit._traced._host"},
 };
 
 constexpr FunctionRow kMethods[] = {

@@ -25,7 +25,7 @@ Captured<Value*> host_call(Session& session, PyObject* callable, std::span<Value
 /// The same for a function of the module `operator`.
 Captured<Value*> host_operator(Session& session, const char* name, std::span<Value* const> args);
 
-/// And for one of framejit._host.
+/// And for one of framejit._traced._host.
 Captured<Value*> host_helper(Session& session, const char* name, std::span<Value* const> args);
 
 /// A copy of the first argument after function(*args, **keywords), which writes into that.

@@ -35,10 +35,10 @@ double elements(const graph::Graph& graph, graph::ValueId v) {
   return count;
 }
 
-/// Is it a function of framejit._host's, which does more than NumPy's own?
+/// Is it a function of framejit._traced._host's, which does more than NumPy's own?
 bool is_helper(PyObject* callable) {
   PyObject* home = PyFunction_Check(callable) ? reinterpret_cast<PyFunctionObject*>(callable)->func_module : nullptr;
-  return home && PyUnicode_Check(home) && PyUnicode_CompareWithASCIIString(home, "framejit._host") == 0;
+  return home && PyUnicode_Check(home) && PyUnicode_CompareWithASCIIString(home, "framejit._traced._host") == 0;
 }
 
 /// What a call costs beside the interpreter's own.

@@ -21,7 +21,7 @@ struct Stress {
   bool all_sites() const { return verify || break_every > 0; }
 };
 
-/// From a comma list that the Python side has checked (framejit._stress).
+/// From a comma list that the Python side has checked (framejit._api._stress).
 Stress read_stress(std::string_view text);
 Stress operator|(const Stress& a, const Stress& b);
 

@@ -1,4 +1,4 @@
-// Where gradients are kept on a tape (framejit._tape), it is given what is done to Tensors.
+// Where gradients are kept on a tape (framejit._autodiff), it is given what is done to Tensors.
 #pragma once
 
 #include <Python.h>

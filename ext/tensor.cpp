@@ -1,5 +1,5 @@
 // Tensor: the type, its items and protocols. Operators are in tensor_operators.cpp, methods in Python
-// (framejit/_methods.py).
+// (framejit/ops/_methods.py).
 #include "ext/tensor.h"
 
 #include "ext/result_arrays.h"
@@ -44,7 +44,7 @@ PyObject* package_function(Once& once, const char* module, const char* name) {
 
 PyObject* numpy_dtype_function() {
   static constinit Once once;
-  return package_function(once, "framejit._dtypes", "numpy_dtype");
+  return package_function(once, "framejit._api._dtypes", "numpy_dtype");
 }
 
 template <Op op>
@@ -267,7 +267,7 @@ PyObject* make(PyTypeObject* type, PyObject* args, PyObject* keywords) {
     if (PyObject * taped; on_tape("Tensor", both, 2, taped)) return taped;
   }
   static constinit Once once;
-  PyObject* as_contiguous = package_function(once, "framejit._tensor", "as_array");
+  PyObject* as_contiguous = package_function(once, "framejit._tensors._tensor", "as_array");
   if (!as_contiguous) return nullptr;
   const InOwnMemory memory;
   PyObject* array = PyObject_Call(as_contiguous, args, keywords);
@@ -286,7 +286,7 @@ void dealloc(PyObject* self) {
 
 PyObject* repr(PyObject* self) {
   static constinit Once once;
-  PyObject* show = package_function(once, "framejit._tensor", "tensor_repr");
+  PyObject* show = package_function(once, "framejit._tensors._tensor", "tensor_repr");
   return show ? PyObject_CallOneArg(show, self) : nullptr;
 }
 PyObject* str(PyObject* self) { return PyObject_Str(tensor_array(self)); }
@@ -451,7 +451,7 @@ PyObject* tensor_dtype_object(DType dtype) {
       "bool_",  "int8",    "int16",    "int32",   "int64",   "uint8",     "uint16",    "uint32",
       "uint64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128"};
   PyObject*& entry = table[static_cast<std::size_t>(dtype)];
-  if (!entry) entry = package_attribute("framejit._dtypes", kNames[static_cast<std::size_t>(dtype)]);
+  if (!entry) entry = package_attribute("framejit._api._dtypes", kNames[static_cast<std::size_t>(dtype)]);
   return Py_XNewRef(entry);
 }
 

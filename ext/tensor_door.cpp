@@ -201,7 +201,7 @@ class TensorDoor final : public capture::Door {
     static constinit capture::Once once;
     PyObject* one =
         once.get([]() -> PyObject* {  // nothing is imported while a frame, maybe one of the import system, is captured
-          PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), "framejit._dtypes");
+          PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), "framejit._api._dtypes");
           return module ? PyObject_GetAttrString(module, "float32") : nullptr;
         });
     if (!one) PyErr_Clear();

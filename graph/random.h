@@ -1,4 +1,4 @@
-// The random numbers that an operator draws itself: those of framejit/_random.py, SplitMix64 by number.
+// The random numbers that an operator draws itself: those of framejit/_tensors/_random.py, SplitMix64 by number.
 #pragma once
 
 #include <cmath>

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import doctest
+import importlib
 import io
 import itertools
 import os
@@ -22,27 +23,20 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```(python|pycon)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 REASON = framejit.unsupported_reason()
-# Their examples show what was captured, or are of the compiled half.
-OF_CAPTURE = {
-    *(
-        "control_flow.md",
-        "diagnostics.md",
-        "gradients.md",
-        "usage.md",
-        "_bytecode",
-        "_c_expression",
-        "_checkpoint",
-        "_export",
-        "_grad",
-        "_methods",
-        "_parameter",
-        "_random",
-        "context",
-    ),
-    *("_sparse", "_specs", "_tape", "_tensor", "_vmap", "dataset", "nn._train", "numpy", "train._model"),
+# Pages whose examples show what was captured, or are of the compiled half.
+OF_CAPTURE = {"control_flow.md", "diagnostics.md", "gradients.md", "usage.md"}
+PACKAGE = Path(framejit.__file__).parent
+MODULES = [
+    ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
+    for path in sorted(PACKAGE.rglob("*.py"))
+    if ">>> " in path.read_text(encoding="utf-8")
+]
+# Modules whose examples run without the compiled half.
+PLAIN = {
+    *("framejit", "_config", "_control", "_custom", "_dtypes", "_explain", "_format", "_info", "_jit", "_jit_config"),
+    *("_mark", "_platform", "_stats", "_trace"),
 }
-MODULES = sorted(path.stem for path in Path(framejit.__file__).parent.glob("*.py") if path.stem != "__main__")
-MODULES += ["dataset", "nn._train", "train._model"]
+OF_CAPTURE |= {name for name in MODULES if name.split(".")[-1] not in PLAIN}
 
 
 def named(names):
@@ -183,9 +177,7 @@ def test_example_of_a_break(code, slow_compiler, monkeypatch):
 @pytest.mark.parametrize("module", named({module: module for module in MODULES}))
 def test_docstrings(module, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    name = "framejit" if module == "__init__" else f"framejit.{module}"
-    __import__(name)
-    failed, _ = doctest.testmod(sys.modules[name], optionflags=doctest.ELLIPSIS)
+    failed, _ = doctest.testmod(importlib.import_module(module), optionflags=doctest.ELLIPSIS)
     assert not failed
 
 

@@ -147,8 +147,8 @@ def describe(report: dict[str, Any]) -> list[str]:
 
 
 def html_section(script: str, head: list[str], rows: list[list[str]], report: dict[str, Any]) -> str:
-    from framejit._collect import FunctionReport
-    from framejit._html import functions_body, table
+    from framejit._reporting._collect import FunctionReport
+    from framejit._reporting._html import functions_body, table
 
     functions = [FunctionReport(**function) for function in report.get("functions", [])]
     numbers = frozenset(range(1, len(head)))
@@ -201,7 +201,7 @@ def main() -> int:
         sections.append(html_section(script, head, rows, report))
         if "hillshade.0" in runs[variants[1]].arrays:
             image = picture(runs[variants[1]].arrays["hillshade.0"], options.out / "hillshade.png")
-    from framejit._html import page
+    from framejit._reporting._html import page
 
     body = "".join(sections) + f'<h1>hillshade</h1><img alt="shaded relief" src="{image}">'
     (options.out / "report.html").write_text(page("framejit: demo", body), encoding="utf-8")

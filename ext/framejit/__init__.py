@@ -15,26 +15,26 @@ from __future__ import annotations
 
 from importlib import import_module as _import_module
 
-from framejit import _polyfills as _polyfills  # capture asks for it
 from framejit import _start
-from framejit._config import config
-from framejit._control import disable, graph_break, is_compiling, stance
-from framejit._errors import GraphBreakError, PerformanceWarning, RecompileLimitWarning, Unsupported
-from framejit._jit import jit, ms_function
-from framejit._platform import unsupported_reason
-from framejit._stats import reset, stats
+from framejit._api._config import config
+from framejit._api._control import disable, graph_break, is_compiling, stance
+from framejit._api._errors import GraphBreakError, PerformanceWarning, RecompileLimitWarning, Unsupported
+from framejit._api._jit import jit, ms_function
+from framejit._api._platform import unsupported_reason
+from framejit._api._stats import reset, stats
+from framejit._traced import _polyfills as _polyfills  # capture asks for it
 
 __version__ = "0.1.0"
 
 # Names that are imported when they are first used, and the modules that have them; None: they are modules.
 _LAZY = {
-    **dict.fromkeys(("mark", "Mark"), "_mark"),
-    **dict.fromkeys(("explain", "Explanation"), "_explain"),
-    "JitConfig": "_jit_config",
-    **dict.fromkeys(("Trace", "trace"), "_trace"),
-    **dict.fromkeys(("CustomOp", "custom_op"), "_custom"),
-    **dict.fromkeys(("ArraySpec", "enable_dynamic", "mark_dynamic"), "_specs"),
-    "show_config": "_info",
+    **dict.fromkeys(("mark", "Mark"), "_api._mark"),
+    **dict.fromkeys(("explain", "Explanation"), "_reporting._explain"),
+    "JitConfig": "_api._jit_config",
+    **dict.fromkeys(("Trace", "trace"), "_reporting._trace"),
+    **dict.fromkeys(("CustomOp", "custom_op"), "_api._custom"),
+    **dict.fromkeys(("ArraySpec", "enable_dynamic", "mark_dynamic"), "_api._specs"),
+    "show_config": "_reporting._info",
     **dict.fromkeys(
         (
             *("bool_", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
@@ -42,14 +42,14 @@ _LAZY = {
         ),
         "_dtypes",
     ),
-    **dict.fromkeys(("Symbol", "Tensor", "frombuffer", "tensor"), "_tensor"),
+    **dict.fromkeys(("Symbol", "Tensor", "frombuffer", "tensor"), "_tensors._tensor"),
     "is_tensor": "ops",
-    **dict.fromkeys(("COOTensor", "CSRTensor"), "_sparse"),
-    **dict.fromkeys(("from_numpy", "from_dlpack"), "_methods"),
-    **dict.fromkeys(("Parameter", "ParameterTuple"), "_parameter"),
-    **dict.fromkeys(("grad", "value_and_grad", "jvp", "vjp", "get_grad"), "_grad"),
-    "vmap": "_vmap",
-    **dict.fromkeys(("dtype_to_nptype", "dtype_to_pytype", "get_py_obj_dtype", "pytype_to_dtype"), "_dtypes"),
+    **dict.fromkeys(("COOTensor", "CSRTensor"), "ops._sparse"),
+    **dict.fromkeys(("from_numpy", "from_dlpack"), "ops._methods"),
+    **dict.fromkeys(("Parameter", "ParameterTuple"), "_tensors._parameter"),
+    **dict.fromkeys(("grad", "value_and_grad", "jvp", "vjp", "get_grad"), "_autodiff._grad"),
+    "vmap": "ops",
+    **dict.fromkeys(("dtype_to_nptype", "dtype_to_pytype", "get_py_obj_dtype", "pytype_to_dtype"), "_api._dtypes"),
     **dict.fromkeys(
         (
             *("half", "single", "double", "float_", "byte", "short", "intc", "intp", "long", "int_", "ubyte", "ushort"),
@@ -59,13 +59,13 @@ _LAZY = {
     ),
     **dict.fromkeys(("set_ps_context", "get_ps_context", "reset_ps_context", "set_device"), "context"),
     **dict.fromkeys(("set_context", "get_context", "GRAPH_MODE", "PYNATIVE_MODE", "set_seed", "get_seed"), "context"),
-    **dict.fromkeys(("mutable", "jit_class", "lazy_inline", "no_inline"), "_script"),
+    **dict.fromkeys(("mutable", "jit_class", "lazy_inline", "no_inline"), "_mindspore._script"),
     **dict.fromkeys(
         ("manual_seed", "initial_seed", "get_rng_state", "set_rng_state", "set_deterministic", "STRICT", "LAX"),
         "context",
     ),
-    **dict.fromkeys(("save_checkpoint", "load_checkpoint", "load_param_into_net"), "_checkpoint"),
-    **dict.fromkeys(("export", "load"), "_export"),
+    **dict.fromkeys(("save_checkpoint", "load_checkpoint", "load_param_into_net"), "_files._checkpoint"),
+    **dict.fromkeys(("export", "load"), "_files._export"),
     **dict.fromkeys(
         (
             *("Model", "Accuracy", "Callback", "CheckpointConfig", "Loss", "LossMonitor", "Metric", "ModelCheckpoint"),
@@ -99,7 +99,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     if name not in _LAZY:
-        raise _import_module("framejit._names").unknown("framejit", name, __all__)
+        raise _import_module("framejit._api._names").unknown("framejit", name, __all__)
     module = _LAZY[name]
     try:
         value = _import_module("framejit." + (module or name))

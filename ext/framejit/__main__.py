@@ -46,7 +46,7 @@ def _version() -> str:
 
 def _show_docs(parser: argparse.ArgumentParser, ids: list[str]) -> None:
     """Print why graphs break: the entries of the given reasons, or a list of all."""
-    from framejit._platform import core, reason
+    from framejit._api._platform import core, reason
 
     if core is None:
         parser.error(f"docs needs the compiled half: {reason}")
@@ -101,7 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.module is None and not Path(program[0]).exists():
         parser.error(f"there is no file {program[0]!r}")
     if options.stress is not None:
-        from framejit._stress import check_stress
+        from framejit._api._stress import check_stress
 
         try:
             options.stress = check_stress(options.stress, "--stress")
@@ -111,16 +111,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace, program: list[str]) -> int:
-    from framejit._mark import mark
-    from framejit._stats import write_stats
+    from framejit._api._mark import mark
+    from framejit._api._stats import write_stats
 
     if options.as_mindspore:
-        from framejit._mindspore import install
+        from framejit._mindspore._mindspore import install
 
         install()
     report: Any = None
     if options.report is not None:
-        from framejit._report import Recorder
+        from framejit._reporting._report import Recorder
 
         report = Recorder()
     before = sys.argv[:], sys.path[:], sys.modules["__main__"]

@@ -4,7 +4,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from framejit._dtypes import DType
+from framejit._api._dtypes import DType
 
 class Function:
     __name__: str
@@ -84,7 +84,7 @@ class Tensor:
     def __bool__(self) -> _bool: ...
     def __int__(self) -> _int: ...
     def __float__(self) -> _float: ...
-    # Methods written in Python: framejit/_methods.py.
+    # Methods written in Python: framejit/ops/_methods.py.
     @property
     def H(self) -> Any: ...
     @property

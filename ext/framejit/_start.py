@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 
-from framejit import _config, _errors, _platform
+from framejit._api import _config, _errors, _moved, _platform
 
 
 def _logs(text: str) -> None:
-    from framejit._logs import configure
+    from framejit._reporting._logs import configure
 
     configure(text)
 
 
 def _stress(text: str) -> None:
-    from framejit._stress import check_stress
+    from framejit._api._stress import check_stress
 
     check_stress(text, "config")
 
@@ -30,7 +30,7 @@ def _profitability(text: str) -> None:
 
 
 def _trace(file: str) -> None:
-    from framejit._trace import close_running, trace
+    from framejit._reporting._trace import close_running, trace
 
     close_running()
     if file:
@@ -39,6 +39,7 @@ def _trace(file: str) -> None:
 
 def start() -> None:
     """Run once, at the end of the import."""
+    _moved.find_moved_modules()
     if _platform.core is not None:
         _platform.core.set_exceptions(
             _errors.GraphBreakError, _errors.PerformanceWarning, _errors.RecompileLimitWarning
@@ -49,11 +50,11 @@ def start() -> None:
     _config.read_environment()
     glog = os.environ.get("GLOG_v")  # noqa: SIM112
     if glog is not None:
-        from framejit._logs import configure_glog
+        from framejit._reporting._logs import configure_glog
 
         configure_glog(glog)
     patterns = [pattern for pattern in map(str.strip, _config.config.mark.split(",")) if pattern]
     if patterns:
-        from framejit._mark import mark
+        from framejit._api._mark import mark
 
         mark(*patterns)

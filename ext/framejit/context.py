@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from framejit import _random
+from framejit._tensors import _random
 
 GRAPH_MODE, PYNATIVE_MODE = 0, 1
 STRICT, LAX = 0, 2

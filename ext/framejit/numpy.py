@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from framejit import _dtypes, ops
+from framejit import ops
+from framejit._api import _dtypes
 from framejit._core import _array, _arrays, _dtype, _tensor
-from framejit._tensor import Tensor
+from framejit._tensors._tensor import Tensor
 
 globals().update(_dtypes.ALL)
 pi, e, inf, nan, newaxis = np.pi, np.e, np.inf, np.nan, None
@@ -579,6 +580,6 @@ mgrid, ogrid = _Grid(np.mgrid), _Grid(np.ogrid)
 
 
 def __getattr__(name: str) -> Any:
-    from framejit._names import unknown
+    from framejit._api._names import unknown
 
     raise unknown("framejit.numpy", name, globals())

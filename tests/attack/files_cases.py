@@ -18,7 +18,8 @@ from typing import Any
 
 import framejit as fj
 import numpy as np
-from framejit import _files, ops
+from framejit import ops
+from framejit._files import _files
 
 MEMORY = 3 << 30
 SECONDS = 20

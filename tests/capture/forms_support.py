@@ -22,7 +22,7 @@ from typing import Any, Callable
 import numpy as np
 
 import framejit as fj
-from framejit._collect import Collector, breaks_of
+from framejit._reporting._collect import Collector, breaks_of
 
 FORMS: list[Form] = []
 

@@ -7,7 +7,8 @@ import warnings
 import framejit as fj
 import numpy as np
 import pytest
-from framejit import Tensor, _events
+from framejit import Tensor
+from framejit._reporting import _events
 
 pytestmark = pytest.mark.capture
 X = np.arange(1.0, 7.0)

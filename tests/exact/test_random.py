@@ -25,8 +25,9 @@ import framejit
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from framejit import _numpy_functions, _polyfills
-from framejit._events import listen
+from framejit._traced import _numpy_functions
+from framejit._traced import _polyfills
+from framejit._reporting._events import listen
 
 from exact import program_maker
 from exact.program_maker import Maker

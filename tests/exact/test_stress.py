@@ -13,7 +13,7 @@ import framejit
 import numpy as np
 import pytest
 from exact import same, test_programs
-from framejit._verify import UNBOUND, Prediction
+from framejit._reporting._verify import UNBOUND, Prediction
 
 MODES = ["rewrite", "break=1", "break=4", "guards", "interp", "verify", "rewrite,break=3,guards,interp"]
 PROGRAMS = [

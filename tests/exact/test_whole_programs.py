@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from exact.same import assert_same
-from framejit._events import listen
+from framejit._reporting._events import listen
 
 FOLDER = Path(__file__).resolve().parent.parent.parent / "benchmarks"
 NAMES = sorted(path.stem for path in (FOLDER / "programs").glob("[a-z]*.py"))

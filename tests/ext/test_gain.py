@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from ext.ext_support import same
 from framejit import _core
-from framejit._gain import program_text
+from framejit._reporting._gain import program_text
 
 pytestmark = pytest.mark.capture
 
@@ -295,7 +295,7 @@ def test_what_is_left_to_the_interpreter_is_not_shown_as_compiled(monkeypatch):
 
 
 def summary(*functions):
-    from framejit._collect import function_report
+    from framejit._reporting._collect import function_report
 
     unsampled = "called too seldom to measure what is gained"
     return program_text([function_report(f._report(), unsampled) for f in functions], 80 * MS)

@@ -111,7 +111,7 @@ def test_mark_dynamic_of_a_tensor():
 
 
 def test_marks_die_with_their_array():
-    from framejit import _specs
+    from framejit._api import _specs
 
     count = len(_specs._marked)
     x = np.ones(5)

@@ -9,7 +9,7 @@ import sys
 
 import framejit
 import pytest
-from framejit._format import duration
+from framejit._reporting._format import duration
 
 SCRIPT = """\
 import sys

@@ -8,7 +8,7 @@ import sys
 
 import framejit as fj
 import pytest
-from framejit._config import FIELDS
+from framejit._api._config import FIELDS
 
 
 def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:

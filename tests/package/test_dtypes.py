@@ -8,7 +8,7 @@ import pickle
 import framejit as fj
 import numpy as np
 import pytest
-from framejit._dtypes import ALL, DType, from_numpy, numpy_dtype
+from framejit._api._dtypes import ALL, DType, from_numpy, numpy_dtype
 
 NAMES = "bool_ int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 bfloat16 float32 float64 complex64 complex128"
 

@@ -7,8 +7,9 @@ import textwrap
 
 import framejit as fj
 import pytest
-from framejit import _events, _logs
-from framejit._format import break_text, plain_text, recompile_text
+from framejit._reporting import _events
+from framejit._reporting import _logs
+from framejit._reporting._format import break_text, plain_text, recompile_text
 
 SOURCE = "def step(x, w):\n    y = x * w[None, :]\n    stamp = datetime.now()\n    return y, stamp\n"
 

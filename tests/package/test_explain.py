@@ -151,8 +151,8 @@ def test_html(program, tmp_path):
 
 
 def test_html_escapes_names():
-    from framejit._collect import FunctionReport
-    from framejit._html import functions_body
+    from framejit._reporting._collect import FunctionReport
+    from framejit._reporting._html import functions_body
 
     nasty = "<script>alert('x')</script>"
     record = {"id": nasty, "what": nasty, "why": nasty, "way_out": nasty, "detail": nasty, "line": 3}

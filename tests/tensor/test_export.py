@@ -8,7 +8,8 @@ import sys
 import framejit as fj
 import numpy as np
 import pytest
-from framejit import Parameter, Tensor, _files, int32, nn, ops
+from framejit import Parameter, Tensor, int32, nn, ops
+from framejit._files import _files
 from tensor.tensor_support import assert_same
 
 pytestmark = pytest.mark.capture
@@ -152,6 +153,13 @@ def test_functions_of_numpy(tmp_path):
             result = graph(x, y, "fast")
         same(result, expected)
         assert result[1].base is x and result[0].base is result[10]
+
+
+def test_functions_of_framejit_keep_their_names_in_files(tmp_path):
+    x = numbers(3, 3)
+    loaded = reload(lambda x: ops.lstsq(x, x), x, path=str(tmp_path / "f"))
+    assert b'"framejit._host", "lstsq"' in (tmp_path / "f.mindir").read_bytes()
+    assert_same(loaded(x), ops.lstsq(x, x))
 
 
 def test_no_warning_is_given(tmp_path, recwarn):

@@ -90,7 +90,7 @@ def test_hooks_of_parameters_and_arguments_stay():
 
 
 def test_a_hook_dies_with_its_tensor():
-    from framejit import _tape
+    from framejit._autodiff import _tape
 
     x = Tensor([1.0])
     x.register_hook(lambda g: g)

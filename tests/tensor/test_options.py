@@ -13,7 +13,7 @@ import framejit as fj
 import numpy as np
 import pytest
 from framejit import Parameter, Tensor, nn, ops
-from framejit._events import listen
+from framejit._reporting._events import listen
 from tensor.tensor_support import assert_same
 
 pytestmark = pytest.mark.capture

@@ -11,7 +11,8 @@ import warnings
 import framejit as fj
 import numpy as np
 import pytest
-from framejit import Tensor, _random, mint, nn, ops
+from framejit import Tensor, mint, nn, ops
+from framejit._tensors import _random
 from tensor.tensor_support import assert_array, assert_same, leaves
 
 pytestmark = pytest.mark.capture

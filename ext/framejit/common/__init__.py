@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from framejit._dtypes import ALL
-from framejit._jit import jit, ms_function
-from framejit._jit_config import JitConfig
-from framejit._parameter import Parameter, ParameterTuple
-from framejit._script import jit_class, mutable
-from framejit._tensor import Tensor
+from framejit._api._dtypes import ALL
+from framejit._api._jit import jit, ms_function
+from framejit._api._jit_config import JitConfig
+from framejit._mindspore._script import jit_class, mutable
+from framejit._tensors._parameter import Parameter, ParameterTuple
+from framejit._tensors._tensor import Tensor
 from framejit.common import api, dtype, initializer, parameter, tensor
 from framejit.context import get_seed, set_seed
 

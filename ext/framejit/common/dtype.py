@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from framejit._dtypes import (
+from framejit._api._dtypes import (
     ALL,
     STRING,
     DType,

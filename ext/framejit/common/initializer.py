@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from framejit import _dtypes
-from framejit._tensor import Tensor
+from framejit._api import _dtypes
+from framejit._tensors._tensor import Tensor
 
 
 class Initializer:

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from framejit._parameter import Parameter, ParameterTuple
+from framejit._tensors._parameter import Parameter, ParameterTuple
 
 __all__ = ["Parameter", "ParameterTuple"]

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from framejit._tensor import Tensor
+from framejit._tensors._tensor import Tensor
 
 __all__ = ["Tensor"]

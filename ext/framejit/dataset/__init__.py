@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from framejit._tensor import Tensor
+from framejit._tensors._tensor import Tensor
 
 __all__ = ["Dataset", "GeneratorDataset", "NumpySlicesDataset"]
 

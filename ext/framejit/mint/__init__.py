@@ -305,6 +305,6 @@ fix = ops.trunc
 
 
 def __getattr__(name: str) -> Any:
-    from framejit._names import unknown
+    from framejit._api._names import unknown
 
     raise unknown("framejit.mint", name, globals())

@@ -50,6 +50,6 @@ def __getattr__(name: str) -> object:
         for module in (_metrics, _measures):
             if name in module.__all__:
                 return getattr(module, name)
-    from framejit._names import unknown
+    from framejit._api._names import unknown
 
     raise unknown("framejit.nn", name, __all__)

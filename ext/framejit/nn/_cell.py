@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from framejit import context
-from framejit._control import is_compiling
-from framejit._parameter import Parameter, ParameterTuple
-from framejit._tape import HookHandle, call_with_backward, is_kept
-from framejit._tensor import Tensor
+from framejit._api._control import is_compiling
+from framejit._autodiff._hooks import HookHandle, call_with_backward
+from framejit._autodiff._primitives import is_kept
+from framejit._tensors._parameter import Parameter, ParameterTuple
+from framejit._tensors._tensor import Tensor
 
 _KEPT = 1 << 20  # bytes: a JitConfig with exc_mode='auto' lets smaller memory of a run stay for the next one
 
@@ -79,7 +80,7 @@ class Cell:
         return self._compiled_construct()(*args, **kwargs)
 
     def _mark_inputs(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        from framejit._specs import check_fits, mark_dynamic, unknown_lengths
+        from framejit._api._specs import check_fits, mark_dynamic, unknown_lengths
 
         given = {**dict(zip(inspect.signature(self.construct).parameters, args)), **kwargs}
         for name, spec in self._inputs.items():
@@ -111,7 +112,7 @@ class Cell:
 
     def _compiled_construct(self) -> Any:
         """`construct`, compiled as the cell and the context say."""
-        from framejit._jit import OPTIONS, check_settings, compile_any, is_compiled, strict_syntax
+        from framejit._api._jit import OPTIONS, check_settings, compile_any, is_compiled, strict_syntax
 
         function = getattr(self.construct, "__func__", None)
         if function is None or is_compiled(function):  # marked by jit: its own arguments count
@@ -399,7 +400,7 @@ class GraphCell(Cell):
     """
 
     def __init__(self, graph: Any, params_init: Any = None, obf_random_seed: Any = None) -> None:
-        from framejit._export import LoadedGraph
+        from framejit._files._export import LoadedGraph
 
         super().__init__()
         if not callable(graph):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from framejit._dtypes import ALL
-from framejit._tensor import Tensor
+from framejit._api._dtypes import ALL
+from framejit._tensors._tensor import Tensor
 
 
 def positive_int(cell: Any, **values: Any) -> None:

@@ -6,9 +6,9 @@ import math
 from typing import Any
 
 from framejit import ops
-from framejit._dtypes import ALL
-from framejit._parameter import Parameter
-from framejit._tensor import Tensor
+from framejit._api._dtypes import ALL
+from framejit._tensors._parameter import Parameter
+from framejit._tensors._tensor import Tensor
 from framejit.common.initializer import HeUniform, Uniform, initializer
 from framejit.nn._cell import Cell
 from framejit.nn._checks import of_type, one_of, positive_int, rank
@@ -29,16 +29,16 @@ class _Conv(Cell):
         in_channels: int,
         out_channels: int,
         kernel_size: Any,
-        stride: Any,
-        pad_mode: str,
-        padding: Any,
-        dilation: Any,
-        group: int,
-        has_bias: bool,
-        weight_init: Any,
-        bias_init: Any,
-        data_format: str,
-        dtype: Any,
+        stride: Any = 1,
+        pad_mode: str = "same",
+        padding: Any = 0,
+        dilation: Any = 1,
+        group: int = 1,
+        has_bias: bool = False,
+        weight_init: Any = None,
+        bias_init: Any = None,
+        data_format: str = "NCHW",
+        dtype: Any = _FLOAT32,
     ) -> None:
         super().__init__()
         name = type(self).__name__
@@ -134,27 +134,6 @@ class Conv2d(_Conv):
     weight_init, bias_init : optional
         Initializers, their names, numbers or Tensors.
     """
-
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: Any,
-        stride: Any = 1,
-        pad_mode: str = "same",
-        padding: Any = 0,
-        dilation: Any = 1,
-        group: int = 1,
-        has_bias: bool = False,
-        weight_init: Any = None,
-        bias_init: Any = None,
-        data_format: str = "NCHW",
-        dtype: Any = _FLOAT32,
-    ) -> None:
-        super().__init__(
-            *(in_channels, out_channels, kernel_size, stride, pad_mode, padding, dilation, group, has_bias),
-            *(weight_init, bias_init, data_format, dtype),
-        )
 
 
 def _as_image(cell: Cell, weight_init: Any) -> Any:

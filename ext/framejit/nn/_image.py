@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from framejit import ops
-from framejit._dtypes import ALL
-from framejit._tensor import Tensor
+from framejit._api._dtypes import ALL
+from framejit._tensors._tensor import Tensor
 from framejit.nn._cell import Cell
 from framejit.nn._checks import float_tensor, of_type, one_of, positive_int, tensor
 from framejit.nn._containers import CellList

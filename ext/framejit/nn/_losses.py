@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from framejit import ops
-from framejit._dtypes import ALL
-from framejit._tensor import Tensor
+from framejit._api._dtypes import ALL
+from framejit._tensors._tensor import Tensor
 from framejit.nn._cell import Cell
 from framejit.nn._checks import classes, of_type, one_of, tensor, together
 from framejit.nn._layers import _activation, get_activation

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from framejit import ops
-from framejit._dtypes import ALL
-from framejit._parameter import Parameter
-from framejit._tensor import Tensor
+from framejit._api._dtypes import ALL
+from framejit._tensors._parameter import Parameter
+from framejit._tensors._tensor import Tensor
 from framejit.common.initializer import Initializer, initializer
 from framejit.nn._cell import Cell
 from framejit.nn._checks import fits, in_unit, of_type, positive_int, rank

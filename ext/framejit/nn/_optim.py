@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from framejit import ops
-from framejit._dtypes import ALL
-from framejit._parameter import Parameter, ParameterTuple
-from framejit._tensor import Tensor
+from framejit._api._dtypes import ALL
+from framejit._tensors._parameter import Parameter, ParameterTuple
+from framejit._tensors._tensor import Tensor
 from framejit.nn._cell import Cell
 from framejit.nn._checks import in_unit, of_type
 
@@ -160,9 +160,13 @@ class Optimizer(Cell):
         made = [
             Parameter(ops.full_like(p, value), name=f"{prefix}.{p.name}", requires_grad=False) for p in self.parameters
         ]
-        setattr(self, prefix, ParameterTuple(made))
-        self.__dict__[prefix] = tuple(made)
-        return self.__dict__[prefix]
+        return self._keep(prefix, made)
+
+    def _keep(self, name: str, made: list[Parameter]) -> tuple[Parameter, ...]:
+        """Parameters of this optimizer under a name; capture follows the plain tuple in the instance dict."""
+        setattr(self, name, ParameterTuple(made))
+        self.__dict__[name] = tuple(made)
+        return self.__dict__[name]
 
     def _in_range(self, low: float, high: float, **values: Any) -> None:
         """`TypeError` for what is no float, `ValueError` for what is not between the ends."""
@@ -308,7 +312,20 @@ class Momentum(Optimizer):
         ops.assign_sub(parameter, step * rate)
 
 
-class Adam(Optimizer):
+class _RunningMeans(Optimizer):
+    """Optimizers with running means of the gradient and of its square."""
+
+    def _set_betas(self, beta1: float, beta2: float, eps: float) -> None:
+        self._in_range(0.0, 1.0, beta1=beta1, beta2=beta2)
+        self._in_range(0.0, math.inf, eps=eps)
+        self.beta1, self.beta2, self.eps = beta1, beta2, eps
+
+    def _move_means(self, first: Parameter, second: Parameter, gradient: Any) -> None:
+        ops.assign(first, first * self.beta1 + gradient * (1 - self.beta1))
+        ops.assign(second, second * self.beta2 + ops.square(gradient) * (1 - self.beta2))
+
+
+class Adam(_RunningMeans):
     """p -= rate * sqrt(1 - beta2 ** t) / (1 - beta1 ** t) * m / (sqrt(v) + eps), with m and v running means of g and g * g."""
 
     def __init__(
@@ -331,15 +348,8 @@ class Adam(Optimizer):
                 raise TypeError(f"For 'Adam', there is no argument {name!r}.")
             of_type(self, bool, **{name: value})
         of_type(self, bool, use_locking=use_locking, use_nesterov=use_nesterov, use_amsgrad=use_amsgrad)
-        self._in_range(0.0, 1.0, beta1=beta1, beta2=beta2)
-        self._in_range(0.0, math.inf, eps=eps)
-        self.beta1, self.beta2, self.eps, self.use_nesterov, self.use_amsgrad = (
-            beta1,
-            beta2,
-            eps,
-            use_nesterov,
-            use_amsgrad,
-        )
+        self._set_betas(beta1, beta2, eps)
+        self.use_nesterov, self.use_amsgrad = use_nesterov, use_amsgrad
         self.beta1_power = Parameter(Tensor(1.0), name="beta1_power", requires_grad=False)
         self.beta2_power = Parameter(Tensor(1.0), name="beta2_power", requires_grad=False)
         self._state("moment1")
@@ -353,8 +363,7 @@ class Adam(Optimizer):
 
     def _update(self, at: int, parameter: Parameter, gradient: Any, rate: Any, decay: Any) -> None:
         first, second = self.moment1[at], self.moment2[at]
-        ops.assign(first, first * self.beta1 + gradient * (1 - self.beta1))
-        ops.assign(second, second * self.beta2 + ops.square(gradient) * (1 - self.beta2))
+        self._move_means(first, second, gradient)
         scale = ops.sqrt(1 - self.beta2_power) / (1 - self.beta1_power) * rate
         mean = first * self.beta1 + gradient * (1 - self.beta1) if self.use_nesterov else first
         if self.use_amsgrad:
@@ -362,7 +371,7 @@ class Adam(Optimizer):
         ops.assign_sub(parameter, scale * mean / (ops.sqrt(second) + self.eps))
 
 
-class AdamWeightDecay(Optimizer):
+class AdamWeightDecay(_RunningMeans):
     """p -= rate * (m / (sqrt(v) + eps) + weight_decay * p), with m and v running means of g and g * g."""
 
     _decoupled = True
@@ -377,16 +386,13 @@ class AdamWeightDecay(Optimizer):
         weight_decay: Any = 0.0,
     ) -> None:
         super().__init__(learning_rate, params, weight_decay)
-        self._in_range(0.0, 1.0, beta1=beta1, beta2=beta2)
-        self._in_range(0.0, math.inf, eps=eps)
-        self.beta1, self.beta2, self.eps = beta1, beta2, eps
+        self._set_betas(beta1, beta2, eps)
         self._state("adam_m")
         self._state("adam_v")
 
     def _update(self, at: int, parameter: Parameter, gradient: Any, rate: Any, decay: Any) -> None:
         first, second = self.adam_m[at], self.adam_v[at]
-        ops.assign(first, first * self.beta1 + gradient * (1 - self.beta1))
-        ops.assign(second, second * self.beta2 + ops.square(gradient) * (1 - self.beta2))
+        self._move_means(first, second, gradient)
         step = first / (ops.sqrt(second) + self.eps)
         if self._decayed[at]:
             step = step + parameter * decay
@@ -459,7 +465,7 @@ class Adagrad(Optimizer):
         ops.assign_sub(parameter, gradient * rate / ops.sqrt(total))
 
 
-class AdaMax(Optimizer):
+class AdaMax(_RunningMeans):
     """u = max(beta2 * u, abs(g) + eps); p -= rate / (1 - beta1 ** t) * m / u, with m a running mean of g."""
 
     def __init__(
@@ -473,9 +479,7 @@ class AdaMax(Optimizer):
         loss_scale: float = 1.0,
     ) -> None:
         super().__init__(learning_rate, params, weight_decay, loss_scale)
-        self._in_range(0.0, 1.0, beta1=beta1, beta2=beta2)
-        self._in_range(0.0, math.inf, eps=eps)
-        self.beta1, self.beta2, self.eps = beta1, beta2, eps
+        self._set_betas(beta1, beta2, eps)
         self.beta1_power = Parameter(Tensor([1.0]), name="beta1_power", requires_grad=False)
         self._state("moment1")
         self._state("moment2")
@@ -594,8 +598,7 @@ class ASGD(Optimizer):
         self.lambd, self.alpha, self.t0 = lambd, alpha, t0
         for prefix, value in (("mu_", 1.0), ("eta_", 0.0)):
             made = [Parameter(Tensor(value), name=prefix + p.name, requires_grad=False) for p in self.parameters]
-            setattr(self, prefix.rstrip("_"), ParameterTuple(made))
-            self.__dict__[prefix.rstrip("_")] = tuple(made)
+            self._keep(prefix.rstrip("_"), made)
         self._state("ax_")
 
     def _update(self, at: int, parameter: Parameter, gradient: Any, rate: Any, decay: Any) -> None:
@@ -608,7 +611,7 @@ class ASGD(Optimizer):
         ops.assign(mu, 1 / ops.maximum(step - self.t0, 1.0))
 
 
-class Lamb(Optimizer):
+class Lamb(_RunningMeans):
     """p -= rate * r * u, with u = m' / (sqrt(v') + eps) + weight_decay * p, m' and v' running means of g and g * g without their bias, and r the
     norm of p divided by that of u.
     """
@@ -625,16 +628,13 @@ class Lamb(Optimizer):
         weight_decay: Any = 0.0,
     ) -> None:
         super().__init__(learning_rate, params, weight_decay)
-        self._in_range(0.0, 1.0, beta1=beta1, beta2=beta2)
-        self._in_range(0.0, math.inf, eps=eps)
-        self.beta1, self.beta2, self.eps = beta1, beta2, eps
+        self._set_betas(beta1, beta2, eps)
         self._state("lamb_m")
         self._state("lamb_v")
 
     def _update(self, at: int, parameter: Parameter, gradient: Any, rate: Any, decay: Any) -> None:
         first, second = self.lamb_m[at], self.lamb_v[at]
-        ops.assign(first, first * self.beta1 + gradient * (1 - self.beta1))
-        ops.assign(second, second * self.beta2 + ops.square(gradient) * (1 - self.beta2))
+        self._move_means(first, second, gradient)
         step = self._step().astype(_FLOAT32)
         mean, spread = first / (1 - ops.pow(self.beta1, step)), second / (1 - ops.pow(self.beta2, step))
         update = mean / (ops.sqrt(spread) + self.eps) + parameter * decay
@@ -782,8 +782,7 @@ class AdaFactor(Optimizer):
                 Parameter(ops.zeros(shape, dtype), name=f"{name}_{p.name}", requires_grad=False)
                 for shape, p in zip(all_shapes, self.weights)
             ]
-            setattr(self, name, ParameterTuple(made))
-            self.__dict__[name] = tuple(made)
+            self._keep(name, made)
 
     def _update(self, at: int, parameter: Parameter, gradient: Any, rate: Any, decay: Any) -> None:
         step = self._step().astype(_FLOAT32)

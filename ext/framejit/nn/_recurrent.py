@@ -6,9 +6,9 @@ import math
 from typing import Any
 
 from framejit import ops
-from framejit._dtypes import ALL
-from framejit._parameter import Parameter, ParameterTuple
-from framejit._tensor import Tensor
+from framejit._api._dtypes import ALL
+from framejit._tensors._parameter import Parameter, ParameterTuple
+from framejit._tensors._tensor import Tensor
 from framejit.common.initializer import Uniform, initializer
 from framejit.nn._cell import Cell
 from framejit.nn._checks import fits, float_tensor, of_type, one_of, positive_int, rank, tensor

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from framejit import ops
-from framejit._dtypes import ALL
-from framejit._parameter import Parameter
+from framejit._api._dtypes import ALL
+from framejit._tensors._parameter import Parameter
 from framejit.common.initializer import initializer
 from framejit.nn._cell import Cell
 from framejit.nn._checks import float_tensor, of_type, one_of, positive_int, tensor

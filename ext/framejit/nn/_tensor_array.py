@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from framejit import ops
-from framejit._dtypes import DType
-from framejit._tensor import Tensor
+from framejit._api._dtypes import DType
+from framejit._tensors._tensor import Tensor
 from framejit.nn._cell import Cell
 
 

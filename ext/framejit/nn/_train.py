@@ -6,10 +6,10 @@ from types import FunctionType, MethodType
 from typing import Any
 
 from framejit import ops
-from framejit._dtypes import ALL
-from framejit._grad import GradOperation, jvp, make_quiet, value_and_grad
-from framejit._parameter import Parameter, ParameterTuple
-from framejit._tensor import Tensor
+from framejit._api._dtypes import ALL
+from framejit._autodiff._grad import GradOperation, jvp, make_quiet, value_and_grad
+from framejit._tensors._parameter import Parameter, ParameterTuple
+from framejit._tensors._tensor import Tensor
 from framejit.nn._cell import Cell
 from framejit.nn._checks import of_type, positive_int
 from framejit.nn._losses import WithLossCell

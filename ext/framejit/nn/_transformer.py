@@ -7,8 +7,8 @@ import math
 from typing import Any
 
 from framejit import ops
-from framejit._dtypes import ALL
-from framejit._parameter import Parameter
+from framejit._api._dtypes import ALL
+from framejit._tensors._parameter import Parameter
 from framejit.common.initializer import HeUniform, Uniform, XavierNormal, XavierUniform, initializer
 from framejit.nn._cell import Cell
 from framejit.nn._checks import fits, of_type

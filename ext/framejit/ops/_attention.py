@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from framejit import _random
+from framejit._api._dtypes import ALL
 from framejit._core import _array, _arrays, _attend, _op_add, _op_matmul, _op_multiply, _tensor
-from framejit._dtypes import ALL
+from framejit._tensors import _random
 from framejit.ops._random import dropout
 from framejit.ops._reduce import softmax
+
+__all__ = ["flash_attention_score", "scaled_dot_product_attention"]
 
 _BOOL = ALL["bool_"]
 _NONE, _FROM_FIRST, _FROM_LAST = range(3)

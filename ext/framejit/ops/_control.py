@@ -6,8 +6,16 @@ import functools
 import inspect
 from typing import Any
 
-from framejit import _core, _tape
+from framejit import _core
+from framejit._autodiff._hooks import with_gradients
+from framejit._autodiff._primitives import is_kept
 from framejit.ops._primitives import Primitive
+
+__all__ = [
+    "ForiLoop", "HookBackward", "HyperMap", "InsertGradientOf", "Map", "MultitypeFuncGraph", "Partial", "Scan",
+    "WhileLoop", "is_sequence_shape_unknown", "is_sequence_value_unknown", "make_tuple", "partial", "switch",
+    "tuple_getitem",
+]  # fmt: skip
 
 partial = functools.partial
 
@@ -91,8 +99,8 @@ class HookBackward(Primitive):
         self.hook_fn = _function("HookBackward", "hook_fn", hook_fn)
 
     def __call__(self, *args: Any) -> Any:
-        if _tape.is_kept():
-            args = _tape.with_gradients(args, self.hook_fn, "hook of HookBackward")
+        if is_kept():
+            args = with_gradients(args, self.hook_fn, "hook of HookBackward")
         return args[0] if len(args) == 1 else args
 
 
@@ -112,8 +120,8 @@ class InsertGradientOf(Primitive):
         self.f = _function("InsertGradientOf", "f", f)
 
     def __call__(self, x: Any) -> Any:
-        if _tape.is_kept():
-            (x,) = _tape.with_gradients((x,), lambda found: (self.f(found[0]),), "function of InsertGradientOf")
+        if is_kept():
+            (x,) = with_gradients((x,), lambda found: (self.f(found[0]),), "function of InsertGradientOf")
         return x
 
 

@@ -7,9 +7,15 @@ from typing import Any
 import numpy as np
 
 from framejit import _core
+from framejit._api._dtypes import ALL
 from framejit._core import _array, _dtype, _tensor
-from framejit._dtypes import ALL
 from framejit.ops._shape import _ints
+
+__all__ = [
+    "arange", "assign", "assign_add", "assign_sub", "depend", "empty", "empty_like", "eye", "fill", "full",
+    "full_like", "identity", "inplace_add", "inplace_sub", "linspace", "logspace", "ones", "ones_like", "print_",
+    "range", "tril_indices", "triu_indices", "zeros", "zeros_like",
+]  # fmt: skip
 
 _FLOAT32, _INT64 = ALL["float32"], ALL["int64"]
 

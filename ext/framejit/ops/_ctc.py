@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from framejit._api._dtypes import ALL
+from framejit._autodiff._primitives import stop as _stop
 from framejit._core import Tensor, _array, _tensor
-from framejit._dtypes import ALL
-from framejit._tape import stop as _stop
 from framejit.ops._loss import _reduced, _tensors
+
+__all__ = ["ctc_loss"]
 
 _FLOATS, _INTS = (ALL["float32"], ALL["float64"]), (ALL["int32"], ALL["int64"])
 

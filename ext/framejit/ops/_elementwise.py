@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from framejit import _core
+from framejit._api._dtypes import ALL
 from framejit._core import (
     _array,
     _arrays,
@@ -30,7 +31,16 @@ from framejit._core import (
     _op_trunc,
     _tensor,
 )
-from framejit._dtypes import ALL
+
+__all__ = [
+    "acosh", "addcdiv", "addcmul", "addn", "allclose", "approximate_equal", "arccosh", "arcsinh", "arctanh", "asinh",
+    "atanh", "cast", "ceil", "celu", "clamp", "clip", "clip_by_value", "conj", "deg2rad", "div", "elu", "erfc",
+    "fast_gelu", "float_power", "floor", "frac", "gelu", "hardshrink", "hardsigmoid", "hardswish", "hardtanh",
+    "heaviside", "imag", "inv", "isclose", "isreal", "leaky_relu", "lerp", "logaddexp", "logit", "logsigmoid",
+    "masked_fill", "mish", "nan_to_num", "prelu", "rad2deg", "real", "relu", "relu6", "rint", "round", "rsqrt",
+    "sech", "select", "selu", "sigmoid", "silu", "sinc", "softplus", "softshrink", "softsign", "squared_difference",
+    "swish", "tanhshrink", "threshold", "trunc", "where", "xlogy",
+]  # fmt: skip
 
 _INTEGRAL = tuple(
     ALL[name] for name in ("bool_", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
@@ -98,7 +108,9 @@ _NAMES = {
     "logical_not": "logical_not",
     "matmul": "matmul bmm mm",
 }
-globals().update({name: getattr(_core, "_op_" + row) for row, names in _NAMES.items() for name in names.split()})
+_OPERATORS = {name: getattr(_core, "_op_" + row) for row, names in _NAMES.items() for name in names.split()}
+globals().update(_OPERATORS)
+__all__ += _OPERATORS
 
 
 def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:

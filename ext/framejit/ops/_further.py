@@ -8,12 +8,24 @@ from typing import Any
 import numpy as np
 
 from framejit import _core
+from framejit._api._dtypes import ALL
 from framejit._core import _array, _arrays, _dtype, _tensor
-from framejit._dtypes import ALL
 from framejit.ops import _create, _elementwise, _reduce, _shape
 from framejit.ops._elementwise import where
 from framejit.ops._reduce import _axes
 from framejit.ops._shape import _ints
+
+__all__ = [
+    "aminmax", "angle", "bartlett_window", "blackman_window", "bucketize", "cartesian_prod", "clip_by_global_norm",
+    "clip_by_norm", "combinations", "diag_embed", "diagflat", "diff", "dsplit", "embedding", "expand_as", "fills",
+    "hamming_window", "hann_window", "hsplit", "index_fill", "inplace_update", "intopk", "is_complex",
+    "is_floating_point", "is_nonzero", "is_tensor", "isneginf", "isposinf", "kaiser_window", "ldexp", "logcumsumexp",
+    "matrix_band_part", "matrix_diag", "mirror_pad", "msort", "nanmean", "nanquantile", "pdist", "polar",
+    "population_count", "positive", "quantile", "renorm", "reverse", "row_stack", "select_scatter", "sequence_mask",
+    "slice_scatter", "soft_shrink", "swiglu", "take", "tensor_scatter_div", "tensor_scatter_elements",
+    "tensor_scatter_mul", "top_k", "truncate_div", "truncate_mod", "type_as", "unique_consecutive", "view_as",
+    "vsplit",
+]  # fmt: skip
 
 _FLOATS = tuple(ALL[name] for name in ("float16", "bfloat16", "float32", "float64"))
 _COMPLEX = (ALL["complex64"], ALL["complex128"])
@@ -38,7 +50,9 @@ _ALIASES = {
     "not_equal": "scalar_ne",
     "negative": "scalar_usub",
 }
-globals().update({name: getattr(_core, "_op_" + row) for row, names in _ALIASES.items() for name in names.split()})
+_OPERATORS = {name: getattr(_core, "_op_" + row) for row, names in _ALIASES.items() for name in names.split()}
+globals().update(_OPERATORS)
+__all__ += _OPERATORS
 soft_shrink = _elementwise.softshrink
 top_k = _shape.topk
 row_stack = _shape.vstack
@@ -117,6 +131,7 @@ def _pairwise(name: str) -> Any:
 
 for _name in ("gcd", "lcm", "nextafter", "logaddexp2"):
     globals()[_name] = _pairwise(_name)
+    __all__ += [_name]
 
 
 def ldexp(x: Any, other: Any) -> Any:
@@ -416,6 +431,7 @@ _INTO = {
 for _name, _ufunc in _INTO.items():
     globals()["scatter_" + _name] = _into("scatter_" + _name, _ufunc, False)
     globals()["scatter_nd_" + _name] = _into("scatter_nd_" + _name, _ufunc, True)
+    __all__ += ["scatter_" + _name, "scatter_nd_" + _name]
 
 
 def _segments(name: str, ufunc: Any, start: Any) -> Any:
@@ -443,6 +459,7 @@ for _name, _ufunc, _start in (
     ("min", np.minimum, _limit("max")),
 ):
     globals()["unsorted_segment_" + _name] = _segments("unsorted_segment_" + _name, _ufunc, _start)
+    __all__ += ["unsorted_segment_" + _name]
 
 
 # --- Shapes -------------------------------------------------------------------------------------------------------------------------

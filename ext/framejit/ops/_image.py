@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from framejit._control import is_compiling
+from framejit._api._control import is_compiling
 from framejit._core import (
     _array,
     _arrays,
@@ -22,6 +22,8 @@ from framejit._core import (
     _windows,
 )
 from framejit.ops._reduce import mean, var
+
+__all__ = ["batch_norm", "conv1d", "conv2d", "conv3d", "group_norm", "lrn"]
 
 
 def _each(value: Any, axes: int = 2) -> tuple[int, ...]:

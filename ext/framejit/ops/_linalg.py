@@ -12,6 +12,14 @@ from framejit.ops._elementwise import where
 from framejit.ops._loss import _special
 from framejit.ops._reduce import _axes, sum
 
+__all__ = [
+    "addbmm", "addr", "adjoint", "batch_dot", "block_diag", "cholesky", "cholesky_inverse", "cholesky_solve", "cov",
+    "cross", "det", "dist", "eig", "eigvals", "fftshift", "ifftshift", "igamma", "igammac", "inverse", "kron",
+    "log_matrix_determinant", "logdet", "lstsq", "matrix_determinant", "matrix_exp", "matrix_norm", "matrix_power",
+    "matrix_solve", "mvlgamma", "pinv", "polygamma", "qr", "slogdet", "svd", "trapz", "vander", "vecdot",
+    "vector_norm", "xdivy", "zeta",
+]  # fmt: skip
+
 
 def _float(input: Any) -> Any:
     return _array(input, "floating")
@@ -261,6 +269,7 @@ for _name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft"):
     globals()[_name] = _fourier(_name, False, -1)
     globals()[_name + "2"] = _fourier(_name + "2", True, (-2, -1))
     globals()[_name + "n"] = _fourier(_name + "n", True, None)
+    __all__ += [_name, _name + "2", _name + "n"]
 
 
 def fftshift(input: Any, dim: Any = None) -> Any:
@@ -291,6 +300,7 @@ for _name, _own in (
     ("i0", "i0"),
 ):
     globals()[_own] = _of_special(_name, _own)
+    __all__ += [_own]
 
 
 def _of_two(name: str, x: Any, y: Any) -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from framejit._api._dtypes import ALL
 from framejit._core import (
     Tensor,
     _array,
@@ -25,9 +26,17 @@ from framejit._core import (
     _op_subtract,
     _tensor,
 )
-from framejit._dtypes import ALL
 from framejit.ops._elementwise import sigmoid, softplus, where
 from framejit.ops._reduce import log_softmax, mean, sum, var
+
+__all__ = [
+    "bias_add", "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss",
+    "cosine_similarity", "cross_entropy", "dense", "digamma", "erfinv", "gaussian_nll_loss", "glu", "gumbel_softmax",
+    "hinge_embedding_loss", "huber_loss", "kl_div", "l1_loss", "layer_norm", "lgamma", "linear",
+    "margin_ranking_loss", "mse_loss", "multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss",
+    "nll_loss", "normalize", "rms_norm", "sigmoid_cross_entropy_with_logits", "smooth_l1_loss", "soft_margin_loss",
+    "softmax_cross_entropy_with_logits", "triplet_margin_loss",
+]  # fmt: skip
 
 _HALF_LOG_2PI = 0.9189385332046728
 _FLOATS = (ALL["float16"], ALL["float32"], ALL["float64"])

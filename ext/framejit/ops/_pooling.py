@@ -8,11 +8,17 @@ from typing import Any
 
 import numpy as np
 
+from framejit._api._dtypes import ALL
 from framejit._core import _array, _tensor, _windows
-from framejit._dtypes import ALL
 from framejit.ops._image import _around, _each
 from framejit.ops._random import rand
 from framejit.ops._shape import _joined
+
+__all__ = [
+    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d", "adaptive_max_pool2d",
+    "adaptive_max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "fractional_max_pool2d", "fractional_max_pool3d",
+    "lp_pool1d", "lp_pool2d", "max_pool2d", "max_pool3d", "max_unpool1d", "max_unpool2d", "max_unpool3d",
+]  # fmt: skip
 
 _INTS = (ALL["int32"], ALL["int64"])
 _MOST_PARTS = 64  # places of a window that are combined one by one

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from framejit import _core
+from framejit._autodiff._grad import stop_gradient
 from framejit.ops import (
     _create,
     _elementwise,
@@ -17,6 +18,12 @@ from framejit.ops import (
     _reduce,
     _shape,
 )
+
+__all__ = [
+    "ArgMaxWithValue", "Argmax", "AvgPool", "BatchMatMul", "BatchNorm", "Conv2D", "Conv3D", "Dropout", "Eig",
+    "L2Loss", "LayerNorm", "MatMul", "MaxPool", "OneHot", "Pad", "Primitive", "SoftmaxCrossEntropyWithLogits",
+    "SparseSoftmaxCrossEntropyWithLogits", "Split", "StopGradient",
+]  # fmt: skip
 
 
 class Primitive:
@@ -249,6 +256,7 @@ def _make(name: str, function: Any, parameters: dict[str, Any]) -> type[Primitiv
 
 for _name, (_function, _parameters) in _ROWS.items():
     globals()[_name] = _make(_name, _function, _parameters)
+    __all__ += [_name]
 
 
 class MatMul(Primitive):
@@ -267,9 +275,7 @@ class MatMul(Primitive):
 BatchMatMul = MatMul
 
 
-class Conv2D(Primitive):
-    """`conv2d` with the weight as second operand."""
-
+class _Convolution(Primitive):
     _parameters = {
         "out_channel": 1,
         "kernel_size": 1,
@@ -284,7 +290,13 @@ class Conv2D(Primitive):
 
     def __call__(self, x: Any, weight: Any) -> Any:
         o = self._options
-        return _image.conv2d(x, weight, None, o["stride"], o["pad_mode"], o["pad"], o["dilation"], o["group"])
+        return self.function(x, weight, None, o["stride"], o["pad_mode"], o["pad"], o["dilation"], o["group"])
+
+
+class Conv2D(_Convolution):
+    """`conv2d` with the weight as second operand."""
+
+    _function = staticmethod(_image.conv2d)
 
 
 class MaxPool(Primitive):
@@ -359,8 +371,6 @@ class StopGradient(Primitive):
     """The input, through which no gradient goes."""
 
     def __call__(self, value: Any) -> Any:
-        from framejit._grad import stop_gradient
-
         return stop_gradient(value)
 
 
@@ -398,24 +408,11 @@ class AvgPool(Primitive):
         return _pooling._avg_pool(2, x, o["kernel_size"], o["strides"], o["pad_mode"], count_include_pad=False)
 
 
-class Conv3D(Primitive):
+class Conv3D(_Convolution):
     """`conv3d` with the weight as second operand."""
 
-    _parameters = {
-        "out_channel": 1,
-        "kernel_size": 1,
-        "mode": 1,
-        "pad_mode": "valid",
-        "pad": 0,
-        "stride": 1,
-        "dilation": 1,
-        "group": 1,
-        "data_format": "NCDHW",
-    }
-
-    def __call__(self, x: Any, weight: Any) -> Any:
-        o = self._options
-        return _image.conv3d(x, weight, None, o["stride"], o["pad_mode"], o["pad"], o["dilation"], o["group"])
+    _parameters = {**_Convolution._parameters, "data_format": "NCDHW"}
+    _function = staticmethod(_image.conv3d)
 
 
 class Pad(Primitive):

@@ -1,4 +1,4 @@
-"""Random numbers, from the generator that `set_seed` sets (framejit/_random.py): in compiled functions nodes of the graph as any other.
+"""Random numbers, from the generator that `set_seed` sets (framejit/_tensors/_random.py): in compiled functions nodes of the graph as any other.
 
 With a seed a function draws from a stream of its own, which goes on from call to call, and begins anew with `set_seed`. What draws until
 something is found is NumPy's: `randperm`, `multinomial`, `shuffle`, `gamma` and `poisson`.
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from framejit import _random
+from framejit._api._dtypes import ALL
 from framejit._core import (
     _array,
     _arrays,
@@ -28,9 +28,15 @@ from framejit._core import (
     _op_subtract,
     _tensor,
 )
-from framejit._dtypes import ALL
+from framejit._tensors import _random
 from framejit.ops._elementwise import where
 from framejit.ops._shape import _ints
+
+__all__ = [
+    "bernoulli", "dropout", "dropout1d", "dropout2d", "dropout3d", "gamma", "laplace", "multinomial", "normal",
+    "poisson", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm", "rrelu", "shuffle",
+    "standard_laplace", "standard_normal", "uniform",
+]  # fmt: skip
 
 _FLOAT32, _INT64 = ALL["float32"], ALL["int64"]
 _FLOATS = tuple(ALL[name] for name in ("float16", "bfloat16", "float32", "float64"))

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from framejit import _core
+from framejit._api._dtypes import ALL
+from framejit._autodiff._primitives import stop
 from framejit._core import (
     _array,
     _arrays,
@@ -20,9 +22,15 @@ from framejit._core import (
     _op_subtract,
     _tensor,
 )
-from framejit._dtypes import ALL
-from framejit._tape import stop
 from framejit.ops._elementwise import _INTEGRAL
+
+__all__ = [
+    "addmm", "addmv", "all", "amax", "amin", "any", "argmax", "argmin", "baddbmm", "bincount", "cdist",
+    "count_nonzero", "cummax", "cummin", "cumprod", "cumsum", "dot", "einsum", "ger", "histc", "inner", "log_softmax",
+    "logsumexp", "max", "mean", "median", "min", "mv", "nansum", "norm", "outer", "prod", "reduce_all", "reduce_any",
+    "reduce_max", "reduce_mean", "reduce_min", "reduce_prod", "reduce_sum", "softmax", "softmin", "std", "std_mean",
+    "sum", "tensor_dot", "trace", "var", "var_mean",
+]  # fmt: skip
 
 _INT64 = ALL["int64"]
 

@@ -13,6 +13,8 @@ from framejit.ops._image import _spread
 from framejit.ops._pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from framejit.ops._shape import _check_size
 
+__all__ = ["channel_shuffle", "fold", "interpolate", "pixel_shuffle", "pixel_unshuffle", "unfold", "upsample"]
+
 # Mode: the numbers of dimensions of the input; those with which align_corners, and scale_factor without a size, may be given.
 _MODES = {
     "nearest": ((3, 4, 5), (), (5,)),

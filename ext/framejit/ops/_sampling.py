@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from framejit._api._dtypes import ALL
 from framejit._core import _array, _arrays, _tensor
-from framejit._dtypes import ALL
 from framejit.ops._loss import _tensors
+
+__all__ = ["affine_grid", "grid_sample"]
 
 _FLOATS = (ALL["float32"], ALL["float64"])
 

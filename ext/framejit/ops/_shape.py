@@ -8,9 +8,21 @@ from typing import Any
 import numpy as np
 
 from framejit import _core
-from framejit._control import is_compiling
+from framejit._api._control import is_compiling
+from framejit._api._dtypes import ALL
 from framejit._core import _array, _arrays, _tensor
-from framejit._dtypes import ALL
+
+__all__ = [
+    "argsort", "argwhere", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_to", "cat", "chunk", "column_stack",
+    "concat", "diag", "diagonal", "dstack", "dtype", "expand", "expand_dims", "flatten", "flip", "fliplr", "flipud",
+    "gather", "gather_d", "gather_elements", "gather_nd", "hstack", "index_add", "index_select", "masked_select",
+    "meshgrid", "moveaxis", "movedim", "narrow", "nonzero", "numel", "one_hot", "pad", "permute", "rank", "ravel",
+    "repeat_elements", "repeat_interleave", "reshape", "reverse_sequence", "roll", "rot90", "scatter", "scatter_nd",
+    "searchsorted", "shape", "size", "slice_", "sort", "split", "squeeze", "stack", "strided_slice", "swapaxes",
+    "swapdims", "t", "take_along_dim", "tensor_scatter_add", "tensor_scatter_max", "tensor_scatter_min",
+    "tensor_scatter_sub", "tensor_scatter_update", "tensor_split", "tile", "topk", "transpose", "tril", "triu",
+    "unbind", "unique", "unsqueeze", "unstack", "vstack",
+]  # fmt: skip
 
 _INT32, _INT64, _BOOL = ALL["int32"], ALL["int64"], ALL["bool_"]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from framejit._checkpoint import save_checkpoint
+from framejit._files._checkpoint import save_checkpoint
 
 
 class Parameters(dict[str, Any]):

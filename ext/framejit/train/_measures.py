@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from framejit._tensor import Tensor
+from framejit._tensors._tensor import Tensor
 from framejit.nn._cell import Cell
 from framejit.train._metrics import NAMES, Metric, rearrange_inputs
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from framejit._tensor import Tensor
+from framejit._tensors._tensor import Tensor
 
 __all__ = [
     "Accuracy",
@@ -400,15 +400,8 @@ class ConfusionMatrix(Metric):
         return np.divide(self._counts, sums, out=np.zeros_like(self._counts), where=sums != 0)
 
 
-class Loss(Metric):
+class Loss(_Mean):
     """The mean of the losses: ``update(loss)``."""
-
-    def __init__(self) -> None:
-        self.clear()
-
-    def clear(self) -> None:
-        """Forget all."""
-        self._sum, self._count = 0.0, 0
 
     @rearrange_inputs
     def update(self, *inputs: Any) -> None:

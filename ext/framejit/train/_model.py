@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from framejit import nn
-from framejit._tensor import Tensor
+from framejit._tensors._tensor import Tensor
 from framejit.train._callback import Callback, Parameters, ProgressBar, RunContext
 from framejit.train._loss_scale import LossScaleManager
 from framejit.train._metrics import Loss, get_metrics

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from framejit import ops
-from framejit._checkpoint import load_checkpoint, save_checkpoint
-from framejit._parameter import Parameter
-from framejit._tensor import Tensor
+from framejit._files._checkpoint import load_checkpoint, save_checkpoint
+from framejit._tensors._parameter import Parameter
+from framejit._tensors._tensor import Tensor
 from framejit.train._callback import Callback, RunContext
 
 _SMALLER_IS_BETTER = (

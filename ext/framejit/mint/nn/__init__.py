@@ -7,8 +7,8 @@ from typing import Any
 
 from framejit import nn as _nn
 from framejit import ops
-from framejit._dtypes import ALL
-from framejit._parameter import Parameter
+from framejit._api._dtypes import ALL
+from framejit._tensors._parameter import Parameter
 from framejit.common.initializer import HeUniform, Uniform, initializer
 from framejit.mint.nn import functional as functional
 

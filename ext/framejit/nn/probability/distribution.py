@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from framejit import _dtypes, _random, ops
-from framejit._tensor import Tensor
+from framejit import ops
+from framejit._api import _dtypes
+from framejit._tensors import _random
+from framejit._tensors._tensor import Tensor
 from framejit.nn._cell import Cell
 
 _NUMBERS = tuple(_dtypes.ALL[name] for name in (

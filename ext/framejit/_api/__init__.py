@@ -1,0 +1,1 @@
+"""What users mark, configure and ask: nothing here depends on another package of framejit."""

@@ -1,0 +1,98 @@
+"""The way back over a tape: the gradients of its steps, last step first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from framejit import _core
+from framejit._autodiff._tape import Node, Tape, function_of, note, thread, zeros_like
+from framejit._autodiff._traced_array import Traced, apply
+
+Tensor = _core.Tensor
+
+
+class Step:
+    """What is on the tape in place of a call, and knows its gradients itself."""
+
+    def __init__(self, back: Callable[[Any], list[Any]]) -> None:
+        self.back = back
+
+
+# Returns the compiled gradient of a function that makes one call, for the arguments at the given positions.
+_gradient_of_call: Callable[[Callable[..., Any], tuple[int, ...]], Callable[..., Any]]
+
+
+def set_gradient_of_call(gradient_of_call: Callable[[Callable[..., Any], tuple[int, ...]], Callable[..., Any]]) -> None:
+    """Register the function that compiles the gradient of one call: the tape itself compiles nothing."""
+    global _gradient_of_call
+    _gradient_of_call = gradient_of_call
+
+
+def propagate(tape: Tape, cotangents: dict[Node, Any], ends: set[Node]) -> dict[Node, Any]:
+    """The gradients of the nodes `ends`, given those of the results; `cotangents` is used up."""
+    last = min((node.number for node in ends), default=0)
+    results: dict[Node, Any] = {}
+    while cotangents:
+        node = max(cotangents, key=lambda one: one.number)
+        cotangent = cotangents.pop(node)
+        for hook in list(node.hooks.values()):
+            cotangent = _replaced(hook(cotangent), cotangent)
+        if node in ends:
+            results[node] = cotangent
+        if node.call is None or node.number <= last or node in ends:
+            continue
+        for parent, one in zip(node.parents, parent_gradients(node, cotangent), strict=True):
+            if parent is not None and one is not None and tape in parent.tapes:
+                add_cotangent(cotangents, parent, one)
+    return results
+
+
+def parent_gradients(node: Node, cotangent: Any) -> list[Any]:
+    """Of the parents of a node, through the compiled gradient of its call."""
+    if isinstance(node.call, Step):
+        return node.call.back(cotangent)
+    if not cotangent.size:  # a selection of nothing
+        return [
+            None if parent is None else zeros_like(value)
+            for value, parent in zip(node.saved, node.parents, strict=True)
+        ]
+    places = tuple(i for i, parent in enumerate(node.parents) if parent is not None)
+    hook = _core.set_tape_hook(None)
+    try:
+        gradient = _gradient_of_call(function_of(node.call), places)
+        saved = [
+            _again(value, parent) if parent is not None else value
+            for value, parent in zip(node.saved, node.parents, strict=True)
+        ]
+    finally:
+        _core.set_tape_hook(hook)
+    insisted = _core.insist(True)  # also under a debugger: the tape is not kept on a tape
+    try:
+        found = apply(gradient, (*saved, cotangent), {})
+    finally:
+        _core.insist(insisted)
+    out: list[Any] = [None] * len(node.parents)
+    for at, one in zip(places, found if len(places) > 1 else (found,), strict=True):
+        out[at] = one
+    return out
+
+
+def _again(value: Any, node: Node) -> Any:
+    """A saved value under its node, where an outer tape is still open."""
+    if not node.tapes.intersection(thread.open):
+        return value
+    if isinstance(value, Tensor):
+        note(value, node)
+        return value
+    return Traced(value, node)
+
+
+def _replaced(given: Any, before: Any) -> Any:
+    return before if given is None else given
+
+
+def add_cotangent(cotangents: dict[Node, Any], node: Node, one: Any) -> None:
+    """Add a gradient to what is known of a node's."""
+    known = cotangents.get(node)
+    cotangents[node] = one if known is None else known + one

@@ -1,0 +1,471 @@
+"""Gradients of functions of Tensors and of NumPy arrays.
+
+`grad` and its kin give functions that are compiled like marked ones: capture follows them into the function that is differentiated and
+appends the gradient to the graph (`framejit._autodiff._primitives.pull`). Where that function has graph breaks, the interpreter runs it and the same
+functions keep a tape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from framejit import _core  # no module that imports framejit.ops, which imports this one
+from framejit._api._control import is_compiling
+from framejit._api._errors import GraphBreakError
+from framejit._api._jit import is_compiled, make_function, settings_of
+from framejit._autodiff._backward import set_gradient_of_call
+from framejit._autodiff._primitives import begin, begin_here, close, ones, pull, restore, stop, watch
+from framejit._autodiff._tape import hooked
+
+__all__ = ["GradOperation", "get_grad", "grad", "jvp", "stop_gradient", "value_and_grad", "vjp"]
+
+Tensor = _core.Tensor
+_ARRAYS = (Tensor, np.ndarray, np.inexact)
+
+
+# --- What the functions below share, followed by capture -----------------------------------------------------------------
+
+
+def _watched(tape: Any, x: Any, found: list[Any]) -> Any:
+    """`x`, an argument, with its arrays watched; these are appended to `found`."""
+    if isinstance(x, (tuple, list)):
+        return type(x)([_watched(tape, item, found) for item in x])
+    if isinstance(x, _ARRAYS):
+        new = watch(tape, x)
+        found.append(new)
+        return new
+    return x
+
+
+def _numbers(x: Any, count: bool) -> Any:
+    """An argument with its floats and complex numbers as NumPy's, where these count: where no argument is a Tensor."""
+    if not count:
+        return x
+    if isinstance(x, (tuple, list)):
+        return type(x)([_numbers(item, True) for item in x])
+    return np.float64(x) if type(x) is float else np.complex128(x) if type(x) is complex else x
+
+
+def _leaves(out: Any) -> list[Any]:
+    if isinstance(out, (tuple, list)):
+        return [leaf for item in out for leaf in _leaves(item)]
+    if isinstance(out, dict):
+        return [leaf for item in out.values() for leaf in _leaves(item)]
+    return [out]
+
+
+def _like(x: Any, gradients: list[Any]) -> Any:
+    """Gradients in the structure of an argument; () for what has none. They are taken from the front of the list."""
+    if isinstance(x, (tuple, list)):
+        return tuple([_like(item, gradients) for item in x])
+    return gradients.pop(0) if isinstance(x, _ARRAYS) else ()
+
+
+def _original(x: Any, watched: tuple[Any, ...], given: tuple[Any, ...]) -> Any:
+    """A result of the function: an argument that it gives back is the caller's own."""
+    if type(x) in (tuple, list):
+        return type(x)([_original(item, watched, given) for item in x])
+    return restore(x, watched, given)
+
+
+def _seeds(leaves: list[Any], sens: Any) -> list[Any]:
+    given = _leaves(sens)
+    if len(given) != len(leaves):
+        raise ValueError(f"sens has {len(given)} parts, but the function gives {len(leaves)}.")
+    return given
+
+
+def _make(
+    fn: Any,
+    wanted: tuple[int, ...] | None,
+    weights: tuple[Any, ...],
+    has_aux: bool,
+    sens_param: bool,
+    finish: Callable[..., Any],
+    one_call: bool = False,
+) -> Any:
+    """The function that runs `fn`, and calls `finish(out, gradients of inputs, gradients of weights)`. `wanted`: None: all arguments."""
+
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        sens = None
+        if sens_param:
+            sens = args[-1]
+            args = args[:-1]
+        inputs = list(args)
+        positions = tuple(range(len(inputs))) if wanted is None else wanted
+        for at in positions:
+            if at >= len(inputs):
+                raise RuntimeError(f"Position index {at} is exceed input size.")
+        numbers = not any([isinstance(leaf, Tensor) for leaf in _leaves(inputs)])
+        for at in positions:
+            inputs[at] = _numbers(inputs[at], numbers)
+        given = [inputs[at] for at in positions]
+        tape = begin_here() if hooked and not one_call else begin()
+        try:
+            watched: list[Any] = []
+            for at in positions:
+                inputs[at] = _watched(tape, inputs[at], watched)
+            out = fn(*inputs, **kwargs)
+            main = out[0] if has_aux else out
+            leaves = _leaves(main)
+            seeds = _seeds(leaves, sens) if sens_param else [None] * len(leaves)
+            gradients = list(pull(tape, tuple(leaves), tuple(seeds), (*watched, *weights)))
+        except ValueError as error:  # NumPy's, for what the tape would not give it
+            if isinstance(error.__cause__, GraphBreakError):
+                raise error.__cause__ from None
+            raise
+        finally:
+            close(tape)
+        del tape
+        out = _original(out, tuple(watched), tuple([x for x in _leaves(given) if isinstance(x, _ARRAYS)]))
+        of_inputs = tuple([_like(x, gradients) for x in given])
+        return finish(out, of_inputs, tuple(gradients))
+
+    return gradient if one_call or is_compiling() else compiled(gradient, fn)
+
+
+def compiled(function: FunctionType, of: Any) -> Any:
+    """A function of ours around the user's `of`, compiled as that one is."""
+    given = getattr(of, "__func__", of)
+    settings = settings_of(given) if is_compiled(given) else {"jit_level": "O0", "dynamic": False, "stress": ""}
+    name = getattr(of, "__name__", type(of).__name__)
+    function.__name__ = function.__qualname__ = f"gradient of {name}"
+    return make_function(function, {**settings, "quiet": True})
+
+
+def make_quiet(function: FunctionType, level: str) -> Any:
+    """A function of Tensors, compiled: floating-point flags are nobody's, as Tensors do not warn."""
+    return make_function(function, {"jit_level": level, "dynamic": False, "stress": "", "quiet": True})
+
+
+def one_call_gradient(function: FunctionType, positions: tuple[int, ...]) -> Any:
+    """For tapes: of a function that makes one call, which has to be a graph; the last argument is the gradient of what comes behind."""
+    known = function.__dict__.setdefault("__framejit_gradients__", {})
+    if positions not in known:
+        settings = {"jit_level": "O0", "dynamic": False, "stress": "", "quiet": True, "fullgraph": True}
+        gradient = _make(function, positions, (), False, True, _of_one_call, one_call=True)
+        known[positions] = _core.Function(gradient, settings)  # also where nothing else is compiled
+    return known[positions]
+
+
+def _of_one_call(out: Any, of_inputs: tuple[Any, ...], of_weights: tuple[Any, ...]) -> Any:
+    return of_inputs if len(of_inputs) > 1 else of_inputs[0]
+
+
+set_gradient_of_call(one_call_gradient)
+
+
+# --- grad and value_and_grad -----------------------------------------------------------------------------------------------
+
+
+def _positions(name: str, grad_position: Any, weights: Any) -> tuple[int, ...]:
+    if grad_position is None and weights is None:
+        raise ValueError("`grad_position` and `weight` can not be None at the same time.")
+    if grad_position is None:
+        return ()
+    given = grad_position if isinstance(grad_position, tuple) else (grad_position,)
+    for at in given:
+        if not isinstance(at, int) or isinstance(at, bool):
+            raise TypeError(f"For 'F.{name}', the 'grad_position' must be int or tuple.")
+        if at < 0:
+            raise ValueError("grad_position must be >= 0.")
+    if len(set(given)) != len(given):
+        raise ValueError("There are duplicate positions in grad_position.")
+    return given
+
+
+def _weights(name: str, weights: Any) -> tuple[Any, ...]:
+    given = () if weights is None else (weights,) if isinstance(weights, Tensor) else tuple(weights)
+    for weight in given:
+        if not isinstance(weight, Tensor) or not hasattr(weight, "requires_grad"):
+            raise TypeError(f"For 'F.{name}', the 'weights' must be Parameters, but got {type(weight).__name__}.")
+    return given
+
+
+def _remembered(fn: Any, options: tuple[Any, ...]) -> Any:
+    """`_gradient`; for a function what was made for the same arguments before: compiling it again would be a waste."""
+    name, position, weights, *flags = options
+    if is_compiling() or weights is not None or not isinstance(fn, (FunctionType, _core.Function)):
+        return _gradient(fn, *options)
+    known = fn.__dict__.setdefault("__framejit_gradients__", {})
+    key = (name, position if isinstance(position, (int, tuple)) else None, *flags)
+    if key not in known:
+        known[key] = _gradient(fn, *options)
+    return known[key]
+
+
+def _gradient(
+    fn: Any,
+    name: str,
+    grad_position: Any,
+    weights: Any,
+    has_aux: bool,
+    return_ids: bool,
+    value_too: bool,
+    sens_param: bool,
+) -> Any:
+    positions, parameters = _positions(name, grad_position, weights), _weights(name, weights)
+    if not callable(fn):
+        raise TypeError(f"For 'F.{name}', the 'fn' must be a function or a Cell, but got {type(fn).__name__}.")
+    one_input = not isinstance(grad_position, tuple) or len(positions) == 1
+    one_weight = isinstance(weights, Tensor)
+    with_inputs, with_weights = grad_position is not None, weights is not None
+    names = tuple([parameter.name for parameter in parameters])
+
+    def finish(out: Any, of_inputs: tuple[Any, ...], of_weights: tuple[Any, ...]) -> Any:
+        if return_ids:
+            of_inputs = tuple([(at, gradient) for at, gradient in zip(positions, of_inputs)])
+            of_weights = tuple([(each, gradient) for each, gradient in zip(names, of_weights)])
+        inputs = of_inputs[0] if one_input and with_inputs else of_inputs
+        weights = of_weights[0] if one_weight else of_weights
+        gradients = (inputs, weights) if with_inputs and with_weights else inputs if with_inputs else weights
+        if value_too:
+            return out, gradients
+        return (gradients, tuple(out[1:])) if has_aux else gradients
+
+    return _make(fn, positions, parameters, has_aux, sens_param, finish)
+
+
+def grad(
+    fn: Any,
+    grad_position: Any = 0,
+    weights: Any = None,
+    has_aux: bool = False,
+    return_ids: bool = False,
+    sens_param: bool = False,
+) -> Any:
+    """The function that gives the gradient of `fn`.
+
+    Parameters
+    ----------
+    fn : callable or Cell
+        A function of Tensors or of NumPy arrays. Where it gives an array or several, their sum is differentiated.
+    grad_position : int, tuple of int or None
+        With respect to which arguments. An int, or a tuple of one, gives the gradient itself, a longer tuple a tuple. None: of none.
+    weights : Parameter, list of Parameter, ParameterTuple or None
+        With respect to which Parameters. With `grad_position` the result is (gradients of arguments, gradients of weights).
+    has_aux : bool
+        `fn` gives a tuple whose first item is differentiated; the result is (gradients, the others).
+    return_ids : bool
+        Each gradient comes as (position or name, gradient), for `get_grad`.
+    sens_param : bool
+        The last argument of a call is the gradient of what comes behind, in place of ones.
+
+    Returns
+    -------
+    callable
+        Takes the arguments of `fn`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import framejit as fj
+    >>> fj.grad(lambda x: np.sum(x * x))(np.array([1.0, 2.0]))
+    array([2., 4.])
+    >>> float(fj.grad(fj.grad(lambda x: x**3))(2.0))
+    12.0
+    """
+    options = ("grad", grad_position, weights, has_aux, return_ids, False, sens_param)
+    return _remembered(fn, options)
+
+
+def value_and_grad(
+    fn: Any, grad_position: Any = 0, weights: Any = None, has_aux: bool = False, return_ids: bool = False
+) -> Any:
+    """The function that gives what `fn` gives, and its gradient: see `grad`.
+
+    Examples
+    --------
+    >>> import framejit as fj
+    >>> value, gradient = fj.value_and_grad(lambda x: (x * x).sum())(fj.Tensor([1.0, 2.0]))
+    >>> value.item(), gradient.tolist()
+    (5.0, [2.0, 4.0])
+    """
+    return _remembered(fn, ("value_and_grad", grad_position, weights, has_aux, return_ids, True, False))
+
+
+def get_grad(gradients: Any, identifier: Any) -> Any:
+    """The gradient of a position or of a Parameter (or its name) among those that ``return_ids=True`` gave.
+
+    Raises
+    ------
+    RuntimeError
+        If it is not there.
+    """
+    name = identifier.name if isinstance(identifier, Tensor) else identifier
+    if not isinstance(name, (int, str)) or isinstance(name, bool):
+        raise ValueError(
+            f"For 'get_grad', the 'identifier' must be int, str or Parameter, but got {type(name).__name__}."
+        )
+
+    def search(part: Any) -> list[Any]:
+        if isinstance(part, tuple) and len(part) == 2 and type(part[0]) in (int, str):
+            return [part[1]] if type(part[0]) is type(name) and part[0] == name else []
+        return [found for one in part for found in search(one)] if isinstance(part, tuple) else []
+
+    found = search(gradients)
+    if not found:
+        raise RuntimeError(f"Can not find the gradient for position or parameter {name!r}.")
+    return found[0]
+
+
+class GradOperation:
+    """``GradOperation(get_all, get_by_list, sens_param)(fn, weights)``: as `grad` of the first argument, or of all.
+
+    Parameters
+    ----------
+    get_all : bool
+        With respect to all arguments: a tuple.
+    get_by_list : bool
+        With respect to `weights`, given when it is called: a ParameterTuple or list of Parameters; with `get_all` both:
+        (gradients of arguments, gradients of weights).
+    sens_param : bool
+        The last argument of a call is the gradient of what comes behind.
+
+    Examples
+    --------
+    >>> import framejit as fj
+    >>> fj.ops.GradOperation()(lambda x: x * x)(fj.Tensor([3.0])).tolist()
+    [6.0]
+    """
+
+    def __init__(self, get_all: bool = False, get_by_list: bool = False, sens_param: bool = False) -> None:
+        for name, value in (("get_all", get_all), ("get_by_list", get_by_list), ("sens_param", sens_param)):
+            if not isinstance(value, bool):
+                raise TypeError(f"For 'GradOperation', the '{name}' should be bool, but got {type(value).__name__}.")
+        self.get_all, self.get_by_list, self.sens_param = get_all, get_by_list, sens_param
+
+    def __call__(self, fn: Any, weights: Any = None) -> Any:
+        """The function that gives the gradients."""
+        if self.get_by_list and weights is None:
+            weights = fn.trainable_params()
+        chosen = weights if self.get_by_list else None
+        if self.get_all:
+            return _all_inputs(fn, chosen, self.sens_param)
+        return grad(fn, None if self.get_by_list else 0, chosen, sens_param=self.sens_param)
+
+
+def _all_inputs(fn: Any, weights: Any, sens_param: bool) -> Any:
+    parameters, one_weight = _weights("GradOperation", weights), isinstance(weights, Tensor)
+
+    def finish(out: Any, of_inputs: tuple[Any, ...], of_weights: tuple[Any, ...]) -> Any:
+        if weights is None:
+            return of_inputs
+        return of_inputs, (of_weights[0] if one_weight else of_weights)
+
+    return _make(fn, None, parameters, False, sens_param, finish)
+
+
+def stop_gradient(value: Any) -> Any:
+    """A copy of an array that counts as a constant in gradients.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import framejit as fj
+    >>> from framejit import ops
+    >>> fj.grad(lambda x: np.sum(x * ops.stop_gradient(x)))(np.array([2.0, 3.0]))
+    array([2., 3.])
+    """
+    return stop(value)
+
+
+# --- Products of a Jacobian and a vector ------------------------------------------------------------------------------------
+
+
+def _forward(fn: Any, has_aux: bool) -> Any:
+    """(inputs, tangents) -> (out, tangent of out): the gradient, which is linear in its seed, differentiated by the seed."""
+
+    def tangent(inputs: tuple[Any, ...], tangents: tuple[Any, ...]) -> Any:
+        numbers = not any([isinstance(leaf, Tensor) for leaf in _leaves(inputs)])
+        inputs = tuple([_numbers(x, numbers) for x in inputs])
+        tape = begin()
+        try:
+            watched: list[Any] = []
+            given = [_watched(tape, x, watched) for x in inputs]
+            out = fn(*given)
+            main = out[0] if has_aux else out
+            leaves = _leaves(main)
+            outer = begin()
+            seeds = tuple([watch(outer, ones(leaf)) for leaf in leaves])
+            gradients = pull(tape, tuple(leaves), seeds, tuple(watched))
+            moved = list(pull(outer, gradients, tuple(_leaves(tangents)), seeds))
+        finally:
+            close(tape)
+        del tape, outer
+        arrays = tuple([x for x in _leaves(inputs) if isinstance(x, _ARRAYS)])
+        out = _original(out, tuple(watched), arrays)
+        return out, _like(main, moved)
+
+    return tangent
+
+
+def jvp(fn: Any, inputs: Any, v: Any, has_aux: bool = False) -> Any:
+    """(fn(inputs), the derivative of that in the direction `v`): the product of the Jacobian and a vector.
+
+    Parameters
+    ----------
+    fn : callable or Cell
+        A function of arrays; with `has_aux` its result is a tuple of which the first item counts.
+    inputs, v : array or tuple of arrays
+        The arguments, and how fast each moves.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import framejit as fj
+    >>> fj.jvp(np.square, np.array([1.0, 2.0]), np.array([1.0, 10.0]))
+    (array([1., 4.]), array([ 2., 40.]))
+    """
+    arguments = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
+    directions = tuple(v) if isinstance(v, (tuple, list)) else (v,)
+    if len(arguments) != len(directions):
+        raise ValueError(
+            f"For 'jvp', 'inputs' and 'v' must be as many, but got {len(arguments)} and {len(directions)}."
+        )
+    out, moved = _remembered_as("jvp", fn, has_aux)(arguments, directions)
+    return (out[0], moved, *out[1:]) if has_aux else (out, moved)
+
+
+def _remembered_as(name: str, fn: Any, has_aux: bool) -> Any:
+    if is_compiling():
+        return _forward(fn, has_aux)
+    if not isinstance(fn, (FunctionType, _core.Function)):
+        return compiled(_forward(fn, has_aux), fn)
+    known = fn.__dict__.setdefault("__framejit_gradients__", {})
+    if (name, has_aux) not in known:
+        known[name, has_aux] = compiled(_forward(fn, has_aux), fn)
+    return known[name, has_aux]
+
+
+def vjp(fn: Any, *inputs: Any, weights: Any = None, has_aux: bool = False) -> Any:
+    """(fn(*inputs), the function from a vector to the product of it and the Jacobian).
+
+    The function takes one array for each output, and gives the gradient of the input, a tuple for several; with `weights` as `grad`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import framejit as fj
+    >>> out, back = fj.vjp(np.square, np.array([1.0, 2.0]))
+    >>> back(np.array([1.0, 10.0]))
+    array([ 2., 40.])
+    """
+    positions = tuple(range(len(inputs)))
+    parameters, one_weight = _weights("vjp", weights), isinstance(weights, Tensor)
+
+    def finish(out: Any, of_inputs: tuple[Any, ...], of_weights: tuple[Any, ...]) -> Any:
+        first = of_inputs[0] if len(of_inputs) == 1 else of_inputs
+        return first if weights is None else (first, of_weights[0] if one_weight else of_weights)
+
+    backward = _make(fn, positions, parameters, has_aux, True, finish)
+    out = fn(*inputs)
+
+    def pullback(*sens: Any) -> Any:
+        return backward(*inputs, sens)
+
+    return (out[0], pullback, *out[1:]) if has_aux else (out, pullback)

@@ -1,0 +1,1 @@
+"""Files: checkpoints of parameters and exported graphs."""

@@ -1,0 +1,1 @@
+"""What only programs written for MindSpore need."""

@@ -1,0 +1,69 @@
+"""framejit under the name mindspore, for scripts that import that."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+# Modules of MindSpore that are parts of other modules here.
+_ELSEWHERE = {
+    "_c_expression": "_mindspore._c_expression",
+    "dtype": "common.dtype",
+    "nn.cell": "nn",
+    "nn.dynamic_lr": "nn",
+    "nn.layer": "nn",
+    "nn.learning_rate_schedule": "nn",
+    "nn.loss": "nn",
+    "nn.loss.loss": "nn",
+    "nn.metrics": "train",
+    "nn.optim": "nn",
+    "nn.optim.optimizer": "nn",
+    "nn.wrap": "nn",
+    "nn.wrap.cell_wrapper": "nn",
+    "nn.wrap.loss_scale": "nn",
+    "ops.primitive": "ops.operations",
+    "train.callback": "train",
+    "train.loss_scale_manager": "train",
+    "train.metrics": "train",
+    "train.model": "train",
+    "train.serialization": "",
+}
+
+
+class _Alias(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds mindspore.X where framejit.X is."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """The module of framejit, under the other name."""
+        package, _, rest = fullname.partition(".")
+        if package != "mindspore":
+            return None
+        name = ".".join(filter(None, ("framejit", _ELSEWHERE.get(rest, rest))))
+        try:
+            found = importlib.util.find_spec(name)
+        except ModuleNotFoundError:
+            return None
+        return None if found is None else importlib.machinery.ModuleSpec(fullname, self, loader_state=name)
+
+    def create_module(self, spec: Any) -> ModuleType:
+        """The same module object as under its own name."""
+        module = importlib.import_module(spec.loader_state)
+        spec.loader_state = module.__spec__
+        return module
+
+    def exec_module(self, module: Any) -> None:
+        """Nothing: it has run. It keeps its own spec."""
+        module.__spec__ = module.__spec__.loader_state
+
+
+def install() -> None:
+    """Make ``import mindspore`` and imports of its modules give framejit."""
+    sys.meta_path.insert(0, _Alias())

@@ -1,0 +1,1 @@
+"""What users see of capture: events, logs, traces, reports and what comparing runs found."""

@@ -1,0 +1,232 @@
+"""``explain``: call a function and say what was compiled, what was not, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from framejit._api._jit import compile_any, is_compiled, jit, settings_of
+from framejit._api._platform import core, reason
+from framejit._reporting._collect import Collector, FunctionReport, breaks_of, function_report
+from framejit._reporting._format import break_text, counted, entry_text, function_name, recompile_text, short_path
+from framejit._reporting._gain import gain_text
+
+_UNSAMPLED = "call it again to measure what is gained"
+
+
+class Explanation:
+    """What a call compiled. Prints as a report; shows as HTML in notebooks.
+
+    Attributes
+    ----------
+    result : object
+        What the call returned.
+    error : BaseException or None
+        What it raised.
+    functions : list of FunctionReport
+        The function, and those that were compiled on their own below it.
+    own : FunctionReport or None
+        The function alone. Its `gain` says what its calls took, and what they would have taken as plain Python.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        result: Any,
+        error: Exception | None,
+        functions: list[FunctionReport],
+        own: FunctionReport | None = None,
+    ) -> None:
+        self.name = name
+        self.result = result
+        self.error = error
+        self.functions = functions
+        self.own = own
+
+    @property
+    def breaks(self) -> list[dict[str, Any]]:
+        """The places at which capture stopped: id, what, why, way_out, detail, function, file, line, column."""
+        return breaks_of(self.functions)
+
+    @property
+    def entries(self) -> list[dict[str, Any]]:
+        """What is compiled: kind, first_line, last_line, guards, graph, kernels, hits, and times in nanoseconds."""
+        return [entry for function in self.functions for entry in function.entries]
+
+    @property
+    def graphs(self) -> list[str]:
+        """The graphs as text."""
+        return [str(entry["graph"]) for entry in self.entries]
+
+    @property
+    def kernels(self) -> list[dict[str, Any]]:
+        """The kernels: name and bytes."""
+        return [kernel for entry in self.entries for kernel in entry["kernels"]]
+
+    @property
+    def recompiles(self) -> list[dict[str, Any]]:
+        """Which guard of which entry failed and had another compiled: entry, guard, expected, found, becomes."""
+        return [record for function in self.functions for record in function.recompiles]
+
+    @property
+    def bytecode(self) -> str:
+        """The bytecode of each function that breaks beside the code that runs in its place."""
+        return "\n\n".join(function.bytecode for function in self.functions if function.bytecode)
+
+    @property
+    def guards(self) -> list[str]:
+        """The guards as Python expressions."""
+        return [str(guard) for entry in self.entries for guard in entry["guards"]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data, for JSON."""
+        return {
+            "name": self.name,
+            "error": None if self.error is None else f"{type(self.error).__name__}: {self.error}",
+            "summary": self._summary(),
+            "functions": [function.to_dict() for function in self.functions],
+        }
+
+    def text(self, *, bytecode: bool = False) -> str:
+        """The report as text; with the bytecode of each function that breaks if asked for."""
+        lines = [self._summary()]
+        for function in self.functions:
+            lines += ["", f"{function_name({'function': function.name})}  {short_path(function.file)}:{function.line}"]
+            lines += [f"  {text}" for text in (function.why_not_compiled, gain_text(function)) if text]
+            breaks = function.breaks if function.entries else function.breaks[:1]
+            for text in [*map(break_text, breaks), *map(recompile_text, function.recompiles)]:
+                lines += _indented(text, 2)
+            if len(breaks) < len(function.breaks):
+                lines.append(f"  and {len(function.breaks) - len(breaks)} more, see Explanation.breaks")
+            if function.breaks and function.entries:
+                regions = sum(entry["kind"] == "region" for entry in function.entries)
+                lines.append(
+                    f"  code after a break is compiled once the program has come there: {counted(regions, 'region')} so far"
+                )
+            for number, entry in enumerate(function.entries):
+                lines.append(f"  entry {number}: {entry_text(entry)}")
+                for title, text in (
+                    ("guards", "\n".join(entry["guards"])),
+                    ("graph", entry["graph"]),
+                    ("program", entry["program"]),
+                ):
+                    lines += [f"    {title}", *_indented(str(text), 6)]
+            if bytecode and function.bytecode:
+                lines += ["  bytecode", *_indented(function.bytecode, 4)]
+        return "\n".join(lines)
+
+    def _summary(self) -> str:
+        if reason is not None:
+            return f"{self.name}(): ran as plain Python: {reason}"
+        made = f"{counted(len(self.entries), 'graph')}, {counted(len(self.breaks), 'break')}"
+        if not self.entries:
+            made = "not compiled" if self.own is None else self.own.why_not_compiled
+        gain = "" if self.own is None else gain_text(self.own)
+        raised = "" if self.error is None else f"raised {type(self.error).__name__}: {self.error}"
+        return f"{self.name}(): {'; '.join(part for part in (made, gain, raised) if part)}"
+
+    def __str__(self) -> str:
+        return self.text()
+
+    __repr__ = __str__
+
+    def __rich__(self) -> Any:
+        """For `rich.print`: sources, graphs and assembly stand in panels of their own."""
+        from framejit._reporting._rich import renderable
+
+        return renderable(self._summary(), self.functions)
+
+    def show(self, *, bytecode: bool = False) -> None:
+        """Print the report, in colours if `rich` is installed and the output is a terminal, or with the bytecode."""
+        import sys
+
+        if not bytecode and sys.stdout.isatty() and find_spec("rich") is not None:
+            from rich import print as rich_print
+
+            rich_print(self)
+        else:
+            print(self.text(bytecode=bytecode))
+
+    def _repr_html_(self) -> str:
+        from framejit._reporting._html import STYLE, functions_body
+
+        return f"<style>{STYLE}</style>{self._heading()}{functions_body(self.functions)}"
+
+    def _heading(self) -> str:
+        from html import escape
+
+        return f"<p>{escape(self._summary())}</p>"
+
+    def save(self, file: str | Path) -> None:
+        """Write the report as one HTML file that needs nothing else."""
+        from framejit._reporting._html import functions_body, page
+
+        body = f"<h1>framejit</h1>{self._heading()}{functions_body(self.functions)}"
+        Path(file).write_text(page(f"framejit: {self.name}", body), encoding="utf-8")
+
+
+def _indented(text: str, by: int) -> list[str]:
+    return [" " * by + line for line in text.rstrip().splitlines()]
+
+
+def explain(function: Any, **jit_arguments: Any) -> Callable[..., Explanation]:
+    """Explain what `jit` makes of a call.
+
+    Parameters
+    ----------
+    function : callable
+        A function, marked or not. It is compiled anew, so that everything shows.
+    **jit_arguments
+        Arguments of `jit`, for a function that is not marked.
+
+    Returns
+    -------
+    callable
+        Takes the function's arguments, calls it, and returns an `Explanation`. Further calls go on with what earlier
+        ones compiled. Some of them run as plain Python instead, so that the explanation can say what compiled code saves.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import framejit as fj
+    >>> def f(x):
+    ...     return x * 2 + 1
+    >>> report = fj.explain(f)(np.arange(3.0))
+    >>> report.result
+    array([1., 3., 5.])
+    """
+    before = core is not None and core.set_measuring(True)
+    try:
+        fresh = _compiled_anew(function, jit_arguments)
+    finally:
+        if core is not None:
+            core.set_measuring(before)
+    compiled = getattr(fresh, "__func__", fresh)
+
+    def call(*args: Any, **kwargs: Any) -> Explanation:
+        result, error = None, None
+        collector = Collector(_UNSAMPLED)
+        collector.add(compiled)
+        try:
+            result = fresh(*args, **kwargs)
+        except Exception as raised:
+            error = raised
+        finally:
+            functions = collector.finish()
+        own = function_report(compiled._report(), _UNSAMPLED) if hasattr(compiled, "_report") else None
+        return Explanation(
+            getattr(function, "__qualname__", type(function).__qualname__), result, error, functions, own
+        )
+
+    return call
+
+
+def _compiled_anew(function: Any, jit_arguments: dict[str, Any]) -> Any:
+    inner = getattr(function, "__func__", function)
+    if not is_compiled(inner):
+        return jit(**jit_arguments)(function)
+    if jit_arguments:
+        raise TypeError("explain() of a marked function takes no arguments of jit: it has its own")
+    return compile_any(function, settings_of(inner))

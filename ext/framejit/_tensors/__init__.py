@@ -1,0 +1,1 @@
+"""Tensors: their making, Parameters, and random numbers, whose state is a Tensor."""

@@ -1,0 +1,462 @@
+"""NumPy functions in Python, for capture to follow in place of what NumPy runs; never called as they stand.
+
+Most of NumPy's own functions in Python are followed as they are. Here are those that use what capture does not know, for arguments for
+which a few lines do the same to the same arrays in the same order; for others capture gives up and NumPy's function runs.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.fft  # noqa: F401  np.fft is there once something has asked for it, which capture does not do
+
+from framejit._api._control import graph_break
+from framejit._traced import _host
+
+_numpy2 = int(np.__version__.split(".")[0]) >= 2
+_core = np._core if _numpy2 else np.core  # type: ignore[attr-defined]
+
+
+def _index(a: Any, /) -> Any:
+    if type(a) is not int:
+        graph_break("operator.index() of what is no int")
+    return a
+
+
+def _normalize_axis_index(axis: Any, ndim: Any, msg_prefix: Any = None) -> Any:
+    if type(axis) is not int or axis < -ndim or axis >= ndim:
+        graph_break("an axis out of range")
+    return axis + ndim if axis < 0 else axis
+
+
+def _ndim(a: Any) -> Any:
+    return 0 if isinstance(a, (int, float)) else a.ndim
+
+
+def _shape(a: Any) -> Any:
+    return () if isinstance(a, (int, float)) else a.shape
+
+
+def _size(a: Any, axis: Any = None) -> Any:
+    if isinstance(a, (int, float)):
+        if axis is not None:
+            graph_break("an axis of a number")
+        return 1
+    return a.size if axis is None else a.shape[axis]
+
+
+def _roll(a: Any, shift: Any, axis: Any = None) -> Any:
+    if axis is None:
+        return _roll(a.ravel(), shift, 0).reshape(a.shape)
+    axes = axis if isinstance(axis, (tuple, list)) else (axis,)
+    shifts = shift if isinstance(shift, (tuple, list)) else (shift,) * len(axes)
+    if len(axes) == 1:
+        axes = axes * len(shifts)
+    if len(shifts) != len(axes) or not shifts:
+        graph_break("shift and axis of different lengths")
+    offsets = [0] * a.ndim
+    for i in range(len(axes)):
+        if type(shifts[i]) is not int:
+            graph_break("a shift that is no int")
+        offsets[_normalize_axis_index(axes[i], a.ndim)] += shifts[i]
+    pairs: list[Any] = [((), ())]
+    for i in range(a.ndim):
+        offset = offsets[i] % (a.shape[i] or 1)
+        parts: Any = ((slice(None), slice(None)),)
+        if offset:
+            parts = ((slice(None, -offset), slice(offset, None)), (slice(-offset, None), slice(None, offset)))
+        pairs = [((*source, part[0]), (*target, part[1])) for source, target in pairs for part in parts]
+    result = np.empty_like(a)
+    for source, target in pairs:
+        result[target] = a[source]
+    return result
+
+
+def _linspace(
+    start: Any, stop: Any, num: Any = 50, endpoint: Any = True, retstep: Any = False, dtype: Any = None, axis: Any = 0,
+    *, device: Any = None,
+) -> Any:  # fmt: skip
+    if retstep or dtype is not None or axis != 0 or device is not None or type(num) is not int or num < 0:
+        graph_break("np.linspace with such arguments")
+    if not isinstance(start, (int, float)) or not isinstance(stop, (int, float)):
+        graph_break("np.linspace of arrays")
+    first, last = float(start), float(stop)
+    count = num - 1 if endpoint else num
+    result = np.arange(0, num, dtype=np.float64).reshape(-1)
+    delta = last - first
+    step = delta / count if count > 0 else 0.0
+    if not -1e300 < delta < 1e300:
+        graph_break("np.linspace of huge numbers")
+    if count > 0 and step != 0:
+        result *= step
+    else:
+        graph_break("np.linspace with a step of 0")
+    result += first
+    if endpoint and num > 1:
+        result[-1, ...] = last
+    return result
+
+
+def _meshgrid(*xi: Any, copy: Any = True, sparse: Any = False, indexing: Any = "xy") -> Any:
+    ndim = len(xi)
+    if not copy or indexing not in ("xy", "ij") or ndim < 2:
+        graph_break("np.meshgrid with such arguments")
+    lengths, grids = [], []
+    for x in xi:
+        if not isinstance(x, np.ndarray) or x.ndim != 1:
+            graph_break("np.meshgrid of what is no vector")
+        lengths.append(x.shape[0])
+    order = list(range(ndim))
+    if indexing == "xy":
+        order[0], order[1] = 1, 0
+    shape = tuple([lengths[i] for i in order])
+    for i in range(ndim):
+        grid = xi[i].reshape(tuple([-1 if k == i else 1 for k in order]))
+        if sparse:
+            grids.append(grid.copy())
+            continue
+        result = np.empty(shape, xi[i].dtype)
+        result[...] = grid
+        grids.append(result)
+    return tuple(grids) if _numpy2 else grids
+
+
+def _stack(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: Any = "same_kind") -> Any:
+    arrays = [np.asanyarray(x) for x in arrays]
+    if not arrays:
+        graph_break("np.stack of nothing")
+    for x in arrays:
+        if x.shape != arrays[0].shape:
+            graph_break("np.stack of arrays that differ in shape")
+    place = (slice(None),) * _normalize_axis_index(axis, arrays[0].ndim + 1) + (None,)
+    return np.concatenate([x[place] for x in arrays], axis, out, dtype=dtype, casting=casting)
+
+
+def _column_stack(tup: Any) -> Any:
+    columns = []
+    for x in tup:
+        if not isinstance(x, np.ndarray) or x.ndim < 1:
+            graph_break("np.column_stack of what is no array")
+        columns.append(x.reshape(-1, 1) if x.ndim == 1 else x)
+    return np.concatenate(columns, 1)
+
+
+def _append(arr: Any, values: Any, axis: Any = None) -> Any:
+    if axis is None:
+        return np.concatenate((np.asanyarray(arr).reshape(-1), np.asarray(values).reshape(-1)))
+    return np.concatenate((arr, values), axis=axis)
+
+
+def _array_split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> Any:
+    total = ary.shape[axis]
+    if type(indices_or_sections) is int:
+        if indices_or_sections <= 0:
+            graph_break("no sections")
+        each, extras = divmod(total, indices_or_sections)
+        points, at = [0], 0
+        for i in range(indices_or_sections):
+            at += each + (1 if i < extras else 0)
+            points.append(at)
+    elif isinstance(indices_or_sections, (list, tuple)):
+        points = [0, *indices_or_sections, total]
+    else:
+        graph_break("np.array_split at what is no list")
+    rows = np.swapaxes(ary, axis, 0)
+    return [np.swapaxes(rows[points[i] : points[i + 1]], axis, 0) for i in range(len(points) - 1)]
+
+
+def _diag(v: Any, k: Any = 0) -> Any:
+    if not isinstance(v, np.ndarray) or type(k) is not int or v.ndim not in (1, 2):
+        graph_break("np.diag of such arguments")
+    if v.ndim == 2:
+        return v.diagonal(k)
+    n = v.shape[0] + abs(k)
+    result = np.zeros((n, n), v.dtype)
+    result[: n - k].reshape(-1)[k if k >= 0 else -k * n :: n + 1] = v
+    return result
+
+
+def _diagflat(v: Any, k: Any = 0) -> Any:
+    return _diag(v.ravel(), k)
+
+
+def _fill_diagonal(a: Any, val: Any, wrap: Any = False) -> None:
+    plain = type(val) is int or (type(val) is float and a.dtype.kind == "f")
+    if wrap or not plain or a.ndim != 2 or not a.flags.c_contiguous:
+        graph_break("np.fill_diagonal of such arguments")
+    a.reshape(-1)[: a.shape[1] * a.shape[1] : a.shape[1] + 1] = val
+
+
+def _rot90(m: Any, k: Any = 1, axes: Any = (0, 1)) -> Any:
+    if type(k) is not int or m.ndim < 2 or len(axes) != 2:
+        graph_break("np.rot90 of such arguments")
+    first, second = [_normalize_axis_index(axis, m.ndim) for axis in axes]
+    if first == second:
+        graph_break("np.rot90 in one axis")
+    k %= 4
+    if k == 0:
+        return m[:]
+    if k == 2:
+        return np.flip(np.flip(m, first), second)
+    order = list(range(m.ndim))
+    order[first], order[second] = second, first
+    return np.transpose(np.flip(m, second), order) if k == 1 else np.flip(np.transpose(m, order), second)
+
+
+class _Broadcast:
+    """What np.broadcast says of the arrays' common shape."""
+
+    def __init__(self, *args: Any) -> None:
+        shape: list[Any] = []
+        for own in [np.shape(x) for x in args]:
+            shape = [1] * (len(own) - len(shape)) + shape
+            for i in range(len(own)):
+                at = len(shape) - len(own) + i
+                if shape[at] == 1:
+                    shape[at] = own[i]
+                elif own[i] != 1 and own[i] != shape[at]:
+                    graph_break("arrays that do not broadcast")
+        self.shape = tuple(shape)
+        self.ndim = self.nd = len(shape)
+
+
+def _broadcast(*args: Any) -> Any:
+    return _Broadcast(*args)
+
+
+def _broadcast_shapes(*args: Any) -> Any:
+    return _Broadcast(*[np.empty(shape) for shape in args]).shape
+
+
+def _unique(
+    ar: Any, return_index: Any = False, return_inverse: Any = False, return_counts: Any = False, axis: Any = None, **how: Any
+) -> Any:  # fmt: skip
+    ar = np.asanyarray(ar)
+    if axis is not None:
+        graph_break("np.unique along an axis")
+    count, *results = _host.unique(ar, return_index, return_inverse, return_counts, **how)
+    inverse = results.pop(2 if return_index else 1) if return_inverse else None
+    found = [*_host.head(count, *results)]
+    if return_inverse:
+        found.insert(2 if return_index else 1, inverse.reshape(ar.shape) if _numpy2 else inverse)
+    return tuple(found) if len(found) > 1 else found[0]
+
+
+def _set_function(name: str) -> Callable[..., Any]:
+    function = getattr(_host, name)
+
+    def of_sets(ar1: Any, ar2: Any, *args: Any, **keywords: Any) -> Any:
+        if name == "union1d" and (isinstance(ar1, (int, float, complex)) or isinstance(ar2, (int, float, complex))):
+            graph_break("np.union1d of a number, whose dtype is that of the other argument")
+        count, *results = function(np.asanyarray(ar1), np.asanyarray(ar2), *args, **keywords)
+        found = _host.head(count, *results)
+        return found if len(found) > 1 else found[0]
+
+    return of_sets
+
+
+def _compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
+    condition = np.asarray(condition)
+    if out is not None or condition.ndim != 1:
+        graph_break("np.compress of such arguments")
+    return np.take(a, np.flatnonzero(condition), axis)
+
+
+def _average(a: Any, axis: Any = None, weights: Any = None, returned: Any = False, *, keepdims: Any = False) -> Any:
+    a = np.asanyarray(a)
+    if weights is None:
+        average = a.mean(axis, keepdims=keepdims)
+        total = np.asanyarray(average).dtype.type(a.size / np.asanyarray(average).size)
+    else:
+        weights = np.asanyarray(weights)
+        if weights.shape != a.shape:
+            if type(axis) is not int or weights.shape != (a.shape[axis],):
+                graph_break("np.average with weights of another shape")
+            shape = [1] * a.ndim
+            shape[axis] = -1
+            weights = weights.reshape(tuple(shape))
+        of = (a.dtype, weights.dtype, "f8") if a.dtype.kind in "biu" else (a.dtype, weights.dtype)
+        dtype = np.result_type(*of)
+        total = weights.sum(axis=axis, dtype=dtype, keepdims=keepdims)
+        if np.any(total == 0.0):
+            raise ZeroDivisionError("Weights sum to zero, can't be normalized")
+        average = np.multiply(a, weights, dtype=dtype).sum(axis, keepdims=keepdims) / total
+    if not returned:
+        return average
+    if total.shape != average.shape:
+        total = np.broadcast_to(total, average.shape).copy()
+    return average, total
+
+
+def _sliding_window_view(
+    x: Any, window_shape: Any, axis: Any = None, *, subok: Any = False, writeable: Any = False
+) -> Any:
+    windows = tuple(window_shape) if isinstance(window_shape, (tuple, list)) else (window_shape,)
+    if axis is None:
+        axes = tuple(range(x.ndim))
+    else:
+        axes = tuple([_normalize_axis_index(i, x.ndim) for i in (axis if isinstance(axis, (tuple, list)) else (axis,))])
+    if len(windows) != len(axes) or writeable:
+        graph_break("sliding_window_view of such arguments")
+    shape = list(x.shape)
+    for i, window in zip(axes, windows):  # noqa: B905
+        if type(window) is not int or window < 0 or window > shape[i]:
+            graph_break("a window that does not fit")
+        shape[i] -= window - 1
+    return np.lib.stride_tricks.as_strided(x, (*shape, *windows), x.strides + tuple([x.strides[i] for i in axes]))
+
+
+def _lstsq(a: Any, b: Any, rcond: Any = "warn") -> Any:
+    if isinstance(rcond, str):
+        if not _numpy2 or rcond != "warn":
+            graph_break("np.linalg.lstsq that warns")
+        rcond = None
+    if a.ndim != 2 or b.ndim not in (1, 2):
+        graph_break("np.linalg.lstsq of such arguments")
+    solution, residuals, rank, values = _host.lstsq(a, b, rcond)
+    if a.shape[0] <= a.shape[1]:
+        residuals = np.empty(0, residuals.dtype)
+    return solution, residuals, rank, values
+
+
+def _polyfit(x: Any, y: Any, deg: Any, rcond: Any = None, full: Any = False, w: Any = None, cov: Any = False) -> Any:
+    x = np.asarray(x) + 0.0
+    y = np.asarray(y) + 0.0
+    if (
+        type(deg) is not int
+        or deg < 0
+        or full
+        or cov
+        or x.ndim != 1
+        or y.ndim not in (1, 2)
+        or x.shape[0] != y.shape[0]
+    ):
+        graph_break("np.polyfit of such arguments")
+    if rcond is None:
+        rcond = len(x) * np.finfo(x.dtype).eps
+    powers = np.vander(x, deg + 1)
+    if w is not None:
+        w = np.asarray(w) + 0.0
+        if w.shape != x.shape:
+            graph_break("np.polyfit with such weights")
+        powers *= w[:, None]
+        y *= w[:, None] if y.ndim == 2 else w
+    scale = np.sqrt((powers * powers).sum(axis=0))
+    powers /= scale
+    coefficients, _, rank, _ = np.linalg.lstsq(powers, y, rcond)
+    if rank != deg + 1:
+        raise ValueError("np.polyfit warns")
+    return (coefficients.T / scale).T
+
+
+def _histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:
+    counts, x_edges, y_edges = _host.histogram2d(x, y, bins, range, density, weights)
+    return counts if density else counts[1:-1, 1:-1], x_edges, y_edges
+
+
+def _method_compress(a: Any, condition: Any, axis: Any = None, out: Any = None) -> Any:
+    return _compress(condition, a, axis, out)
+
+
+class _Flat:
+    """The elements of an array in C order."""
+
+    def __init__(self, array: Any) -> None:
+        self.base = array
+
+    def __len__(self) -> int:
+        return self.base.size  # type: ignore[no-any-return]
+
+    def __getitem__(self, key: Any) -> Any:
+        if not isinstance(key, (slice, np.integer, np.ndarray)) and type(key) is not int:
+            graph_break("such an index of x.flat")
+        if isinstance(key, np.ndarray) and (key.ndim != 1 or key.dtype.kind not in "bi"):
+            graph_break("such an array as an index of x.flat")
+        found = self.base.reshape(-1)[key]
+        return found.copy() if isinstance(found, np.ndarray) else found
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if (type(key) is not int and not isinstance(key, slice)) or not isinstance(value, (int, float, np.number)):
+            graph_break("such an assignment to x.flat")
+        self._elements()[key] = value
+
+    def __iter__(self) -> Any:
+        return iter(self._elements())
+
+    def _elements(self) -> Any:
+        if not self.base.flags.c_contiguous:
+            graph_break("the elements of an array in another order than C")
+        return self.base.reshape(-1)
+
+
+def _flat(array: Any) -> Any:
+    return _Flat(array)
+
+
+class _ArrayConverter:
+    """What NumPy's functions ask for the arrays that they are given, where these are arrays."""
+
+    def __init__(self, *args: Any) -> None:
+        for x in args:
+            if not isinstance(x, np.ndarray) or x.ndim == 0:
+                graph_break("what is no array")
+        self.arrays = args
+
+    def __getitem__(self, i: Any) -> Any:
+        return self.arrays[i]
+
+    def __iter__(self) -> Any:
+        return iter(self.arrays)
+
+    def __len__(self) -> int:
+        return len(self.arrays)
+
+    def as_arrays(self, subok: Any = True, pyscalars: Any = None) -> Any:
+        return self.arrays
+
+    def wrap(self, arr: Any, /, to_scalar: Any = None) -> Any:
+        if to_scalar is not None and not isinstance(arr, np.ndarray):
+            graph_break("a result that is no array")
+        return arr
+
+
+def _array_converter(*args: Any) -> Any:
+    return _ArrayConverter(*args)
+
+
+def _ndenumerate(arr: Any) -> Any:
+    return _items_of(np.asarray(arr))
+
+
+def _items_of(arr: Any) -> Any:
+    for place in np.ndindex(arr.shape):
+        yield place, arr[place]
+
+
+_BY_NAME = {
+    "ndim": _ndim, "shape": _shape, "size": _size, "roll": _roll, "linspace": _linspace, "meshgrid": _meshgrid,
+    "stack": _stack, "column_stack": _column_stack, "append": _append, "array_split": _array_split, "diag": _diag, "diagflat": _diagflat,
+    "unique": _unique, "compress": _compress, "average": _average, "histogram2d": _histogram2d, "polyfit": _polyfit, "ndenumerate": _ndenumerate,
+    "fill_diagonal": _fill_diagonal, "rot90": _rot90, "broadcast_shapes": _broadcast_shapes, "broadcast": _broadcast,
+}  # fmt: skip
+
+
+def _constant(value: Any) -> Callable[[], Any]:
+    return lambda: value
+
+
+FUNCTIONS: dict[Any, Callable[..., Any]] = {
+    operator.index: _index,
+    _core.multiarray.normalize_axis_index: _normalize_axis_index,
+    np.lib.stride_tricks.sliding_window_view: _sliding_window_view,
+    np.linalg.lstsq: _lstsq,
+    np.ndarray.compress: _method_compress,
+    np.ndarray.flat: _flat,
+    **{getattr(np, name): function for name, function in _BY_NAME.items()},
+    **{getattr(np, name): _set_function(name) for name in ("union1d", "intersect1d", "setdiff1d", "setxor1d")},
+    **{f: _array_converter for f in (getattr(_core._multiarray_umath, "_array_converter", None),) if f},  # NumPy 2
+    **{f: _constant(f()) for f in (getattr(np, "_using_numpy2_behavior", None),) if f},  # NumPy 1.26
+}

@@ -1,0 +1,418 @@
+"""The methods of Tensor that are written in Python: put into the type, where capture finds them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from framejit import _core
+from framejit._api._dtypes import ALL
+from framejit._autodiff._hooks import register_hook
+from framejit._core import _array, _tensor
+from framejit.ops import _create, _elementwise, _random, _reduce, _shape
+from framejit.ops._shape import _given, _ints
+
+Tensor = _core.Tensor
+
+# --- Conversion ---------------------------------------------------------------------------------------------------------
+
+
+def astype(self: Any, dtype: Any, copy: bool = True) -> Any:
+    """A Tensor of the same shape with the elements converted."""
+    return _tensor(_array(self, dtype))
+
+
+def to(self: Any, dtype: Any) -> Any:
+    """The same as astype."""
+    return _tensor(_array(self, dtype))
+
+
+def item(self: Any, *args: Any) -> Any:
+    """One element as a Python number."""
+    return _array(self).item(*args)
+
+
+def tolist(self: Any) -> Any:
+    """The elements as nested lists of Python numbers."""
+    return _array(self).tolist()
+
+
+def numpy(self: Any) -> Any:
+    """The same as asnumpy."""
+    return self.asnumpy()
+
+
+def copy(self: Any) -> Any:
+    """A Tensor with the same elements and memory of its own."""
+    return _tensor(_array(self))
+
+
+def contiguous(self: Any) -> Any:
+    """The Tensor: all are contiguous."""
+    return self
+
+
+def is_contiguous(self: Any) -> bool:
+    """True."""
+    return True
+
+
+def init_data(self: Any, *args: Any) -> Any:
+    """The Tensor: it has its elements from the start."""
+    return self
+
+
+def type_as(self: Any, other: Any) -> Any:
+    """Converted to the dtype of another Tensor."""
+    return _tensor(_array(self, other.dtype))
+
+
+def _conversion(name: str, dtype: Any) -> Any:
+    def convert(self: Any) -> Any:
+        return _tensor(_array(self, dtype))
+
+    convert.__name__ = convert.__qualname__ = name
+    convert.__doc__ = f"Converted to {dtype!r}."
+    return convert
+
+
+# --- Shape --------------------------------------------------------------------------------------------------------------
+
+
+def reshape(self: Any, *shape: Any) -> Any:
+    """The elements in C order in another shape; one dimension may be -1."""
+    return _tensor(_array(self).reshape(_given(shape)))
+
+
+def transpose(self: Any, *axes: Any) -> Any:
+    """The dimensions in another order; in reverse without arguments."""
+    return _tensor(_array(self).transpose(_given(axes) if axes else None))
+
+
+def broadcast_to(self: Any, *shape: Any) -> Any:
+    """Repeated to a shape; -1 keeps a dimension."""
+    return _shape.broadcast_to(self, _given(shape))
+
+
+def repeat(self: Any, repeats: Any, axis: int | None = None) -> Any:
+    """Each element repeated along `axis`."""
+    return _tensor(np.repeat(_array(self), _ints(repeats), axis))
+
+
+def tile(self: Any, *reps: Any) -> Any:
+    """Repeated as a whole."""
+    return _shape.tile(self, _given(reps))
+
+
+def flatten(self: Any, order: str = "C", *, start_dim: int = 0, end_dim: int = -1) -> Any:
+    """The dimensions from `start_dim` to `end_dim` as one."""
+    return _shape.flatten(self, order, start_dim=start_dim, end_dim=end_dim)
+
+
+def resize(self: Any, *new_shape: Any) -> Any:
+    """Cut or filled with zeros to another shape."""
+    return _tensor(
+        np.resize(_array(self), _given(new_shape)) if self.size else np.zeros(_given(new_shape), _array(self).dtype)
+    )
+
+
+def numel(self: Any) -> Any:
+    """The number of elements."""
+    return self.size
+
+
+def dim(self: Any) -> Any:
+    """The number of dimensions."""
+    return self.ndim
+
+
+def view(self: Any, *shape: Any) -> Any:
+    """The same as reshape."""
+    return _tensor(_array(self).reshape(_given(shape)))
+
+
+def permute(self: Any, *axis: Any) -> Any:
+    """The dimensions in the order `axis`."""
+    return _tensor(_array(self).transpose(_given(axis)))
+
+
+# --- Reductions, where the parameters differ from those of the functions --------------------------------------------------
+
+
+def sum(self: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False, initial: Any = None) -> Any:
+    """Sum over `axis`. Integers and bools give int64."""
+    total = _reduce.sum(self, axis, keepdims, dtype=dtype)
+    return total if initial is None else total + initial
+
+
+def max(
+    self: Any,
+    *dim: Any,
+    axis: Any = None,
+    keepdims: bool = False,
+    keepdim: bool = False,
+    initial: Any = None,
+    where: Any = None,
+    return_indices: bool = False,
+) -> Any:
+    """Largest element over `axis`, with `return_indices` also where it is; so too where a dimension is given by position."""
+    if dim:
+        if len(dim) > 1:
+            keepdim = dim[1]
+        return _reduce.max(self, dim[0], keepdim)
+    if return_indices:
+        return _reduce.max(self, axis, keepdims, initial=initial, where=where)
+    return _reduce.amax(self, axis, keepdims, initial=initial, where=where)
+
+
+def min(
+    self: Any,
+    *dim: Any,
+    axis: Any = None,
+    keepdims: bool = False,
+    keepdim: bool = False,
+    initial: Any = None,
+    where: Any = None,
+    return_indices: bool = False,
+) -> Any:
+    """Smallest element over `axis`, with `return_indices` also where it is; so too where a dimension is given by position."""
+    if dim:
+        if len(dim) > 1:
+            keepdim = dim[1]
+        return _reduce.min(self, dim[0], keepdim)
+    if return_indices:
+        return _reduce.min(self, axis, keepdims, initial=initial, where=where)
+    return _reduce.amin(self, axis, keepdims, initial=initial, where=where)
+
+
+def argmax(self: Any, axis: int | None = None, keepdims: bool = False) -> Any:
+    """Index of the largest element along `axis`."""
+    return _reduce.argmax(self, axis, keepdims)
+
+
+def cumsum(self: Any, axis: int | None = None, dtype: Any = None) -> Any:
+    """Sums of the elements up to each one along `axis`."""
+    return _reduce.cumsum(self if axis is not None else _shape.ravel(self), 0 if axis is None else axis, dtype)
+
+
+def diff(self: Any, n: int = 1, axis: int = -1) -> Any:
+    """Differences of neighbours along `axis`."""
+    return _tensor(np.diff(_array(self), n, axis))
+
+
+def fill_diagonal(self: Any, fill_value: Any, wrap: bool = False) -> Any:
+    """A copy with one number on the diagonal."""
+    out = np.array(_array(self))
+    np.fill_diagonal(out, fill_value, wrap)
+    return _tensor(out)
+
+
+def take(self: Any, indices: Any, axis: int | None = None, mode: str = "clip") -> Any:
+    """The elements at the indices."""
+    return _tensor(np.take(_array(self), _array(indices), axis=axis, mode=mode))
+
+
+def new_zeros(self: Any, size: Any, *, dtype: Any = None) -> Any:
+    """Zeros of this dtype."""
+    return _create.zeros(size, self.dtype if dtype is None else dtype)
+
+
+def new_ones(self: Any, size: Any, *, dtype: Any = None) -> Any:
+    """Ones of this dtype."""
+    return _create.ones(size, self.dtype if dtype is None else dtype)
+
+
+# --- Into the Tensor ------------------------------------------------------------------------------------------------------
+
+
+def itemset(self: Any, *args: Any) -> Any:
+    """A copy with one element replaced."""
+    x = np.array(_array(self))
+    if len(args) == 1:
+        x[...] = args[0]
+    else:
+        x.reshape(-1)[args[0]] = args[1]
+    return _tensor(x)
+
+
+def assign_value(self: Any, value: Any) -> Any:
+    """Writes the elements of another Tensor into this one."""
+    self[...] = value
+    return self
+
+
+def fill_(self: Any, value: Any) -> Any:
+    """One number everywhere, in place."""
+    self[...] = value
+    return self
+
+
+def _in_place(name: str, function: Any) -> Any:
+    def update(self: Any, other: Any) -> Any:
+        self[...] = function(self, other)
+        return self
+
+    update.__name__ = update.__qualname__ = name
+    update.__doc__ = f"{name.rstrip('_')} in place."
+    return update
+
+
+def bernoulli_(self: Any, p: Any = 0.5, generator: Any = None) -> Any:
+    """Ones, each with the probability `p`, and zeros in place."""
+    self[...] = _random.bernoulli(self, p, generator)
+    return self
+
+
+# --- Exchange -------------------------------------------------------------------------------------------------------------
+
+
+def __dlpack__(self: Any, **options: Any) -> Any:
+    return self.asnumpy().__dlpack__(**options)
+
+
+def __dlpack_device__(self: Any) -> Any:
+    return self.asnumpy().__dlpack_device__()
+
+
+def __deepcopy__(self: Any, memo: Any) -> Any:
+    return _tensor(_array(self))
+
+
+def __round__(self: Any, decimals: int = 0) -> Any:
+    return _elementwise.round(self, decimals=decimals)
+
+
+def __format__(self: Any, spec: str) -> str:
+    return format(self.item() if spec and self.ndim == 0 else str(self), spec)
+
+
+def __divmod__(self: Any, other: Any) -> Any:
+    return self // other, self % other
+
+
+# Functions that are methods as they are: the Tensor is their first argument.
+_FUNCTIONS = {
+    _elementwise: "div inv trunc floor ceil round rsqrt frac erfc asinh acosh atanh arcsinh arccosh arctanh addcmul addcdiv lerp clamp clip "
+    "isclose allclose nan_to_num masked_fill sigmoid real imag conj logit xlogy heaviside deg2rad rad2deg isreal float_power "
+    "relu gelu hardshrink softplus",
+    _reduce: "mean prod amax amin argmin all any var std logsumexp nansum count_nonzero median cumprod cummax cummin norm softmax "
+    "log_softmax dot inner outer ger addmm addmv baddbmm trace histc bincount var_mean std_mean",
+    _shape: "swapaxes swapdims moveaxis movedim squeeze expand_dims unsqueeze ravel split chunk unbind narrow tril triu diag diagonal "
+    "repeat_interleave flip fliplr flipud roll rot90 index_select gather_elements gather_nd masked_select nonzero argwhere index_add "
+    "scatter sort argsort topk unique t tensor_split take_along_dim",
+    _random: "bernoulli multinomial",
+}
+# Rows of the operator table, of one operand and of two: functions in C, which need one in Python around them to be methods.
+_ONE = (
+    "neg negative abs absolute sign square reciprocal sqrt exp expm1 log log2 log10 log1p sin cos tan asin arcsin acos arccos atan "
+    "arctan sinh cosh tanh erf isnan isinf isfinite signbit bitwise_not logical_not"
+)
+_TWO = (
+    "add sub subtract mul multiply true_divide divide floor_divide remainder fmod pow atan2 arctan2 minimum maximum copysign hypot "
+    "equal eq not_equal ne less lt less_equal le greater gt greater_equal ge bitwise_and bitwise_or bitwise_xor logical_and logical_or "
+    "logical_xor matmul mm bmm"
+)
+
+
+def _one(function: Any) -> Any:
+    return lambda self: function(self)
+
+
+def _two(function: Any) -> Any:
+    return lambda self, other: function(self, other)
+
+
+def _array_interface(self: Any) -> Any:
+    if self.dtype is ALL["bfloat16"]:  # a type string says bytes, and NumPy would not ask for the array
+        raise AttributeError("a bfloat16 Tensor has no __array_interface__")
+    return self.asnumpy().__array_interface__
+
+
+_PROPERTIES = {
+    "T": lambda self: _tensor(_array(self).transpose()),
+    "mT": lambda self: _tensor(_array(self).swapaxes(-1, -2)),
+    "H": lambda self: _tensor(np.conj(_array(self)).transpose()),
+    "__array_interface__": _array_interface,
+    "requires_grad": lambda self: False,
+    "has_init": lambda self: False,
+    "name": lambda self: None,
+    "device": lambda self: "CPU",
+    "data": lambda self: self,
+}
+_CONVERSIONS = {
+    "half": "float16",
+    "bfloat16": "bfloat16",
+    "float": "float32",
+    "double": "float64",
+    "bool": "bool_",
+    "byte": "uint8",
+    "char": "int8",
+    "short": "int16",
+    "int": "int32",
+    "long": "int64",
+}
+
+
+# Methods that are functions of this module.
+# fmt: off
+_OWN = (
+    astype, to, item, tolist, numpy, copy, contiguous, is_contiguous, init_data, type_as, reshape, transpose, broadcast_to,
+    repeat, tile, flatten, resize, numel, dim, view, permute, sum, max, min, argmax, cumsum, diff, fill_diagonal, take, new_zeros, new_ones,
+    itemset, assign_value, fill_, bernoulli_, register_hook, __dlpack__, __dlpack_device__, __deepcopy__, __round__, __format__, __divmod__,
+)
+# fmt: on
+
+
+def _install() -> None:
+    methods: dict[str, Any] = {}
+    for module, names in _FUNCTIONS.items():
+        methods.update({name: getattr(module, name) for name in names.split()})
+    for names, method_of in ((_ONE, _one), (_TWO, _two)):
+        for name in names.split():
+            method = methods[name] = method_of(getattr(_elementwise, name))
+            method.__name__ = method.__qualname__ = name
+            method.__doc__ = f"ops.{name}."
+    for name, dtype in _CONVERSIONS.items():
+        methods[name] = _conversion(name, ALL[dtype])
+    for name in ("add", "sub", "mul", "div"):
+        methods[name + "_"] = _in_place(name + "_", getattr(_elementwise, name))
+    methods.update({function.__name__: function for function in _OWN})
+    methods.update(copy_=assign_value, clone=copy, expand=broadcast_to, where=_where, view_as=_like, reshape_as=_like)
+    methods.update(expand_as=_expand_as, from_numpy=staticmethod(from_numpy))
+    for name, method in methods.items():
+        setattr(Tensor, name, method)
+    for name, getter in _PROPERTIES.items():
+        setattr(Tensor, name, property(getter))
+
+
+def _where(self: Any, condition: Any, y: Any) -> Any:
+    """Elements of this Tensor where `condition` holds, else of y."""
+    return _elementwise.where(condition, self, y)
+
+
+def _like(self: Any, other: Any) -> Any:
+    """In the shape of another Tensor."""
+    return _tensor(_array(self).reshape(other.shape))
+
+
+def _expand_as(self: Any, other: Any) -> Any:
+    """Repeated to the shape of another Tensor."""
+    return _shape.broadcast_to(self, other.shape)
+
+
+def from_numpy(array: np.ndarray) -> Any:
+    """A Tensor over the memory of a C-contiguous ndarray, of a copy of other ones."""
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"For 'from_numpy', the argument must be numpy.ndarray, but got {type(array).__name__}.")
+    if array.flags.carray and array.dtype.isnative:
+        return _core._shared(array)
+    return Tensor(array)
+
+
+def from_dlpack(x: Any) -> Any:
+    """A Tensor over the memory of what has `__dlpack__`, where the layout allows, else of a copy."""
+    return from_numpy(np.from_dlpack(x))
+
+
+_install()

@@ -1,0 +1,188 @@
+"""``vmap``: a function of one sample as a function of a batch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from framejit import _core
+from framejit._api._control import is_compiling
+from framejit._api._jit import is_compiled, make_function, settings_of
+from framejit.ops import _shape
+
+__all__ = ["vmap"]
+
+Tensor = _core.Tensor
+
+
+def vmap(fn: Any, in_axes: Any = 0, out_axes: Any = 0) -> Any:
+    """The function that calls `fn` on each sample of a batch.
+
+    Where it is compiled, elementwise operators, reductions, shape functions and products of batches are done for all samples at once if that
+    gives the same bits.
+
+    Parameters
+    ----------
+    fn : callable or Cell
+        A function of Tensors or of NumPy arrays.
+    in_axes : int, None, tuple or list
+        Over which axis of each argument the samples lie; None: the argument is the same for all. An int is for all arguments; a tuple has an
+        item for each, which is itself a tuple where the argument is one.
+    out_axes : int, None, tuple or list
+        Where the samples lie in the results; None: the result is the same for all samples.
+
+    Returns
+    -------
+    callable
+        Takes the arguments of `fn` with the axes of the samples. It is compiled as `fn` is.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import framejit as fj
+    >>> fj.vmap(np.dot, in_axes=(0, None))(np.eye(2), np.array([3.0, 4.0]))
+    array([3., 4.])
+    """
+    _check("in_axes", in_axes)
+    _check("out_axes", out_axes)
+    if not callable(fn):
+        raise TypeError(f"For 'vmap', the 'fn' must be a function or a Cell, but got {type(fn).__name__}.")
+
+    def batched(*args: Any) -> Any:
+        axes = [in_axes] * len(args) if in_axes is None or isinstance(in_axes, int) else in_axes
+        if len(axes) != len(args):
+            raise ValueError(f"For 'vmap', the 'in_axes' are {len(axes)}, but there are {len(args)} arguments.")
+        sizes = [size for arg, axis in zip(args, axes) for size in _sizes(arg, axis)]
+        if not sizes or sizes.count(sizes[0]) != len(sizes):
+            raise ValueError(f"For 'vmap', the sizes of the axes in 'in_axes' must be one number, but got {sizes}.")
+        if sizes[0] == 0:
+            raise ValueError("For 'vmap', there are no samples.")
+        begin = _core._batch_begin()
+        samples = [_sample(arg, axis, 0) for arg, axis in zip(args, axes)]
+        first = fn(*samples)
+        if begin is not None:  # capture asks whether what it has seen of one sample can be had for all
+            leaves: list[Any] = []
+            ones: list[Any] = []
+            batches: list[Any] = []
+            for arg, sample, axis in zip(args, samples, axes):
+                _add_batches(arg, sample, axis, ones, batches)
+            if _add_results(first, out_axes, leaves):
+                found = _core._batch(begin, tuple(leaves), tuple(ones), tuple(batches))
+                if found is not None:
+                    return _with_results(first, list(found), out_axes)
+        results = [first]
+        for i in range(1, sizes[0]):
+            results.append(fn(*[_sample(arg, axis, i) for arg, axis in zip(args, axes)]))
+        return _stacked(results, out_axes)
+
+    return batched if is_compiling() else _compiled(batched, fn)
+
+
+def _compiled(batched: Any, fn: Any) -> Any:
+    given = getattr(fn, "__func__", fn)
+    settings = settings_of(given) if is_compiled(given) else {"jit_level": "O0", "dynamic": False, "stress": ""}
+    batched.__name__ = batched.__qualname__ = f"vmap of {getattr(fn, '__name__', type(fn).__name__)}"
+    return make_function(batched, settings)
+
+
+def _check(name: str, axes: Any) -> None:
+    if isinstance(axes, (tuple, list)):
+        for axis in axes:
+            _check(name, axis)
+    elif axes is not None and (isinstance(axes, bool) or not isinstance(axes, int)):
+        raise TypeError(f"For 'vmap', the '{name}' must be int, None, tuple or list, but got {type(axes).__name__}.")
+
+
+def _place(x: Any, axis: int) -> int:
+    if not -x.ndim <= axis < x.ndim:
+        raise ValueError(f"For 'vmap', the axis {axis} is out of range of an array with {x.ndim} dimensions.")
+    return axis % x.ndim
+
+
+def _sizes(arg: Any, axis: Any) -> list[int]:
+    """Of the axes of the samples, for each array in an argument."""
+    if axis is None:
+        return []
+    if isinstance(arg, (tuple, list)):
+        axes = [axis] * len(arg) if isinstance(axis, int) else axis
+        return [size for item, one in zip(arg, axes) for size in _sizes(item, one)]
+    return [arg.shape[_place(arg, axis)]]
+
+
+def _sample(arg: Any, axis: Any, i: int) -> Any:
+    if axis is None:
+        return arg
+    if isinstance(arg, (tuple, list)):
+        axes = [axis] * len(arg) if isinstance(axis, int) else axis
+        return type(arg)([_sample(item, one, i) for item, one in zip(arg, axes)])
+    return arg[(slice(None),) * _place(arg, axis) + (i,)]
+
+
+def _add_batches(arg: Any, sample: Any, axis: Any, samples: list[Any], batches: list[Any]) -> None:
+    """The arrays in a sample, and those with all samples in front."""
+    if axis is None:
+        return
+    if isinstance(arg, (tuple, list)):
+        axes = [axis] * len(arg) if isinstance(axis, int) else axis
+        for i in range(len(arg)):
+            _add_batches(arg[i], sample[i], axes[i], samples, batches)
+        return
+    samples.append(sample)
+    batches.append(_moved(arg, _place(arg, axis), 0))
+
+
+def _moved(x: Any, source: int, to: int) -> Any:
+    if source == to:
+        return x
+    if isinstance(x, Tensor):
+        return _shape.movedim(x, source, to)
+    return np.moveaxis(x, source, to)
+
+
+def _add_results(result: Any, axis: Any, out: list[Any]) -> bool:
+    """The arrays and numbers in a result whose samples are put together; False where there is anything else."""
+    if isinstance(result, (tuple, list)):
+        axes = [axis] * len(result) if axis is None or isinstance(axis, int) else axis
+        if len(axes) != len(result):
+            return False
+        return False not in [_add_results(result[i], axes[i], out) for i in range(len(result))]
+    if isinstance(result, dict):
+        return False not in [_add_results(result[key], axis, out) for key in result]
+    if axis is None:
+        return True
+    out.append(result)
+    return isinstance(result, (np.ndarray, np.generic, Tensor, float))
+
+
+def _with_results(first: Any, found: list[Any], axis: Any) -> Any:
+    """As `_stacked`, from what `_core._batch` gave."""
+    if isinstance(first, (tuple, list)):
+        axes = [axis] * len(first) if axis is None or isinstance(axis, int) else axis
+        return type(first)([_with_results(first[i], found, axes[i]) for i in range(len(first))])
+    if isinstance(first, dict):
+        return {key: _with_results(first[key], found, axis) for key in first}
+    if axis is None:
+        return first
+    batch = found.pop(0)
+    to = _place(batch, axis)
+    if to == 0:
+        return batch
+    moved = _moved(batch, 0, to)
+    return moved if isinstance(moved, Tensor) else moved.copy()
+
+
+def _stacked(results: list[Any], axis: Any) -> Any:
+    first = results[0]
+    if isinstance(first, (tuple, list)):
+        axes = [axis] * len(first) if axis is None or isinstance(axis, int) else axis
+        if len(axes) != len(first):
+            raise ValueError(f"For 'vmap', the 'out_axes' are {len(axes)}, but there are {len(first)} results.")
+        return type(first)([_stacked([one[k] for one in results], axes[k]) for k in range(len(first))])
+    if isinstance(first, dict):
+        return {key: _stacked([one[key] for one in results], axis) for key in first}
+    if axis is None:
+        return first
+    if isinstance(first, Tensor):
+        return _shape.stack(results, axis)
+    return np.stack(results, axis)
