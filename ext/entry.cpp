@@ -8,6 +8,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "capture/python_names.h"
 #include "ext/config.h"
 #include "ext/custom_op.h"
 #include "ext/errstate.h"
@@ -662,7 +663,7 @@ Ref<> object_list(PyObject* const* objects, std::size_t count, PyObject* unbound
 }  // namespace
 
 Ref<> Entry::prediction(const capture::FrameView& frame, const Workspace& w) const {
-  const Ref<> module = Ref<>::steal(PyImport_ImportModule("framejit._verify"));
+  const Ref<> module = Ref<>::steal(PyImport_ImportModule(python_names::kVerify));
   const Ref<> unbound = module ? Ref<>::steal(PyObject_GetAttrString(module.get(), "UNBOUND")) : Ref<>();
   if (!unbound) return {};
   auto object = [&](int64_t recipe) { return recipe >= 0 && w.objects[recipe] ? w.objects[recipe] : unbound.get(); };

@@ -7,6 +7,7 @@
 #include <new>
 
 #include "capture/hook.h"
+#include "capture/python_names.h"
 #include "ext/bind_arguments.h"
 #include "ext/control.h"
 #include "ext/gain.h"
@@ -279,7 +280,7 @@ int function_forward_set(PyObject* self, PyObject* value, void* name) {
 PyObject* function_precompile(PyObject* self, PyObject* specs) {
   FunctionObject* f = as_function(self);
   auto* function = reinterpret_cast<PyObject*>(f->function);
-  const Ref<> module = Ref<>::steal(PyImport_ImportModule("framejit._specs"));
+  const Ref<> module = Ref<>::steal(PyImport_ImportModule(python_names::kSpecs));
   const Ref<> args =
       module ? Ref<>::steal(PyObject_CallMethod(module.get(), "examples", "OO", function, specs)) : Ref<>();
   if (!args) return nullptr;

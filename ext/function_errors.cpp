@@ -1,6 +1,7 @@
 // Settings, doors, and the errors and warnings that users see.
 #include <algorithm>
 
+#include "capture/python_names.h"
 #include "ext/config.h"
 #include "ext/custom_op.h"
 #include "ext/function_state.h"
@@ -39,7 +40,7 @@ const ModulePart part(20, [](PyObject* module) { return PyModule_AddFunctions(mo
 
 /// The text of a break as logs show it, or a plain form of it where the Python package is not there.
 std::string break_text(const capture::Break& b, PyObject* record) {
-  Ref<> format = Ref<>::steal(PyImport_ImportModule("framejit._format"));
+  Ref<> format = Ref<>::steal(PyImport_ImportModule(python_names::kFormat));
   Ref<> text = format ? Ref<>::steal(PyObject_CallMethod(format.get(), "break_text", "O", record)) : Ref<>();
   const char* utf8 = text && PyUnicode_Check(text.get()) ? PyUnicode_AsUTF8(text.get()) : nullptr;
   if (utf8) return utf8;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "capture/python_names.h"
 #include "ext/bind_arguments.h"
 #include "ext/callees.h"
 #include "ext/config.h"
@@ -792,7 +793,7 @@ bool CodeState::ask_verified(Place& place, uint32_t site, const FrameView& frame
     Stance before = std::exchange(stance, Stance::ForceEager);
     ~Eager() { stance = before; }
   } eager;
-  const Ref<> module = Ref<>::steal(PyImport_ImportModule("framejit._verify"));
+  const Ref<> module = Ref<>::steal(PyImport_ImportModule(python_names::kVerify));
   const Ref<> unbound = module ? Ref<>::steal(PyObject_GetAttrString(module.get(), "UNBOUND")) : Ref<>();
   auto listed = [&](PyObject* const* objects, int count) {
     Ref<> list = Ref<>::steal(PyList_New(count));

@@ -1,6 +1,7 @@
 // What framejit._host_gradients says of a call, an expression of calls and operands, as host calls in the graph.
 #include "ext/host_gradients.h"
 
+#include "capture/python_names.h"
 #include "ext/numpy_api.h"
 #include "ext/numpy_host.h"
 #include "ext/numpy_ops_types.h"
@@ -15,7 +16,7 @@ using graph::NoGradient;
 /// framejit._host_gradients; borrowed, null with the error cleared.
 PyObject* rules() {
   static constinit capture::Once once;
-  PyObject* module = once.get([] { return PyImport_ImportModule("framejit._host_gradients"); });
+  PyObject* module = once.get([] { return PyImport_ImportModule(python_names::kHostGradients); });
   PyErr_Clear();
   return module;
 }

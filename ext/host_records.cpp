@@ -5,6 +5,7 @@
 #include <memory>
 #include <string_view>
 
+#include "capture/python_names.h"
 #include "ext/numpy_host.h"
 #include "ext/numpy_host_call.h"
 #include "graph/pass.h"
@@ -69,8 +70,8 @@ bool is_listed(PyObject* callable) {
       "getitem", "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "lshift", "rshift", "and_",
       "or_",     "xor", "neg", "pos", "abs",     "invert",   "lt",  "le",  "eq",     "ne",     "gt",     "ge"};
   const bool is_ufunc = PyObject_TypeCheck(callable, &PyUFunc_Type);
-  for (const char* home : {"numpy", "operator", "framejit._host"}) {
-    const bool is_known = words && ((home[0] == 'n' && is_ufunc) || home[0] == 'f' ||
+  for (const char* home : {"numpy", "operator", python_names::kHost}) {
+    const bool is_known = words && ((home[0] == 'n' && is_ufunc) || home == std::string_view(python_names::kHost) ||
                                     std::any_of(std::begin(kOperators), std::end(kOperators),
                                                 [&](const char* known) { return std::string_view(known) == words; }));
     Ref<> module = is_known ? Ref<>::steal(PyImport_ImportModule(home)) : Ref<>();

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "capture/python_names.h"
 #include "ext/numpy_door_parts.h"
 #include "ext/numpy_host.h"
 #include "ext/numpy_index.h"
@@ -518,7 +519,7 @@ constexpr FunctionRow kFunctions[] = {
     {"concatenate", call_concatenate, Op::Param, true},
     {"broadcast_arrays", call_broadcast_arrays},
     {"as_strided", call_as_strided, Op::Param, false, "numpy.lib.stride_tricks"},
-    {"head", call_head, Op::Param, false, "framejit._host"},
+    {"head", call_head, Op::Param, false, python_names::kHost},
 };
 
 constexpr FunctionRow kMethods[] = {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "capture/python_names.h"
 #include "capture/warnings.h"
 #include "ext/compile.h"
 #include "ext/errstate.h"
@@ -60,7 +61,7 @@ const std::vector<Listed>& listed() {
       {"numpy.fft",
        {"fftfreq", "rfftfreq", "fft", "ifft", "fft2", "ifft2", "fftn", "ifftn", "rfft", "irfft", "rfft2", "irfft2",
         "rfftn", "irfftn", "hfft", "ihfft"}},
-      {"framejit._host",
+      {python_names::kHost,
        {"unique", "union1d", "intersect1d", "setdiff1d", "setxor1d", "rounded", "lstsq", "histogram2d"}},
   };
   // clang-format on
@@ -708,12 +709,12 @@ Captured<Value*> host_operator(Session& session, const char* name, std::span<Val
 }
 
 Captured<Value*> host_helper(Session& session, const char* name, std::span<Value* const> args) {
-  return host_call_of(session, "framejit._host", name, args, {});
+  return host_call_of(session, python_names::kHost, name, args, {});
 }
 
 Captured<Value*> host_after(Session& session, PyObject* function, std::span<Value* const> args,
                             std::span<const capture::Keyword> keywords) {
-  Ref<> module = Ref<>::steal(PyImport_ImportModule("framejit._host"));
+  Ref<> module = Ref<>::steal(PyImport_ImportModule(python_names::kHost));
   Ref<> after = module ? Ref<>::steal(PyObject_CallMethod(module.get(), "in_place", "O", function)) : Ref<>();
   PyErr_Clear();
   if (!after) return break_at(BreakId::UnknownCallable, name_of_callable(function));

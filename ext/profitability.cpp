@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "capture/limits.h"
+#include "capture/python_names.h"
 #include "ext/numpy_host_call.h"
 
 namespace framejit::ext {
@@ -38,7 +39,7 @@ double elements(const graph::Graph& graph, graph::ValueId v) {
 /// Is it a function of framejit._host's, which does more than NumPy's own?
 bool is_helper(PyObject* callable) {
   PyObject* home = PyFunction_Check(callable) ? reinterpret_cast<PyFunctionObject*>(callable)->func_module : nullptr;
-  return home && PyUnicode_Check(home) && PyUnicode_CompareWithASCIIString(home, "framejit._host") == 0;
+  return home && PyUnicode_Check(home) && PyUnicode_CompareWithASCIIString(home, python_names::kHost) == 0;
 }
 
 /// What a call costs beside the interpreter's own.

@@ -2,6 +2,7 @@
 // (framejit/_methods.py).
 #include "ext/tensor.h"
 
+#include "capture/python_names.h"
 #include "ext/result_arrays.h"
 #include "ext/tape_hook.h"
 
@@ -44,7 +45,7 @@ PyObject* package_function(Once& once, const char* module, const char* name) {
 
 PyObject* numpy_dtype_function() {
   static constinit Once once;
-  return package_function(once, "framejit._dtypes", "numpy_dtype");
+  return package_function(once, python_names::kDtypes, "numpy_dtype");
 }
 
 template <Op op>
@@ -267,7 +268,7 @@ PyObject* make(PyTypeObject* type, PyObject* args, PyObject* keywords) {
     if (PyObject * taped; on_tape("Tensor", both, 2, taped)) return taped;
   }
   static constinit Once once;
-  PyObject* as_contiguous = package_function(once, "framejit._tensor", "as_array");
+  PyObject* as_contiguous = package_function(once, python_names::kTensor, "as_array");
   if (!as_contiguous) return nullptr;
   const InOwnMemory memory;
   PyObject* array = PyObject_Call(as_contiguous, args, keywords);
@@ -286,7 +287,7 @@ void dealloc(PyObject* self) {
 
 PyObject* repr(PyObject* self) {
   static constinit Once once;
-  PyObject* show = package_function(once, "framejit._tensor", "tensor_repr");
+  PyObject* show = package_function(once, python_names::kTensor, "tensor_repr");
   return show ? PyObject_CallOneArg(show, self) : nullptr;
 }
 PyObject* str(PyObject* self) { return PyObject_Str(tensor_array(self)); }
@@ -451,7 +452,7 @@ PyObject* tensor_dtype_object(DType dtype) {
       "bool_",  "int8",    "int16",    "int32",   "int64",   "uint8",     "uint16",    "uint32",
       "uint64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128"};
   PyObject*& entry = table[static_cast<std::size_t>(dtype)];
-  if (!entry) entry = package_attribute("framejit._dtypes", kNames[static_cast<std::size_t>(dtype)]);
+  if (!entry) entry = package_attribute(python_names::kDtypes, kNames[static_cast<std::size_t>(dtype)]);
   return Py_XNewRef(entry);
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "capture/python_names.h"
 #include "codegen/kernel.h"
 #include "ext/control.h"
 #include "ext/numpy_api.h"
@@ -201,7 +202,7 @@ class TensorDoor final : public capture::Door {
     static constinit capture::Once once;
     PyObject* one =
         once.get([]() -> PyObject* {  // nothing is imported while a frame, maybe one of the import system, is captured
-          PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), "framejit._dtypes");
+          PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), python_names::kDtypes);
           return module ? PyObject_GetAttrString(module, "float32") : nullptr;
         });
     if (!one) PyErr_Clear();
