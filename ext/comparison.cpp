@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "capture/py/ref.h"
-#include "ext/compile.h"
 #include "ext/module.h"
 #include "ext/numpy_api.h"
+#include "graph/support/clock.h"
 
 namespace framejit::ext {
 

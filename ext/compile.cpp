@@ -1,8 +1,6 @@
 // The whole compiler on one page: optimize -> fuse -> lower -> Plan.
 #include "ext/compile.h"
 
-#include <chrono>
-
 #include "codegen/lower.h"
 #include "ext/config.h"
 #include "ext/custom_op.h"
@@ -14,6 +12,7 @@
 #include "graph/pass.h"
 #include "graph/passes/fuse.h"
 #include "graph/support/check.h"
+#include "graph/support/clock.h"
 #include "graph/verify.h"
 #include "runtime/trace.h"
 
@@ -63,15 +62,6 @@ codegen::LowerOptions lower_options(const CompileOptions& options) {
   out.pairwise_cut = numpy_version() < NumpyVersion{2, 3} ? 8192 : 0;
   return out;
 }
-
-}  // namespace
-
-int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
-namespace {
 
 Expected<Compiled, std::string> finish(codegen::Program program, const CompileOptions& options) {
   Compiled out;

@@ -45,6 +45,4 @@ Expected<Compiled, std::string> compile_undoable(const graph::Graph& optimized, 
 /// The machine code of a graph that compile() has optimized, as text.
 std::string listing(const graph::Graph& optimized, const CompileOptions& options);
 
-int64_t now_ns();
-
 }  // namespace framejit::ext

@@ -19,6 +19,7 @@
 #include "ext/profitability.h"
 #include "ext/stats.h"
 #include "graph/support/check.h"
+#include "graph/support/clock.h"
 #include "graph/text.h"
 #include "runtime/allocator.h"
 #include "runtime/trace.h"

@@ -15,6 +15,7 @@
 #include "ext/tape_hook.h"
 #include "ext/tensor.h"
 #include "graph/support/check.h"
+#include "graph/support/clock.h"
 #include "graph/support/interrupt.h"
 #include "runtime/trace.h"
 

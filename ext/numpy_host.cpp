@@ -13,7 +13,6 @@
 
 #include "capture/python_names.h"
 #include "capture/warnings.h"
-#include "ext/compile.h"
 #include "ext/errstate.h"
 #include "ext/host_records.h"
 #include "ext/numpy_door_parts.h"
@@ -22,6 +21,7 @@
 #include "graph/layout.h"
 #include "graph/pass.h"
 #include "graph/support/check.h"
+#include "graph/support/clock.h"
 
 namespace framejit::ext {
 
