@@ -8,7 +8,7 @@
 #include "ext/bind_arguments.h"
 #include "ext/control.h"
 #include "ext/numpy_api.h"
-#include "ext/tensor.h"
+#include "ext/tensor_object.h"
 
 namespace framejit::ext {
 

@@ -4,7 +4,7 @@
 #include "ext/guard_program_impl.h"
 #include "ext/result_arrays.h"
 #include "ext/stats.h"
-#include "ext/tensor.h"
+#include "ext/tensor_object.h"
 #include "graph/passes/memory.h"
 #include "graph/passes/split.h"
 

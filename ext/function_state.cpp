@@ -13,7 +13,7 @@
 #include "ext/numpy_door.h"
 #include "ext/profitability.h"
 #include "ext/tape_hook.h"
-#include "ext/tensor.h"
+#include "ext/tensor_object.h"
 #include "graph/support/check.h"
 #include "graph/support/clock.h"
 #include "graph/support/interrupt.h"

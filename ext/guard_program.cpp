@@ -8,7 +8,7 @@
 #include "capture/py/repr.h"
 #include "ext/dict_version.h"
 #include "ext/guard_program_impl.h"
-#include "ext/tensor.h"
+#include "ext/tensor_object.h"
 
 namespace framejit::ext {
 

@@ -4,7 +4,6 @@
 
 #include "capture/py/abstract.h"
 #include "ext/guard_program_impl.h"
-#include "ext/tensor.h"
 #include "graph/support/check.h"
 
 namespace framejit::ext {

@@ -13,7 +13,7 @@
 #include "ext/module.h"
 #include "ext/result_arrays.h"
 #include "ext/tape_hook.h"
-#include "ext/tensor.h"
+#include "ext/tensor_object.h"
 #include "graph/copy.h"
 #include "graph/passes/memory.h"
 #include "graph/text.h"

@@ -7,7 +7,7 @@
 
 #include "capture/py/lru_cache.h"
 #include "ext/guard_program_impl.h"
-#include "ext/tensor.h"
+#include "ext/tensor_object.h"
 #include "runtime/allocator.h"
 
 namespace framejit::ext {

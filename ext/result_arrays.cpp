@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "ext/module.h"
-#include "ext/tensor.h"
+#include "ext/tensor_object.h"
 #include "runtime/allocator.h"
 
 namespace framejit::ext {

@@ -10,7 +10,6 @@
 
 #include "capture/guard.h"
 #include "capture/session.h"
-#include "ext/guard_program.h"
 #include "ext/numpy_api.h"
 
 namespace framejit::ext {

@@ -2,15 +2,14 @@
 // (framejit/_methods.py).
 #include "ext/tensor.h"
 
-#include "capture/python_names.h"
-#include "ext/result_arrays.h"
-#include "ext/tape_hook.h"
-
 #include <structmember.h>
+#include "capture/python_names.h"
 
 #include <array>
 
 #include "ext/module.h"
+#include "ext/result_arrays.h"
+#include "ext/tape_hook.h"
 #include "ext/tensor_operators.h"
 
 namespace framejit::ext {
@@ -22,7 +21,6 @@ using graph::Op;
 
 namespace {
 
-PyTypeObject* the_type = nullptr;
 PyTypeObject* parameter_type = nullptr;  // set by Python, which derives it
 int bfloat16_number = -1;                // of ml_dtypes, where it is installed
 
@@ -30,8 +28,7 @@ constexpr std::array<int, graph::kDTypeCount> kTypeNumbers = {
     NPY_BOOL,   NPY_INT8, NPY_INT16, NPY_INT32,   NPY_INT64,   NPY_UINT8,     NPY_UINT16,    NPY_UINT32,
     NPY_UINT64, NPY_HALF, -1,        NPY_FLOAT32, NPY_FLOAT64, NPY_COMPLEX64, NPY_COMPLEX128};
 
-PyArrayObject* as_array(PyObject* object) { return reinterpret_cast<PyArrayObject*>(object); }
-PyArrayObject* array_of(PyObject* tensor) { return as_array(tensor_array(tensor)); }
+PyArrayObject* array_of(PyObject* tensor) { return as_ndarray(tensor_array(tensor)); }
 
 PyObject* package_attribute(const char* module, const char* name) {
   Ref<> imported = Ref<>::steal(PyImport_ImportModule(module));
@@ -168,7 +165,7 @@ PyObject* array_protocol(PyObject* self, PyObject* args, PyObject* keywords) {
   if (!PyArg_ParseTupleAndKeywords(args, keywords, "|OO", const_cast<char**>(names), &dtype, &copy)) return nullptr;
   Ref<> view = Ref<>::steal(asnumpy(self, nullptr));
   if (!view || (dtype == Py_None && copy != Py_True)) return view.release();
-  if (dtype == Py_None) return PyArray_NewCopy(as_array(view.get()), NPY_CORDER);
+  if (dtype == Py_None) return PyArray_NewCopy(as_ndarray(view.get()), NPY_CORDER);
   Ref<> method = Ref<>::steal(PyObject_GetAttrString(view.get(), "astype"));
   Ref<> given = Ref<>::steal(PyTuple_Pack(1, dtype));
   Ref<> options = Ref<>::steal(Py_BuildValue("{s:O}", "copy", copy == Py_True ? Py_True : Py_False));
@@ -187,7 +184,7 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
 }
 
 PyObject* reduce_for_pickle(PyObject* self, PyObject*) {
-  return Py_BuildValue("(O(O))", reinterpret_cast<PyObject*>(the_type), tensor_array(self));
+  return Py_BuildValue("(O(O))", reinterpret_cast<PyObject*>(tensor_type()), tensor_array(self));
 }
 
 /// Makes the memory of `other`, a Tensor, that of this one too: what assigning the data of a Parameter means.
@@ -243,27 +240,8 @@ PyMemberDef members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(TensorObjec
 
 // --- Life -----------------------------------------------------------------------------------------------------------
 
-/// The memory of exact Tensors that are gone, for the next ones.
-constexpr int kMostSpare = 16;
-std::array<PyObject*, kMostSpare> spare;
-int spare_count = 0;
-
-PyObject* allocate(PyTypeObject* type, PyObject* array) {
-  const bool again = type == the_type && spare_count > 0;
-  PyObject* self =
-      again ? PyObject_Init(spare[static_cast<std::size_t>(--spare_count)], type) : type->tp_alloc(type, 0);
-  if (!self) {
-    Py_DECREF(array);
-    return nullptr;
-  }
-  auto* tensor = reinterpret_cast<TensorObject*>(self);
-  tensor->array = array;
-  tensor->weakrefs = nullptr;
-  return self;
-}
-
 PyObject* make(PyTypeObject* type, PyObject* args, PyObject* keywords) {
-  if (tape_hook && type == the_type) {
+  if (tape_hook && type == tensor_type()) {
     PyObject* both[] = {args, keywords ? keywords : Py_None};
     if (PyObject * taped; on_tape("Tensor", both, 2, taped)) return taped;
   }
@@ -273,16 +251,7 @@ PyObject* make(PyTypeObject* type, PyObject* args, PyObject* keywords) {
   const InOwnMemory memory;
   PyObject* array = PyObject_Call(as_contiguous, args, keywords);
   if (!array || is_tensor(array)) return array;  // a Tensor: one that only says what shapes there will be
-  return allocate(type, array);
-}
-
-void dealloc(PyObject* self) {
-  PyTypeObject* type = Py_TYPE(self);
-  if (reinterpret_cast<TensorObject*>(self)->weakrefs) PyObject_ClearWeakRefs(self);
-  drop_array(tensor_array(self));
-  if (type == the_type && spare_count < kMostSpare) spare[static_cast<std::size_t>(spare_count++)] = self;
-  else type->tp_free(self);
-  Py_DECREF(type);
+  return new_tensor(type, array);
 }
 
 PyObject* repr(PyObject* self) {
@@ -312,7 +281,7 @@ PyObject* to_index(PyObject* o) { return PyNumber_Index(o); }
 #define FRAMEJIT_SLOT(name, function) {name, reinterpret_cast<void*>(function)}
 PyType_Slot slots[] = {
     FRAMEJIT_SLOT(Py_tp_new, make),
-    FRAMEJIT_SLOT(Py_tp_dealloc, dealloc),
+    FRAMEJIT_SLOT(Py_tp_dealloc, free_tensor),
     FRAMEJIT_SLOT(Py_tp_repr, repr),
     FRAMEJIT_SLOT(Py_tp_str, str),
     FRAMEJIT_SLOT(Py_tp_hash, hash_by_identity),
@@ -368,7 +337,7 @@ PyType_Spec spec = {"framejit._core.Tensor", sizeof(TensorObject), 0, Py_TPFLAGS
 
 /// Tells the module of the classes and dtypes that Python defines.
 PyObject* set_parameter_type(PyObject*, PyObject* type) {
-  if (!PyType_Check(type) || !PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type), the_type)) {
+  if (!PyType_Check(type) || !PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type), tensor_type())) {
     PyErr_SetString(PyExc_TypeError, "not a subtype of Tensor");
     return nullptr;
   }
@@ -390,30 +359,16 @@ PyMethodDef functions[] = {{"_set_parameter_type", set_parameter_type, METH_O, n
                            {nullptr, nullptr, 0, nullptr}};
 
 bool init(PyObject* module) {
-  the_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
-  if (!the_type) return false;
-  return PyModule_AddObjectRef(module, "Tensor", reinterpret_cast<PyObject*>(the_type)) == 0 &&
-         PyModule_AddFunctions(module, functions) == 0;
+  PyObject* type = PyType_FromSpec(&spec);
+  if (!type) return false;
+  set_tensor_type(reinterpret_cast<PyTypeObject*>(type));
+  return PyModule_AddObjectRef(module, "Tensor", type) == 0 && PyModule_AddFunctions(module, functions) == 0;
 }
 const ModulePart part(40, init);
 
 }  // namespace
 
-PyTypeObject* tensor_type() { return the_type; }
-bool is_captured_tensor_type(PyTypeObject* type) { return type == the_type || (type == parameter_type && type); }
-
-PyObject* tensor_from_array(PyObject* array) { return allocate(the_type, array); }
-
-PyObject* tensor_from_result(PyObject* result) {
-  if (!result) return nullptr;
-  Ref<> owned = Ref<>::steal(result);
-  const bool own = PyArray_CheckExact(result) && Py_REFCNT(result) == 1 &&
-                   PyArray_CHKFLAGS(as_array(result), NPY_ARRAY_OWNDATA) && PyArray_ISCARRAY(as_array(result));
-  if (own) return tensor_from_array(owned.release());
-  PyObject* array =
-      PyArray_FROM_OF(result, NPY_ARRAY_CARRAY | NPY_ARRAY_ENSUREARRAY | NPY_ARRAY_ENSURECOPY | NPY_ARRAY_NOTSWAPPED);
-  return array ? tensor_from_array(array) : nullptr;
-}
+bool is_captured_tensor_type(PyTypeObject* type) { return type == tensor_type() || (type == parameter_type && type); }
 
 std::optional<DType> tensor_dtype_of(PyArray_Descr* descr) {
   if (descr->type_num == bfloat16_number) return DType::BF16;
