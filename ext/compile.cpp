@@ -6,7 +6,7 @@
 #include "ext/custom_op.h"
 #include "ext/host_loops.h"
 #include "ext/numpy_api.h"
-#include "ext/numpy_host.h"
+#include "ext/numpy_host_call.h"
 #include "ext/numpy_probe.h"
 #include "ext/stats.h"
 #include "graph/pass.h"

@@ -4,6 +4,7 @@
 #include "capture/python_names.h"
 #include "ext/numpy_api.h"
 #include "ext/numpy_host.h"
+#include "ext/numpy_host_call.h"
 #include "ext/numpy_ops_types.h"
 
 namespace framejit::ext {

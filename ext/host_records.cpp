@@ -6,11 +6,15 @@
 #include <string_view>
 
 #include "capture/python_names.h"
-#include "ext/numpy_host.h"
+#include "ext/listed_functions.h"
 #include "ext/numpy_host_call.h"
 #include "graph/pass.h"
 
 namespace framejit::ext {
+
+using capture::Ref;
+using capture::Wrap;
+using graph::DType;
 
 namespace {
 

@@ -72,6 +72,11 @@ NumpyVersion numpy_version() { return state.version; }
 PyObject* numpy_module() { return state.numpy; }
 PyObject* umath_module() { return state.umath; }
 
+PyObject* no_value() {
+  static PyObject* const found = PyObject_GetAttrString(numpy_module(), "_NoValue");
+  return found;
+}
+
 std::optional<DType> dtype_of_type_num(int type_num) {
   for (const NumpyType& row : kNumpyTypes)
     if (row.type_num == type_num) return row.dtype;

@@ -34,6 +34,8 @@ NumpyVersion numpy_version();
 /// numpy, and the module that holds the ufuncs (numpy._core.umath or numpy.core.umath). Null if there is none.
 PyObject* numpy_module();
 PyObject* umath_module();
+/// np._NoValue, which NumPy's own functions hand on for what they were not given.
+PyObject* no_value();
 
 /// The element type, for the dtypes that framejit compiles: bool, the integers, float32 and float64; native byte order,
 /// no metadata, and not the C types that share a size with another one (long long).

@@ -12,6 +12,7 @@
 
 #include "ext/control.h"
 #include "ext/errstate.h"
+#include "ext/listed_functions.h"
 #include "ext/module.h"
 #include "ext/numpy_host.h"
 #include "ext/numpy_index.h"

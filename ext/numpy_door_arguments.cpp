@@ -11,11 +11,6 @@ using graph::Dim;
 using graph::Dims;
 using graph::Relation;
 
-PyObject* no_value() {
-  static PyObject* const found = PyObject_GetAttrString(numpy_module(), "_NoValue");
-  return found;
-}
-
 // No keyword has a slash.
 Captured<std::vector<Value*>> bind(const Call& call, std::initializer_list<std::string_view> names,
                                    std::size_t required) {

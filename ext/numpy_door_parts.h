@@ -56,8 +56,6 @@ bool is_array_attribute(std::string_view name);
 /// The arguments in the order of the signature; null where none was given. Breaks where they do not fit it.
 Captured<std::vector<Value*>> bind(const Call& call, std::initializer_list<std::string_view> names,
                                    std::size_t required);
-/// np._NoValue, which NumPy's own functions hand on for what they were not given.
-PyObject* no_value();
 inline bool is_no_value(const Value* value) { return value->is_constant() && value->object.get() == no_value(); }
 inline bool absent(const Value* value) { return !value || value->is_none() || is_no_value(value); }
 /// Breaks unless all of these arguments are absent or None.

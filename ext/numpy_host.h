@@ -7,16 +7,9 @@
 // NumPy does what it does.
 #pragma once
 
-#include "codegen/kernel.h"
 #include "ext/numpy_ops.h"
 
 namespace framejit::ext {
-
-/// Is it a listed function: np.sort, np.linalg.inv?
-bool is_host_function(PyObject* callable);
-
-/// And a method of ndarray: x.argsort?
-bool is_host_method(std::string_view name);
 
 /// The call as a node. Breaks where an argument is nothing that NumPy's functions take as it is, or the result is no
 /// fresh array or number.
@@ -34,17 +27,5 @@ Captured<Value*> host_after(Session& session, PyObject* function, std::span<Valu
 
 /// left OP right of known numbers, NumPy's scalars among them; null where that raises or warns.
 Ref<> fold_numbers(int nb, PyObject* left, PyObject* right);
-
-/// By the index of the host call; empty where the index is none of these.
-codegen::HostFunction numpy_host_function(int64_t index);
-
-/// The arguments of such a call as Python has them, with an object for each operand.
-struct HostArguments {
-  Ref<> callable, args, keywords;  // a tuple, a dict
-};
-/// What the operands are: NdArray, NumpyScalar ...; nothing where the index is none of these.
-std::optional<std::vector<Wrap>> host_operands(int64_t index);
-/// Null members with an exception set where memory ran out.
-HostArguments host_arguments(int64_t index, const std::vector<Ref<>>& operands);
 
 }  // namespace framejit::ext

@@ -1,4 +1,4 @@
-// A host call as data (see numpy_host.h), and the ones that need no Python.
+// Host calls as data, and their runs; capture makes them (numpy_host.h).
 #pragma once
 
 #include <memory>
@@ -6,17 +6,19 @@
 #include <utility>
 #include <vector>
 
+#include "capture/guard.h"
 #include "codegen/kernel.h"
-#include "ext/numpy_ops.h"
+#include "ext/numpy_api.h"
+#include "graph/op.h"
 
 namespace framejit::ext {
 
 /// An argument: an object, the operand of a number, or a tuple, list or slice of arguments.
 struct Piece {
   enum Kind : uint8_t { Known, Slot, Tuple, List, Slice } kind = Known;
-  Ref<> object;
+  capture::Ref<> object;
   std::size_t slot = 0;
-  Wrap wrap = Wrap::NdArray;
+  capture::Wrap wrap = capture::Wrap::NdArray;
   std::vector<Piece> items;
 };
 
@@ -35,18 +37,18 @@ struct NativeCall {
   std::size_t array = 0;             // the operand
   std::vector<std::size_t> indices;  // of a gather: operands
   std::optional<int64_t> axis = 0;  // of a gather: how many axes stand before the indexed ones; none: over all elements
-  Op op = Op::Add;                  // of the others
+  graph::Op op = graph::Op::Add;    // of the others
 };
 
 struct HostCall {
-  Ref<> callable;
+  capture::Ref<> callable;
   std::vector<Piece> args;
-  std::vector<std::pair<Ref<>, Piece>> keywords;
-  Ref<> names;              // of the keywords, a tuple; null: there are none
-  std::vector<Wrap> wraps;  // of the slots
-  int64_t nanoseconds = 0;  // of a call of few elements, at capture
-  bool quiet = false;       // neither sets a flag nor warns, and never writes to an operand
-  Wrap result = Wrap::NdArray;
+  std::vector<std::pair<capture::Ref<>, Piece>> keywords;
+  capture::Ref<> names;              // of the keywords, a tuple; null: there are none
+  std::vector<capture::Wrap> wraps;  // of the slots
+  int64_t nanoseconds = 0;           // of a call of few elements, at capture
+  bool quiet = false;                // neither sets a flag nor warns, and never writes to an operand
+  capture::Wrap result = capture::Wrap::NdArray;
   bool through_view = false;  // what is given is a view of the whole of the fresh array
   std::vector<std::size_t>
       view;  // and a transposition of it, where that is known: the axes of the fresh array in the view's order
@@ -73,9 +75,9 @@ int64_t host_call_number(std::unique_ptr<HostCall> call);
 /// Finds out what each run of the call would find out again.
 void prepare(HostCall& call);
 /// Calls the function, with an object for each operand; null with an exception set where it raises.
-Ref<> invoke(const HostCall& call, const std::vector<Ref<>>& operands);
+capture::Ref<> invoke(const HostCall& call, const std::vector<capture::Ref<>>& operands);
 /// The wraps of the slots, in their order.
-std::vector<Wrap> wraps_of(const HostCall& call);
+std::vector<capture::Wrap> wraps_of(const HostCall& call);
 
 /// An item of what a call gives, borrowed.
 inline PyObject* item_of(PyObject* items, Py_ssize_t i) {
@@ -89,5 +91,17 @@ PyArrayObject* shown_whole(PyArrayObject* array);
 void clear_error();
 /// Objects that are the same at each call, and that no function changes.
 bool is_immutable(PyObject* o);
+
+/// By the index of the host call; empty where the index is none of these.
+codegen::HostFunction numpy_host_function(int64_t index);
+
+/// The arguments of such a call as Python has them, with an object for each operand.
+struct HostArguments {
+  capture::Ref<> callable, args, keywords;  // a tuple, a dict
+};
+/// What the operands are: NdArray, NumpyScalar ...; nothing where the index is none of these.
+std::optional<std::vector<capture::Wrap>> host_operands(int64_t index);
+/// Null members with an exception set where memory ran out.
+HostArguments host_arguments(int64_t index, const std::vector<capture::Ref<>>& operands);
 
 }  // namespace framejit::ext

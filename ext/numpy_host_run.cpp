@@ -8,16 +8,17 @@
 
 #include "capture/warnings.h"
 #include "ext/errstate.h"
-#include "ext/numpy_door_parts.h"
-#include "ext/numpy_host.h"
 #include "ext/numpy_host_call.h"
 #include "graph/pass.h"
 #include "graph/support/check.h"
 
 namespace framejit::ext {
 
+using capture::Ref;
 using capture::WarningsRaise;
+using capture::Wrap;
 using codegen::HostArray;
+using graph::DType;
 
 namespace {
 

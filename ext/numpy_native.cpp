@@ -13,7 +13,11 @@
 
 namespace framejit::ext {
 
+using capture::Ref;
+using capture::Wrap;
 using codegen::HostArray;
+using graph::DType;
+using graph::Op;
 
 namespace {
 

@@ -11,6 +11,9 @@
 
 namespace framejit::ext {
 
+using capture::Wrap;
+using graph::Op;
+
 namespace {
 
 // Nanoseconds.
