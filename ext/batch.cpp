@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "ext/function_door.h"
 #include "ext/module.h"
 #include "graph/passes/batch.h"
 #include "graph/passes/memory.h"
@@ -101,16 +102,22 @@ PyCFunction method_of(PyObject* callable) {
   return PyCFunction_CheckExact(callable) ? reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_meth : nullptr;
 }
 
+class BatchDoor final : public FunctionDoor {
+ public:
+  std::string_view name() const override { return "batches"; }
+  bool knows(PyObject* callable) const override {
+    return method_of(callable) && (method_of(callable) == batch_begin || method_of(callable) == batch);
+  }
+  Captured<Value*> call(Session& session, PyObject* callable, std::span<Value* const> args,
+                        std::span<const capture::Keyword>) override {
+    if (args.size() != (method_of(callable) == batch_begin ? 0u : 4u))
+      return break_at(BreakId::WouldRaise, "arguments of a batch");
+    return args.empty() ? begin(session) : end(session, args);
+  }
+};
+
 }  // namespace
 
-bool is_batch_function(PyObject* callable) {
-  return method_of(callable) && (method_of(callable) == batch_begin || method_of(callable) == batch);
-}
-
-Captured<Value*> call_batch_function(Session& session, PyObject* callable, std::span<Value* const> args) {
-  if (args.size() != (method_of(callable) == batch_begin ? 0u : 4u))
-    return break_at(BreakId::WouldRaise, "arguments of a batch");
-  return args.empty() ? begin(session) : end(session, args);
-}
+std::unique_ptr<capture::Door> make_batch_door() { return std::make_unique<BatchDoor>(); }
 
 }  // namespace framejit::ext

@@ -1,35 +1,21 @@
 // _core.register_custom_op(op, function, shape, dtype), _core.forget_custom_op(index).
 #include "ext/custom_op.h"
 
+#include <algorithm>
 #include <cstring>
 #include <map>
+#include <memory>
+#include <vector>
 
-#include "ext/batch.h"
-#include "ext/loaded_graph.h"
 #include "ext/module.h"
 #include "ext/numpy_api.h"
-#include "ext/numpy_ops_types.h"
 
 namespace framejit::ext {
 
-namespace {
-
-using capture::break_at;
-using capture::BreakId;
-using capture::Captured;
 using capture::Ref;
-using capture::Session;
-using capture::Value;
-using capture::Wrap;
 using codegen::HostArray;
 
-struct CustomOp {
-  PyObject* op;  // borrowed
-  int64_t index;
-  Ref<> function;
-  Ref<> shape;  // None: that of the first argument; a tuple; or a callable that is given the arguments' shapes
-  Ref<> dtype;  // None: that of the first argument; or a descriptor
-};
+namespace {
 
 /// By the operator, which whoever compiled a call keeps alive; it forgets itself when it dies.
 std::map<PyObject*, std::unique_ptr<CustomOp>>& custom_ops() {
@@ -39,8 +25,6 @@ std::map<PyObject*, std::unique_ptr<CustomOp>>& custom_ops() {
 }
 
 int64_t next_index = 0;
-
-// ---- the call
 
 /// A copy with the same strides, because NumPy's sums depend on them: the function may keep it.
 Ref<> copy_of(const HostArray& a) {
@@ -111,93 +95,6 @@ bool call_host(void* context, std::span<const HostArray> arrays, graph::FlagRule
   return true;
 }
 
-// ---- capture
-
-class CustomDoor final : public capture::Door {
- public:
-  std::string_view name() const override { return "custom"; }
-  bool owns(PyObject*) const override { return false; }
-  bool owns(const Value&) const override { return false; }
-  bool knows(PyObject* callable) const override {
-    return is_custom_op(callable) || is_loaded_graph(callable) || is_batch_function(callable);
-  }
-
-  Captured<Value*> call(Session& session, PyObject* callable, std::span<Value* const> args,
-                        std::span<const capture::Keyword> keywords) override {
-    if (is_batch_function(callable)) return call_batch_function(session, callable, args);
-    if (is_loaded_graph(callable)) return call_loaded_graph(session, callable, args);
-    const CustomOp& op = *custom_ops().at(callable);
-    if (args.empty() || !keywords.empty()) return break_at(BreakId::UnsupportedArgument, "custom_op without an array");
-    std::vector<graph::ValueId> operands;
-    for (const Value* v : args) {
-      if (!v->is_array() || v->wrap != Wrap::NdArray || session.graph().type(v->id).rank() == 0)
-        return break_at(BreakId::UnsupportedArgument, "an argument of a custom_op that is no array");
-      operands.push_back(v->id);
-    }
-    const graph::Type first = session.graph().type(operands[0]);
-    graph::DType dtype = first.dtype;
-    if (op.dtype.get() != Py_None) {
-      const auto known = dtype_of(reinterpret_cast<PyArray_Descr*>(op.dtype.get()));
-      if (!known) return break_at(BreakId::UnsupportedArray, "the dtype of a custom_op");
-      dtype = *known;
-    }
-    graph::Dims shape = first.shape;
-    if (op.shape.get() != Py_None && !result_shape(session, op, operands, shape))
-      return break_at(BreakId::UnsupportedArgument, "the shape of a custom_op");
-    if (shape.empty()) return break_at(BreakId::UnsupportedArgument, "a custom_op that gives a 0-d array");
-    if (session.has_flag_actions())
-      return break_at(BreakId::UnsupportedArgument, "a custom_op under np.errstate of the region's own");
-    return session.array(session.builder().host_call(op.index, std::move(operands), dtype, std::move(shape)),
-                         Wrap::NdArray);
-  }
-
-  Captured<Value*> wrap(Session&, PyObject*, capture::SourceRef) override { return not_ours(); }
-  Captured<Value*> binary(Session&, int, Value*, Value*) override { return not_ours(); }
-  Captured<Value*> unary(Session&, capture::Unary, Value*) override { return not_ours(); }
-  Captured<Value*> compare(Session&, int, Value*, Value*) override { return not_ours(); }
-  Captured<Value*> get_attr(Session&, Value*, std::string_view) override { return not_ours(); }
-  Captured<Value*> call_method(Session&, Value*, std::string_view, std::span<Value* const>,
-                               std::span<const capture::Keyword>) override {
-    return not_ours();
-  }
-  Captured<Value*> get_item(Session&, Value*, Value*) override { return not_ours(); }
-  Captured<bool> set_item(Session&, Value*, Value*, Value*) override { return not_ours(); }
-  Captured<Value*> length(Session&, Value*) override { return not_ours(); }
-
- private:
-  static Unexpected<capture::Break> not_ours() { return break_at(BreakId::UnsupportedArgument); }
-
-  /// From the tuple, or from what the callable gives for the arguments' shapes, which are fixed then.
-  static bool result_shape(Session& session, const CustomOp& op, const std::vector<graph::ValueId>& operands,
-                           graph::Dims& out) {
-    Ref<> given = op.shape;
-    if (!PyTuple_Check(given.get())) {
-      Ref<> shapes = Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(operands.size())));
-      for (std::size_t i = 0; shapes && i < operands.size(); ++i) {
-        const graph::Dims dims = session.graph().type(operands[i]).shape;
-        PyObject* tuple = PyTuple_New(static_cast<Py_ssize_t>(dims.size()));
-        for (std::size_t d = 0; tuple && d < dims.size(); ++d)
-          PyTuple_SET_ITEM(tuple, static_cast<Py_ssize_t>(d),
-                           PyLong_FromLongLong(session.graph().shapes().specialize(dims[d])));
-        PyTuple_SET_ITEM(shapes.get(), static_cast<Py_ssize_t>(i), tuple);
-      }
-      if (shapes) given = Ref<>::steal(PyObject_CallObject(op.shape.get(), shapes.get()));
-      if (given) given = Ref<>::steal(PySequence_Tuple(given.get()));
-    }
-    out.clear();
-    for (Py_ssize_t i = 0; given && i < PyTuple_GET_SIZE(given.get()); ++i) {
-      const long long length = PyLong_AsLongLong(PyTuple_GET_ITEM(given.get(), i));
-      if (length < 0) break;
-      out.push_back(length);
-    }
-    const bool known = given && out.size() == static_cast<std::size_t>(PyTuple_GET_SIZE(given.get()));
-    const bool interrupted = PyErr_ExceptionMatches(PyExc_KeyboardInterrupt);
-    PyErr_Clear();
-    if (interrupted) PyErr_SetInterrupt();  // capture cannot raise
-    return known;
-  }
-};
-
 PyObject* register_custom_op(PyObject*, PyObject* args) {
   PyObject *op, *function, *shape, *dtype;
   if (!PyArg_ParseTuple(args, "OOOO:register_custom_op", &op, &function, &shape, &dtype)) return nullptr;
@@ -238,9 +135,10 @@ const ModulePart part(20, [](PyObject* module) { return PyModule_AddFunctions(mo
 
 }  // namespace
 
-std::unique_ptr<capture::Door> make_custom_door() { return std::make_unique<CustomDoor>(); }
-
-bool is_custom_op(PyObject* object) { return custom_ops().count(object) != 0; }
+const CustomOp* custom_op(PyObject* object) {
+  const auto found = custom_ops().find(object);
+  return found == custom_ops().end() ? nullptr : found->second.get();
+}
 
 codegen::HostFunction custom_function(int64_t index) {
   for (const auto& [op, custom] : custom_ops())

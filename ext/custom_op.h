@@ -1,17 +1,24 @@
-// Custom operators: Python functions that the user says are pure (framejit.custom_op). A call of one is a host call of
-// the graph.
+// Custom operators: Python functions that the user says are pure (framejit.custom_op), and how plans call them.
 #pragma once
 
-#include <memory>
+#include <cstdint>
 
-#include "capture/door.h"
+#include "capture/py/ref.h"
 #include "codegen/kernel.h"
 
 namespace framejit::ext {
 
-bool is_custom_op(PyObject* object);
-/// Knows the custom operators, loaded graphs and what vmap asks for; owns no array.
-std::unique_ptr<capture::Door> make_custom_door();
+struct CustomOp {
+  PyObject* op;  // borrowed
+  int64_t index;
+  capture::Ref<> function;
+  capture::Ref<> shape;  // None: that of the first argument; a tuple; or a callable that is given the arguments' shapes
+  capture::Ref<> dtype;  // None: that of the first argument; or a descriptor
+};
+
+/// Null for what is none.
+const CustomOp* custom_op(PyObject* object);
+inline bool is_custom_op(PyObject* object) { return custom_op(object) != nullptr; }
 /// By the index of the host call; empty where the operator is gone.
 codegen::HostFunction custom_function(int64_t index);
 

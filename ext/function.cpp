@@ -10,6 +10,7 @@
 #include "capture/python_names.h"
 #include "ext/bind_arguments.h"
 #include "ext/control.h"
+#include "ext/diagnostics.h"
 #include "ext/gain.h"
 #include "ext/module.h"
 #include "ext/stats.h"

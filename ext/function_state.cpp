@@ -9,6 +9,8 @@
 #include "ext/callees.h"
 #include "ext/config.h"
 #include "ext/control.h"
+#include "ext/diagnostics.h"
+#include "ext/frontends.h"
 #include "ext/gain.h"
 #include "ext/numpy_door.h"
 #include "ext/profitability.h"

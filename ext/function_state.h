@@ -23,29 +23,13 @@
 #include "ext/control.h"
 #include "ext/entry.h"
 #include "ext/events.h"
+#include "ext/settings.h"
 #include "ext/stats.h"
-#include "ext/stress.h"
 
 namespace framejit::ext {
 
 /// The frame of such code is others' to resume.
 inline constexpr int kGeneratorFlags = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
-
-/// What jit() was asked for.
-struct JitSettings {
-  bool fullgraph = false;
-  bool ast = false, trace = false;  // capture_mode
-  bool dynamic = false;
-  bool o1 = false;  // or above
-  bool o2 = false;
-  bool quiet = false;  // floating-point flags are nobody's: gradients do not warn
-  bool constant_parameters = false, keep_layouts = false;
-  graph::ExecOrder order = graph::ExecOrder::Program;
-  runtime::PlanOptions plan;
-  Stress stress;  // those of config.stress included
-};
-/// From the dict that the Python side made; false with an exception set where it is malformed.
-bool read_settings(PyObject* dict, JitSettings& out);
 
 /// A function's start or one site: its entries, most recent hit first.
 struct Place {
@@ -321,13 +305,5 @@ inline EndOfCall::~EndOfCall() { state->end_call(); }
 
 /// The Python function behind a jitted one, borrowed, or null: inlined as if it were not marked.
 PyObject* unwrap_function(PyObject* callable);
-/// The doors of all array kinds.
-const std::vector<capture::Door*>& doors();
-/// Counts an error of ours and tells the log; raises it as RuntimeError and gives true where config.strict says so.
-bool internal_error(const std::string& where, const std::string& what);
-/// GraphBreakError with the record of the break.
-void raise_graph_break(const capture::Break& b);
-/// `made`: how many entries were compiled.
-void warn_recompile_limit(const std::string& function, const GuardFailure& failure, int made);
 
 }  // namespace framejit::ext

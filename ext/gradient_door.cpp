@@ -17,6 +17,7 @@
 #include <array>
 #include <cstring>
 
+#include "ext/function_door.h"
 #include "ext/host_gradients.h"
 #include "ext/module.h"
 #include "ext/numpy_api.h"
@@ -28,7 +29,6 @@ namespace framejit::ext {
 
 using capture::BreakId;
 using capture::Keyword;
-using capture::SourceRef;
 using capture::ValueKind;
 
 namespace {
@@ -47,11 +47,9 @@ std::optional<TapeFunction> tape_function(PyObject* callable) {
 
 bool is_inexact(DType dtype) { return graph::is_float(dtype) || graph::is_complex(dtype); }
 
-class GradientDoor final : public capture::Door {
+class GradientDoor final : public FunctionDoor {
  public:
   std::string_view name() const override { return "gradients"; }
-  bool owns(PyObject*) const override { return false; }
-  bool owns(const Value&) const override { return false; }
   bool knows(PyObject* callable) const override { return tape_function(callable).has_value(); }
 
   Captured<Value*> call(Session& session, PyObject* callable, std::span<Value* const> args,
@@ -74,22 +72,7 @@ class GradientDoor final : public capture::Door {
     return not_ours();
   }
 
-  Captured<Value*> wrap(Session&, PyObject*, SourceRef) override { return not_ours(); }
-  Captured<Value*> binary(Session&, int, Value*, Value*) override { return not_ours(); }
-  Captured<Value*> unary(Session&, capture::Unary, Value*) override { return not_ours(); }
-  Captured<Value*> compare(Session&, int, Value*, Value*) override { return not_ours(); }
-  Captured<Value*> get_attr(Session&, Value*, std::string_view) override { return not_ours(); }
-  Captured<Value*> call_method(Session&, Value*, std::string_view, std::span<Value* const>,
-                               std::span<const Keyword>) override {
-    return not_ours();
-  }
-  Captured<Value*> get_item(Session&, Value*, Value*) override { return not_ours(); }
-  Captured<bool> set_item(Session&, Value*, Value*, Value*) override { return not_ours(); }
-  Captured<Value*> length(Session&, Value*) override { return not_ours(); }
-
  private:
-  static Unexpected<capture::Break> not_ours() { return break_at(BreakId::UnsupportedArgument); }
-
   static Captured<Value*> begin(Session& session) {
     const auto nodes = static_cast<int64_t>(session.graph().body().nodes.size());
     Value* tape = session.tuple({session.integer(nodes)});

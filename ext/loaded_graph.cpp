@@ -1,7 +1,7 @@
+// _core.LoadedGraph: a graph from its text, as a callable. What framejit.load reads from a file.
+//
 // LoadedGraph(text, outputs, calls): `outputs` are (result of the graph, wrap), `calls` the indices of host calls by
 // those in the text.
-#include "ext/loaded_graph.h"
-
 #include <memory>
 #include <string>
 #include <utility>
@@ -9,6 +9,8 @@
 
 #include "ext/compile.h"
 #include "ext/entry.h"
+#include "ext/frontends.h"
+#include "ext/function_door.h"
 #include "ext/host_records.h"
 #include "ext/module.h"
 #include "ext/result_arrays.h"
@@ -294,16 +296,7 @@ PyMethodDef functions[] = {{"_host_call", host_call_of_index, METH_O, nullptr},
                            {"_host_call_index", host_call_index, METH_O, nullptr},
                            {nullptr, nullptr, 0, nullptr}};
 
-const ModulePart part(45, [](PyObject* module) {
-  the_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
-  return the_type && PyModule_AddObjectRef(module, "LoadedGraph", reinterpret_cast<PyObject*>(the_type)) == 0 &&
-         PyModule_AddFunctions(module, functions) == 0;
-});
-
-}  // namespace
-
-bool is_loaded_graph(PyObject* object) { return Py_IS_TYPE(object, the_type); }
-
+/// The call as nodes of the graph that is being captured. Breaks where the operands are not of the types of the params.
 Captured<Value*> call_loaded_graph(Session& session, PyObject* callable, std::span<Value* const> args) {
   const Loaded& loaded = loaded_of(callable);
   const Graph& from = loaded.graph;
@@ -330,5 +323,24 @@ Captured<Value*> call_loaded_graph(Session& session, PyObject* callable, std::sp
   for (const Output& output : loaded.outputs) items.push_back(session.array(results[output.result], output.wrap));
   return session.tuple(std::move(items));
 }
+
+class LoadedGraphDoor final : public FunctionDoor {
+ public:
+  std::string_view name() const override { return "loaded graphs"; }
+  bool knows(PyObject* callable) const override { return Py_IS_TYPE(callable, the_type); }
+  Captured<Value*> call(Session& session, PyObject* callable, std::span<Value* const> args,
+                        std::span<const capture::Keyword>) override {
+    return call_loaded_graph(session, callable, args);
+  }
+};
+
+const ModulePart part(45, [](PyObject* module) {
+  the_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+  add_door(std::make_unique<LoadedGraphDoor>());
+  return the_type && PyModule_AddObjectRef(module, "LoadedGraph", reinterpret_cast<PyObject*>(the_type)) == 0 &&
+         PyModule_AddFunctions(module, functions) == 0;
+});
+
+}  // namespace
 
 }  // namespace framejit::ext

@@ -5,6 +5,7 @@
 
 #include "ext/bind_arguments.h"
 #include "ext/control.h"
+#include "ext/diagnostics.h"
 #include "ext/function.h"
 #include "ext/gain.h"
 #include "ext/module.h"
