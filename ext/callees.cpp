@@ -7,6 +7,7 @@
 
 #include "ext/bind_arguments.h"
 #include "ext/control.h"
+#include "ext/function_state.h"
 #include "ext/numpy_api.h"
 #include "ext/tensor_object.h"
 
@@ -101,7 +102,7 @@ void Callees::add(PyCodeObject* code, const std::shared_ptr<CodeState>& owner) {
   }
   if (hung->knows(owner->reach())) return;
   std::erase_if(all_, [](const Callee& callee) { return callee.code.expired(); });
-  auto compiled = std::make_shared<MarkedCode>(code, owner->settings(), owner);
+  auto compiled = make_marked_code(code, owner->settings(), owner);
   hung->add(owner->reach(), compiled);
   all_.push_back({hung, std::move(compiled)});
 }

@@ -3,6 +3,9 @@
 // function.
 #pragma once
 
+#include <memory>
+#include <vector>
+
 #include "ext/marking.h"
 
 namespace framejit::ext {

@@ -4,6 +4,7 @@
 #include "ext/function.h"
 #include "ext/guard_program_impl.h"
 #include "ext/host_records.h"
+#include "ext/module.h"
 
 namespace framejit::ext {
 
@@ -141,8 +142,6 @@ class Exporter {
   std::vector<uint32_t> outputs_;  // recipes
 };
 
-}  // namespace
-
 PyObject* function_export(PyObject* self, PyObject* args) {
   auto* f = reinterpret_cast<FunctionObject*>(self);
   std::vector<PyObject*> slots(static_cast<std::size_t>(argument_slots(f->state->code())));
@@ -163,5 +162,18 @@ PyObject* function_export(PyObject* self, PyObject* args) {
     return PyErr_Occurred() ? nullptr : PyErr_Format(PyExc_RuntimeError, "framejit: %s", error.what());
   }
 }
+
+PyMethodDef method = {"_export", function_export, METH_VARARGS,
+                      "_export(*args)\n--\n\nThe one graph of such a call, for framejit.export."};
+
+const ModulePart part(45, [](PyObject*) {
+  PyTypeObject* type = function_type();
+  const Ref<> descriptor = Ref<>::steal(PyDescr_NewMethod(type, &method));
+  if (!descriptor || PyDict_SetItemString(type->tp_dict, method.ml_name, descriptor.get()) < 0) return false;
+  PyType_Modified(type);
+  return true;
+});
+
+}  // namespace
 
 }  // namespace framejit::ext

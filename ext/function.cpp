@@ -11,6 +11,7 @@
 #include "ext/bind_arguments.h"
 #include "ext/control.h"
 #include "ext/diagnostics.h"
+#include "ext/function_report.h"
 #include "ext/gain.h"
 #include "ext/module.h"
 #include "ext/stats.h"
@@ -317,8 +318,6 @@ PyMethodDef methods[] = {
      "function is not one graph."},
     {"_report", function_report, METH_NOARGS,
      "_report()\n--\n\nEverything known about this function, for framejit.explain."},
-    {"_export", function_export, METH_VARARGS,
-     "_export(*args)\n--\n\nThe one graph of such a call, for framejit.export."},
     {"_time_kernels", function_time_kernels, METH_VARARGS,
      "_time_kernels(runs, *args)\n--\n\nNanoseconds of so many runs of the kernels for these arguments, with making "
      "and "

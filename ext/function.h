@@ -36,15 +36,4 @@ struct FunctionObject {
 
 PyTypeObject* function_type();
 
-// function_report.cpp: methods that say what is compiled.
-PyObject* function_cache_entries(PyObject* self, PyObject*);
-PyObject* function_cache_clear(PyObject* self, PyObject*);
-PyObject* function_graphs(PyObject* self, PyObject*);
-PyObject* function_asm(PyObject* self, PyObject*);
-PyObject* function_report(PyObject* self, PyObject*);
-PyObject* function_time_kernels(PyObject* self, PyObject* args);
-PyObject* function_export(PyObject* self, PyObject* args);  // export_graph.cpp
-/// The same dict for any state.
-PyObject* report_of(CodeState& state);
-
 }  // namespace framejit::ext

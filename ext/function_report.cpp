@@ -1,4 +1,5 @@
-// What a Function tells about itself.
+#include "ext/function_report.h"
+
 #include "ext/bind_arguments.h"
 #include "ext/events.h"
 #include "ext/function.h"

@@ -6,7 +6,8 @@
 #include "ext/bind_arguments.h"
 #include "ext/control.h"
 #include "ext/diagnostics.h"
-#include "ext/function.h"
+#include "ext/function_report.h"
+#include "ext/function_state.h"
 #include "ext/gain.h"
 #include "ext/module.h"
 #include "ext/stats.h"
@@ -24,25 +25,35 @@ std::unordered_map<PyCodeObject*, std::weak_ptr<MarkedCode>>& marked() {
   return map;
 }
 
-}  // namespace
+class CompiledFrames final : public MarkedCode, public std::enable_shared_from_this<CompiledFrames> {
+ public:
+  CompiledFrames(PyCodeObject* code, const JitSettings& settings, std::weak_ptr<CodeState> owner)
+      : state_(std::make_shared<CodeState>(code, settings, capture::CodeView::Keep::Contents, std::move(owner))) {}
+  ~CompiledFrames() override {
+    state_->forget_spliced();
+    const auto at = marked().find(state_->code());
+    if (at != marked().end() && at->second.expired()) marked().erase(at);
+  }
 
-MarkedCode::MarkedCode(PyCodeObject* code, const JitSettings& settings, std::weak_ptr<CodeState> owner)
-    : state_(std::make_shared<CodeState>(code, settings, capture::CodeView::Keep::Contents, std::move(owner))) {}
+  Outcome enter(PyFunctionObject* function, PyCodeObject* code, PyObject** locals, int local_count) override;
+  void leave() override { state_->end_call(); }
+  CodeState& state() override { return *state_; }
 
-MarkedCode::~MarkedCode() {
-  state_->forget_spliced();
-  const auto at = marked().find(state_->code());
-  if (at != marked().end() && at->second.expired()) marked().erase(at);
-}
+ private:
+  Outcome enter_measured(PyFunctionObject* function, PyCodeObject* code, PyObject** locals);
+  Outcome enter_compiled(PyFunctionObject* function, PyCodeObject* code, PyObject** locals);
+  Outcome enter_checked(PyFunctionObject* function, PyCodeObject* code, PyObject** locals);
 
-capture::FrameInterceptor::Outcome MarkedCode::enter(PyFunctionObject* function, PyCodeObject* code, PyObject** locals,
-                                                     int) {
+  std::shared_ptr<CodeState> state_;
+  std::unique_ptr<capture::SplicedCode> spliced_;
+};
+
+capture::FrameInterceptor::Outcome CompiledFrames::enter(PyFunctionObject* function, PyCodeObject* code,
+                                                         PyObject** locals, int) {
   ++stats.frames_marked;
   if (capture::tools_active() || stance == Stance::ForceEager || tape_hook || is_disabled(code)) return {};
   return state_->gain() ? enter_measured(function, code, locals) : enter_compiled(function, code, locals);
 }
-
-namespace {
 
 struct MeasuredFrame final : capture::FrameInterceptor {
   std::shared_ptr<CodeState> state;  // owns the call's Gain
@@ -58,10 +69,8 @@ struct MeasuredFrame final : capture::FrameInterceptor {
   }
 };
 
-}  // namespace
-
-capture::FrameInterceptor::Outcome MarkedCode::enter_measured(PyFunctionObject* function, PyCodeObject* code,
-                                                              PyObject** locals) {
+capture::FrameInterceptor::Outcome CompiledFrames::enter_measured(PyFunctionObject* function, PyCodeObject* code,
+                                                                  PyObject** locals) {
   const auto frame = std::make_shared<MeasuredFrame>(state_, locals);
   Outcome outcome;
   if (frame->call.side() == Side::Compiled) outcome = enter_compiled(function, code, locals);
@@ -69,8 +78,8 @@ capture::FrameInterceptor::Outcome MarkedCode::enter_measured(PyFunctionObject* 
   return outcome;
 }
 
-capture::FrameInterceptor::Outcome MarkedCode::enter_compiled(PyFunctionObject* function, PyCodeObject* code,
-                                                              PyObject** locals) {
+capture::FrameInterceptor::Outcome CompiledFrames::enter_compiled(PyFunctionObject* function, PyCodeObject* code,
+                                                                  PyObject** locals) {
   if (state_->passes_by()) return {};
   try {
     return enter_checked(function, code, locals);
@@ -81,8 +90,8 @@ capture::FrameInterceptor::Outcome MarkedCode::enter_compiled(PyFunctionObject* 
   }
 }
 
-capture::FrameInterceptor::Outcome MarkedCode::enter_checked(PyFunctionObject* function, PyCodeObject* code,
-                                                             PyObject** locals) {
+capture::FrameInterceptor::Outcome CompiledFrames::enter_checked(PyFunctionObject* function, PyCodeObject* code,
+                                                                 PyObject** locals) {
   const LiveSlots live{locals, argument_slots(code), nullptr, 0, reinterpret_cast<PyObject*>(function)};
   PyObject* result = nullptr;
   // Functions of one code object may live in several namespaces; entries are for the first that was seen.
@@ -114,6 +123,13 @@ capture::FrameInterceptor::Outcome MarkedCode::enter_checked(PyFunctionObject* f
   return {false, nullptr, replacement, state_->reach(), shared_from_this()};
 }
 
+}  // namespace
+
+std::shared_ptr<MarkedCode> make_marked_code(PyCodeObject* code, const JitSettings& settings,
+                                             std::weak_ptr<CodeState> owner) {
+  return std::make_shared<CompiledFrames>(code, settings, std::move(owner));
+}
+
 bool is_marked(PyCodeObject* code) {
   const auto at = marked().find(code);
   return at != marked().end() && !at->second.expired();
@@ -125,7 +141,7 @@ std::shared_ptr<MarkedCode> make_interceptor(PyCodeObject* code, PyObject* setti
   JitSettings parsed;
   if (!read_settings(settings, parsed)) return nullptr;
   parsed.fullgraph = false;
-  auto interceptor = std::make_shared<MarkedCode>(code, parsed);
+  std::shared_ptr<MarkedCode> interceptor = make_marked_code(code, parsed, {});
   marked()[code] = interceptor;
   return interceptor;
 }
