@@ -35,6 +35,8 @@ struct Compiled {
   bool attributed() const { return plan->program().attributed; }
 };
 
+inline constexpr double kReleaseAbove = 50e3;  // ns of work from which on the GIL is released
+
 /// Optimizes the graph in place and compiles it. The failure is a sentence: this region stays in the interpreter.
 Expected<Compiled, std::string> compile(graph::Graph& graph, const CompileOptions& options);
 

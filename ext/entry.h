@@ -27,8 +27,6 @@ enum class Outcome : uint8_t {
   Error,  // a Python exception is set; only where effects were half way committed and could not be taken back
 };
 
-inline constexpr double kReleaseAbove = 50e3;  // ns of work from which on the GIL is released
-
 class Entry {
  public:
   /// Optimizes and compiles the region's graph. The failure is a sentence. `live`: what it was captured from; guards

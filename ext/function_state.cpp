@@ -12,7 +12,7 @@
 #include "ext/diagnostics.h"
 #include "ext/frontends.h"
 #include "ext/gain.h"
-#include "ext/numpy_door.h"
+#include "ext/numpy_implementation.h"
 #include "ext/profitability.h"
 #include "ext/tape_hook.h"
 #include "ext/tensor_object.h"

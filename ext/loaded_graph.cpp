@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "ext/compile.h"
-#include "ext/entry.h"
 #include "ext/frontends.h"
 #include "ext/function_door.h"
 #include "ext/host_records.h"

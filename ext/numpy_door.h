@@ -10,7 +10,4 @@ namespace framejit::ext {
 /// Imports NumPy; null with an exception set where that fails.
 std::unique_ptr<capture::Door> make_numpy_door();
 
-/// Of a function that dispatches by __array_function__ (np.roll), the Python function behind; borrowed, or null.
-PyObject* numpy_implementation(PyObject* callable);
-
 }  // namespace framejit::ext

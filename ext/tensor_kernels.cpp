@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "ext/compile.h"
-#include "ext/entry.h"
 #include "graph/builder.h"
 
 namespace framejit::ext {
