@@ -1,6 +1,6 @@
 """Gradients of functions that run in the interpreter: a tape.
 
-Captured, the functions at the end of this file are graph transformations (ext/gradient_door.cpp). Run, they keep a tape: arguments that
+Captured, the functions at the end of this file are graph transformations (ext/frontends/gradient_door.cpp). Run, they keep a tape: arguments that
 are watched are `Traced`, which look like arrays and note what is done to them; Tensors stay what they are, and what is done to them is noted by a
 hook. Each step on the tape is a call, and its gradient is that of a compiled function of this one call: there is one set of rules.
 """
