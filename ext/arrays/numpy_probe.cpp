@@ -2,7 +2,7 @@
 #include "ext/arrays/numpy_probe.h"
 
 #include "ext/arrays/numpy_api.h"
-#include "ext/arrays/numpy_ops_types.h"
+#include "ext/arrays/promotion.h"
 
 #include <algorithm>
 #include <cmath>

@@ -7,7 +7,7 @@
 
 #include "ext/arrays/numpy_api.h"
 #include "ext/arrays/tensor_object.h"
-#include "ext/dispatch/function_state.h"
+#include "ext/dispatch/code_state.h"
 #include "ext/module/bind_arguments.h"
 #include "ext/module/control.h"
 

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "ext/dispatch/function_state.h"
+#include "ext/dispatch/code_state.h"
 
 namespace framejit::ext {
 

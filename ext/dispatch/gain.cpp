@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "ext/arrays/numpy_api.h"
-#include "ext/dispatch/function_state.h"
+#include "ext/dispatch/code_state.h"
 #include "ext/module/module.h"
 #include "ext/module/stats.h"
 

@@ -3,9 +3,9 @@
 
 #include <unordered_map>
 
+#include "ext/dispatch/code_state.h"
 #include "ext/dispatch/diagnostics.h"
 #include "ext/dispatch/function_report.h"
-#include "ext/dispatch/function_state.h"
 #include "ext/dispatch/gain.h"
 #include "ext/module/bind_arguments.h"
 #include "ext/module/control.h"

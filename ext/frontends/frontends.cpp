@@ -3,7 +3,7 @@
 #include "ext/frontends/batch.h"
 #include "ext/frontends/custom_op_door.h"
 #include "ext/frontends/gradient_door.h"
-#include "ext/frontends/numpy/numpy_door.h"
+#include "ext/frontends/numpy/door.h"
 #include "ext/frontends/tensor_door.h"
 
 namespace framejit::ext {

@@ -20,7 +20,7 @@
 #include "ext/arrays/numpy_api.h"
 #include "ext/frontends/function_door.h"
 #include "ext/frontends/host_gradients.h"
-#include "ext/frontends/numpy/numpy_ops.h"
+#include "ext/frontends/numpy/ops.h"
 #include "ext/module/module.h"
 #include "graph/layout.h"
 #include "graph/passes/grad.h"

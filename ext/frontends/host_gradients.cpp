@@ -3,8 +3,8 @@
 
 #include "capture/python_names.h"
 #include "ext/arrays/numpy_api.h"
-#include "ext/arrays/numpy_ops_types.h"
-#include "ext/frontends/numpy/numpy_host.h"
+#include "ext/arrays/promotion.h"
+#include "ext/frontends/numpy/library_call_capture.h"
 #include "ext/library_calls/numpy_host_call.h"
 
 namespace framejit::ext {

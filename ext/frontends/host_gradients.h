@@ -1,7 +1,7 @@
 // Gradients of host calls: by the rules of framejit._host_gradients.
 #pragma once
 
-#include "ext/frontends/numpy/numpy_ops.h"
+#include "ext/frontends/numpy/ops.h"
 #include "graph/passes/grad.h"
 
 namespace framejit::ext {

@@ -9,7 +9,7 @@
 #include "capture/python_names.h"
 #include "codegen/kernel.h"
 #include "ext/arrays/numpy_api.h"
-#include "ext/frontends/numpy/numpy_index.h"
+#include "ext/frontends/numpy/index.h"
 #include "ext/module/control.h"
 #include "ext/tensor/tensor.h"
 #include "ext/tensor/tensor_functions.h"

@@ -1,4 +1,4 @@
-// Host calls of NumPy's functions (numpy_host.h) as data, for graphs in files.
+// Host calls of NumPy's functions (library_call_capture.h) as data, for graphs in files.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Host calls as data, and their runs; capture makes them (numpy_host.h).
+// Host calls as data, and their runs; capture makes them (library_call_capture.h).
 #pragma once
 
 #include <memory>

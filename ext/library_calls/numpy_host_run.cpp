@@ -1,4 +1,4 @@
-// Host calls as data, and their runs: see numpy_host.h.
+// Host calls as data, and their runs: see library_call_capture.h.
 #include <algorithm>
 #include <cfenv>
 #include <cstring>

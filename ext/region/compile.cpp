@@ -2,8 +2,8 @@
 #include "ext/region/compile.h"
 
 #include "codegen/lower.h"
-#include "ext/arrays/host_loops.h"
 #include "ext/arrays/numpy_api.h"
+#include "ext/arrays/numpy_loops.h"
 #include "ext/arrays/numpy_probe.h"
 #include "ext/library_calls/custom_op.h"
 #include "ext/library_calls/numpy_host_call.h"

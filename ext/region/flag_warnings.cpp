@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "ext/arrays/errstate.h"
-#include "ext/arrays/numpy_ops_types.h"
+#include "ext/arrays/promotion.h"
 #include "ext/module/dict_version.h"
 
 namespace framejit::ext {

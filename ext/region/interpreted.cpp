@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "ext/arrays/host_loops.h"
+#include "ext/arrays/numpy_loops.h"
 #include "graph/interpret.h"
 
 namespace framejit::ext {

@@ -11,7 +11,7 @@
 
 #include "ext/arrays/errstate.h"
 #include "ext/arrays/numpy_api.h"
-#include "ext/arrays/numpy_ops_types.h"
+#include "ext/arrays/promotion.h"
 #include "ext/arrays/result_arrays.h"
 #include "ext/module/module.h"
 #include "ext/module/tape_hook.h"

@@ -5,7 +5,7 @@
 
 #include "capture/py/repr.h"
 #include "capture/region.h"
-#include "ext/frontends/numpy/numpy_door.h"
+#include "ext/frontends/numpy/door.h"
 #include "ext/module/module.h"
 #include "graph/text.h"
 

@@ -1,5 +1,5 @@
 // Capturing, compiling and running what belongs to one code object.
-#include "ext/dispatch/function_state.h"
+#include "ext/dispatch/code_state.h"
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,5 @@
 // Walks a region's effects over the objects as they are now.
-#include "ext/region/displaced.h"
+#include "ext/region/finalizers.h"
 
 #include <set>
 #include <tuple>

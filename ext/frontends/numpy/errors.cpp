@@ -1,6 +1,6 @@
 // np.seterr, np.geterr, and what np.errstate of NumPy 2 is made of: the handling of floating-point flags, as the
 // region's own state (capture/session.h). np.errstate itself is Python code that capture follows.
-#include "ext/frontends/numpy/numpy_door_parts.h"
+#include "ext/frontends/numpy/call.h"
 
 #include "ext/arrays/numpy_api.h"
 

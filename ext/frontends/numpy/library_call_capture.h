@@ -7,7 +7,7 @@
 // NumPy does what it does.
 #pragma once
 
-#include "ext/frontends/numpy/numpy_ops.h"
+#include "ext/frontends/numpy/ops.h"
 
 namespace framejit::ext {
 

@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "ext/arrays/numpy_probe.h"
-#include "ext/frontends/numpy/numpy_ops.h"
+#include "ext/frontends/numpy/ops.h"
 
 namespace framejit::ext {
 

@@ -1,5 +1,5 @@
-// Promotion: see numpy_ops_types.h.
-#include "ext/arrays/numpy_ops_types.h"
+// Promotion: see promotion.h.
+#include "ext/arrays/promotion.h"
 
 #include <algorithm>
 #include <functional>

@@ -1,7 +1,7 @@
 // Private to the NumPy door: calls with their arguments, and the tables of functions and methods.
 #pragma once
 
-#include "ext/frontends/numpy/numpy_ops.h"
+#include "ext/frontends/numpy/ops.h"
 
 #include <initializer_list>
 #include <span>

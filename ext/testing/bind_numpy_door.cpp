@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "ext/arrays/errstate.h"
-#include "ext/arrays/host_loops.h"
 #include "ext/arrays/numpy_api.h"
+#include "ext/arrays/numpy_loops.h"
 #include "ext/arrays/numpy_probe.h"
-#include "ext/frontends/numpy/numpy_door.h"
-#include "ext/frontends/numpy/numpy_ops.h"
+#include "ext/frontends/numpy/door.h"
+#include "ext/frontends/numpy/ops.h"
 #include "ext/module/module.h"
 #include "graph/text.h"
 

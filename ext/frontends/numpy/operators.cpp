@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "ext/arrays/numpy_probe.h"
-#include "ext/frontends/numpy/numpy_host.h"
-#include "ext/frontends/numpy/numpy_ops.h"
+#include "ext/frontends/numpy/library_call_capture.h"
+#include "ext/frontends/numpy/ops.h"
 
 namespace framejit::ext {
 

@@ -4,7 +4,7 @@
 #include <span>
 
 #include "capture/door.h"
-#include "ext/frontends/numpy/numpy_ops.h"
+#include "ext/frontends/numpy/ops.h"
 
 namespace framejit::ext {
 

@@ -13,7 +13,7 @@
 #include "ext/guards/guard_program.h"
 #include "ext/region/comparison.h"
 #include "ext/region/compile.h"
-#include "ext/region/displaced.h"
+#include "ext/region/finalizers.h"
 #include "ext/region/flag_warnings.h"
 #include "ext/region/materialize.h"
 

@@ -1,7 +1,7 @@
 // The NumPy door: what is an operand, which callables are known, and the way to the files that do the work.
-#include "ext/frontends/numpy/numpy_door.h"
+#include "ext/frontends/numpy/door.h"
 
-#include "ext/frontends/numpy/numpy_door_parts.h"
+#include "ext/frontends/numpy/call.h"
 
 #include <algorithm>
 #include <array>
@@ -12,8 +12,8 @@
 
 #include "ext/arrays/errstate.h"
 #include "ext/arrays/numpy_probe.h"
-#include "ext/frontends/numpy/numpy_host.h"
-#include "ext/frontends/numpy/numpy_index.h"
+#include "ext/frontends/numpy/index.h"
+#include "ext/frontends/numpy/library_call_capture.h"
 #include "ext/library_calls/listed_functions.h"
 #include "ext/module/control.h"
 #include "ext/module/module.h"

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "ext/arrays/numpy_probe.h"
-#include "ext/frontends/numpy/numpy_door_parts.h"
-#include "ext/frontends/numpy/numpy_index.h"
+#include "ext/frontends/numpy/call.h"
+#include "ext/frontends/numpy/index.h"
 #include "graph/layout.h"
 
 namespace framejit::ext {

@@ -1,5 +1,5 @@
 // Running compiled regions.
-#include "ext/region/entry.h"
+#include "ext/region/compiled_region.h"
 
 #include <algorithm>
 #include <bit>
@@ -10,7 +10,7 @@
 
 #include "capture/python_names.h"
 #include "ext/arrays/errstate.h"
-#include "ext/arrays/numpy_ops_types.h"
+#include "ext/arrays/promotion.h"
 #include "ext/library_calls/custom_op.h"
 #include "ext/module/config.h"
 #include "ext/module/events.h"

@@ -3,7 +3,7 @@
 #include <array>
 #include <climits>
 
-#include "ext/dispatch/function_state.h"
+#include "ext/dispatch/code_state.h"
 #include "ext/module/bind_arguments.h"
 #include "ext/module/config.h"
 #include "ext/region/profitability.h"

@@ -24,7 +24,7 @@
 #include "ext/module/control.h"
 #include "ext/module/events.h"
 #include "ext/module/stats.h"
-#include "ext/region/entry.h"
+#include "ext/region/compiled_region.h"
 
 namespace framejit::ext {
 

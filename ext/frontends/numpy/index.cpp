@@ -1,8 +1,8 @@
-// Basic indexing: see numpy_index.h. Python's rules for slices, on dimensions that may be symbolic: each decision that
+// Basic indexing: see index.h. Python's rules for slices, on dimensions that may be symbolic: each decision that
 // depends on a symbol is a guard.
-#include "ext/frontends/numpy/numpy_index.h"
+#include "ext/frontends/numpy/index.h"
 
-#include "ext/frontends/numpy/numpy_host.h"
+#include "ext/frontends/numpy/library_call_capture.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,5 +1,5 @@
-// Operands and elementwise nodes: see numpy_ops.h.
-#include "ext/frontends/numpy/numpy_ops.h"
+// Operands and elementwise nodes: see ops.h.
+#include "ext/frontends/numpy/ops.h"
 
 #include <algorithm>
 #include <cstdlib>

@@ -1,10 +1,10 @@
 // A ufunc keeps its loops in three parallel tables: functions, their data, and the type numbers of their operands. For
 // numeric dtypes NumPy 2 wraps the very same entries. The ufunc objects are kept alive for ever: kernels hold the
 // pointers.
-#include "ext/arrays/host_loops.h"
+#include "ext/arrays/numpy_loops.h"
 
 #include "ext/arrays/numpy_api.h"
-#include "ext/arrays/numpy_ops_types.h"
+#include "ext/arrays/promotion.h"
 
 namespace framejit::ext {
 

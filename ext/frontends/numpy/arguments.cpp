@@ -1,9 +1,9 @@
 // Arguments of NumPy's functions: bound to their signatures, and read as what they stand for.
-#include "ext/frontends/numpy/numpy_door_parts.h"
+#include "ext/frontends/numpy/call.h"
 
 #include <algorithm>
 
-#include "ext/frontends/numpy/numpy_index.h"
+#include "ext/frontends/numpy/index.h"
 
 namespace framejit::ext {
 

@@ -3,9 +3,9 @@
 #include <numeric>
 
 #include "capture/python_names.h"
-#include "ext/frontends/numpy/numpy_door_parts.h"
-#include "ext/frontends/numpy/numpy_host.h"
-#include "ext/frontends/numpy/numpy_index.h"
+#include "ext/frontends/numpy/call.h"
+#include "ext/frontends/numpy/index.h"
+#include "ext/frontends/numpy/library_call_capture.h"
 #include "graph/layout.h"
 #include "graph/support/check.h"
 

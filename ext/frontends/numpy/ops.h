@@ -2,7 +2,7 @@
 // nodes that do what the loop does.
 #pragma once
 
-#include "ext/arrays/numpy_ops_types.h"
+#include "ext/arrays/promotion.h"
 
 #include <span>
 #include <string>
@@ -79,7 +79,7 @@ Captured<Value*> clip(Session& session, Value* x, Value* low, Value* high);
 Captured<Value*> binary_operator(Session& session, int nb, Value* left, Value* right);
 Captured<Value*> unary_operator(Session& session, capture::Unary op, Value* operand);
 Captured<Value*> compare_operator(Session& session, int py_op, Value* left, Value* right);
-/// The operator @, np.matmul and np.dot (numpy_door_matmul.cpp).
+/// The operator @, np.matmul and np.dot (matmul.cpp).
 Captured<Value*> matrix_product(Session& session, Value* left, Value* right);
 
 /// Stores an operand into an array (a view or a whole one): converts, broadcasts, writes. Breaks where NumPy would

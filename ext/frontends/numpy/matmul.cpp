@@ -4,8 +4,8 @@
 #include <array>
 
 #include "codegen/matmul.h"
-#include "ext/frontends/numpy/numpy_door_parts.h"
-#include "ext/frontends/numpy/numpy_host.h"
+#include "ext/frontends/numpy/call.h"
+#include "ext/frontends/numpy/library_call_capture.h"
 #include "ext/module/config.h"
 #include "ext/tensor/tensor_matmul.h"
 #include "graph/layout.h"

@@ -1,5 +1,5 @@
-// Host calls: see numpy_host.h.
-#include "ext/frontends/numpy/numpy_host.h"
+// Host calls: see library_call_capture.h.
+#include "ext/frontends/numpy/library_call_capture.h"
 
 #include <algorithm>
 #include <cfenv>
@@ -14,8 +14,8 @@
 #include "capture/python_names.h"
 #include "capture/warnings.h"
 #include "ext/arrays/errstate.h"
-#include "ext/frontends/numpy/numpy_door_parts.h"
-#include "ext/frontends/numpy/numpy_index.h"
+#include "ext/frontends/numpy/call.h"
+#include "ext/frontends/numpy/index.h"
 #include "ext/library_calls/listed_functions.h"
 #include "ext/library_calls/numpy_host_call.h"
 #include "graph/layout.h"

@@ -1,9 +1,9 @@
 // Calls of ufuncs, np.where, np.clip, and of the scalar types.
 #include <cmath>
 
-#include "ext/frontends/numpy/numpy_door_parts.h"
-#include "ext/frontends/numpy/numpy_host.h"
-#include "ext/frontends/numpy/numpy_index.h"
+#include "ext/frontends/numpy/call.h"
+#include "ext/frontends/numpy/index.h"
+#include "ext/frontends/numpy/library_call_capture.h"
 
 namespace framejit::ext {
 
