@@ -8,8 +8,8 @@
 
 #include "capture/hook.h"
 #include "capture/splice.h"
-#include "capture/splice_mock.h"
 #include "ext/module/module.h"
+#include "ext/testing/splice_mock.h"
 
 namespace framejit::ext {
 

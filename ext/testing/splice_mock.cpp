@@ -1,6 +1,6 @@
 // The mock interpreter. What it executes runs no user code, cannot fail, and drops no object whose finalizer could be
 // seen except by its last instruction.
-#include "capture/splice_mock.h"
+#include "ext/testing/splice_mock.h"
 
 #include <utility>
 
