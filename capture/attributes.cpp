@@ -460,7 +460,7 @@ Value* name_of_class(Executor& x, const Value* v, const SourceRef& base, PyObjec
     if (!value) PyErr_Clear();
     return value && PyUnicode_CheckExact(value.get()) ? x.session().constant(value.get()) : nullptr;
   }
-  // What a class or its bases hold under these names is found before (ext/guard_program_fetch.cpp).
+  // What a class or its bases hold under these names is found before (ext/guards/guard_program_fetch.cpp).
   if (module ? !own : type_attr(type, name) != nullptr) return nullptr;
   auto* held = reinterpret_cast<PyHeapTypeObject*>(type);
   PyObject* value = module ? own : text == "__name__" ? held->ht_name : held->ht_qualname;

@@ -5,6 +5,7 @@
 #include "capture/py/instance.h"
 #include "capture/py/lru_cache.h"
 #include "capture/py/repr.h"
+#include "capture/python_names.h"
 #include "capture/symbolic_frame.h"
 
 namespace framejit::capture {
@@ -42,7 +43,7 @@ struct Callee {
 bool is_control(PyFunctionObject* f) {
   PyObject* module = PyDict_CheckExact(f->func_globals) ? PyDict_GetItemString(f->func_globals, "__name__") : nullptr;
   return module && PyUnicode_CheckExact(module) &&
-         PyUnicode_CompareWithASCIIString(module, "framejit._api._control") == 0;
+         PyUnicode_CompareWithASCIIString(module, python_names::kControl) == 0;
 }
 
 std::string name_of_code(PyCodeObject* code) { return text_of(code->co_qualname); }

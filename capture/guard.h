@@ -1,4 +1,5 @@
-// Guards: what must hold of the inputs for a compiled entry to be used. Data; ext compiles them (ext/guard_program.h).
+// Guards: what must hold of the inputs for a compiled entry to be used. Data; ext compiles them
+// (ext/guards/guard_program.h).
 //
 // Every guard prints itself as a Python expression, knows the user's line that made it, and holds for the inputs that
 // it was made from (checked after capture).

@@ -2,6 +2,7 @@
 #include "capture/symbolic_frame.h"
 
 #include "capture/py/repr.h"
+#include "capture/python_names.h"
 #include "graph/support/check.h"
 
 namespace framejit::capture {
@@ -9,7 +10,7 @@ namespace framejit::capture {
 namespace {
 /// Our modules that spell in Python what others wrote in C.
 bool is_spelling(const std::string& module) {
-  return module == "framejit._traced._polyfills" || module == "framejit._traced._numpy_functions";
+  return module == python_names::kPolyfills || module == python_names::kNumpyFunctions;
 }
 }  // namespace
 

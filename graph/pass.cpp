@@ -2,35 +2,26 @@
 #include "graph/pass.h"
 
 #include <algorithm>
-#include <chrono>
 #include <exception>
 
 #include "graph/support/check.h"
+#include "graph/support/clock.h"
 #include "graph/support/interrupt.h"
 #include "graph/verify.h"
 
 namespace framejit::graph {
 
-namespace {
-
-int64_t now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
-}  // namespace
-
 PhaseScope::PhaseScope(std::string_view name, Graph& graph, PassContext& context)
     : name_(name),
       graph_(graph),
       context_(context),
-      start_(now()),
+      start_(now_ns()),
       enabled_(std::find(context.disabled.begin(), context.disabled.end(), name) == context.disabled.end()),
       exceptions_(std::uncaught_exceptions()) {}
 
 PhaseScope::~PhaseScope() noexcept(false) {
   if (!enabled_) return;
-  context_.timings.push_back({name_, now() - start_, changed_});
+  context_.timings.push_back({name_, now_ns() - start_, changed_});
   if (!context_.verify || std::uncaught_exceptions() != exceptions_) return;
   const std::optional<std::string> violation = verify(graph_);
   FRAMEJIT_CHECK(!violation, "after " + std::string(name_) + ": " + *violation);

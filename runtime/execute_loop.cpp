@@ -1,12 +1,12 @@
 // Elementwise steps and the reductions whose order is that of the loops: axes outside the two that a kernel takes are
 // an odometer; steps with scratch go tile by tile through their stages.
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <functional>
 #include <mutex>
 
 #include "graph/support/check.h"
+#include "graph/support/clock.h"
 #include "runtime/allocator.h"
 #include "runtime/execute.h"
 #include "runtime/fold.h"
@@ -23,11 +23,6 @@ namespace {
 
 constexpr int64_t kPollNanoseconds = 50'000'000;
 constexpr int kMaxRank = 64;
-
-int64_t now_nanoseconds() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 /// Part of a step: the whole domain but for [begin, end) along one axis.
 struct Part {
@@ -351,7 +346,7 @@ Scratch::~Scratch() {
 bool Poller::check() {
   if (cancelled()) return true;
   if (!poll_ || std::this_thread::get_id() != thread_) return false;
-  const int64_t now = now_nanoseconds();
+  const int64_t now = now_ns();
   if (last_ == 0) last_ = now;
   if (now - last_ < kPollNanoseconds) return false;
   last_ = now;

@@ -16,7 +16,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <map>
@@ -26,6 +25,7 @@
 #include <utility>
 #include <vector>
 
+#include "graph/support/clock.h"
 #include "runtime/fp_state.h"
 
 #ifdef __SANITIZE_THREAD__
@@ -40,11 +40,6 @@ constexpr double kColdThreshold = 100e3;  // they sleep: waking one takes 35 to 
 constexpr int64_t kHotWindow = 50'000;  // nanoseconds since the last region, or the last work above the first threshold
 constexpr int64_t kRetryAfter = 1'000'000'000;  // nanoseconds until workers that could not be had are asked for again
 constexpr int kMostThreads = 256;               // oneTBB has no more workers in a process, unless there are more CPUs
-
-int64_t now_nanoseconds() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 /// CPUs that a control group allows, rounded up; 0: no limit.
 int cgroup_cpus() {
@@ -144,13 +139,13 @@ std::unique_ptr<tbb::task_arena> make_arena(State& s, int threads) try {
 /// Null: the caller works alone.
 tbb::task_arena* arena_for(int threads) {
   State& s = state();
-  if (s.next_try.load(std::memory_order_relaxed) > now_nanoseconds()) return nullptr;
+  if (s.next_try.load(std::memory_order_relaxed) > now_ns()) return nullptr;
   std::lock_guard lock(s.mutex);
   auto at = s.arenas.find(threads);
   if (at == s.arenas.end()) {
     std::unique_ptr<tbb::task_arena> made = make_arena(s, threads);
     if (!made) {
-      s.next_try.store(now_nanoseconds() + kRetryAfter, std::memory_order_relaxed);
+      s.next_try.store(now_ns() + kRetryAfter, std::memory_order_relaxed);
       return nullptr;
     }
     at = s.arenas.emplace(threads, std::move(made)).first;
@@ -225,7 +220,7 @@ bool worth_splitting(double nanoseconds) {
     return false;
   if (t_inside || num_threads() <= 1) return false;
   if (nanoseconds >= kColdThreshold) return true;
-  const int64_t now = now_nanoseconds();
+  const int64_t now = now_ns();
   if (now - state().last_region.load(std::memory_order_relaxed) < kHotWindow) return true;
   if (now - t_streak.end > kHotWindow) t_streak.nanoseconds = 0;
   t_streak.nanoseconds += nanoseconds;
@@ -275,7 +270,7 @@ void parallel_for(int64_t n, int64_t grain, double nanoseconds, const std::funct
   FRAMEJIT_TSAN(happens_before(&g_started));
   arena->execute(all);
   FRAMEJIT_TSAN(happens_after(&flags));
-  state().last_region.store(now_nanoseconds(), std::memory_order_relaxed);
+  state().last_region.store(now_ns(), std::memory_order_relaxed);
   if (const unsigned raised = flags.load(std::memory_order_relaxed)) _mm_setcsr(_mm_getcsr() | raised);
 }
 

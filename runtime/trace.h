@@ -2,19 +2,16 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>
+
+#include "graph/support/clock.h"
 
 namespace framejit::runtime {
 
 inline std::atomic<bool> tracing{false};
 
-inline int64_t trace_now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 /// Notes a span of the calling thread; nothing where tracing is off.
 void trace_span(const char* category, std::string_view name, int64_t begin, int64_t end);
 
@@ -23,11 +20,11 @@ class TraceSpan {
  public:
   TraceSpan(const char* category, std::string_view name) : category_(category), name_(name) {
     if (category && tracing.load(std::memory_order_relaxed)) [[unlikely]]
-      begin_ = trace_now();
+      begin_ = now_ns();
   }
   ~TraceSpan() {
     if (begin_) [[unlikely]]
-      trace_span(category_, name_, begin_, trace_now());
+      trace_span(category_, name_, begin_, now_ns());
   }
   TraceSpan(const TraceSpan&) = delete;
 

@@ -80,7 +80,7 @@ def load_rewritten(path, share, seed, name):
 
 
 def spliced(function, ask=None, **options):
-    """`function` with spliced code; its SplicedCode lives as `.splice`. `ask` as in ext/bind_splice.cpp."""
+    """`function` with spliced code; its SplicedCode lives as `.splice`. `ask` as in ext/testing/bind_splice.cpp."""
     splice = core._splice_make(function.__code__, ask, **options)
     copy = core._splice_function(function, splice.code)
     copy.__dict__ = {**function.__dict__, "splice": splice}

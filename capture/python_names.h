@@ -1,0 +1,17 @@
+// The modules of the Python package that C++ imports, or knows objects by.
+#pragma once
+
+namespace framejit::python_names {
+
+inline constexpr const char* kControl = "framejit._api._control";
+inline constexpr const char* kDtypes = "framejit._api._dtypes";
+inline constexpr const char* kFormat = "framejit._reporting._format";
+inline constexpr const char* kHost = "framejit._traced._host";
+inline constexpr const char* kHostGradients = "framejit._traced._host_gradients";
+inline constexpr const char* kNumpyFunctions = "framejit._traced._numpy_functions";
+inline constexpr const char* kPolyfills = "framejit._traced._polyfills";
+inline constexpr const char* kSpecs = "framejit._api._specs";
+inline constexpr const char* kTensor = "framejit._tensors._tensor";
+inline constexpr const char* kVerify = "framejit._reporting._verify";
+
+}  // namespace framejit::python_names

@@ -1,0 +1,33 @@
+// Callees of a function that capture could not follow to their end. The interpreter calls them; their frames go through
+// the hook to what is compiled for them here, while the function runs and nowhere else, with the settings of the
+// function.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "ext/dispatch/marking.h"
+
+namespace framejit::ext {
+
+class ReachedCode;
+
+class Callees {
+ public:
+  /// Compiles the code's frames from now on, where nothing forbids it.
+  void add(PyCodeObject* code, const std::shared_ptr<CodeState>& owner);
+  /// Is something compiled for one of them, or may it be?
+  bool any_awake() const;
+  /// Those whose code is alive, oldest first.
+  std::vector<CodeState*> states() const;
+  int traverse(visitproc visit, void* arg) const;
+
+ private:
+  struct Callee {
+    std::weak_ptr<ReachedCode> code;  // what hangs on the code object
+    std::shared_ptr<MarkedCode> compiled;
+  };
+  std::vector<Callee> all_;
+};
+
+}  // namespace framejit::ext

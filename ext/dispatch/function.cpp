@@ -1,0 +1,426 @@
+// The callable type: binding, entries, fallback.
+#include "ext/dispatch/function.h"
+
+#include <structmember.h>
+
+#include <array>
+#include <new>
+
+#include "capture/hook.h"
+#include "capture/python_names.h"
+#include "ext/dispatch/diagnostics.h"
+#include "ext/dispatch/function_report.h"
+#include "ext/dispatch/gain.h"
+#include "ext/module/bind_arguments.h"
+#include "ext/module/control.h"
+#include "ext/module/module.h"
+#include "ext/module/stats.h"
+#include "ext/module/tape_hook.h"
+
+namespace framejit::ext {
+
+using capture::Ref;
+
+namespace {
+
+PyTypeObject* the_type = nullptr;  // owned for the life of the process
+
+constexpr int kSlotsOnStack = 24;
+
+FunctionObject* as_function(PyObject* self) { return reinterpret_cast<FunctionObject*>(self); }
+
+PyObject* call_original(FunctionObject* f, PyObject* const* args, std::size_t nargsf, PyObject* kwnames) {
+  return PyObject_Vectorcall(reinterpret_cast<PyObject*>(f->function), args, nargsf, kwnames);
+}
+
+/// The function got another __code__: what was compiled for the old one is of no use.
+[[gnu::noinline]] void renew(FunctionObject* f) {
+  JitSettings settings = f->state->settings();
+  SplicedFunction old = std::move(f->spliced);
+  std::shared_ptr<CodeState> old_state = std::exchange(
+      f->state, std::make_shared<CodeState>(reinterpret_cast<PyCodeObject*>(f->function->func_code), settings));
+  if (old_state->gain()) f->state->measure();
+  old_state->retire();
+}
+
+/// No entry fits. Compiles one, or runs spliced code, or the user's own.
+[[gnu::noinline]] PyObject* call_missed(FunctionObject* f, PyObject* const* slots, PyObject* const* args,
+                                        std::size_t nargsf, PyObject* kwnames) {
+  const std::shared_ptr<CodeState> state = f->state;
+  if (is_disabled(state->code())) return call_original(f, args, nargsf, kwnames);
+  if (state->wants_capture()) {
+    PyObject* result = nullptr;
+    switch (state->capture_whole(f->function, slots, result)) {
+      case Outcome::Done: ++stats.frames_captured; return result;
+      case Outcome::Error: return nullptr;
+      case Outcome::Miss:
+      case Outcome::OtherWay:
+      case Outcome::Declined: break;
+    }
+  }
+  PyFunctionObject* spliced = f->spliced.get(state, f->function);
+  const bool callees = state->has_callees();
+  if (!spliced && !callees) {
+    state->note_idle();
+    return call_original(f, args, nargsf, kwnames);
+  }
+  const Side side = state->begin_call(slots);
+  const EndOfCall end{state.get()};
+  if (side == Side::Bytecode) return call_original(f, args, nargsf, kwnames);
+  const capture::ReachScope scope(state->reach());
+  if (callees) capture::ReachScope::want_hook();
+  if (!spliced) return call_original(f, args, nargsf, kwnames);
+  const Ref<PyFunctionObject> held = Ref<PyFunctionObject>::share(spliced);
+  PyObject* result = PyObject_Vectorcall(reinterpret_cast<PyObject*>(spliced), args, nargsf, kwnames);
+  if (Ref<> error = state->take_pending_error()) [[unlikely]] {
+    Py_XDECREF(result);
+    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error.get());
+    return nullptr;
+  }
+  return result;
+}
+
+/// The turn of the bytecode, where it is compared with an entry.
+[[gnu::noinline]] PyObject* call_in_turn(FunctionObject* f, PyObject* const* args, std::size_t nargsf,
+                                         PyObject* kwnames) {
+  const std::shared_ptr<CodeState> state = f->state;
+  if (!state->begin_declined()) return call_original(f, args, nargsf, kwnames);
+  const EndOfCall end{state.get()};
+  return call_original(f, args, nargsf, kwnames);
+}
+
+/// `slots`: the bound arguments; `args` and the rest: as the call came.
+inline PyObject* call_bound(FunctionObject* f, PyObject* const* slots, int slot_count, PyObject* const* args,
+                            std::size_t nargsf, PyObject* kwnames) {
+  PyObject* result = nullptr;
+  const LiveSlots live{slots, slot_count, nullptr, 0, reinterpret_cast<PyObject*>(f->function)};
+  switch (f->state->call(live, result)) {
+    case Outcome::Done: ++stats.frames_captured; return result;
+    case Outcome::Miss: return call_missed(f, slots, args, nargsf, kwnames);
+    case Outcome::OtherWay:
+    case Outcome::Declined:
+      return f->state->has_declined() ? call_in_turn(f, args, nargsf, kwnames)
+                                      : call_original(f, args, nargsf, kwnames);
+    case Outcome::Error: break;
+  }
+  return nullptr;
+}
+
+[[gnu::noinline]] PyObject* call_general(FunctionObject* f, PyObject* const* args, std::size_t nargsf,
+                                         PyObject* kwnames) {
+  const int count = argument_slots(reinterpret_cast<PyCodeObject*>(f->function->func_code));
+  std::array<PyObject*, kSlotsOnStack> small;
+  std::unique_ptr<PyObject*[]> large;
+  PyObject** slots = small.data();
+  if (count > kSlotsOnStack) {
+    large.reset(new PyObject*[static_cast<std::size_t>(count)]);
+    slots = large.get();
+  }
+  BoundExtras extras;
+  if (!bind_arguments(f->function, args, PyVectorcall_NARGS(nargsf), kwnames, slots, extras))
+    return call_original(f, args, nargsf, kwnames);
+  // Values that only a tuple of defaults holds stay alive even if a finalizer replaces the defaults meanwhile.
+  const Ref<> defaults = Ref<>::share(f->function->func_defaults);
+  const Ref<> keyword_defaults = Ref<>::share(f->function->func_kwdefaults);
+  return call_bound(f, slots, count, args, nargsf, kwnames);
+}
+
+[[gnu::noinline, gnu::cold]] PyObject* call_after_error(FunctionObject* f, const char* what, PyObject* const* args,
+                                                        std::size_t nargsf, PyObject* kwnames) {
+  Ref<> name = Ref<>::share(f->function->func_qualname);
+  const char* utf8 = PyUnicode_AsUTF8(name.get());
+  if (internal_error(utf8 ? utf8 : "?", what)) return nullptr;
+  return call_original(f, args, nargsf, kwnames);
+}
+
+PyObject* vectorcall(PyObject* self, PyObject* const* args, std::size_t nargsf, PyObject* kwnames) {
+  FunctionObject* f = as_function(self);
+  ++stats.frames_marked;
+  if (f->state->passes_by())
+    return f->function->vectorcall(reinterpret_cast<PyObject*>(f->function), args, nargsf, kwnames);
+  const auto* code = reinterpret_cast<const PyCodeObject*>(f->function->func_code);
+  if (code != f->state->code()) [[unlikely]]
+    renew(f);
+  if ((capture::tools_active() || stance == Stance::ForceEager || tape_hook) && !insisting) [[unlikely]]
+    return call_original(f, args, nargsf, kwnames);
+  try {
+    const Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
+    if (binds_directly(code, nargs, kwnames)) [[likely]]
+      return call_bound(f, args, static_cast<int>(nargs), args, nargsf, kwnames);
+    return call_general(f, args, nargsf, kwnames);
+  } catch (const std::exception& error) {
+    return call_after_error(f, error.what(), args, nargsf, kwnames);
+  }
+}
+
+/// As vectorcall, for reports: each call is measured, and some run as plain Python.
+PyObject* vectorcall_measured(PyObject* self, PyObject* const* args, std::size_t nargsf, PyObject* kwnames) {
+  FunctionObject* f = as_function(self);
+  const std::shared_ptr<CodeState> state = f->state;
+  const bool is_plain =
+      capture::tools_active() || stance == Stance::ForceEager || tape_hook || is_disabled(state->code());
+  if (is_plain || insisting || !state->gain()) return vectorcall(self, args, nargsf, kwnames);
+  const Py_ssize_t count = PyVectorcall_NARGS(nargsf) + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
+  const MeasuredCall call(*state->gain(), args, static_cast<int>(count));
+  if (call.side() == Side::Compiled) return vectorcall(self, args, nargsf, kwnames);
+  ++stats.frames_marked;
+  return call_original(f, args, nargsf, kwnames);
+}
+
+// Construction and lifetime.
+
+bool copy_attribute(PyObject* from, PyObject* dict, const char* name) {
+  Ref<> value = Ref<>::steal(PyObject_GetAttrString(from, name));
+  if (!value) {
+    PyErr_Clear();
+    return true;
+  }
+  return PyDict_SetItemString(dict, name, value.get()) == 0;
+}
+
+PyObject* function_new(PyTypeObject* type, PyObject* args, PyObject* keywords) {
+  static const char* names[] = {"function", "settings", nullptr};
+  PyObject *function, *settings;
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O!O!:Function", const_cast<char**>(names), &PyFunction_Type,
+                                   &function, &PyDict_Type, &settings))
+    return nullptr;
+  JitSettings parsed;
+  if (!read_settings(settings, parsed)) return nullptr;
+  Ref<> self = Ref<>::steal(type->tp_alloc(type, 0));
+  if (!self) return nullptr;
+  FunctionObject* f = as_function(self.get());
+  f->vectorcall = vectorcall;
+  f->function = reinterpret_cast<PyFunctionObject*>(Py_NewRef(function));
+  new (&f->state) std::shared_ptr<CodeState>(
+      std::make_shared<CodeState>(reinterpret_cast<PyCodeObject*>(f->function->func_code), parsed));
+  if (f->state->gain()) f->vectorcall = vectorcall_measured;
+  new (&f->spliced) SplicedFunction();
+  f->settings = PyDict_Copy(settings);
+  f->dict = f->function->func_dict ? PyDict_Copy(f->function->func_dict) : PyDict_New();
+  if (!f->settings || !f->dict) return nullptr;
+  for (const char* name : {"__module__", "__name__", "__qualname__", "__doc__", "__annotations__", "__type_params__"})
+    if (!copy_attribute(function, f->dict, name)) return nullptr;
+  if (PyDict_SetItemString(f->dict, "__wrapped__", function) < 0) return nullptr;
+  return self.release();
+}
+
+int function_traverse(PyObject* self, visitproc visit, void* arg) {
+  FunctionObject* f = as_function(self);
+  Py_VISIT(Py_TYPE(self));
+  Py_VISIT(f->function);
+  Py_VISIT(f->settings);
+  Py_VISIT(f->dict);
+  Py_VISIT(reinterpret_cast<PyObject*>(f->spliced.function.get()));
+  return f->state ? f->state->traverse(visit, arg) : 0;
+}
+
+int function_clear(PyObject* self) {
+  FunctionObject* f = as_function(self);
+  if (f->state) f->state->clear();
+  f->spliced.function.reset();
+  Py_CLEAR(f->dict);
+  Py_CLEAR(f->settings);
+  return 0;  // the function itself stays: a call that goes on needs it; it is an edge of no cycle that stays closed
+}
+
+void function_dealloc(PyObject* self) {
+  FunctionObject* f = as_function(self);
+  PyTypeObject* type = Py_TYPE(self);
+  PyObject_GC_UnTrack(self);
+  if (f->weakrefs) PyObject_ClearWeakRefs(self);
+  f->spliced.~SplicedFunction();
+  f->state.~shared_ptr();
+  Py_CLEAR(f->dict);
+  Py_CLEAR(f->settings);
+  Py_CLEAR(f->function);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+PyObject* function_get(PyObject* self, PyObject* object, PyObject*) {
+  if (!object || object == Py_None) return Py_NewRef(self);
+  return PyMethod_New(self, object);
+}
+
+PyObject* function_repr(PyObject* self) {
+  return PyUnicode_FromFormat("<framejit function %U at %p>", as_function(self)->function->func_qualname, self);
+}
+
+/// By reference where the name leads back here; else by its function and settings, for picklers that take functions by
+/// value.
+PyObject* function_reduce(PyObject* self, PyObject*) {
+  FunctionObject* f = as_function(self);
+  Ref<> module_name = Ref<>::steal(PyObject_GetAttrString(self, "__module__"));
+  Ref<> name = Ref<>::steal(PyObject_GetAttrString(self, "__qualname__"));
+  if (!module_name || !name || !PyUnicode_Check(name.get())) return nullptr;
+  Ref<> at = Ref<>::share(PyImport_GetModule(module_name.get()));
+  if (at) Py_DECREF(at.get());  // PyImport_GetModule gives a new reference
+  else PyErr_Clear();
+  Ref<> dot = Ref<>::steal(PyUnicode_FromString("."));
+  Ref<> parts = dot ? Ref<>::steal(PyUnicode_Split(name.get(), dot.get(), -1)) : Ref<>();
+  if (!parts) return nullptr;
+  for (Py_ssize_t i = 0; at && i < PyList_GET_SIZE(parts.get()); ++i) {
+    at = Ref<>::steal(PyObject_GetAttr(at.get(), PyList_GET_ITEM(parts.get(), i)));
+    if (!at) PyErr_Clear();
+  }
+  if (at.get() == self) return name.release();
+  return Py_BuildValue("O(OO)", reinterpret_cast<PyObject*>(the_type), reinterpret_cast<PyObject*>(f->function),
+                       f->settings);
+}
+
+PyObject* function_forward(PyObject* self, void* name) {
+  return PyObject_GetAttrString(reinterpret_cast<PyObject*>(as_function(self)->function),
+                                static_cast<const char*>(name));
+}
+
+int function_forward_set(PyObject* self, PyObject* value, void* name) {
+  return PyObject_SetAttrString(reinterpret_cast<PyObject*>(as_function(self)->function),
+                                static_cast<const char*>(name), value);
+}
+
+/// precompile(*specs): framejit._api._specs makes arguments of them.
+PyObject* function_precompile(PyObject* self, PyObject* specs) {
+  FunctionObject* f = as_function(self);
+  auto* function = reinterpret_cast<PyObject*>(f->function);
+  const Ref<> module = Ref<>::steal(PyImport_ImportModule(python_names::kSpecs));
+  const Ref<> args =
+      module ? Ref<>::steal(PyObject_CallMethod(module.get(), "examples", "OO", function, specs)) : Ref<>();
+  if (!args) return nullptr;
+  std::vector<PyObject*> slots(static_cast<std::size_t>(argument_slots(f->state->code())));
+  BoundExtras extras;
+  PyObject* const* given = &PyTuple_GET_ITEM(args.get(), 0);
+  if (!bind_arguments(f->function, given, PyTuple_GET_SIZE(args.get()), nullptr, slots.data(), extras))
+    return PyErr_NoMemory();  // examples() has seen that they fit
+  const std::shared_ptr<CodeState> state = f->state;
+  if (is_disabled(state->code())) Py_RETURN_NONE;
+  try {
+    if (state->wants_capture() && !state->precompile_whole(f->function, slots.data())) return nullptr;
+    if (f->spliced.get(state, f->function)) state->precompile_start(f->function, slots.data());
+  } catch (const std::exception& error) {
+    if (internal_error("precompile", error.what())) return nullptr;
+  }
+  Py_RETURN_NONE;
+}
+
+PyMethodDef methods[] = {
+    {"cache_entries", function_cache_entries, METH_NOARGS,
+     "cache_entries()\n--\n\nWhat is compiled, one dict for each entry."},
+    {"cache_clear", function_cache_clear, METH_NOARGS, "cache_clear()\n--\n\nForget everything compiled."},
+    {"graphs", function_graphs, METH_NOARGS, "graphs()\n--\n\nThe graph of each entry as text."},
+    {"asm", function_asm, METH_NOARGS, "asm()\n--\n\nThe machine code of each entry as text."},
+    {"precompile", function_precompile, METH_VARARGS,
+     "precompile(*specs)\n--\n\nCompile for arguments like these, without running the function.\n\n"
+     "Of a function with graph breaks that is what comes before the first one. What comes behind a break depends on "
+     "what the "
+     "code\nthere gives, so it is compiled when a call has come by.\n\nParameters\n----------\n*specs : ArraySpec or "
+     "object\n    One for each positional argument: an ArraySpec, or a "
+     "value that is taken as it is.\n\nRaises\n------\nGraphBreakError\n    With ``fullgraph=True``, where the "
+     "function is not one graph."},
+    {"_report", function_report, METH_NOARGS,
+     "_report()\n--\n\nEverything known about this function, for framejit.explain."},
+    {"_time_kernels", function_time_kernels, METH_VARARGS,
+     "_time_kernels(runs, *args)\n--\n\nNanoseconds of so many runs of the kernels for these arguments, with making "
+     "and "
+     "dropping the result; None\nwhere nothing is compiled for them. For benchmarks."},
+    {"__reduce__", function_reduce, METH_NOARGS, nullptr},
+    {nullptr, nullptr, 0, nullptr}};
+
+char kCode[] = "__code__", kDefaults[] = "__defaults__", kKwdefaults[] = "__kwdefaults__", kGlobals[] = "__globals__",
+     kClosure[] = "__closure__";
+PyGetSetDef getset[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
+                        {kCode, function_forward, function_forward_set, nullptr, kCode},
+                        {kDefaults, function_forward, function_forward_set, nullptr, kDefaults},
+                        {kKwdefaults, function_forward, function_forward_set, nullptr, kKwdefaults},
+                        {kGlobals, function_forward, nullptr, nullptr, kGlobals},
+                        {kClosure, function_forward, nullptr, nullptr, kClosure},
+                        {nullptr, nullptr, nullptr, nullptr, nullptr}};
+
+PyMemberDef members[] = {{"__dictoffset__", T_PYSSIZET, offsetof(FunctionObject, dict), READONLY, nullptr},
+                         {"__weaklistoffset__", T_PYSSIZET, offsetof(FunctionObject, weakrefs), READONLY, nullptr},
+                         {"__vectorcalloffset__", T_PYSSIZET, offsetof(FunctionObject, vectorcall), READONLY, nullptr},
+                         {"__framejit_settings__", T_OBJECT, offsetof(FunctionObject, settings), READONLY, nullptr},
+                         {nullptr, 0, 0, 0, nullptr}};
+
+PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void*>(function_new)},
+                       {Py_tp_dealloc, reinterpret_cast<void*>(function_dealloc)},
+                       {Py_tp_traverse, reinterpret_cast<void*>(function_traverse)},
+                       {Py_tp_clear, reinterpret_cast<void*>(function_clear)},
+                       {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+                       {Py_tp_descr_get, reinterpret_cast<void*>(function_get)},
+                       {Py_tp_repr, reinterpret_cast<void*>(function_repr)},
+                       {Py_tp_methods, methods},
+                       {Py_tp_getset, getset},
+                       {Py_tp_members, members},
+                       {0, nullptr}};
+
+PyType_Spec spec = {"framejit._core.Function", sizeof(FunctionObject), 0,
+                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
+                        Py_TPFLAGS_METHOD_DESCRIPTOR | Py_TPFLAGS_IMMUTABLETYPE,
+                    slots};
+
+const ModulePart part(20, [](PyObject* module) {
+  the_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+  return the_type && PyModule_AddObjectRef(module, "Function", reinterpret_cast<PyObject*>(the_type)) == 0;
+});
+
+}  // namespace
+
+PyTypeObject* function_type() { return the_type; }
+
+PyObject* unwrap_function(PyObject* callable) {
+  if (!Py_IS_TYPE(callable, the_type)) return nullptr;
+  FunctionObject* f = as_function(callable);
+  f->state->note_inlined();
+  return is_disabled(f->state->code()) ? nullptr : reinterpret_cast<PyObject*>(f->function);
+}
+
+// Spliced code.
+
+void SplicedFunction::reset() {
+  if (state) state->forget_spliced();
+  function.reset();
+  code.reset();
+  state.reset();
+}
+
+namespace {
+
+bool follow(PyFunctionObject* copy, PyFunctionObject* original) {
+  auto* function = reinterpret_cast<PyObject*>(copy);
+  auto or_none = [](PyObject* object) { return object ? object : Py_None; };
+  if (copy->func_defaults != original->func_defaults &&
+      PyFunction_SetDefaults(function, or_none(original->func_defaults)) < 0)
+    return false;
+  if (copy->func_kwdefaults != original->func_kwdefaults &&
+      PyFunction_SetKwDefaults(function, or_none(original->func_kwdefaults)) < 0)
+    return false;
+  return true;
+}
+
+}  // namespace
+
+PyFunctionObject* SplicedFunction::get(const std::shared_ptr<CodeState>& of, PyFunctionObject* original) {
+  if (of->needs_splicing()) {
+    reset();
+    code = of->splice();
+    if (code) state = of;
+  }
+  if (!state) return nullptr;
+  PyCodeObject* replacement = of->replacement();
+  if (!replacement) return nullptr;
+  if (!function) {
+    Ref<> made = capture::function_with_code(original, replacement);
+    if (!made) {
+      PyErr_Clear();
+      return nullptr;
+    }
+    function = Ref<PyFunctionObject>::steal(reinterpret_cast<PyFunctionObject*>(made.release()));
+  }
+  if (!follow(function.get(), original)) {
+    PyErr_Clear();
+    return nullptr;
+  }
+  return function.get();
+}
+
+}  // namespace framejit::ext

@@ -1,0 +1,164 @@
+#include "ext/dispatch/function_report.h"
+
+#include "ext/dispatch/function.h"
+#include "ext/dispatch/gain.h"
+#include "ext/module/bind_arguments.h"
+#include "ext/module/events.h"
+
+namespace framejit::ext {
+
+using capture::Ref;
+
+namespace {
+
+CodeState& state_of(PyObject* self) { return *reinterpret_cast<FunctionObject*>(self)->state; }
+
+Ref<> text(const std::string& s) {
+  return Ref<>::steal(PyUnicode_DecodeUTF8(s.data(), static_cast<Py_ssize_t>(s.size()), "replace"));
+}
+
+template <class F>
+PyObject* list_of_entries(PyObject* self, F&& make) {
+  Ref<> list = Ref<>::steal(PyList_New(0));
+  bool ok = static_cast<bool>(list);
+  for (const auto& [entry, site] : state_of(self).entries()) {
+    Ref<> item = ok ? make(*entry, site) : Ref<>();
+    ok = ok && item && PyList_Append(list.get(), item.get()) == 0;
+  }
+  return ok ? list.release() : PyErr_Occurred() ? nullptr : PyErr_NoMemory();
+}
+
+Ref<> guard_list(const Entry& entry) {
+  Ref<> list = Ref<>::steal(PyList_New(0));
+  for (const capture::Guard& g : entry.guards())
+    if (!list || PyList_Append(list.get(), text(g.str()).get()) < 0) return {};
+  return list;
+}
+
+/// One compiled entry. `site`: -1 for a whole call; `why_given_up`: the function as a whole, "": it is not.
+Ref<> entry_record(const Entry& entry, int site, const std::string& why_given_up) {
+  const capture::Region& region = entry.region();
+  const auto instrs = region.view->instrs();
+  const Ref<> kernels = Ref<>::steal(PyList_New(0));
+  for (const codegen::KernelCode& kernel : entry.plan().program().kernels) {
+    Record k;
+    k.put("name", kernel.name).put("bytes", static_cast<int64_t>(kernel.bytes.size()));
+    if (!kernels || PyList_Append(kernels.get(), k.get()) < 0) return {};
+  }
+  Record r;
+  r.put("kind", std::string(site < 0 ? "function" : "region"))
+      .put("first_line", static_cast<int64_t>(instrs[region.entry].line))
+      .put("last_line", static_cast<int64_t>(instrs[region.exit].line))
+      .put("returns", region.returns ? Py_True : Py_False)
+      .put("guards", guard_list(entry).get())
+      .put("graph", entry.graph_text())
+      .put("kernels", kernels.get())
+      .put("program", entry.plan().program().listing)
+      .put("steps", static_cast<int64_t>(entry.plan().program().steps.size()))
+      .put("host_loops", entry.compiled().host_stages)
+      .put("instructions", static_cast<int64_t>(region.instructions))
+      .put("hits", entry.hits())
+      .put("demoted", *entry.why_given_up() ? entry.why_given_up() : why_given_up)
+      .put("code_bytes", static_cast<int64_t>(entry.plan().code_bytes()))
+      .put("capture_ns", entry.capture_ns)
+      .put("passes_ns", entry.compiled().passes_ns)
+      .put("codegen_ns", entry.compiled().codegen_ns);
+  return r.take();
+}
+
+}  // namespace
+
+PyObject* function_cache_entries(PyObject* self, PyObject*) {
+  return list_of_entries(self, [](const Entry& entry, int site) {
+    Record r;
+    r.put("kind", std::string(site < 0 ? "function" : "region"))
+        .put("line", static_cast<int64_t>(entry.region().view->instrs()[entry.region().entry].line))
+        .put("guards", guard_list(entry).get())
+        .put("hits", entry.hits())
+        .put("code_bytes", static_cast<int64_t>(entry.plan().code_bytes()))
+        .put("buffer_bytes", entry.plan().buffer_bytes(entry.region().graph->shapes().hints()))
+        .put("resident_bytes", entry.plan().resident_bytes());
+    return r.take();
+  });
+}
+
+PyObject* function_cache_clear(PyObject* self, PyObject*) {
+  state_of(self).clear();
+  Py_RETURN_NONE;
+}
+
+PyObject* function_graphs(PyObject* self, PyObject*) {
+  std::string all;
+  for (const auto& [entry, site] : state_of(self).entries()) all += (all.empty() ? "" : "\n") + entry->graph_text();
+  return text(all).release();
+}
+
+PyObject* function_asm(PyObject* self, PyObject*) {
+  try {
+    std::string all;
+    for (const auto& [entry, site] : state_of(self).entries()) all += listing(*entry->region().graph, entry->options());
+    return text(all).release();
+  } catch (const std::exception& error) {
+    return PyErr_Format(PyExc_RuntimeError, "framejit: %s", error.what());
+  }
+}
+
+namespace {
+
+Ref<> report_of_one(CodeState& state) {
+  Ref<> entries = Ref<>::steal(PyList_New(0));
+  Ref<> breaks = Ref<>::steal(PyList_New(0));
+  Ref<> recompiles = Ref<>::steal(PyList_New(0));
+  if (!entries || !breaks || !recompiles) return {};
+  bool ok = true;
+  for (const auto& [entry, site] : state.entries())
+    ok = ok && PyList_Append(entries.get(), entry_record(*entry, site, state.why_given_up()).get()) == 0;
+  for (const capture::Break& b : state.breaks()) ok = ok && PyList_Append(breaks.get(), break_record(b).get()) == 0;
+  for (const Ref<>& record : state.recompiles()) ok = ok && PyList_Append(recompiles.get(), record.get()) == 0;
+  if (!ok) return {};
+  Record r;
+  r.put("function", reinterpret_cast<PyObject*>(state.code()->co_qualname))
+      .put("file", state.code()->co_filename)
+      .put("line", static_cast<int64_t>(state.code()->co_firstlineno))
+      .put("entries", entries.get())
+      .put("breaks", breaks.get())
+      .put("recompiles", recompiles.get())
+      .put("spliced", state.spliced() ? Py_True : Py_False)
+      .put("sites", static_cast<int64_t>(state.spliced() ? state.spliced()->sites().size() : 0))
+      .put("dormant_sites", static_cast<int64_t>(state.dormant_count()))
+      .put("compile_ns", state.compile_time());
+  if (state.gain()) r.put("gain", state.gain()->record().get());
+  if (state.spliced()) r.put("codes", Ref<>::steal(PyTuple_Pack(2, state.code(), state.spliced()->code())).get());
+  return r.take();
+}
+
+}  // namespace
+
+PyObject* report_of(CodeState& state) {
+  Ref<> own = report_of_one(state);
+  Ref<> callees = Ref<>::steal(PyList_New(0));
+  bool ok = own && callees;
+  for (CodeState* callee : state.callees()) {
+    const Ref<> one = ok ? report_of_one(*callee) : Ref<>();
+    ok = one && PyList_Append(callees.get(), one.get()) == 0;
+  }
+  ok = ok && PyDict_SetItemString(own.get(), "callees", callees.get()) == 0;
+  return ok ? own.release() : nullptr;
+}
+
+PyObject* function_report(PyObject* self, PyObject*) { return report_of(state_of(self)); }
+
+PyObject* function_time_kernels(PyObject* self, PyObject* args) {
+  const Py_ssize_t count = PyTuple_GET_SIZE(args) - 1;
+  const long long runs = count < 0 ? -1 : PyLong_AsLongLong(PyTuple_GET_ITEM(args, 0));
+  if (runs < 0) return PyErr_Occurred() ? nullptr : PyErr_Format(PyExc_TypeError, "_time_kernels(runs, *args)");
+  CodeState& state = state_of(self);
+  if (count != argument_slots(state.code())) Py_RETURN_NONE;
+  auto* function = reinterpret_cast<PyObject*>(reinterpret_cast<FunctionObject*>(self)->function);
+  const LiveSlots live{&PyTuple_GET_ITEM(args, 1), static_cast<int>(count), nullptr, 0, function};
+  const std::shared_ptr<Entry> entry = state.entry_of_call(live);
+  const int64_t nanoseconds = entry ? entry->time_kernels(live, runs) : -1;
+  return nanoseconds < 0 ? Py_NewRef(Py_None) : PyLong_FromLongLong(nanoseconds);
+}
+
+}  // namespace framejit::ext

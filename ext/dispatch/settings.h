@@ -1,0 +1,27 @@
+// What jit() was asked for.
+#pragma once
+
+#include <Python.h>
+
+#include "ext/module/stress.h"
+#include "graph/pass.h"
+#include "runtime/plan.h"
+
+namespace framejit::ext {
+
+struct JitSettings {
+  bool fullgraph = false;
+  bool ast = false, trace = false;  // capture_mode
+  bool dynamic = false;
+  bool o1 = false;  // or above
+  bool o2 = false;
+  bool quiet = false;  // floating-point flags are nobody's: gradients do not warn
+  bool constant_parameters = false, keep_layouts = false;
+  graph::ExecOrder order = graph::ExecOrder::Program;
+  runtime::PlanOptions plan;
+  Stress stress;  // those of config.stress included
+};
+/// From the dict that the Python side made; false with an exception set where it is malformed.
+bool read_settings(PyObject* dict, JitSettings& out);
+
+}  // namespace framejit::ext

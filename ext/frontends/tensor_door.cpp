@@ -1,0 +1,464 @@
+// The Tensor front door: what eager Tensors do (tensor.cpp), as graph nodes. Both ask tensor_promotion.h.
+#include "ext/frontends/tensor_door.h"
+
+#include <opcode.h>  // NB_ADD and its like
+
+#include <algorithm>
+#include <array>
+
+#include "capture/python_names.h"
+#include "codegen/kernel.h"
+#include "ext/arrays/numpy_api.h"
+#include "ext/frontends/numpy/index.h"
+#include "ext/module/control.h"
+#include "ext/tensor/tensor.h"
+#include "ext/tensor/tensor_functions.h"
+#include "ext/tensor/tensor_matmul.h"
+#include "ext/tensor/tensor_operators.h"
+#include "ext/tensor/tensor_promotion.h"
+#include "graph/layout.h"
+
+namespace framejit::ext {
+
+using capture::Keyword;
+using capture::SourceRef;
+using capture::Unary;
+
+namespace {
+
+Captured<Value*> tensor(Session& session, graph::BuildResult built) {
+  if (!built) return break_at(BreakId::WouldRaise, built.error().message);
+  return session.array(*built, Wrap::Tensor);
+}
+
+/// Operators in the order of NB_ADD, ...; in-place forms rebind, so they are the same.
+struct BinaryRow {
+  int nb, nb_inplace;
+  Op op;
+};
+constexpr BinaryRow kBinary[] = {
+    {NB_ADD, NB_INPLACE_ADD, Op::Add},
+    {NB_SUBTRACT, NB_INPLACE_SUBTRACT, Op::Subtract},
+    {NB_MULTIPLY, NB_INPLACE_MULTIPLY, Op::Multiply},
+    {NB_TRUE_DIVIDE, NB_INPLACE_TRUE_DIVIDE, Op::Divide},
+    {NB_FLOOR_DIVIDE, NB_INPLACE_FLOOR_DIVIDE, Op::FloorDivide},
+    {NB_REMAINDER, NB_INPLACE_REMAINDER, Op::Remainder},
+    {NB_POWER, NB_INPLACE_POWER, Op::Power},
+    {NB_MATRIX_MULTIPLY, NB_INPLACE_MATRIX_MULTIPLY, Op::MatMul},
+    {NB_LSHIFT, NB_INPLACE_LSHIFT, Op::LeftShift},
+    {NB_RSHIFT, NB_INPLACE_RSHIFT, Op::RightShift},
+    {NB_AND, NB_INPLACE_AND, Op::BitwiseAnd},
+    {NB_OR, NB_INPLACE_OR, Op::BitwiseOr},
+    {NB_XOR, NB_INPLACE_XOR, Op::BitwiseXor},
+};
+
+bool is_tensor_value(const Value& value) { return value.is_array() && value.wrap == Wrap::Tensor; }
+
+/// A Python number's part in promotion; nothing for what is no number.
+std::optional<Promoted> promoted_of(Session& session, const Value& value) {
+  if (is_tensor_value(value)) return Promoted{session.graph().type(value.id).dtype, false};
+  if (value.kind == ValueKind::Int) return Promoted{DType::I64, true};
+  if (value.is_array() && value.wrap == Wrap::PyFloat) return Promoted{DType::F64, true};
+  if (value.is_array() && value.wrap == Wrap::PyBool) return Promoted{DType::Bool, true};
+  if (value.is_array() && value.wrap == Wrap::PyInt) return Promoted{DType::I64, true};
+  if (!value.is_constant()) return std::nullopt;
+  PyObject* o = value.object.get();
+  if (PyBool_Check(o)) return Promoted{DType::Bool, true};
+  if (PyLong_CheckExact(o)) return Promoted{DType::I64, true};
+  if (PyFloat_CheckExact(o)) return Promoted{DType::F64, true};
+  return std::nullopt;
+}
+
+class TensorDoor final : public capture::Door {
+ public:
+  std::string_view name() const override { return "tensor"; }
+  bool owns(PyObject* object) const override { return is_captured_tensor_type(Py_TYPE(object)); }
+  bool owns(const Value& value) const override { return is_tensor_value(value); }
+  PyObject* type_of(Session&, const Value&) const override { return reinterpret_cast<PyObject*>(tensor_type()); }
+  bool knows(PyObject* callable) const override {
+    return callable == reinterpret_cast<PyObject*>(tensor_type()) || operator_of(callable) ||
+           tensor_function(callable) || is_dtype(callable);
+  }
+
+  Captured<Value*> wrap(Session& session, PyObject* object, SourceRef source) override {
+    auto* array = reinterpret_cast<PyArrayObject*>(tensor_array(object));
+    capture::ArraySpec spec;
+    spec.wrap = Wrap::Tensor;
+    std::optional<DType> dtype = dtype_of(PyArray_DESCR(array));
+    if (!dtype) return break_at(BreakId::UnsupportedArray, "Tensor of a dtype that is not compiled");
+    spec.dtype = *dtype;
+    std::string base = source->str();
+    for (int i = 0; i < PyArray_NDIM(array); ++i) {
+      int64_t size = PyArray_DIM(array, i);
+      const bool symbolic =
+          size > 1 && (session.varied().contains(base + ".shape[" + std::to_string(i) + "]") || is_dynamic(object, i));
+      spec.shape.push_back(symbolic ? session.graph().shapes().fresh(size) : graph::Dim(size));
+    }
+    spec.strides = graph::c_strides(spec.dtype, spec.shape);
+    return session.array_input(object, std::move(source), std::move(spec));
+  }
+
+  Captured<Value*> call(Session& session, PyObject* callable, std::span<Value* const> args,
+                        std::span<const Keyword> keywords) override {
+    if (callable == reinterpret_cast<PyObject*>(tensor_type())) return construct(session, args, keywords);
+    if (!keywords.empty()) return break_at(BreakId::UnsupportedArgument, "keywords");
+    if (std::optional<Op> op = operator_of(callable)) {
+      if (args.size() != graph::def(*op).operands) return break_at(BreakId::WouldRaise, "number of arguments");
+      return args.size() == 1 ? apply_one(session, *op, args[0]) : apply(session, *op, args[0], args[1]);
+    }
+    if (std::optional<TensorFunction> function = tensor_function(callable)) {
+      switch (*function) {
+        case TensorFunction::Array: return to_array(session, args);
+        case TensorFunction::Arrays: return to_arrays(session, args);
+        case TensorFunction::Tensor: return from_array(session, args);
+        case TensorFunction::DType: return to_dtype(session, args);
+        case TensorFunction::MatMul: return matmul(session, args);
+        case TensorFunction::Attend: return attend(session, args);
+        case TensorFunction::Windows: return windows(session, args);
+        case TensorFunction::Convolve: return convolve(session, args);
+      }
+    }
+    return break_at(BreakId::UnknownCallable);
+  }
+
+  Captured<Value*> binary(Session& session, int nb, Value* left, Value* right) override {
+    for (const BinaryRow& row : kBinary)
+      if (nb == row.nb || nb == row.nb_inplace) return apply(session, row.op, left, right);
+    return break_at(BreakId::UnsupportedArgument, "this operator on a Tensor");
+  }
+
+  Captured<Value*> compare(Session& session, int py_op, Value* left, Value* right) override {
+    static constexpr Op kOps[] = {Op::Less, Op::LessEqual, Op::Equal, Op::NotEqual, Op::Greater, Op::GreaterEqual};
+    return apply(session, kOps[py_op], left, right);
+  }
+
+  Captured<Value*> unary(Session& session, Unary op, Value* operand) override {
+    switch (op) {
+      case Unary::Positive: return session.array(session.builder().copy(operand->id, 'C'), Wrap::Tensor);
+      case Unary::Negative: return apply_one(session, Op::Negative, operand);
+      case Unary::Invert: return apply_one(session, Op::Invert, operand);
+    }
+    return break_at(BreakId::UnsupportedArgument);
+  }
+
+  Captured<Value*> get_attr(Session& session, Value* array, std::string_view name) override {
+    const graph::Type type = session.graph().type(array->id);
+    if (name == "shape") {
+      std::vector<Value*> sizes;
+      for (const graph::Dim& d : type.shape) sizes.push_back(session.integer(d));
+      return session.tuple(std::move(sizes));
+    }
+    if (name == "ndim") return session.integer(type.rank());
+    if (name == "size") return session.integer(type.size());
+    if (name == "itemsize") return session.integer(graph::size_of(type.dtype));
+    if (name == "dtype") {
+      Ref<> object = Ref<>::steal(tensor_dtype_object(type.dtype));
+      return session.constant(object.get());
+    }
+    if (name == "nbytes") return session.integer(type.size() * graph::Dim(graph::size_of(type.dtype)));
+    return break_at(BreakId::UnsupportedArgument, "Tensor." + std::string(name));
+  }
+
+  Captured<Value*> call_method(Session& session, Value* array, std::string_view name, std::span<Value* const> args,
+                               std::span<const Keyword> keywords) override {
+    if (name == "__abs__" && args.empty() && keywords.empty()) return apply_one(session, Op::Absolute, array);
+    return break_at(BreakId::UnsupportedArgument, "Tensor." + std::string(name) + "()");
+  }
+
+  Captured<Value*> get_item(Session& session, Value* array, Value* key) override {
+    FRAMEJIT_TRY(item, read_item(session, plain(session, array), plain(session, key)));
+    const graph::Type& type = session.graph().type(item->id);
+    const bool own = !type.is_view() && graph::is_c_contiguous(session.graph().shapes(), type);
+    return session.array(own ? item->id : session.builder().copy(item->id, 'C'), Wrap::Tensor);
+  }
+  Captured<bool> set_item(Session& session, Value* array, Value* key, Value* value) override {
+    if (value->is_array() && value->wrap == Wrap::NdArray)
+      return break_at(BreakId::WouldRaise, "an ndarray assigned to items of a Tensor");
+    return write_item(session, plain(session, array), plain(session, key), plain(session, value));
+  }
+
+  Captured<Value*> length(Session& session, Value* array) override {
+    const graph::Type& type = session.graph().type(array->id);
+    if (type.rank() == 0) return break_at(BreakId::WouldRaise, "len() of a 0-d Tensor");
+    return session.integer(type.shape[0]);
+  }
+
+ private:
+  /// Items are those of the arrays that Tensors are made of.
+  static Value* plain(Session& session, Value* v) {
+    if (v->is_array() && v->wrap == Wrap::Tensor) return session.array(v->id, Wrap::NdArray);
+    const bool list = v->kind == ValueKind::List;
+    if ((!list && v->kind != ValueKind::Tuple) ||
+        std::none_of(v->items.begin(), v->items.end(), [](Value* item) { return is_tensor_value(*item); }))
+      return v;
+    std::vector<Value*> items;
+    for (Value* item : v->items) items.push_back(plain(session, item));
+    Value* out = session.make(v->kind);
+    out->items = std::move(items);
+    return out;
+  }
+
+  static bool is_dtype(PyObject* object) {
+    static constinit capture::Once once;
+    PyObject* one =
+        once.get([]() -> PyObject* {  // nothing is imported while a frame, maybe one of the import system, is captured
+          PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), python_names::kDtypes);
+          return module ? PyObject_GetAttrString(module, "float32") : nullptr;
+        });
+    if (!one) PyErr_Clear();
+    return one && Py_IS_TYPE(object, Py_TYPE(one));
+  }
+
+  static Captured<DType> dtype_of_rule(DType own, const Value& rule) {
+    std::optional<DType> dtype = rule.is_constant() ? array_dtype(own, rule.object.get()) : std::nullopt;
+    PyErr_Clear();
+    if (!dtype || !descr_of(*dtype)) return break_at(BreakId::UnsupportedArgument, "a dtype that is not compiled");
+    return *dtype;
+  }
+
+  /// The operand as a graph value of `dtype`.
+  Captured<ValueId> operand(Session& session, const Value& value, DType dtype) {
+    graph::GraphBuilder& builder = session.builder();
+    ValueId id;
+    if (value.is_array()) {
+      id = value.id;
+    } else if (value.kind == ValueKind::Int) {
+      id = builder.dim_value(value.dim);
+    } else {
+      std::optional<graph::Scalar> bits = pack(value.object.get(), dtype);
+      if (!bits) return break_at(BreakId::WouldRaise, "a number that does not fit the Tensor's dtype");
+      return builder.constant(dtype, *bits);
+    }
+    return cast(session, id, dtype);
+  }
+
+  static Captured<ValueId> cast(Session& session, ValueId id, DType dtype) {
+    if (session.graph().type(id).dtype == dtype) return id;
+    return ext::cast(session, id, dtype);
+  }
+
+  Captured<Value*> apply(Session& session, Op op, Value* left, Value* right) {
+    std::optional<Promoted> a = promoted_of(session, *left), b = promoted_of(session, *right);
+    if (!a || !b) return break_at(BreakId::UnsupportedArgument, "a Tensor with an operand that is no Tensor or number");
+    if (!is_tensor_value(*left) && !is_tensor_value(*right))
+      return break_at(BreakId::UnsupportedArgument, "numbers only");
+    std::optional<DType> promoted = promote(*a, *b);
+    if (!promoted) return break_at(BreakId::WouldRaise, "no common dtype");
+    const DType dtype = compute_dtype(op, *promoted);
+    std::optional<Op> node = graph_operator(op, dtype);
+    if (!node)
+      return break_at(BreakId::WouldRaise,
+                      std::string(graph::name_of(op)) + " of " + std::string(graph::name_of(dtype)));
+    FRAMEJIT_TRY(x, operand(session, *left, dtype));
+    FRAMEJIT_TRY(y, operand(session, *right, dtype));
+    if (op == Op::MatMul) {
+      FRAMEJIT_TRY(product, multiplied(session, x, y));
+      return tensor(session, product);
+    }
+    std::array<ValueId, 2> operands = {x, y};
+    return tensor(session, session.builder().elementwise(*node, operands));
+  }
+
+  Captured<Value*> apply_one(Session& session, Op op, Value* value) {
+    if (!is_tensor_value(*value)) return break_at(BreakId::UnsupportedArgument, "an operand that is no Tensor");
+    const DType dtype = compute_dtype(op, session.graph().type(value->id).dtype);
+    std::optional<Op> node = graph_operator(op, dtype);
+    if (!node)
+      return break_at(BreakId::WouldRaise,
+                      std::string(graph::name_of(op)) + " of " + std::string(graph::name_of(dtype)));
+    FRAMEJIT_TRY(x, cast(session, value->id, dtype));
+    if (op == Op::Invert && dtype == DType::Bool) node = Op::LogicalNot;
+    return tensor(session, session.builder().elementwise(*node, std::span(&x, 1)));
+  }
+
+  /// A Tensor with memory of its own: that of `id`, where that was made for it.
+  static Value* own_tensor(Session& session, ValueId id, bool takes_over = true) {
+    const graph::Type& type = session.graph().type(id);
+    const graph::Op op = session.graph().node(id).op;
+    const bool fresh = takes_over && !type.is_view() && op != Op::Param && op != Op::Constant && op != Op::DimValue &&
+                       !session.is_of_tensor(id);
+    if (!fresh || !graph::is_c_contiguous(session.graph().shapes(), type)) id = session.builder().copy(id, 'C');
+    return session.array(id, Wrap::Tensor);
+  }
+
+  Captured<Value*> to_array(Session& session, std::span<Value* const> args) {
+    if (args.empty() || args.size() > 2) return break_at(BreakId::WouldRaise, "array()");
+    std::optional<Promoted> own = promoted_of(session, *args[0]);
+    if (!own) return break_at(BreakId::UnsupportedArgument, "an operand that is no Tensor or number");
+    DType dtype = own->python_number && own->dtype == DType::F64 ? DType::F32 : own->dtype;
+    if (args.size() == 2 && !args[1]->is_none()) {
+      FRAMEJIT_TRY(asked, dtype_of_rule(dtype, *args[1]));
+      dtype = asked;
+    }
+    FRAMEJIT_TRY(id, operand(session, *args[0], dtype));
+    return session.array(id, Wrap::NdArray);
+  }
+
+  Captured<Value*> to_arrays(Session& session, std::span<Value* const> args) {
+    std::vector<Promoted> given;
+    for (const Value* value : args) {
+      std::optional<Promoted> one = promoted_of(session, *value);
+      if (!one) return break_at(BreakId::UnsupportedArgument, "an operand that is no Tensor or number");
+      given.push_back(*one);
+    }
+    std::optional<DType> dtype = promote_all(given);
+    if (!dtype) return break_at(BreakId::WouldRaise, "no common dtype");
+    std::vector<Value*> items;
+    for (const Value* value : args) {
+      FRAMEJIT_TRY(id, operand(session, *value, *dtype));
+      items.push_back(session.array(id, Wrap::NdArray));
+    }
+    return session.tuple(std::move(items));
+  }
+
+  static Captured<Value*> from_array(Session& session, std::span<Value* const> args) {
+    if (args.size() != 1 || !is_owned(*args[0]))
+      return break_at(BreakId::UnsupportedArgument, "an operand that is no array");
+    return own_tensor(session, args[0]->id);
+  }
+
+  static Captured<Value*> matmul(Session& session, std::span<Value* const> args) {
+    if (args.size() != 2 || !is_owned(*args[0]) || !is_owned(*args[1]))
+      return break_at(BreakId::WouldRaise, "matmul()");
+    FRAMEJIT_TRY(product, multiplied(session, args[0]->id, args[1]->id));
+    return session.array(product, Wrap::NdArray);
+  }
+
+  /// As core_matmul.
+  static Captured<ValueId> multiplied(Session& session, ValueId a, ValueId b) {
+    const DType dtype = session.graph().type(a).dtype;
+    if (dtype != session.graph().type(b).dtype || !(dtype == DType::F32 || dtype == DType::F64 || graph::is_int(dtype)))
+      return break_at(BreakId::UnsupportedArgument, "@ of " + std::string(graph::name_of(dtype)));
+    return graph::is_int(dtype) ? integer_product(session, a, b, 'C') : built(session.builder().matmul(a, b));
+  }
+
+  Captured<Value*> attend(Session& session, std::span<Value* const> args) {
+    if (args.size() != 8) return break_at(BreakId::WouldRaise, "attend()");
+    std::vector<ValueId> arrays;
+    std::optional<DType> dtype, wide;
+    for (const Value* value : {args[0], args[1], args[2], args[4]->is_none() ? args[0] : args[4]}) {
+      if (!is_owned(*value)) return break_at(BreakId::WouldRaise, "attention of what is no array");
+      const DType own = session.graph().type(value->id).dtype;
+      if (!dtype) dtype = own, wide = core_dtype(own, true);
+      if (!wide || (value != args[4] && own != *dtype))
+        return break_at(BreakId::WouldRaise, "attention of these operands");
+      FRAMEJIT_TRY(id, cast(session, value->id, *wide));
+      arrays.push_back(id);
+    }
+    if (!args[5]->is_constant() || !PyLong_CheckExact(args[5]->object.get()))
+      return break_at(BreakId::UnsupportedArgument, "attention that is causal or not");
+    const long causal = PyLong_AsLong(args[5]->object.get());
+    if (causal < 0 || causal > static_cast<long>(graph::Causal::FromLast))
+      return break_at(BreakId::WouldRaise, "attend()");
+    FRAMEJIT_TRY(scale, operand(session, *args[3], DType::F32));
+    std::optional<graph::GraphBuilder::Dropped> dropped;
+    if (!args[7]->is_none()) {
+      if (!is_owned(*args[7]) || session.graph().type(args[7]->id).dtype != DType::U64)
+        return break_at(BreakId::WouldRaise, "attend()");
+      FRAMEJIT_TRY(probability, operand(session, *args[6], DType::F32));
+      dropped = {probability, args[7]->id};
+    }
+    graph::BuildResult built = session.builder().attention(arrays[0], arrays[1], arrays[2], scale,
+                                                           args[4]->is_none() ? std::nullopt : std::optional(arrays[3]),
+                                                           static_cast<graph::Causal>(causal), dropped);
+    if (!built) return break_at(BreakId::WouldRaise, built.error().message);
+    FRAMEJIT_TRY(result, cast(session, *built, *dtype));
+    return session.array(result, Wrap::NdArray);
+  }
+
+  /// Ints, of which those that vary become fixed.
+  static Captured<std::vector<int64_t>> fixed_ints(Session& session, std::span<Value* const> args) {
+    std::vector<int64_t> numbers;
+    for (const Value* value : args) {
+      if (value->kind == ValueKind::Int) numbers.push_back(session.graph().shapes().specialize(value->dim));
+      else if (value->is_constant() && PyLong_CheckExact(value->object.get()))
+        numbers.push_back(PyLong_AsLongLong(value->object.get()));
+      else return break_at(BreakId::UnsupportedArgument, "a window that is not fixed");
+    }
+    PyErr_Clear();
+    return numbers;
+  }
+
+  static Captured<Value*> windows(Session& session, std::span<Value* const> args) {
+    if (args.empty() || !is_owned(*args[0])) return break_at(BreakId::WouldRaise, "windows()");
+    FRAMEJIT_TRY(numbers, fixed_ints(session, args.subspan(1)));
+    graph::Dims shape = session.graph().type(args[0]->id).shape, strides = session.graph().type(args[0]->id).strides;
+    const std::size_t axes = numbers.size() / 3;
+    if (numbers.size() % 3 != 0 || shape.size() < axes ||
+        std::any_of(numbers.begin(), numbers.end(), [](int64_t n) { return n < 1 || n > graph::Window::kMost; }))
+      return break_at(BreakId::WouldRaise, "windows()");
+    const std::size_t first = shape.size() - axes;
+    for (std::size_t i = 0; i < axes; ++i) {
+      const int64_t size = numbers[3 * i], stride = numbers[3 * i + 1], dilation = numbers[3 * i + 2];
+      const graph::Dim room = shape[first + i] - (graph::Dim(dilation) * (graph::Dim(size) - 1) + 1);
+      if (!session.graph().shapes().holds(graph::Relation::Le, 0, room))
+        return break_at(BreakId::WouldRaise, "a window that is larger");
+      shape.push_back(size);
+      strides.push_back(strides[first + i] * graph::Dim(dilation));
+      shape[first + i] = graph::floordiv(room, stride) + graph::Dim(1);
+      strides[first + i] = strides[first + i] * graph::Dim(stride);
+    }
+    return session.array(session.builder().view(args[0]->id, std::move(shape), std::move(strides), 0), Wrap::NdArray);
+  }
+
+  static Captured<Value*> convolve(Session& session, std::span<Value* const> args) {
+    if (args.size() < 2 || !is_owned(*args[0]) || !is_owned(*args[1]))
+      return break_at(BreakId::WouldRaise, "convolve()");
+    FRAMEJIT_TRY(numbers, fixed_ints(session, args.subspan(2)));
+    std::optional<graph::Window> window = graph::Window::from(numbers);
+    const DType dtype = session.graph().type(args[0]->id).dtype;
+    const std::optional<DType> wide = core_dtype(dtype, false);
+    if (!window || !wide || session.graph().type(args[1]->id).dtype != dtype ||
+        window->axes.size() > codegen::Windows::kAxes)
+      return break_at(BreakId::WouldRaise, "a convolution of these operands");
+    FRAMEJIT_TRY(image, cast(session, args[0]->id, *wide));
+    FRAMEJIT_TRY(weights, cast(session, args[1]->id, *wide));
+    if (!graph::is_c_contiguous(session.graph().shapes(), session.graph().type(weights)))
+      return break_at(BreakId::WouldRaise, "a convolution by weights that are not contiguous");
+    graph::BuildResult built = session.builder().convolution(image, weights, *window);
+    if (!built) return break_at(BreakId::WouldRaise, built.error().message);
+    FRAMEJIT_TRY(result, cast(session, *built, dtype));
+    return session.array(result, Wrap::NdArray);
+  }
+
+  static Captured<Value*> to_dtype(Session& session, std::span<Value* const> args) {
+    if (args.size() != 1) return break_at(BreakId::WouldRaise, "dtype()");
+    if (args[0]->is_none()) return args[0];
+    FRAMEJIT_TRY(dtype, dtype_of_rule(DType::F32, *args[0]));
+    return session.constant(reinterpret_cast<PyObject*>(descr_of(dtype)));
+  }
+
+  /// Tensor(input_data, dtype=None) of an array, Tensor or number.
+  Captured<Value*> construct(Session& session, std::span<Value* const> args, std::span<const Keyword> keywords) {
+    Value *data = args.empty() ? nullptr : args[0], *rule = args.size() > 1 ? args[1] : nullptr;
+    for (const auto& [key, value] : keywords) {
+      if (key == "input_data" && !data) data = value;
+      else if (key == "dtype" && !rule) rule = value;
+      else return break_at(BreakId::UnsupportedArgument, "Tensor(" + std::string(key) + "=)");
+    }
+    if (!data || args.size() > 2) return break_at(BreakId::UnsupportedArgument, "Tensor()");
+    Value* array = data;
+    if (!is_owned(*data)) {
+      FRAMEJIT_TRY(made, to_array(session, std::span(&data, 1)));
+      array = made;
+    }
+    ValueId id = array->id;
+    if (rule && !rule->is_none()) {
+      FRAMEJIT_TRY(dtype, dtype_of_rule(session.graph().type(id).dtype, *rule));
+      // A number is converted from what it is, not from what it would be inferred to be.
+      if (data->is_constant()) {
+        FRAMEJIT_TRY(number, operand(session, *data, dtype));
+        id = number;
+      }
+      FRAMEJIT_TRY(converted, cast(session, id, dtype));
+      id = converted;
+    }
+    return own_tensor(session, id, id != array->id);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<capture::Door> make_tensor_door() { return std::make_unique<TensorDoor>(); }
+
+}  // namespace framejit::ext

@@ -1,0 +1,16 @@
+// Functions of libraries that a host call may call: those that only read their arguments and give fresh arrays or
+// numbers.
+#pragma once
+
+#include <Python.h>
+
+#include <string_view>
+
+namespace framejit::ext {
+
+/// Is it a listed function: np.sort, np.linalg.inv?
+bool is_host_function(PyObject* callable);
+/// And a method of ndarray: x.argsort?
+bool is_host_method(std::string_view name);
+
+}  // namespace framejit::ext

@@ -1,0 +1,107 @@
+// Host calls as data, and their runs; capture makes them (library_call_capture.h).
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "capture/guard.h"
+#include "codegen/kernel.h"
+#include "ext/arrays/numpy_api.h"
+#include "graph/op.h"
+
+namespace framejit::ext {
+
+/// An argument: an object, the operand of a number, or a tuple, list or slice of arguments.
+struct Piece {
+  enum Kind : uint8_t { Known, Slot, Tuple, List, Slice } kind = Known;
+  capture::Ref<> object;
+  std::size_t slot = 0;
+  capture::Wrap wrap = capture::Wrap::NdArray;
+  std::vector<Piece> items;
+};
+
+struct HostCall;
+using RunHost = decltype(codegen::HostFunction::function);
+
+/// Elements of an array in which a loop of ours finds extremes. NumPy's vectors are faster on longer ones, and its call
+/// costs more than shorter ones.
+inline constexpr int64_t kMostFound = 400;
+
+/// A host call that a loop of ours does.
+struct NativeCall {
+  HostCall* call;
+  RunHost otherwise;
+  enum Kind : uint8_t { Gather, Scan, Find } kind = Gather;
+  std::size_t array = 0;             // the operand
+  std::vector<std::size_t> indices;  // of a gather: operands
+  std::optional<int64_t> axis = 0;  // of a gather: how many axes stand before the indexed ones; none: over all elements
+  graph::Op op = graph::Op::Add;    // of the others
+};
+
+struct HostCall {
+  capture::Ref<> callable;
+  std::vector<Piece> args;
+  std::vector<std::pair<capture::Ref<>, Piece>> keywords;
+  capture::Ref<> names;              // of the keywords, a tuple; null: there are none
+  std::vector<capture::Wrap> wraps;  // of the slots
+  int64_t nanoseconds = 0;           // of a call of few elements, at capture
+  bool quiet = false;                // neither sets a flag nor warns, and never writes to an operand
+  capture::Wrap result = capture::Wrap::NdArray;
+  bool through_view = false;  // what is given is a view of the whole of the fresh array
+  std::vector<std::size_t>
+      view;  // and a transposition of it, where that is known: the axes of the fresh array in the view's order
+  // Of a function that gives several things: the first of them. The others have nodes of their own, whose one operand
+  // is the memory of this one's result.
+  PyTypeObject* sequence = nullptr;  // that they come in; lives for ever
+  Py_ssize_t count = 1;
+  const HostCall* first = nullptr;  // of another one of the things
+  Py_ssize_t item = 0;
+  std::unique_ptr<NativeCall> native;  // see native_function
+};
+
+/// Gathers, scans and places of extremes, such as x[i], np.take(x, i, axis), np.cumsum(x) and np.argmax(x), as loops of
+/// ours. `otherwise` is what runs the call with NumPy, where the loops do not do it. Empty where it is none of these.
+codegen::HostFunction native_function(HostCall& call, RunHost otherwise);
+
+/// The call that plans know under this number; null: there is none.
+HostCall* host_call_at(int64_t index);
+/// The same function, of arguments that differ in no more than what the operands are?
+bool same_arguments(const HostCall& a, const HostCall& b);
+/// The number under which plans know the call.
+int64_t host_call_number(std::unique_ptr<HostCall> call);
+
+/// Finds out what each run of the call would find out again.
+void prepare(HostCall& call);
+/// Calls the function, with an object for each operand; null with an exception set where it raises.
+capture::Ref<> invoke(const HostCall& call, const std::vector<capture::Ref<>>& operands);
+/// The wraps of the slots, in their order.
+std::vector<capture::Wrap> wraps_of(const HostCall& call);
+
+/// An item of what a call gives, borrowed.
+inline PyObject* item_of(PyObject* items, Py_ssize_t i) {
+  return PyList_CheckExact(items) ? PyList_GET_ITEM(items, i) : PyTuple_GET_ITEM(items, i);
+}
+
+/// The fresh array that `array` shows the whole of, in another order of its axes; null: it is none of these.
+PyArrayObject* shown_whole(PyArrayObject* array);
+/// What a function raises of itself the bytecode will raise; what a signal handler raised in between is raised once we
+/// are out of here.
+void clear_error();
+/// Objects that are the same at each call, and that no function changes.
+bool is_immutable(PyObject* o);
+
+/// By the index of the host call; empty where the index is none of these.
+codegen::HostFunction numpy_host_function(int64_t index);
+
+/// The arguments of such a call as Python has them, with an object for each operand.
+struct HostArguments {
+  capture::Ref<> callable, args, keywords;  // a tuple, a dict
+};
+/// What the operands are: NdArray, NumpyScalar ...; nothing where the index is none of these.
+std::optional<std::vector<capture::Wrap>> host_operands(int64_t index);
+/// Null members with an exception set where memory ran out.
+HostArguments host_arguments(int64_t index, const std::vector<capture::Ref<>>& operands);
+
+}  // namespace framejit::ext

@@ -1,0 +1,383 @@
+// Host calls as data, and their runs: see library_call_capture.h.
+#include <algorithm>
+#include <cfenv>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "capture/warnings.h"
+#include "ext/arrays/errstate.h"
+#include "ext/library_calls/numpy_host_call.h"
+#include "graph/pass.h"
+#include "graph/support/check.h"
+
+namespace framejit::ext {
+
+using capture::Ref;
+using capture::WarningsRaise;
+using capture::Wrap;
+using codegen::HostArray;
+using graph::DType;
+
+namespace {
+
+// Custom operators are numbered from 0.
+constexpr int64_t kFirstIndex = graph::kFirstRaisingHost;
+
+bool same_pieces(const Piece& a, const Piece& b) {
+  if (a.kind != b.kind || a.slot != b.slot || a.wrap != b.wrap || a.items.size() != b.items.size()) return false;
+  if (a.object.get() != b.object.get()) {
+    if (!a.object || !b.object || !PyLong_CheckExact(a.object.get()) || !PyLong_CheckExact(b.object.get()))
+      return false;
+    if (PyObject_RichCompareBool(a.object.get(), b.object.get(), Py_EQ) != 1) return false;
+  }
+  return std::equal(a.items.begin(), a.items.end(), b.items.begin(), same_pieces);
+}
+
+}  // namespace
+
+bool same_arguments(const HostCall& a, const HostCall& b) {
+  return a.callable.get() == b.callable.get() &&
+         std::equal(a.args.begin(), a.args.end(), b.args.begin(), b.args.end(), same_pieces) &&
+         std::equal(a.keywords.begin(), a.keywords.end(), b.keywords.begin(), b.keywords.end(),
+                    [](const auto& x, const auto& y) {
+                      return x.first.get() == y.first.get() && same_pieces(x.second, y.second);
+                    });
+}
+
+namespace {
+
+bool same_calls(const HostCall& a, const HostCall& b) {
+  return a.result == b.result && a.through_view == b.through_view && a.view == b.view && a.sequence == b.sequence &&
+         a.count == b.count && a.first == b.first && a.item == b.item && same_arguments(a, b);
+}
+
+std::vector<std::unique_ptr<HostCall>>& calls() {
+  static auto* all = new std::vector<std::unique_ptr<HostCall>>;  // plans hold the pointers
+  return *all;
+}
+
+/// What a run hands to a piece: the objects for the operands.
+Ref<> build(const Piece& piece, const std::vector<Ref<>>& operands) {
+  if (piece.kind == Piece::Known) return piece.object;
+  if (piece.kind == Piece::Slot) return operands[piece.slot];
+  const auto count = static_cast<Py_ssize_t>(piece.items.size());
+  Ref<> out = Ref<>::steal(piece.kind == Piece::List ? PyList_New(count) : PyTuple_New(count));
+  for (Py_ssize_t i = 0; out && i < count; ++i) {
+    Ref<> item = build(piece.items[static_cast<std::size_t>(i)], operands);
+    if (!item) return {};
+    if (piece.kind == Piece::List) PyList_SET_ITEM(out.get(), i, item.release());
+    else PyTuple_SET_ITEM(out.get(), i, item.release());
+  }
+  if (out && piece.kind == Piece::Slice)
+    return Ref<>::steal(
+        PySlice_New(PyTuple_GET_ITEM(out.get(), 0), PyTuple_GET_ITEM(out.get(), 1), PyTuple_GET_ITEM(out.get(), 2)));
+  return out;
+}
+
+}  // namespace
+
+Ref<> invoke(const HostCall& call, const std::vector<Ref<>>& operands) {
+  std::vector<Ref<>> held;  // what is built for this call alone
+  std::vector<PyObject*> stack;
+  stack.reserve(call.args.size() + call.keywords.size());
+  const auto push = [&](const Piece& piece) {
+    PyObject* object = piece.kind == Piece::Known ? piece.object.get() : nullptr;
+    if (piece.kind == Piece::Slot) object = operands[piece.slot].get();
+    if (!object) object = held.emplace_back(build(piece, operands)).get();
+    stack.push_back(object);
+    return object != nullptr;
+  };
+  for (const Piece& piece : call.args)
+    if (!push(piece)) return {};
+  for (const auto& [name, piece] : call.keywords)
+    if (!push(piece)) return {};
+  return Ref<>::steal(PyObject_Vectorcall(call.callable.get(), stack.data(), call.args.size(), call.names.get()));
+}
+
+namespace {
+
+/// The wraps of the slots, in their order.
+void collect(const Piece& piece, std::vector<Wrap>& wraps) {
+  if (piece.kind == Piece::Slot) {
+    if (wraps.size() <= piece.slot) wraps.resize(piece.slot + 1);
+    wraps[piece.slot] = piece.wrap;
+  }
+  for (const Piece& item : piece.items) collect(item, wraps);
+}
+
+}  // namespace
+
+std::vector<Wrap> wraps_of(const HostCall& call) {
+  std::vector<Wrap> wraps;
+  for (const Piece& piece : call.args) collect(piece, wraps);
+  for (const auto& [name, piece] : call.keywords) collect(piece, wraps);
+  return wraps;
+}
+
+namespace {
+
+Ref<> array_over(DType dtype, std::span<const int64_t> shape, std::span<const int64_t> strides, char* data, int flags) {
+  PyArray_Descr* descr = descr_of(dtype);
+  Py_INCREF(descr);
+  return Ref<>::steal(PyArray_NewFromDescr(&PyArray_Type, descr, static_cast<int>(shape.size()), shape.data(),
+                                           strides.data(), data, flags, nullptr));
+}
+
+/// The object that stands for an operand in memory.
+Ref<> as_object(const HostArray& a, Wrap wrap, int flags) {
+  switch (wrap) {
+    case Wrap::NdArray: return array_over(a.dtype, a.shape, a.strides, a.data, flags);
+    case Wrap::NumpyScalar: return Ref<>::steal(PyArray_Scalar(a.data, descr_of(a.dtype), nullptr));
+    case Wrap::PyFloat: return Ref<>::steal(PyFloat_FromDouble(*reinterpret_cast<const double*>(a.data)));
+    case Wrap::PyInt: return Ref<>::steal(PyLong_FromLongLong(*reinterpret_cast<const int64_t*>(a.data)));
+    case Wrap::PyBool: return Ref<>::steal(PyBool_FromLong(*a.data != 0));
+    case Wrap::PyComplex:
+    case Wrap::Tensor: break;
+  }
+  return {};
+}
+
+}  // namespace
+
+PyArrayObject* shown_whole(PyArrayObject* array) {
+  PyObject* base = PyArray_BASE(array);
+  if (!base || !PyArray_CheckExact(base)) return nullptr;
+  auto* owner = reinterpret_cast<PyArrayObject*>(base);
+  const bool whole = PyArray_BYTES(owner) == PyArray_BYTES(array) && PyArray_SIZE(owner) == PyArray_SIZE(array) &&
+                     PyArray_TYPE(owner) == PyArray_TYPE(array) && PyArray_CHKFLAGS(array, NPY_ARRAY_BEHAVED);
+  return whole ? owner : nullptr;
+}
+
+namespace {
+
+/// Its object as what the graph says the result is: written to `out`.
+bool take_result(PyObject* object, Wrap wrap, bool through_view, const HostArray& out) {
+  if (!object) return false;
+  if (through_view) {
+    if (!PyArray_CheckExact(object)) return false;
+    object = reinterpret_cast<PyObject*>(shown_whole(reinterpret_cast<PyArrayObject*>(object)));
+    if (!object) return false;
+  }
+  if (wrap == Wrap::NumpyScalar) {
+    if (scalar_dtype_of(object) != out.dtype) return false;
+    PyArray_ScalarAsCtype(object, out.data);
+    return true;
+  }
+  if (wrap == Wrap::PyFloat && PyFloat_CheckExact(object)) {
+    *reinterpret_cast<double*>(out.data) = PyFloat_AS_DOUBLE(object);
+    return true;
+  }
+  if (wrap == Wrap::PyBool && PyBool_Check(object)) {
+    *out.data = object == Py_True;
+    return true;
+  }
+  if (wrap == Wrap::PyInt && PyLong_CheckExact(object)) {
+    const long long number = PyLong_AsLongLong(object);
+    if (number == -1 && PyErr_Occurred()) return false;
+    *reinterpret_cast<int64_t*>(out.data) = number;
+    return true;
+  }
+  if (wrap != Wrap::NdArray || !PyArray_CheckExact(object)) return false;
+  auto* array = reinterpret_cast<PyArrayObject*>(object);
+  if (dtype_of(PyArray_DESCR(array)) != out.dtype || PyArray_NDIM(array) != static_cast<int>(out.shape.size()))
+    return false;
+  for (int i = 0; i < PyArray_NDIM(array); ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    if (PyArray_DIM(array, i) != out.shape[at] || PyArray_STRIDE(array, i) != out.strides[at]) return false;
+  }
+  if (!PyArray_CHKFLAGS(array, NPY_ARRAY_BEHAVED | NPY_ARRAY_OWNDATA)) return false;
+  std::memcpy(out.data, PyArray_BYTES(array), static_cast<std::size_t>(PyArray_NBYTES(array)));
+  return true;
+}
+
+}  // namespace
+
+void clear_error() {
+  if (!PyErr_Occurred()) return;
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  static PyObject* const linalg = PyObject_GetAttrString(numpy_module(), "linalg");
+  static PyObject* const singular =
+      linalg ? PyObject_GetAttrString(linalg, "LinAlgError") : nullptr;  // no ValueError in NumPy 1
+  PyErr_Restore(type, value, traceback);
+  for (PyObject* own : {PyExc_ValueError, PyExc_TypeError, PyExc_LookupError, PyExc_ArithmeticError, PyExc_MemoryError,
+                        PyExc_RuntimeError, PyExc_Warning, PyExc_AttributeError, PyExc_NameError, PyExc_AssertionError,
+                        PyExc_BufferError, PyExc_SystemError, singular})
+    if (!PyErr_Occurred() || PyErr_ExceptionMatches(own)) return PyErr_Clear();
+  struct Raised {
+    PyObject *type, *value, *traceback;
+  };
+  auto* raised = new Raised;
+  PyErr_Fetch(&raised->type, &raised->value, &raised->traceback);
+  Py_AddPendingCall(
+      [](void* memory) {
+        auto* all = static_cast<Raised*>(memory);
+        PyErr_Restore(all->type, all->value, all->traceback);
+        delete all;
+        return -1;
+      },
+      raised);
+}
+
+namespace {
+
+struct Gil {
+  PyGILState_STATE state = PyGILState_Ensure();
+  ~Gil() { PyGILState_Release(state); }
+};
+
+/// What calls have given that is not taken yet, by the memory of its first item: that belongs to one run as long as
+/// anything of it is asked for. A run that ends before leaves its own behind, so the oldest go.
+class Given {
+ public:
+  void put(const char* memory, Ref<> items, Py_ssize_t left) {
+    Ref<> old = take(memory);
+    if (given_.size() == kMost) {
+      old = std::move(given_.front().items);
+      given_.erase(given_.begin());
+    }
+    given_.push_back({memory, std::move(items), left});
+  }
+  /// All items; null where there are none. The last one that asks for one of them ends their life here.
+  Ref<> get(const char* memory) {
+    for (Entry& entry : given_)
+      if (entry.memory == memory) return --entry.left > 0 ? entry.items : take(memory);
+    return {};
+  }
+
+ private:
+  static constexpr std::size_t kMost = 16;
+  struct Entry {
+    const char* memory;
+    Ref<> items;
+    Py_ssize_t left;
+  };
+  Ref<> take(const char* memory) {
+    const auto at =
+        std::find_if(given_.begin(), given_.end(), [memory](const Entry& entry) { return entry.memory == memory; });
+    if (at == given_.end()) return {};
+    Ref<> items = std::move(at->items);
+    given_.erase(at);
+    return items;
+  }
+  std::vector<Entry> given_;
+};
+
+Given& given() {
+  static auto* all = new Given;  // with the GIL only
+  return *all;
+}
+
+/// Does the call only move and compare elements, so that it neither sets a floating-point flag nor warns, and never
+/// writes to an operand?
+bool is_quiet(const HostCall& call) {
+  static const auto* const names = [] {
+    auto* found = new std::vector<PyObject*>;
+    for (const char* name : {"sort", "argsort", "partition", "argpartition", "lexsort", "argmin", "argmax",
+                             "searchsorted", "digitize", "repeat", "tile", "tril", "triu", "delete"})
+      for (PyObject* home : {PyModule_GetDict(numpy_module()), PyArray_Type.tp_dict})
+        if (PyObject* function = PyDict_GetItemString(home, name)) found->push_back(Py_NewRef(function));
+    return found;
+  }();
+  return std::find(names->begin(), names->end(), call.callable.get()) != names->end();
+}
+
+}  // namespace
+
+void prepare(HostCall& call) {
+  call.wraps = wraps_of(call);
+  call.quiet = is_quiet(call);
+  if (call.keywords.empty()) return;
+  call.names = Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(call.keywords.size())));
+  FRAMEJIT_CHECK(call.names, "no memory for the names of keywords");
+  for (std::size_t i = 0; i < call.keywords.size(); ++i)
+    PyTuple_SET_ITEM(call.names.get(), static_cast<Py_ssize_t>(i), Ref<>(call.keywords[i].first).release());
+}
+
+namespace {
+
+bool run_host(void* context, std::span<const HostArray> arrays, graph::FlagRule rule) {
+  const auto& call = *static_cast<const HostCall*>(context);
+  const Gil gil;
+  if (call.first) {
+    const Ref<> items = given().get(arrays[0].data);
+    return items && take_result(item_of(items.get(), call.item), call.result, call.through_view, arrays.back());
+  }
+  std::vector<Ref<>> operands;
+  operands.reserve(call.wraps.size());
+  // Of what is not writeable, some functions make a copy before they read it.
+  for (std::size_t i = 0; i < call.wraps.size(); ++i)
+    operands.push_back(as_object(arrays[i], call.wraps[i], call.quiet ? NPY_ARRAY_WRITEABLE : 0));
+  Ref<> result;
+  if (call.quiet) {
+    result = invoke(call, operands);
+  } else {
+    // Warnings alone would not do: one that this line of Python has given before is not given again, and would not
+    // raise.
+    const ErrState now = ErrState::current();
+    const OwnErrState raising((now.watched() & ~rule.ignored) | rule.trapped, now);
+    WarningsRaise too;
+    result = invoke(call, operands);
+  }
+  bool fits =
+      !call.sequence || (result && Py_IS_TYPE(result.get(), call.sequence) && Py_SIZE(result.get()) == call.count);
+  PyObject* item = fits && call.sequence ? item_of(result.get(), 0) : result.get();
+  fits = fits && take_result(item, call.result, call.through_view, arrays.back());
+  clear_error();
+  if (fits && call.count > 1) given().put(arrays.back().data, std::move(result), call.count - 1);
+  return fits;
+}
+
+}  // namespace
+
+HostCall* host_call_at(int64_t index) {
+  const int64_t at = index - kFirstIndex;
+  return at < 0 || at >= static_cast<int64_t>(calls().size()) ? nullptr : calls()[static_cast<std::size_t>(at)].get();
+}
+
+int64_t host_call_number(std::unique_ptr<HostCall> call) {
+  const auto known =
+      std::find_if(calls().begin(), calls().end(), [&](const auto& other) { return same_calls(*other, *call); });
+  const int64_t index = kFirstIndex + (known - calls().begin());
+  if (known == calls().end()) calls().push_back(std::move(call));
+  return index;
+}
+
+codegen::HostFunction numpy_host_function(int64_t index) {
+  HostCall* call = host_call_at(index);
+  if (!call) return {};
+  if (const codegen::HostFunction native = native_function(*call, run_host); native.function) return native;
+  return {run_host, call};
+}
+
+std::optional<std::vector<Wrap>> host_operands(int64_t index) {
+  const HostCall* call = host_call_at(index);
+  if (!call || call->sequence || call->first) return std::nullopt;
+  return wraps_of(*call);
+}
+
+HostArguments host_arguments(int64_t index, const std::vector<Ref<>>& operands) {
+  const HostCall& call = *host_call_at(index);
+  HostArguments out{call.callable, Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(call.args.size()))),
+                    Ref<>::steal(PyDict_New())};
+  for (std::size_t i = 0; out.args && i < call.args.size(); ++i) {
+    Ref<> one = build(call.args[i], operands);
+    if (!one) return {};
+    PyTuple_SET_ITEM(out.args.get(), static_cast<Py_ssize_t>(i), one.release());
+  }
+  for (const auto& [name, piece] : call.keywords) {
+    Ref<> one = build(piece, operands);
+    if (!one || !out.keywords || PyDict_SetItem(out.keywords.get(), name.get(), one.get()) < 0) return {};
+  }
+  return out;
+}
+
+bool is_immutable(PyObject* o) {
+  return o == Py_None || o == Py_Ellipsis || PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) ||
+         PyComplex_CheckExact(o) || PyUnicode_CheckExact(o) || PyArray_DescrCheck(o) || PyType_Check(o) ||
+         scalar_dtype_of(o) || PyTuple_CheckExact(o) || o == no_value();
+}
+
+}  // namespace framejit::ext

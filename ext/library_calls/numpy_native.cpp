@@ -1,0 +1,224 @@
+// Host calls that loops of ours do: x[i], x[:, i, j], np.take, np.cumsum, np.cumprod, accumulate of four ufuncs,
+// np.argmin, np.argmax. What is recognised here stays a host call to everything else: the layout of the result is
+// NumPy's answer at capture, and an index that is out of bounds, or a warning, ends the run in Redo.
+#include <array>
+#include <string_view>
+
+#include "codegen/gather.h"
+#include "codegen/scan.h"
+#include "ext/arrays/errstate.h"
+#include "ext/arrays/numpy_api.h"
+#include "ext/library_calls/numpy_host_call.h"
+#include "runtime/fp_state.h"
+
+namespace framejit::ext {
+
+using capture::Ref;
+using capture::Wrap;
+using codegen::HostArray;
+using graph::DType;
+using graph::Op;
+
+namespace {
+
+bool is_slot(const Piece* piece) { return piece && piece->kind == Piece::Slot && piece->wrap == Wrap::NdArray; }
+
+bool is_none(const Piece* piece) { return !piece || (piece->kind == Piece::Known && piece->object.get() == Py_None); }
+
+/// `:`
+bool is_whole(const Piece& piece) {
+  if (piece.kind != Piece::Slice) {
+    auto* slice = reinterpret_cast<PySliceObject*>(piece.object.get());
+    return piece.kind == Piece::Known && PySlice_Check(piece.object.get()) && slice->start == Py_None &&
+           slice->stop == Py_None && slice->step == Py_None;
+  }
+  return is_none(&piece.items[0]) && is_none(&piece.items[1]) && is_none(&piece.items[2]);
+}
+
+/// The arguments by name; nothing where there is one that has none of these.
+std::optional<std::vector<const Piece*>> by_name(const HostCall& call, std::initializer_list<const char*> names) {
+  std::vector<const Piece*> out(names.size());
+  if (call.args.size() > names.size()) return std::nullopt;
+  for (std::size_t i = 0; i < call.args.size(); ++i) out[i] = &call.args[i];
+  for (const auto& [keyword, piece] : call.keywords) {
+    std::size_t at = 0;
+    for (const char* name : names) {
+      if (PyUnicode_CompareWithASCIIString(keyword.get(), name) == 0) break;
+      ++at;
+    }
+    if (at == names.size()) return std::nullopt;
+    out[at] = &piece;
+  }
+  return out;
+}
+
+/// axis=: an int, or None for all elements.
+bool read_axis(const Piece* piece, std::optional<int64_t>& axis) {
+  if (is_none(piece)) return axis = std::nullopt, true;
+  if (piece->kind != Piece::Known || !PyLong_CheckExact(piece->object.get())) return false;
+  axis = PyLong_AsLongLong(piece->object.get());
+  return !PyErr_Occurred() || (PyErr_Clear(), false);
+}
+
+/// x[:, i, j]
+bool read_getitem(const HostCall& call, NativeCall& out) {
+  if (call.args.size() != 2 || !call.keywords.empty() || !is_slot(&call.args[0])) return false;
+  out.array = call.args[0].slot;
+  const Piece& key = call.args[1];
+  if (is_slot(&key)) return out.indices = {key.slot}, true;
+  if (key.kind != Piece::Tuple) return false;
+  std::size_t i = 0;
+  for (; i < key.items.size() && is_whole(key.items[i]); ++i) ++*out.axis;
+  for (; i < key.items.size() && is_slot(&key.items[i]); ++i) out.indices.push_back(key.items[i].slot);
+  for (; i < key.items.size() && is_whole(key.items[i]); ++i) continue;
+  return i == key.items.size() && !out.indices.empty();
+}
+
+bool read_take(const HostCall& call, NativeCall& out) {
+  const auto args = by_name(call, {"a", "indices", "axis", "out", "mode"});
+  if (!args || !is_slot((*args)[0]) || !is_slot((*args)[1]) || !is_none((*args)[3]) || (*args)[4]) return false;
+  out.array = (*args)[0]->slot;
+  out.indices = {(*args)[1]->slot};
+  return read_axis((*args)[2], out.axis);
+}
+
+bool read_scan(const HostCall& call, Op op, bool flat, NativeCall& out) {
+  const auto args =
+      flat ? by_name(call, {"a", "axis", "dtype", "out"}) : by_name(call, {"array", "axis", "dtype", "out"});
+  if (!args || !is_slot((*args)[0]) || !is_none((*args)[3])) return false;
+  out.array = (*args)[0]->slot;
+  out.kind = NativeCall::Scan;
+  out.op = op;
+  if (!(*args)[1] && !flat) return true;
+  return (flat || !is_none((*args)[1])) && read_axis((*args)[1], out.axis);
+}
+
+bool read_find(const HostCall& call, Op op, NativeCall& out) {
+  const auto args = by_name(call, {"a", "axis", "out"});
+  if (!args || !is_slot((*args)[0]) || !is_none((*args)[2])) return false;
+  out.array = (*args)[0]->slot;
+  out.kind = NativeCall::Find;
+  out.op = op;
+  return read_axis((*args)[1], out.axis);
+}
+
+std::optional<Op> scanned(std::string_view ufunc) {
+  if (ufunc == "add" || ufunc == "cumsum") return Op::Add;
+  if (ufunc == "multiply" || ufunc == "cumprod") return Op::Multiply;
+  if (ufunc == "minimum") return Op::Minimum;
+  if (ufunc == "maximum") return Op::Maximum;
+  return std::nullopt;
+}
+
+/// A function of numpy's, or a method of ndarray, by its name; "" for others.
+std::string_view name_in_numpy(PyObject* callable) {
+  static const auto* const known = [] {
+    auto* found = new std::vector<std::pair<PyObject*, const char*>>;
+    for (const char* name : {"take", "cumsum", "cumprod", "argmin", "argmax"})
+      for (PyObject* home : {PyModule_GetDict(numpy_module()), PyArray_Type.tp_dict})
+        if (PyObject* function = PyDict_GetItemString(home, name)) found->emplace_back(Py_NewRef(function), name);
+    PyObject* operators = PyImport_ImportModule("operator");
+    if (PyObject* getitem = operators ? PyObject_GetAttrString(operators, "getitem") : nullptr)
+      found->emplace_back(getitem, "getitem");
+    PyErr_Clear();
+    return found;
+  }();
+  for (const auto& [function, name] : *known)
+    if (function == callable) return name;
+  return "";
+}
+
+bool recognise(const HostCall& call, NativeCall& out) {
+  if (call.first || call.sequence || (call.through_view && call.view.empty())) return false;
+  PyObject* callable = call.callable.get();
+  const std::string_view name = name_in_numpy(callable);
+  if (name == "argmin" || name == "argmax") return read_find(call, name == "argmin" ? Op::Minimum : Op::Maximum, out);
+  if (call.result != Wrap::NdArray) return false;
+  if (PyCFunction_Check(callable)) {
+    PyObject* self = PyCFunction_GET_SELF(callable);
+    const std::string_view method = reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;
+    const bool accumulates = self && PyObject_TypeCheck(self, &PyUFunc_Type) && method == "accumulate";
+    const char* ufunc = accumulates ? reinterpret_cast<PyUFuncObject*>(self)->name : nullptr;
+    if (ufunc && PyDict_GetItemString(PyModule_GetDict(numpy_module()), ufunc) == self) {
+      const std::optional<Op> op = scanned(ufunc);
+      return op && read_scan(call, *op, false, out);
+    }
+  }
+  if (name == "getitem") return read_getitem(call, out);
+  if (name == "take") return read_take(call, out);
+  const std::optional<Op> op = scanned(name);
+  return op && read_scan(call, *op, true, out);
+}
+
+/// All elements as one axis, where they lie so.
+bool flatten(HostArray& x, int64_t& length, int64_t& stride) {
+  length = 1;
+  stride = graph::size_of(x.dtype);
+  for (std::size_t a = x.shape.size(); a-- > 0;) {
+    if (x.shape[a] == 1) continue;
+    if (length == 1) stride = x.strides[a];
+    if (x.strides[a] != stride * length) return false;
+    length *= x.shape[a];
+  }
+  x.shape = {&length, 1};
+  x.strides = {&stride, 1};
+  return true;
+}
+
+bool run_native(void* context, std::span<const HostArray> arrays, graph::FlagRule rule) {
+  const auto& native = *static_cast<const NativeCall*>(context);
+  HostArray x = arrays[native.array], out = arrays.back();
+  // What the program sees, which may be a transposition of the memory.
+  std::array<int64_t, 16> lengths, strides;
+  const std::vector<std::size_t>& view = native.call->view;
+  if (view.size() > lengths.size()) return native.otherwise(native.call, arrays, rule);
+  for (std::size_t a = 0; a < view.size(); ++a) lengths[a] = out.shape[view[a]], strides[a] = out.strides[view[a]];
+  if (!view.empty())
+    out.shape = std::span(lengths).first(view.size()), out.strides = std::span(strides).first(view.size());
+  int64_t length, stride;
+  const bool flat = !native.axis && flatten(x, length, stride);
+  const auto rank = static_cast<int64_t>(x.shape.size());
+  const int64_t axis = flat ? 0 : native.axis ? *native.axis + (*native.axis < 0 ? rank : 0) : -1;
+  if (axis < 0 || axis >= rank) return native.otherwise(native.call, arrays, rule);
+  if (native.kind == NativeCall::Find) {
+    int64_t elements = 1;
+    for (int64_t n : x.shape) elements *= n;
+    return (elements <= kMostFound && codegen::find_extreme(native.op, x, static_cast<std::size_t>(axis), out)) ||
+           native.otherwise(native.call, arrays, rule);
+  }
+  if (native.kind == NativeCall::Gather) {
+    std::array<const HostArray*, 4> indices;
+    if (native.indices.size() > indices.size()) return native.otherwise(native.call, arrays, rule);
+    for (std::size_t k = 0; k < native.indices.size(); ++k) indices[k] = &arrays[native.indices[k]];
+    const auto made =
+        codegen::gather(x, std::span(indices).first(native.indices.size()), static_cast<std::size_t>(axis), out);
+    return made == codegen::Gathered::Unknown ? native.otherwise(native.call, arrays, rule)
+                                              : made == codegen::Gathered::Done;
+  }
+  // Which of two zeros it is goes by the way that NumPy takes.
+  const bool extreme = native.op == Op::Minimum || native.op == Op::Maximum;
+  if (extreme && !graph::is_int(x.dtype) && x.dtype != DType::Bool) return native.otherwise(native.call, arrays, rule);
+  runtime::clear_fp_flags();
+  if (!codegen::scan(native.op, x, static_cast<std::size_t>(axis), out))
+    return native.otherwise(native.call, arrays, rule);
+  const unsigned raised = runtime::fp_flags() & runtime::kReportedFlags;
+  if (raised == 0 || extreme) return true;
+  const PyGILState_STATE gil = PyGILState_Ensure();
+  const unsigned watched = (ErrState::current().watched() & ~rule.ignored) | rule.trapped;
+  PyGILState_Release(gil);
+  return (raised & watched) == 0;
+}
+
+}  // namespace
+
+codegen::HostFunction native_function(HostCall& call, RunHost otherwise) {
+  if (!call.native) {
+    NativeCall native{&call, otherwise};
+    if (!recognise(call, native)) return {};
+    call.native = std::make_unique<NativeCall>(std::move(native));
+  }
+  static constexpr const char* kNames[] = {"gather", "scan", "find"};
+  return {run_native, call.native.get(), kNames[call.native->kind]};
+}
+
+}  // namespace framejit::ext

@@ -1,0 +1,135 @@
+// The whole compiler on one page: optimize -> fuse -> lower -> Plan.
+#include "ext/region/compile.h"
+
+#include "codegen/lower.h"
+#include "ext/arrays/numpy_api.h"
+#include "ext/arrays/numpy_loops.h"
+#include "ext/arrays/numpy_probe.h"
+#include "ext/library_calls/custom_op.h"
+#include "ext/library_calls/numpy_host_call.h"
+#include "ext/module/config.h"
+#include "ext/module/stats.h"
+#include "graph/pass.h"
+#include "graph/passes/fuse.h"
+#include "graph/support/check.h"
+#include "graph/support/clock.h"
+#include "graph/verify.h"
+#include "runtime/trace.h"
+
+namespace framejit::ext {
+
+namespace {
+
+/// "-fuse,-cse" -> {fuse, cse}
+std::vector<std::string> disabled_passes() {
+  std::vector<std::string> out;
+  const std::string& text = config().passes;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    if (text[at] == '-') out.push_back(text.substr(at + 1, end - at - 1));
+    at = end + 1;
+  }
+  return out;
+}
+
+graph::PassContext pass_context(const CompileOptions& options) {
+  graph::PassContext context;
+  context.o1 = options.o1;
+  context.ignore_flags = options.quiet;
+  context.order = options.order;
+  context.disabled = disabled_passes();
+  context.verify = config().strict;
+  return context;
+}
+
+codegen::LowerOptions lower_options(const CompileOptions& options) {
+  codegen::LowerOptions out;
+  out.cpu = target_cpu();
+  out.o1 = options.o1;
+  out.narrow_products = options.o2;
+  if (!options.keep_layouts) out.constant_params = options.constant_params;
+  out.cpu.amx_bf16 = out.cpu.amx_bf16 && options.o2 && codegen::allow_amx();
+  out.cpu.amx_int8 = out.cpu.amx_int8 && codegen::allow_amx();
+  out.any_zero = options.quiet;
+  out.listing = options.listing;
+  out.host_loop = host_loop;
+  out.host_function = [](int64_t index) {
+    const codegen::HostFunction numpy = numpy_host_function(index);
+    return numpy.function ? numpy : custom_function(index);
+  };
+  out.complex64 = numpy_probe().complex64;
+  out.complex128 = numpy_probe().complex128;
+  out.pairwise_cut = numpy_version() < NumpyVersion{2, 3} ? 8192 : 0;
+  return out;
+}
+
+Expected<Compiled, std::string> finish(codegen::Program program, const CompileOptions& options) {
+  Compiled out;
+  const int64_t start = now_ns();
+  for (const codegen::Step& step : program.steps)
+    if (std::holds_alternative<codegen::HostStep>(step)) ++out.host_stages;
+    else if (const auto* loop = std::get_if<codegen::LoopStep>(&step))
+      for (const codegen::Stage& stage : loop->stages)
+        out.host_stages += std::holds_alternative<codegen::HostLoop>(stage.code);
+  const auto kernels = static_cast<int64_t>(program.kernels.size());
+  FRAMEJIT_TRY(plan, runtime::Plan::create(std::move(program), options.plan));
+  out.plan = std::move(plan);
+  out.codegen_ns = now_ns() - start;
+  stats.kernels_compiled += kernels;
+  stats.code_bytes += static_cast<int64_t>(out.plan->code_bytes());
+  return out;
+}
+
+/// Where it can be, a program has per_call_flags.
+Expected<codegen::Program, std::string> lower_best(const graph::Graph& graph, const std::vector<graph::Group>& groups,
+                                                   codegen::LowerOptions options, bool quiet) {
+  options.attribute = !quiet;
+  if (quiet) return codegen::lower(graph, groups, options);
+  if (auto program = codegen::lower(graph, groups, options)) return program;
+  options.attribute = false;
+  return codegen::lower(graph, groups, options);
+}
+
+}  // namespace
+
+Expected<Compiled, std::string> compile(graph::Graph& graph, const CompileOptions& options) {
+  if (stats.code_bytes > config().code_bytes_limit)
+    return Unexpected<std::string>{"the limit of machine code, config.code_bytes_limit, is reached"};
+  const int64_t start = now_ns();
+  graph::PassContext context = pass_context(options);
+  graph::optimize(graph, context);
+  const std::vector<graph::Group> groups = graph::fuse(graph, context);
+  const int64_t optimized = now_ns();
+  FRAMEJIT_TRY(program, lower_best(graph, groups, lower_options(options), options.quiet));
+  const int64_t lowered = now_ns();
+  FRAMEJIT_TRY(out, finish(std::move(program), options));
+  out.passes_ns = optimized - start;
+  out.codegen_ns += lowered - optimized;
+  const int64_t end = now_ns();
+  stats.compile_ns += end - start;
+  runtime::trace_span("compile", "passes", start, optimized);
+  runtime::trace_span("compile", "code generation", optimized, end);
+  return out;
+}
+
+Expected<Compiled, std::string> compile_undoable(const graph::Graph& optimized, const CompileOptions& options) {
+  const int64_t start = now_ns();
+  FRAMEJIT_TRY(program,
+               codegen::lower(optimized, graph::fuse(optimized, pass_context(options)), lower_options(options)));
+  FRAMEJIT_TRY(out, finish(std::move(program), options));
+  stats.compile_ns += now_ns() - start;
+  return out;
+}
+
+std::string listing(const graph::Graph& optimized, const CompileOptions& options) {
+  CompileOptions with_listing = options;
+  with_listing.listing = true;
+  const std::vector<graph::Group> groups = graph::fuse(optimized, pass_context(options));
+  auto program = lower_best(optimized, groups, lower_options(with_listing), options.quiet);
+  if (!program) return "; " + program.error() + "\n";
+  std::string text = program->listing;
+  for (const codegen::KernelCode& kernel : program->kernels) text += "\n; " + kernel.name + "\n" + kernel.listing;
+  return text;
+}
+
+}  // namespace framejit::ext

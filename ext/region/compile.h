@@ -1,0 +1,50 @@
+// The pipeline from a captured graph to a Plan.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "graph/graph.h"
+#include "graph/pass.h"
+#include "graph/support/expected.h"
+#include "runtime/plan.h"
+
+namespace framejit::ext {
+
+struct CompileOptions {
+  bool o1 = false;
+  bool o2 = false;     // with o1
+  bool quiet = false;  // no floating-point flag counts
+  bool listing = false;
+  bool interp = false;    // runs go through the reference interpreter (stress)
+  bool losing = false;    // what loses to the interpreter runs all the same (stress)
+  bool compared = false;  // the time of some runs, with that of the bytecode
+  bool constant_parameters = false;
+  bool keep_layouts = false;          // of constant parameters
+  std::vector<bool> constant_params;  // of the graph, by number: see fold_parameters
+  graph::ExecOrder order = graph::ExecOrder::Program;
+  runtime::PlanOptions plan;
+};
+
+struct Compiled {
+  std::unique_ptr<runtime::Plan> plan;
+  int64_t passes_ns = 0, codegen_ns = 0;
+  int64_t host_stages = 0;  // stages of a run that are NumPy's loops, and custom operators
+
+  bool per_call_flags() const { return plan->program().per_call_flags; }
+};
+
+inline constexpr double kReleaseAbove = 50e3;  // ns of work from which on the GIL is released
+
+/// Optimizes the graph in place and compiles it. The failure is a sentence: this region stays in the interpreter.
+Expected<Compiled, std::string> compile(graph::Graph& graph, const CompileOptions& options);
+
+/// The Plan for calls in which one with per_call_flags (codegen/kernel.h) will not do: it can be taken back.
+/// `optimized`: by compile().
+Expected<Compiled, std::string> compile_undoable(const graph::Graph& optimized, const CompileOptions& options);
+
+/// The machine code of a graph that compile() has optimized, as text.
+std::string listing(const graph::Graph& optimized, const CompileOptions& options);
+
+}  // namespace framejit::ext

@@ -1,0 +1,179 @@
+// Function._export(*args): the one graph of a call, in the terms of framejit._files._export. Nothing is run.
+#include "ext/dispatch/function.h"
+#include "ext/guards/guard_program_impl.h"
+#include "ext/library_calls/host_records.h"
+#include "ext/module/bind_arguments.h"
+#include "ext/module/control.h"
+#include "ext/module/module.h"
+
+namespace framejit::ext {
+
+using capture::Effect;
+using capture::Recipe;
+using capture::Ref;
+
+namespace {
+
+PyObject* refuse(const std::string& why) { return PyErr_Format(PyExc_ValueError, "For 'export', %s.", why.c_str()); }
+
+class Exporter {
+ public:
+  Exporter(const Entry& entry, const LiveSlots& live)
+      : region_(entry.region()), graph_(*region_.graph), live_(live), text_(entry.graph_text()) {}
+
+  /// {graph, inputs: [(object, source)], result, outputs: ((result of the graph, wrap), ...), calls: {index: record}}
+  PyObject* run() {
+    if (!is_pure()) return nullptr;
+    Ref<> inputs = Ref<>::steal(PyList_New(0)), calls = Ref<>::steal(PyDict_New()), result = tree(region_.result);
+    if (!inputs || !calls || !result || !add_inputs(inputs.get()) || !add_calls(calls.get())) return nullptr;
+    Ref<> outputs = Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(outputs_.size())));
+    for (std::size_t i = 0; outputs && i < outputs_.size(); ++i) {
+      const Recipe& r = region_.recipes[outputs_[i]];
+      PyTuple_SET_ITEM(outputs.get(), static_cast<Py_ssize_t>(i),
+                       Py_BuildValue("(Ii)", r.index, static_cast<int>(r.wrap)));
+    }
+    return outputs ? Py_BuildValue("{s:s,s:O,s:O,s:O,s:O}", "graph", text_.c_str(), "inputs", inputs.get(), "result",
+                                   result.get(), "outputs", outputs.get(), "calls", calls.get())
+                   : nullptr;
+  }
+
+ private:
+  /// Does it compute, and nothing else?
+  bool is_pure() {
+    for (const Effect& effect : region_.effects)
+      if (effect.kind != Effect::Kind::CountCall)
+        return refuse("the function changes an object that was there before the call, which a graph in a file cannot"),
+               false;
+    std::string written;
+    graph::for_each_node(graph_, graph_.body(), [&](ValueId v) {
+      if (written.empty() && graph_.node(v).op == graph::Op::Write &&
+          graph_.node(root_of_write(v)).op == graph::Op::Param)
+        written = source_of(root_of_write(v));
+    });
+    if (!written.empty())
+      return refuse("the function writes into " + written + ", which a graph in a file cannot"), false;
+    if (graph_.shapes().symbol_count() != 0)
+      return refuse("the shapes of what the function computes are not known before it runs"), false;
+    return true;
+  }
+
+  using ValueId = graph::ValueId;
+  ValueId root_of_write(ValueId v) const { return graph_.root(graph_.node(v).inputs[0]); }
+  std::string source_of(ValueId param) const {
+    return region_.inputs[static_cast<std::size_t>(graph_.node(param).index())].source->str();
+  }
+
+  bool add_inputs(PyObject* list) {
+    for (const capture::Input& input : region_.inputs) {
+      PyObject* object = fetch_source(*input.source, live_);
+      Ref<> row = object ? Ref<>::steal(Py_BuildValue("(Os)", object, input.source->str().c_str())) : Ref<>();
+      if (!row || PyList_Append(list, row.get()) < 0) return false;
+    }
+    return true;
+  }
+
+  bool add_calls(PyObject* dict) {
+    std::vector<int64_t> indices;
+    graph::for_each_node(graph_, graph_.body(), [&](ValueId v) {
+      if (graph_.node(v).op == graph::Op::Host) indices.push_back(graph_.node(v).index());
+    });
+    for (int64_t index : indices) {
+      if (index < graph::kFirstRaisingHost)
+        return refuse("a custom_op is called, which is Python code that a file does not hold"), false;
+      Ref<> record = host_call_record(index), key = Ref<>::steal(PyLong_FromLongLong(index));
+      if (!record || !key || PyDict_SetItem(dict, key.get(), record.get()) < 0) return false;
+    }
+    return true;
+  }
+
+  /// What is given back, as tuples: ("result", number of the output), ("value", object), ("fetch", object), ("tuple",
+  /// items ...),
+  /// ("list", items ...), ("dict", key, value ...), ("choice", number, items ...).
+  Ref<> tree(uint32_t recipe, int depth = 0) {
+    const Recipe& r = region_.recipes[recipe];
+    if (depth > 32) return refuse("the result contains itself"), Ref<>();
+    switch (r.kind) {
+      case Recipe::Kind::Result: {
+        if (r.writing != capture::Writing::Allowed)
+          return refuse("a part of the result is an array that cannot be written"), Ref<>();
+        std::size_t at = 0;  // equal recipes are one object
+        while (at < outputs_.size() && outputs_[at] != recipe) ++at;
+        if (at == outputs_.size()) outputs_.push_back(recipe);
+        return Ref<>::steal(Py_BuildValue("(sn)", "result", static_cast<Py_ssize_t>(at)));
+      }
+      case Recipe::Kind::Constant: return Ref<>::steal(Py_BuildValue("(sO)", "value", r.object.get()));
+      case Recipe::Kind::Fetch: {
+        PyObject* object = fetch_source(*r.source, live_);
+        return object ? Ref<>::steal(Py_BuildValue("(sO)", "fetch", object)) : Ref<>();
+      }
+      case Recipe::Kind::Int:
+        if (r.dim.is_const())
+          return Ref<>::steal(Py_BuildValue("(sL)", "value", static_cast<long long>(r.dim.value())));
+        break;
+      case Recipe::Kind::Tuple: return items("tuple", r, depth);
+      case Recipe::Kind::List: return items("list", r, depth);
+      case Recipe::Kind::Dict: return items("dict", r, depth);
+      case Recipe::Kind::Choice: return items("choice", r, depth);
+      default: break;
+    }
+    const bool named = r.object && PyType_Check(r.object.get());
+    return refuse("the result must be of arrays, numbers, str, None, tuples, lists and dicts, but has " +
+                  (named ? std::string("a ") + reinterpret_cast<PyTypeObject*>(r.object.get())->tp_name
+                         : "another object")),
+           Ref<>();
+  }
+
+  Ref<> items(const char* name, const Recipe& r, int depth) {
+    Ref<> out = Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(r.items.size() + 1)));
+    if (!out) return {};
+    PyTuple_SET_ITEM(out.get(), 0, PyUnicode_FromString(name));
+    for (std::size_t i = 0; i < r.items.size(); ++i) {
+      Ref<> item = tree(r.items[i], depth + 1);
+      if (!item) return {};
+      PyTuple_SET_ITEM(out.get(), static_cast<Py_ssize_t>(i + 1), item.release());
+    }
+    return out;
+  }
+
+  const capture::Region& region_;
+  const graph::Graph& graph_;
+  const LiveSlots& live_;
+  const std::string& text_;
+  std::vector<uint32_t> outputs_;  // recipes
+};
+
+PyObject* function_export(PyObject* self, PyObject* args) {
+  auto* f = reinterpret_cast<FunctionObject*>(self);
+  std::vector<PyObject*> slots(static_cast<std::size_t>(argument_slots(f->state->code())));
+  BoundExtras extras;
+  if (!bind_arguments(f->function, &PyTuple_GET_ITEM(args, 0), PyTuple_GET_SIZE(args), nullptr, slots.data(), extras))
+    return PyErr_Format(PyExc_TypeError, "For 'export', the inputs are not those of the function.");
+  if (is_disabled(f->state->code()))
+    return PyErr_Format(PyExc_RuntimeError, "For 'export', compilation must not be switched off.");
+  const std::shared_ptr<CodeState> state = f->state;
+  try {
+    if (!state->precompile_whole(f->function, slots.data())) return nullptr;
+    const LiveSlots live{slots.data(), static_cast<int>(slots.size()), nullptr, 0,
+                         reinterpret_cast<PyObject*>(f->function)};
+    const std::shared_ptr<Entry> entry = state->entry_of_call(live);
+    if (!entry) return refuse("the function computes nothing from arrays, or nothing that is compiled");
+    return Exporter(*entry, live).run();
+  } catch (const std::exception& error) {
+    return PyErr_Occurred() ? nullptr : PyErr_Format(PyExc_RuntimeError, "framejit: %s", error.what());
+  }
+}
+
+PyMethodDef method = {"_export", function_export, METH_VARARGS,
+                      "_export(*args)\n--\n\nThe one graph of such a call, for framejit.export."};
+
+const ModulePart part(45, [](PyObject*) {
+  PyTypeObject* type = function_type();
+  const Ref<> descriptor = Ref<>::steal(PyDescr_NewMethod(type, &method));
+  if (!descriptor || PyDict_SetItemString(type->tp_dict, method.ml_name, descriptor.get()) < 0) return false;
+  PyType_Modified(type);
+  return true;
+});
+
+}  // namespace
+
+}  // namespace framejit::ext
