@@ -30,7 +30,9 @@ class Node:
     __slots__ = ("call", "hooks", "number", "parents", "saved", "tapes")
     _numbers = itertools.count()
 
-    def __init__(self, tapes: frozenset[Tape], call: Call | None = None, saved: Any = (), parents: Any = ()) -> None:
+    def __init__(
+        self, tapes: frozenset[Tape], call: Call | Step | None = None, saved: Any = (), parents: Any = ()
+    ) -> None:
         self.number = next(Node._numbers)
         self.tapes, self.call, self.saved, self.parents = tapes, call, saved, parents
         self.hooks: dict[int, Any] = {}
@@ -744,7 +746,8 @@ def call_with_backward(cell: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """A call of a cell with backward hooks or a `bprop` of its own."""
     if not _thread.open:
         return cell._compute(args, kwargs)
-    inputs, seen = _values(args), {}
+    inputs = _values(args)
+    seen: dict[str, Any] = {}
 
     def enter(gradients: list[Any]) -> tuple[Any, ...]:
         found = _complete(gradients, inputs)

@@ -7,6 +7,7 @@ written over NumPy, between ``_core._array`` and ``_core._tensor``, which captur
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 from framejit import _grad, _vmap
 from framejit.ops import (
@@ -51,7 +52,7 @@ for _alias in ("operations", "functional", "composite"):
 from framejit import _methods as _methods  # noqa: E402  what is made here has them
 
 
-def __getattr__(name: str) -> object:
+def __getattr__(name: str) -> Any:
     from framejit._names import unknown
 
     raise unknown("framejit.ops", name, __all__)
