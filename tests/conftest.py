@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 from pathlib import Path
@@ -16,6 +17,7 @@ import framejit  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
 REASON = framejit.unsupported_reason()
+SANITIZED = hasattr(ctypes.CDLL(None), "__asan_init")  # ./dev test-sanitized
 
 # Without the compiled half only the package and the documentation can be tested.
 collect_ignore = [
@@ -39,3 +41,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(7200))
         if REASON is not None and item.get_closest_marker("capture"):
             item.add_marker(pytest.mark.skip(reason=REASON))
+        if SANITIZED and (mark := item.get_closest_marker("not_sanitized")):
+            item.add_marker(pytest.mark.skip(reason=mark.kwargs["reason"]))

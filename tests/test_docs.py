@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```(python|pycon)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 REASON = framejit.unsupported_reason()
 # Pages whose examples show what was captured, or are of the compiled half.
@@ -73,7 +73,7 @@ def test_links_lead_somewhere(page):
 FOLDERS = ("benchmarks", "capture", "cmake", "codegen", "docs", "examples", "ext", "graph", "runtime", "tests")
 SUFFIXES = (".cpp", ".h", ".c", ".inc", ".py", ".pyi", ".md", ".cmake")
 FILES = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*")) if path.suffix in SUFFIXES]
-FILES += [ROOT / "README.md", ROOT / "CMakeLists.txt", ROOT / "dev"]
+FILES += [*sorted(ROOT.glob("*.md")), ROOT / "CMakeLists.txt", ROOT / "dev"]
 NAMED_FILE = re.compile(r"(?<![\w/.<>*{-])((?:[\w-]+/|\.\./)*[\w-]+\.(?:cpp|h|c|inc|pyi?|md|cmake))\b(?![\w(])")
 # Of CPython, NumPy, asmjit and others; and those of the user in examples.
 OF_OTHERS = {
@@ -126,7 +126,7 @@ def test_commands_of_the_readme_exist():
     commands = set(re.findall(r"\./dev ([\w-]+)", "".join(page.read_text(encoding="utf-8") for page in PAGES)))
     assert {"demo", "test"} <= commands
     shown = subprocess.run([str(ROOT / "dev"), "help"], capture_output=True, text=True, check=True).stdout
-    assert commands <= set(re.findall(r"^  ([\w-]+) ", shown, re.MULTILINE))
+    assert commands <= set(re.findall(r"^  ([\w-]+)(?: |$)", shown, re.MULTILINE))
 
 
 def test_generated_pages_are_up_to_date():

@@ -8,7 +8,10 @@ import sys
 import pytest
 from attack import files_cases
 
-pytestmark = pytest.mark.capture
+pytestmark = [
+    pytest.mark.capture,
+    pytest.mark.not_sanitized(reason="AddressSanitizer needs more address space than the limit"),
+]
 
 
 @pytest.mark.parametrize("name", files_cases.FUNCTIONS)

@@ -11,7 +11,10 @@ import sys
 import pytest
 from attack import sizes_cases
 
-pytestmark = pytest.mark.capture
+pytestmark = [
+    pytest.mark.capture,
+    pytest.mark.not_sanitized(reason="AddressSanitizer needs more address space than the limit"),
+]
 GROUPS = 4
 
 

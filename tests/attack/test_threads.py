@@ -107,6 +107,7 @@ def limit(tmp_path_factory):
     return str(library)
 
 
+@pytest.mark.not_sanitized(reason="the preloaded limit would take the place of AddressSanitizer")
 @pytest.mark.parametrize("threads, room", [(2, 0), (4, 0), (4, 1), (4, 2), (4, 3), (8, 1), (8, 2), (8, 5), (8, 7)])
 def test_threads_are_limited(limit, threads, room):
     run(LIMITED, str(threads), str(room), LD_PRELOAD=limit)

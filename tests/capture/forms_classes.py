@@ -19,6 +19,9 @@ class Access(enum.Flag):
     WRITE = 2
 
 
+Access(3)  # the first use of a combination makes it, in code that is no form
+
+
 class Counting(type):
     def __call__(cls, *args, **keywords):
         made = super().__call__(*args, **keywords)

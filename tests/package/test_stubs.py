@@ -79,3 +79,19 @@ def test_compiled_half():
         for member in stub[class_name].body:
             if isinstance(member, ast.FunctionDef):
                 assert hasattr(getattr(_core, class_name), member.name), f"{class_name}.{member.name}"
+
+
+@pytest.mark.capture
+def test_results_are_of_the_declared_types():
+    """What mypy.stubtest does not see: results of compiled methods."""
+    marked = framejit.jit(lambda x: x + 1)
+    marked(1.0)
+    function = names("_core.pyi")["Function"]
+    declared = {
+        node.name: node for node in function.body if isinstance(node, ast.FunctionDef) and len(node.args.args) == 1
+    }
+    for name in ("graphs", "asm", "cache_entries", "cache_clear"):
+        result = getattr(marked, name)()
+        assert ast.unparse(declared[name].returns).split("[")[0] == (
+            "None" if result is None else type(result).__name__
+        )

@@ -86,7 +86,7 @@ def _check(field: Field, value: Any) -> None:
         return
     if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
         raise TypeError(f"config.{field.name} must be {wanted.__name__}, not {type(value).__name__}")
-    if wanted is int and value < 0:
+    if isinstance(value, int) and value < 0:
         raise ValueError(f"config.{field.name} must be at least 0, not {value}")
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import FunctionType, TracebackType
 from typing import Any, TypeVar, overload
 
 from framejit._api._platform import core
 
-F = TypeVar("F", bound=FunctionType)
+F = TypeVar("F", bound=Callable[..., Any])
 STANCES = ("default", "force_eager", "fail_on_recompile")
 
 
@@ -74,7 +75,7 @@ class stance:  # noqa: N801
 @overload
 def disable(function: F) -> F: ...
 @overload
-def disable() -> stance: ...
+def disable(function: None = None) -> stance: ...
 def disable(function: Any = None) -> Any:
     """Keep a function out of compilation: its callers end their graphs at the call, and the interpreter runs it.
 

@@ -247,7 +247,7 @@ on_made: list[Callable[[Any], None]] = []  # told about every function that is m
 made_of: Any = weakref.WeakValueDictionary()  # by code: the function that was marked last
 
 
-def make_function(function: FunctionType, settings: dict[str, Any]) -> Any:
+def make_function(function: Callable[..., Any], settings: dict[str, Any]) -> Any:
     """The compiled callable for a plain function."""
     if os.environ.get("MS_JIT") == "0":
         return plain_function(function, settings)

@@ -196,6 +196,7 @@ def _own(code: CodeType, handle: Mark) -> None:
 
 
 def _disown(code: CodeType, owners: list[Mark], handle: Mark) -> None:
+    assert core is not None
     while handle in owners:
         owners.remove(handle)
     if owners:

@@ -18,7 +18,7 @@ def say_once(reason: str) -> None:
         logging.getLogger("framejit").warning("marked functions run as plain Python: %s", reason)
 
 
-def plain_function(function: types.FunctionType, settings: dict[str, Any]) -> types.FunctionType:
+def plain_function(function: Any, settings: dict[str, Any]) -> types.FunctionType:
     """A copy of `function` with its attributes, and with the methods of a marked function, which have nothing to report."""
     copy = types.FunctionType(
         function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__

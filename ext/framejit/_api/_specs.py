@@ -165,6 +165,7 @@ def enable_dynamic(**kwargs: Any) -> Callable[[Any], Any]:
 def _forgetter(key: int) -> Callable[[Any], None]:
     def forget(_: Any) -> None:
         _marked.pop(key, None)
+        assert core is not None
         core.forget_dynamic(key)
 
     return forget

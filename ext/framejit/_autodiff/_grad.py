@@ -128,7 +128,7 @@ def _make(
     return gradient if one_call or is_compiling() else compiled(gradient, fn)
 
 
-def compiled(function: FunctionType, of: Any) -> Any:
+def compiled(function: Callable[..., Any], of: Any) -> Any:
     """A function of ours around the user's `of`, compiled as that one is."""
     given = getattr(of, "__func__", of)
     settings = settings_of(given) if is_compiled(given) else {"jit_level": "O0", "dynamic": False, "stress": ""}
@@ -137,12 +137,12 @@ def compiled(function: FunctionType, of: Any) -> Any:
     return make_function(function, {**settings, "quiet": True})
 
 
-def make_quiet(function: FunctionType, level: str) -> Any:
+def make_quiet(function: Callable[..., Any], level: str) -> Any:
     """A function of Tensors, compiled: floating-point flags are nobody's, as Tensors do not warn."""
     return make_function(function, {"jit_level": level, "dynamic": False, "stress": "", "quiet": True})
 
 
-def one_call_gradient(function: FunctionType, positions: tuple[int, ...]) -> Any:
+def one_call_gradient(function: Callable[..., Any], positions: tuple[int, ...]) -> Any:
     """For tapes: of a function that makes one call, which has to be a graph; the last argument is the gradient of what comes behind."""
     known = function.__dict__.setdefault("__framejit_gradients__", {})
     if positions not in known:

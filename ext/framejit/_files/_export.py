@@ -27,7 +27,8 @@ _VERSION = 1
 _SUFFIX = ".mindir"
 _O0 = check_settings(capture_mode="ast", jit_level="O0", dynamic=False, fullgraph=False, backend="", options={})
 _HOST = "framejit._host"  # what files call the module, wherever it is
-_TYPES = {f"{one.__module__}.{one.__name__}": one for one in (bool, int, float, complex, *np.sctypeDict.values())}
+_BASIC: list[type] = [bool, int, float, complex, *np.sctypeDict.values()]
+_TYPES = {f"{one.__module__}.{one.__name__}": one for one in _BASIC}
 
 
 # --- Values that JSON does not have ----------------------------------------------------------------------------------------

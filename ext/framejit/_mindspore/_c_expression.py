@@ -33,7 +33,7 @@ def get_code_extra(function: Any) -> dict[str, Any] | None:
     if report is None or not (report["entries"] or report["breaks"]):
         return None
     entries = report["entries"]
-    found = {
+    found: dict[str, Any] = {
         "stat": "GRAPH_CALLABLE" if entries else "NEVER_COMPILE",
         "compile_count_": len(entries),
         "break_count_": len(report["breaks"]),

@@ -125,11 +125,11 @@ def function_report(record: dict[str, Any], unsampled: str) -> FunctionReport:
     """From what the compiled half tells about a function. `unsampled`: what to say if no call ran as plain Python."""
     name, file, line = str(record["function"]), str(record["file"]), int(record["line"])
     bytecode = side_by_side(*record["codes"]) if "codes" in record else ""
-    lists = (list(record[kind]) for kind in ("entries", "breaks", "recompiles"))
+    entries, breaks, recompiles = (list(record[kind]) for kind in ("entries", "breaks", "recompiles"))
     gain = dict(record.get("gain", {}))
     if gain and not gain["samples"]:
         gain["why_unmeasured"] = gain["why_unmeasured"] or unsampled
-    return FunctionReport(name, file, line, *lists, bytecode, gain, int(record["compile_ns"]))
+    return FunctionReport(name, file, line, entries, breaks, recompiles, bytecode, gain, int(record["compile_ns"]))
 
 
 class Collector:

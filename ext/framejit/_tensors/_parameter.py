@@ -33,6 +33,10 @@ class Parameter(Tensor):
     Parameter (name=w, shape=(2,), dtype=Float32, requires_grad=True)
     """
 
+    _named: bool
+    layerwise_parallel: bool
+    parallel_optimizer: bool
+
     def __new__(
         cls,
         default_input: Any,
@@ -161,7 +165,7 @@ class Parameter(Tensor):
 _core._set_parameter_type(Parameter)
 
 
-class ParameterTuple(tuple):
+class ParameterTuple(tuple[Parameter, ...]):
     """A tuple of Parameters with different names.
 
     Raises

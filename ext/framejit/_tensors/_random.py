@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -245,6 +246,8 @@ def draw(function: Any, state: Tensor, shape: tuple[int, ...], dtype: Any) -> Te
 def draw_below(state: Tensor, shape: tuple[int, ...], low: int, high: int) -> Tensor:
     """int64 from `low` up to `high`, without it."""
     start, span = low & _MASK, high - low
+    below: Callable[..., Any]
+    bounds: tuple[int, ...]
     if span <= 2**32:
         below, bounds = _below_narrow, (start, span)
     else:

@@ -83,7 +83,7 @@ class DynamicTensor(Tensor):
     _lengths: Any = None
 
     @property
-    def shape(self) -> tuple[int, ...]:  # type: ignore[override]
+    def shape(self) -> tuple[int, ...]:
         """As far as it is known."""
         return (-2,) if self._lengths is None else tuple([n if isinstance(n, int) else -1 for n in self._lengths])
 
@@ -178,7 +178,7 @@ def _as_shape(shape: Any) -> tuple[int, ...]:
     return (shape,) if isinstance(shape, int) else tuple(shape)
 
 
-def _from_sequence(sequence: list | tuple, target: np.dtype | None) -> np.ndarray:
+def _from_sequence(sequence: list[Any] | tuple[Any, ...], target: np.dtype | None) -> np.ndarray:
     def plain(item: Any) -> Any:
         if isinstance(item, _core.Tensor):
             return item.asnumpy()
@@ -190,7 +190,7 @@ def _from_sequence(sequence: list | tuple, target: np.dtype | None) -> np.ndarra
     return array
 
 
-def _holds_arrays(sequence: list | tuple) -> bool:
+def _holds_arrays(sequence: list[Any] | tuple[Any, ...]) -> bool:
     return any(
         _holds_arrays(i) if isinstance(i, (list, tuple)) else isinstance(i, (np.ndarray, np.generic, _core.Tensor))
         for i in sequence
@@ -200,8 +200,7 @@ def _holds_arrays(sequence: list | tuple) -> bool:
 def tensor_repr(tensor: _core.Tensor) -> str:
     """MindSpore's form: ``Tensor(shape=[2], dtype=Float32, value= [ 1.00000000e+00, 2.00000000e+00])``."""
     array = tensor.asnumpy()
-    formatter = {"float_kind": lambda x: f"{x: .8e}"}
-    text = np.array2string(array, separator=", ", formatter=formatter)
+    text = np.array2string(array, separator=", ", formatter={"float_kind": lambda x: f"{x: .8e}"})
     newline = "\n" if array.ndim > 1 else " "
     return f"Tensor(shape={list(array.shape)}, dtype={tensor.dtype!r}, value={newline}{text})"
 

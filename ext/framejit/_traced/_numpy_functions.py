@@ -368,7 +368,7 @@ class _Flat:
         self.base = array
 
     def __len__(self) -> int:
-        return self.base.size  # type: ignore[no-any-return]
+        return self.base.size
 
     def __getitem__(self, key: Any) -> Any:
         if not isinstance(key, (slice, np.integer, np.ndarray)) and type(key) is not int:

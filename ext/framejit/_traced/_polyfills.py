@@ -430,7 +430,7 @@ def _fromkeys(iterable: Iterable[Any], value: Any = None, /) -> dict[Any, Any]:
 
 
 def _binary(symbol: str) -> Callable[[Any, Any], Any]:
-    return eval(f"lambda a, b, /: a {symbol} b", {"__name__": __name__})  # type: ignore[no-any-return]
+    return eval(f"lambda a, b, /: a {symbol} b", {"__name__": __name__})
 
 
 POLYFILLS: dict[Any, Callable[..., Any]] = {

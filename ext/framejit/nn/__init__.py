@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from framejit.nn import (
     _combined,
     _convolution,
@@ -43,7 +45,7 @@ from framejit.nn import probability as probability  # noqa: E402  its cells are 
 __all__ += ["probability"]
 
 
-def __getattr__(name: str) -> object:
+def __getattr__(name: str) -> Any:
     if not name.startswith("_"):  # measures of training, which needs this module
         from framejit.train import _measures, _metrics
 

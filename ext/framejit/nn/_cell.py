@@ -6,7 +6,7 @@ import inspect
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from framejit import context
 from framejit._api._control import is_compiling
@@ -58,6 +58,10 @@ class Cell:
         )
         if flags:
             self.add_flags(**flags)
+
+    if TYPE_CHECKING:  # its parameters and cells, which classes name as they like, and what __init__ puts into __dict__
+
+        def __getattr__(self, name: str) -> Any: ...
 
     # --- Calling -----------------------------------------------------------------------------------------------------
 

@@ -125,7 +125,8 @@ class Optimizer(Cell):
 
     def _rows(self, groups: list[Any], default: Any) -> list[Any]:
         """(parameter, rate, decay, whether its gradient is centralized) for each parameter of the groups."""
-        of, rows, order = type(self).__name__, [], None
+        of, order = type(self).__name__, None
+        rows: list[Any] = []
         for at, group in enumerate(groups):
             unknown = [key for key in group if key not in _GROUP_KEYS]
             if unknown:

@@ -182,7 +182,10 @@ class _Recurrent(Cell):
         for layer in range(num_layers):
             width = input_size if layer == 0 else hidden_size * directions
             for suffix in ("", "_reverse")[:directions]:
-                shapes = {"w_ih_list": (gates * hidden_size, width), "w_hh_list": (gates * hidden_size, hidden_size)}
+                shapes: dict[str, tuple[int, ...]] = {
+                    "w_ih_list": (gates * hidden_size, width),
+                    "w_hh_list": (gates * hidden_size, hidden_size),
+                }
                 if has_bias:
                     shapes.update(b_ih_list=(gates * hidden_size,), b_hh_list=(gates * hidden_size,))
                 for name, shape in shapes.items():
@@ -217,7 +220,7 @@ class _Recurrent(Cell):
             self._check_lengths(seq_length, batch)
         if self.batch_first:
             x = x.swapaxes(0, 1)
-        states = []
+        states: list[Any] = []
         for layer in range(self.num_layers):
             x = self._layer(x, hx, layer, seq_length, states)
             if self.dropout != 0 and layer < self.num_layers - 1:

@@ -7,6 +7,7 @@ written over NumPy, between ``_core._array`` and ``_core._tensor``, which captur
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 from framejit._autodiff import _grad
 from framejit.ops import (
@@ -46,7 +47,7 @@ for _module in (
     __all__ += _module.__all__
 
 
-def __getattr__(name: str) -> object:
+def __getattr__(name: str) -> Any:
     from framejit._api._names import unknown
 
     raise unknown("framejit.ops", name, __all__)

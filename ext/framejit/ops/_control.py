@@ -168,7 +168,8 @@ class MultitypeFuncGraph:
     """A function chosen by the types of its arguments: ``@f.register("Tensor", "Number")``."""
 
     def __init__(self, name: str, read_value: bool = False, doc_url: str = "") -> None:
-        self.name, self.entries = name, []
+        self.name = name
+        self.entries: list[Any] = []
 
     def register(self, *type_names: Any) -> Any:
         """A decorator for the function that takes these types: names or classes."""

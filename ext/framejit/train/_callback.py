@@ -236,7 +236,8 @@ class CheckpointConfig:
             )
         self.steps, self.seconds = save_checkpoint_steps or 0, save_checkpoint_seconds or 0
         self.keep, self.minutes = keep_checkpoint_max or 0, keep_checkpoint_per_n_minutes or 0
-        self.network, self.format, self.appended = saved_network, format, {}
+        self.network, self.format = saved_network, format
+        self.appended: dict[str, Any] = {}
         if append_info is not None and not isinstance(append_info, list):
             raise TypeError(
                 f"For 'CheckpointConfig', the 'append_info' must be a list, but got {type(append_info).__name__}."

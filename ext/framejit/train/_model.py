@@ -364,7 +364,8 @@ class _Whole:
     """
 
     def __init__(self) -> None:
-        self._inside, self._held = False, None
+        self._inside = False
+        self._held: tuple[int, Any] | None = None
 
     def __enter__(self) -> None:
         self._inside = True

@@ -117,7 +117,8 @@ class EarlyStopping(_Monitor):
 
     def _restart(self) -> None:
         super()._restart()
-        self.stopped_epoch, self._kept = 0, {}
+        self.stopped_epoch = 0
+        self._kept: dict[int, Any] = {}
 
     def on_train_epoch_end(self, run_context: RunContext) -> None:
         """Look."""
