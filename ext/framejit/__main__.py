@@ -19,7 +19,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m framejit",
         description="Runs a script or module with its functions compiled where they stand.",
-        usage="%(prog)s [options] (-m MODULE | SCRIPT) [ARGS ...]\n       %(prog)s info\n       %(prog)s docs [FJ...]",
+        usage="%(prog)s [options] (-m MODULE | SCRIPT) [ARGS ...]\n       %(prog)s info\n       %(prog)s docs [FJ...]\n       %(prog)s [--jit-level L] bisect SCRIPT [ARGS ...]",
     )
     parser.add_argument(
         "--mark",
@@ -62,6 +62,17 @@ def _show_docs(parser: argparse.ArgumentParser, ids: list[str]) -> None:
         print(f"{number} {name}\n{what[0].upper()}{what[1:]}: {why}.\n\n{program}\n\nWay out: {way_out}.")
 
 
+def _bisect(parser: argparse.ArgumentParser, command: list[str], jit_level: str) -> int:
+    from framejit._api._platform import core, reason
+    from framejit._reporting import _bisect
+
+    if core is None:
+        parser.error(f"bisect needs the compiled half: {reason}")
+    if not command or not Path(command[0]).is_file():
+        parser.error(f"bisect needs a script{f'; there is no file {command[0]!r}' if command else ''}")
+    return _bisect.main(command, jit_level)
+
+
 def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     """Our own arguments, and what is left for the program."""
     own: list[str] = []
@@ -96,6 +107,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
             show_config()
         return 0
+    if options.module is None and program[:1] == ["bisect"] and not Path("bisect").is_file():
+        return _bisect(parser, program[1:], options.jit_level)
     if options.module is None and not program:
         parser.error("a script or -m MODULE is needed")
     if options.module is None and not Path(program[0]).exists():

@@ -8,6 +8,7 @@
 #include "ext/library_calls/custom_op.h"
 #include "ext/library_calls/numpy_host_call.h"
 #include "ext/module/config.h"
+#include "ext/module/module.h"
 #include "ext/module/stats.h"
 #include "graph/pass.h"
 #include "graph/passes/fuse.h"
@@ -131,5 +132,30 @@ std::string listing(const graph::Graph& optimized, const CompileOptions& options
   for (const codegen::KernelCode& kernel : program->kernels) text += "\n; " + kernel.name + "\n" + kernel.listing;
   return text;
 }
+
+namespace {
+
+PyObject* pass_names(PyObject*, PyObject*) {
+  const std::span<const graph::Pass> passes = graph::all_passes();
+  PyObject* names = PyTuple_New(static_cast<Py_ssize_t>(passes.size()));
+  if (!names) return nullptr;
+  for (std::size_t i = 0; i < passes.size(); ++i) {
+    PyObject* name = PyUnicode_FromStringAndSize(passes[i].name.data(), static_cast<Py_ssize_t>(passes[i].name.size()));
+    if (!name) {
+      Py_DECREF(names);
+      return nullptr;
+    }
+    PyTuple_SET_ITEM(names, static_cast<Py_ssize_t>(i), name);
+  }
+  return names;
+}
+
+PyMethodDef methods[] = {
+    {"pass_names", pass_names, METH_NOARGS, "pass_names(): the passes over a graph, in the order in which they run."},
+    {nullptr, nullptr, 0, nullptr}};
+
+const ModulePart part(20, [](PyObject* module) { return PyModule_AddFunctions(module, methods) == 0; });
+
+}  // namespace
 
 }  // namespace framejit::ext

@@ -75,11 +75,11 @@ def test_the_bits_are_those_of_what_is_kept(name, level, monkeypatch):
     monkeypatch.setattr(fj.config, "passes", "-rematerialize")
     kept = step_of(name, level)
     expected = leaves(kept(*arrays))
-    assert "again}" not in graphs_of(kept, arrays)
+    assert "rematerialized}" not in graphs_of(kept, arrays)
     monkeypatch.setattr(fj.config, "passes", "")
     again = step_of(name, level)
     found = leaves(again(*arrays))
-    assert "again}" in graphs_of(again, arrays)
+    assert "rematerialized}" in graphs_of(again, arrays)
     for a, b in zip(found, expected):
         if level == "O0":
             assert a.tobytes() == b.tobytes()
@@ -105,7 +105,7 @@ MEMORY = """
 import sys
 sys.path.insert(0, sys.argv[1])
 import framejit as fj
-import test_recompute as cases
+import test_rematerialize as cases
 fj.config.passes = sys.argv[3]
 fj.config.num_threads = 1  # each thread that comes in time has scratch of its own
 arrays = cases.numbers(sys.argv[2])
@@ -132,7 +132,7 @@ def test_a_graph_from_a_file_knows_its_gradient(tmp_path):
     loaded = fj.load(tmp_path / "step")
     again = fj.jit(lambda *arrays: loaded(*arrays))
     assert [x.tobytes() for x in leaves(again(*arrays))] == [x.tobytes() for x in expected]
-    assert "again}" in graphs_of(again, arrays)
+    assert "rematerialized}" in graphs_of(again, arrays)
 
 
 def test_first_the_product_behind_which_memory_is_free():

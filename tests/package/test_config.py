@@ -37,7 +37,7 @@ def test_defaults_are_those_of_the_table():
 def test_every_field_can_be_set_and_read(field, restored):
     text = {
         "cpu": "avx2",
-        "passes": "-fuse",
+        "passes": "-cse,-dce",
         "logs": "recompiles",
         "stats_file": "",
         "stress": "guards,break=3",
@@ -89,9 +89,9 @@ def test_environment():
         "import framejit as fj; print(fj.config.recompile_limit, fj.config.strict, fj.config.passes)",
         FRAMEJIT_RECOMPILE_LIMIT="3",
         FRAMEJIT_STRICT="1",
-        FRAMEJIT_PASSES="-fuse",
+        FRAMEJIT_PASSES="-cse",
     )
-    assert (done.stdout.split(), done.stderr) == (["3", "True", "-fuse"], "")
+    assert (done.stdout.split(), done.stderr) == (["3", "True", "-cse"], "")
 
 
 def test_unknown_variable_is_warned_about():
@@ -152,3 +152,11 @@ assert "plain Python" in str(fj.explain(f)(3))
     done = python(code, FRAMEJIT_DISABLE="1")
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("plain Python") == 1
+
+
+@pytest.mark.capture
+@pytest.mark.parametrize("text", ["fuse", "-fuse", "-cse;-dce", "-cse, -dce", "-"])
+def test_passes_that_there_are_not(text, restored):
+    with pytest.raises(ValueError, match=r"config.passes must be a comma list of -canonicalize, .*, not '"):
+        fj.config.passes = text
+    assert fj.config.passes == ""

@@ -54,7 +54,7 @@ FIELDS = (
         " both), `estimate` or `off`",
         True,
     ),
-    Field("passes", "", "passes that are switched off by name, as in `-fuse,-cse`", True),
+    Field("passes", "", "passes over the graph that are switched off, as in `-cse,-dce`", True),
     Field("perf", "", "names of kernels for Linux perf: `map` (/tmp/perf-PID.map) or `jitdump` (jit-PID.dump)", True),
     Field("trace", "", "where to write a Chrome trace of the process, as by `trace()`"),
     Field(
@@ -88,6 +88,11 @@ def _check(field: Field, value: Any) -> None:
         raise TypeError(f"config.{field.name} must be {wanted.__name__}, not {type(value).__name__}")
     if isinstance(value, int) and value < 0:
         raise ValueError(f"config.{field.name} must be at least 0, not {value}")
+    if field.name == "passes" and core is not None:
+        allowed = ["-" + name for name in core.pass_names()]
+        for token in str(value).split(",") if value else ():
+            if token not in allowed:
+                raise ValueError(f"config.passes must be a comma list of {', '.join(allowed)}, not {token!r}")
 
 
 class Config:

@@ -60,4 +60,4 @@ class _Finder:
 
 def find_moved_modules() -> None:
     """Let the import system find modules under their former names, after all others."""
-    sys.meta_path.append(_Finder)  # type: ignore[arg-type]
+    sys.meta_path.append(_Finder)

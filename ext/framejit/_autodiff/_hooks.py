@@ -131,7 +131,8 @@ def call_with_backward(cell: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """A call of a cell with backward hooks or a `bprop` of its own."""
     if not thread.open:
         return cell._compute(args, kwargs)
-    inputs, seen = _values(args), {}
+    inputs = _values(args)
+    seen: dict[str, Any] = {}
 
     def enter(gradients: list[Any]) -> tuple[Any, ...]:
         found = _complete(gradients, inputs)

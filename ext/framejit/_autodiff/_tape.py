@@ -27,7 +27,7 @@ class Node:
     __slots__ = ("call", "hooks", "number", "parents", "saved", "tapes")
     _numbers = itertools.count()
 
-    def __init__(self, tapes: frozenset[Tape], call: Call | None = None, saved: Any = (), parents: Any = ()) -> None:
+    def __init__(self, tapes: frozenset[Tape], call: Any = None, saved: Any = (), parents: Any = ()) -> None:
         self.number = next(Node._numbers)
         self.tapes, self.call, self.saved, self.parents = tapes, call, saved, parents
         self.hooks: dict[int, Any] = {}

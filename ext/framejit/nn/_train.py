@@ -135,7 +135,7 @@ def _scaled_step(cell: TrainOneStepWithLossScaleCell, *inputs: Any) -> Any:
     scale = cell.scale_sense
     (_, loss), gradients = cell.grad(scale, *inputs)
     gradients = tuple([gradient * (1 / scale.reshape(())).astype(gradient.dtype) for gradient in gradients])
-    finite = True
+    finite: Any = True
     for gradient in gradients:
         finite = ops.logical_and(ops.isfinite(gradient).all(), finite)
     return loss, gradients, ops.logical_not(finite)
@@ -153,13 +153,13 @@ class DynamicLossScaleUpdateCell(Cell):
     ----------
     loss_scale_value : float
         The first scale.
-    scale_factor : int
+    scale_factor : float
         The factor.
     scale_window : int
         After how many steps.
     """
 
-    def __init__(self, loss_scale_value: float, scale_factor: int, scale_window: int) -> None:
+    def __init__(self, loss_scale_value: float, scale_factor: float, scale_window: int) -> None:
         super().__init__()
         self.loss_scale_value, self.scale_factor, self.scale_window = loss_scale_value, scale_factor, scale_window
         self.cur_iter = Parameter(Tensor(1, ALL["int32"]), name="current_iterator_step")
