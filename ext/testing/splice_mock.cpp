@@ -6,7 +6,9 @@
 
 #include "graph/support/check.h"
 
-namespace framejit::capture {
+namespace framejit::ext {
+
+using namespace capture;
 
 namespace {
 
@@ -302,4 +304,4 @@ std::shared_ptr<SiteHandler> make_mock_handler(std::shared_ptr<const CodeView> v
   return std::make_shared<MockHandler>(std::move(view), seed, share, counters);
 }
 
-}  // namespace framejit::capture
+}  // namespace framejit::ext

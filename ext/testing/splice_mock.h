@@ -7,7 +7,7 @@
 
 #include "capture/splice.h"
 
-namespace framejit::capture {
+namespace framejit::ext {
 
 struct MockCounters {
   uint64_t asked = 0;         // questions of sites
@@ -17,7 +17,7 @@ struct MockCounters {
 };
 
 /// `share` of 256 questions try to run a stretch. 0: every site falls through.
-std::shared_ptr<SiteHandler> make_mock_handler(std::shared_ptr<const CodeView> view, uint64_t seed, unsigned share,
-                                               MockCounters* counters);
+std::shared_ptr<capture::SiteHandler> make_mock_handler(std::shared_ptr<const capture::CodeView> view, uint64_t seed,
+                                                        unsigned share, MockCounters* counters);
 
-}  // namespace framejit::capture
+}  // namespace framejit::ext
