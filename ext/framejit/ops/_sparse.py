@@ -75,7 +75,7 @@ class _Sparse:
 
     def abs(self) -> Any:
         """With the absolute values."""
-        return self._with(_elementwise.abs(self.values))  # type: ignore[attr-defined]  # a loop over a table makes it
+        return self._with(_elementwise.abs(self.values))
 
     def __neg__(self) -> Any:
         return self._with(-self.values)
