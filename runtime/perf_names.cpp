@@ -71,8 +71,8 @@ void add_to_dump(const void* code, std::size_t size, const std::string& name) {
     std::fwrite(&header, sizeof(header), 1, dump.file);
     std::fflush(dump.file);
     // perf record finds the file by this mapping, which is not used.
-    mmap(nullptr, static_cast<std::size_t>(sysconf(_SC_PAGESIZE)), PROT_READ | PROT_EXEC, MAP_PRIVATE,
-         fileno(dump.file), 0);
+    (void)mmap(nullptr, static_cast<std::size_t>(sysconf(_SC_PAGESIZE)), PROT_READ | PROT_EXEC, MAP_PRIVATE,
+               fileno(dump.file), 0);
   }
   CodeLoad load;
   load.size = static_cast<uint32_t>(sizeof(load) + name.size() + 1 + size);

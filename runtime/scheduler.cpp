@@ -76,7 +76,7 @@ int allowed_cpus() {
 /// once: oneTBB's workers start each other, and end the process where that fails.
 int startable_threads(int wanted) {
   constexpr int kSlack = 2;  // for threads that are joined but still counted, and for the program's own
-  const auto most = static_cast<std::size_t>(wanted + kSlack);
+  const auto most = static_cast<std::size_t>(wanted) + kSlack;
   std::vector<pthread_t> started;
   started.reserve(most);
   pthread_attr_t attributes;
