@@ -189,6 +189,47 @@ def test_loops_over_single_values_are_left_after_some_thousand_instructions():
     assert "the loop at line 3 went" in explained.breaks[0]["detail"]
 
 
+def test_reads_of_elements_do_not_extend_a_capture():
+    f = made("""
+def f(x):
+    i = 0
+    while i < 100000:
+        i += int(x[i]) + 1
+    return i
+""")
+    x = np.zeros(200000)
+    before = framejit.stats()["capture_steps"]
+    assert framejit.jit(f)(x) == f(x)
+    assert framejit.stats()["capture_steps"] - before < 20000
+
+
+@pytest.mark.parametrize("value", ["len(text.split())", "len(text.upper())", "text.count('a')", "len(text.encode())"])
+def test_methods_of_long_texts_are_left_to_the_interpreter(value):
+    f = made(f"def f(x, text):\n    return x + {value}")
+    x = np.ones(3)
+    for length, long in ((100, False), (20000, True)):
+        text = "ab " * (length // 3)
+        explained = framejit.explain(f)(x, text)
+        assert np.array_equal(explained.result, f(x, text))
+        assert ("a method of a long text" in [b["detail"] for b in explained.breaks]) == long
+
+
+def test_a_deep_recursion_is_no_graph_without_end(monkeypatch):
+    f = made("""
+def f(x):
+    if len(x) == 1:
+        return x * 2.0
+    half = len(x) // 2
+    return np.concatenate([f(x[:half]) + 1.0, f(x[half:]) - 1.0])
+""")
+    marked = framejit.jit(f)
+    x = np.arange(512.0)
+    monkeypatch.setattr(framejit.config, "instruction_limit", 2000)
+    assert np.array_equal(marked(x), f(x))
+    sizes = [graph.count("\n") for graph in marked.graphs().split("graph @")[1:]]
+    assert 0 < max(sizes) < 2000 * 3 // 20 + 100
+
+
 def test_a_time_limit_ends_capture():
     f, text = PROGRAMS["count words"](1500)
     limit = framejit.config.capture_time_limit

@@ -321,6 +321,25 @@ def test_compiling_is_bounded_by_the_time_of_the_function(clock):
     assert len(marked.cache_entries()) > made
 
 
+def time_warping(a, b):
+    n, m = len(a), len(b)
+    cost = np.full((n + 1, m + 1), np.inf)
+    cost[0, 0] = 0.0
+    for i in range(1, n + 1):
+        for j in range(1, m + 1):
+            distance = abs(a[i - 1] - b[j - 1])
+            cost[i, j] = distance + min(cost[i - 1, j], cost[i, j - 1], cost[i - 1, j - 1])
+    return cost[n, m]
+
+
+def test_regions_of_elements_are_given_up_after_one_that_loses(clock):
+    clock.takes.update(compiled=2_000_000, bytecode=1_000_000)
+    marked = fj.jit(time_warping)
+    run(marked, time_warping, (np.linspace(0.0, 1.0, 29), np.linspace(0.0, 2.0, 29)), 3)
+    assert sum(map(bool, demoted(marked))) == 1
+    assert "FJ025" in [b["id"] for b in marked._report()["breaks"]]
+
+
 def test_wrong_setting():
     with pytest.raises(ValueError, match="profitability.*'measure', 'estimate' or 'off'.*'fast'"):
         fj.config.profitability = "fast"
