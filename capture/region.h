@@ -109,7 +109,7 @@ struct CaptureOptions {
   uint32_t idle_limit = 5000;            // instructions at most since the last array operation
   int64_t time_limit_ns = 0;             // of the thread's own time; 0: none
   /// Graph nodes at most: passes and code generation take longer than capture.
-  uint64_t most_nodes() const { return instruction_limit * uint64_t{3} / 20; }
+  uint64_t most_nodes() const { return instruction_limit / 4; }
   /// The same for one loop of a function that has to be one graph.
   uint64_t most_nodes_of_loop() const { return instruction_limit * uint64_t{3} / 2; }
   uint32_t inline_depth = 16;

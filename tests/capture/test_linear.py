@@ -227,7 +227,7 @@ def f(x):
     monkeypatch.setattr(framejit.config, "instruction_limit", 2000)
     assert np.array_equal(marked(x), f(x))
     sizes = [graph.count("\n") for graph in marked.graphs().split("graph @")[1:]]
-    assert 0 < max(sizes) < 2000 * 3 // 20 + 100
+    assert 0 < max(sizes) < 2000 // 4 + 100
 
 
 def test_a_time_limit_ends_capture():
