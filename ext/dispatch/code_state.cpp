@@ -500,6 +500,7 @@ CodeState::Captured CodeState::compile_now(Place& place, uint32_t instr, const F
     ~Spent() {
       const auto time = static_cast<double>(read_clock(Reading::Compiling) - start);
       function.spent_ns_ = static_cast<int64_t>(std::max(0.0, static_cast<double>(function.spent_ns_) + time - paid));
+      if (function.spent_in_call_ns_ == 0) function.compiled_first_ns_ = now_ns();
       function.spent_in_call_ns_ += static_cast<int64_t>(time);
     }
   } spent{*function};

@@ -288,6 +288,7 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
       0;  // of captures, with callees, since one gave an entry: the next ones are given up sooner
   int64_t spent_ns_ = 0, run_ns_ = 0, run_start_ = 0;  // compiling, with callees; running, once that was long
   int64_t spent_in_call_ns_ = 0;                       // compiling, with callees, in the outermost call that runs
+  int64_t compiled_first_ns_ = 0;                      // when the first compilation of that call ended
   std::unique_ptr<Gain> gain_;
   bool ran_region_ = false;  // in a call that has not ended
   std::size_t dormant_ = 0;

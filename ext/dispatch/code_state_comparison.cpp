@@ -7,6 +7,7 @@
 #include "ext/module/bind_arguments.h"
 #include "ext/module/config.h"
 #include "ext/region/profitability.h"
+#include "graph/support/clock.h"
 
 namespace framejit::ext {
 
@@ -176,12 +177,15 @@ std::pair<uint32_t, uint32_t> CodeState::loop_around(uint32_t instr) {
   return loop;
 }
 
-/// Whether so much was compiled in the call that runs that the rest waits for a later one.
+/// Whether so much was compiled in the call that runs that the rest waits: for a later call, or until this one has run
+/// ten times as long as it compiled.
 bool CodeState::is_call_over_budget() {
   if (!compares()) return false;
   const std::shared_ptr<CodeState> owner = owner_.lock();
   const CodeState& root = owner ? *owner : *this;
-  return root.depth_ > 0 && root.spent_in_call_ns_ > kMostInCall;
+  // A call may go on for hours: once it has run for long, more is compiled.
+  return root.depth_ > 0 && root.spent_in_call_ns_ > kMostInCall &&
+         root.spent_in_call_ns_ * kCompileShare > now_ns() - root.compiled_first_ns_;
 }
 
 /// Has too much of the function's time gone into compiling?
