@@ -416,13 +416,11 @@ Captured<Value*> Executor::super_attr_value(Value* v, PyObject* name, Value** se
     const bool look_here = behind;
     behind = behind || cls == after;
     if (!look_here) continue;
-    PyObject* dict = reinterpret_cast<PyTypeObject*>(cls)->tp_dict;
-    PyObject* raw = dict ? PyDict_GetItemWithError(dict, name) : nullptr;
+    PyObject* raw = own_attr(reinterpret_cast<PyTypeObject*>(cls), name);
     if (!raw) {
-      PyErr_Clear();
       Guard g{};
       g.kind = GuardKind::HasNot;
-      g.object = Ref<>::share(dict);
+      g.object = capture::type_dict(reinterpret_cast<PyTypeObject*>(cls));
       g.key = Ref<>::share(name);
       session_.add_guard(std::move(g));
       continue;
@@ -454,7 +452,7 @@ Value* name_of_class(Executor& x, const Value* v, const SourceRef& base, PyObjec
   if (type_attr(Py_TYPE(type), name) != type_attr(&PyType_Type, name)) return nullptr;
   if (!PyType_HasFeature(type, Py_TPFLAGS_READY))
     return nullptr;  // a static one that nobody has asked for anything yet
-  PyObject* own = PyDict_GetItemWithError(type->tp_dict, name);
+  PyObject* own = own_attr(type, name);
   if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) {  // for good
     Ref<> value = Ref<>::steal(PyObject_GetAttr(v->object.get(), name));
     if (!value) PyErr_Clear();

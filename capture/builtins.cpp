@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "capture/py/abstract.h"
+#include "capture/py/cpython/facts.h"
 #include "capture/py/instance.h"
 #include "capture/py/repr.h"
 
@@ -75,10 +76,9 @@ Captured<Value*> do_sum(Executor& x, const Values& a) {
   for (Value* item : items) {
     if (a[0]->kind == ValueKind::List && a[0]->items != items) return unsupported("sum");  // __add__ changed it
     item = x.look(item);
-#if PY_VERSION_HEX >= 0x030c0000
-    // Floats are added with compensation since 3.12.
-    if (x.type_of(item) == reinterpret_cast<PyObject*>(&PyFloat_Type)) return unsupported("sum");
-#endif
+    for (const auto& [type, compensated] :
+         {std::pair(&PyFloat_Type, py::kSumCompensates), std::pair(&PyComplex_Type, py::kSumCompensatesComplex)})
+      if (compensated && x.type_of(item) == reinterpret_cast<PyObject*>(type)) return unsupported("sum");
     if (x.type_of(item) == reinterpret_cast<PyObject*>(&PyUnicode_Type)) return unsupported("sum");
     FRAMEJIT_TRY(next, x.binary(0, total, item));
     total = next;

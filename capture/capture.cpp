@@ -95,7 +95,8 @@ class Attempt {
   Session session_;
   Executor executor_;
   SymbolicFrame frame_;
-  std::vector<Value*> initial_;
+  std::vector<Value*> initial_, initial_stack_;
+  std::set<const Value*> hidden_;       // entries of the stack that no object stands for: they stay where they are
   std::vector<Checkpoint> boundaries_;  // that were passed, in order: the last ones, and ever fewer of the earlier ones
   std::map<uint32_t, uint32_t> loops_;  // head: the last instruction that jumps back to it
   std::map<uint32_t, uint32_t> rounds_;
@@ -126,6 +127,7 @@ void Attempt::set_up() {
       session_.add_guard(std::move(empty));
     }
     frame_.stack.push_back(object ? executor_.lazy(object, source) : session_.make(ValueKind::Null));
+    if (given.stack.is_integer(i)) hidden_.insert(frame_.stack.back());
   }
   if (given.function && PyFunction_Check(given.function)) {
     PyObject* closure = reinterpret_cast<PyFunctionObject*>(given.function)->func_closure;
@@ -139,6 +141,7 @@ void Attempt::set_up() {
     }
   }
   initial_ = frame_.locals;
+  initial_stack_ = frame_.stack;
   for (uint32_t i = 0; i < view.instrs().size(); ++i) {
     const Instr& instr = view.instrs()[i];
     switch (instr.op) {
@@ -168,8 +171,8 @@ bool Attempt::can_leave() {
   if (executor_.handled) return false;
   for (const Value* v : frame_.locals)
     if (v && !is_materializable(v)) return false;
-  for (const Value* v : frame_.stack)
-    if (!is_materializable(v)) return false;
+  for (std::size_t i = kept_entries(initial_stack_, frame_.stack); i < frame_.stack.size(); ++i)
+    if (!is_materializable(frame_.stack[i]) || hidden_.count(frame_.stack[i]) != 0) return false;
   return can_commit();
 }
 
@@ -278,7 +281,7 @@ CaptureOutcome Attempt::finish(const Checkpoint* at, Value* returned, std::vecto
   region->breaks = std::move(breaks);
   region->globals = Ref<>::share(request_.frame.globals);
   region->builtins = Ref<>::share(request_.frame.builtins);
-  RegionBuilder(executor_, session_, *region).build(frame_, initial_, returned);
+  RegionBuilder(executor_, session_, *region).build(frame_, initial_, initial_stack_, returned);
   outcome.region = std::move(region);
   return outcome;
 }

@@ -1,6 +1,7 @@
 // Decoding of co_code, co_linetable and co_exceptiontable; stack depths by flow analysis; where insertions are legal.
 #include "capture/code_raw.h"
 
+#include "capture/py/cpython/facts.h"
 #include "graph/support/check.h"
 
 namespace framejit::capture {
@@ -93,7 +94,7 @@ void RawCode::read_instructions(PyCodeObject* code) {
   }
   for (RawInstr& instr : instrs) {
     const ArgForm form = opcode_table()[instr.op].form;
-    if (!is_jump(form)) continue;
+    if (!is_jump(form) && form != ArgForm::Back) continue;
     const uint32_t to = form == ArgForm::Forward ? instr.next_offset() + instr.arg : instr.next_offset() - instr.arg;
     FRAMEJIT_CHECK(to < count && index_of[to] >= 0, "jump into the middle of an instruction");
     instr.target = index_of[to];
@@ -175,7 +176,7 @@ void RawCode::find_depths() {
       reach(handler.target, handler.depth + handler.lasti + 1);
     }
     const Opcode op = opcode_table()[instr.op].op;
-    if (instr.target >= 0)
+    if (instr.target >= 0 && is_jump(opcode_table()[instr.op].form))
       reach(instr.target, depth + PyCompile_OpcodeStackEffectWithJump(instr.op, static_cast<int>(instr.arg), 1));
     if (ends_flow(op)) continue;
     // The table says 0 of RETURN_GENERATOR; the resumed generator finds the value sent.
@@ -200,7 +201,9 @@ void RawCode::find_boundaries() {
       legal &= op != kRaw.resume && op != kRaw.send && op != kRaw.jump_backward_no_interrupt;
       legal &= op != kRaw.push_exc_info && op != kRaw.end_async_for && op != kRaw.cleanup_throw && op != kRaw.end_for &&
                op != kRaw.end_send;
-      legal &= !(before == kRaw.end_for && kRaw.end_for >= 0 && op == kRaw.pop_top && PY_VERSION_HEX >= 0x030d0000);
+      legal &= op != kRaw.pop_iter && op != kRaw.not_taken;
+      if constexpr (py::kLoopEndInstructions > 1) legal &= !(before == kRaw.end_for && op == kRaw.pop_top);
+      if constexpr (py::kKeepsSpecialCallsTogether) legal &= before != kRaw.load_special;
       legal &= !(before == kRaw.send && op == kRaw.yield_value);
       legal &= !(op == kRaw.precall && before == kRaw.kw_names);
       legal &= !(op == kRaw.call && (before == kRaw.precall || before == kRaw.kw_names));

@@ -24,7 +24,7 @@ struct RawInstr {
   int16_t depth = -1;     // stack depth before it; -1: unreachable
   uint32_t arg = 0;
   uint32_t offset = 0;   // in code units, of the first prefix
-  int32_t target = -1;   // jumps: index of the instruction gone to
+  int32_t target = -1;   // jumps: index of the instruction gone to; of ArgForm::Back, the one named
   int32_t handler = -1;  // index into RawCode::handlers
   Position position;
 

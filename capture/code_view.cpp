@@ -4,6 +4,8 @@
 #include <algorithm>
 
 #include "capture/code_raw.h"
+#include "capture/py/cpython/facts.h"
+#include "graph/support/check.h"
 
 namespace framejit::capture {
 
@@ -21,9 +23,39 @@ Opcode intrinsic1(uint32_t number) {
   }
 }
 
+constexpr int kSubscript = 26;               // NB_SUBSCR
+constexpr int kLazyImport = 1;               // of IMPORT_NAME
+constexpr int kIteratorOfYield = 3;          // of GET_ITER
+constexpr uint32_t kStopIterationError = 3;  // of CALL_INTRINSIC_1
+
+/// What LOAD_COMMON_CONSTANT pushes.
+Ref<> common_constant(uint32_t number) {
+  auto builtin = [](const char* name) { return Ref<>::share(PyDict_GetItemString(PyEval_GetBuiltins(), name)); };
+  switch (number) {
+    case 0: return Ref<>::share(PyExc_AssertionError);
+    case 1: return Ref<>::share(PyExc_NotImplementedError);
+    case 2: return Ref<>::share(reinterpret_cast<PyObject*>(&PyTuple_Type));
+    case 3: return builtin("all");
+    case 4: return builtin("any");
+    case 5: return Ref<>::share(reinterpret_cast<PyObject*>(&PyList_Type));
+    case 6: return Ref<>::share(reinterpret_cast<PyObject*>(&PySet_Type));
+    case 7: return Ref<>::share(Py_None);
+    case 8: return Ref<>::steal(PyUnicode_FromString(""));
+    case 9: return Ref<>::share(Py_True);
+    case 10: return Ref<>::share(Py_False);
+    case 11: return Ref<>::steal(PyLong_FromLong(-1));
+    default: return {};
+  }
+}
+
 class Canonicalizer {
  public:
-  Canonicalizer(const RawCode& raw, std::vector<Instr>& out) : raw_(raw), out_(out) {}
+  /// `constants`: so many the code has.
+  Canonicalizer(const RawCode& raw, std::vector<Instr>& out, Py_ssize_t constants)
+      : raw_(raw), out_(out), constants_(static_cast<int32_t>(constants)) {}
+
+  /// Objects that instructions hold: the constants behind those of the code.
+  const std::vector<Ref<>>& literals() const { return literals_; }
 
   /// Appends the canonical form of the raw instruction at `i`; gives the number of raw instructions it took.
   uint32_t append(uint32_t i) {
@@ -67,6 +99,28 @@ class Canonicalizer {
       case ArgForm::FormatPlain: break;
       case ArgForm::FormatSpec: instr.arg = 4; break;
       case ArgForm::Pair: return append_pair(first, row.op);
+      case ArgForm::Super:
+        instr.arg = arg >> 2;
+        instr.flag = arg & 1;
+        break;
+      case ArgForm::Subscript:
+        if (arg == kSubscript) instr.op = Opcode::BinarySubscr;
+        else instr.arg = arg;
+        break;
+      case ArgForm::CallEx:
+        instr.arg = 1;
+        instr.flag = true;
+        break;
+      case ArgForm::SmallInt: hold(instr, Ref<>::steal(PyLong_FromLong(arg))); break;
+      case ArgForm::Common: hold(instr, common_constant(first.arg)); break;
+      case ArgForm::Back: break;
+      case ArgForm::Iterator:
+        if (arg == kIteratorOfYield) instr.op = Opcode::GetYieldFromIter;
+        break;
+      case ArgForm::Import:
+        instr.arg = arg >> 2;
+        instr.flag = (arg & 3) == kLazyImport;
+        break;
     }
     out_.push_back(instr);
     return 1;
@@ -83,6 +137,19 @@ class Canonicalizer {
     instr.column = place.position.column;
     instr.end_column = place.position.end_column;
     return instr;
+  }
+
+  /// Makes a constant of the view of it.
+  void hold(Instr& instr, Ref<> literal) {
+    if (!literal) {
+      PyErr_Clear();
+      instr.op = Opcode::Unknown;
+      return;
+    }
+    std::size_t at = 0;
+    while (at < literals_.size() && literals_[at].get() != literal.get()) ++at;
+    if (at == literals_.size()) literals_.push_back(std::move(literal));
+    instr.arg = constants_ + static_cast<int32_t>(at);
   }
 
   // KW_NAMES, PRECALL and CALL; on 3.13 LOAD_CONST and CALL_KW.
@@ -118,7 +185,30 @@ class Canonicalizer {
 
   const RawCode& raw_;
   std::vector<Instr>& out_;
+  std::vector<Ref<>> literals_;
+  int32_t constants_;
 };
+
+/// The constants of a code object and, behind them, `more`.
+Ref<> all_constants(PyObject* consts, const std::vector<Ref<>>& more) {
+  if (more.empty()) return Ref<>::share(consts);
+  const Py_ssize_t count = PyTuple_GET_SIZE(consts);
+  Ref<> all = Ref<>::steal(PyTuple_New(count + static_cast<Py_ssize_t>(more.size())));
+  FRAMEJIT_CHECK(all, "no memory for constants");
+  for (Py_ssize_t i = 0; i < count; ++i)
+    PyTuple_SET_ITEM(all.get(), i, Ref<>::share(PyTuple_GET_ITEM(consts, i)).release());
+  for (std::size_t i = 0; i < more.size(); ++i)
+    PyTuple_SET_ITEM(all.get(), count + static_cast<Py_ssize_t>(i), Ref<>(more[i]).release());
+  return all;
+}
+
+/// Where an instruction goes to whose target is `target`: an iterator or a receiver that is at its end is popped, and
+/// what stands there to pop it is passed.
+uint32_t target_past_end(const RawCode& raw, Opcode op, uint32_t target) {
+  if (op == Opcode::ForIter && raw.instrs[target].op == kRaw.end_for) return target + py::kLoopEndInstructions;
+  if (op == Opcode::Send && raw.instrs[target].op == kRaw.end_send) return target + py::kSendEndInstructions;
+  return target;
+}
 
 constexpr int kCellFlag = 0x40, kFreeFlag = 0x80;  // CO_FAST_CELL, CO_FAST_FREE
 
@@ -141,13 +231,12 @@ std::shared_ptr<const CodeView> CodeView::decode(PyCodeObject* code, Keep keep) 
   auto view = std::make_shared<CodeView>();
   view->code_ = code;
   if (keep == Keep::Code) view->kept_code_ = Ref<>::share(reinterpret_cast<PyObject*>(code));
-  view->consts_ = Ref<>::share(code->co_consts);
   view->names_ = Ref<>::share(code->co_names);
   view->local_names_ = Ref<>::share(code->co_localsplusnames);
   view->local_kinds_ = Ref<>::share(code->co_localspluskinds);
   std::vector<Instr>& instrs = view->instrs_;
   std::vector<int32_t> canonical(raw.instrs.size() + 1, -1);  // raw index -> Instr
-  Canonicalizer canonicalizer(raw, instrs);
+  Canonicalizer canonicalizer(raw, instrs, PyTuple_GET_SIZE(code->co_consts));
   for (uint32_t i = 0; i < raw.instrs.size();) {
     const auto index = static_cast<int32_t>(instrs.size());
     const uint32_t taken = canonicalizer.append(i);
@@ -155,16 +244,21 @@ std::shared_ptr<const CodeView> CodeView::decode(PyCodeObject* code, Keep keep) 
     i += taken;
   }
   canonical[raw.instrs.size()] = static_cast<int32_t>(instrs.size());
+  view->consts_ = all_constants(code->co_consts, canonicalizer.literals());
 
   view->index_of_.assign(raw.index_of.size(), -1);
   for (uint32_t unit = 0; unit < raw.index_of.size(); ++unit)
     if (raw.index_of[unit] >= 0) view->index_of_[unit] = canonical[raw.index_of[unit]];
   for (uint32_t i = 0; i < raw.instrs.size(); ++i)
-    if (raw.instrs[i].target >= 0) instrs[canonical[i]].arg = canonical[raw.instrs[i].target];
+    if (raw.instrs[i].target >= 0)
+      instrs[canonical[i]].arg =
+          canonical[target_past_end(raw, instrs[canonical[i]].op, static_cast<uint32_t>(raw.instrs[i].target))];
   for (const RawHandler& handler : raw.handlers)
     view->handlers_.push_back({static_cast<uint32_t>(canonical[handler.start]),
                                static_cast<uint32_t>(canonical[handler.end]),
-                               static_cast<uint32_t>(canonical[handler.target]), handler.depth, handler.lasti});
+                               static_cast<uint32_t>(canonical[handler.target]), handler.depth, handler.lasti,
+                               raw.instrs[handler.target].op == kRaw.call_intrinsic_1 &&
+                                   raw.instrs[handler.target].arg == kStopIterationError});
   for (Py_ssize_t i = 0; i < code->co_nlocalsplus; ++i)
     view->locals_.push_back(PyTuple_GET_ITEM(code->co_localsplusnames, i));
   return view;
@@ -178,7 +272,7 @@ const Handler* CodeView::handler_of(uint32_t i) const {
                                 [](uint32_t index, const Handler& handler) { return index < handler.start; });
   if (after == handlers_.begin()) return nullptr;
   const Handler& handler = *(after - 1);
-  return i < handler.end ? &handler : nullptr;
+  return i < handler.end && !handler.of_generator ? &handler : nullptr;
 }
 
 bool CodeView::is_cell(int i) const { return (local_kind(local_kinds_.get(), i) & (kCellFlag | kFreeFlag)) != 0; }

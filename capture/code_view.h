@@ -1,4 +1,4 @@
-// CodeView: decoded, immutable bytecode in one canonical instruction set for CPython 3.11, 3.12 and 3.13.
+// CodeView: decoded, immutable bytecode in one canonical instruction set for all versions of CPython.
 //
 // Caches, EXTENDED_ARG and PRECALL are folded away, specialisations undone (co_code is clean), KW_NAMES joined to its
 // CALL. Nothing behind this header knows a CPython version.
@@ -19,11 +19,12 @@ namespace framejit::capture {
 // clang-format off: one line for each kind of instruction
 #define FRAMEJIT_OPCODES(X)                                                                                             \
   X(Nop) X(Resume) /* where */ X(PushNull) X(PopTop) X(Copy) /* i */ X(Swap) /* i */                                    \
-  X(LoadConst) /* consts index */ X(LoadFast) /* local */ X(LoadFastCheck) X(LoadFastAndClear) X(StoreFast)             \
+  X(LoadConst) /* index of CodeView::constant() */ X(LoadFast) /* local */ X(LoadFastCheck) X(LoadFastAndClear) X(StoreFast)             \
   X(DeleteFast) X(MakeCell) X(CopyFreeVars) X(ReturnGenerator) X(LoadClosure) X(LoadDeref) X(StoreDeref) X(DeleteDeref) \
   X(LoadClassDeref) X(LoadGlobal) /* name; flag: push NULL first */ X(StoreGlobal) X(DeleteGlobal) X(LoadName)          \
   X(StoreName) X(DeleteName) X(LoadBuildClass) X(LoadAssertionError) X(SetupAnnotations) X(ImportName) X(ImportFrom)    \
-  X(ImportStar) X(LoadAttr) /* name */ X(LoadMethod) /* name; pushes method,self or NULL,attr */ X(LoadSuperAttr)       \
+  X(ImportStar) X(LoadAttr) /* name */ X(LoadMethod) /* name; pushes method,self or NULL,attr */                       \
+  X(LoadSuperAttr) /* name; flag: as LoadMethod */ X(LoadSpecial) /* 0: __enter__, 1: __exit__, 2, 3: of async with */  \
   X(StoreAttr) X(DeleteAttr) X(BinarySubscr) X(StoreSubscr) X(DeleteSubscr) X(BinarySlice) X(StoreSlice)                \
   X(UnaryPositive) X(UnaryNegative) X(UnaryNot) X(UnaryInvert) X(ToBool) X(BinaryOp) /* NB_* kind */                    \
   X(CompareOp) /* Py_LT.. Py_GE */ X(IsOp) /* 1: is not */ X(ContainsOp) /* 1: not in */                                \
@@ -36,7 +37,7 @@ namespace framejit::capture {
   X(SetFunctionAttribute) X(ReturnValue) X(ReturnConst) X(YieldValue) X(Send) X(EndSend) X(GetYieldFromIter)            \
   X(GetAwaitable) X(GetAIter) X(GetANext) X(EndAsyncFor) X(BeforeAsyncWith) X(AsyncGenWrap) X(CleanupThrow)             \
   X(RaiseVarargs) X(Reraise) X(PushExcInfo) X(PopExcept) X(CheckExcMatch) X(CheckEgMatch) X(PrepReraiseStar)            \
-  X(BeforeWith) X(WithExceptStart) X(PrintExpr) X(Intrinsic) X(Unknown)
+  X(BeforeWith) X(WithExceptStart) X(PrintExpr) X(Intrinsic) X(LoadLocals) X(BuildInterpolation) X(BuildTemplate) X(Unknown)
 // clang-format on
 
 enum class Opcode : uint8_t {
@@ -48,7 +49,9 @@ std::string_view name_of(Opcode op);
 
 struct Instr {
   Opcode op;
-  bool flag = false;     // LoadGlobal: pushes NULL first. Jumps: backward. CompareOp: makes a bool of it (3.13)
+  // LoadGlobal: pushes NULL too. Jumps: backward. CompareOp: makes a bool of it (3.13). LoadSuperAttr: method form.
+  // ImportName: lazy (3.15). CallFunctionEx: the mapping may be NULL (3.14).
+  bool flag = false;
   int32_t arg = 0;       // as stated above; jumps: index of the target Instr
   uint32_t offset = 0;   // raw code unit where a frame would resume to execute this (KW_NAMES / PRECALL included)
   int32_t kwnames = -1;  // Call: consts index of the keyword names, or -1
@@ -61,6 +64,7 @@ struct Handler {  // one entry of the exception table, in Instr indices
   uint32_t start, end, target;
   uint16_t depth;
   bool lasti;
+  bool of_generator;  // makes a RuntimeError of a StopIteration that leaves a generator (3.12)
 };
 
 class FlowMap;
@@ -79,9 +83,10 @@ class CodeView {
   std::span<const Handler> handlers() const { return handlers_; }
   /// Index of the instruction at a raw code-unit offset, or -1.
   int at_offset(uint32_t offset) const;
-  /// The innermost handler that covers instruction `i`, or null.
+  /// The innermost handler of the program's own that covers instruction `i`, or null.
   const Handler* handler_of(uint32_t i) const;
 
+  /// Of co_consts; behind these, what instructions hold that need no constant.
   PyObject* constant(int i) const { return PyTuple_GET_ITEM(consts_.get(), i); }
   PyObject* name(int i) const { return PyTuple_GET_ITEM(names_.get(), i); }
   int local_count() const { return static_cast<int>(locals_.size()); }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "capture/py/cpython/facts.h"
 #include "graph/support/check.h"
 
 namespace framejit::capture {
@@ -170,7 +171,7 @@ std::string CodeWriter::write_positions(const Layout& layout, int firstlineno) c
   LocationWriter writer(firstlineno);
   for (std::size_t i = 0; i < items.size();) {
     std::size_t end = i + 1;
-    if (kJoinsLocations)
+    if (py::kJoinsLocations)
       while (end < items.size() && items[end].position == items[i].position) ++end;
     writer.add(items[i].position, layout.offsets[end] - layout.offsets[i]);
     i = end;

@@ -1,5 +1,6 @@
 // Generators that are made and run during capture: their frames stand still between two values.
 #include "capture/executor.h"
+#include "capture/py/cpython/facts.h"
 #include "capture/py/repr.h"
 #include "capture/symbolic_frame.h"
 
@@ -59,10 +60,10 @@ bool SymbolicFrame::is_delegating() const {
 }
 
 Step SymbolicFrame::delegate_op(const Instr& i) {
-  if (i.op == Opcode::GetYieldFromIter) return push_or_break(x.iterate(pop()));
+  if (i.op == Opcode::GetYieldFromIter) return push_iterator(x.iterate(pop()));
   if (!generator) return unsupported(i, BreakId::GeneratorFrame);
   Value* sent = pop();
-  Value* receiver = peek(1);
+  Value* receiver = peek(py::kIteratorSlots);
   if (receiver->kind != ValueKind::Iterator) return unsupported(i, BreakId::GeneratorFrame);
   const bool inner = receiver->iterated == kGenerator;
   if (!inner && !sent->is_none()) return break_at(BreakId::GeneratorFrame, "send() to an iterator");
@@ -71,7 +72,7 @@ Step SymbolicFrame::delegate_op(const Instr& i) {
     push(value);
     return Flow::Next;
   }
-  pop_raw();
+  pop_raw(py::kIteratorSlots);
   push(inner ? x.generator_frame(receiver).returned : x.none());
   pc = static_cast<uint32_t>(i.arg);
   return Flow::Jumped;

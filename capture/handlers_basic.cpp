@@ -1,5 +1,6 @@
 // Handlers: stack, locals, cells, globals, imports, attributes.
 #include "capture/flow.h"
+#include "capture/py/cpython/facts.h"
 #include "capture/py/repr.h"
 #include "graph/support/check.h"
 
@@ -41,6 +42,7 @@ Step SymbolicFrame::local_op(const Instr& i) {
     case Opcode::StoreFast:
       if (slot != stack.back() && may_finalize_in_slot(slot, outermost ? i.arg : -1)) return finalizes();
       slot = pop_raw();
+      if (slot->kind == ValueKind::Null && !slot->partial) slot = nullptr;  // LoadFastAndClear found it unbound
       break;
     case Opcode::DeleteFast:
       if (is_unknown(slot)) return break_at(BreakId::DataDependentBranch, text_of(view->local_name(i.arg)));
@@ -100,8 +102,9 @@ Step SymbolicFrame::cell_op(const Instr& i) {
 Step SymbolicFrame::global_op(const Instr& i) {
   PyObject* name = view->name(i.arg);
   if (i.op == Opcode::LoadGlobal) {
-    if (i.flag) push(s.make(ValueKind::Null));
-    return push_or_break(x.load_global(globals, builtins, name, module_));
+    FRAMEJIT_TRY(value, x.load_global(globals, builtins, name, module_));
+    push_callable(value, i.flag ? s.make(ValueKind::Null) : nullptr);
+    return Flow::Next;
   }
   if (!PyDict_CheckExact(globals))
     return break_at(BreakId::UnsupportedInstruction, "globals that are not a plain dict");
@@ -119,6 +122,7 @@ Step SymbolicFrame::global_op(const Instr& i) {
 // An import of a module that is loaded already, under a guard on sys.modules and on __import__.
 Step SymbolicFrame::import_op(const Instr& i) {
   PyObject* name = view->name(i.arg);
+  if (i.flag) return break_at(BreakId::UserEffect, "lazy import");
   if (i.op == Opcode::ImportFrom) {
     Value* module = peek(1);
     if (!module->is_constant() || !PyModule_CheckExact(module->object.get()))
@@ -183,6 +187,11 @@ Step SymbolicFrame::attr_op(const Instr& i) {
   }
   Value* from = pop();
   if (i.op == Opcode::LoadAttr) return push_or_break(x.get_attr(from, name));
+  return load_method(from, name);
+}
+
+/// A method of `from` as the interpreter pushes it: the function and its self, or what was found and NULL.
+Step SymbolicFrame::load_method(Value* from, PyObject* name) {
   Value* self = nullptr;
   FRAMEJIT_TRY(found, x.get_attr(from, name, &self));
   if (self) {
@@ -191,12 +200,28 @@ Step SymbolicFrame::attr_op(const Instr& i) {
   } else {
     if (found->kind == ValueKind::BoundMethod && !found->items[1] && found->iterated == 0)
       found->iterated = kLoadedMethod;
-    push(s.make(ValueKind::Null));
-    push(found);
+    push_callable(found, s.make(ValueKind::Null));
   }
   return Flow::Next;
 }
 
-Step SymbolicFrame::load_super(const Instr& i) { return unsupported(i, BreakId::UnsupportedInstruction); }
+/// `null`: the NULL that goes with it, or null where none does.
+void SymbolicFrame::push_callable(Value* callable, Value* null) {
+  if (null && !py::kNullBehindCallable) push(null);
+  push(callable);
+  if (null && py::kNullBehindCallable) push(null);
+}
+
+// super(class, self).name, without a super object.
+Step SymbolicFrame::load_super(const Instr& i) {
+  Value* self = pop();
+  Value* cls = pop();
+  Value* made_by = pop();
+  if (!made_by->is_constant() || made_by->object.get() != reinterpret_cast<PyObject*>(&PySuper_Type))
+    return unsupported(i, BreakId::UnsupportedInstruction);
+  FRAMEJIT_TRY(super, x.call(made_by, {cls, self}, {}));
+  if (i.flag) return load_method(super, view->name(i.arg));
+  return push_or_break(x.get_attr(super, view->name(i.arg)));
+}
 
 }  // namespace framejit::capture

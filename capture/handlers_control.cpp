@@ -1,4 +1,5 @@
 // Handlers: jumps, iteration, calls, functions that are made.
+#include "capture/py/cpython/facts.h"
 #include "capture/py/repr.h"
 #include "capture/symbolic_frame.h"
 #include "graph/support/check.h"
@@ -32,8 +33,8 @@ Step SymbolicFrame::jump_op(const Instr& i) {
 }
 
 Step SymbolicFrame::iterate_op(const Instr& i) {
-  if (i.op == Opcode::GetIter) return push_or_break(x.iterate(pop()));
-  Value* iterator = peek(1);
+  if (i.op == Opcode::GetIter) return push_iterator(x.iterate(pop()));
+  Value* iterator = peek(py::kIteratorSlots);
   if (iterator->kind != ValueKind::Iterator && iterator->kind != ValueKind::Object)
     return break_at(BreakId::UnknownIterable, "an iterator from outside");
   FRAMEJIT_TRY(item, x.next(iterator));
@@ -41,13 +42,21 @@ Step SymbolicFrame::iterate_op(const Instr& i) {
     push(item);
     return next();
   }
-  pop_raw();
+  pop_raw(py::kIteratorSlots);
   return jump(i);
+}
+
+/// An iterator, and where it has a second entry that says where it is: NULL, as it knows that itself.
+Step SymbolicFrame::push_iterator(Captured<Value*> iterator) {
+  if (!iterator) return iterator.failure();
+  push(*iterator);
+  if constexpr (py::kIteratorSlots > 1) push(s.make(ValueKind::Null));
+  return Flow::Next;
 }
 
 Step SymbolicFrame::call_op(const Instr& i) {
   Values args = pop_raw(i.arg);
-  // 3.11, 3.12: NULL, callable or method, self; 3.13: callable, NULL or self.
+  // NULL, callable (or callable, NULL: py::kNullBehindCallable), or method, self.
   Value* second = pop_raw();
   Value* first = pop_raw();
   Value* callable = first;
@@ -66,8 +75,9 @@ Step SymbolicFrame::call_op(const Instr& i) {
 
 Step SymbolicFrame::call_ex(const Instr& i) {
   Keywords keywords;
-  if (i.arg & 1) {
-    Value* dict = pop();
+  Value* dict = (i.arg & 1) ? pop() : nullptr;
+  if (dict && i.flag && dict->kind == ValueKind::Null) dict = nullptr;
+  if (dict) {
     if (dict->kind != ValueKind::Dict) return break_at(BreakId::UnknownObject, "** of an object that is not a dict");
     FRAMEJIT_TRY(opened, x.open(dict));
     (void)opened;
@@ -80,24 +90,34 @@ Step SymbolicFrame::call_ex(const Instr& i) {
   FRAMEJIT_TRY(args, x.unpack(pop(), true));
   Value* callable = pop_raw();
   Value* null = pop_raw();
-  // 3.13 has them the other way round.
   if (callable->kind == ValueKind::Null) std::swap(callable, null);
   return push_or_break(x.call(callable, args, keywords));
 }
+
+namespace {
+
+constexpr std::size_t kFunctionParts = 5;
+
+/// Index into the items of a Function: defaults, keyword defaults, closure, annotations, __annotate__ (3.14).
+std::size_t part_of_function(int flag) {
+  switch (flag) {
+    case 1: return 0;
+    case 2: return 1;
+    case 8: return 2;
+    case 4: return 3;
+    default: return 4;
+  }
+}
+
+}  // namespace
 
 Step SymbolicFrame::make_function(const Instr& i) {
   Value* f = s.make(ValueKind::Function);
   f->object = pop()->object;
   f->extra = Ref<>::share(globals);
-  f->items.assign(4, nullptr);
-  static constexpr int kFlags[] = {1, 2, 8,
-                                   4};  // defaults, keyword defaults, closure, annotations: the order of `items`
-  for (int flag : {8, 4, 2, 1}) {
-    if (!(i.arg & flag)) continue;
-    Value* part = pop();
-    for (std::size_t k = 0; k < 4; ++k)
-      if (kFlags[k] == flag) f->items[k] = part;
-  }
+  f->items.assign(kFunctionParts, nullptr);
+  for (int flag : {8, 4, 2, 1})
+    if (i.arg & flag) f->items[part_of_function(flag)] = pop();
   push(f);
   return Flow::Next;
 }
@@ -105,7 +125,7 @@ Step SymbolicFrame::make_function(const Instr& i) {
 Step SymbolicFrame::set_function_attribute(const Instr& i) {  // 3.13
   Value* f = pop();
   Value* part = pop();
-  const std::size_t at = i.arg == 1 ? 0 : i.arg == 2 ? 1 : i.arg == 8 ? 2 : 3;
+  const std::size_t at = part_of_function(i.arg);
   Value* before = f->items[at];
   f->items[at] = part;
   s.record(f, [f, at, before] { f->items[at] = before; });

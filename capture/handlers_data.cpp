@@ -25,7 +25,10 @@ Step SymbolicFrame::operator_op(const Instr& i) {
   Value* left = pop();
   switch (i.op) {
     case Opcode::BinaryOp: return push_or_break(x.binary(i.arg, left, right));
-    case Opcode::CompareOp: return push_or_break(x.compare(i.arg, left, right));
+    case Opcode::CompareOp: {
+      FRAMEJIT_TRY(answer, x.compare(i.arg, left, right));
+      return push_or_break(i.flag ? x.truth_value(answer, false) : Captured<Value*>(answer));
+    }
     case Opcode::IsOp: {
       FRAMEJIT_TRY(same, x.is_same(left, right));
       push(x.boolean(same != (i.arg == 1)));

@@ -3,6 +3,7 @@
 // An instruction that raises a known exception (Break::raised) goes on in the handler that covers it, in its frame or
 // in a caller's. While one is being handled no region may end: what sys.exc_info() gives cannot be made again.
 #include "capture/builtins.h"
+#include "capture/py/cpython/facts.h"
 #include "capture/symbolic_frame.h"
 #include "graph/support/check.h"
 
@@ -104,13 +105,24 @@ Step SymbolicFrame::with_op(const Instr& i) {
     push(leave);
     return push_or_break(x.call(enter, {}, {}));
   }
-  // WithExceptStart: __exit__, lasti, what was handled before, the exception
+  if (i.op == Opcode::LoadSpecial) {
+    Value* manager = pop();
+    FRAMEJIT_TRY(method, i.arg <= 1 ? x.special_method(manager, i.arg == 0 ? kEnter : kExit) : nullptr);
+    if (!method) return break_at(BreakId::UserEffect, "with");
+    push_callable(method, s.make(ValueKind::Null));
+    return Flow::Next;
+  }
+  // WithExceptStart: __exit__ (with its self or NULL), lasti, what was handled before, the exception
   Value* exception = peek(1);
-  if (!is_exception(*exception) || stack.size() < 4) return unsupported(i, BreakId::ExceptionHandling);
+  if (!is_exception(*exception) || stack.size() < static_cast<std::size_t>(py::kExitAt))
+    return unsupported(i, BreakId::ExceptionHandling);
   Value* traceback = s.make(ValueKind::Object);  // of no known class: using it is a break
   traceback->object = Ref<>::share(reinterpret_cast<PyObject*>(&PyTraceBack_Type));
   Value* type = s.constant(reinterpret_cast<PyObject*>(class_of(*exception)));
-  return push_or_break(x.call(peek(4), {type, exception, traceback}, {}));
+  Values args{type, exception, traceback};
+  if (Value* self = py::kExitHasSelf ? peek(py::kExitAt - 1) : nullptr; self && self->kind != ValueKind::Null)
+    args.insert(args.begin(), self);
+  return push_or_break(x.call(peek(py::kExitAt), args, {}));
 }
 
 }  // namespace framejit::capture

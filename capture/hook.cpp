@@ -15,8 +15,6 @@
 
 #include "capture/splice.h"
 
-#if FRAMEJIT_CAN_SPLICE
-
 namespace framejit::capture {
 
 namespace {
@@ -119,7 +117,7 @@ PyObject* pass_on(PyThreadState* tstate, py::Frame* frame, int throwflag) {
 [[gnu::cold, gnu::noinline]] PyObject* evaluate_low(PyThreadState* tstate, py::Frame* frame, int throwflag) {
   if (!bounds.known) {
     find_bounds();
-    if (!stack_is_low()) return pass_on(tstate, frame, throwflag);
+    if (!stack_is_low() && !py::c_recursion_is_low(tstate)) return pass_on(tstate, frame, throwflag);
   }
   ++state.suspended;
   refresh();
@@ -130,7 +128,7 @@ PyObject* pass_on(PyThreadState* tstate, py::Frame* frame, int throwflag) {
 }
 
 PyObject* evaluate(PyThreadState* tstate, py::Frame* frame, int throwflag) {
-  if (stack_is_low()) [[unlikely]]
+  if (stack_is_low() || py::c_recursion_is_low(tstate)) [[unlikely]]
     return evaluate_low(tstate, frame, throwflag);
   return pass_on(tstate, frame, throwflag);
 }
@@ -159,15 +157,20 @@ bool wants_discovery(void* extra) {
 }
 
 [[gnu::noinline]] PyObject* enter_marked(PyThreadState* tstate, py::Frame* frame, const Mark& mark) {
+  if (!py::can_finish(tstate, frame)) return evaluate(tstate, frame, 0);
   const std::shared_ptr<FrameInterceptor> interceptor = mark.interceptor;  // the mark may go while it runs
   PyCodeObject* code = py::code_of(frame);
   FrameInterceptor::Outcome outcome;
   try {
-    outcome = interceptor->enter(py::function_of(frame), code, py::localsplus(frame), code->co_nlocalsplus);
+    outcome =
+        interceptor->enter(py::function_of(frame), code, py::slots_at(py::localsplus(frame)), code->co_nlocalsplus);
   } catch (const std::exception&) {
     outcome = {};
   }
-  if (outcome.handled) return outcome.result;  // the caller clears the frame
+  if (outcome.handled) {
+    py::finish(tstate, frame);
+    return outcome.result;
+  }
   if (outcome.replacement) py::replace_code(tstate, frame, outcome.replacement);
   struct End {
     FrameInterceptor* told;
@@ -294,5 +297,3 @@ void ReachScope::want_hook() {
 bool hook_installed() { return state.interpreter && py::eval_slot(state.interpreter) == hook; }
 
 }  // namespace framejit::capture
-
-#endif

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "capture/py/ref.h"
+#include "capture/py/slots.h"
 
 namespace framejit::capture {
 
@@ -24,7 +25,7 @@ class FrameInterceptor {
     uint64_t reach = 0;                           // not 0: for a ReachScope around the replacement's frame
     std::shared_ptr<FrameInterceptor> told = {};  // its leave() is called when the frame is done
   };
-  virtual Outcome enter(PyFunctionObject* function, PyCodeObject* code, PyObject** locals, int local_count) = 0;
+  virtual Outcome enter(PyFunctionObject* function, PyCodeObject* code, py::Slots locals, int local_count) = 0;
   virtual void leave() {}
 };
 

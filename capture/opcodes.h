@@ -19,6 +19,14 @@ enum class ArgForm : uint8_t {
   Compare4,     // arg >> 4 is the comparison (3.12)
   Compare5,     // arg >> 5 is the comparison, bit 16: the result becomes a bool (3.13)
   Pair,         // two local slots of four bits: two canonical instructions (3.13)
+  Super,        // arg >> 2 is the name; bit 0: method form, bit 1: super() was given two arguments (3.12)
+  Subscript,    // kind of a binary operator, of which 26 is a subscript (3.14)
+  CallEx,       // CALL_FUNCTION_EX that finds a mapping or NULL on the stack (3.14)
+  SmallInt,     // the int itself: a constant of the view (3.14)
+  Common,       // number of a constant that the interpreter holds (3.14)
+  Back,         // code units back to the instruction that a tool is told of; no jump (3.14)
+  Iterator,     // GET_ITER: 3 for `yield from` (3.15)
+  Import,       // arg >> 2 is the name, the rest says whether the import is lazy (3.15)
   Intrinsic1,   // number of a CALL_INTRINSIC_1 function
   Intrinsic2,   // number of a CALL_INTRINSIC_2 function
   FormatPlain,  // FORMAT_SIMPLE: FormatValue without a spec
@@ -39,14 +47,10 @@ const std::array<OpcodeRow, 256>& opcode_table();
 inline constexpr int kNoOpcode = -1;
 struct RawOpcodes {
   int extended_arg, resume, kw_names, precall, call, call_kw, load_const, unary_invert, return_value, jump_forward,
-      jump_backward, jump_backward_no_interrupt, pop_jump_forward_if_true, push_null, pop_top, nop, send, yield_value,
-      push_exc_info, end_async_for, cleanup_throw, end_for, end_send, return_generator;
+      jump_backward, jump_backward_no_interrupt, pop_jump_if_true, push_null, pop_top, nop, send, yield_value,
+      push_exc_info, end_async_for, cleanup_throw, end_for, end_send, return_generator, load_special, pop_iter,
+      not_taken, call_intrinsic_1;
 };
 extern const RawOpcodes kRaw;
-
-/// True where the interpreter has a PUSH_NULL that goes behind the callable (3.13).
-inline constexpr bool kNullBehindCallable = PY_VERSION_HEX >= 0x030d0000;
-/// True where the compiler joins the line table entries of neighbours that have one location (3.12 and later).
-inline constexpr bool kJoinsLocations = PY_VERSION_HEX >= 0x030c0000;
 
 }  // namespace framejit::capture

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "capture/py/cpython/facts.h"
 #include "capture/py/instance.h"
 #include "capture/py/repr.h"
 #include "capture/region_builder.h"
@@ -93,6 +94,12 @@ bool is_materializable(const Value* v) {
   return materializable(v, seen, 0);
 }
 
+std::size_t kept_entries(const std::vector<Value*>& before, const std::vector<Value*>& now) {
+  std::size_t kept = 0;
+  while (kept < before.size() && kept < now.size() && before[kept] == now[kept]) ++kept;
+  return kept;
+}
+
 uint32_t RegionBuilder::add(Recipe r) {
   region_.recipes.push_back(std::move(r));
   return static_cast<uint32_t>(region_.recipes.size() - 1);
@@ -171,7 +178,8 @@ uint32_t RegionBuilder::recipe(Value* given) {
                    s_.constant(code->co_qualname),
                    v->items[0],
                    v->items[1],
-                   v->items[2]};
+                   v->items[2],
+                   v->items[4]};
       fill(at, parts);
       if (const Value* notes = v->items[3]) {
         Ref<> tuple = Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(notes->items.size())));
@@ -315,10 +323,9 @@ bool RegionBuilder::build_truth(graph::ValueId truth) {
 
 std::vector<Value*> RegionBuilder::as_pushed(std::vector<Value*> stack) {
   for (std::size_t k = 0; k + 1 < stack.size(); ++k) {
-    // 3.11, 3.12: NULL, method; 3.13: method, NULL.
-    Value* const method = stack[k]->kind == ValueKind::Null ? stack[k + 1] : stack[k];
+    Value* const method = py::kNullBehindCallable ? stack[k] : stack[k + 1];
     if (method->kind != ValueKind::BoundMethod || method->iterated != kLoadedMethod) continue;
-    if ((method == stack[k] ? stack[k + 1] : stack[k])->kind != ValueKind::Null) continue;
+    if ((py::kNullBehindCallable ? stack[k + 1] : stack[k])->kind != ValueKind::Null) continue;
     PyObject* type = x_.type_of(method->items[0]);
     if (!type || PyType_HasFeature(reinterpret_cast<PyTypeObject*>(type), Py_TPFLAGS_HEAPTYPE)) continue;
     PyObject* raw = type_attr(reinterpret_cast<PyTypeObject*>(type), method->extra.get());
@@ -329,7 +336,8 @@ std::vector<Value*> RegionBuilder::as_pushed(std::vector<Value*> stack) {
   return stack;
 }
 
-void RegionBuilder::build(const SymbolicFrame& frame, const std::vector<Value*>& initial, Value* returned) {
+void RegionBuilder::build(const SymbolicFrame& frame, const std::vector<Value*>& initial,
+                          const std::vector<Value*>& stack, Value* returned) {
   region_.returns = returned != nullptr;
   region_.exit = frame.pc;
   for (std::size_t i = 0; i < frame.locals.size(); ++i)
@@ -349,6 +357,7 @@ void RegionBuilder::build(const SymbolicFrame& frame, const std::vector<Value*>&
       region_.locals.emplace_back(static_cast<int>(i), recipe(now));
     }
     for (Value* v : as_pushed(frame.stack)) region_.stack.push_back(recipe(v));
+    region_.kept = static_cast<uint32_t>(kept_entries(stack, frame.stack));
   }
   add_effects();
   keep_apart();

@@ -38,8 +38,8 @@ struct Recipe {
     Set,  // items: a SetChange and its operand, in turn
     Slice,
     Range,        // items (Dict: key, value, key, value ...)
-    Function,     // items: code, globals, name, defaults or null, kwdefaults or null, closure or null (annotations:
-                  // object)
+    Function,     // items: code, globals, name, defaults or null, kwdefaults or null, closure or null,
+                  // __annotate__ or null (annotations: object)
     BoundMethod,  // items: self, function
     Cell,         // items: contents or nothing
     Iterator,     // object: the type to call on items (enumerate, zip, reversed; null: iter()); then advanced `index`
@@ -92,6 +92,7 @@ struct Region {
   std::vector<std::pair<int, uint32_t>> locals;  // localsplus slots that change: recipe
   std::vector<int> displaced;                    // localsplus slots that do not keep what they held at the entry
   std::vector<uint32_t> stack;                   // recipes, bottom first, at the exit
+  uint32_t kept = 0;                             // entries of the stack at the entry that stay at its bottom
   uint32_t result = 0;                           // with `returns`
   std::vector<Effect> effects;
   std::vector<Break> breaks;  // the break that ended it (none with `returns`), and callees not inlined

@@ -10,13 +10,16 @@ namespace framejit::capture {
 
 /// Can the object be made again at the exit?
 bool is_materializable(const Value* v);
+/// So many entries at the bottom of a stack are still those that it had.
+std::size_t kept_entries(const std::vector<Value*>& before, const std::vector<Value*>& now);
 
 class RegionBuilder {
  public:
   RegionBuilder(Executor& x, Session& s, Region& region) : x_(x), s_(s), region_(region) {}
 
-  /// `initial`: the locals at the entry. The graph and the guards move into the region.
-  void build(const SymbolicFrame& frame, const std::vector<Value*>& initial, Value* returned);
+  /// `initial`: the locals at the entry, `stack`: its stack. The graph and the guards move into the region.
+  void build(const SymbolicFrame& frame, const std::vector<Value*>& initial, const std::vector<Value*>& stack,
+             Value* returned);
 
   /// A region that gives what has been computed so far of a bool, and does nothing else. False: it has blocks.
   bool build_truth(graph::ValueId truth);

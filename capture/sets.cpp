@@ -6,6 +6,7 @@
 // says all (Elements: the order too), or as much as was asked while it is `partial`. In which order it stands once it
 // is changed is not known.
 #include "capture/builtins.h"
+#include "capture/py/interpreter.h"
 #include "capture/py/repr.h"
 #include "capture/symbolic_frame.h"
 

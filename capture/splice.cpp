@@ -3,7 +3,7 @@
 //   site in front of k:  JUMP_FORWARD 0            dormant: over the next three
 //                        LOAD_CONST region
 //                        UNARY_INVERT
-//                        POP_JUMP_FORWARD_IF_TRUE pad
+//                        POP_JUMP_IF_TRUE pad
 //                        raw k                     jumps to k come to the site
 //   pad:                 JUMP_FORWARD e            e: a landing, or one of the three below
 //                        RETURN_VALUE              never run; the two jumps lead here until a region has set them
@@ -30,8 +30,6 @@
 #include "capture/code_writer.h"
 #include "capture/splice_region.h"
 #include "graph/support/check.h"
-
-#if FRAMEJIT_CAN_SPLICE
 
 namespace framejit::capture {
 
@@ -88,7 +86,7 @@ class Layout {
         const uint32_t jump = add(instr, kRaw.jump_forward, 0, static_cast<int32_t>(writer.items.size()) + 1);
         add(instr, kRaw.load_const, region_const_);
         const uint32_t question = add(instr, kRaw.unary_invert);
-        to_pad_.push_back(add(instr, kRaw.pop_jump_forward_if_true));
+        to_pad_.push_back(add(instr, kRaw.pop_jump_if_true));
         sites.push_back({found->second, jump, question, question + 2});
       }
       own_[i] = static_cast<uint32_t>(writer.items.size());
@@ -289,5 +287,3 @@ Expected<std::unique_ptr<SplicedCode>, std::string> SplicedCode::make(std::share
 }
 
 }  // namespace framejit::capture
-
-#endif

@@ -1,6 +1,6 @@
 // Splicing: one rewritten code object that keeps the user's bytecode whole, with sites that ask regions, and landings
 // for every legal exit (capture/README.md). splice.cpp writes the sequences; frame access is in
-// py/frame_311.h.
+// py/frame.h.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,16 @@
 
 #include "capture/code_view.h"
 #include "capture/py/ref.h"
+#include "capture/py/slots.h"
 #include "graph/support/expected.h"
 
 namespace framejit::capture {
 
 /// The slots of a frame, or of a call that has no frame yet. All borrowed.
 struct LiveSlots {
-  PyObject* const* locals = nullptr;  // localsplus: unbound is null; cells are cell objects
+  py::Slots locals;  // localsplus: unbound is null; cells are cell objects
   int local_count = 0;
-  PyObject* const* stack = nullptr;  // bottom first; entries may be NULL (PUSH_NULL)
+  py::Slots stack;  // bottom first; entries may be NULL (PUSH_NULL)
   int depth = 0;
   PyObject* function = nullptr;
 };
@@ -41,6 +42,7 @@ struct FrameUpdate {
   };
   std::vector<Local> locals;     // only the slots that change
   std::vector<PyObject*> stack;  // the whole stack at the exit, bottom first
+  int kept = 0;                  // so many entries at its bottom stay as the frame has them; null in `stack`
   int32_t dropped_at = -1;       // Instr whose line finalizers of replaced values see; -1: the exit's
 };
 
@@ -57,9 +59,6 @@ struct SpliceOptions {
   std::vector<uint32_t>
       extra_sites;  // further ones, for instance behind breaks that capture has seen; others are ignored
 };
-
-/// False where this version of CPython is not known: then make() fails and mark_code() gives false.
-inline constexpr bool kCanSplice = PY_VERSION_HEX < 0x030c0000;
 
 /// Function entry, loop heads, join points and branch targets, bodies of handlers, behind calls and suspension points.
 std::vector<uint32_t> default_sites(const CodeView& view);
@@ -83,8 +82,8 @@ class SplicedCode {
   virtual void set_dormant(uint32_t site_instr, bool dormant) = 0;
 };
 
-/// Tools that must see every line (settrace, setprofile, monitoring) are active on this thread.
-bool tools_active();
+/// Tools that must see every line (settrace, setprofile, sys.monitoring) are active on this thread, or for `code`.
+bool tools_active(PyCodeObject* code = nullptr);
 /// Something asks the interpreter for attention (signals, GIL requests, pending calls).
 bool eval_breaker_set();
 /// A signal waits for its handler, which this thread, the main one, has to run. May be asked without the GIL.

@@ -17,8 +17,6 @@
 #include "capture/opcodes.h"
 #include "graph/support/check.h"
 
-#if FRAMEJIT_CAN_SPLICE
-
 namespace framejit::capture {
 
 namespace {
@@ -45,6 +43,7 @@ UpdateSlot* acquire_slot() {
 void release_slot(UpdateSlot* slot) {
   slot->update.locals.clear();
   slot->update.stack.clear();
+  slot->update.kept = 0;
   slot->update.dropped_at = -1;
   slot->dropped.clear();
   slot->next = std::exchange(free_slots, slot);
@@ -65,6 +64,7 @@ bool ask_handler(PyThreadState* tstate, SiteTable& table, const SiteTable::Site&
       FRAMEJIT_CHECK(exit < table.landing.size() && table.landing[exit] >= 0, "exit at no boundary");
       FRAMEJIT_CHECK(update.dropped_at < static_cast<int32_t>(table.own_unit.size()), "dropped_at");
       FRAMEJIT_CHECK(update.stack.size() == static_cast<std::size_t>(table.depth[exit]), "stack depth at the exit");
+      FRAMEJIT_CHECK(update.kept <= site.depth && update.kept <= table.depth[exit], "entries kept");
     }
   } catch (const std::exception&) {
     ++internal_errors;
@@ -88,15 +88,18 @@ PyObject* answer(bool ran) {
 void write_frame(py::Frame* frame, int site_depth, uint32_t seen_unit, UpdateSlot& slot) {
   FrameUpdate& update = slot.update;
   std::vector<PyObject*>& dropped = slot.dropped;
-  PyObject** locals = py::localsplus(frame);
-  PyObject** stack = locals + py::code_of(frame)->co_nlocalsplus;
-  for (const FrameUpdate::Local& local : update.locals)
-    if (PyObject* old = std::exchange(locals[local.slot], local.value)) dropped.push_back(old);
+  py::Slot* locals = py::localsplus(frame);
+  py::Slot* stack = py::stack_of(frame);
+  auto put = [&](py::Slot& at, PyObject* value) {
+    if (PyObject* old = py::owned(std::exchange(at, py::own(value)))) dropped.push_back(old);
+  };
+  // What stays may borrow from a local that goes.
+  for (int i = 0; i < update.kept; ++i) py::make_owned(stack[i]);
+  for (const FrameUpdate::Local& local : update.locals) put(locals[local.slot], local.value);
   const int depth = static_cast<int>(update.stack.size());
-  for (int i = 0; i < site_depth; ++i) {
+  for (int i = update.kept; i < site_depth; ++i) {
     // POP_TOP, which takes those above the exit's depth, does not look for NULL.
-    PyObject* value = i < depth ? update.stack[static_cast<std::size_t>(i)] : Py_NewRef(Py_None);
-    if (PyObject* old = std::exchange(stack[i], value)) dropped.push_back(old);
+    put(stack[i], i < depth ? update.stack[static_cast<std::size_t>(i)] : Py_NewRef(Py_None));
   }
   // Last, as a finalizer may look at the frame.
   py::show_at(frame, seen_unit);
@@ -105,8 +108,11 @@ void write_frame(py::Frame* frame, int site_depth, uint32_t seen_unit, UpdateSlo
 
 void set_jump(PyCodeObject* code, const PatchedJump& jump, uint32_t target) {
   uint32_t distance = target - jump.end;
-  for (uint32_t unit = jump.end; unit-- > jump.unit; distance >>= 8)
-    py::set_argument(code, unit, static_cast<uint8_t>(distance));
+  py::set_argument(code, jump.end - 1, static_cast<uint8_t>(distance));
+  for (uint32_t unit = jump.end - 1; unit-- > jump.unit;) {
+    distance >>= 8;  // no EXTENDED_ARG of nothing: debug builds of CPython refuse it
+    py::set_unit(code, unit, distance ? kRaw.extended_arg : kRaw.nop, static_cast<uint8_t>(distance));
+  }
 }
 
 void set_pad(const SiteTable& table, int depth, int exit_depth, uint32_t landing) {
@@ -118,10 +124,10 @@ void set_pad(const SiteTable& table, int depth, int exit_depth, uint32_t landing
   set_jump(table.code, pad.out, landing);
 }
 
-void write_pushed(PyObject** stack) {
+void write_pushed(py::Slot* stack) {
   UpdateSlot* slot = std::exchange(pushed, nullptr);
   const std::vector<PyObject*>& values = slot->update.stack;
-  for (std::size_t i = pushed_from; i < values.size(); ++i) stack[i] = values[i];
+  for (std::size_t i = pushed_from; i < values.size(); ++i) stack[i] = py::own(values[i]);
   release_slot(slot);
 }
 
@@ -133,17 +139,17 @@ PyObject* ask(PyObject* self) {
   if (!frame || py::code_of(frame) != table.code) return answer(false);
   const uint32_t unit = py::unit_of(frame);
   const int32_t index = unit < table.site_at.size() ? table.site_at[unit] : SiteTable::kNoQuestion;
-  PyObject** locals = py::localsplus(frame);
-  const int local_count = py::code_of(frame)->co_nlocalsplus;
   if (index < 0) {
-    if (index == SiteTable::kWritesPushed && pushed) write_pushed(locals + local_count);
+    if (index == SiteTable::kWritesPushed && pushed) write_pushed(py::stack_of(frame));
     return answer(false);
   }
-  if (!table.handler || py::tools_active(tstate) || !py::has_headroom(tstate) || py::eval_breaker_set(tstate))
+  if (!table.handler || py::tools_active(tstate, table.code) || !py::has_headroom(tstate) ||
+      py::eval_breaker_set(tstate))
     return answer(false);
   const SiteTable::Site site = table.sites[static_cast<std::size_t>(index)];
   const FrameView view{
-      {locals, local_count, locals + local_count, site.depth, reinterpret_cast<PyObject*>(py::function_of(frame))},
+      {py::slots_at(py::localsplus(frame)), table.code->co_nlocalsplus, py::slots_at(py::stack_of(frame)), site.depth,
+       reinterpret_cast<PyObject*>(py::function_of(frame))},
       py::globals_of(frame),
       py::builtins_of(frame),
       py::outlives(frame)};
@@ -200,11 +206,9 @@ Ref<> make_region(std::shared_ptr<SiteTable> table) {
 
 bool is_region(PyObject* object) { return Py_TYPE(object) == region_type(); }
 
-bool tools_active() { return py::tools_active(py::thread()); }
+bool tools_active(PyCodeObject* code) { return py::tools_active(py::thread(), code); }
 bool eval_breaker_set() { return py::eval_breaker_set(py::thread()); }
 bool signal_pending() { return py::signal_pending() && gettid() == getpid(); }
 uint64_t splice_internal_errors() { return internal_errors; }
 
 }  // namespace framejit::capture
-
-#endif

@@ -1,4 +1,6 @@
 // Where sites stand by default, and copies of functions: what splicing needs and no version of CPython decides.
+#include "capture/py/cpython/objects.h"
+
 #include <set>
 
 #include "capture/splice.h"
@@ -75,6 +77,7 @@ Ref<> function_with_code(PyFunctionObject* function, PyCodeObject* code) {
   share(to->func_dict, function->func_dict);
   share(to->func_module, function->func_module);
   share(to->func_annotations, function->func_annotations);
+  py::copy_later_fields(to, function);
   return copy;
 }
 

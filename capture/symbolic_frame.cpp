@@ -1,6 +1,7 @@
 // The loop of a symbolic frame, its limits, and the dispatch of instructions to handlers.
 #include "capture/symbolic_frame.h"
 
+#include "capture/py/instance.h"
 #include "capture/py/repr.h"
 #include "capture/python_names.h"
 #include "graph/support/check.h"
@@ -15,7 +16,7 @@ bool is_spelling(const std::string& module) {
 }  // namespace
 
 bool is_spelled_class(const PyTypeObject* type) {
-  PyObject* module = type->tp_dict ? PyDict_GetItemString(type->tp_dict, "__module__") : nullptr;
+  PyObject* module = own_attr(const_cast<PyTypeObject*>(type), interned("__module__"));
   return module && PyUnicode_CheckExact(module) && is_spelling(text_of(module));
 }
 
@@ -299,6 +300,7 @@ Step SymbolicFrame::step(const Instr& i) {
     case Opcode::PopExcept:
     case Opcode::CheckExcMatch: return handler_op(i);
     case Opcode::BeforeWith:
+    case Opcode::LoadSpecial:
     case Opcode::WithExceptStart: return with_op(i);
     case Opcode::CheckEgMatch:
     case Opcode::PrepReraiseStar: return unsupported(i, BreakId::ExceptionHandling);
@@ -314,6 +316,9 @@ Step SymbolicFrame::step(const Instr& i) {
     case Opcode::ImportStar:
     case Opcode::PrintExpr:
     case Opcode::Intrinsic:
+    case Opcode::LoadLocals:
+    case Opcode::BuildInterpolation:
+    case Opcode::BuildTemplate:
     case Opcode::Unknown: return unsupported(i, BreakId::UnsupportedInstruction);
   }
   return unsupported(i, BreakId::UnsupportedInstruction);

@@ -107,6 +107,8 @@ class SymbolicFrame {
   Step import_op(const Instr& i);
   Step attr_op(const Instr& i);
   Step load_super(const Instr& i);
+  Step load_method(Value* from, PyObject* name);
+  void push_callable(Value* callable, Value* null);
   Step operator_op(const Instr& i);
   Step subscript_op(const Instr& i);
   Step build_op(const Instr& i);
@@ -117,6 +119,7 @@ class SymbolicFrame {
   Step match_class(const Instr& i);
   Step jump_op(const Instr& i);
   Step iterate_op(const Instr& i);
+  Step push_iterator(Captured<Value*> iterator);
   Step call_op(const Instr& i);
   Step call_ex(const Instr& i);
   Step make_function(const Instr& i);

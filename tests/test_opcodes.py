@@ -22,11 +22,11 @@ def test_the_table_is_complete(tmp_path: Path) -> None:
 
 
 def test_a_missing_row_and_a_stray_one_are_found(tmp_path: Path) -> None:
-    name = "opcodes_{}{}.inc".format(*sys.version_info[:2])
-    shutil.copy(ROOT / "capture" / name, tmp_path)
-    table = tmp_path / name
+    folder = "py/cpython_{}{}".format(*sys.version_info[:2])
+    shutil.copytree(ROOT / "capture" / folder, tmp_path / folder)
+    table = tmp_path / folder / "opcodes.inc"
     table.write_text(table.read_text().replace("FRAMEJIT_RAW(POP_TOP,", "FRAMEJIT_RAW(POP_NOTHING,"))
     done = check(tmp_path, tmp_path / "stamp")
     assert done.returncode == 1
-    assert done.stderr.splitlines() == ["capture/opcodes: POP_TOP: no row", "capture/opcodes: POP_NOTHING: no opcode"]
+    assert done.stderr.splitlines() == ["opcodes.inc: POP_TOP: no row", "opcodes.inc: POP_NOTHING: no opcode"]
     assert not (tmp_path / "stamp").exists()

@@ -1,3 +1,5 @@
+#include "capture/py/cpython/objects.h"
+
 #include "capture/py/abstract.h"
 
 #include <algorithm>
@@ -53,9 +55,8 @@ bool is_known(PyObject* cls, std::unordered_set<PyObject*>& seen) {
     if (!each) return PyErr_Clear(), false;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(each.get()); ++i) {
       PyObject* one = PyTuple_GET_ITEM(each.get(), i);
-      if (group == registry) one = PyWeakref_GetObject(one);
-      if (!one) return PyErr_Clear(), false;
-      if (one != Py_None && !is_known(one, seen)) return false;
+      const Ref<> member = group == registry ? py::target_of(one) : Ref<>::share(one);
+      if (member && !is_known(member.get(), seen)) return false;
     }
   }
   return true;
@@ -78,7 +79,7 @@ std::optional<bool> is_abstract_subclass(PyTypeObject* type, PyObject* cls) {
 }
 
 const unsigned long long* abstract_registrations() {
-  // _abcmodule_state of 3.10 to 3.12: a type, then this number.
+  // _abcmodule_state of 3.10 and later: a type, then this number.
   PyObject* modules = PyImport_GetModuleDict();
   PyObject* module = modules ? PyDict_GetItemString(modules, "_abc") : nullptr;
   auto* state = module && PyModule_Check(module) ? static_cast<char*>(PyModule_GetState(module)) : nullptr;

@@ -18,7 +18,7 @@ bool is_plain_type(PyTypeObject* type) {
 
 bool has_callbacks(PyObject* object) {
   const Py_ssize_t offset = Py_TYPE(object)->tp_weaklistoffset;
-  if (offset <= 0) return false;
+  if (offset == 0) return false;  // below 0: in front of the object (3.12)
   auto* reference = *reinterpret_cast<PyWeakReference**>(reinterpret_cast<char*>(object) + offset);
   for (; reference; reference = reference->wr_next)
     if (reference->wr_callback) return true;

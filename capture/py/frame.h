@@ -1,5 +1,5 @@
-// The running frame of CPython, one header per version. The first include of the files that use it: it sets
-// Py_BUILD_CORE.
+// The running frame of CPython: cpython/frame.h has what is written anew for each version, this header the rest. The
+// first include of the files that use it: it sets Py_BUILD_CORE.
 #pragma once
 
 #include <pyconfig.h>
@@ -10,8 +10,79 @@
 #endif
 #include <Python.h>
 
-#define FRAMEJIT_CAN_SPLICE (PY_VERSION_HEX < 0x030c0000)
+#include <cstddef>
+#include <cstdint>
 
-#if FRAMEJIT_CAN_SPLICE
-#include "capture/py/frame_311.h"
-#endif
+#include "capture/py/cpython/facts.h"
+#include "capture/py/cpython/frame.h"
+#include "capture/py/slots.h"
+
+namespace framejit::capture::py {
+
+using EvalFunction = _PyFrameEvalFunction;
+
+inline PyObject* globals_of(Frame* frame) { return frame->f_globals; }
+inline PyObject* builtins_of(Frame* frame) { return frame->f_builtins; }
+/// Is its frame object held by others than the frame itself?
+inline bool outlives(Frame* frame) { return frame->frame_obj && Py_REFCNT(frame->frame_obj) > 1; }
+
+inline Slot* stack_of(Frame* frame) { return localsplus(frame) + code_of(frame)->co_nlocalsplus; }
+inline Slots slots_at(const Slot* slots) { return Slots(reinterpret_cast<PyObject* const*>(slots)); }
+
+/// Code unit of the instruction that the frame executes now (valid inside an instruction, not at a call).
+inline uint32_t unit_of(Frame* frame) { return static_cast<uint32_t>(position(frame) - _PyCode_CODE(code_of(frame))); }
+/// Until the frame's next instruction its f_lineno is that of the instruction at `unit`.
+inline void show_at(Frame* frame, uint32_t unit) { set_position(frame, _PyCode_CODE(code_of(frame)) + unit); }
+
+inline EvalFunction& eval_slot(PyInterpreterState* interpreter) { return interpreter->eval_frame; }
+inline void set_eval_function(PyInterpreterState* interpreter, EvalFunction function) {
+  _PyInterpreterState_SetEvalFrameFunc(interpreter, function);
+}
+inline PyObject* default_eval(PyThreadState* tstate, Frame* frame, int throwflag) {
+  return _PyEval_EvalFrameDefault(tstate, frame, throwflag);
+}
+
+/// A frame on the data stack that has not begun: not of a generator that is resumed, nor of a frame object.
+inline bool is_fresh(Frame* frame) {
+  return frame->owner == FRAME_OWNED_BY_THREAD && position(frame) == fresh_position(code_of(frame));
+}
+
+/// Sees to it that a fresh frame, the last thing on the data stack, has room for `words` of stack.
+inline bool make_room(PyThreadState* tstate, Frame* frame, std::ptrdiff_t words) {
+  auto* stack = reinterpret_cast<PyObject**>(stack_of(frame));
+  const std::ptrdiff_t missing = words - (tstate->datastack_top - stack);
+  if (missing <= 0) return true;
+  // Made before its code was marked. What pops it goes by its start, so it can grow where the chunk has room.
+  if (!has_stack_space(tstate, missing)) return false;
+  tstate->datastack_top += missing;
+  return true;
+}
+
+/// Exchanges the code of a fresh frame, where that is possible: see README.md.
+inline bool replace_code(PyThreadState* tstate, Frame* frame, PyCodeObject* replacement) {
+  PyCodeObject* code = code_of(frame);
+  if (!is_fresh(frame) || replacement->co_nlocalsplus != code->co_nlocalsplus) return false;
+  // RETURN_GENERATOR makes an object with the room that the code of the function asks for.
+  constexpr int kGenerators = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
+  if (replacement->co_flags & kGenerators) {
+    auto* of_function = reinterpret_cast<PyCodeObject*>(function_of(frame)->func_code);
+    if (of_function->co_nlocalsplus != code->co_nlocalsplus || of_function->co_stacksize < replacement->co_stacksize)
+      return false;
+  }
+  if (!make_room(tstate, frame, replacement->co_stacksize)) return false;
+  set_code(frame, replacement);
+  set_position(frame, fresh_position(replacement));
+  return true;
+}
+
+/// What the extra slot `index` of `code` holds, or null.
+inline void* extra_of(PyCodeObject* code, Py_ssize_t index) {
+  struct Extra {  // _PyCodeObjectExtra of codeobject.c
+    Py_ssize_t size;
+    void* slots[1];
+  };
+  auto* extra = static_cast<Extra*>(code->co_extra);
+  return extra && index < extra->size ? extra->slots[index] : nullptr;
+}
+
+}  // namespace framejit::capture::py

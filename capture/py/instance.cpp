@@ -1,13 +1,7 @@
-// Looking into instances and types: the layouts of CPython 3.11 to 3.13.
-#ifndef Py_BUILD_CORE
-#define Py_BUILD_CORE
-#endif
-#include "capture/py/instance.h"
+// Looking into instances and types.
+#include "capture/py/cpython/objects.h"
 
-// pycore_atomic.h would use C11 names that C++20 lacks; the compiler's builtins serve as well.
-#undef HAVE_STD_ATOMIC
-#include "internal/pycore_dict.h"
-#include "internal/pycore_object.h"
+#include "capture/py/instance.h"
 
 namespace framejit::capture {
 
@@ -29,35 +23,9 @@ PyObject* inline_attr(PyTypeObject* type, PyDictValues* values, PyObject* name) 
 }  // namespace
 
 PyObject* instance_attr(PyObject* object, PyObject* name) {
-  PyTypeObject* type = Py_TYPE(object);
-#if PY_VERSION_HEX >= 0x030d0000
-  if (type->tp_flags & Py_TPFLAGS_INLINE_VALUES) {
-    PyDictValues* values = _PyObject_InlineValues(object);
-    if (values->valid) return inline_attr(type, values, name);
-  }
-  PyObject* dict = nullptr;
-  if (type->tp_flags & Py_TPFLAGS_MANAGED_DICT) {
-    dict = reinterpret_cast<PyObject*>(_PyObject_GetManagedDict(object));
-  } else if (PyObject** at = _PyObject_ComputedDictPointer(object)) {
-    dict = *at;
-  }
-#elif PY_VERSION_HEX >= 0x030c0000
-  PyObject* dict = nullptr;
-  if (type->tp_flags & Py_TPFLAGS_MANAGED_DICT) {
-    PyDictOrValues held = *_PyObject_DictOrValuesPointer(object);
-    if (_PyDictOrValues_IsValues(held)) return inline_attr(type, _PyDictOrValues_GetValues(held), name);
-    dict = _PyDictOrValues_GetDict(held);
-  } else if (PyObject** at = _PyObject_ComputedDictPointer(object)) {
-    dict = *at;
-  }
-#else
-  if (type->tp_flags & Py_TPFLAGS_MANAGED_DICT) {
-    PyDictValues* values = *_PyObject_ValuesPointer(object);
-    if (values) return inline_attr(type, values, name);
-  }
-  PyObject** at = _PyObject_GetDictPtr(object);  // nothing inline is left to move
-  PyObject* dict = at ? *at : nullptr;
-#endif
+  const py::Attributes held = py::attributes_of(object);
+  if (held.values) return inline_attr(Py_TYPE(object), held.values, name);
+  PyObject* dict = held.dict;
   if (!dict || !PyDict_CheckExact(dict)) return nullptr;
   PyObject* found = PyDict_GetItemWithError(dict, name);
   if (!found && PyErr_Occurred()) PyErr_Clear();
@@ -65,6 +33,15 @@ PyObject* instance_attr(PyObject* object, PyObject* name) {
 }
 
 bool has_instance_dict(PyTypeObject* type) { return type->tp_dictoffset != 0; }
+
+Ref<> type_dict(PyTypeObject* type) { return py::type_dict(type); }
+
+PyObject* own_attr(PyTypeObject* type, PyObject* name) {
+  const Ref<> dict = py::type_dict(type);
+  PyObject* found = dict ? PyDict_GetItemWithError(dict.get(), name) : nullptr;
+  if (!found && PyErr_Occurred()) PyErr_Clear();
+  return found;  // the type holds it
+}
 
 PyObject* type_attr(PyTypeObject* type, PyObject* name) { return _PyType_Lookup(type, name); }
 

@@ -17,6 +17,10 @@ bool is_defaultdict(PyObject* object);
 inline bool is_known_dict(PyObject* object) { return PyDict_CheckExact(object) || is_defaultdict(object); }
 /// Can the instance hold attributes of its own?
 bool has_instance_dict(PyTypeObject* type);
+/// The dict that holds the attributes of a type.
+Ref<> type_dict(PyTypeObject* type);
+/// What the type's own dict holds under the name (borrowed), or null.
+PyObject* own_attr(PyTypeObject* type, PyObject* name);
 /// The raw object on the type's MRO (borrowed), or null.
 PyObject* type_attr(PyTypeObject* type, PyObject* name);
 PyObject* type_attr(PyTypeObject* type, const char* name);

@@ -1,5 +1,6 @@
 // Printing and comparing exact builtin objects without running user code.
 #include "capture/py/repr.h"
+#include "capture/py/interpreter.h"
 
 #include <cmath>
 #include <cstring>
@@ -131,7 +132,7 @@ bool has_nan(PyObject* o) {
 
 bool has_long_int(PyObject* o) {
   constexpr std::size_t kAlwaysPrinted = 2048;  // bits; the limit cannot be set below 640 digits
-  if (PyLong_CheckExact(o)) return _PyLong_NumBits(o) > kAlwaysPrinted;
+  if (PyLong_CheckExact(o)) return static_cast<std::size_t>(_PyLong_NumBits(o)) > kAlwaysPrinted;
   if (PyFrozenSet_CheckExact(o)) return true;  // not looked into
   if (!PyTuple_CheckExact(o)) return false;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(o); ++i)

@@ -19,7 +19,7 @@ class ReachedCode final : public capture::FrameInterceptor {
   explicit ReachedCode(PyCodeObject* code) : code_(code) {}
   ~ReachedCode() override;
 
-  Outcome enter(PyFunctionObject* function, PyCodeObject* code, PyObject** locals, int local_count) override {
+  Outcome enter(PyFunctionObject* function, PyCodeObject* code, capture::py::Slots locals, int local_count) override {
     const uint64_t id = capture::ReachScope::id();
     for (Way& way : ways_)
       if (way.owner == id) {
@@ -40,7 +40,7 @@ class ReachedCode final : public capture::FrameInterceptor {
   }
 
  private:
-  static bool is_given_arrays(PyFunctionObject* function, PyCodeObject* code, PyObject** locals);
+  static bool is_given_arrays(PyFunctionObject* function, PyCodeObject* code, capture::py::Slots locals);
 
   /// Calls that are plain, where no array is to be seen: most of what is called behind a break has nothing to compile.
   static constexpr int kColdCalls = 16;
@@ -79,8 +79,9 @@ bool holds_array(PyObject* object) {
 
 }  // namespace
 
-bool ReachedCode::is_given_arrays(PyFunctionObject* function, PyCodeObject* code, PyObject** locals) {
-  if (std::any_of(locals, locals + argument_slots(code), holds_array)) return true;
+bool ReachedCode::is_given_arrays(PyFunctionObject* function, PyCodeObject* code, capture::py::Slots locals) {
+  for (int i = 0; i < argument_slots(code); ++i)
+    if (holds_array(locals[i])) return true;
   PyObject* closure = function->func_closure;
   for (Py_ssize_t i = 0; closure && i < PyTuple_GET_SIZE(closure); ++i)
     if (PyObject* cell = PyTuple_GET_ITEM(closure, i); PyCell_Check(cell) && holds_array(PyCell_GET(cell))) return true;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "capture/py/interpreter.h"
 #include "capture/python_names.h"
 #include "ext/arrays/numpy_implementation.h"
 #include "ext/arrays/tensor_object.h"
@@ -268,10 +269,10 @@ struct CodeState::Start {
   std::vector<PyObject*> locals;
   FrameView frame;
 
-  Start(CodeState& state, PyFunctionObject* function, PyObject* const* slots) {
+  Start(CodeState& state, PyFunctionObject* function, capture::py::Slots slots) {
     const int slot_count = argument_slots(state.code_);
     locals.resize(static_cast<std::size_t>(std::max(state.view()->local_count(), slot_count)));
-    std::copy(slots, slots + slot_count, locals.begin());
+    for (int i = 0; i < slot_count; ++i) locals[static_cast<std::size_t>(i)] = slots[i];
     auto* object = reinterpret_cast<PyObject*>(function);
     const int count = static_cast<int>(locals.size());
     frame = {{locals.data(), count, nullptr, 0, object}, function->func_globals, function->func_builtins};
@@ -303,7 +304,7 @@ Outcome CodeState::compile_whole(const Start& start) {
   return Outcome::Declined;
 }
 
-Outcome CodeState::capture_whole(PyFunctionObject* function, PyObject* const* slots, PyObject*& result) {
+Outcome CodeState::capture_whole(PyFunctionObject* function, capture::py::Slots slots, PyObject*& result) {
   const Start start(*this, function, slots);
   Busy busy(*this);
   if (const Outcome outcome = compile_whole(start); outcome != Outcome::Miss) return outcome;
@@ -318,13 +319,13 @@ std::shared_ptr<Entry> CodeState::entry_of_call(const LiveSlots& live) const {
   return nullptr;
 }
 
-bool CodeState::precompile_whole(PyFunctionObject* function, PyObject* const* slots) {
+bool CodeState::precompile_whole(PyFunctionObject* function, capture::py::Slots slots) {
   const Start start(*this, function, slots);
   Busy busy(*this);
   return entry_of_call(start.frame) || compile_whole(start) != Outcome::Error;
 }
 
-void CodeState::precompile_start(PyFunctionObject* function, PyObject* const* slots) {
+void CodeState::precompile_start(PyFunctionObject* function, capture::py::Slots slots) {
   if (!spliced_ || spliced_->sites().empty()) return;
   const uint32_t site = spliced_->sites().front();
   // Cells would be there already.
@@ -365,7 +366,7 @@ bool CodeState::force_failure(Place& place) {
 
 bool CodeState::may_compile(Place& place, const LiveSlots& live) {
   const int forced_guard = std::exchange(place.forced, -1);  // of the entry at the front
-  if (place.exhausted || compiling_ || _Py_IsFinalizing()) return false;
+  if (place.exhausted || compiling_ || capture::is_finalizing()) return false;
   if (is_call_over_budget()) return false;
   if (is_over_budget()) {
     if (!std::exchange(said_budget_, true)) note_breaks({break_at(capture::BreakId::CompileBudget, "", 0)});
@@ -801,7 +802,7 @@ bool CodeState::ask_verified(Place& place, uint32_t site, const FrameView& frame
   } eager;
   const Ref<> module = Ref<>::steal(PyImport_ImportModule(python_names::kVerify));
   const Ref<> unbound = module ? Ref<>::steal(PyObject_GetAttrString(module.get(), "UNBOUND")) : Ref<>();
-  auto listed = [&](PyObject* const* objects, int count) {
+  auto listed = [&](capture::py::Slots objects, int count) {
     Ref<> list = Ref<>::steal(PyList_New(count));
     for (int i = 0; list && i < count; ++i)
       PyList_SET_ITEM(list.get(), i, Py_NewRef(objects[i] ? objects[i] : unbound.get()));
@@ -811,7 +812,7 @@ bool CodeState::ask_verified(Place& place, uint32_t site, const FrameView& frame
   if (site == spliced_->sites().front()) {
     pending_.erase(frame.locals);  // of a frame that was left by an exception
     const Ref<> locals = listed(frame.locals, frame.local_count);
-    const Ref<> address = Ref<>::steal(PyLong_FromVoidPtr(const_cast<PyObject**>(frame.locals)));
+    const Ref<> address = Ref<>::steal(PyLong_FromVoidPtr(const_cast<void*>(frame.locals.address())));
     Ref<>::steal(PyObject_CallMethod(module.get(), "begin", "OOO", address.get(), code_, locals.get()));
   }
   if (const auto at = pending_.find(frame.locals); at != pending_.end()) {

@@ -112,7 +112,7 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
 
   /// Around a call that runs bytecode, spliced or not, for comparison. Compiled: the spliced code, or callees that are
   /// compiled.
-  Side begin_call(PyObject* const* slots);
+  Side begin_call(capture::py::Slots slots);
   /// The same for a call that call() has declined; false: it is not compared.
   bool begin_declined();
   void judge(Entry& entry);
@@ -130,14 +130,14 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   bool wants_capture() const { return !broke_ && !whole_.exhausted && !compiling_; }
   /// Captures from the function's start, and runs what came out. `slots`: bound arguments. Declined: run something
   /// else. With fullgraph, Error and GraphBreakError where capture breaks.
-  Outcome capture_whole(PyFunctionObject* function, PyObject* const* slots, PyObject*& result);
+  Outcome capture_whole(PyFunctionObject* function, capture::py::Slots slots, PyObject*& result);
 
   /// The entry for a whole call that fits, or null.
   std::shared_ptr<Entry> entry_of_call(const LiveSlots& live) const;
   /// As capture_whole, and runs nothing. False: with fullgraph, GraphBreakError where capture breaks.
-  bool precompile_whole(PyFunctionObject* function, PyObject* const* slots);
+  bool precompile_whole(PyFunctionObject* function, capture::py::Slots slots);
   /// Compiles the region at the function's start, where the code is spliced.
-  void precompile_start(PyFunctionObject* function, PyObject* const* slots);
+  void precompile_start(PyFunctionObject* function, capture::py::Slots slots);
 
   /// The code to run in place of the user's, or null: not broken, cannot be spliced, or all of its sites are dormant.
   /// Counts a call; sites that gave nothing are tried again after some.
@@ -202,7 +202,7 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   };
   /// From one visit of a site to where the region's rounds end: the next visit of this site, mostly.
   struct Round : Timed {
-    PyObject* const* locals;  // of the frame
+    capture::py::Slots locals;  // of the frame
     uint32_t site;
     int visits = 0;  // of other sites
   };
@@ -263,9 +263,9 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
     capture::Ref<> prediction;
     uint32_t exit;
   };
-  std::map<PyObject* const*, Pending> pending_;  // stress verify: by frame
-  std::vector<capture::Ref<>> recompiles_;       // at most kMostRecompiles
-  std::vector<std::shared_ptr<Entry>> retired_;  // removed while something ran
+  std::map<capture::py::Slots, Pending> pending_;  // stress verify: by frame
+  std::vector<capture::Ref<>> recompiles_;         // at most kMostRecompiles
+  std::vector<std::shared_ptr<Entry>> retired_;    // removed while something ran
   std::shared_ptr<CodeState> retired_self_;
   capture::Ref<> pending_error_;
   static constexpr std::size_t kMostRecompiles = 64;

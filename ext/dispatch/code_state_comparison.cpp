@@ -78,7 +78,7 @@ bool CodeState::begin_declined() {
   return true;
 }
 
-Side CodeState::begin_call(PyObject* const* slots) {
+Side CodeState::begin_call(capture::py::Slots slots) {
   ++call_count_;
   if (depth_++ == 0) spent_in_call_ns_ = 0;
   if (timed_ || !compares() || (code_->co_flags & kGeneratorFlags)) return Side::Compiled;

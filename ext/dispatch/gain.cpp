@@ -23,7 +23,7 @@ thread_local MeasuredCall* innermost = nullptr;
 int64_t excess_ns = 0;
 
 /// Arguments of another type or size may have other code compiled, which reports have to show.
-std::size_t kind_of(PyObject* const* arguments, int count) {
+std::size_t kind_of(capture::py::Slots arguments, int count) {
   std::size_t kind = static_cast<std::size_t>(count);
   auto mix = [&kind](std::size_t value) { kind = kind * 1000003 ^ value; };
   for (int i = 0; i < count; ++i) {
@@ -112,7 +112,7 @@ Record Gain::record() const {
   return record;
 }
 
-MeasuredCall::MeasuredCall(Gain& gain, PyObject* const* arguments, int count) : gain_(gain) {
+MeasuredCall::MeasuredCall(Gain& gain, capture::py::Slots arguments, int count) : gain_(gain) {
   bool recurs = false, is_plain = false;
   Gain::Class& of = gain.classes_[size_class(arguments, count)];
   for (MeasuredCall* call = innermost; call; call = call->outer_) {
@@ -174,14 +174,14 @@ void MeasuredCall::end() {
   excess_ns += read_clock(Reading::Start) - now;
 }
 
-bool MeasuredCall::runs_region(CodeState& state, uint32_t site, PyObject* const* locals) {
+bool MeasuredCall::runs_region(CodeState& state, uint32_t site, capture::py::Slots locals) {
   MeasuredCall* call = innermost;
   while (call && &call->gain_ != state.gain()) call = call->outer_;
   if (!call || call->was_sampled_ || call->gain_.why_never_sampled_) return true;
   return call->visit(state, site, locals);
 }
 
-bool MeasuredCall::visit(CodeState& state, uint32_t site, PyObject* const* locals) {
+bool MeasuredCall::visit(CodeState& state, uint32_t site, capture::py::Slots locals) {
   if (round_) {
     Gain::Loop& loop = *round_->loop;
     const bool goes_on = locals != round_->locals || (site != round_->site && site >= loop.head && site <= loop.end);

@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 
+#include "capture/py/slots.h"
 #include "ext/module/events.h"
 #include "ext/region/comparison.h"
 
@@ -65,7 +66,7 @@ class Gain {
 /// One call, from here to end(). A recursive call, and the calls that a plain call makes, are part of the outer call.
 class MeasuredCall {
  public:
-  MeasuredCall(Gain& gain, PyObject* const* arguments, int count);
+  MeasuredCall(Gain& gain, capture::py::Slots arguments, int count);
   MeasuredCall(const MeasuredCall&) = delete;
   ~MeasuredCall() { end(); }
 
@@ -74,13 +75,13 @@ class MeasuredCall {
   void end();
 
   /// A region's turn has come at a site of the function: does it run? It does not in rounds that run as plain Python.
-  static bool runs_region(CodeState& state, uint32_t site, PyObject* const* locals);
+  static bool runs_region(CodeState& state, uint32_t site, capture::py::Slots locals);
 
  private:
   struct Round {
     Gain::Loop* loop;
     uint32_t site;
-    PyObject* const* locals;  // of the frame
+    capture::py::Slots locals;  // of the frame
     Side side;
     bool was_sampled;
     bool calls_others = false;
@@ -88,7 +89,7 @@ class MeasuredCall {
     int64_t start = 0, compile_ns = 0, excess_ns = 0;
   };
   bool is_in_plain_round(const Gain::Class& call);
-  bool visit(CodeState& state, uint32_t site, PyObject* const* locals);
+  bool visit(CodeState& state, uint32_t site, capture::py::Slots locals);
   void end_round();
   void unlink();
 

@@ -3,6 +3,7 @@
 
 #include <unordered_map>
 
+#include "capture/py/interpreter.h"
 #include "ext/dispatch/code_state.h"
 #include "ext/dispatch/diagnostics.h"
 #include "ext/dispatch/function_report.h"
@@ -35,21 +36,21 @@ class CompiledFrames final : public MarkedCode, public std::enable_shared_from_t
     if (at != marked().end() && at->second.expired()) marked().erase(at);
   }
 
-  Outcome enter(PyFunctionObject* function, PyCodeObject* code, PyObject** locals, int local_count) override;
+  Outcome enter(PyFunctionObject* function, PyCodeObject* code, capture::py::Slots locals, int local_count) override;
   void leave() override { state_->end_call(); }
   CodeState& state() override { return *state_; }
 
  private:
-  Outcome enter_measured(PyFunctionObject* function, PyCodeObject* code, PyObject** locals);
-  Outcome enter_compiled(PyFunctionObject* function, PyCodeObject* code, PyObject** locals);
-  Outcome enter_checked(PyFunctionObject* function, PyCodeObject* code, PyObject** locals);
+  Outcome enter_measured(PyFunctionObject* function, PyCodeObject* code, capture::py::Slots locals);
+  Outcome enter_compiled(PyFunctionObject* function, PyCodeObject* code, capture::py::Slots locals);
+  Outcome enter_checked(PyFunctionObject* function, PyCodeObject* code, capture::py::Slots locals);
 
   std::shared_ptr<CodeState> state_;
   std::unique_ptr<capture::SplicedCode> spliced_;
 };
 
 capture::FrameInterceptor::Outcome CompiledFrames::enter(PyFunctionObject* function, PyCodeObject* code,
-                                                         PyObject** locals, int) {
+                                                         capture::py::Slots locals, int) {
   ++stats.frames_marked;
   if (capture::tools_active() || stance == Stance::ForceEager || tape_hook || is_disabled(code)) return {};
   return state_->gain() ? enter_measured(function, code, locals) : enter_compiled(function, code, locals);
@@ -60,9 +61,9 @@ struct MeasuredFrame final : capture::FrameInterceptor {
   MeasuredCall call;
   std::shared_ptr<FrameInterceptor> told = {};  // at the frame's end, too
 
-  MeasuredFrame(const std::shared_ptr<CodeState>& of, PyObject* const* arguments)
+  MeasuredFrame(const std::shared_ptr<CodeState>& of, capture::py::Slots arguments)
       : state(of), call(*of->gain(), arguments, argument_slots(of->code())) {}
-  Outcome enter(PyFunctionObject*, PyCodeObject*, PyObject**, int) override { return {}; }
+  Outcome enter(PyFunctionObject*, PyCodeObject*, capture::py::Slots, int) override { return {}; }
   void leave() override {
     call.end();
     if (told) told->leave();
@@ -70,7 +71,7 @@ struct MeasuredFrame final : capture::FrameInterceptor {
 };
 
 capture::FrameInterceptor::Outcome CompiledFrames::enter_measured(PyFunctionObject* function, PyCodeObject* code,
-                                                                  PyObject** locals) {
+                                                                  capture::py::Slots locals) {
   const auto frame = std::make_shared<MeasuredFrame>(state_, locals);
   Outcome outcome;
   if (frame->call.side() == Side::Compiled) outcome = enter_compiled(function, code, locals);
@@ -79,7 +80,7 @@ capture::FrameInterceptor::Outcome CompiledFrames::enter_measured(PyFunctionObje
 }
 
 capture::FrameInterceptor::Outcome CompiledFrames::enter_compiled(PyFunctionObject* function, PyCodeObject* code,
-                                                                  PyObject** locals) {
+                                                                  capture::py::Slots locals) {
   if (state_->passes_by()) return {};
   try {
     return enter_checked(function, code, locals);
@@ -91,7 +92,7 @@ capture::FrameInterceptor::Outcome CompiledFrames::enter_compiled(PyFunctionObje
 }
 
 capture::FrameInterceptor::Outcome CompiledFrames::enter_checked(PyFunctionObject* function, PyCodeObject* code,
-                                                                 PyObject** locals) {
+                                                                 capture::py::Slots locals) {
   const LiveSlots live{locals, argument_slots(code), nullptr, 0, reinterpret_cast<PyObject*>(function)};
   PyObject* result = nullptr;
   // Functions of one code object may live in several namespaces; entries are for the first that was seen.
@@ -175,7 +176,7 @@ PyObject* discover_callback = nullptr;  // owned
 thread_local bool discovering = false;  // frames of the callback itself are not asked about
 
 std::shared_ptr<capture::FrameInterceptor> discover(PyFunctionObject* function, PyCodeObject* code) {
-  if (discovering || !discover_callback || _Py_IsFinalizing()) return nullptr;  // then modules are empty
+  if (discovering || !discover_callback || capture::is_finalizing()) return nullptr;  // then modules are empty
   discovering = true;
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);

@@ -5,10 +5,10 @@
 #include <cstring>
 
 #include "capture/py/instance.h"
+#include "capture/py/interpreter.h"
 #include "capture/py/repr.h"
 #include "ext/arrays/tensor_object.h"
 #include "ext/guards/guard_program_impl.h"
-#include "ext/module/dict_version.h"
 
 namespace framejit::ext {
 
@@ -18,7 +18,7 @@ namespace {
 [[gnu::noinline]] int refresh(DictGroup& group) {
   // The tag is read first: should a lookup of a key with the same hash run user code that changes the dict, the next
   // match looks again.
-  const uint64_t tag = version_tag(group.dict);
+  const uint64_t tag = group.version.now();
   group.tag = 0;
   for (std::size_t i = 0; i < group.items.size(); ++i) {
     DictGroup::Item& item = group.items[i];
@@ -148,7 +148,7 @@ inline bool known_array_fits(const KnownArray& test, PyObject* object) {
 }  // namespace
 
 int GuardProgram::run(Matched& m) const noexcept {
-  PyObject* const* locals = m.live->locals;
+  const capture::py::Slots locals = m.live->locals;
   for (const KnownArray& test : known_) {
     PyObject* array = locals[test.local];
     if (!known_array_fits(test, array)) return kKnown + static_cast<int>(&test - known_.data());
@@ -162,7 +162,7 @@ int GuardProgram::run(Matched& m) const noexcept {
     switch (i->op) {
       case GuardOp::FetchGroup: {
         DictGroup& group = impl_->groups[i->number];
-        if (version_tag(group.dict) != group.tag && refresh(group) >= 0) break;
+        if (!group.version.is(group.tag) && refresh(group) >= 0) break;
         for (const uint32_t item : group.wanted) m.slots[group.items[item].slot] = group.items[item].value;
         ok = true;
         break;
@@ -280,8 +280,8 @@ bool GuardProgram::sees(const Matched& m, const PyObject* object) const {
     return std::find(objects, objects + count, object) != objects + count;
   };
   const LiveSlots& live = *m.live;
-  return among(m.slots, slots_) || among(live.locals, static_cast<std::size_t>(live.local_count)) ||
-         among(live.stack, static_cast<std::size_t>(live.depth)) || among(fixed_.data(), fixed_.size());
+  return among(m.slots, slots_) || live.locals.holds(live.local_count, object) ||
+         live.stack.holds(live.depth, object) || among(fixed_.data(), fixed_.size());
 }
 
 }  // namespace framejit::ext

@@ -138,6 +138,7 @@ class GuardCompiler {
       if (impl_.groups[i].dict == dict) return i;
     impl_.groups.emplace_back();
     impl_.groups.back().dict = dict;
+    impl_.groups.back().version = capture::DictVersion(dict);
     return static_cast<uint32_t>(impl_.groups.size() - 1);
   }
 

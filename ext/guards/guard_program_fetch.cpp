@@ -63,8 +63,7 @@ PyObject* instance_value(PyObject* object, PyObject* key, PyObject* found) {
     Py_DECREF(value);
     return unbound || !held ? nullptr : value;
   }
-  PyObject** dict = _PyObject_GetDictPtr(object);
-  return dict && *dict ? fetch_item(*dict, key) : nullptr;
+  return capture::instance_attr(object, key);
 }
 
 /// What `type` says of a class under these two names: it holds them beside its dict.

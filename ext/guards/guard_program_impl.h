@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "capture/py/dict_version.h"
 #include "ext/arrays/result_arrays.h"
 #include "ext/guards/guard_program.h"
 
@@ -56,7 +57,7 @@ struct ArrayTest {
 /// these.
 bool same_value(PyObject* a, PyObject* b);
 
-/// Names looked up in one dict. While its version tag is the one seen last the values are too.
+/// Names looked up in one dict. While its version is the one seen last the values are too.
 struct DictGroup {
   struct Item {
     PyObject* key;
@@ -75,6 +76,7 @@ struct DictGroup {
     return !item.expected || value == item.expected || (item.by_value && same_value(value, item.expected));
   }
   PyObject* dict;
+  capture::DictVersion version;
   uint64_t tag = 0;
   std::vector<Item> items;
   std::vector<uint32_t> wanted;  // items with a slot

@@ -30,7 +30,7 @@ namespace {
 int exec(PyObject* module) { return ModulePart::init_all(module) ? 0 : -1; }
 
 PyModuleDef_Slot slots[] = {{Py_mod_exec, reinterpret_cast<void*>(exec)},
-#if PY_VERSION_HEX >= 0x030c0000
+#ifdef Py_mod_multiple_interpreters
                             {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED},
 #endif
                             {0, nullptr}};

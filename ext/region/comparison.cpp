@@ -51,15 +51,20 @@ int64_t read_clock(Reading reading) {
   return nanoseconds;
 }
 
-int size_class(PyObject* const* slots, int count) {
+constexpr long kLargestSize = 1L << 30;  // a larger number is none
+
+int size_class(capture::py::Slots slots, int count) {
   uint64_t size = 0;
   for (int i = 0; i < count; ++i) {
     PyObject* object = slots[i];
     if (!object) continue;
     if (PyArray_Check(object)) size += static_cast<uint64_t>(PyArray_SIZE(reinterpret_cast<PyArrayObject*>(object)));
     else if (PyList_CheckExact(object) || PyTuple_CheckExact(object)) size += static_cast<uint64_t>(Py_SIZE(object));
-    else if (PyLong_CheckExact(object))
-      size += static_cast<uint64_t>(Py_ABS(Py_SIZE(object)) <= 1 ? std::abs(PyLong_AsLong(object)) : 0);
+    else if (PyLong_CheckExact(object)) {
+      int overflow = 0;
+      const long number = PyLong_AsLongAndOverflow(object, &overflow);
+      if (!overflow && std::abs(number) < kLargestSize) size += static_cast<uint64_t>(std::abs(number));
+    }
   }
   return std::bit_width(size);
 }

@@ -6,6 +6,8 @@
 #include <array>
 #include <cstdint>
 
+#include "capture/py/slots.h"
+
 namespace framejit::ext {
 
 enum class Side : uint8_t { Compiled, Bytecode };
@@ -16,7 +18,7 @@ enum class Reading : uint8_t { Start, Compiled, Bytecode, Compiling };  // Compi
 int64_t read_clock(Reading reading);
 
 /// Calls whose arguments are of about one size may be compared.
-int size_class(PyObject* const* slots, int count);
+int size_class(capture::py::Slots slots, int count);
 
 /// How often the bytecode had its turn, in this process: a time with one of a callee or of a region in it says nothing.
 inline int64_t bytecode_turns = 0;

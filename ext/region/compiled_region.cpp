@@ -8,6 +8,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "capture/py/interpreter.h"
 #include "capture/python_names.h"
 #include "ext/arrays/errstate.h"
 #include "ext/arrays/promotion.h"
@@ -212,7 +213,7 @@ Entry::~Entry() {
   for (Ref<>* ref : refs_) {
     const Lent* lent = lent_as(ref->get());
     if (!lent) continue;
-    if (PyWeakref_GET_OBJECT(lent->weakref.get()) != Py_None) Py_INCREF(ref->get());
+    if (capture::is_alive(lent->weakref.get())) Py_INCREF(ref->get());
     else  // it dies now, and others are told first
       (void)ref->release();
   }
@@ -562,7 +563,9 @@ Outcome Entry::enter(const capture::FrameView& frame, capture::FrameUpdate& upda
       defer_error();
     update.exit_instr = region_->exit;
     for (const auto& [slot, recipe] : region_->locals) update.locals.push_back({slot, Py_XNewRef(objects[recipe])});
-    for (const uint32_t recipe : region_->stack) update.stack.push_back(Py_XNewRef(objects[recipe]));
+    update.kept = static_cast<int>(region_->kept);
+    for (std::size_t i = 0; i < region_->stack.size(); ++i)
+      update.stack.push_back(i < region_->kept ? nullptr : Py_XNewRef(objects[region_->stack[i]]));
     if (result_on_stack_) update.stack.push_back(Py_NewRef(objects[region_->result]));
     return Outcome::Done;
   });
@@ -654,10 +657,11 @@ int64_t Entry::time_kernels(const LiveSlots& live, int64_t runs) {
 namespace {
 
 /// A list of borrowed objects, null for none: framejit._reporting._verify.UNBOUND.
-Ref<> object_list(PyObject* const* objects, std::size_t count, PyObject* unbound) {
+Ref<> object_list(capture::py::Slots objects, std::size_t count, PyObject* unbound) {
   Ref<> list = Ref<>::steal(PyList_New(static_cast<Py_ssize_t>(count)));
   for (std::size_t i = 0; list && i < count; ++i)
-    PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i), Py_NewRef(objects[i] ? objects[i] : unbound));
+    PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i),
+                    Py_NewRef(objects[static_cast<int64_t>(i)] ? objects[static_cast<int64_t>(i)] : unbound));
   return list;
 }
 
@@ -706,7 +710,7 @@ Ref<> Entry::prediction(const capture::FrameView& frame, const Workspace& w) con
   }
   const Ref<> stack_list = object_list(stack.data(), stack.size(), unbound.get());
   const Ref<> before = object_list(frame.locals, static_cast<std::size_t>(frame.local_count), unbound.get());
-  const Ref<> address = Ref<>::steal(PyLong_FromVoidPtr(const_cast<PyObject**>(frame.locals)));
+  const Ref<> address = Ref<>::steal(PyLong_FromVoidPtr(const_cast<void*>(frame.locals.address())));
   if (!ok || !stack_list || !before || !address) return {};
   Record record;
   record.put("code", reinterpret_cast<PyObject*>(region_->view->code()))

@@ -6,9 +6,9 @@
 #include <cfenv>
 #include <string_view>
 
+#include "capture/py/dict_version.h"
 #include "ext/arrays/errstate.h"
 #include "ext/arrays/promotion.h"
-#include "ext/module/dict_version.h"
 
 namespace framejit::ext {
 
@@ -104,7 +104,7 @@ class Inspector {
     PyObject* module = PyDict_GetItemWithError(PyImport_GetModuleDict(), name_.get());
     PyObject* dict = module && PyModule_CheckExact(module) ? PyModule_GetDict(module) : nullptr;
     if (!dict) return false;
-    if (dict != dict_ || version_tag(dict) != tag_ || !same_filters()) look(dict);
+    if (dict != dict_ || !version_.is(tag_) || !same_filters()) look(dict);
     log = log_;
     return plain_;
   }
@@ -117,8 +117,9 @@ class Inspector {
   }
 
   void look(PyObject* dict) {
+    if (dict != dict_) version_ = capture::DictVersion(dict);
     dict_ = dict;
-    tag_ = version_tag(dict);
+    tag_ = version_.now();
     log_ = filters_ = nullptr;
     std::vector<Ref<>> seen;
     seen.swap(seen_);  // released last: that may run code
@@ -169,6 +170,7 @@ class Inspector {
               once_ = interned("onceregistry");
   OwnFunctions functions_;
   PyObject *dict_ = nullptr, *filters_ = nullptr, *log_ = nullptr;  // borrowed: they stay while the dict is the same
+  capture::DictVersion version_;
   uint64_t tag_ = 0;
   std::vector<Ref<>> seen_;  // the filters
   bool plain_ = false;

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <utility>
 
+#include "capture/py/cpython/facts.h"
+#include "capture/py/interpreter.h"
 #include "capture/py/lru_cache.h"
 #include "ext/arrays/tensor_object.h"
 #include "ext/guards/guard_program_impl.h"
@@ -28,7 +30,7 @@ bool is_mutable(const Recipe& r) {
 /// vouched for, and move the memory of inputs. From 3.12 on none begins where objects are made.
 class NoCollection {
  public:
-  explicit NoCollection(bool wanted) : held_(PY_VERSION_HEX < 0x030c0000 && wanted && PyGC_Disable()) {}
+  explicit NoCollection(bool wanted) : held_(!capture::py::kCollectsAtEvalBreaker && wanted && PyGC_Disable()) {}
   ~NoCollection() {
     if (held_) PyGC_Enable();
   }
@@ -442,6 +444,7 @@ PyObject* Materializer::create_function(Workspace& w, const Recipe& r) const {
     if (PyFunction_SetKwDefaults(function.get(), defaults) < 0) return nullptr;
   if (PyObject* closure = item(5))
     if (PyFunction_SetClosure(function.get(), closure) < 0) return nullptr;
+  if (PyObject* annotate = item(6)) capture::set_annotate(function.get(), annotate);
   if (r.object) {
     // MAKE_FUNCTION stores a tuple of names and values as it is; the function makes a dict of it when asked.
     auto* f = reinterpret_cast<PyFunctionObject*>(function.get());

@@ -3,6 +3,7 @@
 #include "ext/tensor/tensor.h"
 
 #include <structmember.h>
+#include "capture/py/interpreter.h"
 #include "capture/python_names.h"
 
 #include <array>
@@ -262,7 +263,7 @@ PyObject* repr(PyObject* self) {
 PyObject* str(PyObject* self) { return PyObject_Str(tensor_array(self)); }
 
 /// Although == is elementwise.
-Py_hash_t hash_by_identity(PyObject* self) { return _Py_HashPointer(self); }
+Py_hash_t hash_by_identity(PyObject* self) { return capture::hash_pointer(self); }
 
 PyObject* iterate(PyObject* self) {
   if (PyArray_NDIM(array_of(self))) return PySeqIter_New(self);

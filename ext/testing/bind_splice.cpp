@@ -91,7 +91,7 @@ PyObject* null_mark() {
   return mark;
 }
 
-Ref<> list_of(PyObject* const* items, int count) {
+Ref<> list_of(py::Slots items, int count) {
   Ref<> list = Ref<>::steal(PyList_New(count));
   for (int i = 0; list && i < count; ++i)
     PyList_SET_ITEM(list.get(), i, Ref<>::share(items[i] ? items[i] : null_mark()).release());

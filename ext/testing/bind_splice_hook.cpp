@@ -22,7 +22,7 @@ class PythonInterceptor final : public FrameInterceptor {
  public:
   explicit PythonInterceptor(PyObject* callable) : callable_(Ref<>::share(callable)) {}
 
-  Outcome enter(PyFunctionObject* function, PyCodeObject* code, PyObject** locals, int local_count) override {
+  Outcome enter(PyFunctionObject* function, PyCodeObject* code, py::Slots locals, int local_count) override {
     if (busy_) return {};
     busy_ = true;
     Ref<> values = Ref<>::steal(PyList_New(0));
@@ -55,7 +55,7 @@ class PythonInterceptor final : public FrameInterceptor {
 class SplicingInterceptor final : public FrameInterceptor {
  public:
   explicit SplicingInterceptor(std::unique_ptr<SplicedCode> spliced) : spliced_(std::move(spliced)) {}
-  Outcome enter(PyFunctionObject*, PyCodeObject*, PyObject**, int) override {
+  Outcome enter(PyFunctionObject*, PyCodeObject*, py::Slots, int) override {
     return {false, nullptr, spliced_->code()};
   }
 

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "capture/py/instance.h"
 #include "capture/python_names.h"
 #include "capture/warnings.h"
 #include "ext/arrays/errstate.h"
@@ -315,7 +316,8 @@ struct AllSeen {
 bool is_sequence_of_results(PyObject* object) {
   if (PyTuple_CheckExact(object) || PyList_CheckExact(object)) return true;
   PyTypeObject* type = Py_TYPE(object);
-  PyObject* home = PyTuple_Check(object) ? PyDict_GetItemString(type->tp_dict, "__module__") : nullptr;
+  static PyObject* const module_name = PyUnicode_InternFromString("__module__");
+  PyObject* home = PyTuple_Check(object) ? capture::own_attr(type, module_name) : nullptr;
   const char* words = home && PyUnicode_Check(home) ? PyUnicode_AsUTF8(home) : nullptr;
   return words && std::string_view(words).starts_with("numpy.linalg.");
 }

@@ -1,0 +1,3 @@
+#pragma once
+
+#include "capture/py/dict_tag.h"

@@ -1,0 +1,61 @@
+// CPython 3.14: access to frames, thread state and interpreter state. See ../README.md for why each use is sound.
+#pragma once
+
+#include <internal/pycore_ceval.h>
+#include <internal/pycore_code.h>
+#include <internal/pycore_frame.h>
+#include <internal/pycore_instruments.h>
+#include <internal/pycore_interp.h>
+#include <internal/pycore_interpframe.h>
+#include <internal/pycore_runtime.h>
+
+#include "capture/py/code_unstable.h"
+#include "capture/py/frame_references.h"
+
+namespace framejit::capture::py {
+
+using Frame = _PyInterpreterFrame;
+
+inline PyThreadState* thread() { return PyThreadState_GetUnchecked(); }
+
+inline Frame* current_frame(PyThreadState* tstate) { return tstate->current_frame; }
+inline PyCodeObject* code_of(Frame* frame) { return reinterpret_cast<PyCodeObject*>(PyStackRef_AsPyObjectBorrow(frame->f_executable)); }
+inline PyFunctionObject* function_of(Frame* frame) { return reinterpret_cast<PyFunctionObject*>(PyStackRef_AsPyObjectBorrow(frame->f_funcobj)); }
+inline Slot* localsplus(Frame* frame) { return frame->localsplus; }
+
+/// The instruction that the frame executes now (valid inside an instruction, not at a call).
+inline _Py_CODEUNIT* position(Frame* frame) { return frame->instr_ptr; }
+/// Until the frame's next instruction its f_lineno is that of the instruction at `at`.
+inline void set_position(Frame* frame, _Py_CODEUNIT* at) { frame->instr_ptr = at; }
+/// Where a frame of the code stands that has not begun.
+inline _Py_CODEUNIT* fresh_position(PyCodeObject* code) { return _PyCode_CODE(code); }
+/// Gives a fresh frame another code object; the frame's reference to the old one goes.
+inline void set_code(Frame* frame, PyCodeObject* code) {
+  const _PyStackRef before = frame->f_executable;
+  frame->f_executable = PyStackRef_FromPyObjectNew(reinterpret_cast<PyObject*>(code));
+  PyStackRef_CLOSE(before);
+}
+
+inline bool error_set(PyThreadState* tstate) { return tstate->current_exception != nullptr; }
+inline bool tools_active(PyThreadState* tstate, PyCodeObject* code) {
+  return tools_active_in<_PyCoMonitoringData>(tstate, code);
+}
+/// A signal waits for the main thread. Needs neither the GIL nor a thread state.
+inline bool signal_pending() { return _Py_atomic_load_int_relaxed(&_PyRuntime.signals.is_tripped) != 0; }
+inline bool eval_breaker_set(PyThreadState* tstate) {
+  return (_Py_atomic_load_uintptr_relaxed(&tstate->eval_breaker) & _PY_EVAL_EVENTS_MASK) != 0;
+}
+/// Room for two more levels of recursion: what a region takes the place of may need them, and would raise.
+inline bool has_headroom(PyThreadState* tstate) { return tstate->py_recursion_remaining >= 2; }
+/// Less than half of the C recursion that the interpreter allows is left: it asks for the stack itself.
+inline bool c_recursion_is_low(PyThreadState*) { return false; }
+inline bool has_stack_space(PyThreadState* tstate, std::ptrdiff_t words) {
+  return _PyThreadState_HasStackSpace(tstate, static_cast<int>(words)) != 0;
+}
+
+/// The hook may give the result of this fresh frame itself: finish() is then called with it.
+inline bool can_finish(PyThreadState*, Frame*) { return true; }
+/// Clears the frame and takes it off the data stack.
+inline void finish(PyThreadState* tstate, Frame* frame) { _PyEval_FrameClearAndPop(tstate, frame); }
+
+}  // namespace framejit::capture::py

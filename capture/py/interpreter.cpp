@@ -1,0 +1,17 @@
+#include "capture/py/cpython/objects.h"
+
+#include "capture/py/interpreter.h"
+
+namespace framejit::capture {
+
+bool is_finalizing() { return py::is_finalizing(); }
+
+Py_hash_t hash_pointer(const void* pointer) { return py::hash_pointer(pointer); }
+
+bool is_alive(PyObject* weakref) { return static_cast<bool>(py::target_of(weakref)); }
+
+void set_annotate(PyObject* function, PyObject* annotate) {
+  py::set_annotate(reinterpret_cast<PyFunctionObject*>(function), annotate);
+}
+
+}  // namespace framejit::capture

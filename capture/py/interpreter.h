@@ -1,0 +1,19 @@
+// What the interpreter is asked for under names that differ between its versions.
+#pragma once
+
+#include "capture/py/ref.h"
+
+// Exported by every supported CPython, declared in a public header by none of the later ones.
+extern "C" PyAPI_FUNC(int) _PySet_NextEntry(PyObject* set, Py_ssize_t* at, PyObject** element, Py_hash_t* hash);
+extern "C" PyAPI_FUNC(int) _PySet_Update(PyObject* set, PyObject* iterable);
+
+namespace framejit::capture {
+
+bool is_finalizing();
+Py_hash_t hash_pointer(const void* pointer);
+/// Does what a weak reference refers to still live?
+bool is_alive(PyObject* weakref);
+/// Sets the function that makes the annotations of a function (3.14).
+void set_annotate(PyObject* function, PyObject* annotate);
+
+}  // namespace framejit::capture
