@@ -36,7 +36,7 @@ inline Attributes attributes_of(PyObject* object) {
     if (_PyDictOrValues_IsValues(held)) return {_PyDictOrValues_GetValues(held), nullptr};
     return {nullptr, _PyDictOrValues_GetDict(held)};
   }
-  PyObject** at = _PyObject_ComputedDictPointer(object);
+  PyObject** at = _PyObject_GetDictPtr(object);  // no managed one is left to make
   return {nullptr, at ? *at : nullptr};
 }
 /// Gives a function what functions of later versions have besides.

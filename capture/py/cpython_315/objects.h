@@ -39,7 +39,7 @@ inline Attributes attributes_of(PyObject* object) {
   }
   if (type->tp_flags & Py_TPFLAGS_MANAGED_DICT)
     return {nullptr, reinterpret_cast<PyObject*>(_PyObject_GetManagedDict(object))};
-  PyObject** at = _PyObject_ComputedDictPointer(object);
+  PyObject** at = _PyObject_GetDictPtr(object);  // no managed one is left to make
   return {nullptr, at ? *at : nullptr};
 }
 /// Gives a function what functions of later versions have besides.
