@@ -7,14 +7,36 @@ import platform
 import sys
 from types import ModuleType
 
+# The versions of CPython that functions are captured on. CMakeLists.txt reads this line and builds framejit._core for these.
+VERSIONS = ((3, 11), (3, 12), (3, 13), (3, 14), (3, 15))
+
+
+def _jit_reason() -> str | None:
+    """Why nothing is captured beside the interpreter's own JIT, whose traces rely on what captured code changes."""
+    if sys.version_info[:2] == (3, 13):  # its JIT cannot be asked whether it is on
+        import sysconfig
+
+        if "--enable-experimental-jit" in (sysconfig.get_config_var("CONFIG_ARGS") or ""):
+            return "framejit steps aside for the interpreter's own JIT, which this CPython 3.13 was built with"
+    jit = getattr(sys, "_jit", None)
+    if jit is not None and jit.is_enabled():
+        return "framejit steps aside for the interpreter's own JIT, which is on (PYTHON_JIT=0 turns it off)"
+    return None
+
 
 def _find_reason() -> str | None:
     if os.environ.get("FRAMEJIT_DISABLE", "") not in ("", "0"):
         return "FRAMEJIT_DISABLE is set"
     if sys.implementation.name != "cpython":
         return f"framejit captures on CPython, this is {sys.implementation.name}"
-    if sys.version_info[:2] != (3, 11):
-        return f"framejit captures on CPython 3.11, this is {platform.python_version()}"
+    if "t" in getattr(sys, "abiflags", ""):
+        return "framejit captures on CPython with the GIL, this is a free-threaded build"
+    jit_reason = _jit_reason()
+    if jit_reason is not None:
+        return jit_reason
+    if sys.version_info[:2] not in VERSIONS:
+        versions = ", ".join(f"{major}.{minor}" for major, minor in VERSIONS)
+        return f"framejit captures on CPython {versions}, this is {platform.python_version()}"
     if sys.platform != "linux" or platform.machine() != "x86_64":
         return f"framejit captures on Linux on x86-64, this is {sys.platform} on {platform.machine()}"
     return None
