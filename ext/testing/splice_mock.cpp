@@ -6,6 +6,10 @@
 
 #include "graph/support/check.h"
 
+#include <algorithm>
+
+#include "capture/py/cpython/facts.h"
+
 namespace framejit::ext {
 
 using namespace capture;
@@ -26,6 +30,7 @@ enum class Step { Done, Last, Refused };  // Last: executed, and nothing may fol
 struct MachineState {
   std::vector<Ref<>> locals, stack;
   uint32_t at = 0;
+  std::size_t untouched = 0;  // entries at the bottom of the stack that were never taken off
 };
 
 class Machine {
@@ -34,6 +39,7 @@ class Machine {
     for (int i = 0; i < frame.local_count; ++i) s_.locals.push_back(Ref<>::share(frame.locals[i]));
     for (int i = 0; i < frame.depth; ++i) s_.stack.push_back(Ref<>::share(frame.stack[i]));
     s_.at = last_ = at;
+    s_.untouched = s_.stack.size();
     keep();
   }
 
@@ -60,7 +66,10 @@ class Machine {
     update.dropped_at = static_cast<int32_t>(kept_last_);
     for (int i = 0; i < frame_.local_count; ++i)
       if (kept_.locals[i].get() != frame_.locals[i]) update.locals.push_back({i, kept_.locals[i].release()});
-    for (Ref<>& value : kept_.stack) update.stack.push_back(value.release());
+    // Those that hold no object have to stay, the others may be written again.
+    update.kept = static_cast<int>(kept_.untouched);
+    for (std::size_t i = 0; i < kept_.stack.size(); ++i)
+      update.stack.push_back(i < kept_.untouched ? nullptr : kept_.stack[i].release());
   }
 
  private:
@@ -74,7 +83,12 @@ class Machine {
   Ref<> pop() {
     Ref<> value = std::move(s_.stack.back());
     s_.stack.pop_back();
+    s_.untouched = std::min(s_.untouched, s_.stack.size());
     return value;
+  }
+  bool is_hidden(std::size_t i) const {
+    const std::size_t at = s_.stack.size() - i;
+    return at < s_.untouched && frame_.stack.is_integer(static_cast<int64_t>(at));
   }
   Step next() {
     ++s_.at;
@@ -113,8 +127,11 @@ class Machine {
       case Opcode::StoreFast: return store_fast(instr.arg, true);
       case Opcode::DeleteFast: return s_.locals[instr.arg] ? store_fast(instr.arg, false) : Step::Refused;
       case Opcode::PopTop: return pop_top();
-      case Opcode::Copy: push(s_.stack[s_.stack.size() - instr.arg]); return next();
-      case Opcode::Swap: std::swap(s_.stack.back(), s_.stack[s_.stack.size() - instr.arg]); return next();
+      case Opcode::Copy:
+        if (is_hidden(static_cast<std::size_t>(instr.arg))) return Step::Refused;
+        push(s_.stack[s_.stack.size() - instr.arg]);
+        return next();
+      case Opcode::Swap: return swap(static_cast<std::size_t>(instr.arg));
       case Opcode::Jump: return jump(instr, true);
       case Opcode::PopJumpIfTrue:
       case Opcode::PopJumpIfFalse: return conditional_jump(instr, instr.op == Opcode::PopJumpIfTrue);
@@ -136,6 +153,14 @@ class Machine {
     }
   }
 
+  Step swap(std::size_t i) {
+    for (std::size_t k = 1; k <= i; ++k)
+      if (is_hidden(k)) return Step::Refused;
+    std::swap(s_.stack.back(), s_.stack[s_.stack.size() - i]);
+    s_.untouched = std::min(s_.untouched, s_.stack.size() - i);
+    return next();
+  }
+
   PyObject* cell_contents(const Instr& instr) {
     PyObject* cell = s_.locals[instr.arg].get();
     return cell && PyCell_Check(cell) ? PyCell_GET(cell) : nullptr;
@@ -151,8 +176,10 @@ class Machine {
       PyErr_Clear();
     }
     if (!value) return Step::Refused;
-    if (instr.flag) push({});
-    return push_or_refuse(value);
+    if (instr.flag && !py::kNullBehindCallable) push({});
+    const Step step = push_or_refuse(value);
+    if (instr.flag && py::kNullBehindCallable) push({});
+    return step;
   }
 
   Step store_fast(int32_t slot, bool from_stack) {
@@ -187,17 +214,18 @@ class Machine {
 
   // Goes round a loop over a list, tuple or range. That changes the iterator, so it must be kept: only onto boundaries.
   Step for_iter(const Instr& instr) {
-    PyTypeObject* type = Py_TYPE(top());
+    PyObject* iterator = top(py::kIteratorSlots);
+    PyTypeObject* type = Py_TYPE(iterator);
     if (type != &PyListIter_Type && type != &PyTupleIter_Type && type != &PyRangeIter_Type) return Step::Refused;
     const std::span<const Instr> instrs = view_.instrs();
     if (!instrs[s_.at + 1].boundary || !instrs[instr.arg].boundary) return Step::Refused;
-    Ref<> value = Ref<>::steal(type->tp_iternext(top()));
+    Ref<> value = Ref<>::steal(type->tp_iternext(iterator));
     if (value) {
       push(std::move(value));
       return next();
     }
     PyErr_Clear();
-    pop();
+    for (int i = 0; i < py::kIteratorSlots; ++i) pop();
     s_.at = static_cast<uint32_t>(instr.arg);
     return Step::Last;  // the list may die now
   }

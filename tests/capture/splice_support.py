@@ -30,7 +30,9 @@ def stdlib_files():
     """Every Python file of the standard library, its tests included, that this interpreter can compile."""
     root = pathlib.Path(sysconfig.get_path("stdlib"))
     return sorted(
-        p for p in root.rglob("*.py") if not {"site-packages", "lib2to3", "bad"} & set(p.relative_to(root).parts)
+        p
+        for p in root.rglob("*.py")
+        if p.exists() and not {"site-packages", "lib2to3", "bad"} & set(p.relative_to(root).parts)
     )
 
 
@@ -58,6 +60,17 @@ def stdlib_codes(files):
         code = compile_file(path)
         if code is not None:
             yield from all_codes(code)
+
+
+def as_called(function):
+    """What the stack holds of a call of a function that is no method, in front of the arguments."""
+    both = [core._splice_null, function]
+    return both[::-1] if sys.version_info >= (3, 13) else both
+
+
+def as_iterated(iterator):
+    """What the stack holds of an iterator in a loop."""
+    return [iterator, core._splice_null] if sys.version_info >= (3, 15) else [iterator]
 
 
 def seeded(name):

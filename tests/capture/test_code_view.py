@@ -3,6 +3,7 @@
 import dis
 import sys
 import types
+from collections.abc import Mapping
 
 import pytest
 
@@ -41,7 +42,9 @@ def check_against_dis(code):
         assert place == tuple(
             -1 if v is None else v for v in (p.lineno, p.end_lineno, p.col_offset, p.end_col_offset)
         ), (code, start)
-        if instr.opcode in dis.hasjrel:
+        if instr.opname in ("FOR_ITER", "SEND"):  # past what pops at the end, where there is such
+            assert ours[arg][4] >= instr.argval // 2
+        elif instr.opcode in dis.hasjrel and op != "EndAsyncFor":
             assert ours[arg][4] == instr.argval // 2 or ours[arg][4] < instr.argval // 2
         if instr.opname == "LOAD_GLOBAL":
             assert code.co_names[arg] == instr.argval.removeprefix("NULL + ")
@@ -61,7 +64,7 @@ def test_every_opcode_has_a_row():
             continue
         if name in ("CACHE", "RESERVED", "INTERPRETER_EXIT", "EXIT_INIT_CHECK", "ENTER_EXECUTOR"):
             continue  # never in co_code of a function
-        expected = caches.get(name, 0) if isinstance(caches, dict) else caches[number]
+        expected = caches.get(name, 0) if isinstance(caches, Mapping) else caches[number]
         assert table[number] is not None, name
         assert table[number][1] == expected, name
 
@@ -130,7 +133,6 @@ def test_handlers():
     assert seen[0][8] == -1
 
 
-@pytest.mark.skipif(sys.version_info >= (3, 12), reason="opcodes of 3.11")
 def test_jumps_name_instructions():
     def f(n):
         s = 0
@@ -140,9 +142,10 @@ def test_jumps_name_instructions():
         return s
 
     seen = rows(f)
-    jumps = [r for r in seen if r[0] == "PopJumpIfTrue"]
-    assert [r[2] for r in jumps] == [True]
-    assert jumps[0][1] < seen.index(jumps[0])
+    back = [r for r in seen if r[0] in ("PopJumpIfTrue", "Jump") and r[2]]
+    assert len(back) == 1
+    assert back[0][1] < seen.index(back[0])
+    assert not any(r[2] for r in seen if r[0] in ("PopJumpIfFalse", "PopJumpIfNone"))
 
 
 def test_all_codes_finds_nested():
@@ -156,6 +159,10 @@ def test_sample_encodes_to_the_same_bytes():
         assert core._splice_encode(code) == (code.co_code, code.co_linetable, code.co_exceptiontable), code
 
 
+# CPython 3.15 reads co_code of such bytes in a way that crashes.
+CRASHES = sys.version_info >= (3, 15)
+
+
 def test_code_that_no_compiler_made():
     """Changed bytes give instructions or an error, never a crash."""
     rng = seeded("bytes")
@@ -166,7 +173,7 @@ def test_code_that_no_compiler_made():
     for code in rng.sample(codes, 300):
         parts = {name: bytearray(getattr(code, name)) for name in ("co_code", "co_linetable", "co_exceptiontable")}
         for _ in range(rng.randrange(1, 4)):
-            name, part = rng.choice([(n, p) for n, p in parts.items() if p])
+            name, part = rng.choice([(n, p) for n, p in parts.items() if p and not (n == "co_code" and CRASHES)])
             part[rng.randrange(len(part) - last[name])] = rng.randrange(256)
         changed = code.replace(**{name: bytes(part) for name, part in parts.items()})
         for what in (core._splice_decode, core._splice_encode):

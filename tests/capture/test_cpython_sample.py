@@ -10,7 +10,6 @@ import pytest
 RUNNER = pathlib.Path(__file__).resolve().parent.parent / "long" / "run_cpython_tests.py"
 
 
-@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="splicing is for CPython 3.11")
 @pytest.mark.skipif(importlib.util.find_spec("test.test_generators") is None, reason="Python without its tests")
 def test_language_modules_behave_the_same():
     modules = ["test_generators", "test_with", "test_scope", "test_yield_from"]
@@ -22,7 +21,6 @@ def test_language_modules_behave_the_same():
     assert "'exits': 0" not in done.stdout
 
 
-@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="splicing is for CPython 3.11")
 @pytest.mark.skipif(importlib.util.find_spec("test.test_generators") is None, reason="Python without its tests")
 def test_language_modules_marked_in_place_behave_the_same():
     modules = ["test_generators", "test_scope", "test_sys_setprofile", "test_dict"]

@@ -9,7 +9,6 @@ import weakref
 import pytest
 from splice_support import core, spliced
 
-pytestmark = pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="splicing is for CPython 3.11")
 
 
 @pytest.fixture(autouse=True)
@@ -205,7 +204,7 @@ def count(*a):
 
 assert core._hook_mark(f.__code__, count)
 assert f(60000) == 60000
-assert 1000 < calls < 60000, calls
+assert 100 < calls < 60000, calls  # 3.12 and 3.13 allow less C recursion
 assert core._hook_installed()
 before = calls
 assert f(10) == 10

@@ -12,7 +12,6 @@ import splice_programs  # noqa: E402
 from splice_support import core, load_rewritten, observe, stdlib_codes, stdlib_files  # noqa: E402
 
 pytestmark = pytest.mark.long
-only_311 = pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="splicing is for CPython 3.11")
 RUNNER = pathlib.Path(__file__).with_name("run_cpython_tests.py")
 
 
@@ -25,7 +24,6 @@ def test_the_standard_library_encodes_to_the_same_bytes():
     assert count > 20000
 
 
-@only_311
 def test_the_standard_library_splices():
     for code in stdlib_codes(stdlib_files()):
         try:
@@ -34,7 +32,6 @@ def test_the_standard_library_splices():
             assert "no place" in str(e), code
 
 
-@only_311
 @pytest.mark.parametrize("share", [40, 128, 255])
 def test_random_exits_with_many_seeds(share):
     for seed in range(300):
@@ -49,13 +46,11 @@ def test_random_exits_with_many_seeds(share):
                 assert observe(getattr(module, function.__name__), fresh[1]) == expected, (share, seed, function)
 
 
-@only_311
 def test_cpython_tests_spliced():
     done = subprocess.run([sys.executable, str(RUNNER)], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
 
 
-@only_311
 def test_cpython_tests_marked():
     command = [sys.executable, str(RUNNER), "--modes", "marked,rewrite"]
     done = subprocess.run(command, capture_output=True, text=True)
