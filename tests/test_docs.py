@@ -31,12 +31,12 @@ MODULES = [
     for path in sorted(PACKAGE.rglob("*.py"))
     if ">>> " in path.read_text(encoding="utf-8")
 ]
-# Modules whose examples run without the compiled half.
+# Modules whose examples run without the compiled half; those of framejit.ops do not.
 PLAIN = {
     *("framejit", "_config", "_control", "_custom", "_dtypes", "_explain", "_format", "_info", "_jit", "_jit_config"),
     *("_mark", "_platform", "_stats", "_trace"),
 }
-OF_CAPTURE |= {name for name in MODULES if name.split(".")[-1] not in PLAIN}
+OF_CAPTURE |= {name for name in MODULES if name.split(".")[-1] not in PLAIN or ".ops." in name}
 
 
 def named(names):
