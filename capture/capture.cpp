@@ -194,6 +194,26 @@ void Attempt::checkpoint(int64_t executed) {
   if (loops_.count(frame_.pc)) heads_.try_emplace(frame_.pc, boundaries_.back());
 }
 
+/// GET_ITER comes right before the FOR_ITER at `i`, or is followed by what begins a comprehension that is inlined.
+bool follows_get_iter(const CodeView& view, uint32_t i) {
+  while (i-- > 0) {
+    const Instr& instr = view.instrs()[i];
+    switch (instr.op) {
+      case Opcode::GetIter: return true;
+      case Opcode::LoadFastAndClear:
+      case Opcode::MakeCell:
+      case Opcode::Swap: break;
+      case Opcode::BuildList:
+      case Opcode::BuildSet:
+      case Opcode::BuildMap:
+        if (instr.arg == 0) break;
+        [[fallthrough]];
+      default: return false;
+    }
+  }
+  return false;
+}
+
 /// Takes back what was done since.
 void Attempt::restore(const Checkpoint& c) {
   session_.rollback(c.mark);
@@ -332,9 +352,9 @@ CaptureOutcome Attempt::run() {
     const Checkpoint* at = loop && can_leave() ? loop : last_exit(loop ? loop->executed : executed + 1);
     if (at && !loop && why.id != BreakId::Stress) at = before_loads(at);
     // Where a loop was broken in its body, or at its iterable, its head is no break of its own.
-    const bool round_ends = why.id == BreakId::UnknownIterable && before > 0 &&
+    const bool round_ends = why.id == BreakId::UnknownIterable &&
                             request_.view->instrs()[before].op == Opcode::ForIter &&
-                            request_.view->instrs()[before - 1].op == Opcode::GetIter && !request_.options.fullgraph;
+                            follows_get_iter(*request_.view, before) && !request_.options.fullgraph;
     std::vector<Break> breaks;
     if (!round_ends) breaks.push_back(std::move(why));
     CaptureOutcome outcome = finish(at, nullptr, std::move(breaks), while_holds.get());

@@ -2,6 +2,7 @@
 #include "capture/code_view.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "capture/code_raw.h"
 #include "capture/py/cpython/facts.h"
@@ -189,6 +190,21 @@ class Canonicalizer {
   int32_t constants_;
 };
 
+bool is_jump(Opcode op) {
+  switch (op) {
+    case Opcode::Jump:
+    case Opcode::PopJumpIfFalse:
+    case Opcode::PopJumpIfTrue:
+    case Opcode::PopJumpIfNone:
+    case Opcode::PopJumpIfNotNone:
+    case Opcode::JumpIfFalseOrPop:
+    case Opcode::JumpIfTrueOrPop:
+    case Opcode::ForIter:
+    case Opcode::Send: return true;
+    default: return false;
+  }
+}
+
 /// The constants of a code object and, behind them, `more`.
 Ref<> all_constants(PyObject* consts, const std::vector<Ref<>>& more) {
   if (more.empty()) return Ref<>::share(consts);
@@ -261,7 +277,67 @@ std::shared_ptr<const CodeView> CodeView::decode(PyCodeObject* code, Keep keep) 
                                    raw.instrs[handler.target].arg == kStopIterationError});
   for (Py_ssize_t i = 0; i < code->co_nlocalsplus; ++i)
     view->locals_.push_back(PyTuple_GET_ITEM(code->co_localsplusnames, i));
+  view->turn_jumps_over_jumps();
+  view->merge_copies();
   return view;
+}
+
+/// A conditional jump over a jump back (3.12 has no conditional jumps back) becomes a conditional jump back, and what it
+/// jumped over does nothing. In between may be what tools are told of.
+void CodeView::turn_jumps_over_jumps() {
+  auto opposite = [](Opcode op) {
+    switch (op) {
+      case Opcode::PopJumpIfFalse: return Opcode::PopJumpIfTrue;
+      case Opcode::PopJumpIfTrue: return Opcode::PopJumpIfFalse;
+      case Opcode::PopJumpIfNone: return Opcode::PopJumpIfNotNone;
+      case Opcode::PopJumpIfNotNone: return Opcode::PopJumpIfNone;
+      default: return Opcode::Unknown;
+    }
+  };
+  std::vector<bool> reached(instrs_.size() + 1, false);
+  for (const Instr& instr : instrs_)
+    if (is_jump(instr.op)) reached[static_cast<std::size_t>(instr.arg)] = true;
+  for (const Handler& handler : handlers_) reached[handler.target] = true;
+  for (uint32_t i = 0; i < instrs_.size(); ++i) {
+    if (opposite(instrs_[i].op) == Opcode::Unknown || instrs_[i].flag) continue;
+    uint32_t back = i + 1;
+    while (back < instrs_.size() && instrs_[back].op == Opcode::Nop && !instrs_[back].boundary && !reached[back]) ++back;
+    if (back >= instrs_.size() || instrs_[back].op != Opcode::Jump || !instrs_[back].flag || reached[back]) continue;
+    if (instrs_[i].arg != static_cast<int32_t>(back) + 1) continue;
+    instrs_[i].op = opposite(instrs_[i].op);
+    instrs_[i].arg = instrs_[back].arg;
+    instrs_[i].flag = true;
+    instrs_[back].op = Opcode::Nop;
+    instrs_[back].flag = instrs_[back].boundary = false;
+    instrs_[back].arg = 0;
+  }
+}
+
+bool CodeView::is_copy(uint32_t a, uint32_t b) const {
+  const Instr &x = instrs_[a], &y = instrs_[b];
+  return x.op == y.op && x.arg == y.arg && x.flag == y.flag && x.kwnames == y.kwnames && x.depth == y.depth &&
+         x.boundary == y.boundary && x.line >= 0 && x.line == y.line && x.end_line == y.end_line &&
+         x.column == y.column && x.end_column == y.end_column && handler_of(a) == handler_of(b);
+}
+
+void CodeView::merge_copies() {
+  constexpr std::size_t kMostReturns = 200;
+  std::vector<uint32_t> returns;
+  for (uint32_t i = 0; i < instrs_.size() && returns.size() < kMostReturns; ++i)
+    if ((instrs_[i].op == Opcode::ReturnValue || instrs_[i].op == Opcode::ReturnConst) && instrs_[i].depth >= 0)
+      returns.push_back(i);
+  for (const uint32_t copy : returns) {
+    const auto last = std::find_if(returns.rbegin(), returns.rend(), [&](uint32_t r) { return is_copy(copy, r); });
+    if (*last == copy) continue;
+    if (merged_.empty()) {
+      merged_.resize(instrs_.size());
+      std::iota(merged_.begin(), merged_.end(), 0u);
+    }
+    for (uint32_t k = 0; k <= copy && is_copy(copy - k, *last - k) && (k == 0 || !is_jump(instrs_[copy - k].op)); ++k)
+      merged_[copy - k] = *last - k;
+  }
+  for (Instr& instr : instrs_)
+    if (is_jump(instr.op)) instr.arg = static_cast<int32_t>(merged(static_cast<uint32_t>(instr.arg)));
 }
 
 int CodeView::at_offset(uint32_t offset) const { return offset < index_of_.size() ? index_of_[offset] : -1; }

@@ -83,6 +83,10 @@ class CodeView {
   std::span<const Handler> handlers() const { return handlers_; }
   /// Index of the instruction at a raw code-unit offset, or -1.
   int at_offset(uint32_t offset) const;
+  /// The instruction to go on with behind `i`: where the compiler has copied the end of a function into its paths, paths
+  /// go on in the last copy, where they meet.
+  uint32_t behind(uint32_t i) const { return merged(i + 1); }
+  uint32_t merged(uint32_t i) const { return i < merged_.size() ? merged_[i] : i; }
   /// The innermost handler of the program's own that covers instruction `i`, or null.
   const Handler* handler_of(uint32_t i) const;
 
@@ -101,12 +105,17 @@ class CodeView {
   ~CodeView();
 
  private:
+  void turn_jumps_over_jumps();
+  void merge_copies();
+  bool is_copy(uint32_t a, uint32_t b) const;
+
   PyCodeObject* code_ = nullptr;
   Ref<> kept_code_, consts_, names_, local_names_, local_kinds_;
   std::vector<Instr> instrs_;
   std::vector<Handler> handlers_;
   std::vector<PyObject*> locals_;  // borrowed from local_names_
   std::vector<int32_t> index_of_;  // raw unit -> Instr
+  std::vector<uint32_t> merged_;   // by Instr: itself, or its last copy; empty if there are no copies
   mutable std::unique_ptr<FlowMap> flow_map_;
 };
 

@@ -480,7 +480,7 @@ Step SymbolicFrame::branch(Value* condition, const Instr& i, Break why) {
     FRAMEJIT_TRY(fits, check_unrolled(target));
     (void)fits;
   }
-  const uint32_t targets[] = {jumps_if ? target : here + 1, jumps_if ? here + 1 : target};
+  const uint32_t targets[] = {jumps_if ? target : view->behind(here), jumps_if ? view->behind(here) : target};
   std::vector<Value*> stacks[] = {stack, stack};
   if (!pops) stacks[jumps_if ? 1 : 0].pop_back();
   if (scope_) scope_->decided = true;

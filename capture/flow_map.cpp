@@ -8,7 +8,8 @@ namespace framejit::capture {
 
 namespace {
 
-void successors(const Instr& instr, uint32_t i, uint32_t end, std::vector<uint32_t>& out) {
+void successors(const CodeView& view, uint32_t i, uint32_t end, std::vector<uint32_t>& out) {
+  const Instr& instr = view.instrs()[i];
   switch (instr.op) {
     case Opcode::Jump: out.push_back(static_cast<uint32_t>(instr.arg)); return;
     case Opcode::PopJumpIfFalse:
@@ -25,7 +26,7 @@ void successors(const Instr& instr, uint32_t i, uint32_t end, std::vector<uint32
     case Opcode::Reraise: return;
     default: break;
   }
-  if (i + 1 < end) out.push_back(i + 1);
+  if (i + 1 < end) out.push_back(view.behind(i));
 }
 
 }  // namespace
@@ -45,8 +46,7 @@ FlowMap::FlowMap(const CodeView& view)
       heads_(view.instrs().size(), false) {
   const uint32_t exit = end();
   for (uint32_t i = 0; i < exit; ++i) {
-    const Instr& instr = view.instrs()[i];
-    successors(instr, i, exit, next_[i]);
+    successors(view, i, exit, next_[i]);
     for (uint32_t to : next_[i]) {
       before_[to].push_back(i);
       if (to <= i && view.instrs()[to].op != Opcode::ForIter) heads_[to] = true;

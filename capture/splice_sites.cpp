@@ -51,7 +51,10 @@ std::vector<uint32_t> default_sites(const CodeView& view) {
   for (uint32_t i = 0; i < instrs.size(); ++i) {
     if (instrs[i].depth < 0) continue;
     if (is_jump(instrs[i].op)) wanted.insert(static_cast<uint32_t>(instrs[i].arg));
-    if (breaks_flow(instrs[i].op)) wanted.insert(i + 1);
+    if (!breaks_flow(instrs[i].op)) continue;
+    uint32_t next = i + 1;  // past what nothing may stand in front of
+    while (next < instrs.size() && instrs[next].op == Opcode::Nop && !instrs[next].boundary) ++next;
+    wanted.insert(next);
   }
   std::vector<uint32_t> sites;
   for (uint32_t i : wanted)

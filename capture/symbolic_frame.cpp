@@ -104,7 +104,7 @@ Step SymbolicFrame::advance() {
   if (!done && unwind(done.error())) done = Flow::Jumped;
   if (!done) return done;
   s.sync_dim_guards();
-  if (*done == Flow::Next) ++pc;
+  if (*done == Flow::Next) pc = view->behind(pc);
   return done;
 }
 
