@@ -32,7 +32,7 @@ namespace framejit::capture {
   X(SetAdd) X(MapAdd) X(ListExtend) X(SetUpdate) X(DictUpdate) X(DictMerge) X(ListToTuple) X(FormatValue)               \
   X(UnpackSequence) X(UnpackEx) X(GetLen) X(MatchMapping) X(MatchSequence) X(MatchKeys) X(MatchClass)                   \
   X(Jump) /* target */ X(PopJumpIfFalse) X(PopJumpIfTrue) X(PopJumpIfNone) X(PopJumpIfNotNone) X(JumpIfFalseOrPop)      \
-  X(JumpIfTrueOrPop) X(GetIter) X(ForIter) /* target */ X(EndFor)                                                       \
+  X(JumpIfTrueOrPop) X(GetIter) X(ForIter) /* target */ X(EndFor) X(PopIter)                                                     \
   X(Call) /* positional + keyword count; kwnames */ X(CallFunctionEx) /* flag 1: kwargs */ X(MakeFunction) /* flags */  \
   X(SetFunctionAttribute) X(ReturnValue) X(ReturnConst) X(YieldValue) X(Send) X(EndSend) X(GetYieldFromIter)            \
   X(GetAwaitable) X(GetAIter) X(GetANext) X(EndAsyncFor) X(BeforeAsyncWith) X(AsyncGenWrap) X(CleanupThrow)             \

@@ -34,6 +34,11 @@ Step SymbolicFrame::jump_op(const Instr& i) {
 
 Step SymbolicFrame::iterate_op(const Instr& i) {
   if (i.op == Opcode::GetIter) return push_iterator(x.iterate(pop()));
+  if (i.op == Opcode::PopIter) {
+    if (may_finalize_in_slot(stack[stack.size() - py::kIteratorSlots])) return finalizes();
+    pop_raw(py::kIteratorSlots);
+    return next();
+  }
   Value* iterator = peek(py::kIteratorSlots);
   if (iterator->kind != ValueKind::Iterator && iterator->kind != ValueKind::Object)
     return break_at(BreakId::UnknownIterable, "an iterator from outside");
@@ -124,7 +129,8 @@ Step SymbolicFrame::make_function(const Instr& i) {
 
 Step SymbolicFrame::set_function_attribute(const Instr& i) {  // 3.13
   Value* f = pop();
-  if (f->kind != ValueKind::Function) return unsupported(i, BreakId::UnsupportedInstruction);  // made before the region
+  if (f->kind != ValueKind::Function || f->source)  // it was made before the region
+    return unsupported(i, BreakId::UnsupportedInstruction);
   Value* part = pop();
   const std::size_t at = part_of_function(i.arg);
   Value* before = f->items[at];

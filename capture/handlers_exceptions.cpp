@@ -106,8 +106,9 @@ Step SymbolicFrame::with_op(const Instr& i) {
     return push_or_break(x.call(enter, {}, {}));
   }
   if (i.op == Opcode::LoadSpecial) {
+    if (i.arg > 1) return unsupported(i, BreakId::GeneratorFrame);
     Value* manager = pop();
-    FRAMEJIT_TRY(method, i.arg <= 1 ? x.special_method(manager, i.arg == 0 ? kEnter : kExit) : nullptr);
+    FRAMEJIT_TRY(method, x.special_method(manager, i.arg == 0 ? kEnter : kExit));
     if (!method) return break_at(BreakId::UserEffect, "with");
     push_callable(method, s.make(ValueKind::Null));
     return Flow::Next;

@@ -107,6 +107,12 @@ Value* Executor::look(Value* v) {
 }
 
 Value* Executor::literal(PyObject* object) {
+  if (PySlice_Check(object)) {  // 3.14 has constants of slices
+    const auto* slice = reinterpret_cast<PySliceObject*>(object);
+    Value* v = session_.make(ValueKind::Slice);
+    v->items = {literal(slice->start), literal(slice->stop), literal(slice->step)};
+    return v;
+  }
   if (!PyTuple_CheckExact(object)) return session_.constant(object);
   Values items;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i) items.push_back(literal(PyTuple_GET_ITEM(object, i)));

@@ -31,6 +31,7 @@ bool breaks_flow(Opcode op) {
     case Opcode::Call:
     case Opcode::CallFunctionEx:
     case Opcode::PushExcInfo:
+    case Opcode::PopExcept:
     case Opcode::Resume:
     case Opcode::ForIter:
     case Opcode::BeforeWith: return true;

@@ -262,6 +262,7 @@ Step SymbolicFrame::step(const Instr& i) {
     case Opcode::JumpIfTrueOrPop: return jump_op(i);
 
     case Opcode::GetIter:
+    case Opcode::PopIter:
     case Opcode::ForIter: return iterate_op(i);
 
     case Opcode::Call: return call_op(i);
