@@ -65,6 +65,25 @@ Captured<Value*> extreme(Executor& x, const Values& a, int op, const char* name)
 Captured<Value*> do_min(Executor& x, const Values& a) { return extreme(x, a, Py_LT, "min"); }
 Captured<Value*> do_max(Executor& x, const Values& a) { return extreme(x, a, Py_GT, "max"); }
 
+/// The sum of known numbers as the interpreter makes it; null: one is not known, or is no exact number.
+Value* sum_of_constants(Executor& x, const Values& items, Value* start) {
+  const auto is_known = [&](Value*& v) {
+    v = x.look(v);
+    return v->is_constant() && (PyLong_CheckExact(v->object.get()) || PyFloat_CheckExact(v->object.get()) ||
+                                PyComplex_CheckExact(v->object.get()));
+  };
+  Values known = items;
+  if (known.empty() || !is_known(start) || !std::all_of(known.begin(), known.end(), is_known)) return nullptr;
+  const Ref<> list = Ref<>::steal(PyList_New(static_cast<Py_ssize_t>(known.size())));
+  for (std::size_t i = 0; list && i < known.size(); ++i)
+    PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i), Ref<>(known[i]->object).release());
+  static PyObject* const sum = PyDict_GetItemString(PyEval_GetBuiltins(), "sum");
+  const Ref<> total =
+      list ? Ref<>::steal(PyObject_CallFunctionObjArgs(sum, list.get(), start->object.get(), nullptr)) : Ref<>();
+  if (!total) PyErr_Clear();
+  return total ? x.literal(total.get()) : nullptr;
+}
+
 Captured<Value*> do_sum(Executor& x, const Values& a) {
   if (a.empty() || a.size() > 2) return unsupported("sum");
   // sum() of an array adds its rows one by one, as iteration gives them.
@@ -73,6 +92,7 @@ Captured<Value*> do_sum(Executor& x, const Values& a) {
   PyObject* start = x.type_of(x.look(total));
   for (PyTypeObject* refused : {&PyUnicode_Type, &PyBytes_Type, &PyByteArray_Type})
     if (!start || PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(start), refused)) return unsupported("sum");
+  if (Value* known = sum_of_constants(x, items, total)) return known;
   for (Value* item : items) {
     if (a[0]->kind == ValueKind::List && a[0]->items != items) return unsupported("sum");  // __add__ changed it
     item = x.look(item);

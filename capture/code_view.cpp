@@ -222,8 +222,9 @@ Ref<> all_constants(PyObject* consts, const std::vector<Ref<>>& more) {
 /// what stands there to pop it is passed.
 uint32_t target_past_end(const RawCode& raw, Opcode op, uint32_t target) {
   if (op == Opcode::ForIter && raw.instrs[target].op == kRaw.end_for) return target + py::kLoopEndInstructions;
-  if (op == Opcode::Send && raw.instrs[target].op == kRaw.end_send) return target + py::kSendEndInstructions;
-  return target;
+  if (op != Opcode::Send || raw.instrs[target].op != kRaw.end_send) return target;
+  target += py::kSendEndInstructions;
+  return raw.instrs[target].op == kRaw.not_taken ? target + 1 : target;
 }
 
 constexpr int kCellFlag = 0x40, kFreeFlag = 0x80;  // CO_FAST_CELL, CO_FAST_FREE

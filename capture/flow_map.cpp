@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <memory>
 
+#include "capture/py/cpython/facts.h"
+
 namespace framejit::capture {
 
 namespace {
@@ -52,6 +54,9 @@ FlowMap::FlowMap(const CodeView& view)
       if (to <= i && view.instrs()[to].op != Opcode::ForIter) heads_[to] = true;
     }
   }
+  if constexpr (py::kLoopsTestAtTop)
+    for (uint32_t i = exit; i-- > 0;)
+      if (heads_[i]) move_head(view, i);
   // In an order in which what comes later in the program is seen first.
   std::vector<uint32_t> number(next_.size(), 0), order;
   std::vector<std::pair<uint32_t, std::size_t>> path{{exit, 0}};
@@ -99,15 +104,53 @@ FlowMap::FlowMap(const CodeView& view)
   std::copy_n(after.begin(), joins_.size(), joins_.begin());
 }
 
+/// The rounds of a `while` begin behind its test. What leaves the loop first is taken for that, if nothing is stored
+/// before.
+void FlowMap::move_head(const CodeView& view, uint32_t head) {
+  for (uint32_t i : before_[head])
+    if (i >= head && view.instrs()[i].op != Opcode::Jump) return;
+  const std::vector<bool> members = loop_at(head);
+  loops_.clear();
+  uint32_t behind_test = head;
+  for (uint32_t i = head; i < end() && members[i]; ++i) {
+    switch (view.instrs()[i].op) {
+      case Opcode::PopJumpIfFalse:
+      case Opcode::PopJumpIfTrue:
+      case Opcode::PopJumpIfNone:
+      case Opcode::PopJumpIfNotNone:
+        if (!members[static_cast<std::size_t>(view.instrs()[i].arg)]) behind_test = i + 1;
+        continue;
+      case Opcode::StoreFast:
+      case Opcode::StoreDeref:
+      case Opcode::StoreGlobal:
+      case Opcode::StoreName:
+      case Opcode::StoreAttr:
+      case Opcode::StoreSubscr:
+      case Opcode::StoreSlice:
+      case Opcode::PopTop:
+      case Opcode::Jump:
+      case Opcode::ForIter: break;
+      default: continue;
+    }
+    break;
+  }
+  if (behind_test == head || behind_test >= end() || !members[behind_test] || heads_[behind_test]) return;
+  heads_[head] = false;
+  heads_[behind_test] = true;
+  entered_at_[behind_test] = head;
+}
+
 const std::vector<bool>& FlowMap::loop_at(uint32_t head) const {
   const auto [at, fresh] = loops_.try_emplace(head);
   std::vector<bool>& members = at->second;
   if (!fresh || !heads_[head]) return members;
   members.resize(joins_.size(), false);
-  members[head] = true;
+  const auto moved = entered_at_.find(head);
+  const uint32_t entry = moved == entered_at_.end() ? head : moved->second;
+  members[entry] = true;
   std::vector<uint32_t> open;
-  for (uint32_t i : before_[head])
-    if (i >= head) open.push_back(i);
+  for (uint32_t i : before_[entry])
+    if (i >= entry) open.push_back(i);
   while (!open.empty()) {
     const uint32_t i = open.back();
     open.pop_back();

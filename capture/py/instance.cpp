@@ -32,6 +32,11 @@ PyObject* instance_attr(PyObject* object, PyObject* name) {
   return found;
 }
 
+PyObject* function_doc(PyObject* function) {
+  PyObject* doc = reinterpret_cast<PyFunctionObject*>(function)->func_doc;
+  return doc ? doc : Py_None;
+}
+
 bool has_instance_dict(PyTypeObject* type) { return type->tp_dictoffset != 0; }
 
 Ref<> type_dict(PyTypeObject* type) { return py::type_dict(type); }

@@ -142,7 +142,8 @@ def defaultdict(x):
     return d["a"][0] + 1.0
 
 
-@form(breaks="FJ002 FJ008 FJ008 FJ008", graphs=0)
+# Since 3.12 its class can be looked into.
+@form(breaks="FJ002 FJ009 FJ009 FJ008" if sys.version_info >= (3, 12) else "FJ002 FJ008 FJ008 FJ008", graphs=0)
 def deque(x):
     q = collections.deque([x, 1.0])
     q.append(x * 2.0)

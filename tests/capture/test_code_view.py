@@ -43,10 +43,9 @@ def check_against_dis(code):
         ), (code, start)
         if instr.opname in ("FOR_ITER", "SEND"):  # past what pops at the end, where there is such
             assert ours[arg][4] >= instr.argval // 2
-        elif instr.opcode in dis.hasjrel and op != "EndAsyncFor" and by_offset[start] + 1 < len(ours):
-            back = ours[by_offset[start] + 1 :]
-            if flag and not instr.opname.startswith("JUMP_BACKWARD") and "BACKWARD" not in instr.opname:
-                assert ours[arg][4] < start and back[0][0] == "Nop"  # it jumped over a jump back
+        elif instr.opcode in dis.hasjrel and op not in ("EndAsyncFor", "Nop"):
+            if flag and "BACKWARD" not in instr.opname:
+                assert ours[arg][4] < start and ours[by_offset[start] + 1][0] == "Nop"  # it jumped over a jump back
             else:  # there, or in the last copy of what is there
                 there = ours[by_offset[instr.argval // 2]]
                 assert (ours[arg][0], ours[arg][5], ours[arg][6]) == (there[0], there[5], there[6])

@@ -22,6 +22,8 @@ inline constexpr bool kTaggedSlots = false;
 inline constexpr bool kBorrowsArguments = false;
 /// What evaluates a frame clears it and takes it off the data stack.
 inline constexpr bool kEvaluationClearsFrame = true;
+/// A `while` jumps back to its test; else the test stands at the end of the round too.
+inline constexpr bool kLoopsTestAtTop = false;
 /// Code says how many words a frame of it has (co_framesize).
 inline constexpr bool kCodeHasFrameSize = true;
 /// Nothing may stand between LOAD_SPECIAL and CALL.
