@@ -194,8 +194,8 @@ Captured<Value*> Executor::get_attr(Value* v, PyObject* name, Value** self) {
                           reinterpret_cast<PyMemberDescrObject*>(raw)->d_member->type == T_OBJECT;
         PyObject* value = text == "__doc__" ? function_doc(v->object.get())
                           : raw && !held    ? nullptr
-                          : held       ? member(v->object.get(), text.c_str()).get()
-                                       : instance_attr(v->object.get(), name);
+                          : held            ? member(v->object.get(), text.c_str()).get()
+                                            : instance_attr(v->object.get(), name);
         if (value) return look(lazy(value, attr_source(v->source, name)));
       }
       break;

@@ -476,7 +476,7 @@ Captured<Value*> Executor::call_builtin(PyObject* callable, const Values& raw, c
       for (const Row& row : kFunctions)
         if (std::strcmp(row.name, name) == 0) return or_spelled([&] { return row.handler(*this, args); });
     }
-    if ((module == "builtins" || module == "math") && keywords.empty()) {
+    if ((module == "builtins" || module == "math" || module == "math.integer") && keywords.empty()) {
       if (!args.empty() && args.size() <= 2 && module == "builtins" && !plain_text(args[0])) {
         if (std::strcmp(name, "format") == 0) return formatted(args[0], 0, args.size() > 1 ? args[1] : nullptr);
         if (std::strcmp(name, "repr") == 0 && args.size() == 1) return formatted(args[0], 2, nullptr);

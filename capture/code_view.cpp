@@ -283,8 +283,8 @@ std::shared_ptr<const CodeView> CodeView::decode(PyCodeObject* code, Keep keep) 
   return view;
 }
 
-/// A conditional jump over a jump back (3.12 has no conditional jumps back) becomes a conditional jump back, and what it
-/// jumped over does nothing. In between may be what tools are told of.
+/// A conditional jump over a jump back (3.12 has no conditional jumps back) becomes a conditional jump back, and what
+/// it jumped over does nothing. In between may be what tools are told of.
 void CodeView::turn_jumps_over_jumps() {
   auto opposite = [](Opcode op) {
     switch (op) {
@@ -302,7 +302,8 @@ void CodeView::turn_jumps_over_jumps() {
   for (uint32_t i = 0; i < instrs_.size(); ++i) {
     if (opposite(instrs_[i].op) == Opcode::Unknown || instrs_[i].flag) continue;
     uint32_t back = i + 1;
-    while (back < instrs_.size() && instrs_[back].op == Opcode::Nop && !instrs_[back].boundary && !reached[back]) ++back;
+    while (back < instrs_.size() && instrs_[back].op == Opcode::Nop && !instrs_[back].boundary && !reached[back])
+      ++back;
     if (back >= instrs_.size() || instrs_[back].op != Opcode::Jump || !instrs_[back].flag || reached[back]) continue;
     if (instrs_[i].arg != static_cast<int32_t>(back) + 1) continue;
     instrs_[i].op = opposite(instrs_[i].op);

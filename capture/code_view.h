@@ -83,8 +83,8 @@ class CodeView {
   std::span<const Handler> handlers() const { return handlers_; }
   /// Index of the instruction at a raw code-unit offset, or -1.
   int at_offset(uint32_t offset) const;
-  /// The instruction to go on with behind `i`: where the compiler has copied the end of a function into its paths, paths
-  /// go on in the last copy, where they meet.
+  /// The instruction to go on with behind `i`: where the compiler has copied the end of a function into its paths,
+  /// paths go on in the last copy, where they meet.
   uint32_t behind(uint32_t i) const { return merged(i + 1); }
   uint32_t merged(uint32_t i) const { return i < merged_.size() ? merged_[i] : i; }
   /// The innermost handler of the program's own that covers instruction `i`, or null.

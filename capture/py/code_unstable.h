@@ -39,9 +39,9 @@ inline PyCodeObject* code_like(PyCodeObject* code, PyObject* bytecode, PyObject*
   const auto cells = Ref<>::steal(PyCode_GetCellvars(code));
   if (!names || !free || !cells) return nullptr;
   PyCodeObject* made = PyUnstable_Code_NewWithPosOnlyArgs(
-      code->co_argcount, code->co_posonlyargcount, code->co_kwonlyargcount, code->co_nlocals, stacksize, flags, bytecode,
-      consts, code->co_names, names.get(), free.get(), cells.get(), code->co_filename, code->co_name, code->co_qualname,
-      code->co_firstlineno, linetable, exceptiontable);
+      code->co_argcount, code->co_posonlyargcount, code->co_kwonlyargcount, code->co_nlocals, stacksize, flags,
+      bytecode, consts, code->co_names, names.get(), free.get(), cells.get(), code->co_filename, code->co_name,
+      code->co_qualname, code->co_firstlineno, linetable, exceptiontable);
   if (!made) return nullptr;
   if (made->co_nlocalsplus != code->co_nlocalsplus) {
     Py_DECREF(made);

@@ -28,9 +28,7 @@ class Slots {
     }
   }
   /// An integer of the interpreter's own, that no object stands for: where a loop is, or where an exception was raised.
-  bool is_integer(int64_t i) const {
-    return kTaggedSlots && (reinterpret_cast<uintptr_t>(words_[i]) & 3) == 3;
-  }
+  bool is_integer(int64_t i) const { return kTaggedSlots && (reinterpret_cast<uintptr_t>(words_[i]) & 3) == 3; }
   bool holds(int64_t count, const PyObject* object) const {
     for (int64_t i = 0; i < count; ++i)
       if ((*this)[i] == object) return true;

@@ -1,12 +1,14 @@
 """Runs the symbolic executor alone: capture(f, *args) gives what the compiler would be given, as text."""
 
 import inspect
+import sys
 import types
 
 from framejit import _core
 
 UNBOUND = object()
 NULL = type(NotImplemented)
+ITERATOR_SLOTS = 2 if sys.version_info >= (3, 15) else 1  # on the stack of a loop
 
 
 class Capture:

@@ -656,7 +656,8 @@ async def ticks(n):
         yield i
 
 
-@form(breaks="FJ013 FJ013 FJ013 FJ013 FJ013 FJ013 FJ013 FJ013", graphs=5)
+# 3.14 looks __aexit__ and __aenter__ up one by one.
+@form(breaks=" ".join(["FJ013"] * (9 if sys.version_info >= (3, 14) else 8)), graphs=5)
 async def async_constructs(x):
     y = x * 2.0
     async with AsyncManager() as k:

@@ -146,8 +146,8 @@ PROGRAMS = {
     "long dict display": lambda n: (made("def f(x): return {" + "".join(f"{i}: x, " for i in range(n)) + "}"), 1),
     "deep nesting": lambda n: (
         made(
-            "def f(n):\n" + "".join("    " * (i + 1) + f"if n > {i}:\n" for i in range(min(n // 20, 90)))
-            + "    " * (min(n // 20, 90) + 1) + "n = 0\n    return n"
+            "def f(n):\n" + "".join("    " * (i + 1) + f"if n > {i}:\n" for i in range(min(n // 40, 90)))
+            + "    " * (min(n // 40, 90) + 1) + "n = 0\n    return n"
         ),
         n,
     ),

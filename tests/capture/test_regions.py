@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from capture_support import NULL, capture, capture_at, cell, instructions
+from capture_support import ITERATOR_SLOTS, NULL, capture, capture_at, cell, instructions
 
 X = np.arange(6.0).reshape(2, 3)
 
@@ -137,7 +137,7 @@ def test_long_loop_is_left_to_the_bytecode():
 
     c = capture(f, X)
     assert c.codes == ["FJ011"] and c.exit_op == "ForIter" and c.ops == ["constant", "add"]
-    assert c.stack == ["iter(range(0, 100000, 1))"]
+    assert c.stack == ["iter(range(0, 100000, 1))", "NULL"][:ITERATOR_SLOTS]
 
 
 def test_loop_body_is_a_region_of_its_own():
@@ -147,9 +147,10 @@ def test_loop_body_is_a_region_of_its_own():
         return x
 
     body = instructions(f, "ForIter")[0][0] + 1
-    c = capture_at(f, body, {"x": X}, (iter(range(5)), 1))
-    assert c.region and c.exit_op == "ForIter" and c.stack == ["<stack[0]>"]
-    assert c.locals == {"x": "array 0", "i": "<stack[1]>"}
+    stack = [iter(range(5)), NULL][:ITERATOR_SLOTS]
+    c = capture_at(f, body, {"x": X}, (*stack, 1))
+    assert c.region and c.exit_op == "ForIter" and c.stack == ["<stack[0]>", "NULL"][:ITERATOR_SLOTS]
+    assert c.locals == {"x": "array 0", "i": f"<stack[{len(stack)}]>"}
 
 
 def test_while_loop_round_by_round():

@@ -565,8 +565,12 @@ def test_tuples_of_classes_that_are_nested_too_deep(ask):
     asked = "" if ask is isinstance else str
     for function in (f, _core.Function(f, {})):
         assert function(X, asked, nested(3))[1] is True
-        with pytest.raises(RecursionError):
-            function(X, asked, nested(sys.getrecursionlimit() + 5))
+        deep = nested(sys.getrecursionlimit() + 5)
+        if sys.version_info >= (3, 12):  # limits the depth of C calls otherwise
+            assert function(X, asked, deep)[1] is True
+        else:
+            with pytest.raises(RecursionError):
+                function(X, asked, deep)
 
 
 def test_a_value_that_holds_another_many_times_over():

@@ -46,7 +46,9 @@ inline bool eval_breaker_set(PyThreadState* tstate) {
 /// Room for two more levels of recursion: what a region takes the place of may need them, and would raise.
 inline bool has_headroom(PyThreadState* tstate) { return tstate->py_recursion_remaining >= 2; }
 /// Less than half of the C recursion that the interpreter allows is left.
-inline bool c_recursion_is_low(PyThreadState* tstate) { return tstate->c_recursion_remaining < Py_C_RECURSION_LIMIT / 2; }
+inline bool c_recursion_is_low(PyThreadState* tstate) {
+  return tstate->c_recursion_remaining < Py_C_RECURSION_LIMIT / 2;
+}
 inline bool has_stack_space(PyThreadState* tstate, std::ptrdiff_t words) {
   return _PyThreadState_HasStackSpace(tstate, static_cast<int>(words)) != 0;
 }

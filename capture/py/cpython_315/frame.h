@@ -19,8 +19,12 @@ using Frame = _PyInterpreterFrame;
 inline PyThreadState* thread() { return PyThreadState_GetUnchecked(); }
 
 inline Frame* current_frame(PyThreadState* tstate) { return tstate->current_frame; }
-inline PyCodeObject* code_of(Frame* frame) { return reinterpret_cast<PyCodeObject*>(PyStackRef_AsPyObjectBorrow(frame->f_executable)); }
-inline PyFunctionObject* function_of(Frame* frame) { return reinterpret_cast<PyFunctionObject*>(PyStackRef_AsPyObjectBorrow(frame->f_funcobj)); }
+inline PyCodeObject* code_of(Frame* frame) {
+  return reinterpret_cast<PyCodeObject*>(PyStackRef_AsPyObjectBorrow(frame->f_executable));
+}
+inline PyFunctionObject* function_of(Frame* frame) {
+  return reinterpret_cast<PyFunctionObject*>(PyStackRef_AsPyObjectBorrow(frame->f_funcobj));
+}
 inline Slot* localsplus(Frame* frame) { return frame->localsplus; }
 
 /// The instruction that the frame executes now (valid inside an instruction, not at a call).
