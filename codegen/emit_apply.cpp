@@ -10,7 +10,7 @@ using graph::Op;
 
 namespace {
 
-bool is_comparison(Op op) {
+constexpr bool is_comparison(Op op) {
   return op == Op::Equal || op == Op::NotEqual || op == Op::Less || op == Op::LessEqual || op == Op::Greater ||
          op == Op::GreaterEqual;
 }
@@ -26,7 +26,7 @@ Cmp comparison(Op op) {
   }
 }
 
-bool is_logical(Op op) {
+constexpr bool is_logical(Op op) {
   return op == Op::LogicalAnd || op == Op::LogicalOr || op == Op::LogicalXor || op == Op::LogicalNot;
 }
 
@@ -192,7 +192,7 @@ Mask apply_logical(Vasm& v, const Operands& x) {
   return x.op == Op::LogicalAnd ? v.mask_and(a, b) : x.op == Op::LogicalOr ? v.mask_or(a, b) : v.mask_xor(a, b);
 }
 
-bool has_float(Op op, bool o1, DType t) {
+constexpr bool has_float(Op op, bool o1, DType t) {
   switch (op) {
     case Op::Add:
     case Op::Subtract:
@@ -218,11 +218,13 @@ bool has_float(Op op, bool o1, DType t) {
     case Op::Clip: return true;
     case Op::Fmin:
     case Op::Fmax: return o1;  // NumPy's choice among zeros depends on the position
-    default: return o1 && has_math(op, t);
+    default:
+      return o1 && (t == DType::F32 || t == DType::F64) &&
+             has(graph::def(op).own, graph::Own::Math | graph::Own::MathInFloat64);
   }
 }
 
-bool has_int(Op op) {
+constexpr bool has_int(Op op) {
   switch (op) {
     case Op::Add:
     case Op::Subtract:
@@ -253,7 +255,7 @@ bool has_int(Op op) {
   }
 }
 
-bool has_bool(Op op) {
+constexpr bool has_bool(Op op) {
   switch (op) {
     case Op::Add:
     case Op::Multiply:
@@ -270,6 +272,27 @@ bool has_bool(Op op) {
     default: return false;
   }
 }
+
+/// The rows of the table say what the lists above say, and of truth values what has_op says.
+static_assert([] {
+  using graph::Own;
+  for (const graph::OpDef& row : graph::kOps) {
+    if (row.cls != graph::OpClass::Elementwise || row.op == Op::Where) continue;
+    const bool truth = row.result == graph::ResultRule::Bool,
+               common = is_comparison(row.op) || is_logical(row.op) || row.op != Op::SignBit;
+    for (bool o1 : {false, true}) {
+      const Own math = Own::Math | Own::MathInFloat64 | Own::FloatAtO1;
+      const bool row_float = has(row.own, Own::Float) || (o1 && has(row.own, math));
+      if ((truth || has_float(row.op, o1, DType::F32)) != row_float) return false;
+      if ((truth || has_float(row.op, o1, DType::F64)) != row_float) return false;
+      // F16 comes as float, after is_half_in_float
+      if (has(row.own, Own::Half) && !truth && !has_float(row.op, o1, DType::F16)) return false;
+    }
+    if ((truth ? common : has_int(row.op)) != has(row.own, Own::Int)) return false;
+    if ((truth ? common : has_bool(row.op)) != has(row.own, Own::Bool)) return false;
+  }
+  return true;
+}());
 
 /// float16: as float32, rounded once. Of equal numbers NumPy's minimum and maximum take the first one.
 Value apply_half(Vasm& v, const Operands& x) {

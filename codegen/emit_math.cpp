@@ -697,7 +697,7 @@ Vec MathEmitter::hypot(const Vec& x, const Vec& y) {
   return result;
 }
 
-bool has_math(Op op, DType t) {
+constexpr bool has_math_of(Op op, DType t) {
   if (t != DType::F32 && t != DType::F64) return false;
   switch (op) {
     case Op::Exp:
@@ -739,6 +739,18 @@ bool has_math(Op op, DType t) {
     default: return false;
   }
 }
+
+bool has_math(Op op, DType t) { return has_math_of(op, t); }
+
+static_assert([] {
+  for (const graph::OpDef& row : graph::kOps)
+    for (int i = 0; i < graph::kDTypeCount; ++i) {
+      const auto t = static_cast<DType>(i);
+      const bool math = has(row.own, graph::Own::Math | graph::Own::MathInFloat64);
+      if (has_math_of(row.op, t) != (math && (t == DType::F32 || t == DType::F64))) return false;
+    }
+  return true;
+}());
 
 namespace {
 

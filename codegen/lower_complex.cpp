@@ -159,7 +159,9 @@ TermId compose(TermBuilder& terms, Op op, DType operand, DType result, const std
 
 }  // namespace detail
 
-bool is_composed(graph::Op op, graph::DType operand, graph::DType result, const ComplexForms& forms) {
+namespace {
+
+constexpr bool composed(graph::Op op, graph::DType operand, graph::DType result, ComplexForms forms) {
   using graph::DType, graph::Op;
   if (op == Op::Cast) return graph::is_complex(result) || (graph::is_complex(operand) && result == DType::Bool);
   if (!graph::is_complex(operand)) return false;
@@ -184,6 +186,30 @@ bool is_composed(graph::Op op, graph::DType operand, graph::DType result, const 
     case Op::GreaterEqual: return false;
     default: return graph::def(op).result == graph::ResultRule::Bool;
   }
+}
+
+static_assert([] {
+  using graph::DType, graph::Op;
+  for (const graph::OpDef& row : graph::kOps) {
+    if (row.cls != graph::OpClass::Elementwise) continue;
+    for (DType t : {DType::C64, DType::C128}) {
+      if (!takes(row.op, t)) continue;
+      for (bool known : {false, true}) {
+        ComplexForms forms;
+        forms.product = known ? ComplexForms::Fused : ComplexForms::Unknown;
+        forms.scaled_absolute = known;
+        const bool probed = row.op == Op::Multiply || row.op == Op::Square || row.op == Op::Absolute;
+        if (composed(row.op, t, t, forms) != (has(row.own, graph::Own::Complex) && (known || !probed))) return false;
+      }
+    }
+  }
+  return true;
+}());
+
+}  // namespace
+
+bool is_composed(graph::Op op, graph::DType operand, graph::DType result, const ComplexForms& forms) {
+  return composed(op, operand, result, forms);
 }
 
 }  // namespace framejit::codegen
