@@ -159,57 +159,12 @@ TermId compose(TermBuilder& terms, Op op, DType operand, DType result, const std
 
 }  // namespace detail
 
-namespace {
-
-constexpr bool composed(graph::Op op, graph::DType operand, graph::DType result, ComplexForms forms) {
+bool is_composed(graph::Op op, graph::DType operand, graph::DType result, const ComplexForms& forms) {
   using graph::DType, graph::Op;
   if (op == Op::Cast) return graph::is_complex(result) || (graph::is_complex(operand) && result == DType::Bool);
-  if (!graph::is_complex(operand)) return false;
-  switch (op) {
-    case Op::Multiply:
-    case Op::Square: return forms.product != ComplexForms::Unknown;
-    case Op::Absolute: return forms.scaled_absolute;
-    case Op::Add:
-    case Op::Subtract:
-    case Op::Negative:
-    case Op::Conjugate:
-    case Op::Divide:
-    case Op::Reciprocal:
-    case Op::Minimum:
-    case Op::Maximum:
-    case Op::Fmin:
-    case Op::Fmax:
-    case Op::Where: return true;
-    case Op::Less:
-    case Op::LessEqual:
-    case Op::Greater:
-    case Op::GreaterEqual: return false;
-    default: return graph::def(op).result == graph::ResultRule::Bool;
-  }
-}
-
-static_assert([] {
-  using graph::DType, graph::Op;
-  for (const graph::OpDef& row : graph::kOps) {
-    if (row.cls != graph::OpClass::Elementwise) continue;
-    for (DType t : {DType::C64, DType::C128}) {
-      if (!takes(row.op, t)) continue;
-      for (bool known : {false, true}) {
-        ComplexForms forms;
-        forms.product = known ? ComplexForms::Fused : ComplexForms::Unknown;
-        forms.scaled_absolute = known;
-        const bool probed = row.op == Op::Multiply || row.op == Op::Square || row.op == Op::Absolute;
-        if (composed(row.op, t, t, forms) != (has(row.own, graph::Own::Complex) && (known || !probed))) return false;
-      }
-    }
-  }
-  return true;
-}());
-
-}  // namespace
-
-bool is_composed(graph::Op op, graph::DType operand, graph::DType result, const ComplexForms& forms) {
-  return composed(op, operand, result, forms);
+  if (!graph::is_complex(operand) || !has(graph::def(op).own, graph::Own::Complex)) return false;
+  if (op == Op::Multiply || op == Op::Square) return forms.product != ComplexForms::Unknown;
+  return op != Op::Absolute || forms.scaled_absolute;
 }
 
 }  // namespace framejit::codegen

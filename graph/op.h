@@ -1,5 +1,5 @@
 // The operator table: one row for each operator. Capture, passes, code generation, the interpreter, the verifier, the
-// text form and the generated tests read it; nothing else lists operators.
+// text form, the functions of Tensors, docs/o1.md and the tests that go through all operators read it.
 #pragma once
 
 #include <array>
@@ -164,7 +164,7 @@ inline constexpr uint8_t kAnyOperands = 255;
   X(Ceil, "ceil", 1, Real, Elementwise, Native, Same, None, false, "ceil",                                             \
     .own = Float | Half | Int)                                                                                         \
   X(Rint, "rint", 1, Float, Elementwise, Native, Same, None, false, "rint",                                            \
-    .own = Float | Half | Int)                                                                                         \
+    .own = Float | Half)                                                                                               \
   X(Trunc, "trunc", 1, Real, Elementwise, Native, Same, None, false, "trunc",                                          \
     .own = Float | Half | Int)                                                                                         \
   X(Exp, "exp", 1, Inexact, Elementwise, NumpyLoop, Same, Float, false, "exp",                                         \
@@ -333,7 +333,7 @@ struct OpDef {
   Ulps ulps = {};
   // Names on the side of Tensors, with blanks between them, where the operator is all that is behind the name:
   // functions of framejit.ops, methods of Tensor, primitives. Methods are among the functions.
-  std::string_view functions = {}, methods = {}, primitives = {};
+  std::string_view functions = "", methods = "", primitives = "";
 };
 
 namespace detail {
@@ -394,116 +394,14 @@ constexpr bool may_set_flags(Op op, DType operand) {
 
 /// Is it, on float16, the operator on float32 of what the operands are there, and the result rounded (NumPy's loops do
 /// so)?
-constexpr bool is_half_in_float(Op op) {
-  switch (op) {
-    case Op::Add:
-    case Op::Subtract:
-    case Op::Multiply:
-    case Op::Divide:
-    case Op::Minimum:
-    case Op::Maximum:
-    case Op::Copysign:
-    case Op::Negative:
-    case Op::Absolute:
-    case Op::Sign:
-    case Op::Square:
-    case Op::Reciprocal:
-    case Op::Sqrt:
-    case Op::Floor:
-    case Op::Ceil:
-    case Op::Rint:
-    case Op::Trunc: return true;
-    default: return def(op).cls == OpClass::Elementwise && def(op).result == ResultRule::Bool;
-  }
-}
+constexpr bool is_half_in_float(Op op) { return has(def(op).own, Own::Half); }
 
 /// May the operands change places? Of products of complex numbers one is rounded before the other.
 constexpr bool is_commutative(Op op, DType operand) {
   return def(op).commutative && !(op == Op::Multiply && is_complex(operand));
 }
 
-/// Does the operator take operands of this dtype? (Where: as second and third operand, the first is bool.) Where NumPy
-/// would promote first, such as exp of an integer, the front door inserts the cast.
-constexpr bool takes(Op op, DType operand) {
-  const bool integral = is_int(operand) || operand == DType::Bool;
-  switch (op) {
-    case Op::BitwiseAnd:
-    case Op::BitwiseOr:
-    case Op::BitwiseXor:
-    case Op::Invert: return integral;
-    case Op::LeftShift:
-    case Op::RightShift:
-    case Op::Gcd:
-    case Op::Lcm: return is_int(operand);
-    case Op::Attention:
-    case Op::AttentionGradients: return operand == DType::F32;
-    case Op::Conjugate: return is_complex(operand);
-    case Op::MultiplyAdd: return operand == DType::F32 || operand == DType::F64;
-    case Op::Arctan2:
-    case Op::Hypot:
-    case Op::Logaddexp:
-    case Op::Logaddexp2:
-    case Op::Nextafter:
-    case Op::Heaviside:
-    case Op::Arcsinh:
-    case Op::Arccosh:
-    case Op::Arctanh:
-    case Op::Cbrt:
-    case Op::Copysign:
-    case Op::SignBit:
-    case Op::Rint:
-    case Op::Erf:
-    case Op::Ndtr:
-    case Op::Gamma:
-    case Op::Gammaln:
-    case Op::Erfc:
-    case Op::Expit:
-    case Op::Logit:
-    case Op::Xlogy:
-    case Op::Xlog1py: return is_float(operand);
-    case Op::Divide:
-    case Op::Reciprocal:
-    case Op::Sqrt:
-    case Op::Exp:
-    case Op::Exp2:
-    case Op::Expm1:
-    case Op::Log:
-    case Op::Log2:
-    case Op::Log10:
-    case Op::Log1p:
-    case Op::Sin:
-    case Op::Cos:
-    case Op::Tan:
-    case Op::Arcsin:
-    case Op::Arccos:
-    case Op::Arctan:
-    case Op::Sinh:
-    case Op::Cosh:
-    case Op::Tanh: return !integral;
-    case Op::FloorDivide:
-    case Op::Remainder:
-    case Op::Fmod: return !is_complex(operand) && operand != DType::Bool;
-    case Op::Floor:
-    case Op::Ceil:
-    case Op::Trunc: return !is_complex(operand);
-    case Op::Subtract:
-    case Op::Negative:
-    case Op::Power:
-    case Op::Square:
-    case Op::Sign: return operand != DType::Bool;
-    default: return true;
-  }
-}
-
-/// The columns say what the lists above say.
-static_assert([] {
-  for (const OpDef& row : kOps) {
-    if (is_half_in_float(row.op) != has(row.own, Own::Half)) return false;
-    for (int i = 0; i < kDTypeCount; ++i)
-      if (takes(row.op, static_cast<DType>(i)) != has(row.takes, static_cast<DType>(i))) return false;
-  }
-  return true;
-}());
+constexpr bool takes(Op op, DType operand) { return has(def(op).takes, operand); }
 
 /// The dtype of the result for operands of this dtype; nothing where the row leaves it to the node
 /// (ResultRule::Attribute).
