@@ -7,6 +7,7 @@
 namespace framejit::codegen {
 
 using graph::Op;
+using graph::Own;
 
 namespace {
 
@@ -130,7 +131,6 @@ Vec apply_int(Vasm& v, const Operands& x) {
     }
     case Op::Floor:
     case Op::Ceil:
-    case Op::Rint:
     case Op::Trunc: return a;
     case Op::Minimum:
     case Op::Fmin: return v.imin(size, is_signed, a, b);
@@ -192,85 +192,6 @@ Mask apply_logical(Vasm& v, const Operands& x) {
   return x.op == Op::LogicalAnd ? v.mask_and(a, b) : x.op == Op::LogicalOr ? v.mask_or(a, b) : v.mask_xor(a, b);
 }
 
-bool has_float(Op op, bool o1, DType t) {
-  switch (op) {
-    case Op::Add:
-    case Op::Subtract:
-    case Op::Multiply:
-    case Op::Divide:
-    case Op::FloorDivide:
-    case Op::Remainder:
-    case Op::Fmod:
-    case Op::Minimum:
-    case Op::Maximum:
-    case Op::Copysign:
-    case Op::Negative:
-    case Op::Absolute:
-    case Op::Sign:
-    case Op::Square:
-    case Op::MultiplyAdd:
-    case Op::Reciprocal:
-    case Op::Sqrt:
-    case Op::Floor:
-    case Op::Ceil:
-    case Op::Rint:
-    case Op::Trunc:
-    case Op::Clip: return true;
-    case Op::Fmin:
-    case Op::Fmax: return o1;  // NumPy's choice among zeros depends on the position
-    default: return o1 && has_math(op, t);
-  }
-}
-
-bool has_int(Op op) {
-  switch (op) {
-    case Op::Add:
-    case Op::Subtract:
-    case Op::Multiply:
-    case Op::Square:
-    case Op::Negative:
-    case Op::Absolute:
-    case Op::Sign:
-    case Op::Floor:
-    case Op::Ceil:
-    case Op::Rint:
-    case Op::Trunc:
-    case Op::Minimum:
-    case Op::Maximum:
-    case Op::Fmin:
-    case Op::Fmax:
-    case Op::Clip:
-    case Op::BitwiseAnd:
-    case Op::BitwiseOr:
-    case Op::BitwiseXor:
-    case Op::Invert:
-    case Op::LeftShift:
-    case Op::RightShift:
-    case Op::FloorDivide:
-    case Op::Remainder:
-    case Op::Fmod: return true;
-    default: return false;
-  }
-}
-
-bool has_bool(Op op) {
-  switch (op) {
-    case Op::Add:
-    case Op::Multiply:
-    case Op::BitwiseOr:
-    case Op::BitwiseAnd:
-    case Op::BitwiseXor:
-    case Op::Maximum:
-    case Op::Minimum:
-    case Op::Fmax:
-    case Op::Fmin:
-    case Op::Invert:
-    case Op::Absolute:
-    case Op::Clip: return true;
-    default: return false;
-  }
-}
-
 /// float16: as float32, rounded once. Of equal numbers NumPy's minimum and maximum take the first one.
 Value apply_half(Vasm& v, const Operands& x) {
   const auto wide = [&](const Value& a) { return a.valid ? cast(v, DType::F16, DType::F32, a) : a; };
@@ -316,17 +237,12 @@ bool has_op(Op op, DType operand, DType result, bool o1) {
   if (!is_supported(operand) || !is_supported(result)) return false;
   if (op == Op::Cast) return has_cast(operand, result);
   if (op == Op::Where) return operand == result || operand == DType::Bool;
-  if (operand == DType::F16 && !graph::is_half_in_float(op)) return false;
   const auto& row = graph::def(op);
-  if (row.cls != graph::OpClass::Elementwise) return false;
-  if (row.result == graph::ResultRule::Bool) {
-    if (result != DType::Bool) return false;
-    if (is_comparison(op) || is_logical(op)) return true;
-    return op == Op::SignBit ? graph::is_float(operand) : true;  // isnan, isinf, isfinite
-  }
-  if (operand != result) return false;
-  if (operand == DType::Bool) return has_bool(op);
-  return graph::is_float(operand) ? has_float(op, o1, operand) : has_int(op);
+  if (row.cls != graph::OpClass::Elementwise || graph::result_dtype(op, operand) != result) return false;
+  if (operand == DType::Bool) return has(row.own, Own::Bool);
+  if (graph::is_int(operand)) return has(row.own, Own::Int);
+  if (operand == DType::F16) return has(row.own, Own::Half);
+  return has(row.own, Own::Float) || (o1 && (has(row.own, Own::FloatAtO1) || has_math(op, operand)));
 }
 
 Value apply(Vasm& v, const Operands& x) {

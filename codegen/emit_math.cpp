@@ -1,5 +1,4 @@
-// Own vector math of O1, on float32 and float64. The bounds in ulp stand in docs/o1.md and in
-// tests/codegen/test_math.cpp.
+// Own vector math of O1, on float32 and float64. The bounds in ulp stand in the rows of graph/op.h.
 //
 // Each function has a common way without special cases, and beside it, behind a branch that is hardly ever taken, what
 // is rare: NaN, infinities, numbers out of range or so small that their squares could underflow. Rare lanes take the
@@ -14,6 +13,7 @@
 namespace framejit::codegen {
 
 using graph::Op;
+using graph::Own;
 namespace x86 = asmjit::x86;
 
 /// Largest |x| whose multiples of pi/2 are taken off by a three-part constant; above, the bits of 2/pi are multiplied
@@ -698,46 +698,7 @@ Vec MathEmitter::hypot(const Vec& x, const Vec& y) {
 }
 
 bool has_math(Op op, DType t) {
-  if (t != DType::F32 && t != DType::F64) return false;
-  switch (op) {
-    case Op::Exp:
-    case Op::Exp2:
-    case Op::Expm1:
-    case Op::Log:
-    case Op::Log2:
-    case Op::Log10:
-    case Op::Log1p:
-    case Op::Sin:
-    case Op::Cos:
-    case Op::Tan:
-    case Op::Arcsin:
-    case Op::Arccos:
-    case Op::Arctan:
-    case Op::Sinh:
-    case Op::Cosh:
-    case Op::Tanh:
-    case Op::Erf:
-    case Op::Ndtr:
-    case Op::Gamma:
-    case Op::Gammaln:
-    case Op::Erfc:
-    case Op::Expit:
-    case Op::Logit:
-    case Op::Xlogy:
-    case Op::Xlog1py:
-    case Op::Hypot:
-    case Op::Power:
-    case Op::Arctan2:
-    case Op::Logaddexp:
-    case Op::Logaddexp2:
-    case Op::Arcsinh:
-    case Op::Arccosh:
-    case Op::Arctanh:
-    case Op::Cbrt:
-    case Op::Heaviside:
-    case Op::Nextafter: return true;
-    default: return false;
-  }
+  return (t == DType::F32 || t == DType::F64) && has(graph::def(op).own, Own::Math | Own::MathInFloat64);
 }
 
 namespace {
@@ -759,30 +720,7 @@ Vec in_float64(Vasm& v, const Vec& a, const Vec& b, F&& f) {
   return v.concat(low, high, bytes / 2);
 }
 
-Vec math_in_parts(MathEmitter emitter, Op op, const Vec& a, const Vec& b) {
-  switch (op) {
-    case Op::Power: return emitter.power(a, b);
-    case Op::Arctan2: return emitter.arctan2(a, b);
-    case Op::Logaddexp: return emitter.logaddexp(a, b, false);
-    case Op::Logaddexp2: return emitter.logaddexp(a, b, true);
-    case Op::Arcsinh: return emitter.arcsinh(a);
-    case Op::Arccosh: return emitter.arccosh(a);
-    case Op::Arctanh: return emitter.arctanh(a);
-    case Op::Cbrt: return emitter.cbrt(a);
-    case Op::Gamma: return emitter.gamma(a);
-    case Op::Gammaln: return emitter.gammaln(a);
-    case Op::Erfc: return emitter.erfc(a);
-    case Op::Ndtr: return emitter.ndtr(a);
-    case Op::Logit: return emitter.logit(a);
-    case Op::Xlog1py: return emitter.xlogy(a, b, true);
-    default: FRAMEJIT_CHECK(false, "no vector math for " + std::string(graph::name_of(op)));
-  }
-}
-
-}  // namespace
-
-Vec math(Vasm& v, Op op, int size, const Vec& a, const Vec& b) {
-  MathEmitter emitter(v, size);
+Vec emit_math(MathEmitter emitter, Op op, const Vec& a, const Vec& b) {
   switch (op) {
     case Op::Exp: return emitter.exp(a);
     case Op::Exp2: return emitter.exp2(a);
@@ -806,11 +744,29 @@ Vec math(Vasm& v, Op op, int size, const Vec& a, const Vec& b) {
     case Op::Xlogy: return emitter.xlogy(a, b, false);
     case Op::Heaviside: return emitter.heaviside(a, b);
     case Op::Nextafter: return emitter.nextafter(a, b);
-    default:
-      if (size == 8) return math_in_parts(emitter, op, a, b);
-      return in_float64(v, a, b,
-                        [&](const Vec& x, const Vec& y) { return math_in_parts(MathEmitter(v, 8, true), op, x, y); });
+    case Op::Power: return emitter.power(a, b);
+    case Op::Arctan2: return emitter.arctan2(a, b);
+    case Op::Logaddexp: return emitter.logaddexp(a, b, false);
+    case Op::Logaddexp2: return emitter.logaddexp(a, b, true);
+    case Op::Arcsinh: return emitter.arcsinh(a);
+    case Op::Arccosh: return emitter.arccosh(a);
+    case Op::Arctanh: return emitter.arctanh(a);
+    case Op::Cbrt: return emitter.cbrt(a);
+    case Op::Gamma: return emitter.gamma(a);
+    case Op::Gammaln: return emitter.gammaln(a);
+    case Op::Erfc: return emitter.erfc(a);
+    case Op::Ndtr: return emitter.ndtr(a);
+    case Op::Logit: return emitter.logit(a);
+    case Op::Xlog1py: return emitter.xlogy(a, b, true);
+    default: FRAMEJIT_CHECK(false, "no vector math for " + std::string(graph::name_of(op)));
   }
+}
+
+}  // namespace
+
+Vec math(Vasm& v, Op op, int size, const Vec& a, const Vec& b) {
+  if (size == 8 || has(graph::def(op).own, Own::Math)) return emit_math(MathEmitter(v, size), op, a, b);
+  return in_float64(v, a, b, [&](const Vec& x, const Vec& y) { return emit_math(MathEmitter(v, 8, true), op, x, y); });
 }
 
 }  // namespace framejit::codegen

@@ -162,28 +162,9 @@ TermId compose(TermBuilder& terms, Op op, DType operand, DType result, const std
 bool is_composed(graph::Op op, graph::DType operand, graph::DType result, const ComplexForms& forms) {
   using graph::DType, graph::Op;
   if (op == Op::Cast) return graph::is_complex(result) || (graph::is_complex(operand) && result == DType::Bool);
-  if (!graph::is_complex(operand)) return false;
-  switch (op) {
-    case Op::Multiply:
-    case Op::Square: return forms.product != ComplexForms::Unknown;
-    case Op::Absolute: return forms.scaled_absolute;
-    case Op::Add:
-    case Op::Subtract:
-    case Op::Negative:
-    case Op::Conjugate:
-    case Op::Divide:
-    case Op::Reciprocal:
-    case Op::Minimum:
-    case Op::Maximum:
-    case Op::Fmin:
-    case Op::Fmax:
-    case Op::Where: return true;
-    case Op::Less:
-    case Op::LessEqual:
-    case Op::Greater:
-    case Op::GreaterEqual: return false;
-    default: return graph::def(op).result == graph::ResultRule::Bool;
-  }
+  if (!graph::is_complex(operand) || !has(graph::def(op).own, graph::Own::Complex)) return false;
+  if (op == Op::Multiply || op == Op::Square) return forms.product != ComplexForms::Unknown;
+  return op != Op::Absolute || forms.scaled_absolute;
 }
 
 }  // namespace framejit::codegen

@@ -1,4 +1,4 @@
-"""Writes what is made from tables in the code: breaks.md, config.md, numpy.md, the tables in logs.md and stress.md, and stubs of the package.
+"""Writes what is made from tables in the code: breaks.md, config.md, numpy.md, the tables in logs.md, o1.md and stress.md, and stubs of the package.
 
 python docs/generate.py [--check]
 """
@@ -107,6 +107,18 @@ def stress_page(text: str) -> str:
     return with_table(text, "modes", ("mode", "makes happen"), MODES)
 
 
+def o1_page(text: str) -> str:
+    """docs/o1.md with its table made anew."""
+    from framejit.ops._operators import OPERATORS
+
+    rows = {}
+    for row in OPERATORS:
+        if row.ulps is not None:
+            name = row.numpy if "." in row.numpy else "np." + row.numpy
+            rows[name] = " | ".join(str(bound) if bound else "exact" for bound in row.ulps)
+    return with_table(text, "functions", ("function", "float32 | float64"), rows)
+
+
 WAYS = {
     "native": "native",
     "loop": "NumPy's inner loop",
@@ -200,7 +212,8 @@ def numpy_page() -> str:
 
 def with_table(text: str, name: str, head: tuple[str, str], rows: dict[str, str]) -> str:
     """A page with the table between its two marks made anew."""
-    table = [f"| {head[0]} | {head[1]} |", "| --- | --- |"]
+    table = [f"| {head[0]} | {head[1]} |"]
+    table.append(re.sub(r"[^|]+", " --- ", table[0]))
     table += [f"| `{key}` | {meaning} |" for key, meaning in rows.items()]
     start, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
     if start not in text or end not in text:
@@ -229,12 +242,12 @@ def shows_these_libraries(page: Path) -> bool:
 
 def pages() -> dict[Path, str]:
     """Every generated file with its text."""
-    logs, stress, numpy = DOCS / "logs.md", DOCS / "stress.md", DOCS / "numpy.md"
+    logs, stress, numpy, o1 = (DOCS / f"{name}.md" for name in ("logs", "stress", "numpy", "o1"))
     of_libraries = {}
     if shows_these_libraries(numpy):
         from stubs import stubs
 
-        of_libraries = {numpy: numpy_page(), **stubs()}
+        of_libraries = {numpy: numpy_page(), o1: o1_page(o1.read_text(encoding="utf-8")), **stubs()}
     return {
         **of_libraries,
         DOCS / "breaks.md": breaks_page(),

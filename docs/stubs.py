@@ -15,6 +15,7 @@ from typing import Any
 
 from framejit._api._dtypes import DType
 from framejit._core import Tensor
+from framejit.ops._operators import OPERATORS
 
 MODULES = (
     *("common", "common.dtype", "mint", "mint.nn", "mint.nn.functional"),
@@ -24,6 +25,8 @@ MODULES = (
 _LAZY = {"nn": ("train._metrics", "train._measures")}
 _NAMES_OF_TYPES = {"DType": DType, "Tensor": Tensor}
 _OPERANDS = {1: "input: Any, /", 2: "input: Any, other: Any, /"}
+_COUNTS = {row.compute: row.operands for row in OPERATORS}
+_CORE_OPERANDS = {1: "x: Any, /", 2: "x: Any, y: Any, /"}
 
 
 def public_names(module: ModuleType) -> set[str]:
@@ -104,7 +107,7 @@ class _Stub:
             else:
                 self.lines.append(f"{name} = {self.reference(value)}")
         elif isinstance(value, BuiltinFunctionType):
-            self.lines.append(f"def {name}({_OPERANDS[_operands(value)]}) -> {self.type_name(Tensor)}: ...")
+            self.lines.append(f"def {name}({_OPERANDS[_COUNTS[value]]}) -> {self.type_name(Tensor)}: ...")
         elif isinstance(value, FunctionType):
             self.lines.append(self.function(name, value))
         elif isinstance(value, type):
@@ -175,17 +178,6 @@ def _is_literal(node: ast.expr) -> bool:
     return True
 
 
-def _operands(operator: BuiltinFunctionType) -> int:
-    """How many operands an operator takes, which its error says."""
-    try:
-        operator()
-    except TypeError as error:
-        found = re.search(r"takes (\d) arguments", str(error))
-        if found:
-            return int(found[1])
-    raise SystemExit(f"it cannot be told how many operands {operator.__name__} takes")
-
-
 def _parameters(function: Any) -> str:
     """The parameters of a function, or of the making of a class, without their types."""
     parts, marked = [], False
@@ -199,10 +191,19 @@ def _parameters(function: Any) -> str:
     return ", ".join(parts)
 
 
+def core_stub(text: str) -> str:
+    """The stub of the compiled half with the functions of the operator table, which are at its end, made anew."""
+    head, mark, _ = text.partition("# Operators of the table")
+    line = (mark + text.partition(mark)[2]).partition("\n")[0]
+    functions = [f"def _op_{row.name}({_CORE_OPERANDS[row.operands]}) -> Any: ..." for row in OPERATORS]
+    return "\n".join([head + line, *sorted(functions)]) + "\n"
+
+
 def stubs() -> dict[Path, str]:
     """Every generated stub with its text."""
     package = Path(__file__).resolve().parent.parent / "ext" / "framejit"
-    texts = {}
+    core = package / "_core.pyi"
+    texts = {core: core_stub(core.read_text(encoding="utf-8"))}
     for name in MODULES:
         folder = package / name.replace(".", "/")
         file = folder / "__init__.pyi" if folder.is_dir() else folder.with_suffix(".pyi")

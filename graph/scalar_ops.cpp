@@ -5,7 +5,7 @@
 #include <array>
 #include <numeric>
 
-#include "graph/scalar_cast.h"
+#include "graph/scalar_float.h"
 
 namespace framejit::graph {
 
@@ -180,120 +180,13 @@ Scalar apply_int(Op op, T a, T b, bool& handled) {
 }
 
 template <class T>
-T float_floor_divide(T a, T b) {
-  if (b == 0) return a / b;
-  const T m = std::fmod(a, b);
-  T d = (a - m) / b;
-  if (m != 0 && std::isless(b, T{}) != std::isless(m, T{})) d -= 1;
-  if (d == 0) return std::copysign(T{}, a / b);
-  const T f = std::floor(d);
-  return std::isgreater(d - f, static_cast<T>(0.5)) ? f + 1 : f;
-}
-
-template <class T>
-T float_remainder(T a, T b) {
-  const T m = std::fmod(a, b);
-  if (b == 0) return m;
-  if (m == 0) return std::copysign(T{}, b);
-  return std::isless(b, T{}) != std::isless(m, T{}) ? m + b : m;
-}
-
-/// The normal distribution's integral, as scipy's ndtr cuts it into erf and erfc.
-template <class T>
-T ndtr(T x) {
-  const T z = x * static_cast<T>(0.70710678118654752440);
-  const T size = std::fabs(z);
-  if (std::isless(size, T{1})) return static_cast<T>(0.5) + static_cast<T>(0.5) * std::erf(z);
-  const T tail = static_cast<T>(0.5) * std::erfc(size);
-  return std::isgreater(z, T{}) ? 1 - tail : tail;
-}
-
-/// log(exp(a) + exp(b)); `base2`: of powers of 2.
-template <class T>
-T log_add_exp(T a, T b, bool base2) {
-  if (a == b) return a + (base2 ? T{1} : static_cast<T>(0.69314718055994530942));
-  const T difference = a - b;
-  if (is_nan(difference)) return difference;
-  const T larger = std::isgreater(difference, T{}) ? a : b, size = -std::fabs(difference);
-  return larger +
-         (base2 ? std::log1p(std::exp2(size)) * static_cast<T>(1.4426950408889634074) : std::log1p(std::exp(size)));
-}
-
-template <class T>
-T heaviside(T x, T at_zero) {
-  if (is_nan(x)) return x;
-  return x == 0 ? at_zero : static_cast<T>(less(T{}, x) ? 1 : 0);
-}
-
-template <class T>
-T sign(T x) {
-  if (is_nan(x)) return x;
-  return static_cast<T>(less(T{}, x) ? 1 : less(x, T{}) ? -1 : 0);
-}
-
-template <class T>
 Scalar apply_float(Op op, T a, T b, T c, bool& handled) {
   switch (op) {
-    case Op::Add: return scalar_of(a + b);
-    case Op::Subtract: return scalar_of(a - b);
-    case Op::Multiply: return scalar_of(a * b);
-    case Op::Divide: return scalar_of(a / b);
-    case Op::FloorDivide: return scalar_of(float_floor_divide(a, b));
-    case Op::Remainder: return scalar_of(float_remainder(a, b));
-    case Op::Fmod: return scalar_of(std::fmod(a, b));
-    case Op::Power: return scalar_of(std::pow(a, b));
-    case Op::Arctan2: return scalar_of(std::atan2(a, b));
-    case Op::Hypot: return scalar_of(std::hypot(a, b));
-    case Op::Logaddexp: return scalar_of(log_add_exp(a, b, false));
-    case Op::Logaddexp2: return scalar_of(log_add_exp(a, b, true));
-    case Op::Nextafter: return scalar_of(std::nextafter(a, b));
-    case Op::Heaviside: return scalar_of(heaviside(a, b));
-    case Op::Arcsinh: return scalar_of(std::asinh(a));
-    case Op::Arccosh: return scalar_of(std::acosh(a));
-    case Op::Arctanh: return scalar_of(std::atanh(a));
-    case Op::Cbrt: return scalar_of(std::cbrt(a));
-    case Op::Copysign: return scalar_of(std::copysign(a, b));
-    case Op::Negative: return scalar_of(-a);
-    case Op::MultiplyAdd: return scalar_of(std::fma(a, b, c));
-    case Op::Absolute: return scalar_of(std::fabs(a));
-    case Op::Sign: return scalar_of(sign(a));
-    case Op::Square: return scalar_of(a * a);
-    case Op::Reciprocal: return scalar_of(1 / a);
-    case Op::Sqrt: return scalar_of(std::sqrt(a));
-    case Op::Floor: return scalar_of(std::floor(a));
-    case Op::Ceil: return scalar_of(std::ceil(a));
-    case Op::Rint: return scalar_of(std::nearbyint(a));
-    case Op::Trunc: return scalar_of(std::trunc(a));
-    case Op::Exp: return scalar_of(std::exp(a));
-    case Op::Exp2: return scalar_of(std::exp2(a));
-    case Op::Expm1: return scalar_of(std::expm1(a));
-    case Op::Log: return scalar_of(std::log(a));
-    case Op::Log2: return scalar_of(std::log2(a));
-    case Op::Log10: return scalar_of(std::log10(a));
-    case Op::Log1p: return scalar_of(std::log1p(a));
-    case Op::Sin: return scalar_of(std::sin(a));
-    case Op::Cos: return scalar_of(std::cos(a));
-    case Op::Tan: return scalar_of(std::tan(a));
-    case Op::Arcsin: return scalar_of(std::asin(a));
-    case Op::Arccos: return scalar_of(std::acos(a));
-    case Op::Arctan: return scalar_of(std::atan(a));
-    case Op::Sinh: return scalar_of(std::sinh(a));
-    case Op::Cosh: return scalar_of(std::cosh(a));
-    case Op::Tanh: return scalar_of(std::tanh(a));
-    case Op::Erf: return scalar_of(std::erf(a));
-    case Op::Ndtr: return scalar_of(ndtr(a));
-    case Op::Gamma: return scalar_of(std::tgamma(a));
-    case Op::Gammaln: return scalar_of(std::lgamma(a));
-    case Op::Erfc: return scalar_of(std::erfc(a));
-    case Op::Expit: return scalar_of(1 / (1 + std::exp(-a)));
-    case Op::Logit: return scalar_of(std::log(a / (1 - a)));
-    case Op::Xlogy: return scalar_of(a == 0 && !is_nan(b) ? T{} : a * std::log(b));
-    case Op::Xlog1py: return scalar_of(a == 0 && !is_nan(b) ? T{} : a * std::log1p(b));
     case Op::IsNan: return scalar_of(std::isnan(a));
     case Op::IsInf: return scalar_of(std::isinf(a));
     case Op::IsFinite: return scalar_of(std::isfinite(a));
     case Op::SignBit: return scalar_of(std::signbit(a));
-    default: handled = false; return {};
+    default: return scalar_of(float_operator(op, a, b, c, handled));
   }
 }
 

@@ -11,22 +11,21 @@ from framejit import ops
 from framejit._api import _dtypes
 from framejit._core import _array, _arrays, _dtype, _tensor
 from framejit._tensors._tensor import Tensor
+from framejit.ops._operators import OPERATORS as _OPERATORS
 
 globals().update(_dtypes.ALL)
 pi, e, inf, nan, newaxis = np.pi, np.e, np.inf, np.nan, None
 ndarray = Tensor
 
-# Functions with the same parameters in NumPy and in framejit.ops.
+# Functions with the same parameters in NumPy and in framejit.ops; and operators of the table that have one name there.
 _SAME = (
-    "add subtract multiply divide true_divide floor_divide remainder mod fmod hypot arctan2 minimum maximum fmin fmax copysign negative "
-    "absolute abs sign square reciprocal sqrt exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan arcsinh arccosh arctanh "
-    "sinh cosh tanh isnan isinf isfinite signbit equal not_equal less less_equal greater greater_equal bitwise_and bitwise_or bitwise_xor "
-    "logical_and logical_or logical_xor logical_not invert matmul floor ceil trunc rint deg2rad rad2deg where isclose allclose heaviside "
-    "float_power logaddexp inner outer dot trace reshape expand_dims swapaxes moveaxis ravel broadcast_to tile fliplr flipud roll "
-    "tril triu diag diagonal count_nonzero hstack vstack dstack column_stack meshgrid einsum searchsorted bincount real imag isreal nan_to_num shape "
-    "size squeeze stack argmin"
+    "true_divide mod abs arcsinh arccosh arctanh floor ceil trunc rint deg2rad rad2deg where isclose allclose "
+    "heaviside float_power logaddexp inner outer dot trace reshape expand_dims swapaxes moveaxis ravel "
+    "broadcast_to tile fliplr flipud roll tril triu diag diagonal count_nonzero hstack vstack dstack column_stack "
+    "meshgrid einsum searchsorted bincount real imag isreal nan_to_num shape size squeeze stack argmin"
 )
 globals().update({name: getattr(ops, name) for name in _SAME.split()})
+globals().update({row.numpy: row.compute for row in _OPERATORS if row.numpy in row.functions})
 power, concatenate, clip, permute_dims = ops.pow, ops.cat, ops.clamp, ops.permute
 radians, degrees, cbrt = ops.deg2rad, ops.rad2deg, lambda x: _tensor(np.cbrt(_array(x, "floating")))
 

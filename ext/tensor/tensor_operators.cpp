@@ -237,7 +237,27 @@ bool is_function(const graph::OpDef& row) {
   return row.op == Op::MatMul || (row.cls == graph::OpClass::Elementwise && row.operands <= 2);
 }
 
+/// The rows that have a function: (name, operands, NumPy's name, functions, methods, primitives, bounds at O1 or None).
+PyObject* operators(PyObject*, PyObject*) {
+  Ref<> list = Ref<>::steal(PyList_New(0));
+  for (const graph::OpDef& row : graph::kOps) {
+    if (!list || !is_function(row)) continue;
+    const auto text = [](std::string_view s) {
+      return PyUnicode_FromStringAndSize(s.data(), static_cast<Py_ssize_t>(s.size()));
+    };
+    const bool own = has(row.own, graph::Own::Math | graph::Own::MathInFloat64);
+    PyObject* ulps = own ? Py_BuildValue("(dd)", row.ulps.f32, row.ulps.f64) : Py_NewRef(Py_None);
+    Ref<> tuple = Ref<>::steal(Py_BuildValue("(NiNNNNN)", text(row.name), row.operands, text(row.numpy),
+                                             text(row.functions), text(row.methods), text(row.primitives), ulps));
+    if (!tuple || PyList_Append(list.get(), tuple.get()) < 0) list = Ref<>();
+  }
+  return list.release();
+}
+
+PyMethodDef kTable[] = {{"_operators", operators, METH_NOARGS, nullptr}, {nullptr, nullptr, 0, nullptr}};
+
 bool init(PyObject* module) {
+  if (PyModule_AddFunctions(module, kTable) < 0) return false;
   static std::array<PyMethodDef, graph::kOpCount> methods{};
   static std::array<std::string, graph::kOpCount> names;
   for (const graph::OpDef& row : graph::kOps) {

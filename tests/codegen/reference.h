@@ -12,7 +12,8 @@ namespace framejit::codegen::testing {
 using graph::DType;
 using graph::Op;
 
-/// An element as its bits, zero extended. `raised` gets status flags of MXCSR added.
+/// An element as its bits, zero extended. `raised` gets status flags, as MXCSR has them, added. Operators are
+/// graph/scalar_ops.h's, which tests/graph compares with NumPy.
 uint64_t reference_apply(Op op, DType operand, const uint64_t args[3], bool invariant_bounds, unsigned* raised);
 uint64_t reference_cast(DType from, DType to, uint64_t value, unsigned* raised);
 

@@ -1,8 +1,10 @@
 // Each row of the operator table is complete: every table and switch that depends on it has an answer.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "graph/op.h"
 #include "graph/scalar_ops.h"
@@ -38,6 +40,71 @@ TEST(OpTable, RowsAgreeWithTheirClass) {
     EXPECT_TRUE(row.result != ResultRule::Attribute || row.cls == OpClass::Source || row.cls == OpClass::Cast ||
                 row.cls == OpClass::Host || row.cls == OpClass::Control);
   }
+}
+
+TEST(OpTable, SetsOfDtypesAreThoseOfTheirKinds) {
+  for (int i = 0; i < kDTypeCount; ++i) {
+    const DType t = dtype_at(i);
+    SCOPED_TRACE(name_of(t));
+    const bool integer = is_int(t), floating = is_float(t), complex = is_complex(t), truth = t == DType::Bool;
+    EXPECT_EQ(has(Takes::Bool, t), truth);
+    EXPECT_EQ(has(Takes::Int, t), integer);
+    EXPECT_EQ(has(Takes::Float, t), floating);
+    EXPECT_EQ(has(Takes::Complex, t), complex);
+    EXPECT_EQ(has(Takes::Integral, t), truth || integer);
+    EXPECT_EQ(has(Takes::IntOrFloat, t), integer || floating);
+    EXPECT_EQ(has(Takes::Real, t), !complex);
+    EXPECT_EQ(has(Takes::Inexact, t), floating || complex);
+    EXPECT_EQ(has(Takes::Number, t), !truth);
+    EXPECT_TRUE(has(Takes::Any, t));
+    EXPECT_EQ(has(Takes::Single, t), t == DType::F32);
+    EXPECT_EQ(has(Takes::SingleOrDouble, t), t == DType::F32 || t == DType::F64);
+  }
+}
+
+/// Own code is for dtypes that the operator takes; elementary functions have bounds, other operators are exact.
+TEST(OpTable, OwnCodeIsForWhatARowTakes) {
+  constexpr Own kMath = Own::Math | Own::MathInFloat64, kFloat = Own::Float | Own::FloatAtO1;
+  for (const OpDef& row : kOps) {
+    SCOPED_TRACE(row.name);
+    const auto takes_all = [&](auto... dtypes) { return (takes(row.op, dtypes) && ...); };
+    EXPECT_TRUE(row.own == Own::None || row.cls == OpClass::Elementwise);
+    EXPECT_TRUE(!has(row.own, kFloat | kMath) || takes_all(DType::F32, DType::F64));
+    EXPECT_TRUE(!has(row.own, Own::Half) || takes_all(DType::F16));
+    EXPECT_TRUE(!has(row.own, Own::Int) || takes_all(DType::I8, DType::I64, DType::U8, DType::U64));
+    EXPECT_TRUE(!has(row.own, Own::Bool) || takes_all(DType::Bool));
+    EXPECT_TRUE(!has(row.own, Own::Complex) || takes_all(DType::C64, DType::C128));
+    EXPECT_LE(has(row.own, Own::Float) + has(row.own, Own::FloatAtO1) + has(row.own, Own::Math) +
+                  has(row.own, Own::MathInFloat64),
+              1);
+    EXPECT_TRUE(!has(row.own, Own::FloatAtO1 | kMath) || row.exactness == Exactness::NumpyLoop);
+    EXPECT_TRUE(has(row.own, kMath) || (row.ulps.f32 == 0 && row.ulps.f64 == 0));
+    EXPECT_EQ(row.ulps.f32 == 0, row.ulps.f64 == 0);
+  }
+}
+
+std::vector<std::string_view> words(std::string_view text) {
+  std::vector<std::string_view> out;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(' '), text.size());
+    out.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return out;
+}
+
+TEST(OpTable, NamesOfTensorsAreOfOneOperator) {
+  std::set<std::string_view> functions, primitives;
+  for (const OpDef& row : kOps) {
+    SCOPED_TRACE(row.name);
+    const std::vector<std::string_view> own = words(row.functions);
+    for (std::string_view name : own) EXPECT_TRUE(!name.empty() && functions.insert(name).second) << name;
+    for (std::string_view name : words(row.methods))
+      EXPECT_NE(std::find(own.begin(), own.end(), name), own.end()) << name << " is no function";
+    for (std::string_view name : words(row.primitives))
+      EXPECT_TRUE(!name.empty() && primitives.insert(name).second) << name;
+  }
+  EXPECT_GT(functions.size(), 60u);
 }
 
 TEST(OpTable, EachOperatorTakesSomeDtypeAndGivesOne) {

@@ -31,6 +31,7 @@ from framejit._core import (
     _op_trunc,
     _tensor,
 )
+from framejit.ops._operators import OPERATORS
 
 __all__ = [
     "acosh", "addcdiv", "addcmul", "addn", "allclose", "approximate_equal", "arccosh", "arcsinh", "arctanh", "asinh",
@@ -46,69 +47,8 @@ _INTEGRAL = tuple(
     ALL[name] for name in ("bool_", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 )
 
-# The operator of the table, and the names that it goes by.
-_NAMES = {
-    "add": "add",
-    "subtract": "sub subtract",
-    "multiply": "mul multiply",
-    "divide": "true_divide divide",
-    "floor_divide": "floor_divide floor_div",
-    "remainder": "remainder mod floor_mod",
-    "fmod": "fmod",
-    "power": "pow",
-    "arctan2": "atan2 arctan2",
-    "hypot": "hypot",
-    "minimum": "minimum",
-    "maximum": "maximum",
-    "fmin": "fmin",
-    "fmax": "fmax",
-    "copysign": "copysign",
-    "negative": "neg negative",
-    "absolute": "abs absolute",
-    "sign": "sign sgn",
-    "square": "square",
-    "reciprocal": "reciprocal",
-    "sqrt": "sqrt",
-    "exp": "exp",
-    "exp2": "exp2",
-    "expm1": "expm1",
-    "log": "log",
-    "log2": "log2",
-    "log10": "log10",
-    "log1p": "log1p",
-    "sin": "sin",
-    "cos": "cos",
-    "tan": "tan",
-    "arcsin": "asin arcsin",
-    "arccos": "acos arccos",
-    "arctan": "atan arctan",
-    "sinh": "sinh",
-    "cosh": "cosh",
-    "tanh": "tanh",
-    "erf": "erf",
-    "isnan": "isnan",
-    "isinf": "isinf",
-    "isfinite": "isfinite",
-    "signbit": "signbit",
-    "equal": "equal eq",
-    "not_equal": "not_equal ne",
-    "less": "less lt",
-    "less_equal": "less_equal le",
-    "greater": "greater gt",
-    "greater_equal": "greater_equal ge",
-    "bitwise_and": "bitwise_and",
-    "bitwise_or": "bitwise_or",
-    "bitwise_xor": "bitwise_xor",
-    "invert": "bitwise_not invert",
-    "left_shift": "bitwise_left_shift",
-    "right_shift": "bitwise_right_shift",
-    "logical_and": "logical_and",
-    "logical_or": "logical_or",
-    "logical_xor": "logical_xor",
-    "logical_not": "logical_not",
-    "matmul": "matmul bmm mm",
-}
-_OPERATORS = {name: getattr(_core, "_op_" + row) for row, names in _NAMES.items() for name in names.split()}
+# The operators of the table by the names that it gives them.
+_OPERATORS = {name: operator.compute for operator in OPERATORS for name in operator.functions}
 globals().update(_OPERATORS)
 __all__ += _OPERATORS
 

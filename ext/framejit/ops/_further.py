@@ -32,27 +32,6 @@ _COMPLEX = (ALL["complex64"], ALL["complex128"])
 _BOOL, _INT32 = ALL["bool_"], ALL["int32"]
 
 # Names of MindSpore's that stand for others.
-_ALIASES = {
-    "add": "tensor_add scalar_add",
-    "subtract": "tensor_sub scalar_sub",
-    "multiply": "tensor_mul scalar_mul",
-    "divide": "tensor_div scalar_div",
-    "floor_divide": "tensor_floordiv floordiv scalar_floordiv",
-    "remainder": "tensor_mod floormod scalar_mod",
-    "power": "tensor_pow pows scalar_pow",
-    "exp": "tensor_exp",
-    "expm1": "tensor_expm1",
-    "less": "tensor_lt scalar_lt",
-    "less_equal": "tensor_le scalar_le",
-    "greater": "tensor_gt scalar_gt",
-    "greater_equal": "tensor_ge scalar_ge",
-    "equal": "scalar_eq",
-    "not_equal": "scalar_ne",
-    "negative": "scalar_usub",
-}
-_OPERATORS = {name: getattr(_core, "_op_" + row) for row, names in _ALIASES.items() for name in names.split()}
-globals().update(_OPERATORS)
-__all__ += _OPERATORS
 soft_shrink = _elementwise.softshrink
 top_k = _shape.topk
 row_stack = _shape.vstack

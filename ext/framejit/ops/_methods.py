@@ -11,6 +11,7 @@ from framejit._api._dtypes import ALL
 from framejit._autodiff._hooks import register_hook
 from framejit._core import _array, _tensor
 from framejit.ops import _create, _elementwise, _random, _reduce, _shape
+from framejit.ops._operators import OPERATORS
 from framejit.ops._shape import _given, _ints
 
 Tensor = _core.Tensor
@@ -303,16 +304,7 @@ _FUNCTIONS = {
     "scatter sort argsort topk unique t tensor_split take_along_dim",
     _random: "bernoulli multinomial",
 }
-# Rows of the operator table, of one operand and of two: functions in C, which need one in Python around them to be methods.
-_ONE = (
-    "neg negative abs absolute sign square reciprocal sqrt exp expm1 log log2 log10 log1p sin cos tan asin arcsin acos arccos atan "
-    "arctan sinh cosh tanh erf isnan isinf isfinite signbit bitwise_not logical_not"
-)
-_TWO = (
-    "add sub subtract mul multiply true_divide divide floor_divide remainder fmod pow atan2 arctan2 minimum maximum copysign hypot "
-    "equal eq not_equal ne less lt less_equal le greater gt greater_equal ge bitwise_and bitwise_or bitwise_xor logical_and logical_or "
-    "logical_xor matmul mm bmm"
-)
+# Operators of the table are functions in C, which need one in Python around them to be methods.
 
 
 def _one(function: Any) -> Any:
@@ -368,9 +360,9 @@ def _install() -> None:
     methods: dict[str, Any] = {}
     for module, names in _FUNCTIONS.items():
         methods.update({name: getattr(module, name) for name in names.split()})
-    for names, method_of in ((_ONE, _one), (_TWO, _two)):
-        for name in names.split():
-            method = methods[name] = method_of(getattr(_elementwise, name))
+    for operator in OPERATORS:
+        for name in operator.methods:
+            method = methods[name] = (_one if operator.operands == 1 else _two)(operator.compute)
             method.__name__ = method.__qualname__ = name
             method.__doc__ = f"ops.{name}."
     for name, dtype in _CONVERSIONS.items():

@@ -18,6 +18,7 @@ from framejit.ops import (
     _reduce,
     _shape,
 )
+from framejit.ops._operators import OPERATORS
 
 __all__ = [
     "ArgMaxWithValue", "Argmax", "AvgPool", "BatchMatMul", "BatchNorm", "Conv2D", "Conv3D", "Dropout", "Eig",
@@ -53,59 +54,7 @@ class Primitive:
 
 # Name: (function, {option: default}). The options have the names that the function has.
 _ROWS: dict[str, tuple[Any, dict[str, Any]]] = {
-    **{
-        name: (getattr(_core, "_op_" + row), {})
-        for row, names in {
-            "add": "Add TensorAdd",
-            "subtract": "Sub",
-            "multiply": "Mul",
-            "divide": "Div RealDiv",
-            "floor_divide": "FloorDiv",
-            "remainder": "Mod FloorMod",
-            "power": "Pow",
-            "arctan2": "Atan2",
-            "minimum": "Minimum",
-            "maximum": "Maximum",
-            "negative": "Neg",
-            "absolute": "Abs",
-            "sign": "Sign",
-            "square": "Square",
-            "reciprocal": "Reciprocal Inv",
-            "sqrt": "Sqrt",
-            "exp": "Exp",
-            "expm1": "Expm1",
-            "log": "Log",
-            "log1p": "Log1p",
-            "sin": "Sin",
-            "cos": "Cos",
-            "tan": "Tan",
-            "arcsin": "Asin",
-            "arccos": "ACos",
-            "arctan": "Atan",
-            "sinh": "Sinh",
-            "cosh": "Cosh",
-            "tanh": "Tanh",
-            "erf": "Erf",
-            "isnan": "IsNan",
-            "isinf": "IsInf",
-            "isfinite": "IsFinite",
-            "equal": "Equal",
-            "not_equal": "NotEqual",
-            "less": "Less",
-            "less_equal": "LessEqual",
-            "greater": "Greater",
-            "greater_equal": "GreaterEqual",
-            "bitwise_and": "BitwiseAnd",
-            "bitwise_or": "BitwiseOr",
-            "bitwise_xor": "BitwiseXor",
-            "invert": "Invert",
-            "logical_and": "LogicalAnd",
-            "logical_or": "LogicalOr",
-            "logical_xor": "LogicalXor",
-            "logical_not": "LogicalNot",
-        }.items()
-        for name in names.split()
-    },
+    **{name: (operator.compute, {}) for operator in OPERATORS for name in operator.primitives},
     **{
         name: (getattr(_elementwise, function), {})
         for name, function in {
@@ -199,9 +148,9 @@ _ROWS: dict[str, tuple[Any, dict[str, Any]]] = {
     **{
         name: (getattr(module, function), {})
         for module, names in {
-            _elementwise: "Hypot:hypot Heaviside:heaviside Lerp:lerp Conj:conj Real:real Imag:imag IsClose:isclose FastGelu:fast_gelu "
-            "FastGeLU:fast_gelu SeLU:selu PReLU:prelu Sinc:sinc Fmax:fmax Fmin:fmin LeftShift:bitwise_left_shift "
-            "RightShift:bitwise_right_shift Logit:logit Addcmul:addcmul Addcdiv:addcdiv",
+            _elementwise: "Heaviside:heaviside Lerp:lerp Conj:conj Real:real Imag:imag IsClose:isclose FastGelu:fast_gelu "
+            "FastGeLU:fast_gelu SeLU:selu PReLU:prelu Sinc:sinc Logit:logit Addcmul:addcmul "
+            "Addcdiv:addcdiv",
             _loss: "Lgamma:lgamma Digamma:digamma Erfinv:erfinv",
             _reduce: "Ger:ger Trace:trace Bincount:bincount",
             _linalg: "MatrixInverse:inverse MatrixDeterminant:det LogMatrixDeterminant:slogdet MatrixExp:matrix_exp Zeta:zeta "
