@@ -5,6 +5,7 @@
 
 #include "capture/executor.h"
 #include "capture/py/instance.h"
+#include "capture/py/interpreter.h"
 #include "capture/py/lru_cache.h"
 #include "capture/py/repr.h"
 #include "graph/support/check.h"
@@ -82,6 +83,8 @@ Captured<Value*> Executor::global_item(PyObject* dict, PyObject* name, const std
     PyErr_Clear();
     return static_cast<Value*>(nullptr);
   }
+  // Reading the name imports what it names, and puts that in its place.
+  if (is_lazy_import(found)) return break_at(BreakId::UserEffect, "lazy import " + text_of(name));
   auto source = std::make_shared<Source>();
   source->kind = SourceKind::Global;
   source->key = Ref<>::share(name);

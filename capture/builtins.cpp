@@ -93,11 +93,15 @@ Captured<Value*> do_sum(Executor& x, const Values& a) {
   for (PyTypeObject* refused : {&PyUnicode_Type, &PyBytes_Type, &PyByteArray_Type})
     if (!start || PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(start), refused)) return unsupported("sum");
   if (Value* known = sum_of_constants(x, items, total)) return known;
+  if (py::kSumCompensates && (a[0]->kind != ValueKind::List || a[0]->items == items)) {
+    FRAMEJIT_TRY(sum, x.compensated_sum(items, total));
+    if (sum) return sum;
+  }
   for (Value* item : items) {
     if (a[0]->kind == ValueKind::List && a[0]->items != items) return unsupported("sum");  // __add__ changed it
     item = x.look(item);
     for (const auto& [type, compensated] :
-         {std::pair(&PyFloat_Type, py::kSumCompensates), std::pair(&PyComplex_Type, py::kSumCompensatesComplex)})
+         {std::pair(&PyFloat_Type, py::kSumCompensates), std::pair(&PyComplex_Type, py::kSumCompensatesAll)})
       if (compensated && x.type_of(item) == reinterpret_cast<PyObject*>(type)) return unsupported("sum");
     if (x.type_of(item) == reinterpret_cast<PyObject*>(&PyUnicode_Type)) return unsupported("sum");
     FRAMEJIT_TRY(next, x.binary(0, total, item));

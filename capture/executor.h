@@ -173,6 +173,8 @@ class Executor {
   Captured<bool> contains(Value* container, Value* item);
   Captured<Value*> number_binary(int nb, Value* left, Value* right);
   Captured<Value*> number_unary(Unary op, Value* v);
+  /// sum() of Python ints and floats where it compensates (3.12); null: one is no such number.
+  Captured<Value*> compensated_sum(const Values& items, Value* start);
   Captured<Value*> number_compare(int op, Value* left, Value* right);
   Captured<Value*> to_float(Value* v);
   /// A graph value of dtype F64 for a Python number.

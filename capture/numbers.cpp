@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "capture/executor.h"
+#include "capture/py/cpython/facts.h"
 #include "capture/py/repr.h"
 
 namespace framejit::capture {
@@ -175,6 +176,44 @@ Captured<Value*> Executor::number_binary(int nb, Value* left, Value* right) {
   Value* r = l ? specialize(right) : nullptr;
   if (l && r) return fold(nb, l->object.get(), r->object.get());
   return break_at(BreakId::UnsupportedArgument, "this operation on a number that is known only at run time");
+}
+
+// Neumaier's summation, as Python/bltinmodule.c has it: what the additions of floats lose is added at the end.
+Captured<Value*> Executor::compensated_sum(const Values& items, Value* start) {
+  graph::GraphBuilder& b = session_.builder();
+  const auto apply = [&b](graph::Op op, std::initializer_list<graph::ValueId> operands) {
+    return *b.elementwise(op, std::vector<graph::ValueId>(operands));  // of 0-d float64: never refused
+  };
+  const auto is_whole = [](const Value& v) { return is_int_like(v) || is_runtime_int(v); };
+  const graph::ValueId zero = b.constant(graph::DType::F64, {});
+  Value* total = look(start);
+  graph::ValueId lost = graph::kNoValue;
+  for (Value* item : items) {
+    item = look(item);
+    if (!is_float_like(*item) && !is_whole(*item)) return static_cast<Value*>(nullptr);
+    if (!is_float_like(*total) && !is_whole(*total)) return static_cast<Value*>(nullptr);
+    if (!is_float_like(*total) || (!is_float_like(*item) && !py::kSumCompensatesAll)) {
+      FRAMEJIT_TRY(sum, number_binary(kAdd, total, item));
+      total = sum;
+      continue;
+    }
+    FRAMEJIT_TRY(high, f64(total));
+    FRAMEJIT_TRY(x, f64(item));
+    const graph::ValueId sum = apply(graph::Op::Add, {high, x});
+    const graph::ValueId larger =
+        apply(graph::Op::GreaterEqual, {apply(graph::Op::Absolute, {high}), apply(graph::Op::Absolute, {x})});
+    const graph::ValueId of_high = apply(graph::Op::Add, {apply(graph::Op::Subtract, {high, sum}), x});
+    const graph::ValueId of_item = apply(graph::Op::Add, {apply(graph::Op::Subtract, {x, sum}), high});
+    const graph::ValueId now = apply(graph::Op::Where, {larger, of_high, of_item});
+    lost = apply(graph::Op::Add, {lost == graph::kNoValue ? zero : lost, now});
+    total = session_.array(sum, Wrap::PyFloat);
+  }
+  if (lost == graph::kNoValue) return total;
+  // The sign of a zero stays, and no infinity becomes a NaN.
+  FRAMEJIT_TRY(high, f64(total));
+  const graph::ValueId counts =
+      apply(graph::Op::LogicalAnd, {apply(graph::Op::NotEqual, {lost, zero}), apply(graph::Op::IsFinite, {lost})});
+  return session_.array(apply(graph::Op::Where, {counts, apply(graph::Op::Add, {high, lost}), high}), Wrap::PyFloat);
 }
 
 Captured<graph::ValueId> Executor::i64(Value* v) {

@@ -94,7 +94,8 @@ void write_frame(py::Frame* frame, int site_depth, uint32_t seen_unit, UpdateSlo
     if (PyObject* old = py::owned(std::exchange(at, py::own(value)))) dropped.push_back(old);
   };
   // What stays may borrow from a local that goes.
-  for (int i = 0; i < update.kept; ++i) py::make_owned(stack[i]);
+  if (!update.locals.empty())
+    for (int i = 0; i < update.kept; ++i) py::make_owned(stack[i]);
   for (const FrameUpdate::Local& local : update.locals) put(locals[local.slot], local.value);
   const int depth = static_cast<int>(update.stack.size());
   for (int i = update.kept; i < site_depth; ++i) {

@@ -13,6 +13,8 @@ bool is_finalizing();
 Py_hash_t hash_pointer(const void* pointer);
 /// Does what a weak reference refers to still live?
 bool is_alive(PyObject* weakref);
+/// Does it stand for a module, or a name of one, that is imported when it is first read (PEP 810, 3.15)?
+bool is_lazy_import(PyObject* object);
 /// Sets the function that makes the annotations of a function (3.14).
 void set_annotate(PyObject* function, PyObject* annotate);
 

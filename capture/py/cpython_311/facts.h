@@ -18,21 +18,13 @@ inline constexpr int kExitAt = 4;
 inline constexpr bool kExitHasSelf = false;
 /// Slots of frames have tags in their two low bits.
 inline constexpr bool kTaggedSlots = false;
-/// The object of a call's argument may be owned by the caller's local alone: its reference count does not say so.
-inline constexpr bool kBorrowsArguments = false;
-/// What evaluates a frame clears it and takes it off the data stack.
-inline constexpr bool kEvaluationClearsFrame = false;
 /// A `while` jumps back to its test; else the test stands at the end of the round too.
 inline constexpr bool kLoopsTestAtTop = false;
-/// Code says how many words a frame of it has (co_framesize).
-inline constexpr bool kCodeHasFrameSize = false;
 /// Nothing may stand between LOAD_SPECIAL and CALL.
 inline constexpr bool kKeepsSpecialCallsTogether = false;
-/// bool(NotImplemented) raises; else it warns.
-inline constexpr bool kNotImplementedHasNoTruth = false;
-/// sum() of floats adds with compensation; of complex numbers too.
+/// sum() of floats adds with compensation; of complex numbers, and of ints among floats, too.
 inline constexpr bool kSumCompensates = false;
-inline constexpr bool kSumCompensatesComplex = false;
+inline constexpr bool kSumCompensatesAll = false;
 /// Collection runs at the eval breaker only, not when objects are made.
 inline constexpr bool kCollectsAtEvalBreaker = false;
 

@@ -18,21 +18,13 @@ inline constexpr int kExitAt = 5;
 inline constexpr bool kExitHasSelf = true;
 /// Slots of frames have tags in their two low bits.
 inline constexpr bool kTaggedSlots = true;
-/// The object of a call's argument may be owned by the caller's local alone: its reference count does not say so.
-inline constexpr bool kBorrowsArguments = true;
-/// What evaluates a frame clears it and takes it off the data stack.
-inline constexpr bool kEvaluationClearsFrame = true;
 /// A `while` jumps back to its test; else the test stands at the end of the round too.
 inline constexpr bool kLoopsTestAtTop = true;
-/// Code says how many words a frame of it has (co_framesize).
-inline constexpr bool kCodeHasFrameSize = true;
 /// Nothing may stand between LOAD_SPECIAL and CALL.
 inline constexpr bool kKeepsSpecialCallsTogether = true;
-/// bool(NotImplemented) raises; else it warns.
-inline constexpr bool kNotImplementedHasNoTruth = true;
-/// sum() of floats adds with compensation; of complex numbers too.
+/// sum() of floats adds with compensation; of complex numbers, and of ints among floats, too.
 inline constexpr bool kSumCompensates = true;
-inline constexpr bool kSumCompensatesComplex = true;
+inline constexpr bool kSumCompensatesAll = true;
 /// Collection runs at the eval breaker only, not when objects are made.
 inline constexpr bool kCollectsAtEvalBreaker = true;
 

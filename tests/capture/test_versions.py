@@ -1,0 +1,263 @@
+"""What newer versions of CPython do otherwise, where code that does not know it would compile and be wrong without a word."""
+
+from __future__ import annotations
+
+import sys
+import types
+import weakref
+
+import numpy as np
+import pytest
+
+import framejit as fj
+from framejit import _core
+
+pytestmark = pytest.mark.capture
+
+X = np.arange(6.0)
+
+
+def jitted(function, stress=None):
+    """The function, compiled also where it does no work with arrays; with regions of `stress` instructions."""
+    fj.mark(function, stress=f"rewrite,break={stress}" if stress else "rewrite")
+    return function
+
+
+def twin(function):
+    copy = types.FunctionType(function.__code__.replace(), function.__globals__, function.__name__,
+                              function.__defaults__, function.__closure__)
+    copy.__kwdefaults__ = function.__kwdefaults__
+    return copy
+
+
+def same_in_all_regions(function, *args):
+    """As plain Python gives it, wherever regions end."""
+    expected = repr(function(*args))
+    errors = fj.stats()["internal_errors"]
+    for stress in (None, 1, 2, 3, 5):
+        marked = jitted(twin(function), stress)
+        for _ in range(3):
+            assert repr(marked(*args)) == expected, stress
+    assert fj.stats()["internal_errors"] == errors
+    return expected
+
+
+def test_callbacks_of_weak_references_run():
+    # Since 3.12 the list of weak references of an instance is in front of it.
+    class Held:
+        pass
+
+    def f(x, log):
+        held = Held()
+        watcher = weakref.ref(held, lambda _: log.append("gone"))
+        y = x * 2
+        held = None
+        log.append("behind")
+        return y, watcher() is held
+
+    for stress in (None, 1, 2, 3):
+        marked = jitted(twin(f), stress)
+        for _ in range(3):
+            log = []
+            marked(X, log)
+            assert log == ["gone", "behind"], stress
+
+
+def test_a_local_from_outside_with_a_callback():
+    class Held:
+        pass
+
+    def f(x, holder, log):
+        held = holder.pop()
+        x = x + 1
+        held = 3
+        log.append("behind")
+        return x * held
+
+    for stress in (None, 2):
+        marked = jitted(twin(f), stress)
+        for _ in range(3):
+            log, held = [], Held()
+            watcher = weakref.ref(held, lambda _: log.append("gone"))  # noqa: B023
+            holder = [held]
+            del held
+            marked(X, holder, log)
+            assert log == ["gone", "behind"] and watcher() is None, stress
+
+
+def test_super_down_to_object():
+    # Since 3.12 a static type does not hold its dict where it did.
+    class Base:
+        pass
+
+    class Derived(Base):
+        def __init__(self, x):
+            super().__init__()
+            self.x = x * 2
+
+        def __repr__(self):
+            return "Derived " + super().__repr__()[:1]
+
+    def f(x):
+        return Derived(x).x + 1
+
+    same_in_all_regions(f, X)
+    whole = fj.jit(f, fullgraph=True)
+    assert np.array_equal(whole(X), f(X)) and np.array_equal(whole(X), f(X))
+    assert whole.graphs().count("graph @") == 1
+
+
+def test_guards_do_not_make_dicts_of_instances():
+    internal = pytest.importorskip("_testinternalcapi")
+    if not hasattr(internal, "has_inline_values"):
+        pytest.skip("this version cannot be asked")
+
+    class Scaled:
+        def __init__(self, scale):
+            self.scale = scale
+
+        def by(self, x):
+            return x * self.scale
+
+    def f(x, scaled):
+        return scaled.by(x) + 1
+
+    marked = fj.jit(f)
+    for scale in (2.0, 3.0, 2.0):
+        scaled = Scaled(scale)
+        assert np.array_equal(marked(X, scaled), X * scale + 1)
+        assert internal.has_inline_values(scaled)
+
+
+def test_an_exit_in_the_middle_of_a_call():
+    # Since 3.13 NULL is behind the callable.
+    def total(*args, **named):
+        return sum(len(str(a)) for a in args) + len(named)
+
+    def f(x, n):
+        first = total(x + 1, n, max(n, total(x * 2, *[n, n], k=str(n))), a=n)
+        return first, "".join(str(n) for _ in range(3)).count("1"), total(*[x], **{"b": n})
+
+    same_in_all_regions(f, X, 11)
+
+
+def test_a_variable_of_an_inlined_comprehension_is_unbound_behind_it():
+    # Since 3.12 comprehensions are part of the function.
+    def f(x, n):
+        y = [v * 2 for v in (x, x + 1)]
+        try:
+            return v, y  # noqa: F821
+        except NameError as error:
+            v = 1.0
+            z = {v: n for v in range(n)}
+            return type(error).__name__, len(y), v, len(z)
+
+    assert same_in_all_regions(f, X, 3) == "('UnboundLocalError', 2, 1.0, 3)"
+
+
+def test_a_comprehension_that_raises_restores_its_variable():
+    def f(x, n):
+        v = "before"
+        try:
+            y = [x / v for v in (1, n)]
+        except ZeroDivisionError:
+            y = []
+        return v, len(y)
+
+    assert same_in_all_regions(f, 7, 0) == "('before', 0)"
+    assert same_in_all_regions(f, 7, 1) == "('before', 2)"
+
+
+def test_annotations_of_functions_that_are_made():
+    # Since 3.14 a function is made with the code of its annotations.
+    source = """
+def f(x):
+    y = x * 2
+    def inner(a: int, b: "text" = 1.0, *, c: list = None) -> float:
+        return a + b + y
+    return inner, inner(x)
+"""
+    world = {}
+    exec(compile(source, "<annotated>", "exec", dont_inherit=True), world)
+    plain = world["f"]
+    for stress in (None, 1, 2, 3):
+        marked = jitted(twin(plain), stress)
+        for _ in range(3):
+            inner, value = marked(X)
+            assert inner.__annotations__ == plain(X)[0].__annotations__ == {
+                "a": int, "b": "text", "c": list, "return": float,
+            }
+            assert inner.__defaults__ == (1.0,) and inner.__kwdefaults__ == {"c": None}
+            assert np.array_equal(value, plain(X)[1]) and np.array_equal(inner(X), value)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 15), reason="lazy imports are new in 3.15")
+def test_a_lazy_import_is_resolved_by_the_interpreter(tmp_path, monkeypatch):
+    (tmp_path / "framejit_lazily_imported.py").write_text("scale = 3.0\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for mark in (lambda f: jitted(f), lambda f: fj.jit(f)):
+        world = {"__name__": "lazy_world"}
+        exec("lazy import framejit_lazily_imported as lazily\ndef f(x): return x * lazily.scale", world)
+        sys.modules.pop("framejit_lazily_imported", None)
+        f = mark(world["f"])
+        assert type(world["lazily"]).__name__ == "lazy_import"
+        for _ in range(3):
+            assert np.array_equal(f(X), X * 3.0)
+        assert isinstance(world["lazily"], types.ModuleType)
+
+
+def test_stack_entries_that_borrow_survive_what_is_stored():
+    # Since 3.14 an entry of the stack may own no reference.
+    def f(x, n):
+        held = [x]
+        return held, [held.append(held := n), n][1], held
+
+    same_in_all_regions(f, X, 5)
+
+
+def test_loops_over_every_kind_of_iterable_with_regions_in_them():
+    # Since 3.15 loops over lists, tuples and strings keep an integer where others have an iterator.
+    def f(x, items, text):
+        log = []
+        for i, v in enumerate(items):
+            for c in text:
+                for k in (1, 2):
+                    x = x * k + len(log)
+                    log.append(c)
+                if c == "b":
+                    break
+            else:
+                x = x + i
+            for k in range(v):
+                x = x - k
+            for k in iter(items):
+                x = x + k
+            for k in {1: 2}:
+                x = x + k
+        return x, log
+
+    same_in_all_regions(f, 3, [1, 2, 3], "abc")
+    same_in_all_regions(f, X, (2, 1), "a")
+
+
+def test_a_generator_in_the_middle_of_its_loops():
+    def f(items, n):
+        def counted(k):
+            for item in items:
+                for c in "ab":
+                    got = yield item, c, k
+                    if got:
+                        k = got
+            yield from (i * k for i in range(n))
+
+        out, g = [], counted(2)
+        out.append(next(g))
+        out.append(g.send(5))
+        out.extend(g)
+        return out
+
+    same_in_all_regions(f, [1, 2], 3)
+
+
+def test_core_is_for_this_version():
+    assert _core.__file__ and fj.unsupported_reason() is None
