@@ -33,16 +33,19 @@ void SymbolicFrame::guard_binding(int local, GuardKind kind) {
 
 Step SymbolicFrame::local_op(const Instr& i) {
   Value*& slot = locals[static_cast<std::size_t>(i.arg)];
-  if (!unbound_at_entry.empty() && i.op != Opcode::StoreFast) {
+  const bool stores = i.op == Opcode::StoreFast;
+  const bool unbinds = i.op == Opcode::DeleteFast || i.op == Opcode::LoadFastAndClear ||
+                       (stores && stack.back()->kind == ValueKind::Null && !stack.back()->partial);
+  if (!unbound_at_entry.empty()) {
     const bool unbound = unbound_at_entry[static_cast<std::size_t>(i.arg)];
-    if (!unbound && slot && slot->source) guard_binding(i.arg, GuardKind::Bound);
-    if (unbound && i.op == Opcode::DeleteFast) guard_binding(i.arg, GuardKind::Unbound);
+    if (!unbound && !stores && slot && slot->source) guard_binding(i.arg, GuardKind::Bound);
+    if (unbound && unbinds) guard_binding(i.arg, GuardKind::Unbound);
   }
   switch (i.op) {
     case Opcode::StoreFast:
       if (slot != stack.back() && may_finalize_in_slot(slot, outermost ? i.arg : -1)) return finalizes();
       slot = pop_raw();
-      if (slot->kind == ValueKind::Null && !slot->partial) slot = nullptr;  // LoadFastAndClear found it unbound
+      if (unbinds) slot = nullptr;  // LoadFastAndClear found it unbound
       break;
     case Opcode::DeleteFast:
       if (is_unknown(slot)) return break_at(BreakId::DataDependentBranch, text_of(view->local_name(i.arg)));

@@ -155,6 +155,19 @@ def test_a_variable_of_an_inlined_comprehension_is_unbound_behind_it():
     assert same_in_all_regions(f, X, 3) == "('UnboundLocalError', 2, 1.0, 3)"
 
 
+def test_a_comprehension_whose_variable_is_bound_by_some_rounds_only():
+    def f(x, counts):
+        seen = []
+        for n in counts:
+            try:
+                rows = [x + _ for _ in range(n)]
+            finally:
+                seen.append((len(rows), "_" in locals()))
+        return seen
+
+    assert same_in_all_regions(f, 1.5, [0, 1, 3, 0, 5]) == repr([(n, False) for n in (0, 1, 3, 0, 5)])
+
+
 def test_a_comprehension_that_raises_restores_its_variable():
     def f(x, n):
         v = "before"
