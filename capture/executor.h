@@ -279,6 +279,7 @@ class Executor {
   std::unordered_map<PyCodeObject*, std::shared_ptr<const CodeView>> views_;
   std::unordered_map<const CodeView*, std::vector<uint32_t>> locations_;
   std::vector<Ref<>> kept_;
+  int plain_depth_ = 0;                                     // tuples that plain() is in
   std::vector<std::unique_ptr<SymbolicFrame>> generators_;  // by position of their Iterators
 };
 

@@ -114,17 +114,22 @@ PyObject* pass_on(PyThreadState* tstate, py::Frame* frame, int throwflag) {
   return state.previous ? pass_to_previous(tstate, frame, throwflag) : py::default_eval(tstate, frame, throwflag);
 }
 
-[[gnu::cold, gnu::noinline]] PyObject* evaluate_low(PyThreadState* tstate, py::Frame* frame, int throwflag) {
-  if (!bounds.known) {
-    find_bounds();
-    if (!stack_is_low() && !py::c_recursion_is_low(tstate)) return pass_on(tstate, frame, throwflag);
-  }
+/// Without the hook, until the frame is done.
+[[gnu::cold, gnu::noinline]] PyObject* evaluate_suspended(PyThreadState* tstate, py::Frame* frame, int throwflag) {
   ++state.suspended;
   refresh();
   PyObject* result = pass_on(tstate, frame, throwflag);
   --state.suspended;
   refresh();
   return result;
+}
+
+[[gnu::cold, gnu::noinline]] PyObject* evaluate_low(PyThreadState* tstate, py::Frame* frame, int throwflag) {
+  if (!bounds.known) {
+    find_bounds();
+    if (!stack_is_low() && !py::c_recursion_is_low(tstate)) return pass_on(tstate, frame, throwflag);
+  }
+  return evaluate_suspended(tstate, frame, throwflag);
 }
 
 PyObject* evaluate(PyThreadState* tstate, py::Frame* frame, int throwflag) {
@@ -198,6 +203,9 @@ bool wants_discovery(void* extra) {
 
 // All that a frame of unmarked code costs beside the call through C; it jumps to the interpreter.
 PyObject* hook(PyThreadState* tstate, py::Frame* frame, int throwflag) {
+  // With any hook calls go through C, which tells tools of other exceptions than plain calls do.
+  if (py::tools_active(tstate, nullptr)) [[unlikely]]
+    return evaluate_suspended(tstate, frame, throwflag);
   // Frames that are resumed, and those of frame objects, keep their code; they use C stack without a hook too.
   void* extra = py::extra_of(py::code_of(frame), state.extra_index);
   if (throwflag || !py::is_fresh(frame)) {

@@ -407,6 +407,13 @@ Ref<> Executor::plain(Value* v) {
   v = look(v);
   if (v->kind == ValueKind::Tuple) {
     const auto count = static_cast<Py_ssize_t>(v->items.size());
+    constexpr int kDeepest = 100;
+    if (plain_depth_ >= kDeepest) return {};
+    struct Deeper {
+      int& depth;
+      explicit Deeper(int& d) : depth(d) { ++depth; }
+      ~Deeper() { --depth; }
+    } const deeper(plain_depth_);
     Ref<> tuple = count <= kContainerLimit ? Ref<>::steal(PyTuple_New(count)) : Ref<>();
     for (Py_ssize_t i = 0; tuple && i < count; ++i) {
       Ref<> item = plain(v->items[static_cast<std::size_t>(i)]);

@@ -58,34 +58,55 @@ std::string short_repr(PyObject* object) {
   return std::string("<") + Py_TYPE(object)->tp_name + " object>";
 }
 
-bool is_plain(PyObject* o) {
-  if (o == Py_None || o == Py_Ellipsis || o == Py_NotImplemented || PyBool_Check(o)) return true;
-  if (PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyComplex_CheckExact(o) || PyUnicode_CheckExact(o) ||
-      PyBytes_CheckExact(o))
-    return true;
-  if (PyTuple_CheckExact(o)) {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(o); ++i)
-      if (!is_plain(PyTuple_GET_ITEM(o, i))) return false;
+namespace {
+
+/// Looks into tuples and frozensets, as far as can be done in little time on little stack: what is deeper, or holds
+/// more, is taken for something else.
+class PlainTest {
+ public:
+  explicit PlainTest(bool with_classes) : with_classes_(with_classes) {}
+
+  bool holds(PyObject* o) {
+    if (o == Py_None || o == Py_Ellipsis || o == Py_NotImplemented || PyBool_Check(o)) return true;
+    if (PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyComplex_CheckExact(o) || PyUnicode_CheckExact(o) ||
+        PyBytes_CheckExact(o))
+      return true;
+    if (with_classes_ && Py_IS_TYPE(o, &PyType_Type)) return true;
+    const bool tuple = PyTuple_CheckExact(o);
+    if (!tuple && !PyFrozenSet_CheckExact(o)) return false;
+    if (depth_ == kDeepest) return false;
+    ++depth_;
+    const bool all = tuple ? holds_items(o) : holds_elements(o);
+    --depth_;
+    return all;
+  }
+
+ private:
+  static constexpr int kDeepest = 100, kMost = 100000;
+
+  bool holds_items(PyObject* tuple) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i)
+      if (++seen_ > kMost || !holds(PyTuple_GET_ITEM(tuple, i))) return false;
     return true;
   }
-  if (PyFrozenSet_CheckExact(o)) {
+  bool holds_elements(PyObject* set) {
     PyObject* item;
     Py_ssize_t at = 0;
     Py_hash_t hash;
-    while (_PySet_NextEntry(o, &at, &item, &hash))
-      if (!is_plain(item)) return false;
+    while (_PySet_NextEntry(set, &at, &item, &hash))
+      if (++seen_ > kMost || !holds(item)) return false;
     return true;
   }
-  return false;
-}
 
-bool is_plain_key(PyObject* o) {
-  if (Py_IS_TYPE(o, &PyType_Type) || is_plain(o)) return true;
-  if (!PyTuple_CheckExact(o)) return false;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(o); ++i)
-    if (!is_plain_key(PyTuple_GET_ITEM(o, i))) return false;
-  return true;
-}
+  bool with_classes_;
+  int depth_ = 0, seen_ = 0;
+};
+
+}  // namespace
+
+bool is_plain(PyObject* o) { return PlainTest(false).holds(o); }
+
+bool is_plain_key(PyObject* o) { return PlainTest(true).holds(o); }
 
 bool is_union(PyObject* object) {
   static PyTypeObject* const type = [] {

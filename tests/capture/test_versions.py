@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import types
 import weakref
@@ -17,9 +18,18 @@ pytestmark = pytest.mark.capture
 X = np.arange(6.0)
 
 
+MARKS = contextlib.ExitStack()
+
+
+@pytest.fixture(autouse=True)
+def marks_end():
+    with MARKS:
+        yield
+
+
 def jitted(function, stress=None):
     """The function, compiled also where it does no work with arrays; with regions of `stress` instructions."""
-    fj.mark(function, stress=f"rewrite,break={stress}" if stress else "rewrite")
+    MARKS.enter_context(fj.mark(function, stress=f"rewrite,break={stress}" if stress else "rewrite"))
     return function
 
 

@@ -127,6 +127,8 @@ EXPECTED_MARKED = {
 if sys.version_info >= (3, 12):  # a generator has no gi_code of its own: it is that of its frame
     for expected in (EXPECTED, EXPECTED_MARKED):
         expected["test_generators.__test__.syntax"] = "asks whether gi_code is __code__"
+    for test in ("test_opcache.", "test_type_cache.TypeCacheWithSpecializationTests"):
+        EXPECTED_MARKED[test] = "looks for specialised instructions in __code__, which does not run"
 if sys.version_info >= (3, 14):  # entries of the stack may own no reference
     EXPECTED["test_no_refs_to_exception_and_traceback_objects"] = "counts references: an entry that is written owns one"
 
