@@ -195,10 +195,9 @@ Captured<Value*> Executor::get_attr(Value* v, PyObject* name, Value** self) {
         PyObject* raw = type_attr(&PyFunction_Type, name);
         const bool held = raw && Py_IS_TYPE(raw, &PyMemberDescr_Type) &&
                           reinterpret_cast<PyMemberDescrObject*>(raw)->d_member->type == T_OBJECT;
-        PyObject* value = text == "__doc__" ? function_doc(v->object.get())
-                          : raw && !held    ? nullptr
-                          : held            ? member(v->object.get(), text.c_str()).get()
-                                            : instance_attr(v->object.get(), name);
+        PyObject* value = text_of_function(v->object.get(), name);
+        if (!value && (held || !raw))
+          value = held ? member(v->object.get(), text.c_str()).get() : instance_attr(v->object.get(), name);
         if (value) return look(lazy(value, attr_source(v->source, name)));
       }
       break;

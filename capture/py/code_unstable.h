@@ -56,12 +56,18 @@ inline PyCodeObject* code_like(PyCodeObject* code, PyObject* bytecode, PyObject*
   return made;
 }
 
-/// Tools that must see what the thread executes, or this code: sys.settrace, setprofile, sys.monitoring.
+/// Tools that must see what the thread executes, or this code: sys.settrace, setprofile, sys.monitoring. A tool that uses
+/// sys.monitoring may ask for the events of any code alone, also of what is called and compiled into its caller: one
+/// that has an id counts.
 template <class MonitoringData>
 inline bool tools_active_in(PyThreadState* tstate, PyCodeObject* code) {
   if (tstate->c_tracefunc || tstate->c_profilefunc) return true;
-  static constexpr unsigned char kNone[sizeof(tstate->interp->monitors.tools)] = {};
-  if (std::memcmp(tstate->interp->monitors.tools, kNone, sizeof(kNone)) != 0) return true;
+  const PyInterpreterState* interp = tstate->interp;
+  static constexpr unsigned char kNone[sizeof(interp->monitoring_tool_names)] = {};
+  static_assert(sizeof(kNone) >= sizeof(interp->monitors.tools));
+  if (std::memcmp(interp->monitors.tools, kNone, sizeof(interp->monitors.tools)) != 0 ||
+      std::memcmp(interp->monitoring_tool_names, kNone, sizeof(kNone)) != 0)
+    return true;
   if (!code || !code->_co_monitoring) return false;
   const auto* data = reinterpret_cast<const MonitoringData*>(code->_co_monitoring);
   return std::memcmp(data->local_monitors.tools, kNone, sizeof(data->local_monitors.tools)) != 0 ||

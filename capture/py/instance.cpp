@@ -3,6 +3,8 @@
 
 #include "capture/py/instance.h"
 
+#include <utility>
+
 namespace framejit::capture {
 
 namespace {
@@ -32,9 +34,11 @@ PyObject* instance_attr(PyObject* object, PyObject* name) {
   return found;
 }
 
-PyObject* function_doc(PyObject* function) {
-  PyObject* doc = reinterpret_cast<PyFunctionObject*>(function)->func_doc;
-  return doc ? doc : Py_None;
+PyObject* text_of_function(PyObject* function, PyObject* name) {
+  const auto* held = reinterpret_cast<PyFunctionObject*>(function);
+  for (const auto& [known, text] : {std::pair("__doc__", held->func_doc), std::pair("__module__", held->func_module)})
+    if (PyUnicode_CompareWithASCIIString(name, known) == 0) return text ? text : Py_None;
+  return nullptr;
 }
 
 bool has_instance_dict(PyTypeObject* type) { return type->tp_dictoffset != 0; }

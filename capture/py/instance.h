@@ -15,8 +15,9 @@ PyObject* descriptor_of_builtin(PyObject* method);
 bool is_defaultdict(PyObject* object);
 /// An exact dict, or a defaultdict.
 inline bool is_known_dict(PyObject* object) { return PyDict_CheckExact(object) || is_defaultdict(object); }
-/// What the attribute `__doc__` of a Python function is (borrowed).
-PyObject* function_doc(PyObject* function);
+/// __doc__ and __module__ of a function, members until 3.13 and got by code since: what the function holds (borrowed).
+/// Null for other names.
+PyObject* text_of_function(PyObject* function, PyObject* name);
 /// Can the instance hold attributes of its own?
 bool has_instance_dict(PyTypeObject* type);
 /// The dict that holds the attributes of a type.

@@ -24,4 +24,6 @@ void set_annotate(PyObject* function, PyObject* annotate) {
   py::set_annotate(reinterpret_cast<PyFunctionObject*>(function), annotate);
 }
 
+bool is_sole_argument(PyObject* argument) { return py::is_sole_argument(argument); }
+
 }  // namespace framejit::capture

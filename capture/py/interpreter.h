@@ -17,5 +17,8 @@ bool is_alive(PyObject* weakref);
 bool is_lazy_import(PyObject* object);
 /// Sets the function that makes the annotations of a function (3.14).
 void set_annotate(PyObject* function, PyObject* annotate);
+/// Is the one reference to this argument of a C function that of the caller's stack, which drops it? A reference count
+/// does not say so from 3.14 on.
+bool is_sole_argument(PyObject* argument);
 
 }  // namespace framejit::capture

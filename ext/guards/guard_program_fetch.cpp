@@ -82,8 +82,8 @@ PyObject* fetch_attribute(PyObject* base, PyObject* key) {
     PyObject* found = _PyType_Lookup(reinterpret_cast<PyTypeObject*>(base), key);
     return found ? found : name_of_class(reinterpret_cast<PyTypeObject*>(base), key);
   }
-  if (PyFunction_Check(base) && PyUnicode_CompareWithASCIIString(key, "__doc__") == 0)  // no member from 3.14 on
-    return capture::function_doc(base);
+  if (PyFunction_Check(base))
+    if (PyObject* text = capture::text_of_function(base, key)) return text;
   PyObject* found = _PyType_Lookup(Py_TYPE(base), key);
   if (found && plain_member(found)) return generic_attribute(base, key);
   if (found && Py_TYPE(found)->tp_descr_set) return found;

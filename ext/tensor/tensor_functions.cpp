@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "capture/py/interpreter.h"
 #include "ext/arrays/numpy_api.h"
 #include "ext/arrays/result_arrays.h"
 #include "ext/module/module.h"
@@ -81,8 +82,7 @@ PyObject* arrays(PyObject*, PyObject* const* args, Py_ssize_t count) {
 /// tensor(array): a Tensor with memory of its own. The array is taken over where nothing else refers to it.
 PyObject* tensor(PyObject*, PyObject* object) {
   if (PyObject * taped; on_tape("_tensor", &object, 1, taped)) return taped;
-  // The one reference beside ours is the caller's stack, which drops it.
-  const bool sole = PyArray_CheckExact(object) && Py_REFCNT(object) == 1 &&
+  const bool sole = PyArray_CheckExact(object) && capture::is_sole_argument(object) &&
                     PyArray_CHKFLAGS(reinterpret_cast<PyArrayObject*>(object), NPY_ARRAY_OWNDATA) &&
                     PyArray_ISCARRAY(reinterpret_cast<PyArrayObject*>(object));
   return sole ? tensor_from_array(Py_NewRef(object)) : tensor_from_result(Py_NewRef(object));

@@ -306,6 +306,79 @@ def test_under_a_tracer_the_users_code_runs():
     assert "line" in lines
 
 
+def events_seen(function, args, scope):
+    """The events in function() and callee() that a tool of sys.monitoring sees in a call."""
+    monitoring = sys.monitoring
+    kinds = monitoring.events
+    tool, seen = monitoring.DEBUGGER_ID, []
+    wanted = [kinds.PY_START, kinds.LINE, kinds.CALL, kinds.PY_RETURN]
+
+    def callback(event):
+        def see(code, *rest):
+            if code.co_filename == __file__ and code.co_name in ("function", "callee"):
+                seen.append((event, code.co_name, *(repr(each) for each in rest)))
+
+        return see
+
+    monitoring.use_tool_id(tool, "test")
+    try:
+        for event in wanted:
+            monitoring.register_callback(tool, event, callback(event))
+        if scope == "global":
+            monitoring.set_events(tool, sum(wanted))
+        else:
+            monitoring.set_local_events(tool, scope, sum(wanted))
+        function(*args)
+    finally:
+        if scope == "global":
+            monitoring.set_events(tool, 0)
+        else:
+            monitoring.set_local_events(tool, scope, 0)
+        monitoring.free_tool_id(tool)
+    return seen
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="sys.monitoring came with 3.12")
+@pytest.mark.parametrize("kind", ["global", "function", "callee"])
+@pytest.mark.parametrize("way", ["jit", "mark"])
+def test_tools_of_monitoring_see_every_event(kind, way):
+    def callee(x):
+        y = x + 1.0
+        return y * x
+
+    def function(x):
+        z = x * 2.0
+        for i in range(3):
+            z = callee(z) - i
+        return abs(z)
+
+    def call_plain(x):
+        return function(x)
+
+    scope = {"global": "global", "function": function.__code__, "callee": callee.__code__}[kind]
+    expected = events_seen(call_plain, (X,), scope)
+    assert len(expected) >= 3
+    if way == "jit":
+        marked = framejit.jit(function)
+
+        def call(x):
+            return marked(x)
+    else:
+        call, handle = call_plain, framejit.mark(function)
+    wanted = function(X)
+    for _ in range(3):
+        same(wanted, call(X))
+    before = framejit.stats()["frames_captured"]
+    same(wanted, call(X))
+    assert framejit.stats()["frames_captured"] == before + 1
+    seen = events_seen(call, (X,), scope)
+    assert seen == expected
+    same(wanted, call(X))
+    assert framejit.stats()["frames_captured"] == before + 2
+    if way == "mark":
+        handle.close()
+
+
 def test_generators_and_coroutines_run():
     @framejit.jit
     def generate(x):

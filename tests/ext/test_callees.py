@@ -151,6 +151,9 @@ def test_kinds_of_callees(kind):
 
     function = {"lambda": lambda_, "property": property_}.get(kind) or locals()[kind]
     _, callees = checked(function, X, times=20)  # a property sees no array at first
+    if kind == "comprehension" and sys.version_info >= (3, 12):  # it is part of its function (PEP 709)
+        assert callees == {}
+        return
     wanted = {
         "comprehension": "<listcomp>", "generator": "generate", "method": "method", "lambda": "<lambda>", "key": "<lambda>",
         "constructor": "__init__", "property": "twice", "contextmanager": "managed",

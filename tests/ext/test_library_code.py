@@ -334,6 +334,24 @@ def test_names_of_classes_that_change():
     assert marked._report()["breaks"] == [] and len(marked.cache_entries()) == 4
 
 
+def test_texts_of_functions_that_change():
+    def described():
+        """As written."""
+
+    def function(x, f):
+        return x * 2.0, f.__doc__, f.__module__
+
+    marked = fj.jit(function)
+    for change in ({}, {"__doc__": "other"}, {"__doc__": None}, {"__module__": "elsewhere"}, {"__module__": None}, {}):
+        for name, value in change.items():
+            setattr(described, name, value)
+        for _ in range(3):
+            assert marked(X, described)[1:] == function(X, described)[1:]
+    del described.__doc__, described.__module__
+    assert marked(X, described)[1:] == (None, None)
+    assert marked._report()["breaks"] == [] and len(marked.cache_entries()) == 5
+
+
 class Asked(abc.ABC):
     @classmethod
     def __subclasshook__(cls, other):

@@ -11,7 +11,7 @@ import warnings
 import framejit as fj
 import numpy as np
 import pytest
-from framejit import Parameter, Tensor
+from framejit import Parameter, Tensor, _core
 from tensor.tensor_support import assert_array, marked_as_eager
 
 pytestmark = pytest.mark.capture
@@ -213,6 +213,35 @@ def test_shared_memory():
     assert fj.from_numpy(source.T).asnumpy().ctypes.data != source.ctypes.data, "other layouts are copied"
     with pytest.raises(TypeError):
         fj.from_numpy([1, 2])
+
+
+def test_only_an_array_that_nothing_else_refers_to_is_taken_over():
+    """From CPython 3.14 on the reference count of an argument leaves out what the interpreter borrows."""
+    made = []
+
+    def of_a_local(make):
+        array = np.arange(4.0)
+        t = make(array)
+        array[0] = 9.0
+        return t, array
+
+    def of_a_temporary(make):
+        return make(np.arange(4.0) * 2.0)
+
+    def of_a_container(make):
+        made[:] = [np.arange(4.0)]
+        t = make(made[0])
+        made[0][0] = 9.0
+        return t
+
+    for make in (Tensor, fj.tensor, _core._tensor):
+        for _ in range(20):  # the interpreter specializes calls of what is called often
+            t, array = of_a_local(make)
+            assert_array(t, np.arange(4.0))
+            t[1] = 7.0
+            np.testing.assert_array_equal(array, [9.0, 1.0, 2.0, 3.0])
+            assert_array(of_a_temporary(make), np.arange(4.0) * 2.0)
+            assert_array(of_a_container(make), np.arange(4.0))
 
 
 def test_shared_memory_in_a_graph():

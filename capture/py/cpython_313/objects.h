@@ -48,5 +48,7 @@ inline void copy_later_fields(PyFunctionObject* to, const PyFunctionObject* from
 }
 /// Sets the function that makes the annotations (3.14).
 inline void set_annotate(PyFunctionObject*, PyObject*) {}
+/// Is the one reference to this argument of a C function that of the caller's stack, which drops it?
+inline bool is_sole_argument(PyObject* argument) { return Py_REFCNT(argument) == 1; }
 
 }  // namespace framejit::capture::py

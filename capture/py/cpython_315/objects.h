@@ -51,5 +51,8 @@ inline void copy_later_fields(PyFunctionObject* to, const PyFunctionObject* from
 inline void set_annotate(PyFunctionObject* function, PyObject* annotate) {
   Py_XSETREF(function->func_annotate, Py_NewRef(annotate));
 }
+/// Is the one reference to this argument of a C function that of the caller's stack, which drops it? A count of one may
+/// be that of a local, from which the stack borrows.
+inline bool is_sole_argument(PyObject* argument) { return PyUnstable_Object_IsUniqueReferencedTemporary(argument) != 0; }
 
 }  // namespace framejit::capture::py
