@@ -56,9 +56,9 @@ inline PyCodeObject* code_like(PyCodeObject* code, PyObject* bytecode, PyObject*
   return made;
 }
 
-/// Tools that must see what the thread executes, or this code: sys.settrace, setprofile, sys.monitoring. A tool that uses
-/// sys.monitoring may ask for the events of any code alone, also of what is called and compiled into its caller: one
-/// that has an id counts.
+/// Tools that must see what the thread executes, or this code: sys.settrace, setprofile, sys.monitoring. A tool that
+/// uses sys.monitoring may ask for the events of any code alone, also of what is called and compiled into its caller:
+/// one that has an id counts.
 template <class MonitoringData>
 inline bool tools_active_in(PyThreadState* tstate, PyCodeObject* code) {
   if (tstate->c_tracefunc || tstate->c_profilefunc) return true;

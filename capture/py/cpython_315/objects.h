@@ -53,6 +53,8 @@ inline void set_annotate(PyFunctionObject* function, PyObject* annotate) {
 }
 /// Is the one reference to this argument of a C function that of the caller's stack, which drops it? A count of one may
 /// be that of a local, from which the stack borrows.
-inline bool is_sole_argument(PyObject* argument) { return PyUnstable_Object_IsUniqueReferencedTemporary(argument) != 0; }
+inline bool is_sole_argument(PyObject* argument) {
+  return PyUnstable_Object_IsUniqueReferencedTemporary(argument) != 0;
+}
 
 }  // namespace framejit::capture::py
