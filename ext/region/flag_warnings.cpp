@@ -42,8 +42,24 @@ bool is_one_of(PyObject* text, std::initializer_list<const char*> words) {
          });
 }
 
-/// The functions of `warnings` as its source defines them, each known from the first time on that it is seen in its
-/// place.
+PyObject* namespace_of(const char* module) {
+  PyObject* found = PyDict_GetItemString(PyImport_GetModuleDict(), module);
+  return found && PyModule_CheckExact(found) ? PyModule_GetDict(found) : nullptr;
+}
+
+/// Each context may have filters of its own (3.14: -X context_aware_warnings).
+bool are_filters_of_contexts() {
+  static const bool are = [] {
+    PyObject* flags = PySys_GetObject("flags");
+    Ref<> aware = flags ? Ref<>::steal(PyObject_GetAttrString(flags, "context_aware_warnings")) : Ref<>();
+    if (!aware) PyErr_Clear();
+    return aware && PyObject_IsTrue(aware.get()) != 0;
+  }();
+  return are;
+}
+
+/// The functions of `warnings` as its source defines them (from 3.14 on in `_py_warnings`), each known from the first
+/// time on that it is seen in its place.
 class OwnFunctions {
  public:
   OwnFunctions() {
@@ -54,7 +70,8 @@ class OwnFunctions {
     PyObject* found = in(dict, i);
     if (found && found == own_[i].get()) return true;
     if (!found || own_[i]) return false;
-    const bool own = PyFunction_Check(found) ? PyFunction_GET_GLOBALS(found) == dict : PyType_CheckExact(found);
+    PyObject* globals = PyFunction_Check(found) ? PyFunction_GET_GLOBALS(found) : nullptr;
+    const bool own = globals ? globals == dict || globals == namespace_of("_py_warnings") : PyType_CheckExact(found);
     if (own) own_[i] = Ref<>::share(found);
     return own;
   }
@@ -123,7 +140,7 @@ class Inspector {
     log_ = filters_ = nullptr;
     std::vector<Ref<>> seen;
     seen.swap(seen_);  // released last: that may run code
-    plain_ = is_shown_plainly(dict) && are_filters_harmless(dict);
+    plain_ = !are_filters_of_contexts() && is_shown_plainly(dict) && are_filters_harmless(dict);
   }
 
   bool is_shown_plainly(PyObject* dict) {

@@ -26,8 +26,9 @@ def side_by_side(original: CodeType, spliced: CodeType) -> str:
         while _begins_site(right, at):
             rows += [("", "", _text(other)) for other in right[at : at + _SITE]]
             at += _SITE
-        if instruction.starts_line is not None:
-            line = str(instruction.starts_line)
+        starts = instruction.starts_line  # says only whether it does from 3.13 on
+        if starts is not None and starts is not False:
+            line = str(getattr(instruction, "line_number", starts))
         rows.append((line, _text(instruction), _text(right[at]) if at < len(right) else ""))
         line = ""
         at += 1
