@@ -202,6 +202,22 @@ std::vector<uint32_t>& Executor::locations(const CodeView* view) {
   return ids;
 }
 
+namespace {
+/// Does a call of the function run its code? C code may have put something else in its place.
+bool is_called_plainly(const PyFunctionObject* function) {
+  static const vectorcallfunc plain = [] {
+    const Ref<> globals = Ref<>::steal(PyDict_New());
+    const Ref<PyCodeObject> code = Ref<PyCodeObject>::steal(PyCode_NewEmpty("<framejit>", "plain", 1));
+    const Ref<> made = globals && code
+                           ? Ref<>::steal(PyFunction_New(reinterpret_cast<PyObject*>(code.get()), globals.get()))
+                           : Ref<>();
+    if (!made) PyErr_Clear();
+    return made ? reinterpret_cast<PyFunctionObject*>(made.get())->vectorcall : nullptr;
+  }();
+  return function->vectorcall == plain;
+}
+}  // namespace
+
 Captured<Value*> Executor::call_function(Value* function, const Values& args, const Keywords& keywords) {
   const bool existing = function->source != nullptr;
   auto* object = reinterpret_cast<PyFunctionObject*>(function->object.get());
@@ -211,6 +227,8 @@ Captured<Value*> Executor::call_function(Value* function, const Values& args, co
                 {},
                 function};
   const std::string name = name_of_code(callee.code);
+  if (existing && !is_called_plainly(object))
+    return break_at(BreakId::UnknownCallable, name + "(), which PyFunction_SetVectorcall() has changed");
   if (options_.leave_alone && options_.leave_alone(callee.code))
     return break_at(BreakId::UserBreak, name + "() is disabled");
   if (existing && is_control(object)) {

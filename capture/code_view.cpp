@@ -29,15 +29,22 @@ constexpr int kLazyImport = 1;               // of IMPORT_NAME
 constexpr int kIteratorOfYield = 3;          // of GET_ITER
 constexpr uint32_t kStopIterationError = 3;  // of CALL_INTRINSIC_1
 
+/// As it was when framejit was imported: a program may put another function in its place.
+PyObject* own_builtin(const char* name) {
+  PyObject* builtins = PyEval_GetBuiltins();
+  return builtins ? Py_XNewRef(PyDict_GetItemString(builtins, name)) : nullptr;
+}
+PyObject* const kAll = own_builtin("all");
+PyObject* const kAny = own_builtin("any");
+
 /// What LOAD_COMMON_CONSTANT pushes.
 Ref<> common_constant(uint32_t number) {
-  auto builtin = [](const char* name) { return Ref<>::share(PyDict_GetItemString(PyEval_GetBuiltins(), name)); };
   switch (number) {
     case 0: return Ref<>::share(PyExc_AssertionError);
     case 1: return Ref<>::share(PyExc_NotImplementedError);
     case 2: return Ref<>::share(reinterpret_cast<PyObject*>(&PyTuple_Type));
-    case 3: return builtin("all");
-    case 4: return builtin("any");
+    case 3: return Ref<>::share(kAll);
+    case 4: return Ref<>::share(kAny);
     case 5: return Ref<>::share(reinterpret_cast<PyObject*>(&PyList_Type));
     case 6: return Ref<>::share(reinterpret_cast<PyObject*>(&PySet_Type));
     case 7: return Ref<>::share(Py_None);

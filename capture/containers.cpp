@@ -407,6 +407,8 @@ Captured<Value*> Executor::missing_item(Value* dict, Value* key) {
   Value* factory = look(lazy(object.get(), attr_source(dict->source, kFactory)));
   if (factory->is_none()) return key_error(key);
   FRAMEJIT_TRY(made, call(factory, {}, {}));
+  FRAMEJIT_TRY(at, find_key(dict, key));
+  if (at >= 0) return break_at(BreakId::UnknownObject, "a default_factory that sets the key itself");
   FRAMEJIT_TRY(stored, dict_set(dict, key, made));
   (void)stored;
   return look(made);

@@ -178,7 +178,7 @@ Captured<Value*> Executor::number_binary(int nb, Value* left, Value* right) {
   return break_at(BreakId::UnsupportedArgument, "this operation on a number that is known only at run time");
 }
 
-// Neumaier's summation, as Python/bltinmodule.c has it: what the additions of floats lose is added at the end.
+// Neumaier's summation, as sum() of CPython has it: what the additions of floats lose is added at the end.
 Captured<Value*> Executor::compensated_sum(const Values& items, Value* start) {
   graph::GraphBuilder& b = session_.builder();
   const auto apply = [&b](graph::Op op, std::initializer_list<graph::ValueId> operands) {

@@ -258,6 +258,7 @@ Captured<bool> Executor::truth(Value* v) {
   switch (v->kind) {
     case ValueKind::Constant: {
       PyObject* o = v->object.get();
+      if (o == Py_NotImplemented) return break_at(BreakId::WouldRaise, "truth of NotImplemented");  // or would warn
       if (is_plain(o)) return PyObject_IsTrue(o) == 1;
       if (PyCFunction_Check(o) || PyModule_CheckExact(o) || Py_IS_TYPE(o, &PyType_Type)) return true;
       return break_at(BreakId::UnknownObject, "truth of " + short_repr(o));

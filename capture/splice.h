@@ -60,7 +60,8 @@ struct SpliceOptions {
       extra_sites;  // further ones, for instance behind breaks that capture has seen; others are ignored
 };
 
-/// Function entry, loop heads, join points and branch targets, bodies of handlers, behind calls and suspension points.
+/// Function entry, loop heads, join points and branch targets, copies of the end of the function, bodies of handlers,
+/// behind calls and suspension points.
 std::vector<uint32_t> default_sites(const CodeView& view);
 
 /// Holds the handler and the rewritten code object. Regions in the code's constants own neither: code objects are not

@@ -1,5 +1,5 @@
-// The running frame of CPython: cpython/frame.h has what is written anew for each version, this header the rest. The
-// first include of the files that use it: it sets Py_BUILD_CORE.
+// The running frame of CPython: the header of the version has what is written anew for each version, this header the
+// rest. The first include of the files that use it: it sets Py_BUILD_CORE.
 #pragma once
 
 #include <pyconfig.h>

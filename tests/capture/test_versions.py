@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import sys
 import types
+import warnings
 import weakref
 
 import numpy as np
@@ -280,6 +282,36 @@ def test_a_generator_in_the_middle_of_its_loops():
         return out
 
     same_in_all_regions(f, [1, 2], 3)
+
+
+def test_truth_of_not_implemented():
+    # It warns, and raises from 3.14 on.
+    def f(x):
+        try:
+            return bool(NotImplemented), x
+        except TypeError as error:
+            return str(error), x
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        same_in_all_regions(f, X)
+
+
+def test_builtins_that_are_replaced():
+    # From 3.14 on all() and any() of a generator are loops, if they are the builtins.
+    source = "def f(xs): return all(x > 1 for x in xs), any(x > 1 for x in xs), tuple(x for x in xs)"
+    for world in ({}, {"all": lambda xs: "all", "any": lambda xs: "any", "tuple": lambda xs: "tuple"}):
+        exec(source, world)
+        same_in_all_regions(world["f"], [1, 2, 3])
+
+
+def test_a_default_factory_that_sets_the_key():
+    # From 3.14 on what the factory has set stays.
+    def f(x):
+        d = collections.defaultdict(lambda: d.__setitem__("k", 2) or 1)
+        return d["k"], d["k"], x
+
+    same_in_all_regions(f, X)
 
 
 def test_core_is_for_this_version():
