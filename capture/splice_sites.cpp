@@ -51,8 +51,8 @@ std::vector<uint32_t> default_sites(const CodeView& view) {
   for (uint32_t i = 0; i < instrs.size(); ++i) {
     if (instrs[i].depth < 0) continue;
     if (is_jump(instrs[i].op)) wanted.insert(static_cast<uint32_t>(instrs[i].arg));
-    // A copy of the end of the function stands where a path joined the others.
-    if (view.merged(i) != i && i > 0 && view.merged(i - 1) == i - 1) wanted.insert(i);
+    // The copies of the end of the function stand where paths joined.
+    if (view.merged(i) != i && i > 0 && view.merged(i - 1) == i - 1) wanted.insert({i, view.merged(i)});
     if (!breaks_flow(instrs[i].op)) continue;
     uint32_t next = i + 1;  // past what nothing may stand in front of
     while (next < instrs.size() && instrs[next].op == Opcode::Nop && !instrs[next].boundary) ++next;
