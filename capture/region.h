@@ -11,6 +11,7 @@
 #include "capture/break.h"
 #include "capture/code_view.h"
 #include "capture/guard.h"
+#include "capture/loops/loop_program.h"
 #include "capture/session.h"
 #include "capture/splice.h"
 
@@ -85,6 +86,8 @@ struct Region {
   bool returns = false;                 // the region ends by returning recipe `result`
   bool passes_exit = false;             // it may come by its exit before it is there for good
   std::unique_ptr<graph::Graph> graph;  // its results are what the recipes' Result indices name
+  /// A nest of loops that runs in place of the graph, which has params only; it has exits of its own.
+  std::shared_ptr<LoopProgram> loop;
   std::vector<Guard> guards;
   std::vector<Input> inputs;    // one for each graph param
   std::vector<Origin> origins;  // of the graph's calls

@@ -87,6 +87,8 @@ class SplicedCode {
 bool tools_active(PyCodeObject* code = nullptr);
 /// Something asks the interpreter for attention (signals, GIL requests, pending calls).
 bool eval_breaker_set();
+/// A byte that is not 0 while that is so, of the running thread.
+const unsigned char* eval_breaker_byte();
 /// A signal waits for its handler, which this thread, the main one, has to run. May be asked without the GIL.
 bool signal_pending();
 /// Handlers that threw or left an exception set, since the start. 0 unless there is a bug.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "capture/loops/translator.h"
 #include "capture/py/interpreter.h"
 #include "capture/python_names.h"
 #include "ext/arrays/numpy_implementation.h"
@@ -428,6 +429,8 @@ bool CodeState::may_compile(Place& place, const LiveSlots& live) {
   return !limit;
 }
 
+bool CodeState::compiles_loops() const { return !settings_.fullgraph && !settings_.quiet && !settings_.stress.interp; }
+
 /// Later captures end in front of the loops.
 void CodeState::note_element_loops() {
   const std::span<const capture::Instr> instrs = view()->instrs();
@@ -511,8 +514,21 @@ CodeState::Captured CodeState::compile_now(Place& place, uint32_t instr, const F
   bool o1 = settings_.o1 && !(in_loop && compares());
   const int64_t start = now_ns();
   request.options.o1 = o1;
-  capture::CaptureOutcome outcome = capture::capture(request);
-  if (settings_.o1 && !o1 && outcome.region && gains_much(*outcome.region)) {
+  capture::CaptureOutcome outcome;
+  const bool tries_loop = !whole && compiles_loops() && !bytecode_loops_.count(instr) && capture::is_loop_head(*view(), instr);
+  if (tries_loop) {
+    auto loop = capture::capture_loop(request);
+    if (loop) {
+      outcome.region = std::move(*loop);
+    } else {
+      bytecode_loops_.insert(instr);
+      outcome.breaks.push_back(std::move(loop.error()));
+    }
+  }
+  std::vector<Break> of_loop = std::exchange(outcome.breaks, {});
+  if (!outcome.region) outcome = capture::capture(request);
+  outcome.breaks.insert(outcome.breaks.begin(), of_loop.begin(), of_loop.end());
+  if (settings_.o1 && !o1 && outcome.region && !outcome.region->loop && gains_much(*outcome.region)) {
     request.options.o1 = o1 = true;
     outcome = capture::capture(request);
   }
@@ -534,7 +550,7 @@ CodeState::Captured CodeState::compile_now(Place& place, uint32_t instr, const F
   out.breaks = std::move(outcome.breaks);
   if (outcome.region) out.breaks.insert(out.breaks.end(), outcome.region->breaks.begin(), outcome.region->breaks.end());
   bool worth = true;
-  if (outcome.region && estimates()) {
+  if (outcome.region && !outcome.region->loop && estimates()) {
     const bool of_elements = !is_worth_compiling(*outcome.region);
     const bool lost_before = function->elements_lost_ && works_on_elements(*outcome.region);
     worth = !of_elements && (!in_loop || (!lost_before && is_worth_entering(*outcome.region)));
@@ -874,6 +890,7 @@ void CodeState::clear() {
   breaks_.clear();
   known_breaks_.clear();
   element_loops_.clear();
+  bytecode_loops_.clear();
   recompiles_.clear();
   spliced_calls_ = 0;
   left_ = 0;

@@ -211,6 +211,7 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   bool is_over_budget();
   bool is_call_over_budget();
   void note_element_loops();
+  bool compiles_loops() const;
   /// The state of the function on whose behalf this code is compiled: the owner's, or this one.
   std::shared_ptr<CodeState> of_function();
   void begin_timed(std::shared_ptr<Entry> entry, Comparison& comparison, Side side);
@@ -259,6 +260,7 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   std::vector<capture::Break> breaks_;  // each once
   std::set<std::pair<uint32_t, uint16_t>> known_breaks_;
   std::set<uint32_t> element_loops_;  // see CaptureRequest
+  std::set<uint32_t> bytecode_loops_;  // heads of loops that cannot be compiled as loops
   struct Pending {
     capture::Ref<> prediction;
     uint32_t exit;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cfenv>
 #include <cstring>
 #include <map>
 #include <unordered_set>
@@ -173,8 +174,9 @@ std::string Entry::link(const LiveSlots& live, int local_count) {
     g.kind = GuardKind::DimRelation;
     g.dim = dim;
   }
-  auto program = GuardProgram::make(region_->guards, region_->inputs, Materializer::sources(*region_), graph.shapes(),
-                                    local_count);
+  std::vector<capture::SourceRef> sources = Materializer::sources(*region_);
+  if (region_->loop) sources.insert(sources.end(), region_->loop->fetched.begin(), region_->loop->fetched.end());
+  auto program = GuardProgram::make(region_->guards, region_->inputs, sources, graph.shapes(), local_count);
   if (!program) return program.error();
   guards_ = std::move(*program);
   auto materializer = Materializer::make(*region_, *guards_, *compiled_.plan);
@@ -183,6 +185,12 @@ std::string Entry::link(const LiveSlots& live, int local_count) {
   displaced_.emplace(*region_, *guards_);
 
   graph_text_ = graph::print(graph);
+  if (region_->loop) {
+    auto loop = CompiledLoop::make(region_->loop, *guards_, region_->function, options_.listing);
+    if (!loop) return loop.error();
+    loop_ = std::move(*loop);
+    graph_text_ += cfg::print(region_->loop->cfg);
+  }
   sizes_ = Sizes(*guards_, *materializer_);
   always_short_ = graph.shapes().symbol_count() == 0 && plan().cost({}) < kReleaseAbove;
   one_kernel_ = plan().is_short() && always_short_ && !options_.interp;
@@ -193,10 +201,10 @@ std::string Entry::link(const LiveSlots& live, int local_count) {
     order_matters_ = order_matters_ || ((node.op == graph::Op::ReduceSum || node.op == graph::Op::ReduceProd) &&
                                         (graph::is_float(node.type.dtype) || graph::is_complex(node.type.dtype)));
   });
-  if (!options_.quiet && !options_.losing && !is_profitable(*region_, asks_scipy_ && !options_.o1))
+  if (!loop_ && !options_.quiet && !options_.losing && !is_profitable(*region_, asks_scipy_ && !options_.o1))
     unprofitable_ = kUnprofitable;
   least_bytecode_ = least_bytecode_time(*region_);
-  if (options_.compared && !unprofitable_) compared_from_ = kComparedFrom;
+  if (options_.compared && !unprofitable_ && !loop_) compared_from_ = kComparedFrom;
   steps_ = static_cast<int64_t>(plan().program().steps.size());
   const int exit_depth = region_->view->instrs()[region_->exit].depth;
   result_on_stack_ = region_->returns && exit_depth > static_cast<int>(region_->stack.size());
@@ -253,6 +261,11 @@ void Entry::collect_refs() {
     object(e.object);
     object(e.name);
     source(e.source);
+  }
+  if (region_->loop) {
+    for (const capture::SourceRef& s : region_->loop->fetched) source(s);
+    for (const capture::LoopExit& exit : region_->loop->exits)
+      for (const capture::LoopObject& o : exit.objects) object(o.object);
   }
   object(region_->globals);
   object(region_->builtins);
@@ -556,7 +569,25 @@ Outcome Entry::call(const LiveSlots& live, PyObject*& result) {
   });
 }
 
+/// What happens in the loop happens for good: what may speak against a run is asked before.
+Outcome Entry::enter_loop(const capture::FrameView& frame, capture::FrameUpdate& update) {
+  FRAMEJIT_SCRATCH(s, frame, sizes_);
+  if (const Outcome outcome = fits(s.matched); outcome != Outcome::Done) return outcome;
+  if (displaced_->runs_code(s.matched, true)) return Outcome::Declined;
+  // NumPy's scalars report underflow too, if they are asked to.
+  if (ErrState::current().watched() & FE_UNDERFLOW) return Outcome::Declined;
+  ++stats.kernel_calls;
+  const bool complete = loop_->run(s.matched, frame, update);
+  if (loop_->is_hopeless() && !unprofitable_) {
+    unprofitable_ = kLeft;
+    streak_ = kDemoteAfter - 1;
+    given_up(kLeft);
+  }
+  return complete ? Outcome::Done : Outcome::Error;
+}
+
 Outcome Entry::enter(const capture::FrameView& frame, capture::FrameUpdate& update) {
+  if (loop_) return enter_loop(frame, update);
   if (frame.outlives && region_->returns) return Outcome::Declined;
   return run(frame, true, [&](PyObject** objects, bool warned) {
     if (!warned) [[unlikely]]

@@ -13,6 +13,7 @@
 #include "ext/guards/guard_program.h"
 #include "ext/region/comparison.h"
 #include "ext/region/compile.h"
+#include "ext/region/compiled_loop.h"
 #include "ext/region/finalizers.h"
 #include "ext/region/flag_warnings.h"
 #include "ext/region/materialize.h"
@@ -57,6 +58,7 @@ class Entry {
   GuardFailure explain_forced(int guard, const LiveSlots& live) const { return guards_->explain_forced(guard, live); }
 
   const capture::Region& region() const { return *region_; }
+  const CompiledLoop* loop() const { return loop_.get(); }
   const runtime::Plan& plan() const { return *compiled_.plan; }
   const Compiled& compiled() const { return compiled_; }
   const CompileOptions& options() const { return options_; }
@@ -99,6 +101,7 @@ class Entry {
   static constexpr int kDemoteAfter = 4;  // consecutive runs that came to nothing
   static constexpr const char* kUnprofitable =
       "it is mostly calls of NumPy's functions, which plain Python makes sooner";
+  static constexpr const char* kLeft = "its loop is left in the middle of nearly every round";
   static constexpr const char* kSlower = "it was measured to be slower than plain Python";
   static constexpr int kComparedFrom = 3, kMostCompared = 1024;  // runs
   static constexpr std::array<int64_t, 2> kComparedAgain = {1000, 100000};
@@ -142,6 +145,7 @@ class Entry {
   bool warn(const std::vector<unsigned>& unsaid) const;
   Outcome after_flags(runtime::Undo* undo);
   Outcome given_up(const char* reason);
+  Outcome enter_loop(const capture::FrameView& frame, capture::FrameUpdate& update);
   capture::Ref<> prediction(const capture::FrameView& frame, const Workspace& w) const;
 
   // Declared so that what points into the region goes first.
@@ -152,6 +156,7 @@ class Entry {
   std::unique_ptr<GuardProgram> guards_;
   std::unique_ptr<Materializer> materializer_;
   std::optional<Displaced> displaced_;
+  std::unique_ptr<CompiledLoop> loop_;  // runs in place of the plan
   std::string graph_text_;
   std::vector<capture::Ref<>*> refs_;  // all that region_ owns, once each; null when what it named died
   std::vector<Lent> lent_;             // by address

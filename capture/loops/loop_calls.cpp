@@ -1,0 +1,350 @@
+// Calls of a compiled loop: ranges, builtins and pure functions of numbers, functions in Python, which are inlined.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "capture/loops/translator.h"
+#include "capture/py/cpython/facts.h"
+#include "capture/py/repr.h"
+
+namespace framejit::capture {
+
+using graph::DType;
+using Kind = Typed::Kind;
+using Op = cfg::Op;
+using Type = cfg::Type;
+
+namespace {
+
+constexpr std::size_t kMostInlined = 12;
+
+using One = double (*)(double);
+using Two = double (*)(double, double);
+
+// What the functions of the module math end in, for finite numbers with finite results.
+#define FRAMEJIT_ONE(name) {#name, reinterpret_cast<const void*>(static_cast<One>(std::name)), Type::F64, 1, Type::F64}
+#define FRAMEJIT_TWO(name) {#name, reinterpret_cast<const void*>(static_cast<Two>(std::name)), Type::F64, 2, Type::F64}
+const cfg::Function kMath[] = {
+    FRAMEJIT_ONE(sin),  FRAMEJIT_ONE(cos),   FRAMEJIT_ONE(tan),   FRAMEJIT_ONE(asin),  FRAMEJIT_ONE(acos),
+    FRAMEJIT_ONE(atan), FRAMEJIT_ONE(sinh),  FRAMEJIT_ONE(cosh),  FRAMEJIT_ONE(tanh),  FRAMEJIT_ONE(exp),
+    FRAMEJIT_ONE(log),  FRAMEJIT_ONE(log2),  FRAMEJIT_ONE(log10), FRAMEJIT_ONE(log1p), FRAMEJIT_ONE(expm1),
+    FRAMEJIT_TWO(pow),  FRAMEJIT_TWO(atan2), FRAMEJIT_TWO(fmod),  FRAMEJIT_TWO(copysign)};
+#undef FRAMEJIT_ONE
+#undef FRAMEJIT_TWO
+
+Typed null() {
+  Typed v;
+  v.kind = Kind::Null;
+  return v;
+}
+
+}  // namespace
+
+void LoopTranslator::do_call(const Instr& i) {
+  if (i.kwnames >= 0) throw NotCompiled{"a call with keywords"};
+  std::vector<Typed> args(static_cast<std::size_t>(i.arg));
+  for (std::size_t k = args.size(); k-- > 0;) args[k] = pop();
+  const Typed second = pop(), first = pop();
+  const Typed& callable = first.kind == Kind::Null ? second : first;
+  if (first.kind != Kind::Null && second.kind != Kind::Null) throw NotCompiled{"a call of a method"};
+  if (callable.kind != Kind::Object) throw NotCompiled{"a call of what is no function"};
+  Value* f = executor_.look(callable.value);
+  frame().pc = frame().view->behind(frame().pc);
+  if (f->kind == ValueKind::Function) return enter_function(f, std::move(args));
+  if (!f->is_constant()) throw NotCompiled{"a call of an object"};
+  for (Typed& a : args) a = known(std::move(a));
+  push(call_builtin(f->object.get(), args));
+}
+
+Typed LoopTranslator::call_builtin(PyObject* callable, std::vector<Typed>& args) {
+  const auto is = [callable](auto* type) { return callable == reinterpret_cast<PyObject*>(type); };
+  const std::size_t count = args.size();
+  const auto all = [&](auto test) { return std::all_of(args.begin(), args.end(), test); };
+  if (is(&PyRange_Type) && count >= 1 && count <= 3) {
+    if (!all([](const Typed& v) { return v.is_integer(); })) throw NotCompiled{"a range of what is no integer"};
+    Typed range;
+    range.kind = Kind::Range;
+    const Typed start = count > 1 ? args[0] : of_int(integer(0), true);
+    range.ids = {start.ids[0], args[count > 1 ? 1 : 0].ids[0], count > 2 ? args[2].ids[0] : integer(1)};
+    if (!cfg_.is_const(range.ids[2]) || cfg_.at(range.ids[2]).imm == 0) throw NotCompiled{"a range of an unknown step"};
+    range.natural = start.natural && cfg_.at(range.ids[2]).imm > 0;
+    return range;
+  }
+  if (is(&PyFloat_Type) && count == 1 && args[0].is_number()) return of_float(settled(as_f64(args[0])));
+  if (is(&PyBool_Type) && count == 1) return of_bool(truth(args[0]));
+  const auto to_int = [&](cfg::Id value) {
+    check(op(Op::Lt, Type::I64, op(Op::Abs, Type::F64, value), number(0x1p62)));
+    return of_int(op(Op::ToI64, Type::I64, value));
+  };
+  if (is(&PyLong_Type) && count == 1 && args[0].is_number()) {
+    if (args[0].is_integer()) return of_int(args[0].ids[0], args[0].natural);
+    return to_int(settled(as_f64(args[0])));
+  }
+  if (!PyCFunction_Check(callable)) {
+    if (std::optional<Typed> made = call_numpy(callable, args)) return *made;
+    throw NotCompiled{"a call of " + short_repr(callable)};
+  }
+  PyObject* module = reinterpret_cast<PyCFunctionObject*>(callable)->m_module;
+  const char* name = reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;
+  const auto named = [&](const char* wanted) { return std::strcmp(name, wanted) == 0; };
+  const bool of_math = module && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, "math") == 0;
+  if (of_math) return call_math(name, args);
+  if (!module || !PyUnicode_Check(module) || PyUnicode_CompareWithASCIIString(module, "builtins") != 0)
+    throw NotCompiled{"a call of " + short_repr(callable)};
+  if (named("len") && count == 1) {
+    if (args[0].kind == Kind::Tuple) return of_int(integer(static_cast<int64_t>(args[0].items.size())), true);
+    if (const Typed* array = array_of(args[0]); array && array->ids.size() > 1) return of_int(array->ids[1], true);
+  }
+  if (named("abs") && count == 1 && args[0].is_number() && args[0].kind != Kind::Bool) {
+    const Typed& v = args[0];
+    const cfg::Id id = settled(v.ids[0]);
+    Typed made = v;
+    made.natural = true;
+    if (type_of(id) != Type::I64) {
+      made.ids = {op(Op::Abs, type_of(id), id)};
+    } else {
+      if (v.kind == Kind::Scalar && v.dtype != DType::I64) throw NotCompiled{"abs() of a small integer"};
+      made.ids = {op(Op::Select, Type::I64, op(Op::Lt, Type::I64, id, integer(0)), exact(Op::SubExact, integer(0), id), id)};
+    }
+    return made;
+  }
+  if ((named("min") || named("max")) && count >= 2 && all([&](const Typed& v) {
+        return v.is_number() && v.kind == args[0].kind && v.dtype == args[0].dtype && v.kind != Kind::Bool;
+      })) {
+    Typed best = args[0];
+    best.ids = {settled(best.ids[0])};
+    for (std::size_t k = 1; k < count; ++k) {
+      const cfg::Id other = settled(args[k].ids[0]), now = best.ids[0];
+      const cfg::Id better = named("min") ? op(Op::Lt, Type::I64, other, now) : op(Op::Lt, Type::I64, now, other);
+      best.ids = {op(Op::Select, type_of(now), better, other, now)};
+      best.natural = named("min") ? best.natural && args[k].natural : best.natural || args[k].natural;
+    }
+    return best;
+  }
+  if (named("round") && count == 1) {
+    if (args[0].kind == Kind::Int) return args[0];
+    if (args[0].kind == Kind::Float) return to_int(op(Op::Rint, Type::F64, args[0].ids[0]));
+  }
+  throw NotCompiled{"a call of " + std::string(name) + "()"};
+}
+
+Typed LoopTranslator::call_math(const char* name, std::vector<Typed>& args) {
+  const auto named = [&](const char* wanted) { return std::strcmp(name, wanted) == 0; };
+  const auto refused = [&] { return NotCompiled{"a call of math." + std::string(name) + "()"}; };
+  if (args.empty() || args.size() > 2) throw refused();
+  std::vector<cfg::Id> ids;
+  for (Typed& a : args) {
+    if (!a.is_number()) throw refused();
+    // Logarithms and roundings of ints, and conversions of large ones, are computed in another way.
+    if (a.is_integer() && !named("sqrt")) throw refused();
+    ids.push_back(settled(as_f64(a)));
+  }
+  const cfg::Id x = ids[0];
+  if (args.size() == 1) {
+    if (named("fabs")) return of_float(op(Op::Abs, Type::F64, x));
+    if (named("isnan")) return of_bool(op(Op::Ne, Type::I64, x, x));
+    if (named("sqrt")) {
+      check(op(Op::Le, Type::I64, number(0.0), x));
+      return of_float(op(Op::Sqrt, Type::F64, x));
+    }
+    if (named("radians")) return of_float(op(Op::Mul, Type::F64, x, number(3.141592653589793 / 180.0)));
+    if (named("degrees")) return of_float(op(Op::Mul, Type::F64, x, number(180.0 / 3.141592653589793)));
+    for (const auto& [whole, rounded] : {std::pair("floor", Op::Floor), std::pair("ceil", Op::Ceil), std::pair("trunc", Op::Trunc)})
+      if (named(whole)) {
+        if (args[0].kind != Kind::Float) throw refused();  // NumPy's scalars have methods of their own
+        const cfg::Id made = op(rounded, Type::F64, x);
+        check(op(Op::Lt, Type::I64, op(Op::Abs, Type::F64, made), number(0x1p62)));
+        return of_int(op(Op::ToI64, Type::I64, made));
+      }
+  }
+  for (const cfg::Function& f : kMath) {
+    if (!named(f.name) || f.operands != static_cast<int>(ids.size())) continue;
+    for (const cfg::Id id : ids) check_finite(id);
+    const cfg::Id made = call(f, x, ids.size() > 1 ? ids[1] : cfg::kNone);
+    check_finite(made);
+    return of_float(made);
+  }
+  throw refused();
+}
+
+/// NumPy's functions of one or two float64, by the name that the module numpy has them under.
+std::optional<Typed> LoopTranslator::call_numpy(PyObject* callable, std::vector<Typed>& args) {
+  if (args.empty() || args.size() > 2 || !std::all_of(args.begin(), args.end(), [](const Typed& v) {
+        return v.kind == Kind::Float || (v.kind == Kind::Scalar && v.dtype == DType::F64);
+      }))
+    return std::nullopt;
+  static PyObject* const numpy_name = PyUnicode_InternFromString("numpy");
+  const Ref<> numpy = Ref<>::steal(PyImport_GetModule(numpy_name));
+  if (!numpy || !PyModule_CheckExact(numpy.get())) return PyErr_Clear(), std::nullopt;
+  PyObject* dict = PyModule_GetDict(numpy.get());
+  const auto is = [&](const char* name) { return PyDict_GetItemString(dict, name) == callable; };
+  const cfg::Id x = args[0].ids[0];
+  const auto result = [&](cfg::Id made, bool may_warn) {
+    if (may_warn) pending_.push_back(made);
+    return of_scalar(made, DType::F64);
+  };
+  if (args.size() == 1) {
+    if (is("float64")) return result(settled(x), false);
+    if (is("sqrt")) return std::erase(pending_, x), result(op(Op::Sqrt, Type::F64, x), true);
+    if (is("absolute") || is("fabs")) return result(op(Op::Abs, Type::F64, settled(x)), false);
+    for (const auto& [name, rounded] : {std::pair("floor", Op::Floor), std::pair("ceil", Op::Ceil), std::pair("trunc", Op::Trunc),
+                                        std::pair("rint", Op::Rint)})
+      if (is(name)) return result(op(rounded, Type::F64, settled(x)), false);
+    return std::nullopt;
+  }
+  const cfg::Id y = args[1].ids[0];
+  if (is("maximum") || is("minimum")) {
+    settled(x);
+    settled(y);
+    const bool most = is("maximum");
+    // What is no number wins.
+    const cfg::Id first = op(Op::Or, Type::I64, op(Op::Ne, Type::I64, x, x),
+                             most ? op(Op::Le, Type::I64, y, x) : op(Op::Le, Type::I64, x, y));
+    check(op(Op::Ne, Type::I64, op(Op::Or, Type::I64, op(Op::Ne, Type::I64, x, y), op(Op::Ne, Type::I64, x, number(0.0))),
+             integer(0)));
+    return result(op(Op::Select, Type::F64, first, x, y), false);
+  }
+  return std::nullopt;
+}
+
+void LoopTranslator::enter_function(Value* function, std::vector<Typed> args) {
+  const std::string name = short_repr(function->object.get());
+  if (!function->source || !PyFunction_Check(function->object.get())) throw NotCompiled{"a call of a function made in the loop"};
+  auto* object = reinterpret_cast<PyFunctionObject*>(function->object.get());
+  auto* code = reinterpret_cast<PyCodeObject*>(object->func_code);
+  constexpr int kOther = CO_VARARGS | CO_VARKEYWORDS | CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE;
+  if ((code->co_flags & kOther) || code->co_kwonlyargcount || code->co_nfreevars || code->co_ncellvars ||
+      code->co_argcount != static_cast<int>(args.size()))
+    throw NotCompiled{"a call of " + name + " in a form that is not inlined"};
+  if (state_.frames.size() >= kMostInlined) throw NotCompiled{"a recursive call of " + name};
+  if (request_.options.leave_alone && request_.options.leave_alone(code)) throw NotCompiled{"a call of " + name + ", which is disabled"};
+  Guard g{};
+  g.kind = GuardKind::Code;
+  g.source = function->source;
+  g.object = Ref<>::share(object->func_code);
+  g.key = Ref<>::share(object->func_globals);
+  session_.add_guard(std::move(g));
+  std::shared_ptr<const CodeView>& view = views_[code];
+  if (!view) view = CodeView::decode(code);
+  Frame callee{view, object->func_globals, object->func_builtins, 0, std::move(args), {}};
+  callee.locals.resize(static_cast<std::size_t>(view->local_count()));
+  state_.frames.push_back(std::move(callee));
+}
+
+void LoopTranslator::do_return(Typed v) {
+  if (state_.frames.size() == 1) {
+    push(std::move(v));
+    throw NotCompiled{"the end of the function"};
+  }
+  state_.frames.pop_back();
+  push(std::move(v));
+  // All returns of the function go on in one block.
+  flush_pending();
+  const cfg::Edge edge = edge_to(state_);
+  cfg_.blocks[block_].end = cfg::Block::End::Jump;
+  cfg_.blocks[block_].to[0] = edge;
+  ended_ = true;
+}
+
+Typed LoopTranslator::get_attr(const Typed& v, PyObject* name) {
+  const std::string text = text_of(name);
+  if (const Typed* array = array_of(v)) {
+    const std::size_t rank = (array->ids.size() - 1) / 2;
+    if (text == "ndim") return of_int(integer(static_cast<int64_t>(rank)), true);
+    if (text == "shape") {
+      Typed shape;
+      shape.kind = Kind::Tuple;
+      for (std::size_t k = 0; k < rank; ++k) shape.items.push_back(of_int(array->ids[1 + k], true));
+      return shape;
+    }
+    throw NotCompiled{"the attribute " + text + " of an array"};
+  }
+  if (v.kind != Kind::Object || v.value->kind == ValueKind::Array) throw NotCompiled{"the attribute " + text};
+  Captured<Value*> found = executor_.get_attr(v.value, name);
+  if (!found || !*found) throw NotCompiled{"the attribute " + text};
+  Typed made;
+  made.kind = Kind::Object;
+  made.value = executor_.look(*found);
+  return made;
+}
+
+void LoopTranslator::get_iter() {
+  const Typed v = pop_known();
+  if (v.kind != Kind::Range) throw NotCompiled{"a loop over what is no range"};
+  Typed iterator;
+  iterator.kind = Kind::RangeIterator;
+  iterator.natural = v.natural;
+  const cfg::Id start = v.ids[0], stop = v.ids[1], step = v.ids[2];
+  const int64_t by = cfg_.at(step).imm;
+  const cfg::Id span = by > 0 ? exact(Op::SubExact, stop, start) : exact(Op::SubExact, start, stop);
+  const int64_t size = by > 0 ? by : -by;
+  const cfg::Id some = size == 1 ? span
+                                 : op(Op::FloorDiv, Type::I64, exact(Op::AddExact, span, integer(size - 1)), integer(size));
+  const cfg::Id left = op(Op::Select, Type::I64, op(Op::Lt, Type::I64, integer(0), span), some, integer(0));
+  iterator.ids = {start, left, step};
+  push(std::move(iterator));
+  if constexpr (py::kIteratorSlots > 1) push(null());
+}
+
+void LoopTranslator::for_iter(const Instr& i) {
+  std::vector<Typed>& stack = frame().stack;
+  Typed& iterator = stack[stack.size() - py::kIteratorSlots];
+  if (iterator.kind != Kind::RangeIterator) throw NotCompiled{"a loop over what is no range"};
+  flush_pending();
+  const cfg::Id next = iterator.ids[0], left = iterator.ids[1], step = iterator.ids[2];
+  const cfg::Id more = op(Op::Ne, Type::I64, left, integer(0));
+  const uint32_t behind = frame().view->behind(frame().pc);
+  State ended = state_;
+  Frame& over = ended.frames.back();
+  over.stack.resize(over.stack.size() - py::kIteratorSlots);
+  over.pc = static_cast<uint32_t>(i.arg);
+  const bool was_there = iterator.slot != -1;
+  const cfg::Id object = was_there ? input(Op::Object, fetched(slot_source(SourceKind::Stack, -2 - iterator.slot, ""))) : cfg::kNone;
+  iterator.ids = {op(Op::Add, Type::I64, next, step), op(Op::Sub, Type::I64, left, integer(1)), step};
+  const bool natural = iterator.natural;
+  push(of_int(next, natural));
+  frame().pc = behind;
+  const cfg::Edge round = edge_to(state_);
+  cfg::Edge end;
+  if (!was_there) {
+    end = edge_to(ended);
+  } else {
+    // Whoever else holds the iterator finds it at its end.
+    end.block = static_cast<uint32_t>(cfg_.blocks.size());
+    cfg_.blocks.emplace_back();
+    const uint32_t here = std::exchange(block_, end.block);
+    const auto store = [&](int offset, cfg::Id value) {
+      cfg::Node n;
+      n.op = Op::Store;
+      n.args[0] = object;
+      n.args[2] = value;
+      n.imm = offset;
+      add(n);
+    };
+    if constexpr (py::kRangeIndex >= 0) {
+      cfg::Node n;
+      n.op = Op::Load;
+      n.type = Type::I64;
+      n.args[0] = object;
+      n.imm = py::kRangeLength;
+      store(py::kRangeIndex, add(n));
+    } else {
+      store(py::kRangeStart, next);
+      store(py::kRangeLength, integer(0));
+    }
+    ended.checkpoint = nullptr;
+    const cfg::Edge on = edge_to(ended);
+    cfg_.blocks[end.block].end = cfg::Block::End::Jump;
+    cfg_.blocks[end.block].to[0] = on;
+    block_ = here;
+  }
+  cfg::Block& b = cfg_.blocks[block_];
+  b.end = cfg::Block::End::Branch;
+  b.condition = more;
+  b.to[0] = round;
+  b.to[1] = end;
+  ended_ = true;
+}
+
+}  // namespace framejit::capture

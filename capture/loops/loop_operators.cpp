@@ -1,0 +1,425 @@
+// Operators and subscripts of a compiled loop, with the results and types that the interpreter gives.
+#include <algorithm>
+#include <cmath>
+
+#include "capture/loops/translator.h"
+
+namespace framejit::capture {
+
+using graph::DType;
+using Kind = Typed::Kind;
+using Op = cfg::Op;
+using Type = cfg::Type;
+
+namespace {
+
+enum Nb { kAdd, kAnd, kFloorDiv, kShl, kMatmul, kMul, kRemainder, kOr, kPower, kShr, kSub, kTrueDiv, kXor, kNbCount };
+
+// As float_divmod of the interpreter does it, for a divisor that is not 0.
+double float_mod(double a, double b) {
+  double mod = std::fmod(a, b);
+  if (mod != 0.0) {
+    if ((b < 0) != (mod < 0)) mod += b;
+  } else {
+    mod = std::copysign(0.0, b);
+  }
+  return mod;
+}
+
+double float_floor_div(double a, double b) {
+  const double mod = std::fmod(a, b);
+  double quotient = (a - mod) / b;
+  if (mod != 0.0 && (b < 0) != (mod < 0)) quotient -= 1.0;
+  if (quotient == 0.0) return std::copysign(0.0, a / b);
+  double floored = std::floor(quotient);
+  if (quotient - floored > 0.5) floored += 1.0;
+  return floored;
+}
+
+double power(double a, double b) { return std::pow(a, b); }
+
+const cfg::Function kFloatMod{"float_mod", reinterpret_cast<const void*>(&float_mod), Type::F64, 2, Type::F64};
+const cfg::Function kFloatFloorDiv{"float_floordiv", reinterpret_cast<const void*>(&float_floor_div), Type::F64, 2,
+                                   Type::F64};
+const cfg::Function kFloatPower{"pow", reinterpret_cast<const void*>(&power), Type::F64, 2, Type::F64};
+
+constexpr int64_t kExactInFloat = int64_t{1} << 53;
+
+int bits_of(DType t) { return 8 * graph::size_of(t); }
+
+/// The common type of two NumPy scalars, of those that loops have.
+DType common(DType a, DType b) {
+  if (a == b) return a;
+  if (a == DType::Bool) return b;
+  if (b == DType::Bool) return a;
+  if (graph::is_float(a) || graph::is_float(b)) {
+    if (a == DType::F64 || b == DType::F64) return DType::F64;
+    const DType other = graph::is_float(a) ? b : a;  // the one beside float32
+    return graph::is_float(other) || bits_of(other) <= 16 ? DType::F32 : DType::F64;
+  }
+  const bool same_sign = graph::is_signed_int(a) == graph::is_signed_int(b);
+  if (same_sign) return bits_of(a) > bits_of(b) ? a : b;
+  const DType s = graph::is_signed_int(a) ? a : b, u = graph::is_signed_int(a) ? b : a;
+  if (bits_of(s) > bits_of(u)) return s;
+  return bits_of(u) == 8 ? DType::I16 : bits_of(u) == 16 ? DType::I32 : DType::I64;
+}
+
+cfg::Mem mem_of(DType t) {
+  switch (t) {
+    case DType::Bool:
+    case DType::U8: return cfg::Mem::U8;
+    case DType::I8: return cfg::Mem::I8;
+    case DType::I16: return cfg::Mem::I16;
+    case DType::U16: return cfg::Mem::U16;
+    case DType::I32: return cfg::Mem::I32;
+    case DType::U32: return cfg::Mem::U32;
+    case DType::F32: return cfg::Mem::F32;
+    case DType::F64: return cfg::Mem::F64;
+    default: return cfg::Mem::I64;
+  }
+}
+
+Type machine_type(DType t) { return cfg::type_of(mem_of(t)); }
+
+}  // namespace
+
+/// A Python int in a computation of floats.
+cfg::Id LoopTranslator::as_f64(const Typed& v) {
+  const cfg::Id id = v.ids[0];
+  if (type_of(id) == Type::F64) return id;
+  if (type_of(id) == Type::F32) return op(Op::ToF64, Type::F64, settled(id));
+  if (cfg_.is_const(id)) return number(static_cast<double>(cfg_.at(id).imm));
+  return op(Op::ToF64, Type::F64, id);
+}
+
+/// The same integer, which an element type can hold; else the interpreter goes on.
+cfg::Id LoopTranslator::in_range(cfg::Id value, DType dtype) {
+  if (dtype == DType::I64) return value;
+  cfg::Node n;
+  n.op = Op::Extend;
+  n.type = Type::I64;
+  n.mem = mem_of(dtype);
+  n.args[0] = value;
+  const cfg::Id cut = add(n);
+  check(op(Op::Eq, Type::I64, cut, value));
+  return value;
+}
+
+/// The value as NumPy converts it for an operator whose common type is `to`, or to store it.
+cfg::Id LoopTranslator::converted(const Typed& v, DType to) {
+  const cfg::Id id = v.ids[0];
+  if (graph::is_float(to)) {
+    const cfg::Id wide = as_f64(v);
+    if (to == DType::F64) return wide;
+    if (type_of(id) == Type::F32) return id;
+    if (v.kind == Kind::Float || (v.kind == Kind::Scalar && v.dtype == DType::F64)) {
+      // A number too large for float32 is one that NumPy warns of.
+      const cfg::Id narrow = op(Op::ToF32, Type::F32, settled(wide));
+      check_finite(narrow);
+      return narrow;
+    }
+    return op(Op::ToF32, Type::F32, wide);
+  }
+  if (type_of(id) != Type::I64) throw NotCompiled{"a float where an integer is stored"};
+  if (to == DType::Bool) return op(Op::Ne, Type::I64, id, integer(0));
+  if (v.kind == Kind::Scalar && (v.dtype == to || v.dtype == DType::Bool)) return id;
+  if (v.kind == Kind::Bool) return id;
+  return in_range(id, to);
+}
+
+Typed LoopTranslator::binary(int nb, const Typed& a, const Typed& b) {
+  const int op_kind = nb % kNbCount;
+  if (!a.is_number() || !b.is_number()) throw NotCompiled{"an operator on what is no number"};
+  if (a.kind == Kind::Scalar || b.kind == Kind::Scalar) return scalar_binary(op_kind, a, b);
+  if (a.kind == Kind::Float || b.kind == Kind::Float) return float_binary(op_kind, as_f64(a), as_f64(b));
+  return int_binary(op_kind, a, b);
+}
+
+Typed LoopTranslator::int_binary(int op_kind, const Typed& a, const Typed& b) {
+  const cfg::Id x = a.ids[0], y = b.ids[0];
+  const bool natural = a.natural && b.natural;
+  switch (op_kind) {
+    case kAdd: return of_int(exact(Op::AddExact, x, y), natural);
+    case kSub: return of_int(exact(Op::SubExact, x, y));
+    case kMul: return of_int(exact(Op::MulExact, x, y), natural);
+    case kAnd:
+    case kOr:
+    case kXor: {
+      const cfg::Id made = op(op_kind == kAnd ? Op::And : op_kind == kOr ? Op::Or : Op::Xor, Type::I64, x, y);
+      if (a.kind == Kind::Bool && b.kind == Kind::Bool) return of_bool(made);
+      return of_int(made, natural || (op_kind == kAnd && (a.natural || b.natural)));
+    }
+    case kFloorDiv:
+    case kRemainder: {
+      check(op(Op::Ne, Type::I64, y, integer(0)));
+      // The least integer by -1 is too large.
+      if (!cfg_.is_const(y)) check(op(Op::Ne, Type::I64, y, integer(-1)));
+      else if (cfg_.at(y).imm == -1) throw NotCompiled{"a division by -1"};
+      return of_int(op(op_kind == kFloorDiv ? Op::FloorDiv : Op::FloorMod, Type::I64, x, y),
+                    natural || (op_kind == kRemainder && b.natural));
+    }
+    case kShl: {
+      check(op(Op::Below, Type::I64, y, integer(63)));
+      const cfg::Id made = op(Op::Shl, Type::I64, x, y);
+      check(op(Op::Eq, Type::I64, op(Op::Shr, Type::I64, made, y), x));
+      return of_int(made, a.natural);
+    }
+    case kShr:
+      check(op(Op::Below, Type::I64, y, integer(64)));
+      return of_int(op(Op::Shr, Type::I64, x, y), a.natural);
+    case kTrueDiv: {
+      const auto is_small = [&](cfg::Id v) {
+        check(op(Op::Below, Type::I64, op(Op::Add, Type::I64, v, integer(kExactInFloat)), integer(2 * kExactInFloat)));
+      };
+      check(op(Op::Ne, Type::I64, y, integer(0)));
+      is_small(x);
+      is_small(y);
+      return of_float(op(Op::Div, Type::F64, as_f64(a), as_f64(b)));
+    }
+    case kPower: {
+      if (!cfg_.is_const(y) || cfg_.at(y).imm < 0 || cfg_.at(y).imm > 8) throw NotCompiled{"a power of ints"};
+      int64_t left = cfg_.at(y).imm;
+      if (left == 0) return of_int(integer(1), true);
+      cfg::Id made = x;
+      while (--left > 0) made = exact(Op::MulExact, made, x);
+      return of_int(made, a.natural || cfg_.at(y).imm % 2 == 0);
+    }
+    default: throw NotCompiled{"an operator on ints"};
+  }
+}
+
+Typed LoopTranslator::float_binary(int op_kind, cfg::Id x, cfg::Id y) {
+  const auto is_not_zero = [&] { check(op(Op::Ne, Type::I64, y, number(0.0))); };
+  switch (op_kind) {
+    case kAdd: return of_float(op(Op::Add, Type::F64, x, y));
+    case kSub: return of_float(op(Op::Sub, Type::F64, x, y));
+    case kMul: return of_float(op(Op::Mul, Type::F64, x, y));
+    case kTrueDiv: is_not_zero(); return of_float(op(Op::Div, Type::F64, x, y));
+    case kRemainder: is_not_zero(); return of_float(call(kFloatMod, x, y));
+    case kFloorDiv: is_not_zero(); return of_float(call(kFloatFloorDiv, x, y));
+    case kPower: {
+      const cfg::Id made = call(kFloatPower, x, y);
+      check_finite(made);  // an overflow, a complex result, a power of 0
+      return of_float(made);
+    }
+    default: throw NotCompiled{"an operator on floats"};
+  }
+}
+
+Typed LoopTranslator::scalar_binary(int op_kind, const Typed& a, const Typed& b) {
+  // A Python number takes part as a number of the scalar's type, or of a kind above it.
+  const auto weak = [](const Typed& number, DType other) {
+    if (number.kind == Kind::Float) return graph::is_float(other) ? other : DType::F64;
+    if (number.kind == Kind::Int) return other == DType::Bool ? DType::I64 : other;
+    return other;
+  };
+  DType type = a.kind != Kind::Scalar   ? weak(a, b.dtype)
+               : b.kind != Kind::Scalar ? weak(b, a.dtype)
+                                        : common(a.dtype, b.dtype);
+  if ((a.kind == Kind::Bool || b.kind == Kind::Bool) && (a.kind != Kind::Scalar || b.kind != Kind::Scalar) &&
+      type == DType::Bool && op_kind != kAnd && op_kind != kOr && op_kind != kXor)
+    throw NotCompiled{"arithmetic of NumPy's bools"};
+  if (type == DType::Bool && op_kind != kAnd && op_kind != kOr && op_kind != kXor)
+    throw NotCompiled{"arithmetic of NumPy's bools"};
+  if (op_kind == kTrueDiv && !graph::is_float(type)) {
+    if (bits_of(type) < 32) throw NotCompiled{"a quotient of small integers"};
+    type = DType::F64;
+  }
+  // Which of the operands a result that is not finite shows on, so that one look at the result is enough.
+  const auto operand = [&](const Typed& v, bool shows) {
+    const cfg::Id id = converted(v, type);
+    if (!shows) return settled(id);
+    std::erase(pending_, id);
+    return id;
+  };
+  if (graph::is_float(type)) {
+    Op made;
+    switch (op_kind) {
+      case kAdd: made = Op::Add; break;
+      case kSub: made = Op::Sub; break;
+      case kMul: made = Op::Mul; break;
+      case kTrueDiv: made = Op::Div; break;
+      case kPower: {
+        if (type != DType::F64) throw NotCompiled{"a power of float32"};
+        const cfg::Id x = operand(a, false), y = operand(b, false), result = call(kFloatPower, x, y);
+        pending_.push_back(result);
+        return of_scalar(result, type);
+      }
+      default: throw NotCompiled{"an operator on NumPy's floats"};
+    }
+    const cfg::Id y = operand(b, op_kind != kTrueDiv), x = operand(a, true);
+    const cfg::Id result = op(made, machine_type(type), x, y);
+    pending_.push_back(result);
+    return of_scalar(result, type);
+  }
+  const cfg::Id x = converted(a, type), y = converted(b, type);
+  Typed made;
+  switch (op_kind) {
+    case kAdd: made = of_scalar(in_range(exact(Op::AddExact, x, y), type), type); break;
+    case kSub: made = of_scalar(in_range(exact(Op::SubExact, x, y), type), type); break;
+    case kMul: made = of_scalar(in_range(exact(Op::MulExact, x, y), type), type); break;
+    case kAnd: made = of_scalar(op(Op::And, Type::I64, x, y), type); break;
+    case kOr: made = of_scalar(op(Op::Or, Type::I64, x, y), type); break;
+    case kXor: made = of_scalar(op(Op::Xor, Type::I64, x, y), type); break;
+    case kFloorDiv:
+    case kRemainder:
+      check(op(Op::Lt, Type::I64, integer(0), y));
+      made = of_scalar(op(op_kind == kFloorDiv ? Op::FloorDiv : Op::FloorMod, Type::I64, x, y), type);
+      made.natural = made.natural || op_kind == kRemainder;
+      break;
+    default: throw NotCompiled{"an operator on NumPy's integers"};
+  }
+  made.natural = made.natural || (a.natural && b.natural && op_kind != kSub);
+  return made;
+}
+
+Typed LoopTranslator::unary(Opcode opcode, const Typed& v) {
+  if (!v.is_number()) throw NotCompiled{"an operator on what is no number"};
+  const bool is_bool = v.kind == Kind::Bool || (v.kind == Kind::Scalar && v.dtype == DType::Bool);
+  if (is_bool && v.kind == Kind::Scalar) throw NotCompiled{"an operator on NumPy's bools"};
+  const cfg::Id id = v.ids[0];
+  if (opcode == Opcode::UnaryPositive) return is_bool ? of_int(id, true) : v;
+  if (opcode == Opcode::UnaryInvert) {
+    if (v.kind != Kind::Int) throw NotCompiled{"~ of what is no int"};
+    return of_int(op(Op::Xor, Type::I64, id, integer(-1)));
+  }
+  if (v.kind == Kind::Float) return of_float(op(Op::Neg, Type::F64, id));
+  if (v.kind == Kind::Scalar && graph::is_float(v.dtype)) {
+    const cfg::Id made = op(Op::Neg, machine_type(v.dtype), settled(id));
+    return of_scalar(made, v.dtype);
+  }
+  if (v.kind == Kind::Scalar) {
+    if (graph::is_unsigned_int(v.dtype)) throw NotCompiled{"- of an unsigned integer"};
+    return of_scalar(in_range(exact(Op::SubExact, integer(0), id), v.dtype), v.dtype);
+  }
+  return of_int(exact(Op::SubExact, integer(0), id));
+}
+
+Typed LoopTranslator::compare(int py_op, const Typed& a, const Typed& b) {
+  if (!a.is_number() || !b.is_number()) throw NotCompiled{"a comparison of what is no number"};
+  cfg::Id x, y;
+  const bool scalars = a.kind == Kind::Scalar || b.kind == Kind::Scalar;
+  if (a.is_integer() && b.is_integer()) {
+    x = a.ids[0];
+    y = b.ids[0];
+  } else if (a.is_integer() != b.is_integer()) {
+    const Typed& whole = a.is_integer() ? a : b;
+    const Typed& real = a.is_integer() ? b : a;
+    if (real.kind == Kind::Scalar && real.dtype == DType::F32) throw NotCompiled{"a comparison of float32 and an integer"};
+    // A float holds such an integer exactly; the interpreter compares others by their value.
+    if (!cfg_.is_const(whole.ids[0]) || std::abs(cfg_.at(whole.ids[0]).imm) > kExactInFloat)
+      check(op(Op::Below, Type::I64, op(Op::Add, Type::I64, whole.ids[0], integer(kExactInFloat)),
+               integer(2 * kExactInFloat)));
+    x = settled(as_f64(a));
+    y = settled(as_f64(b));
+  } else {
+    DType type = DType::F64;
+    if (scalars) {
+      const DType known_type = a.kind == Kind::Scalar ? a.dtype : b.dtype;
+      type = a.kind == Kind::Scalar && b.kind == Kind::Scalar ? common(a.dtype, b.dtype) : known_type;
+    }
+    x = settled(converted(a, type));
+    y = settled(converted(b, type));
+  }
+  cfg::Id made;
+  switch (py_op) {
+    case Py_LT: made = op(Op::Lt, Type::I64, x, y); break;
+    case Py_LE: made = op(Op::Le, Type::I64, x, y); break;
+    case Py_EQ: made = op(Op::Eq, Type::I64, x, y); break;
+    case Py_NE: made = op(Op::Ne, Type::I64, x, y); break;
+    case Py_GT: made = op(Op::Lt, Type::I64, y, x); break;
+    default: made = op(Op::Le, Type::I64, y, x); break;
+  }
+  return scalars ? of_scalar(made, DType::Bool) : of_bool(made);
+}
+
+// Subscripts.
+
+/// An index that lies within the length, counted from the front.
+cfg::Id LoopTranslator::index(const Typed& v, cfg::Id length) {
+  if (!v.is_integer() || v.kind == Kind::Bool || (v.kind == Kind::Scalar && v.dtype == DType::Bool))
+    throw NotCompiled{"an index that is no integer"};
+  cfg::Id at = v.ids[0];
+  if (cfg_.is_const(at) && cfg_.at(at).imm < 0) at = op(Op::Add, Type::I64, at, length);
+  else if (!v.natural)
+    at = op(Op::Select, Type::I64, op(Op::Lt, Type::I64, at, integer(0)), op(Op::Add, Type::I64, at, length), at);
+  check(op(Op::Below, Type::I64, at, length));
+  return at;
+}
+
+LoopTranslator::Place LoopTranslator::place_of(const Typed& array, const Typed& key) {
+  const std::size_t rank = (array.ids.size() - 1) / 2;
+  const Typed* keys = key.kind == Kind::Tuple ? key.items.data() : &key;
+  const std::size_t count = key.kind == Kind::Tuple ? key.items.size() : 1;
+  if (count > rank || count == 0) throw NotCompiled{"an index of another number of axes"};
+  Place place{array.ids[0], cfg::kNone, {}};
+  for (std::size_t k = 0; k < count; ++k) {
+    const cfg::Id at = index(known(keys[k]), array.ids[1 + k]);
+    const cfg::Id stride = array.ids[1 + rank + k];
+    const int64_t size = graph::size_of(array.dtype);
+    if (k + 1 == rank && cfg_.is_const(stride) && cfg_.at(stride).imm == size && count == rank) {
+      place.at = at;
+      break;
+    }
+    place.base = op(Op::Add, Type::I64, place.base, op(Op::Mul, Type::I64, at, stride));
+  }
+  if (count < rank) {
+    place.view.kind = Kind::View;
+    place.view.dtype = array.dtype;
+    place.view.array = array.array;
+    place.view.slot = array.slot;
+    place.view.ids = {place.base};
+    place.view.ids.insert(place.view.ids.end(), array.ids.begin() + 1 + static_cast<std::ptrdiff_t>(count),
+                          array.ids.begin() + 1 + static_cast<std::ptrdiff_t>(rank));
+    place.view.ids.insert(place.view.ids.end(), array.ids.begin() + 1 + static_cast<std::ptrdiff_t>(rank + count),
+                          array.ids.end());
+  }
+  return place;
+}
+
+Typed LoopTranslator::get_item(const Typed& container, const Typed& key) {
+  if (container.kind == Kind::Tuple && key.kind == Kind::Int && cfg_.is_const(key.ids[0])) {
+    const auto count = static_cast<int64_t>(container.items.size());
+    int64_t at = cfg_.at(key.ids[0]).imm;
+    if (at < 0) at += count;
+    if (at < 0 || at >= count) throw NotCompiled{"an index outside of a tuple"};
+    return container.items[static_cast<std::size_t>(at)];
+  }
+  const Typed* found = array_of(container);
+  if (!found) throw NotCompiled{"a subscript of what is no array"};
+  const Typed array = *found;
+  Place place = place_of(array, key);
+  if (place.view.kind == Kind::View) return place.view;
+  cfg::Node n;
+  n.op = Op::Load;
+  n.mem = mem_of(array.dtype);
+  n.type = cfg::type_of(n.mem);
+  n.args[0] = place.base;
+  n.args[1] = place.at;
+  n.scale = static_cast<uint8_t>(place.at == cfg::kNone ? 1 : graph::size_of(array.dtype));
+  return of_scalar(add(n), array.dtype);
+}
+
+void LoopTranslator::set_item(const Typed& container, const Typed& key, const Typed& value) {
+  const Typed* found = array_of(container);
+  if (!found) throw NotCompiled{"an assignment to an item of what is no array"};
+  const Typed array = *found;
+  if (!value.is_number()) throw NotCompiled{"an assignment of what is no number"};
+  const Place place = place_of(array, key);
+  if (place.view.kind == Kind::View) throw NotCompiled{"an assignment to a part of an array"};
+  const cfg::Id stored = converted(value, array.dtype);
+  flush_pending();
+  const auto input = static_cast<std::size_t>(array.slot);
+  if (written_.size() <= input) written_.resize(input + 1);
+  written_[input] = true;
+  cfg::Node n;
+  n.op = Op::Store;
+  n.mem = mem_of(array.dtype);
+  n.args[0] = place.base;
+  n.args[1] = place.at;
+  n.args[2] = stored;
+  n.scale = static_cast<uint8_t>(place.at == cfg::kNone ? 1 : graph::size_of(array.dtype));
+  add(n);
+}
+
+}  // namespace framejit::capture

@@ -1,0 +1,61 @@
+// LoopProgram: a nest of loops over scalars and array elements as one control-flow graph, with what the interpreter needs
+// where it is left.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "capture/py/ref.h"
+#include "capture/source.h"
+#include "graph/cfg/cfg.h"
+#include "graph/dtype.h"
+
+namespace framejit::capture {
+
+/// How an object that is live at an exit is made of the values that the exit lists. Indices of values are places in
+/// cfg::Exit::values, indices of parts are places in LoopExit::objects.
+struct LoopObject {
+  enum class Kind : uint8_t {
+    Null,      // NULL on the stack, or an unbound local
+    Constant,  // object
+    Fetch,     // what was there at the entry: object `index` of LoopProgram::fetched
+    Int,       // a value
+    Bool,
+    Float,
+    Scalar,         // of NumPy, of `dtype`
+    View,           // of array `index` of LoopProgram::fetched: address, then lengths, then strides
+    Range,          // start, stop, step
+    RangeIterator,  // next, how many are left, step
+    Advanced,       // the iterator over a range that is at this place of the stack: next, how many are left
+    Tuple,          // parts
+  } kind = Kind::Null;
+  Ref<> object;
+  uint32_t index = 0;
+  graph::DType dtype = graph::DType::F64;
+  uint32_t value = 0;  // the first of its values
+  int rank = 0;
+  std::vector<uint32_t> parts;
+};
+
+struct LoopExit {
+  uint32_t instr = 0;
+  std::vector<LoopObject> objects;
+  std::vector<std::pair<int, uint32_t>> locals;  // slots that change: an object
+  std::vector<uint32_t> stack;                   // the whole stack, bottom first
+  int kept = 0;                                  // so many entries at its bottom are those of the entry
+  std::string why;     // what the interpreter has to do there, if the loop never does it
+  bool early = false;  // the interpreter goes on in the loop
+  int line = 0;
+};
+
+struct LoopProgram {
+  cfg::Cfg cfg;
+  std::vector<LoopExit> exits;      // of the same numbers as those of the graph
+  std::vector<SourceRef> fetched;   // the objects that the graph's inputs and the exits name
+  std::vector<std::string> carried;  // for reports: the variables that change, with their types
+  int line = 0, last_line = 0;
+};
+
+}  // namespace framejit::capture

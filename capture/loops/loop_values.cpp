@@ -1,0 +1,213 @@
+// What existing objects are to a compiled loop: numbers and arrays are inputs, anything else is known as itself.
+#include <algorithm>
+
+#include "capture/loops/translator.h"
+#include "graph/layout.h"
+
+namespace framejit::capture {
+
+using Kind = Typed::Kind;
+
+Typed LoopTranslator::of_int(cfg::Id id, bool natural) {
+  Typed v;
+  v.kind = Kind::Int;
+  v.ids = {id};
+  v.natural = natural;
+  return v;
+}
+
+Typed LoopTranslator::of_bool(cfg::Id id) {
+  Typed v;
+  v.kind = Kind::Bool;
+  v.ids = {id};
+  v.natural = true;
+  return v;
+}
+
+Typed LoopTranslator::of_float(cfg::Id id) {
+  Typed v;
+  v.kind = Kind::Float;
+  v.ids = {id};
+  return v;
+}
+
+Typed LoopTranslator::of_scalar(cfg::Id id, graph::DType dtype) {
+  Typed v;
+  v.kind = Kind::Scalar;
+  v.dtype = dtype;
+  v.ids = {id};
+  v.natural = dtype == graph::DType::Bool || graph::is_unsigned_int(dtype);
+  return v;
+}
+
+Typed LoopTranslator::literal(PyObject* object) {
+  if (PyTuple_CheckExact(object)) {
+    Typed v;
+    v.kind = Kind::Tuple;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i) v.items.push_back(literal(PyTuple_GET_ITEM(object, i)));
+    return v;
+  }
+  Typed v;
+  v.kind = Kind::Object;
+  v.value = session_.constant(object);
+  Typed number = of_value(v.value);
+  return number.is_number() ? number : v;
+}
+
+namespace {
+
+bool has_machine_type(graph::DType t) {
+  return t != graph::DType::F16 && t != graph::DType::BF16 && t != graph::DType::U64 && !graph::is_complex(t);
+}
+
+cfg::Mem mem_of(graph::DType t) {
+  switch (t) {
+    case graph::DType::Bool:
+    case graph::DType::U8: return cfg::Mem::U8;
+    case graph::DType::I8: return cfg::Mem::I8;
+    case graph::DType::I16: return cfg::Mem::I16;
+    case graph::DType::U16: return cfg::Mem::U16;
+    case graph::DType::I32: return cfg::Mem::I32;
+    case graph::DType::U32: return cfg::Mem::U32;
+    case graph::DType::F32: return cfg::Mem::F32;
+    case graph::DType::F64: return cfg::Mem::F64;
+    default: return cfg::Mem::I64;
+  }
+}
+
+}  // namespace
+
+/// A number, where the object is one that the loop can compute with; else an Object of the same value.
+Typed LoopTranslator::of_value(Value* v) {
+  Typed object;
+  object.kind = Kind::Object;
+  object.value = v;
+  if (v->is_constant()) {
+    PyObject* o = v->object.get();
+    if (PyBool_Check(o)) return of_bool(integer(o == Py_True));
+    if (PyLong_CheckExact(o)) {
+      int overflow = 0;
+      const long long number = PyLong_AsLongLongAndOverflow(o, &overflow);
+      return overflow ? object : of_int(integer(number), number >= 0);
+    }
+    if (PyFloat_CheckExact(o)) return of_float(number(PyFloat_AS_DOUBLE(o)));
+    return object;
+  }
+  if (v->kind == ValueKind::Int) return of_int(dim(v->dim));
+  if (v->kind != ValueKind::Array) return object;
+  const graph::Type& type = session_.graph().type(v->id);
+  if (v->wrap != Wrap::PyFloat && v->wrap != Wrap::NumpyScalar) return object;
+  if (!has_machine_type(type.dtype)) throw NotCompiled{"a number of type " + std::string(graph::name_of(type.dtype))};
+  const std::vector<graph::ValueId>& params = session_.graph().params();
+  const auto at = std::find(params.begin(), params.end(), v->id) - params.begin();
+  cfg::Node n;
+  n.op = cfg::Op::Load;
+  n.mem = mem_of(type.dtype);
+  n.type = cfg::type_of(n.mem);
+  n.args[0] = input(cfg::Op::Pointer, at);
+  const cfg::Id loaded = at_entry(n);
+  return v->wrap == Wrap::PyFloat ? of_float(loaded) : of_scalar(loaded, type.dtype);
+}
+
+/// Looks at an object: from here on its kind is guarded.
+Typed LoopTranslator::known(Typed v) {
+  if (v.kind != Kind::Object) return v;
+  Value* value = executor_.look(v.value);
+  if (const auto at = known_.find(value); at != known_.end()) {
+    if (at->second.kind != Kind::Object) return at->second;
+  } else {
+    Typed made = of_value(value);
+    known_.emplace(value, made);
+    if (made.kind != Kind::Object) return made;
+  }
+  v.value = value;
+  if (value->kind == ValueKind::Tuple && v.slot == -1 && !value->items.empty()) return v;
+  return v;
+}
+
+cfg::Id LoopTranslator::dim(const graph::Dim& d) {
+  if (d.is_const()) return integer(d.value());
+  std::vector<graph::SymbolId> symbols;
+  d.collect_symbols(symbols);
+  if (symbols.size() == 1 && d == graph::Dim::symbol(symbols[0]))
+    return input(cfg::Op::Symbol, static_cast<int64_t>(symbols[0]));
+  throw NotCompiled{"a length that is computed"};
+}
+
+/// An array as a View: its address, lengths and strides; null for anything else.
+const Typed* LoopTranslator::array_of(const Typed& v) {
+  if (v.kind == Kind::View) return &v;
+  if (v.kind != Kind::Object || v.value->kind != ValueKind::Array || v.value->wrap != Wrap::NdArray) return nullptr;
+  Typed& made = known_[v.value];
+  if (made.kind == Kind::View) return &made;
+  const graph::Type& type = session_.graph().type(v.value->id);
+  if (!has_machine_type(type.dtype)) throw NotCompiled{"an array of " + std::string(graph::name_of(type.dtype))};
+  const std::vector<graph::ValueId>& params = session_.graph().params();
+  const auto at = std::find(params.begin(), params.end(), v.value->id) - params.begin();
+  if (at == static_cast<std::ptrdiff_t>(params.size())) throw NotCompiled{"an array that is computed"};
+  Typed view;
+  view.kind = Kind::View;
+  view.dtype = type.dtype;
+  view.array = fetched(v.value->source);
+  view.slot = static_cast<int>(at);  // of the inputs
+  view.ids.push_back(input(cfg::Op::Pointer, at));
+  for (const graph::Dim& d : type.shape) view.ids.push_back(dim(d));
+  const std::size_t rank = type.shape.size();
+  const auto product = [&](cfg::Id a, cfg::Id b) {
+    cfg::Node n;
+    n.op = cfg::Op::Mul;
+    n.type = cfg::Type::I64;
+    n.args[0] = a;
+    n.args[1] = b;
+    return at_entry(n);
+  };
+  std::vector<cfg::Id> strides(rank);
+  const bool c_order = type.strides == graph::c_strides(type.dtype, type.shape);
+  const bool symbolic = std::any_of(type.strides.begin(), type.strides.end(), [](const auto& d) { return !d.is_const(); });
+  cfg::Id stride = integer(graph::size_of(type.dtype));
+  for (std::size_t k = 0; k < rank; ++k) {
+    const std::size_t axis = c_order ? rank - 1 - k : k;
+    if (!symbolic && !c_order) {
+      strides[axis] = integer(type.strides[axis].value());
+      continue;
+    }
+    strides[axis] = stride;
+    if (k + 1 < rank) stride = product(stride, view.ids[1 + axis]);
+  }
+  view.ids.insert(view.ids.end(), strides.begin(), strides.end());
+  made = std::move(view);
+  return &made;
+}
+
+/// Is the value true, as 0 or 1?
+cfg::Id LoopTranslator::truth(const Typed& v) {
+  switch (v.kind) {
+    case Kind::Bool: return v.ids[0];
+    case Kind::Int:
+    case Kind::Float:
+    case Kind::Scalar: {
+      if (v.kind == Kind::Scalar && v.dtype == graph::DType::Bool) return v.ids[0];
+      const cfg::Id value = settled(v.ids[0]);
+      if (type_of(value) == cfg::Type::I64) return op(cfg::Op::Ne, cfg::Type::I64, value, integer(0));
+      cfg::Id zero = number(0.0);
+      if (type_of(value) == cfg::Type::F32) zero = op(cfg::Op::ToF32, cfg::Type::F32, zero);
+      return op(cfg::Op::Ne, cfg::Type::I64, value, zero);
+    }
+    case Kind::Object:
+      if (v.value->is_none()) return integer(0);
+      throw NotCompiled{"the truth of an object"};
+    case Kind::Tuple: return integer(!v.items.empty());
+    default: throw NotCompiled{"the truth of an object"};
+  }
+}
+
+/// A result of NumPy's scalars that a conversion or comparison would hide: is it one of which NumPy may warn?
+cfg::Id LoopTranslator::settled(cfg::Id id) {
+  const auto at = std::find(pending_.begin(), pending_.end(), id);
+  if (at == pending_.end()) return id;
+  pending_.erase(at);
+  check_finite(id);
+  return id;
+}
+
+}  // namespace framejit::capture

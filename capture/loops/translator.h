@@ -1,0 +1,191 @@
+// LoopTranslator: the bytecode of a nest of loops, executed over types, becomes a control-flow graph.
+//
+// A block of the graph is an instruction together with the types of all variables there: code is made anew for each
+// combination of types that reaches it (basic block versioning), so that each value has one type and a variable that
+// begins as an int and becomes a float needs no test. State that the interpreter may need is kept at checkpoints: in
+// front of the first instruction of a block and behind each store. What follows a checkpoint may leave there.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "capture/code_view.h"
+#include "capture/executor.h"
+#include "capture/loops/loop_program.h"
+#include "capture/region.h"
+
+namespace framejit::capture {
+
+/// What a variable or a stack entry is, as far as the compiled loop knows.
+struct Typed {
+  enum class Kind : uint8_t { Unbound, Null, Object, Int, Bool, Float, Scalar, View, Range, RangeIterator, Tuple };
+  Kind kind = Kind::Unbound;
+  Value* value = nullptr;              // Object: what it is
+  int slot = -1;                       // Object: the local that holds it since the entry. RangeIterator: place on the
+                                       // stack of the entry, of one that was there
+  graph::DType dtype{};                // Scalar, View
+  bool natural = false;                // Int, Scalar, RangeIterator: never below 0
+  uint32_t array = 0;                  // View: place in LoopProgram::fetched
+  std::vector<cfg::Id> ids;            // its values: see LoopObject
+  std::vector<Typed> items;            // Tuple
+
+  bool is_number() const {
+    return kind == Kind::Int || kind == Kind::Bool || kind == Kind::Float || kind == Kind::Scalar;
+  }
+  bool is_integer() const {
+    return kind == Kind::Int || kind == Kind::Bool || (kind == Kind::Scalar && !graph::is_float(dtype));
+  }
+};
+
+class LoopTranslator {
+ public:
+  explicit LoopTranslator(const CaptureRequest& request);
+  ~LoopTranslator();
+
+  /// The region, or why the loop stays bytecode.
+  Expected<std::shared_ptr<Region>, Break> run();
+
+ private:
+  struct Frame {
+    std::shared_ptr<const CodeView> view;
+    PyObject *globals, *builtins;
+    uint32_t pc = 0;
+    std::vector<Typed> locals, stack;
+  };
+  struct Checkpoint {
+    uint32_t pc;
+    std::vector<Typed> locals, stack;
+    int exit = -1;
+  };
+  struct State {
+    std::vector<Frame> frames;
+    std::shared_ptr<Checkpoint> checkpoint;
+  };
+  struct Given {
+    State state;
+    uint32_t block;
+  };
+  /// An instruction that the loop does not compile: nothing, or the reason.
+  using Done = std::optional<std::string>;
+  struct NotCompiled {
+    std::string why;
+  };
+
+  // translator.cpp
+  void enter(State& state);
+  void translate(Given given);
+  void take_checkpoint(bool required);
+  uint32_t exit_at(Checkpoint& checkpoint, std::string why);
+  uint32_t exit();
+  bool can_make(const Typed& v) const;
+  uint32_t object_of(LoopExit& exit, std::vector<cfg::Id>& values, const Typed& v);
+  uint32_t fetched(const SourceRef& source);
+  void leave(std::string why);
+  cfg::Edge edge_to(State state);
+  void jump(uint32_t target);
+  void branch(cfg::Id condition, uint32_t yes, uint32_t no);
+  void step(const Instr& i);
+  std::string key_of(const State& state) const;
+  void append_key(std::string& key, const Typed& v) const;
+  void flush_pending();
+  bool in_nest(uint32_t pc) const;
+  Frame& frame() { return state_.frames.back(); }
+  Typed pop();
+  Typed pop_known();
+  void push(Typed v) { frame().stack.push_back(std::move(v)); }
+  [[noreturn]] void give_up(std::string why) const;
+
+  // nodes
+  cfg::Id add(cfg::Node node);
+  cfg::Id op(cfg::Op op, cfg::Type type, cfg::Id a, cfg::Id b = cfg::kNone, cfg::Id c = cfg::kNone);
+  cfg::Id exact(cfg::Op op, cfg::Id a, cfg::Id b);
+  cfg::Id input(cfg::Op op, int64_t which);
+  cfg::Id at_entry(cfg::Node node);
+  cfg::Id integer(int64_t value);
+  cfg::Id number(double value);
+  cfg::Id call(const cfg::Function& function, cfg::Id a, cfg::Id b = cfg::kNone);
+  void check(cfg::Id condition);
+  void check_finite(cfg::Id value);
+  cfg::Type type_of(cfg::Id id) const { return cfg_.at(id).type; }
+
+  // loop_values.cpp
+  Typed known(Typed v);
+  Typed of_value(Value* v);
+  Typed literal(PyObject* object);
+  const Typed* array_of(const Typed& v);
+  cfg::Id dim(const graph::Dim& d);
+  cfg::Id truth(const Typed& v);
+  static Typed of_int(cfg::Id id, bool natural = false);
+  static Typed of_bool(cfg::Id id);
+  static Typed of_float(cfg::Id id);
+  static Typed of_scalar(cfg::Id id, graph::DType dtype);
+  cfg::Id as_f64(const Typed& v);
+  cfg::Id settled(cfg::Id id);
+
+  // loop_operators.cpp
+  Typed binary(int nb, const Typed& a, const Typed& b);
+  Typed int_binary(int op, const Typed& a, const Typed& b);
+  Typed float_binary(int op, cfg::Id a, cfg::Id b);
+  Typed scalar_binary(int op, const Typed& a, const Typed& b);
+  Typed unary(Opcode op, const Typed& v);
+  Typed compare(int op, const Typed& a, const Typed& b);
+  cfg::Id converted(const Typed& v, graph::DType to);
+  cfg::Id in_range(cfg::Id value, graph::DType dtype);
+  Typed get_item(const Typed& container, const Typed& key);
+  void set_item(const Typed& container, const Typed& key, const Typed& value);
+  cfg::Id index(const Typed& v, cfg::Id length);
+  struct Place {
+    cfg::Id base, at;
+    Typed view;
+  };
+  Place place_of(const Typed& array, const Typed& key);
+
+  // loop_calls.cpp
+  void do_call(const Instr& i);
+  Typed call_builtin(PyObject* callable, std::vector<Typed>& args);
+  Typed call_math(const char* name, std::vector<Typed>& args);
+  std::optional<Typed> call_numpy(PyObject* callable, std::vector<Typed>& args);
+  void enter_function(Value* function, std::vector<Typed> args);
+  void do_return(Typed v);
+  Typed get_attr(const Typed& v, PyObject* name);
+  void get_iter();
+  void for_iter(const Instr& i);
+
+  const CaptureRequest& request_;
+  Varied varied_;
+  Session session_;
+  Executor executor_;
+  std::shared_ptr<LoopProgram> program_;
+  cfg::Cfg& cfg_;
+  uint32_t head_, last_;  // of the nest: its instructions
+  State state_;           // of the block that is being made
+  uint32_t block_ = 0;
+  bool ended_ = false;
+  std::vector<Given> open_;
+  std::unordered_map<std::string, uint32_t> blocks_;
+  std::map<uint32_t, int> versions_;  // by instruction of the outermost frame
+  std::unordered_map<const CodeView*, std::vector<bool>> targets_;
+  std::unordered_map<PyCodeObject*, std::shared_ptr<const CodeView>> views_;
+  std::unordered_map<const Value*, Typed> known_;
+  std::unordered_map<int64_t, cfg::Id> integers_;
+  std::map<std::pair<int, int64_t>, cfg::Id> inputs_;
+  std::vector<cfg::Id> pending_;  // results of NumPy scalars: not finite, NumPy may have to warn
+  std::vector<bool> written_;     // by graph param
+  std::vector<bool> stored_;      // by local
+  std::vector<cfg::Id> entry_checks_;  // what the loop relies upon of the entry's values
+  std::string first_why_;
+  int first_line_ = 0;
+  uint64_t steps_ = 0;
+};
+
+/// A nest of loops that begins at the request's entry, the head of a loop, as a region that runs as one function of
+/// machine code.
+Expected<std::shared_ptr<Region>, Break> capture_loop(const CaptureRequest& request);
+/// Is the instruction the head of a loop?
+bool is_loop_head(const CodeView& view, uint32_t instr);
+
+}  // namespace framejit::capture

@@ -1,0 +1,592 @@
+// Control-flow graphs to machine code. A value is a virtual register of asmjit's compiler; parameters of blocks are moved
+// along edges; exits stand behind all blocks.
+#include "codegen/emit_cfg.h"
+
+#include <asmjit/x86.h>
+
+#include <bit>
+#include <vector>
+
+#include "codegen/asmjit_shim.h"
+#include "graph/support/check.h"
+
+namespace framejit::codegen {
+
+namespace {
+
+using asmjit::Label;
+using asmjit::x86::Gp;
+using asmjit::x86::Mem;
+using asmjit::x86::Xmm;
+using cfg::Block;
+using cfg::Cfg;
+using cfg::Edge;
+using cfg::Id;
+using cfg::kNone;
+using cfg::Node;
+using cfg::Op;
+using cfg::Type;
+using Cond = asmjit::x86::CondCode;
+
+class ErrorRecorder : public asmjit::ErrorHandler {
+ public:
+  void handleError(asmjit::Error code, const char* message, asmjit::BaseEmitter*) override {
+    if (text.empty()) text = std::to_string(code) + ": " + message;
+  }
+  std::string text;
+};
+
+bool is_comparison(Op op) { return op == Op::Eq || op == Op::Ne || op == Op::Lt || op == Op::Le || op == Op::Below; }
+
+class CfgEmitter {
+ public:
+  CfgEmitter(const Cfg& cfg, asmjit::x86::Compiler& cc)
+      : cfg_(cfg), cc_(cc), shape_(cfg::shape_of(cfg)), gps_(cfg.nodes.size()), xmms_(cfg.nodes.size()) {}
+
+  void emit_function() {
+    asmjit::FuncNode* function =
+        cc_.addFunc(asmjit::FuncSignatureT<int64_t, const void*, const void*, const void*, void*, const void*>());
+    for (Gp* gp : {&symbols_, &pointers_, &objects_, &out_, &poll_}) *gp = cc_.newIntPtr();
+    unsigned i = 0;
+    for (Gp* gp : {&symbols_, &pointers_, &objects_, &out_, &poll_}) function->setArg(i++, *gp);
+    count_uses();
+    for (std::size_t b = 0; b < cfg_.blocks.size(); ++b) blocks_.push_back(cc_.newLabel());
+    for (std::size_t e = 0; e < cfg_.exits.size(); ++e) exits_.push_back(cc_.newLabel());
+    taken_.assign(cfg_.exits.size(), false);
+    for (std::size_t k = 0; k < shape_.order.size(); ++k) {
+      next_ = k + 1 < shape_.order.size() ? shape_.order[k + 1] : kNone;
+      emit_block(shape_.order[k]);
+    }
+    for (uint32_t e = 0; e < cfg_.exits.size(); ++e)
+      if (taken_[e]) emit_exit(e);
+    cc_.endFunc();
+  }
+
+ private:
+  // A comparison of which only jumps want to know makes no value.
+  void count_uses() {
+    wanted_.assign(cfg_.nodes.size(), false);
+    for (uint32_t b : shape_.order) {
+      const Block& block = cfg_.blocks[b];
+      for (Id id : block.nodes) {
+        const Node& n = cfg_.at(id);
+        for (int i = 0; i < 3; ++i)
+          if (n.args[i] != kNone && !(i == 0 && (n.op == Op::Check || n.op == Op::Select))) wanted_[n.args[i]] = true;
+      }
+      for (int k = 0; k < block.successors(); ++k)
+        for (Id v : block.to[k].args) wanted_[v] = true;
+    }
+    for (const cfg::Exit& e : cfg_.exits)
+      for (Id v : e.values) wanted_[v] = true;
+  }
+
+  bool is_small(Id id) const {
+    return cfg_.is_const(id) && cfg_.at(id).type == Type::I64 && cfg_.at(id).imm == static_cast<int32_t>(cfg_.at(id).imm);
+  }
+
+  Gp gp(Id id) {
+    if (cfg_.is_const(id)) {
+      const Gp constant = cc_.newInt64();
+      cc_.mov(constant, cfg_.at(id).imm);
+      return constant;
+    }
+    if (!gps_[id].isValid()) gps_[id] = cc_.newInt64();
+    return gps_[id];
+  }
+
+  Xmm xmm(Id id) {
+    const Node& n = cfg_.at(id);
+    if (cfg_.is_const(id)) {
+      const Xmm constant = n.type == Type::F64 ? cc_.newXmmSd() : cc_.newXmmSs();
+      load_constant(constant, n);
+      return constant;
+    }
+    if (!xmms_[id].isValid()) xmms_[id] = n.type == Type::F64 ? cc_.newXmmSd() : cc_.newXmmSs();
+    return xmms_[id];
+  }
+
+  Mem constant(const Node& n) {
+    return n.type == Type::F64 ? cc_.newDoubleConst(asmjit::ConstPoolScope::kLocal, std::bit_cast<double>(n.imm))
+                               : cc_.newFloatConst(asmjit::ConstPoolScope::kLocal,
+                                                   std::bit_cast<float>(static_cast<uint32_t>(n.imm)));
+  }
+  void load_constant(const Xmm& to, const Node& n) {
+    if (n.imm == 0) cc_.vxorps(to, to, to);
+    else if (n.type == Type::F64) cc_.vmovsd(to, constant(n));
+    else cc_.vmovss(to, constant(n));
+  }
+
+  void move(Id to, Id from) {
+    const Node& n = cfg_.at(from);
+    if (n.type == Type::I64) {
+      if (cfg_.is_const(from)) cc_.mov(gp(to), n.imm);
+      else cc_.mov(gp(to), gp(from));
+    } else if (cfg_.is_const(from)) {
+      load_constant(xmm(to), n);
+    } else {
+      cc_.vmovaps(xmm(to), xmm(from));
+    }
+  }
+
+  /// All parameters of the target at once.
+  void pass(const Edge& e) {
+    std::vector<std::pair<Id, Id>> open;  // to, from
+    const std::vector<Id>& params = cfg_.blocks[e.block].params;
+    for (std::size_t i = 0; i < params.size(); ++i)
+      if (params[i] != e.args[i]) open.emplace_back(params[i], e.args[i]);
+    std::vector<std::pair<Id, Gp>> held_gp;
+    std::vector<std::pair<Id, Xmm>> held_xmm;
+    while (!open.empty()) {
+      bool moved = false;
+      for (std::size_t i = 0; i < open.size(); ++i) {
+        const auto [to, from] = open[i];
+        bool read = false;
+        for (std::size_t j = 0; j < open.size(); ++j) read = read || (j != i && open[j].second == to);
+        if (read) continue;
+        move(to, from);
+        open.erase(open.begin() + static_cast<std::ptrdiff_t>(i));
+        moved = true;
+        break;
+      }
+      if (moved) continue;
+      // A ring: one of its values waits beside.
+      const auto [to, from] = open.back();
+      open.pop_back();
+      if (cfg_.at(from).type == Type::I64) {
+        held_gp.emplace_back(to, cc_.newInt64());
+        cc_.mov(held_gp.back().second, gp(from));
+      } else {
+        held_xmm.emplace_back(to, cfg_.at(from).type == Type::F64 ? cc_.newXmmSd() : cc_.newXmmSs());
+        cc_.vmovaps(held_xmm.back().second, xmm(from));
+      }
+    }
+    for (const auto& [to, held] : held_gp) cc_.mov(gp(to), held);
+    for (const auto& [to, held] : held_xmm) cc_.vmovaps(xmm(to), held);
+  }
+
+  void go(const Edge& e, bool last) {
+    pass(e);
+    if (!last || e.block != next_) cc_.jmp(blocks_[e.block]);
+  }
+
+  const Label& exit(uint32_t e) {
+    taken_[e] = true;
+    return exits_[e];
+  }
+
+  void emit_block(uint32_t b) {
+    const Block& block = cfg_.blocks[b];
+    cc_.bind(blocks_[b]);
+    for (Id id : block.nodes) emit_node(id);
+    switch (block.end) {
+      case Block::End::Jump: go(block.to[0], true); break;
+      case Block::End::Leave: cc_.jmp(exit(block.exit)); break;
+      case Block::End::Branch: {
+        // The edge that needs no moves, or leads elsewhere than to the next block, is the jump.
+        const bool first_falls = block.to[0].block == next_;
+        const int falls = first_falls ? 0 : 1, jumps = 1 - falls;
+        if (cfg_.blocks[block.to[jumps].block].params.empty()) {
+          jump_if(block.condition, jumps == 0, blocks_[block.to[jumps].block]);
+          go(block.to[falls], true);
+        } else {
+          const Label aside = cc_.newLabel();
+          jump_if(block.condition, jumps == 0, aside);
+          go(block.to[falls], false);
+          cc_.bind(aside);
+          go(block.to[jumps], true);
+        }
+        break;
+      }
+      case Block::End::Open: FRAMEJIT_CHECK(false, "an open block");
+    }
+  }
+
+  void compare(const Node& n) {
+    if (is_small(n.args[1])) cc_.cmp(gp(n.args[0]), static_cast<int32_t>(cfg_.at(n.args[1]).imm));
+    else cc_.cmp(gp(n.args[0]), gp(n.args[1]));
+  }
+
+  void compare_floats(Type type, const Xmm& a, const Xmm& b) {
+    if (type == Type::F64) cc_.vucomisd(a, b);
+    else cc_.vucomiss(a, b);
+  }
+
+  void jump_if(Id condition, bool truth, const Label& to) {
+    const Node& n = cfg_.at(condition);
+    if (cfg_.is_param[condition] || !is_comparison(n.op)) {
+      const Gp value = gp(condition);
+      cc_.test(value, value);
+      cc_.j(truth ? Cond::kNZ : Cond::kZ, to);
+      return;
+    }
+    const Type type = cfg_.at(n.args[0]).type;
+    if (type == Type::I64) {
+      compare(n);
+      Cond when = Cond::kEqual;
+      switch (n.op) {
+        case Op::Eq: when = Cond::kEqual; break;
+        case Op::Ne: when = Cond::kNotEqual; break;
+        case Op::Lt: when = Cond::kSignedLT; break;
+        case Op::Le: when = Cond::kSignedLE; break;
+        default: when = Cond::kUnsignedLT; break;
+      }
+      cc_.j(truth ? when : asmjit::x86::negateCond(when), to);
+      return;
+    }
+    // Not a number: neither above nor equal.
+    if (n.op == Op::Lt || n.op == Op::Le) {
+      compare_floats(type, xmm(n.args[1]), xmm(n.args[0]));
+      const Cond when = n.op == Op::Lt ? Cond::kA : Cond::kAE;
+      cc_.j(truth ? when : asmjit::x86::negateCond(when), to);
+      return;
+    }
+    compare_floats(type, xmm(n.args[0]), xmm(n.args[1]));
+    if ((n.op == Op::Ne) == truth) {
+      cc_.j(Cond::kP, to);
+      cc_.j(Cond::kNE, to);
+    } else {
+      const Label past = cc_.newLabel();
+      cc_.j(Cond::kP, past);
+      cc_.j(Cond::kE, to);
+      cc_.bind(past);
+    }
+  }
+
+  void emit_comparison(Id id) {
+    if (!wanted_[id]) return;
+    const Gp result = gp(id);
+    const Label past = cc_.newLabel();
+    const Gp made = cc_.newInt64();
+    cc_.mov(made, 1);
+    jump_if(id, true, past);
+    cc_.xor_(made.r32(), made.r32());
+    cc_.bind(past);
+    cc_.mov(result, made);
+  }
+
+  Mem address(const Node& n) {
+    Mem at;
+    const auto displacement = static_cast<int32_t>(n.imm);
+    if (n.args[1] == kNone) at = asmjit::x86::ptr(gp(n.args[0]), displacement);
+    else if (cfg_.is_const(n.args[1]) && is_small(n.args[1]))
+      at = asmjit::x86::ptr(gp(n.args[0]), displacement + static_cast<int32_t>(cfg_.at(n.args[1]).imm) * n.scale);
+    else
+      at = asmjit::x86::ptr(gp(n.args[0]), gp(n.args[1]), static_cast<uint32_t>(std::countr_zero(n.scale)), displacement);
+    at.setSize(static_cast<uint32_t>(cfg::size_of(n.mem)));
+    return at;
+  }
+
+  void emit_load(Id id) {
+    const Node& n = cfg_.at(id);
+    const Mem at = address(n);
+    switch (n.mem) {
+      case cfg::Mem::I8:
+      case cfg::Mem::I16: cc_.movsx(gp(id), at); break;
+      case cfg::Mem::U8:
+      case cfg::Mem::U16: cc_.movzx(gp(id).r32(), at); break;
+      case cfg::Mem::I32: cc_.movsxd(gp(id), at); break;
+      case cfg::Mem::U32: cc_.mov(gp(id).r32(), at); break;
+      case cfg::Mem::I64: cc_.mov(gp(id), at); break;
+      case cfg::Mem::F32: cc_.vmovss(xmm(id), at); break;
+      case cfg::Mem::F64: cc_.vmovsd(xmm(id), at); break;
+    }
+  }
+
+  void emit_store(const Node& n) {
+    const Mem at = address(n);
+    switch (n.mem) {
+      case cfg::Mem::F32: cc_.vmovss(at, xmm(n.args[2])); return;
+      case cfg::Mem::F64: cc_.vmovsd(at, xmm(n.args[2])); return;
+      default: break;
+    }
+    if (is_small(n.args[2]) && n.mem != cfg::Mem::I8 && n.mem != cfg::Mem::U8 && n.mem != cfg::Mem::I16 &&
+        n.mem != cfg::Mem::U16) {
+      cc_.mov(at, static_cast<int32_t>(cfg_.at(n.args[2]).imm));
+      return;
+    }
+    const Gp value = gp(n.args[2]);
+    switch (cfg::size_of(n.mem)) {
+      case 1: cc_.mov(at, value.r8()); break;
+      case 2: cc_.mov(at, value.r16()); break;
+      case 4: cc_.mov(at, value.r32()); break;
+      default: cc_.mov(at, value); break;
+    }
+  }
+
+  template <class F, class G>
+  void two(Id id, F with_register, G with_small) {
+    const Node& n = cfg_.at(id);
+    const Gp result = gp(id);
+    cc_.mov(result, gp(n.args[0]));
+    if (is_small(n.args[1])) with_small(result, static_cast<int32_t>(cfg_.at(n.args[1]).imm));
+    else with_register(result, gp(n.args[1]));
+  }
+
+  void emit_integer(Id id) {
+    const Node& n = cfg_.at(id);
+    const auto exact = [&] {
+      if (n.exit != kNone) cc_.j(Cond::kO, exit(n.exit));
+    };
+    switch (n.op) {
+      case Op::Add:
+      case Op::AddExact:
+        two(id, [&](Gp r, Gp b) { cc_.add(r, b); }, [&](Gp r, int32_t b) { cc_.add(r, b); });
+        return exact();
+      case Op::Sub:
+      case Op::SubExact:
+        two(id, [&](Gp r, Gp b) { cc_.sub(r, b); }, [&](Gp r, int32_t b) { cc_.sub(r, b); });
+        return exact();
+      case Op::Mul:
+      case Op::MulExact:
+        if (is_small(n.args[1]) && !cfg_.is_const(n.args[0]))
+          cc_.imul(gp(id), gp(n.args[0]), static_cast<int32_t>(cfg_.at(n.args[1]).imm));
+        else two(id, [&](Gp r, Gp b) { cc_.imul(r, b); }, [&](Gp r, int32_t b) { cc_.imul(r, r, b); });
+        return exact();
+      case Op::And: return two(id, [&](Gp r, Gp b) { cc_.and_(r, b); }, [&](Gp r, int32_t b) { cc_.and_(r, b); });
+      case Op::Or: return two(id, [&](Gp r, Gp b) { cc_.or_(r, b); }, [&](Gp r, int32_t b) { cc_.or_(r, b); });
+      case Op::Xor: return two(id, [&](Gp r, Gp b) { cc_.xor_(r, b); }, [&](Gp r, int32_t b) { cc_.xor_(r, b); });
+      case Op::Shl:
+        if (is_small(n.args[1])) return two(id, [](Gp, Gp) {}, [&](Gp r, int32_t b) { cc_.shl(r, b); });
+        return void(cc_.shlx(gp(id), gp(n.args[0]), gp(n.args[1])));
+      case Op::Shr:
+        if (is_small(n.args[1])) return two(id, [](Gp, Gp) {}, [&](Gp r, int32_t b) { cc_.sar(r, b); });
+        return void(cc_.sarx(gp(id), gp(n.args[0]), gp(n.args[1])));
+      case Op::Neg: cc_.mov(gp(id), gp(n.args[0])); return void(cc_.neg(gp(id)));
+      case Op::Abs: {
+        const Gp negative = cc_.newInt64();
+        cc_.mov(negative, gp(n.args[0]));
+        cc_.neg(negative);
+        cc_.mov(gp(id), gp(n.args[0]));
+        cc_.test(gp(id), gp(id));
+        return void(cc_.cmovs(gp(id), negative));
+      }
+      case Op::FloorDiv:
+      case Op::FloorMod: return emit_division(id);
+      default: FRAMEJIT_CHECK(false, cfg::info(n.op).text);
+    }
+  }
+
+  /// Rounds down, as Python does; the processor truncates.
+  void emit_division(Id id) {
+    const Node& n = cfg_.at(id);
+    const bool power = cfg_.is_const(n.args[1]) && cfg_.at(n.args[1]).imm > 0 &&
+                       std::has_single_bit(static_cast<uint64_t>(cfg_.at(n.args[1]).imm)) && is_small(n.args[1]);
+    if (power) {
+      const auto divisor = static_cast<int32_t>(cfg_.at(n.args[1]).imm);
+      cc_.mov(gp(id), gp(n.args[0]));
+      if (n.op == Op::FloorDiv) cc_.sar(gp(id), std::countr_zero(static_cast<uint32_t>(divisor)));
+      else cc_.and_(gp(id), divisor - 1);
+      return;
+    }
+    const Gp quotient = cc_.newInt64(), rest = cc_.newInt64(), fix = cc_.newInt64(), zero = cc_.newInt64();
+    const Gp divisor = gp(n.args[1]);
+    const Label narrow = cc_.newLabel(), done = cc_.newLabel();
+    cc_.mov(quotient, gp(n.args[0]));
+    // Divisions of 32 bits take a fraction of the time.
+    cc_.mov(fix, quotient);
+    cc_.or_(fix, divisor);
+    cc_.shr(fix, 31);
+    cc_.jz(narrow);
+    cc_.cqo(rest, quotient);
+    cc_.idiv(rest, quotient, divisor);
+    cc_.mov(fix, rest);
+    cc_.xor_(fix, divisor);
+    cc_.sar(fix, 63);
+    cc_.xor_(zero.r32(), zero.r32());
+    cc_.test(rest, rest);
+    cc_.cmovz(fix, zero);
+    if (n.op == Op::FloorDiv) {
+      cc_.add(quotient, fix);
+    } else {
+      cc_.and_(fix, divisor);
+      cc_.add(rest, fix);
+    }
+    cc_.jmp(done);
+    cc_.bind(narrow);
+    cc_.xor_(rest.r32(), rest.r32());
+    cc_.div(rest.r32(), quotient.r32(), divisor.r32());
+    cc_.bind(done);
+    cc_.mov(gp(id), n.op == Op::FloorDiv ? quotient : rest);
+  }
+
+  void emit_float(Id id) {
+    const Node& n = cfg_.at(id);
+    const bool wide = n.type == Type::F64;
+    const Xmm result = xmm(id), a = xmm(n.args[0]);
+    const auto mask = [&](uint64_t bits64, uint32_t bits32) {
+      const Xmm m = wide ? cc_.newXmmSd() : cc_.newXmmSs();
+      Node c;
+      c.type = n.type;
+      c.imm = static_cast<int64_t>(wide ? bits64 : bits32);
+      load_constant(m, c);
+      return m;
+    };
+    switch (n.op) {
+      case Op::Add: wide ? cc_.vaddsd(result, a, xmm(n.args[1])) : cc_.vaddss(result, a, xmm(n.args[1])); break;
+      case Op::Sub: wide ? cc_.vsubsd(result, a, xmm(n.args[1])) : cc_.vsubss(result, a, xmm(n.args[1])); break;
+      case Op::Mul: wide ? cc_.vmulsd(result, a, xmm(n.args[1])) : cc_.vmulss(result, a, xmm(n.args[1])); break;
+      case Op::Div: wide ? cc_.vdivsd(result, a, xmm(n.args[1])) : cc_.vdivss(result, a, xmm(n.args[1])); break;
+      case Op::Sqrt: wide ? cc_.vsqrtsd(result, a, a) : cc_.vsqrtss(result, a, a); break;
+      case Op::Neg: cc_.vxorps(result, a, mask(uint64_t{1} << 63, uint32_t{1} << 31)); break;
+      case Op::Abs: cc_.vandps(result, a, mask(~(uint64_t{1} << 63), ~(uint32_t{1} << 31))); break;
+      case Op::Floor:
+      case Op::Ceil:
+      case Op::Trunc:
+      case Op::Rint: {
+        const int mode = n.op == Op::Floor ? 9 : n.op == Op::Ceil ? 10 : n.op == Op::Trunc ? 11 : 8;
+        wide ? cc_.vroundsd(result, a, a, mode) : cc_.vroundss(result, a, a, mode);
+        break;
+      }
+      default: FRAMEJIT_CHECK(false, cfg::info(n.op).text);
+    }
+  }
+
+  void emit_call(Id id) {
+    const Node& n = cfg_.at(id);
+    const cfg::Function& f = *n.function;
+    asmjit::FuncSignatureBuilder signature;
+    signature.setCallConvId(asmjit::CallConvId::kCDecl);
+    const auto type = [](Type t) { return t == Type::I64 ? asmjit::TypeId::kInt64 : asmjit::TypeId::kFloat64; };
+    signature.setRet(type(f.result));
+    for (int i = 0; i < f.operands; ++i) signature.addArg(type(f.operand));
+    const Gp target = cc_.newIntPtr();
+    cc_.mov(target, reinterpret_cast<uint64_t>(f.address));
+    asmjit::InvokeNode* call = nullptr;
+    cc_.invoke(&call, target, signature);
+    for (int i = 0; i < f.operands; ++i) {
+      if (f.operand == Type::I64) call->setArg(static_cast<std::size_t>(i), gp(n.args[i]));
+      else call->setArg(static_cast<std::size_t>(i), xmm(n.args[i]));
+    }
+    if (f.result == Type::I64) call->setRet(0, gp(id));
+    else call->setRet(0, xmm(id));
+  }
+
+  void emit_select(Id id) {
+    const Node& n = cfg_.at(id);
+    const Label past = cc_.newLabel();
+    if (n.type == Type::I64) {
+      const Gp made = cc_.newInt64();
+      cc_.mov(made, gp(n.args[1]));
+      const Gp other = gp(n.args[2]);
+      jump_if(n.args[0], true, past);
+      cc_.mov(made, other);
+      cc_.bind(past);
+      cc_.mov(gp(id), made);
+      return;
+    }
+    const Xmm made = n.type == Type::F64 ? cc_.newXmmSd() : cc_.newXmmSs();
+    cc_.vmovaps(made, xmm(n.args[1]));
+    const Xmm other = xmm(n.args[2]);
+    jump_if(n.args[0], true, past);
+    cc_.vmovaps(made, other);
+    cc_.bind(past);
+    cc_.vmovaps(xmm(id), made);
+  }
+
+  void emit_node(Id id) {
+    const Node& n = cfg_.at(id);
+    switch (n.op) {
+      case Op::Const: return;
+      case Op::Symbol: return void(cc_.mov(gp(id), asmjit::x86::qword_ptr(symbols_, static_cast<int32_t>(8 * n.imm))));
+      case Op::Pointer: return void(cc_.mov(gp(id), asmjit::x86::qword_ptr(pointers_, static_cast<int32_t>(8 * n.imm))));
+      case Op::Object: return void(cc_.mov(gp(id), asmjit::x86::qword_ptr(objects_, static_cast<int32_t>(8 * n.imm))));
+      case Op::Load: return emit_load(id);
+      case Op::Store: return emit_store(n);
+      case Op::Check: return jump_if(n.args[0], false, exit(n.exit));
+      case Op::CheckFinite: {
+        // What is not finite is no number once it is taken from itself.
+        const bool wide = cfg_.at(n.args[0]).type == Type::F64;
+        const Xmm difference = wide ? cc_.newXmmSd() : cc_.newXmmSs(), a = xmm(n.args[0]);
+        wide ? cc_.vsubsd(difference, a, a) : cc_.vsubss(difference, a, a);
+        compare_floats(cfg_.at(n.args[0]).type, difference, difference);
+        return void(cc_.j(Cond::kP, exit(n.exit)));
+      }
+      case Op::Poll:
+        cc_.cmp(asmjit::x86::byte_ptr(poll_), 0);
+        return void(cc_.j(Cond::kNE, exit(n.exit)));
+      case Op::Call: return emit_call(id);
+      case Op::Select: return emit_select(id);
+      case Op::ToF64: {
+        const Xmm result = xmm(id);
+        if (cfg_.at(n.args[0]).type == Type::F32) return void(cc_.vcvtss2sd(result, xmm(n.args[0]), xmm(n.args[0])));
+        cc_.vxorps(result, result, result);
+        return void(cc_.vcvtsi2sd(result, result, gp(n.args[0])));
+      }
+      case Op::ToF32: return void(cc_.vcvtsd2ss(xmm(id), xmm(n.args[0]), xmm(n.args[0])));
+      case Op::ToI64: return void(cc_.vcvttsd2si(gp(id), xmm(n.args[0])));
+      case Op::Bits: return void(cc_.vmovq(gp(id), xmm(n.args[0])));
+      case Op::Extend:
+        switch (n.mem) {
+          case cfg::Mem::I8: return void(cc_.movsx(gp(id), gp(n.args[0]).r8()));
+          case cfg::Mem::U8: return void(cc_.movzx(gp(id).r32(), gp(n.args[0]).r8()));
+          case cfg::Mem::I16: return void(cc_.movsx(gp(id), gp(n.args[0]).r16()));
+          case cfg::Mem::U16: return void(cc_.movzx(gp(id).r32(), gp(n.args[0]).r16()));
+          case cfg::Mem::I32: return void(cc_.movsxd(gp(id), gp(n.args[0]).r32()));
+          case cfg::Mem::U32: return void(cc_.mov(gp(id).r32(), gp(n.args[0]).r32()));
+          default: return void(cc_.mov(gp(id), gp(n.args[0])));
+        }
+      default: break;
+    }
+    if (is_comparison(n.op)) return emit_comparison(id);
+    if (n.type == Type::I64) return emit_integer(id);
+    emit_float(id);
+  }
+
+  void emit_exit(uint32_t e) {
+    cc_.bind(exits_[e]);
+    const std::vector<Id>& values = cfg_.exits[e].values;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const Mem to = asmjit::x86::qword_ptr(out_, static_cast<int32_t>(8 * i));
+      const Node& n = cfg_.at(values[i]);
+      if (n.type == Type::I64) {
+        if (is_small(values[i])) cc_.mov(to, static_cast<int32_t>(n.imm));
+        else cc_.mov(to, gp(values[i]));
+      } else if (n.type == Type::F64) {
+        cc_.vmovsd(to, xmm(values[i]));
+      } else {
+        cc_.vmovss(asmjit::x86::dword_ptr(out_, static_cast<int32_t>(8 * i)), xmm(values[i]));
+      }
+    }
+    const Gp number = cc_.newInt64();
+    cc_.mov(number, e);
+    cc_.ret(number);
+  }
+
+  const Cfg& cfg_;
+  asmjit::x86::Compiler& cc_;
+  const cfg::Shape shape_;
+  std::vector<Gp> gps_;
+  std::vector<Xmm> xmms_;
+  std::vector<bool> wanted_, taken_;
+  std::vector<Label> blocks_, exits_;
+  uint32_t next_ = kNone;
+  Gp symbols_, pointers_, objects_, out_, poll_;
+};
+
+}  // namespace
+
+Expected<KernelCode, std::string> emit(const cfg::Cfg& cfg, const std::string& name, Isa isa, bool with_listing) {
+  if (isa == Isa::None) return Unexpected{std::string("no vector instruction set")};
+  use_asmjit_shim();
+  asmjit::CodeHolder code;
+  code.init(asmjit::Environment::host());
+  ErrorRecorder errors;
+  code.setErrorHandler(&errors);
+  asmjit::StringLogger logger;
+  if (with_listing) code.setLogger(&logger);
+  asmjit::x86::Compiler cc(&code);
+  CfgEmitter(cfg, cc).emit_function();
+  cc.finalize();
+  code.flatten();
+  code.resolveUnresolvedLinks();
+  FRAMEJIT_CHECK(errors.text.empty(), "asmjit " + errors.text + "\n" + cfg::print(cfg));
+  FRAMEJIT_CHECK(!code.hasUnresolvedLinks() && code.relocEntries().empty(), name);
+  KernelCode out;
+  out.name = name;
+  out.bytes.resize(code.codeSize());
+  code.copyFlattenedData(out.bytes.data(), out.bytes.size());
+  if (with_listing) out.listing.assign(logger.data(), logger.dataSize());
+  return out;
+}
+
+}  // namespace framejit::codegen

@@ -1,0 +1,174 @@
+// Compiling and running loops.
+#include "ext/region/compiled_loop.h"
+
+#include <bit>
+#include <cstring>
+
+#include "capture/py/cpython/facts.h"
+#include "codegen/emit_cfg.h"
+#include "ext/arrays/errstate.h"
+#include "ext/arrays/numpy_api.h"
+#include "ext/arrays/result_arrays.h"
+#include "ext/module/config.h"
+#include "graph/support/check.h"
+#include "graph/support/clock.h"
+#include "runtime/fp_state.h"
+
+namespace framejit::ext {
+
+using capture::LoopExit;
+using capture::LoopObject;
+using capture::Ref;
+
+namespace {
+
+namespace py = capture::py;
+
+constexpr int64_t kLongNanoseconds = 20'000;
+constexpr std::size_t kValuesOnStack = 64;
+constexpr int kMostRank = 64;  // of NumPy 2
+
+int64_t& field(PyObject* object, int offset) {
+  return *reinterpret_cast<int64_t*>(reinterpret_cast<char*>(object) + offset);
+}
+
+/// Sets the position of an iterator over a range, which whoever holds it sees.
+void advance(PyObject* iterator, int64_t next, int64_t left) {
+  if constexpr (py::kRangeIndex >= 0) {
+    field(iterator, py::kRangeIndex) = field(iterator, py::kRangeLength) - left;
+  } else {
+    field(iterator, py::kRangeStart) = next;
+    field(iterator, py::kRangeLength) = left;
+  }
+}
+
+Ref<> range_of(int64_t start, int64_t stop, int64_t step) {
+  return Ref<>::steal(PyObject_CallFunction(reinterpret_cast<PyObject*>(&PyRange_Type), "LLL", static_cast<long long>(start),
+                                            static_cast<long long>(stop), static_cast<long long>(step)));
+}
+
+}  // namespace
+
+Expected<std::unique_ptr<CompiledLoop>, std::string> CompiledLoop::make(std::shared_ptr<capture::LoopProgram> program,
+                                                                        const GuardProgram& guards, const std::string& name,
+                                                                        bool with_listing) {
+  auto loop = std::make_unique<CompiledLoop>();
+  cfg::Cfg& graph = program->cfg;
+#ifndef NDEBUG
+  FRAMEJIT_CHECK(cfg::verify(graph).empty(), cfg::verify(graph) + "\n" + cfg::print(graph));
+#endif
+  cfg::optimize(graph);
+  const std::string wrong = cfg::verify(graph);
+  FRAMEJIT_CHECK(wrong.empty(), wrong + "\n" + cfg::print(graph));
+  FRAMEJIT_TRY(kernel, codegen::emit(graph, name, target_cpu().isa, with_listing));
+  const std::span<const uint8_t> piece(kernel.bytes);
+  FRAMEJIT_TRY(code, runtime::CodeBlock::seal({&piece, 1}));
+  loop->code_ = std::move(code);
+  loop->listing_ = std::move(kernel.listing);
+  for (const capture::SourceRef& source : program->fetched) loop->operands_.push_back(guards.operand_of(source));
+  for (const cfg::Exit& exit : graph.exits) loop->most_values_ = std::max(loop->most_values_, exit.values.size());
+  loop->taken_.assign(graph.exits.size(), 0);
+  loop->guards_ = &guards;
+  loop->program_ = std::move(program);
+  return loop;
+}
+
+Ref<> CompiledLoop::object(const LoopExit& exit, uint32_t index, const int64_t* values, const Matched& m,
+                           const capture::FrameView& frame) const {
+  using Kind = LoopObject::Kind;
+  const LoopObject& o = exit.objects[index];
+  const int64_t* v = values + o.value;
+  switch (o.kind) {
+    case Kind::Null: return {};
+    case Kind::Constant: return o.object;
+    case Kind::Fetch: return Ref<>::share(fetched(o.index, m));
+    case Kind::Int: return Ref<>::steal(PyLong_FromLongLong(v[0]));
+    case Kind::Bool: return Ref<>::share(v[0] ? Py_True : Py_False);
+    case Kind::Float: return Ref<>::steal(PyFloat_FromDouble(std::bit_cast<double>(v[0])));
+    case Kind::Scalar: return Ref<>::steal(PyArray_Scalar(const_cast<int64_t*>(v), descr_of(o.dtype), nullptr));
+    case Kind::View: {
+      PyObject* base = fetched(o.index, m);
+      npy_intp dims[kMostRank], strides[kMostRank];
+      for (int k = 0; k < o.rank; ++k) {
+        dims[k] = v[1 + k];
+        strides[k] = v[1 + o.rank + k];
+      }
+      PyArray_Descr* descr = descr_of(o.dtype);
+      Py_INCREF(descr);
+      Ref<> view = Ref<>::steal(PyArray_NewFromDescr(&PyArray_Type, descr, o.rank, dims, strides,
+                                                     reinterpret_cast<void*>(v[0]),
+                                                     PyArray_FLAGS(as_ndarray(base)) & NPY_ARRAY_WRITEABLE, nullptr));
+      if (!view || PyArray_SetBaseObject(as_ndarray(view.get()), Py_NewRef(base)) < 0) return {};
+      return view;
+    }
+    case Kind::Range: return range_of(v[0], v[1], v[2]);
+    case Kind::RangeIterator: {
+      const Ref<> range = range_of(v[0], v[0] + v[1] * v[2], v[2]);
+      return range ? Ref<>::steal(PyObject_GetIter(range.get())) : Ref<>();
+    }
+    case Kind::Advanced: {
+      PyObject* iterator = frame.stack[o.index];
+      advance(iterator, v[0], v[1]);
+      return Ref<>::share(iterator);
+    }
+    case Kind::Tuple: {
+      Ref<> tuple = Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(o.parts.size())));
+      for (std::size_t k = 0; tuple && k < o.parts.size(); ++k) {
+        Ref<> part = object(exit, o.parts[k], values, m, frame);
+        if (!part) return {};
+        PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(k), part.release());
+      }
+      return tuple;
+    }
+  }
+  return {};
+}
+
+bool CompiledLoop::run(const Matched& m, const capture::FrameView& frame, capture::FrameUpdate& update) {
+  int64_t on_stack[kValuesOnStack];
+  std::unique_ptr<int64_t[]> on_heap;
+  if (most_values_ > kValuesOnStack) on_heap.reset(new int64_t[most_values_]);
+  int64_t* values = on_heap ? on_heap.get() : on_stack;
+  constexpr std::size_t kObjectsOnStack = 16;
+  void* objects_on_stack[kObjectsOnStack];
+  std::vector<void*> objects_on_heap;
+  void** objects = objects_on_stack;
+  if (operands_.size() > kObjectsOnStack) {
+    objects_on_heap.resize(operands_.size());
+    objects = objects_on_heap.data();
+  }
+  for (std::size_t i = 0; i < operands_.size(); ++i) objects[i] = fetched(static_cast<uint32_t>(i), m);
+  const auto kernel = reinterpret_cast<codegen::CfgFn>(const_cast<void*>(code_.entry(0)));
+  const int64_t start = left_early_ < 4 * kFewExits ? now_ns() : 0;
+  const int64_t number = kernel(m.symbols, m.params, objects, values, capture::eval_breaker_byte());
+  runtime::clear_fp_flags();
+  const LoopExit& exit = program_->exits[static_cast<std::size_t>(number)];
+  ++taken_[static_cast<std::size_t>(number)];
+  ++(exit.early ? left_early_ : finished_);
+  if (exit.early && start && now_ns() - start > kLongNanoseconds) ++long_rounds_;
+  update.exit_instr = exit.instr;
+  update.kept = exit.kept;
+  std::vector<Ref<>> made;
+  made.reserve(exit.objects.size());
+  bool complete = true;
+  const auto make = [&](uint32_t index) -> PyObject* {
+    Ref<> o = object(exit, index, values, m, frame);
+    if (!o && exit.objects[index].kind != LoopObject::Kind::Null && exit.objects[index].kind != LoopObject::Kind::Fetch) {
+      complete = false;
+      return Py_NewRef(Py_None);
+    }
+    return o.release();
+  };
+  for (const auto& [slot, index] : exit.locals) update.locals.push_back({slot, make(index)});
+  for (std::size_t i = 0; i < exit.stack.size(); ++i) {
+    if (static_cast<int>(i) >= exit.kept) {
+      update.stack.push_back(make(exit.stack[i]));
+    } else {
+      if (exit.objects[exit.stack[i]].kind == LoopObject::Kind::Advanced) Py_DECREF(make(exit.stack[i]));
+      update.stack.push_back(nullptr);
+    }
+  }
+  return complete;
+}
+
+}  // namespace framejit::ext

@@ -1,0 +1,51 @@
+// CompiledLoop: a nest of loops as one function of machine code, and the objects that are live where it is left.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "capture/region.h"
+#include "ext/guards/guard_program.h"
+#include "graph/support/expected.h"
+#include "runtime/exec_memory.h"
+
+namespace framejit::ext {
+
+class CompiledLoop {
+ public:
+  /// The failure is a sentence.
+  static Expected<std::unique_ptr<CompiledLoop>, std::string> make(std::shared_ptr<capture::LoopProgram> program,
+                                                                   const GuardProgram& guards, const std::string& name,
+                                                                   bool with_listing);
+
+  /// Runs the loop in a frame for which the guards hold. False: no memory for the objects at the exit, which are None
+  /// then; an exception is set.
+  bool run(const Matched& m, const capture::FrameView& frame, capture::FrameUpdate& update);
+
+  /// Is it left in its middle so often that it gains nothing?
+  bool is_hopeless() const { return left_early_ > kFewExits && left_early_ > 64 * finished_ && long_rounds_ * 8 < left_early_; }
+  const std::string& listing() const { return listing_; }
+  std::size_t code_bytes() const { return code_.bytes(); }
+  int64_t runs() const { return finished_ + left_early_; }
+  const std::vector<int64_t>& exits_taken() const { return taken_; }
+
+ private:
+  static constexpr int64_t kFewExits = 256;
+
+  capture::Ref<> object(const capture::LoopExit& exit, uint32_t index, const int64_t* values, const Matched& m,
+                        const capture::FrameView& frame) const;
+  PyObject* fetched(uint32_t index, const Matched& m) const { return guards_->object(m, operands_[index]); }
+
+  std::shared_ptr<capture::LoopProgram> program_;
+  const GuardProgram* guards_ = nullptr;
+  std::vector<GuardOperand> operands_;  // of LoopProgram::fetched
+  runtime::CodeBlock code_;
+  std::string listing_;
+  std::size_t most_values_ = 0;
+  std::vector<int64_t> taken_;
+  int64_t finished_ = 0, left_early_ = 0, long_rounds_ = 0;
+};
+
+}  // namespace framejit::ext

@@ -1,0 +1,237 @@
+// Text, invariants and shape of control-flow graphs.
+#include "graph/cfg/cfg.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdio>
+
+namespace framejit::cfg {
+
+namespace {
+
+constexpr OpInfo kOps[] = {
+#define FRAMEJIT_CFG_INFO(name, text, operands, effect) {text, operands, Effect::effect},
+    FRAMEJIT_CFG_OPS(FRAMEJIT_CFG_INFO)
+#undef FRAMEJIT_CFG_INFO
+};
+
+constexpr const char* kTypes[] = {"", "i64", "f64", "f32"};
+constexpr const char* kMems[] = {"i8", "u8", "i16", "u16", "i32", "u32", "i64", "f32", "f64"};
+
+std::string name_of(Id id) { return id == kNone ? "-" : "%" + std::to_string(id); }
+
+std::string text_of(const Cfg& cfg, Id id) {
+  const Node& n = cfg.at(id);
+  std::string out = n.type == Type::None ? "" : name_of(id) + ": " + kTypes[static_cast<int>(n.type)] + " = ";
+  out += info(n.op).text;
+  if (n.op == Op::Load || n.op == Op::Store || n.op == Op::Extend) out += std::string(".") + kMems[static_cast<int>(n.mem)];
+  if (n.function) out += std::string(" ") + n.function->name;
+  if (n.op == Op::Const && n.type == Type::F64) {
+    char text[40];
+    std::snprintf(text, sizeof text, " %.17g", std::bit_cast<double>(n.imm));
+    out += text;
+  } else if (info(n.op).operands == 0 && n.op != Op::Poll) {
+    out += " " + std::to_string(n.imm);
+  }
+  for (Id a : n.args)
+    if (a != kNone) out += " " + name_of(a);
+  if (n.op == Op::Load || n.op == Op::Store) {
+    if (n.args[1] != kNone) out += " *" + std::to_string(n.scale);
+    if (n.imm != 0) out += " +" + std::to_string(n.imm);
+  }
+  if (n.exit != kNone) out += " else exit" + std::to_string(n.exit);
+  return out;
+}
+
+std::string text_of(const Edge& e) {
+  std::string out = "block" + std::to_string(e.block) + "(";
+  for (std::size_t i = 0; i < e.args.size(); ++i) out += (i ? ", " : "") + name_of(e.args[i]);
+  return out + ")";
+}
+
+}  // namespace
+
+const OpInfo& info(Op op) { return kOps[static_cast<int>(op)]; }
+
+int size_of(Mem mem) {
+  constexpr int kSizes[] = {1, 1, 2, 2, 4, 4, 8, 4, 8};
+  return kSizes[static_cast<int>(mem)];
+}
+
+Type type_of(Mem mem) { return mem == Mem::F64 ? Type::F64 : mem == Mem::F32 ? Type::F32 : Type::I64; }
+
+Id Cfg::add_param(uint32_t block, Type type) {
+  Node n;
+  n.type = type;
+  const Id id = add(n);
+  is_param[id] = true;
+  blocks[block].params.push_back(id);
+  return id;
+}
+
+std::string print(const Cfg& cfg) {
+  const Shape shape = shape_of(cfg);
+  std::string out;
+  for (uint32_t b : shape.order) {
+    const Block& block = cfg.blocks[b];
+    out += "block" + std::to_string(b) + "(";
+    for (std::size_t i = 0; i < block.params.size(); ++i)
+      out += (i ? ", " : "") + name_of(block.params[i]) + ": " + kTypes[static_cast<int>(cfg.at(block.params[i]).type)];
+    out += "):";
+    if (shape.depth[b] > 0) out += "  # loop depth " + std::to_string(shape.depth[b]);
+    out += "\n";
+    for (Id id : block.nodes) out += "  " + text_of(cfg, id) + "\n";
+    if (block.end == Block::End::Jump) out += "  jump " + text_of(block.to[0]) + "\n";
+    if (block.end == Block::End::Branch)
+      out += "  branch " + name_of(block.condition) + " " + text_of(block.to[0]) + " " + text_of(block.to[1]) + "\n";
+    if (block.end == Block::End::Leave) out += "  leave exit" + std::to_string(block.exit) + "\n";
+  }
+  for (std::size_t i = 0; i < cfg.exits.size(); ++i) {
+    out += "exit" + std::to_string(i) + ":";
+    for (Id v : cfg.exits[i].values) out += " " + name_of(v);
+    out += "\n";
+  }
+  return out;
+}
+
+bool Shape::dominates(uint32_t a, uint32_t b) const {
+  while (b != a) {
+    if (b == 0 || dominator[b] == kNone) return false;
+    b = dominator[b];
+  }
+  return true;
+}
+
+Shape shape_of(const Cfg& cfg) {
+  Shape s;
+  const std::size_t count = cfg.blocks.size();
+  s.dominator.assign(count, kNone);
+  s.depth.assign(count, 0);
+  s.loop.assign(count, kNone);
+  s.before.resize(count);
+  // Postorder without recursion.
+  std::vector<uint8_t> seen(count, 0);
+  std::vector<std::pair<uint32_t, int>> stack;
+  if (count == 0) return s;
+  stack.emplace_back(0, 0);
+  seen[0] = 1;
+  while (!stack.empty()) {
+    auto& [b, next] = stack.back();
+    const Block& block = cfg.blocks[b];
+    if (next < block.successors()) {
+      const uint32_t to = block.to[next++].block;
+      if (!seen[to]) {
+        seen[to] = 1;
+        stack.emplace_back(to, 0);
+      }
+      continue;
+    }
+    s.order.push_back(b);
+    stack.pop_back();
+  }
+  std::reverse(s.order.begin(), s.order.end());
+  std::vector<uint32_t> rank(count, kNone);
+  for (uint32_t i = 0; i < s.order.size(); ++i) rank[s.order[i]] = i;
+  for (uint32_t b : s.order)
+    for (int k = 0; k < cfg.blocks[b].successors(); ++k) s.before[cfg.blocks[b].to[k].block].push_back(b);
+  s.dominator[0] = 0;
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (uint32_t b : s.order) {
+      if (b == 0) continue;
+      uint32_t common = kNone;
+      for (uint32_t p : s.before[b]) {
+        if (s.dominator[p] == kNone) continue;
+        if (common == kNone) {
+          common = p;
+          continue;
+        }
+        uint32_t other = p;
+        while (common != other) {
+          while (rank[common] > rank[other]) common = s.dominator[common];
+          while (rank[other] > rank[common]) other = s.dominator[other];
+        }
+      }
+      if (s.dominator[b] != common) {
+        s.dominator[b] = common;
+        changed = true;
+      }
+    }
+  }
+  // Natural loops, outer heads first: the innermost one is written last.
+  for (uint32_t head : s.order) {
+    std::vector<uint32_t> open;
+    for (uint32_t p : s.before[head])
+      if (s.dominates(head, p)) open.push_back(p);
+    if (open.empty()) continue;
+    s.has_loop = true;
+    std::vector<bool> member(count, false);
+    member[head] = true;
+    while (!open.empty()) {
+      const uint32_t b = open.back();
+      open.pop_back();
+      if (member[b]) continue;
+      member[b] = true;
+      for (uint32_t p : s.before[b]) open.push_back(p);
+    }
+    for (uint32_t b = 0; b < count; ++b)
+      if (member[b]) {
+        ++s.depth[b];
+        s.loop[b] = head;
+      }
+  }
+  return s;
+}
+
+std::string verify(const Cfg& cfg) {
+  const Shape shape = shape_of(cfg);
+  std::vector<uint32_t> block_of(cfg.nodes.size(), kNone), place(cfg.nodes.size(), 0);
+  for (uint32_t b : shape.order) {
+    uint32_t at = 0;
+    for (Id p : cfg.blocks[b].params) block_of[p] = b;
+    for (Id n : cfg.blocks[b].nodes) {
+      if (block_of[n] != kNone) return name_of(n) + " stands twice";
+      block_of[n] = b;
+      place[n] = ++at;
+    }
+  }
+  std::string wrong;
+  const auto used = [&](Id v, uint32_t b, uint32_t at, const std::string& where) {
+    if (!wrong.empty() || v == kNone) return;
+    if (v >= cfg.nodes.size() || block_of[v] == kNone) wrong = where + " uses " + name_of(v) + ", which is nowhere";
+    else if (block_of[v] == b ? place[v] >= at && !cfg.is_param[v] : !shape.dominates(block_of[v], b))
+      wrong = where + " uses " + name_of(v) + " where it is not defined";
+  };
+  const auto leaves = [&](uint32_t exit, uint32_t b, uint32_t at, const std::string& where) {
+    if (exit >= cfg.exits.size()) wrong = where + " has no exit";
+    else
+      for (Id v : cfg.exits[exit].values) used(v, b, at, where + " by its exit");
+  };
+  for (uint32_t b : shape.order) {
+    const Block& block = cfg.blocks[b];
+    const auto end = static_cast<uint32_t>(block.nodes.size() + 1);
+    for (Id id : block.nodes) {
+      const Node& n = cfg.at(id);
+      for (Id a : n.args) used(a, b, place[id], name_of(id));
+      if (info(n.op).effect == Effect::Checks) leaves(n.exit, b, place[id], name_of(id));
+    }
+    const std::string where = "the end of block" + std::to_string(b);
+    if (block.end == Block::End::Open) return where + " is open";
+    if (block.end == Block::End::Branch) used(block.condition, b, end, where);
+    if (block.end == Block::End::Leave) leaves(block.exit, b, end, where);
+    for (int k = 0; k < block.successors(); ++k) {
+      const Block& to = cfg.blocks[block.to[k].block];
+      if (block.to[k].block == 0) return where + " leads to the entry";
+      if (to.params.size() != block.to[k].args.size()) return where + " passes another number of arguments";
+      for (std::size_t i = 0; i < to.params.size(); ++i) {
+        used(block.to[k].args[i], b, end, where);
+        if (wrong.empty() && cfg.at(to.params[i]).type != cfg.at(block.to[k].args[i]).type)
+          return where + " passes " + name_of(block.to[k].args[i]) + " of another type";
+      }
+    }
+    if (!wrong.empty()) return wrong;
+  }
+  return wrong;
+}
+
+}  // namespace framejit::cfg

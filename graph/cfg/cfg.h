@@ -1,0 +1,149 @@
+// Control-flow graphs: what a loop over scalars and array elements computes, as typed SSA over basic blocks.
+//
+// The sibling of graph::Graph for code whose work is in its control flow. A value is an integer of 64 bits (addresses and
+// truths are integers too) or a float of 64 or 32 bits; blocks have parameters, and edges pass arguments to them. Memory is
+// reached by loads and stores at addresses. What the compiled code cannot do, it leaves to the interpreter: a check, or
+// the end of a block, names an exit, which lists the values that the interpreter's state is made of. No node has an effect
+// but stores and calls of functions that are marked so; a check may therefore lead to an exit whose state is older than
+// the check, as long as no store lies between.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace framejit::cfg {
+
+using Id = uint32_t;
+inline constexpr Id kNone = 0xffffffffu;
+
+enum class Type : uint8_t { None, I64, F64, F32 };
+
+/// What lies in memory. Integers narrower than 64 bits are extended when they are loaded and cut off when stored.
+enum class Mem : uint8_t { I8, U8, I16, U16, I32, U32, I64, F32, F64 };
+int size_of(Mem mem);
+Type type_of(Mem mem);
+
+/// How a node may be moved: Pure anywhere, Reads not across stores, Checks not before stores and not removed, Writes not at
+/// all.
+enum class Effect : uint8_t { Pure, Reads, Checks, Writes };
+
+// X(name, text, operands, effect). Operands of one node have one type, but for conversions, addresses and Select.
+// clang-format off: one line for each family
+#define FRAMEJIT_CFG_OPS(X)                                                                                              \
+  X(Const, "const", 0, Pure)                                                                                            \
+  X(Symbol, "symbol", 0, Pure) X(Pointer, "pointer", 0, Pure) X(Object, "object", 0, Pure)                              \
+  X(Add, "add", 2, Pure) X(Sub, "sub", 2, Pure) X(Mul, "mul", 2, Pure) X(Div, "div", 2, Pure) X(Neg, "neg", 1, Pure)    \
+  X(AddExact, "add.exact", 2, Checks) X(SubExact, "sub.exact", 2, Checks) X(MulExact, "mul.exact", 2, Checks)           \
+  X(FloorDiv, "floordiv", 2, Pure) X(FloorMod, "floormod", 2, Pure)                                                     \
+  X(And, "and", 2, Pure) X(Or, "or", 2, Pure) X(Xor, "xor", 2, Pure) X(Shl, "shl", 2, Pure) X(Shr, "shr", 2, Pure)      \
+  X(Eq, "eq", 2, Pure) X(Ne, "ne", 2, Pure) X(Lt, "lt", 2, Pure) X(Le, "le", 2, Pure) X(Below, "below", 2, Pure)        \
+  X(Abs, "abs", 1, Pure) X(Sqrt, "sqrt", 1, Pure) X(Floor, "floor", 1, Pure) X(Ceil, "ceil", 1, Pure)                   \
+  X(Trunc, "trunc", 1, Pure) X(Rint, "rint", 1, Pure)                                                                   \
+  X(ToF64, "to.f64", 1, Pure) X(ToF32, "to.f32", 1, Pure) X(ToI64, "to.i64", 1, Pure) X(Extend, "extend", 1, Pure)      \
+  X(Bits, "bits", 1, Pure)                                                                                              \
+  X(Select, "select", 3, Pure)                                                                                          \
+  X(Load, "load", 2, Reads) X(Store, "store", 3, Writes)                                                                \
+  X(Check, "check", 1, Checks) X(CheckFinite, "check.finite", 1, Checks) X(Poll, "poll", 0, Checks)                     \
+  X(Call, "call", 3, Pure)
+// clang-format on
+
+enum class Op : uint8_t {
+#define FRAMEJIT_CFG_ENUM(name, text, operands, effect) name,
+  FRAMEJIT_CFG_OPS(FRAMEJIT_CFG_ENUM)
+#undef FRAMEJIT_CFG_ENUM
+};
+
+struct OpInfo {
+  const char* text;
+  int operands;
+  Effect effect;
+};
+const OpInfo& info(Op op);
+
+/// A function in C that a Call makes: of one to three floats or integers, without effects.
+struct Function {
+  const char* name;
+  const void* address;
+  Type result;
+  int operands;
+  Type operand;
+};
+
+struct Node {
+  Op op = Op::Const;
+  Type type = Type::None;
+  Mem mem = Mem::I64;       // Load, Store; Extend: the integer is cut off to it and extended again
+  uint8_t scale = 1;        // Load, Store: of the index (1, 2, 4 or 8)
+  Id args[3] = {kNone, kNone, kNone};  // Load: base, index or none. Store: base, index or none, value
+  int64_t imm = 0;          // Const: the integer, or the bits of the float; inputs: which; Load, Store: displacement
+  uint32_t exit = kNone;    // Checks
+  const Function* function = nullptr;
+};
+
+struct Edge {
+  uint32_t block = kNone;
+  std::vector<Id> args;  // one for each of its parameters
+};
+
+struct Block {
+  enum class End : uint8_t { Open, Jump, Branch, Leave };
+  std::vector<Id> params;
+  std::vector<Id> nodes;
+  End end = End::Open;
+  Id condition = kNone;  // Branch: to[0] if it is not 0, else to[1]
+  Edge to[2];
+  uint32_t exit = kNone;  // Leave
+
+  int successors() const { return end == End::Jump ? 1 : end == End::Branch ? 2 : 0; }
+};
+
+/// Where the interpreter goes on; the kernel writes these values out and gives the number of the exit.
+struct Exit {
+  std::vector<Id> values;
+};
+
+/// Block 0 is the entry, which has no parameters and is no target.
+struct Cfg {
+  std::vector<Node> nodes;  // parameters of blocks are among them, as Const without a block: see is_param
+  std::vector<bool> is_param;
+  std::vector<Block> blocks;
+  std::vector<Exit> exits;
+
+  Id add(Node node) {
+    nodes.push_back(node);
+    is_param.push_back(false);
+    return static_cast<Id>(nodes.size() - 1);
+  }
+  Id add_param(uint32_t block, Type type);
+  const Node& at(Id id) const { return nodes[id]; }
+  bool is_const(Id id) const { return nodes[id].op == Op::Const && !is_param[id]; }
+};
+
+std::string print(const Cfg& cfg);
+/// The first thing that is wrong, or "".
+std::string verify(const Cfg& cfg);
+
+/// Immediate dominators (block 0: itself; kNone: not reached) and how many loops each block is in.
+struct Shape {
+  std::vector<uint32_t> order;  // reached blocks, in reverse postorder
+  std::vector<uint32_t> dominator, depth;
+  std::vector<std::vector<uint32_t>> before;
+  bool dominates(uint32_t a, uint32_t b) const;
+  bool has_loop = false;
+  std::vector<uint32_t> loop;  // by block: the head of its innermost loop, or kNone
+};
+Shape shape_of(const Cfg& cfg);
+
+/// Fewer parameters, one node for one value, what does not change in front of loops, and nothing that is not used.
+void optimize(Cfg& cfg);
+
+/// The reference interpreter: the number of the exit, whose values are in `out`. -1: more than `most` nodes were executed.
+struct Inputs {
+  const int64_t* symbols;
+  char* const* pointers;
+  void* const* objects;
+};
+int64_t interpret(const Cfg& cfg, const Inputs& inputs, int64_t* out, int64_t most);
+
+}  // namespace framejit::cfg

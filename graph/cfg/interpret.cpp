@@ -1,0 +1,168 @@
+// The reference interpreter: what machine code is compared with.
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "graph/cfg/cfg.h"
+
+namespace framejit::cfg {
+
+namespace {
+
+double f64(int64_t bits) { return std::bit_cast<double>(bits); }
+int64_t bits(double v) { return std::bit_cast<int64_t>(v); }
+float f32(int64_t b) { return std::bit_cast<float>(static_cast<uint32_t>(b)); }
+int64_t bits(float v) { return static_cast<int64_t>(std::bit_cast<uint32_t>(v)); }
+
+int64_t load(Mem mem, const char* at) {
+  const auto read = [at](auto value) {
+    std::memcpy(&value, at, sizeof value);
+    return static_cast<int64_t>(value);
+  };
+  switch (mem) {
+    case Mem::I8: return read(int8_t{});
+    case Mem::U8: return read(uint8_t{});
+    case Mem::I16: return read(int16_t{});
+    case Mem::U16: return read(uint16_t{});
+    case Mem::I32: return read(int32_t{});
+    case Mem::U32:
+    case Mem::F32: return read(uint32_t{});
+    default: return read(int64_t{});
+  }
+}
+
+int64_t floor_div(int64_t a, int64_t b) {
+  const int64_t q = a / b;
+  return (a % b != 0 && (a < 0) != (b < 0)) ? q - 1 : q;
+}
+
+template <class F>
+int64_t float_op(Op op, F a, F b) {
+  switch (op) {
+    case Op::Add: return bits(a + b);
+    case Op::Sub: return bits(a - b);
+    case Op::Mul: return bits(a * b);
+    case Op::Div: return bits(a / b);
+    case Op::Neg: return bits(-a);
+    case Op::Abs: return bits(std::fabs(a));
+    case Op::Sqrt: return bits(std::sqrt(a));
+    case Op::Floor: return bits(std::floor(a));
+    case Op::Ceil: return bits(std::ceil(a));
+    case Op::Trunc: return bits(std::trunc(a));
+    case Op::Rint: return bits(std::nearbyint(a));
+    case Op::Eq: return a == b;
+    case Op::Ne: return a != b;
+    case Op::Lt: return a < b;
+    case Op::Le: return a <= b;
+    default: return 0;
+  }
+}
+
+int64_t int_op(Op op, int64_t a, int64_t b) {
+  const auto ua = static_cast<uint64_t>(a), ub = static_cast<uint64_t>(b);
+  switch (op) {
+    case Op::Add:
+    case Op::AddExact: return static_cast<int64_t>(ua + ub);
+    case Op::Sub:
+    case Op::SubExact: return static_cast<int64_t>(ua - ub);
+    case Op::Mul:
+    case Op::MulExact: return static_cast<int64_t>(ua * ub);
+    case Op::Neg: return static_cast<int64_t>(0 - ua);
+    case Op::FloorDiv: return floor_div(a, b);
+    case Op::FloorMod: return a - floor_div(a, b) * b;
+    case Op::And: return a & b;
+    case Op::Or: return a | b;
+    case Op::Xor: return a ^ b;
+    case Op::Shl: return static_cast<int64_t>(ua << (ub & 63));
+    case Op::Shr: return a >> (ub & 63);
+    case Op::Eq: return a == b;
+    case Op::Ne: return a != b;
+    case Op::Lt: return a < b;
+    case Op::Le: return a <= b;
+    case Op::Below: return ua < ub;
+    case Op::Abs: return a < 0 ? static_cast<int64_t>(0 - ua) : a;
+    default: return 0;
+  }
+}
+
+bool overflows(Op op, int64_t a, int64_t b) {
+  int64_t out;
+  if (op == Op::AddExact) return __builtin_add_overflow(a, b, &out);
+  if (op == Op::SubExact) return __builtin_sub_overflow(a, b, &out);
+  return __builtin_mul_overflow(a, b, &out);
+}
+
+int64_t call(const Function& f, const int64_t* a) {
+  if (f.operand == Type::I64)
+    return f.operands == 1 ? reinterpret_cast<int64_t (*)(int64_t)>(f.address)(a[0])
+                           : reinterpret_cast<int64_t (*)(int64_t, int64_t)>(f.address)(a[0], a[1]);
+  double out;
+  if (f.operands == 1) out = reinterpret_cast<double (*)(double)>(f.address)(f64(a[0]));
+  else out = reinterpret_cast<double (*)(double, double)>(f.address)(f64(a[0]), f64(a[1]));
+  return bits(out);
+}
+
+int64_t truncated(double v) {
+  return v >= -0x1p63 && v < 0x1p63 ? static_cast<int64_t>(v) : std::numeric_limits<int64_t>::min();
+}
+
+}  // namespace
+
+int64_t interpret(const Cfg& cfg, const Inputs& in, int64_t* out, int64_t most) {
+  std::vector<int64_t> value(cfg.nodes.size(), 0);
+  const auto leave = [&](uint32_t exit) {
+    for (std::size_t i = 0; i < cfg.exits[exit].values.size(); ++i) out[i] = value[cfg.exits[exit].values[i]];
+    return static_cast<int64_t>(exit);
+  };
+  for (uint32_t b = 0;;) {
+    const Block& block = cfg.blocks[b];
+    for (Id id : block.nodes) {
+      if (--most < 0) return -1;
+      const Node& n = cfg.at(id);
+      int64_t a[3];
+      for (int i = 0; i < 3; ++i) a[i] = n.args[i] == kNone ? 0 : value[n.args[i]];
+      const Type of = n.args[0] == kNone ? Type::None : cfg.at(n.args[0]).type;
+      char* const address = reinterpret_cast<char*>(a[0] + a[1] * n.scale + n.imm);
+      switch (n.op) {
+        case Op::Const: value[id] = n.imm; break;
+        case Op::Symbol: value[id] = in.symbols[n.imm]; break;
+        case Op::Pointer: value[id] = reinterpret_cast<int64_t>(in.pointers[n.imm]); break;
+        case Op::Object: value[id] = reinterpret_cast<int64_t>(in.objects[n.imm]); break;
+        case Op::AddExact:
+        case Op::SubExact:
+        case Op::MulExact:
+          if (overflows(n.op, a[0], a[1])) return leave(n.exit);
+          value[id] = int_op(n.op, a[0], a[1]);
+          break;
+        case Op::ToF64: value[id] = bits(of == Type::I64 ? static_cast<double>(a[0]) : static_cast<double>(f32(a[0]))); break;
+        case Op::ToF32: value[id] = bits(static_cast<float>(f64(a[0]))); break;
+        case Op::ToI64: value[id] = truncated(f64(a[0])); break;
+        case Op::Extend: value[id] = load(n.mem, reinterpret_cast<const char*>(&a[0])); break;
+        case Op::Bits: value[id] = a[0]; break;
+        case Op::Select: value[id] = a[0] ? a[1] : a[2]; break;
+        case Op::Load: value[id] = load(n.mem, address); break;
+        case Op::Store: std::memcpy(address, &a[2], static_cast<std::size_t>(size_of(n.mem))); break;
+        case Op::Check:
+          if (!a[0]) return leave(n.exit);
+          break;
+        case Op::CheckFinite:
+          if (!(of == Type::F64 ? std::isfinite(f64(a[0])) : std::isfinite(f32(a[0])))) return leave(n.exit);
+          break;
+        case Op::Poll: break;
+        case Op::Call: value[id] = call(*n.function, a); break;
+        default:
+          value[id] = of == Type::F64   ? float_op<double>(n.op, f64(a[0]), f64(a[1]))
+                      : of == Type::F32 ? float_op<float>(n.op, f32(a[0]), f32(a[1]))
+                                        : int_op(n.op, a[0], a[1]);
+      }
+    }
+    if (block.end == Block::End::Leave) return leave(block.exit);
+    const Edge& e = block.to[block.end == Block::End::Branch && !value[block.condition] ? 1 : 0];
+    std::vector<int64_t> given;
+    for (Id v : e.args) given.push_back(value[v]);
+    for (std::size_t i = 0; i < given.size(); ++i) value[cfg.blocks[e.block].params[i]] = given[i];
+    b = e.block;
+  }
+}
+
+}  // namespace framejit::cfg

@@ -1,0 +1,272 @@
+// Passes over control-flow graphs. Each keeps the graph's meaning: the exit that is taken, what it lists, what is stored.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include "graph/cfg/cfg.h"
+
+namespace framejit::cfg {
+
+namespace {
+
+/// Which value stands for another one.
+class Names {
+ public:
+  explicit Names(std::size_t count) : of_(count) {
+    for (Id i = 0; i < count; ++i) of_[i] = i;
+  }
+  Id operator()(Id v) {
+    if (v == kNone) return v;
+    while (of_[v] != v) v = of_[v] = of_[of_[v]];
+    return v;
+  }
+  void replace(Id v, Id by) { of_[(*this)(v)] = (*this)(by); }
+
+ private:
+  std::vector<Id> of_;
+};
+
+void rename(Cfg& cfg, Names& names) {
+  for (Node& n : cfg.nodes)
+    for (Id& a : n.args) a = names(a);
+  for (Block& b : cfg.blocks) {
+    b.condition = names(b.condition);
+    for (Edge& e : b.to)
+      for (Id& a : e.args) a = names(a);
+  }
+  for (Exit& e : cfg.exits)
+    for (Id& v : e.values) v = names(v);
+}
+
+/// Parameters that are given one value, beside themselves, are that value.
+void drop_parameters(Cfg& cfg) {
+  const Shape shape = shape_of(cfg);
+  Names names(cfg.nodes.size());
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (uint32_t b : shape.order) {
+      std::vector<Id>& params = cfg.blocks[b].params;
+      for (std::size_t i = 0; i < params.size(); ++i) {
+        if (names(params[i]) != params[i]) continue;
+        Id only = kNone;
+        bool one = true;
+        for (uint32_t p : shape.before[b])
+          for (int k = 0; k < cfg.blocks[p].successors(); ++k) {
+            if (cfg.blocks[p].to[k].block != b) continue;
+            const Id given = names(cfg.blocks[p].to[k].args[i]);
+            if (given == params[i] || given == only) continue;
+            if (only == kNone) only = given;
+            else one = false;
+          }
+        if (!one || only == kNone) continue;
+        names.replace(params[i], only);
+        changed = true;
+      }
+    }
+  }
+  std::vector<std::vector<bool>> kept(cfg.blocks.size());
+  for (uint32_t b = 0; b < cfg.blocks.size(); ++b)
+    for (Id p : cfg.blocks[b].params) kept[b].push_back(names(p) == p);
+  const auto filter = [](std::vector<Id>& values, const std::vector<bool>& keep) {
+    std::size_t to = 0;
+    for (std::size_t i = 0; i < values.size(); ++i)
+      if (keep[i]) values[to++] = values[i];
+    values.resize(to);
+  };
+  for (Block& b : cfg.blocks)
+    for (int k = 0; k < b.successors(); ++k) filter(b.to[k].args, kept[b.to[k].block]);
+  for (uint32_t b = 0; b < cfg.blocks.size(); ++b) filter(cfg.blocks[b].params, kept[b]);
+  rename(cfg, names);
+}
+
+/// What a node on constants is, or nothing.
+std::optional<int64_t> folded(const Cfg& cfg, const Node& n) {
+  const int operands = info(n.op).operands;
+  if (n.type != Type::I64 || operands == 0 || operands > 2) return std::nullopt;
+  for (int i = 0; i < operands; ++i)
+    if (n.args[i] == kNone || !cfg.is_const(n.args[i]) || cfg.at(n.args[i]).type != Type::I64) return std::nullopt;
+  const int64_t a = cfg.at(n.args[0]).imm, b = operands > 1 ? cfg.at(n.args[1]).imm : 0;
+  const auto ua = static_cast<uint64_t>(a), ub = static_cast<uint64_t>(b);
+  int64_t exact = 0;
+  switch (n.op) {
+    case Op::Add: return static_cast<int64_t>(ua + ub);
+    case Op::Sub: return static_cast<int64_t>(ua - ub);
+    case Op::Mul: return static_cast<int64_t>(ua * ub);
+    case Op::AddExact: return __builtin_add_overflow(a, b, &exact) ? std::nullopt : std::optional(exact);
+    case Op::SubExact: return __builtin_sub_overflow(a, b, &exact) ? std::nullopt : std::optional(exact);
+    case Op::MulExact: return __builtin_mul_overflow(a, b, &exact) ? std::nullopt : std::optional(exact);
+    case Op::Eq: return a == b;
+    case Op::Ne: return a != b;
+    case Op::Lt: return a < b;
+    case Op::Le: return a <= b;
+    case Op::Below: return ua < ub;
+    case Op::And: return a & b;
+    case Op::Or: return a | b;
+    case Op::Xor: return a ^ b;
+    default: return std::nullopt;
+  }
+}
+
+/// What a node is by the laws of integers: one of its operands, or nothing.
+Id simplified(const Cfg& cfg, const Node& n) {
+  const auto is = [&](int i, int64_t v) { return cfg.is_const(n.args[i]) && cfg.at(n.args[i]).imm == v; };
+  if (n.op == Op::Select && n.args[1] == n.args[2]) return n.args[1];
+  if (n.type != Type::I64) return kNone;
+  switch (n.op) {
+    case Op::Add:
+    case Op::AddExact: return is(1, 0) ? n.args[0] : is(0, 0) ? n.args[1] : kNone;
+    case Op::Sub:
+    case Op::SubExact: return is(1, 0) ? n.args[0] : kNone;
+    case Op::Mul:
+    case Op::MulExact: return is(1, 1) ? n.args[0] : is(0, 1) ? n.args[1] : kNone;
+    case Op::And: return n.args[0] == n.args[1] ? n.args[0] : kNone;
+    default: return kNone;
+  }
+}
+
+using Key = std::tuple<int, int, int, int, Id, Id, Id, int64_t, const Function*>;
+
+Key key_of(const Node& n) {
+  return {static_cast<int>(n.op), static_cast<int>(n.type), static_cast<int>(n.mem), n.scale, n.args[0],
+          n.args[1],              n.args[2],                n.imm,                   n.function};
+}
+
+/// A division of integers stops the process if the divisor is 0: it stays behind the check.
+bool may_move(const Cfg& cfg, const Node& n) {
+  const bool divides = n.op == Op::FloorDiv || n.op == Op::FloorMod;
+  return info(n.op).effect == Effect::Pure &&
+         (!divides || (cfg.is_const(n.args[1]) && cfg.at(n.args[1]).imm > 0));
+}
+
+/// One node for one value; what does not change in a loop stands in front of it.
+void number_values(Cfg& cfg) {
+  const Shape shape = shape_of(cfg);
+  Names names(cfg.nodes.size());
+  std::vector<uint32_t> block_of(cfg.nodes.size(), 0);
+  std::map<Key, std::vector<Id>> known;
+  // Within one block and between stores, a load gives what the same load gave before.
+  std::map<Key, Id> loaded;
+  for (uint32_t b : shape.order) {
+    for (Id p : cfg.blocks[b].params) block_of[p] = b;
+    loaded.clear();
+    const std::vector<Id> nodes = std::exchange(cfg.blocks[b].nodes, {});
+    for (Id id : nodes) {
+      Node& n = cfg.nodes[id];
+      for (Id& a : n.args) a = names(a);
+      if (const std::optional<int64_t> value = folded(cfg, n)) {
+        n = Node{};
+        n.type = Type::I64;
+        n.imm = *value;
+      } else if (const Id same = simplified(cfg, n); same != kNone) {
+        names.replace(id, same);
+        continue;
+      }
+      const Effect effect = info(n.op).effect;
+      if (n.op == Op::Check && cfg.is_const(n.args[0]) && cfg.at(n.args[0]).imm != 0) continue;
+      if (effect == Effect::Writes) loaded.clear();
+      if (effect == Effect::Reads) {
+        const auto [at, first] = loaded.emplace(key_of(n), id);
+        if (!first) {
+          names.replace(id, at->second);
+          continue;
+        }
+      }
+      if (effect == Effect::Writes || effect == Effect::Reads || n.op == Op::Poll) {
+        block_of[id] = b;
+        cfg.blocks[b].nodes.push_back(id);
+        continue;
+      }
+      std::vector<Id>& same = known[key_of(n)];
+      const auto found =
+          std::find_if(same.begin(), same.end(), [&](Id s) { return shape.dominates(block_of[s], b); });
+      if (found != same.end()) {
+        if (n.type != Type::None) names.replace(id, *found);
+        continue;
+      }
+      uint32_t best = b;
+      if (may_move(cfg, n)) {
+        const auto defined = [&](uint32_t in) {
+          return std::all_of(std::begin(n.args), std::end(n.args),
+                             [&](Id a) { return a == kNone || shape.dominates(block_of[a], in); });
+        };
+        for (uint32_t up = b; up != 0;) {
+          up = shape.dominator[up];
+          if (!defined(up)) break;
+          if (shape.depth[up] < shape.depth[best]) best = up;
+        }
+      }
+      block_of[id] = best;
+      cfg.blocks[best].nodes.push_back(id);
+      same.push_back(id);
+    }
+  }
+  rename(cfg, names);
+}
+
+/// Takes out what nothing uses.
+void drop_unused(Cfg& cfg) {
+  const Shape shape = shape_of(cfg);
+  std::vector<bool> used(cfg.nodes.size(), false);
+  std::vector<Id> open;
+  const auto use = [&](Id v) {
+    if (v == kNone || used[v]) return;
+    used[v] = true;
+    open.push_back(v);
+  };
+  const auto leave = [&](uint32_t exit) {
+    for (Id v : cfg.exits[exit].values) use(v);
+  };
+  std::vector<std::pair<uint32_t, std::size_t>> place(cfg.nodes.size(), {kNone, 0});
+  for (uint32_t b : shape.order)
+    for (std::size_t i = 0; i < cfg.blocks[b].params.size(); ++i) place[cfg.blocks[b].params[i]] = {b, i};
+  for (uint32_t b : shape.order) {
+    const Block& block = cfg.blocks[b];
+    use(block.condition);
+    if (block.end == Block::End::Leave) leave(block.exit);
+    for (Id id : block.nodes)
+      if (const Effect e = info(cfg.at(id).op).effect; e == Effect::Checks || e == Effect::Writes) {
+        use(id);
+        if (e == Effect::Checks) leave(cfg.at(id).exit);
+      }
+  }
+  while (!open.empty()) {
+    const Id v = open.back();
+    open.pop_back();
+    for (Id a : cfg.at(v).args) use(a);
+    if (!cfg.is_param[v]) continue;
+    const auto [b, i] = place[v];
+    for (uint32_t p : shape.before[b])
+      for (int k = 0; k < cfg.blocks[p].successors(); ++k)
+        if (cfg.blocks[p].to[k].block == b) use(cfg.blocks[p].to[k].args[i]);
+  }
+  for (uint32_t b : shape.order) {
+    std::erase_if(cfg.blocks[b].nodes, [&](Id id) { return !used[id]; });
+    for (std::size_t i = cfg.blocks[b].params.size(); i-- > 0;) {
+      if (used[cfg.blocks[b].params[i]]) continue;
+      cfg.blocks[b].params.erase(cfg.blocks[b].params.begin() + static_cast<std::ptrdiff_t>(i));
+      for (uint32_t p : shape.before[b])
+        for (int k = 0; k < cfg.blocks[p].successors(); ++k) {
+          Edge& e = cfg.blocks[p].to[k];
+          // A block that leads here by both of its edges is listed twice.
+          if (e.block == b && e.args.size() > cfg.blocks[b].params.size())
+            e.args.erase(e.args.begin() + static_cast<std::ptrdiff_t>(i));
+        }
+    }
+  }
+}
+
+}  // namespace
+
+void optimize(Cfg& cfg) {
+  drop_parameters(cfg);
+  number_values(cfg);
+  drop_parameters(cfg);
+  number_values(cfg);
+  drop_unused(cfg);
+}
+
+}  // namespace framejit::cfg
