@@ -41,6 +41,8 @@ struct Break {
   /// Code of the callees that were being followed, innermost first: the interpreter will call them. Lives as long as
   /// the session.
   std::vector<PyCodeObject*> callees = {};
+  /// It ends in front of a loop that is compiled as a loop: no break for the user.
+  bool before_loop = false;
   /// What must hold for the break to come again. Taken by the region that it ends.
   std::shared_ptr<const Guard> while_holds = {};
 };

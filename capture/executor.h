@@ -18,6 +18,7 @@
 #include "capture/effects.h"
 #include "capture/flow_map.h"
 #include "capture/limits.h"
+#include "capture/loops/prediction.h"
 #include "capture/region.h"
 #include "capture/session.h"
 
@@ -238,6 +239,7 @@ class Executor {
 
   uint32_t steps = 0;  // instructions executed, all frames
   Limits limits;
+  LoopPrediction loops;
   std::vector<uint32_t> visits;    // by instruction of the outermost frame: how often it was executed
   uint32_t depth = 0;              // inlined frames
   SymbolicFrame* frame = nullptr;  // the innermost one

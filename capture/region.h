@@ -106,6 +106,7 @@ struct Region {
 struct CaptureOptions {
   bool fullgraph = false;
   bool o1 = false;
+  bool loops = false;     // those over scalars and elements are left to be compiled as loops
   bool any_work = false;    // a region without array work is one too (stress)
   int64_t break_every = 0;  // stress: a region ends after so many instructions of its own frame; 0: never for that
   uint32_t instruction_limit = 20000;    // executed at most, and for each graph node
@@ -143,6 +144,8 @@ struct CaptureRequest {
   /// Heads of loops (Instr indices) that earlier captures found to be too long and to do no array work: captures end in
   /// front of them.
   std::set<uint32_t>* element_loops = nullptr;
+  /// Those that cannot be compiled as loops.
+  const std::set<uint32_t>* bytecode_loops = nullptr;
   std::vector<Door*> doors;
   CaptureOptions options;
 };

@@ -83,6 +83,11 @@ Captured<bool> SymbolicFrame::check_unrolled(uint32_t head) {
 Step SymbolicFrame::advance() {
   if (std::optional<Break> limit = x.limits.exceeded(x.steps, s)) return Unexpected<Break>{std::move(*limit)};
   if (std::optional<Step> behind = loop()) return std::move(*behind);
+  if (!outermost && !generator && x.options().loops && !s.has_tape() && x.loops.leaves(x, *this)) {
+    Break before{BreakId::ElementLoop};
+    before.before_loop = true;
+    return Unexpected<Break>{std::move(before)};
+  }
   begin_step();
   if (outermost) {
     x.visits.resize(view->instrs().size());

@@ -449,14 +449,19 @@ class CfgEmitter {
     const auto type = [](Type t) { return t == Type::I64 ? asmjit::TypeId::kInt64 : asmjit::TypeId::kFloat64; };
     signature.setRet(type(f.result));
     for (int i = 0; i < f.operands; ++i) signature.addArg(type(f.operand));
+    // Constants are loaded in front of the call.
+    Gp integers[3];
+    Xmm floats[3];
+    for (int i = 0; i < f.operands; ++i)
+      if (f.operand == Type::I64) integers[i] = gp(n.args[i]);
+      else floats[i] = xmm(n.args[i]);
     const Gp target = cc_.newIntPtr();
     cc_.mov(target, reinterpret_cast<uint64_t>(f.address));
     asmjit::InvokeNode* call = nullptr;
     cc_.invoke(&call, target, signature);
-    for (int i = 0; i < f.operands; ++i) {
-      if (f.operand == Type::I64) call->setArg(static_cast<std::size_t>(i), gp(n.args[i]));
-      else call->setArg(static_cast<std::size_t>(i), xmm(n.args[i]));
-    }
+    for (int i = 0; i < f.operands; ++i)
+      if (f.operand == Type::I64) call->setArg(static_cast<std::size_t>(i), integers[i]);
+      else call->setArg(static_cast<std::size_t>(i), floats[i]);
     if (f.result == Type::I64) call->setRet(0, gp(id));
     else call->setRet(0, xmm(id));
   }

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "capture/loops/translator.h"
+#include "capture/py/extent.h"
 
 namespace framejit::capture {
 
@@ -407,11 +408,18 @@ void LoopTranslator::set_item(const Typed& container, const Typed& key, const Ty
   if (!value.is_number()) throw NotCompiled{"an assignment of what is no number"};
   const Place place = place_of(array, key);
   if (place.view.kind == Kind::View) throw NotCompiled{"an assignment to a part of an array"};
+  const auto input = static_cast<std::size_t>(array.slot);
+  const bool imagines = array.slot == kImagined;
+  const graph::ValueId param = imagines ? graph::kNoValue : session_.graph().params()[input];
+  const std::optional<Extent> extent = imagines ? std::nullopt : extent_of(array_objects_[input]);
+  if (!imagines && (!extent || !extent->writeable || session_.writing(param) != Writing::Allowed))
+    throw NotCompiled{"an assignment to an array that is read-only, or warns"};
   const cfg::Id stored = converted(value, array.dtype);
   flush_pending();
-  const auto input = static_cast<std::size_t>(array.slot);
-  if (written_.size() <= input) written_.resize(input + 1);
-  written_[input] = true;
+  if (!imagines) {
+    if (written_.size() <= input) written_.resize(input + 1);
+    written_[input] = true;
+  }
   cfg::Node n;
   n.op = Op::Store;
   n.mem = mem_of(array.dtype);

@@ -51,7 +51,11 @@ Typed LoopTranslator::literal(PyObject* object) {
   v.kind = Kind::Object;
   v.value = session_.constant(object);
   Typed number = of_value(v.value);
-  return number.is_number() ? number : v;
+  if (!number.is_number()) return v;
+  int64_t& origin = literals_[object];
+  if (origin == 0) origin = ++origins_;
+  number.origin = origin;
+  return number;
 }
 
 namespace {
@@ -117,6 +121,7 @@ Typed LoopTranslator::known(Typed v) {
     if (at->second.kind != Kind::Object) return at->second;
   } else {
     Typed made = of_value(value);
+    if (made.is_number()) made.origin = ++origins_;
     known_.emplace(value, made);
     if (made.kind != Kind::Object) return made;
   }
@@ -150,6 +155,7 @@ const Typed* LoopTranslator::array_of(const Typed& v) {
   view.dtype = type.dtype;
   view.array = fetched(v.value->source);
   view.slot = static_cast<int>(at);  // of the inputs
+  array_objects_[static_cast<std::size_t>(at)] = v.value->object.get();
   view.ids.push_back(input(cfg::Op::Pointer, at));
   for (const graph::Dim& d : type.shape) view.ids.push_back(dim(d));
   const std::size_t rank = type.shape.size();

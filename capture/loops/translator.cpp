@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <set>
 #include <utility>
 
 #include "capture/py/cpython/facts.h"
@@ -39,8 +40,7 @@ bool is_loop_head(const CodeView& view, uint32_t instr) {
   return false;
 }
 
-/// The last instruction that jumps back to the head, or to what is between.
-static uint32_t last_of_nest(const CodeView& view, uint32_t head) {
+uint32_t last_of_nest(const CodeView& view, uint32_t head) {
   const std::span<const Instr> instrs = view.instrs();
   uint32_t last = head;
   for (uint32_t i = head; i < instrs.size(); ++i) {
@@ -178,7 +178,7 @@ void LoopTranslator::take_checkpoint(bool required) {
       return std::all_of(all.begin(), all.end(), [&](const Typed& v) { return can_make(v); });
     };
     if (f.view->instrs()[f.pc].boundary && makes(f.stack) && makes(f.locals)) {
-      state_.checkpoint = std::make_shared<Checkpoint>(Checkpoint{f.pc, f.locals, f.stack});
+      state_.checkpoint = std::make_shared<Checkpoint>(Checkpoint{f.pc, f.locals, f.stack, -1, ++checkpoints_});
       return;
     }
   }
@@ -192,8 +192,12 @@ uint32_t LoopTranslator::fetched(const SourceRef& source) {
   return static_cast<uint32_t>(program_->fetched.size() - 1);
 }
 
-uint32_t LoopTranslator::object_of(LoopExit& exit, std::vector<cfg::Id>& values, const Typed& v) {
+uint32_t LoopTranslator::object_of(LoopExit& exit, std::vector<cfg::Id>& values, Origins& made, const Typed& v) {
   using Made = LoopObject::Kind;
+  if (v.is_number() && v.origin != 0) {
+    const auto [at, first] = made.emplace(v.origin, exit.objects.size());
+    if (!first) return static_cast<uint32_t>(at->second);
+  }
   LoopObject o;
   o.value = static_cast<uint32_t>(values.size());
   o.dtype = v.dtype;
@@ -227,7 +231,7 @@ uint32_t LoopTranslator::object_of(LoopExit& exit, std::vector<cfg::Id>& values,
       break;
     case Kind::Tuple:
       o.kind = Made::Tuple;
-      for (const Typed& item : v.items) o.parts.push_back(object_of(exit, values, item));
+      for (const Typed& item : v.items) o.parts.push_back(object_of(exit, values, made, item));
       break;
   }
   exit.objects.push_back(std::move(o));
@@ -237,6 +241,7 @@ uint32_t LoopTranslator::object_of(LoopExit& exit, std::vector<cfg::Id>& values,
 uint32_t LoopTranslator::exit_at(Checkpoint& c, std::string why) {
   LoopExit exit;
   std::vector<cfg::Id> values;
+  Origins made;
   exit.instr = c.pc;
   exit.line = request_.view->instrs()[c.pc].line;
   exit.why = std::move(why);
@@ -244,16 +249,16 @@ uint32_t LoopTranslator::exit_at(Checkpoint& c, std::string why) {
   for (std::size_t k = 0; k < c.locals.size(); ++k) {
     const Typed& v = c.locals[k];
     if (v.kind == Kind::Object && v.slot == static_cast<int>(k)) continue;
-    if (v.kind == Kind::Unbound && !request_.frame.locals[static_cast<int64_t>(k)]) continue;
+    if (v.kind == Kind::Unbound && (imagined_graph_ || !request_.frame.locals[static_cast<int64_t>(k)])) continue;
     stored_[k] = true;
-    exit.locals.emplace_back(static_cast<int>(k), object_of(exit, values, v));
+    exit.locals.emplace_back(static_cast<int>(k), object_of(exit, values, made, v));
   }
   bool same_so_far = true;
   for (std::size_t k = 0; k < c.stack.size(); ++k) {
     const Typed& v = c.stack[k];
     same_so_far = same_so_far && v.slot != -1 && place_on_stack(v.slot) == static_cast<int>(k);
     if (same_so_far) exit.kept = static_cast<int>(k + 1);
-    exit.stack.push_back(object_of(exit, values, v));
+    exit.stack.push_back(object_of(exit, values, made, v));
   }
   program_->exits.push_back(std::move(exit));
   cfg_.exits.push_back({std::move(values)});
@@ -283,9 +288,13 @@ void LoopTranslator::leave(std::string why) {
 
 // Blocks.
 
-void LoopTranslator::append_key(std::string& key, const Typed& v) const {
+void LoopTranslator::append_key(std::string& key, const Typed& v, Origins& origins) const {
   key += static_cast<char>('a' + static_cast<int>(v.kind));
   const auto number = [&key](int64_t n) { key += std::to_string(n) + ","; };
+  if (v.is_number() && v.origin != 0) {
+    const auto [at, first] = origins.emplace(v.origin, origins.size());
+    if (!first) key += "=" + std::to_string(at->second);
+  }
   switch (v.kind) {
     case Kind::Object:
       number(static_cast<int64_t>(reinterpret_cast<uintptr_t>(v.value)));
@@ -307,7 +316,7 @@ void LoopTranslator::append_key(std::string& key, const Typed& v) const {
       break;
     case Kind::Tuple:
       number(static_cast<int64_t>(v.items.size()));
-      for (const Typed& i : v.items) append_key(key, i);
+      for (const Typed& i : v.items) append_key(key, i, origins);
       break;
     default: break;
   }
@@ -315,23 +324,25 @@ void LoopTranslator::append_key(std::string& key, const Typed& v) const {
 
 std::string LoopTranslator::key_of(const State& state) const {
   std::string key;
+  Origins origins;
   for (const Frame& f : state.frames) {
     key += std::to_string(reinterpret_cast<uintptr_t>(f.view.get())) + "@" + std::to_string(f.pc) + ":";
-    for (const Typed& v : f.locals) append_key(key, v);
+    for (const Typed& v : f.locals) append_key(key, v, origins);
     key += "|";
-    for (const Typed& v : f.stack) append_key(key, v);
+    for (const Typed& v : f.stack) append_key(key, v, origins);
     key += ";";
   }
-  key += std::to_string(reinterpret_cast<uintptr_t>(state.checkpoint.get()));
+  key += std::to_string(state.checkpoint ? state.checkpoint->number : 0);
   return key;
 }
 
 namespace {
 
+/// Calls f for what makes up the value, and for what makes up its items.
 template <class F>
-void for_each_id(Typed& v, F&& f) {
-  for (cfg::Id& id : v.ids) f(id);
-  for (Typed& i : v.items) for_each_id(i, f);
+void for_each_part(Typed& v, F&& f) {
+  f(v);
+  for (Typed& i : v.items) for_each_part(i, f);
 }
 
 }  // namespace
@@ -347,18 +358,34 @@ cfg::Edge LoopTranslator::edge_to(State state) {
   const auto [at, first] = blocks_.emplace(key_of(state), static_cast<uint32_t>(cfg_.blocks.size()));
   cfg::Edge edge;
   edge.block = at->second;
-  for (Frame& frame : state.frames)
-    for (std::vector<Typed>* all : {&frame.locals, &frame.stack})
-      for (Typed& v : *all) for_each_id(v, [&](cfg::Id& id) { edge.args.push_back(id); });
+  // Variables that hold one object share a parameter.
+  const auto for_each = [&state](auto&& visit) {
+    std::set<int64_t> seen;
+    for (Frame& frame : state.frames)
+      for (std::vector<Typed>* all : {&frame.locals, &frame.stack})
+        for (Typed& v : *all)
+          for_each_part(v, [&](Typed& part) { visit(part, !part.is_number() || part.origin == 0 || seen.insert(part.origin).second); });
+  };
+  for_each([&](Typed& part, bool alone) {
+    if (alone) edge.args.insert(edge.args.end(), part.ids.begin(), part.ids.end());
+  });
   if (!first) return edge;
   if (cfg_.blocks.size() >= kMostBlocks) give_up("its code would become too long");
   if (state.frames.size() == 1 && ++versions_[f.pc] > kMostVersions) give_up("its variables have too many combinations of types");
   cfg_.blocks.emplace_back();
-  for (Frame& frame : state.frames)
-    for (std::vector<Typed>* all : {&frame.locals, &frame.stack})
-      for (Typed& v : *all)
-        for_each_id(v, [&](cfg::Id& id) { id = cfg_.add_param(edge.block, cfg_.at(id).type); });
-  // It lists the values of its own parameters.
+  std::map<int64_t, cfg::Id> shared;
+  for_each([&](Typed& part, bool alone) {
+    for (cfg::Id& id : part.ids) id = alone ? cfg_.add_param(edge.block, cfg_.at(id).type) : shared.at(part.origin);
+    if (alone && part.is_number()) shared[part.origin] = part.ids[0];
+  });
+  // Later rounds bring other objects.
+  std::map<int64_t, int64_t> renamed;
+  for_each([&](Typed& part, bool) {
+    if (!part.is_number() || part.origin == 0) return;
+    int64_t& fresh = renamed[part.origin];
+    if (fresh == 0) fresh = ++origins_;
+    part.origin = fresh;
+  });
   open_.push_back({std::move(state), edge.block});
   return edge;
 }
@@ -652,7 +679,6 @@ void LoopTranslator::enter(State& state) {
     PyObject* o = request_.frame.stack[k];
     const int slot = -2 - k;
     if (!o) {
-      if (request_.frame.stack.is_integer(k)) give_up("it goes over a list or tuple");
       Typed null;
       null.kind = Kind::Null;
       null.slot = slot;
@@ -708,6 +734,24 @@ void LoopTranslator::enter(State& state) {
   state.frames.push_back(std::move(f));
 }
 
+/// False: it cannot be compiled at all, and `given_up_` says why.
+bool LoopTranslator::translate_all(State start) {
+  try {
+    const cfg::Edge first = edge_to(std::move(start));
+    cfg_.blocks[0].end = cfg::Block::End::Jump;
+    cfg_.blocks[0].to[0] = first;
+    while (!open_.empty()) {
+      Given given = std::move(open_.back());
+      open_.pop_back();
+      translate(std::move(given));
+    }
+  } catch (const GivenUp& reason) {
+    given_up_ = reason.why;
+    return false;
+  }
+  return true;
+}
+
 Expected<std::shared_ptr<Region>, Break> LoopTranslator::run() {
   const std::span<const Instr> instrs = request_.view->instrs();
   const auto stays = [&](std::string why, int line) {
@@ -718,20 +762,9 @@ Expected<std::shared_ptr<Region>, Break> LoopTranslator::run() {
     b.line = line > 0 ? line : instrs[head_].line;
     return Unexpected<Break>{std::move(b)};
   };
-  try {
-    State start;
-    enter(start);
-    const cfg::Edge first = edge_to(std::move(start));
-    cfg_.blocks[0].end = cfg::Block::End::Jump;
-    cfg_.blocks[0].to[0] = first;
-    while (!open_.empty()) {
-      Given given = std::move(open_.back());
-      open_.pop_back();
-      translate(std::move(given));
-    }
-  } catch (const GivenUp& reason) {
-    return stays(reason.why, first_line_);
-  }
+  State start;
+  enter(start);
+  if (!translate_all(std::move(start))) return stays(given_up_, first_line_);
   if (session_.has_overlap()) return stays("arrays that overlap", 0);
   if (!cfg::shape_of(cfg_).has_loop) return stays(first_why_.empty() ? "it never goes round" : first_why_, first_line_);
   program_->line = instrs[head_].line;

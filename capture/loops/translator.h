@@ -15,6 +15,7 @@
 
 #include "capture/code_view.h"
 #include "capture/executor.h"
+#include "capture/loops/prediction.h"
 #include "capture/loops/loop_program.h"
 #include "capture/region.h"
 
@@ -28,6 +29,7 @@ struct Typed {
   int slot = -1;                       // Object: the local that holds it since the entry. RangeIterator: place on the
                                        // stack of the entry, of one that was there
   graph::DType dtype{};                // Scalar, View
+  int64_t origin = 0;                  // a number: equal for what is one object; 0: not known yet
   bool natural = false;                // Int, Scalar, RangeIterator: never below 0
   uint32_t array = 0;                  // View: place in LoopProgram::fetched
   std::vector<cfg::Id> ids;            // its values: see LoopObject
@@ -48,6 +50,8 @@ class LoopTranslator {
 
   /// The region, or why the loop stays bytecode.
   Expected<std::shared_ptr<Region>, Break> run();
+  /// Would the loop at which a capture has arrived be compiled? `graph`: that of the capture.
+  bool would_compile(const SymbolicFrame& from, const graph::Graph& graph);
 
  private:
   struct Frame {
@@ -60,6 +64,7 @@ class LoopTranslator {
     uint32_t pc;
     std::vector<Typed> locals, stack;
     int exit = -1;
+    int number = 0;
   };
   struct State {
     std::vector<Frame> frames;
@@ -69,20 +74,21 @@ class LoopTranslator {
     State state;
     uint32_t block;
   };
-  /// An instruction that the loop does not compile: nothing, or the reason.
-  using Done = std::optional<std::string>;
+  using Origins = std::map<int64_t, std::size_t>;
   struct NotCompiled {
     std::string why;
   };
 
   // translator.cpp
   void enter(State& state);
+  bool translate_all(State start);
+  Typed imagined(Value* v);
   void translate(Given given);
   void take_checkpoint(bool required);
   uint32_t exit_at(Checkpoint& checkpoint, std::string why);
   uint32_t exit();
   bool can_make(const Typed& v) const;
-  uint32_t object_of(LoopExit& exit, std::vector<cfg::Id>& values, const Typed& v);
+  uint32_t object_of(LoopExit& exit, std::vector<cfg::Id>& values, Origins& made, const Typed& v);
   uint32_t fetched(const SourceRef& source);
   void leave(std::string why);
   cfg::Edge edge_to(State state);
@@ -90,13 +96,16 @@ class LoopTranslator {
   void branch(cfg::Id condition, uint32_t yes, uint32_t no);
   void step(const Instr& i);
   std::string key_of(const State& state) const;
-  void append_key(std::string& key, const Typed& v) const;
+  void append_key(std::string& key, const Typed& v, Origins& origins) const;
   void flush_pending();
   bool in_nest(uint32_t pc) const;
   Frame& frame() { return state_.frames.back(); }
   Typed pop();
   Typed pop_known();
-  void push(Typed v) { frame().stack.push_back(std::move(v)); }
+  void push(Typed v) {
+    if (v.is_number() && v.origin == 0) v.origin = ++origins_;
+    frame().stack.push_back(std::move(v));
+  }
   [[noreturn]] void give_up(std::string why) const;
 
   // nodes
@@ -175,11 +184,17 @@ class LoopTranslator {
   std::map<std::pair<int, int64_t>, cfg::Id> inputs_;
   std::vector<cfg::Id> pending_;  // results of NumPy scalars: not finite, NumPy may have to warn
   std::vector<bool> written_;     // by graph param
+  std::map<std::size_t, PyObject*> array_objects_;  // by graph param: alive during capture
   std::vector<bool> stored_;      // by local
   std::vector<cfg::Id> entry_checks_;  // what the loop relies upon of the entry's values
-  std::string first_why_;
+  const graph::Graph* imagined_graph_ = nullptr;  // of values that are known by their types only
+  static constexpr int kImagined = 1 << 20;       // `slot` of such an array
+  std::string first_why_, given_up_;
   int first_line_ = 0;
   uint64_t steps_ = 0;
+  int checkpoints_ = 0;
+  int64_t origins_ = 0;
+  std::unordered_map<PyObject*, int64_t> literals_;  // origins
 };
 
 /// A nest of loops that begins at the request's entry, the head of a loop, as a region that runs as one function of
@@ -187,5 +202,7 @@ class LoopTranslator {
 Expected<std::shared_ptr<Region>, Break> capture_loop(const CaptureRequest& request);
 /// Is the instruction the head of a loop?
 bool is_loop_head(const CodeView& view, uint32_t instr);
+/// The last instruction that jumps back to the head.
+uint32_t last_of_nest(const CodeView& view, uint32_t head);
 
 }  // namespace framejit::capture

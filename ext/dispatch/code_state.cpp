@@ -429,7 +429,7 @@ bool CodeState::may_compile(Place& place, const LiveSlots& live) {
   return !limit;
 }
 
-bool CodeState::compiles_loops() const { return !settings_.fullgraph && !settings_.quiet && !settings_.stress.interp; }
+bool CodeState::compiles_loops() const { return !getenv("FJNOLOOP") && !settings_.fullgraph && !settings_.quiet && !settings_.stress.interp; }
 
 /// Later captures end in front of the loops.
 void CodeState::note_element_loops() {
@@ -487,6 +487,8 @@ CodeState::Captured CodeState::compile_now(Place& place, uint32_t instr, const F
   request.options.polyfill = polyfill_of;
   request.options.implementation = numpy_implementation;
   request.options.leave_alone = is_disabled;
+  request.options.loops = compiles_loops();
+  request.bytecode_loops = &bytecode_loops_;
   const int local_count = whole ? argument_slots(code_) : frame.local_count;
   if (settings_.trace)
     request.options.decide = [&](std::shared_ptr<capture::Region> region) {
@@ -522,6 +524,7 @@ CodeState::Captured CodeState::compile_now(Place& place, uint32_t instr, const F
       outcome.region = std::move(*loop);
     } else {
       bytecode_loops_.insert(instr);
+      element_loops_.erase(instr);
       outcome.breaks.push_back(std::move(loop.error()));
     }
   }
@@ -608,6 +611,7 @@ std::vector<CodeState*> CodeState::callees() const { return callees_ ? callees_-
 
 void CodeState::note_breaks(const std::vector<Break>& breaks) {
   for (const Break& b : breaks) {
+    if (b.before_loop) continue;
     if (!known_breaks_.insert({b.instr, static_cast<uint16_t>(b.id)}).second) continue;
     ++stats.graph_breaks;
     ++break_counts[b.id];

@@ -65,6 +65,7 @@ Expected<std::unique_ptr<CompiledLoop>, std::string> CompiledLoop::make(std::sha
   FRAMEJIT_TRY(code, runtime::CodeBlock::seal({&piece, 1}));
   loop->code_ = std::move(code);
   loop->listing_ = std::move(kernel.listing);
+  if (getenv("FJDBG")) fprintf(stderr, "%s\n", loop->listing_.c_str());
   for (const capture::SourceRef& source : program->fetched) loop->operands_.push_back(guards.operand_of(source));
   for (const cfg::Exit& exit : graph.exits) loop->most_values_ = std::max(loop->most_values_, exit.values.size());
   loop->taken_.assign(graph.exits.size(), 0);
@@ -74,7 +75,13 @@ Expected<std::unique_ptr<CompiledLoop>, std::string> CompiledLoop::make(std::sha
 }
 
 Ref<> CompiledLoop::object(const LoopExit& exit, uint32_t index, const int64_t* values, const Matched& m,
-                           const capture::FrameView& frame) const {
+                           const capture::FrameView& frame, std::vector<Ref<>>& made) const {
+  if (!made[index]) made[index] = new_object(exit, index, values, m, frame, made);
+  return made[index];
+}
+
+Ref<> CompiledLoop::new_object(const LoopExit& exit, uint32_t index, const int64_t* values, const Matched& m,
+                               const capture::FrameView& frame, std::vector<Ref<>>& made) const {
   using Kind = LoopObject::Kind;
   const LoopObject& o = exit.objects[index];
   const int64_t* v = values + o.value;
@@ -114,7 +121,7 @@ Ref<> CompiledLoop::object(const LoopExit& exit, uint32_t index, const int64_t* 
     case Kind::Tuple: {
       Ref<> tuple = Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(o.parts.size())));
       for (std::size_t k = 0; tuple && k < o.parts.size(); ++k) {
-        Ref<> part = object(exit, o.parts[k], values, m, frame);
+        Ref<> part = object(exit, o.parts[k], values, m, frame, made);
         if (!part) return {};
         PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(k), part.release());
       }
@@ -146,18 +153,18 @@ bool CompiledLoop::run(const Matched& m, const capture::FrameView& frame, captur
   ++taken_[static_cast<std::size_t>(number)];
   ++(exit.early ? left_early_ : finished_);
   if (exit.early && start && now_ns() - start > kLongNanoseconds) ++long_rounds_;
+  if (getenv("FJDBG")) fprintf(stderr, "loop %d exit %d at instr %u kept %d early %d vals %ld %ld %ld\n", program_->line, (int)number, exit.instr, exit.kept, exit.early, values[0], values[1], values[2]);
   update.exit_instr = exit.instr;
   update.kept = exit.kept;
-  std::vector<Ref<>> made;
-  made.reserve(exit.objects.size());
+  std::vector<Ref<>> made(exit.objects.size());
   bool complete = true;
   const auto make = [&](uint32_t index) -> PyObject* {
-    Ref<> o = object(exit, index, values, m, frame);
+    const Ref<> o = object(exit, index, values, m, frame, made);
     if (!o && exit.objects[index].kind != LoopObject::Kind::Null && exit.objects[index].kind != LoopObject::Kind::Fetch) {
       complete = false;
       return Py_NewRef(Py_None);
     }
-    return o.release();
+    return Py_XNewRef(o.get());
   };
   for (const auto& [slot, index] : exit.locals) update.locals.push_back({slot, make(index)});
   for (std::size_t i = 0; i < exit.stack.size(); ++i) {

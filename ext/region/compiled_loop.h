@@ -35,7 +35,9 @@ class CompiledLoop {
   static constexpr int64_t kFewExits = 256;
 
   capture::Ref<> object(const capture::LoopExit& exit, uint32_t index, const int64_t* values, const Matched& m,
-                        const capture::FrameView& frame) const;
+                        const capture::FrameView& frame, std::vector<capture::Ref<>>& made) const;
+  capture::Ref<> new_object(const capture::LoopExit& exit, uint32_t index, const int64_t* values, const Matched& m,
+                            const capture::FrameView& frame, std::vector<capture::Ref<>>& made) const;
   PyObject* fetched(uint32_t index, const Matched& m) const { return guards_->object(m, operands_[index]); }
 
   std::shared_ptr<capture::LoopProgram> program_;

@@ -104,7 +104,8 @@ bool Displaced::given_up_runs_code(const Matched& m, bool in_frame) const {
     if (object && !is_inert(object)) drops.give_up(object);
   }
   if (in_frame)
-    for (int i = 0; i < m.live->depth; ++i) drops.give_up(m.live->stack[i]);
+    for (int i = region_.loop ? static_cast<int>(region_.kept) : 0; i < m.live->depth; ++i)
+      drops.give_up(m.live->stack[i]);
   using Kind = Effect::Kind;
   for (const Effect* effect : displacing_) {
     const Effect& e = *effect;

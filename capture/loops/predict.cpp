@@ -1,0 +1,137 @@
+// Would a loop that capture has come to be compiled as a loop? Found by translating it from the types that are known there.
+#include <algorithm>
+
+#include "capture/flow.h"
+#include "capture/loops/translator.h"
+#include "capture/py/cpython/facts.h"
+#include "capture/symbolic_frame.h"
+
+namespace framejit::capture {
+
+using Kind = Typed::Kind;
+
+namespace {
+
+constexpr int64_t kFewRounds = 8;  // that are unrolled all the same, where none of them has a loop in it
+
+/// How many rounds are left of a range that is known, or -1.
+int64_t rounds_left(const Value* iterator) {
+  if (iterator->kind != ValueKind::Iterator || iterator->iterated != kOverRange) return -1;
+  const Value* range = iterator->items[0];
+  int64_t parts[3];
+  for (int i = 0; i < 3; ++i) {
+    const Value* part = resolved(range->items[static_cast<std::size_t>(i)]);
+    if (!part->is_constant() || !PyLong_CheckExact(part->object.get())) return -1;
+    parts[i] = PyLong_AsLongLong(part->object.get());
+    if (PyErr_Occurred()) return PyErr_Clear(), -1;
+  }
+  const int64_t step = parts[2], span = parts[1] - parts[0];
+  if (step == 0 || (span > 0) != (step > 0)) return 0;
+  return (span + step - (step > 0 ? 1 : -1)) / step - iterator->position;
+}
+
+bool has_inner_loop(const CodeView& view, uint32_t head, uint32_t last) {
+  for (uint32_t i = head + 1; i < last; ++i)
+    if (is_loop_head(view, i)) return true;
+  return false;
+}
+
+}  // namespace
+
+/// A value of another session, of which this translation knows the type only.
+Typed LoopTranslator::imagined(Value* v) {
+  v = resolved(v);
+  Typed made;
+  made.kind = Kind::Object;
+  const auto unknown = [&](cfg::Type type) {
+    cfg::Node n;
+    n.op = cfg::Op::Symbol;
+    n.type = type;
+    n.imm = static_cast<int64_t>(cfg_.nodes.size());
+    return at_entry(n);
+  };
+  switch (v->kind) {
+    case ValueKind::Null: made.kind = Kind::Null; return made;
+    case ValueKind::Constant: return literal(v->object.get());
+    case ValueKind::Int: return of_int(unknown(cfg::Type::I64));
+    case ValueKind::Tuple:
+      made.kind = Kind::Tuple;
+      for (Value* item : v->items) made.items.push_back(imagined(item));
+      return made;
+    case ValueKind::Array: {
+      const graph::DType dtype = imagined_graph_->type(v->id).dtype;
+      const int rank = imagined_graph_->type(v->id).rank();
+      if (v->which != graph::kNoValue || v->partial || dtype == graph::DType::F16 || graph::is_complex(dtype)) break;
+      const cfg::Type type = dtype == graph::DType::F64 ? cfg::Type::F64 : dtype == graph::DType::F32 ? cfg::Type::F32 : cfg::Type::I64;
+      if (v->wrap == Wrap::PyFloat) return of_float(unknown(cfg::Type::F64));
+      if (v->wrap == Wrap::PyInt) return of_int(unknown(cfg::Type::I64));
+      if (v->wrap == Wrap::PyBool) return of_bool(unknown(cfg::Type::I64));
+      if (v->wrap == Wrap::NumpyScalar) return of_scalar(unknown(type), dtype);
+      if (v->wrap != Wrap::NdArray || rank == 0) break;
+      made.kind = Kind::View;
+      made.dtype = dtype;
+      made.slot = kImagined;
+      for (int k = 0; k < 2 * rank + 1; ++k) made.ids.push_back(unknown(cfg::Type::I64));
+      return made;
+    }
+    case ValueKind::Iterator:
+      if (v->iterated != kOverRange) break;
+      made.kind = Kind::RangeIterator;
+      for (int k = 0; k < 3; ++k) made.ids.push_back(unknown(cfg::Type::I64));
+      return made;
+    default:
+      if (v->source && v->object) {
+        made.value = executor_.lazy(v->object.get(), v->source);
+        return made;
+      }
+      break;
+  }
+  made.value = session_.constant(Py_Ellipsis);  // nothing is compiled of it
+  return made;
+}
+
+bool LoopTranslator::would_compile(const SymbolicFrame& from, const graph::Graph& graph) {
+  imagined_graph_ = &graph;
+  try {
+    State start;
+    Frame f{from.view, from.globals, from.builtins, from.pc, {}, {}};
+    cfg_.blocks.emplace_back();
+    stored_.assign(from.locals.size(), false);
+    for (Value* v : from.locals) f.locals.push_back(v && !is_unknown(v) ? imagined(v) : Typed{});
+    for (Value* v : from.stack) f.stack.push_back(imagined(v));
+    start.frames.push_back(std::move(f));
+    return translate_all(std::move(start)) && cfg::shape_of(cfg_).has_loop;
+  } catch (const graph::DimOverflow&) {
+    return false;
+  }
+}
+
+bool LoopPrediction::leaves(Executor& x, const SymbolicFrame& frame) {
+  const CodeView& view = *frame.view;
+  std::vector<int8_t>& heads = heads_[&view];
+  if (heads.empty()) {
+    heads.assign(view.instrs().size(), kNoHead);
+    for (const Instr& i : view.instrs())
+      if ((i.op == Opcode::Jump || name_of(i.op).starts_with("PopJump")) && i.arg >= 0 && &i - view.instrs().data() >= i.arg)
+        heads[static_cast<std::size_t>(i.arg)] = kUnasked;
+  }
+  int8_t& answer = heads[frame.pc];
+  if (answer == kNoHead) return false;
+  if (answer == kUnasked) {
+    answer = kNo;
+    const uint32_t last = last_of_nest(view, frame.pc);
+    if (view.instrs()[frame.pc].op == Opcode::ForIter && !frame.stack.empty()) {
+      const int64_t rounds = rounds_left(resolved(frame.stack[frame.stack.size() - py::kIteratorSlots]));
+      if (rounds >= 0 && rounds <= kFewRounds && !has_inner_loop(view, frame.pc, last)) return false;
+    }
+    CaptureRequest request;
+    request.view = frame.view;
+    request.entry = frame.pc;
+    request.doors = x.session().doors();
+    request.options = x.options();
+    if (LoopTranslator(request).would_compile(frame, x.session().graph())) answer = kYes;
+  }
+  return answer == kYes;
+}
+
+}  // namespace framejit::capture

@@ -1,0 +1,202 @@
+"""Random loops over numbers and array elements: nests, conditions, early ends, stores, numbers at the edge of their types."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+
+DTYPES = ("f8", "f8", "f8", "f4", "i8", "i8", "i4", "i2", "u1", "?")
+NUMBERS = (0, 1, -1, 2, 3, 7, -5, 0.5, -0.0, 1.5, 2.0, -3.25, 1e300, 1e-300, float("inf"), float("nan"), 2**31, 2**53 + 1)
+LARGE = (2**62, -(2**63), 2**63 - 1, 2**64)
+HEADER = """\
+import math
+import numpy as np
+LIMIT = 5
+RATE = 0.75
+
+def helper(p, q):
+    if p > q:
+        return p - q
+    return q * RATE
+
+def second(p):
+    return p * 2 + LIMIT
+
+"""
+
+
+class LoopMaker:
+    """One program: `main(a, b, m, n, x, k)` with vectors a and b, a matrix m, ints n and k and a number x."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.lines: list[str] = []
+        self.loops = 0
+        self.names = ["n", "x", "k", "s", "t"]
+        self.indices: list[str] = []
+
+    def pick(self, *options: str) -> str:
+        return self.random.choice(options)
+
+    def number(self) -> str:
+        if self.random.random() < 0.03:
+            return f"({self.random.choice(LARGE)})"
+        value = self.random.choice(NUMBERS)
+        return f'float("{value}")' if isinstance(value, float) and (value != value or abs(value) == float("inf")) else f"({value!r})"
+
+    def index(self) -> str:
+        if not self.indices:
+            return self.pick("0", "1", "-1", "k")
+        i = self.random.choice(self.indices)
+        return self.pick(i, i, i, i, f"{i} - 1", f"{i} + 1", "-1", "k", f"{i} // 2", f"-{i}", f"({i} * 2) % n", f"n - 1 - {i}")
+
+    def element(self) -> str:
+        return self.pick(
+            f"a[{self.index()}]", f"b[{self.index()}]", f"m[{self.index()}, {self.index()}]", f"m[{self.index()}][{self.index()}]"
+        )
+
+    def atom(self) -> str:
+        roll = self.random.random()
+        if roll < 0.35:
+            return self.element()
+        if roll < 0.8:
+            return self.random.choice(self.names + self.indices)
+        return self.number()
+
+    def expression(self, depth: int = 2) -> str:
+        if depth == 0 or self.random.random() < 0.25:
+            return self.atom()
+        p, q = self.expression(depth - 1), self.expression(depth - 1)
+        roll = self.random.random()
+        if roll < 0.55:
+            return f"({p} {self.pick('+', '-', '*', '+', '-', '*', '/')} {q})"
+        if roll < 0.67:
+            return f"({p} {self.pick('//', '%', '**', '&', '|', '^', '<<', '>>')} {self.pick('2', '3', q, 'k', '1', '-2')})"
+        if roll < 0.72:
+            return f"({p} if {self.condition()} else {q})"
+        if roll < 0.76:
+            return f"({self.pick('-', '+', '-', '~', 'not ')}{self.atom()})" if self.random.random() < 0.5 else f"(-{p})"
+        return self.pick(
+            f"abs({p})", f"min({p}, {q})", f"max({p}, {q})", f"int({p})", f"float({p})", f"math.sqrt({p})", f"math.sin({p})",
+            f"helper({p}, {q})", f"second({p})", f"math.floor({p})", f"np.sqrt({p})", f"bool({p})", f"round({p})", f"math.exp({p})",
+            f"math.atan2({p}, {q})", f"np.maximum({p}, {q})", f"len(a)", "m.shape[1]", f"math.fabs({p})", "LIMIT", "RATE",
+        )  # fmt: skip
+
+    def condition(self) -> str:
+        p, q = self.expression(1), self.expression(1)
+        compared = f"{p} {self.pick('<', '<=', '==', '!=', '>', '>=')} {q}"
+        roll = self.random.random()
+        if roll < 0.7:
+            return compared
+        if roll < 0.8:
+            return f"{self.atom()} < {p} <= {q}"
+        if roll < 0.9:
+            return f"{compared} {self.pick('and', 'or')} {self.atom()}"
+        return self.pick(self.atom(), f"not {self.atom()}")
+
+    def emit(self, indent: int, line: str) -> None:
+        self.lines.append("    " * indent + line)
+
+    def statement(self, indent: int, depth: int) -> None:
+        roll = self.random.random()
+        if roll < 0.28:
+            name = self.pick("s", "t", "s", "u", "x")
+            self.emit(indent, f"{name} = {self.expression()}")
+            if name not in self.names:
+                self.names.append(name)
+        elif roll < 0.48:
+            self.emit(indent, f"{self.pick('s', 't')} {self.pick('+=', '-=', '*=', '+=')} {self.expression()}")
+        elif roll < 0.66:
+            self.emit(indent, f"{self.element()} {self.pick('=', '+=', '=', '*=')} {self.expression()}")
+        elif roll < 0.78:
+            self.emit(indent, f"if {self.condition()}:")
+            self.block(indent + 1, depth, 1)
+            if self.random.random() < 0.4:
+                self.emit(indent, "else:")
+                self.block(indent + 1, depth, 1)
+        elif roll < 0.86 and depth < 2:
+            self.loop(indent, depth + 1)
+        elif roll < 0.89:
+            self.emit(indent, "s, t = t, s")
+        elif roll < 0.92 and self.indices:
+            self.emit(indent, f"if {self.condition()}:")
+            self.emit(indent + 1, self.pick("break", "continue", "break", "return s, t", "raise ValueError(str(s))"))
+        elif roll < 0.94:
+            self.emit(indent, self.pick("log.append(s)", "print(type(s).__name__)", "u = a[0:2]", "row = m[0]", "a[0] = a[1] = x"))
+        else:
+            self.emit(indent, f"{self.element()}, t = {self.expression(1)}, {self.expression(1)}")
+
+    def block(self, indent: int, depth: int, most: int = 4) -> None:
+        for _ in range(self.random.randint(1, most)):
+            self.statement(indent, depth)
+
+    def loop(self, indent: int, depth: int) -> None:
+        self.loops += 1
+        known = list(self.names)
+        if self.random.random() < 0.75:
+            name = "ijk"[depth] if depth < 2 else "j2"
+            bounds = self.pick(
+                "len(a)", "n", "1, n", "n - 1", "0, n, 2", "n - 1, -1, -1", "len(b)", "m.shape[0]", "3", "k, n", "-2, 3",
+                *([f"{self.indices[-1]}", f"{self.indices[-1]}, n", f"{self.indices[-1]} + 1, n"] if self.indices else []),
+            )  # fmt: skip
+            self.emit(indent, f"for {name} in range({bounds}):")
+            self.indices.append(name)
+            self.block(indent + 1, depth)
+            self.indices.pop()
+            if self.random.random() < 0.1:
+                self.emit(indent, "else:")
+                self.emit(indent + 1, "t = t + 1")
+        else:
+            name = f"w{depth}"
+            self.emit(indent, f"{name} = 0")
+            more = f" and {self.condition()}" if self.random.random() < 0.4 else ""
+            self.emit(indent, f"while {name} < {self.pick('n', '4', 'len(a)')}{more}:")
+            self.emit(indent + 1, f"{name} += {self.pick('1', '1', '2')}")
+            self.indices.append(name)
+            self.block(indent + 1, depth)
+            self.indices.pop()
+        self.names = known
+
+    def program(self) -> str:
+        self.emit(0, "def main(a, b, m, n, x, k):")
+        self.emit(1, "log = []")
+        self.emit(1, f"s = {self.pick('0', '0.0', 'x', 'k', '1', 'a[0]', 'np.float64(1.0)', 'True')}")
+        self.emit(1, f"t = {self.pick('0', '1.0', 'n', 'x')}")
+        for _ in range(self.random.randint(1, 2)):
+            self.loop(1, 0)
+        self.emit(1, "return s, t, log")
+        return HEADER + "\n".join(self.lines) + "\n"
+
+
+def arguments(seed: int, call: int) -> tuple[Any, ...]:
+    """The same kinds in most calls of a program, other values in each."""
+    kinds, values = random.Random(seed), random.Random(seed * 1000 + call)
+    if call == 3:
+        kinds = random.Random(seed + 7)
+    made = np.random.default_rng(seed * 1000 + call)
+
+    def array(*shape: int) -> np.ndarray:
+        dtype = np.dtype(kinds.choice(DTYPES))
+        wide = tuple(2 * s for s in shape)
+        raw = made.integers(-4, 9, wide) if dtype.kind == "i" else made.integers(0, 9, wide) if dtype.kind == "u" else made.normal(size=wide)
+        full = raw.astype(dtype)
+        if dtype.kind == "f" and values.random() < 0.15:
+            full.ravel()[:: values.randint(2, 5)] = values.choice((np.inf, np.nan, -np.inf, 0.0, 1e30))
+        layout = kinds.choice(("C", "C", "C", "F", "step", "back", "readonly"))
+        if layout == "step":
+            return full[tuple(slice(None, None, 2) for _ in shape)]
+        part = full[tuple(slice(0, s) for s in shape)]
+        if layout == "back":
+            return part[::-1]
+        result = np.array(part, order="F" if layout == "F" else "C")
+        result.flags.writeable = not (layout == "readonly" and call % 2)
+        return result
+
+    n = values.choice((6, 5, 7, 6, 0, 1, 30))
+    a = array(max(n, 2))
+    b = a if kinds.random() < 0.1 else a[1:] if kinds.random() < 0.1 else array(max(n, 2))
+    m = array(max(n, 2), max(n, 2) + 1)
+    x = kinds.choice((1.5, 2, True, 0.1, np.float64(0.5), np.float32(1.25), np.int64(3), np.int32(2), 2**70, None if call == 2 else -1.0))
+    return a, b, m, n, x, values.choice((0, 1, 2, -1, 3))

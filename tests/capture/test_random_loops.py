@@ -1,0 +1,56 @@
+"""Random loops, plain and marked: results to the bit, arrays, exceptions with their locals, output and warnings.
+
+FRAMEJIT_TEST_PROGRAMS=N runs N programs; FRAMEJIT_TEST_SEED=S begins at seed S.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import types
+
+import pytest
+
+import framejit as fj
+from forms_support import check_same, run
+from loop_maker import LoopMaker, arguments
+
+COUNT = int(os.environ.get("FRAMEJIT_TEST_PROGRAMS", "200"))
+FIRST = int(os.environ.get("FRAMEJIT_TEST_SEED", "0"))
+CALLS = 4
+STRESS = ("", "", "", "", "rewrite", "break=3", "guards", "losing")
+
+pytestmark = pytest.mark.capture
+
+
+def new_world(source: str, name: str) -> dict:
+    world: dict = {"__name__": "program"}
+    exec(compile(source, name, "exec", dont_inherit=True), world)
+    return world
+
+
+def check_program(seed: int) -> None:
+    source = LoopMaker(seed).program()
+    name = f"<loops {seed}>"
+    plain, ours = new_world(source, name), new_world(source, name)
+    stress = STRESS[seed % len(STRESS)]
+    before = fj.stats()["internal_errors"]
+    with contextlib.ExitStack() as marks:
+        if stress:
+            functions = [v for v in ours.values() if isinstance(v, types.FunctionType)]
+            marks.enter_context(fj.mark(*functions, stress=stress))
+        else:
+            ours["main"] = fj.jit(ours["main"], capture_mode="bytecode")
+        for call in range(CALLS):
+            what = f"program {seed}, call {call}, {stress}\n{source[source.index('def main') :]}"
+            expected = run(plain["main"], arguments(seed, call))
+            check_same(expected, run(ours["main"], arguments(seed, call)), what)
+    assert fj.stats()["internal_errors"] == before, f"program {seed}"
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("first", range(FIRST, FIRST + COUNT, 20))
+def test_programs(first: int) -> None:
+    for seed in range(first, min(first + 20, FIRST + COUNT)):
+        check_program(seed)
+    fj.reset()
