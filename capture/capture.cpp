@@ -274,7 +274,8 @@ std::string Attempt::longest() const {
 std::optional<Break> Attempt::element_loop(const Checkpoint& head) {
   if (!works_on_elements(session_.graph(), head.mark.graph.nodes)) return std::nullopt;
   if (request_.element_loops) request_.element_loops->insert(head.pc);
-  Break why{BreakId::ElementLoop, longest()};
+  Break why{BreakId::ElementLoop, executor_.loops.why_not(*request_.view, head.pc)};
+  if (why.detail.empty()) why.detail = longest();
   restore(head);
   return frame_.locate(std::move(why));
 }

@@ -61,6 +61,7 @@ Typed LoopTranslator::call_builtin(PyObject* callable, std::vector<Typed>& args)
   const auto is = [callable](auto* type) { return callable == reinterpret_cast<PyObject*>(type); };
   const std::size_t count = args.size();
   const auto all = [&](auto test) { return std::all_of(args.begin(), args.end(), test); };
+  const bool any_array = std::any_of(args.begin(), args.end(), [](const Typed& v) { return v.is_array(); });
   if (is(&PyRange_Type) && count >= 1 && count <= 3) {
     if (!all([](const Typed& v) { return v.is_integer(); })) throw NotCompiled{"a range of what is no integer"};
     Typed range;
@@ -83,7 +84,7 @@ Typed LoopTranslator::call_builtin(PyObject* callable, std::vector<Typed>& args)
   }
   if (!PyCFunction_Check(callable)) {
     if (std::optional<Typed> made = call_numpy(callable, args)) return *made;
-    throw NotCompiled{"a call of " + short_repr(callable)};
+    throw NotCompiled{"a call of " + short_repr(callable), any_array};
   }
   PyObject* module = reinterpret_cast<PyCFunctionObject*>(callable)->m_module;
   const char* name = reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;
@@ -126,7 +127,7 @@ Typed LoopTranslator::call_builtin(PyObject* callable, std::vector<Typed>& args)
     if (args[0].kind == Kind::Int) return args[0];
     if (args[0].kind == Kind::Float) return to_int(op(Op::Rint, Type::F64, args[0].ids[0]));
   }
-  throw NotCompiled{"a call of " + std::string(name) + "()"};
+  throw NotCompiled{"a call of " + std::string(name) + "()", any_array};
 }
 
 Typed LoopTranslator::call_math(const char* name, std::vector<Typed>& args) {
@@ -258,7 +259,7 @@ Typed LoopTranslator::get_attr(const Typed& v, PyObject* name) {
       for (std::size_t k = 0; k < rank; ++k) shape.items.push_back(of_int(array->ids[1 + k], true));
       return shape;
     }
-    throw NotCompiled{"the attribute " + text + " of an array"};
+    throw NotCompiled{"the attribute " + text + " of an array", true};
   }
   if (v.kind != Kind::Object || v.value->kind == ValueKind::Array) throw NotCompiled{"the attribute " + text};
   Captured<Value*> found = executor_.get_attr(v.value, name);

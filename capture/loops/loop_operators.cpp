@@ -130,7 +130,8 @@ cfg::Id LoopTranslator::converted(const Typed& v, DType to) {
 
 Typed LoopTranslator::binary(int nb, const Typed& a, const Typed& b) {
   const int op_kind = nb % kNbCount;
-  if (!a.is_number() || !b.is_number()) throw NotCompiled{"an operator on what is no number"};
+  if (!a.is_number() || !b.is_number())
+    throw NotCompiled{"an operator on what is no number", a.is_array() || b.is_array()};
   if (a.kind == Kind::Scalar || b.kind == Kind::Scalar) return scalar_binary(op_kind, a, b);
   if (a.kind == Kind::Float || b.kind == Kind::Float) return float_binary(op_kind, as_f64(a), as_f64(b));
   return int_binary(op_kind, a, b);
@@ -275,7 +276,7 @@ Typed LoopTranslator::scalar_binary(int op_kind, const Typed& a, const Typed& b)
 }
 
 Typed LoopTranslator::unary(Opcode opcode, const Typed& v) {
-  if (!v.is_number()) throw NotCompiled{"an operator on what is no number"};
+  if (!v.is_number()) throw NotCompiled{"an operator on what is no number", v.is_array()};
   const bool is_bool = v.kind == Kind::Bool || (v.kind == Kind::Scalar && v.dtype == DType::Bool);
   if (is_bool && v.kind == Kind::Scalar) throw NotCompiled{"an operator on NumPy's bools"};
   const cfg::Id id = v.ids[0];
@@ -297,7 +298,8 @@ Typed LoopTranslator::unary(Opcode opcode, const Typed& v) {
 }
 
 Typed LoopTranslator::compare(int py_op, const Typed& a, const Typed& b) {
-  if (!a.is_number() || !b.is_number()) throw NotCompiled{"a comparison of what is no number"};
+  if (!a.is_number() || !b.is_number())
+    throw NotCompiled{"a comparison of what is no number", a.is_array() || b.is_array()};
   cfg::Id x, y;
   const bool scalars = a.kind == Kind::Scalar || b.kind == Kind::Scalar;
   if (a.is_integer() && b.is_integer()) {
@@ -339,7 +341,7 @@ Typed LoopTranslator::compare(int py_op, const Typed& a, const Typed& b) {
 /// An index that lies within the length, counted from the front.
 cfg::Id LoopTranslator::index(const Typed& v, cfg::Id length) {
   if (!v.is_integer() || v.kind == Kind::Bool || (v.kind == Kind::Scalar && v.dtype == DType::Bool))
-    throw NotCompiled{"an index that is no integer"};
+    throw NotCompiled{"an index that is no integer", true};
   cfg::Id at = v.ids[0];
   if (cfg_.is_const(at) && cfg_.at(at).imm < 0) at = op(Op::Add, Type::I64, at, length);
   else if (!v.natural)
@@ -405,9 +407,9 @@ void LoopTranslator::set_item(const Typed& container, const Typed& key, const Ty
   const Typed* found = array_of(container);
   if (!found) throw NotCompiled{"an assignment to an item of what is no array"};
   const Typed array = *found;
-  if (!value.is_number()) throw NotCompiled{"an assignment of what is no number"};
+  if (!value.is_number()) throw NotCompiled{"an assignment of what is no number", true};
   const Place place = place_of(array, key);
-  if (place.view.kind == Kind::View) throw NotCompiled{"an assignment to a part of an array"};
+  if (place.view.kind == Kind::View) throw NotCompiled{"an assignment to a part of an array", true};
   const auto input = static_cast<std::size_t>(array.slot);
   const bool imagines = array.slot == kImagined;
   const graph::ValueId param = imagines ? graph::kNoValue : session_.graph().params()[input];

@@ -8,6 +8,11 @@ namespace framejit::capture {
 
 using Kind = Typed::Kind;
 
+bool Typed::is_array() const {
+  return kind == Kind::View || (kind == Kind::Object && (value->kind == ValueKind::Array ||
+                                                          (value->is_constant() && value->object.get() == Py_Ellipsis)));
+}
+
 Typed LoopTranslator::of_int(cfg::Id id, bool natural) {
   Typed v;
   v.kind = Kind::Int;

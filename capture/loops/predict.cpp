@@ -100,10 +100,15 @@ bool LoopTranslator::would_compile(const SymbolicFrame& from, const graph::Graph
     for (Value* v : from.locals) f.locals.push_back(v && !is_unknown(v) ? imagined(v) : Typed{});
     for (Value* v : from.stack) f.stack.push_back(imagined(v));
     start.frames.push_back(std::move(f));
-    return translate_all(std::move(start)) && cfg::shape_of(cfg_).has_loop;
+    return translate_all(std::move(start)) && !on_arrays_ && goes_round();
   } catch (const graph::DimOverflow&) {
     return false;
   }
+}
+
+std::string LoopPrediction::why_not(const CodeView& view, uint32_t head) const {
+  const auto at = reasons_.find({&view, head});
+  return at == reasons_.end() ? std::string() : at->second;
 }
 
 bool LoopPrediction::leaves(Executor& x, const SymbolicFrame& frame) {
@@ -129,7 +134,9 @@ bool LoopPrediction::leaves(Executor& x, const SymbolicFrame& frame) {
     request.entry = frame.pc;
     request.doors = x.session().doors();
     request.options = x.options();
-    if (LoopTranslator(request).would_compile(frame, x.session().graph())) answer = kYes;
+    LoopTranslator translator(request);
+    if (translator.would_compile(frame, x.session().graph())) answer = kYes;
+    else reasons_[{&view, frame.pc}] = translator.reason();
   }
   return answer == kYes;
 }

@@ -40,12 +40,14 @@ bool is_loop_head(const CodeView& view, uint32_t instr) {
   return false;
 }
 
+// `continue` and the end of a round may jump to different places.
 uint32_t last_of_nest(const CodeView& view, uint32_t head) {
   const std::span<const Instr> instrs = view.instrs();
   uint32_t last = head;
   for (uint32_t i = head; i < instrs.size(); ++i) {
     const bool jump = instrs[i].op == Opcode::Jump || name_of(instrs[i].op).starts_with("PopJump");
-    if (jump && static_cast<uint32_t>(instrs[i].arg) == head) last = i;
+    const auto target = static_cast<uint32_t>(instrs[i].arg);
+    if (jump && target <= i && head <= target && target <= last) last = i;
   }
   return last;
 }
@@ -371,6 +373,8 @@ cfg::Edge LoopTranslator::edge_to(State state) {
   });
   if (!first) return edge;
   if (cfg_.blocks.size() >= kMostBlocks) give_up("its code would become too long");
+  begins_at_.resize(cfg_.blocks.size() + 1, cfg::kNone);
+  if (state.frames.size() == 1) begins_at_.back() = f.pc;
   if (state.frames.size() == 1 && ++versions_[f.pc] > kMostVersions) give_up("its variables have too many combinations of types");
   cfg_.blocks.emplace_back();
   std::map<int64_t, cfg::Id> shared;
@@ -467,6 +471,7 @@ void LoopTranslator::translate(Given given) {
     try {
       step(instr);
     } catch (const NotCompiled& reason) {
+      on_arrays_ = on_arrays_ || reason.on_array;
       leave(reason.why);
     }
   }
@@ -523,7 +528,7 @@ void LoopTranslator::step(const Instr& i) {
     case Opcode::LoadDeref: {
       const Typed& cell = f.locals[static_cast<std::size_t>(i.arg)];
       if (cell.kind != Kind::Object || !cell.value->source || !PyCell_Check(cell.value->object.get()))
-        throw NotCompiled{"a variable of a function around it"};
+        throw NotCompiled{"a variable of a function around it", imagined_graph_ != nullptr};
       Value* made = executor_.cell_of(cell.value->object.get(), cell.value->source);
       if (made->items.empty()) throw NotCompiled{"a variable that is not bound"};
       Typed v;
@@ -752,6 +757,36 @@ bool LoopTranslator::translate_all(State start) {
   return true;
 }
 
+/// Does each loop of the nest go round in the compiled code? One that is left in each round would cost more than it saves.
+bool LoopTranslator::goes_round() const {
+  const CodeView& view = *request_.view;
+  std::map<uint32_t, std::vector<uint32_t>> heads;  // the blocks that begin at the head of a loop
+  for (uint32_t b : cfg::shape_of(cfg_).order)
+    if (b < begins_at_.size() && begins_at_[b] != cfg::kNone && in_nest(begins_at_[b]) && is_loop_head(view, begins_at_[b]))
+      heads[begins_at_[b]].push_back(b);
+  const auto returns = [&](uint32_t head) {
+    const auto is_around = [&](uint32_t b) {
+      const uint32_t at = b < begins_at_.size() ? begins_at_[b] : cfg::kNone;
+      return at < head && heads.count(at) != 0 && last_of_nest(view, at) >= head;
+    };
+    std::vector<uint32_t> open = heads[head];
+    std::vector<bool> seen(cfg_.blocks.size(), false);
+    while (!open.empty()) {
+      const cfg::Block& block = cfg_.blocks[open.back()];
+      open.pop_back();
+      for (int k = 0; k < block.successors(); ++k) {
+        const uint32_t to = block.to[k].block;
+        if (to < begins_at_.size() && begins_at_[to] == head) return true;
+        if (seen[to] || is_around(to)) continue;
+        seen[to] = true;
+        open.push_back(to);
+      }
+    }
+    return false;
+  };
+  return !heads.empty() && std::all_of(heads.begin(), heads.end(), [&](const auto& h) { return returns(h.first); });
+}
+
 Expected<std::shared_ptr<Region>, Break> LoopTranslator::run() {
   const std::span<const Instr> instrs = request_.view->instrs();
   const auto stays = [&](std::string why, int line) {
@@ -766,7 +801,7 @@ Expected<std::shared_ptr<Region>, Break> LoopTranslator::run() {
   enter(start);
   if (!translate_all(std::move(start))) return stays(given_up_, first_line_);
   if (session_.has_overlap()) return stays("arrays that overlap", 0);
-  if (!cfg::shape_of(cfg_).has_loop) return stays(first_why_.empty() ? "it never goes round" : first_why_, first_line_);
+  if (!goes_round()) return stays(first_why_.empty() ? "it never goes round" : first_why_, first_line_);
   program_->line = instrs[head_].line;
   program_->last_line = instrs[last_].line;
   auto region = std::make_shared<Region>();

@@ -38,6 +38,8 @@ struct Typed {
   bool is_number() const {
     return kind == Kind::Int || kind == Kind::Bool || kind == Kind::Float || kind == Kind::Scalar;
   }
+  /// An array, or what may be one.
+  bool is_array() const;
   bool is_integer() const {
     return kind == Kind::Int || kind == Kind::Bool || (kind == Kind::Scalar && !graph::is_float(dtype));
   }
@@ -52,6 +54,8 @@ class LoopTranslator {
   Expected<std::shared_ptr<Region>, Break> run();
   /// Would the loop at which a capture has arrived be compiled? `graph`: that of the capture.
   bool would_compile(const SymbolicFrame& from, const graph::Graph& graph);
+  /// Why not: the first thing that it does not compile.
+  const std::string& reason() const { return given_up_.empty() ? first_why_ : given_up_; }
 
  private:
   struct Frame {
@@ -77,11 +81,13 @@ class LoopTranslator {
   using Origins = std::map<int64_t, std::size_t>;
   struct NotCompiled {
     std::string why;
+    bool on_array = false;  // an operation on a whole array, which a region does better
   };
 
   // translator.cpp
   void enter(State& state);
   bool translate_all(State start);
+  bool goes_round() const;
   Typed imagined(Value* v);
   void translate(Given given);
   void take_checkpoint(bool required);
@@ -176,6 +182,7 @@ class LoopTranslator {
   bool ended_ = false;
   std::vector<Given> open_;
   std::unordered_map<std::string, uint32_t> blocks_;
+  std::vector<uint32_t> begins_at_;   // by block: the instruction of the outermost frame, or none
   std::map<uint32_t, int> versions_;  // by instruction of the outermost frame
   std::unordered_map<const CodeView*, std::vector<bool>> targets_;
   std::unordered_map<PyCodeObject*, std::shared_ptr<const CodeView>> views_;
@@ -190,6 +197,7 @@ class LoopTranslator {
   const graph::Graph* imagined_graph_ = nullptr;  // of values that are known by their types only
   static constexpr int kImagined = 1 << 20;       // `slot` of such an array
   std::string first_why_, given_up_;
+  bool on_arrays_ = false;  // some round has an operation on a whole array
   int first_line_ = 0;
   uint64_t steps_ = 0;
   int checkpoints_ = 0;
@@ -202,7 +210,7 @@ class LoopTranslator {
 Expected<std::shared_ptr<Region>, Break> capture_loop(const CaptureRequest& request);
 /// Is the instruction the head of a loop?
 bool is_loop_head(const CodeView& view, uint32_t instr);
-/// The last instruction that jumps back to the head.
+/// The last instruction of the loops that begin there.
 uint32_t last_of_nest(const CodeView& view, uint32_t head);
 
 }  // namespace framejit::capture

@@ -429,7 +429,7 @@ bool CodeState::may_compile(Place& place, const LiveSlots& live) {
   return !limit;
 }
 
-bool CodeState::compiles_loops() const { return !getenv("FJNOLOOP") && !settings_.fullgraph && !settings_.quiet && !settings_.stress.interp; }
+bool CodeState::compiles_loops() const { return !settings_.fullgraph && !settings_.quiet && !settings_.stress.interp; }
 
 /// Later captures end in front of the loops.
 void CodeState::note_element_loops() {
@@ -525,12 +525,10 @@ CodeState::Captured CodeState::compile_now(Place& place, uint32_t instr, const F
     } else {
       bytecode_loops_.insert(instr);
       element_loops_.erase(instr);
-      outcome.breaks.push_back(std::move(loop.error()));
+      loop_reasons_[instr] = loop.error().detail;
     }
   }
-  std::vector<Break> of_loop = std::exchange(outcome.breaks, {});
   if (!outcome.region) outcome = capture::capture(request);
-  outcome.breaks.insert(outcome.breaks.begin(), of_loop.begin(), of_loop.end());
   if (settings_.o1 && !o1 && outcome.region && !outcome.region->loop && gains_much(*outcome.region)) {
     request.options.o1 = o1 = true;
     outcome = capture::capture(request);
@@ -610,8 +608,10 @@ bool CodeState::is_asleep() const {
 std::vector<CodeState*> CodeState::callees() const { return callees_ ? callees_->states() : std::vector<CodeState*>{}; }
 
 void CodeState::note_breaks(const std::vector<Break>& breaks) {
-  for (const Break& b : breaks) {
+  for (Break b : breaks) {
     if (b.before_loop) continue;
+    if (const auto reason = loop_reasons_.find(b.instr); reason != loop_reasons_.end() && b.id == capture::BreakId::ElementLoop)
+      b.detail = reason->second;
     if (!known_breaks_.insert({b.instr, static_cast<uint16_t>(b.id)}).second) continue;
     ++stats.graph_breaks;
     ++break_counts[b.id];
@@ -895,6 +895,7 @@ void CodeState::clear() {
   known_breaks_.clear();
   element_loops_.clear();
   bytecode_loops_.clear();
+  loop_reasons_.clear();
   recompiles_.clear();
   spliced_calls_ = 0;
   left_ = 0;

@@ -261,6 +261,7 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   std::set<std::pair<uint32_t, uint16_t>> known_breaks_;
   std::set<uint32_t> element_loops_;  // see CaptureRequest
   std::set<uint32_t> bytecode_loops_;  // heads of loops that cannot be compiled as loops
+  std::map<uint32_t, std::string> loop_reasons_;  // why not
   struct Pending {
     capture::Ref<> prediction;
     uint32_t exit;

@@ -39,16 +39,30 @@ Ref<> guard_list(const Entry& entry) {
 Ref<> entry_record(const Entry& entry, int site, const std::string& why_given_up) {
   const capture::Region& region = entry.region();
   const auto instrs = region.view->instrs();
-  const Ref<> kernels = Ref<>::steal(PyList_New(0));
+  const Ref<> kernels = Ref<>::steal(PyList_New(0)), exits = Ref<>::steal(PyList_New(0));
+  if (const CompiledLoop* loop = entry.loop()) {
+    Record k;
+    k.put("name", region.function + " (loop)").put("bytes", static_cast<int64_t>(loop->code_bytes()));
+    if (!kernels || PyList_Append(kernels.get(), k.get()) < 0) return {};
+    for (std::size_t i = 0; i < region.loop->exits.size(); ++i) {
+      const capture::LoopExit& exit = region.loop->exits[i];
+      if (loop->exits_taken()[i] == 0 && exit.why.empty()) continue;
+      Record e;
+      e.put("line", static_cast<int64_t>(exit.line)).put("taken", loop->exits_taken()[i]).put("why", exit.why);
+      e.put("early", exit.early ? Py_True : Py_False);
+      if (!exits || PyList_Append(exits.get(), e.get()) < 0) return {};
+    }
+  }
   for (const codegen::KernelCode& kernel : entry.plan().program().kernels) {
     Record k;
     k.put("name", kernel.name).put("bytes", static_cast<int64_t>(kernel.bytes.size()));
     if (!kernels || PyList_Append(kernels.get(), k.get()) < 0) return {};
   }
   Record r;
-  r.put("kind", std::string(site < 0 ? "function" : "region"))
+  r.put("kind", std::string(site < 0 ? "function" : region.loop ? "loop" : "region"))
       .put("first_line", static_cast<int64_t>(instrs[region.entry].line))
-      .put("last_line", static_cast<int64_t>(instrs[region.exit].line))
+      .put("last_line", static_cast<int64_t>(region.loop ? region.loop->last_line : instrs[region.exit].line))
+      .put("exits", exits.get())
       .put("returns", region.returns ? Py_True : Py_False)
       .put("guards", guard_list(entry).get())
       .put("graph", entry.graph_text())
@@ -59,7 +73,7 @@ Ref<> entry_record(const Entry& entry, int site, const std::string& why_given_up
       .put("instructions", static_cast<int64_t>(region.instructions))
       .put("hits", entry.hits())
       .put("demoted", *entry.why_given_up() ? entry.why_given_up() : why_given_up)
-      .put("code_bytes", static_cast<int64_t>(entry.plan().code_bytes()))
+      .put("code_bytes", entry.code_bytes())
       .put("capture_ns", entry.capture_ns)
       .put("passes_ns", entry.compiled().passes_ns)
       .put("codegen_ns", entry.compiled().codegen_ns);
@@ -71,11 +85,11 @@ Ref<> entry_record(const Entry& entry, int site, const std::string& why_given_up
 PyObject* function_cache_entries(PyObject* self, PyObject*) {
   return list_of_entries(self, [](const Entry& entry, int site) {
     Record r;
-    r.put("kind", std::string(site < 0 ? "function" : "region"))
+    r.put("kind", std::string(site < 0 ? "function" : entry.loop() ? "loop" : "region"))
         .put("line", static_cast<int64_t>(entry.region().view->instrs()[entry.region().entry].line))
         .put("guards", guard_list(entry).get())
         .put("hits", entry.hits())
-        .put("code_bytes", static_cast<int64_t>(entry.plan().code_bytes()))
+        .put("code_bytes", entry.code_bytes())
         .put("buffer_bytes", entry.plan().buffer_bytes(entry.region().graph->shapes().hints()))
         .put("resident_bytes", entry.plan().resident_bytes());
     return r.take();

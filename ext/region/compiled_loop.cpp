@@ -65,7 +65,6 @@ Expected<std::unique_ptr<CompiledLoop>, std::string> CompiledLoop::make(std::sha
   FRAMEJIT_TRY(code, runtime::CodeBlock::seal({&piece, 1}));
   loop->code_ = std::move(code);
   loop->listing_ = std::move(kernel.listing);
-  if (getenv("FJDBG")) fprintf(stderr, "%s\n", loop->listing_.c_str());
   for (const capture::SourceRef& source : program->fetched) loop->operands_.push_back(guards.operand_of(source));
   for (const cfg::Exit& exit : graph.exits) loop->most_values_ = std::max(loop->most_values_, exit.values.size());
   loop->taken_.assign(graph.exits.size(), 0);
@@ -153,7 +152,6 @@ bool CompiledLoop::run(const Matched& m, const capture::FrameView& frame, captur
   ++taken_[static_cast<std::size_t>(number)];
   ++(exit.early ? left_early_ : finished_);
   if (exit.early && start && now_ns() - start > kLongNanoseconds) ++long_rounds_;
-  if (getenv("FJDBG")) fprintf(stderr, "loop %d exit %d at instr %u kept %d early %d vals %ld %ld %ld\n", program_->line, (int)number, exit.instr, exit.kept, exit.early, values[0], values[1], values[2]);
   update.exit_instr = exit.instr;
   update.kept = exit.kept;
   std::vector<Ref<>> made(exit.objects.size());

@@ -572,9 +572,8 @@ Outcome Entry::call(const LiveSlots& live, PyObject*& result) {
 /// What happens in the loop happens for good: what may speak against a run is asked before.
 Outcome Entry::enter_loop(const capture::FrameView& frame, capture::FrameUpdate& update) {
   FRAMEJIT_SCRATCH(s, frame, sizes_);
-  if (const Outcome outcome = fits(s.matched); outcome != Outcome::Done) {if (getenv("FJDBG")) fprintf(stderr,"miss %d\n",(int)outcome); return outcome;}
+  if (const Outcome outcome = fits(s.matched); outcome != Outcome::Done) return outcome;
   if (displaced_->runs_code(s.matched, true)) return Outcome::Declined;
-  if (getenv("FJDBG")) fprintf(stderr,"enter\n");
   // NumPy's scalars report underflow too, if they are asked to.
   if (ErrState::current().watched() & FE_UNDERFLOW) return Outcome::Declined;
   ++stats.kernel_calls;
@@ -589,7 +588,6 @@ Outcome Entry::enter_loop(const capture::FrameView& frame, capture::FrameUpdate&
 
 Outcome Entry::enter(const capture::FrameView& frame, capture::FrameUpdate& update) {
   if (loop_) return enter_loop(frame, update);
-  if (getenv("FJDBG")) fprintf(stderr,"graph entry %u->%u\n%s",region_->entry,region_->exit,graph_text_.c_str());
   if (frame.outlives && region_->returns) return Outcome::Declined;
   return run(frame, true, [&](PyObject** objects, bool warned) {
     if (!warned) [[unlikely]]

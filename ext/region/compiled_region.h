@@ -59,6 +59,9 @@ class Entry {
 
   const capture::Region& region() const { return *region_; }
   const CompiledLoop* loop() const { return loop_.get(); }
+  int64_t code_bytes() const {
+    return static_cast<int64_t>(compiled_.plan->code_bytes() + (loop_ ? loop_->code_bytes() : 0));
+  }
   const runtime::Plan& plan() const { return *compiled_.plan; }
   const Compiled& compiled() const { return compiled_; }
   const CompileOptions& options() const { return options_; }

@@ -134,6 +134,10 @@ PROGRAMS = {
     ),
     "dict of ints": lambda n: (made("def f(a):\n s = 0\n for k, v in a.items(): s += v\n return s"), {i: i for i in range(n)}),
     "elements": lambda n: (made("def f(x):\n s = 0.0\n for i in range(len(x)): s += x[i] ** 2\n return s"), np.ones(n)),
+    "elements in a dict": lambda n: (
+        made("def f(x):\n d = {}\n for i in range(len(x)): d[i] = x[i] ** 2\n return d"),
+        np.ones(n),
+    ),
     "elements written": lambda n: (
         made("def f(x):\n out = np.zeros(len(x))\n for i in range(1, len(x)): out[i] = out[i - 1] + x[i]\n return out"),
         np.ones(n),
@@ -180,13 +184,21 @@ def test_results_are_those_of_the_interpreter(name):
 
 
 def test_loops_over_single_values_are_left_after_some_thousand_instructions():
-    f, x = PROGRAMS["elements"](1000000)
+    f, x = PROGRAMS["elements in a dict"](1000000)
     before = framejit.stats()["capture_steps"]
     explained = framejit.explain(f)(x)
     assert framejit.stats()["capture_steps"] - before < 20000
     assert [b["id"] for b in explained.breaks] == ["FJ024"]
     assert explained.breaks[0]["line"] == 3
-    assert "the loop at line 3 went" in explained.breaks[0]["detail"]
+    assert "an assignment to an item of what is no array" in explained.breaks[0]["detail"]
+
+
+def test_loops_over_single_values_are_captured_without_unrolling():
+    f, x = PROGRAMS["elements"](1000000)
+    before = framejit.stats()["capture_steps"]
+    explained = framejit.explain(f)(x)
+    assert framejit.stats()["capture_steps"] - before < 1000
+    assert [e["kind"] for e in explained.entries] == ["loop"] and not explained.breaks
 
 
 def test_reads_of_elements_do_not_extend_a_capture():

@@ -56,10 +56,10 @@ def with_break(x):
 
 
 def elements(x):
-    total = 0.0
+    squares = {}
     for i in range(len(x)):
-        total += x[i] ** 2
-    return total
+        squares[i] = x[i] ** 2
+    return squares
 
 
 def gain_of(marked):
@@ -264,13 +264,16 @@ def test_a_call_with_other_arguments_still_shows_what_is_compiled_for_them(clock
         assert len({record["new_entry"] for record in report.recompiles}) == 3
 
 
-def test_a_loop_over_elements_is_not_compiled(clock):
+def test_a_loop_that_is_not_compiled_says_why(clock):
     call = fj.explain(elements)
     before = fj.stats()["frames_captured"]
     for _ in range(3):
         report = call(np.linspace(0.0, 1.0, 2000))
     assert report.entries == [] and fj.stats()["frames_captured"] == before
-    reason = "not compiled: loops over elements are not compiled yet; write it with operations on whole arrays"
+    reason = (
+        "not compiled: a loop over single values that is not compiled: an assignment to an item of what is no array; "
+        "use numbers and elements of arrays only, or operations on whole arrays"
+    )
     assert str(report).startswith(f"elements(): {reason}; ")
     assert len(str(report).splitlines()) < 10
     for shown in (str(report), report._repr_html_()):

@@ -70,7 +70,7 @@ class FunctionReport:
         # That of a loop says more than that of what the loop does.
         loop = next((b for b in self.breaks if b["id"] == "FJ024"), None)
         b = loop or self.breaks[0]
-        detail = f": {b['detail']}" if b.get("detail") and not loop else ""
+        detail = f": {b['detail']}" if b.get("detail") else ""
         return f"not compiled: {b['what']}{detail}; {b['way_out']}"
 
     def source(self) -> list[tuple[int, str]]:

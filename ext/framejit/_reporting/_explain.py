@@ -10,7 +10,7 @@ from typing import Any
 from framejit._api._jit import compile_any, is_compiled, jit, settings_of
 from framejit._api._platform import core, reason
 from framejit._reporting._collect import Collector, FunctionReport, breaks_of, function_report
-from framejit._reporting._format import break_text, counted, entry_text, function_name, recompile_text, short_path
+from framejit._reporting._format import break_text, counted, entry_text, exit_text, function_name, recompile_text, short_path
 from framejit._reporting._gain import gain_text
 
 _UNSAMPLED = "call it again to measure what is gained"
@@ -101,12 +101,13 @@ class Explanation:
             if len(breaks) < len(function.breaks):
                 lines.append(f"  and {len(function.breaks) - len(breaks)} more, see Explanation.breaks")
             if function.breaks and function.entries:
-                regions = sum(entry["kind"] == "region" for entry in function.entries)
+                regions = sum(entry["kind"] != "function" for entry in function.entries)
                 lines.append(
                     f"  code after a break is compiled once the program has come there: {counted(regions, 'region')} so far"
                 )
             for number, entry in enumerate(function.entries):
                 lines.append(f"  entry {number}: {entry_text(entry)}")
+                lines += [f"    {exit_text(way)}" for way in entry.get("exits", [])]
                 for title, text in (
                     ("guards", "\n".join(entry["guards"])),
                     ("graph", entry["graph"]),

@@ -120,7 +120,8 @@ TIMES = {"capture_ns": "capture", "passes_ns": "passes", "codegen_ns": "code gen
 def entry_text(entry: dict[str, Any]) -> str:
     """What a compiled entry is, in a line."""
     first, last = sorted((int(entry["first_line"]), int(entry["last_line"])))
-    place = "the whole call" if entry["kind"] == "function" else f"lines {first} to {last}"
+    places = {"function": "the whole call", "loop": f"the loop at lines {first} to {last}"}
+    place = places.get(entry["kind"], f"lines {first} to {last}")
     times = ", ".join(f"{name} {duration(entry[key])}" for key, name in TIMES.items() if key in entry)
     left = f"; left to the interpreter: {entry['demoted']}" if entry.get("demoted") else ""
     parts = [
@@ -130,6 +131,12 @@ def entry_text(entry: dict[str, Any]) -> str:
         memory(entry["code_bytes"]),
     ]
     return f"{', '.join(parts)}; {times}{left}"
+
+
+def exit_text(way: dict[str, Any]) -> str:
+    """Where a compiled loop is left, and why the interpreter goes on there."""
+    why = way["why"] or ("a check failed" if way["early"] else "it ends")
+    return f"left at line {way['line']}: {why} ({counted(way['taken'], 'time')})"
 
 
 def plain_text(record: dict[str, Any]) -> str:
