@@ -519,7 +519,6 @@ class CfgEmitter {
       }
       case Op::ToF32: return void(cc_.vcvtsd2ss(xmm(id), xmm(n.args[0]), xmm(n.args[0])));
       case Op::ToI64: return void(cc_.vcvttsd2si(gp(id), xmm(n.args[0])));
-      case Op::Bits: return void(cc_.vmovq(gp(id), xmm(n.args[0])));
       case Op::Extend:
         switch (n.mem) {
           case cfg::Mem::I8: return void(cc_.movsx(gp(id), gp(n.args[0]).r8()));

@@ -429,7 +429,7 @@ bool CodeState::may_compile(Place& place, const LiveSlots& live) {
   return !limit;
 }
 
-bool CodeState::compiles_loops() const { return !settings_.fullgraph && !settings_.quiet && !settings_.stress.interp; }
+bool CodeState::compiles_loops() const { return !settings_.fullgraph && !settings_.quiet; }
 
 /// Later captures end in front of the loops.
 void CodeState::note_element_loops() {

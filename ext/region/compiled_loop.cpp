@@ -51,7 +51,7 @@ Ref<> range_of(int64_t start, int64_t stop, int64_t step) {
 
 Expected<std::unique_ptr<CompiledLoop>, std::string> CompiledLoop::make(std::shared_ptr<capture::LoopProgram> program,
                                                                         const GuardProgram& guards, const std::string& name,
-                                                                        bool with_listing) {
+                                                                        bool with_listing, bool interpreted) {
   auto loop = std::make_unique<CompiledLoop>();
   cfg::Cfg& graph = program->cfg;
 #ifndef NDEBUG
@@ -69,6 +69,7 @@ Expected<std::unique_ptr<CompiledLoop>, std::string> CompiledLoop::make(std::sha
   for (const cfg::Exit& exit : graph.exits) loop->most_values_ = std::max(loop->most_values_, exit.values.size());
   loop->taken_.assign(graph.exits.size(), 0);
   loop->guards_ = &guards;
+  loop->interpreted_ = interpreted;
   loop->program_ = std::move(program);
   return loop;
 }
@@ -146,7 +147,9 @@ bool CompiledLoop::run(const Matched& m, const capture::FrameView& frame, captur
   for (std::size_t i = 0; i < operands_.size(); ++i) objects[i] = fetched(static_cast<uint32_t>(i), m);
   const auto kernel = reinterpret_cast<codegen::CfgFn>(const_cast<void*>(code_.entry(0)));
   const int64_t start = left_early_ < 4 * kFewExits ? now_ns() : 0;
-  const int64_t number = kernel(m.symbols, m.params, objects, values, capture::eval_breaker_byte());
+  const int64_t number =
+      interpreted_ ? cfg::interpret(program_->cfg, {m.symbols, m.params, objects}, values, INT64_MAX)
+                   : kernel(m.symbols, m.params, objects, values, capture::eval_breaker_byte());
   runtime::clear_fp_flags();
   const LoopExit& exit = program_->exits[static_cast<std::size_t>(number)];
   ++taken_[static_cast<std::size_t>(number)];

@@ -18,7 +18,7 @@ class CompiledLoop {
   /// The failure is a sentence.
   static Expected<std::unique_ptr<CompiledLoop>, std::string> make(std::shared_ptr<capture::LoopProgram> program,
                                                                    const GuardProgram& guards, const std::string& name,
-                                                                   bool with_listing);
+                                                                   bool with_listing, bool interpreted);
 
   /// Runs the loop in a frame for which the guards hold. False: no memory for the objects at the exit, which are None
   /// then; an exception is set.
@@ -46,6 +46,7 @@ class CompiledLoop {
   runtime::CodeBlock code_;
   std::string listing_;
   std::size_t most_values_ = 0;
+  bool interpreted_ = false;  // runs go through the reference interpreter (stress)
   std::vector<int64_t> taken_;
   int64_t finished_ = 0, left_early_ = 0, long_rounds_ = 0;
 };

@@ -186,7 +186,7 @@ std::string Entry::link(const LiveSlots& live, int local_count) {
 
   graph_text_ = graph::print(graph);
   if (region_->loop) {
-    auto loop = CompiledLoop::make(region_->loop, *guards_, region_->function, options_.listing);
+    auto loop = CompiledLoop::make(region_->loop, *guards_, region_->function, options_.listing, options_.interp);
     if (!loop) return loop.error();
     loop_ = std::move(*loop);
     graph_text_ += cfg::print(region_->loop->cfg);

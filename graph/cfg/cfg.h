@@ -41,7 +41,6 @@ enum class Effect : uint8_t { Pure, Reads, Checks, Writes };
   X(Abs, "abs", 1, Pure) X(Sqrt, "sqrt", 1, Pure) X(Floor, "floor", 1, Pure) X(Ceil, "ceil", 1, Pure)                   \
   X(Trunc, "trunc", 1, Pure) X(Rint, "rint", 1, Pure)                                                                   \
   X(ToF64, "to.f64", 1, Pure) X(ToF32, "to.f32", 1, Pure) X(ToI64, "to.i64", 1, Pure) X(Extend, "extend", 1, Pure)      \
-  X(Bits, "bits", 1, Pure)                                                                                              \
   X(Select, "select", 3, Pure)                                                                                          \
   X(Load, "load", 2, Reads) X(Store, "store", 3, Writes)                                                                \
   X(Check, "check", 1, Checks) X(CheckFinite, "check.finite", 1, Checks) X(Poll, "poll", 0, Checks)                     \

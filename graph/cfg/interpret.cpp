@@ -138,7 +138,6 @@ int64_t interpret(const Cfg& cfg, const Inputs& in, int64_t* out, int64_t most) 
         case Op::ToF32: value[id] = bits(static_cast<float>(f64(a[0]))); break;
         case Op::ToI64: value[id] = truncated(f64(a[0])); break;
         case Op::Extend: value[id] = load(n.mem, reinterpret_cast<const char*>(&a[0])); break;
-        case Op::Bits: value[id] = a[0]; break;
         case Op::Select: value[id] = a[0] ? a[1] : a[2]; break;
         case Op::Load: value[id] = load(n.mem, address); break;
         case Op::Store: std::memcpy(address, &a[2], static_cast<std::size_t>(size_of(n.mem))); break;

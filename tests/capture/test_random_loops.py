@@ -18,7 +18,7 @@ from loop_maker import LoopMaker, arguments
 COUNT = int(os.environ.get("FRAMEJIT_TEST_PROGRAMS", "200"))
 FIRST = int(os.environ.get("FRAMEJIT_TEST_SEED", "0"))
 CALLS = 4
-STRESS = ("", "", "", "", "rewrite", "break=3", "guards", "losing")
+STRESS = ("", "", "", "", "rewrite", "break=3", "guards", "interp")
 
 pytestmark = pytest.mark.capture
 
