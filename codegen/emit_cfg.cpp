@@ -509,7 +509,9 @@ class CfgEmitter {
       case Op::Poll:
         cc_.cmp(asmjit::x86::byte_ptr(poll_), 0);
         return void(cc_.j(Cond::kNE, exit(n.exit)));
-      case Op::Call: return emit_call(id);
+      case Op::Call:
+      case Op::Update: return emit_call(id);
+      case Op::Bits: return void(cc_.vmovq(gp(id), xmm(n.args[0])));
       case Op::Select: return emit_select(id);
       case Op::ToF64: {
         const Xmm result = xmm(id);

@@ -6,6 +6,7 @@
 
 #include "capture/loops/translator.h"
 #include "capture/py/cpython/facts.h"
+#include "capture/py/layouts.h"
 #include "capture/py/repr.h"
 
 namespace framejit::capture {
@@ -47,6 +48,15 @@ void LoopTranslator::do_call(const Instr& i) {
   for (std::size_t k = args.size(); k-- > 0;) args[k] = pop();
   const Typed second = pop(), first = pop();
   const Typed& callable = first.kind == Kind::Null ? second : first;
+  if (first.kind != Kind::Null && second.kind == Kind::List && args.size() == 1) {
+    append(second, known(std::move(args[0])));
+    Typed none;
+    none.kind = Kind::Object;
+    none.value = executor_.none();
+    push(std::move(none));
+    frame().pc = frame().view->behind(frame().pc);
+    return take_checkpoint(true);
+  }
   if (first.kind != Kind::Null && second.kind != Kind::Null) throw NotCompiled{"a call of a method"};
   if (callable.kind != Kind::Object) throw NotCompiled{"a call of what is no function"};
   Value* f = executor_.look(callable.value);
@@ -95,6 +105,7 @@ Typed LoopTranslator::call_builtin(PyObject* callable, std::vector<Typed>& args)
     throw NotCompiled{"a call of " + short_repr(callable)};
   if (named("len") && count == 1) {
     if (args[0].kind == Kind::Tuple) return of_int(integer(static_cast<int64_t>(args[0].items.size())), true);
+    if (const std::optional<Typed> list = list_of(args[0])) return of_int(load(list->ids[0], py::kListSize), true);
     if (const Typed* array = array_of(args[0]); array && array->ids.size() > 1) return of_int(array->ids[1], true);
   }
   if (named("abs") && count == 1 && args[0].is_number() && args[0].kind != Kind::Bool) {
@@ -270,8 +281,87 @@ Typed LoopTranslator::get_attr(const Typed& v, PyObject* name) {
   return made;
 }
 
+/// `list.append`, as the interpreter has it in front of the call: the method and the list.
+bool LoopTranslator::load_append(const Typed& v, PyObject* name) {
+  if (PyUnicode_CompareWithASCIIString(name, "append") != 0) return false;
+  const std::optional<Typed> list = list_of(known(v));
+  if (!list) return false;
+  pop();
+  Typed method;
+  method.kind = Kind::Object;
+  method.value = session_.constant(PyDict_GetItemString(PyList_Type.tp_dict, "append"));
+  push(std::move(method));
+  push(*list);
+  return true;
+}
+
+/// The next item of a list or array.
+void LoopTranslator::for_item(const Instr& i) {
+  std::vector<Typed>& stack = frame().stack;
+  Typed& iterator = stack[stack.size() - py::kIteratorSlots];
+  const Typed over = iterator.items[0];
+  const cfg::Id at = iterator.ids[0];
+  const cfg::Id length = over.kind == Kind::List ? load(over.ids[0], py::kListSize) : over.ids[1];
+  const uint32_t behind = frame().view->behind(frame().pc);
+  flush_pending();
+  State ended = state_;
+  Frame& last = ended.frames.back();
+  const bool was_there = iterator.slot != -1;
+  if (!was_there) {
+    last.stack.resize(last.stack.size() - py::kIteratorSlots);
+    last.pc = static_cast<uint32_t>(i.arg);
+  }
+  const cfg::Id more = op(Op::Lt, Type::I64, at, length);
+  if (was_there) {
+    // The interpreter ends an iterator that was there.
+    if (!state_.checkpoint) give_up("the state at the head of a loop cannot be kept");
+    cfg::Node n;
+    n.op = Op::Check;
+    n.args[0] = more;
+    n.exit = exit_at(*state_.checkpoint, {});
+    program_->exits.back().early = false;
+    add(n);
+  }
+  iterator.ids = {op(Op::Add, Type::I64, at, integer(1))};
+  frame().pc = behind;
+  const uint32_t here = block_;
+  if (!was_there) {
+    // The item is read in a block of its own, behind the test.
+    const uint32_t inside = static_cast<uint32_t>(cfg_.blocks.size());
+    cfg_.blocks.emplace_back();
+    const cfg::Edge end = edge_to(std::move(ended));
+    cfg::Block& b = cfg_.blocks[here];
+    b.end = cfg::Block::End::Branch;
+    b.condition = more;
+    b.to[0].block = inside;
+    b.to[1] = end;
+    block_ = inside;
+  }
+  if (over.kind == Kind::List) {
+    push(item_of(over, at));
+  } else {
+    const std::size_t rank = (over.ids.size() - 1) / 2;
+    Typed key = of_int(at, true);
+    if (rank == 0) throw NotCompiled{"a loop over an array without axes"};
+    push(get_item(over, key));
+  }
+}
+
 void LoopTranslator::get_iter() {
   const Typed v = pop_known();
+  std::optional<Typed> over = list_of(v);
+  if (!over)
+    if (const Typed* array = array_of(v); array && array->ids.size() > 1) over = *array;
+  if (over) {
+    Typed iterator;
+    iterator.kind = Kind::Iterator;
+    iterator.ids = {integer(0)};
+    iterator.items = {*over};
+    if (over->kind == Kind::List && py::kIteratorSlots > 1) throw NotCompiled{"a loop over a list"};
+    push(std::move(iterator));
+    if constexpr (py::kIteratorSlots > 1) push(null());
+    return;
+  }
   if (v.kind != Kind::Range) throw NotCompiled{"a loop over what is no range"};
   Typed iterator;
   iterator.kind = Kind::RangeIterator;

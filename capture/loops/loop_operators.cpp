@@ -1,9 +1,12 @@
 // Operators and subscripts of a compiled loop, with the results and types that the interpreter gives.
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <utility>
 
 #include "capture/loops/translator.h"
 #include "capture/py/extent.h"
+#include "capture/py/layouts.h"
 
 namespace framejit::capture {
 
@@ -43,6 +46,44 @@ const cfg::Function kFloatMod{"float_mod", reinterpret_cast<const void*>(&float_
 const cfg::Function kFloatFloorDiv{"float_floordiv", reinterpret_cast<const void*>(&float_floor_div), Type::F64, 2,
                                    Type::F64};
 const cfg::Function kFloatPower{"pow", reinterpret_cast<const void*>(&power), Type::F64, 2, Type::F64};
+
+/// Puts an object in the place of a number of a list. 0: nothing was done.
+int64_t replace(int64_t slot, PyObject* made) {
+  auto** at = reinterpret_cast<PyObject**>(slot);
+  if (!made) return PyErr_Clear(), 0;
+  if (!PyFloat_CheckExact(*at) && !PyLong_CheckExact(*at)) return Py_DECREF(made), 0;  // what goes may run code
+  PyObject* before = std::exchange(*at, made);
+  Py_DECREF(before);
+  return 1;
+}
+
+int64_t store_float(int64_t slot, int64_t bits) {
+  PyObject* held = *reinterpret_cast<PyObject**>(slot);
+  if (PyFloat_CheckExact(held) && Py_REFCNT(held) == 1) {  // nobody else sees it
+    reinterpret_cast<PyFloatObject*>(held)->ob_fval = std::bit_cast<double>(bits);
+    return 1;
+  }
+  return replace(slot, PyFloat_FromDouble(std::bit_cast<double>(bits)));
+}
+
+int64_t store_int(int64_t slot, int64_t value) { return replace(slot, PyLong_FromLongLong(value)); }
+
+int64_t append_object(int64_t list, PyObject* made) {
+  const Ref<> item = Ref<>::steal(made);
+  if (item && PyList_Append(reinterpret_cast<PyObject*>(list), item.get()) == 0) return 1;
+  return PyErr_Clear(), 0;
+}
+
+int64_t append_float(int64_t list, int64_t bits) {
+  return append_object(list, PyFloat_FromDouble(std::bit_cast<double>(bits)));
+}
+
+int64_t append_int(int64_t list, int64_t value) { return append_object(list, PyLong_FromLongLong(value)); }
+
+#define FRAMEJIT_UPDATE(name) {#name, reinterpret_cast<const void*>(&name), Type::I64, 2, Type::I64}
+const cfg::Function kStoreFloat FRAMEJIT_UPDATE(store_float), kStoreInt FRAMEJIT_UPDATE(store_int),
+    kAppendFloat FRAMEJIT_UPDATE(append_float), kAppendInt FRAMEJIT_UPDATE(append_int);
+#undef FRAMEJIT_UPDATE
 
 constexpr int64_t kExactInFloat = int64_t{1} << 53;
 
@@ -388,6 +429,8 @@ Typed LoopTranslator::get_item(const Typed& container, const Typed& key) {
     if (at < 0 || at >= count) throw NotCompiled{"an index outside of a tuple"};
     return container.items[static_cast<std::size_t>(at)];
   }
+  if (const std::optional<Typed> list = list_of(container))
+    return item_of(*list, index(key, load(list->ids[0], py::kListSize)));
   const Typed* found = array_of(container);
   if (!found) throw NotCompiled{"a subscript of what is no array"};
   const Typed array = *found;
@@ -403,7 +446,34 @@ Typed LoopTranslator::get_item(const Typed& container, const Typed& key) {
   return of_scalar(add(n), array.dtype);
 }
 
+void LoopTranslator::update(const cfg::Function& function, cfg::Id a, cfg::Id b) {
+  flush_pending();
+  cfg::Node n;
+  n.op = Op::Update;
+  n.type = Type::I64;
+  n.function = &function;
+  n.args[0] = a;
+  n.args[1] = b;
+  // Where it fails nothing was done: the state from before the update is still the right one.
+  check(add(n));
+}
+
+void LoopTranslator::append(const Typed& list, const Typed& item) {
+  if (item.kind == Kind::Float) update(kAppendFloat, list.ids[0], op(Op::Bits, Type::I64, item.ids[0]));
+  else if (item.kind == Kind::Int) update(kAppendInt, list.ids[0], item.ids[0]);
+  else throw NotCompiled{"an append of what is no int or float"};
+}
+
 void LoopTranslator::set_item(const Typed& container, const Typed& key, const Typed& value) {
+  if (const std::optional<Typed> list = list_of(container)) {
+    const bool is_float = value.kind == Kind::Float && list->holds == "f";
+    if (!is_float && (value.kind != Kind::Int || list->holds != "i")) throw NotCompiled{"an assignment of another type to an item of a list"};
+    const cfg::Id at = index(key, load(list->ids[0], py::kListSize));
+    const cfg::Id slot = op(Op::Add, Type::I64, load(list->ids[0], py::kListItems), op(Op::Mul, Type::I64, at, integer(sizeof(PyObject*))));
+    if (is_float) update(kStoreFloat, slot, op(Op::Bits, Type::I64, value.ids[0]));
+    else update(kStoreInt, slot, value.ids[0]);
+    return;
+  }
   const Typed* found = array_of(container);
   if (!found) throw NotCompiled{"an assignment to an item of what is no array"};
   const Typed array = *found;

@@ -30,6 +30,9 @@ struct LoopObject {
     RangeIterator,  // next, how many are left, step
     Advanced,       // the iterator over a range that is at this place of the stack: next, how many are left
     Tuple,          // parts
+    Pointer,        // an object, by its address
+    Iterator,       // over part 0: the next index
+    Resumed,        // the iterator that is at this place of the stack: the next index
   } kind = Kind::Null;
   Ref<> object;
   uint32_t index = 0;

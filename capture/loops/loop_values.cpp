@@ -2,6 +2,8 @@
 #include <algorithm>
 
 #include "capture/loops/translator.h"
+#include "capture/py/cpython/facts.h"
+#include "capture/py/layouts.h"
 #include "graph/layout.h"
 
 namespace framejit::capture {
@@ -188,6 +190,76 @@ const Typed* LoopTranslator::array_of(const Typed& v) {
   view.ids.insert(view.ids.end(), strides.begin(), strides.end());
   made = std::move(view);
   return &made;
+}
+
+namespace {
+
+/// What the items of a list are, by the first of them.
+std::string held_by(PyObject* list, int depth = 0) {
+  constexpr int kDeep = 4;
+  PyObject* first = PyList_GET_SIZE(list) > 0 ? PyList_GET_ITEM(list, 0) : nullptr;
+  if (first && PyFloat_CheckExact(first)) return "f";
+  if (first && PyLong_CheckExact(first)) return "i";
+  return first && PyList_CheckExact(first) && depth < kDeep ? "l" + held_by(first, depth + 1) : "";
+}
+
+}  // namespace
+
+/// A list by its address; nothing for anything else.
+std::optional<Typed> LoopTranslator::list_of(const Typed& v) {
+  if (v.kind == Kind::List) return v;
+  if (v.kind != Kind::Object || v.value->kind != ValueKind::List || !v.value->source || !v.value->object) return std::nullopt;
+  Typed list;
+  list.kind = Kind::List;
+  list.ids = {input(cfg::Op::Object, fetched(v.value->source))};
+  list.holds = held_by(v.value->object.get());
+  return list;
+}
+
+cfg::Id LoopTranslator::load(cfg::Id base, int offset, cfg::Mem mem, cfg::Id at, int scale) {
+  cfg::Node n;
+  n.op = cfg::Op::Load;
+  n.mem = mem;
+  n.type = cfg::type_of(mem);
+  n.args[0] = base;
+  n.args[1] = at;
+  n.scale = static_cast<uint8_t>(scale);
+  n.imm = offset;
+  return add(n);
+}
+
+void LoopTranslator::check_type(cfg::Id object, PyTypeObject* type) {
+  check(op(cfg::Op::Eq, cfg::Type::I64, load(object, py::kTypeField), integer(reinterpret_cast<int64_t>(type))));
+}
+
+/// The item at an index that is known to be within the list.
+Typed LoopTranslator::item_of(const Typed& list, cfg::Id at) {
+  if (list.holds.empty()) throw NotCompiled{"an item of a list of other things than numbers"};
+  const cfg::Id item = load(load(list.ids[0], py::kListItems), 0, cfg::Mem::I64, at, sizeof(PyObject*));
+  switch (list.holds[0]) {
+    case 'f': check_type(item, &PyFloat_Type); return of_float(load(item, py::kFloatValue, cfg::Mem::F64));
+    case 'i': {
+      // Ints of one digit.
+      check_type(item, &PyLong_Type);
+      const cfg::Id tag = load(item, py::kIntTag), digit = load(item, py::kIntDigit, cfg::Mem::U32);
+      if constexpr (py::kIntsHaveTags) {
+        check(op(cfg::Op::Below, cfg::Type::I64, tag, integer(2 << 3)));
+        const cfg::Id sign = op(cfg::Op::Sub, cfg::Type::I64, integer(1), op(cfg::Op::And, cfg::Type::I64, tag, integer(3)));
+        return of_int(op(cfg::Op::Mul, cfg::Type::I64, sign, digit));
+      } else {
+        check(op(cfg::Op::Below, cfg::Type::I64, op(cfg::Op::Add, cfg::Type::I64, tag, integer(1)), integer(3)));
+        return of_int(op(cfg::Op::Mul, cfg::Type::I64, tag, digit));
+      }
+    }
+    default: {
+      check_type(item, &PyList_Type);
+      Typed inner;
+      inner.kind = Kind::List;
+      inner.ids = {item};
+      inner.holds = list.holds.substr(1);
+      return inner;
+    }
+  }
 }
 
 /// Is the value true, as 0 or 1?

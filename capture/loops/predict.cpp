@@ -79,6 +79,17 @@ Typed LoopTranslator::imagined(Value* v) {
       made.kind = Kind::RangeIterator;
       for (int k = 0; k < 3; ++k) made.ids.push_back(unknown(cfg::Type::I64));
       return made;
+    case ValueKind::List:
+      if (!v->source) {
+        made.kind = Kind::List;
+        made.ids.push_back(unknown(cfg::Type::I64));
+        if (!v->items.empty()) {
+          const Typed first = imagined(v->items[0]);
+          made.holds = first.kind == Kind::Float ? "f" : first.kind == Kind::Int ? "i" : first.kind == Kind::List ? "l" + first.holds : "";
+        }
+        return made;
+      }
+      [[fallthrough]];
     default:
       if (v->source && v->object) {
         made.value = executor_.lazy(v->object.get(), v->source);

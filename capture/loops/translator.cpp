@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "capture/py/cpython/facts.h"
+#include "capture/py/layouts.h"
 #include "capture/py/repr.h"
 #include "graph/support/check.h"
 
@@ -169,7 +170,8 @@ void LoopTranslator::flush_pending() {
 // Checkpoints and exits.
 
 bool LoopTranslator::can_make(const Typed& v) const {
-  if (v.kind == Kind::Tuple) return std::all_of(v.items.begin(), v.items.end(), [&](const Typed& i) { return can_make(i); });
+  if (v.kind == Kind::Tuple || v.kind == Kind::Iterator)
+    return std::all_of(v.items.begin(), v.items.end(), [&](const Typed& i) { return can_make(i); });
   return v.kind != Kind::Object || v.slot != -1 || v.value->source || v.value->is_constant();
 }
 
@@ -230,6 +232,12 @@ uint32_t LoopTranslator::object_of(LoopExit& exit, std::vector<cfg::Id>& values,
     case Kind::RangeIterator:
       o.kind = v.slot != -1 ? Made::Advanced : Made::RangeIterator;
       o.index = static_cast<uint32_t>(place_on_stack(v.slot));
+      break;
+    case Kind::List: o.kind = Made::Pointer; break;
+    case Kind::Iterator:
+      o.kind = v.slot != -1 ? Made::Resumed : Made::Iterator;
+      o.index = static_cast<uint32_t>(place_on_stack(v.slot));
+      if (v.slot == -1) o.parts.push_back(object_of(exit, values, made, v.items[0]));
       break;
     case Kind::Tuple:
       o.kind = Made::Tuple;
@@ -315,6 +323,11 @@ void LoopTranslator::append_key(std::string& key, const Typed& v, Origins& origi
     case Kind::RangeIterator:
       key += v.natural ? '+' : '-';
       number(v.slot);
+      break;
+    case Kind::List: key += v.holds + ","; break;
+    case Kind::Iterator:
+      number(v.slot);
+      append_key(key, v.items[0], origins);
       break;
     case Kind::Tuple:
       number(static_cast<int64_t>(v.items.size()));
@@ -553,6 +566,7 @@ void LoopTranslator::step(const Instr& i) {
     }
     case Opcode::LoadAttr: push(get_attr(pop_known(), f.view->name(i.arg))); return next();
     case Opcode::LoadMethod: {
+      if (load_append(frame().stack.back(), f.view->name(i.arg))) return next();
       Typed v = get_attr(pop_known(), f.view->name(i.arg));
       Typed null;
       null.kind = Kind::Null;
@@ -643,7 +657,8 @@ void LoopTranslator::step(const Instr& i) {
       return;
     }
     case Opcode::GetIter: get_iter(); return next();
-    case Opcode::ForIter: return for_iter(i);
+    case Opcode::ForIter:
+      return f.stack[f.stack.size() - py::kIteratorSlots].kind == Kind::Iterator ? for_item(i) : for_iter(i);
     case Opcode::Call: return do_call(i);
     case Opcode::ReturnValue: return do_return(pop());
     case Opcode::ReturnConst: return do_return(literal(f.view->constant(i.arg)));
@@ -733,6 +748,30 @@ void LoopTranslator::enter(State& state) {
       }
       f.stack.push_back(std::move(v));
       continue;
+    }
+    if (PyObject* sequence = py::sequence_of(o)) {
+      executor_.guard(GuardKind::Type, source, reinterpret_cast<PyObject*>(Py_TYPE(o)));
+      auto of = std::make_shared<Source>();
+      of->kind = SourceKind::Self;
+      of->base = source;
+      Typed over = known(object(sequence, of, -1));
+      if (const Typed* array = array_of(over)) over = *array;
+      else if (const std::optional<Typed> list = list_of(over)) over = *list;
+      if (over.kind != Kind::Object) {
+        Typed v;
+        v.kind = Kind::Iterator;
+        v.slot = slot;
+        v.natural = true;
+        cfg::Node n;
+        n.op = cfg::Op::Load;
+        n.type = cfg::Type::I64;
+        n.args[0] = input(cfg::Op::Object, fetched(source));
+        n.imm = py::kIteratorIndex;
+        v.ids = {at_entry(n)};
+        v.items = {std::move(over)};
+        f.stack.push_back(std::move(v));
+        continue;
+      }
     }
     f.stack.push_back(object(o, source, slot));
   }

@@ -23,7 +23,21 @@ namespace framejit::capture {
 
 /// What a variable or a stack entry is, as far as the compiled loop knows.
 struct Typed {
-  enum class Kind : uint8_t { Unbound, Null, Object, Int, Bool, Float, Scalar, View, Range, RangeIterator, Tuple };
+  enum class Kind : uint8_t {
+    Unbound,
+    Null,
+    Object,
+    Int,
+    Bool,
+    Float,
+    Scalar,
+    View,
+    Range,
+    RangeIterator,
+    Tuple,
+    List,
+    Iterator
+  };
   Kind kind = Kind::Unbound;
   Value* value = nullptr;              // Object: what it is
   int slot = -1;                       // Object: the local that holds it since the entry. RangeIterator: place on the
@@ -33,7 +47,8 @@ struct Typed {
   bool natural = false;                // Int, Scalar, RangeIterator: never below 0
   uint32_t array = 0;                  // View: place in LoopProgram::fetched
   std::vector<cfg::Id> ids;            // its values: see LoopObject
-  std::vector<Typed> items;            // Tuple
+  std::vector<Typed> items;            // Tuple. Iterator: what it goes over
+  std::string holds;                   // List: what its items are: f, i, or l and what the items of these are; "": not known
 
   bool is_number() const {
     return kind == Kind::Int || kind == Kind::Bool || kind == Kind::Float || kind == Kind::Scalar;
@@ -132,6 +147,11 @@ class LoopTranslator {
   Typed of_value(Value* v);
   Typed literal(PyObject* object);
   const Typed* array_of(const Typed& v);
+  std::optional<Typed> list_of(const Typed& v);
+  Typed item_of(const Typed& list, cfg::Id index);
+  cfg::Id load(cfg::Id base, int offset, cfg::Mem mem = cfg::Mem::I64, cfg::Id index = cfg::kNone, int scale = 1);
+  void check_type(cfg::Id object, PyTypeObject* type);
+  void update(const cfg::Function& function, cfg::Id a, cfg::Id b);
   cfg::Id dim(const graph::Dim& d);
   cfg::Id truth(const Typed& v);
   static Typed of_int(cfg::Id id, bool natural = false);
@@ -169,6 +189,9 @@ class LoopTranslator {
   Typed get_attr(const Typed& v, PyObject* name);
   void get_iter();
   void for_iter(const Instr& i);
+  void for_item(const Instr& i);
+  bool load_append(const Typed& v, PyObject* name);
+  void append(const Typed& list, const Typed& item);
 
   const CaptureRequest& request_;
   Varied varied_;

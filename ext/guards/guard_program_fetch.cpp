@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "capture/py/instance.h"
+#include "capture/py/layouts.h"
 #include "capture/py/lru_cache.h"
 #include "ext/guards/guard_program_impl.h"
 
@@ -110,6 +111,7 @@ PyObject* fetch_index(PyObject* sequence, int64_t index) {
 PyObject* fetch_self(PyObject* method) {
   if (!method) return nullptr;
   if (PyMethod_Check(method)) return PyMethod_GET_SELF(method);
+  if (PyObject* sequence = capture::py::sequence_of(method)) return sequence;
   return Py_IS_TYPE(method, &PyCFunction_Type) ? PyCFunction_GET_SELF(method) : nullptr;
 }
 

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "capture/py/cpython/facts.h"
+#include "capture/py/layouts.h"
 #include "codegen/emit_cfg.h"
 #include "ext/arrays/errstate.h"
 #include "ext/arrays/numpy_api.h"
@@ -118,6 +119,18 @@ Ref<> CompiledLoop::new_object(const LoopExit& exit, uint32_t index, const int64
       advance(iterator, v[0], v[1]);
       return Ref<>::share(iterator);
     }
+    case Kind::Pointer: return Ref<>::share(reinterpret_cast<PyObject*>(v[0]));
+    case Kind::Iterator: {
+      const Ref<> over = object(exit, o.parts[0], values, m, frame, made);
+      Ref<> iterator = over ? Ref<>::steal(PyObject_GetIter(over.get())) : Ref<>();
+      if (iterator) field(iterator.get(), py::kIteratorIndex) = v[0];
+      return iterator;
+    }
+    case Kind::Resumed: {
+      PyObject* iterator = frame.stack[o.index];
+      field(iterator, py::kIteratorIndex) = v[0];
+      return Ref<>::share(iterator);
+    }
     case Kind::Tuple: {
       Ref<> tuple = Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(o.parts.size())));
       for (std::size_t k = 0; tuple && k < o.parts.size(); ++k) {
@@ -172,7 +185,8 @@ bool CompiledLoop::run(const Matched& m, const capture::FrameView& frame, captur
     if (static_cast<int>(i) >= exit.kept) {
       update.stack.push_back(make(exit.stack[i]));
     } else {
-      if (exit.objects[exit.stack[i]].kind == LoopObject::Kind::Advanced) Py_DECREF(make(exit.stack[i]));
+      const LoopObject::Kind kind = exit.objects[exit.stack[i]].kind;
+      if (kind == LoopObject::Kind::Advanced || kind == LoopObject::Kind::Resumed) Py_DECREF(make(exit.stack[i]));
       update.stack.push_back(nullptr);
     }
   }

@@ -44,7 +44,7 @@ enum class Effect : uint8_t { Pure, Reads, Checks, Writes };
   X(Select, "select", 3, Pure)                                                                                          \
   X(Load, "load", 2, Reads) X(Store, "store", 3, Writes)                                                                \
   X(Check, "check", 1, Checks) X(CheckFinite, "check.finite", 1, Checks) X(Poll, "poll", 0, Checks)                     \
-  X(Call, "call", 3, Pure)
+  X(Call, "call", 3, Pure) X(Update, "update", 3, Writes) X(Bits, "bits", 1, Pure)
 // clang-format on
 
 enum class Op : uint8_t {
@@ -60,7 +60,8 @@ struct OpInfo {
 };
 const OpInfo& info(Op op);
 
-/// A function in C that a Call makes: of one to three floats or integers, without effects.
+/// A function in C that a Call or an Update makes: of one to three floats or integers. That of a Call has no effects. That
+/// of an Update gives 0 where it has done nothing.
 struct Function {
   const char* name;
   const void* address;

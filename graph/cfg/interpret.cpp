@@ -148,7 +148,9 @@ int64_t interpret(const Cfg& cfg, const Inputs& in, int64_t* out, int64_t most) 
           if (!(of == Type::F64 ? std::isfinite(f64(a[0])) : std::isfinite(f32(a[0])))) return leave(n.exit);
           break;
         case Op::Poll: break;
-        case Op::Call: value[id] = call(*n.function, a); break;
+        case Op::Call:
+        case Op::Update: value[id] = call(*n.function, a); break;
+        case Op::Bits: value[id] = a[0]; break;
         default:
           value[id] = of == Type::F64   ? float_op<double>(n.op, f64(a[0]), f64(a[1]))
                       : of == Type::F32 ? float_op<float>(n.op, f32(a[0]), f32(a[1]))

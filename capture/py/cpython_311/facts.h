@@ -29,5 +29,7 @@ inline constexpr bool kSumCompensatesAll = false;
 inline constexpr bool kCollectsAtEvalBreaker = false;
 /// Where the fields of an iterator over a range lie, in bytes; the number of items that were taken, or -1: `start` moves.
 inline constexpr int kRangeIndex = 16, kRangeStart = 24, kRangeStep = 32, kRangeLength = 40;
+/// The word in front of an int's digits is a tag, of sign and count (else the count, with the int's sign).
+inline constexpr bool kIntsHaveTags = false;
 
 }  // namespace framejit::capture::py

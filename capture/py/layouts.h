@@ -1,0 +1,26 @@
+// Where the fields of builtin objects lie, in bytes: what machine code reads. The same in all versions; what differs is in
+// cpython/facts.h.
+#pragma once
+
+#include <Python.h>
+
+#include <cstddef>
+
+namespace framejit::capture::py {
+
+inline constexpr int kTypeField = offsetof(PyObject, ob_type);
+inline constexpr int kFloatValue = offsetof(PyFloatObject, ob_fval);
+inline constexpr int kListSize = offsetof(PyVarObject, ob_size);
+inline constexpr int kListItems = offsetof(PyListObject, ob_item);
+/// Of an int: its tag or its count of digits, and its first digit.
+inline constexpr int kIntTag = sizeof(PyObject), kIntDigit = sizeof(PyObject) + sizeof(Py_ssize_t);
+/// Of an iterator over a list, a tuple, or what has __getitem__: the next index, and what it goes over.
+inline constexpr int kIteratorIndex = sizeof(PyObject), kIteratorSequence = sizeof(PyObject) + sizeof(Py_ssize_t);
+
+/// What such an iterator goes over, borrowed; null: it is at its end, or none.
+inline PyObject* sequence_of(PyObject* iterator) {
+  if (!Py_IS_TYPE(iterator, &PyListIter_Type) && !Py_IS_TYPE(iterator, &PySeqIter_Type)) return nullptr;
+  return *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(iterator) + kIteratorSequence);
+}
+
+}  // namespace framejit::capture::py
