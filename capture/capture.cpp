@@ -314,13 +314,14 @@ CaptureOutcome Attempt::run() {
     const uint32_t before = frame_.pc;
     const int64_t most = request_.options.break_every;
     const bool known_loop = request_.element_loops && request_.element_loops->count(before) != 0;
-    const bool compiled_loop = !known_loop && request_.options.loops && before != request_.entry && !session_.has_tape() &&
+    const bool compiled_loop = !known_loop && request_.options.loops && before != request_.entry &&
+                               !session_.has_tape() &&
                                !(request_.bytecode_loops && request_.bytecode_loops->count(before)) &&
                                executor_.loops.leaves(executor_, frame_);
     if (compiled_loop && request_.element_loops) request_.element_loops->insert(before);
-    Step done = most > 0 && executed >= most ? break_at(BreakId::Stress)
+    Step done = most > 0 && executed >= most  ? break_at(BreakId::Stress)
                 : known_loop || compiled_loop ? break_at(BreakId::ElementLoop)
-                                             : frame_.advance();
+                                              : frame_.advance();
     if (done && *done == Flow::Returned) {
       if (is_materializable(frame_.returned) && can_commit()) return finish(nullptr, frame_.returned, {});
       done = break_at(BreakId::UnsupportedInstruction, "a result that cannot be made again");
@@ -343,8 +344,9 @@ CaptureOutcome Attempt::run() {
     const bool too_long = why.id == BreakId::CapturedTooMuch || why.id == BreakId::CaptureTime;
     if (too_long && why.detail.empty()) why.detail = longest();
     why.raised = nullptr;
-    why.before_loop = why.before_loop || compiled_loop ||
-                      (known_loop && request_.options.loops && !(request_.bytecode_loops && request_.bytecode_loops->count(before)));
+    why.before_loop =
+        why.before_loop || compiled_loop ||
+        (known_loop && request_.options.loops && !(request_.bytecode_loops && request_.bytecode_loops->count(before)));
     const std::shared_ptr<const Guard> while_holds = std::exchange(why.while_holds, nullptr);
     std::vector<Ref<PyCodeObject>> reached;
     for (PyCodeObject* code : std::exchange(why.callees, {})) reached.push_back(Ref<PyCodeObject>::share(code));

@@ -106,7 +106,7 @@ struct Region {
 struct CaptureOptions {
   bool fullgraph = false;
   bool o1 = false;
-  bool loops = false;     // those over scalars and elements are left to be compiled as loops
+  bool loops = false;       // those over scalars and elements are left to be compiled as loops
   bool any_work = false;    // a region without array work is one too (stress)
   int64_t break_every = 0;  // stress: a region ends after so many instructions of its own frame; 0: never for that
   uint32_t instruction_limit = 20000;    // executed at most, and for each graph node

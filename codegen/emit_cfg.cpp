@@ -1,5 +1,5 @@
-// Control-flow graphs to machine code. A value is a virtual register of asmjit's compiler; parameters of blocks are moved
-// along edges; exits stand behind all blocks.
+// Control-flow graphs to machine code. A value is a virtual register of asmjit's compiler; parameters of blocks are
+// moved along edges; exits stand behind all blocks.
 #include "codegen/emit_cfg.h"
 
 #include <asmjit/x86.h>
@@ -81,7 +81,8 @@ class CfgEmitter {
   }
 
   bool is_small(Id id) const {
-    return cfg_.is_const(id) && cfg_.at(id).type == Type::I64 && cfg_.at(id).imm == static_cast<int32_t>(cfg_.at(id).imm);
+    return cfg_.is_const(id) && cfg_.at(id).type == Type::I64 &&
+           cfg_.at(id).imm == static_cast<int32_t>(cfg_.at(id).imm);
   }
 
   Gp gp(Id id) {
@@ -106,9 +107,9 @@ class CfgEmitter {
   }
 
   Mem constant(const Node& n) {
-    return n.type == Type::F64 ? cc_.newDoubleConst(asmjit::ConstPoolScope::kLocal, std::bit_cast<double>(n.imm))
-                               : cc_.newFloatConst(asmjit::ConstPoolScope::kLocal,
-                                                   std::bit_cast<float>(static_cast<uint32_t>(n.imm)));
+    return n.type == Type::F64
+               ? cc_.newDoubleConst(asmjit::ConstPoolScope::kLocal, std::bit_cast<double>(n.imm))
+               : cc_.newFloatConst(asmjit::ConstPoolScope::kLocal, std::bit_cast<float>(static_cast<uint32_t>(n.imm)));
   }
   void load_constant(const Xmm& to, const Node& n) {
     if (n.imm == 0) cc_.vxorps(to, to, to);
@@ -271,7 +272,8 @@ class CfgEmitter {
     else if (cfg_.is_const(n.args[1]) && is_small(n.args[1]))
       at = asmjit::x86::ptr(gp(n.args[0]), displacement + static_cast<int32_t>(cfg_.at(n.args[1]).imm) * n.scale);
     else
-      at = asmjit::x86::ptr(gp(n.args[0]), gp(n.args[1]), static_cast<uint32_t>(std::countr_zero(n.scale)), displacement);
+      at = asmjit::x86::ptr(gp(n.args[0]), gp(n.args[1]), static_cast<uint32_t>(std::countr_zero(n.scale)),
+                            displacement);
     at.setSize(static_cast<uint32_t>(cfg::size_of(n.mem)));
     return at;
   }
@@ -493,7 +495,8 @@ class CfgEmitter {
     switch (n.op) {
       case Op::Const: return;
       case Op::Symbol: return void(cc_.mov(gp(id), asmjit::x86::qword_ptr(symbols_, static_cast<int32_t>(8 * n.imm))));
-      case Op::Pointer: return void(cc_.mov(gp(id), asmjit::x86::qword_ptr(pointers_, static_cast<int32_t>(8 * n.imm))));
+      case Op::Pointer:
+        return void(cc_.mov(gp(id), asmjit::x86::qword_ptr(pointers_, static_cast<int32_t>(8 * n.imm))));
       case Op::Object: return void(cc_.mov(gp(id), asmjit::x86::qword_ptr(objects_, static_cast<int32_t>(8 * n.imm))));
       case Op::Load: return emit_load(id);
       case Op::Store: return emit_store(n);
@@ -506,9 +509,7 @@ class CfgEmitter {
         compare_floats(cfg_.at(n.args[0]).type, difference, difference);
         return void(cc_.j(Cond::kP, exit(n.exit)));
       }
-      case Op::Poll:
-        cc_.cmp(asmjit::x86::byte_ptr(poll_), 0);
-        return void(cc_.j(Cond::kNE, exit(n.exit)));
+      case Op::Poll: cc_.cmp(asmjit::x86::byte_ptr(poll_), 0); return void(cc_.j(Cond::kNE, exit(n.exit)));
       case Op::Call:
       case Op::Update: return emit_call(id);
       case Op::Bits: return void(cc_.vmovq(gp(id), xmm(n.args[0])));

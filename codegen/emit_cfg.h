@@ -14,6 +14,7 @@ namespace framejit::codegen {
 using CfgFn = int64_t (*)(const int64_t* symbols, char* const* pointers, void* const* objects, int64_t* out,
                           const unsigned char* poll);
 
-Expected<KernelCode, std::string> emit(const cfg::Cfg& cfg, const std::string& name, Isa isa, bool with_listing = false);
+Expected<KernelCode, std::string> emit(const cfg::Cfg& cfg, const std::string& name, Isa isa,
+                                       bool with_listing = false);
 
 }  // namespace framejit::codegen

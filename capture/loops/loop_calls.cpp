@@ -26,11 +26,11 @@ using Two = double (*)(double, double);
 // What the functions of the module math end in, for finite numbers with finite results.
 #define FRAMEJIT_ONE(name) {#name, reinterpret_cast<const void*>(static_cast<One>(std::name)), Type::F64, 1, Type::F64}
 #define FRAMEJIT_TWO(name) {#name, reinterpret_cast<const void*>(static_cast<Two>(std::name)), Type::F64, 2, Type::F64}
-const cfg::Function kMath[] = {
-    FRAMEJIT_ONE(sin),  FRAMEJIT_ONE(cos),   FRAMEJIT_ONE(tan),   FRAMEJIT_ONE(asin),  FRAMEJIT_ONE(acos),
-    FRAMEJIT_ONE(atan), FRAMEJIT_ONE(sinh),  FRAMEJIT_ONE(cosh),  FRAMEJIT_ONE(tanh),  FRAMEJIT_ONE(exp),
-    FRAMEJIT_ONE(log),  FRAMEJIT_ONE(log2),  FRAMEJIT_ONE(log10), FRAMEJIT_ONE(log1p), FRAMEJIT_ONE(expm1),
-    FRAMEJIT_TWO(pow),  FRAMEJIT_TWO(atan2), FRAMEJIT_TWO(fmod),  FRAMEJIT_TWO(copysign)};
+const cfg::Function kMath[] = {FRAMEJIT_ONE(sin),   FRAMEJIT_ONE(cos),   FRAMEJIT_ONE(tan),     FRAMEJIT_ONE(asin),
+                               FRAMEJIT_ONE(acos),  FRAMEJIT_ONE(atan),  FRAMEJIT_ONE(sinh),    FRAMEJIT_ONE(cosh),
+                               FRAMEJIT_ONE(tanh),  FRAMEJIT_ONE(exp),   FRAMEJIT_ONE(log),     FRAMEJIT_ONE(log2),
+                               FRAMEJIT_ONE(log10), FRAMEJIT_ONE(log1p), FRAMEJIT_ONE(expm1),   FRAMEJIT_TWO(pow),
+                               FRAMEJIT_TWO(atan2), FRAMEJIT_TWO(fmod),  FRAMEJIT_TWO(copysign)};
 #undef FRAMEJIT_ONE
 #undef FRAMEJIT_TWO
 
@@ -117,7 +117,8 @@ Typed LoopTranslator::call_builtin(PyObject* callable, std::vector<Typed>& args)
       made.ids = {op(Op::Abs, type_of(id), id)};
     } else {
       if (v.kind == Kind::Scalar && v.dtype != DType::I64) throw NotCompiled{"abs() of a small integer"};
-      made.ids = {op(Op::Select, Type::I64, op(Op::Lt, Type::I64, id, integer(0)), exact(Op::SubExact, integer(0), id), id)};
+      made.ids = {
+          op(Op::Select, Type::I64, op(Op::Lt, Type::I64, id, integer(0)), exact(Op::SubExact, integer(0), id), id)};
     }
     return made;
   }
@@ -162,7 +163,8 @@ Typed LoopTranslator::call_math(const char* name, std::vector<Typed>& args) {
     }
     if (named("radians")) return of_float(op(Op::Mul, Type::F64, x, number(3.141592653589793 / 180.0)));
     if (named("degrees")) return of_float(op(Op::Mul, Type::F64, x, number(180.0 / 3.141592653589793)));
-    for (const auto& [whole, rounded] : {std::pair("floor", Op::Floor), std::pair("ceil", Op::Ceil), std::pair("trunc", Op::Trunc)})
+    for (const auto& [whole, rounded] :
+         {std::pair("floor", Op::Floor), std::pair("ceil", Op::Ceil), std::pair("trunc", Op::Trunc)})
       if (named(whole)) {
         if (args[0].kind != Kind::Float) throw refused();  // NumPy's scalars have methods of their own
         const cfg::Id made = op(rounded, Type::F64, x);
@@ -200,8 +202,8 @@ std::optional<Typed> LoopTranslator::call_numpy(PyObject* callable, std::vector<
     if (is("float64")) return result(settled(x), false);
     if (is("sqrt")) return std::erase(pending_, x), result(op(Op::Sqrt, Type::F64, x), true);
     if (is("absolute") || is("fabs")) return result(op(Op::Abs, Type::F64, settled(x)), false);
-    for (const auto& [name, rounded] : {std::pair("floor", Op::Floor), std::pair("ceil", Op::Ceil), std::pair("trunc", Op::Trunc),
-                                        std::pair("rint", Op::Rint)})
+    for (const auto& [name, rounded] : {std::pair("floor", Op::Floor), std::pair("ceil", Op::Ceil),
+                                        std::pair("trunc", Op::Trunc), std::pair("rint", Op::Rint)})
       if (is(name)) return result(op(rounded, Type::F64, settled(x)), false);
     return std::nullopt;
   }
@@ -213,8 +215,8 @@ std::optional<Typed> LoopTranslator::call_numpy(PyObject* callable, std::vector<
     // What is no number wins.
     const cfg::Id first = op(Op::Or, Type::I64, op(Op::Ne, Type::I64, x, x),
                              most ? op(Op::Le, Type::I64, y, x) : op(Op::Le, Type::I64, x, y));
-    check(op(Op::Ne, Type::I64, op(Op::Or, Type::I64, op(Op::Ne, Type::I64, x, y), op(Op::Ne, Type::I64, x, number(0.0))),
-             integer(0)));
+    check(op(Op::Ne, Type::I64,
+             op(Op::Or, Type::I64, op(Op::Ne, Type::I64, x, y), op(Op::Ne, Type::I64, x, number(0.0))), integer(0)));
     return result(op(Op::Select, Type::F64, first, x, y), false);
   }
   return std::nullopt;
@@ -222,15 +224,18 @@ std::optional<Typed> LoopTranslator::call_numpy(PyObject* callable, std::vector<
 
 void LoopTranslator::enter_function(Value* function, std::vector<Typed> args) {
   const std::string name = short_repr(function->object.get());
-  if (!function->source || !PyFunction_Check(function->object.get())) throw NotCompiled{"a call of a function made in the loop"};
+  if (!function->source || !PyFunction_Check(function->object.get()))
+    throw NotCompiled{"a call of a function made in the loop"};
   auto* object = reinterpret_cast<PyFunctionObject*>(function->object.get());
   auto* code = reinterpret_cast<PyCodeObject*>(object->func_code);
-  constexpr int kOther = CO_VARARGS | CO_VARKEYWORDS | CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE;
+  constexpr int kOther =
+      CO_VARARGS | CO_VARKEYWORDS | CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE;
   if ((code->co_flags & kOther) || code->co_kwonlyargcount || code->co_nfreevars || code->co_ncellvars ||
       code->co_argcount != static_cast<int>(args.size()))
     throw NotCompiled{"a call of " + name + " in a form that is not inlined"};
   if (state_.frames.size() >= kMostInlined) throw NotCompiled{"a recursive call of " + name};
-  if (request_.options.leave_alone && request_.options.leave_alone(code)) throw NotCompiled{"a call of " + name + ", which is disabled"};
+  if (request_.options.leave_alone && request_.options.leave_alone(code))
+    throw NotCompiled{"a call of " + name + ", which is disabled"};
   Guard g{};
   g.kind = GuardKind::Code;
   g.source = function->source;
@@ -370,8 +375,8 @@ void LoopTranslator::get_iter() {
   const int64_t by = cfg_.at(step).imm;
   const cfg::Id span = by > 0 ? exact(Op::SubExact, stop, start) : exact(Op::SubExact, start, stop);
   const int64_t size = by > 0 ? by : -by;
-  const cfg::Id some = size == 1 ? span
-                                 : op(Op::FloorDiv, Type::I64, exact(Op::AddExact, span, integer(size - 1)), integer(size));
+  const cfg::Id some =
+      size == 1 ? span : op(Op::FloorDiv, Type::I64, exact(Op::AddExact, span, integer(size - 1)), integer(size));
   const cfg::Id left = op(Op::Select, Type::I64, op(Op::Lt, Type::I64, integer(0), span), some, integer(0));
   iterator.ids = {start, left, step};
   push(std::move(iterator));
@@ -391,7 +396,8 @@ void LoopTranslator::for_iter(const Instr& i) {
   over.stack.resize(over.stack.size() - py::kIteratorSlots);
   over.pc = static_cast<uint32_t>(i.arg);
   const bool was_there = iterator.slot != -1;
-  const cfg::Id object = was_there ? input(Op::Object, fetched(slot_source(SourceKind::Stack, -2 - iterator.slot, ""))) : cfg::kNone;
+  const cfg::Id object =
+      was_there ? input(Op::Object, fetched(slot_source(SourceKind::Stack, -2 - iterator.slot, ""))) : cfg::kNone;
   iterator.ids = {op(Op::Add, Type::I64, next, step), op(Op::Sub, Type::I64, left, integer(1)), step};
   const bool natural = iterator.natural;
   push(of_int(next, natural));

@@ -207,9 +207,7 @@ Typed LoopTranslator::int_binary(int op_kind, const Typed& a, const Typed& b) {
       check(op(Op::Eq, Type::I64, op(Op::Shr, Type::I64, made, y), x));
       return of_int(made, a.natural);
     }
-    case kShr:
-      check(op(Op::Below, Type::I64, y, integer(64)));
-      return of_int(op(Op::Shr, Type::I64, x, y), a.natural);
+    case kShr: check(op(Op::Below, Type::I64, y, integer(64))); return of_int(op(Op::Shr, Type::I64, x, y), a.natural);
     case kTrueDiv: {
       const auto is_small = [&](cfg::Id v) {
         check(op(Op::Below, Type::I64, op(Op::Add, Type::I64, v, integer(kExactInFloat)), integer(2 * kExactInFloat)));
@@ -349,7 +347,8 @@ Typed LoopTranslator::compare(int py_op, const Typed& a, const Typed& b) {
   } else if (a.is_integer() != b.is_integer()) {
     const Typed& whole = a.is_integer() ? a : b;
     const Typed& real = a.is_integer() ? b : a;
-    if (real.kind == Kind::Scalar && real.dtype == DType::F32) throw NotCompiled{"a comparison of float32 and an integer"};
+    if (real.kind == Kind::Scalar && real.dtype == DType::F32)
+      throw NotCompiled{"a comparison of float32 and an integer"};
     // A float holds such an integer exactly; the interpreter compares others by their value.
     if (!cfg_.is_const(whole.ids[0]) || std::abs(cfg_.at(whole.ids[0]).imm) > kExactInFloat)
       check(op(Op::Below, Type::I64, op(Op::Add, Type::I64, whole.ids[0], integer(kExactInFloat)),
@@ -467,9 +466,11 @@ void LoopTranslator::append(const Typed& list, const Typed& item) {
 void LoopTranslator::set_item(const Typed& container, const Typed& key, const Typed& value) {
   if (const std::optional<Typed> list = list_of(container)) {
     const bool is_float = value.kind == Kind::Float && list->holds == "f";
-    if (!is_float && (value.kind != Kind::Int || list->holds != "i")) throw NotCompiled{"an assignment of another type to an item of a list"};
+    if (!is_float && (value.kind != Kind::Int || list->holds != "i"))
+      throw NotCompiled{"an assignment of another type to an item of a list"};
     const cfg::Id at = index(key, load(list->ids[0], py::kListSize));
-    const cfg::Id slot = op(Op::Add, Type::I64, load(list->ids[0], py::kListItems), op(Op::Mul, Type::I64, at, integer(sizeof(PyObject*))));
+    const cfg::Id slot = op(Op::Add, Type::I64, load(list->ids[0], py::kListItems),
+                            op(Op::Mul, Type::I64, at, integer(sizeof(PyObject*))));
     if (is_float) update(kStoreFloat, slot, op(Op::Bits, Type::I64, value.ids[0]));
     else update(kStoreInt, slot, value.ids[0]);
     return;

@@ -1,5 +1,5 @@
-// LoopProgram: a nest of loops over scalars and array elements as one control-flow graph, with what the interpreter needs
-// where it is left.
+// LoopProgram: a nest of loops over scalars and array elements as one control-flow graph, with what the interpreter
+// needs where it is left.
 #pragma once
 
 #include <cstdint>
@@ -48,15 +48,15 @@ struct LoopExit {
   std::vector<std::pair<int, uint32_t>> locals;  // slots that change: an object
   std::vector<uint32_t> stack;                   // the whole stack, bottom first
   int kept = 0;                                  // so many entries at its bottom are those of the entry
-  std::string why;     // what the interpreter has to do there, if the loop never does it
-  bool early = false;  // the interpreter goes on in the loop
+  std::string why;                               // what the interpreter has to do there, if the loop never does it
+  bool early = false;                            // the interpreter goes on in the loop
   int line = 0;
 };
 
 struct LoopProgram {
   cfg::Cfg cfg;
-  std::vector<LoopExit> exits;      // of the same numbers as those of the graph
-  std::vector<SourceRef> fetched;   // the objects that the graph's inputs and the exits name
+  std::vector<LoopExit> exits;       // of the same numbers as those of the graph
+  std::vector<SourceRef> fetched;    // the objects that the graph's inputs and the exits name
   std::vector<std::string> carried;  // for reports: the variables that change, with their types
   int line = 0, last_line = 0;
 };

@@ -12,7 +12,7 @@ using Kind = Typed::Kind;
 
 bool Typed::is_array() const {
   return kind == Kind::View || (kind == Kind::Object && (value->kind == ValueKind::Array ||
-                                                          (value->is_constant() && value->object.get() == Py_Ellipsis)));
+                                                         (value->is_constant() && value->object.get() == Py_Ellipsis)));
 }
 
 Typed LoopTranslator::of_int(cfg::Id id, bool natural) {
@@ -176,7 +176,8 @@ const Typed* LoopTranslator::array_of(const Typed& v) {
   };
   std::vector<cfg::Id> strides(rank);
   const bool c_order = type.strides == graph::c_strides(type.dtype, type.shape);
-  const bool symbolic = std::any_of(type.strides.begin(), type.strides.end(), [](const auto& d) { return !d.is_const(); });
+  const bool symbolic =
+      std::any_of(type.strides.begin(), type.strides.end(), [](const auto& d) { return !d.is_const(); });
   cfg::Id stride = integer(graph::size_of(type.dtype));
   for (std::size_t k = 0; k < rank; ++k) {
     const std::size_t axis = c_order ? rank - 1 - k : k;
@@ -208,7 +209,8 @@ std::string held_by(PyObject* list, int depth = 0) {
 /// A list by its address; nothing for anything else.
 std::optional<Typed> LoopTranslator::list_of(const Typed& v) {
   if (v.kind == Kind::List) return v;
-  if (v.kind != Kind::Object || v.value->kind != ValueKind::List || !v.value->source || !v.value->object) return std::nullopt;
+  if (v.kind != Kind::Object || v.value->kind != ValueKind::List || !v.value->source || !v.value->object)
+    return std::nullopt;
   Typed list;
   list.kind = Kind::List;
   list.ids = {input(cfg::Op::Object, fetched(v.value->source))};
@@ -244,7 +246,8 @@ Typed LoopTranslator::item_of(const Typed& list, cfg::Id at) {
       const cfg::Id tag = load(item, py::kIntTag), digit = load(item, py::kIntDigit, cfg::Mem::U32);
       if constexpr (py::kIntsHaveTags) {
         check(op(cfg::Op::Below, cfg::Type::I64, tag, integer(2 << 3)));
-        const cfg::Id sign = op(cfg::Op::Sub, cfg::Type::I64, integer(1), op(cfg::Op::And, cfg::Type::I64, tag, integer(3)));
+        const cfg::Id sign =
+            op(cfg::Op::Sub, cfg::Type::I64, integer(1), op(cfg::Op::And, cfg::Type::I64, tag, integer(3)));
         return of_int(op(cfg::Op::Mul, cfg::Type::I64, sign, digit));
       } else {
         check(op(cfg::Op::Below, cfg::Type::I64, op(cfg::Op::Add, cfg::Type::I64, tag, integer(1)), integer(3)));

@@ -1,4 +1,5 @@
-// Would a loop that capture has come to be compiled as a loop? Found by translating it from the types that are known there.
+// Would a loop that capture has come to be compiled as a loop? Found by translating it from the types that are known
+// there.
 #include <algorithm>
 
 #include "capture/flow.h"
@@ -62,7 +63,9 @@ Typed LoopTranslator::imagined(Value* v) {
       const graph::DType dtype = imagined_graph_->type(v->id).dtype;
       const int rank = imagined_graph_->type(v->id).rank();
       if (v->which != graph::kNoValue || v->partial || dtype == graph::DType::F16 || graph::is_complex(dtype)) break;
-      const cfg::Type type = dtype == graph::DType::F64 ? cfg::Type::F64 : dtype == graph::DType::F32 ? cfg::Type::F32 : cfg::Type::I64;
+      const cfg::Type type = dtype == graph::DType::F64   ? cfg::Type::F64
+                             : dtype == graph::DType::F32 ? cfg::Type::F32
+                                                          : cfg::Type::I64;
       if (v->wrap == Wrap::PyFloat) return of_float(unknown(cfg::Type::F64));
       if (v->wrap == Wrap::PyInt) return of_int(unknown(cfg::Type::I64));
       if (v->wrap == Wrap::PyBool) return of_bool(unknown(cfg::Type::I64));
@@ -85,7 +88,10 @@ Typed LoopTranslator::imagined(Value* v) {
         made.ids.push_back(unknown(cfg::Type::I64));
         if (!v->items.empty()) {
           const Typed first = imagined(v->items[0]);
-          made.holds = first.kind == Kind::Float ? "f" : first.kind == Kind::Int ? "i" : first.kind == Kind::List ? "l" + first.holds : "";
+          made.holds = first.kind == Kind::Float  ? "f"
+                       : first.kind == Kind::Int  ? "i"
+                       : first.kind == Kind::List ? "l" + first.holds
+                                                  : "";
         }
         return made;
       }
@@ -128,7 +134,8 @@ bool LoopPrediction::leaves(Executor& x, const SymbolicFrame& frame) {
   if (heads.empty()) {
     heads.assign(view.instrs().size(), kNoHead);
     for (const Instr& i : view.instrs())
-      if ((i.op == Opcode::Jump || name_of(i.op).starts_with("PopJump")) && i.arg >= 0 && &i - view.instrs().data() >= i.arg)
+      if ((i.op == Opcode::Jump || name_of(i.op).starts_with("PopJump")) && i.arg >= 0 &&
+          &i - view.instrs().data() >= i.arg)
         heads[static_cast<std::size_t>(i.arg)] = kUnasked;
   }
   int8_t& answer = heads[frame.pc];

@@ -16,7 +16,7 @@ namespace framejit::capture {
 
 namespace {
 
-constexpr int kMostVersions = 12;       // of one instruction of the outermost frame
+constexpr int kMostVersions = 12;  // of one instruction of the outermost frame
 constexpr std::size_t kMostBlocks = 600;
 constexpr uint64_t kMostSteps = 20000;
 constexpr std::size_t kMostFrames = 12;
@@ -39,6 +39,23 @@ bool is_loop_head(const CodeView& view, uint32_t instr) {
     if (jump && static_cast<uint32_t>(instrs[i].arg) == instr) return true;
   }
   return false;
+}
+
+int64_t rounds_before(const CodeView& view, uint32_t head, const LiveSlots& live) {
+  if (view.instrs()[head].op != Opcode::ForIter || live.depth < py::kIteratorSlots) return 0;
+  PyObject* iterator = live.stack[live.depth - py::kIteratorSlots];
+  if (!iterator) return 0;
+  const auto field = [iterator](int offset) {
+    int64_t value;
+    std::memcpy(&value, reinterpret_cast<const char*>(iterator) + offset, sizeof value);
+    return value;
+  };
+  if (Py_IS_TYPE(iterator, &PyRangeIter_Type))
+    return field(py::kRangeLength) - (py::kRangeIndex >= 0 ? field(py::kRangeIndex) : 0);
+  PyObject* sequence = py::sequence_of(iterator);
+  const Py_ssize_t length = sequence ? PyObject_LengthHint(sequence, 0) : 0;
+  if (length < 0) return PyErr_Clear(), 0;
+  return length - field(py::kIteratorIndex);
 }
 
 // `continue` and the end of a round may jump to different places.
@@ -379,7 +396,9 @@ cfg::Edge LoopTranslator::edge_to(State state) {
     for (Frame& frame : state.frames)
       for (std::vector<Typed>* all : {&frame.locals, &frame.stack})
         for (Typed& v : *all)
-          for_each_part(v, [&](Typed& part) { visit(part, !part.is_number() || part.origin == 0 || seen.insert(part.origin).second); });
+          for_each_part(v, [&](Typed& part) {
+            visit(part, !part.is_number() || part.origin == 0 || seen.insert(part.origin).second);
+          });
   };
   for_each([&](Typed& part, bool alone) {
     if (alone) edge.args.insert(edge.args.end(), part.ids.begin(), part.ids.end());
@@ -388,7 +407,8 @@ cfg::Edge LoopTranslator::edge_to(State state) {
   if (cfg_.blocks.size() >= kMostBlocks) give_up("its code would become too long");
   begins_at_.resize(cfg_.blocks.size() + 1, cfg::kNone);
   if (state.frames.size() == 1) begins_at_.back() = f.pc;
-  if (state.frames.size() == 1 && ++versions_[f.pc] > kMostVersions) give_up("its variables have too many combinations of types");
+  if (state.frames.size() == 1 && ++versions_[f.pc] > kMostVersions)
+    give_up("its variables have too many combinations of types");
   cfg_.blocks.emplace_back();
   std::map<int64_t, cfg::Id> shared;
   for_each([&](Typed& part, bool alone) {
@@ -460,7 +480,8 @@ void LoopTranslator::translate(Given given) {
       targets.assign(f.view->instrs().size() + 1, false);
       for (const Instr& i : f.view->instrs()) {
         const std::string_view name = name_of(i.op);
-        if (i.op == Opcode::Jump || i.op == Opcode::ForIter || name.starts_with("PopJump") || name.starts_with("JumpIf"))
+        if (i.op == Opcode::Jump || i.op == Opcode::ForIter || name.starts_with("PopJump") ||
+            name.starts_with("JumpIf"))
           targets[static_cast<std::size_t>(i.arg)] = true;
       }
     }
@@ -520,7 +541,9 @@ void LoopTranslator::step(const Instr& i) {
       for (int k = 0; k < py::kIteratorSlots; ++k) pop();
       return next();
     case Opcode::Copy: push(f.stack[f.stack.size() - static_cast<std::size_t>(i.arg)]); return next();
-    case Opcode::Swap: std::swap(f.stack.back(), f.stack[f.stack.size() - static_cast<std::size_t>(i.arg)]); return next();
+    case Opcode::Swap:
+      std::swap(f.stack.back(), f.stack[f.stack.size() - static_cast<std::size_t>(i.arg)]);
+      return next();
     case Opcode::LoadConst: push(literal(f.view->constant(i.arg))); return next();
     case Opcode::LoadFast:
     case Opcode::LoadFastCheck: {
@@ -589,7 +612,9 @@ void LoopTranslator::step(const Instr& i) {
     case Opcode::UnaryPositive:
     case Opcode::UnaryNegative:
     case Opcode::UnaryInvert: push(unary(i.op, pop_known())); return next();
-    case Opcode::UnaryNot: push(of_bool(op(cfg::Op::Eq, cfg::Type::I64, truth(pop_known()), integer(0)))); return next();
+    case Opcode::UnaryNot:
+      push(of_bool(op(cfg::Op::Eq, cfg::Type::I64, truth(pop_known()), integer(0))));
+      return next();
     case Opcode::ToBool: push(of_bool(truth(pop_known()))); return next();
     case Opcode::BinaryOp: {
       const Typed b = pop_known(), a = pop_known();
@@ -619,7 +644,8 @@ void LoopTranslator::step(const Instr& i) {
     }
     case Opcode::UnpackSequence: {
       const Typed v = pop_known();
-      if (v.kind != Kind::Tuple || static_cast<int>(v.items.size()) != i.arg) throw NotCompiled{"unpacking of what is no tuple"};
+      if (v.kind != Kind::Tuple || static_cast<int>(v.items.size()) != i.arg)
+        throw NotCompiled{"unpacking of what is no tuple"};
       for (std::size_t k = v.items.size(); k-- > 0;) push(v.items[k]);
       return next();
     }
@@ -796,12 +822,14 @@ bool LoopTranslator::translate_all(State start) {
   return true;
 }
 
-/// Does each loop of the nest go round in the compiled code? One that is left in each round would cost more than it saves.
+/// Does each loop of the nest go round in the compiled code? One that is left in each round would cost more than it
+/// saves.
 bool LoopTranslator::goes_round() const {
   const CodeView& view = *request_.view;
   std::map<uint32_t, std::vector<uint32_t>> heads;  // the blocks that begin at the head of a loop
   for (uint32_t b : cfg::shape_of(cfg_).order)
-    if (b < begins_at_.size() && begins_at_[b] != cfg::kNone && in_nest(begins_at_[b]) && is_loop_head(view, begins_at_[b]))
+    if (b < begins_at_.size() && begins_at_[b] != cfg::kNone && in_nest(begins_at_[b]) &&
+        is_loop_head(view, begins_at_[b]))
       heads[begins_at_[b]].push_back(b);
   const auto returns = [&](uint32_t head) {
     const auto is_around = [&](uint32_t b) {

@@ -15,8 +15,8 @@
 
 #include "capture/code_view.h"
 #include "capture/executor.h"
-#include "capture/loops/prediction.h"
 #include "capture/loops/loop_program.h"
+#include "capture/loops/prediction.h"
 #include "capture/region.h"
 
 namespace framejit::capture {
@@ -39,16 +39,16 @@ struct Typed {
     Iterator
   };
   Kind kind = Kind::Unbound;
-  Value* value = nullptr;              // Object: what it is
-  int slot = -1;                       // Object: the local that holds it since the entry. RangeIterator: place on the
-                                       // stack of the entry, of one that was there
-  graph::DType dtype{};                // Scalar, View
-  int64_t origin = 0;                  // a number: equal for what is one object; 0: not known yet
-  bool natural = false;                // Int, Scalar, RangeIterator: never below 0
-  uint32_t array = 0;                  // View: place in LoopProgram::fetched
-  std::vector<cfg::Id> ids;            // its values: see LoopObject
-  std::vector<Typed> items;            // Tuple. Iterator: what it goes over
-  std::string holds;                   // List: what its items are: f, i, or l and what the items of these are; "": not known
+  Value* value = nullptr;    // Object: what it is
+  int slot = -1;             // Object: the local that holds it since the entry. RangeIterator: place on the
+                             // stack of the entry, of one that was there
+  graph::DType dtype{};      // Scalar, View
+  int64_t origin = 0;        // a number: equal for what is one object; 0: not known yet
+  bool natural = false;      // Int, Scalar, RangeIterator: never below 0
+  uint32_t array = 0;        // View: place in LoopProgram::fetched
+  std::vector<cfg::Id> ids;  // its values: see LoopObject
+  std::vector<Typed> items;  // Tuple. Iterator: what it goes over
+  std::string holds;         // List: what its items are: f, i, or l and what the items of these are; "": not known
 
   bool is_number() const {
     return kind == Kind::Int || kind == Kind::Bool || kind == Kind::Float || kind == Kind::Scalar;
@@ -212,13 +212,13 @@ class LoopTranslator {
   std::unordered_map<const Value*, Typed> known_;
   std::unordered_map<int64_t, cfg::Id> integers_;
   std::map<std::pair<int, int64_t>, cfg::Id> inputs_;
-  std::vector<cfg::Id> pending_;  // results of NumPy scalars: not finite, NumPy may have to warn
-  std::vector<bool> written_;     // by graph param
+  std::vector<cfg::Id> pending_;                    // results of NumPy scalars: not finite, NumPy may have to warn
+  std::vector<bool> written_;                       // by graph param
   std::map<std::size_t, PyObject*> array_objects_;  // by graph param: alive during capture
-  std::vector<bool> stored_;      // by local
-  std::vector<cfg::Id> entry_checks_;  // what the loop relies upon of the entry's values
-  const graph::Graph* imagined_graph_ = nullptr;  // of values that are known by their types only
-  static constexpr int kImagined = 1 << 20;       // `slot` of such an array
+  std::vector<bool> stored_;                        // by local
+  std::vector<cfg::Id> entry_checks_;               // what the loop relies upon of the entry's values
+  const graph::Graph* imagined_graph_ = nullptr;    // of values that are known by their types only
+  static constexpr int kImagined = 1 << 20;         // `slot` of such an array
   std::string first_why_, given_up_;
   bool on_arrays_ = false;  // some round has an operation on a whole array
   int first_line_ = 0;
@@ -231,6 +231,8 @@ class LoopTranslator {
 /// A nest of loops that begins at the request's entry, the head of a loop, as a region that runs as one function of
 /// machine code.
 Expected<std::shared_ptr<Region>, Break> capture_loop(const CaptureRequest& request);
+/// How many rounds the loop whose head a frame stands at has before it, if an iterator tells; else 0.
+int64_t rounds_before(const CodeView& view, uint32_t head, const LiveSlots& live);
 /// Is the instruction the head of a loop?
 bool is_loop_head(const CodeView& view, uint32_t instr);
 /// The last instruction of the loops that begin there.

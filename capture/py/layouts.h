@@ -1,5 +1,5 @@
-// Where the fields of builtin objects lie, in bytes: what machine code reads. The same in all versions; what differs is in
-// cpython/facts.h.
+// Where the fields of builtin objects lie, in bytes: what machine code reads. The same in all versions; what differs is
+// in facts.h of the version's folder.
 #pragma once
 
 #include <Python.h>

@@ -429,6 +429,12 @@ bool CodeState::may_compile(Place& place, const LiveSlots& live) {
   return !limit;
 }
 
+/// Compiling a loop takes as long as some thousand rounds of it in the interpreter.
+bool CodeState::is_hot(const Place& place, uint32_t head, const FrameView& frame) {
+  constexpr int64_t kHot = 32;  // rounds
+  return !estimates() || place.visits >= kHot || capture::rounds_before(*view(), head, frame) >= kHot;
+}
+
 bool CodeState::compiles_loops() const { return !settings_.fullgraph && !settings_.quiet; }
 
 /// Later captures end in front of the loops.
@@ -517,7 +523,8 @@ CodeState::Captured CodeState::compile_now(Place& place, uint32_t instr, const F
   const int64_t start = now_ns();
   request.options.o1 = o1;
   capture::CaptureOutcome outcome;
-  const bool tries_loop = !whole && compiles_loops() && !bytecode_loops_.count(instr) && capture::is_loop_head(*view(), instr);
+  const bool tries_loop = !whole && compiles_loops() && is_hot(place, instr, frame) && !bytecode_loops_.count(instr) &&
+                          capture::is_loop_head(*view(), instr);
   if (tries_loop) {
     auto loop = capture::capture_loop(request);
     if (loop) {
@@ -610,7 +617,8 @@ std::vector<CodeState*> CodeState::callees() const { return callees_ ? callees_-
 void CodeState::note_breaks(const std::vector<Break>& breaks) {
   for (Break b : breaks) {
     if (b.before_loop) continue;
-    if (const auto reason = loop_reasons_.find(b.instr); reason != loop_reasons_.end() && b.id == capture::BreakId::ElementLoop)
+    if (const auto reason = loop_reasons_.find(b.instr);
+        reason != loop_reasons_.end() && b.id == capture::BreakId::ElementLoop)
       b.detail = reason->second;
     if (!known_breaks_.insert({b.instr, static_cast<uint16_t>(b.id)}).second) continue;
     ++stats.graph_breaks;
@@ -789,6 +797,10 @@ bool CodeState::ask_place(Place& place, uint32_t site, const FrameView& frame, c
     return answered(outcome);
   }
   if (!entries.empty() && !forced) ++stats.guard_failures;
+  ++place.visits;
+  if (element_loops_.count(site) && !bytecode_loops_.count(site) && entries.empty() && compiles_loops() &&
+      !is_hot(place, site, frame))
+    return false;
   if (!may_compile(place, frame)) {
     if (PyErr_Occurred()) keep_error();
     note_lost(place);

@@ -50,6 +50,7 @@ struct Place {
   int failures = 0;                          // captures that gave nothing
   std::unordered_map<uint64_t, int> failed;  // the same for arguments of some kinds, where others have entries
   int misses = 0;                            // since an entry fitted
+  int64_t visits = 0;                        // at which no entry fitted
   bool limited = false;                      // past the recompile limit
   bool exhausted = false;                    // nothing more is compiled here
   bool dormant = false;
@@ -212,6 +213,7 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   bool is_call_over_budget();
   void note_element_loops();
   bool compiles_loops() const;
+  bool is_hot(const Place& place, uint32_t head, const capture::FrameView& frame);
   /// The state of the function on whose behalf this code is compiled: the owner's, or this one.
   std::shared_ptr<CodeState> of_function();
   void begin_timed(std::shared_ptr<Entry> entry, Comparison& comparison, Side side);
@@ -259,8 +261,8 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   capture::SplicedCode* spliced_ = nullptr;
   std::vector<capture::Break> breaks_;  // each once
   std::set<std::pair<uint32_t, uint16_t>> known_breaks_;
-  std::set<uint32_t> element_loops_;  // see CaptureRequest
-  std::set<uint32_t> bytecode_loops_;  // heads of loops that cannot be compiled as loops
+  std::set<uint32_t> element_loops_;              // see CaptureRequest
+  std::set<uint32_t> bytecode_loops_;             // heads of loops that cannot be compiled as loops
   std::map<uint32_t, std::string> loop_reasons_;  // why not
   struct Pending {
     capture::Ref<> prediction;

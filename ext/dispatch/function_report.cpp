@@ -59,7 +59,9 @@ Ref<> entry_record(const Entry& entry, int site, const std::string& why_given_up
     if (!kernels || PyList_Append(kernels.get(), k.get()) < 0) return {};
   }
   Record r;
-  r.put("kind", std::string(site < 0 ? "function" : region.loop ? "loop" : "region"))
+  r.put("kind", std::string(site < 0      ? "function"
+                            : region.loop ? "loop"
+                                          : "region"))
       .put("first_line", static_cast<int64_t>(instrs[region.entry].line))
       .put("last_line", static_cast<int64_t>(region.loop ? region.loop->last_line : instrs[region.exit].line))
       .put("exits", exits.get())
@@ -85,7 +87,9 @@ Ref<> entry_record(const Entry& entry, int site, const std::string& why_given_up
 PyObject* function_cache_entries(PyObject* self, PyObject*) {
   return list_of_entries(self, [](const Entry& entry, int site) {
     Record r;
-    r.put("kind", std::string(site < 0 ? "function" : entry.loop() ? "loop" : "region"))
+    r.put("kind", std::string(site < 0       ? "function"
+                              : entry.loop() ? "loop"
+                                             : "region"))
         .put("line", static_cast<int64_t>(entry.region().view->instrs()[entry.region().entry].line))
         .put("guards", guard_list(entry).get())
         .put("hits", entry.hits())

@@ -44,15 +44,17 @@ void advance(PyObject* iterator, int64_t next, int64_t left) {
 }
 
 Ref<> range_of(int64_t start, int64_t stop, int64_t step) {
-  return Ref<>::steal(PyObject_CallFunction(reinterpret_cast<PyObject*>(&PyRange_Type), "LLL", static_cast<long long>(start),
-                                            static_cast<long long>(stop), static_cast<long long>(step)));
+  return Ref<>::steal(PyObject_CallFunction(reinterpret_cast<PyObject*>(&PyRange_Type), "LLL",
+                                            static_cast<long long>(start), static_cast<long long>(stop),
+                                            static_cast<long long>(step)));
 }
 
 }  // namespace
 
 Expected<std::unique_ptr<CompiledLoop>, std::string> CompiledLoop::make(std::shared_ptr<capture::LoopProgram> program,
-                                                                        const GuardProgram& guards, const std::string& name,
-                                                                        bool with_listing, bool interpreted) {
+                                                                        const GuardProgram& guards,
+                                                                        const std::string& name, bool with_listing,
+                                                                        bool interpreted) {
   auto loop = std::make_unique<CompiledLoop>();
   cfg::Cfg& graph = program->cfg;
 #ifndef NDEBUG
@@ -103,9 +105,9 @@ Ref<> CompiledLoop::new_object(const LoopExit& exit, uint32_t index, const int64
       }
       PyArray_Descr* descr = descr_of(o.dtype);
       Py_INCREF(descr);
-      Ref<> view = Ref<>::steal(PyArray_NewFromDescr(&PyArray_Type, descr, o.rank, dims, strides,
-                                                     reinterpret_cast<void*>(v[0]),
-                                                     PyArray_FLAGS(as_ndarray(base)) & NPY_ARRAY_WRITEABLE, nullptr));
+      Ref<> view =
+          Ref<>::steal(PyArray_NewFromDescr(&PyArray_Type, descr, o.rank, dims, strides, reinterpret_cast<void*>(v[0]),
+                                            PyArray_FLAGS(as_ndarray(base)) & NPY_ARRAY_WRITEABLE, nullptr));
       if (!view || PyArray_SetBaseObject(as_ndarray(view.get()), Py_NewRef(base)) < 0) return {};
       return view;
     }
@@ -160,9 +162,8 @@ bool CompiledLoop::run(const Matched& m, const capture::FrameView& frame, captur
   for (std::size_t i = 0; i < operands_.size(); ++i) objects[i] = fetched(static_cast<uint32_t>(i), m);
   const auto kernel = reinterpret_cast<codegen::CfgFn>(const_cast<void*>(code_.entry(0)));
   const int64_t start = left_early_ < 4 * kFewExits ? now_ns() : 0;
-  const int64_t number =
-      interpreted_ ? cfg::interpret(program_->cfg, {m.symbols, m.params, objects}, values, INT64_MAX)
-                   : kernel(m.symbols, m.params, objects, values, capture::eval_breaker_byte());
+  const int64_t number = interpreted_ ? cfg::interpret(program_->cfg, {m.symbols, m.params, objects}, values, INT64_MAX)
+                                      : kernel(m.symbols, m.params, objects, values, capture::eval_breaker_byte());
   runtime::clear_fp_flags();
   const LoopExit& exit = program_->exits[static_cast<std::size_t>(number)];
   ++taken_[static_cast<std::size_t>(number)];
@@ -174,7 +175,8 @@ bool CompiledLoop::run(const Matched& m, const capture::FrameView& frame, captur
   bool complete = true;
   const auto make = [&](uint32_t index) -> PyObject* {
     const Ref<> o = object(exit, index, values, m, frame, made);
-    if (!o && exit.objects[index].kind != LoopObject::Kind::Null && exit.objects[index].kind != LoopObject::Kind::Fetch) {
+    if (!o && exit.objects[index].kind != LoopObject::Kind::Null &&
+        exit.objects[index].kind != LoopObject::Kind::Fetch) {
       complete = false;
       return Py_NewRef(Py_None);
     }

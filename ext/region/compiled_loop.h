@@ -25,7 +25,9 @@ class CompiledLoop {
   bool run(const Matched& m, const capture::FrameView& frame, capture::FrameUpdate& update);
 
   /// Is it left in its middle so often that it gains nothing?
-  bool is_hopeless() const { return left_early_ > kFewExits && left_early_ > 64 * finished_ && long_rounds_ * 8 < left_early_; }
+  bool is_hopeless() const {
+    return left_early_ > kFewExits && left_early_ > 64 * finished_ && long_rounds_ * 8 < left_early_;
+  }
   const std::string& listing() const { return listing_; }
   std::size_t code_bytes() const { return code_.bytes(); }
   int64_t runs() const { return finished_ + left_early_; }

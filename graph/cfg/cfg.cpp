@@ -24,7 +24,8 @@ std::string text_of(const Cfg& cfg, Id id) {
   const Node& n = cfg.at(id);
   std::string out = n.type == Type::None ? "" : name_of(id) + ": " + kTypes[static_cast<int>(n.type)] + " = ";
   out += info(n.op).text;
-  if (n.op == Op::Load || n.op == Op::Store || n.op == Op::Extend) out += std::string(".") + kMems[static_cast<int>(n.mem)];
+  if (n.op == Op::Load || n.op == Op::Store || n.op == Op::Extend)
+    out += std::string(".") + kMems[static_cast<int>(n.mem)];
   if (n.function) out += std::string(" ") + n.function->name;
   if (n.op == Op::Const && n.type == Type::F64) {
     char text[40];

@@ -1,11 +1,11 @@
 // Control-flow graphs: what a loop over scalars and array elements computes, as typed SSA over basic blocks.
 //
-// The sibling of graph::Graph for code whose work is in its control flow. A value is an integer of 64 bits (addresses and
-// truths are integers too) or a float of 64 or 32 bits; blocks have parameters, and edges pass arguments to them. Memory is
-// reached by loads and stores at addresses. What the compiled code cannot do, it leaves to the interpreter: a check, or
-// the end of a block, names an exit, which lists the values that the interpreter's state is made of. No node has an effect
-// but stores and calls of functions that are marked so; a check may therefore lead to an exit whose state is older than
-// the check, as long as no store lies between.
+// The sibling of graph::Graph for code whose work is in its control flow. A value is an integer of 64 bits (addresses
+// and truths are integers too) or a float of 64 or 32 bits; blocks have parameters, and edges pass arguments to them.
+// Memory is reached by loads and stores at addresses. What the compiled code cannot do, it leaves to the interpreter: a
+// check, or the end of a block, names an exit, which lists the values that the interpreter's state is made of. No node
+// has an effect but stores and calls of functions that are marked so; a check may therefore lead to an exit whose state
+// is older than the check, as long as no store lies between.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ enum class Mem : uint8_t { I8, U8, I16, U16, I32, U32, I64, F32, F64 };
 int size_of(Mem mem);
 Type type_of(Mem mem);
 
-/// How a node may be moved: Pure anywhere, Reads not across stores, Checks not before stores and not removed, Writes not at
-/// all.
+/// How a node may be moved: Pure anywhere, Reads not across stores, Checks not before stores and not removed, Writes
+/// not at all.
 enum class Effect : uint8_t { Pure, Reads, Checks, Writes };
 
 // X(name, text, operands, effect). Operands of one node have one type, but for conversions, addresses and Select.
@@ -60,8 +60,8 @@ struct OpInfo {
 };
 const OpInfo& info(Op op);
 
-/// A function in C that a Call or an Update makes: of one to three floats or integers. That of a Call has no effects. That
-/// of an Update gives 0 where it has done nothing.
+/// A function in C that a Call or an Update makes: of one to three floats or integers. That of a Call has no effects.
+/// That of an Update gives 0 where it has done nothing.
 struct Function {
   const char* name;
   const void* address;
@@ -73,11 +73,11 @@ struct Function {
 struct Node {
   Op op = Op::Const;
   Type type = Type::None;
-  Mem mem = Mem::I64;       // Load, Store; Extend: the integer is cut off to it and extended again
-  uint8_t scale = 1;        // Load, Store: of the index (1, 2, 4 or 8)
+  Mem mem = Mem::I64;                  // Load, Store; Extend: the integer is cut off to it and extended again
+  uint8_t scale = 1;                   // Load, Store: of the index (1, 2, 4 or 8)
   Id args[3] = {kNone, kNone, kNone};  // Load: base, index or none. Store: base, index or none, value
-  int64_t imm = 0;          // Const: the integer, or the bits of the float; inputs: which; Load, Store: displacement
-  uint32_t exit = kNone;    // Checks
+  int64_t imm = 0;        // Const: the integer, or the bits of the float; inputs: which; Load, Store: displacement
+  uint32_t exit = kNone;  // Checks
   const Function* function = nullptr;
 };
 
@@ -138,7 +138,8 @@ Shape shape_of(const Cfg& cfg);
 /// Fewer parameters, one node for one value, what does not change in front of loops, and nothing that is not used.
 void optimize(Cfg& cfg);
 
-/// The reference interpreter: the number of the exit, whose values are in `out`. -1: more than `most` nodes were executed.
+/// The reference interpreter: the number of the exit, whose values are in `out`. -1: more than `most` nodes were
+/// executed.
 struct Inputs {
   const int64_t* symbols;
   char* const* pointers;

@@ -134,7 +134,9 @@ int64_t interpret(const Cfg& cfg, const Inputs& in, int64_t* out, int64_t most) 
           if (overflows(n.op, a[0], a[1])) return leave(n.exit);
           value[id] = int_op(n.op, a[0], a[1]);
           break;
-        case Op::ToF64: value[id] = bits(of == Type::I64 ? static_cast<double>(a[0]) : static_cast<double>(f32(a[0]))); break;
+        case Op::ToF64:
+          value[id] = bits(of == Type::I64 ? static_cast<double>(a[0]) : static_cast<double>(f32(a[0])));
+          break;
         case Op::ToF32: value[id] = bits(static_cast<float>(f64(a[0]))); break;
         case Op::ToI64: value[id] = truncated(f64(a[0])); break;
         case Op::Extend: value[id] = load(n.mem, reinterpret_cast<const char*>(&a[0])); break;

@@ -1,4 +1,5 @@
-// Passes over control-flow graphs. Each keeps the graph's meaning: the exit that is taken, what it lists, what is stored.
+// Passes over control-flow graphs. Each keeps the graph's meaning: the exit that is taken, what it lists, what is
+// stored.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -131,15 +132,21 @@ Id simplified(const Cfg& cfg, const Node& n) {
 using Key = std::tuple<int, int, int, int, Id, Id, Id, int64_t, const Function*>;
 
 Key key_of(const Node& n) {
-  return {static_cast<int>(n.op), static_cast<int>(n.type), static_cast<int>(n.mem), n.scale, n.args[0],
-          n.args[1],              n.args[2],                n.imm,                   n.function};
+  return {static_cast<int>(n.op),
+          static_cast<int>(n.type),
+          static_cast<int>(n.mem),
+          n.scale,
+          n.args[0],
+          n.args[1],
+          n.args[2],
+          n.imm,
+          n.function};
 }
 
 /// A division of integers stops the process if the divisor is 0: it stays behind the check.
 bool may_move(const Cfg& cfg, const Node& n) {
   const bool divides = n.op == Op::FloorDiv || n.op == Op::FloorMod;
-  return info(n.op).effect == Effect::Pure &&
-         (!divides || (cfg.is_const(n.args[1]) && cfg.at(n.args[1]).imm > 0));
+  return info(n.op).effect == Effect::Pure && (!divides || (cfg.is_const(n.args[1]) && cfg.at(n.args[1]).imm > 0));
 }
 
 /// One node for one value; what does not change in a loop stands in front of it.
@@ -181,8 +188,7 @@ void number_values(Cfg& cfg) {
         continue;
       }
       std::vector<Id>& same = known[key_of(n)];
-      const auto found =
-          std::find_if(same.begin(), same.end(), [&](Id s) { return shape.dominates(block_of[s], b); });
+      const auto found = std::find_if(same.begin(), same.end(), [&](Id s) { return shape.dominates(block_of[s], b); });
       if (found != same.end()) {
         if (n.type != Type::None) names.replace(id, *found);
         continue;

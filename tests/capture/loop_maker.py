@@ -28,7 +28,7 @@ def second(p):
 
 
 class LoopMaker:
-    """One program: `main(a, b, m, n, x, k)` with vectors a and b, a matrix m, ints n and k and a number x."""
+    """One program: `main(a, b, m, n, x, k, l)` with vectors a and b, a matrix m, ints n and k, a number x and a list l."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -54,8 +54,9 @@ class LoopMaker:
 
     def element(self) -> str:
         return self.pick(
-            f"a[{self.index()}]", f"b[{self.index()}]", f"m[{self.index()}, {self.index()}]", f"m[{self.index()}][{self.index()}]"
-        )
+            f"a[{self.index()}]", f"b[{self.index()}]", f"m[{self.index()}, {self.index()}]", f"m[{self.index()}][{self.index()}]",
+            f"l[{self.index()}]",
+        )  # fmt: skip
 
     def atom(self) -> str:
         roll = self.random.random()
@@ -124,7 +125,7 @@ class LoopMaker:
             self.emit(indent, f"if {self.condition()}:")
             self.emit(indent + 1, self.pick("break", "continue", "break", "return s, t", "raise ValueError(str(s))"))
         elif roll < 0.94:
-            self.emit(indent, self.pick("log.append(s)", "print(type(s).__name__)", "u = a[0:2]", "row = m[0]", "a[0] = a[1] = x"))
+            self.emit(indent, self.pick("log.append(s)", "log.append(float(t))", "l.append(s) if len(l) < 40 else None", "print(type(s).__name__)", "u = a[0:2]", "row = m[0]", "a[0] = a[1] = x"))
         else:
             self.emit(indent, f"{self.element()}, t = {self.expression(1)}, {self.expression(1)}")
 
@@ -135,7 +136,13 @@ class LoopMaker:
     def loop(self, indent: int, depth: int) -> None:
         self.loops += 1
         known = list(self.names)
-        if self.random.random() < 0.75:
+        roll = self.random.random()
+        if roll < 0.2:
+            name = f"v{depth}"
+            self.emit(indent, f"for {name} in {self.pick('a', 'l', 'b', 'm[0]', 'l', 'm')}:")
+            self.names.append(name)
+            self.block(indent + 1, depth)
+        elif roll < 0.8:
             name = "ijk"[depth] if depth < 2 else "j2"
             bounds = self.pick(
                 "len(a)", "n", "1, n", "n - 1", "0, n, 2", "n - 1, -1, -1", "len(b)", "m.shape[0]", "3", "k, n", "-2, 3",
@@ -160,7 +167,7 @@ class LoopMaker:
         self.names = known
 
     def program(self) -> str:
-        self.emit(0, "def main(a, b, m, n, x, k):")
+        self.emit(0, "def main(a, b, m, n, x, k, l):")
         self.emit(1, "log = []")
         self.emit(1, f"s = {self.pick('0', '0.0', 'x', 'k', '1', 'a[0]', 'np.float64(1.0)', 'True')}")
         self.emit(1, f"t = {self.pick('0', '1.0', 'n', 'x')}")
@@ -199,4 +206,8 @@ def arguments(seed: int, call: int) -> tuple[Any, ...]:
     b = a if kinds.random() < 0.1 else a[1:] if kinds.random() < 0.1 else array(max(n, 2))
     m = array(max(n, 2), max(n, 2) + 1)
     x = kinds.choice((1.5, 2, True, 0.1, np.float64(0.5), np.float32(1.25), np.int64(3), np.int32(2), 2**70, None if call == 2 else -1.0))
-    return a, b, m, n, x, values.choice((0, 1, 2, -1, 3))
+    number = kinds.choice((float, int, float, float, lambda v: v > 0, lambda v: int(v) * 2**40, str))
+    l = [number(v) for v in made.integers(-4, 9, max(n, 2)) * kinds.choice((1, 0.5))]
+    if kinds.random() < 0.2 and call:
+        l[-1] = None
+    return a, b, m, n, x, values.choice((0, 1, 2, -1, 3)), l

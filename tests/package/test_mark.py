@@ -339,7 +339,9 @@ def test_every_kind_of_frame(stress):
 
 
 @pytest.mark.capture
-def test_rewrite_takes_what_does_no_array_work():
+def test_rewrite_takes_what_does_no_array_work(monkeypatch):
+    monkeypatch.setattr(fj.config, "profitability", "measure")  # else the loop is compiled for five rounds
+
     def total(n):
         s = 0
         for i in range(n):

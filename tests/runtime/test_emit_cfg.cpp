@@ -40,7 +40,8 @@ class Kernel {
     const std::span<const uint8_t> piece(made->bytes);
     code_ = std::move(*runtime::CodeBlock::seal({&piece, 1}));
   }
-  Result run(const std::vector<int64_t>& symbols, char* const* pointers, const unsigned char* poll = &kNobodyWaits) const {
+  Result run(const std::vector<int64_t>& symbols, char* const* pointers,
+             const unsigned char* poll = &kNobodyWaits) const {
     Result r{0, std::vector<int64_t>(16, 0)};
     const auto kernel = reinterpret_cast<CfgFn>(const_cast<void*>(code_.entry(0)));
     r.exit = kernel(symbols.data(), pointers, nullptr, r.values.data(), poll);
@@ -116,8 +117,9 @@ std::vector<int64_t> edges(Type type) {
                             std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::min()})
       out.push_back(v);
   else
-    for (const double v : {0.0, -0.0, 1.0, -1.5, 2.5, 1e300, -1e-300, 4503599627370497.5, std::numeric_limits<double>::infinity(),
-                           -std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()})
+    for (const double v :
+         {0.0, -0.0, 1.0, -1.5, 2.5, 1e300, -1e-300, 4503599627370497.5, std::numeric_limits<double>::infinity(),
+          -std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()})
       out.push_back(type == Type::F64 ? std::bit_cast<int64_t>(v)
                                       : static_cast<int64_t>(std::bit_cast<uint32_t>(static_cast<float>(v))));
   return out;
@@ -155,15 +157,16 @@ void check_operator(Op op, Type type) {
 }
 
 TEST(EmitCfg, OperatorsOnIntegers) {
-  for (const Op op : {Op::Add, Op::Sub, Op::Mul, Op::Neg, Op::Abs, Op::AddExact, Op::SubExact, Op::MulExact, Op::FloorDiv,
-                      Op::FloorMod, Op::And, Op::Or, Op::Xor, Op::Shl, Op::Shr, Op::Eq, Op::Ne, Op::Lt, Op::Le, Op::Below})
+  for (const Op op : {Op::Add,      Op::Sub,      Op::Mul,      Op::Neg, Op::Abs, Op::AddExact, Op::SubExact,
+                      Op::MulExact, Op::FloorDiv, Op::FloorMod, Op::And, Op::Or,  Op::Xor,      Op::Shl,
+                      Op::Shr,      Op::Eq,       Op::Ne,       Op::Lt,  Op::Le,  Op::Below})
     check_operator(op, Type::I64);
 }
 
 TEST(EmitCfg, OperatorsOnFloats) {
   for (const Type type : {Type::F64, Type::F32})
-    for (const Op op : {Op::Add, Op::Sub, Op::Mul, Op::Div, Op::Neg, Op::Abs, Op::Sqrt, Op::Floor, Op::Ceil, Op::Trunc, Op::Rint,
-                        Op::Eq, Op::Ne, Op::Lt, Op::Le})
+    for (const Op op : {Op::Add, Op::Sub, Op::Mul, Op::Div, Op::Neg, Op::Abs, Op::Sqrt, Op::Floor, Op::Ceil, Op::Trunc,
+                        Op::Rint, Op::Eq, Op::Ne, Op::Lt, Op::Le})
       check_operator(op, type);
 }
 
@@ -263,8 +266,8 @@ TEST(EmitCfg, TheVerifierFindsWhatIsWrong) {
 
 TEST(EmitCfg, TextNamesBlocksValuesAndExits) {
   const std::string text = cfg::print(swapped_sums());
-  for (const char* part : {"block1(%5: i64, %6: f64, %7: f64):  # loop depth 1", "load.f64 %1 %5 *8", "check.finite", "else exit1",
-                           "branch %8 block2() block3()", "leave exit0", "exit2: %6 %7 %5"})
+  for (const char* part : {"block1(%5: i64, %6: f64, %7: f64):  # loop depth 1", "load.f64 %1 %5 *8", "check.finite",
+                           "else exit1", "branch %8 block2() block3()", "leave exit0", "exit2: %6 %7 %5"})
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
 }
 

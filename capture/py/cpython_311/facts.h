@@ -27,7 +27,8 @@ inline constexpr bool kSumCompensates = false;
 inline constexpr bool kSumCompensatesAll = false;
 /// Collection runs at the eval breaker only, not when objects are made.
 inline constexpr bool kCollectsAtEvalBreaker = false;
-/// Where the fields of an iterator over a range lie, in bytes; the number of items that were taken, or -1: `start` moves.
+/// Where the fields of an iterator over a range lie, in bytes; the number of items that were taken, or -1: `start`
+/// moves.
 inline constexpr int kRangeIndex = 16, kRangeStart = 24, kRangeStep = 32, kRangeLength = 40;
 /// The word in front of an int's digits is a tag, of sign and count (else the count, with the int's sign).
 inline constexpr bool kIntsHaveTags = false;

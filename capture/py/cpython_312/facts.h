@@ -27,7 +27,8 @@ inline constexpr bool kSumCompensates = true;
 inline constexpr bool kSumCompensatesAll = false;
 /// Collection runs at the eval breaker only, not when objects are made.
 inline constexpr bool kCollectsAtEvalBreaker = true;
-/// Where the fields of an iterator over a range lie, in bytes; the number of items that were taken, or -1: `start` moves.
+/// Where the fields of an iterator over a range lie, in bytes; the number of items that were taken, or -1: `start`
+/// moves.
 inline constexpr int kRangeIndex = -1, kRangeStart = 16, kRangeStep = 24, kRangeLength = 32;
 /// The word in front of an int's digits is a tag, of sign and count (else the count, with the int's sign).
 inline constexpr bool kIntsHaveTags = true;

@@ -10,7 +10,15 @@ from typing import Any
 from framejit._api._jit import compile_any, is_compiled, jit, settings_of
 from framejit._api._platform import core, reason
 from framejit._reporting._collect import Collector, FunctionReport, breaks_of, function_report
-from framejit._reporting._format import break_text, counted, entry_text, exit_text, function_name, recompile_text, short_path
+from framejit._reporting._format import (
+    break_text,
+    counted,
+    entry_text,
+    exit_text,
+    function_name,
+    recompile_text,
+    short_path,
+)
 from framejit._reporting._gain import gain_text
 
 _UNSAMPLED = "call it again to measure what is gained"
