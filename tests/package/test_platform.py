@@ -56,6 +56,44 @@ def test_other_interpreters_have_a_reason_of_one_line(monkeypatch, facts, said):
     assert "\n" not in found
 
 
+@pytest.mark.parametrize(
+    ("core", "said"),
+    [
+        (None, "without its compiled half"),
+        (
+            "raise ImportError('libtbb.so.12: cannot open shared object file: No such file')",
+            "pip install tbb, or on Debian",
+        ),
+        (
+            "raise ImportError('undefined symbol: x')",
+            "(undefined symbol: x); reinstall it: pip install --force-reinstall",
+        ),
+    ],
+)
+def test_what_is_missing_is_said_at_import(tmp_path, core, said):
+    """And functions run as plain Python, unless internal errors are to be raised."""
+    if _platform._find_reason() is not None:
+        pytest.skip("the compiled half would not be imported here")
+    package = tmp_path / "framejit"
+    package.mkdir()
+    for entry in Path(_platform.__file__).parents[1].iterdir():
+        if not entry.name.startswith("_core."):
+            (package / entry.name).symlink_to(entry.resolve())
+    if core is not None:
+        (package / "_core.py").write_text(core)
+    code = "import framejit; print('imported'); print(framejit.jit(lambda x: x + 1)(2), framejit.unsupported_reason())"
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "FRAMEJIT_STRICT": "0"}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("imported\n3 framejit") and said in done.stdout
+    assert done.stderr.startswith("marked functions run as plain Python: ") and said in done.stderr
+    assert done.stderr.count("\n") == 1
+    strict = subprocess.run(command, env={**environment, "FRAMEJIT_STRICT": "1"}, capture_output=True, text=True)
+    assert strict.returncode != 0
+    assert re.search("^(ImportError|ModuleNotFoundError): ", strict.stderr, re.M), strict.stderr
+
+
 def test_a_jit_that_is_off_is_no_reason(monkeypatch):
     assert reason(monkeypatch, _jit=SimpleNamespace(is_enabled=lambda: False)) is None
     assert reason(monkeypatch, abiflags="d") is None
