@@ -161,6 +161,57 @@ def test_of_modules_that_cloudpickle_takes_by_value(monkeypatch, registered):
         cloudpickle.unregister_pickle_by_value(sys.modules[registered])
 
 
+KEPT = """
+import pickle, sys
+import numpy as np
+import framejit as fj
+seen = []
+for data in pickle.load(sys.stdin.buffer):
+    f = pickle.loads(data)
+    before = fj.stats()["kernels_compiled"]
+    result = f(np.arange(4.0))
+    seen.append((bool(fj.stats()["kernels_compiled"] > before), float(np.sum(result))))
+print(seen)
+"""
+
+
+@pytest.mark.parametrize(
+    ("definitions", "between", "expected"),
+    [
+        ("", "", [(True, 10.0), (False, 10.0)]),
+        ("", "K = -0.0", [(True, 10.0), (True, 6.0)]),
+        ("", "helper.__defaults__ = (2.0,)", [(True, 10.0), (True, 14.0)]),
+        ("", "f = fj.jit(f.__wrapped__, jit_level='O1')", [(True, 10.0), (True, 10.0)]),
+        ("K = np.ones(4)", "", [(True, 10.0), (True, 10.0)]),
+        ("K = np.ones(4)", "K[0] = 5.0", [(True, 10.0), (True, 14.0)]),
+        ("f = counted(0)", "", [(True, 10.0), (True, 10.0)]),
+        ("f = counted(0)", "f(np.ones(4))", [(True, 10.0), (True, 14.0)]),
+        ("f = closure(1.0)", "f = closure(2.0)", [(True, 6.0), (True, 12.0)]),
+        ("f = closure(2.0)", "f = closure(2.0)", [(True, 12.0), (False, 12.0)]),
+    ],
+)
+def test_what_comes_again_is_not_compiled_again(definitions, between, expected):
+    """Unless something that it uses is another, or could be changed by it."""
+    code = """
+K = 1.0
+def helper(x, y=1.0):
+    return x * 1.0 + y * K
+@fj.jit
+def f(x):
+    return helper(x)
+def counted(count):
+    @fj.jit
+    def f(x):
+        nonlocal count
+        count += 1
+        return x + count
+    return f
+"""
+    dump = f"data = [cloudpickle.dumps(f)]\n{between}\ndata.append(cloudpickle.dumps(f))\n"
+    data = run(DEFINITIONS + code + definitions + "\n" + dump + "sys.stdout.buffer.write(pickle.dumps(data))")
+    assert run(KEPT, stdin=data).decode().strip() == str(expected)
+
+
 def test_where_nothing_is_captured():
     """What was marked where functions are captured runs elsewhere, and the other way round."""
     for here, there in (("0", "1"), ("1", "0")):
