@@ -163,3 +163,11 @@ def test_classifiers_name_only_versions_that_install():
     assert named
     assert all(int(oldest) <= minor < int(beyond) for minor in named)
     assert {minor for _, minor in _platform.VERSIONS} <= set(named)
+
+
+@pytest.mark.skipif((ROOT / "third_party").exists(), reason="of a checkout: source distributions have them inside")
+def test_libraries_that_the_build_lacks_are_named(tmp_path):
+    options = ["-DFRAMEJIT_PYTHON=OFF", "-DCMAKE_DISABLE_FIND_PACKAGE_TBB=ON"]
+    done = subprocess.run(["cmake", "-S", ROOT, "-B", tmp_path, *options], capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "apt-get install libasmjit-dev libxbyak-dev libtbb-dev" in done.stderr
