@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 import subprocess
 import sys
@@ -171,3 +172,11 @@ def test_libraries_that_the_build_lacks_are_named(tmp_path):
     done = subprocess.run(["cmake", "-S", ROOT, "-B", tmp_path, *options], capture_output=True, text=True)
     assert done.returncode != 0
     assert "apt-get install libasmjit-dev libxbyak-dev libtbb-dev" in done.stderr
+
+
+@pytest.mark.capture
+@pytest.mark.not_sanitized(reason="sanitizers need more of the C library")
+@pytest.mark.skipif(platform.libc_ver()[1] > "2.36", reason="built with a C library that makes programs need more")
+def test_the_compiled_half_runs_with_the_c_library_of_2021():
+    needed = re.findall(rb"\0GLIBC_2\.(\d+)", Path(_platform.core.__file__).read_bytes())
+    assert needed and max(map(int, needed)) <= 34
