@@ -9,6 +9,7 @@ inline constexpr const char* kFormat = "framejit._reporting._format";
 inline constexpr const char* kHost = "framejit._traced._host";
 inline constexpr const char* kHostGradients = "framejit._traced._host_gradients";
 inline constexpr const char* kNumpyFunctions = "framejit._traced._numpy_functions";
+inline constexpr const char* kPickling = "framejit._api._pickling";
 inline constexpr const char* kPolyfills = "framejit._traced._polyfills";
 inline constexpr const char* kSpecs = "framejit._api._specs";
 inline constexpr const char* kTensor = "framejit._tensors._tensor";

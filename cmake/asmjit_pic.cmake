@@ -1,6 +1,9 @@
 # Debian's libasmjit.a is position independent for executables only: one reference to stderr, in its debug output, cannot be
 # linked into a shared object. Where that is so, a hidden `stderr` of our own satisfies it (asmjit_stderr.c).
 function(framejit_link_asmjit target)
+  if(EXISTS ${PROJECT_SOURCE_DIR}/third_party)
+    return()  # built with this project, as position independent code
+  endif()
   if(NOT DEFINED FRAMEJIT_ASMJIT_PIC)
     set(probe ${CMAKE_BINARY_DIR}/asmjit_pic)
     file(WRITE ${probe}/CMakeLists.txt

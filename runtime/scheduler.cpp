@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -63,6 +64,19 @@ int cgroup_cpus() {
   return static_cast<int>(limit + 0.999);
 }
 
+/// The budget that OpenMP's variable gives, which pools of processes set for their workers; 0: none. Of a list, the
+/// first: the others are for regions within regions.
+int openmp_threads() {
+  const char* text = std::getenv("OMP_NUM_THREADS");
+  if (!text) return 0;
+  char* end = nullptr;
+  const long long threads = std::strtoll(text, &end, 10);
+  while (*end == ' ') ++end;
+  const bool good = end != text && (*end == '\0' || *end == ',') && threads > 0;
+  return good ? static_cast<int>(std::min<long long>(threads, kMostThreads)) : 0;
+}
+
+/// CPUs that affinity and a control group allow.
 int allowed_cpus() {
   int cpus = static_cast<int>(std::thread::hardware_concurrency());
   cpu_set_t set;
@@ -70,6 +84,11 @@ int allowed_cpus() {
   if (sched_getaffinity(0, sizeof(set), &set) == 0) cpus = CPU_COUNT(&set);
   if (const int limit = cgroup_cpus(); limit > 0) cpus = std::min(cpus, limit);
   return std::max(cpus, 1);
+}
+
+int default_threads() {
+  const int cpus = allowed_cpus(), budget = openmp_threads();
+  return budget > 0 ? std::min(cpus, budget) : cpus;
 }
 
 /// How many threads can be started beside those that there are, `wanted` at most. So many are started, and ended at
@@ -194,8 +213,8 @@ void initialize_scheduler() {
 
 void set_num_threads(int n) {
   State& s = state();
-  const int allowed = allowed_cpus();
-  s.threads.store(n <= 0 ? allowed : std::min(n, std::max(allowed, kMostThreads)), std::memory_order_relaxed);
+  s.threads.store(n <= 0 ? default_threads() : std::min(n, std::max(allowed_cpus(), kMostThreads)),
+                  std::memory_order_relaxed);
   s.arena.store(nullptr, std::memory_order_release);
 }
 
@@ -204,7 +223,7 @@ int num_threads() {
   if (s.child.load(std::memory_order_relaxed)) return 1;
   int n = s.threads.load(std::memory_order_relaxed);
   if (n == 0) {
-    n = allowed_cpus();
+    n = default_threads();
     s.threads.store(n, std::memory_order_relaxed);
   }
   return t_limit > 0 ? std::min(n, t_limit) : n;

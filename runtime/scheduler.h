@@ -6,7 +6,7 @@
 
 namespace framejit::runtime {
 
-/// 1: everything on the calling thread. 0: all that affinity and cgroup limits allow.
+/// 1: everything on the calling thread. 0: all that affinity, cgroup limits and OMP_NUM_THREADS allow.
 void set_num_threads(int n);
 int num_threads();
 

@@ -14,9 +14,11 @@ os.environ.setdefault("FRAMEJIT_CAPTURE_TIME_LIMIT", "0")
 os.environ.setdefault("FRAMEJIT_PROFITABILITY", "off")
 
 import framejit  # noqa: E402
+from framejit._api._platform import is_incomplete  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
 REASON = framejit.unsupported_reason()
+assert not is_incomplete(), REASON  # or the tests would be skipped
 SANITIZED = hasattr(ctypes.CDLL(None), "__asan_init")  # ./dev test-sanitized
 
 # Without the compiled half only the package and the documentation can be tested.

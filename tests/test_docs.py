@@ -204,6 +204,7 @@ def test_example(example, tmp_path):
         "lenet.py": ["--epochs", "1"],
         "resnet.py": ["--epochs", "1"],
         "llama.py": ["--steps", "20"],
+        "out_of_core.py": ["--megabytes", "100"],
     }.get(example.name, [])
     done = subprocess.run(
         [sys.executable, str(example), *arguments],

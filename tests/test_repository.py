@@ -7,14 +7,23 @@ import tomllib
 from pathlib import Path
 
 import framejit
+from framejit._api._platform import VERSIONS
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
-def test_the_version_is_one():
-    (of_cmake,) = re.findall(r"^project\(framejit .*VERSION ([\d.]+)\)", (ROOT / "CMakeLists.txt").read_text(), re.M)
-    assert of_cmake == PROJECT["version"] == framejit.__version__
+def test_the_version_stands_in_one_file():
+    """Builds read it there."""
+    assert "version" in PROJECT["dynamic"]
+    files = [*ROOT.glob("*.*"), ROOT / "dev", *ROOT.glob("cmake/*"), *ROOT.glob("conda-recipe/*")]
+    texts = {file.name: file.read_text() for file in files if file.is_file() and file.name != "CHANGELOG.md"}
+    assert not [name for name, text in texts.items() if re.search(rf"\b{re.escape(framejit.__version__)}\b", text)]
+
+
+def test_classifiers_name_the_versions_that_are_captured():
+    named = {tuple(map(int, found)) for found in re.findall(r"Python :: (\d+)\.(\d+)\b", str(PROJECT["classifiers"]))}
+    assert named == set(VERSIONS)
 
 
 def test_hooks_have_the_versions_of_the_checks():

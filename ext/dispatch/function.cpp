@@ -246,26 +246,9 @@ PyObject* function_repr(PyObject* self) {
   return PyUnicode_FromFormat("<framejit function %U at %p>", as_function(self)->function->func_qualname, self);
 }
 
-/// By reference where the name leads back here; else by its function and settings, for picklers that take functions by
-/// value.
 PyObject* function_reduce(PyObject* self, PyObject*) {
-  FunctionObject* f = as_function(self);
-  Ref<> module_name = Ref<>::steal(PyObject_GetAttrString(self, "__module__"));
-  Ref<> name = Ref<>::steal(PyObject_GetAttrString(self, "__qualname__"));
-  if (!module_name || !name || !PyUnicode_Check(name.get())) return nullptr;
-  Ref<> at = Ref<>::share(PyImport_GetModule(module_name.get()));
-  if (at) Py_DECREF(at.get());  // PyImport_GetModule gives a new reference
-  else PyErr_Clear();
-  Ref<> dot = Ref<>::steal(PyUnicode_FromString("."));
-  Ref<> parts = dot ? Ref<>::steal(PyUnicode_Split(name.get(), dot.get(), -1)) : Ref<>();
-  if (!parts) return nullptr;
-  for (Py_ssize_t i = 0; at && i < PyList_GET_SIZE(parts.get()); ++i) {
-    at = Ref<>::steal(PyObject_GetAttr(at.get(), PyList_GET_ITEM(parts.get(), i)));
-    if (!at) PyErr_Clear();
-  }
-  if (at.get() == self) return name.release();
-  return Py_BuildValue("O(OO)", reinterpret_cast<PyObject*>(the_type), reinterpret_cast<PyObject*>(f->function),
-                       f->settings);
+  const Ref<> module = Ref<>::steal(PyImport_ImportModule(python_names::kPickling));
+  return module ? PyObject_CallMethod(module.get(), "reduce", "O", self) : nullptr;
 }
 
 PyObject* function_forward(PyObject* self, void* name) {

@@ -22,6 +22,7 @@ from framejit._api._errors import GraphBreakError, PerformanceWarning, Recompile
 from framejit._api._jit import jit, ms_function
 from framejit._api._platform import unsupported_reason
 from framejit._api._stats import reset, stats
+from framejit._api._threads import get_num_threads, set_num_threads
 from framejit._traced import _polyfills as _polyfills  # capture asks for it
 
 __version__ = "0.1.0"
@@ -85,11 +86,13 @@ __all__ = [
     "Unsupported",
     "config",
     "disable",
+    "get_num_threads",
     "graph_break",
     "is_compiling",
     "jit",
     "ms_function",
     "reset",
+    "set_num_threads",
     "stance",
     "stats",
     "unsupported_reason",

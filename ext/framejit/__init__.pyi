@@ -35,6 +35,8 @@ from framejit._api._specs import enable_dynamic as enable_dynamic
 from framejit._api._specs import mark_dynamic as mark_dynamic
 from framejit._api._stats import reset as reset
 from framejit._api._stats import stats as stats
+from framejit._api._threads import get_num_threads as get_num_threads
+from framejit._api._threads import set_num_threads as set_num_threads
 from framejit._autodiff._grad import get_grad as get_grad
 from framejit._autodiff._grad import grad as grad
 from framejit._autodiff._grad import jvp as jvp

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from framejit._api import _config, _errors, _moved, _platform
+from framejit._api import _config, _errors, _moved, _plain, _platform, _threads
 
 
 def _logs(text: str) -> None:
@@ -44,6 +44,9 @@ def start() -> None:
         _platform.core.set_exceptions(
             _errors.GraphBreakError, _errors.PerformanceWarning, _errors.RecompileLimitWarning
         )
+        _threads.register_controller()
+    elif _platform.is_incomplete():
+        _plain.say_once(_platform.reason or "")
     _config.config._on_change("logs", _logs)
     for name, hook in (("stress", _stress), ("perf", _perf), ("profitability", _profitability), ("trace", _trace)):
         _config.config._on_change(name, hook)

@@ -122,8 +122,11 @@ PyObject* cpu_features(PyObject*, PyObject*) {
                        "l3_bytes", cpu.l3_bytes);
 }
 
+PyObject* num_threads(PyObject*, PyObject*) { return PyLong_FromLong(runtime::num_threads()); }
+
 PyMethodDef methods[] = {{"config_set", config_set, METH_VARARGS, "config_set(name, value): changes a setting."},
                          {"config_get", config_get, METH_VARARGS, "config_get(name): the value of a setting."},
+                         {"num_threads", num_threads, METH_NOARGS, "How many threads kernels run on."},
                          {"cpu_features", cpu_features, METH_NOARGS, "What code is generated for."},
                          {nullptr, nullptr, 0, nullptr}};
 
@@ -134,6 +137,15 @@ const ModulePart part(10, [](PyObject* module) { return PyModule_AddFunctions(mo
 Config& config() {
   static Config instance;
   return instance;
+}
+
+extern "C" {
+// By these threadpoolctl knows the library.
+[[gnu::visibility("default")]] int framejit_get_num_threads() { return runtime::num_threads(); }
+[[gnu::visibility("default")]] void framejit_set_num_threads(int n) {
+  config().num_threads = n;
+  runtime::set_num_threads(n);
+}
 }
 
 const codegen::Cpu& target_cpu() { return cpu_slot(); }

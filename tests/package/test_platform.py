@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 import subprocess
 import sys
@@ -54,6 +55,44 @@ def test_other_interpreters_have_a_reason_of_one_line(monkeypatch, facts, said):
     found = reason(monkeypatch, **facts)
     assert found.startswith(said)
     assert "\n" not in found
+
+
+@pytest.mark.parametrize(
+    ("core", "said"),
+    [
+        (None, "without its compiled half"),
+        (
+            "raise ImportError('libtbb.so.12: cannot open shared object file: No such file')",
+            "pip install tbb, or on Debian",
+        ),
+        (
+            "raise ImportError('undefined symbol: x')",
+            "(undefined symbol: x); reinstall it: pip install --force-reinstall",
+        ),
+    ],
+)
+def test_what_is_missing_is_said_at_import(tmp_path, core, said):
+    """And functions run as plain Python, unless internal errors are to be raised."""
+    if _platform._find_reason() is not None:
+        pytest.skip("the compiled half would not be imported here")
+    package = tmp_path / "framejit"
+    package.mkdir()
+    for entry in Path(_platform.__file__).parents[1].iterdir():
+        if not entry.name.startswith("_core."):
+            (package / entry.name).symlink_to(entry.resolve())
+    if core is not None:
+        (package / "_core.py").write_text(core)
+    code = "import framejit; print('imported'); print(framejit.jit(lambda x: x + 1)(2), framejit.unsupported_reason())"
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "FRAMEJIT_STRICT": "0"}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("imported\n3 framejit") and said in done.stdout
+    assert done.stderr.startswith("marked functions run as plain Python: ") and said in done.stderr
+    assert done.stderr.count("\n") == 1
+    strict = subprocess.run(command, env={**environment, "FRAMEJIT_STRICT": "1"}, capture_output=True, text=True)
+    assert strict.returncode != 0
+    assert re.search("^(ImportError|ModuleNotFoundError): ", strict.stderr, re.M), strict.stderr
 
 
 def test_a_jit_that_is_off_is_no_reason(monkeypatch):
@@ -125,3 +164,19 @@ def test_classifiers_name_only_versions_that_install():
     assert named
     assert all(int(oldest) <= minor < int(beyond) for minor in named)
     assert {minor for _, minor in _platform.VERSIONS} <= set(named)
+
+
+@pytest.mark.skipif((ROOT / "third_party").exists(), reason="of a checkout: source distributions have them inside")
+def test_libraries_that_the_build_lacks_are_named(tmp_path):
+    options = ["-DFRAMEJIT_PYTHON=OFF", "-DCMAKE_DISABLE_FIND_PACKAGE_TBB=ON"]
+    done = subprocess.run(["cmake", "-S", ROOT, "-B", tmp_path, *options], capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "apt-get install libasmjit-dev libxbyak-dev libtbb-dev" in done.stderr
+
+
+@pytest.mark.capture
+@pytest.mark.not_sanitized(reason="sanitizers need more of the C library")
+@pytest.mark.skipif(platform.libc_ver()[1] > "2.36", reason="built with a C library that makes programs need more")
+def test_the_compiled_half_runs_with_the_c_library_of_2021():
+    needed = re.findall(rb"\0GLIBC_2\.(\d+)", Path(_platform.core.__file__).read_bytes())
+    assert needed and max(map(int, needed)) <= 34

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <thread>
 #include <vector>
 
@@ -34,6 +35,26 @@ TEST(Scheduler, VisitsEachIndexOnce) {
   }
   set_num_threads(0);
   EXPECT_GE(num_threads(), 1);
+}
+
+TEST(Scheduler, KeepsToTheBudgetOfOpenMP) {
+  set_num_threads(0);
+  const int allowed = num_threads();
+  const auto with = [](const char* text) {
+    setenv("OMP_NUM_THREADS", text, 1);
+    set_num_threads(0);
+    return num_threads();
+  };
+  EXPECT_EQ(with("1"), 1);
+  EXPECT_EQ(with("1,4"), 1);
+  EXPECT_EQ(with(" 1 "), 1);
+  EXPECT_EQ(with("100000"), allowed);
+  for (const char* text : {"", "0", "-1", "many", "1x"}) EXPECT_EQ(with(text), allowed) << text;
+  setenv("OMP_NUM_THREADS", "1", 1);
+  set_num_threads(3);
+  EXPECT_EQ(num_threads(), 3);
+  unsetenv("OMP_NUM_THREADS");
+  set_num_threads(0);
 }
 
 TEST(Scheduler, SmallWorkStaysHere) {

@@ -33,7 +33,12 @@ FIELDS = (
         "do not count",
         True,
     ),
-    Field("num_threads", 0, "threads for kernels; 0: all that CPU affinity and cgroup limits allow", True),
+    Field(
+        "num_threads",
+        0,
+        "threads for kernels; 0: all that CPU affinity, cgroup limits and `OMP_NUM_THREADS` allow",
+        True,
+    ),
     Field("cpu", "", "instruction set to generate code for: `avx2`, `avx512` (no AMX); empty: what there is", True),
     Field("strict", False, "internal errors raise in place of falling back to the interpreter", True),
     Field("code_bytes_limit", 64 << 20, "machine code to keep, in bytes", True),

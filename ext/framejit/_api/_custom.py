@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import sys
 import threading
 import weakref
 from collections.abc import Callable
 from typing import Any
 
+from framejit._api._pickling import name_for_pickler
 from framejit._api._platform import core
 
 
@@ -27,6 +29,7 @@ class CustomOp:
         functools.update_wrapper(self, function)
         self.gradient = gradient
         self._function = function
+        self._result = shape, dtype
         if core is not None:
             index = core.register_custom_op(self, function, shape, dtype)
             weakref.finalize(self, core.forget_custom_op, index).atexit = False
@@ -47,6 +50,10 @@ class CustomOp:
         self._raised = None
         assert core is not None
         return functools.partial(core.raise_error, kept[2])  # no frame of its own in the traceback
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        name = name_for_pickler(self, sys._getframe(1))
+        return name or (CustomOp, (self._function, *self._result, self.gradient))
 
     def __repr__(self) -> str:
         return f"<framejit custom_op {getattr(self, '__qualname__', self._function)}>"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
+from importlib import import_module
 from types import ModuleType
 
 # The versions of CPython that functions are captured on. CMakeLists.txt reads this line and builds framejit._core for these.
@@ -46,13 +47,30 @@ def _load() -> tuple[ModuleType | None, str | None]:
     reason = _find_reason()
     if reason is not None:
         return None, reason
-    # Where it can be captured on, a compiled half that cannot be imported is an error, not a reason to be slow.
-    from framejit import _core
+    try:
+        return import_module("framejit._core"), None
+    except ImportError as error:
+        if os.environ.get("FRAMEJIT_STRICT", "") not in ("", "0"):
+            raise
+        return None, _what_to_install(error)
 
-    return _core, None
+
+def _what_to_install(error: ImportError) -> str:
+    """One line on a compiled half that cannot be imported."""
+    if error.name == "framejit._core" and isinstance(error, ModuleNotFoundError):
+        return f"framejit was installed without its compiled half for {sys.executable}; install it there: pip install framejit"
+    way = "reinstall it: pip install --force-reinstall framejit"
+    if "libtbb" in str(error):
+        way = "install oneTBB: pip install tbb, or on Debian apt-get install libtbb12"
+    return f"framejit's compiled half cannot be loaded ({str(error).splitlines()[0]}); {way}"
 
 
 core, reason = _load()
+
+
+def is_incomplete() -> bool:
+    """Whether something that could be installed is missing, and functions run as plain Python for that."""
+    return core is None and _find_reason() is None
 
 
 def unsupported_reason() -> str | None:

@@ -29,6 +29,7 @@ def configuration() -> dict[str, Any]:
     }
     if core is not None:
         processor.update(core.cpu_features())
+        processor["usable threads"] = core.num_threads()
     return {
         "versions": versions,
         "capture": "yes" if reason is None else f"no: {reason}",
