@@ -20,11 +20,12 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
-BLOCK = re.compile(r"^```(python|pycon)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+BLOCK = re.compile(r"^```(python|pycon|\{code-cell\})\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 REASON = framejit.unsupported_reason()
 # Pages whose examples show what was captured, or are of the compiled half.
-OF_CAPTURE = {"control_flow.md", "diagnostics.md", "gradients.md", "usage.md"}
+OF_CAPTURE = {"control_flow.md", "diagnostics.md", "from_jax.md", "from_mindspore.md", "from_numba.md", "from_torch.md"}
+OF_CAPTURE |= {"gradients.md", "training.md", "tutorial.md", "usage.md"}
 PACKAGE = Path(framejit.__file__).parent
 MODULES = [
     ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
@@ -53,7 +54,7 @@ def test_examples_run(page, tmp_path, monkeypatch):
     scope: dict = {"__name__": page.stem}
     for kind, code in BLOCK.findall(text):
         line = text[: text.index(code)].count("\n")
-        if kind == "python":
+        if kind != "pycon":
             # With the page's own line numbers, so that an error points at it.
             exec(compile("\n" * line + code, str(page), "exec"), scope)
         else:
@@ -64,13 +65,38 @@ def test_examples_run(page, tmp_path, monkeypatch):
             scope.update(test.globs)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_lead_somewhere(page):
-    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
-        assert (page.parent / target).exists(), target
-
-
 FOLDERS = ("benchmarks", "capture", "cmake", "codegen", "docs", "examples", "ext", "graph", "runtime", "tests")
+READMES = [path for path in sorted(ROOT.glob("*/**/README.md")) if path.relative_to(ROOT).parts[0] in FOLDERS]
+
+
+def anchors(page):
+    """What a link to a heading of this page may name: GitHub's form of the heading, or an anchor that stands in it."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    headings = (re.sub(r"<[^>]*>", "", each).lower() for each in re.findall(r"^#+ (.*)$", text, re.MULTILINE))
+    return {re.sub(r"[^\w\- ]", "", each).replace(" ", "-") for each in headings} | set(re.findall(r'id="(\w+)"', text))
+
+
+@pytest.mark.parametrize("page", [*PAGES, *READMES], ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page):
+    for name, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", page.read_text(encoding="utf-8")):
+        target = page.parent / name if name else page
+        assert target.exists(), name
+        if anchor:
+            assert anchor in anchors(target), f"{name}#{anchor}"
+
+
+def test_every_page_is_in_the_contents():
+    folder = ROOT / "docs"
+    listed = {"index"}
+    for page in folder.rglob("*.md"):
+        for tree in re.findall(
+            r"^```\{toctree\}\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+        ):
+            names = [line for line in tree.splitlines() if line and not line.startswith(":")]
+            listed |= {(page.parent / name).relative_to(folder).as_posix() for name in names}
+    assert {page.relative_to(folder).with_suffix("").as_posix() for page in folder.rglob("*.md")} <= listed
+
+
 SUFFIXES = (".cpp", ".h", ".c", ".inc", ".py", ".pyi", ".md", ".cmake")
 FILES = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*")) if path.suffix in SUFFIXES]
 FILES += [*sorted(ROOT.glob("*.md")), ROOT / "CMakeLists.txt", ROOT / "dev"]
