@@ -443,9 +443,25 @@ def _remembered_as(name: str, fn: Any, has_aux: bool) -> Any:
 
 
 def vjp(fn: Any, *inputs: Any, weights: Any = None, has_aux: bool = False) -> Any:
-    """(fn(*inputs), the function from a vector to the product of it and the Jacobian).
+    """Return what a function returns, and the function that multiplies its Jacobian by a vector from the left.
 
-    The function takes one array for each output, and gives the gradient of the input, a tuple for several; with `weights` as `grad`.
+    Parameters
+    ----------
+    fn : callable or Cell
+        A function of arrays, Tensors, or tuples and lists of them.
+    *inputs : array or Tensor
+        Where the Jacobian is taken: the arguments of `fn`.
+    weights : Parameter, or tuple or list of them, optional
+        Parameters for which there are gradients too, as in `grad`.
+    has_aux : bool
+        Only the first output of `fn` is differentiated.
+
+    Returns
+    -------
+    outputs
+        What ``fn(*inputs)`` returns.
+    function
+        It takes one array for each output, and returns the gradient of the input: a tuple if there are several inputs.
 
     Examples
     --------

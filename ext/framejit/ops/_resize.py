@@ -251,7 +251,7 @@ def unfold(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, st
 
 
 def fold(input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
-    """The sum of the windows that `unfold` gives as columns, at their places: [N, C, *output_size]."""
+    """Sum the windows that `unfold` returns as columns, at their places; the result has the shape ``(N, C, *output_size)``."""
     x = _array(input)
     size = output_size.tolist() if isinstance(output_size, _core.Tensor) else output_size
     (h, w), kernel, apart, around, step = (
