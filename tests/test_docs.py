@@ -148,6 +148,98 @@ def test_files_that_are_named_exist():
     assert not gone
 
 
+# Of CPython, and instructions of the processor.
+NAMES_OF_OTHERS = {"mark_stacks", "nlocalsplus", "vpand", "vpandd"}
+NAME = re.compile(r"`([A-Za-z_][\w.:]*)(?:\([^`]*\))?`")
+
+
+def test_names_in_pages_about_the_code_exist():
+    code = [path for path in FILES if path.suffix != ".md"]
+    words = set(re.findall(r"\w+", "".join(path.read_text(encoding="utf-8") for path in code))) | NAMES_OF_OTHERS
+    words |= {word for path in FILES for word in re.findall(r"\w+", path.name)}
+    gone = [
+        f"{page.relative_to(ROOT)}: {name}"
+        for page in [*READMES, ROOT / "codegen" / "LOWERING.md", ROOT / "docs" / "architecture.md"]
+        for name in NAME.findall(page.read_text(encoding="utf-8"))
+        if not words >= set(re.findall(r"\w+", name))
+    ]
+    assert not gone
+
+
+# Phrases that were translated word by word or that no reader outside of this project knows, and what to write instead.
+# See the ten rules in docs/writing.md.
+BANNED = {
+    r"in place of": "instead of",
+    r"(go|goes|went|going) by": "depends on",
+    r"(come|comes|came) by": "is obtained, reaches",
+    r"behind": "after",
+    r"in front of": "before",
+    r"beside|besides": "next to, as well as",
+    r"anew": "again",
+    r"the very": "exactly the",
+    r"at hand": "",
+    r"by turns": "alternately",
+    r"so many": "that number of",
+    r"(is|are) no (array|input|way|ndarray|promise)s?": "is not a",
+    r"but for": "except",
+    r"as ever": "as usual",
+    r"(lies|stands)": "is stored, is",
+    r"(wants|minds|minded)": "requires, traps",
+    r"nobody('s)?": "",
+    r"made of": "built from",
+    r"stuff|things": "a noun that says what",
+    r"spared|displaced|lent|quiet functions?|losing": "a term of the field",
+}
+# A sentence that begins so has no subject before its verb.
+OPENING = re.compile(r"(?:^|[.:;|] +|^[-*] )(What|Of|Where|Whose) (?![^.?!]*\?)", re.MULTILINE)
+BANNED_PHRASE = re.compile(r"\b(?:" + "|".join(BANNED) + r")\b", re.IGNORECASE)
+
+
+def plain(page):
+    """A page without code, headings, links' targets and what is between backquotes; lines keep their numbers."""
+
+    def blank(match):
+        return "\n" * match[0].count("\n")
+
+    text = page.read_text(encoding="utf-8")
+    for code in (
+        r"^```.*?^```$",
+        r"^(?: {4}| {6,}).*$",
+        r"^#.*$",
+        r"^---\n.*?^---$",
+        r"`[^`]*`",
+        r"\]\([^)]*\)",
+        r"<!--.*?-->",
+    ):
+        text = re.sub(
+            code, blank, text, flags=re.MULTILINE | re.DOTALL if "```" in code or "---" in code else re.MULTILINE
+        )
+    return text
+
+
+WRITTEN = [*PAGES, *(page for page in READMES if page.parts[-2:] not in {("tests", "README.md"), ("py", "README.md")})]
+WRITTEN += sorted((ROOT / "benchmarks").glob("*.md")) + [ROOT / "codegen" / "LOWERING.md"]
+
+
+@pytest.mark.parametrize(
+    "page", sorted({*WRITTEN} - {ROOT / "docs" / "writing.md"}), ids=lambda page: str(page.relative_to(ROOT))
+)
+def test_style(page):
+    text = plain(page)
+    found = [*BANNED_PHRASE.finditer(text), *OPENING.finditer(text)]
+    assert not [f"{page.name}:{text.count(chr(10), 0, match.start()) + 1}: {match[0].strip()}" for match in found]
+
+
+def test_spelling():
+    """Of all text files in git: pages, comments, docstrings and messages."""
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    files = [name for name in listed if Path(name).suffix in {*SUFFIXES, ".toml", ".sh", ""}]
+    terms = "atmost,coo,dout,fpr,fro,gir,kno,nd,nin,ot"  # identifiers, and terms of the field
+    command = [sys.executable, "-m", "codespell_lib", "-L", terms, *files]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_commands_of_the_readme_exist():
     commands = set(re.findall(r"\./dev ([\w-]+)", "".join(page.read_text(encoding="utf-8") for page in PAGES)))
     assert {"demo", "test"} <= commands

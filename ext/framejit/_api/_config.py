@@ -35,7 +35,7 @@ FIELDS = (
     ),
     Field("num_threads", 0, "threads for kernels; 0: all that CPU affinity and cgroup limits allow", True),
     Field("cpu", "", "instruction set to generate code for: `avx2`, `avx512` (no AMX); empty: what there is", True),
-    Field("strict", False, "internal errors raise in place of falling back to the interpreter", True),
+    Field("strict", False, "internal errors raise instead of falling back to the interpreter", True),
     Field("code_bytes_limit", 64 << 20, "machine code to keep, in bytes", True),
     Field(
         "instruction_limit", 20000, "bytecode instructions of one capture; each graph node allows a hundred more", True
