@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import doctest
 import importlib
+import inspect
 import io
 import itertools
 import os
@@ -309,6 +310,34 @@ def test_public_names_have_documentation():
             continue
         text = type(value).__doc__ if not callable(value) else value.__doc__
         assert text, name
+
+
+def undocumented(value):
+    """The parameters of a function or class that the section "Parameters" of its docstring does not name."""
+    text = inspect.getdoc(value) or ""
+    section = re.search(r"^Parameters\n-+\n(.*?)(?=^\w[^\n]*\n-{3,}$|\Z)", text, re.MULTILINE | re.DOTALL)
+    heads = re.findall(r"^(\*{0,2}\w.*)$", section[1], re.MULTILINE) if section else []
+    named = {name.strip().lstrip("*") for head in heads for name in head.split(" : ")[0].split(",")}
+    try:
+        return set(inspect.signature(value).parameters) - named
+    except ValueError:  # written in C, with a docstring that is compared with its stub
+        return set()
+
+
+@pytest.mark.capture
+@pytest.mark.parametrize("module", ["framejit", "framejit.train", "framejit.dataset"])
+def test_parameters_are_documented(module):
+    home = importlib.import_module(module)
+    public = {name: getattr(home, name) for name in home.__all__}
+    # Exceptions are made by framejit only.
+    own = {
+        name: value
+        for name, value in public.items()
+        if callable(value) and not isinstance(value, framejit.bool_.__class__)
+    }
+    own = {name: value for name, value in own.items() if not (isinstance(value, type) and issubclass(value, Exception))}
+    assert own
+    assert not {name: missing for name, value in own.items() if (missing := undocumented(value))}
 
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))

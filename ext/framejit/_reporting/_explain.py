@@ -17,18 +17,25 @@ _UNSAMPLED = "call it again to measure what is gained"
 
 
 class Explanation:
-    """What a call compiled. Prints as a report; shows as HTML in notebooks.
+    """The report of a call. It prints as text and shows as HTML in notebooks.
+
+    Parameters
+    ----------
+    name : str
+        The name of the function.
+    result, error, functions, own
+        The attributes below.
 
     Attributes
     ----------
     result : object
-        What the call returned.
+        The result of the call.
     error : BaseException or None
-        What it raised.
+        The exception of the call.
     functions : list of FunctionReport
-        The function, and those that were compiled on their own below it.
+        The function, and its callees that were compiled on their own.
     own : FunctionReport or None
-        The function alone. Its `gain` says what its calls took, and what they would have taken as plain Python.
+        The function alone. Its `gain` says how long its calls took, and how long they would have taken as plain Python.
     """
 
     def __init__(

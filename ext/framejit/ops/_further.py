@@ -42,7 +42,13 @@ reverse = _shape.flip
 
 
 def is_tensor(obj: Any) -> bool:
-    """Whether it is a Tensor."""
+    """Return whether an object is a Tensor.
+
+    Parameters
+    ----------
+    obj : object
+        Any object.
+    """
     return isinstance(obj, _core.Tensor)
 
 

@@ -133,7 +133,14 @@ class ROC(_OfLast):
 
 
 def auc(x: np.ndarray, y: np.ndarray, reorder: bool = False) -> Any:
-    """The area below a curve by trapezoids; `x` increases or decreases, or is brought in order.
+    """Return the area below a curve, by trapezoids.
+
+    Parameters
+    ----------
+    x, y : numpy.ndarray
+        The points of the curve. `x` increases or decreases.
+    reorder : bool
+        Sort the points first.
 
     Examples
     --------
@@ -414,8 +421,15 @@ class ConfusionMatrixMetric(Metric):
 
 
 class Dice(Metric):
-    """Twice the product of predictions and labels by the sum of their squares, summed over batches, by the number of samples:
-    ``update(predictions, labels)``. `smooth` is added to what is divided by.
+    """The Dice coefficient: ``update(predictions, labels)``.
+
+    It is twice the product of predictions and labels, divided by the sum of their squares, summed over batches and divided by the number of
+    samples.
+
+    Parameters
+    ----------
+    smooth : float
+        A positive number that is added to the divisor.
     """
 
     def __init__(self, smooth: float = 1e-5) -> None:
@@ -537,7 +551,15 @@ class HausdorffDistance(_Surfaces):
 
 
 class MeanSurfaceDistance(_Surfaces):
-    """The mean distance of the points of the edge of a prediction from that of a label; `symmetric`: the mean of both ways."""
+    """The mean distance of the edge of a prediction from the edge of a label: ``update(predictions, labels, label)``, of the last call.
+
+    Parameters
+    ----------
+    symmetric : bool
+        Return the mean of the distances in both directions.
+    distance_metric : {'euclidean', 'chessboard', 'taxicab'}
+        How distances are measured.
+    """
 
     def __init__(self, symmetric: bool = False, distance_metric: str = "euclidean") -> None:
         super().__init__(distance_metric)
@@ -558,8 +580,14 @@ class MeanSurfaceDistance(_Surfaces):
 
 
 class RootMeanSquareDistance(MeanSurfaceDistance):
-    """The mean square of the distances of the points of the edge of a prediction from that of a label; `symmetric`: the root of the mean of
-    both ways.
+    """The mean square distance of the edge of a prediction from the edge of a label: ``update(predictions, labels, label)``, of the last call.
+
+    Parameters
+    ----------
+    symmetric : bool
+        Return the root of the mean of both directions.
+    distance_metric : {'euclidean', 'chessboard', 'taxicab'}
+        How distances are measured.
     """
 
     _no_label = TypeError

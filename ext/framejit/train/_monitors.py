@@ -218,7 +218,13 @@ def _rate_of(callback: Callback, optimizer: Any) -> Parameter:
 
 
 class LearningRateScheduler(Callback):
-    """Sets the learning rate behind each step: ``learning_rate_function(rate, number of the step)``."""
+    """Sets the learning rate after each step.
+
+    Parameters
+    ----------
+    learning_rate_function : callable
+        ``learning_rate_function(rate, step)`` returns the next rate, for the rate and the number of the step.
+    """
 
     def __init__(self, learning_rate_function: Callable[[float, int], float]) -> None:
         self.learning_rate_function = learning_rate_function
@@ -251,7 +257,12 @@ class History(Callback):
 
 
 class LambdaCallback(Callback):
-    """A callback of functions: each takes the `RunContext`, and has the name of its event.
+    """A callback that consists of functions.
+
+    Parameters
+    ----------
+    on_train_epoch_begin, on_train_epoch_end, on_train_step_begin, on_train_step_end, on_train_begin, on_train_end, on_eval_epoch_begin, on_eval_epoch_end, on_eval_step_begin, on_eval_step_end, on_eval_begin, on_eval_end : callable, optional
+        The function for the event with this name. It takes the `RunContext`.
 
     Examples
     --------
