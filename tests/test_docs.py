@@ -325,7 +325,7 @@ def undocumented(value):
 
 
 @pytest.mark.capture
-@pytest.mark.parametrize("module", ["framejit", "framejit.train", "framejit.dataset"])
+@pytest.mark.parametrize("module", ["framejit", "framejit.dataset", "framejit.nn", "framejit.train"])
 def test_parameters_are_documented(module):
     home = importlib.import_module(module)
     public = {name: getattr(home, name) for name in home.__all__}
