@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from pathlib import Path
 
 DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS))
+
+# The notebook runs without the user's settings of IPython, and its kernel logs errors only.
+profile = DOCS.parent / "build" / "ipython" / "profile_default"
+profile.mkdir(parents=True, exist_ok=True)
+(profile / "ipython_kernel_config.py").write_text("c.IPKernelApp.log_level = 'ERROR'\n")
+os.environ["IPYTHONDIR"] = str(profile.parent)
 
 from framejit import __version__ as release  # noqa: E402
 

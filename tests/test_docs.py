@@ -231,6 +231,15 @@ def test_style(page):
     assert not [f"{page.name}:{text.count(chr(10), 0, match.start()) + 1}: {match[0].strip()}" for match in found]
 
 
+FIGURE = re.compile(r"\d ?(?:%|ms|us|ns|µs|GB/s|times (?:as|faster|slower))(?!\w)")
+
+
+def test_figures_are_kept_with_the_benchmarks():
+    pages = [page for page in READMES if page.parent.name != "benchmarks"] + [ROOT / "docs" / "architecture.md"]
+    found = [f"{page.relative_to(ROOT)}: {figure}" for page in pages for figure in FIGURE.findall(plain(page))]
+    assert not found
+
+
 def test_spelling():
     """Of all text files in git: pages, comments, docstrings and messages."""
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()

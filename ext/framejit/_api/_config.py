@@ -173,4 +173,4 @@ def read_environment() -> None:
             _check(field, value)
             config._set(field, value)
         except (TypeError, ValueError) as error:
-            warnings.warn(f"{variable}={text!r} is left out: {error}", UserWarning, stacklevel=3)
+            warnings.warn(f"ignoring {variable}={text!r}: {error}", UserWarning, stacklevel=3)
