@@ -26,7 +26,7 @@ BLOCK = re.compile(r"^```(python|pycon|\{code-cell\})\n(.*?)^```$", re.MULTILINE
 REASON = framejit.unsupported_reason()
 # Pages whose examples show what was captured, or are of the compiled half.
 OF_CAPTURE = {"control_flow.md", "diagnostics.md", "from_jax.md", "from_mindspore.md", "from_numba.md", "from_torch.md"}
-OF_CAPTURE |= {"gradients.md", "training.md", "tutorial.md", "usage.md"}
+OF_CAPTURE |= {"gradients.md", "programs.md", "training.md", "tutorial.md", "usage.md"}
 PACKAGE = Path(framejit.__file__).parent
 MODULES = [
     ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
@@ -241,9 +241,8 @@ def test_figures_are_kept_with_the_benchmarks():
 
 
 def test_spelling():
-    """Of all text files in git: pages, comments, docstrings and messages."""
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
-    files = [name for name in listed if Path(name).suffix in {*SUFFIXES, ".toml", ".sh", ""}]
+    """Of pages, comments, docstrings and messages."""
+    files = [str(path.relative_to(ROOT)) for path in [*FILES, ROOT / "pyproject.toml"]]
     terms = "atmost,coo,dout,fpr,fro,gir,kno,nd,nin,ot"  # identifiers, and terms of the field
     command = [sys.executable, "-m", "codespell_lib", "-L", terms, *files]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
