@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import doctest
 import importlib
@@ -229,6 +230,25 @@ def test_style(page):
     text = plain(page)
     found = [*BANNED_PHRASE.finditer(text), *OPENING.finditer(text)]
     assert not [f"{page.name}:{text.count(chr(10), 0, match.start()) + 1}: {match[0].strip()}" for match in found]
+
+
+def docstrings(path):
+    """(line, text) of each docstring of a module, without its examples and what is between backquotes."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, (ast.AsyncFunctionDef, ast.ClassDef, ast.FunctionDef, ast.Module)) and ast.get_docstring(
+            node
+        ):
+            yield node.body[0].lineno, re.sub(r"`[^`]*`", "", ast.get_docstring(node).split("Examples\n---")[0])
+
+
+def test_style_of_docstrings():
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {match[0]}"
+        for path in sorted((ROOT / "ext" / "framejit").rglob("*.py"))
+        for line, text in docstrings(path)
+        for match in BANNED_PHRASE.finditer(text)
+    ]
+    assert not found
 
 
 FIGURE = re.compile(r"\d ?(?:%|ms|us|ns|µs|GB/s|times (?:as|faster|slower))(?!\w)")

@@ -81,7 +81,7 @@ def mark(*targets: Any, stress: str | None = None, **jit_arguments: Any) -> Mark
     ----------
     *targets : function, class, module or str
         A string is a pattern (as of `fnmatch`) on the module's ``__name__``, or, with a ``/`` in it, on the file name.
-        A package stands for all its modules.
+        A package means all its modules.
     stress : str, optional
         For tests: a comma list of ``'rewrite'``, ``'break=N'``, ``'guards'``, ``'interp'``, ``'verify'``, which make rare paths common.
     **jit_arguments

@@ -138,12 +138,12 @@ def compiled(function: Callable[..., Any], of: Any) -> Any:
 
 
 def make_quiet(function: Callable[..., Any], level: str) -> Any:
-    """A function of Tensors, compiled: floating-point flags are nobody's, as Tensors do not warn."""
+    """A function of Tensors, compiled: floating-point flags are ignored, because Tensors do not warn."""
     return make_function(function, {"jit_level": level, "dynamic": False, "stress": "", "quiet": True})
 
 
 def one_call_gradient(function: Callable[..., Any], positions: tuple[int, ...]) -> Any:
-    """For tapes: of a function that makes one call, which has to be a graph; the last argument is the gradient of what comes behind."""
+    """For tapes: of a function that makes one call, which has to be a graph; the last argument is the gradient of the result."""
     known = function.__dict__.setdefault("__framejit_gradients__", {})
     if positions not in known:
         settings = {"jit_level": "O0", "dynamic": False, "stress": "", "quiet": True, "fullgraph": True}
@@ -346,7 +346,7 @@ class GradOperation:
         With respect to `weights`, given when it is called: a ParameterTuple or list of Parameters; with `get_all` both:
         (gradients of arguments, gradients of weights).
     sens_param : bool
-        The last argument of a call is the gradient of what comes behind.
+        The last argument of a call is the gradient of the result.
 
     Examples
     --------

@@ -83,7 +83,7 @@ def save_checkpoint(
     integrated_save, async_save, enc_mode, crc_check
         Taken and ignored: a file is written whole, and has a checksum.
     append_dict : dict of str to number or Tensor, optional
-        What is saved besides.
+        Further values to save.
     enc_key : None
         There is no encryption.
     choice_func : callable, optional

@@ -79,7 +79,7 @@ class Explanation:
 
     @property
     def bytecode(self) -> str:
-        """The bytecode of each function that breaks beside the code that runs in its place."""
+        """The bytecode of each function that breaks next to the code that runs in its place."""
         return "\n\n".join(function.bytecode for function in self.functions if function.bytecode)
 
     @property
@@ -184,7 +184,7 @@ def explain(function: Any, **jit_arguments: Any) -> Callable[..., Explanation]:
     Parameters
     ----------
     function : callable
-        A function, marked or not. It is compiled anew, so that everything shows.
+        A function, marked or not. It is compiled again, so that everything is shown.
     **jit_arguments
         Arguments of `jit`, for a function that is not marked.
 

@@ -26,7 +26,7 @@ def character_column(text: str, offset: int) -> int:
 
 
 def counted(number: int, noun: str) -> str:
-    """A number of things."""
+    """A count with its noun."""
     return f"{number:,} {noun}{'s' * (number != 1)}"
 
 

@@ -1,4 +1,4 @@
-"""Cell: the parts that networks are made of."""
+"""Cell: the parts of networks."""
 
 from __future__ import annotations
 

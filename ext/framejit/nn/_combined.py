@@ -25,7 +25,7 @@ class _Combined(Cell):
             of_type(self, Cell, activation=self.activation)
 
     def construct(self, x: Any) -> Any:
-        """What the layers give, one behind the other."""
+        """What the layers give, one after the other."""
         x = getattr(self, self._layer)(x)
         if self.has_bn:
             x = self.batchnorm(x)

@@ -113,7 +113,7 @@ class ChannelShuffle(Cell):
 
 
 class _Border(Cell):
-    """`padding` has (before, after) of the last dimension, then of the one before it; an int stands for all of them."""
+    """`padding` has (before, after) of the last dimension, then of the one before it; an int applies to all of them."""
 
     _axes = 2
     _mode = "constant"
@@ -197,7 +197,7 @@ class ZeroPad2d(_Border):
 
 
 class Pad(Cell):
-    """`paddings` has (before, after) for each dimension; what lies there is 0, or is reflected with or without the edge.
+    """`paddings` has (before, after) for each dimension; the border is 0, or is reflected with or without the edge.
 
     Parameters
     ----------

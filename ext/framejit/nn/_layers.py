@@ -224,7 +224,7 @@ class Unflatten(Cell):
 
 
 class PReLU(Cell):
-    """`leaky_relu` with a Parameter in place of the number, one or one for each channel.
+    """`leaky_relu` with a Parameter instead of the number, one or one for each channel.
 
     Parameters
     ----------
@@ -246,7 +246,7 @@ class PReLU(Cell):
 
 
 class _DropoutOf(Cell):
-    """While training, zeros in place of whole channels with probability p, and the rest divided by 1 - p."""
+    """While training, zeros instead of whole channels with probability p, and the rest divided by 1 - p."""
 
     def __init__(self, p: float = 0.5) -> None:
         super().__init__()
@@ -264,7 +264,7 @@ class _DropoutOf(Cell):
 
 
 class Dropout1d(_DropoutOf):
-    """While training, zeros in place of whole lines of [N, C, L] or [C, L].
+    """While training, zeros instead of whole lines of [N, C, L] or [C, L].
 
     Parameters
     ----------
@@ -276,7 +276,7 @@ class Dropout1d(_DropoutOf):
 
 
 class Dropout2d(_DropoutOf):
-    """While training, zeros in place of whole images of [N, C, H, W].
+    """While training, zeros instead of whole images of [N, C, H, W].
 
     Parameters
     ----------
@@ -288,7 +288,7 @@ class Dropout2d(_DropoutOf):
 
 
 class Dropout3d(_DropoutOf):
-    """While training, zeros in place of whole volumes of [N, C, D, H, W].
+    """While training, zeros instead of whole volumes of [N, C, D, H, W].
 
     Parameters
     ----------

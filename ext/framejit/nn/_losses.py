@@ -487,7 +487,7 @@ class CTCLoss(LossBase):
     Parameters
     ----------
     blank : int
-        The label that stands for no label.
+        The label that means no label.
     reduction : {'mean', 'sum', 'none'}
         How the losses of sequences are combined.
     zero_infinity : bool

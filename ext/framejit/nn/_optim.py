@@ -27,7 +27,7 @@ class Optimizer(Cell):
         its end on. A number becomes the Parameter `learning_rate`, which may be written.
     parameters : list of Parameter, or list of dict
         What is trained. A dict is a group: 'params', and its own 'lr', 'weight_decay' and 'grad_centralization' (the mean of the gradient,
-        but for the first dimension, is taken off where the second one is a multiple of 16, as MindSpore has it); a dict with 'order_params' alone gives the order of all parameters.
+        except for the first dimension, is taken off where the second one is a multiple of 16, as MindSpore has it); a dict with 'order_params' alone gives the order of all parameters.
     weight_decay : float or Cell
         Times the parameter, added to its gradient; without groups not for parameters with beta or gamma in their names. A Cell is called
         with the number of the step.
@@ -788,7 +788,7 @@ class Rprop(Optimizer):
 
 
 class ASGD(Optimizer):
-    """p = p * (1 - lambd * eta) - eta * g, with eta = rate / (1 + lambd * rate * t) ** alpha; `ax` is the mean of p behind step t0.
+    """p = p * (1 - lambd * eta) - eta * g, with eta = rate / (1 + lambd * rate * t) ** alpha; `ax` is the mean of p after step t0.
 
     Parameters
     ----------

@@ -146,7 +146,7 @@ def _update(cell: TrainOneStepWithLossScaleCell, gradients: Any) -> Any:
 
 
 class DynamicLossScaleUpdateCell(Cell):
-    """A scale that is divided by a factor, to no less than 1, where a gradient was infinite or NaN, and multiplied by it after so many steps
+    """A scale that is divided by a factor, to no less than 1, where a gradient was infinite or NaN, and multiplied by it after a number of steps
     without.
 
     Parameters
@@ -204,7 +204,7 @@ class FixedLossScaleUpdateCell(Cell):
 
 
 class WithGradCell(Cell):
-    """The gradients of a network, or of its loss, by its parameters; `sens` is the gradient of what comes behind.
+    """The gradients of a network, or of its loss, by its parameters; `sens` is the gradient of the result.
 
     Parameters
     ----------
@@ -285,7 +285,7 @@ class Jvp(Cell):
 
 
 class Vjp(Cell):
-    """``Vjp(fn)(*inputs, v)``: what `fn` gives, and the gradients of the inputs where `v` is that of what comes behind.
+    """``Vjp(fn)(*inputs, v)``: what `fn` gives, and the gradients of the inputs where `v` is that of the result.
 
     Parameters
     ----------

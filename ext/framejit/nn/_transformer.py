@@ -274,7 +274,7 @@ class TransformerEncoderLayer(_TransformerLayer):
     batch_first : bool
         Inputs are [batch, length, features].
     norm_first : bool
-        The inputs of attention and dense layers are normalized in place of the sums.
+        The inputs of attention and dense layers are normalized instead of the sums.
     dtype : dtype
         The dtype of the Parameters.
     """
@@ -349,7 +349,7 @@ def _copies(layer: Any, kind: type, num_layers: int) -> CellList:
 
 
 class TransformerEncoder(Cell):
-    """Layers like `encoder_layer`, one after the other, and `norm` behind them.
+    """Layers like `encoder_layer`, one after the other, and `norm` after them.
 
     Parameters
     ----------
@@ -375,7 +375,7 @@ class TransformerEncoder(Cell):
 
 
 class TransformerDecoder(Cell):
-    """Layers like `decoder_layer`, one after the other, and `norm` behind them.
+    """Layers like `decoder_layer`, one after the other, and `norm` after them.
 
     Parameters
     ----------
@@ -416,7 +416,7 @@ class Transformer(Cell):
     d_model, nhead, num_encoder_layers, num_decoder_layers, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first
         As of the layers.
     custom_encoder, custom_decoder : Cell, optional
-        In place of what is made here.
+        Instead of the encoder or decoder that is made here.
     dtype : dtype
         The dtype of the Parameters.
     """

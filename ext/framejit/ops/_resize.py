@@ -35,14 +35,14 @@ def interpolate(
     align_corners: bool | None = None,
     recompute_scale_factor: bool | None = None,
 ) -> Any:
-    """The input in another size, or with its size times a factor, along the dimensions behind [N, C].
+    """The input in another size, or with its size times a factor, along the dimensions after [N, C].
 
     Parameters
     ----------
     size : int or tuple of int, optional
         Lengths of the dimensions of space.
     scale_factor : float or tuple of float, optional
-        In place of `size`; only for modes 'area', 'nearest' and 'trilinear' of volumes, or with `recompute_scale_factor`.
+        Instead of `size`; only for modes 'area', 'nearest' and 'trilinear' of volumes, or with `recompute_scale_factor`.
     mode : {'nearest', 'nearest-exact', 'linear', 'bilinear', 'bicubic', 'trilinear', 'area'}
         The element next to a place, a mean of those around it by their distances, or the mean of a part.
     align_corners : bool, optional

@@ -1,4 +1,4 @@
-"""What happens beside training: callbacks of Model.train."""
+"""Callbacks of Model.train."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Further measures: of curves, sentences, vectors, shares of classes, and of what lies where in images."""
+"""Further measures: of curves, sentences, vectors, shares of classes, and places in images."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class _OfLast(Metric):
         self.clear()
 
     def clear(self) -> None:
-        """Forget all."""
+        """Forget all batches."""
         self._last: Any = None
 
     def _updated(self) -> Any:
@@ -180,7 +180,7 @@ class BleuScore(Metric):
     Parameters
     ----------
     n_gram : int
-        Runs of 1 to so many words, at most 4.
+        The largest number of words in a run, at most 4.
     smooth : bool
         One is added to the numbers of runs.
     """
@@ -195,7 +195,7 @@ class BleuScore(Metric):
         self.clear()
 
     def clear(self) -> None:
-        """Forget all."""
+        """Forget all batches."""
         self._found, self._of = np.zeros(self.n_gram), np.zeros(self.n_gram)
         self._length = self._wanted = 0
 
@@ -357,12 +357,12 @@ class ConfusionMatrixMetric(Metric):
         self.clear()
 
     def clear(self) -> None:
-        """Forget all."""
+        """Forget all batches."""
         self._total, self._count, self._numbers = 0.0, 0, np.zeros(4)
 
     @rearrange_inputs
     def update(self, *inputs: Any) -> None:
-        """Take a batch in."""
+        """Add a batch."""
         _count(self, inputs, 2)
         predicted, label = map(self._convert_data, inputs)
         if (label.astype(np.uint8) != label).any():
@@ -441,12 +441,12 @@ class Dice(Metric):
         self.clear()
 
     def clear(self) -> None:
-        """Forget all."""
+        """Forget all batches."""
         self._sum, self._samples = 0.0, 0
 
     @rearrange_inputs
     def update(self, *inputs: Any) -> None:
-        """Take a batch in."""
+        """Add a batch."""
         _count(self, inputs, 2)
         predicted, label = map(self._convert_data, inputs)
         if predicted.shape != label.shape:
@@ -512,11 +512,11 @@ class HausdorffDistance(_Surfaces):
     distance_metric : {'euclidean', 'chessboard', 'taxicab'}
         What a distance is.
     percentile : float, optional
-        This percentile in place of the largest.
+        This percentile instead of the largest.
     directed : bool
         Only from the prediction to the label; else the larger one of both ways.
     crop : bool
-        Taken and ignored: what lies around the two does not count.
+        Accepted and ignored: elements around the two do not count.
     """
 
     def __init__(

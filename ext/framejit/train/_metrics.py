@@ -175,7 +175,7 @@ class _ByClass(Metric):
         self.clear()
 
     def clear(self) -> None:
-        """Forget all."""
+        """Forget all batches."""
         self._classes = 0
         self._counts = np.zeros(
             (3, 0)
@@ -183,7 +183,7 @@ class _ByClass(Metric):
 
     @rearrange_inputs
     def update(self, *inputs: Any) -> None:
-        """Take a batch in."""
+        """Add a batch."""
         name = type(self).__name__
         if len(inputs) != 2:
             raise ValueError(f"{name!r} needs predictions and labels, but got {len(inputs)} values.")
@@ -294,12 +294,12 @@ class _Mean(Metric):
         self.clear()
 
     def clear(self) -> None:
-        """Forget all."""
+        """Forget all batches."""
         self._sum, self._count = 0.0, 0
 
     @rearrange_inputs
     def update(self, *inputs: Any) -> None:
-        """Take a batch in."""
+        """Add a batch."""
         if len(inputs) != 2:
             raise ValueError(f"{type(self).__name__!r} needs predictions and labels, but got {len(inputs)} values.")
         total, count = self._measured(*map(_array, inputs))
@@ -422,12 +422,12 @@ class ConfusionMatrix(Metric):
         self.clear()
 
     def clear(self) -> None:
-        """Forget all."""
+        """Forget all batches."""
         self._counts, self._batches = np.zeros((self.num_classes, self.num_classes)), 0
 
     @rearrange_inputs
     def update(self, *inputs: Any) -> None:
-        """Take a batch in."""
+        """Add a batch."""
         predicted, label = map(_array, inputs)
         if predicted.ndim not in (label.ndim, label.ndim + 1):
             raise ValueError(
@@ -455,7 +455,7 @@ class Loss(_Mean):
 
     @rearrange_inputs
     def update(self, *inputs: Any) -> None:
-        """Take a batch in."""
+        """Add a batch."""
         self._sum += float(np.mean(_array(inputs[0])))
         self._count += 1
 

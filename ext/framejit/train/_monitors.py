@@ -27,7 +27,7 @@ _EVENTS = tuple(
 
 
 class _Monitor(Callback):
-    """Watches the loss, or a result of an evaluation, behind each epoch."""
+    """Watches the loss, or a result of an evaluation, after each epoch."""
 
     def __init__(self, monitor: str, min_delta: float, patience: int, mode: str, verbose: bool, **counts: Any) -> None:
         name = type(self).__name__
@@ -71,7 +71,7 @@ class _Monitor(Callback):
         return float(found[self.monitor])
 
     def on_train_begin(self, run_context: RunContext) -> None:
-        """Forget all."""
+        """Forget all batches."""
         self._restart()
 
 
@@ -156,7 +156,7 @@ class ReduceLROnPlateau(_Monitor):
     factor : float
         Between 0 and 1.
     cooldown : int
-        So many epochs after that do not count.
+        The number of epochs after that which do not count.
     min_lr : float
         The least rate.
     """
@@ -244,7 +244,7 @@ class History(Callback):
         self.epoch: dict[str, list[int]] = {"epoch": []}
 
     def begin(self, run_context: RunContext) -> None:
-        """Epochs count anew."""
+        """Restart the count of epochs."""
         if run_context.original_args().mode == "train":
             self.epoch = {"epoch": []}
 
@@ -292,16 +292,16 @@ class LambdaCallback(Callback):
 
 
 class BackupAndRestore(Callback):
-    """Saves the network and its optimizer behind epochs, in ``backup.ckpt``, and loads them before training where that file is there.
+    """Saves the network and its optimizer after epochs, in ``backup.ckpt``, and loads them before training where that file is there.
 
     Parameters
     ----------
     backup_dir : str or Path
         Where the file is.
     save_freq : 'epoch' or int
-        Behind each epoch, or each so many.
+        After each epoch, or the number of steps between two files.
     delete_checkpoint : bool
-        Whether the file is deleted when training has ended, but for an interruption.
+        Whether the file is deleted when training has ended, except after an interruption.
     """
 
     def __init__(self, backup_dir: Any, save_freq: Any = "epoch", delete_checkpoint: bool = True) -> None:
