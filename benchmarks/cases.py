@@ -59,6 +59,7 @@ class Case:
     expression: str = ""  # for numexpr
     forms: dict[str, Callable[..., Any]] = field(default_factory=dict)  # what an engine compiles in place of it
     tolerance: float = 0.0  # of the largest magnitude: engines that need not be exact may sum in another order
+    by_element: bool = False  # a loop over elements, which JAX and torch.compile do not compile as it is written
 
 
 def _arrays(count: int) -> Callable[[int, str], Arrays]:
@@ -197,6 +198,16 @@ def inverted(x):
     return (np.where(x > 128, 255 - x, x) >> 1) + (x & 15)
 
 
+def smoothed(x):
+    """An exponential average: each element depends on the one before it."""
+    y = np.empty_like(x)
+    level = x[0]
+    for i in range(x.size):
+        level += (x[i] - level) * 0.1
+        y[i] = level
+    return y
+
+
 def _rows(count: int) -> Callable[[int, str], Arrays]:
     """A square matrix and vectors as long as its rows."""
 
@@ -252,6 +263,7 @@ ROWS = {
         ),
         Case("pixels", pixels, _integers, 2, tolerance=1e-9),
         Case("pixels, inverted", inverted, _integers, 2, tolerance=1e-9),
+        Case("loop over elements", smoothed, _arrays(1), 2, tolerance=1e-6, by_element=True),
     )
 }
 # Each computation with its dtypes and sizes.
@@ -265,6 +277,7 @@ SIZES_OF_ROWS = [
     *[("layer norm of rows", "float32", size) for size in (2**10, 2**20)],
     *[("pixels", "int32", size) for size in (10**3, 10**7)],
     *[("pixels, inverted", "uint8", size) for size in (10**3, 10**7)],
+    ("loop over elements", "float64", 10**4),
 ]
 
 
@@ -310,7 +323,7 @@ def numexpr_engine(function: Callable[..., Any], case: Case | None, threads: int
 
 
 def jax_engine(function: Callable[..., Any], case: Case | None, threads: int) -> Callable[..., Any] | None:
-    if case not in ROWS.values():
+    if case is None or case not in ROWS.values() or case.by_element:
         return None
     jax = importlib.import_module("jax")
     compiled = jax.jit(with_names(function, np=importlib.import_module("jax.numpy")))
@@ -318,7 +331,7 @@ def jax_engine(function: Callable[..., Any], case: Case | None, threads: int) ->
 
 
 def torch_engine(function: Callable[..., Any], case: Case | None, threads: int) -> Callable[..., Any] | None:
-    if case is None or case not in ROWS.values():
+    if case is None or case not in ROWS.values() or case.by_element:
         return None
     torch = importlib.import_module("torch")
     torch.set_num_threads(threads)

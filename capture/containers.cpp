@@ -46,7 +46,8 @@ Captured<Bounds> bounds_of(Executor& x, Value* slice, Py_ssize_t size) {
   Ref<> owned[3];
   for (int i = 0; i < 3; ++i) {
     Value* part = x.look(slice->items[static_cast<std::size_t>(i)]);
-    if (!part->is_none() && !is_int_like(*part)) return break_at(BreakId::UnsupportedArgument, "slice bound");
+    if (!part->is_none() && !is_int_like(*part))
+      return break_at(BreakId::UnsupportedArgument, "a slice whose bound is not an int");
     owned[i] = x.specialize(part)->object;
     parts[i] = owned[i].get();
   }
@@ -54,7 +55,7 @@ Captured<Bounds> bounds_of(Executor& x, Value* slice, Py_ssize_t size) {
   Py_ssize_t start = 0, stop = 0, step = 0;
   if (!object || PySlice_Unpack(object.get(), &start, &stop, &step) < 0) {
     PyErr_Clear();
-    return break_at(BreakId::WouldRaise, "slice");
+    return break_at(BreakId::WouldRaise, "a slice with these bounds");
   }
   const Py_ssize_t count = PySlice_AdjustIndices(size, &start, &stop, step);
   return Bounds{start, step, count};
@@ -62,7 +63,7 @@ Captured<Bounds> bounds_of(Executor& x, Value* slice, Py_ssize_t size) {
 
 // The place of an index in `size` items.
 Captured<std::size_t> place_of(Executor& x, Value* key, std::size_t size, const char* what) {
-  if (!is_int_like(*key)) return break_at(BreakId::UnsupportedArgument, "index");
+  if (!is_int_like(*key)) return break_at(BreakId::UnsupportedArgument, "an index that is not an int");
   Value* known = x.specialize(key);
   if (!fits_int64(*known)) return break_at(BreakId::WouldRaise, what);
   int64_t at = dim_of(*known).value();
@@ -346,7 +347,7 @@ Captured<Value*> Executor::length(Value* v) {
 }
 
 Captured<bool> Executor::append(Value* list, Value* item) {
-  if (list->kind != ValueKind::List) return break_at(BreakId::UnknownObject, "append");
+  if (list->kind != ValueKind::List) return break_at(BreakId::UnknownObject, "append to an object that is not a list");
   list->items.push_back(item);
   session_.record(list, [list] { list->items.pop_back(); });
   if (list->source) effects_.extend(list, {item});

@@ -129,7 +129,7 @@ Step SymbolicFrame::import_op(const Instr& i) {
   if (i.op == Opcode::ImportFrom) {
     Value* module = peek(1);
     if (!module->is_constant() || !PyModule_CheckExact(module->object.get()))
-      return break_at(BreakId::UserEffect, "import");
+      return break_at(BreakId::UserEffect, "an import from an object that is not a module");
     return push_or_break(x.get_attr(module, name));
   }
   Value* from = pop();

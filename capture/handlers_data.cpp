@@ -207,7 +207,7 @@ Step SymbolicFrame::string_op(const Instr& i) {
   Ref<> text = object ? Ref<>::steal(PyObject_Format(object.get(), spec ? spec->object.get() : nullptr)) : Ref<>();
   if (!text) {
     PyErr_Clear();
-    return break_at(BreakId::WouldRaise, "format");
+    return break_at(BreakId::WouldRaise, "the format of a value");
   }
   push(s.constant(text.get()));
   return Flow::Next;

@@ -101,7 +101,8 @@ Step SymbolicFrame::with_op(const Instr& i) {
     Value* manager = pop();
     FRAMEJIT_TRY(leave, x.special_method(manager, kExit));
     FRAMEJIT_TRY(enter, x.special_method(manager, kEnter));
-    if (!leave || !enter) return break_at(BreakId::UserEffect, "with");
+    if (!leave || !enter)
+      return break_at(BreakId::UserEffect, "`with` of an object whose __enter__ or __exit__ is not known");
     push(leave);
     return push_or_break(x.call(enter, {}, {}));
   }
@@ -109,7 +110,7 @@ Step SymbolicFrame::with_op(const Instr& i) {
     if (i.arg > 1) return unsupported(i, BreakId::GeneratorFrame);
     Value* manager = pop();
     FRAMEJIT_TRY(method, x.special_method(manager, i.arg == 0 ? kEnter : kExit));
-    if (!method) return break_at(BreakId::UserEffect, "with");
+    if (!method) return break_at(BreakId::UserEffect, "`with` of an object whose __enter__ or __exit__ is not known");
     push_callable(method, s.make(ValueKind::Null));
     return Flow::Next;
   }

@@ -135,7 +135,7 @@ Captured<Value*> Executor::next(Value* it) {
         Ref<> letter = Ref<>::steal(PySequence_GetItem(over->object.get(), it->position));
         if (!letter) {
           PyErr_Clear();
-          return break_at(BreakId::WouldRaise, "iteration");
+          return break_at(BreakId::WouldRaise, "iteration over a str");
         }
         item = session_.constant(letter.get());
       } else {

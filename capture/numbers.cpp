@@ -111,7 +111,7 @@ Captured<graph::ValueId> Executor::f64(Value* v) {
     if (!cast) return break_at(BreakId::WouldRaise, cast.error().message);
     return *cast;
   }
-  return break_at(BreakId::UnsupportedArgument, "number of this kind");
+  return break_at(BreakId::UnsupportedArgument, "a value that is not a Python number");
 }
 
 Captured<Value*> Executor::to_float(Value* v) {

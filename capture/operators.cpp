@@ -204,7 +204,7 @@ Captured<Value*> Executor::unary(Unary op, Value* v) {
 Captured<bool> Executor::is_same(Value* left, Value* right) {
   if (left == right) return true;
   if (left->which != graph::kNoValue || right->which != graph::kNoValue)
-    return break_at(BreakId::DataDependentBranch, "is");
+    return break_at(BreakId::DataDependentBranch, "`is` of a value that the graph computes");
   auto singleton = [](Value* v) {
     PyObject* o = v->is_constant() ? v->object.get() : nullptr;
     return o == Py_None || o == Py_True || o == Py_False || o == Py_Ellipsis || o == Py_NotImplemented;
@@ -214,7 +214,8 @@ Captured<bool> Executor::is_same(Value* left, Value* right) {
     if (!singleton(a)) continue;
     if (b->is_constant()) return a->object.get() == b->object.get();
     // A run-time Python bool may be True or False; everything else that is not a Constant is no singleton.
-    if (b->is_array() && b->wrap == Wrap::PyBool && is_bool(a)) return break_at(BreakId::DataDependentBranch, "is");
+    if (b->is_array() && b->wrap == Wrap::PyBool && is_bool(a))
+      return break_at(BreakId::DataDependentBranch, "`is` of a value that the graph computes");
     return false;
   }
   auto made = [](Value* v) { return !v->source && (!v->object || v->kind == ValueKind::Set || v->is_made()); };

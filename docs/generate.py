@@ -46,7 +46,7 @@ def breaks_page() -> str:
     lines = [
         "# Why a graph breaks",
         "",
-        "Where capture stops, framejit says so with one of these numbers; the code around that place stays compiled, and the",
+        "If capture stops, framejit says so with one of these numbers. The code around that place stays compiled, and the",
         "interpreter runs the instruction itself. `FRAMEJIT_LOGS=graph_breaks` and `fj.explain` show the places. With",
         "`fullgraph=True` a break is a `GraphBreakError`.",
         "",
@@ -122,7 +122,7 @@ def o1_page(text: str) -> str:
 WAYS = {
     "native": "native",
     "loop": "NumPy's inner loop",
-    "host": "host call",
+    "host": "library call",
     "capture": "known at capture",
     "python": "followed as Python",
 }
@@ -174,24 +174,24 @@ def numpy_page() -> str:
     from numpy_calls import LEFT
 
     lines = [
-        "# What becomes of NumPy's functions",
+        "# NumPy functions",
         "",
-        "With arguments as people write them; dtypes are bool, int8 to uint64, float16 to float64, complex64 and complex128. What a function is not compiled",
-        "for (a subclass, objects, `out=` of a host call) is left to NumPy: the graph ends there and goes on behind it.",
+        "How framejit handles each function, for usual arguments. The dtypes are bool, int8 to uint64, float16 to float64, complex64 and complex128. Arguments for which a function is",
+        "not compiled (a subclass, objects, `out=` of a library call) are left to NumPy: the graph ends there and continues after the call.",
         "",
         "| | |",
         "| --- | --- |",
-        "| native | nodes of the graph, compiled with what is around them; some arguments make it a host call |",
-        "| NumPy's inner loop | the same, with NumPy's loop called on tiles inside of the compiled ones at `O0` ([O1](o1.md) has its own) |",
-        "| host call | the very function, called by the plan between its kernels; scans and gathers in loops that do the same |",
-        "| known at capture | answered when the function is compiled |",
-        "| followed as Python | NumPy's code in Python, or a shorter one that does the same, is compiled as the user's is |",
+        "| native | nodes of the graph, compiled with what is around them; some arguments make it a library call |",
+        "| NumPy's inner loop | the same; at `O0` compiled loops call NumPy's loop on tiles ([O1](o1.md) has its own) |",
+        "| library call | the plan calls the function between its kernels; scans and gathers run equal loops of framejit |",
+        "| known at capture | evaluated when the function is compiled |",
+        "| followed as Python | NumPy's code in Python, or a shorter equivalent, is compiled like the user's code |",
         "| left | a region boundary, with the reason |",
         "",
-        f"NumPy {'.'.join(np.__version__.split('.')[:2])}, SciPy {'.'.join(scipy.__version__.split('.')[:2])}. `numpy.random` is left as a whole: its state is the process's, "
-        "and draws come in the program's order.",
+        f"NumPy {'.'.join(np.__version__.split('.')[:2])}, SciPy {'.'.join(scipy.__version__.split('.')[:2])}. `numpy.random` is left as a whole: its state belongs to the process, "
+        "and draws come in program order.",
         "",
-        "Generated from the operator table, the tables of the NumPy door and `docs/numpy_calls.py` by `docs/generate.py`.",
+        "Generated from the operator table, the tables of the NumPy frontend and `docs/numpy_calls.py` by `docs/generate.py`.",
     ]
     for module in LEFT:
         groups: dict[str, list[str]] = {}
@@ -204,7 +204,7 @@ def numpy_page() -> str:
             title = (
                 f"left: {way}"
                 if way in LEFT[module]
-                else WAYS[first] + ("; complex: host call" if first != way else "")
+                else WAYS[first] + ("; complex: library call" if first != way else "")
             )
             lines.append(f"| {title} | {' '.join(f'`{name}`' for name in groups[way])} |")
     return "\n".join(lines) + "\n"

@@ -62,17 +62,17 @@ def calls(module: str) -> dict[str, str]:
     return {text.split("(")[0].split("[")[0].split(".")[0 if module == "numpy.ndarray" else -1]: text for text in texts}
 
 
-_TEXT = "text of arrays, which goes by np.set_printoptions and the user's own formatters"
+_TEXT = "text of arrays, which depends on np.set_printoptions and the user's own formatters"
 _FILES = "files, bytes and memory from elsewhere"
-_PROCESS = "says or sets how the process works"
+_PROCESS = "reads or sets the state of the process"
 _OBJECTS = "objects of a type of NumPy's own, or of Python objects"
 _DATES = "dates"
-_VALUES = "the result's dtype or type goes by the values"
-_EXAMPLE = "what it gives cannot be told by a call with small arrays, whose numbers it may refuse"
-_MEMORY = "tells where the memory of arrays lies, or changes what an array is"
-_PYTHON = "code of the library's own in Python or Cython, most of it run once for what is computed many times"
+_VALUES = "the dtype or type of the result depends on the values"
+_EXAMPLE = "its result cannot be predicted by a call with small arrays, whose numbers it may refuse"
+_MEMORY = "returns where the memory of an array is, or changes an array object"
+_PYTHON = "the library's own code in Python or Cython, most of which runs once in a program"
 
-# Left to the library: the graph ends at the call, and goes on behind it.
+# Left to the library: the graph ends at the call, and continues after it.
 LEFT = {
     "numpy": {
         _TEXT: "array2string array_repr array_str base_repr binary_repr format_float_positional format_float_scientific info typename",

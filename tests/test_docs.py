@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import doctest
 import importlib
+import inspect
 import io
 import itertools
 import os
@@ -20,11 +22,12 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
-BLOCK = re.compile(r"^```(python|pycon)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+BLOCK = re.compile(r"^```(python|pycon|\{code-cell\})\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 REASON = framejit.unsupported_reason()
 # Pages whose examples show what was captured, or are of the compiled half.
-OF_CAPTURE = {"control_flow.md", "diagnostics.md", "gradients.md", "usage.md"}
+OF_CAPTURE = {"control_flow.md", "diagnostics.md", "from_jax.md", "from_mindspore.md", "from_numba.md", "from_torch.md"}
+OF_CAPTURE |= {"gradients.md", "programs.md", "training.md", "tutorial.md", "usage.md"}
 PACKAGE = Path(framejit.__file__).parent
 MODULES = [
     ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
@@ -53,7 +56,7 @@ def test_examples_run(page, tmp_path, monkeypatch):
     scope: dict = {"__name__": page.stem}
     for kind, code in BLOCK.findall(text):
         line = text[: text.index(code)].count("\n")
-        if kind == "python":
+        if kind != "pycon":
             # With the page's own line numbers, so that an error points at it.
             exec(compile("\n" * line + code, str(page), "exec"), scope)
         else:
@@ -64,13 +67,38 @@ def test_examples_run(page, tmp_path, monkeypatch):
             scope.update(test.globs)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_lead_somewhere(page):
-    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
-        assert (page.parent / target).exists(), target
-
-
 FOLDERS = ("benchmarks", "capture", "cmake", "codegen", "docs", "examples", "ext", "graph", "runtime", "tests")
+READMES = [path for path in sorted(ROOT.glob("*/**/README.md")) if path.relative_to(ROOT).parts[0] in FOLDERS]
+
+
+def anchors(page):
+    """What a link to a heading of this page may name: GitHub's form of the heading, or an anchor that stands in it."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    headings = (re.sub(r"<[^>]*>", "", each).lower() for each in re.findall(r"^#+ (.*)$", text, re.MULTILINE))
+    return {re.sub(r"[^\w\- ]", "", each).replace(" ", "-") for each in headings} | set(re.findall(r'id="(\w+)"', text))
+
+
+@pytest.mark.parametrize("page", [*PAGES, *READMES], ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page):
+    for name, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", page.read_text(encoding="utf-8")):
+        target = page.parent / name if name else page
+        assert target.exists(), name
+        if anchor:
+            assert anchor in anchors(target), f"{name}#{anchor}"
+
+
+def test_every_page_is_in_the_contents():
+    folder = ROOT / "docs"
+    listed = {"index"}
+    for page in folder.rglob("*.md"):
+        for tree in re.findall(
+            r"^```\{toctree\}\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+        ):
+            names = [line for line in tree.splitlines() if line and not line.startswith(":")]
+            listed |= {(page.parent / name).relative_to(folder).as_posix() for name in names}
+    assert {page.relative_to(folder).with_suffix("").as_posix() for page in folder.rglob("*.md")} <= listed
+
+
 SUFFIXES = (".cpp", ".h", ".c", ".inc", ".py", ".pyi", ".md", ".cmake")
 FILES = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*")) if path.suffix in SUFFIXES]
 FILES += [*sorted(ROOT.glob("*.md")), ROOT / "CMakeLists.txt", ROOT / "dev"]
@@ -120,6 +148,125 @@ def test_files_that_are_named_exist():
         if not exists(match[1], path.parent)
     ]
     assert not gone
+
+
+# Of CPython, and instructions of the processor.
+NAMES_OF_OTHERS = {"mark_stacks", "nlocalsplus", "vpand", "vpandd"}
+NAME = re.compile(r"`([A-Za-z_][\w.:]*)(?:\([^`]*\))?`")
+
+
+def test_names_in_pages_about_the_code_exist():
+    code = [path for path in FILES if path.suffix != ".md"]
+    words = set(re.findall(r"\w+", "".join(path.read_text(encoding="utf-8") for path in code))) | NAMES_OF_OTHERS
+    words |= {word for path in FILES for word in re.findall(r"\w+", path.name)}
+    gone = [
+        f"{page.relative_to(ROOT)}: {name}"
+        for page in [*READMES, ROOT / "codegen" / "LOWERING.md", ROOT / "docs" / "architecture.md"]
+        for name in NAME.findall(page.read_text(encoding="utf-8"))
+        if not words >= set(re.findall(r"\w+", name))
+    ]
+    assert not gone
+
+
+# Phrases that were translated word by word or that no reader outside of this project knows, and what to write instead.
+# See the ten rules in docs/writing.md.
+BANNED = {
+    r"in place of": "instead of",
+    r"(go|goes|went|going) by": "depends on",
+    r"(come|comes|came) by": "is obtained, reaches",
+    r"behind": "after",
+    r"in front of": "before",
+    r"beside|besides": "next to, as well as",
+    r"anew": "again",
+    r"the very": "exactly the",
+    r"at hand": "",
+    r"by turns": "alternately",
+    r"so many": "that number of",
+    r"(is|are) no (array|input|way|ndarray|promise)s?": "is not a",
+    r"but for": "except",
+    r"as ever": "as usual",
+    r"(lies|stands)": "is stored, is",
+    r"(wants|minds|minded)": "requires, traps",
+    r"nobody('s)?": "",
+    r"made of": "built from",
+    r"stuff|things": "a noun that says what",
+    r"spared|displaced|lent|quiet functions?|losing": "a term of the field",
+}
+# A sentence that begins so has no subject before its verb.
+OPENING = re.compile(r"(?:^|[.:;|] +|^[-*] )(What|Of|Where|Whose) (?![^.?!]*\?)", re.MULTILINE)
+BANNED_PHRASE = re.compile(r"\b(?:" + "|".join(BANNED) + r")\b", re.IGNORECASE)
+
+
+def plain(page):
+    """A page without code, headings, links' targets and what is between backquotes; lines keep their numbers."""
+
+    def blank(match):
+        return "\n" * match[0].count("\n")
+
+    text = page.read_text(encoding="utf-8")
+    for code in (
+        r"^```.*?^```$",
+        r"^(?: {4}| {6,}).*$",
+        r"^#.*$",
+        r"^---\n.*?^---$",
+        r"`[^`]*`",
+        r"\]\([^)]*\)",
+        r"<!--.*?-->",
+    ):
+        text = re.sub(
+            code, blank, text, flags=re.MULTILINE | re.DOTALL if "```" in code or "---" in code else re.MULTILINE
+        )
+    return text
+
+
+WRITTEN = [*PAGES, *(page for page in READMES if page.parts[-2:] not in {("tests", "README.md"), ("py", "README.md")})]
+WRITTEN += sorted((ROOT / "benchmarks").glob("*.md")) + [ROOT / "codegen" / "LOWERING.md"]
+
+
+@pytest.mark.parametrize(
+    "page", sorted({*WRITTEN} - {ROOT / "docs" / "writing.md"}), ids=lambda page: str(page.relative_to(ROOT))
+)
+def test_style(page):
+    text = plain(page)
+    found = [*BANNED_PHRASE.finditer(text), *OPENING.finditer(text)]
+    assert not [f"{page.name}:{text.count(chr(10), 0, match.start()) + 1}: {match[0].strip()}" for match in found]
+
+
+def docstrings(path):
+    """(line, text) of each docstring of a module, without its examples and what is between backquotes."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, (ast.AsyncFunctionDef, ast.ClassDef, ast.FunctionDef, ast.Module)) and ast.get_docstring(
+            node
+        ):
+            yield node.body[0].lineno, re.sub(r"`[^`]*`", "", ast.get_docstring(node).split("Examples\n---")[0])
+
+
+def test_style_of_docstrings():
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {match[0]}"
+        for path in sorted((ROOT / "ext" / "framejit").rglob("*.py"))
+        for line, text in docstrings(path)
+        for match in BANNED_PHRASE.finditer(text)
+    ]
+    assert not found
+
+
+FIGURE = re.compile(r"\d ?(?:%|ms|us|ns|µs|GB/s|times (?:as|faster|slower))(?!\w)")
+
+
+def test_figures_are_kept_with_the_benchmarks():
+    pages = [page for page in READMES if page.parent.name != "benchmarks"] + [ROOT / "docs" / "architecture.md"]
+    found = [f"{page.relative_to(ROOT)}: {figure}" for page in pages for figure in FIGURE.findall(plain(page))]
+    assert not found
+
+
+def test_spelling():
+    """Of pages, comments, docstrings and messages."""
+    files = [str(path.relative_to(ROOT)) for path in [*FILES, ROOT / "pyproject.toml"]]
+    terms = "atmost,coo,dout,fpr,fro,gir,kno,nd,nin,ot"  # identifiers, and terms of the field
+    command = [sys.executable, "-m", "codespell_lib", "-L", terms, *files]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_commands_of_the_readme_exist():
@@ -191,6 +338,34 @@ def test_public_names_have_documentation():
             continue
         text = type(value).__doc__ if not callable(value) else value.__doc__
         assert text, name
+
+
+def undocumented(value):
+    """The parameters of a function or class that the section "Parameters" of its docstring does not name."""
+    text = inspect.getdoc(value) or ""
+    section = re.search(r"^Parameters\n-+\n(.*?)(?=^\w[^\n]*\n-{3,}$|\Z)", text, re.MULTILINE | re.DOTALL)
+    heads = re.findall(r"^(\*{0,2}\w.*)$", section[1], re.MULTILINE) if section else []
+    named = {name.strip().lstrip("*") for head in heads for name in head.split(" : ")[0].split(",")}
+    try:
+        return set(inspect.signature(value).parameters) - named
+    except ValueError:  # written in C, with a docstring that is compared with its stub
+        return set()
+
+
+@pytest.mark.capture
+@pytest.mark.parametrize("module", ["framejit", "framejit.dataset", "framejit.nn", "framejit.train"])
+def test_parameters_are_documented(module):
+    home = importlib.import_module(module)
+    public = {name: getattr(home, name) for name in home.__all__}
+    # Exceptions are made by framejit only.
+    own = {
+        name: value
+        for name, value in public.items()
+        if callable(value) and not isinstance(value, framejit.bool_.__class__)
+    }
+    own = {name: value for name, value in own.items() if not (isinstance(value, type) and issubclass(value, Exception))}
+    assert own
+    assert not {name: missing for name, value in own.items() if (missing := undocumented(value))}
 
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))

@@ -255,7 +255,7 @@ Captured<LoopTypes> loop_types_by_value(PyUFuncObject* ufunc, std::span<const Op
     if (PyArray_Check(result.get())) descr = as_object(PyArray_DESCR(reinterpret_cast<PyArrayObject*>(result.get())));
     else if (PyArray_IsScalar(result.get(), Generic))  // a product of two vectors
       descr = Ref<>::steal(reinterpret_cast<PyObject*>(PyArray_DescrFromScalar(result.get())));
-    if (!descr) return break_at(BreakId::UnsupportedArgument, "not an array");
+    if (!descr) return break_at(BreakId::UnsupportedArgument, "a function whose result is not an array");
     FRAMEJIT_TRY(out, take_dtype(descr.get()));
     // The one resolver that does not search: integers divide as doubles.
     if (ufunc == ufunc_of(Op::Divide) && integers) return LoopTypes{{DType::F64, DType::F64, DType::F64}, DType::F64};

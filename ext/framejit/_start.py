@@ -1,4 +1,4 @@
-"""What importing framejit does beside defining names: reads the environment and connects the compiled half."""
+"""The effects of importing framejit, other than defining names: reads the environment and connects the compiled half."""
 
 from __future__ import annotations
 

@@ -55,12 +55,18 @@ _seed: int | None = None
 
 
 def set_context(**settings: Any) -> None:
-    """Change settings; ``mode=GRAPH_MODE`` compiles the calls of cells.
+    """Change settings.
+
+    Parameters
+    ----------
+    **settings
+        Settings by name. ``mode=GRAPH_MODE`` compiles the calls of cells, ``mode=PYNATIVE_MODE`` does not. ``jit_syntax_level`` is
+        ``STRICT`` or ``LAX``. ``device_target`` must be ``'CPU'``.
 
     Raises
     ------
     ValueError
-        For an unknown setting, an unknown mode, or a device other than the CPU.
+        If a setting or its value is not known.
     """
     for name, value in settings.items():
         if name not in _settings:
@@ -85,7 +91,13 @@ def set_context(**settings: Any) -> None:
 
 
 def get_context(attr_key: str) -> Any:
-    """The value of a setting."""
+    """Return the value of a setting.
+
+    Parameters
+    ----------
+    attr_key : str
+        The name of the setting.
+    """
     if attr_key not in _settings:
         raise ValueError(
             f"For 'context.get_context', the argument {attr_key} is not recognized! There are: {', '.join(_settings)}."
@@ -104,14 +116,19 @@ _ps_settings = dict(_PS_DEFAULTS)
 
 
 def set_ps_context(**kwargs: Any) -> None:
-    """Change settings of parameter servers, of which there are none: they are kept and given back.
+    """Change settings of parameter servers. There are none, so the settings are stored only.
+
+    Parameters
+    ----------
+    **kwargs
+        Settings by name.
 
     Raises
     ------
     ValueError
-        For an unknown setting, and for ``enable_ps=True``.
+        If a setting is not known, and for ``enable_ps=True``.
     TypeError
-        For a value of another type.
+        If a value has another type.
     """
     for name, value in kwargs.items():
         if name in ("client_password", "server_password"):
@@ -134,7 +151,13 @@ def set_ps_context(**kwargs: Any) -> None:
 
 
 def get_ps_context(attr_key: str) -> Any:
-    """A setting of parameter servers."""
+    """Return a setting of parameter servers.
+
+    Parameters
+    ----------
+    attr_key : str
+        The name of the setting.
+    """
     if attr_key not in _ps_settings:
         raise ValueError(
             f"For 'context.get_ps_context', the argument {attr_key} is not recognized! There are: {', '.join(_PS_DEFAULTS)}."
@@ -143,7 +166,7 @@ def get_ps_context(attr_key: str) -> Any:
 
 
 def reset_ps_context() -> None:
-    """All settings of parameter servers as they were."""
+    """Reset all settings of parameter servers."""
     _ps_settings.update(_PS_DEFAULTS)
 
 
@@ -153,14 +176,32 @@ def in_graph_mode() -> bool:
 
 
 def set_device(device_target: str, device_id: int | None = None) -> None:
-    """The same as ``set_context(device_target=...)``."""
+    """Do the same as ``set_context(device_target=...)``.
+
+    Parameters
+    ----------
+    device_target : str
+        Must be ``'CPU'``.
+    device_id : int, optional
+        Ignored.
+    """
     set_context(device_target=device_target)
 
 
 def set_seed(seed: int) -> None:
-    """Seed the random functions: those of Tensors and NumPy's global generator.
+    """Set the seed of the random functions: those of Tensors and NumPy's global generator.
 
-    Streams of functions that are called with a seed of their own begin anew.
+    Streams of functions that are called with a seed of their own restart.
+
+    Parameters
+    ----------
+    seed : int
+        The seed, at least 0.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the seed is not an int, or is negative.
     """
     global _seed
     if not isinstance(seed, int) or isinstance(seed, bool):
@@ -173,33 +214,51 @@ def set_seed(seed: int) -> None:
 
 
 def get_seed() -> int | None:
-    """What `set_seed` was given last."""
+    """Return the last argument of `set_seed`, or None."""
     return _seed
 
 
 def manual_seed(seed: int) -> None:
-    """The same as `set_seed`."""
+    """Do the same as `set_seed`.
+
+    Parameters
+    ----------
+    seed : int
+        The seed.
+    """
     set_seed(seed)
 
 
 def initial_seed() -> int:
-    """What `set_seed` was given last, or 0."""
+    """Return the last argument of `set_seed`, or 0."""
     return _seed or 0
 
 
 def get_rng_state() -> Any:
-    """The state of the random functions, for `set_rng_state`."""
+    """Return the state of the random functions, for `set_rng_state`."""
     return np.random.get_state(), _random.get_state()
 
 
 def set_rng_state(state: Any) -> None:
-    """Put the random functions back into a state."""
+    """Restore the state of the random functions.
+
+    Parameters
+    ----------
+    state : object
+        The result of `get_rng_state`.
+    """
     np.random.set_state(state[0])
     _random.set_state(state[1])
 
 
 def set_deterministic(deterministic: bool) -> None:
-    """Nothing but a setting: results do not depend on threads."""
+    """Store a setting. Results never depend on the number of threads.
+
+    Parameters
+    ----------
+    deterministic : bool
+        The value of the setting ``deterministic``.
+    """
     if not isinstance(deterministic, bool):
         raise TypeError(
             f"For 'set_deterministic', the argument 'deterministic' must be bool, but got {type(deterministic).__name__}."

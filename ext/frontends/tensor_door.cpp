@@ -101,9 +101,9 @@ class TensorDoor final : public capture::Door {
   Captured<Value*> call(Session& session, PyObject* callable, std::span<Value* const> args,
                         std::span<const Keyword> keywords) override {
     if (callable == reinterpret_cast<PyObject*>(tensor_type())) return construct(session, args, keywords);
-    if (!keywords.empty()) return break_at(BreakId::UnsupportedArgument, "keywords");
+    if (!keywords.empty()) return break_at(BreakId::UnsupportedArgument, "a function of Tensors with keywords");
     if (std::optional<Op> op = operator_of(callable)) {
-      if (args.size() != graph::def(*op).operands) return break_at(BreakId::WouldRaise, "number of arguments");
+      if (args.size() != graph::def(*op).operands) return break_at(BreakId::WouldRaise, "a wrong number of arguments");
       return args.size() == 1 ? apply_one(session, *op, args[0]) : apply(session, *op, args[0], args[1]);
     }
     if (std::optional<TensorFunction> function = tensor_function(callable)) {
@@ -241,7 +241,7 @@ class TensorDoor final : public capture::Door {
     std::optional<Promoted> a = promoted_of(session, *left), b = promoted_of(session, *right);
     if (!a || !b) return break_at(BreakId::UnsupportedArgument, "a Tensor with an operand that is no Tensor or number");
     if (!is_tensor_value(*left) && !is_tensor_value(*right))
-      return break_at(BreakId::UnsupportedArgument, "numbers only");
+      return break_at(BreakId::UnsupportedArgument, "a function of Tensors with numbers only");
     std::optional<DType> promoted = promote(*a, *b);
     if (!promoted) return break_at(BreakId::WouldRaise, "no common dtype");
     const DType dtype = compute_dtype(op, *promoted);

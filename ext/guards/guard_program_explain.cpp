@@ -119,7 +119,7 @@ std::optional<GuardFailure> GuardProgram::explain(const LiveSlots& live) const {
   }
   GuardFailure out;
   if (number >= impl_->guards.size()) {
-    out.guard = "an object that the entry needs is there";
+    out.guard = "an object that the entry refers to still exists";
     out.expected = "an object";
     out.found = "nothing";
   } else {

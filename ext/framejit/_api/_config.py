@@ -40,7 +40,7 @@ FIELDS = (
         True,
     ),
     Field("cpu", "", "instruction set to generate code for: `avx2`, `avx512` (no AMX); empty: what there is", True),
-    Field("strict", False, "internal errors raise in place of falling back to the interpreter", True),
+    Field("strict", False, "internal errors raise instead of falling back to the interpreter", True),
     Field("code_bytes_limit", 64 << 20, "machine code to keep, in bytes", True),
     Field(
         "instruction_limit", 20000, "bytecode instructions of one capture; each graph node allows a hundred more", True
@@ -178,4 +178,4 @@ def read_environment() -> None:
             _check(field, value)
             config._set(field, value)
         except (TypeError, ValueError) as error:
-            warnings.warn(f"{variable}={text!r} is left out: {error}", UserWarning, stacklevel=3)
+            warnings.warn(f"ignoring {variable}={text!r}: {error}", UserWarning, stacklevel=3)

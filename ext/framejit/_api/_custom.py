@@ -14,12 +14,19 @@ from framejit._api._platform import core
 
 
 class CustomOp:
-    """What `custom_op` gives: calls the function; in compiled code the call is a step of the graph.
+    """The result of `custom_op`. It is called like the function; in compiled code the call is a step of the graph.
+
+    Parameters
+    ----------
+    function : callable
+        The function.
+    shape, dtype, gradient
+        The arguments of `custom_op`.
 
     Attributes
     ----------
     gradient : callable or None
-        As given.
+        The gradient that `custom_op` was given.
     """
 
     # By a step of compiled code: thread, arrays, error.

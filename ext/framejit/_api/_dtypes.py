@@ -142,22 +142,46 @@ def numpy_dtype(dtype: Any) -> np.dtype[Any]:
 
 
 def dtype_to_nptype(dtype: DType) -> type[np.generic]:
-    """NumPy's scalar type for a dtype."""
+    """Return NumPy's scalar type for a dtype.
+
+    Parameters
+    ----------
+    dtype : dtype
+        A dtype of framejit.
+    """
     return numpy_dtype(dtype).type
 
 
 def pytype_to_dtype(python_type: type) -> DType:
-    """The dtype of Tensors made of this Python type, or of a NumPy scalar type."""
+    """Return the dtype of Tensors that are built from values of a type.
+
+    Parameters
+    ----------
+    python_type : type
+        A Python type, or a scalar type of NumPy.
+    """
     return STRING if python_type is str else from_numpy(numpy_dtype(python_type))
 
 
 def get_py_obj_dtype(obj: Any) -> Any:
-    """The dtype of a Tensor, of Tensors made of a Python number, or of str."""
+    """Return the dtype of an object, or that of Tensors that are built from it.
+
+    Parameters
+    ----------
+    obj : Tensor, number or str
+        The object.
+    """
     return obj.dtype if hasattr(obj, "dtype") else pytype_to_dtype(type(obj))
 
 
 def dtype_to_pytype(dtype: DType) -> type:
-    """The Python type of an element."""
+    """Return the Python type of an element.
+
+    Parameters
+    ----------
+    dtype : dtype
+        A dtype of framejit.
+    """
     if dtype is STRING:
         return str
     kind = numpy_dtype(dtype).kind

@@ -6,10 +6,10 @@ from typing import Any
 
 
 class GraphBreakError(RuntimeError):
-    """What a function marked with ``fullgraph=True`` raises when it is not one graph.
+    """A function marked with ``fullgraph=True`` is not one graph.
 
-    Raised at the first call, before anything has run, with file, line, source, reason and a hint. It is a `TypeError` too where
-    an object or a callable is not known, and an `AttributeError` where an attribute is not, as in MindSpore.
+    It is raised at the first call, before anything has run. The text has file, line, source, reason and a way out. It is a `TypeError` too if
+    an object or a callable is not known, and an `AttributeError` if an attribute is not, as in MindSpore.
     """
 
     @classmethod
@@ -36,8 +36,8 @@ Unsupported = GraphBreakError
 
 
 class PerformanceWarning(UserWarning):
-    """Something runs as in plain Python, only slower than it could."""
+    """Code runs slower than it could. Results are not affected."""
 
 
 class RecompileLimitWarning(PerformanceWarning):
-    """A function was compiled so often that it now runs in the interpreter; names the guard at fault."""
+    """A function was compiled so often that the interpreter runs it from now on. The text names the guard at fault."""

@@ -276,7 +276,7 @@ def _marked(function: Any, settings: dict[str, Any]) -> Any:
 
 
 def compile_any(function: Any, settings: dict[str, Any]) -> Any:
-    """The compiled callable for anything that `jit` takes; other things unchanged, with a warning."""
+    """The compiled callable for anything that `jit` takes; other objects unchanged, with a warning."""
     if is_compiled(function):
         function = function.__wrapped__
     if isinstance(function, FunctionType):

@@ -26,12 +26,17 @@ _owners: dict[int, tuple[weakref.ref[CodeType], list[Mark]]] = {}
 
 
 class Mark:
-    """What `mark` returns: takes the marks back on `close`, or at the end of a ``with`` block.
+    """The result of `mark`. It removes the marks on `close`, or at the end of a ``with`` block.
+
+    Parameters
+    ----------
+    settings : dict
+        The arguments of `jit` for the marked functions.
 
     Attributes
     ----------
     settings : dict
-        The arguments of `jit` that the marks stand for.
+        The same.
     """
 
     def __init__(self, settings: dict[str, Any]) -> None:
@@ -41,7 +46,7 @@ class Mark:
         self._closed = False
 
     def close(self) -> None:
-        """Take the marks back; harmless when done twice."""
+        """Remove the marks. A second call does nothing."""
         with _lock:
             if self._closed:
                 return
@@ -76,7 +81,7 @@ def mark(*targets: Any, stress: str | None = None, **jit_arguments: Any) -> Mark
     ----------
     *targets : function, class, module or str
         A string is a pattern (as of `fnmatch`) on the module's ``__name__``, or, with a ``/`` in it, on the file name.
-        A package stands for all its modules.
+        A package means all its modules.
     stress : str, optional
         For tests: a comma list of ``'rewrite'``, ``'break=N'``, ``'guards'``, ``'interp'``, ``'verify'``, which make rare paths common.
     **jit_arguments

@@ -12,5 +12,5 @@ def unknown(module: str, name: str, names: Iterable[str]) -> AttributeError:
     near = difflib.get_close_matches(name, public, 4, 0.5) or [
         known for known in public if known.lower() == name.lower()
     ]
-    hint = f"; near are: {', '.join(near)}" if near else ""
+    hint = f"; similar names: {', '.join(near)}" if near else ""
     return AttributeError(f"module {module!r} has no attribute {name!r}{hint}")

@@ -13,7 +13,7 @@ VERSIONS = ((3, 11), (3, 12), (3, 13), (3, 14), (3, 15))
 
 
 def _jit_reason() -> str | None:
-    """Why nothing is captured beside the interpreter's own JIT, whose traces rely on what captured code changes."""
+    """Why nothing is captured together with the interpreter's own JIT, whose traces rely on what captured code changes."""
     if sys.version_info[:2] == (3, 13):  # its JIT cannot be asked whether it is on
         import sysconfig
 

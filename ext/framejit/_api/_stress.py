@@ -6,13 +6,13 @@ import re
 from typing import Any
 
 MODES = {
-    "rewrite": "no frame is declined for having no array work: it is captured, spliced and run that way",
+    "rewrite": "frames without array work are captured and spliced too",
     "break=N": "a graph ends after every N-th instruction",
     "guards": "each guard fails once",
-    "verify": "regions only predict; the bytecode runs, and what it did is compared with the prediction at the region's exit",
-    "losing": "what loses to the interpreter runs compiled all the same",
-    "ends": "the process ends where something was written behind the end of framejit's memory; it stays on for all functions",
-    "interp": "graphs run in the reference interpreter in place of machine code",
+    "verify": "regions only predict; the bytecode runs, and the state at the exit of the region is compared with the prediction",
+    "losing": "compiled code runs even if it is estimated to be slower than the interpreter",
+    "ends": "arrays of framejit end at a page border, so that a write past the end stops the process; stays on for all functions",
+    "interp": "graphs run in the reference interpreter instead of machine code",
 }
 
 

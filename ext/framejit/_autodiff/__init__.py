@@ -1,1 +1,1 @@
-"""Gradients: compiled ones, and the tape that stands in for them where the interpreter runs a function."""
+"""Gradients: compiled ones, and the tape that replaces them where the interpreter runs a function."""

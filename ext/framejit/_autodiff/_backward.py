@@ -13,7 +13,7 @@ Tensor = _core.Tensor
 
 
 class Step:
-    """What is on the tape in place of a call, and knows its gradients itself."""
+    """What is on the tape instead of a call, and knows its gradients itself."""
 
     def __init__(self, back: Callable[[Any], list[Any]]) -> None:
         self.back = back

@@ -138,12 +138,12 @@ def compiled(function: Callable[..., Any], of: Any) -> Any:
 
 
 def make_quiet(function: Callable[..., Any], level: str) -> Any:
-    """A function of Tensors, compiled: floating-point flags are nobody's, as Tensors do not warn."""
+    """A function of Tensors, compiled: floating-point flags are ignored, because Tensors do not warn."""
     return make_function(function, {"jit_level": level, "dynamic": False, "stress": "", "quiet": True})
 
 
 def one_call_gradient(function: Callable[..., Any], positions: tuple[int, ...]) -> Any:
-    """For tapes: of a function that makes one call, which has to be a graph; the last argument is the gradient of what comes behind."""
+    """For tapes: of a function that makes one call, which has to be a graph; the last argument is the gradient of the result."""
     known = function.__dict__.setdefault("__framejit_gradients__", {})
     if positions not in known:
         settings = {"jit_level": "O0", "dynamic": False, "stress": "", "quiet": True, "fullgraph": True}
@@ -238,27 +238,28 @@ def grad(
     return_ids: bool = False,
     sens_param: bool = False,
 ) -> Any:
-    """The function that gives the gradient of `fn`.
+    """Return a function that computes the gradient of `fn`.
 
     Parameters
     ----------
     fn : callable or Cell
-        A function of Tensors or of NumPy arrays. Where it gives an array or several, their sum is differentiated.
+        A function of Tensors or of NumPy arrays. If it returns an array or several, their sum is differentiated.
     grad_position : int, tuple of int or None
-        With respect to which arguments. An int, or a tuple of one, gives the gradient itself, a longer tuple a tuple. None: of none.
+        The positions of the arguments to differentiate by. For an int, or a tuple of one int, the result is the gradient itself; for a longer
+        tuple it is a tuple. None: no argument.
     weights : Parameter, list of Parameter, ParameterTuple or None
-        With respect to which Parameters. With `grad_position` the result is (gradients of arguments, gradients of weights).
+        The Parameters to differentiate by. Together with `grad_position` the result is (gradients of arguments, gradients of weights).
     has_aux : bool
-        `fn` gives a tuple whose first item is differentiated; the result is (gradients, the others).
+        `fn` returns a tuple. Its first item is differentiated, and the result is (gradients, the other items).
     return_ids : bool
-        Each gradient comes as (position or name, gradient), for `get_grad`.
+        Each gradient is returned as (position or name, gradient), for `get_grad`.
     sens_param : bool
-        The last argument of a call is the gradient of what comes behind, in place of ones.
+        The last argument of a call is the gradient of the result of `fn`, instead of ones.
 
     Returns
     -------
     callable
-        Takes the arguments of `fn`.
+        It takes the arguments of `fn`.
 
     Examples
     --------
@@ -276,7 +277,19 @@ def grad(
 def value_and_grad(
     fn: Any, grad_position: Any = 0, weights: Any = None, has_aux: bool = False, return_ids: bool = False
 ) -> Any:
-    """The function that gives what `fn` gives, and its gradient: see `grad`.
+    """Return a function that computes the result of `fn` and its gradient.
+
+    Parameters
+    ----------
+    fn : callable or Cell
+        A function of Tensors or of NumPy arrays.
+    grad_position, weights, has_aux, return_ids
+        As in `grad`.
+
+    Returns
+    -------
+    callable
+        It takes the arguments of `fn`, and returns (result, gradient).
 
     Examples
     --------
@@ -289,12 +302,21 @@ def value_and_grad(
 
 
 def get_grad(gradients: Any, identifier: Any) -> Any:
-    """The gradient of a position or of a Parameter (or its name) among those that ``return_ids=True`` gave.
+    """Return one of the gradients that a function with ``return_ids=True`` returned.
+
+    Parameters
+    ----------
+    gradients : tuple
+        The gradients, each with its position or name.
+    identifier : int, str or Parameter
+        The position of an argument, or a Parameter, or its name.
 
     Raises
     ------
+    ValueError
+        If `identifier` has another type.
     RuntimeError
-        If it is not there.
+        If there is no such gradient.
     """
     name = identifier.name if isinstance(identifier, Tensor) else identifier
     if not isinstance(name, (int, str)) or isinstance(name, bool):
@@ -324,7 +346,7 @@ class GradOperation:
         With respect to `weights`, given when it is called: a ParameterTuple or list of Parameters; with `get_all` both:
         (gradients of arguments, gradients of weights).
     sens_param : bool
-        The last argument of a call is the gradient of what comes behind.
+        The last argument of a call is the gradient of the result.
 
     Examples
     --------
@@ -405,14 +427,23 @@ def _forward(fn: Any, has_aux: bool) -> Any:
 
 
 def jvp(fn: Any, inputs: Any, v: Any, has_aux: bool = False) -> Any:
-    """(fn(inputs), the derivative of that in the direction `v`): the product of the Jacobian and a vector.
+    """Return the result of a function, and its derivative in a direction: the product of the Jacobian and a vector.
 
     Parameters
     ----------
     fn : callable or Cell
-        A function of arrays; with `has_aux` its result is a tuple of which the first item counts.
-    inputs, v : array or tuple of arrays
-        The arguments, and how fast each moves.
+        A function of arrays or Tensors.
+    inputs : array or tuple of arrays
+        The arguments of `fn`.
+    v : array or tuple of arrays
+        The direction: for each argument, how fast it changes.
+    has_aux : bool
+        `fn` returns a tuple, and only its first item is differentiated.
+
+    Returns
+    -------
+    tuple
+        (the result of `fn`, the derivative)
 
     Examples
     --------
@@ -443,9 +474,25 @@ def _remembered_as(name: str, fn: Any, has_aux: bool) -> Any:
 
 
 def vjp(fn: Any, *inputs: Any, weights: Any = None, has_aux: bool = False) -> Any:
-    """(fn(*inputs), the function from a vector to the product of it and the Jacobian).
+    """Return what a function returns, and the function that multiplies its Jacobian by a vector from the left.
 
-    The function takes one array for each output, and gives the gradient of the input, a tuple for several; with `weights` as `grad`.
+    Parameters
+    ----------
+    fn : callable or Cell
+        A function of arrays, Tensors, or tuples and lists of them.
+    *inputs : array or Tensor
+        Where the Jacobian is taken: the arguments of `fn`.
+    weights : Parameter, or tuple or list of them, optional
+        Parameters for which there are gradients too, as in `grad`.
+    has_aux : bool
+        Only the first output of `fn` is differentiated.
+
+    Returns
+    -------
+    outputs
+        What ``fn(*inputs)`` returns.
+    function
+        It takes one array for each output, and returns the gradient of the input: a tuple if there are several inputs.
 
     Examples
     --------

@@ -117,7 +117,7 @@ def _complete(gradients: list[Any], values: list[Any]) -> tuple[Any, ...]:
 
 
 def _as_gradients(given: Any, before: tuple[Any, ...], who: str) -> tuple[Any, ...]:
-    """What a hook gave in place of gradients, if anything."""
+    """What a hook gave instead of gradients, if anything."""
     if given is None:
         return before
     new = given if isinstance(given, tuple) else (given,)

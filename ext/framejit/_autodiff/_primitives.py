@@ -1,4 +1,4 @@
-"""The functions that gradients are made of, which capture knows.
+"""The functions that gradients consist of, which capture knows.
 
 Captured, they are graph transformations (ext/frontends/gradient_door.cpp). Run in the interpreter, they keep a tape.
 """

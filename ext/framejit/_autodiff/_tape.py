@@ -22,7 +22,7 @@ Tensor = _core.Tensor
 
 
 class Node:
-    """A value on a tape: the call that made it, and the values that it was made of."""
+    """A value on a tape: the call that made it, and its operands."""
 
     __slots__ = ("call", "hooks", "number", "parents", "saved", "tapes")
     _numbers = itertools.count()

@@ -89,7 +89,7 @@ _OTHERS = " (items of what np.zeros_like of the argument gives are followed)"
 
 
 class Traced(Followed):
-    """An ndarray or NumPy scalar of a function whose gradient is kept on a tape. NumPy's functions take it; what wants an ndarray's memory
+    """An ndarray or NumPy scalar of a function whose gradient is kept on a tape. NumPy's functions take it; code that needs the memory of an ndarray
     (np.asarray, item assignment of other arrays) raises.
     """
 
@@ -106,7 +106,7 @@ class Traced(Followed):
 
     @property
     def node(self) -> Node:
-        """Of a view, what the array behind it holds now."""
+        """For a view, the current content of its array."""
         root = self._root
         if root is not None and (self._node is None or self._seen != root._version):
             call = Call(_through(self._steps), (root,), {})

@@ -83,7 +83,7 @@ def save_checkpoint(
     integrated_save, async_save, enc_mode, crc_check
         Taken and ignored: a file is written whole, and has a checksum.
     append_dict : dict of str to number or Tensor, optional
-        What is saved besides.
+        Further values to save.
     enc_key : None
         There is no encryption.
     choice_func : callable, optional
@@ -200,27 +200,31 @@ def load_checkpoint(
     specify_prefix: Any = None,
     choice_func: Callable[[str], Any] | None = None,
 ) -> dict[str, Parameter]:
-    """The Parameters in a file, by name; with `net` they are also loaded into that network, with a warning where it has others.
+    """Return the Parameters of a file, by name. With `net`, also load them into that network, and warn if it has others.
 
     Parameters
     ----------
     ckpt_file_name : str or Path
         The file.
     net : Cell, optional
-        Where they go.
+        The network to load into.
     strict_load : bool
-        Whether other dtypes are refused too.
-    filter_prefix, specify_prefix : str or list of str, optional
-        Names that begin so are left out; only names that begin so are taken.
-    dec_key, dec_mode
-        There is no encryption.
+        Whether every other dtype is an error.
+    filter_prefix : str or list of str, optional
+        Names that begin with it are left out.
+    specify_prefix : str or list of str, optional
+        Only names that begin with it are loaded.
+    dec_key : None
+        Must be None: there is no encryption.
+    dec_mode : str
+        Ignored.
     choice_func : callable, optional
-        Says of a name whether it is taken, or under which name.
+        It takes a name, and returns whether to load it, or another name for it.
 
     Raises
     ------
     ValueError
-        If the file is none, cut or altered, of a newer version, or does not fit `net`; then nothing is loaded.
+        If the file is not a checkpoint, is truncated or altered, is of a newer version, or does not fit `net`; nothing is loaded then.
 
     Examples
     --------
@@ -259,14 +263,30 @@ def load_checkpoint(
 def load_param_into_net(
     net: Any, parameter_dict: dict[str, Parameter], strict_load: bool = False
 ) -> tuple[list[str], list[str]]:
-    """Load Parameters by name: (names of the network that were not there, names that the network does not have).
+    """Load Parameters into a network, by name.
 
-    All are compared first: where a shape differs, a dtype would lose something or, with `strict_load`, a dtype differs, nothing is loaded.
+    All Parameters are compared first. If a shape differs, if a dtype would lose values, or with `strict_load` if a dtype differs, nothing is loaded.
+
+    Parameters
+    ----------
+    net : Cell
+        The network.
+    parameter_dict : dict of str to Parameter
+        The Parameters, as `load_checkpoint` returns them.
+    strict_load : bool
+        Whether every other dtype is an error.
+
+    Returns
+    -------
+    tuple of two lists of str
+        Names of the network that are not in `parameter_dict`, and names in `parameter_dict` that the network does not have.
 
     Raises
     ------
+    TypeError
+        If `net` is not a Cell, or `parameter_dict` does not contain Parameters.
     ValueError
-        With all that differs.
+        If Parameters differ; the text lists them.
     """
     if not hasattr(net, "get_parameters"):
         raise TypeError(f"For 'load_param_into_net', the 'net' must be a Cell, but got {type(net).__name__}.")

@@ -290,7 +290,7 @@ def _decode_tree(record: list[Any]) -> tuple[Any, ...]:
 
 
 class _Constants:
-    """Arrays that are no inputs, as they are written into the file."""
+    """Arrays that are not inputs, as they are written into the file."""
 
     def __init__(self, inputs: list[Any]) -> None:
         self.inputs = inputs
@@ -364,7 +364,7 @@ def _path(file_name: Any, name: str) -> Path:
 def export(net: Any, *inputs: Any, file_name: Any, file_format: str = "MINDIR") -> None:
     """Write what a network or function computes into a file, from which `load` makes it again without its code.
 
-    The function is captured for inputs like these, and nothing is run. What is no input is in the file as it is now: Parameters, arrays, and the
+    The function is captured for inputs like these, and nothing is run. Values that are not inputs are stored in the file as they are now: Parameters, arrays, and the
     values of all else.
 
     Parameters
@@ -372,7 +372,7 @@ def export(net: Any, *inputs: Any, file_name: Any, file_format: str = "MINDIR") 
     net : Cell or callable
         It must be one graph.
     *inputs : Tensor, numpy.ndarray, number, str, None, tuple, list or dict
-        What it is called with. The loaded graph takes arrays of these dtypes and shapes, in place of all else the same values.
+        What it is called with. The loaded graph takes arrays of these dtypes and shapes, instead of all else the same values.
     file_name : str or Path
         ``.mindir`` is appended where it does not end so.
     file_format : {'MINDIR'}
@@ -438,7 +438,7 @@ class LoadedGraph:
     name : str
         Of the function that was exported.
     inputs : tuple
-        What it takes: ("Tensor", dtype, shape), ("array", dtype, shape) or, in place of all else, ("value", object), in ("tuple", ...),
+        What it takes: ("Tensor", dtype, shape), ("array", dtype, shape) or, instead of all else, ("value", object), in ("tuple", ...),
         ("list", ...) and ("dict", keys, ...).
     constants : tuple
         The Parameters, Tensors and arrays that it uses.

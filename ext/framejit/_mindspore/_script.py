@@ -6,22 +6,55 @@ from typing import Any
 
 
 def mutable(input_data: Any, dynamic_len: bool = False) -> Any:
-    """The value: values are not frozen here, so there is nothing to say about it."""
+    """Return the value unchanged. Accepted for MindSpore compatibility; framejit does not freeze constants.
+
+    Parameters
+    ----------
+    input_data : object
+        The value.
+    dynamic_len : bool
+        Ignored.
+    """
     return input_data
 
 
 def jit_class(cls: type) -> type:
-    """The class: objects of any class may be used in compiled code."""
+    """Return the class unchanged. Compiled code can use objects of any class.
+
+    Parameters
+    ----------
+    cls : type
+        The class.
+
+    Raises
+    ------
+    TypeError
+        If it is not a class.
+    """
     if not isinstance(cls, type):
         raise TypeError(f"Decorator jit_class can only be used for class type, but got {cls!r}.")
     return cls
 
 
 def lazy_inline(fn: Any = None, attrs: Any = None, policy: Any = None) -> Any:
-    """A decorator for the ``__init__`` of a Cell: nothing, cells are captured where they are called."""
+    """Decorate the ``__init__`` of a Cell; does nothing, because cells are captured at their calls.
+
+    Parameters
+    ----------
+    fn : callable, optional
+        The function; without it, a decorator is returned.
+    attrs, policy
+        Ignored.
+    """
     return fn if fn is not None else lambda function: function
 
 
 def no_inline(fn: Any = None) -> Any:
-    """A decorator: nothing, functions are captured where they are called."""
+    """Decorate a function; does nothing, because functions are captured at their calls.
+
+    Parameters
+    ----------
+    fn : callable, optional
+        The function; without it, a decorator is returned.
+    """
     return fn if fn is not None else lambda function: function

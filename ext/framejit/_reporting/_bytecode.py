@@ -1,4 +1,4 @@
-"""The bytecode of a function beside the code that runs in its place."""
+"""The bytecode of a function next to the code that runs in its place."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _SITE = 4  # instructions of a site: jump over it when dormant, load the region,
 
 
 def side_by_side(original: CodeType, spliced: CodeType) -> str:
-    """Both as text, the instructions of `original` on the left; what was added stands on the right alone.
+    """Both as text, the instructions of `original` on the left; added instructions are on the right alone.
 
     Examples
     --------

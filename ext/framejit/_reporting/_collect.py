@@ -27,7 +27,7 @@ class FunctionReport:
     recompiles : list of dict
         Which guard failed and had another entry compiled.
     bytecode : str
-        The function's bytecode beside the code that runs in its place; empty where there is none.
+        The function's bytecode next to the code that runs in its place; empty where there is none.
     gain : dict
         Empty if nothing was measured. `calls` took `ns` nanoseconds; `compiling_calls`, in which something was compiled,
         are not among them and took `compiling_calls_ns`. `compared_calls` of the calls took `compared_ns`; as plain

@@ -25,18 +25,25 @@ _UNSAMPLED = "call it again to measure what is gained"
 
 
 class Explanation:
-    """What a call compiled. Prints as a report; shows as HTML in notebooks.
+    """The report of a call. It prints as text and shows as HTML in notebooks.
+
+    Parameters
+    ----------
+    name : str
+        The name of the function.
+    result, error, functions, own
+        The attributes below.
 
     Attributes
     ----------
     result : object
-        What the call returned.
+        The result of the call.
     error : BaseException or None
-        What it raised.
+        The exception of the call.
     functions : list of FunctionReport
-        The function, and those that were compiled on their own below it.
+        The function, and its callees that were compiled on their own.
     own : FunctionReport or None
-        The function alone. Its `gain` says what its calls took, and what they would have taken as plain Python.
+        The function alone. Its `gain` says how long its calls took, and how long they would have taken as plain Python.
     """
 
     def __init__(
@@ -80,7 +87,7 @@ class Explanation:
 
     @property
     def bytecode(self) -> str:
-        """The bytecode of each function that breaks beside the code that runs in its place."""
+        """The bytecode of each function that breaks next to the code that runs in its place."""
         return "\n\n".join(function.bytecode for function in self.functions if function.bytecode)
 
     @property
@@ -186,7 +193,7 @@ def explain(function: Any, **jit_arguments: Any) -> Callable[..., Explanation]:
     Parameters
     ----------
     function : callable
-        A function, marked or not. It is compiled anew, so that everything shows.
+        A function, marked or not. It is compiled again, so that everything is shown.
     **jit_arguments
         Arguments of `jit`, for a function that is not marked.
 

@@ -26,7 +26,7 @@ def character_column(text: str, offset: int) -> int:
 
 
 def counted(number: int, noun: str) -> str:
-    """A number of things."""
+    """A count with its noun."""
     return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
@@ -99,7 +99,7 @@ def recompile_text(record: dict[str, Any]) -> str:
     """Which entry did not fit and which guard said so."""
     file, line = str(record.get("file", "")), int(record.get("line", 0))
     entry, new_entry = record.get("entry", 0), record.get("new_entry")
-    then = "no other is compiled" if new_entry is None else f"compiling entry {new_entry}"
+    then = "the recompile limit is reached" if new_entry is None else f"compiling entry {new_entry}"
     lines = [f"{short_path(file)}:{line} {function_name(record)}: entry {entry} did not fit, {then}"]
     guard = f"    guard  {record.get('guard', '')}"
     guard_file, guard_line = str(record.get("guard_file") or file), int(record.get("guard_line", 0))

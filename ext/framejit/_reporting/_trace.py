@@ -9,12 +9,17 @@ from framejit._api._platform import core
 
 
 class Trace:
-    """What `trace` returns: writes the file on `close`, at the end of a ``with`` block, or at exit.
+    """The result of `trace`. It writes the file on `close`, at the end of a ``with`` block, or at exit.
+
+    Parameters
+    ----------
+    file : str or Path
+        The file to write. It is created at once, so that a file that cannot be written raises now.
 
     Attributes
     ----------
     file : pathlib.Path
-        Where it is written.
+        The file.
     """
 
     def __init__(self, file: str | Path) -> None:

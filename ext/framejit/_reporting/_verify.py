@@ -322,7 +322,7 @@ def _loads(data: bytes) -> str:
 
 
 def _definitions(code: CodeType, namespace: dict[str, Any], done: set[str]) -> list[str]:
-    """The source of a function behind the globals that it names."""
+    """The source of a function after the globals that it names."""
     lines: list[str] = []
     for name in code.co_names:
         if name in done or name not in namespace:

@@ -20,11 +20,15 @@ class Parameter(Tensor):
     Parameters
     ----------
     default_input : Tensor, numpy.ndarray, int, float, bool, list or tuple
-        The elements; they are copied. An int gives int32, a float float32.
+        The elements, which are copied. An int becomes int32, a float float32.
     name : str, optional
-        By default a name is made; as an attribute of a Cell it is the path to it.
+        The name. By default one is made; as an attribute of a Cell it is the path to the attribute.
     requires_grad : bool
         Whether it is trained.
+    layerwise_parallel, parallel_optimizer : bool
+        Stored only.
+    storage_format, device
+        Accepted and ignored.
 
     Examples
     --------
@@ -168,10 +172,15 @@ _core._set_parameter_type(Parameter)
 class ParameterTuple(tuple[Parameter, ...]):
     """A tuple of Parameters with different names.
 
+    Parameters
+    ----------
+    iterable : iterable of Parameter
+        The Parameters.
+
     Raises
     ------
     TypeError
-        If an item is no Parameter.
+        If an item is not a Parameter.
     ValueError
         If two have the same name.
     """

@@ -124,7 +124,7 @@ def set_state(states: Any) -> None:
 
 
 def reserved(state: Tensor, count: int) -> np.ndarray:
-    """The state from which so many numbers are drawn; it moves on."""
+    """The state from which a number of values is drawn; it moves on."""
     before = _array(state).copy()
     state[...] = _tensor(before + np.full(1, count, np.uint64) * np.uint64(_GAMMA))
     return before

@@ -213,12 +213,34 @@ def tensor(
     const_arg: bool = False,
     device: str | None = None,
 ) -> Tensor:
-    """A new Tensor, as `Tensor` makes it."""
+    """Return a new Tensor.
+
+    Parameters
+    ----------
+    input_data : Tensor, numpy.ndarray, int, float, bool, list or tuple
+        The values.
+    dtype : dtype, optional
+        The dtype of the elements; by default that of the values.
+    shape, init, const_arg, device
+        As in `Tensor`.
+    """
     return Tensor(input_data, dtype, shape, init, const_arg, device)
 
 
 def frombuffer(buffer: Any, dtype: Any = _dtypes.ALL["float32"], count: int = -1, offset: int = 0) -> Tensor:
-    """The elements that lie in a buffer, from `offset` bytes on."""
+    """Return a Tensor with a copy of the elements of a buffer.
+
+    Parameters
+    ----------
+    buffer : buffer
+        An object with the buffer protocol.
+    dtype : dtype
+        The dtype of the elements.
+    count : int
+        The number of elements; -1: all that follow `offset`.
+    offset : int
+        The first byte to read.
+    """
     return Tensor(np.frombuffer(buffer, _dtypes.numpy_dtype(dtype), count, offset).copy())
 
 

@@ -1,1 +1,1 @@
-"""Python code that capture follows in place of other code. Users do not call it."""
+"""Python code that capture follows instead of other code. Users do not call it."""

@@ -58,7 +58,7 @@ setxor1d = _sized("setxor1d")
 
 
 def head(count: Any, *arrays: Any) -> Any:
-    """The first `count` items of each array, as new arrays. Capture makes the number a length of what comes behind it."""
+    """The first `count` items of each array, as new arrays. Capture makes the number a length of later arrays."""
     return tuple([array[:count].copy() for array in arrays])
 
 

@@ -174,7 +174,7 @@ def zeroed_items(array: Any, key: Any) -> Any:
 
 
 def items_like(array: Any, key: Any, like: Any) -> Any:
-    """What of `array` lies at the key, summed in the shape of a value that was assigned there: of what was written over, nothing."""
+    """The part of `array` at the key, summed in the shape of a value that was assigned there: of what was written over, nothing."""
     taken = np.asarray(array[key])
     number = np.arange(taken.size).reshape(taken.shape)
     last = np.empty(array.shape, number.dtype)
@@ -232,7 +232,7 @@ def taken_back(like: Any, indices: Any, axis: Any, values: Any) -> Any:
 
 
 def unrepeated(values: Any, repeats: Any, axis: Any, like: Any) -> Any:
-    """Summed over what np.repeat made of one element."""
+    """The sums over the copies that np.repeat makes of each element."""
     flat = like.ravel() if axis is None else like
     at = 0 if axis is None else axis
     index = np.repeat(np.arange(flat.shape[at]), repeats)
@@ -252,7 +252,7 @@ def untiled(values: Any, reps: Any, like: Any) -> Any:
 
 
 def cropped(values: Any, widths: Any, like: Any) -> Any:
-    """What stands in the middle of a padded array."""
+    """The middle of a padded array."""
     pairs = np.broadcast_to(np.asarray(widths), (like.ndim, 2))
     return np.array(values[tuple(slice(before, before + n) for (before, _), n in zip(pairs, like.shape))])
 

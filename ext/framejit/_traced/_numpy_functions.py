@@ -1,4 +1,4 @@
-"""NumPy functions in Python, for capture to follow in place of what NumPy runs; never called as they stand.
+"""NumPy functions in Python, for capture to follow instead of the code that NumPy runs; never called as they stand.
 
 Most of NumPy's own functions in Python are followed as they are. Here are those that use what capture does not know, for arguments for
 which a few lines do the same to the same arrays in the same order; for others capture gives up and NumPy's function runs.

@@ -13,7 +13,17 @@ __all__ = ["Dataset", "GeneratorDataset", "NumpySlicesDataset"]
 
 
 class Dataset:
-    """Rows of columns. `batch`, `shuffle`, `map`, `repeat` and `take` give further datasets."""
+    """Rows of columns. `batch`, `shuffle`, `map`, `repeat` and `take` return further datasets.
+
+    Parameters
+    ----------
+    rows : callable
+        It returns an iterator over rows, each a tuple with an item for each column.
+    columns : list of str
+        The names of the columns.
+    size : callable
+        It returns the number of rows.
+    """
 
     def __init__(
         self, rows: Callable[[], Iterator[tuple[Any, ...]]], columns: list[str], size: Callable[[], int]
@@ -24,21 +34,37 @@ class Dataset:
         return self.get_dataset_size()
 
     def get_dataset_size(self) -> int:
-        """How many rows, or batches, one pass has."""
+        """Return the number of rows, or batches, of one pass."""
         return self._size()
 
     def get_col_names(self) -> list[str]:
-        """The names of the columns."""
+        """Return the names of the columns."""
         return list(self._columns)
 
     def create_tuple_iterator(self, num_epochs: int = 1, output_numpy: bool = False) -> Iterator[list[Any]]:
-        """Rows as lists of Tensors, or of arrays."""
+        """Iterate over rows as lists.
+
+        Parameters
+        ----------
+        num_epochs : int
+            The number of passes.
+        output_numpy : bool
+            Whether the items are arrays instead of Tensors.
+        """
         for _ in range(num_epochs):
             for row in self._rows():
                 yield [np.asarray(x) if output_numpy else Tensor(np.asarray(x)) for x in row]
 
     def create_dict_iterator(self, num_epochs: int = 1, output_numpy: bool = False) -> Iterator[dict[str, Any]]:
-        """Rows as dicts by the names of the columns."""
+        """Iterate over rows as dicts by the names of the columns.
+
+        Parameters
+        ----------
+        num_epochs : int
+            The number of passes.
+        output_numpy : bool
+            Whether the values are arrays instead of Tensors.
+        """
         for row in self.create_tuple_iterator(num_epochs, output_numpy):
             yield dict(zip(self._columns, row, strict=True))
 
@@ -46,7 +72,13 @@ class Dataset:
         return self.create_tuple_iterator()
 
     def shuffle(self, buffer_size: int) -> Dataset:
-        """In random order, as far as a buffer reaches; by NumPy's global generator, which `set_seed` sets."""
+        """Return the rows in random order, drawn by NumPy's global generator, which `set_seed` sets.
+
+        Parameters
+        ----------
+        buffer_size : int
+            The number of rows among which the next one is drawn, at least 2.
+        """
         if buffer_size < 2:
             raise ValueError(f"For 'shuffle', the 'buffer_size' must be at least 2, but got {buffer_size}.")
 
@@ -65,7 +97,15 @@ class Dataset:
         return Dataset(rows, self._columns, self._size)
 
     def batch(self, batch_size: int, drop_remainder: bool = False) -> Dataset:
-        """So many rows as one, each column stacked."""
+        """Return groups of rows as one row, with stacked columns.
+
+        Parameters
+        ----------
+        batch_size : int
+            The number of rows of a batch.
+        drop_remainder : bool
+            Leave out the last batch if it is smaller.
+        """
         if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1:
             raise ValueError(f"For 'batch', the 'batch_size' must be a positive int, but got {batch_size!r}.")
 
@@ -85,7 +125,15 @@ class Dataset:
         return Dataset(rows, self._columns, size)
 
     def map(self, operations: Any, input_columns: Any = None) -> Dataset:
-        """A function, or several in order, of some columns (by default the first), which their results replace."""
+        """Replace columns by the results of functions.
+
+        Parameters
+        ----------
+        operations : callable or list of callable
+            Functions of the columns; each takes the results of the one before.
+        input_columns : str or list of str, optional
+            The columns; by default the first one.
+        """
         functions = operations if isinstance(operations, (list, tuple)) else [operations]
         wanted = [input_columns] if isinstance(input_columns, str) else list(input_columns or self._columns[:1])
         unknown = [name for name in wanted if name not in self._columns]
@@ -109,7 +157,13 @@ class Dataset:
         return Dataset(rows, self._columns, self._size)
 
     def repeat(self, count: int) -> Dataset:
-        """So many passes as one."""
+        """Return several passes as one.
+
+        Parameters
+        ----------
+        count : int
+            The number of passes.
+        """
         if count < 1:
             raise ValueError(f"For 'repeat', the 'count' must be at least 1, but got {count}.")
         return Dataset(
@@ -117,7 +171,13 @@ class Dataset:
         )
 
     def take(self, count: int) -> Dataset:
-        """The first rows."""
+        """Return the first rows.
+
+        Parameters
+        ----------
+        count : int
+            The number of rows.
+        """
 
         def rows() -> Iterator[tuple[Any, ...]]:
             for _, row in zip(range(count), self._rows(), strict=False):
@@ -127,7 +187,16 @@ class Dataset:
 
 
 class NumpySlicesDataset(Dataset):
-    """The rows of an array, of a tuple of arrays, or of a dict of arrays by the names of the columns.
+    """The rows of arrays.
+
+    Parameters
+    ----------
+    data : array, tuple of arrays or dict of arrays
+        The columns, all of one length.
+    column_names : str or list of str, optional
+        The names of the columns; by default the keys of the dict, or ``column_0`` and so on.
+    shuffle : bool, optional
+        False: keep the order. Otherwise the rows are shuffled.
 
     Examples
     --------
@@ -161,7 +230,17 @@ class NumpySlicesDataset(Dataset):
 
 
 class GeneratorDataset(Dataset):
-    """The rows that a function's generator, an iterable or an object with ``__getitem__`` and ``__len__`` gives."""
+    """The rows of a generator function, an iterable, or an object with ``__getitem__`` and ``__len__``.
+
+    Parameters
+    ----------
+    source : callable, iterable or object
+        The source. A row is a tuple, or one item.
+    column_names : str or list of str, optional
+        The names of the columns; by default ``column_0``.
+    shuffle : bool, optional
+        False: keep the order of a source with ``__getitem__``. Otherwise its rows are shuffled.
+    """
 
     def __init__(self, source: Any, column_names: Any = None, shuffle: bool | None = None) -> None:
         indexed = hasattr(source, "__getitem__") and hasattr(source, "__len__")

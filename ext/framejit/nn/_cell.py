@@ -1,4 +1,4 @@
-"""Cell: the parts that networks are made of."""
+"""Cell: the parts of networks."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ class Cell:
     ----------
     auto_prefix : bool
         Whether the names of the parameters of a cell in an attribute get the name of the attribute in front.
+    flags : dict, optional
+        Attributes to set.
 
     Examples
     --------
@@ -393,6 +395,8 @@ class GraphCell(Cell):
         Its Parameters are copied: they are those of the cell.
     params_init : dict of str to Tensor, optional
         Values of Parameters, by name; other names are passed over.
+    obf_random_seed : object
+        Accepted and ignored.
 
     Examples
     --------

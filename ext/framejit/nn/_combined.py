@@ -25,7 +25,7 @@ class _Combined(Cell):
             of_type(self, Cell, activation=self.activation)
 
     def construct(self, x: Any) -> Any:
-        """What the layers give, one behind the other."""
+        """What the layers give, one after the other."""
         x = getattr(self, self._layer)(x)
         if self.has_bn:
             x = self.batchnorm(x)
@@ -33,7 +33,46 @@ class _Combined(Cell):
 
 
 class Conv2dBnAct(_Combined):
-    """`Conv2d`, with `has_bn` `BatchNorm2d`, and an activation, if one is given."""
+    """`Conv2d`, with `has_bn` `BatchNorm2d`, and an activation, if one is given.
+
+    Parameters
+    ----------
+    in_channels : int
+        The number of channels of the input.
+    out_channels : int
+        The number of channels of the result.
+    kernel_size : int or tuple of int
+        The size of the windows.
+    stride : int or tuple of int
+        The distance from one window to the next.
+    pad_mode : {'same', 'valid', 'pad'}
+        ``'same'`` adds elements so that the result has the size of the input divided by `stride`, ``'valid'`` adds
+        none, ``'pad'`` adds `padding`.
+    padding : int or tuple of int
+        The number of elements to add at each side.
+    dilation : int or tuple of int
+        The distance of neighboring elements within a window.
+    group : int
+        The number of groups of channels that are convolved separately.
+    has_bias : bool
+        Whether there is a bias.
+    weight_init : initializer, str, number or Tensor, optional
+        The first weights.
+    bias_init : initializer, str, number or Tensor, optional
+        The first bias.
+    has_bn : bool
+        Whether there is a batch normalization.
+    momentum : float
+        That of the batch normalization.
+    eps : float
+        A small number that is added to the variance.
+    activation : str, Cell or None
+        The activation.
+    alpha : float
+        The slope of ``LeakyReLU``.
+    after_fake : bool
+        Accepted and ignored.
+    """
 
     _layer = "conv"
 
@@ -65,7 +104,33 @@ class Conv2dBnAct(_Combined):
 
 
 class DenseBnAct(_Combined):
-    """`Dense`, with `has_bn` `BatchNorm1d`, and an activation, if one is given."""
+    """`Dense`, with `has_bn` `BatchNorm1d`, and an activation, if one is given.
+
+    Parameters
+    ----------
+    in_channels : int
+        The number of channels of the input.
+    out_channels : int
+        The number of channels of the result.
+    weight_init : initializer, str, number or Tensor, optional
+        The first weights.
+    bias_init : initializer, str, number or Tensor, optional
+        The first bias.
+    has_bias : bool
+        Whether there is a bias.
+    has_bn : bool
+        Whether there is a batch normalization.
+    momentum : float
+        That of the batch normalization.
+    eps : float
+        A small number that is added to the variance.
+    activation : str, Cell or None
+        The activation.
+    alpha : float
+        The slope of ``LeakyReLU``.
+    after_fake : bool
+        Accepted and ignored.
+    """
 
     _layer = "dense"
 

@@ -79,6 +79,8 @@ class CellList(_Ordered):
     ----------
     *args : list of Cell, or cells
         The cells.
+    auto_prefix : bool
+        Whether the names of Parameters begin with the name of the attribute that holds the cell.
     """
 
     def __init__(self, *args: Any, auto_prefix: bool = True) -> None:

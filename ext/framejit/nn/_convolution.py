@@ -133,6 +133,10 @@ class Conv2d(_Conv):
         Whether there is a bias.
     weight_init, bias_init : optional
         Initializers, their names, numbers or Tensors.
+    data_format : str
+        The order of the dimensions.
+    dtype : dtype
+        The dtype of the Parameters.
     """
 
 
@@ -175,11 +179,71 @@ class _Lines(_Conv):
 
 
 class Conv1d(_Lines):
-    """`Conv2d` of lines [N, C, L], as images of height 1."""
+    """`Conv2d` of lines [N, C, L], as images of height 1.
+
+    Parameters
+    ----------
+    in_channels : int
+        The number of channels of the input.
+    out_channels : int
+        The number of channels of the result.
+    kernel_size : int
+        The size of the windows.
+    stride : int
+        The distance from one window to the next.
+    pad_mode : {'same', 'valid', 'pad'}
+        ``'same'`` adds elements so that the result has the size of the input divided by `stride`, ``'valid'`` adds
+        none, ``'pad'`` adds `padding`.
+    padding : int
+        The number of elements to add at each side.
+    dilation : int
+        The distance of neighboring elements within a window.
+    group : int
+        The number of groups of channels that are convolved separately.
+    has_bias : bool
+        Whether there is a bias.
+    weight_init : initializer, str, number or Tensor, optional
+        The first weights.
+    bias_init : initializer, str, number or Tensor, optional
+        The first bias.
+    dtype : dtype
+        The dtype of the Parameters.
+    """
 
 
 class Conv3d(_Conv):
-    """`Conv2d` of volumes [N, C, D, H, W]."""
+    """`Conv2d` of volumes [N, C, D, H, W].
+
+    Parameters
+    ----------
+    in_channels : int
+        The number of channels of the input.
+    out_channels : int
+        The number of channels of the result.
+    kernel_size : int or tuple of int
+        The size of the windows.
+    stride : int or tuple of int
+        The distance from one window to the next.
+    pad_mode : {'same', 'valid', 'pad'}
+        ``'same'`` adds elements so that the result has the size of the input divided by `stride`, ``'valid'`` adds
+        none, ``'pad'`` adds `padding`.
+    padding : int or tuple of int
+        The number of elements to add at each side.
+    dilation : int or tuple of int
+        The distance of neighboring elements within a window.
+    group : int
+        The number of groups of channels that are convolved separately.
+    has_bias : bool
+        Whether there is a bias.
+    weight_init : initializer, str, number or Tensor, optional
+        The first weights.
+    bias_init : initializer, str, number or Tensor, optional
+        The first bias.
+    data_format : str
+        The order of the dimensions.
+    dtype : dtype
+        The dtype of the Parameters.
+    """
 
     _axes = 3
 
@@ -214,6 +278,8 @@ class Conv2dTranspose(_Conv):
         As of `Conv2d`.
     output_padding : int or tuple of two
         Rows of zeros below, columns of zeros on the right; only with ``pad_mode='pad'``.
+    dtype : dtype
+        The dtype of the Parameters.
     """
 
     _transposed = True
@@ -267,7 +333,35 @@ def _check_output_padding(cell: Any, sizes: tuple[int, ...]) -> None:
 
 
 class Conv1dTranspose(_Lines):
-    """`Conv2dTranspose` of lines [N, C, L]."""
+    """`Conv2dTranspose` of lines [N, C, L].
+
+    Parameters
+    ----------
+    in_channels : int
+        The number of channels of the input.
+    out_channels : int
+        The number of channels of the result.
+    kernel_size
+        As in `Conv2dTranspose`.
+    stride
+        As in `Conv2dTranspose`.
+    pad_mode
+        As in `Conv2dTranspose`.
+    padding
+        As in `Conv2dTranspose`.
+    dilation
+        As in `Conv2dTranspose`.
+    group
+        As in `Conv2dTranspose`.
+    has_bias : bool
+        Whether there is a bias.
+    weight_init : initializer, str, number or Tensor, optional
+        The first weights.
+    bias_init : initializer, str, number or Tensor, optional
+        The first bias.
+    dtype : dtype
+        The dtype of the Parameters.
+    """
 
     _transposed = True
 
@@ -276,7 +370,39 @@ class Conv1dTranspose(_Lines):
 
 
 class Conv3dTranspose(_Conv):
-    """`Conv2dTranspose` of volumes [N, C, D, H, W]; what `output_padding` adds is part of the transposed map."""
+    """`Conv2dTranspose` of volumes [N, C, D, H, W]; what `output_padding` adds is part of the transposed map.
+
+    Parameters
+    ----------
+    in_channels : int
+        The number of channels of the input.
+    out_channels : int
+        The number of channels of the result.
+    kernel_size
+        As in `Conv2dTranspose`.
+    stride
+        As in `Conv2dTranspose`.
+    pad_mode
+        As in `Conv2dTranspose`.
+    padding
+        As in `Conv2dTranspose`.
+    dilation
+        As in `Conv2dTranspose`.
+    group
+        As in `Conv2dTranspose`.
+    output_padding : int or tuple of int
+        The number of places to add to the result at the end of each dimension.
+    has_bias : bool
+        Whether there is a bias.
+    weight_init : initializer, str, number or Tensor, optional
+        The first weights.
+    bias_init : initializer, str, number or Tensor, optional
+        The first bias.
+    data_format : str
+        The order of the dimensions.
+    dtype : dtype
+        The dtype of the Parameters.
+    """
 
     _axes = 3
     _transposed = True

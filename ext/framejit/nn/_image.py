@@ -16,7 +16,21 @@ from framejit.nn._convolution import Conv2d
 
 
 class Upsample(Cell):
-    """`ops.interpolate` with these options."""
+    """`ops.interpolate` with these options.
+
+    Parameters
+    ----------
+    size : int or tuple of int, optional
+        The size of the result.
+    scale_factor : float or tuple of float, optional
+        The size of the result relative to the input.
+    mode : str
+        How values between elements are computed.
+    align_corners : bool, optional
+        Whether the centers of the corner elements keep their places.
+    recompute_scale_factor : bool, optional
+        Whether the factor is computed again from the sizes.
+    """
 
     def __init__(
         self,
@@ -42,7 +56,13 @@ class Upsample(Cell):
 
 
 class PixelShuffle(Cell):
-    """[..., C * r * r, H, W] as [..., C, H * r, W * r]."""
+    """[..., C * r * r, H, W] as [..., C, H * r, W * r].
+
+    Parameters
+    ----------
+    upscale_factor : int
+        The factor r.
+    """
 
     def __init__(self, upscale_factor: int) -> None:
         super().__init__()
@@ -54,7 +74,13 @@ class PixelShuffle(Cell):
 
 
 class PixelUnshuffle(Cell):
-    """[..., C, H * r, W * r] as [..., C * r * r, H, W]."""
+    """[..., C, H * r, W * r] as [..., C * r * r, H, W].
+
+    Parameters
+    ----------
+    downscale_factor : int
+        The factor r.
+    """
 
     def __init__(self, downscale_factor: int) -> None:
         super().__init__()
@@ -66,7 +92,13 @@ class PixelUnshuffle(Cell):
 
 
 class ChannelShuffle(Cell):
-    """The channels of `groups` groups, one of each in turn."""
+    """The channels of `groups` groups, one of each in turn.
+
+    Parameters
+    ----------
+    groups : int
+        The number of groups.
+    """
 
     def __init__(self, groups: int) -> None:
         super().__init__()
@@ -81,7 +113,7 @@ class ChannelShuffle(Cell):
 
 
 class _Border(Cell):
-    """`padding` has (before, after) of the last dimension, then of the one before it; an int stands for all of them."""
+    """`padding` has (before, after) of the last dimension, then of the one before it; an int applies to all of them."""
 
     _axes = 2
     _mode = "constant"
@@ -118,6 +150,16 @@ class _Constant(_Border):
         self.value = value
 
 
+_PADDING = """
+
+Parameters
+----------
+padding : int or tuple of int
+    (before, after) of the last dimension, then of the one before it; an int stands for all of them.
+"""
+_VALUE = "value : number\n    The value of the border.\n"
+
+
 def _borders(name: str, base: type, mode: str, doc: str) -> None:
     for axes in (1, 2, 3):
         own = f"{name}{axes}d"
@@ -126,20 +168,44 @@ def _borders(name: str, base: type, mode: str, doc: str) -> None:
 
 
 _borders(
-    "ConstantPad", _Constant, "constant", "A border of one value around the last {} dimensions; negative sizes cut."
+    "ConstantPad",
+    _Constant,
+    "constant",
+    "A border of one value around the last {} dimensions; negative sizes cut." + _PADDING + _VALUE,
 )
-_borders("ReflectionPad", _Border, "reflect", "A border of what lies behind the edge, along the last {} dimensions.")
-_borders("ReplicationPad", _Border, "replicate", "A border of the elements at the edge, along the last {} dimensions.")
+_borders(
+    "ReflectionPad", _Border, "reflect", "A border of the reflected input, along the last {} dimensions." + _PADDING
+)
+_borders(
+    "ReplicationPad",
+    _Border,
+    "replicate",
+    "A border of the elements at the edge, along the last {} dimensions." + _PADDING,
+)
 
 
 class ZeroPad2d(_Border):
-    """A border of zeros around the last two dimensions; negative sizes cut."""
+    """A border of zeros around the last two dimensions; negative sizes cut.
+
+    Parameters
+    ----------
+    padding : int or tuple of int
+        The number of elements to add at each side.
+    """
 
     value = 0
 
 
 class Pad(Cell):
-    """`paddings` has (before, after) for each dimension; what lies there is 0, or is reflected with or without the edge."""
+    """`paddings` has (before, after) for each dimension; the border is 0, or is reflected with or without the edge.
+
+    Parameters
+    ----------
+    paddings : tuple of pairs of int
+        For each dimension, the numbers of elements before and after.
+    mode : {'CONSTANT', 'REFLECT', 'SYMMETRIC'}
+        The content of the border: zeros, the input reflected without its edge, or with it.
+    """
 
     def __init__(self, paddings: Any, mode: str = "CONSTANT") -> None:
         super().__init__()
@@ -158,7 +224,21 @@ class Pad(Cell):
 
 
 class LRN(Cell):
-    """x / (bias + alpha * sum of the squares of the `depth_radius` channels on each side) ** beta."""
+    """x / (bias + alpha * sum of the squares of the `depth_radius` channels on each side) ** beta.
+
+    Parameters
+    ----------
+    depth_radius : int
+        The number of channels on each side.
+    bias : float
+        The constant that is added.
+    alpha : float
+        The weight of the sum.
+    beta : float
+        The exponent.
+    norm_region : {'ACROSS_CHANNELS'}
+        The only choice.
+    """
 
     def __init__(
         self,
@@ -180,7 +260,13 @@ class LRN(Cell):
 
 
 class CentralCrop(Cell):
-    """The middle of an image [C, H, W] or [N, C, H, W]: `central_fraction` of its height and width."""
+    """The middle of an image [C, H, W] or [N, C, H, W]: `central_fraction` of its height and width.
+
+    Parameters
+    ----------
+    central_fraction : float
+        The share of height and width to keep.
+    """
 
     def __init__(self, central_fraction: float) -> None:
         super().__init__()
@@ -203,7 +289,15 @@ class CentralCrop(Cell):
 
 
 class ImageGradients(Cell):
-    """Differences of neighbours down and to the right; 0 in the last row and column."""
+    """Differences of neighbours down and to the right; 0 in the last row and column.
+
+    Parameters
+    ----------
+    auto_prefix : bool
+        Whether the names of Parameters begin with the name of the attribute that holds the cell.
+    flags : dict, optional
+        Attributes to set.
+    """
 
     def construct(self, images: Any) -> Any:
         """(down, right)."""
@@ -245,7 +339,13 @@ def _as_float32(img1: Any, img2: Any) -> tuple[Any, Any]:
 
 
 class PSNR(Cell):
-    """10 * log10(max_val ** 2 / mean squared difference) of images [N, C, H, W]."""
+    """10 * log10(max_val ** 2 / mean squared difference) of images [N, C, H, W].
+
+    Parameters
+    ----------
+    max_val : float
+        The largest possible difference of two elements.
+    """
 
     def __init__(self, max_val: float = 1.0) -> None:
         super().__init__()
@@ -333,7 +433,23 @@ class SSIM(_Structure):
 
 
 class MSSSIM(_Structure):
-    """`SSIM` at several sizes, each half of the one before: a product with `power_factors` as exponents."""
+    """`SSIM` at several sizes, each half of the one before: a product with `power_factors` as exponents.
+
+    Parameters
+    ----------
+    max_val : float
+        The largest possible difference of two elements.
+    power_factors : tuple of float
+        The exponents, one for each size.
+    filter_size : int
+        The size of the windows.
+    filter_sigma : float
+        The width of the Gaussian weights.
+    k1 : float
+        The constant of the luminance.
+    k2 : float
+        The constant of the contrast.
+    """
 
     def __init__(
         self,

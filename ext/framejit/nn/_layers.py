@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+from collections.abc import Iterable
 from typing import Any
 
 from framejit import ops
@@ -17,6 +18,31 @@ _FLOAT32 = ALL["float32"]
 
 
 _REQUIRED = inspect.Parameter.empty
+_MEANINGS = {
+    "alpha": "The slope for negative elements, or the factor of the exponential.",
+    "axis": "The dimension.",
+    "beta": "Differences below it are squared.",
+    "delta": "Differences below it are squared.",
+    "ignore_index": "Labels with this value do not count.",
+    "keep_dims": "Whether the dimension is kept, with length 1.",
+    "label_smoothing": "The share of each label that is spread over all classes.",
+    "lambd": "Elements between its negative and itself become 0.",
+    "lower": "The smallest slope.",
+    "max_val": "The largest result.",
+    "min_val": "The smallest result.",
+    "pos_weight": "A weight for labels of 1.",
+    "reduction": "How the losses of elements are combined: 'mean', 'sum' or 'none'.",
+    "threshold": "Elements up to it are replaced.",
+    "upper": "The largest slope.",
+    "value": "The replacement.",
+    "weight": "Weights of the losses.",
+}
+
+
+def _with_parameters(text: str | None, parameters: Iterable[str]) -> str:
+    """A docstring with a section for the parameters."""
+    rows = "".join(f"{name}\n    {_MEANINGS[name]}\n" for name in parameters)
+    return f"{text}\n\nParameters\n----------\n{rows}" if rows else f"{text}"
 
 
 def _activation(name: str, function: Any, parameters: dict[str, Any], renamed: dict[str, str] | None = None) -> Any:
@@ -41,7 +67,12 @@ def _activation(name: str, function: Any, parameters: dict[str, Any], renamed: d
     def extend_repr(self: Any) -> str:
         return ", ".join(f"{option}={getattr(self, option)}" for option in parameters)
 
-    body = {"__init__": init, "construct": construct, "extend_repr": extend_repr, "__doc__": f"{function.__doc__}"}
+    body = {
+        "__init__": init,
+        "construct": construct,
+        "extend_repr": extend_repr,
+        "__doc__": _with_parameters(function.__doc__, parameters),
+    }
     body |= {"__module__": __name__, "__qualname__": name, "__signature__": signature}
     return type(name, (Cell,), body)
 
@@ -81,7 +112,15 @@ for _name, _row in _ACTIVATIONS.items():
 
 
 class Identity(Cell):
-    """The input; arguments are taken and passed over."""
+    """The input; arguments are taken and passed over.
+
+    Parameters
+    ----------
+    *args
+        Accepted and ignored.
+    **kwargs
+        Accepted and ignored.
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
@@ -92,7 +131,15 @@ class Identity(Cell):
 
 
 class FastGelu(Cell):
-    """x / (1 + exp(-1.702 * abs(x))) * exp(0.851 * (x - abs(x)))."""
+    """x / (1 + exp(-1.702 * abs(x))) * exp(0.851 * (x - abs(x))).
+
+    Parameters
+    ----------
+    auto_prefix : bool
+        Whether the names of Parameters begin with the name of the attribute that holds the cell.
+    flags : dict, optional
+        Attributes to set.
+    """
 
     def construct(self, x: Any) -> Any:
         """The function."""
@@ -100,7 +147,15 @@ class FastGelu(Cell):
 
 
 class Softmax2d(Cell):
-    """Softmax over the channels of [N, C, H, W] or [C, H, W]."""
+    """Softmax over the channels of [N, C, H, W] or [C, H, W].
+
+    Parameters
+    ----------
+    auto_prefix : bool
+        Whether the names of Parameters begin with the name of the attribute that holds the cell.
+    flags : dict, optional
+        Attributes to set.
+    """
 
     def construct(self, x: Any) -> Any:
         """The function."""
@@ -110,7 +165,13 @@ class Softmax2d(Cell):
 
 
 class GELU(Cell):
-    """x times the normal distribution function of x; by default its approximation with tanh."""
+    """x times the normal distribution function of x; by default its approximation with tanh.
+
+    Parameters
+    ----------
+    approximate : bool
+        Whether to use the approximation with tanh.
+    """
 
     def __init__(self, approximate: bool = True) -> None:
         super().__init__()
@@ -122,7 +183,15 @@ class GELU(Cell):
 
 
 class Flatten(Cell):
-    """The dimensions from `start_dim` to `end_dim` as one."""
+    """The dimensions from `start_dim` to `end_dim` as one.
+
+    Parameters
+    ----------
+    start_dim : int
+        The first of these dimensions.
+    end_dim : int
+        The last of these dimensions.
+    """
 
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         super().__init__()
@@ -134,7 +203,15 @@ class Flatten(Cell):
 
 
 class Unflatten(Cell):
-    """A dimension as several."""
+    """A dimension as several.
+
+    Parameters
+    ----------
+    axis : int
+        The dimension to split.
+    unflattened_size : tuple of int
+        The lengths of the new dimensions.
+    """
 
     def __init__(self, axis: int, unflattened_size: Any) -> None:
         super().__init__()
@@ -147,7 +224,15 @@ class Unflatten(Cell):
 
 
 class PReLU(Cell):
-    """`leaky_relu` with a Parameter in place of the number, one or one for each channel."""
+    """`leaky_relu` with a Parameter instead of the number, one or one for each channel.
+
+    Parameters
+    ----------
+    channel : int
+        The number of Parameters: 1, or the number of channels.
+    w : float or Tensor
+        Their first values.
+    """
 
     def __init__(self, channel: int = 1, w: Any = 0.25) -> None:
         super().__init__()
@@ -161,7 +246,7 @@ class PReLU(Cell):
 
 
 class _DropoutOf(Cell):
-    """While training, zeros in place of whole channels with probability p, and the rest divided by 1 - p."""
+    """While training, zeros instead of whole channels with probability p, and the rest divided by 1 - p."""
 
     def __init__(self, p: float = 0.5) -> None:
         super().__init__()
@@ -179,25 +264,53 @@ class _DropoutOf(Cell):
 
 
 class Dropout1d(_DropoutOf):
-    """While training, zeros in place of whole lines of [N, C, L] or [C, L]."""
+    """While training, zeros instead of whole lines of [N, C, L] or [C, L].
+
+    Parameters
+    ----------
+    p : float
+        The probability of zeros.
+    """
 
     _ranks = (2, 3)
 
 
 class Dropout2d(_DropoutOf):
-    """While training, zeros in place of whole images of [N, C, H, W]."""
+    """While training, zeros instead of whole images of [N, C, H, W].
+
+    Parameters
+    ----------
+    p : float
+        The probability of zeros.
+    """
 
     _ranks = (4, 4)
 
 
 class Dropout3d(_DropoutOf):
-    """While training, zeros in place of whole volumes of [N, C, D, H, W]."""
+    """While training, zeros instead of whole volumes of [N, C, D, H, W].
+
+    Parameters
+    ----------
+    p : float
+        The probability of zeros.
+    """
 
     _ranks = (5, 5)
 
 
 class Dropout(Cell):
-    """While training, zeros with probability p, and the rest divided by 1 - p."""
+    """While training, zeros with probability p, and the rest divided by 1 - p.
+
+    Parameters
+    ----------
+    keep_prob : float
+        The probability of an element to be kept, if `p` is not given.
+    p : float
+        The probability of zeros.
+    dtype : dtype
+        Accepted and ignored.
+    """
 
     def __init__(self, keep_prob: float = 0.5, p: float | None = None, dtype: Any = _FLOAT32) -> None:
         super().__init__()
@@ -221,7 +334,15 @@ class Dropout(Cell):
 
 
 def get_activation(name: Any, prim_name: str | None = None) -> Any:
-    """The cell for the name of an activation, or a cell as it is; `prim_name` is who asks."""
+    """The cell for the name of an activation, or a cell as it is; `prim_name` is who asks.
+
+    Parameters
+    ----------
+    name : str, Cell or None
+        The name of an activation, or a cell.
+    prim_name : str, optional
+        The name of the caller, for error messages.
+    """
     if not isinstance(name, str):
         return name
     names = {one.lower(): one for one in _ACTIVATIONS}
@@ -286,7 +407,23 @@ class Dense(Cell):
 
 
 class Linear(Dense):
-    """`Dense` by other names of its arguments."""
+    """`Dense` by other names of its arguments.
+
+    Parameters
+    ----------
+    in_features : int
+        The number of features of the input.
+    out_features : int
+        The number of features of the result.
+    bias : bool
+        Whether there is a bias.
+    weight_init : initializer, str, number or Tensor, optional
+        The first weights.
+    bias_init : initializer, str, number or Tensor, optional
+        The first bias.
+    dtype : dtype
+        The dtype of the Parameters.
+    """
 
     def __init__(
         self,
@@ -305,7 +442,25 @@ class Linear(Dense):
 
 
 class BiDense(Cell):
-    """input1 @ weight[k] @ input2 + bias[k] for each k."""
+    """input1 @ weight[k] @ input2 + bias[k] for each k.
+
+    Parameters
+    ----------
+    in1_channels : int
+        The number of features of the first input.
+    in2_channels : int
+        The number of features of the second input.
+    out_channels : int
+        The number of channels of the result.
+    weight_init : initializer, str, number or Tensor, optional
+        The first weights.
+    bias_init : initializer, str, number or Tensor, optional
+        The first bias.
+    has_bias : bool
+        Whether there is a bias.
+    dtype : dtype
+        The dtype of the Parameters.
+    """
 
     def __init__(
         self,
@@ -349,7 +504,23 @@ class BiDense(Cell):
 
 
 class Embedding(Cell):
-    """Rows of a table."""
+    """Rows of a table.
+
+    Parameters
+    ----------
+    vocab_size : int
+        The number of rows of the table.
+    embedding_size : int
+        The length of a row.
+    use_one_hot : bool
+        Accepted and ignored.
+    embedding_table : initializer, str, number or Tensor
+        The first table.
+    dtype : dtype
+        The dtype of the Parameters.
+    padding_idx : int, optional
+        The row that is 0 at the start.
+    """
 
     def __init__(
         self,

@@ -13,7 +13,13 @@ from framejit.nn._layers import _activation, get_activation
 
 
 class LossBase(Cell):
-    """What losses share: `reduction` is 'mean', 'sum' or 'none'."""
+    """What losses share: `reduction` is 'mean', 'sum' or 'none'.
+
+    Parameters
+    ----------
+    reduction : {'mean', 'sum', 'none'}
+        How the losses of elements are combined.
+    """
 
     def __init__(self, reduction: str = "mean") -> None:
         super().__init__()
@@ -82,7 +88,15 @@ for _name, (_function, _parameters) in _LOSSES.items():
 
 
 class CosineEmbeddingLoss(LossBase):
-    """1 - cos where the label is 1, max(cos - margin, 0) where it is -1, of the cosine of the angle between rows."""
+    """1 - cos where the label is 1, max(cos - margin, 0) where it is -1, of the cosine of the angle between rows.
+
+    Parameters
+    ----------
+    margin : float
+        The margin of the formula.
+    reduction : {'mean', 'sum', 'none'}
+        How the losses of elements are combined.
+    """
 
     def __init__(self, margin: float = 0.0, reduction: str = "mean") -> None:
         super().__init__(reduction)
@@ -99,7 +113,15 @@ class CosineEmbeddingLoss(LossBase):
 
 
 class MarginRankingLoss(LossBase):
-    """max(-target * (input1 - input2) + margin, 0)."""
+    """max(-target * (input1 - input2) + margin, 0).
+
+    Parameters
+    ----------
+    margin : float
+        The margin of the formula.
+    reduction : {'mean', 'sum', 'none'}
+        How the losses of elements are combined.
+    """
 
     def __init__(self, margin: float = 0.0, reduction: str = "mean") -> None:
         super().__init__(reduction)
@@ -112,7 +134,15 @@ class MarginRankingLoss(LossBase):
 
 
 class HingeEmbeddingLoss(LossBase):
-    """The logits where the label is 1, max(margin - logits, 0) where it is -1."""
+    """The logits where the label is 1, max(margin - logits, 0) where it is -1.
+
+    Parameters
+    ----------
+    margin : float
+        The margin of the formula.
+    reduction : {'mean', 'sum', 'none'}
+        How the losses of elements are combined.
+    """
 
     def __init__(self, margin: float = 1.0, reduction: str = "mean") -> None:
         super().__init__(reduction)
@@ -126,7 +156,19 @@ class HingeEmbeddingLoss(LossBase):
 
 
 class MultiMarginLoss(LossBase):
-    """The mean over the other classes of max(margin - x[target] + x, 0) ** p."""
+    """The mean over the other classes of max(margin - x[target] + x, 0) ** p.
+
+    Parameters
+    ----------
+    p : int
+        The exponent.
+    margin : float
+        The margin of the formula.
+    reduction : {'mean', 'sum', 'none'}
+        How the losses of elements are combined.
+    weight : Tensor, optional
+        A weight for each class.
+    """
 
     def __init__(self, p: int = 1, margin: float = 1.0, reduction: str = "mean", weight: Any = None) -> None:
         super().__init__(reduction)
@@ -145,7 +187,21 @@ class MultiMarginLoss(LossBase):
 
 
 class TripletMarginLoss(LossBase):
-    """max(distance(x, positive) - distance(x, negative) + margin, 0)."""
+    """max(distance(x, positive) - distance(x, negative) + margin, 0).
+
+    Parameters
+    ----------
+    p : int
+        The exponent of the distance.
+    swap : bool
+        Use the distance of positive and negative if it is smaller.
+    eps : float
+        A small number that is added to differences.
+    reduction : {'mean', 'sum', 'none'}
+        How the losses of elements are combined.
+    margin : float
+        The margin of the formula.
+    """
 
     def __init__(
         self, p: int = 2, swap: bool = False, eps: float = 1e-6, reduction: str = "mean", margin: Any = 1.0
@@ -161,7 +217,19 @@ class TripletMarginLoss(LossBase):
 
 
 class TripletMarginWithDistanceLoss(LossBase):
-    """`TripletMarginLoss` with another distance; by default the root of the sum of squares along dimension 1."""
+    """`TripletMarginLoss` with another distance; by default the root of the sum of squares along dimension 1.
+
+    Parameters
+    ----------
+    distance_function : callable, optional
+        A function of two Tensors.
+    swap : bool
+        Use the distance of positive and negative if it is smaller.
+    reduction : {'mean', 'sum', 'none'}
+        How the losses of elements are combined.
+    margin : float
+        The margin of the formula.
+    """
 
     def __init__(
         self, distance_function: Any = None, swap: bool = False, reduction: str = "mean", margin: float = 1.0
@@ -188,7 +256,17 @@ def _euclidean(x: Any, y: Any) -> Any:
 
 
 class GaussianNLLLoss(LossBase):
-    """(log(var) + (logits - labels) ** 2 / var) / 2, with var at least `eps`; `full` adds log(2 * pi) / 2."""
+    """(log(var) + (logits - labels) ** 2 / var) / 2, with var at least `eps`; `full` adds log(2 * pi) / 2.
+
+    Parameters
+    ----------
+    full : bool
+        Add the constant term.
+    eps : float
+        The smallest variance.
+    reduction : {'mean', 'sum', 'none'}
+        How the losses of elements are combined.
+    """
 
     def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
         super().__init__(reduction)
@@ -207,7 +285,19 @@ class GaussianNLLLoss(LossBase):
 
 
 class PoissonNLLLoss(LossBase):
-    """exp(input) - target * input, or input - target * log(input + eps) without `log_input`; `full` adds Stirling's term where target > 1."""
+    """exp(input) - target * input, or input - target * log(input + eps) without `log_input`; `full` adds Stirling's term where target > 1.
+
+    Parameters
+    ----------
+    log_input : bool
+        Whether the input is the logarithm of the rate.
+    full : bool
+        Add the constant term.
+    eps : float
+        A small number that is added before the logarithm.
+    reduction : {'mean', 'sum', 'none'}
+        How the losses of elements are combined.
+    """
 
     def __init__(self, log_input: bool = True, full: bool = False, eps: float = 1e-8, reduction: str = "mean") -> None:
         super().__init__(reduction)
@@ -240,7 +330,17 @@ class RMSELoss(LossBase):
 
 
 class FocalLoss(LossBase):
-    """-(1 - p) ** gamma * log(p), with p = softmax(logits) over dimension 1 at the label, an index or a distribution."""
+    """-(1 - p) ** gamma * log(p), with p = softmax(logits) over dimension 1 at the label, an index or a distribution.
+
+    Parameters
+    ----------
+    weight : Tensor, optional
+        A weight for each class.
+    gamma : float
+        The exponent of ``1 - p``.
+    reduction : {'mean', 'sum', 'none'}
+        How the losses of elements are combined.
+    """
 
     def __init__(self, weight: Any = None, gamma: float = 2.0, reduction: str = "mean") -> None:
         super().__init__(reduction)
@@ -280,7 +380,13 @@ class FocalLoss(LossBase):
 
 
 class DiceLoss(LossBase):
-    """1 - 2 * sum(logits * label) / (sum(logits ** 2) + sum(label ** 2) + smooth)."""
+    """1 - 2 * sum(logits * label) / (sum(logits ** 2) + sum(label ** 2) + smooth).
+
+    Parameters
+    ----------
+    smooth : float
+        A small number that is added to the divisor.
+    """
 
     def __init__(self, smooth: float = 1e-5) -> None:
         super().__init__()
@@ -302,7 +408,17 @@ class DiceLoss(LossBase):
 
 
 class MultiClassDiceLoss(LossBase):
-    """The mean of `DiceLoss` over the classes, which are dimension 1, after an activation."""
+    """The mean of `DiceLoss` over the classes, which are dimension 1, after an activation.
+
+    Parameters
+    ----------
+    weights : Tensor, optional
+        Weights of the classes, with two dimensions.
+    ignore_indiex : int, optional
+        The class that does not count.
+    activation : str, Cell or None
+        The activation that is applied first.
+    """
 
     def __init__(self, weights: Any = None, ignore_indiex: int | None = None, activation: Any = "softmax") -> None:
         super().__init__()
@@ -341,7 +457,15 @@ class MultiClassDiceLoss(LossBase):
 
 
 class SoftmaxCrossEntropyWithLogits(LossBase):
-    """Cross entropy of softmax(logits); `sparse` labels are indices of classes."""
+    """Cross entropy of softmax(logits); `sparse` labels are indices of classes.
+
+    Parameters
+    ----------
+    sparse : bool
+        Whether labels are indices of classes instead of distributions.
+    reduction : {'mean', 'sum', 'none'}
+        How the losses of elements are combined.
+    """
 
     def __init__(self, sparse: bool = False, reduction: str = "none") -> None:
         super().__init__(reduction)
@@ -358,7 +482,17 @@ class SoftmaxCrossEntropyWithLogits(LossBase):
 
 
 class CTCLoss(LossBase):
-    """`ops.ctc_loss`, also of one sequence without the dimension of a batch."""
+    """`ops.ctc_loss`, also of one sequence without the dimension of a batch.
+
+    Parameters
+    ----------
+    blank : int
+        The label that means no label.
+    reduction : {'mean', 'sum', 'none'}
+        How the losses of sequences are combined.
+    zero_infinity : bool
+        Replace infinite losses and their gradients by 0.
+    """
 
     def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> None:
         super().__init__()
@@ -381,7 +515,15 @@ class CTCLoss(LossBase):
 
 
 class WithLossCell(Cell):
-    """The loss of a network: ``loss_fn(backbone(data), label)``."""
+    """The loss of a network: ``loss_fn(backbone(data), label)``.
+
+    Parameters
+    ----------
+    backbone : Cell
+        The network.
+    loss_fn : Cell
+        The loss, a function of output and label.
+    """
 
     def __init__(self, backbone: Cell, loss_fn: Cell) -> None:
         super().__init__(auto_prefix=False)

@@ -74,7 +74,33 @@ class _BatchNorm(Cell):
 
 
 class BatchNorm1d(_BatchNorm):
-    """`BatchNorm2d` of [N, C] or [N, C, L]."""
+    """`BatchNorm2d` of [N, C] or [N, C, L].
+
+    Parameters
+    ----------
+    num_features : int
+        The number of channels.
+    eps : float
+        A small number that is added to the variance.
+    momentum : float
+        The share of the previous value in the moving statistics.
+    affine : bool
+        Whether the result is scaled and shifted by Parameters.
+    gamma_init : initializer, str, number or Tensor
+        The first scale.
+    beta_init : initializer, str, number or Tensor
+        The first offset.
+    moving_mean_init : initializer, str, number or Tensor
+        The first moving mean.
+    moving_var_init : initializer, str, number or Tensor
+        The first moving variance.
+    use_batch_statistics : bool, optional
+        Whether to use the statistics of the batch; None: while training.
+    data_format : str
+        The order of the dimensions.
+    dtype : dtype
+        The dtype of the Parameters.
+    """
 
     _ranks = (2, 3)
 
@@ -84,13 +110,64 @@ class BatchNorm2d(_BatchNorm):
 
     While training the statistics are those of the batch, and ``moving = momentum * moving + (1 - momentum) * batch``, where the variance
     of the batch is the unbiased one.
+
+    Parameters
+    ----------
+    num_features : int
+        The number of channels.
+    eps : float
+        A small number that is added to the variance.
+    momentum : float
+        The share of the previous value in the moving statistics.
+    affine : bool
+        Whether the result is scaled and shifted by Parameters.
+    gamma_init : initializer, str, number or Tensor
+        The first scale.
+    beta_init : initializer, str, number or Tensor
+        The first offset.
+    moving_mean_init : initializer, str, number or Tensor
+        The first moving mean.
+    moving_var_init : initializer, str, number or Tensor
+        The first moving variance.
+    use_batch_statistics : bool, optional
+        Whether to use the statistics of the batch; None: while training.
+    data_format : str
+        The order of the dimensions.
+    dtype : dtype
+        The dtype of the Parameters.
     """
 
     _ranks = (4,)
 
 
 class SyncBatchNorm(_BatchNorm):
-    """`BatchNorm2d` of [N, C] or [N, C, H, W] over all processes, of which there is one."""
+    """`BatchNorm2d` of [N, C] or [N, C, H, W] over all processes, of which there is one.
+
+    Parameters
+    ----------
+    num_features : int
+        The number of channels.
+    eps : float
+        A small number that is added to the variance.
+    momentum : float
+        The share of the previous value in the moving statistics.
+    affine : bool
+        Whether the result is scaled and shifted by Parameters.
+    gamma_init : initializer, str, number or Tensor
+        The first scale.
+    beta_init : initializer, str, number or Tensor
+        The first offset.
+    moving_mean_init : initializer, str, number or Tensor
+        The first moving mean.
+    moving_var_init : initializer, str, number or Tensor
+        The first moving variance.
+    use_batch_statistics : bool, optional
+        Whether to use the statistics of the batch; None: while training.
+    process_groups : list, optional
+        Checked and ignored: there is one process.
+    dtype : dtype
+        The dtype of the Parameters.
+    """
 
     _ranks = (2, 4)
 
@@ -116,7 +193,31 @@ class SyncBatchNorm(_BatchNorm):
 
 
 class BatchNorm3d(Cell):
-    """`BatchNorm2d`, which is the cell `bn2d`, of [N, C, D, H, W]."""
+    """`BatchNorm2d`, which is the cell `bn2d`, of [N, C, D, H, W].
+
+    Parameters
+    ----------
+    num_features : int
+        The number of channels.
+    eps : float
+        A small number that is added to the variance.
+    momentum : float
+        The share of the previous value in the moving statistics.
+    affine : bool
+        Whether the result is scaled and shifted by Parameters.
+    gamma_init : initializer, str, number or Tensor
+        The first scale.
+    beta_init : initializer, str, number or Tensor
+        The first offset.
+    moving_mean_init : initializer, str, number or Tensor
+        The first moving mean.
+    moving_var_init : initializer, str, number or Tensor
+        The first moving variance.
+    use_batch_statistics : bool, optional
+        Whether to use the statistics of the batch; None: while training.
+    dtype : dtype
+        The dtype of the Parameters.
+    """
 
     def __init__(
         self,
@@ -158,6 +259,8 @@ class LayerNorm(Cell):
         Initializers, their names, numbers or Tensors.
     epsilon : float
         Is added to the variance.
+    dtype : dtype
+        The dtype of the Parameters.
     """
 
     def __init__(
@@ -199,7 +302,19 @@ class LayerNorm(Cell):
 
 
 class RMSNorm(Cell):
-    """x / sqrt(mean(x * x) + epsilon) over the last dimensions, scaled: `ops.rms_norm` with its `gamma` as a Parameter."""
+    """x / sqrt(mean(x * x) + epsilon) over the last dimensions, scaled: `ops.rms_norm` with its `gamma` as a Parameter.
+
+    Parameters
+    ----------
+    normalized_shape : tuple or list of int
+        The shape of `gamma`: that of the last dimensions.
+    epsilon : float
+        A small number that keeps a divisor from being 0.
+    gamma_init : initializer, str, number or Tensor
+        The first scale.
+    dtype : dtype
+        The dtype of the Parameters.
+    """
 
     def __init__(
         self, normalized_shape: Any, epsilon: float = 1e-6, gamma_init: Any = "ones", dtype: Any = _FLOAT32
@@ -224,7 +339,25 @@ class RMSNorm(Cell):
 
 
 class GroupNorm(Cell):
-    """Mean 0 and variance 1 for each group of channels, then scaled and moved for each channel."""
+    """Mean 0 and variance 1 for each group of channels, then scaled and moved for each channel.
+
+    Parameters
+    ----------
+    num_groups : int
+        The number of groups.
+    num_channels : int
+        The number of channels.
+    eps : float
+        A small number that is added to the variance.
+    affine : bool
+        Whether the result is scaled and shifted by Parameters.
+    gamma_init : initializer, str, number or Tensor
+        The first scale.
+    beta_init : initializer, str, number or Tensor
+        The first offset.
+    dtype : dtype
+        The dtype of the Parameters.
+    """
 
     def __init__(
         self,
@@ -309,7 +442,25 @@ class _InstanceNorm(Cell):
 
 
 class InstanceNorm1d(_InstanceNorm):
-    """`InstanceNorm2d` of [N, C, L]."""
+    """`InstanceNorm2d` of [N, C, L].
+
+    Parameters
+    ----------
+    num_features : int
+        The number of channels.
+    eps : float
+        A small number that is added to the variance.
+    momentum : float
+        The share of the batch in the moving statistics.
+    affine : bool
+        Whether the result is scaled and shifted by Parameters.
+    gamma_init : initializer, str, number or Tensor
+        The first scale.
+    beta_init : initializer, str, number or Tensor
+        The first offset.
+    dtype : dtype
+        The dtype of the Parameters.
+    """
 
     _ranks = (3,)
 
@@ -318,12 +469,47 @@ class InstanceNorm2d(_InstanceNorm):
     """Mean 0 and variance 1 for each channel of each image of [N, C, H, W], then scaled and moved.
 
     While training, ``moving = (1 - momentum) * moving + momentum * mean over the batch``; nothing reads these.
+
+    Parameters
+    ----------
+    num_features : int
+        The number of channels.
+    eps : float
+        A small number that is added to the variance.
+    momentum : float
+        The share of the batch in the moving statistics.
+    affine : bool
+        Whether the result is scaled and shifted by Parameters.
+    gamma_init : initializer, str, number or Tensor
+        The first scale.
+    beta_init : initializer, str, number or Tensor
+        The first offset.
+    dtype : dtype
+        The dtype of the Parameters.
     """
 
     _ranks = (4,)
 
 
 class InstanceNorm3d(_InstanceNorm):
-    """`InstanceNorm2d` of [N, C, D, H, W]."""
+    """`InstanceNorm2d` of [N, C, D, H, W].
+
+    Parameters
+    ----------
+    num_features : int
+        The number of channels.
+    eps : float
+        A small number that is added to the variance.
+    momentum : float
+        The share of the batch in the moving statistics.
+    affine : bool
+        Whether the result is scaled and shifted by Parameters.
+    gamma_init : initializer, str, number or Tensor
+        The first scale.
+    beta_init : initializer, str, number or Tensor
+        The first offset.
+    dtype : dtype
+        The dtype of the Parameters.
+    """
 
     _ranks = (5,)

@@ -27,7 +27,7 @@ class Optimizer(Cell):
         its end on. A number becomes the Parameter `learning_rate`, which may be written.
     parameters : list of Parameter, or list of dict
         What is trained. A dict is a group: 'params', and its own 'lr', 'weight_decay' and 'grad_centralization' (the mean of the gradient,
-        but for the first dimension, is taken off where the second one is a multiple of 16, as MindSpore has it); a dict with 'order_params' alone gives the order of all parameters.
+        except for the first dimension, is taken off where the second one is a multiple of 16, as MindSpore has it); a dict with 'order_params' alone gives the order of all parameters.
     weight_decay : float or Cell
         Times the parameter, added to its gradient; without groups not for parameters with beta or gamma in their names. A Cell is called
         with the number of the step.
@@ -257,7 +257,25 @@ def _place(values: list[Any], value: Any) -> int:
 
 
 class SGD(Optimizer):
-    """v = momentum * v + (1 - dampening) * g; p -= rate * v. The first v is g; nesterov: p -= rate * (g + momentum * v)."""
+    """v = momentum * v + (1 - dampening) * g; p -= rate * v. The first v is g; nesterov: p -= rate * (g + momentum * v).
+
+    Parameters
+    ----------
+    params : list of Parameter, or list of dict
+        The Parameters, or groups of them with their own ``lr`` and ``weight_decay``.
+    learning_rate : float, list, Tensor or schedule
+        The rate: a number, a list of rates, or a schedule.
+    momentum : float
+        The share of the previous update.
+    dampening : float
+        The share of a gradient that is not added to the momentum.
+    weight_decay : float or Cell
+        This share of the Parameters is added to the gradients.
+    nesterov : bool
+        Whether to use Nesterov's form.
+    loss_scale : float
+        Gradients are divided by it.
+    """
 
     def __init__(
         self,
@@ -289,7 +307,23 @@ class SGD(Optimizer):
 
 
 class Momentum(Optimizer):
-    """v = momentum * v + g; p -= rate * v, or with use_nesterov p -= rate * (g + momentum * v)."""
+    """v = momentum * v + g; p -= rate * v, or with use_nesterov p -= rate * (g + momentum * v).
+
+    Parameters
+    ----------
+    params : list of Parameter, or list of dict
+        The Parameters, or groups of them with their own ``lr`` and ``weight_decay``.
+    learning_rate : float, list, Tensor or schedule
+        The rate: a number, a list of rates, or a schedule.
+    momentum : float
+        The share of the previous update.
+    weight_decay : float or Cell
+        This share of the Parameters is added to the gradients.
+    loss_scale : float
+        Gradients are divided by it.
+    use_nesterov : bool
+        Whether to use Nesterov's form.
+    """
 
     def __init__(
         self,
@@ -327,7 +361,33 @@ class _RunningMeans(Optimizer):
 
 
 class Adam(_RunningMeans):
-    """p -= rate * sqrt(1 - beta2 ** t) / (1 - beta1 ** t) * m / (sqrt(v) + eps), with m and v running means of g and g * g."""
+    """p -= rate * sqrt(1 - beta2 ** t) / (1 - beta1 ** t) * m / (sqrt(v) + eps), with m and v running means of g and g * g.
+
+    Parameters
+    ----------
+    params : list of Parameter, or list of dict
+        The Parameters, or groups of them with their own ``lr`` and ``weight_decay``.
+    learning_rate : float, list, Tensor or schedule
+        The rate: a number, a list of rates, or a schedule.
+    beta1 : float
+        The share of the previous value in the running mean of gradients.
+    beta2 : float
+        The share of the previous value in the running mean of squares.
+    eps : float
+        A small number that keeps a divisor from being 0.
+    use_locking : bool
+        Accepted and ignored.
+    use_nesterov : bool
+        Whether to use Nesterov's form.
+    weight_decay : float or Cell
+        This share of the Parameters is added to the gradients.
+    loss_scale : float
+        Gradients are divided by it.
+    use_amsgrad : bool
+        Whether to divide by the largest running mean of squares so far.
+    **kwargs
+        ``use_lazy`` and ``use_offload``, which are ignored.
+    """
 
     def __init__(
         self,
@@ -373,7 +433,23 @@ class Adam(_RunningMeans):
 
 
 class AdamWeightDecay(_RunningMeans):
-    """p -= rate * (m / (sqrt(v) + eps) + weight_decay * p), with m and v running means of g and g * g."""
+    """p -= rate * (m / (sqrt(v) + eps) + weight_decay * p), with m and v running means of g and g * g.
+
+    Parameters
+    ----------
+    params : list of Parameter, or list of dict
+        The Parameters, or groups of them with their own ``lr`` and ``weight_decay``.
+    learning_rate : float, list, Tensor or schedule
+        The rate: a number, a list of rates, or a schedule.
+    beta1 : float
+        The share of the previous value in the running mean of gradients.
+    beta2 : float
+        The share of the previous value in the running mean of squares.
+    eps : float
+        A small number that keeps a divisor from being 0.
+    weight_decay : float or Cell
+        The factor of the Parameters in the update.
+    """
 
     _decoupled = True
 
@@ -403,6 +479,27 @@ class AdamWeightDecay(_RunningMeans):
 class RMSProp(Optimizer):
     """s = decay * s + (1 - decay) * g * g; m = momentum * m + rate * g / sqrt(s + epsilon); p -= m. The first s is 1.
     Centered: s less the square of the running mean of g.
+
+    Parameters
+    ----------
+    params : list of Parameter, or list of dict
+        The Parameters, or groups of them with their own ``lr`` and ``weight_decay``.
+    learning_rate : float, list, Tensor or schedule
+        The rate: a number, a list of rates, or a schedule.
+    decay : float
+        The share of the previous value in the running mean of squares.
+    momentum : float
+        The share of the previous update.
+    epsilon : float
+        A small number that keeps a divisor from being 0.
+    use_locking : bool
+        Accepted and ignored.
+    centered : bool
+        Whether to subtract the square of the running mean of gradients.
+    loss_scale : float
+        Gradients are divided by it.
+    weight_decay : float or Cell
+        This share of the Parameters is added to the gradients.
     """
 
     def __init__(
@@ -441,7 +538,23 @@ class RMSProp(Optimizer):
 
 
 class Adagrad(Optimizer):
-    """a += g * g; p -= rate * g / sqrt(a). The first a is `accum`."""
+    """a += g * g; p -= rate * g / sqrt(a). The first a is `accum`.
+
+    Parameters
+    ----------
+    params : list of Parameter, or list of dict
+        The Parameters, or groups of them with their own ``lr`` and ``weight_decay``.
+    accum : float
+        The first sum of squares.
+    learning_rate : float, list, Tensor or schedule
+        The rate: a number, a list of rates, or a schedule.
+    update_slots : bool
+        Whether the sums of squares grow.
+    loss_scale : float
+        Gradients are divided by it.
+    weight_decay : float or Cell
+        This share of the Parameters is added to the gradients.
+    """
 
     def __init__(
         self,
@@ -467,7 +580,25 @@ class Adagrad(Optimizer):
 
 
 class AdaMax(_RunningMeans):
-    """u = max(beta2 * u, abs(g) + eps); p -= rate / (1 - beta1 ** t) * m / u, with m a running mean of g."""
+    """u = max(beta2 * u, abs(g) + eps); p -= rate / (1 - beta1 ** t) * m / u, with m a running mean of g.
+
+    Parameters
+    ----------
+    params : list of Parameter, or list of dict
+        The Parameters, or groups of them with their own ``lr`` and ``weight_decay``.
+    learning_rate : float, list, Tensor or schedule
+        The rate: a number, a list of rates, or a schedule.
+    beta1 : float
+        The share of the previous value in the running mean of gradients.
+    beta2 : float
+        The share of the previous value in the running mean of squares.
+    eps : float
+        A small number that keeps a divisor from being 0.
+    weight_decay : float or Cell
+        This share of the Parameters is added to the gradients.
+    loss_scale : float
+        Gradients are divided by it.
+    """
 
     def __init__(
         self,
@@ -496,7 +627,29 @@ class AdaMax(_RunningMeans):
 
 
 class LazyAdam(Adam):
-    """`Adam`: gradients here are dense."""
+    """`Adam`: gradients here are dense.
+
+    Parameters
+    ----------
+    params : list of Parameter, or list of dict
+        The Parameters, or groups of them with their own ``lr`` and ``weight_decay``.
+    learning_rate : float, list, Tensor or schedule
+        The rate: a number, a list of rates, or a schedule.
+    beta1 : float
+        The share of the previous value in the running mean of gradients.
+    beta2 : float
+        The share of the previous value in the running mean of squares.
+    eps : float
+        A small number that keeps a divisor from being 0.
+    use_locking : bool
+        Accepted and ignored.
+    use_nesterov : bool
+        Whether to use Nesterov's form.
+    weight_decay : float or Cell
+        This share of the Parameters is added to the gradients.
+    loss_scale : float
+        Gradients are divided by it.
+    """
 
     def __init__(
         self,
@@ -514,11 +667,49 @@ class LazyAdam(Adam):
 
 
 class AdamOffload(LazyAdam):
-    """`Adam`: there is one device."""
+    """`Adam`: there is one device.
+
+    Parameters
+    ----------
+    params : list of Parameter, or list of dict
+        The Parameters, or groups of them with their own ``lr`` and ``weight_decay``.
+    learning_rate : float, list, Tensor or schedule
+        The rate: a number, a list of rates, or a schedule.
+    beta1 : float
+        The share of the previous value in the running mean of gradients.
+    beta2 : float
+        The share of the previous value in the running mean of squares.
+    eps : float
+        A small number that keeps a divisor from being 0.
+    use_locking : bool
+        Accepted and ignored.
+    use_nesterov : bool
+        Whether to use Nesterov's form.
+    weight_decay : float or Cell
+        This share of the Parameters is added to the gradients.
+    loss_scale : float
+        Gradients are divided by it.
+    """
 
 
 class Adadelta(Optimizer):
-    """a = rho * a + (1 - rho) * g * g; d = sqrt(u + epsilon) / sqrt(a + epsilon) * g; u = rho * u + (1 - rho) * d * d; p -= rate * d."""
+    """a = rho * a + (1 - rho) * g * g; d = sqrt(u + epsilon) / sqrt(a + epsilon) * g; u = rho * u + (1 - rho) * d * d; p -= rate * d.
+
+    Parameters
+    ----------
+    params : list of Parameter, or list of dict
+        The Parameters, or groups of them with their own ``lr`` and ``weight_decay``.
+    learning_rate : float, list, Tensor or schedule
+        The rate: a number, a list of rates, or a schedule.
+    rho : float
+        The share of the previous value in the running means.
+    epsilon : float
+        A small number that keeps a divisor from being 0.
+    loss_scale : float
+        Gradients are divided by it.
+    weight_decay : float or Cell
+        This share of the Parameters is added to the gradients.
+    """
 
     def __init__(
         self,
@@ -546,7 +737,21 @@ class Adadelta(Optimizer):
 
 
 class Rprop(Optimizer):
-    """p -= sign(g) * s, where the step s grows by etas[1] while g keeps its sign, and shrinks by etas[0] where it changes."""
+    """p -= sign(g) * s, where the step s grows by etas[1] while g keeps its sign, and shrinks by etas[0] where it changes.
+
+    Parameters
+    ----------
+    params : list of Parameter, or list of dict
+        The Parameters, or groups of them with their own ``lr`` and ``weight_decay``.
+    learning_rate : float, list, Tensor or schedule
+        The rate: a number, a list of rates, or a schedule.
+    etas : tuple of two float
+        The factors by which a step shrinks and grows.
+    step_sizes : tuple of two float
+        The smallest and the largest step.
+    weight_decay : float or Cell
+        This share of the Parameters is added to the gradients.
+    """
 
     def __init__(
         self,
@@ -583,7 +788,23 @@ class Rprop(Optimizer):
 
 
 class ASGD(Optimizer):
-    """p = p * (1 - lambd * eta) - eta * g, with eta = rate / (1 + lambd * rate * t) ** alpha; `ax` is the mean of p behind step t0."""
+    """p = p * (1 - lambd * eta) - eta * g, with eta = rate / (1 + lambd * rate * t) ** alpha; `ax` is the mean of p after step t0.
+
+    Parameters
+    ----------
+    params : list of Parameter, or list of dict
+        The Parameters, or groups of them with their own ``lr`` and ``weight_decay``.
+    learning_rate : float, list, Tensor or schedule
+        The rate: a number, a list of rates, or a schedule.
+    lambd : float
+        The decay.
+    alpha : float
+        The exponent of the decay of the rate.
+    t0 : float
+        The step after which `ax` is a mean.
+    weight_decay : float or Cell
+        This share of the Parameters is added to the gradients.
+    """
 
     def __init__(
         self,
@@ -615,6 +836,21 @@ class ASGD(Optimizer):
 class Lamb(_RunningMeans):
     """p -= rate * r * u, with u = m' / (sqrt(v') + eps) + weight_decay * p, m' and v' running means of g and g * g without their bias, and r the
     norm of p divided by that of u.
+
+    Parameters
+    ----------
+    params : list of Parameter, or list of dict
+        The Parameters, or groups of them with their own ``lr`` and ``weight_decay``.
+    learning_rate : float, list, Tensor or schedule
+        The rate: a number, a list of rates, or a schedule.
+    beta1 : float
+        The share of the previous value in the running mean of gradients.
+    beta2 : float
+        The share of the previous value in the running mean of squares.
+    eps : float
+        A small number that keeps a divisor from being 0.
+    weight_decay : float or Cell
+        The factor of the Parameters in the update.
     """
 
     _decoupled = True
@@ -647,6 +883,27 @@ class Lamb(_RunningMeans):
 class FTRL(Optimizer):
     """Follow the regularized leader: n' = n + g * g; z += g - (n' ** -lr_power - n ** -lr_power) / rate * p;
     p = (sign(z) * l1 - z) / (n' ** -lr_power / rate + 2 * l2) where abs(z) > l1, else 0.
+
+    Parameters
+    ----------
+    params : list of Parameter, or list of dict
+        The Parameters, or groups of them with their own ``lr`` and ``weight_decay``.
+    initial_accum : float
+        The first sum of squares.
+    learning_rate : float
+        The rate.
+    lr_power : float
+        The exponent of the sum of squares.
+    l1 : float
+        The weight of absolute values.
+    l2 : float
+        The weight of squares.
+    use_locking : bool
+        Accepted and ignored.
+    loss_scale : float
+        Gradients are divided by it.
+    weight_decay : float or Cell
+        This share of the Parameters is added to the gradients.
     """
 
     def __init__(
@@ -687,7 +944,27 @@ class FTRL(Optimizer):
 
 
 class ProximalAdagrad(Optimizer):
-    """a += g * g; q = p - r * g with r = rate / sqrt(a); p = sign(q) * max(abs(q) - r * l1, 0) / (1 + r * l2)."""
+    """a += g * g; q = p - r * g with r = rate / sqrt(a); p = sign(q) * max(abs(q) - r * l1, 0) / (1 + r * l2).
+
+    Parameters
+    ----------
+    params : list of Parameter, or list of dict
+        The Parameters, or groups of them with their own ``lr`` and ``weight_decay``.
+    accum : float
+        The first sum of squares.
+    learning_rate : float, list, Tensor or schedule
+        The rate: a number, a list of rates, or a schedule.
+    l1 : float
+        The weight of absolute values.
+    l2 : float
+        The weight of squares.
+    use_locking : bool
+        Accepted and ignored.
+    loss_scale : float
+        Gradients are divided by it.
+    weight_decay : float or Cell
+        This share of the Parameters is added to the gradients.
+    """
 
     def __init__(
         self,

@@ -97,7 +97,26 @@ class _MaxPool(_Pool):
 
 
 class MaxPool1d(_MaxPool):
-    """`MaxPool2d` of [N, C, L]."""
+    """`MaxPool2d` of [N, C, L].
+
+    Parameters
+    ----------
+    kernel_size : int or tuple of int
+        The size of the windows.
+    stride : int or tuple of int
+        The distance from one window to the next.
+    pad_mode : {'same', 'valid', 'pad'}
+        ``'same'`` adds elements so that the result has the size of the input divided by `stride`, ``'valid'`` adds
+        none, ``'pad'`` adds `padding`.
+    padding : int or tuple of int
+        The number of elements to add at each side.
+    dilation : int or tuple of int
+        The distance of neighboring elements within a window.
+    return_indices : bool
+        Return a pair, with the positions of the largest elements as int64.
+    ceil_mode : bool
+        Whether a last window may reach over the end.
+    """
 
     _axes = 1
 
@@ -117,6 +136,8 @@ class MaxPool2d(_MaxPool):
         The result is a pair, with the places (int64) among those of an image.
     ceil_mode : bool
         A last window may reach over the end.
+    data_format : str
+        The order of the dimensions.
     """
 
     _axes = 2
@@ -137,7 +158,26 @@ class MaxPool2d(_MaxPool):
 
 
 class MaxPool3d(_MaxPool):
-    """`MaxPool2d` of [N, C, D, H, W]."""
+    """`MaxPool2d` of [N, C, D, H, W].
+
+    Parameters
+    ----------
+    kernel_size : int or tuple of int
+        The size of the windows.
+    stride : int or tuple of int
+        The distance from one window to the next.
+    pad_mode : {'same', 'valid', 'pad'}
+        ``'same'`` adds elements so that the result has the size of the input divided by `stride`, ``'valid'`` adds
+        none, ``'pad'`` adds `padding`.
+    padding : int or tuple of int
+        The number of elements to add at each side.
+    dilation : int or tuple of int
+        The distance of neighboring elements within a window.
+    return_indices : bool
+        Return a pair, with the positions of the largest elements as int64.
+    ceil_mode : bool
+        Whether a last window may reach over the end.
+    """
 
     _axes = 3
 
@@ -179,7 +219,24 @@ class _AvgPool(_Pool):
 
 
 class AvgPool1d(_AvgPool):
-    """`AvgPool2d` of [N, C, L]."""
+    """`AvgPool2d` of [N, C, L].
+
+    Parameters
+    ----------
+    kernel_size : int or tuple of int
+        The size of the windows.
+    stride : int or tuple of int
+        The distance from one window to the next.
+    pad_mode : {'same', 'valid', 'pad'}
+        ``'same'`` adds elements so that the result has the size of the input divided by `stride`, ``'valid'`` adds
+        none, ``'pad'`` adds `padding`.
+    padding : int or tuple of int
+        The number of elements to add at each side.
+    ceil_mode : bool
+        Whether a last window may reach over the end.
+    count_include_pad : bool
+        Whether added zeros count for the mean.
+    """
 
     _axes = 1
 
@@ -212,6 +269,8 @@ class AvgPool2d(_AvgPool):
         Whether the zeros count.
     divisor_override : int, optional
         Sums are divided by it.
+    data_format : str
+        The order of the dimensions.
     """
 
     _axes = 2
@@ -232,7 +291,26 @@ class AvgPool2d(_AvgPool):
 
 
 class AvgPool3d(_AvgPool):
-    """`AvgPool2d` of [N, C, D, H, W]."""
+    """`AvgPool2d` of [N, C, D, H, W].
+
+    Parameters
+    ----------
+    kernel_size : int or tuple of int
+        The size of the windows.
+    stride : int or tuple of int
+        The distance from one window to the next.
+    pad_mode : {'same', 'valid', 'pad'}
+        ``'same'`` adds elements so that the result has the size of the input divided by `stride`, ``'valid'`` adds
+        none, ``'pad'`` adds `padding`.
+    padding : int or tuple of int
+        The number of elements to add at each side.
+    ceil_mode : bool
+        Whether a last window may reach over the end.
+    count_include_pad : bool
+        Whether added zeros count for the mean.
+    divisor_override : int, optional
+        The divisor of sums, instead of the number of elements.
+    """
 
     _axes = 3
 
@@ -244,7 +322,19 @@ class _LPPool(Cell):
 
 
 class LPPool1d(_LPPool):
-    """sum(x ** norm_type) ** (1 / norm_type) under each window of [N, C, L]."""
+    """sum(x ** norm_type) ** (1 / norm_type) under each window of [N, C, L].
+
+    Parameters
+    ----------
+    norm_type : float
+        The exponent.
+    kernel_size : int or tuple of int
+        The size of the windows.
+    stride : int or tuple of int
+        The distance from one window to the next.
+    ceil_mode : bool
+        Whether a last window may reach over the end.
+    """
 
     def construct(self, x: Any) -> Any:
         """The pooled lines."""
@@ -252,7 +342,19 @@ class LPPool1d(_LPPool):
 
 
 class LPPool2d(_LPPool):
-    """sum(x ** norm_type) ** (1 / norm_type) under each window of [N, C, H, W]."""
+    """sum(x ** norm_type) ** (1 / norm_type) under each window of [N, C, H, W].
+
+    Parameters
+    ----------
+    norm_type : float
+        The exponent.
+    kernel_size : int or tuple of int
+        The size of the windows.
+    stride : int or tuple of int
+        The distance from one window to the next.
+    ceil_mode : bool
+        Whether a last window may reach over the end.
+    """
 
     def construct(self, x: Any) -> Any:
         """The pooled images."""
@@ -284,7 +386,13 @@ class _AdaptiveLine(_Adaptive):
 
 
 class AdaptiveAvgPool1d(_AdaptiveLine):
-    """The means of `output_size` equal parts of [N, C, L]."""
+    """The means of `output_size` equal parts of [N, C, L].
+
+    Parameters
+    ----------
+    output_size : int or tuple
+        The size of the result; None keeps a dimension.
+    """
 
     def construct(self, input: Any) -> Any:
         """The pooled lines."""
@@ -293,7 +401,13 @@ class AdaptiveAvgPool1d(_AdaptiveLine):
 
 
 class AdaptiveMaxPool1d(_AdaptiveLine):
-    """The largest elements of `output_size` equal parts of [N, C, L]."""
+    """The largest elements of `output_size` equal parts of [N, C, L].
+
+    Parameters
+    ----------
+    output_size : int or tuple
+        The size of the result; None keeps a dimension.
+    """
 
     def construct(self, x: Any) -> Any:
         """The pooled lines."""
@@ -302,7 +416,13 @@ class AdaptiveMaxPool1d(_AdaptiveLine):
 
 
 class AdaptiveAvgPool2d(_Adaptive):
-    """The means of `output_size` parts of [N, C, H, W]; None leaves a dimension as it is."""
+    """The means of `output_size` parts of [N, C, H, W]; None leaves a dimension as it is.
+
+    Parameters
+    ----------
+    output_size : int or tuple
+        The size of the result; None keeps a dimension.
+    """
 
     def construct(self, input: Any) -> Any:
         """The pooled images."""
@@ -310,7 +430,13 @@ class AdaptiveAvgPool2d(_Adaptive):
 
 
 class AdaptiveAvgPool3d(_Adaptive):
-    """The means of `output_size` parts of [N, C, D, H, W]; None leaves a dimension as it is."""
+    """The means of `output_size` parts of [N, C, D, H, W]; None leaves a dimension as it is.
+
+    Parameters
+    ----------
+    output_size : int or tuple
+        The size of the result; None keeps a dimension.
+    """
 
     def construct(self, input: Any) -> Any:
         """The pooled volumes."""
@@ -318,7 +444,15 @@ class AdaptiveAvgPool3d(_Adaptive):
 
 
 class AdaptiveMaxPool2d(_Adaptive):
-    """The largest elements of `output_size` parts of [N, C, H, W], with `return_indices` also their places (int64)."""
+    """The largest elements of `output_size` parts of [N, C, H, W], with `return_indices` also their places (int64).
+
+    Parameters
+    ----------
+    output_size : int or tuple
+        The size of the result; None keeps a dimension.
+    return_indices : bool
+        Return a pair, with the positions of the largest elements as int64.
+    """
 
     def __init__(self, output_size: Any, return_indices: bool = False) -> None:
         super().__init__(output_size)
@@ -330,7 +464,15 @@ class AdaptiveMaxPool2d(_Adaptive):
 
 
 class AdaptiveMaxPool3d(_Adaptive):
-    """The largest elements of `output_size` parts of [N, C, D, H, W], with `return_indices` also their places."""
+    """The largest elements of `output_size` parts of [N, C, D, H, W], with `return_indices` also their places.
+
+    Parameters
+    ----------
+    output_size : int or tuple
+        The size of the result; None keeps a dimension.
+    return_indices : bool
+        Return a pair, with the positions of the largest elements as int64.
+    """
 
     def __init__(self, output_size: Any, return_indices: bool = False) -> None:
         super().__init__(output_size)
@@ -358,19 +500,49 @@ class _MaxUnpool(Cell):
 
 
 class MaxUnpool1d(_MaxUnpool):
-    """`MaxUnpool2d` of [N, C, L]."""
+    """`MaxUnpool2d` of [N, C, L].
+
+    Parameters
+    ----------
+    kernel_size : int or tuple of int
+        The size of the windows.
+    stride : int or tuple of int
+        The distance from one window to the next.
+    padding : int or tuple of int
+        The number of elements to add at each side.
+    """
 
     _axes = 1
 
 
 class MaxUnpool2d(_MaxUnpool):
-    """Zeros with the elements at the places from which `MaxPool2d` took them."""
+    """Zeros with the elements at the places from which `MaxPool2d` took them.
+
+    Parameters
+    ----------
+    kernel_size : int or tuple of int
+        The size of the windows.
+    stride : int or tuple of int
+        The distance from one window to the next.
+    padding : int or tuple of int
+        The number of elements to add at each side.
+    """
 
     _axes = 2
 
 
 class MaxUnpool3d(_MaxUnpool):
-    """`MaxUnpool2d` of [N, C, D, H, W]."""
+    """`MaxUnpool2d` of [N, C, D, H, W].
+
+    Parameters
+    ----------
+    kernel_size : int or tuple of int
+        The size of the windows.
+    stride : int or tuple of int
+        The distance from one window to the next.
+    padding : int or tuple of int
+        The number of elements to add at each side.
+    """
 
     _axes = 3
 
@@ -397,12 +569,40 @@ class _FractionalMaxPool(Cell):
 
 
 class FractionalMaxPool2d(_FractionalMaxPool):
-    """`ops.fractional_max_pool2d` with these options."""
+    """`ops.fractional_max_pool2d` with these options.
+
+    Parameters
+    ----------
+    kernel_size : int or tuple of int
+        The size of the windows.
+    output_size : int or tuple of int, optional
+        The size of the result.
+    output_ratio : float or tuple of float, optional
+        The size of the result relative to the input.
+    return_indices : bool
+        Return a pair, with the positions of the largest elements as int64.
+    _random_samples : Tensor, optional
+        Numbers that choose the windows; random by default.
+    """
 
     _pool = ops.fractional_max_pool2d
 
 
 class FractionalMaxPool3d(_FractionalMaxPool):
-    """`ops.fractional_max_pool3d` with these options."""
+    """`ops.fractional_max_pool3d` with these options.
+
+    Parameters
+    ----------
+    kernel_size : int or tuple of int
+        The size of the windows.
+    output_size : int or tuple of int, optional
+        The size of the result.
+    output_ratio : float or tuple of float, optional
+        The size of the result relative to the input.
+    return_indices : bool
+        Return a pair, with the positions of the largest elements as int64.
+    _random_samples : Tensor, optional
+        Numbers that choose the windows; random by default.
+    """
 
     _pool = ops.fractional_max_pool3d

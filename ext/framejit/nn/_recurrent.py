@@ -94,6 +94,8 @@ class RNNCell(_RecurrentCell):
         Whether there are `bias_ih` and `bias_hh`.
     nonlinearity : {'tanh', 'relu'}
         The activation.
+    dtype : dtype
+        The dtype of the Parameters.
     """
 
     def __init__(
@@ -111,14 +113,38 @@ class RNNCell(_RecurrentCell):
 
 
 class GRUCell(_RecurrentCell):
-    """A step of a gated recurrent unit: the gates are reset, update and new."""
+    """A step of a gated recurrent unit: the gates are reset, update and new.
+
+    Parameters
+    ----------
+    input_size : int
+        The number of features of the input.
+    hidden_size : int
+        The number of features of the state.
+    has_bias : bool
+        Whether there is a bias.
+    dtype : dtype
+        The dtype of the Parameters.
+    """
 
     def __init__(self, input_size: int, hidden_size: int, has_bias: bool = True, dtype: Any = _FLOAT32) -> None:
         super().__init__("gru", input_size, hidden_size, has_bias, dtype)
 
 
 class LSTMCell(_RecurrentCell):
-    """A step of long short-term memory: the gates are input, forget, cell and output. `hx` and the result are (h, c)."""
+    """A step of long short-term memory: the gates are input, forget, cell and output. `hx` and the result are (h, c).
+
+    Parameters
+    ----------
+    input_size : int
+        The number of features of the input.
+    hidden_size : int
+        The number of features of the state.
+    has_bias : bool
+        Whether there is a bias.
+    dtype : dtype
+        The dtype of the Parameters.
+    """
 
     def __init__(self, input_size: int, hidden_size: int, has_bias: bool = True, dtype: Any = _FLOAT32) -> None:
         super().__init__("lstm", input_size, hidden_size, has_bias, dtype)
@@ -299,6 +325,10 @@ class RNN(_Recurrent):
         Probability of zeros between layers, while training.
     bidirectional : bool
         A second cell reads the steps in reverse order; the features of both stand one after the other.
+    *args
+        The arguments above, by position.
+    **kwargs
+        The arguments above, by name.
     """
 
     def __init__(self, *args: Any, nonlinearity: str = "tanh", **kwargs: Any) -> None:
@@ -307,14 +337,30 @@ class RNN(_Recurrent):
 
 
 class LSTM(_Recurrent):
-    """Layers of `LSTMCell`, with the arguments of `RNN` but the nonlinearity; states are pairs (h, c)."""
+    """Layers of `LSTMCell`, with the arguments of `RNN` but the nonlinearity; states are pairs (h, c).
+
+    Parameters
+    ----------
+    *args
+        Those of `RNN`, by position.
+    **kwargs
+        Those of `RNN`, by name.
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__("lstm", *args, **kwargs)
 
 
 class GRU(_Recurrent):
-    """Layers of `GRUCell`, with the arguments of `RNN` but the nonlinearity."""
+    """Layers of `GRUCell`, with the arguments of `RNN` but the nonlinearity.
+
+    Parameters
+    ----------
+    *args
+        Those of `RNN`, by position.
+    **kwargs
+        Those of `RNN`, by name.
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__("gru", *args, **kwargs)

@@ -34,7 +34,15 @@ def _flag(name: str, **values: Any) -> None:
 
 
 class LearningRateSchedule(Cell):
-    """The base class: `construct` gives the rate for the number of the step, an int32 Tensor."""
+    """The base class: `construct` gives the rate for the number of the step, an int32 Tensor.
+
+    Parameters
+    ----------
+    auto_prefix : bool
+        Whether the names of Parameters begin with the name of the attribute that holds the cell.
+    flags : dict, optional
+        Attributes to set.
+    """
 
     def construct(self, global_step: Any) -> Any:
         """The rate."""
@@ -63,7 +71,19 @@ class _DecaySteps(LearningRateSchedule):
 
 
 class ExponentialDecayLR(_DecaySteps):
-    """learning_rate * decay_rate ** (step / decay_steps)."""
+    """learning_rate * decay_rate ** (step / decay_steps).
+
+    Parameters
+    ----------
+    learning_rate : float
+        The rate at the start.
+    decay_rate : float
+        How fast the rate decreases.
+    decay_steps : int
+        The number of steps of a period.
+    is_stair : bool
+        Whether the rate changes once in a period only.
+    """
 
     def construct(self, global_step: Any) -> Any:
         """The rate."""
@@ -71,7 +91,19 @@ class ExponentialDecayLR(_DecaySteps):
 
 
 class NaturalExpDecayLR(_DecaySteps):
-    """learning_rate * exp(-decay_rate * step); with `is_stair` of the step at which its period began."""
+    """learning_rate * exp(-decay_rate * step); with `is_stair` of the step at which its period began.
+
+    Parameters
+    ----------
+    learning_rate : float
+        The rate at the start.
+    decay_rate : float
+        How fast the rate decreases.
+    decay_steps : int
+        The number of steps of a period.
+    is_stair : bool
+        Whether the rate changes once in a period only.
+    """
 
     def construct(self, global_step: Any) -> Any:
         """The rate."""
@@ -80,7 +112,19 @@ class NaturalExpDecayLR(_DecaySteps):
 
 
 class InverseDecayLR(_DecaySteps):
-    """learning_rate / (1 + decay_rate * step / decay_steps)."""
+    """learning_rate / (1 + decay_rate * step / decay_steps).
+
+    Parameters
+    ----------
+    learning_rate : float
+        The rate at the start.
+    decay_rate : float
+        How fast the rate decreases.
+    decay_steps : int
+        The number of steps of a period.
+    is_stair : bool
+        Whether the rate changes once in a period only.
+    """
 
     def construct(self, global_step: Any) -> Any:
         """The rate."""
@@ -95,7 +139,17 @@ def _between(name: str, min_lr: float, max_lr: float) -> None:
 
 
 class CosineDecayLR(LearningRateSchedule):
-    """From max_lr to min_lr along half a cosine."""
+    """From max_lr to min_lr along half a cosine.
+
+    Parameters
+    ----------
+    min_lr : float
+        The rate at the end.
+    max_lr : float
+        The rate at the start.
+    decay_steps : int
+        The number of steps of a period.
+    """
 
     def __init__(self, min_lr: float, max_lr: float, decay_steps: int) -> None:
         super().__init__()
@@ -111,7 +165,21 @@ class CosineDecayLR(LearningRateSchedule):
 
 
 class PolynomialDecayLR(LearningRateSchedule):
-    """(learning_rate - end_learning_rate) * (1 - step / decay_steps) ** power + end_learning_rate."""
+    """(learning_rate - end_learning_rate) * (1 - step / decay_steps) ** power + end_learning_rate.
+
+    Parameters
+    ----------
+    learning_rate : float
+        The rate at the start.
+    end_learning_rate : float
+        The rate at the end.
+    decay_steps : int
+        The number of steps of a period.
+    power : float
+        The exponent.
+    update_decay_steps : bool
+        Whether the period grows so that it contains the step.
+    """
 
     def __init__(
         self,
@@ -140,7 +208,15 @@ class PolynomialDecayLR(LearningRateSchedule):
 
 
 class WarmUpLR(LearningRateSchedule):
-    """learning_rate * min(step, warmup_steps) / warmup_steps."""
+    """learning_rate * min(step, warmup_steps) / warmup_steps.
+
+    Parameters
+    ----------
+    learning_rate : float
+        The full rate.
+    warmup_steps : int
+        The number of steps until the full rate.
+    """
 
     def __init__(self, learning_rate: float, warmup_steps: int) -> None:
         super().__init__()
@@ -175,7 +251,23 @@ def exponential_decay_lr(
     decay_epoch: int,
     is_stair: bool = False,
 ) -> list[float]:
-    """`ExponentialDecayLR` of the epoch, for each step."""
+    """`ExponentialDecayLR` of the epoch, for each step.
+
+    Parameters
+    ----------
+    learning_rate : float
+        The rate at the start.
+    decay_rate : float
+        How fast the rate decreases.
+    total_step : int
+        The number of steps.
+    step_per_epoch : int
+        The number of steps of an epoch.
+    decay_epoch : int
+        The number of epochs of a period.
+    is_stair : bool
+        Whether the rate changes once in a period only.
+    """
     epochs = _epochs("exponential_decay_lr", total_step, step_per_epoch, decay_epoch=decay_epoch)
     _decay("exponential_decay_lr", learning_rate, decay_rate, is_stair)
     periods = [epoch // decay_epoch if is_stair else epoch / decay_epoch for epoch in epochs]
@@ -190,7 +282,23 @@ def natural_exp_decay_lr(
     decay_epoch: int,
     is_stair: bool = False,
 ) -> list[float]:
-    """`NaturalExpDecayLR` of the epoch, for each step."""
+    """`NaturalExpDecayLR` of the epoch, for each step.
+
+    Parameters
+    ----------
+    learning_rate : float
+        The rate at the start.
+    decay_rate : float
+        How fast the rate decreases.
+    total_step : int
+        The number of steps.
+    step_per_epoch : int
+        The number of steps of an epoch.
+    decay_epoch : int
+        The number of epochs of a period.
+    is_stair : bool
+        Whether the rate changes once in a period only.
+    """
     epochs = _epochs("natural_exp_decay_lr", total_step, step_per_epoch, decay_epoch=decay_epoch)
     _decay("natural_exp_decay_lr", learning_rate, decay_rate, is_stair)
     epochs = [epoch // decay_epoch * decay_epoch if is_stair else epoch for epoch in epochs]
@@ -205,7 +313,23 @@ def inverse_decay_lr(
     decay_epoch: int,
     is_stair: bool = False,
 ) -> list[float]:
-    """`InverseDecayLR` of the epoch, for each step."""
+    """`InverseDecayLR` of the epoch, for each step.
+
+    Parameters
+    ----------
+    learning_rate : float
+        The rate at the start.
+    decay_rate : float
+        How fast the rate decreases.
+    total_step : int
+        The number of steps.
+    step_per_epoch : int
+        The number of steps of an epoch.
+    decay_epoch : int
+        The number of epochs of a period.
+    is_stair : bool
+        Whether the rate changes once in a period only.
+    """
     epochs = _epochs("inverse_decay_lr", total_step, step_per_epoch, decay_epoch=decay_epoch)
     _decay("inverse_decay_lr", learning_rate, decay_rate, is_stair)
     periods = [epoch // decay_epoch if is_stair else epoch / decay_epoch for epoch in epochs]
@@ -215,7 +339,21 @@ def inverse_decay_lr(
 def cosine_decay_lr(
     min_lr: float, max_lr: float, total_step: int, step_per_epoch: int, decay_epoch: int
 ) -> list[float]:
-    """`CosineDecayLR` of the epoch, for each step."""
+    """`CosineDecayLR` of the epoch, for each step.
+
+    Parameters
+    ----------
+    min_lr : float
+        The rate at the end.
+    max_lr : float
+        The rate at the start.
+    total_step : int
+        The number of steps.
+    step_per_epoch : int
+        The number of steps of an epoch.
+    decay_epoch : int
+        The number of epochs of a period.
+    """
     epochs = _epochs("cosine_decay_lr", total_step, step_per_epoch, decay_epoch=decay_epoch)
     _between("cosine_decay_lr", min_lr, max_lr)
     parts = [min(epoch, decay_epoch) / decay_epoch for epoch in epochs]
@@ -231,7 +369,25 @@ def polynomial_decay_lr(
     power: float,
     update_decay_epoch: bool = False,
 ) -> list[float]:
-    """`PolynomialDecayLR` of the epoch, for each step."""
+    """`PolynomialDecayLR` of the epoch, for each step.
+
+    Parameters
+    ----------
+    learning_rate : float
+        The rate at the start.
+    end_learning_rate : float
+        The rate at the end.
+    total_step : int
+        The number of steps.
+    step_per_epoch : int
+        The number of steps of an epoch.
+    decay_epoch : int
+        The number of epochs of a period.
+    power : float
+        The exponent.
+    update_decay_epoch : bool
+        Whether the period grows so that it contains the epoch.
+    """
     name = "polynomial_decay_lr"
     epochs = _epochs(name, total_step, step_per_epoch, decay_epoch=decay_epoch)
     _floats(name, learning_rate=learning_rate, power=power)
@@ -246,14 +402,34 @@ def polynomial_decay_lr(
 
 
 def warmup_lr(learning_rate: float, total_step: int, step_per_epoch: int, warmup_epoch: int) -> list[float]:
-    """`WarmUpLR` of the epoch, for each step."""
+    """`WarmUpLR` of the epoch, for each step.
+
+    Parameters
+    ----------
+    learning_rate : float
+        The full rate.
+    total_step : int
+        The number of steps.
+    step_per_epoch : int
+        The number of steps of an epoch.
+    warmup_epoch : int
+        The number of epochs until the full rate.
+    """
     epochs = _epochs("warmup_lr", total_step, step_per_epoch, warmup_epoch=warmup_epoch)
     _floats("warmup_lr", True, learning_rate=learning_rate)
     return [learning_rate * min(epoch, warmup_epoch) / warmup_epoch for epoch in epochs]
 
 
 def piecewise_constant_lr(milestone: Any, learning_rates: Any) -> list[float]:
-    """learning_rates[i] up to step milestone[i]."""
+    """learning_rates[i] up to step milestone[i].
+
+    Parameters
+    ----------
+    milestone : list of int
+        The step at which each rate ends.
+    learning_rates : list of float
+        The rates.
+    """
     name = "piecewise_constant_lr"
     for key, value in (("milestone", milestone), ("learning_rates", learning_rates)):
         if not isinstance(value, (tuple, list)):

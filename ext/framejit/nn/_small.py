@@ -15,7 +15,15 @@ _FLOAT32 = ALL["float32"]
 
 
 class Tril(Cell):
-    """The lower triangle."""
+    """The lower triangle.
+
+    Parameters
+    ----------
+    auto_prefix : bool
+        Whether the names of Parameters begin with the name of the attribute that holds the cell.
+    flags : dict, optional
+        Attributes to set.
+    """
 
     def construct(self, x: Any, k: int = 0) -> Any:
         """0 elsewhere."""
@@ -23,7 +31,15 @@ class Tril(Cell):
 
 
 class Triu(Cell):
-    """The upper triangle."""
+    """The upper triangle.
+
+    Parameters
+    ----------
+    auto_prefix : bool
+        Whether the names of Parameters begin with the name of the attribute that holds the cell.
+    flags : dict, optional
+        Attributes to set.
+    """
 
     def construct(self, x: Any, k: int = 0) -> Any:
         """0 elsewhere."""
@@ -31,7 +47,15 @@ class Triu(Cell):
 
 
 class Norm(Cell):
-    """The root of the sum of squares along `axis`."""
+    """The root of the sum of squares along `axis`.
+
+    Parameters
+    ----------
+    axis : int or tuple of int
+        The dimensions; (): all.
+    keep_dims : bool
+        Whether the dimension is kept, with length 1.
+    """
 
     def __init__(self, axis: Any = (), keep_dims: bool = False) -> None:
         super().__init__()
@@ -48,7 +72,21 @@ class Norm(Cell):
 
 
 class OneHot(Cell):
-    """A new dimension with `on_value` at the index."""
+    """A new dimension with `on_value` at the index.
+
+    Parameters
+    ----------
+    axis : int
+        The place of the new dimension.
+    depth : int
+        The length of the new dimension.
+    on_value : float
+        The value at the index.
+    off_value : float
+        The value elsewhere.
+    dtype : dtype
+        The dtype of the result.
+    """
 
     def __init__(
         self, axis: int = -1, depth: int = 1, on_value: float = 1.0, off_value: float = 0.0, dtype: Any = _FLOAT32
@@ -63,7 +101,17 @@ class OneHot(Cell):
 
 
 class Range(Cell):
-    """Numbers from `start` up to `limit`."""
+    """Numbers from `start` up to `limit`.
+
+    Parameters
+    ----------
+    start : number
+        The first number; the end, if `limit` is not given.
+    limit : number, optional
+        The end, which is not included.
+    delta : number
+        The step.
+    """
 
     def __init__(self, start: Any, limit: Any = None, delta: Any = 1) -> None:
         super().__init__()
@@ -78,7 +126,15 @@ class Range(Cell):
 
 
 class Roll(Cell):
-    """Shifted along dimensions."""
+    """Shifted along dimensions.
+
+    Parameters
+    ----------
+    shift : int or tuple of int
+        The number of places.
+    axis : int or tuple of int
+        The dimensions.
+    """
 
     def __init__(self, shift: Any, axis: Any) -> None:
         super().__init__()
@@ -91,7 +147,15 @@ class Roll(Cell):
 
 
 class Moments(Cell):
-    """Mean and variance along `axis`."""
+    """Mean and variance along `axis`.
+
+    Parameters
+    ----------
+    axis : int or tuple of int, optional
+        The dimensions; None: all.
+    keep_dims : bool, optional
+        Whether the dimensions are kept, with length 1.
+    """
 
     def __init__(self, axis: Any = None, keep_dims: bool | None = None) -> None:
         super().__init__()
@@ -104,7 +168,15 @@ class Moments(Cell):
 
 
 class MatMul(Cell):
-    """x1 @ x2, with either transposed first."""
+    """x1 @ x2, with either transposed first.
+
+    Parameters
+    ----------
+    transpose_x1 : bool
+        Whether to transpose the first matrix.
+    transpose_x2 : bool
+        Whether to transpose the second matrix.
+    """
 
     def __init__(self, transpose_x1: bool = False, transpose_x2: bool = False) -> None:
         super().__init__()
@@ -118,7 +190,15 @@ class MatMul(Cell):
 
 
 class MatInverse(Cell):
-    """The inverse of a matrix."""
+    """The inverse of a matrix.
+
+    Parameters
+    ----------
+    auto_prefix : bool
+        Whether the names of Parameters begin with the name of the attribute that holds the cell.
+    flags : dict, optional
+        Attributes to set.
+    """
 
     def construct(self, a: Any) -> Any:
         """The inverse."""
@@ -126,7 +206,15 @@ class MatInverse(Cell):
 
 
 class MatDet(Cell):
-    """The determinant of a matrix."""
+    """The determinant of a matrix.
+
+    Parameters
+    ----------
+    auto_prefix : bool
+        Whether the names of Parameters begin with the name of the attribute that holds the cell.
+    flags : dict, optional
+        Attributes to set.
+    """
 
     def construct(self, a: Any) -> Any:
         """The determinant."""
@@ -134,7 +222,13 @@ class MatDet(Cell):
 
 
 class L1Regularizer(Cell):
-    """`scale` times the sum of absolute values."""
+    """`scale` times the sum of absolute values.
+
+    Parameters
+    ----------
+    scale : float
+        The factor.
+    """
 
     def __init__(self, scale: float) -> None:
         super().__init__()
@@ -149,7 +243,13 @@ class L1Regularizer(Cell):
 
 
 class ClipByNorm(Cell):
-    """Scaled so that the root of the sum of squares along `axis` is at most `clip_norm`."""
+    """Scaled so that the root of the sum of squares along `axis` is at most `clip_norm`.
+
+    Parameters
+    ----------
+    axis : int or tuple of int, optional
+        The dimensions; None: all.
+    """
 
     def __init__(self, axis: Any = None) -> None:
         super().__init__()
@@ -162,7 +262,17 @@ class ClipByNorm(Cell):
 
 
 class TimeDistributed(Cell):
-    """A layer for each part along `time_axis`."""
+    """A layer for each part along `time_axis`.
+
+    Parameters
+    ----------
+    layer : Cell or callable
+        The layer.
+    time_axis : int
+        The dimension of the parts.
+    reshape_with_axis : int, optional
+        Accepted and ignored.
+    """
 
     def __init__(self, layer: Any, time_axis: int, reshape_with_axis: int | None = None) -> None:
         super().__init__()
@@ -180,7 +290,29 @@ class TimeDistributed(Cell):
 
 
 class EmbeddingLookup(Cell):
-    """Rows of a table."""
+    """Rows of a table.
+
+    Parameters
+    ----------
+    vocab_size : int
+        The number of rows of the table.
+    embedding_size : int
+        The length of a row.
+    param_init : initializer, str, number or Tensor
+        The first table.
+    target : {'CPU', 'DEVICE'}
+        Checked and ignored.
+    slice_mode : str
+        Accepted and ignored.
+    manual_shapes : object
+        Accepted and ignored.
+    max_norm : float, optional
+        Longer rows are scaled to this length.
+    sparse : bool
+        Accepted and ignored.
+    dtype : dtype
+        The dtype of the Parameters.
+    """
 
     def __init__(
         self,
@@ -216,6 +348,31 @@ class MultiFieldEmbeddingLookup(EmbeddingLookup):
     """Rows of a table, weighted, and merged by field: their sums, means or largest elements.
 
     ``cell(indices, values, field_ids)``, each [N, length], gives [N, field_size, embedding_size].
+
+    Parameters
+    ----------
+    vocab_size : int
+        The number of rows of the table.
+    embedding_size : int
+        The length of a row.
+    field_size : int
+        The number of fields.
+    param_init : initializer, str, number or Tensor
+        The first table.
+    target : {'CPU', 'DEVICE'}
+        Checked and ignored.
+    slice_mode : str
+        Accepted and ignored.
+    feature_num_list : object
+        Accepted and ignored.
+    max_norm : float, optional
+        Longer rows are scaled to this length.
+    sparse : bool
+        Accepted and ignored.
+    operator : {'SUM', 'MEAN', 'MAX'}
+        How the rows of a field are merged.
+    dtype : dtype
+        The dtype of the Parameters.
     """
 
     def __init__(
@@ -269,7 +426,15 @@ class MultiFieldEmbeddingLookup(EmbeddingLookup):
 
 
 class IGamma(Cell):
-    """The regularized lower incomplete gamma function."""
+    """The regularized lower incomplete gamma function.
+
+    Parameters
+    ----------
+    auto_prefix : bool
+        Whether the names of Parameters begin with the name of the attribute that holds the cell.
+    flags : dict, optional
+        Attributes to set.
+    """
 
     def construct(self, a: Any, x: Any) -> Any:
         """The function, of float32."""
@@ -280,7 +445,15 @@ class IGamma(Cell):
 
 
 class LBeta(Cell):
-    """log(gamma(x) * gamma(y) / gamma(x + y))."""
+    """log(gamma(x) * gamma(y) / gamma(x + y)).
+
+    Parameters
+    ----------
+    auto_prefix : bool
+        Whether the names of Parameters begin with the name of the attribute that holds the cell.
+    flags : dict, optional
+        Attributes to set.
+    """
 
     def construct(self, x: Any, y: Any) -> Any:
         """The function, of float16 or float32."""
@@ -296,7 +469,15 @@ def _on_diagonal(rows: int, columns: int) -> Any:
 
 
 class MatrixDiag(Cell):
-    """Matrices with the last dimension as their diagonals."""
+    """Matrices with the last dimension as their diagonals.
+
+    Parameters
+    ----------
+    auto_prefix : bool
+        Whether the names of Parameters begin with the name of the attribute that holds the cell.
+    flags : dict, optional
+        Attributes to set.
+    """
 
     def construct(self, input_x: Any) -> Any:
         """0 elsewhere."""
@@ -305,7 +486,15 @@ class MatrixDiag(Cell):
 
 
 class MatrixDiagPart(Cell):
-    """The diagonals of matrices."""
+    """The diagonals of matrices.
+
+    Parameters
+    ----------
+    auto_prefix : bool
+        Whether the names of Parameters begin with the name of the attribute that holds the cell.
+    flags : dict, optional
+        Attributes to set.
+    """
 
     def construct(self, input_x: Any) -> Any:
         """The last two dimensions as one."""
@@ -313,7 +502,15 @@ class MatrixDiagPart(Cell):
 
 
 class MatrixSetDiag(Cell):
-    """Matrices with other diagonals."""
+    """Matrices with other diagonals.
+
+    Parameters
+    ----------
+    auto_prefix : bool
+        Whether the names of Parameters begin with the name of the attribute that holds the cell.
+    flags : dict, optional
+        Attributes to set.
+    """
 
     def construct(self, input_x: Any, diagonal: Any) -> Any:
         """The matrices."""
@@ -326,7 +523,15 @@ class MatrixSetDiag(Cell):
 
 
 class SparseToDense(Cell):
-    """A `COOTensor` as a Tensor."""
+    """A `COOTensor` as a Tensor.
+
+    Parameters
+    ----------
+    auto_prefix : bool
+        Whether the names of Parameters begin with the name of the attribute that holds the cell.
+    flags : dict, optional
+        Attributes to set.
+    """
 
     def construct(self, sparse_tensor: Any) -> Any:
         """The Tensor."""
@@ -334,7 +539,15 @@ class SparseToDense(Cell):
 
 
 class SparseTensorDenseMatmul(Cell):
-    """The product of a matrix of values at places and a matrix, with either transposed first."""
+    """The product of a matrix of values at places and a matrix, with either transposed first.
+
+    Parameters
+    ----------
+    adjoint_st : bool
+        Whether to transpose the sparse matrix.
+    adjoint_dt : bool
+        Whether to transpose the dense matrix.
+    """
 
     def __init__(self, adjoint_st: bool = False, adjoint_dt: bool = False) -> None:
         super().__init__()

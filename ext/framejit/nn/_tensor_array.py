@@ -20,7 +20,7 @@ class TensorArray(Cell):
     element_shape : int, list or tuple of int
         Of each element.
     dynamic_size : bool
-        Whether writing behind the end makes it longer.
+        Whether writing past the end makes it longer.
     size : int
         How many there are at first: zeros.
     name : str

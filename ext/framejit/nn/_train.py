@@ -146,7 +146,7 @@ def _update(cell: TrainOneStepWithLossScaleCell, gradients: Any) -> Any:
 
 
 class DynamicLossScaleUpdateCell(Cell):
-    """A scale that is divided by a factor, to no less than 1, where a gradient was infinite or NaN, and multiplied by it after so many steps
+    """A scale that is divided by a factor, to no less than 1, where a gradient was infinite or NaN, and multiplied by it after a number of steps
     without.
 
     Parameters
@@ -182,7 +182,13 @@ class DynamicLossScaleUpdateCell(Cell):
 
 
 class FixedLossScaleUpdateCell(Cell):
-    """A scale that stays."""
+    """A scale that stays.
+
+    Parameters
+    ----------
+    loss_scale_value : float
+        The scale.
+    """
 
     def __init__(self, loss_scale_value: float) -> None:
         super().__init__()
@@ -198,7 +204,17 @@ class FixedLossScaleUpdateCell(Cell):
 
 
 class WithGradCell(Cell):
-    """The gradients of a network, or of its loss, by its parameters; `sens` is the gradient of what comes behind."""
+    """The gradients of a network, or of its loss, by its parameters; `sens` is the gradient of the result.
+
+    Parameters
+    ----------
+    network : Cell
+        The network.
+    loss_fn : Cell, optional
+        The loss, a function of output and label.
+    sens : Tensor or number, optional
+        The gradient of the result; by default 1.
+    """
 
     def __init__(self, network: Cell, loss_fn: Any = None, sens: Any = None) -> None:
         super().__init__(auto_prefix=False)
@@ -251,7 +267,13 @@ class ForwardValueAndGrad(Cell):
 
 
 class Jvp(Cell):
-    """``Jvp(fn)(*inputs, v)``: what `fn` gives, and its derivative in the direction `v`, a tuple where there are several inputs."""
+    """``Jvp(fn)(*inputs, v)``: what `fn` gives, and its derivative in the direction `v`, a tuple where there are several inputs.
+
+    Parameters
+    ----------
+    fn : callable or Cell
+        The function.
+    """
 
     def __init__(self, fn: Any) -> None:
         super().__init__()
@@ -263,7 +285,13 @@ class Jvp(Cell):
 
 
 class Vjp(Cell):
-    """``Vjp(fn)(*inputs, v)``: what `fn` gives, and the gradients of the inputs where `v` is that of what comes behind."""
+    """``Vjp(fn)(*inputs, v)``: what `fn` gives, and the gradients of the inputs where `v` is that of the result.
+
+    Parameters
+    ----------
+    fn : callable or Cell
+        The function.
+    """
 
     def __init__(self, fn: Any) -> None:
         super().__init__()
@@ -276,7 +304,15 @@ class Vjp(Cell):
 
 
 class GradAccumulationCell(Cell):
-    """The sum of what a network gives for each of `micro_size` equal parts of a batch."""
+    """The sum of what a network gives for each of `micro_size` equal parts of a batch.
+
+    Parameters
+    ----------
+    network : Cell
+        The network.
+    micro_size : int
+        The number of parts.
+    """
 
     def __init__(self, network: Cell, micro_size: int) -> None:
         super().__init__(auto_prefix=False)
@@ -299,7 +335,13 @@ class GradAccumulationCell(Cell):
 
 
 class ParameterUpdate(Cell):
-    """Writes a Parameter."""
+    """Writes a Parameter.
+
+    Parameters
+    ----------
+    param : Parameter
+        The Parameter.
+    """
 
     def __init__(self, param: Any) -> None:
         super().__init__(auto_prefix=False)
@@ -313,7 +355,17 @@ class ParameterUpdate(Cell):
 
 
 class WithEvalCell(Cell):
-    """(loss, output, label) of a network."""
+    """(loss, output, label) of a network.
+
+    Parameters
+    ----------
+    network : Cell
+        The network.
+    loss_fn : Cell
+        The loss, a function of output and label.
+    add_cast_fp32 : bool
+        Whether outputs are converted to float32 first.
+    """
 
     def __init__(self, network: Cell, loss_fn: Any, add_cast_fp32: bool = False) -> None:
         super().__init__(auto_prefix=False)

@@ -44,6 +44,8 @@ class MultiheadAttention(Cell):
         Features of key and value.
     batch_first : bool
         Inputs are [batch, length, features], not [length, batch, features].
+    dtype : dtype
+        The dtype of the Parameters.
     """
 
     def __init__(
@@ -272,7 +274,9 @@ class TransformerEncoderLayer(_TransformerLayer):
     batch_first : bool
         Inputs are [batch, length, features].
     norm_first : bool
-        The inputs of attention and dense layers are normalized in place of the sums.
+        The inputs of attention and dense layers are normalized instead of the sums.
+    dtype : dtype
+        The dtype of the Parameters.
     """
 
     def construct(self, src: Any, src_mask: Any = None, src_key_padding_mask: Any = None) -> Any:
@@ -286,7 +290,29 @@ class TransformerEncoderLayer(_TransformerLayer):
 
 
 class TransformerDecoderLayer(_TransformerLayer):
-    """Attention within a sequence, attention to `memory`, and two dense layers; arguments as of `TransformerEncoderLayer`."""
+    """Attention within a sequence, attention to `memory`, and two dense layers; arguments as of `TransformerEncoderLayer`.
+
+    Parameters
+    ----------
+    d_model : int
+        The number of features.
+    nhead : int
+        The number of heads.
+    dim_feedforward : int
+        The number of features between the two dense layers.
+    dropout : float
+        The probability of zeros, while training.
+    activation : str, Cell or None
+        The activation.
+    layer_norm_eps : float
+        The epsilon of the normalizations.
+    batch_first : bool
+        Whether inputs are [batch, length, features].
+    norm_first : bool
+        Whether inputs of attention and dense layers are normalized instead of the sums.
+    dtype : dtype
+        The dtype of the Parameters.
+    """
 
     _blocks = 3
 
@@ -323,7 +349,17 @@ def _copies(layer: Any, kind: type, num_layers: int) -> CellList:
 
 
 class TransformerEncoder(Cell):
-    """Layers like `encoder_layer`, one after the other, and `norm` behind them."""
+    """Layers like `encoder_layer`, one after the other, and `norm` after them.
+
+    Parameters
+    ----------
+    encoder_layer : Cell
+        The layer; it is copied.
+    num_layers : int
+        The number of layers.
+    norm : Cell, optional
+        Applied after the layers.
+    """
 
     def __init__(self, encoder_layer: Any, num_layers: int, norm: Any = None) -> None:
         super().__init__()
@@ -339,7 +375,17 @@ class TransformerEncoder(Cell):
 
 
 class TransformerDecoder(Cell):
-    """Layers like `decoder_layer`, one after the other, and `norm` behind them."""
+    """Layers like `decoder_layer`, one after the other, and `norm` after them.
+
+    Parameters
+    ----------
+    decoder_layer : Cell
+        The layer; it is copied.
+    num_layers : int
+        The number of layers.
+    norm : Cell, optional
+        Applied after the layers.
+    """
 
     def __init__(self, decoder_layer: Any, num_layers: int, norm: Any = None) -> None:
         super().__init__()
@@ -370,7 +416,9 @@ class Transformer(Cell):
     d_model, nhead, num_encoder_layers, num_decoder_layers, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first
         As of the layers.
     custom_encoder, custom_decoder : Cell, optional
-        In place of what is made here.
+        Instead of the encoder or decoder that is made here.
+    dtype : dtype
+        The dtype of the Parameters.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Attention in one pass over blocks of keys, but for float64: the matrix of all scores is never made. float16 and bfloat16 through float32."""
+"""Attention in one pass over blocks of keys, except for float64: the matrix of all scores is never made. float16 and bfloat16 through float32."""
 
 from __future__ import annotations
 

@@ -110,13 +110,13 @@ def assign(variable: Any, value: Any) -> Any:
 
 
 def assign_add(variable: Any, value: Any) -> Any:
-    """Adds `value` to `variable` where it lies."""
+    """Add `value` to `variable` in place."""
     variable[...] = variable + value
     return variable
 
 
 def assign_sub(variable: Any, value: Any) -> Any:
-    """Subtracts `value` from `variable` where it lies."""
+    """Subtract `value` from `variable` in place."""
     variable[...] = variable - value
     return variable
 

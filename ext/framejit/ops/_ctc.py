@@ -45,7 +45,7 @@ def ctc_loss(
     Returns
     -------
     tuple of Tensor
-        The loss, and logarithms [N, T, 2 * S + 1]: a blank stands around and between the labels.
+        The loss, and logarithms [N, T, 2 * S + 1]: there is a blank around and between the labels.
     """
     _check(log_probs, targets, blank, reduction, zero_infinity)
     x, labels = _array(log_probs), _array(targets)

@@ -1,4 +1,4 @@
-"""Functions of each element: rows of the operator table under MindSpore's names, and what is made of them."""
+"""Functions of each element: rows of the operator table under MindSpore's names, and functions that use them."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def inv(x: Any) -> Any:
 
 
 def frac(x: Any) -> Any:
-    """What is behind the point, with the sign of x."""
+    """The fractional part, with the sign of x."""
     return _op_subtract(x, trunc(x))
 
 

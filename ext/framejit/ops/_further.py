@@ -42,7 +42,13 @@ reverse = _shape.flip
 
 
 def is_tensor(obj: Any) -> bool:
-    """Whether it is a Tensor."""
+    """Return whether an object is a Tensor.
+
+    Parameters
+    ----------
+    obj : object
+        Any object.
+    """
     return isinstance(obj, _core.Tensor)
 
 
@@ -485,7 +491,7 @@ def matrix_diag(
 
 
 def matrix_band_part(x: Any, lower: int, upper: int) -> Any:
-    """What lies on at most `lower` diagonals below the main one and `upper` above it, 0 elsewhere; negative: all of them."""
+    """The elements on at most `lower` diagonals below the main one and `upper` above it, 0 elsewhere; negative: all of them."""
     array = _array(x)
     rows, columns = np.arange(array.shape[-2])[:, None], np.arange(array.shape[-1])
     near = np.ones((array.shape[-2], array.shape[-1]), np.bool_)

@@ -71,7 +71,7 @@ def cholesky(input_x: Any, upper: bool = False) -> Any:
 
 
 def cholesky_inverse(input_x: Any, upper: bool = False) -> Any:
-    """The inverse of the matrix that a triangle of `cholesky` stands for."""
+    """The inverse of the matrix that a triangle of `cholesky` represents."""
     x = _float(input_x)
     return _tensor(np.linalg.inv(x.T @ x if upper else x @ x.T))
 

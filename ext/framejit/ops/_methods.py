@@ -394,7 +394,13 @@ def _expand_as(self: Any, other: Any) -> Any:
 
 
 def from_numpy(array: np.ndarray) -> Any:
-    """A Tensor over the memory of a C-contiguous ndarray, of a copy of other ones."""
+    """Return a Tensor over the memory of an ndarray, without a copy if possible.
+
+    Parameters
+    ----------
+    array : numpy.ndarray
+        If it is C-contiguous, aligned, writable and in native byte order, the Tensor shares its memory. Otherwise it is copied.
+    """
     if not isinstance(array, np.ndarray):
         raise TypeError(f"For 'from_numpy', the argument must be numpy.ndarray, but got {type(array).__name__}.")
     if array.flags.carray and array.dtype.isnative:
@@ -403,7 +409,13 @@ def from_numpy(array: np.ndarray) -> Any:
 
 
 def from_dlpack(x: Any) -> Any:
-    """A Tensor over the memory of what has `__dlpack__`, where the layout allows, else of a copy."""
+    """Return a Tensor over the memory of an array of another library, without a copy if possible.
+
+    Parameters
+    ----------
+    x : object
+        An object with ``__dlpack__``, such as a PyTorch tensor on the CPU. If its layout does not allow sharing, it is copied.
+    """
     return from_numpy(np.from_dlpack(x))
 
 

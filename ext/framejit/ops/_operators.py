@@ -1,4 +1,4 @@
-"""The rows of the operator table (graph/op.h) that functions of Tensors are made of."""
+"""The rows of the operator table (graph/op.h) that functions of Tensors use."""
 
 from __future__ import annotations
 

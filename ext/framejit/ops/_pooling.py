@@ -417,7 +417,7 @@ def fractional_max_pool2d(
     _random_samples: Any = None,
 ) -> Any:
     """The largest elements of windows that are drawn so that `output_size` of them, or `output_ratio` times the lengths, fill the space;
-    with `return_indices` also where they are. `_random_samples`: [N, C, 2] numbers from 0 to 1 in place of drawn ones.
+    with `return_indices` also where they are. `_random_samples`: [N, C, 2] numbers from 0 to 1 instead of drawn ones.
     """
     return _fractional(2, input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
 

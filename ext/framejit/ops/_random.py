@@ -1,6 +1,6 @@
 """Random numbers, from the generator that `set_seed` sets (framejit/_tensors/_random.py): in compiled functions nodes of the graph as any other.
 
-With a seed a function draws from a stream of its own, which goes on from call to call, and begins anew with `set_seed`. What draws until
+With a seed a function draws from a stream of its own, which goes on from call to call, and restarts with `set_seed`. What draws until
 something is found is NumPy's: `randperm`, `multinomial`, `shuffle`, `gamma` and `poisson`.
 """
 
@@ -141,7 +141,7 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, seed: Any = None)
 
 
 def _dropped_channels(input: Any, p: float, training: bool, least: int, most: int) -> Any:
-    """While training, zeros in place of whole channels with probability p, and the rest divided by 1 - p."""
+    """While training, zeros instead of whole channels with probability p, and the rest divided by 1 - p."""
     if not least <= input.ndim <= most:
         raise ValueError(
             f"For dropout of channels, the input must have {least} to {most} dimensions, but got {input.ndim}."
@@ -156,17 +156,17 @@ def _dropped_channels(input: Any, p: float, training: bool, least: int, most: in
 
 
 def dropout1d(input: Any, p: float = 0.5, training: bool = True) -> Any:
-    """While training, zeros in place of whole lines of [N, C, L] or [C, L]."""
+    """While training, zeros instead of whole lines of [N, C, L] or [C, L]."""
     return _dropped_channels(input, p, training, 2, 3)
 
 
 def dropout2d(input: Any, p: float = 0.5, training: bool = True) -> Any:
-    """While training, zeros in place of whole images of [N, C, H, W]."""
+    """While training, zeros instead of whole images of [N, C, H, W]."""
     return _dropped_channels(input, p, training, 4, 4)
 
 
 def dropout3d(input: Any, p: float = 0.5, training: bool = True) -> Any:
-    """While training, zeros in place of whole volumes of [N, C, D, H, W]."""
+    """While training, zeros instead of whole volumes of [N, C, D, H, W]."""
     return _dropped_channels(input, p, training, 5, 5)
 
 

@@ -35,14 +35,14 @@ def interpolate(
     align_corners: bool | None = None,
     recompute_scale_factor: bool | None = None,
 ) -> Any:
-    """The input in another size, or with its size times a factor, along the dimensions behind [N, C].
+    """The input in another size, or with its size times a factor, along the dimensions after [N, C].
 
     Parameters
     ----------
     size : int or tuple of int, optional
         Lengths of the dimensions of space.
     scale_factor : float or tuple of float, optional
-        In place of `size`; only for modes 'area', 'nearest' and 'trilinear' of volumes, or with `recompute_scale_factor`.
+        Instead of `size`; only for modes 'area', 'nearest' and 'trilinear' of volumes, or with `recompute_scale_factor`.
     mode : {'nearest', 'nearest-exact', 'linear', 'bilinear', 'bicubic', 'trilinear', 'area'}
         The element next to a place, a mean of those around it by their distances, or the mean of a part.
     align_corners : bool, optional
@@ -251,7 +251,7 @@ def unfold(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, st
 
 
 def fold(input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
-    """The sum of the windows that `unfold` gives as columns, at their places: [N, C, *output_size]."""
+    """Sum the windows that `unfold` returns as columns, at their places; the result has the shape ``(N, C, *output_size)``."""
     x = _array(input)
     size = output_size.tolist() if isinstance(output_size, _core.Tensor) else output_size
     (h, w), kernel, apart, around, step = (

@@ -77,7 +77,7 @@ def grid_sample(
     mode : {'bilinear', 'nearest', 'bicubic'}
         Between elements; 'bicubic' is for images.
     padding_mode : {'zeros', 'border', 'reflection'}
-        What lies outside.
+        The values outside of the input.
     align_corners : bool, optional
         -1 and 1 are the middles of the first and the last elements, else their edges.
 
@@ -139,7 +139,7 @@ def _place(at: Any, length: int, aligned: bool) -> Any:
 
 
 def _inside(place: Any, length: int, padding_mode: str, aligned: bool) -> Any:
-    """Where the element lies that stands for one outside."""
+    """The place of the element that replaces one outside."""
     if padding_mode == "reflection":
         low, span = (0.0, length - 1) if aligned else (-0.5, length)
         if not span:

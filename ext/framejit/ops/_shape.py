@@ -389,7 +389,7 @@ def _padded(input_x: Any, pairs: Any, mode: str, value: Any = 0) -> Any:
 
 
 def _reached(mode: str, length: int, before: int, after: int) -> np.ndarray:
-    """Which element of a line stands at each place of the line with a border."""
+    """Which element of a line is at each place of the line with a border."""
     at = np.arange(-before, length + after)
     if mode == "replicate":
         return np.minimum(np.maximum(at, 0), length - 1)

@@ -97,7 +97,7 @@ class COOTensor(_Sparse):
     shape : tuple of int
         Of the whole.
     coo_tensor : COOTensor, optional
-        In place of the three.
+        Instead of the three.
 
     Examples
     --------
@@ -213,7 +213,7 @@ class CSRTensor(_Sparse):
     shape : tuple of int
         Of the whole.
     csr_tensor : CSRTensor, optional
-        In place of the four.
+        Instead of the four.
 
     Examples
     --------
@@ -470,7 +470,7 @@ def csr_add(a: Any, b: Any, alpha: Any, beta: Any) -> Any:
 
 
 def coo_add(x1: Any, x2: Any, thresh: Any) -> Any:
-    """The sum, in which each place of both stands once, in order; values whose size is below `thresh` are left out."""
+    """The sum, which has each place of both once, in order; values whose size is below `thresh` are left out."""
     if not isinstance(x1, COOTensor) or not isinstance(x2, COOTensor):
         raise TypeError("For 'coo_add', 'x1' and 'x2' must be COOTensor.")
     if x1.shape != x2.shape:

@@ -1,4 +1,4 @@
-"""What happens beside training: callbacks of Model.train."""
+"""Callbacks of Model.train."""
 
 from __future__ import annotations
 
@@ -45,96 +45,111 @@ class Parameters(dict[str, Any]):
 
 
 class RunContext:
-    """Given to callbacks."""
+    """The argument of callbacks: the state of training, and a way to end it.
+
+    Parameters
+    ----------
+    original_args : Parameters
+        The state of training.
+    """
 
     def __init__(self, original_args: Parameters) -> None:
         self._parameters, self._stop = original_args, False
 
     def original_args(self) -> Parameters:
-        """The state of training."""
+        """Return the state of training, with items and attributes such as ``cur_epoch_num`` and ``net_outputs``."""
         return self._parameters
 
     def request_stop(self) -> None:
-        """End training behind this step."""
+        """End training after this step."""
         self._stop = True
 
     def get_stop_requested(self) -> bool:
-        """Whether that was asked for."""
+        """Return whether `request_stop` was called."""
         return self._stop
 
 
 class Callback:
-    """The base class: each event calls a method of its own, which calls the one that training and evaluation share; these do nothing."""
+    """The base class of callbacks.
+
+    Each event calls its own method, which calls the method that training and evaluation share. The methods of this class do nothing else.
+    """
 
     def begin(self, run_context: RunContext) -> None:
-        """Before all."""
+        """Run before training or evaluation."""
 
     def epoch_begin(self, run_context: RunContext) -> None:
-        """Before an epoch."""
+        """Run before each epoch."""
 
     def step_begin(self, run_context: RunContext) -> None:
-        """Before a step."""
+        """Run before each step."""
 
     def step_end(self, run_context: RunContext) -> None:
-        """Behind a step."""
+        """Run after each step."""
 
     def epoch_end(self, run_context: RunContext) -> None:
-        """Behind an epoch."""
+        """Run after each epoch."""
 
     def end(self, run_context: RunContext) -> None:
-        """Behind all."""
+        """Run after training or evaluation."""
 
     def on_train_begin(self, run_context: RunContext) -> None:
-        """Before training."""
+        """Run before training."""
         self.begin(run_context)
 
     def on_train_epoch_begin(self, run_context: RunContext) -> None:
-        """Before an epoch of training."""
+        """Run before each epoch of training."""
         self.epoch_begin(run_context)
 
     def on_train_step_begin(self, run_context: RunContext) -> None:
-        """Before a step of training."""
+        """Run before each step of training."""
         self.step_begin(run_context)
 
     def on_train_step_end(self, run_context: RunContext) -> None:
-        """Behind a step of training."""
+        """Run after each step of training."""
         self.step_end(run_context)
 
     def on_train_epoch_end(self, run_context: RunContext) -> None:
-        """Behind an epoch of training."""
+        """Run after each epoch of training."""
         self.epoch_end(run_context)
 
     def on_train_end(self, run_context: RunContext) -> None:
-        """Behind training, also where it was interrupted."""
+        """Run after training, also if it was interrupted."""
         self.end(run_context)
 
     def on_eval_begin(self, run_context: RunContext) -> None:
-        """Before evaluation."""
+        """Run before evaluation."""
         self.begin(run_context)
 
     def on_eval_epoch_begin(self, run_context: RunContext) -> None:
-        """Before an epoch of evaluation."""
+        """Run before each epoch of evaluation."""
         self.epoch_begin(run_context)
 
     def on_eval_step_begin(self, run_context: RunContext) -> None:
-        """Before a step of evaluation."""
+        """Run before each step of evaluation."""
         self.step_begin(run_context)
 
     def on_eval_step_end(self, run_context: RunContext) -> None:
-        """Behind a step of evaluation."""
+        """Run after each step of evaluation."""
         self.step_end(run_context)
 
     def on_eval_epoch_end(self, run_context: RunContext) -> None:
-        """Behind an epoch of evaluation."""
+        """Run after each epoch of evaluation."""
         self.epoch_end(run_context)
 
     def on_eval_end(self, run_context: RunContext) -> None:
-        """Behind evaluation."""
+        """Run after evaluation."""
         self.end(run_context)
 
 
 class LossMonitor(Callback):
-    """Prints the loss every so many steps."""
+    """Prints the loss. A loss that is infinite or NaN ends training with `ValueError`.
+
+    Parameters
+    ----------
+    per_print_times : int
+        The number of steps from one line to the next; 0: print nothing.
+    """
 
     def __init__(self, per_print_times: int = 1) -> None:
         if not isinstance(per_print_times, int) or isinstance(per_print_times, bool):
@@ -146,7 +161,7 @@ class LossMonitor(Callback):
         self.every = per_print_times
 
     def on_train_step_end(self, run_context: RunContext) -> None:
-        """Print."""
+        """Print the loss, if its turn has come."""
         state = run_context.original_args()
         loss, step = state.loss, state.step_in_epoch
         if not np.isfinite(loss):
@@ -157,14 +172,22 @@ class LossMonitor(Callback):
             print(f"epoch: {state.cur_epoch_num} step: {step}, loss is {loss}")
 
     def on_train_epoch_end(self, run_context: RunContext) -> None:
-        """Print what an evaluation has found."""
+        """Print the results of an evaluation."""
         state = run_context.original_args()
         if state.get("metrics"):
             print(f"Eval result: epoch {state.cur_epoch_num}, metrics: {state.metrics}")
 
 
 class TimeMonitor(Callback):
-    """Prints the time of each epoch, and by step: `data_size` steps, or as many as the dataset has batches."""
+    """Prints the time of each epoch, and the time for each step.
+
+    Parameters
+    ----------
+    data_size : int, optional
+        The number of steps of an epoch; by default the number of batches of the dataset.
+    data_time : bool
+        Ignored.
+    """
 
     def __init__(self, data_size: int | None = None, data_time: bool = False) -> None:
         if not isinstance(data_time, bool):
@@ -172,37 +195,37 @@ class TimeMonitor(Callback):
         self.data_size = data_size
 
     def on_train_epoch_begin(self, run_context: RunContext) -> None:
-        """Start."""
+        """Start the clock."""
         self._start = time.perf_counter()
 
     def on_train_epoch_end(self, run_context: RunContext) -> None:
-        """Print."""
+        """Print the time."""
         total = (time.perf_counter() - self._start) * 1e3
         per_step = total / (self.data_size or run_context.original_args().batch_num)
         print(f"Train epoch time: {total:.3f} ms, per step time: {per_step:.3f} ms")
 
 
 class CheckpointConfig:
-    """When `ModelCheckpoint` saves, what, and how many files stay.
+    """When `ModelCheckpoint` saves, what it saves, and how many files it keeps.
 
     Parameters
     ----------
     save_checkpoint_steps : int
-        After so many steps; 0: by `save_checkpoint_seconds`.
+        The number of steps between two files; 0: use `save_checkpoint_seconds`.
     save_checkpoint_seconds : int
-        After so many seconds.
+        The number of seconds between two files.
     keep_checkpoint_max : int
-        How many files stay; 0: all.
+        The number of files to keep; 0: all.
     keep_checkpoint_per_n_minutes : int
-        With `keep_checkpoint_max` 0: of the files of so many minutes the first one and the last one stay.
+        With ``keep_checkpoint_max=0``: of the files within this number of minutes, the first and the last one are kept.
     integrated_save, async_save : bool
-        Taken and ignored.
+        Accepted and ignored.
     saved_network : Cell, optional
-        What is saved in place of the network that is trained.
+        The network to save instead of the one that is trained.
     append_info : list, optional
-        What is saved besides: 'epoch_num', 'step_num', and a dict of numbers or Tensors by name.
+        Further values to save: 'epoch_num', 'step_num', and a dict of numbers or Tensors by name.
     format : {'ckpt', 'safetensors'}
-        Of the files.
+        The format of the files.
     """
 
     def __init__(
@@ -253,7 +276,17 @@ class CheckpointConfig:
 
 
 class ModelCheckpoint(Callback):
-    """Saves the network: ``<prefix>-<epoch>_<step>.ckpt``; also where training ends or is interrupted."""
+    """Saves the network as ``<prefix>-<epoch>_<step>.ckpt``, also when training ends or is interrupted.
+
+    Parameters
+    ----------
+    prefix : str
+        The start of the names of the files; without ``/``.
+    directory : str or Path, optional
+        The folder for the files; by default the current one.
+    config : CheckpointConfig, optional
+        When to save, and how many files to keep.
+    """
 
     def __init__(self, prefix: str = "CKP", directory: Any = None, config: CheckpointConfig | None = None) -> None:
         if not isinstance(prefix, str) or "/" in prefix:

@@ -57,7 +57,7 @@ class FixedLossScaleManager(LossScaleManager):
 
 
 class DynamicLossScaleManager(LossScaleManager):
-    """A scale that is divided by a factor where a gradient was infinite or NaN, and multiplied by it after so many steps without.
+    """A scale that is divided by a factor where a gradient was infinite or NaN, and multiplied by it after a number of steps without.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Further measures: of curves, sentences, vectors, shares of classes, and of what lies where in images."""
+"""Further measures: of curves, sentences, vectors, shares of classes, and places in images."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class _OfLast(Metric):
         self.clear()
 
     def clear(self) -> None:
-        """Forget all."""
+        """Forget all batches."""
         self._last: Any = None
 
     def _updated(self) -> Any:
@@ -133,7 +133,14 @@ class ROC(_OfLast):
 
 
 def auc(x: np.ndarray, y: np.ndarray, reorder: bool = False) -> Any:
-    """The area below a curve by trapezoids; `x` increases or decreases, or is brought in order.
+    """Return the area below a curve, by trapezoids.
+
+    Parameters
+    ----------
+    x, y : numpy.ndarray
+        The points of the curve. `x` increases or decreases.
+    reorder : bool
+        Sort the points first.
 
     Examples
     --------
@@ -173,7 +180,7 @@ class BleuScore(Metric):
     Parameters
     ----------
     n_gram : int
-        Runs of 1 to so many words, at most 4.
+        The largest number of words in a run, at most 4.
     smooth : bool
         One is added to the numbers of runs.
     """
@@ -188,7 +195,7 @@ class BleuScore(Metric):
         self.clear()
 
     def clear(self) -> None:
-        """Forget all."""
+        """Forget all batches."""
         self._found, self._of = np.zeros(self.n_gram), np.zeros(self.n_gram)
         self._length = self._wanted = 0
 
@@ -350,12 +357,12 @@ class ConfusionMatrixMetric(Metric):
         self.clear()
 
     def clear(self) -> None:
-        """Forget all."""
+        """Forget all batches."""
         self._total, self._count, self._numbers = 0.0, 0, np.zeros(4)
 
     @rearrange_inputs
     def update(self, *inputs: Any) -> None:
-        """Take a batch in."""
+        """Add a batch."""
         _count(self, inputs, 2)
         predicted, label = map(self._convert_data, inputs)
         if (label.astype(np.uint8) != label).any():
@@ -414,8 +421,15 @@ class ConfusionMatrixMetric(Metric):
 
 
 class Dice(Metric):
-    """Twice the product of predictions and labels by the sum of their squares, summed over batches, by the number of samples:
-    ``update(predictions, labels)``. `smooth` is added to what is divided by.
+    """The Dice coefficient: ``update(predictions, labels)``.
+
+    It is twice the product of predictions and labels, divided by the sum of their squares, summed over batches and divided by the number of
+    samples.
+
+    Parameters
+    ----------
+    smooth : float
+        A positive number that is added to the divisor.
     """
 
     def __init__(self, smooth: float = 1e-5) -> None:
@@ -427,12 +441,12 @@ class Dice(Metric):
         self.clear()
 
     def clear(self) -> None:
-        """Forget all."""
+        """Forget all batches."""
         self._sum, self._samples = 0.0, 0
 
     @rearrange_inputs
     def update(self, *inputs: Any) -> None:
-        """Take a batch in."""
+        """Add a batch."""
         _count(self, inputs, 2)
         predicted, label = map(self._convert_data, inputs)
         if predicted.shape != label.shape:
@@ -498,11 +512,11 @@ class HausdorffDistance(_Surfaces):
     distance_metric : {'euclidean', 'chessboard', 'taxicab'}
         What a distance is.
     percentile : float, optional
-        This percentile in place of the largest.
+        This percentile instead of the largest.
     directed : bool
         Only from the prediction to the label; else the larger one of both ways.
     crop : bool
-        Taken and ignored: what lies around the two does not count.
+        Accepted and ignored: elements around the two do not count.
     """
 
     def __init__(
@@ -537,7 +551,15 @@ class HausdorffDistance(_Surfaces):
 
 
 class MeanSurfaceDistance(_Surfaces):
-    """The mean distance of the points of the edge of a prediction from that of a label; `symmetric`: the mean of both ways."""
+    """The mean distance of the edge of a prediction from the edge of a label: ``update(predictions, labels, label)``, of the last call.
+
+    Parameters
+    ----------
+    symmetric : bool
+        Return the mean of the distances in both directions.
+    distance_metric : {'euclidean', 'chessboard', 'taxicab'}
+        How distances are measured.
+    """
 
     def __init__(self, symmetric: bool = False, distance_metric: str = "euclidean") -> None:
         super().__init__(distance_metric)
@@ -558,8 +580,14 @@ class MeanSurfaceDistance(_Surfaces):
 
 
 class RootMeanSquareDistance(MeanSurfaceDistance):
-    """The mean square of the distances of the points of the edge of a prediction from that of a label; `symmetric`: the root of the mean of
-    both ways.
+    """The mean square distance of the edge of a prediction from the edge of a label: ``update(predictions, labels, label)``, of the last call.
+
+    Parameters
+    ----------
+    symmetric : bool
+        Return the root of the mean of both directions.
+    distance_metric : {'euclidean', 'chessboard', 'taxicab'}
+        How distances are measured.
     """
 
     _no_label = TypeError

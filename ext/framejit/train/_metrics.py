@@ -34,7 +34,12 @@ __all__ = [
 
 
 def rearrange_inputs(func: Callable[..., Any]) -> Callable[..., Any]:
-    """An `update` that gets those of its inputs that `Metric.set_indexes` has chosen.
+    """Decorate an `update`, so that it receives the inputs that `Metric.set_indexes` chose.
+
+    Parameters
+    ----------
+    func : callable
+        A method ``update(self, *inputs)``.
 
     Examples
     --------
@@ -59,18 +64,24 @@ def rearrange_inputs(func: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Metric(metaclass=ABCMeta):
-    """The base class: `clear`, `update` with what the evaluation gives, `eval`; a call does all three."""
+    """The base class of measures: `clear`, `update` with the results of the evaluation, and `eval`. A call does all three."""
 
     def __init__(self) -> None:
         self._indexes: list[int] | None = None
 
     @property
     def indexes(self) -> list[int] | None:
-        """Which inputs of `update` count, in order; None: all."""
+        """The inputs of `update` that count, in order; None: all."""
         return getattr(self, "_indexes", None)
 
     def set_indexes(self, indexes: list[int]) -> Metric:
-        """Say which inputs of `update` count, in order."""
+        """Choose the inputs of `update` that count.
+
+        Parameters
+        ----------
+        indexes : list of int
+            Their positions, in order.
+        """
         if not isinstance(indexes, list) or not all(isinstance(at, int) for at in indexes):
             raise ValueError(f"For 'set_indexes', the 'indexes' must be a list of int, but got {indexes!r}.")
         self._indexes = indexes
@@ -90,15 +101,21 @@ class Metric(metaclass=ABCMeta):
 
     @abstractmethod
     def clear(self) -> None:
-        """Forget all."""
+        """Forget all batches."""
 
     @abstractmethod
     def update(self, *inputs: Any) -> None:
-        """Take a batch in."""
+        """Add a batch.
+
+        Parameters
+        ----------
+        *inputs
+            Results of the evaluation, such as predictions and labels.
+        """
 
     @abstractmethod
     def eval(self) -> Any:
-        """The measure of all batches."""
+        """Return the measure over all batches."""
 
 
 def _array(value: Any) -> np.ndarray:
@@ -117,19 +134,25 @@ def _check_eval_type(eval_type: str) -> str:
 
 
 class Accuracy(Metric):
-    """How many predictions are right: ``update(predictions, labels)``."""
+    """The share of correct predictions: ``update(predictions, labels)``.
+
+    Parameters
+    ----------
+    eval_type : {'classification', 'multilabel'}
+        Whether a sample has one label or several.
+    """
 
     def __init__(self, eval_type: str = "classification") -> None:
         self.eval_type = _check_eval_type(eval_type)
         self.clear()
 
     def clear(self) -> None:
-        """Forget all."""
+        """Forget all batches."""
         self._right = self._total = 0
 
     @rearrange_inputs
     def update(self, *inputs: Any) -> None:
-        """Take a batch in."""
+        """Add a batch of predictions and labels."""
         predicted, label = map(_array, inputs[-2:])
         if self.eval_type == "multilabel":
             right = (predicted == label).all(axis=tuple(range(1, label.ndim)))
@@ -139,7 +162,7 @@ class Accuracy(Metric):
         self._total += right.size
 
     def eval(self) -> float:
-        """The share of right ones."""
+        """Return the share of correct predictions."""
         _seen(self, self._total)
         return self._right / self._total
 
@@ -152,7 +175,7 @@ class _ByClass(Metric):
         self.clear()
 
     def clear(self) -> None:
-        """Forget all."""
+        """Forget all batches."""
         self._classes = 0
         self._counts = np.zeros(
             (3, 0)
@@ -160,7 +183,7 @@ class _ByClass(Metric):
 
     @rearrange_inputs
     def update(self, *inputs: Any) -> None:
-        """Take a batch in."""
+        """Add a batch."""
         name = type(self).__name__
         if len(inputs) != 2:
             raise ValueError(f"{name!r} needs predictions and labels, but got {len(inputs)} values.")
@@ -213,21 +236,39 @@ _TINY = np.finfo(float).tiny  # of nothing, the share is 0
 
 
 class Precision(_ByClass):
-    """How many of those predicted as a class are of it: ``update(predictions, labels)``."""
+    """For each class, the share of correct predictions among those of this class: ``update(predictions, labels)``.
+
+    Parameters
+    ----------
+    eval_type : {'classification', 'multilabel'}
+        Whether a sample has one label or several.
+    """
 
     def _share(self, right: np.ndarray, predicted: np.ndarray, labelled: np.ndarray) -> np.ndarray:
         return right / (predicted + _TINY)
 
 
 class Recall(_ByClass):
-    """How many of a class are predicted as it: ``update(predictions, labels)``."""
+    """For each class, the share of its samples that are predicted as this class: ``update(predictions, labels)``.
+
+    Parameters
+    ----------
+    eval_type : {'classification', 'multilabel'}
+        Whether a sample has one label or several.
+    """
 
     def _share(self, right: np.ndarray, predicted: np.ndarray, labelled: np.ndarray) -> np.ndarray:
         return right / (labelled + _TINY)
 
 
 class Fbeta(_ByClass):
-    """The harmonic mean of `Precision` and `Recall`, the latter with the weight ``beta**2``."""
+    """The weighted harmonic mean of `Precision` and `Recall`: ``update(predictions, labels)``.
+
+    Parameters
+    ----------
+    beta : float
+        The weight of `Recall` is ``beta**2``.
+    """
 
     def __init__(self, beta: float) -> None:
         if not beta > 0:
@@ -240,7 +281,7 @@ class Fbeta(_ByClass):
 
 
 class F1(Fbeta):
-    """`Fbeta` with the weight 1."""
+    """`Fbeta` with ``beta=1``."""
 
     def __init__(self) -> None:
         super().__init__(1.0)
@@ -253,12 +294,12 @@ class _Mean(Metric):
         self.clear()
 
     def clear(self) -> None:
-        """Forget all."""
+        """Forget all batches."""
         self._sum, self._count = 0.0, 0
 
     @rearrange_inputs
     def update(self, *inputs: Any) -> None:
-        """Take a batch in."""
+        """Add a batch."""
         if len(inputs) != 2:
             raise ValueError(f"{type(self).__name__!r} needs predictions and labels, but got {len(inputs)} values.")
         total, count = self._measured(*map(_array, inputs))
@@ -290,7 +331,13 @@ class MSE(_Mean):
 
 
 class TopKCategoricalAccuracy(_Mean):
-    """How many labels are among the `k` largest predictions: ``update(predictions, labels)``."""
+    """The share of labels that are among the `k` largest predictions: ``update(predictions, labels)``.
+
+    Parameters
+    ----------
+    k : int
+        The number of predictions that count.
+    """
 
     def __init__(self, k: int) -> None:
         if isinstance(k, bool) or not isinstance(k, int):
@@ -308,23 +355,26 @@ class TopKCategoricalAccuracy(_Mean):
 
 
 class Top1CategoricalAccuracy(TopKCategoricalAccuracy):
-    """`TopKCategoricalAccuracy` of the largest."""
+    """`TopKCategoricalAccuracy` with ``k=1``."""
 
     def __init__(self) -> None:
         super().__init__(1)
 
 
 class Top5CategoricalAccuracy(TopKCategoricalAccuracy):
-    """`TopKCategoricalAccuracy` of the five largest."""
+    """`TopKCategoricalAccuracy` with ``k=5``."""
 
     def __init__(self) -> None:
         super().__init__(5)
 
 
 class Perplexity(_Mean):
-    """The exponential of the mean of ``-log(p)``, `p` being what is predicted for the label: ``update(probabilities, labels)``.
+    """The exponential of the mean of ``-log(p)``, where ``p`` is the probability that is predicted for the label: ``update(probabilities, labels)``.
 
-    Labels that are `ignore_label` do not count.
+    Parameters
+    ----------
+    ignore_label : int, optional
+        Samples with this label do not count.
     """
 
     def __init__(self, ignore_label: int | None = None) -> None:
@@ -372,12 +422,12 @@ class ConfusionMatrix(Metric):
         self.clear()
 
     def clear(self) -> None:
-        """Forget all."""
+        """Forget all batches."""
         self._counts, self._batches = np.zeros((self.num_classes, self.num_classes)), 0
 
     @rearrange_inputs
     def update(self, *inputs: Any) -> None:
-        """Take a batch in."""
+        """Add a batch."""
         predicted, label = map(_array, inputs)
         if predicted.ndim not in (label.ndim, label.ndim + 1):
             raise ValueError(
@@ -405,7 +455,7 @@ class Loss(_Mean):
 
     @rearrange_inputs
     def update(self, *inputs: Any) -> None:
-        """Take a batch in."""
+        """Add a batch."""
         self._sum += float(np.mean(_array(inputs[0])))
         self._count += 1
 
@@ -433,19 +483,38 @@ NAMES: dict[str, Callable[..., Any]] = {
 
 
 def names() -> list[str]:
-    """The names of the measures."""
+    """Return the names of the measures."""
     return sorted(NAMES)
 
 
 def get_metric_fn(name: str, *args: Any, **kwargs: Any) -> Metric:
-    """The measure of that name, made with the arguments."""
+    """Return the measure with a name.
+
+    Parameters
+    ----------
+    name : str
+        One of `names`.
+    *args, **kwargs
+        The arguments of its class.
+
+    Raises
+    ------
+    KeyError
+        If there is no such measure.
+    """
     if name not in NAMES:
         raise KeyError(f"For 'get_metric_fn', the metric {name!r} is not known; there are: {names()}.")
     return NAMES[name](*args, **kwargs)
 
 
 def get_metrics(metrics: Any) -> Any:
-    """A dict of measures, as it is, or one made of a set of names."""
+    """Return measures as a dict by name.
+
+    Parameters
+    ----------
+    metrics : dict, set of str, or None
+        A dict of measures, which is copied, or names. None is returned unchanged.
+    """
     if metrics is None:
         return None
     if isinstance(metrics, dict):

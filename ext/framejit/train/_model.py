@@ -124,7 +124,7 @@ class Model:
         initial_epoch: int = 0,
         progress: bool | None = None,
     ) -> None:
-        """Train for so many passes over a dataset.
+        """Train for a number of passes over a dataset.
 
         An interruption (KeyboardInterrupt) leaves the network as the last whole step left it; callbacks are told that training ends, so
         that `ModelCheckpoint` saves. Ctrl-C waits for the end of a step; a second one does not.
@@ -158,7 +158,7 @@ class Model:
         initial_epoch: int = 0,
         progress: bool | None = None,
     ) -> None:
-        """`train`, with an evaluation behind some passes: its measures, and the mean loss as 'eval_loss', are what callbacks see as
+        """`train`, with an evaluation after some passes: its measures, and the mean loss as 'eval_loss', are what callbacks see as
         ``eval_results``.
 
         Parameters
@@ -166,7 +166,7 @@ class Model:
         valid_dataset : framejit.dataset.Dataset or other iterable, optional
             For the evaluation.
         valid_frequency : int or list of int
-            Behind each so many passes, or the numbers of the passes.
+            The number of passes between two evaluations, or the numbers of the passes after which to evaluate.
         """
         if valid_dataset is not None:
             if not self._metrics:
@@ -349,7 +349,7 @@ def _tell(callbacks: list[Callback], event: str, context: RunContext) -> None:
 
 
 def _tell_all(callbacks: list[Callback], event: str, context: RunContext) -> None:
-    """Also those behind one that raises; the first error is raised then."""
+    """Also those after one that raises; the first error is raised then."""
     for at, callback in enumerate(callbacks):
         try:
             getattr(callback, event)(context)

@@ -27,7 +27,7 @@ _EVENTS = tuple(
 
 
 class _Monitor(Callback):
-    """Watches the loss, or a result of an evaluation, behind each epoch."""
+    """Watches the loss, or a result of an evaluation, after each epoch."""
 
     def __init__(self, monitor: str, min_delta: float, patience: int, mode: str, verbose: bool, **counts: Any) -> None:
         name = type(self).__name__
@@ -71,7 +71,7 @@ class _Monitor(Callback):
         return float(found[self.monitor])
 
     def on_train_begin(self, run_context: RunContext) -> None:
-        """Forget all."""
+        """Forget all batches."""
         self._restart()
 
 
@@ -156,7 +156,7 @@ class ReduceLROnPlateau(_Monitor):
     factor : float
         Between 0 and 1.
     cooldown : int
-        So many epochs after that do not count.
+        The number of epochs after that which do not count.
     min_lr : float
         The least rate.
     """
@@ -218,7 +218,13 @@ def _rate_of(callback: Callback, optimizer: Any) -> Parameter:
 
 
 class LearningRateScheduler(Callback):
-    """Sets the learning rate behind each step: ``learning_rate_function(rate, number of the step)``."""
+    """Sets the learning rate after each step.
+
+    Parameters
+    ----------
+    learning_rate_function : callable
+        ``learning_rate_function(rate, step)`` returns the next rate, for the rate and the number of the step.
+    """
 
     def __init__(self, learning_rate_function: Callable[[float, int], float]) -> None:
         self.learning_rate_function = learning_rate_function
@@ -238,7 +244,7 @@ class History(Callback):
         self.epoch: dict[str, list[int]] = {"epoch": []}
 
     def begin(self, run_context: RunContext) -> None:
-        """Epochs count anew."""
+        """Restart the count of epochs."""
         if run_context.original_args().mode == "train":
             self.epoch = {"epoch": []}
 
@@ -251,7 +257,12 @@ class History(Callback):
 
 
 class LambdaCallback(Callback):
-    """A callback of functions: each takes the `RunContext`, and has the name of its event.
+    """A callback that consists of functions.
+
+    Parameters
+    ----------
+    on_train_epoch_begin, on_train_epoch_end, on_train_step_begin, on_train_step_end, on_train_begin, on_train_end, on_eval_epoch_begin, on_eval_epoch_end, on_eval_step_begin, on_eval_step_end, on_eval_begin, on_eval_end : callable, optional
+        The function for the event with this name. It takes the `RunContext`.
 
     Examples
     --------
@@ -281,16 +292,16 @@ class LambdaCallback(Callback):
 
 
 class BackupAndRestore(Callback):
-    """Saves the network and its optimizer behind epochs, in ``backup.ckpt``, and loads them before training where that file is there.
+    """Saves the network and its optimizer after epochs, in ``backup.ckpt``, and loads them before training where that file is there.
 
     Parameters
     ----------
     backup_dir : str or Path
         Where the file is.
     save_freq : 'epoch' or int
-        Behind each epoch, or each so many.
+        After each epoch, or the number of steps between two files.
     delete_checkpoint : bool
-        Whether the file is deleted when training has ended, but for an interruption.
+        Whether the file is deleted when training has ended, except after an interruption.
     """
 
     def __init__(self, backup_dir: Any, save_freq: Any = "epoch", delete_checkpoint: bool = True) -> None:

@@ -15,7 +15,7 @@ using graph::Relation;
 Captured<std::vector<Value*>> bind(const Call& call, std::initializer_list<std::string_view> names,
                                    std::size_t required) {
   std::vector<Value*> bound(names.size(), nullptr);
-  if (call.args.size() > names.size()) return break_at(BreakId::UnsupportedArgument, "too many arguments");
+  if (call.args.size() > names.size()) return break_at(BreakId::UnsupportedArgument, "a call with too many arguments");
   std::copy(call.args.begin(), call.args.end(), bound.begin());
   for (const auto& [name, value] : call.keywords) {
     auto at = std::find(names.begin(), names.end(), name);
@@ -31,13 +31,14 @@ Captured<std::vector<Value*>> bind(const Call& call, std::initializer_list<std::
 
 Captured<bool> none_given(std::initializer_list<Value*> values) {
   for (Value* value : values)
-    if (!absent(value)) return break_at(BreakId::UnsupportedArgument, "an optional argument");
+    if (!absent(value))
+      return break_at(BreakId::UnsupportedArgument, "an optional argument for which the function is not compiled");
   return true;
 }
 
 Captured<Value*> array_argument(Session& session, Value* value) {
   FRAMEJIT_TRY(found, operand(session, value));
-  if (!found.is_array()) return break_at(BreakId::UnsupportedArgument, "not an ndarray");
+  if (!found.is_array()) return break_at(BreakId::UnsupportedArgument, "an argument that is not an ndarray");
   return found.value;
 }
 
@@ -60,7 +61,7 @@ Captured<std::optional<DType>> dtype_argument(Value* value) {
   }
   if (descr)
     if (auto dtype = dtype_of(descr.get())) return dtype;
-  return break_at(BreakId::UnsupportedArgument, "dtype=");
+  return break_at(BreakId::UnsupportedArgument, "a dtype= that is not known or not compiled");
 }
 
 Captured<bool> flag_argument(Value* value, bool otherwise) {
@@ -76,7 +77,7 @@ Captured<char> order_argument(Value* value, char otherwise, std::string_view kno
   if (object && PyUnicode_CheckExact(object) && PyUnicode_GET_LENGTH(object) == 1)
     for (char order : known)
       if (PyUnicode_READ_CHAR(object, 0) == static_cast<Py_UCS4>(order)) return order;
-  return break_at(BreakId::UnsupportedArgument, "order=");
+  return break_at(BreakId::UnsupportedArgument, "an order= that is not known or not compiled");
 }
 
 Captured<int64_t> int_argument(Session& session, Value* value) {

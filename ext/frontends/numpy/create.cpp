@@ -27,7 +27,7 @@ Captured<Dims> shape_of(Session& session, Value* value) {
 Captured<ValueId> known_number(Session& session, int number, DType dtype) {
   Ref<> object = Ref<>::steal(PyLong_FromLong(number));
   std::optional<graph::Scalar> bits = object ? pack(object.get(), dtype) : std::nullopt;
-  if (!bits) return break_at(BreakId::UnsupportedArgument, "dtype=");
+  if (!bits) return break_at(BreakId::UnsupportedArgument, "a dtype= that the number does not fit");
   return session.builder().constant(dtype, *bits);
 }
 
@@ -36,7 +36,7 @@ Captured<bool> c_order_only(Value* order) {
   PyObject* object = !absent(order) && order->is_constant() ? order->object.get() : nullptr;
   const bool is_c =
       absent(order) || (object && PyUnicode_CheckExact(object) && PyUnicode_CompareWithASCIIString(object, "C") == 0);
-  if (!is_c) return break_at(BreakId::UnsupportedArgument, "order=");
+  if (!is_c) return break_at(BreakId::UnsupportedArgument, "an order= other than 'C'");
   return true;
 }
 

@@ -264,7 +264,8 @@ Captured<Value*> binary_operator(Session& session, int nb, Value* left, Value* r
 }
 
 Captured<Value*> compare_operator(Session& session, int py_op, Value* left, Value* right) {
-  if (py_op < Py_LT || py_op > Py_GE) return break_at(BreakId::UnsupportedArgument, "comparison");
+  if (py_op < Py_LT || py_op > Py_GE)
+    return break_at(BreakId::UnsupportedArgument, "a comparison that arrays are not compiled for");
   FRAMEJIT_TRY(a, operand(session, left));
   FRAMEJIT_TRY(b, operand(session, right));
   // Python's complex takes a float64 for a float, which it is an instance of.

@@ -108,12 +108,13 @@ Captured<Value*> call_reshape(const Call& call) {
 
 /// x.reshape(2, 3), x.reshape((2, 3)).
 Captured<Value*> method_reshape(const Call& call) {
-  if (call.args.size() < 2) return break_at(BreakId::UnsupportedArgument, "reshape");
+  if (call.args.size() < 2) return break_at(BreakId::UnsupportedArgument, "reshape() without a shape");
   char order = 'C';
   if (!call.keywords.empty()) {
     FRAMEJIT_TRY(given, call.keywords.size() == 1 && call.keywords[0].first == "order"
                             ? order_argument(call.keywords[0].second, 'C', "CF")
-                            : Captured<char>(break_at(BreakId::UnsupportedArgument, "reshape")));
+                            : Captured<char>(break_at(BreakId::UnsupportedArgument,
+                                                      "reshape() with a keyword other than order=")));
     order = given;
   }
   Dims shape;
@@ -197,7 +198,7 @@ Captured<Value*> call_transpose(const Call& call) {
 
 /// x.transpose(), x.transpose(1, 0), x.transpose((1, 0)).
 Captured<Value*> method_transpose(const Call& call) {
-  if (!call.keywords.empty()) return break_at(BreakId::UnsupportedArgument, "transpose");
+  if (!call.keywords.empty()) return break_at(BreakId::UnsupportedArgument, "transpose() with a keyword");
   std::vector<Value*> axes(call.args.begin() + 1, call.args.end());
   if (axes.size() == 1 && !axes[0]->is_none()) {
     axes = spread(call.session, axes[0]);

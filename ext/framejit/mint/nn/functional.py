@@ -154,7 +154,7 @@ def batch_norm(
 
 
 def dropout2d(input: Any, p: float = 0.5, training: bool = True) -> Any:
-    """While training, zeros in place of whole images."""
+    """While training, zeros instead of whole images."""
     return ops.dropout2d(input, p, training)
 
 
