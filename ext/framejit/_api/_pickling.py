@@ -1,4 +1,4 @@
-"""How what is made of functions is pickled: as the functions would be, and made again in the same way."""
+"""How marked functions are pickled: like the functions behind them, and marked again in the same way."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _contents(cell: CellType) -> tuple[Any, ...]:
 
 
 def _used(function: FunctionType) -> tuple[Any, ...]:
-    """What a function uses beside its code and arguments."""
+    """The values that a function uses, apart from its code and arguments."""
     names = sorted(_names(function.__code__) & function.__globals__.keys())
     own = (function.__module__, function.__qualname__, tuple(function.__dict__.items()))
     defaults = (function.__defaults__, function.__kwdefaults__ and tuple(function.__kwdefaults__.items()))
