@@ -1,4 +1,4 @@
-"""How marked functions are pickled: like the functions behind them, and marked again in the same way."""
+"""How marked functions are pickled: like the functions that they wrap, and marked again in the same way."""
 
 from __future__ import annotations
 
