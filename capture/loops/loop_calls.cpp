@@ -383,6 +383,36 @@ void LoopTranslator::get_iter() {
   if constexpr (py::kIteratorSlots > 1) push(null());
 }
 
+/// Sets the place of an iterator over a range that was there at the entry.
+void LoopTranslator::set_range(cfg::Id iterator, cfg::Id next, cfg::Id left) {
+  if constexpr (py::kRangeIndex >= 0) {
+    const cfg::Id length = load(iterator, py::kRangeLength);
+    store(iterator, py::kRangeIndex, op(Op::Sub, Type::I64, length, left));
+  } else {
+    store(iterator, py::kRangeStart, next);
+    store(iterator, py::kRangeLength, left);
+  }
+}
+
+void LoopTranslator::store(cfg::Id object, int offset, cfg::Id value) {
+  cfg::Node n;
+  n.op = Op::Store;
+  n.args[0] = object;
+  n.args[2] = value;
+  n.imm = offset;
+  add(n);
+}
+
+/// An iterator that was there at the entry goes: whoever else holds it finds it where the loop has left it.
+void LoopTranslator::give_back(const Typed& v) {
+  if (v.slot == -1 || (v.kind != Kind::RangeIterator && v.kind != Kind::Iterator)) return;
+  flush_pending();
+  const cfg::Id iterator = input(Op::Object, fetched(slot_source(SourceKind::Stack, -2 - v.slot, "")));
+  if (v.kind == Kind::RangeIterator) set_range(iterator, v.ids[0], v.ids[1]);
+  else store(iterator, py::kIteratorIndex, v.ids[0]);
+  take_checkpoint(true);
+}
+
 void LoopTranslator::for_iter(const Instr& i) {
   std::vector<Typed>& stack = frame().stack;
   Typed& iterator = stack[stack.size() - py::kIteratorSlots];
@@ -411,25 +441,7 @@ void LoopTranslator::for_iter(const Instr& i) {
     end.block = static_cast<uint32_t>(cfg_.blocks.size());
     cfg_.blocks.emplace_back();
     const uint32_t here = std::exchange(block_, end.block);
-    const auto store = [&](int offset, cfg::Id value) {
-      cfg::Node n;
-      n.op = Op::Store;
-      n.args[0] = object;
-      n.args[2] = value;
-      n.imm = offset;
-      add(n);
-    };
-    if constexpr (py::kRangeIndex >= 0) {
-      cfg::Node n;
-      n.op = Op::Load;
-      n.type = Type::I64;
-      n.args[0] = object;
-      n.imm = py::kRangeLength;
-      store(py::kRangeIndex, add(n));
-    } else {
-      store(py::kRangeStart, next);
-      store(py::kRangeLength, integer(0));
-    }
+    set_range(object, next, integer(0));
     ended.checkpoint = nullptr;
     const cfg::Edge on = edge_to(ended);
     cfg_.blocks[end.block].end = cfg::Block::End::Jump;

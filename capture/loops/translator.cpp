@@ -536,10 +536,17 @@ void LoopTranslator::step(const Instr& i) {
       push(std::move(null));
       return next();
     }
-    case Opcode::PopTop: pop(); return next();
-    case Opcode::PopIter:
-      for (int k = 0; k < py::kIteratorSlots; ++k) pop();
-      return next();
+    case Opcode::PopTop: {
+      const Typed v = pop();
+      next();
+      return give_back(v);
+    }
+    case Opcode::PopIter: {
+      for (int k = 1; k < py::kIteratorSlots; ++k) pop();
+      const Typed v = pop();
+      next();
+      return give_back(v);
+    }
     case Opcode::Copy: push(f.stack[f.stack.size() - static_cast<std::size_t>(i.arg)]); return next();
     case Opcode::Swap:
       std::swap(f.stack.back(), f.stack[f.stack.size() - static_cast<std::size_t>(i.arg)]);

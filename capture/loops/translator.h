@@ -190,6 +190,9 @@ class LoopTranslator {
   void get_iter();
   void for_iter(const Instr& i);
   void for_item(const Instr& i);
+  void set_range(cfg::Id iterator, cfg::Id next, cfg::Id left);
+  void store(cfg::Id object, int offset, cfg::Id value);
+  void give_back(const Typed& v);
   bool load_append(const Typed& v, PyObject* name);
   void append(const Typed& list, const Typed& item);
 

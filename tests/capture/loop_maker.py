@@ -74,7 +74,9 @@ class LoopMaker:
         if roll < 0.55:
             return f"({p} {self.pick('+', '-', '*', '+', '-', '*', '/')} {q})"
         if roll < 0.67:
-            return f"({p} {self.pick('//', '%', '**', '&', '|', '^', '<<', '>>')} {self.pick('2', '3', q, 'k', '1', '-2')})"
+            if self.random.random() < 0.3:
+                return f"({p} {self.pick('**', '<<')} {self.pick('2', '3', 'k', '1', '-2')})"
+            return f"({p} {self.pick('//', '%', '&', '|', '^', '>>')} {self.pick('2', '3', q, 'k', '1', '-2')})"
         if roll < 0.72:
             return f"({p} if {self.condition()} else {q})"
         if roll < 0.76:
@@ -82,7 +84,7 @@ class LoopMaker:
         return self.pick(
             f"abs({p})", f"min({p}, {q})", f"max({p}, {q})", f"int({p})", f"float({p})", f"math.sqrt({p})", f"math.sin({p})",
             f"helper({p}, {q})", f"second({p})", f"math.floor({p})", f"np.sqrt({p})", f"bool({p})", f"round({p})", f"math.exp({p})",
-            f"math.atan2({p}, {q})", f"np.maximum({p}, {q})", f"len(a)", "m.shape[1]", f"math.fabs({p})", "LIMIT", "RATE",
+            f"math.atan2({p}, {q})", f"np.maximum({p}, {q})", "len(a)", "m.shape[1]", f"math.fabs({p})", "LIMIT", "RATE",
         )  # fmt: skip
 
     def condition(self) -> str:
@@ -129,6 +131,14 @@ class LoopMaker:
         else:
             self.emit(indent, f"{self.element()}, t = {self.expression(1)}, {self.expression(1)}")
 
+    def round(self, indent: int, depth: int) -> None:
+        """Keeps ints from becoming ever longer."""
+        for name in "stx":
+            if self.random.random() < 0.6 or depth:
+                self.emit(indent, f"if {name} > 10**30 or {name} < -(10**30):")
+                self.emit(indent + 1, f"{name} = {self.pick('1', '2.5', '-3')}")
+        self.block(indent, depth)
+
     def block(self, indent: int, depth: int, most: int = 4) -> None:
         for _ in range(self.random.randint(1, most)):
             self.statement(indent, depth)
@@ -141,7 +151,7 @@ class LoopMaker:
             name = f"v{depth}"
             self.emit(indent, f"for {name} in {self.pick('a', 'l', 'b', 'm[0]', 'l', 'm')}:")
             self.names.append(name)
-            self.block(indent + 1, depth)
+            self.round(indent + 1, depth)
         elif roll < 0.8:
             name = "ijk"[depth] if depth < 2 else "j2"
             bounds = self.pick(
@@ -150,7 +160,7 @@ class LoopMaker:
             )  # fmt: skip
             self.emit(indent, f"for {name} in range({bounds}):")
             self.indices.append(name)
-            self.block(indent + 1, depth)
+            self.round(indent + 1, depth)
             self.indices.pop()
             if self.random.random() < 0.1:
                 self.emit(indent, "else:")
@@ -162,7 +172,7 @@ class LoopMaker:
             self.emit(indent, f"while {name} < {self.pick('n', '4', 'len(a)')}{more}:")
             self.emit(indent + 1, f"{name} += {self.pick('1', '1', '2')}")
             self.indices.append(name)
-            self.block(indent + 1, depth)
+            self.round(indent + 1, depth)
             self.indices.pop()
         self.names = known
 

@@ -1,0 +1,339 @@
+"""Loops that are compiled as loops: what is made of them, where they are left, and what the interpreter sees then."""
+
+from __future__ import annotations
+
+import gc
+import signal
+import sys
+import threading
+import time
+import weakref
+
+import numpy as np
+import pytest
+
+import framejit as fj
+from forms_support import check_same, run
+
+pytestmark = pytest.mark.capture
+
+
+def loops(marked):
+    return [entry for entry in marked._report()["entries"] if entry["kind"] == "loop"]
+
+
+def compiled(function, *args, **options):
+    """The function marked, after a call; equal to the plain one."""
+    marked = fj.jit(**options)(function)
+    for _ in range(3):
+        check_same(run(function, copies(args)), run(marked, copies(args)), function.__name__)
+    return marked
+
+
+def copies(args):
+    return tuple(a.copy() if isinstance(a, (np.ndarray, list)) else a for a in args)
+
+
+def total(x):
+    s = 0.0
+    for i in range(len(x)):
+        s += x[i] * x[i]
+    return s
+
+
+def test_a_loop_is_one_entry_with_its_graph_and_guards():
+    marked = compiled(total, np.linspace(0.0, 1.0, 100))
+    (entry,) = loops(marked)
+    assert marked._report()["breaks"] == [] and len(marked._report()["entries"]) == 1
+    assert (entry["first_line"], entry["last_line"]) == tuple(total.__code__.co_firstlineno + i for i in (2, 3))
+    for part in ("load.f64", "mul", "check.finite", "poll", "# loop depth 1"):
+        assert part in entry["graph"], entry["graph"]
+    assert any("x.dtype" in g or "float64" in g for g in entry["guards"]), entry["guards"]
+    assert [(e["why"], e["early"]) for e in entry["exits"]] == [("", False)]
+
+
+def test_other_types_and_lengths():
+    marked = compiled(total, np.linspace(0.0, 1.0, 100))
+    recompiles = fj.stats()["recompiles"]
+    for x in (np.linspace(0.0, 1.0, 300), np.linspace(0.0, 1.0, 50)):
+        check_same(run(total, (x,)), run(marked, (x,)), "length")
+    assert fj.stats()["recompiles"] == recompiles  # a length is no reason
+    for x in (np.arange(100.0)[::2], np.arange(100, dtype="f4"), np.arange(100), np.arange(200.0)[::-2]):
+        for _ in range(2):
+            check_same(run(total, (x,)), run(marked, (x,)), str(x.dtype))
+    assert len(loops(marked)) == 5
+
+
+def test_reasons_why_a_loop_stays_bytecode():
+    def words(x):
+        seen = {}
+        for i in range(len(x)):
+            seen[i] = x[i] + 1.0
+        return seen
+
+    marked = compiled(words, np.arange(10000.0))
+    (entry,) = marked._report()["breaks"]
+    assert loops(marked) == [] and entry["id"] == "FJ024"
+    assert entry["detail"] == "an assignment to an item of what is no array"
+    assert entry["line"] == words.__code__.co_firstlineno + 2
+
+
+def test_a_rare_path_leaves_the_loop_and_comes_back():
+    def rare(x):
+        s, seen = 0.0, {}
+        for i in range(len(x)):
+            if x[i] > 98.0:
+                seen[i] = s
+            s += x[i]
+        return s, seen
+
+    marked = compiled(rare, np.arange(100.0))
+    exits = [e for entry in loops(marked) for e in entry["exits"]]
+    left = [e["taken"] for e in exits if e["why"] == "an assignment to an item of what is no array"]
+    assert sum(left) == 3 and sum(e["taken"] for e in exits if not e["early"]) == 3
+
+
+@pytest.mark.parametrize("at", [0, 1, 31, 32, 33, 98, 99])
+def test_an_index_error_has_the_state_of_its_round(at):
+    def fill(out, n):
+        last = -1
+        for i in range(n):
+            last = i
+            out[i + 1] = i * 0.5
+        return last
+
+    compiled(fill, np.zeros(100 - at), 100)
+
+
+def test_ints_beyond_64_bits():
+    def powers(n):
+        x, y = 1, 0
+        for i in range(n):
+            x = x * 3 + i
+            y += x % 7
+        return x, y
+
+    marked = compiled(powers, 100)
+    assert sum(e["taken"] for e in loops(marked)[0]["exits"] if e["early"]) > 0
+
+
+def test_warnings_and_errors_of_divisions():
+    def quotients(x, y):
+        s = 0.0
+        for i in range(len(x)):
+            s += x[i] / y[i]
+        return s
+
+    def reciprocals(n):
+        s = 0.0
+        for i in range(n):
+            s += 1.0 / (n - 5 - i)
+        return s
+
+    y = np.ones(100)
+    y[[3, 50]] = 0.0
+    compiled(quotients, np.ones(100), y)
+    compiled(quotients, np.zeros(100), y)
+    compiled(reciprocals, 60)
+
+
+def test_an_error_state_that_minds_underflow_is_the_interpreters():
+    def decay(x):
+        s = 1e-300
+        for i in range(len(x)):
+            s = x[i] * 1e-300
+        return s
+
+    x = np.full(64, 1e-300)
+    compiled(decay, x)
+    with np.errstate(under="raise"):
+        check_same(run(decay, (x,)), run(fj.jit(decay), (x,)), "under")
+
+
+def test_an_iterator_that_others_hold_moves_on():
+    def halves(n):
+        numbers = iter(range(n))
+        s = t = 0
+        for i in numbers:
+            s += i
+            if i == n // 2:
+                break
+        rest = list(numbers)
+        for i in numbers:
+            t += i
+        return s, t, rest, list(numbers)
+
+    compiled(halves, 200)
+
+
+def test_one_object_stays_one_object():
+    def aliases(x):
+        s = t = x[0]
+        for i in range(len(x)):
+            s = x[i] * 2.0
+            t = s
+        return s is t, s, t
+
+    compiled(aliases, np.arange(1.0, 65.0))
+
+
+def test_arrays_that_overlap_are_read_and_written_in_order():
+    def shifted(a, b):
+        for i in range(len(b)):
+            b[i] = a[i] + 1.0
+
+    def both(make):
+        expected, got = make(), make()
+        shifted(*expected)
+        for _ in range(2):
+            got = make()
+            fj.jit(shifted)(*got)
+        assert got[0].tobytes() == expected[0].tobytes()
+
+    def overlapping():
+        x = np.zeros(200)
+        return x[:-1], x[1:]
+
+    both(overlapping)
+
+
+def test_what_a_variable_held_goes_before_the_loop():
+    class Held:
+        pass
+
+    def replaces(n, log):
+        held = Held()
+        weakref.finalize(held, log.append, n)
+        s = 0
+        for i in range(n):
+            held = i
+            if i == 1:
+                log.append("round 1")
+            s += held
+        return s
+
+    expected, got = [], []
+    marked = fj.jit(replaces)
+    for _ in range(3):
+        assert replaces(100, expected) == marked(100, got)
+    assert got == expected and got[:2] == [100, "round 1"]
+
+
+def test_references_are_kept_as_they_were():
+    def appended(out, x):
+        for i in range(len(x)):
+            out.append(x[i] * 2.5)
+        return out
+
+    marked = fj.jit(appended)
+    x, out = np.arange(100.0).tolist(), []
+    marked(out, x)
+    counts = sys.getrefcount(out), sys.getrefcount(x), sys.getrefcount(x[50])
+    for _ in range(20):
+        marked([], x)
+    gc.collect()
+    assert (sys.getrefcount(out), sys.getrefcount(x), sys.getrefcount(x[50])) == counts
+    plain = [sys.getrefcount(v) for v in appended([], x)]
+    assert out == appended([], x) and [sys.getrefcount(v) for v in marked([], x)] == plain
+
+
+def test_lists_share_no_number_that_another_holds():
+    def doubles(numbers, kept):
+        first = numbers[0]
+        for i in range(len(numbers)):
+            numbers[i] = numbers[i] * 2.0
+        return first, kept
+
+    def make():
+        numbers = [1.5 * i + 0.25 for i in range(100)]
+        return numbers, [numbers[0], numbers[99]]
+
+    marked = fj.jit(doubles)
+    for _ in range(3):
+        check_same(run(doubles, make()), run(marked, make()), "doubles")
+
+
+class Stop(Exception):
+    pass
+
+
+def endless(n):
+    s = 0
+    for i in range(n):
+        s = (s + i) % 1000003
+    return s
+
+
+def test_a_signal_ends_a_loop():
+    def stop(number, frame):
+        raise Stop
+
+    marked = fj.jit(endless)
+    marked(100)
+    before = signal.signal(signal.SIGALRM, stop)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        with pytest.raises(Stop):
+            marked(10**15)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_other_threads_run_beside_a_loop():
+    marked, ticks = fj.jit(endless), []
+    done = threading.Event()
+
+    def tick():
+        while not done.is_set():
+            ticks.append(time.monotonic())
+            time.sleep(0.001)
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    try:
+        marked(50_000_000)
+    finally:
+        done.set()
+        thread.join()
+    assert len(ticks) >= 3
+
+
+@pytest.mark.parametrize("mode", ["ast", "bytecode", "trace"])
+def test_modes_of_capture(mode):
+    marked = compiled(total, np.linspace(0.0, 1.0, 200), capture_mode=mode)
+    assert loops(marked)
+
+
+def test_generators_closures_and_callees():
+    scale = 3.0
+
+    def inner(x, n):
+        s = 0.0
+        for i in range(n):
+            s += x[i] * scale
+        return s
+
+    def outer(x):
+        return inner(x, len(x)) + np.sum(x)
+
+    def generated(x):
+        for start in (0, 10):
+            s = 0.0
+            for i in range(start, len(x)):
+                s += x[i]
+            yield s
+
+    compiled(outer, np.linspace(0.0, 1.0, 200))
+    compiled(generated, np.linspace(0.0, 1.0, 200))
+    assert loops(compiled(inner, np.linspace(0.0, 1.0, 200), 200))
+
+
+def test_a_global_that_changes():
+    world = {"RATE": 0.5}
+    exec("def decays(n):\n    s = 1.0\n    for i in range(n):\n        s = s * RATE + i\n    return s", world)
+    marked = fj.jit(world["decays"])
+    for rate in (0.5, 0.25, 2, "no"):
+        world["RATE"] = rate
+        for _ in range(2):
+            check_same(run(world["decays"], (100,)), run(marked, (100,)), f"RATE = {rate}")
