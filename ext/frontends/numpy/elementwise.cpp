@@ -59,10 +59,27 @@ Captured<bool> store_masked(Session& session, ValueId out, ValueId result, Value
 
 }  // namespace
 
+namespace {
+
+/// Among Python numbers alone, such an int is an object to NumPy.
+bool is_long_int(const Value* v) {
+  if (!v->is_constant() || !PyLong_CheckExact(v->object.get())) return false;
+  int overflow = 0;
+  PyLong_AsLongLongAndOverflow(v->object.get(), &overflow);
+  return overflow != 0;
+}
+
+}  // namespace
+
 Captured<Value*> call_ufunc(const Call& call) {
   std::size_t operands = graph::def(call.op).operands;
   if (call.args.size() < operands || call.args.size() > operands + 1)
     return break_at(BreakId::WouldRaise, "a ufunc with another number of arguments");
+  const auto operand_values = call.args.first(operands);
+  const bool numbers = std::all_of(operand_values.begin(), operand_values.end(),
+                                   [](const Value* v) { return !v->is_array() || v->weak; });
+  if (numbers && std::any_of(operand_values.begin(), operand_values.end(), is_long_int))
+    return break_at(BreakId::UnsupportedArgument, "a ufunc of an int of more than 64 bits");
   FRAMEJIT_TRY(given, keywords_of(call, operands));
   Value* const out = given.out;
   if (given.other && !given.where && !out) return host_call(call.session, call.callable, call.args, call.keywords);
