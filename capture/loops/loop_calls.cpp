@@ -6,6 +6,7 @@
 
 #include "capture/loops/translator.h"
 #include "capture/py/cpython/facts.h"
+#include "capture/py/instance.h"
 #include "capture/py/layouts.h"
 #include "capture/py/repr.h"
 
@@ -294,7 +295,7 @@ bool LoopTranslator::load_append(const Typed& v, PyObject* name) {
   pop();
   Typed method;
   method.kind = Kind::Object;
-  method.value = session_.constant(PyDict_GetItemString(PyList_Type.tp_dict, "append"));
+  method.value = session_.constant(type_attr(&PyList_Type, name));
   push(std::move(method));
   push(*list);
   return true;
