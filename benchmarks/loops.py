@@ -50,6 +50,7 @@ def load(family: str) -> types.ModuleType:
     spec = importlib.util.spec_from_file_location(f"loops_{family}", SOURCE / f"{family}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where Numba looks for functions that call themselves
     spec.loader.exec_module(module)
     return module
 
@@ -237,10 +238,14 @@ def summary(rows: list[dict[str, Any]]) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", action="append", metavar="PATTERN", help="programs whose family/name has it (*, ?)")
+    parser.add_argument(
+        "--only", action="append", metavar="PATTERN", help="programs of this name or family/name (*, ?)"
+    )
     parser.add_argument("--small", action="store_true", help="small sizes, for tests")
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--warm", type=int, default=20, help="calls before framejit is timed; their results are compared")
+    parser.add_argument(
+        "--warm", type=int, default=20, help="calls before framejit is timed; their results are compared"
+    )
     parser.add_argument("--no-numba", action="store_true")
     parser.add_argument("--why", action="store_true", help="print where capture stopped")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows")
@@ -250,12 +255,14 @@ def main() -> int:
         measure(*options.row.split("/"), options)
         return 0
     load_now = f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "unknown"
-    print(f"{__doc__}\nNumPy {np.__version__}, Python {sys.version.split()[0]}, load {load_now}; plain and first in ms\n")
+    print(
+        f"{__doc__}\nNumPy {np.__version__}, Python {sys.version.split()[0]}, load {load_now}; plain and first in ms\n"
+    )
     print(f"{'family':10}{'program':26}" + "".join(f"{name.replace('_', ' '):>12}" for name in COLUMNS))
     rows = []
     for family in FAMILIES:
         for name in programs(family):
-            if not any(fnmatch.fnmatch(f"{family}/{name}", f"*{pattern}*") for pattern in options.only or ("*",)):
+            if not any(fnmatch.fnmatch(n, p) for n in (name, f"{family}/{name}") for p in options.only or ("*",)):
                 continue
             rows.append(row(family, name, options))
             print(text_of(rows[-1]), flush=True)

@@ -6,7 +6,7 @@ int64_t fibonacci(int64_t rounds) {
   int64_t total = 0;
   for (int64_t r = 0; r < rounds; ++r) {
     int64_t a = 0, b = r;
-    for (int k = 0; k < 60; ++k) {
+    for (int k = 0; k < 30 + r % 30; ++k) {
       int64_t next = a + b;
       a = b;
       b = next;

@@ -16,7 +16,7 @@ def fibonacci(rounds):
     total = 0
     for first in range(rounds):
         a, b = 0, first
-        for _ in range(60):
+        for _ in range(30 + first % 30):
             a, b = b, a + b
         total = (total + a) % 1000003
     return total
