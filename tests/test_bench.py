@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -33,3 +34,26 @@ def test_regions():
     command = [sys.executable, str(BENCH.with_name("regions.py")), "--rounds", "1", "--calls", "10"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ)
     assert "largest" in done.stdout, done.stderr
+
+
+@pytest.mark.capture
+def test_loops(tmp_path):
+    rows = tmp_path / "rows.json"
+    command = [
+        sys.executable,
+        str(BENCH.with_name("loops.py")),
+        "--small",
+        "--no-numba",
+        "--rounds",
+        "1",
+        "--warm",
+        "4",
+    ]
+    command += ["--json", str(rows)]
+    names = ["fibonacci", "sum_of_squares", "insertion_sort", "matmul", "sieve_of_list", "clamp_all"]
+    for name in names:
+        command += ["--only", name]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(rows.read_text())
+    assert {row["name"] for row in found if row["framejit"] > 0} == set(names)
