@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import dis
 import sys
 import types
 import warnings
@@ -312,6 +313,37 @@ def test_a_default_factory_that_sets_the_key():
         return d["k"], d["k"], x
 
     same_in_all_regions(f, X)
+
+
+def unusual_code(function):
+    """The function with code that no compiler made: tables that do not matter, and bytes that are no instruction."""
+    tables, bytes_ = twin(function), twin(function)
+    tables.__code__ = function.__code__.replace(co_exceptiontable=b"\xbf")  # ends in the middle of an entry
+    yield tables
+    if sys.version_info >= (3, 14):  # earlier ones crash
+        unknown = next(n for n in range(1, 256) if dis.opname[n] == f"<{n}>")
+        bytes_.__code__ = function.__code__.replace(co_code=bytes([unknown]) + function.__code__.co_code[1:])
+        yield bytes_
+
+
+def test_code_that_no_compiler_made_runs_as_it_is():
+    def f(x):
+        return x + 1
+
+    def outcome(function):
+        try:
+            return function(1)
+        except SystemError as error:
+            return str(error)
+
+    errors = fj.stats()["internal_errors"]
+    for g in unusual_code(f):
+        for stress in (None, 1):
+            expected = outcome(g)
+            marked, caller = jitted(twin(g), stress), jitted(lambda x, g=g: g(x), stress)
+            for _ in range(3):
+                assert outcome(marked) == outcome(caller) == expected
+    assert fj.stats()["internal_errors"] == errors
 
 
 def test_core_is_for_this_version():
