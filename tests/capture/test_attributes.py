@@ -110,6 +110,33 @@ def test_getattr_hooks_are_followed():
     assert capture(missing, Always(), X).codes == ["FJ009"]
 
 
+def test_an_object_that_can_be_called_is_not_asked():
+    asked = []
+
+    class Callable:
+        def __call__(self, x):
+            return x * 2
+
+        def __getattr__(self, name):
+            asked.append(name)
+            raise AttributeError(name)
+
+    class Property:
+        __call__ = Callable.__call__
+
+        @property
+        def __name__(self):
+            asked.append("__name__")
+            return "sort"
+
+    def f(call, x):
+        return call(x)
+
+    for call in (Callable(), Property(), types.MethodType(Callable(), X)):
+        capture(f, call, X)
+        assert not asked
+
+
 def test_what_was_stored_is_read_as_the_class_says():
     class Always:
         def __getattribute__(self, name):
