@@ -315,6 +315,15 @@ def test_a_default_factory_that_sets_the_key():
     same_in_all_regions(f, X)
 
 
+def test_names_of_functions_that_make_annotations():
+    # From 3.14 on; some patch levels name them when they are set.
+    source = "def f(x):\n def nested(a: x) -> int: pass\n return nested.__qualname__, nested.__annotate__.__qualname__, x"
+    world = {}
+    exec(compile(source, "<annotations>", "exec", dont_inherit=True), world)
+    if sys.version_info >= (3, 14):
+        assert "nested.__annotate__" in same_in_all_regions(world["f"], 3)
+
+
 def unusual_code(function):
     """The function with code that no compiler made: tables that do not matter, and bytes that are no instruction."""
     tables, bytes_ = twin(function), twin(function)
