@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import dis
+import subprocess
 import sys
 import types
 import warnings
@@ -313,6 +314,20 @@ def test_a_default_factory_that_sets_the_key():
         return d["k"], d["k"], x
 
     same_in_all_regions(f, X)
+
+
+def test_functions_of_the_module_types_are_captured():
+    # It has a __getattr__ on 3.13, which was asked while it was captured, without end.
+    program = """
+import framejit as fj
+
+def f():
+    return __name__
+
+with fj.mark(f, "types", "types.*", stress="rewrite"):
+    assert f() == "__main__"
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
 
 
 def test_names_of_functions_that_make_annotations():
