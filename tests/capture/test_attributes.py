@@ -1,6 +1,7 @@
 """Attributes of instances, classes and modules: looked up as the interpreter does, without running anything."""
 
 import types
+import warnings
 
 import numpy as np
 
@@ -135,6 +136,29 @@ def test_an_object_that_can_be_called_is_not_asked():
     for call in (Callable(), Property(), types.MethodType(Callable(), X)):
         capture(f, call, X)
         assert not asked
+
+
+def test_names_of_a_class_that_are_no_str_are_not_asked():
+    class Name:
+        def __hash__(self):
+            return hash("rate")
+
+        def __eq__(self, other):
+            asked.append(other)
+            return False
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        odd = type("Odd", (Base,), {Name(): 1})
+    asked = []
+
+    def of_class(c, x):
+        return x * c.rate
+
+    for owner in (odd, odd()):
+        asked.clear()
+        c = capture(of_class, owner, X)
+        assert c.codes == ["FJ009"] and not asked
 
 
 def test_what_was_stored_is_read_as_the_class_says():
