@@ -44,7 +44,8 @@ bool is_callee(PyObject* raw) { return PyFunction_Check(raw) || is_lru_cache(Py_
 bool asks_names(const Value& v) {
   if (v.kind != ValueKind::Object && v.kind != ValueKind::Constant) return false;
   PyObject* object = v.object.get();
-  return has_odd_names(Py_TYPE(object)) || (PyType_Check(object) && has_odd_names(reinterpret_cast<PyTypeObject*>(object)));
+  return has_odd_names(Py_TYPE(object)) ||
+         (PyType_Check(object) && has_odd_names(reinterpret_cast<PyTypeObject*>(object)));
 }
 
 bool is_data_descriptor(PyObject* raw) { return Py_TYPE(raw)->tp_descr_set != nullptr; }

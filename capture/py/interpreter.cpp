@@ -11,7 +11,8 @@ Py_hash_t hash_pointer(const void* pointer) { return py::hash_pointer(pointer); 
 bool is_alive(PyObject* weakref) { return static_cast<bool>(py::target_of(weakref)); }
 
 namespace {
-/// types.LazyImportType, where there is one (3.15). Found when framejit is imported, and in the module's dict: the module's
+/// types.LazyImportType, where there is one (3.15). Found when framejit is imported, and in the module's dict: the
+/// module's
 /// __getattr__ is Python code, which may be marked.
 PyObject* const kLazyImport = [] {
   const Ref<> types = Ref<>::steal(PyImport_ImportModule("types"));
