@@ -40,6 +40,14 @@ namespace {
 /// What a class makes a method of, and calls of it are followed.
 bool is_callee(PyObject* raw) { return PyFunction_Check(raw) || is_lru_cache(Py_TYPE(raw)); }
 
+/// Does looking an attribute up ask a name of the class that is no str?
+bool asks_names(const Value& v) {
+  if (v.kind != ValueKind::Object && v.kind != ValueKind::Constant) return false;
+  PyObject* object = v.object.get();
+  return has_odd_names(Py_TYPE(object)) ||
+         (PyType_Check(object) && has_odd_names(reinterpret_cast<PyTypeObject*>(object)));
+}
+
 bool is_data_descriptor(PyObject* raw) { return Py_TYPE(raw)->tp_descr_set != nullptr; }
 
 /// A slot of __slots__: an object that the instance holds.
@@ -121,6 +129,7 @@ Captured<Value*> Executor::load_global(PyObject* globals, PyObject* builtins_dic
 Captured<Value*> Executor::get_attr(Value* v, PyObject* name, Value** self) {
   if (self) *self = nullptr;
   const std::string text = text_of(name);
+  if (asks_names(*v)) return break_at(BreakId::ImpureAttribute, text);
   if (text == "__class__" && v->kind != ValueKind::Object) {
     PyObject* type = type_of(v);
     if (type && type_attr(reinterpret_cast<PyTypeObject*>(type), name) == type_attr(&PyBaseObject_Type, name))

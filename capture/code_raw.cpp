@@ -8,6 +8,11 @@ namespace framejit::capture {
 
 namespace {
 
+void require(bool condition, const char* why) {
+  if (!condition) [[unlikely]]
+    throw StrangeCode(why);
+}
+
 /// Reads the bytes of a table that CPython made.
 class ByteReader {
  public:
@@ -16,7 +21,7 @@ class ByteReader {
 
   bool done() const { return at_ == end_; }
   uint8_t byte() {
-    FRAMEJIT_CHECK(at_ < end_, "table of a code object ends early");
+    require(at_ < end_, "table of a code object ends early");
     return *at_++;
   }
   // Line table: little end first, bit 6 continues.
@@ -96,7 +101,7 @@ void RawCode::read_instructions(PyCodeObject* code) {
     const ArgForm form = opcode_table()[instr.op].form;
     if (!is_jump(form) && form != ArgForm::Back) continue;
     const uint32_t to = form == ArgForm::Forward ? instr.next_offset() + instr.arg : instr.next_offset() - instr.arg;
-    FRAMEJIT_CHECK(to < count && index_of[to] >= 0, "jump into the middle of an instruction");
+    require(to < count && index_of[to] >= 0, "jump into the middle of an instruction");
     instr.target = index_of[to];
   }
 }
@@ -145,9 +150,9 @@ void RawCode::read_handlers(PyCodeObject* code) {
     const uint32_t end = start + table.big_varint();
     const uint32_t target = table.big_varint();
     const uint32_t depth = table.big_varint();
-    FRAMEJIT_CHECK(start <= end && end < index_of.size() && target < index_of.size() && index_of[start] >= 0 &&
-                       index_of[target] >= 0,
-                   "exception table points into the middle of an instruction");
+    require(start <= end && end < index_of.size() && target < index_of.size() && index_of[start] >= 0 &&
+                index_of[target] >= 0,
+            "exception table points into the middle of an instruction");
     const uint32_t last = index_of[end] >= 0 ? static_cast<uint32_t>(index_of[end]) : instrs.size();
     RawHandler handler{static_cast<uint32_t>(index_of[start]), last, static_cast<uint32_t>(index_of[target]),
                        static_cast<uint16_t>(depth >> 1), (depth & 1) != 0};
@@ -161,7 +166,7 @@ void RawCode::find_depths() {
   std::vector<uint32_t> work;
   auto reach = [&](uint32_t i, int64_t depth) {
     if (i >= instrs.size() || instrs[i].depth >= 0) return;
-    FRAMEJIT_CHECK(depth >= 0 && depth <= kMostDepth, "stack depth out of range");
+    require(depth >= 0 && depth <= kMostDepth, "stack depth out of range");
     instrs[i].depth = static_cast<int16_t>(depth);
     work.push_back(i);
   };

@@ -3,12 +3,19 @@
 #pragma once
 
 #include <cstdint>
+#include <stdexcept>
 #include <vector>
 
 #include "capture/opcodes.h"
 #include "capture/py/ref.h"
 
 namespace framejit::capture {
+
+/// Thrown for code that no compiler made: its bytes are no instructions, or its jumps and tables lead nowhere.
+class StrangeCode : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
 
 /// Where an instruction stands in the source; -1: not known.
 struct Position {

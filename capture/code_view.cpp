@@ -168,7 +168,8 @@ class Canonicalizer {
       names = static_cast<int32_t>(raw_.instrs[i].arg);
       ++last;
     }
-    if (raw_.instrs[last].op == kRaw.precall) ++last;
+    if (last < raw_.instrs.size() && raw_.instrs[last].op == kRaw.precall) ++last;
+    if (last >= raw_.instrs.size()) throw StrangeCode("the code ends in a call");
     Instr instr = start(raw_.instrs[i], raw_.instrs[last], Opcode::Call);
     instr.arg = static_cast<int32_t>(raw_.instrs[last].arg);
     instr.kwnames = names;
@@ -228,10 +229,11 @@ Ref<> all_constants(PyObject* consts, const std::vector<Ref<>>& more) {
 /// Where an instruction goes to whose target is `target`: an iterator or a receiver that is at its end is popped, and
 /// what stands there to pop it is passed.
 uint32_t target_past_end(const RawCode& raw, Opcode op, uint32_t target) {
-  if (op == Opcode::ForIter && raw.instrs[target].op == kRaw.end_for) return target + py::kLoopEndInstructions;
-  if (op != Opcode::Send || raw.instrs[target].op != kRaw.end_send) return target;
-  target += py::kSendEndInstructions;
-  return raw.instrs[target].op == kRaw.not_taken ? target + 1 : target;
+  if (op == Opcode::ForIter && raw.instrs[target].op == kRaw.end_for) target += py::kLoopEndInstructions;
+  else if (op == Opcode::Send && raw.instrs[target].op == kRaw.end_send) target += py::kSendEndInstructions;
+  else return target;
+  if (target >= raw.instrs.size()) throw StrangeCode("the code ends in the end of a loop");
+  return op == Opcode::Send && raw.instrs[target].op == kRaw.not_taken ? target + 1 : target;
 }
 
 constexpr int kCellFlag = 0x40, kFreeFlag = 0x80;  // CO_FAST_CELL, CO_FAST_FREE
@@ -251,43 +253,57 @@ std::string_view name_of(Opcode op) {
 }
 
 std::shared_ptr<const CodeView> CodeView::decode(PyCodeObject* code, Keep keep) {
-  const RawCode raw(code);
   auto view = std::make_shared<CodeView>();
   view->code_ = code;
   if (keep == Keep::Code) view->kept_code_ = Ref<>::share(reinterpret_cast<PyObject*>(code));
   view->names_ = Ref<>::share(code->co_names);
   view->local_names_ = Ref<>::share(code->co_localsplusnames);
   view->local_kinds_ = Ref<>::share(code->co_localspluskinds);
-  std::vector<Instr>& instrs = view->instrs_;
+  view->consts_ = Ref<>::share(code->co_consts);
+  for (Py_ssize_t i = 0; i < code->co_nlocalsplus; ++i)
+    view->locals_.push_back(PyTuple_GET_ITEM(code->co_localsplusnames, i));
+  try {
+    view->read_instructions(RawCode(code));
+  } catch (const StrangeCode&) {
+    view->leave_alone();
+  }
+  return view;
+}
+
+/// One instruction that is not known: capture breaks there, and there is no place where a region may begin.
+void CodeView::leave_alone() {
+  instrs_.assign(1, Instr{Opcode::Unknown});
+  handlers_.clear();
+  index_of_.clear();
+  merged_.clear();
+}
+
+void CodeView::read_instructions(const RawCode& raw) {
   std::vector<int32_t> canonical(raw.instrs.size() + 1, -1);  // raw index -> Instr
-  Canonicalizer canonicalizer(raw, instrs, PyTuple_GET_SIZE(code->co_consts));
+  Canonicalizer canonicalizer(raw, instrs_, PyTuple_GET_SIZE(consts_.get()));
   for (uint32_t i = 0; i < raw.instrs.size();) {
-    const auto index = static_cast<int32_t>(instrs.size());
+    const auto index = static_cast<int32_t>(instrs_.size());
     const uint32_t taken = canonicalizer.append(i);
     for (uint32_t k = 0; k < taken; ++k) canonical[i + k] = index;
     i += taken;
   }
-  canonical[raw.instrs.size()] = static_cast<int32_t>(instrs.size());
-  view->consts_ = all_constants(code->co_consts, canonicalizer.literals());
+  canonical[raw.instrs.size()] = static_cast<int32_t>(instrs_.size());
+  consts_ = all_constants(consts_.get(), canonicalizer.literals());
 
-  view->index_of_.assign(raw.index_of.size(), -1);
+  index_of_.assign(raw.index_of.size(), -1);
   for (uint32_t unit = 0; unit < raw.index_of.size(); ++unit)
-    if (raw.index_of[unit] >= 0) view->index_of_[unit] = canonical[raw.index_of[unit]];
+    if (raw.index_of[unit] >= 0) index_of_[unit] = canonical[raw.index_of[unit]];
   for (uint32_t i = 0; i < raw.instrs.size(); ++i)
     if (raw.instrs[i].target >= 0)
-      instrs[canonical[i]].arg =
-          canonical[target_past_end(raw, instrs[canonical[i]].op, static_cast<uint32_t>(raw.instrs[i].target))];
+      instrs_[canonical[i]].arg =
+          canonical[target_past_end(raw, instrs_[canonical[i]].op, static_cast<uint32_t>(raw.instrs[i].target))];
   for (const RawHandler& handler : raw.handlers)
-    view->handlers_.push_back({static_cast<uint32_t>(canonical[handler.start]),
-                               static_cast<uint32_t>(canonical[handler.end]),
-                               static_cast<uint32_t>(canonical[handler.target]), handler.depth, handler.lasti,
-                               raw.instrs[handler.target].op == kRaw.call_intrinsic_1 &&
-                                   raw.instrs[handler.target].arg == kStopIterationError});
-  for (Py_ssize_t i = 0; i < code->co_nlocalsplus; ++i)
-    view->locals_.push_back(PyTuple_GET_ITEM(code->co_localsplusnames, i));
-  view->turn_jumps_over_jumps();
-  view->merge_copies();
-  return view;
+    handlers_.push_back({static_cast<uint32_t>(canonical[handler.start]), static_cast<uint32_t>(canonical[handler.end]),
+                         static_cast<uint32_t>(canonical[handler.target]), handler.depth, handler.lasti,
+                         raw.instrs[handler.target].op == kRaw.call_intrinsic_1 &&
+                             raw.instrs[handler.target].arg == kStopIterationError});
+  turn_jumps_over_jumps();
+  merge_copies();
 }
 
 /// A conditional jump over a jump back (3.12 has no conditional jumps back) becomes a conditional jump back, and what

@@ -68,11 +68,12 @@ struct Handler {  // one entry of the exception table, in Instr indices
 };
 
 class FlowMap;
+struct RawCode;
 
 class CodeView {
  public:
   enum class Keep : uint8_t { Code, Contents };
-  /// Never fails on code that the running compiler made; opcodes that are not known become Unknown. The view keeps the
+  /// Opcodes that are not known become Unknown, and code that no compiler made a single Unknown. The view keeps the
   /// code object alive; with Keep::Contents only its constants and names, for views that hang on the code object
   /// themselves (on a mark of hook.h, say) and would keep it for ever: code() is then for use while the code object
   /// lives.
@@ -105,6 +106,8 @@ class CodeView {
   ~CodeView();
 
  private:
+  void read_instructions(const RawCode& raw);
+  void leave_alone();
   void turn_jumps_over_jumps();
   void merge_copies();
   bool is_copy(uint32_t a, uint32_t b) const;

@@ -52,6 +52,15 @@ PyObject* own_attr(PyTypeObject* type, PyObject* name) {
   return found;  // the type holds it
 }
 
+bool has_odd_names(PyTypeObject* type) {
+  PyObject* mro = type->tp_mro;
+  for (Py_ssize_t i = 0; mro && i < PyTuple_GET_SIZE(mro); ++i) {
+    const Ref<> dict = py::type_dict(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i)));
+    if (dict && reinterpret_cast<PyDictObject*>(dict.get())->ma_keys->dk_kind == DICT_KEYS_GENERAL) return true;
+  }
+  return false;
+}
+
 PyObject* type_attr(PyTypeObject* type, PyObject* name) { return _PyType_Lookup(type, name); }
 
 PyObject* type_attr(PyTypeObject* type, const char* name) {

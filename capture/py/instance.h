@@ -24,6 +24,8 @@ bool has_instance_dict(PyTypeObject* type);
 Ref<> type_dict(PyTypeObject* type);
 /// What the type's own dict holds under the name (borrowed), or null.
 PyObject* own_attr(PyTypeObject* type, PyObject* name);
+/// Has a class on the type's MRO a name that is no str? Looking up another one may ask it whether the two are equal.
+bool has_odd_names(PyTypeObject* type);
 /// The raw object on the type's MRO (borrowed), or null.
 PyObject* type_attr(PyTypeObject* type, PyObject* name);
 PyObject* type_attr(PyTypeObject* type, const char* name);

@@ -58,6 +58,12 @@ bool is_library_ufunc(PyUFuncObject* ufunc) {
   return false;
 }
 
+/// Is reading its attributes sure to run no code of the program's? So it is for functions, and for those of NumPy in C.
+bool reads_plainly(PyObject* callable) {
+  PyTypeObject* type = Py_TYPE(callable);
+  return !PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) && type->tp_getattro == PyObject_GenericGetAttr;
+}
+
 }  // namespace
 
 bool is_host_function(PyObject* callable) {
@@ -65,6 +71,7 @@ bool is_host_function(PyObject* callable) {
   if (auto at = known->find(callable); at != known->end()) return at->second;
   if (!PyCallable_Check(callable) || PyType_Check(callable)) return false;
   if (PyObject_TypeCheck(callable, &PyUFunc_Type)) return is_library_ufunc(reinterpret_cast<PyUFuncObject*>(callable));
+  if (!reads_plainly(callable)) return false;
   Ref<> home = Ref<>::steal(PyObject_GetAttrString(callable, "__module__"));
   Ref<> name = Ref<>::steal(PyObject_GetAttrString(callable, "__name__"));
   PyErr_Clear();

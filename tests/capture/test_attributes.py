@@ -1,6 +1,7 @@
 """Attributes of instances, classes and modules: looked up as the interpreter does, without running anything."""
 
 import types
+import warnings
 
 import numpy as np
 
@@ -108,6 +109,56 @@ def test_getattr_hooks_are_followed():
     c = capture(missing, Dynamic(), X)
     assert c.codes == ["FJ014"] and c.exit_op == "LoadFast"
     assert capture(missing, Always(), X).codes == ["FJ009"]
+
+
+def test_an_object_that_can_be_called_is_not_asked():
+    asked = []
+
+    class Callable:
+        def __call__(self, x):
+            return x * 2
+
+        def __getattr__(self, name):
+            asked.append(name)
+            raise AttributeError(name)
+
+    class Property:
+        __call__ = Callable.__call__
+
+        @property
+        def __name__(self):
+            asked.append("__name__")
+            return "sort"
+
+    def f(call, x):
+        return call(x)
+
+    for call in (Callable(), Property(), types.MethodType(Callable(), X)):
+        capture(f, call, X)
+        assert not asked
+
+
+def test_names_of_a_class_that_are_no_str_are_not_asked():
+    class Name:
+        def __hash__(self):
+            return hash("rate")
+
+        def __eq__(self, other):
+            asked.append(other)
+            return False
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        odd = type("Odd", (Base,), {Name(): 1})
+    asked = []
+
+    def of_class(c, x):
+        return x * c.rate
+
+    for owner in (odd, odd()):
+        asked.clear()
+        c = capture(of_class, owner, X)
+        assert c.codes == ["FJ009"] and not asked
 
 
 def test_what_was_stored_is_read_as_the_class_says():

@@ -167,21 +167,21 @@ CRASHES = sys.version_info >= (3, 15)
 
 
 def test_code_that_no_compiler_made():
-    """Changed bytes give instructions or an error, never a crash."""
+    """Changed bytes give instructions, or one that is not known, never a crash."""
     rng = seeded("bytes")
     codes = [c for c in stdlib_codes(sample_modules()) if len(c.co_code) > 40]
     # CPython's own co_code writes past the end where the last instruction seems to have caches: 10 units at most.
     last = {"co_code": 24, "co_linetable": 0, "co_exceptiontable": 0}
-    refused = 0
+    refused = left_alone = 0
     for code in rng.sample(codes, 300):
         parts = {name: bytearray(getattr(code, name)) for name in ("co_code", "co_linetable", "co_exceptiontable")}
         for _ in range(rng.randrange(1, 4)):
             name, part = rng.choice([(n, p) for n, p in parts.items() if p and not (n == "co_code" and CRASHES)])
             part[rng.randrange(len(part) - last[name])] = rng.randrange(256)
         changed = code.replace(**{name: bytes(part) for name, part in parts.items()})
-        for what in (core._splice_decode, core._splice_encode):
-            try:
-                what(changed)
-            except RuntimeError:
-                refused += 1
-    assert 0 < refused < 600
+        left_alone += [row[0] for row in core._splice_decode(changed)] == ["Unknown"]
+        try:
+            core._splice_encode(changed)
+        except RuntimeError:
+            refused += 1
+    assert 0 < refused <= left_alone < 300

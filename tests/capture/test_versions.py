@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import dis
+import subprocess
 import sys
 import types
 import warnings
@@ -312,6 +314,60 @@ def test_a_default_factory_that_sets_the_key():
         return d["k"], d["k"], x
 
     same_in_all_regions(f, X)
+
+
+def test_functions_of_the_module_types_are_captured():
+    # It has a __getattr__ on 3.13, which was asked while it was captured, without end.
+    program = """
+import framejit as fj
+
+def f():
+    return __name__
+
+with fj.mark(f, "types", "types.*", stress="rewrite"):
+    assert f() == "__main__"
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+
+
+def test_names_of_functions_that_make_annotations():
+    # From 3.14 on; some patch levels name them when they are set.
+    source = "def f(x):\n def nested(a: x) -> int: pass\n return nested.__qualname__, nested.__annotate__.__qualname__, x"
+    world = {}
+    exec(compile(source, "<annotations>", "exec", dont_inherit=True), world)
+    if sys.version_info >= (3, 14):
+        assert "nested.__annotate__" in same_in_all_regions(world["f"], 3)
+
+
+def unusual_code(function):
+    """The function with code that no compiler made: tables that do not matter, and bytes that are no instruction."""
+    tables, bytes_ = twin(function), twin(function)
+    tables.__code__ = function.__code__.replace(co_exceptiontable=b"\xbf")  # ends in the middle of an entry
+    yield tables
+    if sys.version_info >= (3, 14):  # earlier ones crash
+        unknown = next(n for n in range(1, 256) if dis.opname[n] == f"<{n}>")
+        bytes_.__code__ = function.__code__.replace(co_code=bytes([unknown]) + function.__code__.co_code[1:])
+        yield bytes_
+
+
+def test_code_that_no_compiler_made_runs_as_it_is():
+    def f(x):
+        return x + 1
+
+    def outcome(function):
+        try:
+            return function(1)
+        except SystemError as error:
+            return str(error)
+
+    errors = fj.stats()["internal_errors"]
+    for g in unusual_code(f):
+        for stress in (None, 1):
+            expected = outcome(g)
+            marked, caller = jitted(twin(g), stress), jitted(lambda x, g=g: g(x), stress)
+            for _ in range(3):
+                assert outcome(marked) == outcome(caller) == expected
+    assert fj.stats()["internal_errors"] == errors
 
 
 def test_core_is_for_this_version():

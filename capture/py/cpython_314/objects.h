@@ -47,8 +47,23 @@ inline void copy_later_fields(PyFunctionObject* to, const PyFunctionObject* from
   Py_XSETREF(to->func_typeparams, Py_XNewRef(from->func_typeparams));
   Py_XSETREF(to->func_annotate, Py_XNewRef(from->func_annotate));
 }
+/// Does setting that function name it after its own? Later patch levels do so, where the compiler has not.
+inline const bool kNamesAnnotate = [] {
+  const Ref<> globals = Ref<>::steal(PyDict_New());
+  const char* source =
+      "def f(x: int): pass\n"
+      "named = f.__annotate__.__qualname__ != f.__annotate__.__code__.co_qualname\n";
+  const Ref<> ran = Ref<>::steal(globals ? PyRun_String(source, Py_file_input, globals.get(), globals.get()) : nullptr);
+  if (!ran) PyErr_Clear();
+  return ran && PyDict_GetItemString(globals.get(), "named") == Py_True;
+}();
 /// Sets the function that makes the annotations (3.14).
 inline void set_annotate(PyFunctionObject* function, PyObject* annotate) {
+  Ref<> name = kNamesAnnotate && PyFunction_Check(annotate)
+                   ? Ref<>::steal(PyUnicode_FromFormat("%U.__annotate__", function->func_qualname))
+                   : Ref<>();
+  if (name) Py_SETREF(reinterpret_cast<PyFunctionObject*>(annotate)->func_qualname, name.release());
+  else PyErr_Clear();
   Py_XSETREF(function->func_annotate, Py_NewRef(annotate));
 }
 /// Is the one reference to this argument of a C function that of the caller's stack, which drops it? A count of one may
