@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "capture/py/cpython/facts.h"
+#include "capture/py/interpreter.h"
 
 namespace framejit::ext {
 
@@ -175,7 +176,7 @@ class Machine {
       if (value) break;
       PyErr_Clear();
     }
-    if (!value) return Step::Refused;
+    if (!value || is_lazy_import(value)) return Step::Refused;  // reading it imports what it names
     if (instr.flag && !py::kNullBehindCallable) push({});
     const Step step = push_or_refuse(value);
     if (instr.flag && py::kNullBehindCallable) push({});
