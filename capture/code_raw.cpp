@@ -102,6 +102,7 @@ void RawCode::read_instructions(PyCodeObject* code) {
     if (!is_jump(form) && form != ArgForm::Back) continue;
     const uint32_t to = form == ArgForm::Forward ? instr.next_offset() + instr.arg : instr.next_offset() - instr.arg;
     require(to < count && index_of[to] >= 0, "jump into the middle of an instruction");
+    require(form != ArgForm::Backward || to < instr.next_offset(), "jump back that goes nowhere");
     instr.target = index_of[to];
   }
 }

@@ -65,7 +65,34 @@ void LoopTranslator::do_call(const Instr& i) {
   if (f->kind == ValueKind::Function) return enter_function(f, std::move(args));
   if (!f->is_constant()) throw NotCompiled{"a call of an object"};
   for (Typed& a : args) a = known(std::move(a));
+  if (is_extremum_of_kinds(f->object.get(), args)) return choose(f->object.get(), args);
   push(call_builtin(f->object.get(), args));
+}
+
+/// min() or max() of two numbers that are not of one type: which one it gives decides the type of what follows.
+bool LoopTranslator::is_extremum_of_kinds(PyObject* callable, const std::vector<Typed>& args) const {
+  if (args.size() != 2 || !args[0].is_number() || !args[1].is_number() || !PyCFunction_Check(callable)) return false;
+  if (args[0].kind == args[1].kind && (args[0].kind != Kind::Scalar || args[0].dtype == args[1].dtype)) return false;
+  PyObject* module = reinterpret_cast<PyCFunctionObject*>(callable)->m_module;
+  const char* name = reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;
+  return module && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, "builtins") == 0 &&
+         (std::strcmp(name, "min") == 0 || std::strcmp(name, "max") == 0);
+}
+
+void LoopTranslator::choose(PyObject* callable, const std::vector<Typed>& args) {
+  const bool most = std::strcmp(reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name, "max") == 0;
+  const cfg::Id second = truth(compare(most ? Py_GT : Py_LT, args[1], args[0]));
+  flush_pending();
+  State other = state_;
+  push(args[1]);
+  other.frames.back().stack.push_back(args[0]);
+  const cfg::Edge yes = edge_to(state_), no = edge_to(std::move(other));
+  cfg::Block& b = cfg_.blocks[block_];
+  b.end = cfg::Block::End::Branch;
+  b.condition = second;
+  b.to[0] = yes;
+  b.to[1] = no;
+  ended_ = true;
 }
 
 Typed LoopTranslator::call_builtin(PyObject* callable, std::vector<Typed>& args) {
@@ -150,8 +177,11 @@ Typed LoopTranslator::call_math(const char* name, std::vector<Typed>& args) {
   std::vector<cfg::Id> ids;
   for (Typed& a : args) {
     if (!a.is_number()) throw refused();
-    // Logarithms and roundings of ints, and conversions of large ones, are computed in another way.
-    if (a.is_integer() && !named("sqrt")) throw refused();
+    // Logarithms and roundings of ints are computed in another way.
+    const bool as_float = named("sqrt") || named("sin") || named("cos") || named("tan") || named("exp") ||
+                          named("atan") || named("fabs") || named("radians") || named("degrees") || named("atan2") ||
+                          named("pow");
+    if (a.is_integer() && !as_float) throw refused();
     ids.push_back(settled(as_f64(a)));
   }
   const cfg::Id x = ids[0];
@@ -232,7 +262,7 @@ void LoopTranslator::enter_function(Value* function, std::vector<Typed> args) {
   constexpr int kOther =
       CO_VARARGS | CO_VARKEYWORDS | CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE;
   if ((code->co_flags & kOther) || code->co_kwonlyargcount || code->co_nfreevars || code->co_ncellvars ||
-      code->co_argcount != static_cast<int>(args.size()))
+      code->co_argcount < static_cast<int>(args.size()))
     throw NotCompiled{"a call of " + name + " in a form that is not inlined"};
   if (state_.frames.size() >= kMostInlined) throw NotCompiled{"a recursive call of " + name};
   if (request_.options.leave_alone && request_.options.leave_alone(code))
@@ -243,6 +273,25 @@ void LoopTranslator::enter_function(Value* function, std::vector<Typed> args) {
   g.object = Ref<>::share(object->func_code);
   g.key = Ref<>::share(object->func_globals);
   session_.add_guard(std::move(g));
+  if (const auto missing = code->co_argcount - static_cast<int>(args.size()); missing > 0) {
+    const auto part = [&](int index) {
+      auto source = std::make_shared<Source>();
+      source->kind = SourceKind::Default;
+      source->base = function->source;
+      source->index = index;
+      return source;
+    };
+    PyObject* defaults = object->func_defaults;
+    const Py_ssize_t count = defaults && PyTuple_CheckExact(defaults) ? PyTuple_GET_SIZE(defaults) : 0;
+    if (missing > count) throw NotCompiled{"a call of " + name + " without an argument"};
+    executor_.guard(GuardKind::Length, part(-1), nullptr, nullptr, count);
+    for (int k = missing; k > 0; --k) {
+      Typed v;
+      v.kind = Kind::Object;
+      v.value = executor_.lazy(PyTuple_GET_ITEM(defaults, count - k), part(static_cast<int>(count) - k));
+      args.push_back(std::move(v));
+    }
+  }
   std::shared_ptr<const CodeView>& view = views_[code];
   if (!view) view = CodeView::decode(code);
   Frame callee{view, object->func_globals, object->func_builtins, 0, std::move(args), {}};

@@ -78,6 +78,14 @@ Typed LoopTranslator::imagined(Value* v) {
       return made;
     }
     case ValueKind::Iterator:
+      if (v->iterated == kOverSequence && !v->items.empty() && py::kIteratorSlots == 1) {
+        const Typed over = imagined(v->items[0]);
+        if (over.kind != Kind::View && over.kind != Kind::List) break;
+        made.kind = Kind::Iterator;
+        made.ids.push_back(unknown(cfg::Type::I64));
+        made.items.push_back(over);
+        return made;
+      }
       if (v->iterated != kOverRange) break;
       made.kind = Kind::RangeIterator;
       for (int k = 0; k < 3; ++k) made.ids.push_back(unknown(cfg::Type::I64));

@@ -876,8 +876,12 @@ Expected<std::shared_ptr<Region>, Break> LoopTranslator::run() {
   if (!translate_all(std::move(start))) return stays(given_up_, first_line_);
   if (session_.has_overlap()) return stays("arrays that overlap", 0);
   if (!goes_round()) return stays(first_why_.empty() ? "it never goes round" : first_why_, first_line_);
-  program_->line = instrs[head_].line;
-  program_->last_line = instrs[last_].line;
+  for (uint32_t i = head_; i <= last_; ++i) {
+    const int line = instrs[i].line;
+    if (line <= 0) continue;
+    program_->line = program_->line > 0 ? std::min(program_->line, line) : line;
+    program_->last_line = std::max(program_->last_line, line);
+  }
   auto region = std::make_shared<Region>();
   region->function = text_of(request_.view->code()->co_qualname);
   region->view = request_.view;

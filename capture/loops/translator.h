@@ -182,6 +182,8 @@ class LoopTranslator {
   // loop_calls.cpp
   void do_call(const Instr& i);
   Typed call_builtin(PyObject* callable, std::vector<Typed>& args);
+  bool is_extremum_of_kinds(PyObject* callable, const std::vector<Typed>& args) const;
+  void choose(PyObject* callable, const std::vector<Typed>& args);
   Typed call_math(const char* name, std::vector<Typed>& args);
   std::optional<Typed> call_numpy(PyObject* callable, std::vector<Typed>& args);
   void enter_function(Value* function, std::vector<Typed> args);

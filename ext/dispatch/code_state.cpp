@@ -7,6 +7,7 @@
 #include "capture/loops/translator.h"
 #include "capture/py/interpreter.h"
 #include "capture/python_names.h"
+#include "ext/arrays/numpy_api.h"
 #include "ext/arrays/numpy_implementation.h"
 #include "ext/arrays/tensor_object.h"
 #include "ext/dispatch/callees.h"
@@ -435,7 +436,10 @@ bool CodeState::is_hot(const Place& place, uint32_t head, const FrameView& frame
   return !estimates() || place.visits >= kHot || capture::rounds_before(*view(), head, frame) >= kHot;
 }
 
-bool CodeState::compiles_loops() const { return !settings_.fullgraph && !settings_.quiet; }
+/// NumPy 1 has other types for its scalars beside Python numbers.
+bool CodeState::compiles_loops() const {
+  return !settings_.fullgraph && !settings_.quiet && numpy_version().major >= 2;
+}
 
 /// Later captures end in front of the loops.
 void CodeState::note_element_loops() {
@@ -529,6 +533,12 @@ CodeState::Captured CodeState::compile_now(Place& place, uint32_t instr, const F
     auto loop = capture::capture_loop(request);
     if (loop) {
       outcome.region = std::move(*loop);
+      // What captures could not do there, at its iterable or in an inner loop, is done now.
+      constexpr uint32_t kIterable = 4;  // instructions that a break at the iterable is in front of the head
+      const uint32_t last = capture::last_of_nest(*view(), instr);
+      std::erase_if(breaks_, [&](const Break& b) {
+        return b.function == name() && b.instr + kIterable >= instr && b.instr <= last;
+      });
     } else {
       bytecode_loops_.insert(instr);
       element_loops_.erase(instr);

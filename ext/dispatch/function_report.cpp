@@ -62,7 +62,7 @@ Ref<> entry_record(const Entry& entry, int site, const std::string& why_given_up
   r.put("kind", std::string(site < 0      ? "function"
                             : region.loop ? "loop"
                                           : "region"))
-      .put("first_line", static_cast<int64_t>(instrs[region.entry].line))
+      .put("first_line", static_cast<int64_t>(region.loop ? region.loop->line : instrs[region.entry].line))
       .put("last_line", static_cast<int64_t>(region.loop ? region.loop->last_line : instrs[region.exit].line))
       .put("exits", exits.get())
       .put("returns", region.returns ? Py_True : Py_False)
