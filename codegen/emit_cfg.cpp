@@ -380,6 +380,7 @@ class CfgEmitter {
       else cc_.and_(gp(id), divisor - 1);
       return;
     }
+    if (cfg_.is_const(n.args[1]) && cfg_.at(n.args[1]).imm > 1) return emit_division_by(id, cfg_.at(n.args[1]).imm);
     const Gp quotient = cc_.newInt64(), rest = cc_.newInt64(), fix = cc_.newInt64(), zero = cc_.newInt64();
     const Gp divisor = gp(n.args[1]);
     const Label narrow = cc_.newLabel(), done = cc_.newLabel();
@@ -409,6 +410,33 @@ class CfgEmitter {
     cc_.div(rest.r32(), quotient.r32(), divisor.r32());
     cc_.bind(done);
     cc_.mov(gp(id), n.op == Op::FloorDiv ? quotient : rest);
+  }
+
+  /// By a product with the reciprocal (Granlund and Montgomery, 1994). Numbers below 0 are complemented before and
+  /// after, which rounds down: floor(n / d) == ~(~n / d).
+  void emit_division_by(Id id, int64_t divisor) {
+    const Node& n = cfg_.at(id);
+    // 2 ** bits is the least power of 2 that is not below the divisor; numbers have 63 bits.
+    const int bits = 64 - std::countl_zero(static_cast<uint64_t>(divisor - 1));
+    const auto reciprocal =
+        static_cast<uint64_t>((static_cast<unsigned __int128>(1) << (63 + bits)) / static_cast<uint64_t>(divisor)) + 1;
+    const Gp sign = cc_.newInt64(), number = cc_.newInt64(), high = cc_.newInt64(), factor = cc_.newInt64();
+    const Gp dividend = gp(n.args[0]);
+    cc_.mov(sign, dividend);
+    cc_.sar(sign, 63);
+    cc_.mov(number, dividend);
+    cc_.xor_(number, sign);
+    cc_.mov(factor, reciprocal);
+    cc_.mul(high, number, factor);
+    if (bits > 1) cc_.shr(high, bits - 1);
+    cc_.xor_(high, sign);
+    if (n.op == Op::FloorDiv) return void(cc_.mov(gp(id), high));
+    const Gp rest = cc_.newInt64();
+    cc_.mov(factor, divisor);
+    cc_.imul(high, factor);
+    cc_.mov(rest, dividend);
+    cc_.sub(rest, high);
+    cc_.mov(gp(id), rest);
   }
 
   void emit_float(Id id) {

@@ -183,7 +183,11 @@ Typed LoopTranslator::int_binary(int op_kind, const Typed& a, const Typed& b) {
   const bool natural = a.natural && b.natural;
   switch (op_kind) {
     case kAdd: return of_int(exact(Op::AddExact, x, y), natural);
-    case kSub: return of_int(exact(Op::SubExact, x, y));
+    case kSub: {
+      Typed made = of_int(exact(Op::SubExact, x, y));
+      made.seldom_negative = a.natural && cfg_.is_const(y) && cfg_.at(y).imm > 0;
+      return made;
+    }
     case kMul: return of_int(exact(Op::MulExact, x, y), natural);
     case kAnd:
     case kOr:
@@ -302,6 +306,18 @@ Typed LoopTranslator::scalar_binary(int op_kind, const Typed& a, const Typed& b)
     case kAnd: made = of_scalar(op(Op::And, Type::I64, x, y), type); break;
     case kOr: made = of_scalar(op(Op::Or, Type::I64, x, y), type); break;
     case kXor: made = of_scalar(op(Op::Xor, Type::I64, x, y), type); break;
+    case kShr:
+      check(op(Op::Below, Type::I64, y, integer(bits_of(type))));
+      made = of_scalar(op(Op::Shr, Type::I64, x, y), type);
+      made.natural = made.natural || a.natural;
+      break;
+    case kShl: {
+      check(op(Op::Below, Type::I64, y, integer(bits_of(type) - 1)));
+      const cfg::Id shifted = in_range(op(Op::Shl, Type::I64, x, y), type);
+      check(op(Op::Eq, Type::I64, op(Op::Shr, Type::I64, shifted, y), x));
+      made = of_scalar(shifted, type);
+      break;
+    }
     case kFloorDiv:
     case kRemainder:
       check(op(Op::Lt, Type::I64, integer(0), y));
@@ -384,7 +400,7 @@ cfg::Id LoopTranslator::index(const Typed& v, cfg::Id length) {
     throw NotCompiled{"an index that is no integer", true};
   cfg::Id at = v.ids[0];
   if (cfg_.is_const(at) && cfg_.at(at).imm < 0) at = op(Op::Add, Type::I64, at, length);
-  else if (!v.natural)
+  else if (!v.natural && !v.seldom_negative)  // such an index is left to the interpreter where it is below 0
     at = op(Op::Select, Type::I64, op(Op::Lt, Type::I64, at, integer(0)), op(Op::Add, Type::I64, at, length), at);
   check(op(Op::Below, Type::I64, at, length));
   return at;

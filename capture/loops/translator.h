@@ -39,16 +39,17 @@ struct Typed {
     Iterator
   };
   Kind kind = Kind::Unbound;
-  Value* value = nullptr;    // Object: what it is
-  int slot = -1;             // Object: the local that holds it since the entry. RangeIterator: place on the
-                             // stack of the entry, of one that was there
-  graph::DType dtype{};      // Scalar, View
-  int64_t origin = 0;        // a number: equal for what is one object; 0: not known yet
-  bool natural = false;      // Int, Scalar, RangeIterator: never below 0
-  uint32_t array = 0;        // View: place in LoopProgram::fetched
-  std::vector<cfg::Id> ids;  // its values: see LoopObject
-  std::vector<Typed> items;  // Tuple. Iterator: what it goes over
-  std::string holds;         // List: what its items are: f, i, or l and what the items of these are; "": not known
+  Value* value = nullptr;        // Object: what it is
+  int slot = -1;                 // Object: the local that holds it since the entry. RangeIterator: place on the
+                                 // stack of the entry, of one that was there
+  graph::DType dtype{};          // Scalar, View
+  int64_t origin = 0;            // a number: equal for what is one object; 0: not known yet
+  bool seldom_negative = false;  // Int: a natural number less a constant
+  bool natural = false;          // Int, Scalar, RangeIterator: never below 0
+  uint32_t array = 0;            // View: place in LoopProgram::fetched
+  std::vector<cfg::Id> ids;      // its values: see LoopObject
+  std::vector<Typed> items;      // Tuple. Iterator: what it goes over
+  std::string holds;             // List: what its items are: f, i, or l and what the items of these are; "": not known
 
   bool is_number() const {
     return kind == Kind::Int || kind == Kind::Bool || kind == Kind::Float || kind == Kind::Scalar;

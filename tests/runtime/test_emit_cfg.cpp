@@ -163,6 +163,31 @@ TEST(EmitCfg, OperatorsOnIntegers) {
     check_operator(op, Type::I64);
 }
 
+TEST(EmitCfg, DivisionsByConstants) {
+  for (const int64_t divisor : {int64_t{1}, int64_t{2}, int64_t{3}, int64_t{5}, int64_t{7}, int64_t{10}, int64_t{64},
+                                int64_t{641}, int64_t{1000003}, (int64_t{1} << 31) - 1, int64_t{1} << 40,
+                                (int64_t{1} << 62) + 1, std::numeric_limits<int64_t>::max()})
+    for (const Op op : {Op::FloorDiv, Op::FloorMod}) {
+      Cfg g;
+      g.blocks.emplace_back();
+      g.exits.resize(1);
+      const Id a = input(g, Type::I64, 0);
+      g.exits[0].values = {node(g, 0, op, Type::I64, a, constant(g, 0, divisor))};
+      g.blocks[0].end = cfg::Block::End::Leave;
+      g.blocks[0].exit = 0;
+      const Kernel kernel(g, Isa::Avx2);
+      std::vector<int64_t> numbers = edges(Type::I64);
+      for (int64_t k = -3; k <= 3; ++k)
+        for (const int64_t near : {divisor, -divisor, 5 * (divisor >> 3), int64_t{1} << 62})
+          numbers.push_back(near + k);
+      for (int64_t number : numbers) {
+        char* const pointers[] = {reinterpret_cast<char*>(&number)};
+        EXPECT_EQ(kernel.run({}, pointers).values[0], interpreted(g, {}, pointers).values[0])
+            << number << " by " << divisor;
+      }
+    }
+}
+
 TEST(EmitCfg, OperatorsOnFloats) {
   for (const Type type : {Type::F64, Type::F32})
     for (const Op op : {Op::Add, Op::Sub, Op::Mul, Op::Div, Op::Neg, Op::Abs, Op::Sqrt, Op::Floor, Op::Ceil, Op::Trunc,
