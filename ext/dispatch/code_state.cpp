@@ -433,7 +433,24 @@ bool CodeState::may_compile(Place& place, const LiveSlots& live) {
 /// Compiling a loop takes as long as some thousand rounds of it in the interpreter.
 bool CodeState::is_hot(const Place& place, uint32_t head, const FrameView& frame) {
   constexpr int64_t kHot = 32;  // rounds
-  return !estimates() || place.visits >= kHot || capture::rounds_before(*view(), head, frame) >= kHot;
+  if (!estimates() || place.visits >= kHot) return true;
+  const bool counts = view()->instrs()[head].op == capture::Opcode::ForIter;
+  // How long a `while` goes on cannot be told; a function that is marked by itself is worth it.
+  return counts ? capture::rounds_before(*view(), head, frame) >= kHot : keep_ == capture::CodeView::Keep::Code;
+}
+
+/// Is the site in a loop that is going to be compiled as a loop, once it has had more rounds?
+bool CodeState::waits_for_loop(const Place& place, uint32_t site, const FrameView& frame) {
+  if (!compiles_loops()) return false;
+  for (const uint32_t head : element_loops_) {
+    if (head > site) break;
+    if (bytecode_loops_.count(head) || !sites_[head]) continue;
+    if (head == site) return !is_hot(place, site, frame);
+    if (sites_[head]->entries.empty() && !sites_[head]->exhausted && sites_[head]->failures == 0 &&
+        site <= capture::last_of_nest(*view(), head))
+      return true;
+  }
+  return false;
 }
 
 /// NumPy 1 has other types for its scalars beside Python numbers.
@@ -808,9 +825,7 @@ bool CodeState::ask_place(Place& place, uint32_t site, const FrameView& frame, c
   }
   if (!entries.empty() && !forced) ++stats.guard_failures;
   ++place.visits;
-  if (element_loops_.count(site) && !bytecode_loops_.count(site) && entries.empty() && compiles_loops() &&
-      !is_hot(place, site, frame))
-    return false;
+  if (entries.empty() && waits_for_loop(place, site, frame)) return false;
   if (!may_compile(place, frame)) {
     if (PyErr_Occurred()) keep_error();
     note_lost(place);
