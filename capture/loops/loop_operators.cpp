@@ -51,7 +51,8 @@ const cfg::Function kFloatPower{"pow", reinterpret_cast<const void*>(&power), Ty
 int64_t replace(int64_t slot, PyObject* made) {
   auto** at = reinterpret_cast<PyObject**>(slot);
   if (!made) return PyErr_Clear(), 0;
-  if (!PyFloat_CheckExact(*at) && !PyLong_CheckExact(*at)) return Py_DECREF(made), 0;  // what goes may run code
+  if (!PyFloat_CheckExact(*at) && !PyLong_CheckExact(*at) && !PyBool_Check(*at))
+    return Py_DECREF(made), 0;  // what goes may run code
   PyObject* before = std::exchange(*at, made);
   Py_DECREF(before);
   return 1;
@@ -67,6 +68,7 @@ int64_t store_float(int64_t slot, int64_t bits) {
 }
 
 int64_t store_int(int64_t slot, int64_t value) { return replace(slot, PyLong_FromLongLong(value)); }
+int64_t store_bool(int64_t slot, int64_t value) { return replace(slot, PyBool_FromLong(value != 0)); }
 
 int64_t append_object(int64_t list, PyObject* made) {
   const Ref<> item = Ref<>::steal(made);
@@ -79,10 +81,12 @@ int64_t append_float(int64_t list, int64_t bits) {
 }
 
 int64_t append_int(int64_t list, int64_t value) { return append_object(list, PyLong_FromLongLong(value)); }
+int64_t append_bool(int64_t list, int64_t value) { return append_object(list, PyBool_FromLong(value != 0)); }
 
 #define FRAMEJIT_UPDATE(name) {#name, reinterpret_cast<const void*>(&name), Type::I64, 2, Type::I64}
 const cfg::Function kStoreFloat FRAMEJIT_UPDATE(store_float), kStoreInt FRAMEJIT_UPDATE(store_int),
-    kAppendFloat FRAMEJIT_UPDATE(append_float), kAppendInt FRAMEJIT_UPDATE(append_int);
+    kStoreBool FRAMEJIT_UPDATE(store_bool), kAppendFloat FRAMEJIT_UPDATE(append_float),
+    kAppendInt FRAMEJIT_UPDATE(append_int), kAppendBool FRAMEJIT_UPDATE(append_bool);
 #undef FRAMEJIT_UPDATE
 
 constexpr int64_t kExactInFloat = int64_t{1} << 53;
@@ -476,19 +480,22 @@ void LoopTranslator::update(const cfg::Function& function, cfg::Id a, cfg::Id b)
 void LoopTranslator::append(const Typed& list, const Typed& item) {
   if (item.kind == Kind::Float) update(kAppendFloat, list.ids[0], op(Op::Bits, Type::I64, item.ids[0]));
   else if (item.kind == Kind::Int) update(kAppendInt, list.ids[0], item.ids[0]);
-  else throw NotCompiled{"an append of what is no int or float"};
+  else if (item.kind == Kind::Bool) update(kAppendBool, list.ids[0], item.ids[0]);
+  else throw NotCompiled{"an append of what is no int, float or bool"};
 }
 
 void LoopTranslator::set_item(const Typed& container, const Typed& key, const Typed& value) {
   if (const std::optional<Typed> list = list_of(container)) {
-    const bool is_float = value.kind == Kind::Float && list->holds == "f";
-    if (!is_float && (value.kind != Kind::Int || list->holds != "i"))
-      throw NotCompiled{"an assignment of another type to an item of a list"};
+    const char* const held = value.kind == Kind::Float  ? "f"
+                             : value.kind == Kind::Int  ? "i"
+                             : value.kind == Kind::Bool ? "b"
+                                                        : "";
+    if (!*held || list->holds != held) throw NotCompiled{"an assignment of another type to an item of a list"};
     const cfg::Id at = index(key, load(list->ids[0], py::kListSize));
     const cfg::Id slot = op(Op::Add, Type::I64, load(list->ids[0], py::kListItems),
                             op(Op::Mul, Type::I64, at, integer(sizeof(PyObject*))));
-    if (is_float) update(kStoreFloat, slot, op(Op::Bits, Type::I64, value.ids[0]));
-    else update(kStoreInt, slot, value.ids[0]);
+    if (value.kind == Kind::Float) update(kStoreFloat, slot, op(Op::Bits, Type::I64, value.ids[0]));
+    else update(value.kind == Kind::Int ? kStoreInt : kStoreBool, slot, value.ids[0]);
     return;
   }
   const Typed* found = array_of(container);

@@ -201,6 +201,7 @@ std::string held_by(PyObject* list, int depth = 0) {
   PyObject* first = PyList_GET_SIZE(list) > 0 ? PyList_GET_ITEM(list, 0) : nullptr;
   if (first && PyFloat_CheckExact(first)) return "f";
   if (first && PyLong_CheckExact(first)) return "i";
+  if (first && PyBool_Check(first)) return "b";
   return first && PyList_CheckExact(first) && depth < kDeep ? "l" + held_by(first, depth + 1) : "";
 }
 
@@ -253,6 +254,12 @@ Typed LoopTranslator::item_of(const Typed& list, cfg::Id at) {
         check(op(cfg::Op::Below, cfg::Type::I64, op(cfg::Op::Add, cfg::Type::I64, tag, integer(1)), integer(3)));
         return of_int(op(cfg::Op::Mul, cfg::Type::I64, tag, digit));
       }
+    }
+    case 'b': {
+      const cfg::Id yes = op(cfg::Op::Eq, cfg::Type::I64, item, integer(reinterpret_cast<int64_t>(Py_True)));
+      const cfg::Id no = op(cfg::Op::Eq, cfg::Type::I64, item, integer(reinterpret_cast<int64_t>(Py_False)));
+      check(op(cfg::Op::Or, cfg::Type::I64, yes, no));
+      return of_bool(yes);
     }
     default: {
       check_type(item, &PyList_Type);

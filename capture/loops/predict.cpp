@@ -98,6 +98,7 @@ Typed LoopTranslator::imagined(Value* v) {
           const Typed first = imagined(v->items[0]);
           made.holds = first.kind == Kind::Float  ? "f"
                        : first.kind == Kind::Int  ? "i"
+                       : first.kind == Kind::Bool ? "b"
                        : first.kind == Kind::List ? "l" + first.holds
                                                   : "";
         }

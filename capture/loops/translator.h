@@ -49,7 +49,7 @@ struct Typed {
   uint32_t array = 0;            // View: place in LoopProgram::fetched
   std::vector<cfg::Id> ids;      // its values: see LoopObject
   std::vector<Typed> items;      // Tuple. Iterator: what it goes over
-  std::string holds;             // List: what its items are: f, i, or l and what the items of these are; "": not known
+  std::string holds;  // List: what its items are: f, i, b, or l and what the items of these are; "": not known
 
   bool is_number() const {
     return kind == Kind::Int || kind == Kind::Bool || kind == Kind::Float || kind == Kind::Scalar;

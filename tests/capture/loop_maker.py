@@ -216,7 +216,7 @@ def arguments(seed: int, call: int) -> tuple[Any, ...]:
     b = a if kinds.random() < 0.1 else a[1:] if kinds.random() < 0.1 else array(max(n, 2))
     m = array(max(n, 2), max(n, 2) + 1)
     x = kinds.choice((1.5, 2, True, 0.1, np.float64(0.5), np.float32(1.25), np.int64(3), np.int32(2), 2**70, None if call == 2 else -1.0))
-    number = kinds.choice((float, int, float, float, lambda v: v > 0, lambda v: int(v) * 2**40, str))
+    number = kinds.choice((float, int, float, float, lambda v: bool(v > 0), lambda v: int(v) * 2**40, str))
     items = [number(v) for v in made.integers(-4, 9, max(n, 2)) * kinds.choice((1, 0.5))]
     if kinds.random() < 0.2 and call:
         items[-1] = None

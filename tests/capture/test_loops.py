@@ -253,6 +253,40 @@ def test_lists_share_no_number_that_another_holds():
         check_same(run(doubles, make()), run(marked, make()), "doubles")
 
 
+def test_lists_of_numbers_are_read_and_written():
+    def sieve(n):
+        prime = [True] * (n + 1)
+        prime[0] = prime[1] = False
+        for i in range(2, n + 1):
+            if prime[i]:
+                for j in range(i * i, n + 1, i):
+                    prime[j] = False
+        return prime
+
+    def sums(rows):
+        out = []
+        for row in rows:
+            s = 0
+            for v in row:
+                s += v
+            out.append(s)
+        return out
+
+    def mixed(numbers):
+        s = 0.0
+        for i in range(len(numbers)):
+            s += numbers[i]
+            numbers[i] = s
+        return s
+
+    assert loops(compiled(sieve, 200))
+    assert loops(compiled(sums, [[i + j for j in range(40)] for i in range(50)]))
+    for odd in (2, True, None, 10**30, np.float64(1.5)):
+        numbers = [0.5 * i for i in range(100)]
+        numbers[70] = odd
+        compiled(mixed, numbers)
+
+
 class Stop(Exception):
     pass
 
