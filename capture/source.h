@@ -29,7 +29,7 @@ enum class SourceKind : uint8_t {
   Item,  // base[key] of an exact dict, or base[index] of an exact tuple or list
   Default,  // positional default `index` of the function `base`; with a key: keyword-only default; index -1 and no key:
             // the whole `__defaults__`, None where there are none
-  Self,     // __self__ of the bound method `base`, also of a builtin one; of an iterator, what it goes over
+  Self,     // __self__ of the bound method `base`, also of a builtin one; of an iterator, what it takes its items from
   Method,   // its __func__; of a builtin one the class's descriptor
   Cached,   // what the functools.lru_cache wrapper `base` keeps under the key made of `parts`; `name`: the arguments
 };

@@ -110,6 +110,23 @@ Typed LoopTranslator::call_builtin(PyObject* callable, std::vector<Typed>& args)
     range.natural = start.natural && cfg_.at(range.ids[2]).imm > 0;
     return range;
   }
+  if (is(&PyEnum_Type) && count >= 1 && count <= 2 && (count == 1 || args[1].kind == Kind::Int)) {
+    Typed number, joint;
+    number.kind = Kind::Iterator;
+    number.natural = count == 1 || args[1].natural;
+    number.ids = {count == 1 ? integer(0) : args[1].ids[0]};
+    joint.kind = Kind::Joint;
+    joint.holds = "e";
+    joint.items = {std::move(number), iterator_over(args[0])};
+    return joint;
+  }
+  if (is(&PyZip_Type) && count >= 1) {
+    Typed joint;
+    joint.kind = Kind::Joint;
+    joint.holds = "z";
+    for (const Typed& a : args) joint.items.push_back(iterator_over(a));
+    return joint;
+  }
   if (is(&PyFloat_Type) && count == 1 && args[0].is_number()) return of_float(settled(as_f64(args[0])));
   if (is(&PyBool_Type) && count == 1) return of_bool(truth(args[0]));
   const auto to_int = [&](cfg::Id value) {
@@ -350,23 +367,57 @@ bool LoopTranslator::load_append(const Typed& v, PyObject* name) {
   return true;
 }
 
-/// The next item of a list or array.
+/// Is there another item? A number that is not 0, or 1 for what never ends.
+cfg::Id LoopTranslator::has_more(const Typed& iterator) {
+  if (iterator.kind == Kind::RangeIterator) return op(Op::Ne, Type::I64, iterator.ids[1], integer(0));
+  if (iterator.kind == Kind::Joint) {
+    cfg::Id all = integer(1);
+    for (const Typed& part : iterator.items) all = op(Op::And, Type::I64, all, has_more(part));
+    return all;
+  }
+  if (iterator.items.empty()) return integer(1);
+  const Typed& over = iterator.items[0];
+  const cfg::Id length = over.kind == Kind::List ? load(over.ids[0], py::kListSize) : over.ids[1];
+  return op(Op::Lt, Type::I64, iterator.ids[0], length);
+}
+
+/// The next item of an iterator that has one.
+Typed LoopTranslator::take(Typed& iterator) {
+  if (iterator.kind == Kind::RangeIterator) {
+    const cfg::Id next = iterator.ids[0], step = iterator.ids[2];
+    iterator.ids = {op(Op::Add, Type::I64, next, step), op(Op::Sub, Type::I64, iterator.ids[1], integer(1)), step};
+    return of_int(next, iterator.natural);
+  }
+  if (iterator.kind == Kind::Joint) {
+    Typed tuple;
+    tuple.kind = Kind::Tuple;
+    for (Typed& part : iterator.items) {
+      Typed item = take(part);
+      if (item.is_number()) item.origin = ++origins_;
+      tuple.items.push_back(std::move(item));
+    }
+    return tuple;
+  }
+  const cfg::Id at = iterator.ids[0];
+  if (iterator.items.empty()) {
+    iterator.ids = {exact(Op::AddExact, at, integer(1))};
+    return of_int(at, iterator.natural);
+  }
+  iterator.ids = {op(Op::Add, Type::I64, at, integer(1))};
+  const Typed over = iterator.items[0];
+  return over.kind == Kind::List ? item_of(over, at) : get_item(over, of_int(at, true));
+}
+
+/// The next item of a list or array, or of several.
 void LoopTranslator::for_item(const Instr& i) {
   std::vector<Typed>& stack = frame().stack;
   Typed& iterator = stack[stack.size() - py::kIteratorSlots];
-  const Typed over = iterator.items[0];
-  const cfg::Id at = iterator.ids[0];
-  const cfg::Id length = over.kind == Kind::List ? load(over.ids[0], py::kListSize) : over.ids[1];
   const uint32_t behind = frame().view->behind(frame().pc);
   flush_pending();
   State ended = state_;
-  Frame& last = ended.frames.back();
-  const bool was_there = iterator.slot != -1;
-  if (!was_there) {
-    last.stack.resize(last.stack.size() - py::kIteratorSlots);
-    last.pc = static_cast<uint32_t>(i.arg);
-  }
-  const cfg::Id more = op(Op::Lt, Type::I64, at, length);
+  const bool was_there = iterator.object >= 0;
+  const cfg::Id more = has_more(iterator);
+  const uint32_t here = block_;
   if (was_there) {
     // The interpreter ends an iterator that was there.
     if (!state_.checkpoint) give_up("the state at the head of a loop cannot be kept");
@@ -376,12 +427,11 @@ void LoopTranslator::for_item(const Instr& i) {
     n.exit = exit_at(*state_.checkpoint, {});
     program_->exits.back().early = false;
     add(n);
-  }
-  iterator.ids = {op(Op::Add, Type::I64, at, integer(1))};
-  frame().pc = behind;
-  const uint32_t here = block_;
-  if (!was_there) {
+  } else {
     // The item is read in a block of its own, behind the test.
+    Frame& last = ended.frames.back();
+    last.stack.resize(last.stack.size() - py::kIteratorSlots);
+    last.pc = static_cast<uint32_t>(i.arg);
     const uint32_t inside = static_cast<uint32_t>(cfg_.blocks.size());
     cfg_.blocks.emplace_back();
     const cfg::Edge end = edge_to(std::move(ended));
@@ -392,33 +442,27 @@ void LoopTranslator::for_item(const Instr& i) {
     b.to[1] = end;
     block_ = inside;
   }
-  if (over.kind == Kind::List) {
-    push(item_of(over, at));
-  } else {
-    const std::size_t rank = (over.ids.size() - 1) / 2;
-    Typed key = of_int(at, true);
-    if (rank == 0) throw NotCompiled{"a loop over an array without axes"};
-    push(get_item(over, key));
-  }
+  Typed item = take(iterator);
+  frame().pc = behind;
+  push(std::move(item));
 }
 
-void LoopTranslator::get_iter() {
-  const Typed v = pop_known();
+/// An iterator over a list, an array or a range; what is one already stays itself.
+Typed LoopTranslator::iterator_over(const Typed& v) {
+  if (v.kind == Kind::Joint || v.kind == Kind::RangeIterator || v.kind == Kind::Iterator) return v;
   std::optional<Typed> over = list_of(v);
   if (!over)
     if (const Typed* array = array_of(v); array && array->ids.size() > 1) over = *array;
+  Typed iterator;
   if (over) {
-    Typed iterator;
+    if (over->kind == Kind::List && py::kIteratorSlots > 1) throw NotCompiled{"a loop over a list"};
     iterator.kind = Kind::Iterator;
+    iterator.natural = true;
     iterator.ids = {integer(0)};
     iterator.items = {*over};
-    if (over->kind == Kind::List && py::kIteratorSlots > 1) throw NotCompiled{"a loop over a list"};
-    push(std::move(iterator));
-    if constexpr (py::kIteratorSlots > 1) push(null());
-    return;
+    return iterator;
   }
-  if (v.kind != Kind::Range) throw NotCompiled{"a loop over what is no range"};
-  Typed iterator;
+  if (v.kind != Kind::Range) throw NotCompiled{"a loop over what is no range, array or list"};
   iterator.kind = Kind::RangeIterator;
   iterator.natural = v.natural;
   const cfg::Id start = v.ids[0], stop = v.ids[1], step = v.ids[2];
@@ -429,7 +473,11 @@ void LoopTranslator::get_iter() {
       size == 1 ? span : op(Op::FloorDiv, Type::I64, exact(Op::AddExact, span, integer(size - 1)), integer(size));
   const cfg::Id left = op(Op::Select, Type::I64, op(Op::Lt, Type::I64, integer(0), span), some, integer(0));
   iterator.ids = {start, left, step};
-  push(std::move(iterator));
+  return iterator;
+}
+
+void LoopTranslator::get_iter() {
+  push(iterator_over(pop_known()));
   if constexpr (py::kIteratorSlots > 1) push(null());
 }
 
@@ -455,11 +503,17 @@ void LoopTranslator::store(cfg::Id object, int offset, cfg::Id value) {
 
 /// An iterator that was there at the entry goes: whoever else holds it finds it where the loop has left it.
 void LoopTranslator::give_back(const Typed& v) {
-  if (v.slot == -1 || (v.kind != Kind::RangeIterator && v.kind != Kind::Iterator)) return;
+  if (v.object < 0 || (v.kind != Kind::RangeIterator && v.kind != Kind::Iterator && v.kind != Kind::Joint)) return;
   flush_pending();
-  const cfg::Id iterator = input(Op::Object, fetched(slot_source(SourceKind::Stack, -2 - v.slot, "")));
-  if (v.kind == Kind::RangeIterator) set_range(iterator, v.ids[0], v.ids[1]);
-  else store(iterator, py::kIteratorIndex, v.ids[0]);
+  const auto give = [&](const auto& self, const Typed& part) -> void {
+    for (const Typed& inner : part.items)
+      if (part.kind == Kind::Joint) self(self, inner);
+    if (part.kind == Kind::Joint) return;
+    const cfg::Id iterator = input(Op::Object, part.object);
+    if (part.kind == Kind::RangeIterator) set_range(iterator, part.ids[0], part.ids[1]);
+    else store(iterator, py::kIteratorIndex, part.ids[0]);
+  };
+  give(give, v);
   take_checkpoint(true);
 }
 
@@ -475,9 +529,8 @@ void LoopTranslator::for_iter(const Instr& i) {
   Frame& over = ended.frames.back();
   over.stack.resize(over.stack.size() - py::kIteratorSlots);
   over.pc = static_cast<uint32_t>(i.arg);
-  const bool was_there = iterator.slot != -1;
-  const cfg::Id object =
-      was_there ? input(Op::Object, fetched(slot_source(SourceKind::Stack, -2 - iterator.slot, ""))) : cfg::kNone;
+  const bool was_there = iterator.object >= 0;
+  const cfg::Id object = was_there ? input(Op::Object, iterator.object) : cfg::kNone;
   iterator.ids = {op(Op::Add, Type::I64, next, step), op(Op::Sub, Type::I64, left, integer(1)), step};
   const bool natural = iterator.natural;
   push(of_int(next, natural));

@@ -28,11 +28,14 @@ struct LoopObject {
     View,           // of array `index` of LoopProgram::fetched: address, then lengths, then strides
     Range,          // start, stop, step
     RangeIterator,  // next, how many are left, step
-    Advanced,       // the iterator over a range that is at this place of the stack: next, how many are left
+    Advanced,       // an iterator over a range, object `index` of LoopProgram::fetched: next, how many are left
     Tuple,          // parts
     Pointer,        // an object, by its address
     Iterator,       // over part 0: the next index
-    Resumed,        // the iterator that is at this place of the stack: the next index
+    Resumed,        // another iterator, object `index` of LoopProgram::fetched: the next index
+    Enumerate,      // over part 1, from the value of part 0 on
+    Zip,            // of its parts
+    Parts,          // an enumerate or zip object, `index` of LoopProgram::fetched, with its parts advanced
   } kind = Kind::Null;
   Ref<> object;
   uint32_t index = 0;

@@ -42,9 +42,9 @@ bool is_loop_head(const CodeView& view, uint32_t instr) {
 }
 
 int64_t rounds_before(const CodeView& view, uint32_t head, const LiveSlots& live) {
-  if (view.instrs()[head].op != Opcode::ForIter || live.depth < py::kIteratorSlots) return 0;
+  if (view.instrs()[head].op != Opcode::ForIter || live.depth < py::kIteratorSlots) return -1;
   PyObject* iterator = live.stack[live.depth - py::kIteratorSlots];
-  if (!iterator) return 0;
+  if (!iterator) return -1;
   const auto field = [iterator](int offset) {
     int64_t value;
     std::memcpy(&value, reinterpret_cast<const char*>(iterator) + offset, sizeof value);
@@ -53,7 +53,8 @@ int64_t rounds_before(const CodeView& view, uint32_t head, const LiveSlots& live
   if (Py_IS_TYPE(iterator, &PyRangeIter_Type))
     return field(py::kRangeLength) - (py::kRangeIndex >= 0 ? field(py::kRangeIndex) : 0);
   PyObject* sequence = py::sequence_of(iterator);
-  const Py_ssize_t length = sequence ? PyObject_LengthHint(sequence, 0) : 0;
+  if (!sequence) return -1;
+  const Py_ssize_t length = PyObject_LengthHint(sequence, 0);
   if (length < 0) return PyErr_Clear(), 0;
   return length - field(py::kIteratorIndex);
 }
@@ -187,7 +188,7 @@ void LoopTranslator::flush_pending() {
 // Checkpoints and exits.
 
 bool LoopTranslator::can_make(const Typed& v) const {
-  if (v.kind == Kind::Tuple || v.kind == Kind::Iterator)
+  if (v.kind == Kind::Tuple || v.kind == Kind::Iterator || v.kind == Kind::Joint)
     return std::all_of(v.items.begin(), v.items.end(), [&](const Typed& i) { return can_make(i); });
   return v.kind != Kind::Object || v.slot != -1 || v.value->source || v.value->is_constant();
 }
@@ -247,14 +248,19 @@ uint32_t LoopTranslator::object_of(LoopExit& exit, std::vector<cfg::Id>& values,
       break;
     case Kind::Range: o.kind = Made::Range; break;
     case Kind::RangeIterator:
-      o.kind = v.slot != -1 ? Made::Advanced : Made::RangeIterator;
-      o.index = static_cast<uint32_t>(place_on_stack(v.slot));
+      o.kind = v.object >= 0 ? Made::Advanced : Made::RangeIterator;
+      o.index = static_cast<uint32_t>(v.object);
       break;
     case Kind::List: o.kind = Made::Pointer; break;
     case Kind::Iterator:
-      o.kind = v.slot != -1 ? Made::Resumed : Made::Iterator;
-      o.index = static_cast<uint32_t>(place_on_stack(v.slot));
-      if (v.slot == -1) o.parts.push_back(object_of(exit, values, made, v.items[0]));
+      o.kind = v.object >= 0 ? Made::Resumed : v.items.empty() ? Made::Int : Made::Iterator;
+      o.index = static_cast<uint32_t>(v.object);
+      if (v.object < 0 && !v.items.empty()) o.parts.push_back(object_of(exit, values, made, v.items[0]));
+      break;
+    case Kind::Joint:
+      o.kind = v.object >= 0 ? Made::Parts : v.holds == "e" ? Made::Enumerate : Made::Zip;
+      o.index = static_cast<uint32_t>(v.object);
+      for (const Typed& part : v.items) o.parts.push_back(object_of(exit, values, made, part));
       break;
     case Kind::Tuple:
       o.kind = Made::Tuple;
@@ -340,11 +346,16 @@ void LoopTranslator::append_key(std::string& key, const Typed& v, Origins& origi
     case Kind::RangeIterator:
       key += v.natural ? '+' : '-';
       number(v.slot);
+      number(v.object);
       break;
     case Kind::List: key += v.holds + ","; break;
     case Kind::Iterator:
+    case Kind::Joint:
       number(v.slot);
-      append_key(key, v.items[0], origins);
+      number(v.object);
+      key += v.holds;
+      for (const Typed& i : v.items) append_key(key, i, origins);
+      key += ".";
       break;
     case Kind::Tuple:
       number(static_cast<int64_t>(v.items.size()));
@@ -691,7 +702,11 @@ void LoopTranslator::step(const Instr& i) {
     }
     case Opcode::GetIter: get_iter(); return next();
     case Opcode::ForIter:
-      return f.stack[f.stack.size() - py::kIteratorSlots].kind == Kind::Iterator ? for_item(i) : for_iter(i);
+      switch (f.stack[f.stack.size() - py::kIteratorSlots].kind) {
+        case Kind::Iterator:
+        case Kind::Joint: return for_item(i);
+        default: return for_iter(i);
+      }
     case Opcode::Call: return do_call(i);
     case Opcode::ReturnValue: return do_return(pop());
     case Opcode::ReturnConst: return do_return(literal(f.view->constant(i.arg)));
@@ -700,6 +715,103 @@ void LoopTranslator::step(const Instr& i) {
 }
 
 // The whole.
+
+/// An iterator that is there at the entry, of a kind whose position the loop keeps in registers; nothing for others.
+std::optional<Typed> LoopTranslator::iterator_at_entry(PyObject* o, const SourceRef& source) {
+  const auto node = [&](cfg::Op op, cfg::Id a, cfg::Id b) {
+    cfg::Node n;
+    n.op = op;
+    n.type = cfg::Type::I64;
+    n.args[0] = a;
+    n.args[1] = b;
+    return at_entry(n);
+  };
+  const auto guarded = [&](Typed::Kind kind) {
+    executor_.guard(GuardKind::Type, source, reinterpret_cast<PyObject*>(Py_TYPE(o)));
+    Typed v;
+    v.kind = kind;
+    v.object = static_cast<int>(fetched(source));
+    return v;
+  };
+  const auto field = [&](const Typed& v, int offset) {
+    cfg::Node n;
+    n.op = cfg::Op::Load;
+    n.type = cfg::Type::I64;
+    n.args[0] = input(cfg::Op::Object, v.object);
+    n.imm = offset;
+    return at_entry(n);
+  };
+  const auto now = [o](int offset) {
+    int64_t value;
+    std::memcpy(&value, reinterpret_cast<const char*>(o) + offset, sizeof value);
+    return value;
+  };
+  const auto inside = [&] {
+    auto of = std::make_shared<Source>();
+    of->kind = SourceKind::Self;
+    of->base = source;
+    return of;
+  };
+  if (Py_IS_TYPE(o, &PyRangeIter_Type)) {
+    Typed v = guarded(Kind::RangeIterator);
+    cfg::Id next = field(v, py::kRangeStart), left = field(v, py::kRangeLength);
+    const cfg::Id step = field(v, py::kRangeStep);
+    if constexpr (py::kRangeIndex >= 0) {
+      const cfg::Id done = field(v, py::kRangeIndex);
+      next = node(cfg::Op::Add, next, node(cfg::Op::Mul, done, step));
+      left = node(cfg::Op::Sub, left, done);
+    }
+    v.ids = {next, left, step};
+    if (now(py::kRangeStart) >= 0 && now(py::kRangeStep) > 0) {
+      v.natural = true;
+      entry_checks_.push_back(node(cfg::Op::Le, integer(0), next));
+      entry_checks_.push_back(node(cfg::Op::Lt, integer(0), step));
+    }
+    return v;
+  }
+  if (PyObject* sequence = py::sequence_of(o)) {
+    Typed object;
+    object.kind = Kind::Object;
+    object.value = executor_.lazy(sequence, inside());
+    Typed over = known(object);
+    if (const Typed* array = array_of(over)) over = *array;
+    else if (const std::optional<Typed> list = list_of(over)) over = *list;
+    if (over.kind == Kind::Object) return std::nullopt;
+    Typed v = guarded(Kind::Iterator);
+    v.natural = true;
+    v.ids = {field(v, py::kIteratorIndex)};
+    v.items = {std::move(over)};
+    return v;
+  }
+  PyObject* from = py::taken_from(o);
+  if (!from) return std::nullopt;
+  Typed joint = guarded(Kind::Joint);
+  if (Py_IS_TYPE(o, &PyEnum_Type)) {
+    if (now(py::kEnumerateLong) != 0) return std::nullopt;
+    std::optional<Typed> counted = iterator_at_entry(from, inside());
+    if (!counted) return std::nullopt;
+    entry_checks_.push_back(node(cfg::Op::Eq, field(joint, py::kEnumerateLong), integer(0)));
+    Typed number;
+    number.kind = Kind::Iterator;
+    number.object = joint.object;
+    number.ids = {field(joint, py::kIteratorIndex)};
+    joint.holds = "e";
+    joint.items = {std::move(number), std::move(*counted)};
+    return joint;
+  }
+  executor_.guard(GuardKind::Length, inside(), nullptr, nullptr, PyTuple_GET_SIZE(from));
+  joint.holds = "z";
+  for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(from); ++k) {
+    auto item = std::make_shared<Source>();
+    item->kind = SourceKind::Item;
+    item->base = inside();
+    item->index = static_cast<int>(k);
+    std::optional<Typed> part = iterator_at_entry(PyTuple_GET_ITEM(from, k), item);
+    if (!part) return std::nullopt;
+    joint.items.push_back(std::move(*part));
+  }
+  return joint.items.empty() ? std::nullopt : std::optional(joint);
+}
 
 void LoopTranslator::enter(State& state) {
   Frame f{request_.view, request_.frame.globals, request_.frame.builtins, request_.entry, {}, {}};
@@ -739,72 +851,10 @@ void LoopTranslator::enter(State& state) {
       continue;
     }
     const SourceRef source = slot_source(SourceKind::Stack, k, "");
-    if (Py_IS_TYPE(o, &PyRangeIter_Type)) {
-      executor_.guard(GuardKind::Type, source, reinterpret_cast<PyObject*>(&PyRangeIter_Type));
-      const cfg::Id iterator = input(cfg::Op::Object, fetched(source));
-      const auto field = [&](int offset) {
-        cfg::Node n;
-        n.op = cfg::Op::Load;
-        n.type = cfg::Type::I64;
-        n.args[0] = iterator;
-        n.imm = offset;
-        return at_entry(n);
-      };
-      const auto node = [&](cfg::Op op, cfg::Id a, cfg::Id b) {
-        cfg::Node n;
-        n.op = op;
-        n.type = cfg::Type::I64;
-        n.args[0] = a;
-        n.args[1] = b;
-        return at_entry(n);
-      };
-      cfg::Id next = field(py::kRangeStart), left = field(py::kRangeLength);
-      const cfg::Id step = field(py::kRangeStep);
-      if constexpr (py::kRangeIndex >= 0) {
-        const cfg::Id done = field(py::kRangeIndex);
-        next = node(cfg::Op::Add, next, node(cfg::Op::Mul, done, step));
-        left = node(cfg::Op::Sub, left, done);
-      }
-      Typed v;
-      v.kind = Kind::RangeIterator;
-      v.slot = slot;
-      v.ids = {next, left, step};
-      const auto now = [&](int offset) {
-        int64_t value;
-        std::memcpy(&value, reinterpret_cast<const char*>(o) + offset, sizeof value);
-        return value;
-      };
-      if (now(py::kRangeStart) >= 0 && now(py::kRangeStep) > 0) {
-        v.natural = true;
-        entry_checks_.push_back(node(cfg::Op::Le, integer(0), next));
-        entry_checks_.push_back(node(cfg::Op::Lt, integer(0), step));
-      }
-      f.stack.push_back(std::move(v));
+    if (std::optional<Typed> iterator = iterator_at_entry(o, source)) {
+      iterator->slot = slot;
+      f.stack.push_back(std::move(*iterator));
       continue;
-    }
-    if (PyObject* sequence = py::sequence_of(o)) {
-      executor_.guard(GuardKind::Type, source, reinterpret_cast<PyObject*>(Py_TYPE(o)));
-      auto of = std::make_shared<Source>();
-      of->kind = SourceKind::Self;
-      of->base = source;
-      Typed over = known(object(sequence, of, -1));
-      if (const Typed* array = array_of(over)) over = *array;
-      else if (const std::optional<Typed> list = list_of(over)) over = *list;
-      if (over.kind != Kind::Object) {
-        Typed v;
-        v.kind = Kind::Iterator;
-        v.slot = slot;
-        v.natural = true;
-        cfg::Node n;
-        n.op = cfg::Op::Load;
-        n.type = cfg::Type::I64;
-        n.args[0] = input(cfg::Op::Object, fetched(source));
-        n.imm = py::kIteratorIndex;
-        v.ids = {at_entry(n)};
-        v.items = {std::move(over)};
-        f.stack.push_back(std::move(v));
-        continue;
-      }
     }
     f.stack.push_back(object(o, source, slot));
   }

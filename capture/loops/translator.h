@@ -36,7 +36,8 @@ struct Typed {
     RangeIterator,
     Tuple,
     List,
-    Iterator
+    Iterator,
+    Joint
   };
   Kind kind = Kind::Unbound;
   Value* value = nullptr;        // Object: what it is
@@ -48,7 +49,8 @@ struct Typed {
   bool natural = false;          // Int, Scalar, RangeIterator: never below 0
   uint32_t array = 0;            // View: place in LoopProgram::fetched
   std::vector<cfg::Id> ids;      // its values: see LoopObject
-  std::vector<Typed> items;      // Tuple. Iterator: what it goes over
+  std::vector<Typed> items;      // Tuple. Iterator: what it goes over; none: it counts. Joint: iterators
+  int object = -1;               // iterators that were there at the entry: place in LoopProgram::fetched
   std::string holds;  // List: what its items are: f, i, b, or l and what the items of these are; "": not known
 
   bool is_number() const {
@@ -102,6 +104,7 @@ class LoopTranslator {
 
   // translator.cpp
   void enter(State& state);
+  std::optional<Typed> iterator_at_entry(PyObject* o, const SourceRef& source);
   bool translate_all(State start);
   bool goes_round() const;
   Typed imagined(Value* v);
@@ -193,6 +196,9 @@ class LoopTranslator {
   void get_iter();
   void for_iter(const Instr& i);
   void for_item(const Instr& i);
+  Typed iterator_over(const Typed& v);
+  cfg::Id has_more(const Typed& iterator);
+  Typed take(Typed& iterator);
   void set_range(cfg::Id iterator, cfg::Id next, cfg::Id left);
   void store(cfg::Id object, int offset, cfg::Id value);
   void give_back(const Typed& v);
@@ -237,7 +243,7 @@ class LoopTranslator {
 /// A nest of loops that begins at the request's entry, the head of a loop, as a region that runs as one function of
 /// machine code.
 Expected<std::shared_ptr<Region>, Break> capture_loop(const CaptureRequest& request);
-/// How many rounds the loop whose head a frame stands at has before it, if an iterator tells; else 0.
+/// How many rounds the loop whose head a frame stands at has before it, if an iterator tells; else -1.
 int64_t rounds_before(const CodeView& view, uint32_t head, const LiveSlots& live);
 /// Is the instruction the head of a loop?
 bool is_loop_head(const CodeView& view, uint32_t instr);

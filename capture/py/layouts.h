@@ -23,4 +23,15 @@ inline PyObject* sequence_of(PyObject* iterator) {
   return *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(iterator) + kIteratorSequence);
 }
 
+/// Of an enumerate object: its next number is where an iterator has its next index; an int of any size, or null.
+inline constexpr int kEnumerateLong = kIteratorSequence + 2 * sizeof(PyObject*);
+
+/// What an iterator takes its items from, borrowed: a sequence, the iterator that enumerate() counts, the iterators of
+/// zip().
+inline PyObject* taken_from(PyObject* iterator) {
+  if (PyObject* sequence = sequence_of(iterator)) return sequence;
+  if (!Py_IS_TYPE(iterator, &PyEnum_Type) && !Py_IS_TYPE(iterator, &PyZip_Type)) return nullptr;
+  return *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(iterator) + kIteratorSequence);
+}
+
 }  // namespace framejit::capture::py

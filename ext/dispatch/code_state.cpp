@@ -434,9 +434,9 @@ bool CodeState::may_compile(Place& place, const LiveSlots& live) {
 bool CodeState::is_hot(const Place& place, uint32_t head, const FrameView& frame) {
   constexpr int64_t kHot = 32;  // rounds
   if (!estimates() || place.visits >= kHot) return true;
-  const bool counts = view()->instrs()[head].op == capture::Opcode::ForIter;
+  const int64_t rounds = capture::rounds_before(*view(), head, frame);
   // How long a `while` goes on cannot be told; a function that is marked by itself is worth it.
-  return counts ? capture::rounds_before(*view(), head, frame) >= kHot : keep_ == capture::CodeView::Keep::Code;
+  return rounds < 0 ? keep_ == capture::CodeView::Keep::Code : rounds >= kHot;
 }
 
 /// Is the site in a loop that is going to be compiled as a loop, once it has had more rounds?

@@ -111,7 +111,7 @@ PyObject* fetch_index(PyObject* sequence, int64_t index) {
 PyObject* fetch_self(PyObject* method) {
   if (!method) return nullptr;
   if (PyMethod_Check(method)) return PyMethod_GET_SELF(method);
-  if (PyObject* sequence = capture::py::sequence_of(method)) return sequence;
+  if (PyObject* from = capture::py::taken_from(method)) return from;
   return Py_IS_TYPE(method, &PyCFunction_Type) ? PyCFunction_GET_SELF(method) : nullptr;
 }
 

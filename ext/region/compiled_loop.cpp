@@ -78,13 +78,13 @@ Expected<std::unique_ptr<CompiledLoop>, std::string> CompiledLoop::make(std::sha
 }
 
 Ref<> CompiledLoop::object(const LoopExit& exit, uint32_t index, const int64_t* values, const Matched& m,
-                           const capture::FrameView& frame, std::vector<Ref<>>& made) const {
-  if (!made[index]) made[index] = new_object(exit, index, values, m, frame, made);
+                           std::vector<Ref<>>& made) const {
+  if (!made[index]) made[index] = new_object(exit, index, values, m, made);
   return made[index];
 }
 
 Ref<> CompiledLoop::new_object(const LoopExit& exit, uint32_t index, const int64_t* values, const Matched& m,
-                               const capture::FrameView& frame, std::vector<Ref<>>& made) const {
+                               std::vector<Ref<>>& made) const {
   using Kind = LoopObject::Kind;
   const LoopObject& o = exit.objects[index];
   const int64_t* v = values + o.value;
@@ -117,26 +117,44 @@ Ref<> CompiledLoop::new_object(const LoopExit& exit, uint32_t index, const int64
       return range ? Ref<>::steal(PyObject_GetIter(range.get())) : Ref<>();
     }
     case Kind::Advanced: {
-      PyObject* iterator = frame.stack[o.index];
+      PyObject* iterator = fetched(o.index, m);
       advance(iterator, v[0], v[1]);
       return Ref<>::share(iterator);
     }
     case Kind::Pointer: return Ref<>::share(reinterpret_cast<PyObject*>(v[0]));
     case Kind::Iterator: {
-      const Ref<> over = object(exit, o.parts[0], values, m, frame, made);
+      const Ref<> over = object(exit, o.parts[0], values, m, made);
       Ref<> iterator = over ? Ref<>::steal(PyObject_GetIter(over.get())) : Ref<>();
       if (iterator) field(iterator.get(), py::kIteratorIndex) = v[0];
       return iterator;
     }
     case Kind::Resumed: {
-      PyObject* iterator = frame.stack[o.index];
+      PyObject* iterator = fetched(o.index, m);
       field(iterator, py::kIteratorIndex) = v[0];
       return Ref<>::share(iterator);
+    }
+    case Kind::Parts:
+      for (const uint32_t part : o.parts) object(exit, part, values, m, made);
+      return Ref<>::share(fetched(o.index, m));
+    case Kind::Enumerate: {
+      const Ref<> from = object(exit, o.parts[0], values, m, made), over = object(exit, o.parts[1], values, m, made);
+      if (!from || !over) return {};
+      return Ref<>::steal(
+          PyObject_CallFunctionObjArgs(reinterpret_cast<PyObject*>(&PyEnum_Type), over.get(), from.get(), nullptr));
+    }
+    case Kind::Zip: {
+      const Ref<> parts = Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(o.parts.size())));
+      for (std::size_t k = 0; parts && k < o.parts.size(); ++k) {
+        Ref<> part = object(exit, o.parts[k], values, m, made);
+        if (!part) return {};
+        PyTuple_SET_ITEM(parts.get(), static_cast<Py_ssize_t>(k), part.release());
+      }
+      return parts ? Ref<>::steal(PyObject_CallObject(reinterpret_cast<PyObject*>(&PyZip_Type), parts.get())) : Ref<>();
     }
     case Kind::Tuple: {
       Ref<> tuple = Ref<>::steal(PyTuple_New(static_cast<Py_ssize_t>(o.parts.size())));
       for (std::size_t k = 0; tuple && k < o.parts.size(); ++k) {
-        Ref<> part = object(exit, o.parts[k], values, m, frame, made);
+        Ref<> part = object(exit, o.parts[k], values, m, made);
         if (!part) return {};
         PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(k), part.release());
       }
@@ -146,7 +164,7 @@ Ref<> CompiledLoop::new_object(const LoopExit& exit, uint32_t index, const int64
   return {};
 }
 
-bool CompiledLoop::run(const Matched& m, const capture::FrameView& frame, capture::FrameUpdate& update) {
+bool CompiledLoop::run(const Matched& m, capture::FrameUpdate& update) {
   int64_t on_stack[kValuesOnStack];
   std::unique_ptr<int64_t[]> on_heap;
   if (most_values_ > kValuesOnStack) on_heap.reset(new int64_t[most_values_]);
@@ -174,7 +192,7 @@ bool CompiledLoop::run(const Matched& m, const capture::FrameView& frame, captur
   std::vector<Ref<>> made(exit.objects.size());
   bool complete = true;
   const auto make = [&](uint32_t index) -> PyObject* {
-    const Ref<> o = object(exit, index, values, m, frame, made);
+    const Ref<> o = object(exit, index, values, m, made);
     if (!o && exit.objects[index].kind != LoopObject::Kind::Null &&
         exit.objects[index].kind != LoopObject::Kind::Fetch) {
       complete = false;
@@ -188,7 +206,8 @@ bool CompiledLoop::run(const Matched& m, const capture::FrameView& frame, captur
       update.stack.push_back(make(exit.stack[i]));
     } else {
       const LoopObject::Kind kind = exit.objects[exit.stack[i]].kind;
-      if (kind == LoopObject::Kind::Advanced || kind == LoopObject::Kind::Resumed) Py_DECREF(make(exit.stack[i]));
+      if (kind == LoopObject::Kind::Advanced || kind == LoopObject::Kind::Resumed || kind == LoopObject::Kind::Parts)
+        Py_DECREF(make(exit.stack[i]));
       update.stack.push_back(nullptr);
     }
   }

@@ -22,7 +22,7 @@ class CompiledLoop {
 
   /// Runs the loop in a frame for which the guards hold. False: no memory for the objects at the exit, which are None
   /// then; an exception is set.
-  bool run(const Matched& m, const capture::FrameView& frame, capture::FrameUpdate& update);
+  bool run(const Matched& m, capture::FrameUpdate& update);
 
   /// Is it left in its middle so often that it gains nothing?
   bool is_hopeless() const {
@@ -37,9 +37,9 @@ class CompiledLoop {
   static constexpr int64_t kFewExits = 256;
 
   capture::Ref<> object(const capture::LoopExit& exit, uint32_t index, const int64_t* values, const Matched& m,
-                        const capture::FrameView& frame, std::vector<capture::Ref<>>& made) const;
+                        std::vector<capture::Ref<>>& made) const;
   capture::Ref<> new_object(const capture::LoopExit& exit, uint32_t index, const int64_t* values, const Matched& m,
-                            const capture::FrameView& frame, std::vector<capture::Ref<>>& made) const;
+                            std::vector<capture::Ref<>>& made) const;
   PyObject* fetched(uint32_t index, const Matched& m) const { return guards_->object(m, operands_[index]); }
 
   std::shared_ptr<capture::LoopProgram> program_;

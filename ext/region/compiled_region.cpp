@@ -577,7 +577,7 @@ Outcome Entry::enter_loop(const capture::FrameView& frame, capture::FrameUpdate&
   // NumPy's scalars report underflow too, if they are asked to.
   if (ErrState::current().watched() & FE_UNDERFLOW) return Outcome::Declined;
   ++stats.kernel_calls;
-  const bool complete = loop_->run(s.matched, frame, update);
+  const bool complete = loop_->run(s.matched, update);
   if (loop_->is_hopeless() && !unprofitable_) {
     unprofitable_ = kLeft;
     streak_ = kDemoteAfter - 1;

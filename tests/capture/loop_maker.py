@@ -149,7 +149,13 @@ class LoopMaker:
         roll = self.random.random()
         if roll < 0.2:
             name = f"v{depth}"
-            self.emit(indent, f"for {name} in {self.pick('a', 'l', 'b', 'm[0]', 'l', 'm')}:")
+            over = self.pick("a", "l", "b", "m[0]", "l", "m")
+            if self.random.random() < 0.3:
+                self.names.append(f"w{name}")
+                over = self.pick(f"enumerate({over})", f"zip({over}, a)", f"zip(range(n), {over})", f"enumerate({over}, k)")
+                self.emit(indent, f"for w{name}, {name} in {over}:")
+            else:
+                self.emit(indent, f"for {name} in {over}:")
             self.names.append(name)
             self.round(indent + 1, depth)
         elif roll < 0.8:

@@ -287,6 +287,45 @@ def test_lists_of_numbers_are_read_and_written():
         compiled(mixed, numbers)
 
 
+def test_enumerate_and_zip():
+    def weighted(x, w):
+        s, last = 0.0, -1
+        for i, v in enumerate(x):
+            s += v * i
+            last = i
+        for v, k in zip(x, w):
+            s += v * k
+        for i, (v, k) in enumerate(zip(x, w), 5):
+            s -= v * k * i
+        return s, last, i
+
+    def firsts(x, n):
+        pairs, numbers = zip(x, range(n)), enumerate(x)
+        for i, v in numbers:
+            if v > 50.0:
+                break
+        for v, k in pairs:
+            if k > 40:
+                break
+        return i, k, list(pairs), list(numbers)
+
+    def inner(m):
+        s = 0.0
+        for row in m:
+            for i, v in enumerate(row):
+                for j, w in zip(range(i), row):
+                    s += v * w - j
+        return s
+
+    x = np.arange(100.0)
+    for w in (np.linspace(1.0, 2.0, 100), np.linspace(1.0, 2.0, 60), np.arange(100).tolist()):
+        assert len(loops(compiled(weighted, x, w))) >= 3
+    for n in (30, 60, 200):
+        assert loops(compiled(firsts, x, n))
+        assert loops(compiled(firsts, x.tolist(), n))
+    assert loops(compiled(inner, np.linspace(0.0, 1.0, 400).reshape(10, 40)))
+
+
 class Stop(Exception):
     pass
 
