@@ -540,7 +540,16 @@ class CfgEmitter {
       case Op::Poll: cc_.cmp(asmjit::x86::byte_ptr(poll_), 0); return void(cc_.j(Cond::kNE, exit(n.exit)));
       case Op::Call:
       case Op::Update: return emit_call(id);
-      case Op::Bits: return void(cc_.vmovq(gp(id), xmm(n.args[0])));
+      case Op::Bits: {
+        // Not by vmovq: of a spilled register asmjit 1.9 makes a form that loads another register.
+        if (!has_cell_) {
+          has_cell_ = true;
+          cell_ = cc_.newStack(8, 8);
+          cell_.setSize(8);
+        }
+        cc_.vmovsd(cell_, xmm(n.args[0]));
+        return void(cc_.mov(gp(id), cell_));
+      }
       case Op::Select: return emit_select(id);
       case Op::ToF64: {
         const Xmm result = xmm(id);
@@ -595,6 +604,8 @@ class CfgEmitter {
   std::vector<bool> wanted_, taken_;
   std::vector<Label> blocks_, exits_;
   uint32_t next_ = kNone;
+  bool has_cell_ = false;
+  Mem cell_;  // on the stack: what goes from a vector register to a general one
   Gp symbols_, pointers_, objects_, out_, poll_;
 };
 

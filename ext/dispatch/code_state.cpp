@@ -715,6 +715,7 @@ void CodeState::announce(const Entry& entry, int64_t number) {
     std::string text;
     for (const codegen::KernelCode& kernel : entry.plan().program().kernels)
       text += "; " + kernel.name + "\n" + kernel.listing + "\n";
+    if (entry.loop()) text += "; loop\n" + entry.loop()->listing() + "\n";
     emit(Channel::Asm, std::move(record().put("text", text)));
   }
   if (events_on(Channel::Perf)) {
@@ -884,7 +885,9 @@ bool CodeState::ask_verified(Place& place, uint32_t site, const FrameView& frame
   }
   Ref<> prediction;
   const std::shared_ptr<Entry> entry = entry_for(place, site, frame);
-  if (entry && !is_passed_before_exit(entry->region()) && entry->predict(frame, prediction) == Outcome::Done)
+  // What a compiled loop stores is stored for good.
+  if (entry && !entry->loop() && !is_passed_before_exit(entry->region()) &&
+      entry->predict(frame, prediction) == Outcome::Done)
     pending_[frame.locals] = {std::move(prediction), entry->region().exit};
   if (PyErr_Occurred()) PyErr_Clear();
   return false;

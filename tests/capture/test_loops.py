@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import signal
 import sys
 import threading
@@ -324,6 +325,23 @@ def test_enumerate_and_zip():
         assert loops(compiled(firsts, x, n))
         assert loops(compiled(firsts, x.tolist(), n))
     assert loops(compiled(inner, np.linspace(0.0, 1.0, 400).reshape(10, 40)))
+
+
+def test_numbers_outlive_calls_and_appends():
+    def bisection(problems):
+        roots = []
+        for c in range(1, problems + 1):
+            low, high = 0.0, 10.0
+            while high - low > 1e-10:
+                middle = (low + high) / 2
+                if (math.exp(low) - c * low - 2.0) * (math.exp(middle) - c * middle - 2.0) <= 0:
+                    high = middle
+                else:
+                    low = middle
+            roots.append(low)
+        return roots
+
+    assert loops(compiled(bisection, 40))
 
 
 class Stop(Exception):
