@@ -435,8 +435,11 @@ bool CodeState::is_hot(const Place& place, uint32_t head, const FrameView& frame
   constexpr int64_t kHot = 32;  // rounds
   if (!estimates() || place.visits >= kHot) return true;
   const int64_t rounds = capture::rounds_before(*view(), head, frame);
-  // How long a `while` goes on cannot be told; a function that is marked by itself is worth it.
-  return rounds < 0 ? keep_ == capture::CodeView::Keep::Code : rounds >= kHot;
+  // How long a `while` or an inner loop goes on cannot be told; a function that is marked by itself is worth it.
+  const uint32_t last = capture::last_of_nest(*view(), head);
+  bool unknown = rounds < 0;
+  for (uint32_t i = head + 1; i < last && !unknown; ++i) unknown = rounds > 0 && capture::is_loop_head(*view(), i);
+  return rounds >= kHot || (unknown && keep_ == capture::CodeView::Keep::Code);
 }
 
 /// Is the site in a loop that is going to be compiled as a loop, once it has had more rounds?
@@ -446,6 +449,7 @@ bool CodeState::waits_for_loop(const Place& place, uint32_t site, const FrameVie
     if (head > site) break;
     if (bytecode_loops_.count(head) || !sites_[head]) continue;
     if (head == site) return !is_hot(place, site, frame);
+    if (capture::is_loop_head(*view(), site)) continue;  // an inner loop
     if (sites_[head]->entries.empty() && !sites_[head]->exhausted && sites_[head]->failures == 0 &&
         site <= capture::last_of_nest(*view(), head))
       return true;

@@ -420,6 +420,22 @@ def test_generators_closures_and_callees():
     assert loops(compiled(inner, np.linspace(0.0, 1.0, 200), 200))
 
 
+def test_few_rounds_of_long_loops(monkeypatch):
+    monkeypatch.setattr(fj.config, "profitability", "measure")
+
+    def sweeps(a, steps):
+        for _ in range(steps):
+            for i in range(1, len(a) - 1):
+                a[i] = (a[i - 1] + a[i] + a[i + 1]) / 3.0
+        return a
+
+    assert loops(compiled(sweeps, np.linspace(0.0, 1.0, 100), 3))
+    with fj.mark(sweeps):  # one of them is compiled, the outer one once it has had many rounds
+        before = fj.stats()["frames_captured"]
+        sweeps(np.linspace(0.0, 1.0, 100), 3)
+        assert fj.stats()["frames_captured"] > before
+
+
 def test_a_global_that_changes():
     world = {"RATE": 0.5}
     exec("def decays(n):\n    s = 1.0\n    for i in range(n):\n        s = s * RATE + i\n    return s", world)
