@@ -24,7 +24,7 @@ constexpr std::size_t kMostInlined = 12;
 using One = double (*)(double);
 using Two = double (*)(double, double);
 
-// What the functions of the module math end in, for finite numbers with finite results.
+// The C functions that the math module calls, for finite arguments with finite results.
 #define FRAMEJIT_ONE(name) {#name, reinterpret_cast<const void*>(static_cast<One>(std::name)), Type::F64, 1, Type::F64}
 #define FRAMEJIT_TWO(name) {#name, reinterpret_cast<const void*>(static_cast<Two>(std::name)), Type::F64, 2, Type::F64}
 const cfg::Function kMath[] = {FRAMEJIT_ONE(sin),   FRAMEJIT_ONE(cos),   FRAMEJIT_ONE(tan),     FRAMEJIT_ONE(asin),
@@ -157,6 +157,7 @@ Typed LoopTranslator::call_builtin(PyObject* callable, std::vector<Typed>& args)
     const Typed& v = args[0];
     const cfg::Id id = settled(v.ids[0]);
     Typed made = v;
+    made.origin = 0;  // another object
     made.natural = true;
     if (type_of(id) != Type::I64) {
       made.ids = {op(Op::Abs, type_of(id), id)};
@@ -171,6 +172,7 @@ Typed LoopTranslator::call_builtin(PyObject* callable, std::vector<Typed>& args)
         return v.is_number() && v.kind == args[0].kind && v.dtype == args[0].dtype && v.kind != Kind::Bool;
       })) {
     Typed best = args[0];
+    best.origin = 0;  // it may be any of them
     best.ids = {settled(best.ids[0])};
     for (std::size_t k = 1; k < count; ++k) {
       const cfg::Id other = settled(args[k].ids[0]), now = best.ids[0];
@@ -260,7 +262,7 @@ std::optional<Typed> LoopTranslator::call_numpy(PyObject* callable, std::vector<
     settled(x);
     settled(y);
     const bool most = is("maximum");
-    // What is no number wins.
+    // NaN is propagated.
     const cfg::Id first = op(Op::Or, Type::I64, op(Op::Ne, Type::I64, x, x),
                              most ? op(Op::Le, Type::I64, y, x) : op(Op::Le, Type::I64, x, y));
     check(op(Op::Ne, Type::I64,

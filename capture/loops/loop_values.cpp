@@ -1,4 +1,4 @@
-// What existing objects are to a compiled loop: numbers and arrays are inputs, anything else is known as itself.
+// Existing objects in a compiled loop: numbers and arrays become inputs, other objects are constants.
 #include <algorithm>
 
 #include "capture/loops/translator.h"
@@ -54,14 +54,14 @@ Typed LoopTranslator::literal(PyObject* object) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i) v.items.push_back(literal(PyTuple_GET_ITEM(object, i)));
     return v;
   }
+  if (const auto known_one = literals_.find(object); known_one != literals_.end()) return known_one->second;
   Typed v;
   v.kind = Kind::Object;
   v.value = session_.constant(object);
   Typed number = of_value(v.value);
   if (!number.is_number()) return v;
-  int64_t& origin = literals_[object];
-  if (origin == 0) origin = ++origins_;
-  number.origin = origin;
+  number.origin = ++origins_;
+  literals_.emplace(object, number);
   return number;
 }
 
@@ -195,7 +195,7 @@ const Typed* LoopTranslator::array_of(const Typed& v) {
 
 namespace {
 
-/// What the items of a list are, by the first of them.
+/// The kind of the items of a list, by its first item.
 std::string held_by(PyObject* list, int depth = 0) {
   constexpr int kDeep = 4;
   PyObject* first = PyList_GET_SIZE(list) > 0 ? PyList_GET_ITEM(list, 0) : nullptr;

@@ -218,7 +218,10 @@ uint32_t LoopTranslator::object_of(LoopExit& exit, std::vector<cfg::Id>& values,
   using Made = LoopObject::Kind;
   if (v.is_number() && v.origin != 0) {
     const auto [at, first] = made.emplace(v.origin, exit.objects.size());
-    if (!first) return static_cast<uint32_t>(at->second);
+    if (!first) {
+      FRAMEJIT_CHECK(values[exit.objects[at->second].value] == v.ids[0], "one object, two numbers");
+      return static_cast<uint32_t>(at->second);
+    }
   }
   LoopObject o;
   o.value = static_cast<uint32_t>(values.size());
@@ -411,7 +414,10 @@ cfg::Edge LoopTranslator::edge_to(State state) {
             visit(part, !part.is_number() || part.origin == 0 || seen.insert(part.origin).second);
           });
   };
+  std::map<int64_t, cfg::Id> numbers;
   for_each([&](Typed& part, bool alone) {
+    if (part.is_number() && part.origin != 0)
+      FRAMEJIT_CHECK(numbers.emplace(part.origin, part.ids[0]).first->second == part.ids[0], "one object, two numbers");
     if (alone) edge.args.insert(edge.args.end(), part.ids.begin(), part.ids.end());
   });
   if (!first) return edge;

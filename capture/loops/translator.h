@@ -21,7 +21,7 @@
 
 namespace framejit::capture {
 
-/// What a variable or a stack entry is, as far as the compiled loop knows.
+/// The static type of a variable or a stack entry, and its SSA values.
 struct Typed {
   enum class Kind : uint8_t {
     Unbound,
@@ -237,7 +237,7 @@ class LoopTranslator {
   uint64_t steps_ = 0;
   int checkpoints_ = 0;
   int64_t origins_ = 0;
-  std::unordered_map<PyObject*, int64_t> literals_;  // origins
+  std::unordered_map<PyObject*, Typed> literals_;  // of the code's constants, which live as long as it
 };
 
 /// A nest of loops that begins at the request's entry, the head of a loop, as a region that runs as one function of

@@ -122,7 +122,7 @@ class LoopMaker:
         elif roll < 0.86 and depth < 2:
             self.loop(indent, depth + 1)
         elif roll < 0.89:
-            self.emit(indent, "s, t = t, s")
+            self.emit(indent, self.pick("s, t = t, s", "t = abs(s)", "u = max(s, t)", "u = t = min(s, x, t)", "t = +s", "s = x = round(t)"))
         elif roll < 0.92 and self.indices:
             self.emit(indent, f"if {self.condition()}:")
             self.emit(indent + 1, self.pick("break", "continue", "break", "return s, t", "raise ValueError(str(s))"))

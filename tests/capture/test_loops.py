@@ -178,6 +178,30 @@ def test_one_object_stays_one_object():
     compiled(aliases, np.arange(1.0, 65.0))
 
 
+def test_functions_that_may_give_their_argument_give_another_value():
+    def of_ints(n):
+        s = t = u = k = 0
+        for i in range(n):
+            k = i * 3 % 7 - 3
+            t = abs(k)
+            u = max(k, i, 5)
+            s += t * 10 + u + k
+        return s, t, u, k
+
+    def of_elements(x):
+        s = 0.0
+        for i in range(len(x)):
+            v = x[i]
+            w = abs(v)
+            m = min(v, x[0])
+            n = max(float(v), 0.25)
+            s += w - m + n
+        return s, v, w, m, n
+
+    compiled(of_ints, 60)
+    compiled(of_elements, np.linspace(-3.0, 2.0, 60))
+
+
 def test_arrays_that_overlap_are_read_and_written_in_order():
     def shifted(a, b):
         for i in range(len(b)):

@@ -39,7 +39,7 @@ inline bool signal_pending() { return _Py_atomic_load_relaxed(&_PyRuntime.ceval.
 inline bool eval_breaker_set(PyThreadState* tstate) {
   return _Py_atomic_load_relaxed(&tstate->interp->ceval.eval_breaker) != 0;
 }
-/// What is not 0 once eval_breaker_set(), for machine code: its lowest byte.
+/// The address of the eval breaker, for machine code: its lowest byte is nonzero while eval_breaker_set().
 inline const void* eval_breaker(PyThreadState* tstate) { return &tstate->interp->ceval.eval_breaker; }
 /// Room for two more levels of recursion: what a region takes the place of may need them, and would raise.
 inline bool has_headroom(PyThreadState* tstate) { return tstate->recursion_remaining >= 2; }

@@ -43,7 +43,7 @@ inline bool signal_pending() { return _Py_atomic_load_int_relaxed(&_PyRuntime.si
 inline bool eval_breaker_set(PyThreadState* tstate) {
   return (_Py_atomic_load_uintptr_relaxed(&tstate->eval_breaker) & _PY_EVAL_EVENTS_MASK) != 0;
 }
-/// What is not 0 once eval_breaker_set(), for machine code: its lowest byte.
+/// The address of the eval breaker, for machine code: its lowest byte is nonzero while eval_breaker_set().
 inline const void* eval_breaker(PyThreadState* tstate) { return &tstate->eval_breaker; }
 /// Room for two more levels of recursion: what a region takes the place of may need them, and would raise.
 inline bool has_headroom(PyThreadState* tstate) { return tstate->py_recursion_remaining >= 2; }
