@@ -125,9 +125,9 @@ std::unique_ptr<DirectCalls> DirectCalls::make(const CodeView& view, const std::
   const Ref<> bytecode = bytes_of(written.code), lines = bytes_of(written.linetable),
               handlers = bytes_of(written.exceptiontable), names = extended_names(user);
   if (bytecode && lines && handlers && names)
-    made->code_ = Ref<PyCodeObject>::steal(py::code_like(user, bytecode.get(), lines.get(), handlers.get(),
-                                                         user->co_consts, user->co_stacksize, user->co_flags,
-                                                         names.get()));
+    made->code_ =
+        Ref<PyCodeObject>::steal(py::code_like(user, bytecode.get(), lines.get(), handlers.get(), user->co_consts,
+                                               user->co_stacksize, user->co_flags, names.get()));
   if (!made->code_) return PyErr_Clear(), nullptr;
   // CPython keeps the bytes that it gives here: whoever asks sees an attribute.
   Ref<> last = Ref<>::steal(PyTuple_GET_ITEM(made->code_->co_names, index));

@@ -216,10 +216,11 @@ uint32_t LoopTranslator::fetched(const SourceRef& source) {
 
 uint32_t LoopTranslator::object_of(LoopExit& exit, std::vector<cfg::Id>& values, Origins& made, const Typed& v) {
   using Made = LoopObject::Kind;
-  if (v.is_number() && v.origin != 0) {
+  if (v.is_single() && v.origin != 0) {
     const auto [at, first] = made.emplace(v.origin, exit.objects.size());
     if (!first) {
-      FRAMEJIT_CHECK(values[exit.objects[at->second].value] == v.ids[0], "one object, two numbers");
+      FRAMEJIT_CHECK(std::equal(v.ids.begin(), v.ids.end(), values.begin() + exit.objects[at->second].value),
+                     "one object, two numbers");
       return static_cast<uint32_t>(at->second);
     }
   }
@@ -244,6 +245,8 @@ uint32_t LoopTranslator::object_of(LoopExit& exit, std::vector<cfg::Id>& values,
     case Kind::Bool: o.kind = Made::Bool; break;
     case Kind::Float: o.kind = Made::Float; break;
     case Kind::Scalar: o.kind = Made::Scalar; break;
+    case Kind::Complex: o.kind = Made::Complex; break;
+    case Kind::ComplexScalar: o.kind = Made::ComplexScalar; break;
     case Kind::View:
       o.kind = Made::View;
       o.index = v.array;
@@ -327,7 +330,7 @@ void LoopTranslator::leave(std::string why) {
 void LoopTranslator::append_key(std::string& key, const Typed& v, Origins& origins) const {
   key += static_cast<char>('a' + static_cast<int>(v.kind));
   const auto number = [&key](int64_t n) { key += std::to_string(n) + ","; };
-  if (v.is_number() && v.origin != 0) {
+  if (v.is_single() && v.origin != 0) {
     const auto [at, first] = origins.emplace(v.origin, origins.size());
     if (!first) key += "=" + std::to_string(at->second);
   }
@@ -411,13 +414,13 @@ cfg::Edge LoopTranslator::edge_to(State state) {
       for (std::vector<Typed>* all : {&frame.locals, &frame.stack})
         for (Typed& v : *all)
           for_each_part(v, [&](Typed& part) {
-            visit(part, !part.is_number() || part.origin == 0 || seen.insert(part.origin).second);
+            visit(part, !part.is_single() || part.origin == 0 || seen.insert(part.origin).second);
           });
   };
-  std::map<int64_t, cfg::Id> numbers;
+  std::map<int64_t, std::vector<cfg::Id>> numbers;
   for_each([&](Typed& part, bool alone) {
-    if (part.is_number() && part.origin != 0)
-      FRAMEJIT_CHECK(numbers.emplace(part.origin, part.ids[0]).first->second == part.ids[0], "one object, two numbers");
+    if (part.is_single() && part.origin != 0)
+      FRAMEJIT_CHECK(numbers.emplace(part.origin, part.ids).first->second == part.ids, "one object, two numbers");
     if (alone) edge.args.insert(edge.args.end(), part.ids.begin(), part.ids.end());
   });
   if (!first) return edge;
@@ -427,15 +430,19 @@ cfg::Edge LoopTranslator::edge_to(State state) {
   if (state.frames.size() == 1 && ++versions_[f.pc] > kMostVersions)
     give_up("its variables have too many combinations of types");
   cfg_.blocks.emplace_back();
-  std::map<int64_t, cfg::Id> shared;
+  std::map<int64_t, std::vector<cfg::Id>> shared;
   for_each([&](Typed& part, bool alone) {
-    for (cfg::Id& id : part.ids) id = alone ? cfg_.add_param(edge.block, cfg_.at(id).type) : shared.at(part.origin);
-    if (alone && part.is_number()) shared[part.origin] = part.ids[0];
+    if (!alone) {
+      part.ids = shared.at(part.origin);
+      return;
+    }
+    for (cfg::Id& id : part.ids) id = cfg_.add_param(edge.block, cfg_.at(id).type);
+    if (part.is_single()) shared[part.origin] = part.ids;
   });
   // Later rounds bring other objects.
   std::map<int64_t, int64_t> renamed;
   for_each([&](Typed& part, bool) {
-    if (!part.is_number() || part.origin == 0) return;
+    if (!part.is_single() || part.origin == 0) return;
     int64_t& fresh = renamed[part.origin];
     if (fresh == 0) fresh = ++origins_;
     part.origin = fresh;
@@ -842,8 +849,9 @@ void LoopTranslator::enter(State& state) {
     }
     Typed v = object(o, slot_source(SourceKind::Local, k, text_of(view.local_name(k))), k);
     // One version of the loop, not one for its first round and one for the others.
-    if (assigned[static_cast<std::size_t>(k)] && (PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyBool_Check(o)))
-      if (Typed number = known(v); number.is_number()) v = std::move(number);
+    if (assigned[static_cast<std::size_t>(k)] &&
+        (PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyBool_Check(o) || PyComplex_CheckExact(o)))
+      if (Typed number = known(v); number.is_single()) v = std::move(number);
     f.locals.push_back(std::move(v));
   }
   for (int k = 0; k < request_.frame.depth; ++k) {
@@ -928,7 +936,11 @@ Expected<std::shared_ptr<Region>, Break> LoopTranslator::run() {
     return Unexpected<Break>{std::move(b)};
   };
   State start;
-  enter(start);
+  try {
+    enter(start);
+  } catch (const NotCompiled& reason) {
+    return stays(reason.why, 0);
+  }
   if (!translate_all(std::move(start))) return stays(given_up_, first_line_);
   if (session_.has_overlap()) return stays("arrays that overlap", 0);
   if (!goes_round()) return stays(first_why_.empty() ? "it never goes round" : first_why_, first_line_);

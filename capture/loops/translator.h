@@ -31,6 +31,8 @@ struct Typed {
     Bool,
     Float,
     Scalar,
+    Complex,
+    ComplexScalar,
     View,
     Range,
     RangeIterator,
@@ -44,7 +46,7 @@ struct Typed {
   int slot = -1;                 // Object: the local that holds it since the entry. RangeIterator: place on the
                                  // stack of the entry, of one that was there
   graph::DType dtype{};          // Scalar, View
-  int64_t origin = 0;            // a number: equal for what is one object; 0: not known yet
+  int64_t origin = 0;            // is_single(): equal for what is one object; 0: not known yet
   bool seldom_negative = false;  // Int: a natural number less a constant
   bool natural = false;          // Int, Scalar, RangeIterator: never below 0
   uint32_t array = 0;            // View: place in LoopProgram::fetched
@@ -56,6 +58,9 @@ struct Typed {
   bool is_number() const {
     return kind == Kind::Int || kind == Kind::Bool || kind == Kind::Float || kind == Kind::Scalar;
   }
+  bool is_complex() const { return kind == Kind::Complex || kind == Kind::ComplexScalar; }
+  /// One object, whose identity `origin` stands for.
+  bool is_single() const { return is_number() || is_complex(); }
   /// An array, or what may be one.
   bool is_array() const;
   bool is_integer() const {
@@ -128,7 +133,7 @@ class LoopTranslator {
   Typed pop();
   Typed pop_known();
   void push(Typed v) {
-    if (v.is_number() && v.origin == 0) v.origin = ++origins_;
+    if (v.is_single() && v.origin == 0) v.origin = ++origins_;
     frame().stack.push_back(std::move(v));
   }
   [[noreturn]] void give_up(std::string why) const;
@@ -164,6 +169,20 @@ class LoopTranslator {
   static Typed of_scalar(cfg::Id id, graph::DType dtype);
   cfg::Id as_f64(const Typed& v);
   cfg::Id settled(cfg::Id id);
+
+  // loop_complex.cpp
+  static Typed of_complex(cfg::Id real, cfg::Id imaginary, bool of_numpy);
+  Typed as_complex(const Typed& v);
+  Typed complex_result(cfg::Id real, cfg::Id imaginary, bool of_numpy, bool may_recover);
+  Typed complex_product(const Typed& x, const Typed& y, bool of_numpy);
+  Typed complex_quotient(const Typed& x, const Typed& y, bool of_numpy);
+  Typed complex_power(const Typed& x, const Typed& y, bool of_numpy);
+  Typed complex_binary(int op, const Typed& a, const Typed& b);
+  Typed complex_unary(Opcode op, const Typed& v);
+  Typed complex_compare(int op, const Typed& a, const Typed& b);
+  Typed complex_part(const Typed& v, const std::string& name);
+  Typed complex_length(const Typed& v);
+  Typed make_complex(const std::vector<Typed>& args);
 
   // loop_operators.cpp
   Typed binary(int nb, const Typed& a, const Typed& b);
