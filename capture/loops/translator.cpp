@@ -581,6 +581,7 @@ void LoopTranslator::step(const Instr& i) {
     case Opcode::StoreFast: {
       Typed v = pop();
       if (v.kind == Kind::Null) throw NotCompiled{"a variable that is unbound again"};
+      if (v.is_iterator()) throw NotCompiled{kHeldIterator};
       if (state_.frames.size() == 1) stored_[static_cast<std::size_t>(i.arg)] = true;
       frame().locals[static_cast<std::size_t>(i.arg)] = std::move(v);
       return next();
@@ -663,6 +664,8 @@ void LoopTranslator::step(const Instr& i) {
       tuple.kind = Kind::Tuple;
       tuple.items.assign(std::make_move_iterator(f.stack.end() - i.arg), std::make_move_iterator(f.stack.end()));
       f.stack.resize(f.stack.size() - static_cast<std::size_t>(i.arg));
+      for (const Typed& item : tuple.items)
+        if (item.is_iterator()) throw NotCompiled{kHeldIterator};
       push(std::move(tuple));
       return next();
     }
@@ -737,6 +740,9 @@ std::optional<Typed> LoopTranslator::iterator_at_entry(PyObject* o, const Source
     Typed v;
     v.kind = kind;
     v.object = static_cast<int>(fetched(source));
+    for (const auto& [before, of] : iterators_)
+      entry_checks_.push_back(node(cfg::Op::Ne, input(cfg::Op::Object, v.object), input(cfg::Op::Object, of)));
+    iterators_.emplace(o, v.object);
     return v;
   };
   const auto field = [&](const Typed& v, int offset) {
@@ -752,6 +758,7 @@ std::optional<Typed> LoopTranslator::iterator_at_entry(PyObject* o, const Source
     std::memcpy(&value, reinterpret_cast<const char*>(o) + offset, sizeof value);
     return value;
   };
+  if (iterators_.count(o) != 0) return std::nullopt;  // what one takes from it the other would not miss
   const auto inside = [&] {
     auto of = std::make_shared<Source>();
     of->kind = SourceKind::Self;
@@ -857,10 +864,13 @@ void LoopTranslator::enter(State& state) {
       continue;
     }
     const SourceRef source = slot_source(SourceKind::Stack, k, "");
-    if (std::optional<Typed> iterator = iterator_at_entry(o, source)) {
-      iterator->slot = slot;
-      f.stack.push_back(std::move(*iterator));
-      continue;
+    // Others belong to loops around the nest, which may go over the same object: they stay where they are.
+    if (view.instrs()[head_].op == Opcode::ForIter && k == request_.frame.depth - py::kIteratorSlots) {
+      if (std::optional<Typed> iterator = iterator_at_entry(o, source)) {
+        iterator->slot = slot;
+        f.stack.push_back(std::move(*iterator));
+        continue;
+      }
     }
     f.stack.push_back(object(o, source, slot));
   }

@@ -58,6 +58,7 @@ struct Typed {
   }
   /// An array, or what may be one.
   bool is_array() const;
+  bool is_iterator() const { return kind == Kind::RangeIterator || kind == Kind::Iterator || kind == Kind::Joint; }
   bool is_integer() const {
     return kind == Kind::Int || kind == Kind::Bool || (kind == Kind::Scalar && !graph::is_float(dtype));
   }
@@ -97,6 +98,8 @@ class LoopTranslator {
     uint32_t block;
   };
   using Origins = std::map<int64_t, std::size_t>;
+  /// Whoever else holds it would not see it advance.
+  static constexpr const char* kHeldIterator = "an iterator that a variable holds";
   struct NotCompiled {
     std::string why;
     bool on_array = false;  // an operation on a whole array, which a region does better
@@ -228,6 +231,7 @@ class LoopTranslator {
   std::vector<bool> written_;                       // by graph param
   std::map<std::size_t, PyObject*> array_objects_;  // by graph param: alive during capture
   std::vector<bool> stored_;                        // by local
+  std::map<PyObject*, int> iterators_;              // of the entry, with their places in LoopProgram::fetched
   std::vector<cfg::Id> entry_checks_;               // what the loop relies upon of the entry's values
   const graph::Graph* imagined_graph_ = nullptr;    // of values that are known by their types only
   static constexpr int kImagined = 1 << 20;         // `slot` of such an array

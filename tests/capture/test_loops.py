@@ -351,6 +351,70 @@ def test_enumerate_and_zip():
     assert loops(compiled(inner, np.linspace(0.0, 1.0, 400).reshape(10, 40)))
 
 
+def test_an_iterator_that_two_names_hold():
+    def pairs(it, other):
+        s = 0
+        for a, b in zip(it, other):
+            s += a * 10 + b
+        return s
+
+    def nested(it):
+        s = 0
+        for a in it:
+            for b in it:
+                s += b
+                if s % 7 == 6:
+                    break
+            s += 1000 + a
+        return s
+
+    def twice(x, n):
+        s, it, other = 0, None, None
+        for i in range(n):
+            it = other = enumerate(x)
+            for j, v in it:
+                if j > 2 + i:
+                    break
+            for j, v in it:
+                s += j
+            for p, q in zip(enumerate(x), other):
+                s += p[0] * q[1]
+        return s, it is other
+
+    def drained(it):
+        s = 0
+        for j, v in it:
+            s += j * v
+            if j > 2:
+                return s, it
+        return s, it
+
+    def handed_on(x, n):
+        s = 0
+        for i in range(n):
+            s, it = drained(enumerate(x))
+            for j, v in it:
+                s += j
+        return s
+
+    def fresh(of, same):
+        it = iter(of)
+        return it, it if same else iter(of)
+
+    for of in (range(50), list(range(50)), np.arange(50)):
+        marked = fj.jit(pairs)
+        for same in (False, False, True, False, True):
+            check_same(run(pairs, fresh(of, same)), run(marked, fresh(of, same)), f"{of}, {same}")
+        assert loops(marked)
+        for function in (pairs, nested):
+            marked = fj.jit(function)
+            for _ in range(3):
+                args = lambda: fresh(of, True)[: 1 + (function is pairs)]  # noqa: E731
+                check_same(run(function, args()), run(marked, args()), f"{function.__name__} of {of}")
+        compiled(twice, of, 40)
+        compiled(handed_on, of, 40)
+
+
 def test_numbers_outlive_calls_and_appends():
     def bisection(problems):
         roots = []
