@@ -174,7 +174,7 @@ class LoopMaker:
         else:
             name = f"w{depth}"
             self.emit(indent, f"{name} = 0")
-            more = f" and {self.condition()}" if self.random.random() < 0.4 else ""
+            more = f" and ({self.condition()})" if self.random.random() < 0.4 else ""
             self.emit(indent, f"while {name} < {self.pick('n', '4', 'len(a)')}{more}:")
             self.emit(indent + 1, f"{name} += {self.pick('1', '1', '2')}")
             self.indices.append(name)
