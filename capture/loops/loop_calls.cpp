@@ -397,7 +397,7 @@ Typed LoopTranslator::take(Typed& iterator) {
     tuple.kind = Kind::Tuple;
     for (Typed& part : iterator.items) {
       Typed item = take(part);
-      if (item.is_number()) item.origin = ++origins_;
+      name(item);
       tuple.items.push_back(std::move(item));
     }
     return tuple;

@@ -216,12 +216,10 @@ uint32_t LoopTranslator::fetched(const SourceRef& source) {
 
 uint32_t LoopTranslator::object_of(LoopExit& exit, std::vector<cfg::Id>& values, Origins& made, const Typed& v) {
   using Made = LoopObject::Kind;
-  if (v.is_number() && v.origin != 0) {
-    const auto [at, first] = made.emplace(v.origin, exit.objects.size());
-    if (!first) {
-      FRAMEJIT_CHECK(values[exit.objects[at->second].value] == v.ids[0], "one object, two numbers");
-      return static_cast<uint32_t>(at->second);
-    }
+  if (const auto at = made.find(v.origin); v.origin != 0 && at != made.end()) {
+    FRAMEJIT_CHECK(std::equal(v.ids.begin(), v.ids.end(), values.begin() + exit.objects[at->second].value),
+                   "one object, two values");
+    return static_cast<uint32_t>(at->second);
   }
   LoopObject o;
   o.value = static_cast<uint32_t>(values.size());
@@ -270,6 +268,7 @@ uint32_t LoopTranslator::object_of(LoopExit& exit, std::vector<cfg::Id>& values,
       for (const Typed& item : v.items) o.parts.push_back(object_of(exit, values, made, item));
       break;
   }
+  if (v.origin != 0) made.emplace(v.origin, exit.objects.size());
   exit.objects.push_back(std::move(o));
   return static_cast<uint32_t>(exit.objects.size() - 1);
 }
@@ -327,7 +326,7 @@ void LoopTranslator::leave(std::string why) {
 void LoopTranslator::append_key(std::string& key, const Typed& v, Origins& origins) const {
   key += static_cast<char>('a' + static_cast<int>(v.kind));
   const auto number = [&key](int64_t n) { key += std::to_string(n) + ","; };
-  if (v.is_number() && v.origin != 0) {
+  if (v.origin != 0) {
     const auto [at, first] = origins.emplace(v.origin, origins.size());
     if (!first) key += "=" + std::to_string(at->second);
   }
@@ -410,14 +409,12 @@ cfg::Edge LoopTranslator::edge_to(State state) {
     for (Frame& frame : state.frames)
       for (std::vector<Typed>* all : {&frame.locals, &frame.stack})
         for (Typed& v : *all)
-          for_each_part(v, [&](Typed& part) {
-            visit(part, !part.is_number() || part.origin == 0 || seen.insert(part.origin).second);
-          });
+          for_each_part(v, [&](Typed& part) { visit(part, part.origin == 0 || seen.insert(part.origin).second); });
   };
-  std::map<int64_t, cfg::Id> numbers;
+  std::map<int64_t, std::vector<cfg::Id>> values;
   for_each([&](Typed& part, bool alone) {
-    if (part.is_number() && part.origin != 0)
-      FRAMEJIT_CHECK(numbers.emplace(part.origin, part.ids[0]).first->second == part.ids[0], "one object, two numbers");
+    if (part.origin != 0)
+      FRAMEJIT_CHECK(values.emplace(part.origin, part.ids).first->second == part.ids, "one object, two values");
     if (alone) edge.args.insert(edge.args.end(), part.ids.begin(), part.ids.end());
   });
   if (!first) return edge;
@@ -427,15 +424,16 @@ cfg::Edge LoopTranslator::edge_to(State state) {
   if (state.frames.size() == 1 && ++versions_[f.pc] > kMostVersions)
     give_up("its variables have too many combinations of types");
   cfg_.blocks.emplace_back();
-  std::map<int64_t, cfg::Id> shared;
+  std::map<int64_t, std::vector<cfg::Id>> shared;
   for_each([&](Typed& part, bool alone) {
-    for (cfg::Id& id : part.ids) id = alone ? cfg_.add_param(edge.block, cfg_.at(id).type) : shared.at(part.origin);
-    if (alone && part.is_number()) shared[part.origin] = part.ids[0];
+    if (alone)
+      for (cfg::Id& id : part.ids) id = cfg_.add_param(edge.block, cfg_.at(id).type);
+    if (part.origin != 0) part.ids = shared.emplace(part.origin, part.ids).first->second;
   });
   // Later rounds bring other objects.
   std::map<int64_t, int64_t> renamed;
   for_each([&](Typed& part, bool) {
-    if (!part.is_number() || part.origin == 0) return;
+    if (part.origin == 0) return;
     int64_t& fresh = renamed[part.origin];
     if (fresh == 0) fresh = ++origins_;
     part.origin = fresh;

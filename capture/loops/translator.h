@@ -44,7 +44,7 @@ struct Typed {
   int slot = -1;                 // Object: the local that holds it since the entry. RangeIterator: place on the
                                  // stack of the entry, of one that was there
   graph::DType dtype{};          // Scalar, View
-  int64_t origin = 0;            // a number: equal for what is one object; 0: not known yet
+  int64_t origin = 0;            // of what has an identity: equal for what is one object; 0: not known yet
   bool seldom_negative = false;  // Int: a natural number less a constant
   bool natural = false;          // Int, Scalar, RangeIterator: never below 0
   uint32_t array = 0;            // View: place in LoopProgram::fetched
@@ -56,6 +56,8 @@ struct Typed {
   bool is_number() const {
     return kind == Kind::Int || kind == Kind::Bool || kind == Kind::Float || kind == Kind::Scalar;
   }
+  /// Made by the loop, or a number: variables that hold one of these must hold one object at an exit.
+  bool has_identity() const { return is_number() || kind == Kind::Tuple || kind == Kind::View || kind == Kind::Range; }
   /// An array, or what may be one.
   bool is_array() const;
   bool is_iterator() const { return kind == Kind::RangeIterator || kind == Kind::Iterator || kind == Kind::Joint; }
@@ -131,8 +133,13 @@ class LoopTranslator {
   Typed pop();
   Typed pop_known();
   void push(Typed v) {
-    if (v.is_number() && v.origin == 0) v.origin = ++origins_;
+    name(v);
     frame().stack.push_back(std::move(v));
+  }
+  void name(Typed& v) {
+    if (v.has_identity() && v.origin == 0) v.origin = ++origins_;
+    if (v.kind == Typed::Kind::Tuple)
+      for (Typed& item : v.items) name(item);
   }
   [[noreturn]] void give_up(std::string why) const;
 

@@ -415,6 +415,34 @@ def test_an_iterator_that_two_names_hold():
         compiled(handed_on, of, 40)
 
 
+def test_two_names_of_one_object():
+    def tuples(x):
+        pair = other = fresh = None
+        for i in range(len(x)):
+            pair = other = (i, x[i])
+            fresh = (i, x[i])
+            if i > 50:
+                pair = ((other, 1), other)
+        return pair is other, pair[0][0] is pair[1], fresh is other, pair[1] is other, pair
+
+    def rows(m):
+        row = other = None
+        for row in m:
+            other = row
+            span = same = range(len(row))
+            last = m[0]
+        return row is other, span is same, last is m[0], row, span
+
+    def numbers(x):
+        for v in x:
+            u = t = +v
+        return u is v, u is t, v, u
+
+    assert loops(compiled(tuples, np.arange(100.0)))
+    assert loops(compiled(rows, np.arange(200.0).reshape(50, 4)))
+    assert loops(compiled(numbers, np.arange(100.0)))
+
+
 def test_numbers_outlive_calls_and_appends():
     def bisection(problems):
         roots = []
