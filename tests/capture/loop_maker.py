@@ -127,7 +127,7 @@ class LoopMaker:
             self.emit(indent, f"if {self.condition()}:")
             self.emit(indent + 1, self.pick("break", "continue", "break", "return s, t", "raise ValueError(str(s))"))
         elif roll < 0.94:
-            self.emit(indent, self.pick("log.append(s)", "log.append(float(t))", "l.append(s) if len(l) < 40 else None", "print(type(s).__name__)", "u = a[0:2]", "row = m[0]", "a[0] = a[1] = x"))
+            self.emit(indent, self.pick("log.append(s)", "log.append(float(t))", "l.append(s) if len(l) < 40 else None", "print(type(s).__name__)", "u = a[0:2]", "row = m[0]", "a[0] = a[1] = x", "p = q = (s, t)", "row = q = m[k]", "p = row", "held = iter(range(n))", "held = enumerate(a)", "held = zip(l, a)", "held = iter(l)"))
         else:
             self.emit(indent, f"{self.element()}, t = {self.expression(1)}, {self.expression(1)}")
 
@@ -149,7 +149,7 @@ class LoopMaker:
         roll = self.random.random()
         if roll < 0.2:
             name = f"v{depth}"
-            over = self.pick("a", "l", "b", "m[0]", "l", "m")
+            over = self.pick("a", "l", "b", "m[0]", "l", "m", "held", "zip(held, held)", "enumerate(held)")
             if self.random.random() < 0.3:
                 self.names.append(f"w{name}")
                 over = self.pick(f"enumerate({over})", f"zip({over}, a)", f"zip(range(n), {over})", f"enumerate({over}, k)")
@@ -185,11 +185,13 @@ class LoopMaker:
     def program(self) -> str:
         self.emit(0, "def main(a, b, m, n, x, k, l):")
         self.emit(1, "log = []")
+        self.emit(1, "p = q = row = None")
+        self.emit(1, f"held = {self.pick('iter(range(n))', 'iter(l)', 'iter(a)', 'enumerate(l)', 'zip(a, l)')}")
         self.emit(1, f"s = {self.pick('0', '0.0', 'x', 'k', '1', 'a[0]', 'np.float64(1.0)', 'True')}")
         self.emit(1, f"t = {self.pick('0', '1.0', 'n', 'x')}")
         for _ in range(self.random.randint(1, 2)):
             self.loop(1, 0)
-        self.emit(1, "return s, t, log")
+        self.emit(1, "return s, t, log, p, p is q, q is row, row, held")
         return HEADER + "\n".join(self.lines) + "\n"
 
 
