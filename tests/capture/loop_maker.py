@@ -34,6 +34,7 @@ class LoopMaker:
         self.random = random.Random(seed)
         self.lines: list[str] = []
         self.loops = 0
+        self.over_held = False
         self.names = ["n", "x", "k", "s", "t"]
         self.indices: list[str] = []
 
@@ -127,7 +128,7 @@ class LoopMaker:
             self.emit(indent, f"if {self.condition()}:")
             self.emit(indent + 1, self.pick("break", "continue", "break", "return s, t", "raise ValueError(str(s))"))
         elif roll < 0.94:
-            self.emit(indent, self.pick("log.append(s)", "log.append(float(t))", "l.append(s) if len(l) < 40 else None", "print(type(s).__name__)", "u = a[0:2]", "row = m[0]", "a[0] = a[1] = x", "p = q = (s, t)", "row = q = m[k]", "p = row", "held = iter(range(n))", "held = enumerate(a)", "held = zip(l, a)", "held = iter(l)"))
+            self.emit(indent, self.pick("log.append(s)", "log.append(float(t))", "l.append(s) if len(l) < 40 else None", "print(type(s).__name__)", "u = a[0:2]", "row = m[0]", "a[0] = a[1] = x", "p = q = (s, t)", "row = q = m[k]", "p = row", "held = iter(range(n))", "held = iter(a)", "held = iter(l)", "held = enumerate(a)"))
         else:
             self.emit(indent, f"{self.element()}, t = {self.expression(1)}, {self.expression(1)}")
 
@@ -145,11 +146,17 @@ class LoopMaker:
 
     def loop(self, indent: int, depth: int) -> None:
         self.loops += 1
-        known = list(self.names)
+        known, within = list(self.names), self.over_held
         roll = self.random.random()
-        if roll < 0.2:
+        if self.random.random() < (0.4 if within else 0.1):  # what one loop takes the others do not find
+            name = f"h{depth}"
+            self.emit(indent, self.pick(f"for {name} in held:", f"for {name}, g{depth} in zip(held, held):", f"for g{depth}, {name} in enumerate(held):"))
+            self.names.append(name)
+            self.over_held = True
+            self.round(indent + 1, depth)
+        elif roll < 0.2:
             name = f"v{depth}"
-            over = self.pick("a", "l", "b", "m[0]", "l", "m", "held", "zip(held, held)", "enumerate(held)")
+            over = self.pick("a", "l", "b", "m[0]", "l", "m")
             if self.random.random() < 0.3:
                 self.names.append(f"w{name}")
                 over = self.pick(f"enumerate({over})", f"zip({over}, a)", f"zip(range(n), {over})", f"enumerate({over}, k)")
@@ -180,13 +187,13 @@ class LoopMaker:
             self.indices.append(name)
             self.round(indent + 1, depth)
             self.indices.pop()
-        self.names = known
+        self.names, self.over_held = known, within
 
     def program(self) -> str:
         self.emit(0, "def main(a, b, m, n, x, k, l):")
         self.emit(1, "log = []")
         self.emit(1, "p = q = row = None")
-        self.emit(1, f"held = {self.pick('iter(range(n))', 'iter(l)', 'iter(a)', 'enumerate(l)', 'zip(a, l)')}")
+        self.emit(1, f"held = {self.pick('iter(range(n))', 'iter(range(n))', 'iter(l)', 'iter(a)', 'iter(b)', 'enumerate(l)')}")
         self.emit(1, f"s = {self.pick('0', '0.0', 'x', 'k', '1', 'a[0]', 'np.float64(1.0)', 'True')}")
         self.emit(1, f"t = {self.pick('0', '1.0', 'n', 'x')}")
         for _ in range(self.random.randint(1, 2)):
