@@ -285,6 +285,8 @@ void LoopTranslator::enter_function(Value* function, std::vector<Typed> args) {
   if ((code->co_flags & kOther) || code->co_kwonlyargcount || code->co_nfreevars || code->co_ncellvars ||
       code->co_argcount < static_cast<int>(args.size()))
     throw NotCompiled{"a call of " + name + " in a form that is not inlined"};
+  for (const Typed& a : args)
+    if (a.is_iterator()) throw NotCompiled{kHeldIterator};
   if (state_.frames.size() >= kMostInlined) throw NotCompiled{"a recursive call of " + name};
   if (request_.options.leave_alone && request_.options.leave_alone(code))
     throw NotCompiled{"a call of " + name + ", which is disabled"};
@@ -398,7 +400,7 @@ Typed LoopTranslator::take(Typed& iterator) {
     tuple.kind = Kind::Tuple;
     for (Typed& part : iterator.items) {
       Typed item = take(part);
-      if (item.is_single()) item.origin = ++origins_;
+      name(item);
       tuple.items.push_back(std::move(item));
     }
     return tuple;

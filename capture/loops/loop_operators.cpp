@@ -341,7 +341,12 @@ Typed LoopTranslator::unary(Opcode opcode, const Typed& v) {
   const bool is_bool = v.kind == Kind::Bool || (v.kind == Kind::Scalar && v.dtype == DType::Bool);
   if (is_bool && v.kind == Kind::Scalar) throw NotCompiled{"an operator on NumPy's bools"};
   const cfg::Id id = v.ids[0];
-  if (opcode == Opcode::UnaryPositive) return is_bool ? of_int(id, true) : v;
+  if (opcode == Opcode::UnaryPositive) {
+    if (v.kind != Kind::Scalar) return is_bool ? of_int(id, true) : v;
+    Typed copy = v;
+    copy.origin = 0;
+    return copy;
+  }
   if (opcode == Opcode::UnaryInvert) {
     if (v.kind != Kind::Int) throw NotCompiled{"~ of what is no int"};
     return of_int(op(Op::Xor, Type::I64, id, integer(-1)));

@@ -34,6 +34,7 @@ class LoopMaker:
         self.random = random.Random(seed)
         self.lines: list[str] = []
         self.loops = 0
+        self.over_held = False
         self.names = ["n", "x", "k", "s", "t"]
         self.indices: list[str] = []
         self.is_complex = is_complex(seed)
@@ -136,7 +137,7 @@ class LoopMaker:
             self.emit(indent, f"if {self.condition()}:")
             self.emit(indent + 1, self.pick("break", "continue", "break", "return s, t", "raise ValueError(str(s))"))
         elif roll < 0.94:
-            self.emit(indent, self.pick("log.append(s)", "log.append(float(t))", "l.append(s) if len(l) < 40 else None", "print(type(s).__name__)", "u = a[0:2]", "row = m[0]", "a[0] = a[1] = x"))
+            self.emit(indent, self.pick("log.append(s)", "log.append(float(t))", "l.append(s) if len(l) < 40 else None", "print(type(s).__name__)", "u = a[0:2]", "row = m[0]", "a[0] = a[1] = x", "p = q = (s, t)", "row = q = m[k]", "p = row", "held = iter(range(n))", "held = iter(a)", "held = iter(l)", "held = enumerate(a)"))
         else:
             self.emit(indent, f"{self.element()}, t = {self.expression(1)}, {self.expression(1)}")
 
@@ -154,9 +155,15 @@ class LoopMaker:
 
     def loop(self, indent: int, depth: int) -> None:
         self.loops += 1
-        known = list(self.names)
+        known, within = list(self.names), self.over_held
         roll = self.random.random()
-        if roll < 0.2:
+        if self.random.random() < (0.4 if within else 0.1):  # what one loop takes the others do not find
+            name = f"h{depth}"
+            self.emit(indent, self.pick(f"for {name} in held:", f"for {name}, g{depth} in zip(held, held):", f"for g{depth}, {name} in enumerate(held):"))
+            self.names.append(name)
+            self.over_held = True
+            self.round(indent + 1, depth)
+        elif roll < 0.2:
             name = f"v{depth}"
             over = self.pick("a", "l", "b", "m[0]", "l", "m")
             if self.random.random() < 0.3:
@@ -183,22 +190,24 @@ class LoopMaker:
         else:
             name = f"w{depth}"
             self.emit(indent, f"{name} = 0")
-            more = f" and {self.condition()}" if self.random.random() < 0.4 else ""
+            more = f" and ({self.condition()})" if self.random.random() < 0.4 else ""
             self.emit(indent, f"while {name} < {self.pick('n', '4', 'len(a)')}{more}:")
             self.emit(indent + 1, f"{name} += {self.pick('1', '1', '2')}")
             self.indices.append(name)
             self.round(indent + 1, depth)
             self.indices.pop()
-        self.names = known
+        self.names, self.over_held = known, within
 
     def program(self) -> str:
         self.emit(0, "def main(a, b, m, n, x, k, l):")
         self.emit(1, "log = []")
+        self.emit(1, "p = q = row = None")
+        self.emit(1, f"held = {self.pick('iter(range(n))', 'iter(range(n))', 'iter(l)', 'iter(a)', 'iter(b)', 'enumerate(l)')}")
         self.emit(1, f"s = {self.pick('0', '0.0', 'x', 'k', '1', 'a[0]', 'np.float64(1.0)', 'True')}")
         self.emit(1, f"t = {self.pick('0', '1.0', 'n', 'x', *(('0j', '1.5-2j', 'np.complex128(1-1j)') if self.is_complex else ()))}")
         for _ in range(self.random.randint(1, 2)):
             self.loop(1, 0)
-        self.emit(1, "return s, t, log")
+        self.emit(1, "return s, t, log, p, p is q, q is row, row, held")
         return HEADER + "\n".join(self.lines) + "\n"
 
 

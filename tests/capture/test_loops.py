@@ -351,6 +351,98 @@ def test_enumerate_and_zip():
     assert loops(compiled(inner, np.linspace(0.0, 1.0, 400).reshape(10, 40)))
 
 
+def test_an_iterator_that_two_names_hold():
+    def pairs(it, other):
+        s = 0
+        for a, b in zip(it, other):
+            s += a * 10 + b
+        return s
+
+    def nested(it):
+        s = 0
+        for a in it:
+            for b in it:
+                s += b
+                if s % 7 == 6:
+                    break
+            s += 1000 + a
+        return s
+
+    def twice(x, n):
+        s, it, other = 0, None, None
+        for i in range(n):
+            it = other = enumerate(x)
+            for j, v in it:
+                if j > 2 + i:
+                    break
+            for j, v in it:
+                s += j
+            for p, q in zip(enumerate(x), other):
+                s += p[0] * q[1]
+        return s, it is other
+
+    def drained(it):
+        s = 0
+        for j, v in it:
+            s += j * v
+            if j > 2:
+                return s, it
+        return s, it
+
+    def handed_on(x, n):
+        s = 0
+        for i in range(n):
+            s, it = drained(enumerate(x))
+            for j, v in it:
+                s += j
+        return s
+
+    def fresh(of, same):
+        it = iter(of)
+        return it, it if same else iter(of)
+
+    for of in (range(50), list(range(50)), np.arange(50)):
+        marked = fj.jit(pairs)
+        for same in (False, False, True, False, True):
+            check_same(run(pairs, fresh(of, same)), run(marked, fresh(of, same)), f"{of}, {same}")
+        assert loops(marked)
+        for function in (pairs, nested):
+            marked = fj.jit(function)
+            for _ in range(3):
+                args = lambda: fresh(of, True)[: 1 + (function is pairs)]  # noqa: E731
+                check_same(run(function, args()), run(marked, args()), f"{function.__name__} of {of}")
+        compiled(twice, of, 40)
+        compiled(handed_on, of, 40)
+
+
+def test_two_names_of_one_object():
+    def tuples(x):
+        pair = other = fresh = None
+        for i in range(len(x)):
+            pair = other = (i, x[i])
+            fresh = (i, x[i])
+            if i > 50:
+                pair = ((other, 1), other)
+        return pair is other, pair[0][0] is pair[1], fresh is other, pair[1] is other, pair
+
+    def rows(m):
+        row = other = None
+        for row in m:
+            other = row
+            span = same = range(len(row))
+            last = m[0]
+        return row is other, span is same, last is m[0], row, span
+
+    def numbers(x):
+        for v in x:
+            u = t = +v
+        return u is v, u is t, v, u
+
+    assert loops(compiled(tuples, np.arange(100.0)))
+    assert loops(compiled(rows, np.arange(200.0).reshape(50, 4)))
+    assert loops(compiled(numbers, np.arange(100.0)))
+
+
 def test_numbers_outlive_calls_and_appends():
     def bisection(problems):
         roots = []
