@@ -136,6 +136,8 @@ class Executor {
 
   // --- calls.cpp
   Captured<Value*> call(Value* callable, const Values& args, const Keywords& keywords);
+  /// The Python function behind a marked one; null for other objects.
+  Value* unwrapped(Value* callable);
   Captured<Value*> call_function(Value* function, const Values& args, const Keywords& keywords);
   Captured<Value*> make_partial(PyTypeObject* type, const Values& args, const Keywords& keywords);
   Captured<Value*> call_partial(Value* partial, const Values& args, const Keywords& keywords);

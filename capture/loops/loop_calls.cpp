@@ -62,6 +62,9 @@ void LoopTranslator::do_call(const Instr& i) {
   if (callable.kind != Kind::Object) throw NotCompiled{"a call of what is no function"};
   Value* f = executor_.look(callable.value);
   frame().pc = frame().view->behind(frame().pc);
+  if (f->kind == ValueKind::Object)
+    if (Value* function = executor_.unwrapped(f)) f = function;
+  if (f->kind == ValueKind::Function && is_itself(f, args)) return push(call_itself(f, args));
   if (f->kind == ValueKind::Function) return enter_function(f, std::move(args));
   if (!f->is_constant()) throw NotCompiled{"a call of an object"};
   for (Typed& a : args) a = known(std::move(a));
@@ -274,6 +277,16 @@ std::optional<Typed> LoopTranslator::call_numpy(PyObject* callable, std::vector<
   return std::nullopt;
 }
 
+void LoopTranslator::guard_code(Value* function) {
+  auto* object = reinterpret_cast<PyFunctionObject*>(function->object.get());
+  Guard g{};
+  g.kind = GuardKind::Code;
+  g.source = function->source;
+  g.object = Ref<>::share(object->func_code);
+  g.key = Ref<>::share(object->func_globals);
+  session_.add_guard(std::move(g));
+}
+
 void LoopTranslator::enter_function(Value* function, std::vector<Typed> args) {
   const std::string name = short_repr(function->object.get());
   if (!function->source || !PyFunction_Check(function->object.get()))
@@ -290,12 +303,7 @@ void LoopTranslator::enter_function(Value* function, std::vector<Typed> args) {
   if (state_.frames.size() >= kMostInlined) throw NotCompiled{"a recursive call of " + name};
   if (request_.options.leave_alone && request_.options.leave_alone(code))
     throw NotCompiled{"a call of " + name + ", which is disabled"};
-  Guard g{};
-  g.kind = GuardKind::Code;
-  g.source = function->source;
-  g.object = Ref<>::share(object->func_code);
-  g.key = Ref<>::share(object->func_globals);
-  session_.add_guard(std::move(g));
+  guard_code(function);
   if (const auto missing = code->co_argcount - static_cast<int>(args.size()); missing > 0) {
     const auto part = [&](int index) {
       auto source = std::make_shared<Source>();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +14,8 @@
 #include "graph/dtype.h"
 
 namespace framejit::capture {
+
+struct Recursion;
 
 /// How an object that is live at an exit is made of the values that the exit lists. Indices of values are places in
 /// cfg::Exit::values, indices of parts are places in LoopExit::objects.
@@ -64,6 +67,7 @@ struct LoopProgram {
   std::vector<SourceRef> fetched;    // the objects that the graph's inputs and the exits name
   std::vector<std::string> carried;  // for reports: the variables that change, with their types
   int line = 0, last_line = 0;
+  std::shared_ptr<Recursion> recursion;  // of a function that calls itself
 };
 
 }  // namespace framejit::capture

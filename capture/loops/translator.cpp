@@ -84,6 +84,12 @@ LoopTranslator::LoopTranslator(const CaptureRequest& request)
   for (int k = 0; k < request.view->local_count(); ++k) varied_.names.insert(text_of(request.view->local_name(k)));
 }
 
+LoopTranslator::LoopTranslator(const CaptureRequest& request, Kind result) : LoopTranslator(request) {
+  is_recursion_ = true;
+  result_ = result;
+  last_ = static_cast<uint32_t>(request.view->instrs().size() - 1);
+}
+
 LoopTranslator::~LoopTranslator() = default;
 
 void LoopTranslator::give_up(std::string why) const { throw GivenUp{std::move(why)}; }
@@ -717,8 +723,12 @@ void LoopTranslator::step(const Instr& i) {
         default: return for_iter(i);
       }
     case Opcode::Call: return do_call(i);
-    case Opcode::ReturnValue: return do_return(pop());
-    case Opcode::ReturnConst: return do_return(literal(f.view->constant(i.arg)));
+    case Opcode::ReturnValue:
+      if (is_recursion_ && state_.frames.size() == 1) return return_from_recursion(known(f.stack.back()));
+      return do_return(pop());
+    case Opcode::ReturnConst:
+      if (is_recursion_ && state_.frames.size() == 1) return return_from_recursion(literal(f.view->constant(i.arg)));
+      return do_return(literal(f.view->constant(i.arg)));
     default: throw NotCompiled{"the instruction " + std::string(name_of(i.op))};
   }
 }
@@ -941,12 +951,17 @@ Expected<std::shared_ptr<Region>, Break> LoopTranslator::run() {
   State start;
   try {
     enter(start);
+    if (is_recursion_) enter_recursion(start);
   } catch (const NotCompiled& reason) {
     return stays(reason.why, 0);
   }
   if (!translate_all(std::move(start))) return stays(given_up_, first_line_);
   if (session_.has_overlap()) return stays("arrays that overlap", 0);
-  if (!goes_round()) return stays(first_why_.empty() ? "it never goes round" : first_why_, first_line_);
+  if (is_recursion_) {
+    if (std::string why = finish_recursion(); !why.empty()) return stays(std::move(why), first_line_);
+  } else if (!goes_round()) {
+    return stays(first_why_.empty() ? "it never goes round" : first_why_, first_line_);
+  }
   for (uint32_t i = head_; i <= last_; ++i) {
     const int line = instrs[i].line;
     if (line <= 0) continue;

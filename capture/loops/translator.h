@@ -17,6 +17,7 @@
 #include "capture/executor.h"
 #include "capture/loops/loop_program.h"
 #include "capture/loops/prediction.h"
+#include "capture/loops/recursion.h"
 #include "capture/region.h"
 
 namespace framejit::capture {
@@ -73,12 +74,16 @@ struct Typed {
 class LoopTranslator {
  public:
   explicit LoopTranslator(const CaptureRequest& request);
+  /// Of a function that calls itself, from its start on; `result`: what it gives, Unbound if that is not known.
+  LoopTranslator(const CaptureRequest& request, Typed::Kind result);
   ~LoopTranslator();
 
   /// The region, or why the loop stays bytecode.
   Expected<std::shared_ptr<Region>, Break> run();
   /// Would the loop at which a capture has arrived be compiled? `graph`: that of the capture.
   bool would_compile(const SymbolicFrame& from, const graph::Graph& graph);
+  /// What the function gives where it does not call itself; nothing if that has several types.
+  std::optional<Typed::Kind> result_of_recursion() const;
   /// Why not: the first thing that it does not compile.
   const std::string& reason() const { return given_up_.empty() ? first_why_ : given_up_; }
 
@@ -179,6 +184,13 @@ class LoopTranslator {
   cfg::Id as_f64(const Typed& v);
   cfg::Id settled(cfg::Id id);
 
+  // recursion.cpp
+  void enter_recursion(const State& state);
+  bool is_itself(Value* function, const std::vector<Typed>& args) const;
+  Typed call_itself(Value* function, const std::vector<Typed>& args);
+  void return_from_recursion(const Typed& v);
+  std::string finish_recursion();
+
   // loop_complex.cpp
   static Typed of_complex(cfg::Id real, cfg::Id imaginary, bool of_numpy);
   Typed as_complex(const Typed& v);
@@ -219,6 +231,7 @@ class LoopTranslator {
   Typed call_math(const char* name, std::vector<Typed>& args);
   std::optional<Typed> call_numpy(PyObject* callable, std::vector<Typed>& args);
   void enter_function(Value* function, std::vector<Typed> args);
+  void guard_code(Value* function);
   void do_return(Typed v);
   Typed get_attr(const Typed& v, PyObject* name);
   void get_iter();
@@ -266,12 +279,19 @@ class LoopTranslator {
   uint64_t steps_ = 0;
   int checkpoints_ = 0;
   int64_t origins_ = 0;
+  bool is_recursion_ = false, recurses_ = false;
+  Typed::Kind result_ = Typed::Kind::Unbound;  // of a recursion
+  std::vector<Typed::Kind> parameters_, results_;
   std::unordered_map<PyObject*, Typed> literals_;  // of the code's constants, which live as long as it
 };
 
 /// A nest of loops that begins at the request's entry, the head of a loop, as a region that runs as one function of
 /// machine code.
 Expected<std::shared_ptr<Region>, Break> capture_loop(const CaptureRequest& request);
+/// A function that calls itself, from the request's entry, the first instruction that may be left, on.
+Expected<std::shared_ptr<Region>, Break> capture_recursion(const CaptureRequest& request);
+/// Does the function call itself by its global name, with few arguments?
+bool may_recurse(const CaptureRequest& request);
 /// How many rounds the loop whose head a frame stands at has before it, if an iterator tells; else -1.
 int64_t rounds_before(const CodeView& view, uint32_t head, const LiveSlots& live);
 /// Is the instruction the head of a loop?

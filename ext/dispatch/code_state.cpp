@@ -458,6 +458,12 @@ bool CodeState::waits_for_loop(const Place& place, uint32_t site, const FrameVie
   return false;
 }
 
+/// Is the instruction the first one that a region may begin with?
+bool CodeState::is_function_start(uint32_t instr) {
+  const std::span<const capture::Instr> instrs = view()->instrs();
+  return instr > 0 && instrs[instr - 1].op == capture::Opcode::Resume && instrs[instr - 1].arg == 0;
+}
+
 /// NumPy 1 has other types for its scalars beside Python numbers.
 bool CodeState::compiles_loops() const {
   return !settings_.fullgraph && !settings_.quiet && numpy_version().major >= 2;
@@ -567,6 +573,8 @@ CodeState::Captured CodeState::compile_now(Place& place, uint32_t instr, const F
       loop_reasons_[instr] = loop.error().detail;
     }
   }
+  if (!whole && !outcome.region && compiles_loops() && is_function_start(instr) && capture::may_recurse(request))
+    if (auto recursion = capture::capture_recursion(request)) outcome.region = std::move(*recursion);
   if (!outcome.region) outcome = capture::capture(request);
   if (settings_.o1 && !o1 && outcome.region && !outcome.region->loop && gains_much(*outcome.region)) {
     request.options.o1 = o1 = true;

@@ -7,6 +7,7 @@
 #include <new>
 
 #include "capture/hook.h"
+#include "capture/py/c_stack.h"
 #include "capture/python_names.h"
 #include "ext/dispatch/diagnostics.h"
 #include "ext/dispatch/function_report.h"
@@ -29,15 +30,37 @@ constexpr int kSlotsOnStack = 24;
 
 FunctionObject* as_function(PyObject* self) { return reinterpret_cast<FunctionObject*>(self); }
 
-PyObject* call_original(FunctionObject* f, PyObject* const* args, std::size_t nargsf, PyObject* kwnames) {
-  return PyObject_Vectorcall(reinterpret_cast<PyObject*>(f->function), args, nargsf, kwnames);
+PyObject* call_python(PyFunctionObject* function, PyObject* const* args, std::size_t nargsf, PyObject* kwnames) {
+  return function->vectorcall(reinterpret_cast<PyObject*>(function), args, nargsf, kwnames);
 }
 
 /// The call is left to the interpreter.
 PyObject* call_direct(FunctionObject* f, PyObject* const* args, std::size_t nargsf, PyObject* kwnames) {
-  if (!f->direct.is_there()) return call_original(f, args, nargsf, kwnames);
+  if (!f->direct.is_there()) return call_python(f->function, args, nargsf, kwnames);
   const Ref<PyFunctionObject> held = Ref<PyFunctionObject>::share(f->direct.get(f));
-  return PyObject_Vectorcall(reinterpret_cast<PyObject*>(held.get()), args, nargsf, kwnames);
+  return call_python(held.get(), args, nargsf, kwnames);
+}
+
+/// Deep in a recursion: calls between marked functions take no more of the C stack, and nothing is compiled.
+[[gnu::noinline, gnu::cold]] PyObject* call_on_low_stack(FunctionObject* f, PyObject* const* args, std::size_t nargsf,
+                                                         PyObject* kwnames) {
+  if (capture::py::stack_is_critical()) {
+    PyErr_Format(PyExc_RecursionError, "maximum recursion depth exceeded: no C stack is left for a call of %U()",
+                 f->function->func_qualname);
+    return nullptr;
+  }
+  try {
+    f->direct.prepare(f);
+  } catch (const std::exception&) {
+    return call_python(f->function, args, nargsf, kwnames);
+  }
+  return call_direct(f, args, nargsf, kwnames);
+}
+
+PyObject* call_original(FunctionObject* f, PyObject* const* args, std::size_t nargsf, PyObject* kwnames) {
+  if (capture::py::stack_is_low()) [[unlikely]]
+    return call_on_low_stack(f, args, nargsf, kwnames);
+  return call_python(f->function, args, nargsf, kwnames);
 }
 
 /// The function got another __code__: what was compiled for the old one is of no use.
@@ -54,6 +77,8 @@ PyObject* call_direct(FunctionObject* f, PyObject* const* args, std::size_t narg
 /// No entry fits. Compiles one, or runs spliced code, or the user's own.
 [[gnu::noinline]] PyObject* call_missed(FunctionObject* f, PyObject* const* slots, PyObject* const* args,
                                         std::size_t nargsf, PyObject* kwnames) {
+  if (capture::py::stack_is_low()) [[unlikely]]
+    return call_on_low_stack(f, args, nargsf, kwnames);
   const std::shared_ptr<CodeState> state = f->state;
   if (is_disabled(state->code())) return call_original(f, args, nargsf, kwnames);
   if (state->wants_capture()) {
@@ -150,7 +175,7 @@ PyObject* vectorcall(PyObject* self, PyObject* const* args, std::size_t nargsf, 
   ++stats.frames_marked;
   if (f->state->passes_by()) {
     if (f->direct.is_there()) return call_direct(f, args, nargsf, kwnames);
-    return f->function->vectorcall(reinterpret_cast<PyObject*>(f->function), args, nargsf, kwnames);
+    return call_original(f, args, nargsf, kwnames);
   }
   const auto* code = reinterpret_cast<const PyCodeObject*>(f->function->func_code);
   if (code != f->state->code()) [[unlikely]]

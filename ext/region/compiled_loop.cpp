@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "capture/loops/recursion.h"
 #include "capture/py/cpython/facts.h"
 #include "capture/py/layouts.h"
 #include "codegen/emit_cfg.h"
@@ -184,9 +185,14 @@ bool CompiledLoop::run(const Matched& m, capture::FrameUpdate& update) {
   for (std::size_t i = 0; i < operands_.size(); ++i) objects[i] = fetched(static_cast<uint32_t>(i), m);
   const auto kernel = reinterpret_cast<codegen::CfgFn>(const_cast<void*>(code_.entry(0)));
   const int64_t start = left_early_ < 4 * kFewExits ? now_ns() : 0;
-  const int64_t number = interpreted_ ? cfg::interpret(program_->cfg, {m.symbols, m.params, objects}, values, INT64_MAX)
-                                      : kernel(m.symbols, m.params, objects, values, capture::eval_breaker_byte());
+  const unsigned char* poll = capture::eval_breaker_byte();
+  const cfg::Inputs inputs{m.symbols, m.params, objects};
+  const int64_t number = program_->recursion ? program_->recursion->run(interpreted_ ? nullptr : kernel, program_->cfg,
+                                                                        inputs, values, poll, capture::recursion_left())
+                         : interpreted_      ? cfg::interpret(program_->cfg, inputs, values, INT64_MAX)
+                                             : kernel(m.symbols, m.params, objects, values, poll);
   runtime::clear_fp_flags();
+  if (program_->recursion) recursive_calls_ += program_->recursion->calls();
   const LoopExit& exit = program_->exits[static_cast<std::size_t>(number)];
   ++taken_[static_cast<std::size_t>(number)];
   ++(exit.early ? left_early_ : finished_);
