@@ -89,8 +89,8 @@ void LoopTranslator::enter_recursion(const State& state) {
     const bool is_float = v.kind == Kind::Float;
     if (!is_float && v.kind != Kind::Int) throw NotCompiled{"an argument that is no int or float"};
     const cfg::Node& n = cfg_.at(v.ids[0]);
-    const bool is_input = is_float ? n.op == cfg::Op::Load && cfg_.at(n.args[0]).op == cfg::Op::Pointer
-                                   : n.op == cfg::Op::Symbol;
+    const bool is_input =
+        is_float ? n.op == cfg::Op::Load && cfg_.at(n.args[0]).op == cfg::Op::Pointer : n.op == cfg::Op::Symbol;
     if (!is_input) throw NotCompiled{"an argument that is a constant"};
     r.arguments.push_back({is_float, static_cast<uint32_t>(is_float ? cfg_.at(n.args[0]).imm : n.imm)});
     parameters_.push_back(v.kind);

@@ -24,7 +24,7 @@ struct Recursion {
   std::vector<int32_t> results;  // by exit: the place of the result among its values, or -1
   cfg::Function call;            // recurse(), as the nodes of the graph name it
   std::size_t symbol_count = 0, pointer_count = 0;
-  uint32_t at_start = 0;         // the exit at which nothing was done
+  uint32_t at_start = 0;  // the exit at which nothing was done
 
   using Kernel = int64_t (*)(const int64_t* symbols, char* const* pointers, void* const* objects, int64_t* out,
                              const unsigned char* poll);

@@ -16,9 +16,7 @@ inline uintptr_t stack_position() { return reinterpret_cast<uintptr_t>(__builtin
 /// Those of this thread.
 const StackEnds& stack_ends();
 
-inline bool stack_is_low() {
-  return stack_position() < known_stack_ends.low && stack_position() < stack_ends().low;
-}
+inline bool stack_is_low() { return stack_position() < known_stack_ends.low && stack_position() < stack_ends().low; }
 inline bool stack_is_critical() { return stack_position() < stack_ends().critical; }
 
 }  // namespace framejit::capture::py
