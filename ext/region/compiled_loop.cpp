@@ -113,7 +113,9 @@ Ref<> CompiledLoop::new_object(const LoopExit& exit, uint32_t index, const int64
     }
     case Kind::Range: return range_of(v[0], v[1], v[2]);
     case Kind::RangeIterator: {
-      const Ref<> range = range_of(v[0], v[0] + v[1] * v[2], v[2]);
+      // Behind the last number: a step further may be beyond 64 bits.
+      const int64_t stop = v[1] > 0 ? v[0] + (v[1] - 1) * v[2] + (v[2] > 0 ? 1 : -1) : v[0];
+      const Ref<> range = range_of(v[0], stop, v[2]);
       return range ? Ref<>::steal(PyObject_GetIter(range.get())) : Ref<>();
     }
     case Kind::Advanced: {

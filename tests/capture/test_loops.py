@@ -443,6 +443,27 @@ def test_two_names_of_one_object():
     assert loops(compiled(numbers, np.arange(100.0)))
 
 
+def test_a_range_that_ends_at_the_last_integer():
+    def far(n):
+        s, found = 0, {}
+        for k in range(n):
+            for i in range(k, 2**63 - 1, 3):
+                s += i
+                if i > 300:
+                    break
+                if i == 99:
+                    found[k] = True
+            for i in range(-k, -(2**63), -7):
+                s += i
+                if i < -700:
+                    break
+                if i == -105:
+                    found[-k] = True
+        return s, len(found)
+
+    assert loops(compiled(far, 40))
+
+
 class Holder:
     pass
 
