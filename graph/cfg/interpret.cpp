@@ -122,7 +122,10 @@ int64_t interpret(const Cfg& cfg, const Inputs& in, int64_t* out, int64_t most) 
       int64_t a[3];
       for (int i = 0; i < 3; ++i) a[i] = n.args[i] == kNone ? 0 : value[n.args[i]];
       const Type of = n.args[0] == kNone ? Type::None : cfg.at(n.args[0]).type;
-      char* const address = reinterpret_cast<char*>(a[0] + a[1] * n.scale + n.imm);
+      const auto address = [&] {
+        return reinterpret_cast<char*>(static_cast<uint64_t>(a[0]) + static_cast<uint64_t>(a[1]) * n.scale +
+                                       static_cast<uint64_t>(n.imm));
+      };
       switch (n.op) {
         case Op::Const: value[id] = n.imm; break;
         case Op::Symbol: value[id] = in.symbols[n.imm]; break;
@@ -141,8 +144,8 @@ int64_t interpret(const Cfg& cfg, const Inputs& in, int64_t* out, int64_t most) 
         case Op::ToI64: value[id] = truncated(f64(a[0])); break;
         case Op::Extend: value[id] = load(n.mem, reinterpret_cast<const char*>(&a[0])); break;
         case Op::Select: value[id] = a[0] ? a[1] : a[2]; break;
-        case Op::Load: value[id] = load(n.mem, address); break;
-        case Op::Store: std::memcpy(address, &a[2], static_cast<std::size_t>(size_of(n.mem))); break;
+        case Op::Load: value[id] = load(n.mem, address()); break;
+        case Op::Store: std::memcpy(address(), &a[2], static_cast<std::size_t>(size_of(n.mem))); break;
         case Op::Check:
           if (!a[0]) return leave(n.exit);
           break;
