@@ -36,6 +36,11 @@ int64_t floor_div(int64_t a, int64_t b) {
   return (a % b != 0 && (a < 0) != (b < 0)) ? q - 1 : q;
 }
 
+int64_t floor_mod(int64_t a, int64_t b) {
+  const int64_t rest = a % b;
+  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+
 template <class F>
 int64_t float_op(Op op, F a, F b) {
   switch (op) {
@@ -69,7 +74,7 @@ int64_t int_op(Op op, int64_t a, int64_t b) {
     case Op::MulExact: return static_cast<int64_t>(ua * ub);
     case Op::Neg: return static_cast<int64_t>(0 - ua);
     case Op::FloorDiv: return floor_div(a, b);
-    case Op::FloorMod: return a - floor_div(a, b) * b;
+    case Op::FloorMod: return floor_mod(a, b);
     case Op::And: return a & b;
     case Op::Or: return a | b;
     case Op::Xor: return a ^ b;
