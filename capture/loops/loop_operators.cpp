@@ -378,7 +378,8 @@ Typed LoopTranslator::compare(int py_op, const Typed& a, const Typed& b) {
     if (real.kind == Kind::Scalar && real.dtype == DType::F32)
       throw NotCompiled{"a comparison of float32 and an integer"};
     // A float holds such an integer exactly; the interpreter compares others by their value.
-    if (!cfg_.is_const(whole.ids[0]) || std::abs(cfg_.at(whole.ids[0]).imm) > kExactInFloat)
+    const int64_t whole_known = cfg_.is_const(whole.ids[0]) ? cfg_.at(whole.ids[0]).imm : kExactInFloat + 1;
+    if (whole_known < -kExactInFloat || whole_known > kExactInFloat)
       check(op(Op::Below, Type::I64, op(Op::Add, Type::I64, whole.ids[0], integer(kExactInFloat)),
                integer(2 * kExactInFloat)));
     x = settled(as_f64(a));

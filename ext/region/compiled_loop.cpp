@@ -118,7 +118,9 @@ Ref<> CompiledLoop::new_object(const LoopExit& exit, uint32_t index, const int64
     }
     case Kind::Range: return range_of(v[0], v[1], v[2]);
     case Kind::RangeIterator: {
-      const Ref<> range = range_of(v[0], v[0] + v[1] * v[2], v[2]);
+      // Behind the last number: a step further may be beyond 64 bits.
+      const int64_t stop = v[1] > 0 ? v[0] + (v[1] - 1) * v[2] + (v[2] > 0 ? 1 : -1) : v[0];
+      const Ref<> range = range_of(v[0], stop, v[2]);
       return range ? Ref<>::steal(PyObject_GetIter(range.get())) : Ref<>();
     }
     case Kind::Advanced: {
@@ -199,7 +201,14 @@ bool CompiledLoop::run(const Matched& m, capture::FrameUpdate& update) {
   if (exit.early && start && now_ns() - start > kLongNanoseconds) ++long_rounds_;
   update.exit_instr = exit.instr;
   update.kept = exit.kept;
-  std::vector<Ref<>> made(exit.objects.size());
+  // New objects may start a garbage collection, whose callbacks may let go of what the loop has found.
+  std::vector<Ref<>> made(exit.objects.size()), held;
+  for (std::size_t i = 0; i < exit.objects.size(); ++i) {
+    const LoopObject& o = exit.objects[i];
+    if (o.kind == LoopObject::Kind::View) held.push_back(Ref<>::share(fetched(o.index, m)));
+    if (o.kind == LoopObject::Kind::Fetch || o.kind == LoopObject::Kind::Pointer)
+      made[i] = new_object(exit, static_cast<uint32_t>(i), values, m, made);
+  }
   bool complete = true;
   const auto make = [&](uint32_t index) -> PyObject* {
     const Ref<> o = object(exit, index, values, m, made);

@@ -36,6 +36,11 @@ int64_t floor_div(int64_t a, int64_t b) {
   return (a % b != 0 && (a < 0) != (b < 0)) ? q - 1 : q;
 }
 
+int64_t floor_mod(int64_t a, int64_t b) {
+  const int64_t rest = a % b;
+  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+
 template <class F>
 int64_t float_op(Op op, F a, F b) {
   switch (op) {
@@ -69,7 +74,7 @@ int64_t int_op(Op op, int64_t a, int64_t b) {
     case Op::MulExact: return static_cast<int64_t>(ua * ub);
     case Op::Neg: return static_cast<int64_t>(0 - ua);
     case Op::FloorDiv: return floor_div(a, b);
-    case Op::FloorMod: return a - floor_div(a, b) * b;
+    case Op::FloorMod: return floor_mod(a, b);
     case Op::And: return a & b;
     case Op::Or: return a | b;
     case Op::Xor: return a ^ b;
@@ -126,7 +131,10 @@ int64_t interpret(const Cfg& cfg, const Inputs& in, int64_t* out, int64_t most) 
       int64_t a[3];
       for (int i = 0; i < 3; ++i) a[i] = n.args[i] == kNone ? 0 : value[n.args[i]];
       const Type of = n.args[0] == kNone ? Type::None : cfg.at(n.args[0]).type;
-      char* const address = reinterpret_cast<char*>(a[0] + a[1] * n.scale + n.imm);
+      const auto address = [&] {
+        return reinterpret_cast<char*>(static_cast<uint64_t>(a[0]) + static_cast<uint64_t>(a[1]) * n.scale +
+                                       static_cast<uint64_t>(n.imm));
+      };
       switch (n.op) {
         case Op::Const: value[id] = n.imm; break;
         case Op::Symbol: value[id] = in.symbols[n.imm]; break;
@@ -145,8 +153,8 @@ int64_t interpret(const Cfg& cfg, const Inputs& in, int64_t* out, int64_t most) 
         case Op::ToI64: value[id] = truncated(f64(a[0])); break;
         case Op::Extend: value[id] = load(n.mem, reinterpret_cast<const char*>(&a[0])); break;
         case Op::Select: value[id] = a[0] ? a[1] : a[2]; break;
-        case Op::Load: value[id] = load(n.mem, address); break;
-        case Op::Store: std::memcpy(address, &a[2], static_cast<std::size_t>(size_of(n.mem))); break;
+        case Op::Load: value[id] = load(n.mem, address()); break;
+        case Op::Store: std::memcpy(address(), &a[2], static_cast<std::size_t>(size_of(n.mem))); break;
         case Op::Check:
           if (!a[0]) return leave(n.exit);
           break;

@@ -25,6 +25,7 @@ import framejit as fj
 from framejit._reporting._collect import Collector, breaks_of
 
 FORMS: list[Form] = []
+ONE_SCALAR = True  # two references to one NumPy scalar are told from references to two
 
 
 @dataclass
@@ -64,6 +65,8 @@ def state(value: Any, seen: dict[int, tuple[int, Any]]) -> Any:
         return (type(value), value)
     if type(value) in (float, complex):
         return (type(value), np.array(value).tobytes())
+    if isinstance(value, np.generic) and not ONE_SCALAR:
+        return (type(value).__qualname__, value.dtype.str, value.tobytes())
     if id(value) in seen:
         return ("seen", seen[id(value)][0])
     seen[id(value)] = (len(seen), value)  # kept: an id is one object's as long as it lives

@@ -443,6 +443,74 @@ def test_two_names_of_one_object():
     assert loops(compiled(numbers, np.arange(100.0)))
 
 
+def test_a_range_that_ends_at_the_last_integer():
+    def far(n):
+        s, found = 0, {}
+        for k in range(n):
+            for i in range(k, 2**63 - 1, 3):
+                s += i
+                if i > 300:
+                    break
+                if i == 99:
+                    found[k] = True
+            for i in range(-k, -(2**63), -7):
+                s += i
+                if i < -700:
+                    break
+                if i == -105:
+                    found[-k] = True
+        return s, len(found)
+
+    assert loops(compiled(far, 40))
+
+
+class Holder:
+    pass
+
+
+def test_a_collection_lets_go_of_what_the_loop_found():
+    def last_row(holder, n):
+        pair = row = also = part = None
+        for i in range(n):
+            pair = (i, n)
+            row = holder.rows[i % 3]
+            also = holder.more
+            part = holder.matrix[i % 3]
+        return pair, row, also, part
+
+    def filled():
+        holder = Holder()
+        holder.rows = [[float(i)] * 50 for i in range(3)]
+        holder.more = [0.5] * 50
+        holder.matrix = np.ones((3, 50))
+        return holder
+
+    marked = fj.jit(last_row)
+    marked(filled(), 100)
+    assert loops(marked)
+    for _ in range(20):
+        holder = filled()
+
+        def let_go(phase, info, rows=holder.rows, holder=holder):
+            rows.clear()
+            holder.more = holder.matrix = None
+
+        gc.collect()
+        gc.callbacks.append(let_go)
+        threshold = gc.get_threshold()
+        gc.set_threshold(1)
+        try:
+            pair, row, also, part = marked(holder, 100)
+        except (IndexError, TypeError):
+            continue  # it was collected before the end, as from CPython 3.12 on
+        finally:
+            gc.set_threshold(*threshold)
+            gc.callbacks.remove(let_go)
+        others = [[9.0] * 50 for _ in range(20)], np.full((20, 150), 9.0)
+        assert pair == (99, 100) and row == [0.0] * 50 and also == [0.5] * 50 and part.tolist() == [1.0] * 50
+        del others
+
+
 def test_numbers_outlive_calls_and_appends():
     def bisection(problems):
         roots = []

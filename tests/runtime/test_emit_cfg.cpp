@@ -177,9 +177,9 @@ TEST(EmitCfg, DivisionsByConstants) {
       g.blocks[0].exit = 0;
       const Kernel kernel(g, Isa::Avx2);
       std::vector<int64_t> numbers = edges(Type::I64);
-      for (int64_t k = -3; k <= 3; ++k)
+      for (uint64_t k = 0; k < 7; ++k)
         for (const int64_t near : {divisor, -divisor, 5 * (divisor >> 3), int64_t{1} << 62})
-          numbers.push_back(near + k);
+          numbers.push_back(static_cast<int64_t>(static_cast<uint64_t>(near) + k - 3));
       for (int64_t number : numbers) {
         char* const pointers[] = {reinterpret_cast<char*>(&number)};
         EXPECT_EQ(kernel.run({}, pointers).values[0], interpreted(g, {}, pointers).values[0])
