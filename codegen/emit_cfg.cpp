@@ -268,9 +268,10 @@ class CfgEmitter {
   Mem address(const Node& n) {
     Mem at;
     const auto displacement = static_cast<int32_t>(n.imm);
-    if (n.args[1] == kNone) at = asmjit::x86::ptr(gp(n.args[0]), displacement);
-    else if (cfg_.is_const(n.args[1]) && is_small(n.args[1]))
-      at = asmjit::x86::ptr(gp(n.args[0]), displacement + static_cast<int32_t>(cfg_.at(n.args[1]).imm) * n.scale);
+    const bool fixed = n.args[1] == kNone || is_small(n.args[1]);
+    const int64_t offset = n.imm + (fixed && n.args[1] != kNone ? cfg_.at(n.args[1]).imm * n.scale : 0);
+    if (fixed && offset == static_cast<int32_t>(offset))
+      at = asmjit::x86::ptr(gp(n.args[0]), static_cast<int32_t>(offset));
     else
       at = asmjit::x86::ptr(gp(n.args[0]), gp(n.args[1]), static_cast<uint32_t>(std::countr_zero(n.scale)),
                             displacement);

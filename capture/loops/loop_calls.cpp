@@ -127,6 +127,7 @@ Typed LoopTranslator::call_builtin(PyObject* callable, std::vector<Typed>& args)
     for (const Typed& a : args) joint.items.push_back(iterator_over(a));
     return joint;
   }
+  if (is(&PyComplex_Type) && (count == 1 || count == 2)) return make_complex(args);
   if (is(&PyFloat_Type) && count == 1 && args[0].is_number()) return of_float(settled(as_f64(args[0])));
   if (is(&PyBool_Type) && count == 1) return of_bool(truth(args[0]));
   const auto to_int = [&](cfg::Id value) {
@@ -153,6 +154,7 @@ Typed LoopTranslator::call_builtin(PyObject* callable, std::vector<Typed>& args)
     if (const std::optional<Typed> list = list_of(args[0])) return of_int(load(list->ids[0], py::kListSize), true);
     if (const Typed* array = array_of(args[0]); array && array->ids.size() > 1) return of_int(array->ids[1], true);
   }
+  if (named("abs") && count == 1 && args[0].is_complex()) return complex_length(args[0]);
   if (named("abs") && count == 1 && args[0].is_number() && args[0].kind != Kind::Bool) {
     const Typed& v = args[0];
     const cfg::Id id = settled(v.ids[0]);
@@ -283,6 +285,8 @@ void LoopTranslator::enter_function(Value* function, std::vector<Typed> args) {
   if ((code->co_flags & kOther) || code->co_kwonlyargcount || code->co_nfreevars || code->co_ncellvars ||
       code->co_argcount < static_cast<int>(args.size()))
     throw NotCompiled{"a call of " + name + " in a form that is not inlined"};
+  for (const Typed& a : args)
+    if (a.is_iterator()) throw NotCompiled{kHeldIterator};
   if (state_.frames.size() >= kMostInlined) throw NotCompiled{"a recursive call of " + name};
   if (request_.options.leave_alone && request_.options.leave_alone(code))
     throw NotCompiled{"a call of " + name + ", which is disabled"};
@@ -335,6 +339,7 @@ void LoopTranslator::do_return(Typed v) {
 
 Typed LoopTranslator::get_attr(const Typed& v, PyObject* name) {
   const std::string text = text_of(name);
+  if (v.is_complex()) return complex_part(v, text);
   if (const Typed* array = array_of(v)) {
     const std::size_t rank = (array->ids.size() - 1) / 2;
     if (text == "ndim") return of_int(integer(static_cast<int64_t>(rank)), true);
@@ -395,7 +400,7 @@ Typed LoopTranslator::take(Typed& iterator) {
     tuple.kind = Kind::Tuple;
     for (Typed& part : iterator.items) {
       Typed item = take(part);
-      if (item.is_number()) item.origin = ++origins_;
+      name(item);
       tuple.items.push_back(std::move(item));
     }
     return tuple;

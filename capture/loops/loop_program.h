@@ -25,6 +25,8 @@ struct LoopObject {
     Bool,
     Float,
     Scalar,         // of NumPy, of `dtype`
+    Complex,        // real part, imaginary part
+    ComplexScalar,  // of NumPy
     View,           // of array `index` of LoopProgram::fetched: address, then lengths, then strides
     Range,          // start, stop, step
     RangeIterator,  // next, how many are left, step

@@ -216,12 +216,10 @@ uint32_t LoopTranslator::fetched(const SourceRef& source) {
 
 uint32_t LoopTranslator::object_of(LoopExit& exit, std::vector<cfg::Id>& values, Origins& made, const Typed& v) {
   using Made = LoopObject::Kind;
-  if (v.is_number() && v.origin != 0) {
-    const auto [at, first] = made.emplace(v.origin, exit.objects.size());
-    if (!first) {
-      FRAMEJIT_CHECK(values[exit.objects[at->second].value] == v.ids[0], "one object, two numbers");
-      return static_cast<uint32_t>(at->second);
-    }
+  if (const auto at = made.find(v.origin); v.origin != 0 && at != made.end()) {
+    FRAMEJIT_CHECK(std::equal(v.ids.begin(), v.ids.end(), values.begin() + exit.objects[at->second].value),
+                   "one object, two values");
+    return static_cast<uint32_t>(at->second);
   }
   LoopObject o;
   o.value = static_cast<uint32_t>(values.size());
@@ -244,6 +242,8 @@ uint32_t LoopTranslator::object_of(LoopExit& exit, std::vector<cfg::Id>& values,
     case Kind::Bool: o.kind = Made::Bool; break;
     case Kind::Float: o.kind = Made::Float; break;
     case Kind::Scalar: o.kind = Made::Scalar; break;
+    case Kind::Complex: o.kind = Made::Complex; break;
+    case Kind::ComplexScalar: o.kind = Made::ComplexScalar; break;
     case Kind::View:
       o.kind = Made::View;
       o.index = v.array;
@@ -270,6 +270,7 @@ uint32_t LoopTranslator::object_of(LoopExit& exit, std::vector<cfg::Id>& values,
       for (const Typed& item : v.items) o.parts.push_back(object_of(exit, values, made, item));
       break;
   }
+  if (v.origin != 0) made.emplace(v.origin, exit.objects.size());
   exit.objects.push_back(std::move(o));
   return static_cast<uint32_t>(exit.objects.size() - 1);
 }
@@ -327,7 +328,7 @@ void LoopTranslator::leave(std::string why) {
 void LoopTranslator::append_key(std::string& key, const Typed& v, Origins& origins) const {
   key += static_cast<char>('a' + static_cast<int>(v.kind));
   const auto number = [&key](int64_t n) { key += std::to_string(n) + ","; };
-  if (v.is_number() && v.origin != 0) {
+  if (v.origin != 0) {
     const auto [at, first] = origins.emplace(v.origin, origins.size());
     if (!first) key += "=" + std::to_string(at->second);
   }
@@ -410,14 +411,12 @@ cfg::Edge LoopTranslator::edge_to(State state) {
     for (Frame& frame : state.frames)
       for (std::vector<Typed>* all : {&frame.locals, &frame.stack})
         for (Typed& v : *all)
-          for_each_part(v, [&](Typed& part) {
-            visit(part, !part.is_number() || part.origin == 0 || seen.insert(part.origin).second);
-          });
+          for_each_part(v, [&](Typed& part) { visit(part, part.origin == 0 || seen.insert(part.origin).second); });
   };
-  std::map<int64_t, cfg::Id> numbers;
+  std::map<int64_t, std::vector<cfg::Id>> values;
   for_each([&](Typed& part, bool alone) {
-    if (part.is_number() && part.origin != 0)
-      FRAMEJIT_CHECK(numbers.emplace(part.origin, part.ids[0]).first->second == part.ids[0], "one object, two numbers");
+    if (part.origin != 0)
+      FRAMEJIT_CHECK(values.emplace(part.origin, part.ids).first->second == part.ids, "one object, two values");
     if (alone) edge.args.insert(edge.args.end(), part.ids.begin(), part.ids.end());
   });
   if (!first) return edge;
@@ -427,15 +426,16 @@ cfg::Edge LoopTranslator::edge_to(State state) {
   if (state.frames.size() == 1 && ++versions_[f.pc] > kMostVersions)
     give_up("its variables have too many combinations of types");
   cfg_.blocks.emplace_back();
-  std::map<int64_t, cfg::Id> shared;
+  std::map<int64_t, std::vector<cfg::Id>> shared;
   for_each([&](Typed& part, bool alone) {
-    for (cfg::Id& id : part.ids) id = alone ? cfg_.add_param(edge.block, cfg_.at(id).type) : shared.at(part.origin);
-    if (alone && part.is_number()) shared[part.origin] = part.ids[0];
+    if (alone)
+      for (cfg::Id& id : part.ids) id = cfg_.add_param(edge.block, cfg_.at(id).type);
+    if (part.origin != 0) part.ids = shared.emplace(part.origin, part.ids).first->second;
   });
   // Later rounds bring other objects.
   std::map<int64_t, int64_t> renamed;
   for_each([&](Typed& part, bool) {
-    if (!part.is_number() || part.origin == 0) return;
+    if (part.origin == 0) return;
     int64_t& fresh = renamed[part.origin];
     if (fresh == 0) fresh = ++origins_;
     part.origin = fresh;
@@ -581,6 +581,7 @@ void LoopTranslator::step(const Instr& i) {
     case Opcode::StoreFast: {
       Typed v = pop();
       if (v.kind == Kind::Null) throw NotCompiled{"a variable that is unbound again"};
+      if (v.is_iterator()) throw NotCompiled{kHeldIterator};
       if (state_.frames.size() == 1) stored_[static_cast<std::size_t>(i.arg)] = true;
       frame().locals[static_cast<std::size_t>(i.arg)] = std::move(v);
       return next();
@@ -663,6 +664,8 @@ void LoopTranslator::step(const Instr& i) {
       tuple.kind = Kind::Tuple;
       tuple.items.assign(std::make_move_iterator(f.stack.end() - i.arg), std::make_move_iterator(f.stack.end()));
       f.stack.resize(f.stack.size() - static_cast<std::size_t>(i.arg));
+      for (const Typed& item : tuple.items)
+        if (item.is_iterator()) throw NotCompiled{kHeldIterator};
       push(std::move(tuple));
       return next();
     }
@@ -737,6 +740,9 @@ std::optional<Typed> LoopTranslator::iterator_at_entry(PyObject* o, const Source
     Typed v;
     v.kind = kind;
     v.object = static_cast<int>(fetched(source));
+    for (const auto& [before, of] : iterators_)
+      entry_checks_.push_back(node(cfg::Op::Ne, input(cfg::Op::Object, v.object), input(cfg::Op::Object, of)));
+    iterators_.emplace(o, v.object);
     return v;
   };
   const auto field = [&](const Typed& v, int offset) {
@@ -752,6 +758,7 @@ std::optional<Typed> LoopTranslator::iterator_at_entry(PyObject* o, const Source
     std::memcpy(&value, reinterpret_cast<const char*>(o) + offset, sizeof value);
     return value;
   };
+  if (iterators_.count(o) != 0) return std::nullopt;  // what one takes from it the other would not miss
   const auto inside = [&] {
     auto of = std::make_shared<Source>();
     of->kind = SourceKind::Self;
@@ -842,8 +849,9 @@ void LoopTranslator::enter(State& state) {
     }
     Typed v = object(o, slot_source(SourceKind::Local, k, text_of(view.local_name(k))), k);
     // One version of the loop, not one for its first round and one for the others.
-    if (assigned[static_cast<std::size_t>(k)] && (PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyBool_Check(o)))
-      if (Typed number = known(v); number.is_number()) v = std::move(number);
+    if (assigned[static_cast<std::size_t>(k)] &&
+        (PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyBool_Check(o) || PyComplex_CheckExact(o)))
+      if (Typed number = known(v); number.is_single()) v = std::move(number);
     f.locals.push_back(std::move(v));
   }
   for (int k = 0; k < request_.frame.depth; ++k) {
@@ -857,10 +865,13 @@ void LoopTranslator::enter(State& state) {
       continue;
     }
     const SourceRef source = slot_source(SourceKind::Stack, k, "");
-    if (std::optional<Typed> iterator = iterator_at_entry(o, source)) {
-      iterator->slot = slot;
-      f.stack.push_back(std::move(*iterator));
-      continue;
+    // Others belong to loops around the nest, which may go over the same object: they stay where they are.
+    if (view.instrs()[head_].op == Opcode::ForIter && k == request_.frame.depth - py::kIteratorSlots) {
+      if (std::optional<Typed> iterator = iterator_at_entry(o, source)) {
+        iterator->slot = slot;
+        f.stack.push_back(std::move(*iterator));
+        continue;
+      }
     }
     f.stack.push_back(object(o, source, slot));
   }
@@ -928,7 +939,11 @@ Expected<std::shared_ptr<Region>, Break> LoopTranslator::run() {
     return Unexpected<Break>{std::move(b)};
   };
   State start;
-  enter(start);
+  try {
+    enter(start);
+  } catch (const NotCompiled& reason) {
+    return stays(reason.why, 0);
+  }
   if (!translate_all(std::move(start))) return stays(given_up_, first_line_);
   if (session_.has_overlap()) return stays("arrays that overlap", 0);
   if (!goes_round()) return stays(first_why_.empty() ? "it never goes round" : first_why_, first_line_);

@@ -31,6 +31,8 @@ struct Typed {
     Bool,
     Float,
     Scalar,
+    Complex,
+    ComplexScalar,
     View,
     Range,
     RangeIterator,
@@ -44,7 +46,7 @@ struct Typed {
   int slot = -1;                 // Object: the local that holds it since the entry. RangeIterator: place on the
                                  // stack of the entry, of one that was there
   graph::DType dtype{};          // Scalar, View
-  int64_t origin = 0;            // a number: equal for what is one object; 0: not known yet
+  int64_t origin = 0;            // of what has an identity: equal for what is one object; 0: not known yet
   bool seldom_negative = false;  // Int: a natural number less a constant
   bool natural = false;          // Int, Scalar, RangeIterator: never below 0
   uint32_t array = 0;            // View: place in LoopProgram::fetched
@@ -56,8 +58,13 @@ struct Typed {
   bool is_number() const {
     return kind == Kind::Int || kind == Kind::Bool || kind == Kind::Float || kind == Kind::Scalar;
   }
+  bool is_complex() const { return kind == Kind::Complex || kind == Kind::ComplexScalar; }
+  bool is_single() const { return is_number() || is_complex(); }
+  /// Made by the loop, or a number: variables that hold one of these must hold one object at an exit.
+  bool has_identity() const { return is_single() || kind == Kind::Tuple || kind == Kind::View || kind == Kind::Range; }
   /// An array, or what may be one.
   bool is_array() const;
+  bool is_iterator() const { return kind == Kind::RangeIterator || kind == Kind::Iterator || kind == Kind::Joint; }
   bool is_integer() const {
     return kind == Kind::Int || kind == Kind::Bool || (kind == Kind::Scalar && !graph::is_float(dtype));
   }
@@ -97,6 +104,8 @@ class LoopTranslator {
     uint32_t block;
   };
   using Origins = std::map<int64_t, std::size_t>;
+  /// Whoever else holds it would not see it advance.
+  static constexpr const char* kHeldIterator = "an iterator that a variable holds";
   struct NotCompiled {
     std::string why;
     bool on_array = false;  // an operation on a whole array, which a region does better
@@ -128,8 +137,13 @@ class LoopTranslator {
   Typed pop();
   Typed pop_known();
   void push(Typed v) {
-    if (v.is_number() && v.origin == 0) v.origin = ++origins_;
+    name(v);
     frame().stack.push_back(std::move(v));
+  }
+  void name(Typed& v) {
+    if (v.has_identity() && v.origin == 0) v.origin = ++origins_;
+    if (v.kind == Typed::Kind::Tuple)
+      for (Typed& item : v.items) name(item);
   }
   [[noreturn]] void give_up(std::string why) const;
 
@@ -164,6 +178,20 @@ class LoopTranslator {
   static Typed of_scalar(cfg::Id id, graph::DType dtype);
   cfg::Id as_f64(const Typed& v);
   cfg::Id settled(cfg::Id id);
+
+  // loop_complex.cpp
+  static Typed of_complex(cfg::Id real, cfg::Id imaginary, bool of_numpy);
+  Typed as_complex(const Typed& v);
+  Typed complex_result(cfg::Id real, cfg::Id imaginary, bool of_numpy, bool may_recover);
+  Typed complex_product(const Typed& x, const Typed& y, bool of_numpy);
+  Typed complex_quotient(const Typed& x, const Typed& y, bool of_numpy);
+  Typed complex_power(const Typed& x, const Typed& y, bool of_numpy);
+  Typed complex_binary(int op, const Typed& a, const Typed& b);
+  Typed complex_unary(Opcode op, const Typed& v);
+  Typed complex_compare(int op, const Typed& a, const Typed& b);
+  Typed complex_part(const Typed& v, const std::string& name);
+  Typed complex_length(const Typed& v);
+  Typed make_complex(const std::vector<Typed>& args);
 
   // loop_operators.cpp
   Typed binary(int nb, const Typed& a, const Typed& b);
@@ -228,6 +256,7 @@ class LoopTranslator {
   std::vector<bool> written_;                       // by graph param
   std::map<std::size_t, PyObject*> array_objects_;  // by graph param: alive during capture
   std::vector<bool> stored_;                        // by local
+  std::map<PyObject*, int> iterators_;              // of the entry, with their places in LoopProgram::fetched
   std::vector<cfg::Id> entry_checks_;               // what the loop relies upon of the entry's values
   const graph::Graph* imagined_graph_ = nullptr;    // of values that are known by their types only
   static constexpr int kImagined = 1 << 20;         // `slot` of such an array

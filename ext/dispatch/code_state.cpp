@@ -36,6 +36,7 @@ constexpr int kMaxFailures = 3;  // of one site, before it sleeps for good
 constexpr int kPassBy = 60;  // the next call that is looked at is the 61st: others that come by turns have theirs too
 constexpr int kMostMisses = 64;  // of one site that compiles no more, in a row
 constexpr int64_t kFewHits = 3;
+constexpr int64_t kTriesAsleep = 64;  // calls of spliced code, before a function in which nothing was compiled sleeps
 constexpr std::size_t kMostFailedKinds = 16;
 
 std::string text_of(PyObject* text) {
@@ -638,10 +639,7 @@ void CodeState::note_callees(const std::vector<Ref<PyCodeObject>>& reached) {
 
 bool CodeState::has_callees() const { return callees_ && callees_->any_awake(); }
 
-bool CodeState::is_asleep() const {
-  constexpr int64_t kTries = 64;
-  return broke_ && !compiled_ && (unsplicable_ || spliced_calls_ > kTries);
-}
+bool CodeState::is_asleep() const { return broke_ && !compiled_ && (unsplicable_ || spliced_calls_ > kTriesAsleep); }
 
 std::vector<CodeState*> CodeState::callees() const { return callees_ ? callees_->states() : std::vector<CodeState*>{}; }
 
@@ -757,7 +755,15 @@ PyCodeObject* CodeState::replacement() {
   if (!spliced_) return nullptr;
   const int64_t n = ++spliced_calls_;
   if (n == 4 || n == 64 || n == 1024) wake_sites();
-  return settings_.stress.rewrite || dormant_ < spliced_->sites().size() ? spliced_->code() : nullptr;
+  return settings_.stress.rewrite || !has_nothing_awake() ? spliced_->code() : nullptr;
+}
+
+/// Are all sites dormant that calls come by? Others are given a call now and then.
+bool CodeState::has_nothing_awake() const {
+  if (dormant_ == spliced_->sites().size()) return true;
+  if (compiled_ || !compares() || spliced_calls_ <= kTriesAsleep || spliced_calls_ % 2 == 0) return false;
+  return std::all_of(spliced_->sites().begin(), spliced_->sites().end(),
+                     [this](uint32_t site) { return sites_[site]->dormant || sites_[site]->visits == 0; });
 }
 
 void CodeState::wake_sites() {

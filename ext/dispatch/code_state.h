@@ -250,6 +250,7 @@ class CodeState final : public capture::SiteHandler, public std::enable_shared_f
   void wake_sites();
   void keep_error();
   bool starts_broken() const;
+  bool has_nothing_awake() const;
   std::string name() const;
 
   PyCodeObject* code_;

@@ -33,9 +33,17 @@ PyObject* call_original(FunctionObject* f, PyObject* const* args, std::size_t na
   return PyObject_Vectorcall(reinterpret_cast<PyObject*>(f->function), args, nargsf, kwnames);
 }
 
+/// The call is left to the interpreter.
+PyObject* call_direct(FunctionObject* f, PyObject* const* args, std::size_t nargsf, PyObject* kwnames) {
+  if (!f->direct.is_there()) return call_original(f, args, nargsf, kwnames);
+  const Ref<PyFunctionObject> held = Ref<PyFunctionObject>::share(f->direct.get(f));
+  return PyObject_Vectorcall(reinterpret_cast<PyObject*>(held.get()), args, nargsf, kwnames);
+}
+
 /// The function got another __code__: what was compiled for the old one is of no use.
 [[gnu::noinline]] void renew(FunctionObject* f) {
   JitSettings settings = f->state->settings();
+  f->direct.reset();
   SplicedFunction old = std::move(f->spliced);
   std::shared_ptr<CodeState> old_state = std::exchange(
       f->state, std::make_shared<CodeState>(reinterpret_cast<PyCodeObject*>(f->function->func_code), settings));
@@ -62,11 +70,15 @@ PyObject* call_original(FunctionObject* f, PyObject* const* args, std::size_t na
   const bool callees = state->has_callees();
   if (!spliced && !callees) {
     state->note_idle();
-    return call_original(f, args, nargsf, kwnames);
+    f->direct.prepare(f);
+    return call_direct(f, args, nargsf, kwnames);
   }
   const Side side = state->begin_call(slots);
   const EndOfCall end{state.get()};
-  if (side == Side::Bytecode) return call_original(f, args, nargsf, kwnames);
+  if (side == Side::Bytecode) {
+    if (*state->why_given_up()) f->direct.prepare(f);
+    return call_direct(f, args, nargsf, kwnames);
+  }
   const capture::ReachScope scope(state->reach());
   if (callees) capture::ReachScope::want_hook();
   if (!spliced) return call_original(f, args, nargsf, kwnames);
@@ -136,8 +148,10 @@ inline PyObject* call_bound(FunctionObject* f, PyObject* const* slots, int slot_
 PyObject* vectorcall(PyObject* self, PyObject* const* args, std::size_t nargsf, PyObject* kwnames) {
   FunctionObject* f = as_function(self);
   ++stats.frames_marked;
-  if (f->state->passes_by())
+  if (f->state->passes_by()) {
+    if (f->direct.is_there()) return call_direct(f, args, nargsf, kwnames);
     return f->function->vectorcall(reinterpret_cast<PyObject*>(f->function), args, nargsf, kwnames);
+  }
   const auto* code = reinterpret_cast<const PyCodeObject*>(f->function->func_code);
   if (code != f->state->code()) [[unlikely]]
     renew(f);
@@ -195,6 +209,8 @@ PyObject* function_new(PyTypeObject* type, PyObject* args, PyObject* keywords) {
       std::make_shared<CodeState>(reinterpret_cast<PyCodeObject*>(f->function->func_code), parsed));
   if (f->state->gain()) f->vectorcall = vectorcall_measured;
   new (&f->spliced) SplicedFunction();
+  new (&f->direct) DirectFunction();
+  for (PyObject*& slot : f->direct_slots) slot = self.get();
   f->settings = PyDict_Copy(settings);
   f->dict = f->function->func_dict ? PyDict_Copy(f->function->func_dict) : PyDict_New();
   if (!f->settings || !f->dict) return nullptr;
@@ -211,6 +227,7 @@ int function_traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(f->settings);
   Py_VISIT(f->dict);
   Py_VISIT(reinterpret_cast<PyObject*>(f->spliced.function.get()));
+  if (const int result = f->direct.traverse(visit, arg)) return result;
   return f->state ? f->state->traverse(visit, arg) : 0;
 }
 
@@ -218,6 +235,7 @@ int function_clear(PyObject* self) {
   FunctionObject* f = as_function(self);
   if (f->state) f->state->clear();
   f->spliced.function.reset();
+  f->direct.reset();
   Py_CLEAR(f->dict);
   Py_CLEAR(f->settings);
   return 0;  // the function itself stays: a call that goes on needs it; it is an edge of no cycle that stays closed
@@ -228,6 +246,7 @@ void function_dealloc(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
   PyObject_GC_UnTrack(self);
   if (f->weakrefs) PyObject_ClearWeakRefs(self);
+  f->direct.~DirectFunction();
   f->spliced.~SplicedFunction();
   f->state.~shared_ptr();
   Py_CLEAR(f->dict);
@@ -366,8 +385,6 @@ void SplicedFunction::reset() {
   state.reset();
 }
 
-namespace {
-
 bool follow(PyFunctionObject* copy, PyFunctionObject* original) {
   auto* function = reinterpret_cast<PyObject*>(copy);
   auto or_none = [](PyObject* object) { return object ? object : Py_None; };
@@ -379,8 +396,6 @@ bool follow(PyFunctionObject* copy, PyFunctionObject* original) {
     return false;
   return true;
 }
-
-}  // namespace
 
 PyFunctionObject* SplicedFunction::get(const std::shared_ptr<CodeState>& of, PyFunctionObject* original) {
   if (of->needs_splicing()) {

@@ -102,6 +102,7 @@ PyObject* function_cache_entries(PyObject* self, PyObject*) {
 
 PyObject* function_cache_clear(PyObject* self, PyObject*) {
   state_of(self).clear();
+  reinterpret_cast<FunctionObject*>(self)->direct.reset();
   Py_RETURN_NONE;
 }
 

@@ -96,6 +96,10 @@ Ref<> CompiledLoop::new_object(const LoopExit& exit, uint32_t index, const int64
     case Kind::Bool: return Ref<>::share(v[0] ? Py_True : Py_False);
     case Kind::Float: return Ref<>::steal(PyFloat_FromDouble(std::bit_cast<double>(v[0])));
     case Kind::Scalar: return Ref<>::steal(PyArray_Scalar(const_cast<int64_t*>(v), descr_of(o.dtype), nullptr));
+    case Kind::Complex:
+      return Ref<>::steal(PyComplex_FromDoubles(std::bit_cast<double>(v[0]), std::bit_cast<double>(v[1])));
+    case Kind::ComplexScalar:
+      return Ref<>::steal(PyArray_Scalar(const_cast<int64_t*>(v), descr_of(graph::DType::C128), nullptr));
     case Kind::View: {
       PyObject* base = fetched(o.index, m);
       npy_intp dims[kMostRank], strides[kMostRank];

@@ -34,8 +34,10 @@ class LoopMaker:
         self.random = random.Random(seed)
         self.lines: list[str] = []
         self.loops = 0
+        self.over_held = False
         self.names = ["n", "x", "k", "s", "t"]
         self.indices: list[str] = []
+        self.is_complex = is_complex(seed)
 
     def pick(self, *options: str) -> str:
         return self.random.choice(options)
@@ -43,6 +45,8 @@ class LoopMaker:
     def number(self) -> str:
         if self.random.random() < 0.03:
             return f"({self.random.choice(LARGE)})"
+        if self.is_complex and self.random.random() < 0.3:
+            return self.pick("1j", "(1.5-0.5j)", "(-0.0+2j)", "0j", "complex(-0.0, -0.0)")
         value = self.random.choice(NUMBERS)
         return f'float("{value}")' if isinstance(value, float) and (value != value or abs(value) == float("inf")) else f"({value!r})"
 
@@ -77,6 +81,8 @@ class LoopMaker:
             if self.random.random() < 0.3:
                 return f"({p} {self.pick('**', '<<')} {self.pick('2', '3', 'k', '1', '-2')})"
             return f"({p} {self.pick('//', '%', '&', '|', '^', '>>')} {self.pick('2', '3', q, 'k', '1', '-2')})"
+        if self.is_complex and roll > 0.85:
+            return self.pick(f"abs({p})", f"({p}).real", f"({p}).imag", f"complex({p}, {q})", f"complex({p})", f"({p} ** 2)", f"({p} ** 3)")
         if roll < 0.72:
             return f"({p} if {self.condition()} else {q})"
         if roll < 0.76:
@@ -89,6 +95,10 @@ class LoopMaker:
 
     def condition(self) -> str:
         p, q = self.expression(1), self.expression(1)
+        if self.is_complex:
+            if self.random.random() < 0.3:
+                return f"{p} {self.pick('==', '!=')} {q}"
+            p, q = f"abs({p})", self.pick("1.5", "3", f"abs({q})")
         compared = f"{p} {self.pick('<', '<=', '==', '!=', '>', '>=')} {q}"
         roll = self.random.random()
         if roll < 0.7:
@@ -127,7 +137,7 @@ class LoopMaker:
             self.emit(indent, f"if {self.condition()}:")
             self.emit(indent + 1, self.pick("break", "continue", "break", "return s, t", "raise ValueError(str(s))"))
         elif roll < 0.94:
-            self.emit(indent, self.pick("log.append(s)", "log.append(float(t))", "l.append(s) if len(l) < 40 else None", "print(type(s).__name__)", "u = a[0:2]", "row = m[0]", "a[0] = a[1] = x"))
+            self.emit(indent, self.pick("log.append(s)", "log.append(float(t))", "l.append(s) if len(l) < 40 else None", "print(type(s).__name__)", "u = a[0:2]", "row = m[0]", "a[0] = a[1] = x", "p = q = (s, t)", "row = q = m[k]", "p = row", "held = iter(range(n))", "held = iter(a)", "held = iter(l)", "held = enumerate(a)"))
         else:
             self.emit(indent, f"{self.element()}, t = {self.expression(1)}, {self.expression(1)}")
 
@@ -135,7 +145,7 @@ class LoopMaker:
         """Keeps ints from becoming ever longer."""
         for name in "stx":
             if self.random.random() < 0.6 or depth:
-                self.emit(indent, f"if {name} > 10**30 or {name} < -(10**30):")
+                self.emit(indent, f"if abs({name}) > 1e30:" if self.is_complex else f"if {name} > 10**30 or {name} < -(10**30):")
                 self.emit(indent + 1, f"{name} = {self.pick('1', '2.5', '-3')}")
         self.block(indent, depth)
 
@@ -145,9 +155,15 @@ class LoopMaker:
 
     def loop(self, indent: int, depth: int) -> None:
         self.loops += 1
-        known = list(self.names)
+        known, within = list(self.names), self.over_held
         roll = self.random.random()
-        if roll < 0.2:
+        if self.random.random() < (0.4 if within else 0.1):  # what one loop takes the others do not find
+            name = f"h{depth}"
+            self.emit(indent, self.pick(f"for {name} in held:", f"for {name}, g{depth} in zip(held, held):", f"for g{depth}, {name} in enumerate(held):"))
+            self.names.append(name)
+            self.over_held = True
+            self.round(indent + 1, depth)
+        elif roll < 0.2:
             name = f"v{depth}"
             over = self.pick("a", "l", "b", "m[0]", "l", "m")
             if self.random.random() < 0.3:
@@ -174,23 +190,29 @@ class LoopMaker:
         else:
             name = f"w{depth}"
             self.emit(indent, f"{name} = 0")
-            more = f" and {self.condition()}" if self.random.random() < 0.4 else ""
+            more = f" and ({self.condition()})" if self.random.random() < 0.4 else ""
             self.emit(indent, f"while {name} < {self.pick('n', '4', 'len(a)')}{more}:")
             self.emit(indent + 1, f"{name} += {self.pick('1', '1', '2')}")
             self.indices.append(name)
             self.round(indent + 1, depth)
             self.indices.pop()
-        self.names = known
+        self.names, self.over_held = known, within
 
     def program(self) -> str:
         self.emit(0, "def main(a, b, m, n, x, k, l):")
         self.emit(1, "log = []")
+        self.emit(1, "p = q = row = None")
+        self.emit(1, f"held = {self.pick('iter(range(n))', 'iter(range(n))', 'iter(l)', 'iter(a)', 'iter(b)', 'enumerate(l)')}")
         self.emit(1, f"s = {self.pick('0', '0.0', 'x', 'k', '1', 'a[0]', 'np.float64(1.0)', 'True')}")
-        self.emit(1, f"t = {self.pick('0', '1.0', 'n', 'x')}")
+        self.emit(1, f"t = {self.pick('0', '1.0', 'n', 'x', *(('0j', '1.5-2j', 'np.complex128(1-1j)') if self.is_complex else ()))}")
         for _ in range(self.random.randint(1, 2)):
             self.loop(1, 0)
-        self.emit(1, "return s, t, log")
+        self.emit(1, "return s, t, log, p, p is q, q is row, row, held")
         return HEADER + "\n".join(self.lines) + "\n"
+
+
+def is_complex(seed: int) -> bool:
+    return seed % 5 == 4
 
 
 def arguments(seed: int, call: int) -> tuple[Any, ...]:
@@ -201,10 +223,12 @@ def arguments(seed: int, call: int) -> tuple[Any, ...]:
     made = np.random.default_rng(seed * 1000 + call)
 
     def array(*shape: int) -> np.ndarray:
-        dtype = np.dtype(kinds.choice(DTYPES))
+        dtype = np.dtype(kinds.choice((*DTYPES, "c16", "c16", "c16", "c8") if is_complex(seed) else DTYPES))
         wide = tuple(2 * s for s in shape)
         raw = made.integers(-4, 9, wide) if dtype.kind == "i" else made.integers(0, 9, wide) if dtype.kind == "u" else made.normal(size=wide)
         full = raw.astype(dtype)
+        if dtype.kind == "c":
+            full = full + 1j * full[::-1]
         if dtype.kind == "f" and values.random() < 0.15:
             full.ravel()[:: values.randint(2, 5)] = values.choice((np.inf, np.nan, -np.inf, 0.0, 1e30))
         layout = kinds.choice(("C", "C", "C", "F", "step", "back", "readonly"))
@@ -222,6 +246,8 @@ def arguments(seed: int, call: int) -> tuple[Any, ...]:
     b = a if kinds.random() < 0.1 else a[1:] if kinds.random() < 0.1 else array(max(n, 2))
     m = array(max(n, 2), max(n, 2) + 1)
     x = kinds.choice((1.5, 2, True, 0.1, np.float64(0.5), np.float32(1.25), np.int64(3), np.int32(2), 2**70, None if call == 2 else -1.0))
+    if is_complex(seed) and kinds.random() < 0.6:
+        x = kinds.choice((1.5 - 0.5j, np.complex128(0.5 + 2j), np.complex64(1 + 1j), -0.0 + 1j))
     number = kinds.choice((float, int, float, float, lambda v: bool(v > 0), lambda v: int(v) * 2**40, str))
     items = [number(v) for v in made.integers(-4, 9, max(n, 2)) * kinds.choice((1, 0.5))]
     if kinds.random() < 0.2 and call:

@@ -351,6 +351,98 @@ def test_enumerate_and_zip():
     assert loops(compiled(inner, np.linspace(0.0, 1.0, 400).reshape(10, 40)))
 
 
+def test_an_iterator_that_two_names_hold():
+    def pairs(it, other):
+        s = 0
+        for a, b in zip(it, other):
+            s += a * 10 + b
+        return s
+
+    def nested(it):
+        s = 0
+        for a in it:
+            for b in it:
+                s += b
+                if s % 7 == 6:
+                    break
+            s += 1000 + a
+        return s
+
+    def twice(x, n):
+        s, it, other = 0, None, None
+        for i in range(n):
+            it = other = enumerate(x)
+            for j, v in it:
+                if j > 2 + i:
+                    break
+            for j, v in it:
+                s += j
+            for p, q in zip(enumerate(x), other):
+                s += p[0] * q[1]
+        return s, it is other
+
+    def drained(it):
+        s = 0
+        for j, v in it:
+            s += j * v
+            if j > 2:
+                return s, it
+        return s, it
+
+    def handed_on(x, n):
+        s = 0
+        for i in range(n):
+            s, it = drained(enumerate(x))
+            for j, v in it:
+                s += j
+        return s
+
+    def fresh(of, same):
+        it = iter(of)
+        return it, it if same else iter(of)
+
+    for of in (range(50), list(range(50)), np.arange(50)):
+        marked = fj.jit(pairs)
+        for same in (False, False, True, False, True):
+            check_same(run(pairs, fresh(of, same)), run(marked, fresh(of, same)), f"{of}, {same}")
+        assert loops(marked)
+        for function in (pairs, nested):
+            marked = fj.jit(function)
+            for _ in range(3):
+                args = lambda: fresh(of, True)[: 1 + (function is pairs)]  # noqa: E731
+                check_same(run(function, args()), run(marked, args()), f"{function.__name__} of {of}")
+        compiled(twice, of, 40)
+        compiled(handed_on, of, 40)
+
+
+def test_two_names_of_one_object():
+    def tuples(x):
+        pair = other = fresh = None
+        for i in range(len(x)):
+            pair = other = (i, x[i])
+            fresh = (i, x[i])
+            if i > 50:
+                pair = ((other, 1), other)
+        return pair is other, pair[0][0] is pair[1], fresh is other, pair[1] is other, pair
+
+    def rows(m):
+        row = other = None
+        for row in m:
+            other = row
+            span = same = range(len(row))
+            last = m[0]
+        return row is other, span is same, last is m[0], row, span
+
+    def numbers(x):
+        for v in x:
+            u = t = +v
+        return u is v, u is t, v, u
+
+    assert loops(compiled(tuples, np.arange(100.0)))
+    assert loops(compiled(rows, np.arange(200.0).reshape(50, 4)))
+    assert loops(compiled(numbers, np.arange(100.0)))
+
+
 def test_numbers_outlive_calls_and_appends():
     def bisection(problems):
         roots = []
@@ -468,3 +560,75 @@ def test_a_global_that_changes():
         world["RATE"] = rate
         for _ in range(2):
             check_same(run(world["decays"], (100,)), run(marked, (100,)), f"RATE = {rate}")
+
+
+def escape_times(n, most, c):
+    counts = np.zeros((n, n), dtype=np.int64)
+    for i in range(n):
+        for k in range(n):
+            z = complex(-1.5 + 3 * i / n, -1.5 + 3 * k / n)
+            count = 0
+            while abs(z) <= 2.0 and count < most:
+                z = z * z + c
+                count += 1
+            counts[i, k] = count
+    return counts, z, z is c
+
+
+def test_complex_numbers():
+    marked = compiled(escape_times, 12, 30, -0.8 + 0.156j)
+    (entry,) = loops(marked)
+    assert "z: complex" in " ".join(entry["carried"]) if "carried" in entry else True
+    assert all(e["why"] == "" for e in entry["exits"]), entry["exits"]
+
+
+def complex_steps(z, w, by):
+    for i in range(len(z)):
+        w[i] = (z[i] * by - w[i]) / (z[i] + 1.5j) + w[i] ** 2 / by
+        w[i - 1] = -w[i].real
+    return w[-1], z[i].imag, by
+
+
+@pytest.mark.parametrize("by", [2.5, 3, 1 - 2j, np.complex128(1 - 2j), np.float64(0.5), np.int64(2), True, 0, 0j, -0.0])
+@pytest.mark.parametrize("layout", [slice(None), slice(None, None, -1), slice(None, None, 2)])
+def test_arrays_of_complex_numbers(by, layout):
+    rng = np.random.default_rng(3)
+    z, w = (rng.normal(size=80) + 1j * rng.normal(size=80) for _ in range(2))
+    compiled(complex_steps, z[layout], w[layout], by)
+
+
+@pytest.mark.parametrize("bad", [0j, complex("nan"), complex("inf"), complex("nan+nanj"), 1e308 + 1e308j, 1e-320j])
+@pytest.mark.parametrize("at", [0, 40])
+def test_complex_numbers_that_raise_or_warn(bad, at):
+    def lengths(values, divisors):
+        s, t = 0.5j, 0.0
+        for i in range(len(values)):
+            s = s / divisors[i] - values[i] * 1j
+            t += abs(s) + abs(divisors[i])
+        return s, t
+
+    divisors = np.full(50, 1.5 - 0.5j)
+    divisors[at] = bad
+    compiled(lengths, np.linspace(0.0, 1.0, 50), divisors)
+
+    def powers(z, n):
+        for i in range(n):
+            if i == at:
+                z = bad
+            z = z**2 + 1 / (z - 0.25)
+        return z
+
+    compiled(powers, 0.1 + 0.2j, 50)
+
+
+@pytest.mark.parametrize("dtype", ["c8", "f2", "u8", "g", "M8[s]", "U3", "O"])
+def test_arrays_of_types_without_a_form_in_loops(dtype):
+    def repeated(x, values):
+        y = x
+        for value in values:
+            y = y if y != x else value
+        return y
+
+    values = np.arange(80).astype(dtype)
+    compiled(repeated, values[1], values)
+    compiled(repeated, 1.5, values)

@@ -274,6 +274,32 @@ TEST(EmitCfg, ALoopIsLeftWhereTheInterpreterWaits) {
   EXPECT_EQ(got.values[2], 0);
 }
 
+TEST(EmitCfg, IndicesThatAreConstant) {
+  // Those of large arrays are beyond what an address can hold beside its registers.
+  for (const int64_t index : {int64_t{0}, int64_t{3}, int64_t{-2}, (int64_t{1} << 28) - 1, int64_t{1} << 28,
+                              int64_t{1} << 30, int64_t{1} << 40}) {
+    Cfg g;
+    g.blocks.emplace_back();
+    g.exits.resize(1);
+    Node pointer;
+    pointer.op = Op::Pointer;
+    pointer.type = Type::I64;
+    Node load;
+    load.op = Op::Load;
+    load.type = Type::I64;
+    load.args[0] = add(g, 0, pointer);
+    load.args[1] = constant(g, 0, index);
+    load.scale = 8;
+    g.exits[0].values = {add(g, 0, load)};
+    g.blocks[0].end = cfg::Block::End::Leave;
+    g.blocks[0].exit = 0;
+    int64_t cell = 42;
+    char* const base = reinterpret_cast<char*>(reinterpret_cast<intptr_t>(&cell) - 8 * index);
+    EXPECT_EQ(interpreted(g, {}, &base).values[0], 42) << index;
+    EXPECT_EQ(Kernel(g, Isa::Avx2).run({}, &base).values[0], 42) << index;
+  }
+}
+
 TEST(EmitCfg, TheVerifierFindsWhatIsWrong) {
   Cfg g = swapped_sums();
   g.blocks[1].to[0].args = {g.blocks[1].condition};
