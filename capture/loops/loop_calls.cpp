@@ -35,6 +35,28 @@ const cfg::Function kMath[] = {FRAMEJIT_ONE(sin),   FRAMEJIT_ONE(cos),   FRAMEJI
 #undef FRAMEJIT_ONE
 #undef FRAMEJIT_TWO
 
+template <class Result, class... Operands>
+Result run_loop(int64_t row, Operands... operands) {
+  const auto& loop = *reinterpret_cast<const ScalarLoop*>(row);
+  Result result{};
+  char* args[] = {reinterpret_cast<char*>(&operands)..., reinterpret_cast<char*>(&result)};
+  const intptr_t count = 1, steps[] = {static_cast<intptr_t>(sizeof operands)..., sizeof result};
+  loop.function(args, &count, steps, loop.data);
+  return result;
+}
+
+// Operands are the bits of floats: a call has operands of one type.
+double numpy_of_one(int64_t row, int64_t x) { return run_loop<double>(row, x); }
+double numpy_of_two(int64_t row, int64_t x, int64_t y) { return run_loop<double>(row, x, y); }
+int64_t numpy_truth_of_one(int64_t row, int64_t x) { return run_loop<unsigned char>(row, x); }
+int64_t numpy_truth_of_two(int64_t row, int64_t x, int64_t y) { return run_loop<unsigned char>(row, x, y); }
+
+#define FRAMEJIT_NUMPY(name, result, operands) \
+  {#name, reinterpret_cast<const void*>(&name), Type::result, operands, Type::I64}
+const cfg::Function kNumpy[] = {FRAMEJIT_NUMPY(numpy_of_one, F64, 2), FRAMEJIT_NUMPY(numpy_of_two, F64, 3),
+                                FRAMEJIT_NUMPY(numpy_truth_of_one, I64, 2), FRAMEJIT_NUMPY(numpy_truth_of_two, I64, 3)};
+#undef FRAMEJIT_NUMPY
+
 Typed null() {
   Typed v;
   v.kind = Kind::Null;
@@ -237,12 +259,40 @@ Typed LoopTranslator::call_math(const char* name, std::vector<Typed>& args) {
   throw refused();
 }
 
+/// NumPy's functions of one or two numbers, by a loop over float64 with one round.
+std::optional<Typed> LoopTranslator::call_scalar_loop(PyObject* callable, const std::vector<Typed>& args) {
+  const auto is_float = [](const Typed& v) {
+    return v.kind == Kind::Float || (v.kind == Kind::Scalar && v.dtype == DType::F64);
+  };
+  const auto fits = [&](const Typed& v) {
+    return is_float(v) || v.kind == Kind::Int || (v.kind == Kind::Scalar && v.dtype == DType::I64);
+  };
+  if (!request_.options.scalar_loop || !std::all_of(args.begin(), args.end(), fits)) return std::nullopt;
+  const bool of_ints = std::none_of(args.begin(), args.end(), is_float);
+  const ScalarLoop* loop = request_.options.scalar_loop(callable, static_cast<int>(args.size()), of_ints);
+  if (!loop) return std::nullopt;
+  std::vector<cfg::Id> bits;
+  for (const Typed& a : args) bits.push_back(op(Op::Bits, Type::I64, settled(as_f64(a))));
+  const cfg::Function& function = kNumpy[(loop->gives_bool ? 2 : 0) + (args.size() == 2 ? 1 : 0)];
+  cfg::Node n;
+  n.op = Op::Call;
+  n.type = function.result;
+  n.function = &function;
+  n.args[0] = integer(reinterpret_cast<int64_t>(loop));
+  std::copy(bits.begin(), bits.end(), n.args + 1);
+  const cfg::Id made = add(n);
+  if (loop->gives_bool) return of_scalar(made, DType::Bool);
+  pending_.push_back(made);
+  return of_scalar(made, DType::F64);
+}
+
 /// NumPy's functions of one or two float64, by the name that the module numpy has them under.
 std::optional<Typed> LoopTranslator::call_numpy(PyObject* callable, std::vector<Typed>& args) {
-  if (args.empty() || args.size() > 2 || !std::all_of(args.begin(), args.end(), [](const Typed& v) {
+  if (args.empty() || args.size() > 2) return std::nullopt;
+  if (!std::all_of(args.begin(), args.end(), [](const Typed& v) {
         return v.kind == Kind::Float || (v.kind == Kind::Scalar && v.dtype == DType::F64);
       }))
-    return std::nullopt;
+    return call_scalar_loop(callable, args);
   static PyObject* const numpy_name = PyUnicode_InternFromString("numpy");
   const Ref<> numpy = Ref<>::steal(PyImport_GetModule(numpy_name));
   if (!numpy || !PyModule_CheckExact(numpy.get())) return PyErr_Clear(), std::nullopt;
@@ -260,7 +310,7 @@ std::optional<Typed> LoopTranslator::call_numpy(PyObject* callable, std::vector<
     for (const auto& [name, rounded] : {std::pair("floor", Op::Floor), std::pair("ceil", Op::Ceil),
                                         std::pair("trunc", Op::Trunc), std::pair("rint", Op::Rint)})
       if (is(name)) return result(op(rounded, Type::F64, settled(x)), false);
-    return std::nullopt;
+    return call_scalar_loop(callable, args);
   }
   const cfg::Id y = args[1].ids[0];
   if (is("maximum") || is("minimum")) {
@@ -274,7 +324,7 @@ std::optional<Typed> LoopTranslator::call_numpy(PyObject* callable, std::vector<
              op(Op::Or, Type::I64, op(Op::Ne, Type::I64, x, y), op(Op::Ne, Type::I64, x, number(0.0))), integer(0)));
     return result(op(Op::Select, Type::F64, first, x, y), false);
   }
-  return std::nullopt;
+  return call_scalar_loop(callable, args);
 }
 
 void LoopTranslator::guard_code(Value* function) {

@@ -230,6 +230,7 @@ class LoopTranslator {
   void choose(PyObject* callable, const std::vector<Typed>& args);
   Typed call_math(const char* name, std::vector<Typed>& args);
   std::optional<Typed> call_numpy(PyObject* callable, std::vector<Typed>& args);
+  std::optional<Typed> call_scalar_loop(PyObject* callable, const std::vector<Typed>& args);
   void enter_function(Value* function, std::vector<Typed> args);
   void guard_code(Value* function);
   void do_return(Typed v);

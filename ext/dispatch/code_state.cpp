@@ -9,6 +9,7 @@
 #include "capture/python_names.h"
 #include "ext/arrays/numpy_api.h"
 #include "ext/arrays/numpy_implementation.h"
+#include "ext/arrays/numpy_loops.h"
 #include "ext/arrays/tensor_object.h"
 #include "ext/dispatch/callees.h"
 #include "ext/dispatch/diagnostics.h"
@@ -524,6 +525,7 @@ CodeState::Captured CodeState::compile_now(Place& place, uint32_t instr, const F
   request.options.unwrap = unwrap_function;
   request.options.polyfill = polyfill_of;
   request.options.implementation = numpy_implementation;
+  request.options.scalar_loop = scalar_loop;
   request.options.leave_alone = is_disabled;
   request.options.loops = compiles_loops();
   request.bytecode_loops = &bytecode_loops_;

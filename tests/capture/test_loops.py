@@ -700,3 +700,32 @@ def test_arrays_of_types_without_a_form_in_loops(dtype):
     values = np.arange(80).astype(dtype)
     compiled(repeated, values[1], values)
     compiled(repeated, 1.5, values)
+
+
+UFUNCS = sorted(name for name in dir(np) if isinstance(getattr(np, name), np.ufunc) and getattr(np, name).signature is None)
+
+
+@pytest.mark.parametrize("name", UFUNCS)
+@pytest.mark.filterwarnings("ignore")
+def test_ufuncs_of_numbers(name):
+    ufunc = getattr(np, name)
+
+    def of_one(x, y, out):
+        for i in range(len(x)):
+            for _ in range(2):
+                out[i] = ufunc(x[i])
+                s, t = ufunc(float(x[i])), ufunc(i + 1)
+        return s, t
+
+    def of_two(x, y, out):
+        for i in range(len(x)):
+            for _ in range(2):
+                out[i] = ufunc(x[i], y[i])
+                s, t = ufunc(float(x[i]), i), ufunc(2, y[i])
+        return s, t
+
+    if (ufunc.nin, ufunc.nout) not in ((1, 1), (2, 1)):
+        pytest.skip("neither one nor two arguments, or several results")
+    rng = np.random.default_rng(1)
+    x = np.concatenate([rng.normal(size=40) * 3, rng.random(20), [0.0, -0.0, 1.0, 1e-3, 50.0, 700.0, np.inf, np.nan]])
+    compiled(of_one if ufunc.nin == 1 else of_two, x, rng.permutation(x), np.zeros(len(x)))
