@@ -80,6 +80,12 @@ void LoopTranslator::do_call(const Instr& i) {
     frame().pc = frame().view->behind(frame().pc);
     return take_checkpoint(true);
   }
+  if (first.kind != Kind::Null && second.is_complex() && args.empty()) {
+    push(of_complex(settled(second.ids[0]), op(Op::Neg, Type::F64, settled(second.ids[1])),
+                    second.kind == Kind::ComplexScalar));
+    frame().pc = frame().view->behind(frame().pc);
+    return;
+  }
   if (first.kind != Kind::Null && second.kind != Kind::Null) throw NotCompiled{"a call of a method"};
   if (callable.kind != Kind::Object) throw NotCompiled{"a call of what is no function"};
   Value* f = executor_.look(callable.value);
@@ -418,17 +424,20 @@ Typed LoopTranslator::get_attr(const Typed& v, PyObject* name) {
   return made;
 }
 
-/// `list.append`, as the interpreter has it in front of the call: the method and the list.
-bool LoopTranslator::load_append(const Typed& v, PyObject* name) {
-  if (PyUnicode_CompareWithASCIIString(name, "append") != 0) return false;
-  const std::optional<Typed> list = list_of(known(v));
-  if (!list) return false;
+/// `list.append` and the conjugate of a complex number, as the interpreter has them in front of the call: the method
+/// and what it is of.
+bool LoopTranslator::load_method(const Typed& v, PyObject* name) {
+  const bool appends = PyUnicode_CompareWithASCIIString(name, "append") == 0;
+  if (!appends && PyUnicode_CompareWithASCIIString(name, "conjugate") != 0) return false;
+  const Typed of = known(v);
+  const std::optional<Typed> list = appends ? list_of(of) : std::nullopt;
+  if (!list && (appends || !of.is_complex())) return false;
   pop();
   Typed method;
   method.kind = Kind::Object;
-  method.value = session_.constant(type_attr(&PyList_Type, name));
+  method.value = session_.constant(type_attr(list ? &PyList_Type : &PyComplex_Type, name));
   push(std::move(method));
-  push(*list);
+  push(list ? *list : of);
   return true;
 }
 

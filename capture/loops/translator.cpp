@@ -620,7 +620,7 @@ void LoopTranslator::step(const Instr& i) {
     }
     case Opcode::LoadAttr: push(get_attr(pop_known(), f.view->name(i.arg))); return next();
     case Opcode::LoadMethod: {
-      if (load_append(frame().stack.back(), f.view->name(i.arg))) return next();
+      if (load_method(frame().stack.back(), f.view->name(i.arg))) return next();
       Typed v = get_attr(pop_known(), f.view->name(i.arg));
       Typed null;
       null.kind = Kind::Null;

@@ -244,7 +244,7 @@ class LoopTranslator {
   void set_range(cfg::Id iterator, cfg::Id next, cfg::Id left);
   void store(cfg::Id object, int offset, cfg::Id value);
   void give_back(const Typed& v);
-  bool load_append(const Typed& v, PyObject* name);
+  bool load_method(const Typed& v, PyObject* name);
   void append(const Typed& list, const Typed& item);
 
   const CaptureRequest& request_;

@@ -653,7 +653,7 @@ def test_complex_numbers():
 def complex_steps(z, w, by):
     for i in range(len(z)):
         w[i] = (z[i] * by - w[i]) / (z[i] + 1.5j) + w[i] ** 2 / by
-        w[i - 1] = -w[i].real
+        w[i - 1] = -w[i].real * z[i].conjugate()
     return w[-1], z[i].imag, by
 
 
