@@ -86,7 +86,13 @@ void LoopTranslator::do_call(const Instr& i) {
     frame().pc = frame().view->behind(frame().pc);
     return;
   }
-  if (first.kind != Kind::Null && second.kind != Kind::Null) throw NotCompiled{"a call of a method"};
+  if (first.kind == Kind::Object && second.kind != Kind::Null) {
+    Value* method = executor_.look(first.value);
+    if (method->kind != ValueKind::Function) throw NotCompiled{"a call of a method"};
+    args.insert(args.begin(), second);
+    frame().pc = frame().view->behind(frame().pc);
+    return enter_function(method, std::move(args));
+  }
   if (callable.kind != Kind::Object) throw NotCompiled{"a call of what is no function"};
   Value* f = executor_.look(callable.value);
   frame().pc = frame().view->behind(frame().pc);
@@ -416,6 +422,7 @@ Typed LoopTranslator::get_attr(const Typed& v, PyObject* name) {
     throw NotCompiled{"the attribute " + text + " of an array", true};
   }
   if (v.kind != Kind::Object || v.value->kind == ValueKind::Array) throw NotCompiled{"the attribute " + text};
+  if (std::optional<Typed> stored = stored_attribute(v, name)) return *stored;
   Captured<Value*> found = executor_.get_attr(v.value, name);
   if (!found || !*found) throw NotCompiled{"the attribute " + text};
   Typed made;
@@ -424,14 +431,25 @@ Typed LoopTranslator::get_attr(const Typed& v, PyObject* name) {
   return made;
 }
 
-/// `list.append` and the conjugate of a complex number, as the interpreter has them in front of the call: the method
-/// and what it is of.
+/// Methods of instances, `list.append`, and the conjugate of a complex number, as the interpreter has them in front of
+/// the call: the method and what it is of.
 bool LoopTranslator::load_method(const Typed& v, PyObject* name) {
   const bool appends = PyUnicode_CompareWithASCIIString(name, "append") == 0;
-  if (!appends && PyUnicode_CompareWithASCIIString(name, "conjugate") != 0) return false;
   const Typed of = known(v);
+  if (of.kind == Kind::Object && of.value->kind == ValueKind::Object && !stored_attribute(of, name)) {
+    Value* self = nullptr;
+    const Captured<Value*> found = executor_.get_attr(of.value, name, &self);
+    if (!found || !*found || self != of.value) return false;
+    pop();
+    Typed method;
+    method.kind = Kind::Object;
+    method.value = executor_.look(*found);
+    push(std::move(method));
+    push(of);
+    return true;
+  }
   const std::optional<Typed> list = appends ? list_of(of) : std::nullopt;
-  if (!list && (appends || !of.is_complex())) return false;
+  if (!list && (!of.is_complex() || PyUnicode_CompareWithASCIIString(name, "conjugate") != 0)) return false;
   pop();
   Typed method;
   method.kind = Kind::Object;

@@ -55,9 +55,15 @@ struct LoopExit {
   std::vector<LoopObject> objects;
   std::vector<std::pair<int, uint32_t>> locals;  // slots that change: an object
   std::vector<uint32_t> stack;                   // the whole stack, bottom first
-  int kept = 0;                                  // so many entries at its bottom are those of the entry
-  std::string why;                               // what the interpreter has to do there, if the loop never does it
-  bool early = false;                            // the interpreter goes on in the loop
+  struct Attribute {
+    uint32_t of;  // LoopProgram::fetched
+    Ref<> name;
+    uint32_t object;
+  };
+  std::vector<Attribute> attributes;  // that change
+  int kept = 0;                       // so many entries at its bottom are those of the entry
+  std::string why;                    // what the interpreter has to do there, if the loop never does it
+  bool early = false;                 // the interpreter goes on in the loop
   int line = 0;
 };
 

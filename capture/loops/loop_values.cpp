@@ -115,6 +115,7 @@ Typed LoopTranslator::of_value(Value* v) {
     throw NotCompiled{"a number of type " + std::string(graph::name_of(type.dtype))};
   const std::vector<graph::ValueId>& params = session_.graph().params();
   const auto at = std::find(params.begin(), params.end(), v->id) - params.begin();
+  if (at == static_cast<std::ptrdiff_t>(params.size())) throw NotCompiled{"a number that is computed"};
   cfg::Node n;
   n.op = cfg::Op::Load;
   n.mem = mem_of(type.dtype);

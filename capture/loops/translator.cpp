@@ -206,7 +206,8 @@ void LoopTranslator::take_checkpoint(bool required) {
       return std::all_of(all.begin(), all.end(), [&](const Typed& v) { return can_make(v); });
     };
     if (f.view->instrs()[f.pc].boundary && makes(f.stack) && makes(f.locals)) {
-      state_.checkpoint = std::make_shared<Checkpoint>(Checkpoint{f.pc, f.locals, f.stack, -1, ++checkpoints_});
+      state_.checkpoint =
+          std::make_shared<Checkpoint>(Checkpoint{f.pc, f.locals, f.stack, state_.attributes, -1, ++checkpoints_});
       return;
     }
   }
@@ -296,6 +297,9 @@ uint32_t LoopTranslator::exit_at(Checkpoint& c, std::string why) {
     stored_[k] = true;
     exit.locals.emplace_back(static_cast<int>(k), object_of(exit, values, made, v));
   }
+  for (const auto& [key, attribute] : c.attributes)
+    exit.attributes.push_back(
+        {fetched(key.first->source), attribute.name, object_of(exit, values, made, attribute.value)});
   bool same_so_far = true;
   for (std::size_t k = 0; k < c.stack.size(); ++k) {
     const Typed& v = c.stack[k];
@@ -385,6 +389,10 @@ std::string LoopTranslator::key_of(const State& state) const {
     for (const Typed& v : f.stack) append_key(key, v, origins);
     key += ";";
   }
+  for (const auto& [of, attribute] : state.attributes) {
+    key += std::to_string(reinterpret_cast<uintptr_t>(of.first)) + "." + of.second + ":";
+    append_key(key, attribute.value, origins);
+  }
   key += std::to_string(state.checkpoint ? state.checkpoint->number : 0);
   return key;
 }
@@ -418,6 +426,10 @@ cfg::Edge LoopTranslator::edge_to(State state) {
       for (std::vector<Typed>* all : {&frame.locals, &frame.stack})
         for (Typed& v : *all)
           for_each_part(v, [&](Typed& part) { visit(part, part.origin == 0 || seen.insert(part.origin).second); });
+    for (auto& [key, attribute] : state.attributes) {
+      Typed& v = attribute.value;
+      visit(v, v.origin == 0 || seen.insert(v.origin).second);
+    }
   };
   std::map<int64_t, std::vector<cfg::Id>> values;
   for_each([&](Typed& part, bool alone) {
@@ -619,6 +631,11 @@ void LoopTranslator::step(const Instr& i) {
       return next();
     }
     case Opcode::LoadAttr: push(get_attr(pop_known(), f.view->name(i.arg))); return next();
+    case Opcode::StoreAttr: {
+      const Typed of = pop_known(), value = pop_known();
+      store_attribute(of, f.view->name(i.arg), value);
+      return next();
+    }
     case Opcode::LoadMethod: {
       if (load_method(frame().stack.back(), f.view->name(i.arg))) return next();
       Typed v = get_attr(pop_known(), f.view->name(i.arg));

@@ -94,14 +94,22 @@ class LoopTranslator {
     uint32_t pc = 0;
     std::vector<Typed> locals, stack;
   };
+  /// Attributes of existing instances that the loop has stored.
+  struct Attribute {
+    Typed value;
+    Ref<> name;
+  };
+  using Attributes = std::map<std::pair<Value*, std::string>, Attribute>;
   struct Checkpoint {
     uint32_t pc;
     std::vector<Typed> locals, stack;
+    Attributes attributes;
     int exit = -1;
     int number = 0;
   };
   struct State {
     std::vector<Frame> frames;
+    Attributes attributes;
     std::shared_ptr<Checkpoint> checkpoint;
   };
   struct Given {
@@ -183,6 +191,12 @@ class LoopTranslator {
   static Typed of_scalar(cfg::Id id, graph::DType dtype);
   cfg::Id as_f64(const Typed& v);
   cfg::Id settled(cfg::Id id);
+
+  // loop_attributes.cpp
+  std::optional<Typed> stored_attribute(const Typed& v, PyObject* name);
+  void store_attribute(const Typed& v, PyObject* name, const Typed& value);
+  void keep_apart(const Value* from, const std::string& name,
+                  const std::vector<std::pair<Value*, std::string>>& others);
 
   // recursion.cpp
   void enter_recursion(const State& state);
@@ -280,6 +294,7 @@ class LoopTranslator {
   uint64_t steps_ = 0;
   int checkpoints_ = 0;
   int64_t origins_ = 0;
+  std::vector<std::pair<Value*, std::string>> read_attributes_, stored_attributes_;  // at any place
   bool is_recursion_ = false, recurses_ = false;
   Typed::Kind result_ = Typed::Kind::Unbound;  // of a recursion
   std::vector<Typed::Kind> parameters_, results_;

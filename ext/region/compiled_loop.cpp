@@ -230,6 +230,10 @@ bool CompiledLoop::run(const Matched& m, capture::FrameUpdate& update) {
       update.stack.push_back(nullptr);
     }
   }
+  for (const LoopExit::Attribute& attribute : exit.attributes) {
+    const Ref<> value = Ref<>::steal(make(attribute.object));
+    complete = complete && PyObject_GenericSetAttr(fetched(attribute.of, m), attribute.name.get(), value.get()) == 0;
+  }
   return complete;
 }
 

@@ -27,8 +27,45 @@ def second(p):
 """
 
 
+class Box:
+    """Numbers as attributes, and methods that store them."""
+
+    rate = 0.25
+
+    def __init__(self, p: Any, q: Any) -> None:
+        self.p, self.q, self.steps = p, q, 0
+
+    def step(self, by: Any) -> Any:
+        self.steps += 1
+        self.p = self.p * self.rate + by
+        return self.p
+
+    def half(self) -> Any:
+        return self.q / 2
+
+
+class Slots:
+    """The same in slots."""
+
+    __slots__ = ("p", "q", "steps")
+    rate = 3
+    __init__, step, half = Box.__init__, Box.step, Box.half
+
+
+class Watched(Box):
+    """One attribute is computed."""
+
+    @property
+    def q(self) -> Any:
+        return self.p + 1
+
+    @q.setter
+    def q(self, value: Any) -> None:
+        self.p = value
+
+
 class LoopMaker:
-    """One program: `main(a, b, m, n, x, k, l)` with vectors a and b, a matrix m, ints n and k, a number x and a list l."""
+    """One program: `main(a, b, m, n, x, k, l, o, r)` with vectors a and b, a matrix m, ints n and k, a number x, a list l and boxes o and r."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -38,6 +75,7 @@ class LoopMaker:
         self.names = ["n", "x", "k", "s", "t"]
         self.indices: list[str] = []
         self.is_complex = is_complex(seed)
+        self.has_boxes = seed % 4 == 1
 
     def pick(self, *options: str) -> str:
         return self.random.choice(options)
@@ -66,6 +104,8 @@ class LoopMaker:
         roll = self.random.random()
         if roll < 0.35:
             return self.element()
+        if self.has_boxes and roll < 0.5:
+            return self.pick("o.p", "o.q", "r.p", "o.rate", "r.steps", "r.half()", "o.step(1)", f"r.step({self.random.choice(self.names)})")
         if roll < 0.8:
             return self.random.choice(self.names + self.indices)
         return self.number()
@@ -114,6 +154,8 @@ class LoopMaker:
         self.lines.append("    " * indent + line)
 
     def statement(self, indent: int, depth: int) -> None:
+        if self.has_boxes and self.random.random() < 0.2:
+            return self.emit(indent, f"{self.pick('o.p', 'r.p', 'o.q', 'r.q')} {self.pick('=', '+=', '*=')} {self.expression(1)}")
         roll = self.random.random()
         if roll < 0.28:
             name = self.pick("s", "t", "s", "u", "x")
@@ -148,6 +190,9 @@ class LoopMaker:
             if self.random.random() < 0.6 or depth:
                 self.emit(indent, f"if abs({name}) > 1e30:" if self.is_complex else f"if {name} > 10**30 or {name} < -(10**30):")
                 self.emit(indent + 1, f"{name} = {self.pick('1', '2.5', '-3')}")
+        for name in ("o.p", "r.p", "o.q", "r.q") if self.has_boxes else ():
+            self.emit(indent, f"if abs({name}) > 1e30:")
+            self.emit(indent + 1, f"{name} = 1.5")
         self.block(indent, depth)
 
     def block(self, indent: int, depth: int, most: int = 4) -> None:
@@ -200,7 +245,7 @@ class LoopMaker:
         self.names, self.over_held = known, within
 
     def program(self) -> str:
-        self.emit(0, "def main(a, b, m, n, x, k, l):")
+        self.emit(0, "def main(a, b, m, n, x, k, l, o, r):")
         self.emit(1, "log = []")
         self.emit(1, "p = q = row = None")
         self.emit(1, f"held = {self.pick('iter(range(n))', 'iter(range(n))', 'iter(l)', 'iter(a)', 'iter(b)', 'enumerate(l)')}")
@@ -253,4 +298,8 @@ def arguments(seed: int, call: int) -> tuple[Any, ...]:
     items = [number(v) for v in made.integers(-4, 9, max(n, 2)) * kinds.choice((1, 0.5))]
     if kinds.random() < 0.2 and call:
         items[-1] = None
-    return a, b, m, n, x, values.choice((0, 1, 2, -1, 3)), items
+    boxes = random.Random(seed + call // 3)
+    kind = boxes.choice((Box, Box, Slots, Watched))
+    o = kind(boxes.choice((0, 0.5, 1.5, 2, np.float64(0.5), 2**62, "p")), boxes.choice((1, 0.25)))
+    other = o if boxes.random() < 0.2 else boxes.choice((Box, kind))(boxes.choice((0, 0.5)), 2.0)
+    return a, b, m, n, x, values.choice((0, 1, 2, -1, 3)), items, o, other
