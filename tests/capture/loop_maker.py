@@ -24,6 +24,14 @@ def helper(p, q):
 def second(p):
     return p * 2 + LIMIT
 
+def third(p, q=2, r=RATE):
+    if not q:
+        return r
+    return p // q, -r
+
+class Box:
+    pass
+
 """
 
 
@@ -56,7 +64,7 @@ class LoopMaker:
     def element(self) -> str:
         return self.pick(
             f"a[{self.index()}]", f"b[{self.index()}]", f"m[{self.index()}, {self.index()}]", f"m[{self.index()}][{self.index()}]",
-            f"l[{self.index()}]",
+            f"l[{self.index()}]", *([f"o.a[{self.index()}]", f"o.l[{self.index()}]"] if self.random.random() < 0.3 else []),
         )  # fmt: skip
 
     def atom(self) -> str:
@@ -64,7 +72,7 @@ class LoopMaker:
         if roll < 0.35:
             return self.element()
         if roll < 0.8:
-            return self.random.choice(self.names + self.indices)
+            return self.random.choice([*self.names, *self.indices, *(["o.v"] if self.random.random() < 0.3 else [])])
         return self.number()
 
     def expression(self, depth: int = 2) -> str:
@@ -86,6 +94,7 @@ class LoopMaker:
             f"abs({p})", f"min({p}, {q})", f"max({p}, {q})", f"int({p})", f"float({p})", f"math.sqrt({p})", f"math.sin({p})",
             f"helper({p}, {q})", f"second({p})", f"math.floor({p})", f"np.sqrt({p})", f"bool({p})", f"round({p})", f"math.exp({p})",
             f"math.atan2({p}, {q})", f"np.maximum({p}, {q})", "len(a)", "m.shape[1]", f"math.fabs({p})", "LIMIT", "RATE",
+            f"third({p}, {q})[0]", f"third({p})[1]", f"third({p}, 0)",
         )  # fmt: skip
 
     def condition(self) -> str:
@@ -124,20 +133,24 @@ class LoopMaker:
             self.loop(indent, depth + 1)
         elif roll < 0.89:
             self.emit(indent, self.pick("s, t = t, s", "t = abs(s)", "u = max(s, t)", "u = t = min(s, x, t)", "t = +s", "s = x = round(t)"))
+        elif roll < 0.905:
+            self.emit(indent, "try:")
+            self.block(indent + 1, depth, 2)
+            self.emit(indent, f"except ({self.pick('IndexError', 'ZeroDivisionError', 'Exception')}, OverflowError) as error:")
+            self.emit(indent + 1, self.pick("log.append(type(error).__name__)", "t = 1", "continue" if self.indices else "pass", "s = len(str(error))"))
         elif roll < 0.92 and self.indices:
             self.emit(indent, f"if {self.condition()}:")
             self.emit(indent + 1, self.pick("break", "continue", "break", "return s, t", "raise ValueError(str(s))"))
         elif roll < 0.94:
-            self.emit(indent, self.pick("log.append(s)", "log.append(float(t))", "l.append(s) if len(l) < 40 else None", "print(type(s).__name__)", "u = a[0:2]", "row = m[0]", "a[0] = a[1] = x", "p = q = (s, t)", "row = q = m[k]", "p = row", "held = iter(range(n))", "held = iter(a)", "held = iter(l)", "held = enumerate(a)"))
+            self.emit(indent, self.pick("log.append(s)", "log.append(float(t))", "l.append(s) if len(l) < 40 else None", "o.v = s", "o.a = b", "print(type(s).__name__)", "u = a[0:2]", "row = m[0]", "a[0] = a[1] = x", "p = q = (s, t)", "row = q = m[k]", "p = row", "held = iter(range(n))", "held = iter(a)", "held = iter(l)", "held = enumerate(a)"))
         else:
             self.emit(indent, f"{self.element()}, t = {self.expression(1)}, {self.expression(1)}")
 
     def round(self, indent: int, depth: int) -> None:
         """Keeps ints from becoming ever longer."""
         for name in "stx":
-            if self.random.random() < 0.6 or depth:
-                self.emit(indent, f"if {name} > 10**30 or {name} < -(10**30):")
-                self.emit(indent + 1, f"{name} = {self.pick('1', '2.5', '-3')}")
+            self.emit(indent, f"if {name} > 10**30 or {name} < -(10**30):")
+            self.emit(indent + 1, f"{name} = {self.pick('1', '2.5', '-3')}")
         self.block(indent, depth)
 
     def block(self, indent: int, depth: int, most: int = 4) -> None:
@@ -193,12 +206,14 @@ class LoopMaker:
         self.emit(0, "def main(a, b, m, n, x, k, l):")
         self.emit(1, "log = []")
         self.emit(1, "p = q = row = None")
+        self.emit(1, "o = Box()")
+        self.emit(1, f"t = {self.pick('0', '1.0', 'n', 'x')}")
+        self.emit(1, f"o.v, o.a, o.l = {self.pick('x', 't', '0.5', '3')}, a, l")
         self.emit(1, f"held = {self.pick('iter(range(n))', 'iter(range(n))', 'iter(l)', 'iter(a)', 'iter(b)', 'enumerate(l)')}")
         self.emit(1, f"s = {self.pick('0', '0.0', 'x', 'k', '1', 'a[0]', 'np.float64(1.0)', 'True')}")
-        self.emit(1, f"t = {self.pick('0', '1.0', 'n', 'x')}")
         for _ in range(self.random.randint(1, 2)):
             self.loop(1, 0)
-        self.emit(1, "return s, t, log, p, p is q, q is row, row, held")
+        self.emit(1, "return s, t, log, p, p is q, q is row, row, held, o.v")
         return HEADER + "\n".join(self.lines) + "\n"
 
 
