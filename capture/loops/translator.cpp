@@ -936,7 +936,11 @@ Expected<std::shared_ptr<Region>, Break> LoopTranslator::run() {
     return Unexpected<Break>{std::move(b)};
   };
   State start;
-  enter(start);
+  try {
+    enter(start);
+  } catch (const NotCompiled& reason) {
+    return stays(reason.why, 0);
+  }
   if (!translate_all(std::move(start))) return stays(given_up_, first_line_);
   if (session_.has_overlap()) return stays("arrays that overlap", 0);
   if (!goes_round()) return stays(first_why_.empty() ? "it never goes round" : first_why_, first_line_);
