@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-DTYPES = ("f8", "f8", "f8", "f4", "i8", "i8", "i4", "i2", "u1", "?")
+DTYPES = ("f8", "f8", "f8", "f8", "f4", "f4", "i8", "i8", "i8", "i4", "i2", "u1", "?", "f2", "u8", "c16")
 NUMBERS = (0, 1, -1, 2, 3, 7, -5, 0.5, -0.0, 1.5, 2.0, -3.25, 1e300, 1e-300, float("inf"), float("nan"), 2**31, 2**53 + 1)
 LARGE = (2**62, -(2**63), 2**63 - 1, 2**64)
 HEADER = """\
