@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-DTYPES = ("f8", "f8", "f8", "f4", "i8", "i8", "i4", "i2", "u1", "?")
+DTYPES = ("f8", "f8", "f8", "f8", "f4", "f4", "i8", "i8", "i8", "i4", "i2", "u1", "?", "f2", "u8", "c16")
 NUMBERS = (0, 1, -1, 2, 3, 7, -5, 0.5, -0.0, 1.5, 2.0, -3.25, 1e300, 1e-300, float("inf"), float("nan"), 2**31, 2**53 + 1)
 LARGE = (2**62, -(2**63), 2**63 - 1, 2**64)
 HEADER = """\
@@ -23,6 +23,14 @@ def helper(p, q):
 
 def second(p):
     return p * 2 + LIMIT
+
+def third(p, q=2, r=RATE):
+    if not q:
+        return r
+    return p // q, -r
+
+class Box:
+    pass
 
 """
 
@@ -97,7 +105,7 @@ class LoopMaker:
     def element(self) -> str:
         return self.pick(
             f"a[{self.index()}]", f"b[{self.index()}]", f"m[{self.index()}, {self.index()}]", f"m[{self.index()}][{self.index()}]",
-            f"l[{self.index()}]",
+            f"l[{self.index()}]", *([f"h.a[{self.index()}]", f"h.l[{self.index()}]"] if self.random.random() < 0.3 else []),
         )  # fmt: skip
 
     def atom(self) -> str:
@@ -107,7 +115,7 @@ class LoopMaker:
         if self.has_boxes and roll < 0.5:
             return self.pick("o.p", "o.q", "r.p", "o.rate", "r.steps", "r.half()", "o.step(1)", f"r.step({self.random.choice(self.names)})")
         if roll < 0.8:
-            return self.random.choice(self.names + self.indices)
+            return self.random.choice([*self.names, *self.indices, *(["h.v"] if self.random.random() < 0.3 else [])])
         return self.number()
 
     def expression(self, depth: int = 2) -> str:
@@ -132,6 +140,7 @@ class LoopMaker:
             f"helper({p}, {q})", f"second({p})", f"math.floor({p})", f"np.sqrt({p})", f"bool({p})", f"round({p})", f"math.exp({p})",
             f"math.atan2({p}, {q})", f"np.maximum({p}, {q})", "len(a)", "m.shape[1]", f"math.fabs({p})", "LIMIT", "RATE",
             f"np.exp({p})", f"np.arctan2({p}, {q})", f"np.{self.pick('tanh', 'log', 'sin', 'square', 'isnan', 'sign')}({p})", f"np.{self.pick('power', 'fmod', 'hypot')}({p}, {q})",
+            f"third({p}, {q})[0]", f"third({p})[1]", f"third({p}, 0)",
         )  # fmt: skip
 
     def condition(self) -> str:
@@ -176,20 +185,24 @@ class LoopMaker:
             self.loop(indent, depth + 1)
         elif roll < 0.89:
             self.emit(indent, self.pick("s, t = t, s", "t = abs(s)", "u = max(s, t)", "u = t = min(s, x, t)", "t = +s", "s = x = round(t)"))
+        elif roll < 0.905:
+            self.emit(indent, "try:")
+            self.block(indent + 1, depth, 2)
+            self.emit(indent, f"except ({self.pick('IndexError', 'ZeroDivisionError', 'Exception')}, OverflowError) as error:")
+            self.emit(indent + 1, self.pick("log.append(type(error).__name__)", "t = 1", "continue" if self.indices else "pass", "s = len(str(error))"))
         elif roll < 0.92 and self.indices:
             self.emit(indent, f"if {self.condition()}:")
             self.emit(indent + 1, self.pick("break", "continue", "break", "return s, t", "raise ValueError(str(s))"))
         elif roll < 0.94:
-            self.emit(indent, self.pick("log.append(s)", "log.append(float(t))", "l.append(s) if len(l) < 40 else None", "print(type(s).__name__)", "u = a[0:2]", "row = m[0]", "a[0] = a[1] = x", "p = q = (s, t)", "row = q = m[k]", "p = row", "held = iter(range(n))", "held = iter(a)", "held = iter(l)", "held = enumerate(a)"))
+            self.emit(indent, self.pick("log.append(s)", "log.append(float(t))", "l.append(s) if len(l) < 40 else None", "h.v = s", "h.a = b", "print(type(s).__name__)", "u = a[0:2]", "row = m[0]", "a[0] = a[1] = x", "p = q = (s, t)", "row = q = m[k]", "p = row", "held = iter(range(n))", "held = iter(a)", "held = iter(l)", "held = enumerate(a)"))
         else:
             self.emit(indent, f"{self.element()}, t = {self.expression(1)}, {self.expression(1)}")
 
     def round(self, indent: int, depth: int) -> None:
         """Keeps ints from becoming ever longer."""
         for name in "stx":
-            if self.random.random() < 0.6 or depth:
-                self.emit(indent, f"if abs({name}) > 1e30:" if self.is_complex else f"if {name} > 10**30 or {name} < -(10**30):")
-                self.emit(indent + 1, f"{name} = {self.pick('1', '2.5', '-3')}")
+            self.emit(indent, f"if abs({name}) > 1e30:" if self.is_complex else f"if {name} > 10**30 or {name} < -(10**30):")
+            self.emit(indent + 1, f"{name} = {self.pick('1', '2.5', '-3')}")
         for name in ("o.p", "r.p", "o.q", "r.q") if self.has_boxes else ():
             self.emit(indent, f"if abs({name}) > 1e30:")
             self.emit(indent + 1, f"{name} = 1.5")
@@ -248,12 +261,14 @@ class LoopMaker:
         self.emit(0, "def main(a, b, m, n, x, k, l, o, r):")
         self.emit(1, "log = []")
         self.emit(1, "p = q = row = None")
+        self.emit(1, "h = Box()")
         self.emit(1, f"held = {self.pick('iter(range(n))', 'iter(range(n))', 'iter(l)', 'iter(a)', 'iter(b)', 'enumerate(l)')}")
         self.emit(1, f"s = {self.pick('0', '0.0', 'x', 'k', '1', 'a[0]', 'np.float64(1.0)', 'True')}")
         self.emit(1, f"t = {self.pick('0', '1.0', 'n', 'x', *(('0j', '1.5-2j', 'np.complex128(1-1j)') if self.is_complex else ()))}")
+        self.emit(1, f"h.v, h.a, h.l = {self.pick('x', 't', '0.5', '3')}, a, l")
         for _ in range(self.random.randint(1, 2)):
             self.loop(1, 0)
-        self.emit(1, "return s, t, log, p, p is q, q is row, row, held")
+        self.emit(1, "return s, t, log, p, p is q, q is row, row, held, h.v")
         return HEADER + "\n".join(self.lines) + "\n"
 
 
@@ -295,6 +310,8 @@ def arguments(seed: int, call: int) -> tuple[Any, ...]:
     if is_complex(seed) and kinds.random() < 0.6:
         x = kinds.choice((1.5 - 0.5j, np.complex128(0.5 + 2j), np.complex64(1 + 1j), -0.0 + 1j))
     number = kinds.choice((float, int, float, float, lambda v: bool(v > 0), lambda v: int(v) * 2**40, str))
+    if number is str and n > 10:
+        number = float  # strings that double in each round
     items = [number(v) for v in made.integers(-4, 9, max(n, 2)) * kinds.choice((1, 0.5))]
     if kinds.random() < 0.2 and call:
         items[-1] = None

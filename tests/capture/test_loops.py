@@ -464,6 +464,24 @@ def test_a_range_that_ends_at_the_last_integer():
     assert loops(compiled(far, 40))
 
 
+@pytest.mark.parametrize("dtype", ["f2", "c16", "u8", "O", "M8[s]", "U3", "f8,i4", ">f8", "g"])
+def test_a_loop_over_elements_of_other_types(dtype):
+    def seen(x, y):
+        rounds, last, row = 0, y, None
+        for v in x:
+            rounds += 1
+        for i, v in enumerate(x):
+            rounds += i
+        for w, v in zip(x, x):
+            last = w
+        for row in x.reshape(10, 10):
+            rounds += 1
+        return rounds, last, row
+
+    x = np.arange(100).astype(dtype)
+    compiled(seen, x, x[0])
+
+
 class Holder:
     pass
 

@@ -22,6 +22,7 @@ from loop_maker import LoopMaker, arguments
 COUNT = int(os.environ.get("FRAMEJIT_TEST_PROGRAMS", "200"))
 FIRST = int(os.environ.get("FRAMEJIT_TEST_SEED", "0"))
 CALLS = 4
+NUMBERS = {"<f2": "f2", "<f4": "f4", "<f8": "f8", "<c16": "f8"}
 STRESS = ("", "", "", "", "rewrite", "break=3", "guards", "interp")
 
 pytestmark = pytest.mark.capture
@@ -39,7 +40,7 @@ def one_nan(state: object) -> object:
         return {name: one_nan(held) for name, held in state.items()} if isinstance(state, dict) else state
     parts = [one_nan(part) for part in state]
     for i, part in enumerate(parts):
-        of = np.dtype(float) if state[0] is float else np.dtype(state[1]) if state[1:] and state[1] in ("<f4", "<f8") else None
+        of = "f8" if state[0] is float else NUMBERS.get(state[1]) if state[1:] and isinstance(state[1], str) else None
         if isinstance(part, bytes) and of:
             numbers = np.frombuffer(part, of).copy()
             numbers[np.isnan(numbers)] = np.nan

@@ -290,7 +290,8 @@ def test_loops_over_elements(monkeypatch, how, compiles):
     run(marked, moving_average, (x, 0.25), 3)
     report = marked._report()
     assert any("write" in entry["graph"] and entry["hits"] > 100 for entry in report["entries"]) == compiles
-    assert ("FJ025" in [b["id"] for b in report["breaks"]]) == (not compiles)
+    # FJ026: the time for compilation ran out before, as under sanitizers.
+    assert any(b["id"] in ("FJ025", "FJ026") for b in report["breaks"]) == (not compiles)
 
 
 def test_loops_over_arrays_are_worth_it(monkeypatch):
